@@ -1,17 +1,18 @@
 /* The C interface of ipulua: libipulua.so.0.
  *
- * Every function that returns int and takes a context, or what was made from one, returns IPU_OK or a negative status; then
- * ipu_last_error() has the words. Those that only ask about a thing return the answer. A NULL where something is wanted is
- * IPU_E_INVALID_ARGUMENT, too little memory IPU_E_OUT_OF_MEMORY, wherever it happens. Results come back
- * through pointers; what a function gives out as `ipu_x **out` is yours (NULL on failure), and ipu_x_free() ends it (NULL is
- * fine); values are the builder's. Tensors that go in stay yours, and may be freed after the call.
- * Text is borrowed: it lasts until the next call with the same context ends, and may be given to that. Element types are named by strings:
- * "float32" "float64" "float16" "bfloat16" "int8" "uint8" "int32" "int64" "bool". Attributes and options are JSON
- * objects; NULL stands for {}.
+ * Every function that returns int and takes a context, or what was made from one, returns IPU_OK or
+ * a negative status; then ipu_last_error() has the words. Those that only ask about a thing return
+ * the answer. A NULL where something is wanted is IPU_E_INVALID_ARGUMENT, too little memory
+ * IPU_E_OUT_OF_MEMORY, wherever it happens. Results come back through pointers; what a function
+ * gives out as `ipu_x **out` is yours (NULL on failure), and ipu_x_free() ends it (NULL is fine);
+ * values are the builder's. Tensors that go in stay yours, and may be freed after the call. Text is
+ * borrowed: it lasts until the next call with the same context ends, and may be given to that.
+ * Element types are named by strings: "float32" "float64" "float16" "bfloat16" "int8" "uint8"
+ * "int32" "int64" "bool". Attributes and options are JSON objects; NULL stands for {}.
  *
- * A context, and what was made from it, is used by one thread at a time; several contexts may be used side by side.
- * Objects may be freed in any order. The region between the marks holds plain declarations only: LuaJIT's ffi.cdef
- * takes it as it stands. */
+ * A context, and what was made from it, is used by one thread at a time; several contexts may be
+ * used side by side. Objects may be freed in any order. The region between the marks holds plain
+ * declarations only: LuaJIT's ffi.cdef takes it as it stands. */
 #ifndef IPULUA_H
 #define IPULUA_H
 #include <stdbool.h>
@@ -60,22 +61,27 @@ uint32_t ipu_abi_version(void);
 const char *ipu_version(void);
 /* "IPU_E_VALUE"; "IPU_E_INTERNAL" for what is no status. */
 const char *ipu_status_name(int status);
-/* A context of its own: all cores, a random seed. IPU_E_OUT_OF_MEMORY; nothing has words before there is a context. */
+/* A context of its own: all cores, a random seed. IPU_E_OUT_OF_MEMORY; nothing has words before
+ * there is a context. */
 int ipu_context_new(ipu_context **out);
 /* What was made from it may live on, and keeps what it needs. */
 void ipu_context_free(ipu_context *c);
-/* The words of this thread's newest call, if it failed; "" after one that did not. One that got NULL in place of its context,
- * builder, function or model has words, too, whatever c is. */
+/* The words of this thread's newest call, if it failed; "" after one that did not. One that got
+ * NULL in place of its context, builder, function or model has words, too, whatever c is. */
 const char *ipu_last_error(const ipu_context *c);
-/* Threads that compute at most, up to 256; 0: one a core. IPU_E_VALUE for others. Results don't depend on it. */
+/* Threads that compute at most, up to 256; 0: one a core. IPU_E_VALUE for others. Results don't
+ * depend on it. */
 int ipu_set_threads(ipu_context *c, int threads);
 /* What random ops draw from now on, and models' initial values; the same seed, the same numbers. */
 int ipu_set_seed(ipu_context *c, uint64_t seed);
 
-/* ---- tensors: dense, row-major; of a NULL tensor the dtype is "", the rank, count and bytes 0 ---- */
-/* A copy of data, [shape[0], …, shape[rank - 1]] elements; zeros where it is NULL. rank from 0 (one element, shape may be NULL)
- * to 8. IPU_E_VALUE: another rank, a negative extent, an unknown dtype. */
-int ipu_tensor_new(ipu_context *c, const char *dtype, int rank, const int64_t *shape, const void *data, ipu_tensor **out);
+/* ---- tensors: dense, row-major; of a NULL tensor the dtype is "", the rank, count and bytes 0
+ * ---- */
+/* A copy of data, [shape[0], …, shape[rank - 1]] elements; zeros where it is NULL. rank from 0
+ * (one element, shape may be NULL) to 8. IPU_E_VALUE: another rank, a negative extent, an
+ * unknown dtype. */
+int ipu_tensor_new(ipu_context *c, const char *dtype, int rank, const int64_t *shape,
+                   const void *data, ipu_tensor **out);
 /* The same tensor; it wants one ipu_tensor_free more. */
 ipu_tensor *ipu_tensor_retain(ipu_tensor *t);
 /* One owner less; the last one frees it. */
@@ -98,35 +104,42 @@ int ipu_tensor_write(ipu_context *c, ipu_tensor *t, const void *data, size_t byt
 int ipu_tensor_text(ipu_context *c, const ipu_tensor *t, const char **text);
 
 /* ---- files: .safetensors, .npz, .npy by the path's ending ---- */
-/* names and tensors are [count]; of a .npy count is 1 and names may be NULL. The file is replaced as a whole. IPU_E_VALUE: another
- * ending, a name twice; IPU_E_NOT_FOUND, IPU_E_RUNTIME: a place that can't be written. */
-int ipu_save(ipu_context *c, const char *path, const char *const *names, ipu_tensor *const *tensors, int count);
-/* All of a file in memory. IPU_E_VALUE: another ending, a damaged file; IPU_E_NOT_FOUND, IPU_E_RUNTIME: one that can't be read. */
+/* names and tensors are [count]; of a .npy count is 1 and names may be NULL. The file is
+ * replaced as a whole. IPU_E_VALUE: another ending, a name twice; IPU_E_NOT_FOUND,
+ * IPU_E_RUNTIME: a place that can't be written. */
+int ipu_save(ipu_context *c, const char *path, const char *const *names, ipu_tensor *const *tensors,
+             int count);
+/* All of a file in memory. IPU_E_VALUE: another ending, a damaged file; IPU_E_NOT_FOUND,
+ * IPU_E_RUNTIME: one that can't be read. */
 int ipu_archive_open(ipu_context *c, const char *path, ipu_archive **out);
 /* Tensors that were got from it live on. */
 void ipu_archive_free(ipu_archive *a);
 /* The number of tensors. */
 int ipu_archive_count(const ipu_archive *a);
-/* Of index from 0 to count - 1, else NULL; lives as long as the archive. The tensor of a .npy is called "". */
+/* Of index from 0 to count - 1, else NULL; lives as long as the archive. The tensor of a .npy is
+ * called "". */
 const char *ipu_archive_name(const ipu_archive *a, int index);
 /* The tensor of a name: yours. IPU_E_NOT_FOUND: there is none. */
 int ipu_archive_tensor(ipu_context *c, const ipu_archive *a, const char *name, ipu_tensor **out);
 
 /* ---- ops by name; docs/ops.md lists them with their shapes, dtypes and attributes ----
- * ipu_apply(c, "reduce_sum", &x, 1, "{\"axis\": [0]}", &y, 1, NULL). inputs are [input_count]; outputs have room for capacity
- * results, and *output_count (which may be NULL) is how many came, 0 on failure. IPU_E_NOT_FOUND: no such op; IPU_E_VALUE,
- * IPU_E_TYPE, IPU_E_INVALID_ARGUMENT: what the op doesn't take, or too little room (then nothing is given out). */
+ * ipu_apply(c, "reduce_sum", &x, 1, "{\"axis\": [0]}", &y, 1, NULL). inputs are [input_count];
+ * outputs have room for capacity results, and *output_count (which may be NULL) is how many
+ * came, 0 on failure. IPU_E_NOT_FOUND: no such op; IPU_E_VALUE, IPU_E_TYPE,
+ * IPU_E_INVALID_ARGUMENT: what the op doesn't take, or too little room (then nothing is given
+ * out). */
 /* Of index from 0; NULL behind the last. Static. */
 const char *ipu_op_name(int index);
 /* A sentence; NULL for what is no op. Static. */
 const char *ipu_op_summary(const char *op);
 /* Computes now; each result is yours. */
-int ipu_apply(ipu_context *c, const char *op, ipu_tensor *const *inputs, int input_count, const char *attributes,
-              ipu_tensor **outputs, int capacity, int *output_count);
+int ipu_apply(ipu_context *c, const char *op, ipu_tensor *const *inputs, int input_count,
+              const char *attributes, ipu_tensor **outputs, int capacity, int *output_count);
 
 /* ---- functions: written down once, compiled, called often ---- */
 /* A variable with a copy of initial, whose dtype and shape it keeps. name may be NULL. */
-int ipu_variable_new(ipu_context *c, const char *name, const ipu_tensor *initial, ipu_variable **out);
+int ipu_variable_new(ipu_context *c, const char *name, const ipu_tensor *initial,
+                     ipu_variable **out);
 /* Functions that use it keep it. */
 void ipu_variable_free(ipu_variable *v);
 /* A copy of its value: yours. */
@@ -134,24 +147,30 @@ int ipu_variable_read(ipu_context *c, const ipu_variable *v, ipu_tensor **out);
 /* Copies t into it. IPU_E_INVALID_ARGUMENT: another dtype or shape. */
 int ipu_variable_assign(ipu_context *c, ipu_variable *v, const ipu_tensor *t);
 
-/* A function without arguments and results yet. Its values belong to the builder; IPU_E_INVALID_ARGUMENT: another builder's
- * value. After ipu_builder_finish all but ipu_builder_free is IPU_E_FAILED_PRECONDITION. */
+/* A function without arguments and results yet. Its values belong to the builder;
+ * IPU_E_INVALID_ARGUMENT: another builder's value. After ipu_builder_finish all but
+ * ipu_builder_free is IPU_E_FAILED_PRECONDITION. */
 int ipu_builder_new(ipu_context *c, ipu_builder **out);
 /* Ends its values; functions that were finished live on. */
 void ipu_builder_free(ipu_builder *b);
-/* The next argument, [shape[0], …]; every extent is fixed. IPU_E_FAILED_PRECONDITION: after anything else. */
-int ipu_builder_argument(ipu_builder *b, const char *dtype, int rank, const int64_t *shape, ipu_value **out);
+/* The next argument, [shape[0], …]; every extent is fixed. IPU_E_FAILED_PRECONDITION: after
+ * anything else. */
+int ipu_builder_argument(ipu_builder *b, const char *dtype, int rank, const int64_t *shape,
+                         ipu_value **out);
 /* A copy of t, the same in every call. */
 int ipu_builder_constant(ipu_builder *b, ipu_tensor *t, ipu_value **out);
 /* The variable's value at this place of the function. */
 int ipu_builder_read(ipu_builder *b, ipu_variable *v, ipu_value **out);
-/* From here on in the function, and after each call, v has this value. IPU_E_INVALID_ARGUMENT: another dtype or shape. */
+/* From here on in the function, and after each call, v has this value. IPU_E_INVALID_ARGUMENT:
+ * another dtype or shape. */
 int ipu_builder_assign(ipu_builder *b, ipu_variable *v, ipu_value *value);
 /* As ipu_apply, when the function is called. */
-int ipu_builder_apply(ipu_builder *b, const char *op, ipu_value *const *inputs, int input_count, const char *attributes,
-                      ipu_value **outputs, int capacity, int *output_count);
-/* d(sum of y) / d(each of xs): gradients are [count], each of its x's dtype and shape; NULL where there is no path. */
-int ipu_builder_gradients(ipu_builder *b, ipu_value *y, ipu_value *const *xs, int count, ipu_value **gradients);
+int ipu_builder_apply(ipu_builder *b, const char *op, ipu_value *const *inputs, int input_count,
+                      const char *attributes, ipu_value **outputs, int capacity, int *output_count);
+/* d(sum of y) / d(each of xs): gradients are [count], each of its x's dtype and shape; NULL
+ * where there is no path. */
+int ipu_builder_gradients(ipu_builder *b, ipu_value *y, ipu_value *const *xs, int count,
+                          ipu_value **gradients);
 /* "float32" …; static. "" for NULL. */
 const char *ipu_value_dtype(const ipu_value *v);
 /* The number of axes; 0 for NULL. */
@@ -162,15 +181,17 @@ int64_t ipu_value_extent(const ipu_value *v, int axis);
 int ipu_builder_finish(ipu_builder *b, ipu_value *const *results, int count, ipu_function **out);
 /* The variables live on. */
 void ipu_function_free(ipu_function *f);
-/* arguments are [argument_count], as declared; results have room for capacity, and each is yours; *result_count, which may be
- * NULL, is how many came, 0 on failure. IPU_E_VALUE, IPU_E_INVALID_ARGUMENT: other arguments, too little room. */
-int ipu_function_call(ipu_function *f, ipu_tensor *const *arguments, int argument_count, ipu_tensor **results, int capacity,
-                      int *result_count);
+/* arguments are [argument_count], as declared; results have room for capacity, and each is
+ * yours; *result_count, which may be NULL, is how many came, 0 on failure. IPU_E_VALUE,
+ * IPU_E_INVALID_ARGUMENT: other arguments, too little room. */
+int ipu_function_call(ipu_function *f, ipu_tensor *const *arguments, int argument_count,
+                      ipu_tensor **results, int capacity, int *result_count);
 
 /* ---- Keras models; they run in a Lua state of the context's own ----
- * Options are those that docs/keras.md says of the method; text that comes back is borrowed, and its pointer may be NULL. x and y
- * are lists of the model's inputs and outputs' labels, [samples, …] each. A status is the kind of the Lua error; IPU_E_NOT_FOUND
- * or IPU_E_RUNTIME: the Lua module is not there. */
+ * Options are those that docs/keras.md says of the method; text that comes back is borrowed, and
+ * its pointer may be NULL. x and y are lists of the model's inputs and outputs' labels,
+ * [samples, …] each. A status is the kind of the Lua error; IPU_E_NOT_FOUND or IPU_E_RUNTIME:
+ * the Lua module is not there. */
 /* {"class_name": …, "config": …}, as ipu_model_to_json gives it. */
 int ipu_model_from_json(ipu_context *c, const char *json, ipu_model **out);
 /* A chunk that returns a model. IPU_E_VALUE: no Lua; IPU_E_TYPE: it returns something else. */
@@ -193,31 +214,34 @@ int ipu_model_summary(ipu_model *m, const char **text);
 int ipu_model_build(ipu_model *m, int rank, const int64_t *shape);
 /* {"optimizer": …, "loss": …, "metrics": […]} */
 int ipu_model_compile(ipu_model *m, const char *options);
-/* {"epochs": 3, "batch_size": 32, …}; silent unless "verbose" is given. *history: {"loss": [a number an epoch], …}. IPU_E_RUNTIME: a
- * model that was not compiled; IPU_E_VALUE: samples that batch_size doesn't divide. */
-int ipu_model_fit(ipu_model *m, ipu_tensor *const *x, int x_count, ipu_tensor *const *y, int y_count,
-                  const char *options, const char **history);
+/* {"epochs": 3, "batch_size": 32, …}; silent unless "verbose" is given. *history: {"loss": [a
+ * number an epoch], …}. IPU_E_RUNTIME: a model that was not compiled; IPU_E_VALUE: samples that
+ * batch_size doesn't divide. */
+int ipu_model_fit(ipu_model *m, ipu_tensor *const *x, int x_count, ipu_tensor *const *y,
+                  int y_count, const char *options, const char **history);
 /* One weight update; *logs: {"loss": …, …}. */
-int ipu_model_train_on_batch(ipu_model *m, ipu_tensor *const *x, int x_count, ipu_tensor *const *y, int y_count,
-                             const char **logs);
+int ipu_model_train_on_batch(ipu_model *m, ipu_tensor *const *x, int x_count, ipu_tensor *const *y,
+                             int y_count, const char **logs);
 /* *logs: {"loss": …, …}. Without "batch_size" in batches of at most 32 that divide the samples. */
-int ipu_model_evaluate(ipu_model *m, ipu_tensor *const *x, int x_count, ipu_tensor *const *y, int y_count,
-                       const char *options, const char **logs);
-/* A number of the newest logs: "loss", "accuracy" …; after a fit those of the last epoch. IPU_E_NOT_FOUND: there is none, or it
- * is no number (NaN). */
+int ipu_model_evaluate(ipu_model *m, ipu_tensor *const *x, int x_count, ipu_tensor *const *y,
+                       int y_count, const char *options, const char **logs);
+/* A number of the newest logs: "loss", "accuracy" …; after a fit those of the last epoch.
+ * IPU_E_NOT_FOUND: there is none, or it is no number (NaN). */
 int ipu_model_log(ipu_model *m, const char *name, double *out);
-/* The outputs for x, [samples, …] each, as many as outputs have room (capacity); each is yours, *output_count how many. Batches as
- * in ipu_model_evaluate. IPU_E_INVALID_ARGUMENT: too little room. */
-int ipu_model_predict(ipu_model *m, ipu_tensor *const *x, int x_count, const char *options, ipu_tensor **outputs,
-                      int capacity, int *output_count);
+/* The outputs for x, [samples, …] each, as many as outputs have room (capacity); each is yours,
+ * *output_count how many. Batches as in ipu_model_evaluate. IPU_E_INVALID_ARGUMENT: too little
+ * room. */
+int ipu_model_predict(ipu_model *m, ipu_tensor *const *x, int x_count, const char *options,
+                      ipu_tensor **outputs, int capacity, int *output_count);
 /* Copies of the weights, in the order of the layers: yours, as of ipu_model_predict. */
 int ipu_model_get_weights(ipu_model *m, ipu_tensor **weights, int capacity, int *count);
 /* All weights, in that order. IPU_E_VALUE: another count or shape. */
 int ipu_model_set_weights(ipu_model *m, ipu_tensor *const *weights, int count);
-/* What a step of training would cost on IPUs, as JSON: cycles of the chip's clock, seconds, bytes. {"batch_size": …, "target": …} */
+/* What a step of training would cost on IPUs, as JSON: cycles of the chip's clock, seconds,
+ * bytes. {"batch_size": …, "target": …} */
 int ipu_model_estimate(ipu_model *m, const char *options, const char **json);
-/* Runs a chunk in the models' Lua state; *result is what it returns, as text ("" for nil). There os.exit is an error,
- * IPU_E_FAILED_PRECONDITION: the process is the caller's. */
+/* Runs a chunk in the models' Lua state; *result is what it returns, as text ("" for nil). There
+ * os.exit is an error, IPU_E_FAILED_PRECONDITION: the process is the caller's. */
 int ipu_run_lua(ipu_context *c, const char *code, const char **result);
 /* ---- ffi.cdef ends ---- */
 

@@ -1,9 +1,16 @@
-/* Ops in C: what a shared object has to export so that ipu.load_op_library(path) gives its ops. Plain C, no library to link:
- * everything that an op asks of ipulua goes through the IpuHost that it is handed.
+/* Ops in C: what a shared object has to export so that ipu.load_op_library(path) gives its ops.
+ * Plain C, no library to link: everything that an op asks of ipulua goes through the IpuHost that
+ * it is handed.
  *
- *   static int infer(const IpuHost *h, IpuNode *n) { return h->set_output(n, 0, h->input_type(n, 0)); }
- *   static int eval(const IpuHost *h, const IpuCall *c) { … read c->in[0], write c->out[0] … return 0; }
- *   static const IpuOp ops[] = {{.name = "twice", .inputs = {"x"}, .infer = infer, .eval = eval}, {0}};
+ *   static int infer(const IpuHost *h, IpuNode *n) {
+ *     return h->set_output(n, 0, h->input_type(n, 0));
+ *   }
+ *   static int eval(const IpuHost *h, const IpuCall *c) {
+ *     … read c->in[0], write c->out[0] …
+ *     return 0;
+ *   }
+ *   static const IpuOp ops[] = {
+ *     {.name = "twice", .inputs = {"x"}, .infer = infer, .eval = eval}, {0}};
  *   const IpuOpLibrary *ipulua_op_library(const IpuHost *host) {
  *     static const IpuOpLibrary library = {IPU_OP_ABI, sizeof(IpuOp), ops};
  *     return host->abi == IPU_OP_ABI ? &library : 0;
@@ -11,8 +18,8 @@
  *
  *   cc -shared -fPIC -I<include folder> -o twice.so twice.c
  *
- * Functions that return int return 0, or what host->fail returned. They may be called from several threads at once, and must
- * give the same bits whatever the number of threads is. */
+ * Functions that return int return 0, or what host->fail returned. They may be called from several
+ * threads at once, and must give the same bits whatever the number of threads is. */
 #ifndef IPULUA_OP_H
 #define IPULUA_OP_H
 #include <stddef.h>
@@ -21,7 +28,15 @@
 enum { IPU_OP_ABI = 1, IPU_OP_RANK = 8, IPU_OP_INPUTS = 8, IPU_OP_ATTRIBUTES = 12 };
 
 typedef enum IpuDtype {
-  IPU_FLOAT32, IPU_FLOAT64, IPU_FLOAT16, IPU_BFLOAT16, IPU_INT8, IPU_UINT8, IPU_INT32, IPU_INT64, IPU_BOOL
+  IPU_FLOAT32,
+  IPU_FLOAT64,
+  IPU_FLOAT16,
+  IPU_BFLOAT16,
+  IPU_INT8,
+  IPU_UINT8,
+  IPU_INT32,
+  IPU_INT64,
+  IPU_BOOL
 } IpuDtype;
 
 typedef struct IpuType {
@@ -36,12 +51,20 @@ typedef struct IpuGraph IpuGraph;
 
 /* An argument that is no tensor. */
 typedef enum IpuKind {
-  IPU_ATTR_NONE, IPU_ATTR_INT, IPU_ATTR_FLOAT, IPU_ATTR_BOOL, IPU_ATTR_STRING, IPU_ATTR_INTS, IPU_ATTR_DTYPE
+  IPU_ATTR_NONE,
+  IPU_ATTR_INT,
+  IPU_ATTR_FLOAT,
+  IPU_ATTR_BOOL,
+  IPU_ATTR_STRING,
+  IPU_ATTR_INTS,
+  IPU_ATTR_DTYPE
 } IpuKind;
 typedef struct IpuAttribute {
   const char *name;
-  int kind;             /* an IpuKind */
-  const char *fallback; /* the default as Lua writes it: "0.5", "true", "'SAME'", "{1, 1}"; "nil": none; NULL: required */
+  int kind; /* an IpuKind */
+  /* The default as Lua writes it: "0.5", "true", "'SAME'", "{1, 1}"; "nil": none; NULL:
+   * required. */
+  const char *fallback;
 } IpuAttribute;
 
 /* One evaluation: dense row-major buffers. */
@@ -59,8 +82,8 @@ typedef struct IpuTile {
   double tiles, workers; /* of the chip; threads of a tile */
 } IpuTile;
 typedef struct IpuCost {
-  double compute_cycles;  /* of the slowest worker */
-  double exchange_bytes;  /* received from other tiles */
+  double compute_cycles; /* of the slowest worker */
+  double exchange_bytes; /* received from other tiles */
   double temporary_bytes;
 } IpuCost;
 
@@ -73,43 +96,49 @@ typedef struct IpuHost {
   int (*set_output)(IpuNode *n, int output, const IpuType *type); /* in infer */
   int64_t (*get_int)(const IpuNode *n, int attribute);            /* INT, BOOL, DTYPE */
   double (*get_float)(const IpuNode *n, int attribute);
-  const char *(*get_string)(const IpuNode *n, int attribute);             /* NULL: not given */
-  int (*get_ints)(const IpuNode *n, int attribute, const int64_t **list); /* how many; -1: not given */
-  int (*fail)(const IpuNode *n, const char *message); /* in the user's words, without the op's name */
+  const char *(*get_string)(const IpuNode *n, int attribute); /* NULL: not given */
+  /* how many; -1: not given */
+  int (*get_ints)(const IpuNode *n, int attribute, const int64_t **list);
+  /* in the user's words, without the op's name */
+  int (*fail)(const IpuNode *n, const char *message);
   /* of types */
   int64_t (*count)(const IpuType *type); /* elements */
   size_t (*bytes)(const IpuType *type);
   /* In eval: body(context, begin, end) over 0 … count in pieces of grain, side by side. */
-  void (*parallel)(const IpuCall *c, int64_t count, int64_t grain, void (*body)(void *context, int64_t begin, int64_t end),
-                   void *context);
+  void (*parallel)(const IpuCall *c, int64_t count, int64_t grain,
+                   void (*body)(void *context, int64_t begin, int64_t end), void *context);
   /* In grad: building nodes. After a failure all give NULL; nothing has to be checked. */
   IpuValue *(*input)(const IpuNode *n, int input);
   IpuValue *(*output)(const IpuNode *n, int output);
   const IpuType *(*type)(const IpuValue *v);
   IpuValue *(*number)(IpuGraph *g, int dtype, double value);
-  /* An op of ipulua by its name ("mul", "nn.relu", "reduce_sum"), or of this library; attributes as a Lua table: "{axis = 1}"
-   * with numbers, booleans, strings and lists of integers, or NULL. */
-  IpuValue *(*apply)(IpuGraph *g, const char *op, IpuValue *const *in, int in_count, const char *attributes);
+  /* An op of ipulua by its name ("mul", "nn.relu", "reduce_sum"), or of this library; attributes
+   * as a Lua table: "{axis = 1}" with numbers, booleans, strings and lists of integers, or NULL. */
+  IpuValue *(*apply)(IpuGraph *g, const char *op, IpuValue *const *in, int in_count,
+                     const char *attributes);
 } IpuHost;
 
 typedef struct IpuOp {
   const char *name, *summary, *shapes;
-  /* Names; a trailing '?' marks an optional one. Lua numbers given for one whose name begins with ind, ids, label or segment, or has
-   * "length" in it, are int32; for another one they are of the dtype of a tensor beside it. */
+  /* Names; a trailing '?' marks an optional one. Lua numbers given for one whose name begins
+   * with ind, ids, label or segment, or has "length" in it, are int32; for another one they are
+   * of the dtype of a tensor beside it. */
   const char *inputs[IPU_OP_INPUTS];
   IpuAttribute attributes[IPU_OP_ATTRIBUTES];
-  int outputs; /* 0 means 1; at most 8 */
+  int outputs;                                /* 0 means 1; at most 8 */
   int (*infer)(const IpuHost *h, IpuNode *n); /* sets the type of each output */
   int (*eval)(const IpuHost *h, const IpuCall *c);
   size_t (*scratch)(const IpuHost *h, const IpuNode *n); /* NULL: none */
-  /* dx[i]: the gradient of input i, or left NULL. dy[j] is NULL where output j has none. NULL: no gradient. */
+  /* dx[i]: the gradient of input i, or left NULL. dy[j] is NULL where output j has none. NULL:
+   * no gradient. */
   int (*grad)(const IpuHost *h, IpuGraph *g, const IpuNode *n, IpuValue *const *dy, IpuValue **dx);
-  void (*cost)(const IpuHost *h, const IpuNode *n, const IpuTile *tile, IpuCost *cost); /* NULL: a pass over output 0 */
+  /* NULL: a pass over output 0 */
+  void (*cost)(const IpuHost *h, const IpuNode *n, const IpuTile *tile, IpuCost *cost);
 } IpuOp;
 
 typedef struct IpuOpLibrary {
-  int abi;         /* IPU_OP_ABI */
-  size_t op_bytes; /* sizeof(IpuOp) */
+  int abi;          /* IPU_OP_ABI */
+  size_t op_bytes;  /* sizeof(IpuOp) */
   const IpuOp *ops; /* the last one has no name */
 } IpuOpLibrary;
 

@@ -1,8 +1,8 @@
-/* A function written down in C, differentiated and compiled: a line through points by gradient descent. No Lua is
- * loaded.
+/* A function written down in C, differentiated and compiled: a line through points by gradient
+ * descent. No Lua is loaded.
  *
  *   cc function.c $(pkg-config --cflags --libs ipulua) -o function && ./function
- */
+ * */
 #include <ipulua.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +24,8 @@ static ipu_value *apply(ipu_builder *b, const char *op, ipu_value *x, ipu_value 
 }
 
 /* variable <- variable - rate * gradient */
-static void descend(ipu_builder *b, ipu_variable *v, ipu_value *value, ipu_value *gradient, ipu_value *rate) {
+static void descend(ipu_builder *b, ipu_variable *v, ipu_value *value, ipu_value *gradient,
+                    ipu_value *rate) {
   check(ipu_builder_assign(b, v, apply(b, "sub", value, apply(b, "mul", gradient, rate))));
 }
 
@@ -45,7 +46,8 @@ static ipu_function *training_step(ipu_variable *slope, ipu_variable *offset) {
   check(ipu_tensor_new(context, "float32", 0, NULL, &rate, &t));
   check(ipu_builder_constant(b, t, &step));
 
-  loss = apply(b, "reduce_mean", apply(b, "squared_difference", apply(b, "add", apply(b, "mul", x, w), c), y), NULL);
+  loss = apply(b, "reduce_mean",
+               apply(b, "squared_difference", apply(b, "add", apply(b, "mul", x, w), c), y), NULL);
   ipu_value *trained[] = {w, c};
   check(ipu_builder_gradients(b, loss, trained, 2, gradients));
   descend(b, slope, w, gradients[0], step);
@@ -86,7 +88,8 @@ int main(void) {
     ipu_tensor_free(loss);
     check(ipu_function_call(step, data, 2, &loss, 1, NULL));
   }
-  printf("slope %.3f offset %.3f loss %.6f\n", value_of(slope), value_of(offset), *(const float *)ipu_tensor_data(loss));
+  printf("slope %.3f offset %.3f loss %.6f\n", value_of(slope), value_of(offset),
+         *(const float *)ipu_tensor_data(loss));
 
   ipu_function_free(step);
   ipu_variable_free(slope);

@@ -1,10 +1,12 @@
-/* A program that learns while it runs: a model predicts the next reading of a drifting sensor, then trains on what
- * came. Halfway the sensor changes its ways, and the model follows. Nothing is stored but the newest window.
+/* A program that learns while it runs: a model predicts the next reading of a drifting sensor, then
+ * trains on what came. Halfway the sensor changes its ways, and the model follows. Nothing is
+ * stored but the newest window.
  *
- *   cc online.c $(pkg-config --cflags --libs ipulua) -lm -o online && ./online [weights.safetensors]
+ *   cc online.c $(pkg-config --cflags --libs ipulua) -lm -o online && ./online
+ *   [weights.safetensors]
  *
  * What was learnt is written to the file that is named, if one is.
- */
+ * */
 #include <ipulua.h>
 #include <math.h>
 #include <stdio.h>

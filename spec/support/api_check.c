@@ -37,17 +37,21 @@ static void check_tensors(ipu_context *c) {
   ipu_tensor *t, *u;
   const char *text;
   OK_(c, ipu_tensor_new(c, "float32", 2, shape, data, &t));
-  EXPECT(c, ipu_tensor_rank(t) == 2 && ipu_tensor_extent(t, 0) == 2 && ipu_tensor_extent(t, 1) == 3);
+  EXPECT(c,
+         ipu_tensor_rank(t) == 2 && ipu_tensor_extent(t, 0) == 2 && ipu_tensor_extent(t, 1) == 3);
   EXPECT(c, ipu_tensor_extent(t, 2) == -1 && ipu_tensor_extent(t, -1) == -1);
-  EXPECT(c, ipu_tensor_count(t) == 6 && ipu_tensor_bytes(t) == 24 && !strcmp(ipu_tensor_dtype(t), "float32"));
+  EXPECT(c, ipu_tensor_count(t) == 6 && ipu_tensor_bytes(t) == 24 &&
+                !strcmp(ipu_tensor_dtype(t), "float32"));
   OK_(c, ipu_tensor_text(c, t, &text));
   EXPECT(c, !strcmp(text, "[[1. 2. 3.]\n [4. 5. 6.]]"));
   OK_(c, ipu_tensor_write(c, t, (float[]){6, 5, 4, 3, 2, 1}, 24));
   EXPECT(c, at(t, 0) == 6 && at(t, 5) == 1);
   REFUSED(c, ipu_tensor_write(c, t, data, 20), IPU_E_VALUE, "24 bytes, got 20");
   REFUSED(c, ipu_tensor_new(c, "float33", 2, shape, data, &u), IPU_E_VALUE, "no dtype 'float33'");
-  REFUSED(c, ipu_tensor_new(c, "float32", 99, shape, data, &u), IPU_E_VALUE, "rank must be 0 to 8, got 99");
-  REFUSED(c, ipu_tensor_new(c, "float32", 2, NULL, data, &u), IPU_E_INVALID_ARGUMENT, "shape is NULL");
+  REFUSED(c, ipu_tensor_new(c, "float32", 99, shape, data, &u), IPU_E_VALUE,
+          "rank must be 0 to 8, got 99");
+  REFUSED(c, ipu_tensor_new(c, "float32", 2, NULL, data, &u), IPU_E_INVALID_ARGUMENT,
+          "shape is NULL");
   EXPECT(c, ipu_tensor_new(c, "float32", 2, bad, data, &u) < 0 && u == NULL);
   ipu_tensor_free(ipu_tensor_retain(t));
   EXPECT(c, at(t, 0) == 6);
@@ -57,15 +61,18 @@ static void check_tensors(ipu_context *c) {
 /* The words are of this call, not of one before. */
 static void said_null(ipu_context *c, int status, const char *function, const char *call) {
   const char *words = ipu_last_error(c);
-  count(status == IPU_E_INVALID_ARGUMENT && strstr(words, function) == words && strstr(words, "NULL"), call, words);
+  count(
+      status == IPU_E_INVALID_ARGUMENT && strstr(words, function) == words && strstr(words, "NULL"),
+      call, words);
 }
-#define NULLED(function, ...)                                   \
-  do {                                                          \
-    REFUSED(c, ipu_set_threads(c, -1), IPU_E_VALUE, "threads"); \
+#define NULLED(function, ...)                                                       \
+  do {                                                                              \
+    REFUSED(c, ipu_set_threads(c, -1), IPU_E_VALUE, "threads");                     \
     said_null(c, function(__VA_ARGS__), #function, #function "(" #__VA_ARGS__ ")"); \
   } while (0)
 
-/* Every function that can fail, with NULL for what it is called of, and for what it can't do without. */
+/* Every function that can fail, with NULL for what it is called of, and for what it can't do
+ * without. */
 static void check_null_words(ipu_context *c) {
   const int64_t shape[] = {2};
   ipu_tensor *t, *none = NULL;
@@ -81,7 +88,10 @@ static void check_null_words(ipu_context *c) {
   OK_(c, ipu_variable_new(c, "w", t, &w));
   OK_(c, ipu_builder_new(c, &b));
   OK_(c, ipu_builder_argument(b, "float32", 1, shape, &v));
-  OK_(c, ipu_model_from_lua(c, "local keras = require('ipulua').keras return keras.Sequential{keras.layers.Dense{1}}", &m));
+  OK_(c,
+      ipu_model_from_lua(
+          c, "local keras = require('ipulua').keras return keras.Sequential{keras.layers.Dense{1}}",
+          &m));
   NULLED(ipu_context_new, NULL);
   NULLED(ipu_set_threads, NULL, 1);
   NULLED(ipu_set_seed, NULL, 1);
@@ -152,20 +162,30 @@ static void check_null_words(ipu_context *c) {
   NULLED(ipu_model_set_weights, NULL, &t, 1);
   NULLED(ipu_model_estimate, NULL, "{}", &text);
   NULLED(ipu_run_lua, NULL, "", &text);
-  REFUSED(c, ipu_model_fit(m, NULL, 1, &t, 1, NULL, NULL), IPU_E_INVALID_ARGUMENT, "inputs: the list is NULL");
+  REFUSED(c, ipu_model_fit(m, NULL, 1, &t, 1, NULL, NULL), IPU_E_INVALID_ARGUMENT,
+          "inputs: the list is NULL");
   REFUSED(c, ipu_model_set_weights(m, NULL, 1), IPU_E_INVALID_ARGUMENT, "the list is NULL");
   OK_(c, ipu_set_seed(c, 1));
   EXPECT(c, !strcmp(ipu_last_error(c), "") && !strcmp(ipu_last_error(NULL), "there is no context"));
-  REFUSED(c, ipu_tensor_new(c, "float32", 1, shape, NULL, NULL), IPU_E_INVALID_ARGUMENT, "ipu_tensor_new: 'out' is NULL");
-  REFUSED(c, ipu_tensor_write(c, NULL, shape, 8), IPU_E_INVALID_ARGUMENT, "ipu_tensor_write: 't' is NULL");
+  REFUSED(c, ipu_tensor_new(c, "float32", 1, shape, NULL, NULL), IPU_E_INVALID_ARGUMENT,
+          "ipu_tensor_new: 'out' is NULL");
+  REFUSED(c, ipu_tensor_write(c, NULL, shape, 8), IPU_E_INVALID_ARGUMENT,
+          "ipu_tensor_write: 't' is NULL");
   REFUSED(c, ipu_save(c, NULL, NULL, NULL, 0), IPU_E_INVALID_ARGUMENT, "ipu_save: 'path' is NULL");
-  REFUSED(c, ipu_archive_open(c, NULL, &a), IPU_E_INVALID_ARGUMENT, "ipu_archive_open: 'path' is NULL");
-  REFUSED(c, ipu_archive_tensor(c, NULL, "x", &t), IPU_E_INVALID_ARGUMENT, "ipu_archive_tensor: 'a' is NULL");
-  REFUSED(c, ipu_apply(c, "exp", &t, 1, NULL, NULL, 1, NULL), IPU_E_INVALID_ARGUMENT, "ipu_apply: 'outputs' is NULL");
-  REFUSED(c, ipu_variable_read(c, NULL, &t), IPU_E_INVALID_ARGUMENT, "ipu_variable_read: 'v' is NULL");
-  REFUSED(c, ipu_builder_apply(b, "exp", &v, 1, NULL, NULL, 1, NULL), IPU_E_INVALID_ARGUMENT, "ipu_builder_apply: 'outputs' is NULL");
-  REFUSED(c, ipu_builder_finish(b, &v, 1, NULL), IPU_E_INVALID_ARGUMENT, "ipu_builder_finish: 'out' is NULL");
-  REFUSED(c, ipu_model_from_lua(c, NULL, &m), IPU_E_INVALID_ARGUMENT, "ipu_model_from_lua: 'code' is NULL");
+  REFUSED(c, ipu_archive_open(c, NULL, &a), IPU_E_INVALID_ARGUMENT,
+          "ipu_archive_open: 'path' is NULL");
+  REFUSED(c, ipu_archive_tensor(c, NULL, "x", &t), IPU_E_INVALID_ARGUMENT,
+          "ipu_archive_tensor: 'a' is NULL");
+  REFUSED(c, ipu_apply(c, "exp", &t, 1, NULL, NULL, 1, NULL), IPU_E_INVALID_ARGUMENT,
+          "ipu_apply: 'outputs' is NULL");
+  REFUSED(c, ipu_variable_read(c, NULL, &t), IPU_E_INVALID_ARGUMENT,
+          "ipu_variable_read: 'v' is NULL");
+  REFUSED(c, ipu_builder_apply(b, "exp", &v, 1, NULL, NULL, 1, NULL), IPU_E_INVALID_ARGUMENT,
+          "ipu_builder_apply: 'outputs' is NULL");
+  REFUSED(c, ipu_builder_finish(b, &v, 1, NULL), IPU_E_INVALID_ARGUMENT,
+          "ipu_builder_finish: 'out' is NULL");
+  REFUSED(c, ipu_model_from_lua(c, NULL, &m), IPU_E_INVALID_ARGUMENT,
+          "ipu_model_from_lua: 'code' is NULL");
   REFUSED(c, ipu_run_lua(c, NULL, NULL), IPU_E_INVALID_ARGUMENT, "ipu_run_lua: 'code' is NULL");
   ipu_model_free(m);
   ipu_variable_free(w);
@@ -174,7 +194,8 @@ static void check_null_words(ipu_context *c) {
 }
 
 static void check_ops(ipu_context *c) {
-  ipu_tensor *x = vector(c, 4, (float[]){1, -2, 3, -4}), *y = vector(c, 3, (float[]){1, 2, 3}), *out[4], *pair[] = {x, y};
+  ipu_tensor *x = vector(c, 4, (float[]){1, -2, 3, -4}), *y = vector(c, 3, (float[]){1, 2, 3}),
+             *out[4], *pair[] = {x, y};
   int n = 99;
   OK_(c, ipu_apply(c, "nn.relu", &x, 1, NULL, out, 1, &n));
   EXPECT(c, n == 1 && at(out[0], 0) == 1 && at(out[0], 1) == 0 && at(out[0], 2) == 3);
@@ -183,7 +204,8 @@ static void check_ops(ipu_context *c) {
   EXPECT(c, ipu_tensor_rank(out[0]) == 1 && at(out[0], 0) == -2);
   ipu_tensor_free(out[0]);
   OK_(c, ipu_apply(c, "top_k", &x, 1, "{\"k\": 2}", out, 4, &n));
-  EXPECT(c, n == 2 && at(out[0], 0) == 3 && at(out[0], 1) == 1 && ((const int32_t *)ipu_tensor_data(out[1]))[0] == 2);
+  EXPECT(c, n == 2 && at(out[0], 0) == 3 && at(out[0], 1) == 1 &&
+                ((const int32_t *)ipu_tensor_data(out[1]))[0] == 2);
   ipu_tensor_free(out[0]), ipu_tensor_free(out[1]);
   OK_(c, ipu_apply(c, "concat", pair, 2, "{\"axis\": 0}", out, 1, NULL));
   EXPECT(c, ipu_tensor_count(out[0]) == 7);
@@ -198,23 +220,38 @@ static void check_ops(ipu_context *c) {
   REFUSED(c, ipu_apply(c, "add", pair, 2, NULL, out, 1, &n), IPU_E_INVALID_ARGUMENT, "[4] and [3]");
   EXPECT(c, n == 0);
   REFUSED(c, ipu_apply(c, "ad", pair, 2, NULL, out, 1, NULL), IPU_E_NOT_FOUND, "no op 'ad'");
-  REFUSED(c, ipu_apply(c, "add", pair, 1, NULL, out, 1, NULL), IPU_E_VALUE, "add takes 2 tensors, got 1");
-  REFUSED(c, ipu_apply(c, "top_k", &x, 1, "{\"k\": 2}", out, 1, NULL), IPU_E_INVALID_ARGUMENT, "2 results, and room for 1");
-  REFUSED(c, ipu_apply(c, "top_k", &x, 1, "{\"k\": 2.5}", out, 2, NULL), IPU_E_TYPE, "'k' must be an integer");
-  REFUSED(c, ipu_apply(c, "top_k", &x, 1, "{\"j\": 2}", out, 2, NULL), IPU_E_VALUE, "no attribute 'j'");
-  REFUSED(c, ipu_apply(c, "top_k", &x, 1, "{\"k\": ", out, 2, NULL), IPU_E_VALUE, "attributes are no JSON");
+  REFUSED(c, ipu_apply(c, "add", pair, 1, NULL, out, 1, NULL), IPU_E_VALUE,
+          "add takes 2 tensors, got 1");
+  REFUSED(c, ipu_apply(c, "top_k", &x, 1, "{\"k\": 2}", out, 1, NULL), IPU_E_INVALID_ARGUMENT,
+          "2 results, and room for 1");
+  REFUSED(c, ipu_apply(c, "top_k", &x, 1, "{\"k\": 2.5}", out, 2, NULL), IPU_E_TYPE,
+          "'k' must be an integer");
+  REFUSED(c, ipu_apply(c, "top_k", &x, 1, "{\"j\": 2}", out, 2, NULL), IPU_E_VALUE,
+          "no attribute 'j'");
+  REFUSED(c, ipu_apply(c, "top_k", &x, 1, "{\"k\": ", out, 2, NULL), IPU_E_VALUE,
+          "attributes are no JSON");
   REFUSED(c, ipu_apply(c, "cast", &x, 1, "{}", out, 1, NULL), IPU_E_TYPE, "'dtype' is missing");
   ipu_tensor *none = NULL;
-  REFUSED(c, ipu_apply(c, "exp", &none, 1, NULL, out, 1, NULL), IPU_E_INVALID_ARGUMENT, "number 0 is NULL");
-  REFUSED(c, ipu_apply(c, "matmull", &x, 1, NULL, out, 1, NULL), IPU_E_NOT_FOUND, "no op 'matmull'; did you mean 'matmul'?");
-  REFUSED(c, ipu_apply(c, "rellu", &x, 1, NULL, out, 1, NULL), IPU_E_NOT_FOUND, "no op 'rellu'; did you mean 'nn.relu'?");
-  REFUSED(c, ipu_apply(c, "nothing_of_the_kind", &x, 1, NULL, out, 1, NULL), IPU_E_NOT_FOUND, "no op 'nothing_of_the_kind'");
-  REFUSED(c, ipu_apply(c, "relu", &x, 1, NULL, out, 1, NULL), IPU_E_NOT_FOUND, "no op 'relu'; did you mean 'nn.relu'?");
-  REFUSED(c, ipu_apply(c, "matmul", &x, 1, NULL, out, 1, NULL), IPU_E_VALUE, "matmul takes 2 tensors, got 1");
-  REFUSED(c, ipu_apply(c, "exp", pair, 2, NULL, out, 1, NULL), IPU_E_VALUE, "exp takes 1 tensor, got 2");
-  REFUSED(c, ipu_apply(c, "reduce_sum", &x, 1, "{\"axes\": 0}", out, 1, NULL), IPU_E_VALUE, "no attribute 'axes'; did you mean 'axis'? It has axis, keepdims");
-  REFUSED(c, ipu_apply(c, "exp", &x, 1, "{\"axes\": 0}", out, 1, NULL), IPU_E_VALUE, "no attribute 'axes'; it has none");
-  EXPECT(c, ipu_op_name(0) && !ipu_op_name(100000) && ipu_op_summary("matmul") && !ipu_op_summary("no such op"));
+  REFUSED(c, ipu_apply(c, "exp", &none, 1, NULL, out, 1, NULL), IPU_E_INVALID_ARGUMENT,
+          "number 0 is NULL");
+  REFUSED(c, ipu_apply(c, "matmull", &x, 1, NULL, out, 1, NULL), IPU_E_NOT_FOUND,
+          "no op 'matmull'; did you mean 'matmul'?");
+  REFUSED(c, ipu_apply(c, "rellu", &x, 1, NULL, out, 1, NULL), IPU_E_NOT_FOUND,
+          "no op 'rellu'; did you mean 'nn.relu'?");
+  REFUSED(c, ipu_apply(c, "nothing_of_the_kind", &x, 1, NULL, out, 1, NULL), IPU_E_NOT_FOUND,
+          "no op 'nothing_of_the_kind'");
+  REFUSED(c, ipu_apply(c, "relu", &x, 1, NULL, out, 1, NULL), IPU_E_NOT_FOUND,
+          "no op 'relu'; did you mean 'nn.relu'?");
+  REFUSED(c, ipu_apply(c, "matmul", &x, 1, NULL, out, 1, NULL), IPU_E_VALUE,
+          "matmul takes 2 tensors, got 1");
+  REFUSED(c, ipu_apply(c, "exp", pair, 2, NULL, out, 1, NULL), IPU_E_VALUE,
+          "exp takes 1 tensor, got 2");
+  REFUSED(c, ipu_apply(c, "reduce_sum", &x, 1, "{\"axes\": 0}", out, 1, NULL), IPU_E_VALUE,
+          "no attribute 'axes'; did you mean 'axis'? It has axis, keepdims");
+  REFUSED(c, ipu_apply(c, "exp", &x, 1, "{\"axes\": 0}", out, 1, NULL), IPU_E_VALUE,
+          "no attribute 'axes'; it has none");
+  EXPECT(c, ipu_op_name(0) && !ipu_op_name(100000) && ipu_op_summary("matmul") &&
+                !ipu_op_summary("no such op"));
   ipu_tensor_free(x), ipu_tensor_free(y);
 }
 
@@ -235,19 +272,24 @@ static void check_functions(ipu_context *c) {
   OK_(c, ipu_builder_new(c, &other));
   OK_(c, ipu_builder_argument(other, "float32", 1, shape, &foreign));
   OK_(c, ipu_builder_argument(b, "float32", 1, shape, &x));
-  EXPECT(c, ipu_value_rank(x) == 1 && ipu_value_extent(x, 0) == 3 && !strcmp(ipu_value_dtype(x), "float32"));
+  EXPECT(c, ipu_value_rank(x) == 1 && ipu_value_extent(x, 0) == 3 &&
+                !strcmp(ipu_value_dtype(x), "float32"));
   OK_(c, ipu_builder_read(b, v, &w));
-  REFUSED(c, ipu_builder_argument(b, "float32", 1, shape, &p), IPU_E_FAILED_PRECONDITION, "before anything else");
+  REFUSED(c, ipu_builder_argument(b, "float32", 1, shape, &p), IPU_E_FAILED_PRECONDITION,
+          "before anything else");
   ipu_value *operands[] = {x, w}, *mixed[] = {foreign, w};
-  REFUSED(c, ipu_builder_apply(b, "mul", mixed, 2, NULL, &p, 1, NULL), IPU_E_INVALID_ARGUMENT, "another builder's");
-  REFUSED(c, ipu_builder_apply(b, "matmul", operands, 2, NULL, &p, 1, NULL), IPU_E_INVALID_ARGUMENT, "matmul");
+  REFUSED(c, ipu_builder_apply(b, "mul", mixed, 2, NULL, &p, 1, NULL), IPU_E_INVALID_ARGUMENT,
+          "another builder's");
+  REFUSED(c, ipu_builder_apply(b, "matmul", operands, 2, NULL, &p, 1, NULL), IPU_E_INVALID_ARGUMENT,
+          "matmul");
   OK_(c, ipu_builder_apply(b, "mul", operands, 2, NULL, &p, 1, &n));
   OK_(c, ipu_builder_apply(b, "reduce_sum", &p, 1, NULL, &y, 1, NULL));
   OK_(c, ipu_builder_gradients(b, y, operands, 2, g));
   OK_(c, ipu_builder_constant(b, u, &k));
   ipu_value *addends[] = {w, k};
   OK_(c, ipu_builder_apply(b, "add", addends, 2, NULL, &sum, 1, NULL));
-  REFUSED(c, ipu_builder_assign(b, v, x), IPU_E_INVALID_ARGUMENT, "variable 'w' is float32[], got float32[3]");
+  REFUSED(c, ipu_builder_assign(b, v, x), IPU_E_INVALID_ARGUMENT,
+          "variable 'w' is float32[], got float32[3]");
   OK_(c, ipu_builder_assign(b, v, sum));
   ipu_value *results[] = {y, g[0], g[1]};
   OK_(c, ipu_builder_finish(b, results, 3, &f));
@@ -257,17 +299,21 @@ static void check_functions(ipu_context *c) {
   for (int step = 0; step < 3; step++) {
     float weight = (float)(2 + step);
     OK_(c, ipu_function_call(f, &in, 1, out, 3, &n));
-    EXPECT(c, n == 3 && at(out[0], 0) == 7 * weight && at(out[1], 2) == weight && at(out[2], 0) == 7);
+    EXPECT(c,
+           n == 3 && at(out[0], 0) == 7 * weight && at(out[1], 2) == weight && at(out[2], 0) == 7);
     for (int i = 0; i < 3; i++) ipu_tensor_free(out[i]);
   }
-  REFUSED(c, ipu_function_call(f, &wrong, 1, out, 3, &n), IPU_E_INVALID_ARGUMENT, "float32[3], got float32[2]");
-  REFUSED(c, ipu_function_call(f, &in, 1, out, 2, &n), IPU_E_INVALID_ARGUMENT, "3 results, and room for 2");
+  REFUSED(c, ipu_function_call(f, &wrong, 1, out, 3, &n), IPU_E_INVALID_ARGUMENT,
+          "float32[3], got float32[2]");
+  REFUSED(c, ipu_function_call(f, &in, 1, out, 2, &n), IPU_E_INVALID_ARGUMENT,
+          "3 results, and room for 2");
   REFUSED(c, ipu_function_call(f, NULL, 0, out, 3, &n), IPU_E_VALUE, "takes 1 tensor, got 0");
   OK_(c, ipu_variable_read(c, v, &out[0]));
   EXPECT(c, at(out[0], 0) == 5);
   OK_(c, ipu_variable_assign(c, v, t));
   REFUSED(c, ipu_variable_assign(c, v, in), IPU_E_INVALID_ARGUMENT, "variable 'w'");
-  ipu_tensor_free(out[0]), ipu_tensor_free(in), ipu_tensor_free(wrong), ipu_tensor_free(t), ipu_tensor_free(u);
+  ipu_tensor_free(out[0]), ipu_tensor_free(in), ipu_tensor_free(wrong), ipu_tensor_free(t),
+      ipu_tensor_free(u);
   ipu_variable_free(v);
   ipu_function_free(f);
 }
@@ -282,7 +328,8 @@ static void check_files(ipu_context *c) {
     snprintf(path, sizeof path, "%s/t.%s", folder, endings[i]);
     OK_(c, ipu_save(c, path, names, &t, 1));
     OK_(c, ipu_archive_open(c, path, &a));
-    EXPECT(c, ipu_archive_count(a) == 1 && !strcmp(ipu_archive_name(a, 0), "x") && !ipu_archive_name(a, 1));
+    EXPECT(c, ipu_archive_count(a) == 1 && !strcmp(ipu_archive_name(a, 0), "x") &&
+                  !ipu_archive_name(a, 1));
     OK_(c, ipu_archive_tensor(c, a, "x", &u));
     ipu_archive_free(a);
     EXPECT(c, at(u, 2) == 3);
@@ -313,7 +360,10 @@ static void check_model(ipu_context *c) {
   OK_(c, ipu_tensor_new(c, "float32", 1, bias_shape, &zero, &weights[1]));
   OK_(c, ipu_model_from_json(c, architecture, &m));
   OK_(c, ipu_model_build(m, 2, x_shape));
-  OK_(c, ipu_model_compile(m, "{\"optimizer\": {\"class_name\": \"SGD\", \"config\": {\"learning_rate\": 0.1}}, \"loss\": \"mse\"}"));
+  OK_(c,
+      ipu_model_compile(
+          m,
+          "{\"optimizer\": {\"class_name\": \"SGD\", \"config\": {\"learning_rate\": 0.1}}, \"loss\": \"mse\"}"));
   OK_(c, ipu_model_set_weights(m, weights, 2));
   OK_(c, ipu_model_predict(m, &x, 1, NULL, out, 4, &n));
   EXPECT(c, n == 1 && at(out[0], 0) == 1 && at(out[0], 1) == 2);
@@ -349,15 +399,18 @@ static void check_model(ipu_context *c) {
   ipu_tensor_free(before), ipu_tensor_free(after);
   unlink(path);
   ipu_model_free(again);
-  REFUSED(c, ipu_model_compile(m, "{\"optimizer\": \"sdg\"}"), IPU_E_VALUE, "unknown optimizer 'sdg'");
-  REFUSED(c, ipu_model_compile(m, "{\"optimiser\": \"sgd\"}"), IPU_E_TYPE, "did you mean 'optimizer'");
+  REFUSED(c, ipu_model_compile(m, "{\"optimizer\": \"sdg\"}"), IPU_E_VALUE,
+          "unknown optimizer 'sdg'");
+  REFUSED(c, ipu_model_compile(m, "{\"optimiser\": \"sgd\"}"), IPU_E_TYPE,
+          "did you mean 'optimizer'");
   REFUSED(c, ipu_model_compile(m, "not JSON"), IPU_E_VALUE, "a value was expected");
   REFUSED(c, ipu_model_from_json(c, "{}", &again), IPU_E_VALUE, "class_name");
   REFUSED(c, ipu_model_compile(m, "{loss"), IPU_E_VALUE, "options: line 1, column 2");
   REFUSED(c, ipu_model_from_lua(c, "return 1", &again), IPU_E_TYPE, "Keras model is wanted");
   REFUSED(c, ipu_model_from_lua(c, "syntax", &again), IPU_E_VALUE, "syntax");
   REFUSED(c, ipu_run_lua(c, "error('mine')", NULL), IPU_E_RUNTIME, "mine");
-  REFUSED(c, ipu_run_lua(c, "\nos.exit(3, true)", NULL), IPU_E_FAILED_PRECONDITION, "chunk:2: os.exit is not available in an embedded program");
+  REFUSED(c, ipu_run_lua(c, "\nos.exit(3, true)", NULL), IPU_E_FAILED_PRECONDITION,
+          "chunk:2: os.exit is not available in an embedded program");
   OK_(c, ipu_run_lua(c, "return 1 + 1", &text));
   EXPECT(c, !strcmp(text, "2"));
   REFUSED(c, ipu_model_load(c, "/nonexistent.safetensors", &again), IPU_E_NOT_FOUND, "nonexistent");
@@ -366,13 +419,15 @@ static void check_model(ipu_context *c) {
   count(!strcmp(text, "42"), "borrowed text handed back", text);
   OK_(c, ipu_run_lua(c, "return 6 * 7", &text));
   EXPECT(c, !strcmp(text, "42"));
-  OK_(c, ipu_model_from_lua(c, "local k = require 'ipulua'.keras return k.Sequential{k.layers.Dense{2}}", &again));
+  OK_(c, ipu_model_from_lua(
+             c, "local k = require 'ipulua'.keras return k.Sequential{k.layers.Dense{2}}", &again));
   ipu_model_free(again);
   ipu_tensor_free(x), ipu_tensor_free(y), ipu_tensor_free(weights[0]), ipu_tensor_free(weights[1]);
   ipu_model_free(m);
 }
 
-/* Several contexts, each with a Lua state and threads of its own, side by side: equal seeds give equal weights. */
+/* Several contexts, each with a Lua state and threads of its own, side by side: equal seeds give
+ * equal weights. */
 static void *train(void *result) {
   const int64_t shape[] = {4, 1};
   const float data[] = {1, 2, 3, 4};
@@ -380,8 +435,9 @@ static void *train(void *result) {
   ipu_tensor *x, *weights[2];
   ipu_model *m;
   if (ipu_context_new(&c) || ipu_set_seed(c, 5) || ipu_set_threads(c, 2) ||
-      ipu_tensor_new(c, "float32", 2, shape, data, &x) || ipu_model_from_json(c, architecture, &m) ||
-      ipu_model_build(m, 2, shape) || ipu_model_compile(m, "{\"optimizer\": \"adam\", \"loss\": \"mse\"}"))
+      ipu_tensor_new(c, "float32", 2, shape, data, &x) ||
+      ipu_model_from_json(c, architecture, &m) || ipu_model_build(m, 2, shape) ||
+      ipu_model_compile(m, "{\"optimizer\": \"adam\", \"loss\": \"mse\"}"))
     return NULL;
   for (int i = 0; i < 50; i++) ipu_model_train_on_batch(m, &x, 1, &x, 1, NULL);
   if (!ipu_model_get_weights(m, weights, 2, NULL)) *(float *)result = at(weights[0], 0);
@@ -403,10 +459,14 @@ static void check_null(void) {
   ipu_tensor_free(NULL), ipu_archive_free(NULL), ipu_variable_free(NULL), ipu_builder_free(NULL);
   ipu_function_free(NULL), ipu_model_free(NULL), ipu_context_free(NULL);
   count(ipu_context_new(NULL) == IPU_E_INVALID_ARGUMENT, "NULL", "context");
-  count(ipu_tensor_retain(NULL) == NULL && ipu_tensor_data(NULL) == NULL && ipu_tensor_rank(NULL) == 0, "NULL", "tensor");
+  count(ipu_tensor_retain(NULL) == NULL && ipu_tensor_data(NULL) == NULL &&
+            ipu_tensor_rank(NULL) == 0,
+        "NULL", "tensor");
   count(ipu_abi_version() == IPU_ABI_VERSION, "abi", ipu_version());
-  count(!strcmp(ipu_status_name(IPU_E_VALUE), "IPU_E_VALUE") && !strcmp(ipu_status_name(0), "IPU_OK") &&
-            !strcmp(ipu_status_name(-999), "IPU_E_INTERNAL") && !strcmp(ipu_status_name(IPU_E_CANCELLED), "IPU_E_CANCELLED"),
+  count(!strcmp(ipu_status_name(IPU_E_VALUE), "IPU_E_VALUE") &&
+            !strcmp(ipu_status_name(0), "IPU_OK") &&
+            !strcmp(ipu_status_name(-999), "IPU_E_INTERNAL") &&
+            !strcmp(ipu_status_name(IPU_E_CANCELLED), "IPU_E_CANCELLED"),
         "status", "names");
 }
 
@@ -431,8 +491,11 @@ static void check_writing(ipu_context *c) {
   OK_(c, ipu_archive_tensor(c, a, "x", &second));
   EXPECT(c, at(second, 0) == 1);
   remove(path);
-  static const char *const views[][2] = {{"reshape", "{\"shape\": [3, 1]}"}, {"identity", NULL}, {"expand_dims", "{\"axis\": 0}"},
-                                         {"slice", "{\"begin\": [0], \"size\": [3]}"}, {"transpose", NULL}};
+  static const char *const views[][2] = {{"reshape", "{\"shape\": [3, 1]}"},
+                                         {"identity", NULL},
+                                         {"expand_dims", "{\"axis\": 0}"},
+                                         {"slice", "{\"begin\": [0], \"size\": [3]}"},
+                                         {"transpose", NULL}};
   for (size_t i = 0; i < sizeof views / sizeof *views; i++) {
     OK_(c, ipu_apply(c, views[i][0], &x, 1, views[i][1], &y, 1, NULL));
     OK_(c, ipu_tensor_write(c, y, nines, sizeof nines));
@@ -457,16 +520,21 @@ static void check_writing(ipu_context *c) {
   ipu_variable_free(w);
   ipu_builder_free(b);
   ipu_function_free(f);
-  for (ipu_tensor **t = (ipu_tensor *[]){x, first, second, y, same, NULL}; *t; t++) ipu_tensor_free(*t);
+  for (ipu_tensor **t = (ipu_tensor *[]){x, first, second, y, same, NULL}; *t; t++)
+    ipu_tensor_free(*t);
 }
 
 static void check_attribute_words(ipu_context *c) {
   const float ones[] = {1, 1, 1};
   ipu_tensor *x = vector(c, 3, ones), *y;
-  REFUSED(c, ipu_apply(c, "reduce_sum", &x, 1, "{\"axis\": [0], \"axis\": [0]}", &y, 1, NULL), IPU_E_VALUE, "duplicate object key");
-  REFUSED(c, ipu_apply(c, "reduce_sum", &x, 1, "{\"axis\": 99999999999999999999}", &y, 1, NULL), IPU_E_VALUE, "too big integer");
-  REFUSED(c, ipu_apply(c, "reduce_sum", &x, 1, "{\"axis\": [0],}", &y, 1, NULL), IPU_E_VALUE, "line 1, column 14: ");
-  REFUSED(c, ipu_apply(c, "reduce_sum", &x, 1, "[1]", &y, 1, NULL), IPU_E_VALUE, "must be a JSON object, got [1]");
+  REFUSED(c, ipu_apply(c, "reduce_sum", &x, 1, "{\"axis\": [0], \"axis\": [0]}", &y, 1, NULL),
+          IPU_E_VALUE, "duplicate object key");
+  REFUSED(c, ipu_apply(c, "reduce_sum", &x, 1, "{\"axis\": 99999999999999999999}", &y, 1, NULL),
+          IPU_E_VALUE, "too big integer");
+  REFUSED(c, ipu_apply(c, "reduce_sum", &x, 1, "{\"axis\": [0],}", &y, 1, NULL), IPU_E_VALUE,
+          "line 1, column 14: ");
+  REFUSED(c, ipu_apply(c, "reduce_sum", &x, 1, "[1]", &y, 1, NULL), IPU_E_VALUE,
+          "must be a JSON object, got [1]");
   ipu_tensor_free(x);
 }
 

@@ -1,6 +1,6 @@
-/* Checks of src/data that Lua can't reach: every kind of dataset read in every way (by tensors, into memory,
- * skipped, saved and restored, on one thread and on several, closed in every state, with every allocation
- * failing). Prints what failed; exit status 1 if anything did. */
+/* Checks of src/data that Lua can't reach: every kind of dataset read in every way (by tensors,
+ * into memory, skipped, saved and restored, on one thread and on several, closed in every state,
+ * with every allocation failing). Prints what failed; exit status 1 if anything did. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -16,8 +16,8 @@
 #include "data/digits.h"
 #include "data/infeed.h"
 #include "data/reader.h"
-#include "tensor/image.h"
 #include "scratch.h"
+#include "tensor/image.h"
 
 static _Atomic int checks, failures; /* an engine's thread checks too */
 
@@ -36,8 +36,9 @@ static void check_text(const char *got, const char *want, const char *file, int 
   check_at(!strcmp(got, want), file, line, "differs", detail);
 }
 
-/* ---- allocations that fail -------------------------------------------------------------------------------
- */
+/* ---- allocations that fail
+ * -------------------------------------------------------------------------------
+ * */
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SANITIZED 1
@@ -86,8 +87,9 @@ void free(void *p) {
 #pragma GCC visibility pop
 #endif
 
-/* ---- elements as text ------------------------------------------------------------------------------------
- */
+/* ---- elements as text
+ * ------------------------------------------------------------------------------------
+ * */
 
 enum { TEXT = 8192, MOST = 40 };
 
@@ -126,7 +128,8 @@ static Iterator *open_at(Error *e, Dataset *d, const Setup *s) {
   return iterator_open(e, d, &c);
 }
 
-static double use_seconds; /* what the use of an element takes: a thread for making them pays only then */
+/* what the use of an element takes: a thread for making them pays only then */
+static double use_seconds;
 
 static void spin(double seconds) {
   for (double begin = clock_seconds(); clock_seconds() - begin < seconds;) continue;
@@ -185,8 +188,9 @@ static void read_all(Dataset *d, const Setup *s, Text *out) {
   iterator_close(it);
 }
 
-/* ---- datasets to try -------------------------------------------------------------------------------------
- */
+/* ---- datasets to try
+ * -------------------------------------------------------------------------------------
+ * */
 
 static Dataset *consume(Dataset *made, Dataset *a) { return dataset_release(a), made; }
 
@@ -256,8 +260,8 @@ typedef struct Summing {
   Type out, in;
 } Summing;
 
-static Status summing_run(void *context, int worker, uint64_t number, const void *const *in, void *const *out,
-                          Error *e) {
+static Status summing_run(void *context, int worker, uint64_t number, const void *const *in,
+                          void *const *out, Error *e) {
   const Summing *s = context;
   (void)worker, (void)number, (void)e;
   int64_t sum = 0;
@@ -296,8 +300,8 @@ static Dataset *summed(Error *e, Dataset *in, int parallel) {
   return consume(dataset_map(e, "spec.lua:4", in, f, parallel), in);
 }
 
-static Status odd_run(void *context, int worker, uint64_t number, const void *const *in, void *const *out,
-                      Error *e) {
+static Status odd_run(void *context, int worker, uint64_t number, const void *const *in,
+                      void *const *out, Error *e) {
   (void)context, (void)worker, (void)number, (void)e;
   *(uint8_t *)out[0] = *(const int64_t *)in[0] % 2 != 0;
   return OK;
@@ -331,7 +335,8 @@ static Status script_open(void *context, void **state, Error *e) {
   return OK;
 }
 
-static Status script_next(void *context, void *state, Tensor **out, int out_count, bool *end, Error *e) {
+static Status script_next(void *context, void *state, Tensor **out, int out_count, bool *end,
+                          Error *e) {
   Script *s = context;
   Position *p = state;
   CHECK(pthread_equal(s->thread, pthread_self()));
@@ -373,8 +378,8 @@ static Dataset *vectors(Error *e, int count, int fails_at) {
 }
 
 /* flat_map's and interleave's function: n → the numbers 10 n … 10 n + n - 1. */
-static Status make_numbers(void *context, Tensor *const *in, int in_count, Tensor **out, int out_count,
-                           Dataset **dataset, Error *e) {
+static Status make_numbers(void *context, Tensor *const *in, int in_count, Tensor **out,
+                           int out_count, Dataset **dataset, Error *e) {
   (void)context, (void)out_count;
   CHECK(in_count == 1 && !out && dataset);
   int64_t n = dtype_get_integer(I64, in[0]->data, 0);
@@ -387,8 +392,8 @@ static Status make_numbers(void *context, Tensor *const *in, int in_count, Tenso
 }
 
 /* A window to the sum of its elements. */
-static Status window_sum(void *context, Tensor *const *in, int in_count, Tensor **out, int out_count,
-                         Dataset **dataset, Error *e) {
+static Status window_sum(void *context, Tensor *const *in, int in_count, Tensor **out,
+                         int out_count, Dataset **dataset, Error *e) {
   (void)context, (void)dataset;
   CHECK(in_count == 1 && out_count == 1);
   int64_t sum = 0;
@@ -435,7 +440,8 @@ static Dataset *joined(Error *e, Dataset *a, Dataset *b) {
   dataset_release(b);
   return d;
 }
-static Dataset *windows(Error *e, Dataset *in, int64_t size, int64_t shift, int64_t stride, bool drop) {
+static Dataset *windows(Error *e, Dataset *in, int64_t size, int64_t shift, int64_t stride,
+                        bool drop) {
   return in ? consume(dataset_window(e, "spec.lua:16", in, size, shift, stride, drop), in) : NULL;
 }
 static Dataset *window_sums(Error *e, Dataset *in) {
@@ -444,10 +450,12 @@ static Dataset *window_sums(Error *e, Dataset *in) {
 }
 static Dataset *interleaved(Error *e, Dataset *in, int64_t cycle, int64_t block) {
   ScriptFunction f = {NULL, make_numbers, NULL};
-  return in ? consume(dataset_interleave(e, "spec.lua:18", in, 1, &int_scalar, f, cycle, block), in) : NULL;
+  return in ? consume(dataset_interleave(e, "spec.lua:18", in, 1, &int_scalar, f, cycle, block), in)
+            : NULL;
 }
 static Dataset *padded(Error *e, Dataset *in, int64_t size, bool drop) {
-  return in ? consume(dataset_padded_batch(e, "spec.lua:19", in, size, NULL, NULL, drop), in) : NULL;
+  return in ? consume(dataset_padded_batch(e, "spec.lua:19", in, size, NULL, NULL, drop), in)
+            : NULL;
 }
 static Dataset *unbatched(Error *e, Dataset *in) {
   return in ? consume(dataset_unbatch(e, "spec.lua:20", in), in) : NULL;
@@ -561,8 +569,9 @@ static Dataset *make(const Case *c) {
   return d;
 }
 
-/* ---- every case in every way -----------------------------------------------------------------------------
- */
+/* ---- every case in every way
+ * -----------------------------------------------------------------------------
+ * */
 
 static void check_order(const Case *c, const Setup *s, Text *all) {
   Dataset *d = make(c);
@@ -662,11 +671,12 @@ static void check_memory(const Case *c, const Setup *s, const Text *all) {
     bool done = atomic_exchange(&allocations_left, -1) > 0;
     host_calls_serve(s->host);
     bool clean = atomic_load(&blocks_alive) == before;
-    if (!clean || (e.status == OK && strcmp(t.text, all->text)) || (e.status != OK && !e.message[0]) ||
-        (e.status != OK && e.status != ERR_OUT_OF_MEMORY)) {
+    if (!clean || (e.status == OK && strcmp(t.text, all->text)) ||
+        (e.status != OK && !e.message[0]) || (e.status != OK && e.status != ERR_OUT_OF_MEMORY)) {
       char detail[400];
-      snprintf(detail, sizeof detail, "%s, allocation %lld: %.200s, '%.100s', %lld blocks more", c->name,
-               (long long)k, e.message, t.text, (long long)(atomic_load(&blocks_alive) - before));
+      snprintf(detail, sizeof detail, "%s, allocation %lld: %.200s, '%.100s', %lld blocks more",
+               c->name, (long long)k, e.message, t.text,
+               (long long)(atomic_load(&blocks_alive) - before));
       check_at(false, __FILE__, __LINE__, "memory", detail);
       return;
     }
@@ -701,8 +711,9 @@ static void sweep(const Setup *one, const Setup *two) {
   }
 }
 
-/* ---- shuffling -------------------------------------------------------------------------------------------
- */
+/* ---- shuffling
+ * -------------------------------------------------------------------------------------------
+ * */
 
 static bool is_permutation(const Text *t, int first_component_of, int n) {
   bool seen[256] = {false};
@@ -743,7 +754,8 @@ static void check_shuffles(const Setup *one) {
   CHECK_TEXT(b.text, c.text);
   dataset_release(d);
 
-  d = shuffled(&e, slices(&e, 30), 4, 5); /* a small buffer moves elements forward by at most its size */
+  /* a small buffer moves elements forward by at most its size */
+  d = shuffled(&e, slices(&e, 30), 4, 5);
   read_all(d, one, &b);
   CHECK(is_permutation(&b, 1, 30));
   const char *p = b.text;
@@ -755,7 +767,8 @@ static void check_shuffles(const Setup *one) {
   CHECK(e.status == OK);
 }
 
-/* Every place is as likely for every element: 20000 orders of 4, chi-squared with 23 degrees of freedom. */
+/* Every place is as likely for every element: 20000 orders of 4, chi-squared with 23 degrees of
+ * freedom. */
 static void check_uniformity(const Setup *one) {
   Error e = {.status = OK};
   Dataset *d = repeated(&e, shuffled(&e, slices(&e, 4), 4, 9), -1);
@@ -766,7 +779,8 @@ static void check_uniformity(const Setup *one) {
   for (int i = 0; i < 20000; i++) {
     int order = 0;
     bool end;
-    for (int k = 0; k < 4; k++) iterator_next_into(it, (void *[]){x, &y}, &end, &e), order = order * 4 + y;
+    for (int k = 0; k < 4; k++)
+      iterator_next_into(it, (void *[]){x, &y}, &end, &e), order = order * 4 + y;
     count[order]++;
   }
   double chi = 0, want = 20000.0 / 24;
@@ -777,8 +791,9 @@ static void check_uniformity(const Setup *one) {
   dataset_release(d);
 }
 
-/* ---- failures --------------------------------------------------------------------------------------------
- */
+/* ---- failures
+ * --------------------------------------------------------------------------------------------
+ * */
 
 static void check_message(Dataset *d, const Setup *s, const char *want, const char *source,
                           const char *order) {
@@ -807,9 +822,12 @@ static void check_failures(const Setup *s) {
   check_message(batched(&e, mapped(&e, numbers(&e, 6), 0, 0, 2), 2, false), s, bad, "spec.lua:3",
                 "[0 2];![8 10];.");
   check_message(batched(&e, mapped(&e, numbers(&e, 7), 0, 0, 4), 3, false), s,
-                "dataset stage 'map' (spec.lua:3): 4 is not liked", "spec.lua:3", "[0 2 4];![12];.");
-  check_message(prefetched(&e, mapped(&e, numbers(&e, 4), 0, 0, 2), 2), s, bad, "spec.lua:3", "0;2;!6;.");
-  check_message(cached(&e, mapped(&e, numbers(&e, 4), 0, 0, 2), ""), s, bad, "spec.lua:3", "0;2;!6;.");
+                "dataset stage 'map' (spec.lua:3): 4 is not liked", "spec.lua:3",
+                "[0 2 4];![12];.");
+  check_message(prefetched(&e, mapped(&e, numbers(&e, 4), 0, 0, 2), 2), s, bad, "spec.lua:3",
+                "0;2;!6;.");
+  check_message(cached(&e, mapped(&e, numbers(&e, 4), 0, 0, 2), ""), s, bad, "spec.lua:3",
+                "0;2;!6;.");
   const char *raised = "dataset stage 'from_generator' (spec.lua:6): the script raised";
   check_message(vectors(&e, 3, 2), s, raised, "spec.lua:99", "[0];![0 1 2];.");
   check_message(
@@ -831,16 +849,21 @@ static void refused_with(Dataset *made, Error *e, const char *want) {
 static void check_refusals(void) {
   Error e = {.status = OK};
   refused_with(dataset_range(&e, "s", 0, 5, 0), &e, "range: step is 0");
-  refused_with(batched(&e, numbers(&e, 3), 0, true), &e, "batch: the batch size must be at least 1, got 0");
+  refused_with(batched(&e, numbers(&e, 3), 0, true), &e,
+               "batch: the batch size must be at least 1, got 0");
   refused_with(batched(&e, numbers(&e, 3), INT64_MAX, false), &e,
                "batch: a batch of 9223372036854775807 elements is too large");
-  refused_with(shuffled(&e, numbers(&e, 3), 0, 0), &e, "shuffle: the buffer size must be at least 1, got 0");
+  refused_with(shuffled(&e, numbers(&e, 3), 0, 0), &e,
+               "shuffle: the buffer size must be at least 1, got 0");
   refused_with(prefetched(&e, numbers(&e, 3), -2), &e,
                "prefetch: the buffer size must not be negative, got -2");
-  refused_with(sharded(&e, numbers(&e, 3), 2, 2), &e, "shard: the index must be between 0 and 1, got 2");
-  refused_with(unbatched(&e, numbers(&e, 3)), &e, "unbatch: component 0 is a scalar: it has no rows");
-  refused_with(batched(&e, windows(&e, numbers(&e, 3), 2, 0, 1, true), 2, true), &e,
-               "batch: component 0 is itself a dataset (see window): flatten it with flat_map first");
+  refused_with(sharded(&e, numbers(&e, 3), 2, 2), &e,
+               "shard: the index must be between 0 and 1, got 2");
+  refused_with(unbatched(&e, numbers(&e, 3)), &e,
+               "unbatch: component 0 is a scalar: it has no rows");
+  refused_with(
+      batched(&e, windows(&e, numbers(&e, 3), 2, 0, 1, true), 2, true), &e,
+      "batch: component 0 is itself a dataset (see window): flatten it with flat_map first");
   refused_with(joined(&e, numbers(&e, 3), slices(&e, 3)), &e,
                "concatenate: elements of 1 and of 2 components");
   refused_with(joined(&e, numbers(&e, 3), mapped(&e, numbers(&e, 3), 0, 0, -1)), &e,
@@ -860,15 +883,17 @@ static void check_refusals(void) {
   CHECK(atomic_load(&contexts_alive) == 0);
 }
 
-/* ---- files -----------------------------------------------------------------------------------------------
- */
+/* ---- files
+ * -----------------------------------------------------------------------------------------------
+ * */
 
 static void check_file_cache(const Setup *s) {
   Error e = {.status = OK};
   Text a, b;
   for (int kind = 0; kind < 2; kind++) {
     remove(cache_path);
-    Dataset *d = cached(&e, kind ? vectors(&e, 3, 0) : mapped(&e, numbers(&e, 3), 0, 0, -1), cache_path);
+    Dataset *d =
+        cached(&e, kind ? vectors(&e, 3, 0) : mapped(&e, numbers(&e, 3), 0, 0, -1), cache_path);
     Iterator *it = open_at(&e, d, s);
     Text part = {.used = 0};
     read_tensors(it, 2, &part, &e);
@@ -901,8 +926,9 @@ static void check_file_cache(const Setup *s) {
   dataset_release(d);
 }
 
-/* ---- threads ---------------------------------------------------------------------------------------------
- */
+/* ---- threads
+ * ---------------------------------------------------------------------------------------------
+ * */
 
 /* Elements slow enough for a thread, of the given kind of upstream. */
 static Dataset *slow(Error *e, int kind) {
@@ -918,7 +944,8 @@ typedef struct SlowScript {
   Script base;
 } SlowScript;
 
-static Status slow_next(void *context, void *state, Tensor **out, int out_count, bool *end, Error *e) {
+static Status slow_next(void *context, void *state, Tensor **out, int out_count, bool *end,
+                        Error *e) {
   spin(100e-6);
   return script_next(context, state, out, out_count, end, e);
 }
@@ -1001,10 +1028,12 @@ static void check_lending(const Setup *two) {
   for (int i = 0; i < 20; i++) pool_run(two->pool, 64, note_slot, &highest);
   CHECK(atomic_load(&highest) <= 2);
   iterator_close(it);
-  for (int i = 0; i < 200 && atomic_load(&highest) < 3; i++) pool_run(two->pool, 64, note_slot, &highest);
+  for (int i = 0; i < 200 && atomic_load(&highest) < 3; i++)
+    pool_run(two->pool, 64, note_slot, &highest);
   CHECK(atomic_load(&highest) == 3);
   dataset_release(d);
-  CHECK(pool_lend(two->pool) && pool_lend(two->pool) && pool_lend(two->pool) && !pool_lend(two->pool));
+  CHECK(pool_lend(two->pool) && pool_lend(two->pool) && pool_lend(two->pool) &&
+        !pool_lend(two->pool));
   for (int i = 0; i < 3; i++) pool_reclaim(two->pool);
 }
 
@@ -1051,7 +1080,8 @@ static void check_put_back(const Setup *s) {
   int64_t x = -1, y = -1;
   void *into = &x, *again = &y;
   CHECK(!f->may_read_aside(f)); /* nobody has opened it */
-  CHECK(f->next(f, false, &into, &e) == OK && f->next(f, false, &into, &e) == OK && x == 1 && infeed_position(q) == 2);
+  CHECK(f->next(f, false, &into, &e) == OK && f->next(f, false, &into, &e) == OK && x == 1 &&
+        infeed_position(q) == 2);
   CHECK(f->may_read_aside(f));
   f->put_back(f, OK, NULL, &into);
   CHECK(infeed_position(q) == 1);
@@ -1073,8 +1103,10 @@ static void check_put_back(const Setup *s) {
 /* Only what neither the script nor other threads have a part in may be read by any thread. */
 static void check_aside(const Setup *s) {
   Error e = {.status = OK};
-  struct { Dataset *d; bool may; } kinds[] = {{repeated(&e, numbers(&e, 9), -1), true},
-                                              {slow_vectors(&e, 25, 1), false}};
+  struct {
+    Dataset *d;
+    bool may;
+  } kinds[] = {{repeated(&e, numbers(&e, 9), -1), true}, {slow_vectors(&e, 25, 1), false}};
   for (int i = 0; i < 2; i++) {
     Iterator *it = open_at(&e, kinds[i].d, s);
     CHECK(it && iterator_may_be_read_aside(it) == kinds[i].may);
@@ -1156,7 +1188,8 @@ typedef struct Closer {
   Iterator **it;
 } Closer;
 
-static Status closing_next(void *context, void *state, Tensor **out, int out_count, bool *end, Error *e) {
+static Status closing_next(void *context, void *state, Tensor **out, int out_count, bool *end,
+                           Error *e) {
   Closer *c = context;
   spin(100e-6);
   if (((Position *)state)->next >= 15 && *c->it && !iterator_is_busy(*c->it)) {
@@ -1183,12 +1216,14 @@ static void check_closing_inside(const Setup *two) {
   dataset_release(d);
   Text t = {.used = 0};
   read_tensors(it, 10, &t, &e);
-  host_calls_wait(two->host, never, &it); /* the thread asks on; its 15th request closes the iterator */
+  /* the thread asks on; its 15th request closes the iterator */
+  host_calls_wait(two->host, never, &it);
   host_calls_serve(two->host);
   CHECK(!it && atomic_load(&contexts_alive) == 0);
 }
 
-static Status recursive_next(void *context, void *state, Tensor **out, int out_count, bool *end, Error *e) {
+static Status recursive_next(void *context, void *state, Tensor **out, int out_count, bool *end,
+                             Error *e) {
   Closer *c = context;
   Tensor *t[1];
   bool inner_end;
@@ -1288,22 +1323,25 @@ static void check_far_skip(const Setup *one) {
   dataset_release(d);
 }
 
-/* ---- digits and benchmarks -------------------------------------------------------------------------------
- */
+/* ---- digits and benchmarks
+ * -------------------------------------------------------------------------------
+ * */
 
 static void check_digits(const Setup *two) {
   enum { COUNT = 1000, BYTES = DIGITS_SIZE * DIGITS_SIZE };
   Error e = {.status = OK};
   Tensor *x[4], *y[4];
   for (int i = 0; i < 4; i++) /* one thread, two, another set, another seed */
-    CHECK(digits_draw(&e, i == 1 ? two->pool : NULL, i == 3 ? 2 : 1, i == 2 ? DIGITS_TEST : DIGITS_TRAIN,
-                      COUNT, &x[i], &y[i]) == OK);
+    CHECK(digits_draw(&e, i == 1 ? two->pool : NULL, i == 3 ? 2 : 1,
+                      i == 2 ? DIGITS_TEST : DIGITS_TRAIN, COUNT, &x[i], &y[i]) == OK);
   CHECK(!memcmp(x[0]->data, x[1]->data, COUNT * BYTES) && !memcmp(y[0]->data, y[1]->data, COUNT));
   for (int i = 2; i < 4; i++)
-    CHECK(memcmp(x[0]->data, x[i]->data, COUNT * BYTES) != 0 && memcmp(y[0]->data, y[i]->data, COUNT) != 0);
+    CHECK(memcmp(x[0]->data, x[i]->data, COUNT * BYTES) != 0 &&
+          memcmp(y[0]->data, y[i]->data, COUNT) != 0);
   int each[10] = {0}, sorted = 0;
   for (int i = 0; i < COUNT; i++) {
-    const uint8_t *label = (const uint8_t *)y[0]->data, *image = (const uint8_t *)x[0]->data + i * BYTES;
+    const uint8_t *label = (const uint8_t *)y[0]->data,
+                  *image = (const uint8_t *)x[0]->data + i * BYTES;
     int ink = 0;
     each[label[i] % 10]++;
     sorted += i && label[i] == (label[i - 1] + 1) % 10;
@@ -1320,23 +1358,27 @@ static void check_benchmark(const Setup *one) {
   Dataset *d = slices(&e, 10);
   Iterator *it = open_at(&e, d, one);
   BenchmarkEpoch b;
-  CHECK(benchmark_epoch(it, 6, true, &b, &e) == OK && b.elements == 6 && b.bytes == 6 * 9 && b.seconds >= 0);
+  CHECK(benchmark_epoch(it, 6, true, &b, &e) == OK && b.elements == 6 && b.bytes == 6 * 9 &&
+        b.seconds >= 0);
   CHECK(benchmark_epoch(it, 0, true, &b, &e) == ERR_VALUE);
   error_clear(&e);
   CHECK(benchmark_epoch(it, 1, false, &b, &e) == OK && b.elements == 1 && b.bytes == 9);
   CHECK(benchmark_epoch(it, 5, true, &b, &e) == ERR_OUT_OF_RANGE && b.elements == 3);
-  CHECK_TEXT(e.message, "end of data: the dataset ended after 10 elements; repeat_n() makes it endless");
+  CHECK_TEXT(e.message,
+             "end of data: the dataset ended after 10 elements; repeat_n() makes it endless");
   iterator_close(it);
   dataset_release(d);
 }
 
-/* ---- readers ---------------------------------------------------------------------------------------------
- */
+/* ---- readers
+ * ---------------------------------------------------------------------------------------------
+ * */
 
 static void check_lines(const Setup *one) {
   static const struct {
     const char *text, *want;
-  } files[] = {{"ab\nc\r\n\nd", "[97 98];[99];[];[100];."}, {"a\n", "[97];."}, {"", "."}, {"\n", "[];."}};
+  } files[] = {
+      {"ab\nc\r\n\nd", "[97 98];[99];[];[100];."}, {"a\n", "[97];."}, {"", "."}, {"\n", "[];."}};
   const char *path = "data_check.txt";
   Error e = {.status = OK};
   for (int i = 0; i < 4; i++) {

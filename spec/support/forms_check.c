@@ -1,11 +1,13 @@
-/* The forms that an op runs in: each row's samples in every dtype that it takes, bit for bit what the naive evaluator gives.
+/* The forms that an op runs in: each row's samples in every dtype that it takes, bit for bit what
+ * the naive evaluator gives.
  *   eager      at once, on one thread and on two
  *   strided    the same over operands with gaps, rows backwards
  *   broadcast  over operands that repeat an element along an axis
  *   traced     as a program, on one thread and on two
  *   fused      as a program between elementwise ops that change nothing
  *   in place   as a program that assigns the result to the variable that an operand is
- * Integers and bools are compared with int64 too, wherever operands may be either. Arguments name rows. */
+ * Integers and bools are compared with int64 too, wherever operands may be either. Arguments
+ * name rows. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -36,8 +38,8 @@ static void expect(Case *c, bool good, const char *form, const char *detail) {
   if (good) c->sweep->passed++;
   else {
     c->sweep->failed++;
-    printf("FAIL %-24s %-10s %s in %s, %s: %s\n", c->sample->op->name, form, c->sample->text, dtype_name(c->real), dtype_name(c->integer),
-           detail);
+    printf("FAIL %-24s %-10s %s in %s, %s: %s\n", c->sample->op->name, form, c->sample->text,
+           dtype_name(c->real), dtype_name(c->integer), detail);
   }
 }
 
@@ -72,25 +74,31 @@ static void case_close(Case *c) {
 }
 
 static bool same(const Tensor *a, const Tensor *b) {
-  return a && b && type_equal(&a->type, &b->type) && !memcmp(a->data, b->data, type_bytes(&a->type));
+  return a && b && type_equal(&a->type, &b->type) &&
+         !memcmp(a->data, b->data, type_bytes(&a->type));
 }
 
-static void compare(Case *c, const char *form, Error *e, Tensor *const *got, Tensor *const *wanted, int first, int count) {
+static void compare(Case *c, const char *form, Error *e, Tensor *const *got, Tensor *const *wanted,
+                    int first, int count) {
   char text[200] = "";
   if (e->status != OK) snprintf(text, sizeof text, "%.150s", e->message);
   for (int i = 0; i < count && !*text; i++)
-    if (!same(got[i], wanted[first + i])) snprintf(text, sizeof text, "result %d differs from the naive evaluation", first + i);
+    if (!same(got[i], wanted[first + i]))
+      snprintf(text, sizeof text, "result %d differs from the naive evaluation", first + i);
   expect(c, !*text, form, text);
 }
 
 /* ---- eager ---- */
 
-static void check_eager(Case *c, const char *form, Tensor *const *in, Tensor *const *wanted, int engine) {
+static void check_eager(Case *c, const char *form, Tensor *const *in, Tensor *const *wanted,
+                        int engine) {
   Error e = {.status = OK};
   Tensor **out = NULL;
   int count = 0;
-  eager_apply(c->sweep->engine[engine], c->sample->op, in, c->sample->count, c->sample->attr, NULL, &out, &count, &e);
-  if (e.status == OK && count != c->outputs) fail(&e, ERR_INTERNAL, "%d results, not %d", count, c->outputs);
+  eager_apply(c->sweep->engine[engine], c->sample->op, in, c->sample->count, c->sample->attr, NULL,
+              &out, &count, &e);
+  if (e.status == OK && count != c->outputs)
+    fail(&e, ERR_INTERNAL, "%d results, not %d", count, c->outputs);
   compare(c, form, &e, out, wanted, 0, c->outputs);
   if (out) release(out, count);
   free(out);
@@ -103,12 +111,15 @@ static Tensor *strided(Error *e, const Tensor *t) {
   for (int i = 0; i < wide.rank; i++) wide.shape[i] = 2 * wide.shape[i] + 1;
   Type flat = type_make(wide.dtype, 1, (int64_t[]){type_count(&wide) + 2});
   for (int i = wide.rank - 1; i >= 0; i--) stride[i] = step, step *= wide.shape[i];
-  if (wide.rank && t->type.shape[0] > 0) offset += (t->type.shape[0] - 1) * stride[0], stride[0] = -stride[0];
-  Tensor *room = tensor_new(e, &flat), *view = room ? tensor_view(e, room, &t->type, stride, offset) : NULL;
+  if (wide.rank && t->type.shape[0] > 0)
+    offset += (t->type.shape[0] - 1) * stride[0], stride[0] = -stride[0];
+  Tensor *room = tensor_new(e, &flat),
+         *view = room ? tensor_view(e, room, &t->type, stride, offset) : NULL;
   size_t size = dtype_size(wide.dtype);
   for (int64_t i = 0, n = type_count(&t->type); view && i < n; i++) {
     int64_t at = 0;
-    for (int64_t k = t->type.rank - 1, rest = i; k >= 0; rest /= t->type.shape[k], k--) at += rest % t->type.shape[k] * stride[k];
+    for (int64_t k = t->type.rank - 1, rest = i; k >= 0; rest /= t->type.shape[k], k--)
+      at += rest % t->type.shape[k] * stride[k];
     memcpy(view->data + at * (int64_t)size, t->data + (size_t)i * size, size);
   }
   tensor_release(room);
@@ -139,7 +150,8 @@ static void check_broadcast(Case *c, int axis) {
     dense[i] = tensor_dense(&c->error, view[i]);
     any = any || c->in[i]->type.rank > axis;
   }
-  if (any && interpret_node(&ignored, c->node, dense, wanted, NULL, -1) == OK) check_eager(c, "broadcast", view, wanted, 0);
+  if (any && interpret_node(&ignored, c->node, dense, wanted, NULL, -1) == OK)
+    check_eager(c, "broadcast", view, wanted, 0);
   release(wanted, OUTPUTS);
   release(view, c->sample->count);
   release(dense, c->sample->count);
@@ -150,23 +162,29 @@ static void check_broadcast(Case *c, int axis) {
 /* v by an elementwise op that changes no bit. */
 static Value *unchanged(Graph *g, Value *v) {
   if (!v) return NULL;
-  return op2(g, v->type.dtype == BOOL ? "logical_and" : "mul", v, graph_number(g, v->type.dtype, 1));
+  return op2(g, v->type.dtype == BOOL ? "logical_and" : "mul", v,
+             graph_number(g, v->type.dtype, 1));
 }
 
-/* fuse: between other ops. place: the operand that is a variable and becomes the result; -1: none. */
+/* fuse: between other ops. place: the operand that is a variable and becomes the result; -1:
+ * none. */
 static Program *compile(Case *c, Error *e, bool fuse, int place, Variable *variable) {
   Trace *t = trace_new(NULL);
   Graph *g = t->graph;
   Value *in[SAMPLE_OPERANDS], *out[OUTPUTS];
   int written[1], count = 0;
-  for (int i = 0; i < c->sample->count; i++) in[i] = i == place ? trace_read(t, variable) : trace_argument(t, &c->in[i]->type, "x");
+  for (int i = 0; i < c->sample->count; i++)
+    in[i] = i == place ? trace_read(t, variable) : trace_argument(t, &c->in[i]->type, "x");
   for (int i = 0; i < c->sample->count && fuse; i++) in[i] = unchanged(g, in[i]);
   Node *n = graph_node(g, c->sample->op, in, c->sample->count, c->sample->attr);
   if (n && place >= 0) trace_assign(t, variable, &n->out[0]);
-  for (int i = place >= 0; n && i < n->out_count; i++) out[count++] = fuse ? unchanged(g, &n->out[i]) : &n->out[i];
+  for (int i = place >= 0; n && i < n->out_count; i++)
+    out[count++] = fuse ? unchanged(g, &n->out[i]) : &n->out[i];
   if (g->error.status != OK) *e = g->error;
   int written_count = e->status == OK ? trace_end_root(t, out, count, written) : 0;
-  Program *p = e->status == OK ? program_compile(e, t, count, written, written_count, c->sweep->engine[0]->kernels, NULL, 2, "form") : NULL;
+  Program *p = e->status == OK ? program_compile(e, t, count, written, written_count,
+                                                 c->sweep->engine[0]->kernels, NULL, 2, "form")
+                               : NULL;
   trace_free(t);
   return p;
 }
@@ -192,7 +210,8 @@ static void check_in_place(Case *c, int place) {
   int count = 0;
   for (int i = 0; i < c->sample->count; i++)
     if (i != place) in[count++] = c->in[i];
-  if (p && variable_assign(&e, v, c->in[place]) == OK) program_run(c->sweep->engine[0], p, in, out, &e);
+  if (p && variable_assign(&e, v, c->in[place]) == OK)
+    program_run(c->sweep->engine[0], p, in, out, &e);
   compare(c, "in place", &e, &v->value, c->expected, 0, 1);
   if (e.status == OK) compare(c, "in place", &e, out, c->expected, 1, c->outputs - 1);
   release(out, OUTPUTS);
@@ -207,8 +226,13 @@ static bool equal_numbers(const Tensor *narrow, const Tensor *wide) {
   for (int64_t i = 0; i < type_count(&wide->type); i++) {
     double x = dtype_get(a, narrow->data, i), y = dtype_get(b, wide->data, i);
     int64_t whole = dtype_get_integer(b, wide->data, i);
-    if (a == BOOL ? (x != 0) != (y != 0) : dtype_is_float(a) ? x != y && (x == x || y == y) : dtype_get_integer(a, narrow->data, i) !=
-        (a == I8 ? (int8_t)whole : a == U8 ? (uint8_t)whole : a == I32 ? (int32_t)whole : whole)) return false;
+    if (a == BOOL           ? (x != 0) != (y != 0)
+        : dtype_is_float(a) ? x != y && (x == x || y == y)
+                            : dtype_get_integer(a, narrow->data, i) != (a == I8    ? (int8_t)whole
+                                                                        : a == U8  ? (uint8_t)whole
+                                                                        : a == I32 ? (int32_t)whole
+                                                                                   : whole))
+      return false;
   }
   return true;
 }
@@ -220,10 +244,12 @@ static void check_against_int64(Case *c, const Sample *s) {
   if (case_open(&wide, c->sweep, s, I64, c->integer)) {
     for (int i = 0; i < s->count; i++)
       for (int64_t k = 0; k < type_count(&c->in[i]->type) && c->in[i]->type.dtype == c->real; k++)
-        dtype_set_integer(wide.in[i]->type.dtype, wide.in[i]->data, k, dtype_get_integer(c->real, c->in[i]->data, k));
+        dtype_set_integer(wide.in[i]->type.dtype, wide.in[i]->data, k,
+                          dtype_get_integer(c->real, c->in[i]->data, k));
     release(wide.expected, wide.outputs);
     bool good = interpret_node(&c->error, wide.node, wide.in, wide.expected, NULL, -1) == OK;
-    for (int i = 0; i < c->outputs && good; i++) good = equal_numbers(c->expected[i], wide.expected[i]);
+    for (int i = 0; i < c->outputs && good; i++)
+      good = equal_numbers(c->expected[i], wide.expected[i]);
     expect(c, good, "int64", "int64 gives other numbers");
   }
   case_close(&wide);
@@ -270,7 +296,9 @@ static void check_row(Sweep *w, const OpDef *op) {
   int count = 0;
   Arena *arena = arena_new();
   while (sample_next(&e, arena, op, &text, &s)) check_sample(w, &s), count++;
-  if (e.status != OK || (!count && !(op->traits & MARKER))) expect(&(Case){.sweep = w, .sample = &s}, false, "sample", count ? e.message : "the row has none");
+  if (e.status != OK || (!count && !(op->traits & MARKER)))
+    expect(&(Case){.sweep = w, .sample = &s}, false, "sample",
+           count ? e.message : "the row has none");
   arena_free(arena);
 }
 

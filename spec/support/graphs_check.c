@@ -1,6 +1,7 @@
-/* Random graphs of mixed ops, with variables, loops, branches and gradients, with duplicates and detours that the compiler may leave
- * out: the compiled program against the naive evaluator, bit
- * for bit, on one thread and on two. Arguments: how many graphs, the first seed. A failure names its seed. */
+/* Random graphs of mixed ops, with variables, loops, branches and gradients, with duplicates and
+ * detours that the compiler may leave out: the compiled program against the naive evaluator, bit
+ * for bit, on one thread and on two. Arguments: how many graphs, the first seed. A failure names
+ * its seed. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,14 @@
 #include "transform/clone.h"
 #include "transform/verify.h"
 
-enum { POOL = 64, MOST_INPUTS = 6, MOST_VARIABLES = 3, MOST_RESULTS = 8, GRAPHS = 4000, MOST_ELEMENTS = 33 * 33 * 33 };
+enum {
+  POOL = 64,
+  MOST_INPUTS = 6,
+  MOST_VARIABLES = 3,
+  MOST_RESULTS = 8,
+  GRAPHS = 4000,
+  MOST_ELEMENTS = 33 * 33 * 33
+};
 
 /* ---- numbers ---- */
 
@@ -22,7 +30,7 @@ typedef struct Dice {
   uint64_t thrown;
 } Dice;
 
-static int throw(Dice *d, int sides) {
+static int throw(Dice * d, int sides) {
   uint32_t word[4];
   rng_block(&d->key, d->thrown++, word);
   return (int)(word[0] % (uint32_t)sides);
@@ -63,7 +71,8 @@ static Value *pick_like(Build *b, const Value *v) {
 static Value *constant(Build *b, const Type *t, double scale) {
   Tensor *tensor = tensor_new(&b->graph->error, t);
   if (!tensor) return NULL;
-  for (int64_t i = 0; i < type_count(t); i++) dtype_set(t->dtype, tensor->data, i, scale * (throw(b->dice, 2001) - 1000) / 1000);
+  for (int64_t i = 0; i < type_count(t); i++)
+    dtype_set(t->dtype, tensor->data, i, scale * (throw(b->dice, 2001) - 1000) / 1000);
   Value *v = graph_constant(b->graph, tensor);
   tensor_release(tensor);
   return v;
@@ -75,16 +84,21 @@ static Value *partner(Build *b, Value *v) {
   Value *like = throw(b->dice, 2) ? pick_like(b, v) : NULL;
   if (like) return like;
   int kind = throw(b->dice, 4);
-  if (kind == 0 || t.rank == 0) return graph_number(b->graph, t.dtype, (throw(b->dice, 21) - 10) / 4.0);
+  if (kind == 0 || t.rank == 0)
+    return graph_number(b->graph, t.dtype, (throw(b->dice, 21) - 10) / 4.0);
   if (kind == 1) return constant(b, &t, 1);
-  if (kind == 2) return constant(b, &(Type){.dtype = t.dtype, .rank = 1, .shape = {t.shape[t.rank - 1]}}, 1);
+  if (kind == 2)
+    return constant(b, &(Type){.dtype = t.dtype, .rank = 1, .shape = {t.shape[t.rank - 1]}}, 1);
   t.shape[t.rank - 1] = 1;
   return constant(b, &t, 1);
 }
 
-static const char *const unary[] = {"neg",  "abs",     "square",   "tanh", "sigmoid", "sin",     "cos",      "nn.relu", "nn.gelu",
-                                    "floor", "nn.softplus", "nn.elu", "sign", "identity", "nn.softsign", "erf", "stop_gradient"};
-static const char *const binary[] = {"add", "sub", "mul", "maximum", "minimum", "squared_difference"};
+static const char *const unary[] = {
+    "neg",  "abs",      "square",      "tanh",  "sigmoid",      "sin",
+    "cos",  "nn.relu",  "nn.gelu",     "floor", "nn.softplus",  "nn.elu",
+    "sign", "identity", "nn.softsign", "erf",   "stop_gradient"};
+static const char *const binary[] = {"add",     "sub",     "mul",
+                                     "maximum", "minimum", "squared_difference"};
 static const char *const reductions[] = {"reduce_sum", "reduce_max", "reduce_mean", "reduce_min"};
 #define ANY_OF(b, list) (list)[throw((b)->dice, (int)(sizeof(list) / sizeof *(list)))]
 
@@ -182,7 +196,8 @@ static void add_row(Build *b) {
   Value *v = pick(b), *index = graph_number(b->graph, I32, 0);
   if (!v->type.rank) return;
   Value *row = op2(b->graph, "gather", v, index);
-  keep(b, op3(b->graph, throw(b->dice, 2) ? "tape_set" : "tape_add", v, op1(b->graph, "tanh", row), index));
+  keep(b, op3(b->graph, throw(b->dice, 2) ? "tape_set" : "tape_add", v, op1(b->graph, "tanh", row),
+              index));
 }
 
 /* ---- what the compiler may leave out, and what looks like it ---- */
@@ -205,7 +220,8 @@ static Value *random_number(Build *b, const Value *like) {
   Value *v = graph_number(b->graph, like->type.dtype, ANY_OF(b, numbers));
   int kind = throw(b->dice, 4);
   if (kind == 0) return ops_broadcast(b->graph, v, &like->type);
-  if (kind == 1) return op1(b->graph, throw(b->dice, 2) ? "ones_like" : "zeros_like", (Value *)(uintptr_t)like);
+  if (kind == 1)
+    return op1(b->graph, throw(b->dice, 2) ? "ones_like" : "zeros_like", (Value *)(uintptr_t)like);
   return v;
 }
 
@@ -213,32 +229,45 @@ static void add_neutral(Build *b) {
   static const char *const names[] = {"add", "sub", "mul"};
   Value *v = pick(b), *number = random_number(b, v);
   bool turned = throw(b->dice, 3) == 0;
-  if (!throw(b->dice, 5)) keep(b, ops_div(b->graph, v, graph_number(b->graph, v->type.dtype, throw(b->dice, 2) ? 1 : -1)));
+  if (!throw(b->dice, 5))
+    keep(b,
+         ops_div(b->graph, v, graph_number(b->graph, v->type.dtype, throw(b->dice, 2) ? 1 : -1)));
   else keep(b, op2(b->graph, ANY_OF(b, names), turned ? number : v, turned ? v : number));
   keep(b, number);
 }
 
 static Value *cut_whole(Build *b, Value *v) {
   static const int64_t nothing[2 * MAX_RANK];
-  Attr whole[MAX_ATTRS] = {attr_ints(nothing, v->type.rank), attr_ints(v->type.shape, v->type.rank)};
+  Attr whole[MAX_ATTRS] = {attr_ints(nothing, v->type.rank),
+                           attr_ints(v->type.shape, v->type.rank)};
   Attr frame[MAX_ATTRS] = {attr_ints(nothing, 2 * v->type.rank)};
-  return throw(b->dice, 2) ? op_with(b->graph, "slice", &v, 1, whole) : op_with(b->graph, "pad", &v, 1, frame);
+  return throw(b->dice, 2) ? op_with(b->graph, "slice", &v, 1, whole)
+                           : op_with(b->graph, "pad", &v, 1, frame);
 }
 
 static Value *reshaped_away(Build *b, Value *v) {
   Type flat = {.dtype = v->type.dtype, .rank = 1, .shape = {type_count(&v->type)}};
   Attr front[MAX_ATTRS] = {attr_int(0)};
-  return throw(b->dice, 2) ? ops_reshape(b->graph, v, &flat) : op_with(b->graph, "expand_dims", &v, 1, front);
+  return throw(b->dice, 2) ? ops_reshape(b->graph, v, &flat)
+                           : op_with(b->graph, "expand_dims", &v, 1, front);
 }
 
 static void add_detour(Build *b) {
   Value *v = pick(b), *away = NULL;
   if (v->type.rank > 3) return;
   switch (throw(b->dice, 4)) {
-    case 0: keep(b, cut_whole(b, v)); return;
-    case 1: keep(b, op1(b->graph, "stop_gradient", v)); return;
-    case 2: keep(b, ops_cast(b->graph, ops_cast(b->graph, v, throw(b->dice, 2) ? F64 : F32), v->type.dtype)); return;
-    default: away = reshaped_away(b, v);
+    case 0:
+      keep(b, cut_whole(b, v));
+      return;
+    case 1:
+      keep(b, op1(b->graph, "stop_gradient", v));
+      return;
+    case 2:
+      keep(b,
+           ops_cast(b->graph, ops_cast(b->graph, v, throw(b->dice, 2) ? F64 : F32), v->type.dtype));
+      return;
+    default:
+      away = reshaped_away(b, v);
   }
   if (!away) return;
   keep(b, away);
@@ -257,7 +286,9 @@ static void add_transposes(Build *b) {
 }
 
 static void add_constants(Build *b) {
-  Type t = {.dtype = throw(b->dice, 3) ? F32 : F64, .rank = throw(b->dice, 3), .shape = {ANY_OF(b, extents), ANY_OF(b, extents)}};
+  Type t = {.dtype = throw(b->dice, 3) ? F32 : F64,
+            .rank = throw(b->dice, 3),
+            .shape = {ANY_OF(b, extents), ANY_OF(b, extents)}};
   Value *a = constant(b, &t, 1), *c = partner(b, a);
   keep(b, op1(b->graph, ANY_OF(b, unary), op2(b->graph, ANY_OF(b, binary), a, c)));
   keep(b, op1(b->graph, "reduce_sum", a));
@@ -282,7 +313,8 @@ static Build inner_build(Build *outer, Value *const *in, int count, bool index) 
 /* A value like t that the region has, or one made of it. */
 static Value *result_like(Build *b, const Type *t) {
   for (int i = b->count - 1; i >= 0; i--)
-    if (type_equal(&b->value[i]->type, t)) return throw(b->dice, 4) ? op1(b->graph, "tanh", b->value[i]) : b->value[i];
+    if (type_equal(&b->value[i]->type, t))
+      return throw(b->dice, 4) ? op1(b->graph, "tanh", b->value[i]) : b->value[i];
   return NULL;
 }
 
@@ -314,27 +346,32 @@ static void add_while(Build *b) {
   graph_output(cond, op2(cond, "less", mean, graph_number(cond, first->type.dtype, 0.5)));
   Build body = inner_build(b, in + 1, carried, false);
   for (int i = 0; i < carried; i++) graph_output(body.graph, result_like(&body, &in[1 + i]->type));
-  Node *n = control_node(b->graph, &control_while, in, 1 + carried,
-                         &(ControlParts){.body = body.graph, .other = cond, .explicit_count = carried});
+  Node *n =
+      control_node(b->graph, &control_while, in, 1 + carried,
+                   &(ControlParts){.body = body.graph, .other = cond, .explicit_count = carried});
   for (int i = 0; n && i < carried; i++) keep(b, &n->out[i]);
 }
 
 static void add_cond(Build *b) {
   Value *v = pick(b), *mean = op1(b->graph, "reduce_mean", v);
-  Value *in[1 + EXTRAS + 1] = {op2(b->graph, "less", mean, graph_number(b->graph, v->type.dtype, 0)), v};
+  Value *in[1 + EXTRAS + 1] = {
+      op2(b->graph, "less", mean, graph_number(b->graph, v->type.dtype, 0)), v};
   int count = 1 + throw(b->dice, EXTRAS + 1);
   for (int i = 1; i < count; i++) in[1 + i] = pick(b);
   Build yes = inner_build(b, in + 1, count, false), no = inner_build(b, in + 1, count, false);
   graph_output(yes.graph, result_like(&yes, &v->type));
   graph_output(no.graph, result_like(&no, &v->type));
-  Node *n = control_node(b->graph, &control_cond, in, 1 + count,
-                         &(ControlParts){.body = yes.graph, .other = no.graph, .explicit_count = 1});
+  Node *n =
+      control_node(b->graph, &control_cond, in, 1 + count,
+                   &(ControlParts){.body = yes.graph, .other = no.graph, .explicit_count = 1});
   if (n) keep(b, &n->out[0]);
 }
 
-static void (*const plain[])(Build *) = {add_unary,   add_unary,   add_binary, add_binary,    add_binary, add_select, add_matmul, add_reduction,
-                                         add_softmax, add_reshape, add_slice,  add_transpose, add_concat, add_cumsum, add_cast,   add_row,
-                                         add_duplicate, add_duplicate, add_duplicate, add_neutral, add_neutral, add_detour, add_transposes, add_constants};
+static void (*const plain[])(Build *) = {
+    add_unary,     add_unary,     add_binary,  add_binary,  add_binary,     add_select,
+    add_matmul,    add_reduction, add_softmax, add_reshape, add_slice,      add_transpose,
+    add_concat,    add_cumsum,    add_cast,    add_row,     add_duplicate,  add_duplicate,
+    add_duplicate, add_neutral,   add_neutral, add_detour,  add_transposes, add_constants};
 static void (*const control[])(Build *) = {add_repeat, add_while, add_cond};
 
 static void add_something(Build *b) {
@@ -355,7 +392,8 @@ typedef struct Case {
 
 static Type random_type(Dice *d) {
   Type t = {.dtype = throw(d, 5) ? F32 : F64, .rank = throw(d, 4)};
-  for (int i = 0; i < t.rank; i++) t.shape[i] = extents[throw(d, (int)(sizeof extents / sizeof *extents))];
+  for (int i = 0; i < t.rank; i++)
+    t.shape[i] = extents[throw(d, (int)(sizeof extents / sizeof *extents))];
   return t;
 }
 
@@ -363,7 +401,8 @@ static Tensor *random_tensor(Error *e, Dice *d, const Type *t) {
   Tensor *x = tensor_new(e, t);
   static const double odd[] = {0.0, -0.0, 1e-42, -1e-310};
   for (int64_t i = 0; x && i < type_count(t); i++)
-    dtype_set(t->dtype, x->data, i, throw(d, 16) ? (throw(d, 4001) - 2000) / 1000.0 : odd[throw(d, 4)]);
+    dtype_set(t->dtype, x->data, i,
+              throw(d, 16) ? (throw(d, 4001) - 2000) / 1000.0 : odd[throw(d, 4)]);
   return x;
 }
 
@@ -416,7 +455,9 @@ static void build_case(Case *c, Dice *dice) {
   for (int i = 0; i < c->results; i++) c->result[i] = pick(&c->build);
 }
 
-static bool same(const Tensor *a, const Tensor *b) { return !memcmp(a->data, b->data, type_bytes(&a->type)); }
+static bool same(const Tensor *a, const Tensor *b) {
+  return !memcmp(a->data, b->data, type_bytes(&a->type));
+}
 
 static bool restore(Case *c) {
   for (int i = 0; i < c->variables; i++)
@@ -435,7 +476,8 @@ static const char *compare(Case *c, Engine *g, Program *p, Tensor *const *expect
       tensor_release(out[i]);
     }
     for (int i = 0; i < c->written_count; i++)
-      if (!same(c->variable[c->written[i]]->value, expected[c->results + i])) bad = "a variable differs from the naive evaluation";
+      if (!same(c->variable[c->written[i]]->value, expected[c->results + i]))
+        bad = "a variable differs from the naive evaluation";
     if (bad) return bad;
   }
   return NULL;
@@ -453,7 +495,8 @@ static void print_graph(const Graph *g, int depth) {
     if ((n->op->traits & CONTROL) && control_other(n)) print_graph(control_other(n), depth + 1);
   }
   printf("%*soutputs", 2 * depth, "");
-  for (int i = 0; i < g->output_count; i++) printf(" %d.%d", g->output[i]->node->id, g->output[i]->index);
+  for (int i = 0; i < g->output_count; i++)
+    printf(" %d.%d", g->output[i]->node->id, g->output[i]->index);
   printf("\n");
 }
 
@@ -467,7 +510,8 @@ static const char *check_case(Case *c, Engine *const *engines, int engine_count,
   for (int i = 0; i < g->input_count; i++) in[i] = c->in[i];
   if (interpret(&c->error, g, in, expected, NULL) != OK) return c->error.message;
   const char *bad = NULL;
-  Program *first = program_compile(&c->error, c->build.trace, c->results, c->written, c->written_count, engines[0]->kernels, NULL, 1, "random");
+  Program *first = program_compile(&c->error, c->build.trace, c->results, c->written,
+                                   c->written_count, engines[0]->kernels, NULL, 1, "random");
   if (!first || program_verify(&c->error, first) != OK) bad = c->error.message;
   for (int i = 0; i < engine_count && !bad; i++) {
     Program *p = i ? program_copy(&c->error, first, engines[i]->threads) : first;
@@ -475,7 +519,8 @@ static const char *check_case(Case *c, Engine *const *engines, int engine_count,
     if (i) program_free(p);
   }
   if (bad && single && first) print_graph(first->graph, 0);
-  for (int i = 0; i < g->output_count && i < MOST_RESULTS + MOST_VARIABLES; i++) tensor_release(expected[i]);
+  for (int i = 0; i < g->output_count && i < MOST_RESULTS + MOST_VARIABLES; i++)
+    tensor_release(expected[i]);
   program_free(first); /* with g */
   return bad;
 }

@@ -17,17 +17,19 @@ static inline bool cpu_should_have(const char *name) {
 #ifdef __x86_64__
   bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   if (!strcmp(name, "avx2")) return avx2;
-  return avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw") &&
-         __builtin_cpu_supports("avx512dq");
+  return avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq");
 #else
   return false;
 #endif
 }
 
-/* A table; NULL where the CPU lacks the instructions, which is told. One that the CPU has but kernels_find doesn't is a failure. */
+/* A table; NULL where the CPU lacks the instructions, which is told. One that the CPU has but
+ * kernels_find doesn't is a failure. */
 static inline const Kernels *table_or_pending(const char *name, int *failed) {
   const Kernels *table = kernels_find(name);
-  if (!table && cpu_should_have(name)) printf("kernels_find knows no %s, which this CPU has\n", name), ++*failed;
+  if (!table && cpu_should_have(name))
+    printf("kernels_find knows no %s, which this CPU has\n", name), ++*failed;
   else if (!table) printf("pending %s: this CPU has no such instructions\n", name);
   return table;
 }

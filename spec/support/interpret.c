@@ -19,7 +19,8 @@ static Status scratch_new(Error *e, const Node *n, Scratch *s) {
   size_t padded = (s->bytes + GUARD + 63) / 64 * 64;
   s->data = aligned_alloc(64, padded);
   if (!s->data)
-    return fail(e, ERR_OUT_OF_MEMORY, "%s: no memory for %zu bytes of scratch", n->op->name, s->bytes);
+    return fail(e, ERR_OUT_OF_MEMORY, "%s: no memory for %zu bytes of scratch", n->op->name,
+                s->bytes);
   memset(s->data + s->bytes, GUARD_BYTE, GUARD);
   if (s->bytes < 1u << 24) memset(s->data, GUARD_BYTE, s->bytes); /* nothing may rely on zeros */
   return OK;
@@ -29,13 +30,14 @@ static Status scratch_free(Error *e, const Node *n, Scratch *s) {
   Status status = OK;
   for (int i = 0; i < GUARD && status == OK; i++)
     if (s->data[s->bytes + (size_t)i] != GUARD_BYTE)
-      status = fail(e, ERR_INTERNAL, "%s: wrote beyond its %zu bytes of scratch", n->op->name, s->bytes);
+      status =
+          fail(e, ERR_INTERNAL, "%s: wrote beyond its %zu bytes of scratch", n->op->name, s->bytes);
   free(s->data);
   return status;
 }
 
-static Status run_node(Error *e, const Node *n, Tensor *const *in, Tensor **out, const Interpretation *how,
-                       void *scratch) {
+static Status run_node(Error *e, const Node *n, Tensor *const *in, Tensor **out,
+                       const Interpretation *how, void *scratch) {
   static const Interpretation plain = {0};
   if (!how) how = &plain;
   int ins = n->in_count, outs = n->out_count;
@@ -70,8 +72,8 @@ static Status run_node(Error *e, const Node *n, Tensor *const *in, Tensor **out,
   return s;
 }
 
-Status interpret_node(Error *e, const Node *n, Tensor *const *in, Tensor **out, const Interpretation *how,
-                      int in_place) {
+Status interpret_node(Error *e, const Node *n, Tensor *const *in, Tensor **out,
+                      const Interpretation *how, int in_place) {
   Status s = OK;
   for (int i = 0; i < n->out_count; i++) out[i] = NULL;
   for (int i = 0; i < n->out_count && s == OK; i++) {
@@ -126,8 +128,10 @@ static Tensor *int32_tensor(Error *e, int32_t value) {
   return t;
 }
 
-/* One iteration: state [in_count - 1] are the node's operands behind the count, replaced by what the body gives. */
-static Status iterate(Error *e, const Node *n, Tensor **state, Tensor **given, Tensor **made, const Interpretation *how, int32_t i) {
+/* One iteration: state [in_count - 1] are the node's operands behind the count, replaced by what
+ * the body gives. */
+static Status iterate(Error *e, const Node *n, Tensor **state, Tensor **given, Tensor **made,
+                      const Interpretation *how, int32_t i) {
   const Graph *body = control_body(n);
   int count = n->in_count - 1, lead = n->op == &control_repeat, carried = control_explicit(n);
   if (lead && !(given[0] = int32_tensor(e, i))) return e->status;
@@ -142,7 +146,8 @@ static Status iterate(Error *e, const Node *n, Tensor **state, Tensor **given, T
   return s;
 }
 
-static Status holds(Error *e, const Node *n, Tensor **state, const Interpretation *how, bool *go_on) {
+static Status holds(Error *e, const Node *n, Tensor **state, const Interpretation *how,
+                    bool *go_on) {
   Tensor *test = NULL;
   Status s = interpret(e, control_other(n), state, &test, how);
   *go_on = s == OK && *(const uint8_t *)test->data;
@@ -150,7 +155,8 @@ static Status holds(Error *e, const Node *n, Tensor **state, const Interpretatio
   return s;
 }
 
-static Status run_loop(Error *e, const Node *n, Tensor *const *in, Tensor **out, const Interpretation *how) {
+static Status run_loop(Error *e, const Node *n, Tensor *const *in, Tensor **out,
+                       const Interpretation *how) {
   int count = n->in_count - 1, carried = control_explicit(n);
   Tensor **state = calloc((size_t)(3 * n->in_count + n->out_count) + 3, sizeof *state);
   if (!state) return fail(e, ERR_OUT_OF_MEMORY, "out of memory");
@@ -172,10 +178,12 @@ static Status run_loop(Error *e, const Node *n, Tensor *const *in, Tensor **out,
   return s;
 }
 
-static Status run_control(Error *e, const Node *n, Tensor *const *in, Tensor **out, const Interpretation *how) {
+static Status run_control(Error *e, const Node *n, Tensor *const *in, Tensor **out,
+                          const Interpretation *how) {
   if (n->op == &control_repeat || n->op == &control_while) return run_loop(e, n, in, out, how);
   if (n->op != &control_cond) return interpret(e, control_body(n), in, out, how);
-  return interpret(e, *(const uint8_t *)in[0]->data ? control_body(n) : control_other(n), in + 1, out, how);
+  return interpret(e, *(const uint8_t *)in[0]->data ? control_body(n) : control_other(n), in + 1,
+                   out, how);
 }
 
 static Status step(Error *e, const Values *v, const Node *n, const Interpretation *how) {
@@ -188,17 +196,20 @@ static Status step(Error *e, const Values *v, const Node *n, const Interpretatio
   if (!in) return fail(e, ERR_OUT_OF_MEMORY, "out of memory");
   for (int i = 0; i < n->in_count; i++) in[i] = *value_of(v, n->in[i]);
   Tensor **out = n->out_count ? value_of(v, &n->out[0]) : NULL;
-  Status s = n->op->traits & CONTROL ? run_control(e, n, in, out, how) : interpret_node(e, n, in, out, how, -1);
+  Status s = n->op->traits & CONTROL ? run_control(e, n, in, out, how)
+                                     : interpret_node(e, n, in, out, how, -1);
   free(in);
   return s;
 }
 
 Status interpret(Error *e, const Graph *g, Tensor *const *inputs, Tensor **outputs,
                  const Interpretation *how) {
-  if (g->error.status != OK) return fail_at(e, g->error.source, g->error.status, "%s", g->error.message);
+  if (g->error.status != OK)
+    return fail_at(e, g->error.source, g->error.status, "%s", g->error.message);
   Values v = {0};
   Status s = values_new(&v, g) ? OK : fail(e, ERR_OUT_OF_MEMORY, "out of memory");
-  for (int i = 0; i < g->input_count && s == OK; i++) *value_of(&v, g->input[i]) = tensor_retain(inputs[i]);
+  for (int i = 0; i < g->input_count && s == OK; i++)
+    *value_of(&v, g->input[i]) = tensor_retain(inputs[i]);
   for (int i = 0; i < g->node_count && s == OK; i++) s = step(e, &v, g->node[i], how);
   for (int i = 0; i < g->output_count && s == OK; i++)
     outputs[i] = tensor_retain(*value_of(&v, g->output[i]));

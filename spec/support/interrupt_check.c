@@ -1,4 +1,5 @@
-/* base/interrupt: what is pending after how many Ctrl-C, and what a take, a hold, a reset change. */
+/* base/interrupt: what is pending after how many Ctrl-C, and what a take, a hold, a reset
+ * change. */
 #include "base/interrupt.h"
 
 #include <signal.h>
@@ -31,7 +32,8 @@ static void check_urgency(void) {
         "the second is urgent, though the first was taken");
   check(interrupt_raise() == 3 && interrupt_count() == 3, "the third is counted");
   interrupt_reset();
-  check(interrupt_pending() == INTERRUPT_NONE && interrupt_count() == 0 && interrupt_raise() == 1, "a reset forgets all");
+  check(interrupt_pending() == INTERRUPT_NONE && interrupt_count() == 0 && interrupt_raise() == 1,
+        "a reset forgets all");
 }
 
 static void check_hold(void) {
@@ -56,7 +58,8 @@ static void check_droppable(void) {
   interrupt_reset();
   interrupt_raise();
   DroppableLoop outside = interrupt_begin_loop();
-  check(interrupt_stops() && !interrupt_drops(&outside), "nothing is dropped outside of droppable work");
+  check(interrupt_stops() && !interrupt_drops(&outside),
+        "nothing is dropped outside of droppable work");
   interrupt_reset();
   interrupt_begin_droppable();
   DroppableLoop loop = interrupt_begin_loop();

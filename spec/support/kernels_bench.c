@@ -1,5 +1,6 @@
-/* Speed of the kernels on one thread: GEMM of the layers that the workloads train, and elementwise and row kernels.
- * usage: kernels_bench [isa [gemm|ops]]      (isa: base, avx2, avx512; the best one when left out) */
+/* Speed of the kernels on one thread: GEMM of the layers that the workloads train, and
+ * elementwise and row kernels. usage: kernels_bench [isa [gemm|ops]] (isa: base, avx2, avx512;
+ * the best one when left out) */
 #include "kernels/kernels.h"
 
 #include <stdio.h>
@@ -15,7 +16,8 @@ static double seconds(void) {
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Seconds of one call: the best of some rounds of about 15 ms, since other work on the machine only adds. */
+/* Seconds of one call: the best of some rounds of about 15 ms, since other work on the machine
+ * only adds. */
 static double measure(void (*f)(void *), void *context) {
   f(context);
   double start = seconds(), each, best = 0;
@@ -34,7 +36,8 @@ static double measure(void (*f)(void *), void *context) {
 static void *buffer(size_t bytes) {
   float *p = aligned_alloc(4096, (bytes + 8191) / 4096 * 4096);
   if (!p) exit(1);
-  for (size_t i = 0; i < bytes / 4; i++) p[i] = (float)((i * 2654435761u >> 16) & 1023) / 1024 - 0.5f;
+  for (size_t i = 0; i < bytes / 4; i++)
+    p[i] = (float)((i * 2654435761u >> 16) & 1023) / 1024 - 0.5f;
   return p;
 }
 
@@ -55,16 +58,17 @@ static void call_gemm(void *context) {
 static const struct {
   const char *name;
   int64_t batch, in, out;
-} layers[] = {{"W1.l1", 32, 784, 128},        {"W1.l2", 32, 128, 10},        {"W2.l1", 32, 784, 256},
-              {"W2.l2", 32, 256, 128},        {"W2.l3", 32, 128, 64},        {"W2.l4", 32, 64, 32},
-              {"W2.l5", 32, 32, 10},          {"W3.conv1/img", 676, 9, 32},  {"W3.conv2/img", 576, 288, 64},
-              {"W3.fc1", 64, 9216, 128},      {"W4.s1/img", 1024, 144, 16},  {"W4.s2/img", 256, 288, 32},
-              {"W4.s3/img", 64, 576, 64},     {"W5.qkv", 2048, 128, 384},    {"W5.proj", 2048, 128, 128},
-              {"W5.fc1", 2048, 128, 512},     {"W5.fc2", 2048, 512, 128},    {"W5.head", 2048, 128, 65},
-              {"W5.qk/head", 128, 32, 128},   {"W5.av/head", 128, 128, 32},  {"W6.step", 32, 256, 1024},
-              {"W6.in", 2048, 128, 1024},     {"W6.head", 2048, 256, 65},    {"W7.l1", 256, 1024, 4096},
-              {"W7.l2", 256, 4096, 4096},     {"W7.l3", 256, 4096, 1024},    {"sq512", 512, 512, 512},
-              {"sq2048", 2048, 2048, 2048}};
+} layers[] = {
+    {"W1.l1", 32, 784, 128},      {"W1.l2", 32, 128, 10},       {"W2.l1", 32, 784, 256},
+    {"W2.l2", 32, 256, 128},      {"W2.l3", 32, 128, 64},       {"W2.l4", 32, 64, 32},
+    {"W2.l5", 32, 32, 10},        {"W3.conv1/img", 676, 9, 32}, {"W3.conv2/img", 576, 288, 64},
+    {"W3.fc1", 64, 9216, 128},    {"W4.s1/img", 1024, 144, 16}, {"W4.s2/img", 256, 288, 32},
+    {"W4.s3/img", 64, 576, 64},   {"W5.qkv", 2048, 128, 384},   {"W5.proj", 2048, 128, 128},
+    {"W5.fc1", 2048, 128, 512},   {"W5.fc2", 2048, 512, 128},   {"W5.head", 2048, 128, 65},
+    {"W5.qk/head", 128, 32, 128}, {"W5.av/head", 128, 128, 32}, {"W6.step", 32, 256, 1024},
+    {"W6.in", 2048, 128, 1024},   {"W6.head", 2048, 256, 65},   {"W7.l1", 256, 1024, 4096},
+    {"W7.l2", 256, 4096, 4096},   {"W7.l3", 256, 4096, 1024},   {"sq512", 512, 512, 512},
+    {"sq2048", 2048, 2048, 2048}};
 
 static void bench_gemm(const Kernels *k) {
   size_t most = (size_t)4096 * 4096 * 4;
@@ -76,8 +80,10 @@ static void bench_gemm(const Kernels *k) {
       GemmCall call = {.k = k, .g = {.a = a, .b = b, .c = c, .a_col = 1, .b_col = 1}};
       Gemm *g = &call.g;
       if (pass == 0) g->m = batch, g->n = out, g->k = in, g->a_row = in, g->b_row = out;
-      if (pass == 1) g->m = in, g->n = out, g->k = batch, g->a_row = 1, g->a_col = in, g->b_row = out;
-      if (pass == 2) g->m = batch, g->n = in, g->k = out, g->a_row = out, g->b_row = 1, g->b_col = out;
+      if (pass == 1)
+        g->m = in, g->n = out, g->k = batch, g->a_row = 1, g->a_col = in, g->b_row = out;
+      if (pass == 2)
+        g->m = batch, g->n = in, g->k = out, g->a_row = out, g->b_row = 1, g->b_col = out;
       g->c_row = g->n;
       call.plan = k->gemm_plan(F32, g);
       g->shared = aligned_alloc(64, call.plan.shared_bytes + 64);
@@ -86,8 +92,9 @@ static void bench_gemm(const Kernels *k) {
       double t = measure(call_gemm, &call);
       char shape[64];
       snprintf(shape, sizeof shape, "%dx%dx%d", (int)g->m, (int)g->n, (int)g->k);
-      printf("%-14s %-7s %16s %10.2f %8.1f   %d chunks\n", layers[i].name, (const char *[]){"fwd-NN", "dW-TN", "dX-NT"}[pass], shape,
-             t * 1e6, 2e-9 * (double)g->m * (double)g->n * (double)g->k / t, (int)call.plan.chunks);
+      printf("%-14s %-7s %16s %10.2f %8.1f   %d chunks\n", layers[i].name,
+             (const char *[]){"fwd-NN", "dW-TN", "dX-NT"}[pass], shape, t * 1e6,
+             2e-9 * (double)g->m * (double)g->n * (double)g->k / t, (int)call.plan.chunks);
       free(g->shared);
       free(g->slots);
     }
@@ -122,16 +129,35 @@ static void call_rows(void *context) {
   const Kernels *k = c->k;
   float *mean = c->z, *inverse = mean + c->rows, *gamma = inverse + c->rows, *beta = gamma + c->n;
   switch (c->what) {
-    case 0: k->softmax[F32](c->x, c->rows, c->n, c->y); break;
-    case 1: k->layer_norm[F32](c->x, gamma, beta, 1e-5, c->rows, c->n, c->y, mean, inverse); break;
-    case 2: k->layer_norm_grad[F32](c->y, c->x, gamma, mean, inverse, c->rows, c->n, c->z + (1 << 20)); break;
-    case 3: k->layer_norm_sums[F32](c->y, c->x, mean, inverse, c->rows, c->n, gamma, beta); break;
-    case 4: k->transpose(4, c->x, 1, c->rows, c->n, c->y); break;
-    case 5: k->reduce[REDUCE_SUM][F32](c->x, 1, c->rows * c->n, 1, c->y); break;
-    case 6: k->reduce[REDUCE_SUM][F32](c->x, 1, c->rows, c->n, c->y); break;
-    case 7: k->reduce[REDUCE_MAX][F32](c->x, c->rows, c->n, 1, c->y); break;
-    case 8: k->softmax_grad[F32](c->x, c->y, c->rows, c->n, c->z); break;
-    default: break;
+    case 0:
+      k->softmax[F32](c->x, c->rows, c->n, c->y);
+      break;
+    case 1:
+      k->layer_norm[F32](c->x, gamma, beta, 1e-5, c->rows, c->n, c->y, mean, inverse);
+      break;
+    case 2:
+      k->layer_norm_grad[F32](c->y, c->x, gamma, mean, inverse, c->rows, c->n, c->z + (1 << 20));
+      break;
+    case 3:
+      k->layer_norm_sums[F32](c->y, c->x, mean, inverse, c->rows, c->n, gamma, beta);
+      break;
+    case 4:
+      k->transpose(4, c->x, 1, c->rows, c->n, c->y);
+      break;
+    case 5:
+      k->reduce[REDUCE_SUM][F32](c->x, 1, c->rows * c->n, 1, c->y);
+      break;
+    case 6:
+      k->reduce[REDUCE_SUM][F32](c->x, 1, c->rows, c->n, c->y);
+      break;
+    case 7:
+      k->reduce[REDUCE_MAX][F32](c->x, c->rows, c->n, 1, c->y);
+      break;
+    case 8:
+      k->softmax_grad[F32](c->x, c->y, c->rows, c->n, c->z);
+      break;
+    default:
+      break;
   }
 }
 
@@ -139,17 +165,21 @@ static void bench_ops(const Kernels *k) {
   static const struct {
     const char *name;
     Elementwise id;
-  } strips[] = {{"add", EW_ADD}, {"mul", EW_MUL}, {"relu", EW_RELU}, {"relu_grad", EW_RELU_GRAD}, {"exp", EW_EXP}, {"log", EW_LOG},
-                {"tanh", EW_TANH}, {"sigmoid", EW_SIGMOID}, {"erf", EW_ERF}, {"gelu", EW_GELU}, {"gelu_grad", EW_GELU_GRAD},
-                {"gelu_tanh", EW_GELU_TANH}, {"sin", EW_SIN}, {"sqrt", EW_SQRT}, {"maximum", EW_MAXIMUM}, {"less", EW_LESS}};
+  } strips[] = {
+      {"add", EW_ADD}, {"mul", EW_MUL},   {"relu", EW_RELU},           {"relu_grad", EW_RELU_GRAD},
+      {"exp", EW_EXP}, {"log", EW_LOG},   {"tanh", EW_TANH},           {"sigmoid", EW_SIGMOID},
+      {"erf", EW_ERF}, {"gelu", EW_GELU}, {"gelu_grad", EW_GELU_GRAD}, {"gelu_tanh", EW_GELU_TANH},
+      {"sin", EW_SIN}, {"sqrt", EW_SQRT}, {"maximum", EW_MAXIMUM},     {"less", EW_LESS}};
   static const int64_t sizes[] = {1024, 10240, 102400, 1024000};
   static const struct {
     Dtype from, to;
     const char *name;
-  } casts[] = {{F32, F16, "f32 to f16"}, {F16, F32, "f16 to f32"}, {F32, BF16, "f32 to bf16"}, {BF16, F32, "bf16 to f32"},
-               {U8, F32, "u8 to f32"}, {I32, F32, "i32 to f32"}, {F32, I32, "f32 to i32"}};
-  static const char *const rows[] = {"softmax", "layer_norm", "layer_norm_grad", "layer_norm_sums", "transpose",
-                                     "sum", "column_sum", "row_max", "softmax_grad"};
+  } casts[] = {{F32, F16, "f32 to f16"},   {F16, F32, "f16 to f32"}, {F32, BF16, "f32 to bf16"},
+               {BF16, F32, "bf16 to f32"}, {U8, F32, "u8 to f32"},   {I32, F32, "i32 to f32"},
+               {F32, I32, "f32 to i32"}};
+  static const char *const rows[] = {"softmax",         "layer_norm", "layer_norm_grad",
+                                     "layer_norm_sums", "transpose",  "sum",
+                                     "column_sum",      "row_max",    "softmax_grad"};
   static const int64_t shapes[][2] = {{32, 16}, {2048, 80}, {8192, 128}, {1024, 1024}};
   size_t most = (size_t)12 << 20;
   float *x = buffer(most), *y = buffer(most), *z = buffer(most);

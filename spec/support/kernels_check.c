@@ -1,5 +1,6 @@
-/* Every kernel on every instruction set of this CPU against a naive twin. Prints what fails; exit status 1 then.
- * usage: kernels_check [-v]     (-v: the largest error of each elementwise kernel) */
+/* Every kernel on every instruction set of this CPU against a naive twin. Prints what fails;
+ * exit status 1 then. usage: kernels_check [-v] (-v: the largest error of each elementwise
+ * kernel) */
 #include "instruction_sets.h"
 
 #include <math.h>
@@ -20,7 +21,8 @@ static void complain(const char *what, const char *format, double got, double wa
     printf("\n");
   }
 }
-#define COMPLAIN(what, got, want, index) complain(what, "got %.9g, wanted %.9g at %lld", got, want, index)
+#define COMPLAIN(what, got, want, index) \
+  complain(what, "got %.9g, wanted %.9g at %lld", got, want, index)
 
 /* The end of a case. */
 static void finish(void) {
@@ -40,42 +42,62 @@ static double uniform(void) { return (double)(bits64() >> 11) * 0x1p-53; }
 
 static double real_get(Dtype d, const void *data, int64_t i) {
   switch (d) {
-    case F32: return (double)((const float *)data)[i];
-    case F64: return ((const double *)data)[i];
-    default: return 0;
+    case F32:
+      return (double)((const float *)data)[i];
+    case F64:
+      return ((const double *)data)[i];
+    default:
+      return 0;
   }
 }
 static int64_t integer_get(Dtype d, const void *data, int64_t i) {
   switch (d) {
-    case I8: return ((const int8_t *)data)[i];
-    case U8: case BOOL: return ((const uint8_t *)data)[i];
-    case I32: return ((const int32_t *)data)[i];
-    case I64: return ((const int64_t *)data)[i];
-    default: return 0;
+    case I8:
+      return ((const int8_t *)data)[i];
+    case U8:
+    case BOOL:
+      return ((const uint8_t *)data)[i];
+    case I32:
+      return ((const int32_t *)data)[i];
+    case I64:
+      return ((const int64_t *)data)[i];
+    default:
+      return 0;
   }
 }
 static size_t bytes_of(Dtype d) {
   return d == F64 || d == I64 ? 8 : d == F32 || d == I32 ? 4 : d == F16 || d == BF16 ? 2 : 1;
 }
 static bool is_real(Dtype d) { return d == F32 || d == F64; }
-static const char *const dtype_names[] = {"f32", "f64", "f16", "bf16", "i8", "u8", "i32", "i64", "bool"};
+static const char *const dtype_names[] = {"f32", "f64", "f16", "bf16", "i8",
+                                          "u8",  "i32", "i64", "bool"};
 
 static void real_set(Dtype d, void *data, int64_t i, double v) {
   if (d == F32) ((float *)data)[i] = (float)v;
   else ((double *)data)[i] = v;
 }
 
-static const double specials[] = {0.0, -0.0, 1, -1, 0.5, -0.5, 2, 6, -6, 3.5, 2.5, -2.5, 88.8, -88.8, 104, -104, 90, -90,
-  1e-30, -1e-30, 1e-40, 3e38, -3e38, 1e10, -1e10, 1e-8, -1e-8, 8192, 8193, 20, -20, 4, -4, 3.95, 128, -128};
+static const double specials[] = {0.0,   -0.0,   1,     -1,   0.5,   -0.5, 2,     6,    -6,
+                                  3.5,   2.5,    -2.5,  88.8, -88.8, 104,  -104,  90,   -90,
+                                  1e-30, -1e-30, 1e-40, 3e38, -3e38, 1e10, -1e10, 1e-8, -1e-8,
+                                  8192,  8193,   20,    -20,  4,     -4,   3.95,  128,  -128};
 
 static void fill_real(Dtype d, void *data, int64_t n, bool wild) {
   for (int64_t i = 0; i < n; i++) {
     uint64_t pick = bits64() % 16;
-    double v = (uniform() - 0.5) * (pick < 4 ? 1 : pick < 8 ? 8 : pick < 12 ? 40 : pick == 12 ? 1e-3 : pick == 13 ? 1e4 : 2);
+    double v = (uniform() - 0.5) * (pick < 4     ? 1
+                                    : pick < 8   ? 8
+                                    : pick < 12  ? 40
+                                    : pick == 12 ? 1e-3
+                                    : pick == 13 ? 1e4
+                                                 : 2);
     if (wild && pick == 14) v = specials[bits64() % (sizeof specials / sizeof *specials)];
     if (wild && pick == 15) {
       uint64_t what = bits64() % 4;
-      v = what == 0 ? (double)NAN : what == 1 ? (double)INFINITY : what == 2 ? -(double)INFINITY : v;
+      v = what == 0   ? (double)NAN
+          : what == 1 ? (double)INFINITY
+          : what == 2 ? -(double)INFINITY
+                      : v;
     }
     real_set(d, data, i, v);
   }
@@ -101,118 +123,216 @@ static void fill_any(Dtype d, void *data, int64_t n, bool wild) {
 
 static double twin_sigmoid(double x) { return x < 0 ? exp(x) / (1 + exp(x)) : 1 / (1 + exp(-x)); }
 
-/* The twins of the elementwise kernels, in double; a result from float operands is rounded by the caller. */
+/* The twins of the elementwise kernels, in double; a result from float operands is rounded by
+ * the caller. */
 static double twin_real(Elementwise id, double a, double b, const double *p) {
   const double scale = 1.0507009873554805, alpha = 1.6732632423543772, h = 0.70710678118654752440;
   const double tanh_inner_a = 0.79788456080286535588 * (a + 0.044715 * a * a * a);
   double s = twin_sigmoid(b), t;
   switch (id) {
-    case EW_IDENTITY: return a;
-    case EW_ABS: return fabs(a);
-    case EW_NEG: return -a;
-    case EW_SIGN: return a > 0 ? 1 : a < 0 ? -1 : a;
-    case EW_CEIL: return ceil(a);
-    case EW_FLOOR: return floor(a);
-    case EW_ROUND: return nearbyint(a);
-    case EW_EXP: return exp(a);
-    case EW_EXPM1: return expm1(a);
-    case EW_LOG: return log(a);
-    case EW_LOG1P: return log1p(a);
-    case EW_SQRT: return sqrt(a);
-    case EW_RSQRT: return 1 / sqrt(a);
-    case EW_SQUARE: return a * a;
-    case EW_RECIPROCAL: return 1 / a;
-    case EW_SIN: return sin(a);
-    case EW_COS: return cos(a);
-    case EW_TAN: return tan(a);
-    case EW_ASIN: return asin(a);
-    case EW_ACOS: return acos(a);
-    case EW_ATAN: return atan(a);
-    case EW_SINH: return sinh(a);
-    case EW_COSH: return cosh(a);
-    case EW_TANH: return tanh(a);
-    case EW_SIGMOID: return twin_sigmoid(a);
-    case EW_ERF: return erf(a);
-    case EW_RELU: return a != a ? a : a > 0 ? a : 0;
-    case EW_RELU6: return a != a ? a : a > 6 ? 6 : a > 0 ? a : 0;
-    case EW_LEAKY_RELU: return a >= 0 ? a : p[0] * a;
-    case EW_ELU: return a > 0 ? a : p[0] * expm1(a);
-    case EW_SELU: return a > 0 ? scale * a : scale * alpha * expm1(a);
-    case EW_SOFTPLUS: return (a < 0 ? 0 : a) + log1p(exp(-fabs(a)));
-    case EW_SOFTSIGN: return a / (1 + fabs(a));
-    case EW_SWISH: return a == -(double)INFINITY ? (double)NAN : a * twin_sigmoid(a);
-    case EW_GELU: return 0.5 * a * (1 + erf(a * h));
-    case EW_GELU_TANH: return 0.5 * a * (1 + tanh(tanh_inner_a));
-    case EW_HARD_SIGMOID: t = 0.2 * a + 0.5; return t < 0 ? 0 : t > 1 ? 1 : t;
-    case EW_CLIP: return a < p[0] ? p[0] : a > p[1] ? p[1] : a;
-    case EW_IS_NAN: return a != a;
-    case EW_IS_INF: return fabs(a) == (double)INFINITY;
-    case EW_IS_FINITE: return fabs(a) < (double)INFINITY;
-    case EW_ADD: return a + b;
-    case EW_SUB: return a - b;
-    case EW_MUL: return a * b;
-    case EW_DIV: return a / b;
-    case EW_POW: return pow(a, b);
-    case EW_MAXIMUM: return a != a ? a : b != b ? b : a > b ? a : b;
-    case EW_MINIMUM: return a != a ? a : b != b ? b : a < b ? a : b;
-    case EW_MOD: t = fmod(a, b); return t != 0 && (t < 0) != (b < 0) ? t + b : t;
-    case EW_FLOORDIV: return floor(a / b);
-    case EW_SQUARED_DIFFERENCE: return (a - b) * (a - b);
-    case EW_ATAN2: return atan2(a, b);
-    case EW_EQUAL: return a == b;
-    case EW_NOT_EQUAL: return a != b;
-    case EW_LESS: return a < b;
-    case EW_LESS_EQUAL: return a <= b;
-    case EW_GREATER: return a > b;
-    case EW_GREATER_EQUAL: return a >= b;
-    case EW_RELU_GRAD: return b > 0 ? a : 0;
-    case EW_RELU6_GRAD: return b > 0 && b < 6 ? a : 0;
-    case EW_LEAKY_RELU_GRAD: return b >= 0 ? a : p[0] * a;
-    case EW_ELU_GRAD: return b > 0 ? a : a * (b + p[0]);
-    case EW_SELU_GRAD: return b > 0 ? a * scale : a * (b + scale * alpha);
-    case EW_SIGMOID_GRAD: return a * b * (1 - b);
-    case EW_TANH_GRAD: return a * (1 - b * b);
-    case EW_SOFTPLUS_GRAD: return a * s;
-    case EW_SOFTSIGN_GRAD: return a / ((1 + fabs(b)) * (1 + fabs(b)));
-    case EW_SWISH_GRAD: return a * (s + b * s * (1 - s));
+    case EW_IDENTITY:
+      return a;
+    case EW_ABS:
+      return fabs(a);
+    case EW_NEG:
+      return -a;
+    case EW_SIGN:
+      return a > 0 ? 1 : a < 0 ? -1 : a;
+    case EW_CEIL:
+      return ceil(a);
+    case EW_FLOOR:
+      return floor(a);
+    case EW_ROUND:
+      return nearbyint(a);
+    case EW_EXP:
+      return exp(a);
+    case EW_EXPM1:
+      return expm1(a);
+    case EW_LOG:
+      return log(a);
+    case EW_LOG1P:
+      return log1p(a);
+    case EW_SQRT:
+      return sqrt(a);
+    case EW_RSQRT:
+      return 1 / sqrt(a);
+    case EW_SQUARE:
+      return a * a;
+    case EW_RECIPROCAL:
+      return 1 / a;
+    case EW_SIN:
+      return sin(a);
+    case EW_COS:
+      return cos(a);
+    case EW_TAN:
+      return tan(a);
+    case EW_ASIN:
+      return asin(a);
+    case EW_ACOS:
+      return acos(a);
+    case EW_ATAN:
+      return atan(a);
+    case EW_SINH:
+      return sinh(a);
+    case EW_COSH:
+      return cosh(a);
+    case EW_TANH:
+      return tanh(a);
+    case EW_SIGMOID:
+      return twin_sigmoid(a);
+    case EW_ERF:
+      return erf(a);
+    case EW_RELU:
+      return a != a ? a : a > 0 ? a : 0;
+    case EW_RELU6:
+      return a != a ? a : a > 6 ? 6 : a > 0 ? a : 0;
+    case EW_LEAKY_RELU:
+      return a >= 0 ? a : p[0] * a;
+    case EW_ELU:
+      return a > 0 ? a : p[0] * expm1(a);
+    case EW_SELU:
+      return a > 0 ? scale * a : scale * alpha * expm1(a);
+    case EW_SOFTPLUS:
+      return (a < 0 ? 0 : a) + log1p(exp(-fabs(a)));
+    case EW_SOFTSIGN:
+      return a / (1 + fabs(a));
+    case EW_SWISH:
+      return a == -(double)INFINITY ? (double)NAN : a * twin_sigmoid(a);
+    case EW_GELU:
+      return 0.5 * a * (1 + erf(a * h));
+    case EW_GELU_TANH:
+      return 0.5 * a * (1 + tanh(tanh_inner_a));
+    case EW_HARD_SIGMOID:
+      t = 0.2 * a + 0.5;
+      return t < 0 ? 0 : t > 1 ? 1 : t;
+    case EW_CLIP:
+      return a < p[0] ? p[0] : a > p[1] ? p[1] : a;
+    case EW_IS_NAN:
+      return a != a;
+    case EW_IS_INF:
+      return fabs(a) == (double)INFINITY;
+    case EW_IS_FINITE:
+      return fabs(a) < (double)INFINITY;
+    case EW_ADD:
+      return a + b;
+    case EW_SUB:
+      return a - b;
+    case EW_MUL:
+      return a * b;
+    case EW_DIV:
+      return a / b;
+    case EW_POW:
+      return pow(a, b);
+    case EW_MAXIMUM:
+      return a != a ? a : b != b ? b : a > b ? a : b;
+    case EW_MINIMUM:
+      return a != a ? a : b != b ? b : a < b ? a : b;
+    case EW_MOD:
+      t = fmod(a, b);
+      return t != 0 && (t < 0) != (b < 0) ? t + b : t;
+    case EW_FLOORDIV:
+      return floor(a / b);
+    case EW_SQUARED_DIFFERENCE:
+      return (a - b) * (a - b);
+    case EW_ATAN2:
+      return atan2(a, b);
+    case EW_EQUAL:
+      return a == b;
+    case EW_NOT_EQUAL:
+      return a != b;
+    case EW_LESS:
+      return a < b;
+    case EW_LESS_EQUAL:
+      return a <= b;
+    case EW_GREATER:
+      return a > b;
+    case EW_GREATER_EQUAL:
+      return a >= b;
+    case EW_RELU_GRAD:
+      return b > 0 ? a : 0;
+    case EW_RELU6_GRAD:
+      return b > 0 && b < 6 ? a : 0;
+    case EW_LEAKY_RELU_GRAD:
+      return b >= 0 ? a : p[0] * a;
+    case EW_ELU_GRAD:
+      return b > 0 ? a : a * (b + p[0]);
+    case EW_SELU_GRAD:
+      return b > 0 ? a * scale : a * (b + scale * alpha);
+    case EW_SIGMOID_GRAD:
+      return a * b * (1 - b);
+    case EW_TANH_GRAD:
+      return a * (1 - b * b);
+    case EW_SOFTPLUS_GRAD:
+      return a * s;
+    case EW_SOFTSIGN_GRAD:
+      return a / ((1 + fabs(b)) * (1 + fabs(b)));
+    case EW_SWISH_GRAD:
+      return a * (s + b * s * (1 - s));
     case EW_GELU_GRAD:
       t = exp(-0.5 * b * b) * 0.39894228040143267794;
       return a * (0.5 * (1 + erf(b * h)) + (t == 0 ? 0 : b * t));
     case EW_GELU_TANH_GRAD:
       t = tanh(0.79788456080286535588 * (b + 0.044715 * b * b * b));
-      return a * (0.5 * (1 + t) +
-                  (t * t == 1 ? 0 : 0.5 * b * (1 - t * t) * 0.79788456080286535588 * (1 + 3 * 0.044715 * b * b)));
-    case EW_HARD_SIGMOID_GRAD: return fabs(b) < 2.5 ? 0.2 * a : 0;
-    case EW_CLIP_GRAD: return p[0] <= b && b <= p[1] ? a : 0;
-    case EW_SQRT_GRAD: return 0.5 * a / b;
-    case EW_RSQRT_GRAD: return -0.5 * a * b * b * b;
-    case EW_RECIPROCAL_GRAD: return -a * b * b;
-    default: return 0;
+      return a * (0.5 * (1 + t) + (t * t == 1 ? 0
+                                              : 0.5 * b * (1 - t * t) * 0.79788456080286535588 *
+                                                    (1 + 3 * 0.044715 * b * b)));
+    case EW_HARD_SIGMOID_GRAD:
+      return fabs(b) < 2.5 ? 0.2 * a : 0;
+    case EW_CLIP_GRAD:
+      return p[0] <= b && b <= p[1] ? a : 0;
+    case EW_SQRT_GRAD:
+      return 0.5 * a / b;
+    case EW_RSQRT_GRAD:
+      return -0.5 * a * b * b * b;
+    case EW_RECIPROCAL_GRAD:
+      return -a * b * b;
+    default:
+      return 0;
   }
 }
 
-/* What a float32 result may differ by: relative to the exact one, and absolute per unit of scale. */
+/* What a float32 result may differ by: relative to the exact one, and absolute per unit of
+ * scale. */
 typedef struct Tolerance {
   double relative, absolute;
 } Tolerance;
 static Tolerance tolerance_of(Elementwise id, double a, double b) {
   switch (id) {
-    case EW_GELU: case EW_GELU_TANH: return (Tolerance){1e-6, 3e-7 * fabs(a)}; /* 1 + erf cancels */
-    case EW_GELU_GRAD: case EW_GELU_TANH_GRAD: return (Tolerance){2e-6, 1e-6 * fabs(a) * (1 + (fabs(b) < 10 ? fabs(b) : 0))};
-    case EW_SWISH_GRAD: return (Tolerance){1e-6, 1e-6 * fabs(a)};
-    case EW_HARD_SIGMOID: return (Tolerance){1e-6, 1e-7};
-    case EW_SQUARED_DIFFERENCE: return (Tolerance){1e-6, 0};
-    case EW_SIGMOID_GRAD: case EW_TANH_GRAD: return (Tolerance){1e-6, 3e-7 * fabs(a) * (1 + b * b)};
-    case EW_ELU_GRAD: case EW_SELU_GRAD: return (Tolerance){1e-6, 3e-7 * fabs(a) * (1 + fabs(b))};
-    case EW_RSQRT: case EW_SQRT: case EW_DIV: case EW_RECIPROCAL: return (Tolerance){1.3e-7, 0};
-    case EW_SIN: case EW_COS: return (Tolerance){4e-7, 1e-9};
-    default: return (Tolerance){5e-7, 0};
+    case EW_GELU:
+    case EW_GELU_TANH:
+      return (Tolerance){1e-6, 3e-7 * fabs(a)}; /* 1 + erf cancels */
+    case EW_GELU_GRAD:
+    case EW_GELU_TANH_GRAD:
+      return (Tolerance){2e-6, 1e-6 * fabs(a) * (1 + (fabs(b) < 10 ? fabs(b) : 0))};
+    case EW_SWISH_GRAD:
+      return (Tolerance){1e-6, 1e-6 * fabs(a)};
+    case EW_HARD_SIGMOID:
+      return (Tolerance){1e-6, 1e-7};
+    case EW_SQUARED_DIFFERENCE:
+      return (Tolerance){1e-6, 0};
+    case EW_SIGMOID_GRAD:
+    case EW_TANH_GRAD:
+      return (Tolerance){1e-6, 3e-7 * fabs(a) * (1 + b * b)};
+    case EW_ELU_GRAD:
+    case EW_SELU_GRAD:
+      return (Tolerance){1e-6, 3e-7 * fabs(a) * (1 + fabs(b))};
+    case EW_RSQRT:
+    case EW_SQRT:
+    case EW_DIV:
+    case EW_RECIPROCAL:
+      return (Tolerance){1.3e-7, 0};
+    case EW_SIN:
+    case EW_COS:
+      return (Tolerance){4e-7, 1e-9};
+    default:
+      return (Tolerance){5e-7, 0};
   }
 }
 /* Kernels whose float32 result is the rounded exact one. */
 static bool is_exact(Elementwise id) {
-  return id <= EW_ROUND || id == EW_RELU || id == EW_RELU6 || id == EW_CLIP || (id >= EW_IS_NAN && id <= EW_MUL) ||
-         id == EW_MAXIMUM || id == EW_MINIMUM || (id >= EW_EQUAL && id <= EW_RELU6_GRAD) || id == EW_CLIP_GRAD;
+  return id <= EW_ROUND || id == EW_RELU || id == EW_RELU6 || id == EW_CLIP ||
+         (id >= EW_IS_NAN && id <= EW_MUL) || id == EW_MAXIMUM || id == EW_MINIMUM ||
+         (id >= EW_EQUAL && id <= EW_RELU6_GRAD) || id == EW_CLIP_GRAD;
 }
 static bool same(double got, double want, double relative, double absolute) {
   if (want != want) return got != got;
@@ -223,46 +343,78 @@ static bool same(double got, double want, double relative, double absolute) {
 /* Integers: in 128 bits, then wrapped. */
 __extension__ typedef __int128 Wide;
 static int64_t wrap(Dtype d, Wide v) {
-  return d == I8 ? (int8_t)v : d == U8 || d == BOOL ? (uint8_t)v : d == I32 ? (int32_t)v : (int64_t)v;
+  return d == I8                ? (int8_t)v
+         : d == U8 || d == BOOL ? (uint8_t)v
+         : d == I32             ? (int32_t)v
+                                : (int64_t)v;
 }
 static int64_t twin_integer(Elementwise id, Dtype d, int64_t x, int64_t y) {
   Wide a = x, b = y, q, power = 1;
   switch (id) {
-    case EW_IDENTITY: case EW_CEIL: case EW_FLOOR: case EW_ROUND: return x;
-    case EW_ABS: return wrap(d, a < 0 ? -a : a);
-    case EW_NEG: return wrap(d, -a);
-    case EW_SIGN: return (x > 0) - (x < 0);
-    case EW_SQUARE: return wrap(d, a * a);
-    case EW_RELU: return x < 0 ? 0 : x;
-    case EW_RELU6: return x < 0 ? 0 : x > 6 ? 6 : x;
-    case EW_CLIP: return x < 0 ? 0 : x > 3 ? 3 : x; /* check_elementwise passes 0.25 and 3.5 */
-    case EW_LOGICAL_NOT: return !x;
-    case EW_ADD: return wrap(d, a + b);
-    case EW_SUB: return wrap(d, a - b);
-    case EW_MUL: return wrap(d, a * b);
+    case EW_IDENTITY:
+    case EW_CEIL:
+    case EW_FLOOR:
+    case EW_ROUND:
+      return x;
+    case EW_ABS:
+      return wrap(d, a < 0 ? -a : a);
+    case EW_NEG:
+      return wrap(d, -a);
+    case EW_SIGN:
+      return (x > 0) - (x < 0);
+    case EW_SQUARE:
+      return wrap(d, a * a);
+    case EW_RELU:
+      return x < 0 ? 0 : x;
+    case EW_RELU6:
+      return x < 0 ? 0 : x > 6 ? 6 : x;
+    case EW_CLIP:
+      return x < 0 ? 0 : x > 3 ? 3 : x; /* check_elementwise passes 0.25 and 3.5 */
+    case EW_LOGICAL_NOT:
+      return !x;
+    case EW_ADD:
+      return wrap(d, a + b);
+    case EW_SUB:
+      return wrap(d, a - b);
+    case EW_MUL:
+      return wrap(d, a * b);
     case EW_POW:
       if (y < 0) return x == 1 ? 1 : x == -1 ? (y % 2 ? -1 : 1) : 0;
       for (uint64_t e = (uint64_t)y, s = (uint64_t)x; e; e >>= 1, s *= s)
         if (e & 1) power = (Wide)(int64_t)((uint64_t)power * s);
       return wrap(d, power);
-    case EW_MAXIMUM: return x > y ? x : y;
-    case EW_MINIMUM: return x < y ? x : y;
-    case EW_FLOORDIV: case EW_MOD:
+    case EW_MAXIMUM:
+      return x > y ? x : y;
+    case EW_MINIMUM:
+      return x < y ? x : y;
+    case EW_FLOORDIV:
+    case EW_MOD:
       if (y == 0) return 0;
       q = a / b;
       if (a % b != 0 && (a < 0) != (b < 0)) q--;
       return wrap(d, id == EW_MOD ? a - q * b : q);
-    case EW_SQUARED_DIFFERENCE: return wrap(d, (int64_t)wrap(d, a - b) * (Wide)wrap(d, a - b));
-    case EW_EQUAL: return x == y;
-    case EW_NOT_EQUAL: return x != y;
-    case EW_LESS: return x < y;
-    case EW_LESS_EQUAL: return x <= y;
-    case EW_GREATER: return x > y;
-    case EW_GREATER_EQUAL: return x >= y;
-    case EW_LOGICAL_AND: return x && y;
-    case EW_LOGICAL_OR: return x || y;
-    case EW_LOGICAL_XOR: return !x != !y;
-    default: return 0;
+    case EW_SQUARED_DIFFERENCE:
+      return wrap(d, (int64_t)wrap(d, a - b) * (Wide)wrap(d, a - b));
+    case EW_EQUAL:
+      return x == y;
+    case EW_NOT_EQUAL:
+      return x != y;
+    case EW_LESS:
+      return x < y;
+    case EW_LESS_EQUAL:
+      return x <= y;
+    case EW_GREATER:
+      return x > y;
+    case EW_GREATER_EQUAL:
+      return x >= y;
+    case EW_LOGICAL_AND:
+      return x && y;
+    case EW_LOGICAL_OR:
+      return x || y;
+    case EW_LOGICAL_XOR:
+      return !x != !y;
+    default:
+      return 0;
   }
 }
 static bool gives_bool(Elementwise id) {
@@ -271,12 +423,12 @@ static bool gives_bool(Elementwise id) {
 
 static const char *const names[] = {
 #define X(id, arity) #id,
-  ELEMENTWISE(X)
+    ELEMENTWISE(X)
 #undef X
 };
 static const int arities[] = {
 #define X(id, arity) arity,
-  ELEMENTWISE(X)
+    ELEMENTWISE(X)
 #undef X
 };
 static const int64_t sizes[] = {0, 1, 2, 15, 16, 17, 31, 33, 63, 64, 1000};
@@ -284,8 +436,8 @@ enum { SIZES = sizeof sizes / sizeof *sizes, ROOM = 1100, GUARD = 64 };
 
 static double worst; /* of the kernel at hand, in units in the last place of float32 */
 
-static void compare_strip(Elementwise id, Dtype d, const char *what, void *const copies[3], unsigned single, const void *out,
-                          int64_t n, const double *p) {
+static void compare_strip(Elementwise id, Dtype d, const char *what, void *const copies[3],
+                          unsigned single, const void *out, int64_t n, const double *p) {
   for (int64_t i = 0; i < n; i++) {
     int64_t at[3];
     for (int o = 0; o < 3; o++) at[o] = single >> o & 1 ? 0 : i;
@@ -295,7 +447,8 @@ static void compare_strip(Elementwise id, Dtype d, const char *what, void *const
       const char *want = (const char *)copies[first ? 1 : 2] + (size_t)at[first ? 1 : 2] * size;
       if (memcmp((const char *)out + (size_t)i * size, want, size)) COMPLAIN(what, 0, 1, i);
     } else if (is_real(d)) {
-      double a = real_get(d, copies[0], at[0]), b = arities[id] > 1 ? real_get(d, copies[1], at[1]) : 0;
+      double a = real_get(d, copies[0], at[0]),
+             b = arities[id] > 1 ? real_get(d, copies[1], at[1]) : 0;
       double want = twin_real(id, a, b, p);
       double got = gives_bool(id) ? ((const uint8_t *)out)[i] : real_get(d, out, i);
       Tolerance t = tolerance_of(id, a, b);
@@ -303,10 +456,15 @@ static void compare_strip(Elementwise id, Dtype d, const char *what, void *const
       if (d == F64) t.relative = is_exact(id) ? 0 : 1e-12, t.absolute *= 1e-6;
       if (d == F32 && !gives_bool(id)) {
         want = (double)(float)want;
-        if (!is_exact(id)) t.absolute += 3e-45 * (1 + fmin(fabs(a), 1e10)) + (fabs(want) < 2e-38 ? 1e-44 : 0);
-        /* products that overflow or underflow on the way, and quotients whose floor hangs on the last bit */
-        bool far = fabs(a) > 1e17 || fabs(b) > 1e12 || (fabs(a) < 1e-17 && a != 0) || (fabs(b) < 1e-12 && b != 0);
-        if (far && (id >= EW_RELU_GRAD || id == EW_SQUARED_DIFFERENCE || id == EW_GELU || id == EW_GELU_TANH)) continue;
+        if (!is_exact(id))
+          t.absolute += 3e-45 * (1 + fmin(fabs(a), 1e10)) + (fabs(want) < 2e-38 ? 1e-44 : 0);
+        /* products that overflow or underflow on the way, and quotients whose floor hangs on the
+         * last bit */
+        bool far = fabs(a) > 1e17 || fabs(b) > 1e12 || (fabs(a) < 1e-17 && a != 0) ||
+                   (fabs(b) < 1e-12 && b != 0);
+        if (far && (id >= EW_RELU_GRAD || id == EW_SQUARED_DIFFERENCE || id == EW_GELU ||
+                    id == EW_GELU_TANH))
+          continue;
         if (id == EW_FLOORDIV && fabs(got - want) <= 1 + 1e-6 * fabs(want)) continue;
         if (id == EW_MOD && fabs(fabs(got - want) - fabs(b)) <= 1e-6 * fabs(b)) continue;
       }
@@ -314,7 +472,8 @@ static void compare_strip(Elementwise id, Dtype d, const char *what, void *const
       double error = fabs(got - want) / (fabs(want) * 0x1p-24 + 1e-45);
       if (d == F32 && isfinite(want) && fabs(want) > 1e-37 && error > worst) worst = error;
     } else {
-      int64_t want = twin_integer(id, d, integer_get(d, copies[0], at[0]), arities[id] > 1 ? integer_get(d, copies[1], at[1]) : 0);
+      int64_t want = twin_integer(id, d, integer_get(d, copies[0], at[0]),
+                                  arities[id] > 1 ? integer_get(d, copies[1], at[1]) : 0);
       int64_t got = gives_bool(id) ? ((const uint8_t *)out)[i] : integer_get(d, out, i);
       if (got != want) COMPLAIN(what, (double)got, (double)want, i);
     }
@@ -329,9 +488,11 @@ static void check_strip(Elementwise id, Dtype d) {
   worst = 0;
   for (int s = 0; s < SIZES; s++)
     for (unsigned single = 0; single < 1u << arities[id]; single++)
-      for (int place = -1; place < arities[id]; place++) { /* -1: apart; else in place of that operand */
+      /* -1: apart; else in place of that operand */
+      for (int place = -1; place < arities[id]; place++) {
         int64_t n = sizes[s];
-        if (place >= 0 && (single >> place & 1 || gives_bool(id) || (id == EW_WHERE && place == 0))) continue;
+        if (place >= 0 && (single >> place & 1 || gives_bool(id) || (id == EW_WHERE && place == 0)))
+          continue;
         for (int o = 0; o < 3; o++) {
           fill_any(id == EW_WHERE && o == 0 ? BOOL : d, operands[o], ROOM, true);
           memcpy(copies[o], operands[o], sizeof copies[o]);
@@ -345,7 +506,8 @@ static void check_strip(Elementwise id, Dtype d) {
           in[o] = operands[o] + shift;
           kept[o] = copies[o] + shift;
         }
-        snprintf(what, sizeof what, "%s %s n %d single %u in place %d", names[id], dtype_names[d], (int)n, single, place);
+        snprintf(what, sizeof what, "%s %s n %d single %u in place %d", names[id], dtype_names[d],
+                 (int)n, single, place);
         kernels->strip[id][d](in, single, to, n, p);
         compare_strip(id, d, what, kept, single, to, n, p);
         if (place < 0)
@@ -374,7 +536,8 @@ static void check_elementwise(void) {
 /* float16 and bfloat16 by searching: the value nearest to x, ties to even. */
 static double half_value(Dtype d, uint16_t h) {
   int exponent_bits = d == F16 ? 5 : 8, fraction_bits = d == F16 ? 10 : 7;
-  int exponent = h >> fraction_bits & ((1 << exponent_bits) - 1), fraction = h & ((1 << fraction_bits) - 1);
+  int exponent = h >> fraction_bits & ((1 << exponent_bits) - 1),
+      fraction = h & ((1 << fraction_bits) - 1);
   int bias = (1 << (exponent_bits - 1)) - 1;
   double v = exponent == (1 << exponent_bits) - 1 ? (fraction ? (double)NAN : (double)INFINITY)
              : exponent ? ldexp(fraction + (1 << fraction_bits), exponent - bias - fraction_bits)
@@ -390,8 +553,12 @@ static uint16_t half_nearest(Dtype d, long double x) {
     if ((long double)half_value(d, middle) <= v) low = middle;
     else high = middle;
   }
-  long double below = half_value(d, low), above = high == infinity ? (d == F16 ? 65536 : 0x1p128L) : half_value(d, high);
-  uint16_t nearest = v - below < above - v ? low : v - below > above - v ? high : low & 1 ? high : low;
+  long double below = half_value(d, low),
+              above = high == infinity ? (d == F16 ? 65536 : 0x1p128L) : half_value(d, high);
+  uint16_t nearest = v - below < above - v   ? low
+                     : v - below > above - v ? high
+                     : low & 1               ? high
+                                             : low;
   if (v >= (d == F16 ? 65536 : 0x1p128L)) nearest = infinity;
   return (uint16_t)(nearest | (signbit(x) ? 0x8000 : 0));
 }
@@ -400,7 +567,8 @@ static double cast_source(Dtype d, const void *data, int64_t i) {
   if (d == F16 || d == BF16) return half_value(d, ((const uint16_t *)data)[i]);
   return is_real(d) ? real_get(d, data, i) : (double)integer_get(d, data, i);
 }
-static bool cast_is_right(Dtype from, Dtype to, const void *data, int64_t i, const void *out, int64_t o) {
+static bool cast_is_right(Dtype from, Dtype to, const void *data, int64_t i, const void *out,
+                          int64_t o) {
   double x = cast_source(from, data, i);
   bool whole = !is_real(from) && from != F16 && from != BF16;
   if (to == BOOL) return ((const uint8_t *)out)[o] == (x != 0);
@@ -412,21 +580,30 @@ static bool cast_is_right(Dtype from, Dtype to, const void *data, int64_t i, con
   if (to == F16 || to == BF16) {
     uint16_t got = ((const uint16_t *)out)[o];
     if (x != x) return half_value(to, got) != half_value(to, got);
-    return got == half_nearest(to, whole ? (long double)integer_get(from, data, i) : (long double)x);
+    return got ==
+           half_nearest(to, whole ? (long double)integer_get(from, data, i) : (long double)x);
   }
   int64_t got = integer_get(to, out, o);
-  if (whole) return got == wrap(to, from == BOOL ? integer_get(from, data, i) != 0 : integer_get(from, data, i));
-  double low = to == I64 ? -0x1p63 : -2147483648.0, beyond = -low; /* narrow types by way of int32 */
+  if (whole)
+    return got ==
+           wrap(to, from == BOOL ? integer_get(from, data, i) != 0 : integer_get(from, data, i));
+  /* narrow types by way of int32 */
+  double low = to == I64 ? -0x1p63 : -2147483648.0, beyond = -low;
   int64_t least = to == I64 ? INT64_MIN : INT32_MIN, most = to == I64 ? INT64_MAX : INT32_MAX;
   return got == wrap(to, x != x || x <= low ? least : x >= beyond ? most : (int64_t)x);
 }
 
-/* All bytes by each divisor, among them those whose quotients a product with the reciprocal misses. */
+/* All bytes by each divisor, among them those whose quotients a product with the reciprocal
+ * misses. */
 static void check_divided_bytes(void) {
   uint8_t bytes[256];
-  float got[256], divisors[4000] = {255, -255, 256, 127.5f, 3, -7, 0.1f, 1, 0x1.fffffep0f, 0x1.000002p0f, 0x1p-60f, 0x1p60f, 1e-30f, 1e30f, 0, -0.0f, INFINITY, NAN, 1e-40f};
+  float got[256],
+      divisors[4000] = {255, -255,          256,           127.5f,   3,       -7,     0.1f,
+                        1,   0x1.fffffep0f, 0x1.000002p0f, 0x1p-60f, 0x1p60f, 1e-30f, 1e30f,
+                        0,   -0.0f,         INFINITY,      NAN,      1e-40f};
   for (int i = 0; i < 256; i++) bytes[i] = (uint8_t)i;
-  for (int i = 19; i < 4000; i++) divisors[i] = (float)exp(120 * uniform() - 60) * (i % 2 ? 1.0f : -1.0f);
+  for (int i = 19; i < 4000; i++)
+    divisors[i] = (float)exp(120 * uniform() - 60) * (i % 2 ? 1.0f : -1.0f);
   for (int d = 0; d < 4000; d++)
     for (int n = 256; n > 0; n -= 41) {
       kernels->divide_bytes(bytes, divisors[d], got, n);
@@ -456,14 +633,16 @@ static void check_casts(void) {
         for (unsigned single = 0; single < 2; single++) {
           int64_t n = cast_sizes[s];
           if (from == F16 || from == BF16)
-            for (int64_t i = 0; i < 65536; i++) ((uint16_t *)(void *)from_data)[i] = (uint16_t)(n == 65536 ? i : (int64_t)bits64());
-          else if (from == F32 && bits64() % 2)
-            for (int64_t i = 0; i < 65536; i++) ((uint32_t *)(void *)from_data)[i] = (uint32_t)bits64(); /* all magnitudes */
-          else
-            fill_any((Dtype)from, from_data, 65536, true);
+            for (int64_t i = 0; i < 65536; i++)
+              ((uint16_t *)(void *)from_data)[i] = (uint16_t)(n == 65536 ? i : (int64_t)bits64());
+          else if (from == F32 && bits64() % 2) /* all magnitudes */
+            for (int64_t i = 0; i < 65536; i++)
+              ((uint32_t *)(void *)from_data)[i] = (uint32_t)bits64();
+          else fill_any((Dtype)from, from_data, 65536, true);
           if (is_real((Dtype)from) && bits64() % 2)
             for (int64_t i = 0; i < 65536; i++)
-              real_set((Dtype)from, from_data, i, (uniform() - 0.5) * pow(2, (double)(bits64() % 72) - 4));
+              real_set((Dtype)from, from_data, i,
+                       (uniform() - 0.5) * pow(2, (double)(bits64() % 72) - 4));
           memset(out, 0xa5, sizeof out);
           kernels->cast[from][to]((const void *[]){from_data}, single, out, n, NULL);
           for (int64_t i = 0; i < n; i++)
@@ -481,12 +660,12 @@ static void check_casts(void) {
 typedef struct Seen {
   const Gemm *g;
   bool f64;
-  double *c;      /* blocks copied here, m x n */
+  double *c;            /* blocks copied here, m x n */
   unsigned char *count; /* how often an element was shown */
   int wrong;
 } Seen;
-static void see_block(void *context, void *block, int64_t block_row, int64_t row, int64_t rows, int64_t col, int64_t cols,
-                      int slot) {
+static void see_block(void *context, void *block, int64_t block_row, int64_t row, int64_t rows,
+                      int64_t col, int64_t cols, int slot) {
   Seen *s = context;
   if (row < 0 || col < 0 || row + rows > s->g->m || col + cols > s->g->n || slot < 0) {
     s->wrong++;
@@ -505,9 +684,10 @@ static void see_ahead(void *context, int64_t row, int64_t rows, int64_t col, int
   if (row < 0 || col < 0 || row + rows > s->g->m || col + cols > s->g->n) s->wrong++;
 }
 
-/* sum and mass (m x n) += A B and |A| |B|, term by term in float64. Only this thread is at work: watching each of its loads
- * would cost the thread sanitizer most of its run. */
-__attribute__((no_sanitize("thread"))) static void multiply(Dtype d, const Gemm *g, double *sum, double *mass) {
+/* sum and mass (m x n) += A B and |A| |B|, term by term in float64. Only this thread is at work:
+ * watching each of its loads would cost the thread sanitizer most of its run. */
+__attribute__((no_sanitize("thread"))) static void multiply(Dtype d, const Gemm *g, double *sum,
+                                                            double *mass) {
   double *row = malloc((size_t)(g->n + 1) * sizeof *row);
   for (int64_t p = 0; p < g->k; p++) {
     for (int64_t j = 0; j < g->n; j++) row[j] = real_get(d, g->b, p * g->b_row + j * g->b_col);
@@ -520,24 +700,28 @@ __attribute__((no_sanitize("thread"))) static void multiply(Dtype d, const Gemm 
   free(row);
 }
 
-static void check_gemm_case(Dtype d, int64_t m, int64_t n, int64_t k, bool a_turned, bool b_turned, bool accumulate,
-                            bool epilogue, bool no_c, int64_t pad) {
+static void check_gemm_case(Dtype d, int64_t m, int64_t n, int64_t k, bool a_turned, bool b_turned,
+                            bool accumulate, bool epilogue, bool no_c, int64_t pad) {
   char what[128];
   size_t size = bytes_of(d);
-  snprintf(what, sizeof what, "gemm %s %dx%dx%d%s%s%s%s%s", dtype_names[d], (int)m, (int)n, (int)k, a_turned ? " A'" : "",
-           b_turned ? " B'" : "", accumulate ? " +=" : "", epilogue ? " epilogue" : "", no_c ? " no c" : "");
+  snprintf(what, sizeof what, "gemm %s %dx%dx%d%s%s%s%s%s", dtype_names[d], (int)m, (int)n, (int)k,
+           a_turned ? " A'" : "", b_turned ? " B'" : "", accumulate ? " +=" : "",
+           epilogue ? " epilogue" : "", no_c ? " no c" : "");
   Gemm g = {.m = m, .n = n, .k = k, .accumulate = accumulate};
   g.a_row = a_turned ? 1 : k + pad, g.a_col = a_turned ? m + pad : 1;
   g.b_row = b_turned ? 1 : n + pad, g.b_col = b_turned ? k + pad : 1;
   g.c_row = n + pad;
   int64_t a_count = (a_turned ? k : m) * (a_turned ? m + pad : k + pad) + 1;
-  int64_t b_count = (b_turned ? n : k) * (b_turned ? k + pad : n + pad) + 1, c_count = m * (n + pad) + 1;
-  void *a = malloc((size_t)a_count * size), *b = malloc((size_t)b_count * size), *c = malloc((size_t)c_count * size);
+  int64_t b_count = (b_turned ? n : k) * (b_turned ? k + pad : n + pad) + 1,
+          c_count = m * (n + pad) + 1;
+  void *a = malloc((size_t)a_count * size), *b = malloc((size_t)b_count * size),
+       *c = malloc((size_t)c_count * size);
   double *start = malloc((size_t)c_count * 8), *shown = malloc((size_t)(m * n + 1) * 8);
   unsigned char *count = calloc((size_t)(m * n + 1), 1);
   for (int64_t i = 0; i < a_count; i++) real_set(d, a, i, uniform() - 0.5);
   for (int64_t i = 0; i < b_count; i++) real_set(d, b, i, uniform() - 0.5);
-  for (int64_t i = 0; i < c_count; i++) real_set(d, c, i, uniform() - 0.5), start[i] = real_get(d, c, i);
+  for (int64_t i = 0; i < c_count; i++)
+    real_set(d, c, i, uniform() - 0.5), start[i] = real_get(d, c, i);
   g.a = a, g.b = b, g.c = no_c ? NULL : c;
   Seen seen = {.g = &g, .f64 = d == F64, .c = shown, .count = count};
   g.context = &seen;
@@ -548,30 +732,37 @@ static void check_gemm_case(Dtype d, int64_t m, int64_t n, int64_t k, bool a_tur
   next.b = next_b;
   if (bits64() & 1) g.next = &next, g.ahead = see_ahead;
   GemmPlan plan = kernels->gemm_plan(d, &g);
-  void *shared = aligned_alloc(64, (plan.shared_bytes + 64) & ~(size_t)63), *slots = aligned_alloc(64, (2 * plan.slot_bytes + 64) & ~(size_t)63);
+  void *shared = aligned_alloc(64, (plan.shared_bytes + 64) & ~(size_t)63),
+       *slots = aligned_alloc(64, (2 * plan.slot_bytes + 64) & ~(size_t)63);
   memset(slots, 0xff, 2 * plan.slot_bytes);
   memset(shared, 0xff, plan.shared_bytes);
   g.shared = shared, g.slots = slots, g.slot_bytes = plan.slot_bytes;
   for (int64_t i = plan.pack_chunks - 1; i >= 0; i--) kernels->gemm_pack(d, &g, i);
   for (int64_t i = plan.chunks - 1; i >= 0; i--) kernels->gemm_run(d, &g, i, (int)(i % 2));
-  for (int64_t i = plan.finish_chunks - 1; i >= 0; i--) kernels->gemm_finish(d, &g, i, (int)(i % 2));
+  for (int64_t i = plan.finish_chunks - 1; i >= 0; i--)
+    kernels->gemm_finish(d, &g, i, (int)(i % 2));
   if (seen.wrong) COMPLAIN(what, seen.wrong, 0, 0);
-  double step = d == F64 ? 1e-15 : 3e-7, *sums = calloc((size_t)(m * n + 1), sizeof *sums), *masses = calloc((size_t)(m * n + 1), sizeof *masses);
-  for (int64_t i = 0; accumulate && i < m * n; i++) sums[i] = start[i / n * g.c_row + i % n], masses[i] = fabs(sums[i]);
+  double step = d == F64 ? 1e-15 : 3e-7, *sums = calloc((size_t)(m * n + 1), sizeof *sums),
+         *masses = calloc((size_t)(m * n + 1), sizeof *masses);
+  for (int64_t i = 0; accumulate && i < m * n; i++)
+    sums[i] = start[i / n * g.c_row + i % n], masses[i] = fabs(sums[i]);
   multiply(d, &g, sums, masses);
   for (int64_t r = 0; r < m; r++)
     for (int64_t j = 0; j < n; j++) {
       double sum = sums[r * n + j], mass = masses[r * n + j];
       double limit = step * mass * (1 + sqrt((double)k) / 8);
-      if (!no_c && fabs(real_get(d, c, r * g.c_row + j) - sum) > limit) COMPLAIN(what, real_get(d, c, r * g.c_row + j), sum, r * n + j);
-      if (epilogue && (count[r * n + j] != 1 || fabs(shown[r * n + j] - sum) > limit)) COMPLAIN(what, shown[r * n + j], sum, r * n + j);
+      if (!no_c && fabs(real_get(d, c, r * g.c_row + j) - sum) > limit)
+        COMPLAIN(what, real_get(d, c, r * g.c_row + j), sum, r * n + j);
+      if (epilogue && (count[r * n + j] != 1 || fabs(shown[r * n + j] - sum) > limit))
+        COMPLAIN(what, shown[r * n + j], sum, r * n + j);
     }
   if (!no_c)
     for (int64_t r = 0; r < m; r++)
       for (int64_t j = n; j < n + pad; j++)
         if (real_get(d, c, r * g.c_row + j) != start[r * g.c_row + j]) COMPLAIN(what, 1, 0, r);
   finish();
-  free(a), free(b), free(c), free(start), free(shown), free(count), free(shared), free(slots), free(sums), free(masses), free(next_b);
+  free(a), free(b), free(c), free(start), free(shown), free(count), free(shared), free(slots),
+      free(sums), free(masses), free(next_b);
 }
 
 static void check_gemm(void) {
@@ -582,8 +773,9 @@ static void check_gemm(void) {
       for (int i = 0; i < 220; i++) {
         uint64_t r = bits64();
         bool no_c = r >> 40 & 1 && r >> 41 & 1;
-        check_gemm_case((Dtype)d, few[r % FEW], few[r / 64 % FEW], few[r / 4096 % FEW], turn & 1, turn & 2, !no_c && r >> 42 & 1,
-                        no_c || r >> 43 & 1, no_c, (int64_t)(r >> 44 & 3));
+        check_gemm_case((Dtype)d, few[r % FEW], few[r / 64 % FEW], few[r / 4096 % FEW], turn & 1,
+                        turn & 2, !no_c && r >> 42 & 1, no_c || r >> 43 & 1, no_c,
+                        (int64_t)(r >> 44 & 3));
       }
     for (int turn = 0; turn < 4; turn++) {
       bool a = turn & 1, b = turn & 2;
@@ -599,7 +791,8 @@ static void check_gemm(void) {
       check_gemm_case((Dtype)d, 500, 1, 300, a, b, true, true, false, 1);
       check_gemm_case((Dtype)d, 500, 1, 70, a, b, false, true, true, 1);
       check_gemm_case((Dtype)d, 530, 300, 1300, a, b, a, true, b, 1); /* packed */
-      check_gemm_case((Dtype)d, 17, 100, 401, a, b, a, b, !a && b, 2); /* dense layers with a short batch */
+      /* dense layers with a short batch */
+      check_gemm_case((Dtype)d, 17, 100, 401, a, b, a, b, !a && b, 2);
       check_gemm_case((Dtype)d, 9, 600, 300, a, b, b, !a, !a && !b, 0);
       check_gemm_case((Dtype)d, 523, 70, 20, a, b, a, b, !a && b, 1);
     }
@@ -608,7 +801,8 @@ static void check_gemm(void) {
 
 /* Reductions. */
 static void check_reduce(void) {
-  static const int64_t extents[] = {0, 1, 3, 15, 16, 17, 64, 65, 100, 1000, 3000}, inners[] = {1, 3, 16, 17, 64, 100};
+  static const int64_t extents[] = {0, 1, 3, 15, 16, 17, 64, 65, 100, 1000, 3000},
+                       inners[] = {1, 3, 16, 17, 64, 100};
   char what[96];
   for (int op = 0; op < REDUCTION_COUNT; op++)
     for (int d = 0; d < DTYPE_COUNT; d++) {
@@ -617,21 +811,35 @@ static void check_reduce(void) {
         for (size_t i = 0; i < sizeof inners / sizeof *inners; i++) {
           int64_t outer = 2, extent = extents[e], inner = inners[i];
           size_t size = bytes_of((Dtype)d);
-          void *x = malloc((size_t)(outer * extent * inner + 1) * size), *y = malloc((size_t)(outer * inner) * size);
+          void *x = malloc((size_t)(outer * extent * inner + 1) * size),
+               *y = malloc((size_t)(outer * inner) * size);
           fill_any((Dtype)d, x, outer * extent * inner, false);
           bool nan = is_real((Dtype)d) && extent > 2 && bits64() % 4 == 0;
-          if (nan) real_set((Dtype)d, x, (int64_t)(bits64() % (uint64_t)(outer * extent * inner)), (double)NAN);
+          if (nan)
+            real_set((Dtype)d, x, (int64_t)(bits64() % (uint64_t)(outer * extent * inner)),
+                     (double)NAN);
           if (op == REDUCE_PROD && is_real((Dtype)d))
-            for (int64_t q = 0; q < outer * extent * inner; q++) real_set((Dtype)d, x, q, 1 + (uniform() - 0.5) * 0.02);
+            for (int64_t q = 0; q < outer * extent * inner; q++)
+              real_set((Dtype)d, x, q, 1 + (uniform() - 0.5) * 0.02);
           kernels->reduce[op][d](x, outer, extent, inner, y);
-          snprintf(what, sizeof what, "reduce %d %s [2, %d, %d]", op, dtype_names[d], (int)extent, (int)inner);
+          snprintf(what, sizeof what, "reduce %d %s [2, %d, %d]", op, dtype_names[d], (int)extent,
+                   (int)inner);
           for (int64_t o = 0; o < outer; o++)
             for (int64_t c = 0; c < inner; c++) {
-              double v = op == REDUCE_MAX ? -(double)INFINITY : op == REDUCE_MIN ? (double)INFINITY : op == REDUCE_PROD, mass = 0;
-              int64_t w = d == BOOL ? op == REDUCE_ALL || op == REDUCE_MIN
+              double v = op == REDUCE_MAX   ? -(double)INFINITY
+                         : op == REDUCE_MIN ? (double)INFINITY
+                                            : op == REDUCE_PROD,
+                     mass = 0;
+              int64_t w = d == BOOL           ? op == REDUCE_ALL || op == REDUCE_MIN
                           : op == REDUCE_PROD ? 1
-                          : op == REDUCE_MAX  ? (d == I8 ? INT8_MIN : d == U8 ? 0 : d == I32 ? INT32_MIN : INT64_MIN)
-                          : op == REDUCE_MIN  ? (d == I8 ? INT8_MAX : d == U8 ? UINT8_MAX : d == I32 ? INT32_MAX : INT64_MAX)
+                          : op == REDUCE_MAX  ? (d == I8    ? INT8_MIN
+                                                 : d == U8  ? 0
+                                                 : d == I32 ? INT32_MIN
+                                                            : INT64_MIN)
+                          : op == REDUCE_MIN  ? (d == I8    ? INT8_MAX
+                                                 : d == U8  ? UINT8_MAX
+                                                 : d == I32 ? INT32_MAX
+                                                            : INT64_MAX)
                                               : 0;
               for (int64_t q = 0; q < extent; q++) {
                 int64_t at = (o * extent + q) * inner + c;
@@ -640,15 +848,19 @@ static void check_reduce(void) {
                 mass += fabs(u);
                 if (op == REDUCE_SUM) v += u, w = (int64_t)((uint64_t)w + (uint64_t)n);
                 if (op == REDUCE_PROD) v *= u, w = (int64_t)((uint64_t)w * (uint64_t)n);
-                if (op == REDUCE_MAX) v = v != v || u != u ? (double)NAN : u > v ? u : v, w = n > w ? n : w;
-                if (op == REDUCE_MIN) v = v != v || u != u ? (double)NAN : u < v ? u : v, w = n < w ? n : w;
+                if (op == REDUCE_MAX)
+                  v = v != v || u != u ? (double)NAN : u > v ? u : v, w = n > w ? n : w;
+                if (op == REDUCE_MIN)
+                  v = v != v || u != u ? (double)NAN : u < v ? u : v, w = n < w ? n : w;
                 if (op == REDUCE_ANY) w |= n;
                 if (op == REDUCE_ALL) w &= n;
               }
               int64_t at = o * inner + c;
               if (!is_real((Dtype)d)) {
-                if (integer_get((Dtype)d, y, at) != wrap((Dtype)d, w)) COMPLAIN(what, (double)integer_get((Dtype)d, y, at), (double)w, at);
-              } else if (!same(real_get((Dtype)d, y, at), v, op == REDUCE_PROD ? 1e-5 : 0, op == REDUCE_SUM ? 1e-6 * mass : 0)) {
+                if (integer_get((Dtype)d, y, at) != wrap((Dtype)d, w))
+                  COMPLAIN(what, (double)integer_get((Dtype)d, y, at), (double)w, at);
+              } else if (!same(real_get((Dtype)d, y, at), v, op == REDUCE_PROD ? 1e-5 : 0,
+                               op == REDUCE_SUM ? 1e-6 * mass : 0)) {
                 COMPLAIN(what, real_get((Dtype)d, y, at), v, at);
               }
             }
@@ -672,14 +884,18 @@ static void check_rows_case(Dtype d, int64_t rows, int64_t n, bool in_place) {
   char what[96];
   size_t size = bytes_of(d), total = (size_t)(rows * n + 1) * size;
   double step = d == F64 ? 1e-12 : 2e-6;
-  void *x = malloc(total), *dy = malloc(total), *y = malloc(total), *z = malloc(total), *keep = malloc(total);
-  void *loss = malloc((size_t)(rows + 1) * size), *mean = malloc((size_t)(rows + 1) * size), *inverse = malloc((size_t)(rows + 1) * size);
+  void *x = malloc(total), *dy = malloc(total), *y = malloc(total), *z = malloc(total),
+       *keep = malloc(total);
+  void *loss = malloc((size_t)(rows + 1) * size), *mean = malloc((size_t)(rows + 1) * size),
+       *inverse = malloc((size_t)(rows + 1) * size);
   int32_t *labels = malloc((size_t)(rows + 1) * sizeof *labels);
-  for (int64_t i = 0; i < rows * n; i++) real_set(d, x, i, (uniform() - 0.5) * 10), real_set(d, dy, i, uniform() - 0.5);
+  for (int64_t i = 0; i < rows * n; i++)
+    real_set(d, x, i, (uniform() - 0.5) * 10), real_set(d, dy, i, uniform() - 0.5);
   for (int64_t r = 0; r < rows; r++) labels[r] = (int32_t)(bits64() % (uint64_t)n);
   if (rows > 2) labels[1] = (int32_t)n, labels[2] = -1;
   memcpy(keep, x, total);
-  snprintf(what, sizeof what, "softmax %s %dx%d%s", dtype_names[d], (int)rows, (int)n, in_place ? " in place" : "");
+  snprintf(what, sizeof what, "softmax %s %dx%d%s", dtype_names[d], (int)rows, (int)n,
+           in_place ? " in place" : "");
   void *s = in_place ? x : y;
   kernels->softmax[d](x, rows, n, s);
   if (in_place) memcpy(y, x, total), memcpy(x, keep, total);
@@ -692,12 +908,15 @@ static void check_rows_case(Dtype d, int64_t rows, int64_t n, bool in_place) {
     for (int64_t i = 0; i < n; i++) sum += exp(real_get(d, x, r * n + i) - most);
     for (int64_t i = 0; i < n; i++) {
       double v = real_get(d, x, r * n + i) - most;
-      if (!same(real_get(d, y, r * n + i), exp(v) / sum, step, 0)) COMPLAIN(what, real_get(d, y, r * n + i), exp(v) / sum, i);
-      if (!same(real_get(d, z, r * n + i), v - log(sum), step, step)) COMPLAIN("log_softmax", real_get(d, z, r * n + i), v - log(sum), i);
+      if (!same(real_get(d, y, r * n + i), exp(v) / sum, step, 0))
+        COMPLAIN(what, real_get(d, y, r * n + i), exp(v) / sum, i);
+      if (!same(real_get(d, z, r * n + i), v - log(sum), step, step))
+        COMPLAIN("log_softmax", real_get(d, z, r * n + i), v - log(sum), i);
     }
     bool valid = labels[r] >= 0 && labels[r] < n;
     double want = valid ? log(sum) + most - real_get(d, x, r * n + labels[r]) : (double)NAN;
-    if (!same(real_get(d, loss, r), want, step, step)) COMPLAIN("sparse_xent loss", real_get(d, loss, r), want, r);
+    if (!same(real_get(d, loss, r), want, step, step))
+      COMPLAIN("sparse_xent loss", real_get(d, loss, r), want, r);
   }
   void *slope = malloc(total);
   memcpy(slope, x, total);
@@ -706,7 +925,8 @@ static void check_rows_case(Dtype d, int64_t rows, int64_t n, bool in_place) {
     for (int64_t i = 0; i < n; i++) {
       bool valid = labels[r] >= 0 && labels[r] < n;
       double want = valid ? real_get(d, y, r * n + i) - (labels[r] == i) : (double)NAN;
-      if (!same(real_get(d, slope, r * n + i), want, step, step)) COMPLAIN("sparse_xent slope", real_get(d, slope, r * n + i), want, i);
+      if (!same(real_get(d, slope, r * n + i), want, step, step))
+        COMPLAIN("sparse_xent slope", real_get(d, slope, r * n + i), want, i);
     }
   free(slope);
   void *dx = malloc(total), *dz = malloc(total);
@@ -715,29 +935,41 @@ static void check_rows_case(Dtype d, int64_t rows, int64_t n, bool in_place) {
   kernels->log_softmax_grad[d](in_place ? dz : dy, z, rows, n, dz);
   for (int64_t r = 0; r < rows; r++) {
     double dot = 0, sum = 0;
-    for (int64_t i = 0; i < n; i++) dot += real_get(d, dy, r * n + i) * real_get(d, y, r * n + i), sum += real_get(d, dy, r * n + i);
+    for (int64_t i = 0; i < n; i++)
+      dot += real_get(d, dy, r * n + i) * real_get(d, y, r * n + i),
+          sum += real_get(d, dy, r * n + i);
     for (int64_t i = 0; i < n; i++) {
       int64_t at = r * n + i;
       double want = real_get(d, y, at) * (real_get(d, dy, at) - dot);
-      if (!same(real_get(d, dx, at), want, step, step)) COMPLAIN("softmax_grad", real_get(d, dx, at), want, at);
+      if (!same(real_get(d, dx, at), want, step, step))
+        COMPLAIN("softmax_grad", real_get(d, dx, at), want, at);
       want = real_get(d, dy, at) - exp(real_get(d, z, at)) * sum;
-      if (!same(real_get(d, dz, at), want, step, step * (1 + fabs(sum)))) COMPLAIN("log_softmax_grad", real_get(d, dz, at), want, at);
+      if (!same(real_get(d, dz, at), want, step, step * (1 + fabs(sum))))
+        COMPLAIN("log_softmax_grad", real_get(d, dz, at), want, at);
     }
   }
   finish();
-  free(dx), free(dz), free(x), free(dy), free(y), free(z), free(keep), free(loss), free(mean), free(inverse), free(labels);
+  free(dx), free(dz), free(x), free(dy), free(y), free(z), free(keep), free(loss), free(mean),
+      free(inverse), free(labels);
 }
 
 static void check_norm_case(Dtype d, int64_t rows, int64_t n, bool with_gamma, bool with_beta) {
   char what[96];
-  size_t size = bytes_of(d), total = (size_t)(rows * n + 1) * size, row = (size_t)n * size, column = (size_t)(rows + 1) * size;
+  size_t size = bytes_of(d), total = (size_t)(rows * n + 1) * size, row = (size_t)n * size,
+         column = (size_t)(rows + 1) * size;
   double step = d == F64 ? 1e-11 : 1e-5, epsilon = 1e-3;
-  void *x = malloc(total), *y = malloc(total), *dy = malloc(total), *dx = malloc(total), *gamma = malloc(row), *beta = malloc(row);
-  void *mean = malloc(column), *inverse = malloc(column), *dgamma = malloc(row), *dbeta = malloc(row);
-  for (int64_t i = 0; i < rows * n; i++) real_set(d, x, i, uniform() * 3 + 1), real_set(d, dy, i, uniform() - 0.5);
-  for (int64_t i = 0; i < n; i++) real_set(d, gamma, i, uniform() + 0.5), real_set(d, beta, i, uniform());
-  snprintf(what, sizeof what, "layer_norm %s %dx%d %d%d", dtype_names[d], (int)rows, (int)n, with_gamma, with_beta);
-  kernels->layer_norm[d](x, with_gamma ? gamma : NULL, with_beta ? beta : NULL, epsilon, rows, n, y, mean, inverse);
+  void *x = malloc(total), *y = malloc(total), *dy = malloc(total), *dx = malloc(total),
+       *gamma = malloc(row), *beta = malloc(row);
+  void *mean = malloc(column), *inverse = malloc(column), *dgamma = malloc(row),
+       *dbeta = malloc(row);
+  for (int64_t i = 0; i < rows * n; i++)
+    real_set(d, x, i, uniform() * 3 + 1), real_set(d, dy, i, uniform() - 0.5);
+  for (int64_t i = 0; i < n; i++)
+    real_set(d, gamma, i, uniform() + 0.5), real_set(d, beta, i, uniform());
+  snprintf(what, sizeof what, "layer_norm %s %dx%d %d%d", dtype_names[d], (int)rows, (int)n,
+           with_gamma, with_beta);
+  kernels->layer_norm[d](x, with_gamma ? gamma : NULL, with_beta ? beta : NULL, epsilon, rows, n, y,
+                         mean, inverse);
   kernels->layer_norm_grad[d](dy, x, with_gamma ? gamma : NULL, mean, inverse, rows, n, dx);
   kernels->layer_norm_sums[d](dy, x, mean, inverse, rows, n, dgamma, dbeta);
   double *sum_g = calloc((size_t)n, 8), *sum_b = calloc((size_t)n, 8);
@@ -746,26 +978,36 @@ static void check_norm_case(Dtype d, int64_t rows, int64_t n, bool with_gamma, b
     for (int64_t i = 0; i < n; i++) m += real_get(d, x, r * n + i) / (double)n;
     for (int64_t i = 0; i < n; i++) v += pow(real_get(d, x, r * n + i) - m, 2) / (double)n;
     double scale = 1 / sqrt(v + epsilon);
-    if (!same(real_get(d, mean, r), m, step, step) || !same(real_get(d, inverse, r), scale, step, step)) COMPLAIN(what, real_get(d, mean, r), m, r);
+    if (!same(real_get(d, mean, r), m, step, step) ||
+        !same(real_get(d, inverse, r), scale, step, step))
+      COMPLAIN(what, real_get(d, mean, r), m, r);
     for (int64_t i = 0; i < n; i++) {
-      double h = (real_get(d, x, r * n + i) - m) * scale, g = real_get(d, dy, r * n + i) * (with_gamma ? real_get(d, gamma, i) : 1);
+      double h = (real_get(d, x, r * n + i) - m) * scale,
+             g = real_get(d, dy, r * n + i) * (with_gamma ? real_get(d, gamma, i) : 1);
       mg += g / (double)n, mgh += g * h / (double)n;
       sum_g[i] += real_get(d, dy, r * n + i) * h, sum_b[i] += real_get(d, dy, r * n + i);
-      double want = h * (with_gamma ? real_get(d, gamma, i) : 1) + (with_beta ? real_get(d, beta, i) : 0);
-      if (!same(real_get(d, y, r * n + i), want, step, step)) COMPLAIN(what, real_get(d, y, r * n + i), want, i);
+      double want =
+          h * (with_gamma ? real_get(d, gamma, i) : 1) + (with_beta ? real_get(d, beta, i) : 0);
+      if (!same(real_get(d, y, r * n + i), want, step, step))
+        COMPLAIN(what, real_get(d, y, r * n + i), want, i);
     }
     for (int64_t i = 0; i < n; i++) {
-      double h = (real_get(d, x, r * n + i) - m) * scale, g = real_get(d, dy, r * n + i) * (with_gamma ? real_get(d, gamma, i) : 1);
+      double h = (real_get(d, x, r * n + i) - m) * scale,
+             g = real_get(d, dy, r * n + i) * (with_gamma ? real_get(d, gamma, i) : 1);
       double want = scale * (g - mg - h * mgh);
-      if (!same(real_get(d, dx, r * n + i), want, step, step * scale)) COMPLAIN("layer_norm_grad", real_get(d, dx, r * n + i), want, i);
+      if (!same(real_get(d, dx, r * n + i), want, step, step * scale))
+        COMPLAIN("layer_norm_grad", real_get(d, dx, r * n + i), want, i);
     }
   }
   for (int64_t i = 0; i < n; i++) {
-    if (!same(real_get(d, dgamma, i), sum_g[i], step, step * (double)rows)) COMPLAIN("layer_norm_sums gamma", real_get(d, dgamma, i), sum_g[i], i);
-    if (!same(real_get(d, dbeta, i), sum_b[i], step, step * (double)rows)) COMPLAIN("layer_norm_sums beta", real_get(d, dbeta, i), sum_b[i], i);
+    if (!same(real_get(d, dgamma, i), sum_g[i], step, step * (double)rows))
+      COMPLAIN("layer_norm_sums gamma", real_get(d, dgamma, i), sum_g[i], i);
+    if (!same(real_get(d, dbeta, i), sum_b[i], step, step * (double)rows))
+      COMPLAIN("layer_norm_sums beta", real_get(d, dbeta, i), sum_b[i], i);
   }
   finish();
-  free(sum_g), free(sum_b), free(x), free(y), free(dy), free(dx), free(gamma), free(beta), free(mean), free(inverse), free(dgamma), free(dbeta);
+  free(sum_g), free(sum_b), free(x), free(y), free(dy), free(dx), free(gamma), free(beta),
+      free(mean), free(inverse), free(dgamma), free(dbeta);
 }
 
 static void check_rows(void) {
@@ -773,7 +1015,8 @@ static void check_rows(void) {
   for (int d = F32; d <= F64; d++)
     for (size_t w = 0; w < sizeof widths / sizeof *widths; w++) {
       for (int rows = 0; rows < 6; rows += 1) check_rows_case((Dtype)d, rows, widths[w], rows & 1);
-      for (int i = 0; i < 4; i++) check_norm_case((Dtype)d, i == 0 ? 150 : i, widths[w], i & 1, i & 2);
+      for (int i = 0; i < 4; i++)
+        check_norm_case((Dtype)d, i == 0 ? 150 : i, widths[w], i & 1, i & 2);
     }
 }
 
@@ -794,7 +1037,9 @@ static void check_transpose(void) {
         for (int64_t b = 0; b < batch; b++)
           for (int64_t r = 0; r < rows; r++)
             for (int64_t c = 0; c < cols; c++)
-              if (memcmp(x + (size_t)((b * rows + r) * cols + c) * size, y + (size_t)((b * cols + c) * rows + r) * size, size)) COMPLAIN(what, (double)r, (double)c, b);
+              if (memcmp(x + (size_t)((b * rows + r) * cols + c) * size,
+                         y + (size_t)((b * cols + c) * rows + r) * size, size))
+                COMPLAIN(what, (double)r, (double)c, b);
         for (int g = 0; g < GUARD; g++)
           if (y[bytes + (size_t)g] != 0xa5) COMPLAIN(what, 1, 0, g);
         finish();
@@ -816,12 +1061,14 @@ static void check_agreement(const Kernels *const *tables, int count) {
       if (first[0] != other[0]) COMPLAIN("sum differs", (double)other[0], (double)first[0], n);
       tables[0]->reduce[REDUCE_SUM][F32](x, 1, n / 50, 50, first);
       tables[t]->reduce[REDUCE_SUM][F32](x, 1, n / 50, 50, other);
-      if (memcmp(first, other, 50 * sizeof *first)) COMPLAIN("column sum differs", (double)other[0], (double)first[0], n);
+      if (memcmp(first, other, 50 * sizeof *first))
+        COMPLAIN("column sum differs", (double)other[0], (double)first[0], n);
       float mean[2], inverse[2];
       static float a[N], b[N];
       tables[0]->layer_norm[F32](x, NULL, NULL, 1e-5, 1, n, a, mean, inverse);
       tables[t]->layer_norm[F32](x, NULL, NULL, 1e-5, 1, n, b, mean + 1, inverse + 1);
-      if (memcmp(a, b, (size_t)n * sizeof *a)) COMPLAIN("layer_norm differs", (double)mean[1], (double)mean[0], n);
+      if (memcmp(a, b, (size_t)n * sizeof *a))
+        COMPLAIN("layer_norm differs", (double)mean[1], (double)mean[0], n);
     }
 }
 

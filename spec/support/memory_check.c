@@ -1,5 +1,6 @@
-/* The memory plan against its definition, read naively: in the plan's order (by size, or what is live at the fullest step first; large
- * plans by birth) each buffer gets the lowest offset that is free all its life. */
+/* The memory plan against its definition, read naively: in the plan's order (by size, or what is
+ * live at the fullest step first; large plans by birth) each buffer gets the lowest offset that
+ * is free all its life. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -22,7 +23,9 @@ static int below(int n) {
   return (int)((state >> 33) % (uint64_t)n);
 }
 
-static int64_t aligned(size_t bytes) { return (int64_t)((bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT); }
+static int64_t aligned(size_t bytes) {
+  return (int64_t)((bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
+}
 
 typedef enum Order { BY_SIZE, FULLEST_BY_SIZE, FULLEST_BY_LIFE, BY_BIRTH } Order;
 static int fullest; /* step of the plan being checked */
@@ -32,7 +35,8 @@ static bool is_live(const Buffer *b, int step) { return b->first <= step && b->l
 static bool goes_before(const Buffer *a, const Buffer *b, Order order) {
   bool at_fullest = order == FULLEST_BY_SIZE || order == FULLEST_BY_LIFE;
   if (at_fullest && is_live(a, fullest) != is_live(b, fullest)) return is_live(a, fullest);
-  if (order == FULLEST_BY_LIFE && a->last - a->first != b->last - b->first) return a->last - a->first > b->last - b->first;
+  if (order == FULLEST_BY_LIFE && a->last - a->first != b->last - b->first)
+    return a->last - a->first > b->last - b->first;
   if (order == BY_BIRTH && a->first != b->first) return a->first < b->first;
   if (a->bytes != b->bytes) return a->bytes > b->bytes;
   return a->first != b->first ? a->first < b->first : a < b;
@@ -50,7 +54,8 @@ static int64_t lowest(const Buffer *b, const Buffer *buffers, int count, Order o
     if (below_it && (!buffers_meet(b, below_it) || !goes_before(below_it, b, order))) continue;
     int64_t at = below_it ? below_it->offset + aligned(below_it->bytes) : 0;
     bool taken = at >= best;
-    for (int k = 0; k < count && !taken; k++) taken = goes_before(&buffers[k], b, order) && overlap(b, at, size, &buffers[k]);
+    for (int k = 0; k < count && !taken; k++)
+      taken = goes_before(&buffers[k], b, order) && overlap(b, at, size, &buffers[k]);
     if (!taken) best = at;
   }
   return best;
@@ -59,8 +64,12 @@ static int64_t lowest(const Buffer *b, const Buffer *buffers, int count, Order o
 static void fill(Buffer *buffers, int count, int life, int lanes) {
   for (int i = 0; i < count; i++) {
     int first = below(count);
-    buffers[i] = (Buffer){.kind = BUFFER_ARENA, .bytes = below(8) ? (size_t)below(4000) : (size_t)below(200000), .first = first,
-                          .last = first + below(below(10) ? life : count), .lane = lanes ? below(lanes + 1) - 1 : -1, .copies = 1};
+    buffers[i] = (Buffer){.kind = BUFFER_ARENA,
+                          .bytes = below(8) ? (size_t)below(4000) : (size_t)below(200000),
+                          .first = first,
+                          .last = first + below(below(10) ? life : count),
+                          .lane = lanes ? below(lanes + 1) - 1 : -1,
+                          .copies = 1};
     if (!below(50)) buffers[i].bytes = 0;
   }
 }
@@ -72,7 +81,8 @@ static int fullest_step(const Buffer *buffers, int count) {
     int64_t live = 0;
     for (int k = 0; k < count; k++)
       if (is_live(&buffers[k], buffers[i].first)) live += aligned(buffers[k].bytes);
-    if (live > most || (live == most && buffers[i].first < best)) most = live, best = buffers[i].first;
+    if (live > most || (live == most && buffers[i].first < best))
+      most = live, best = buffers[i].first;
   }
   return best;
 }
@@ -93,22 +103,29 @@ static void check_plan(int plan, int count, int life, int lanes, int samples) {
   size_t total = plan_memory(buffers, count, false);
   bool apart = true, low;
   for (int i = 0; i < count; i++) {
-    if (buffers[i].bytes && buffers[i].offset + aligned(buffers[i].bytes) > end) end = buffers[i].offset + aligned(buffers[i].bytes);
-    for (int k = 0; k < i && apart; k++) apart = !overlap(&buffers[i], buffers[i].offset, aligned(buffers[i].bytes), &buffers[k]);
+    if (buffers[i].bytes && buffers[i].offset + aligned(buffers[i].bytes) > end)
+      end = buffers[i].offset + aligned(buffers[i].bytes);
+    for (int k = 0; k < i && apart; k++)
+      apart = !overlap(&buffers[i], buffers[i].offset, aligned(buffers[i].bytes), &buffers[k]);
   }
   bool timely = count > SMALL_PLAN;
   fullest = timely ? -1 : fullest_step(buffers, count);
   low = is_low(buffers, count, samples, timely ? BY_BIRTH : BY_SIZE);
-  for (Order order = FULLEST_BY_SIZE; order <= FULLEST_BY_LIFE && !timely && !low; order++) low = is_low(buffers, count, samples, order);
+  for (Order order = FULLEST_BY_SIZE; order <= FULLEST_BY_LIFE && !timely && !low; order++)
+    low = is_low(buffers, count, samples, order);
   expect(apart, "buffers that live at once share bytes", plan);
   expect(low, "a buffer is not at the lowest offset that is free", plan);
   expect(total == (size_t)end, "the plan's size is not the end of its last buffer", plan);
-  expect(total >= most_live_bytes(buffers, count), "the plan is smaller than what lives at once", plan);
+  expect(total >= most_live_bytes(buffers, count), "the plan is smaller than what lives at once",
+         plan);
 }
 
 int main(void) {
-  for (int i = 0; i < 60; i++) check_plan(i, 2 + below(200), 1 + below(40), i % 3 ? 0 : 1 + below(4), 200);
-  for (int i = 60; i < 64; i++) check_plan(i, SMALL_PLAN + 1 + below(LARGEST - SMALL_PLAN), 5 << (2 * (i - 60)), i == 63 ? 3 : 0, 60);
+  for (int i = 0; i < 60; i++)
+    check_plan(i, 2 + below(200), 1 + below(40), i % 3 ? 0 : 1 + below(4), 200);
+  for (int i = 60; i < 64; i++)
+    check_plan(i, SMALL_PLAN + 1 + below(LARGEST - SMALL_PLAN), 5 << (2 * (i - 60)),
+               i == 63 ? 3 : 0, 60);
   check_plan(64, SMALL_PLAN, 20, 0, 60);
   printf("%d passed, %d failed\n", passed, failed);
   return failed != 0;

@@ -1,10 +1,10 @@
 /* Bad calls: each row's samples with one thing changed at a time: an operand's dtype, rank or an
- * extent, an attribute. A row answers with an error that opens with the op's name and tells something
- * of this very call (a word, a shape, a number of it), or it takes the call: then its results have
- * types that can be held, its cost is a number, and, if nothing is large, it runs, and so do its
- * gradients, rows that only gradients and programs call like all others: infer has to find whatever
- * would read or write beyond a buffer, and a run fails for what stands in the tensors alone.
- * Arguments name rows. */
+ * extent, an attribute. A row answers with an error that opens with the op's name and tells
+ * something of this very call (a word, a shape, a number of it), or it takes the call: then its
+ * results have types that can be held, its cost is a number, and, if nothing is large, it runs,
+ * and so do its gradients, rows that only gradients and programs call like all others: infer has
+ * to find whatever would read or write beyond a buffer, and a run fails for what stands in the
+ * tensors alone. Arguments name rows. */
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
@@ -34,14 +34,17 @@ typedef struct BadCall {
 
 static void expect(const BadCall *c, bool good, const char *detail) {
   if (good) c->sweep->passed++;
-  else c->sweep->failed++, printf("FAIL %-24s %s with %s: %s\n", c->sample->op->name, c->sample->text, c->change, detail);
+  else
+    c->sweep->failed++, printf("FAIL %-24s %s with %s: %s\n", c->sample->op->name, c->sample->text,
+                               c->change, detail);
 }
 
 /* ---- what a message may name: words, shapes and numbers of this very call ---- */
 
 static bool in_word(char c) { return c == '_' || c == '.' || isalnum((unsigned char)c); }
 
-/* Whether text stands in the message as a word of its own: "3" isn't in "13", "axis" isn't in "axis_0". */
+/* Whether text stands in the message as a word of its own: "3" isn't in "13", "axis" isn't in
+ * "axis_0". */
 static bool says(const char *message, const char *text) {
   size_t length = strlen(text);
   for (const char *at = message; length && (at = strstr(at, text)); at++) {
@@ -75,14 +78,19 @@ static bool says_shape(const char *message, const Type *t) {
 static bool says_attr(const char *message, const AttrDef *def, const Attr *a) {
   bool found = says(message, def->name);
   switch (a->kind) {
-    case ATTR_INT: return found || says_integer(message, a->i);
-    case ATTR_FLOAT: return found || says_number(message, a->f);
-    case ATTR_DTYPE: return found || says(message, dtype_name((Dtype)a->i));
-    case ATTR_STRING: return found || says(message, a->s);
+    case ATTR_INT:
+      return found || says_integer(message, a->i);
+    case ATTR_FLOAT:
+      return found || says_number(message, a->f);
+    case ATTR_DTYPE:
+      return found || says(message, dtype_name((Dtype)a->i));
+    case ATTR_STRING:
+      return found || says(message, a->s);
     case ATTR_INTS:
       for (int i = 0; i < a->ints.n; i++) found = found || says_integer(message, a->ints.v[i]);
       return found;
-    default: return found;
+    default:
+      return found;
   }
 }
 
@@ -119,14 +127,16 @@ static bool names_something(const BadCall *c, const char *message) {
 /* A refusal opens with the op's name; what follows it, or NULL. */
 static const char *after_name(const BadCall *c, const char *message) {
   size_t length = strlen(c->sample->op->name);
-  bool opens = !strncmp(message, c->sample->op->name, length) && !strncmp(message + length, ": ", 2);
+  bool opens =
+      !strncmp(message, c->sample->op->name, length) && !strncmp(message + length, ": ", 2);
   return opens ? message + length + 2 : NULL;
 }
 
 static void check_refusal(const BadCall *c, const Error *e) {
   bool internal = c->sample->op->traits & INTERNAL; /* nobody calls these but gradients */
   const char *reason = after_name(c, e->message);
-  expect(c, e->status != ERR_INTERNAL && reason && (internal || names_something(c, reason)), e->message);
+  expect(c, e->status != ERR_INTERNAL && reason && (internal || names_something(c, reason)),
+         e->message);
 }
 
 static bool is_small(const Node *n) {
@@ -163,7 +173,9 @@ static void run(const BadCall *c, const Node *n, bool wild) {
     for (int64_t k = 0, count = type_count(&n->in[i]->type); in[i] && k < count; k++) {
       const SampleOperand *o = &c->sample->operand[i];
       int64_t values = type_count(&o->type);
-      double number = wild && (o->letter == 'I' || o->letter == 'S') ? far[k % 6] : values ? o->value[k % values] : 0.5;
+      double number = wild && (o->letter == 'I' || o->letter == 'S') ? far[k % 6]
+                      : values                                       ? o->value[k % values]
+                                                                     : 0.5;
       dtype_set(in[i]->type.dtype, in[i]->data, k, number);
     }
   }
@@ -249,7 +261,8 @@ static void change_operand(BadCall *c, int operand) {
     }
 }
 
-/* All operands together: what broadcasts, is stacked or multiplied may be too much only as a result. */
+/* All operands together: what broadcasts, is stacked or multiplied may be too much only as a
+ * result. */
 static void enlarge_all(BadCall *c) {
   Type saved[SAMPLE_OPERANDS];
   memcpy(saved, c->type, sizeof saved);
@@ -284,7 +297,8 @@ static void try_attr(BadCall *c, int i, Attr value, const char *words) {
 }
 
 static void change_list(BadCall *c, int i) {
-  static const int64_t numbers[] = {0, -1, 1, 9, -9, (int64_t)1 << 31, (int64_t)1 << 40, INT64_MAX, INT64_MIN + 1};
+  static const int64_t numbers[] = {
+      0, -1, 1, 9, -9, (int64_t)1 << 31, (int64_t)1 << 40, INT64_MAX, INT64_MIN + 1};
   int64_t list[LONG_LIST];
   char words[80];
   for (int n = 0; n <= 9; n++)
@@ -309,29 +323,37 @@ static void change_list(BadCall *c, int i) {
 }
 
 static void change_attr(BadCall *c, int i) {
-  static const int64_t integers[] = {0, -1, 1, 2, 9, -9, INT32_MAX, (int64_t)1 << 31, (int64_t)1 << 40, INT64_MAX, INT64_MIN};
+  static const int64_t integers[] = {
+      0, -1, 1, 2, 9, -9, INT32_MAX, (int64_t)1 << 31, (int64_t)1 << 40, INT64_MAX, INT64_MIN};
   static const double numbers[] = {0, -1, 1e300, -1e300, 1e-300, NAN, INFINITY, -INFINITY};
   char words[60];
   switch (c->sample->op->attrs[i].kind) {
     case ATTR_INT:
       for (size_t k = 0; k < sizeof integers / sizeof *integers; k++)
-        snprintf(words, sizeof words, "%lld", (long long)integers[k]), try_attr(c, i, attr_int(integers[k]), words);
+        snprintf(words, sizeof words, "%lld", (long long)integers[k]),
+            try_attr(c, i, attr_int(integers[k]), words);
       break;
     case ATTR_FLOAT:
       for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++)
-        snprintf(words, sizeof words, "%g", numbers[k]), try_attr(c, i, attr_float(numbers[k]), words);
+        snprintf(words, sizeof words, "%g", numbers[k]),
+            try_attr(c, i, attr_float(numbers[k]), words);
       break;
     case ATTR_BOOL:
       for (int k = 0; k < 2; k++) try_attr(c, i, attr_bool(k), k ? "true" : "false");
       break;
     case ATTR_DTYPE:
-      for (int k = 0; k < DTYPE_COUNT; k++) try_attr(c, i, attr_dtype((Dtype)k), dtype_name((Dtype)k));
+      for (int k = 0; k < DTYPE_COUNT; k++)
+        try_attr(c, i, attr_dtype((Dtype)k), dtype_name((Dtype)k));
       break;
     case ATTR_STRING: /* the binding compares it with the choices, if there are any */
-      if (!c->sample->op->attrs[i].choices) try_attr(c, i, attr_string("nonsense"), "nonsense"), try_attr(c, i, attr_string(""), "''");
+      if (!c->sample->op->attrs[i].choices)
+        try_attr(c, i, attr_string("nonsense"), "nonsense"), try_attr(c, i, attr_string(""), "''");
       break;
-    case ATTR_INTS: change_list(c, i); break;
-    default: break;
+    case ATTR_INTS:
+      change_list(c, i);
+      break;
+    default:
+      break;
   }
 }
 

@@ -1,6 +1,7 @@
-/* Speeds of the neural-network rows at the shapes that matter, forward and backward, straight through
- * op_eval. nn_bench [THREADS] [NAME…]      names select rows of the table whose label starts so nn_bench same
- * [NAME…]           instead: the same bits without a team and with teams of two and three */
+/* Speeds of the neural-network rows at the shapes that matter, forward and backward, straight
+ * through op_eval.
+ *   nn_bench [THREADS] [NAME…]   names select rows of the table whose label starts so
+ *   nn_bench same [NAME…]        the same bits without a team and with teams of two and three */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +39,8 @@ static void *filled(const Type *t, int seed) {
 
 static void open_buffers(Bench *b) {
   const Node *n = b->node;
-  for (int i = 0; i < n->in_count; i++) b->in_type[i] = &n->in[i]->type, b->in[i] = filled(b->in_type[i], i);
+  for (int i = 0; i < n->in_count; i++)
+    b->in_type[i] = &n->in[i]->type, b->in[i] = filled(b->in_type[i], i);
   for (int i = 0; i < n->out_count; i++)
     b->out_type[i] = &n->out[i].type, b->out[i] = filled(b->out_type[i], i);
   size_t room = n->op->scratch ? n->op->scratch(n) : 0;
@@ -126,7 +128,9 @@ static void run(const char *label, const char *op, const Type *types, int count,
 static Type type4(int64_t a, int64_t b, int64_t c, int64_t d) {
   return type_make(F32, 4, (int64_t[]){a, b, c, d});
 }
-static Type type3(int64_t a, int64_t b, int64_t c) { return type_make(F32, 3, (int64_t[]){a, b, c}); }
+static Type type3(int64_t a, int64_t b, int64_t c) {
+  return type_make(F32, 3, (int64_t[]){a, b, c});
+}
 static Type type2(int64_t a, int64_t b) { return type_make(F32, 2, (int64_t[]){a, b}); }
 static Type type1(int64_t a) { return type_make(F32, 1, (int64_t[]){a}); }
 
@@ -134,12 +138,13 @@ static const struct Conv {
   const char *label;
   int64_t batch, extent, in, out, kernel, stride;
   const char *padding;
-} convs[] = {{"W3.conv1", 64, 28, 1, 32, 3, 1, "VALID"},  {"W3.conv2", 64, 26, 32, 64, 3, 1, "VALID"},
-             {"W4.stem", 32, 32, 3, 16, 3, 1, "SAME"},    {"W4.s1", 32, 32, 16, 16, 3, 1, "SAME"},
-             {"W4.s2", 32, 16, 32, 32, 3, 1, "SAME"},     {"W4.s3", 32, 8, 64, 64, 3, 1, "SAME"},
-             {"W4.down2", 32, 32, 16, 32, 3, 2, "SAME"},  {"W4.down3", 32, 16, 32, 64, 3, 2, "SAME"},
-             {"W4.short2", 32, 32, 16, 32, 1, 2, "SAME"}, {"big", 8, 56, 64, 256, 1, 1, "SAME"},
-             {"big3", 4, 14, 256, 256, 3, 1, "SAME"}};
+} convs[] = {
+    {"W3.conv1", 64, 28, 1, 32, 3, 1, "VALID"},  {"W3.conv2", 64, 26, 32, 64, 3, 1, "VALID"},
+    {"W4.stem", 32, 32, 3, 16, 3, 1, "SAME"},    {"W4.s1", 32, 32, 16, 16, 3, 1, "SAME"},
+    {"W4.s2", 32, 16, 32, 32, 3, 1, "SAME"},     {"W4.s3", 32, 8, 64, 64, 3, 1, "SAME"},
+    {"W4.down2", 32, 32, 16, 32, 3, 2, "SAME"},  {"W4.down3", 32, 16, 32, 64, 3, 2, "SAME"},
+    {"W4.short2", 32, 32, 16, 32, 1, 2, "SAME"}, {"big", 8, 56, 64, 256, 1, 1, "SAME"},
+    {"big3", 4, 14, 256, 256, 3, 1, "SAME"}};
 
 static void bench_conv(const struct Conv *v, Pool *pool) {
   int64_t s = v->stride, k = v->kernel, h = v->extent,
@@ -175,19 +180,23 @@ static void bench_norm(Pool *pool) {
   run("W4.norm", "nn.batch_norm_grad", (Type[]){x, x, c, c, c}, 5, NULL, elements, pool);
   Type t = type2(2048, 128), d = type1(128), rows = type1(2048);
   run("W5.norm", "nn.layer_norm", (Type[]){t, d, d}, 3, NULL, (double)type_count(&t), pool);
-  run("W5.norm", "nn.layer_norm_grad", (Type[]){t, t, rows, rows, d}, 5, NULL, (double)type_count(&t), pool);
+  run("W5.norm", "nn.layer_norm_grad", (Type[]){t, t, rows, rows, d}, 5, NULL,
+      (double)type_count(&t), pool);
 }
 
 static void bench_rnn(Pool *pool) {
   int64_t b = 32, t = 64, f = 128, u = 256;
-  double flops = 2.0 * (double)(b * t * (f + u) * 4 * u), recurrent = 2.0 * (double)(b * t * u * 4 * u);
-  Type x = type3(b, t, f), w = type2(f, 4 * u), r = type2(u, 4 * u), bias = type1(4 * u), s = type2(b, u),
-       y = type3(b, t, u);
+  double flops = 2.0 * (double)(b * t * (f + u) * 4 * u),
+         recurrent = 2.0 * (double)(b * t * u * 4 * u);
+  Type x = type3(b, t, f), w = type2(f, 4 * u), r = type2(u, 4 * u), bias = type1(4 * u),
+       s = type2(b, u), y = type3(b, t, u);
   run("W6.lstm", "nn.lstm", (Type[]){x, w, r, bias, s, s}, 6, NULL, flops, pool);
-  run("W6.lstm", "nn.lstm_grad", (Type[]){y, s, s, r, type3(b, t, 4 * u), y}, 6, NULL, recurrent, pool);
+  run("W6.lstm", "nn.lstm_grad", (Type[]){y, s, s, r, type3(b, t, 4 * u), y}, 6, NULL, recurrent,
+      pool);
   Type w3 = type2(f, 3 * u), r3 = type2(u, 3 * u), bias3 = type2(2, 3 * u);
   run("W6.gru", "nn.gru", (Type[]){x, w3, r3, bias3, s}, 5, NULL, flops * 0.75, pool);
-  run("W6.gru", "nn.gru_grad", (Type[]){y, s, r3, type3(b, t, 3 * u), y, y}, 6, NULL, recurrent * 0.75, pool);
+  run("W6.gru", "nn.gru_grad", (Type[]){y, s, r3, type3(b, t, 3 * u), y, y}, 6, NULL,
+      recurrent * 0.75, pool);
 }
 
 static void bench_attention(Pool *pool) {
@@ -199,8 +208,10 @@ static void bench_attention(Pool *pool) {
   run("W5.attention", "nn.attention_grad", (Type[]){q, q, q, q}, 4, NULL, flops * 2.5, pool);
   run("W5.causal", "nn.attention_grad", (Type[]){q, q, q, q}, 4, causal, flops * 2.5, pool);
   Type l = type4(1, 2048, 8, 64);
-  run("long", "nn.dot_product_attention", (Type[]){l, l, l}, 3, causal, 4.0 * 8 * 2048 * 2048 * 64, pool);
-  run("long", "nn.attention_grad", (Type[]){l, l, l, l}, 4, causal, 10.0 * 8 * 2048 * 2048 * 64, pool);
+  run("long", "nn.dot_product_attention", (Type[]){l, l, l}, 3, causal, 4.0 * 8 * 2048 * 2048 * 64,
+      pool);
+  run("long", "nn.attention_grad", (Type[]){l, l, l, l}, 4, causal, 10.0 * 8 * 2048 * 2048 * 64,
+      pool);
 }
 
 static bool wanted(int count, char **names, const char *name) {

@@ -1,6 +1,6 @@
-/* The heavy neural-network rows against plain loops, at random shapes, in float32 and float64 on every
- * instruction set. The sweep over the registry asks the rest of the questions; here extents are large enough
- * for whole tiles and their remainders. */
+/* The heavy neural-network rows against plain loops, at random shapes, in float32 and float64 on
+ * every instruction set. The sweep over the registry asks the rest of the questions; here
+ * extents are large enough for whole tiles and their remainders. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,8 +42,8 @@ static void drop(Array *a, int count) {
 }
 
 /* Run a row on one table of kernels; outputs are the caller's to free. */
-static Status run(Check *k, const char *isa, const char *name, Array *in, int count, const Attr *attrs,
-                  void **out, int *out_count) {
+static Status run(Check *k, const char *isa, const char *name, Array *in, int count,
+                  const Attr *attrs, void **out, int *out_count) {
   Graph *g = graph_new();
   Value *values[MAX_INPUTS];
   for (int i = 0; i < count; i++) values[i] = graph_input(g, &in[i].type, "x");
@@ -86,8 +86,8 @@ static Status run(Check *k, const char *isa, const char *name, Array *in, int co
 }
 
 /* Is the result what the loops gave? scale: how large the terms of a sum are. */
-static void compare(Check *k, const char *isa, const char *what, Dtype d, const void *got, const double *want,
-                    int64_t count, double scale) {
+static void compare(Check *k, const char *isa, const char *what, Dtype d, const void *got,
+                    const double *want, int64_t count, double scale) {
   double worst = 0, tolerance = (d == F64 ? 1e-12 : 2e-6) * (1 + scale);
   for (int64_t i = 0; i < count; i++) {
     double error = fabs(dtype_get(d, got, i) - want[i]);
@@ -112,8 +112,8 @@ typedef struct Conv {
 } Conv;
 
 /* Visit each product: image, kernel and result positions. */
-static void conv_loops(const Conv *v, const double *x, const double *kernel, const double *y, double *to_x,
-                       double *to_kernel, double *to_y) {
+static void conv_loops(const Conv *v, const double *x, const double *kernel, const double *y,
+                       double *to_x, double *to_kernel, double *to_y) {
   int64_t in = v->c / v->groups, out = v->d / v->groups;
   for (int64_t n = 0; n < v->n; n++)
     for (int64_t i = 0; i < v->oh; i++)
@@ -166,8 +166,10 @@ static void check_conv(Check *k, const char *isa, Dtype d) {
                 random_array(k, d, 4, (int64_t[]){v.n, v.oh, v.ow, v.d})};
   int64_t strides[] = {v.sy, v.sx}, pads[] = {v.py, v.px}, dilations[] = {v.dy, v.dx};
   int64_t shapes[3][2] = {{v.oh, v.ow}, {v.h, v.w}, {v.kh, v.kw}};
-  static const char *const names[] = {"nn.conv_general", "nn.conv_grad_input", "nn.conv_grad_kernel"};
-  static const int operands[3][3] = {{0, 1, 2}, {2, 1, 0}, {0, 2, 1}}; /* two operands, the result */
+  static const char *const names[] = {"nn.conv_general", "nn.conv_grad_input",
+                                      "nn.conv_grad_kernel"};
+  /* two operands, the result */
+  static const int operands[3][3] = {{0, 1, 2}, {2, 1, 0}, {0, 2, 1}};
   for (int f = 0; f < 3; f++) {
     Array pair[2] = {a[operands[f][0]], a[operands[f][1]]};
     const Array *result = &a[operands[f][2]];
@@ -178,7 +180,8 @@ static void check_conv(Check *k, const char *isa, Dtype d) {
     double *want = calloc((size_t)type_count(&result->type) + 1, sizeof *want);
     conv_loops(&v, a[0].value, a[1].value, a[2].value, f == 1 ? want : NULL, f == 2 ? want : NULL,
                f == 0 ? want : NULL);
-    double terms = f == 2 ? (double)(v.n * v.oh * v.ow) : (double)(v.kh * v.kw * (f ? v.d / v.groups : in));
+    double terms =
+        f == 2 ? (double)(v.n * v.oh * v.ow) : (double)(v.kh * v.kw * (f ? v.d / v.groups : in));
     if (run(k, isa, names[f], pair, 2, attrs, out, &count) == OK)
       compare(k, isa, names[f], d, out[0], want, type_count(&result->type), terms);
     else k->failed++;
@@ -191,7 +194,8 @@ static void check_conv(Check *k, const char *isa, Dtype d) {
 /* ---- attention ---- */
 
 static void attention_loops(const Array *a, bool causal, double *y) {
-  const int64_t *q = a[0].type.shape, keys = a[1].type.shape[1], e = a[2].type.shape[3], width = q[3];
+  const int64_t *q = a[0].type.shape, keys = a[1].type.shape[1], e = a[2].type.shape[3],
+                width = q[3];
   double *p = calloc((size_t)keys, sizeof *p);
   for (int64_t n = 0; n < q[0]; n++)
     for (int64_t t = 0; t < q[1]; t++)
@@ -209,7 +213,8 @@ static void attention_loops(const Array *a, bool causal, double *y) {
         for (int64_t i = 0; i < e; i++) {
           double *to = &y[((n * q[1] + t) * q[2] + h) * e + i];
           for (int64_t s = 0; s < keys; s++)
-            *to += p[s] / (sum == 0 ? (double)keys : sum) * a[2].value[((n * keys + s) * q[2] + h) * e + i];
+            *to += p[s] / (sum == 0 ? (double)keys : sum) *
+                   a[2].value[((n * keys + s) * q[2] + h) * e + i];
         }
       }
   free(p);
@@ -219,9 +224,10 @@ static void check_attention(Check *k, const char *isa, Dtype d) {
   int64_t n = draw(k, 1, 2), t = draw(k, 1, 70), h = draw(k, 1, 3), s = draw(k, 1, 100),
           width = draw(k, 1, 40), e = draw(k, 1, 70);
   bool causal = draw(k, 0, 1);
-  Array a[4] = {
-      random_array(k, d, 4, (int64_t[]){n, t, h, width}), random_array(k, d, 4, (int64_t[]){n, s, h, width}),
-      random_array(k, d, 4, (int64_t[]){n, s, h, e}), random_array(k, BOOL, 4, (int64_t[]){n, 1, t, s})};
+  Array a[4] = {random_array(k, d, 4, (int64_t[]){n, t, h, width}),
+                random_array(k, d, 4, (int64_t[]){n, s, h, width}),
+                random_array(k, d, 4, (int64_t[]){n, s, h, e}),
+                random_array(k, BOOL, 4, (int64_t[]){n, 1, t, s})};
   Attr attrs[MAX_ATTRS] = {attr_bool(causal)};
   void *out[MAX_OUTPUTS];
   int count;
@@ -240,7 +246,8 @@ static void check_attention(Check *k, const char *isa, Dtype d) {
 static double sigmoid(double x) { return 1 / (1 + exp(-x)); }
 
 static void lstm_loops(const Array *a, double *y) {
-  int64_t n = a[0].type.shape[0], t = a[0].type.shape[1], f = a[0].type.shape[2], u = a[2].type.shape[0];
+  int64_t n = a[0].type.shape[0], t = a[0].type.shape[1], f = a[0].type.shape[2],
+          u = a[2].type.shape[0];
   double *h = calloc((size_t)u, sizeof *h), *c = calloc((size_t)u, sizeof *c),
          *z = calloc((size_t)(4 * u), sizeof *z);
   for (int64_t b = 0; b < n; b++) {
@@ -249,7 +256,8 @@ static void lstm_loops(const Array *a, double *y) {
     for (int64_t s = 0; s < t; s++) {
       for (int64_t j = 0; j < 4 * u; j++) {
         z[j] = a[3].value[j];
-        for (int64_t i = 0; i < f; i++) z[j] += a[0].value[(b * t + s) * f + i] * a[1].value[i * 4 * u + j];
+        for (int64_t i = 0; i < f; i++)
+          z[j] += a[0].value[(b * t + s) * f + i] * a[1].value[i * 4 * u + j];
         for (int64_t i = 0; i < u; i++) z[j] += h[i] * a[2].value[i * 4 * u + j];
       }
       for (int64_t j = 0; j < u; j++) {
@@ -263,9 +271,10 @@ static void lstm_loops(const Array *a, double *y) {
 
 static void check_lstm(Check *k, const char *isa, Dtype d) {
   int64_t n = draw(k, 1, 40), t = draw(k, 1, 4), f = draw(k, 1, 9), u = draw(k, 1, 50);
-  Array a[6] = {random_array(k, d, 3, (int64_t[]){n, t, f}),  random_array(k, d, 2, (int64_t[]){f, 4 * u}),
-                random_array(k, d, 2, (int64_t[]){u, 4 * u}), random_array(k, d, 1, (int64_t[]){4 * u}),
-                random_array(k, d, 2, (int64_t[]){n, u}),     random_array(k, d, 2, (int64_t[]){n, u})};
+  Array a[6] = {
+      random_array(k, d, 3, (int64_t[]){n, t, f}),  random_array(k, d, 2, (int64_t[]){f, 4 * u}),
+      random_array(k, d, 2, (int64_t[]){u, 4 * u}), random_array(k, d, 1, (int64_t[]){4 * u}),
+      random_array(k, d, 2, (int64_t[]){n, u}),     random_array(k, d, 2, (int64_t[]){n, u})};
   void *out[MAX_OUTPUTS];
   int count;
   double *want = calloc((size_t)(n * t * u), sizeof *want);

@@ -1,6 +1,7 @@
-/* Our side of `make bench-ops`: rows at the shapes at which the peer (examples/bench/peers/torch_ops.py) is timed too.
- * usage: ops_bench THREADS [NAME…]     prints "name shape microseconds", the best of some rounds: of the thread's own time, or with
- * two threads of the wall's. Names select rows that begin so. */
+/* Our side of `make bench-ops`: rows at the shapes at which the peer
+ * (examples/bench/peers/torch_ops.py) is timed too. usage: ops_bench THREADS [NAME…] prints
+ * "name shape microseconds", the best of some rounds: of the thread's own time, or with two
+ * threads of the wall's. Names select rows that begin so. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +32,8 @@ static Tensor *buffer(const Type *t, uint32_t seed) {
   Tensor *tensor = tensor_new(&e, t);
   if (!tensor) exit(1);
   for (int64_t i = 0; i < type_count(t); i++)
-    dtype_set(t->dtype, tensor->data, i, (double)(((uint64_t)i * 2654435761u + seed * 977) >> 7 & 1023) / 256 - 2);
+    dtype_set(t->dtype, tensor->data, i,
+              (double)(((uint64_t)i * 2654435761u + seed * 977) >> 7 & 1023) / 256 - 2);
   return tensor;
 }
 
@@ -50,12 +52,23 @@ static void prepare_node(Bench *b, const Node *n, Pool *pool) {
     b->in[id][i] = b->data[n->in[i]->node->id][n->in[i]->index];
   }
   size_t scratch = n->op->scratch ? n->op->scratch(n) : 0;
-  b->call[id] = (Call){.in = b->in[id], .out = b->data[id], .in_type = b->in_type[id], .out_type = b->out_type[id], .node = n,
-                       .attr = n->attr, .in_count = n->in_count, .out_count = n->out_count, .kernels = kernels_select(), .pool = pool,
-                       .scratch = scratch ? aligned_alloc(64, (scratch + 127) & ~(size_t)63) : NULL, .error = &b->error};
+  b->call[id] = (Call){.in = b->in[id],
+                       .out = b->data[id],
+                       .in_type = b->in_type[id],
+                       .out_type = b->out_type[id],
+                       .node = n,
+                       .attr = n->attr,
+                       .in_count = n->in_count,
+                       .out_count = n->out_count,
+                       .kernels = kernels_select(),
+                       .pool = pool,
+                       .scratch = scratch ? aligned_alloc(64, (scratch + 127) & ~(size_t)63) : NULL,
+                       .error = &b->error};
 }
 
-static bool is_work(const Node *n) { return !node_is_input(n) && !node_is_constant(n) && !(n->op->traits & VIEW); }
+static bool is_work(const Node *n) {
+  return !node_is_input(n) && !node_is_constant(n) && !(n->op->traits & VIEW);
+}
 
 static void run(Bench *b) {
   for (int i = b->first; i < b->graph->node_count; i++)
@@ -112,7 +125,9 @@ static bool wanted(int argc, char **argv, const char *name) {
   return argc <= 2;
 }
 
-static Value *input(Graph *g, int rank, const int64_t *shape) { return graph_input(g, &(Type){F32, rank, {shape[0], shape[1], shape[2], shape[3]}}, NULL); }
+static Value *input(Graph *g, int rank, const int64_t *shape) {
+  return graph_input(g, &(Type){F32, rank, {shape[0], shape[1], shape[2], shape[3]}}, NULL);
+}
 
 /* ---- what is timed ---- */
 
@@ -160,15 +175,19 @@ static void bench_conv(int argc, char **argv, Pool *pool) {
     const char *name;
     int64_t batch, in, out, extent;
     const char *padding;
-  } convs[] = {{"W3.conv1", 64, 1, 32, 28, "VALID"}, {"W3.conv2", 64, 32, 64, 26, "VALID"}, {"W4.s1", 32, 16, 16, 32, "SAME"},
-               {"W4.s2", 32, 32, 32, 16, "SAME"},    {"W4.s3", 32, 64, 64, 8, "SAME"}};
+  } convs[] = {{"W3.conv1", 64, 1, 32, 28, "VALID"},
+               {"W3.conv2", 64, 32, 64, 26, "VALID"},
+               {"W4.s1", 32, 16, 16, 32, "SAME"},
+               {"W4.s2", 32, 32, 32, 16, "SAME"},
+               {"W4.s3", 32, 64, 64, 8, "SAME"}};
   for (size_t i = 0; i < sizeof convs / sizeof *convs; i++)
     for (int backward = 0; backward < 2; backward++) {
       const char *name = backward ? "conv-bwd" : "conv-fwd";
       if (!wanted(argc, argv, name)) continue;
       Bench b = {.graph = graph_new()};
       Graph *g = b.graph;
-      Value *x = input(g, 4, (int64_t[]){convs[i].batch, convs[i].extent, convs[i].extent, convs[i].in});
+      Value *x =
+          input(g, 4, (int64_t[]){convs[i].batch, convs[i].extent, convs[i].extent, convs[i].in});
       Value *w = input(g, 4, (int64_t[]){3, 3, convs[i].in, convs[i].out}), *dx[2];
       Attr attrs[MAX_ATTRS] = {{.kind = ATTR_NONE}, attr_string(convs[i].padding)};
       Value *y = op_with(g, "nn.conv2d", (Value *[]){x, w}, 2, attrs);
@@ -186,18 +205,22 @@ static void bench_gemm(int argc, char **argv, Pool *pool) {
   static const struct {
     const char *name;
     int64_t batch, in, out;
-  } layers[] = {{"W1.l1", 32, 784, 128},   {"W1.l2", 32, 128, 10},    {"W2.l1", 32, 784, 256},   {"W2.l2", 32, 256, 128}, {"W2.l3", 32, 128, 64},
-                {"W2.l4", 32, 64, 32},     {"W2.l5", 32, 32, 10},     {"W3.fc1", 64, 9216, 128}, {"W5.qkv", 2048, 128, 384},
-                {"W5.proj", 2048, 128, 128}, {"W5.fc1", 2048, 128, 512}, {"W5.fc2", 2048, 512, 128}, {"W5.head", 2048, 128, 65},
-                {"W6.step", 32, 256, 1024}, {"W6.in", 2048, 128, 1024}, {"W6.head", 2048, 256, 65}, {"W7.l1", 256, 1024, 4096},
-                {"W7.l2", 256, 4096, 4096}, {"W7.l3", 256, 4096, 1024}, {"sq512", 512, 512, 512}, {"sq2048", 2048, 2048, 2048}};
+  } layers[] = {
+      {"W1.l1", 32, 784, 128},     {"W1.l2", 32, 128, 10},     {"W2.l1", 32, 784, 256},
+      {"W2.l2", 32, 256, 128},     {"W2.l3", 32, 128, 64},     {"W2.l4", 32, 64, 32},
+      {"W2.l5", 32, 32, 10},       {"W3.fc1", 64, 9216, 128},  {"W5.qkv", 2048, 128, 384},
+      {"W5.proj", 2048, 128, 128}, {"W5.fc1", 2048, 128, 512}, {"W5.fc2", 2048, 512, 128},
+      {"W5.head", 2048, 128, 65},  {"W6.step", 32, 256, 1024}, {"W6.in", 2048, 128, 1024},
+      {"W6.head", 2048, 256, 65},  {"W7.l1", 256, 1024, 4096}, {"W7.l2", 256, 4096, 4096},
+      {"W7.l3", 256, 4096, 1024},  {"sq512", 512, 512, 512},   {"sq2048", 2048, 2048, 2048}};
   static const char *const names[] = {"gemm-fwd", "gemm-dW", "gemm-dX"};
   for (size_t i = 0; i < sizeof layers / sizeof *layers; i++)
     for (int pass = 0; pass < 3; pass++) {
       if (!wanted(argc, argv, names[pass])) continue;
       Bench b = {.graph = graph_new()};
       Graph *g = b.graph;
-      int64_t x[4] = {layers[i].batch, layers[i].in}, w[4] = {layers[i].in, layers[i].out}, y[4] = {layers[i].batch, layers[i].out};
+      int64_t x[4] = {layers[i].batch, layers[i].in}, w[4] = {layers[i].in, layers[i].out},
+              y[4] = {layers[i].batch, layers[i].out};
       if (pass == 0) ops_matmul(g, input(g, 2, x), input(g, 2, w), false, false);
       if (pass == 1) ops_matmul(g, input(g, 2, x), input(g, 2, y), true, false);
       if (pass == 2) ops_matmul(g, input(g, 2, y), input(g, 2, w), false, true);

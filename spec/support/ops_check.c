@@ -1,9 +1,9 @@
 /* The sweep over the registry: each row is asked the same questions about each of its samples.
  *   runs         float64 evaluation succeeds
  *   gradient     autodiff's against central differences in float64, with random upstream weights
- *   dtypes       every dtype that the row takes against float64 (integers: int64) on the same rounded
- * operands threads      a team of one and of two: equal bits in place     over an operand as the row allows:
- * equal bits cost         a row with a cost gives finite cycles, none only for views and empty tensors
+ *   dtypes every dtype that the row takes against float64 (integers: int64) on the same rounded
+ * operands threads a team of one and of two: equal bits in place over an operand as the row allows:
+ * equal bits cost a row with a cost gives finite cycles, none only for views and empty tensors
  *   refusals     any dtype gives a result or an error, never a crash
  * Arguments name rows; without them all are swept. */
 #include <math.h>
@@ -124,7 +124,8 @@ static bool gradient_run(Case *c, Gradient *gr) {
   Tensor *in[SAMPLE_OPERANDS + OUTPUTS], *out[SAMPLE_OPERANDS];
   int inputs = g->input_count, ys = 0, outputs = 0;
   for (int i = 0; i < inputs; i++) in[i] = c->in[i];
-  for (int i = 0; i < inputs; i++) x[i] = sample_is_float(&c->sample->operand[i]) ? g->input[i] : NULL;
+  for (int i = 0; i < inputs; i++)
+    x[i] = sample_is_float(&c->sample->operand[i]) ? g->input[i] : NULL;
   for (int j = 0; j < c->outputs; j++) {
     if (!gr->weight[j]) continue;
     in[inputs++] = gr->weight[j];
@@ -148,8 +149,8 @@ static void compare_gradient(Sweep *w, Case *c, const Gradient *gr, int operand)
   int64_t n = type_count(&x->type);
   char text[200] = "", want[TYPE_TEXT], got[TYPE_TEXT];
   if (dx && !type_equal(&dx->type, &x->type)) {
-    snprintf(text, sizeof text, "operand %d is %.60s, its gradient %.60s", operand, type_text(&x->type, want),
-             type_text(&dx->type, got));
+    snprintf(text, sizeof text, "operand %d is %.60s, its gradient %.60s", operand,
+             type_text(&x->type, want), type_text(&dx->type, got));
     expect(w, false, c->sample, "gradient", text);
     return;
   }
@@ -209,7 +210,9 @@ static void check_gradient(Sweep *w, const Sample *s, int outputs) {
 
 /* ---- dtypes ---- */
 
-static double tolerance(Dtype d) { return d == F32 ? 2e-5 : d == F16 ? 1e-3 : d == BF16 ? 8e-3 : 1e-12; }
+static double tolerance(Dtype d) {
+  return d == F32 ? 2e-5 : d == F16 ? 1e-3 : d == BF16 ? 8e-3 : 1e-12;
+}
 
 static int64_t wrapped(Dtype d, int64_t v) {
   switch (d) {
@@ -224,7 +227,8 @@ static int64_t wrapped(Dtype d, int64_t v) {
   }
 }
 
-static bool close_enough(const Tensor *got, const Tensor *wanted, Dtype operand, char *text, size_t size) {
+static bool close_enough(const Tensor *got, const Tensor *wanted, Dtype operand, char *text,
+                         size_t size) {
   Dtype a = got->type.dtype, b = wanted->type.dtype;
   double scale = 0, bound = fmax(tolerance(a), tolerance(operand));
   int64_t n = type_count(&wanted->type);
@@ -234,11 +238,13 @@ static bool close_enough(const Tensor *got, const Tensor *wanted, Dtype operand,
   }
   for (int64_t i = 0; i < n; i++) {
     double x = dtype_get(a, got->data, i), y = dtype_get(b, wanted->data, i);
-    bool good = dtype_is_float(a)
-                    ? fabs(x - y) <= bound * (fabs(y) + 0.01 * scale) || (isnan(x) && isnan(y)) || x == y
-                    : dtype_get_integer(a, got->data, i) == wrapped(a, dtype_get_integer(b, wanted->data, i));
+    bool good = dtype_is_float(a) ? fabs(x - y) <= bound * (fabs(y) + 0.01 * scale) ||
+                                        (isnan(x) && isnan(y)) || x == y
+                                  : dtype_get_integer(a, got->data, i) ==
+                                        wrapped(a, dtype_get_integer(b, wanted->data, i));
     if (!good) {
-      snprintf(text, size, "in %s element %lld is %.9g, not %.9g", dtype_name(operand), (long long)i, x, y);
+      snprintf(text, size, "in %s element %lld is %.9g, not %.9g", dtype_name(operand),
+               (long long)i, x, y);
       return false;
     }
   }
@@ -250,7 +256,10 @@ static bool may_refuse(const OpDef *op, Dtype integer) {
   static const struct {
     const char *name;
     Dtype other;
-  } rows[] = {{"nn.max_pool_grad", U8}, {"nn.max_pool_pick", U8}, {"remote_load_slot", I32}, {"remote_store_slot", I32}};
+  } rows[] = {{"nn.max_pool_grad", U8},
+              {"nn.max_pool_pick", U8},
+              {"remote_load_slot", I32},
+              {"remote_store_slot", I32}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
     if (!strcmp(rows[i].name, op->name)) return integer != I32 && integer != rows[i].other;
   return false;
@@ -296,7 +305,8 @@ static void check_refusals(Sweep *w, const Sample *s) {
     Case c;
     if (case_open(&c, s, (Dtype)d, (Dtype)d)) case_run(&c, NULL);
     char text[100];
-    snprintf(text, sizeof text, "%s gives an internal error: %.60s", dtype_name((Dtype)d), c.error.message);
+    snprintf(text, sizeof text, "%s gives an internal error: %.60s", dtype_name((Dtype)d),
+             c.error.message);
     if (c.error.status == ERR_INTERNAL) expect(w, false, s, "refusals", text);
     case_close(&c);
   }
@@ -310,7 +320,8 @@ static void check_threads(Sweep *w, const Sample *s, Dtype real) {
   if (case_open(&b, s, real, I32) && open) {
     bool good = case_run(&a, w->one) && case_run(&b, w->two);
     for (int j = 0; j < a.outputs && good; j++) good = same_bits(a.out[j], b.out[j]);
-    expect(w, good, s, "threads", *b.error.message ? b.error.message : "one and two threads differ");
+    expect(w, good, s, "threads",
+           *b.error.message ? b.error.message : "one and two threads differ");
   }
   case_close(&a);
   case_close(&b);
@@ -322,7 +333,8 @@ static void check_in_place(Sweep *w, const Sample *s, Dtype real) {
     if (!(s->op->traits & IN_PLACE(k))) continue;
     bool open = case_open(&a, s, real, I32);
     if (case_open(&b, s, real, I32) && open && type_equal(&a.in[k]->type, &a.node->out[0].type)) {
-      bool good = case_run(&a, NULL) && interpret_node(&b.error, b.node, b.in, b.out, NULL, k) == OK;
+      bool good =
+          case_run(&a, NULL) && interpret_node(&b.error, b.node, b.in, b.out, NULL, k) == OK;
       for (int j = 0; j < a.outputs && good; j++) good = same_bits(a.out[j], b.out[j]);
       expect(w, good, s, "in place", *b.error.message ? b.error.message : "in place differs");
     }
@@ -338,7 +350,8 @@ static void check_cost(Sweep *w, const Sample *s, Dtype real) {
   Case c;
   if (s->op->cost && case_open(&c, s, real, I32)) {
     bool free_of_charge = s->op->traits & VIEW;
-    for (int i = 0; i < s->count; i++) free_of_charge = free_of_charge || type_count(&c.in[i]->type) == 0;
+    for (int i = 0; i < s->count; i++)
+      free_of_charge = free_of_charge || type_count(&c.in[i]->type) == 0;
     for (int i = 0; i < c.outputs; i++)
       free_of_charge = free_of_charge || type_count(&c.node->out[i].type) == 0;
     for (int i = 0; i < 2; i++) {
@@ -347,7 +360,8 @@ static void check_cost(Sweep *w, const Sample *s, Dtype real) {
       double cycles = cost_cycles(&cost);
       char text[60];
       snprintf(text, sizeof text, "%g cycles on %s", cycles, names[i]);
-      expect(w, isfinite(cycles) && (cycles > 0 || (free_of_charge && cycles == 0)), s, "cost", text);
+      expect(w, isfinite(cycles) && (cycles > 0 || (free_of_charge && cycles == 0)), s, "cost",
+             text);
     }
     case_close(&c);
   }
@@ -374,7 +388,8 @@ static void check_sample(Sweep *w, const Sample *s) {
 }
 
 static void check_row(Sweep *w, const OpDef *op) {
-  expect(w, op_find(op->name) == op, &(Sample){.op = op, .text = ""}, "name", "another row has the same");
+  expect(w, op_find(op->name) == op, &(Sample){.op = op, .text = ""}, "name",
+         "another row has the same");
   if (op->traits & (CONTROL | STATEFUL)) return; /* what they do shows in programs */
   const char *text = op->sample ? op->sample : "";
   Error e = {.status = OK};
@@ -383,7 +398,8 @@ static void check_row(Sweep *w, const OpDef *op) {
   w->arena = arena_new();
   while (sample_next(&e, w->arena, op, &text, &s)) check_sample(w, &s), count++;
   if (e.status != OK) expect(w, false, &(Sample){.op = op, .text = text}, "sample", e.message);
-  else if (!count && !(op->traits & MARKER)) expect(w, false, &(Sample){.op = op, .text = ""}, "sample", "the row has none");
+  else if (!count && !(op->traits & MARKER))
+    expect(w, false, &(Sample){.op = op, .text = ""}, "sample", "the row has none");
   if (!op->summary || !op->shapes)
     expect(w, false, &(Sample){.op = op, .text = ""}, "texts", "summary or shapes missing");
   arena_free(w->arena);

@@ -1,8 +1,10 @@
-/* Every row of the registry at shapes that nobody listed: the extents of its samples are replaced, equal ones by equal ones, from 1
- * to millions, primes and powers of two among them, all at once or one at a time (one row, one channel, a kernel as wide as the
- * field). What infer accepts must have a price: finite, adding up, with a plan or a reason, not below the roofline (the units' rate,
- * the stores of the result), not above the plain way of doing it with vector instructions, and not falling when all extents double,
- * or one of them. Rounds take turns with five seeds; `price_check SEED` uses that one for all. The last line is "N passed, N failed". */
+/* Every row of the registry at shapes that nobody listed: the extents of its samples are
+ * replaced, equal ones by equal ones, from 1 to millions, primes and powers of two among them,
+ * all at once or one at a time (one row, one channel, a kernel as wide as the field). What infer
+ * accepts must have a price: finite, adding up, with a plan or a reason, not below the roofline
+ * (the units' rate, the stores of the result), not above the plain way of doing it with vector
+ * instructions, and not falling when all extents double, or one of them. Rounds take turns with
+ * five seeds; `price_check SEED` uses that one for all. The last line is "N passed, N failed". */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -75,7 +77,8 @@ static Mapping choose(const Sample *s, int round) {
 }
 
 /* only: the one extent that is multiplied; -1: all. */
-static Node *node_at(Graph *g, const Sample *s, const Mapping *m, Dtype real, int64_t factor, int only) {
+static Node *node_at(Graph *g, const Sample *s, const Mapping *m, Dtype real, int64_t factor,
+                     int only) {
   Value *in[SAMPLE_OPERANDS];
   double elements = 0;
   for (int i = 0; i < s->count; i++) {
@@ -111,43 +114,56 @@ static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 static int64_t attr_product(const Node *n, const char *name) {
   int64_t p = 1;
   for (int i = 0; i < op_attr_count(n->op); i++)
-    for (int k = 0; !strcmp(n->op->attrs[i].name, name) && k < n->attr[i].ints.n; k++) p *= n->attr[i].ints.v[k];
+    for (int k = 0; !strcmp(n->op->attrs[i].name, name) && k < n->attr[i].ints.n; k++)
+      p *= n->attr[i].ints.v[k];
   return p;
 }
 
-/* Multiply-adds of a convolution where each output is as dear as the dearest one: padding isn't skipped, and of a transposed one the
- * outputs in the middle see most of the kernel, but no more than all of the image. */
+/* Multiply-adds of a convolution where each output is as dear as the dearest one: padding isn't
+ * skipped, and of a transposed one the outputs in the middle see most of the kernel, but no more
+ * than all of the image. */
 static double conv_macs(const Node *n) {
   const Type *y = &n->out[0].type;
-  double outputs = output_elements(n), each = (double)type_count(&n->in[1]->type) / fmax(1, (double)y->shape[y->rank - 1]);
+  double outputs = output_elements(n),
+         each = (double)type_count(&n->in[1]->type) / fmax(1, (double)y->shape[y->rank - 1]);
   if (!strstr(n->op->name, "transpose")) return outputs * each;
-  return outputs * fmin(each / (double)attr_product(n, "strides"), (double)type_count(&n->in[0]->type));
+  return outputs *
+         fmin(each / (double)attr_product(n, "strides"), (double)type_count(&n->in[0]->type));
 }
 
-/* Products without the matrix units and without a planner: each multiply-add two vector instructions of a worker with three loads and
- * stores, each tile with all of the operands that its share of the results needs, at most every one, sums and steps of their own. */
+/* Products without the matrix units and without a planner: each multiply-add two vector
+ * instructions of a worker with three loads and stores, each tile with all of the operands that
+ * its share of the results needs, at most every one, sums and steps of their own. */
 static double plain_product(const Target *t, const Node *n, const Cost *c) {
-  double tiles = (double)t->tiles, w = (double)t->workers, size = (double)dtype_size(n->in[0]->type.dtype);
+  double tiles = (double)t->tiles, w = (double)t->workers,
+         size = (double)dtype_size(n->in[0]->type.dtype);
   bool conv = strstr(n->op->name, "conv") && !(n->op->traits & INTERNAL);
-  double macs = fmax(c->flops / 2, conv ? conv_macs(n) : 0), outputs = fmax(1, output_elements(n)), inputs = elements_of(n->in, n->in_count);
+  double macs = fmax(c->flops / 2, conv ? conv_macs(n) : 0), outputs = fmax(1, output_elements(n)),
+         inputs = elements_of(n->in, n->in_count);
   double share = ceil(outputs / tiles), split = fmax(1, floor(tiles / outputs));
   double bytes = fmin(inputs, 2 * macs / tiles + inputs / tiles) * size;
-  if ((inputs + outputs) * size / tiles > 0.6 * (double)t->tile_bytes) return INFINITY; /* that way's operands don't fit either */
+  /* that way's operands don't fit either */
+  if ((inputs + outputs) * size / tiles > 0.6 * (double)t->tile_bytes) return INFINITY;
   /* A vector is of channels: neighbours in a field aren't aligned. */
   const Type *kernel = conv ? &n->in[1]->type : NULL;
-  double channels = conv ? (double)most(kernel->shape[kernel->rank - 1], kernel->shape[kernel->rank - 2]) : 0;
+  double channels =
+      conv ? (double)most(kernel->shape[kernel->rank - 1], kernel->shape[kernel->rank - 2]) : 0;
   double lanes = conv ? channels / ceil(channels * size / 8) : 8 / size;
   double compute = w * (100 + ceil(macs / tiles / lanes / w) * 5 + ceil(share / w) * 20);
-  double moves = 4 * (inputs + outputs) * size / tiles * 1.25, sums = split > 1 ? split + w * (60 + 2 * split) : 0;
-  return fmax(12, c->step_count) * (250 + w * 20) + bytes / 4 + moves + compute + sums + w * (30 + ceil(share / w));
+  double moves = 4 * (inputs + outputs) * size / tiles * 1.25,
+         sums = split > 1 ? split + w * (60 + 2 * split) : 0;
+  return fmax(12, c->step_count) * (250 + w * 20) + bytes / 4 + moves + compute + sums +
+         w * (30 + ceil(share / w));
 }
 
-/* What isn't products alone: each operation counted a scalar function of a worker, each step (and round of a sort) with a short
- * vertex of its own, everything moved. */
+/* What isn't products alone: each operation counted a scalar function of a worker, each step
+ * (and round of a sort) with a short vertex of its own, everything moved. */
 static double plain_chain(const Target *t, const Node *n, const Cost *c) {
-  double tiles = (double)t->tiles, w = (double)t->workers, all = elements_of(n->in, n->in_count) + output_elements(n);
+  double tiles = (double)t->tiles, w = (double)t->workers,
+         all = elements_of(n->in, n->in_count) + output_elements(n);
   double levels = log2(all + 2), rounds = fmax(c->step_count, levels * (levels + 1) / 2);
-  return rounds * (250 + w * 400) + 40 * ceil((c->flops + 4 * all) / tiles) * w + 16 * all + plain_product(t, n, c);
+  return rounds * (250 + w * 400) + 40 * ceil((c->flops + 4 * all) / tiles) * w + 16 * all +
+         plain_product(t, n, c);
 }
 
 /* What a planner may not exceed. */
@@ -159,7 +175,9 @@ static double plain_way(const Target *t, const Sample *s, const Node *n, const C
   return plain_chain(t, n, c);
 }
 
-static double bytes_of(const Type *t) { return (double)type_count(t) * (double)dtype_size(t->dtype); }
+static double bytes_of(const Type *t) {
+  return (double)type_count(t) * (double)dtype_size(t->dtype);
+}
 
 static bool names_any(const char *name, const char *const *words) {
   for (; *words; words++)
@@ -167,13 +185,15 @@ static bool names_any(const char *name, const char *const *words) {
   return false;
 }
 
-static const char *const product_rows[] = {"matmul", "conv", "einsum", "lstm", "gru", "rnn",
-                                           "attention", "cholesky", "triangular", "correlation", NULL};
+static const char *const product_rows[] = {"matmul",     "conv",        "einsum",    "lstm",
+                                           "gru",        "rnn",         "attention", "cholesky",
+                                           "triangular", "correlation", NULL};
 /* The rest of the result stays as it was. */
 static const char *const writes_parts[] = {"update", "scatter", NULL};
 /* Slices, and what strides and diagonals leave out. */
-static const char *const reads_parts[] = {"gather", "slice", "lookup", "take", "scatter", "update", "slot",
-                                          "conv", "pool", "einsum", "resize", "unstack", NULL};
+static const char *const reads_parts[] = {"gather", "slice",   "lookup", "take", "scatter",
+                                          "update", "slot",    "conv",   "pool", "einsum",
+                                          "resize", "unstack", NULL};
 
 /* What the chip can't be below, all tiles at work: 8 bytes stored and 16 loaded a cycle, the units'
  * multiply-adds of the dtype, and outside of products two operations of each lane. */
@@ -185,12 +205,15 @@ static void check_bounds(const Target *t, const Sample *s, const Node *n, const 
   for (int i = 0; i < n->in_count; i++) loaded += bytes_of(&n->in[i]->type);
   if (n->in_count) size = (double)dtype_size(n->in[0]->type.dtype);
   seen = cycles, bound = stored / (8 * tiles);
-  if (!names_any(s->op->name, writes_parts)) check(cycles >= 0.999 * bound, "not faster than its stores", s, n);
+  if (!names_any(s->op->name, writes_parts))
+    check(cycles >= 0.999 * bound, "not faster than its stores", s, n);
   bound = loaded / (16 * tiles);
   bool held = loaded <= tiles * (double)t->tile_bytes; /* beyond, extents are clamped */
-  if (held && !names_any(s->op->name, reads_parts)) check(cycles >= 0.999 * bound, "not faster than its loads", s, n);
+  if (held && !names_any(s->op->name, reads_parts))
+    check(cycles >= 0.999 * bound, "not faster than its loads", s, n);
   double macs = (double)(size == 2 ? t->macs_f16 : t->macs_f32);
-  double peak = 2 * tiles * (names_any(s->op->name, product_rows) ? macs : (double)t->vector_bytes / size);
+  double peak =
+      2 * tiles * (names_any(s->op->name, product_rows) ? macs : (double)t->vector_bytes / size);
   bound = c->flops / peak;
   if (held) check(cycles >= 0.999 * bound, "not below the roofline", s, n);
 }
@@ -199,7 +222,8 @@ static void check_cost(const Target *t, const Sample *s, const Node *n, const Co
   double cycles = cost_cycles(c), rows = 0;
   seen = cycles, bound = 0;
   check(isfinite(cycles) && cycles >= 0, "cycles are finite", s, n);
-  for (int i = 0; i < c->row_count; i++) rows += c->steps[i].compute + c->steps[i].exchange + c->steps[i].sync + c->steps[i].stream;
+  for (int i = 0; i < c->row_count; i++)
+    rows += c->steps[i].compute + c->steps[i].exchange + c->steps[i].sync + c->steps[i].stream;
   bound = rows;
   check(fabs(rows - cycles) <= 1e-6 * cycles + 1, "steps add up", s, n);
   check(c->fits || (c->why && *c->why), "fits, or says why not", s, n);
@@ -220,20 +244,24 @@ static bool is_outer(const Node *n) {
   return products == 1 && a->rank > 0 && a->shape[a->rank - 1 - (n->attr[0].i && a->rank > 1)] == 1;
 }
 
-/* What a larger shape may cost of a smaller one. A larger kernel leaves fewer windows in a field, a longer tuple of indices picks smaller
- * slices: less work. The attributes of internal convolutions hold extents, which don't grow. A matrix that is trained on one row stays
- * where it is: published, its layer takes twice the cycles that it takes with eight rows (fc_layer_1_1000_1000_float on GC2: 34,192;
- * fc_layer_8_1000_1000_float: 16,865), most of them for its gradient, a column times a row. PopLibs' plan
- * of a CTC loss is kept up to twice the best one's cycles. */
+/* What a larger shape may cost of a smaller one. A larger kernel leaves fewer windows in a
+ * field, a longer tuple of indices picks smaller slices: less work. The attributes of internal
+ * convolutions hold extents, which don't grow. A matrix that is trained on one row stays where
+ * it is: published, its layer takes twice the cycles that it takes with eight rows
+ * (fc_layer_1_1000_1000_float on GC2: 34,192; fc_layer_8_1000_1000_float: 16,865), most of them
+ * for its gradient, a column times a row. PopLibs' plan of a CTC loss is kept up to twice the
+ * best one's cycles. */
 static double may_fall(const Node *n, const Node *twice, const Cost *before, const Cost *after) {
   bool internal = n->op->traits & INTERNAL && strstr(n->op->name, "conv");
   if (internal) return 0;
   if (strstr(n->op->name, "gather_nd")) return fmin(1, output_elements(twice) / output_elements(n));
-  double work = before->flops > 0 && strstr(n->op->name, "conv") ? fmin(1, after->flops / before->flops) : 1;
+  double work =
+      before->flops > 0 && strstr(n->op->name, "conv") ? fmin(1, after->flops / before->flops) : 1;
   if (is_outer(n) && !is_outer(twice)) return 0.2;
   if (strstr(n->op->name, "ctc_loss")) return 0.8;
   const Type *y = &n->out[0].type, *larger = &twice->out[0].type;
-  bool row = !strcmp(n->op->name, "matmul") && y->rank > 1 && y->shape[y->rank - 2] == 1 && larger->shape[y->rank - 2] > 1;
+  bool row = !strcmp(n->op->name, "matmul") && y->rank > 1 && y->shape[y->rank - 2] == 1 &&
+             larger->shape[y->rank - 2] > 1;
   return row ? 0.5 : work;
 }
 
@@ -253,8 +281,10 @@ static void check_sample(const Target *t, const Sample *s, bool *any) {
       check_cost(t, s, n, &c);
       if (twice) {
         s->op->cost(t, twice, &d);
-        double before = cost_cycles(&c), after = cost_cycles(&d), saved = may_fall(n, twice, &c, &d);
-        /* Another plan may save a part of it; of a small price a stage, which is half of it or more where there are two. */
+        double before = cost_cycles(&c), after = cost_cycles(&d),
+               saved = may_fall(n, twice, &c, &d);
+        /* Another plan may save a part of it; of a small price a stage, which is half of it or
+         * more where there are two. */
         seen = after, bound = (before > 2500 ? 0.6 : 0.42) * saved * before;
         check(!c.fits || !d.fits || after >= bound, "grows with size", s, twice);
       }
@@ -283,7 +313,8 @@ int main(int argc, char **argv) {
   if (!states[0]) return fprintf(stderr, "usage: price_check [SEED], a positive integer\n"), 2;
   static const char *const chips[] = {"GC2", "Bow"};
   for (int i = 0; i < 2; i++)
-    for (const OpDef *op = op_next(NULL); op; op = op_next(op)) check_row(target_find(chips[i]), op);
+    for (const OpDef *op = op_next(NULL); op; op = op_next(op))
+      check_row(target_find(chips[i]), op);
   printf("%d shapes priced\n%d passed, %d failed\n", priced, passed, failed);
   return failed != 0;
 }

@@ -158,8 +158,8 @@ static void fill_matrices(SampleOperand *o, const RngKey *key) {
   for (int64_t k = 0; k < count; k++) {
     int64_t matrix = k / (n * n), i = k / n % n, j = k % n;
     int64_t low = i < j ? i : j, high = i < j ? j : i;
-    o->value[k] =
-        i == j ? 1.5 + (double)n * 0.5 + draw(key, k) : draw(key, matrix * n * n + low * n + high) - 0.5;
+    o->value[k] = i == j ? 1.5 + (double)n * 0.5 + draw(key, k)
+                         : draw(key, matrix * n * n + low * n + high) - 0.5;
   }
 }
 
@@ -223,7 +223,8 @@ static uint64_t name_seed(const char *name) {
 }
 
 static bool fill_operands(Reader *r, Sample *s, const char *begin) {
-  if (r->op->traits & RANDOM) s->operand[s->count++] = (SampleOperand){.letter = 'C', .type = {.dtype = I64}};
+  if (r->op->traits & RANDOM)
+    s->operand[s->count++] = (SampleOperand){.letter = 'C', .type = {.dtype = I64}};
   for (int i = 0; i < s->count; i++) {
     SampleOperand *o = &s->operand[i];
     RngKey key = {.seed = name_seed(begin), .stream = (uint32_t)i};

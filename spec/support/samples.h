@@ -1,4 +1,5 @@
-/* Cases from the sample strings of rows (op.h says how they are written): operands with values, attributes. */
+/* Cases from the sample strings of rows (op.h says how they are written): operands with values,
+ * attributes. */
 #ifndef SPEC_SAMPLES_H
 #define SPEC_SAMPLES_H
 #include "graph/graph.h"
@@ -20,10 +21,12 @@ typedef struct Sample {
   Attr attr[MAX_ATTRS];
 } Sample;
 
-/* The next case of *text, which moves on behind it; false at the end or, with e filled, when it can't be read. All memory is the
- * arena's. Values depend on op and position alone. */
+/* The next case of *text, which moves on behind it; false at the end or, with e filled, when it
+ * can't be read. All memory is the arena's. Values depend on op and position alone. */
 bool sample_next(Error *e, Arena *a, const OpDef *op, const char **text, Sample *out);
-static inline bool sample_is_float(const SampleOperand *o) { return strchr("FPUDM", o->letter) != NULL; }
+static inline bool sample_is_float(const SampleOperand *o) {
+  return strchr("FPUDM", o->letter) != NULL;
+}
 /* The operands' dtypes: floats as real, integers as integer (the counter stays int64). */
 Type sample_type(const Sample *s, int operand, Dtype real, Dtype integer);
 Tensor *sample_tensor(Error *e, const Sample *s, int operand, Dtype real, Dtype integer);

@@ -1,6 +1,7 @@
-/* Second derivatives of every row: the gradient that autodiff builds is differentiated once more, weighed with random numbers,
- * and compared with central differences of the gradient in float64. A row whose gradient has no gradient fails; one that has none
- * by nature says so with NO_GRADIENT. Arguments name rows; without them all are swept. */
+/* Second derivatives of every row: the gradient that autodiff builds is differentiated once
+ * more, weighed with random numbers, and compared with central differences of the gradient in
+ * float64. A row whose gradient has no gradient fails; one that has none by nature says so with
+ * NO_GRADIENT. Arguments name rows; without them all are swept. */
 #include <math.h>
 #include <stdio.h>
 
@@ -21,14 +22,15 @@ static void expect(Sweep *w, bool good, const Sample *s, const char *detail) {
   else w->failed++, printf("FAIL %-24s %s: %s\n", s->op->name, s->text, detail);
 }
 
-/* One graph: the case's operands and upstream gradients as inputs, then weights of the gradients; their weighed sum's gradients
- * as outputs, and the gradients themselves before them. */
+/* One graph: the case's operands and upstream gradients as inputs, then weights of the
+ * gradients; their weighed sum's gradients as outputs, and the gradients themselves before them. */
 typedef struct Second {
   const Sample *sample;
   Graph *graph;
   Value *at[OPERANDS]; /* what is differentiated by: operands, upstream */
   int input[OPERANDS]; /* which input of the graph that is */
-  int at_count;        /* the first sample->count are operands, NULL for those that aren't float64 */
+  /* the first sample->count are operands, NULL for those that aren't float64 */
+  int at_count;
   Value *dx[OPERANDS], *ddx[OPERANDS];
   int outputs; /* of the first gradients */
   Tensor *in[2 * OPERANDS], *out[2 * OPERANDS];
@@ -38,7 +40,8 @@ typedef struct Second {
 static Tensor *drawn(Error *e, const Type *type, uint32_t stream) {
   Tensor *t = tensor_new(e, type);
   RngKey key = {.seed = 99, .stream = stream};
-  for (int64_t i = 0; t && i < type_count(type); i++) dtype_set(F64, t->data, i, (double)rng_uniform(&key, (uint64_t)i) * 2 - 1);
+  for (int64_t i = 0; t && i < type_count(type); i++)
+    dtype_set(F64, t->data, i, (double)rng_uniform(&key, (uint64_t)i) * 2 - 1);
   return t;
 }
 
@@ -130,10 +133,12 @@ static void compare(Sweep *w, Second *once, const Second *twice, int k, const Te
   int64_t n = type_count(&x->type);
   for (int64_t j = 0; j < n && j < DIFFERENCES; j++) {
     int64_t i = n <= DIFFERENCES ? j : (j * 7919 + 13) % n;
-    double wanted = difference(once, once->input[k], i, weight), got = found ? dtype_get(F64, found->data, i) : 0;
+    double wanted = difference(once, once->input[k], i, weight),
+           got = found ? dtype_get(F64, found->data, i) : 0;
     if (!(fabs(wanted - got) <= 2e-6 * (1 + fabs(wanted))))
       snprintf(text, sizeof text, "by %s %d element %lld: %.9g by differences, %.9g%s",
-               k < once->sample->count ? "operand" : "upstream", k, (long long)i, wanted, got, found ? "" : " (no path)");
+               k < once->sample->count ? "operand" : "upstream", k, (long long)i, wanted, got,
+               found ? "" : " (no path)");
   }
   expect(w, !*text, once->sample, text);
 }

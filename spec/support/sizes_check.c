@@ -1,6 +1,6 @@
-/* Every row of the registry at the sizes where the code takes another way: its samples are stretched
- * until they lie just below, at and above the counts at which chunks, blocks and panels begin
- * (TARGETS), and asked:
+/* Every row of the registry at the sizes where the code takes another way: its samples are
+ * stretched until they lie just below, at and above the counts at which chunks, blocks and panels
+ * begin (TARGETS), and asked:
  *
  * - threads: teams of 1, 2, 3 and 17 give equal bits;
  *

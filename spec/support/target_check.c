@@ -1,6 +1,6 @@
-/* The cost functions on shapes that nobody listed: each has a plan or says why not, costs a finite, positive
- * number of cycles, no less than the roofline, no more than plain vector work, and grows with size. Seeded;
- * the last line is "N passed, N failed". */
+/* The cost functions on shapes that nobody listed: each has a plan or says why not, costs a
+ * finite, positive number of cycles, no less than the roofline, no more than plain vector work,
+ * and grows with size. Seeded; the last line is "N passed, N failed". */
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -32,7 +32,8 @@ static uint64_t next_random(void) { /* xorshift64* */
 
 /* Extents of every size: 1, small, primes and powers of two in between, up to most. */
 static int64_t extent(int64_t most) {
-  static const int64_t odd[] = {1, 2, 3, 5, 7, 13, 16, 17, 31, 64, 97, 128, 251, 512, 1009, 1024, 4093, 4096};
+  static const int64_t odd[] = {1,  2,  3,   5,   7,   13,   16,   17,   31,
+                                64, 97, 128, 251, 512, 1009, 1024, 4093, 4096};
   uint64_t r = next_random();
   if (r % 3 == 0) {
     int64_t x = odd[r / 3 % (sizeof odd / sizeof *odd)];
@@ -58,11 +59,13 @@ static void check_sane(const Cost *c, const Target *t, const char *op, const int
   check(c->tiles >= 1 && c->tiles <= (double)t->tiles, "uses some of the tiles", op, x, n);
 }
 
-/* Multiply and add as two vector instructions with three loads or stores, operands sent whole, sums in a pass
- * of their own: what the chip would do without its matrix units and without a planner. */
+/* Multiply and add as two vector instructions with three loads or stores, operands sent whole,
+ * sums in a pass of their own: what the chip would do without its matrix units and without a
+ * planner. */
 static double plain_product(const Target *t, Dtype d, double groups, double m, double k, double n) {
   double tiles = (double)t->tiles, width = 8 / (double)dtype_size(d), outputs = groups * m * n;
-  double share = ceil(outputs / tiles), split = fmax(1, floor(tiles / outputs)), depth = ceil(k / split);
+  double share = ceil(outputs / tiles), split = fmax(1, floor(tiles / outputs)),
+         depth = ceil(k / split);
   double edge = fmin(share, fmax(1, sqrt(share))),
          bytes = (edge + share / edge) * depth * (double)dtype_size(d);
   double vectors = ceil(depth / width) * share, w = (double)t->workers;
@@ -71,8 +74,8 @@ static double plain_product(const Target *t, Dtype d, double groups, double m, d
   return 5 * 250 + bytes / 4 + compute + sums + w * (30 + ceil(share / w));
 }
 
-/* Twice the work isn't cheaper, but for the quarter by which a planner prefers the matrix units, and of a small price a stage. Plans
- * that don't fit aren't compared. */
+/* Twice the work isn't cheaper, but for the quarter by which a planner prefers the matrix units,
+ * and of a small price a stage. Plans that don't fit aren't compared. */
 static bool has_grown_by(const Cost *c, const Cost *larger, double least) {
   if (!c->fits || !larger->fits) return true;
   double before = cost_cycles(c), after = cost_cycles(larger);
@@ -86,15 +89,16 @@ static void check_matmul(const Target *t) {
     int64_t x[4] = {extent(64), extent(40000), extent(40000), extent(40000)};
     Dtype d = next_random() % 3 ? F16 : F32, sums = next_random() % 4 ? F32 : F16;
     Cost c = cost_matmul(t, d, sums, x[0], x[1], x[2], x[3], NULL);
-    double macs = (double)x[0] * (double)x[1] * (double)x[2] * (double)x[3], cycles = cost_cycles(&c);
+    double macs = (double)x[0] * (double)x[1] * (double)x[2] * (double)x[3],
+           cycles = cost_cycles(&c);
     double roof = macs / ((double)t->tiles * target_macs(t, (int64_t)dtype_size(d), 2));
     check_sane(&c, t, "matmul", x, 4);
     check(cycles >= roof, "not under the roofline", "matmul", x, 4);
     check(cycles <= plain_product(t, d, (double)x[0], (double)x[1], (double)x[2], (double)x[3]),
           "not over plain vector work", "matmul", x, 4);
     Cost more = cost_matmul(t, d, sums, x[0], 8 * x[1], x[2], 8 * x[3], NULL);
-    check(cost_cycles(&more) > (macs < 1e6 ? 0.4 : 1) * cycles || !c.fits, "64 times the work costs more", "matmul", x,
-          4);
+    check(cost_cycles(&more) > (macs < 1e6 ? 0.4 : 1) * cycles || !c.fits,
+          "64 times the work costs more", "matmul", x, 4);
     int axis = (int)(next_random() % 4);
     int64_t y[4] = {x[0], x[1], x[2], x[3]};
     y[axis] *= 2;
@@ -127,7 +131,8 @@ static void check_conv(const Target *t) {
                    s.kernel[0], s.stride[0], s.out[1],      s.kernel[1],    s.stride[1]};
     double window = 1, points = (double)s.batch;
     for (int k = 0; k < s.rank; k++) window *= (double)s.kernel[k], points *= (double)s.out[k];
-    double macs = points * window * (double)s.groups * (double)s.in_channels * (double)s.out_channels;
+    double macs =
+        points * window * (double)s.groups * (double)s.in_channels * (double)s.out_channels;
     for (int pass = CONV_FORWARD; pass <= CONV_WEIGHTS; pass++) {
       Cost c = cost_conv(t, d, F32, &s, (ConvPass)pass, NULL);
       check_sane(&c, t, "conv", x, 11);
@@ -140,8 +145,10 @@ static void check_conv(const Target *t) {
       double plain = plain_product(t, d, (double)s.groups, points, window * (double)s.in_channels,
                                    (double)s.out_channels);
       bool roomy =
-          moved < 0.1 * (double)t->tile_bytes; /* else the plan pays for memory, which plain work ignores */
-      check(!roomy || cost_cycles(&c) <= moved + plain, "not over plain vector work", "conv", x, 11);
+          /* else the plan pays for memory, which plain work ignores */
+          moved < 0.1 * (double)t->tile_bytes;
+      check(!roomy || cost_cycles(&c) <= moved + plain, "not over plain vector work", "conv", x,
+            11);
       ConvShape larger = s;
       larger.batch *= 2;
       Cost twice = cost_conv(t, d, F32, &larger, CONV_FORWARD, NULL);
@@ -158,7 +165,9 @@ static Cost price_elementwise(const Target *t, const int64_t *x) {
 static Cost price_broadcast(const Target *t, const int64_t *x) {
   return cost_broadcast(t, F32, x[0] * x[1], x[0], 2);
 }
-static Cost price_cast(const Target *t, const int64_t *x) { return cost_cast(t, F16, F32, x[0] * x[1]); }
+static Cost price_cast(const Target *t, const int64_t *x) {
+  return cost_cast(t, F16, F32, x[0] * x[1]);
+}
 static Cost price_fill(const Target *t, const int64_t *x) { return cost_fill(t, F16, x[0] * x[1]); }
 static Cost price_random(const Target *t, const int64_t *x) {
   return cost_random(t, F32, x[0] * x[1], "normal");
@@ -166,9 +175,15 @@ static Cost price_random(const Target *t, const int64_t *x) {
 static Cost price_update(const Target *t, const int64_t *x) {
   return cost_update(t, F16, F32, x[0] * x[1], "adam");
 }
-static Cost price_rearrange(const Target *t, const int64_t *x) { return cost_rearrange(t, x[0] * x[1], 2); }
-static Cost price_transpose(const Target *t, const int64_t *x) { return cost_transpose(t, F16, x[0] * x[1]); }
-static Cost price_slice(const Target *t, const int64_t *x) { return cost_slice(t, F16, x[0] * x[1]); }
+static Cost price_rearrange(const Target *t, const int64_t *x) {
+  return cost_rearrange(t, x[0] * x[1], 2);
+}
+static Cost price_transpose(const Target *t, const int64_t *x) {
+  return cost_transpose(t, F16, x[0] * x[1]);
+}
+static Cost price_slice(const Target *t, const int64_t *x) {
+  return cost_slice(t, F16, x[0] * x[1]);
+}
 static Cost price_sum(const Target *t, const int64_t *x) {
   return cost_reduce(t, F16, COST_SUM, x[0], x[1], x[2]);
 }
@@ -178,7 +193,9 @@ static Cost price_max(const Target *t, const int64_t *x) {
 static Cost price_arg(const Target *t, const int64_t *x) {
   return cost_reduce(t, F32, COST_ARG, x[0], x[1], 1);
 }
-static Cost price_sort(const Target *t, const int64_t *x) { return cost_sort(t, F32, x[0], x[1] + 1); }
+static Cost price_sort(const Target *t, const int64_t *x) {
+  return cost_sort(t, F32, x[0], x[1] + 1);
+}
 static Cost price_top_k(const Target *t, const int64_t *x) {
   return cost_top_k(t, F32, x[0], x[1] + 1, x[2] % 50 + 1);
 }
@@ -189,12 +206,18 @@ static Cost price_softmax(const Target *t, const int64_t *x) {
 static Cost price_loss(const Target *t, const int64_t *x) {
   return cost_cross_entropy(t, F16, x[0], x[1], x[2] % 2);
 }
-static Cost price_norm(const Target *t, const int64_t *x) { return cost_norm(t, F16, x[0], x[1], x[2] % 2); }
-static Cost price_gather(const Target *t, const int64_t *x) { return cost_gather(t, F16, x[0], x[1], x[2]); }
+static Cost price_norm(const Target *t, const int64_t *x) {
+  return cost_norm(t, F16, x[0], x[1], x[2] % 2);
+}
+static Cost price_gather(const Target *t, const int64_t *x) {
+  return cost_gather(t, F16, x[0], x[1], x[2]);
+}
 static Cost price_scatter(const Target *t, const int64_t *x) {
   return cost_scatter(t, F16, x[0], x[1], x[2], true);
 }
-static Cost price_one_hot(const Target *t, const int64_t *x) { return cost_one_hot(t, F16, x[0], x[1]); }
+static Cost price_one_hot(const Target *t, const int64_t *x) {
+  return cost_one_hot(t, F16, x[0], x[1]);
+}
 static Cost price_ctc(const Target *t, const int64_t *x) {
   return cost_ctc_loss(t, F32, x[0], x[1], x[2], 40);
 }
@@ -207,12 +230,18 @@ static Cost price_solve(const Target *t, const int64_t *x) {
 }
 
 static Cost price_rnn(const Target *t, const int64_t *x) {
-  RnnShape s = {.batch = x[0] % 64 + 1, .steps = x[1] % 100 + 1, .inputs = x[1] % 1000 + 1, .outputs = x[2] % 1000 + 1, .training = true};
-  return x[0] % 2 ? cost_lstm(t, F16, F32, &s, x[1] % 2, NULL) : cost_gru(t, F16, F32, &s, x[1] % 2, NULL);
+  RnnShape s = {.batch = x[0] % 64 + 1,
+                .steps = x[1] % 100 + 1,
+                .inputs = x[1] % 1000 + 1,
+                .outputs = x[2] % 1000 + 1,
+                .training = true};
+  return x[0] % 2 ? cost_lstm(t, F16, F32, &s, x[1] % 2, NULL)
+                  : cost_gru(t, F16, F32, &s, x[1] % 2, NULL);
 }
 
 static Cost price_attention(const Target *t, const int64_t *x) {
-  return cost_attention(t, F16, F32, x[0] % 64 + 1, x[1] % 1000 + 1, x[2] % 1000 + 1, 64, 64, x[0] % 2, NULL);
+  return cost_attention(t, F16, F32, x[0] % 64 + 1, x[1] % 1000 + 1, x[2] % 1000 + 1, 64, 64,
+                        x[0] % 2, NULL);
 }
 
 static Cost price_pool(const Target *t, const int64_t *x) {
@@ -225,8 +254,8 @@ static Cost price_pool(const Target *t, const int64_t *x) {
   return cost_pool(t, F16, x[0] % 2 ? POOL_MAX : POOL_AVERAGE, &s, x[1] % 2);
 }
 
-/* least: what doubling the first extent may make of the price (0: sizes are drawn from it). PopLibs' plan of a CTC loss is taken up to
- * twice the best one. */
+/* least: what doubling the first extent may make of the price (0: sizes are drawn from it).
+ * PopLibs' plan of a CTC loss is taken up to twice the best one. */
 static const struct {
   const char *name;
   PriceFunction price;
@@ -278,34 +307,45 @@ static double cycles_named(const Cost *c, const char *name) {
   return 0;
 }
 
-/* Recurrent layers grow with the batch, the state, the inputs and the steps; the passes over the gates in proportion to what a tile has
- * of them, once that is much, and the whole in proportion to the steps, but for weight gradients that join the loop back. */
+/* Recurrent layers grow with the batch, the state, the inputs and the steps; the passes over the
+ * gates in proportion to what a tile has of them, once that is much, and the whole in proportion
+ * to the steps, but for weight gradients that join the loop back. */
 static void check_recurrent(const Target *t) {
   typedef Cost (*Layer)(const Target *, Dtype, Dtype, const RnnShape *, bool, const PlanOptions *);
   static const Layer layers[] = {cost_lstm, cost_gru};
   static const char *const names[] = {"lstm", "gru"};
   for (int i = 0; i < 120; i++) {
-    RnnShape s = {.batch = extent(4096), .steps = extent(1000), .inputs = extent(4096), .outputs = extent(4096), .training = true};
+    RnnShape s = {.batch = extent(4096),
+                  .steps = extent(1000),
+                  .inputs = extent(4096),
+                  .outputs = extent(4096),
+                  .training = true};
     int64_t x[] = {s.batch, s.steps, s.inputs, s.outputs};
     bool backward = i % 2, lstm = i / 2 % 2 == 0;
     Dtype d = i % 3 ? F16 : F32;
     Layer price = layers[!lstm];
     Cost c = price(t, d, F32, &s, backward, NULL);
     check_sane(&c, t, names[!lstm], x, 4);
-    check(cost_cycles(&c) * (double)t->macs_f16 * 2 * (double)t->tiles >= c.flops, "not below the roofline", names[!lstm], x, 4);
+    check(cost_cycles(&c) * (double)t->macs_f16 * 2 * (double)t->tiles >= c.flops,
+          "not below the roofline", names[!lstm], x, 4);
     for (int axis = 0; axis < 4; axis++) {
       RnnShape larger = s;
       int64_t *const extents[] = {&larger.batch, &larger.steps, &larger.inputs, &larger.outputs};
       *extents[axis] *= 2;
       Cost twice = price(t, d, F32, &larger, backward, NULL);
-      bool apart = s.inputs + s.outputs > s.batch * s.steps, joined = apart && larger.inputs + larger.outputs <= larger.batch * larger.steps;
+      bool apart = s.inputs + s.outputs > s.batch * s.steps,
+           joined = apart && larger.inputs + larger.outputs <= larger.batch * larger.steps;
       double before = cost_cycles(&c), after = cost_cycles(&twice);
-      check(!c.fits || !twice.fits || after >= 0.75 * before || (joined && after >= 0.5 * before), "grows with size", names[!lstm], x, 4);
-      if (axis == 1 && !joined) check(after >= before && after <= 2.01 * before, "is made of its steps", names[!lstm], x, 4);
+      check(!c.fits || !twice.fits || after >= 0.75 * before || (joined && after >= 0.5 * before),
+            "grows with size", names[!lstm], x, 4);
+      if (axis == 1 && !joined)
+        check(after >= before && after <= 2.01 * before, "is made of its steps", names[!lstm], x,
+              4);
       double share = (double)s.batch * (double)s.outputs / (double)t->tiles;
       double ratio = cycles_named(&twice, "gates") / cycles_named(&c, "gates");
       if ((axis == 0 || axis == 3) && share > 4000 && s.outputs % 16 == 0 && !joined)
-        check(ratio > 1.7 && ratio < 2.1, "passes over the gates grow with their elements", names[!lstm], x, 4);
+        check(ratio > 1.7 && ratio < 2.1, "passes over the gates grow with their elements",
+              names[!lstm], x, 4);
     }
   }
 }
@@ -371,21 +411,23 @@ static void check_targets(void) {
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     Error e = {0};
     Target t;
-    check(target_parse(&e, bad[i], strlen(bad[i]), &t) != OK && e.message[0], bad[i], "target_parse", x, 1);
+    check(target_parse(&e, bad[i], strlen(bad[i]), &t) != OK && e.message[0], bad[i],
+          "target_parse", x, 1);
   }
   Error e = {0};
   Target changed;
   const char *nameless = "{\"tiles\": 2944}";
-  check(target_parse(&e, nameless, strlen(nameless), &changed) == OK && !strcmp(changed.name, "GC200 (changed)") && changed.tiles == 2944,
+  check(target_parse(&e, nameless, strlen(nameless), &changed) == OK &&
+            !strcmp(changed.name, "GC200 (changed)") && changed.tiles == 2944,
         "a chip without base and name", "target_parse", x, 1);
   Target small = *target_find("GC200");
-  check(target_restrict(&e, &small, 8, 2) == OK && small.tiles == 6, "eight tiles, two for I/O", "target", x,
-        1);
+  check(target_restrict(&e, &small, 8, 2) == OK && small.tiles == 6, "eight tiles, two for I/O",
+        "target", x, 1);
   check(target_restrict(&e, &small, 9999, 0) != OK, "more tiles than there are", "target", x, 1);
   double macs = 1216 * 1.6e9 * 2 * target_macs(target_find("GC2"), 2, 4),
          bow = 1472 * 1.85e9 * 2 * target_macs(target_find("Bow"), 2, 2);
-  check(fabs(macs / 124.5e12 - 1) < 0.005 && fabs(bow / 348.6e12 - 1) < 0.005, "published peak rates",
-        "target", x, 1);
+  check(fabs(macs / 124.5e12 - 1) < 0.005 && fabs(bow / 348.6e12 - 1) < 0.005,
+        "published peak rates", "target", x, 1);
 }
 
 static void check_pods(void) {
@@ -394,17 +436,18 @@ static void check_pods(void) {
   int64_t x[1] = {0};
   check(pod_make(&e, target_find("GC2"), 16, NULL, &p) == OK, "sixteen C2 chips", "pod", x, 1);
   DeviceInfo d = {0};
-  check(pod_device_count(&p) == 31 && pod_find_device(&p, 4) == 24, "31 devices; four IPUs are device 24",
-        "pod", x, 1);
+  check(pod_device_count(&p) == 31 && pod_find_device(&p, 4) == 24,
+        "31 devices; four IPUs are device 24", "pod", x, 1);
   static const int quad[] = {5, 7, 4, 6}, other[] = {3, 1, 2, 0};
   for (int i = 0; i < 4; i++) {
-    check(pod_device(&p, 24, &d) && pod_chain(&p, d.first + i) == quad[i], "device 24 is 5 7 4 6", "pod", x,
-          1);
-    check(pod_device(&p, 25, &d) && pod_chain(&p, d.first + i) == other[i], "device 25 is 3 1 2 0", "pod", x,
-          1);
+    check(pod_device(&p, 24, &d) && pod_chain(&p, d.first + i) == quad[i], "device 24 is 5 7 4 6",
+          "pod", x, 1);
+    check(pod_device(&p, 25, &d) && pod_chain(&p, d.first + i) == other[i], "device 25 is 3 1 2 0",
+          "pod", x, 1);
   }
-  check(pod_device(&p, 30, &d) && d.count == 16 && !pod_device(&p, 31, &d) && !pod_device(&p, -1, &d),
-        "the last device", "pod", x, 1);
+  check(
+      pod_device(&p, 30, &d) && d.count == 16 && !pod_device(&p, 31, &d) && !pod_device(&p, -1, &d),
+      "the last device", "pod", x, 1);
   check(pod_make(&e, target_find("C600"), 8, "line", &p) == OK && pod_find_device(&p, 4) == 12,
         "eight cards: 12 is a quad", "pod", x, 1);
   check(pod_make(&e, target_find("Bow"), 0, NULL, &p) != OK, "no IPUs", "pod", x, 1);
@@ -413,9 +456,10 @@ static void check_pods(void) {
     check(pod_make(&e, target_find("Bow"), n, "mesh", &p) == OK, "a pod", "pod", x, 1);
     Cost near = cost_link(&p, 0, 1, 1e6), far = cost_link(&p, 0, n - 1, 1e6),
          all = cost_all_reduce(&p, n, 1, 1e8);
-    check(cost_cycles(&far) >= cost_cycles(&near) && cost_cycles(&near) > 1e6 / 200, "distance costs", "pod",
+    check(cost_cycles(&far) >= cost_cycles(&near) && cost_cycles(&near) > 1e6 / 200,
+          "distance costs", "pod", x, 1);
+    check(cost_cycles(&all) > 2 * 1e8 * (n - 1) / n / 200, "an all-reduce moves its bytes", "pod",
           x, 1);
-    check(cost_cycles(&all) > 2 * 1e8 * (n - 1) / n / 200, "an all-reduce moves its bytes", "pod", x, 1);
   }
   Transfer both[2] = {{0, 2, 1e6}, {1, 2, 1e6}};
   check(pod_make(&e, target_find("GC200"), 4, NULL, &p) == OK, "a pod", "pod", x, 1);
@@ -425,8 +469,8 @@ static void check_pods(void) {
   p.model_host = true;
   Cost model = cost_host(&p, 40e6, 1);
   check(cost_cycles(&host) > 50000, "host latency", "pod", x, 1);
-  check(fabs(cost_cycles(&model) / 6663551 - 1) < 0.01, "40 MB take the IPU Model 6.66 million cycles", "pod",
-        x, 1);
+  check(fabs(cost_cycles(&model) / 6663551 - 1) < 0.01,
+        "40 MB take the IPU Model 6.66 million cycles", "pod", x, 1);
 }
 
 int main(void) {

@@ -1,5 +1,5 @@
-/* Checks of base/ and tensor/ that Lua can't reach: views, failures, hostile files. Run from the repository's
- * root. Prints what failed; exit status 1 if anything did. */
+/* Checks of base/ and tensor/ that Lua can't reach: views, failures, hostile files. Run from the
+ * repository's root. Prints what failed; exit status 1 if anything did. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,7 +54,9 @@ void *__wrap_calloc(size_t, size_t);
 void *__wrap_realloc(void *, size_t);
 char *__wrap_strdup(const char *);
 void *__wrap_malloc(size_t n) { return may_allocate() ? __real_malloc(n) : NULL; }
-void *__wrap_calloc(size_t n, size_t size) { return may_allocate() ? __real_calloc(n, size) : NULL; }
+void *__wrap_calloc(size_t n, size_t size) {
+  return may_allocate() ? __real_calloc(n, size) : NULL;
+}
 void *__wrap_realloc(void *p, size_t n) { return may_allocate() ? __real_realloc(p, n) : NULL; }
 char *__wrap_strdup(const char *s) { return may_allocate() ? __real_strdup(s) : NULL; }
 
@@ -74,12 +76,14 @@ zip_source_t *__wrap_zip_source_buffer(zip_t *z, const void *data, zip_uint64_t 
   if (owns) free((void *)(uintptr_t)data);
   return NULL;
 }
-zip_int64_t __wrap_zip_file_add(zip_t *z, const char *name, zip_source_t *source, zip_flags_t flags) {
+zip_int64_t __wrap_zip_file_add(zip_t *z, const char *name, zip_source_t *source,
+                                zip_flags_t flags) {
   return may_zip() ? __real_zip_file_add(z, name, source, flags) : -1;
 }
 
-/* ---- printing --------------------------------------------------------------------------------------------
- */
+/* ---- printing
+ * --------------------------------------------------------------------------------------------
+ * */
 
 static bool parse_extents(const char *s, Type *type) {
   type->rank = 0;
@@ -100,7 +104,8 @@ static void fill(Tensor *t, const char *data) {
       t->data[i] = (char)(hex_digit(data[2 * i]) * 16 + hex_digit(data[2 * i + 1]));
 }
 
-/* The lines that begin with mark, joined; NULL when there are none. *line is the first that does not. */
+/* The lines that begin with mark, joined; NULL when there are none. *line is the first that does
+ * not. */
 static char *expected_text(FILE *f, char mark, char **line, size_t *capacity) {
   size_t used = 0;
   char *text = NULL;
@@ -154,7 +159,8 @@ static void check_print_cases(const char *path) {
     char *header = strdup(line);
     header[strcspn(header, "\n")] = 0;
     if (getline(&line, &capacity, f) < 0) *line = 0;
-    char *text = expected_text(f, '|', &line, &capacity), *repr = expected_text(f, '>', &line, &capacity);
+    char *text = expected_text(f, '|', &line, &capacity),
+         *repr = expected_text(f, '>', &line, &capacity);
     print_case(++number, header, text, repr);
     free(header), free(text), free(repr);
   }
@@ -163,8 +169,9 @@ static void check_print_cases(const char *path) {
   fclose(f);
 }
 
-/* ---- base ------------------------------------------------------------------------------------------------
- */
+/* ---- base
+ * ------------------------------------------------------------------------------------------------
+ * */
 
 static char scratch[200];
 
@@ -191,15 +198,19 @@ static void check_map(void) {
   char key[32];
   for (int i = 0; i < 5000; i++)
     snprintf(key, sizeof key, "key %d", i), CHECK(map_set(m, key, (void *)(intptr_t)i));
-  CHECK(map_count(m) == 5000 && map_get(m, "key 4321") == (void *)(intptr_t)4321 && !map_has(m, "key 5000"));
-  for (int i = 0; i < 5000; i += 2) snprintf(key, sizeof key, "key %d", i), CHECK(map_remove(m, key));
-  CHECK(!map_remove(m, "key 0") && map_count(m) == 2500 && map_get(m, "key 7") == (void *)(intptr_t)7);
+  CHECK(map_count(m) == 5000 && map_get(m, "key 4321") == (void *)(intptr_t)4321 &&
+        !map_has(m, "key 5000"));
+  for (int i = 0; i < 5000; i += 2)
+    snprintf(key, sizeof key, "key %d", i), CHECK(map_remove(m, key));
+  CHECK(!map_remove(m, "key 0") && map_count(m) == 2500 &&
+        map_get(m, "key 7") == (void *)(intptr_t)7);
   for (int i = 0; i < 20000; i++) CHECK(map_set(m, "again", m) && map_remove(m, "again"));
   CHECK(map_set(m, "", m) && map_get(m, "") == m && map_set(m, "", NULL) && map_has(m, "") &&
         !map_get(m, ""));
   int cursor = 0, seen = 0;
   void *value, *last = NULL;
-  for (const char *k; (k = map_next(m, &cursor, &value)) && *k; seen++) CHECK(value > last), last = value;
+  for (const char *k; (k = map_next(m, &cursor, &value)) && *k; seen++)
+    CHECK(value > last), last = value;
   CHECK(seen == 2500);
   map_free(m);
   map_free(NULL);
@@ -212,7 +223,8 @@ static void remember(void *context, LogLevel level, const char *line) {
 static void check_log_and_text(void) {
   char line[100] = "";
   Log log;
-  CHECK(log_init(&log, NULL) && log.level == LOG_WARN && log_init(&log, "debug") && log.level == LOG_DEBUG);
+  CHECK(log_init(&log, NULL) && log.level == LOG_WARN && log_init(&log, "debug") &&
+        log.level == LOG_DEBUG);
   CHECK(!log_init(&log, "loud") && log.level == LOG_WARN);
   log.sink = remember;
   log.context = line;
@@ -246,14 +258,16 @@ static void append_to(const char *path, const void *data, size_t bytes) {
   fclose(f);
 }
 
-static void check_read(const char *path, size_t limit, const void *expected, size_t expected_bytes) {
+static void check_read(const char *path, size_t limit, const void *expected,
+                       size_t expected_bytes) {
   Error e = {.status = OK};
   void *data;
   size_t bytes;
   bool ok = file_read(&e, path, limit, true, &data, &bytes) == OK;
   CHECK(ok);
   if (!ok) return;
-  CHECK(bytes == expected_bytes && memcmp(data, expected, bytes) == 0 && ((char *)data)[bytes] == 0);
+  CHECK(bytes == expected_bytes && memcmp(data, expected, bytes) == 0 &&
+        ((char *)data)[bytes] == 0);
   free(data);
 }
 
@@ -272,7 +286,8 @@ static void check_files(void) {
   CHECK(file_read(&e, path, BYTES - 1, true, &data, &bytes) == ERR_OUT_OF_RANGE &&
         failed_with(&e, ERR_OUT_OF_RANGE, "3000001"));
   chmod(path, 0600);
-  CHECK(file_write(&e, path, "x", 1) == OK && stat(path, &info) == 0 && (info.st_mode & 0777) == 0600);
+  CHECK(file_write(&e, path, "x", 1) == OK && stat(path, &info) == 0 &&
+        (info.st_mode & 0777) == 0600);
   check_read(path, 0, "x", 1);
   CHECK(file_write(&e, path, "", 0) == OK);
   check_read(path, 0, "", 0);
@@ -287,7 +302,8 @@ static void check_files(void) {
   CHECK(failed_with(&e, ERR_VALUE, "ends too early"));
   write_gz(path, content, BYTES);
   append_to(path, "garbage", 7);
-  CHECK(file_read(&e, path, 0, true, &data, &bytes) == ERR_VALUE && failed_with(&e, ERR_VALUE, "gzip data"));
+  CHECK(file_read(&e, path, 0, true, &data, &bytes) == ERR_VALUE &&
+        failed_with(&e, ERR_VALUE, "gzip data"));
   write_gz(path, content, BYTES);
   const char *second = scratch_path("second");
   write_gz(second, content, BYTES);
@@ -298,10 +314,12 @@ static void check_files(void) {
   unlink(path), unlink(second);
   CHECK(file_read(&e, path, 0, true, &data, &bytes) == ERR_NOT_FOUND &&
         failed_with(&e, ERR_NOT_FOUND, "plain: cannot open"));
-  CHECK(file_read(&e, scratch, 0, true, &data, &bytes) == ERR_VALUE && failed_with(&e, ERR_VALUE, "folder"));
+  CHECK(file_read(&e, scratch, 0, true, &data, &bytes) == ERR_VALUE &&
+        failed_with(&e, ERR_VALUE, "folder"));
   CHECK(file_write(&e, scratch, "", 0) == ERR_VALUE && failed_with(&e, ERR_VALUE, "folder"));
   CHECK(file_write(&e, "/no/such/folder", "", 0) == ERR_NOT_FOUND), error_clear(&e);
-  CHECK(file_write(&e, "/dev/null", "x", 1) == OK && stat("/dev/null", &info) == 0 && S_ISCHR(info.st_mode));
+  CHECK(file_write(&e, "/dev/null", "x", 1) == OK && stat("/dev/null", &info) == 0 &&
+        S_ISCHR(info.st_mode));
   CHECK(file_write(&e, "/dev/full", "x", 1) == ERR_RUNTIME &&
         failed_with(&e, ERR_RUNTIME, "/dev/full: cannot write"));
   FileWriter *w = file_begin(&e, path);
@@ -311,8 +329,9 @@ static void check_files(void) {
   free(content);
 }
 
-/* ---- dtypes, types, tensors ------------------------------------------------------------------------------
- */
+/* ---- dtypes, types, tensors
+ * ------------------------------------------------------------------------------
+ * */
 
 static int64_t cast_to_integer(Dtype d, double x) {
   int64_t out = 0;
@@ -326,7 +345,8 @@ static float cast_to_float(Dtype d, double x) {
   return (float)dtype_get(d, &out, 0);
 }
 
-/* Every 16-bit float goes to float32 and to text and back; its text has no digit too many. Each of the three counts once. */
+/* Every 16-bit float goes to float32 and to text and back; its text has no digit too many. Each
+ * of the three counts once. */
 static void check_16_bit(Dtype d) {
   int numbers = 0, other_bits = 0, other_text = 0, long_text = 0;
   for (uint32_t i = 0; i < 65536; i++) {
@@ -353,12 +373,14 @@ static void check_16_bit(Dtype d) {
 
 static void check_dtypes(void) {
   Dtype d;
-  CHECK(dtype_find("bfloat16", &d) && d == BF16 && !dtype_find("float", &d) && dtype_size(I64) == 8);
+  CHECK(dtype_find("bfloat16", &d) && d == BF16 && !dtype_find("float", &d) &&
+        dtype_size(I64) == 8);
   CHECK(cast_to_integer(I32, -2.9) == -2 && cast_to_integer(I32, 1e10) == INT32_MAX &&
         cast_to_integer(I8, -1e3) == 24);
   CHECK(cast_to_integer(U8, -1) == 255 && cast_to_integer(U8, 255.9) == 255 &&
         cast_to_integer(I64, 0x1p63) == INT64_MAX);
-  CHECK(cast_to_integer(I64, (double)NAN) == INT64_MIN && cast_to_integer(I32, (double)NAN) == INT32_MIN);
+  CHECK(cast_to_integer(I64, (double)NAN) == INT64_MIN &&
+        cast_to_integer(I32, (double)NAN) == INT32_MIN);
   CHECK(cast_to_integer(I8, (double)NAN) == 0 && cast_to_integer(U8, (double)NAN) == 0);
   CHECK(cast_to_integer(BOOL, (double)NAN) == 1 && cast_to_integer(BOOL, 0.1) == 1 &&
         cast_to_integer(BOOL, -0.0) == 0);
@@ -366,7 +388,8 @@ static void check_dtypes(void) {
   CHECK(cast_to_float(F16, 2049) == 2048 &&
         cast_to_float(F16, 2049 + 1e-12) == 2050); /* one rounding, not two */
   CHECK(cast_to_float(F16, 0x1p-25) == 0 && cast_to_float(F16, 0x1.0000000001p-25) == 0x1p-24f);
-  CHECK(cast_to_float(BF16, 1 + 0x1p-8) == 1 && cast_to_float(BF16, 1 + 0x1p-8 + 0x1p-40) == 1 + 0x1p-7f);
+  CHECK(cast_to_float(BF16, 1 + 0x1p-8) == 1 &&
+        cast_to_float(BF16, 1 + 0x1p-8 + 0x1p-40) == 1 + 0x1p-7f);
   CHECK(isnan(cast_to_float(F16, (double)NAN)) && isnan(cast_to_float(BF16, (double)NAN)));
   CHECK(isinf(cast_to_float(BF16, 1e300)) && cast_to_float(F16, -1e300) < -1e30f);
   int64_t exact = INT64_MAX - 1;
@@ -394,7 +417,8 @@ static void check_types(void) {
   char text[TYPE_TEXT];
   Type t = type_of(F32, 2, 2, 3, 0), longest = {.dtype = BF16, .rank = MAX_RANK}, out;
   for (int i = 0; i < MAX_RANK; i++) longest.shape[i] = INT64_MIN;
-  CHECK(strcmp(type_text(&t, text), "float32[2, 3]") == 0 && strcmp(shape_text(&t, text), "[2, 3]") == 0);
+  CHECK(strcmp(type_text(&t, text), "float32[2, 3]") == 0 &&
+        strcmp(shape_text(&t, text), "[2, 3]") == 0);
   CHECK(strlen(type_text(&longest, text)) < TYPE_TEXT && text[strlen(text) - 1] == ']');
   CHECK(type_count(&t) == 6 && type_bytes(&t) == 24 && type_is_static(&t));
   CHECK(broadcasts(t, type_of(F32, 1, 3, 0, 0), t) &&
@@ -405,14 +429,15 @@ static void check_types(void) {
   CHECK(broadcasts(type_of(F32, 1, 1, 0, 0), type_of(F32, 1, -1, 0, 0), type_of(F32, 1, -1, 0, 0)));
   Type wide = type_of(F32, 1, 2, 0, 0);
   CHECK(!type_broadcast(&t, &wide, &out));
-  Type unknown = type_of(F32, 2, -1, 4, 0), large = type_of(F32, 3, INT64_C(1) << 40, INT64_C(1) << 40, 0);
+  Type unknown = type_of(F32, 2, -1, 4, 0),
+       large = type_of(F32, 3, INT64_C(1) << 40, INT64_C(1) << 40, 0);
   CHECK(type_check(&e, "zeros", &unknown) == ERR_VALUE &&
         failed_with(&e, ERR_VALUE, "zeros: extent -1 of dimension 0"));
   CHECK(type_check(&e, "zeros", &large) == ERR_VALUE && failed_with(&e, ERR_VALUE, "too large") &&
         !type_is_static(&unknown));
   int axis;
-  CHECK(axis_check(&e, "sum", -2, 2, &axis) == OK && axis == 0 && axis_check(&e, "sum", 1, 2, &axis) == OK &&
-        axis == 1);
+  CHECK(axis_check(&e, "sum", -2, 2, &axis) == OK && axis == 0 &&
+        axis_check(&e, "sum", 1, 2, &axis) == OK && axis == 1);
   CHECK(axis_check(&e, "sum", 2, 2, &axis) != OK &&
         failed_with(&e, ERR_VALUE, "sum: 2 is out of range"));
   CHECK(axis_check(&e, "sum", INT64_MIN, 2, &axis) != OK), error_clear(&e);
@@ -433,7 +458,8 @@ static void check_out_of_memory(void) {
   Error e = {.status = OK};
   Type t = type_of(F32, 3, 1000000, 1000000, 30);
   CHECK(!tensor_new(&e, &t) &&
-        failed_with(&e, ERR_OUT_OF_MEMORY, "cannot allocate float32[1000000, 1000000, 30] (109.1 TiB)"));
+        failed_with(&e, ERR_OUT_OF_MEMORY,
+                    "cannot allocate float32[1000000, 1000000, 30] (109.1 TiB)"));
   t = type_of(F64, 3, INT64_MAX, INT64_MAX, INT64_MAX);
   CHECK(!tensor_new(&e, &t) && failed_with(&e, ERR_OUT_OF_MEMORY, "cannot allocate"));
   t = type_of(F64, 1, -1, 0, 0);
@@ -446,12 +472,15 @@ static void check_out_of_memory(void) {
 static void check_views(void) {
   Error e = {.status = OK};
   int64_t before = storage_bytes_alive();
-  Tensor *t = range(F32, 3, 2, 3, 4), *row = tensor_row(&e, t, 1), *element = tensor_row(&e, row, 2);
+  Tensor *t = range(F32, 3, 2, 3, 4), *row = tensor_row(&e, t, 1),
+         *element = tensor_row(&e, row, 2);
   CHECK((uintptr_t)t->data % 64 == 0 && storage_bytes_alive() == before + 96);
-  CHECK(row->type.rank == 2 && tensor_get(row, 5) == 17 && tensor_is_shared(t) && tensor_is_shared(row));
+  CHECK(row->type.rank == 2 && tensor_get(row, 5) == 17 && tensor_is_shared(t) &&
+        tensor_is_shared(row));
   CHECK(!tensor_row(&e, t, 2) && failed_with(&e, ERR_OUT_OF_RANGE, "row 2"));
   CHECK(!tensor_row(&e, t, -1)), error_clear(&e);
-  Type flat = type_of(F32, 1, 24, 0, 0), five = type_of(F32, 1, 5, 0, 0), small = type_of(F32, 2, 4, 3, 0);
+  Type flat = type_of(F32, 1, 24, 0, 0), five = type_of(F32, 1, 5, 0, 0),
+       small = type_of(F32, 2, 4, 3, 0);
   Tensor *reshaped = tensor_reshaped(&e, t, &flat);
   CHECK(reshaped && tensor_get(reshaped, 23) == 23);
   CHECK(!tensor_reshaped(&e, t, &five) &&
@@ -471,14 +500,17 @@ static void check_views(void) {
   CHECK(!tensor_view(&e, reshaped, &five, (int64_t[]){INT64_MAX}, 1)), error_clear(&e);
   Tensor *earlier =
       tensor_view(&e, row, &five, (int64_t[]){1}, -12); /* the storage's start, before the row's */
-  CHECK(earlier && tensor_get(earlier, 1) == 1 && !tensor_view(&e, row, &five, (int64_t[]){1}, -13)),
+  CHECK(earlier && tensor_get(earlier, 1) == 1 &&
+        !tensor_view(&e, row, &five, (int64_t[]){1}, -13)),
       error_clear(&e);
   tensor_release(t), tensor_release(row), tensor_release(reshaped), tensor_release(transposed),
       tensor_release(dense);
-  tensor_release(same), tensor_release(backwards), tensor_release(repeated), tensor_release(earlier);
+  tensor_release(same), tensor_release(backwards), tensor_release(repeated),
+      tensor_release(earlier);
   CHECK(tensor_get(element, 0) != 1e9 && element->type.rank == 1 && tensor_get(element, 3) == 23);
   Type twice = type_of(F64, 1, 1, 0, 0), none = type_of(F32, 2, 3, 0, 0);
-  CHECK(!tensor_view(&e, element, &twice, (int64_t[]){1}, 0) && failed_with(&e, ERR_TYPE, "differ in size"));
+  CHECK(!tensor_view(&e, element, &twice, (int64_t[]){1}, 0) &&
+        failed_with(&e, ERR_TYPE, "differ in size"));
   Tensor *empty = tensor_new(&e, &none), *empty_row = tensor_row(&e, empty, 2),
          *gone = tensor_view(&e, element, &none, (int64_t[]){9, 9}, 999);
   CHECK(empty && empty_row && gone && tensor_is_dense(gone) && tensor_is_dense(empty_row));
@@ -525,14 +557,16 @@ static void check_copies(void) {
     error_clear(&e);
     if (view && type_bytes(&type) <= sizeof packed) {
       tensor_copy_out(view, packed);
-      for (int64_t k = 0; k < type_count(&type); k++) CHECK(dtype_get(d, packed, k) == tensor_get(view, k));
+      for (int64_t k = 0; k < type_count(&type); k++)
+        CHECK(dtype_get(d, packed, k) == tensor_get(view, k));
     }
     tensor_release(view), tensor_release(t);
   }
 }
 
-/* ---- files of tensors ------------------------------------------------------------------------------------
- */
+/* ---- files of tensors
+ * ------------------------------------------------------------------------------------
+ * */
 
 typedef struct Blob {
   unsigned char bytes[4096];
@@ -573,36 +607,41 @@ static void accept_safetensors(const char *header, size_t data_bytes, int count)
   named_clear(&n);
 }
 
-#define ENTRY(name, dtype, shape, begin, end) \
-  "\"" name "\":{\"dtype\":\"" dtype "\",\"shape\":[" shape "],\"data_offsets\":[" #begin "," #end "]}"
+#define ENTRY(name, dtype, shape, begin, end)                                                      \
+  "\"" name "\":{\"dtype\":\"" dtype "\",\"shape\":[" shape "],\"data_offsets\":[" #begin "," #end \
+  "]}"
 
 static void check_safetensors_rules(void) {
   accept_safetensors("{}", 0, 0);
   accept_safetensors("{}   \n", 0, 0);
   accept_safetensors("{" ENTRY("a", "F32", "2", 0, 8) "}", 8, 1);
-  accept_safetensors(
-      "{" ENTRY("a", "F32", "", 0, 4) "," ENTRY("b", "U8", "0,7", 4, 4) "," ENTRY("c", "I8", "1", 4, 5) "}",
-      5, 3);
-  accept_safetensors(
-      "{" ENTRY("b", "I16", "2", 2, 6) "," ENTRY("a", "U16", "1", 0, 2) "," ENTRY("c", "U32", "1", 6, 10) "}",
-      10, 3);
+  accept_safetensors("{" ENTRY("a", "F32", "", 0, 4) "," ENTRY("b", "U8", "0,7", 4, 4) "," ENTRY(
+                         "c", "I8", "1", 4, 5) "}",
+                     5, 3);
+  accept_safetensors("{" ENTRY("b", "I16", "2", 2, 6) "," ENTRY("a", "U16", "1", 0, 2) "," ENTRY(
+                         "c", "U32", "1", 6, 10) "}",
+                     10, 3);
   accept_safetensors("{\"__metadata__\":{\"k\":\"v\"}," ENTRY("a", "BF16", "2", 0, 4) "}", 4, 1);
   refuse_safetensors("[]", 0, "begin with '{'");
   refuse_safetensors(" {}", 0, "begin with '{'");
   refuse_safetensors("{", 0, "header length"); /* no JSON is that short */
   refuse_safetensors("{}x", 0, "byte offset");
   refuse_safetensors("{\"a\":}", 0, "byte offset");
-  refuse_safetensors("{" ENTRY("a", "F32", "2", 0, 8) "," ENTRY("a", "F32", "2", 0, 8) "}", 8, "uplicate");
-  refuse_safetensors("{\"a\":{\"dtype\":\"F32\",\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[0,4]}}", 4,
+  refuse_safetensors("{" ENTRY("a", "F32", "2", 0, 8) "," ENTRY("a", "F32", "2", 0, 8) "}", 8,
                      "uplicate");
+  refuse_safetensors(
+      "{\"a\":{\"dtype\":\"F32\",\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[0,4]}}", 4,
+      "uplicate");
   refuse_safetensors("{" ENTRY("a", "F32", "2", 0, 7) "}", 7, "needs 8 bytes; data_offsets hold 7");
   refuse_safetensors("{" ENTRY("a", "F32", "2", 0, 8) "}", 9, "the tensors end at");
   refuse_safetensors("{" ENTRY("a", "F32", "2", 0, 8) "}", 7, "data_offsets end at");
   refuse_safetensors("{" ENTRY("a", "F32", "2", 4, 12) "}", 12, "hole");
   refuse_safetensors("{" ENTRY("a", "F32", "1", 0, 4) "," ENTRY("b", "F32", "1", 8, 12) "}", 12,
                      "'b': data_offsets leave a hole");
-  refuse_safetensors("{" ENTRY("a", "F32", "2", 0, 8) "," ENTRY("b", "F32", "1", 4, 8) "}", 8, "overlap");
-  refuse_safetensors("{" ENTRY("a", "F32", "2", 0, 8) "," ENTRY("b", "F32", "2", 0, 8) "}", 8, "overlap");
+  refuse_safetensors("{" ENTRY("a", "F32", "2", 0, 8) "," ENTRY("b", "F32", "1", 4, 8) "}", 8,
+                     "overlap");
+  refuse_safetensors("{" ENTRY("a", "F32", "2", 0, 8) "," ENTRY("b", "F32", "2", 0, 8) "}", 8,
+                     "overlap");
   refuse_safetensors("{" ENTRY("a", "F32", "1", 4, 0) "}", 4, "data_offsets must be");
   refuse_safetensors("{" ENTRY("a", "F32", "1", -4, 0) "}", 4, "data_offsets must be");
   refuse_safetensors("{" ENTRY("a", "F32", "1", 0, 4.0) "}", 4, "data_offsets must be");
@@ -634,7 +673,8 @@ static void check_safetensors_rules(void) {
   CHECK(safetensors_parse(&e, "w", length, 0, &n) != OK), error_clear(&e);
 }
 
-/* A list with a tensor of each dtype, an empty one, one without dimensions, one that isn't dense. */
+/* A list with a tensor of each dtype, an empty one, one without dimensions, one that isn't
+ * dense. */
 static NamedTensors sample(bool with_bfloat16) {
   Error e = {.status = OK};
   NamedTensors n;
@@ -645,7 +685,8 @@ static NamedTensors sample(bool with_bfloat16) {
     named_add(&e, &n, dtype_name((Dtype)d), t);
     tensor_release(t);
   }
-  Tensor *t = range(F32, 2, 2, 3, 0), *scalar = range(I64, 0, 0, 0, 0), *empty = range(F32, 2, 0, 3, 0);
+  Tensor *t = range(F32, 2, 2, 3, 0), *scalar = range(I64, 0, 0, 0, 0),
+         *empty = range(F32, 2, 0, 3, 0);
   Type across = type_of(F32, 2, 3, 2, 0);
   Tensor *turned = tensor_view(&e, t, &across, (int64_t[]){1, 3}, 0);
   named_add(&e, &n, "turned \"\xc3\xa9\"", turned);
@@ -689,8 +730,10 @@ static NamedTensors reversed(const NamedTensors *n) {
 typedef Status (*ReadNamed)(Error *, const char *, NamedTensors *);
 typedef Status (*WriteNamed)(Error *, const char *, const NamedTensors *);
 
-/* Files of one format have one order whatever the list's is (sorts); the other keeps the list's, and equal lists give equal files. */
-static void check_round_trip(const char *name, NamedTensors *n, ReadNamed read, WriteNamed write, bool sorts) {
+/* Files of one format have one order whatever the list's is (sorts); the other keeps the list's,
+ * and equal lists give equal files. */
+static void check_round_trip(const char *name, NamedTensors *n, ReadNamed read, WriteNamed write,
+                             bool sorts) {
   Error e = {.status = OK};
   NamedTensors back, other = reversed(n);
   char path[300], second[300];
@@ -700,8 +743,8 @@ static void check_round_trip(const char *name, NamedTensors *n, ReadNamed read, 
   CHECK(write(&e, second, sorts ? &other : n) == OK && same_files(path, second));
   if (!sorts) {
     NamedTensors turned;
-    CHECK(write(&e, second, &other) == OK && read(&e, second, &turned) == OK && turned.count == n->count &&
-          !strcmp(turned.name[0], n->name[n->count - 1]));
+    CHECK(write(&e, second, &other) == OK && read(&e, second, &turned) == OK &&
+          turned.count == n->count && !strcmp(turned.name[0], n->name[n->count - 1]));
     named_clear(&turned);
   }
   if (e.status != OK) fprintf(stderr, "%s\n", e.message);
@@ -725,7 +768,8 @@ static void check_zip_failures(const NamedTensors *n) {
     void *data;
     size_t bytes;
     zip_calls_left = k;
-    CHECK(npz_write(&e, path, n) != OK && strstr(e.message, k % 2 ? "cannot add" : "out of memory"));
+    CHECK(npz_write(&e, path, n) != OK &&
+          strstr(e.message, k % 2 ? "cannot add" : "out of memory"));
     zip_calls_left = -1, error_clear(&e);
     CHECK(file_read(&e, path, 0, false, &data, &bytes) == OK && bytes == 6);
     free(data);
@@ -746,12 +790,14 @@ static void check_long_names(Tensor *t) {
   }
   memset(member, 'm', ZIP_LONGEST);
   named_init(&n), named_add(&e, &n, member, t);
-  CHECK(npz_write(&e, scratch_path("l.npz"), &n) == OK && npz_read(&e, scratch_path("l.npz"), &back) == OK && back.count == 1);
+  CHECK(npz_write(&e, scratch_path("l.npz"), &n) == OK &&
+        npz_read(&e, scratch_path("l.npz"), &back) == OK && back.count == 1);
   CHECK(!strcmp(back.name[0], member));
   named_clear(&n), named_clear(&back);
   member[ZIP_LONGEST] = 'm';
   named_init(&n), named_add(&e, &n, member, t);
-  CHECK(npz_write(&e, scratch_path("l.npz"), &n) == ERR_VALUE && failed_with(&e, ERR_VALUE, "too long for an npz file"));
+  CHECK(npz_write(&e, scratch_path("l.npz"), &n) == ERR_VALUE &&
+        failed_with(&e, ERR_VALUE, "too long for an npz file"));
   CHECK(npz_read(&e, scratch_path("l.npz"), &back) == OK); /* the former one */
   named_clear(&n), named_clear(&back);
   unlink(scratch_path("l.npz"));
@@ -760,9 +806,13 @@ static void check_long_names(Tensor *t) {
 
 /* Bytes that are no character of UTF-8 (RFC 3629) become the one that stands for those. */
 static void check_json_text(void) {
-  static const char *const cases[][2] = {{"gr\xc3\xb6\xc3\x9f", "\"gr\xc3\xb6\xc3\x9f\""}, {"gr\xf6\xdf!", "\"gr\\ufffd\\ufffd!\""},
-    {"\xe2\x82\xac\xe2\x82", "\"\xe2\x82\xac\\ufffd\\ufffd\""}, {"\xed\xa0\x80", "\"\\ufffd\\ufffd\\ufffd\""},
-    {"\xc0\x80\xf5", "\"\\ufffd\\ufffd\\ufffd\""}, {"\xf0\x9f\x98\x80", "\"\xf0\x9f\x98\x80\""}, {"a\"\\\n\x01\x7f", "\"a\\\"\\\\\\n\\u0001\\u007f\""}};
+  static const char *const cases[][2] = {{"gr\xc3\xb6\xc3\x9f", "\"gr\xc3\xb6\xc3\x9f\""},
+                                         {"gr\xf6\xdf!", "\"gr\\ufffd\\ufffd!\""},
+                                         {"\xe2\x82\xac\xe2\x82", "\"\xe2\x82\xac\\ufffd\\ufffd\""},
+                                         {"\xed\xa0\x80", "\"\\ufffd\\ufffd\\ufffd\""},
+                                         {"\xc0\x80\xf5", "\"\\ufffd\\ufffd\\ufffd\""},
+                                         {"\xf0\x9f\x98\x80", "\"\xf0\x9f\x98\x80\""},
+                                         {"a\"\\\n\x01\x7f", "\"a\\\"\\\\\\n\\u0001\\u007f\""}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     Text t = {.data = NULL};
     text_add_json(&t, cases[i][0]);
@@ -781,14 +831,17 @@ static void check_named_files(void) {
   check_zip_failures(&plain);
   check_long_names(plain.tensor[0]);
   check_json_text();
-  CHECK(npz_write(&e, scratch_path("x.npz"), &n) == ERR_VALUE && failed_with(&e, ERR_VALUE, "metadata"));
+  CHECK(npz_write(&e, scratch_path("x.npz"), &n) == ERR_VALUE &&
+        failed_with(&e, ERR_VALUE, "metadata"));
   named_clear(&n);
   n = sample(true);
-  CHECK(npz_write(&e, scratch_path("x.npz"), &n) == ERR_TYPE && failed_with(&e, ERR_TYPE, "bfloat16"));
+  CHECK(npz_write(&e, scratch_path("x.npz"), &n) == ERR_TYPE &&
+        failed_with(&e, ERR_TYPE, "bfloat16"));
   CHECK(!file_exists(scratch_path("x.npz")));
   named_init(&bad);
   named_add(&e, &bad, "\xff", n.tensor[0]);
-  CHECK(safetensors_write(&e, scratch_path("x"), &bad) == ERR_VALUE && failed_with(&e, ERR_VALUE, "UTF-8"));
+  CHECK(safetensors_write(&e, scratch_path("x"), &bad) == ERR_VALUE &&
+        failed_with(&e, ERR_VALUE, "UTF-8"));
   named_clear(&bad);
   named_add(&e, &bad, "__metadata__", n.tensor[0]);
   CHECK(safetensors_write(&e, scratch_path("x"), &bad) == ERR_VALUE &&
@@ -811,7 +864,8 @@ static void refuse_npy(const char *header, size_t data_bytes, const char *part) 
   Error e = {.status = OK};
   Tensor *t;
   Blob b = npy_blob(1, header, data_bytes);
-  CHECK(npy_parse(&e, "x.npy", b.bytes, b.used, &t) != OK && !t && strstr(e.message, "x.npy: ") == e.message);
+  CHECK(npy_parse(&e, "x.npy", b.bytes, b.used, &t) != OK && !t &&
+        strstr(e.message, "x.npy: ") == e.message);
   CHECK(failed_with(&e, ERR_VALUE, part));
 }
 
@@ -830,7 +884,8 @@ static void accept_npy(int version, const char *header, size_t data_bytes, const
   tensor_release(t);
 }
 
-#define NPY(descr, order, shape) "{'descr': '" descr "', 'fortran_order': " order ", 'shape': " shape ", }\n"
+#define NPY(descr, order, shape) \
+  "{'descr': '" descr "', 'fortran_order': " order ", 'shape': " shape ", }\n"
 
 static void check_npy_rules(void) {
   accept_npy(1, NPY("|u1", "False", "(2, 3)"), 6, "uint8[2, 3]", 1);
@@ -870,13 +925,16 @@ static void check_npy_rules(void) {
   refuse_npy("", 0, "'{' expected");
   Error e = {.status = OK};
   Tensor *t;
-  Blob b = npy_blob(4, NPY("<f4", "False", "()"), 4), cut = npy_blob(1, NPY("<f4", "False", "()"), 4);
+  Blob b = npy_blob(4, NPY("<f4", "False", "()"), 4),
+       cut = npy_blob(1, NPY("<f4", "False", "()"), 4);
   CHECK(npy_parse(&e, "x", b.bytes, b.used, &t) != OK &&
         failed_with(&e, ERR_VALUE, "version at byte offset 6 is 4"));
-  for (size_t n = 0; n < cut.used; n++) CHECK(npy_parse(&e, "x", cut.bytes, n, &t) != OK), error_clear(&e);
+  for (size_t n = 0; n < cut.used; n++)
+    CHECK(npy_parse(&e, "x", cut.bytes, n, &t) != OK), error_clear(&e);
   b = npy_blob(1, "{'descr': '<u8', 'fortran_order': False, 'shape': ()}", 0);
   blob_add(&b, "\xff\xff\xff\xff\xff\xff\xff\xff", 8);
-  CHECK(npy_parse(&e, "x", b.bytes, b.used, &t) != OK && failed_with(&e, ERR_VALUE, "too large for int64"));
+  CHECK(npy_parse(&e, "x", b.bytes, b.used, &t) != OK &&
+        failed_with(&e, ERR_VALUE, "too large for int64"));
 }
 
 static void check_npy_files(void) {
@@ -963,7 +1021,8 @@ static void check_idx_files(void) {
   CHECK(file_write(&e, path, small, sizeof small - 1) == OK && idx_read(&e, path, &t) == OK);
   tensor_release(t);
   unlink(path);
-  CHECK(idx_read(&e, path, &t) == ERR_NOT_FOUND && failed_with(&e, ERR_NOT_FOUND, "t.idx.gz: cannot open"));
+  CHECK(idx_read(&e, path, &t) == ERR_NOT_FOUND &&
+        failed_with(&e, ERR_NOT_FOUND, "t.idx.gz: cannot open"));
   free(bomb);
 }
 
@@ -1011,8 +1070,10 @@ static void check_csv(void) {
              "int64[2, 2]", 4);
   refuse_csv("1,2\n3\n", f, "line 2 has 1 column; the first one has 2");
   refuse_csv("1,2\n3,x\n", f, "line 2, column 2: 'x' is no number");
-  refuse_csv("1,2\n3,rose\n", f, "'rose' is no number; a column of words can't be read: choose other columns");
-  refuse_csv("1;2\n", f, "'1;2' is no number; if ';' stands between the fields, say separator = \";\"");
+  refuse_csv("1,2\n3,rose\n", f,
+             "'rose' is no number; a column of words can't be read: choose other columns");
+  refuse_csv("1;2\n", f,
+             "'1;2' is no number; if ';' stands between the fields, say separator = \";\"");
   refuse_csv("1\t2\n", f, "if tabs stand between the fields, say separator = \"\\t\"");
   refuse_csv("a,b\n1,2\n", f, "'a' is no number; if the first line holds names");
   refuse_csv("1,0x10", f, "column 2: '0x10' is no number");
@@ -1032,7 +1093,8 @@ static void check_csv(void) {
   refuse_csv("a,c\n1,2", (CsvOptions){.has_header = true, .column_count = 2, .names = names},
              "no column is called 'b'");
   refuse_csv("a,c\n1,2", (CsvOptions){.column_count = 2, .names = names}, "without a header");
-  refuse_csv("1,2", (CsvOptions){.column_count = 2, .positions = positions}, "no column 2; there are 2");
+  refuse_csv("1,2", (CsvOptions){.column_count = 2, .positions = positions},
+             "no column 2; there are 2");
 }
 
 static void check_cifar(void) {
@@ -1079,14 +1141,16 @@ static unsigned char *make_jpeg(unsigned long *bytes, bool progressive) {
   unsigned char *data = NULL, row[16 * 3];
   jpeg_create_compress(&jpeg);
   jpeg_mem_dest(&jpeg, &data, bytes);
-  jpeg.image_width = 16, jpeg.image_height = 12, jpeg.input_components = 3, jpeg.in_color_space = JCS_RGB;
+  jpeg.image_width = 16, jpeg.image_height = 12, jpeg.input_components = 3,
+  jpeg.in_color_space = JCS_RGB;
   jpeg_set_defaults(&jpeg);
   jpeg_set_quality(&jpeg, 95, TRUE);
   if (progressive) jpeg_simple_progression(&jpeg);
   jpeg_start_compress(&jpeg, TRUE);
   for (int y = 0; y < 12; y++) {
     for (int x = 0; x < 16; x++)
-      row[3 * x] = (unsigned char)(16 * x), row[3 * x + 1] = (unsigned char)(20 * y), row[3 * x + 2] = 128;
+      row[3 * x] = (unsigned char)(16 * x), row[3 * x + 1] = (unsigned char)(20 * y),
+              row[3 * x + 2] = 128;
     jpeg_write_scanlines(&jpeg, (unsigned char *[]){row}, 1);
   }
   jpeg_finish_compress(&jpeg);
@@ -1121,7 +1185,8 @@ static void check_png(void) {
     Tensor *t = range(U8, 3, 5, 3, channels);
     CHECK(image_write_png(&e, path, t) == OK && image_read(&e, path, 0, &back) == OK &&
           type_equal(&t->type, &back->type));
-    for (int64_t i = 0; back && i < type_count(&t->type); i++) CHECK(tensor_get(t, i) == tensor_get(back, i));
+    for (int64_t i = 0; back && i < type_count(&t->type); i++)
+      CHECK(tensor_get(t, i) == tensor_get(back, i));
     tensor_release(back);
     for (int to = 1; to <= 4; to++) {
       CHECK(image_read(&e, path, to, &back) == OK && back->type.shape[2] == to);
@@ -1130,15 +1195,18 @@ static void check_png(void) {
     }
     tensor_release(t);
   }
-  Tensor *flat = range(U8, 2, 4, 6, 0), *wrong = range(F32, 2, 4, 6, 0), *deep = range(U8, 3, 1, 1, 5);
+  Tensor *flat = range(U8, 2, 4, 6, 0), *wrong = range(F32, 2, 4, 6, 0),
+         *deep = range(U8, 3, 1, 1, 5);
   Type across = type_of(U8, 2, 6, 4, 0);
   Tensor *turned = tensor_view(&e, flat, &across, (int64_t[]){1, 6}, 0);
   CHECK(image_write_png(&e, path, turned) == OK && image_read(&e, path, 0, &back) == OK &&
         tensor_get(back, 1) == 6);
   tensor_release(back);
-  CHECK(image_write_png(&e, path, wrong) == ERR_VALUE && failed_with(&e, ERR_VALUE, "not float32[4, 6]"));
+  CHECK(image_write_png(&e, path, wrong) == ERR_VALUE &&
+        failed_with(&e, ERR_VALUE, "not float32[4, 6]"));
   CHECK(image_write_png(&e, path, deep) == ERR_VALUE), error_clear(&e);
-  CHECK(image_read(&e, path, 5, &back) == ERR_VALUE && failed_with(&e, ERR_VALUE, "1 to 4 channels"));
+  CHECK(image_read(&e, path, 5, &back) == ERR_VALUE &&
+        failed_with(&e, ERR_VALUE, "1 to 4 channels"));
   CHECK(image_parse(&e, "x", "GIF89a", 6, 0, &back) == ERR_VALUE &&
         failed_with(&e, ERR_VALUE, "neither a PNG nor a JPEG"));
   CHECK(image_parse(&e, "x", "", 0, 0, &back) == ERR_VALUE), error_clear(&e);
@@ -1213,8 +1281,9 @@ static uint64_t random_below(uint64_t *counter, uint64_t n) {
   return rng_below(&key, (*counter)++, n);
 }
 
-/* Change, insert, remove or repeat a few bytes; sometimes cut the end. Works in place; returns the new size.
- */
+/* Change, insert, remove or repeat a few bytes; sometimes cut the end. Works in place; returns the
+ * new size.
+ * */
 static size_t mutate(unsigned char *p, size_t bytes, size_t capacity, uint64_t *counter) {
   static const unsigned char liked[] = {0,   1,   0x7f, 0x80, 0xff, '"', '{', '}', '[',
                                         ']', ',', '0',  '9',  '-',  '(', ')', '\''};
@@ -1262,7 +1331,8 @@ static void fuzz(const char *name, const void *valid, size_t bytes, ParseAny par
     CHECK(s == e.status && (s == OK || e.message[0]));
     if (s == OK) accepted++;
     CHECK(i || s == OK);
-    for (int k = 0; s == OK && k < out.count; k++) CHECK(type_check(&e, name, &out.tensor[k]->type) == OK);
+    for (int k = 0; s == OK && k < out.count; k++)
+      CHECK(type_check(&e, name, &out.tensor[k]->type) == OK);
     if (s == OK) named_clear(&out);
     free(work), free(exact);
   }
@@ -1400,7 +1470,8 @@ static void check_allocations(void) {
       allocations_left = -1;
       bool right = s == e.status && (s == OK || s == ERR_OUT_OF_MEMORY);
       CHECK(right);
-      if (!right) fprintf(stderr, "%s, allocation %d: %s: %s\n", jobs[j].name, k, status_kind(s), e.message);
+      if (!right)
+        fprintf(stderr, "%s, allocation %d: %s: %s\n", jobs[j].name, k, status_kind(s), e.message);
     }
     CHECK(s == OK && k > 1);
     printf("%s: %d allocations\n", jobs[j].name, k - 1);

@@ -1,12 +1,13 @@
-/* Predicted against published: prices every workload of a benchmarks.jsonl with target/cost.h, prints the
- * errors by family, writes the predictions as JSON lines.
+/* Predicted against published: prices every workload of a benchmarks.jsonl with target/cost.h,
+ * prints the errors by family, writes the predictions as JSON lines.
  *
  * usage: validate BENCH [OUT] [--rows] [--third K]
  *   --rows     also print every figure
- *   --third K  only the rows whose number modulo 3 is K, 0 to 2 (a check that nothing follows single rows)
+ *   --third K only the rows whose number modulo 3 is K, 0 to 2 (a check that nothing follows single
+ *     rows)
  *
- * What is here beside the call of the cost functions is what each benchmark tool does around the operation:
- * which tensors stay alive between its programs, how often each pass runs. */
+ * What is here beside the call of the cost functions is what each benchmark tool does around the
+ * operation: which tensors stay alive between its programs, how often each pass runs. */
 #include <errno.h>
 #include <jansson.h>
 #include <math.h>
@@ -39,7 +40,9 @@ static double number(const Case *c, const char *name) {
   return json_number_value(json_object_get(c->params, name));
 }
 static int64_t integer(const Case *c, const char *name) { return (int64_t)number(c, name); }
-static bool flag(const Case *c, const char *name) { return json_is_true(json_object_get(c->params, name)); }
+static bool flag(const Case *c, const char *name) {
+  return json_is_true(json_object_get(c->params, name));
+}
 
 static const char *text(const Case *c, const char *name) {
   const char *s = json_string_value(json_object_get(c->params, name));
@@ -97,7 +100,8 @@ static void run_dense(Case *c) {
 static int read_array(const Case *c, const char *name, int64_t *out) {
   json_t *a = json_object_get(c->params, name);
   int n = (int)json_array_size(a);
-  for (int i = 0; i < n && i < COST_SPATIAL; i++) out[i] = json_integer_value(json_array_get(a, (size_t)i));
+  for (int i = 0; i < n && i < COST_SPATIAL; i++)
+    out[i] = json_integer_value(json_array_get(a, (size_t)i));
   return n < COST_SPATIAL ? n : COST_SPATIAL;
 }
 
@@ -135,7 +139,8 @@ static void run_conv(Case *c) {
   add(c, cost_conv(&c->target, c->dtype, c->partials, &s, CONV_BACKWARD, &c->options));
   add(c, cost_conv(&c->target, c->dtype, c->partials, &s, CONV_WEIGHTS, &update));
   c->live = live_of(c, &s, 2);
-  if (s.groups == 1 && s.in_channels < 8) c->live += (double)s.batch * points(s.in, s.rank) * 16 * size_of(c);
+  if (s.groups == 1 && s.in_channels < 8)
+    c->live += (double)s.batch * points(s.in, s.rank) * 16 * size_of(c);
 }
 
 /* Parts that run side by side on their own tiles, in proportion to their work. */
@@ -168,8 +173,10 @@ static void run_octave(Case *c) {
     json_t *j = json_array_get(parts, (size_t)i);
     bool from_low = !strcmp(json_string_value(json_object_get(j, "from")), "low");
     bool to_low = !strcmp(json_string_value(json_object_get(j, "to")), "low");
-    double in = (double)s->batch * (double)s->in_channels * points(s->in, 2) * (list[i].pooled ? 4 : 1);
-    double out = (double)s->batch * (double)s->out_channels * points(s->out, 2) * (list[i].upsampled ? 4 : 1);
+    double in =
+        (double)s->batch * (double)s->in_channels * points(s->in, 2) * (list[i].pooled ? 4 : 1);
+    double out = (double)s->batch * (double)s->out_channels * points(s->out, 2) *
+                 (list[i].upsampled ? 4 : 1);
     if (from_low) in_low = in;
     else in_high = in;
     if (to_low) out_low = out;
@@ -230,8 +237,8 @@ static void run_embedding(Case *c) {
   int64_t rows = integer(c, "rows"), width = integer(c, "width"), indices = integer(c, "indices");
   add(c, cost_gather(&c->target, c->dtype, rows, width, indices));
   add(c, cost_scatter(&c->target, c->dtype, rows, width, indices, true));
-  c->live =
-      ((double)rows * (double)width + 2 * (double)indices * (double)width) * size_of(c) + (double)indices * 8;
+  c->live = ((double)rows * (double)width + 2 * (double)indices * (double)width) * size_of(c) +
+            (double)indices * 8;
 }
 
 static void run_cholesky(Case *c) {
@@ -243,17 +250,22 @@ static void run_cholesky(Case *c) {
 static void run_triangular(Case *c) {
   int64_t b[4] = {1, 1, 1, 1}, n = integer(c, "n");
   read_array(c, "b_shape", b);
-  add(c, cost_triangular_solve(&c->target, c->dtype, b[0], n, integer(c, "rhs"), integer(c, "block_size")));
+  add(c, cost_triangular_solve(&c->target, c->dtype, b[0], n, integer(c, "rhs"),
+                               integer(c, "block_size")));
   c->live = (double)(b[0] * (n * n + 2 * n * integer(c, "rhs"))) * size_of(c);
 }
 
 static void run_ctc(Case *c) {
-  int64_t batch = integer(c, "batch"), time = integer(c, "time"), labels = integer(c, "label_length");
+  int64_t batch = integer(c, "batch"), time = integer(c, "time"),
+          labels = integer(c, "label_length");
   add(c, cost_ctc_loss(&c->target, c->dtype, batch, time, labels, integer(c, "classes")));
   /* The host sends logits and labels within the program. */
-  double sent = (double)(batch * time * integer(c, "classes")) * size_of(c) + (double)(batch * (labels + 2)) * 4;
-  c->cost.cycles[PHASE_STREAM] += sent * (double)c->target.clock_hz / (double)c->target.model_host_bytes_per_second;
-  c->live = (double)(batch * time * integer(c, "classes") * 2) * size_of(c) + (double)(batch * labels * 4);
+  double sent = (double)(batch * time * integer(c, "classes")) * size_of(c) +
+                (double)(batch * (labels + 2)) * 4;
+  c->cost.cycles[PHASE_STREAM] +=
+      sent * (double)c->target.clock_hz / (double)c->target.model_host_bytes_per_second;
+  c->live = (double)(batch * time * integer(c, "classes") * 2) * size_of(c) +
+            (double)(batch * labels * 4);
 }
 
 static bool predict(json_t *row, const char *name, Prediction *out) {
@@ -307,8 +319,8 @@ static Errors *family_of(Errors *list, int *count, const char *name) {
 }
 
 static void print_table(Errors *list, int families, int q) {
-  printf("%s: |error| in %%\n%-18s %5s %8s %8s %8s %8s\n", quantity_names[q], "family", "n", "mean", "p90",
-         "worst", "signed");
+  printf("%s: |error| in %%\n%-18s %5s %8s %8s %8s %8s\n", quantity_names[q], "family", "n", "mean",
+         "p90", "worst", "signed");
   for (int f = 0; f < families; f++) {
     int n = list[f].count[q];
     double sum = 0, signed_sum = 0, *e = list[f].error[q];
@@ -345,8 +357,8 @@ static bool take_row(json_t *row, FILE *out, Errors *list, int *families, bool p
       double error = 100 * (p.value[q] / want - 1);
       errors->error[q][errors->count[q]++] = error;
       if (print)
-        printf("%-14s %-50s %-5s %-14s got %12.0f want %12.0f %+7.1f %%\n", quantity_names[q], id, chips[k],
-               errors->family, p.value[q], want, error);
+        printf("%-14s %-50s %-5s %-14s got %12.0f want %12.0f %+7.1f %%\n", quantity_names[q], id,
+               chips[k], errors->family, p.value[q], want, error);
     }
     json_object_set_new(result, chips[k], figures);
   }
@@ -402,7 +414,8 @@ int main(int argc, char **argv) {
     fprintf(stderr, "usage: validate BENCH [OUT] [--rows] [--third 0|1|2]\n");
     return 2;
   }
-  FILE *in = open_file(o.paths[0], "r"), *out = in && o.paths[1] ? open_file(o.paths[1], "w") : NULL;
+  FILE *in = open_file(o.paths[0], "r"),
+       *out = in && o.paths[1] ? open_file(o.paths[1], "w") : NULL;
   Errors *list = calloc(FAMILIES_MAX, sizeof *list);
   if (!in || !list || (o.paths[1] && !out)) {
     if (in) fclose(in);

@@ -1,4 +1,5 @@
-/* The verifier finds what is wrong with graphs that were right and have then been broken in one place each. */
+/* The verifier finds what is wrong with graphs that were right and have then been broken in one
+ * place each. */
 #include "transform/verify.h"
 
 #include <stdio.h>
@@ -28,7 +29,9 @@ typedef struct Model {
   Node *loop, *branch;
 } Model;
 
-static Value *add_one(Graph *g, Value *v) { return ops_add(g, v, graph_number(g, v->type.dtype, 1)); }
+static Value *add_one(Graph *g, Value *v) {
+  return ops_add(g, v, graph_number(g, v->type.dtype, 1));
+}
 
 static Graph *body_of(const Type *t, bool index) {
   Graph *r = graph_new();
@@ -49,7 +52,9 @@ static Model model_new(void) {
                         &(ControlParts){.body = body_of(&m.soft->type, true), .explicit_count = 1});
   Value *branch_in[] = {graph_number(g, BOOL, 1), &m.loop->out[0]};
   m.branch = control_node(g, &control_cond, branch_in, 2,
-                          &(ControlParts){.body = body_of(&m.soft->type, false), .other = body_of(&m.soft->type, false), .explicit_count = 1});
+                          &(ControlParts){.body = body_of(&m.soft->type, false),
+                                          .other = body_of(&m.soft->type, false),
+                                          .explicit_count = 1});
   int64_t axes[] = {0, 1};
   m.sum = ops_sum(g, &m.branch->out[0], axes, 2, false);
   return m;
@@ -74,7 +79,9 @@ static void no_other(Model *m) { m->branch->attr[CONTROL_OTHER] = (Attr){.kind =
 static void body_input(Model *m) { ((Graph *)(uintptr_t)control_body(m->loop))->input_count--; }
 static void body_output(Model *m) { ((Graph *)(uintptr_t)control_body(m->loop))->output_count = 0; }
 static void body_type(Model *m) { control_body(m->branch)->output[0]->type.dtype = F64; }
-static void body_inside(Model *m) { control_body(m->branch)->output[0]->node->in[1] = control_body(m->branch)->output[0]; }
+static void body_inside(Model *m) {
+  control_body(m->branch)->output[0]->node->in[1] = control_body(m->branch)->output[0];
+}
 static void count_type(Model *m) { m->loop->in[0] = m->soft; }
 static void carried_count(Model *m) { m->loop->attr[CONTROL_EXPLICIT].i = 5; }
 static void input_no_input(Model *m) { m->graph->input[0] = m->soft; }
@@ -112,7 +119,8 @@ static void check_broken(void) {
     Error e = {0};
     broken[i].breaks(&m);
     Status s = graph_verify(&e, m.graph, "a spec");
-    if (broken[i].message) expect(s == ERR_INTERNAL && strstr(e.message, broken[i].message), broken[i].name, e.message);
+    if (broken[i].message)
+      expect(s == ERR_INTERNAL && strstr(e.message, broken[i].message), broken[i].name, e.message);
     else expect(s == OK, broken[i].name, e.message);
     trace_free(m.trace);
   }
@@ -168,7 +176,9 @@ static void check_programs(void) {
       cases[i].breaks(p);
       program_verify(&e, p);
     }
-    if (cases[i].message) expect(p && e.status == ERR_INTERNAL && strstr(e.message, cases[i].message), cases[i].name, e.message);
+    if (cases[i].message)
+      expect(p && e.status == ERR_INTERNAL && strstr(e.message, cases[i].message), cases[i].name,
+             e.message);
     else expect(p && e.status == OK, cases[i].name, e.message);
     program_free(p);
     trace_free(m.trace);

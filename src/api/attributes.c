@@ -16,13 +16,15 @@ static bool is_open(const OpDef *op) { return !(op->traits & (INTERNAL | CONTROL
 
 static int least(int a, int b) { return a < b ? a : b; }
 
-/* The op of that name in another module (relu is nn.relu), or the one with the nearest name in any. */
+/* The op of that name in another module (relu is nn.relu), or the one with the nearest name in
+ * any. */
 static const OpDef *near_op(const char *name) {
   const OpDef *best = NULL;
   int limit = nearest_limit(name);
   for (const OpDef *op = op_next(NULL); op; op = op_next(op)) {
     const char *dot = strrchr(op->name, '.');
-    int d = least(nearest_distance(name, op->name), nearest_distance(name, dot ? dot + 1 : op->name));
+    int d =
+        least(nearest_distance(name, op->name), nearest_distance(name, dot ? dot + 1 : op->name));
     if (is_open(op) && d < limit) limit = d, best = op;
   }
   return best;
@@ -30,7 +32,8 @@ static const OpDef *near_op(const char *name) {
 
 static const OpDef *unknown_op(Error *e, const char *name) {
   const OpDef *op = near_op(name);
-  fail(e, ERR_NOT_FOUND, "there is no op '%.60s'%s%s%s", name, op ? "; did you mean '" : "", op ? op->name : "", op ? "'?" : "");
+  fail(e, ERR_NOT_FOUND, "there is no op '%.60s'%s%s%s", name, op ? "; did you mean '" : "",
+       op ? op->name : "", op ? "'?" : "");
   return NULL;
 }
 
@@ -43,7 +46,9 @@ const OpDef *attributes_op(Error *e, const char *name, int input_count) {
   if (input_count < required || input_count > most) {
     char range[32] = "";
     if (required < most) snprintf(range, sizeof range, "%d to ", required);
-    return fail(e, ERR_VALUE, "%s takes %s%d tensor%s, got %d", name, range, most, most == 1 ? "" : "s", input_count), NULL;
+    return fail(e, ERR_VALUE, "%s takes %s%d tensor%s, got %d", name, range, most,
+                most == 1 ? "" : "s", input_count),
+           NULL;
   }
   return op;
 }
@@ -53,34 +58,40 @@ static Status wrong_type(Error *e, const OpDef *op, const AttrDef *def, const ch
 }
 
 /* Nested lists are read in order; false stands for an open end. */
-static Status read_list(Error *e, const OpDef *op, const AttrDef *def, const json_t *value, int64_t *list, int *count) {
+static Status read_list(Error *e, const OpDef *op, const AttrDef *def, const json_t *value,
+                        int64_t *list, int *count) {
   for (size_t i = 0; i < json_array_size(value); i++) {
     const json_t *each = json_array_get(value, i);
     if (json_is_array(each)) {
       if (read_list(e, op, def, each, list, count) != OK) return e->status;
       continue;
     }
-    if (!json_is_integer(each) && !json_is_false(each)) return wrong_type(e, op, def, "an integer or a list of integers");
-    if (*count == MAX_LIST) return fail(e, ERR_VALUE, "%s: '%s' is longer than %d", op->name, def->name, MAX_LIST);
+    if (!json_is_integer(each) && !json_is_false(each))
+      return wrong_type(e, op, def, "an integer or a list of integers");
+    if (*count == MAX_LIST)
+      return fail(e, ERR_VALUE, "%s: '%s' is longer than %d", op->name, def->name, MAX_LIST);
     list[(*count)++] = json_is_false(each) ? INT64_MIN : json_integer_value(each);
   }
   return OK;
 }
 
 /* The row's own spelling of a choice, in which letter case is free; it lives in the document. */
-static Status read_choice(Error *e, const OpDef *op, const AttrDef *def, json_t *root, const char *given, Attr *out) {
+static Status read_choice(Error *e, const OpDef *op, const AttrDef *def, json_t *root,
+                          const char *given, Attr *out) {
   *out = attr_string(given);
   if (!def->choices) return OK;
   size_t n;
   const char *choice = choice_find(def, given, &n);
   if (!choice) return choice_refuse(e, op, def, given);
   json_t *spelt = json_stringn(choice, n);
-  if (!spelt || json_object_set_new(root, def->name, spelt)) return fail(e, ERR_OUT_OF_MEMORY, "out of memory");
+  if (!spelt || json_object_set_new(root, def->name, spelt))
+    return fail(e, ERR_OUT_OF_MEMORY, "out of memory");
   *out = attr_string(json_string_value(spelt));
   return OK;
 }
 
-static Status read_attribute(Error *e, const OpDef *op, int i, json_t *root, const json_t *value, Attributes *a) {
+static Status read_attribute(Error *e, const OpDef *op, int i, json_t *root, const json_t *value,
+                             Attributes *a) {
   const AttrDef *def = &op->attrs[i];
   int64_t *list = a->lists + (size_t)i * MAX_LIST;
   int count = 0;
@@ -104,16 +115,19 @@ static Status read_attribute(Error *e, const OpDef *op, int i, json_t *root, con
     case ATTR_DTYPE:
       if (!json_is_string(value)) return wrong_type(e, op, def, "a dtype");
       if (!dtype_find(json_string_value(value), &d))
-        return fail(e, ERR_VALUE, "%s: '%s': there is no dtype '%.40s'", op->name, def->name, json_string_value(value));
+        return fail(e, ERR_VALUE, "%s: '%s': there is no dtype '%.40s'", op->name, def->name,
+                    json_string_value(value));
       a->attr[i] = attr_dtype(d);
       return OK;
     case ATTR_INTS:
       if (json_is_integer(value)) list[count++] = json_integer_value(value);
-      else if (!json_is_array(value)) return wrong_type(e, op, def, "an integer or a list of integers");
+      else if (!json_is_array(value))
+        return wrong_type(e, op, def, "an integer or a list of integers");
       else if (read_list(e, op, def, value, list, &count) != OK) return e->status;
       a->attr[i] = attr_ints(list, count);
       return OK;
-    default: return fail(e, ERR_TYPE, "%s: '%s' can't be given here", op->name, def->name);
+    default:
+      return fail(e, ERR_TYPE, "%s: '%s' can't be given here", op->name, def->name);
   }
 }
 
@@ -130,11 +144,13 @@ static Status unknown_attribute(Error *e, const OpDef *op, const char *name) {
   for (int i = 0, n = 0; i < op_attr_count(op) && at < sizeof known; i++) {
     if (!strcmp(op->attrs[i].name, "stream")) continue;
     names[n++] = op->attrs[i].name;
-    at += (size_t)snprintf(known + at, sizeof known - at, "%s%s", at ? ", " : "", op->attrs[i].name);
+    at +=
+        (size_t)snprintf(known + at, sizeof known - at, "%s%s", at ? ", " : "", op->attrs[i].name);
   }
   const char *near = nearest_name(name, names);
-  return fail(e, ERR_VALUE, "%s has no attribute '%.60s'%s%s%s has %s", op->name, name, near ? "; did you mean '" : "",
-              near ? near : "", near ? "'? It" : "; it", at ? known : "none");
+  return fail(e, ERR_VALUE, "%s has no attribute '%.60s'%s%s%s has %s", op->name, name,
+              near ? "; did you mean '" : "", near ? near : "", near ? "'? It" : "; it",
+              at ? known : "none");
 }
 
 static Status read_all(Error *e, const OpDef *op, json_t *root, Attributes *a) {
@@ -154,9 +170,11 @@ Status attributes_read(Error *e, const OpDef *op, const char *text, Attributes *
     json_error_t problem;
     a->document = json_loads(text, JSON_REJECT_DUPLICATES, &problem);
     if (!a->document)
-      return fail(e, ERR_VALUE, "%s: its attributes are no JSON: line %d, column %d: %s", op->name, problem.line, problem.column, problem.text);
+      return fail(e, ERR_VALUE, "%s: its attributes are no JSON: line %d, column %d: %s", op->name,
+                  problem.line, problem.column, problem.text);
     if (!json_is_object((json_t *)a->document))
-      return fail(e, ERR_VALUE, "%s: its attributes must be a JSON object, got %.100s", op->name, text);
+      return fail(e, ERR_VALUE, "%s: its attributes must be a JSON object, got %.100s", op->name,
+                  text);
     a->lists = malloc(MAX_ATTRS * MAX_LIST * sizeof *a->lists);
     if (!a->lists) return fail(e, ERR_OUT_OF_MEMORY, "out of memory");
     if (read_all(e, op, a->document, a) != OK) return e->status;

@@ -9,7 +9,8 @@ typedef struct Attributes {
   int64_t *lists; /* owns the integers */
 } Attributes;
 
-/* An op that callers may use, checked for its count of tensors. NULL with e filled when there is none. */
+/* An op that callers may use, checked for its count of tensors. NULL with e filled when there is
+ * none. */
 const OpDef *attributes_op(Error *e, const char *name, int input_count);
 /* text NULL or "": all defaults. Attributes without a default must be there. */
 Status attributes_read(Error *e, const OpDef *op, const char *text, Attributes *out);

@@ -1,6 +1,7 @@
-/* What libipulua.so and ipulua/core.so say to each other. Each holds a copy of the archive, so no symbol may be
- * shared: core.so gives out one table of functions, and tensors cross as plain memory with a function that lets
- * go of it. Both are built from one source; the version says so. */
+/* What libipulua.so and ipulua/core.so say to each other. Each holds a copy of the archive, so
+ * no symbol may be shared: core.so gives out one table of functions, and tensors cross as plain
+ * memory with a function that lets go of it. Both are built from one source; the version says
+ * so. */
 #ifndef IPULUA_API_BRIDGE_H
 #define IPULUA_API_BRIDGE_H
 #include "tensor/type.h"
@@ -18,14 +19,14 @@ typedef struct BridgeTensor {
 /* A call of a function of ipulua/embed.lua. */
 typedef struct BridgeCall {
   const char *function;
-  int64_t object;      /* which model; 0: none */
-  const char *text;    /* JSON, a path, code … */
+  int64_t object;         /* which model; 0: none */
+  const char *text;       /* JSON, a path, code … */
   const BridgeTensor *in; /* taken over, also when the call fails */
   int in_count, x_count;  /* the first x_count are inputs, the others targets */
   /* results */
-  char *out_text;      /* malloc'ed, or NULL */
+  char *out_text; /* malloc'ed, or NULL */
   int64_t out_object;
-  BridgeTensor *out;   /* malloc'ed list; its tensors are the caller's to release */
+  BridgeTensor *out; /* malloc'ed list; its tensors are the caller's to release */
   int out_count;
 } BridgeCall;
 

@@ -9,8 +9,10 @@
 /* A status of the interface is the negative of ours. */
 _Static_assert(IPU_E_VALUE == -ERR_VALUE && IPU_E_TYPE == -ERR_TYPE &&
                    IPU_E_INVALID_ARGUMENT == -ERR_INVALID_ARGUMENT &&
-                   IPU_E_FAILED_PRECONDITION == -ERR_FAILED_PRECONDITION && IPU_E_NOT_FOUND == -ERR_NOT_FOUND &&
-                   IPU_E_NOT_IMPLEMENTED == -ERR_NOT_IMPLEMENTED && IPU_E_OUT_OF_RANGE == -ERR_OUT_OF_RANGE &&
+                   IPU_E_FAILED_PRECONDITION == -ERR_FAILED_PRECONDITION &&
+                   IPU_E_NOT_FOUND == -ERR_NOT_FOUND &&
+                   IPU_E_NOT_IMPLEMENTED == -ERR_NOT_IMPLEMENTED &&
+                   IPU_E_OUT_OF_RANGE == -ERR_OUT_OF_RANGE &&
                    IPU_E_OUT_OF_MEMORY == -ERR_OUT_OF_MEMORY && IPU_E_RUNTIME == -ERR_RUNTIME &&
                    IPU_E_CANCELLED == -ERR_CANCELLED && IPU_E_INTERNAL == -ERR_INTERNAL,
                "ipulua.h and base/status.h list the same kinds in the same order");
@@ -19,7 +21,8 @@ uint32_t ipu_abi_version(void) { return IPU_ABI_VERSION; }
 const char *ipu_version(void) { return IPULUA_VERSION; }
 
 const char *ipu_status_name(int status) {
-  return status > 0 || status <= -(int)STATUS_COUNT ? "IPU_E_INTERNAL" : status_code((Status)-status);
+  return status > 0 || status <= -(int)STATUS_COUNT ? "IPU_E_INTERNAL"
+                                                    : status_code((Status)-status);
 }
 
 /* Of this thread's newest call, if that was given no context to keep words in; else "". */
@@ -111,7 +114,8 @@ Status context_check_list(Error *e, const char *what, const void *list, int coun
   return OK;
 }
 
-Status context_read_type(Error *e, const char *what, const char *dtype, int rank, const int64_t *shape, Type *out) {
+Status context_read_type(Error *e, const char *what, const char *dtype, int rank,
+                         const int64_t *shape, Type *out) {
   Dtype d;
   if (!dtype || !dtype_find(dtype, &d))
     return fail(e, ERR_VALUE, "%s: there is no dtype '%.40s'", what, dtype ? dtype : "NULL");

@@ -1,4 +1,5 @@
-/* What the files of the C interface share. A context is counted: builders, functions and models hold theirs. */
+/* What the files of the C interface share. A context is counted: builders, functions and models
+ * hold theirs. */
 #ifndef IPULUA_API_CONTEXT_H
 #define IPULUA_API_CONTEXT_H
 #include "api/bridge.h"
@@ -10,7 +11,8 @@ struct ipu_context {
   _Atomic int references;
   Engine *engine;
   Error error;
-  char *text;           /* what was handed out last; lasts until the next call has ended, which may take it */
+  /* what was handed out last; lasts until the next call has ended, which may take it */
+  char *text;
   char *text_before;    /* what the present call may have been given */
   int64_t stream;       /* random ops traced so far */
   const Bridge *bridge; /* NULL until the first model */
@@ -23,8 +25,10 @@ Error *context_begin(ipu_context *c);
 /* … and ends here, with the status as callers see it. */
 int context_end(const ipu_context *c);
 /* A message about an argument. what: "ipu_tensor_new: shape". */
-int context_fail(ipu_context *c, Status s, const char *format, ...) __attribute__((format(printf, 3, 4)));
-/* Is what a function can't do without there? Else false, and ipu_last_error() says what is NULL. The list ends with {0}. */
+int context_fail(ipu_context *c, Status s, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* Is what a function can't do without there? Else false, and ipu_last_error() says what is NULL.
+ * The list ends with {0}. */
 typedef struct Given {
   const char *name;
   const void *pointer;
@@ -34,7 +38,8 @@ bool context_given(ipu_context *c, const char *function, const Given *given);
 int context_text(ipu_context *c, char *text, const char **out);
 /* The text may be absent; counts must not be negative, lists not NULL unless empty. */
 Status context_check_list(Error *e, const char *what, const void *list, int count);
-Status context_read_type(Error *e, const char *what, const char *dtype, int rank, const int64_t *shape, Type *out);
+Status context_read_type(Error *e, const char *what, const char *dtype, int rank,
+                         const int64_t *shape, Type *out);
 
 /* Tensors and variables are the library's own, under another name. */
 static inline Tensor *tensor_of(const ipu_tensor *t) { return (Tensor *)(uintptr_t)t; }

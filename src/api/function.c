@@ -11,7 +11,7 @@ enum { MOST_INPUTS = 64 };
 
 struct ipu_builder {
   ipu_context *context;
-  Trace *trace; /* NULL: finished */
+  Trace *trace;   /* NULL: finished */
   bool has_begun; /* something but arguments was added */
 };
 
@@ -36,16 +36,18 @@ const char *ipu_op_summary(const char *name) {
   return op && is_open(op) ? op->summary : NULL;
 }
 
-static int visible_outputs(const OpDef *op, int count) { return op->visible_outputs ? op->visible_outputs : count; }
+static int visible_outputs(const OpDef *op, int count) {
+  return op->visible_outputs ? op->visible_outputs : count;
+}
 
 static Status check_capacity(Error *e, const char *what, int count, int capacity) {
   if (count <= capacity) return OK;
-  return fail(e, ERR_INVALID_ARGUMENT, "%s: there %s %d result%s, and room for %d", what, count == 1 ? "is" : "are", count,
-              plural(count), capacity);
+  return fail(e, ERR_INVALID_ARGUMENT, "%s: there %s %d result%s, and room for %d", what,
+              count == 1 ? "is" : "are", count, plural(count), capacity);
 }
 
-/* The seed and the counter of a random op called at once: its numbers depend on how many were called before, or on the seed
- * alone when the caller gives one. */
+/* The seed and the counter of a random op called at once: its numbers depend on how many were
+ * called before, or on the seed alone when the caller gives one. */
 static Tensor *eager_counter(Error *e, Engine *g, const OpDef *op, Attr *attr) {
   Type type = type_scalar(I64);
   Tensor *t = tensor_new(e, &type);
@@ -56,25 +58,30 @@ static Tensor *eager_counter(Error *e, Engine *g, const OpDef *op, Attr *attr) {
   return t;
 }
 
-static void give_out(ipu_context *c, const char *what, Tensor **list, int total, int visible, ipu_tensor **outputs, int capacity,
-                     int *count) {
+static void give_out(ipu_context *c, const char *what, Tensor **list, int total, int visible,
+                     ipu_tensor **outputs, int capacity, int *count) {
   bool fits = check_capacity(&c->error, what, visible, capacity) == OK;
   for (int i = 0; i < total; i++) {
-    if (fits && i < visible) outputs[i] = handle_of(tensor_own(&c->error, list[i])); /* reshaping shares elements, a caller may write */
+    /* reshaping shares elements, a caller may write */
+    if (fits && i < visible) outputs[i] = handle_of(tensor_own(&c->error, list[i]));
     else tensor_release(list[i]);
   }
   if (count) *count = fits ? visible : 0;
 }
 
-int ipu_apply(ipu_context *c, const char *name, ipu_tensor *const *inputs, int input_count, const char *attributes,
-              ipu_tensor **outputs, int capacity, int *output_count) {
-  if (!context_given(c, "ipu_apply", (Given[]){{"outputs", capacity > 0 ? (const void *)outputs : ""}, {0}})) return IPU_E_INVALID_ARGUMENT;
+int ipu_apply(ipu_context *c, const char *name, ipu_tensor *const *inputs, int input_count,
+              const char *attributes, ipu_tensor **outputs, int capacity, int *output_count) {
+  if (!context_given(c, "ipu_apply",
+                     (Given[]){{"outputs", capacity > 0 ? (const void *)outputs : ""}, {0}}))
+    return IPU_E_INVALID_ARGUMENT;
   Error *e = context_begin(c);
   if (output_count) *output_count = 0;
-  if (context_check_list(e, name ? name : "ipu_apply", inputs, input_count) != OK) return context_end(c);
+  if (context_check_list(e, name ? name : "ipu_apply", inputs, input_count) != OK)
+    return context_end(c);
   const OpDef *op = attributes_op(e, name, input_count);
   if (!op) return context_end(c);
-  if (input_count >= MOST_INPUTS) return context_fail(c, ERR_VALUE, "%s: %d tensors are too many", name, input_count);
+  if (input_count >= MOST_INPUTS)
+    return context_fail(c, ERR_VALUE, "%s: %d tensors are too many", name, input_count);
   Attributes a;
   Tensor *in[MOST_INPUTS], *counter = NULL, **out = NULL;
   int total = 0;
@@ -82,7 +89,8 @@ int ipu_apply(ipu_context *c, const char *name, ipu_tensor *const *inputs, int i
   if (attributes_read(e, op, attributes, &a) == OK && (op->traits & RANDOM))
     in[input_count++] = counter = eager_counter(e, c->engine, op, a.attr);
   if (e->status == OK) eager_apply(c->engine, op, in, input_count, a.attr, NULL, &out, &total, e);
-  if (e->status == OK) give_out(c, name, out, total, visible_outputs(op, total), outputs, capacity, output_count);
+  if (e->status == OK)
+    give_out(c, name, out, total, visible_outputs(op, total), outputs, capacity, output_count);
   free(out);
   tensor_release(counter);
   attributes_clear(&a);
@@ -91,8 +99,10 @@ int ipu_apply(ipu_context *c, const char *name, ipu_tensor *const *inputs, int i
 
 /* ---- variables ---- */
 
-int ipu_variable_new(ipu_context *c, const char *name, const ipu_tensor *initial, ipu_variable **out) {
-  if (!context_given(c, "ipu_variable_new", (Given[]){{"initial", initial}, {"out", out}, {0}})) return IPU_E_INVALID_ARGUMENT;
+int ipu_variable_new(ipu_context *c, const char *name, const ipu_tensor *initial,
+                     ipu_variable **out) {
+  if (!context_given(c, "ipu_variable_new", (Given[]){{"initial", initial}, {"out", out}, {0}}))
+    return IPU_E_INVALID_ARGUMENT;
   Error *e = context_begin(c);
   const Tensor *t = tensor_of(initial);
   *out = NULL;
@@ -106,14 +116,16 @@ int ipu_variable_new(ipu_context *c, const char *name, const ipu_tensor *initial
 void ipu_variable_free(ipu_variable *v) { variable_release(variable_of(v)); }
 
 int ipu_variable_read(ipu_context *c, const ipu_variable *v, ipu_tensor **out) {
-  if (!context_given(c, "ipu_variable_read", (Given[]){{"v", v}, {"out", out}, {0}})) return IPU_E_INVALID_ARGUMENT;
+  if (!context_given(c, "ipu_variable_read", (Given[]){{"v", v}, {"out", out}, {0}}))
+    return IPU_E_INVALID_ARGUMENT;
   Error *e = context_begin(c);
   *out = handle_of(tensor_from(e, &variable_of(v)->type, variable_of(v)->value->data));
   return context_end(c);
 }
 
 int ipu_variable_assign(ipu_context *c, ipu_variable *v, const ipu_tensor *t) {
-  if (!context_given(c, "ipu_variable_assign", (Given[]){{"v", v}, {"t", t}, {0}})) return IPU_E_INVALID_ARGUMENT;
+  if (!context_given(c, "ipu_variable_assign", (Given[]){{"v", v}, {"t", t}, {0}}))
+    return IPU_E_INVALID_ARGUMENT;
   variable_assign(context_begin(c), variable_of(v), tensor_of(t));
   return context_end(c);
 }
@@ -121,7 +133,8 @@ int ipu_variable_assign(ipu_context *c, ipu_variable *v, const ipu_tensor *t) {
 /* ---- building ---- */
 
 int ipu_builder_new(ipu_context *c, ipu_builder **out) {
-  if (!context_given(c, "ipu_builder_new", (Given[]){{"out", out}, {0}})) return IPU_E_INVALID_ARGUMENT;
+  if (!context_given(c, "ipu_builder_new", (Given[]){{"out", out}, {0}}))
+    return IPU_E_INVALID_ARGUMENT;
   context_begin(c);
   *out = NULL;
   ipu_builder *b = calloc(1, sizeof *b);
@@ -168,32 +181,42 @@ static Status check_values(ipu_builder *b, const char *what, ipu_value *const *v
   return OK;
 }
 
-int ipu_builder_argument(ipu_builder *b, const char *dtype, int rank, const int64_t *shape, ipu_value **out) {
-  if (!context_given(b ? b->context : NULL, "ipu_builder_argument", (Given[]){{"out", out}, {0}})) return IPU_E_INVALID_ARGUMENT;
+int ipu_builder_argument(ipu_builder *b, const char *dtype, int rank, const int64_t *shape,
+                         ipu_value **out) {
+  if (!context_given(b ? b->context : NULL, "ipu_builder_argument", (Given[]){{"out", out}, {0}}))
+    return IPU_E_INVALID_ARGUMENT;
   *out = NULL;
   Graph *g = begin(b);
   Type type;
-  if (!g || context_read_type(&b->context->error, "ipu_builder_argument", dtype, rank, shape, &type) != OK) return end(b);
+  if (!g || context_read_type(&b->context->error, "ipu_builder_argument", dtype, rank, shape,
+                              &type) != OK)
+    return end(b);
   if (b->has_begun)
-    return context_fail(b->context, ERR_FAILED_PRECONDITION, "ipu_builder_argument: arguments come before anything else");
+    return context_fail(b->context, ERR_FAILED_PRECONDITION,
+                        "ipu_builder_argument: arguments come before anything else");
   *out = (ipu_value *)trace_argument(b->trace, &type, NULL);
   return end(b);
 }
 
 int ipu_builder_constant(ipu_builder *b, ipu_tensor *t, ipu_value **out) {
-  if (!context_given(b ? b->context : NULL, "ipu_builder_constant", (Given[]){{"t", t}, {"out", out}, {0}})) return IPU_E_INVALID_ARGUMENT;
+  if (!context_given(b ? b->context : NULL, "ipu_builder_constant",
+                     (Given[]){{"t", t}, {"out", out}, {0}}))
+    return IPU_E_INVALID_ARGUMENT;
   *out = NULL;
   Graph *g = begin(b);
   if (!g) return end(b);
   b->has_begun = true;
-  Tensor *own = tensor_from(&b->context->error, &tensor_of(t)->type, tensor_of(t)->data); /* t may be written to later */
+  /* t may be written to later */
+  Tensor *own = tensor_from(&b->context->error, &tensor_of(t)->type, tensor_of(t)->data);
   if (own) *out = (ipu_value *)graph_constant(g, own);
   tensor_release(own);
   return end(b);
 }
 
 int ipu_builder_read(ipu_builder *b, ipu_variable *v, ipu_value **out) {
-  if (!context_given(b ? b->context : NULL, "ipu_builder_read", (Given[]){{"v", v}, {"out", out}, {0}})) return IPU_E_INVALID_ARGUMENT;
+  if (!context_given(b ? b->context : NULL, "ipu_builder_read",
+                     (Given[]){{"v", v}, {"out", out}, {0}}))
+    return IPU_E_INVALID_ARGUMENT;
   *out = NULL;
   if (!begin(b)) return end(b);
   b->has_begun = true;
@@ -202,14 +225,15 @@ int ipu_builder_read(ipu_builder *b, ipu_variable *v, ipu_value **out) {
 }
 
 int ipu_builder_assign(ipu_builder *b, ipu_variable *v, ipu_value *value) {
-  if (!context_given(b ? b->context : NULL, "ipu_builder_assign", (Given[]){{"v", v}, {0}})) return IPU_E_INVALID_ARGUMENT;
+  if (!context_given(b ? b->context : NULL, "ipu_builder_assign", (Given[]){{"v", v}, {0}}))
+    return IPU_E_INVALID_ARGUMENT;
   if (!begin(b) || check_values(b, "ipu_builder_assign", &value, 1) != OK) return end(b);
   const Variable *to = variable_of(v);
   char want[TYPE_TEXT], got[TYPE_TEXT];
   const Type *type = &((Value *)value)->type;
   if (!type_equal(&to->type, type))
-    return context_fail(b->context, ERR_INVALID_ARGUMENT, "variable '%s' is %s, got %s", to->name, type_text(&to->type, want),
-                        type_text(type, got));
+    return context_fail(b->context, ERR_INVALID_ARGUMENT, "variable '%s' is %s, got %s", to->name,
+                        type_text(&to->type, want), type_text(type, got));
   b->has_begun = true;
   trace_assign(b->trace, variable_of(v), (Value *)value);
   return end(b);
@@ -233,8 +257,8 @@ static Value *traced_counter(ipu_builder *b, const OpDef *op, Attr *attr) {
   return now;
 }
 
-static void apply(ipu_builder *b, const OpDef *op, ipu_value *const *inputs, int count, Attr *attr, ipu_value **outputs,
-                  int capacity, int *output_count) {
+static void apply(ipu_builder *b, const OpDef *op, ipu_value *const *inputs, int count, Attr *attr,
+                  ipu_value **outputs, int capacity, int *output_count) {
   Error *e = &b->context->error;
   Value *in[MOST_INPUTS];
   for (int i = 0; i < count; i++) in[i] = (Value *)inputs[i];
@@ -247,24 +271,32 @@ static void apply(ipu_builder *b, const OpDef *op, ipu_value *const *inputs, int
   if (output_count) *output_count = visible;
 }
 
-int ipu_builder_apply(ipu_builder *b, const char *name, ipu_value *const *inputs, int count, const char *attributes,
-                      ipu_value **outputs, int capacity, int *output_count) {
-  if (!context_given(b ? b->context : NULL, "ipu_builder_apply", (Given[]){{"outputs", capacity > 0 ? (const void *)outputs : ""}, {0}})) return IPU_E_INVALID_ARGUMENT;
+int ipu_builder_apply(ipu_builder *b, const char *name, ipu_value *const *inputs, int count,
+                      const char *attributes, ipu_value **outputs, int capacity,
+                      int *output_count) {
+  if (!context_given(b ? b->context : NULL, "ipu_builder_apply",
+                     (Given[]){{"outputs", capacity > 0 ? (const void *)outputs : ""}, {0}}))
+    return IPU_E_INVALID_ARGUMENT;
   if (output_count) *output_count = 0;
   Error *e = &b->context->error;
-  if (!begin(b) || check_values(b, name ? name : "ipu_builder_apply", inputs, count) != OK) return end(b);
+  if (!begin(b) || check_values(b, name ? name : "ipu_builder_apply", inputs, count) != OK)
+    return end(b);
   const OpDef *op = attributes_op(e, name, count);
   if (op && count >= MOST_INPUTS) fail(e, ERR_VALUE, "%s: %d tensors are too many", name, count);
   if (e->status != OK) return end(b);
   b->has_begun = true;
   Attributes a;
-  if (attributes_read(e, op, attributes, &a) == OK) apply(b, op, inputs, count, a.attr, outputs, capacity, output_count);
+  if (attributes_read(e, op, attributes, &a) == OK)
+    apply(b, op, inputs, count, a.attr, outputs, capacity, output_count);
   attributes_clear(&a);
   return end(b);
 }
 
-int ipu_builder_gradients(ipu_builder *b, ipu_value *y, ipu_value *const *xs, int count, ipu_value **gradients) {
-  if (!context_given(b ? b->context : NULL, "ipu_builder_gradients", (Given[]){{"gradients", count > 0 ? (const void *)gradients : ""}, {0}})) return IPU_E_INVALID_ARGUMENT;
+int ipu_builder_gradients(ipu_builder *b, ipu_value *y, ipu_value *const *xs, int count,
+                          ipu_value **gradients) {
+  if (!context_given(b ? b->context : NULL, "ipu_builder_gradients",
+                     (Given[]){{"gradients", count > 0 ? (const void *)gradients : ""}, {0}}))
+    return IPU_E_INVALID_ARGUMENT;
   Graph *g = begin(b);
   if (!g || check_values(b, "ipu_builder_gradients: y", &y, 1) != OK ||
       check_values(b, "ipu_builder_gradients: xs", xs, count) != OK)
@@ -280,10 +312,14 @@ int ipu_builder_gradients(ipu_builder *b, ipu_value *y, ipu_value *const *xs, in
   return end(b);
 }
 
-const char *ipu_value_dtype(const ipu_value *v) { return v ? dtype_name(((const Value *)v)->type.dtype) : ""; }
+const char *ipu_value_dtype(const ipu_value *v) {
+  return v ? dtype_name(((const Value *)v)->type.dtype) : "";
+}
 int ipu_value_rank(const ipu_value *v) { return v ? ((const Value *)v)->type.rank : 0; }
 int64_t ipu_value_extent(const ipu_value *v, int axis) {
-  return v && axis >= 0 && axis < ((const Value *)v)->type.rank ? ((const Value *)v)->type.shape[axis] : -1;
+  return v && axis >= 0 && axis < ((const Value *)v)->type.rank
+             ? ((const Value *)v)->type.shape[axis]
+             : -1;
 }
 
 static Program *compile(ipu_builder *b, ipu_value *const *results, int count) {
@@ -296,7 +332,8 @@ static Program *compile(ipu_builder *b, ipu_value *const *results, int count) {
   if (written && values) {
     for (int i = 0; i < count; i++) values[i] = (Value *)results[i];
     int written_count = trace_end_root(t, values, count, written);
-    p = program_compile(e, t, count, written, written_count, g->kernels, &g->numerics, g->threads, "function");
+    p = program_compile(e, t, count, written, written_count, g->kernels, &g->numerics, g->threads,
+                        "function");
   } else {
     fail(e, ERR_OUT_OF_MEMORY, "out of memory");
   }
@@ -306,7 +343,8 @@ static Program *compile(ipu_builder *b, ipu_value *const *results, int count) {
 }
 
 int ipu_builder_finish(ipu_builder *b, ipu_value *const *results, int count, ipu_function **out) {
-  if (!context_given(b ? b->context : NULL, "ipu_builder_finish", (Given[]){{"out", out}, {0}})) return IPU_E_INVALID_ARGUMENT;
+  if (!context_given(b ? b->context : NULL, "ipu_builder_finish", (Given[]){{"out", out}, {0}}))
+    return IPU_E_INVALID_ARGUMENT;
   *out = NULL;
   if (!begin(b) || check_values(b, "ipu_builder_finish", results, count) != OK) return end(b);
   ipu_function *f = calloc(1, sizeof *f);
@@ -331,27 +369,33 @@ void ipu_function_free(ipu_function *f) {
 
 static Status check_arguments(Error *e, const Program *p, ipu_tensor *const *arguments, int count) {
   if (count != p->argument_count)
-    return fail(e, ERR_VALUE, "the function takes %d tensor%s, got %d", p->argument_count, p->argument_count == 1 ? "" : "s", count);
+    return fail(e, ERR_VALUE, "the function takes %d tensor%s, got %d", p->argument_count,
+                p->argument_count == 1 ? "" : "s", count);
   if (context_check_list(e, "ipu_function_call", arguments, count) != OK) return e->status;
   for (int i = 0; i < count; i++) {
     const Type *want = &p->graph->input[i]->type, *got = &tensor_of(arguments[i])->type;
     char a[TYPE_TEXT], b[TYPE_TEXT];
     if (!type_equal(want, got))
-      return fail(e, ERR_INVALID_ARGUMENT, "argument %d must be %s, got %s", i, type_text(want, a), type_text(got, b));
+      return fail(e, ERR_INVALID_ARGUMENT, "argument %d must be %s, got %s", i, type_text(want, a),
+                  type_text(got, b));
   }
   return OK;
 }
 
-int ipu_function_call(ipu_function *f, ipu_tensor *const *arguments, int argument_count, ipu_tensor **results, int capacity,
-                      int *result_count) {
-  if (!context_given(f ? f->context : NULL, "ipu_function_call", (Given[]){{"results", capacity > 0 ? (const void *)results : ""}, {0}})) return IPU_E_INVALID_ARGUMENT;
+int ipu_function_call(ipu_function *f, ipu_tensor *const *arguments, int argument_count,
+                      ipu_tensor **results, int capacity, int *result_count) {
+  if (!context_given(f ? f->context : NULL, "ipu_function_call",
+                     (Given[]){{"results", capacity > 0 ? (const void *)results : ""}, {0}}))
+    return IPU_E_INVALID_ARGUMENT;
   ipu_context *c = f->context;
   Error *e = context_begin(c);
   Program *p = f->program;
   if (result_count) *result_count = 0;
   if (check_arguments(e, p, arguments, argument_count) != OK) return context_end(c);
-  if (check_capacity(e, "ipu_function_call", p->result_count, capacity) != OK) return context_end(c);
-  if (program_run(c->engine, p, (Tensor *const *)arguments, (Tensor **)results, e) == OK && result_count)
+  if (check_capacity(e, "ipu_function_call", p->result_count, capacity) != OK)
+    return context_end(c);
+  if (program_run(c->engine, p, (Tensor *const *)arguments, (Tensor **)results, e) == OK &&
+      result_count)
     *result_count = p->result_count;
   return context_end(c);
 }

@@ -21,14 +21,16 @@ static bool own_folder(char folder[PATH_MAX]) {
     int (*function)(ipu_context **);
     void *address;
   } here = {.function = ipu_context_new}; /* ISO C knows no cast between the two */
-  if (!dladdr(here.address, &info) || !info.dli_fname || !realpath(info.dli_fname, folder)) return false;
+  if (!dladdr(here.address, &info) || !info.dli_fname || !realpath(info.dli_fname, folder))
+    return false;
   char *slash = strrchr(folder, '/');
   if (slash) *slash = '\0';
   return slash != NULL;
 }
 
 /* The first of folder/places[i]/name that exists, with its name or without. */
-static bool find(const char *folder, const char *const *places, const char *name, bool keep_name, char *out, size_t size) {
+static bool find(const char *folder, const char *const *places, const char *name, bool keep_name,
+                 char *out, size_t size) {
   for (; *places; places++) {
     int n = snprintf(out, size, "%s/%s/%s", folder, *places, name);
     if (n <= 0 || (size_t)n >= size || access(out, R_OK)) continue;
@@ -43,7 +45,8 @@ static const Bridge *load(Error *e, const char *folder) {
   static const char *const places[] = {"modules", "lua/5.4", "../lib/lua/5.4", NULL};
   char path[PATH_MAX + 64];
   if (!find(folder, places, "ipulua/core.so", true, path, sizeof path)) {
-    fail(e, ERR_NOT_FOUND, "models need ipulua/core.so, which is neither in %s nor in %s/lua/5.4", folder, folder);
+    fail(e, ERR_NOT_FOUND, "models need ipulua/core.so, which is neither in %s nor in %s/lua/5.4",
+         folder, folder);
     return NULL;
   }
   int flags = RTLD_NOW | RTLD_LOCAL;
@@ -65,7 +68,8 @@ static Status open_interpreter(ipu_context *c) {
   static const char *const places[] = {"../lua", "../share/lua/5.4", "../../share/lua/5.4", NULL};
   char folder[PATH_MAX], lua[PATH_MAX + 64];
   Error *e = &c->error;
-  if (!own_folder(folder)) return fail(e, ERR_RUNTIME, "models: the folder of this library can't be found");
+  if (!own_folder(folder))
+    return fail(e, ERR_RUNTIME, "models: the folder of this library can't be found");
   if (!c->bridge) c->bridge = load(e, folder);
   if (!c->bridge) return e->status;
   find(folder, places, "ipulua/init.lua", false, lua, sizeof lua);

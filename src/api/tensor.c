@@ -7,20 +7,26 @@
 #include "tensor/print.h"
 #include "tensor/safetensors.h"
 
-int ipu_tensor_new(ipu_context *c, const char *dtype, int rank, const int64_t *shape, const void *data,
-                   ipu_tensor **out) {
-  if (!context_given(c, "ipu_tensor_new", (Given[]){{"out", out}, {0}})) return IPU_E_INVALID_ARGUMENT;
+int ipu_tensor_new(ipu_context *c, const char *dtype, int rank, const int64_t *shape,
+                   const void *data, ipu_tensor **out) {
+  if (!context_given(c, "ipu_tensor_new", (Given[]){{"out", out}, {0}}))
+    return IPU_E_INVALID_ARGUMENT;
   Error *e = context_begin(c);
   Type type;
   *out = NULL;
-  if (context_read_type(e, "ipu_tensor_new", dtype, rank, shape, &type) != OK) return context_end(c);
+  if (context_read_type(e, "ipu_tensor_new", dtype, rank, shape, &type) != OK)
+    return context_end(c);
   *out = handle_of(data ? tensor_from(e, &type, data) : tensor_new(e, &type));
   return context_end(c);
 }
 
-ipu_tensor *ipu_tensor_retain(ipu_tensor *t) { return t ? handle_of(tensor_retain(tensor_of(t))) : NULL; }
+ipu_tensor *ipu_tensor_retain(ipu_tensor *t) {
+  return t ? handle_of(tensor_retain(tensor_of(t))) : NULL;
+}
 void ipu_tensor_free(ipu_tensor *t) { tensor_release(tensor_of(t)); }
-const char *ipu_tensor_dtype(const ipu_tensor *t) { return t ? dtype_name(tensor_of(t)->type.dtype) : ""; }
+const char *ipu_tensor_dtype(const ipu_tensor *t) {
+  return t ? dtype_name(tensor_of(t)->type.dtype) : "";
+}
 int ipu_tensor_rank(const ipu_tensor *t) { return t ? tensor_of(t)->type.rank : 0; }
 int64_t ipu_tensor_count(const ipu_tensor *t) { return t ? type_count(&tensor_of(t)->type) : 0; }
 size_t ipu_tensor_bytes(const ipu_tensor *t) { return t ? type_bytes(&tensor_of(t)->type) : 0; }
@@ -31,11 +37,14 @@ int64_t ipu_tensor_extent(const ipu_tensor *t, int axis) {
 }
 
 int ipu_tensor_write(ipu_context *c, ipu_tensor *t, const void *data, size_t bytes) {
-  if (!context_given(c, "ipu_tensor_write", (Given[]){{"t", t}, {0}})) return IPU_E_INVALID_ARGUMENT;
+  if (!context_given(c, "ipu_tensor_write", (Given[]){{"t", t}, {0}}))
+    return IPU_E_INVALID_ARGUMENT;
   context_begin(c);
   if (bytes != ipu_tensor_bytes(t))
-    return context_fail(c, ERR_VALUE, "ipu_tensor_write: the tensor has %zu bytes, got %zu", ipu_tensor_bytes(t), bytes);
-  if (bytes && !data) return context_fail(c, ERR_INVALID_ARGUMENT, "ipu_tensor_write: the data is NULL");
+    return context_fail(c, ERR_VALUE, "ipu_tensor_write: the tensor has %zu bytes, got %zu",
+                        ipu_tensor_bytes(t), bytes);
+  if (bytes && !data)
+    return context_fail(c, ERR_INVALID_ARGUMENT, "ipu_tensor_write: the data is NULL");
   if (bytes) memcpy(tensor_of(t)->data, data, bytes);
   return IPU_OK;
 }
@@ -61,19 +70,22 @@ static Status unknown_ending(Error *e, const char *path) {
   return fail(e, ERR_VALUE, "'%s' must end in .safetensors, .npz or .npy", path);
 }
 
-int ipu_save(ipu_context *c, const char *path, const char *const *names, ipu_tensor *const *tensors, int count) {
+int ipu_save(ipu_context *c, const char *path, const char *const *names, ipu_tensor *const *tensors,
+             int count) {
   if (!context_given(c, "ipu_save", (Given[]){{"path", path}, {0}})) return IPU_E_INVALID_ARGUMENT;
   Error *e = context_begin(c);
   if (context_check_list(e, "ipu_save: tensors", tensors, count) != OK) return context_end(c);
   if (ends_with(path, ".npy")) {
-    if (count != 1) return context_fail(c, ERR_VALUE, "ipu_save: a .npy holds one tensor, got %d", count);
+    if (count != 1)
+      return context_fail(c, ERR_VALUE, "ipu_save: a .npy holds one tensor, got %d", count);
     npy_write(e, path, tensor_of(tensors[0]));
     return context_end(c);
   }
   NamedTensors n;
   named_init(&n);
   context_check_list(e, "ipu_save: names", names, count);
-  for (int i = 0; i < count && e->status == OK; i++) named_add(e, &n, names[i], tensor_of(tensors[i]));
+  for (int i = 0; i < count && e->status == OK; i++)
+    named_add(e, &n, names[i], tensor_of(tensors[i]));
   if (e->status == OK && ends_with(path, ".npz")) npz_write(e, path, &n);
   else if (e->status == OK && ends_with(path, ".safetensors")) safetensors_write(e, path, &n);
   else if (e->status == OK) unknown_ending(e, path);
@@ -89,7 +101,8 @@ static Status read_npy(Error *e, const char *path, NamedTensors *n) {
 }
 
 int ipu_archive_open(ipu_context *c, const char *path, ipu_archive **out) {
-  if (!context_given(c, "ipu_archive_open", (Given[]){{"path", path}, {"out", out}, {0}})) return IPU_E_INVALID_ARGUMENT;
+  if (!context_given(c, "ipu_archive_open", (Given[]){{"path", path}, {"out", out}, {0}}))
+    return IPU_E_INVALID_ARGUMENT;
   Error *e = context_begin(c);
   *out = NULL;
   ipu_archive *a = calloc(1, sizeof *a);
@@ -115,7 +128,9 @@ const char *ipu_archive_name(const ipu_archive *a, int index) {
 }
 
 int ipu_archive_tensor(ipu_context *c, const ipu_archive *a, const char *name, ipu_tensor **out) {
-  if (!context_given(c, "ipu_archive_tensor", (Given[]){{"a", a}, {"name", name}, {"out", out}, {0}})) return IPU_E_INVALID_ARGUMENT;
+  if (!context_given(c, "ipu_archive_tensor",
+                     (Given[]){{"a", a}, {"name", name}, {"out", out}, {0}}))
+    return IPU_E_INVALID_ARGUMENT;
   Error *e = context_begin(c);
   Tensor *t = named_find(&a->tensors, name);
   *out = NULL;

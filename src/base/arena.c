@@ -71,7 +71,9 @@ char *arena_print(Arena *a, const char *format, ...) {
   return s;
 }
 
-ArenaMark arena_mark(const Arena *a) { return (ArenaMark){a->blocks, a->blocks ? a->blocks->used : 0, a->bytes}; }
+ArenaMark arena_mark(const Arena *a) {
+  return (ArenaMark){a->blocks, a->blocks ? a->blocks->used : 0, a->bytes};
+}
 
 void arena_rewind(Arena *a, const ArenaMark *m) {
   while (a->blocks != m->block) {

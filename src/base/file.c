@@ -25,7 +25,8 @@ static Status system_failed(Error *e, const char *path, const char *what, int nu
   return fail(e, s, "%s: %s: %s", path, what, reason);
 }
 
-/* A file being read, through zlib when it is gzipped: its content is pulled in pieces of any size. */
+/* A file being read, through zlib when it is gzipped: its content is pulled in pieces of any
+ * size. */
 typedef struct Source {
   const char *path;
   int fd;
@@ -79,7 +80,8 @@ static Status inflate_some(Error *e, Source *s, void *to, size_t capacity, size_
     int code = inflate(&s->z, Z_NO_FLUSH);
     if (code == Z_STREAM_END) s->in_member = false;
     else if (code == Z_MEM_ERROR) return fail(e, ERR_OUT_OF_MEMORY, "%s: out of memory", s->path);
-    else if (code != Z_OK && code != Z_BUF_ERROR) return damaged(e, s, s->z.msg ? s->z.msg : "damage");
+    else if (code != Z_OK && code != Z_BUF_ERROR)
+      return damaged(e, s, s->z.msg ? s->z.msg : "damage");
   }
   return *got = room - s->z.avail_out, OK;
 }
@@ -99,7 +101,8 @@ static Status source_read(Error *e, Source *s, void *to, size_t capacity, size_t
 }
 
 /* Is it gzip? Two bytes of a regular file tell; a pipe is taken as it comes. */
-static Status source_open(Error *e, Source *s, const char *path, bool inflate_it, struct stat *info) {
+static Status source_open(Error *e, Source *s, const char *path, bool inflate_it,
+                          struct stat *info) {
   *s = (Source){.path = path, .fd = open(path, O_RDONLY | O_CLOEXEC)};
   if (s->fd < 0) return system_failed(e, path, "cannot open", errno);
   if (fstat(s->fd, info) != 0) return system_failed(e, path, "cannot open", errno);
@@ -108,7 +111,8 @@ static Status source_open(Error *e, Source *s, const char *path, bool inflate_it
   unsigned char magic[2];
   if (pread(s->fd, magic, 2, 0) != 2 || magic[0] != 0x1f || magic[1] != 0x8b) return OK;
   s->chunk = malloc(CHUNK);
-  if (!s->chunk || inflateInit2(&s->z, 15 + 16) != Z_OK) return fail(e, ERR_OUT_OF_MEMORY, "out of memory");
+  if (!s->chunk || inflateInit2(&s->z, 15 + 16) != Z_OK)
+    return fail(e, ERR_OUT_OF_MEMORY, "out of memory");
   s->packed = s->in_member = true;
   return OK;
 }
@@ -119,34 +123,40 @@ static void source_close(Source *s) {
   if (s->fd >= 0) close(s->fd);
 }
 
-/* Grow *data as the content comes; expected is a first guess. One byte is kept for the final zero. */
-static Status read_all(Error *e, Source *s, size_t expected, size_t limit, char **data, size_t *bytes) {
+/* Grow *data as the content comes; expected is a first guess. One byte is kept for the final
+ * zero. */
+static Status read_all(Error *e, Source *s, size_t expected, size_t limit, char **data,
+                       size_t *bytes) {
   size_t capacity = expected < limit ? expected : limit, got;
   *bytes = 0;
   for (;;) {
     if (capacity < limit && *bytes) capacity = capacity > limit / 2 ? limit : capacity * 2;
-    char *grown = realloc(*data, capacity + 2); /* one byte beyond: to see that the file ends there */
-    if (!grown) return fail(e, ERR_OUT_OF_MEMORY, "%s: cannot allocate %zu bytes for it", s->path, capacity);
+    /* one byte beyond: to see that the file ends there */
+    char *grown = realloc(*data, capacity + 2);
+    if (!grown)
+      return fail(e, ERR_OUT_OF_MEMORY, "%s: cannot allocate %zu bytes for it", s->path, capacity);
     *data = grown;
     Status status = source_read(e, s, *data + *bytes, capacity + 1 - *bytes, &got);
     if (status != OK) return status;
     *bytes += got;
-    if (*bytes > limit) return fail(e, ERR_OUT_OF_RANGE, "%s: holds more than %zu bytes", s->path, limit);
+    if (*bytes > limit)
+      return fail(e, ERR_OUT_OF_RANGE, "%s: holds more than %zu bytes", s->path, limit);
     if (s->at_end || *bytes <= capacity) break;
   }
   (*data)[*bytes] = 0;
   return OK;
 }
 
-Status file_read(Error *e, const char *path, size_t limit, bool inflate_it, void **data, size_t *bytes) {
+Status file_read(Error *e, const char *path, size_t limit, bool inflate_it, void **data,
+                 size_t *bytes) {
   Source s;
   struct stat info;
   char *content = NULL;
   if (limit == 0 || limit > SIZE_MAX / 4) limit = default_limit;
   Status status = source_open(e, &s, path, inflate_it, &info);
   if (status == OK && S_ISREG(info.st_mode) && !s.packed && (uint64_t)info.st_size > limit)
-    status = fail(e, ERR_OUT_OF_RANGE, "%s: holds %lld bytes, more than %zu", path, (long long)info.st_size,
-                  limit);
+    status = fail(e, ERR_OUT_OF_RANGE, "%s: holds %lld bytes, more than %zu", path,
+                  (long long)info.st_size, limit);
   if (status == OK) {
     size_t size = S_ISREG(info.st_mode) ? (size_t)info.st_size : 0;
     size_t expected = s.packed ? size * 4 : size; /* a usual ratio; the rest is growth */
@@ -175,8 +185,8 @@ struct FileWriter {
   char *path, *temporary;
 };
 
-/* The name of a sibling that nobody else picks; O_EXCL catches the one in 2^64. It begins with the file's own as long as the two
- * fit: a name may have as many bytes as the file system takes. */
+/* The name of a sibling that nobody else picks; O_EXCL catches the one in 2^64. It begins with
+ * the file's own as long as the two fit: a name may have as many bytes as the file system takes. */
 static char *sibling(const char *path) {
   enum { ENDING = 21 }; /* .0123456789abcdef.tmp */
   const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
@@ -184,7 +194,9 @@ static char *sibling(const char *path) {
   if (kept + ENDING > NAME_MAX) kept = 0;
   size_t size = (size_t)(folder + kept + ENDING + 1);
   char *made = malloc(size);
-  if (made) snprintf(made, size, "%.*s%.*s.%016llx.tmp", folder, path, kept, name, (unsigned long long)rng_system_seed());
+  if (made)
+    snprintf(made, size, "%.*s%.*s.%016llx.tmp", folder, path, kept, name,
+             (unsigned long long)rng_system_seed());
   return made;
 }
 
@@ -194,7 +206,8 @@ static Status open_target(Error *e, FileWriter *w, const char *path) {
   /* Through a symbolic link: the file is replaced, not the link. */
   w->path = exists ? realpath(path, NULL) : strdup(path);
   if (!w->path) return system_failed(e, path, "cannot write", errno);
-  if (exists && S_ISDIR(info.st_mode)) return fail(e, ERR_VALUE, "%s: is a folder, not a file", path);
+  if (exists && S_ISDIR(info.st_mode))
+    return fail(e, ERR_VALUE, "%s: is a folder, not a file", path);
   if (exists && !S_ISREG(info.st_mode)) {
     w->fd = open(path, O_WRONLY | O_CLOEXEC);
     return w->fd < 0 ? system_failed(e, path, "cannot write", errno) : OK;
@@ -224,7 +237,8 @@ FileWriter *file_begin(Error *e, const char *path) {
 Status file_append(Error *e, FileWriter *w, const void *data, size_t bytes) {
   for (size_t done = 0; done < bytes;) {
     size_t left = bytes - done;
-    ssize_t n = write(w->fd, (const char *)data + done, left < SSIZE_MAX / 2 ? left : SSIZE_MAX / 2);
+    ssize_t n =
+        write(w->fd, (const char *)data + done, left < SSIZE_MAX / 2 ? left : SSIZE_MAX / 2);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return system_failed(e, w->path, "cannot write", errno);
     done += (size_t)n;
@@ -232,7 +246,8 @@ Status file_append(Error *e, FileWriter *w, const void *data, size_t bytes) {
   return OK;
 }
 
-/* The rename is durable once its folder is. A file system that can't sync a folder is no failure. */
+/* The rename is durable once its folder is. A file system that can't sync a folder is no
+ * failure. */
 static void sync_folder(const char *path) {
   char folder[PATH_MAX];
   const char *slash = strrchr(path, '/');
@@ -252,7 +267,8 @@ Status file_commit(Error *e, FileWriter *w) {
   if (close(w->fd) != 0 && status == OK) status = system_failed(e, w->path, "cannot write", errno);
   w->fd = -1;
   if (status == OK && w->temporary) {
-    if (rename(w->temporary, w->path) != 0) status = system_failed(e, w->path, "cannot replace", errno);
+    if (rename(w->temporary, w->path) != 0)
+      status = system_failed(e, w->path, "cannot replace", errno);
     else sync_folder(w->path), free(w->temporary), w->temporary = NULL;
   }
   file_abort(w);

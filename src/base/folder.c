@@ -28,7 +28,8 @@ bool folder_exists(const char *path) {
 
 static Status make_one(Error *e, const char *path) {
   if (mkdir(path, 0777) == 0 || (errno == EEXIST && folder_exists(path))) return OK;
-  if (errno == EEXIST) return fail(e, ERR_RUNTIME, "%s: cannot make the folder: a file has that name", path);
+  if (errno == EEXIST)
+    return fail(e, ERR_RUNTIME, "%s: cannot make the folder: a file has that name", path);
   return system_failed(e, path, "cannot make the folder", errno);
 }
 
@@ -47,7 +48,9 @@ Status folder_make(Error *e, const char *path) {
   return s;
 }
 
-static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+static int by_name(const void *a, const void *b) {
+  return strcmp(*(char *const *)a, *(char *const *)b);
+}
 
 void folder_list_free(char **names, int count) {
   for (int i = 0; i < count; i++) free(names[i]);
@@ -63,7 +66,8 @@ Status folder_list(Error *e, const char *path, char ***names, int *count) {
   for (struct dirent *entry; s == OK && (entry = readdir(d));) {
     if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..")) continue;
     char *copy = strdup(entry->d_name);
-    if (copy && array_reserve(names, &capacity, *count + 1, sizeof **names)) (*names)[(*count)++] = copy;
+    if (copy && array_reserve(names, &capacity, *count + 1, sizeof **names))
+      (*names)[(*count)++] = copy;
     else free(copy), s = out_of_memory(e);
   }
   closedir(d);
@@ -96,7 +100,8 @@ static void sync_parent(const char *path) {
 Status folder_replace(Error *e, const char *from, const char *to, bool *swapped) {
   sync_folder(from);
   *swapped = folder_exists(to);
-  int failed = *swapped ? renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_EXCHANGE) : rename(from, to);
+  int failed =
+      *swapped ? renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_EXCHANGE) : rename(from, to);
   if (failed && *swapped && (errno == EINVAL || errno == ENOSYS)) { /* no exchange here */
     *swapped = false;
     Status s = folder_remove(e, to);
@@ -110,10 +115,13 @@ Status folder_replace(Error *e, const char *from, const char *to, bool *swapped)
 
 static Status remove_tree(Error *e, const char *path, int depth) {
   struct stat info;
-  if (lstat(path, &info) != 0) return errno == ENOENT ? OK : system_failed(e, path, "cannot remove", errno);
+  if (lstat(path, &info) != 0)
+    return errno == ENOENT ? OK : system_failed(e, path, "cannot remove", errno);
   if (!S_ISDIR(info.st_mode))
-    return unlink(path) == 0 || errno == ENOENT ? OK : system_failed(e, path, "cannot remove", errno);
-  if (depth == MOST_DEPTH) return fail(e, ERR_VALUE, "%s: folders are nested too deeply to remove", path);
+    return unlink(path) == 0 || errno == ENOENT ? OK
+                                                : system_failed(e, path, "cannot remove", errno);
+  if (depth == MOST_DEPTH)
+    return fail(e, ERR_VALUE, "%s: folders are nested too deeply to remove", path);
   char **names;
   int count;
   Status s = folder_list(e, path, &names, &count);

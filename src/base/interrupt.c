@@ -15,7 +15,9 @@ int interrupt_raise(void) {
 
 int interrupt_count(void) { return atomic_load(&raised); }
 
-Interrupt interrupt_pending(void) { return (Interrupt)atomic_load_explicit(&pending, memory_order_relaxed); }
+Interrupt interrupt_pending(void) {
+  return (Interrupt)atomic_load_explicit(&pending, memory_order_relaxed);
+}
 
 Interrupt interrupt_take(void) { return (Interrupt)atomic_exchange(&pending, INTERRUPT_NONE); }
 
@@ -29,7 +31,8 @@ void interrupt_hold(void) { atomic_fetch_add(&held, 1); }
 
 void interrupt_unhold(void) {
   int n = atomic_load(&held);
-  while (n > 0 && !atomic_compare_exchange_weak(&held, &n, n - 1)) continue; /* a reset may have come first */
+  /* a reset may have come first */
+  while (n > 0 && !atomic_compare_exchange_weak(&held, &n, n - 1)) continue;
 }
 
 bool interrupt_held(void) { return atomic_load(&held) > 0; }

@@ -19,17 +19,20 @@ struct FolderLock {
 
 bool folder_lock_holds(const FolderLock *l, const char *folder) {
   struct stat held, named;
-  return fstat(l->fd, &held) == 0 && stat(folder, &named) == 0 && held.st_dev == named.st_dev && held.st_ino == named.st_ino;
+  return fstat(l->fd, &held) == 0 && stat(folder, &named) == 0 && held.st_dev == named.st_dev &&
+         held.st_ino == named.st_ino;
 }
 
-/* The process that has it, as Linux lists locks: "1: FLOCK  ADVISORY  WRITE 1234 08:01:5678 0 EOF"; 0: unknown. */
+/* The process that has it, as Linux lists locks: "1: FLOCK ADVISORY WRITE 1234 08:01:5678 0
+ * EOF"; 0: unknown. */
 static long owner_of(int fd) {
   struct stat info;
   char line[256], wanted[80];
   long owner = 0;
   FILE *f = fstat(fd, &info) == 0 ? fopen("/proc/locks", "re") : NULL;
   if (!f) return 0;
-  snprintf(wanted, sizeof wanted, "%02x:%02x:%llu ", major(info.st_dev), minor(info.st_dev), (unsigned long long)info.st_ino);
+  snprintf(wanted, sizeof wanted, "%02x:%02x:%llu ", major(info.st_dev), minor(info.st_dev),
+           (unsigned long long)info.st_ino);
   while (owner == 0 && fgets(line, sizeof line, f)) {
     const char *kind = strstr(line, "FLOCK");
     char *at = strstr(line, wanted);
@@ -44,8 +47,10 @@ static long owner_of(int fd) {
 
 static Status in_use(Error *e, const char *folder, int fd) {
   long owner = owner_of(fd);
-  if (owner <= 0) return fail(e, ERR_FAILED_PRECONDITION, "%s: another process writes to this folder", folder);
-  return fail(e, ERR_FAILED_PRECONDITION, "%s: process %ld writes to this folder; one at a time can", folder, owner);
+  if (owner <= 0)
+    return fail(e, ERR_FAILED_PRECONDITION, "%s: another process writes to this folder", folder);
+  return fail(e, ERR_FAILED_PRECONDITION,
+              "%s: process %ld writes to this folder; one at a time can", folder, owner);
 }
 
 /* false: it is another's; where there are no locks, nobody's. */

@@ -1,20 +1,23 @@
-/* One line per event, for people. What is worth a line is decided by the level of the Log that a context
- * holds; where it goes by its sink. */
+/* One line per event, for people. What is worth a line is decided by the level of the Log that a
+ * context holds; where it goes by its sink. */
 #ifndef IPULUA_BASE_LOG_H
 #define IPULUA_BASE_LOG_H
 #include <stdbool.h>
 
 /* id, name in IPULUA_LOG. In order: a level shows itself and those before it. */
+/* clang-format off */
 #define LOG_LEVELS(X)   \
   X(LOG_ERROR, "error") \
   X(LOG_WARN, "warn")   \
   X(LOG_INFO, "info")   \
   X(LOG_DEBUG, "debug")
+/* clang-format on */
 #define X(id, name) id,
 typedef enum LogLevel { LOG_LEVELS(X) LOG_LEVEL_COUNT } LogLevel;
 #undef X
 
-/* line has no newline and no level in it; it is the sink's only during the call. Threads may call at once. */
+/* line has no newline and no level in it; it is the sink's only during the call. Threads may
+ * call at once. */
 typedef void (*LogSink)(void *context, LogLevel level, const char *line);
 
 typedef struct Log {
@@ -23,14 +26,15 @@ typedef struct Log {
   void *context;
 } Log;
 
-/* Warnings and errors to stderr, unless level_name (what IPULUA_LOG says; NULL and "" are fine) names another
- * level. False when it names none: the log is usable all the same. */
+/* Warnings and errors to stderr, unless level_name (what IPULUA_LOG says; NULL and "" are fine)
+ * names another level. False when it names none: the log is usable all the same. */
 bool log_init(Log *log, const char *level_name);
 bool log_level_find(const char *name, LogLevel *out);
 const char *log_level_name(LogLevel level);
 /* Is it worth building the line? */
 static inline bool log_shows(const Log *log, LogLevel level) { return log && level <= log->level; }
 /* Lines beyond 2000 bytes are cut. A NULL log says nothing. */
-void log_line(const Log *log, LogLevel level, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void log_line(const Log *log, LogLevel level, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 void log_to_stderr(void *context, LogLevel level, const char *line);
 #endif

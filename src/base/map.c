@@ -7,8 +7,8 @@
 #include "base/arena.h"
 #include "base/rng.h"
 
-/* entries in order of insertion; slots, twice as many at least, hold positions in entries + 1, 0 is free.
- * A removed entry keeps its slot, with key NULL, until the next rebuild. */
+/* entries in order of insertion; slots, twice as many at least, hold positions in entries + 1, 0
+ * is free. A removed entry keeps its slot, with key NULL, until the next rebuild. */
 typedef struct Entry {
   char *key;
   void *value;

@@ -1,5 +1,5 @@
-/* A hash map from strings to pointers. It walks in the order of insertion, so nothing that is made from a map
- * depends on hashes; these are seeded, so no file can choose keys that collide. */
+/* A hash map from strings to pointers. It walks in the order of insertion, so nothing that is
+ * made from a map depends on hashes; these are seeded, so no file can choose keys that collide. */
 #ifndef IPULUA_BASE_MAP_H
 #define IPULUA_BASE_MAP_H
 #include <stdbool.h>
@@ -8,13 +8,14 @@ typedef struct Map Map;
 
 Map *map_new(void);    /* NULL when memory is out */
 void map_free(Map *m); /* the keys, not what the values point to; NULL is fine */
-/* Copies key. A key that is there keeps its place and gets the new value. False when memory is out. */
+/* Copies key. A key that is there keeps its place and gets the new value. False when memory is
+ * out. */
 bool map_set(Map *m, const char *key, void *value);
 void *map_get(const Map *m, const char *key); /* NULL when absent */
 bool map_has(const Map *m, const char *key);
 bool map_remove(Map *m, const char *key); /* was it there? */
 int map_count(const Map *m);
-/* Start with *cursor = 0; NULL after the last. value may be NULL. The map must not change meanwhile, except
- * for the removal of the key just returned. */
+/* Start with *cursor = 0; NULL after the last. value may be NULL. The map must not change
+ * meanwhile, except for the removal of the key just returned. */
 const char *map_next(const Map *m, int *cursor, void **value);
 #endif

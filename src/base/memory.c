@@ -5,7 +5,8 @@
 
 enum { ASKED_FROM = 64 << 20 }; /* bytes: asking takes some microseconds */
 
-/* The sum of two lines of /proc/meminfo, in KiB. Memory that is promised but untouched counts as free there. */
+/* The sum of two lines of /proc/meminfo, in KiB. Memory that is promised but untouched counts as
+ * free there. */
 static bool read_free(uint64_t *kib) {
   FILE *f = fopen("/proc/meminfo", "re");
   if (!f) return false;
@@ -32,7 +33,9 @@ static uint64_t read_limit(const char *path) {
 
 bool memory_has_room(size_t bytes) {
   if (bytes < ASKED_FROM) return true;
-  if (bytes > read_limit("/sys/fs/cgroup/memory.max") || bytes > read_limit("/sys/fs/cgroup/memory/memory.limit_in_bytes")) return false;
+  if (bytes > read_limit("/sys/fs/cgroup/memory.max") ||
+      bytes > read_limit("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+    return false;
   uint64_t kib;
   return !read_free(&kib) || bytes / 1024 <= kib;
 }

@@ -27,7 +27,9 @@ int nearest_distance(const char *a, const char *b) {
 int nearest_limit(const char *given) { return (int)strlen(given) / 2 + 1; }
 
 /* std, of stddev: a name that is a beginning of another is no further from it than a slip. */
-static bool begins(const char *given, const char *name) { return strlen(given) >= 3 && !strncmp(given, name, strlen(given)); }
+static bool begins(const char *given, const char *name) {
+  return strlen(given) >= 3 && !strncmp(given, name, strlen(given));
+}
 
 const char *nearest_name(const char *given, const char *const *names) {
   const char *best = NULL;

@@ -23,8 +23,9 @@ typedef struct Member {
   pthread_t thread;
 } Member;
 
-/* The chunks of a loop that are a member's own. Chunks next to each other read and write the same memory, and the loops of
- * a program have about the same chunks again and again: each part stays in one processor's cache. */
+/* The chunks of a loop that are a member's own. Chunks next to each other read and write the
+ * same memory, and the loops of a program have about the same chunks again and again: each part
+ * stays in one processor's cache. */
 typedef struct Share {
   _Alignas(CACHE_LINE) _Atomic uint64_t next; /* generation (32 bits), next chunk (32 bits) */
 } Share;
@@ -36,13 +37,14 @@ struct Pool {
   Share *share;    /* [size] */
   _Atomic bool busy, stopping;
   _Atomic int lent; /* members that rest, the last ones first */
-  /* The current loop. A member reads these, then takes a chunk of somebody's share: if that succeeds the loop was still
-   * the one it read, because the caller closes the shares before it changes them. */
+  /* The current loop. A member reads these, then takes a chunk of somebody's share: if that
+   * succeeds the loop was still the one it read, because the caller closes the shares before it
+   * changes them. */
   _Atomic(PoolTask) task;
   _Atomic(void *) context;
   _Atomic int64_t count;
-  _Atomic int team;       /* that the chunks are shared out to */
-  _Atomic int caller_cpu; /* -1: not known */
+  _Atomic int team;                                  /* that the chunks are shared out to */
+  _Atomic int caller_cpu;                            /* -1: not known */
   _Alignas(CACHE_LINE) _Atomic(PoolErrand *) errand; /* that nobody has taken yet */
   _Alignas(CACHE_LINE) _Atomic uint64_t generation;
   _Alignas(CACHE_LINE) _Atomic int64_t done;
@@ -69,7 +71,8 @@ static int64_t take_chunk(Share *s, uint64_t generation, int64_t end) {
   for (;;) {
     int64_t chunk = (int64_t)(next & UINT32_MAX);
     if (next >> 32 != (generation & UINT32_MAX) || chunk >= end) return -1;
-    if (atomic_compare_exchange_weak_explicit(&s->next, &next, next + 1, memory_order_acq_rel, memory_order_acquire))
+    if (atomic_compare_exchange_weak_explicit(&s->next, &next, next + 1, memory_order_acq_rel,
+                                              memory_order_acquire))
       return chunk;
   }
 }
@@ -83,7 +86,8 @@ static void work(Pool *p, uint64_t generation, int slot) {
   for (int i = 0; i < team; i++) {
     int owner = (slot + i) % team;
     int64_t end = share_begin(count, team, owner + 1);
-    for (int64_t chunk; (chunk = take_chunk(&p->share[owner], generation, end)) >= 0; done++) task(context, chunk, slot);
+    for (int64_t chunk; (chunk = take_chunk(&p->share[owner], generation, end)) >= 0; done++)
+      task(context, chunk, slot);
   }
   if (done) atomic_fetch_add_explicit(&p->done, done, memory_order_release);
 }
@@ -97,21 +101,25 @@ static int current_cpu(void) {
 #endif
 }
 
-/* The scheduler may leave a spinning member on the processor of the caller, who then waits for it. */
+/* The scheduler may leave a spinning member on the processor of the caller, who then waits for
+ * it. */
 static void leave_cpu(int cpu) {
 #ifdef __linux__
   cpu_set_t allowed, others;
   if (pthread_getaffinity_np(pthread_self(), sizeof allowed, &allowed)) return;
   others = allowed;
   CPU_CLR((size_t)cpu, &others);
-  if (CPU_COUNT(&others) == 0 || pthread_setaffinity_np(pthread_self(), sizeof others, &others)) return;
+  if (CPU_COUNT(&others) == 0 || pthread_setaffinity_np(pthread_self(), sizeof others, &others))
+    return;
   pthread_setaffinity_np(pthread_self(), sizeof allowed, &allowed);
 #else
   (void)cpu;
 #endif
 }
 
-static bool is_lent(const Member *m) { return m->slot >= m->pool->size - atomic_load(&m->pool->lent); }
+static bool is_lent(const Member *m) {
+  return m->slot >= m->pool->size - atomic_load(&m->pool->lent);
+}
 
 static void rest(const Member *m) {
   Pool *p = m->pool;
@@ -144,7 +152,8 @@ static void wait_for_work(const Member *m, uint64_t seen) {
     }
     if (i % SPINS_BETWEEN_LOOKS == SPINS_BETWEEN_LOOKS - 1) {
       int cpu = current_cpu();
-      if (cpu >= 0 && cpu == atomic_load_explicit(&p->caller_cpu, memory_order_relaxed)) leave_cpu(cpu);
+      if (cpu >= 0 && cpu == atomic_load_explicit(&p->caller_cpu, memory_order_relaxed))
+        leave_cpu(cpu);
     }
     pause_briefly();
   }
@@ -181,8 +190,8 @@ Pool *pool_new(int threads) {
   p->members = calloc((size_t)threads, sizeof *p->members);
   p->share = aligned_alloc(CACHE_LINE, (size_t)threads * sizeof *p->share);
   for (int i = 0; p->share && i < threads; i++) p->share[i] = (Share){0};
-  if (!p->members || !p->share || pthread_mutex_init(&p->mutex, NULL) || pthread_cond_init(&p->wake, NULL) ||
-      pthread_cond_init(&p->reclaimed, NULL)) {
+  if (!p->members || !p->share || pthread_mutex_init(&p->mutex, NULL) ||
+      pthread_cond_init(&p->wake, NULL) || pthread_cond_init(&p->reclaimed, NULL)) {
     free(p->members);
     free(p->share);
     free(p);
@@ -216,9 +225,11 @@ void pool_free(Pool *p) {
 
 int pool_size(const Pool *p) { return p ? p->size : 1; }
 
-/* A member may still be about to look for chunks of the loop before. With this loop's count it would find one past that
- * loop's end: so every share is closed first, and whoever reads a new field sees it closed. */
-static void publish(Pool *p, uint64_t generation, int team, int64_t count, PoolTask task, void *context) {
+/* A member may still be about to look for chunks of the loop before. With this loop's count it
+ * would find one past that loop's end: so every share is closed first, and whoever reads a new
+ * field sees it closed. */
+static void publish(Pool *p, uint64_t generation, int team, int64_t count, PoolTask task,
+                    void *context) {
   for (int i = 0; i < p->size; i++)
     atomic_store_explicit(&p->share[i].next, generation << 32 | UINT32_MAX, memory_order_relaxed);
   atomic_store_explicit(&p->task, task, memory_order_release);
@@ -228,7 +239,9 @@ static void publish(Pool *p, uint64_t generation, int team, int64_t count, PoolT
   atomic_store_explicit(&p->caller_cpu, current_cpu(), memory_order_relaxed);
   atomic_store_explicit(&p->done, 0, memory_order_relaxed);
   for (int i = 0; i < team; i++)
-    atomic_store_explicit(&p->share[i].next, generation << 32 | (uint64_t)share_begin(count, team, i), memory_order_release);
+    atomic_store_explicit(&p->share[i].next,
+                          generation << 32 | (uint64_t)share_begin(count, team, i),
+                          memory_order_release);
   atomic_store(&p->generation, generation);
   if (atomic_load(&p->sleeping) == 0) return;
   pthread_mutex_lock(&p->mutex);
@@ -247,7 +260,8 @@ static void wait_for_members(Pool *p, int64_t count) {
 static void run(Pool *p, int64_t count, PoolTask task, void *context) {
   bool idle = false;
   int team = p ? p->size - atomic_load_explicit(&p->lent, memory_order_relaxed) : 1;
-  if (team == 1 || count <= 1 || count >= UINT32_MAX || on_errand || !atomic_compare_exchange_strong(&p->busy, &idle, true)) {
+  if (team == 1 || count <= 1 || count >= UINT32_MAX || on_errand ||
+      !atomic_compare_exchange_strong(&p->busy, &idle, true)) {
     for (int64_t i = 0; i < count; i++) task(context, i, 0);
     return;
   }
@@ -267,7 +281,8 @@ void pool_run(Pool *p, int64_t count, PoolTask task, void *context) {
 void pool_offer(Pool *p, PoolErrand *e) {
   PoolErrand *none = NULL;
   atomic_store_explicit(&e->state, ERRAND_OFFERED, memory_order_relaxed);
-  if (!p || !atomic_compare_exchange_strong(&p->errand, &none, e)) atomic_store_explicit(&e->state, ERRAND_KEPT, memory_order_relaxed);
+  if (!p || !atomic_compare_exchange_strong(&p->errand, &none, e))
+    atomic_store_explicit(&e->state, ERRAND_KEPT, memory_order_relaxed);
 }
 
 bool pool_withdraw(Pool *p, PoolErrand *e) {

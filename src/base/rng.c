@@ -8,8 +8,8 @@ static const uint32_t MULTIPLIER_0 = 0xD2511F53u, MULTIPLIER_1 = 0xCD9E8D57u;
 static const uint32_t WEYL_0 = 0x9E3779B9u, WEYL_1 = 0xBB67AE85u;
 
 void rng_block(const RngKey *key, uint64_t block, uint32_t out[4]) {
-  /* The counter holds block (40 bits are plenty), stream and step; the key is the seed. Steps beyond
-   * 2^32 spill into the block's high word. */
+  /* The counter holds block (40 bits are plenty), stream and step; the key is the seed. Steps
+   * beyond 2^32 spill into the block's high word. */
   uint32_t c0 = (uint32_t)block, c1 = (uint32_t)(block >> 32) ^ (uint32_t)((key->step >> 32) << 8);
   uint32_t c2 = key->stream, c3 = (uint32_t)key->step;
   uint32_t k0 = (uint32_t)key->seed, k1 = (uint32_t)(key->seed >> 32);
@@ -28,7 +28,9 @@ uint32_t rng_bits(const RngKey *key, uint64_t index) {
   return w[index % 4];
 }
 
-float rng_uniform(const RngKey *key, uint64_t index) { return (float)(rng_bits(key, index) >> 8) * 0x1p-24f; }
+float rng_uniform(const RngKey *key, uint64_t index) {
+  return (float)(rng_bits(key, index) >> 8) * 0x1p-24f;
+}
 
 uint64_t rng_below(const RngKey *key, uint64_t index, uint64_t n) {
   uint32_t w[4];

@@ -1,6 +1,6 @@
-/* Counter-based random bits (Philox 4x32-10; Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
- * SC'11): a number is a pure function of (seed, stream, step, index), so threads, schedules and
- * recomputation can't move it. */
+/* Counter-based random bits (Philox 4x32-10; Salmon et al., "Parallel random numbers: as easy as
+ * 1, 2, 3", SC'11): a number is a pure function of (seed, stream, step, index), so threads,
+ * schedules and recomputation can't move it. */
 #ifndef IPULUA_BASE_RNG_H
 #define IPULUA_BASE_RNG_H
 #include <stdint.h>

@@ -2,7 +2,8 @@
 
 #include <string.h>
 
-/* The first 32 bits of the fractional parts of the cube roots of the first 64 primes (section 4.2.2). */
+/* The first 32 bits of the fractional parts of the cube roots of the first 64 primes (section
+ * 4.2.2). */
 static const uint32_t K[64] = {
     0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
     0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
@@ -28,7 +29,8 @@ static void compress(uint32_t h[8], const uint8_t block[64]) {
   for (int i = 0; i < 16; i++) w[i] = big_endian(block + 4 * i);
   for (int i = 16; i < 64; i++) {
     uint32_t a = w[i - 15], b = w[i - 2];
-    w[i] = w[i - 16] + (turn(a, 7) ^ turn(a, 18) ^ a >> 3) + w[i - 7] + (turn(b, 17) ^ turn(b, 19) ^ b >> 10);
+    w[i] = w[i - 16] + (turn(a, 7) ^ turn(a, 18) ^ a >> 3) + w[i - 7] +
+           (turn(b, 17) ^ turn(b, 19) ^ b >> 10);
   }
   memcpy(s, h, sizeof s);
   for (int i = 0; i < 64; i++) {
@@ -44,7 +46,8 @@ static void compress(uint32_t h[8], const uint8_t block[64]) {
 }
 
 void sha256(const void *data, size_t bytes, uint8_t digest[SHA256_BYTES]) {
-  uint32_t h[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
+  uint32_t h[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
+                   0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
   const uint8_t *p = data;
   size_t left = bytes;
   for (; left >= 64; p += 64, left -= 64) compress(h, p);
@@ -62,6 +65,7 @@ void sha256_text(const void *data, size_t bytes, char text[SHA256_TEXT]) {
   static const char digits[] = "0123456789abcdef";
   uint8_t digest[SHA256_BYTES];
   sha256(data, bytes, digest);
-  for (int i = 0; i < SHA256_BYTES; i++) text[2 * i] = digits[digest[i] >> 4], text[2 * i + 1] = digits[digest[i] & 15];
+  for (int i = 0; i < SHA256_BYTES; i++)
+    text[2 * i] = digits[digest[i] >> 4], text[2 * i + 1] = digits[digest[i] & 15];
   text[SHA256_TEXT - 1] = 0;
 }

@@ -37,4 +37,6 @@ Status fail_at(Error *e, const char *source, Status s, const char *format, ...) 
 
 void error_clear(Error *e) { memset(e, 0, offsetof(Error, message) + 1), e->source[0] = 0; }
 const char *status_kind(Status s) { return s < STATUS_COUNT ? status_info[s].kind : "internal"; }
-const char *status_code(Status s) { return s < STATUS_COUNT ? status_info[s].code : "IPU_E_INTERNAL"; }
+const char *status_code(Status s) {
+  return s < STATUS_COUNT ? status_info[s].code : "IPU_E_INTERNAL";
+}

@@ -1,5 +1,5 @@
-/* The one way to report a failure: a Status is returned, the message, in the user's words, is left in
- * the Error of its context. The first failure is kept: it is the cause. */
+/* The one way to report a failure: a Status is returned, the message, in the user's words, is
+ * left in the Error of its context. The first failure is kept: it is the cause. */
 #ifndef IPULUA_BASE_STATUS_H
 #define IPULUA_BASE_STATUS_H
 #include <stdarg.h>
@@ -7,6 +7,7 @@
 #include <stddef.h>
 
 /* id, kind as ipu.last_error() shows it, code. The one list of failure kinds. */
+/* clang-format off */
 #define STATUSES(X)                                              \
   X(OK, "ok", "IPU_OK")                                          \
   X(ERR_VALUE, "value", "IPU_E_VALUE")                           \
@@ -20,6 +21,7 @@
   X(ERR_RUNTIME, "runtime", "IPU_E_RUNTIME")                     \
   X(ERR_CANCELLED, "runtime", "IPU_E_CANCELLED")                 \
   X(ERR_INTERNAL, "internal", "IPU_E_INTERNAL")
+/* clang-format on */
 
 #define X(id, kind, code) id,
 typedef enum Status { STATUSES(X) STATUS_COUNT } Status;
@@ -28,7 +30,8 @@ typedef enum Status { STATUSES(X) STATUS_COUNT } Status;
 typedef struct Error {
   Status status;
   char message[2000]; /* cut, never overrun */
-  char source[200];   /* script.lua:12 of the node that failed, "" when the caller's own line is meant */
+  char source
+      [200]; /* script.lua:12 of the node that failed, "" when the caller's own line is meant */
 } Error;
 
 /* Fill e (when it is empty and not NULL) and return s. */
@@ -36,7 +39,8 @@ typedef struct Error {
 static inline const char *plural(long long n) { return n == 1 ? "" : "s"; }
 
 Status fail(Error *e, Status s, const char *format, ...) __attribute__((format(printf, 3, 4)));
-Status failv(Error *e, Status s, const char *format, va_list args) __attribute__((format(printf, 3, 0)));
+Status failv(Error *e, Status s, const char *format, va_list args)
+    __attribute__((format(printf, 3, 0)));
 /* The same, blaming a script line: source is "file:line" or NULL. */
 Status fail_at(Error *e, const char *source, Status s, const char *format, ...)
     __attribute__((format(printf, 4, 5)));

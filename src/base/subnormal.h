@@ -1,7 +1,8 @@
-/* While tensors are computed, numbers below the normal range (1.2e-38 in float32, 2.2e-308 in float64) count as zero, read and written,
- * on every thread that takes part: as TensorFlow has it in its threads. Intel's processors take over a hundred cycles for each of
- * them, and averages that decay (momentum where no gradient comes any more) would soon be full of them. float16's own small
- * numbers are normal ones of float32, and stay. */
+/* While tensors are computed, numbers below the normal range (1.2e-38 in float32, 2.2e-308 in
+ * float64) count as zero, read and written, on every thread that takes part: as TensorFlow has
+ * it in its threads. Intel's processors take over a hundred cycles for each of them, and
+ * averages that decay (momentum where no gradient comes any more) would soon be full of them.
+ * float16's own small numbers are normal ones of float32, and stay. */
 #ifndef IPULUA_BASE_SUBNORMAL_H
 #define IPULUA_BASE_SUBNORMAL_H
 
@@ -12,7 +13,9 @@
 
 enum { SUBNORMAL_FLUSH = 0x8000 | 0x0040 }; /* MXCSR: results to zero, operands as zero */
 static inline uint64_t subnormal_mode(void) { return _mm_getcsr() & SUBNORMAL_FLUSH; }
-static inline void subnormal_set(uint64_t mode) { _mm_setcsr((_mm_getcsr() & ~(unsigned)SUBNORMAL_FLUSH) | (unsigned)mode); }
+static inline void subnormal_set(uint64_t mode) {
+  _mm_setcsr((_mm_getcsr() & ~(unsigned)SUBNORMAL_FLUSH) | (unsigned)mode);
+}
 
 #elif defined(__aarch64__)
 

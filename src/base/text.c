@@ -50,18 +50,27 @@ void text_print(Text *t, const char *format, ...) {
 
 static const char *json_escape(char c) {
   switch (c) {
-    case '"': return "\\\"";
-    case '\\': return "\\\\";
-    case '\n': return "\\n";
-    case '\r': return "\\r";
-    case '\t': return "\\t";
+    case '"':
+      return "\\\"";
+    case '\\':
+      return "\\\\";
+    case '\n':
+      return "\\n";
+    case '\r':
+      return "\\r";
+    case '\t':
+      return "\\t";
   }
   return NULL;
 }
 
 int text_utf8_length(const char *text) {
   const unsigned char *s = (const unsigned char *)text;
-  int n = *s < 0x80 ? 1 : *s >= 0xc2 && *s < 0xe0 ? 2 : *s >= 0xe0 && *s < 0xf0 ? 3 : *s >= 0xf0 && *s < 0xf5 ? 4 : 0;
+  int n = *s < 0x80                 ? 1
+          : *s >= 0xc2 && *s < 0xe0 ? 2
+          : *s >= 0xe0 && *s < 0xf0 ? 3
+          : *s >= 0xf0 && *s < 0xf5 ? 4
+                                    : 0;
   for (int i = 1; i < n; i++)
     if ((s[i] & 0xc0) != 0x80) return 0;
   if ((*s == 0xe0 && s[1] < 0xa0) || (*s == 0xed && s[1] > 0x9f)) return 0;

@@ -15,9 +15,11 @@ void text_add(Text *t, const char *s);
 void text_add_bytes(Text *t, const char *bytes, size_t count);
 void text_fill(Text *t, char c, size_t count);
 void text_print(Text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* The bytes of the UTF-8 character that text begins with, 0 when it is none (RFC 3629: no surrogates, no overlong forms). */
+/* The bytes of the UTF-8 character that text begins with, 0 when it is none (RFC 3629: no
+ * surrogates, no overlong forms). */
 int text_utf8_length(const char *text);
-/* A JSON string with its quotes; bytes that are no UTF-8 become U+FFFD, as JSON has no other text. */
+/* A JSON string with its quotes; bytes that are no UTF-8 become U+FFFD, as JSON has no other
+ * text. */
 void text_add_json(Text *t, const char *s);
 /* Drop the spaces at the end, but nothing before byte from. */
 void text_trim_end(Text *t, size_t from);

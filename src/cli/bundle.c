@@ -5,11 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The build writes two files: all texts one behind the other, and where each begins; in the order of their names. */
+/* The build writes two files: all texts one behind the other, and where each begins; in the
+ * order of their names. */
 __asm__(
     ".pushsection .rodata\n"
     "ipulua_bundle:\n"
-    ".incbin \"" BUNDLE "\"\n"
+    ".incbin \"" BUNDLE
+    "\"\n"
     ".popsection\n");
 __attribute__((visibility("hidden"))) extern const char ipulua_bundle[];
 
@@ -22,7 +24,9 @@ static const Bundled table[] = {
 #include "bundle.inc"
 };
 
-static int compare(const void *name, const void *row) { return strcmp(name, ((const Bundled *)row)->name); }
+static int compare(const void *name, const void *row) {
+  return strcmp(name, ((const Bundled *)row)->name);
+}
 
 static const Bundled *find(const char *name) {
   return bsearch(name, table, sizeof table / sizeof *table, sizeof *table, compare);
@@ -41,7 +45,8 @@ static const Bundled *find_module(lua_State *L, const char *module) {
   return found;
 }
 
-/* Whether the module is a file of what package.path has in front of Lua's default, or anywhere when that is not in it. */
+/* Whether the module is a file of what package.path has in front of Lua's default, or anywhere
+ * when that is not in it. */
 static bool is_in_front(lua_State *L, const char *module) {
   lua_getglobal(L, "package");
   if (!lua_istable(L, -1) || lua_getfield(L, -1, "path") != LUA_TSTRING) return false;
@@ -60,7 +65,8 @@ static int search(lua_State *L) {
   const Bundled *found = find_module(L, module);
   if (!found || is_in_front(L, module)) return 0;
   const char *source = lua_pushfstring(L, "@" BUNDLE_FOLDER "%s", found->name);
-  if (luaL_loadbufferx(L, ipulua_bundle + found->at, found->bytes, source, "t") != LUA_OK) return lua_error(L);
+  if (luaL_loadbufferx(L, ipulua_bundle + found->at, found->bytes, source, "t") != LUA_OK)
+    return lua_error(L);
   lua_pushstring(L, source + 1);
   return 2;
 }

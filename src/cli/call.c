@@ -9,13 +9,16 @@
 #include "base/interrupt.h"
 #include "lua/callback.h"
 
-/* The state that a signal handler has to reach, which gets no context: of call_with, or of a coroutine that it resumed. */
+/* The state that a signal handler has to reach, which gets no context: of call_with, or of a
+ * coroutine that it resumed. */
 static _Atomic(lua_State *) running, running_callback;
 
-/* Pushes "script:12", the innermost line of Lua code that is not the library's own; the innermost of all while that is not loaded. */
+/* Pushes "script:12", the innermost line of Lua code that is not the library's own; the
+ * innermost of all while that is not loaded. */
 static void push_line(lua_State *L) {
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
-  bool loaded = lua_getfield(L, -1, "ipulua.blame") == LUA_TTABLE && lua_getfield(L, -1, "where") == LUA_TFUNCTION;
+  bool loaded = lua_getfield(L, -1, "ipulua.blame") == LUA_TTABLE &&
+                lua_getfield(L, -1, "where") == LUA_TFUNCTION;
   if (loaded && lua_pcall(L, 0, 1, 0) == LUA_OK && lua_isstring(L, -1)) return;
   lua_Debug caller;
   for (int level = 0; lua_getstack(L, level, &caller); level++) {
@@ -27,8 +30,8 @@ static void push_line(lua_State *L) {
   lua_pushliteral(L, "?");
 }
 
-/* Runs soon after a Ctrl-C. While a library call holds the interruption (it will stop in good order by
- * itself) the hook waits; when the library took it, the hook has nothing left to do. */
+/* Runs soon after a Ctrl-C. While a library call holds the interruption (it will stop in good
+ * order by itself) the hook waits; when the library took it, the hook has nothing left to do. */
 static void stop(lua_State *L, lua_Debug *event) {
   (void)event;
   Interrupt pending = interrupt_pending();
@@ -48,7 +51,8 @@ lua_State *call_enter_thread(lua_State *co) { return atomic_exchange(&running, c
 
 void call_leave_thread(lua_State *L, lua_State *outer) {
   atomic_store(&running, outer);
-  if (outer && interrupt_pending() != INTERRUPT_NONE) lua_sethook(L, stop, ALWAYS, 1); /* it came too late for the coroutine */
+  /* it came too late for the coroutine */
+  if (outer && interrupt_pending() != INTERRUPT_NONE) lua_sethook(L, stop, ALWAYS, 1);
 }
 
 /* lua_sethook is the one function of Lua that may be called here. */
@@ -65,20 +69,26 @@ static void on_interrupt(int number) {
 static const char *describe(lua_State *L) {
   const char *message = lua_tostring(L, 1);
   if (message) return message;
-  if (luaL_callmeta(L, 1, "__tostring") && lua_type(L, -1) == LUA_TSTRING) return lua_tostring(L, -1);
+  if (luaL_callmeta(L, 1, "__tostring") && lua_type(L, -1) == LUA_TSTRING)
+    return lua_tostring(L, -1);
   return lua_pushfstring(L, "(error object is a %s value)", luaL_typename(L, 1));
 }
 
-/* Lua's own message with the name that was meant behind it, where one is known: pushed; otherwise the message as it was. */
+/* Lua's own message with the name that was meant behind it, where one is known: pushed;
+ * otherwise the message as it was. */
 static const char *with_hint(lua_State *L, const char *message) {
-  if (lua_type(L, 1) != LUA_TSTRING || (!strstr(message, ": attempt to ") && !strstr(message, ": bad argument #1 to 'for "))) return message;
+  if (lua_type(L, 1) != LUA_TSTRING ||
+      (!strstr(message, ": attempt to ") && !strstr(message, ": bad argument #1 to 'for ")))
+    return message;
   int top = lua_gettop(L);
   luaL_checkstack(L, 4, NULL);
   bool loaded = lua_getglobal(L, "require") == LUA_TFUNCTION;
   lua_pushliteral(L, "ipulua.slips");
-  if (loaded && lua_pcall(L, 1, 1, 0) == LUA_OK && lua_istable(L, -1) && lua_getfield(L, -1, "explain") == LUA_TFUNCTION) {
+  if (loaded && lua_pcall(L, 1, 1, 0) == LUA_OK && lua_istable(L, -1) &&
+      lua_getfield(L, -1, "explain") == LUA_TFUNCTION) {
     lua_pushvalue(L, 1);
-    if (lua_pcall(L, 1, 1, 0) == LUA_OK && lua_type(L, -1) == LUA_TSTRING) return lua_tostring(L, -1);
+    if (lua_pcall(L, 1, 1, 0) == LUA_OK && lua_type(L, -1) == LUA_TSTRING)
+      return lua_tostring(L, -1);
   }
   lua_settop(L, top);
   return message;
@@ -116,7 +126,8 @@ int call_with(lua_State *L, lua_CFunction handler, int arguments, int results) {
   sigaction(SIGINT, &before, NULL);
   atomic_store(&running, NULL);
   lua_State *callback = atomic_exchange(&running_callback, NULL);
-  if (lua_gethook(L) == stop) lua_sethook(L, NULL, 0, 0); /* a late Ctrl-C must not stop what follows */
+  /* a late Ctrl-C must not stop what follows */
+  if (lua_gethook(L) == stop) lua_sethook(L, NULL, 0, 0);
   if (callback && lua_gethook(callback) == stop) lua_sethook(callback, NULL, 0, 0);
   interrupt_reset();
   lua_remove(L, base);

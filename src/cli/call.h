@@ -3,8 +3,8 @@
 #define IPULUA_CLI_CALL_H
 #include <lua.h>
 
-/* Message handlers for lua_pcall. For a script: the message and its traceback. For the prompt: the message
- * alone; the traceback is kept in registry["ipulua.traceback"]. */
+/* Message handlers for lua_pcall. For a script: the message and its traceback. For the prompt:
+ * the message alone; the traceback is kept in registry["ipulua.traceback"]. */
 int message_with_traceback(lua_State *L);
 int message_alone(lua_State *L);
 #define TRACEBACK_KEY "ipulua.traceback"

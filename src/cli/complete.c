@@ -13,14 +13,16 @@
 const LazyGlobal lazy_globals[] = {{"ipu", "ipulua"}, {"keras", "ipulua.keras"}, {NULL, NULL}};
 
 static const char *const keywords[] = {
-    "and", "break", "do",  "else", "elseif", "end",    "false",  "for",  "function", "goto",  "if",
-    "in",  "local", "nil", "not",  "or",     "repeat", "return", "then", "true",     "until", "while",
+    "and",      "break",  "do",   "else", "elseif", "end",   "false", "for",
+    "function", "goto",   "if",   "in",   "local",  "nil",   "not",   "or",
+    "repeat",   "return", "then", "true", "until",  "while",
 };
 
 enum { CHAIN = 16 /* __index tables followed */ };
 
 /* Adds text + suffix to the set on top of the stack if it begins with the stem. */
-static void add(lua_State *L, const char *text, const char *suffix, const char *stem, size_t length) {
+static void add(lua_State *L, const char *text, const char *suffix, const char *stem,
+                size_t length) {
   if (strncmp(text, stem, length)) return;
   luaL_checkstack(L, 4, "completion");
   lua_pushfstring(L, "%s%s", text, suffix);
@@ -35,9 +37,10 @@ static bool is_identifier(const char *s, size_t n) {
   return true;
 }
 
-/* Adds the names in the table at index; methods: functions only. Of names that begin with `hidden` underscores only those that the
- * stem begins. Stack top: the set. */
-static void add_keys(lua_State *L, int index, const char *stem, size_t length, bool methods, const char *hidden) {
+/* Adds the names in the table at index; methods: functions only. Of names that begin with
+ * `hidden` underscores only those that the stem begins. Stack top: the set. */
+static void add_keys(lua_State *L, int index, const char *stem, size_t length, bool methods,
+                     const char *hidden) {
   luaL_checkstack(L, 6, "completion");
   lua_pushnil(L);
   while (lua_next(L, index)) {
@@ -53,8 +56,9 @@ static void add_keys(lua_State *L, int index, const char *stem, size_t length, b
   }
 }
 
-/* Replaces the value on top by what its metatable's __index holds; pops it when that is not a table. A
- * metatable whose __index is a function may hold the methods in a table "methods" besides. */
+/* Replaces the value on top by what its metatable's __index holds; pops it when that is not a
+ * table. A metatable whose __index is a function may hold the methods in a table "methods"
+ * besides. */
 static bool follow_index(lua_State *L) {
   if (!lua_getmetatable(L, -1)) {
     lua_pop(L, 1);
@@ -87,15 +91,16 @@ static bool is_library(lua_State *L, int index) {
   }
   lua_pop(L, 1);
   if (found || !lua_getmetatable(L, index)) return found;
-  lua_pushliteral(L, "guarded"); /* of lua/ipulua/modules.lua: a module that is no file of its own */
+  /* of lua/ipulua/modules.lua: a module that is no file of its own */
+  lua_pushliteral(L, "guarded");
   lua_rawget(L, -2);
   found = lua_toboolean(L, -1);
   lua_pop(L, 2);
   return found;
 }
 
-/* Pushes the list of names that require("ipulua.help")'s function gives for the value at index, and runs none of the script's
- * code; false, nothing pushed, when it gives none. */
+/* Pushes the list of names that require("ipulua.help")'s function gives for the value at index,
+ * and runs none of the script's code; false, nothing pushed, when it gives none. */
 static bool push_help(lua_State *L, const char *function, int index, bool methods) {
   int top = lua_gettop(L);
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
@@ -131,9 +136,11 @@ static bool push_listed(lua_State *L, int index) {
   return false;
 }
 
-/* The public names of a module of the library; false, nothing pushed, if the value at index is none. */
+/* The public names of a module of the library; false, nothing pushed, if the value at index is
+ * none. */
 static bool push_public(lua_State *L, int index, bool methods) {
-  return lua_istable(L, index) && !methods && is_library(L, index) && push_help(L, "names", index, methods);
+  return lua_istable(L, index) && !methods && is_library(L, index) &&
+         push_help(L, "names", index, methods);
 }
 
 /* Fields and methods of objects of the library. */
@@ -145,10 +152,12 @@ static bool push_members(lua_State *L, int index, bool methods) {
 }
 
 static bool push_names(lua_State *L, int index, bool methods) {
-  return push_public(L, index, methods) || (!methods && push_listed(L, index)) || push_members(L, index, methods);
+  return push_public(L, index, methods) || (!methods && push_listed(L, index)) ||
+         push_members(L, index, methods);
 }
 
-/* Whether an object's fields and methods are all that push_names gives: tables do, tensors and variables have theirs elsewhere. */
+/* Whether an object's fields and methods are all that push_names gives: tables do, tensors and
+ * variables have theirs elsewhere. */
 static bool is_described(lua_State *L, int index, bool methods) {
   bool described = lua_istable(L, index) && push_members(L, index, methods);
   if (described) lua_pop(L, 1);
@@ -172,7 +181,8 @@ static void add_listed(lua_State *L, const char *stem, size_t length) {
 static void add_fields(lua_State *L, const char *stem, size_t length, bool methods) {
   lua_insert(L, -2);
   int set = lua_gettop(L) - 1;
-  if (push_public(L, set + 1, methods)) { /* and nothing else: a module's other fields are its own */
+  /* and nothing else: a module's other fields are its own */
+  if (push_public(L, set + 1, methods)) {
     lua_replace(L, set + 1);
     lua_insert(L, -2);
     add_listed(L, stem, length);
@@ -184,7 +194,8 @@ static void add_fields(lua_State *L, const char *stem, size_t length, bool metho
     lua_pushvalue(L, set);
     if (listed) add_listed(L, stem, length);
     bool described = listed && is_described(L, value, methods);
-    if (lua_istable(L, value) && !(described && methods)) add_keys(L, value, stem, length, methods, described ? "_" : "__");
+    if (lua_istable(L, value) && !(described && methods))
+      add_keys(L, value, stem, length, methods, described ? "_" : "__");
     lua_pop(L, 1);
     if (described) break;
     if (!follow_index(L)) return;
@@ -227,8 +238,8 @@ static void push_own_field(lua_State *L, int index, int key) {
   push_listed_field(L, index, key);
 }
 
-/* Replaces value and key on the stack by the field, nil if there is none to be seen without running code of
- * the script. */
+/* Replaces value and key on the stack by the field, nil if there is none to be seen without
+ * running code of the script. */
 static void get_field(lua_State *L) {
   int key = lua_gettop(L);
   lua_pushvalue(L, key - 1);
@@ -311,9 +322,11 @@ static void push_rows(lua_State *L, int f, int help) {
 }
 
 /* Adds "name = " for the options of the call around the cursor. They come from
- * require("ipulua.help").options, which maps a function or class to a list of names, or of rows that begin
- * with the name; or they are the argument_rows of a class; or what require("ipulua.help").rows says. */
-static void add_options(lua_State *L, const Cursor *p, const char *s, const char *stem, size_t length) {
+ * require("ipulua.help").options, which maps a function or class to a list of names, or of rows
+ * that begin with the name; or they are the argument_rows of a class; or what
+ * require("ipulua.help").rows says. */
+static void add_options(lua_State *L, const Cursor *p, const char *s, const char *stem,
+                        size_t length) {
   if (p->depth < 1 || p->depth > BRACKETS || s[p->open[p->depth - 1]] != '{') return;
   size_t end = cursor_callee_end(p, s, p->open[p->depth - 1]);
   size_t begin = cursor_path_begin(s, end);
@@ -334,10 +347,12 @@ static void add_options(lua_State *L, const Cursor *p, const char *s, const char
       lua_pushliteral(L, "argument_rows");
       lua_rawget(L, set + 1);
     }
-    if (!lua_istable(L, -1) && lua_isfunction(L, set + 1) && lua_istable(L, set + 2)) push_rows(L, set + 1, set + 2);
+    if (!lua_istable(L, -1) && lua_isfunction(L, set + 1) && lua_istable(L, set + 2))
+      push_rows(L, set + 1, set + 2);
   }
   int list = lua_gettop(L);
-  for (lua_Integer i = 1, n = lua_istable(L, list) ? (lua_Integer)lua_rawlen(L, list) : 0; i <= n; i++) {
+  for (lua_Integer i = 1, n = lua_istable(L, list) ? (lua_Integer)lua_rawlen(L, list) : 0; i <= n;
+       i++) {
     if (lua_rawgeti(L, list, i) == LUA_TTABLE) lua_rawgeti(L, -1, 1);
     const char *name = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : NULL;
     lua_pushvalue(L, set);
@@ -352,8 +367,10 @@ static void add_globals(lua_State *L, const char *stem, size_t length) {
   lua_pushvalue(L, -2);
   add_fields(L, stem, length, false);
   lua_pop(L, 1);
-  for (const LazyGlobal *lazy = lazy_globals; lazy->name; lazy++) add(L, lazy->name, "", stem, length);
-  for (size_t i = 0; i < sizeof keywords / sizeof *keywords; i++) add(L, keywords[i], "", stem, length);
+  for (const LazyGlobal *lazy = lazy_globals; lazy->name; lazy++)
+    add(L, lazy->name, "", stem, length);
+  for (size_t i = 0; i < sizeof keywords / sizeof *keywords; i++)
+    add(L, keywords[i], "", stem, length);
 }
 
 static void add_names(lua_State *L, const Cursor *p, const char *s, size_t n, size_t *stem_length) {
@@ -410,7 +427,9 @@ static void add_files(lua_State *L, const char *text, size_t length) {
   lua_remove(L, -2);
 }
 
-static int compare(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+static int compare(const void *a, const void *b) {
+  return strcmp(*(char *const *)a, *(char *const *)b);
+}
 
 /* Replaces the set on top by the sorted list of its keys. */
 static void sort_set(lua_State *L) {

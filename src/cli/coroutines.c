@@ -1,5 +1,5 @@
-/* Coroutines that Ctrl-C reaches: a hook is a thread's own, so it must be known which one runs. coroutine.resume and coroutine.wrap
- * say so; otherwise they are as Lua's own. */
+/* Coroutines that Ctrl-C reaches: a hook is a thread's own, so it must be known which one runs.
+ * coroutine.resume and coroutine.wrap say so; otherwise they are as Lua's own. */
 #include <lauxlib.h>
 #include <lualib.h>
 
@@ -14,7 +14,8 @@ static int refused(lua_State *L, const char *why) {
   return -1;
 }
 
-/* Resumes co with the topmost `arguments` values of L. Pushes its values and gives their number, or the error and -1. */
+/* Resumes co with the topmost `arguments` values of L. Pushes its values and gives their number,
+ * or the error and -1. */
 static int run(lua_State *L, lua_State *co, int arguments) {
   if (!lua_checkstack(co, arguments)) return refused(L, "too many arguments to resume");
   lua_xmove(L, co, arguments);
@@ -49,7 +50,8 @@ static int call_wrapped(lua_State *L) {
   int values = run(L, co, lua_gettop(L));
   if (values >= 0) return values;
   int status = lua_status(co);
-  if (status != LUA_OK && status != LUA_YIELD) { /* an error inside, not one of resuming: what is to be closed there is closed */
+  /* an error inside, not one of resuming: what is to be closed there is closed */
+  if (status != LUA_OK && status != LUA_YIELD) {
     lua_pop(L, 1);
     lua_State *outer = call_enter_thread(co);
     status = lua_closethread(co, L);

@@ -5,7 +5,8 @@
 
 bool cursor_is_name(char c) { return isalnum((unsigned char)c) || c == '_'; }
 
-/* The end of a long bracket that opens at i, "[[" or "[==["; i if none opens there, n if it stays open. */
+/* The end of a long bracket that opens at i, "[[" or "[==["; i if none opens there, n if it
+ * stays open. */
 static size_t skip_long(const char *s, size_t i, size_t n) {
   size_t level = 0, j = i + 1;
   while (j < n && s[j] == '=') level++, j++;

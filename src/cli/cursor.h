@@ -1,4 +1,5 @@
-/* Where the cursor stands in a chunk of Lua that ends at it, and what is written before it. Looks at the text alone. */
+/* Where the cursor stands in a chunk of Lua that ends at it, and what is written before it.
+ * Looks at the text alone. */
 #ifndef IPULUA_CLI_CURSOR_H
 #define IPULUA_CLI_CURSOR_H
 #include <stdbool.h>
@@ -18,6 +19,7 @@ Cursor cursor_find(const char *s, size_t n);
 bool cursor_is_name(char c); /* may it stand in a name? */
 /* The begin of the expression like a.b[1]:c that ends at s[end). */
 size_t cursor_path_begin(const char *s, size_t end);
-/* The end of the name of the function whose options a table constructor at brace holds; 0 when it is none. */
+/* The end of the name of the function whose options a table constructor at brace holds; 0 when
+ * it is none. */
 size_t cursor_callee_end(const Cursor *p, const char *s, size_t brace);
 #endif

@@ -67,7 +67,8 @@ static void signals_enter(Signals *before, bool block) {
 
 /* Whether Ctrl-C came. */
 static bool signals_leave(const Signals *before) {
-  pthread_sigmask(SIG_SETMASK, &before->mask, NULL); /* what is pending still comes to our handlers */
+  /* what is pending still comes to our handlers */
+  pthread_sigmask(SIG_SETMASK, &before->mask, NULL);
   bool interrupted = interrupt_take() != INTERRUPT_NONE;
   sigaction(SIGINT, &before->interrupt, NULL);
   sigaction(SIGWINCH, &before->resize, NULL);
@@ -119,8 +120,8 @@ static void let_signals_in(const Editor *e) {
   pthread_sigmask(SIG_SETMASK, &blocked, NULL);
 }
 
-/* One character of the terminal. The signals of signals_enter arrive here and nowhere else: Ctrl-C ends the
- * line (-1), the others have it drawn anew, at the size that the window has now. */
+/* One character of the terminal. The signals of signals_enter arrive here and nowhere else:
+ * Ctrl-C ends the line (-1), the others have it drawn anew, at the size that the window has now. */
 static int read_character(EditLine *el, wchar_t *character) {
   Editor *e = editor_of(el);
   mbstate_t state = {0};
@@ -143,7 +144,8 @@ static int read_character(EditLine *el, wchar_t *character) {
     if (n <= 0) return (int)n;
     bool begun = !mbsinit(&state);
     size_t used = mbrtowc(character, &byte, 1, &state);
-    if (used == (size_t)-1 && begun) { /* what came before is no character: drop that, this may begin one */
+    /* what came before is no character: drop that, this may begin one */
+    if (used == (size_t)-1 && begun) {
       state = (mbstate_t){0};
       used = mbrtowc(character, &byte, 1, &state);
     }
@@ -167,9 +169,9 @@ static int text_protected(lua_State *L) {
   return 1;
 }
 
-/* Pushes the list of candidates for what stands before the cursor; nothing is pushed on failure. The
- * collector rests meanwhile: a finalizer must not run, and maybe leave the program, with the terminal in this
- * mode. */
+/* Pushes the list of candidates for what stands before the cursor; nothing is pushed on failure.
+ * The collector rests meanwhile: a finalizer must not run, and maybe leave the program, with the
+ * terminal in this mode. */
 static bool find_candidates(Editor *e, const LineInfo *line, size_t *stem) {
   lua_State *L = e->L;
   const char *parts[] = {e->pending, line->buffer, line->cursor};
@@ -206,7 +208,8 @@ static size_t common_length(lua_State *L, int count) {
     while (n < length && first[n] == other[n]) n++;
     length = n;
   }
-  while (length > 0 && ((unsigned char)first[length] & 0xC0) == 0x80) length--; /* whole characters only */
+  /* whole characters only */
+  while (length > 0 && ((unsigned char)first[length] & 0xC0) == 0x80) length--;
   return length;
 }
 
@@ -221,7 +224,8 @@ static void list_candidates(lua_State *L, int count) {
   int rows = (shown + columns - 1) / columns;
   putchar('\n');
   for (int r = 0; r < rows; r++) {
-    for (int i = r + 1; i <= shown; i += rows) printf("%-*s", i + rows <= shown ? width : 0, candidate(L, i));
+    for (int i = r + 1; i <= shown; i += rows)
+      printf("%-*s", i + rows <= shown ? width : 0, candidate(L, i));
     putchar('\n');
   }
   if (shown < count) printf("... %d more\n", count - shown);
@@ -298,7 +302,8 @@ static locale_t terminal_locale(void) {
 
 static void open_libedit(Editor *e) {
   const char *terminal = getenv("TERM");
-  if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO) || !terminal || !strcmp(terminal, "dumb")) return;
+  if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO) || !terminal || !strcmp(terminal, "dumb"))
+    return;
   e->locale = terminal_locale();
   locale_t before = e->locale ? uselocale(e->locale) : (locale_t)0;
   HistEvent event;
@@ -309,7 +314,8 @@ static void open_libedit(Editor *e) {
     el_set(e->el, EL_PROMPT_ESC, prompt_of, PROMPT_MARK);
     el_set(e->el, EL_GETCFN, read_character);
     /* The wide form, because the other copies the names and never frees them. */
-    el_wset(e->el, EL_ADDFN, L"ipulua-complete", L"complete what stands before the cursor", complete_word);
+    el_wset(e->el, EL_ADDFN, L"ipulua-complete", L"complete what stands before the cursor",
+            complete_word);
     el_wset(e->el, EL_ADDFN, L"ipulua-suspend", L"stop until continued", suspend);
     history(e->entries, &event, H_SETSIZE, HISTORY_LIMIT);
     history(e->entries, &event, H_SETUNIQUE, 1);
@@ -326,8 +332,8 @@ static void close_libedit(Editor *e) {
   if (e->locale) freelocale(e->locale);
 }
 
-/* Copies as many whole characters as fit; a byte that is none in this locale becomes "?", and so does the mark that stands around
- * escape sequences in prompts: libedit takes nothing else. */
+/* Copies as many whole characters as fit; a byte that is none in this locale becomes "?", and so
+ * does the mark that stands around escape sequences in prompts: libedit takes nothing else. */
 static size_t copy_characters(char *to, size_t size, const char *from) {
   mbstate_t state = {0};
   size_t n = 0;
@@ -344,7 +350,8 @@ static size_t copy_characters(char *to, size_t size, const char *from) {
   return n;
 }
 
-/* The prompt in colour, but for its last character: libedit loses an escape sequence at the very end. */
+/* The prompt in colour, but for its last character: libedit loses an escape sequence at the very
+ * end. */
 static void set_prompt(Editor *e, const char *prompt) {
   char text[sizeof e->prompt];
   size_t n = copy_characters(text, sizeof text, prompt);
@@ -362,7 +369,8 @@ static Reading read_edited(Editor *e, const char *prompt, const char *pending) {
   e->waiting = before.mask;
   locale_t locale = e->locale ? uselocale(e->locale) : (locale_t)0;
   set_prompt(e, prompt);
-  el_set(e->el, EL_PREP_TERM, 1); /* before the prompt shows: what is typed on seeing it is echoed once */
+  /* before the prompt shows: what is typed on seeing it is echoed once */
+  el_set(e->el, EL_PREP_TERM, 1);
   const char *line = el_gets(e->el, &n);
   if (e->locale) uselocale(locale);
   bool interrupted = signals_leave(&before);

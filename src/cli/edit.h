@@ -1,5 +1,5 @@
-/* Reading lines from a person: libedit on a terminal when it was compiled in, plain reading otherwise. The
- * history outlives the process, in $XDG_STATE_HOME/ipulua/history. */
+/* Reading lines from a person: libedit on a terminal when it was compiled in, plain reading
+ * otherwise. The history outlives the process, in $XDG_STATE_HOME/ipulua/history. */
 #ifndef IPULUA_CLI_EDIT_H
 #define IPULUA_CLI_EDIT_H
 #include <lua.h>
@@ -10,8 +10,9 @@ typedef enum Reading { READ_LINE, READ_END, READ_INTERRUPTED } Reading;
 
 /* Pushes a userdata that owns the editor and closes it when collected. May raise. */
 Editor *editor_push(lua_State *L);
-/* Reads one line, without its newline, and pushes it when the result is READ_LINE. pending is what came
- * before in the same chunk ("" at its start), for completion. May raise when out of memory. */
+/* Reads one line, without its newline, and pushes it when the result is READ_LINE. pending is
+ * what came before in the same chunk ("" at its start), for completion. May raise when out of
+ * memory. */
 Reading editor_read(Editor *e, const char *prompt, const char *pending);
 /* Adds a chunk, of one or several lines, to the history. */
 void editor_remember(Editor *e, const char *chunk);

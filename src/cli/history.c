@@ -92,9 +92,11 @@ static void rewrite(const char *path, const Tail *tail) {
   if ((fclose(f) || failed) || rename(sibling, path)) unlink(sibling);
 }
 
-void history_load(const char *path, void (*visit)(void *context, const char *entry), void *context) {
+void history_load(const char *path, void (*visit)(void *context, const char *entry),
+                  void *context) {
   struct stat kind;
-  if (stat(path, &kind) || !S_ISREG(kind.st_mode)) return; /* a pipe there would make the prompt wait */
+  /* a pipe there would make the prompt wait */
+  if (stat(path, &kind) || !S_ISREG(kind.st_mode)) return;
   FILE *f = fopen(path, "re");
   if (!f) return;
   Tail *tail = calloc(1, sizeof *tail);
@@ -112,7 +114,8 @@ void history_load(const char *path, void (*visit)(void *context, const char *ent
 }
 
 void history_append(const char *path, const char *entry) {
-  int descriptor = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0600); /* a pipe would wait for a reader */
+  /* a pipe would wait for a reader */
+  int descriptor = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0600);
   struct stat kind;
   bool is_file = descriptor >= 0 && !fstat(descriptor, &kind) && S_ISREG(kind.st_mode);
   FILE *f = is_file ? fdopen(descriptor, "a") : NULL;

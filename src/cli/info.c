@@ -46,7 +46,9 @@ void info_print(bool environment) {
   print_kernels(environment ? getenv(KERNELS_VARIABLE) : NULL);
   printf("%-18s%ld\n", "CPU cores", sysconf(_SC_NPROCESSORS_ONLN));
   row("line editing", editor_library());
-  row("images", image_reads_png() ? image_reads_jpeg() ? "PNG JPEG" : "PNG" : image_reads_jpeg() ? "JPEG" : "none");
+  row("images", image_reads_png()    ? image_reads_jpeg() ? "PNG JPEG" : "PNG"
+                : image_reads_jpeg() ? "JPEG"
+                                     : "none");
   row("plug-ins", PLUGINS);
   row("matrix products", "own kernels, no BLAS");
   printf("%-18s%d\n", "C interface", (int)IPU_ABI_VERSION);

@@ -1,4 +1,5 @@
-/* Locals at the prompt: a line is a chunk of its own, so that what it declares would be gone with the next one. */
+/* Locals at the prompt: a line is a chunk of its own, so that what it declares would be gone
+ * with the next one. */
 #ifndef IPULUA_CLI_LOCALS_H
 #define IPULUA_CLI_LOCALS_H
 #include <lua.h>

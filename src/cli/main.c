@@ -1,5 +1,5 @@
-/* The ipulua command: the standard lua interpreter's command line, long options of its own, every library of
- * ipulua ready to be required. What happens in which order is main_protected. */
+/* The ipulua command: the standard lua interpreter's command line, long options of its own,
+ * every library of ipulua ready to be required. What happens in which order is main_protected. */
 #include <lauxlib.h>
 #include <lualib.h>
 #include <stdio.h>
@@ -41,7 +41,9 @@ static const char usage[] =
     "Sub-command:\n"
     "  info            show version, features and CPU kernels (unless a file 'info' exists)\n";
 
-static const char *program_name(char *const argv[]) { return argv[0] && argv[0][0] ? argv[0] : "ipulua"; }
+static const char *program_name(char *const argv[]) {
+  return argv[0] && argv[0][0] ? argv[0] : "ipulua";
+}
 
 static void print_version(void) {
   printf("%s\nipulua %s\n", LUA_COPYRIGHT, IPULUA_VERSION);
@@ -103,8 +105,8 @@ static bool run_options(lua_State *L, const CommandLine *line) {
     if (argument[1] == 'W') lua_warning(L, "@on", 0);
     if (argument[1] != 'e' && argument[1] != 'l') continue;
     const char *value = argument[2] ? argument + 2 : line->argv[i + 1];
-    bool good =
-        argument[1] == 'e' ? run_string(L, line, value, "=(command line)") : run_library(L, line, value);
+    bool good = argument[1] == 'e' ? run_string(L, line, value, "=(command line)")
+                                   : run_library(L, line, value);
     if (!good) return false;
   }
   return true;
@@ -143,7 +145,8 @@ static bool run_script(lua_State *L, const CommandLine *line) {
 }
 
 static bool is_info(const CommandLine *line) {
-  return line->script < line->argc && !strcmp(line->argv[line->script], "info") && access("info", F_OK);
+  return line->script < line->argc && !strcmp(line->argv[line->script], "info") &&
+         access("info", F_OK);
 }
 
 static bool run_main(lua_State *L, const CommandLine *line) {
@@ -175,9 +178,10 @@ static void open_libraries(lua_State *L, const CommandLine *line) {
   create_arg(L, line);
 }
 
-/* Everything between the creation and the end of the state; returns whether it went well. The collector stays
- * incremental: a full collection of the young for each step of tensor memory would cost more than it finds.
- */
+/* Everything between the creation and the end of the state; returns whether it went well. The
+ * collector stays incremental: a full collection of the young for each step of tensor memory would
+ * cost more than it finds.
+ * */
 static int main_protected(lua_State *L) {
   const CommandLine *line = lua_touserdata(L, 1);
   luaL_checkversion(L);
@@ -187,7 +191,9 @@ static int main_protected(lua_State *L) {
   lua_gc(L, LUA_GCRESTART);
   bool good = true;
   if (is_info(line)) info_print(!line->no_environment);
-  else good = (line->no_environment || run_environment(L, line)) && run_options(L, line) && run_main(L, line);
+  else
+    good = (line->no_environment || run_environment(L, line)) && run_options(L, line) &&
+           run_main(L, line);
   lua_pushboolean(L, good);
   return 1;
 }

@@ -39,14 +39,17 @@ static const char *similar_option(const char *argument) {
   size_t length = strcspn(name, "=");
   for (size_t i = 0; length >= 3 && i < sizeof long_options / sizeof *long_options; i++) {
     size_t known = strlen(long_options[i].name);
-    if (!strncmp(long_options[i].name, name, length < known ? length : known)) return long_options[i].name;
+    if (!strncmp(long_options[i].name, name, length < known ? length : known))
+      return long_options[i].name;
   }
   return NULL;
 }
 
 static bool takes_value(Kind kind) { return kind != FLAG && kind != HELP && kind != VERSION; }
 
-static bool is_long(const char *argument) { return argument[0] == '-' && argument[1] == '-' && argument[2]; }
+static bool is_long(const char *argument) {
+  return argument[0] == '-' && argument[1] == '-' && argument[2];
+}
 
 int options_width(char *const argv[], int index) {
   const char *a = argv[index];
@@ -84,7 +87,8 @@ static bool is_chip(const char *value) {
 
 static bool read_option(const LongOption *option, const char *value, long long *number) {
   if (option->kind == COUNT) return read_integer(value, 1, COUNT_LIMIT, number);
-  if (option->kind == IPUS) return read_integer(value, 1, MOST_IPUS, number) && !(*number & (*number - 1));
+  if (option->kind == IPUS)
+    return read_integer(value, 1, MOST_IPUS, number) && !(*number & (*number - 1));
   if (option->kind == FOLDER) return *value && !is_file(value);
   if (option->kind == NATURAL) return read_integer(value, 0, LLONG_MAX, number);
   if (option->kind == CHIP) return is_chip(value);
@@ -97,8 +101,8 @@ static void check_long(CommandLine *line, int index) {
   size_t size = sizeof line->problem;
   if (!option) {
     const char *similar = similar_option(argument);
-    snprintf(line->problem, size, "unrecognized option '%.80s'%s%s%s", argument, similar ? "; did you mean '--" : "",
-             similar ? similar : "", similar ? "'?" : "");
+    snprintf(line->problem, size, "unrecognized option '%.80s'%s%s%s", argument,
+             similar ? "; did you mean '--" : "", similar ? similar : "", similar ? "'?" : "");
   } else if (!takes_value(option->kind)) {
     if (strchr(argument, '=')) snprintf(line->problem, size, "'--%s' takes no value", option->name);
     if (option->kind == HELP) line->action = SHOW_HELP;
@@ -109,12 +113,13 @@ static void check_long(CommandLine *line, int index) {
     if (!value) {
       snprintf(line->problem, size, "'--%s' needs a value", option->name);
     } else if (!read_option(option, value, &number)) {
-      const char *wanted = option->kind == COUNT     ? "an integer of at least 1"
-                           : option->kind == IPUS    ? "a power of two of at least 1 and at most 1024"
+      const char *wanted = option->kind == COUNT  ? "an integer of at least 1"
+                           : option->kind == IPUS ? "a power of two of at least 1 and at most 1024"
                            : option->kind == NATURAL ? "an integer of at least 0"
-                           : option->kind == CHIP    ? "one of gc2, gc200, bow, c600, or a .json file that there is"
-                           : *value                  ? "the name of a folder, and there is a file of that name"
-                                                     : "the name of a folder";
+                           : option->kind == CHIP
+                               ? "one of gc2, gc200, bow, c600, or a .json file that there is"
+                           : *value ? "the name of a folder, and there is a file of that name"
+                                    : "the name of a folder";
       snprintf(line->problem, size, "'--%s' needs %s, got '%.60s'", option->name, wanted, value);
     }
   }
@@ -144,7 +149,8 @@ static void check_short(CommandLine *line, int index) {
       snprintf(line->problem, sizeof line->problem, "unrecognized option '%.80s'", argument);
       return;
   }
-  if (argument[2]) snprintf(line->problem, sizeof line->problem, "unrecognized option '%.80s'", argument);
+  if (argument[2])
+    snprintf(line->problem, sizeof line->problem, "unrecognized option '%.80s'", argument);
 }
 
 CommandLine options_parse(int argc, char **argv) {

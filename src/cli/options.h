@@ -1,7 +1,7 @@
 /* The long options, handed to the library through the registry.
  *
- * registry["ipulua.options"] is always a table in the command; absent in another host (stock lua5.4). Fields
- * are there only when the option was given, and win over the environment:
+ * registry["ipulua.options"] is always a table in the command; absent in another host (stock
+ * lua5.4). Fields are there only when the option was given, and win over the environment:
  *
  *   threads   integer >= 1      --threads N    bounds all that computes
  *   seed      integer >= 0      --seed N       the global seed
@@ -10,7 +10,7 @@
  *   target    string            --target NAME  the chip: one that target.h knows, or a .json file
  *   ipus      integer >= 1      --ipus N       how many IPUs the machine has
  *   noenv     true              -E             ignore environment variables, IPULUA_* included
- */
+ * */
 #ifndef IPULUA_CLI_OPTIONS_H
 #define IPULUA_CLI_OPTIONS_H
 #include <stdbool.h>
@@ -21,7 +21,8 @@
 
 typedef enum Action { RUN, SHOW_HELP, SHOW_VERSION } Action;
 
-/* A command line, taken apart. argv[1 … script-1] are options, argv[script] is the script or argc. */
+/* A command line, taken apart. argv[1 … script-1] are options, argv[script] is the script or
+ * argc. */
 typedef struct CommandLine {
   int argc;
   char **argv;
@@ -32,7 +33,8 @@ typedef struct CommandLine {
 } CommandLine;
 
 CommandLine options_parse(int argc, char **argv);
-/* The length of an option with its value, in arguments: 2 for "-e stat", 1 for "-estat" and "--seed=1". */
+/* The length of an option with its value, in arguments: 2 for "-e stat", 1 for "-estat" and
+ * "--seed=1". */
 int options_width(char *const argv[], int index);
 /* Put registry["ipulua.options"] in place. The line must be well formed. */
 void options_store(lua_State *L, const CommandLine *line);

@@ -1,4 +1,5 @@
-/* Where the command finds Lua files and modules in C: beside the executable, in the build tree or installed. */
+/* Where the command finds Lua files and modules in C: beside the executable, in the build tree
+ * or installed. */
 #ifndef IPULUA_CLI_PATHS_H
 #define IPULUA_CLI_PATHS_H
 #include <lua.h>

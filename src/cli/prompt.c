@@ -78,20 +78,21 @@ static void describe(lua_State *L, int index, const char *text) {
   if (lua_isfunction(L, index) && !lua_iscfunction(L, index)) {
     lua_pushvalue(L, index);
     lua_getinfo(L, ">Su", &f);
-    printf("%s: a function with %d parameter%s%s, %s:%d\n", name, f.nparams, f.nparams == 1 ? "" : "s",
-           f.isvararg ? " or more" : "", f.short_src, f.linedefined);
+    printf("%s: a function with %d parameter%s%s, %s:%d\n", name, f.nparams,
+           f.nparams == 1 ? "" : "s", f.isvararg ? " or more" : "", f.short_src, f.linedefined);
   } else if (lua_isnil(L, index)) {
     printf("%s: nil; nothing by that name\n", name);
   } else {
     show_push(L, index, terminal_columns(STDOUT_FILENO));
     const char *shown = lua_tostring(L, -1);
-    printf("%s: a %s%s%s\n", name, luaL_typename(L, index), strchr(shown, '\n') ? "\n" : ", ", shown);
+    printf("%s: a %s%s%s\n", name, luaL_typename(L, index), strchr(shown, '\n') ? "\n" : ", ",
+           shown);
     lua_pop(L, 1);
   }
 }
 
-/* help(value, text): require("ipulua.help").show(value, text) where that exists and doesn't return false; text is
- * the expression as it was typed, or nil. */
+/* help(value, text): require("ipulua.help").show(value, text) where that exists and doesn't
+ * return false; text is the expression as it was typed, or nil. */
 static int help(lua_State *L) {
   lua_settop(L, lua_gettop(L) ? 2 : 0);
   if (!lua_gettop(L)) {
@@ -100,7 +101,8 @@ static int help(lua_State *L) {
   }
   lua_getglobal(L, "require");
   lua_pushliteral(L, "ipulua.help");
-  if (lua_pcall(L, 1, 1, 0) == LUA_OK && lua_istable(L, -1) && lua_getfield(L, -1, "show") == LUA_TFUNCTION) {
+  if (lua_pcall(L, 1, 1, 0) == LUA_OK && lua_istable(L, -1) &&
+      lua_getfield(L, -1, "show") == LUA_TFUNCTION) {
     lua_pushvalue(L, 1);
     lua_pushvalue(L, 2);
     lua_call(L, 2, 1);
@@ -142,13 +144,16 @@ static bool call(lua_State *L, int arguments, int results) {
   return false;
 }
 
-/* Pushes the text of the value at index. A function of the library goes by its name: require("ipulua.help").title(f). */
+/* Pushes the text of the value at index. A function of the library goes by its name:
+ * require("ipulua.help").title(f). */
 static void push_shown(lua_State *L, int index) {
   int top = lua_gettop(L);
-  if (lua_isfunction(L, index) && lua_getfield(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE) == LUA_TTABLE &&
+  if (lua_isfunction(L, index) &&
+      lua_getfield(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE) == LUA_TTABLE &&
       lua_getfield(L, -1, "ipulua") == LUA_TTABLE && lua_getglobal(L, "require") == LUA_TFUNCTION) {
     lua_pushliteral(L, "ipulua.help");
-    if (lua_pcall(L, 1, 1, 0) == LUA_OK && lua_istable(L, -1) && lua_getfield(L, -1, "title") == LUA_TFUNCTION) {
+    if (lua_pcall(L, 1, 1, 0) == LUA_OK && lua_istable(L, -1) &&
+        lua_getfield(L, -1, "title") == LUA_TFUNCTION) {
       lua_pushvalue(L, index);
       lua_call(L, 1, 1);
       if (lua_isstring(L, -1)) {
@@ -215,8 +220,9 @@ static void evaluate(lua_State *L) {
 
 /* ---- reading ---- */
 
-/* Loads the chunk at index as an expression, else as statements. LUA_OK: pushes the function. What is to be closed keeps an
- * expression's call from being a tail call, so that its error finds the line.
+/* Loads the chunk at index as an expression, else as statements. LUA_OK: pushes the function. What
+ * is to be closed keeps an expression's call from being a tail call, so that its error finds the
+ * line.
  * An error: pushes its message. *incomplete: more lines could make it right. */
 static int load_chunk(lua_State *L, int index, bool *incomplete) {
   static const char end[] = "<eof>", expression[] = "local _prompt <close> = nil return ";
@@ -236,7 +242,8 @@ static int load_chunk(lua_State *L, int index, bool *incomplete) {
       return status;
     }
     const char *message = lua_tolstring(L, -1, &n);
-    if (status == LUA_ERRSYNTAX && n >= ending && !strcmp(message + n - ending, end)) *incomplete = true;
+    if (status == LUA_ERRSYNTAX && n >= ending && !strcmp(message + n - ending, end))
+      *incomplete = true;
     if (attempt == 1) return status;
     lua_pop(L, 1);
   }
@@ -283,11 +290,15 @@ static void explain(lua_State *L, const char *text) {
   }
   /* object:method is a name, too */
   const char *colon = strrchr(text, ':');
-  bool method = colon && (isalpha((unsigned char)colon[1]) || colon[1] == '_') && !strpbrk(colon, "({\"'[");
-  if (method) lua_pushfstring(L, "return %s.%s", lua_pushlstring(L, text, (size_t)(colon - text)), colon + 1), lua_remove(L, -2);
+  bool method =
+      colon && (isalpha((unsigned char)colon[1]) || colon[1] == '_') && !strpbrk(colon, "({\"'[");
+  if (method)
+    lua_pushfstring(L, "return %s.%s", lua_pushlstring(L, text, (size_t)(colon - text)), colon + 1),
+        lua_remove(L, -2);
   else lua_pushfstring(L, "return %s", text);
   int status = luaL_loadbufferx(L, lua_tostring(L, -1), lua_rawlen(L, -1), "=stdin", "t");
-  if (status == LUA_OK && call_with(L, message_alone, 0, 1) != LUA_OK) { /* it may say which name was meant */
+  /* it may say which name was meant */
+  if (status == LUA_OK && call_with(L, message_alone, 0, 1) != LUA_OK) {
     print_error(L);
     lua_pop(L, 1);
     return;
@@ -310,9 +321,11 @@ static Reading append_line(lua_State *L, Editor *e) {
   return reading;
 }
 
-/* The function on top, of the chunk at index, is replaced by one whose leading locals stay for the next lines. */
+/* The function on top, of the chunk at index, is replaced by one whose leading locals stay for
+ * the next lines. */
 static void keep_locals(lua_State *L, int index) {
-  static const char hint[] = "what is <close> ends with its line here; put all that is meant between do and end\n";
+  static const char hint[] =
+      "what is <close> ends with its line here; put all that is meant between do and end\n";
   bool incomplete;
   Locals locals = locals_push(L, index);
   if (locals == LOCALS_CLOSE) fputs(hint, stderr);
@@ -325,8 +338,8 @@ static void keep_locals(lua_State *L, int index) {
   }
 }
 
-/* Runs the chunk whose first line is on top of the stack; reads more lines while it is incomplete. When the
- * input ends in its middle, what it lacks is reported. */
+/* Runs the chunk whose first line is on top of the stack; reads more lines while it is
+ * incomplete. When the input ends in its middle, what it lacks is reported. */
 static Reading run_chunk(lua_State *L, Editor *e) {
   int text = lua_gettop(L);
   bool incomplete;
@@ -352,7 +365,8 @@ static Reading run_chunk(lua_State *L, Editor *e) {
   return reading;
 }
 
-/* What other prompts have taught: help, quit and exit by themselves, unless a script has given them a meaning. */
+/* What other prompts have taught: help, quit and exit by themselves, unless a script has given
+ * them a meaning. */
 static bool answer_habit(lua_State *L, const char *line) {
   char word[8];
   int end = 0;

@@ -54,7 +54,8 @@ static Status next_indices(BatchStage *b, int64_t *got, Error *e) {
 
 static void gather_batch(const BatchStage *b, int64_t n, void *const *out) {
   const Rows *rows = b->base.input->rows;
-  for (int c = 0; c < rows->count; c++) rows_gather(rows, c, b->index, n, out[c], b->base.scope->tree->pool);
+  for (int c = 0; c < rows->count; c++)
+    rows_gather(rows, c, b->index, n, out[c], b->base.scope->tree->pool);
 }
 
 /* An element failed behind so many of its batch: the others of the batch are left out too. */
@@ -68,7 +69,8 @@ static Status fill_rows(BatchStage *b, int64_t n, void *const *out, int64_t *got
   const Dataset *in = b->base.input->dataset;
   for (*got = 0; *got < n; ++*got) {
     bool end;
-    for (int c = 0; c < in->count; c++) b->row[c] = (char *)out[c] + (size_t)*got * type_bytes(&in->type[c]);
+    for (int c = 0; c < in->count; c++)
+      b->row[c] = (char *)out[c] + (size_t)*got * type_bytes(&in->type[c]);
     Status status = stage_next_into(b->base.input, b->row, &end, e);
     if (status != OK) return owe(b, *got, status);
     if (end) return OK;
@@ -81,7 +83,8 @@ static Status batch_next_into(Stage *s, void *const *out, bool *end, Error *e) {
   BatchStage *b = (BatchStage *)s;
   int64_t size = batch_of(s)->size, got = 0;
   Status status = stage_pass_owed(s->input, &b->owed, e);
-  if (status == OK) status = s->input->rows ? next_indices(b, &got, e) : fill_rows(b, size, out, &got, e);
+  if (status == OK)
+    status = s->input->rows ? next_indices(b, &got, e) : fill_rows(b, size, out, &got, e);
   if (status != OK) return status;
   *end = got < size;
   if (!*end && s->input->rows) gather_batch(b, size, out);
@@ -132,7 +135,8 @@ static Status next_filled(Stage *s, Tensor **out, void **data, bool *end, Error 
   Status status = new_batch(s, size, out, data, e);
   if (status != OK) return status;
   status = fill_rows((BatchStage *)s, size, data, &got, e);
-  if (status != OK || (*end = too_few(s, got))) return tensors_release(out, s->dataset->count), status;
+  if (status != OK || (*end = too_few(s, got)))
+    return tensors_release(out, s->dataset->count), status;
   return got < size ? shorten(s, got, out, e) : OK;
 }
 
@@ -180,11 +184,13 @@ static Status batch_next(Stage *s, Tensor **out, bool *end, Error *e) {
   Status owed = stage_pass_owed(s->input, &((BatchStage *)s)->owed, e);
   if (owed != OK) return owed;
   bool gathered = s->input->rows != NULL;
-  if (!gathered && !(s->input->dataset->is_static && fits_at_once(s))) return next_collected(s, out, end, e);
+  if (!gathered && !(s->input->dataset->is_static && fits_at_once(s)))
+    return next_collected(s, out, end, e);
   void *few[8];
   data = s->dataset->count <= 8 ? few : calloc((size_t)s->dataset->count, sizeof *data);
   if (!data) return fail(e, ERR_OUT_OF_MEMORY, "out of memory");
-  Status status = gathered ? next_gathered(s, out, data, end, e) : next_filled(s, out, data, end, e);
+  Status status =
+      gathered ? next_gathered(s, out, data, end, e) : next_filled(s, out, data, end, e);
   if (data != few) free(data);
   return status;
 }
@@ -210,13 +216,16 @@ static const StageClass batch_class = {.name = "batch",
 static Status refuse_nested(Error *e, const char *name, const char *source, const Dataset *in) {
   for (int c = 0; c < in->count; c++)
     if (in->nested[c])
-      return source_fail(name, source, e, ERR_TYPE,
-                         "component %d is itself a dataset (see window): flatten it with flat_map first", c),
+      return source_fail(
+                 name, source, e, ERR_TYPE,
+                 "component %d is itself a dataset (see window): flatten it with flat_map first",
+                 c),
              ERR_TYPE;
   return OK;
 }
 
-Dataset *dataset_batch(Error *e, const char *source, Dataset *in, int64_t size, bool drop_remainder) {
+Dataset *dataset_batch(Error *e, const char *source, Dataset *in, int64_t size,
+                       bool drop_remainder) {
   if (size < 1)
     return source_fail("batch", source, e, ERR_VALUE, "the batch size must be at least 1, got %lld",
                        (long long)size);
@@ -231,7 +240,8 @@ Dataset *dataset_batch(Error *e, const char *source, Dataset *in, int64_t size, 
   int64_t n = in->cardinality;
   d->cardinality = n < 0 ? n : n / size + (!drop_remainder && n % size != 0);
   for (int c = 0; c < in->count; c++)
-    if (type_stacked(e, "batch", source, drop_remainder ? size : -1, &in->type[c], &d->type[c]) != OK)
+    if (type_stacked(e, "batch", source, drop_remainder ? size : -1, &in->type[c], &d->type[c]) !=
+        OK)
       return dataset_release(d), NULL;
   return dataset_finish(e, d);
 }
@@ -265,9 +275,11 @@ static Status next_whole(UnbatchStage *u, bool *end, Error *e) {
   if (status != OK || *end) return status;
   for (int c = 1; c < d->count; c++)
     if (u->whole[c]->type.shape[0] != u->whole[0]->type.shape[0])
-      return dataset_fail(d, e, ERR_VALUE,
-                          "the first extents differ: component 0 has %lld row%s, component %d has %lld",
-                          (long long)u->whole[0]->type.shape[0], plural(u->whole[0]->type.shape[0]), c, (long long)u->whole[c]->type.shape[0]);
+      return dataset_fail(
+          d, e, ERR_VALUE,
+          "the first extents differ: component 0 has %lld row%s, component %d has %lld",
+          (long long)u->whole[0]->type.shape[0], plural(u->whole[0]->type.shape[0]), c,
+          (long long)u->whole[c]->type.shape[0]);
   u->length = u->whole[0]->type.shape[0];
   return OK;
 }
@@ -297,18 +309,19 @@ Dataset *dataset_unbatch(Error *e, const char *source, Dataset *in) {
   int64_t rows = -1;
   for (int c = 0; c < in->count; c++) {
     if (!in->type[c].rank)
-      return source_fail("unbatch", source, e, ERR_VALUE, "component %d is a scalar: it has no rows", c);
+      return source_fail("unbatch", source, e, ERR_VALUE,
+                         "component %d is a scalar: it has no rows", c);
     if (in->type[c].shape[0] < 0) continue;
     if (rows >= 0 && rows != in->type[c].shape[0])
       return source_fail("unbatch", source, e, ERR_VALUE,
-                         "the first extents of the components differ: %lld and %lld", (long long)rows,
-                         (long long)in->type[c].shape[0]);
+                         "the first extents of the components differ: %lld and %lld",
+                         (long long)rows, (long long)in->type[c].shape[0]);
     rows = in->type[c].shape[0];
   }
   Dataset *d = dataset_new(e, source, &unbatch_class, 1, &in, in->count);
   if (!d) return NULL;
-  d->cardinality =
-      rows < 0 && in->cardinality >= 0 ? CARDINALITY_UNKNOWN : cardinality_scale(in->cardinality, rows);
+  d->cardinality = rows < 0 && in->cardinality >= 0 ? CARDINALITY_UNKNOWN
+                                                    : cardinality_scale(in->cardinality, rows);
   if (rows == 0) d->cardinality = CARDINALITY_UNKNOWN;
   for (int c = 0; c < in->count; c++)
     d->type[c] = type_make(in->type[c].dtype, in->type[c].rank - 1, in->type[c].shape + 1);
@@ -375,7 +388,8 @@ static Status window_next(Stage *s, Tensor **out, bool *end, Error *e) {
   *end = !l->count || (d->drop_remainder && l->count < d->span);
   if (*end) return OK;
   for (int c = 0; c < l->width && status == OK; c++)
-    if (!(out[c] = elements_stack(l, s->dataset, c, 1 + (l->count - 1) / d->stride, d->stride, e))) {
+    if (!(out[c] =
+              elements_stack(l, s->dataset, c, 1 + (l->count - 1) / d->stride, d->stride, e))) {
       tensors_release(out, c);
       status = e->status;
     }
@@ -401,11 +415,12 @@ Dataset *dataset_window(Error *e, const char *source, Dataset *in, int64_t size,
   if (!shift) shift = size;
   if (size < 1 || shift < 1 || stride < 1)
     return source_fail("window", source, e, ERR_VALUE,
-                       "size, shift and stride must be at least 1, got %lld, %lld and %lld", (long long)size,
-                       (long long)shift, (long long)stride);
+                       "size, shift and stride must be at least 1, got %lld, %lld and %lld",
+                       (long long)size, (long long)shift, (long long)stride);
   if (size > INT32_MAX / 4 || stride > INT32_MAX / 4 || (size - 1) * stride + 1 > INT32_MAX / 4)
-    return source_fail("window", source, e, ERR_VALUE, "a window of %lld elements, %lld apart, is too large",
-                       (long long)size, (long long)stride);
+    return source_fail("window", source, e, ERR_VALUE,
+                       "a window of %lld elements, %lld apart, is too large", (long long)size,
+                       (long long)stride);
   if (refuse_nested(e, "window", source, in) != OK) return NULL;
   Dataset *d = dataset_new(e, source, &window_class, 1, &in, in->count);
   if (!d) return NULL;
@@ -415,7 +430,8 @@ Dataset *dataset_window(Error *e, const char *source, Dataset *in, int64_t size,
   d->cardinality = window_count(w, in->cardinality);
   for (int c = 0; c < in->count; c++) {
     d->nested[c] = true;
-    if (type_stacked(e, "window", source, drop_remainder ? size : -1, &in->type[c], &d->type[c]) != OK)
+    if (type_stacked(e, "window", source, drop_remainder ? size : -1, &in->type[c], &d->type[c]) !=
+        OK)
       return dataset_release(d), NULL;
   }
   return dataset_finish(e, d);

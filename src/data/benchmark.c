@@ -31,13 +31,14 @@ static Status empty_component(int c, const Type *type, Error *e) {
 }
 
 static Status early_end(const Iterator *it, Error *e) {
-  return fail(e, ERR_OUT_OF_RANGE, "end of data: the dataset ended after %lld element%s; repeat_n() makes it endless",
+  return fail(e, ERR_OUT_OF_RANGE,
+              "end of data: the dataset ended after %lld element%s; repeat_n() makes it endless",
               (long long)iterator_position(it), plural(iterator_position(it)));
 }
 
 /* Elements of known shape go straight to their place. */
-static Status feed_elements(Iterator *it, int64_t elements, void **into, Target *target, BenchmarkEpoch *out,
-                            Error *e) {
+static Status feed_elements(Iterator *it, int64_t elements, void **into, Target *target,
+                            BenchmarkEpoch *out, Error *e) {
   const Dataset *d = iterator_dataset(it);
   int64_t element_bytes = 0;
   for (int c = 0; c < dataset_component_count(d); c++) {
@@ -81,7 +82,8 @@ Status benchmark_epoch(Iterator *it, int64_t elements, bool copy, BenchmarkEpoch
   size_t count = (size_t)dataset_component_count(iterator_dataset(it));
   *out = (BenchmarkEpoch){.elements = 0};
   if (elements < 1)
-    return fail(e, ERR_VALUE, "the number of elements must be at least 1, got %lld", (long long)elements);
+    return fail(e, ERR_VALUE, "the number of elements must be at least 1, got %lld",
+                (long long)elements);
   Tensor **t = calloc(count, sizeof *t);
   Target *target = calloc(count, sizeof *target);
   Status s = t && target ? OK : fail(e, ERR_OUT_OF_MEMORY, "out of memory");

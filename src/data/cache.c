@@ -1,6 +1,6 @@
-/* cache and BufferDataset: elements are kept when they are first read. What is kept belongs to the dataset,
- * so that later epochs and iterators use it; only a complete pass counts. Elements of fixed shape become
- * rows. */
+/* cache and BufferDataset: elements are kept when they are first read. What is kept belongs to
+ * the dataset, so that later epochs and iterators use it; only a complete pass counts. Elements
+ * of fixed shape become rows. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,7 +78,8 @@ static void filling_clear(Filling *f, int count) {
 }
 
 static Status no_memory(const Dataset *d, Error *e, int64_t count) {
-  return dataset_fail(d, e, ERR_OUT_OF_MEMORY, "no memory to keep more than %lld elements", (long long)count);
+  return dataset_fail(d, e, ERR_OUT_OF_MEMORY, "no memory to keep more than %lld elements",
+                      (long long)count);
 }
 
 static Status grow(Filling *f, const Dataset *d, Error *e) {
@@ -88,7 +89,8 @@ static Status grow(Filling *f, const Dataset *d, Error *e) {
     return no_memory(d, e, f->count);
   for (int c = 0; c < d->count; c++) {
     size_t bytes;
-    if (!size_mul(type_bytes(&d->type[c]), (size_t)capacity, &bytes)) return no_memory(d, e, f->count);
+    if (!size_mul(type_bytes(&d->type[c]), (size_t)capacity, &bytes))
+      return no_memory(d, e, f->count);
     char *column = realloc(f->column[c], bytes ? bytes : 1);
     if (!column) return no_memory(d, e, f->count);
     f->column[c] = column;
@@ -109,7 +111,8 @@ static Status keep(CacheStage *k, Tensor *const *element, Error *e) {
     f->list.width = d->count;
     if (f->list.count == INT32_MAX / 4 || elements_reserve(&f->list, e) != OK)
       return no_memory(d, e, f->count);
-    for (int c = 0; c < d->count; c++) elements_at(&f->list, f->list.count)[c] = tensor_retain(element[c]);
+    for (int c = 0; c < d->count; c++)
+      elements_at(&f->list, f->list.count)[c] = tensor_retain(element[c]);
     f->list.count++;
   }
   f->count++;
@@ -162,12 +165,12 @@ static Status write_store(const CacheDataset *d, const Store *store, Error *e) {
 
 static Status stale(const CacheDataset *d, Error *e, const char *what) {
   return dataset_fail(&d->base, e, ERR_VALUE,
-                      "%s was not written by this dataset: %s; remove it or name another file", d->path,
-                      what);
+                      "%s was not written by this dataset: %s; remove it or name another file",
+                      d->path, what);
 }
 
-static Status find_entry(const CacheDataset *d, const NamedTensors *named, int64_t i, int c, Tensor **out,
-                         Error *e) {
+static Status find_entry(const CacheDataset *d, const NamedTensors *named, int64_t i, int c,
+                         Tensor **out, Error *e) {
   char name[64], what[3 * TYPE_TEXT], want[TYPE_TEXT], got[TYPE_TEXT];
   entry_name(&d->base, name, i, c);
   if (!(*out = named_find(named, name))) {
@@ -175,14 +178,16 @@ static Status find_entry(const CacheDataset *d, const NamedTensors *named, int64
     return stale(d, e, what);
   }
   Type type = (*out)->type;
-  if (d->base.is_static && type.rank > 0) type = type_make(type.dtype, type.rank - 1, type.shape + 1);
+  if (d->base.is_static && type.rank > 0)
+    type = type_make(type.dtype, type.rank - 1, type.shape + 1);
   if (type_matches(&d->base.type[c], &type)) return OK;
   snprintf(what, sizeof what, "'%s' is %s, not %s", name, type_text(&type, got),
            type_text(&d->base.type[c], want));
   return stale(d, e, what);
 }
 
-static Status rows_from_file(const CacheDataset *d, const NamedTensors *named, Store *store, Error *e) {
+static Status rows_from_file(const CacheDataset *d, const NamedTensors *named, Store *store,
+                             Error *e) {
   Tensor **t = calloc((size_t)d->base.count, sizeof *t);
   if (!t) return fail(e, ERR_OUT_OF_MEMORY, "out of memory");
   Status s = OK;
@@ -196,7 +201,8 @@ static Status rows_from_file(const CacheDataset *d, const NamedTensors *named, S
   return s;
 }
 
-static Status list_from_file(const CacheDataset *d, const NamedTensors *named, Store *store, Error *e) {
+static Status list_from_file(const CacheDataset *d, const NamedTensors *named, Store *store,
+                             Error *e) {
   store->list.width = d->base.count;
   for (int64_t i = 0; i < store->count; i++) {
     Status s = elements_reserve(&store->list, e);
@@ -212,7 +218,8 @@ static Status list_from_file(const CacheDataset *d, const NamedTensors *named, S
   return OK;
 }
 
-static Status count_in_file(const CacheDataset *d, const NamedTensors *named, int64_t *count, Error *e) {
+static Status count_in_file(const CacheDataset *d, const NamedTensors *named, int64_t *count,
+                            Error *e) {
   for (int i = 0; i < named->metadata_count; i++)
     if (!strcmp(named->key[i], "ipulua.cached_elements")) {
       char *end;
@@ -232,7 +239,8 @@ static Status read_store(const CacheDataset *d, Store **out, Error *e) {
   if (s != OK) dataset_blame(&d->base, e, s);
   if (s == OK) s = count_in_file(d, &named, &store->count, e);
   if (s == OK)
-    s = d->base.is_static ? rows_from_file(d, &named, store, e) : list_from_file(d, &named, store, e);
+    s = d->base.is_static ? rows_from_file(d, &named, store, e)
+                          : list_from_file(d, &named, store, e);
   named_clear(&named);
   if (s == OK) *out = store;
   else store_free(store);
@@ -244,7 +252,8 @@ static Store *finish(CacheStage *k, Error *e) {
   CacheDataset *d = cache_of(&k->base);
   Filling *f = &k->filling;
   Status s =
-      d->base.is_static && !f->column ? grow(f, &d->base, e) : OK; /* without elements: empty columns */
+      /* without elements: empty columns */
+      d->base.is_static && !f->column ? grow(f, &d->base, e) : OK;
   Store *store = s == OK ? calloc(1, sizeof *store) : NULL;
   if (!store) return no_memory(&d->base, e, f->count), NULL;
   store->count = f->count;
@@ -327,7 +336,8 @@ static Status read_and_keep(CacheStage *k, Tensor **out, bool *end, Error *e) {
   return status;
 }
 
-/* A failure is told at once; the next request goes on behind it, and what could be read comes when all has been. */
+/* A failure is told at once; the next request goes on behind it, and what could be read comes
+ * when all has been. */
 static Status fill_at_once(CacheStage *k, Error *e) {
   int count = k->base.dataset->count;
   Tensor **t = calloc((size_t)count, sizeof *t);
@@ -413,8 +423,8 @@ Dataset *dataset_cache(Error *e, const char *source, Dataset *in, const char *pa
 
 Dataset *dataset_buffer(Error *e, const char *source, Dataset *in, int64_t size) {
   if (size < 1)
-    return source_fail("BufferDataset", source, e, ERR_VALUE, "the buffer size must be at least 1, got %lld",
-                       (long long)size);
+    return source_fail("BufferDataset", source, e, ERR_VALUE,
+                       "the buffer size must be at least 1, got %lld", (long long)size);
   Dataset *first = dataset_take(e, source, in, size);
   if (!first) return NULL;
   CacheDataset *d = new_cache(e, source, &buffer_class, first);

@@ -125,8 +125,8 @@ static void go_to_second(Stage *s) {
 static Status current(Stage *s, Error *e) {
   bool second = ((ConcatenateStage *)s)->second;
   if (s->input) return OK;
-  return stage_open(e, s->scope, s->dataset->input[second], epoch_within(s->epoch, (uint64_t)second << 60),
-                    &s->input);
+  return stage_open(e, s->scope, s->dataset->input[second],
+                    epoch_within(s->epoch, (uint64_t)second << 60), &s->input);
 }
 
 static Status concatenate_next(Stage *s, Tensor **out, bool *end, Error *e) {
@@ -183,7 +183,8 @@ Dataset *dataset_concatenate(Error *e, const char *source, Dataset *first, Datas
   if (first->count != second->count)
     return source_fail("concatenate", source, e, ERR_TYPE, "elements of %d and of %d component%s",
                        first->count, second->count, plural(second->count));
-  Dataset *d = dataset_new(e, source, &concatenate_class, 2, (Dataset *[]){first, second}, first->count);
+  Dataset *d =
+      dataset_new(e, source, &concatenate_class, 2, (Dataset *[]){first, second}, first->count);
   if (!d) return NULL;
   int64_t a = first->cardinality, b = second->cardinality;
   if (a == CARDINALITY_ENDLESS || b == CARDINALITY_ENDLESS) d->cardinality = CARDINALITY_ENDLESS;
@@ -191,7 +192,8 @@ Dataset *dataset_concatenate(Error *e, const char *source, Dataset *first, Datas
   for (int c = 0; c < d->count; c++) {
     char x[TYPE_TEXT], y[TYPE_TEXT];
     d->nested[c] = first->nested[c];
-    if (first->nested[c] == second->nested[c] && join_types(&first->type[c], &second->type[c], &d->type[c]))
+    if (first->nested[c] == second->nested[c] &&
+        join_types(&first->type[c], &second->type[c], &d->type[c]))
       continue;
     dataset_release(d);
     return source_fail("concatenate", source, e, ERR_TYPE,
@@ -201,8 +203,8 @@ Dataset *dataset_concatenate(Error *e, const char *source, Dataset *first, Datas
   return dataset_finish(e, d);
 }
 
-/* interleave: cycle_length datasets are read in turn, block_length elements each; one that has ended gives
- * its place to the next. flat_map is the case of one at a time. */
+/* interleave: cycle_length datasets are read in turn, block_length elements each; one that has
+ * ended gives its place to the next. flat_map is the case of one at a time. */
 typedef struct InterleaveDataset {
   Dataset base;
   ScriptFunction function;
@@ -251,11 +253,13 @@ static Status check_made(const Dataset *d, const Dataset *made, Error *e) {
   char want[TYPE_TEXT], got[TYPE_TEXT];
   if (!made) return dataset_fail(d, e, ERR_INTERNAL, "the function made no dataset");
   if (made->count != d->count)
-    return dataset_fail(d, e, ERR_VALUE, "the function's dataset has elements of %d component%s instead of %d",
+    return dataset_fail(d, e, ERR_VALUE,
+                        "the function's dataset has elements of %d component%s instead of %d",
                         made->count, plural(made->count), d->count);
   for (int c = 0; c < d->count; c++)
     if (made->nested[c] != d->nested[c] || !type_matches(&d->type[c], &made->type[c]))
-      return dataset_fail(d, e, ERR_VALUE, "component %d of the function's dataset is %s instead of %s", c,
+      return dataset_fail(d, e, ERR_VALUE,
+                          "component %d of the function's dataset is %s instead of %s", c,
                           type_text(&made->type[c], got), type_text(&d->type[c], want));
   return OK;
 }
@@ -269,8 +273,8 @@ static Status open_part(InterleaveStage *i, Error *e) {
   if (status == OK) status = stage_next(s->input, i->in, &i->drained, e);
   if (status != OK || i->drained) return status;
   uint64_t epoch = epoch_within(s->epoch, ++i->made);
-  status = script_function_call(&((const InterleaveDataset *)s->dataset)->function, s, i->in, in_count, NULL,
-                                0, &p->dataset, e);
+  status = script_function_call(&((const InterleaveDataset *)s->dataset)->function, s, i->in,
+                                in_count, NULL, 0, &p->dataset, e);
   tensors_release(i->in, in_count);
   if (status == OK) status = check_made(s->dataset, p->dataset, e);
   p->scope = scope_within(s->scope);
@@ -363,8 +367,9 @@ static const StageClass flat_map_class = {.name = "flat_map",
                                           .next = interleave_next,
                                           .next_into = interleave_next_into};
 
-static Dataset *new_interleave(Error *e, const char *source, const StageClass *class, Dataset *in, int count,
-                               const Type *types, ScriptFunction f, int cycle_length, int64_t block_length) {
+static Dataset *new_interleave(Error *e, const char *source, const StageClass *class, Dataset *in,
+                               int count, const Type *types, ScriptFunction f, int cycle_length,
+                               int64_t block_length) {
   Dataset *d = dataset_new(e, source, class, 1, &in, count);
   if (!d) {
     if (f.release) f.release(f.context);
@@ -380,11 +385,12 @@ Dataset *dataset_interleave(Error *e, const char *source, Dataset *in, int count
                             ScriptFunction f, int64_t cycle_length, int64_t block_length) {
   enum { MOST = 1 << 20 };
   if (cycle_length >= 1 && cycle_length <= MOST && block_length >= 1)
-    return new_interleave(e, source, &interleave_class, in, count, types, f, (int)cycle_length, block_length);
+    return new_interleave(e, source, &interleave_class, in, count, types, f, (int)cycle_length,
+                          block_length);
   if (f.release) f.release(f.context);
   return source_fail("interleave", source, e, ERR_VALUE,
-                     "cycle_length must be 1 to %d and block_length at least 1, got %lld and %lld", MOST,
-                     (long long)cycle_length, (long long)block_length);
+                     "cycle_length must be 1 to %d and block_length at least 1, got %lld and %lld",
+                     MOST, (long long)cycle_length, (long long)block_length);
 }
 
 Dataset *dataset_flat_map(Error *e, const char *source, Dataset *in, int count, const Type *types,

@@ -7,7 +7,8 @@
 /* Chains are walked recursively: opening, reading and freeing stay within a thread's stack. */
 enum { MAX_DEPTH = 500, MAX_COMPONENTS = 4096 };
 
-void *source_fail(const char *name, const char *source, Error *e, Status s, const char *format, ...) {
+void *source_fail(const char *name, const char *source, Error *e, Status s, const char *format,
+                  ...) {
   char text[sizeof e->message];
   va_list args;
   va_start(args, format);
@@ -56,13 +57,15 @@ static void dataset_free(Dataset *d) {
 Dataset *dataset_new(Error *e, const char *source, const StageClass *class, int input_count,
                      Dataset *const *input, int component_count) {
   if (component_count < 1 || component_count > MAX_COMPONENTS)
-    return source_fail(class->name, source, e, ERR_VALUE, "an element has 1 to %d components, got %d",
-                       MAX_COMPONENTS, component_count);
+    return source_fail(class->name, source, e, ERR_VALUE,
+                       "an element has 1 to %d components, got %d", MAX_COMPONENTS,
+                       component_count);
   int depth = 0;
   for (int i = 0; i < input_count; i++)
     if (input[i]->depth > depth) depth = input[i]->depth;
   if (depth >= MAX_DEPTH)
-    return source_fail(class->name, source, e, ERR_VALUE, "a dataset can have up to %d stages", MAX_DEPTH);
+    return source_fail(class->name, source, e, ERR_VALUE, "a dataset can have up to %d stages",
+                       MAX_DEPTH);
   Dataset *d = calloc(1, class->dataset_bytes);
   if (!d) return fail(e, ERR_OUT_OF_MEMORY, "out of memory"), NULL;
   atomic_init(&d->references, 1);

@@ -1,9 +1,10 @@
-/* Datasets: immutable, counted descriptions of element sequences; iterators: the state of reading one. An
- * element is a flat list of components; how they nest in tuples and tables is the caller's business. The
- * transformations mean what tf.data's of the same name mean, in its order.
+/* Datasets: immutable, counted descriptions of element sequences; iterators: the state of reading
+ * one. An element is a flat list of components; how they nest in tuples and tables is the caller's
+ * business. The transformations mean what tf.data's of the same name mean, in its order.
  *
- * A dataset's constructor never changes or takes over its input datasets and tensors. What a callback struct
- * carries (context) is taken over, even when the constructor fails. source is "script.lua:12", or NULL. */
+ * A dataset's constructor never changes or takes over its input datasets and tensors. What a
+ * callback struct carries (context) is taken over, even when the constructor fails. source is
+ * "script.lua:12", or NULL. */
 #ifndef IPULUA_DATA_DATASET_H
 #define IPULUA_DATA_DATASET_H
 #include "base/pool.h"
@@ -21,21 +22,22 @@ struct MapFunction {
   void *context;
   int in_count, out_count;
   const Type *out_type; /* [out_count], valid as long as context; -1 where an extent is unknown */
-  /* in and out are dense, in component order. No two calls at the same time have the same worker, a number
-   * below MAP_WORKERS. number: what random numbers may depend on; counts the elements, whatever thread
-   * computes them, and goes on elsewhere in another epoch or iteration. For static input types only, or by
-   * way of specialise. */
+  /* in and out are dense, in component order. No two calls at the same time have the same
+   * worker, a number below MAP_WORKERS. number: what random numbers may depend on; counts the
+   * elements, whatever thread computes them, and goes on elsewhere in another epoch or
+   * iteration. For static input types only, or by way of specialise. */
   Status (*run)(void *context, int worker, uint64_t number, const void *const *in, void *const *out,
                 Error *e);
-  /* The function for elements of these (static) types, for datasets whose elements differ in shape. Called on
-   * the script's thread. NULL: the elements are static. variant gets a context of its own. */
+  /* The function for elements of these (static) types, for datasets whose elements differ in
+   * shape. Called on the script's thread. NULL: the elements are static. variant gets a context
+   * of its own. */
   Status (*specialise)(void *context, const Type *in, MapFunction *variant, Error *e);
   void (*release)(void *context); /* on the script's thread; may be NULL */
 };
 enum { MAP_WORKERS = 256 };
 
-/* A function on elements that runs on the script's thread, in Lua. One of out (new references) and dataset (a
- * new reference) is wanted, the other NULL. */
+/* A function on elements that runs on the script's thread, in Lua. One of out (new references)
+ * and dataset (a new reference) is wanted, the other NULL. */
 typedef struct ScriptFunction {
   void *context;
   Status (*call)(void *context, Tensor *const *in, int in_count, Tensor **out, int out_count,
@@ -43,7 +45,8 @@ typedef struct ScriptFunction {
   void (*release)(void *context); /* on the script's thread; may be NULL */
 } ScriptFunction;
 
-/* Elements from the script; everything is called on its thread. Each open starts from the beginning. */
+/* Elements from the script; everything is called on its thread. Each open starts from the
+ * beginning. */
 typedef struct Generator {
   void *context;
   Status (*open)(void *context, void **state, Error *e);
@@ -58,24 +61,28 @@ void dataset_release(Dataset *d); /* NULL is fine */
 /* What an element is. */
 int dataset_component_count(const Dataset *d);
 const Type *dataset_component(const Dataset *d, int index); /* -1 where an extent is unknown */
-/* A component that is itself a dataset (what window makes): its tensors are stacked along axis 0, which the
- * component's type includes. */
+/* A component that is itself a dataset (what window makes): its tensors are stacked along axis
+ * 0, which the component's type includes. */
 bool dataset_component_is_nested(const Dataset *d, int index);
-bool dataset_is_static(const Dataset *d); /* all extents known, nothing nested: iterator_next_into works */
+/* all extents known, nothing nested: iterator_next_into works */
+bool dataset_is_static(const Dataset *d);
 int64_t dataset_cardinality(const Dataset *d);
 const char *dataset_kind(const Dataset *d);   /* "map" */
 const char *dataset_source(const Dataset *d); /* "" when unknown */
-/* Where an unknown batch extent comes from: the batch stage below d that keeps the remainder, or NULL. */
+/* Where an unknown batch extent comes from: the batch stage below d that keeps the remainder, or
+ * NULL. */
 const Dataset *dataset_find_remainder(const Dataset *d);
 
 /* Sources. */
 Dataset *dataset_from_tensors(Error *e, const char *source, int count, Tensor *const *components);
 Dataset *dataset_from_slices(Error *e, const char *source, int count, Tensor *const *components);
 Dataset *dataset_range(Error *e, const char *source, int64_t start, int64_t stop, int64_t step);
-Dataset *dataset_from_generator(Error *e, const char *source, int count, const Type *components, Generator g);
+Dataset *dataset_from_generator(Error *e, const char *source, int count, const Type *components,
+                                Generator g);
 
-/* Functions. parallel: 0 or 1 one element at a time, n > 1 up to n at once, DATA_AUTOTUNE as many as threads.
- */
+/* Functions. parallel: 0 or 1 one element at a time, n > 1 up to n at once, DATA_AUTOTUNE as many
+ * as threads.
+ * */
 Dataset *dataset_map(Error *e, const char *source, Dataset *in, MapFunction f, int parallel);
 Dataset *dataset_map_host(Error *e, const char *source, Dataset *in, int count, const Type *types,
                           ScriptFunction f);
@@ -88,11 +95,14 @@ Dataset *dataset_flat_map(Error *e, const char *source, Dataset *in, int count, 
                           ScriptFunction f);
 
 /* Grouping. */
-Dataset *dataset_batch(Error *e, const char *source, Dataset *in, int64_t size, bool drop_remainder);
-/* shapes[c] has the component's rank, -1: as long as the longest; NULL: the component's own shape. values[c]:
- * a tensor of one element of the component's dtype, or NULL: zero. Either list may be NULL. */
+Dataset *dataset_batch(Error *e, const char *source, Dataset *in, int64_t size,
+                       bool drop_remainder);
+/* shapes[c] has the component's rank, -1: as long as the longest; NULL: the component's own
+ * shape. values[c]: a tensor of one element of the component's dtype, or NULL: zero. Either list
+ * may be NULL. */
 Dataset *dataset_padded_batch(Error *e, const char *source, Dataset *in, int64_t size,
-                              const Type *const *shapes, Tensor *const *values, bool drop_remainder);
+                              const Type *const *shapes, Tensor *const *values,
+                              bool drop_remainder);
 Dataset *dataset_unbatch(Error *e, const char *source, Dataset *in);
 /* shift 0: size. Each component becomes a dataset (see dataset_component_is_nested). */
 Dataset *dataset_window(Error *e, const char *source, Dataset *in, int64_t size, int64_t shift,
@@ -105,9 +115,12 @@ typedef struct ShuffleOptions {
   uint64_t seed;
 } ShuffleOptions;
 Dataset *dataset_shuffle(Error *e, const char *source, Dataset *in, const ShuffleOptions *options);
-Dataset *dataset_repeat(Error *e, const char *source, Dataset *in, int64_t count); /* negative: forever */
-Dataset *dataset_take(Error *e, const char *source, Dataset *in, int64_t count);   /* negative: all */
-Dataset *dataset_skip(Error *e, const char *source, Dataset *in, int64_t count);   /* negative: all */
+/* negative: forever */
+Dataset *dataset_repeat(Error *e, const char *source, Dataset *in, int64_t count);
+/* negative: all */
+Dataset *dataset_take(Error *e, const char *source, Dataset *in, int64_t count);
+/* negative: all */
+Dataset *dataset_skip(Error *e, const char *source, Dataset *in, int64_t count);
 Dataset *dataset_shard(Error *e, const char *source, Dataset *in, int64_t count, int64_t index);
 Dataset *dataset_enumerate(Error *e, const char *source, Dataset *in, int64_t start);
 Dataset *dataset_zip(Error *e, const char *source, int count, Dataset *const *in);
@@ -115,14 +128,16 @@ Dataset *dataset_concatenate(Error *e, const char *source, Dataset *first, Datas
 
 /* Keeping. */
 Dataset *dataset_cache(Error *e, const char *source, Dataset *in,
-                       const char *path);                                         /* NULL or "": in memory */
-Dataset *dataset_buffer(Error *e, const char *source, Dataset *in, int64_t size); /* BufferDataset */
-Dataset *dataset_prefetch(Error *e, const char *source, Dataset *in, int64_t size); /* or DATA_AUTOTUNE */
+                       const char *path); /* NULL or "": in memory */
+/* BufferDataset */
+Dataset *dataset_buffer(Error *e, const char *source, Dataset *in, int64_t size);
+/* or DATA_AUTOTUNE */
+Dataset *dataset_prefetch(Error *e, const char *source, Dataset *in, int64_t size);
 
 /* The next iterator of d counts as this one (from 0): what a shuffle's order depends on. */
 void dataset_begin_at(Dataset *d, uint64_t iteration);
-/* How many iterators there have been of d and of each shuffle in it: *count numbers, of which the first `most` are put into list; and
- * going on from there. */
+/* How many iterators there have been of d and of each shuffle in it: *count numbers, of which
+ * the first `most` are put into list; and going on from there. */
 Status dataset_iterations(Error *e, Dataset *d, int64_t *list, int64_t most, int64_t *count);
 Status dataset_continue(Error *e, Dataset *d, const int64_t *list, int64_t count);
 
@@ -140,27 +155,31 @@ Iterator *iterator_open(Error *e, Dataset *d, const DataContext *context);
 void iterator_close(Iterator *it); /* in any state; joins its threads; NULL is fine */
 /* Another thread's iterator_next returns ERR_CANCELLED soon, and so do all later ones. */
 void iterator_cancel(Iterator *it);
-/* May any thread ask for the next element while the one that reads it otherwise does something else? */
+/* May any thread ask for the next element while the one that reads it otherwise does something
+ * else? */
 bool iterator_may_be_read_aside(const Iterator *it);
-bool iterator_is_busy(const Iterator *it); /* inside iterator_next: closing it now would be an error */
+/* inside iterator_next: closing it now would be an error */
+bool iterator_is_busy(const Iterator *it);
 const Dataset *iterator_dataset(const Iterator *it);
-/* The next element: a new reference for each component. After the end it stays at the end. After a failure
- * the next call goes on behind the element that failed, which has had its place: a batch or a window that it belongs to is
- * left out whole, its partners in a zip too. Tensors may share memory with the dataset: read only.
- */
+/* The next element: a new reference for each component. After the end it stays at the end. After a
+ * failure the next call goes on behind the element that failed, which has had its place: a batch or
+ * a window that it belongs to is left out whole, its partners in a zip too. Tensors may share
+ * memory with the dataset: read only.
+ * */
 Status iterator_next(Iterator *it, Tensor **components, bool *end, Error *e);
 /* The same into memory of type_bytes(component) each; the dataset must be static. */
 Status iterator_next_into(Iterator *it, void *const *destinations, bool *end, Error *e);
 /* The same while the thread that reads it otherwise works. */
 Status iterator_next_aside(Iterator *it, void *const *destinations, bool *end, Error *e);
-/* Leave out up to count elements; cheaper than reading them. *skipped < count: the end. After a failure it counts the element that failed. */
+/* Leave out up to count elements; cheaper than reading them. *skipped < count: the end. After a
+ * failure it counts the element that failed. */
 Status iterator_skip(Iterator *it, int64_t count, int64_t *skipped, Error *e);
 int64_t iterator_position(const Iterator *it); /* elements read or skipped so far */
 
-/* A place to come back to: an int64 vector of a few numbers. position: elements that really were used, for
- * callers that read ahead; -1: iterator_position. */
+/* A place to come back to: an int64 vector of a few numbers. position: elements that really were
+ * used, for callers that read ahead; -1: iterator_position. */
 Tensor *iterator_save(Error *e, const Iterator *it, int64_t position);
-/* An iterator of an equal dataset at that place: shuffles repeat their order; generators and host functions
- * are called again for what is skipped. */
+/* An iterator of an equal dataset at that place: shuffles repeat their order; generators and
+ * host functions are called again for what is skipped. */
 Iterator *iterator_restore(Error *e, Dataset *d, const DataContext *context, const Tensor *saved);
 #endif

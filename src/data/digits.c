@@ -1,6 +1,7 @@
-/* A digit is a few strokes, each a smooth curve through some points. For an image the points are moved a
- * little, the whole is bent, slanted, turned, fitted into a box as MNIST's digits are, and drawn with a round
- * pen. Only + - * / and square roots: the bytes don't depend on a mathematics library. */
+/* A digit is a few strokes, each a smooth curve through some points. For an image the points are
+ * moved a little, the whole is bent, slanted, turned, fitted into a box as MNIST's digits are,
+ * and drawn with a round pen. Only + - * / and square roots: the bytes don't depend on a
+ * mathematics library. */
 #include "data/digits.h"
 
 #include <math.h>
@@ -130,7 +131,8 @@ static const Style *pick_style(Dice *d, int digit) {
 
 /* A smooth curve through the points (Catmull and Rom): between p1 and p2, t from 0 to 1. */
 static float spline(float p0, float p1, float p2, float p3, float t) {
-  return p1 + 0.5f * t * (p2 - p0 + t * (2 * p0 - 5 * p1 + 4 * p2 - p3 + t * (3 * (p1 - p2) + p3 - p0)));
+  return p1 +
+         0.5f * t * (p2 - p0 + t * (2 * p0 - 5 * p1 + 4 * p2 - p3 + t * (3 * (p1 - p2) + p3 - p0)));
 }
 
 static void add_stroke(Curve *c, const Stroke *s, Dice *d) {
@@ -158,7 +160,8 @@ static void add_stroke(Curve *c, const Stroke *s, Dice *d) {
 static void deform(Curve *c, Dice *d) {
   float bend_x = normal(d, 0.13f), bend_y = normal(d, 0.10f), taper = normal(d, 0.12f),
         slant = 0.12f + normal(d, 0.22f);
-  float half = normal(d, 0.075f), width = between(d, 0.62f, 1.08f); /* half: the tangent of half the angle */
+  /* half: the tangent of half the angle */
+  float half = normal(d, 0.075f), width = between(d, 0.62f, 1.08f);
   float cosine = (1 - half * half) / (1 + half * half), sine = 2 * half / (1 + half * half);
   for (int i = 0; i < c->count; i++) {
     float x = (c->x[i] - 50) * 0.02f, y = (c->y[i] - 50) * 0.02f; /* -1 … 1 */
@@ -187,8 +190,8 @@ static void fit(Curve *c, Dice *d, float pen) {
 
 static int clamp(float v) { return v < 0 ? 0 : v > SIZE - 1 ? SIZE - 1 : (int)v; }
 
-/* Ink where a pixel's middle is within the pen's radius of the segment; the edge fades over a pixel and a
- * bit. */
+/* Ink where a pixel's middle is within the pen's radius of the segment; the edge fades over a
+ * pixel and a bit. */
 static void draw_segment(float *ink, float ax, float ay, float bx, float by, float pen) {
   enum { FADE = 1 };
   float dx = bx - ax, dy = by - ay, length = dx * dx + dy * dy, reach = pen + FADE;
@@ -237,7 +240,8 @@ static void draw_digit(const RngKey *key, int digit, uint8_t *out) {
   Dice d = {.key = *key};
   Curve c = {.count = 0};
   const Style *style = pick_style(&d, digit);
-  for (int s = 0; s < MAX_STROKES && style->stroke[s].count; s++) add_stroke(&c, &style->stroke[s], &d);
+  for (int s = 0; s < MAX_STROKES && style->stroke[s].count; s++)
+    add_stroke(&c, &style->stroke[s], &d);
   float pen = between(&d, 0.55f, 1.45f);
   deform(&c, &d);
   fit(&c, &d, pen);

@@ -16,7 +16,8 @@ void elements_drop(Elements *l, int count) {
   if (count > l->count) count = l->count;
   for (int i = 0; i < count; i++) tensors_release(elements_at(l, i), l->width);
   size_t width = (size_t)l->width, left = (size_t)(l->count - count);
-  if (count && left) memmove(l->tensor, l->tensor + (size_t)count * width, left * width * sizeof *l->tensor);
+  if (count && left)
+    memmove(l->tensor, l->tensor + (size_t)count * width, left * width * sizeof *l->tensor);
   l->count -= count;
 }
 
@@ -37,10 +38,11 @@ Tensor *elements_stack(const Elements *l, const Dataset *d, int c, int n, int st
     Tensor *t = elements_at(l, i * step)[c];
     if (!shape_equal(first, &t->type)) {
       char a[TYPE_TEXT], b[TYPE_TEXT];
-      dataset_fail(d, e, ERR_VALUE,
-                   "elements of different shapes can't be stacked: component %d of element %d has shape %s, "
-                   "that of the first has %s",
-                   c, i, shape_text(&t->type, b), shape_text(first, a));
+      dataset_fail(
+          d, e, ERR_VALUE,
+          "elements of different shapes can't be stacked: component %d of element %d has shape %s, "
+          "that of the first has %s",
+          c, i, shape_text(&t->type, b), shape_text(first, a));
       tensor_release(out);
       return NULL;
     }
@@ -49,12 +51,12 @@ Tensor *elements_stack(const Elements *l, const Dataset *d, int c, int n, int st
   return out;
 }
 
-Status type_stacked(Error *e, const char *what, const char *source, int64_t extent, const Type *type,
-                    Type *out) {
+Status type_stacked(Error *e, const char *what, const char *source, int64_t extent,
+                    const Type *type, Type *out) {
   if (type->rank >= MAX_RANK)
     return source_fail(what, source, e, ERR_VALUE,
-                       "a component of rank %d would become one of rank %d; %d is the most", type->rank,
-                       type->rank + 1, MAX_RANK),
+                       "a component of rank %d would become one of rank %d; %d is the most",
+                       type->rank, type->rank + 1, MAX_RANK),
            ERR_VALUE;
   out->dtype = type->dtype;
   out->rank = type->rank + 1;

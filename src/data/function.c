@@ -22,18 +22,23 @@ void function_clear(Function *f) {
   if (f->function.release) f->function.release(f->function.context);
 }
 
-Status function_check(const Function *f, Error *e, const char *name, const char *source, const Dataset *in) {
+Status function_check(const Function *f, Error *e, const char *name, const char *source,
+                      const Dataset *in) {
   if (f->function.in_count != in->count)
-    return source_fail(name, source, e, ERR_VALUE, "the function takes %d component%s, an element has %d",
-                       f->function.in_count, plural(f->function.in_count), in->count),
+    return source_fail(name, source, e, ERR_VALUE,
+                       "the function takes %d component%s, an element has %d", f->function.in_count,
+                       plural(f->function.in_count), in->count),
            ERR_VALUE;
   for (int c = 0; c < in->count; c++)
     if (in->nested[c])
-      return source_fail(name, source, e, ERR_TYPE,
-                         "component %d is itself a dataset (see window): flatten it with flat_map first", c),
+      return source_fail(
+                 name, source, e, ERR_TYPE,
+                 "component %d is itself a dataset (see window): flatten it with flat_map first",
+                 c),
              ERR_TYPE;
   if (!in->is_static && !f->function.specialise)
-    return source_fail(name, source, e, ERR_VALUE, "the shape of the elements is not fully known"), ERR_VALUE;
+    return source_fail(name, source, e, ERR_VALUE, "the shape of the elements is not fully known"),
+           ERR_VALUE;
   return OK;
 }
 
@@ -81,7 +86,8 @@ typedef struct DatasetRequest {
   Dataset *dataset;
 } DatasetRequest;
 
-static void dataset_request_init(DatasetRequest *r, const Stage *s, Status (*run)(HostRequest *, Error *),
+static void dataset_request_init(DatasetRequest *r, const Stage *s,
+                                 Status (*run)(HostRequest *, Error *),
                                  void (*release)(HostRequest *)) {
   host_request_init(&r->base, run, release);
   r->host = s->scope->tree->host;
@@ -168,8 +174,8 @@ static void call_free(HostRequest *request) {
   free(r);
 }
 
-Status script_function_call(const ScriptFunction *f, Stage *s, Tensor *const *in, int in_count, Tensor **out,
-                            int out_count, Dataset **dataset, Error *e) {
+Status script_function_call(const ScriptFunction *f, Stage *s, Tensor *const *in, int in_count,
+                            Tensor **out, int out_count, Dataset **dataset, Error *e) {
   CallRequest *r = calloc(1, sizeof *r + (size_t)(in_count + out_count) * sizeof *r->tensor);
   if (!r) return fail(e, ERR_OUT_OF_MEMORY, "out of memory");
   dataset_request_init(&r->base, s, call, call_free);
@@ -179,7 +185,8 @@ Status script_function_call(const ScriptFunction *f, Stage *s, Tensor *const *in
   Status status = dataset_request_run(&r->base, s, e);
   if (status == OK && dataset) *dataset = r->made, r->made = NULL;
   if (status == OK && !dataset)
-    for (int c = 0; c < out_count; c++) out[c] = r->tensor[in_count + c], r->tensor[in_count + c] = NULL;
+    for (int c = 0; c < out_count; c++)
+      out[c] = r->tensor[in_count + c], r->tensor[in_count + c] = NULL;
   host_request_release(&r->base.base);
   return status;
 }

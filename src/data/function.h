@@ -1,5 +1,5 @@
-/* Functions that a dataset carries: traced programs, with a variant for each shape of element, and functions
- * that only the script's thread may call. */
+/* Functions that a dataset carries: traced programs, with a variant for each shape of element,
+ * and functions that only the script's thread may call. */
 #ifndef IPULUA_DATA_FUNCTION_H
 #define IPULUA_DATA_FUNCTION_H
 #include <pthread.h>
@@ -22,14 +22,17 @@ typedef struct Function {
 void function_init(Function *f, MapFunction function); /* takes it over */
 void function_clear(Function *f);
 /* Is f made for elements of in? An error otherwise. */
-Status function_check(const Function *f, Error *e, const char *name, const char *source, const Dataset *in);
-/* The function for elements of these tensors; borrowed, lives as long as f. s: the stage that asks. */
+Status function_check(const Function *f, Error *e, const char *name, const char *source,
+                      const Dataset *in);
+/* The function for elements of these tensors; borrowed, lives as long as f. s: the stage that
+ * asks. */
 Status function_find(Function *f, Stage *s, Tensor *const *in, const MapFunction **out, Error *e);
 /* A worker number that is free, until it is returned; -1 when there is none. */
 int function_take_worker(Function *f);
 void function_return_worker(Function *f, int worker);
 
-/* Call f on the script's thread, whichever thread this is. Of s's dataset, which the call keeps alive. */
-Status script_function_call(const ScriptFunction *f, Stage *s, Tensor *const *in, int in_count, Tensor **out,
-                            int out_count, Dataset **dataset, Error *e);
+/* Call f on the script's thread, whichever thread this is. Of s's dataset, which the call keeps
+ * alive. */
+Status script_function_call(const ScriptFunction *f, Stage *s, Tensor *const *in, int in_count,
+                            Tensor **out, int out_count, Dataset **dataset, Error *e);
 #endif

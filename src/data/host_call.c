@@ -16,7 +16,7 @@ struct HostCalls {
   _Atomic int pending; /* requests and deferred work, so that serving nothing costs one load */
   HostRequest *first, **last;
   HostDeferred *deferred;
-  int depth; /* requests that the script's thread is inside of; its own */
+  int depth;             /* requests that the script's thread is inside of; its own */
   HostRequest *answered; /* the innermost one of another thread */
 };
 
@@ -117,7 +117,8 @@ void host_calls_wait(HostCalls *h, HostPredicate ready, void *context) {
   while (!ready(context)) {
     HostRequest *r = script ? take_request(h) : NULL;
     if (!r) {
-      struct timespec soon = in_a_moment(); /* a signal wakes nobody: who waits looks for Ctrl-C by itself */
+      /* a signal wakes nobody: who waits looks for Ctrl-C by itself */
+      struct timespec soon = in_a_moment();
       pthread_cond_timedwait(&h->changed, &h->mutex, &soon);
       continue;
     }
@@ -145,7 +146,8 @@ typedef struct Asker {
 
 static bool asker_ready(void *context) {
   Asker *a = context;
-  return atomic_load(&a->request->state) == REQUEST_DONE || (a->given_up && a->given_up(a->context));
+  return atomic_load(&a->request->state) == REQUEST_DONE ||
+         (a->given_up && a->given_up(a->context));
 }
 
 static Status call_here(HostCalls *h, Error *e, HostRequest *r) {

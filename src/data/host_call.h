@@ -11,9 +11,11 @@
 
 typedef struct HostCalls HostCalls;
 
-HostCalls *host_calls_new(void); /* the calling thread becomes the script's thread; NULL when memory is out */
-void host_calls_free(HostCalls *h);       /* when no thread uses it any more; runs what was deferred */
-bool host_calls_here(const HostCalls *h); /* is this the script's thread? */
+/* the calling thread becomes the script's thread; NULL when memory is out */
+HostCalls *host_calls_new(void);
+/* when no thread uses it any more; runs what was deferred */
+void host_calls_free(HostCalls *h);
+bool host_calls_here(const HostCalls *h);   /* is this the script's thread? */
 bool host_calls_inside(const HostCalls *h); /* is that one inside of a request? Of itself only */
 /* Whom the script's thread is answering: that thread, which then waits; another one, whom that
  * thread may wait for; or nobody. */
@@ -26,7 +28,8 @@ HostAsker host_calls_asker(const HostCalls *h, pthread_t thread);
 typedef struct HostRequest HostRequest;
 struct HostRequest {
   Status (*run)(HostRequest *r, Error *e); /* on the script's thread */
-  void (*free)(HostRequest *r);            /* with the last reference, on the thread that drops it */
+  /* with the last reference, on the thread that drops it */
+  void (*free)(HostRequest *r);
   Error error;
   _Atomic int references;
   _Atomic int state;
@@ -34,7 +37,8 @@ struct HostRequest {
   pthread_t asker;
   HostRequest *outer; /* in the midst of which this one is answered */
 };
-void host_request_init(HostRequest *r, Status (*run)(HostRequest *, Error *), void (*release)(HostRequest *));
+void host_request_init(HostRequest *r, Status (*run)(HostRequest *, Error *),
+                       void (*release)(HostRequest *));
 void host_request_release(HostRequest *r);
 
 /* Is the asker no longer interested? Asked under the monitor: must not lock it. */

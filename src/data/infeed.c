@@ -62,17 +62,20 @@ static Status take_returned(Infeed *q, void *const *into, Error *e) {
 static Status next(Feed *f, bool aside, void *const *into, Error *e) {
   Infeed *q = (Infeed *)f;
   if (!q->iterator && q->explicit_open)
-    return fail(e, ERR_FAILED_PRECONDITION,
-                "the infeed queue is not initialised; a session's program needs infeed:initializer() first");
+    return fail(
+        e, ERR_FAILED_PRECONDITION,
+        "the infeed queue is not initialised; a session's program needs infeed:initializer() first");
   if (!q->iterator && infeed_open(q, e) != OK) return e->status;
   if (q->came_back) return take_returned(q, into, e);
   bool end = false;
-  Status s = aside ? iterator_next_aside(q->iterator, into, &end, e) : iterator_next_into(q->iterator, into, &end, e);
+  Status s = aside ? iterator_next_aside(q->iterator, into, &end, e)
+                   : iterator_next_into(q->iterator, into, &end, e);
   if (s == OK && end)
-    return fail(e, ERR_OUT_OF_RANGE,
-                "end of data: the dataset gave %lld element%s and the program asks for another; repeat_n() "
-                "it, or run fewer steps",
-                (long long)q->taken, plural(q->taken));
+    return fail(
+        e, ERR_OUT_OF_RANGE,
+        "end of data: the dataset gave %lld element%s and the program asks for another; repeat_n() "
+        "it, or run fewer steps",
+        (long long)q->taken, plural(q->taken));
   if (s != ERR_CANCELLED) q->taken++; /* an element that failed has had its place */
   return s;
 }
@@ -94,7 +97,10 @@ static void put_back(Feed *f, Status s, const Error *failure, void *const *eleme
   } else {
     q->element = malloc(element_bytes(q) + 1);
     if (q->element) copy_element(q, element, q->element, false);
-    else error_clear(&q->failure), q->status = fail(&q->failure, ERR_OUT_OF_MEMORY, "out of memory: an element that was read ahead is lost");
+    else
+      error_clear(&q->failure),
+          q->status = fail(&q->failure, ERR_OUT_OF_MEMORY,
+                           "out of memory: an element that was read ahead is lost");
   }
 }
 
@@ -149,7 +155,8 @@ void infeed_set_context(Infeed *q, const DataContext *context) { q->context = *c
 
 Status infeed_open(Infeed *q, Error *e) {
   if (q->iterator)
-    return fail(e, ERR_FAILED_PRECONDITION, "this infeed queue is initialised already; delete it first");
+    return fail(e, ERR_FAILED_PRECONDITION,
+                "this infeed queue is initialised already; delete it first");
   q->taken = 0;
   q->iterator = iterator_open(e, q->ahead, &q->context);
   return q->iterator ? OK : e->status;

@@ -43,11 +43,13 @@ static void set_iterations(Tree *t, Dataset *d, const int64_t *saved, bool peek)
   t->iteration = iteration_of(d, saved, peek);
   for (int i = 0; i < t->shuffle_count; i++) {
     Dataset *shuffle = (Dataset *)(uintptr_t)t->shuffle[i].dataset;
-    t->shuffle[i].iteration = shuffle == d ? t->iteration : iteration_of(shuffle, saved ? saved + i + 1 : NULL, peek);
+    t->shuffle[i].iteration =
+        shuffle == d ? t->iteration : iteration_of(shuffle, saved ? saved + i + 1 : NULL, peek);
   }
 }
 
-static Iterator *open_at(Error *e, Dataset *d, const DataContext *context, const int64_t *iteration) {
+static Iterator *open_at(Error *e, Dataset *d, const DataContext *context,
+                         const int64_t *iteration) {
   Iterator *it = calloc(1, sizeof *it);
   if (!it) return fail(e, ERR_OUT_OF_MEMORY, "out of memory"), NULL;
   it->scope.tree = &it->tree;
@@ -79,9 +81,11 @@ void iterator_cancel(Iterator *it) {
   host_calls_notify(it->tree.host);
 }
 
-/* A thread that reads ahead is better than anything else that could be done, and its ring is the caller's to empty. */
+/* A thread that reads ahead is better than anything else that could be done, and its ring is the
+ * caller's to empty. */
 bool iterator_may_be_read_aside(const Iterator *it) {
-  return !it->needs_caller && atomic_load_explicit(&it->tree.spare_threads, memory_order_relaxed) == it->spare_threads;
+  return !it->needs_caller &&
+         atomic_load_explicit(&it->tree.spare_threads, memory_order_relaxed) == it->spare_threads;
 }
 
 bool iterator_is_busy(const Iterator *it) { return atomic_load(&it->busy); }
@@ -90,7 +94,8 @@ int64_t iterator_position(const Iterator *it) { return it->position; }
 
 static Status begin(Iterator *it, Error *e) {
   if (atomic_exchange(&it->busy, true))
-    return dataset_fail(it->dataset, e, ERR_FAILED_PRECONDITION, "its iterator is already being read");
+    return dataset_fail(it->dataset, e, ERR_FAILED_PRECONDITION,
+                        "its iterator is already being read");
   Status s = stage_check_cancelled(it->stage, e);
   if (s != OK) atomic_store(&it->busy, false);
   return s;
@@ -139,7 +144,15 @@ Status iterator_skip(Iterator *it, int64_t count, int64_t *skipped, Error *e) {
 }
 
 /* What a saved place holds: version, position, seed, number of shuffles; iteration numbers. */
-enum { SAVED_VERSION, SAVED_POSITION, SAVED_SEED, SAVED_SHUFFLES, SAVED_ITERATION, SAVED_FIXED, VERSION = 1 };
+enum {
+  SAVED_VERSION,
+  SAVED_POSITION,
+  SAVED_SEED,
+  SAVED_SHUFFLES,
+  SAVED_ITERATION,
+  SAVED_FIXED,
+  VERSION = 1
+};
 
 Tensor *iterator_save(Error *e, const Iterator *it, int64_t position) {
   int64_t count = it->tree.shuffle_count, shape = SAVED_FIXED + count;
@@ -152,7 +165,8 @@ Tensor *iterator_save(Error *e, const Iterator *it, int64_t position) {
   memcpy(&word[SAVED_SEED], &it->tree.seed, sizeof word[0]);
   word[SAVED_SHUFFLES] = count;
   word[SAVED_ITERATION] = (int64_t)it->tree.iteration;
-  for (int64_t i = 0; i < count; i++) word[SAVED_FIXED + i] = (int64_t)it->tree.shuffle[i].iteration;
+  for (int64_t i = 0; i < count; i++)
+    word[SAVED_FIXED + i] = (int64_t)it->tree.shuffle[i].iteration;
   return t;
 }
 
@@ -166,19 +180,23 @@ static Status check_saved(Error *e, const Dataset *d, const Tensor *saved, const
                         (long long)word[SAVED_VERSION], VERSION);
   if (word[SAVED_SHUFFLES] != shuffles || saved->type.shape[0] != SAVED_FIXED + shuffles ||
       word[SAVED_POSITION] < 0)
-    return dataset_fail(d, e, ERR_VALUE,
-                        "the place was saved from another dataset: it has %lld shuffles, this has %lld",
-                        (long long)word[SAVED_SHUFFLES], (long long)shuffles);
+    return dataset_fail(
+        d, e, ERR_VALUE,
+        "the place was saved from another dataset: it has %lld shuffles, this has %lld",
+        (long long)word[SAVED_SHUFFLES], (long long)shuffles);
   return OK;
 }
 
-static Dataset *shuffle_of(const Tree *t, int64_t i) { return (Dataset *)(uintptr_t)t->shuffle[i].dataset; }
+static Dataset *shuffle_of(const Tree *t, int64_t i) {
+  return (Dataset *)(uintptr_t)t->shuffle[i].dataset;
+}
 
 Status dataset_iterations(Error *e, Dataset *d, int64_t *list, int64_t most, int64_t *count) {
   Tree t = {.shuffle = NULL};
   Status s = tree_collect_shuffles(&t, e, d);
   *count = 1 + t.shuffle_count;
-  for (int64_t i = 0; s == OK && i < *count && i < most; i++) list[i] = (int64_t)atomic_load(&(i ? shuffle_of(&t, i - 1) : d)->iterations);
+  for (int64_t i = 0; s == OK && i < *count && i < most; i++)
+    list[i] = (int64_t)atomic_load(&(i ? shuffle_of(&t, i - 1) : d)->iterations);
   free(t.shuffle);
   return s;
 }
@@ -187,9 +205,11 @@ Status dataset_continue(Error *e, Dataset *d, const int64_t *list, int64_t count
   Tree t = {.shuffle = NULL};
   Status s = tree_collect_shuffles(&t, e, d);
   if (s == OK && count != 1 + t.shuffle_count)
-    s = dataset_fail(d, e, ERR_VALUE, "the counts are those of another dataset: it has %lld shuffles, this has %d",
+    s = dataset_fail(d, e, ERR_VALUE,
+                     "the counts are those of another dataset: it has %lld shuffles, this has %d",
                      (long long)count - 1, (int)t.shuffle_count);
-  for (int64_t i = 0; s == OK && i < count; i++) atomic_store(&(i ? shuffle_of(&t, i - 1) : d)->iterations, (uint64_t)list[i]);
+  for (int64_t i = 0; s == OK && i < count; i++)
+    atomic_store(&(i ? shuffle_of(&t, i - 1) : d)->iterations, (uint64_t)list[i]);
   free(t.shuffle);
   return s;
 }
@@ -213,7 +233,8 @@ static Status pass(Iterator *it, int64_t count, int64_t *passed, Error *e) {
 Iterator *iterator_restore(Error *e, Dataset *d, const DataContext *context, const Tensor *saved) {
   const int64_t *word = (const int64_t *)(const void *)saved->data;
   int64_t shuffles, skipped;
-  if (count_shuffles(e, d, &shuffles) != OK || check_saved(e, d, saved, word, shuffles) != OK) return NULL;
+  if (count_shuffles(e, d, &shuffles) != OK || check_saved(e, d, saved, word, shuffles) != OK)
+    return NULL;
   DataContext c = *context;
   memcpy(&c.seed, &word[SAVED_SEED], sizeof c.seed);
   int64_t position = word[SAVED_POSITION];
@@ -221,7 +242,8 @@ Iterator *iterator_restore(Error *e, Dataset *d, const DataContext *context, con
   if (!it) return NULL;
   Status s = pass(it, position, &skipped, e);
   if (s == OK && skipped < position)
-    s = dataset_fail(d, e, ERR_OUT_OF_RANGE, "the saved place is element %lld, the dataset ended after %lld",
+    s = dataset_fail(d, e, ERR_OUT_OF_RANGE,
+                     "the saved place is element %lld, the dataset ended after %lld",
                      (long long)position, (long long)skipped);
   if (s == OK) return it;
   iterator_close(it);

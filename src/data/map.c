@@ -1,6 +1,6 @@
-/* map and filter. A traced function's program reads the element where the stage below wrote it and writes
- * where the stage above wants it. With parallel calls a group of elements is read ahead and computed side by
- * side. */
+/* map and filter. A traced function's program reads the element where the stage below wrote it
+ * and writes where the stage above wants it. With parallel calls a group of elements is read
+ * ahead and computed side by side. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,7 +39,8 @@ typedef struct MapStage {
   void **into; /* [input components] */
 } MapStage;
 
-/* Of element k of this reading: k itself the first time, elsewhere in another epoch or iteration. */
+/* Of element k of this reading: k itself the first time, elsewhere in another epoch or
+ * iteration. */
 static uint64_t element_number(const Stage *s, uint64_t k) {
   return epoch_within(s->epoch, stage_iteration(s) << 20) + k;
 }
@@ -65,7 +66,8 @@ static Status item_open(const Stage *s, Item *item, Error *e) {
   if (!uses_scratch(s)) return OK;
   for (int c = 0; c < in->count; c++) bytes += aligned(type_bytes(&in->type[c]));
   if (!(item->scratch = aligned_alloc(ALIGNMENT, bytes ? bytes : ALIGNMENT)))
-    return dataset_fail(s->dataset, e, ERR_OUT_OF_MEMORY, "no memory for an element of %zu bytes", bytes);
+    return dataset_fail(s->dataset, e, ERR_OUT_OF_MEMORY, "no memory for an element of %zu bytes",
+                        bytes);
   bytes = 0;
   for (int c = 0; c < in->count; bytes += aligned(type_bytes(&in->type[c])), c++)
     item->in_data[c] = item->scratch + bytes;
@@ -116,7 +118,8 @@ static Status map_open(Stage *s, Error *e) {
 static void map_close(Stage *s) {
   MapStage *m = (MapStage *)s;
   for (int i = 0; m->item && i < m->item_count; i++) item_close(s, &m->item[i]);
-  for (int i = 0; m->worker && i < m->worker_count; i++) function_return_worker(function_of(s), m->worker[i]);
+  for (int i = 0; m->worker && i < m->worker_count; i++)
+    function_return_worker(function_of(s), m->worker[i]);
   free(m->item);
   free(m->worker);
   free(m->into);
@@ -149,21 +152,24 @@ static Status fetch(MapStage *m, Item *item, bool *end, Error *e) {
   tensors_release(item->in, count);
   Status status = stage_next(s->input, item->in, end, e);
   if (status == OK && !*end) status = make_dense(item, count, e);
-  if (status == OK && !*end) status = function_find(function_of(s), s, item->in, &item->function, e);
+  if (status == OK && !*end)
+    status = function_find(function_of(s), s, item->in, &item->function, e);
   return status;
 }
 
 static Status new_outputs(const Stage *s, Item *item, Error *e) {
   for (int c = 0; c < s->dataset->count; c++) {
     item->out[c] = tensor_new_uninitialised(e, &item->function->out_type[c]);
-    if (!item->out[c]) return tensors_release(item->out, c), dataset_blame(s->dataset, e, ERR_OUT_OF_MEMORY);
+    if (!item->out[c])
+      return tensors_release(item->out, c), dataset_blame(s->dataset, e, ERR_OUT_OF_MEMORY);
     item->out_data[c] = item->out[c]->data;
   }
   return OK;
 }
 
 static Status run(const Stage *s, const Item *item, int worker, void *const *out, Error *e) {
-  Status status = item->function->run(item->function->context, worker, item->number, item->in_data, out, e);
+  Status status =
+      item->function->run(item->function->context, worker, item->number, item->in_data, out, e);
   return status == OK ? OK : dataset_blame(s->dataset, e, status);
 }
 
@@ -173,7 +179,8 @@ static void run_item(void *context, int64_t chunk, int slot) {
   item->status = run(&m->base, item, m->worker[slot], item->out_data, &item->error);
 }
 
-/* Read a group and compute it. What the input reports behind it waits until the group is used up. */
+/* Read a group and compute it. What the input reports behind it waits until the group is used
+ * up. */
 static void fill_group(MapStage *m) {
   m->first = m->ready = 0;
   m->late_error.status = OK;
@@ -281,8 +288,8 @@ static const StageClass map_class = {.name = "map",
                                      .next_into = map_next_into,
                                      .skip = map_skip};
 
-static Dataset *new_with_function(Error *e, const char *source, const StageClass *class, Dataset *in,
-                                  int count, MapFunction f) {
+static Dataset *new_with_function(Error *e, const char *source, const StageClass *class,
+                                  Dataset *in, int count, MapFunction f) {
   MapDataset *d = (MapDataset *)dataset_new(e, source, class, 1, &in, count);
   if (!d) {
     if (f.release) f.release(f.context);
@@ -290,7 +297,8 @@ static Dataset *new_with_function(Error *e, const char *source, const StageClass
   }
   d->base.cardinality = in->cardinality;
   function_init(&d->function, f);
-  if (function_check(&d->function, e, class->name, source, in) != OK) return dataset_release(&d->base), NULL;
+  if (function_check(&d->function, e, class->name, source, in) != OK)
+    return dataset_release(&d->base), NULL;
   return &d->base;
 }
 
@@ -366,7 +374,8 @@ static const StageClass filter_class = {.name = "filter",
 static Status check_predicate(Error *e, const char *source, const Type *type, int count) {
   char text[TYPE_TEXT];
   if (count == 1 && type->dtype == BOOL && type->rank == 0) return OK;
-  return source_fail("filter", source, e, ERR_TYPE, "the function must return one bool[], it returns %s",
+  return source_fail("filter", source, e, ERR_TYPE,
+                     "the function must return one bool[], it returns %s",
                      count == 1 ? type_text(type, text) : "several values"),
          ERR_TYPE;
 }
@@ -426,8 +435,8 @@ static Status filter_host_next(Stage *s, Tensor **out, bool *end, Error *e) {
     Status status = stage_check_cancelled(s, e);
     if (status == OK) status = stage_next(s->input, in, end, e);
     if (status != OK || *end) return status;
-    status =
-        script_function_call(&((const HostDataset *)s->dataset)->function, s, in, count, &answer, 1, NULL, e);
+    status = script_function_call(&((const HostDataset *)s->dataset)->function, s, in, count,
+                                  &answer, 1, NULL, e);
     bool keep = status == OK && type_count(&answer->type) == 1 && tensor_get(answer, 0) != 0;
     tensor_release(answer);
     answer = NULL;
@@ -461,8 +470,8 @@ static const StageClass filter_host_class = {.name = "filter",
                                              .close = host_close,
                                              .next = filter_host_next};
 
-static Dataset *new_with_host(Error *e, const char *source, const StageClass *class, Dataset *in, int count,
-                              ScriptFunction f) {
+static Dataset *new_with_host(Error *e, const char *source, const StageClass *class, Dataset *in,
+                              int count, ScriptFunction f) {
   Dataset *d = dataset_new(e, source, class, 1, &in, count);
   if (d) ((HostDataset *)d)->function = f;
   else if (f.release) f.release(f.context);

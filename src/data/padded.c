@@ -38,8 +38,9 @@ static Status common_shape(const PaddedDataset *d, const Elements *l, int c, Typ
       const Type *t = &elements_at(l, i)[c]->type;
       char got[TYPE_TEXT], want[TYPE_TEXT];
       if (t->shape[a] > out->shape[a])
-        return dataset_fail(&d->base, e, ERR_VALUE, "component %d of an element has shape %s, larger than %s",
-                            c, shape_text(t, got), shape_text(out, want));
+        return dataset_fail(&d->base, e, ERR_VALUE,
+                            "component %d of an element has shape %s, larger than %s", c,
+                            shape_text(t, got), shape_text(out, want));
     }
   }
   return OK;
@@ -72,7 +73,8 @@ static Tensor *pad_component(const PaddedDataset *d, const Elements *l, int c, E
   Tensor *out = tensor_new_uninitialised(e, &type);
   if (!out) return NULL;
   size_t bytes = type_bytes(&each);
-  fill(out->data, type_bytes(&type), d->value[c] ? d->value[c]->data : NULL, dtype_size(each.dtype));
+  fill(out->data, type_bytes(&type), d->value[c] ? d->value[c]->data : NULL,
+       dtype_size(each.dtype));
   for (int i = 0; i < l->count; i++) {
     Tensor *packed = tensor_dense(e, elements_at(l, i)[c]);
     if (!packed) return tensor_release(out), NULL;
@@ -135,10 +137,11 @@ static Status set_shape(Error *e, const char *source, const Dataset *in, int c, 
     fits = wanted->shape[i] < 0 || shape->shape[i] < 0 || wanted->shape[i] >= shape->shape[i];
   if (!fits)
     return source_fail("padded_batch", source, e, ERR_VALUE,
-                       "component %d is %s; it can't be filled up to %s", c, type_text(&in->type[c], a),
-                       shape_text(wanted, b)),
+                       "component %d is %s; it can't be filled up to %s", c,
+                       type_text(&in->type[c], a), shape_text(wanted, b)),
            ERR_VALUE;
-  for (int i = 0; i < wanted->rank; i++) shape->shape[i] = wanted->shape[i] < 0 ? -1 : wanted->shape[i];
+  for (int i = 0; i < wanted->rank; i++)
+    shape->shape[i] = wanted->shape[i] < 0 ? -1 : wanted->shape[i];
   /* "As long as the longest" of components of one length is that length. */
   for (int i = 0; i < wanted->rank; i++)
     if (shape->shape[i] < 0) shape->shape[i] = in->type[c].shape[i];
@@ -160,14 +163,16 @@ static Status set_value(Error *e, const char *source, const Dataset *in, int c, 
 }
 
 Dataset *dataset_padded_batch(Error *e, const char *source, Dataset *in, int64_t size,
-                              const Type *const *shapes, Tensor *const *values, bool drop_remainder) {
+                              const Type *const *shapes, Tensor *const *values,
+                              bool drop_remainder) {
   if (size < 1)
-    return source_fail("padded_batch", source, e, ERR_VALUE, "the batch size must be at least 1, got %lld",
-                       (long long)size);
+    return source_fail("padded_batch", source, e, ERR_VALUE,
+                       "the batch size must be at least 1, got %lld", (long long)size);
   for (int c = 0; c < in->count; c++)
     if (in->nested[c])
-      return source_fail("padded_batch", source, e, ERR_TYPE,
-                         "component %d is itself a dataset (see window): flatten it with flat_map first", c);
+      return source_fail(
+          "padded_batch", source, e, ERR_TYPE,
+          "component %d is itself a dataset (see window): flatten it with flat_map first", c);
   PaddedDataset *d = (PaddedDataset *)dataset_new(e, source, &padded_class, 1, &in, in->count);
   if (!d) return NULL;
   d->size = size < INT32_MAX / 4 ? size : INT32_MAX / 4;
@@ -179,7 +184,8 @@ Dataset *dataset_padded_batch(Error *e, const char *source, Dataset *in, int64_t
     s = set_shape(e, source, in, c, shapes ? shapes[c] : NULL, &d->shape[c]);
     if (s == OK) s = set_value(e, source, in, c, values ? values[c] : NULL, &d->value[c]);
     if (s == OK)
-      s = type_stacked(e, "padded_batch", source, drop_remainder ? size : -1, &d->shape[c], &d->base.type[c]);
+      s = type_stacked(e, "padded_batch", source, drop_remainder ? size : -1, &d->shape[c],
+                       &d->base.type[c]);
   }
   if (s != OK) return dataset_release(&d->base), NULL;
   int64_t n = in->cardinality;

@@ -1,7 +1,8 @@
-/* prefetch: elements made ahead by a thread of their own. A hand-off between threads costs tens of
- * microseconds when one of them sleeps, more than most elements, and the thread's core is missing where
- * elements are used: so elements are first made inline and timed, and a thread is started only when that
- * pays. Row numbers are never worth one. Elements, failures and the end travel through one ring, in order. */
+/* prefetch: elements made ahead by a thread of their own. A hand-off between threads costs tens
+ * of microseconds when one of them sleeps, more than most elements, and the thread's core is
+ * missing where elements are used: so elements are first made inline and timed, and a thread is
+ * started only when that pays. Row numbers are never worth one. Elements, failures and the end
+ * travel through one ring, in order. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -117,7 +118,8 @@ static void return_thread(Tree *t) {
   atomic_fetch_add(&t->spare_threads, 1);
 }
 
-/* Signals are the script's thread's. When no thread can be had, elements go on being made inline. */
+/* Signals are the script's thread's. When no thread can be had, elements go on being made
+ * inline. */
 static void start_thread(PrefetchStage *p) {
   Tree *t = p->scope.tree;
   if (!take_thread(t)) return;
@@ -133,9 +135,10 @@ static void start_thread(PrefetchStage *p) {
   return_thread(t);
 }
 
-/* Inline an element and its use follow each other; side by side the slower one counts, and what uses elements
- * has one core less. It is taken to be perfectly parallel, so a thread is started only when it surely pays.
- */
+/* Inline an element and its use follow each other; side by side the slower one counts, and what
+ * uses elements has one core less. It is taken to be perfectly parallel, so a thread is started
+ * only when it surely pays.
+ * */
 static bool pays(const PrefetchStage *p) {
   int team = pool_size(p->scope.tree->pool);
   double slowed = team > 1 ? p->briefest * team / (team - 1) : p->briefest;
@@ -156,7 +159,8 @@ static void note_time(PrefetchStage *p, double begin, double end) {
 }
 
 static bool may_thread(const PrefetchStage *p) {
-  return !p->scope.tree->aside && atomic_load_explicit(&p->scope.tree->spare_threads, memory_order_relaxed) > 0;
+  return !p->scope.tree->aside &&
+         atomic_load_explicit(&p->scope.tree->spare_threads, memory_order_relaxed) > 0;
 }
 
 /* The oldest element of the ring; its slot stays the reader's until leave_slot. */
@@ -166,7 +170,8 @@ static Status enter_slot(PrefetchStage *p, Slot **out, Error *e) {
   if (!has_element(p)) host_calls_wait(host, has_element, p);
   uint64_t read = atomic_load(&p->read);
   if (atomic_load(&p->written) == read)
-    return scope_is_cancelled(&p->scope) ? fail(e, ERR_CANCELLED, "the dataset was closed") : scope_interrupt(e);
+    return scope_is_cancelled(&p->scope) ? fail(e, ERR_CANCELLED, "the dataset was closed")
+                                         : scope_interrupt(e);
   *out = &p->slot[read % (uint64_t)p->depth];
   if ((*out)->status != OK && e->status == OK) *e = (*out)->error;
   return OK;
@@ -265,8 +270,8 @@ static const StageClass prefetch_class = {.name = "prefetch",
 
 Dataset *dataset_prefetch(Error *e, const char *source, Dataset *in, int64_t size) {
   if (size < 0 && size != DATA_AUTOTUNE)
-    return source_fail("prefetch", source, e, ERR_VALUE, "the buffer size must not be negative, got %lld",
-                       (long long)size);
+    return source_fail("prefetch", source, e, ERR_VALUE,
+                       "the buffer size must not be negative, got %lld", (long long)size);
   Dataset *d = dataset_new_like(e, source, &prefetch_class, in);
   if (!d) return NULL;
   if (size == DATA_AUTOTUNE) size = AUTOMATIC_DEPTH;

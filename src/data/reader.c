@@ -13,8 +13,9 @@
 #include "data/stage.h"
 #include "tensor/image.h"
 
-/* ---- text ------------------------------------------------------------------------------------------------
- */
+/* ---- text
+ * ------------------------------------------------------------------------------------------------
+ * */
 
 Tensor *text_read_bytes(Error *e, const char *path) {
   void *data;
@@ -107,16 +108,20 @@ Dataset *dataset_from_lines(Error *e, const char *source, const char *path) {
   if (!d) return tensor_release(text), NULL;
   ((LinesDataset *)d)->text = text;
   d->cardinality = 0;
-  for (int64_t at = 0, end; at < text->type.shape[0]; d->cardinality++) find_end(text, at, &end, &at);
+  for (int64_t at = 0, end; at < text->type.shape[0]; d->cardinality++)
+    find_end(text, at, &end, &at);
   int64_t unknown = -1;
   d->type[0] = type_make(U8, 1, &unknown);
   return dataset_finish(e, d);
 }
 
-/* ---- pictures --------------------------------------------------------------------------------------------
- */
+/* ---- pictures
+ * --------------------------------------------------------------------------------------------
+ * */
 
-static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+static int by_name(const void *a, const void *b) {
+  return strcmp(*(char *const *)a, *(char *const *)b);
+}
 
 static bool is_image(const char *name) {
   const char *dot = strrchr(name, '.');
@@ -147,7 +152,9 @@ static Status list_names(Error *e, const char *path, bool folders, char ***names
   int capacity = 0;
   Status s = OK;
   *names = NULL, *count = 0;
-  if (!dir) return fail(e, ERR_NOT_FOUND, "from_image_folder: cannot read the folder %s: %s", path, strerror(errno));
+  if (!dir)
+    return fail(e, ERR_NOT_FOUND, "from_image_folder: cannot read the folder %s: %s", path,
+                strerror(errno));
   for (struct dirent *entry; s == OK && (entry = readdir(dir));) {
     if (entry->d_name[0] == '.') continue;
     char *whole = join(path, entry->d_name);
@@ -173,8 +180,8 @@ static Status add_class(Error *e, ImageFolder *f, const char *path, int label, i
   char **names = NULL;
   int count = 0;
   char *folder = join(path, f->class_name[label]);
-  Status s =
-      folder ? list_names(e, folder, false, &names, &count) : fail(e, ERR_OUT_OF_MEMORY, "out of memory");
+  Status s = folder ? list_names(e, folder, false, &names, &count)
+                    : fail(e, ERR_OUT_OF_MEMORY, "out of memory");
   if (s == OK && count) {
     int before = *capacity;
     char *file = NULL;
@@ -198,8 +205,10 @@ Status image_folder_list(Error *e, const char *path, ImageFolder *out) {
   Status s = list_names(e, path, true, &out->class_name, &out->class_count);
   for (int i = 0; i < out->class_count && s == OK; i++) s = add_class(e, out, path, i, &capacity);
   if (s == OK && !out->file_count)
-    s = fail(e, ERR_NOT_FOUND, "from_image_folder: %s has no folders with .png or .jpg pictures in them (a folder is a class)",
-             path);
+    s = fail(
+        e, ERR_NOT_FOUND,
+        "from_image_folder: %s has no folders with .png or .jpg pictures in them (a folder is a class)",
+        path);
   if (s != OK) image_folder_clear(out);
   return s;
 }
@@ -211,8 +220,8 @@ void image_folder_clear(ImageFolder *f) {
   *f = (ImageFolder){.class_count = 0};
 }
 
-/* A coordinate of the result in the source (pixels are squares: half-pixel centres), and its neighbours'
- * weights. */
+/* A coordinate of the result in the source (pixels are squares: half-pixel centres), and its
+ * neighbours' weights. */
 typedef struct Sample {
   int64_t low, high;
   float share; /* of high */
@@ -226,8 +235,8 @@ static Sample sample_at(int64_t i, int64_t to, int64_t from) {
   return (Sample){low, low + 1 < from ? low + 1 : low, at - (float)low};
 }
 
-static void resize_row(uint8_t *out, const uint8_t *upper, const uint8_t *lower, float share, int64_t width,
-                       int64_t from, int64_t channels) {
+static void resize_row(uint8_t *out, const uint8_t *upper, const uint8_t *lower, float share,
+                       int64_t width, int64_t from, int64_t channels) {
   for (int64_t x = 0; x < width; x++) {
     Sample s = sample_at(x, width, from);
     for (int64_t c = 0; c < channels; c++) {
@@ -338,8 +347,10 @@ static Status images_next(Stage *s, Tensor **out, bool *end, Error *e) {
 static Status images_skip(Stage *s, int64_t n, int64_t *skipped, Error *e) {
   (void)e;
   ImagesStage *i = (ImagesStage *)s;
-  for (; *skipped < n && i->first < i->ready; ++*skipped) tensors_release(&i->group[i->first++].image, 1);
-  int64_t left = ((const ImagesDataset *)s->dataset)->files.file_count - i->position, more = n - *skipped;
+  for (; *skipped < n && i->first < i->ready; ++*skipped)
+    tensors_release(&i->group[i->first++].image, 1);
+  int64_t left = ((const ImagesDataset *)s->dataset)->files.file_count - i->position,
+          more = n - *skipped;
   if (more > left) more = left;
   i->position += more;
   *skipped += more;
@@ -357,15 +368,17 @@ static const StageClass images_class = {.name = "from_image_folder",
                                         .next = images_next,
                                         .skip = images_skip};
 
-Dataset *dataset_from_images(Error *e, const char *source, ImageFolder *files, int64_t height, int64_t width,
-                             int channels) {
+Dataset *dataset_from_images(Error *e, const char *source, ImageFolder *files, int64_t height,
+                             int64_t width, int channels) {
   Dataset *d = NULL;
   bool sized = height > 0 && width > 0;
   if (!sized && (height || width))
     source_fail("from_image_folder", source, e, ERR_VALUE,
-                "the image size must be positive, got [%lld, %lld]", (long long)height, (long long)width);
+                "the image size must be positive, got [%lld, %lld]", (long long)height,
+                (long long)width);
   else if (channels < 1 || channels > 4)
-    source_fail("from_image_folder", source, e, ERR_VALUE, "pictures have 1 to 4 channels, got %d", channels);
+    source_fail("from_image_folder", source, e, ERR_VALUE, "pictures have 1 to 4 channels, got %d",
+                channels);
   else d = dataset_new(e, source, &images_class, 0, NULL, 2);
   if (!d) return image_folder_clear(files), NULL;
   ImagesDataset *i = (ImagesDataset *)d;

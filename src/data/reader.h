@@ -1,5 +1,6 @@
-/* Datasets whose elements differ in size or are read one by one: lines of text, folders of pictures. Files
- * that are one tensor (IDX, CIFAR, CSV, NumPy) are read by tensor/ and sliced by dataset_from_slices. */
+/* Datasets whose elements differ in size or are read one by one: lines of text, folders of
+ * pictures. Files that are one tensor (IDX, CIFAR, CSV, NumPy) are read by tensor/ and sliced by
+ * dataset_from_slices. */
 #ifndef IPULUA_DATA_READER_H
 #define IPULUA_DATA_READER_H
 #include "data/dataset.h"
@@ -10,8 +11,8 @@ Dataset *dataset_from_lines(Error *e, const char *source, const char *path);
 Tensor *text_read_characters(Error *e, const char *path);
 Tensor *text_read_bytes(Error *e, const char *path); /* u8 [n] */
 
-/* The pictures (.png, .jpg, .jpeg) of a folder's folders, each of which is a class; classes and files in the
- * order of their names. */
+/* The pictures (.png, .jpg, .jpeg) of a folder's folders, each of which is a class; classes and
+ * files in the order of their names. */
 typedef struct ImageFolder {
   int class_count, file_count;
   char **class_name;
@@ -20,10 +21,10 @@ typedef struct ImageFolder {
 } ImageFolder;
 Status image_folder_list(Error *e, const char *path, ImageFolder *out);
 void image_folder_clear(ImageFolder *f);
-/* (u8 [height, width, channels], int32 label). height and width 0: as they are. Takes the list over, also on
- * failure. */
-Dataset *dataset_from_images(Error *e, const char *source, ImageFolder *files, int64_t height, int64_t width,
-                             int channels);
+/* (u8 [height, width, channels], int32 label). height and width 0: as they are. Takes the list
+ * over, also on failure. */
+Dataset *dataset_from_images(Error *e, const char *source, ImageFolder *files, int64_t height,
+                             int64_t width, int channels);
 /* Bilinear, as tf.image.resize: u8 [h, w, channels] to [height, width, channels]. */
 Tensor *image_resized(Error *e, const Tensor *image, int64_t height, int64_t width);
 #endif

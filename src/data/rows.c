@@ -5,7 +5,8 @@
 #include "base/arena.h"
 #include "data/stage.h"
 
-/* Rows per chunk are chosen so that a chunk is worth a hand-off to another thread; by sizes alone. */
+/* Rows per chunk are chosen so that a chunk is worth a hand-off to another thread; by sizes
+ * alone. */
 enum { CHUNK_BYTES = 64 << 10, PARALLEL_FROM = 128 << 10, LINE = 64 };
 
 Rows *rows_new(Error *e, int count, Tensor *const *tensors) {
@@ -13,7 +14,8 @@ Rows *rows_new(Error *e, int count, Tensor *const *tensors) {
   if (!r) return fail(e, ERR_OUT_OF_MEMORY, "out of memory"), NULL;
   r->tensor = calloc((size_t)count, sizeof *r->tensor);
   r->row_bytes = calloc((size_t)count, sizeof *r->row_bytes);
-  if (!r->tensor || !r->row_bytes) return rows_free(r), fail(e, ERR_OUT_OF_MEMORY, "out of memory"), NULL;
+  if (!r->tensor || !r->row_bytes)
+    return rows_free(r), fail(e, ERR_OUT_OF_MEMORY, "out of memory"), NULL;
   r->length = tensors[0]->type.shape[0];
   for (int c = 0; c < count; c++) {
     const Type *t = &tensors[c]->type;
@@ -35,8 +37,8 @@ void rows_free(Rows *r) {
 }
 
 /* The rows are in random order: ask for the beginning of a later one while this one is copied. */
-static void gather(char *restrict out, const char *restrict base, size_t bytes, const int64_t *index,
-                   int64_t n) {
+static void gather(char *restrict out, const char *restrict base, size_t bytes,
+                   const int64_t *index, int64_t n) {
   enum { AHEAD = 3, LINES = 4 };
   for (int64_t i = 0; i < n; i++) {
     if (i + AHEAD < n) {
@@ -47,8 +49,8 @@ static void gather(char *restrict out, const char *restrict base, size_t bytes, 
   }
 }
 
-static void gather_small(char *restrict out, const char *restrict base, size_t bytes, const int64_t *index,
-                         int64_t n) {
+static void gather_small(char *restrict out, const char *restrict base, size_t bytes,
+                         const int64_t *index, int64_t n) {
   if (bytes == 1)
     for (int64_t i = 0; i < n; i++) out[i] = base[index[i]];
   else if (bytes == 4)
@@ -56,7 +58,8 @@ static void gather_small(char *restrict out, const char *restrict base, size_t b
   else if (bytes == 8)
     for (int64_t i = 0; i < n; i++) memcpy(out + i * 8, base + index[i] * 8, 8);
   else
-    for (int64_t i = 0; i < n; i++) memcpy(out + (size_t)i * bytes, base + (size_t)index[i] * bytes, bytes);
+    for (int64_t i = 0; i < n; i++)
+      memcpy(out + (size_t)i * bytes, base + (size_t)index[i] * bytes, bytes);
 }
 
 typedef struct GatherJob {
@@ -70,7 +73,8 @@ typedef struct GatherJob {
 static void gather_chunk(void *context, int64_t chunk, int slot) {
   (void)slot;
   const GatherJob *j = context;
-  int64_t first = chunk * j->per_chunk, n = j->n - first < j->per_chunk ? j->n - first : j->per_chunk;
+  int64_t first = chunk * j->per_chunk,
+          n = j->n - first < j->per_chunk ? j->n - first : j->per_chunk;
   gather(j->out + (size_t)first * j->bytes, j->base, j->bytes, j->index + first, n);
 }
 
@@ -86,6 +90,7 @@ void rows_gather(const Rows *r, int c, const int64_t *index, int64_t n, char *ou
     gather(out, base, bytes, index, n);
     return;
   }
-  GatherJob j = {base, bytes, index, n, bytes >= CHUNK_BYTES ? 1 : (int64_t)(CHUNK_BYTES / bytes), out};
+  GatherJob j = {base, bytes, index, n, bytes >= CHUNK_BYTES ? 1 : (int64_t)(CHUNK_BYTES / bytes),
+                 out};
   pool_run(pool, (n + j.per_chunk - 1) / j.per_chunk, gather_chunk, &j);
 }

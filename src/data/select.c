@@ -85,7 +85,9 @@ Dataset *dataset_take(Error *e, const char *source, Dataset *in, int64_t count) 
 
 /* skip and shard; position: elements to be left out before the next one. They aren't asked for,
  * so nobody is told when one fails. */
-static Status leave_out(Stage *s, Error *e) { return stage_pass_owed(s->input, &((CountStage *)s)->position, e); }
+static Status leave_out(Stage *s, Error *e) {
+  return stage_pass_owed(s->input, &((CountStage *)s)->position, e);
+}
 
 static Status skip_open(Stage *s, Error *e) {
   ((CountStage *)s)->position = counts(s)->count;
@@ -122,7 +124,8 @@ static const StageClass skip_class = {.name = "skip",
                                       .skip = skip_skip};
 
 Dataset *dataset_skip(Error *e, const char *source, Dataset *in, int64_t count) {
-  if (count < 0) return dataset_take(e, source, in, 0); /* nothing is left, even of an endless dataset */
+  /* nothing is left, even of an endless dataset */
+  if (count < 0) return dataset_take(e, source, in, 0);
   Dataset *d = new_counting(e, source, &skip_class, in, count, 0);
   if (!d) return NULL;
   if (in->cardinality >= 0) d->cardinality = in->cardinality > count ? in->cardinality - count : 0;
@@ -172,14 +175,16 @@ static const StageClass shard_class = {.name = "shard",
 
 Dataset *dataset_shard(Error *e, const char *source, Dataset *in, int64_t count, int64_t index) {
   if (count < 1)
-    return source_fail("shard", source, e, ERR_VALUE, "the number of shards must be at least 1, got %lld",
-                       (long long)count);
+    return source_fail("shard", source, e, ERR_VALUE,
+                       "the number of shards must be at least 1, got %lld", (long long)count);
   if (index < 0 || index >= count)
-    return source_fail("shard", source, e, ERR_VALUE, "the index must be between 0 and %lld, got %lld",
-                       (long long)(count - 1), (long long)index);
+    return source_fail("shard", source, e, ERR_VALUE,
+                       "the index must be between 0 and %lld, got %lld", (long long)(count - 1),
+                       (long long)index);
   Dataset *d = new_counting(e, source, &shard_class, in, count, index);
   if (!d) return NULL;
-  if (in->cardinality >= 0) d->cardinality = in->cardinality / count + (index < in->cardinality % count);
+  if (in->cardinality >= 0)
+    d->cardinality = in->cardinality / count + (index < in->cardinality % count);
   return dataset_finish(e, d);
 }
 
@@ -189,8 +194,8 @@ static Status reopen(Stage *s, Error *e) {
   stage_close(s->input);
   s->input = NULL;
   r->any = false;
-  return stage_open(e, s->scope, s->dataset->input[0], epoch_within(s->epoch, (uint64_t)r->position),
-                    &s->input);
+  return stage_open(e, s->scope, s->dataset->input[0],
+                    epoch_within(s->epoch, (uint64_t)r->position), &s->input);
 }
 
 /* An epoch has ended. An empty one is the last: its successors would be empty too. */
@@ -255,7 +260,8 @@ static Status repeat_skip(Stage *s, int64_t n, int64_t *skipped, Error *e) {
   Status status = repeat_ready(s, e);
   while (status == OK && *skipped < n && !done) {
     int64_t some, whole = !r->any && epoch_length > 0 ? (n - *skipped) / epoch_length : 0;
-    if (count >= 0) whole = least(whole, count - 1 - r->position); /* the last one may have to be the end */
+    /* the last one may have to be the end */
+    if (count >= 0) whole = least(whole, count - 1 - r->position);
     if (whole > 0) {
       r->position += whole;
       *skipped += whole * epoch_length;
@@ -326,6 +332,7 @@ Dataset *dataset_enumerate(Error *e, const char *source, Dataset *in, int64_t st
   ((CountDataset *)d)->index = start;
   d->cardinality = in->cardinality;
   d->type[0] = type_scalar(I64);
-  for (int c = 0; c < in->count; c++) d->type[c + 1] = in->type[c], d->nested[c + 1] = in->nested[c];
+  for (int c = 0; c < in->count; c++)
+    d->type[c + 1] = in->type[c], d->nested[c + 1] = in->nested[c];
   return dataset_finish(e, d);
 }

@@ -23,8 +23,8 @@ typedef struct ShuffleStage {
   bool drained; /* the input has ended */
   bool has_gap; /* an element was drawn whose place is still to be taken */
   int gap, count, capacity;
-  int64_t *row;     /* [count] over rows */
-  char *packed;     /* [count][slot_bytes] of small elements */
+  int64_t *row; /* [count] over rows */
+  char *packed; /* [count][slot_bytes] of small elements */
   size_t slot_bytes;
   void **into;      /* [components] */
   Tensor **element; /* [count][components] otherwise */
@@ -55,8 +55,8 @@ static int limit(const Stage *s) {
 }
 
 static Status out_of_memory(const Stage *s, Error *e, int count) {
-  return dataset_fail(s->dataset, e, ERR_OUT_OF_MEMORY, "no memory for a buffer of more than %d elements",
-                      count);
+  return dataset_fail(s->dataset, e, ERR_OUT_OF_MEMORY,
+                      "no memory for a buffer of more than %d elements", count);
 }
 
 static int draw(ShuffleStage *f) { return (int)rng_below(&f->key, f->draws++, (uint64_t)f->count); }
@@ -138,7 +138,8 @@ static Status fill_elements(ShuffleStage *f, Error *e) {
   size_t bytes = (size_t)f->base.dataset->count * sizeof *f->element;
   for (int to; (to = vacant(f)) >= 0;) {
     int before = f->capacity;
-    if (!array_reserve(&f->element, &f->capacity, to + 1, bytes)) return out_of_memory(&f->base, e, f->count);
+    if (!array_reserve(&f->element, &f->capacity, to + 1, bytes))
+      return out_of_memory(&f->base, e, f->count);
     if (f->capacity > before) memset(element(f, before), 0, (size_t)(f->capacity - before) * bytes);
     bool end;
     Status status = stage_check_cancelled(&f->base, e);
@@ -196,12 +197,14 @@ static void *const *slot(ShuffleStage *f, int k) {
 }
 
 static void move_packed(ShuffleStage *f, int from, int to) {
-  memcpy(f->packed + (size_t)to * f->slot_bytes, f->packed + (size_t)from * f->slot_bytes, f->slot_bytes);
+  memcpy(f->packed + (size_t)to * f->slot_bytes, f->packed + (size_t)from * f->slot_bytes,
+         f->slot_bytes);
 }
 
 static Status fill_packed(ShuffleStage *f, Error *e) {
   for (int to; (to = vacant(f)) >= 0;) {
-    if (!array_reserve(&f->packed, &f->capacity, to + 1, f->slot_bytes)) return out_of_memory(&f->base, e, f->count);
+    if (!array_reserve(&f->packed, &f->capacity, to + 1, f->slot_bytes))
+      return out_of_memory(&f->base, e, f->count);
     bool end;
     Status status = stage_check_cancelled(&f->base, e);
     if (status == OK) status = stage_next_into(f->base.input, slot(f, to), &end, e);
@@ -218,7 +221,8 @@ static Status packed_next_into(Stage *s, void *const *out, bool *end, Error *e) 
   if (status != OK || (*end = !f->count)) return status;
   int k = draw(f);
   slot(f, k);
-  for (int c = 0; c < s->dataset->count; c++) memcpy(out[c], f->into[c], type_bytes(&s->dataset->type[c]));
+  for (int c = 0; c < s->dataset->count; c++)
+    memcpy(out[c], f->into[c], type_bytes(&s->dataset->type[c]));
   leave(f, k, move_packed);
   return OK;
 }
@@ -230,14 +234,16 @@ static Status packed_next(Stage *s, Tensor **out, bool *end, Error *e) {
   int k = draw(f);
   slot(f, k);
   for (int c = 0; c < s->dataset->count; c++)
-    if (!(out[c] = tensor_from(e, &s->dataset->type[c], f->into[c]))) return tensors_release(out, c), e->status;
+    if (!(out[c] = tensor_from(e, &s->dataset->type[c], f->into[c])))
+      return tensors_release(out, c), e->status;
   leave(f, k, move_packed);
   return OK;
 }
 
 static void shuffle_close(Stage *s) {
   ShuffleStage *f = (ShuffleStage *)s;
-  for (int k = 0; f->element && k < f->count; k++) tensors_release(element(f, k), s->dataset->count);
+  for (int k = 0; f->element && k < f->count; k++)
+    tensors_release(element(f, k), s->dataset->count);
   free(f->element);
   free(f->packed);
   free(f->into);
@@ -261,11 +267,14 @@ static const StageClass packed_class = {.name = "shuffle",
                                         .next = packed_next,
                                         .next_into = packed_next_into};
 
-bool dataset_is_shuffle(const Dataset *d) { return d->class == &shuffle_class || d->class == &packed_class; }
+bool dataset_is_shuffle(const Dataset *d) {
+  return d->class == &shuffle_class || d->class == &packed_class;
+}
 
 Dataset *dataset_shuffle(Error *e, const char *source, Dataset *in, const ShuffleOptions *options) {
   if (options->buffer_size < 1)
-    return source_fail("shuffle", source, e, ERR_VALUE, "the buffer size must be at least 1, got %lld",
+    return source_fail("shuffle", source, e, ERR_VALUE,
+                       "the buffer size must be at least 1, got %lld",
                        (long long)options->buffer_size);
   bool packs = in->is_static && !in->rows && slot_bytes(in) <= PACKED_BYTES;
   Dataset *d = dataset_new_like(e, source, packs ? &packed_class : &shuffle_class, in);

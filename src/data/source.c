@@ -163,7 +163,9 @@ static Status range_next_into(Stage *s, void *const *out, bool *end, Error *e) {
   const RangeDataset *d = (const RangeDataset *)s->dataset;
   RowsStage *r = (RowsStage *)s;
   *end = r->position >= d->base.cardinality;
-  if (!*end) *(int64_t *)out[0] = (int64_t)((uint64_t)d->start + (uint64_t)r->position++ * (uint64_t)d->step);
+  if (!*end)
+    *(int64_t *)out[0] =
+        (int64_t)((uint64_t)d->start + (uint64_t)r->position++ * (uint64_t)d->step);
   return OK;
 }
 
@@ -199,7 +201,8 @@ Dataset *dataset_range(Error *e, const char *source, int64_t start, int64_t stop
   uint64_t width = step > 0 ? (uint64_t)step : 0 - (uint64_t)step;
   bool empty = step > 0 ? stop <= start : stop >= start;
   uint64_t count = empty ? 0 : (span - 1) / width + 1;
-  if (count > INT64_MAX) return source_fail("range", source, e, ERR_VALUE, "more than 2^63 numbers");
+  if (count > INT64_MAX)
+    return source_fail("range", source, e, ERR_VALUE, "more than 2^63 numbers");
   Dataset *d = dataset_new(e, source, &range_class, 0, NULL, 1);
   if (!d) return NULL;
   ((RangeDataset *)d)->start = start;

@@ -32,7 +32,11 @@ Status stage_check_cancelled(const Stage *s, Error *e) {
 }
 
 Scope scope_within(const Scope *parent) {
-  return (Scope){.tree = parent->tree, .parent = parent, .birth = parent->birth, .made = parent->made, .kept = parent->kept};
+  return (Scope){.tree = parent->tree,
+                 .parent = parent,
+                 .birth = parent->birth,
+                 .made = parent->made,
+                 .kept = parent->kept};
 }
 
 uint64_t stage_iteration(const Stage *s) { return s->scope->kept ? 0 : s->scope->tree->iteration; }
@@ -119,7 +123,9 @@ Status stage_next_into(Stage *s, void *const *out, bool *end, Error *e) {
     for (int c = 0; c < s->dataset->count; c++) rows_gather(s->rows, c, &index, 1, out[c], NULL);
     return OK;
   }
-  return note_end(s, s->class->next_into ? s->class->next_into(s, out, end, e) : next_copied(s, out, end, e), end);
+  return note_end(
+      s, s->class->next_into ? s->class->next_into(s, out, end, e) : next_copied(s, out, end, e),
+      end);
 }
 
 static Status skip_rows(Stage *s, int64_t n, int64_t *skipped, Error *e) {

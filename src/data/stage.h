@@ -39,8 +39,10 @@ struct Dataset {
 struct StageClass {
   const char *name;
   size_t dataset_bytes, stage_bytes; /* of the structs that begin with a Dataset or Stage; zeroed */
-  bool (*needs_caller)(const Dataset *d); /* it calls the script, or computes on several threads; NULL: it doesn't */
-  void (*free)(Dataset *d); /* what the larger struct holds; may be NULL, as all below but open, next */
+  /* it calls the script, or computes on several threads; NULL: it doesn't */
+  bool (*needs_caller)(const Dataset *d);
+  /* what the larger struct holds; may be NULL, as all below but open, next */
+  void (*free)(Dataset *d);
   Status (*open)(Stage *s, Error *e);
   void (*close)(Stage *s); /* also after a failed open; s->input is closed afterwards */
   Status (*next)(Stage *s, Tensor **out, bool *end, Error *e);
@@ -76,9 +78,10 @@ typedef struct Tree {
 typedef struct Scope {
   Tree *tree;
   const struct Scope *parent;
-  uint64_t birth; /* epoch in which the dataset, or the one that a function made and this reads, was opened */
-  bool made;      /* by a function: in this iteration */
-  bool kept;      /* below a cache: as in the first iteration */
+  /* epoch in which the dataset, or the one that a function made and this reads, was opened */
+  uint64_t birth;
+  bool made; /* by a function: in this iteration */
+  bool kept; /* below a cache: as in the first iteration */
   _Atomic bool cancelled;
   _Atomic bool threaded; /* read by a thread of its own, which Ctrl-C leaves alone */
 } Scope;
@@ -118,19 +121,22 @@ int64_t cardinality_scale(int64_t n, int64_t factor); /* saturates to unknown */
  * keep their places, whatever fails. A stage that makes one of several leaves the others behind
  * too, but only when it is asked again, so that failures are told at once. */
 Scope scope_within(const Scope *parent);
-uint64_t stage_iteration(const Stage *s); /* what orders and random numbers of this reading depend on, beside its epoch */
+/* what orders and random numbers of this reading depend on, beside its epoch */
+uint64_t stage_iteration(const Stage *s);
 Status stage_open(Error *e, Scope *scope, Dataset *d, uint64_t epoch, Stage **out);
 void stage_close(Stage *s);                  /* NULL is fine */
 Status stage_open_input(Stage *s, Error *e); /* the first input of its dataset, as s->input */
 Status stage_next(Stage *s, Tensor **out, bool *end, Error *e);
 Status stage_next_into(Stage *s, void *const *out, bool *end, Error *e);
 Status stage_indices(Stage *s, int64_t *out, int64_t n, int64_t *got, Error *e);
-Status stage_skip(Stage *s, int64_t n, int64_t *skipped, Error *e); /* *skipped counts an element that failed, too */
+/* *skipped counts an element that failed, too */
+Status stage_skip(Stage *s, int64_t n, int64_t *skipped, Error *e);
 /* The same, whatever fails on the way. */
 Status stage_pass(Stage *s, int64_t n, int64_t *passed, Error *e);
 /* Elements that are still to be left behind. */
 Status stage_pass_owed(Stage *s, int64_t *owed, Error *e);
-Status stage_check_cancelled(const Stage *s, Error *e); /* ERR_CANCELLED in loops that may be endless */
+/* ERR_CANCELLED in loops that may be endless */
+Status stage_check_cancelled(const Stage *s, Error *e);
 bool scope_is_cancelled(const Scope *scope);
 /* Should who reads in this scope stop because of Ctrl-C? A call that will stop in good order by
  * itself is let alone by the first one. */
@@ -144,7 +150,8 @@ uint64_t epoch_within(uint64_t epoch, uint64_t k);
 bool dataset_is_shuffle(const Dataset *d);
 
 /* Rows. */
-Rows *rows_new(Error *e, int count, Tensor *const *tensors); /* retains or packs; length: the shortest */
+/* retains or packs; length: the shortest */
+Rows *rows_new(Error *e, int count, Tensor *const *tensors);
 void rows_free(Rows *r);
 /* Component c of n rows, one after the other, to out. */
 void rows_gather(const Rows *r, int c, const int64_t *index, int64_t n, char *out, Pool *pool);
@@ -161,7 +168,8 @@ Status rows_stage_skip(Stage *s, int64_t n, int64_t *skipped, Error *e);
 Dataset *dataset_zip_rows(Error *e, const char *source, int count, Dataset *const *in);
 
 /* Elements as lists of tensors. */
-void tensors_release(Tensor **t, int count);                        /* and sets them to NULL */
-Status tensors_check(const Dataset *d, Error *e, Tensor *const *t); /* do they match d's components? */
-bool type_matches(const Type *spec, const Type *t);                 /* -1 matches any extent */
+void tensors_release(Tensor **t, int count); /* and sets them to NULL */
+/* do they match d's components? */
+Status tensors_check(const Dataset *d, Error *e, Tensor *const *t);
+bool type_matches(const Type *spec, const Type *t); /* -1 matches any extent */
 #endif

@@ -1,5 +1,6 @@
-/* Elements of queues. In a loop on several threads the next one is read while this one is worked on, by a thread of the team that
- * has nothing else to do at some moment: what follows is the same, a cheap element just isn't waited for. */
+/* Elements of queues. In a loop on several threads the next one is read while this one is worked
+ * on, by a thread of the team that has nothing else to do at some moment: what follows is the
+ * same, a cheap element just isn't waited for. */
 #include <string.h>
 
 #include "engine/hunt.h"
@@ -22,7 +23,8 @@ static void read_next(void *context) {
 static void turn(const Program *p, ReadAhead *a) {
   a->now = 1 - a->now;
   for (int c = 0; c < a->feed->count; c++)
-    for (int i = a->links[2 * c]; i < a->links[2 * c + 1]; i++) *p->link[i].where = a->place[a->now][c];
+    for (int i = a->links[2 * c]; i < a->links[2 * c + 1]; i++)
+      *p->link[i].where = a->place[a->now][c];
 }
 
 static Status take(Run *r, ReadAhead *a) {
@@ -47,7 +49,8 @@ void run_leave_loop(Run *r, const Block *body) {
     ReadAhead *a = body->step[i].kind == STEP_DEQUEUE ? body->step[i].ahead : NULL;
     if (!a || !a->offered) continue;
     a->offered = false;
-    if (!pool_withdraw(r->pool, &a->errand)) a->feed->put_back(a->feed, a->status, &a->error, a->place[1 - a->now]);
+    if (!pool_withdraw(r->pool, &a->errand))
+      a->feed->put_back(a->feed, a->status, &a->error, a->place[1 - a->now]);
   }
 }
 
@@ -56,8 +59,10 @@ Status run_dequeue(Run *r, Step *s) {
   Feed *f = (Feed *)s->node->attr[0].object;
   ReadAhead *a = s->ahead;
   Status status = a && a->offered ? take(r, a) : f->next(f, false, s->call.out, r->error);
-  if (status == OK && s->call.numerics->check_finite) status = hunt_results(&(Hunt){0}, &s->call, r->error);
-  if (status == OK && a && r->goes_on && pool_size(r->pool) > 1 && f->may_read_aside(f)) offer(r, a);
+  if (status == OK && s->call.numerics->check_finite)
+    status = hunt_results(&(Hunt){0}, &s->call, r->error);
+  if (status == OK && a && r->goes_on && pool_size(r->pool) > 1 && f->may_read_aside(f))
+    offer(r, a);
   if (status != OK && s->node->source && !r->error->source[0])
     strncpy(r->error->source, s->node->source, sizeof r->error->source - 1);
   return status;

@@ -17,7 +17,9 @@ static bool is_kept(const Program *p, const void *data) {
 static bool chain_changes(const Program *p, const Chain *c) {
   for (int i = 0; c && i < c->slot_count; i++) {
     const ChainSlot *slot = &c->slot[i];
-    if (slot->is_written && slot->role != CHAIN_TEMPORARY && slot->role != CHAIN_BLOCK && is_kept(p, slot->data)) return true;
+    if (slot->is_written && slot->role != CHAIN_TEMPORARY && slot->role != CHAIN_BLOCK &&
+        is_kept(p, slot->data))
+      return true;
   }
   return false;
 }
@@ -33,23 +35,31 @@ static bool changes_itself(const Program *p, const Step *s) {
   switch (s->kind) {
     case STEP_OP:
     case STEP_LOAD:
-    case STEP_STORE: return call_changes(p, s);
-    case STEP_CHAIN: return chain_changes(p, s->chain);
-    case STEP_GEMM: return is_kept(p, s->gemm->gemm.c) || chain_changes(p, s->gemm->epilogue);
-    case STEP_COPY: return is_kept(p, s->cell[1]);
+    case STEP_STORE:
+      return call_changes(p, s);
+    case STEP_CHAIN:
+      return chain_changes(p, s->chain);
+    case STEP_GEMM:
+      return is_kept(p, s->gemm->gemm.c) || chain_changes(p, s->gemm->epilogue);
+    case STEP_COPY:
+      return is_kept(p, s->cell[1]);
     case STEP_DEQUEUE:
     case STEP_ENQUEUE:
-    case STEP_PIPELINE: return true;
-    default: return false;
+    case STEP_PIPELINE:
+      return true;
+    default:
+      return false;
   }
 }
 
-/* Does anything in b change something? follows: is something changed behind b, in an iteration that b is a part of? */
+/* Does anything in b change something? follows: is something changed behind b, in an iteration
+ * that b is a part of? */
 static bool find_in(const Program *p, Block *b, bool in_loop, bool follows) {
   bool found = false;
   for (int i = b ? b->count - 1 : -1; i >= 0; i--) {
     Step *s = &b->step[i];
-    bool is_loop = s->kind == STEP_REPEAT || s->kind == STEP_WHILE, behind = in_loop && (follows || found);
+    bool is_loop = s->kind == STEP_REPEAT || s->kind == STEP_WHILE,
+         behind = in_loop && (follows || found);
     if (is_loop || s->kind == STEP_COND || s->kind == STEP_CALL) {
       bool body = find_in(p, s->control.body, in_loop || is_loop, behind);
       bool other = find_in(p, s->control.other, in_loop || is_loop, behind);

@@ -45,17 +45,23 @@ static bool make_room(Eager *x, int in_count) {
   return true;
 }
 
-static Status prepare(Eager *x, Arena **arena, const OpDef *op, Tensor *const *in, int in_count, const Attr *attrs,
-                      const char *source, Error *e) {
+static Status prepare(Eager *x, Arena **arena, const OpDef *op, Tensor *const *in, int in_count,
+                      const Attr *attrs, const char *source, Error *e) {
   Node *n = &x->node;
-  *n = (Node){.op = op, .in_count = in_count, .in = x->in, .out = x->out, .attr = x->attr, .source = source};
+  *n = (Node){.op = op,
+              .in_count = in_count,
+              .in = x->in,
+              .out = x->out,
+              .attr = x->attr,
+              .source = source};
   n->out_count = op->outputs < 0 ? 0 : op->outputs > 0 ? op->outputs : 1;
   int attr_count = op_attr_count(op);
   bool wants_arena = op->infer != NULL && (attr_count || op->outputs < 0);
   if (wants_arena && !(*arena = arena_new())) return fail(e, ERR_OUT_OF_MEMORY, "out of memory");
   n->arena = *arena;
   for (int i = 0; i < attr_count; i++)
-    x->attr[i] = attrs && attrs[i].kind != ATTR_NONE ? attrs[i] : attr_fallback(*arena, &op->attrs[i]);
+    x->attr[i] =
+        attrs && attrs[i].kind != ATTR_NONE ? attrs[i] : attr_fallback(*arena, &op->attrs[i]);
   for (int i = 0; i < in_count; i++) {
     x->value[i] = (Value){.type = in[i]->type, .node = n, .index = i};
     x->in[i] = &x->value[i];
@@ -64,7 +70,8 @@ static Status prepare(Eager *x, Arena **arena, const OpDef *op, Tensor *const *i
   return node_infer(e, n);
 }
 
-static Status evaluate(Engine *g, Eager *x, Tensor *const *in, Tensor **out, void **out_data, const Type **out_type, Error *e) {
+static Status evaluate(Engine *g, Eager *x, Tensor *const *in, Tensor **out, void **out_data,
+                       const Type **out_type, Error *e) {
   Node *n = &x->node;
   Numerics numerics = g->numerics;
   if (g->eager_rounding >= 0) numerics.stochastic_rounding = g->eager_rounding;
@@ -83,8 +90,10 @@ static Status evaluate(Engine *g, Eager *x, Tensor *const *in, Tensor **out, voi
   }
   Call c = {.in = x->in_data, .out = out_data, .in_type = x->in_type, .out_type = out_type};
   c.node = n, c.attr = n->attr, c.in_count = n->in_count, c.out_count = n->out_count;
-  c.kernels = g->kernels, c.pool = engine_pool(g), c.numerics = &numerics, c.error = e, c.source = n->source;
-  if (numerics.stochastic_rounding) c.rng = (RngKey){.seed = rng_part(g->rounding_seed, ++g->eager_roundings)};
+  c.kernels = g->kernels, c.pool = engine_pool(g), c.numerics = &numerics, c.error = e,
+  c.source = n->source;
+  if (numerics.stochastic_rounding)
+    c.rng = (RngKey){.seed = rng_part(g->rounding_seed, ++g->eager_roundings)};
   size_t scratch = n->op->scratch ? n->op->scratch(n) : 0;
   if (scratch && (!memory_has_room(scratch) || posix_memalign(&c.scratch, 64, scratch)))
     return fail(e, ERR_OUT_OF_MEMORY, "%s: out of memory", n->op->name);
@@ -100,8 +109,8 @@ static Status evaluate(Engine *g, Eager *x, Tensor *const *in, Tensor **out, voi
   return s;
 }
 
-Status eager_apply(Engine *g, const OpDef *op, Tensor *const *in, int in_count, const Attr *attrs, const char *source,
-                   Tensor ***out, int *out_count, Error *e) {
+Status eager_apply(Engine *g, const OpDef *op, Tensor *const *in, int in_count, const Attr *attrs,
+                   const char *source, Tensor ***out, int *out_count, Error *e) {
   Eager x;
   Arena *arena = NULL;
   *out_count = 0;
@@ -113,7 +122,8 @@ Status eager_apply(Engine *g, const OpDef *op, Tensor *const *in, int in_count, 
   size_t count = (size_t)*out_count;
   if (s == OK) *out = calloc(3 * count + 1, sizeof **out); /* results, their data, their types */
   if (s == OK && !*out) s = fail(e, ERR_OUT_OF_MEMORY, "%s: out of memory", op->name);
-  if (s == OK) s = evaluate(g, &x, in, *out, (void **)(*out + count), (const Type **)(*out + 2 * count), e);
+  if (s == OK)
+    s = evaluate(g, &x, in, *out, (void **)(*out + count), (const Type **)(*out + 2 * count), e);
   for (int i = 0; i < in_count; i++) tensor_release(x.dense[i]);
   free(x.many);
   arena_free(arena);

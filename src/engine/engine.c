@@ -12,7 +12,8 @@ static int core_count(void) {
 
 static Status check_threads(Error *e, int threads) {
   if (threads < 0 || threads > MOST_THREADS)
-    return fail(e, ERR_VALUE, "the number of threads must be 0 (one a core) to %d, got %d", MOST_THREADS, threads);
+    return fail(e, ERR_VALUE, "the number of threads must be 0 (one a core) to %d, got %d",
+                MOST_THREADS, threads);
   return OK;
 }
 

@@ -1,4 +1,5 @@
-/* Who runs programs: the team of threads, the kernels, the numerics and the seed of one Lua state. */
+/* Who runs programs: the team of threads, the kernels, the numerics and the seed of one Lua
+ * state. */
 #ifndef IPULUA_ENGINE_ENGINE_H
 #define IPULUA_ENGINE_ENGINE_H
 #include "engine/synthetic.h"
@@ -13,12 +14,12 @@ typedef struct Engine {
   Numerics numerics;
   Synthetic synthetic;
   uint64_t seed;
-  uint64_t rounding_seed; /* of stochastic rounding; engine_seed_rounding sets it */
-  int64_t rounding_epoch; /* grows when it is set */
+  uint64_t rounding_seed;   /* of stochastic rounding; engine_seed_rounding sets it */
+  int64_t rounding_epoch;   /* grows when it is set */
   uint64_t eager_roundings; /* eager ops that rounded so since then: their step */
-  int8_t eager_rounding;  /* a scope's word on eager ops; -1: as configured */
-  _Atomic int running;  /* programs, one inside of the other's callback */
-  int64_t random_count; /* eager random calls so far: their step */
+  int8_t eager_rounding;    /* a scope's word on eager ops; -1: as configured */
+  _Atomic int running;      /* programs, one inside of the other's callback */
+  int64_t random_count;     /* eager random calls so far: their step */
 } Engine;
 
 /* Kernels of at most that class, as the environment says; NULL or "": the best. */
@@ -36,12 +37,13 @@ void engine_number_rounding(Engine *g, Program *p);
 /* Run once. arguments are dense and of the traced types; results are new tensors, yours. */
 Status program_run(Engine *g, Program *p, Tensor *const *arguments, Tensor **results, Error *e);
 
-/* The same on memory given: dense buffers of the traced types; pool may be NULL. For mapped functions: number is the element's, on
- * which alone it depends how p rounds. */
-Status program_run_into(Engine *g, Pool *pool, Program *p, uint64_t number, const void *const *arguments, void *const *results,
-                        Error *e);
+/* The same on memory given: dense buffers of the traced types; pool may be NULL. For mapped
+ * functions: number is the element's, on which alone it depends how p rounds. */
+Status program_run_into(Engine *g, Pool *pool, Program *p, uint64_t number,
+                        const void *const *arguments, void *const *results, Error *e);
 
-/* One op at once. attrs as graph_node. *out is a list of *out_count new tensors; both the list (free) and they are yours. */
-Status eager_apply(Engine *g, const OpDef *op, Tensor *const *in, int in_count, const Attr *attrs, const char *source,
-                   Tensor ***out, int *out_count, Error *e);
+/* One op at once. attrs as graph_node. *out is a list of *out_count new tensors; both the list
+ * (free) and they are yours. */
+Status eager_apply(Engine *g, const OpDef *op, Tensor *const *in, int in_count, const Attr *attrs,
+                   const char *source, Tensor ***out, int *out_count, Error *e);
 #endif

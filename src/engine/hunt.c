@@ -58,8 +58,10 @@ Status hunt_results(const Hunt *h, const Call *c, Error *e) {
     }
     const Node *n = c->node;
     int name = n->name && *n->name ? (int)strlen(n->name) - 1 : 0; /* "dense/", without the slash */
-    return fail_at(e, n->source, ERR_INTERNAL, "%s made the first value that is not finite%s%s%.*s: %s", n->op->name,
-                   n->place.backward ? ", in a gradient" : "", name ? ", in " : "", name, name ? n->name : "", text);
+    return fail_at(e, n->source, ERR_INTERNAL,
+                   "%s made the first value that is not finite%s%s%.*s: %s", n->op->name,
+                   n->place.backward ? ", in a gradient" : "", name ? ", in " : "", name,
+                   name ? n->name : "", text);
   }
   return OK;
 }

@@ -1,4 +1,5 @@
-/* Looking for the op that makes the first NaN or infinity: what its operands held, and what came of it. */
+/* Looking for the op that makes the first NaN or infinity: what its operands held, and what came
+ * of it. */
 #ifndef IPULUA_ENGINE_HUNT_H
 #define IPULUA_ENGINE_HUNT_H
 #include "graph/graph.h"
@@ -16,6 +17,7 @@ typedef struct Hunt {
 } Hunt;
 
 void hunt_operands(Hunt *h, const Call *c);
-/* An error at the node's line when results are NaN or infinite and nothing in the operands explains it. */
+/* An error at the node's line when results are NaN or infinite and nothing in the operands
+ * explains it. */
 Status hunt_results(const Hunt *h, const Call *c, Error *e);
 #endif

@@ -38,7 +38,8 @@ static Status element_type(const Type *component, int replicas, Type *out, Error
   *out = *component;
   if (replicas == 1) return OK;
   if (component->rank == MAX_RANK)
-    return fail(e, ERR_INVALID_ARGUMENT, "an outfeed can't stack the replicas' values of rank %d", MAX_RANK);
+    return fail(e, ERR_INVALID_ARGUMENT, "an outfeed can't stack the replicas' values of rank %d",
+                MAX_RANK);
   memmove(out->shape + 1, component->shape, (size_t)component->rank * sizeof *out->shape);
   out->shape[0] = replicas;
   out->rank++;
@@ -50,7 +51,9 @@ static bool fits(const Outfeed *q, int replicas, int count, const Type *const *t
   for (int i = 0; i < count; i++) {
     Type element;
     Error e = {.status = OK};
-    if (element_type(type[i], replicas, &element, &e) != OK || !type_equal(&q->column[i].type, &element)) return false;
+    if (element_type(type[i], replicas, &element, &e) != OK ||
+        !type_equal(&q->column[i].type, &element))
+      return false;
   }
   return true;
 }
@@ -74,11 +77,14 @@ static Status set_columns(Outfeed *q, int replicas, int count, const Type *const
 /* Every value is compared with those that are there: programs of several signatures and
  * structures share a queue, one after the other. LAST keeps one value, so that any other
  * replaces it. */
-static Status accept(Outfeed *q, int form, int replicas, int count, const Type *const *type, Error *e) {
+static Status accept(Outfeed *q, int form, int replicas, int count, const Type *const *type,
+                     Error *e) {
   bool same = fits(q, replicas, count, type);
   if (same && (q->form == form || !q->count)) return q->form = form, OK;
   if (q->count && !q->keep_last)
-    return fail(e, ERR_FAILED_PRECONDITION, "an outfeed holds values of another %s; dequeue them first", same ? "structure" : "shape");
+    return fail(e, ERR_FAILED_PRECONDITION,
+                "an outfeed holds values of another %s; dequeue them first",
+                same ? "structure" : "shape");
   Status s = same ? OK : set_columns(q, replicas, count, type, e);
   if (s == OK) q->form = form;
   return s;
@@ -100,19 +106,23 @@ static bool reserve(Column *c) {
   return true;
 }
 
-static Status put(Outlet *o, int form, int replicas, int count, const Type *const *type, const void *const *data, Error *e) {
+static Status put(Outlet *o, int form, int replicas, int count, const Type *const *type,
+                  const void *const *data, Error *e) {
   Outfeed *q = (Outfeed *)o;
   pthread_mutex_lock(&q->mutex);
   Status s = accept(q, form, replicas, count, type, e);
-  for (int i = 0; i < count && s == OK; i++) { /* room in all columns first, so that they stay equally long */
+  /* room in all columns first, so that they stay equally long */
+  for (int i = 0; i < count && s == OK; i++) {
     if (q->keep_last) q->column[i].begin = q->column[i].end = 0;
     if (!reserve(&q->column[i]))
-      s = fail(e, ERR_OUT_OF_MEMORY, "out of memory in an outfeed that holds %lld values", (long long)q->count);
+      s = fail(e, ERR_OUT_OF_MEMORY, "out of memory in an outfeed that holds %lld values",
+               (long long)q->count);
   }
   for (int i = 0; i < count && s == OK; i++) {
     Column *c = &q->column[i];
     size_t share = c->bytes / (size_t)replicas;
-    for (int r = 0; r < replicas && share; r++) memcpy(c->data + c->end + (size_t)r * share, data[r * count + i], share);
+    for (int r = 0; r < replicas && share; r++)
+      memcpy(c->data + c->end + (size_t)r * share, data[r * count + i], share);
     c->end += c->bytes;
   }
   if (s == OK) q->count = q->keep_last ? 1 : q->count + 1, q->total++;
@@ -152,7 +162,8 @@ int64_t outfeed_total(Outfeed *q) {
 static Status stacked(const Type *element, int64_t count, bool single, Type *out, Error *e) {
   *out = *element;
   if (single) return OK;
-  if (element->rank == MAX_RANK) return fail(e, ERR_INVALID_ARGUMENT, "an outfeed can't stack values of rank %d", MAX_RANK);
+  if (element->rank == MAX_RANK)
+    return fail(e, ERR_INVALID_ARGUMENT, "an outfeed can't stack values of rank %d", MAX_RANK);
   memmove(out->shape + 1, element->shape, (size_t)element->rank * sizeof *out->shape);
   out->shape[0] = count;
   out->rank++;
@@ -179,7 +190,8 @@ static void drop(Column *c, int64_t n) {
   c->capacity = 0;
 }
 
-Status outfeed_take(Outfeed *q, int64_t most, Tensor *out[OUTFEED_COMPONENTS], int *components, int *form, Error *e) {
+Status outfeed_take(Outfeed *q, int64_t most, Tensor *out[OUTFEED_COMPONENTS], int *components,
+                    int *form, Error *e) {
   pthread_mutex_lock(&q->mutex);
   int64_t n = q->keep_last ? 1 : most < 0 || most > q->count ? q->count : most;
   Status s = OK;
@@ -187,7 +199,8 @@ Status outfeed_take(Outfeed *q, int64_t most, Tensor *out[OUTFEED_COMPONENTS], i
   *components = q->components;
   *form = q->form;
   if (q->keep_last && q->count == 0)
-    s = fail(e, ERR_FAILED_PRECONDITION, "an outfeed of mode LAST is dequeued before any program has put a value in");
+    s = fail(e, ERR_FAILED_PRECONDITION,
+             "an outfeed of mode LAST is dequeued before any program has put a value in");
   for (; taken < q->components && s == OK; taken++)
     if (!(out[taken] = copy_column(q, taken, n, e))) s = e->status;
   if (s == OK && !q->keep_last) {

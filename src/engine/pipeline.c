@@ -18,7 +18,8 @@ void pipeline_point(Pass *p, int micro) {
   *p->index = micro;
 }
 
-/* Point every pass of the row at its micro-batch, take in its data, and list the lanes that have something to do. */
+/* Point every pass of the row at its micro-batch, take in its data, and list the lanes that have
+ * something to do. */
 static Status begin_row(Row *row, int *lanes, bool *on_main) {
   PipelineStep *p = row->pipeline;
   for (int i = 0; i < row->count; i++) {
@@ -90,7 +91,8 @@ Status pipeline_find_timetable(Run *r, Step *s, int32_t micros) {
   if (p->timetable && p->timetable->micros == micros) return OK;
   Timetable *t = timetable_new(r->error, p->plan, micros);
   if (!t) {
-    if (s->node->source && !r->error->source[0]) strncpy(r->error->source, s->node->source, sizeof r->error->source - 1);
+    if (s->node->source && !r->error->source[0])
+      strncpy(r->error->source, s->node->source, sizeof r->error->source - 1);
     return r->error->status;
   }
   timetable_free(p->timetable);

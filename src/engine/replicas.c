@@ -1,5 +1,6 @@
-/* Running replicas in step. What concerns one alone, they do side by side on the pool; where they meet, this thread does it for
- * all in the order of replicas. So nothing waits for anything, any number of threads will do, and the bits are the same for all. */
+/* Running replicas in step. What concerns one alone, they do side by side on the pool; where
+ * they meet, this thread does it for all in the order of replicas. So nothing waits for
+ * anything, any number of threads will do, and the bits are the same for all. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,11 +12,11 @@
 typedef struct Team {
   const Replication *replication;
   Pool *pool;
-  bool side_by_side; /* else one after the other, each on the whole pool */
-  Run *run;          /* [replicas] */
-  Error *own_error;  /* [replicas] */
-  Error *error;      /* of the whole */
-  const Call **call; /* [replicas] */
+  bool side_by_side;  /* else one after the other, each on the whole pool */
+  Run *run;           /* [replicas] */
+  Error *own_error;   /* [replicas] */
+  Error *error;       /* of the whole */
+  const Call **call;  /* [replicas] */
   const void **value; /* [replicas * most_values] */
   _Atomic bool *stop;
   const Phase *local; /* that the pool runs now */
@@ -63,7 +64,8 @@ static Status dequeue(Team *t, const Phase *p) {
 static Status enqueue(Team *t, const Phase *p) {
   const Call *first = &p->step[0]->call;
   for (int r = 0; r < t->replication->count; r++)
-    for (int i = 0; i < first->in_count; i++) t->value[r * first->in_count + i] = p->step[r]->call.in[i];
+    for (int i = 0; i < first->in_count; i++)
+      t->value[r * first->in_count + i] = p->step[r]->call.in[i];
   if (t->run[0].engine->synthetic.outfeed) return OK;
   return outlet_put(p->step[0]->node, t->replication->count, first->in_type, t->value, t->error);
 }
@@ -90,11 +92,13 @@ static Status run_meeting(Team *t, const Phase *p) {
 
 /* ---- control with meetings inside: all replicas must go the same way ---- */
 
-static Status disagree(Team *t, const Step *s, const char *what, int32_t first, int replica, int32_t other) {
-  return fail_at(t->error, s->node->source, ERR_FAILED_PRECONDITION,
-                 "%s: replicas meet inside (a collective, a queue or a call of the host), so all must agree on %s; it is %d on "
-                 "replica 0 and %d on replica %d",
-                 s->node->op->name, what, first, other, replica);
+static Status disagree(Team *t, const Step *s, const char *what, int32_t first, int replica,
+                       int32_t other) {
+  return fail_at(
+      t->error, s->node->source, ERR_FAILED_PRECONDITION,
+      "%s: replicas meet inside (a collective, a queue or a call of the host), so all must agree on %s; it is %d on "
+      "replica 0 and %d on replica %d",
+      s->node->op->name, what, first, other, replica);
 }
 
 static Status common_number(Team *t, const Phase *p, int cell, const char *what, int32_t *out) {
@@ -125,7 +129,8 @@ static Status run_repeat(Team *t, const Phase *p) {
   int32_t count = 0;
   Status s = common_number(t, p, CELL_TEST, "the number of iterations", &count);
   for (int32_t i = 0; i < count && s == OK; i++) {
-    for (int r = 0; r < t->replication->count; r++) memcpy(p->step[r]->cell[CELL_INDEX], &i, sizeof i);
+    for (int r = 0; r < t->replication->count; r++)
+      memcpy(p->step[r]->cell[CELL_INDEX], &i, sizeof i);
     s = run_phases(t, &p->body);
     if (s == OK && i + 1 < count && is_asked_to_stop(t, p)) s = first_failure(t);
   }
@@ -146,14 +151,17 @@ static Status run_while(Team *t, const Phase *p) {
   return s;
 }
 
-/* The passes of a row in the order in which an IPU runs them, each by all replicas: those of one row don't see each other. */
+/* The passes of a row in the order in which an IPU runs them, each by all replicas: those of one
+ * row don't see each other. */
 static Status run_row(Team *t, const Phase *p, const TimetableEntry *entry, int count) {
   const PipelineStep *first = p->step[0]->pipeline;
   Status s = OK;
   for (int half = 0; half < 2; half++) /* data first */
     for (int i = 0; i < count; i++)
-      for (int q = first->first[entry[i].program]; q < first->first[entry[i].program + 1] && s == OK; q++) {
-        for (int r = 0; r < t->replication->count; r++) pipeline_point(&p->step[r]->pipeline->pass[q], entry[i].micro);
+      for (int q = first->first[entry[i].program];
+           q < first->first[entry[i].program + 1] && s == OK; q++) {
+        for (int r = 0; r < t->replication->count; r++)
+          pipeline_point(&p->step[r]->pipeline->pass[q], entry[i].micro);
         s = run_phases(t, &p->pass[2 * q + half]);
       }
   return s;
@@ -162,10 +170,12 @@ static Status run_row(Team *t, const Phase *p, const TimetableEntry *entry, int 
 static Status run_pipelined(Team *t, const Phase *p) {
   int32_t micros = 0;
   Status s = common_number(t, p, CELL_TEST, "the number of micro-batches", &micros);
-  if (s == OK && pipeline_find_timetable(&t->run[0], p->step[0], micros) != OK) s = first_failure(t);
+  if (s == OK && pipeline_find_timetable(&t->run[0], p->step[0], micros) != OK)
+    s = first_failure(t);
   const Timetable *table = p->step[0]->pipeline->timetable;
   for (int i = 0; s == OK && i < table->rows; i++) {
-    s = run_row(t, p, table->entry + table->row_begin[i], table->row_begin[i + 1] - table->row_begin[i]);
+    s = run_row(t, p, table->entry + table->row_begin[i],
+                table->row_begin[i + 1] - table->row_begin[i]);
     if (s == OK && i + 1 < table->rows && run_interrupted(&t->run[0]) != OK) s = first_failure(t);
   }
   return s;
@@ -174,13 +184,17 @@ static Status run_pipelined(Team *t, const Phase *p) {
 static Status run_control(Team *t, const Phase *p) {
   bool test = true;
   switch (p->step[0]->kind) {
-    case STEP_REPEAT: return run_repeat(t, p);
-    case STEP_WHILE: return run_while(t, p);
-    case STEP_PIPELINE: return run_pipelined(t, p);
+    case STEP_REPEAT:
+      return run_repeat(t, p);
+    case STEP_WHILE:
+      return run_while(t, p);
+    case STEP_PIPELINE:
+      return run_pipelined(t, p);
     case STEP_COND:
       if (common_test(t, p, &test) != OK) return t->error->status;
       return run_phases(t, test ? &p->body : &p->other);
-    default: return run_phases(t, &p->body);
+    default:
+      return run_phases(t, &p->body);
   }
 }
 
@@ -188,7 +202,9 @@ static Status run_phases(Team *t, const Phases *list) {
   Status s = OK;
   for (int i = 0; i < list->count && s == OK; i++) {
     const Phase *p = &list->phase[i];
-    s = p->kind == PHASE_LOCAL ? run_local(t, p) : p->kind == PHASE_MEETING ? run_meeting(t, p) : run_control(t, p);
+    s = p->kind == PHASE_LOCAL     ? run_local(t, p)
+        : p->kind == PHASE_MEETING ? run_meeting(t, p)
+                                   : run_control(t, p);
   }
   return s;
 }
@@ -201,7 +217,8 @@ static void bind_others(const Replication *r) {
   int results = first->argument_count + first->variable_count;
   for (int i = 1; i < r->count; i++) {
     char *spare = r->spare[i];
-    for (int k = 0; k < first->argument_count; k++) program_bind(r->instance[i], k, first->binding[k].bound);
+    for (int k = 0; k < first->argument_count; k++)
+      program_bind(r->instance[i], k, first->binding[k].bound);
     for (int k = 0; k < first->result_count; k++) {
       program_bind(r->instance[i], results + k, spare);
       spare += (type_bytes(&first->result_type[k]) + 63) / 64 * 64;
@@ -213,7 +230,9 @@ static Status bind_variables(const Replication *r, void **data, Error *e) {
   const Program *first = r->instance[0];
   for (int i = 0; i < first->variable_count; i++) {
     Variable *v = first->variable[i];
-    if (!v->value) return fail(e, ERR_FAILED_PRECONDITION, "variable '%s' is read before it was initialised", v->name);
+    if (!v->value)
+      return fail(e, ERR_FAILED_PRECONDITION, "variable '%s' is read before it was initialised",
+                  v->name);
     if (first->shared[i]) {
       if (!(data[0] = variable_writable(e, v))) return e->status;
       for (int k = 1; k < r->count; k++) data[k] = data[0];
@@ -222,7 +241,9 @@ static Status bind_variables(const Replication *r, void **data, Error *e) {
     }
     for (int k = 0; k < r->count; k++)
       program_bind(r->instance[k], first->argument_count + i,
-                   first->writes[i] || first->shared[i] ? data[k] : (void *)(uintptr_t)variable_of_replica(v, k, r->count));
+                   first->writes[i] || first->shared[i]
+                       ? data[k]
+                       : (void *)(uintptr_t)variable_of_replica(v, k, r->count));
   }
   return OK;
 }
@@ -231,14 +252,23 @@ Status run_replicas(Engine *g, Pool *pool, Program *p, Error *e) {
   const Replication *r = p->replication;
   size_t count = (size_t)r->count;
   _Atomic bool *stop = &p->cancelled;
-  Team t = {.replication = r, .pool = pool, .error = e, .stop = stop, .side_by_side = 2 * r->count > pool_size(pool)};
+  Team t = {.replication = r,
+            .pool = pool,
+            .error = e,
+            .stop = stop,
+            .side_by_side = 2 * r->count > pool_size(pool)};
   t.run = calloc(count, sizeof *t.run);
   t.own_error = calloc(count, sizeof *t.own_error);
   t.call = calloc(count, sizeof *t.call);
   t.value = calloc(count * (size_t)(r->most_values + 1), sizeof *t.value);
-  Status s = t.run && t.own_error && t.call && t.value ? OK : fail(e, ERR_OUT_OF_MEMORY, "out of memory");
+  Status s =
+      t.run && t.own_error && t.call && t.value ? OK : fail(e, ERR_OUT_OF_MEMORY, "out of memory");
   for (int i = 0; i < r->count && s == OK; i++) {
-    t.run[i] = (Run){.engine = g, .program = r->instance[i], .pool = pool, .error = &t.own_error[i], .stop = stop};
+    t.run[i] = (Run){.engine = g,
+                     .program = r->instance[i],
+                     .pool = pool,
+                     .error = &t.own_error[i],
+                     .stop = stop};
     program_begin_rounding(g, r->instance[i]);
     s = program_fit_team(e, r->instance[i], pool_size(pool));
   }

@@ -18,7 +18,8 @@ typedef struct ChainWork {
   DroppableLoop loop;
 } ChainWork;
 
-/* Pieces of a chain run at once: what the earliest step of any tells is told, whoever comes first. */
+/* Pieces of a chain run at once: what the earliest step of any tells is told, whoever comes
+ * first. */
 static void keep_first(_Atomic int *kept, int events) {
   if (!events) return;
   int before = atomic_load(kept);
@@ -37,14 +38,16 @@ static void run_chain_chunk(void *context, int64_t chunk, int slot) {
 static Status check_events(Run *r, const Node *n, int events) {
   const char *what = numerics_trap(&r->engine->numerics, events);
   if (!what) return OK;
-  return fail_at(r->error, n->source, ERR_INTERNAL, "Tiles in excepted state: %s in %s", what, n->op->name);
+  return fail_at(r->error, n->source, ERR_INTERNAL, "Tiles in excepted state: %s in %s", what,
+                 n->op->name);
 }
 
 static Status check_chain(Run *r, const Chain *c, int result) {
   return result ? check_events(r, c->step[chain_step_of(result)].of, chain_events_of(result)) : OK;
 }
 
-/* Each execution of a step rounds by other numbers; a new seed begins again (program_begin_rounding). */
+/* Each execution of a step rounds by other numbers; a new seed begins again
+ * (program_begin_rounding). */
 void run_next_rounding(const Run *r, const Numerics *n, RngKey *key) {
   if (!n || !n->stochastic_rounding) return;
   key->seed = r->program->rounding_seed;
@@ -69,7 +72,8 @@ static void reset_rounding(Block *b) {
 void program_begin_rounding(const Engine *g, Program *p) {
   if (p->rounding_epoch == g->rounding_epoch) return;
   p->rounding_epoch = g->rounding_epoch;
-  p->rounding_seed = p->rounding_part ? rng_part(g->rounding_seed, p->rounding_part) : g->rounding_seed;
+  p->rounding_seed =
+      p->rounding_part ? rng_part(g->rounding_seed, p->rounding_part) : g->rounding_seed;
   reset_rounding(&p->main);
 }
 
@@ -89,7 +93,9 @@ static Status run_chain_step(Run *r, Step *s) {
   }
   /* whole rows, so that short rows go several at a time */
   int64_t rows = (CHAIN_GRAIN + c->cols - 1) / c->cols;
-  ChainWork w = {.chain = c, .grain = c->cols >= CHAIN_GRAIN ? CHAIN_GRAIN : rows * c->cols, .loop = interrupt_begin_loop()};
+  ChainWork w = {.chain = c,
+                 .grain = c->cols >= CHAIN_GRAIN ? CHAIN_GRAIN : rows * c->cols,
+                 .loop = interrupt_begin_loop()};
   pool_run(r->pool, (c->count + w.grain - 1) / w.grain, run_chain_chunk, &w);
   interrupt_end_loop(&w.loop);
   return check_chain(r, c, w.events);
@@ -119,15 +125,16 @@ static void finish_chunk(void *context, int64_t chunk, int slot) {
   w->kernels->gemm_finish(w->step->dtype, &w->step->gemm, chunk, slot);
 }
 
-static void run_epilogue(void *context, void *block, int64_t block_row, int64_t row, int64_t rows, int64_t col,
-                         int64_t cols, int slot) {
+static void run_epilogue(void *context, void *block, int64_t block_row, int64_t row, int64_t rows,
+                         int64_t col, int64_t cols, int slot) {
   (void)slot;
   GemmWork *w = context;
   int events = chain_run_block(w->step->epilogue, block, block_row, row, rows, col, cols);
   keep_first(&w->events, events);
 }
 
-static void fetch_for_epilogue(void *context, int64_t row, int64_t rows, int64_t col, int64_t cols) {
+static void fetch_for_epilogue(void *context, int64_t row, int64_t rows, int64_t col,
+                               int64_t cols) {
   GemmWork *w = context;
   chain_fetch_block(w->step->epilogue, row, rows, col, cols);
 }
@@ -181,17 +188,20 @@ static Status run_enqueue(Run *r, Step *s) {
   return outlet_put(s->node, 1, s->call.in_type, s->call.in, r->error);
 }
 
-/* Whoever stops takes the interruption, so that nobody acts on it a second time; replicas that run beside it are told. */
+/* Whoever stops takes the interruption, so that nobody acts on it a second time; replicas that
+ * run beside it are told. */
 Status run_interrupted(Run *r) {
   if (!interrupt_pending() && !atomic_load_explicit(r->stop, memory_order_relaxed)) return OK;
-  bool replicated = r->program->replicas > 1 || r->program->replica, by_script = !replicated && !interrupt_pending();
+  bool replicated = r->program->replicas > 1 || r->program->replica,
+       by_script = !replicated && !interrupt_pending();
   interrupt_take();
   if (replicated) atomic_store(r->stop, true);
   return fail(r->error, ERR_CANCELLED, by_script ? "the job was cancelled" : "interrupted!");
 }
 
-/* After an iteration: whoever wants to stop stops here, or in what the next one can throw away; after the last one by himself, for
- * the loop has done all that it was to do. An iteration around the loop that has changed something, and has yet to, is finished. */
+/* After an iteration: whoever wants to stop stops here, or in what the next one can throw away;
+ * after the last one by himself, for the loop has done all that it was to do. An iteration
+ * around the loop that has changed something, and has yet to, is finished. */
 static Status end_iteration(Run *r, const Step *loop, bool last, bool *changed) {
   *changed = *changed || !r->droppable;
   if (*changed && loop->changes_follow) return OK;
@@ -243,19 +253,33 @@ static void run_copy(const Step *s) {
 
 static Status run_step(Run *r, Step *s) {
   switch (s->kind) {
-    case STEP_OP: return run_op(r, s);
-    case STEP_CHAIN: return run_chain_step(r, s);
-    case STEP_GEMM: return run_gemm_step(r, s);
-    case STEP_COPY: run_copy(s); return OK;
+    case STEP_OP:
+      return run_op(r, s);
+    case STEP_CHAIN:
+      return run_chain_step(r, s);
+    case STEP_GEMM:
+      return run_gemm_step(r, s);
+    case STEP_COPY:
+      run_copy(s);
+      return OK;
     case STEP_LOAD:
-    case STEP_STORE: return s->call.out_count ? run_op(r, s) : OK;
-    case STEP_DEQUEUE: return run_dequeue(r, s);
-    case STEP_ENQUEUE: return run_enqueue(r, s);
-    case STEP_REPEAT: return run_repeat(r, s);
-    case STEP_WHILE: return run_while(r, s);
-    case STEP_COND: return run_block(r, *(const uint8_t *)s->cell[CELL_TEST] ? s->control.body : s->control.other);
-    case STEP_CALL: return run_block(r, s->control.body);
-    case STEP_PIPELINE: return run_pipeline(r, s);
+    case STEP_STORE:
+      return s->call.out_count ? run_op(r, s) : OK;
+    case STEP_DEQUEUE:
+      return run_dequeue(r, s);
+    case STEP_ENQUEUE:
+      return run_enqueue(r, s);
+    case STEP_REPEAT:
+      return run_repeat(r, s);
+    case STEP_WHILE:
+      return run_while(r, s);
+    case STEP_COND:
+      return run_block(r,
+                       *(const uint8_t *)s->cell[CELL_TEST] ? s->control.body : s->control.other);
+    case STEP_CALL:
+      return run_block(r, s->control.body);
+    case STEP_PIPELINE:
+      return run_pipeline(r, s);
   }
   return OK;
 }
@@ -285,15 +309,19 @@ void program_bind(Program *p, int index, void *data) {
   Binding *b = &p->binding[index];
   if (b->bound == data) return;
   b->bound = data;
-  for (int i = p->link_begin[2 * index]; i < p->link_begin[2 * index + 1]; i++) *p->link[i].where = data;
+  for (int i = p->link_begin[2 * index]; i < p->link_begin[2 * index + 1]; i++)
+    *p->link[i].where = data;
 }
 
 static Status bind_variables(Program *p, Error *e) {
-  if (p->outline) return fail(e, ERR_FAILED_PRECONDITION, "'%s' was compiled to be priced: it can't run", p->name);
+  if (p->outline)
+    return fail(e, ERR_FAILED_PRECONDITION, "'%s' was compiled to be priced: it can't run",
+                p->name);
   for (int i = 0; i < p->variable_count; i++) {
     Variable *v = p->variable[i];
     if (!v->value)
-      return fail(e, ERR_FAILED_PRECONDITION, "variable '%s' is read before it was initialised", v->name);
+      return fail(e, ERR_FAILED_PRECONDITION, "variable '%s' is read before it was initialised",
+                  v->name);
     void *data = p->writes[i] ? variable_writable(e, v) : v->value->data;
     if (!data) return e->status;
     program_bind(p, p->argument_count + i, data);
@@ -301,11 +329,12 @@ static Status bind_variables(Program *p, Error *e) {
   return OK;
 }
 
-Status program_run_into(Engine *g, Pool *pool, Program *p, uint64_t number, const void *const *arguments, void *const *results,
-                        Error *e) {
+Status program_run_into(Engine *g, Pool *pool, Program *p, uint64_t number,
+                        const void *const *arguments, void *const *results, Error *e) {
   begin_part(p, number + 1);
   for (int i = 0; i < p->argument_count; i++) program_bind(p, i, (void *)(uintptr_t)arguments[i]);
-  for (int i = 0; i < p->result_count; i++) program_bind(p, p->argument_count + p->variable_count + i, results[i]);
+  for (int i = 0; i < p->result_count; i++)
+    program_bind(p, p->argument_count + p->variable_count + i, results[i]);
   Run r = {.engine = g, .program = p, .pool = pool, .error = e, .stop = &p->cancelled};
   program_begin_rounding(g, p);
   uint64_t subnormal = subnormal_flush();
@@ -319,7 +348,8 @@ Status program_run_into(Engine *g, Pool *pool, Program *p, uint64_t number, cons
 void run_hold_variables(const Program *p, int count) {
   for (int i = 0; i < p->variable_count; i++) {
     atomic_fetch_add_explicit(&p->variable[i]->users, count, memory_order_relaxed);
-    if (p->writes[i]) atomic_fetch_add_explicit(&p->variable[i]->writers, count, memory_order_relaxed);
+    if (p->writes[i])
+      atomic_fetch_add_explicit(&p->variable[i]->writers, count, memory_order_relaxed);
   }
 }
 
@@ -350,7 +380,9 @@ Status program_run(Engine *g, Program *p, Tensor *const *arguments, Tensor **res
   Status s = OK;
   if (atomic_exchange(&p->running, true)) {
     for (int i = 0; i < p->result_count; i++) results[i] = NULL;
-    return fail(e, ERR_FAILED_PRECONDITION, "'%s' is running: a callback can't call the function that it is called from", p->name);
+    return fail(e, ERR_FAILED_PRECONDITION,
+                "'%s' is running: a callback can't call the function that it is called from",
+                p->name);
   }
   atomic_fetch_add(&g->running, 1);
   for (int i = 0; i < p->result_count; i++) results[i] = NULL;

@@ -11,19 +11,22 @@ typedef struct Run {
   _Atomic bool *stop; /* loops end after the iteration that they are in */
   bool drops;         /* a Ctrl-C ends it also between the steps of an iteration */
   bool droppable;     /* now: nothing was changed since the run or the iteration began */
-  bool goes_on;       /* another iteration of the innermost counted loop follows, unless something fails */
+  /* another iteration of the innermost counted loop follows, unless something fails */
+  bool goes_on;
 } Run;
 
 Status run_steps(Run *r, Step *s, int count);
 static inline Status run_block(Run *r, Block *b) { return run_steps(r, b->step, b->count); }
 Status run_dequeue(Run *r, Step *s);
-void run_leave_loop(Run *r, const Block *body); /* after a failure: what was read ahead goes back to its queue */
+/* after a failure: what was read ahead goes back to its queue */
+void run_leave_loop(Run *r, const Block *body);
 void run_next_rounding(const Run *r, const Numerics *n, RngKey *key);
 Status run_interrupted(Run *r); /* fails when somebody asked to stop */
 
 /* What an argument, variable or result is for this run. */
 void program_bind(Program *p, int index, void *data);
-/* count 1 and, behind it, -1: what is called meanwhile sees that a program is running on these variables. */
+/* count 1 and, behind it, -1: what is called meanwhile sees that a program is running on these
+ * variables. */
 void run_hold_variables(const Program *p, int count);
 void program_begin_rounding(const Engine *g, Program *p);
 

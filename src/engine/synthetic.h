@@ -1,4 +1,5 @@
-/* Data that is made up instead of crossing between host and device (IPULUA_FLAGS, --use_synthetic_data). */
+/* Data that is made up instead of crossing between host and device (IPULUA_FLAGS,
+ * --use_synthetic_data). */
 #ifndef IPULUA_ENGINE_SYNTHETIC_H
 #define IPULUA_ENGINE_SYNTHETIC_H
 #include "base/rng.h"
@@ -17,6 +18,7 @@ typedef struct Synthetic {
 
 /* Fill a dense buffer of a type; component: which of an element it is. */
 void synthetic_fill(const Synthetic *s, uint64_t seed, int component, const Type *type, void *data);
-/* Give those of count variables that are trainable and have a value a made-up one, the first time. */
+/* Give those of count variables that are trainable and have a value a made-up one, the first
+ * time. */
 Status synthetic_parameters(Error *e, Synthetic *s, uint64_t seed, Variable **list, int count);
 #endif

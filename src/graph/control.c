@@ -1,17 +1,17 @@
 #include "graph/control.h"
 
-#define CONTROL_ROW(word)                                                                      \
-  {                                                                                            \
-    .name = word, .traits = CONTROL | INTERNAL | STATEFUL, .outputs = -1, .attrs = {           \
-      {.name = "body", .kind = ATTR_GRAPH, .fallback = "nil"},                                 \
-      {.name = "other", .kind = ATTR_GRAPH, .fallback = "nil"},                                \
-      {.name = "explicit", .kind = ATTR_INT, .fallback = "0"},                                 \
-      {.name = "written", .kind = ATTR_INTS, .fallback = "nil"},                               \
-      {.name = "plan", .kind = ATTR_OBJECT, .fallback = "nil"},                                \
-      {.name = "upstream", .kind = ATTR_INTS, .fallback = "nil"},                              \
-      {.name = "saved", .kind = ATTR_INTS, .fallback = "nil"},                                 \
-      {.name = "given", .kind = ATTR_INTS, .fallback = "nil"},                                 \
-    }                                                                                          \
+#define CONTROL_ROW(word)                                                            \
+  {                                                                                  \
+    .name = word, .traits = CONTROL | INTERNAL | STATEFUL, .outputs = -1, .attrs = { \
+      {.name = "body", .kind = ATTR_GRAPH, .fallback = "nil"},                       \
+      {.name = "other", .kind = ATTR_GRAPH, .fallback = "nil"},                      \
+      {.name = "explicit", .kind = ATTR_INT, .fallback = "0"},                       \
+      {.name = "written", .kind = ATTR_INTS, .fallback = "nil"},                     \
+      {.name = "plan", .kind = ATTR_OBJECT, .fallback = "nil"},                      \
+      {.name = "upstream", .kind = ATTR_INTS, .fallback = "nil"},                    \
+      {.name = "saved", .kind = ATTR_INTS, .fallback = "nil"},                       \
+      {.name = "given", .kind = ATTR_INTS, .fallback = "nil"},                       \
+    }                                                                                \
   }
 const OpDef control_repeat = CONTROL_ROW("repeat");
 const OpDef control_while = CONTROL_ROW("while");
@@ -19,7 +19,8 @@ const OpDef control_cond = CONTROL_ROW("cond");
 const OpDef control_call = CONTROL_ROW("call");
 const OpDef control_custom = CONTROL_ROW("custom");
 
-Node *control_node(Graph *g, const OpDef *op, Value *const *in, int in_count, const ControlParts *parts) {
+Node *control_node(Graph *g, const OpDef *op, Value *const *in, int in_count,
+                   const ControlParts *parts) {
   for (Graph *r = parts->body; r; r = r == parts->body ? parts->other : NULL)
     if (r->error.status != OK && g->error.status == OK) g->error = r->error;
   Attr attrs[MAX_ATTRS] = {{.kind = ATTR_GRAPH, .graph = parts->body},

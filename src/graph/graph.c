@@ -45,15 +45,17 @@ void graph_free(Graph *g) {
 }
 
 GraphMark graph_mark(const Graph *g) {
-  return (GraphMark){arena_mark(g->arena), g->scope, g->node_count, g->next_id, g->input_count, g->output_count, g->held_count,
-                     g->object_count, g->region_count};
+  return (GraphMark){arena_mark(g->arena), g->scope,        g->node_count,
+                     g->next_id,           g->input_count,  g->output_count,
+                     g->held_count,        g->object_count, g->region_count};
 }
 
 void graph_rewind(Graph *g, const GraphMark *m) {
   while (g->held_count > m->held) tensor_release(g->held[--g->held_count]);
   while (g->object_count > m->objects) object_release(g->object[--g->object_count]);
   while (g->region_count > m->regions) graph_free(g->region[--g->region_count]);
-  g->node_count = m->nodes, g->next_id = m->next_id, g->input_count = m->inputs, g->output_count = m->outputs;
+  g->node_count = m->nodes, g->next_id = m->next_id, g->input_count = m->inputs,
+  g->output_count = m->outputs;
   g->scope = m->scope;
   arena_rewind(g->arena, &m->arena);
 }
@@ -61,7 +63,8 @@ void graph_rewind(Graph *g, const GraphMark *m) {
 Status graph_error(const Graph *g) { return g->error.status; }
 
 static void *out_of_memory(Graph *g) {
-  fail(&g->error, ERR_OUT_OF_MEMORY, "out of memory while building a graph of %d nodes", g->node_count);
+  fail(&g->error, ERR_OUT_OF_MEMORY, "out of memory while building a graph of %d nodes",
+       g->node_count);
   return NULL;
 }
 
@@ -96,7 +99,8 @@ static Attr parse_ints(Arena *a, const char *s) {
   for (s++; *s && *s != '}' && n < 16;) {
     char *end;
     v[n++] = strtoll(s, &end, 10);
-    for (s = end; *s == ',' || *s == ' '; s++) {}
+    for (s = end; *s == ',' || *s == ' '; s++) {
+    }
   }
   return attr_ints(arena_copy(a, v, (size_t)n * sizeof *v), n);
 }
@@ -105,9 +109,12 @@ Attr attr_fallback(Arena *a, const AttrDef *def) {
   const char *s = def->fallback;
   if (!s || !strcmp(s, "nil")) return (Attr){.kind = ATTR_NONE};
   switch (def->kind) {
-    case ATTR_INT: return attr_int(strtoll(s, NULL, 10));
-    case ATTR_FLOAT: return attr_float(strtod(s, NULL));
-    case ATTR_BOOL: return attr_bool(!strcmp(s, "true"));
+    case ATTR_INT:
+      return attr_int(strtoll(s, NULL, 10));
+    case ATTR_FLOAT:
+      return attr_float(strtod(s, NULL));
+    case ATTR_BOOL:
+      return attr_bool(!strcmp(s, "true"));
     case ATTR_INTS: {
       int64_t one = strtoll(s, NULL, 10);
       return *s == '{' ? parse_ints(a, s) : attr_ints(arena_copy(a, &one, sizeof one), 1);
@@ -121,12 +128,14 @@ Attr attr_fallback(Arena *a, const AttrDef *def) {
       if (text) dtype_find(text, &d);
       return attr_dtype(d);
     }
-    default: return (Attr){.kind = ATTR_NONE};
+    default:
+      return (Attr){.kind = ATTR_NONE};
   }
 }
 
 static bool hold_object(Graph *g, Object *o) {
-  if (!array_reserve(&g->object, &g->object_capacity, g->object_count + 1, sizeof *g->object)) return false;
+  if (!array_reserve(&g->object, &g->object_capacity, g->object_count + 1, sizeof *g->object))
+    return false;
   g->object[g->object_count++] = object_retain(o);
   return true;
 }
@@ -156,13 +165,18 @@ void graph_adopt(Graph *g, Graph *region) {
 static bool copy_attr(Graph *g, Attr *to, const Attr *from) {
   *to = *from;
   switch (from->kind) {
-    case ATTR_STRING: to->s = arena_string(g->arena, from->s); return !from->s || to->s;
+    case ATTR_STRING:
+      to->s = arena_string(g->arena, from->s);
+      return !from->s || to->s;
     case ATTR_INTS:
       to->ints.v = arena_copy(g->arena, from->ints.v, (size_t)from->ints.n * sizeof *from->ints.v);
       return to->ints.v != NULL;
-    case ATTR_TENSOR: return hold_tensor(g, from->tensor);
-    case ATTR_OBJECT: return hold_object(g, from->object);
-    default: return true;
+    case ATTR_TENSOR:
+      return hold_tensor(g, from->tensor);
+    case ATTR_OBJECT:
+      return hold_object(g, from->object);
+    default:
+      return true;
   }
 }
 
@@ -209,7 +223,8 @@ Status node_infer(Error *e, Node *n) {
   Error inner = {0};
   const OpDef *op = n->op;
   Status s = op->infer ? op->infer(&inner, n) : OK;
-  for (int i = 0; s == OK && i < n->out_count; i++) s = type_check(&inner, "result", &n->out[i].type);
+  for (int i = 0; s == OK && i < n->out_count; i++)
+    s = type_check(&inner, "result", &n->out[i].type);
   if (s != OK) {
     fail_at(e, n->source, s, "%s: %s", op->name, inner.message);
   }
@@ -245,7 +260,8 @@ Value *graph_apply(Graph *g, const OpDef *op, Value *const *in, int in_count, co
 
 /* ---- the two ops that a graph itself needs ---- */
 
-static const OpDef input_op = {.name = "input", .summary = "A graph's argument.", .traits = INTERNAL};
+static const OpDef input_op = {
+    .name = "input", .summary = "A graph's argument.", .traits = INTERNAL};
 static const OpDef constant_op = {.name = "constant",
                                   .summary = "A value known when tracing.",
                                   .traits = INTERNAL,
@@ -256,9 +272,9 @@ bool node_is_constant(const Node *n) { return n->op == &constant_op; }
 
 bool node_same_place(const Node *a, const Node *b) {
   const Placement *p = &a->place, *q = &b->place;
-  return p->device == q->device && p->shard == q->shard && p->stage == q->stage && p->backward == q->backward &&
-         p->stochastic_rounding == q->stochastic_rounding && p->half_products == q->half_products &&
-         p->half_convolutions == q->half_convolutions;
+  return p->device == q->device && p->shard == q->shard && p->stage == q->stage &&
+         p->backward == q->backward && p->stochastic_rounding == q->stochastic_rounding &&
+         p->half_products == q->half_products && p->half_convolutions == q->half_convolutions;
 }
 
 static Node *leaf(Graph *g, const OpDef *op, const Type *type) {
@@ -270,7 +286,8 @@ static Node *leaf(Graph *g, const OpDef *op, const Type *type) {
 }
 
 static Value *add_input(Graph *g, Value *v) {
-  if (!array_reserve(&g->input, &g->input_capacity, g->input_count + 1, sizeof *g->input)) return out_of_memory(g);
+  if (!array_reserve(&g->input, &g->input_capacity, g->input_count + 1, sizeof *g->input))
+    return out_of_memory(g);
   return g->input[g->input_count++] = v;
 }
 
@@ -323,6 +340,7 @@ Value *graph_number(Graph *g, Dtype d, double value) {
 
 void graph_output(Graph *g, Value *v) {
   if (g->error.status != OK || !v) return;
-  if (!array_reserve(&g->output, &g->output_capacity, g->output_count + 1, sizeof *g->output)) out_of_memory(g);
+  if (!array_reserve(&g->output, &g->output_capacity, g->output_count + 1, sizeof *g->output))
+    out_of_memory(g);
   else g->output[g->output_count++] = v;
 }

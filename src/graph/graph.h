@@ -1,5 +1,6 @@
-/* Values, nodes and the builder. A Graph owns its nodes in one arena; nodes stand in trace order, which is an
- * execution order. Builders are sticky: after the first failure they return NULL and do nothing. */
+/* Values, nodes and the builder. A Graph owns its nodes in one arena; nodes stand in trace
+ * order, which is an execution order. Builders are sticky: after the first failure they return
+ * NULL and do nothing. */
 #ifndef IPULUA_GRAPH_GRAPH_H
 #define IPULUA_GRAPH_GRAPH_H
 #include "base/arena.h"
@@ -13,31 +14,39 @@ struct Value {
 
 /* Where a node lives; a gradient node inherits that of the node it differentiates. */
 typedef struct Placement {
-  int device;  /* IPU device ordinal; DEVICE_HOST: the CPU; DEVICE_ANY: wherever the rest of its program is */
-  int shard;   /* -1: none */
-  int stage;   /* pipeline stage; -1: none */
+  /* IPU device ordinal; DEVICE_HOST: the CPU; DEVICE_ANY: wherever the rest of its program is */
+  int device;
+  int shard; /* -1: none */
+  int stage; /* pipeline stage; -1: none */
   bool backward;
   int8_t stochastic_rounding; /* -1: as configured */
-  int8_t half_products, half_convolutions; /* are float16 ones summed in float16? -1: as configured */
+  /* are float16 ones summed in float16? -1: as configured */
+  int8_t half_products, half_convolutions;
 } Placement;
 enum { DEVICE_HOST = -1, DEVICE_ANY = -2 };
 
 /* Outside of all scopes. */
-#define PLACEMENT_NONE \
-  ((Placement){.device = DEVICE_ANY, .shard = -1, .stage = -1, .stochastic_rounding = -1, \
-                .half_products = -1, .half_convolutions = -1})
+#define PLACEMENT_NONE                    \
+  ((Placement){.device = DEVICE_ANY,      \
+               .shard = -1,               \
+               .stage = -1,               \
+               .stochastic_rounding = -1, \
+               .half_products = -1,       \
+               .half_convolutions = -1})
 
 struct Node {
   const OpDef *op;
   int id; /* position in its graph's node list when made; grows */
-  int stream; /* of the numbers that round it: its own among all graphs of a trace, or that of the node that it repeats */
+  /* of the numbers that round it: its own among all graphs of a trace, or that of the node that
+   * it repeats */
+  int stream;
   int in_count, out_count;
   Value **in;
-  Value *out;       /* [out_count] */
-  Attr *attr;       /* as op->attrs */
-  Arena *arena;     /* where infer may put lists; the graph's, or a call's */
-  const char *name; /* scope/op; unique only when the user made it so */
-  const char *source; /* "train.lua:12" */
+  Value *out;             /* [out_count] */
+  Attr *attr;             /* as op->attrs */
+  Arena *arena;           /* where infer may put lists; the graph's, or a call's */
+  const char *name;       /* scope/op; unique only when the user made it so */
+  const char *source;     /* "train.lua:12" */
   const char *attributes; /* of frontend_attribute scopes, as JSON; NULL: none */
   Placement place;
 };
@@ -66,15 +75,18 @@ struct Graph {
   Graph **region; /* graphs of attributes, freed with this one */
   int region_count, region_capacity;
   Scope scope;
-  int64_t apart; /* while this is differentiated by a variable: its serial number (the row of `reading`) */
+  /* while this is differentiated by a variable: its serial number (the row of `reading`) */
+  int64_t apart;
 };
 
 Graph *graph_new(void); /* NULL when memory is out */
-/* One that will stand beside another or inside of it, or take its place: its scope, and its streams go on from there. */
+/* One that will stand beside another or inside of it, or take its place: its scope, and its
+ * streams go on from there. */
 Graph *graph_beside(const Graph *other);
 void graph_free(Graph *g);
 
-/* Nodes, constants and regions that have come since a mark go again: nobody may hold any of them. */
+/* Nodes, constants and regions that have come since a mark go again: nobody may hold any of
+ * them. */
 typedef struct GraphMark {
   ArenaMark arena;
   Scope scope;
@@ -93,10 +105,11 @@ void graph_make_constant(Graph *g, Node *n, Tensor *t);
 Value *graph_number(Graph *g, Dtype d, double value);
 void graph_output(Graph *g, Value *v);
 
-/* Append a node; attrs has the op's count of attributes (NULL: all defaults). Returns NULL after a failure, with
- * g->error filled: "matmul: inner extents 3 and 4 differ: [2, 3] times [4, 5]". */
+/* Append a node; attrs has the op's count of attributes (NULL: all defaults). Returns NULL after
+ * a failure, with g->error filled: "matmul: inner extents 3 and 4 differ: [2, 3] times [4, 5]". */
 Node *graph_node(Graph *g, const OpDef *op, Value *const *in, int in_count, const Attr *attrs);
-Value *graph_apply(Graph *g, const OpDef *op, Value *const *in, int in_count, const Attr *attrs); /* its output 0 */
+/* its output 0 */
+Value *graph_apply(Graph *g, const OpDef *op, Value *const *in, int in_count, const Attr *attrs);
 /* Nodes that g makes from now on have other streams than those of a graph that is there already. */
 void graph_pass_stream(Graph *g, int stream);
 /* A region that g owns from now on. */
@@ -115,12 +128,14 @@ Attr attr_fallback(Arena *a, const AttrDef *def);
 int op_attr_count(const OpDef *op);
 int op_input_count(const OpDef *op, int *required);
 
-/* Room for count outputs (loops, splits): sets n->out_count. For infer and for builders of such nodes. */
+/* Room for count outputs (loops, splits): sets n->out_count. For infer and for builders of such
+ * nodes. */
 bool node_outputs(Arena *a, Node *n, int count);
 bool node_is_input(const Node *n);
 bool node_is_constant(const Node *n); /* its tensor is attr[0].tensor */
 bool node_same_place(const Node *a, const Node *b);
 
-/* One node without a graph: infer only (shape questions, eager calls). n's arrays must be filled by the caller. */
+/* One node without a graph: infer only (shape questions, eager calls). n's arrays must be filled
+ * by the caller. */
 Status node_infer(Error *e, Node *n);
 #endif

@@ -1,4 +1,5 @@
-/* OpDef: the row that an op is. Everything that computes is an op, and an op is one row in one file of src/ops. */
+/* OpDef: the row that an op is. Everything that computes is an op, and an op is one row in one
+ * file of src/ops. */
 #ifndef IPULUA_GRAPH_OP_H
 #define IPULUA_GRAPH_OP_H
 #include "base/pool.h"
@@ -24,7 +25,9 @@ typedef enum AttrKind {
   ATTR_FLOAT,
   ATTR_BOOL,
   ATTR_STRING, /* one of AttrDef.choices when those are given; letter case is free in Lua */
-  ATTR_INTS,   /* a list; a single integer is taken as a list of one, nested lists are flattened, false is INT64_MIN */
+  /* a list; a single integer is taken as a list of one, nested lists are flattened, false is
+   * INT64_MIN */
+  ATTR_INTS,
   ATTR_DTYPE,
   ATTR_TENSOR, /* a constant */
   ATTR_GRAPH,  /* a region: the body of a loop, a branch */
@@ -60,15 +63,17 @@ typedef struct Attr {
 typedef struct AttrDef {
   const char *name;
   AttrKind kind;
-  const char *fallback; /* the default as a Lua literal: "-1", "false", "'VALID'", "nil" (optional); NULL: required */
-  const char *choices;  /* ATTR_STRING: "VALID SAME CAUSAL" */
+  /* The default as a Lua literal: "-1", "false", "'VALID'", "nil" (optional); NULL: required. */
+  const char *fallback;
+  const char *choices; /* ATTR_STRING: "VALID SAME CAUSAL" */
   const char *summary;
 } AttrDef;
 
 /* ---- evaluation ---- */
 
-/* One evaluation. Buffers are dense and row-major; an output may share the buffer of input k only where the row says
- * IN_PLACE(k). Nothing in eval allocates: scratch is what OpDef.scratch asked for. */
+/* One evaluation. Buffers are dense and row-major; an output may share the buffer of input k
+ * only where the row says IN_PLACE(k). Nothing in eval allocates: scratch is what OpDef.scratch
+ * asked for. */
 typedef struct Call {
   const void *const *in; /* [in_count] */
   void *const *out;      /* [out_count] */
@@ -98,47 +103,59 @@ enum {
   CONTROL = 1 << 7,     /* holds regions; programs know it by its op */
   NO_GRADIENT = 1 << 8, /* gradients stop here, by nature (comparisons, argmax) */
   METHOD_ONLY = 1 << 9,
-  PER_REPLICA = 1 << 10, /* replicas may get different values, or make them together: never computed while tracing */
-  SELECTS = 1 << 11,      /* input 0 is a condition: Lua values given for it are bool, and numbers for the others don't take after it */
-  MARKER = 1 << 13,        /* of use to gradients only: programs read what simplify says, wherever that is */
+  /* replicas may get different values, or make them together: never computed while tracing */
+  PER_REPLICA = 1 << 10,
+  /* input 0 is a condition: Lua values given for it are bool, and numbers for the others don't
+   * take after it */
+  SELECTS = 1 << 11,
+  /* of use to gradients only: programs read what simplify says, wherever that is */
+  MARKER = 1 << 13,
   HALF_OF_BYTES = 1 << 12, /* bytes become float16: so do Lua numbers beside them */
 };
 #define IN_PLACE(k) (1 << (16 + (k))) /* k < 8: output 0 may be written over input k */
-#define INDICES(k) (1 << (24 + (k)))  /* k < 7: input k holds positions or counts; Lua numbers given for it are int32 */
+#define INDICES(k) \
+  (1 << (24 +      \
+         (k))) /* k < 7: input k holds positions or counts; Lua numbers given for it are int32 */
 #define INDEX_INPUTS 7
 
 struct OpDef {
-  const char *name;    /* "add", "nn.relu": its place under ipu */
-  const char *summary; /* a sentence, for reference and help() */
-  const char *shapes;  /* "[m, k], [k, n] → [m, n]" for the reference */
-  const char *source;  /* where the formula comes from, when it needs saying */
+  const char *name;               /* "add", "nn.relu": its place under ipu */
+  const char *summary;            /* a sentence, for reference and help() */
+  const char *shapes;             /* "[m, k], [k, n] → [m, n]" for the reference */
+  const char *source;             /* where the formula comes from, when it needs saying */
   const char *inputs[MAX_INPUTS]; /* names; a trailing '?' marks an optional one; "mask?" is bool */
   AttrDef attrs[MAX_ATTRS];
   int traits;
-  int outputs; /* 0 means 1; -1: as many as infer sets */
+  int outputs;         /* 0 means 1; -1: as many as infer sets */
   int visible_outputs; /* how many Lua sees; 0: all */
 
-  /* Input types → n->out[i].type (and n->out_count when outputs is -1). May normalise n->attr (axes). Messages are in
-   * the user's terms, without the op's name: graph_apply puts it in front. */
+  /* Input types → n->out[i].type (and n->out_count when outputs is -1). May normalise n->attr
+   * (axes). Messages are in the user's terms, without the op's name: graph_apply puts it in
+   * front. */
   Status (*infer)(Error *e, Node *n);
   Status (*eval)(const Call *c);
-  /* What replicas do together: the calls of all of them in order (eval: the only one's). NULL: each does it by itself. */
+  /* What replicas do together: the calls of all of them in order (eval: the only one's). NULL:
+   * each does it by itself. */
   Status (*meet)(const Call *const *replica, int count);
   size_t (*scratch)(const Node *n); /* bytes; NULL: none */
   /* Elementwise: which kernel, with which parameters. */
   void (*strip)(const Node *n, Elementwise *kernel, double p[4]);
-  /* A value that output 0 equals, bit for bit whatever the operands hold, or NULL. It may also read what an operand was made of
-   * instead of that operand, and make n another op, where that is equal and stands in n's place. NULL: nothing is known. */
+  /* A value that output 0 equals, bit for bit whatever the operands hold, or NULL. It may also
+   * read what an operand was made of instead of that operand, and make n another op, where that
+   * is equal and stands in n's place. NULL: nothing is known. */
   Value *(*simplify)(Node *n);
-  /* Build dx[i] = gradient of input i from dy[j] (NULL where output j has none). Leave dx[i] NULL for no gradient. */
+  /* Build dx[i] = gradient of input i from dy[j] (NULL where output j has none). Leave dx[i]
+   * NULL for no gradient. */
   void (*grad)(Graph *g, const Node *n, Value *const *dy, Value **dx);
-  /* A fused op's outputs again, built of ops that all have gradients: autodiff differentiates these where there is no grad, and
-   * where a gradient comes to an output that Lua doesn't see. NULL: none. */
+  /* A fused op's outputs again, built of ops that all have gradients: autodiff differentiates
+   * these where there is no grad, and where a gradient comes to an output that Lua doesn't see.
+   * NULL: none. */
   void (*compose)(Graph *g, const Node *n, Value **out);
   void (*cost)(const struct Target *t, const Node *n, struct Cost *cost);
-  /* Cases for the sweeps: "F[2,3] F[3,4] {transpose_b = true} | F[3] ..." Letters: F any float, P positive float, U float in
-   * (-0.9, 0.9), D distinct floats, M symmetric positive definite matrices, I<k> integers below k, S<k> sorted ones, B bool,
-   * H float32 whatever the others are; attributes in Lua syntax. The counter of RANDOM rows is not written. */
+  /* Cases for the sweeps: "F[2,3] F[3,4] {transpose_b = true} | F[3] ..." Letters: F any float,
+   * P positive float, U float in (-0.9, 0.9), D distinct floats, M symmetric positive definite
+   * matrices, I<k> integers below k, S<k> sorted ones, B bool, H float32 whatever the others
+   * are; attributes in Lua syntax. The counter of RANDOM rows is not written. */
   const char *sample;
 };
 

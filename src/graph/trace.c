@@ -48,7 +48,8 @@ Value *trace_argument(Trace *t, const Type *type, const char *name) {
 bool trace_owns(const Trace *t, const Value *v) { return v->node->arena == t->graph->arena; }
 
 static Extra *new_extra(Trace *t, Value *outer, Variable *variable, const Type *type) {
-  if (!array_reserve(&t->extra, &t->extra_capacity, t->extra_count + 1, sizeof *t->extra)) return NULL;
+  if (!array_reserve(&t->extra, &t->extra_capacity, t->extra_count + 1, sizeof *t->extra))
+    return NULL;
   Scope scope = t->graph->scope;
   Value *inner = graph_input(t->graph, type, variable ? variable->name : NULL);
   t->graph->scope = scope;
@@ -64,12 +65,14 @@ Value *trace_import(Trace *t, Value *v) {
     if (t->extra[i].outer == v && !t->extra[i].variable) return t->extra[i].inner;
   Value *outer = t->parent ? trace_import(t->parent, v) : NULL;
   if (!outer) {
-    fail_at(&t->graph->error, t->graph->scope.source, ERR_VALUE,
-            "a symbolic tensor is used outside the function that made it; return it from there, or pass it as an argument");
+    fail_at(
+        &t->graph->error, t->graph->scope.source, ERR_VALUE,
+        "a symbolic tensor is used outside the function that made it; return it from there, or pass it as an argument");
     return NULL;
   }
   Extra *x = new_extra(t, outer, NULL, &v->type);
-  if (x) x->outer = v; /* looked up by the value as the script holds it; resolved again when the region ends */
+  /* looked up by the value as the script holds it; resolved again when the region ends */
+  if (x) x->outer = v;
   return x ? x->inner : NULL;
 }
 
@@ -99,7 +102,9 @@ static Value *read_deferred(Trace *t, Variable *v) {
 }
 
 void trace_add_effect(Trace *t, Variable *v, Value *value, const Node *trigger) {
-  if (!value || !array_reserve(&t->effect, &t->effect_capacity, t->effect_count + 1, sizeof *t->effect)) return;
+  if (!value ||
+      !array_reserve(&t->effect, &t->effect_capacity, t->effect_count + 1, sizeof *t->effect))
+    return;
   t->effect[t->effect_count++] = (Effect){variable_retain(v), value, trigger, t->graph->node_count};
 }
 
@@ -127,7 +132,8 @@ Value *trace_constant(Trace *t, Tensor *tensor) {
   const TensorSlot *s = tensor_map_find(&t->constant, tensor);
   if (s) return s->value;
   Value *v = graph_constant(t->graph, tensor);
-  if (v && !tensor_map_put(&t->constant, tensor, v, NULL)) fail(&t->graph->error, ERR_OUT_OF_MEMORY, "out of memory while tracing");
+  if (v && !tensor_map_put(&t->constant, tensor, v, NULL))
+    fail(&t->graph->error, ERR_OUT_OF_MEMORY, "out of memory while tracing");
   return v;
 }
 
@@ -146,7 +152,9 @@ Value *trace_placeholder(Trace *t, const Type *declared, const char *name) {
     type.shape[i] = UNKNOWN_EXTENT;
     t->has_unknown = true;
   }
-  if (!array_reserve(&t->placeholder, &t->placeholder_capacity, t->placeholder_count + 1, sizeof *t->placeholder)) return NULL;
+  if (!array_reserve(&t->placeholder, &t->placeholder_capacity, t->placeholder_count + 1,
+                     sizeof *t->placeholder))
+    return NULL;
   Value *v = graph_input(t->graph, &type, name);
   if (v) t->placeholder[t->placeholder_count++] = (Placeholder){v, *declared};
   return v;
@@ -165,7 +173,8 @@ static Value **copy_values(Graph *g, Value *const *v, int count) {
 void trace_note_derivation(Trace *t, const Derivation *d) {
   if (d->first == d->end) return;
   Graph *g = t->graph;
-  bool room = array_reserve(&t->derivation, &t->derivation_capacity, t->derivation_count + 1, sizeof *t->derivation);
+  bool room = array_reserve(&t->derivation, &t->derivation_capacity, t->derivation_count + 1,
+                            sizeof *t->derivation);
   Derivation c = *d;
   c.ys = copy_values(g, d->ys, d->y_count), c.dys = copy_values(g, d->dys, d->y_count);
   c.xs = copy_values(g, d->xs, d->x_count), c.dx = copy_values(g, d->dx, d->x_count);
@@ -191,7 +200,8 @@ bool trace_writes(const Trace *t) {
 
 static int find_extra(const Trace *t, const Value *outer, const Variable *v) {
   for (int i = 0; i < t->extra_count; i++)
-    if (v ? t->extra[i].variable == v : (!t->extra[i].variable && t->extra[i].outer == outer)) return i;
+    if (v ? t->extra[i].variable == v : (!t->extra[i].variable && t->extra[i].outer == outer))
+      return i;
   return -1;
 }
 
@@ -213,35 +223,43 @@ static void order_extras(const Trace *a, Trace *b) {
     b->extra[i] = b->extra[at];
     b->extra[at] = x;
   }
-  for (int i = 0; i < b->extra_count; i++) b->graph->input[b->argument_count + i] = b->extra[i].inner;
+  for (int i = 0; i < b->extra_count; i++)
+    b->graph->input[b->argument_count + i] = b->extra[i].inner;
 }
 
 static void give_outputs(Region *r, const int64_t *written, int written_count) {
   for (int i = 0; i < r->result_count; i++) graph_output(r->trace->graph, r->results[i]);
-  for (int i = 0; i < written_count; i++) graph_output(r->trace->graph, r->trace->extra[written[i]].current);
+  for (int i = 0; i < written_count; i++)
+    graph_output(r->trace->graph, r->trace->extra[written[i]].current);
 }
 
 /* The node of a control op in the parent, for one or two regions with equal extras. */
-static Status end_regions(const OpDef *op, Region *a, Region *b, Value *const *lead, int lead_count, int explicit_count,
-                          Object *plan, Value **out) {
+static Status end_regions(const OpDef *op, Region *a, Region *b, Value *const *lead, int lead_count,
+                          int explicit_count, Object *plan, Value **out) {
   Trace *parent = a->trace->parent;
   Graph *g = parent->graph;
   int n = a->trace->extra_count, written_count = 0;
   Value **in = arena_alloc(g->arena, (size_t)(lead_count + n) * sizeof *in);
   int64_t *written = arena_alloc(g->arena, (size_t)n * sizeof *written);
-  if (!in || !written) return fail(&g->error, ERR_OUT_OF_MEMORY, "out of memory while tracing a %s", op->name);
+  if (!in || !written)
+    return fail(&g->error, ERR_OUT_OF_MEMORY, "out of memory while tracing a %s", op->name);
   for (int i = 0; i < lead_count; i++) in[i] = lead[i];
   for (int i = 0; i < n; i++) {
     Extra *x = &a->trace->extra[i];
-    in[lead_count + i] = x->variable ? trace_read(parent, x->variable) : trace_import(parent, x->outer);
+    in[lead_count + i] =
+        x->variable ? trace_read(parent, x->variable) : trace_import(parent, x->outer);
     if (is_written(x) || (b && is_written(&b->trace->extra[i]))) written[written_count++] = i;
   }
   bool cond_only_test = op == &control_while; /* the condition gives its test alone */
   give_outputs(a, written, cond_only_test ? 0 : written_count);
   if (b) give_outputs(b, written, written_count);
   Region *first = cond_only_test ? b : a, *second = cond_only_test ? a : b;
-  ControlParts parts = {.body = trace_take_graph(first->trace), .other = second ? trace_take_graph(second->trace) : NULL,
-                        .explicit_count = explicit_count, .written = written, .written_count = written_count, .plan = plan};
+  ControlParts parts = {.body = trace_take_graph(first->trace),
+                        .other = second ? trace_take_graph(second->trace) : NULL,
+                        .explicit_count = explicit_count,
+                        .written = written,
+                        .written_count = written_count,
+                        .plan = plan};
   Node *node = control_node(g, op, in, lead_count + n, &parts);
   if (!node) return g->error.status;
   for (int i = 0; i < explicit_count; i++) out[i] = &node->out[i];
@@ -262,23 +280,26 @@ static Value **loop_lead(Graph *g, Value *first, Value *const *carried, int coun
   return lead;
 }
 
-Status trace_end_repeat(Trace *body, Value *count, Value *const *carried, int carried_count, Value *const *results, Object *plan,
-                        Value **out) {
+Status trace_end_repeat(Trace *body, Value *count, Value *const *carried, int carried_count,
+                        Value *const *results, Object *plan, Value **out) {
   Graph *g = body->parent->graph;
   Value **lead = loop_lead(g, count, carried, carried_count);
   Region r = {body, results, carried_count};
-  Status s = lead ? end_regions(&control_repeat, &r, NULL, lead, 1 + carried_count, carried_count, plan, out) : g->error.status;
+  Status s = lead ? end_regions(&control_repeat, &r, NULL, lead, 1 + carried_count, carried_count,
+                                plan, out)
+                  : g->error.status;
   trace_free(body);
   return s;
 }
 
-Status trace_end_while(Trace *cond, Value *test, Trace *body, Value *limit, Value *const *carried, int carried_count,
-                       Value *const *results, Value **out) {
+Status trace_end_while(Trace *cond, Value *test, Trace *body, Value *limit, Value *const *carried,
+                       int carried_count, Value *const *results, Value **out) {
   Graph *g = body->parent->graph;
   Value **lead = loop_lead(g, limit, carried, carried_count);
   Region c = {cond, &test, 1}, b = {body, results, carried_count};
   Status s = lead ? OK : g->error.status;
-  if (s == OK && !(share_extras(cond, body) && share_extras(body, cond))) s = fail(&g->error, ERR_OUT_OF_MEMORY, "out of memory");
+  if (s == OK && !(share_extras(cond, body) && share_extras(body, cond)))
+    s = fail(&g->error, ERR_OUT_OF_MEMORY, "out of memory");
   if (s == OK) {
     order_extras(cond, body);
     s = end_regions(&control_while, &c, &b, lead, 1 + carried_count, carried_count, NULL, out);
@@ -288,11 +309,13 @@ Status trace_end_while(Trace *cond, Value *test, Trace *body, Value *limit, Valu
   return s;
 }
 
-Status trace_end_cond(Value *test, Trace *yes, Value *const *yes_results, Trace *no, Value *const *no_results, int count,
-                      Value **out) {
+Status trace_end_cond(Value *test, Trace *yes, Value *const *yes_results, Trace *no,
+                      Value *const *no_results, int count, Value **out) {
   Graph *g = yes->parent->graph;
   Region a = {yes, yes_results, count}, b = {no, no_results, count};
-  Status s = share_extras(yes, no) && share_extras(no, yes) ? OK : fail(&g->error, ERR_OUT_OF_MEMORY, "out of memory");
+  Status s = share_extras(yes, no) && share_extras(no, yes)
+                 ? OK
+                 : fail(&g->error, ERR_OUT_OF_MEMORY, "out of memory");
   if (s == OK) {
     order_extras(yes, no);
     s = end_regions(&control_cond, &a, &b, &test, 1, count, NULL, out);
@@ -302,9 +325,11 @@ Status trace_end_cond(Value *test, Trace *yes, Value *const *yes_results, Trace 
   return s;
 }
 
-Status trace_end_call(Trace *body, Value *const *arguments, Value *const *results, int count, Value **out) {
+Status trace_end_call(Trace *body, Value *const *arguments, Value *const *results, int count,
+                      Value **out) {
   Region r = {body, results, count};
-  Status s = end_regions(&control_call, &r, NULL, arguments, body->argument_count, count, NULL, out);
+  Status s =
+      end_regions(&control_call, &r, NULL, arguments, body->argument_count, count, NULL, out);
   trace_free(body);
   return s;
 }
@@ -315,46 +340,58 @@ static int position_of(Value *const *list, int count, const Value *v) {
   return -1;
 }
 
-/* Where the node of body finds what the gradient's region takes from body; what only body has becomes one of its results. */
+/* Where the node of body finds what the gradient's region takes from body; what only body has
+ * becomes one of its results. */
 static bool save_values(Trace *body, Trace *gradient, Value **results, int *count, int64_t *saved) {
   for (int i = 0; i < gradient->extra_count; i++) {
     Extra *x = &gradient->extra[i];
     Value *v = x->variable ? trace_read(body, x->variable) : trace_import(body, x->outer);
     if (!v) return false;
-    int input = position_of(body->graph->input, body->graph->input_count, v), output = position_of(results, *count, v);
+    int input = position_of(body->graph->input, body->graph->input_count, v),
+        output = position_of(results, *count, v);
     if (input < 0 && output < 0) results[output = (*count)++] = v;
     saved[i] = input >= 0 ? input : -1 - output;
   }
   return true;
 }
 
-static Attr own_ints(Arena *a, const int64_t *v, int n) { return attr_ints(arena_copy(a, v, (size_t)n * sizeof *v), n); }
+static Attr own_ints(Arena *a, const int64_t *v, int n) {
+  return attr_ints(arena_copy(a, v, (size_t)n * sizeof *v), n);
+}
 
-/* A gradient may be computed never, once or several times: it changes nothing. Its random ops count their runs outside of it. */
+/* A gradient may be computed never, once or several times: it changes nothing. Its random ops
+ * count their runs outside of it. */
 static Status refuse_assignments(const Trace *gradient, Error *e) {
   for (int i = 0; i < gradient->extra_count; i++)
     if (is_written(&gradient->extra[i]) && !gradient->extra[i].variable->counts_runs)
-      return fail_at(e, gradient->graph->scope.source, ERR_INVALID_ARGUMENT,
-                     "custom_gradient: the gradient function assigns variable '%s': it may compute, but change nothing",
-                     gradient->extra[i].variable->name);
+      return fail_at(
+          e, gradient->graph->scope.source, ERR_INVALID_ARGUMENT,
+          "custom_gradient: the gradient function assigns variable '%s': it may compute, but change nothing",
+          gradient->extra[i].variable->name);
   return OK;
 }
 
-Status trace_end_custom(Trace *body, Value *const *arguments, Value *const *results, int count, const CustomGradient *gradient,
-                        Value **out) {
+Status trace_end_custom(Trace *body, Value *const *arguments, Value *const *results, int count,
+                        const CustomGradient *gradient, Value **out) {
   Graph *g = body->parent->graph, *inner = gradient->trace->graph;
-  int most = count + gradient->trace->extra_count + 1, all = count, saved_count = gradient->trace->extra_count;
-  Value **kept = arena_alloc(g->arena, (size_t)most * sizeof *kept), **made = arena_alloc(g->arena, (size_t)most * sizeof *made);
+  int most = count + gradient->trace->extra_count + 1, all = count,
+      saved_count = gradient->trace->extra_count;
+  Value **kept = arena_alloc(g->arena, (size_t)most * sizeof *kept),
+        **made = arena_alloc(g->arena, (size_t)most * sizeof *made);
   int64_t *saved = arena_alloc(g->arena, (size_t)most * sizeof *saved);
   Status s = kept && made && saved ? inner->error.status : ERR_OUT_OF_MEMORY;
   if (s == OK) s = refuse_assignments(gradient->trace, &g->error);
   for (int i = 0; i < count && s == OK; i++) kept[i] = results[i];
   for (int i = 0; i < gradient->given_count; i++) graph_output(inner, gradient->results[i]);
-  if (s == OK && !save_values(body, gradient->trace, kept, &all, saved)) s = body->graph->error.status;
-  if (s != OK && g->error.status == OK) g->error = inner->error.status != OK ? inner->error : body->graph->error;
-  if (s != OK && g->error.status == OK) fail(&g->error, s, "out of memory while tracing a gradient");
+  if (s == OK && !save_values(body, gradient->trace, kept, &all, saved))
+    s = body->graph->error.status;
+  if (s != OK && g->error.status == OK)
+    g->error = inner->error.status != OK ? inner->error : body->graph->error;
+  if (s != OK && g->error.status == OK)
+    fail(&g->error, s, "out of memory while tracing a gradient");
   Region r = {body, kept, all};
-  if (s == OK) s = end_regions(&control_custom, &r, NULL, arguments, body->argument_count, all, NULL, made);
+  if (s == OK)
+    s = end_regions(&control_custom, &r, NULL, arguments, body->argument_count, all, NULL, made);
   if (s == OK) {
     Node *n = g->node[g->node_count - 1];
     n->attr[CONTROL_OTHER] = (Attr){.kind = ATTR_GRAPH, .graph = inner};

@@ -1,10 +1,11 @@
-/* What a function being traced has seen so far: its graph, and what it took from outside. A value of an enclosing trace
- * and a variable both become inputs of the graph ("extras", after the arguments); a variable that was assigned has a
- * current value, which the graph gives back when the trace ends.
+/* What a function being traced has seen so far: its graph, and what it took from outside. A value
+ * of an enclosing trace and a variable both become inputs of the graph ("extras", after the
+ * arguments); a variable that was assigned has a current value, which the graph gives back when the
+ * trace ends.
  *
- * A deferred trace is the graph of sessions: it never ends, and nothing in it happens by itself. Reads and assignments of
- * variables are effects at positions in the order of nodes; a copy of what a session fetches (transform/clone.h) replays
- * those that it needs, in that order. */
+ * A deferred trace is the graph of sessions: it never ends, and nothing in it happens by itself.
+ * Reads and assignments of variables are effects at positions in the order of nodes; a copy of
+ * what a session fetches (transform/clone.h) replays those that it needs, in that order. */
 #ifndef IPULUA_GRAPH_TRACE_H
 #define IPULUA_GRAPH_TRACE_H
 #include "graph/graph.h"
@@ -28,7 +29,8 @@ typedef struct Effect {
   int position;
 } Effect;
 
-/* A call of autodiff made the nodes first … end-1. Copies differentiate again, since gradients know the shapes. */
+/* A call of autodiff made the nodes first … end-1. Copies differentiate again, since gradients
+ * know the shapes. */
 typedef struct Derivation {
   Value **ys, **dys, **xs, **dx; /* in the graph's arena; dys may hold NULL */
   int y_count, x_count, first, end;
@@ -51,7 +53,8 @@ struct Trace {
   bool deferred, has_unknown;
   Offload offload; /* of a root trace's program */
   int replicas;    /* of it, as far as is known */
-  bool follows; /* comes after its parent, a loop's body: its variables are those of the parent's parent */
+  /* comes after its parent, a loop's body: its variables are those of the parent's parent */
+  bool follows;
   Effect *effect;
   int effect_count, effect_capacity;
   Derivation *derivation;
@@ -65,13 +68,15 @@ void trace_free(Trace *t);       /* with its graph, unless taken */
 Graph *trace_take_graph(Trace *t);
 /* The graph's inputs begin with the arguments, whenever they are made. */
 Value *trace_argument(Trace *t, const Type *type, const char *name);
-/* v as seen from t: itself, or captured from an enclosing trace. NULL with the graph's error set when it is from none. */
+/* v as seen from t: itself, or captured from an enclosing trace. NULL with the graph's error set
+ * when it is from none. */
 Value *trace_import(Trace *t, Value *v);
 bool trace_owns(const Trace *t, const Value *v);
 Value *trace_read(Trace *t, Variable *v);
-Value *trace_first(Trace *t, Variable *v); /* what it held when the trace began */
+Value *trace_first(Trace *t, Variable *v);       /* what it held when the trace began */
 Value *trace_constant(Trace *t, Tensor *tensor); /* the same value each time */
-/* From now on reading v gives value: a "reading" (ops/unary.c) of what is assigned, or what a loop or branch gave. */
+/* From now on reading v gives value: a "reading" (ops/unary.c) of what is assigned, or what a
+ * loop or branch gave. */
 void trace_assign(Trace *t, Variable *v, Value *value);
 
 bool trace_writes(const Trace *t); /* has it assigned a variable? */
@@ -86,27 +91,30 @@ void trace_add_effect(Trace *t, Variable *v, Value *value, const Node *trigger);
 void trace_note_derivation(Trace *t, const Derivation *d); /* copies the lists */
 const Placeholder *trace_find_placeholder(const Trace *t, const Value *v);
 
-/* End a region and put its control node into the enclosing trace. results are values of the region's trace; out receives
- * the node's explicit results. All free the region's trace. count is an int32 scalar of the parent; plan makes a loop a
- * pipeline (program/timetable.h), NULL: it is none. */
-Status trace_end_repeat(Trace *body, Value *count, Value *const *carried, int carried_count, Value *const *results, Object *plan,
-                        Value **out);
-Status trace_end_while(Trace *cond, Value *test, Trace *body, Value *limit, Value *const *carried, int carried_count,
-                       Value *const *results, Value **out);
-Status trace_end_cond(Value *test, Trace *yes, Value *const *yes_results, Trace *no, Value *const *no_results, int count,
+/* End a region and put its control node into the enclosing trace. results are values of the
+ * region's trace; out receives the node's explicit results. All free the region's trace. count
+ * is an int32 scalar of the parent; plan makes a loop a pipeline (program/timetable.h), NULL: it
+ * is none. */
+Status trace_end_repeat(Trace *body, Value *count, Value *const *carried, int carried_count,
+                        Value *const *results, Object *plan, Value **out);
+Status trace_end_while(Trace *cond, Value *test, Trace *body, Value *limit, Value *const *carried,
+                       int carried_count, Value *const *results, Value **out);
+Status trace_end_cond(Value *test, Trace *yes, Value *const *yes_results, Trace *no,
+                      Value *const *no_results, int count, Value **out);
+Status trace_end_call(Trace *body, Value *const *arguments, Value *const *results, int count,
                       Value **out);
-Status trace_end_call(Trace *body, Value *const *arguments, Value *const *results, int count, Value **out);
-/* The same with a gradient of its own: a region inside of body whose arguments are the upstream gradients of the results that
- * upstream lists, and whose results are those of the arguments that given lists. */
+/* The same with a gradient of its own: a region inside of body whose arguments are the upstream
+ * gradients of the results that upstream lists, and whose results are those of the arguments
+ * that given lists. */
 typedef struct CustomGradient {
   Trace *trace;
   Value *const *results;
   const int64_t *upstream, *given;
   int upstream_count, given_count;
 } CustomGradient;
-Status trace_end_custom(Trace *body, Value *const *arguments, Value *const *results, int count, const CustomGradient *gradient,
-                        Value **out);
-/* End of a root trace: results, then the assigned variables, become the graph's outputs. written[i] says which extra output
- * result_count + i belongs to. */
+Status trace_end_custom(Trace *body, Value *const *arguments, Value *const *results, int count,
+                        const CustomGradient *gradient, Value **out);
+/* End of a root trace: results, then the assigned variables, become the graph's outputs.
+ * written[i] says which extra output result_count + i belongs to. */
 int trace_end_root(Trace *t, Value *const *results, int count, int *written);
 #endif

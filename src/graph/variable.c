@@ -36,16 +36,18 @@ void variable_release(Variable *v) {
 
 Status variable_check_idle(Error *e, const Variable *v) {
   if (!v->users) return OK;
-  return fail(e, ERR_FAILED_PRECONDITION,
-              "variable '%s' can't be assigned inside of a program that uses it and is running; a callback returns a value, which the program "
-              "assigns", v->name);
+  return fail(
+      e, ERR_FAILED_PRECONDITION,
+      "variable '%s' can't be assigned inside of a program that uses it and is running; a callback returns a value, which the program "
+      "assigns",
+      v->name);
 }
 
 Status variable_assign(Error *e, Variable *v, const Tensor *t) {
   char want[TYPE_TEXT], got[TYPE_TEXT];
   if (!type_equal(&v->type, &t->type))
-    return fail(e, ERR_INVALID_ARGUMENT, "variable '%s' is %s, got %s", v->name, type_text(&v->type, want),
-                type_text(&t->type, got));
+    return fail(e, ERR_INVALID_ARGUMENT, "variable '%s' is %s, got %s", v->name,
+                type_text(&v->type, want), type_text(&t->type, got));
   if (variable_check_idle(e, v) != OK) return e->status;
   if (v->value && tensor_is_shared(v->value)) {
     tensor_release(v->value);
@@ -84,7 +86,9 @@ void *variable_writable(Error *e, Variable *v) {
 static Status make_room(Error *e, Variable *v, int replicas) {
   if (replicas <= v->replica_count) return OK;
   Tensor **more = realloc(v->replica, (size_t)replicas * sizeof *more);
-  if (!more) return fail(e, ERR_OUT_OF_MEMORY, "out of memory for variable '%s' on %d replicas", v->name, replicas);
+  if (!more)
+    return fail(e, ERR_OUT_OF_MEMORY, "out of memory for variable '%s' on %d replicas", v->name,
+                replicas);
   v->replica = more;
   if (v->replica_count < 1) v->replica_count = 1;
   for (; v->replica_count < replicas; v->replica_count++) {
@@ -101,7 +105,9 @@ Status variable_spread(Error *e, Variable *v, int replicas, void **data) {
     data[r] = v->replica[r - 1]->data;
     if (v->replicas == replicas) continue;
     memcpy(data[r], data[0], type_bytes(&v->type));
-    if (v->replica_step) dtype_set_integer(v->type.dtype, data[r], 0, dtype_get_integer(v->type.dtype, data[0], 0) + r * v->replica_step);
+    if (v->replica_step)
+      dtype_set_integer(v->type.dtype, data[r], 0,
+                        dtype_get_integer(v->type.dtype, data[0], 0) + r * v->replica_step);
   }
   v->replicas = replicas;
   return OK;

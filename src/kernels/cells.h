@@ -1,8 +1,8 @@
-/* The text of cells.c for one element type, in the words of real_f32.h and real_f64.h, and sigmoids, tanhs of
- * vectors. */
+/* The text of cells.c for one element type, in the words of real_f32.h and real_f64.h, and
+ * sigmoids, tanhs of vectors. */
 
-INLINE void NAME(lstm_units)(int64_t n, REAL *gates, const REAL *z, const REAL *bias, const REAL *before,
-                             REAL *c, REAL *h, int64_t lanes) {
+INLINE void NAME(lstm_units)(int64_t n, REAL *gates, const REAL *z, const REAL *bias,
+                             const REAL *before, REAL *c, REAL *h, int64_t lanes) {
   VECTOR sum[4];
   UNROLL for (int k = 0; k < 4; k++) {
     sum[k] = LOAD_SOME(gates + k * n, lanes) + LOAD_SOME(z + k * n, lanes);
@@ -19,20 +19,23 @@ INLINE void NAME(lstm_units)(int64_t n, REAL *gates, const REAL *z, const REAL *
   STORE_SOME(h, lanes, o * NAME(tanhs)(state));
 }
 
-static void NAME(lstm_cell)(int64_t n, void *gates, const void *z, const void *bias, const void *before,
-                            void *c, void *h) {
+static void NAME(lstm_cell)(int64_t n, void *gates, const void *z, const void *bias,
+                            const void *before, void *c, void *h) {
   REAL *g = gates, *cell = c, *out = h;
   const REAL *add = z, *b = bias, *old = before;
   int64_t u = 0;
   for (; u + LANES <= n; u += LANES)
     NAME(lstm_units)(n, g + u, add + u, b ? b + u : NULL, old + u, cell + u, out + u, LANES);
-  if (u < n) NAME(lstm_units)(n, g + u, add + u, b ? b + u : NULL, old + u, cell + u, out + u, n - u);
+  if (u < n)
+    NAME(lstm_units)(n, g + u, add + u, b ? b + u : NULL, old + u, cell + u, out + u, n - u);
 }
 
-INLINE void NAME(lstm_units_grad)(int64_t n, const REAL *gates, const REAL *before, const REAL *dh, REAL *dc,
-                                  REAL *dgates, int64_t lanes) {
-  VECTOR i = LOAD_SOME(gates, lanes), f = LOAD_SOME(gates + n, lanes), g = LOAD_SOME(gates + 2 * n, lanes);
-  VECTOR o = LOAD_SOME(gates + 3 * n, lanes), old = LOAD_SOME(before, lanes), d = LOAD_SOME(dh, lanes);
+INLINE void NAME(lstm_units_grad)(int64_t n, const REAL *gates, const REAL *before, const REAL *dh,
+                                  REAL *dc, REAL *dgates, int64_t lanes) {
+  VECTOR i = LOAD_SOME(gates, lanes), f = LOAD_SOME(gates + n, lanes),
+         g = LOAD_SOME(gates + 2 * n, lanes);
+  VECTOR o = LOAD_SOME(gates + 3 * n, lanes), old = LOAD_SOME(before, lanes),
+         d = LOAD_SOME(dh, lanes);
   VECTOR t = NAME(tanhs)(f * old + i * g), through = LOAD_SOME(dc, lanes) + d * o * (1 - t * t);
   STORE_SOME(dgates, lanes, through * g * i * (1 - i));
   STORE_SOME(dgates + n, lanes, through * old * f * (1 - f));
@@ -41,8 +44,8 @@ INLINE void NAME(lstm_units_grad)(int64_t n, const REAL *gates, const REAL *befo
   STORE_SOME(dc, lanes, through * f);
 }
 
-static void NAME(lstm_cell_grad)(int64_t n, const void *gates, const void *before, const void *dh, void *dc,
-                                 void *dgates) {
+static void NAME(lstm_cell_grad)(int64_t n, const void *gates, const void *before, const void *dh,
+                                 void *dc, void *dgates) {
   const REAL *g = gates, *old = before, *d = dh;
   REAL *cell = dc, *out = dgates;
   int64_t u = 0;
@@ -51,20 +54,22 @@ static void NAME(lstm_cell_grad)(int64_t n, const void *gates, const void *befor
   if (u < n) NAME(lstm_units_grad)(n, g + u, old + u, d + u, cell + u, out + u, n - u);
 }
 
-static void NAME(gru_state)(int64_t n, const void *z, const void *candidate, const void *before, void *h) {
+static void NAME(gru_state)(int64_t n, const void *z, const void *candidate, const void *before,
+                            void *h) {
   const REAL *restrict update = z, *restrict new = candidate, *restrict old = before;
   REAL *restrict after = h;
   for (int64_t u = 0; u < n; u++) after[u] = update[u] * old[u] + (1 - update[u]) * new[u];
 }
 
-/* inner is what r multiplies: the recurrent part of the candidate (reset after) or the state (reset before:
- * then dinner is left alone, and the r gate's slot of dgates too, as the product with the kernel comes
- * between). */
+/* inner is what r multiplies: the recurrent part of the candidate (reset after) or the state
+ * (reset before: then dinner is left alone, and the r gate's slot of dgates too, as the product
+ * with the kernel comes between). */
 static void NAME(gru_cell_grad)(int64_t n, const void *gates, const void *before, const void *inner,
                                 const void *dh, void *dgates, void *dinner, void *dbefore) {
   const REAL *restrict z = gates, *restrict r = z + n, *restrict h = r + n, *restrict old = before,
                        *restrict d = dh;
-  REAL *restrict dz = dgates, *restrict dr = dz + n, *restrict dcandidate = dr + n, *restrict back = dbefore;
+  REAL *restrict dz = dgates, *restrict dr = dz + n, *restrict dcandidate = dr + n,
+                 *restrict back = dbefore;
   for (int64_t u = 0; u < n; u++) {
     dz[u] = d[u] * (old[u] - h[u]) * z[u] * (1 - z[u]);
     dcandidate[u] = d[u] * (1 - z[u]) * (1 - h[u] * h[u]);

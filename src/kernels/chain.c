@@ -4,7 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Rows shorter than this are handled several at a time, with broadcast operands expanded to match. */
+/* Rows shorter than this are handled several at a time, with broadcast operands expanded to
+ * match. */
 enum { SHORT_ROW = 256, EXPANDED = 8 };
 
 static bool is_narrow(Dtype d) { return d == F16 || d == BF16; }
@@ -66,7 +67,8 @@ bool chain_step(Chain *c, Elementwise kernel, int arity, const int *in, int out,
 static bool mergeable(const Chain *c, int i) {
   for (int s = 0; s < c->slot_count; s++) {
     const ChainSlot *slot = &c->slot[s];
-    if (slot->role == CHAIN_GENERAL && slot->stride[i] != slot->stride[i + 1] * c->extent[i + 1]) return false;
+    if (slot->role == CHAIN_GENERAL && slot->stride[i] != slot->stride[i + 1] * c->extent[i + 1])
+      return false;
   }
   return true;
 }
@@ -103,9 +105,11 @@ static bool is_read_once(const Chain *c, int slot) {
 
 static bool is_divided_byte(const Chain *c, int i) {
   const ChainStep *cast = &c->step[i], *next = cast + 1;
-  bool follows = i + 1 < c->step_count && next->kernel == EW_DIV && next->in[0] == cast->out && c->slot[next->in[1]].role == CHAIN_SINGLE;
-  return follows && cast->kernel == ELEMENTWISE_COUNT && c->slot[cast->in[0]].dtype == U8 && c->slot[next->out].dtype == F32 &&
-         c->slot[cast->out].role == CHAIN_TEMPORARY && is_read_once(c, cast->out);
+  bool follows = i + 1 < c->step_count && next->kernel == EW_DIV && next->in[0] == cast->out &&
+                 c->slot[next->in[1]].role == CHAIN_SINGLE;
+  return follows && cast->kernel == ELEMENTWISE_COUNT && c->slot[cast->in[0]].dtype == U8 &&
+         c->slot[next->out].dtype == F32 && c->slot[cast->out].role == CHAIN_TEMPORARY &&
+         is_read_once(c, cast->out);
 }
 
 void chain_finish(Chain *c, bool keep_cols) {
@@ -128,14 +132,16 @@ void chain_finish(Chain *c, bool keep_cols) {
   for (int s = 0; s < c->step_count; s++) {
     ChainStep *step = &c->step[s];
     step->joined = is_divided_byte(c, s);
-    for (int i = 0; i < step->arity; i++) c->slot[step->in[i]].is_read |= !c->slot[step->in[i]].is_written;
+    for (int i = 0; i < step->arity; i++)
+      c->slot[step->in[i]].is_read |= !c->slot[step->in[i]].is_written;
     c->slot[step->out].is_written = true;
   }
 }
 
 /* ---- running ---- */
 
-/* A block of the chain's matrix that a GEMM hands over: from (row, col) on, stride elements from row to row. */
+/* A block of the chain's matrix that a GEMM hands over: from (row, col) on, stride elements from
+ * row to row. */
 typedef struct BlockAt {
   void *data;
   int64_t stride, row, col;
@@ -147,7 +153,8 @@ typedef struct Work {
   void *data[CHAIN_SLOTS];
   unsigned single[CHAIN_SLOTS]; /* 1: one element */
   _Alignas(64) char temporary[CHAIN_TEMPORARIES][CHAIN_BLOCK_BYTES];
-  _Alignas(64) char expanded[EXPANDED][CHAIN_BLOCK_BYTES]; /* operands of short rows that don't lie as the rows do */
+  /* operands of short rows that don't lie as the rows do */
+  _Alignas(64) char expanded[EXPANDED][CHAIN_BLOCK_BYTES];
   _Alignas(64) float wide[4][CHAIN_BLOCK_BYTES / sizeof(float)];
   int events; /* of the present block */
   int first;  /* of all so far: the result */
@@ -163,8 +170,8 @@ static int64_t block_elements(const Chain *c) {
 static bool any_traps(const Numerics *n) { return numerics_trapped(n) != 0; }
 
 /* What a step's float32 results say about its operands. */
-static int find_events(const ChainStep *s, const float *const *in, const unsigned *single, const float *out, int64_t n,
-                       bool narrow) {
+static int find_events(const ChainStep *s, const float *const *in, const unsigned *single,
+                       const float *out, int64_t n, bool narrow) {
   int events = 0;
   for (int64_t i = 0; i < n; i++) {
     bool finite = isfinite(out[i]) && (!narrow || fabsf(out[i]) <= 65504.0f);
@@ -173,7 +180,8 @@ static int find_events(const ChainStep *s, const float *const *in, const unsigne
     for (int k = 0; k < s->arity; k++) clean = clean && isfinite(in[k][single[k] ? 0 : i]);
     if (!clean) continue;
     bool by_zero = (s->kernel == EW_DIV && in[1][single[1] ? 0 : i] == 0) ||
-                   ((s->kernel == EW_RECIPROCAL || s->kernel == EW_RSQRT || s->kernel == EW_LOG) && in[0][single[0] ? 0 : i] == 0);
+                   ((s->kernel == EW_RECIPROCAL || s->kernel == EW_RSQRT || s->kernel == EW_LOG) &&
+                    in[0][single[0] ? 0 : i] == 0);
     events |= isnan(out[i]) ? EVENT_INVALID : by_zero ? EVENT_DIVIDE : EVENT_OVERFLOW;
   }
   return events;
@@ -217,13 +225,15 @@ static void run_narrow(Work *w, const ChainStep *s, int64_t n, int64_t index) {
   float *result = is_narrow(out_dtype) ? w->wide[3] : w->data[s->out];
   c->kernels->strip[s->kernel][F32](in, single, result, n, s->p);
   if (!is_narrow(out_dtype)) return;
-  if (any_traps(c->numerics) && s->kernel != EW_WHERE) w->events |= find_events(s, wide_in, singles, result, n, out_dtype == F16);
+  if (any_traps(c->numerics) && s->kernel != EW_WHERE)
+    w->events |= find_events(s, wide_in, singles, result, n, out_dtype == F16);
   if (out_dtype == F16) {
     if (divides(s->kernel)) replace_infinities(result, n);
     RngKey key = c->rng;
     key.stream += s->stream;
     const void *from[1] = {result};
-    if (accumulates(s) && !(c->numerics && c->numerics->stochastic_rounding)) c->kernels->cast[F32][F16](from, 0, w->data[s->out], n, NULL);
+    if (accumulates(s) && !(c->numerics && c->numerics->stochastic_rounding))
+      c->kernels->cast[F32][F16](from, 0, w->data[s->out], n, NULL);
     else narrow_f16_by(c->kernels, result, w->data[s->out], n, c->numerics, &key, (uint64_t)index);
   } else {
     const void *from[1] = {result};
@@ -256,7 +266,8 @@ static void run_step(Work *w, const ChainStep *s, int64_t n, int64_t index) {
       w->events |= clip_cast(from, in[0], single, w->data[s->out], n, c->numerics);
     } else {
       bool loses = dtype_is_float(from) && !dtype_is_float(to) && to != BOOL;
-      if (loses && c->numerics && c->numerics->trap_invalid) w->events |= find_lost(from, in[0], single ? 1 : n);
+      if (loses && c->numerics && c->numerics->trap_invalid)
+        w->events |= find_lost(from, in[0], single ? 1 : n);
     }
   } else if (is_narrow(from) || is_narrow(to)) {
     run_narrow(w, s, n, index);
@@ -277,7 +288,8 @@ static void run_steps(Work *w, int64_t n, int64_t index) {
     const ChainStep *s = &c->step[i];
     if (s->joined && !w->single[s->in[0]] && !any_traps(c->numerics)) {
       const ChainStep *division = &c->step[++i];
-      c->kernels->divide_bytes(w->data[s->in[0]], *(const float *)w->data[division->in[1]], w->data[division->out], n);
+      c->kernels->divide_bytes(w->data[s->in[0]], *(const float *)w->data[division->in[1]],
+                               w->data[division->out], n);
     } else {
       run_step(w, s, n, index);
       if (!first) first = chain_events(i, w->events & trapped);
@@ -296,10 +308,14 @@ static int64_t general_offset(const Chain *c, const ChainSlot *slot, int64_t row
   return offset;
 }
 
-/* Where the present block of a slot lies, and whether all its elements are one. The two belong together: a slot that is one element
- * of a piece of a row is many of several rows. */
-static void place_many(Work *w, int slot, const void *at) { w->data[slot] = (void *)(uintptr_t)at, w->single[slot] = 0; }
-static void place_one(Work *w, int slot, const void *at) { w->data[slot] = (void *)(uintptr_t)at, w->single[slot] = 1; }
+/* Where the present block of a slot lies, and whether all its elements are one. The two belong
+ * together: a slot that is one element of a piece of a row is many of several rows. */
+static void place_many(Work *w, int slot, const void *at) {
+  w->data[slot] = (void *)(uintptr_t)at, w->single[slot] = 0;
+}
+static void place_one(Work *w, int slot, const void *at) {
+  w->data[slot] = (void *)(uintptr_t)at, w->single[slot] = 1;
+}
 
 static void begin_work(Work *w, const Chain *c) {
   w->chain = c;
@@ -321,19 +337,24 @@ static void run_in_row(Work *w, int64_t row, int64_t col, int64_t n) {
     const char *data = slot->data;
     if (slot->role == CHAIN_FULL) place_many(w, s, data + (row * c->cols + col) * size);
     else if (slot->role == CHAIN_ROW) place_many(w, s, data + col * size);
-    else if (slot->role == CHAIN_GENERAL && inner) place_many(w, s, data + (general_offset(c, slot, row) + col) * size);
-    else if (slot->role == CHAIN_GENERAL) place_one(w, s, data + general_offset(c, slot, row) * size);
+    else if (slot->role == CHAIN_GENERAL && inner)
+      place_many(w, s, data + (general_offset(c, slot, row) + col) * size);
+    else if (slot->role == CHAIN_GENERAL)
+      place_one(w, s, data + general_offset(c, slot, row) * size);
   }
   run_steps(w, n, row * c->cols + col);
 }
 
 static void copy_row(char *to, const char *from, size_t size, int64_t cols, bool repeat) {
   if (!repeat) memcpy(to, from, (size_t)cols * size);
-  else if (size == 4) for (int64_t i = 0; i < cols; i++) memcpy(to + i * 4, from, 4);
-  else for (int64_t i = 0; i < cols; i++) memcpy(to + i * (int64_t)size, from, size);
+  else if (size == 4)
+    for (int64_t i = 0; i < cols; i++) memcpy(to + i * 4, from, 4);
+  else
+    for (int64_t i = 0; i < cols; i++) memcpy(to + i * (int64_t)size, from, size);
 }
 
-/* Several short rows at once: operands that aren't full are copied out row by row. False: too many such operands. */
+/* Several short rows at once: operands that aren't full are copied out row by row. False: too
+ * many such operands. */
 static bool run_short_rows(Work *w, int64_t row, int64_t rows, bool first) {
   const Chain *c = w->chain;
   int used = 0;
@@ -350,7 +371,8 @@ static bool run_short_rows(Work *w, int64_t row, int64_t rows, bool first) {
       bool repeat = slot->role == CHAIN_GENERAL && slot->stride[c->rank - 1] == 0;
       for (int64_t r = 0; r < rows; r++) {
         int64_t offset = slot->role == CHAIN_ROW ? 0 : general_offset(c, slot, row + r);
-        copy_row(to + (size_t)(r * c->cols) * size, (const char *)slot->data + (size_t)offset * size, size, c->cols, repeat);
+        copy_row(to + (size_t)(r * c->cols) * size,
+                 (const char *)slot->data + (size_t)offset * size, size, c->cols, repeat);
       }
     }
   }
@@ -404,19 +426,24 @@ int chain_run(const Chain *c, int64_t begin, int64_t end) {
 }
 
 /* Rows of `cols` elements between a matrix with long rows and one without gaps. */
-static void move_rows(char *to, int64_t to_row, const char *from, int64_t from_row, size_t row_bytes, int64_t rows) {
+static void move_rows(char *to, int64_t to_row, const char *from, int64_t from_row,
+                      size_t row_bytes, int64_t rows) {
   for (int64_t r = 0; r < rows; r++, to += to_row, from += from_row) memcpy(to, from, row_bytes);
 }
 
-/* Where a slot's element (row, col) of the whole, or of the block, lies; *row_bytes: from one row to the next. */
-static char *place_in_block(const Chain *c, const ChainSlot *slot, const BlockAt *b, int64_t first, int64_t *row_bytes) {
+/* Where a slot's element (row, col) of the whole, or of the block, lies; *row_bytes: from one
+ * row to the next. */
+static char *place_in_block(const Chain *c, const ChainSlot *slot, const BlockAt *b, int64_t first,
+                            int64_t *row_bytes) {
   int64_t size = (int64_t)dtype_size(slot->dtype);
   bool own = slot->role == CHAIN_BLOCK;
   *row_bytes = (own ? b->stride : c->cols) * size;
-  return own ? (char *)b->data + first * *row_bytes : (char *)slot->data + (b->row + first) * *row_bytes + b->col * size;
+  return own ? (char *)b->data + first * *row_bytes
+             : (char *)slot->data + (b->row + first) * *row_bytes + b->col * size;
 }
 
-/* Some short rows of a block at once: what has gaps between them is closed up before the steps and put back after. */
+/* Some short rows of a block at once: what has gaps between them is closed up before the steps
+ * and put back after. */
 static void run_block_rows(Work *w, const BlockAt *b, int64_t first, int64_t rows, int64_t cols) {
   const Chain *c = w->chain;
   int used = 0;
@@ -427,14 +454,18 @@ static void run_block_rows(Work *w, const BlockAt *b, int64_t first, int64_t row
       bool repeat = slot->role == CHAIN_GENERAL && slot->stride[c->rank - 1] == 0;
       place_many(w, s, w->expanded[used++]);
       for (int64_t r = 0; r < rows; r++) {
-        int64_t offset = slot->role == CHAIN_ROW ? b->col : general_offset(c, slot, b->row + first + r) + (repeat ? 0 : b->col);
-        copy_row((char *)w->data[s] + (size_t)(r * cols) * size, (const char *)slot->data + (size_t)offset * size, size, cols, repeat);
+        int64_t offset = slot->role == CHAIN_ROW
+                             ? b->col
+                             : general_offset(c, slot, b->row + first + r) + (repeat ? 0 : b->col);
+        copy_row((char *)w->data[s] + (size_t)(r * cols) * size,
+                 (const char *)slot->data + (size_t)offset * size, size, cols, repeat);
       }
     } else if (slot->role == CHAIN_FULL || slot->role == CHAIN_BLOCK) {
       int64_t row_bytes;
       char *at = place_in_block(c, slot, b, first, &row_bytes);
       place_many(w, s, row_bytes == cols * (int64_t)size ? at : w->expanded[used++]);
-      if (w->data[s] != at && slot->is_read) move_rows(w->data[s], cols * (int64_t)size, at, row_bytes, (size_t)cols * size, rows);
+      if (w->data[s] != at && slot->is_read)
+        move_rows(w->data[s], cols * (int64_t)size, at, row_bytes, (size_t)cols * size, rows);
     }
   }
   run_steps(w, rows * cols, 0);
@@ -443,18 +474,21 @@ static void run_block_rows(Work *w, const BlockAt *b, int64_t first, int64_t row
     if ((slot->role != CHAIN_FULL && slot->role != CHAIN_BLOCK) || !slot->is_written) continue;
     int64_t size = (int64_t)dtype_size(slot->dtype), row_bytes;
     char *at = place_in_block(c, slot, b, first, &row_bytes);
-    if (w->data[s] != at) move_rows(at, row_bytes, w->data[s], cols * size, (size_t)(cols * size), rows);
+    if (w->data[s] != at)
+      move_rows(at, row_bytes, w->data[s], cols * size, (size_t)(cols * size), rows);
   }
 }
 
 /* Each element's place decides how it is rounded stochastically: such a chain goes row by row. */
 static bool can_join_rows(const Chain *c, int64_t cols) {
   int kept = 0;
-  for (int s = 0; s < c->slot_count; s++) kept += c->slot[s].role != CHAIN_SINGLE && c->slot[s].role != CHAIN_TEMPORARY;
+  for (int s = 0; s < c->slot_count; s++)
+    kept += c->slot[s].role != CHAIN_SINGLE && c->slot[s].role != CHAIN_TEMPORARY;
   return cols < SHORT_ROW && kept <= EXPANDED && !(c->numerics && c->numerics->stochastic_rounding);
 }
 
-int chain_run_block(const Chain *c, void *block, int64_t block_row, int64_t row, int64_t rows, int64_t col, int64_t cols) {
+int chain_run_block(const Chain *c, void *block, int64_t block_row, int64_t row, int64_t rows,
+                    int64_t col, int64_t cols) {
   Work w;
   begin_work(&w, c);
   bool dense = block_row == c->cols && col == 0 && cols == c->cols;
@@ -462,7 +496,8 @@ int chain_run_block(const Chain *c, void *block, int64_t block_row, int64_t row,
   if (!flat && rows > 1 && can_join_rows(c, cols)) {
     BlockAt b = {block, block_row, row, col};
     int64_t most = w.block / cols;
-    for (int64_t r = 0; r < rows; r += most) run_block_rows(&w, &b, r, rows - r < most ? rows - r : most, cols);
+    for (int64_t r = 0; r < rows; r += most)
+      run_block_rows(&w, &b, r, rows - r < most ? rows - r : most, cols);
     return w.first;
   }
   int64_t total = flat ? rows * cols : cols;
@@ -472,7 +507,8 @@ int chain_run_block(const Chain *c, void *block, int64_t block_row, int64_t row,
       int64_t at = r * block_row + done;
       for (int s = 0; s < c->slot_count; s++) {
         size_t size = dtype_size(c->slot[s].dtype);
-        if (c->slot[s].role == CHAIN_BLOCK) place_many(&w, s, (const char *)block + at * (int64_t)size);
+        if (c->slot[s].role == CHAIN_BLOCK)
+          place_many(&w, s, (const char *)block + at * (int64_t)size);
         else if (flat && c->slot[s].role == CHAIN_FULL)
           place_many(&w, s, (const char *)c->slot[s].data + (row * cols + done) * (int64_t)size);
       }

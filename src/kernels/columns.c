@@ -1,4 +1,5 @@
-/* Sums down the columns of a matrix and the maps that use them: batch, group and instance normalisation. */
+/* Sums down the columns of a matrix and the maps that use them: batch, group and instance
+ * normalisation. */
 #include "kernels/fill.h"
 #include "kernels/simd.h"
 

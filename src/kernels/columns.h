@@ -1,8 +1,9 @@
 /* The text of columns.c for one element type, in the words of real_f32.h and real_f64.h. */
 
 /* What a visit of one element adds; unused operands are NULL for the whole run. */
-INLINE void NAME(sum_columns)(bool square, bool product, const REAL *dy, const REAL *x, const REAL *mean,
-                              int64_t rows, int64_t n, REAL *sum, REAL *other, int64_t lanes) {
+INLINE void NAME(sum_columns)(bool square, bool product, const REAL *dy, const REAL *x,
+                              const REAL *mean, int64_t rows, int64_t n, REAL *sum, REAL *other,
+                              int64_t lanes) {
   VECTOR s[4] = {{0}}, o[4] = {{0}};
   VECTOR m = mean ? LOAD_SOME(mean, lanes) : (VECTOR){0};
   int64_t i = 0;
@@ -30,39 +31,39 @@ INLINE void NAME(sum_columns)(bool square, bool product, const REAL *dy, const R
   if (product) STORE_SOME(other, lanes, LOAD_SOME(other, lanes) + ((o[0] + o[1]) + (o[2] + o[3])));
 }
 
-INLINE void NAME(each_column)(bool square, bool product, const REAL *dy, const REAL *x, const REAL *mean,
-                              int64_t rows, int64_t n, REAL *sum, REAL *other) {
+INLINE void NAME(each_column)(bool square, bool product, const REAL *dy, const REAL *x,
+                              const REAL *mean, int64_t rows, int64_t n, REAL *sum, REAL *other) {
   int64_t c = 0;
-  for (; c + LANES <= n; c += LANES)
-    NAME(sum_columns)
-    (square, product, product ? dy + c : NULL, x + c, mean ? mean + c : NULL, rows, n, sum + c,
-     product ? other + c : NULL, LANES);
-  if (c < n)
-    NAME(sum_columns)
-    (square, product, product ? dy + c : NULL, x + c, mean ? mean + c : NULL, rows, n, sum + c,
-     product ? other + c : NULL, n - c);
+  for (; c + LANES <= n; c += LANES) NAME(sum_columns)
+  (square, product, product ? dy + c : NULL, x + c, mean ? mean + c : NULL, rows, n, sum + c,
+   product ? other + c : NULL, LANES);
+  if (c < n) NAME(sum_columns)
+  (square, product, product ? dy + c : NULL, x + c, mean ? mean + c : NULL, rows, n, sum + c,
+   product ? other + c : NULL, n - c);
 }
 
 static void NAME(column_sums)(const void *x, int64_t rows, int64_t n, void *sum) {
   NAME(each_column)(false, false, NULL, x, NULL, rows, n, sum, NULL);
 }
-static void NAME(column_squares)(const void *x, const void *mean, int64_t rows, int64_t n, void *sum) {
+static void NAME(column_squares)(const void *x, const void *mean, int64_t rows, int64_t n,
+                                 void *sum) {
   NAME(each_column)(true, false, NULL, x, mean, rows, n, sum, NULL);
 }
-static void NAME(column_products)(const void *dy, const void *x, const void *mean, int64_t rows, int64_t n,
-                                  void *sum, void *product) {
+static void NAME(column_products)(const void *dy, const void *x, const void *mean, int64_t rows,
+                                  int64_t n, void *sum, void *product) {
   NAME(each_column)(false, true, dy, x, mean, rows, n, sum, product);
 }
 
 /* A vector of columns at a time: what belongs to a column stays in registers. */
-INLINE void NAME(scale_columns)(const REAL *x, const REAL *mean, const REAL *scale, const REAL *shift,
-                                int64_t rows, int64_t n, REAL *y, int64_t lanes) {
+INLINE void NAME(scale_columns)(const REAL *x, const REAL *mean, const REAL *scale,
+                                const REAL *shift, int64_t rows, int64_t n, REAL *y,
+                                int64_t lanes) {
   VECTOR m = LOAD_SOME(mean, lanes), a = LOAD_SOME(scale, lanes), b = LOAD_SOME(shift, lanes);
   INDEPENDENT for (int64_t i = 0; i < rows; i++)
       STORE_SOME(y + i * n, lanes, (LOAD_SOME(x + i * n, lanes) - m) * a + b);
 }
-static void NAME(column_scale)(const void *x, const void *mean, const void *scale, const void *shift,
-                               int64_t rows, int64_t n, void *y) {
+static void NAME(column_scale)(const void *x, const void *mean, const void *scale,
+                               const void *shift, int64_t rows, int64_t n, void *y) {
   const REAL *from = x, *m = mean, *a = scale, *b = shift;
   REAL *to = y;
   int64_t c = 0;
@@ -76,8 +77,9 @@ INLINE void NAME(combine_columns)(const REAL *dy, const REAL *x, const REAL *mea
                                   int64_t lanes) {
   VECTOR m = LOAD_SOME(mean, lanes), p = LOAD_SOME(ps, lanes), q = LOAD_SOME(qs, lanes),
          r = LOAD_SOME(rs, lanes);
-  INDEPENDENT for (int64_t i = 0; i < rows; i++) STORE_SOME(
-      dx + i * n, lanes, LOAD_SOME(dy + i * n, lanes) * p + (LOAD_SOME(x + i * n, lanes) - m) * q + r);
+  INDEPENDENT for (int64_t i = 0; i < rows; i++)
+      STORE_SOME(dx + i * n, lanes,
+                 LOAD_SOME(dy + i * n, lanes) * p + (LOAD_SOME(x + i * n, lanes) - m) * q + r);
 }
 static void NAME(column_combine)(const void *dy, const void *x, const void *mean, const void *p,
                                  const void *q, const void *r, int64_t rows, int64_t n, void *dx) {
@@ -86,5 +88,6 @@ static void NAME(column_combine)(const void *dy, const void *x, const void *mean
   int64_t c = 0;
   for (; c + LANES <= n; c += LANES)
     NAME(combine_columns)(d + c, from + c, m + c, a + c, b + c, k + c, rows, n, to + c, LANES);
-  if (c < n) NAME(combine_columns)(d + c, from + c, m + c, a + c, b + c, k + c, rows, n, to + c, n - c);
+  if (c < n)
+    NAME(combine_columns)(d + c, from + c, m + c, a + c, b + c, k + c, rows, n, to + c, n - c);
 }

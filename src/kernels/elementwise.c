@@ -1,5 +1,5 @@
-/* Elementwise kernels that the compiler vectorises by itself: one expression each, for each class of types. The
- * functions of analysis are in functions.c. */
+/* Elementwise kernels that the compiler vectorises by itself: one expression each, for each
+ * class of types. The functions of analysis are in functions.c. */
 #include "kernels/fill.h"
 #include "kernels/simd.h"
 
@@ -10,75 +10,89 @@
 /* Parameters in the element's type; integers saturate. */
 INLINE float as_f32(double p) { return (float)p; }
 INLINE double as_f64(double p) { return p; }
-#define SATURATE(name, T, low, high) \
-  INLINE T name(double p) { return p != p ? 0 : p <= (double)(low) ? (low) : p >= (double)(high) ? (high) : (T)p; }
+#define SATURATE(name, T, low, high)                                                      \
+  INLINE T name(double p) {                                                               \
+    return p != p ? 0 : p <= (double)(low) ? (low) : p >= (double)(high) ? (high) : (T)p; \
+  }
 SATURATE(as_i8, int8_t, INT8_MIN, INT8_MAX)
 SATURATE(as_u8, uint8_t, 0, UINT8_MAX)
 SATURATE(as_i32, int32_t, INT32_MIN, INT32_MAX)
 SATURATE(as_i64, int64_t, INT64_MIN, INT64_MAX)
 
-/* Loops for one operand and for two of type T, result R. The element functions see the parameters p0 and p1. */
-#define LOOP_1(name, T, R, as)                                                                        \
-  INLINE void name(R (*f)(T, T, T), ARGUMENTS) {                                                      \
-    const T *a = in[0];                                                                               \
-    R *y = out;                                                                                       \
-    T p0 = as(p ? p[0] : 0), p1 = as(p ? p[1] : 0);                                                   \
-    if (single & 1) {                                                                                 \
-      T x = a[0];                                                                                     \
-      INDEPENDENT for (int64_t i = 0; i < n; i++) y[i] = f(x, p0, p1);                                \
-    } else {                                                                                          \
-      INDEPENDENT for (int64_t i = 0; i < n; i++) y[i] = f(a[i], p0, p1);                             \
-    }                                                                                                 \
+/* Loops for one operand and for two of type T, result R. The element functions see the
+ * parameters p0 and p1. */
+#define LOOP_1(name, T, R, as)                                            \
+  INLINE void name(R (*f)(T, T, T), ARGUMENTS) {                          \
+    const T *a = in[0];                                                   \
+    R *y = out;                                                           \
+    T p0 = as(p ? p[0] : 0), p1 = as(p ? p[1] : 0);                       \
+    if (single & 1) {                                                     \
+      T x = a[0];                                                         \
+      INDEPENDENT for (int64_t i = 0; i < n; i++) y[i] = f(x, p0, p1);    \
+    } else {                                                              \
+      INDEPENDENT for (int64_t i = 0; i < n; i++) y[i] = f(a[i], p0, p1); \
+    }                                                                     \
   }
-#define LOOP_2(name, T, R, as)                                                                        \
-  INLINE void name(R (*f)(T, T, T, T), ARGUMENTS) {                                                   \
-    const T *a = in[0], *b = in[1];                                                                   \
-    R *y = out;                                                                                       \
-    T p0 = as(p ? p[0] : 0), p1 = as(p ? p[1] : 0);                                                   \
-    if ((single & 3) == 3) {                                                                          \
-      T s = a[0], t = b[0];                                                                           \
-      INDEPENDENT for (int64_t i = 0; i < n; i++) y[i] = f(s, t, p0, p1);                             \
-    } else if (single & 1) {                                                                          \
-      T s = a[0];                                                                                     \
-      INDEPENDENT for (int64_t i = 0; i < n; i++) y[i] = f(s, b[i], p0, p1);                          \
-    } else if (single & 2) {                                                                          \
-      T t = b[0];                                                                                     \
-      INDEPENDENT for (int64_t i = 0; i < n; i++) y[i] = f(a[i], t, p0, p1);                          \
-    } else {                                                                                          \
-      INDEPENDENT for (int64_t i = 0; i < n; i++) y[i] = f(a[i], b[i], p0, p1);                       \
-    }                                                                                                 \
+#define LOOP_2(name, T, R, as)                                                  \
+  INLINE void name(R (*f)(T, T, T, T), ARGUMENTS) {                             \
+    const T *a = in[0], *b = in[1];                                             \
+    R *y = out;                                                                 \
+    T p0 = as(p ? p[0] : 0), p1 = as(p ? p[1] : 0);                             \
+    if ((single & 3) == 3) {                                                    \
+      T s = a[0], t = b[0];                                                     \
+      INDEPENDENT for (int64_t i = 0; i < n; i++) y[i] = f(s, t, p0, p1);       \
+    } else if (single & 1) {                                                    \
+      T s = a[0];                                                               \
+      INDEPENDENT for (int64_t i = 0; i < n; i++) y[i] = f(s, b[i], p0, p1);    \
+    } else if (single & 2) {                                                    \
+      T t = b[0];                                                               \
+      INDEPENDENT for (int64_t i = 0; i < n; i++) y[i] = f(a[i], t, p0, p1);    \
+    } else {                                                                    \
+      INDEPENDENT for (int64_t i = 0; i < n; i++) y[i] = f(a[i], b[i], p0, p1); \
+    }                                                                           \
   }
 /* where: the choice is a byte; operands of type T. */
-#define LOOP_WHERE(name, T)                                                                           \
-  static void name(ARGUMENTS) {                                                                       \
-    const uint8_t *c = in[0];                                                                         \
-    const T *a = in[1], *b = in[2];                                                                   \
-    T *y = out;                                                                                       \
-    (void)p;                                                                                          \
-    if (n <= 0) return;                                                                               \
-    if (single & 1) {                                                                                 \
-      const T *from = c[0] ? a : b;                                                                   \
-      int64_t step = single & (c[0] ? 2 : 4) ? 0 : 1;                                                 \
-      INDEPENDENT for (int64_t i = 0; i < n; i++) y[i] = from[i * step];                              \
-    } else if ((single & 6) == 6) {                                                                   \
-      T s = a[0], t = b[0];                                                                           \
-      INDEPENDENT for (int64_t i = 0; i < n; i++) y[i] = c[i] ? s : t;                                \
-    } else if (single & 2) {                                                                          \
-      T s = a[0];                                                                                     \
-      INDEPENDENT for (int64_t i = 0; i < n; i++) { T t = b[i]; y[i] = c[i] ? s : t; }                \
-    } else if (single & 4) {                                                                          \
-      T t = b[0];                                                                                     \
-      INDEPENDENT for (int64_t i = 0; i < n; i++) { T s = a[i]; y[i] = c[i] ? s : t; }                \
-    } else {                                                                                          \
-      INDEPENDENT for (int64_t i = 0; i < n; i++) { T s = a[i], t = b[i]; y[i] = c[i] ? s : t; }      \
-    }                                                                                                 \
+#define LOOP_WHERE(name, T)                                              \
+  static void name(ARGUMENTS) {                                          \
+    const uint8_t *c = in[0];                                            \
+    const T *a = in[1], *b = in[2];                                      \
+    T *y = out;                                                          \
+    (void)p;                                                             \
+    if (n <= 0) return;                                                  \
+    if (single & 1) {                                                    \
+      const T *from = c[0] ? a : b;                                      \
+      int64_t step = single & (c[0] ? 2 : 4) ? 0 : 1;                    \
+      INDEPENDENT for (int64_t i = 0; i < n; i++) y[i] = from[i * step]; \
+    } else if ((single & 6) == 6) {                                      \
+      T s = a[0], t = b[0];                                              \
+      INDEPENDENT for (int64_t i = 0; i < n; i++) y[i] = c[i] ? s : t;   \
+    } else if (single & 2) {                                             \
+      T s = a[0];                                                        \
+      INDEPENDENT for (int64_t i = 0; i < n; i++) {                      \
+        T t = b[i];                                                      \
+        y[i] = c[i] ? s : t;                                             \
+      }                                                                  \
+    } else if (single & 4) {                                             \
+      T t = b[0];                                                        \
+      INDEPENDENT for (int64_t i = 0; i < n; i++) {                      \
+        T s = a[i];                                                      \
+        y[i] = c[i] ? s : t;                                             \
+      }                                                                  \
+    } else {                                                             \
+      INDEPENDENT for (int64_t i = 0; i < n; i++) {                      \
+        T s = a[i], t = b[i];                                            \
+        y[i] = c[i] ? s : t;                                             \
+      }                                                                  \
+    }                                                                    \
   }
 
+/* clang-format off */
 #define TYPES(X)                                                                                      \
   X(f32, F32, float) X(f64, F64, double) X(i8, I8, int8_t) X(u8, U8, uint8_t) X(i32, I32, int32_t) X(i64, I64, int64_t)
-#define X(s, dtype, T)                                                                                \
-  LOOP_1(map_1_##s, T, T, as_##s)                                                                     \
-  LOOP_2(map_2_##s, T, T, as_##s)                                                                     \
+/* clang-format on */
+#define X(s, dtype, T)            \
+  LOOP_1(map_1_##s, T, T, as_##s) \
+  LOOP_2(map_2_##s, T, T, as_##s) \
   LOOP_2(compare_##s, T, uint8_t, as_##s)
 TYPES(X)
 #undef X
@@ -103,27 +117,27 @@ INLINE float floor_mod_f32(float a, float b) {
 /* A function, since for unsigned types the question itself draws a warning. */
 INLINE bool negative(int64_t x) { return x < 0; }
 /* Division by zero gives 0; the one quotient that overflows wraps. */
-#define INTEGER_DIVISION(s, T, U)                                                       \
-  INLINE T floor_mod_##s(T a, T b) {                                                    \
-    if (b == 0 || b == (T)-1) return (T)(b == 0 || (T)-1 < 0 ? 0 : a % b);              \
-    T r = (T)(a % b);                                                                   \
-    return (T)(r != 0 && negative(r) != negative(b) ? r + b : r);                               \
-  }                                                                                     \
-  INLINE T floor_div_##s(T a, T b) {                                                    \
-    if (b == 0) return 0;                                                               \
-    if ((T)-1 < 0 && b == (T)-1) return (T)(0 - (U)a);                                  \
-    T q = (T)(a / b);                                                                   \
-    return (T)(a % b != 0 && negative(a) != negative(b) ? q - 1 : q);                           \
-  }                                                                                     \
-  /* By squaring, wrapping; a negative exponent truncates the fraction. */              \
-  INLINE T power_##s(T a, T b) {                                                        \
-    if (negative(b)) return (T)(a == 1 ? 1 : (T)-1 < 0 && a == (T)-1 ? (b % 2 ? -1 : 1) : 0); \
-    U x = (U)a, y = 1;                                                                  \
-    for (T e = b; e > 0; e = (T)(e / 2)) {                                              \
-      if (e % 2) y = (U)(y * x);                                                        \
-      x = (U)(x * x);                                                                   \
-    }                                                                                   \
-    return (T)y;                                                                        \
+#define INTEGER_DIVISION(s, T, U)                                                                 \
+  INLINE T floor_mod_##s(T a, T b) {                                                              \
+    if (b == 0 || b == (T) - 1) return (T)(b == 0 || (T) - 1 < 0 ? 0 : a % b);                    \
+    T r = (T)(a % b);                                                                             \
+    return (T)(r != 0 && negative(r) != negative(b) ? r + b : r);                                 \
+  }                                                                                               \
+  INLINE T floor_div_##s(T a, T b) {                                                              \
+    if (b == 0) return 0;                                                                         \
+    if ((T) - 1 < 0 && b == (T) - 1) return (T)(0 - (U)a);                                        \
+    T q = (T)(a / b);                                                                             \
+    return (T)(a % b != 0 && negative(a) != negative(b) ? q - 1 : q);                             \
+  }                                                                                               \
+  /* By squaring, wrapping; a negative exponent truncates the fraction. */                        \
+  INLINE T power_##s(T a, T b) {                                                                  \
+    if (negative(b)) return (T)(a == 1 ? 1 : (T) - 1 < 0 && a == (T) - 1 ? (b % 2 ? -1 : 1) : 0); \
+    U x = (U)a, y = 1;                                                                            \
+    for (T e = b; e > 0; e = (T)(e / 2)) {                                                        \
+      if (e % 2) y = (U)(y * x);                                                                  \
+      x = (U)(x * x);                                                                             \
+    }                                                                                             \
+    return (T)y;                                                                                  \
   }
 INTEGER_DIVISION(i8, int8_t, uint32_t)
 INTEGER_DIVISION(u8, uint8_t, uint32_t)
@@ -131,6 +145,7 @@ INTEGER_DIVISION(i32, int32_t, uint32_t)
 INTEGER_DIVISION(i64, int64_t, uint64_t)
 
 /* One operand x of floating type T. A NaN stays one. */
+/* clang-format off */
 #define FLOATS_1(X, s, T)                                                               \
   X(IDENTITY, s, T, x)                                                                  \
   X(ABS, s, T, fabs(x))                                                                 \
@@ -153,7 +168,9 @@ INTEGER_DIVISION(i64, int64_t, uint64_t)
   X(IS_NAN, s, T, x != x)                                                               \
   X(IS_INF, s, T, fabs(x) == (T)INFINITY)                                               \
   X(IS_FINITE, s, T, fabs(x) < (T)INFINITY)
+/* clang-format on */
 /* Two operands a and b. */
+/* clang-format off */
 #define FLOATS_2(X, s, T)                                                               \
   X(ADD, s, T, a + b)                                                                   \
   X(SUB, s, T, a - b)                                                                   \
@@ -177,7 +194,9 @@ INTEGER_DIVISION(i64, int64_t, uint64_t)
   X(SQRT_GRAD, s, T, (T)0.5 * a / b)                                                    \
   X(RSQRT_GRAD, s, T, (T)-0.5 * a * b * b * b)                                          \
   X(RECIPROCAL_GRAD, s, T, -a * b * b)
+/* clang-format on */
 /* Integers wrap: their arithmetic is done in the unsigned type U. */
+/* clang-format off */
 #define INTEGERS_1(X, s, T, U)                                                          \
   X(IDENTITY, s, T, x)                                                                  \
   X(ABS, s, T, (T)(negative(x) ? 0 - (U)x : (U)x))                                            \
@@ -211,26 +230,28 @@ INTEGER_DIVISION(i64, int64_t, uint64_t)
   X(LOGICAL_AND, s, T, (a != 0) & (b != 0))                                             \
   X(LOGICAL_OR, s, T, (a != 0) | (b != 0))                                              \
   X(LOGICAL_XOR, s, T, (a != 0) ^ (b != 0))
+/* clang-format on */
 
-#define CLIP(s, dtype, T)                                         \
-  INLINE T clip_##s(T x, T low, T high) {                         \
-    T y = x < low ? low : x;                                      \
-    return y > high ? high : y;                                   \
+#define CLIP(s, dtype, T)                 \
+  INLINE T clip_##s(T x, T low, T high) { \
+    T y = x < low ? low : x;              \
+    return y > high ? high : y;           \
   }
 TYPES(CLIP)
 #undef CLIP
 
-#define ONE(id, s, T, R, loop, e)                                                            \
-  INLINE R at_##s##_##id(T x, T p0, T p1) { return (void)x, (void)p0, (void)p1, (R)(e); }    \
+#define ONE(id, s, T, R, loop, e)                                                         \
+  INLINE R at_##s##_##id(T x, T p0, T p1) { return (void)x, (void)p0, (void)p1, (R)(e); } \
   static void s##_##id(ARGUMENTS) { loop(at_##s##_##id, in, single, out, n, p); }
-#define TWO(id, s, T, R, loop, e)                                                            \
-  INLINE R at_##s##_##id(T a, T b, T p0, T p1) { return (void)p0, (void)p1, (R)(e); }        \
+#define TWO(id, s, T, R, loop, e)                                                     \
+  INLINE R at_##s##_##id(T a, T b, T p0, T p1) { return (void)p0, (void)p1, (R)(e); } \
   static void s##_##id(ARGUMENTS) { loop(at_##s##_##id, in, single, out, n, p); }
 
 #define MAP_1(id, s, T, e) ONE(id, s, T, T, map_1_##s, e)
 #define MAP_2(id, s, T, e) TWO(id, s, T, T, map_2_##s, e)
 #define TEST(id, s, T, e) ONE(id, s, T, uint8_t, test_##s, e)
 #define COMPARE(id, s, T, e) TWO(id, s, T, uint8_t, compare_##s, e)
+/* clang-format off */
 FLOATS_1(MAP_1, f32, float) FLOATS_2(MAP_2, f32, float) TESTS(TEST, f32, float) COMPARISONS(COMPARE, f32, float)
 FLOATS_1(MAP_1, f64, double) FLOATS_2(MAP_2, f64, double) TESTS(TEST, f64, double) COMPARISONS(COMPARE, f64, double)
 #define INTEGERS(s, T, U) INTEGERS_1(MAP_1, s, T, U) INTEGERS_2(MAP_2, s, T, U) COMPARISONS(COMPARE, s, T)
@@ -240,8 +261,10 @@ INTEGERS(i32, int32_t, uint32_t)
 INTEGERS(i64, int64_t, uint64_t)
 LOGIC(MAP_2, u8, uint8_t)
 MAP_1(LOGICAL_NOT, u8, uint8_t, x == 0)
+    /* clang-format on */
 
-void FILL(elementwise)(Kernels *k) {
+    void FILL(elementwise)(Kernels *k) {
+  /* clang-format off */
 #define F32_ROW(id, s, T, e) k->strip[EW_##id][F32] = s##_##id;
   FLOATS_1(F32_ROW, f32, ) FLOATS_2(F32_ROW, f32, ) TESTS(F32_ROW, f32, ) COMPARISONS(F32_ROW, f32, )
 #define F64_ROW(id, s, T, e) k->strip[EW_##id][F64] = s##_##id;
@@ -258,7 +281,8 @@ void FILL(elementwise)(Kernels *k) {
 #define BOOL_ROW(id, s, T, e) k->strip[EW_##id][BOOL] = s##_##id;
   COMPARISONS(BOOL_ROW, u8, ) LOGIC(BOOL_ROW, u8, ) BOOL_ROW(LOGICAL_NOT, u8, , )
   BOOL_ROW(IDENTITY, u8, , ) BOOL_ROW(MAXIMUM, u8, , ) BOOL_ROW(MINIMUM, u8, , )
-  k->strip[EW_WHERE][BOOL] = k->strip[EW_WHERE][I8] = k->strip[EW_WHERE][U8] = where_1;
+      /* clang-format on */
+      k->strip[EW_WHERE][BOOL] = k->strip[EW_WHERE][I8] = k->strip[EW_WHERE][U8] = where_1;
   k->strip[EW_WHERE][F32] = k->strip[EW_WHERE][I32] = where_4;
   k->strip[EW_WHERE][F64] = k->strip[EW_WHERE][I64] = where_8;
 }

@@ -1,4 +1,5 @@
-/* How the parts of a Kernels table come together: each kernel file fills its fields, once per instruction set. */
+/* How the parts of a Kernels table come together: each kernel file fills its fields, once per
+ * instruction set. */
 #ifndef IPULUA_KERNELS_FILL_H
 #define IPULUA_KERNELS_FILL_H
 #include "kernels/kernels.h"
@@ -11,9 +12,11 @@
 #endif
 
 /* The files that fill, in no order. */
+/* clang-format off */
 #define KERNEL_FILES(X, isa)                                                                                    \
   X(cast, isa) X(cells, isa) X(columns, isa) X(elementwise, isa) X(functions, isa) X(matmul, isa) X(norm, isa)   \
   X(panel, isa) X(pool, isa) X(random, isa) X(reduce, isa) X(softmax, isa) X(transpose, isa)
+/* clang-format on */
 
 #define DECLARE(file, isa) void kernels_fill_##file##_##isa(Kernels *k);
 #define DECLARE_ALL(isa) KERNEL_FILES(DECLARE, isa)

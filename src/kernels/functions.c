@@ -1,5 +1,5 @@
-/* Elementwise kernels around exp, log, tanh, erf, sin …: vectors for float32, the C library for float64 and for the
- * rare ones. */
+/* Elementwise kernels around exp, log, tanh, erf, sin …: vectors for float32, the C library for
+ * float64 and for the rare ones. */
 #include "kernels/fill.h"
 #include "kernels/vmath.h"
 
@@ -8,7 +8,8 @@ typedef f32v (*Function2)(f32v x, f32v y, f32v p0);
 
 INLINE f32v parameter(const double *p) { return splat_f32(p ? (float)p[0] : 0); }
 
-INLINE void map_1(Function1 f, const void *const *in, unsigned single, void *out, int64_t n, const double *p) {
+INLINE void map_1(Function1 f, const void *const *in, unsigned single, void *out, int64_t n,
+                  const double *p) {
   const float *x = in[0];
   float *y = out;
   f32v p0 = parameter(p);
@@ -24,43 +25,52 @@ INLINE void map_1(Function1 f, const void *const *in, unsigned single, void *out
 }
 
 /* An operand that is one element for all is broadcast first. */
-INLINE f32v operand(const float *x, bool single, int64_t i) { return single ? splat_f32(x[0]) : load_f32(x + i); }
+INLINE f32v operand(const float *x, bool single, int64_t i) {
+  return single ? splat_f32(x[0]) : load_f32(x + i);
+}
 INLINE f32v some_operand(const float *x, bool single, int64_t i, int64_t n) {
   return single ? splat_f32(x[0]) : load_some_f32(x + i, n);
 }
-INLINE void map_2(Function2 f, const void *const *in, unsigned single, void *out, int64_t n, const double *p) {
+INLINE void map_2(Function2 f, const void *const *in, unsigned single, void *out, int64_t n,
+                  const double *p) {
   const float *a = in[0], *b = in[1];
   float *y = out;
   f32v p0 = parameter(p);
   bool one_a = single & 1, one_b = single & 2;
   int64_t i = 0;
   if (!one_a && !one_b)
-    for (; i + F32_LANES <= n; i += F32_LANES) store_f32(y + i, f(load_f32(a + i), load_f32(b + i), p0));
-  for (; i + F32_LANES <= n; i += F32_LANES) store_f32(y + i, f(operand(a, one_a, i), operand(b, one_b, i), p0));
-  if (i < n) store_some_f32(y + i, n - i, f(some_operand(a, one_a, i, n - i), some_operand(b, one_b, i, n - i), p0));
+    for (; i + F32_LANES <= n; i += F32_LANES)
+      store_f32(y + i, f(load_f32(a + i), load_f32(b + i), p0));
+  for (; i + F32_LANES <= n; i += F32_LANES)
+    store_f32(y + i, f(operand(a, one_a, i), operand(b, one_b, i), p0));
+  if (i < n)
+    store_some_f32(y + i, n - i,
+                   f(some_operand(a, one_a, i, n - i), some_operand(b, one_b, i, n - i), p0));
 }
 
-INLINE void map_1_f64(double (*f)(double, double), const void *const *in, unsigned single, void *out, int64_t n,
-                      const double *p) {
+INLINE void map_1_f64(double (*f)(double, double), const void *const *in, unsigned single,
+                      void *out, int64_t n, const double *p) {
   const double *x = in[0];
   double *y = out, p0 = p ? p[0] : 0;
   int64_t step = single & 1 ? 0 : 1;
   for (int64_t i = 0; i < n; i++) y[i] = f(x[i * step], p0);
 }
-INLINE void map_2_f64(double (*f)(double, double, double), const void *const *in, unsigned single, void *out, int64_t n,
-                      const double *p) {
+INLINE void map_2_f64(double (*f)(double, double, double), const void *const *in, unsigned single,
+                      void *out, int64_t n, const double *p) {
   const double *a = in[0], *b = in[1];
   double *y = out, p0 = p ? p[0] : 0;
   int64_t step_a = single & 1 ? 0 : 1, step_b = single & 2 ? 0 : 1;
   for (int64_t i = 0; i < n; i++) y[i] = f(a[i * step_a], b[i * step_b], p0);
 }
-INLINE void each_1(float (*f)(float), const void *const *in, unsigned single, void *out, int64_t n) {
+INLINE void each_1(float (*f)(float), const void *const *in, unsigned single, void *out,
+                   int64_t n) {
   const float *x = in[0];
   float *y = out;
   int64_t step = single & 1 ? 0 : 1;
   for (int64_t i = 0; i < n; i++) y[i] = f(x[i * step]);
 }
-INLINE void each_2(float (*f)(float, float), const void *const *in, unsigned single, void *out, int64_t n) {
+INLINE void each_2(float (*f)(float, float), const void *const *in, unsigned single, void *out,
+                   int64_t n) {
   const float *a = in[0], *b = in[1];
   float *y = out;
   int64_t step_a = single & 1 ? 0 : 1, step_b = single & 2 ? 0 : 1;
@@ -76,10 +86,10 @@ INLINE void each_2(float (*f)(float, float), const void *const *in, unsigned sin
 #define GELU_CUBIC 0.044715
 
 INLINE f32v zero(void) { return (f32v){0}; }
-INLINE f32v softplus_f32v(f32v x) {
-  return max_f32(zero(), x) + log1p_f32v(exp_f32v(-abs_f32(x)));
+INLINE f32v softplus_f32v(f32v x) { return max_f32(zero(), x) + log1p_f32v(exp_f32v(-abs_f32(x))); }
+INLINE f32v gelu_tanh_inner(f32v x) {
+  return (float)SQRT_2_OVER_PI * (x + (float)GELU_CUBIC * (x * x * x));
 }
-INLINE f32v gelu_tanh_inner(f32v x) { return (float)SQRT_2_OVER_PI * (x + (float)GELU_CUBIC * (x * x * x)); }
 INLINE f32v gelu_grad_f32v(f32v dy, f32v x) {
   f32v cumulative = 0.5f * (1 + erf_f32v(x * (float)SQRT_HALF));
   f32v density = (float)INVERSE_SQRT_2PI * exp_f32v(-0.5f * (x * x));
@@ -106,7 +116,9 @@ static double sigmoid_f64(double x) {
   return (x < 0 ? e : 1) / (1 + e);
 }
 static double softplus_f64(double x) { return (x < 0 ? 0 : x) + log1p(exp(-fabs(x))); }
-static double gelu_tanh_inner_f64(double x) { return SQRT_2_OVER_PI * (x + GELU_CUBIC * (x * x * x)); }
+static double gelu_tanh_inner_f64(double x) {
+  return SQRT_2_OVER_PI * (x + GELU_CUBIC * (x * x * x));
+}
 static double gelu_grad_f64(double dy, double x) {
   double density = INVERSE_SQRT_2PI * exp(-0.5 * (x * x));
   return dy * (0.5 * (1 + erf(x * SQRT_HALF)) + (density == 0 ? 0 : x * density));
@@ -122,6 +134,7 @@ static double swish_grad_f64(double dy, double x) {
 }
 
 /* Kernel, float32 vectors, float64. */
+/* clang-format off */
 #define FUNCTIONS_1(X)                                                                                      \
   X(EXP, exp_f32v(x), exp(x))                                                                               \
   X(EXPM1, expm1_f32v(x), expm1(x))                                                                         \
@@ -145,33 +158,35 @@ static double swish_grad_f64(double dy, double x) {
   X(SWISH_GRAD, swish_grad_f32v(x, y), swish_grad_f64(x, y))                                                \
   X(GELU_GRAD, gelu_grad_f32v(x, y), gelu_grad_f64(x, y))                                                   \
   X(GELU_TANH_GRAD, gelu_tanh_grad_f32v(x, y), gelu_tanh_grad_f64(x, y))
+/* clang-format on */
 /* Kernel and the C library's function. */
 #define LIBRARY_1(X) X(ASIN, asin) X(ACOS, acos) X(ATAN, atan) X(SINH, sinh) X(COSH, cosh)
 #define LIBRARY_2(X) X(POW, pow) X(ATAN2, atan2)
 
-#define STRIP(name) static void name(const void *const *in, unsigned single, void *out, int64_t n, const double *p)
-#define X(id, vector, scalar)                                            \
-  INLINE f32v at_f32_##id(f32v x, f32v p0) { return (void)p0, vector; }   \
+#define STRIP(name) \
+  static void name(const void *const *in, unsigned single, void *out, int64_t n, const double *p)
+#define X(id, vector, scalar)                                                 \
+  INLINE f32v at_f32_##id(f32v x, f32v p0) { return (void)p0, vector; }       \
   INLINE double at_f64_##id(double x, double p0) { return (void)p0, scalar; } \
-  STRIP(f32_##id) { map_1(at_f32_##id, in, single, out, n, p); }         \
+  STRIP(f32_##id) { map_1(at_f32_##id, in, single, out, n, p); }              \
   STRIP(f64_##id) { map_1_f64(at_f64_##id, in, single, out, n, p); }
 FUNCTIONS_1(X)
 #undef X
-#define X(id, vector, scalar)                                                            \
-  INLINE f32v at_f32_##id(f32v x, f32v y, f32v p0) { return (void)p0, vector; }           \
-  INLINE double at_f64_##id(double x, double y, double p0) { return (void)p0, scalar; }   \
-  STRIP(f32_##id) { map_2(at_f32_##id, in, single, out, n, p); }                         \
+#define X(id, vector, scalar)                                                           \
+  INLINE f32v at_f32_##id(f32v x, f32v y, f32v p0) { return (void)p0, vector; }         \
+  INLINE double at_f64_##id(double x, double y, double p0) { return (void)p0, scalar; } \
+  STRIP(f32_##id) { map_2(at_f32_##id, in, single, out, n, p); }                        \
   STRIP(f64_##id) { map_2_f64(at_f64_##id, in, single, out, n, p); }
 FUNCTIONS_2(X)
 #undef X
-#define X(id, function)                                                                  \
-  INLINE double at_f64_##id(double x, double p0) { return (void)p0, function(x); }        \
-  STRIP(f32_##id) { (void)p, each_1(function##f, in, single, out, n); }                  \
+#define X(id, function)                                                            \
+  INLINE double at_f64_##id(double x, double p0) { return (void)p0, function(x); } \
+  STRIP(f32_##id) { (void)p, each_1(function##f, in, single, out, n); }            \
   STRIP(f64_##id) { map_1_f64(at_f64_##id, in, single, out, n, p); }
 LIBRARY_1(X)
 #undef X
 #define X(id, function)                                                                         \
-  INLINE double at_f64_##id(double x, double y, double p0) { return (void)p0, function(x, y); }  \
+  INLINE double at_f64_##id(double x, double y, double p0) { return (void)p0, function(x, y); } \
   STRIP(f32_##id) { (void)p, each_2(function##f, in, single, out, n); }                         \
   STRIP(f64_##id) { map_2_f64(at_f64_##id, in, single, out, n, p); }
 LIBRARY_2(X)
@@ -179,7 +194,8 @@ LIBRARY_2(X)
 
 void FILL(functions)(Kernels *k) {
 #define X(id, vector, scalar) k->strip[EW_##id][F32] = f32_##id, k->strip[EW_##id][F64] = f64_##id;
-  FUNCTIONS_1(X) FUNCTIONS_2(X)
+  FUNCTIONS_1(X)
+  FUNCTIONS_2(X)
 #undef X
 #define X(id, function) k->strip[EW_##id][F32] = f32_##id, k->strip[EW_##id][F64] = f64_##id;
   LIBRARY_1(X) LIBRARY_2(X)

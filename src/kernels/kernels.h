@@ -1,16 +1,19 @@
-/* Every kernel's name, result and parameters. A kernel knows pointers and extents, not tensors. The struct of
- * pointers below is filled once per instruction set (base, avx2, avx512: one text, compiled three times);
- * kernels_select() picks the best for this CPU. Sixteen partial sums (in groups, for long rows) on every instruction set
- * make sums equal across them; only GEMM, convolution, their kin and the polynomials of exp, log, erf … multiply and add
- * in one rounding, where the instruction set can. */
+/* Every kernel's name, result and parameters. A kernel knows pointers and extents, not tensors.
+ * The struct of pointers below is filled once per instruction set (base, avx2, avx512: one text,
+ * compiled three times); kernels_select() picks the best for this CPU. Sixteen partial sums (in
+ * groups, for long rows) on every instruction set make sums equal across them; only GEMM,
+ * convolution, their kin and the polynomials of exp, log, erf … multiply and add in one
+ * rounding, where the instruction set can. */
 #ifndef IPULUA_KERNELS_KERNELS_H
 #define IPULUA_KERNELS_KERNELS_H
 #include "base/rng.h"
 #include "tensor/dtype.h"
 
-/* Elementwise kernels: id, Lua name, number of operands. Operand and result dtypes: "same" unless said.
- * Parameters p[0..3] are doubles. The formulas are the contract: evaluated in the element's own precision, each
- * operation rounding once, so a fused chain equals separate calls bit for bit. */
+/* Elementwise kernels: id, Lua name, number of operands. Operand and result dtypes: "same"
+ * unless said. Parameters p[0..3] are doubles. The formulas are the contract: evaluated in the
+ * element's own precision, each operation rounding once, so a fused chain equals separate calls
+ * bit for bit. */
+/* clang-format off */
 #define ELEMENTWISE(X)                                                                                   \
   X(IDENTITY, 1) X(ABS, 1) X(NEG, 1) X(SIGN, 1) X(CEIL, 1) X(FLOOR, 1) X(ROUND, 1) /* half to even */      \
   X(EXP, 1) X(EXPM1, 1) X(LOG, 1) X(LOG1P, 1) X(SQRT, 1) X(RSQRT, 1) X(SQUARE, 1) X(RECIPROCAL, 1)        \
@@ -43,24 +46,29 @@
   X(SQRT_GRAD, 2)       /* 0.5 dy / y */                                                                  \
   X(RSQRT_GRAD, 2)      /* -0.5 dy y y y */                                                               \
   X(RECIPROCAL_GRAD, 2) /* -dy y y */
+/* clang-format on */
 
 #define X(id, arity) EW_##id,
 typedef enum Elementwise { ELEMENTWISE(X) ELEMENTWISE_COUNT } Elementwise;
 #undef X
 
-/* n elements. Bit i of single: operand i is one element for all. out may be one of the (non-single) operands. */
-typedef void (*Strip)(const void *const *in, unsigned single, void *out, int64_t n, const double *p);
+/* n elements. Bit i of single: operand i is one element for all. out may be one of the
+ * (non-single) operands. */
+typedef void (*Strip)(const void *const *in, unsigned single, void *out, int64_t n,
+                      const double *p);
 
-/* C = A B (+ C), float32 or float64 by table entry. Strides in elements; c_col is 1. A's element (i, k) is
- * a[i * a_row + k * a_col], B's (k, j) is b[k * b_row + j * b_col]; each of A and B has a unit stride one way.
- * The work is cut into chunks by m, n, k alone. When a block of C is final, epilogue (may be NULL) is called with
- * it: rows [row, row + rows) and columns [col, col + cols) at block[r * block_row + c]. With c NULL the block lives in
- * the slot's scratch and is gone afterwards. Of a large problem, and where next is given, ahead (may be NULL) is told of each
- * tile before it is computed, so that what the epilogue will read can be fetched meanwhile. So is the B of next. */
+/* C = A B (+ C), float32 or float64 by table entry. Strides in elements; c_col is 1. A's element
+ * (i, k) is a[i * a_row + k * a_col], B's (k, j) is b[k * b_row + j * b_col]; each of A and B
+ * has a unit stride one way. The work is cut into chunks by m, n, k alone. When a block of C is
+ * final, epilogue (may be NULL) is called with it: rows [row, row + rows) and columns [col, col
+ * + cols) at block[r * block_row + c]. With c NULL the block lives in the slot's scratch and is
+ * gone afterwards. Of a large problem, and where next is given, ahead (may be NULL) is told of
+ * each tile before it is computed, so that what the epilogue will read can be fetched meanwhile.
+ * So is the B of next. */
 typedef struct Gemm Gemm;
 typedef void (*GemmAhead)(void *context, int64_t row, int64_t rows, int64_t col, int64_t cols);
-typedef void (*GemmEpilogue)(void *context, void *block, int64_t block_row, int64_t row, int64_t rows,
-                             int64_t col, int64_t cols, int slot);
+typedef void (*GemmEpilogue)(void *context, void *block, int64_t block_row, int64_t row,
+                             int64_t rows, int64_t col, int64_t cols, int slot);
 struct Gemm {
   int64_t m, n, k;
   const void *a, *b;
@@ -70,10 +78,12 @@ struct Gemm {
   bool accumulate; /* C += A B (needs c) */
   GemmEpilogue epilogue;
   GemmAhead ahead;
-  const Gemm *next; /* the product after this one, if its operands have probably left the cache; else NULL */
+  /* the product after this one, if its operands have probably left the cache; else NULL */
+  const Gemm *next;
   void *context;
-  void *shared;    /* scratch for packed operands or partial sums: gemm_plan()'s shared_bytes, 64-byte aligned */
-  void *slots;     /* slot i's scratch at slots + i * slot_bytes */
+  /* scratch for packed operands or partial sums: gemm_plan()'s shared_bytes, 64-byte aligned */
+  void *shared;
+  void *slots; /* slot i's scratch at slots + i * slot_bytes */
   size_t slot_bytes;
 };
 typedef struct GemmPlan {
@@ -81,11 +91,13 @@ typedef struct GemmPlan {
   int64_t pack_chunks; /* 0: nothing to pack */
   int64_t chunks;
   int64_t finish_chunks; /* 0: the chunks leave nothing to do */
-  int64_t k_blocks;    /* partial sums of each element; with 1, accumulating equals adding the product afterwards */
+  /* partial sums of each element; with 1, accumulating equals adding the product afterwards */
+  int64_t k_blocks;
 } GemmPlan;
 
-/* Rows against a panel of up to PANEL_COLS columns, as convolutions, recurrences and attention use it:
- * y[i, j] (+)= sum over s and l of x[i * x_row + offset[s] + l] * w[(s * length + l) * PANEL_COLS + j]. */
+/* Rows against a panel of up to PANEL_COLS columns, as convolutions, recurrences and attention
+ * use it: y[i, j] (+)= sum over s and l of x[i * x_row + offset[s] + l] * w[(s * length + l) *
+ * PANEL_COLS + j]. */
 enum { PANEL_COLS = 32 };
 typedef struct PanelMul {
   const void *x;
@@ -97,7 +109,8 @@ typedef struct PanelMul {
   int64_t y_row, rows, cols;
   bool accumulate;
 } PanelMul;
-/* y[l, j] (+)= sum over lines and i of x[line * x_line + i * x_row + l] * d[line * d_line + i * d_row + j]. */
+/* y[l, j] (+)= sum over lines and i of x[line * x_line + i * x_row + l] * d[line * d_line + i *
+ * d_row + j]. */
 typedef struct PanelOuter {
   const void *x, *d;
   int64_t x_line, x_row, d_line, d_row, lines, rows;
@@ -114,8 +127,8 @@ typedef struct Depthwise {
   void *y;
   int64_t y_row, rows, channels;
 } Depthwise;
-/* A run of pooling windows: window i, channel c covers x[i * x_row + offset[t] + c]; tap[t] is t's position in the whole
- * window, which is what index records. */
+/* A run of pooling windows: window i, channel c covers x[i * x_row + offset[t] + c]; tap[t] is
+ * t's position in the whole window, which is what index records. */
 typedef struct PoolRun {
   const void *x; /* or dy of gradients */
   int64_t x_row;
@@ -124,85 +137,130 @@ typedef struct PoolRun {
   int64_t taps;
   void *y; /* or dx of gradients */
   int64_t y_row, rows, channels;
-  void *index; /* beside y (gradients: beside dy), rows of `channels` */
+  void *index;     /* beside y (gradients: beside dy), rows of `channels` */
   bool wide_index; /* int32; otherwise uint8 */
   double scale;
 } PoolRun;
 
-typedef enum Reduction { REDUCE_SUM, REDUCE_MAX, REDUCE_MIN, REDUCE_PROD, REDUCE_ANY, REDUCE_ALL, REDUCTION_COUNT } Reduction;
+typedef enum Reduction {
+  REDUCE_SUM,
+  REDUCE_MAX,
+  REDUCE_MIN,
+  REDUCE_PROD,
+  REDUCE_ANY,
+  REDUCE_ALL,
+  REDUCTION_COUNT
+} Reduction;
 
 typedef struct Kernels {
   const char *name; /* "base", "avx2", "avx512" */
-  Strip strip[ELEMENTWISE_COUNT][DTYPE_COUNT];  /* [kernel][dtype of operand 0 (WHERE: operand 1)]; NULL: none. float16 and
+  Strip strip
+      [ELEMENTWISE_COUNT]
+      [DTYPE_COUNT]; /* [kernel][dtype of operand 0 (WHERE: operand 1)]; NULL: none. float16 and
                                                    bfloat16 have none: callers widen to float32 and round */
-  Strip cast[DTYPE_COUNT][DTYPE_COUNT];         /* [from][to]; all pairs */
-  void (*divide_bytes)(const uint8_t *x, float by, float *y, int64_t n); /* as a cast and a division, bit for bit */
+  Strip cast[DTYPE_COUNT][DTYPE_COUNT]; /* [from][to]; all pairs */
+  /* as a cast and a division, bit for bit */
+  void (*divide_bytes)(const uint8_t *x, float by, float *y, int64_t n);
   GemmPlan (*gemm_plan)(Dtype d, const Gemm *g);
-  void (*gemm_pack)(Dtype d, const Gemm *g, int64_t chunk);          /* chunks of packing are independent … */
-  void (*gemm_run)(Dtype d, const Gemm *g, int64_t chunk, int slot); /* … and all come before any of running, … */
-  void (*gemm_finish)(Dtype d, const Gemm *g, int64_t chunk, int slot); /* … which come before any of finishing */
-  /* x [outer, extent, inner] → y [outer, inner], of x's dtype. Sums: f32 and f64; integers sum in int64 and wrap. Accumulators of sums of
-     float32 are float32 in sixteen partial sums, blocked pairwise, so that 1e6 ones sum exactly. */
-  void (*reduce[REDUCTION_COUNT][DTYPE_COUNT])(const void *x, int64_t outer, int64_t extent, int64_t inner, void *y);
+  /* chunks of packing are independent … */
+  void (*gemm_pack)(Dtype d, const Gemm *g, int64_t chunk);
+  /* … and all come before any of running, … */
+  void (*gemm_run)(Dtype d, const Gemm *g, int64_t chunk, int slot);
+  /* … which come before any of finishing */
+  void (*gemm_finish)(Dtype d, const Gemm *g, int64_t chunk, int slot);
+  /* x [outer, extent, inner] → y [outer, inner], of x's dtype. Sums: f32 and f64; integers sum
+   * in int64 and wrap. Accumulators of sums of float32 are float32 in sixteen partial sums,
+   * blocked pairwise, so that 1e6 ones sum exactly. */
+  void (*reduce[REDUCTION_COUNT][DTYPE_COUNT])(const void *x, int64_t outer, int64_t extent,
+                                               int64_t inner, void *y);
   /* rows × n, in place allowed; max is subtracted first */
   void (*softmax[DTYPE_COUNT])(const void *x, int64_t rows, int64_t n, void *y);
   void (*log_softmax[DTYPE_COUNT])(const void *x, int64_t rows, int64_t n, void *y);
-  void (*softmax_grad[DTYPE_COUNT])(const void *dy, const void *y, int64_t rows, int64_t n, void *dx); /* y (dy - sum dy y) */
-  void (*log_softmax_grad[DTYPE_COUNT])(const void *dy, const void *y, int64_t rows, int64_t n, void *dx); /* dy - exp(y) sum dy */
-  /* logits [rows, n], labels [rows] → loss [rows] = logsumexp - logit, slope [rows, n] = softmax - one-hot. A label outside
-     0 … n-1 gives NaN loss and slope. slope may be NULL. */
-  void (*sparse_xent[DTYPE_COUNT])(const void *logits, const int32_t *labels, int64_t rows, int64_t n, void *loss, void *slope);
+  /* y (dy - sum dy y) */
+  void (*softmax_grad[DTYPE_COUNT])(const void *dy, const void *y, int64_t rows, int64_t n,
+                                    void *dx);
+  /* dy - exp(y) sum dy */
+  void (*log_softmax_grad[DTYPE_COUNT])(const void *dy, const void *y, int64_t rows, int64_t n,
+                                        void *dx);
+  /* logits [rows, n], labels [rows] → loss [rows] = logsumexp - logit, slope [rows, n] = softmax
+   * - one-hot. A label outside 0 … n-1 gives NaN loss and slope. slope may be NULL. */
+  void (*sparse_xent[DTYPE_COUNT])(const void *logits, const int32_t *labels, int64_t rows,
+                                   int64_t n, void *loss, void *slope);
   /* x [rows, n] → y, mean [rows], inverse deviation [rows]; gamma, beta [n] may be NULL */
-  void (*layer_norm[DTYPE_COUNT])(const void *x, const void *gamma, const void *beta, double epsilon, int64_t rows, int64_t n,
-                                  void *y, void *mean, void *inverse);
+  void (*layer_norm[DTYPE_COUNT])(const void *x, const void *gamma, const void *beta,
+                                  double epsilon, int64_t rows, int64_t n, void *y, void *mean,
+                                  void *inverse);
   /* dx only; dgamma and dbeta are column sums made by layer_norm_sums */
-  void (*layer_norm_grad[DTYPE_COUNT])(const void *dy, const void *x, const void *gamma, const void *mean, const void *inverse,
-                                       int64_t rows, int64_t n, void *dx);
-  void (*layer_norm_sums[DTYPE_COUNT])(const void *dy, const void *x, const void *mean, const void *inverse, int64_t rows, int64_t n,
-                                       void *dgamma, void *dbeta);
+  void (*layer_norm_grad[DTYPE_COUNT])(const void *dy, const void *x, const void *gamma,
+                                       const void *mean, const void *inverse, int64_t rows,
+                                       int64_t n, void *dx);
+  void (*layer_norm_sums[DTYPE_COUNT])(const void *dy, const void *x, const void *mean,
+                                       const void *inverse, int64_t rows, int64_t n, void *dgamma,
+                                       void *dbeta);
   /* y[j, i] = x[i, j] for each of batch matrices [rows, cols]; element size 1, 2, 4, 8 */
   void (*transpose)(size_t size, const void *x, int64_t batch, int64_t rows, int64_t cols, void *y);
   /* Products against panels, and what goes with them: see above. */
   void (*panel_mul[DTYPE_COUNT])(const PanelMul *p);
   void (*panel_outer[DTYPE_COUNT])(const PanelOuter *p);
-  /* panel[r, j] = source[r * row + j * col]: rows of PANEL_COLS, the columns beyond cols are zero */
-  void (*panel_pack[DTYPE_COUNT])(const void *source, int64_t row, int64_t col, int64_t rows, int64_t cols, void *panel);
+  /* panel[r, j] = source[r * row + j * col]: rows of PANEL_COLS, the columns beyond cols are
+   * zero */
+  void (*panel_pack[DTYPE_COUNT])(const void *source, int64_t row, int64_t col, int64_t rows,
+                                  int64_t cols, void *panel);
   void (*depthwise[DTYPE_COUNT])(const Depthwise *p);
-  void (*depthwise_outer[DTYPE_COUNT])(const Depthwise *p, const void *dy, void *dw); /* dw[t, c] += x dy; dy's rows are y_row apart */
-  /* Pooling. max: the first of equals wins, a NaN always; its gradient adds dy where index says so. Sums are times scale. */
+  /* dw[t, c] += x dy; dy's rows are y_row apart */
+  void (*depthwise_outer[DTYPE_COUNT])(const Depthwise *p, const void *dy, void *dw);
+  /* Pooling. max: the first of equals wins, a NaN always; its gradient adds dy where index says
+   * so. Sums are times scale. */
   void (*pool_max[DTYPE_COUNT])(const PoolRun *p);
-  void (*pool_max_grad[DTYPE_COUNT])(const PoolRun *p);  /* y[i * y_row + offset[t] + c] += index == tap[t] ? x[i * x_row + c] : 0 */
-  void (*pool_max_pick[DTYPE_COUNT])(const PoolRun *p);  /* y[i, c] = the x that index names */
+  /* y[i * y_row + offset[t] + c] += index == tap[t] ? x[i * x_row + c] : 0 */
+  void (*pool_max_grad[DTYPE_COUNT])(const PoolRun *p);
+  void (*pool_max_pick[DTYPE_COUNT])(const PoolRun *p); /* y[i, c] = the x that index names */
   void (*pool_sum[DTYPE_COUNT])(const PoolRun *p);
-  void (*pool_spread[DTYPE_COUNT])(const PoolRun *p);    /* y[i * y_row + offset[t] + c] += scale x[i * x_row + c] */
+  /* y[i * y_row + offset[t] + c] += scale x[i * x_row + c] */
+  void (*pool_spread[DTYPE_COUNT])(const PoolRun *p);
   /* Columns of x [rows, n]. */
-  void (*column_sums[DTYPE_COUNT])(const void *x, int64_t rows, int64_t n, void *sum);                     /* sum += x */
-  void (*column_squares[DTYPE_COUNT])(const void *x, const void *mean, int64_t rows, int64_t n, void *sum); /* sum += (x - mean)^2 */
-  void (*column_products[DTYPE_COUNT])(const void *dy, const void *x, const void *mean, int64_t rows, int64_t n, void *sum,
+  /* sum += x */
+  void (*column_sums[DTYPE_COUNT])(const void *x, int64_t rows, int64_t n, void *sum);
+  /* sum += (x - mean)^2 */
+  void (*column_squares[DTYPE_COUNT])(const void *x, const void *mean, int64_t rows, int64_t n,
+                                      void *sum);
+  void (*column_products[DTYPE_COUNT])(const void *dy, const void *x, const void *mean,
+                                       int64_t rows, int64_t n, void *sum,
                                        void *product); /* sum += dy, product += dy (x - mean) */
-  void (*column_scale[DTYPE_COUNT])(const void *x, const void *mean, const void *scale, const void *shift, int64_t rows,
-                                    int64_t n, void *y); /* y = (x - mean) scale + shift */
-  void (*column_combine[DTYPE_COUNT])(const void *dy, const void *x, const void *mean, const void *p, const void *q,
-                                      const void *r, int64_t rows, int64_t n, void *dx); /* dx = dy p + (x - mean) q + r */
-  /* Cells of recurrences, n units each. LSTM gates stand as i, f, c, o. gates: the input's part in, activations out; z: the
-   * recurrent part; bias may be NULL. */
-  void (*lstm_cell[DTYPE_COUNT])(int64_t n, void *gates, const void *z, const void *bias, const void *c_before, void *c, void *h);
+  void (*column_scale[DTYPE_COUNT])(const void *x, const void *mean, const void *scale,
+                                    const void *shift, int64_t rows, int64_t n,
+                                    void *y); /* y = (x - mean) scale + shift */
+  void (*column_combine[DTYPE_COUNT])(const void *dy, const void *x, const void *mean,
+                                      const void *p, const void *q,
+                                      /* dx = dy p + (x - mean) q + r */
+                                      const void *r, int64_t rows, int64_t n, void *dx);
+  /* Cells of recurrences, n units each. LSTM gates stand as i, f, c, o. gates: the input's part
+   * in, activations out; z: the recurrent part; bias may be NULL. */
+  void (*lstm_cell[DTYPE_COUNT])(int64_t n, void *gates, const void *z, const void *bias,
+                                 const void *c_before, void *c, void *h);
   /* dc: of c in, of c_before out; dgates: before activation */
-  void (*lstm_cell_grad[DTYPE_COUNT])(int64_t n, const void *gates, const void *c_before, const void *dh, void *dc, void *dgates);
+  void (*lstm_cell_grad[DTYPE_COUNT])(int64_t n, const void *gates, const void *c_before,
+                                      const void *dh, void *dc, void *dgates);
   /* GRU gates stand as z, r, h; candidate holds tanh(...). */
-  void (*gru_state[DTYPE_COUNT])(int64_t n, const void *z, const void *candidate, const void *before, void *h);
-  void (*gru_cell_grad[DTYPE_COUNT])(int64_t n, const void *gates, const void *before, const void *inner, const void *dh,
-                                     void *dgates, void *dinner, void *dbefore);
+  void (*gru_state[DTYPE_COUNT])(int64_t n, const void *z, const void *candidate,
+                                 const void *before, void *h);
+  void (*gru_cell_grad[DTYPE_COUNT])(int64_t n, const void *gates, const void *before,
+                                     const void *inner, const void *dh, void *dgates, void *dinner,
+                                     void *dbefore);
   /* Words of the blocks [block, block + count) of rng_block (base/rng.h) → out [4 count]. */
   void (*random_words)(const RngKey *key, uint64_t block, int64_t count, uint32_t *out);
 } Kernels;
 
-/* The best table for this CPU, or the named one ("base", "avx2", "avx512"; NULL when this CPU lacks it). */
+/* The best table for this CPU, or the named one ("base", "avx2", "avx512"; NULL when this CPU
+ * lacks it). */
 const Kernels *kernels_select(void);
 const Kernels *kernels_find(const char *name);
-/* The best one of at most that class; NULL when there is no such class. Without a name (or "") the best. */
+/* The best one of at most that class; NULL when there is no such class. Without a name (or "")
+ * the best. */
 const Kernels *kernels_at_most(const char *name);
-/* Whoever runs programs in this process asks the environment for that class here; what a wrong value is told. */
+/* Whoever runs programs in this process asks the environment for that class here; what a wrong
+ * value is told. */
 #define KERNELS_VARIABLE "IPULUA_CPU"
-#define KERNELS_WORDS KERNELS_VARIABLE " must be base, avx2 or avx512 (kernels of at most that class), got '%.40s'"
+#define KERNELS_WORDS \
+  KERNELS_VARIABLE " must be base, avx2 or avx512 (kernels of at most that class), got '%.40s'"
 #endif

@@ -1,5 +1,5 @@
-/* How a product is cut into chunks and what of it is packed; a function of its extents and strides alone, so that neither threads nor
- * memory move a bit. For matmul.c. */
+/* How a product is cut into chunks and what of it is packed; a function of its extents and
+ * strides alone, so that neither threads nor memory move a bit. For matmul.c. */
 #ifndef IPULUA_KERNELS_LAYOUT_H
 #define IPULUA_KERNELS_LAYOUT_H
 #include "kernels/kernels.h"
@@ -17,12 +17,13 @@ typedef enum BSource {
   B_DOTS    /* dot form, B in place */
 } BSource;
 typedef struct Layout {
-  int64_t rows, cols;             /* of a chunk */
+  int64_t rows, cols; /* of a chunk */
   int64_t row_chunks, col_chunks;
-  int64_t k_part, k_parts;        /* more than one: chunks make sums over parts of k, which gemm_finish adds */
+  /* more than one: chunks make sums over parts of k, which gemm_finish adds */
+  int64_t k_part, k_parts;
   int64_t k_block;
   BSource b;
-  int64_t b_stride;               /* of packed B, elements */
+  int64_t b_stride; /* of packed B, elements */
   bool pack_a;
 } Layout;
 
@@ -31,19 +32,22 @@ static int64_t at_least(int64_t a, int64_t b) { return a > b ? a : b; }
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 static int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 
-/* Rows of packed B: whole vectors, and no power of two, whose lines would crowd a few sets of the cache. */
+/* Rows of packed B: whole vectors, and no power of two, whose lines would crowd a few sets of
+ * the cache. */
 static int64_t packed_stride(int64_t cols) {
   int64_t stride = round_up(cols, F32_LANES);
   return stride % 256 ? stride : stride + 16;
 }
 
-/* The size of a chunk of n rows or columns that should be about `width`: an even number of equal ones, in whole 16s. */
+/* The size of a chunk of n rows or columns that should be about `width`: an even number of equal
+ * ones, in whole 16s. */
 static int64_t split(int64_t n, int64_t width) {
   int64_t parts = ceil_div(n, width);
   return parts == 1 ? n : round_up(ceil_div(n, round_up(parts, 2)), 16);
 }
 
-/* Large problems: A in panels, blocks of B in the slot; a chunk is tall so that packing a block of B pays. */
+/* Large problems: A in panels, blocks of B in the slot; a chunk is tall so that packing a block
+ * of B pays. */
 static void layout_large(const Gemm *g, Layout *l) {
   l->pack_a = true;
   l->b = B_SLOT;
@@ -51,7 +55,8 @@ static void layout_large(const Gemm *g, Layout *l) {
   l->cols = split(g->n, 128);
 }
 
-/* B, or an A whose columns are contiguous, is long: few tall chunks, since each reads its part of both again. */
+/* B, or an A whose columns are contiguous, is long: few tall chunks, since each reads its part
+ * of both again. */
 static void layout_long(const Gemm *g, Layout *l) {
   l->cols = split(g->n, g->m <= 64 && g->n <= 256 ? 64 : 128);
   l->rows = g->m <= 64 || (g->m <= 128 && l->cols < g->n) ? g->m : split(g->m, 96);
@@ -70,26 +75,34 @@ static void layout_small(const Gemm *g, Layout *l) {
   }
 }
 
-/* The three products of a dense layer whose batch is short and whose weights [K, N] are therefore the largest matrix:
- * its output [batch, K] [K, N], the weights' gradient [K, batch] [batch, N] and the input's [batch, N] [N, K]. A line of
- * the weights that another processor wrote comes from there, at many times the cost of a line of one's own, and the
- * prefetchers ask for the lines beside those that are wanted. So all three are cut alike, by parts of K: whole rows. */
+/* The three products of a dense layer whose batch is short and whose weights [K, N] are
+ * therefore the largest matrix: its output [batch, K] [K, N], the weights' gradient [K, batch]
+ * [batch, N] and the input's [batch, N] [N, K]. A line of the weights that another processor
+ * wrote comes from there, at many times the cost of a line of one's own, and the prefetchers ask
+ * for the lines beside those that are wanted. So all three are cut alike, by parts of K: whole
+ * rows. */
 typedef enum Role { ROLE_OTHER, ROLE_OUTPUT, ROLE_WEIGHTS, ROLE_INPUT } Role;
 enum { SHORT_BATCH = 64, LONG_WEIGHTS = 8 };
 
-static bool is_worth_parting(int64_t batch, int64_t k) { return batch > 1 && batch <= SHORT_BATCH && k >= LONG_WEIGHTS * batch && k >= 128; }
+static bool is_worth_parting(int64_t batch, int64_t k) {
+  return batch > 1 && batch <= SHORT_BATCH && k >= LONG_WEIGHTS * batch && k >= 128;
+}
 
 static Role role_of(const Gemm *g) {
   double flops = 2.0 * (double)g->m * (double)g->n * (double)g->k;
   if (flops < 1e6 || flops > 64e6) return ROLE_OTHER;
-  if (g->a_col == 1 && g->b_col == 1) return g->n >= 32 && is_worth_parting(g->m, g->k) ? ROLE_OUTPUT : ROLE_OTHER;
-  if (g->a_row == 1 && g->b_col == 1) return is_worth_parting(g->k, g->m) ? ROLE_WEIGHTS : ROLE_OTHER;
+  if (g->a_col == 1 && g->b_col == 1)
+    return g->n >= 32 && is_worth_parting(g->m, g->k) ? ROLE_OUTPUT : ROLE_OTHER;
+  if (g->a_row == 1 && g->b_col == 1)
+    return is_worth_parting(g->k, g->m) ? ROLE_WEIGHTS : ROLE_OTHER;
   if (g->a_col == 1 && g->b_row == 1) return is_worth_parting(g->m, g->n) ? ROLE_INPUT : ROLE_OTHER;
   return ROLE_OTHER;
 }
 
 /* Parts are few, since each one's sums are kept apart: half or a quarter of K. */
-static int64_t weights_part(int64_t batch, int64_t k) { return round_up(ceil_div(k, k >= 2 * LONG_WEIGHTS * batch ? 4 : 2), 16); }
+static int64_t weights_part(int64_t batch, int64_t k) {
+  return round_up(ceil_div(k, k >= 2 * LONG_WEIGHTS * batch ? 4 : 2), 16);
+}
 
 static void layout_dense(const Gemm *g, Role role, Layout *l) {
   l->rows = g->m;
@@ -111,28 +124,28 @@ static Layout layout_of(const Gemm *g, bool f64) {
   Layout l = {.b = B_DIRECT, .k_part = g->k, .k_parts = 1};
   bool along_k = g->b_col != 1;
   Role role = role_of(g);
-  bool dot = role != ROLE_INPUT && g->a_col == 1 && g->b_row == 1 && (g->n == 1 || (along_k && g->m <= 48 && g->k >= 6 * g->m));
-  if (!dot && role != ROLE_OTHER)
-    layout_dense(g, role, &l);
+  bool dot = role != ROLE_INPUT && g->a_col == 1 && g->b_row == 1 &&
+             (g->n == 1 || (along_k && g->m <= 48 && g->k >= 6 * g->m));
+  if (!dot && role != ROLE_OTHER) layout_dense(g, role, &l);
   else if (!dot && (double)g->m * (double)g->n * (double)g->k >= 2e8 && g->n >= 256 && g->m >= 128)
     layout_large(g, &l);
   else if (g->k * g->n * element_bytes > 768 * 1024 || (g->a_col != 1 && g->k >= 512))
     layout_long(g, &l);
-  else
-    layout_small(g, &l);
-  l.k_block = at_least(round_up(ceil_div(l.k_part, at_least(ceil_div(l.k_part, k_limit), 1)), 8), 8);
+  else layout_small(g, &l);
+  l.k_block =
+      at_least(round_up(ceil_div(l.k_part, at_least(ceil_div(l.k_part, k_limit), 1)), 8), 8);
   l.row_chunks = ceil_div(g->m, l.rows);
   l.col_chunks = ceil_div(g->n, l.cols);
-  if (dot)
-    l.b = B_DOTS;
-  else if (along_k && l.b == B_DIRECT)
-    l.b = l.row_chunks > 1 ? B_SHARED : B_SLOT;
+  if (dot) l.b = B_DOTS;
+  else if (along_k && l.b == B_DIRECT) l.b = l.row_chunks > 1 ? B_SHARED : B_SLOT;
   l.b_stride = l.b == B_SHARED ? packed_stride(g->n) : packed_stride(at_most(l.cols, g->n));
   return l;
 }
 
 /* One column of C from an A whose columns are contiguous is better one row: C' = B' A'. */
-static bool is_swapped(const Gemm *g) { return g->n == 1 && g->m > 1 && g->a_row == 1 && (!g->c || g->c_row == 1); }
+static bool is_swapped(const Gemm *g) {
+  return g->n == 1 && g->m > 1 && g->a_row == 1 && (!g->c || g->c_row == 1);
+}
 static Gemm swapped(const Gemm *g) {
   Gemm t = *g;
   t.m = 1;

@@ -1,8 +1,9 @@
-/* C = A B. A tile of C lives in registers while a run of k passes: each step loads a row of B's vectors and
- * broadcasts a column of A's elements. Operands are read where they lie as long as that is fast; B is transposed or
- * packed first when its rows run along k, A when the problem is large. Each element of C is one chain of
- * multiply-adds per block of k (the blocks depend on the extents alone), added block after block: neither the chunks nor
- * the packing move a bit. Only the dot form, chosen by the extents and strides, sums along k in lanes. */
+/* C = A B. A tile of C lives in registers while a run of k passes: each step loads a row of B's
+ * vectors and broadcasts a column of A's elements. Operands are read where they lie as long as
+ * that is fast; B is transposed or packed first when its rows run along k, A when the problem is
+ * large. Each element of C is one chain of multiply-adds per block of k (the blocks depend on
+ * the extents alone), added block after block: neither the chunks nor the packing move a bit.
+ * Only the dot form, chosen by the extents and strides, sums along k in lanes. */
 #include "kernels/fill.h"
 #include "kernels/layout.h"
 #include "kernels/simd.h"
@@ -13,8 +14,10 @@ enum {
   WIDE = 3, /* vectors of the widest tile */
   DOT = 4   /* rows and columns of a tile of dots */
 };
+/* clang-format off */
 #define DOTS(X) X(1, 1) X(1, 2) X(1, 3) X(1, 4) X(2, 1) X(2, 2) X(2, 3) X(2, 4) \
   X(3, 1) X(3, 2) X(3, 3) X(3, 4) X(4, 1) X(4, 2) X(4, 3) X(4, 4)
+/* clang-format on */
 
 /* The sums of four vectors' lanes. */
 INLINE void fold_four_f32(const f32v v[DOT], float sums[DOT]) {
@@ -52,24 +55,27 @@ INLINE void fold_row_f64(int cols, const f64v row[DOT], double sums[DOT]) {
 #include "kernels/matmul.h"
 
 /* [float64][partial][vectors][rows] */
-typedef void (*Tile)(int64_t k, const void *a, int64_t a_row, int64_t a_col, const void *b, int64_t b_row, void *c,
-                     int64_t c_row, int64_t last, bool add, const char *ahead, int64_t lines);
+typedef void (*Tile)(int64_t k, const void *a, int64_t a_row, int64_t a_col, const void *b,
+                     int64_t b_row, void *c, int64_t c_row, int64_t last, bool add,
+                     const char *ahead, int64_t lines);
 static const Tile tiles[2][2][WIDE + 1][PANEL + 1] = {
-#define TILE(r, v) [0][0][v][r] = full_##r##_##v##_f32, [0][1][v][r] = part_##r##_##v##_f32, \
-                   [1][0][v][r] = full_##r##_##v##_f64, [1][1][v][r] = part_##r##_##v##_f64,
-  TILES_1(TILE) TILES_2(TILE) TILES_3(TILE)
+#define TILE(r, v)                                                          \
+  [0][0][v][r] = full_##r##_##v##_f32, [0][1][v][r] = part_##r##_##v##_f32, \
+  [1][0][v][r] = full_##r##_##v##_f64, [1][1][v][r] = part_##r##_##v##_f64,
+    TILES_1(TILE) TILES_2(TILE) TILES_3(TILE)
 #undef TILE
 };
 static const int64_t tile_rows[WIDE + 1] = {0, TILE_ROWS_1, TILE_ROWS_2, TILE_ROWS_3};
-/* Tiles of packed rows don't cross a panel; tiles of rows that lie apart should not run out of address registers. */
+/* Tiles of packed rows don't cross a panel; tiles of rows that lie apart should not run out of
+ * address registers. */
 enum { PACKED_TILE_ROWS = TILE_ROWS_3 >= 8 ? 8 : 4 };
 
 /* [float64][rows][columns] */
-typedef void (*Dots)(int64_t k, const void *a, int64_t a_row, const void *b, int64_t b_col, void *c, int64_t c_row,
-                     bool add);
+typedef void (*Dots)(int64_t k, const void *a, int64_t a_row, const void *b, int64_t b_col, void *c,
+                     int64_t c_row, bool add);
 static const Dots dots[2][DOT + 1][DOT + 1] = {
 #define X(r, n) [0][r][n] = dots_##r##_##n##_f32, [1][r][n] = dots_##r##_##n##_f64,
-  DOTS(X)
+    DOTS(X)
 #undef X
 };
 
@@ -115,9 +121,11 @@ static GemmPlan plan(Dtype d, const Gemm *given) {
 }
 
 /* Rows of `width` float32, padded with zeros to whole vectors. */
-static void copy_rows(const float *src, int64_t src_row, int64_t width, int64_t rows, float *dst, int64_t dst_row) {
+static void copy_rows(const float *src, int64_t src_row, int64_t width, int64_t rows, float *dst,
+                      int64_t dst_row) {
   for (int64_t r = 0; r < rows; r++, src += src_row, dst += dst_row) {
-    int64_t i = 0, ahead = r + 16 < rows ? 16 * src_row : 0; /* rows may lie pages apart: no hardware prefetch */
+    /* rows may lie pages apart: no hardware prefetch */
+    int64_t i = 0, ahead = r + 16 < rows ? 16 * src_row : 0;
     for (; i + F32_LANES <= width; i += F32_LANES) {
       __builtin_prefetch(src + ahead + i);
       store_f32(dst + i, load_f32(src + i));
@@ -126,16 +134,14 @@ static void copy_rows(const float *src, int64_t src_row, int64_t width, int64_t 
   }
 }
 
-/* dst[p * dst_row + i] = element (i, p) of a matrix with these strides, one of which is 1; rows are padded with
- * zeros to whole vectors. */
-static void pack(bool f64, const void *src, int64_t row, int64_t col, int64_t rows, int64_t k, void *dst, int64_t dst_row) {
+/* dst[p * dst_row + i] = element (i, p) of a matrix with these strides, one of which is 1; rows
+ * are padded with zeros to whole vectors. */
+static void pack(bool f64, const void *src, int64_t row, int64_t col, int64_t rows, int64_t k,
+                 void *dst, int64_t dst_row) {
   int64_t words = f64 ? 2 : 1; /* float32 of an element, where bits are only moved */
-  if (row == 1)
-    copy_rows(src, col * words, rows * words, k, dst, dst_row * words);
-  else if (f64)
-    transpose_f64(src, row, rows, k, dst, dst_row, true);
-  else
-    transpose_f32(src, row, rows, k, dst, dst_row, true);
+  if (row == 1) copy_rows(src, col * words, rows * words, k, dst, dst_row * words);
+  else if (f64) transpose_f64(src, row, rows, k, dst, dst_row, true);
+  else transpose_f32(src, row, rows, k, dst, dst_row, true);
 }
 
 static void gemm_pack(Dtype d, const Gemm *given, int64_t chunk) {
@@ -146,16 +152,17 @@ static void gemm_pack(Dtype d, const Gemm *given, int64_t chunk) {
   Layout l = layout_of(g, f64);
   if (l.pack_a) {
     int64_t row = chunk * PANEL;
-    pack(f64, (const char *)g->a + row * g->a_row * element_bytes, g->a_row, g->a_col, at_most(PANEL, g->m - row), g->k,
-         (char *)g->shared + row * g->k * element_bytes, PANEL);
+    pack(f64, (const char *)g->a + row * g->a_row * element_bytes, g->a_row, g->a_col,
+         at_most(PANEL, g->m - row), g->k, (char *)g->shared + row * g->k * element_bytes, PANEL);
   } else if (l.b == B_SHARED) {
     int64_t col = chunk * 64;
-    pack(f64, (const char *)g->b + col * g->b_col * element_bytes, g->b_col, g->b_row, at_most(64, g->n - col), g->k,
-         (char *)g->shared + col * element_bytes, l.b_stride);
+    pack(f64, (const char *)g->b + col * g->b_col * element_bytes, g->b_col, g->b_row,
+         at_most(64, g->n - col), g->k, (char *)g->shared + col * element_bytes, l.b_stride);
   }
 }
 
-/* Memory that will be read soon: `rows` stretches of `lines` cache lines, fetched by the tiles in equal shares. */
+/* Memory that will be read soon: `rows` stretches of `lines` cache lines, fetched by the tiles
+ * in equal shares. */
 typedef struct Ahead {
   const char *at;
   int64_t row_bytes, rows, lines, line; /* line: the next one of the stretch at `at` */
@@ -174,7 +181,8 @@ static int64_t take_stretch(Ahead *a, int64_t most, const char **from) {
   return lines;
 }
 
-/* How many lines the next tile fetches while it computes, and from where. Those of earlier stretches are asked for here. */
+/* How many lines the next tile fetches while it computes, and from where. Those of earlier
+ * stretches are asked for here. */
 static int64_t take_ahead(Ahead *a, const char **from) {
   int64_t left = a->at_once, lines = 0;
   while (a->rows > 0 && left > 0) {
@@ -201,24 +209,31 @@ typedef struct Block {
 /* Vectors of the next tile when `left` remain: threes, and twos rather than a lone one. */
 static int64_t next_width(int64_t left) { return left == 4 || left == 2 ? 2 : at_most(left, WIDE); }
 
-/* Rows [first, first + height) of the block; g's `ahead` is told of each tile at (row + …, col + …) of C. */
-static void run_strip(Block *b, int64_t first, int64_t height, const Gemm *g, int64_t block_row, int64_t block_col) {
+/* Rows [first, first + height) of the block; g's `ahead` is told of each tile at (row + …, col +
+ * …) of C. */
+static void run_strip(Block *b, int64_t first, int64_t height, const Gemm *g, int64_t block_row,
+                      int64_t block_col) {
   int64_t element_bytes = b->f64 ? 8 : 4, lanes = b->f64 ? F64_LANES : F32_LANES;
   for (int64_t col = 0, width; col < b->cols; col += width * lanes) {
     width = next_width(ceil_div(b->cols - col, lanes));
     int64_t last = at_most(b->cols - col - (width - 1) * lanes, lanes);
     const Tile *row_tiles = tiles[b->f64][last < lanes][width];
-    int64_t limit = b->packed_a || b->a_row != 1 ? at_most(PACKED_TILE_ROWS, tile_rows[width]) : tile_rows[width];
+    int64_t limit = b->packed_a || b->a_row != 1 ? at_most(PACKED_TILE_ROWS, tile_rows[width])
+                                                 : tile_rows[width];
     int64_t count = ceil_div(height, limit), end = first + height;
     for (int64_t t = 0, row = first, rows; t < count; t++, row += rows) {
       rows = b->packed_a ? at_most(limit, end - row) : (end - row) / (count - t);
-      if (g) g->ahead(g->context, block_row + row, rows, block_col + col, at_most(width * lanes, b->cols - col));
+      if (g)
+        g->ahead(g->context, block_row + row, rows, block_col + col,
+                 at_most(width * lanes, b->cols - col));
       const char *ahead = NULL;
       int64_t lines = take_ahead(&b->ahead, &ahead);
-      const char *a = b->packed_a ? b->a + row / PANEL * b->panel_bytes + row % PANEL * element_bytes
-                                  : b->a + row * b->a_row * element_bytes;
+      const char *a = b->packed_a
+                          ? b->a + row / PANEL * b->panel_bytes + row % PANEL * element_bytes
+                          : b->a + row * b->a_row * element_bytes;
       row_tiles[rows](b->k, a, b->a_row, b->a_col, b->b + col * element_bytes, b->b_row,
-                      b->c + (row * b->c_row + col) * element_bytes, b->c_row, last, b->add, ahead, lines);
+                      b->c + (row * b->c_row + col) * element_bytes, b->c_row, last, b->add, ahead,
+                      lines);
     }
   }
 }
@@ -228,16 +243,18 @@ static void run_dots(const Block *b, int64_t b_col) {
   for (int64_t col = 0; col < b->cols; col += DOT)
     for (int64_t row = 0; row < b->rows; row += DOT)
       dots[b->f64][at_most(DOT, b->rows - row)][at_most(DOT, b->cols - col)](
-        b->k, b->a + row * b->a_row * element_bytes, b->a_row, b->b + col * b_col * element_bytes, b_col,
-        b->c + (row * b->c_row + col) * element_bytes, b->c_row, b->add);
+          b->k, b->a + row * b->a_row * element_bytes, b->a_row, b->b + col * b_col * element_bytes,
+          b_col, b->c + (row * b->c_row + col) * element_bytes, b->c_row, b->add);
 }
 
-/* The block of b after the one at k, as it lies in memory: fetched in equal shares by the tiles of this one. */
+/* The block of b after the one at k, as it lies in memory: fetched in equal shares by the tiles
+ * of this one. */
 static Ahead next_block(const Gemm *g, const Layout *l, const Block *b, int64_t k, int64_t col) {
   int64_t bytes = b->f64 ? 8 : 4, next = k + l->k_block, depth = at_most(l->k_block, g->k - next);
   if (l->b != B_SLOT || !l->pack_a || depth <= 0) return (Ahead){0};
   bool along_k = g->b_row == 1;
-  int64_t calls = ceil_div(b->rows, PACKED_TILE_ROWS) * ceil_div(b->cols, WIDE * (b->f64 ? F64_LANES : F32_LANES));
+  int64_t calls = ceil_div(b->rows, PACKED_TILE_ROWS) *
+                  ceil_div(b->cols, WIDE * (b->f64 ? F64_LANES : F32_LANES));
   Ahead a = {.at = (const char *)g->b + (next * g->b_row + col * g->b_col) * bytes,
              .row_bytes = (along_k ? g->b_col : g->b_row) * bytes,
              .rows = along_k ? b->cols : depth,
@@ -250,23 +267,35 @@ static Ahead next_block(const Gemm *g, const Layout *l, const Block *b, int64_t 
 static Ahead next_product(const Gemm *g, const Layout *l, const Block *b, int64_t chunk) {
   enum { MOST_BYTES = 1024 * 1024 };
   const Gemm *next = g->next;
-  int64_t bytes = next ? next->k * next->n * (b->f64 ? 8 : 4) : 0, chunks = l->row_chunks * l->col_chunks * l->k_parts;
-  if (bytes == 0 || bytes > MOST_BYTES || next->b == g->a || next->b == g->b || next->b == g->c) return (Ahead){0};
+  int64_t bytes = next ? next->k * next->n * (b->f64 ? 8 : 4) : 0,
+          chunks = l->row_chunks * l->col_chunks * l->k_parts;
+  if (bytes == 0 || bytes > MOST_BYTES || next->b == g->a || next->b == g->b || next->b == g->c)
+    return (Ahead){0};
   int64_t share = ceil_div(ceil_div(bytes, LINE_BYTES), chunks);
-  int64_t calls = ceil_div(b->rows, PACKED_TILE_ROWS) * ceil_div(b->cols, WIDE * (b->f64 ? F64_LANES : F32_LANES));
-  return (Ahead){.at = (const char *)next->b + chunk * share * LINE_BYTES, .rows = 1, .lines = share, .at_once = ceil_div(share, calls)};
+  int64_t calls = ceil_div(b->rows, PACKED_TILE_ROWS) *
+                  ceil_div(b->cols, WIDE * (b->f64 ? F64_LANES : F32_LANES));
+  return (Ahead){.at = (const char *)next->b + chunk * share * LINE_BYTES,
+                 .rows = 1,
+                 .lines = share,
+                 .at_once = ceil_div(share, calls)};
 }
 
-/* Rows [first, first + height) of the block are final. A swapped problem's one row is a column of the given one. */
-static void finish_rows(const Block *b, const Gemm *g, int64_t row, int64_t first, int64_t height, int64_t col, int slot) {
+/* Rows [first, first + height) of the block are final. A swapped problem's one row is a column
+ * of the given one. */
+static void finish_rows(const Block *b, const Gemm *g, int64_t row, int64_t first, int64_t height,
+                        int64_t col, int slot) {
   if (b->swapped) g->epilogue(g->context, b->c, 1, col, b->cols, 0, 1, slot);
-  else g->epilogue(g->context, b->c + first * b->c_row * (b->f64 ? 8 : 4), b->c_row, row + first, height, col, b->cols, slot);
+  else
+    g->epilogue(g->context, b->c + first * b->c_row * (b->f64 ? 8 : 4), b->c_row, row + first,
+                height, col, b->cols, slot);
 }
 
-/* The epilogue of a large block, or of one that is soon computed, takes panel after panel, which is still near. */
+/* The epilogue of a large block, or of one that is soon computed, takes panel after panel, which
+ * is still near. */
 static void run_last_strips(Block *b, const Gemm *g, int64_t row, int64_t col, int slot) {
   int64_t height = b->packed_a || g->k <= SHORT_BATCH ? PANEL : b->rows;
-  bool fetches = g->ahead && !b->swapped && (b->packed_a || (g->next && g->k > SHORT_BATCH)); /* asking takes longer than a short product */
+  /* asking takes longer than a short product */
+  bool fetches = g->ahead && !b->swapped && (b->packed_a || (g->next && g->k > SHORT_BATCH));
   for (int64_t first = 0; first < b->rows; first += height) {
     int64_t rows = at_most(height, b->rows - first);
     run_strip(b, first, rows, fetches ? g : NULL, row, col);
@@ -275,7 +304,8 @@ static void run_last_strips(Block *b, const Gemm *g, int64_t row, int64_t col, i
 }
 
 /* The sums over one part of k of a block of C. */
-static void run_part(const Gemm *g, const Layout *l, Block *b, int64_t chunk, int64_t part, int64_t row, int64_t col) {
+static void run_part(const Gemm *g, const Layout *l, Block *b, int64_t chunk, int64_t part,
+                     int64_t row, int64_t col) {
   int64_t bytes = b->f64 ? 8 : 4, begin = part * l->k_part, end = at_most(begin + l->k_part, g->k);
   b->c = (char *)g->shared + (part * g->m * g->n + row * g->n + col) * bytes;
   b->c_row = g->n;
@@ -292,17 +322,23 @@ static void run_part(const Gemm *g, const Layout *l, Block *b, int64_t chunk, in
 static void gemm_finish(Dtype d, const Gemm *g, int64_t chunk, int slot) {
   Layout l = layout_of(g, d == F64);
   int64_t bytes = d == F64 ? 8 : 4, at_once = finish_rows_at_once(g);
-  int64_t row = chunk * at_once, rows = at_most(at_once, g->m - row), c_row = g->c ? g->c_row : g->n;
-  char *part = (char *)g->shared + row * g->n * bytes, *c = g->c ? (char *)g->c + row * g->c_row * bytes : part;
+  int64_t row = chunk * at_once, rows = at_most(at_once, g->m - row),
+          c_row = g->c ? g->c_row : g->n;
+  char *part = (char *)g->shared + row * g->n * bytes,
+       *c = g->c ? (char *)g->c + row * g->c_row * bytes : part;
   for (int64_t r = 0; r < rows; r++) {
     char *to = c + r * c_row * bytes, *from = part + r * g->n * bytes;
-    if (d == F64) sum_parts_f64((double *)to, (const double *)from, l.k_parts, g->m * g->n, g->n, g->accumulate);
-    else sum_parts_f32((float *)to, (const float *)from, l.k_parts, g->m * g->n, g->n, g->accumulate);
+    if (d == F64)
+      sum_parts_f64((double *)to, (const double *)from, l.k_parts, g->m * g->n, g->n,
+                    g->accumulate);
+    else
+      sum_parts_f32((float *)to, (const float *)from, l.k_parts, g->m * g->n, g->n, g->accumulate);
   }
   if (g->epilogue) g->epilogue(g->context, c, c_row, row, rows, 0, g->n, slot);
 }
 
-static void run_k_blocks(const Gemm *g, const Layout *l, Block *b, int64_t chunk, int64_t row, int64_t col, char *scratch, int slot) {
+static void run_k_blocks(const Gemm *g, const Layout *l, Block *b, int64_t chunk, int64_t row,
+                         int64_t col, char *scratch, int slot) {
   int64_t element_bytes = b->f64 ? 8 : 4;
   for (int64_t k = 0; k == 0 || k < g->k; k += l->k_block) {
     b->k = at_most(l->k_block, g->k - k);
@@ -331,16 +367,22 @@ static void gemm_run(Dtype d, const Gemm *given, int64_t chunk, int slot) {
   const Gemm *g = swap ? &other : given;
   int64_t element_bytes = d == F64 ? 8 : 4;
   Layout l = layout_of(g, d == F64);
-  int64_t part = chunk / (l.row_chunks * l.col_chunks), place = chunk % (l.row_chunks * l.col_chunks);
+  int64_t part = chunk / (l.row_chunks * l.col_chunks),
+          place = chunk % (l.row_chunks * l.col_chunks);
   int64_t row = place / l.col_chunks * l.rows, col = place % l.col_chunks * l.cols;
   char *scratch = (char *)g->slots + (size_t)slot * g->slot_bytes;
-  Block b = {.f64 = d == F64, .packed_a = l.pack_a, .swapped = swap, .rows = at_most(l.rows, g->m - row), .cols = at_most(l.cols, g->n - col)};
+  Block b = {.f64 = d == F64,
+             .packed_a = l.pack_a,
+             .swapped = swap,
+             .rows = at_most(l.rows, g->m - row),
+             .cols = at_most(l.cols, g->n - col)};
   b.a_row = b.packed_a ? 1 : g->a_row;
   b.a_col = b.packed_a ? PANEL : g->a_col;
   b.panel_bytes = g->k * PANEL * element_bytes;
   b.b_row = l.b == B_DIRECT ? g->b_row : l.b_stride;
   b.c_row = g->c ? g->c_row : own_c_row(g, &l);
-  b.c = g->c ? (char *)g->c + (row * g->c_row + col) * element_bytes : scratch + slot_b_bytes(&l, element_bytes);
+  b.c = g->c ? (char *)g->c + (row * g->c_row + col) * element_bytes
+             : scratch + slot_b_bytes(&l, element_bytes);
   if (l.k_parts > 1) {
     run_part(g, &l, &b, chunk, part, row, col);
   } else if (l.b == B_DOTS) {

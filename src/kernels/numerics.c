@@ -19,7 +19,8 @@ static f16 round_stochastically(float x, const RngKey *key, uint64_t index) {
   return sign | (f16)(rng_uniform(key, index) < fraction ? low + 1 : low);
 }
 
-void narrow_f16(const float *x, f16 *y, int64_t n, const Numerics *numerics, const RngKey *key, uint64_t index) {
+void narrow_f16(const float *x, f16 *y, int64_t n, const Numerics *numerics, const RngKey *key,
+                uint64_t index) {
   bool stochastic = numerics && numerics->stochastic_rounding && key;
   bool nan_on_overflow = numerics && numerics->nan_on_overflow;
   RngKey own = {0};
@@ -27,7 +28,8 @@ void narrow_f16(const float *x, f16 *y, int64_t n, const Numerics *numerics, con
   for (int64_t i = 0; i < n; i++) {
     float v = x[i];
     if (fabsf(v) > LARGEST && isfinite(v)) v = nan_on_overflow ? NAN : copysignf(LARGEST, v);
-    y[i] = stochastic && isfinite(v) ? round_stochastically(v, &own, index + (uint64_t)i) : f32_to_f16(v);
+    y[i] = stochastic && isfinite(v) ? round_stochastically(v, &own, index + (uint64_t)i)
+                                     : f32_to_f16(v);
   }
 }
 
@@ -44,10 +46,11 @@ static bool any_large(const float *x, int64_t n) {
   return found;
 }
 
-void narrow_f16_by(const struct Kernels *k, const float *x, f16 *y, int64_t n, const Numerics *numerics, const RngKey *key,
-                   uint64_t index) {
+void narrow_f16_by(const struct Kernels *k, const float *x, f16 *y, int64_t n,
+                   const Numerics *numerics, const RngKey *key, uint64_t index) {
   enum { PIECE = 1024 };
-  bool stochastic = numerics && numerics->stochastic_rounding && key, nan_on_overflow = numerics && numerics->nan_on_overflow;
+  bool stochastic = numerics && numerics->stochastic_rounding && key,
+       nan_on_overflow = numerics && numerics->nan_on_overflow;
   if (stochastic) {
     narrow_f16(x, y, n, numerics, key, index);
     return;
@@ -62,7 +65,8 @@ void narrow_f16_by(const struct Kernels *k, const float *x, f16 *y, int64_t n, c
 }
 
 int clip_cast(Dtype from, const void *x, bool single, f16 *y, int64_t n, const Numerics *numerics) {
-  bool nan_on_overflow = numerics && numerics->nan_on_overflow, traps = numerics && numerics->trap_overflow;
+  bool nan_on_overflow = numerics && numerics->nan_on_overflow,
+       traps = numerics && numerics->trap_overflow;
   int events = 0;
   if (!nan_on_overflow && !traps && !any_infinite(y, n)) return 0;
   for (int64_t i = 0; i < n; i++) {

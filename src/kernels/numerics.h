@@ -6,37 +6,47 @@
 
 /* How float16 behaves and what traps (IPUConfig.floating_point_behaviour). */
 typedef struct Numerics {
-  bool nan_on_overflow;      /* float16 overflow gives NaN; otherwise it clips to 65504 */
-  bool stochastic_rounding;  /* of float16 results */
-  bool identical_only;       /* of programs for several replicas: only what these compute alike is rounded so */
+  bool nan_on_overflow;     /* float16 overflow gives NaN; otherwise it clips to 65504 */
+  bool stochastic_rounding; /* of float16 results */
+  /* of programs for several replicas: only what these compute alike is rounded so */
+  bool identical_only;
   bool trap_invalid, trap_divide, trap_overflow;
   bool half_products, half_convolutions; /* of float16 accumulate in float16 */
-  bool fast_math;            /* rewrites may change how results are rounded */
-  bool check_finite;         /* programs run op by op and stop at the first that makes a NaN or an infinity */
+  bool fast_math;                        /* rewrites may change how results are rounded */
+  /* programs run op by op and stop at the first that makes a NaN or an infinity */
+  bool check_finite;
 } Numerics;
 
 /* What happened while computing; bits. */
 enum { EVENT_INVALID = 1, EVENT_DIVIDE = 2, EVENT_OVERFLOW = 4 };
 
 static inline int numerics_trapped(const Numerics *n) {
-  return n ? (n->trap_invalid ? EVENT_INVALID : 0) | (n->trap_divide ? EVENT_DIVIDE : 0) | (n->trap_overflow ? EVENT_OVERFLOW : 0) : 0;
+  return n ? (n->trap_invalid ? EVENT_INVALID : 0) | (n->trap_divide ? EVENT_DIVIDE : 0) |
+                 (n->trap_overflow ? EVENT_OVERFLOW : 0)
+           : 0;
 }
 /* The gravest of these events that traps, in words; NULL: none does. */
 static inline const char *numerics_trap(const Numerics *n, int events) {
   events &= numerics_trapped(n);
-  return events & EVENT_INVALID ? "an invalid operation (inv)" : events & EVENT_DIVIDE ? "a division by zero (div0)"
-         : events ? "an overflow (oflo)" : NULL;
+  return events & EVENT_INVALID  ? "an invalid operation (inv)"
+         : events & EVENT_DIVIDE ? "a division by zero (div0)"
+         : events                ? "an overflow (oflo)"
+                                 : NULL;
 }
 
-/* Round n float32 results to float16 the way the machine does: nearest even (or stochastic, keyed by key and the element's
- * index), a finite value beyond 65504 clips or becomes NaN. Infinities stay infinities. numerics may be NULL: clip. */
-void narrow_f16(const float *x, f16 *y, int64_t n, const Numerics *numerics, const RngKey *key, uint64_t index);
-/* The same bits by k's cast, for many: only what lies beyond the range and stochastic rounding go one by one. */
+/* Round n float32 results to float16 the way the machine does: nearest even (or stochastic,
+ * keyed by key and the element's index), a finite value beyond 65504 clips or becomes NaN.
+ * Infinities stay infinities. numerics may be NULL: clip. */
+void narrow_f16(const float *x, f16 *y, int64_t n, const Numerics *numerics, const RngKey *key,
+                uint64_t index);
+/* The same bits by k's cast, for many: only what lies beyond the range and stochastic rounding
+ * go one by one. */
 struct Kernels;
-void narrow_f16_by(const struct Kernels *k, const float *x, f16 *y, int64_t n, const Numerics *numerics, const RngKey *key,
-                   uint64_t index);
+void narrow_f16_by(const struct Kernels *k, const float *x, f16 *y, int64_t n,
+                   const Numerics *numerics, const RngKey *key, uint64_t index);
 
-/* The same for n results y of a cast: what x, of dtype from, has beyond the range clips or becomes NaN. single: x is one element.
- * EVENT_OVERFLOW if there is any, as far as numerics traps it; else 0. */
+/* The same for n results y of a cast: what x, of dtype from, has beyond the range clips or
+ * becomes NaN. single: x is one element. EVENT_OVERFLOW if there is any, as far as numerics
+ * traps it; else 0. */
 int clip_cast(Dtype from, const void *x, bool single, f16 *y, int64_t n, const Numerics *numerics);
 #endif

@@ -1,10 +1,12 @@
 /* The text of panel.c for one element type, in the words of real_f32.h and real_f64.h. */
 
-/* Rows of y against one or two vectors of the panel: each step broadcasts one element of each row. */
-INLINE void NAME(mul_tile)(int rows, int vectors, const PanelMul *p, const REAL *x, const REAL *w, REAL *y,
-                           int64_t last) {
+/* Rows of y against one or two vectors of the panel: each step broadcasts one element of each
+ * row. */
+INLINE void NAME(mul_tile)(int rows, int vectors, const PanelMul *p, const REAL *x, const REAL *w,
+                           REAL *y, int64_t last) {
   VECTOR sum[TILE_ROWS_1][2];
-  UNROLL for (int i = 0; i < rows; i++) UNROLL for (int j = 0; j < vectors; j++) sum[i][j] = (VECTOR){0};
+  UNROLL for (int i = 0; i < rows; i++) UNROLL for (int j = 0; j < vectors; j++) sum[i][j] =
+      (VECTOR){0};
   for (int64_t s = 0; s < p->segments; s++) {
     const REAL *from = x + p->offset[s];
     for (int64_t l = 0; l < p->length; l++, w += PANEL_COLS) {
@@ -25,10 +27,11 @@ INLINE void NAME(mul_tile)(int rows, int vectors, const PanelMul *p, const REAL 
 }
 
 /* Rows of y are elements of x here: each step broadcasts neighbours of one row of x. */
-INLINE void NAME(outer_tile)(int rows, int vectors, const PanelOuter *p, const REAL *x, const REAL *d,
-                             REAL *y, int64_t last) {
+INLINE void NAME(outer_tile)(int rows, int vectors, const PanelOuter *p, const REAL *x,
+                             const REAL *d, REAL *y, int64_t last) {
   VECTOR sum[TILE_ROWS_1][2];
-  UNROLL for (int i = 0; i < rows; i++) UNROLL for (int j = 0; j < vectors; j++) sum[i][j] = (VECTOR){0};
+  UNROLL for (int i = 0; i < rows; i++) UNROLL for (int j = 0; j < vectors; j++) sum[i][j] =
+      (VECTOR){0};
   for (int64_t line = 0; line < p->lines; line++) {
     const REAL *from = x + line * p->x_line, *by = d + line * p->d_line;
     for (int64_t r = 0; r < p->rows; r++, from += p->x_row, by += p->d_row) {
@@ -49,27 +52,29 @@ INLINE void NAME(outer_tile)(int rows, int vectors, const PanelOuter *p, const R
   }
 }
 
-typedef void (*NAME(MulTile))(const PanelMul *p, const REAL *x, const REAL *w, REAL *y, int64_t last);
-typedef void (*NAME(OuterTile))(const PanelOuter *p, const REAL *x, const REAL *d, REAL *y, int64_t last);
+typedef void (*NAME(MulTile))(const PanelMul *p, const REAL *x, const REAL *w, REAL *y,
+                              int64_t last);
+typedef void (*NAME(OuterTile))(const PanelOuter *p, const REAL *x, const REAL *d, REAL *y,
+                                int64_t last);
 
-#define TILE(rows, vectors)                                                                              \
-  static void NAME(mul_##rows##_##vectors)(const PanelMul *p, const REAL *x, const REAL *w, REAL *y,     \
-                                           int64_t last) {                                               \
-    NAME(mul_tile)(rows, vectors, p, x, w, y, last);                                                     \
-  }                                                                                                      \
-  static void NAME(outer_##rows##_##vectors)(const PanelOuter *p, const REAL *x, const REAL *d, REAL *y, \
-                                             int64_t last) {                                             \
-    if (last == LANES) NAME(outer_tile)(rows, vectors, p, x, d, y, LANES);                               \
-    else NAME(outer_tile)(rows, vectors, p, x, d, y, last);                                              \
+#define TILE(rows, vectors)                                                                     \
+  static void NAME(mul_##rows##_##vectors)(const PanelMul *p, const REAL *x, const REAL *w,     \
+                                           REAL *y, int64_t last) {                             \
+    NAME(mul_tile)(rows, vectors, p, x, w, y, last);                                            \
+  }                                                                                             \
+  static void NAME(outer_##rows##_##vectors)(const PanelOuter *p, const REAL *x, const REAL *d, \
+                                             REAL *y, int64_t last) {                           \
+    if (last == LANES) NAME(outer_tile)(rows, vectors, p, x, d, y, LANES);                      \
+    else NAME(outer_tile)(rows, vectors, p, x, d, y, last);                                     \
   }
 TILES_1(TILE)
 TILES_2(TILE)
 #undef TILE
 
-    /* [vectors - 1][rows] */
-    static const NAME(MulTile) NAME(mul_tiles)[2][TILE_ROWS_1 + 1] = {
+/* [vectors - 1][rows] */
+static const NAME(MulTile) NAME(mul_tiles)[2][TILE_ROWS_1 + 1] = {
 #define TILE(r, v) [v - 1][r] = NAME(mul_##r##_##v),
-        TILES_1(TILE) TILES_2(TILE)
+    TILES_1(TILE) TILES_2(TILE)
 #undef TILE
 };
 static const NAME(OuterTile) NAME(outer_tiles)[2][TILE_ROWS_1 + 1] = {
@@ -88,7 +93,8 @@ static void NAME(panel_mul)(const PanelMul *p) {
     int64_t limit = vectors == 2 ? TILE_ROWS_2 : MUL_ROWS_1, count = (p->rows + limit - 1) / limit;
     for (int64_t t = 0, row = 0, rows; t < count; t++, row += rows) {
       rows = (p->rows - row) / (count - t);
-      NAME(mul_tiles)[vectors - 1][rows](p, x + row * p->x_row, w + col, y + row * p->y_row + col, last);
+      NAME(mul_tiles)
+      [vectors - 1][rows](p, x + row * p->x_row, w + col, y + row * p->y_row + col, last);
     }
   }
 }
@@ -99,7 +105,8 @@ static void NAME(panel_outer)(const PanelOuter *p) {
   for (int64_t col = 0; col < p->cols; col += 2 * LANES) {
     int64_t left = p->cols - col, vectors = left > LANES ? 2 : 1;
     int64_t last = left >= vectors * LANES ? LANES : left - (vectors - 1) * LANES;
-    int64_t limit = vectors == 2 ? TILE_ROWS_2 : TILE_ROWS_1, count = (p->length + limit - 1) / limit;
+    int64_t limit = vectors == 2 ? TILE_ROWS_2 : TILE_ROWS_1,
+            count = (p->length + limit - 1) / limit;
     for (int64_t t = 0, row = 0, rows; t < count; t++, row += rows) {
       rows = (p->length - row) / (count - t);
       NAME(outer_tiles)[vectors - 1][rows](p, x + row, d + col, y + row * p->y_row + col, last);
@@ -108,13 +115,14 @@ static void NAME(panel_outer)(const PanelOuter *p) {
 }
 
 /* w[r, j] = source[r * row + j * col], columns beyond cols zero. */
-static void NAME(panel_pack)(const void *source, int64_t row, int64_t col, int64_t rows, int64_t cols,
-                             void *panel) {
+static void NAME(panel_pack)(const void *source, int64_t row, int64_t col, int64_t rows,
+                             int64_t cols, void *panel) {
   const REAL *from = source;
   REAL *to = panel;
   if (cols < PANEL_COLS) memset(panel, 0, (size_t)(rows * PANEL_COLS) * sizeof *to);
   if (col == 1) {
-    for (int64_t r = 0; r < rows; r++) memcpy(to + r * PANEL_COLS, from + r * row, (size_t)cols * sizeof *to);
+    for (int64_t r = 0; r < rows; r++)
+      memcpy(to + r * PANEL_COLS, from + r * row, (size_t)cols * sizeof *to);
   } else if (row == 1) {
     NAME(transpose)(from, col, cols, rows, to, PANEL_COLS, false);
   } else {
@@ -124,8 +132,8 @@ static void NAME(panel_pack)(const void *source, int64_t row, int64_t col, int64
 }
 
 /* One vector of channels at a time; four rows at once share its weights. */
-INLINE void NAME(depthwise_rows)(int rows, const Depthwise *p, const REAL *x, const REAL *w, REAL *y,
-                                 int64_t lanes) {
+INLINE void NAME(depthwise_rows)(int rows, const Depthwise *p, const REAL *x, const REAL *w,
+                                 REAL *y, int64_t lanes) {
   VECTOR sum[4];
   UNROLL for (int i = 0; i < rows; i++) sum[i] = (VECTOR){0};
   for (int64_t t = 0; t < p->taps; t++) {
@@ -144,7 +152,8 @@ static void NAME(depthwise)(const Depthwise *p) {
     if (lanes == LANES)
       for (; i + 4 <= p->rows; i += 4)
         NAME(depthwise_rows)(4, p, x + i * p->x_row, w, y + i * p->y_row, LANES);
-    for (; i < p->rows; i++) NAME(depthwise_rows)(1, p, x + i * p->x_row, w, y + i * p->y_row, lanes);
+    for (; i < p->rows; i++)
+      NAME(depthwise_rows)(1, p, x + i * p->x_row, w, y + i * p->y_row, lanes);
   }
 }
 
@@ -161,7 +170,8 @@ static void NAME(depthwise_outer)(const Depthwise *p, const void *dy, void *dw) 
           UNROLL for (int k = 0; k < 4; k++) sum[k] =
               FMA(LOAD(x + (i + k) * p->x_row), LOAD(d + (i + k) * p->y_row), sum[k]);
       for (; i < p->rows; i++)
-        sum[0] = FMA(LOAD_SOME(x + i * p->x_row, lanes), LOAD_SOME(d + i * p->y_row, lanes), sum[0]);
+        sum[0] =
+            FMA(LOAD_SOME(x + i * p->x_row, lanes), LOAD_SOME(d + i * p->y_row, lanes), sum[0]);
       STORE_SOME(to, lanes, LOAD_SOME(to, lanes) + ((sum[0] + sum[1]) + (sum[2] + sum[3])));
     }
   }

@@ -34,8 +34,8 @@ INLINE void NAME(max_grad_row)(const REAL *restrict dy, const uint8_t *restrict 
                                REAL *restrict dx, int64_t n) {
   for (int64_t c = 0; c < n; c++) dx[c] += index[c] == tap ? dy[c] : 0;
 }
-INLINE void NAME(max_grad_row_wide)(const REAL *restrict dy, const int32_t *restrict index, int32_t tap,
-                                    REAL *restrict dx, int64_t n) {
+INLINE void NAME(max_grad_row_wide)(const REAL *restrict dy, const int32_t *restrict index,
+                                    int32_t tap, REAL *restrict dx, int64_t n) {
   for (int64_t c = 0; c < n; c++) dx[c] += index[c] == tap ? dy[c] : 0;
 }
 
@@ -44,12 +44,10 @@ static void NAME(pool_max_grad)(const PoolRun *p) {
     for (int64_t t = 0; t < p->taps; t++) {
       const REAL *dy = (const REAL *)p->x + row * p->x_row;
       REAL *dx = (REAL *)p->y + row * p->y_row + p->offset[t];
-      if (p->wide_index)
-        NAME(max_grad_row_wide)
-        (dy, (const int32_t *)p->index + row * p->channels, p->tap[t], dx, p->channels);
-      else
-        NAME(max_grad_row)
-        (dy, (const uint8_t *)p->index + row * p->channels, (uint8_t)p->tap[t], dx, p->channels);
+      if (p->wide_index) NAME(max_grad_row_wide)
+      (dy, (const int32_t *)p->index + row * p->channels, p->tap[t], dx, p->channels);
+      else NAME(max_grad_row)(dy, (const uint8_t *)p->index + row * p->channels, (uint8_t)p->tap[t],
+                              dx, p->channels);
     }
 }
 
@@ -61,7 +59,8 @@ static void NAME(pool_max_pick)(const PoolRun *p) {
     for (int64_t t = 0; t < p->taps; t++)
       for (int64_t c = 0; c < p->channels; c++) {
         int64_t at = row * p->channels + c;
-        int32_t index = p->wide_index ? ((const int32_t *)p->index)[at] : ((const uint8_t *)p->index)[at];
+        int32_t index =
+            p->wide_index ? ((const int32_t *)p->index)[at] : ((const uint8_t *)p->index)[at];
         if (index == p->tap[t]) y[c] = x[p->offset[t] + c];
       }
   }
@@ -88,8 +87,7 @@ INLINE void NAME(spread_row)(const REAL *restrict dy, REAL scale, REAL *restrict
 
 static void NAME(pool_spread)(const PoolRun *p) {
   for (int64_t row = 0; row < p->rows; row++)
-    for (int64_t t = 0; t < p->taps; t++)
-      NAME(spread_row)
-      ((const REAL *)p->x + row * p->x_row, (REAL)p->scale, (REAL *)p->y + row * p->y_row + p->offset[t],
-       p->channels);
+    for (int64_t t = 0; t < p->taps; t++) NAME(spread_row)
+  ((const REAL *)p->x + row * p->x_row, (REAL)p->scale,
+   (REAL *)p->y + row * p->y_row + p->offset[t], p->channels);
 }

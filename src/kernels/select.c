@@ -6,7 +6,7 @@ enum {
 #define X(isa) TABLE_##isa,
   KERNEL_ISAS(X)
 #undef X
-  TABLE_COUNT
+      TABLE_COUNT
 };
 
 /* Filled once, then only read. */
@@ -16,7 +16,8 @@ static pthread_once_t filled = PTHREAD_ONCE_INIT;
 /* Whether this CPU (and its operating system) runs what the table was compiled for. */
 static bool cpu_has(const char *name) {
 #if defined(__x86_64__)
-  bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); /* each such CPU has F16C */
+  /* each such CPU has F16C */
+  bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   if (!strcmp(name, "avx2")) return avx2;
   if (!strcmp(name, "avx512"))
     return avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&

@@ -1,6 +1,7 @@
-/* The vectors that kernels are written in, and the only place that knows instruction sets. A vector has the width of
- * the hardware's registers (wider ones would live in memory), so lane counts are F32_LANES and F64_LANES; what must not
- * depend on the width (the sixteen partial sums) is built from PARTS vectors. */
+/* The vectors that kernels are written in, and the only place that knows instruction sets. A
+ * vector has the width of the hardware's registers (wider ones would live in memory), so lane
+ * counts are F32_LANES and F64_LANES; what must not depend on the width (the sixteen partial
+ * sums) is built from PARTS vectors. */
 #ifndef IPULUA_KERNELS_SIMD_H
 #define IPULUA_KERNELS_SIMD_H
 #include <stdbool.h>
@@ -30,8 +31,8 @@ typedef double f64v_any __attribute__((vector_size(VECTOR_BYTES), aligned(8), ma
 enum {
   F32_LANES = VECTOR_BYTES / 4,
   F64_LANES = VECTOR_BYTES / 8,
-  SUMS = 16,                     /* partial sums of a reduction, on every instruction set */
-  F32_PARTS = SUMS / F32_LANES,  /* vectors that hold them */
+  SUMS = 16,                    /* partial sums of a reduction, on every instruction set */
+  F32_PARTS = SUMS / F32_LANES, /* vectors that hold them */
   F64_PARTS = SUMS / F64_LANES
 };
 
@@ -42,16 +43,23 @@ enum {
 #define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #else
 #define UNROLL _Pragma("GCC unroll 16")
-#define INDEPENDENT _Pragma("GCC ivdep") /* iterations don't meet: out is an operand itself or apart from it */
+#define INDEPENDENT \
+  _Pragma("GCC ivdep") /* iterations don't meet: out is an operand itself or apart from it */
 #endif
 
-/* Register tiles of GEMM: X(rows, vectors), each so that accumulators, operands and nothing else fill the registers. */
+/* Register tiles of GEMM: X(rows, vectors), each so that accumulators, operands and nothing else
+ * fill the registers. */
 #if defined(__AVX512F__)
 enum { TILE_ROWS_1 = 16, TILE_ROWS_2 = 14, TILE_ROWS_3 = 9 };
+/* clang-format off */
 #define TILES_1(X) X(1, 1) X(2, 1) X(3, 1) X(4, 1) X(5, 1) X(6, 1) X(7, 1) X(8, 1) X(9, 1) X(10, 1) X(11, 1) X(12, 1) \
   X(13, 1) X(14, 1) X(15, 1) X(16, 1)
-#define TILES_2(X) X(1, 2) X(2, 2) X(3, 2) X(4, 2) X(5, 2) X(6, 2) X(7, 2) X(8, 2) X(9, 2) X(10, 2) X(11, 2) X(12, 2) \
-  X(13, 2) X(14, 2)
+/* clang-format on */
+#define TILES_2(X) \
+  X(1, 2)          \
+  X(2, 2)          \
+  X(3, 2)          \
+  X(4, 2) X(5, 2) X(6, 2) X(7, 2) X(8, 2) X(9, 2) X(10, 2) X(11, 2) X(12, 2) X(13, 2) X(14, 2)
 #define TILES_3(X) X(1, 3) X(2, 3) X(3, 3) X(4, 3) X(5, 3) X(6, 3) X(7, 3) X(8, 3) X(9, 3)
 #else
 enum { TILE_ROWS_1 = 8, TILE_ROWS_2 = 6, TILE_ROWS_3 = 4 };
@@ -65,21 +73,34 @@ INLINE void store_f32(float *p, f32v v) { *(f32v_any *)p = v; }
 INLINE f64v load_f64(const double *p) { return *(const f64v_any *)p; }
 INLINE void store_f64(double *p, f64v v) { *(f64v_any *)p = v; }
 
-/* The first n lanes, 0 <= n <= the lane count; the others are zero, their memory isn't touched. A count that the compiler
- * knows to be whole is an ordinary load or store. On AVX2 no lane may pass through memory on its way: eight stores of a
- * lane and a load of them all wait for each other. */
+/* The first n lanes, 0 <= n <= the lane count; the others are zero, their memory isn't touched.
+ * A count that the compiler knows to be whole is an ordinary load or store. On AVX2 no lane may
+ * pass through memory on its way: eight stores of a lane and a load of them all wait for each
+ * other. */
 #if defined(__AVX512F__)
 INLINE __mmask16 first_f32(int64_t n) { return (__mmask16)((1u << n) - 1); }
 INLINE __mmask8 first_f64(int64_t n) { return (__mmask8)((1u << n) - 1); }
-INLINE f32v load_first_f32(const float *p, int64_t n) { return (f32v)_mm512_maskz_loadu_ps(first_f32(n), p); }
-INLINE void store_first_f32(float *p, int64_t n, f32v v) { _mm512_mask_storeu_ps(p, first_f32(n), (__m512)v); }
-INLINE f64v load_first_f64(const double *p, int64_t n) { return (f64v)_mm512_maskz_loadu_pd(first_f64(n), p); }
-INLINE void store_first_f64(double *p, int64_t n, f64v v) { _mm512_mask_storeu_pd(p, first_f64(n), (__m512d)v); }
+INLINE f32v load_first_f32(const float *p, int64_t n) {
+  return (f32v)_mm512_maskz_loadu_ps(first_f32(n), p);
+}
+INLINE void store_first_f32(float *p, int64_t n, f32v v) {
+  _mm512_mask_storeu_ps(p, first_f32(n), (__m512)v);
+}
+INLINE f64v load_first_f64(const double *p, int64_t n) {
+  return (f64v)_mm512_maskz_loadu_pd(first_f64(n), p);
+}
+INLINE void store_first_f64(double *p, int64_t n, f64v v) {
+  _mm512_mask_storeu_pd(p, first_f64(n), (__m512d)v);
+}
 #elif defined(__AVX2__)
 INLINE i32v first_f32(int64_t n) { return (i32v){0, 1, 2, 3, 4, 5, 6, 7} < (int32_t)n; }
 INLINE i64v first_f64(int64_t n) { return (i64v){0, 1, 2, 3} < n; }
-INLINE f32v load_first_f32(const float *p, int64_t n) { return (f32v)_mm256_maskload_ps(p, (__m256i)first_f32(n)); }
-INLINE f64v load_first_f64(const double *p, int64_t n) { return (f64v)_mm256_maskload_pd(p, (__m256i)first_f64(n)); }
+INLINE f32v load_first_f32(const float *p, int64_t n) {
+  return (f32v)_mm256_maskload_ps(p, (__m256i)first_f32(n));
+}
+INLINE f64v load_first_f64(const double *p, int64_t n) {
+  return (f64v)_mm256_maskload_pd(p, (__m256i)first_f64(n));
+}
 /* Not the masked store, which takes many times as long as one whole on some processors. */
 INLINE void store_first_f32(float *p, int64_t n, f32v v) {
   __m128 part = _mm256_castps256_ps128((__m256)v);
@@ -140,16 +161,12 @@ INLINE f64v load_some_f64(const double *p, int64_t n) {
   return IS_WHOLE(n, F64_LANES) ? load_f64(p) : load_first_f64(p, n);
 }
 INLINE void store_some_f32(float *p, int64_t n, f32v v) {
-  if (IS_WHOLE(n, F32_LANES))
-    store_f32(p, v);
-  else
-    store_first_f32(p, n, v);
+  if (IS_WHOLE(n, F32_LANES)) store_f32(p, v);
+  else store_first_f32(p, n, v);
 }
 INLINE void store_some_f64(double *p, int64_t n, f64v v) {
-  if (IS_WHOLE(n, F64_LANES))
-    store_f64(p, v);
-  else
-    store_first_f64(p, n, v);
+  if (IS_WHOLE(n, F64_LANES)) store_f64(p, v);
+  else store_first_f64(p, n, v);
 }
 
 /* The first n lanes from memory, the others from v. */
@@ -176,11 +193,19 @@ INLINE i32v splat_i32(int32_t x) { return x - (i32v){0}; }
 
 /* a b + c: in one rounding where the instruction set has it. */
 #if defined(__AVX512F__)
-INLINE f32v fma_f32(f32v a, f32v b, f32v c) { return (f32v)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c); }
-INLINE f64v fma_f64(f64v a, f64v b, f64v c) { return (f64v)_mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)c); }
+INLINE f32v fma_f32(f32v a, f32v b, f32v c) {
+  return (f32v)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+}
+INLINE f64v fma_f64(f64v a, f64v b, f64v c) {
+  return (f64v)_mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)c);
+}
 #elif defined(__AVX2__)
-INLINE f32v fma_f32(f32v a, f32v b, f32v c) { return (f32v)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c); }
-INLINE f64v fma_f64(f64v a, f64v b, f64v c) { return (f64v)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c); }
+INLINE f32v fma_f32(f32v a, f32v b, f32v c) {
+  return (f32v)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+}
+INLINE f64v fma_f64(f64v a, f64v b, f64v c) {
+  return (f64v)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c);
+}
 #else
 INLINE f32v fma_f32(f32v a, f32v b, f32v c) { return a * b + c; }
 INLINE f64v fma_f64(f64v a, f64v b, f64v c) { return a * b + c; }
@@ -189,7 +214,8 @@ INLINE f64v fma_f64(f64v a, f64v b, f64v c) { return a * b + c; }
 /* a < b ? yes : no, in each lane; a NaN says no. */
 INLINE f32v select_less_f32(f32v a, f32v b, f32v yes, f32v no) {
 #if defined(__AVX512F__)
-  return (f32v)_mm512_mask_blend_ps(_mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_LT_OQ), (__m512)no, (__m512)yes);
+  return (f32v)_mm512_mask_blend_ps(_mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_LT_OQ),
+                                    (__m512)no, (__m512)yes);
 #else
   i32v m = a < b;
   return (f32v)((m & (i32v)yes) | (~m & (i32v)no));
@@ -197,13 +223,15 @@ INLINE f32v select_less_f32(f32v a, f32v b, f32v yes, f32v no) {
 }
 INLINE f32v select_equal_f32(f32v a, f32v b, f32v yes, f32v no) {
 #if defined(__AVX512F__)
-  return (f32v)_mm512_mask_blend_ps(_mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_EQ_OQ), (__m512)no, (__m512)yes);
+  return (f32v)_mm512_mask_blend_ps(_mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_EQ_OQ),
+                                    (__m512)no, (__m512)yes);
 #else
   i32v m = a == b;
   return (f32v)((m & (i32v)yes) | (~m & (i32v)no));
 #endif
 }
-/* a > b ? a : b, and a < b ? a : b: a NaN gives b, so the operand whose NaN must survive stands second. */
+/* a > b ? a : b, and a < b ? a : b: a NaN gives b, so the operand whose NaN must survive stands
+ * second. */
 INLINE f32v max_f32(f32v a, f32v b) {
 #if defined(__AVX512F__)
   return (f32v)_mm512_max_ps((__m512)a, (__m512)b);
@@ -233,7 +261,8 @@ INLINE f32v nearest_f32(f32v x) {
 #elif defined(__AVX2__)
   return (f32v)_mm256_round_ps((__m256)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 #else
-  const f32v magic = splat_f32(12582912.0f); /* 1.5 * 2^23: adding it leaves no bit for the fraction */
+  /* 1.5 * 2^23: adding it leaves no bit for the fraction */
+  const f32v magic = splat_f32(12582912.0f);
   return (x + magic) - magic;
 #endif
 }
@@ -264,41 +293,42 @@ INLINE bool any_greater_f32(f32v a, f32v b) {
 #endif
 }
 
-/* The sum and the maximum of SUMS lanes held in parts: halves onto halves, the same order on every instruction set. */
+/* The sum and the maximum of SUMS lanes held in parts: halves onto halves, the same order on
+ * every instruction set. */
 #if VECTOR_BYTES == 64
-#define HALVES(V, v, f)                                                                             \
-  V w = f(v, __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15, 8, 9, 10, 11, 12, 13, 14, 15)); \
-  w = f(w, __builtin_shufflevector(w, w, 4, 5, 6, 7, 4, 5, 6, 7, 4, 5, 6, 7, 4, 5, 6, 7));          \
-  w = f(w, __builtin_shufflevector(w, w, 2, 3, 2, 3, 2, 3, 2, 3, 2, 3, 2, 3, 2, 3, 2, 3));          \
+#define HALVES(V, v, f)                                                                            \
+  V w = f(v, __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15, 8, 9, 10, 11, 12, 13, 14, \
+                                     15));                                                         \
+  w = f(w, __builtin_shufflevector(w, w, 4, 5, 6, 7, 4, 5, 6, 7, 4, 5, 6, 7, 4, 5, 6, 7));         \
+  w = f(w, __builtin_shufflevector(w, w, 2, 3, 2, 3, 2, 3, 2, 3, 2, 3, 2, 3, 2, 3, 2, 3));         \
   return f(w, __builtin_shufflevector(w, w, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1))[0];
 #elif VECTOR_BYTES == 32
-#define HALVES(V, v, f)                                                    \
-  V w = f(v, __builtin_shufflevector(v, v, 4, 5, 6, 7, 4, 5, 6, 7));       \
-  w = f(w, __builtin_shufflevector(w, w, 2, 3, 2, 3, 2, 3, 2, 3));         \
+#define HALVES(V, v, f)                                              \
+  V w = f(v, __builtin_shufflevector(v, v, 4, 5, 6, 7, 4, 5, 6, 7)); \
+  w = f(w, __builtin_shufflevector(w, w, 2, 3, 2, 3, 2, 3, 2, 3));   \
   return f(w, __builtin_shufflevector(w, w, 1, 1, 1, 1, 1, 1, 1, 1))[0];
 #else
-#define HALVES(V, v, f)                                      \
-  V w = f(v, __builtin_shufflevector(v, v, 2, 3, 2, 3));     \
+#define HALVES(V, v, f)                                  \
+  V w = f(v, __builtin_shufflevector(v, v, 2, 3, 2, 3)); \
   return f(w, __builtin_shufflevector(w, w, 1, 1, 1, 1))[0];
 #endif
 INLINE f32v add_f32(f32v a, f32v b) { return a + b; }
-INLINE float lanes_sum_f32(f32v v) { HALVES(f32v, v, add_f32) }
-INLINE float lanes_max_f32(f32v v) { HALVES(f32v, v, max_f32) }
-INLINE float fold_sum_f32(const f32v *parts) {
+INLINE float lanes_sum_f32(f32v v){HALVES(f32v, v, add_f32)} INLINE
+    float lanes_max_f32(f32v v){HALVES(f32v, v, max_f32)} INLINE
+    float fold_sum_f32(const f32v *parts) {
   f32v p[F32_PARTS];
   UNROLL for (int i = 0; i < F32_PARTS; i++) p[i] = parts[i];
-  UNROLL for (int half = F32_PARTS / 2; half > 0; half /= 2)
-    UNROLL for (int i = 0; i < half; i++) p[i] += p[i + half];
+  UNROLL for (int half = F32_PARTS / 2; half > 0; half /= 2) UNROLL for (int i = 0; i < half; i++)
+      p[i] += p[i + half];
   return lanes_sum_f32(p[0]);
 }
 
-/* float16 in memory, float32 in lanes. A NaN keeps its sign and the upper bits of its payload, and is quiet. */
+/* float16 in memory, float32 in lanes. A NaN keeps its sign and the upper bits of its payload,
+ * and is quiet. */
 INLINE float widen_one_f16(uint16_t h) {
   uint32_t sign = (uint32_t)(h & 0x8000) << 16, exponent = h >> 10 & 31, fraction = h & 1023, bits;
-  if (exponent == 31)
-    bits = 0x7f800000u | fraction << 13 | (fraction ? 0x400000u : 0);
-  else if (exponent)
-    bits = (exponent + 112) << 23 | fraction << 13;
+  if (exponent == 31) bits = 0x7f800000u | fraction << 13 | (fraction ? 0x400000u : 0);
+  else if (exponent) bits = (exponent + 112) << 23 | fraction << 13;
   else {
     float small = (float)fraction * 0x1p-24f;
     memcpy(&bits, &small, sizeof bits);
@@ -314,7 +344,8 @@ INLINE uint16_t narrow_one_f16(float f) {
   uint32_t sign = bits >> 16 & 0x8000, magnitude = bits & 0x7fffffff;
   if (magnitude > 0x7f800000) return (uint16_t)(sign | 0x7e00 | (magnitude >> 13 & 0x3ff));
   if (magnitude >= 0x477ff000) return (uint16_t)(sign | 0x7c00); /* 65520 and more */
-  if (magnitude < 0x38800000) {                                  /* below 2^-14: in steps of 2^-24 */
+  /* below 2^-14: in steps of 2^-24 */
+  if (magnitude < 0x38800000) {
     float small;
     memcpy(&small, &magnitude, sizeof small);
     small += 0.5f; /* whose steps are 2^-24 */
@@ -336,7 +367,8 @@ INLINE f32v load_f16(const uint16_t *h) {
 }
 INLINE void store_f16(uint16_t *h, f32v v) {
 #if defined(__AVX512F__)
-  _mm256_storeu_si256((__m256i *)(void *)h, _mm512_cvtps_ph((__m512)v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+  _mm256_storeu_si256((__m256i *)(void *)h,
+                      _mm512_cvtps_ph((__m512)v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 #elif defined(__AVX2__)
   _mm_storeu_si128((__m128i *)(void *)h, _mm256_cvtps_ph((__m256)v, _MM_FROUND_TO_NEAREST_INT));
 #else
@@ -344,8 +376,8 @@ INLINE void store_f16(uint16_t *h, f32v v) {
 #endif
 }
 
-/* F32_LANES vectors as rows of a square matrix, transposed in place. Blocks of one, two, four … elements change
- * sides in each step. */
+/* F32_LANES vectors as rows of a square matrix, transposed in place. Blocks of one, two, four …
+ * elements change sides in each step. */
 #if VECTOR_BYTES == 64
 INLINE f32v low_1(f32v a, f32v b) {
   return __builtin_shufflevector(a, b, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29);
@@ -366,10 +398,18 @@ INLINE f32v odd_quarters(f32v a, f32v b) {
   return __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31);
 }
 #elif VECTOR_BYTES == 32
-INLINE f32v low_1(f32v a, f32v b) { return __builtin_shufflevector(a, b, 0, 8, 1, 9, 4, 12, 5, 13); }
-INLINE f32v high_1(f32v a, f32v b) { return __builtin_shufflevector(a, b, 2, 10, 3, 11, 6, 14, 7, 15); }
-INLINE f32v low_2(f32v a, f32v b) { return __builtin_shufflevector(a, b, 0, 1, 8, 9, 4, 5, 12, 13); }
-INLINE f32v high_2(f32v a, f32v b) { return __builtin_shufflevector(a, b, 2, 3, 10, 11, 6, 7, 14, 15); }
+INLINE f32v low_1(f32v a, f32v b) {
+  return __builtin_shufflevector(a, b, 0, 8, 1, 9, 4, 12, 5, 13);
+}
+INLINE f32v high_1(f32v a, f32v b) {
+  return __builtin_shufflevector(a, b, 2, 10, 3, 11, 6, 14, 7, 15);
+}
+INLINE f32v low_2(f32v a, f32v b) {
+  return __builtin_shufflevector(a, b, 0, 1, 8, 9, 4, 5, 12, 13);
+}
+INLINE f32v high_2(f32v a, f32v b) {
+  return __builtin_shufflevector(a, b, 2, 3, 10, 11, 6, 7, 14, 15);
+}
 #else
 INLINE f32v low_1(f32v a, f32v b) { return __builtin_shufflevector(a, b, 0, 4, 1, 5); }
 INLINE f32v high_1(f32v a, f32v b) { return __builtin_shufflevector(a, b, 2, 6, 3, 7); }

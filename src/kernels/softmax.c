@@ -1,4 +1,5 @@
-/* Softmax and its kin along rows of n. Each row's maximum is subtracted first; sums go through SUMS partial sums. */
+/* Softmax and its kin along rows of n. Each row's maximum is subtracted first; sums go through
+ * SUMS partial sums. */
 #include "kernels/fill.h"
 #include "kernels/rows.h"
 #include "kernels/vmath.h"
@@ -29,8 +30,7 @@ INLINE float row_exp_sum_f32(const float *x, int64_t n, float most, float *y) {
   f32v shift = splat_f32(most);
   int64_t e = 0;
   UNROLL for (int i = 0; i < F32_PARTS; i++) sum[i] = (f32v){0};
-  for (; e + SUMS <= n; e += SUMS)
-    UNROLL for (int i = 0; i < F32_PARTS; i++) {
+  for (; e + SUMS <= n; e += SUMS) UNROLL for (int i = 0; i < F32_PARTS; i++) {
       f32v v = exp_f32v(load_f32(x + e + i * F32_LANES) - shift);
       if (y) store_f32(y + e + i * F32_LANES, v);
       sum[i] += v;
@@ -55,7 +55,8 @@ static void softmax_f32(const void *from, int64_t rows, int64_t n, void *to) {
     float *y = (float *)to + r * n;
     int64_t count = rows - r < TOGETHER ? rows - r : TOGETHER;
     for (int64_t i = 0; i < count; i++) most[i] = row_max_f32(x + i * n, n);
-    for (int64_t i = 0; i < count; i++) scale[i] = 1 / row_exp_sum_f32(x + i * n, n, most[i], y + i * n);
+    for (int64_t i = 0; i < count; i++)
+      scale[i] = 1 / row_exp_sum_f32(x + i * n, n, most[i], y + i * n);
     for (int64_t i = 0; i < count; i++) {
       float s = scale[i];
       INDEPENDENT for (int64_t e = i * n; e < (i + 1) * n; e++) y[e] *= s;
@@ -81,7 +82,8 @@ static void softmax_grad_f32(const void *dys, const void *ys, int64_t rows, int6
   }
 }
 
-static void log_softmax_grad_f32(const void *dys, const void *ys, int64_t rows, int64_t n, void *dxs) {
+static void log_softmax_grad_f32(const void *dys, const void *ys, int64_t rows, int64_t n,
+                                 void *dxs) {
   for (int64_t r = 0; r < rows; r++) {
     const float *dy = (const float *)dys + r * n, *y = (const float *)ys + r * n;
     float *dx = (float *)dxs + r * n;
@@ -90,11 +92,13 @@ static void log_softmax_grad_f32(const void *dys, const void *ys, int64_t rows, 
     for (; e + F32_LANES <= n; e += F32_LANES)
       store_f32(dx + e, load_f32(dy + e) - exp_f32v(load_f32(y + e)) * total);
     if (e < n)
-      store_some_f32(dx + e, n - e, load_some_f32(dy + e, n - e) - exp_f32v(load_some_f32(y + e, n - e)) * total);
+      store_some_f32(dx + e, n - e,
+                     load_some_f32(dy + e, n - e) - exp_f32v(load_some_f32(y + e, n - e)) * total);
   }
 }
 
-static void sparse_xent_f32(const void *logits, const int32_t *labels, int64_t rows, int64_t n, void *losses, void *slopes) {
+static void sparse_xent_f32(const void *logits, const int32_t *labels, int64_t rows, int64_t n,
+                            void *losses, void *slopes) {
   for (int64_t r = 0; r < rows; r++) {
     const float *x = (const float *)logits + r * n;
     float *loss = (float *)losses + r, *slope = slopes ? (float *)slopes + r * n : NULL;
@@ -162,7 +166,8 @@ static void softmax_grad_f64(const void *dys, const void *ys, int64_t rows, int6
   }
 }
 
-static void log_softmax_grad_f64(const void *dys, const void *ys, int64_t rows, int64_t n, void *dxs) {
+static void log_softmax_grad_f64(const void *dys, const void *ys, int64_t rows, int64_t n,
+                                 void *dxs) {
   for (int64_t r = 0; r < rows; r++) {
     const double *dy = (const double *)dys + r * n, *y = (const double *)ys + r * n;
     double *dx = (double *)dxs + r * n, total = row_dot_f64(dy, NULL, n);
@@ -170,7 +175,8 @@ static void log_softmax_grad_f64(const void *dys, const void *ys, int64_t rows, 
   }
 }
 
-static void sparse_xent_f64(const void *logits, const int32_t *labels, int64_t rows, int64_t n, void *losses, void *slopes) {
+static void sparse_xent_f64(const void *logits, const int32_t *labels, int64_t rows, int64_t n,
+                            void *losses, void *slopes) {
   for (int64_t r = 0; r < rows; r++) {
     const double *x = (const double *)logits + r * n;
     double *loss = (double *)losses + r, *slope = slopes ? (double *)slopes + r * n : NULL;

@@ -1,14 +1,17 @@
-/* exp, log and their kin for vectors of float32, within about 2 ulp. The coefficients are our own minimax fits
- * (weighted least squares, reweighted until the errors level out); the error of the fit stands beside each. */
+/* exp, log and their kin for vectors of float32, within about 2 ulp. The coefficients are our
+ * own minimax fits (weighted least squares, reweighted until the errors level out); the error of
+ * the fit stands beside each. */
 #ifndef IPULUA_KERNELS_VMATH_H
 #define IPULUA_KERNELS_VMATH_H
 #include "kernels/simd.h"
 
 #include <math.h>
 
-/* exp(x) - 1 = 2^n (p + 1) - 1 with p = exp(r) - 1, |r| <= ln2 / 2, for x within the limits of clamp_exp. */
+/* exp(x) - 1 = 2^n (p + 1) - 1 with p = exp(r) - 1, |r| <= ln2 / 2, for x within the limits of
+ * clamp_exp. */
 INLINE f32v exp_parts(f32v x, f32v *n) {
-  const f32v log2_e = splat_f32(0x1.715476p+0f), ln2_high = splat_f32(-0x1.63p-1f), ln2_low = splat_f32(0x1.bd0106p-13f);
+  const f32v log2_e = splat_f32(0x1.715476p+0f), ln2_high = splat_f32(-0x1.63p-1f),
+             ln2_low = splat_f32(0x1.bd0106p-13f);
   *n = nearest_f32(x * log2_e);
   f32v r = fma_f32(*n, ln2_low, fma_f32(*n, ln2_high, x));
   f32v q = splat_f32(0x1.6a2350p-10f); /* (exp(r) - 1 - r) / r^2: 3e-9 of exp(r) */
@@ -93,8 +96,8 @@ INLINE f32v erf_f32v(f32v x) {
   return with_sign_f32(min_f32(splat_f32(1), a * p / q), x);
 }
 
-/* Quarter turns n and the remainder r of x, |x| <= TURN_LIMIT. Each part of pi / 2 has so few bits that n times it is
- * exact, with and without a fused multiply-add. */
+/* Quarter turns n and the remainder r of x, |x| <= TURN_LIMIT. Each part of pi / 2 has so few
+ * bits that n times it is exact, with and without a fused multiply-add. */
 #define TURN_LIMIT 8192.0f
 INLINE f32v quarter_turns(f32v x, i32v *n) {
   f32v turns = nearest_f32(x * 0x1.45f306p-1f);
@@ -117,14 +120,17 @@ INLINE f32v cos_quarter(f32v r) {
   c = fma_f32(c, z, splat_f32(0x1.55554ap-5f));
   return fma_f32(c, z * z, fma_f32(splat_f32(-0.5f), z, splat_f32(1)));
 }
-/* Lanes beyond TURN_LIMIT one by one: they are rare, and only they change, so a lane's bits don't depend on others. */
+/* Lanes beyond TURN_LIMIT one by one: they are rare, and only they change, so a lane's bits
+ * don't depend on others. */
 INLINE f32v mend_far(f32v y, f32v x, float (*f)(float)) {
   if (!any_greater_f32(abs_f32(x), splat_f32(TURN_LIMIT))) return y;
   for (int l = 0; l < F32_LANES; l++)
     if (fabsf(x[l]) > TURN_LIMIT) y[l] = f(x[l]);
   return y;
 }
-INLINE f32v near_only(f32v x) { return select_less_f32(splat_f32(TURN_LIMIT), abs_f32(x), splat_f32(0), x); }
+INLINE f32v near_only(f32v x) {
+  return select_less_f32(splat_f32(TURN_LIMIT), abs_f32(x), splat_f32(0), x);
+}
 INLINE f32v sine_of(f32v x, int32_t turn, float (*f)(float)) {
   i32v n;
   f32v r = quarter_turns(near_only(x), &n);

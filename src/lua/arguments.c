@@ -1,4 +1,5 @@
-/* The forms of an op's call: f(x, y, {name = …}) and f{x, y, name = …}; of rows that take any number of tensors f({x, y}, …). */
+/* The forms of an op's call: f(x, y, {name = …}) and f{x, y, name = …}; of rows that take any
+ * number of tensors f({x, y}, …). */
 #include "lua/arguments.h"
 
 #include <string.h>
@@ -21,18 +22,23 @@ static bool has_names(lua_State *L, int index) {
   return found;
 }
 
-static bool is_tensor_like(lua_State *L, int index) { return bind_test_tensor(L, index) || bind_test_variable(L, index); }
+static bool is_tensor_like(lua_State *L, int index) {
+  return bind_test_tensor(L, index) || bind_test_variable(L, index);
+}
 
 static size_t input_name(const OpDef *op, int i) {
   size_t n = strlen(op->inputs[i]);
   return op->inputs[i][n - 1] == '?' ? n - 1 : n;
 }
 
-int arguments_inputs(const OpDef *op) { return op_input_count(op, NULL) - ((op->traits & RANDOM) != 0); }
+int arguments_inputs(const OpDef *op) {
+  return op_input_count(op, NULL) - ((op->traits & RANDOM) != 0);
+}
 
 static int find_input(const OpDef *op, const char *name) {
   for (int i = 0; i < arguments_inputs(op); i++)
-    if (strlen(name) == input_name(op, i) && !strncmp(name, op->inputs[i], input_name(op, i))) return i;
+    if (strlen(name) == input_name(op, i) && !strncmp(name, op->inputs[i], input_name(op, i)))
+      return i;
   return -1;
 }
 
@@ -49,12 +55,14 @@ static int64_t read_integer(lua_State *L, int index, const OpDef *op, const Attr
   int64_t i = lua_tointegerx(L, index, &isint);
   if (!isint || lua_type(L, index) != LUA_TNUMBER)
     bind_fail(L, ERR_TYPE, "%s: '%s' must be %s, got %s", op->name, def->name,
-              def->kind == ATTR_INTS ? "an integer or a list of integers" : "an integer", bind_describe(L, index));
+              def->kind == ATTR_INTS ? "an integer or a list of integers" : "an integer",
+              bind_describe(L, index));
   return i;
 }
 
 /* Nested lists are read in order; false stands for an open end. */
-static int read_list(lua_State *L, int index, const OpDef *op, const AttrDef *def, int64_t *list, int count) {
+static int read_list(lua_State *L, int index, const OpDef *op, const AttrDef *def, int64_t *list,
+                     int count) {
   lua_Integer n = luaL_len(L, index);
   for (lua_Integer i = 1; i <= n; i++) {
     int type = lua_rawgeti(L, index, i);
@@ -62,7 +70,8 @@ static int read_list(lua_State *L, int index, const OpDef *op, const AttrDef *de
       luaL_checkstack(L, 4, NULL);
       count = read_list(L, lua_gettop(L), op, def, list, count);
     } else {
-      if (count == MAX_LIST) bind_fail(L, ERR_VALUE, "%s: '%s' is longer than %d", op->name, def->name, MAX_LIST);
+      if (count == MAX_LIST)
+        bind_fail(L, ERR_VALUE, "%s: '%s' is longer than %d", op->name, def->name, MAX_LIST);
       bool open = type == LUA_TBOOLEAN && !lua_toboolean(L, -1);
       list[count++] = open ? INT64_MIN : read_integer(L, lua_gettop(L), op, def);
     }
@@ -73,7 +82,9 @@ static int read_list(lua_State *L, int index, const OpDef *op, const AttrDef *de
 
 static Attr read_choice(lua_State *L, int index, const OpDef *op, const AttrDef *def) {
   const char *given = lua_type(L, index) == LUA_TSTRING ? lua_tostring(L, index) : NULL;
-  if (!given) bind_fail(L, ERR_TYPE, "%s: '%s' must be a string, got %s", op->name, def->name, bind_describe(L, index));
+  if (!given)
+    bind_fail(L, ERR_TYPE, "%s: '%s' must be a string, got %s", op->name, def->name,
+              bind_describe(L, index));
   if (!def->choices) return attr_string(given);
   size_t n;
   const char *choice = choice_find(def, given, &n);
@@ -87,16 +98,20 @@ static Attr read_choice(lua_State *L, int index, const OpDef *op, const AttrDef 
 static Attr read_attr(lua_State *L, int index, const OpDef *op, const AttrDef *def) {
   index = lua_absindex(L, index);
   switch (def->kind) {
-    case ATTR_INT: return attr_int(read_integer(L, index, op, def));
+    case ATTR_INT:
+      return attr_int(read_integer(L, index, op, def));
     case ATTR_FLOAT:
       if (lua_type(L, index) != LUA_TNUMBER)
-        bind_fail(L, ERR_TYPE, "%s: '%s' must be a number, got %s", op->name, def->name, bind_describe(L, index));
+        bind_fail(L, ERR_TYPE, "%s: '%s' must be a number, got %s", op->name, def->name,
+                  bind_describe(L, index));
       return attr_float(lua_tonumber(L, index));
     case ATTR_BOOL:
       if (!lua_isboolean(L, index))
-        bind_fail(L, ERR_TYPE, "%s: '%s' must be a boolean, got %s", op->name, def->name, bind_describe(L, index));
+        bind_fail(L, ERR_TYPE, "%s: '%s' must be a boolean, got %s", op->name, def->name,
+                  bind_describe(L, index));
       return attr_bool(lua_toboolean(L, index));
-    case ATTR_STRING: return read_choice(L, index, op, def);
+    case ATTR_STRING:
+      return read_choice(L, index, op, def);
     case ATTR_DTYPE: {
       lua_pushfstring(L, "%s: '%s': ", op->name, def->name);
       Dtype d = bind_check_dtype_of(L, index, lua_tostring(L, -1));
@@ -114,7 +129,8 @@ static Attr read_attr(lua_State *L, int index, const OpDef *op, const AttrDef *d
       bind_literal(L, index, DTYPE_COUNT, def->name);
       return (Attr){.kind = ATTR_TENSOR, .tensor = bind_concrete(L, -1, def->name)};
     }
-    default: bind_fail(L, ERR_TYPE, "%s: '%s' can't be given here", op->name, def->name);
+    default:
+      bind_fail(L, ERR_TYPE, "%s: '%s' can't be given here", op->name, def->name);
   }
   return (Attr){.kind = ATTR_NONE};
 }
@@ -127,8 +143,8 @@ static int unknown_name(lua_State *L, const OpDef *op, const char *name) {
   for (int i = 0; i < op_attr_count(op); i++)
     if (strcmp(op->attrs[i].name, "stream")) names[n++] = op->attrs[i].name;
   const char *near = nearest_name(name, names);
-  return bind_fail(L, ERR_VALUE, "%s has no argument '%s'%s%s%s", op->name, name, near ? "; did you mean '" : "", near ? near : "",
-                   near ? "'?" : "");
+  return bind_fail(L, ERR_VALUE, "%s has no argument '%s'%s%s%s", op->name, name,
+                   near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
 static void read_names(lua_State *L, int table, Arguments *a) {
@@ -142,7 +158,8 @@ static void read_names(lua_State *L, int table, Arguments *a) {
     int input = find_input(a->op, name), attr = find_attr(a->op, name);
     luaL_checkstack(L, 8, NULL);
     if (input < 0 && attr < 0 && strcmp(name, "name")) unknown_name(L, a->op, name);
-    lua_pushvalue(L, -2); /* the key stays on top, the value below it for as long as the call lasts */
+    /* the key stays on top, the value below it for as long as the call lasts */
+    lua_pushvalue(L, -2);
     if (input >= 0) {
       a->operand[input] = lua_gettop(L) - 1;
       if (input >= a->operand_count) a->operand_count = input + 1;
@@ -159,7 +176,8 @@ static void read_names(lua_State *L, int table, Arguments *a) {
 /* All operands lie on Lua's stack. */
 static void check_room(lua_State *L, const OpDef *op, lua_Integer count) {
   if (count > MOST_OPERANDS || !lua_checkstack(L, 2 * (int)count + 40))
-    bind_fail(L, ERR_VALUE, "%s: %lld tensors are too many: at most %d", op->name, (long long)count, MOST_OPERANDS);
+    bind_fail(L, ERR_VALUE, "%s: %lld tensors are too many: at most %d", op->name, (long long)count,
+              MOST_OPERANDS);
 }
 
 /* Pushes a list's elements, in order; returns how many. */
@@ -171,11 +189,13 @@ static int push_list(lua_State *L, int table, const OpDef *op) {
 }
 
 static void add_operands(lua_State *L, Arguments *a, int first, int count) {
-  if (count > FEW_OPERANDS) a->operand = lua_newuserdatauv(L, ((size_t)count + FEW_OPERANDS) * sizeof *a->operand, 0);
+  if (count > FEW_OPERANDS)
+    a->operand = lua_newuserdatauv(L, ((size_t)count + FEW_OPERANDS) * sizeof *a->operand, 0);
   for (int i = 0; i < count; i++) a->operand[a->operand_count++] = first + i;
 }
 
-/* Any number of tensors: in a list, or (einsum("ij,jk->ik", a, b)) after a text. Returns how many of the arguments they are. */
+/* Any number of tensors: in a list, or (einsum("ij,jk->ik", a, b)) after a text. Returns how
+ * many of the arguments they are. */
 static int read_tensors(lua_State *L, Arguments *a, int positional) {
   const OpDef *op = a->op;
   bool after_text = lua_type(L, 1) == LUA_TSTRING && op->attrs[0].kind == ATTR_STRING;
@@ -187,7 +207,8 @@ static int read_tensors(lua_State *L, Arguments *a, int positional) {
     return positional;
   }
   if (!plain_is(L, list))
-    bind_fail(L, ERR_TYPE, "%s: '%s' must be a list of tensors, got %s", op->name, op->inputs[0], bind_describe(L, 1));
+    bind_fail(L, ERR_TYPE, "%s: '%s' must be a list of tensors, got %s", op->name, op->inputs[0],
+              bind_describe(L, 1));
   int first = lua_gettop(L) + 1, count = push_list(L, list, op);
   add_operands(L, a, first, count);
   return list;
@@ -196,9 +217,10 @@ static int read_tensors(lua_State *L, Arguments *a, int positional) {
 /* x:reshape(3, 2), as other libraries have it, instead of x:reshape{3, 2}. */
 static void refuse_loose_list(lua_State *L, const OpDef *op, int attr, int extra) {
   const AttrDef *last = attr > 0 && attr <= op_attr_count(op) ? &op->attrs[attr - 1] : NULL;
-  if (!last || last->kind != ATTR_INTS || !lua_isinteger(L, extra) || !lua_isinteger(L, extra - 1)) return;
-  bind_fail(L, ERR_TYPE, "%s: '%s' must be one list, as in {%d, %d}", op->name, last->name, (int)lua_tointeger(L, extra - 1),
-            (int)lua_tointeger(L, extra));
+  if (!last || last->kind != ATTR_INTS || !lua_isinteger(L, extra) || !lua_isinteger(L, extra - 1))
+    return;
+  bind_fail(L, ERR_TYPE, "%s: '%s' must be one list, as in {%d, %d}", op->name, last->name,
+            (int)lua_tointeger(L, extra - 1), (int)lua_tointeger(L, extra));
 }
 
 /* The values at first … last: operands, then attributes in the row's order. */
@@ -213,7 +235,8 @@ static void read_positional(lua_State *L, Arguments *a, int first, int last, int
     } else {
       refuse_loose_list(L, op, attr, i);
       int most = inputs + op_attr_count(op);
-      bind_fail(L, ERR_VALUE, "%s takes at most %d argument%s, got %d", op->name, most, plural(most), last - first + 1);
+      bind_fail(L, ERR_VALUE, "%s takes at most %d argument%s, got %d", op->name, most,
+                plural(most), last - first + 1);
     }
   }
 }
@@ -267,9 +290,12 @@ static void read_call(lua_State *L, Arguments *a) {
 
 static bool is_index(const OpDef *op, int i) { return i < INDEX_INPUTS && op->traits & INDICES(i); }
 
-static bool is_left_out(lua_State *L, const Arguments *a, int i) { return a->operand[i] == 0 || lua_isnoneornil(L, a->operand[i]); }
+static bool is_left_out(lua_State *L, const Arguments *a, int i) {
+  return a->operand[i] == 0 || lua_isnoneornil(L, a->operand[i]);
+}
 
-/* What numbers are that stand for operand i: as the tensor beside them, if its row doesn't say otherwise. */
+/* What numbers are that stand for operand i: as the tensor beside them, if its row doesn't say
+ * otherwise. */
 static Dtype literal_dtype(const OpDef *op, int i, const char *name, Dtype beside) {
   if (is_index(op, i)) return I32;
   if ((op->traits & SELECTS && i == 0) || !strcmp(name, "mask?")) return BOOL;
@@ -280,7 +306,8 @@ static Dtype literal_dtype(const OpDef *op, int i, const char *name, Dtype besid
 static Dtype dtype_beside(lua_State *L, const Arguments *a) {
   Type type;
   for (int i = a->op->traits & SELECTS ? 1 : 0; i < a->operand_count; i++)
-    if (a->operand[i] && !is_index(a->op, i) && bind_type_at(L, a->operand[i], &type)) return type.dtype;
+    if (a->operand[i] && !is_index(a->op, i) && bind_type_at(L, a->operand[i], &type))
+      return type.dtype;
   return DTYPE_COUNT;
 }
 
@@ -289,15 +316,17 @@ static void convert_operands(lua_State *L, Arguments *a) {
   const OpDef *op = a->op;
   Dtype beside = dtype_beside(L, a);
   for (int i = 0; i < a->operand_count; i++) {
-    const char *name = op->traits & VARIADIC ? op->inputs[0] : i < MAX_INPUTS && op->inputs[i] ? op->inputs[i] : "operand";
+    const char *name = op->traits & VARIADIC             ? op->inputs[0]
+                       : i < MAX_INPUTS && op->inputs[i] ? op->inputs[i]
+                                                         : "operand";
     if (is_left_out(L, a, i)) {
       int behind = i + 1;
       while (behind < a->operand_count && is_left_out(L, a, behind)) behind++;
       int length = (int)strcspn(name, "?");
       if (!name[length]) bind_fail(L, ERR_TYPE, "%s: '%s' is missing", op->name, name);
       if (behind < a->operand_count)
-        bind_fail(L, ERR_TYPE, "%s: '%s' is missing; only the last operands may be left out", op->name,
-                  lua_pushlstring(L, name, (size_t)length));
+        bind_fail(L, ERR_TYPE, "%s: '%s' is missing; only the last operands may be left out",
+                  op->name, lua_pushlstring(L, name, (size_t)length));
       a->operand_count = i;
       break;
     }
@@ -306,7 +335,8 @@ static void convert_operands(lua_State *L, Arguments *a) {
     luaL_checkstack(L, 40, NULL);
     const char *what = lua_pushfstring(L, "%s: '%s'", op->name, name);
     if (lua_isboolean(L, a->operand[i]) && d != BOOL && d != DTYPE_COUNT)
-      bind_fail(L, ERR_TYPE, "%s must be a number or a tensor beside %s, got %s", what, dtype_name(d), bind_describe(L, a->operand[i]));
+      bind_fail(L, ERR_TYPE, "%s must be a number or a tensor beside %s, got %s", what,
+                dtype_name(d), bind_describe(L, a->operand[i]));
     bind_literal(L, a->operand[i], d, what);
     a->operand[i] = lua_gettop(L);
   }
@@ -329,7 +359,8 @@ static void count_deferred(lua_State *L, Variable *v) {
 
 static bool has_deferred(lua_State *L, const Arguments *a) {
   bool deferred = false;
-  for (int i = 0; i < a->operand_count; i++) deferred = deferred || bind_is_deferred(L, a->operand[i]);
+  for (int i = 0; i < a->operand_count; i++)
+    deferred = deferred || bind_is_deferred(L, a->operand[i]);
   return deferred;
 }
 
@@ -343,14 +374,15 @@ static void push_run_number(lua_State *L, bool fixed) {
   if (!fixed) dtype_set_integer(I64, u->tensor->data, 0, bind_state(L)->engine->random_count++);
 }
 
-/* What a gradient's region assigns is lost: the region that it is the gradient of counts for it, in steps that leave room for the
- * loops inside of the gradient. */
+/* What a gradient's region assigns is lost: the region that it is the gradient of counts for it,
+ * in steps that leave room for the loops inside of the gradient. */
 static void count_outside_gradients(State *s, Variable *v) {
   enum { STEP_AROUND_LOOPS = 1 << 16 };
   for (const TraceRef *r = s->trace; r; r = r->parent) {
     if (!r->is_gradient || !r->parent) continue;
     Trace *around = r->parent->trace;
-    Value *now = trace_read(around, v), *step = graph_number(around->graph, I64, r == s->trace ? 1 : STEP_AROUND_LOOPS);
+    Value *now = trace_read(around, v),
+          *step = graph_number(around->graph, I64, r == s->trace ? 1 : STEP_AROUND_LOOPS);
     if (now && step) trace_assign(around, v, ops_add(around->graph, now, step));
   }
 }
@@ -373,8 +405,9 @@ static void push_counter(lua_State *L, bool fixed, bool deferred) {
   count_outside_gradients(bind_state(L), v);
 }
 
-/* Random ops count how often they have run: eagerly in the engine, in a traced function in a variable made for the purpose. A
- * seed given by the caller fixes the numbers of an eager call, and the sequence of numbers that a traced op draws. */
+/* Random ops count how often they have run: eagerly in the engine, in a traced function in a
+ * variable made for the purpose. A seed given by the caller fixes the numbers of an eager call,
+ * and the sequence of numbers that a traced op draws. */
 static void add_counter(lua_State *L, Arguments *a) {
   State *s = bind_state(L);
   int n = op_attr_count(a->op), seed = n - 2, stream = n - 1;
@@ -385,7 +418,8 @@ static void add_counter(lua_State *L, Arguments *a) {
     if (!fixed) a->attr[seed] = attr_int((int64_t)s->engine->seed);
     push_run_number(L, fixed);
   } else {
-    if (!fixed) { /* the counter speaks for the seed, so that compiled programs can be seeded anew */
+    /* the counter speaks for the seed, so that compiled programs can be seeded anew */
+    if (!fixed) {
       a->attr[seed] = attr_int(0);
       a->attr[stream] = attr_int(++s->stream);
     }
@@ -394,13 +428,15 @@ static void add_counter(lua_State *L, Arguments *a) {
   a->operand[a->operand_count++] = lua_gettop(L);
 }
 
-/* Rows whose shapes depend on the number of replicas get the one that the program being traced will have. */
+/* Rows whose shapes depend on the number of replicas get the one that the program being traced
+ * will have. */
 static void add_factor(lua_State *L, Arguments *a) {
   State *s = bind_state(L);
   if (!s->trace) return;
   int replicas = s->replicas > 1 ? s->replicas : 1;
   for (int i = 0; i < op_attr_count(a->op); i++) {
-    if (strcmp(a->op->attrs[i].name, "replication_factor") || a->attr[i].kind != ATTR_NONE) continue;
+    if (strcmp(a->op->attrs[i].name, "replication_factor") || a->attr[i].kind != ATTR_NONE)
+      continue;
     a->attr[i] = attr_int(replicas);
     if (!s->replicas_asked) s->replicas_asked = replicas;
   }

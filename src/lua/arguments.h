@@ -1,4 +1,5 @@
-/* A call's arguments as an op takes them: operands and attributes, out of what lies on Lua's stack. */
+/* A call's arguments as an op takes them: operands and attributes, out of what lies on Lua's
+ * stack. */
 #ifndef IPULUA_LUA_ARGUMENTS_H
 #define IPULUA_LUA_ARGUMENTS_H
 #include "lua/bind.h"
@@ -13,7 +14,8 @@ typedef struct Arguments {
   Attr attr[MAX_ATTRS]; /* what they hold stays on the stack while the call lasts */
 } Arguments;
 
-/* Of a call of a->op (the rest of *a is zero), whose arguments are all that is on the stack. Raises in the caller's words. */
+/* Of a call of a->op (the rest of *a is zero), whose arguments are all that is on the stack.
+ * Raises in the caller's words. */
 void arguments_read(lua_State *L, Arguments *a);
 /* How many inputs a caller gives: a random op's counter is not among them. */
 int arguments_inputs(const OpDef *op);

@@ -27,7 +27,8 @@ static int call_behind(lua_State *L) {
 
 bool bind_field_behind(lua_State *L) {
   int top = lua_gettop(L);
-  if (lua_type(L, 2) == LUA_TSTRING && lua_rawgetp(L, LUA_REGISTRYINDEX, &BEHIND_KEY) == LUA_TTABLE) {
+  if (lua_type(L, 2) == LUA_TSTRING &&
+      lua_rawgetp(L, LUA_REGISTRYINDEX, &BEHIND_KEY) == LUA_TTABLE) {
     lua_pushvalue(L, 1);
     if (lua_rawget(L, -2) == LUA_TUSERDATA) {
       int variable = lua_gettop(L);

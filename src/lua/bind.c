@@ -8,7 +8,8 @@ static const char STATE_KEY, CALLBACKS_KEY;
 
 static int free_state(lua_State *L) {
   State *s = lua_touserdata(L, 1);
-  if (s->graph) trace_free(s->graph->trace), s->graph->trace = NULL; /* first: its infeeds stop datasets, which may ask the host */
+  /* first: its infeeds stop datasets, which may ask the host */
+  if (s->graph) trace_free(s->graph->trace), s->graph->trace = NULL;
   trace_ref_release(s->graph);
   host_calls_free(s->host);
   engine_free(s->engine);
@@ -106,9 +107,12 @@ const char *bind_describe(lua_State *L, int index) {
   luaL_checkstack(L, 4, NULL);
   Type tensor;
   char text[TYPE_TEXT];
-  if (type == LUA_TUSERDATA && bind_type_at(L, index, &tensor)) return lua_pushfstring(L, "a tensor %s", type_text(&tensor, text));
-  if (type != LUA_TSTRING && type != LUA_TNUMBER && type != LUA_TBOOLEAN) return luaL_typename(L, index);
-  lua_pushfstring(L, "%s (%s)", lua_isinteger(L, index) ? "integer" : luaL_typename(L, index), luaL_tolstring(L, index, NULL));
+  if (type == LUA_TUSERDATA && bind_type_at(L, index, &tensor))
+    return lua_pushfstring(L, "a tensor %s", type_text(&tensor, text));
+  if (type != LUA_TSTRING && type != LUA_TNUMBER && type != LUA_TBOOLEAN)
+    return luaL_typename(L, index);
+  lua_pushfstring(L, "%s (%s)", lua_isinteger(L, index) ? "integer" : luaL_typename(L, index),
+                  luaL_tolstring(L, index, NULL));
   lua_remove(L, -2);
   return lua_tostring(L, -1);
 }
@@ -137,6 +141,7 @@ void bind_set_functions(lua_State *L, const luaL_Reg *functions) { luaL_setfuncs
 
 int bind_check_int(lua_State *L, int index, const char *what) {
   lua_Integer n = luaL_checkinteger(L, index);
-  if (n < INT_MIN || n > INT_MAX) bind_fail(L, ERR_VALUE, "'%s' is out of range: %lld", what, (long long)n);
+  if (n < INT_MIN || n > INT_MAX)
+    bind_fail(L, ERR_VALUE, "'%s' is out of range: %lld", what, (long long)n);
   return (int)n;
 }

@@ -35,12 +35,15 @@ lua_State *callback_begin(Callback *c) {
 }
 
 Status callback_error(lua_State *L, Error *e) {
-  const char *text = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "an error value that is no string";
+  const char *text =
+      lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "an error value that is no string";
   const char *colon = strchr(text, ':'), *second = colon ? strchr(colon + 1, ':') : NULL;
-  bool placed = second && strspn(colon + 1, "0123456789") == (size_t)(second - colon - 1) && second > colon + 1;
+  bool placed = second && strspn(colon + 1, "0123456789") == (size_t)(second - colon - 1) &&
+                second > colon + 1;
   if (placed) {
     char source[200];
-    size_t n = (size_t)(second - text) < sizeof source - 1 ? (size_t)(second - text) : sizeof source - 1;
+    size_t n =
+        (size_t)(second - text) < sizeof source - 1 ? (size_t)(second - text) : sizeof source - 1;
     memcpy(source, text, n);
     source[n] = 0;
     fail_at(e, source, ERR_RUNTIME, "%s", second + 1 + strspn(second + 1, " "));
@@ -62,7 +65,8 @@ Status callback_call(Callback *c, int arguments, int results, Error *e) {
   lua_State *outer = atomic_exchange(&running, L);
   int status = lua_pcall(L, arguments, results, 0);
   atomic_store(&running, outer);
-  if (c->state->thread != c->state->calling) context_switch(L, c->state); /* it has run coroutines */
+  /* it has run coroutines */
+  if (c->state->thread != c->state->calling) context_switch(L, c->state);
   c->state->calling = calling;
   c->state->trace = trace;
   c->state->unrecorded--;

@@ -1,4 +1,5 @@
-/* Lua functions that C calls: on the script's own thread, on a coroutine of their own, never raising into C. */
+/* Lua functions that C calls: on the script's own thread, on a coroutine of their own, never
+ * raising into C. */
 #ifndef IPULUA_LUA_CALLBACK_H
 #define IPULUA_LUA_CALLBACK_H
 #include "lua/bind.h"
@@ -14,7 +15,8 @@ void callback_free(Callback *c);
 lua_State *callback_begin(Callback *c);
 /* Call it with what was pushed. A failure becomes e; results stay on the coroutine. */
 Status callback_call(Callback *c, int arguments, int results, Error *e);
-/* The coroutine on which a callback runs at this moment, NULL while none does; for signal handlers. */
+/* The coroutine on which a callback runs at this moment, NULL while none does; for signal
+ * handlers. */
 lua_State *callback_running(void);
 /* Make a failed pcall's message on top of L into e; "script.lua:12: words" gives its source. */
 Status callback_error(lua_State *L, Error *e);

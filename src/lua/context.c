@@ -232,10 +232,8 @@ static void join_chain(lua_State *L, const State *s, lua_State *thread) {
     }
     lua_pushvalue(L, -1);
     lua_rawseti(L, chain, ++kept);
-    if (find(L))
-      lua_replace(L, chain + 1);
-    else
-      lua_pop(L, 1);
+    if (find(L)) lua_replace(L, chain + 1);
+    else lua_pop(L, 1);
   }
   context_push_thread(L, thread);
   lua_rawseti(L, chain, ++kept);

@@ -39,7 +39,8 @@ int bind_made_dataset(lua_State *L, Dataset **u, Dataset *d, const Error *e) {
 
 int bind_read_types(lua_State *L, int index, Type *types) {
   int n = (int)luaL_len(L, index);
-  if (n > DATASET_COMPONENTS) bind_fail(L, ERR_VALUE, "a dataset's element has more than %d components", DATASET_COMPONENTS);
+  if (n > DATASET_COMPONENTS)
+    bind_fail(L, ERR_VALUE, "a dataset's element has more than %d components", DATASET_COMPONENTS);
   for (int i = 0; i < n; i++) {
     lua_rawgeti(L, index, i + 1);
     lua_getfield(L, -1, "dtype");
@@ -67,11 +68,14 @@ static void push_types(lua_State *L, const Dataset *d) {
 /* A list of tensors; they stay alive with the list. */
 int bind_read_tensors(lua_State *L, int index, Tensor **out) {
   int n = (int)luaL_len(L, index);
-  if (n > DATASET_COMPONENTS) bind_fail(L, ERR_VALUE, "a dataset's element has more than %d components", DATASET_COMPONENTS);
+  if (n > DATASET_COMPONENTS)
+    bind_fail(L, ERR_VALUE, "a dataset's element has more than %d components", DATASET_COMPONENTS);
   for (int i = 0; i < n; i++) {
     lua_rawgeti(L, index, i + 1);
     LuaTensor *t = bind_test_tensor(L, -1);
-    if (!t || !t->tensor) bind_fail(L, ERR_TYPE, "a dataset holds tensors, got %s", t ? "a symbolic tensor" : luaL_typename(L, -1));
+    if (!t || !t->tensor)
+      bind_fail(L, ERR_TYPE, "a dataset holds tensors, got %s",
+                t ? "a symbolic tensor" : luaL_typename(L, -1));
     out[i] = t->tensor;
     lua_pop(L, 1);
   }
@@ -80,7 +84,8 @@ int bind_read_tensors(lua_State *L, int index, Tensor **out) {
 
 static bool same_tensor(const Tensor *a, const Tensor *b, Error *e) {
   if (!type_equal(&a->type, &b->type)) return false;
-  Tensor *x = tensor_dense(e, (Tensor *)(uintptr_t)a), *y = x ? tensor_dense(e, (Tensor *)(uintptr_t)b) : NULL;
+  Tensor *x = tensor_dense(e, (Tensor *)(uintptr_t)a),
+         *y = x ? tensor_dense(e, (Tensor *)(uintptr_t)b) : NULL;
   bool same = y && !memcmp(x->data, y->data, type_bytes(&a->type));
   tensor_release(x);
   tensor_release(y);
@@ -120,7 +125,10 @@ static int from_slices(lua_State *L) {
 static int range(lua_State *L) {
   Error e = {0};
   Dataset **u = bind_new_dataset(L);
-  return bind_made_dataset(L, u, dataset_range(&e, bind_where(L), luaL_checkinteger(L, 1), luaL_checkinteger(L, 2), luaL_checkinteger(L, 3)), &e);
+  return bind_made_dataset(L, u,
+                           dataset_range(&e, bind_where(L), luaL_checkinteger(L, 1),
+                                         luaL_checkinteger(L, 2), luaL_checkinteger(L, 3)),
+                           &e);
 }
 
 /* A generator: open() gives a function that gives lists of tensors, nil at the end. */
@@ -158,7 +166,8 @@ Status bind_take_list(lua_State *L, Tensor **out, int count, Error *e) {
   return s;
 }
 
-static Status generator_next(void *context, void *state, Tensor **out, int count, bool *end, Error *e) {
+static Status generator_next(void *context, void *state, Tensor **out, int count, bool *end,
+                             Error *e) {
   (void)context;
   Callback *step = state;
   lua_State *L = callback_begin(step);
@@ -182,24 +191,27 @@ static int from_generator(lua_State *L) { /* (open, types) */
   Dataset **u = bind_new_dataset(L);
   Error e = {0};
   const char *at = bind_where(L);
-  Generator g = {callback_new(L, 1), generator_open, generator_next, generator_close, bind_release_callback};
+  Generator g = {callback_new(L, 1), generator_open, generator_next, generator_close,
+                 bind_release_callback};
   return bind_made_dataset(L, u, dataset_from_generator(&e, at, n, types, g), &e);
 }
 
 /* ---- the rest: a line or two each ---- */
 
-#define BEGIN                  \
-  Dataset *in = bind_check_dataset(L, 1);   \
-  Error e = {0};               \
-  Dataset **u = bind_new_dataset(L); \
+#define BEGIN                             \
+  Dataset *in = bind_check_dataset(L, 1); \
+  Error e = {0};                          \
+  Dataset **u = bind_new_dataset(L);      \
   const char *at = bind_where(L)
 
 static int batch(lua_State *L) {
   BEGIN;
-  return bind_made_dataset(L, u, dataset_batch(&e, at, in, luaL_checkinteger(L, 2), lua_toboolean(L, 3)), &e);
+  return bind_made_dataset(
+      L, u, dataset_batch(&e, at, in, luaL_checkinteger(L, 2), lua_toboolean(L, 3)), &e);
 }
 
-static int padded_batch(lua_State *L) { /* (dataset, size, drop, list of {dtype, shape} | nil, list of tensors | nil) */
+/* (dataset, size, drop, list of {dtype, shape} | nil, list of tensors | nil) */
+static int padded_batch(lua_State *L) {
   Type types[DATASET_COMPONENTS];
   const Type *shapes[DATASET_COMPONENTS];
   Tensor *values[DATASET_COMPONENTS] = {0};
@@ -208,9 +220,13 @@ static int padded_batch(lua_State *L) { /* (dataset, size, drop, list of {dtype,
   int v = lua_istable(L, 5) ? bind_read_tensors(L, 5, values) : 0;
   BEGIN;
   if ((n && n != dataset_component_count(in)) || (v && v != dataset_component_count(in)))
-    return bind_fail(L, ERR_VALUE, "padded_batch: the element has %d component%s", dataset_component_count(in),
-                     plural(dataset_component_count(in)));
-  return bind_made_dataset(L, u, dataset_padded_batch(&e, at, in, luaL_checkinteger(L, 2), n ? shapes : NULL, v ? values : NULL, lua_toboolean(L, 3)), &e);
+    return bind_fail(L, ERR_VALUE, "padded_batch: the element has %d component%s",
+                     dataset_component_count(in), plural(dataset_component_count(in)));
+  return bind_made_dataset(
+      L, u,
+      dataset_padded_batch(&e, at, in, luaL_checkinteger(L, 2), n ? shapes : NULL,
+                           v ? values : NULL, lua_toboolean(L, 3)),
+      &e);
 }
 
 static int unbatch(lua_State *L) {
@@ -220,13 +236,18 @@ static int unbatch(lua_State *L) {
 
 static int window(lua_State *L) {
   BEGIN;
-  return bind_made_dataset(L, u, dataset_window(&e, at, in, luaL_checkinteger(L, 2), luaL_optinteger(L, 3, 0), luaL_optinteger(L, 4, 1),
-                                   lua_toboolean(L, 5)), &e);
+  return bind_made_dataset(
+      L, u,
+      dataset_window(&e, at, in, luaL_checkinteger(L, 2), luaL_optinteger(L, 3, 0),
+                     luaL_optinteger(L, 4, 1), lua_toboolean(L, 5)),
+      &e);
 }
 
 static int shuffle(lua_State *L) { /* (dataset, buffer, seed | nil, reshuffle) */
   BEGIN;
-  ShuffleOptions o = {.buffer_size = luaL_checkinteger(L, 2), .has_seed = !lua_isnoneornil(L, 3), .keep_order = !lua_toboolean(L, 4)};
+  ShuffleOptions o = {.buffer_size = luaL_checkinteger(L, 2),
+                      .has_seed = !lua_isnoneornil(L, 3),
+                      .keep_order = !lua_toboolean(L, 4)};
   if (o.has_seed) o.seed = (uint64_t)luaL_checkinteger(L, 3);
   return bind_made_dataset(L, u, dataset_shuffle(&e, at, in, &o), &e);
 }
@@ -248,7 +269,8 @@ static int skip(lua_State *L) {
 
 static int shard(lua_State *L) {
   BEGIN;
-  return bind_made_dataset(L, u, dataset_shard(&e, at, in, luaL_checkinteger(L, 2), luaL_checkinteger(L, 3)), &e);
+  return bind_made_dataset(
+      L, u, dataset_shard(&e, at, in, luaL_checkinteger(L, 2), luaL_checkinteger(L, 3)), &e);
 }
 
 static int enumerate(lua_State *L) {
@@ -273,13 +295,15 @@ static int buffer(lua_State *L) {
 
 static int prefetch(lua_State *L) {
   BEGIN;
-  return bind_made_dataset(L, u, dataset_prefetch(&e, at, in, luaL_optinteger(L, 2, DATA_AUTOTUNE)), &e);
+  return bind_made_dataset(L, u, dataset_prefetch(&e, at, in, luaL_optinteger(L, 2, DATA_AUTOTUNE)),
+                           &e);
 }
 
 static int zip(lua_State *L) { /* (list of datasets) */
   Dataset *in[DATASET_COMPONENTS];
   int n = (int)luaL_len(L, 1);
-  if (n > DATASET_COMPONENTS) return bind_fail(L, ERR_VALUE, "zip: more than %d datasets", DATASET_COMPONENTS);
+  if (n > DATASET_COMPONENTS)
+    return bind_fail(L, ERR_VALUE, "zip: more than %d datasets", DATASET_COMPONENTS);
   for (int i = 0; i < n; i++) {
     lua_rawgeti(L, 1, i + 1);
     in[i] = bind_check_dataset(L, -1);
@@ -321,7 +345,8 @@ static int iterations(lua_State *L) { /* → list: of the dataset and of each sh
 
 static int continue_from(lua_State *L) { /* (dataset, such a list) */
   Dataset *d = bind_check_dataset(L, 1);
-  int64_t count = (int64_t)luaL_len(L, 2), *list = lua_newuserdatauv(L, (size_t)(count + 1) * sizeof *list, 0);
+  int64_t count = (int64_t)luaL_len(L, 2),
+          *list = lua_newuserdatauv(L, (size_t)(count + 1) * sizeof *list, 0);
   for (int64_t i = 0; i < count; i++) {
     lua_rawgeti(L, 2, i + 1);
     list[i] = luaL_checkinteger(L, -1);
@@ -338,7 +363,8 @@ static int cardinality(lua_State *L) {
   return 1;
 }
 
-static int describe(lua_State *L) { /* → kind, source, static, kind and source of the batch that keeps a remainder */
+/* → kind, source, static, kind and source of the batch that keeps a remainder */
+static int describe(lua_State *L) {
   Dataset *d = bind_check_dataset(L, 1);
   const Dataset *rest = dataset_find_remainder(d);
   lua_pushstring(L, dataset_kind(d));
@@ -349,14 +375,35 @@ static int describe(lua_State *L) { /* → kind, source, static, kind and source
 }
 
 void bind_open_dataset(lua_State *L) {
-  static const luaL_Reg functions[] = {{"from_tensors", from_tensors}, {"from_slices", from_slices}, {"range", range},
-                                       {"from_generator", from_generator}, {"zip", zip}, {"same", same}, {NULL, NULL}};
-  static const luaL_Reg methods[] = {
-      {"batch", batch}, {"padded_batch", padded_batch}, {"unbatch", unbatch}, {"window", window}, {"shuffle", shuffle},
-      {"repeat_n", repeat_n}, {"take", take}, {"skip", skip}, {"shard", shard}, {"enumerate", enumerate},
-      {"concatenate", concatenate}, {"cache", cache}, {"buffer", buffer}, {"prefetch", prefetch}, {"types", types},
-      {"cardinality", cardinality}, {"begin_at", begin_at}, {"iterations", iterations}, {"continue_from", continue_from},
-      {"describe", describe}, {"iterator", bind_open_dataset_iterator}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"from_tensors", from_tensors},
+                                       {"from_slices", from_slices},
+                                       {"range", range},
+                                       {"from_generator", from_generator},
+                                       {"zip", zip},
+                                       {"same", same},
+                                       {NULL, NULL}};
+  static const luaL_Reg methods[] = {{"batch", batch},
+                                     {"padded_batch", padded_batch},
+                                     {"unbatch", unbatch},
+                                     {"window", window},
+                                     {"shuffle", shuffle},
+                                     {"repeat_n", repeat_n},
+                                     {"take", take},
+                                     {"skip", skip},
+                                     {"shard", shard},
+                                     {"enumerate", enumerate},
+                                     {"concatenate", concatenate},
+                                     {"cache", cache},
+                                     {"buffer", buffer},
+                                     {"prefetch", prefetch},
+                                     {"types", types},
+                                     {"cardinality", cardinality},
+                                     {"begin_at", begin_at},
+                                     {"iterations", iterations},
+                                     {"continue_from", continue_from},
+                                     {"describe", describe},
+                                     {"iterator", bind_open_dataset_iterator},
+                                     {NULL, NULL}};
   luaL_newmetatable(L, DATASET_NAME);
   lua_pushcfunction(L, free_dataset), lua_setfield(L, -2, "__gc");
   luaL_newlib(L, methods);

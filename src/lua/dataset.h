@@ -20,7 +20,8 @@ Status bind_take_list(lua_State *L, Tensor **out, int count, Error *e);
 void bind_release_callback(void *context);
 DataContext bind_data_context(lua_State *L); /* what iterators opened now read with */
 
-/* One function a file: fills the table of datasets' functions at the top of the stack, or their methods. */
+/* One function a file: fills the table of datasets' functions at the top of the stack, or their
+ * methods. */
 extern const luaL_Reg bind_mapping_methods[]; /* mapping.c */
 void bind_open_iterator(lua_State *L);        /* iterator.c: the metatable */
 int bind_open_dataset_iterator(lua_State *L); /* (dataset, peek) → iterator */

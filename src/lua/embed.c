@@ -32,7 +32,8 @@ static void add_path(lua_State *L, const char *folder) {
 /* Plug-ins lie where core.so does. */
 static void offer_plugins(lua_State *L) {
   Dl_info own;
-  const char *slash = dladdr(&ipulua_bridge, &own) && own.dli_fname ? strrchr(own.dli_fname, '/') : NULL;
+  const char *slash =
+      dladdr(&ipulua_bridge, &own) && own.dli_fname ? strrchr(own.dli_fname, '/') : NULL;
   if (!slash) return;
   lua_pushlstring(L, own.dli_fname, (size_t)(slash - own.dli_fname));
   module_offer_plugins(L, lua_tostring(L, -1), true);
@@ -40,7 +41,8 @@ static void offer_plugins(lua_State *L) {
 }
 
 static int refuse_exit(lua_State *L) {
-  return bind_fail(L, ERR_FAILED_PRECONDITION, "os.exit is not available in an embedded program; return, or raise an error");
+  return bind_fail(L, ERR_FAILED_PRECONDITION,
+                   "os.exit is not available in an embedded program; return, or raise an error");
 }
 
 /* The process is the C program's. */
@@ -133,7 +135,8 @@ static void take_tensors(lua_State *L, int index, BridgeCall *c) {
     Tensor *own = tensor_new_uninitialised(&e, &t->type); /* a copy: the caller may write to it */
     bind_check(L, &e);
     tensor_copy_out(t, own->data);
-    c->out[i] = (BridgeTensor){.type = own->type, .data = own->data, .owner = own, .release = release};
+    c->out[i] =
+        (BridgeTensor){.type = own->type, .data = own->data, .owner = own, .release = release};
     c->out_count = i + 1;
     lua_pop(L, 2);
   }

@@ -43,13 +43,17 @@ static int free_named(lua_State *L) {
   return 0;
 }
 
-static int by_name(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
+static int by_name(const void *a, const void *b) {
+  return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
 
 /* The keys of the table at index, sorted, in a userdata that is pushed. */
 static const char **sorted_names(lua_State *L, int index, int *count) {
   int n = 0;
   for (lua_pushnil(L); lua_next(L, index); lua_pop(L, 1)) {
-    if (lua_type(L, -2) != LUA_TSTRING) bind_fail(L, ERR_TYPE, "save: tensors are saved by name, got a key of type %s", luaL_typename(L, -2));
+    if (lua_type(L, -2) != LUA_TSTRING)
+      bind_fail(L, ERR_TYPE, "save: tensors are saved by name, got a key of type %s",
+                luaL_typename(L, -2));
     n++;
   }
   const char **names = lua_newuserdatauv(L, (size_t)(n + 1) * sizeof *names, 0);
@@ -60,7 +64,8 @@ static const char **sorted_names(lua_State *L, int index, int *count) {
   return names;
 }
 
-/* The names of the list at index, in its order, in a userdata that is pushed. The table of tensors keeps them alive. */
+/* The names of the list at index, in its order, in a userdata that is pushed. The table of
+ * tensors keeps them alive. */
 static const char **listed_names(lua_State *L, int index, int *count) {
   int n = (int)lua_rawlen(L, index);
   const char **names = lua_newuserdatauv(L, (size_t)(n + 1) * sizeof *names, 0);
@@ -73,17 +78,21 @@ static const char **listed_names(lua_State *L, int index, int *count) {
   return names;
 }
 
-/* Replaces a table of tensors by name, of which a .npy holds one, by that one. A list is a tensor itself. */
+/* Replaces a table of tensors by name, of which a .npy holds one, by that one. A list is a
+ * tensor itself. */
 static void only_tensor(lua_State *L, int index) {
   if (lua_rawlen(L, index)) return;
   int count;
   const char **names = sorted_names(L, index, &count);
-  if (count != 1) bind_fail(L, ERR_VALUE, "save: a .npy holds one tensor, got %d; save them as .npz or .safetensors", count);
+  if (count != 1)
+    bind_fail(L, ERR_VALUE,
+              "save: a .npy holds one tensor, got %d; save them as .npz or .safetensors", count);
   lua_getfield(L, index, names[0]);
   lua_replace(L, index);
 }
 
-/* (path, {name = tensor} | tensor, {key = text} | nil, names in the order in which they are written | nil: sorted) */
+/* (path, {name = tensor} | tensor, {key = text} | nil, names in the order in which they are
+ * written | nil: sorted) */
 static int save(lua_State *L) {
   const char *path = luaL_checkstring(L, 1);
   Error e = {0};
@@ -99,7 +108,9 @@ static int save(lua_State *L) {
   if (!npz && !ends_with(path, ".safetensors"))
     bind_fail(L, ERR_VALUE, "save: '%s' must end in .safetensors, .npz or .npy", path);
   if (!lua_istable(L, 2))
-    bind_fail(L, ERR_TYPE, "save: '%s' holds tensors by name, as in {x = tensor}; a .npy holds a single one", path);
+    bind_fail(L, ERR_TYPE,
+              "save: '%s' holds tensors by name, as in {x = tensor}; a .npy holds a single one",
+              path);
   NamedTensors *n = new_named(L);
   int count;
   const char **names = lua_istable(L, 4) ? listed_names(L, 4, &count) : sorted_names(L, 2, &count);
@@ -126,7 +137,8 @@ static int save(lua_State *L) {
   return 0;
 }
 
-/* (path, ending | nil: the path's) → {name = tensor}, metadata, names as they stand in the file; a .npy gives its tensor */
+/* (path, ending | nil: the path's) → {name = tensor}, metadata, names as they stand in the file;
+ * a .npy gives its tensor */
 static int load(lua_State *L) {
   const char *path = luaL_checkstring(L, 1), *ending = luaL_optstring(L, 2, path);
   Error e = {0};
@@ -268,8 +280,8 @@ static void push_identity(lua_State *L, const char *folder) {
   else lua_pushfstring(L, "%I:%I", (LUAI_UACINT)info.st_dev, (LUAI_UACINT)info.st_ino);
 }
 
-/* (folder, seconds to wait) → a lock for unlock_folder, which holds until then or the state's end; nil where the state has one. An error
- * names the process whose it is. */
+/* (folder, seconds to wait) → a lock for unlock_folder, which holds until then or the state's
+ * end; nil where the state has one. An error names the process whose it is. */
 static int lock_folder(lua_State *L) {
   const char *folder = luaL_checkstring(L, 1);
   double seconds = luaL_checknumber(L, 2);
@@ -367,14 +379,27 @@ static int process_seconds(lua_State *L) {
 }
 
 void bind_open_files(lua_State *L) {
-  static const luaL_Reg functions[] = {
-      {"save", save}, {"load", load}, {"file_exists", exists}, {"replace_file", replace_file}, {"file_hash", file_hash},
-      {"text_hash", text_hash}, {"folder_exists", folder_there},
-      {"make_folder", make_folder}, {"list_folder", list_folder}, {"replace_folder", replace_folder}, {"remove_folder", remove_folder},
-      {"lock_folder", lock_folder}, {"unlock_folder", unlock_folder}, {"process_id", process_id},
-      {"clock", now}, {"epoch", epoch}, {"terminal", terminal},
-      {"peak_memory", peak_memory}, {"heap_bytes", heap_bytes},
-      {"process_seconds", process_seconds}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"save", save},
+                                       {"load", load},
+                                       {"file_exists", exists},
+                                       {"replace_file", replace_file},
+                                       {"file_hash", file_hash},
+                                       {"text_hash", text_hash},
+                                       {"folder_exists", folder_there},
+                                       {"make_folder", make_folder},
+                                       {"list_folder", list_folder},
+                                       {"replace_folder", replace_folder},
+                                       {"remove_folder", remove_folder},
+                                       {"lock_folder", lock_folder},
+                                       {"unlock_folder", unlock_folder},
+                                       {"process_id", process_id},
+                                       {"clock", now},
+                                       {"epoch", epoch},
+                                       {"terminal", terminal},
+                                       {"peak_memory", peak_memory},
+                                       {"heap_bytes", heap_bytes},
+                                       {"process_seconds", process_seconds},
+                                       {NULL, NULL}};
   bind_set_functions(L, functions);
   luaL_newmetatable(L, NAMED_NAME);
   lua_pushcfunction(L, free_named);

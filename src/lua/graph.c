@@ -1,4 +1,5 @@
-/* The graph of sessions: placeholders, what is computed from them, and programs for what is fetched. */
+/* The graph of sessions: placeholders, what is computed from them, and programs for what is
+ * fetched. */
 #include <string.h>
 
 #include "lua/trace.h"
@@ -34,7 +35,9 @@ static int placeholder(lua_State *L) {
   for (int i = 0; i < type.rank; i++)
     if (type.shape[i] < -1) {
       long long extent = (long long)type.shape[i];
-      bind_fail(L, ERR_VALUE, "placeholder '%s': an extent must be -1 (unknown) or at least 0, got %lld", name, extent);
+      bind_fail(L, ERR_VALUE,
+                "placeholder '%s': an extent must be -1 (unknown) or at least 0, got %lld", name,
+                extent);
     }
   TraceRef *ref = bind_graph(L);
   bind_mark_line(L, ref->trace->graph);
@@ -71,7 +74,8 @@ static int is_deferred(lua_State *L) {
 
 static LuaTensor *check_value(lua_State *L, int index) {
   LuaTensor *t = bind_test_tensor(L, index);
-  if (!t || !bind_is_deferred(L, index)) bind_fail(L, ERR_VALUE, "sess:run: a tensor of the session's graph is expected");
+  if (!t || !bind_is_deferred(L, index))
+    bind_fail(L, ERR_VALUE, "sess:run: a tensor of the session's graph is expected");
   return t;
 }
 
@@ -82,8 +86,8 @@ static int value_key(lua_State *L) {
   return 1;
 }
 
-
-/* (fetched, fed, types of the fed: {dtype, shape}, name) → program: the fed values are its arguments. */
+/* (fetched, fed, types of the fed: {dtype, shape}, name) → program: the fed values are its
+ * arguments. */
 static int compile(lua_State *L) {
   TraceRef *ref = bind_graph(L);
   lua_Integer fetched_count = luaL_len(L, 1), fed_count = luaL_len(L, 2);
@@ -110,7 +114,8 @@ static int compile(lua_State *L) {
   Trace *to = trace_new(NULL);
   if (!to) bind_fail(L, ERR_OUT_OF_MEMORY, "out of memory");
   Value **results = fetched + fetched_count;
-  if (clone_fetched(ref->trace, fed, (int)fed_count, fetched, (int)fetched_count, to, results) != OK) {
+  if (clone_fetched(ref->trace, fed, (int)fed_count, fetched, (int)fetched_count, to, results) !=
+      OK) {
     Error e = to->graph->error;
     trace_free(to);
     bind_raise(L, &e);
@@ -131,8 +136,13 @@ static int reset(lua_State *L) {
 }
 
 void bind_open_graph(lua_State *L) {
-  static const luaL_Reg functions[] = {{"graph_placeholder", placeholder}, {"graph_enter", enter}, {"graph_leave", leave},
-                                       {"is_deferred", is_deferred}, {"graph_value_key", value_key}, {"graph_compile", compile},
-                                       {"graph_reset", reset}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"graph_placeholder", placeholder},
+                                       {"graph_enter", enter},
+                                       {"graph_leave", leave},
+                                       {"is_deferred", is_deferred},
+                                       {"graph_value_key", value_key},
+                                       {"graph_compile", compile},
+                                       {"graph_reset", reset},
+                                       {NULL, NULL}};
   bind_set_functions(L, functions);
 }

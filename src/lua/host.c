@@ -1,5 +1,5 @@
-/* Lua functions as nodes of programs. A program that runs on another thread asks the script's thread to call them; what is
- * handed over are copies, so that either side may give up. */
+/* Lua functions as nodes of programs. A program that runs on another thread asks the script's
+ * thread to call them; what is handed over are copies, so that either side may give up. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,14 +31,16 @@ static void free_request(HostRequest *r) {
   free(q);
 }
 
-static Status take_result(lua_State *L, int index, const Type *want, int position, Tensor **out, Error *e) {
+static Status take_result(lua_State *L, int index, const Type *want, int position, Tensor **out,
+                          Error *e) {
   LuaTensor *t = bind_test_tensor(L, index);
   char wanted[TYPE_TEXT], got[TYPE_TEXT];
   if (!t || !t->tensor)
-    return fail(e, ERR_TYPE, "host_callback: result %d must be a tensor, got %s", position, luaL_typename(L, index));
+    return fail(e, ERR_TYPE, "host_callback: result %d must be a tensor, got %s", position,
+                luaL_typename(L, index));
   if (!type_equal(&t->tensor->type, want))
-    return fail(e, ERR_INVALID_ARGUMENT, "host_callback: result %d is %s, but was declared as %s", position,
-                type_text(&t->tensor->type, got), type_text(want, wanted));
+    return fail(e, ERR_INVALID_ARGUMENT, "host_callback: result %d is %s, but was declared as %s",
+                position, type_text(&t->tensor->type, got), type_text(want, wanted));
   *out = tensor_dense(e, t->tensor);
   return *out ? OK : e->status;
 }
@@ -99,7 +101,8 @@ static Type read_type(lua_State *L, int index) {
   return type;
 }
 
-/* (function, list of values, list of {dtype, shape}) in the current trace, or the sessions' graph → list of results */
+/* (function, list of values, list of {dtype, shape}) in the current trace, or the sessions'
+ * graph → list of results */
 static int host_callback(lua_State *L) {
   State *s = bind_state(L);
   TraceRef *ref = s->trace ? s->trace : bind_graph(L);

@@ -99,9 +99,15 @@ static int restore_infeed(lua_State *L) {
 }
 
 void bind_open_infeed(lua_State *L) {
-  static const luaL_Reg methods[] = {{"dequeue", dequeue}, {"open", open_infeed}, {"open_explicitly", open_infeed_explicitly},
-                                     {"close", close_infeed}, {"replace", replace_infeed}, {"state", infeed_state},
-                                     {"save", save_infeed}, {"restore", restore_infeed}, {NULL, NULL}};
+  static const luaL_Reg methods[] = {{"dequeue", dequeue},
+                                     {"open", open_infeed},
+                                     {"open_explicitly", open_infeed_explicitly},
+                                     {"close", close_infeed},
+                                     {"replace", replace_infeed},
+                                     {"state", infeed_state},
+                                     {"save", save_infeed},
+                                     {"restore", restore_infeed},
+                                     {NULL, NULL}};
   lua_pushcfunction(L, new_infeed), lua_setfield(L, -2, "new_infeed");
   bind_object_type(L, INFEED_NAME, methods);
 }

@@ -6,7 +6,10 @@
 
 DataContext bind_data_context(lua_State *L) {
   State *s = bind_state(L);
-  return (DataContext){.pool = engine_pool(s->engine), .threads = s->engine->threads, .seed = s->engine->seed, .host = s->host};
+  return (DataContext){.pool = engine_pool(s->engine),
+                       .threads = s->engine->threads,
+                       .seed = s->engine->seed,
+                       .host = s->host};
 }
 
 int bind_open_dataset_iterator(lua_State *L) { /* (dataset, peek) */
@@ -31,7 +34,9 @@ static int free_iterator(lua_State *L) {
 
 static int close_iterator(lua_State *L) {
   Iterator **u = luaL_checkudata(L, 1, ITERATOR_NAME);
-  if (*u && iterator_is_busy(*u)) return bind_fail(L, ERR_FAILED_PRECONDITION, "an iterator can't be closed while it is being read");
+  if (*u && iterator_is_busy(*u))
+    return bind_fail(L, ERR_FAILED_PRECONDITION,
+                     "an iterator can't be closed while it is being read");
   return free_iterator(L);
 }
 
@@ -39,9 +44,12 @@ static int next_element(lua_State *L) {
   Iterator **u = luaL_checkudata(L, 1, ITERATOR_NAME);
   if (!*u) return 0;
   int n = dataset_component_count(iterator_dataset(*u));
-  if (n > DATASET_COMPONENTS) return bind_fail(L, ERR_VALUE, "a dataset's element has more than %d components", DATASET_COMPONENTS);
+  if (n > DATASET_COMPONENTS)
+    return bind_fail(L, ERR_VALUE, "a dataset's element has more than %d components",
+                     DATASET_COMPONENTS);
   lua_createtable(L, n, 0);
-  LuaTensor *hold[DATASET_COMPONENTS]; /* made first: nothing may raise while the tensors are loose */
+  /* made first: nothing may raise while the tensors are loose */
+  LuaTensor *hold[DATASET_COMPONENTS];
   for (int i = 0; i < n; i++) {
     hold[i] = bind_new_tensor(L);
     lua_rawseti(L, -2, i + 1);
@@ -85,8 +93,11 @@ static int benchmark(lua_State *L) { /* (iterator, elements, copy) → elements,
 }
 
 void bind_open_iterator(lua_State *L) {
-  static const luaL_Reg methods[] = {{"next", next_element}, {"skip", skip_elements}, {"close", close_iterator},
-                                     {"benchmark", benchmark}, {NULL, NULL}};
+  static const luaL_Reg methods[] = {{"next", next_element},
+                                     {"skip", skip_elements},
+                                     {"close", close_iterator},
+                                     {"benchmark", benchmark},
+                                     {NULL, NULL}};
   luaL_newmetatable(L, ITERATOR_NAME);
   lua_pushcfunction(L, free_iterator), lua_setfield(L, -2, "__gc");
   luaL_newlib(L, methods), lua_setfield(L, -2, "__index");

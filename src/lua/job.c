@@ -9,13 +9,15 @@
 #include "base/thread.h"
 #include "lua/bind.h"
 
-#define JOB_NAME "ipulua.Job"     /* what the script holds */
-#define RUN_NAME "ipulua.Job.run" /* what it points to; the registry keeps it while it runs, and so all that it uses */
+#define JOB_NAME "ipulua.Job" /* what the script holds */
+/* What it points to; the registry keeps it while it runs, and so all that it uses. */
+#define RUN_NAME "ipulua.Job.run"
 enum { POLL_NANOSECONDS = 200000 };
 
 typedef struct Job {
-  HostDeferred deferred; /* it ends later, because it was dropped inside of a function that it may wait for */
-  int self;              /* its place in the registry */
+  /* it ends later, because it was dropped inside of a function that it may wait for */
+  HostDeferred deferred;
+  int self; /* its place in the registry */
   State *state;
   Program *program; /* kept alive, with its arguments, by the userdata's values */
   Tensor **in, **out;
@@ -56,7 +58,8 @@ static bool uses(const Program *p, const Variable *v) {
 }
 
 static HostAsker asker(const Job *j) {
-  return is_over(j) || atomic_load(&j->finished) ? ASKED_BY_NOBODY : host_calls_asker(j->state->host, j->thread);
+  return is_over(j) || atomic_load(&j->finished) ? ASKED_BY_NOBODY
+                                                 : host_calls_asker(j->state->host, j->thread);
 }
 
 /* Is the script's thread inside of something that the job has called? */
@@ -66,10 +69,11 @@ static bool called_by(const Job *j) { return asker(j) == ASKED_BY_IT; }
  * that thread. */
 static void check_may_wait(lua_State *L, const Job *j, const char *what) {
   if (asker(j) == ASKED_BY_ANOTHER)
-    bind_fail(L, ERR_FAILED_PRECONDITION,
-              "%s would wait for the program that runs in the background, which may wait for this function: it is called ahead of "
-              "time, by a thread that reads a dataset",
-              what);
+    bind_fail(
+        L, ERR_FAILED_PRECONDITION,
+        "%s would wait for the program that runs in the background, which may wait for this function: it is called ahead of "
+        "time, by a thread that reads a dataset",
+        what);
 }
 
 void bind_settle(lua_State *L, const Variable *v) {
@@ -83,14 +87,18 @@ void bind_refuse_inside(lua_State *L, const char *what) {
   const State *s = bind_state(L);
   bind_settle(L, NULL);
   if (s->job || atomic_load(&s->engine->running))
-    bind_fail(L, ERR_FAILED_PRECONDITION, "%s can't be done inside of a callback of a program that is running", what);
+    bind_fail(L, ERR_FAILED_PRECONDITION,
+              "%s can't be done inside of a callback of a program that is running", what);
 }
 
 void bind_check_steady(lua_State *L, const Variable *v) {
   const State *s = bind_state(L);
   if (s->job && called_by(s->job) && !s->in_callback && v->writers)
-    bind_fail(L, ERR_FAILED_PRECONDITION, "variable '%s' is being changed by the job that this feeds; read it before the job begins, or in a "
-              "host callback", v->name);
+    bind_fail(
+        L, ERR_FAILED_PRECONDITION,
+        "variable '%s' is being changed by the job that this feeds; read it before the job begins, or in a "
+        "host callback",
+        v->name);
 }
 
 static bool graph_uses(const Graph *g, const Object *o) {
@@ -155,7 +163,8 @@ static int done(lua_State *L) {
 static int wait_for(lua_State *L) {
   Job *j = check(L);
   check_may_wait(L, j, "job:wait()");
-  if (called_by(j)) return bind_fail(L, ERR_FAILED_PRECONDITION, "job:wait() is called by the job itself");
+  if (called_by(j))
+    return bind_fail(L, ERR_FAILED_PRECONDITION, "job:wait() is called by the job itself");
   finish(j);
   if (j->error.status != OK) {
     Error e = j->error;
@@ -175,7 +184,8 @@ static int cancel(lua_State *L) {
 static int poll_job(lua_State *L) {
   Job *j = check(L);
   if (asker(j) != ASKED_BY_NOBODY)
-    return bind_fail(L, ERR_FAILED_PRECONDITION, "outfeed:iter(job) waits for the job, which may wait for this function");
+    return bind_fail(L, ERR_FAILED_PRECONDITION,
+                     "outfeed:iter(job) waits for the job, which may wait for this function");
   host_calls_serve(j->state->host);
   struct timespec moment = {.tv_nsec = POLL_NANOSECONDS};
   if (!atomic_load(&j->finished)) nanosleep(&moment, NULL);
@@ -184,7 +194,9 @@ static int poll_job(lua_State *L) {
 
 static int settle(lua_State *L) {
   const Job *j = bind_state(L)->job;
-  if (j && called_by(j)) return bind_fail(L, ERR_FAILED_PRECONDITION, "the job that this function feeds can't be waited for in it");
+  if (j && called_by(j))
+    return bind_fail(L, ERR_FAILED_PRECONDITION,
+                     "the job that this function feeds can't be waited for in it");
   bind_settle(L, NULL);
   return 0;
 }
@@ -218,7 +230,8 @@ static int free_run(lua_State *L) {
 }
 
 void bind_open_job(lua_State *L) {
-  static const luaL_Reg methods[] = {{"done", done}, {"wait", wait_for}, {"cancel", cancel}, {"poll", poll_job}, {NULL, NULL}};
+  static const luaL_Reg methods[] = {
+      {"done", done}, {"wait", wait_for}, {"cancel", cancel}, {"poll", poll_job}, {NULL, NULL}};
   lua_pushcfunction(L, start);
   lua_setfield(L, -2, "start_job");
   lua_pushcfunction(L, settle);

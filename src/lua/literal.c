@@ -18,13 +18,15 @@ static bool is_scalar(lua_State *L, int index) {
   return t == LUA_TNUMBER || t == LUA_TBOOLEAN;
 }
 
-/* What follows the last position of a list are its names: lists need not be walked through for them. */
+/* What follows the last position of a list are its names: lists need not be walked through for
+ * them. */
 static void refuse_names(lua_State *L, int index, const Literal *l, lua_Integer n) {
   if (n) lua_pushinteger(L, n);
   else lua_pushnil(L);
   while (lua_next(L, index)) {
     if (lua_type(L, -2) == LUA_TSTRING)
-      bind_fail(L, ERR_TYPE, "%s must be a list; a table with names, such as '%s', is none", l->what, lua_tostring(L, -2));
+      bind_fail(L, ERR_TYPE, "%s must be a list; a table with names, such as '%s', is none",
+                l->what, lua_tostring(L, -2));
     lua_pop(L, 1);
   }
 }
@@ -46,13 +48,18 @@ static void measure(lua_State *L, int index, Literal *l, int depth) {
     return;
   }
   if (bind_type_at(L, index, &inner)) {
-    if (depth + inner.rank > MAX_RANK) bind_fail(L, ERR_VALUE, "%s is nested deeper than %d", l->what, MAX_RANK);
+    if (depth + inner.rank > MAX_RANK)
+      bind_fail(L, ERR_VALUE, "%s is nested deeper than %d", l->what, MAX_RANK);
     if (!l->has_dtype) l->type.dtype = inner.dtype;
     for (int i = 0; i < inner.rank; i++) l->type.shape[l->type.rank++] = inner.shape[i];
     return;
   }
-  if (lua_isnone(L, index)) bind_fail(L, ERR_TYPE, "%s is a method; it is called with a colon, as in x:%s(...)", l->what, l->what);
-  if (!lua_istable(L, index)) bind_fail(L, ERR_TYPE, "%s must be a number, a list or a tensor, got %s", l->what, bind_describe(L, index));
+  if (lua_isnone(L, index))
+    bind_fail(L, ERR_TYPE, "%s is a method; it is called with a colon, as in x:%s(...)", l->what,
+              l->what);
+  if (!lua_istable(L, index))
+    bind_fail(L, ERR_TYPE, "%s must be a number, a list or a tensor, got %s", l->what,
+              bind_describe(L, index));
   if (depth == MAX_RANK) bind_fail(L, ERR_VALUE, "%s is nested deeper than %d", l->what, MAX_RANK);
   l->type.shape[l->type.rank++] = (int64_t)lua_rawlen(L, index);
   refuse_objects(L, index, l);
@@ -71,9 +78,11 @@ static void put_scalar(lua_State *L, int index, const Literal *l, Tensor *t, int
   } else if (dtype_is_integer(d)) {
     double x = lua_tonumber(L, index);
     if (is_whole) dtype_set_integer(d, t->data, at, whole);
-    else if (x != floor(x) || isinf(x)) bind_fail(L, ERR_VALUE, "%s: %g is no %s", l->what, x, dtype_name(d));
+    else if (x != floor(x) || isinf(x))
+      bind_fail(L, ERR_VALUE, "%s: %g is no %s", l->what, x, dtype_name(d));
     if (!is_whole || dtype_get_integer(d, t->data, at) != whole)
-      bind_fail(L, ERR_VALUE, "%s: %s does not fit %s", l->what, lua_tostring(L, index), dtype_name(d));
+      bind_fail(L, ERR_VALUE, "%s: %s does not fit %s", l->what, lua_tostring(L, index),
+                dtype_name(d));
   } else {
     dtype_set(d, t->data, at, lua_tonumber(L, index));
   }
@@ -86,7 +95,8 @@ static Status cast_into(lua_State *L, const Tensor *from, Tensor *to, int64_t at
   Tensor *dense = tensor_dense(&e, (Tensor *)(uintptr_t)from);
   if (!dense) bind_raise(L, &e);
   const void *in[1] = {dense->data};
-  s->engine->kernels->cast[from->type.dtype][to->type.dtype](in, 0, to->data + (size_t)at * dtype_size(to->type.dtype), n, NULL);
+  s->engine->kernels->cast[from->type.dtype][to->type.dtype](
+      in, 0, to->data + (size_t)at * dtype_size(to->type.dtype), n, NULL);
   tensor_release(dense);
   return OK;
 }
@@ -95,7 +105,8 @@ static int64_t fill(lua_State *L, int index, const Literal *l, Tensor *t, int64_
   Type inner;
   int rest = l->type.rank - depth;
   if (is_scalar(L, index)) {
-    if (rest != 0) bind_fail(L, ERR_VALUE, "%s is ragged: a number where a list is expected", l->what);
+    if (rest != 0)
+      bind_fail(L, ERR_VALUE, "%s is ragged: a number where a list is expected", l->what);
     put_scalar(L, index, l, t, at);
     return at + 1;
   }
@@ -108,9 +119,11 @@ static int64_t fill(lua_State *L, int index, const Literal *l, Tensor *t, int64_
     lua_pop(L, 1);
     return at + type_count(&inner);
   }
-  if (!lua_istable(L, index)) bind_fail(L, ERR_TYPE, "%s must hold numbers, got %s", l->what, bind_describe(L, index));
+  if (!lua_istable(L, index))
+    bind_fail(L, ERR_TYPE, "%s must hold numbers, got %s", l->what, bind_describe(L, index));
   lua_Integer n = luaL_len(L, index);
-  if (rest == 0 || n != l->type.shape[depth]) bind_fail(L, ERR_VALUE, "%s is ragged: its lists have different lengths", l->what);
+  if (rest == 0 || n != l->type.shape[depth])
+    bind_fail(L, ERR_VALUE, "%s is ragged: its lists have different lengths", l->what);
   luaL_checkstack(L, 4, "nested too deep");
   for (lua_Integer i = 1; i <= n; i++) {
     lua_rawgeti(L, index, i);
@@ -122,7 +135,9 @@ static int64_t fill(lua_State *L, int index, const Literal *l, Tensor *t, int64_
 
 void bind_literal(lua_State *L, int index, Dtype dtype, const char *what) {
   index = lua_absindex(L, index);
-  Literal l = {.what = what, .has_dtype = dtype != DTYPE_COUNT, .type = {.dtype = dtype == DTYPE_COUNT ? F32 : dtype}};
+  Literal l = {.what = what,
+               .has_dtype = dtype != DTYPE_COUNT,
+               .type = {.dtype = dtype == DTYPE_COUNT ? F32 : dtype}};
   Type type;
   if (bind_type_at(L, index, &type) && (!l.has_dtype || type.dtype == dtype)) {
     LuaTensor *t = bind_test_tensor(L, index);
@@ -131,7 +146,8 @@ void bind_literal(lua_State *L, int index, Dtype dtype, const char *what) {
     return;
   }
   const State *s = bind_state(L);
-  if (bind_type_at(L, index, &type) && (s->trace || s->tapes)) { /* an op like others, which gradients go through */
+  /* an op like others, which gradients go through */
+  if (bind_type_at(L, index, &type) && (s->trace || s->tapes)) {
     Attr attrs[MAX_ATTRS] = {attr_dtype(dtype)};
     bind_apply(L, bind_op(L, "cast"), &index, 1, attrs);
     return;
@@ -164,31 +180,37 @@ static int full(lua_State *L) { /* (shape, value, dtype, who) */
   Literal l = {.what = "full", .type = type};
   int64_t n = type_count(&type);
   if (n == 0) return 1;
-  if (!is_scalar(L, 2)) bind_fail(L, ERR_TYPE, "full: 'value' must be a number, got %s", luaL_typename(L, 2));
+  if (!is_scalar(L, 2))
+    bind_fail(L, ERR_TYPE, "full: 'value' must be a number, got %s", luaL_typename(L, 2));
   put_scalar(L, 2, &l, u->tensor, 0);
   size_t size = dtype_size(type.dtype);
   for (int64_t i = 1; i < n; i++) memcpy(u->tensor->data + (size_t)i * size, u->tensor->data, size);
   return 1;
 }
 
-/* (start, step, divisor, n, dtype) → element i is start + step · i / divisor; integers stay exact */
+/* (start, step, divisor, n, dtype) → element i is start + step · i / divisor; integers stay
+ * exact */
 static int range(lua_State *L) {
   bool exact = lua_isinteger(L, 1) && lua_isinteger(L, 2);
   lua_Integer first = exact ? lua_tointeger(L, 1) : 0, each = exact ? lua_tointeger(L, 2) : 0;
-  double start = luaL_checknumber(L, 1), step = luaL_checknumber(L, 2), divisor = luaL_checknumber(L, 3);
+  double start = luaL_checknumber(L, 1), step = luaL_checknumber(L, 2),
+         divisor = luaL_checknumber(L, 3);
   Type type = {.dtype = bind_opt_dtype(L, 5, F32), .rank = 1, .shape = {luaL_checkinteger(L, 4)}};
   Error e = {0};
   LuaTensor *u = bind_new_tensor(L);
   u->tensor = tensor_new_uninitialised(&e, &type);
   bind_check(L, &e);
   for (int64_t i = 0; i < type.shape[0]; i++) {
-    if (exact && divisor == 1) dtype_set_integer(type.dtype, u->tensor->data, i, (int64_t)((uint64_t)first + (uint64_t)each * (uint64_t)i));
+    if (exact && divisor == 1)
+      dtype_set_integer(type.dtype, u->tensor->data, i,
+                        (int64_t)((uint64_t)first + (uint64_t)each * (uint64_t)i));
     else dtype_set(type.dtype, u->tensor->data, i, start + step * (double)i / divisor);
   }
   return 1;
 }
 
 void bind_open_literal(lua_State *L) {
-  static const luaL_Reg functions[] = {{"tensor", tensor_of}, {"full", full}, {"range", range}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {
+      {"tensor", tensor_of}, {"full", full}, {"range", range}, {NULL, NULL}};
   bind_set_functions(L, functions);
 }

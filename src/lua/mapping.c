@@ -1,4 +1,5 @@
-/* Functions on the elements of datasets: traced once and run by worker threads, or called on the script's thread. */
+/* Functions on the elements of datasets: traced once and run by worker threads, or called on the
+ * script's thread. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,9 +9,10 @@
 
 /* ---- traced functions ---- */
 
-/* The program of a function, and a copy for each worker that ever runs at once, made when first needed. What random ops
- * count are variables of the program; a copy has its own and sets them to the element's number, so that neither threads
- * nor an earlier reading can be seen in the numbers. */
+/* The program of a function, and a copy for each worker that ever runs at once, made when first
+ * needed. What random ops count are variables of the program; a copy has its own and sets them
+ * to the element's number, so that neither threads nor an earlier reading can be seen in the
+ * numbers. */
 typedef struct Mapped {
   State *state;
   Program *program; /* its own */
@@ -44,7 +46,8 @@ static Program *worker_program(Mapped *m, int worker, Error *e) {
   return p;
 }
 
-static Status run_mapped(void *context, int worker, uint64_t number, const void *const *in, void *const *out, Error *e) {
+static Status run_mapped(void *context, int worker, uint64_t number, const void *const *in,
+                         void *const *out, Error *e) {
   Mapped *m = context;
   Program *p = worker_program(m, worker, e);
   if (!p) return e->status;
@@ -65,14 +68,18 @@ static void release_mapped(void *context) {
   free(m);
 }
 
-/* Takes the program out of the userdata at index: it may be running on another thread when Lua's state is closed. */
+/* Takes the program out of the userdata at index: it may be running on another thread when Lua's
+ * state is closed. */
 static Mapped *new_mapped(lua_State *L, State *s, int index, Error *e) {
   Program **p = luaL_testudata(L, index, PROGRAM_NAME);
   if (!p || !*p) return fail(e, ERR_INTERNAL, "the function was not traced"), NULL;
   for (int i = 0; i < (*p)->variable_count; i++)
     if (!(*p)->variable[i]->counts_runs) {
-      fail(e, ERR_VALUE, "the function reads variable '%s', which may change while the dataset is read; take its value before "
-           "(local value = v:read_value()), or give {eager = true}", (*p)->variable[i]->name);
+      fail(
+          e, ERR_VALUE,
+          "the function reads variable '%s', which may change while the dataset is read; take its value before "
+          "(local value = v:read_value()), or give {eager = true}",
+          (*p)->variable[i]->name);
       return NULL;
     }
   if ((*p)->result_count > DATASET_COMPONENTS) {
@@ -106,12 +113,17 @@ static Status specialise(void *context, const Type *in, MapFunction *variant, Er
   Mapped *v = new_mapped(L, m->state, lua_gettop(L), e);
   lua_pop(L, 1);
   if (!v) return e->status;
-  *variant = (MapFunction){.context = v, .in_count = count, .out_count = v->program->result_count,
-                           .out_type = v->program->result_type, .run = run_mapped, .release = release_mapped};
+  *variant = (MapFunction){.context = v,
+                           .in_count = count,
+                           .out_count = v->program->result_count,
+                           .out_type = v->program->result_type,
+                           .run = run_mapped,
+                           .release = release_mapped};
   return OK;
 }
 
-/* (program, retrace | nil, output types when there is retrace) from index on. Nothing is held when this raises. */
+/* (program, retrace | nil, output types when there is retrace) from index on. Nothing is held
+ * when this raises. */
 static MapFunction read_map(lua_State *L, int index, const char *who) {
   State *s = bind_state(L);
   bool varies = lua_isfunction(L, index + 1);
@@ -124,8 +136,12 @@ static MapFunction read_map(lua_State *L, int index, const char *who) {
     callback_free(retrace);
     bind_fail(L, e.status, "%s: %s", who, e.message);
   }
-  MapFunction f = {.context = m, .in_count = m->program->argument_count, .out_count = m->program->result_count,
-                   .out_type = m->program->result_type, .run = run_mapped, .release = release_mapped};
+  MapFunction f = {.context = m,
+                   .in_count = m->program->argument_count,
+                   .out_count = m->program->result_count,
+                   .out_type = m->program->result_type,
+                   .run = run_mapped,
+                   .release = release_mapped};
   if (varies) {
     memcpy(m->out_type, out, sizeof out);
     m->retrace = retrace;
@@ -156,7 +172,8 @@ static int filter(lua_State *L) { /* (dataset, program, retrace, output types) *
 
 /* ---- functions on the script's thread ---- */
 
-static Status call_host(void *context, Tensor *const *in, int in_count, Tensor **out, int out_count, Dataset **dataset, Error *e) {
+static Status call_host(void *context, Tensor *const *in, int in_count, Tensor **out, int out_count,
+                        Dataset **dataset, Error *e) {
   Callback *c = context;
   lua_State *L = callback_begin(c);
   lua_createtable(L, in_count, 0);
@@ -203,7 +220,8 @@ static int interleave(lua_State *L) { /* (dataset, function, types, cycle, block
   Dataset **u = bind_new_dataset(L);
   Error e = {0};
   const char *at = bind_where(L);
-  return bind_made_dataset(L, u, dataset_interleave(&e, at, in, n, types, script_function(L, 2), cycle, block), &e);
+  return bind_made_dataset(
+      L, u, dataset_interleave(&e, at, in, n, types, script_function(L, 2), cycle, block), &e);
 }
 
 static int flat_map(lua_State *L) { /* (dataset, function, types) */
@@ -216,5 +234,10 @@ static int flat_map(lua_State *L) { /* (dataset, function, types) */
   return bind_made_dataset(L, u, dataset_flat_map(&e, at, in, n, types, script_function(L, 2)), &e);
 }
 
-const luaL_Reg bind_mapping_methods[] = {{"map", map}, {"filter", filter}, {"map_host", map_host}, {"filter_host", filter_host},
-                                         {"interleave", interleave}, {"flat_map", flat_map}, {NULL, NULL}};
+const luaL_Reg bind_mapping_methods[] = {{"map", map},
+                                         {"filter", filter},
+                                         {"map_host", map_host},
+                                         {"filter_host", filter_host},
+                                         {"interleave", interleave},
+                                         {"flat_map", flat_map},
+                                         {NULL, NULL}};

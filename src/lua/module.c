@@ -37,13 +37,16 @@ int luaopen_ipulua_core(lua_State *L) {
   return 1;
 }
 
-/* A loader of package.preload; its upvalues: the file, flags of dlopen. The library stays, as Lua's own loader leaves it. */
+/* A loader of package.preload; its upvalues: the file, flags of dlopen. The library stays, as
+ * Lua's own loader leaves it. */
 static int load_hdf5(lua_State *L) {
-  void *library = dlopen(lua_tostring(L, lua_upvalueindex(1)), (int)lua_tointeger(L, lua_upvalueindex(2)));
+  void *library =
+      dlopen(lua_tostring(L, lua_upvalueindex(1)), (int)lua_tointeger(L, lua_upvalueindex(2)));
   union {
     void *address;
     lua_CFunction function;
-  } open = {.address = library ? dlsym(library, "luaopen_ipulua_hdf5") : NULL}; /* ISO C knows no cast between the two */
+    /* ISO C knows no cast between the two */
+  } open = {.address = library ? dlsym(library, "luaopen_ipulua_hdf5") : NULL};
   if (!open.address) return luaL_error(L, "%s", dlerror());
   lua_pushcfunction(L, open.function);
   lua_call(L, 0, 1);

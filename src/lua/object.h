@@ -2,7 +2,9 @@
 #ifndef IPULUA_LUA_OBJECT_H
 #define IPULUA_LUA_OBJECT_H
 #include "lua/bind.h"
-void bind_object_type(lua_State *L, const char *name, const luaL_Reg *methods); /* makes the metatable */
-void bind_push_object(lua_State *L, Object *o, const char *name);               /* takes o over (NULL: filled in later) */
+/* makes the metatable */
+void bind_object_type(lua_State *L, const char *name, const luaL_Reg *methods);
+/* takes o over (NULL: filled in later) */
+void bind_push_object(lua_State *L, Object *o, const char *name);
 Object *bind_check_object(lua_State *L, int index, const char *name);
 #endif

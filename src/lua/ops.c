@@ -1,5 +1,5 @@
-/* The registry as Lua functions and methods: one C function with the row as its upvalue serves all. What a call gives is read in
- * arguments.c. */
+/* The registry as Lua functions and methods: one C function with the row as its upvalue serves
+ * all. What a call gives is read in arguments.c. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,7 +27,8 @@ static int push_results(lua_State *L, const OpDef *op, Node *n, TraceRef *trace)
   return count;
 }
 
-static int apply_symbolic(lua_State *L, const OpDef *op, const int *index, int count, const Attr *attrs) {
+static int apply_symbolic(lua_State *L, const OpDef *op, const int *index, int count,
+                          const Attr *attrs) {
   State *s = bind_state(L);
   TraceRef *ref = s->trace;
   if (!ref) {
@@ -36,7 +37,9 @@ static int apply_symbolic(lua_State *L, const OpDef *op, const int *index, int c
       bind_type_at(L, index[i], &type);
       if (bind_is_deferred(L, index[i])) ref = bind_graph(L);
     }
-    if (!ref) bind_fail(L, ERR_VALUE, "%s: a symbolic tensor is used outside the function that made it", op->name);
+    if (!ref)
+      bind_fail(L, ERR_VALUE, "%s: a symbolic tensor is used outside the function that made it",
+                op->name);
   }
   Graph *g = ref->trace->graph;
   Value **in = lua_newuserdatauv(L, (size_t)(count + 1) * sizeof *in, 0);
@@ -50,11 +53,13 @@ static int apply_symbolic(lua_State *L, const OpDef *op, const int *index, int c
   return bind_raise(L, &e);
 }
 
-static int apply_eager(lua_State *L, const OpDef *op, const int *index, int count, const Attr *attrs) {
+static int apply_eager(lua_State *L, const OpDef *op, const int *index, int count,
+                       const Attr *attrs) {
   State *s = bind_state(L);
   Tensor **in = lua_newuserdatauv(L, (size_t)(count + 1) * sizeof *in, 0);
   luaL_checkstack(L, count + 8, NULL);
-  for (int i = 0; i < count; i++) in[i] = bind_concrete(L, index[i], op->name); /* keeps them on the stack */
+  /* keeps them on the stack */
+  for (int i = 0; i < count; i++) in[i] = bind_concrete(L, index[i], op->name);
   Error e = {0};
   Tensor **out;
   int out_count;
@@ -78,7 +83,8 @@ int bind_apply(lua_State *L, const OpDef *op, const int *index, int count, const
   State *s = bind_state(L);
   bool symbolic = (op->traits & (RANDOM | PER_REPLICA)) && s->trace;
   for (int i = 0; i < count && !symbolic; i++) symbolic = is_symbolic(L, index[i], s);
-  return symbolic ? apply_symbolic(L, op, index, count, attrs) : apply_eager(L, op, index, count, attrs);
+  return symbolic ? apply_symbolic(L, op, index, count, attrs)
+                  : apply_eager(L, op, index, count, attrs);
 }
 
 const OpDef *bind_op(lua_State *L, const char *name) {
@@ -89,8 +95,8 @@ const OpDef *bind_op(lua_State *L, const char *name) {
 
 /* ---- calling ---- */
 
-/* Objects that stand for tensors (Keras' placeholders) have a metafield __op, called with the op's name and the arguments
- * in place of the op. */
+/* Objects that stand for tensors (Keras' placeholders) have a metafield __op, called with the
+ * op's name and the arguments in place of the op. */
 static bool find_stand_in(lua_State *L, int index, bool in_list) {
   if (!lua_istable(L, index)) return false;
   if (luaL_getmetafield(L, index, "__op") != LUA_TNIL) return true;
@@ -107,7 +113,8 @@ static bool find_stand_in(lua_State *L, int index, bool in_list) {
   return false;
 }
 
-/* Whether the first argument is the module that the op stands in: ipu:reduce_sum(x). Modules have a metatable, options have none. */
+/* Whether the first argument is the module that the op stands in: ipu:reduce_sum(x). Modules
+ * have a metatable, options have none. */
 static bool is_called_with_colon(lua_State *L, const OpDef *op) {
   if (!lua_istable(L, 1) || plain_is(L, 1)) return false;
   int top = lua_gettop(L);
@@ -134,7 +141,9 @@ static int call_op(lua_State *L) {
     return lua_gettop(L);
   }
   if (is_called_with_colon(L, op))
-    return bind_fail(L, ERR_TYPE, "%s is a function of a module; it is called with a dot, not with a colon", op->name);
+    return bind_fail(L, ERR_TYPE,
+                     "%s is a function of a module; it is called with a dot, not with a colon",
+                     op->name);
   Arguments a = {.op = op};
   arguments_read(L, &a);
   return bind_apply(L, op, a.operand, a.operand_count, a.attr);
@@ -145,7 +154,8 @@ static int call_op(lua_State *L) {
 static int apply_operator(lua_State *L, const char *name) {
   lua_settop(L, 2);
   if (lua_isnil(L, 1) || lua_isnil(L, 2)) /* a name that was never set, most often */
-    return bind_fail(L, ERR_TYPE, "%s: the %s operand is nil", name, lua_isnil(L, 1) ? "left" : "right");
+    return bind_fail(L, ERR_TYPE, "%s: the %s operand is nil", name,
+                     lua_isnil(L, 1) ? "left" : "right");
   lua_pushlightuserdata(L, (void *)(uintptr_t)bind_op(L, name));
   lua_pushcclosure(L, call_op, 1);
   lua_insert(L, 1);
@@ -164,8 +174,9 @@ static int negate(lua_State *L) {
   return bind_apply(L, bind_op(L, "neg"), &self, 1, NULL);
 }
 
-static const luaL_Reg operators[] = {{"__add", add}, {"__sub", sub}, {"__mul", mul}, {"__div", divide}, {"__pow", power},
-                                     {"__mod", mod}, {"__idiv", floordiv}, {"__unm", negate}, {NULL, NULL}};
+static const luaL_Reg operators[] = {{"__add", add},       {"__sub", sub},    {"__mul", mul},
+                                     {"__div", divide},    {"__pow", power},  {"__mod", mod},
+                                     {"__idiv", floordiv}, {"__unm", negate}, {NULL, NULL}};
 
 /* What help, docs and checks need of a row. */
 static int describe(lua_State *L) {
@@ -182,12 +193,17 @@ static int describe(lua_State *L) {
   lua_pushboolean(L, (op->traits & VARIADIC) != 0), lua_setfield(L, -2, "variadic");
   lua_pushboolean(L, (op->traits & RANDOM) != 0), lua_setfield(L, -2, "random");
   lua_pushboolean(L, (op->traits & NO_GRADIENT) != 0), lua_setfield(L, -2, "no_gradient");
-  lua_pushinteger(L, op->visible_outputs ? op->visible_outputs : op->outputs ? op->outputs : 1), lua_setfield(L, -2, "outputs");
+  lua_pushinteger(L, op->visible_outputs ? op->visible_outputs
+                     : op->outputs       ? op->outputs
+                                         : 1),
+      lua_setfield(L, -2, "outputs");
   lua_newtable(L);
-  for (int i = 0; i < arguments_inputs(op); i++) lua_pushstring(L, op->inputs[i]), lua_rawseti(L, -2, i + 1);
+  for (int i = 0; i < arguments_inputs(op); i++)
+    lua_pushstring(L, op->inputs[i]), lua_rawseti(L, -2, i + 1);
   lua_setfield(L, -2, "inputs");
   lua_newtable(L);
-  static const char *const kinds[] = {"none", "integer", "number", "boolean", "string", "list", "dtype", "tensor", "function", "object"};
+  static const char *const kinds[] = {"none", "integer", "number", "boolean",  "string",
+                                      "list", "dtype",   "tensor", "function", "object"};
   for (int i = 0, n = 0; i < op_attr_count(op); i++) {
     const AttrDef *d = &op->attrs[i];
     if (!strcmp(d->name, "stream")) continue;
@@ -232,7 +248,8 @@ static int free_library(lua_State *L) {
   return 0;
 }
 
-/* (path) → table of functions by name. The library stays until the state is closed: nodes may be anywhere. */
+/* (path) → table of functions by name. The library stays until the state is closed: nodes may be
+ * anywhere. */
 static int open_library(lua_State *L) {
   const char *path = luaL_checkstring(L, 1);
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LIBRARY_NAME);
@@ -272,11 +289,14 @@ static int add_method(lua_State *L) {
   return 0;
 }
 
-/* (name) → whether tensors or variables have such a method or field, of their own or of the library's. */
+/* (name) → whether tensors or variables have such a method or field, of their own or of the
+ * library's. */
 static int has_member(lua_State *L) {
   static const char *const metatables[] = {TENSOR_NAME, VARIABLE_NAME};
-  static const char *const fields[] = {"shape", "dtype", "rank", "size", "name", "nbytes", "trainable", "remote", "of_optimizer",
-                                       "initialized", "deferred", "version", "constraint", "regularizer", "weight_name"};
+  static const char *const fields[] = {"shape",        "dtype",       "rank",       "size",
+                                       "name",         "nbytes",      "trainable",  "remote",
+                                       "of_optimizer", "initialized", "deferred",   "version",
+                                       "constraint",   "regularizer", "weight_name"};
   const char *name = luaL_checkstring(L, 1);
   bool has = false;
   for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) has = has || !strcmp(fields[i], name);

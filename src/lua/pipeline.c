@@ -1,4 +1,5 @@
-/* Plans of pipelines and their timetables, for Lua. Stages, places, IPUs and micro-batches count from 0. */
+/* Plans of pipelines and their timetables, for Lua. Stages, places, IPUs and micro-batches count
+ * from 0. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,13 +16,16 @@ Object *bind_opt_plan(lua_State *L, int index) {
   return lua_isnoneornil(L, index) ? NULL : bind_check_object(L, index, PLAN_NAME);
 }
 
-static PipelinePlan *check(lua_State *L) { return (PipelinePlan *)bind_check_object(L, 1, PLAN_NAME); }
+static PipelinePlan *check(lua_State *L) {
+  return (PipelinePlan *)bind_check_object(L, 1, PLAN_NAME);
+}
 
 static int integer_at(lua_State *L, int list, int i, const char *what) {
   lua_geti(L, list, i);
   int good;
   lua_Integer v = lua_tointegerx(L, -1, &good);
-  if (!good || v < 0 || v > MOST_ENTRIES) bind_fail(L, ERR_VALUE, "pipeline: entry %d of %s isn't a number of one", i, what);
+  if (!good || v < 0 || v > MOST_ENTRIES)
+    bind_fail(L, ERR_VALUE, "pipeline: entry %d of %s isn't a number of one", i, what);
   lua_pop(L, 1);
   return (int)v;
 }
@@ -84,7 +88,8 @@ static void set_order(lua_State *L, PipelinePlan *p) {
   begin[0] = 0;
   for (int d = 0; d < p->ipus; d++) {
     if (lua_geti(L, lists, d + 1) == LUA_TTABLE) total += luaL_len(L, -1);
-    if (total > MOST_ENTRIES) bind_fail(L, ERR_VALUE, "pipeline: a schedule of more than %d entries", (int)MOST_ENTRIES);
+    if (total > MOST_ENTRIES)
+      bind_fail(L, ERR_VALUE, "pipeline: a schedule of more than %d entries", (int)MOST_ENTRIES);
     begin[d + 1] = (int)total;
     lua_pop(L, 1);
   }
@@ -94,8 +99,10 @@ static void set_order(lua_State *L, PipelinePlan *p) {
     int list = lua_gettop(L);
     for (int i = begin[d]; i < begin[d + 1]; i++) {
       if (lua_geti(L, list, i - begin[d] + 1) != LUA_TTABLE)
-        bind_fail(L, ERR_TYPE, "pipeline: entry %d of IPU %d in the schedule isn't a pair", i - begin[d] + 1, d);
-      order[i] = (TimetableEntry){integer_at(L, -1, 1, "a schedule's entry"), integer_at(L, -1, 2, "a schedule's entry")};
+        bind_fail(L, ERR_TYPE, "pipeline: entry %d of IPU %d in the schedule isn't a pair",
+                  i - begin[d] + 1, d);
+      order[i] = (TimetableEntry){integer_at(L, -1, 1, "a schedule's entry"),
+                                  integer_at(L, -1, 2, "a schedule's entry")};
       lua_pop(L, 1);
     }
     lua_pop(L, 1);
@@ -105,7 +112,8 @@ static void set_order(lua_State *L, PipelinePlan *p) {
   bind_check(L, &e);
 }
 
-/* {schedule, training, place_of = {stage → place}, ipu_of = {stage → IPU}, recomputation = "none" | "stage" | "interleaved", order, offload} */
+/* {schedule, training, place_of = {stage → place}, ipu_of = {stage → IPU}, recomputation =
+ * "none" | "stage" | "interleaved", order, offload} */
 static int new_plan(lua_State *L) {
   static const char *const modes[] = {"none", "stage", "interleaved", NULL};
   luaL_checktype(L, 1, LUA_TTABLE);
@@ -143,7 +151,8 @@ static int overlap(lua_State *L) {
 /* The plan with one stage at each place: concurrent stages count as one. */
 static PipelinePlan *push_places(lua_State *L, const PipelinePlan *p) {
   int *v = lua_newuserdatauv(L, (size_t)(2 * p->places) * sizeof *v, 0);
-  for (int s = p->stages - 1; s >= 0; s--) v[p->place_of[s]] = p->place_of[s], v[p->places + p->place_of[s]] = p->ipu_of[s];
+  for (int s = p->stages - 1; s >= 0; s--)
+    v[p->place_of[s]] = p->place_of[s], v[p->places + p->place_of[s]] = p->ipu_of[s];
   bind_push_object(L, NULL, PLAN_NAME);
   Object **held = lua_touserdata(L, -1);
   Error e = {0};
@@ -152,7 +161,8 @@ static PipelinePlan *push_places(lua_State *L, const PipelinePlan *p) {
   return (PipelinePlan *)*held;
 }
 
-/* plan → for each place, the copies of its activations that wait for its backward pass (0 in inference) */
+/* plan → for each place, the copies of its activations that wait for its backward pass (0 in
+ * inference) */
 static int stashes(lua_State *L) {
   const PipelinePlan *p = check(L);
   if (p->stages != p->places && p->schedule != SCHEDULE_CUSTOM) p = push_places(L, p);
@@ -198,18 +208,21 @@ static int push_entry(lua_State *L, const PipelinePlan *p, TimetableEntry x, int
   return at;
 }
 
-/* (plan, micro-batches) → a list of rows, each a list of {ipu, stage, backward, micro} in the order in which an IPU runs them */
+/* (plan, micro-batches) → a list of rows, each a list of {ipu, stage, backward, micro} in the
+ * order in which an IPU runs them */
 static int timetable(lua_State *L) {
   PipelinePlan *p = check(L);
   lua_Integer micros = luaL_checkinteger(L, 2);
   Error e = {0};
-  if (micros > MOST_ENTRIES) fail(&e, ERR_VALUE, "a schedule of more than %d micro-batches", (int)MOST_ENTRIES);
+  if (micros > MOST_ENTRIES)
+    fail(&e, ERR_VALUE, "a schedule of more than %d micro-batches", (int)MOST_ENTRIES);
   Timetable *t = e.status == OK ? timetable_new(&e, p, micros < 0 ? 0 : (int)micros) : NULL;
   bind_check(L, &e);
   lua_createtable(L, t->rows, 0);
   for (int r = 0; r < t->rows; r++) {
     lua_newtable(L);
-    for (int i = t->row_begin[r], at = 0; i < t->row_begin[r + 1]; i++) at = push_entry(L, p, t->entry[i], at);
+    for (int i = t->row_begin[r], at = 0; i < t->row_begin[r + 1]; i++)
+      at = push_entry(L, p, t->entry[i], at);
     lua_rawseti(L, -2, r + 1);
   }
   timetable_free(t);
@@ -228,7 +241,9 @@ static const Node *find_pipeline(const Graph *g) {
     const Node *n = g->node[i];
     if (n->op->traits & CONTROL && control_plan(n)) return n;
     for (int k = 0; k < op_attr_count(n->op); k++) {
-      const Node *inner = n->attr[k].kind == ATTR_GRAPH && n->attr[k].graph ? find_pipeline(n->attr[k].graph) : NULL;
+      const Node *inner = n->attr[k].kind == ATTR_GRAPH && n->attr[k].graph
+                              ? find_pipeline(n->attr[k].graph)
+                              : NULL;
       if (inner) return inner;
     }
   }
@@ -241,13 +256,16 @@ static const Value *storage(const Value *v) {
   return v;
 }
 
-/* seen has a flag for each output of each node and each stage: what the backward pass of a stage uses of forward passes is stashed
- * there once; a weight counts in the first stage that reads it. Inputs that have names are variables. */
-static void measure_use(const Node *n, const Value *v, StageMeasure *stage, int stages, bool *seen) {
+/* seen has a flag for each output of each node and each stage: what the backward pass of a stage
+ * uses of forward passes is stashed there once; a weight counts in the first stage that reads
+ * it. Inputs that have names are variables. */
+static void measure_use(const Node *n, const Value *v, StageMeasure *stage, int stages,
+                        bool *seen) {
   v = storage(v);
   const Node *from = v->node;
   bool weight = node_is_input(from) && from->name && v->type.rank > 0;
-  bool stashed = !node_is_input(from) && n->place.backward && from->place.stage >= 0 && !from->place.backward;
+  bool stashed =
+      !node_is_input(from) && n->place.backward && from->place.stage >= 0 && !from->place.backward;
   if (node_is_constant(from) || (!weight && !stashed)) return;
   int owner = n->place.stage, output = v->index < MAX_OUTPUTS ? v->index : 0;
   bool *mark = &seen[(from->id * MAX_OUTPUTS + output) * stages + (weight ? 0 : owner)];
@@ -261,8 +279,11 @@ static bool measure(const Graph *g, StageMeasure *stage, int stages) {
   bool *seen = calloc((size_t)g->next_id + 1, (size_t)(MAX_OUTPUTS * stages) * sizeof *seen);
   for (int i = 0; seen && i < g->node_count; i++) {
     const Node *n = g->node[i];
-    if (n->place.stage < 0 || n->place.stage >= stages || node_is_input(n) || node_is_constant(n)) continue;
-    if (!(n->op->traits & VIEW) && !node_is_transfer(n)) ++*(n->place.backward ? &stage[n->place.stage].backward_ops : &stage[n->place.stage].forward_ops);
+    if (n->place.stage < 0 || n->place.stage >= stages || node_is_input(n) || node_is_constant(n))
+      continue;
+    if (!(n->op->traits & VIEW) && !node_is_transfer(n))
+      ++*(n->place.backward ? &stage[n->place.stage].backward_ops
+                            : &stage[n->place.stage].forward_ops);
     for (int k = 0; k < n->in_count; k++) measure_use(n, n->in[k], stage, stages, seen);
   }
   bool good = seen != NULL;
@@ -270,7 +291,8 @@ static bool measure(const Graph *g, StageMeasure *stage, int stages) {
   return good;
 }
 
-/* (program) → for each stage {forward_ops, backward_ops, weight_bytes, stash_bytes} of one micro-batch; nothing without a pipeline */
+/* (program) → for each stage {forward_ops, backward_ops, weight_bytes, stash_bytes} of one
+ * micro-batch; nothing without a pipeline */
 static int stages_of(lua_State *L) {
   const Program *p = bind_check_program(L, 1);
   const Node *loop = find_pipeline(p->graph);
@@ -279,7 +301,8 @@ static int stages_of(lua_State *L) {
   int count = plan->stages;
   StageMeasure *stage = lua_newuserdatauv(L, (size_t)count * sizeof *stage, 0);
   memset(stage, 0, (size_t)count * sizeof *stage);
-  if (!measure(control_body(loop), stage, count)) return bind_fail(L, ERR_OUT_OF_MEMORY, "out of memory");
+  if (!measure(control_body(loop), stage, count))
+    return bind_fail(L, ERR_OUT_OF_MEMORY, "out of memory");
   lua_createtable(L, count, 0);
   for (int s = 0; s < count; s++) {
     lua_createtable(L, 0, 4);
@@ -293,8 +316,13 @@ static int stages_of(lua_State *L) {
 }
 
 void bind_open_pipeline(lua_State *L) {
-  static const luaL_Reg functions[] = {{"pipeline_plan", new_plan}, {"pipeline_stages", stages_of}, {NULL, NULL}};
-  static const luaL_Reg methods[] = {{"overlap", overlap}, {"stashes", stashes}, {"timetable", timetable}, {"time_steps", time_steps}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {
+      {"pipeline_plan", new_plan}, {"pipeline_stages", stages_of}, {NULL, NULL}};
+  static const luaL_Reg methods[] = {{"overlap", overlap},
+                                     {"stashes", stashes},
+                                     {"timetable", timetable},
+                                     {"time_steps", time_steps},
+                                     {NULL, NULL}};
   bind_set_functions(L, functions);
   bind_object_type(L, PLAN_NAME, methods);
 }

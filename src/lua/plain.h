@@ -1,12 +1,15 @@
-/* Plain tables: lists and records as a script writes them down. Those that the library returns have a metatable of their own, whose
- * __tostring shows what they hold; its field "plain" says that they are plain all the same. */
+/* Plain tables: lists and records as a script writes them down. Those that the library returns
+ * have a metatable of their own, whose __tostring shows what they hold; its field "plain" says
+ * that they are plain all the same. */
 #ifndef IPULUA_LUA_PLAIN_H
 #define IPULUA_LUA_PLAIN_H
 #include <lua.h>
 #include <stdbool.h>
 
-/* Whether the value at index is a table without a metatable, or with one that says `plain = true`. */
+/* Whether the value at index is a table without a metatable, or with one that says `plain =
+ * true`. */
 bool plain_is(lua_State *L, int index);
-/* Gives the table on top of the stack the metatable of what the library returns. May raise for want of memory. */
+/* Gives the table on top of the stack the metatable of what the library returns. May raise for
+ * want of memory. */
 void plain_mark(lua_State *L);
 #endif

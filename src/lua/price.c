@@ -30,7 +30,8 @@ static bool flag(lua_State *L, int index, const char *name, bool fallback) {
 }
 
 static lua_Integer integer(lua_State *L, int index, const char *name, lua_Integer fallback) {
-  lua_Integer value = lua_getfield(L, index, name) == LUA_TNIL ? fallback : luaL_checkinteger(L, -1);
+  lua_Integer value =
+      lua_getfield(L, index, name) == LUA_TNIL ? fallback : luaL_checkinteger(L, -1);
   lua_pop(L, 1);
   return value;
 }
@@ -50,9 +51,13 @@ static Status read_target(lua_State *L, int index, Error *e, Target *t) {
   Status s = OK;
   if (known) *t = *known;
   else if (text[strspn(text, " \t\r\n")] == '{') s = target_parse(e, text, length, t);
-  else s = fail(e, ERR_VALUE, "there is no target '%.60s'; known ones are gc2, gc200, bow and c600", text);
+  else
+    s = fail(e, ERR_VALUE, "there is no target '%.60s'; known ones are gc2, gc200, bow and c600",
+             text);
   lua_pop(L, 1);
-  if (s == OK) s = target_restrict(e, t, integer(L, index, "tiles_per_ipu", 0), integer(L, index, "io_tiles", 0));
+  if (s == OK)
+    s = target_restrict(e, t, integer(L, index, "tiles_per_ipu", 0),
+                        integer(L, index, "io_tiles", 0));
   if (s != OK) return s;
   t->code = t->code && flag(L, index, "code", true);
   t->matmul_proportion = number(L, index, "matmul_proportion", 0);
@@ -89,11 +94,13 @@ static void read_order(lua_State *L, int index, Pod *p) {
 static void read_mapping(lua_State *L, int index, Machine *m) {
   if (lua_getfield(L, index, "mapping") == LUA_TTABLE) {
     m->mapping_count = (int)luaL_len(L, -1);
-    if (m->mapping_count > MACHINE_STAGES) bind_fail(L, ERR_VALUE, "more than %d pipeline stages", MACHINE_STAGES);
+    if (m->mapping_count > MACHINE_STAGES)
+      bind_fail(L, ERR_VALUE, "more than %d pipeline stages", MACHINE_STAGES);
     for (int i = 0; i < m->mapping_count; i++) {
       lua_rawgeti(L, -1, i + 1);
       lua_Integer ipu = luaL_checkinteger(L, -1);
-      if (ipu < 0 || ipu >= POD_IPUS_MAX) bind_fail(L, ERR_VALUE, "a stage can't be on IPU %d", (int)ipu);
+      if (ipu < 0 || ipu >= POD_IPUS_MAX)
+        bind_fail(L, ERR_VALUE, "a stage can't be on IPU %d", (int)ipu);
       m->mapping[i] = (int)ipu;
       lua_pop(L, 1);
     }
@@ -109,7 +116,8 @@ static const int64_t *read_arguments(lua_State *L, int index, const Program *p) 
     for (int i = 0; i < p->argument_count; i++) {
       lua_rawgeti(L, -1, i + 1);
       LuaTensor *t = bind_test_tensor(L, -1);
-      if (t && t->tensor && type_count(&t->tensor->type) == 1 && !dtype_is_float(t->tensor->type.dtype))
+      if (t && t->tensor && type_count(&t->tensor->type) == 1 &&
+          !dtype_is_float(t->tensor->type.dtype))
         known[i] = (int64_t)tensor_get(t->tensor, 0);
       lua_pop(L, 1);
     }
@@ -134,8 +142,10 @@ static Status read_machine(lua_State *L, int index, Error *e, Machine *m) {
   lua_getfield(L, index, "offload");
   bind_read_offload(L, -1, &m->offload);
   lua_pop(L, 1);
-  static const char *const merged[] = {[MERGE_SUMS] = "merge_sums", [MERGE_SCATTERS] = "merge_reduce_scatters",
-                                       [MERGE_GATHERS] = "merge_all_gathers", [MERGE_COPIES] = "merge_copies"};
+  static const char *const merged[] = {[MERGE_SUMS] = "merge_sums",
+                                       [MERGE_SCATTERS] = "merge_reduce_scatters",
+                                       [MERGE_GATHERS] = "merge_all_gathers",
+                                       [MERGE_COPIES] = "merge_copies"};
   for (int k = 0; k < MERGE_COUNT; k++) m->merge_bytes[k] = number(L, index, merged[k], 0);
   m->no_outlining = flag(L, index, "no_outlining", false);
   m->half_products = flag(L, index, "half_products", false);
@@ -285,7 +295,8 @@ static int summary(lua_State *L) {
   if (p->stage_count) {
     set_count(L, "time_steps", p->time_steps);
     double busy = 0;
-    for (int i = 0; i < p->shards; i++) busy += p->ipu[i].cycles[PHASE_COMPUTE] + p->ipu[i].cycles[PHASE_EXCHANGE];
+    for (int i = 0; i < p->shards; i++)
+      busy += p->ipu[i].cycles[PHASE_COMPUTE] + p->ipu[i].cycles[PHASE_EXCHANGE];
     set_number(L, "utilisation", p->total > 0 ? busy / p->shards / p->total : 0);
   }
   if (p->why) lua_pushstring(L, p->why), lua_setfield(L, -2, "why");
@@ -328,7 +339,8 @@ static Status pretend_put(const Node *n, double times, int replicas, char *zeros
   if (!data) return fail(e, ERR_OUT_OF_MEMORY, "out of memory");
   for (int k = 0; k < n->in_count; k++) types[k] = &n->in[k]->type;
   for (int k = 0; k < replicas * n->in_count; k++) data[k] = zeros;
-  for (double i = 0; i < times && i < MOST_PRETENDED && e->status == OK; i++) outlet_put(n, replicas, types, data, e);
+  for (double i = 0; i < times && i < MOST_PRETENDED && e->status == OK; i++)
+    outlet_put(n, replicas, types, data, e);
   free(data);
   return e->status;
 }
@@ -337,7 +349,9 @@ static int pretend(lua_State *L) {
   const Price *p = check_price(L);
   for (int i = 0; i < p->row_count; i++) {
     const Row *r = &p->row[i];
-    if (r->kind != ROW_HOST_OUT || !r->node || !node_is_enqueue(r->node) || r->node->in_count > MOST_COMPONENTS) continue;
+    if (r->kind != ROW_HOST_OUT || !r->node || !node_is_enqueue(r->node) ||
+        r->node->in_count > MOST_COMPONENTS)
+      continue;
     size_t most = 1;
     for (int k = 0; k < r->node->in_count; k++) {
       size_t bytes = type_bytes(&r->node->in[k]->type);
@@ -361,7 +375,9 @@ static int push_text(lua_State *L, char *text) {
   return 1;
 }
 
-static int json(lua_State *L) { return push_text(L, profile_json(check_price(L), luaL_optstring(L, 2, "{}"))); }
+static int json(lua_State *L) {
+  return push_text(L, profile_json(check_price(L), luaL_optstring(L, 2, "{}")));
+}
 static int trace(lua_State *L) { return push_text(L, profile_trace(check_price(L))); }
 static int text(lua_State *L) { return push_text(L, profile_text(check_price(L))); }
 
@@ -410,9 +426,15 @@ static int is_estimating(lua_State *L) {
 }
 
 void bind_open_price(lua_State *L) {
-  static const luaL_Reg functions[] = {{"price", price}, {"target_facts", target_facts}, {"set_estimating", set_estimating}, {"is_estimating", is_estimating}, {NULL, NULL}};
-  static const luaL_Reg methods[] = {{"summary", summary}, {"fits", fits}, {"names", names}, {"pretend", pretend}, {"json", json}, {"trace", trace}, {"text", text},
-                                     {"complaint", complaint}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"price", price},
+                                       {"target_facts", target_facts},
+                                       {"set_estimating", set_estimating},
+                                       {"is_estimating", is_estimating},
+                                       {NULL, NULL}};
+  static const luaL_Reg methods[] = {
+      {"summary", summary}, {"fits", fits},           {"names", names},
+      {"pretend", pretend}, {"json", json},           {"trace", trace},
+      {"text", text},       {"complaint", complaint}, {NULL, NULL}};
   bind_set_functions(L, functions);
   luaL_newmetatable(L, PRICE_NAME);
   lua_pushcfunction(L, free_price);

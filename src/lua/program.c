@@ -30,7 +30,8 @@ static int free_root(lua_State *L) {
   return 0;
 }
 
-void bind_push_program(lua_State *L, Trace *t, Value *const *results, int count, const char *name, bool outline) {
+void bind_push_program(lua_State *L, Trace *t, Value *const *results, int count, const char *name,
+                       bool outline) {
   State *s = bind_state(L);
   Trace **held = lua_newuserdatauv(L, sizeof *held, 0);
   *held = t;
@@ -43,24 +44,29 @@ void bind_push_program(lua_State *L, Trace *t, Value *const *results, int count,
   Error e = {0};
   t->replicas = s->replicas;
   const Engine *g = s->engine;
-  *p = outline ? program_outline(&e, t, count, written, written_count, g->kernels, &g->numerics, name)
-                     : program_compile(&e, t, count, written, written_count, g->kernels, &g->numerics, g->threads, name);
+  *p = outline
+           ? program_outline(&e, t, count, written, written_count, g->kernels, &g->numerics, name)
+           : program_compile(&e, t, count, written, written_count, g->kernels, &g->numerics,
+                             g->threads, name);
   trace_free(t);
   *held = NULL;
   bind_check(L, &e);
   lua_replace(L, -3);
   lua_pop(L, 1);
-  bind_tell_collector(L, (*p)->memory_bytes + arena_bytes((*p)->arena) + arena_bytes((*p)->graph->arena));
+  bind_tell_collector(
+      L, (*p)->memory_bytes + arena_bytes((*p)->arena) + arena_bytes((*p)->graph->arena));
 }
 
 Tensor **bind_arguments(lua_State *L, int index, const Program *p) {
-  Tensor **in = lua_newuserdatauv(L, (size_t)(p->argument_count + p->result_count + 2) * sizeof *in, 0);
+  Tensor **in =
+      lua_newuserdatauv(L, (size_t)(p->argument_count + p->result_count + 2) * sizeof *in, 0);
   lua_createtable(L, p->argument_count, 0); /* keeps packed copies alive */
   int keep = lua_gettop(L);
   for (int i = 0; i < p->argument_count; i++) {
     lua_rawgeti(L, index, i + 1);
     Tensor *t = bind_concrete(L, -1, "argument");
-    if (!type_equal(&t->type, &p->graph->input[i]->type)) luaL_error(L, "argument %d has another type than was traced", i + 1);
+    if (!type_equal(&t->type, &p->graph->input[i]->type))
+      luaL_error(L, "argument %d has another type than was traced", i + 1);
     if (!tensor_is_dense(t)) {
       Error e = {0};
       LuaTensor *u = bind_new_tensor(L);
@@ -106,7 +112,8 @@ static int run(lua_State *L) {
 static int replicate(lua_State *L) {
   Program *p = bind_check_program(L, 1);
   lua_Integer replicas = luaL_checkinteger(L, 2);
-  if (replicas < 1 || replicas > MOST_LISTED) return luaL_error(L, "a program has 1 to %d replicas", MOST_LISTED);
+  if (replicas < 1 || replicas > MOST_LISTED)
+    return luaL_error(L, "a program has 1 to %d replicas", MOST_LISTED);
   Error e = {0};
   program_replicate(&e, p, (int)replicas, bind_state(L)->engine->threads);
   bind_check(L, &e);
@@ -151,7 +158,8 @@ static void list_queues(lua_State *L, const Graph *g) {
   for (int i = 0; i < g->region_count; i++) list_queues(L, g->region[i]);
 }
 
-/* The queues that a program reads and fills: {identity} of an infeed, {identity, form, types = list of {dtype, shape}} of an outfeed. */
+/* The queues that a program reads and fills: {identity} of an infeed, {identity, form, types =
+ * list of {dtype, shape}} of an outfeed. */
 static int queues(lua_State *L) {
   Program *p = bind_check_program(L, 1);
   lua_newtable(L);
@@ -159,7 +167,8 @@ static int queues(lua_State *L) {
   return 1;
 }
 
-/* Into the table on top: device (-1: all is the host's; nil: no op names one); other_device, of ops that name another. */
+/* Into the table on top: device (-1: all is the host's; nil: no op names one); other_device, of
+ * ops that name another. */
 static void push_devices(lua_State *L, const Program *p) {
   ProgramDevices d = program_devices(p);
   if (d.is_placed && !d.on_ipu) d.device = DEVICE_HOST;
@@ -182,7 +191,8 @@ static int describe(lua_State *L) {
   lua_pushinteger(L, p->executions), lua_setfield(L, -2, "executions");
   lua_pushinteger(L, (lua_Integer)p->memory_bytes), lua_setfield(L, -2, "memory_bytes");
   lua_pushinteger(L, (lua_Integer)p->remote_bytes), lua_setfield(L, -2, "remote_bytes");
-  lua_pushinteger(L, (lua_Integer)most_live_bytes(p->buffer, p->buffer_count)), lua_setfield(L, -2, "live_bytes");
+  lua_pushinteger(L, (lua_Integer)most_live_bytes(p->buffer, p->buffer_count)),
+      lua_setfield(L, -2, "live_bytes");
   lua_pushinteger(L, p->graph->node_count), lua_setfield(L, -2, "nodes");
   lua_pushboolean(L, p->unshared_state), lua_setfield(L, -2, "unshared_state");
   lua_pushboolean(L, p->unshared_weights), lua_setfield(L, -2, "unshared_weights");
@@ -239,15 +249,25 @@ static int push_program_text(lua_State *L, char *s) {
   return 1;
 }
 
-static int text(lua_State *L) { return push_program_text(L, program_text(bind_check_program(L, 1))); }
+static int text(lua_State *L) {
+  return push_program_text(L, program_text(bind_check_program(L, 1)));
+}
 static int dot(lua_State *L) { return push_program_text(L, program_dot(bind_check_program(L, 1))); }
 
 void bind_open_program(lua_State *L) {
-  static const luaL_Reg functions[] = {{"set_replicas", set_replicas}, {"replicas_asked", replicas_asked}, {NULL, NULL}};
-  static const luaL_Reg methods[] = {
-      {"run", run}, {"replicate", replicate}, {"queues", queues}, {"describe", describe}, {"text", text}, {"dot", dot},
-      {"nodes", bind_program_nodes}, {"result_types", result_types}, {"variable_types", variable_types},
-      {"make_up", make_up}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {
+      {"set_replicas", set_replicas}, {"replicas_asked", replicas_asked}, {NULL, NULL}};
+  static const luaL_Reg methods[] = {{"run", run},
+                                     {"replicate", replicate},
+                                     {"queues", queues},
+                                     {"describe", describe},
+                                     {"text", text},
+                                     {"dot", dot},
+                                     {"nodes", bind_program_nodes},
+                                     {"result_types", result_types},
+                                     {"variable_types", variable_types},
+                                     {"make_up", make_up},
+                                     {NULL, NULL}};
   bind_set_functions(L, functions);
   luaL_newmetatable(L, ROOT_NAME);
   lua_pushcfunction(L, free_root);

@@ -1,4 +1,5 @@
-/* Outfeeds for Lua, and putting queues into traces. The structure of an element is kept by Lua code; here it is a list. */
+/* Outfeeds for Lua, and putting queues into traces. The structure of an element is kept by Lua
+ * code; here it is a list. */
 #include <stdlib.h>
 
 #include "engine/outfeed.h"
@@ -66,7 +67,9 @@ static int enqueue(lua_State *L) {
   int n = (int)luaL_len(L, 2);
   if (!s->trace) return luaL_error(L, "no function is being traced");
   int form = (int)luaL_checkinteger(L, 3);
-  if (n > OUTFEED_COMPONENTS) return bind_fail(L, ERR_VALUE, "an outfeed's element has more than %d components", OUTFEED_COMPONENTS);
+  if (n > OUTFEED_COMPONENTS)
+    return bind_fail(L, ERR_VALUE, "an outfeed's element has more than %d components",
+                     OUTFEED_COMPONENTS);
   Graph *g = s->trace->trace->graph;
   Value **in = lua_newuserdatauv(L, (size_t)(n + 1) * sizeof *in, 0);
   for (int i = 0; i < n; i++) {
@@ -81,14 +84,16 @@ static int enqueue(lua_State *L) {
   return 0;
 }
 
-/* (outfeed, most) → list of tensors, their form; an empty list as long as nobody has put anything */
+/* (outfeed, most) → list of tensors, their form; an empty list as long as nobody has put
+ * anything */
 static int take(lua_State *L) {
   Outfeed *q = check(L);
   int64_t most = luaL_optinteger(L, 2, -1);
   Tensor **out = lua_newuserdatauv(L, OUTFEED_COMPONENTS * sizeof *out, 0);
   Error e = {0};
   int n, form;
-  host_calls_serve(bind_state(L)->host); /* what a running program waits for would else never come to whoever polls */
+  /* what a running program waits for would else never come to whoever polls */
+  host_calls_serve(bind_state(L)->host);
   outfeed_take(q, most, out, &n, &form, &e);
   bind_check(L, &e);
   lua_createtable(L, n, 0);
@@ -121,7 +126,8 @@ static int clear(lua_State *L) {
 }
 
 void bind_open_queue(lua_State *L) {
-  static const luaL_Reg methods[] = {{"enqueue", enqueue}, {"take", take}, {"count", count}, {"settle", settle}, {"clear", clear}, {NULL, NULL}};
+  static const luaL_Reg methods[] = {{"enqueue", enqueue}, {"take", take},   {"count", count},
+                                     {"settle", settle},   {"clear", clear}, {NULL, NULL}};
   lua_pushcfunction(L, new_outfeed);
   lua_setfield(L, -2, "new_outfeed");
   bind_object_type(L, OUTFEED_NAME, methods);

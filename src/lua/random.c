@@ -1,5 +1,6 @@
-/* The state of random numbers: seeds, and the counters of random ops in programs. Counters are numbered in the order in
- * which they are made, which is the order of tracing: so a later run of the same script finds its own again. */
+/* The state of random numbers: seeds, and the counters of random ops in programs. Counters are
+ * numbered in the order in which they are made, which is the order of tracing: so a later run of
+ * the same script finds its own again. */
 #include <string.h>
 
 #include "base/arena.h"
@@ -114,8 +115,8 @@ static void push_field(lua_State *L, const char *name, int64_t value) {
   lua_setfield(L, -2, name);
 }
 
-/* Stochastic rounding counts in the steps of programs, which are not saved: saving begins a new sequence, so that whoever
- * goes on from here, in this process or a later one, rounds alike. */
+/* Stochastic rounding counts in the steps of programs, which are not saved: saving begins a new
+ * sequence, so that whoever goes on from here, in this process or a later one, rounds alike. */
 static void renew_rounding(State *s) {
   if (!s->engine->numerics.stochastic_rounding) return;
   engine_seed_rounding(s->engine, (uint64_t)bind_counter_start(s->engine->rounding_seed));
@@ -135,7 +136,8 @@ static int save_random(lua_State *L) {
   for (int i = 0; i < s->counter_count; i++) {
     lua_createtable(L, 2, 0);
     lua_pushinteger(L, s->counter[i].number), lua_rawseti(L, -2, 1);
-    lua_pushinteger(L, dtype_get_integer(I64, s->counter[i].variable->value->data, 0)), lua_rawseti(L, -2, 2);
+    lua_pushinteger(L, dtype_get_integer(I64, s->counter[i].variable->value->data, 0)),
+        lua_rawseti(L, -2, 2);
     lua_rawseti(L, -2, i + 1);
   }
   lua_setfield(L, -2, "counters");
@@ -154,10 +156,12 @@ static int64_t field_of(lua_State *L, const char *name) {
 static void index_counters(lua_State *L) {
   lua_newtable(L);
   for (lua_Integer i = 1, n = luaL_len(L, -2); i <= n; i++) {
-    if (lua_rawgeti(L, -2, i) != LUA_TTABLE) bind_fail(L, ERR_VALUE, "the saved state of random numbers is damaged");
+    if (lua_rawgeti(L, -2, i) != LUA_TTABLE)
+      bind_fail(L, ERR_VALUE, "the saved state of random numbers is damaged");
     lua_rawgeti(L, -1, 1);
     lua_rawgeti(L, -2, 2);
-    if (!lua_isinteger(L, -1) || !lua_isinteger(L, -2)) bind_fail(L, ERR_VALUE, "the saved state of random numbers is damaged");
+    if (!lua_isinteger(L, -1) || !lua_isinteger(L, -2))
+      bind_fail(L, ERR_VALUE, "the saved state of random numbers is damaged");
     lua_rawset(L, -4);
     lua_pop(L, 1);
   }
@@ -168,11 +172,14 @@ static int restore_random(lua_State *L) {
   State *s = bind_state(L);
   luaL_checktype(L, 1, LUA_TTABLE);
   bind_settle(L, NULL);
-  int64_t seed = field_of(L, "seed"), device = field_of(L, "device_seed"), rounding = field_of(L, "rounding_seed"), calls = field_of(L, "calls");
-  if (lua_getfield(L, 1, "counters") != LUA_TTABLE) bind_fail(L, ERR_VALUE, "the saved state of random numbers has no 'counters'");
+  int64_t seed = field_of(L, "seed"), device = field_of(L, "device_seed"),
+          rounding = field_of(L, "rounding_seed"), calls = field_of(L, "calls");
+  if (lua_getfield(L, 1, "counters") != LUA_TTABLE)
+    bind_fail(L, ERR_VALUE, "the saved state of random numbers has no 'counters'");
   index_counters(L);
   for (int i = 0; i < s->counter_count; i++) {
-    if (lua_rawgeti(L, -1, s->counter[i].number) != LUA_TNIL) set_counter(s->counter[i].variable, lua_tointeger(L, -1));
+    if (lua_rawgeti(L, -1, s->counter[i].number) != LUA_TNIL)
+      set_counter(s->counter[i].variable, lua_tointeger(L, -1));
     lua_pop(L, 1);
   }
   lua_rawsetp(L, LUA_REGISTRYINDEX, &RESTORED_KEY);
@@ -207,7 +214,8 @@ static int set_program_counters(lua_State *L) { /* (program, list) */
   return 0;
 }
 
-/* → streams given out, counters made, eager draws: where tracing stands among the random numbers. */
+/* → streams given out, counters made, eager draws: where tracing stands among the random
+ * numbers. */
 static int random_place(lua_State *L) {
   const State *s = bind_state(L);
   lua_pushinteger(L, s->stream);
@@ -216,21 +224,28 @@ static int random_place(lua_State *L) {
   return 3;
 }
 
-/* (streams, counters, eager draws, forget) Goes to such a place; forget: the counters made since belong to what will never run. */
+/* (streams, counters, eager draws, forget) Goes to such a place; forget: the counters made since
+ * belong to what will never run. */
 static int set_random_place(lua_State *L) {
   State *s = bind_state(L);
   s->stream = luaL_checkinteger(L, 1);
   s->counters_made = luaL_checkinteger(L, 2);
   s->engine->random_count = luaL_checkinteger(L, 3);
-  while (lua_toboolean(L, 4) && s->counter_count > 0 && s->counter[s->counter_count - 1].number > s->counters_made)
+  while (lua_toboolean(L, 4) && s->counter_count > 0 &&
+         s->counter[s->counter_count - 1].number > s->counters_made)
     variable_release(s->counter[--s->counter_count].variable);
   return 0;
 }
 
 void bind_open_random(lua_State *L) {
-  static const luaL_Reg functions[] = {{"set_seed", set_seed}, {"set_device_seed", set_device_seed}, {"save_random", save_random},
-                                       {"restore_random", restore_random}, {"program_counters", program_counters},
+  static const luaL_Reg functions[] = {{"set_seed", set_seed},
+                                       {"set_device_seed", set_device_seed},
+                                       {"save_random", save_random},
+                                       {"restore_random", restore_random},
+                                       {"program_counters", program_counters},
                                        {"set_program_counters", set_program_counters},
-                                       {"random_place", random_place}, {"set_random_place", set_random_place}, {NULL, NULL}};
+                                       {"random_place", random_place},
+                                       {"set_random_place", set_random_place},
+                                       {NULL, NULL}};
   bind_set_functions(L, functions);
 }

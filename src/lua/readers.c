@@ -39,10 +39,12 @@ static int read_idx(lua_State *L) { return read_tensor(L, idx_read); }
 static int read_bytes(lua_State *L) { return read_tensor(L, read_text_bytes); }
 static int read_characters(lua_State *L) { return read_tensor(L, read_text_characters); }
 
-static int read_cifar(lua_State *L) { /* (path, classes) → images, labels; of 100 classes also the coarse labels */
+/* (path, classes) → images, labels; of 100 classes also the coarse labels */
+static int read_cifar(lua_State *L) {
   const char *path = luaL_checkstring(L, 1);
   int classes = (int)luaL_checkinteger(L, 2);
-  LuaTensor *images = bind_new_tensor(L), *labels = bind_new_tensor(L), *coarse = bind_new_tensor(L);
+  LuaTensor *images = bind_new_tensor(L), *labels = bind_new_tensor(L),
+            *coarse = bind_new_tensor(L);
   Error e = {0};
   cifar_read(&e, path, classes, &images->tensor, &labels->tensor, &coarse->tensor);
   bind_check(L, &e);
@@ -57,17 +59,21 @@ static int read_csv(lua_State *L) {
   const char *path = luaL_checkstring(L, 1), *separator = luaL_checkstring(L, 3);
   const char *name[MOST_COLUMNS];
   int64_t position[MOST_COLUMNS];
-  CsvOptions o = {.dtype = bind_check_dtype(L, 2), .separator = separator[0], .has_header = lua_toboolean(L, 4)};
+  CsvOptions o = {.dtype = bind_check_dtype(L, 2),
+                  .separator = separator[0],
+                  .has_header = lua_toboolean(L, 4)};
   if (lua_istable(L, 5)) {
     lua_Integer n = luaL_len(L, 5);
-    if (n > MOST_COLUMNS) return bind_fail(L, ERR_VALUE, "from_csv: at most %d columns can be named", MOST_COLUMNS);
+    if (n > MOST_COLUMNS)
+      return bind_fail(L, ERR_VALUE, "from_csv: at most %d columns can be named", MOST_COLUMNS);
     o.column_count = (int)n;
     for (int i = 0; i < o.column_count; i++) {
       lua_rawgeti(L, 5, i + 1);
       bool named = lua_type(L, -1) == LUA_TSTRING;
       if (named) name[i] = lua_tostring(L, -1);
       else position[i] = luaL_checkinteger(L, -1);
-      if (i && named != (o.names != NULL)) return bind_fail(L, ERR_TYPE, "from_csv: columns are named either by name or by position");
+      if (i && named != (o.names != NULL))
+        return bind_fail(L, ERR_TYPE, "from_csv: columns are named either by name or by position");
       if (named) o.names = name;
       else o.positions = position;
       lua_pop(L, 1); /* the list holds the names */
@@ -82,7 +88,8 @@ static int read_csv(lua_State *L) {
 
 static int csv_columns(lua_State *L) { /* (path, separator) → names */
   const char *path = luaL_checkstring(L, 1), *separator = luaL_checkstring(L, 2);
-  ImageFolder *f = lua_newuserdatauv(L, sizeof *f, 0); /* holds names, which may not be lost when Lua raises */
+  /* holds names, which may not be lost when Lua raises */
+  ImageFolder *f = lua_newuserdatauv(L, sizeof *f, 0);
   *f = (ImageFolder){0};
   luaL_setmetatable(L, FOLDER_NAME);
   Error e = {0};
@@ -99,7 +106,8 @@ static int from_lines(lua_State *L) { /* (path) */
   return bind_made_dataset(L, u, dataset_from_lines(&e, bind_where(L), path), &e);
 }
 
-static int from_images(lua_State *L) { /* (path, height, width, channels) → dataset, class names */
+/* (path, height, width, channels) → dataset, class names */
+static int from_images(lua_State *L) {
   const char *path = luaL_checkstring(L, 1);
   int64_t height = luaL_checkinteger(L, 2), width = luaL_checkinteger(L, 3);
   int channels = bind_check_int(L, 4, "channels");
@@ -146,17 +154,25 @@ static int digits(lua_State *L) { /* (test, count | nil, seed | nil) → images,
   uint64_t seed = (uint64_t)luaL_optinteger(L, 3, 0);
   Error e = {0};
   LuaTensor *images = bind_new_tensor(L), *labels = bind_new_tensor(L);
-  digits_draw(&e, engine_pool(bind_state(L)->engine), seed, test ? DIGITS_TEST : DIGITS_TRAIN, count,
-              &images->tensor, &labels->tensor);
+  digits_draw(&e, engine_pool(bind_state(L)->engine), seed, test ? DIGITS_TEST : DIGITS_TRAIN,
+              count, &images->tensor, &labels->tensor);
   bind_check(L, &e);
   return 2;
 }
 
 void bind_open_readers(lua_State *L) {
-  static const luaL_Reg datasets[] = {{"from_lines", from_lines}, {"from_images", from_images}, {NULL, NULL}};
-  static const luaL_Reg tensors[] = {{"read_idx", read_idx}, {"read_bytes", read_bytes}, {"read_characters", read_characters},
-                                     {"read_cifar", read_cifar}, {"read_csv", read_csv}, {"csv_columns", csv_columns},
-                                     {"read_image", read_image}, {"write_png", write_png}, {"digits", digits}, {NULL, NULL}};
+  static const luaL_Reg datasets[] = {
+      {"from_lines", from_lines}, {"from_images", from_images}, {NULL, NULL}};
+  static const luaL_Reg tensors[] = {{"read_idx", read_idx},
+                                     {"read_bytes", read_bytes},
+                                     {"read_characters", read_characters},
+                                     {"read_cifar", read_cifar},
+                                     {"read_csv", read_csv},
+                                     {"csv_columns", csv_columns},
+                                     {"read_image", read_image},
+                                     {"write_png", write_png},
+                                     {"digits", digits},
+                                     {NULL, NULL}};
   luaL_setfuncs(L, datasets, 0);
   lua_insert(L, -2); /* the core table below the one of datasets */
   luaL_setfuncs(L, tensors, 0);

@@ -1,5 +1,5 @@
-/* What a trace has written down, as tables for whoever translates it: each node with its op, attributes, operands and
- * types; constants and variables with their tensors. */
+/* What a trace has written down, as tables for whoever translates it: each node with its op,
+ * attributes, operands and types; constants and variables with their tensors. */
 #include <string.h>
 
 #include "lua/bind.h"
@@ -33,13 +33,26 @@ static void push_ints(lua_State *L, const Attr *a) {
 
 static bool push_attribute(lua_State *L, const Attr *a) {
   switch (a->kind) {
-    case ATTR_INT: lua_pushinteger(L, a->i); return true;
-    case ATTR_FLOAT: lua_pushnumber(L, a->f); return true;
-    case ATTR_BOOL: lua_pushboolean(L, a->i != 0); return true;
-    case ATTR_STRING: lua_pushstring(L, a->s); return true;
-    case ATTR_DTYPE: lua_pushstring(L, dtype_name((Dtype)a->i)); return true;
-    case ATTR_INTS: push_ints(L, a); return true;
-    default: return false;
+    case ATTR_INT:
+      lua_pushinteger(L, a->i);
+      return true;
+    case ATTR_FLOAT:
+      lua_pushnumber(L, a->f);
+      return true;
+    case ATTR_BOOL:
+      lua_pushboolean(L, a->i != 0);
+      return true;
+    case ATTR_STRING:
+      lua_pushstring(L, a->s);
+      return true;
+    case ATTR_DTYPE:
+      lua_pushstring(L, dtype_name((Dtype)a->i));
+      return true;
+    case ATTR_INTS:
+      push_ints(L, a);
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -83,10 +96,12 @@ static void push_record(lua_State *L, const Trace *t, const Node *n, const int *
   set_types(L, n);
   set_attributes(L, n);
   if (node_is_input(n)) set_input(L, t, n);
-  if (node_is_constant(n)) bind_push_tensor(L, tensor_retain(n->attr[0].tensor)), lua_setfield(L, -2, "tensor");
+  if (node_is_constant(n))
+    bind_push_tensor(L, tensor_retain(n->attr[0].tensor)), lua_setfield(L, -2, "tensor");
 }
 
-/* (results) of the current trace → list of records in an order of execution, list of the results' references */
+/* (results) of the current trace → list of records in an order of execution, list of the
+ * results' references */
 int bind_trace_records(lua_State *L) {
   State *s = bind_state(L);
   if (!s->trace) return luaL_error(L, "no function is being traced");

@@ -1,4 +1,5 @@
-/* Regions of a traced function from Lua: bodies of loops, branches and calls, which become one node of the trace around them. */
+/* Regions of a traced function from Lua: bodies of loops, branches and calls, which become one
+ * node of the trace around them. */
 #include <string.h>
 
 #include "lua/trace.h"
@@ -51,7 +52,8 @@ static int end_repeat(lua_State *L) {
   Value *count = bind_value(L, 1, "repeat_n");
   Value **carried = bind_values(L, 2, &carried_count, "repeat_n");
   s->trace = region;
-  if (carried_count != result_count) return luaL_error(L, "a loop gave %d values for %d", result_count, carried_count);
+  if (carried_count != result_count)
+    return luaL_error(L, "a loop gave %d values for %d", result_count, carried_count);
   Value **out = lua_newuserdatauv(L, (size_t)(carried_count + 1) * sizeof *out, 0);
   bind_mark_line(L, outer->trace->graph);
   trace_end_repeat(bind_pop_trace(s), count, carried, carried_count, results, plan, out);
@@ -114,8 +116,9 @@ static int64_t *positions_of(lua_State *L, int index, int *count) {
   return v;
 }
 
-/* (arguments, results, gradient region, upstream, given) of the current region → results; upstream says for which results the
- * gradient's region has arguments, given for which arguments it has results. */
+/* (arguments, results, gradient region, upstream, given) of the current region → results;
+ * upstream says for which results the gradient's region has arguments, given for which arguments
+ * it has results. */
 static int end_custom(lua_State *L) {
   State *s = bind_state(L);
   TraceRef *region = bind_current_trace(L), *outer = region->below;
@@ -136,11 +139,13 @@ static int end_custom(lua_State *L) {
   return bind_push_values(L, out, result_count, outer);
 }
 
-/* (region, arguments, captured) Put a suspended region's nodes into the current trace, with these values for its own. */
+/* (region, arguments, captured) Put a suspended region's nodes into the current trace, with
+ * these values for its own. */
 static int inline_region(lua_State *L) {
   TraceRef *r = bind_current_trace(L);
   int argument_count, captured_count, taken = 0;
-  Value **arguments = bind_values(L, 2, &argument_count, "pipeline"), **given = bind_values(L, 3, &captured_count, "pipeline"), **results;
+  Value **arguments = bind_values(L, 2, &argument_count, "pipeline"),
+        **given = bind_values(L, 3, &captured_count, "pipeline"), **results;
   Trace **held = luaL_checkudata(L, 1, REGION_NAME);
   for (int i = 0; *held && i < (*held)->extra_count; i++) taken += !(*held)->extra[i].variable;
   if (!*held || (*held)->argument_count != argument_count || taken != captured_count)
@@ -182,9 +187,9 @@ static int symbolic(lua_State *L) {
   return 1;
 }
 
-/* (first) What the nodes from the first on take from outside of the current region: a list of {identity, name, stage of the node}
- * of variables, and the script's line of a node that takes a captured value (nil: none does). Without an argument: how many
- * nodes there are. */
+/* (first) What the nodes from the first on take from outside of the current region: a list of
+ * {identity, name, stage of the node} of variables, and the script's line of a node that takes a
+ * captured value (nil: none does). Without an argument: how many nodes there are. */
 static int uses(lua_State *L) {
   const Trace *t = bind_current_trace(L)->trace;
   if (lua_isnoneornil(L, 1)) {
@@ -216,24 +221,33 @@ static int uses(lua_State *L) {
   return 2;
 }
 
-/* (first, stage, half_products, half_convolutions) What products of a stage's backward pass add up in, of the current trace's nodes
- * from the first on. */
+/* (first, stage, half_products, half_convolutions) What products of a stage's backward pass add
+ * up in, of the current trace's nodes from the first on. */
 static int set_backward_partials(lua_State *L) {
   const Graph *g = bind_current_trace(L)->trace->graph;
   lua_Integer stage = luaL_checkinteger(L, 2);
   int8_t products = (int8_t)luaL_checkinteger(L, 3), convolutions = (int8_t)luaL_checkinteger(L, 4);
   for (int i = (int)luaL_checkinteger(L, 1); i < g->node_count; i++) {
     Placement *p = &g->node[i]->place;
-    if (p->backward && p->stage == (int)stage) p->half_products = products, p->half_convolutions = convolutions;
+    if (p->backward && p->stage == (int)stage)
+      p->half_products = products, p->half_convolutions = convolutions;
   }
   return 0;
 }
 
 void bind_open_region(lua_State *L) {
-  static const luaL_Reg functions[] = {
-      {"suspend", suspend}, {"end_repeat", end_repeat}, {"end_while", end_while}, {"end_cond", end_cond}, {"end_call", end_call},
-      {"end_custom", end_custom}, {"inline_region", inline_region}, {"trace_captured", captured}, {"trace_uses", uses},
-      {"trace_value", symbolic}, {"set_backward_partials", set_backward_partials}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"suspend", suspend},
+                                       {"end_repeat", end_repeat},
+                                       {"end_while", end_while},
+                                       {"end_cond", end_cond},
+                                       {"end_call", end_call},
+                                       {"end_custom", end_custom},
+                                       {"inline_region", inline_region},
+                                       {"trace_captured", captured},
+                                       {"trace_uses", uses},
+                                       {"trace_value", symbolic},
+                                       {"set_backward_partials", set_backward_partials},
+                                       {NULL, NULL}};
   bind_set_functions(L, functions);
   luaL_newmetatable(L, REGION_NAME);
   lua_pushcfunction(L, free_region);

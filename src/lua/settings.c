@@ -43,10 +43,16 @@ static int set_numerics(lua_State *L) {
   const struct {
     const char *name;
     bool *flag;
-  } flags[] = {{"nanoo", &n->nan_on_overflow}, {"esr", &n->stochastic_rounding}, {"identical_only", &n->identical_only}, {"inv", &n->trap_invalid},
-               {"div0", &n->trap_divide}, {"oflo", &n->trap_overflow}, {"half_products", &n->half_products},
+  } flags[] = {{"nanoo", &n->nan_on_overflow},
+               {"esr", &n->stochastic_rounding},
+               {"identical_only", &n->identical_only},
+               {"inv", &n->trap_invalid},
+               {"div0", &n->trap_divide},
+               {"oflo", &n->trap_overflow},
+               {"half_products", &n->half_products},
                {"half_convolutions", &n->half_convolutions},
-               {"fast_math", &n->fast_math}, {"check_finite", &n->check_finite}};
+               {"fast_math", &n->fast_math},
+               {"check_finite", &n->check_finite}};
   luaL_checktype(L, 1, LUA_TTABLE);
   for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
     if (lua_getfield(L, 1, flags[i].name) != LUA_TNIL) *flags[i].flag = lua_toboolean(L, -1);
@@ -55,27 +61,37 @@ static int set_numerics(lua_State *L) {
   return 0;
 }
 
-/* (infeed, outfeed, "uniform" | "normal" | number, parameters): what queues and variables hold when no data crosses */
+/* (infeed, outfeed, "uniform" | "normal" | number, parameters): what queues and variables hold
+ * when no data crosses */
 static int set_synthetic(lua_State *L) {
   bind_refuse_inside(L, "configuring synthetic data");
   Synthetic *s = &bind_state(L)->engine->synthetic;
   const char *kind = lua_type(L, 3) == LUA_TSTRING ? lua_tostring(L, 3) : "";
-  *s = (Synthetic){.infeed = lua_toboolean(L, 1), .outfeed = lua_toboolean(L, 2), .parameters = lua_toboolean(L, 4),
+  *s = (Synthetic){.infeed = lua_toboolean(L, 1),
+                   .outfeed = lua_toboolean(L, 2),
+                   .parameters = lua_toboolean(L, 4),
                    .serial = s->serial + 1,
-                   .kind = !strcmp(kind, "uniform") ? SYNTHETIC_UNIFORM : !strcmp(kind, "normal") ? SYNTHETIC_NORMAL : SYNTHETIC_NUMBER,
+                   .kind = !strcmp(kind, "uniform")  ? SYNTHETIC_UNIFORM
+                           : !strcmp(kind, "normal") ? SYNTHETIC_NORMAL
+                                                     : SYNTHETIC_NUMBER,
                    .number = lua_type(L, 3) == LUA_TNUMBER ? lua_tonumber(L, 3) : 0};
   return 0;
 }
 
-/* (field, integer) of what new nodes inherit: device, shard, stage, backward (0, 1) … Returns the old value. */
+/* (field, integer) of what new nodes inherit: device, shard, stage, backward (0, 1) … Returns
+ * the old value. */
 static int set_placement(lua_State *L) {
   Placement *p = &bind_state(L)->scope.place;
   const char *field = luaL_checkstring(L, 1);
   int value = (int)luaL_checkinteger(L, 2);
-  int *slot = !strcmp(field, "device") ? &p->device : !strcmp(field, "shard") ? &p->shard : !strcmp(field, "stage") ? &p->stage : NULL;
+  int *slot = !strcmp(field, "device")  ? &p->device
+              : !strcmp(field, "shard") ? &p->shard
+              : !strcmp(field, "stage") ? &p->stage
+                                        : NULL;
   int8_t *small = !strcmp(field, "stochastic_rounding") ? &p->stochastic_rounding
-                  : !strcmp(field, "half_products") ? &p->half_products
-                  : !strcmp(field, "half_convolutions") ? &p->half_convolutions : NULL;
+                  : !strcmp(field, "half_products")     ? &p->half_products
+                  : !strcmp(field, "half_convolutions") ? &p->half_convolutions
+                                                        : NULL;
   if (slot) {
     lua_pushinteger(L, *slot);
     *slot = value;
@@ -113,8 +129,8 @@ static int set_text(lua_State *L, char **slot) {
 static int set_name_prefix(lua_State *L) { return set_text(L, &bind_state(L)->prefix); }
 static int set_attributes(lua_State *L) { return set_text(L, &bind_state(L)->attributes); }
 
-/* A call that stops in good order by itself (fit) holds Ctrl-C off Lua code: hold(true), hold(false). Was there one that came too
- * late for anything to be stopped? The latter takes it. */
+/* A call that stops in good order by itself (fit) holds Ctrl-C off Lua code: hold(true),
+ * hold(false). Was there one that came too late for anything to be stopped? The latter takes it. */
 static int hold_interrupts(lua_State *L) {
   bool late = !lua_toboolean(L, 1) && interrupt_pending() == INTERRUPT_SOON;
   if (late) interrupt_take();
@@ -142,11 +158,20 @@ static int where(lua_State *L) {
 }
 
 void bind_open_settings(lua_State *L) {
-  static const luaL_Reg functions[] = {
-      {"set_threads", set_threads}, {"set_kernels", set_kernels}, {"engine_info", engine_info}, {"options", options}, {"set_numerics", set_numerics},
-      {"set_synthetic", set_synthetic}, {"set_placement", set_placement}, {"set_name_prefix", set_name_prefix},
-      {"set_attributes", set_attributes}, {"scope_key", scope_key}, {"hold_interrupts", hold_interrupts}, {"take_interrupt", take_interrupt},
-      {"interrupt_count", interrupt_times}, {"where", where},
-      {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"set_threads", set_threads},
+                                       {"set_kernels", set_kernels},
+                                       {"engine_info", engine_info},
+                                       {"options", options},
+                                       {"set_numerics", set_numerics},
+                                       {"set_synthetic", set_synthetic},
+                                       {"set_placement", set_placement},
+                                       {"set_name_prefix", set_name_prefix},
+                                       {"set_attributes", set_attributes},
+                                       {"scope_key", scope_key},
+                                       {"hold_interrupts", hold_interrupts},
+                                       {"take_interrupt", take_interrupt},
+                                       {"interrupt_count", interrupt_times},
+                                       {"where", where},
+                                       {NULL, NULL}};
   bind_set_functions(L, functions);
 }

@@ -50,7 +50,8 @@ static void push_quoted(lua_State *L, int index) {
   luaL_pushresult(&b);
 }
 
-/* Pushes what the metafield __repr or __tostring says; false, nothing pushed, when there is neither, and for plain tables. */
+/* Pushes what the metafield __repr or __tostring says; false, nothing pushed, when there is
+ * neither, and for plain tables. */
 static bool push_own_text(lua_State *L, int index) {
   if (plain_is(L, index)) return false;
   if (luaL_callmeta(L, index, "__repr")) {
@@ -63,7 +64,8 @@ static bool push_own_text(lua_State *L, int index) {
   return true;
 }
 
-/* Replaces the text on top of the stack by the same on one line: what indents a line becomes one space. */
+/* Replaces the text on top of the stack by the same on one line: what indents a line becomes one
+ * space. */
 static void join_lines(lua_State *L) {
   luaL_Buffer b;
   int text = lua_gettop(L);
@@ -94,8 +96,8 @@ static void push_type_name(lua_State *L, int index) {
 
 static void push_inner(lua_State *L, int index, int depth);
 
-/* What a table inside a table holds, where it is a plain list: its first positions, on the same line. False, nothing pushed, for
- * others, which are "{...}", and below the last level. */
+/* What a table inside a table holds, where it is a plain list: its first positions, on the same
+ * line. False, nothing pushed, for others, which are "{...}", and below the last level. */
 static bool push_inner_list(lua_State *L, int index, int depth) {
   lua_Integer n = (lua_Integer)lua_rawlen(L, index), count = 0;
   if (!plain_is(L, index)) return false;
@@ -197,7 +199,8 @@ static bool push_inner_record(lua_State *L, int index, int depth) {
   return true;
 }
 
-/* What stands for a tensor or a variable whose numbers do not fit: its type, and the variable's name. False for other values. */
+/* What stands for a tensor or a variable whose numbers do not fit: its type, and the variable's
+ * name. False for other values. */
 static bool push_tensor_type(lua_State *L, int index) {
   Type type;
   char text[TYPE_TEXT];
@@ -211,7 +214,8 @@ static bool push_tensor_type(lua_State *L, int index) {
   return true;
 }
 
-/* Lua's text, but for a NaN: its sign bit means nothing, and tensors and progress bars don't show it either. */
+/* Lua's text, but for a NaN: its sign bit means nothing, and tensors and progress bars don't
+ * show it either. */
 static void push_plain_text(lua_State *L, int index) {
   if (lua_type(L, index) == LUA_TNUMBER && isnan(lua_tonumber(L, index))) lua_pushliteral(L, "nan");
   else luaL_tolstring(L, index, NULL);
@@ -307,9 +311,10 @@ static size_t list_width(lua_State *L, int list) {
   return width;
 }
 
-/* Adds the texts of a list: all on this line (broken false), or on lines of their own; packed: as many on a
- * line as fit into the room, in columns. first: nothing was added before. */
-static bool add_texts(lua_State *L, luaL_Buffer *b, int list, size_t room, bool broken, bool packed, bool first) {
+/* Adds the texts of a list: all on this line (broken false), or on lines of their own; packed:
+ * as many on a line as fit into the room, in columns. first: nothing was added before. */
+static bool add_texts(lua_State *L, luaL_Buffer *b, int list, size_t room, bool broken, bool packed,
+                      bool first) {
   size_t column = room;
   for (lua_Integer i = 1, n = (lua_Integer)lua_rawlen(L, list); i <= n; i++) {
     lua_rawgeti(L, list, i);
@@ -346,7 +351,8 @@ static void push_table(lua_State *L, int table, size_t room) {
   lua_settop(L, positions - 1);
 }
 
-/* A module of the library is shown by its name: what it holds is long, and partly loaded on demand. */
+/* A module of the library is shown by its name: what it holds is long, and partly loaded on
+ * demand. */
 static bool push_module(lua_State *L, int index) {
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
   for (lua_pushnil(L); lua_next(L, -2); lua_pop(L, 1)) {

@@ -1,5 +1,5 @@
-#include "lua/context.h"
 #include "lua/tape.h"
+#include "lua/context.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,9 +15,11 @@ static const char TAPES_KEY; /* in the registry: userdata by tape, weakly */
 
 /* ---- those that record ---- */
 
-/* A callback has tapes of its own: what it computes is no part of the outer ones. Those of a coroutine that has yielded pause. */
+/* A callback has tapes of its own: what it computes is no part of the outer ones. Those of a
+ * coroutine that has yielded pause. */
 static Tape *from(Tape *t) {
-  while (t && (t->depth < t->state->unrecorded || !context_is_active(t->state, t->thread))) t = t->next;
+  while (t && (t->depth < t->state->unrecorded || !context_is_active(t->state, t->thread)))
+    t = t->next;
   return t;
 }
 static Tape *tape_first(const State *s) { return from(s->tapes); }
@@ -42,7 +44,11 @@ void tape_clear(Tape *t) {
   free(t->reading);
   tensor_map_clear(&t->known);
   graph_free(t->graph);
-  Tape kept = {.state = t->state, .records = t->records, .next = t->next, .depth = t->depth, .thread = t->thread};
+  Tape kept = {.state = t->state,
+               .records = t->records,
+               .next = t->next,
+               .depth = t->depth,
+               .thread = t->thread};
   *t = kept;
 }
 
@@ -347,7 +353,8 @@ static int new_tape(lua_State *L) {
   if (!s->many_tapes) s->many_tapes = MANY_TAPES;
   collect_forgotten(L, s);
   Tape *t = lua_newuserdatauv(L, sizeof *t, 1);
-  *t = (Tape){.state = s, .records = true, .next = s->tapes, .depth = s->unrecorded, .thread = s->thread};
+  *t = (Tape){
+      .state = s, .records = true, .next = s->tapes, .depth = s->unrecorded, .thread = s->thread};
   context_push_thread(L, s->thread);
   lua_setiuservalue(L, -2, 1);
   luaL_setmetatable(L, TAPE_NAME);

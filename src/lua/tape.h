@@ -28,8 +28,10 @@ struct Tape {
   int reading_count, reading_capacity;
   size_t told; /* bytes that the collector knows of */
   bool records;
-  int depth;  /* of the callback that it began in */
-  lua_State *thread; /* that it began in, its user value: it records what runs there, and in coroutines resumed there */
+  int depth; /* of the callback that it began in */
+  /* that it began in, its user value: it records what runs there, and in coroutines resumed
+   * there */
+  lua_State *thread;
   Tape *next; /* of those that record */
 };
 

@@ -6,8 +6,8 @@
 #include "lua/bind.h"
 #include "lua/plain.h"
 #include "lua/tape.h"
-#include "transform/clone.h"
 #include "tensor/print.h"
+#include "transform/clone.h"
 
 LuaTensor *bind_new_tensor(lua_State *L) {
   LuaTensor *t = lua_newuserdatauv(L, sizeof *t, 0);
@@ -28,7 +28,9 @@ void bind_push_value(lua_State *L, Value *v, TraceRef *trace) {
   u->trace = trace_ref_retain(trace);
 }
 
-LuaTensor *bind_test_tensor(lua_State *L, int index) { return luaL_testudata(L, index, TENSOR_NAME); }
+LuaTensor *bind_test_tensor(lua_State *L, int index) {
+  return luaL_testudata(L, index, TENSOR_NAME);
+}
 
 LuaTensor *bind_check_tensor(lua_State *L, int index, const char *what) {
   LuaTensor *t = bind_test_tensor(L, index);
@@ -52,12 +54,14 @@ Dtype bind_check_dtype(lua_State *L, int index) { return bind_check_dtype_of(L, 
 Dtype bind_check_dtype_of(lua_State *L, int index, const char *who) {
   Dtype d = F32;
   const char *name = lua_type(L, index) == LUA_TSTRING ? lua_tostring(L, index) : NULL;
-  if (!name) bind_fail(L, ERR_TYPE, "%sa dtype must be a string, got %s", who, luaL_typename(L, index));
+  if (!name)
+    bind_fail(L, ERR_TYPE, "%sa dtype must be a string, got %s", who, luaL_typename(L, index));
   if (!dtype_find(name, &d)) {
     const char *names[DTYPE_COUNT + 1] = {0};
     for (int i = 0; i < DTYPE_COUNT; i++) names[i] = dtype_name((Dtype)i);
     const char *near = nearest_name(name, names);
-    bind_fail(L, ERR_VALUE, "%sthere is no dtype '%s'%s%s%s", who, name, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+    bind_fail(L, ERR_VALUE, "%sthere is no dtype '%s'%s%s%s", who, name,
+              near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
   }
   return d;
 }
@@ -73,15 +77,18 @@ int bind_check_shape(lua_State *L, int index, const char *what, int64_t shape[MA
     if (!isint) bind_fail(L, ERR_TYPE, "%s must be a list of integers", what);
     return 1;
   }
-  if (!lua_istable(L, index)) bind_fail(L, ERR_TYPE, "%s must be a list of integers, got %s", what, luaL_typename(L, index));
+  if (!lua_istable(L, index))
+    bind_fail(L, ERR_TYPE, "%s must be a list of integers, got %s", what, luaL_typename(L, index));
   lua_Integer n = luaL_len(L, index);
-  if (n > MAX_RANK) bind_fail(L, ERR_VALUE, "%s has %d extents; at most %d are possible", what, (int)n, MAX_RANK);
+  if (n > MAX_RANK)
+    bind_fail(L, ERR_VALUE, "%s has %d extents; at most %d are possible", what, (int)n, MAX_RANK);
   index = lua_absindex(L, index);
   for (int i = 0; i < (int)n; i++) {
     lua_rawgeti(L, index, i + 1);
     shape[i] = lua_tointegerx(L, -1, &isint);
-    if (!isint) bind_fail(L, ERR_TYPE, "%s must be a list of integers, its element %d is %s", what, i + 1,
-                          lua_type(L, -1) == LUA_TNUMBER ? lua_tostring(L, -1) : luaL_typename(L, -1));
+    if (!isint)
+      bind_fail(L, ERR_TYPE, "%s must be a list of integers, its element %d is %s", what, i + 1,
+                lua_type(L, -1) == LUA_TNUMBER ? lua_tostring(L, -1) : luaL_typename(L, -1));
     lua_pop(L, 1);
   }
   return (int)n;
@@ -111,7 +118,9 @@ Tensor *bind_concrete(lua_State *L, int index, const char *what) {
       v->value = tensor_new(&e, &v->type);
       bind_check(L, &e);
     }
-    if (!v->value) bind_fail(L, ERR_FAILED_PRECONDITION, "variable '%s' is read before it was initialised", v->name);
+    if (!v->value)
+      bind_fail(L, ERR_FAILED_PRECONDITION, "variable '%s' is read before it was initialised",
+                v->name);
     bind_check_steady(L, v);
     if (!v->writers) {
       bind_push_tensor(L, tensor_retain(v->value));
@@ -125,8 +134,12 @@ Tensor *bind_concrete(lua_State *L, int index, const char *what) {
   }
   if (t && t->trace == bind_state(L)->graph)
     bind_fail(L, ERR_RUNTIME, "%s: a symbolic tensor has no value; sess:run(x) computes it", what);
-  if (t) bind_fail(L, ERR_RUNTIME, "%s: the value of a symbolic tensor is not known while a function is traced; use ipu.cond, "
-                   "ipu.while_loop or an outfeed instead", what);
+  if (t)
+    bind_fail(
+        L, ERR_RUNTIME,
+        "%s: the value of a symbolic tensor is not known while a function is traced; use ipu.cond, "
+        "ipu.while_loop or an outfeed instead",
+        what);
   bind_literal(L, index, DTYPE_COUNT, what);
   return bind_test_tensor(L, -1)->tensor;
 }
@@ -177,7 +190,8 @@ static int item(lua_State *L) {
   Tensor *t = bind_concrete(L, 1, "item");
   if (type_count(&t->type) != 1) {
     char text[TYPE_TEXT];
-    bind_fail(L, ERR_VALUE, "item: only a tensor of one element has one value, this is %s", type_text(&t->type, text));
+    bind_fail(L, ERR_VALUE, "item: only a tensor of one element has one value, this is %s",
+              type_text(&t->type, text));
   }
   push_number(L, t, 0);
   return 1;
@@ -208,7 +222,8 @@ static int totable(lua_State *L) {
 static bool shown_type(lua_State *L, int index, Type *type) {
   LuaTensor *t = bind_test_tensor(L, index);
   if (!bind_type_at(L, index, type)) return false;
-  if (t && !t->tensor && t->trace->trace->deferred) *type = clone_declared_type(t->trace->trace, t->value);
+  if (t && !t->tensor && t->trace->trace->deferred)
+    *type = clone_declared_type(t->trace->trace, t->value);
   return true;
 }
 
@@ -254,7 +269,8 @@ static int row(lua_State *L, lua_Integer i) {
   if (type.rank > 0 && type.shape[0] < 0)
     bind_fail(L, ERR_VALUE, "the number of rows %sa row is t:slice(begin, size)", unknown_extent);
   if (type.rank == 0) bind_fail(L, ERR_VALUE, "a tensor of rank 0 has no rows");
-  if (i < 1) bind_fail(L, ERR_VALUE, "there is no row %lld: a tensor's rows count from 1", (long long)i);
+  if (i < 1)
+    bind_fail(L, ERR_VALUE, "there is no row %lld: a tensor's rows count from 1", (long long)i);
   if (i > type.shape[0]) {
     lua_pushnil(L); /* as a list does: `for i, row in ipairs(t)` ends */
     return 1;
@@ -262,7 +278,8 @@ static int row(lua_State *L, lua_Integer i) {
   LuaTensor *u = bind_test_tensor(L, 1);
   const State *s = bind_state(L);
   bool differentiable = dtype_is_float(type.dtype) && (s->tapes || s->trace);
-  if (u && u->tensor && !differentiable) { /* else it is an op like others, which gradients go through */
+  /* else it is an op like others, which gradients go through */
+  if (u && u->tensor && !differentiable) {
     Error e = {0};
     Tensor *t = tensor_row(&e, u->tensor, i - 1);
     bind_check(L, &e);
@@ -282,8 +299,12 @@ static int row(lua_State *L, lua_Integer i) {
 
 int bind_refuse_field(lua_State *L, const char *kind) {
   if (lua_type(L, 2) != LUA_TSTRING)
-    bind_fail(L, ERR_TYPE, "a %s is indexed by a row's number, from 1, or by the name of a field or method, got %s%s", kind,
-              bind_describe(L, 2), lua_istable(L, 2) ? "; several elements: t:slice(begin, size), ipu.gather(t, indices)" : "");
+    bind_fail(
+        L, ERR_TYPE,
+        "a %s is indexed by a row's number, from 1, or by the name of a field or method, got %s%s",
+        kind, bind_describe(L, 2),
+        lua_istable(L, 2) ? "; several elements: t:slice(begin, size), ipu.gather(t, indices)"
+                          : "");
   lua_getglobal(L, "require");
   lua_pushliteral(L, "ipulua.slips");
   lua_call(L, 1, 1);
@@ -292,17 +313,20 @@ int bind_refuse_field(lua_State *L, const char *kind) {
   lua_pushvalue(L, 2);
   lua_pushvalue(L, lua_upvalueindex(1));
   lua_call(L, 3, 1);
-  return bind_fail(L, ERR_VALUE, "a %s has no '%s'%s", kind, lua_tostring(L, 2), lua_tostring(L, -1));
+  return bind_fail(L, ERR_VALUE, "a %s has no '%s'%s", kind, lua_tostring(L, 2),
+                   lua_tostring(L, -1));
 }
 
 static void push_count(lua_State *L, const Type *type) {
   for (int i = 0; i < type->rank; i++)
     if (type->shape[i] < 0)
-      bind_fail(L, ERR_VALUE, "the size %st:reduce_mean() and the like know it when they run", unknown_extent);
+      bind_fail(L, ERR_VALUE, "the size %st:reduce_mean() and the like know it when they run",
+                unknown_extent);
   lua_pushinteger(L, type_count(type));
 }
 
-/* t[i], t.shape and methods; upvalue 1 is the table of methods. Names of metamethods are no slips: Lua code may ask for them. */
+/* t[i], t.shape and methods; upvalue 1 is the table of methods. Names of metamethods are no
+ * slips: Lua code may ask for them. */
 static int get_field(lua_State *L) {
   if (lua_type(L, 2) == LUA_TNUMBER) {
     int isint;
@@ -316,7 +340,8 @@ static int get_field(lua_State *L) {
   Type type;
   if (!name) return bind_refuse_field(L, "tensor");
   if (!strcmp(name, "shape") && shown_type(L, 1, &type)) bind_push_shape(L, &type);
-  else if (!strcmp(name, "dtype") && bind_type_at(L, 1, &type)) lua_pushstring(L, dtype_name(type.dtype));
+  else if (!strcmp(name, "dtype") && bind_type_at(L, 1, &type))
+    lua_pushstring(L, dtype_name(type.dtype));
   else if (!strcmp(name, "rank") && bind_type_at(L, 1, &type)) lua_pushinteger(L, type.rank);
   else if (!strcmp(name, "size") && shown_type(L, 1, &type)) push_count(L, &type);
   else if (strncmp(name, "__", 2) && !bind_field_behind(L)) return bind_refuse_field(L, "tensor");
@@ -327,18 +352,24 @@ static int length(lua_State *L) {
   Type type = {0};
   shown_type(L, 1, &type);
   if (type.rank == 0) bind_fail(L, ERR_VALUE, "a tensor of rank 0 has no length");
-  if (type.shape[0] < 0) bind_fail(L, ERR_VALUE, "the length %st:reduce_mean() and the like know it when they run", unknown_extent);
+  if (type.shape[0] < 0)
+    bind_fail(L, ERR_VALUE, "the length %st:reduce_mean() and the like know it when they run",
+              unknown_extent);
   lua_pushinteger(L, type.shape[0]);
   return 1;
 }
 
 static int refuse_assignment(lua_State *L) {
-  return bind_fail(L, ERR_TYPE, "a tensor's elements can't be assigned to; make a new one (ipu.where, ipu.scatter_nd, ipu.concat), or keep the "
-                                "values in an ipu.Variable");
+  return bind_fail(
+      L, ERR_TYPE,
+      "a tensor's elements can't be assigned to; make a new one (ipu.where, ipu.scatter_nd, ipu.concat), or keep the "
+      "values in an ipu.Variable");
 }
 
 static int refuse_comparison(lua_State *L) {
-  return bind_fail(L, ERR_TYPE, "tensors are compared with ipu.less(a, b), ipu.less_equal(a, b), ipu.equal(a, b) …, not with < or <=");
+  return bind_fail(
+      L, ERR_TYPE,
+      "tensors are compared with ipu.less(a, b), ipu.less_equal(a, b), ipu.equal(a, b) …, not with < or <=");
 }
 
 static int concatenation(lua_State *L) {
@@ -373,7 +404,8 @@ static int same_bytes(lua_State *L) { /* (a, b): type and every bit */
   Tensor *a = bind_concrete(L, 1, "same_bytes"), *b = bind_concrete(L, 2, "same_bytes");
   Error e = {0};
   Tensor *x = tensor_dense(&e, a), *y = x ? tensor_dense(&e, b) : NULL;
-  bool same = y && type_equal(&x->type, &y->type) && !memcmp(x->data, y->data, type_bytes(&x->type));
+  bool same =
+      y && type_equal(&x->type, &y->type) && !memcmp(x->data, y->data, type_bytes(&x->type));
   tensor_release(x);
   tensor_release(y);
   bind_check(L, &e);
@@ -406,7 +438,8 @@ static int from_bytes(lua_State *L) {
   Error e = {0};
   type_check(&e, "tensor", &type);
   bind_check(L, &e);
-  if (bytes != type_bytes(&type)) bind_fail(L, ERR_VALUE, "a tensor of %zu bytes was given %zu", type_bytes(&type), bytes);
+  if (bytes != type_bytes(&type))
+    bind_fail(L, ERR_VALUE, "a tensor of %zu bytes was given %zu", type_bytes(&type), bytes);
   LuaTensor *u = bind_new_tensor(L);
   u->tensor = tensor_from(&e, &type, data);
   bind_check(L, &e);
@@ -414,13 +447,19 @@ static int from_bytes(lua_State *L) {
 }
 
 void bind_open_tensor(lua_State *L) {
-  static const luaL_Reg functions[] = {{"is_tensor", is_tensor}, {"is_symbolic", is_symbolic}, {"type_of", type_of},
-                                       {"same_bytes", same_bytes}, {"bytes_alive", bytes_alive}, {"to_bytes", to_bytes},
-                                       {"from_bytes", from_bytes}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"is_tensor", is_tensor},     {"is_symbolic", is_symbolic},
+                                       {"type_of", type_of},         {"same_bytes", same_bytes},
+                                       {"bytes_alive", bytes_alive}, {"to_bytes", to_bytes},
+                                       {"from_bytes", from_bytes},   {NULL, NULL}};
   static const luaL_Reg methods[] = {{"item", item}, {"totable", totable}, {NULL, NULL}};
-  static const luaL_Reg meta[] = {{"__gc", free_tensor}, {"__tostring", text}, {"__repr", repr}, {"__len", length},
-                                  {"__lt", refuse_comparison}, {"__le", refuse_comparison},
-                                  {"__newindex", refuse_assignment}, {"__concat", concatenation},
+  static const luaL_Reg meta[] = {{"__gc", free_tensor},
+                                  {"__tostring", text},
+                                  {"__repr", repr},
+                                  {"__len", length},
+                                  {"__lt", refuse_comparison},
+                                  {"__le", refuse_comparison},
+                                  {"__newindex", refuse_assignment},
+                                  {"__concat", concatenation},
                                   {NULL, NULL}};
   bind_set_functions(L, functions);
   bind_new_metatable(L, TENSOR_NAME, "tensor");

@@ -93,7 +93,9 @@ const char *bind_stale_words(const LuaTensor *t) {
   return "a symbolic tensor is used after the function that made it was traced; return it from there";
 }
 
-Value *bind_value(lua_State *L, int index, const char *what) { return bind_value_in(L, bind_state(L)->trace, index, what); }
+Value *bind_value(lua_State *L, int index, const char *what) {
+  return bind_value_in(L, bind_state(L)->trace, index, what);
+}
 
 Value *bind_value_in(lua_State *L, TraceRef *ref, int index, const char *what) {
   Trace *t = ref->trace;
@@ -129,8 +131,9 @@ Trace *bind_pop_trace(State *s) {
   return t;
 }
 
-/* (region, follows, gradient) A root trace, or a region of the current one; one that follows is put behind it (inline_region); one
- * that is a gradient's runs apart from it, and what it assigns is lost. */
+/* (region, follows, gradient) A root trace, or a region of the current one; one that follows is
+ * put behind it (inline_region); one that is a gradient's runs apart from it, and what it
+ * assigns is lost. */
 static int begin(lua_State *L) {
   State *s = bind_state(L);
   bool region = lua_toboolean(L, 1), follows = region && lua_toboolean(L, 2);
@@ -209,14 +212,16 @@ int bind_push_values(lua_State *L, Value **v, int count, TraceRef *r) {
   return 1;
 }
 
-/* (results, name, runs) End the current root trace → program; runs: even where programs are only priced */
+/* (results, name, runs) End the current root trace → program; runs: even where programs are only
+ * priced */
 static int end_root(lua_State *L) {
   State *s = bind_state(L);
   TraceRef *r = bind_current_trace(L);
   int count;
   if (r->parent) return luaL_error(L, "a loop or branch is still open");
   Value **results = bind_values(L, 1, &count, "the function's result");
-  bind_push_program(L, bind_pop_trace(s), results, count, lua_tostring(L, 2), s->estimating && !lua_toboolean(L, 3));
+  bind_push_program(L, bind_pop_trace(s), results, count, lua_tostring(L, 2),
+                    s->estimating && !lua_toboolean(L, 3));
   return 1;
 }
 
@@ -230,8 +235,10 @@ static int offload(lua_State *L) {
 
 /* ---- differentiation ---- */
 
-/* A variable that was read several times in the sessions' graph: its gradient is the sum over the readings. */
-static void sum_readings(lua_State *L, Trace *t, Value **ys, Value **dys, int y_count, int x_count, Value **dx) {
+/* A variable that was read several times in the sessions' graph: its gradient is the sum over
+ * the readings. */
+static void sum_readings(lua_State *L, Trace *t, Value **ys, Value **dys, int y_count, int x_count,
+                         Value **dx) {
   for (int i = 0; i < x_count; i++) {
     lua_rawgeti(L, 2, i + 1);
     Variable *v = bind_test_variable(L, -1);
@@ -249,7 +256,8 @@ static void sum_readings(lua_State *L, Trace *t, Value **ys, Value **dys, int y_
 }
 
 /* Copies of the sessions' graph differentiate again. */
-static void deferred_gradients(lua_State *L, TraceRef *r, Value **ys, Value **dys, int y_count, Value **dx) {
+static void deferred_gradients(lua_State *L, TraceRef *r, Value **ys, Value **dys, int y_count,
+                               Value **dx) {
   int x_count;
   Value **xs = bind_values_in(L, r, 2, &x_count, "gradients");
   Trace *t = r->trace;
@@ -260,13 +268,15 @@ static void deferred_gradients(lua_State *L, TraceRef *r, Value **ys, Value **dy
   sum_readings(L, t, ys, dys, y_count, x_count, dx);
 }
 
-/* The trace of r or around it that a value of the list at index was made in, the innermost such one; `found` where there is none. */
+/* The trace of r or around it that a value of the list at index was made in, the innermost such
+ * one; `found` where there is none. */
 static TraceRef *maker_in(lua_State *L, TraceRef *r, TraceRef *found, int index) {
   lua_Integer n = lua_istable(L, index) ? luaL_len(L, index) : 0;
   for (lua_Integer i = 1; i <= n; i++) {
     lua_rawgeti(L, index, i);
     const LuaTensor *u = bind_test_tensor(L, -1);
-    TraceRef *maker = u ? u->trace : bind_test_variable(L, -1) ? r : NULL; /* NULL: known, or nothing is there */
+    /* NULL: known, or nothing is there */
+    TraceRef *maker = u ? u->trace : bind_test_variable(L, -1) ? r : NULL;
     lua_pop(L, 1);
     for (TraceRef *at = r; at && at != found; at = at->parent)
       if (at == maker) found = at;
@@ -290,7 +300,8 @@ static Source read_source(lua_State *L, int index) {
   return u->tensor ? (Source){.tensor = u->tensor} : (Source){.value = u->value};
 }
 
-/* (ys, xs, dys | nil) in the current trace → list; false where there is no path. dys may hold false. */
+/* (ys, xs, dys | nil) in the current trace → list; false where there is no path. dys may hold
+ * false. */
 static int gradients(lua_State *L) {
   State *s = bind_state(L);
   TraceRef *r = s->trace ? differentiated_in(L, s->trace) : bind_graph(L);
@@ -363,7 +374,8 @@ static int free_token(lua_State *L) {
   return 0;
 }
 
-/* Tracing pauses, so that initialisers inside a traced function compute at once: hide() → token, show(token). */
+/* Tracing pauses, so that initialisers inside a traced function compute at once: hide() → token,
+ * show(token). */
 static int hide(lua_State *L) {
   State *s = bind_state(L);
   push_token(L)->hidden = s->thread;
@@ -397,11 +409,20 @@ static int read_variables(lua_State *L) {
 }
 
 void bind_open_trace(lua_State *L) {
-  static const luaL_Reg functions[] = {
-      {"trace_begin", begin}, {"trace_depth", depth}, {"trace_writes", writes}, {"trace_give_up", give_up}, {"trace_argument", argument},
-      {"trace_records", bind_trace_records}, {"trace_end", end_root}, {"gradients", gradients}, {"offload", offload},
-      {"trace_current", current_token}, {"trace_read_variables", read_variables}, {"trace_hide", hide}, {"trace_show", show},
-      {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"trace_begin", begin},
+                                       {"trace_depth", depth},
+                                       {"trace_writes", writes},
+                                       {"trace_give_up", give_up},
+                                       {"trace_argument", argument},
+                                       {"trace_records", bind_trace_records},
+                                       {"trace_end", end_root},
+                                       {"gradients", gradients},
+                                       {"offload", offload},
+                                       {"trace_current", current_token},
+                                       {"trace_read_variables", read_variables},
+                                       {"trace_hide", hide},
+                                       {"trace_show", show},
+                                       {NULL, NULL}};
   bind_set_functions(L, functions);
   luaL_newmetatable(L, TOKEN_NAME);
   lua_pushcfunction(L, free_token);

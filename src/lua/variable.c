@@ -19,7 +19,8 @@ Variable *bind_test_variable(lua_State *L, int index) {
   return u ? u->variable : NULL;
 }
 
-#define INITIALISER "ipulua.initialiser" /* in the registry: f(variable) gives it its value, if it knows it */
+/* In the registry: f(variable) gives it its value, if it knows it. */
+#define INITIALISER "ipulua.initialiser"
 
 void bind_initialise(lua_State *L, int index) {
   index = lua_absindex(L, index);
@@ -56,7 +57,9 @@ static Variable *check(lua_State *L) {
 /* The variable whose method is called. */
 static Variable *check_self(lua_State *L, const char *method) {
   Variable *v = bind_test_variable(L, 1);
-  if (!v) bind_fail(L, ERR_TYPE, "%s is a method; it is called with a colon, as in x:%s(...)", method, method);
+  if (!v)
+    bind_fail(L, ERR_TYPE, "%s is a method; it is called with a colon, as in x:%s(...)", method,
+              method);
   return v;
 }
 
@@ -124,7 +127,9 @@ static int set_replica_values(lua_State *L) {
     lua_rawgeti(L, 2, r + 1);
     value[r] = bind_check_tensor(L, -1, v->name)->tensor;
     if (!value[r] || !type_equal(&value[r]->type, &v->type))
-      return bind_fail(L, ERR_INVALID_ARGUMENT, "the value of variable '%s' for replica %d has another type", v->name, r + 1);
+      return bind_fail(L, ERR_INVALID_ARGUMENT,
+                       "the value of variable '%s' for replica %d has another type", v->name,
+                       r + 1);
     lua_pop(L, 1);
   }
   bind_settle(L, v);
@@ -148,7 +153,8 @@ static int set_value(lua_State *L) {
   return 0;
 }
 
-/* In the sessions' graph: whoever fetches the result, or what depends on it, has the assignment done. */
+/* In the sessions' graph: whoever fetches the result, or what depends on it, has the assignment
+ * done. */
 static void assign_later(lua_State *L, Variable *v) {
   TraceRef *ref = bind_graph(L);
   Graph *g = ref->trace->graph;
@@ -165,7 +171,8 @@ static void assign_later(lua_State *L, Variable *v) {
 
 static void refuse_type(lua_State *L, const Variable *v, const char *method, const Type *type) {
   char want[TYPE_TEXT], got[TYPE_TEXT];
-  bind_fail(L, ERR_INVALID_ARGUMENT, "%s: variable '%s' is %s, got %s", method, v->name, type_text(&v->type, want), type_text(type, got));
+  bind_fail(L, ERR_INVALID_ARGUMENT, "%s: variable '%s' is %s, got %s", method, v->name,
+            type_text(&v->type, want), type_text(type, got));
 }
 
 /* The value at 2 becomes a tensor. op: as in assign_with. */
@@ -181,7 +188,8 @@ static void read_assigned(lua_State *L, const Variable *v, const char *method, c
   lua_replace(L, 2);
   lua_settop(L, 2);
   bind_type_at(L, 2, &type);
-  if (type.dtype != v->type.dtype || (op == NULL && !shape_equal(&type, &v->type))) refuse_type(L, v, method, &type);
+  if (type.dtype != v->type.dtype || (op == NULL && !shape_equal(&type, &v->type)))
+    refuse_type(L, v, method, &type);
 }
 
 /* The value at 2 becomes what the op makes of the variable and it. */
@@ -273,7 +281,7 @@ static int repr(lua_State *L) {
   bind_concrete(L, 1, v->name);
   if (!luaL_callmeta(L, -1, "__repr")) return text(L);
   const char *tensor = strchr(lua_tostring(L, -1), '('); /* tensor([1., 2.], dtype=float32) */
-  const char *body = luaL_gsub(L, tensor, "\n", "\n  ");  /* rows stay below each other */
+  const char *body = luaL_gsub(L, tensor, "\n", "\n  "); /* rows stay below each other */
   lua_pushlstring(L, body, strlen(body) - 1);
   lua_pushfstring(L, "variable%s, name='%s')", lua_tostring(L, -1), v->name);
   return 1;
@@ -285,7 +293,8 @@ static bool is_one_of(const char *name, const char *const names[]) {
   return false;
 }
 
-/* What Lua code keeps with a variable, nil when it keeps nothing there. Any other name must have been assigned to. */
+/* What Lua code keeps with a variable, nil when it keeps nothing there. Any other name must have
+ * been assigned to. */
 static int kept_field(lua_State *L, const char *name) {
   static const char *const optional[] = {"constraint", "regularizer", "weight_name", NULL};
   if (lua_getiuservalue(L, 1, 1) == LUA_TTABLE) {
@@ -293,7 +302,8 @@ static int kept_field(lua_State *L, const char *name) {
     if (lua_rawget(L, -2) != LUA_TNIL) return 1;
   }
   lua_pushnil(L);
-  return is_one_of(name, optional) || !strncmp(name, "__", 2) ? 1 : bind_refuse_field(L, "variable");
+  return is_one_of(name, optional) || !strncmp(name, "__", 2) ? 1
+                                                              : bind_refuse_field(L, "variable");
 }
 
 static int get_field(lua_State *L) {
@@ -324,22 +334,29 @@ static int get_field(lua_State *L) {
   return 1;
 }
 
-/* Of (variable, name, value): raises for what a script reads only, and for what would seem to set the value. */
+/* Of (variable, name, value): raises for what a script reads only, and for what would seem to
+ * set the value. */
 static void refuse_fixed(lua_State *L, const char *name) {
-  static const char *const fixed[] = {"name", "shape", "dtype", "rank", "size", "nbytes", "initialized", "version", NULL};
+  static const char *const fixed[] = {"name",   "shape",       "dtype",   "rank", "size",
+                                      "nbytes", "initialized", "version", NULL};
   static const char *const value[] = {"value", "data", NULL};
-  if (is_one_of(name, fixed)) bind_fail(L, ERR_TYPE, "a variable's '%s' can't be assigned to", name);
-  if (is_one_of(name, value)) bind_fail(L, ERR_TYPE, "a variable has no '%s'; v:assign(values) replaces its value", name);
+  if (is_one_of(name, fixed))
+    bind_fail(L, ERR_TYPE, "a variable's '%s' can't be assigned to", name);
+  if (is_one_of(name, value))
+    bind_fail(L, ERR_TYPE, "a variable has no '%s'; v:assign(values) replaces its value", name);
   lua_pushvalue(L, 2);
   bool is_method = lua_rawget(L, lua_upvalueindex(1)) != LUA_TNIL;
   lua_pop(L, 1);
-  if (is_method) bind_fail(L, ERR_TYPE, "a variable's '%s' is a method, which can't be assigned to", name);
+  if (is_method)
+    bind_fail(L, ERR_TYPE, "a variable's '%s' is a method, which can't be assigned to", name);
 }
 
 static int set_field(lua_State *L) {
   Variable *v = check(L);
   if (lua_type(L, 2) != LUA_TSTRING)
-    return bind_fail(L, ERR_TYPE, "a variable's elements can't be assigned to one by one; v:assign(values) replaces them all");
+    return bind_fail(
+        L, ERR_TYPE,
+        "a variable's elements can't be assigned to one by one; v:assign(values) replaces them all");
   const char *name = lua_tostring(L, 2);
   refuse_fixed(L, name);
   if (!strcmp(name, "trainable")) {
@@ -393,13 +410,25 @@ static int same(lua_State *L) {
 }
 
 void bind_open_variable(lua_State *L) {
-  static const luaL_Reg functions[] = {{"new_variable", new_variable}, {"set_variable", set_value}, {"is_variable", is_variable},
-                                       {"variable_value", value_of}, {"merge_replicas", merge_replicas},
-                                       {"replica_values", replica_values}, {"set_replica_values", set_replica_values},
-                                       {"variable_identity", identity}, {"set_initialiser", set_initialiser}, {NULL, NULL}};
-  static const luaL_Reg methods[] = {{"assign", assign}, {"assign_add", assign_add}, {"assign_sub", assign_sub},
-                                     {"read_value", read_value}, {"item", item}, {"totable", totable}, {NULL, NULL}};
-  static const luaL_Reg meta[] = {{"__gc", free_variable}, {"__tostring", text}, {"__repr", repr}, {"__len", length}, {"__eq", same}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"new_variable", new_variable},
+                                       {"set_variable", set_value},
+                                       {"is_variable", is_variable},
+                                       {"variable_value", value_of},
+                                       {"merge_replicas", merge_replicas},
+                                       {"replica_values", replica_values},
+                                       {"set_replica_values", set_replica_values},
+                                       {"variable_identity", identity},
+                                       {"set_initialiser", set_initialiser},
+                                       {NULL, NULL}};
+  static const luaL_Reg methods[] = {{"assign", assign},
+                                     {"assign_add", assign_add},
+                                     {"assign_sub", assign_sub},
+                                     {"read_value", read_value},
+                                     {"item", item},
+                                     {"totable", totable},
+                                     {NULL, NULL}};
+  static const luaL_Reg meta[] = {{"__gc", free_variable}, {"__tostring", text}, {"__repr", repr},
+                                  {"__len", length},       {"__eq", same},       {NULL, NULL}};
   bind_set_functions(L, functions);
   bind_new_metatable(L, VARIABLE_NAME, "variable");
   luaL_setfuncs(L, meta, 0);

@@ -1,4 +1,5 @@
-/* The cost of a node by its op's row, remembered by what it depends on: op, types, attributes, and whether it is the host's. */
+/* The cost of a node by its op's row, remembered by what it depends on: op, types, attributes,
+ * and whether it is the host's. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,14 +10,21 @@ static void put_attr(FILE *f, const Attr *a) {
   switch (a->kind) {
     case ATTR_INT:
     case ATTR_BOOL:
-    case ATTR_DTYPE: fprintf(f, ";%lld", (long long)a->i); break;
-    case ATTR_FLOAT: fprintf(f, ";%a", a->f); break;
-    case ATTR_STRING: fprintf(f, ";%s", a->s); break;
+    case ATTR_DTYPE:
+      fprintf(f, ";%lld", (long long)a->i);
+      break;
+    case ATTR_FLOAT:
+      fprintf(f, ";%a", a->f);
+      break;
+    case ATTR_STRING:
+      fprintf(f, ";%s", a->s);
+      break;
     case ATTR_INTS:
       fputc(';', f);
       for (int i = 0; i < a->ints.n; i++) fprintf(f, "%lld,", (long long)a->ints.v[i]);
       break;
-    default: fputs(";-", f);
+    default:
+      fputs(";-", f);
   }
 }
 
@@ -39,7 +47,9 @@ static char *key_of(const Node *n) {
   return text;
 }
 
-bool node_has_price(const Node *n) { return n->op->cost || (n->op->traits & (VIEW | CONTROL)) || n->place.device == DEVICE_HOST; }
+bool node_has_price(const Node *n) {
+  return n->op->cost || (n->op->traits & (VIEW | CONTROL)) || n->place.device == DEVICE_HOST;
+}
 
 static bool is_empty(const Node *n) {
   for (int i = 0; i < n->out_count; i++)
@@ -50,13 +60,15 @@ static bool is_empty(const Node *n) {
 const Cost *cost_of_node(CostTable *t, const Node *n) {
   Node copy = *n;
   if (copy.place.half_products < 0) copy.place.half_products = t->machine->half_products;
-  if (copy.place.half_convolutions < 0) copy.place.half_convolutions = t->machine->half_convolutions;
+  if (copy.place.half_convolutions < 0)
+    copy.place.half_convolutions = t->machine->half_convolutions;
   char *key = key_of(&copy);
   if (!key) return NULL;
   Cost *c = map_get(t->by_key, key);
   if (!c && (c = arena_alloc(t->arena, sizeof *c))) {
     *c = cost_free();
-    bool works = n->op->cost && !(n->op->traits & VIEW) && n->place.device != DEVICE_HOST && !is_empty(n);
+    bool works =
+        n->op->cost && !(n->op->traits & VIEW) && n->place.device != DEVICE_HOST && !is_empty(n);
     if (works) n->op->cost(&t->machine->pod.target, &copy, c);
     if (!map_set(t->by_key, key, c)) c = NULL;
   }

@@ -1,5 +1,6 @@
-/* Tiles that only move data: what infeeds and outfeeds move in one round of a loop, or time step, lies there, and the next round's moves
- * while this one computes. What doesn't fit there is placed on all tiles (Graphcore's io_tiles_test.py), and computing waits for it. */
+/* Tiles that only move data: what infeeds and outfeeds move in one round of a loop, or time
+ * step, lies there, and the next round's moves while this one computes. What doesn't fit there
+ * is placed on all tiles (Graphcore's io_tiles_test.py), and computing waits for it. */
 #include <math.h>
 
 #include "machine/rows.h"
@@ -7,7 +8,8 @@
 
 /* Of infeeds and outfeeds; what other host transfers move doesn't pass these tiles. */
 static bool is_fed(const Row *r) {
-  return (r->kind == ROW_HOST_IN || r->kind == ROW_HOST_OUT) && r->node && (node_is_dequeue(r->node) || node_is_enqueue(r->node));
+  return (r->kind == ROW_HOST_IN || r->kind == ROW_HOST_OUT) && r->node &&
+         (node_is_dequeue(r->node) || node_is_enqueue(r->node));
 }
 
 double price_io_limit(const Price *p) {
@@ -17,7 +19,8 @@ double price_io_limit(const Price *p) {
 
 bool price_io_tiles(Price *p) {
   if (!price_has_io(p)) return true;
-  double *moved = arena_alloc(p->arena, (size_t)((p->row_count + 1) * p->shards) * sizeof *moved); /* by block and IPU */
+  /* by block and IPU */
+  double *moved = arena_alloc(p->arena, (size_t)((p->row_count + 1) * p->shards) * sizeof *moved);
   if (!moved) return false;
   for (int i = 0; i < p->row_count; i++) {
     const Row *r = &p->row[i];
@@ -30,7 +33,9 @@ bool price_io_tiles(Price *p) {
   return true;
 }
 
-bool price_overlaps(const Price *p, int ipu) { return price_has_io(p) && p->ipu[ipu].io_bytes <= price_io_limit(p); }
+bool price_overlaps(const Price *p, int ipu) {
+  return price_has_io(p) && p->ipu[ipu].io_bytes <= price_io_limit(p);
+}
 
 /* ---- loops ---- */
 
@@ -47,7 +52,8 @@ static void sum_round(const Price *p, int block, int ipu, double *fed, double *r
   }
 }
 
-/* Of what is fed in a round only so much is waited for: the first round's, and what takes longer than the rest. */
+/* Of what is fed in a round only so much is waited for: the first round's, and what takes longer
+ * than the rest. */
 static bool hide(Price *p, int block, int ipu, double share) {
   for (int i = block + 1; i < p->row[block].end; i++) {
     Row *r = &p->row[i];
@@ -64,7 +70,8 @@ static bool hide(Price *p, int block, int ipu, double share) {
 bool price_overlap(Price *p) {
   for (int i = 0; i < p->row_count && price_has_io(p); i++) {
     const Row *b = &p->row[i];
-    if (!row_is_block(b->kind) || b->kind == ROW_PIPELINE || !(b->repeats > 1) || !(b->times > 0)) continue;
+    if (!row_is_block(b->kind) || b->kind == ROW_PIPELINE || !(b->repeats > 1) || !(b->times > 0))
+      continue;
     for (int ipu = 0; ipu < p->shards; ipu++) {
       double fed, rest;
       if (!price_overlaps(p, ipu)) continue;

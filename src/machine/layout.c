@@ -1,4 +1,5 @@
-/* How a program lies on the machine: the plan of its pipeline, the IPUs of a replica, the replicas. */
+/* How a program lies on the machine: the plan of its pipeline, the IPUs of a replica, the
+ * replicas. */
 #include "graph/control.h"
 #include "machine/rows.h"
 #include "program/offload.h"
@@ -8,13 +9,15 @@ static bool has_backward(const Graph *g) {
     const Node *n = g->node[i];
     if (n->place.backward && n->place.stage >= 0) return true;
     for (int k = 0; (n->op->traits & CONTROL) && k < 2; k++)
-      if (n->attr[k].kind == ATTR_GRAPH && n->attr[k].graph && has_backward(n->attr[k].graph)) return true;
+      if (n->attr[k].kind == ATTR_GRAPH && n->attr[k].graph && has_backward(n->attr[k].graph))
+        return true;
   }
   return false;
 }
 
 static PipelinePlan *interleaved(Error *e, const PipelinePlan *p) {
-  PipelinePlan *made = pipeline_plan_new(e, SCHEDULE_INTERLEAVED, p->training, p->stages, p->place_of, p->ipu_of);
+  PipelinePlan *made =
+      pipeline_plan_new(e, SCHEDULE_INTERLEAVED, p->training, p->stages, p->place_of, p->ipu_of);
   if (!made) return NULL;
   made->recomputation = p->recomputation;
   made->offload = p->offload;
@@ -25,7 +28,8 @@ static PipelinePlan *interleaved(Error *e, const PipelinePlan *p) {
 static Status choose_plan(Error *e, Price *p, const Graph *g, int stages) {
   int place_of[MACHINE_STAGES], ipu_of[MACHINE_STAGES];
   if (stages > MACHINE_STAGES)
-    return fail(e, ERR_VALUE, "'%s' has %d pipeline stages; %d can be priced", p->name, stages, MACHINE_STAGES);
+    return fail(e, ERR_VALUE, "'%s' has %d pipeline stages; %d can be priced", p->name, stages,
+                MACHINE_STAGES);
   PipelinePlan *found = (PipelinePlan *)(uintptr_t)graph_plan(g);
   p->stage_count = found && found->stages > stages ? found->stages : stages;
   if (found && p->machine.interleave && found->schedule == SCHEDULE_GROUPED) {
@@ -55,7 +59,8 @@ static Status size_machine(Error *e, Price *p, int most) {
   }
   p->shards = shard_count(most);
   if (p->machine.pod.ipus % p->shards)
-    return fail(e, ERR_FAILED_PRECONDITION, "'%s' is spread over %d IPUs; the machine has %d, and must have a multiple of %d",
+    return fail(e, ERR_FAILED_PRECONDITION,
+                "'%s' is spread over %d IPUs; the machine has %d, and must have a multiple of %d",
                 p->name, p->shards, p->machine.pod.ipus, p->shards);
   p->replicas = p->machine.pod.ipus / p->shards;
   return OK;

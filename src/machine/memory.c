@@ -1,5 +1,6 @@
-/* Bytes: what is live at each row, and how the fullest moment lies over the tiles of each IPU. Variables, arguments and results
- * are spread evenly (128 bytes to a tile at least, each tensor beginning where the last one ended), as PopLibs maps them. */
+/* Bytes: what is live at each row, and how the fullest moment lies over the tiles of each IPU.
+ * Variables, arguments and results are spread evenly (128 bytes to a tile at least, each tensor
+ * beginning where the last one ended), as PopLibs maps them. */
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -7,9 +8,16 @@
 
 #include "machine/rows.h"
 
-/* Bytes to a tile at least (PopLibs TileMapping); of gaps beside what is live (published for ResNet-50: 8.4 %); of the runtime's
- * own programs; of the stacks of a supervisor and six workers. */
-enum { GRAIN_BYTES = 128, RUNTIME_BYTES = 1000, STACK_BYTES = 6 * 96 + 512, PACKET_BYTES = 128, TRANSFER_BYTES = 64 };
+/* Bytes to a tile at least (PopLibs TileMapping); of gaps beside what is live (published for
+ * ResNet-50: 8.4 %); of the runtime's own programs; of the stacks of a supervisor and six
+ * workers. */
+enum {
+  GRAIN_BYTES = 128,
+  RUNTIME_BYTES = 1000,
+  STACK_BYTES = 6 * 96 + 512,
+  PACKET_BYTES = 128,
+  TRANSFER_BYTES = 64
+};
 static const double gap_share = 0.084, step_code_bytes = 7.2;
 
 static const struct {
@@ -35,22 +43,31 @@ static double tiles_of(const Price *p) { return (double)p->machine.pod.target.ti
 /* Copies that wait, beside the one in use. */
 static int stash_depth(const PipelinePlan *plan, int stage) {
   Error e = {0};
-  int copies = plan->training ? plan_copies(&e, plan, plan_program(plan, stage, false), plan_program(plan, stage, true), false) : 1;
+  int copies = plan->training ? plan_copies(&e, plan, plan_program(plan, stage, false),
+                                            plan_program(plan, stage, true), false)
+                              : 1;
   return copies > 1 ? copies - 1 : 0;
 }
 
 /* Does the backward stage need h of the forward one, kept since then? */
 static bool is_stashed(const Price *p, const Held *h, const Row *block, int begin) {
-  if (h->category != BYTES_VALUE || h->first <= begin || h->last >= block->end || h->first >= p->row_count) return false;
+  if (h->category != BYTES_VALUE || h->first <= begin || h->last >= block->end ||
+      h->first >= p->row_count)
+    return false;
   const Row *made = &p->row[h->first];
   return !made->backward && made->stage >= 0 && p->row[h->last].backward;
 }
 
 static bool add_stash(Price *p, int stage, double bytes, bool offloaded) {
   if (!(bytes > 0)) return true;
-  if (!arena_reserve(p->arena, &p->held, &p->held_capacity, p->held_count + 1, sizeof *p->held)) return false;
-  p->held[p->held_count++] = (Held){.category = BYTES_STASH, .bytes = bytes, .ipu = price_ipu_of_stage(p, stage),
-                                    .last = p->row_count, .alias = -1, .offloaded = offloaded};
+  if (!arena_reserve(p->arena, &p->held, &p->held_capacity, p->held_count + 1, sizeof *p->held))
+    return false;
+  p->held[p->held_count++] = (Held){.category = BYTES_STASH,
+                                    .bytes = bytes,
+                                    .ipu = price_ipu_of_stage(p, stage),
+                                    .last = p->row_count,
+                                    .alias = -1,
+                                    .offloaded = offloaded};
   return true;
 }
 
@@ -60,13 +77,16 @@ static bool add_stashes(Price *p) {
   int count = p->held_count;
   double *bytes[2]; /* on the tiles, in streaming memory */
   for (int k = 0; k < 2; k++)
-    if (!(bytes[k] = arena_alloc(p->arena, (size_t)(p->stage_count + 1) * sizeof **bytes))) return false;
+    if (!(bytes[k] = arena_alloc(p->arena, (size_t)(p->stage_count + 1) * sizeof **bytes)))
+      return false;
   for (int i = 0; i < count; i++)
-    if (is_stashed(p, &p->held[i], &block, p->beat_row)) bytes[p->held[i].offloaded][p->row[p->held[i].first].stage] += p->held[i].bytes;
+    if (is_stashed(p, &p->held[i], &block, p->beat_row))
+      bytes[p->held[i].offloaded][p->row[p->held[i].first].stage] += p->held[i].bytes;
   for (int s = 0; s < p->stage_count; s++) {
     int depth = p->stage[s].stash_depth = stash_depth(block.plan, s);
     p->stage[s].stash_bytes = depth * (bytes[0][s] + bytes[1][s]);
-    if (!add_stash(p, s, depth * bytes[0][s], false) || !add_stash(p, s, depth * bytes[1][s], true)) return false;
+    if (!add_stash(p, s, depth * bytes[0][s], false) || !add_stash(p, s, depth * bytes[1][s], true))
+      return false;
   }
   return true;
 }
@@ -75,7 +95,9 @@ static bool add_stashes(Price *p) {
 
 static bool is_always(const Held *h) { return categories[h->category].always && !h->offloaded; }
 
-static bool is_live(const Held *h, int row) { return !h->offloaded && (is_always(h) || (h->first <= row && row <= h->last)); }
+static bool is_live(const Held *h, int row) {
+  return !h->offloaded && (is_always(h) || (h->first <= row && row <= h->last));
+}
 
 /* The row at which an IPU holds most, temporaries included. */
 static bool find_peak(Price *p, int ipu) {
@@ -84,8 +106,10 @@ static bool find_peak(Price *p, int ipu) {
   if (!change) return false;
   for (int i = 0; i < p->held_count; i++) {
     const Held *h = &p->held[i];
-    if (h->ipu != ipu || h->offloaded || is_always(h) || h->first > h->last || h->first < 0) continue;
-    int first = h->first < p->row_count ? h->first : p->row_count, last = h->last < p->row_count ? h->last : p->row_count;
+    if (h->ipu != ipu || h->offloaded || is_always(h) || h->first > h->last || h->first < 0)
+      continue;
+    int first = h->first < p->row_count ? h->first : p->row_count,
+        last = h->last < p->row_count ? h->last : p->row_count;
     change[first] += h->bytes;
     change[last + 1] -= h->bytes;
   }
@@ -137,13 +161,17 @@ static bool is_repeated(Map *seen, const Cost *c) {
 }
 
 /* Sequences for what crosses to or from the host, or another IPU. */
-static double header_bytes(double bytes, double tiles) { return bytes * 4 / PACKET_BYTES + TRANSFER_BYTES * fmin(tiles, ceil(bytes / PACKET_BYTES)); }
+static double header_bytes(double bytes, double tiles) {
+  return bytes * 4 / PACKET_BYTES + TRANSFER_BYTES * fmin(tiles, ceil(bytes / PACKET_BYTES));
+}
 
-/* Variables come from the host before the program's first run; what it changes is fetched when somebody asks. */
+/* Variables come from the host before the program's first run; what it changes is fetched when
+ * somebody asks. */
 static void add_variable_headers(const Price *p, IpuPrice *x, int ipu) {
   for (int i = 0; i < p->held_count && !p->machine.synthetic_variables; i++) {
     const Held *h = &p->held[i];
-    if (h->category == BYTES_VARIABLE && h->ipu == ipu && h->variable && !h->offloaded) x->bytes[BYTES_HOST_HEADER] += (h->written ? 2 : 1) * header_bytes(h->bytes, tiles_of(p));
+    if (h->category == BYTES_VARIABLE && h->ipu == ipu && h->variable && !h->offloaded)
+      x->bytes[BYTES_HOST_HEADER] += (h->written ? 2 : 1) * header_bytes(h->bytes, tiles_of(p));
   }
 }
 
@@ -161,7 +189,8 @@ static void add_code(Price *p, IpuPrice *x, int ipu) {
       rows += 2; /* copies to and from the function's arguments, a call */
       continue;
     }
-    double used = c->tiles > 0 ? fmin(c->tiles, tiles) : tiles; /* each tile runs the program, but few have a part in a small step */
+    /* each tile runs the program, but few have a part in a small step */
+    double used = c->tiles > 0 ? fmin(c->tiles, tiles) : tiles;
     x->bytes[BYTES_VERTEX_STATE] += c->bytes[MEMORY_VERTEX_STATE] * used;
     x->bytes[BYTES_EXCHANGE_CODE] += c->bytes[MEMORY_EXCHANGE_CODE] * used;
     x->bytes[BYTES_CONTROL_CODE] += c->bytes[MEMORY_CONTROL_CODE] * tiles;
@@ -179,11 +208,14 @@ static void add_code(Price *p, IpuPrice *x, int ipu) {
 
 /* What an operation holds while it runs: target/cost.h's categories, of all tiles in use. */
 static void add_temporaries(IpuPrice *x, const Cost *c, Spread *s) {
-  static const PriceCategory to[] = {[MEMORY_MESSAGE] = BYTES_MESSAGE, [MEMORY_REARRANGEMENT] = BYTES_REARRANGEMENT,
-                                     [MEMORY_PARTIALS] = BYTES_PARTIALS, [MEMORY_TEMPORARY] = BYTES_TEMPORARY};
+  static const PriceCategory to[] = {[MEMORY_MESSAGE] = BYTES_MESSAGE,
+                                     [MEMORY_REARRANGEMENT] = BYTES_REARRANGEMENT,
+                                     [MEMORY_PARTIALS] = BYTES_PARTIALS,
+                                     [MEMORY_TEMPORARY] = BYTES_TEMPORARY};
   double parts = cost_temporary(c);
   if (!(parts > 0) || !(c->temporary_total > 0)) return;
-  for (int m = 0; m < (int)(sizeof to / sizeof *to); m++) x->bytes[to[m]] += c->temporary_total * c->bytes[m] / parts;
+  for (int m = 0; m < (int)(sizeof to / sizeof *to); m++)
+    x->bytes[to[m]] += c->temporary_total * c->bytes[m] / parts;
   s->next = 0;
   spread_over(s, c->temporary_total, c->tiles > 1 ? (int)fmin(c->tiles, s->tiles) : 1);
   s->change[0] += c->uneven_bytes;
@@ -220,12 +252,18 @@ static bool fill_tiles(Price *p, int ipu) {
     spread(&s, h->bytes);
   }
   add_code(p, x, ipu);
-  const PriceCategory code[] = {BYTES_VERTEX_CODE, BYTES_VERTEX_STATE, BYTES_EXCHANGE_CODE, BYTES_CONTROL_CODE,
-                                BYTES_STACK, BYTES_HOST_HEADER, BYTES_GLOBAL_HEADER};
-  for (size_t i = 0; i < sizeof code / sizeof *code; i++) spread_over(&s, x->bytes[code[i]], s.tiles);
-  x->code = (x->bytes[BYTES_VERTEX_CODE] + x->bytes[BYTES_EXCHANGE_CODE] + x->bytes[BYTES_CONTROL_CODE]) / s.tiles;
-  if (p->row_count && p->row[x->peak].cost && p->row[x->peak].ipu == ipu) add_temporaries(x, p->row[x->peak].cost, &s);
-  for (int k = 0; k < BYTES_COUNT; k++) *(categories[k].always ? &x->always : &x->temporary) += x->bytes[k];
+  const PriceCategory code[] = {BYTES_VERTEX_CODE,  BYTES_VERTEX_STATE, BYTES_EXCHANGE_CODE,
+                                BYTES_CONTROL_CODE, BYTES_STACK,        BYTES_HOST_HEADER,
+                                BYTES_GLOBAL_HEADER};
+  for (size_t i = 0; i < sizeof code / sizeof *code; i++)
+    spread_over(&s, x->bytes[code[i]], s.tiles);
+  x->code =
+      (x->bytes[BYTES_VERTEX_CODE] + x->bytes[BYTES_EXCHANGE_CODE] + x->bytes[BYTES_CONTROL_CODE]) /
+      s.tiles;
+  if (p->row_count && p->row[x->peak].cost && p->row[x->peak].ipu == ipu)
+    add_temporaries(x, p->row[x->peak].cost, &s);
+  for (int k = 0; k < BYTES_COUNT; k++)
+    *(categories[k].always ? &x->always : &x->temporary) += x->bytes[k];
   measure_tiles(p, x, &s);
   return true;
 }

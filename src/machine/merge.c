@@ -1,9 +1,11 @@
-/* Moves that are joined, up to the bytes that the machine allows to wait: sums over replicas, reduce-scatters, all-gathers, copies
- * between IPUs. The first of them moves all bytes and pays what a move costs whatever its size; the others are free.
+/* Moves that are joined, up to the bytes that the machine allows to wait: sums over replicas,
+ * reduce-scatters, all-gathers, copies between IPUs. The first of them moves all bytes and pays
+ * what a move costs whatever its size; the others are free.
  *
- * Collectives wait for the last of them, with what they combine. A copy isn't put off, as a reader follows it; later ones of values
- * that are there by then go with it, and take memory on the other IPU from that moment on. Copies inside a pipeline are one
- * exchange at the end of each time step already. */
+ * Collectives wait for the last of them, with what they combine. A copy isn't put off, as a
+ * reader follows it; later ones of values that are there by then go with it, and take memory on
+ * the other IPU from that moment on. Copies inside a pipeline are one exchange at the end of
+ * each time step already. */
 #include <string.h>
 
 #include "machine/rows.h"
@@ -18,12 +20,16 @@ static MergeKind kind_of(const Row *r) {
 
 static bool same_attr(const Attr *a, const Attr *b) {
   if (a->kind != b->kind) return false;
-  return a->kind == ATTR_NONE || (a->kind == ATTR_STRING ? !strcmp(a->s, b->s) : a->kind == ATTR_INT && a->i == b->i);
+  return a->kind == ATTR_NONE ||
+         (a->kind == ATTR_STRING ? !strcmp(a->s, b->s) : a->kind == ATTR_INT && a->i == b->i);
 }
 
-/* The same collective of as many replicas, or a copy between the same IPUs, at the same place of the program. */
+/* The same collective of as many replicas, or a copy between the same IPUs, at the same place of
+ * the program. */
 static bool alike(const Row *a, const Row *b) {
-  if (a->kind != b->kind || a->region != b->region || a->parent != b->parent || a->ipu != b->ipu || a->times != b->times) return false;
+  if (a->kind != b->kind || a->region != b->region || a->parent != b->parent || a->ipu != b->ipu ||
+      a->times != b->times)
+    return false;
   if (a->kind == ROW_LINK) return a->from_ipu == b->from_ipu;
   if (!b->node || a->node->op != b->node->op) return false;
   for (int i = 0; i < op_attr_count(a->node->op); i++)
@@ -65,7 +71,8 @@ static bool find_needs(Needs *s, const Graph *g, const Node *n) {
   return true;
 }
 
-/* 1: the collective needs one of those that lead leads, which it could wait for forever; 0: none; -1: memory is out. */
+/* 1: the collective needs one of those that lead leads, which it could wait for forever; 0:
+ * none; -1: memory is out. */
 static int needs_member(const Price *p, const int *leader, int lead, int row) {
   Needs s = {.arena = arena_new()};
   int found = s.arena && find_needs(&s, p->row[row].region, p->row[row].node) ? 0 : -1;
@@ -115,13 +122,15 @@ static bool collect(Price *p, int *leader, int lead, double limit, const Cost *n
 bool price_merge(Price *p) {
   Cost free_of_charge = cost_free();
   const Cost *nothing = arena_copy(p->arena, &free_of_charge, sizeof free_of_charge);
-  int *leader = arena_alloc(p->arena, (size_t)(p->row_count + 1) * sizeof *leader); /* by row: the first that it is joined to */
+  /* by row: the first that it is joined to */
+  int *leader = arena_alloc(p->arena, (size_t)(p->row_count + 1) * sizeof *leader);
   if (!nothing || !leader) return false;
   memset(leader, -1, (size_t)p->row_count * sizeof *leader);
   for (int i = 0; i < p->row_count; i++) {
     MergeKind kind = kind_of(&p->row[i]);
     double limit = kind < MERGE_COUNT ? p->machine.merge_bytes[kind] : 0;
-    if (!(limit > 0) || p->row[i].cost || (kind == MERGE_COPIES && in_pipeline(p, &p->row[i]))) continue;
+    if (!(limit > 0) || p->row[i].cost || (kind == MERGE_COPIES && in_pipeline(p, &p->row[i])))
+      continue;
     if (!collect(p, leader, i, limit, nothing)) return false;
   }
   return true;

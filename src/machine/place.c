@@ -3,7 +3,9 @@
 #include "graph/control.h"
 #include "program/region.h"
 
-static Home *home_at(Homes *h, const Value *v) { return &h->value[h->first_value[v->node->id] + v->index]; }
+static Home *home_at(Homes *h, const Value *v) {
+  return &h->value[h->first_value[v->node->id] + v->index];
+}
 
 static Homes *find(const Placer *p, const Graph *g) {
   Homes *h = p->list;
@@ -67,10 +69,13 @@ static void place_region(Placer *p, const Graph *g, Home *inputs, Home *outputs)
 
 /* Regions inside n: homes go in with the operands, what the regions find out comes back. */
 static void place_control(Placer *p, Homes *h, Node *n) {
-  bool loop = n->op == &control_repeat || n->op == &control_while, repeat = n->op == &control_repeat;
-  int skip = n->op == &control_call || n->op == &control_custom ? 0 : 1, carried = loop ? control_explicit(n) : 0;
+  bool loop = n->op == &control_repeat || n->op == &control_while,
+       repeat = n->op == &control_repeat;
+  int skip = n->op == &control_call || n->op == &control_custom ? 0 : 1,
+      carried = loop ? control_explicit(n) : 0;
   int lead = repeat ? 1 : 0, count = n->in_count - skip + lead;
-  const Graph *regions[2] = {control_body(n), n->op == &control_while || n->op == &control_cond ? control_other(n) : NULL};
+  const Graph *regions[2] = {
+      control_body(n), n->op == &control_while || n->op == &control_cond ? control_other(n) : NULL};
   Home *in = arena_alloc(p->arena, (size_t)(count + 1) * sizeof *in);
   Home *out = arena_alloc(p->arena, (size_t)(n->out_count + 1) * sizeof *out);
   if (!in || !out) {
@@ -81,7 +86,8 @@ static void place_control(Placer *p, Homes *h, Node *n) {
   for (int i = skip; i < n->in_count; i++) in[lead + i - skip] = *home_at(h, n->in[i]);
   for (int round = 0; round < 2; round++) {
     for (int r = 1; r >= 0; r--)
-      if (regions[r] && regions[r]->input_count == count) place_region(p, regions[r], in, r == 0 || n->op == &control_cond ? out : NULL);
+      if (regions[r] && regions[r]->input_count == count)
+        place_region(p, regions[r], in, r == 0 || n->op == &control_cond ? out : NULL);
     for (int i = 0; i < carried; i++)
       if (!in[lead + i].known) in[lead + i] = out[i];
     if (!loop) break;
@@ -99,7 +105,10 @@ static void place_node(Placer *p, Homes *h, Node *n) {
     return;
   }
   if (node_is_input(n) || node_is_constant(n)) return;
-  Home home = {.shard = n->place.shard, .stage = n->place.stage, .backward = n->place.backward, .known = true};
+  Home home = {.shard = n->place.shard,
+               .stage = n->place.stage,
+               .backward = n->place.backward,
+               .known = true};
   if (!is_given(n)) home = operands_home(h, n);
   if (!home.known) return;
   if (home.stage > p->most_stage) p->most_stage = home.stage;

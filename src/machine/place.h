@@ -1,5 +1,5 @@
-/* Where every value of a program lives: the IPU and stage that scopes gave to its node, else those of what it is computed
- * from, else of what reads it. */
+/* Where every value of a program lives: the IPU and stage that scopes gave to its node, else
+ * those of what it is computed from, else of what reads it. */
 #ifndef IPULUA_MACHINE_PLACE_H
 #define IPULUA_MACHINE_PLACE_H
 #include "machine/price.h"
@@ -26,7 +26,9 @@ typedef struct Placer {
 
 void place_program(Placer *p, const Graph *g);
 const Homes *place_find(const Placer *p, const Graph *g);
-static inline const Home *home_of(const Homes *h, const Value *v) { return &h->value[h->first_value[v->node->id] + v->index]; }
+static inline const Home *home_of(const Homes *h, const Value *v) {
+  return &h->value[h->first_value[v->node->id] + v->index];
+}
 /* Does a node of the region itself, not of one inside it, belong to a stage? */
 bool region_has_stages(const Graph *g);
 #endif

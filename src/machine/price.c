@@ -15,7 +15,8 @@ const char *row_kind_name(RowKind k) {
 
 const char *row_name(const Row *r) {
   if (r->kind == ROW_HOST_IN && !r->node && r->bytes == 0) return "call from the host";
-  return r->kind == ROW_OP || (r->kind == ROW_STREAMING && r->node) ? r->node->op->name : row_kind_name(r->kind);
+  return r->kind == ROW_OP || (r->kind == ROW_STREAMING && r->node) ? r->node->op->name
+                                                                    : row_kind_name(r->kind);
 }
 
 const char *row_source(const Row *r) { return r->node && r->node->source ? r->node->source : ""; }
@@ -58,7 +59,8 @@ static bool make_lists(Price *p) {
 
 Price *price_program(Error *e, const Program *program, const Machine *m) {
   Price *p = new_price(program, m);
-  Status s = p ? walk_program(e, p, program) : fail(e, ERR_OUT_OF_MEMORY, "out of memory while pricing '%s'", program->name);
+  Status s = p ? walk_program(e, p, program)
+               : fail(e, ERR_OUT_OF_MEMORY, "out of memory while pricing '%s'", program->name);
   if (s == OK && !make_lists(p)) s = ERR_OUT_OF_MEMORY;
   if (s == OK) s = price_time(e, p);
   if ((s == OK && !price_memory(p)) || s == ERR_OUT_OF_MEMORY)

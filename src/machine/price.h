@@ -1,9 +1,10 @@
-/* What a program would cost on IPUs. A pure function of the program's graph and a Machine: nothing runs, no tensor is
- * touched, so a program far too large for this computer is priced as well. docs/machine-model.md explains the rules.
+/* What a program would cost on IPUs. A pure function of the program's graph and a Machine: nothing
+ * runs, no tensor is touched, so a program far too large for this computer is priced as well.
+ * docs/machine-model.md explains the rules.
  *
- * A priced program is a list of rows in program order: ops, moves between IPUs, to and from the host, sums over replicas;
- * loops and branches are rows that others name as their parent. What takes memory is a list of Held, each live from one row
- * to another; positions are row numbers. */
+ * A priced program is a list of rows in program order: ops, moves between IPUs, to and from the
+ * host, sums over replicas; loops and branches are rows that others name as their parent. What
+ * takes memory is a list of Held, each live from one row to another; positions are row numbers. */
 #ifndef IPULUA_MACHINE_PRICE_H
 #define IPULUA_MACHINE_PRICE_H
 #include "program/step.h"
@@ -11,30 +12,43 @@
 
 enum { MACHINE_STAGES = 256 };
 
-/* Moves that may be joined: sums over replicas, reduce-scatters, all-gathers, copies between IPUs. */
-typedef enum MergeKind { MERGE_SUMS, MERGE_SCATTERS, MERGE_GATHERS, MERGE_COPIES, MERGE_COUNT } MergeKind;
+/* Moves that may be joined: sums over replicas, reduce-scatters, all-gathers, copies between
+ * IPUs. */
+typedef enum MergeKind {
+  MERGE_SUMS,
+  MERGE_SCATTERS,
+  MERGE_GATHERS,
+  MERGE_COPIES,
+  MERGE_COUNT
+} MergeKind;
 
 /* What to price for. Zeroed fields are the defaults, pod apart. */
 typedef struct Machine {
   Pod pod;
-  Schedule schedule;       /* these three: of loops with stages that have no plan of their own */
+  Schedule schedule; /* these three: of loops with stages that have no plan of their own */
   int mapping[MACHINE_STAGES], mapping_count; /* stage → IPU; none: stage i on IPU i */
-  bool interleave;         /* a pipeline that would be Grouped is Interleaved */
-  bool recompute;          /* backward stages compute again what they need; only stage inputs are kept */
-  Offload offload;         /* beside what the program itself keeps in streaming memory */
-  double merge_bytes[MERGE_COUNT]; /* of one replica; they are joined up to that size; 0: each is on its own */
-  bool no_outlining;       /* equal operations have code of their own each */
+  bool interleave;                            /* a pipeline that would be Grouped is Interleaved */
+  /* backward stages compute again what they need; only stage inputs are kept */
+  bool recompute;
+  Offload offload; /* beside what the program itself keeps in streaming memory */
+  /* of one replica; they are joined up to that size; 0: each is on its own */
+  double merge_bytes[MERGE_COUNT];
+  bool no_outlining;                     /* equal operations have code of their own each */
   bool half_products, half_convolutions; /* every one sums in float16 */
   bool synthetic_infeed, synthetic_outfeed, synthetic_variables;
-  bool no_prefetch;        /* each infeed element waits for the host */
-  bool split_infeed;       /* each tensor of an infeed's element is a copy of its own */
-  int io_tiles;            /* of each IPU, beside pod's */
-  double io_proportion;    /* of their memory, for what infeeds and outfeeds move beside computing; 0: that isn't on them */
-  double calls;            /* of the host, for each run: 1; less when several runs share one; -1: none */
-  const int64_t *argument; /* values of integer scalars among the program's arguments, -1 where unknown; NULL: all unknown */
+  bool no_prefetch;  /* each infeed element waits for the host */
+  bool split_infeed; /* each tensor of an infeed's element is a copy of its own */
+  int io_tiles;      /* of each IPU, beside pod's */
+  /* of their memory, for what infeeds and outfeeds move beside computing; 0: that isn't on them */
+  double io_proportion;
+  /* of the host, for each run: 1; less when several runs share one; -1: none */
+  double calls;
+  /* values of integer scalars among the program's arguments, -1 where unknown; NULL: all unknown */
+  const int64_t *argument;
 } Machine;
 
 /* Where bytes of a tile go. The middle ones are target/cost.h's. */
+/* clang-format off */
 #define PRICE_CATEGORIES(X)                                                                      \
   X(VARIABLE, "variable", true, "weights, optimizer state, counters")                            \
   X(CONSTANT, "constant", true, "constants")                                                     \
@@ -51,16 +65,19 @@ typedef struct Machine {
   X(STACK, "stack", true, "of the supervisor and the workers")                                   \
   X(HOST_HEADER, "hostExchangePacketHeader", true, "4 bytes for 128 moved to or from the host")  \
   X(GLOBAL_HEADER, "globalExchangePacketHeader", true, "the same between IPUs")
+/* clang-format on */
 #define X(id, name, always, summary) BYTES_##id,
 typedef enum PriceCategory { PRICE_CATEGORIES(X) BYTES_COUNT } PriceCategory;
 #undef X
 const char *price_category_name(PriceCategory c);
 bool price_category_always(PriceCategory c);
 
+/* clang-format off */
 #define ROW_KINDS(X)                                                                          \
   X(OP, "op") X(LINK, "link") X(HOST_IN, "host in") X(HOST_OUT, "host out")                   \
   X(STREAMING, "streaming memory") X(COLLECTIVE, "collective") X(LOOP, "loop")                \
   X(PIPELINE, "pipeline") X(BRANCH, "branch") X(CALL, "call")
+/* clang-format on */
 #define X(id, name) ROW_##id,
 typedef enum RowKind { ROW_KINDS(X) ROW_KIND_COUNT } RowKind;
 #undef X
@@ -69,24 +86,27 @@ static inline bool row_is_block(RowKind k) { return k >= ROW_LOOP; }
 
 typedef struct Row {
   RowKind kind;
-  const Node *node;  /* NULL: none in particular */
-  int parent;        /* the block it is in; -1: none */
-  int end;           /* blocks: one past the last row inside */
-  int middle;        /* BRANCH: the first row of the other branch */
-  int ipu, from_ipu; /* from_ipu: LINK */
+  const Node *node;    /* NULL: none in particular */
+  int parent;          /* the block it is in; -1: none */
+  int end;             /* blocks: one past the last row inside */
+  int middle;          /* BRANCH: the first row of the other branch */
+  int ipu, from_ipu;   /* from_ipu: LINK */
   const Graph *region; /* whose node it is of; NULL: none's */
-  int moved;         /* COLLECTIVE: the Held that is combined; -1 */
-  int arrived;       /* LINK: the Held on the IPU that it leads to; -1 */
-  int ready;         /* LINK: the row that makes what is copied, or an earlier one before which it is there */
-  int stage;         /* -1: none */
+  int moved;           /* COLLECTIVE: the Held that is combined; -1 */
+  int arrived;         /* LINK: the Held on the IPU that it leads to; -1 */
+  /* LINK: the row that makes what is copied, or an earlier one before which it is there */
+  int ready;
+  int stage; /* -1: none */
   bool backward;
-  bool follows;      /* STREAMING: others of its pass came before it, it is begun while they move; HOST_IN: others of its element did */
-  double times;      /* in one run; 0: in a branch that is not taken */
-  double repeats;    /* LOOP, PIPELINE: of the body, each time; micro-batches */
+  /* STREAMING: others of its pass came before it, it is begun while they move; HOST_IN: others
+   * of its element did */
+  bool follows;
+  double times;       /* in one run; 0: in a branch that is not taken */
+  double repeats;     /* LOOP, PIPELINE: of the body, each time; micro-batches */
   PipelinePlan *plan; /* PIPELINE */
-  const Cost *cost;  /* of one execution; NULL for blocks */
-  double bytes;      /* moved over links, to or from the host or streaming memory */
-  double elapsed;    /* PIPELINE: cycles of one run */
+  const Cost *cost;   /* of one execution; NULL for blocks */
+  double bytes;       /* moved over links, to or from the host or streaming memory */
+  double elapsed;     /* PIPELINE: cycles of one run */
 } Row;
 
 typedef struct Held {
@@ -94,29 +114,30 @@ typedef struct Held {
   const Node *node;         /* who made it; NULL: an argument or a variable */
   const Variable *variable; /* NULL: none */
   double bytes;
-  int ipu, first, last;     /* rows; always live: 0 … the last row */
-  int alias;                /* whose bytes these are; -1: its own */
-  bool written;             /* a variable that the program changes */
-  double writes;            /* how often in a run */
-  int version;              /* how often its bytes were written during the walk; a copy: which of them it has */
-  const Graph *region;      /* a copy: where it was made; else whose nodes until counts */
-  int until;                /* the place in that region's sequence of the last one that reads it */
-  bool offloaded;           /* in streaming memory, never on the tiles */
+  int ipu, first, last; /* rows; always live: 0 … the last row */
+  int alias;            /* whose bytes these are; -1: its own */
+  bool written;         /* a variable that the program changes */
+  double writes;        /* how often in a run */
+  /* how often its bytes were written during the walk; a copy: which of them it has */
+  int version;
+  const Graph *region; /* a copy: where it was made; else whose nodes until counts */
+  int until;           /* the place in that region's sequence of the last one that reads it */
+  bool offloaded;      /* in streaming memory, never on the tiles */
 } Held;
 
 typedef struct IpuPrice {
-  double cycles[PHASE_COUNT];   /* of a run; waiting for others counts as sync */
-  double bytes[BYTES_COUNT];    /* all tiles together, at the peak */
-  double always, temporary;     /* the same in two parts */
-  double gaps;                  /* lost to alignment and fragmentation, beside them */
-  int peak;                     /* the row at which most is live */
-  double *tile;                 /* [tiles] bytes at the peak, without gaps */
-  double least, mean, most;     /* of tile */
-  double code;                  /* of a tile: what must lie below the interleaved region */
-  double streaming;             /* bytes in streaming memory */
+  double cycles[PHASE_COUNT]; /* of a run; waiting for others counts as sync */
+  double bytes[BYTES_COUNT];  /* all tiles together, at the peak */
+  double always, temporary;   /* the same in two parts */
+  double gaps;                /* lost to alignment and fragmentation, beside them */
+  int peak;                   /* the row at which most is live */
+  double *tile;               /* [tiles] bytes at the peak, without gaps */
+  double least, mean, most;   /* of tile */
+  double code;                /* of a tile: what must lie below the interleaved region */
+  double streaming;           /* bytes in streaming memory */
   uint32_t vertices;
-  int tiles_over;               /* that hold more than they can, gaps included */
-  double io_bytes;              /* of infeeds and outfeeds at once, on the I/O tiles */
+  int tiles_over;  /* that hold more than they can, gaps included */
+  double io_bytes; /* of infeeds and outfeeds at once, on the I/O tiles */
   bool fits;
 } IpuPrice;
 
@@ -138,7 +159,8 @@ typedef struct Price {
   Arena *arena;
   Machine machine;
   const Program *program;
-  Graph *graph; /* the program's with more transfers, where the machine asks for them; NULL: its own */
+  /* the program's with more transfers, where the machine asks for them; NULL: its own */
+  Graph *graph;
   const char *name;
   int shards, replicas;
   Row *row;
@@ -152,38 +174,44 @@ typedef struct Price {
   bool trains;        /* that pipeline has backward stages */
   Beat *beat;
   int beat_count, beat_capacity;
-  int beat_row;        /* that pipeline's row */
+  int beat_row; /* that pipeline's row */
   int time_steps;
   double step_cycles_most; /* the longest time step */
   double cycles[PHASE_COUNT], total, seconds;
-  double elements;     /* infeed elements that a run takes, of one replica */
-  int64_t batch;       /* extent of the first axis of such an element; 0: none */
-  int op_count;        /* ops that run on IPUs */
-  int unpriced;        /* of them: without a price */
+  double elements; /* infeed elements that a run takes, of one replica */
+  int64_t batch;   /* extent of the first axis of such an element; 0: none */
+  int op_count;    /* ops that run on IPUs */
+  int unpriced;    /* of them: without a price */
   double flops, moved_bytes, streamed_bytes;
   bool fits;
-  int worst;           /* the IPU whose fullest tile is fullest */
-  const char *why;     /* a plan that does not fit: the reason; NULL */
+  int worst;       /* the IPU whose fullest tile is fullest */
+  const char *why; /* a plan that does not fit: the reason; NULL */
   const Node *why_node;
 } Price;
 
-/* NULL with e filled when the program can't be placed on the machine, or memory is out. The program must outlive the price. */
+/* NULL with e filled when the program can't be placed on the machine, or memory is out. The
+ * program must outlive the price. */
 Price *price_program(Error *e, const Program *p, const Machine *m);
 void price_free(Price *p); /* NULL is fine */
 
-double row_cycles(const Row *r);              /* one execution */
-const char *row_name(const Row *r);           /* "matmul", "host in" */
-const char *row_source(const Row *r);         /* "train.lua:12" or "" */
-double price_tile_limit(const Price *p);      /* bytes of a tile */
+double row_cycles(const Row *r);         /* one execution */
+const char *row_name(const Row *r);      /* "matmul", "host in" */
+const char *row_source(const Row *r);    /* "train.lua:12" or "" */
+double price_tile_limit(const Price *p); /* bytes of a tile */
 /* Where a step runs; what no IPU is named for, on the first. */
-static inline int price_ipu_of(const Price *p, const Row *r) { return r->ipu < p->shards ? r->ipu : 0; }
-static inline bool price_has_io(const Price *p) { return p->machine.io_tiles && p->machine.io_proportion > 0; }
+static inline int price_ipu_of(const Price *p, const Row *r) {
+  return r->ipu < p->shards ? r->ipu : 0;
+}
+static inline bool price_has_io(const Price *p) {
+  return p->machine.io_tiles && p->machine.io_proportion > 0;
+}
 double price_io_limit(const Price *p);        /* bytes that an IPU's I/O tiles may hold */
 bool price_overlaps(const Price *p, int ipu); /* is what is fed moved beside computing? */
 double price_bytes(const IpuPrice *i);        /* all categories */
 double price_fullest(const IpuPrice *i);      /* of a tile, gaps included */
 const char *held_name(const Held *h);         /* "dense/kernel", "matmul" */
-/* The same for reading: of a value that only its scope names, the op too: "dense/" → "dense/matmul". */
+/* The same for reading: of a value that only its scope names, the op too: "dense/" →
+ * "dense/matmul". */
 const char *held_label(const Held *h, char room[256]);
-const char *held_source(const Held *h);       /* "train.lua:12" or "" */
+const char *held_source(const Held *h); /* "train.lua:12" or "" */
 #endif

@@ -1,4 +1,5 @@
-/* The profile as JSON, and the trace events. Numbers are plain; a name is written once, in "strings", and then by its number. */
+/* The profile as JSON, and the trace events. Numbers are plain; a name is written once, in
+ * "strings", and then by its number. */
 #include "machine/profile.h"
 
 #include <math.h>
@@ -19,7 +20,8 @@ static void put_string(FILE *f, const char *s) {
     unsigned char c = (unsigned char)*s;
     length = text_utf8_length(s);
     if (c == '"' || c == '\\') fprintf(f, "\\%c", c);
-    else if (c < 0x20 || c == '<' || c == '>' || c == '&' || c == 0x7f) fprintf(f, "\\u%04x", c); /* safe inside HTML too */
+    /* safe inside HTML too */
+    else if (c < 0x20 || c == '<' || c == '>' || c == '&' || c == 0x7f) fprintf(f, "\\u%04x", c);
     else if (!length) fputs("\\ufffd", f);
     else fwrite(s, 1, (size_t)length, f);
   }
@@ -72,10 +74,13 @@ static void put_target(FILE *f, const Price *p) {
   put_string(f, t->name);
   fputs(",\"architecture\":", f);
   put_string(f, t->architecture);
-  fprintf(f, ",\"tiles_per_ipu\":%lld,\"bytes_per_tile\":%lld,\"workers_per_tile\":%lld,\"clock_hz\":%lld", (long long)t->tiles,
-          (long long)t->tile_bytes, (long long)t->workers, (long long)t->clock_hz);
-  fprintf(f, ",\"ipus\":%d,\"ipus_per_replica\":%d,\"replicas\":%d,\"host\":\"%s\",\"code\":%s}", p->machine.pod.ipus, p->shards,
-          p->replicas, p->machine.pod.model_host ? "model" : "machine", t->code ? "true" : "false");
+  fprintf(
+      f,
+      ",\"tiles_per_ipu\":%lld,\"bytes_per_tile\":%lld,\"workers_per_tile\":%lld,\"clock_hz\":%lld",
+      (long long)t->tiles, (long long)t->tile_bytes, (long long)t->workers, (long long)t->clock_hz);
+  fprintf(f, ",\"ipus\":%d,\"ipus_per_replica\":%d,\"replicas\":%d,\"host\":\"%s\",\"code\":%s}",
+          p->machine.pod.ipus, p->shards, p->replicas,
+          p->machine.pod.model_host ? "model" : "machine", t->code ? "true" : "false");
 }
 
 static void put_cycles(FILE *f, const double *cycles, double total) {
@@ -95,7 +100,8 @@ static void put_totals(FILE *f, const Price *p) {
   fputc(',', f), put_member(f, "infeed_elements", p->elements * p->replicas);
   fputc(',', f), put_member(f, "flops", p->flops * p->replicas);
   fputc(',', f), put_member(f, "streamed_bytes", p->streamed_bytes * p->replicas);
-  fprintf(f, ",\"ops\":%d,\"ops_priced\":%d,\"fits\":%s}", p->op_count, p->op_count - p->unpriced, p->fits ? "true" : "false");
+  fprintf(f, ",\"ops\":%d,\"ops_priced\":%d,\"fits\":%s}", p->op_count, p->op_count - p->unpriced,
+          p->fits ? "true" : "false");
 }
 
 static void put_memory(FILE *f, const Price *p, const IpuPrice *x) {
@@ -152,20 +158,26 @@ static void put_stages(FILE *f, const Price *p) {
 }
 
 static void put_steps(FILE *f, const Price *p, Strings *s) {
-  fputs("\"step_columns\":[\"kind\",\"name\",\"source\",\"parent\",\"ipu\",\"stage\",\"backward\",\"times\",\"repeats\",\"compute\","
-        "\"exchange\",\"sync\",\"stream\",\"bytes\",\"tiles\",\"flops\",\"temporary\",\"layer\"],\"steps\":[", f);
+  fputs(
+      "\"step_columns\":[\"kind\",\"name\",\"source\",\"parent\",\"ipu\",\"stage\",\"backward\",\"times\",\"repeats\",\"compute\","
+      "\"exchange\",\"sync\",\"stream\",\"bytes\",\"tiles\",\"flops\",\"temporary\",\"layer\"],\"steps\":[",
+      f);
   for (int i = 0; i < p->row_count; i++) {
     const Row *r = &p->row[i];
-    fprintf(f, "%s[%d,%d,%d,%d,%d,%d,%d,", i ? "," : "", string_number(s, row_kind_name(r->kind)), string_number(s, row_name(r)),
-            string_number(s, row_source(r)), r->parent, r->ipu, r->stage, r->backward);
+    fprintf(f, "%s[%d,%d,%d,%d,%d,%d,%d,", i ? "," : "", string_number(s, row_kind_name(r->kind)),
+            string_number(s, row_name(r)), string_number(s, row_source(r)), r->parent, r->ipu,
+            r->stage, r->backward);
     put_number(f, r->times);
     fputc(',', f), put_number(f, r->repeats);
-    for (int k = 0; k < PHASE_COUNT; k++) fputc(',', f), put_number(f, r->cost ? r->cost->cycles[k] : 0);
+    for (int k = 0; k < PHASE_COUNT; k++)
+      fputc(',', f), put_number(f, r->cost ? r->cost->cycles[k] : 0);
     fputc(',', f), put_number(f, r->cost && r->kind == ROW_OP ? r->cost->moved_bytes : r->bytes);
     fputc(',', f), put_number(f, r->cost ? r->cost->tiles : 0);
     fputc(',', f), put_number(f, r->cost ? r->cost->flops : 0);
     fputc(',', f), put_number(f, r->cost ? round(r->cost->temporary_total) : 0);
-    fprintf(f, ",%d]", string_number(s, r->node && r->node->name && !row_is_block(r->kind) ? r->node->name : ""));
+    fprintf(
+        f, ",%d]",
+        string_number(s, r->node && r->node->name && !row_is_block(r->kind) ? r->node->name : ""));
   }
   fputc(']', f);
 }
@@ -183,7 +195,8 @@ static void put_compute_sets(FILE *f, const Price *p) {
       if (!sum) continue;
       sum->times += c->times * r->times;
       sum->compute += c->compute * r->times, sum->exchange += c->exchange * r->times;
-      sum->sync += c->sync * r->times, sum->stream += c->stream * r->times, sum->bytes += c->bytes * r->times;
+      sum->sync += c->sync * r->times, sum->stream += c->stream * r->times,
+          sum->bytes += c->bytes * r->times;
     }
   }
   int cursor = 0;
@@ -195,7 +208,8 @@ static void put_compute_sets(FILE *f, const Price *p) {
     fprintf(f, "%s{\"name\":", first ? "" : ",");
     put_string(f, name);
     const double numbers[] = {c->times, c->compute, c->exchange, c->sync, c->stream, c->bytes};
-    static const char *const names[] = {"times", "compute", "exchange", "sync", "stream", "bytes_to_busiest_tile"};
+    static const char *const names[] = {"times", "compute", "exchange",
+                                        "sync",  "stream",  "bytes_to_busiest_tile"};
     for (int k = 0; k < 6; k++) fputc(',', f), put_member(f, names[k], numbers[k]);
     fputc('}', f);
   }
@@ -205,37 +219,48 @@ static void put_compute_sets(FILE *f, const Price *p) {
 }
 
 static void put_variables(FILE *f, const Price *p, Strings *s) {
-  fputs("\"variable_columns\":[\"name\",\"source\",\"category\",\"bytes\",\"ipu\",\"first\",\"last\",\"always\",\"offloaded\"],\"variables\":[", f);
+  fputs(
+      "\"variable_columns\":[\"name\",\"source\",\"category\",\"bytes\",\"ipu\",\"first\",\"last\",\"always\",\"offloaded\"],\"variables\":[",
+      f);
   char label[256];
   for (int i = 0; i < p->held_count; i++) {
     const Held *h = &p->held[i];
     bool always = price_category_always(h->category) && !h->offloaded;
     int last = p->row_count - 1, first = h->first, end = h->last;
-    int from = always || first > end || first < 0 ? 0 : first, to = always || end > last ? last : end;
-    fprintf(f, "%s[%d,%d,%d,", i ? "," : "", string_number(s, held_label(h, label)), string_number(s, held_source(h)),
-            string_number(s, price_category_name(h->category)));
+    int from = always || first > end || first < 0 ? 0 : first,
+        to = always || end > last ? last : end;
+    fprintf(f, "%s[%d,%d,%d,", i ? "," : "", string_number(s, held_label(h, label)),
+            string_number(s, held_source(h)), string_number(s, price_category_name(h->category)));
     put_number(f, h->bytes);
-    fprintf(f, ",%d,%d,%d,%d,%d]", h->ipu, from < last || last < 0 ? from : last, to, always, h->offloaded);
+    fprintf(f, ",%d,%d,%d,%d,%d]", h->ipu, from < last || last < 0 ? from : last, to, always,
+            h->offloaded);
   }
   fputc(']', f);
 }
 
 static void put_timetable(FILE *f, const Price *p) {
-  fprintf(f, "\"timetable\":{\"step\":%d,\"time_steps\":%d,\"schedule\":\"%s\",\"columns\":[\"time_step\",\"ipu\",\"stage\",\"micro_batch\","
-          "\"backward\",\"begin\",\"cycles\"],\"slots\":[", p->beat_row, p->time_steps, p->plan ? schedule_name(p->plan->schedule) : "");
+  fprintf(
+      f,
+      "\"timetable\":{\"step\":%d,\"time_steps\":%d,\"schedule\":\"%s\",\"columns\":[\"time_step\",\"ipu\",\"stage\",\"micro_batch\","
+      "\"backward\",\"begin\",\"cycles\"],\"slots\":[",
+      p->beat_row, p->time_steps, p->plan ? schedule_name(p->plan->schedule) : "");
   for (int i = 0; i < p->beat_count; i++) {
     const Beat *s = &p->beat[i];
-    fprintf(f, "%s[%d,%d,%d,%d,%d,%.0f,%.0f]", i ? "," : "", s->step, s->ipu, s->stage, s->micro_batch, s->backward, s->begin, s->cycles);
+    fprintf(f, "%s[%d,%d,%d,%d,%d,%.0f,%.0f]", i ? "," : "", s->step, s->ipu, s->stage,
+            s->micro_batch, s->backward, s->begin, s->cycles);
   }
   fputs("]}", f);
 }
 
 static void put_timeline(FILE *f, const Price *p) {
   Timeline t = timeline_of(p, MOST_EVENTS);
-  fputs("\"timeline_columns\":[\"begin\",\"cycles\",\"step\",\"ipu\",\"slot\",\"repeats\"],\"timeline\":[", f);
+  fputs(
+      "\"timeline_columns\":[\"begin\",\"cycles\",\"step\",\"ipu\",\"slot\",\"repeats\"],\"timeline\":[",
+      f);
   for (int i = 0; i < t.count; i++) {
     const Event *e = &t.event[i];
-    fprintf(f, "%s[%.0f,%.0f,%d,%d,%d,%.0f]", i ? "," : "", e->begin, e->cycles, e->row, e->ipu, e->slot, e->repeats);
+    fprintf(f, "%s[%.0f,%.0f,%d,%d,%d,%.0f]", i ? "," : "", e->begin, e->cycles, e->row, e->ipu,
+            e->slot, e->repeats);
   }
   fputc(']', f);
   free(t.event);
@@ -282,10 +307,13 @@ static const char *event_name(const Price *p, const Event *e, char *room, size_t
   return room;
 }
 
-/* Whole nanoseconds: viewers round times to these, and drop an event that then ends after the next one begins. */
+/* Whole nanoseconds: viewers round times to these, and drop an event that then ends after the
+ * next one begins. */
 static void put_span(FILE *f, const Event *e, double ns_per_cycle) {
-  long long begin = llround(e->begin * ns_per_cycle), length = llround((e->begin + e->cycles) * ns_per_cycle) - begin;
-  fprintf(f, "\"ts\":%lld.%03lld,\"dur\":%lld.%03lld", begin / 1000, begin % 1000, length / 1000, length % 1000);
+  long long begin = llround(e->begin * ns_per_cycle),
+            length = llround((e->begin + e->cycles) * ns_per_cycle) - begin;
+  fprintf(f, "\"ts\":%lld.%03lld,\"dur\":%lld.%03lld", begin / 1000, begin % 1000, length / 1000,
+          length % 1000);
 }
 
 char *profile_trace(const Price *p) {
@@ -295,11 +323,16 @@ char *profile_trace(const Price *p) {
   if (!f) return NULL;
   double ns_per_cycle = 1e9 / (double)p->machine.pod.target.clock_hz;
   Timeline t = timeline_of(p, MOST_TRACE_EVENTS);
-  fputs("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[{\"ph\":\"M\",\"pid\":0,\"name\":\"process_name\",\"args\":{\"name\":", f);
+  fputs(
+      "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[{\"ph\":\"M\",\"pid\":0,\"name\":\"process_name\",\"args\":{\"name\":",
+      f);
   put_string(f, p->name);
   fputs("}}", f);
   for (int i = 0; i < p->shards; i++)
-    fprintf(f, ",\n{\"ph\":\"M\",\"pid\":0,\"tid\":%d,\"name\":\"thread_name\",\"args\":{\"name\":\"IPU %d\"}}", i, i);
+    fprintf(
+        f,
+        ",\n{\"ph\":\"M\",\"pid\":0,\"tid\":%d,\"name\":\"thread_name\",\"args\":{\"name\":\"IPU %d\"}}",
+        i, i);
   for (int i = 0; i < t.count; i++) {
     const Event *e = &t.event[i];
     const Row *r = &p->row[e->row];
@@ -310,7 +343,8 @@ char *profile_trace(const Price *p) {
     fputs(",\"args\":{\"line\":", f);
     put_string(f, row_source(r));
     fprintf(f, ",\"step\":%d,\"cycles\":%.0f", e->row, e->cycles);
-    for (int k = 0; r->cost && k < PHASE_COUNT; k++) fputc(',', f), put_member(f, cost_phase_name((CostPhase)k), r->cost->cycles[k]);
+    for (int k = 0; r->cost && k < PHASE_COUNT; k++)
+      fputc(',', f), put_member(f, cost_phase_name((CostPhase)k), r->cost->cycles[k]);
     fputs("}}", f);
   }
   fputs("\n]}\n", f);

@@ -21,7 +21,8 @@ Status walk_program(Error *e, Price *p, const Program *program);
 bool price_merge(Price *p); /* false: memory is out */
 Status price_time(Error *e, Price *p);
 bool price_memory(Price *p);
-/* io_tiles.c: what lies on tiles of its own, and what a loop needn't wait for. False: memory is out. */
+/* io_tiles.c: what lies on tiles of its own, and what a loop needn't wait for. False: memory is
+ * out. */
 bool price_io_tiles(Price *p);
 bool price_overlap(Price *p);
 int price_ipu_of_stage(const Price *p, int stage);

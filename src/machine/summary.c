@@ -30,7 +30,8 @@ static const char *count_text(double count, char room[40]) {
 static void put_cycles(FILE *f, const double *cycles, double total) {
   char room[40];
   for (int k = 0; k < PHASE_COUNT; k++)
-    fprintf(f, "  %-12s %18s  %5.1f %%\n", cost_phase_name((CostPhase)k), count_text(cycles[k], room), total > 0 ? 100 * cycles[k] / total : 0);
+    fprintf(f, "  %-12s %18s  %5.1f %%\n", cost_phase_name((CostPhase)k),
+            count_text(cycles[k], room), total > 0 ? 100 * cycles[k] / total : 0);
 }
 
 static void put_target(FILE *f, const Price *p) {
@@ -38,17 +39,22 @@ static void put_target(FILE *f, const Price *p) {
   const Target *t = &p->machine.pod.target;
   double streaming = 0;
   for (int i = 0; i < p->shards; i++) streaming += p->ipu[i].streaming;
-  fprintf(f, "Program %s\n\nTarget\n  %s: %d IPU%s, %d replica%s of %d, %lld tiles of %s bytes each, %.3f GHz\n", p->name, t->name,
-          p->machine.pod.ipus, p->machine.pod.ipus == 1 ? "" : "s", p->replicas, p->replicas == 1 ? "" : "s", p->shards,
-          (long long)t->tiles, count_text((double)t->tile_bytes, a), (double)t->clock_hz / 1e9);
-  fprintf(f, "  %d steps, %d ops (%d priced), %d tensors, %s of streaming memory used\n", p->row_count, p->op_count,
-          p->op_count - p->unpriced, p->held_count, bytes_text(streaming, b));
+  fprintf(
+      f,
+      "Program %s\n\nTarget\n  %s: %d IPU%s, %d replica%s of %d, %lld tiles of %s bytes each, %.3f GHz\n",
+      p->name, t->name, p->machine.pod.ipus, p->machine.pod.ipus == 1 ? "" : "s", p->replicas,
+      p->replicas == 1 ? "" : "s", p->shards, (long long)t->tiles,
+      count_text((double)t->tile_bytes, a), (double)t->clock_hz / 1e9);
+  fprintf(f, "  %d steps, %d ops (%d priced), %d tensors, %s of streaming memory used\n",
+          p->row_count, p->op_count, p->op_count - p->unpriced, p->held_count,
+          bytes_text(streaming, b));
 }
 
 static void put_execution(FILE *f, const Price *p) {
   char a[40];
   fprintf(f, "\nOne run: %s cycles, %.6g ms", count_text(p->total, a), p->seconds * 1e3);
-  if (p->elements > 0) fprintf(f, ", %.6g infeed elements a second", p->elements * p->replicas / p->seconds);
+  if (p->elements > 0)
+    fprintf(f, ", %.6g infeed elements a second", p->elements * p->replicas / p->seconds);
   fputc('\n', f);
   put_cycles(f, p->cycles, p->total);
 }
@@ -56,12 +62,12 @@ static void put_execution(FILE *f, const Price *p) {
 static void put_stages(FILE *f, const Price *p) {
   char a[40], b[40], c[32];
   if (!p->stage_count) return;
-  fprintf(f, "\nPipeline: %s, %d time steps\n  stage  IPU        forward       backward  stash\n", p->plan ? schedule_name(p->plan->schedule) : "",
-          p->time_steps);
+  fprintf(f, "\nPipeline: %s, %d time steps\n  stage  IPU        forward       backward  stash\n",
+          p->plan ? schedule_name(p->plan->schedule) : "", p->time_steps);
   for (int s = 0; s < p->stage_count; s++) {
     const StagePrice *x = &p->stage[s];
-    fprintf(f, "  %5d  %3d  %13s  %13s  %d deep, %s\n", s, x->ipu, count_text(x->forward, a), count_text(x->backward, b),
-            x->stash_depth, bytes_text(x->stash_bytes, c));
+    fprintf(f, "  %5d  %3d  %13s  %13s  %d deep, %s\n", s, x->ipu, count_text(x->forward, a),
+            count_text(x->backward, b), x->stash_depth, bytes_text(x->stash_bytes, c));
   }
 }
 
@@ -69,16 +75,23 @@ static void put_memory(FILE *f, const Price *p) {
   char a[32], b[32], c[32];
   for (int i = 0; i < p->shards; i++) {
     const IpuPrice *x = &p->ipu[i];
-    fprintf(f, "\nMemory of IPU %d: %s without gaps, %s with (always live %s)\n", i, bytes_text(price_bytes(x), a),
-            bytes_text(price_bytes(x) + x->gaps, b), bytes_text(x->always, c));
+    fprintf(f, "\nMemory of IPU %d: %s without gaps, %s with (always live %s)\n", i,
+            bytes_text(price_bytes(x), a), bytes_text(price_bytes(x) + x->gaps, b),
+            bytes_text(x->always, c));
     for (int k = 0; k < BYTES_COUNT; k++)
-      if (x->bytes[k] >= 0.5) fprintf(f, "  %-26s %12s\n", price_category_name((PriceCategory)k), bytes_text(x->bytes[k], a));
-    if (x->streaming > 0) fprintf(f, "  %-26s %12s\n", "in streaming memory", bytes_text(x->streaming, a));
-    fprintf(f, "  a tile: least %s, mean %s, most %s%s\n", bytes_text(x->least, a), bytes_text(x->mean, b), bytes_text(x->most, c),
-            x->fits ? "" : "  DOES NOT FIT");
+      if (x->bytes[k] >= 0.5)
+        fprintf(f, "  %-26s %12s\n", price_category_name((PriceCategory)k),
+                bytes_text(x->bytes[k], a));
+    if (x->streaming > 0)
+      fprintf(f, "  %-26s %12s\n", "in streaming memory", bytes_text(x->streaming, a));
+    fprintf(f, "  a tile: least %s, mean %s, most %s%s\n", bytes_text(x->least, a),
+            bytes_text(x->mean, b), bytes_text(x->most, c), x->fits ? "" : "  DOES NOT FIT");
     if (price_has_io(p))
-      fprintf(f, "  %d I/O tiles: %s of %s%s\n", p->machine.io_tiles, bytes_text(x->io_bytes, a), bytes_text(price_io_limit(p), b),
-              price_overlaps(p, i) ? "" : "; too much for them: on all tiles, and computing waits for it");
+      fprintf(f, "  %d I/O tiles: %s of %s%s\n", p->machine.io_tiles, bytes_text(x->io_bytes, a),
+              bytes_text(price_io_limit(p), b),
+              price_overlaps(p, i)
+                  ? ""
+                  : "; too much for them: on all tiles, and computing waits for it");
   }
 }
 
@@ -119,10 +132,13 @@ static void put_dearest(FILE *f, const Price *p) {
   void *value;
   while (order && n < count && map_next(lines, &cursor, &value)) order[n++] = value;
   if (n) qsort(order, (size_t)n, sizeof *order, by_cycles);
-  if (n) fprintf(f, "\nDearest operations%s\n            cycles     times  share\n", p->stage_count ? " (of all IPUs together)" : "");
+  if (n)
+    fprintf(f, "\nDearest operations%s\n            cycles     times  share\n",
+            p->stage_count ? " (of all IPUs together)" : "");
   for (int i = 0; i < n && i < SHOWN; i++)
-    fprintf(f, "  %16s  %8s  %4.1f %%  %s%s%s\n", count_text(order[i]->cycles, room), count_text(order[i]->times, other),
-            100 * order[i]->cycles / all, order[i]->name, *order[i]->source ? "  " : "", order[i]->source);
+    fprintf(f, "  %16s  %8s  %4.1f %%  %s%s%s\n", count_text(order[i]->cycles, room),
+            count_text(order[i]->times, other), 100 * order[i]->cycles / all, order[i]->name,
+            *order[i]->source ? "  " : "", order[i]->source);
   map_free(lines);
   arena_free(a);
 }
@@ -137,7 +153,9 @@ char *profile_text(const Price *p) {
   put_stages(f, p);
   put_memory(f, p);
   put_dearest(f, p);
-  if (p->why) fprintf(f, "\nNote: %s: %s (%s)\n", p->why_node->op->name, p->why, p->why_node->source ? p->why_node->source : "");
+  if (p->why)
+    fprintf(f, "\nNote: %s: %s (%s)\n", p->why_node->op->name, p->why,
+            p->why_node->source ? p->why_node->source : "");
   fclose(f);
   return text;
 }
@@ -159,20 +177,22 @@ static void put_largest(FILE *f, const Price *p, int ipu) {
   for (int i = 0; i < p->held_count; i++) {
     const Held *h = &p->held[i];
     bool always = price_category_always(h->category) && !h->offloaded;
-    if (h->ipu == ipu && !h->offloaded && (always || (h->first <= peak && peak <= h->last))) live[n++] = h;
+    if (h->ipu == ipu && !h->offloaded && (always || (h->first <= peak && peak <= h->last)))
+      live[n++] = h;
   }
   qsort(live, (size_t)n, sizeof *live, by_bytes);
   fputs("the largest that are live there:", f);
   for (int i = 0; i < n && i < SHOWN; i++) {
     const Held *h = live[i];
-    fprintf(f, "\n  %10s  %s (%s)%s%s", bytes_text(h->bytes, a), held_label(h, label), price_category_name(h->category),
-            *held_source(h) ? "  " : "", held_source(h));
+    fprintf(f, "\n  %10s  %s (%s)%s%s", bytes_text(h->bytes, a), held_label(h, label),
+            price_category_name(h->category), *held_source(h) ? "  " : "", held_source(h));
   }
   free(live);
 }
 
-
-static double streaming_excess(const Price *p, int ipu) { return p->ipu[ipu].streaming - (double)p->machine.pod.target.streaming_bytes; }
+static double streaming_excess(const Price *p, int ipu) {
+  return p->ipu[ipu].streaming - (double)p->machine.pod.target.streaming_bytes;
+}
 
 static bool exceeds_streaming(const Price *p) {
   for (int i = 0; i < p->shards; i++)
@@ -185,8 +205,10 @@ static void put_streaming(FILE *f, const Price *p) {
   const Target *t = &p->machine.pod.target;
   for (int i = 0; i < p->shards; i++) {
     if (!(streaming_excess(p, i) > 0)) continue;
-    fprintf(f, "out of memory: '%s' does not fit on IPU %d of %s: %s bytes lie in its streaming memory, ", p->name, i, t->name,
-            count_text(p->ipu[i].streaming, a));
+    fprintf(
+        f,
+        "out of memory: '%s' does not fit on IPU %d of %s: %s bytes lie in its streaming memory, ",
+        p->name, i, t->name, count_text(p->ipu[i].streaming, a));
     if (t->streaming_bytes < 1) fputs("of which it has none\n", f);
     else fprintf(f, "which holds %s\n", count_text((double)t->streaming_bytes, b));
     return;
@@ -198,8 +220,8 @@ static void put_saving(FILE *f, const Price *p, const char *words, const Price *
   if (exceeds_streaming(q)) return;
   double before = price_fullest(&p->ipu[p->worst]), after = price_fullest(&q->ipu[q->worst]);
   if (before - after <= 0.001 * before) return;
-  fprintf(f, "%s\n  %s: %s less on the fullest tile%s", *count ? "" : "\nwhat would help:", words, bytes_text(before - after, a),
-          q->fits ? "; it fits then" : "");
+  fprintf(f, "%s\n  %s: %s less on the fullest tile%s", *count ? "" : "\nwhat would help:", words,
+          bytes_text(before - after, a), q->fits ? "; it fits then" : "");
   ++*count;
 }
 
@@ -220,10 +242,12 @@ static void put_offloading(FILE *f, const Price *p, int *count) {
       {"offload_activations", {.activations = true}},
       {"offload_gradient_accumulation_buffers", {.accumulators = true}},
       {"optimizer state in streaming memory (offload_weight_update_variables)", {.state = true}},
-      {"the same, divided over the replicas (replicated_optimizer_state_sharding)", {.state = true, .shard_state = true}},
+      {"the same, divided over the replicas (replicated_optimizer_state_sharding)",
+       {.state = true, .shard_state = true}},
       {"offload_weights", {.weights = true}},
   };
-  for (size_t i = 0; i < sizeof remedies / sizeof *remedies && p->machine.pod.target.streaming_bytes > 0; i++) {
+  for (size_t i = 0;
+       i < sizeof remedies / sizeof *remedies && p->machine.pod.target.streaming_bytes > 0; i++) {
     Machine m = p->machine;
     if (remedies[i].offload.shard_state && p->replicas < 2) continue;
     m.offload = remedies[i].offload;
@@ -232,7 +256,9 @@ static void put_offloading(FILE *f, const Price *p, int *count) {
   }
 }
 
-static bool recomputes(const Price *p) { return p->machine.recompute || p->plan->recomputation != RECOMPUTE_NONE; }
+static bool recomputes(const Price *p) {
+  return p->machine.recompute || p->plan->recomputation != RECOMPUTE_NONE;
+}
 
 static void put_pipeline_remedies(FILE *f, const Price *p, int *count) {
   Machine m = p->machine;
@@ -275,16 +301,17 @@ static void put_tiles(FILE *f, const Price *p, const Remedy *remedies, int count
     if (x->tile[t] > x->tile[tile]) tile = t;
   fprintf(f, "out of memory: '%s' does not fit on IPU %d", p->name, p->worst);
   if (stage >= 0) fprintf(f, " (pipeline stage %d)", stage);
-  fprintf(f, " of %s: tile %d needs %s bytes of %s, %s too many; ", p->machine.pod.target.name, tile, count_text(fullest, a),
-          count_text(limit, b), count_text(fullest - limit, c));
+  fprintf(f, " of %s: tile %d needs %s bytes of %s, %s too many; ", p->machine.pod.target.name,
+          tile, count_text(fullest, a), count_text(limit, b), count_text(fullest - limit, c));
   fprintf(f, "%d of %lld tiles are over\n", x->tiles_over, (long long)p->machine.pod.target.tiles);
   if (peak)
-    fprintf(f, "most is live at step %d, %s%s%s%s; ", x->peak, row_name(peak), *row_source(peak) ? " (" : "", row_source(peak),
-            *row_source(peak) ? ")" : "");
+    fprintf(f, "most is live at step %d, %s%s%s%s; ", x->peak, row_name(peak),
+            *row_source(peak) ? " (" : "", row_source(peak), *row_source(peak) ? ")" : "");
   put_largest(f, p, p->worst);
   double code = x->code * (double)p->machine.pod.target.tiles;
   fprintf(f, "\nof %s in all ", bytes_text(price_bytes(x), a));
-  fprintf(f, "%s are always live, %s not; %s of it is code", bytes_text(x->always, a), bytes_text(x->temporary, b), bytes_text(code, c));
+  fprintf(f, "%s are always live, %s not; %s of it is code", bytes_text(x->always, a),
+          bytes_text(x->temporary, b), bytes_text(code, c));
   put_remedies(f, p, remedies, count);
 }
 

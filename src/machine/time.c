@@ -1,4 +1,5 @@
-/* Cycles: what moves data gets its price, pipelines their time tables, then everything is added up. Who waits, waits in sync. */
+/* Cycles: what moves data gets its price, pipelines their time tables, then everything is added
+ * up. Who waits, waits in sync. */
 #include <limits.h>
 #include <math.h>
 #include <string.h>
@@ -19,10 +20,20 @@ int price_ipu_of_stage(const Price *p, int stage) {
 /* ---- rows that the graph does not have ---- */
 
 static Row *append(Price *p, RowKind kind, int ipu, double bytes, double times) {
-  if (!arena_reserve(p->arena, &p->row, &p->row_capacity, p->row_count + 1, sizeof *p->row)) return NULL;
+  if (!arena_reserve(p->arena, &p->row, &p->row_capacity, p->row_count + 1, sizeof *p->row))
+    return NULL;
   Row *r = &p->row[p->row_count++];
-  *r = (Row){.kind = kind, .parent = -1, .end = p->row_count, .ipu = ipu, .stage = -1, .times = times, .repeats = 1, .bytes = bytes,
-             .moved = -1, .arrived = -1, .ready = -1};
+  *r = (Row){.kind = kind,
+             .parent = -1,
+             .end = p->row_count,
+             .ipu = ipu,
+             .stage = -1,
+             .times = times,
+             .repeats = 1,
+             .bytes = bytes,
+             .moved = -1,
+             .arrived = -1,
+             .ready = -1};
   return r;
 }
 
@@ -44,7 +55,8 @@ static bool add_collectives(Price *p) {
     double bytes = 0, times = 0;
     for (int i = 0; i < p->held_count; i++) {
       const Held *h = &p->held[i];
-      if (h->ipu != ipu || !h->variable || !h->variable->trainable || !h->written || h->alias >= 0) continue;
+      if (h->ipu != ipu || !h->variable || !h->variable->trainable || !h->written || h->alias >= 0)
+        continue;
       if (!is_summed(p->program, differs, h->variable)) continue;
       bytes += h->bytes;
       times = fmax(times, h->writes);
@@ -67,31 +79,39 @@ static bool add_call(Price *p) {
 
 /* ---- prices of moves ---- */
 
-/* A transfer that was begun early: what waiting remains is its bytes'. Of an element's tensors each has a stream of its own, whose
- * latency it waits for; they are copied at once, after one sync, or else one after another. */
+/* A transfer that was begun early: what waiting remains is its bytes'. Of an element's tensors
+ * each has a stream of its own, whose latency it waits for; they are copied at once, after one
+ * sync, or else one after another. */
 static Cost host_move(const Price *p, const Row *r, Cost c) {
   const Pod *pod = &p->machine.pod;
   if (!(c.cycles[PHASE_STREAM] > 0)) return c;
   const char *name = c.steps[0].name;
-  if (!p->machine.no_prefetch && !pod->model_host) cost_wait(&c, name, PHASE_STREAM, -(double)pod->target.host_latency_cycles);
-  if (r->follows && p->machine.split_infeed) cost_wait(&c, name, PHASE_SYNC, pod_sync_cycles(pod, pod->ipus));
+  if (!p->machine.no_prefetch && !pod->model_host)
+    cost_wait(&c, name, PHASE_STREAM, -(double)pod->target.host_latency_cycles);
+  if (r->follows && p->machine.split_infeed)
+    cost_wait(&c, name, PHASE_SYNC, pod_sync_cycles(pod, pod->ipus));
   return c;
 }
 
 /* The latency is that of the first of several: where they lie is known beforehand. */
 static Cost streamed(const Price *p, const Row *r) {
   Cost c = cost_streaming(&p->machine.pod, r->bytes);
-  if (r->follows && c.cycles[PHASE_STREAM] > 0) cost_wait(&c, c.steps[0].name, PHASE_STREAM, -(double)p->machine.pod.target.host_latency_cycles);
+  if (r->follows && c.cycles[PHASE_STREAM] > 0)
+    cost_wait(&c, c.steps[0].name, PHASE_STREAM,
+              -(double)p->machine.pod.target.host_latency_cycles);
   return c;
 }
 
-/* A row without a node sums gradients. An all-reduce is a reduce-scatter and an all-gather; bytes are a replica's input. */
+/* A row without a node sums gradients. An all-reduce is a reduce-scatter and an all-gather;
+ * bytes are a replica's input. */
 static Cost cost_of_meeting(const Price *p, const Row *r) {
   const char *name = r->node ? r->node->op->name : "";
   const Pod *pod = &p->machine.pod;
-  if (!strcmp(name, "all_gather")) return cost_reduce_scatter(pod, p->replicas, p->shards, r->bytes * p->replicas);
+  if (!strcmp(name, "all_gather"))
+    return cost_reduce_scatter(pod, p->replicas, p->shards, r->bytes * p->replicas);
   bool half = !strcmp(name, "reduce_scatter") || !strcmp(name, "all_to_all");
-  return half ? cost_reduce_scatter(pod, p->replicas, p->shards, r->bytes) : cost_all_reduce(pod, p->replicas, p->shards, r->bytes);
+  return half ? cost_reduce_scatter(pod, p->replicas, p->shards, r->bytes)
+              : cost_all_reduce(pod, p->replicas, p->shards, r->bytes);
 }
 
 static Cost cost_of_move(const Price *p, const Row *r) {
@@ -99,12 +119,17 @@ static Cost cost_of_move(const Price *p, const Row *r) {
   int board = (int)pod->target.ipus_per_board, on_board = board < pod->ipus ? board : pod->ipus;
   int sharing = on_board / p->shards; /* replicas that draw from the same network card */
   switch (r->kind) {
-    case ROW_LINK: return cost_link(pod, r->from_ipu, r->ipu, r->bytes);
+    case ROW_LINK:
+      return cost_link(pod, r->from_ipu, r->ipu, r->bytes);
     case ROW_HOST_IN:
-    case ROW_HOST_OUT: return host_move(p, r, cost_host(pod, r->bytes, sharing));
-    case ROW_STREAMING: return streamed(p, r);
-    case ROW_COLLECTIVE: return cost_of_meeting(p, r);
-    default: return cost_free();
+    case ROW_HOST_OUT:
+      return host_move(p, r, cost_host(pod, r->bytes, sharing));
+    case ROW_STREAMING:
+      return streamed(p, r);
+    case ROW_COLLECTIVE:
+      return cost_of_meeting(p, r);
+    default:
+      return cost_free();
   }
 }
 
@@ -126,16 +151,20 @@ static double cycles_between(const Price *p, int begin, int end) {
   return sum;
 }
 
-/* Of two branches the longer one is taken, of equally long ones that of more work; inner ones are decided first. A pipeline's time isn't
- * known yet: its work on one IPU stands for it. */
+/* Of two branches the longer one is taken, of equally long ones that of more work; inner ones
+ * are decided first. A pipeline's time isn't known yet: its work on one IPU stands for it. */
 static void choose_branches(Price *p) {
   for (int at = p->row_count - 1; at >= 0; at--) {
     Row *r = &p->row[at];
-    if (r->kind == ROW_PIPELINE && r->times > 0) r->elapsed = cycles_between(p, at + 1, r->end) / r->times;
+    if (r->kind == ROW_PIPELINE && r->times > 0)
+      r->elapsed = cycles_between(p, at + 1, r->end) / r->times;
     if (r->kind != ROW_BRANCH) continue;
-    double one = timeline_between(p, at + 1, r->middle), other = timeline_between(p, r->middle, r->end);
-    bool first = one > other || (one == other && cycles_between(p, at + 1, r->middle) >= cycles_between(p, r->middle, r->end));
-    for (int i = first ? r->middle : at + 1; i < (first ? r->end : r->middle); i++) p->row[i].times = 0;
+    double one = timeline_between(p, at + 1, r->middle),
+           other = timeline_between(p, r->middle, r->end);
+    bool first = one > other || (one == other && cycles_between(p, at + 1, r->middle) >=
+                                                     cycles_between(p, r->middle, r->end));
+    for (int i = first ? r->middle : at + 1; i < (first ? r->end : r->middle); i++)
+      p->row[i].times = 0;
   }
 }
 
@@ -143,7 +172,9 @@ static void choose_branches(Price *p) {
 static void count_elements(Price *p) {
   for (int i = 0; i < p->row_count; i++) {
     const Row *r = &p->row[i];
-    if (r->kind == ROW_HOST_IN && r->node && node_is_dequeue(r->node) && (i == 0 || r[-1].node != r->node)) p->elements += r->times;
+    if (r->kind == ROW_HOST_IN && r->node && node_is_dequeue(r->node) &&
+        (i == 0 || r[-1].node != r->node))
+      p->elements += r->times;
   }
 }
 
@@ -160,7 +191,7 @@ typedef struct Rhythm {
   Work *work;                      /* [stages], of one micro-batch */
   double links, host_in, host_out; /* of a time step */
   double elapsed;
-  double *ipu_step;                /* [shards] cycles of the present time step */
+  double *ipu_step; /* [shards] cycles of the present time step */
   bool keeps_beats;
 } Rhythm;
 
@@ -176,7 +207,8 @@ static double sum(const double *cycles) {
 static bool gather_work(Rhythm *t) {
   Price *p = t->price;
   int begin = (int)(t->block - p->row), count = 0;
-  Transfer *transfers = arena_alloc(p->arena, (size_t)(t->block->end - begin + 1) * sizeof *transfers);
+  Transfer *transfers =
+      arena_alloc(p->arena, (size_t)(t->block->end - begin + 1) * sizeof *transfers);
   if (!transfers) return false;
   double runs = t->block->times * t->block->repeats;
   for (int i = begin + 1; i < t->block->end; i++) {
@@ -201,15 +233,22 @@ static bool add_beat(Rhythm *t, int step, int stage, int micro, bool backward) {
   int ipu = t->plan->ipu_of[stage];
   double cycles = sum(backward ? t->work[stage].backward : t->work[stage].forward);
   if (t->keeps_beats && p->beat_count < MOST_BEATS) {
-    if (!arena_reserve(p->arena, &p->beat, &p->beat_capacity, p->beat_count + 1, sizeof *p->beat)) return false;
-    p->beat[p->beat_count++] = (Beat){.step = step, .ipu = ipu, .stage = stage, .micro_batch = micro, .backward = backward,
-                                      .begin = t->elapsed + t->ipu_step[ipu], .cycles = cycles};
+    if (!arena_reserve(p->arena, &p->beat, &p->beat_capacity, p->beat_count + 1, sizeof *p->beat))
+      return false;
+    p->beat[p->beat_count++] = (Beat){.step = step,
+                                      .ipu = ipu,
+                                      .stage = stage,
+                                      .micro_batch = micro,
+                                      .backward = backward,
+                                      .begin = t->elapsed + t->ipu_step[ipu],
+                                      .cycles = cycles};
   }
   t->ipu_step[ipu] += cycles;
   return true;
 }
 
-/* A time step lasts as long as its slowest IPU; then stages hand over, and the host takes and gives. */
+/* A time step lasts as long as its slowest IPU; then stages hand over, and the host takes and
+ * gives. */
 static bool run_row(Rhythm *t, const Timetable *table, int row) {
   Price *p = t->price;
   const PipelinePlan *plan = t->plan;
@@ -219,7 +258,8 @@ static bool run_row(Rhythm *t, const Timetable *table, int row) {
     TimetableEntry x = table->entry[i];
     int place = plan_place_of_program(plan, x.program);
     for (int s = 0; s < plan->stages; s++)
-      if (plan->place_of[s] == place && !add_beat(t, row, s, x.micro, x.program >= plan->places)) return false;
+      if (plan->place_of[s] == place && !add_beat(t, row, s, x.micro, x.program >= plan->places))
+        return false;
     if (x.program == 0) host += t->host_in;
     if (x.program == plan->places - 1) host += t->host_out;
   }
@@ -235,7 +275,8 @@ static void charge_ipus(Rhythm *t, double steps) {
   double n = t->block->repeats, runs = t->block->times;
   for (int s = 0; s < t->plan->stages; s++) {
     IpuPrice *ipu = &p->ipu[t->plan->ipu_of[s]];
-    for (int k = 0; k < PHASE_COUNT; k++) ipu->cycles[k] += runs * n * (t->work[s].forward[k] + t->work[s].backward[k]);
+    for (int k = 0; k < PHASE_COUNT; k++)
+      ipu->cycles[k] += runs * n * (t->work[s].forward[k] + t->work[s].backward[k]);
   }
   for (int i = 0; i < p->shards; i++) p->ipu[i].cycles[PHASE_STREAM] += runs * steps * t->links;
   p->ipu[t->plan->ipu_of[0]].cycles[PHASE_STREAM] += runs * n * t->host_in;
@@ -269,10 +310,12 @@ static Status run_table(Error *e, Rhythm *t, int micros, double *rows) {
 static double most_counted(const Rhythm *t) {
   enum { MANY = 1 << 15 };
   int overlap = plan_overlap(t->plan);
-  return t->plan->schedule == SCHEDULE_CUSTOM ? t->block->repeats : (double)overlap * (MANY / overlap + 1);
+  return t->plan->schedule == SCHEDULE_CUSTOM ? t->block->repeats
+                                              : (double)overlap * (MANY / overlap + 1);
 }
 
-/* The time table is periodic once the pipeline is full: what the second half of those that were counted took, the others take, too. */
+/* The time table is periodic once the pipeline is full: what the second half of those that were
+ * counted took, the others take, too. */
 static Status extrapolate(Error *e, Rhythm *t, double counted, double *rows) {
   Rhythm half = *t;
   int overlap = plan_overlap(t->plan);
@@ -287,10 +330,14 @@ static Status extrapolate(Error *e, Rhythm *t, double counted, double *rows) {
 }
 
 static Status time_pipeline(Error *e, Price *p, int block) {
-  Rhythm t = {.price = p, .block = &p->row[block], .plan = p->row[block].plan, .keeps_beats = p->beat_row < 0};
+  Rhythm t = {.price = p,
+              .block = &p->row[block],
+              .plan = p->row[block].plan,
+              .keeps_beats = p->beat_row < 0};
   t.work = arena_alloc(p->arena, (size_t)(t.plan->stages + 1) * sizeof *t.work);
   t.ipu_step = arena_alloc(p->arena, (size_t)(p->shards + 1) * sizeof *t.ipu_step);
-  if (!t.work || !t.ipu_step || !gather_work(&t)) return fail(e, ERR_OUT_OF_MEMORY, "out of memory while pricing '%s'", p->name);
+  if (!t.work || !t.ipu_step || !gather_work(&t))
+    return fail(e, ERR_OUT_OF_MEMORY, "out of memory while pricing '%s'", p->name);
   double rows = 0, counted = fmin(t.block->repeats, most_counted(&t));
   if (run_table(e, &t, (int)counted, &rows) != OK) return e->status;
   if (counted < t.block->repeats && extrapolate(e, &t, counted, &rows) != OK) return e->status;

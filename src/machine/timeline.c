@@ -1,4 +1,5 @@
-/* Each IPU has a clock of its own; what joins IPUs (a link, a collective, a block of rows that repeats) makes their clocks agree. */
+/* Each IPU has a clock of its own; what joins IPUs (a link, a collective, a block of rows that
+ * repeats) makes their clocks agree. */
 #include "machine/timeline.h"
 
 #include <math.h>
@@ -51,11 +52,16 @@ static double walk_body(Timeline *t, const Price *p, int i, double at, bool draw
 
 static void walk_loop(Timeline *t, const Price *p, int i, Clocks *c, bool draws) {
   const Row *r = &p->row[i];
-  double at = latest(p, c), each = walk_body(t, p, i, at, false), shown = r->repeats, rows = r->end - i;
+  double at = latest(p, c), each = walk_body(t, p, i, at, false), shown = r->repeats,
+         rows = r->end - i;
   if (shown * rows > t->room) shown = fmin(shown, 2);
   for (double k = 0; draws && k < shown; k++) walk_body(t, p, i, at + k * each, true);
   if (draws && shown < r->repeats)
-    add(t, (Event){.begin = at + shown * each, .cycles = (r->repeats - shown) * each, .row = i, .ipu = r->ipu, .slot = -1,
+    add(t, (Event){.begin = at + shown * each,
+                   .cycles = (r->repeats - shown) * each,
+                   .row = i,
+                   .ipu = r->ipu,
+                   .slot = -1,
                    .repeats = r->repeats - shown});
   set_all(p, c, at + r->repeats * each);
 }
@@ -64,38 +70,46 @@ static void walk_pipeline(Timeline *t, const Price *p, int i, Clocks *c, bool dr
   double at = latest(p, c);
   for (int k = 0; draws && i == p->beat_row && k < p->beat_count; k++) {
     const Beat *b = &p->beat[k];
-    add(t, (Event){.begin = at + b->begin, .cycles = b->cycles, .row = i, .ipu = b->ipu, .slot = k});
+    add(t,
+        (Event){.begin = at + b->begin, .cycles = b->cycles, .row = i, .ipu = b->ipu, .slot = k});
   }
   set_all(p, c, at + p->row[i].elapsed);
 }
 
 /* Rows that the graph doesn't have stand outside of its loops: they say how often they happen. */
-static double duration(const Row *r) { return row_cycles(r) * (r->parent < 0 && !r->node ? r->times : 1); }
+static double duration(const Row *r) {
+  return row_cycles(r) * (r->parent < 0 && !r->node ? r->times : 1);
+}
 
 static int walk_collectives(Timeline *t, const Price *p, int i, int end, Clocks *c, bool draws) {
   double at = latest(p, c), longest = 0;
   for (; i < end && p->row[i].kind == ROW_COLLECTIVE && !p->row[i].node; i++) {
     double cycles = duration(&p->row[i]);
-    if (draws) add(t, (Event){.begin = at, .cycles = cycles, .row = i, .ipu = p->row[i].ipu, .slot = -1});
+    if (draws)
+      add(t, (Event){.begin = at, .cycles = cycles, .row = i, .ipu = p->row[i].ipu, .slot = -1});
     longest = fmax(longest, cycles);
   }
   set_all(p, c, at + longest);
   return i;
 }
 
-/* A copy is made when its value is there and the IPU that wants it comes to it. The other one waits for that, or, if it has gone on
- * by then, what it did was put off by the bytes, but not by the latency. */
+/* A copy is made when its value is there and the IPU that wants it comes to it. The other one
+ * waits for that, or, if it has gone on by then, what it did was put off by the bytes, but not
+ * by the latency. */
 static double walk_link(Timeline *t, const Price *p, int i, Clocks *c, double cycles, bool draws) {
   const Row *r = &p->row[i];
-  int ipu = r->ipu < p->shards ? r->ipu : 0, from = r->from_ipu >= 0 && r->from_ipu < p->shards ? r->from_ipu : ipu;
-  double ready = r->ready > c->first && t->done ? t->done[r->ready] : c->begin, begin = fmax(c->at[ipu], ready);
+  int ipu = r->ipu < p->shards ? r->ipu : 0,
+      from = r->from_ipu >= 0 && r->from_ipu < p->shards ? r->from_ipu : ipu;
+  double ready = r->ready > c->first && t->done ? t->done[r->ready] : c->begin,
+         begin = fmax(c->at[ipu], ready);
   c->at[ipu] = begin + cycles;
   if (c->at[from] <= begin) {
     c->at[from] = begin + cycles;
   } else {
     Cost latency = cost_link(&p->machine.pod, from, ipu, 1);
     double put_off = fmax(0, cycles - cost_cycles(&latency));
-    if (draws && put_off > 0) add(t, (Event){.begin = c->at[from], .cycles = put_off, .row = i, .ipu = from, .slot = -1});
+    if (draws && put_off > 0)
+      add(t, (Event){.begin = c->at[from], .cycles = put_off, .row = i, .ipu = from, .slot = -1});
     c->at[from] += put_off;
   }
   return begin;
@@ -106,7 +120,8 @@ static double walk_argument(const Price *p, int i, Clocks *c, double cycles) {
   const Row *r = &p->row[i];
   int ipu = r->ipu < p->shards ? r->ipu : 0;
   double begin = c->at[ipu];
-  for (int k = i - 1; k >= 0 && p->row[k].kind == r->kind && !p->row[k].node; k--) begin = fmax(begin, c->at[price_ipu_of(p, &p->row[k])]);
+  for (int k = i - 1; k >= 0 && p->row[k].kind == r->kind && !p->row[k].node; k--)
+    begin = fmax(begin, c->at[price_ipu_of(p, &p->row[k])]);
   c->at[ipu] = begin + cycles;
   return begin;
 }
@@ -120,7 +135,8 @@ static void walk_row(Timeline *t, const Price *p, int i, Clocks *c, bool draws) 
   else if (host && r->bytes > 0) begin = walk_argument(p, i, c, cycles);
   else if (host) begin = latest(p, c), set_all(p, c, begin + cycles); /* the call: of all IPUs */
   else c->at[ipu] = begin + cycles;
-  if (draws && cycles > 0) add(t, (Event){.begin = begin, .cycles = cycles, .row = i, .ipu = ipu, .slot = -1});
+  if (draws && cycles > 0)
+    add(t, (Event){.begin = begin, .cycles = cycles, .row = i, .ipu = ipu, .slot = -1});
   note_end(t, i, begin + cycles);
 }
 
@@ -146,7 +162,11 @@ Timeline timeline_of(const Price *p, int most) {
   set_all(p, &c, 0);
   walk(&t, p, 0, p->row_count, &c, true);
   if (t.left_out) { /* one event for the rest */
-    Event rest = {.begin = t.cut.begin, .cycles = fmax(0, latest(p, &c) - t.cut.begin), .row = t.cut.row, .ipu = t.cut.ipu, .slot = -1,
+    Event rest = {.begin = t.cut.begin,
+                  .cycles = fmax(0, latest(p, &c) - t.cut.begin),
+                  .row = t.cut.row,
+                  .ipu = t.cut.ipu,
+                  .slot = -1,
                   .repeats = t.left_out};
     t.room = 1;
     add(&t, rest);

@@ -1,4 +1,5 @@
-/* What happens when, on each IPU: one run of a priced program, unrolled as far as that stays readable. */
+/* What happens when, on each IPU: one run of a priced program, unrolled as far as that stays
+ * readable. */
 #ifndef IPULUA_MACHINE_TIMELINE_H
 #define IPULUA_MACHINE_TIMELINE_H
 #include "machine/price.h"
@@ -6,17 +7,17 @@
 typedef struct Event {
   double begin, cycles;
   int row, ipu;
-  int slot;        /* of the pipeline's time table; -1: none */
-  double repeats;  /* > 0: stands for that many iterations of the block `row`, too many to draw */
+  int slot;       /* of the pipeline's time table; -1: none */
+  double repeats; /* > 0: stands for that many iterations of the block `row`, too many to draw */
 } Event;
 
 typedef struct Timeline {
   Event *event;
   int count, capacity;
-  int room;   /* events that may still be drawn */
+  int room;     /* events that may still be drawn */
   int left_out; /* those that were not */
   Event cut;    /* the first of them */
-  bool failed; /* memory is out */
+  bool failed;  /* memory is out */
   double *done; /* by row: when it last ended; while it is made */
 } Timeline;
 

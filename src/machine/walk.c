@@ -1,5 +1,6 @@
-/* The walk over a program's graph: rows in program order, and what holds tile memory from which row to which. Fused loops of
- * the CPU play no part: nodes are priced one by one, as an IPU runs them. */
+/* The walk over a program's graph: rows in program order, and what holds tile memory from which
+ * row to which. Fused loops of the CPU play no part: nodes are priced one by one, as an IPU runs
+ * them. */
 #include "machine/walk.h"
 
 #include <limits.h>
@@ -67,7 +68,8 @@ void walk_region(Walk *w, Inside *in, const int *inputs, const int *targets, int
 
 static int hold_variable(Walk *w, int i, const Home *home) {
   const Variable *v = w->program->variable[i];
-  int held = walk_add_held(w, BYTES_VARIABLE, NULL, (double)type_bytes(&v->type), walk_ipu_of(w, home));
+  int held =
+      walk_add_held(w, BYTES_VARIABLE, NULL, (double)type_bytes(&v->type), walk_ipu_of(w, home));
   if (held < 0) return held;
   Held *h = &w->price->held[held];
   h->variable = v;
@@ -105,9 +107,12 @@ static void walk_root(Walk *w) {
   for (int i = 0; i < g->input_count; i++) {
     const Home *home = home_of(homes, g->input[i]);
     if (i >= p->argument_count) inputs[i] = hold_variable(w, i - p->argument_count, home);
-    else inputs[i] = walk_add_held(w, BYTES_VALUE, g->input[i]->node, (double)type_bytes(&g->input[i]->type), walk_ipu_of(w, home));
+    else
+      inputs[i] = walk_add_held(w, BYTES_VALUE, g->input[i]->node,
+                                (double)type_bytes(&g->input[i]->type), walk_ipu_of(w, home));
   }
-  for (int i = 0; i < p->argument_count; i++) *ipu_of_held(w, in_bytes, inputs[i]) += (double)type_bytes(&g->input[i]->type);
+  for (int i = 0; i < p->argument_count; i++)
+    *ipu_of_held(w, in_bytes, inputs[i]) += (double)type_bytes(&g->input[i]->type);
   walk_call(w, ROW_HOST_IN, in_bytes);
   int at = p->result_count;
   for (int i = 0; i < p->variable_count; i++)
@@ -122,7 +127,8 @@ static void walk_root(Walk *w) {
 static Status place_more(Error *e, Walk *w) {
   Price *p = w->price;
   OffloadRequest q = {.offload = p->machine.offload, .plan = p->plan, .replicas = p->replicas};
-  if (p->machine.recompute && p->plan && p->plan->recomputation == RECOMPUTE_NONE) q.recompute = RECOMPUTE_STAGE;
+  if (p->machine.recompute && p->plan && p->plan->recomputation == RECOMPUTE_NONE)
+    q.recompute = RECOMPUTE_STAGE;
   p->graph = offload_graph(e, w->program, &q);
   if (!p->graph) return e->status;
   w->placer = (Placer){.arena = p->arena};

@@ -11,7 +11,8 @@ struct Inside {
   const Homes *homes;
   int *held; /* by value; -1: none yet */
   Inside *outer;
-  const Node *control; /* the node of outer that holds the region; its operands are the region's inputs from lead on */
+  /* the node of outer that holds the region; its operands are the region's inputs from lead on */
+  const Node *control;
   int skip, lead;
   int first_held; /* what the region holds itself begins here */
 };
@@ -25,14 +26,15 @@ typedef struct Walk {
   double times;
   int parent;
   const Graph *region; /* of the node being walked */
-  int stage; /* of it */
+  int stage;           /* of it */
   bool backward;
   bool failed; /* memory is out */
 } Walk;
 
 /* walk_ops.c. Rows and what takes memory, of which the last row is noted that needs it. */
 Row *walk_add_row(Walk *w, RowKind kind, const Node *n, int ipu); /* NULL: memory is out */
-int walk_add_held(Walk *w, PriceCategory category, const Node *n, double bytes, int ipu); /* -1: memory is out */
+/* -1: memory is out */
+int walk_add_held(Walk *w, PriceCategory category, const Node *n, double bytes, int ipu);
 void walk_touch(Walk *w, int held, int row);
 int *walk_new_list(Walk *w, int count); /* of -1 */
 int walk_ipu_of(const Walk *w, const Home *h);
@@ -42,7 +44,8 @@ void walk_set_slot(Walk *w, Inside *in, const Value *v, int held);
 void walk_written(Walk *w, int held); /* copies of it are of an older value */
 /* What the loop n only reads is brought to the IPUs that read it inside, once. */
 void walk_send_ahead(Walk *w, Inside *in, Node *n, const bool *changes);
-/* The Held of v, brought to that IPU; the one that an operand of a control node is, without moving it. */
+/* The Held of v, brought to that IPU; the one that an operand of a control node is, without
+ * moving it. */
 int walk_local(Walk *w, Inside *in, Value *v, int ipu, const Node *reader);
 int walk_held_operand(Walk *w, Inside *in, Value *v);
 bool walk_is_free(const Node *n);

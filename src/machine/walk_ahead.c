@@ -1,4 +1,5 @@
-/* What a loop reads and doesn't change crosses the links once, before it: who reads it inside, and where. */
+/* What a loop reads and doesn't change crosses the links once, before it: who reads it inside,
+ * and where. */
 #include "graph/control.h"
 #include "machine/walk.h"
 
@@ -11,18 +12,24 @@ typedef struct Readers {
 
 static bool *find_readers(Readers *s, const Graph *g);
 
-/* The nodes of the regions inside read what n's operands hold; what a loop changes has been copied to where it is changed. */
+/* The nodes of the regions inside read what n's operands hold; what a loop changes has been
+ * copied to where it is changed. */
 static void find_inside(Readers *s, const Node *n, const int *input_of, bool *reads) {
   int shards = s->walk->price->shards;
   bool loop = n->op == &control_repeat || n->op == &control_while;
-  int skip = n->op == &control_call || n->op == &control_custom ? 0 : 1, lead = n->op == &control_repeat ? 1 : 0;
-  const Graph *regions[2] = {control_body(n), n->op == &control_while || n->op == &control_cond ? control_other(n) : NULL};
+  int skip = n->op == &control_call || n->op == &control_custom ? 0 : 1,
+      lead = n->op == &control_repeat ? 1 : 0;
+  const Graph *regions[2] = {
+      control_body(n), n->op == &control_while || n->op == &control_cond ? control_other(n) : NULL};
   for (int r = 0; r < 2 && !s->failed; r++) {
-    const bool *inner = regions[r] && regions[r]->input_count == n->in_count - skip + lead ? find_readers(s, regions[r]) : NULL;
+    const bool *inner = regions[r] && regions[r]->input_count == n->in_count - skip + lead
+                            ? find_readers(s, regions[r])
+                            : NULL;
     for (int i = skip; inner && i < n->in_count; i++) {
       int input = input_of[value_root(n->in[i])->node->id];
       if (input < 0 || (loop && i <= control_explicit(n))) continue;
-      for (int ipu = 0; ipu < shards; ipu++) reads[input * shards + ipu] |= inner[(i - skip + lead) * shards + ipu];
+      for (int ipu = 0; ipu < shards; ipu++)
+        reads[input * shards + ipu] |= inner[(i - skip + lead) * shards + ipu];
     }
   }
 }

@@ -16,7 +16,8 @@ static int64_t known_count(const Walk *w, const Inside *in, Value *v) {
   for (;;) {
     Value *root = value_root(v);
     int64_t value;
-    if (node_is_constant(root->node)) return scalar_of(root->node->attr[0].tensor, &value) ? value : -1;
+    if (node_is_constant(root->node))
+      return scalar_of(root->node->attr[0].tensor, &value) ? value : -1;
     if (!node_is_input(root->node)) return -1;
     int index = 0;
     while (index < in->graph->input_count && in->graph->input[index] != root) index++;
@@ -31,14 +32,16 @@ static int64_t known_count(const Walk *w, const Inside *in, Value *v) {
   }
 }
 
-/* What was there before the block and is used in it stays until its end, for the next time round. */
+/* What was there before the block and is used in it stays until its end, for the next time
+ * round. */
 static void extend_over(Walk *w, int begin) {
   Price *p = w->price;
   for (int i = 0; i < p->held_count; i++)
     if (p->held[i].first <= begin && p->held[i].last > begin) walk_touch(w, i, p->row_count);
 }
 
-static void enter(Walk *w, Inside *in, Node *n, const Graph *g, int skip, int lead, const int *inputs, const int *targets, int *outputs) {
+static void enter(Walk *w, Inside *in, Node *n, const Graph *g, int skip, int lead,
+                  const int *inputs, const int *targets, int *outputs) {
   Inside inner = {.graph = g, .outer = in, .control = n, .skip = skip, .lead = lead};
   walk_region(w, &inner, inputs, targets, outputs);
 }
@@ -46,7 +49,9 @@ static void enter(Walk *w, Inside *in, Node *n, const Graph *g, int skip, int le
 /* Its own, or the program's where its body has stages. */
 static PipelinePlan *plan_of_loop(const Walk *w, const Node *n) {
   PipelinePlan *own = (PipelinePlan *)control_plan(n), *changed = w->price->plan;
-  if (own) return w->price->machine.interleave && changed && changed->stages == own->stages ? changed : own;
+  if (own)
+    return w->price->machine.interleave && changed && changed->stages == own->stages ? changed
+                                                                                     : own;
   return n->op == &control_repeat && region_has_stages(control_body(n)) ? w->price->plan : NULL;
 }
 
@@ -60,7 +65,8 @@ static double least_count(const PipelinePlan *p) {
 void walk_loop(Walk *w, Inside *in, Node *n) {
   bool repeat = n->op == &control_repeat;
   int carried = control_explicit(n), lead = repeat ? 1 : 0, inputs_count = n->in_count - 1 + lead;
-  int *inputs = walk_new_list(w, inputs_count), *targets = walk_new_list(w, n->out_count), *outputs = walk_new_list(w, n->out_count);
+  int *inputs = walk_new_list(w, inputs_count), *targets = walk_new_list(w, n->out_count),
+      *outputs = walk_new_list(w, n->out_count);
   if (!inputs || !targets || !outputs) return;
   int64_t count = known_count(w, in, n->in[0]);
   PipelinePlan *plan = plan_of_loop(w, n);
@@ -70,7 +76,8 @@ void walk_loop(Walk *w, Inside *in, Node *n) {
     return;
   }
   for (int i = 1; i <= carried; i++) changes[i] = true;
-  for (int k = 0; k < control_written_count(n); k++) changes[1 + carried + control_written(n, k)] = true;
+  for (int k = 0; k < control_written_count(n); k++)
+    changes[1 + carried + control_written(n, k)] = true;
   walk_send_ahead(w, in, n, changes);
   Row *r = walk_add_row(w, plan ? ROW_PIPELINE : ROW_LOOP, n, 0);
   if (!r) return;
@@ -83,11 +90,13 @@ void walk_loop(Walk *w, Inside *in, Node *n) {
   for (int i = 1; i < n->in_count; i++) {
     int held = walk_held_operand(w, in, n->in[i]);
     if (changes[i]) walk_written(w, held); /* what was copied before is old in the second round */
-    bool taken = i <= carried && held >= 0 && node_is_store(n->in[i]->node); /* the loop changes it where it is */
+    /* the loop changes it where it is */
+    bool taken = i <= carried && held >= 0 && node_is_store(n->in[i]->node);
     if (taken) {
       targets[i - 1] = held;
     } else if (i <= carried) { /* a copy that the loop changes */
-      int own = walk_add_held(w, BYTES_VALUE, n, (double)type_bytes(&n->in[i]->type), walk_ipu_of(w, home_of(in->homes, &n->out[i - 1])));
+      int own = walk_add_held(w, BYTES_VALUE, n, (double)type_bytes(&n->in[i]->type),
+                              walk_ipu_of(w, home_of(in->homes, &n->out[i - 1])));
       walk_touch(w, held, at);
       held = own;
       targets[i - 1] = own;
@@ -95,7 +104,8 @@ void walk_loop(Walk *w, Inside *in, Node *n) {
     walk_touch(w, held, at);
     inputs[i - 1 + lead] = held;
   }
-  for (int k = 0; k < control_written_count(n); k++) targets[carried + k] = inputs[lead + carried + control_written(n, k)];
+  for (int k = 0; k < control_written_count(n); k++)
+    targets[carried + k] = inputs[lead + carried + control_written(n, k)];
   if (!repeat) enter(w, in, n, control_other(n), 1, lead, inputs, NULL, NULL);
   enter(w, in, n, control_body(n), 1, lead, inputs, targets, outputs);
   w->times = times;
@@ -108,11 +118,13 @@ void walk_loop(Walk *w, Inside *in, Node *n) {
   extend_over(w, at);
 }
 
-/* One branch runs, the dearer one (time.c: which that is, is known when all is priced); both must fit. */
+/* One branch runs, the dearer one (time.c: which that is, is known when all is priced); both
+ * must fit. */
 void walk_branches(Walk *w, Inside *in, Node *n) {
   bool cond = n->op == &control_cond;
   int skip = cond ? 1 : 0;
-  int *inputs = walk_new_list(w, n->in_count), *outputs = walk_new_list(w, n->out_count), *targets = walk_new_list(w, n->out_count);
+  int *inputs = walk_new_list(w, n->in_count), *outputs = walk_new_list(w, n->out_count),
+      *targets = walk_new_list(w, n->out_count);
   if (!inputs || !outputs || !targets) return;
   Row *r = walk_add_row(w, cond ? ROW_BRANCH : ROW_CALL, n, 0);
   if (!r) return;
@@ -122,7 +134,8 @@ void walk_branches(Walk *w, Inside *in, Node *n) {
     inputs[i - skip] = walk_held_operand(w, in, n->in[i]);
     walk_touch(w, inputs[i - skip], at);
   }
-  for (int k = 0; cond && k < control_written_count(n); k++) targets[explicit_count + k] = inputs[control_written(n, k)];
+  for (int k = 0; cond && k < control_written_count(n); k++)
+    targets[explicit_count + k] = inputs[control_written(n, k)];
   enter(w, in, n, control_body(n), skip, 0, inputs, targets, outputs);
   w->price->row[at].middle = w->price->row_count;
   for (int i = 0; i < n->out_count; i++)

@@ -14,8 +14,18 @@ Row *walk_add_row(Walk *w, RowKind kind, const Node *n, int ipu) {
     return NULL;
   }
   Row *r = &p->row[p->row_count++];
-  *r = (Row){.kind = kind, .node = n, .parent = w->parent, .end = p->row_count, .ipu = ipu, .stage = -1, .times = w->times, .repeats = 1,
-             .region = w->region, .moved = -1, .arrived = -1, .ready = -1};
+  *r = (Row){.kind = kind,
+             .node = n,
+             .parent = w->parent,
+             .end = p->row_count,
+             .ipu = ipu,
+             .stage = -1,
+             .times = w->times,
+             .repeats = 1,
+             .region = w->region,
+             .moved = -1,
+             .arrived = -1,
+             .ready = -1};
   return r;
 }
 
@@ -25,8 +35,13 @@ int walk_add_held(Walk *w, PriceCategory category, const Node *n, double bytes, 
     w->failed = true;
     return -1;
   }
-  p->held[p->held_count] = (Held){.category = category, .node = n, .bytes = bytes, .ipu = ipu, .first = p->row_count,
-                                  .last = p->row_count, .alias = -1};
+  p->held[p->held_count] = (Held){.category = category,
+                                  .node = n,
+                                  .bytes = bytes,
+                                  .ipu = ipu,
+                                  .first = p->row_count,
+                                  .last = p->row_count,
+                                  .alias = -1};
   return p->held_count++;
 }
 
@@ -42,9 +57,12 @@ int walk_ipu_of(const Walk *w, const Home *h) {
   return h->shard >= 0 ? h->shard : 0;
 }
 
-int *walk_slot_of(Inside *in, const Value *v) { return &in->held[in->region.first_value[v->node->id] + v->index]; }
+int *walk_slot_of(Inside *in, const Value *v) {
+  return &in->held[in->region.first_value[v->node->id] + v->index];
+}
 
-/* The place in the sequence of the last one that reads n's results; of the region's outputs: behind all. */
+/* The place in the sequence of the last one that reads n's results; of the region's outputs:
+ * behind all. */
 static int last_read(const Inside *in, const Node *n) {
   int last = -1;
   for (int i = in->region.reader_begin[n->id]; i < in->region.reader_begin[n->id + 1]; i++) {
@@ -90,13 +108,15 @@ static int ready_row(const Walk *w, const Value *v) {
   const Node *n = value_root((Value *)(uintptr_t)v)->node;
   if (node_is_input(n)) return w->parent;
   for (int i = p->row_count - 1; i > w->parent; i--)
-    if (p->row[i].node == n && p->row[i].region == w->region && p->row[i].kind != ROW_LINK) return row_is_block(p->row[i].kind) ? p->row[i].end - 1 : i;
+    if (p->row[i].node == n && p->row[i].region == w->region && p->row[i].kind != ROW_LINK)
+      return row_is_block(p->row[i].kind) ? p->row[i].end - 1 : i;
   return n->in_count ? ready_row(w, n->in[0]) : w->parent; /* a broadcast is no row */
 }
 
 /* The region whose rows run whenever those of `in` do: a called function's are its caller's. */
 static const Graph *running_region(const Inside *in) {
-  while (in->outer && (in->control->op == &control_call || in->control->op == &control_custom)) in = in->outer;
+  while (in->outer && (in->control->op == &control_call || in->control->op == &control_custom))
+    in = in->outer;
   return in->graph;
 }
 
@@ -121,7 +141,9 @@ int walk_local(Walk *w, Inside *in, Value *v, int ipu, const Node *reader) {
   Value *root = value_root(v);
   int *slot = walk_slot_of(in, root);
   bool constant = node_is_constant(root->node);
-  if (*slot < 0 && constant) *slot = walk_add_held(w, BYTES_CONSTANT, root->node, constant_bytes(root->node->attr[0].tensor), ipu);
+  if (*slot < 0 && constant)
+    *slot = walk_add_held(w, BYTES_CONSTANT, root->node, constant_bytes(root->node->attr[0].tensor),
+                          ipu);
   int held = *slot;
   if (held < 0 || w->price->held[held].ipu == ipu) return held;
   int there = find_copy(w, in, held, ipu, constant);
@@ -155,26 +177,32 @@ int walk_local(Walk *w, Inside *in, Value *v, int ipu, const Node *reader) {
 int walk_held_operand(Walk *w, Inside *in, Value *v) {
   int held = *walk_slot_of(in, value_root(v));
   bool constant = node_is_constant(value_root(v)->node);
-  return held < 0 && constant ? walk_local(w, in, v, walk_ipu_of(w, home_of(in->homes, v)), NULL) : held;
+  return held < 0 && constant ? walk_local(w, in, v, walk_ipu_of(w, home_of(in->homes, v)), NULL)
+                              : held;
 }
 
 /* Is all that is held there read for the last time by n, in the region that holds it? */
 static bool ends_with(const Walk *w, const Inside *in, int held, const Node *n) {
   const Held *h = &w->price->held[held];
-  return held >= in->first_held && h->region == in->graph && h->until == region_position(&in->region, n->id);
+  return held >= in->first_held && h->region == in->graph &&
+         h->until == region_position(&in->region, n->id);
 }
 
-/* An operand that may be written over: on the result's IPU, of its size, the region's own, and not read again. operands: where n's are
- * on that IPU. */
+/* An operand that may be written over: on the result's IPU, of its size, the region's own, and
+ * not read again. operands: where n's are on that IPU. */
 static int reusable(Walk *w, Inside *in, const Node *n, int output, int ipu, const int *operands) {
   if (output != 0 || !operands) return -1;
   for (int k = 0; k < n->in_count && k < 8; k++) {
     if (!(n->op->traits & IN_PLACE(k))) continue;
     Value *root = value_root(n->in[k]);
     int held = operands[k];
-    if (node_is_input(root->node) || node_is_constant(root->node) || root->node->out_count > 1 || held < in->first_held) continue;
+    if (node_is_input(root->node) || node_is_constant(root->node) || root->node->out_count > 1 ||
+        held < in->first_held)
+      continue;
     Held *h = &w->price->held[held];
-    if (h->category != BYTES_VALUE || h->ipu != ipu || h->offloaded || h->bytes != (double)type_bytes(&n->out[output].type)) continue;
+    if (h->category != BYTES_VALUE || h->ipu != ipu || h->offloaded ||
+        h->bytes != (double)type_bytes(&n->out[output].type))
+      continue;
     if (!ends_with(w, in, h->alias >= 0 ? h->alias : held, n)) continue;
     h->alias = -1; /* a copy is one no longer */
     h->variable = NULL;
@@ -183,7 +211,8 @@ static int reusable(Walk *w, Inside *in, const Node *n, int output, int ipu, con
   return -1;
 }
 
-/* What is made on one IPU and kept on another crosses the links; it is on the former, too, until it is written again. */
+/* What is made on one IPU and kept on another crosses the links; it is on the former, too, until
+ * it is written again. */
 static void send_result(Walk *w, Inside *in, const Node *n, int held, int ipu, int row) {
   Held kept = w->price->held[held];
   int made = walk_add_held(w, BYTES_VALUE, n, kept.bytes, ipu);
@@ -202,16 +231,19 @@ static void send_result(Walk *w, Inside *in, const Node *n, int held, int ipu, i
   walk_touch(w, held, w->price->row_count - 1);
 }
 
-static void hold_outputs(Walk *w, Inside *in, const Node *n, int ipu, int row, const int *operands) {
+static void hold_outputs(Walk *w, Inside *in, const Node *n, int ipu, int row,
+                         const int *operands) {
   for (int i = 0; i < n->out_count; i++) {
     int held = *walk_slot_of(in, &n->out[i]);
     if (held < 0) held = reusable(w, in, n, i, ipu, operands);
-    if (held >= 0 && w->price->held[held].category == BYTES_VARIABLE) w->price->held[held].writes = w->times;
+    if (held >= 0 && w->price->held[held].category == BYTES_VARIABLE)
+      w->price->held[held].writes = w->times;
     walk_written(w, held);
     if (held < 0) held = walk_add_held(w, BYTES_VALUE, n, (double)type_bytes(&n->out[i].type), ipu);
     walk_set_slot(w, in, &n->out[i], held);
     walk_touch(w, held, row);
-    if (held >= 0 && w->price->held[held].ipu != ipu && !w->price->held[held].offloaded) send_result(w, in, n, held, ipu, row);
+    if (held >= 0 && w->price->held[held].ipu != ipu && !w->price->held[held].offloaded)
+      send_result(w, in, n, held, ipu, row);
   }
 }
 
@@ -231,24 +263,28 @@ static void note_price(Walk *w, const Node *n, const Cost *c) {
 /* ---- layouts ---- */
 
 /* These bring their operands into layouts of their own, whatever those they come in. */
-static bool lays_out(const Node *n) { return strstr(n->op->name, "conv") || strstr(n->op->name, "pool"); }
+static bool lays_out(const Node *n) {
+  return strstr(n->op->name, "conv") || strstr(n->op->name, "pool");
+}
 
 static bool is_made_by_layer(const Value *v) {
   enum { BEHIND = 4 }; /* a bias, an activation, what a normalisation does to each element */
   const Node *n = value_root((Value *)(uintptr_t)v)->node;
-  for (int i = 0; i < BEHIND && (n->op->traits & ELEMENTWISE) && n->in_count; i++) n = value_root(n->in[0])->node;
+  for (int i = 0; i < BEHIND && (n->op->traits & ELEMENTWISE) && n->in_count; i++)
+    n = value_root(n->in[0])->node;
   return lays_out(n);
 }
 
 static bool is_read_by_layers(const Region *r, const Node *n) {
   int from = r->reader_begin[n->id], to = r->reader_begin[n->id + 1];
   for (int i = from; i < to; i++)
-    if (r->reader[i] >= r->graph->node_count || !lays_out(r->graph->node[r->reader[i]])) return false;
+    if (r->reader[i] >= r->graph->node_count || !lays_out(r->graph->node[r->reader[i]]))
+      return false;
   return to > from;
 }
 
-/* Channels first or last: on an IPU the order of axes is a view, and before and behind a convolution there is nothing to move, as it
- * chooses where its operands and its result lie. */
+/* Channels first or last: on an IPU the order of axes is a view, and before and behind a
+ * convolution there is nothing to move, as it chooses where its operands and its result lie. */
 static bool is_layout_only(const Inside *in, const Node *n) {
   if (strcmp(n->op->name, "transpose")) return false;
   return is_read_by_layers(&in->region, n) || is_made_by_layer(n->in[0]);
@@ -262,7 +298,8 @@ static void walk_layout(Walk *w, Inside *in, Node *n, int held) {
 
 /* Ops in which replicas meet; what they move is their operand. */
 static bool is_collective(const Node *n) {
-  static const char *const names[] = {"cross_replica_sum", "cross_replica_mean", "all_gather", "reduce_scatter", "all_to_all"};
+  static const char *const names[] = {"cross_replica_sum", "cross_replica_mean", "all_gather",
+                                      "reduce_scatter", "all_to_all"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (!strcmp(n->op->name, names[i])) return true;
   return false;
@@ -302,7 +339,8 @@ void walk_op(Walk *w, Inside *in, Node *n) {
 static bool follows_another(const Price *p, const Row *r) {
   for (int i = p->row_count - 2; i > r->parent; i--) {
     const Row *x = &p->row[i];
-    if (x->kind == ROW_STREAMING && x->parent == r->parent && x->ipu == r->ipu && x->stage == r->stage && x->backward == r->backward)
+    if (x->kind == ROW_STREAMING && x->parent == r->parent && x->ipu == r->ipu &&
+        x->stage == r->stage && x->backward == r->backward)
       return true;
   }
   return false;
@@ -338,7 +376,8 @@ void walk_transfer(Walk *w, Inside *in, Node *n) {
 /* What a broadcast reads is enough: nothing is expanded. */
 void walk_broadcast(Walk *w, Inside *in, Node *n) {
   Value *root = value_root(n->in[0]);
-  int held = walk_local(w, in, root, w->price->held_count ? walk_ipu_of(w, home_of(in->homes, &n->out[0])) : 0, n);
+  int held = walk_local(
+      w, in, root, w->price->held_count ? walk_ipu_of(w, home_of(in->homes, &n->out[0])) : 0, n);
   if (*walk_slot_of(in, &n->out[0]) < 0) walk_set_slot(w, in, &n->out[0], held);
 }
 
@@ -358,7 +397,8 @@ void walk_dequeue(Walk *w, Inside *in, Node *n) {
       if (reader >= in->graph->node_count) continue;
       Node *m = in->graph->node[reader];
       for (int o = 0; o < m->in_count; o++)
-        if (value_root(m->in[o]) == &n->out[i] && m->out_count && home_of(in->homes, &m->out[0])->known) {
+        if (value_root(m->in[o]) == &n->out[i] && m->out_count &&
+            home_of(in->homes, &m->out[0])->known) {
           home = home_of(in->homes, &m->out[0]);
           k = in->region.reader_begin[n->id + 1];
           break;
@@ -375,7 +415,8 @@ void walk_dequeue(Walk *w, Inside *in, Node *n) {
     walk_set_slot(w, in, &n->out[i], held);
     walk_touch(w, held, w->price->row_count - 1);
   }
-  if (n->out_count && n->out[0].type.rank && !w->price->batch) w->price->batch = n->out[0].type.shape[0];
+  if (n->out_count && n->out[0].type.rank && !w->price->batch)
+    w->price->batch = n->out[0].type.shape[0];
 }
 
 /* What goes to the host, from each IPU that holds some of it. */
@@ -388,7 +429,8 @@ static void give_out(Walk *w, Inside *in, Node *n, bool synthetic) {
   }
   for (int i = 0; i < n->in_count; i++) {
     int held = walk_held_operand(w, in, n->in[i]);
-    int ipu = held >= 0 && w->price->held[held].ipu < w->price->shards ? w->price->held[held].ipu : 0;
+    int ipu =
+        held >= 0 && w->price->held[held].ipu < w->price->shards ? w->price->held[held].ipu : 0;
     bytes[ipu] += (double)type_bytes(&n->in[i]->type);
   }
   for (int ipu = 0; ipu < w->price->shards; ipu++) {
@@ -400,7 +442,8 @@ static void give_out(Walk *w, Inside *in, Node *n, bool synthetic) {
     r->bytes = synthetic ? 0 : bytes[ipu];
     r->stage = w->stage;
   }
-  for (int i = 0; i < n->in_count; i++) walk_touch(w, walk_held_operand(w, in, n->in[i]), w->price->row_count - 1);
+  for (int i = 0; i < n->in_count; i++)
+    walk_touch(w, walk_held_operand(w, in, n->in[i]), w->price->row_count - 1);
 }
 
 void walk_enqueue(Walk *w, Inside *in, Node *n) {
@@ -408,9 +451,11 @@ void walk_enqueue(Walk *w, Inside *in, Node *n) {
   give_out(w, in, n, w->price->machine.synthetic_outfeed);
 }
 
-/* A function on the host, in the middle of the program: operands go out, results come in, where the function's scope is. */
+/* A function on the host, in the middle of the program: operands go out, results come in, where
+ * the function's scope is. */
 void walk_host(Walk *w, Inside *in, Node *n) {
-  const Home none = {.shard = -1, .stage = -1}, *home = n->out_count ? home_of(in->homes, &n->out[0]) : &none;
+  const Home none = {.shard = -1, .stage = -1},
+             *home = n->out_count ? home_of(in->homes, &n->out[0]) : &none;
   double bytes = 0;
   int ipu = walk_ipu_of(w, home);
   w->stage = home->stage;

@@ -1,11 +1,11 @@
-/* Scaled dot-product attention, [batch, time, heads, width]. A chunk owns one head and a stretch of queries;
- * blocks of queries hold their scores against the keys they may see, [block, keys], in scratch: nothing of
- * size queries x keys exists. The gradient computes the scores again; its chunk is a head, so that sums over
- * queries have one order.
+/* Scaled dot-product attention, [batch, time, heads, width]. A chunk owns one head and a stretch of
+ * queries; blocks of queries hold their scores against the keys they may see, [block, keys], in
+ * scratch: nothing of size queries x keys exists. The gradient computes the scores again; its chunk
+ * is a head, so that sums over queries have one order.
  *
- * Causal: query i sees keys 0 … i, and the work for later keys is not done. A query that no key is left for
- * attends to all keys evenly (as large negative scores everywhere would have it) and gives no gradient to
- * scores. */
+ * Causal: query i sees keys 0 … i, and the work for later keys is not done. A query that no key
+ * is left for attends to all keys evenly (as large negative scores everywhere would have it) and
+ * gives no gradient to scores. */
 #include <math.h>
 #include <string.h>
 
@@ -34,13 +34,15 @@ static Status attention_of(Error *e, const Node *n, int first, Attention *a) {
   if (s == OK) s = nn_want_rank(e, "k", k, 4);
   if (s == OK) s = nn_want_rank(e, "v", v, 4);
   if (s != OK) return s;
-  bool good = q->shape[0] == k->shape[0] && k->shape[0] == v->shape[0] && k->shape[1] == v->shape[1] &&
-              q->shape[2] == k->shape[2] && k->shape[2] == v->shape[2] && q->shape[3] == k->shape[3];
+  bool good = q->shape[0] == k->shape[0] && k->shape[0] == v->shape[0] &&
+              k->shape[1] == v->shape[1] && q->shape[2] == k->shape[2] &&
+              k->shape[2] == v->shape[2] && q->shape[3] == k->shape[3];
   if (!good)
-    return fail(e, ERR_INVALID_ARGUMENT,
-                "q %s, k %s and v %s must be [batch, queries, heads, width], [batch, keys, heads, width], "
-                "[batch, keys, heads, value width]",
-                shape_text(q, x), shape_text(k, y), shape_text(v, z));
+    return fail(
+        e, ERR_INVALID_ARGUMENT,
+        "q %s, k %s and v %s must be [batch, queries, heads, width], [batch, keys, heads, width], "
+        "[batch, keys, heads, value width]",
+        shape_text(q, x), shape_text(k, y), shape_text(v, z));
   *a = (Attention){.batch = q->shape[0],
                    .queries = q->shape[1],
                    .heads = q->shape[2],
@@ -50,7 +52,8 @@ static Status attention_of(Error *e, const Node *n, int first, Attention *a) {
                    .causal = n->attr[CAUSAL].i,
                    .dtype = dtype_to_compute(q->dtype)};
   a->size = dtype_size(a->dtype);
-  a->scale = n->attr[SCALE].kind == ATTR_NONE ? 1 / sqrt((double)most(a->width, 1)) : n->attr[SCALE].f;
+  a->scale =
+      n->attr[SCALE].kind == ATTR_NONE ? 1 / sqrt((double)most(a->width, 1)) : n->attr[SCALE].f;
   a->block = most(LEAST_BLOCK, least(BLOCK, SCORE_BYTES / (int64_t)a->size / most(a->keys, 1)));
   if (a->width < 1 || a->keys < 1)
     return fail(e, ERR_INVALID_ARGUMENT, "k %s has no elements to attend to", shape_text(k, y));
@@ -60,7 +63,8 @@ static Status attention_of(Error *e, const Node *n, int first, Attention *a) {
   if (mask->dtype != BOOL)
     return fail(e, ERR_TYPE, "mask must be bool (true: attend), got %s", dtype_name(mask->dtype));
   if (mask->rank > 4 || !type_broadcast(mask, &scores, &both) || !shape_equal(&both, &scores))
-    return fail(e, ERR_INVALID_ARGUMENT, "mask %s doesn't broadcast to [batch, heads, queries, keys] %s",
+    return fail(e, ERR_INVALID_ARGUMENT,
+                "mask %s doesn't broadcast to [batch, heads, queries, keys] %s",
                 shape_text(mask, x), shape_text(&scores, y));
   int64_t dense[MAX_RANK];
   type_strides(mask, dense);
@@ -104,13 +108,14 @@ typedef struct Run {
 static int64_t panels(int64_t cols) { return (cols + PANEL_COLS - 1) / PANEL_COLS; }
 
 /* First element of [batch, time, heads, width] at a time. */
-static char *head_at(const Run *r, const void *data, int64_t batch, int64_t head, int64_t time, int64_t times,
-                     int64_t width) {
-  return (char *)(uintptr_t)data + (size_t)(((batch * times + time) * r->a.heads + head) * width) * r->a.size;
+static char *head_at(const Run *r, const void *data, int64_t batch, int64_t head, int64_t time,
+                     int64_t times, int64_t width) {
+  return (char *)(uintptr_t)data +
+         (size_t)(((batch * times + time) * r->a.heads + head) * width) * r->a.size;
 }
 
-/* Panels of a head's [time, width] matrix: of its rows as they are (rows are time), or transposed (columns
- * are time). */
+/* Panels of a head's [time, width] matrix: of its rows as they are (rows are time), or
+ * transposed (columns are time). */
 static void pack_rows(const Run *r, const char *x, int64_t times, int64_t width, char *to) {
   int64_t row = r->a.heads * width;
   for (int64_t p = 0; p < panels(width); p++)
@@ -121,8 +126,8 @@ static void pack_rows(const Run *r, const char *x, int64_t times, int64_t width,
 static void pack_transposed(const Run *r, const char *x, int64_t times, int64_t width, char *to) {
   int64_t row = r->a.heads * width;
   for (int64_t p = 0; p < panels(times); p++)
-    r->c->kernels->panel_pack[r->a.dtype](x + (size_t)(p * PANEL_COLS * row) * r->a.size, 1, row, width,
-                                          least(PANEL_COLS, times - p * PANEL_COLS),
+    r->c->kernels->panel_pack[r->a.dtype](x + (size_t)(p * PANEL_COLS * row) * r->a.size, 1, row,
+                                          width, least(PANEL_COLS, times - p * PANEL_COLS),
                                           to + (size_t)(p * width * PANEL_COLS) * r->a.size);
 }
 static size_t row_panel_bytes(const Attention *a, int64_t times, int64_t width) {
@@ -132,13 +137,18 @@ static size_t transposed_bytes(const Attention *a, int64_t times, int64_t width)
   return (size_t)(panels(times) * width * PANEL_COLS) * a->size;
 }
 
-/* y [rows, cols] = x [rows, length] times panels that were packed with `packed` rows, of which the first
- * `length` count. */
-static void multiply(const Run *r, const void *x, int64_t x_row, int64_t rows, int64_t length, const char *w,
-                     int64_t packed, void *y, int64_t y_row, int64_t cols) {
+/* y [rows, cols] = x [rows, length] times panels that were packed with `packed` rows, of which
+ * the first `length` count. */
+static void multiply(const Run *r, const void *x, int64_t x_row, int64_t rows, int64_t length,
+                     const char *w, int64_t packed, void *y, int64_t y_row, int64_t cols) {
   int64_t zero = 0;
-  PanelMul m = {
-      .x = x, .x_row = x_row, .offset = &zero, .segments = 1, .length = length, .y_row = y_row, .rows = rows};
+  PanelMul m = {.x = x,
+                .x_row = x_row,
+                .offset = &zero,
+                .segments = 1,
+                .length = length,
+                .y_row = y_row,
+                .rows = rows};
   for (int64_t p = 0; p * PANEL_COLS < cols; p++) {
     m.w = w + (size_t)(p * packed * PANEL_COLS) * r->a.size;
     m.y = (char *)y + (size_t)(p * PANEL_COLS) * r->a.size;
@@ -148,8 +158,8 @@ static void multiply(const Run *r, const void *x, int64_t x_row, int64_t rows, i
 }
 
 /* y [length, cols] += x' d, over rows. */
-static void add_outer(const Run *r, const void *x, int64_t x_row, const void *d, int64_t d_row, int64_t rows,
-                      void *y, int64_t y_row, int64_t length, int64_t cols) {
+static void add_outer(const Run *r, const void *x, int64_t x_row, const void *d, int64_t d_row,
+                      int64_t rows, void *y, int64_t y_row, int64_t length, int64_t cols) {
   PanelOuter o = {.x = x,
                   .x_row = x_row,
                   .d_row = d_row,
@@ -197,16 +207,17 @@ static bool mask_row(const Run *r, const Block *b, int64_t row, int64_t keys, ch
 }
 
 /* Weights of a block in scores [rows, b->keys]; rows without a key are zero, and marked in lost. */
-static bool block_weights(const Run *r, const Block *b, const char *key_panels, char *scaled, char *scores,
-                          bool *lost) {
+static bool block_weights(const Run *r, const Block *b, const char *key_panels, char *scaled,
+                          char *scores, bool *lost) {
   const Attention *a = &r->a;
   const Kernels *k = r->c->kernels;
   const char *q = head_at(r, r->q, b->batch, b->head, b->first, a->queries, a->width);
   double factor = 0;
   dtype_set(a->dtype, &factor, 0, a->scale);
   for (int64_t i = 0; i < b->rows; i++)
-    k->strip[EW_MUL][a->dtype]((const void *[]){q + (size_t)(i * a->heads * a->width) * a->size, &factor}, 2,
-                               scaled + (size_t)(i * a->width) * a->size, a->width, NULL);
+    k->strip[EW_MUL][a->dtype](
+        (const void *[]){q + (size_t)(i * a->heads * a->width) * a->size, &factor}, 2,
+        scaled + (size_t)(i * a->width) * a->size, a->width, NULL);
   multiply(r, scaled, a->width, b->rows, a->width, key_panels, a->width, scores, b->keys, b->keys);
   bool any_lost = false;
   if (!r->mask && !a->causal) {
@@ -232,7 +243,8 @@ static void mean_value(const Run *r, const Block *b, char *to) {
   for (int64_t i = 0; i < a->value_width; i++) {
     double sum = 0;
     for (int64_t t = 0; t < a->keys; t++)
-      sum += dtype_get(a->dtype, head_at(r, r->v, b->batch, b->head, t, a->keys, a->value_width), i);
+      sum +=
+          dtype_get(a->dtype, head_at(r, r->v, b->batch, b->head, t, a->keys, a->value_width), i);
     dtype_set(a->dtype, to, i, sum / (double)a->keys);
   }
 }
@@ -240,7 +252,8 @@ static void mean_value(const Run *r, const Block *b, char *to) {
 /* A chunk's memory, forward and backward. */
 typedef struct Slot {
   char *key_panels, *value_panels, *scaled, *scores; /* both */
-  char *key_rows, *slopes;                           /* backward: k as it is; gradients of the scores */
+  /* backward: k as it is; gradients of the scores */
+  char *key_rows, *slopes;
   bool *lost;
 } Slot;
 
@@ -269,7 +282,8 @@ static void forward_chunk(void *context, int64_t chunk, void *scratch) {
   Room room = {scratch, 0};
   Slot s = slot_of(&room, a, false);
   int64_t keys = a->causal ? least(a->keys, end) : a->keys, row = a->heads * a->value_width;
-  pack_transposed(r, head_at(r, r->k, batch, head, 0, a->keys, a->width), keys, a->width, s.key_panels);
+  pack_transposed(r, head_at(r, r->k, batch, head, 0, a->keys, a->width), keys, a->width,
+                  s.key_panels);
   pack_rows(r, head_at(r, r->v, batch, head, 0, a->keys, a->value_width), keys, a->value_width,
             s.value_panels);
   for (int64_t at = first; at < end; at += a->block) {
@@ -306,7 +320,8 @@ static size_t slot_bytes(const Attention *a, bool backward) {
 
 static Status inner(const Call *c) {
   Run r = run_of(c, Q);
-  nn_run(c, r.a.batch * r.a.heads * r.stretches, c->scratch, slot_bytes(&r.a, false), forward_chunk, &r);
+  nn_run(c, r.a.batch * r.a.heads * r.stretches, c->scratch, slot_bytes(&r.a, false), forward_chunk,
+         &r);
   return OK;
 }
 static Status eval(const Call *c) { return eval_wide(c, inner); }
@@ -317,7 +332,8 @@ static void spread_lost(const Run *r, const char *dy, char *dv) {
   for (int64_t t = 0; t < a->keys; t++)
     for (int64_t i = 0; i < a->value_width; i++) {
       int64_t at = t * a->heads * a->value_width + i;
-      dtype_set(a->dtype, dv, at, dtype_get(a->dtype, dv, at) + dtype_get(a->dtype, dy, i) / (double)a->keys);
+      dtype_set(a->dtype, dv, at,
+                dtype_get(a->dtype, dv, at) + dtype_get(a->dtype, dy, i) / (double)a->keys);
     }
 }
 
@@ -331,7 +347,8 @@ static void block_slopes(const Run *r, const Block *b, const Slot *s) {
                                          b->rows * b->keys, NULL);
 }
 
-static void clear_head(const Run *r, void *data, int64_t batch, int64_t head, int64_t times, int64_t width) {
+static void clear_head(const Run *r, void *data, int64_t batch, int64_t head, int64_t times,
+                       int64_t width) {
   for (int64_t t = 0; t < times; t++)
     memset(head_at(r, data, batch, head, t, times, width), 0, (size_t)width * r->a.size);
 }
@@ -350,15 +367,15 @@ static void backward_head(void *context, int64_t chunk, void *scratch) {
   const char *k = head_at(r, r->k, batch, head, 0, a->keys, a->width);
   pack_transposed(r, k, a->keys, a->width, s.key_panels);
   pack_rows(r, k, a->keys, a->width, s.key_rows);
-  pack_transposed(r, head_at(r, r->v, batch, head, 0, a->keys, a->value_width), a->keys, a->value_width,
-                  s.value_panels);
+  pack_transposed(r, head_at(r, r->v, batch, head, 0, a->keys, a->value_width), a->keys,
+                  a->value_width, s.value_panels);
   for (int64_t at = 0; at < a->queries; at += a->block) {
     Block b = block_at(a, batch, head, at, a->queries);
     bool any_lost = block_weights(r, &b, s.key_panels, s.scaled, s.scores, s.lost);
     const char *dy = head_at(r, r->dy, batch, head, at, a->queries, a->value_width);
     const char *q = head_at(r, r->q, batch, head, at, a->queries, a->width);
-    multiply(r, dy, value_row, b.rows, a->value_width, s.value_panels, a->value_width, s.slopes, b.keys,
-             b.keys);
+    multiply(r, dy, value_row, b.rows, a->value_width, s.value_panels, a->value_width, s.slopes,
+             b.keys, b.keys);
     add_outer(r, s.scores, b.keys, dy, value_row, b.rows, dv, value_row, b.keys, a->value_width);
     for (int64_t i = 0; any_lost && i < b.rows; i++)
       if (s.lost[i]) spread_lost(r, dy + (size_t)(i * value_row) * a->size, dv);
@@ -386,7 +403,8 @@ static size_t scratch(const Node *n) {
 }
 
 static void grad(Graph *g, const Node *n, Value *const *dy, Value **dx) {
-  Value *in[MAX_INPUTS] = {dy[0], n->in[Q], n->in[K], n->in[V], n->in_count > MASK ? n->in[MASK] : NULL};
+  Value *in[MAX_INPUTS] = {dy[0], n->in[Q], n->in[K], n->in[V],
+                           n->in_count > MASK ? n->in[MASK] : NULL};
   Node *back = graph_node(g, op_find("nn.attention_grad"), in, n->in_count + 1,
                           (Attr[MAX_ATTRS]){n->attr[CAUSAL], n->attr[SCALE]});
   for (int i = 0; back && i < 3; i++) dx[i] = &back->out[i];
@@ -399,8 +417,10 @@ static Value *swapped(Graph *g, Value *v) { return ops_transpose(g, v, (int64_t[
 
 /* [queries, keys]: whether a query comes no earlier than the key. */
 static Value *causal_mask(Graph *g, const Attention *a) {
-  Tensor *t = tensor_new(&g->error, &(Type){.dtype = BOOL, .rank = 2, .shape = {a->queries, a->keys}});
-  for (int64_t i = 0; t && i < a->queries * a->keys; i++) ((uint8_t *)t->data)[i] = i / a->keys >= i % a->keys;
+  Tensor *t =
+      tensor_new(&g->error, &(Type){.dtype = BOOL, .rank = 2, .shape = {a->queries, a->keys}});
+  for (int64_t i = 0; t && i < a->queries * a->keys; i++)
+    ((uint8_t *)t->data)[i] = i / a->keys >= i % a->keys;
   Value *v = t ? graph_constant(g, t) : NULL;
   tensor_release(t);
   return v;
@@ -418,7 +438,8 @@ static Value *visible(Graph *g, const Node *n, const Attention *a, Value *scores
 static void compose_grad(Graph *g, const Node *n, Value **out) {
   Attention a;
   if (attention_of(&g->error, n, G_Q, &a) != OK) return;
-  Value *q = swapped(g, n->in[G_Q]), *k = swapped(g, n->in[G_K]), *v = swapped(g, n->in[G_V]), *dy = swapped(g, n->in[G_DY]);
+  Value *q = swapped(g, n->in[G_Q]), *k = swapped(g, n->in[G_K]), *v = swapped(g, n->in[G_V]),
+        *dy = swapped(g, n->in[G_DY]);
   Value *scores = ops_scale(g, ops_matmul(g, q, k, false, true), a.scale);
   Value *weights = op1(g, "nn.softmax", visible(g, n, &a, scores, false));
   Value *slopes = op2(g, "nn.softmax_grad", ops_matmul(g, dy, v, false, true), weights);
@@ -433,26 +454,25 @@ static void cost(const Target *t, const Node *n, Cost *c) {
   Attention a;
   bool backward = n->op->traits & INTERNAL;
   attention_of(&ignored, n, backward ? G_Q : Q, &a);
-  *c = cost_attention(t, n->in[0]->type.dtype, nn_partials(n), a.batch * a.heads, a.queries, a.keys, a.width,
-                      a.value_width, backward, NULL);
+  *c = cost_attention(t, n->in[0]->type.dtype, nn_partials(n), a.batch * a.heads, a.queries, a.keys,
+                      a.width, a.value_width, backward, NULL);
 }
 
-#define ATTRS                                                         \
-  {                                                                   \
-    {.name = "is_causal",                                             \
-     .kind = ATTR_BOOL,                                               \
-     .fallback = "false",                                             \
-     .summary = "Query i sees keys 0 to i only."},                    \
-    {                                                                 \
-      .name = "scale", .kind = ATTR_FLOAT, .fallback = "nil",         \
-      .summary = "Factor of the scores; 1 / sqrt(width) when absent." \
-    }                                                                 \
-  }
+#define ATTRS                                     \
+  {{.name = "is_causal",                          \
+    .kind = ATTR_BOOL,                            \
+    .fallback = "false",                          \
+    .summary = "Query i sees keys 0 to i only."}, \
+   {.name = "scale",                              \
+    .kind = ATTR_FLOAT,                           \
+    .fallback = "nil",                            \
+    .summary = "Factor of the scores; 1 / sqrt(width) when absent."}}
 
 const OpDef ops_attention[] = {
     {.name = "nn.dot_product_attention",
-     .summary = "softmax(scale q k') v in each head. mask (true: attend) broadcasts to [batch, heads, "
-                "queries, keys].",
+     .summary =
+         "softmax(scale q k') v in each head. mask (true: attend) broadcasts to [batch, heads, "
+         "queries, keys].",
      .shapes = "[n, t, h, d], [n, s, h, d], [n, s, h, e], mask → [n, t, h, e]",
      .source = "Vaswani et al., Attention is all you need, 2017",
      .inputs = {"q", "k", "v", "mask?"},
@@ -462,10 +482,11 @@ const OpDef ops_attention[] = {
      .scratch = scratch,
      .cost = cost,
      .grad = grad,
-     .sample = "F[2,3,2,4] F[2,5,2,4] F[2,5,2,3] | F[1,4,1,3] F[1,4,1,3] F[1,4,1,3] {is_causal = true} | "
-               "F[1,3,2,4] F[1,3,2,4] F[1,3,2,4] B[1,1,3,3] | F[2,3,2,2] F[2,4,2,2] F[2,4,2,2] B[2,1,1,4] "
-               "{scale = 0.3, is_causal = true} | "
-               "F[1,2,1,2] F[1,70,1,2] F[1,70,1,40]"},
+     .sample =
+         "F[2,3,2,4] F[2,5,2,4] F[2,5,2,3] | F[1,4,1,3] F[1,4,1,3] F[1,4,1,3] {is_causal = true} | "
+         "F[1,3,2,4] F[1,3,2,4] F[1,3,2,4] B[1,1,3,3] | F[2,3,2,2] F[2,4,2,2] F[2,4,2,2] B[2,1,1,4] "
+         "{scale = 0.3, is_causal = true} | "
+         "F[1,2,1,2] F[1,70,1,2] F[1,70,1,40]"},
     {.name = "nn.attention_grad",
      .summary = "The gradient of attention; the scores are computed again.",
      .shapes = "dy, q, k, v, mask → dq, dk, dv",
@@ -478,6 +499,7 @@ const OpDef ops_attention[] = {
      .eval = eval_grad,
      .scratch = scratch,
      .cost = cost,
-     .sample = "F[2,3,2,3] F[2,3,2,4] F[2,5,2,4] F[2,5,2,3] | F[1,4,1,3] F[1,4,1,3] F[1,4,1,3] F[1,4,1,3] "
-               "B[4,4] {is_causal = true}"},
+     .sample =
+         "F[2,3,2,3] F[2,3,2,4] F[2,5,2,4] F[2,5,2,3] | F[1,4,1,3] F[1,4,1,3] F[1,4,1,3] F[1,4,1,3] "
+         "B[4,4] {is_causal = true}"},
     {0}};

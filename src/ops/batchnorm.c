@@ -1,7 +1,7 @@
 /* Batch normalisation: statistics of columns, channels last.
  *
- * Forward makes three passes (sum, squares, scale), backward reads everything twice: products, then the
- * combination dx = dy p + (x - mean) q + r with a number each per channel. */
+ * Forward makes three passes (sum, squares, scale), backward reads everything twice: products,
+ * then the combination dx = dy p + (x - mean) q + r with a number each per channel. */
 #include <math.h>
 #include <string.h>
 
@@ -33,20 +33,23 @@ static Status infer_batch(Error *e, Node *n) {
   Status s = nn_want_float(e, n, 0, n->in_count);
   char text[TYPE_TEXT];
   if (s == OK && x->rank < 2)
-    return fail(e, ERR_INVALID_ARGUMENT, "x must have at least a batch and a channel axis, got %s", shape_text(x, text));
+    return fail(e, ERR_INVALID_ARGUMENT, "x must have at least a batch and a channel axis, got %s",
+                shape_text(x, text));
   if (s == OK) s = axis_check(e, "axis", n->attr[AXIS].i, x->rank, &axis);
   if (s != OK) return s;
   if (n->in_count == MEAN + 1) return fail(e, ERR_INVALID_ARGUMENT, "mean comes with variance");
   int64_t channels = x->shape[axis];
   static const char *const names[] = {"x", "gamma", "beta", "mean", "variance"};
-  for (int i = GAMMA; s == OK && i <= VARIANCE; i++) s = want_channels(e, n, i, names[i], x, channels);
+  for (int i = GAMMA; s == OK && i <= VARIANCE; i++)
+    s = want_channels(e, n, i, names[i], x, channels);
   n->attr[AXIS].i = axis;
   n->out[Y].type = *x;
   for (int i = OUT_MEAN; i <= OUT_INVERSE; i++) n->out[i].type = type_make(x->dtype, 1, &channels);
   return s;
 }
 
-/* Rows are cut into chunks; each sums its columns into a row of its own, and those are added in order. */
+/* Rows are cut into chunks; each sums its columns into a row of its own, and those are added in
+ * order. */
 typedef struct Batch {
   const Call *call;
   Channels l;
@@ -96,14 +99,15 @@ static void square_chunk(void *context, int64_t i, void *scratch) {
   const Batch *b = context;
   Chunk c = chunk_of(b, i);
   memset(b->sums + c.row, 0, (size_t)b->l.channels * b->l.size);
-  b->call->kernels->column_squares[b->l.dtype](b->x + c.at, b->mean, c.rows, b->l.channels, b->sums + c.row);
+  b->call->kernels->column_squares[b->l.dtype](b->x + c.at, b->mean, c.rows, b->l.channels,
+                                               b->sums + c.row);
 }
 static void scale_chunk(void *context, int64_t i, void *scratch) {
   (void)scratch;
   const Batch *b = context;
   Chunk c = chunk_of(b, i);
-  b->call->kernels->column_scale[b->l.dtype](b->x + c.at, b->mean, b->p, b->r, c.rows, b->l.channels,
-                                             b->y + c.at);
+  b->call->kernels->column_scale[b->l.dtype](b->x + c.at, b->mean, b->p, b->r, c.rows,
+                                             b->l.channels, b->y + c.at);
 }
 static void product_chunk(void *context, int64_t i, void *scratch) {
   (void)scratch;
@@ -111,27 +115,30 @@ static void product_chunk(void *context, int64_t i, void *scratch) {
   Chunk c = chunk_of(b, i);
   memset(b->sums + c.row, 0, (size_t)b->l.channels * b->l.size);
   memset(b->products + c.row, 0, (size_t)b->l.channels * b->l.size);
-  b->call->kernels->column_products[b->l.dtype](b->dy + c.at, b->x + c.at, b->mean, c.rows, b->l.channels,
-                                                b->sums + c.row, b->products + c.row);
+  b->call->kernels->column_products[b->l.dtype](b->dy + c.at, b->x + c.at, b->mean, c.rows,
+                                                b->l.channels, b->sums + c.row,
+                                                b->products + c.row);
 }
 static void combine_chunk(void *context, int64_t i, void *scratch) {
   (void)scratch;
   const Batch *b = context;
   Chunk c = chunk_of(b, i);
-  b->call->kernels->column_combine[b->l.dtype](b->dy + c.at, b->x + c.at, b->mean, b->p, b->q, b->r, c.rows,
-                                               b->l.channels, b->y + c.at);
+  b->call->kernels->column_combine[b->l.dtype](b->dy + c.at, b->x + c.at, b->mean, b->p, b->q, b->r,
+                                               c.rows, b->l.channels, b->y + c.at);
 }
 
 static double column_total(const Batch *b, const char *sums, int64_t channel) {
   double total = 0;
-  for (int64_t i = 0; i < b->chunks; i++) total += channel_get(&b->l, sums, i * b->l.channels + channel);
+  for (int64_t i = 0; i < b->chunks; i++)
+    total += channel_get(&b->l, sums, i * b->l.channels + channel);
   return total;
 }
 
 static void batch_statistics(const Call *c, Batch *b) {
   double rows = (double)b->rows;
   nn_run(c, b->chunks, NULL, 0, sum_chunk, b);
-  for (int64_t i = 0; i < b->l.channels; i++) channel_set(&b->l, b->mean, i, column_total(b, b->sums, i) / rows);
+  for (int64_t i = 0; i < b->l.channels; i++)
+    channel_set(&b->l, b->mean, i, column_total(b, b->sums, i) / rows);
   nn_run(c, b->chunks, NULL, 0, square_chunk, b);
   for (int64_t i = 0; i < b->l.channels; i++) {
     channel_set(&b->l, c->out[OUT_MEAN], i, channel_get(&b->l, b->mean, i));
@@ -177,7 +184,8 @@ static Status infer_batch_grad(Error *e, Node *n) {
     return fail(e, ERR_INVALID_ARGUMENT, "dy and x must have one shape");
   int64_t channels = x->shape[axis];
   static const char *const names[] = {"dy", "x", "mean", "inverse", "gamma"};
-  for (int i = G_MEAN; s == OK && i <= G_GAMMA; i++) s = want_channels(e, n, i, names[i], x, channels);
+  for (int i = G_MEAN; s == OK && i <= G_GAMMA; i++)
+    s = want_channels(e, n, i, names[i], x, channels);
   n->attr[AXIS].i = axis;
   n->out[0].type = *x;
   n->out[1].type = n->out[2].type = type_make(x->dtype, 1, &channels);
@@ -230,7 +238,8 @@ static int other_axes(const Type *x, int axis, int64_t axes[MAX_RANK]) {
   return count;
 }
 
-/* With given statistics y is linear in x, gamma, beta and mean; the variance goes through inverse^3. */
+/* With given statistics y is linear in x, gamma, beta and mean; the variance goes through
+ * inverse^3. */
 static void grad_inference(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   Value *x = n->in[X], *up = dy[Y];
   const Type *t = &x->type;
@@ -240,7 +249,8 @@ static void grad_inference(Graph *g, const Node *n, Value *const *dy, Value **dx
   Value *dinverse = dy[OUT_INVERSE];
   if (up) {
     Value *scale = ops_mul(g, gamma, inverse), *sum = ops_sum(g, up, axes, count, false);
-    Value *product = ops_sum(g, ops_mul(g, up, ops_sub(g, x, along(g, mean, t, axis))), axes, count, false);
+    Value *product =
+        ops_sum(g, ops_mul(g, up, ops_sub(g, x, along(g, mean, t, axis))), axes, count, false);
     dx[X] = ops_mul(g, up, along(g, scale, t, axis));
     dx[GAMMA] = ops_mul(g, product, inverse);
     dx[BETA] = sum;
@@ -264,7 +274,8 @@ static void grad_batch(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   const Type *t = &x->type;
   int axis = (int)n->attr[AXIS].i;
   double rows = t->shape[axis] ? (double)type_count(t) / (double)t->shape[axis] : 1;
-  Value *mean = along(g, &n->out[OUT_MEAN], t, axis), *inverse = along(g, &n->out[OUT_INVERSE], t, axis);
+  Value *mean = along(g, &n->out[OUT_MEAN], t, axis),
+        *inverse = along(g, &n->out[OUT_INVERSE], t, axis);
   if (dy[Y]) {
     Value *in[] = {dy[Y], x, &n->out[OUT_MEAN], &n->out[OUT_INVERSE],
                    n->in_count > GAMMA ? n->in[GAMMA] : NULL};
@@ -314,19 +325,21 @@ static void cost_batch(const Target *t, const Node *n, Cost *c) {
   const Type *x = &n->in[backward ? G_X : X]->type;
   int64_t channels = x->shape[n->attr[AXIS].i], rows = channels ? type_count(x) / channels : 0;
   if (backward || uses_batch(n)) *c = cost_norm(t, x->dtype, channels, rows, backward);
-  else *c = cost_broadcast(t, x->dtype, type_count(x), channels, 2 * cost_vector_cycles("mul", x->dtype));
+  else
+    *c = cost_broadcast(t, x->dtype, type_count(x), channels,
+                        2 * cost_vector_cycles("mul", x->dtype));
 }
 
-#define A_AXIS \
-  { .name = "axis", .kind = ATTR_INT, .fallback = "-1", .summary = "The channels." }
+#define A_AXIS {.name = "axis", .kind = ATTR_INT, .fallback = "-1", .summary = "The channels."}
 #define A_EPSILON(text) \
-  { .name = "epsilon", .kind = ATTR_FLOAT, .fallback = text, .summary = "Added to the variance." }
+  {.name = "epsilon", .kind = ATTR_FLOAT, .fallback = text, .summary = "Added to the variance."}
 
 const OpDef ops_batchnorm[] = {
     {.name = "nn.batch_norm",
-     .summary = "Normalises each channel, by mean and variance of the batch or by given ones; then gamma and "
-                "beta. Returns y, "
-                "mean, variance.",
+     .summary =
+         "Normalises each channel, by mean and variance of the batch or by given ones; then gamma and "
+         "beta. Returns y, "
+         "mean, variance.",
      .shapes = "[…, c], [c], [c], [c], [c] → […, c], [c], [c]",
      .source = "Ioffe, Szegedy, Batch normalization, 2015",
      .inputs = {"x", "gamma", "beta", "mean?", "variance?"},

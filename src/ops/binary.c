@@ -1,5 +1,5 @@
-/* Elementwise ops of two and three operands. Shapes broadcast; a gradient is summed back to its operand's
- * shape. */
+/* Elementwise ops of two and three operands. Shapes broadcast; a gradient is summed back to its
+ * operand's shape. */
 #include "ops/same.h"
 #include "ops/support.h"
 
@@ -50,7 +50,8 @@ static Value *power_slope(Graph *g, Value *a, Value *b) {
     if (v == 2) return ops_add(g, a, a);
     return mul(g, b, op2(g, "pow", a, number(g, a, v - 1)));
   }
-  Value *zero = number(g, b, 0), *slope = mul(g, b, op2(g, "pow", a, ops_sub(g, b, number(g, b, 1))));
+  Value *zero = number(g, b, 0),
+        *slope = mul(g, b, op2(g, "pow", a, ops_sub(g, b, number(g, b, 1))));
   return ops_where(g, op2(g, "equal", b, zero), zero, slope);
 }
 
@@ -61,7 +62,8 @@ static Value *safe_log(Graph *g, Value *a) {
 }
 
 static Value *pick(Graph *g, const char *test, Value *a, Value *b, Value *yes, Value *no) {
-  return ops_where(g, op2(g, test, a, b), yes ? yes : number(g, no, 0), no ? no : number(g, yes, 0));
+  return ops_where(g, op2(g, test, a, b), yes ? yes : number(g, no, 0),
+                   no ? no : number(g, yes, 0));
 }
 
 /* x / (a^2 + b^2) */
@@ -69,7 +71,8 @@ static Value *over_squares(Graph *g, Value *x, Value *a, Value *b) {
   return ops_div(g, x, ops_add(g, op1(g, "square", a), op1(g, "square", b)));
 }
 
-/* Row, kernel, traits, what it takes, gradients by a and by b in terms of a, b, y, dy; samples; text. */
+/* Row, kernel, traits, what it takes, gradients by a and by b in terms of a, b, y, dy; samples;
+ * text. */
 /* clang-format off */
 #define BINARY(X)                                                                                            \
   X(add, ADD, COMMUTATIVE, numbers, dy, dy, PAIRS, "a + b.")                                                 \
@@ -94,7 +97,8 @@ static Value *over_squares(Graph *g, Value *x, Value *a, Value *b) {
     ops_neg(g, mul(g, dy, over_squares(g, a, a, b))), "F[2,3] F[2,3] | F[3,1] P[4]",                         \
     "The angle of the point (b, a), in [-pi, pi] radians.")
 /* clang-format on */
-#define PAIRS "F[2,3] F[2,3] | F[5,1,3] F[2,1] | F[] F[4] | F[3,0] F[1] | F[200,300] F[300] | I9[3,1] I9[4]"
+#define PAIRS \
+  "F[2,3] F[2,3] | F[5,1,3] F[2,1] | F[] F[4] | F[3,0] F[1] | F[200,300] F[300] | I9[3,1] I9[4]"
 
 /* clang-format off */
 #define COMPARE(X)                                                                                           \
@@ -144,8 +148,8 @@ static void grad_accumulate(Graph *g, const Node *n, Value *const *dys, Value **
 static Status infer_accumulate(Error *e, Node *n) {
   char a[TYPE_TEXT], b[TYPE_TEXT];
   if (!type_equal(&n->in[0]->type, &n->in[1]->type))
-    return fail(e, ERR_INVALID_ARGUMENT, "%s can't be added to the accumulator %s", type_text(&n->in[1]->type, b),
-                type_text(&n->in[0]->type, a));
+    return fail(e, ERR_INVALID_ARGUMENT, "%s can't be added to the accumulator %s",
+                type_text(&n->in[1]->type, b), type_text(&n->in[0]->type, a));
   return infer_numbers(e, n);
 }
 
@@ -156,7 +160,8 @@ STRIP(where, WHERE)
 static Status infer_where(Error *e, Node *n) {
   const Type *c = &n->in[0]->type, *a = &n->in[1]->type, *b = &n->in[2]->type;
   char tc[TYPE_TEXT], ta[TYPE_TEXT], tb[TYPE_TEXT];
-  if (c->dtype != BOOL) return fail(e, ERR_TYPE, "the condition must be bool, got %s", dtype_name(c->dtype));
+  if (c->dtype != BOOL)
+    return fail(e, ERR_TYPE, "the condition must be bool, got %s", dtype_name(c->dtype));
   if (a->dtype != b->dtype)
     return fail(e, ERR_TYPE, "dtypes %s and %s differ; ipu.cast one of them", type_text(a, ta),
                 type_text(b, tb));
@@ -210,15 +215,15 @@ const OpDef ops_binary[] = {
              .grad = grad_accumulate,
              .cost = cost_of_elementwise,
              .sample = "F[2,3] F[2,3] | I9[4] I9[4] | F[] F[]"},
-            {.name = "where",
-             .summary = "a where the condition holds, else b.",
-             .shapes = "condition, a, b → broadcast",
-             .inputs = {"condition", "a", "b"},
-             .traits = ELEMENTWISE | SELECTS | IN_PLACE(1) | IN_PLACE(2),
-             .infer = infer_where,
-             .strip = strip_where,
-             .grad = grad_where,
-             .cost = cost_of_elementwise,
-             .sample = "B[2,3] F[2,3] F[2,3] | B[5,1] F[3] F[5,3] | B[] F[4] F[] | B[4] I5[4] I5[4] | B[4] "
-                       "B[4] B[4]"},
+    {.name = "where",
+     .summary = "a where the condition holds, else b.",
+     .shapes = "condition, a, b → broadcast",
+     .inputs = {"condition", "a", "b"},
+     .traits = ELEMENTWISE | SELECTS | IN_PLACE(1) | IN_PLACE(2),
+     .infer = infer_where,
+     .strip = strip_where,
+     .grad = grad_where,
+     .cost = cost_of_elementwise,
+     .sample = "B[2,3] F[2,3] F[2,3] | B[5,1] F[3] F[5,3] | B[] F[4] F[] | B[4] I5[4] I5[4] | B[4] "
+               "B[4] B[4]"},
     {0}};

@@ -13,11 +13,12 @@ static Status infer_categorical(Error *e, Node *n) {
   if (s == OK) s = want_float(e, x);
   if (s != OK) return s;
   if (x->rank != 2 || x->shape[1] < 1 || x->shape[1] > INT32_MAX)
-    return fail(e, ERR_INVALID_ARGUMENT, "logits must be [batch, classes], got %s", shape_text(x, text));
+    return fail(e, ERR_INVALID_ARGUMENT, "logits must be [batch, classes], got %s",
+                shape_text(x, text));
   n->out[0].type = (Type){.dtype = I32, .rank = 2, .shape = {x->shape[0], n->attr[0].i}};
-  return n->attr[0].i >= 0
-             ? OK
-             : fail(e, ERR_VALUE, "num_samples must not be negative, got %lld", (long long)n->attr[0].i);
+  return n->attr[0].i >= 0 ? OK
+                           : fail(e, ERR_VALUE, "num_samples must not be negative, got %lld",
+                                  (long long)n->attr[0].i);
 }
 
 /* Running sums of e^(logit - max), a row after the other. */
@@ -33,7 +34,8 @@ static void weigh_rows(const Call *c, double *sums) {
   }
 }
 
-/* The first class whose running sum is above v; the last one with any weight when rounding leaves none. */
+/* The first class whose running sum is above v; the last one with any weight when rounding
+ * leaves none. */
 static int64_t find_class(const double *sums, int64_t classes, double v) {
   int64_t low = 0, high = classes - 1;
   while (low < high) {
@@ -54,7 +56,8 @@ static Status eval_categorical(const Call *c) {
     const double *row = sums + i / samples * classes;
     uint32_t w[4];
     rng_block(&key, (uint64_t)i, w);
-    ((int32_t *)c->out[0])[i] = (int32_t)find_class(row, classes, random_uniform_53(w, 0) * row[classes - 1]);
+    ((int32_t *)c->out[0])[i] =
+        (int32_t)find_class(row, classes, random_uniform_53(w, 0) * row[classes - 1]);
   }
   return OK;
 }
@@ -66,7 +69,8 @@ static size_t scratch_categorical(const Node *n) {
 
 static Status infer_shuffle(Error *e, Node *n) {
   infer_same(e, n);
-  if (n->in[0]->type.rank < 1) return fail(e, ERR_VALUE, "x must have one dimension at least, got []");
+  if (n->in[0]->type.rank < 1)
+    return fail(e, ERR_VALUE, "x must have one dimension at least, got []");
   return random_check_counter(e, n);
 }
 
@@ -89,7 +93,9 @@ static Status shuffle(const Call *c, bool backwards) {
 }
 static Status eval_shuffle(const Call *c) { return shuffle(c, false); }
 static Status eval_shuffle_grad(const Call *c) { return shuffle(c, true); }
-static size_t scratch_shuffle(const Node *n) { return (size_t)n->in[0]->type.shape[0] * sizeof(int64_t); }
+static size_t scratch_shuffle(const Node *n) {
+  return (size_t)n->in[0]->type.shape[0] * sizeof(int64_t);
+}
 
 static void grad_shuffle(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   dx[0] = op_with(g, "random.shuffle_grad", (Value *[]){dy[0], n->in[1]}, 2, n->attr);
@@ -103,7 +109,8 @@ const OpDef ops_choice[] = {
      .summary = "Classes drawn by their logits, int32.",
      .shapes = "[batch, classes] → [batch, num_samples]",
      .inputs = {"logits", "counter"},
-     .attrs = {{"num_samples", ATTR_INT, NULL, NULL, "draws for each row, not negative"}, RANDOM_SEED},
+     .attrs = {{"num_samples", ATTR_INT, NULL, NULL, "draws for each row, not negative"},
+               RANDOM_SEED},
      .traits = RANDOM | NO_GRADIENT,
      .infer = infer_categorical,
      .cost = cost_of_categorical,

@@ -29,7 +29,8 @@ static size_t sum_bytes(const Type *x) {
 static void sum_squares(const Call *c, const Type *x, const void *data, void *y, void *scratch) {
   int axes[MAX_RANK], count = all_axes(x, axes);
   run_kernel(c, EW_SQUARE, 1, &x, &data, x, scratch, NULL);
-  reduce_axes(c, REDUCE_SUM, x, scratch, count, axes, y, (char *)scratch + round_to_line(type_bytes(x)));
+  reduce_axes(c, REDUCE_SUM, x, scratch, count, axes, y,
+              (char *)scratch + round_to_line(type_bytes(x)));
 }
 
 static Status infer_loss(Error *e, Node *n) {
@@ -91,8 +92,9 @@ static Value *sum_kept(Graph *g, Value *x, const Attr *axis) {
   return x ? op_with(g, "reduce_sum", &x, 1, attrs) : NULL;
 }
 
-/* y = x / r with r = sqrt(max(s, epsilon)): dx = (dy - y sum(dy y)) / r, without the sum where epsilon rules.
- */
+/* y = x / r with r = sqrt(max(s, epsilon)): dx = (dy - y sum(dy y)) / r, without the sum where
+ * epsilon rules.
+ * */
 static void grad_normalize(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   Value *x = n->in[0], *y = (Value *)&n->out[0], *s = sum_kept(g, square(g, x), &n->attr[AXIS]);
   Value *epsilon = ops_number(g, x, n->attr[EPSILON].f);
@@ -151,7 +153,8 @@ static void grad_clip(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   Value *s = sum_kept(g, square(g, x), &n->attr[CLIP_AXES]);
   Value *clipped = op2(g, "greater", s, square(g, limit)), *safe = ops_where(g, clipped, s, one);
   Value *along = ops_div(g, sum_kept(g, ops_mul(g, dy[0], x), &n->attr[CLIP_AXES]), safe);
-  Value *d = ops_mul(g, ops_div(g, limit, op1(g, "sqrt", safe)), ops_sub(g, dy[0], ops_mul(g, x, along)));
+  Value *d =
+      ops_mul(g, ops_div(g, limit, op1(g, "sqrt", safe)), ops_sub(g, dy[0], ops_mul(g, x, along)));
   dx[0] = ops_where(g, clipped, d, dy[0]);
 }
 
@@ -161,7 +164,8 @@ static Status infer_global(Error *e, Node *n) {
   if (n->in_count == 0) return fail(e, ERR_VALUE, "no tensors");
   if (!(n->attr[CLIP_NORM].f >= 0))
     return fail(e, ERR_VALUE, "clip_norm must not be negative, got %g", n->attr[CLIP_NORM].f);
-  if (!node_outputs(n->arena, n, n->in_count + 1)) return fail(e, ERR_OUT_OF_MEMORY, "out of memory");
+  if (!node_outputs(n->arena, n, n->in_count + 1))
+    return fail(e, ERR_OUT_OF_MEMORY, "out of memory");
   Dtype d = n->in[0]->type.dtype;
   for (int i = 0; i < n->in_count; i++) {
     Status s = want_float(e, &n->in[i]->type);
@@ -218,7 +222,8 @@ static Status eval_global(const Call *c) {
     void *y = dtype_is_narrow(c->in_type[i]->dtype) ? room : c->out[i];
     multiply_by(c, &t, x, y, scale);
     if (y == room)
-      run_kernel(c, ELEMENTWISE_COUNT, 1, &wide, (const void *[]){room}, c->out_type[i], c->out[i], NULL);
+      run_kernel(c, ELEMENTWISE_COUNT, 1, &wide, (const void *[]){room}, c->out_type[i], c->out[i],
+                 NULL);
   }
   dtype_set(c->out_type[c->in_count]->dtype, c->out[c->in_count], 0, norm);
   return OK;
@@ -239,8 +244,8 @@ static void grad_global(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   Value *scale = ops_where(g, clipped, ops_div(g, limit, safe), one);
   for (int i = 0; i < n->in_count; i++)
     if (dy[i]) along = ops_add(g, along, sum_all(g, ops_mul(g, dy[i], n->in[i])));
-  Value *pull =
-      ops_where(g, clipped, ops_div(g, ops_mul(g, limit, along), ops_mul(g, safe, square(g, safe))), zero);
+  Value *pull = ops_where(
+      g, clipped, ops_div(g, ops_mul(g, limit, along), ops_mul(g, safe, square(g, safe))), zero);
   Value *factor = ops_neg(g, pull);
   if (dy[n->in_count]) factor = ops_add(g, factor, ops_div(g, dy[n->in_count], safe));
   for (int i = 0; i < n->in_count; i++) {
@@ -271,8 +276,9 @@ const OpDef ops_clip[] = {
      .eval = eval_normalize,
      .scratch = scratch_normalize,
      .grad = grad_normalize,
-     .sample = "F[3,4] {axis = -1} | F[3,4] {axis = 0} | F[2,3,2] {axis = {0, 2}} | F[5] | F[2,3] {axis = 1, "
-               "epsilon = 2}"},
+     .sample =
+         "F[3,4] {axis = -1} | F[3,4] {axis = 0} | F[2,3,2] {axis = {0, 2}} | F[5] | F[2,3] {axis = 1, "
+         "epsilon = 2}"},
     {.name = "clip_by_norm",
      .summary = "x scaled down to a norm of clip_norm at most, over all elements or some axes.",
      .shapes = "any",
@@ -284,9 +290,11 @@ const OpDef ops_clip[] = {
      .eval = eval_clip,
      .scratch = scratch_clip,
      .grad = grad_clip,
-     .sample = "F[3,4] {clip_norm = 1} | F[3,4] {clip_norm = 100} | F[3,4] {clip_norm = 2, axes = 1}"},
+     .sample =
+         "F[3,4] {clip_norm = 1} | F[3,4] {clip_norm = 100} | F[3,4] {clip_norm = 2, axes = 1}"},
     {.name = "clip_by_global_norm",
-     .summary = "A list of the tensors, scaled down so that the norm of all is clip_norm at most; and that norm before.",
+     .summary =
+         "A list of the tensors, scaled down so that the norm of all is clip_norm at most; and that norm before.",
      .shapes = "any × n → the same, []",
      .inputs = {"tensors"},
      .attrs = {{"clip_norm", ATTR_FLOAT, NULL, NULL, "greatest norm, not negative"}},
@@ -297,5 +305,6 @@ const OpDef ops_clip[] = {
      .eval = eval_global,
      .scratch = scratch_global,
      .grad = grad_global,
-     .sample = "F[3,4] F[2] {clip_norm = 1} | F[3] F[] F[2,2] {clip_norm = 100} | F[4] {clip_norm = 2}"},
+     .sample =
+         "F[3,4] F[2] {clip_norm = 1} | F[3] F[] F[2,2] {clip_norm = 100} | F[4] {clip_norm = 2}"},
     {0}};

@@ -1,5 +1,6 @@
-/* What replicas do together. A row's `meet` has the calls of all replicas; values combine in the order of replicas, so that
- * neither threads nor arrival can be seen in the bits. One replica alone is a group of one. */
+/* What replicas do together. A row's `meet` has the calls of all replicas; values combine in the
+ * order of replicas, so that neither threads nor arrival can be seen in the bits. One replica
+ * alone is a group of one. */
 #include <math.h>
 #include <string.h>
 
@@ -30,37 +31,58 @@ static Status make_groups(const Call *c, int replicas, Groups *g) {
   int64_t size = attr_given(given) ? given->i : replicas;
   if (size > replicas || replicas % size)
     return fail_at(c->error, c->source, ERR_FAILED_PRECONDITION,
-                   "%s: the number of replicas, %d, must be a multiple of replica_group_size, %lld", c->node->op->name,
-                   replicas, (long long)size);
+                   "%s: the number of replicas, %d, must be a multiple of replica_group_size, %lld",
+                   c->node->op->name, replicas, (long long)size);
   *g = (Groups){.count = replicas / (int)size, .size = (int)size, .group = (int)size, .member = 1};
   if (!strcmp(c->attr[GROUP_TYPE].s, "ORTHOGONAL")) g->group = 1, g->member = g->count;
   return OK;
 }
 
-/* Rows whose shapes depend on how many replicas there are carry the number that they were traced for. */
+/* Rows whose shapes depend on how many replicas there are carry the number that they were traced
+ * for. */
 static Status check_factor(const Call *c, const Attr *factor, int replicas) {
   if (factor->i == replicas) return OK;
-  return fail_at(c->error, c->source, ERR_FAILED_PRECONDITION,
-                 "%s: traced for %lld replica%s, but the program has %d; replicas are the device's IPUs divided by the "
-                 "program's shards: give {replication_factor = %d}",
-                 c->node->op->name, (long long)factor->i, factor->i == 1 ? "" : "s", replicas, replicas);
+  return fail_at(
+      c->error, c->source, ERR_FAILED_PRECONDITION,
+      "%s: traced for %lld replica%s, but the program has %d; replicas are the device's IPUs divided by the "
+      "program's shards: give {replication_factor = %d}",
+      c->node->op->name, (long long)factor->i, factor->i == 1 ? "" : "s", replicas, replicas);
 }
 
 enum { MOST_REPLICAS = 65536 }; /* more than any machine has IPUs */
 
 static Status check_factor_given(Error *e, const Attr *factor) {
-  if (factor->i < 1) return fail(e, ERR_VALUE, "replication_factor must be positive, got %lld", (long long)factor->i);
+  if (factor->i < 1)
+    return fail(e, ERR_VALUE, "replication_factor must be positive, got %lld",
+                (long long)factor->i);
   if (factor->i <= MOST_REPLICAS) return OK;
-  return fail(e, ERR_VALUE, "replication_factor must be %d at most, got %lld", MOST_REPLICAS, (long long)factor->i);
+  return fail(e, ERR_VALUE, "replication_factor must be %d at most, got %lld", MOST_REPLICAS,
+              (long long)factor->i);
 }
 
 /* ---- combining blocks ---- */
 
-typedef enum Combination { ADD, MUL, MIN, MAX, LOGICAL_AND, LOGICAL_OR, SQUARE_ADD, LOCAL, MEAN } Combination;
+typedef enum Combination {
+  ADD,
+  MUL,
+  MIN,
+  MAX,
+  LOGICAL_AND,
+  LOGICAL_OR,
+  SQUARE_ADD,
+  LOCAL,
+  MEAN
+} Combination;
 
-static const char *const combination_name[] = {
-    [ADD] = "ADD",         [MUL] = "MUL",     [MIN] = "MIN",        [MAX] = "MAX", [LOGICAL_AND] = "LOGICAL_AND",
-    [LOGICAL_OR] = "LOGICAL_OR", [SQUARE_ADD] = "SQUARE_ADD", [LOCAL] = "LOCAL", [MEAN] = "MEAN"};
+static const char *const combination_name[] = {[ADD] = "ADD",
+                                               [MUL] = "MUL",
+                                               [MIN] = "MIN",
+                                               [MAX] = "MAX",
+                                               [LOGICAL_AND] = "LOGICAL_AND",
+                                               [LOGICAL_OR] = "LOGICAL_OR",
+                                               [SQUARE_ADD] = "SQUARE_ADD",
+                                               [LOCAL] = "LOCAL",
+                                               [MEAN] = "MEAN"};
 
 static Combination combination_of(const char *name) {
   for (Combination o = ADD; o <= MEAN; o++)
@@ -94,36 +116,52 @@ static bool overflows(const Call *c, const Block *x, int64_t n) {
 }
 
 /* place: of the first element among all that are rounded together. */
-static void store(const Call *c, const Block *from, void *to, int64_t begin, int64_t n, int64_t place) {
+static void store(const Call *c, const Block *from, void *to, int64_t begin, int64_t n,
+                  int64_t place) {
   Dtype d = c->out_type[0]->dtype;
   char *y = (char *)to + (size_t)begin * dtype_size(d);
   const void *in[1] = {from->f32};
   if (d == F32 || d == F64) memcpy(y, from, (size_t)n * dtype_size(d));
-  else if (d == F16) narrow_f16_by(c->kernels, from->f32, (f16 *)(void *)y, n, c->numerics, &c->rng, (uint64_t)place);
+  else if (d == F16)
+    narrow_f16_by(c->kernels, from->f32, (f16 *)(void *)y, n, c->numerics, &c->rng,
+                  (uint64_t)place);
   else if (d == BF16) c->kernels->cast[F32][BF16](in, 0, y, n, NULL);
   else
     for (int64_t i = 0; i < n; i++) dtype_set_integer(d, y, i, from->integer[i]);
 }
 
 /* acc = acc op x, where x was prepared. */
-#define COMBINE(id, T, ADDED, TIMES)                                                                                 \
-  static void combine_##id(Combination o, T *restrict acc, const T *restrict x, int64_t n) {                     \
-    switch (o) {                                                                                                \
-      case ADD: case MEAN: case SQUARE_ADD: case LOCAL:                                                         \
-        for (int64_t i = 0; i < n; i++) acc[i] = ADDED(acc[i], x[i]);                                           \
-        break;                                                                                                  \
-      case MUL: for (int64_t i = 0; i < n; i++) acc[i] = TIMES(acc[i], x[i]); break;                            \
-      case MIN: for (int64_t i = 0; i < n; i++) acc[i] = x[i] < acc[i] || x[i] != x[i] ? x[i] : acc[i]; break;  \
-      case MAX: for (int64_t i = 0; i < n; i++) acc[i] = x[i] > acc[i] || x[i] != x[i] ? x[i] : acc[i]; break;  \
-      case LOGICAL_AND: for (int64_t i = 0; i < n; i++) acc[i] = acc[i] != 0 && x[i] != 0; break;               \
-      case LOGICAL_OR: for (int64_t i = 0; i < n; i++) acc[i] = acc[i] != 0 || x[i] != 0; break;                \
-    }                                                                                                           \
-  }                                                                                                             \
-  static void prepare_##id(Combination o, T *x, int64_t n, T members) {                                         \
-    if (o == SQUARE_ADD)                                                                                        \
-      for (int64_t i = 0; i < n; i++) x[i] = TIMES(x[i], x[i]);                                                 \
-    if (o == MEAN) /* before adding, so that nothing overflows */                                               \
-      for (int64_t i = 0; i < n; i++) x[i] = x[i] / members;                                                    \
+#define COMBINE(id, T, ADDED, TIMES)                                                            \
+  static void combine_##id(Combination o, T *restrict acc, const T *restrict x, int64_t n) {    \
+    switch (o) {                                                                                \
+      case ADD:                                                                                 \
+      case MEAN:                                                                                \
+      case SQUARE_ADD:                                                                          \
+      case LOCAL:                                                                               \
+        for (int64_t i = 0; i < n; i++) acc[i] = ADDED(acc[i], x[i]);                           \
+        break;                                                                                  \
+      case MUL:                                                                                 \
+        for (int64_t i = 0; i < n; i++) acc[i] = TIMES(acc[i], x[i]);                           \
+        break;                                                                                  \
+      case MIN:                                                                                 \
+        for (int64_t i = 0; i < n; i++) acc[i] = x[i] < acc[i] || x[i] != x[i] ? x[i] : acc[i]; \
+        break;                                                                                  \
+      case MAX:                                                                                 \
+        for (int64_t i = 0; i < n; i++) acc[i] = x[i] > acc[i] || x[i] != x[i] ? x[i] : acc[i]; \
+        break;                                                                                  \
+      case LOGICAL_AND:                                                                         \
+        for (int64_t i = 0; i < n; i++) acc[i] = acc[i] != 0 && x[i] != 0;                      \
+        break;                                                                                  \
+      case LOGICAL_OR:                                                                          \
+        for (int64_t i = 0; i < n; i++) acc[i] = acc[i] != 0 || x[i] != 0;                      \
+        break;                                                                                  \
+    }                                                                                           \
+  }                                                                                             \
+  static void prepare_##id(Combination o, T *x, int64_t n, T members) {                         \
+    if (o == SQUARE_ADD)                                                                        \
+      for (int64_t i = 0; i < n; i++) x[i] = TIMES(x[i], x[i]);                                 \
+    if (o == MEAN) /* before adding, so that nothing overflows */                               \
+      for (int64_t i = 0; i < n; i++) x[i] = x[i] / members;                                    \
   }
 #define PLUS(a, b) ((a) + (b))
 #define PRODUCT(a, b) ((a) * (b))
@@ -146,9 +184,10 @@ static void combine(Dtype d, Combination o, Block *acc, const Block *x, int64_t 
   else combine_integer(o, acc->integer, x->integer, n);
 }
 
-/* Elements [begin, begin + n) of input 0, n <= BLOCK, combined over a group; LOCAL: those of one member. */
-static void combine_group(const Call *const *replica, const Groups *g, int group, Combination o, int64_t begin, int64_t n,
-                          Block *acc) {
+/* Elements [begin, begin + n) of input 0, n <= BLOCK, combined over a group; LOCAL: those of one
+ * member. */
+static void combine_group(const Call *const *replica, const Groups *g, int group, Combination o,
+                          int64_t begin, int64_t n, Block *acc) {
   Dtype d = replica[0]->in_type[0]->dtype;
   Block x;
   for (int i = 0; i < g->size; i++) {
@@ -170,7 +209,8 @@ typedef struct Meeting {
 static Status finish(const Meeting *m) {
   const Call *c = m->replica[0];
   if (!m->overflow) return OK;
-  return fail_at(c->error, c->source, ERR_INTERNAL, "Tiles in excepted state: an overflow (oflo) in %s", c->node->op->name);
+  return fail_at(c->error, c->source, ERR_INTERNAL,
+                 "Tiles in excepted state: an overflow (oflo) in %s", c->node->op->name);
 }
 
 /* ---- cross_replica_sum, cross_replica_mean ---- */
@@ -209,8 +249,12 @@ static Status meet_reduce(const Call *const *replica, int count, Combination o) 
   return finish(&m);
 }
 
-static Status meet_sum(const Call *const *replica, int count) { return meet_reduce(replica, count, ADD); }
-static Status meet_mean(const Call *const *replica, int count) { return meet_reduce(replica, count, MEAN); }
+static Status meet_sum(const Call *const *replica, int count) {
+  return meet_reduce(replica, count, ADD);
+}
+static Status meet_mean(const Call *const *replica, int count) {
+  return meet_reduce(replica, count, MEAN);
+}
 
 /* Each replica's loss depends on what all of its group put in. */
 static void grad_reduce(Graph *g, const Node *n, Value *const *dy, Value **dx) {
@@ -225,7 +269,8 @@ static Status infer_gather(Error *e, Node *n) {
   Status s = check_factor_given(e, &n->attr[GATHER_FACTOR]);
   if (s != OK) return s;
   Type t = n->in[0]->type;
-  if (t.rank == MAX_RANK) return fail(e, ERR_INVALID_ARGUMENT, "can't stack values of rank %d", MAX_RANK);
+  if (t.rank == MAX_RANK)
+    return fail(e, ERR_INVALID_ARGUMENT, "can't stack values of rank %d", MAX_RANK);
   memmove(t.shape + 1, t.shape, (size_t)t.rank * sizeof *t.shape);
   t.shape[0] = n->attr[GATHER_FACTOR].i;
   t.rank++;
@@ -240,7 +285,8 @@ static Status meet_gather(const Call *const *replica, int count) {
   size_t bytes = type_bytes(c->in_type[0]);
   for (int to = 0; to < count; to++)
     for (int from = 0; from < count; from++)
-      copy_bytes(c, (char *)replica[to]->out[0] + (size_t)from * bytes, replica[from]->in[0], bytes);
+      copy_bytes(c, (char *)replica[to]->out[0] + (size_t)from * bytes, replica[from]->in[0],
+                 bytes);
   return OK;
 }
 
@@ -262,10 +308,12 @@ static Status infer_scatter(Error *e, Node *n) {
   Combination o = combination_of(n->attr[SCATTER_OP].s);
   Status s = check_factor_given(e, &n->attr[SCATTER_FACTOR]);
   if (s != OK) return s;
-  if (x->rank != 1) return fail(e, ERR_INVALID_ARGUMENT, "wants a tensor of rank 1, got %s", type_text(x, text));
+  if (x->rank != 1)
+    return fail(e, ERR_INVALID_ARGUMENT, "wants a tensor of rank 1, got %s", type_text(x, text));
   if (o == MEAN && (s = want_float(e, x)) != OK) return s;
   bool logical = o == LOGICAL_AND || o == LOGICAL_OR;
-  if (x->dtype == BOOL && !logical && o != LOCAL) return fail(e, ERR_TYPE, "%s wants numbers, got bool", combination_name[o]);
+  if (x->dtype == BOOL && !logical && o != LOCAL)
+    return fail(e, ERR_TYPE, "%s wants numbers, got bool", combination_name[o]);
   int64_t factor = n->attr[SCATTER_FACTOR].i;
   n->out[0].type = *x;
   n->out[0].type.shape[0] = (x->shape[0] + factor - 1) / factor;
@@ -278,7 +326,8 @@ static void scatter_part(void *context, int64_t begin, int64_t end) {
   for (int r = 0; r < m->groups.size; r++)
     for (int64_t at = begin; at < end; at += BLOCK) {
       const Call *c = m->replica[r];
-      int64_t n = least(BLOCK, end - at), from = r * m->share + at, there = most(0, least(n, m->count - from));
+      int64_t n = least(BLOCK, end - at), from = r * m->share + at,
+              there = most(0, least(n, m->count - from));
       Groups alone = {.count = 1, .size = 1, .group = 0, .member = 0};
       Block acc;
       memset(&acc, 0, sizeof acc);
@@ -293,8 +342,11 @@ static Status meet_scatter(const Call *const *replica, int count) {
   const Call *c = replica[0];
   Status s = check_factor(c, &c->attr[SCATTER_FACTOR], count);
   if (s != OK) return s;
-  Meeting m = {.replica = replica, .groups = {.count = 1, .size = count, .member = 1}, .count = c->in_type[0]->shape[0],
-               .share = c->out_type[0]->shape[0], .combination = combination_of(c->attr[SCATTER_OP].s)};
+  Meeting m = {.replica = replica,
+               .groups = {.count = 1, .size = count, .member = 1},
+               .count = c->in_type[0]->shape[0],
+               .share = c->out_type[0]->shape[0],
+               .combination = combination_of(c->attr[SCATTER_OP].s)};
   parallel_for(c, m.share, MEET_GRAIN, scatter_part, &m);
   return finish(&m);
 }
@@ -314,9 +366,10 @@ static Value *gather_shares(Graph *g, const Node *n, Value *dy) {
 /* Ones where the input is this replica's share. */
 static Value *own_share(Graph *g, const Node *n) {
   int64_t factor = n->attr[SCATTER_FACTOR].i, share = n->out[0].type.shape[0];
-  int64_t column[2] = {factor, 1}, grid[2] = {factor, share}, flat = factor * share, zero = 0, length = n->in[0]->type.shape[0];
-  Type numbers = type_make(I32, 1, &factor), columns = type_make(I32, 2, column), whole = type_make(I32, 2, grid),
-       line = type_make(I32, 1, &flat);
+  int64_t column[2] = {factor, 1}, grid[2] = {factor, share}, flat = factor * share, zero = 0,
+          length = n->in[0]->type.shape[0];
+  Type numbers = type_make(I32, 1, &factor), columns = type_make(I32, 2, column),
+       whole = type_make(I32, 2, grid), line = type_make(I32, 1, &flat);
   Value *rows = ops_reshape(g, ops_broadcast(g, own_index(g), &numbers), &columns);
   Tensor *order = tensor_new(&g->error, &numbers);
   if (!order || !rows) return NULL;
@@ -336,7 +389,9 @@ static void grad_scatter(Graph *g, const Node *n, Value *const *dy, Value **dx) 
   else if (o == MEAN) dx[0] = ops_scale(g, all, 1.0 / (double)n->attr[SCATTER_FACTOR].i);
   else if (o == SQUARE_ADD) dx[0] = ops_mul(g, ops_scale(g, n->in[0], 2), all);
   else if (o == LOCAL) dx[0] = ops_mul(g, own_share(g, n), all);
-  else fail_at(&g->error, n->source, ERR_NOT_IMPLEMENTED, "reduce_scatter with %s has no gradient", combination_name[o]);
+  else
+    fail_at(&g->error, n->source, ERR_NOT_IMPLEMENTED, "reduce_scatter with %s has no gradient",
+            combination_name[o]);
 }
 
 /* ---- all_to_all ---- */
@@ -350,14 +405,16 @@ static Status infer_exchange(Error *e, Node *n) {
   Status s = check_factor_given(e, &n->attr[EXCHANGE_FACTOR]);
   for (int a = EXCHANGE_SPLIT; a <= EXCHANGE_JOIN && s == OK; a++) {
     if (n->attr[a].i < -x->rank || n->attr[a].i >= x->rank)
-      return fail(e, ERR_VALUE, "%s %lld is outside of %s", n->op->attrs[a].name, (long long)n->attr[a].i, type_text(x, text));
+      return fail(e, ERR_VALUE, "%s %lld is outside of %s", n->op->attrs[a].name,
+                  (long long)n->attr[a].i, type_text(x, text));
     if (n->attr[a].i < 0) n->attr[a].i += x->rank;
   }
   if (s != OK) return s;
   n->out[0].type = *x;
   int64_t *split = &n->out[0].type.shape[n->attr[EXCHANGE_SPLIT].i];
   if (*split % factor)
-    return fail(e, ERR_INVALID_ARGUMENT, "the extent of split_dimension, %lld, must be a multiple of the replicas, %lld",
+    return fail(e, ERR_INVALID_ARGUMENT,
+                "the extent of split_dimension, %lld, must be a multiple of the replicas, %lld",
                 (long long)*split, (long long)factor);
   *split /= factor;
   n->out[0].type.shape[n->attr[EXCHANGE_JOIN].i] *= factor;
@@ -365,7 +422,8 @@ static Status infer_exchange(Error *e, Node *n) {
 }
 
 /* Block `to` of replica `from`'s input becomes block `from` of replica `to`'s result. */
-static void exchange_block(const Call *from_call, const Call *to_call, int from, int to, int factor) {
+static void exchange_block(const Call *from_call, const Call *to_call, int from, int to,
+                           int factor) {
   const Call *c = from_call;
   int split = (int)c->attr[EXCHANGE_SPLIT].i, join = (int)c->attr[EXCHANGE_JOIN].i;
   const Type *x = c->in_type[0], *y = c->out_type[0];
@@ -380,19 +438,22 @@ static void exchange_block(const Call *from_call, const Call *to_call, int from,
     strided_add(&s, i == split ? x->shape[i] / factor : x->shape[i], from_step[i], to_step[i]);
   int64_t taken = to * (x->shape[split] / factor) * from_step[split];
   int64_t put = from * (y->shape[join] / factor) * to_step[join];
-  copy_strided(c, size, &s, (const char *)c->in[0] + (size_t)taken * size, (char *)to_call->out[0] + (size_t)put * size);
+  copy_strided(c, size, &s, (const char *)c->in[0] + (size_t)taken * size,
+               (char *)to_call->out[0] + (size_t)put * size);
 }
 
 static Status meet_exchange(const Call *const *replica, int count) {
   Status s = check_factor(replica[0], &replica[0]->attr[EXCHANGE_FACTOR], count);
   if (s != OK || type_count(replica[0]->in_type[0]) == 0) return s;
   for (int to = 0; to < count; to++)
-    for (int from = 0; from < count; from++) exchange_block(replica[from], replica[to], from, to, count);
+    for (int from = 0; from < count; from++)
+      exchange_block(replica[from], replica[to], from, to, count);
   return OK;
 }
 
 static void grad_exchange(Graph *g, const Node *n, Value *const *dy, Value **dx) {
-  Attr back[3] = {attr_int(n->attr[EXCHANGE_JOIN].i), attr_int(n->attr[EXCHANGE_SPLIT].i), n->attr[EXCHANGE_FACTOR]};
+  Attr back[3] = {attr_int(n->attr[EXCHANGE_JOIN].i), attr_int(n->attr[EXCHANGE_SPLIT].i),
+                  n->attr[EXCHANGE_FACTOR]};
   dx[0] = op_with(g, n->op->name, dy, 1, back);
 }
 
@@ -418,11 +479,13 @@ static void grad_same(Graph *g, const Node *n, Value *const *dy, Value **dx) {
 
 static Status eval_alone(const Call *c) { return c->node->op->meet(&c, 1); }
 
-#define GROUPS                                                                                                   \
-  .attrs = {{"replica_group_size", ATTR_INT, "nil", NULL, "replicas of a group; all of them by default"},        \
-            {"replica_group_type", ATTR_STRING, "'CONSECUTIVE'", "CONSECUTIVE ORTHOGONAL",                       \
+#define GROUPS                                                                             \
+  .attrs = {{"replica_group_size", ATTR_INT, "nil", NULL,                                  \
+             "replicas of a group; all of them by default"},                               \
+            {"replica_group_type", ATTR_STRING, "'CONSECUTIVE'", "CONSECUTIVE ORTHOGONAL", \
              "whether a group's members are neighbours, or as far apart as there are groups"}}
-#define FACTOR {"replication_factor", ATTR_INT, "1", NULL, "how many replicas there are; known by default"}
+#define FACTOR \
+  {"replication_factor", ATTR_INT, "1", NULL, "how many replicas there are; known by default"}
 
 const OpDef ops_collective[] = {
     {.name = "cross_replica_sum",
@@ -440,7 +503,8 @@ const OpDef ops_collective[] = {
      .sample = "F[2,3] | F[] {replica_group_size = 1} | F[0]"},
     {.name = "cross_replica_mean",
      .source = "cross_replica_ops.cross_replica_mean of the original",
-     .summary = "The mean over the replicas, or over the replicas of each group; shares are made before they are added.",
+     .summary =
+         "The mean over the replicas, or over the replicas of each group; shares are made before they are added.",
      .shapes = "[...]",
      .inputs = {"x"},
      GROUPS,
@@ -466,10 +530,12 @@ const OpDef ops_collective[] = {
      .sample = "F[2,3] | F[]"},
     {.name = "reduce_scatter",
      .source = "reduce_scatter_op.reduce_scatter of the original",
-     .summary = "Each replica's share of what all replicas' elements give combined, padded with zeros.",
+     .summary =
+         "Each replica's share of what all replicas' elements give combined, padded with zeros.",
      .shapes = "[n] → [ceil(n / replicas)]",
      .inputs = {"x"},
-     .attrs = {{"op", ATTR_STRING, "'ADD'", "ADD MUL MIN MAX LOGICAL_AND LOGICAL_OR SQUARE_ADD LOCAL MEAN",
+     .attrs = {{"op", ATTR_STRING, "'ADD'",
+                "ADD MUL MIN MAX LOGICAL_AND LOGICAL_OR SQUARE_ADD LOCAL MEAN",
                 "how elements combine; COLLECTIVE_OP_ADD, as the original writes it, is ADD"},
                FACTOR},
      .traits = PER_REPLICA,
@@ -482,10 +548,12 @@ const OpDef ops_collective[] = {
     {.name = "all_to_all",
      .source = "all_to_all_op.all_to_all of the original",
      .summary = "Replica i gets block i of every replica's split, joined in the order of replicas.",
-     .shapes = "[..., split, ..., concat, ...] → [..., split / replicas, ..., concat * replicas, ...]",
+     .shapes =
+         "[..., split, ..., concat, ...] → [..., split / replicas, ..., concat * replicas, ...]",
      .inputs = {"x"},
      .attrs = {{"split_dimension", ATTR_INT, NULL, NULL, "the axis that is split"},
-               {"concat_dimension", ATTR_INT, NULL, NULL, "the axis that the blocks are joined along"},
+               {"concat_dimension", ATTR_INT, NULL, NULL,
+                "the axis that the blocks are joined along"},
                FACTOR},
      .traits = PER_REPLICA,
      .infer = infer_exchange,
@@ -493,7 +561,8 @@ const OpDef ops_collective[] = {
      .meet = meet_exchange,
      .grad = grad_exchange,
      .cost = cost_of_copy,
-     .sample = "F[2,3] {split_dimension = 0, concat_dimension = 1} | F[4] {split_dimension = 0, concat_dimension = -1}"},
+     .sample =
+         "F[2,3] {split_dimension = 0, concat_dimension = 1} | F[4] {split_dimension = 0, concat_dimension = -1}"},
     {.name = "replication_index",
      .source = "replication_ops.get_replication_index of the original",
      .summary = "This replica's number, from 0.",

@@ -18,8 +18,8 @@ static Status infer_concat(Error *e, Node *n) {
     bool fits = x->rank == y->rank;
     for (int i = 0; i < y->rank && fits; i++) fits = i == axis || x->shape[i] == y->shape[i];
     if (x->dtype != y->dtype)
-      return fail(e, ERR_TYPE, "dtypes %s and %s differ; ipu.cast one of them", dtype_name(y->dtype),
-                  dtype_name(x->dtype));
+      return fail(e, ERR_TYPE, "dtypes %s and %s differ; ipu.cast one of them",
+                  dtype_name(y->dtype), dtype_name(x->dtype));
     if (!fits)
       return fail(e, ERR_INVALID_ARGUMENT, "shapes %s and %s differ outside of axis %d",
                   shape_text(&n->in[0]->type, a), shape_text(x, b), axis);
@@ -29,9 +29,10 @@ static Status infer_concat(Error *e, Node *n) {
   return s;
 }
 
-/* Part k of several along an axis: a run of `run` elements in each of the outer rows of `row` elements. */
-static void copy_part(const Call *c, size_t size, int64_t outer, int64_t run, const char *x, int64_t from,
-                      char *y, int64_t to) {
+/* Part k of several along an axis: a run of `run` elements in each of the outer rows of `row`
+ * elements. */
+static void copy_part(const Call *c, size_t size, int64_t outer, int64_t run, const char *x,
+                      int64_t from, char *y, int64_t to) {
   Strided s = {0};
   strided_add(&s, outer, from, to);
   strided_add(&s, run, 1, 1);
@@ -42,9 +43,10 @@ static Status join(const Call *c, Around whole, int axis_is_new) {
   size_t size = dtype_size(c->out_type[0]->dtype);
   int64_t at = 0;
   for (int k = 0; k < c->in_count; k++) {
-    int64_t extent = axis_is_new ? 1 : c->in_type[k]->shape[c->attr[0].i], run = extent * whole.inner;
-    copy_part(c, size, whole.outer, run, c->in[k], run, (char *)c->out[0] + (size_t)(at * whole.inner) * size,
-              whole.extent * whole.inner);
+    int64_t extent = axis_is_new ? 1 : c->in_type[k]->shape[c->attr[0].i],
+            run = extent * whole.inner;
+    copy_part(c, size, whole.outer, run, c->in[k], run,
+              (char *)c->out[0] + (size_t)(at * whole.inner) * size, whole.extent * whole.inner);
     at += extent;
   }
   return OK;
@@ -100,7 +102,8 @@ static Status infer_split(Error *e, Node *n) {
     n->out[i].type = *x;
     int64_t size = n->out[i].type.shape[axis] = equal ? extent / count : a->ints.v[i];
     if (size < 0 || size > extent)
-      return fail(e, ERR_VALUE, "size %lld is outside 0 … %lld", (long long)size, (long long)extent);
+      return fail(e, ERR_VALUE, "size %lld is outside 0 … %lld", (long long)size,
+                  (long long)extent);
     if (__builtin_add_overflow(sum, size, &sum)) sum = INT64_MAX;
   }
   if (sum != extent)
@@ -115,9 +118,11 @@ static Status eval_split(const Call *c) {
 }
 
 /* Missing gradients of parts are zeros. */
-static void grad_parts(Graph *g, const Node *n, Value *const *dy, Value **dx, const char *joiner, int axis) {
+static void grad_parts(Graph *g, const Node *n, Value *const *dy, Value **dx, const char *joiner,
+                       int axis) {
   Value **parts = arena_alloc(g->arena, (size_t)n->out_count * sizeof *parts);
-  for (int i = 0; i < n->out_count && parts; i++) parts[i] = dy[i] ? dy[i] : ops_zeros(g, &n->out[i].type);
+  for (int i = 0; i < n->out_count && parts; i++)
+    parts[i] = dy[i] ? dy[i] : ops_zeros(g, &n->out[i].type);
   Attr attrs[] = {n->attr[axis]};
   dx[0] = parts ? op_with(g, joiner, parts, n->out_count, attrs) : NULL;
 }
@@ -142,7 +147,8 @@ static Status infer_stack(Error *e, Node *n) {
                   type_text(&n->in[k]->type, b));
   Type *y = &n->out[0].type;
   *y = (Type){.dtype = x->dtype, .rank = x->rank + 1};
-  for (int i = 0; i < y->rank; i++) y->shape[i] = i == axis ? n->in_count : x->shape[i - (i > axis)];
+  for (int i = 0; i < y->rank; i++)
+    y->shape[i] = i == axis ? n->in_count : x->shape[i - (i > axis)];
   return OK;
 }
 
@@ -189,9 +195,10 @@ const OpDef ops_concat[] = {
      .cost = cost_of_copy,
      .eval = eval_concat,
      .grad = grad_concat,
-     .sample = "F[2,3] F[2,5] {axis = 1} | F[1,3] F[4,3] F[2,3] {axis = 0} | F[5] F[1] F[0] {axis = -1} | "
-               "F[2,2] {axis = 0} | "
-               "I5[2] I5[3] {axis = 0}"},
+     .sample =
+         "F[2,3] F[2,5] {axis = 1} | F[1,3] F[4,3] F[2,3] {axis = 0} | F[5] F[1] F[0] {axis = -1} | "
+         "F[2,2] {axis = 0} | "
+         "I5[2] I5[3] {axis = 0}"},
     {.name = "split",
      .summary = "Cut along an axis, into equal parts (a number) or parts of given sizes (a list).",
      .shapes = "[..., n, ...] → parts",
@@ -203,9 +210,10 @@ const OpDef ops_concat[] = {
      .cost = cost_of_copy,
      .eval = eval_split,
      .grad = grad_split,
-     .sample = "F[2,6] {count_or_sizes = 3, axis = 1} | F[4,3] {count_or_sizes = 2} | F[2,7] {count_or_sizes "
-               "= {2, 4, 1}, axis = -1} | "
-               "F[10,2] {count_or_sizes = 10}"},
+     .sample =
+         "F[2,6] {count_or_sizes = 3, axis = 1} | F[4,3] {count_or_sizes = 2} | F[2,7] {count_or_sizes "
+         "= {2, 4, 1}, axis = -1} | "
+         "F[10,2] {count_or_sizes = 10}"},
     {.name = "stack",
      .summary = "Tensors of one shape along a new axis.",
      .shapes = "[...] × n → [..., n, ...]",
@@ -216,7 +224,8 @@ const OpDef ops_concat[] = {
      .cost = cost_of_copy,
      .eval = eval_stack,
      .grad = grad_stack,
-     .sample = "F[3,2] F[3,2] | F[2,2] F[2,2] F[2,2] {axis = 1} | F[2,3] F[2,3] {axis = -1} | F[] F[]"},
+     .sample =
+         "F[3,2] F[3,2] | F[2,2] F[2,2] F[2,2] {axis = 1} | F[2,3] F[2,3] {axis = -1} | F[] F[]"},
     {.name = "unstack",
      .summary = "The parts of 1 along an axis, without it.",
      .shapes = "[..., n, ...] → n × [...]",

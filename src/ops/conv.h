@@ -1,5 +1,6 @@
-/* What the files of convolution share: shapes (conv_shapes.c), products of runs of pixels (correlation.c), evaluation (conv_run.c, with
- * float16 sums conv_half.c), rows and gradients (conv.c). */
+/* What the files of convolution share: shapes (conv_shapes.c), products of runs of pixels
+ * (correlation.c), evaluation (conv_run.c, with float16 sums conv_half.c), rows and gradients
+ * (conv.c). */
 #ifndef IPULUA_OPS_CONV_H
 #define IPULUA_OPS_CONV_H
 #include <string.h>
@@ -18,8 +19,8 @@ enum {
   LEAST_PIXELS = 28 /* of a row: two tiles */
 };
 
-/* The convolution that a node is, or is an adjoint of: image [batch, in…, channels_in], kernel [taps…,
- * channels_in / groups, channels_out], result [batch, out…, channels_out]. */
+/* The convolution that a node is, or is an adjoint of: image [batch, in…, channels_in], kernel
+ * [taps…, channels_in / groups, channels_out], result [batch, out…, channels_out]. */
 typedef struct Geometry {
   Window w;
   int64_t batch, channels_in, channels_out, groups;
@@ -27,8 +28,8 @@ typedef struct Geometry {
 
 typedef enum Form { FORM_FORWARD, FORM_IMAGE, FORM_KERNEL } Form;
 
-/* One spatial dimension: destination position start + every j reads source positions step j + offset + spread
- * m, for each of the taps m, which is kernel position first + next m. */
+/* One spatial dimension: destination position start + every j reads source positions step j +
+ * offset + spread m, for each of the taps m, which is kernel position first + next m. */
 typedef struct Line {
   int64_t source, dest, count, start, every, step, taps, offset, spread, first, next;
 } Line;
@@ -38,9 +39,11 @@ typedef struct Correlation {
   int64_t batch, groups, source_channels, dest_channels, taps;
   int64_t multiplier; /* depthwise: results for each channel of the image; 0: not depthwise */
   bool expand,
-      fold; /* depthwise with a multiplier > 1: repeat source channels; add up destination channels */
+      /* depthwise with a multiplier > 1: repeat source channels; add up destination channels */
+      fold;
   int64_t kernel_extent[SPATIAL];
-  int64_t kernel_tap, kernel_source, kernel_dest, kernel_group; /* strides of the kernel, elements */
+  /* strides of the kernel, elements */
+  int64_t kernel_tap, kernel_source, kernel_dest, kernel_group;
   bool copies; /* a block of the source is copied and padded */
   int64_t segments, length;
   int64_t block[SPATIAL];     /* destination positions of a chunk; block[0] is 1 */

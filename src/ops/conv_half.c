@@ -1,5 +1,5 @@
-/* Convolutions of float16 whose partial sums are float16 too (partialsType half): one rounding a step. Plain loops, for what the
- * rounding does to a model: the other path is the fast one. */
+/* Convolutions of float16 whose partial sums are float16 too (partialsType half): one rounding a
+ * step. Plain loops, for what the rounding does to a model: the other path is the fast one. */
 #include "kernels/numerics.h"
 #include "ops/conv.h"
 #include "ops/ops.h"
@@ -36,7 +36,8 @@ static int64_t join(int64_t outer, const int64_t extent[SPATIAL], const int64_t 
 static int64_t count_of(const int64_t extent[SPATIAL]) { return extent[0] * extent[1] * extent[2]; }
 
 /* The image position that tap meets at result position `to`; false: padding. */
-static bool image_position(const Window *w, const int64_t to[SPATIAL], const int64_t tap[SPATIAL], int64_t at[SPATIAL]) {
+static bool image_position(const Window *w, const int64_t to[SPATIAL], const int64_t tap[SPATIAL],
+                           int64_t at[SPATIAL]) {
   for (int d = 0; d < SPATIAL; d++) {
     at[d] = to[d] * w->stride[d] + tap[d] * w->dilation[d] - w->pad[d];
     if (at[d] < 0 || at[d] >= w->in[d]) return false;
@@ -45,7 +46,8 @@ static bool image_position(const Window *w, const int64_t to[SPATIAL], const int
 }
 
 /* The result position at which tap meets image position `from`. */
-static bool result_position(const Window *w, const int64_t from[SPATIAL], const int64_t tap[SPATIAL], int64_t at[SPATIAL]) {
+static bool result_position(const Window *w, const int64_t from[SPATIAL],
+                            const int64_t tap[SPATIAL], int64_t at[SPATIAL]) {
   for (int d = 0; d < SPATIAL; d++) {
     int64_t q = from[d] + w->pad[d] - tap[d] * w->dilation[d];
     at[d] = q / w->stride[d];
@@ -57,8 +59,10 @@ static bool result_position(const Window *w, const int64_t from[SPATIAL], const 
 /* [batch, out…, channels_out] */
 static void forward(const Half *h, int64_t i, Sum *s) {
   const Geometry *g = &h->g;
-  int64_t in = g->channels_in / g->groups, to[SPATIAL], tap[SPATIAL], at[SPATIAL], co = i % g->channels_out;
-  int64_t image = split(i / g->channels_out, g->w.out, to), group = co / (g->channels_out / g->groups);
+  int64_t in = g->channels_in / g->groups, to[SPATIAL], tap[SPATIAL], at[SPATIAL],
+          co = i % g->channels_out;
+  int64_t image = split(i / g->channels_out, g->w.out, to),
+          group = co / (g->channels_out / g->groups);
   for (int64_t t = 0, n = count_of(g->w.kernel); t < n; t++) {
     split(t, g->w.kernel, tap);
     if (!image_position(&g->w, to, tap, at)) continue;
@@ -70,20 +74,24 @@ static void forward(const Half *h, int64_t i, Sum *s) {
 /* [batch, in…, channels_in] of the result's gradient and the kernel */
 static void backward(const Half *h, int64_t i, Sum *s) {
   const Geometry *g = &h->g;
-  int64_t in = g->channels_in / g->groups, out = g->channels_out / g->groups, from[SPATIAL], tap[SPATIAL], at[SPATIAL];
-  int64_t ci = i % g->channels_in, image = split(i / g->channels_in, g->w.in, from), group = ci / in;
+  int64_t in = g->channels_in / g->groups, out = g->channels_out / g->groups, from[SPATIAL],
+          tap[SPATIAL], at[SPATIAL];
+  int64_t ci = i % g->channels_in, image = split(i / g->channels_in, g->w.in, from),
+          group = ci / in;
   for (int64_t t = 0, n = count_of(g->w.kernel); t < n; t++) {
     split(t, g->w.kernel, tap);
     if (!result_position(&g->w, from, tap, at)) continue;
     int64_t pixel = join(image, g->w.out, at) * g->channels_out + group * out;
-    for (int64_t c = 0; c < out; c++) add(h, s, pixel + c, (t * in + ci % in) * g->channels_out + group * out + c);
+    for (int64_t c = 0; c < out; c++)
+      add(h, s, pixel + c, (t * in + ci % in) * g->channels_out + group * out + c);
   }
 }
 
 /* [taps…, channels_in / groups, channels_out] of the image and the result's gradient */
 static void weights(const Half *h, int64_t i, Sum *s) {
   const Geometry *g = &h->g;
-  int64_t in = g->channels_in / g->groups, tap[SPATIAL], to[SPATIAL], at[SPATIAL], co = i % g->channels_out;
+  int64_t in = g->channels_in / g->groups, tap[SPATIAL], to[SPATIAL], at[SPATIAL],
+          co = i % g->channels_out;
   int64_t c = i / g->channels_out % in, group = co / (g->channels_out / g->groups);
   split(i / g->channels_out / in, g->w.kernel, tap);
   for (int64_t p = 0, n = g->batch * count_of(g->w.out); p < n; p++) {
@@ -93,7 +101,8 @@ static void weights(const Half *h, int64_t i, Sum *s) {
   }
 }
 
-static void sums(const Half *h, int64_t begin, int64_t end, void (*one)(const Half *, int64_t, Sum *)) {
+static void sums(const Half *h, int64_t begin, int64_t end,
+                 void (*one)(const Half *, int64_t, Sum *)) {
   f16 *y = h->call->out[0];
   for (int64_t i = begin; i < end; i++) {
     Sum s = {.step = (uint64_t)(i * h->steps)};
@@ -102,9 +111,15 @@ static void sums(const Half *h, int64_t begin, int64_t end, void (*one)(const Ha
   }
 }
 
-static void forward_range(void *context, int64_t begin, int64_t end) { sums(context, begin, end, forward); }
-static void backward_range(void *context, int64_t begin, int64_t end) { sums(context, begin, end, backward); }
-static void weights_range(void *context, int64_t begin, int64_t end) { sums(context, begin, end, weights); }
+static void forward_range(void *context, int64_t begin, int64_t end) {
+  sums(context, begin, end, forward);
+}
+static void backward_range(void *context, int64_t begin, int64_t end) {
+  sums(context, begin, end, backward);
+}
+static void weights_range(void *context, int64_t begin, int64_t end) {
+  sums(context, begin, end, weights);
+}
 
 Status conv_eval_half(const Call *call) {
   Half h = {.call = call};

@@ -1,31 +1,35 @@
-/* Evaluation of the three forms of a convolution: correlations forward and in the image, and the adjoint in the kernel. */
+/* Evaluation of the three forms of a convolution: correlations forward and in the image, and the
+ * adjoint in the kernel. */
 #include "ops/conv.h"
 
 /* ---- the adjoint in the kernel ---- */
 
-/* Items (blocks of rows of an image) are dealt to parts in order; a part sums its own kernel gradient, the
- * parts are added in order. Where the kernel is too large for many parts, its runs and panels are split too.
- */
+/* Items (blocks of rows of an image) are dealt to parts in order; a part sums its own kernel
+ * gradient, the parts are added in order. Where the kernel is too large for many parts, its runs
+ * and panels are split too.
+ * */
 typedef struct KernelGrad {
   Correlation c; /* the forward one: its source is x, its destination's place holds dy */
   const char *dy;
   char *parts; /* [part_count][kernel], or the result when there is one part */
   char *result;
-  int64_t part_count, splits, elements, pieces; /* pieces: (run, group, panel) triples to be split */
+  /* pieces: (run, group, panel) triples to be split */
+  int64_t part_count, splits, elements, pieces;
   bool clears; /* some of the kernel is reached by no piece, or each piece only adds */
 } KernelGrad;
 
 static KernelGrad kernel_grad(const Node *n, const Geometry *g) {
   KernelGrad k = {.c = conv_forward_correlation(n, g, FORM_KERNEL)};
   Correlation *c = &k.c;
-  k.elements =
-      g->w.kernel[0] * g->w.kernel[1] * g->w.kernel[2] * g->channels_in / g->groups * g->channels_out;
+  k.elements = g->w.kernel[0] * g->w.kernel[1] * g->w.kernel[2] * g->channels_in / g->groups *
+               g->channels_out;
   if (c->chunks == 0) return k;
   int64_t room = most(PARTIAL_BYTES / most(k.elements * (int64_t)c->size, 1), 1);
   double flops = 2.0 * (double)k.elements * (double)c->batch *
                  (double)(c->line[0].count * c->line[1].count * c->line[2].count);
-  int64_t want =
-      flops > (double)MOST_CHUNKS * ONE_CHUNK_FLOPS ? MOST_CHUNKS : (int64_t)(flops / ONE_CHUNK_FLOPS) + 1;
+  int64_t want = flops > (double)MOST_CHUNKS * ONE_CHUNK_FLOPS
+                     ? MOST_CHUNKS
+                     : (int64_t)(flops / ONE_CHUNK_FLOPS) + 1;
   k.part_count = least(least(least(want, MOST_PARTS), room), c->chunks);
   k.pieces = c->multiplier ? 1 : c->segments * c->groups * conv_panels_of(c);
   k.splits = least(ceil_div(least(want, MOST_PARTS), k.part_count), k.pieces);
@@ -40,10 +44,11 @@ static char *take_kernel_grad(Room *r, KernelGrad *k) {
   return room_take(r, conv_block_bytes(&k->c) * NN_SLOTS);
 }
 
-static void add_piece(const KernelGrad *k, const Place *p, const char *source, char *part, int64_t piece,
-                      bool accumulate) {
+static void add_piece(const KernelGrad *k, const Place *p, const char *source, char *part,
+                      int64_t piece, bool accumulate) {
   const Correlation *c = &k->c;
-  int64_t panels = conv_panels_of(c), out = c->dest_channels / c->groups, in = c->source_channels / c->groups;
+  int64_t panels = conv_panels_of(c), out = c->dest_channels / c->groups,
+          in = c->source_channels / c->groups;
   int64_t segment = piece / (c->groups * panels), group = piece / panels % c->groups,
           col = piece % panels * PANEL_COLS;
   PanelOuter o = {.x_line = c->line[1].step * c->row,
@@ -75,8 +80,9 @@ static void add_depthwise(const KernelGrad *k, const Place *p, const char *sourc
     d.x = source + (size_t)(row * c->line[1].step * c->row) * c->size;
     for (int64_t m = 0; m < c->taps; m += run) {
       d.offset = c->offset + m;
-      c->kernels->depthwise_outer[c->dtype](&d, conv_dest_row(c, p, row),
-                                            part + (size_t)(conv_tap_of(c, m) * c->kernel_tap) * c->size);
+      c->kernels->depthwise_outer[c->dtype](
+          &d, conv_dest_row(c, p, row),
+          part + (size_t)(conv_tap_of(c, m) * c->kernel_tap) * c->size);
     }
   }
 }
@@ -105,7 +111,8 @@ static void add_parts(void *context, int64_t begin, int64_t end) {
   char *to = k->result + (size_t)begin * size;
   memcpy(to, k->parts + (size_t)begin * size, (size_t)(end - begin) * size);
   for (int64_t p = 1; p < k->part_count; p++)
-    add((const void *[]){to, k->parts + (size_t)(p * k->elements + begin) * size}, 0, to, end - begin, NULL);
+    add((const void *[]){to, k->parts + (size_t)(p * k->elements + begin) * size}, 0, to,
+        end - begin, NULL);
 }
 
 static Status run_kernel_grad(const Call *call, const Geometry *g) {
@@ -148,8 +155,10 @@ static Status inner(const Call *call) {
   }
   int64_t lattices = conv_lattice_count(&g.w);
   bool holes = false;
-  for (int64_t r = 0; r < lattices && !holes; r++) holes = conv_image_correlation(call->node, &g, r).taps == 0;
-  if (holes) parallel_for(call, (int64_t)type_bytes(call->out_type[0]), CLEAR_GRAIN, clear, call->out[0]);
+  for (int64_t r = 0; r < lattices && !holes; r++)
+    holes = conv_image_correlation(call->node, &g, r).taps == 0;
+  if (holes)
+    parallel_for(call, (int64_t)type_bytes(call->out_type[0]), CLEAR_GRAIN, clear, call->out[0]);
   for (int64_t r = 0; r < lattices; r++) {
     Correlation c = conv_image_correlation(call->node, &g, r);
     conv_correlate(call, &c);
@@ -159,9 +168,12 @@ static Status inner(const Call *call) {
 
 static bool wants_half_partials(const Call *c) {
   int8_t half = c->node->place.half_convolutions;
-  return c->in_type[0]->dtype == F16 && (half >= 0 ? half : c->numerics && c->numerics->half_convolutions);
+  return c->in_type[0]->dtype == F16 &&
+         (half >= 0 ? half : c->numerics && c->numerics->half_convolutions);
 }
-Status conv_eval(const Call *call) { return wants_half_partials(call) ? conv_eval_half(call) : eval_wide(call, inner); }
+Status conv_eval(const Call *call) {
+  return wants_half_partials(call) ? conv_eval_half(call) : eval_wide(call, inner);
+}
 
 size_t conv_scratch(const Node *n) {
   Geometry g;

@@ -3,13 +3,13 @@
 
 /* ---- geometry ---- */
 
-
 static void spatial_of(const Type *t, int first, int rank, int64_t out[SPATIAL]) {
   for (int i = 0; i < SPATIAL; i++) out[i] = 1;
   for (int i = 0; i < rank; i++) out[SPATIAL - rank + i] = t->shape[first + i];
 }
 
-static Type image_type(Dtype d, int64_t batch, int rank, const int64_t extent[SPATIAL], int64_t channels) {
+static Type image_type(Dtype d, int64_t batch, int rank, const int64_t extent[SPATIAL],
+                       int64_t channels) {
   Type t = {.dtype = d, .rank = rank + 2};
   t.shape[0] = batch;
   for (int i = 0; i < rank; i++) t.shape[1 + i] = extent[SPATIAL - rank + i];
@@ -21,13 +21,16 @@ static Status check_channels(Error *e, const Type *x, const Type *kernel, int64_
   char a[TYPE_TEXT], b[TYPE_TEXT];
   int64_t have = x->shape[x->rank - 1], per_group = kernel->shape[kernel->rank - 2],
           out = kernel->shape[kernel->rank - 1];
-  if (groups < 1 || groups > INT32_MAX) return fail(e, ERR_VALUE, "groups must be 1 to %d, got %lld", INT32_MAX, (long long)groups);
+  if (groups < 1 || groups > INT32_MAX)
+    return fail(e, ERR_VALUE, "groups must be 1 to %d, got %lld", INT32_MAX, (long long)groups);
   if (have != per_group * groups)
     return fail(e, ERR_INVALID_ARGUMENT,
-                "x %s has %lld channel%s, but kernel %s with groups = %lld takes %lld", shape_text(x, a),
-                (long long)have, plural(have), shape_text(kernel, b), (long long)groups, (long long)(per_group * groups));
+                "x %s has %lld channel%s, but kernel %s with groups = %lld takes %lld",
+                shape_text(x, a), (long long)have, plural(have), shape_text(kernel, b),
+                (long long)groups, (long long)(per_group * groups));
   if (out % groups)
-    return fail(e, ERR_INVALID_ARGUMENT, "groups = %lld don't divide the %lld output channels of kernel %s",
+    return fail(e, ERR_INVALID_ARGUMENT,
+                "groups = %lld don't divide the %lld output channels of kernel %s",
                 (long long)groups, (long long)out, shape_text(kernel, b));
   return OK;
 }
@@ -75,19 +78,22 @@ static Status forward_geometry(Error *e, const Node *n, int rank, Geometry *g) {
 static Status infer_forward(Error *e, Node *n, int rank) {
   Geometry g;
   Status s = forward_geometry(e, n, rank, &g);
-  if (s == OK) n->out[0].type = image_type(n->in[0]->type.dtype, g.batch, rank, g.w.out, g.channels_out);
+  if (s == OK)
+    n->out[0].type = image_type(n->in[0]->type.dtype, g.batch, rank, g.w.out, g.channels_out);
   return s;
 }
 Status conv_infer_1(Error *e, Node *n) { return infer_forward(e, n, 1); }
 Status conv_infer_2(Error *e, Node *n) { return infer_forward(e, n, 2); }
 Status conv_infer_3(Error *e, Node *n) { return infer_forward(e, n, 3); }
 
-/* ---- infer: transposes. The convolution whose adjoint they are has this op's result as its image. ---- */
+/* ---- infer: transposes. The convolution whose adjoint they are has this op's result as its
+ * image. ---- */
 
 enum { T_STRIDES, T_PADDING, T_OUTPUT_PADDING, T_DILATIONS };
 
 static Status transpose_extents(Error *e, const Node *n, Window *w) {
-  bool same = nn_is(&n->attr[T_PADDING], "SAME"), explicit = n->attr[T_OUTPUT_PADDING].kind != ATTR_NONE;
+  bool same = nn_is(&n->attr[T_PADDING], "SAME"),
+       explicit = n->attr[T_OUTPUT_PADDING].kind != ATTR_NONE;
   int64_t extra[SPATIAL];
   Status s = nn_spatial(e, "output_padding", &n->attr[T_OUTPUT_PADDING], w->rank, 0, ones, extra);
   if (s == OK && !same && !nn_is(&n->attr[T_PADDING], "VALID"))
@@ -104,11 +110,12 @@ static Status transpose_extents(Error *e, const Node *n, Window *w) {
       continue;
     }
     if (extra[i] >= w->stride[i])
-      return fail(e, ERR_VALUE, "output_padding %lld must be less than the stride %lld", (long long)extra[i],
-                  (long long)w->stride[i]);
+      return fail(e, ERR_VALUE, "output_padding %lld must be less than the stride %lld",
+                  (long long)extra[i], (long long)w->stride[i]);
     int64_t covered = (w->out[i] - 1) * w->stride[i] + reach;
     w->in[i] = most(covered - (same ? reach / 2 * 2 : 0) + extra[i], 0);
-    w->pad[i] = same ? most(covered - w->in[i], 0) / 2 : 0; /* as SAME pads an image of that extent */
+    /* as SAME pads an image of that extent */
+    w->pad[i] = same ? most(covered - w->in[i], 0) / 2 : 0;
   }
   return s;
 }
@@ -123,10 +130,11 @@ static Status transpose_geometry(Error *e, const Node *n, int rank, Geometry *g)
   if (s == OK) s = check_extents(e, kernel);
   if (s != OK) return s;
   if (x->shape[rank + 1] != kernel->shape[rank + 1])
-    return fail(e, ERR_INVALID_ARGUMENT,
-                "x %s has %lld channel%s, but the last extent of kernel %s, its input channels, is %lld",
-                shape_text(x, a), (long long)x->shape[rank + 1], plural(x->shape[rank + 1]), shape_text(kernel, b),
-                (long long)kernel->shape[rank + 1]);
+    return fail(
+        e, ERR_INVALID_ARGUMENT,
+        "x %s has %lld channel%s, but the last extent of kernel %s, its input channels, is %lld",
+        shape_text(x, a), (long long)x->shape[rank + 1], plural(x->shape[rank + 1]),
+        shape_text(kernel, b), (long long)kernel->shape[rank + 1]);
   g->batch = x->shape[0];
   g->groups = 1;
   g->channels_out = kernel->shape[rank + 1];
@@ -143,7 +151,8 @@ static Status transpose_geometry(Error *e, const Node *n, int rank, Geometry *g)
 static Status infer_transpose(Error *e, Node *n, int rank) {
   Geometry g;
   Status s = transpose_geometry(e, n, rank, &g);
-  if (s == OK) n->out[0].type = image_type(n->in[0]->type.dtype, g.batch, rank, g.w.in, g.channels_in);
+  if (s == OK)
+    n->out[0].type = image_type(n->in[0]->type.dtype, g.batch, rank, g.w.in, g.channels_in);
   return s;
 }
 Status conv_infer_transpose_1(Error *e, Node *n) { return infer_transpose(e, n, 1); }
@@ -162,7 +171,8 @@ static Status explicit_geometry(Error *e, const Node *n, Form form, Geometry *g)
   Status s = nn_want_float(e, n, 0, 2);
   if (s != OK) return s;
   if (rank < 1 || rank > SPATIAL || b->rank != a->rank)
-    return fail(e, ERR_INVALID_ARGUMENT, "operands of ranks %d and %d are no images", a->rank, b->rank);
+    return fail(e, ERR_INVALID_ARGUMENT, "operands of ranks %d and %d are no images", a->rank,
+                b->rank);
   g->w.rank = rank;
   g->batch = a->shape[0];
   g->groups = n->attr[G_GROUPS].i;
@@ -173,22 +183,28 @@ static Status explicit_geometry(Error *e, const Node *n, Form form, Geometry *g)
   if (s == OK) s = nn_spatial(e, "dilations", &n->attr[G_DILATIONS], rank, 1, ones, g->w.dilation);
   if (s == OK) s = nn_spatial(e, "pads", &n->attr[G_PADS], rank, -INT32_MAX, ones, g->w.pad);
   int64_t shape[SPATIAL];
-  if (s == OK) s = nn_spatial(e, "shape", &n->attr[G_SHAPE], rank, form == FORM_KERNEL, ones, shape);
+  if (s == OK)
+    s = nn_spatial(e, "shape", &n->attr[G_SHAPE], rank, form == FORM_KERNEL, ones, shape);
   if (s != OK) return s;
   int64_t outer = form == FORM_KERNEL ? 0 : rank + 1; /* the extent that the operands share */
-  if (a->shape[rank + 1] < 1) return fail(e, ERR_INVALID_ARGUMENT, "%s has no channels", shape_text(a, first));
-  if (form != FORM_FORWARD && (a->shape[outer] != b->shape[outer] || b->shape[rank + 1] % g->groups))
-    return fail(e, ERR_INVALID_ARGUMENT, "operands %s and %s don't fit each other in %lld groups", shape_text(a, first),
-                shape_text(b, second), (long long)g->groups);
+  if (a->shape[rank + 1] < 1)
+    return fail(e, ERR_INVALID_ARGUMENT, "%s has no channels", shape_text(a, first));
+  if (form != FORM_FORWARD &&
+      (a->shape[outer] != b->shape[outer] || b->shape[rank + 1] % g->groups))
+    return fail(e, ERR_INVALID_ARGUMENT, "operands %s and %s don't fit each other in %lld groups",
+                shape_text(a, first), shape_text(b, second), (long long)g->groups);
   if (form == FORM_KERNEL && a->shape[rank + 1] % g->groups)
-    return fail(e, ERR_INVALID_ARGUMENT, "groups = %lld don't divide the channels of %s", (long long)g->groups, shape_text(a, first));
+    return fail(e, ERR_INVALID_ARGUMENT, "groups = %lld don't divide the channels of %s",
+                (long long)g->groups, shape_text(a, first));
   for (int i = 0; i < SPATIAL - rank; i++) g->w.pad[i] = 0;
   if (form != FORM_IMAGE) spatial_of(a, 1, rank, g->w.in);
-  if (form == FORM_FORWARD) spatial_of(b, 0, rank, g->w.kernel), memcpy(g->w.out, shape, sizeof shape);
+  if (form == FORM_FORWARD)
+    spatial_of(b, 0, rank, g->w.kernel), memcpy(g->w.out, shape, sizeof shape);
   if (form == FORM_IMAGE)
     spatial_of(a, 1, rank, g->w.out), spatial_of(b, 0, rank, g->w.kernel),
         memcpy(g->w.in, shape, sizeof shape);
-  if (form == FORM_KERNEL) spatial_of(b, 1, rank, g->w.out), memcpy(g->w.kernel, shape, sizeof shape);
+  if (form == FORM_KERNEL)
+    spatial_of(b, 1, rank, g->w.out), memcpy(g->w.kernel, shape, sizeof shape);
   g->channels_out = b->shape[rank + 1];
   g->channels_in = form == FORM_IMAGE ? b->shape[rank] * g->groups : a->shape[rank + 1];
   return OK;
@@ -198,13 +214,15 @@ Status conv_infer_explicit_forward(Error *e, Node *n) {
   Geometry g;
   Status s = explicit_geometry(e, n, FORM_FORWARD, &g);
   if (s == OK) s = check_channels(e, &n->in[0]->type, &n->in[1]->type, g.groups);
-  if (s == OK) n->out[0].type = image_type(n->in[0]->type.dtype, g.batch, g.w.rank, g.w.out, g.channels_out);
+  if (s == OK)
+    n->out[0].type = image_type(n->in[0]->type.dtype, g.batch, g.w.rank, g.w.out, g.channels_out);
   return s;
 }
 Status conv_infer_grad_input(Error *e, Node *n) {
   Geometry g;
   Status s = explicit_geometry(e, n, FORM_IMAGE, &g);
-  if (s == OK) n->out[0].type = image_type(n->in[0]->type.dtype, g.batch, g.w.rank, g.w.in, g.channels_in);
+  if (s == OK)
+    n->out[0].type = image_type(n->in[0]->type.dtype, g.batch, g.w.rank, g.w.in, g.channels_in);
   return s;
 }
 Status conv_infer_grad_kernel(Error *e, Node *n) {

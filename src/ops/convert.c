@@ -1,4 +1,5 @@
-/* Between dtypes. Float to integer truncates towards zero and saturates; anything to bool is x ≠ 0. */
+/* Between dtypes. Float to integer truncates towards zero and saturates; anything to bool is x ≠
+ * 0. */
 #include "ops/same.h"
 #include "ops/support.h"
 
@@ -21,8 +22,9 @@ static void grad(Graph *g, const Node *n, Value *const *dy, Value **dx) {
 
 const OpDef ops_convert[] = {
     {.name = "cast",
-     .summary = "x as another dtype; to int32 and int64 it truncates towards zero and saturates (NaN: the smallest); int8 and "
-                "uint8 are the low bits of that int32.",
+     .summary =
+         "x as another dtype; to int32 and int64 it truncates towards zero and saturates (NaN: the smallest); int8 and "
+         "uint8 are the low bits of that int32.",
      .shapes = "any",
      .inputs = {"x"},
      .attrs = {{"dtype", ATTR_DTYPE, NULL, NULL, "of the result"}},
@@ -32,7 +34,8 @@ const OpDef ops_convert[] = {
      .strip = strip,
      .grad = grad,
      .cost = cost_of_cast,
-     .sample = "F[2,3] {dtype = 'float64'} | F[4] {dtype = 'int32'} | I9[4] {dtype = 'float32'} | B[3] "
-               "{dtype = 'float32'} | "
-               "F[] {dtype = 'bool'} | I9[0] {dtype = 'int8'}"},
+     .sample =
+         "F[2,3] {dtype = 'float64'} | F[4] {dtype = 'int32'} | I9[4] {dtype = 'float32'} | B[3] "
+         "{dtype = 'float32'} | "
+         "F[] {dtype = 'bool'} | I9[0] {dtype = 'int8'}"},
     {0}};

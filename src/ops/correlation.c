@@ -1,23 +1,21 @@
-/* Convolutions of channels-last images without im2col. Three forms cover everything: the correlation itself,
- * its adjoint in the image, its adjoint in the kernel; the public rows are these with a geometry of their
- * own.
+/* Convolutions of channels-last images without im2col. Three forms cover everything: the
+ * correlation itself, its adjoint in the image, its adjoint in the kernel; the public rows are
+ * these with a geometry of their own.
  *
- * A correlation computes a lattice of destination positions (every `every`-th) from source positions that
- * advance by `step`, with the kernel's taps at equal distances. The forward pass is one lattice; the adjoint
- * in the image is one lattice for each residue of the position by the stride, each with the taps that reach
- * it:
+ * A correlation computes a lattice of destination positions (every `every`-th) from source
+ * positions that advance by `step`, with the kernel's taps at equal distances. The forward pass is
+ * one lattice; the adjoint in the image is one lattice for each residue of the position by the
+ * stride, each with the taps that reach it:
  *
- *     stride 2, kernel 3:   dx[0] dx[1] dx[2] dx[3] …      dx[even] ← taps 0, 2    dx[odd] ← tap 1
+ *   stride 2, kernel 3:   dx[0] dx[1] dx[2] dx[3] …   dx[even] ← taps 0, 2   dx[odd] ← tap 1
  *
- * Neighbouring taps of a row of pixels are one run of memory, so a row of results is a product of strided
- * runs with a panel of the kernel (kernels.h, PanelMul). Where taps reach beyond the image, a block of rows
- * is copied into scratch with zeros around it. */
+ * Neighbouring taps of a row of pixels are one run of memory, so a row of results is a product
+ * of strided runs with a panel of the kernel (kernels.h, PanelMul). Where taps reach beyond the
+ * image, a block of rows is copied into scratch with zeros around it. */
 #include <string.h>
 #include "ops/conv.h"
 
 /* ---- correlations ---- */
-
-
 
 static int64_t line_last(const Line *l) {
   return l->step * (l->count - 1) + l->offset + (l->taps - 1) * l->spread;
@@ -47,7 +45,8 @@ static int64_t common_divisor(int64_t a, int64_t b) {
   return a;
 }
 
-/* Drop taps that meet only the zeros beyond the image; far dilations would otherwise cost memory. */
+/* Drop taps that meet only the zeros beyond the image; far dilations would otherwise cost
+ * memory. */
 static void prune(Line *l) {
   if (l->taps == 0 || l->count == 0 || l->spread == 0) return;
   int64_t reach = l->step * (l->count - 1) + l->offset;
@@ -59,8 +58,8 @@ static void prune(Line *l) {
   else l->taps = least(l->taps, (l->source - 1 - l->offset) / l->spread + 1);
 }
 
-/* The destination positions start, start + stride, …: kernel position k reaches p when (p + pad - k dilation)
- * is a multiple of the stride. */
+/* The destination positions start, start + stride, …: kernel position k reaches p when (p + pad
+ * - k dilation) is a multiple of the stride. */
 static Line image_line(const Window *w, int i, int64_t start) {
   int64_t s = w->stride[i], d = w->dilation[i], k = 0;
   int64_t residue = ((start + w->pad[i]) % s + s) % s;
@@ -90,15 +89,19 @@ static void choose_blocks(Correlation *c) {
   }
   int64_t fit = (pixels / line_extent(&l[2], c->block[2]) - height) / l[1].step + 1;
   c->block[1] = least(most(fit, 1), l[1].count);
-  double flops = 2.0 * (double)c->batch * (double)(l[0].count * l[1].count * l[2].count) * (double)c->taps *
-                 (double)(c->source_channels / c->groups) * (double)c->dest_channels;
-  int64_t want =
-      flops > (double)MOST_CHUNKS * ONE_CHUNK_FLOPS ? MOST_CHUNKS : (int64_t)(flops / ONE_CHUNK_FLOPS) + 1;
+  double flops = 2.0 * (double)c->batch * (double)(l[0].count * l[1].count * l[2].count) *
+                 (double)c->taps * (double)(c->source_channels / c->groups) *
+                 (double)c->dest_channels;
+  int64_t want = flops > (double)MOST_CHUNKS * ONE_CHUNK_FLOPS
+                     ? MOST_CHUNKS
+                     : (int64_t)(flops / ONE_CHUNK_FLOPS) + 1;
   int64_t others = most(c->batch * l[0].count, 1);
-  if (others < want) c->block[1] = least(c->block[1], most(ceil_div(l[1].count, ceil_div(want, others)), 1));
+  if (others < want)
+    c->block[1] = least(c->block[1], most(ceil_div(l[1].count, ceil_div(want, others)), 1));
   others *= ceil_div(l[1].count, c->block[1]);
   if (others < want)
-    c->block[2] = least(c->block[2], most(ceil_div(l[2].count, ceil_div(want, others)), LEAST_PIXELS));
+    c->block[2] =
+        least(c->block[2], most(ceil_div(l[2].count, ceil_div(want, others)), LEAST_PIXELS));
   for (int i = 0; i < SPATIAL; i++) {
     c->blocks[i] = ceil_div(l[i].count, c->block[i]);
     c->block[i] = ceil_div(l[i].count, c->blocks[i]); /* of nearly equal heights */
@@ -128,7 +131,8 @@ static void finish_correlation(Correlation *c) {
 }
 
 static Correlation correlation_base(const Node *n, const Geometry *g, Form form) {
-  Correlation c = {.batch = g->batch, .groups = g->groups, .dtype = dtype_to_compute(n->in[0]->type.dtype)};
+  Correlation c = {
+      .batch = g->batch, .groups = g->groups, .dtype = dtype_to_compute(n->in[0]->type.dtype)};
   int64_t in = g->channels_in / g->groups, out = g->channels_out / g->groups;
   c.size = dtype_size(c.dtype);
   memcpy(c.kernel_extent, g->w.kernel, sizeof c.kernel_extent);
@@ -173,13 +177,16 @@ Correlation conv_image_correlation(const Node *n, const Geometry *g, int64_t lat
 
 /* ---- scratch: weights, offsets, then each slot's block and row of results to fold ---- */
 
-int64_t conv_panels_of(const Correlation *c) { return ceil_div(c->dest_channels / c->groups, PANEL_COLS); }
+int64_t conv_panels_of(const Correlation *c) {
+  return ceil_div(c->dest_channels / c->groups, PANEL_COLS);
+}
 static int64_t panel_elements(const Correlation *c) {
   return c->taps * (c->source_channels / c->groups) * PANEL_COLS;
 }
 static size_t weight_bytes(const Correlation *c) {
   int64_t depthwise = c->taps * c->groups * c->multiplier;
-  return (size_t)(c->multiplier ? depthwise : c->groups * conv_panels_of(c) * panel_elements(c)) * c->size;
+  return (size_t)(c->multiplier ? depthwise : c->groups * conv_panels_of(c) * panel_elements(c)) *
+         c->size;
 }
 size_t conv_block_bytes(const Correlation *c) {
   size_t bytes = c->copies ? (size_t)(c->planes * c->plane) * c->size : 0;
@@ -209,14 +216,17 @@ static void pack_panel(void *context, int64_t index, void *scratch) {
   (void)scratch;
   const Correlation *c = context;
   int64_t panels = conv_panels_of(c), group = index / panels, col = index % panels * PANEL_COLS;
-  int64_t in = c->source_channels / c->groups, cols = least(c->dest_channels / c->groups - col, PANEL_COLS);
+  int64_t in = c->source_channels / c->groups,
+          cols = least(c->dest_channels / c->groups - col, PANEL_COLS);
   char *to = c->weights + (size_t)(index * panel_elements(c)) * c->size;
-  /* A group's channels lie beside each other along the kernel's last extent, which is the source's in the
-   * adjoint. */
+  /* A group's channels lie beside each other along the kernel's last extent, which is the
+   * source's in the adjoint. */
   for (int64_t m = 0; m < c->taps; m++) {
-    int64_t from = conv_tap_of(c, m) * c->kernel_tap + group * c->kernel_group + col * c->kernel_dest;
-    c->kernels->panel_pack[c->dtype](c->kernel + (size_t)from * c->size, c->kernel_source, c->kernel_dest, in,
-                                     cols, to + (size_t)(m * in * PANEL_COLS) * c->size);
+    int64_t from =
+        conv_tap_of(c, m) * c->kernel_tap + group * c->kernel_group + col * c->kernel_dest;
+    c->kernels->panel_pack[c->dtype](c->kernel + (size_t)from * c->size, c->kernel_source,
+                                     c->kernel_dest, in, cols,
+                                     to + (size_t)(m * in * PANEL_COLS) * c->size);
   }
 }
 
@@ -225,7 +235,8 @@ void conv_fill_offsets(const Correlation *c) {
   int64_t inner = c->segments / (l[0].taps * l[1].taps);
   for (int64_t s = 0; s < c->segments; s++) {
     int64_t m2 = s % inner, m1 = s / inner % l[1].taps, m0 = s / inner / l[1].taps;
-    c->offset[s] = m0 * l[0].spread * c->plane + m1 * l[1].spread * c->row + m2 * l[2].spread * c->pixel;
+    c->offset[s] =
+        m0 * l[0].spread * c->plane + m1 * l[1].spread * c->row + m2 * l[2].spread * c->pixel;
   }
 }
 
@@ -236,10 +247,9 @@ static void pack_weights(const Call *call, const Correlation *c) {
   }
   size_t bytes = (size_t)(c->groups * c->multiplier) * c->size;
   for (int64_t m = 0; m < c->taps; m++)
-    memcpy(c->weights + (size_t)m * bytes, c->kernel + (size_t)(conv_tap_of(c, m) * c->kernel_tap) * c->size,
-           bytes);
+    memcpy(c->weights + (size_t)m * bytes,
+           c->kernel + (size_t)(conv_tap_of(c, m) * c->kernel_tap) * c->size, bytes);
 }
-
 
 Place conv_place_of(const Correlation *c, int64_t chunk) {
   Place p;
@@ -252,11 +262,14 @@ Place conv_place_of(const Correlation *c, int64_t chunk) {
   return p;
 }
 
-/* Pixels [first, first + count) of a row of the source, zeros beyond its ends; each channel `repeat` times.
- */
-static void copy_pixels(const Correlation *c, const char *row, int64_t first, int64_t count, char *to) {
+/* Pixels [first, first + count) of a row of the source, zeros beyond its ends; each channel
+ * `repeat` times.
+ * */
+static void copy_pixels(const Correlation *c, const char *row, int64_t first, int64_t count,
+                        char *to) {
   size_t pixel = (size_t)c->pixel * c->size;
-  int64_t lead = least(most(-first, 0), count), end = most(least(c->line[2].source - first, count), lead);
+  int64_t lead = least(most(-first, 0), count),
+          end = most(least(c->line[2].source - first, count), lead);
   memset(to, 0, (size_t)lead * pixel);
   memset(to + (size_t)end * pixel, 0, (size_t)(count - end) * pixel);
   const char *from = row + (size_t)(first + lead) * (size_t)c->source_channels * c->size;
@@ -276,13 +289,15 @@ static void copy_block(const Correlation *c, const Place *p, char *block) {
          row_bytes = (size_t)c->row * c->size;
   for (int64_t plane = 0; plane < c->planes; plane++)
     for (int64_t row = 0; row < rows; row++) {
-      int64_t z = l[0].step * p->at[0] + l[0].offset + plane, y = l[1].step * p->at[1] + l[1].offset + row;
+      int64_t z = l[0].step * p->at[0] + l[0].offset + plane,
+              y = l[1].step * p->at[1] + l[1].offset + row;
       char *to = block + (size_t)(plane * c->rows + row) * row_bytes;
       if (z < 0 || z >= l[0].source || y < 0 || y >= l[1].source)
         memset(to, 0, (size_t)(cols * c->pixel) * c->size);
       else
-        copy_pixels(c, c->source + (size_t)((p->image * l[0].source + z) * l[1].source + y) * source_row,
-                    l[2].step * p->at[2] + l[2].offset, cols, to);
+        copy_pixels(
+            c, c->source + (size_t)((p->image * l[0].source + z) * l[1].source + y) * source_row,
+            l[2].step * p->at[2] + l[2].offset, cols, to);
     }
 }
 
@@ -295,23 +310,24 @@ const char *conv_chunk_source(const Correlation *c, const Place *p, char *block)
   }
   int64_t z = l[0].step * p->at[0] + l[0].offset, y = l[1].step * p->at[1] + l[1].offset,
           x = l[2].step * p->at[2] + l[2].offset;
-  return c->source +
-         (size_t)((((p->image * l[0].source + z) * l[1].source + y) * l[2].source + x) * c->source_channels) *
-             c->size;
+  return c->source + (size_t)((((p->image * l[0].source + z) * l[1].source + y) * l[2].source + x) *
+                              c->source_channels) *
+                         c->size;
 }
 
 char *conv_dest_row(const Correlation *c, const Place *p, int64_t row) {
   const Line *l = c->line;
   int64_t z = l[0].start + l[0].every * p->at[0], y = l[1].start + l[1].every * (p->at[1] + row);
   int64_t x = l[2].start + l[2].every * p->at[2];
-  return c->dest +
-         (size_t)((((p->image * l[0].dest + z) * l[1].dest + y) * l[2].dest + x) * c->dest_channels) *
-             c->size;
+  return c->dest + (size_t)((((p->image * l[0].dest + z) * l[1].dest + y) * l[2].dest + x) *
+                            c->dest_channels) *
+                       c->size;
 }
 
-/* The runs [*first, *end) of row `row` that meet the image: those of flat images that lie above or below it
- * add nothing. */
-static void runs_inside(const Correlation *c, const Place *p, int64_t row, int64_t *first, int64_t *end) {
+/* The runs [*first, *end) of row `row` that meet the image: those of flat images that lie above
+ * or below it add nothing. */
+static void runs_inside(const Correlation *c, const Place *p, int64_t row, int64_t *first,
+                        int64_t *end) {
   const Line *l = &c->line[1];
   *first = 0;
   *end = c->segments;
@@ -340,7 +356,8 @@ static void correlate_dense(const Correlation *c, const Place *p, const char *so
       m.segments = end - first;
       m.w = panel + (size_t)(first * c->length * PANEL_COLS) * c->size;
       m.x = source +
-            (size_t)(row * c->line[1].step * c->row + group * (c->source_channels / c->groups)) * c->size;
+            (size_t)(row * c->line[1].step * c->row + group * (c->source_channels / c->groups)) *
+                c->size;
       m.y = conv_dest_row(c, p, row) + (size_t)(group * out + col) * c->size;
       c->kernels->panel_mul[c->dtype](&m);
     }
@@ -358,7 +375,8 @@ static void fold_row(const Correlation *c, const char *products, char *dest, int
     }
 }
 
-static void correlate_depthwise(const Correlation *c, const Place *p, const char *source, char *products) {
+static void correlate_depthwise(const Correlation *c, const Place *p, const char *source,
+                                char *products) {
   Depthwise d = {.w = c->weights,
                  .x_row = c->line[2].step * c->pixel,
                  .offset = c->offset,

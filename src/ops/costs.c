@@ -24,7 +24,8 @@ void cost_of_elementwise(const Target *t, const Node *n, Cost *cost) {
   int64_t count = elements(&n->out[0]), small = 0;
   Dtype d = dtype(n->in[n->in_count - 1]);
   for (int i = 0; i < n->in_count; i++)
-    if (elements(n->in[i]) != count && elements(n->in[i]) > 1) small = most(small, elements(n->in[i]));
+    if (elements(n->in[i]) != count && elements(n->in[i]) > 1)
+      small = most(small, elements(n->in[i]));
   *cost = small ? cost_broadcast(t, d, count, small, cost_vector_cycles(n->op->name, d))
                 : pass(t, n, n->op->name);
 }
@@ -102,7 +103,8 @@ void cost_of_norm(const Target *t, const Node *n, Cost *cost) {
   *cost = cost_free();
   for (int i = 0; i < n->in_count; i++) {
     const Value *x = n->in[i];
-    Cost square = cost_elementwise(t, dtype(x), elements(x), 1, cost_vector_cycles("square", dtype(x)));
+    Cost square =
+        cost_elementwise(t, dtype(x), elements(x), 1, cost_vector_cycles("square", dtype(x)));
     Cost sum = cost_reduce(t, dtype(x), COST_SUM, 1, elements(x), 1);
     Cost scale = cost_elementwise(t, dtype(x), elements(x), 2, cost_vector_cycles("mul", dtype(x)));
     cost_then(cost, &square);
@@ -123,7 +125,8 @@ static Around slices(const Type *table, int64_t picked, int64_t count) {
 static int64_t index_count(const Node *n, int input) {
   const Type *t = &n->in[input]->type;
   bool tuples = strstr(n->op->name, "_nd") != NULL;
-  return tuples && t->shape[t->rank - 1] > 0 ? type_count(t) / t->shape[t->rank - 1] : type_count(t);
+  return tuples && t->shape[t->rank - 1] > 0 ? type_count(t) / t->shape[t->rank - 1]
+                                             : type_count(t);
 }
 
 void cost_of_gather(const Target *t, const Node *n, Cost *cost) {
@@ -144,8 +147,10 @@ void cost_of_scatter(const Target *t, const Node *n, Cost *cost) {
 void cost_of_take_along(const Target *t, const Node *n, Cost *cost) {
   bool add = strstr(n->op->name, "grad") != NULL;
   int axis = (int)n->attr[0].i;
-  Around table = around_axis(add ? &n->out[0].type : &n->in[0]->type, axis), picks = around_axis(&n->in[1]->type, axis);
-  *cost = cost_take_along(t, dtype(n->in[0]), table.outer * table.inner, table.extent, picks.extent, add);
+  Around table = around_axis(add ? &n->out[0].type : &n->in[0]->type, axis),
+         picks = around_axis(&n->in[1]->type, axis);
+  *cost = cost_take_along(t, dtype(n->in[0]), table.outer * table.inner, table.extent, picks.extent,
+                          add);
 }
 
 void cost_of_one_hot(const Target *t, const Node *n, Cost *cost) {
@@ -167,13 +172,17 @@ void cost_of_top_k(const Target *t, const Node *n, Cost *cost) {
 /* Parts of a serialized_matmul, one after the other: its dimension becomes so much smaller. */
 static int64_t serial_parts(const Node *n, int64_t *m, int64_t *k, int64_t *columns) {
   if (strcmp(n->op->name, "serialized_matmul")) return 1;
-  int64_t parts = most(n->attr[0].i, 1), *cut = !strcmp(n->attr[1].s, "a_columns") ? m : !strcmp(n->attr[1].s, "b_rows") ? columns : k;
+  int64_t parts = most(n->attr[0].i, 1), *cut = !strcmp(n->attr[1].s, "a_columns") ? m
+                                                : !strcmp(n->attr[1].s, "b_rows")  ? columns
+                                                                                   : k;
   *cut /= parts;
   return parts;
 }
 
 /* Not a batch of matrices. */
-static bool is_one(const Type *t) { return t->rank < 3 || type_count(t) == t->shape[t->rank - 1] * t->shape[t->rank - 2]; }
+static bool is_one(const Type *t) {
+  return t->rank < 3 || type_count(t) == t->shape[t->rank - 1] * t->shape[t->rank - 2];
+}
 
 /* Flags of transposition are the last two attributes. */
 void cost_of_matmul(const Target *t, const Node *n, Cost *cost) {
@@ -182,13 +191,19 @@ void cost_of_matmul(const Target *t, const Node *n, Cost *cost) {
   int64_t m = y->shape[y->rank - 2], columns = y->shape[y->rank - 1],
           k = a->shape[a->rank - (turned[0].i ? 2 : 1)];
   int64_t groups = m > 0 && columns > 0 ? type_count(y) / (m * columns) : 0;
-  if (is_one(b) && !turned[0].i) m *= groups, groups = least(groups, 1);       /* one b: more rows */
-  if (is_one(a) && !turned[1].i) columns *= groups, groups = least(groups, 1); /* one a: more columns */
+  /* one b: more rows */
+  if (is_one(b) && !turned[0].i) m *= groups, groups = least(groups, 1);
+  /* one a: more columns */
+  if (is_one(a) && !turned[1].i) columns *= groups, groups = least(groups, 1);
   int64_t parts = serial_parts(n, &m, &k, &columns);
   bool sums = parts > 1 && !strcmp(n->attr[1].s, "a_rows_b_columns");
-  /* One row times a turned matrix, or a column times a row: what trains a matrix that one row was multiplied with. */
+  /* One row times a turned matrix, or a column times a row: what trains a matrix that one row
+   * was multiplied with. */
   bool trained = (turned[1].i && m == 1) || (turned[0].i && k == 1);
-  PlanOptions options = {.left_moved = turned[0].i, .right_moved = turned[1].i, .accumulate = sums, .trained = trained};
+  PlanOptions options = {.left_moved = turned[0].i,
+                         .right_moved = turned[1].i,
+                         .accumulate = sums,
+                         .trained = trained};
   Dtype partials = n->place.half_products > 0 ? F16 : F32;
   *cost = cost_matmul(t, a->dtype, partials, groups, m, k, columns, &options);
   cost_repeat(cost, (double)parts);
@@ -239,7 +254,8 @@ void cost_of_bins(const Target *t, const Node *n, Cost *cost) {
 /* a * b, no more than prices can be told apart by. */
 static int64_t capped_product(int64_t a, int64_t b) {
   int64_t product;
-  return __builtin_mul_overflow(a, b, &product) || product > INT64_C(1) << 50 ? INT64_C(1) << 50 : product;
+  return __builtin_mul_overflow(a, b, &product) || product > INT64_C(1) << 50 ? INT64_C(1) << 50
+                                                                              : product;
 }
 
 /* Each element is compared with each level. */

@@ -1,5 +1,5 @@
-/* What the loss (ctc.c, written out of other ops in ctc_composed.c) and the decoder (ctc_decoder.c) of connectionist temporal
- * classification share. */
+/* What the loss (ctc.c, written out of other ops in ctc_composed.c) and the decoder
+ * (ctc_decoder.c) of connectionist temporal classification share. */
 #ifndef IPULUA_OPS_CTC_H
 #define IPULUA_OPS_CTC_H
 #include "ops/nn.h"
@@ -9,7 +9,8 @@ enum { CTC_BLANK, CTC_OUT_DTYPE };                                   /* its attr
 
 double ctc_log_add(double a, double b);
 /* Row t of a sample's [time, batch, classes] as log probabilities. */
-void ctc_log_row(const Type *x, const void *data, int64_t t, int64_t sample, bool normalise, double *row);
+void ctc_log_row(const Type *x, const void *data, int64_t t, int64_t sample, bool normalise,
+                 double *row);
 Status ctc_blank(Error *e, int64_t blank, int64_t classes, int64_t *out);
 Status ctc_want_lengths(Error *e, const char *what, const Type *t, int64_t batch);
 Status ctc_check_lengths(const Call *c, const char *what, int input, int64_t limit);

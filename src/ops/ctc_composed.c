@@ -1,6 +1,7 @@
-/* The loss of ctc.c and its slope written out of other ops, so that the slope has gradients: the same sums over alignments, a
- * node for each step in time, for all samples and states at once. A state's label is behind the last label of its sample the
- * blank, and a step behind a sample's end changes nothing. */
+/* The loss of ctc.c and its slope written out of other ops, so that the slope has gradients: the
+ * same sums over alignments, a node for each step in time, for all samples and states at once. A
+ * state's label is behind the last label of its sample the blank, and a step behind a sample's
+ * end changes nothing. */
 #include <math.h>
 
 #include "ops/ctc.h"
@@ -13,10 +14,10 @@ typedef struct Lattice {
   int64_t batch, time, classes, states, blank;
   bool normalise;
   Value *never;
-  Value *label;         /* [batch, states]: of each state */
-  Value *skip;          /* [batch, states]: may follow the state two before it */
-  Value *last;          /* [batch, states]: an alignment may end here */
-  Value *steps;         /* [batch, 1] */
+  Value *label;           /* [batch, states]: of each state */
+  Value *skip;            /* [batch, states]: may follow the state two before it */
+  Value *last;            /* [batch, states]: an alignment may end here */
+  Value *steps;           /* [batch, 1] */
   Value *scores, **log_p; /* [time, batch, classes]; by step [batch, states] */
 } Lattice;
 
@@ -44,7 +45,8 @@ static Value *moved(const Lattice *l, Value *x, int64_t by, Value *fill) {
   Type edge = type_make(x->type.dtype, 2, (int64_t[]){l->batch, gap});
   Value *in = ops_broadcast(l->g, fill, &edge);
   if (kept == 0) return in;
-  Attr attrs[MAX_ATTRS] = {attr_ints((int64_t[]){0, by < 0 ? gap : 0}, 2), attr_ints((int64_t[]){l->batch, kept}, 2)};
+  Attr attrs[MAX_ATTRS] = {attr_ints((int64_t[]){0, by < 0 ? gap : 0}, 2),
+                           attr_ints((int64_t[]){l->batch, kept}, 2)};
   Value *rest = op_with(l->g, "slice", &x, 1, attrs);
   return by < 0 ? joined(l->g, rest, in, 1) : joined(l->g, in, rest, 1);
 }
@@ -59,7 +61,8 @@ static void label_states(Lattice *l, const Node *n) {
   Graph *g = l->g;
   int64_t length = n->in[CTC_LABELS]->type.shape[1];
   Value *blank = integer(g, l->blank), *lengths = column(g, n->in[CTC_LABEL_LENGTH]);
-  Type blanks = type_make(I32, 2, (int64_t[]){l->batch, length}), edge = type_make(I32, 2, (int64_t[]){l->batch, 1}),
+  Type blanks = type_make(I32, 2, (int64_t[]){l->batch, length}),
+       edge = type_make(I32, 2, (int64_t[]){l->batch, 1}),
        pairs = type_make(I32, 2, (int64_t[]){l->batch, 2 * length});
   Value *used = op2(g, "less", counting(g, length, 1, &length), lengths);
   Value *labels = ops_where(g, used, ops_cast(g, n->in[CTC_LABELS], I32), blank);
@@ -68,7 +71,8 @@ static void label_states(Lattice *l, const Node *n) {
   l->skip = op2(g, "logical_and", op2(g, "not_equal", l->label, blank),
                 op2(g, "not_equal", l->label, moved(l, l->label, 2, blank)));
   Value *behind = ops_sub(g, ops_add(g, lengths, lengths), counting(g, l->states, 1, &l->states));
-  l->last = op2(g, "logical_or", op2(g, "equal", behind, integer(g, 0)), op2(g, "equal", behind, integer(g, 1)));
+  l->last = op2(g, "logical_or", op2(g, "equal", behind, integer(g, 0)),
+                op2(g, "equal", behind, integer(g, 1)));
 }
 
 static void score_states(Lattice *l) {
@@ -76,9 +80,11 @@ static void score_states(Lattice *l) {
   Value *rows = l->normalise ? op1(g, "nn.log_softmax", l->scores) : l->scores;
   Node *steps = graph_node(g, op_find("unstack"), &rows, 1, (Attr[MAX_ATTRS]){attr_int(0)});
   l->log_p = arena_alloc(g->arena, (size_t)l->time * sizeof *l->log_p);
-  if (!l->log_p && g->error.status == OK) fail(&g->error, ERR_OUT_OF_MEMORY, "out of memory in autodiff");
+  if (!l->log_p && g->error.status == OK)
+    fail(&g->error, ERR_OUT_OF_MEMORY, "out of memory in autodiff");
   for (int64_t t = 0; steps && l->log_p && t < l->time; t++)
-    l->log_p[t] = op_with(g, "take_along", (Value *[]){&steps->out[t], l->label}, 2, (Attr[MAX_ATTRS]){attr_int(1)});
+    l->log_p[t] = op_with(g, "take_along", (Value *[]){&steps->out[t], l->label}, 2,
+                          (Attr[MAX_ATTRS]){attr_int(1)});
 }
 
 /* log(e^a + e^b + e^c) of [batch, states] each. */
@@ -95,7 +101,8 @@ static void sum_forwards(const Lattice *l, Value **alpha) {
   for (int64_t t = 1; t < l->time; t++) {
     Value *skipped = ops_where(g, l->skip, moved(l, alpha[t - 1], 2, l->never), l->never);
     Value *sum = log_sum(g, alpha[t - 1], moved(l, alpha[t - 1], 1, l->never), skipped);
-    alpha[t] = ops_where(g, op2(g, "less", integer(g, t), l->steps), ops_add(g, sum, l->log_p[t]), alpha[t - 1]);
+    alpha[t] = ops_where(g, op2(g, "less", integer(g, t), l->steps), ops_add(g, sum, l->log_p[t]),
+                         alpha[t - 1]);
   }
 }
 
@@ -112,12 +119,15 @@ static void sum_backwards(const Lattice *l, Value **beta) {
   }
 }
 
-/* How likely each class is at each step in an alignment, [time, batch, classes]; counts [batch, time, 1]: whether a step does. */
-static Value *occupied(const Lattice *l, Value *const *alpha, Value *const *beta, Value *total, Value *counts, Value **both) {
+/* How likely each class is at each step in an alignment, [time, batch, classes]; counts [batch,
+ * time, 1]: whether a step does. */
+static Value *occupied(const Lattice *l, Value *const *alpha, Value *const *beta, Value *total,
+                       Value *counts, Value **both) {
   Graph *g = l->g;
   for (int64_t t = 0; t < l->time; t++) both[t] = ops_sub(g, ops_add(g, alpha[t], beta[t]), total);
   Value *states = op1(g, "exp", ops_where(g, counts, stacked(g, both, l->time, 1), l->never));
-  Attr attrs[MAX_ATTRS] = {attr_int(l->classes), attr_int(-1), attr_float(1), attr_float(0), attr_dtype(l->never->type.dtype)};
+  Attr attrs[MAX_ATTRS] = {attr_int(l->classes), attr_int(-1), attr_float(1), attr_float(0),
+                           attr_dtype(l->never->type.dtype)};
   Value *classes = op_with(g, "one_hot", &l->label, 1, attrs);
   return ops_transpose(g, ops_matmul(g, states, classes, false, false), (int64_t[]){1, 0, 2});
 }
@@ -125,7 +135,8 @@ static Value *occupied(const Lattice *l, Value *const *alpha, Value *const *beta
 static void write_outputs(const Lattice *l, const Node *n, Value **out) {
   Graph *g = l->g;
   Value **room = arena_alloc(g->arena, 3 * (size_t)l->time * sizeof *room);
-  if (!room && g->error.status == OK) fail(&g->error, ERR_OUT_OF_MEMORY, "out of memory in autodiff");
+  if (!room && g->error.status == OK)
+    fail(&g->error, ERR_OUT_OF_MEMORY, "out of memory in autodiff");
   if (g->error.status != OK) return;
   Value **alpha = room, **beta = room + l->time, **both = room + 2 * l->time;
   sum_forwards(l, alpha);
@@ -133,14 +144,17 @@ static void write_outputs(const Lattice *l, const Node *n, Value **out) {
   Value *ends = ops_where(g, l->last, alpha[l->time - 1], l->never);
   Attr attrs[MAX_ATTRS] = {attr_ints((int64_t[]){1}, 1), attr_bool(true)};
   Value *total = op_with(g, "reduce_logsumexp", &ends, 1, attrs);
-  Value *possible = op2(g, "logical_and", op2(g, "greater", total, ops_number(g, l->never, NEVER / 2)),
-                        op2(g, "greater", l->steps, integer(g, 0)));
-  Value *counts = op2(g, "logical_and", possible, op2(g, "less", counting(g, l->time, 1, &l->time), l->steps));
+  Value *possible =
+      op2(g, "logical_and", op2(g, "greater", total, ops_number(g, l->never, NEVER / 2)),
+          op2(g, "greater", l->steps, integer(g, 0)));
+  Value *counts =
+      op2(g, "logical_and", possible, op2(g, "less", counting(g, l->time, 1, &l->time), l->steps));
   Type by_step = type_make(BOOL, 3, (int64_t[]){l->batch, l->time, 1});
   counts = ops_reshape(g, counts, &by_step);
   Value *slope = ops_neg(g, occupied(l, alpha, beta, total, counts, both));
   if (l->normalise) slope = ops_add(g, slope, op1(g, "nn.softmax", l->scores));
-  slope = ops_where(g, ops_transpose(g, counts, (int64_t[]){1, 0, 2}), slope, ops_number(g, l->never, 0));
+  slope = ops_where(g, ops_transpose(g, counts, (int64_t[]){1, 0, 2}), slope,
+                    ops_number(g, l->never, 0));
   Value *loss = ops_where(g, possible, ops_neg(g, total), ops_number(g, l->never, INFINITY));
   out[0] = ops_cast(g, ops_reshape(g, loss, &n->out[0].type), n->out[0].type.dtype);
   out[1] = ops_cast(g, slope, n->out[1].type.dtype);

@@ -20,18 +20,19 @@ static Status infer_decoder(Error *e, Node *n) {
   if (width < 1 || width > 4096)
     return fail(e, ERR_VALUE, "beam_width must be from 1 to 4096, got %lld", (long long)width);
   if (paths < 1 || paths > width)
-    return fail(e, ERR_VALUE, "top_paths must be from 1 to beam_width, %lld, got %lld", (long long)width,
-                (long long)paths);
+    return fail(e, ERR_VALUE, "top_paths must be from 1 to beam_width, %lld, got %lld",
+                (long long)width, (long long)paths);
   if (x->shape[0] > INT32_MAX / 4 || x->shape[2] > INT32_MAX)
-    return fail(e, ERR_INVALID_ARGUMENT, "too many steps or classes in scores of shape %s", shape_text(x, text));
+    return fail(e, ERR_INVALID_ARGUMENT, "too many steps or classes in scores of shape %s",
+                shape_text(x, text));
   n->out[0].type = type_make(x->dtype, 2, (int64_t[]){x->shape[1], paths});
   n->out[1].type = type_make(I32, 2, (int64_t[]){x->shape[1], paths});
   n->out[2].type = type_make(I32, 3, (int64_t[]){x->shape[1], paths, x->shape[0]});
   return OK;
 }
 
-/* A prefix is a path to the root of a tree; a beam is a prefix with the probabilities of ending in a blank or
- * not. */
+/* A prefix is a path to the root of a tree; a beam is a prefix with the probabilities of ending
+ * in a blank or not. */
 typedef struct Prefix {
   int64_t parent; /* -1: the empty one */
   int32_t label, length;
@@ -100,16 +101,19 @@ static Beam stayed(const Decoder *d, const DecoderSlot *s, const Beam *b) {
   if (s->beam_of[p->parent] < 0) return next;
   const Beam *shorter = &s->beam[s->beam_of[p->parent]];
   bool repeats = s->prefix[p->parent].parent >= 0 && s->prefix[p->parent].label == p->label;
-  next.other = ctc_log_add(next.other, (repeats ? shorter->blank : total_of(shorter)) + s->row[p->label]);
+  next.other =
+      ctc_log_add(next.other, (repeats ? shorter->blank : total_of(shorter)) + s->row[p->label]);
   return next;
 }
 
-static void extend(const Decoder *d, const DecoderSlot *s, int64_t index, int64_t beams, int64_t *kept) {
+static void extend(const Decoder *d, const DecoderSlot *s, int64_t index, int64_t beams,
+                   int64_t *kept) {
   const Beam *b = &s->beam[index];
   const Prefix *p = &s->prefix[b->prefix];
   memset(s->extended, 0, (size_t)d->classes);
   for (int64_t i = 0; i < beams; i++)
-    if (s->prefix[s->beam[i].prefix].parent == b->prefix) s->extended[s->prefix[s->beam[i].prefix].label] = 1;
+    if (s->prefix[s->beam[i].prefix].parent == b->prefix)
+      s->extended[s->prefix[s->beam[i].prefix].label] = 1;
   double total = total_of(b);
   for (int64_t c = 0; c < d->classes; c++) {
     if (c == d->blank || s->extended[c]) continue;
@@ -147,7 +151,8 @@ static int64_t decode_steps(const Decoder *d, const DecoderSlot *s, int64_t samp
   return beams;
 }
 
-static void write_path(const Decoder *d, const DecoderSlot *s, int64_t sample, int64_t path, const Beam *b) {
+static void write_path(const Decoder *d, const DecoderSlot *s, int64_t sample, int64_t path,
+                       const Beam *b) {
   const Call *c = d->c;
   int64_t at = sample * d->paths + path, length = b ? s->prefix[b->prefix].length : 0;
   int32_t *labels = (int32_t *)c->out[2] + at * d->time;
@@ -163,12 +168,13 @@ static void decode_sample(void *context, int64_t sample, void *scratch) {
   const Call *c = d->c;
   Room room = {scratch, 0};
   DecoderSlot s = decoder_slot(&room, d);
-  int64_t beams =
-      decode_steps(d, &s, sample, dtype_get_integer(c->in_type[D_LENGTH]->dtype, c->in[D_LENGTH], sample));
+  int64_t beams = decode_steps(
+      d, &s, sample, dtype_get_integer(c->in_type[D_LENGTH]->dtype, c->in[D_LENGTH], sample));
   for (int64_t path = 0; path < d->paths; path++) {
     int64_t best = -1;
     for (int64_t i = 0; i < beams; i++)
-      if (s.beam[i].prefix >= 0 && (best < 0 || total_of(&s.beam[i]) > total_of(&s.beam[best]))) best = i;
+      if (s.beam[i].prefix >= 0 && (best < 0 || total_of(&s.beam[i]) > total_of(&s.beam[best])))
+        best = i;
     write_path(d, &s, sample, path, best < 0 ? NULL : &s.beam[best]);
     if (best >= 0) s.beam[best].prefix = -1; /* taken */
   }
@@ -195,7 +201,8 @@ static Status inner_decoder(const Call *c) {
   d.c = c;
   Status s = ctc_check_lengths(c, "lengths", D_LENGTH, d.time);
   if (s == OK)
-    nn_run(c, c->in_type[D_SCORES]->shape[1], c->scratch, decoder_slot_bytes(&d), decode_sample, &d);
+    nn_run(c, c->in_type[D_SCORES]->shape[1], c->scratch, decoder_slot_bytes(&d), decode_sample,
+           &d);
   return s;
 }
 static Status eval_decoder(const Call *c) { return eval_wide(c, inner_decoder); }
@@ -204,8 +211,9 @@ static size_t scratch_decoder(const Node *n) {
   return wide_scratch(n, decoder_slot_bytes(&d) * NN_SLOTS);
 }
 
-/* Each step sorts the candidates of each sample; the rest is small beside it. Of many classes only a beam's width of the likeliest
- * can extend a prefix into the next beam (beside the blank and the prefix's last label): those are found for all steps at once. */
+/* Each step sorts the candidates of each sample; the rest is small beside it. Of many classes
+ * only a beam's width of the likeliest can extend a prefix into the next beam (beside the blank
+ * and the prefix's last label): those are found for all steps at once. */
 static void cost_decoder(const Target *t, const Node *n, Cost *c) {
   const Type *x = &n->in[D_SCORES]->type;
   int64_t steps = x->shape[0], batch = x->shape[1], classes = x->shape[2], width = n->attr[WIDTH].i;
@@ -218,26 +226,31 @@ static void cost_decoder(const Target *t, const Node *n, Cost *c) {
   cost_then(c, &likeliest);
 }
 
-#define DECODER(row_name, scores, words)                                                                    \
-  {                                                                                                         \
-    .name = row_name, .summary = words, .shapes = "[t, n, c], [n] → [n, paths], [n, paths], [n, paths, t]", \
-    .source = "Graves, Jaitly, Towards end-to-end speech recognition, 2014", .inputs = {scores, "lengths"}, \
-    .attrs = {{.name = "beam_width",                                                                        \
-               .kind = ATTR_INT,                                                                            \
-               .fallback = "100",                                                                           \
-               .summary = "Prefixes kept at each step, from 1 to 4096."},                                                   \
-              {.name = "top_paths",                                                                         \
-               .kind = ATTR_INT,                                                                            \
-               .fallback = "1",                                                                             \
-               .summary = "How many of them are returned, from 1 to beam_width."},                                                \
-              {.name = "blank_index",                                                                       \
-               .kind = ATTR_INT,                                                                            \
-               .fallback = "-1",                                                                            \
-               .summary = "The class that is no label; negative: from the end."}},                          \
-    .traits = NO_GRADIENT | INDICES(D_LENGTH), .outputs = 3, .infer = infer_decoder, .eval = eval_decoder,  \
-    .scratch = scratch_decoder, .cost = cost_decoder,                                                       \
-    .sample = "F[5,2,4] I6[2] {beam_width = 8, top_paths = 3} | F[4,1,3] I5[1]"                             \
-  }
+#define DECODER(row_name, scores, words)                                          \
+  {.name = row_name,                                                              \
+   .summary = words,                                                              \
+   .shapes = "[t, n, c], [n] → [n, paths], [n, paths], [n, paths, t]",            \
+   .source = "Graves, Jaitly, Towards end-to-end speech recognition, 2014",       \
+   .inputs = {scores, "lengths"},                                                 \
+   .attrs = {{.name = "beam_width",                                               \
+              .kind = ATTR_INT,                                                   \
+              .fallback = "100",                                                  \
+              .summary = "Prefixes kept at each step, from 1 to 4096."},          \
+             {.name = "top_paths",                                                \
+              .kind = ATTR_INT,                                                   \
+              .fallback = "1",                                                    \
+              .summary = "How many of them are returned, from 1 to beam_width."}, \
+             {.name = "blank_index",                                              \
+              .kind = ATTR_INT,                                                   \
+              .fallback = "-1",                                                   \
+              .summary = "The class that is no label; negative: from the end."}}, \
+   .traits = NO_GRADIENT | INDICES(D_LENGTH),                                     \
+   .outputs = 3,                                                                  \
+   .infer = infer_decoder,                                                        \
+   .eval = eval_decoder,                                                          \
+   .scratch = scratch_decoder,                                                    \
+   .cost = cost_decoder,                                                          \
+   .sample = "F[5,2,4] I6[2] {beam_width = 8, top_paths = 3} | F[4,1,3] I5[1]"}
 
 const OpDef ops_ctc_decoder[] = {
     DECODER(

@@ -1,6 +1,6 @@
-/* Derivatives of elementwise ops that are one pass: dy and the op's result y or operand x → dx. All are
- * linear in dy; the second column of the table differentiates them by the other operand, with u the gradient
- * that comes in. */
+/* Derivatives of elementwise ops that are one pass: dy and the op's result y or operand x → dx.
+ * All are linear in dy; the second column of the table differentiates them by the other operand,
+ * with u the gradient that comes in. */
 #include "ops/support.h"
 
 static Value *plus(Graph *g, Value *x, double v) { return ops_add(g, x, ops_number(g, x, v)); }
@@ -32,7 +32,8 @@ static Value *swish_second(Graph *g, Value *x) {
 
 /* (2 - x^2) exp(-x^2 / 2) / sqrt(2 pi) */
 static Value *gelu_second(Graph *g, Value *x) {
-  Value *density = ops_scale(g, op1(g, "exp", ops_scale(g, square(g, x), -0.5)), 0.3989422804014327);
+  Value *density =
+      ops_scale(g, op1(g, "exp", ops_scale(g, square(g, x), -0.5)), 0.3989422804014327);
   return times(g, density, plus(g, ops_neg(g, square(g, x)), 2));
 }
 
@@ -47,8 +48,8 @@ static Value *gelu_tanh_second(Graph *g, Value *x) {
   return op2(g, "tanh_grad", sum, t);
 }
 
-/* Row, kernel, attributes, the other operand, derivative by it (NULL: none), sample, formula. s is the other
- * operand, y the result. */
+/* Row, kernel, attributes, the other operand, derivative by it (NULL: none), sample, formula. s
+ * is the other operand, y the result. */
 /* clang-format off */
 #define DERIVATIVES(X)                                                                                       \
   X(relu, RELU, NONE, "y", NULL, "F[2,3] F[2,3]", "y > 0 ? dy : 0.")                                         \
@@ -80,14 +81,12 @@ static Value *gelu_tanh_second(Graph *g, Value *x) {
     "-dy y^2.")
 /* clang-format on */
 
-#define NONE \
-  { 0 }
-#define SLOPE \
-  { "alpha", ATTR_FLOAT, "0.2", NULL, "slope below 0" }
-#define LIMIT \
-  { "alpha", ATTR_FLOAT, "1.0", NULL, "minus the limit for small x" }
-#define RANGE \
-  {"min", ATTR_FLOAT, NULL, NULL, "the least result"}, { "max", ATTR_FLOAT, NULL, NULL, "the greatest" }
+#define NONE {0}
+#define SLOPE {"alpha", ATTR_FLOAT, "0.2", NULL, "slope below 0"}
+#define LIMIT {"alpha", ATTR_FLOAT, "1.0", NULL, "minus the limit for small x"}
+#define RANGE                                          \
+  {"min", ATTR_FLOAT, NULL, NULL, "the least result"}, \
+      {"max", ATTR_FLOAT, NULL, NULL, "the greatest"}
 
 static void parameters(const Node *n, double p[4]) {
   for (int i = 0; i < op_attr_count(n->op); i++) p[i] = n->attr[i].f;

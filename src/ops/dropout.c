@@ -17,15 +17,16 @@ static Status infer_dropout(Error *e, Node *n) {
     return fail(e, ERR_VALUE, "rate must be at least 0 and below 1, got %g", rate);
   if (!attr_given(noise)) return OK;
   if (noise->ints.n > x->rank)
-    return fail(e, ERR_VALUE, "noise_shape has %d extent%s, but x is %s", noise->ints.n, plural(noise->ints.n), shape_text(x, b));
+    return fail(e, ERR_VALUE, "noise_shape has %d extent%s, but x is %s", noise->ints.n,
+                plural(noise->ints.n), shape_text(x, b));
   Type mask = type_make(BOOL, noise->ints.n, noise->ints.v), both;
   for (int i = 0; i < mask.rank; i++)
     if (mask.shape[i] == -1 && mask.rank == x->rank) mask.shape[i] = x->shape[i];
   s = type_check(e, "noise_shape", &mask);
   if (s != OK) return s;
   if (!type_broadcast(x, &mask, &both) || !shape_equal(&both, x))
-    return fail(e, ERR_INVALID_ARGUMENT, "noise_shape %s doesn't broadcast to %s", shape_text(&mask, a),
-                shape_text(x, b));
+    return fail(e, ERR_INVALID_ARGUMENT, "noise_shape %s doesn't broadcast to %s",
+                shape_text(&mask, a), shape_text(x, b));
   return set_ints(e, n, NOISE_SHAPE, mask.shape, mask.rank);
 }
 
@@ -62,12 +63,13 @@ static void drop_alike(const Call *c, const Type *mask) {
   RngKey key = random_key(c);
   uint8_t *kept = c->scratch;
   double zero = 0, scale = 0;
-  for (int64_t i = 0; i < type_count(mask); i++) kept[i] = rng_bits(&key, (uint64_t)i) >= limit_of(c);
+  for (int64_t i = 0; i < type_count(mask); i++)
+    kept[i] = rng_bits(&key, (uint64_t)i) >= limit_of(c);
   dtype_set(x->dtype, &scale, 0, 1 / (1 - c->attr[RATE].f));
-  run_kernel(c, EW_WHERE, 3, (const Type *[]){mask, x, &one}, (const void *[]){kept, c->in[0], &zero}, x,
+  run_kernel(c, EW_WHERE, 3, (const Type *[]){mask, x, &one},
+             (const void *[]){kept, c->in[0], &zero}, x, c->out[0], NULL);
+  run_kernel(c, EW_MUL, 2, (const Type *[]){x, &one}, (const void *[]){c->out[0], &scale}, x,
              c->out[0], NULL);
-  run_kernel(c, EW_MUL, 2, (const Type *[]){x, &one}, (const void *[]){c->out[0], &scale}, x, c->out[0],
-             NULL);
 }
 
 static Status body_dropout(const Call *c) {
@@ -96,7 +98,8 @@ const OpDef ops_dropout[] = {
      .shapes = "any",
      .inputs = {"x", "counter"},
      .attrs = {{"rate", ATTR_FLOAT, "0.5", NULL, "probability of 0, in [0, 1)"},
-               {"noise_shape", ATTR_INTS, "nil", NULL, "shape of the mask, broadcast to x; -1: x's extent"},
+               {"noise_shape", ATTR_INTS, "nil", NULL,
+                "shape of the mask, broadcast to x; -1: x's extent"},
                RANDOM_SEED},
      .traits = RANDOM | IN_PLACE(0),
      .infer = infer_dropout,
@@ -104,6 +107,7 @@ const OpDef ops_dropout[] = {
      .eval = eval_dropout,
      .scratch = scratch_dropout,
      .grad = grad_dropout,
-     .sample = "F[4,5] | F[3,4,2] {rate = 0.3, noise_shape = {3, 1, 2}} | F[] | F[20000] {rate = 0.1, seed = "
-               "3} | F[3,4] {noise_shape = {-1, 1}}"},
+     .sample =
+         "F[4,5] | F[3,4,2] {rate = 0.3, noise_shape = {3, 1, 2}} | F[] | F[20000] {rate = 0.1, seed = "
+         "3} | F[3,4] {noise_shape = {-1, 1}}"},
     {0}};

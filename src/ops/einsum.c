@@ -1,7 +1,9 @@
-/* Einstein's summation. Operands are folded from the left: each step sorts the indices of two operands into
- *   batch (in both, still needed), rows (left only), columns (right only), contracted (in both, not needed
- * any more) and is one batched matrix product; an operand whose indices don't lie that way is copied first,
- * and an index that only it has and nobody needs is summed then. */
+/* Einstein's summation. Operands are folded from the left: each step sorts the indices of two
+ * operands into
+ *   batch (in both, still needed), rows (left only), columns (right only), contracted (in both, not
+ *   needed
+ * any more) and is one batched matrix product; an operand whose indices don't lie that way is
+ * copied first, and an index that only it has and nobody needs is summed then. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -32,7 +34,8 @@ static int letter_index(char c) {
 } /* in the order of characters */
 
 static Status add_index(Error *e, Term *t, int index) {
-  if (t->rank == MAX_RANK) return fail(e, ERR_VALUE, "more than %d indices for one operand", MAX_RANK);
+  if (t->rank == MAX_RANK)
+    return fail(e, ERR_VALUE, "more than %d indices for one operand", MAX_RANK);
   t->index[t->rank++] = (uint8_t)index;
   return OK;
 }
@@ -43,7 +46,8 @@ static int letters_before(const char *s) {
   return n;
 }
 
-/* One operand's indices; rank is what "..." must fill up to (dots: how many dimensions it stands for). */
+/* One operand's indices; rank is what "..." must fill up to (dots: how many dimensions it stands
+ * for). */
 static Status read_term(Error *e, const char **s, int dots, Term *t) {
   bool seen = false;
   for (; **s && **s != ',' && **s != '-'; ++*s) {
@@ -52,7 +56,8 @@ static Status read_term(Error *e, const char **s, int dots, Term *t) {
     if (isalpha((unsigned char)**s)) {
       status = add_index(e, t, letter_index(**s));
     } else if (!strncmp(*s, "...", 3) && dots < 0) {
-      return fail(e, ERR_INVALID_ARGUMENT, "an operand has %d dimension%s less than the equation has indices for it", -dots,
+      return fail(e, ERR_INVALID_ARGUMENT,
+                  "an operand has %d dimension%s less than the equation has indices for it", -dots,
                   dots == -1 ? "" : "s");
     } else if (!strncmp(*s, "...", 3) && !seen) {
       seen = true;
@@ -70,12 +75,13 @@ static Status read_extents(Error *e, Equation *q, int operand, const Type *x) {
   const Term *t = &q->in[operand];
   char text[TYPE_TEXT];
   if (t->rank != x->rank)
-    return fail(e, ERR_INVALID_ARGUMENT, "operand %d has %d %s in the equation, but shape %s", operand,
-                t->rank, t->rank == 1 ? "index" : "indices", shape_text(x, text));
+    return fail(e, ERR_INVALID_ARGUMENT, "operand %d has %d %s in the equation, but shape %s",
+                operand, t->rank, t->rank == 1 ? "index" : "indices", shape_text(x, text));
   for (int i = 0; i < t->rank; i++) {
     int64_t *extent = &q->extent[t->index[i]], here = x->shape[i];
     if (q->used[t->index[i]] && *extent != here && *extent != 1 && here != 1)
-      return fail(e, ERR_INVALID_ARGUMENT, "an index has extent %lld elsewhere and %lld in operand %d (%s)",
+      return fail(e, ERR_INVALID_ARGUMENT,
+                  "an index has extent %lld elsewhere and %lld in operand %d (%s)",
                   (long long)*extent, (long long)here, operand, shape_text(x, text));
     if (!q->used[t->index[i]] || *extent == 1) *extent = here;
     q->used[t->index[i]] = true;
@@ -105,7 +111,8 @@ static Status read_output(Error *e, Equation *q, const char *s, int dots) {
   if (status == OK && *s)
     return fail(e, ERR_VALUE, "can't read '%.20s' behind the result of the equation", s);
   for (int i = 0; i < q->out.rank && status == OK; i++) {
-    if (!q->used[q->out.index[i]]) return fail(e, ERR_VALUE, "the result has an index that no operand has");
+    if (!q->used[q->out.index[i]])
+      return fail(e, ERR_VALUE, "the result has an index that no operand has");
     if (seen[q->out.index[i]]) return fail(e, ERR_VALUE, "the result has an index twice");
     seen[q->out.index[i]] = true;
   }
@@ -124,7 +131,8 @@ static Status read_equation(Error *e, const char *s, int count, Value *const *in
     if (k + 1 < count && *s++ != ',')
       return fail(e, ERR_VALUE, "the equation names fewer operands than the %d given", count);
   }
-  if (*s == ',') return fail(e, ERR_VALUE, "the equation names more operands than the %d given", count);
+  if (*s == ',')
+    return fail(e, ERR_VALUE, "the equation names more operands than the %d given", count);
   return read_output(e, q, s, most_dots);
 }
 
@@ -189,7 +197,8 @@ static bool lies(const Work *w, const View *v, const uint8_t *index, int count) 
   if (v->rank != count) return false;
   for (int i = 0; i < count; i++)
     for (int k = 0; k < count; k++)
-      if (v->index[k] == index[i] && v->step[k] != dense.step[i] && w->q->extent[index[i]] != 1) return false;
+      if (v->index[k] == index[i] && v->step[k] != dense.step[i] && w->q->extent[index[i]] != 1)
+        return false;
   return true;
 }
 
@@ -199,7 +208,8 @@ static int64_t step_of(const View *v, int index) {
   return 0;
 }
 
-/* v's elements in the order of some of its indices, summed over its others, at `to` (NULL: in scratch). */
+/* v's elements in the order of some of its indices, summed over its others, at `to` (NULL: in
+ * scratch). */
 static View arrange(Work *w, const View *v, const uint8_t *index, int count, void *to) {
   uint8_t all[VIEW_RANK];
   int total = count;
@@ -214,7 +224,8 @@ static View arrange(Work *w, const View *v, const uint8_t *index, int count, voi
   if (w->call) {
     Strided s = {0};
     View dense = dense_view(w, all, total, NULL);
-    for (int i = 0; i < total; i++) strided_add(&s, w->q->extent[all[i]], step_of(v, all[i]), dense.step[i]);
+    for (int i = 0; i < total; i++)
+      strided_add(&s, w->q->extent[all[i]], step_of(v, all[i]), dense.step[i]);
     copy_strided(w->call, size, &s, v->data, copied);
     if (sums) w->call->kernels->reduce[REDUCE_SUM][w->dtype](copied, kept, summed, 1, result);
   }
@@ -241,7 +252,8 @@ static Sorted sort_indices(const View *a, const View *b, const bool *needed) {
   return s;
 }
 
-static int join(uint8_t *to, const uint8_t *a, int na, const uint8_t *b, int nb, const uint8_t *c, int nc) {
+static int join(uint8_t *to, const uint8_t *a, int na, const uint8_t *b, int nb, const uint8_t *c,
+                int nc) {
   memcpy(to, a, (size_t)na);
   memcpy(to + na, b, (size_t)nb);
   memcpy(to + na + nb, c, (size_t)nc);
@@ -249,8 +261,8 @@ static int join(uint8_t *to, const uint8_t *a, int na, const uint8_t *b, int nb,
 }
 
 /* An operand of the product as [batch, x, y], or, when it lies so, [batch, y, x]: then *turned. */
-static View place(Work *w, const View *v, const Sorted *s, const uint8_t *x, int nx, const uint8_t *y, int ny,
-                  bool *turned) {
+static View place(Work *w, const View *v, const Sorted *s, const uint8_t *x, int nx,
+                  const uint8_t *y, int ny, bool *turned) {
   uint8_t order[3 * VIEW_RANK], other[3 * VIEW_RANK];
   int count = join(order, s->batch, s->batch_count, x, nx, y, ny);
   join(other, s->batch, s->batch_count, y, ny, x, nx);
@@ -321,7 +333,8 @@ static Status check_ranks(Error *e, const Equation *q) {
     find_needed(q, k, needed);
     for (int i = 0; i < INDICES; i++) rank += live[i] = live[i] && needed[i];
     if (rank > MAX_RANK)
-      return fail(e, ERR_VALUE, "an intermediate result has %d indices, more than %d", rank, MAX_RANK);
+      return fail(e, ERR_VALUE, "an intermediate result has %d indices, more than %d", rank,
+                  MAX_RANK);
   }
   return OK;
 }
@@ -365,7 +378,8 @@ static size_t scratch(const Node *n) {
 static void cost(const Target *t, const Node *n, Cost *cost) {
   Equation q;
   const Type *type[MAX_INPUTS];
-  *cost = cost_rearrange(t, (int64_t)type_bytes(&n->out[0].type), (int64_t)dtype_size(n->out[0].type.dtype));
+  *cost = cost_rearrange(t, (int64_t)type_bytes(&n->out[0].type),
+                         (int64_t)dtype_size(n->out[0].type.dtype));
   if (read_equation(NULL, n->attr[0].s, n->in_count, n->in, &q) != OK) return;
   for (int i = 0; i < n->in_count; i++) type[i] = &n->in[i]->type;
   Work w = {.q = &q, .dtype = n->out[0].type.dtype, .target = t, .cost = cost};
@@ -432,8 +446,8 @@ static bool add_operand(Gradient *d, Value *v) {
   return true;
 }
 
-/* Indices that only operand k has, or the others with an extent of 1, all summed: the gradient repeats
- * along them. */
+/* Indices that only operand k has, or the others with an extent of 1, all summed: the gradient
+ * repeats along them. */
 static bool add_ones(Gradient *d, int k) {
   const Equation *q = d->q;
   bool known[INDICES] = {false};
@@ -458,8 +472,8 @@ static bool add_ones(Gradient *d, int k) {
   return true;
 }
 
-/* The result: operand k's indices, without those that it repeats along (summed away: 1); a second one of a
- * kind gets a name of its own and stands on the diagonal. */
+/* The result: operand k's indices, without those that it repeats along (summed away: 1); a
+ * second one of a kind gets a name of its own and stands on the diagonal. */
 static bool write_result(Gradient *d, int k) {
   const Term *t = &d->q->in[k];
   const Type *x = &d->node->in[k]->type;
@@ -480,7 +494,8 @@ static bool write_result(Gradient *d, int k) {
     }
     result[length++] = name;
   }
-  d->w.length += snprintf(d->w.text + d->w.length, sizeof d->w.text - (size_t)d->w.length, "->%s", result);
+  d->w.length +=
+      snprintf(d->w.text + d->w.length, sizeof d->w.text - (size_t)d->w.length, "->%s", result);
   return true;
 }
 
@@ -510,9 +525,10 @@ static void grad(Graph *g, const Node *n, Value *const *dy, Value **dx) {
 
 const OpDef ops_einsum[] = {
     {.name = "einsum",
-     .summary = "Sums of products named by indices: 'ij,jk->ik' is the matrix product; without -> the result "
-                "has the "
-                "indices that stand once.",
+     .summary =
+         "Sums of products named by indices: 'ij,jk->ik' is the matrix product; without -> the result "
+         "has the "
+         "indices that stand once.",
      .shapes = "as the equation says",
      .inputs = {"tensors"},
      .attrs = {{"equation", ATTR_STRING, NULL, NULL, "indices of operands -> of the result"}},
@@ -522,14 +538,15 @@ const OpDef ops_einsum[] = {
      .scratch = scratch,
      .grad = grad,
      .cost = cost,
-     .sample = "F[2,3] F[3,4] {equation = 'ij,jk->ik'} | F[2,3] F[3,4] {equation = 'ij,jk'} | F[3,2] "
-               "{equation = 'ba'} | F[3,3] {equation = 'ii'} | "
-               "F[3,3] {equation = 'ii->i'} | F[2,3] {equation = 'ij->'} | F[2,3,4] F[2,5,4] {equation = "
-               "'bij,bkj->bik'} | "
-               "F[2,3] F[4] {equation = 'ij,k->kji'} | F[2,3] F[3,4] F[4,2] {equation = 'ij,jk,kl->il'} | "
-               "F[2,5,3] F[3,4] {equation = '...i,ij->...j'} | "
-               "F[2,1,3] F[4,3] {equation = '...i,...i->...'} | F[2,3] F[2,3] {equation = 'ij,ij->'} | "
-               "F[2,4,3,5] F[2,6,3,5] {equation = 'bqhd,bkhd->bhqk'} | "
-               "F[2,3,4] F[3,5] {equation = 'ijk,jl->il'} | F[2,2,3] F[3] {equation = 'iij,j->i'} | F[] F[3] "
-               "{equation = ',i->i'} | F[0,3] F[3,2] {equation = 'ij,jk->ik'}"},
+     .sample =
+         "F[2,3] F[3,4] {equation = 'ij,jk->ik'} | F[2,3] F[3,4] {equation = 'ij,jk'} | F[3,2] "
+         "{equation = 'ba'} | F[3,3] {equation = 'ii'} | "
+         "F[3,3] {equation = 'ii->i'} | F[2,3] {equation = 'ij->'} | F[2,3,4] F[2,5,4] {equation = "
+         "'bij,bkj->bik'} | "
+         "F[2,3] F[4] {equation = 'ij,k->kji'} | F[2,3] F[3,4] F[4,2] {equation = 'ij,jk,kl->il'} | "
+         "F[2,5,3] F[3,4] {equation = '...i,ij->...j'} | "
+         "F[2,1,3] F[4,3] {equation = '...i,...i->...'} | F[2,3] F[2,3] {equation = 'ij,ij->'} | "
+         "F[2,4,3,5] F[2,6,3,5] {equation = 'bqhd,bkhd->bhqk'} | "
+         "F[2,3,4] F[3,5] {equation = 'ijk,jl->il'} | F[2,2,3] F[3] {equation = 'iij,j->i'} | F[] F[3] "
+         "{equation = ',i->i'} | F[0,3] F[3,2] {equation = 'ij,jk->ik'}"},
     {0}};

@@ -22,7 +22,8 @@ const OpDef ops_feed[] = {
                      .outputs = -1},
     [ROW_ENQUEUE] = {.name = "outfeed_enqueue",
                      .summary = "Hand values to an outfeed queue.",
-                     .attrs = {{.name = "queue", .kind = ATTR_OBJECT}, {.name = "form", .kind = ATTR_INT, .fallback = "0"}},
+                     .attrs = {{.name = "queue", .kind = ATTR_OBJECT},
+                               {.name = "form", .kind = ATTR_INT, .fallback = "0"}},
                      .traits = STATEFUL | INTERNAL | NO_GRADIENT,
                      .outputs = -1},
     [ROW_HOST] = {.name = "host_function",
@@ -34,7 +35,8 @@ const OpDef ops_feed[] = {
                   .meet = meet_host},
     {0}};
 
-static Node *feed_node(Graph *g, int row, Object *o, Value *const *in, int count, int out_count, const Type *out) {
+static Node *feed_node(Graph *g, int row, Object *o, Value *const *in, int count, int out_count,
+                       const Type *out) {
   Attr attrs[MAX_ATTRS] = {{.kind = ATTR_OBJECT, .object = o}};
   Node *n = graph_node(g, &ops_feed[row], in, count, attrs);
   if (!n) return NULL;
@@ -43,14 +45,17 @@ static Node *feed_node(Graph *g, int row, Object *o, Value *const *in, int count
   return n;
 }
 
-Node *feed_dequeue(Graph *g, Feed *f) { return feed_node(g, ROW_DEQUEUE, &f->object, NULL, 0, f->count, f->type); }
+Node *feed_dequeue(Graph *g, Feed *f) {
+  return feed_node(g, ROW_DEQUEUE, &f->object, NULL, 0, f->count, f->type);
+}
 Node *outlet_enqueue(Graph *g, Outlet *o, int form, Value *const *in, int count) {
   Node *n = feed_node(g, ROW_ENQUEUE, &o->object, in, count, 0, NULL);
   if (n) n->attr[1] = (Attr){.kind = ATTR_INT, .i = form};
   return n;
 }
 int outlet_form(const Node *n) { return (int)n->attr[1].i; }
-Status outlet_put(const Node *n, int replicas, const Type *const *type, const void *const *data, Error *e) {
+Status outlet_put(const Node *n, int replicas, const Type *const *type, const void *const *data,
+                  Error *e) {
   Outlet *o = (Outlet *)n->attr[0].object;
   return o->put(o, outlet_form(n), replicas, n->in_count, type, data, e);
 }

@@ -1,5 +1,5 @@
-/* Elements and rows by index, and back. Indices are checked before anything moves; adding up goes in index
- * order, so that results don't depend on threads. */
+/* Elements and rows by index, and back. Indices are checked before anything moves; adding up
+ * goes in index order, so that results don't depend on threads. */
 #include <string.h>
 
 #include "ops/gather.h"
@@ -74,12 +74,14 @@ typedef struct Rows {
   char *y;
   int64_t outer, extent, inner, count; /* [outer, extent, inner] by count indices */
   size_t run;                          /* bytes of inner */
-  _Atomic int64_t bad;                 /* 1 + the least position of an index out of range; 0: none */
+  /* 1 + the least position of an index out of range; 0: none */
+  _Atomic int64_t bad;
 } Rows;
 
 static void note_bad(Rows *r, int64_t position) {
   int64_t seen = r->bad;
-  while ((seen == 0 || position + 1 < seen) && !atomic_compare_exchange_weak(&r->bad, &seen, position + 1)) {
+  while ((seen == 0 || position + 1 < seen) &&
+         !atomic_compare_exchange_weak(&r->bad, &seen, position + 1)) {
   }
 }
 
@@ -119,7 +121,9 @@ static Status gather_along(const Call *c, int axis, const char *what) {
   return report_bad(c, &r, what);
 }
 
-static Status eval_gather(const Call *c) { return gather_along(c, (int)c->attr[AXIS].i, "indices"); }
+static Status eval_gather(const Call *c) {
+  return gather_along(c, (int)c->attr[AXIS].i, "indices");
+}
 
 static void grad_gather(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   int64_t axis = n->attr[AXIS].i;
@@ -132,10 +136,13 @@ static Status infer_embedding(Error *e, Node *n) {
   int64_t factor = n->attr[0].i;
   char text[TYPE_TEXT];
   if (table->rank < 2)
-    return fail(e, ERR_VALUE, "the table needs 2 dimensions at least, got %s", shape_text(table, text));
+    return fail(e, ERR_VALUE, "the table needs 2 dimensions at least, got %s",
+                shape_text(table, text));
   if (factor < 1 || table->shape[0] % factor)
-    return fail(e, ERR_VALUE, "serialization_factor %lld doesn't divide the %lld row%s of the table %s",
-                (long long)factor, (long long)table->shape[0], plural(table->shape[0]), shape_text(table, text));
+    return fail(e, ERR_VALUE,
+                "serialization_factor %lld doesn't divide the %lld row%s of the table %s",
+                (long long)factor, (long long)table->shape[0], plural(table->shape[0]),
+                shape_text(table, text));
   Status s = infer_index(e, n, 1);
   return s == OK ? gathered_type(e, table, &n->in[1]->type, 0, &n->out[0].type) : s;
 }
@@ -154,7 +161,8 @@ static Status infer_gather_grad(Error *e, Node *n) {
   char a[TYPE_TEXT], b[TYPE_TEXT];
   Status s = infer_index(e, n, 1);
   if (s != OK) return s;
-  bool fits = dy->dtype != BOOL && axis >= 0 && dy->rank - index->rank >= axis && n->attr[EXTENT].i >= 0;
+  bool fits =
+      dy->dtype != BOOL && axis >= 0 && dy->rank - index->rank >= axis && n->attr[EXTENT].i >= 0;
   for (int i = 0; i < index->rank && fits; i++) fits = dy->shape[axis + i] == index->shape[i];
   Type *x = &n->out[0].type;
   *x = (Type){.dtype = dy->dtype};
@@ -167,8 +175,8 @@ static Status infer_gather_grad(Error *e, Node *n) {
   return OK;
 }
 
-/* A chunk owns outer blocks, or (few of them) columns of the rows: each sum has one owner, who adds in index
- * order. */
+/* A chunk owns outer blocks, or (few of them) columns of the rows: each sum has one owner, who
+ * adds in index order. */
 typedef struct Adding {
   Rows rows;
   int64_t column_blocks, columns; /* columns of a block */
@@ -209,8 +217,8 @@ static Status body_gather_grad(const Call *c) {
   add.columns = a.outer < 8 && a.inner >= 2 * MANY_ROWS ? MANY_ROWS : most(a.inner, 1);
   add.column_blocks = (a.inner + add.columns - 1) / add.columns;
   if (add.rows.count && a.inner)
-    parallel_for(c, a.outer * add.column_blocks, rows_grain(add.rows.count * add.columns * 4), add_rows,
-                 &add);
+    parallel_for(c, a.outer * add.column_blocks, rows_grain(add.rows.count * add.columns * 4),
+                 add_rows, &add);
   return OK;
 }
 static Status eval_gather_grad(const Call *c) { return eval_wide(c, body_gather_grad); }
@@ -231,9 +239,10 @@ const OpDef ops_gather[] = {
      .cost = cost_of_gather,
      .eval = eval_gather,
      .grad = grad_gather,
-     .sample = "F[5,3] I5[4] | F[2,7] I7[3] {axis = 1} | F[2,3,5] I5[2,1] {axis = -1} | F[6] I6 | F[3,2] "
-               "I3[0] | I9[4] I4[3] | "
-               "B[4] I4[3] | F[50,70] I50[400]"},
+     .sample =
+         "F[5,3] I5[4] | F[2,7] I7[3] {axis = 1} | F[2,3,5] I5[2,1] {axis = -1} | F[6] I6 | F[3,2] "
+         "I3[0] | I9[4] I4[3] | "
+         "B[4] I4[3] | F[50,70] I50[400]"},
     {.name = "embedding_lookup",
      .source = "embedding_ops.embedding_lookup of the original",
      .summary = "Rows of a table, by id; one outside is an error.",
@@ -259,7 +268,8 @@ const OpDef ops_gather[] = {
      .eval = eval_gather_grad,
      .scratch = scratch_wide,
      .grad = grad_gather_grad,
-     .sample = "F[4,3] I5[4] {axis = 0, extent = 5} | F[2,2,1,3] I5[2,1] {axis = 1, extent = 5} | F[] I6 "
-               "{axis = 0, extent = 6} | "
-               "F[0,2] I3[0] {axis = 0, extent = 3} | F[400,300] I50[400] {axis = 0, extent = 50}"},
+     .sample =
+         "F[4,3] I5[4] {axis = 0, extent = 5} | F[2,2,1,3] I5[2,1] {axis = 1, extent = 5} | F[] I6 "
+         "{axis = 0, extent = 6} | "
+         "F[0,2] I3[0] {axis = 0, extent = 3} | F[400,300] I50[400] {axis = 0, extent = 50}"},
     {0}};

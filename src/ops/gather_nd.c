@@ -15,7 +15,8 @@ static Status infer_gather_nd(Error *e, Node *n) {
   Status s = infer_index(e, n, 1);
   if (s != OK) return s;
   if (depth < 0 || depth > x->rank || index->rank - 1 + x->rank - depth > MAX_RANK)
-    return fail(e, ERR_INVALID_ARGUMENT, "indices %s don't fit %s: their last axis names its leading ones",
+    return fail(e, ERR_INVALID_ARGUMENT,
+                "indices %s don't fit %s: their last axis names its leading ones",
                 shape_text(index, b), shape_text(x, a));
   Type *y = &n->out[0].type;
   *y = (Type){.dtype = x->dtype};
@@ -76,10 +77,11 @@ static Status infer_scatter_nd(Error *e, Node *n) {
   int depth = depth_of(index);
   bool fits = depth >= 0 && depth <= t.rank && updates->rank == index->rank - 1 + t.rank - depth;
   for (int i = 0; fits && i < updates->rank; i++)
-    fits =
-        updates->shape[i] == (i + 1 < index->rank ? index->shape[i] : t.shape[i - index->rank + 1 + depth]);
+    fits = updates->shape[i] ==
+           (i + 1 < index->rank ? index->shape[i] : t.shape[i - index->rank + 1 + depth]);
   if (!fits)
-    return fail(e, ERR_INVALID_ARGUMENT, "indices %s and updates %s don't fit each other and the shape",
+    return fail(e, ERR_INVALID_ARGUMENT,
+                "indices %s and updates %s don't fit each other and the shape",
                 shape_text(index, b), shape_text(updates, d));
   n->out[0].type = t;
   return OK;
@@ -94,8 +96,8 @@ static Status body_scatter_nd(const Call *c) {
   for (int64_t k = 0; k < count; k++) {
     int64_t to = slice_of(c, y, 0, k);
     if (to < 0) return ERR_OUT_OF_RANGE;
-    add_run(y->dtype, (char *)c->out[0] + (size_t)to * run, (const char *)c->in[1] + (size_t)k * run,
-            elements);
+    add_run(y->dtype, (char *)c->out[0] + (size_t)to * run,
+            (const char *)c->in[1] + (size_t)k * run, elements);
   }
   return OK;
 }
@@ -114,7 +116,8 @@ const OpDef ops_gather_nd[] = {
      .cost = cost_of_gather,
      .eval = eval_gather_nd,
      .grad = grad_gather_nd,
-     .sample = "F[4,4] I4[5,2] | F[3,3,4] I3[2,2,2] | F[3,3,2] I3[3,1] | F[3,3,3] I3[4,3] | F[3] I3[1]"},
+     .sample =
+         "F[4,4] I4[5,2] | F[3,3,4] I3[2,2,2] | F[3,3,2] I3[3,1] | F[3,3,3] I3[4,3] | F[3] I3[1]"},
     {.name = "scatter_nd",
      .summary = "Updates added to zeros at tuples of indices; one outside is an error.",
      .shapes = "[..., 2], [..., ...] → shape",
@@ -126,6 +129,7 @@ const OpDef ops_gather_nd[] = {
      .eval = eval_scatter_nd,
      .scratch = scratch_wide,
      .grad = grad_scatter_nd,
-     .sample = "I5[3,1] F[3] {shape = 5} | I4[3,1] F[3,2] {shape = {4, 2}} | I2[3,2] F[3,2] {shape = {2, 3, "
-               "2}} | I3[1] F[2] {shape = {3, 2}}"},
+     .sample =
+         "I5[3,1] F[3] {shape = 5} | I4[3,1] F[3,2] {shape = {4, 2}} | I2[3,2] F[3,2] {shape = {2, 3, "
+         "2}} | I3[1] F[2] {shape = {3, 2}}"},
     {0}};

@@ -1,4 +1,5 @@
-/* Group normalisation: statistics of groups of channels of each sample; instance normalisation has as many groups as channels. */
+/* Group normalisation: statistics of groups of channels of each sample; instance normalisation
+ * has as many groups as channels. */
 #include <math.h>
 #include <string.h>
 
@@ -6,14 +7,14 @@
 #include "ops/norm.h"
 #include "target/cost.h"
 
-enum { X, GAMMA, BETA }; /* operands */
+enum { X, GAMMA, BETA };                        /* operands */
 enum { G_DY, G_X, G_MEAN, G_INVERSE, G_GAMMA }; /* operands of the gradient */
 enum {
   P_GROUPS,
   P_CHANNELS,
   P_EPSILON,
   P_STRIDED
-};                              /* attributes of nn.group_norm; its gradient has no epsilon */
+}; /* attributes of nn.group_norm; its gradient has no epsilon */
 enum { I_CHANNELS, I_EPSILON }; /* of nn.instance_norm */
 enum { GG_GROUPS, GG_CHANNELS, GG_STRIDED };
 
@@ -29,7 +30,8 @@ static Status grouping_of(Error *e, const Node *n, const Type *x, Grouping *p) {
   const Attr *channels = &n->attr[instance ? I_CHANNELS : backward ? GG_CHANNELS : P_CHANNELS];
   char text[TYPE_TEXT];
   if (x->rank < 2)
-    return fail(e, ERR_INVALID_ARGUMENT, "x must have at least a batch and a channel axis, got %s", shape_text(x, text));
+    return fail(e, ERR_INVALID_ARGUMENT, "x must have at least a batch and a channel axis, got %s",
+                shape_text(x, text));
   Status s = axis_check(e, "channels_axis", channels->i, x->rank, &p->axis);
   if (s != OK) return s;
   if (p->axis == 0) return fail(e, ERR_VALUE, "channels_axis can't be the batch axis");
@@ -114,7 +116,8 @@ static SampleRoom take_sample(Room *room, const GroupJob *j) {
 static void group_totals(const GroupJob *j, const char *values, const void *weight, double *total) {
   memset(total, 0, (size_t)j->p.groups * sizeof *total);
   for (int64_t c = 0; c < j->l.channels; c++)
-    total[group_of(j, c)] += channel_get(&j->l, values, c) * (weight ? channel_get(&j->l, weight, c) : 1);
+    total[group_of(j, c)] +=
+        channel_get(&j->l, values, c) * (weight ? channel_get(&j->l, weight, c) : 1);
 }
 
 static void group_sample(void *context, int64_t sample, void *scratch) {
@@ -123,12 +126,14 @@ static void group_sample(void *context, int64_t sample, void *scratch) {
   const Channels *l = &j->l;
   Room room = {scratch, 0};
   SampleRoom s = take_sample(&room, j);
-  size_t at = (size_t)(sample * j->rows * l->channels) * l->size, row = (size_t)l->channels * l->size;
+  size_t at = (size_t)(sample * j->rows * l->channels) * l->size,
+         row = (size_t)l->channels * l->size;
   double count = (double)(j->rows * (l->channels / j->p.groups));
   memset(s.a, 0, row);
   c->kernels->column_sums[l->dtype](j->x + at, j->rows, l->channels, s.a);
   group_totals(j, s.a, NULL, s.group_a);
-  for (int64_t k = 0; k < l->channels; k++) channel_set(l, s.mean, k, s.group_a[group_of(j, k)] / count);
+  for (int64_t k = 0; k < l->channels; k++)
+    channel_set(l, s.mean, k, s.group_a[group_of(j, k)] / count);
   memset(s.a, 0, row);
   c->kernels->column_squares[l->dtype](j->x + at, s.mean, j->rows, l->channels, s.a);
   group_totals(j, s.a, NULL, s.group_b);
@@ -138,7 +143,9 @@ static void group_sample(void *context, int64_t sample, void *scratch) {
     channel_set(l, c->out[2], sample * j->p.groups + g, s.group_b[g]);
   }
   for (int64_t k = 0; k < l->channels; k++) {
-    channel_set(l, s.p, k, s.group_b[group_of(j, k)] * (c->in_count > GAMMA ? channel_get(l, c->in[GAMMA], k) : 1));
+    channel_set(
+        l, s.p, k,
+        s.group_b[group_of(j, k)] * (c->in_count > GAMMA ? channel_get(l, c->in[GAMMA], k) : 1));
     channel_set(l, s.r, k, c->in_count > BETA ? channel_get(l, c->in[BETA], k) : 0);
   }
   c->kernels->column_scale[l->dtype](j->x + at, s.mean, s.p, s.r, j->rows, l->channels, j->y + at);
@@ -168,7 +175,8 @@ static void group_grad_sample(void *context, int64_t sample, void *scratch) {
   const Channels *l = &j->l;
   Room room = {scratch, 0};
   SampleRoom s = take_sample(&room, j);
-  size_t at = (size_t)(sample * j->rows * l->channels) * l->size, row = (size_t)l->channels * l->size;
+  size_t at = (size_t)(sample * j->rows * l->channels) * l->size,
+         row = (size_t)l->channels * l->size;
   const void *gamma = c->in_count > G_GAMMA ? c->in[G_GAMMA] : NULL;
   char *dgamma = j->sums + (size_t)sample * 2 * row, *dbeta = dgamma + row;
   double count = (double)(j->rows * (l->channels / j->p.groups));
@@ -176,7 +184,8 @@ static void group_grad_sample(void *context, int64_t sample, void *scratch) {
     channel_set(l, s.mean, k, channel_get(l, c->in[G_MEAN], sample * j->p.groups + group_of(j, k)));
   memset(s.a, 0, row);
   memset(s.b, 0, row);
-  c->kernels->column_products[l->dtype](j->dy + at, j->x + at, s.mean, j->rows, l->channels, s.a, s.b);
+  c->kernels->column_products[l->dtype](j->dy + at, j->x + at, s.mean, j->rows, l->channels, s.a,
+                                        s.b);
   group_totals(j, s.a, gamma, s.group_a);
   group_totals(j, s.b, gamma, s.group_b);
   for (int64_t k = 0; k < l->channels; k++) {
@@ -188,8 +197,8 @@ static void group_grad_sample(void *context, int64_t sample, void *scratch) {
     channel_set(l, s.q, k, -inverse * inverse * inverse * s.group_b[group] / count);
     channel_set(l, s.r, k, -inverse * s.group_a[group] / count);
   }
-  c->kernels->column_combine[l->dtype](j->dy + at, j->x + at, s.mean, s.p, s.q, s.r, j->rows, l->channels,
-                                       j->y + at);
+  c->kernels->column_combine[l->dtype](j->dy + at, j->x + at, s.mean, s.p, s.q, s.r, j->rows,
+                                       l->channels, j->y + at);
 }
 
 static Status inner_group_grad(const Call *c) {
@@ -207,8 +216,8 @@ static Status inner_group_grad(const Call *c) {
   Strip add = c->kernels->strip[EW_ADD][j.l.dtype];
   for (int64_t i = 0; i < j.samples; i++)
     for (int k = 0; k < 2; k++)
-      add((const void *[]){c->out[1 + k], j.sums + (size_t)(2 * i + k) * row}, 0, c->out[1 + k], j.l.channels,
-          NULL);
+      add((const void *[]){c->out[1 + k], j.sums + (size_t)(2 * i + k) * row}, 0, c->out[1 + k],
+          j.l.channels, NULL);
   channels_move_back(c, &j.l, j.y, c->out[0]);
   return OK;
 }
@@ -261,7 +270,8 @@ static void grad_group(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   if (dy[0]) {
     Value *in[] = {dy[0], x, &n->out[1], &n->out[2], n->in_count > GAMMA ? n->in[GAMMA] : NULL};
     Attr attrs[MAX_ATTRS] = {attr_int(p.groups), attr_int(p.axis), attr_bool(p.strided)};
-    Node *back = graph_node(g, op_find("nn.group_norm_grad"), in, n->in_count > GAMMA ? 5 : 4, attrs);
+    Node *back =
+        graph_node(g, op_find("nn.group_norm_grad"), in, n->in_count > GAMMA ? 5 : 4, attrs);
     if (!back) return;
     dx[X] = &back->out[0];
     if (n->in_count > GAMMA) dx[GAMMA] = &back->out[1];
@@ -270,10 +280,10 @@ static void grad_group(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   if (!dy[1] && !dy[2]) return;
   Split s = split_of(&x->type, &p);
   int64_t statistics = most(x->type.shape[0] * p.groups, 1);
-  Value *more =
-      norm_statistics_grad(g, ops_reshape(g, x, &s.x), split_statistics(g, &n->out[1], &s),
-                           split_statistics(g, &n->out[2], &s), split_statistics(g, dy[1], &s),
-                           split_statistics(g, dy[2], &s), (double)(type_count(&x->type) / statistics));
+  Value *more = norm_statistics_grad(
+      g, ops_reshape(g, x, &s.x), split_statistics(g, &n->out[1], &s),
+      split_statistics(g, &n->out[2], &s), split_statistics(g, dy[1], &s),
+      split_statistics(g, dy[2], &s), (double)(type_count(&x->type) / statistics));
   dx[X] = nn_plus(g, dx[X], ops_reshape_like(g, more, x));
 }
 
@@ -304,7 +314,8 @@ static void grad_group_grad(Graph *g, const Node *n, Value *const *u, Value **dx
   if (r.x) dx[G_X] = ops_reshape_like(g, r.x, n->in[G_X]);
   if (r.mean) dx[G_MEAN] = ops_reshape_like(g, ops_sum_to(g, r.mean, &d.mean->type), n->in[G_MEAN]);
   if (r.inverse)
-    dx[G_INVERSE] = ops_reshape_like(g, ops_sum_to(g, r.inverse, &d.inverse->type), n->in[G_INVERSE]);
+    dx[G_INVERSE] =
+        ops_reshape_like(g, ops_sum_to(g, r.inverse, &d.inverse->type), n->in[G_INVERSE]);
   if (r.gamma) dx[G_GAMMA] = ops_reshape_like(g, ops_sum_to(g, r.gamma, &d.gamma->type), gamma);
 }
 
@@ -321,16 +332,20 @@ static void cost_group(const Target *t, const Node *n, Cost *c) {
 }
 
 #define A_CHANNELS \
-  { .name = "channels_axis", .kind = ATTR_INT, .fallback = "-1", .summary = "The channels." }
+  {.name = "channels_axis", .kind = ATTR_INT, .fallback = "-1", .summary = "The channels."}
 #define A_EPSILON(text) \
-  { .name = "epsilon", .kind = ATTR_FLOAT, .fallback = text, .summary = "Added to the variance." }
-#define A_GROUPS \
-  { .name = "groups", .kind = ATTR_INT, .fallback = "2", .summary = "Groups of channels; divides them." }
-#define A_STRIDED                                                                                    \
-  {                                                                                                  \
-    .name = "strided_channel_grouping", .kind = ATTR_BOOL, .fallback = "true",                       \
-    .summary = "Channel c belongs to group c mod groups; otherwise groups are blocks of neighbours." \
-  }
+  {.name = "epsilon", .kind = ATTR_FLOAT, .fallback = text, .summary = "Added to the variance."}
+#define A_GROUPS     \
+  {.name = "groups", \
+   .kind = ATTR_INT, \
+   .fallback = "2",  \
+   .summary = "Groups of channels; divides them."}
+#define A_STRIDED                      \
+  {.name = "strided_channel_grouping", \
+   .kind = ATTR_BOOL,                  \
+   .fallback = "true",                 \
+   .summary =                          \
+       "Channel c belongs to group c mod groups; otherwise groups are blocks of neighbours."}
 
 const OpDef ops_groupnorm[] = {
     {.name = "nn.group_norm",
@@ -346,8 +361,9 @@ const OpDef ops_groupnorm[] = {
      .scratch = scratch_group,
      .cost = cost_group,
      .grad = grad_group,
-     .sample = "F[2,3,4] F[4] F[4] | F[2,3,3,6] F[6] {groups = 3, strided_channel_grouping = false} | "
-               "F[2,4,3] {channels_axis = 1} | F[3,4] F[4] F[4]"},
+     .sample =
+         "F[2,3,4] F[4] F[4] | F[2,3,3,6] F[6] {groups = 3, strided_channel_grouping = false} | "
+         "F[2,4,3] {channels_axis = 1} | F[3,4] F[4] F[4]"},
     {.name = "nn.instance_norm",
      .source = "Ulyanov, Vedaldi, Lempitsky, Instance normalization, 2016",
      .summary = "Normalises each channel of each sample over space; then gamma and beta.",
@@ -374,6 +390,7 @@ const OpDef ops_groupnorm[] = {
      .scratch = scratch_group,
      .cost = cost_group,
      .grad = grad_group_grad,
-     .sample = "F[2,3,4] F[2,3,4] F[2,2] P[2,2] F[4] | F[2,4,3] F[2,4,3] F[2,2] P[2,2] {channels_axis = 1, "
-               "strided_channel_grouping = false}"},
+     .sample =
+         "F[2,3,4] F[2,3,4] F[2,2] P[2,2] F[4] | F[2,4,3] F[2,4,3] F[2,2] P[2,2] {channels_axis = 1, "
+         "strided_channel_grouping = false}"},
     {0}};

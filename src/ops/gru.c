@@ -17,7 +17,8 @@ static Status infer_gru(Error *e, Node *n) {
   if (status == OK) status = rnn_want(e, n, R_H, "initial_h", 2, (int64_t[]){s.batch, s.units});
   if (status == OK) status = rnn_want_mask(e, n, R_MASK, &s);
   if (status != OK) return status;
-  n->out[RO_Y].type = n->out[RO_BEFORE].type = n->out[RO_INNER].type = rnn_sequence_type(n, &s, s.units);
+  n->out[RO_Y].type = n->out[RO_BEFORE].type = n->out[RO_INNER].type =
+      rnn_sequence_type(n, &s, s.units);
   n->out[RO_H].type = rnn_state_type(n, &s);
   n->out[RO_GATES].type = rnn_sequence_type(n, &s, 3 * s.units);
   return OK;
@@ -30,7 +31,9 @@ static void gru_gates(const Walk *w, char *gates, const char *z, bool after) {
   int64_t u = s->units;
   if (c->in_count > R_BIAS) {
     rnn_add(c, s->dtype, gates, c->in[R_BIAS], gates, 3 * u);
-    if (after) rnn_add(c, s->dtype, gates, (const char *)c->in[R_BIAS] + (size_t)(3 * u) * s->size, gates, 2 * u);
+    if (after)
+      rnn_add(c, s->dtype, gates, (const char *)c->in[R_BIAS] + (size_t)(3 * u) * s->size, gates,
+              2 * u);
   }
   rnn_add(c, s->dtype, gates, z, gates, 2 * u);
   rnn_apply(c, EW_SIGMOID, s->dtype, gates, gates, 2 * u);
@@ -41,8 +44,8 @@ static void multiply_row(const Call *c, const Sequence *s, const void *a, const 
 }
 
 /* What the reset gate multiplies or has multiplied: kept for the gradient. */
-static void gru_inner(const Walk *w, int64_t row, int64_t t, char *gates, const char *z, const char *h,
-                      bool after) {
+static void gru_inner(const Walk *w, int64_t row, int64_t t, char *gates, const char *z,
+                      const char *h, bool after) {
   const Call *c = w->c;
   const Sequence *s = &w->s;
   size_t bytes = (size_t)s->units * s->size;
@@ -52,12 +55,13 @@ static void gru_inner(const Walk *w, int64_t row, int64_t t, char *gates, const 
     return;
   }
   memcpy(inner, z + 2 * bytes, bytes);
-  if (c->in_count > R_BIAS) rnn_add(c, s->dtype, inner, (const char *)c->in[R_BIAS] + 5 * bytes, inner, s->units);
+  if (c->in_count > R_BIAS)
+    rnn_add(c, s->dtype, inner, (const char *)c->in[R_BIAS] + 5 * bytes, inner, s->units);
 }
 
 /* The candidate, the state, the output. part: the recurrent part of the candidate. */
-static void gru_finish(const Walk *w, int64_t row, int64_t t, char *gates, const char *part, char *h,
-                       char *temporary) {
+static void gru_finish(const Walk *w, int64_t row, int64_t t, char *gates, const char *part,
+                       char *h, char *temporary) {
   const Call *c = w->c;
   const Sequence *s = &w->s;
   size_t bytes = (size_t)s->units * s->size;
@@ -74,17 +78,18 @@ static void gru_chunk(void *context, int64_t chunk, void *scratch) {
   const Call *c = w->c;
   const Sequence *s = &w->s;
   bool after = c->attr[RESET_AFTER].i;
-  int64_t height = rnn_chunk_rows(s->batch), first = chunk * height, rows = least(height, s->batch - first),
-          u = s->units;
+  int64_t height = rnn_chunk_rows(s->batch), first = chunk * height,
+          rows = least(height, s->batch - first), u = s->units;
   size_t bytes = (size_t)u * s->size;
   Room room = {scratch, 0};
-  BackSlot p = rnn_back_slot(&room, s); /* dh: state; dz: recurrent parts; dc: r h; next: its product */
+  /* dh: state; dz: recurrent parts; dc: r h; next: its product */
+  BackSlot p = rnn_back_slot(&room, s);
   rnn_start_state(w, R_H, first, rows, p.dh);
   for (int64_t t = 0; t < s->steps; t++) {
     rnn_multiply(c, &w->panels[0], s->dtype, p.dh, u, rows, p.dz, 3 * u, false);
     for (int64_t i = 0; i < rows; i++) {
-      char *gates = rnn_at(w, c->out[RO_GATES], first + i, t, 3 * u), *z = p.dz + (size_t)(3 * i) * bytes,
-           *h = p.dh + (size_t)i * bytes;
+      char *gates = rnn_at(w, c->out[RO_GATES], first + i, t, 3 * u),
+           *z = p.dz + (size_t)(3 * i) * bytes, *h = p.dh + (size_t)i * bytes;
       char *inner = rnn_at(w, c->out[RO_INNER], first + i, t, u);
       memcpy(rnn_at(w, c->out[RO_BEFORE], first + i, t, u), h, bytes);
       gru_gates(w, gates, z, after);
@@ -106,9 +111,10 @@ static void gru_chunk(void *context, int64_t chunk, void *scratch) {
   rnn_end_state(w, RO_H, first, rows, p.dh);
 }
 
-/* Reset after: one product with all columns. Before: two columns' worth with the state, one with r h. Which: the kernel's
- * panels, or those of its transpose. */
-static void gru_panels(const Call *c, const Node *n, Room *room, Walk *w, const void *kernel, PanelsOf *which) {
+/* Reset after: one product with all columns. Before: two columns' worth with the state, one with
+ * r h. Which: the kernel's panels, or those of its transpose. */
+static void gru_panels(const Call *c, const Node *n, Room *room, Walk *w, const void *kernel,
+                       PanelsOf *which) {
   int64_t u = w->s.units;
   bool after = n->attr[RESET_AFTER].i;
   w->panels[0] = which(&w->s, kernel, 0, after ? 3 * u : 2 * u);
@@ -137,8 +143,10 @@ static Status infer_gru_grad(Error *e, Node *n) {
   if (status == OK) status = rnn_want(e, n, RG_DH, "dh", 2, (int64_t[]){s.batch, s.units});
   if (status == OK)
     status = rnn_want(e, n, RG_RECURRENT, "recurrent_kernel", 2, (int64_t[]){s.units, 3 * s.units});
-  if (status == OK) status = rnn_want(e, n, RG_BEFORE, "before", 3, (int64_t[]){s.batch, s.steps, s.units});
-  if (status == OK) status = rnn_want(e, n, RG_INNER, "inner", 3, (int64_t[]){s.batch, s.steps, s.units});
+  if (status == OK)
+    status = rnn_want(e, n, RG_BEFORE, "before", 3, (int64_t[]){s.batch, s.steps, s.units});
+  if (status == OK)
+    status = rnn_want(e, n, RG_INNER, "inner", 3, (int64_t[]){s.batch, s.steps, s.units});
   if (status == OK) status = rnn_want_mask(e, n, RG_MASK, &s);
   if (status != OK) return status;
   n->out[0].type = n->out[1].type = rnn_sequence_type(n, &s, 3 * s.units);
@@ -146,10 +154,11 @@ static Status infer_gru_grad(Error *e, Node *n) {
   return OK;
 }
 
-/* Gradients of the gates as the input's product sees them (out 0) and as the recurrent product does (out 1):
- * they differ in the candidate, which the reset gate multiplies. Reset before: out 1 is out 0, to be used
- * with r h. */
-static void gru_row_grad(const Walk *w, int64_t row, int64_t t, const BackSlot *p, int64_t i, bool after) {
+/* Gradients of the gates as the input's product sees them (out 0) and as the recurrent product
+ * does (out 1): they differ in the candidate, which the reset gate multiplies. Reset before: out
+ * 1 is out 0, to be used with r h. */
+static void gru_row_grad(const Walk *w, int64_t row, int64_t t, const BackSlot *p, int64_t i,
+                         bool after) {
   const Call *c = w->c;
   const Sequence *s = &w->s;
   size_t bytes = (size_t)s->units * s->size;
@@ -162,11 +171,13 @@ static void gru_row_grad(const Walk *w, int64_t row, int64_t t, const BackSlot *
     memset(back, 0, bytes);
     return;
   }
-  c->kernels->gru_cell_grad[s->dtype](
-      s->units, rnn_at(w, c->in[RG_GATES], row, t, 3 * s->units), rnn_at(w, c->in[RG_BEFORE], row, t, s->units),
-      after ? rnn_at(w, c->in[RG_INNER], row, t, s->units) : NULL, dh, dgates, dz + 2 * bytes, back);
+  c->kernels->gru_cell_grad[s->dtype](s->units, rnn_at(w, c->in[RG_GATES], row, t, 3 * s->units),
+                                      rnn_at(w, c->in[RG_BEFORE], row, t, s->units),
+                                      after ? rnn_at(w, c->in[RG_INNER], row, t, s->units) : NULL,
+                                      dh, dgates, dz + 2 * bytes, back);
   if (after) memcpy(dz, dgates, 2 * bytes);
-  else memcpy(dz + 2 * bytes, dgates + 2 * bytes, bytes); /* and the product with the kernel follows */
+  /* and the product with the kernel follows */
+  else memcpy(dz + 2 * bytes, dgates + 2 * bytes, bytes);
 }
 
 /* Reset before: given d(r h) in `through`, the reset gate's part and the state's. */
@@ -182,7 +193,8 @@ static void gru_reset_grad(const Walk *w, int64_t row, int64_t t, const BackSlot
              *h = rnn_at(w, c->in[RG_BEFORE], row, t, s->units);
   if (rnn_is_masked(w, row, t)) return;
   multiply_row(c, s, through, h, p->row);
-  c->kernels->strip[EW_SIGMOID_GRAD][d]((const void *[]){p->row, r}, 0, dgates + bytes, s->units, NULL);
+  c->kernels->strip[EW_SIGMOID_GRAD][d]((const void *[]){p->row, r}, 0, dgates + bytes, s->units,
+                                        NULL);
   multiply_row(c, s, through, r, p->row);
   rnn_add(c, d, back, p->row, back, s->units);
   memcpy(dz, dgates, 2 * bytes);
@@ -193,8 +205,8 @@ static void gru_grad_chunk(void *context, int64_t chunk, void *scratch) {
   const Call *c = w->c;
   const Sequence *s = &w->s;
   bool after = c->attr[RESET_AFTER].i;
-  int64_t height = rnn_chunk_rows(s->batch), first = chunk * height, rows = least(height, s->batch - first),
-          u = s->units;
+  int64_t height = rnn_chunk_rows(s->batch), first = chunk * height,
+          rows = least(height, s->batch - first), u = s->units;
   size_t bytes = (size_t)u * s->size;
   Room room = {scratch, 0};
   BackSlot p = rnn_back_slot(&room, s); /* dc: what reaches the state past the products */
@@ -204,7 +216,8 @@ static void gru_grad_chunk(void *context, int64_t chunk, void *scratch) {
     for (int64_t i = 0; i < rows; i++) gru_row_grad(w, first + i, t, &p, i, after);
     if (!after) {
       rnn_multiply(c, &w->panels[1], s->dtype, p.dz + 2 * bytes, 3 * u, rows, p.next, u, false);
-      for (int64_t i = 0; i < rows; i++) gru_reset_grad(w, first + i, t, &p, i, p.next + (size_t)i * bytes);
+      for (int64_t i = 0; i < rows; i++)
+        gru_reset_grad(w, first + i, t, &p, i, p.next + (size_t)i * bytes);
     }
     for (int64_t i = 0; i < rows; i++)
       memcpy(rnn_at(w, c->out[1], first + i, t, 3 * u), p.dz + (size_t)(3 * i) * bytes, 3 * bytes);
@@ -247,7 +260,8 @@ static void grad_gru(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   if (!dy[RO_Y] && !dy[RO_H]) return;
   bool after = n->attr[RESET_AFTER].i, masked = n->in_count > R_MASK;
   int64_t u = n->out[RO_Y].type.shape[2];
-  Value *before = (Value *)(uintptr_t)&n->out[RO_BEFORE], *inner = (Value *)(uintptr_t)&n->out[RO_INNER];
+  Value *before = (Value *)(uintptr_t)&n->out[RO_BEFORE],
+        *inner = (Value *)(uintptr_t)&n->out[RO_INNER];
   Value *in[MAX_INPUTS] = {rnn_or_zeros(g, dy[RO_Y], &n->out[RO_Y].type),
                            rnn_or_zeros(g, dy[RO_H], &n->out[RO_H].type),
                            n->in[R_RECURRENT],
@@ -264,7 +278,8 @@ static void grad_gru(Graph *g, const Node *n, Value *const *dy, Value **dx) {
     dx[R_RECURRENT] = ops_matmul(g, rnn_flat(g, before), of_state, true, false);
   } else {
     Value *gates = ops_matmul(g, rnn_flat(g, before), columns(g, of_state, 0, 2 * u), true, false);
-    Value *candidate = ops_matmul(g, rnn_flat(g, inner), columns(g, of_state, 2 * u, u), true, false);
+    Value *candidate =
+        ops_matmul(g, rnn_flat(g, inner), columns(g, of_state, 2 * u, u), true, false);
     dx[R_RECURRENT] = joined(g, gates, candidate, 1);
   }
   if (n->in_count > R_BIAS) {
@@ -287,12 +302,14 @@ static KernelParts recurrent_parts(Graph *g, Value *kernel) {
 
 /* Row k of the bias that reset after has. */
 static Value *bias_row(Graph *g, Value *bias, int64_t k) {
-  Attr attrs[MAX_ATTRS] = {attr_ints((int64_t[]){k, 0}, 2), attr_ints((int64_t[]){1, bias->type.shape[1]}, 2)};
+  Attr attrs[MAX_ATTRS] = {attr_ints((int64_t[]){k, 0}, 2),
+                           attr_ints((int64_t[]){1, bias->type.shape[1]}, 2)};
   return op_with(g, "slice", &bias, 1, attrs);
 }
 
 /* z, r, candidate of a step; inner: what r multiplies or has multiplied. */
-static Gates step_of_gates(Written *w, const Node *n, Value *x, Value *h, const KernelParts *kernel, Value **inner) {
+static Gates step_of_gates(Written *w, const Node *n, Value *x, Value *h, const KernelParts *kernel,
+                           Value **inner) {
   Graph *g = w->g;
   bool after = n->attr[RESET_AFTER].i;
   Gates a = rnn_split(w, x, 3), r = {0};
@@ -305,7 +322,8 @@ static Gates step_of_gates(Written *w, const Node *n, Value *x, Value *h, const 
   }
   for (int k = 0; k < 2; k++) a.part[k] = op1(g, "sigmoid", ops_add(g, a.part[k], r.part[k]));
   *inner = after ? r.part[2] : ops_mul(g, a.part[1], h);
-  Value *part = after ? ops_mul(g, a.part[1], *inner) : ops_matmul(g, *inner, kernel->candidate, false, false);
+  Value *part = after ? ops_mul(g, a.part[1], *inner)
+                      : ops_matmul(g, *inner, kernel->candidate, false, false);
   a.part[2] = op1(g, "tanh", ops_add(g, a.part[2], part));
   return a;
 }
@@ -315,8 +333,10 @@ static void compose_gru(Graph *g, const Node *n, Value **out) {
   Written w = rnn_write(g, n, R_MASK, &n->out[RO_Y].type);
   KernelParts kernel = recurrent_parts(g, n->in[R_RECURRENT]);
   Value *all = rnn_project(g, n);
-  if (n->in_count > R_BIAS) all = ops_add(g, all, after ? bias_row(g, n->in[R_BIAS], 0) : n->in[R_BIAS]);
-  Value **x = rnn_steps(&w, all), **y = rnn_room(&w), **gates = rnn_room(&w), **before = rnn_room(&w), **inner = rnn_room(&w);
+  if (n->in_count > R_BIAS)
+    all = ops_add(g, all, after ? bias_row(g, n->in[R_BIAS], 0) : n->in[R_BIAS]);
+  Value **x = rnn_steps(&w, all), **y = rnn_room(&w), **gates = rnn_room(&w),
+        **before = rnn_room(&w), **inner = rnn_room(&w);
   Value *h = rnn_state(&w, n, R_H);
   for (int64_t t = 0; t < w.steps; t++) {
     before[t] = h;
@@ -337,8 +357,9 @@ static void compose_gru_grad(Graph *g, const Node *n, Value **out) {
   bool after = n->attr[RESET_AFTER].i;
   Written w = rnn_write(g, n, RG_MASK, &n->in[RG_DY]->type);
   KernelParts kernel = recurrent_parts(g, n->in[RG_RECURRENT]);
-  Value **dy = rnn_steps(&w, n->in[RG_DY]), **gates = rnn_steps(&w, n->in[RG_GATES]), **before = rnn_steps(&w, n->in[RG_BEFORE]),
-        **inner = rnn_steps(&w, n->in[RG_INNER]), **of_inputs = rnn_room(&w), **of_state = rnn_room(&w);
+  Value **dy = rnn_steps(&w, n->in[RG_DY]), **gates = rnn_steps(&w, n->in[RG_GATES]),
+        **before = rnn_steps(&w, n->in[RG_BEFORE]), **inner = rnn_steps(&w, n->in[RG_INNER]),
+        **of_inputs = rnn_room(&w), **of_state = rnn_room(&w);
   Value *dh = n->in[RG_DH], *late = w.nothing;
   for (int64_t t = w.steps - 1; t >= 0; t--) {
     Gates a = rnn_split(&w, gates[t], 3), d;
@@ -354,7 +375,9 @@ static void compose_gru_grad(Graph *g, const Node *n, Value **out) {
       state = rnn_join(&w, &d, 3);
       back = ops_add(g, back, rnn_back(g, state, n->in[RG_RECURRENT]));
     } else {
-      back = ops_add(g, back, ops_add(g, ops_mul(g, through, r), rnn_back(g, rnn_join(&w, &d, 2), kernel.gates)));
+      back = ops_add(
+          g, back,
+          ops_add(g, ops_mul(g, through, r), rnn_back(g, rnn_join(&w, &d, 2), kernel.gates)));
     }
     of_inputs[t] = rnn_unmasked(&w, t, inputs, w.number);
     of_state[t] = rnn_unmasked(&w, t, state, w.number);
@@ -365,18 +388,19 @@ static void compose_gru_grad(Graph *g, const Node *n, Value **out) {
   out[2] = dh;
 }
 
-#define A_RESET                                                                                              \
-  {                                                                                                          \
-    .name = "reset_after", .kind = ATTR_BOOL, .fallback = "true",                                            \
-    .summary =                                                                                               \
-        "The reset gate multiplies the recurrent product, which has a bias of its own; otherwise the state." \
-  }
+#define A_RESET           \
+  {.name = "reset_after", \
+   .kind = ATTR_BOOL,     \
+   .fallback = "true",    \
+   .summary =             \
+       "The reset gate multiplies the recurrent product, which has a bias of its own; otherwise the state."}
 
 const OpDef ops_gru[] = {
     {.name = "nn.gru",
      .summary =
          "A gated recurrent unit over sequences; gates z, r, h. Returns all outputs and the last state.",
-     .shapes = "[n, t, f], [f, 3 u], [u, 3 u], [2, 3 u] or [3 u], [n, u], [n, t] → [n, t, u], [n, u]",
+     .shapes =
+         "[n, t, f], [f, 3 u], [u, 3 u], [2, 3 u] or [3 u], [n, u], [n, t] → [n, t, u], [n, u]",
      .source = "Cho et al., 2014; reset after: the form of cuDNN",
      .inputs = {"x", "kernel", "recurrent_kernel", "bias?", "initial_h?", "mask?"},
      .attrs = {A_ZERO, A_RESET},
@@ -394,8 +418,9 @@ const OpDef ops_gru[] = {
          "F[2,4,3] F[3,6] F[2,6] F[6] F[2,2] B[2,4] {reset_after = false, zero_output_for_mask = true}"},
     {.name = "nn.gru_grad",
      .summary = "The gradient of a GRU in its gates before activation and its initial state.",
-     .shapes = "dy, dh, recurrent kernel, gates, states before, inner, mask → dgates of inputs, dgates of "
-               "states, dh",
+     .shapes =
+         "dy, dh, recurrent kernel, gates, states before, inner, mask → dgates of inputs, dgates of "
+         "states, dh",
      .inputs = {"dy", "dh", "recurrent_kernel", "gates", "before", "inner", "mask?"},
      .attrs = {A_ZERO, A_RESET},
      .traits = INTERNAL,

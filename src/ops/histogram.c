@@ -31,8 +31,8 @@ static Status infer_update(Error *e, Node *n) {
   return s;
 }
 
-/* Bin k counts levels[k - 1] <= x < levels[k]; NaN is in none. Counts are kept as integers: float32 ends at
- * 2^24. */
+/* Bin k counts levels[k - 1] <= x < levels[k]; NaN is in none. Counts are kept as integers:
+ * float32 ends at 2^24. */
 static void count_bins(const Call *c, int first, int64_t *count) {
   const Type *x = c->in_type[first], *levels = c->in_type[first + 1];
   int64_t bins = levels->shape[0];
@@ -68,7 +68,9 @@ static Status eval_update(const Call *c) {
   for (int64_t i = 0; i < c->out_type[0]->shape[0]; i++) y[i] = hist[i] + (float)count[i];
   return OK;
 }
-static size_t scratch_counts(const Node *n) { return (size_t)n->out[0].type.shape[0] * sizeof(int64_t); }
+static size_t scratch_counts(const Node *n) {
+  return (size_t)n->out[0].type.shape[0] * sizeof(int64_t);
+}
 
 /* ---- histogram_normalize ---- */
 
@@ -82,7 +84,8 @@ static Status body_normalize(const Call *c) {
   Type one = {.dtype = x->dtype};
   double sum = 0;
   reduce_axes(c, REDUCE_SUM, x, c->in[0], 1, (int[]){0}, &sum, c->scratch);
-  run_kernel(c, EW_DIV, 2, (const Type *[]){x, &one}, (const void *[]){c->in[0], &sum}, x, c->out[0], NULL);
+  run_kernel(c, EW_DIV, 2, (const Type *[]){x, &one}, (const void *[]){c->in[0], &sum}, x,
+             c->out[0], NULL);
   return OK;
 }
 static Status eval_normalize(const Call *c) { return eval_wide(c, body_normalize); }
@@ -105,7 +108,8 @@ static Status infer_bins(Error *e, Node *n) {
   Status s = want_rank_1(e, "the input", &n->in[0]->type);
   if (s != OK) return s;
   if (count < 1) return fail(e, ERR_VALUE, "n_bins must be 1 at least, got %lld", (long long)count);
-  if (n->in[0]->type.shape[0] == 0) return fail(e, ERR_VALUE, "the input, of shape [0], is empty and has no range");
+  if (n->in[0]->type.shape[0] == 0)
+    return fail(e, ERR_VALUE, "the input, of shape [0], is empty and has no range");
   n->out[0].type.shape[0] = count;
   return OK;
 }
@@ -130,7 +134,8 @@ static Status eval_bins(const Call *c) {
 const OpDef ops_histogram[] = {
     {.name = "histogram",
      .source = "statistics_ops.histogram of the original",
-     .summary = "How many elements lie below the first level, between levels, at or above the last; float32.",
+     .summary =
+         "How many elements lie below the first level, between levels, at or above the last; float32.",
      .shapes = "[n], [levels] → [levels + 1]",
      .inputs = {"x", "levels"},
      ABSOLUTE,

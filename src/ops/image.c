@@ -5,16 +5,18 @@
 
 enum { CHANNELS = 3, PADDED = 4 };
 
-/* Pixels of three channels become four, the last one 0: (image scale - offset) factor. uint8 gives float16.
- */
+/* Pixels of three channels become four, the last one 0: (image scale - offset) factor. uint8 gives
+ * float16.
+ * */
 static Status infer(Error *e, Node *n) {
   const Type *x = &n->in[0]->type;
   char text[TYPE_TEXT];
   if (x->dtype != U8 && !dtype_is_float(x->dtype))
-    return fail(e, ERR_TYPE, "the image must be uint8 or floating point, got %s", dtype_name(x->dtype));
+    return fail(e, ERR_TYPE, "the image must be uint8 or floating point, got %s",
+                dtype_name(x->dtype));
   if (x->rank < 1 || x->shape[x->rank - 1] != CHANNELS)
-    return fail(e, ERR_INVALID_ARGUMENT, "the image's innermost axis must have %d channels, got %s", CHANNELS,
-                shape_text(x, text));
+    return fail(e, ERR_INVALID_ARGUMENT, "the image's innermost axis must have %d channels, got %s",
+                CHANNELS, shape_text(x, text));
   for (int i = 1; i < 3; i++) {
     const Type *t = &n->in[i]->type;
     Status s = want_float(e, t);
@@ -73,7 +75,8 @@ static void grad(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   Attr cut[] = {attr_ints(begin, x->rank), attr_ints(x->shape, x->rank)};
   Value *inner = op_with(g, "slice", &dy[0], 1, cut);
   Value *offset = ops_cast(g, n->in[1], d), *factor = ops_cast(g, n->in[2], d);
-  Value *scaled = ops_scale(g, ops_cast(g, n->in[0], d), n->attr[0].f), *weighted = ops_mul(g, inner, factor);
+  Value *scaled = ops_scale(g, ops_cast(g, n->in[0], d), n->attr[0].f),
+        *weighted = ops_mul(g, inner, factor);
   if (dtype_is_float(x->dtype)) dx[0] = ops_scale(g, weighted, n->attr[0].f);
   dx[1] = ops_cast(g, ops_neg(g, ops_sum_to(g, weighted, &n->in[1]->type)), n->in[1]->type.dtype);
   dx[2] = ops_cast(g, ops_sum_to(g, ops_mul(g, inner, ops_sub(g, scaled, offset)), &n->in[2]->type),
@@ -83,8 +86,9 @@ static void grad(Graph *g, const Node *n, Value *const *dy, Value **dx) {
 const OpDef ops_image[] = {
     {.name = "normalise_image",
      .source = "image_ops.normalise_image of the original",
-     .summary = "(image scale - channel_offsets) channel_scales, with a fourth channel of zeros; uint8 gives "
-                "float16, and so are numbers beside it.",
+     .summary =
+         "(image scale - channel_offsets) channel_scales, with a fourth channel of zeros; uint8 gives "
+         "float16, and so are numbers beside it.",
      .shapes = "[..., 3], [3], [3] → [..., 4]",
      .inputs = {"image", "channel_offsets", "channel_scales"},
      .attrs = {{"scale", ATTR_FLOAT, "1", NULL, "of the image, before the offsets"}},

@@ -1,4 +1,5 @@
-/* A shared object's rows as rows of ours: each OpDef stands at the beginning of a Row that knows the foreign one. */
+/* A shared object's rows as rows of ours: each OpDef stands at the beginning of a Row that knows
+ * the foreign one. */
 #include "ops/library.h"
 
 #include <ctype.h>
@@ -10,9 +11,13 @@
 #include "ops/ops.h"
 #include "target/cost.h"
 
-_Static_assert(sizeof(IpuType) == sizeof(Type) && offsetof(IpuType, shape) == offsetof(Type, shape), "IpuType is Type");
-_Static_assert((int)IPU_FLOAT32 == F32 && (int)IPU_BFLOAT16 == BF16 && (int)IPU_BOOL == BOOL, "IpuDtype is Dtype");
-_Static_assert((int)IPU_OP_INPUTS == MAX_INPUTS && (int)IPU_OP_ATTRIBUTES == MAX_ATTRS && (int)IPU_OP_RANK == MAX_RANK, "limits");
+_Static_assert(sizeof(IpuType) == sizeof(Type) && offsetof(IpuType, shape) == offsetof(Type, shape),
+               "IpuType is Type");
+_Static_assert((int)IPU_FLOAT32 == F32 && (int)IPU_BFLOAT16 == BF16 && (int)IPU_BOOL == BOOL,
+               "IpuDtype is Dtype");
+_Static_assert((int)IPU_OP_INPUTS == MAX_INPUTS && (int)IPU_OP_ATTRIBUTES == MAX_ATTRS &&
+                   (int)IPU_OP_RANK == MAX_RANK,
+               "limits");
 
 typedef struct Row {
   OpDef def; /* first: a node's op is its Row */
@@ -63,8 +68,10 @@ static const IpuType *output_type(const IpuNode *n, int i) {
 }
 
 static int set_output(IpuNode *n, int i, const IpuType *type) {
-  if (!n->inferred || i < 0 || i >= n->inferred->out_count) return host_fail(n, "an output that doesn't exist has been set");
-  if (!type || type->dtype < 0 || type->dtype >= DTYPE_COUNT || type->rank < 0 || type->rank > MAX_RANK)
+  if (!n->inferred || i < 0 || i >= n->inferred->out_count)
+    return host_fail(n, "an output that doesn't exist has been set");
+  if (!type || type->dtype < 0 || type->dtype >= DTYPE_COUNT || type->rank < 0 ||
+      type->rank > MAX_RANK)
     return host_fail(n, "the type of an output is no type");
   n->inferred->out[i].type = *own_type(type);
   return 0;
@@ -99,7 +106,8 @@ static int get_ints(const IpuNode *n, int i, const int64_t **list) {
 static int64_t count_of(const IpuType *t) { return type_count(own_type(t)); }
 static size_t bytes_of(const IpuType *t) { return type_bytes(own_type(t)); }
 
-static void host_parallel(const IpuCall *c, int64_t count, int64_t grain, void (*body)(void *, int64_t, int64_t), void *context) {
+static void host_parallel(const IpuCall *c, int64_t count, int64_t grain,
+                          void (*body)(void *, int64_t, int64_t), void *context) {
   parallel_for(((const Evaluation *)(const void *)c)->call, count, grain, body, context);
 }
 
@@ -112,7 +120,9 @@ static IpuValue *input(const IpuNode *n, int i) {
 static IpuValue *output(const IpuNode *n, int i) {
   return i >= 0 && i < n->node->out_count ? foreign_value(&n->node->out[i]) : NULL;
 }
-static const IpuType *type_of(const IpuValue *v) { return v ? foreign_type(&own_value(v)->type) : NULL; }
+static const IpuType *type_of(const IpuValue *v) {
+  return v ? foreign_type(&own_value(v)->type) : NULL;
+}
 
 static IpuValue *number(IpuGraph *g, int dtype, double value) {
   if (dtype < 0 || dtype >= DTYPE_COUNT) {
@@ -122,17 +132,22 @@ static IpuValue *number(IpuGraph *g, int dtype, double value) {
   return foreign_value(graph_number(g->graph, (Dtype)dtype, value));
 }
 
-/* "{axis = 1, keepdims = true}" → attributes; a value ends at a comma outside of braces and quotes. */
+/* "{axis = 1, keepdims = true}" → attributes; a value ends at a comma outside of braces and
+ * quotes. */
 static Status read_attributes(Graph *g, const OpDef *op, const char *s, Attr *attrs) {
   s += strspn(s, " {");
   while (*s && *s != '}') {
     size_t name = strcspn(s, " =");
     int i = 0, depth = 0;
-    while (i < op_attr_count(op) && (strlen(op->attrs[i].name) != name || strncmp(op->attrs[i].name, s, name))) i++;
-    if (i == op_attr_count(op)) return fail(&g->error, ERR_VALUE, "%s has no argument '%.*s'", op->name, (int)name, s);
+    while (i < op_attr_count(op) &&
+           (strlen(op->attrs[i].name) != name || strncmp(op->attrs[i].name, s, name)))
+      i++;
+    if (i == op_attr_count(op))
+      return fail(&g->error, ERR_VALUE, "%s has no argument '%.*s'", op->name, (int)name, s);
     s += name + strspn(s + name, " =");
     const char *end = s;
-    for (bool quoted = false; *end && (depth > 0 || quoted || (*end != ',' && *end != '}')); end++) {
+    for (bool quoted = false; *end && (depth > 0 || quoted || (*end != ',' && *end != '}'));
+         end++) {
       if (*end == '\'') quoted = !quoted;
       depth += (*end == '{') - (*end == '}');
     }
@@ -153,14 +168,16 @@ static const OpDef *find_row(const OpLibrary *l, const char *name) {
   return op_find(name);
 }
 
-static IpuValue *apply(IpuGraph *b, const char *name, IpuValue *const *in, int in_count, const char *attributes) {
+static IpuValue *apply(IpuGraph *b, const char *name, IpuValue *const *in, int in_count,
+                       const char *attributes) {
   Graph *g = b->graph;
   Value *own[MAX_INPUTS];
   Attr attrs[MAX_ATTRS] = {{.kind = ATTR_NONE}};
   const OpDef *op = name ? find_row(b->library, name) : NULL;
   if (g->error.status != OK) return NULL;
   if (!op || in_count < 0 || in_count > MAX_INPUTS) {
-    fail(&g->error, ERR_VALUE, "a gradient of a library calls an op that does not exist: %s", name ? name : "(none)");
+    fail(&g->error, ERR_VALUE, "a gradient of a library calls an op that does not exist: %s",
+         name ? name : "(none)");
     return NULL;
   }
   if (attributes && read_attributes(g, op, attributes, attrs) != OK) return NULL;
@@ -169,10 +186,24 @@ static IpuValue *apply(IpuGraph *b, const char *name, IpuValue *const *in, int i
 }
 
 static const IpuHost host = {
-    .abi = IPU_OP_ABI, .input_count = input_count, .input_type = input_type, .output_type = output_type,
-    .set_output = set_output, .get_int = get_int, .get_float = get_float, .get_string = get_string, .get_ints = get_ints,
-    .fail = host_fail, .count = count_of, .bytes = bytes_of, .parallel = host_parallel, .input = input, .output = output,
-    .type = type_of, .number = number, .apply = apply,
+    .abi = IPU_OP_ABI,
+    .input_count = input_count,
+    .input_type = input_type,
+    .output_type = output_type,
+    .set_output = set_output,
+    .get_int = get_int,
+    .get_float = get_float,
+    .get_string = get_string,
+    .get_ints = get_ints,
+    .fail = host_fail,
+    .count = count_of,
+    .bytes = bytes_of,
+    .parallel = host_parallel,
+    .input = input,
+    .output = output,
+    .type = type_of,
+    .number = number,
+    .apply = apply,
 };
 
 /* ---- our side of a row ---- */
@@ -190,7 +221,8 @@ static Status infer(Error *e, Node *n) {
   for (int i = 0; i < n->out_count; i++) n->out[i].type = (Type){.rank = -1};
   Status s = answer(e, row_of(n)->foreign->infer(&host, &node));
   for (int i = 0; i < n->out_count && s == OK; i++)
-    if (n->out[i].type.rank < 0) s = fail(e, ERR_INTERNAL, "the library's infer gave output %d no type", i);
+    if (n->out[i].type.rank < 0)
+      s = fail(e, ERR_INTERNAL, "the library's infer gave output %d no type", i);
   return s;
 }
 
@@ -198,9 +230,14 @@ static Status eval(const Call *c) {
   Error own = {0};
   IpuNode node = {&own, c->node, NULL};
   Evaluation x = {.call = c};
-  x.foreign = (IpuCall){.in = c->in, .out = c->out, .in_type = (const IpuType *const *)(const void *)c->in_type,
-                        .out_type = (const IpuType *const *)(const void *)c->out_type, .in_count = c->in_count,
-                        .out_count = c->out_count, .scratch = c->scratch, .node = &node};
+  x.foreign = (IpuCall){.in = c->in,
+                        .out = c->out,
+                        .in_type = (const IpuType *const *)(const void *)c->in_type,
+                        .out_type = (const IpuType *const *)(const void *)c->out_type,
+                        .in_count = c->in_count,
+                        .out_count = c->out_count,
+                        .scratch = c->scratch,
+                        .node = &node};
   Status s = answer(&own, row_of(c->node)->foreign->eval(&host, &x.foreign));
   return s == OK ? OK : fail_at(c->error, c->source, s, "%s: %s", c->node->op->name, own.message);
 }
@@ -215,10 +252,12 @@ static void grad(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   const Row *row = row_of(n);
   IpuNode node = {&g->error, n, NULL};
   IpuGraph builder = {g, row->library};
-  answer(&g->error, row->foreign->grad(&host, &builder, &node, (IpuValue *const *)(const void *)dy, (IpuValue **)(void *)dx));
+  answer(&g->error, row->foreign->grad(&host, &builder, &node, (IpuValue *const *)(const void *)dy,
+                                       (IpuValue **)(void *)dx));
   for (int i = 0; i < n->in_count && g->error.status == OK; i++)
     if (dx[i] && !type_equal(&dx[i]->type, &n->in[i]->type))
-      fail_at(&g->error, n->source, ERR_INTERNAL, "%s: the library's gradient of input %d has another type than it", n->op->name, i);
+      fail_at(&g->error, n->source, ERR_INTERNAL,
+              "%s: the library's gradient of input %d has another type than it", n->op->name, i);
 }
 
 static void cost(const Target *t, const Node *n, Cost *c) {
@@ -235,7 +274,8 @@ static void cost(const Target *t, const Node *n, Cost *c) {
 
 static void cost_pass(const Target *t, const Node *n, Cost *c) {
   const Type *y = &n->out[0].type;
-  *c = cost_elementwise(t, y->dtype, type_count(y), n->in_count, cost_vector_cycles(n->op->name, y->dtype));
+  *c = cost_elementwise(t, y->dtype, type_count(y), n->in_count,
+                        cost_vector_cycles(n->op->name, y->dtype));
 }
 
 static bool is_name(const char *s) {
@@ -246,29 +286,45 @@ static bool is_name(const char *s) {
 
 /* A row of ours says so in its traits, for which an IpuOp has no room. */
 static bool is_named_index(const char *name) {
-  return name && (!strncmp(name, "ind", 3) || !strncmp(name, "ids", 3) || !strncmp(name, "label", 5) || !strncmp(name, "segment", 7) ||
-                  strstr(name, "length"));
+  return name &&
+         (!strncmp(name, "ind", 3) || !strncmp(name, "ids", 3) || !strncmp(name, "label", 5) ||
+          !strncmp(name, "segment", 7) || strstr(name, "length"));
 }
 
 static Status fill_row(Error *e, const char *path, Row *row, const OpLibrary *l, const IpuOp *op) {
-  static const AttrKind kinds[] = {ATTR_NONE, ATTR_INT, ATTR_FLOAT, ATTR_BOOL, ATTR_STRING, ATTR_INTS, ATTR_DTYPE};
-  if (!is_name(op->name)) return fail(e, ERR_VALUE, "load_op_library: '%s' has an op with no valid name: '%s'", path, op->name);
+  static const AttrKind kinds[] = {ATTR_NONE,   ATTR_INT,  ATTR_FLOAT, ATTR_BOOL,
+                                   ATTR_STRING, ATTR_INTS, ATTR_DTYPE};
+  if (!is_name(op->name))
+    return fail(e, ERR_VALUE, "load_op_library: '%s' has an op with no valid name: '%s'", path,
+                op->name);
   if (op_find(op->name))
-    return fail(e, ERR_VALUE, "load_op_library: '%s' has an op '%s', which there is already", path, op->name);
+    return fail(e, ERR_VALUE, "load_op_library: '%s' has an op '%s', which there is already", path,
+                op->name);
   if (!op->infer || !op->eval || op->outputs < 0 || op->outputs > MAX_OUTPUTS)
-    return fail(e, ERR_VALUE, "load_op_library: '%s': op '%s' needs infer, eval and 1 to %d outputs", path, op->name, MAX_OUTPUTS);
+    return fail(e, ERR_VALUE,
+                "load_op_library: '%s': op '%s' needs infer, eval and 1 to %d outputs", path,
+                op->name, MAX_OUTPUTS);
   *row = (Row){.foreign = op, .library = l};
-  row->def = (OpDef){.name = op->name, .summary = op->summary ? op->summary : "", .shapes = op->shapes ? op->shapes : "",
-                     .source = path, .outputs = op->outputs, .infer = infer, .eval = eval, .scratch = op->scratch ? scratch : NULL,
-                     .grad = op->grad ? grad : NULL, .cost = op->cost ? cost : cost_pass};
+  row->def = (OpDef){.name = op->name,
+                     .summary = op->summary ? op->summary : "",
+                     .shapes = op->shapes ? op->shapes : "",
+                     .source = path,
+                     .outputs = op->outputs,
+                     .infer = infer,
+                     .eval = eval,
+                     .scratch = op->scratch ? scratch : NULL,
+                     .grad = op->grad ? grad : NULL,
+                     .cost = op->cost ? cost : cost_pass};
   for (int i = 0; i < MAX_INPUTS; i++) row->def.inputs[i] = op->inputs[i];
   for (int i = 0; i < INDEX_INPUTS && i < MAX_INPUTS; i++)
     if (is_named_index(op->inputs[i])) row->def.traits |= INDICES(i);
   for (int i = 0; i < MAX_ATTRS && op->attributes[i].name; i++) {
     const IpuAttribute *a = &op->attributes[i];
     if (a->kind <= IPU_ATTR_NONE || a->kind > IPU_ATTR_DTYPE)
-      return fail(e, ERR_VALUE, "load_op_library: '%s': argument '%s' of '%s' has no kind", path, a->name, op->name);
-    row->def.attrs[i] = (AttrDef){.name = a->name, .kind = kinds[a->kind], .fallback = a->fallback, .summary = ""};
+      return fail(e, ERR_VALUE, "load_op_library: '%s': argument '%s' of '%s' has no kind", path,
+                  a->name, op->name);
+    row->def.attrs[i] =
+        (AttrDef){.name = a->name, .kind = kinds[a->kind], .fallback = a->fallback, .summary = ""};
   }
   return OK;
 }
@@ -277,18 +333,25 @@ static Status fill_rows(Error *e, const char *path, OpLibrary *l) {
   const IpuOpLibrary *(*open_library)(const IpuHost *);
   *(void **)(void *)&open_library = dlsym(l->handle, "ipulua_op_library");
   if (!open_library)
-    return fail(e, ERR_VALUE, "load_op_library: '%s' is no library of ops: it exports no ipulua_op_library", path);
+    return fail(e, ERR_VALUE,
+                "load_op_library: '%s' is no library of ops: it exports no ipulua_op_library",
+                path);
   const IpuOpLibrary *foreign = open_library(&host);
-  if (!foreign) return fail(e, ERR_VALUE, "load_op_library: '%s' refuses this version of ipulua (ABI %d)", path, IPU_OP_ABI);
+  if (!foreign)
+    return fail(e, ERR_VALUE, "load_op_library: '%s' refuses this version of ipulua (ABI %d)", path,
+                IPU_OP_ABI);
   if (foreign->abi != IPU_OP_ABI || foreign->op_bytes != sizeof(IpuOp))
-    return fail(e, ERR_VALUE, "load_op_library: '%s' was built for ABI %d, this is ABI %d; compile it again with this ipulua_op.h",
-                path, foreign->abi, IPU_OP_ABI);
+    return fail(
+        e, ERR_VALUE,
+        "load_op_library: '%s' was built for ABI %d, this is ABI %d; compile it again with this ipulua_op.h",
+        path, foreign->abi, IPU_OP_ABI);
   if (!foreign->ops) return fail(e, ERR_VALUE, "load_op_library: '%s' has no ops", path);
   while (foreign->ops[l->count].name) l->count++;
   l->row = calloc((size_t)l->count + 1, sizeof *l->row);
   if (!l->row) return fail(e, ERR_OUT_OF_MEMORY, "out of memory");
   Status s = OK;
-  for (int i = 0; i < l->count && s == OK; i++) s = fill_row(e, path, &l->row[i], l, &foreign->ops[i]);
+  for (int i = 0; i < l->count && s == OK; i++)
+    s = fill_row(e, path, &l->row[i], l, &foreign->ops[i]);
   return s;
 }
 
@@ -298,7 +361,8 @@ OpLibrary *op_library_open(Error *e, const char *path) {
     fail(e, ERR_OUT_OF_MEMORY, "out of memory");
     return NULL;
   }
-  char *plain = malloc(strlen(path) + 3); /* a name without a slash would be searched for elsewhere */
+  /* a name without a slash would be searched for elsewhere */
+  char *plain = malloc(strlen(path) + 3);
   if (plain) {
     strcpy(plain, strchr(path, '/') ? "" : "./");
     l->handle = dlopen(strcat(plain, path), RTLD_NOW | RTLD_LOCAL);
@@ -318,4 +382,6 @@ void op_library_close(OpLibrary *l) {
   free(l);
 }
 
-const OpDef *op_library_row(const OpLibrary *l, int i) { return i < l->count ? &l->row[i].def : NULL; }
+const OpDef *op_library_row(const OpLibrary *l, int i) {
+  return i < l->count ? &l->row[i].def : NULL;
+}

@@ -1,4 +1,5 @@
-/* Linear algebra: matrix products, Cholesky factors, triangular systems. Leading axes are batches. */
+/* Linear algebra: matrix products, Cholesky factors, triangular systems. Leading axes are
+ * batches. */
 #include <math.h>
 #include <string.h>
 
@@ -32,13 +33,13 @@ static Status infer(Error *e, Node *n) {
   int64_t k = a->shape[a->rank - (t.a ? 2 : 1)], other = b->shape[b->rank - (t.b ? 1 : 2)];
   if (k != other)
     return fail(e, ERR_INVALID_ARGUMENT, "%s%s times %s%s: inner extents %lld and %lld differ",
-                shape_text(a, ta), t.a ? " transposed" : "", shape_text(b, tb), t.b ? " transposed" : "",
-                (long long)k, (long long)other);
+                shape_text(a, ta), t.a ? " transposed" : "", shape_text(b, tb),
+                t.b ? " transposed" : "", (long long)k, (long long)other);
   Type x = *a, y = *b, out;
   x.rank -= 2, y.rank -= 2;
   if (!type_broadcast(&x, &y, &out))
-    return fail(e, ERR_INVALID_ARGUMENT, "leading extents of %s and %s don't broadcast", shape_text(a, ta),
-                shape_text(b, tb));
+    return fail(e, ERR_INVALID_ARGUMENT, "leading extents of %s and %s don't broadcast",
+                shape_text(a, ta), shape_text(b, tb));
   out.shape[out.rank++] = a->shape[a->rank - (t.a ? 1 : 2)];
   out.shape[out.rank++] = b->shape[b->rank - (t.b ? 2 : 1)];
   n->out[0].type = out;
@@ -79,7 +80,8 @@ static Product product_of_node(const Node *n) {
 
 static bool wants_half_partials(const Call *c) {
   int8_t half = c->node->place.half_products;
-  return c->in_type[0]->dtype == F16 && (half >= 0 ? half : c->numerics && c->numerics->half_products);
+  return c->in_type[0]->dtype == F16 &&
+         (half >= 0 ? half : c->numerics && c->numerics->half_products);
 }
 
 /* Call one(…) for each matrix of the batch. */
@@ -119,8 +121,10 @@ static void multiply_half(const Call *c, const Gemm *g, int64_t ao, int64_t bo, 
       float sum = 0;
       f16 narrow = 0;
       for (int64_t k = 0; k < g->k; k++) {
-        sum += f16_to_f32(a[i * g->a_row + k * g->a_col]) * f16_to_f32(b[k * g->b_row + j * g->b_col]);
-        narrow_f16(&sum, &narrow, 1, c->numerics, &c->rng, (uint64_t)((first + i * g->n + j) * g->k + k));
+        sum +=
+            f16_to_f32(a[i * g->a_row + k * g->a_col]) * f16_to_f32(b[k * g->b_row + j * g->b_col]);
+        narrow_f16(&sum, &narrow, 1, c->numerics, &c->rng,
+                   (uint64_t)((first + i * g->n + j) * g->k + k));
         sum = f16_to_f32(narrow);
       }
       ((f16 *)c->out[0])[first + i * g->c_row + j] = narrow;
@@ -153,8 +157,9 @@ static void grad(Graph *g, const Node *n, Value *const *dys, Value **dx) {
   if (flat) { /* one weight for all leading rows: one product over all of them */
     Around r = around_axis(&a->type, a->type.rank - 1);
     Type rows = {.dtype = a->type.dtype, .rank = 2, .shape = {r.outer, r.extent}};
-    Type cols = {
-        .dtype = a->type.dtype, .rank = 2, .shape = {r.outer, dy ? dy->type.shape[dy->type.rank - 1] : 0}};
+    Type cols = {.dtype = a->type.dtype,
+                 .rank = 2,
+                 .shape = {r.outer, dy ? dy->type.shape[dy->type.rank - 1] : 0}};
     Value *x = ops_reshape(g, a, &rows), *y = ops_reshape(g, dy, &cols);
     db = t.b ? ops_matmul(g, y, x, true, false) : ops_matmul(g, x, y, true, false);
   } else {
@@ -164,8 +169,8 @@ static void grad(Graph *g, const Node *n, Value *const *dys, Value **dx) {
   dx[1] = ops_sum_to(g, db, &b->type);
 }
 
-/* The serialized dimension is cut into factor parts, which costs time and saves memory on the machine; the
- * result is the product's. */
+/* The serialized dimension is cut into factor parts, which costs time and saves memory on the
+ * machine; the result is the product's. */
 static Status infer_serialized(Error *e, Node *n) {
   Status s = infer(e, n);
   if (s != OK) return s;
@@ -198,7 +203,8 @@ static Status infer_cholesky(Error *e, Node *n) {
   return infer_square(e, &n->in[0]->type);
 }
 
-/* Row by row, in double; both triangles are read, their mean counts. False: pivot *row isn't positive. */
+/* Row by row, in double; both triangles are read, their mean counts. False: pivot *row isn't
+ * positive. */
 static bool factorise(Dtype d, const void *a, void *l, int64_t first, int64_t n, int64_t *row,
                       double *pivot) {
   for (int64_t i = 0; i < n; i++)
@@ -210,7 +216,8 @@ static bool factorise(Dtype d, const void *a, void *l, int64_t first, int64_t n,
         *row = i, *pivot = sum;
         return false;
       }
-      dtype_set(d, l, first + i * n + j, i == j ? sqrt(sum) : sum / dtype_get(d, l, first + j * n + j));
+      dtype_set(d, l, first + i * n + j,
+                i == j ? sqrt(sum) : sum / dtype_get(d, l, first + j * n + j));
     }
   return true;
 }
@@ -223,8 +230,9 @@ static Status body_cholesky(const Call *c) {
   for (int64_t i = 0; i < matrices; i++)
     if (!factorise(a->dtype, c->in[0], c->out[0], i * n * n, n, &row, &pivot))
       return fail_at(c->error, c->source, ERR_VALUE,
-                     "%s: matrix %lld of %s is not positive definite: pivot %lld is %g", c->node->op->name,
-                     (long long)i, c->node->op->inputs[0], (long long)row, pivot);
+                     "%s: matrix %lld of %s is not positive definite: pivot %lld is %g",
+                     c->node->op->name, (long long)i, c->node->op->inputs[0], (long long)row,
+                     pivot);
   return OK;
 }
 static Status eval_cholesky(const Call *c) { return eval_wide(c, body_cholesky); }
@@ -278,27 +286,29 @@ static Status infer_solve(Error *e, Node *n) {
   bool fits = a->rank == b->rank;
   for (int i = 0; i < a->rank - 1 && fits; i++) fits = a->shape[i] == b->shape[i];
   if (!fits)
-    return fail(e, ERR_INVALID_ARGUMENT, "matrices %s and right-hand sides %s don't fit", shape_text(a, ta),
-                shape_text(b, tb));
+    return fail(e, ERR_INVALID_ARGUMENT, "matrices %s and right-hand sides %s don't fit",
+                shape_text(a, ta), shape_text(b, tb));
   n->out[0].type = *b;
   return OK;
 }
 
-/* Substitution, row by row of the unknowns. Element (i, k) of the system is a's, or, for the adjoint, (k, i).
- */
-#define SUBSTITUTE(id, T)                                                                            \
-  static void substitute_##id(const T *a, T *x, int64_t n, int64_t cols, bool lower, bool adjoint) { \
-    bool forward = lower != adjoint;                                                                 \
-    for (int64_t s = 0; s < n; s++) {                                                                \
-      int64_t i = forward ? s : n - 1 - s;                                                           \
-      T *row = x + i * cols;                                                                         \
-      for (int64_t t = 0; t < s; t++) {                                                              \
-        int64_t k = forward ? t : n - 1 - t;                                                         \
-        T factor = adjoint ? a[k * n + i] : a[i * n + k];                                            \
-        for (int64_t j = 0; j < cols; j++) row[j] -= factor * x[k * cols + j];                       \
-      }                                                                                              \
-      for (int64_t j = 0; j < cols; j++) row[j] /= a[i * n + i];                                     \
-    }                                                                                                \
+/* Substitution, row by row of the unknowns. Element (i, k) of the system is a's, or, for the
+ * adjoint, (k, i).
+ * */
+#define SUBSTITUTE(id, T)                                                            \
+  static void substitute_##id(const T *a, T *x, int64_t n, int64_t cols, bool lower, \
+                              bool adjoint) {                                        \
+    bool forward = lower != adjoint;                                                 \
+    for (int64_t s = 0; s < n; s++) {                                                \
+      int64_t i = forward ? s : n - 1 - s;                                           \
+      T *row = x + i * cols;                                                         \
+      for (int64_t t = 0; t < s; t++) {                                              \
+        int64_t k = forward ? t : n - 1 - t;                                         \
+        T factor = adjoint ? a[k * n + i] : a[i * n + k];                            \
+        for (int64_t j = 0; j < cols; j++) row[j] -= factor * x[k * cols + j];       \
+      }                                                                              \
+      for (int64_t j = 0; j < cols; j++) row[j] /= a[i * n + i];                     \
+    }                                                                                \
   }
 SUBSTITUTE(f32, float)
 SUBSTITUTE(f64, double)
@@ -314,11 +324,11 @@ static void solve_some(void *context, int64_t begin, int64_t end) {
   bool lower = c->attr[LOWER].i, adjoint = c->attr[ADJOINT].i;
   for (int64_t i = begin; i < end; i++)
     if (c->in_type[0]->dtype == F64)
-      substitute_f64((const double *)c->in[0] + i * s->n * s->n, (double *)c->out[0] + i * s->n * s->cols,
-                     s->n, s->cols, lower, adjoint);
+      substitute_f64((const double *)c->in[0] + i * s->n * s->n,
+                     (double *)c->out[0] + i * s->n * s->cols, s->n, s->cols, lower, adjoint);
     else
-      substitute_f32((const float *)c->in[0] + i * s->n * s->n, (float *)c->out[0] + i * s->n * s->cols, s->n,
-                     s->cols, lower, adjoint);
+      substitute_f32((const float *)c->in[0] + i * s->n * s->n,
+                     (float *)c->out[0] + i * s->n * s->cols, s->n, s->cols, lower, adjoint);
 }
 
 static Status body_solve(const Call *c) {
@@ -326,13 +336,14 @@ static Status body_solve(const Call *c) {
   Systems s = {c, b->shape[b->rank - 2], b->shape[b->rank - 1]};
   if (!type_count(b)) return OK;
   copy_bytes(c, c->out[0], c->in[1], type_bytes(b));
-  parallel_for(c, type_count(b) / (s.n * s.cols), (1 << 15) / most(s.n * s.n * s.cols, 1), solve_some, &s);
+  parallel_for(c, type_count(b) / (s.n * s.cols), (1 << 15) / most(s.n * s.n * s.cols, 1),
+               solve_some, &s);
   return OK;
 }
 static Status eval_solve(const Call *c) { return eval_wide(c, body_solve); }
 
-/* db solves the adjoint system; da is minus the outer product of both solutions, in the triangle that was
- * read. */
+/* db solves the adjoint system; da is minus the outer product of both solutions, in the triangle
+ * that was read. */
 static void grad_solve(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   bool lower = n->attr[LOWER].i, adjoint = n->attr[ADJOINT].i;
   Value *x = (Value *)&n->out[0], *db = solve(g, n->in[0], dy[0], lower, !adjoint);
@@ -343,10 +354,9 @@ static void grad_solve(Graph *g, const Node *n, Value *const *dy, Value **dx) {
 
 /* ---- rows ---- */
 
-#define TURNED_ATTRS                                                            \
-  {"transpose_a", ATTR_BOOL, "false", NULL, "a's last two axes are swapped"}, { \
-    "transpose_b", ATTR_BOOL, "false", NULL, "b's last two axes are swapped"    \
-  }
+#define TURNED_ATTRS                                                          \
+  {"transpose_a", ATTR_BOOL, "false", NULL, "a's last two axes are swapped"}, \
+      {"transpose_b", ATTR_BOOL, "false", NULL, "b's last two axes are swapped"}
 const OpDef ops_linear[] = {
     {.name = "matmul",
      .summary = "The product of matrices; leading extents broadcast.",
@@ -358,18 +368,20 @@ const OpDef ops_linear[] = {
      .eval = eval,
      .scratch = scratch,
      .grad = grad,
-     .sample = "F[2,3] F[3,4] | F[3,2] F[3,4] {transpose_a = true} | F[2,3] F[4,3] {transpose_b = true} | "
-               "F[3,2] F[4,3] {transpose_a = true, transpose_b = true} | F[5,2,3] F[3,4] | F[2,1,2,3] "
-               "F[5,3,2] | F[5,3,2] F[3,4] {transpose_a = true} | "
-               "F[2,3] F[4,3,5] | F[2,0] F[0,3] | F[0,2] F[2,3] | I9[2,3] I9[3,2] | F[1,5] F[5,1] | "
-               "F[65,130] F[130,70] | "
-               "F[40,9,20] F[40,20,11] | F[5,2,3] F[4,3] {transpose_b = true} | F[1,2,3] F[2,3,4]"},
+     .sample =
+         "F[2,3] F[3,4] | F[3,2] F[3,4] {transpose_a = true} | F[2,3] F[4,3] {transpose_b = true} | "
+         "F[3,2] F[4,3] {transpose_a = true, transpose_b = true} | F[5,2,3] F[3,4] | F[2,1,2,3] "
+         "F[5,3,2] | F[5,3,2] F[3,4] {transpose_a = true} | "
+         "F[2,3] F[4,3,5] | F[2,0] F[0,3] | F[0,2] F[2,3] | I9[2,3] I9[3,2] | F[1,5] F[5,1] | "
+         "F[65,130] F[130,70] | "
+         "F[40,9,20] F[40,20,11] | F[5,2,3] F[4,3] {transpose_b = true} | F[1,2,3] F[2,3,4]"},
     {.name = "serialized_matmul",
      .source = "math_ops.serialized_matmul of the original",
      .summary = "matmul done in parts, for less memory on the machine; the same result.",
      .shapes = "[…, m, k], […, k, n] → […, m, n]",
      .inputs = {"a", "b"},
-     .attrs = {{"serialization_factor", ATTR_INT, NULL, NULL, "how many parts; divides the extent that is cut"},
+     .attrs = {{"serialization_factor", ATTR_INT, NULL, NULL,
+                "how many parts; divides the extent that is cut"},
                {"serialization_dimension", ATTR_STRING, NULL, "a_columns a_rows_b_columns b_rows",
                 "what is cut: m, k or n"},
                TURNED_ATTRS},
@@ -383,7 +395,8 @@ const OpDef ops_linear[] = {
          "F[4,6] F[6,2] {serialization_factor = 3, serialization_dimension = 'a_rows_b_columns'} | "
          "F[4,3] F[4,3] {serialization_factor = 4, serialization_dimension = 'b_rows', transpose_b = true}"},
     {.name = "cholesky",
-     .summary = "The lower triangular L with L L^T = a, for symmetric positive definite matrices; of others (a + a^T) / 2 counts.",
+     .summary =
+         "The lower triangular L with L L^T = a, for symmetric positive definite matrices; of others (a + a^T) / 2 counts.",
      .shapes = "[…, n, n] → […, n, n]",
      .inputs = {"a"},
      .infer = infer_cholesky,
@@ -403,6 +416,7 @@ const OpDef ops_linear[] = {
      .eval = eval_solve,
      .scratch = scratch_wide,
      .grad = grad_solve,
-     .sample = "M[3,3] F[3,2] | M[2,3,3] F[2,3,4] {lower = false} | M[3,3] F[3,1] {adjoint = true} | M[3,3] "
-               "F[3,2] {lower = false, adjoint = true}"},
+     .sample =
+         "M[3,3] F[3,2] | M[2,3,3] F[2,3,4] {lower = false} | M[3,3] F[3,1] {adjoint = true} | M[3,3] "
+         "F[3,2] {lower = false, adjoint = true}"},
     {0}};

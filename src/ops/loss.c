@@ -33,8 +33,8 @@ static Status infer_dense(Error *e, Node *n) {
   if (s == OK) s = want_classes(e, logits);
   if (s != OK) return s;
   if (!shape_equal(labels, logits))
-    return fail(e, ERR_INVALID_ARGUMENT, "labels %s and logits %s must have one shape", shape_text(labels, a),
-                shape_text(logits, b));
+    return fail(e, ERR_INVALID_ARGUMENT, "labels %s and logits %s must have one shape",
+                shape_text(labels, a), shape_text(logits, b));
   set_outputs(n);
   return OK;
 }
@@ -72,7 +72,8 @@ DENSE(double, F64)
 static Status inner_dense(const Call *c) {
   const Type *t = c->in_type[LOGITS];
   Dense d = {c, nn_last(t)};
-  parallel_for(c, type_count(t) / d.n, ROWS_GRAIN / d.n, t->dtype == F64 ? dense_F64 : dense_F32, &d);
+  parallel_for(c, type_count(t) / d.n, ROWS_GRAIN / d.n, t->dtype == F64 ? dense_F64 : dense_F32,
+               &d);
   return OK;
 }
 static Status eval_dense(const Call *c) { return eval_wide(c, inner_dense); }
@@ -84,8 +85,8 @@ static Value *trailing_one(Graph *g, Value *x) {
   return ops_reshape(g, x, &t);
 }
 
-/* Of one row's loss: the slope in the logits, -log p in the labels. The slope's own derivative is that of a
- * softmax. */
+/* Of one row's loss: the slope in the logits, -log p in the labels. The slope's own derivative
+ * is that of a softmax. */
 static void grad_dense(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   Value *labels = n->in[LABELS], *logits = n->in[LOGITS];
   int64_t last = logits->type.rank - 1;
@@ -116,7 +117,8 @@ static Status infer_sparse(Error *e, Node *n) {
   Type rows = *logits;
   rows.rank--;
   if (!shape_equal(labels, &rows))
-    return fail(e, ERR_INVALID_ARGUMENT, "labels %s don't fit logits %s: one label for each row of logits",
+    return fail(e, ERR_INVALID_ARGUMENT,
+                "labels %s don't fit logits %s: one label for each row of logits",
                 shape_text(labels, a), shape_text(logits, b));
   set_outputs(n);
   return OK;
@@ -134,9 +136,9 @@ static void sparse_rows(void *context, int64_t begin, int64_t end) {
   const Sparse *s = context;
   const Call *c = s->call;
   size_t at = (size_t)(begin * s->n) * s->size;
-  c->kernels->sparse_xent[s->dtype]((const char *)c->in[LOGITS] + at, s->labels + begin, end - begin, s->n,
-                                    (char *)c->out[LOSS] + (size_t)begin * s->size,
-                                    (char *)c->out[SLOPE] + at);
+  c->kernels->sparse_xent[s->dtype](
+      (const char *)c->in[LOGITS] + at, s->labels + begin, end - begin, s->n,
+      (char *)c->out[LOSS] + (size_t)begin * s->size, (char *)c->out[SLOPE] + at);
 }
 
 /* Of labels that were checked: other widths become int32. */
@@ -182,8 +184,8 @@ static Status infer_sigmoid(Error *e, Node *n) {
   Status s = nn_want_float(e, n, 0, 2);
   if (s != OK) return s;
   if (!shape_equal(labels, logits))
-    return fail(e, ERR_INVALID_ARGUMENT, "labels %s and logits %s must have one shape", shape_text(labels, a),
-                shape_text(logits, b));
+    return fail(e, ERR_INVALID_ARGUMENT, "labels %s and logits %s must have one shape",
+                shape_text(labels, a), shape_text(logits, b));
   n->out[0].type = *logits;
   return OK;
 }
@@ -249,8 +251,8 @@ static void cost(const Target *t, const Node *n, Cost *c) {
 
 static void cost_sigmoid(const Target *t, const Node *n, Cost *c) {
   const Type *x = &n->in[LOGITS]->type;
-  double cycles = cost_vector_cycles("nn.softplus", x->dtype) + cost_vector_cycles("mul", x->dtype) +
-                  cost_vector_cycles("sub", x->dtype);
+  double cycles = cost_vector_cycles("nn.softplus", x->dtype) +
+                  cost_vector_cycles("mul", x->dtype) + cost_vector_cycles("sub", x->dtype);
   *c = cost_elementwise(t, x->dtype, type_count(x), 2, cycles);
 }
 
@@ -268,7 +270,8 @@ const OpDef ops_loss[] = {
      .grad = grad_dense,
      .sample = "P[3,4] F[3,4] | P[2,3,4] F[2,3,4]"},
     {.name = "nn.sparse_softmax_cross_entropy_with_logits",
-     .summary = "Minus the log softmax of logits at each row's label; one that is no class is an error.",
+     .summary =
+         "Minus the log softmax of logits at each row's label; one that is no class is an error.",
      .shapes = "[…], […, n] → […]",
      .inputs = {"labels", "logits"},
      .traits = INDICES(0),

@@ -14,7 +14,8 @@ static Status infer_lstm(Error *e, Node *n) {
   if (status == OK) status = rnn_want(e, n, L_C, "initial_c", 2, (int64_t[]){s.batch, s.units});
   if (status == OK) status = rnn_want_mask(e, n, L_MASK, &s);
   if (status != OK) return status;
-  n->out[LO_Y].type = n->out[LO_BEFORE_H].type = n->out[LO_BEFORE_C].type = rnn_sequence_type(n, &s, s.units);
+  n->out[LO_Y].type = n->out[LO_BEFORE_H].type = n->out[LO_BEFORE_C].type =
+      rnn_sequence_type(n, &s, s.units);
   n->out[LO_H].type = n->out[LO_C].type = rnn_state_type(n, &s);
   n->out[LO_GATES].type = rnn_sequence_type(n, &s, 4 * s.units);
   return OK;
@@ -52,7 +53,8 @@ static void lstm_row(const Walk *w, int64_t row, int64_t t, const LstmSlot *p, i
 static void lstm_chunk(void *context, int64_t chunk, void *scratch) {
   const Walk *w = context;
   const Sequence *s = &w->s;
-  int64_t height = rnn_chunk_rows(s->batch), first = chunk * height, rows = least(height, s->batch - first);
+  int64_t height = rnn_chunk_rows(s->batch), first = chunk * height,
+          rows = least(height, s->batch - first);
   Room room = {scratch, 0};
   LstmSlot p = lstm_slot(&room, s);
   rnn_start_state(w, L_H, first, rows, p.h);
@@ -90,7 +92,8 @@ static Status infer_lstm_grad(Error *e, Node *n) {
   if (status == OK) status = rnn_want(e, n, LG_DC, "dc", 2, (int64_t[]){s.batch, s.units});
   if (status == OK)
     status = rnn_want(e, n, LG_RECURRENT, "recurrent_kernel", 2, (int64_t[]){s.units, 4 * s.units});
-  if (status == OK) status = rnn_want(e, n, LG_BEFORE_C, "before_c", 3, (int64_t[]){s.batch, s.steps, s.units});
+  if (status == OK)
+    status = rnn_want(e, n, LG_BEFORE_C, "before_c", 3, (int64_t[]){s.batch, s.steps, s.units});
   if (status == OK) status = rnn_want_mask(e, n, LG_MASK, &s);
   if (status != OK) return status;
   n->out[0].type = rnn_sequence_type(n, &s, 4 * s.units);
@@ -98,7 +101,8 @@ static Status infer_lstm_grad(Error *e, Node *n) {
   return OK;
 }
 
-static void lstm_row_grad(const Walk *w, int64_t row, int64_t t, const BackSlot *p, int64_t slot_row) {
+static void lstm_row_grad(const Walk *w, int64_t row, int64_t t, const BackSlot *p,
+                          int64_t slot_row) {
   const Call *c = w->c;
   const Sequence *s = &w->s;
   size_t bytes = (size_t)s->units * s->size, at_row = (size_t)slot_row * bytes;
@@ -109,7 +113,8 @@ static void lstm_row_grad(const Walk *w, int64_t row, int64_t t, const BackSlot 
   } else {
     const char *gates = rnn_at(w, c->in[LG_GATES], row, t, 4 * s->units),
                *before = rnn_at(w, c->in[LG_BEFORE_C], row, t, s->units);
-    c->kernels->lstm_cell_grad[s->dtype](s->units, gates, before, p->dh + at_row, p->dc + at_row, dz);
+    c->kernels->lstm_cell_grad[s->dtype](s->units, gates, before, p->dh + at_row, p->dc + at_row,
+                                         dz);
   }
   memcpy(rnn_at(w, c->out[0], row, t, 4 * s->units), dz, 4 * bytes);
 }
@@ -117,7 +122,8 @@ static void lstm_row_grad(const Walk *w, int64_t row, int64_t t, const BackSlot 
 static void lstm_grad_chunk(void *context, int64_t chunk, void *scratch) {
   const Walk *w = context;
   const Sequence *s = &w->s;
-  int64_t height = rnn_chunk_rows(s->batch), first = chunk * height, rows = least(height, s->batch - first);
+  int64_t height = rnn_chunk_rows(s->batch), first = chunk * height,
+          rows = least(height, s->batch - first);
   Room room = {scratch, 0};
   BackSlot p = rnn_back_slot(&room, s);
   rnn_start_state(w, LG_DH, first, rows, p.dh);
@@ -150,16 +156,17 @@ static size_t scratch_lstm_grad(const Node *n) { return rnn_scratch(n, &lstm_bac
 static void grad_lstm(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   if (!dy[LO_Y] && !dy[LO_H] && !dy[LO_C]) return;
   Value *in[MAX_INPUTS] = {
-      rnn_or_zeros(g, dy[LO_Y], &n->out[LO_Y].type),  rnn_or_zeros(g, dy[LO_H], &n->out[LO_H].type),
-      rnn_or_zeros(g, dy[LO_C], &n->out[LO_C].type),  n->in[L_RECURRENT],
-      (Value *)(uintptr_t)&n->out[LO_GATES],      (Value *)(uintptr_t)&n->out[LO_BEFORE_C],
+      rnn_or_zeros(g, dy[LO_Y], &n->out[LO_Y].type), rnn_or_zeros(g, dy[LO_H], &n->out[LO_H].type),
+      rnn_or_zeros(g, dy[LO_C], &n->out[LO_C].type), n->in[L_RECURRENT],
+      (Value *)(uintptr_t)&n->out[LO_GATES],         (Value *)(uintptr_t)&n->out[LO_BEFORE_C],
       n->in_count > L_MASK ? n->in[L_MASK] : NULL};
   Node *back = graph_node(g, op_find("nn.lstm_grad"), in, n->in_count > L_MASK ? 7 : 6,
                           (Attr[MAX_ATTRS]){n->attr[ZERO_OUTPUT]});
   if (!back) return;
   Value *dgates = rnn_flat(g, &back->out[0]);
   rnn_grad_inputs(g, n, dgates, dx);
-  dx[L_RECURRENT] = ops_matmul(g, rnn_flat(g, (Value *)(uintptr_t)&n->out[LO_BEFORE_H]), dgates, true, false);
+  dx[L_RECURRENT] =
+      ops_matmul(g, rnn_flat(g, (Value *)(uintptr_t)&n->out[LO_BEFORE_H]), dgates, true, false);
   if (n->in_count > L_BIAS) dx[L_BIAS] = rnn_column_sum(g, dgates);
   if (n->in_count > L_H) dx[L_H] = &back->out[1];
   if (n->in_count > L_C) dx[L_C] = &back->out[2];
@@ -171,12 +178,13 @@ static void compose_lstm(Graph *g, const Node *n, Value **out) {
   Written w = rnn_write(g, n, L_MASK, &n->out[LO_Y].type);
   Value *all = rnn_project(g, n);
   if (n->in_count > L_BIAS) all = ops_add(g, all, n->in[L_BIAS]);
-  Value **z = rnn_steps(&w, all), **y = rnn_room(&w), **gates = rnn_room(&w), **before_h = rnn_room(&w),
-        **before_c = rnn_room(&w);
+  Value **z = rnn_steps(&w, all), **y = rnn_room(&w), **gates = rnn_room(&w),
+        **before_h = rnn_room(&w), **before_c = rnn_room(&w);
   Value *h = rnn_state(&w, n, L_H), *c = rnn_state(&w, n, L_C);
   for (int64_t t = 0; t < w.steps; t++) {
     before_h[t] = h, before_c[t] = c;
-    Gates a = rnn_split(&w, ops_add(g, z[t], ops_matmul(g, h, n->in[L_RECURRENT], false, false)), 4);
+    Gates a =
+        rnn_split(&w, ops_add(g, z[t], ops_matmul(g, h, n->in[L_RECURRENT], false, false)), 4);
     for (int k = 0; k < 4; k++) a.part[k] = op1(g, k == 2 ? "tanh" : "sigmoid", a.part[k]);
     gates[t] = rnn_unmasked(&w, t, rnn_join(&w, &a, 4), w.number);
     Value *cell = ops_add(g, ops_mul(g, a.part[1], c), ops_mul(g, a.part[0], a.part[2]));
@@ -217,10 +225,13 @@ static void compose_lstm_grad(Graph *g, const Node *n, Value **out) {
 
 const OpDef ops_lstm[] = {
     {.name = "nn.lstm",
-     .summary = "A long short-term memory over sequences; gates i, f, c, o. Returns all outputs, the last "
-                "state and the last cell.",
-     .shapes = "[n, t, f], [f, 4 u], [u, 4 u], [4 u], [n, u], [n, u], [n, t] → [n, t, u], [n, u], [n, u]",
-     .source = "Hochreiter, Schmidhuber, Long short-term memory, 1997; forget gates as Gers et al., 2000",
+     .summary =
+         "A long short-term memory over sequences; gates i, f, c, o. Returns all outputs, the last "
+         "state and the last cell.",
+     .shapes =
+         "[n, t, f], [f, 4 u], [u, 4 u], [4 u], [n, u], [n, u], [n, t] → [n, t, u], [n, u], [n, u]",
+     .source =
+         "Hochreiter, Schmidhuber, Long short-term memory, 1997; forget gates as Gers et al., 2000",
      .inputs = {"x", "kernel", "recurrent_kernel", "bias?", "initial_h?", "initial_c?", "mask?"},
      .attrs = {A_ZERO},
      .outputs = 6,
@@ -246,6 +257,7 @@ const OpDef ops_lstm[] = {
      .eval = eval_lstm_grad,
      .scratch = scratch_lstm_grad,
      .cost = rnn_cost_backward,
-     .sample = "F[2,3,2] F[2,2] F[2,2] F[2,8] U[2,3,8] F[2,3,2] | F[2,3,2] F[2,2] F[2,2] F[2,8] U[2,3,8] "
-               "F[2,3,2] B[2,3]"},
+     .sample =
+         "F[2,3,2] F[2,2] F[2,2] F[2,8] U[2,3,8] F[2,3,2] | F[2,3,2] F[2,2] F[2,2] F[2,8] U[2,3,8] "
+         "F[2,3,2] B[2,3]"},
     {0}};

@@ -27,9 +27,16 @@ static void run_chunk(void *context, int64_t chunk, int slot) {
     r->task(r->context, i, r->slots + (size_t)chunk * r->slot_bytes);
 }
 
-void nn_run(const Call *c, int64_t count, void *slots, size_t slot_bytes, NnTask task, void *context) {
+void nn_run(const Call *c, int64_t count, void *slots, size_t slot_bytes, NnTask task,
+            void *context) {
   if (count <= 0) return;
-  Run r = {task, context, slots, slot_bytes, count, pool_size(c->pool) > NN_SLOTS ? NN_SLOTS : 0, interrupt_begin_loop()};
+  Run r = {task,
+           context,
+           slots,
+           slot_bytes,
+           count,
+           pool_size(c->pool) > NN_SLOTS ? NN_SLOTS : 0,
+           interrupt_begin_loop()};
   pool_run(c->pool, r.lanes && r.lanes < count ? r.lanes : count, run_chunk, &r);
   interrupt_end_loop(&r.loop);
 }
@@ -55,10 +62,12 @@ Status nn_want_float(Error *e, const Node *n, int first, int count) {
   for (int i = first; i < first + count && i < n->in_count; i++) {
     Dtype d = n->in[i]->type.dtype;
     if (!dtype_is_float(d))
-      return fail(e, ERR_TYPE, "%s must be floating point, got %s", input_name(n, i, name), dtype_name(d));
+      return fail(e, ERR_TYPE, "%s must be floating point, got %s", input_name(n, i, name),
+                  dtype_name(d));
     if (d != n->in[first]->type.dtype)
-      return fail(e, ERR_TYPE, "%s is %s, but %s is %s; ipu.cast one of them", input_name(n, i, name),
-                  dtype_name(d), input_name(n, first, other), dtype_name(n->in[first]->type.dtype));
+      return fail(e, ERR_TYPE, "%s is %s, but %s is %s; ipu.cast one of them",
+                  input_name(n, i, name), dtype_name(d), input_name(n, first, other),
+                  dtype_name(n->in[first]->type.dtype));
   }
   return OK;
 }
@@ -66,7 +75,8 @@ Status nn_want_float(Error *e, const Node *n, int first, int count) {
 Status nn_want_rank(Error *e, const char *what, const Type *t, int rank) {
   char text[TYPE_TEXT];
   if (t->rank == rank) return OK;
-  return fail(e, ERR_INVALID_ARGUMENT, "%s must have rank %d, got %s", what, rank, shape_text(t, text));
+  return fail(e, ERR_INVALID_ARGUMENT, "%s must have rank %d, got %s", what, rank,
+              shape_text(t, text));
 }
 
 bool nn_is(const Attr *a, const char *word) {
@@ -90,7 +100,8 @@ Status nn_spatial(Error *e, const char *what, const Attr *a, int rank, int64_t s
   const int64_t *v = is_outer_one(a, rank) ? a->ints.v + 1 : a->ints.v;
   int n = is_outer_one(a, rank) ? rank : a->ints.n;
   if (n != 1 && n != rank)
-    return fail(e, ERR_VALUE, "%s must be one integer or %d of them, got %d", what, rank, a->ints.n);
+    return fail(e, ERR_VALUE, "%s must be one integer or %d of them, got %d", what, rank,
+                a->ints.n);
   for (int i = 0; i < rank; i++) {
     int64_t x = v[n == 1 ? 0 : i];
     if (x < smallest)
@@ -106,15 +117,16 @@ Status nn_spatial(Error *e, const char *what, const Attr *a, int rank, int64_t s
 Status nn_reach(Error *e, const Window *w, int i, int64_t extent, int64_t *reach) {
   *reach = (w->kernel[i] - 1) * w->dilation[i] + 1;
   if (extent <= INT32_MAX && *reach <= INT32_MAX) return OK;
-  return fail(e, ERR_INVALID_ARGUMENT, "a window of %lld over an extent of %lld: both must be at most %d",
-              (long long)*reach, (long long)extent, INT32_MAX);
+  return fail(e, ERR_INVALID_ARGUMENT,
+              "a window of %lld over an extent of %lld: both must be at most %d", (long long)*reach,
+              (long long)extent, INT32_MAX);
 }
 
 Status nn_window(Error *e, const Attr *padding, Window *w) {
   bool same = nn_is(padding, "SAME"), causal = nn_is(padding, "CAUSAL");
   if (!same && !causal && !nn_is(padding, "VALID"))
-    return fail(e, ERR_VALUE, "padding must be VALID%s or SAME, got %s", w->rank == 1 ? ", CAUSAL" : "",
-                padding->s ? padding->s : "nothing");
+    return fail(e, ERR_VALUE, "padding must be VALID%s or SAME, got %s",
+                w->rank == 1 ? ", CAUSAL" : "", padding->s ? padding->s : "nothing");
   if (causal && w->rank != 1)
     return fail(e, ERR_VALUE, "padding CAUSAL is for one spatial dimension, here are %d", w->rank);
   for (int i = 0; i < SPATIAL; i++) {
@@ -130,8 +142,8 @@ Status nn_window(Error *e, const Attr *padding, Window *w) {
     }
     if (w->in[i] < reach)
       return fail(e, ERR_INVALID_ARGUMENT,
-                  "a window of %lld does not fit into an extent of %lld; use padding SAME", (long long)reach,
-                  (long long)w->in[i]);
+                  "a window of %lld does not fit into an extent of %lld; use padding SAME",
+                  (long long)reach, (long long)w->in[i]);
     w->out[i] = (w->in[i] - reach) / w->stride[i] + 1;
   }
   return OK;

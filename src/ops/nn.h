@@ -5,13 +5,17 @@
 
 /* ---- parallel chunks with scratch ---- */
 
-enum { NN_SLOTS = 16 }; /* pieces of private scratch: more threads than that share the work of sixteen */
+/* pieces of private scratch: more threads than that share the work of sixteen */
+enum { NN_SLOTS = 16 };
 typedef void (*NnTask)(void *context, int64_t chunk, void *scratch);
-/* Chunks 0 … count-1; slots holds NN_SLOTS pieces of slot_bytes, one private to each task that runs. */
-void nn_run(const Call *c, int64_t count, void *slots, size_t slot_bytes, NnTask task, void *context);
+/* Chunks 0 … count-1; slots holds NN_SLOTS pieces of slot_bytes, one private to each task that
+ * runs. */
+void nn_run(const Call *c, int64_t count, void *slots, size_t slot_bytes, NnTask task,
+            void *context);
 
-/* Scratch is handed out front to back, in pieces of whole cache lines; with base NULL only the size counts.
- */
+/* Scratch is handed out front to back, in pieces of whole cache lines; with base NULL only the size
+ * counts.
+ * */
 typedef struct Room {
   char *base;
   size_t used;
@@ -25,7 +29,9 @@ Status nn_want_float(Error *e, const Node *n, int first,
 Status nn_want_rank(Error *e, const char *what, const Type *t, int rank);
 bool nn_is(const Attr *a, const char *word); /* in any letter case */
 /* Input i, or NULL when it was not given. */
-static inline const Type *nn_input(const Node *n, int i) { return i < n->in_count ? &n->in[i]->type : NULL; }
+static inline const Type *nn_input(const Node *n, int i) {
+  return i < n->in_count ? &n->in[i]->type : NULL;
+}
 
 /* ---- windows of convolution and pooling ---- */
 
@@ -36,23 +42,29 @@ typedef struct Window {
   int64_t kernel[SPATIAL], stride[SPATIAL], dilation[SPATIAL], pad[SPATIAL]; /* pad: in front */
   int64_t in[SPATIAL], out[SPATIAL];
 } Window;
-/* A list of one extent for each spatial dimension, or one for all; at least `smallest`. Lists of rank + 2
- * extents, whose first and last are 1, are taken too. absent: what a missing attribute means. */
+/* A list of one extent for each spatial dimension, or one for all; at least `smallest`. Lists of
+ * rank + 2 extents, whose first and last are 1, are taken too. absent: what a missing attribute
+ * means. */
 Status nn_spatial(Error *e, const char *what, const Attr *a, int rank, int64_t smallest,
                   const int64_t *absent, int64_t out[SPATIAL]);
-/* in, kernel, stride, dilation and rank are set; fills pad and out. padding is "VALID", "SAME" or "CAUSAL".
- */
+/* in, kernel, stride, dilation and rank are set; fills pad and out. padding is "VALID", "SAME" or
+ * "CAUSAL".
+ * */
 Status nn_window(Error *e, const Attr *padding, Window *w);
-/* How far dimension i's window reaches, dilation and all; it and the extent that it slides over have to be int32. */
+/* How far dimension i's window reaches, dilation and all; it and the extent that it slides over
+ * have to be int32. */
 Status nn_reach(Error *e, const Window *w, int i, int64_t extent, int64_t *reach);
 
 /* What products accumulate in on the machine, and elements in the last axis (1 for a scalar). */
 static inline Dtype nn_partials(const Node *n) { return n->place.half_products > 0 ? F16 : F32; }
-static inline Dtype nn_conv_partials(const Node *n) { return n->place.half_convolutions > 0 ? F16 : F32; }
+static inline Dtype nn_conv_partials(const Node *n) {
+  return n->place.half_convolutions > 0 ? F16 : F32;
+}
 static inline int64_t nn_last(const Type *t) { return t->rank ? t->shape[t->rank - 1] : 1; }
 
 /* ---- words for gradients ---- */
 
 Value *nn_mean(Graph *g, Value *x, const int64_t *axes, int count); /* keeps dims */
-Value *nn_plus(Graph *g, Value *a, Value *b);                       /* either may be NULL: no gradient */
+/* either may be NULL: no gradient */
+Value *nn_plus(Graph *g, Value *a, Value *b);
 #endif

@@ -32,7 +32,8 @@ static void scale_all(const Call *c, const Type *t, void *data, double factor) {
   double number = 0;
   Type one = type_scalar(t->dtype);
   dtype_set(t->dtype, &number, 0, factor);
-  run_kernel(c, EW_MUL, 2, (const Type *[]){t, &one}, (const void *[]){data, &number}, t, data, NULL);
+  run_kernel(c, EW_MUL, 2, (const Type *[]){t, &one}, (const void *[]){data, &number}, t, data,
+             NULL);
 }
 
 static Status inner_moments(const Call *c) {
@@ -43,11 +44,12 @@ static Status inner_moments(const Call *c) {
   Type kept = type_reduced(x, count, axes, true);
   double extent = reduced_count(x, count, axes);
   Room room = {c->scratch, 0};
-  void *squares = room_take(&room, type_bytes(x)), *partials = room_take(&room, reduce_bytes(x, count, axes));
+  void *squares = room_take(&room, type_bytes(x)),
+       *partials = room_take(&room, reduce_bytes(x, count, axes));
   reduce_axes(c, REDUCE_SUM, x, c->in[0], count, axes, c->out[0], partials);
   scale_all(c, &kept, c->out[0], 1 / extent);
-  run_kernel(c, EW_SQUARED_DIFFERENCE, 2, (const Type *[]){x, &kept}, (const void *[]){c->in[0], c->out[0]},
-             x, squares, NULL);
+  run_kernel(c, EW_SQUARED_DIFFERENCE, 2, (const Type *[]){x, &kept},
+             (const void *[]){c->in[0], c->out[0]}, x, squares, NULL);
   reduce_axes(c, REDUCE_SUM, x, squares, count, axes, c->out[1], partials);
   scale_all(c, &kept, c->out[1], 1 / extent);
   return OK;
@@ -59,7 +61,8 @@ static size_t scratch_moments(const Node *n) {
   Error ignored = {0};
   int count, axes[MAX_RANK];
   infer_axes(&ignored, &n->attr[M_AXES], x->rank, &count, axes);
-  return wide_scratch(n, round_to_line(compute_bytes(x)) + round_to_line(reduce_bytes(x, count, axes)));
+  return wide_scratch(
+      n, round_to_line(compute_bytes(x)) + round_to_line(reduce_bytes(x, count, axes)));
 }
 
 static void grad_moments(Graph *g, const Node *n, Value *const *dy, Value **dx) {
@@ -68,7 +71,8 @@ static void grad_moments(Graph *g, const Node *n, Value *const *dy, Value **dx) 
   if (infer_axes(&g->error, &n->attr[M_AXES], x->type.rank, &count, axes) != OK) return;
   double extent = reduced_count(&x->type, count, axes);
   Type kept = type_reduced(&x->type, count, axes, true);
-  if (dy[0]) dx[0] = ops_broadcast(g, ops_scale(g, ops_reshape(g, dy[0], &kept), 1 / extent), &x->type);
+  if (dy[0])
+    dx[0] = ops_broadcast(g, ops_scale(g, ops_reshape(g, dy[0], &kept), 1 / extent), &x->type);
   if (dy[1]) {
     Value *slope = ops_scale(g, ops_reshape(g, dy[1], &kept), 2 / extent);
     dx[0] = nn_plus(g, dx[0], ops_mul(g, ops_sub(g, x, ops_reshape(g, &n->out[0], &kept)), slope));
@@ -88,7 +92,8 @@ NormSecond norm_second(Graph *g, const NormGrad *n) {
           *mean_u = nn_mean(g, n->u, n->axes, n->axis_count);
     Value *mean_ug = nn_mean(g, ops_mul(g, n->u, scaled), n->axes, n->axis_count);
     /* inverse (u - mean of u - h mean of u h) */
-    Value *projected = ops_mul(g, n->inverse, ops_sub(g, ops_sub(g, n->u, mean_u), ops_mul(g, h, mean_uh)));
+    Value *projected =
+        ops_mul(g, n->inverse, ops_sub(g, ops_sub(g, n->u, mean_u), ops_mul(g, h, mean_uh)));
     r.dy = n->gamma ? ops_mul(g, n->gamma, projected) : projected;
     if (n->gamma) r.gamma = ops_mul(g, n->dy, projected);
     Value *cross = ops_add(g, ops_mul(g, n->u, mean_gh), ops_mul(g, scaled, mean_uh));
@@ -96,7 +101,8 @@ NormSecond norm_second(Graph *g, const NormGrad *n) {
     r.x = ops_neg(g, r.mean);
     /* Each element carries its share of one number for all of them. */
     Value *square = ops_mul(g, mean_gh, mean_uh);
-    Value *share = ops_sub(g, ops_sub(g, mean_ug, ops_mul(g, mean_u, mean_g)), ops_scale(g, square, 3));
+    Value *share =
+        ops_sub(g, ops_sub(g, mean_ug, ops_mul(g, mean_u, mean_g)), ops_scale(g, square, 3));
     r.inverse = ops_broadcast(g, share, &n->x->type);
   }
   if (n->ug) {
@@ -110,8 +116,8 @@ NormSecond norm_second(Graph *g, const NormGrad *n) {
   return r;
 }
 
-Value *norm_statistics_grad(Graph *g, Value *x, Value *mean, Value *inverse, Value *dmean, Value *dinverse,
-                            double count) {
+Value *norm_statistics_grad(Graph *g, Value *x, Value *mean, Value *inverse, Value *dmean,
+                            Value *dinverse, double count) {
   Value *dx = NULL;
   if (dmean) dx = ops_broadcast(g, ops_scale(g, dmean, 1 / count), &x->type);
   if (dinverse) { /* of (variance + epsilon)^-1/2: -(x - mean) inverse^3 / count */
@@ -137,7 +143,9 @@ typedef struct Layer {
 static Status layer_of(Error *e, const Attr *axis, const Type *x, Layer *l) {
   int axes[MAX_RANK];
   char text[TYPE_TEXT];
-  if (x->rank == 0) return fail(e, ERR_INVALID_ARGUMENT, "x must have at least one axis, got %s", shape_text(x, text));
+  if (x->rank == 0)
+    return fail(e, ERR_INVALID_ARGUMENT, "x must have at least one axis, got %s",
+                shape_text(x, text));
   Status s = infer_axes(e, axis, x->rank, &l->count, axes);
   if (s != OK) return s;
   if (l->count == 0) return fail(e, ERR_VALUE, "axis names no axis");
@@ -168,7 +176,8 @@ static Type row_part(const Type *x, const Layer *l) {
   return t;
 }
 
-static Status want_shape(Error *e, const char *what, const Type *given, const Type *wanted, const Type *x) {
+static Status want_shape(Error *e, const char *what, const Type *given, const Type *wanted,
+                         const Type *x) {
   char a[TYPE_TEXT], b[TYPE_TEXT], c[TYPE_TEXT];
   if (shape_equal(given, wanted)) return OK;
   return fail(e, ERR_INVALID_ARGUMENT, "%s %s must be %s for x %s", what, shape_text(given, a),
@@ -230,8 +239,9 @@ static void layer_rows(void *context, int64_t begin, int64_t end) {
   const Call *c = j->call;
   size_t at = (size_t)(begin * j->l.n) * j->size, row = (size_t)begin * j->size;
   c->kernels->layer_norm[j->dtype](j->x + at, c->in_count > GAMMA ? c->in[GAMMA] : NULL,
-                                   c->in_count > BETA ? c->in[BETA] : NULL, c->attr[EPSILON].f, end - begin,
-                                   j->l.n, j->y + at, (char *)c->out[1] + row, (char *)c->out[2] + row);
+                                   c->in_count > BETA ? c->in[BETA] : NULL, c->attr[EPSILON].f,
+                                   end - begin, j->l.n, j->y + at, (char *)c->out[1] + row,
+                                   (char *)c->out[2] + row);
 }
 
 /* The rows to be normalised one behind the other, in scratch when they don't lie so. */
@@ -266,12 +276,14 @@ static void layer_part_grad(void *context, int64_t part, void *scratch) {
   int64_t begin = part * j->part_rows, rows = least(j->part_rows, j->rows - begin);
   size_t at = (size_t)(begin * j->l.n) * j->size, row = (size_t)begin * j->size,
          part_bytes = (size_t)j->l.n * j->size;
-  const char *mean = (const char *)c->in[G_MEAN] + row, *inverse = (const char *)c->in[G_INVERSE] + row;
+  const char *mean = (const char *)c->in[G_MEAN] + row,
+             *inverse = (const char *)c->in[G_INVERSE] + row;
   char *sums = j->parts + (size_t)part * 2 * part_bytes;
   c->kernels->layer_norm_sums[j->dtype](j->dy + at, j->x + at, mean, inverse, rows, j->l.n, sums,
                                         sums + part_bytes);
-  c->kernels->layer_norm_grad[j->dtype](j->dy + at, j->x + at, c->in_count > G_GAMMA ? c->in[G_GAMMA] : NULL,
-                                        mean, inverse, rows, j->l.n, j->y + at);
+  c->kernels->layer_norm_grad[j->dtype](j->dy + at, j->x + at,
+                                        c->in_count > G_GAMMA ? c->in[G_GAMMA] : NULL, mean,
+                                        inverse, rows, j->l.n, j->y + at);
 }
 
 static Status inner_layer_grad(const Call *c) {
@@ -291,8 +303,8 @@ static Status inner_layer_grad(const Call *c) {
   Strip add = c->kernels->strip[EW_ADD][j.dtype];
   for (int64_t p = 0; p < parts; p++)
     for (int k = 0; k < 2; k++)
-      add((const void *[]){c->out[1 + k], j.parts + (size_t)(2 * p + k) * part_bytes}, 0, c->out[1 + k],
-          j.l.n, NULL);
+      add((const void *[]){c->out[1 + k], j.parts + (size_t)(2 * p + k) * part_bytes}, 0,
+          c->out[1 + k], j.l.n, NULL);
   if (j.l.inner > 1) c->kernels->transpose(j.size, j.y, j.l.outer, j.l.inner, j.l.n, c->out[0]);
   return OK;
 }
@@ -348,7 +360,8 @@ static void grad_layer(Graph *g, const Node *n, Value *const *dy, Value **dx) {
     if (n->in_count > GAMMA) dx[GAMMA] = &back->out[1];
     if (n->in_count > BETA) dx[BETA] = &back->out[2];
   }
-  Value *mean = as_rows(g, &n->out[1], &x->type, &l), *inverse = as_rows(g, &n->out[2], &x->type, &l);
+  Value *mean = as_rows(g, &n->out[1], &x->type, &l),
+        *inverse = as_rows(g, &n->out[2], &x->type, &l);
   dx[X] = nn_plus(g, dx[X],
                   norm_statistics_grad(g, x, mean, inverse, as_rows(g, dy[1], &x->type, &l),
                                        as_rows(g, dy[2], &x->type, &l), (double)l.n));
@@ -384,20 +397,25 @@ static void grad_layer_grad(Graph *g, const Node *n, Value *const *u, Value **dx
   if (gamma) dx[G_GAMMA] = summed(g, s.gamma, gamma, d.gamma);
 }
 
-#define A_AXIS                                                      \
-  {                                                                 \
-    .name = "axis", .kind = ATTR_INTS, .fallback = "-1",            \
-    .summary = "The axes that are normalised together: neighbours." \
-  }
+#define A_AXIS        \
+  {.name = "axis",    \
+   .kind = ATTR_INTS, \
+   .fallback = "-1",  \
+   .summary = "The axes that are normalised together: neighbours."}
 
 const OpDef ops_norm[] = {
     {.name = "nn.moments",
      .summary = "Mean and population variance over axes.",
      .shapes = "any → mean, variance",
      .inputs = {"x"},
-     .attrs =
-         {{.name = "axes", .kind = ATTR_INTS, .fallback = "nil", .summary = "Which axes; all when absent."},
-          {.name = "keepdims", .kind = ATTR_BOOL, .fallback = "false", .summary = "Keep reduced axes as 1."}},
+     .attrs = {{.name = "axes",
+                .kind = ATTR_INTS,
+                .fallback = "nil",
+                .summary = "Which axes; all when absent."},
+               {.name = "keepdims",
+                .kind = ATTR_BOOL,
+                .fallback = "false",
+                .summary = "Keep reduced axes as 1."}},
      .outputs = 2,
      .infer = infer_moments,
      .eval = eval_moments,
@@ -422,8 +440,9 @@ const OpDef ops_norm[] = {
      .scratch = scratch_layer,
      .cost = cost_layer,
      .grad = grad_layer,
-     .sample = "F[3,5] F[5] F[5] {epsilon = 0.001} | F[2,2,3,2] F[3,2] F[3,2] {axis = {-1, -2}} | F[2,3,4] "
-               "F[3] {axis = 1} | F[2,6]"},
+     .sample =
+         "F[3,5] F[5] F[5] {epsilon = 0.001} | F[2,2,3,2] F[3,2] F[3,2] {axis = {-1, -2}} | F[2,3,4] "
+         "F[3] {axis = 1} | F[2,6]"},
     {.name = "nn.layer_norm_grad",
      .summary = "The gradient of layer normalisation.",
      .shapes = "dy, x, mean, inverse, gamma → dx, dgamma, dbeta",

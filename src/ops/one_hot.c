@@ -20,7 +20,8 @@ static Status infer_one_hot(Error *e, Node *n) {
   n->attr[HOT_AXIS].i = axis;
   Type *y = &n->out[0].type;
   *y = (Type){.dtype = (Dtype)n->attr[HOT_DTYPE].i, .rank = index->rank + 1};
-  for (int i = 0; i < y->rank; i++) y->shape[i] = i == axis ? n->attr[DEPTH].i : index->shape[i - (i > axis)];
+  for (int i = 0; i < y->rank; i++)
+    y->shape[i] = i == axis ? n->attr[DEPTH].i : index->shape[i - (i > axis)];
   return OK;
 }
 
@@ -34,9 +35,11 @@ static Status eval_one_hot(const Call *c) {
   dtype_set(y->dtype, &off, 0, c->attr[OFF_VALUE].f);
   fill_elements(c->out[0], size, &off, type_count(y));
   for (int64_t k = 0; k < a.outer * a.inner; k++) {
-    int64_t index = read_index(c->in_type[0]->dtype, c->in[0], k), outer = k / a.inner, inner = k % a.inner;
+    int64_t index = read_index(c->in_type[0]->dtype, c->in[0], k), outer = k / a.inner,
+            inner = k % a.inner;
     if (index >= 0 && index < a.extent)
-      memcpy((char *)c->out[0] + (size_t)((outer * a.extent + index) * a.inner + inner) * size, &on, size);
+      memcpy((char *)c->out[0] + (size_t)((outer * a.extent + index) * a.inner + inner) * size, &on,
+             size);
   }
   return OK;
 }
@@ -56,6 +59,7 @@ const OpDef ops_one_hot[] = {
      .infer = infer_one_hot,
      .cost = cost_of_one_hot,
      .eval = eval_one_hot,
-     .sample = "I5[4] {depth = 5} | I5[2,3] {depth = 4, axis = 1} | I2 {depth = 3, on_value = 2, off_value = "
-               "-1} | I3[2] {depth = 3, dtype = 'int32'}"},
+     .sample =
+         "I5[4] {depth = 5} | I5[2,3] {depth = 4, axis = 1} | I2 {depth = 3, on_value = 2, off_value = "
+         "-1} | I3[2] {depth = 3, dtype = 'int32'}"},
     {0}};

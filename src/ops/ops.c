@@ -10,7 +10,9 @@ Value *op_with(Graph *g, const char *name, Value *const *in, int in_count, const
   return graph_apply(g, op, in, in_count, attrs);
 }
 Value *op1(Graph *g, const char *name, Value *x) { return op_with(g, name, &x, 1, NULL); }
-Value *op2(Graph *g, const char *name, Value *a, Value *b) { return op_with(g, name, (Value *[]){a, b}, 2, NULL); }
+Value *op2(Graph *g, const char *name, Value *a, Value *b) {
+  return op_with(g, name, (Value *[]){a, b}, 2, NULL);
+}
 Value *op3(Graph *g, const char *name, Value *a, Value *b, Value *c) {
   return op_with(g, name, (Value *[]){a, b, c}, 3, NULL);
 }
@@ -32,7 +34,9 @@ Value *ops_reshape(Graph *g, Value *x, const Type *shape) {
   return op_with(g, "reshape", &x, 1, a);
 }
 
-Value *ops_reshape_like(Graph *g, Value *x, const Value *like) { return ops_reshape(g, x, &like->type); }
+Value *ops_reshape_like(Graph *g, Value *x, const Value *like) {
+  return ops_reshape(g, x, &like->type);
+}
 
 Value *ops_broadcast(Graph *g, Value *x, const Type *shape) {
   if (!x || shape_equal(&x->type, shape)) return x;
@@ -71,7 +75,9 @@ Value *ops_cast(Graph *g, Value *x, Dtype d) {
   return op_with(g, "cast", &x, 1, a);
 }
 
-static Value *filled(Graph *g, const Type *t, double value) { return ops_broadcast(g, graph_number(g, t->dtype, value), t); }
+static Value *filled(Graph *g, const Type *t, double value) {
+  return ops_broadcast(g, graph_number(g, t->dtype, value), t);
+}
 Value *ops_zeros(Graph *g, const Type *t) { return filled(g, t, 0); }
 Value *ops_ones(Graph *g, const Type *t) { return filled(g, t, 1); }
 
@@ -93,9 +99,11 @@ Status infer_broadcast(Error *e, Node *n) {
   const Type *a = &n->in[0]->type, *b = &n->in[1]->type;
   char ta[TYPE_TEXT], tb[TYPE_TEXT];
   if (a->dtype != b->dtype)
-    return fail(e, ERR_TYPE, "dtypes %s and %s differ; ipu.cast one of them", type_text(a, ta), type_text(b, tb));
+    return fail(e, ERR_TYPE, "dtypes %s and %s differ; ipu.cast one of them", type_text(a, ta),
+                type_text(b, tb));
   if (!type_broadcast(a, b, &n->out[0].type))
-    return fail(e, ERR_INVALID_ARGUMENT, "shapes %s and %s don't broadcast", shape_text(a, ta), shape_text(b, tb));
+    return fail(e, ERR_INVALID_ARGUMENT, "shapes %s and %s don't broadcast", shape_text(a, ta),
+                shape_text(b, tb));
   return OK;
 }
 
@@ -141,7 +149,8 @@ static void run_chunk(void *context, int64_t chunk, int slot) {
   l->body(l->context, begin, end < l->count ? end : l->count);
 }
 
-void parallel_for(const Call *c, int64_t count, int64_t grain, void (*body)(void *, int64_t, int64_t), void *context) {
+void parallel_for(const Call *c, int64_t count, int64_t grain,
+                  void (*body)(void *, int64_t, int64_t), void *context) {
   if (grain < 1) grain = 1;
   if (count <= grain || pool_size(c->pool) == 1) {
     if (count > 0) body(context, 0, count);
@@ -151,7 +160,8 @@ void parallel_for(const Call *c, int64_t count, int64_t grain, void (*body)(void
   pool_run(c->pool, (count + grain - 1) / grain, run_chunk, &l);
 }
 
-/* Elements of a chunk of elementwise work: 64 KiB of float32, so that a hand-off is small beside it. */
+/* Elements of a chunk of elementwise work: 64 KiB of float32, so that a hand-off is small beside
+ * it. */
 enum { ELEMENTWISE_GRAIN = 16384 };
 
 typedef struct ChainLoop {
@@ -168,11 +178,13 @@ static void run_chain(void *context, int64_t begin, int64_t end) {
 static Status trap(const Call *c, int events) {
   const char *what = numerics_trap(c->numerics, events);
   if (!what) return OK;
-  return fail_at(c->error, c->source, ERR_INTERNAL, "Tiles in excepted state: %s in %s", what, c->node->op->name);
+  return fail_at(c->error, c->source, ERR_INTERNAL, "Tiles in excepted state: %s in %s", what,
+                 c->node->op->name);
 }
 
 /* Integers to float32 (a division): in float64, rounded once. */
-static void chain_step_f64(Chain *chain, Elementwise kernel, int arity, const int *in, int out, const double *p) {
+static void chain_step_f64(Chain *chain, Elementwise kernel, int arity, const int *in, int out,
+                           const double *p) {
   int wide[3], result = chain_temporary(chain, F64, arity);
   for (int i = 0; i < arity; i++) {
     wide[i] = chain_temporary(chain, F64, i);
@@ -187,13 +199,16 @@ Status eval_elementwise(const Call *c, const Node *n) {
   double p[4] = {0};
   n->op->strip(n, &kernel, p);
   Dtype operand = c->in_type[n->in_count == 3 ? 1 : 0]->dtype;
-  bool in_f64 = !chain_can(c->kernels, kernel, operand) && dtype_is_integer(operand) && c->out_type[0]->dtype == F32;
+  bool in_f64 = !chain_can(c->kernels, kernel, operand) && dtype_is_integer(operand) &&
+                c->out_type[0]->dtype == F32;
   if (!in_f64 && !chain_can(c->kernels, kernel, operand))
-    return fail_at(c->error, c->source, ERR_TYPE, "%s: does not take %s", n->op->name, dtype_name(operand));
+    return fail_at(c->error, c->source, ERR_TYPE, "%s: does not take %s", n->op->name,
+                   dtype_name(operand));
   Chain chain;
   chain_begin(&chain, c->kernels, c->out_type[0]);
   int in[3];
-  for (int i = 0; i < n->in_count; i++) in[i] = chain_operand(&chain, c->in_type[i], (void *)(uintptr_t)c->in[i]);
+  for (int i = 0; i < n->in_count; i++)
+    in[i] = chain_operand(&chain, c->in_type[i], (void *)(uintptr_t)c->in[i]);
   int out = chain_operand(&chain, c->out_type[0], c->out[0]);
   if (in_f64) chain_step_f64(&chain, kernel, n->in_count, in, out, p);
   else chain_step(&chain, kernel, n->in_count, in, out, p);
@@ -215,6 +230,7 @@ static bool gives_nothing(const Call *c) {
 Status op_eval(const OpDef *op, const Call *c) {
   if (gives_nothing(c)) return OK;
   if (op->strip) return eval_elementwise(c, c->node);
-  if (!op->eval) return fail_at(c->error, c->source, ERR_INTERNAL, "%s: has no evaluation", op->name);
+  if (!op->eval)
+    return fail_at(c->error, c->source, ERR_INTERNAL, "%s: has no evaluation", op->name);
   return op->eval(c);
 }

@@ -3,10 +3,11 @@
 #define IPULUA_OPS_OPS_H
 #include "graph/graph.h"
 
-const OpDef *op_find(const char *name);        /* NULL when there is none */
-const OpDef *op_next(const OpDef *previous);   /* all rows, file by file; NULL starts and ends */
+const OpDef *op_find(const char *name);      /* NULL when there is none */
+const OpDef *op_next(const OpDef *previous); /* all rows, file by file; NULL starts and ends */
 
-/* Call an op by name with defaults; then with attributes in the row's order. Sticky like graph_apply. */
+/* Call an op by name with defaults; then with attributes in the row's order. Sticky like
+ * graph_apply. */
 Value *op1(Graph *g, const char *name, Value *x);
 Value *op2(Graph *g, const char *name, Value *a, Value *b);
 Value *op3(Graph *g, const char *name, Value *a, Value *b, Value *c);
@@ -18,7 +19,7 @@ Value *ops_sub(Graph *g, Value *a, Value *b);
 Value *ops_mul(Graph *g, Value *a, Value *b);
 Value *ops_div(Graph *g, Value *a, Value *b);
 Value *ops_neg(Graph *g, Value *x);
-Value *ops_scale(Graph *g, Value *x, double factor); /* x * factor in x's dtype */
+Value *ops_scale(Graph *g, Value *x, double factor);       /* x * factor in x's dtype */
 Value *ops_reshape(Graph *g, Value *x, const Type *shape); /* shape's dtype is ignored */
 Value *ops_reshape_like(Graph *g, Value *x, const Value *like);
 Value *ops_broadcast(Graph *g, Value *x, const Type *shape);
@@ -32,16 +33,16 @@ Value *ops_ones(Graph *g, const Type *t);
 Value *ops_where(Graph *g, Value *c, Value *a, Value *b);
 
 /* ---- for rows ---- */
-Status infer_same(Error *e, Node *n);      /* output 0 is like input 0 */
-Status infer_float(Error *e, Node *n);     /* the same; refuses integers and bool */
-Status infer_broadcast(Error *e, Node *n); /* two operands, equal dtypes */
-Status infer_compare(Error *e, Node *n);   /* the same with a bool result */
+Status infer_same(Error *e, Node *n);                  /* output 0 is like input 0 */
+Status infer_float(Error *e, Node *n);                 /* the same; refuses integers and bool */
+Status infer_broadcast(Error *e, Node *n);             /* two operands, equal dtypes */
+Status infer_compare(Error *e, Node *n);               /* the same with a bool result */
 Status eval_elementwise(const Call *c, const Node *n); /* used by op_eval for rows with strip */
-/* Normalise an axes attribute: absent means all axes, an empty list none; negative ones are counted from the end; sorted; duplicates
- * refused. count and axes are filled. */
+/* Normalise an axes attribute: absent means all axes, an empty list none; negative ones are
+ * counted from the end; sorted; duplicates refused. count and axes are filled. */
 Status infer_axes(Error *e, const Attr *attr, int rank, int *count, int axes[MAX_RANK]);
 
 /* Parallel loop over rows or elements with chunks of about grain elements of work each. */
-void parallel_for(const Call *c, int64_t count, int64_t grain, void (*body)(void *context, int64_t begin, int64_t end),
-                  void *context);
+void parallel_for(const Call *c, int64_t count, int64_t grain,
+                  void (*body)(void *context, int64_t begin, int64_t end), void *context);
 #endif

@@ -1,12 +1,13 @@
-/* Pooling over windows of one to three spatial axes, channels last. Padding never counts: windows are cut at
- * the image's border. Max pooling records which position of its window won, the first of equals; its gradient
- * goes there. */
+/* Pooling over windows of one to three spatial axes, channels last. Padding never counts:
+ * windows are cut at the image's border. Max pooling records which position of its window won,
+ * the first of equals; its gradient goes there. */
 #include <string.h>
 
 #include "ops/nn.h"
 #include "target/cost.h"
 
-enum { KSIZE, STRIDES, PADDING, SHAPE }; /* attributes; shape: gradients, the image's spatial extents */
+/* attributes; shape: gradients, the image's spatial extents */
+enum { KSIZE, STRIDES, PADDING, SHAPE };
 
 typedef struct Pooling {
   Window w;
@@ -19,7 +20,8 @@ static Status geometry(Error *e, const Node *n, const Type *given, bool backward
   memset(p, 0, sizeof *p);
   int rank = given->rank - 2;
   if (rank < 1 || rank > SPATIAL)
-    return fail(e, ERR_INVALID_ARGUMENT, "x must be [batch, 1 to 3 spatial extents, channels], got %s",
+    return fail(e, ERR_INVALID_ARGUMENT,
+                "x must be [batch, 1 to 3 spatial extents, channels], got %s",
                 shape_text(given, text));
   Window *w = &p->w;
   w->rank = rank;
@@ -38,7 +40,8 @@ static Status geometry(Error *e, const Node *n, const Type *given, bool backward
       return fail(e, ERR_VALUE, "ksize %lld is far beyond the extent %lld", (long long)w->kernel[i],
                   (long long)w->in[i]);
     p->taps *= w->kernel[i];
-    if (p->taps > INT32_MAX) return fail(e, ERR_VALUE, "a window of more than %d positions", INT32_MAX);
+    if (p->taps > INT32_MAX)
+      return fail(e, ERR_VALUE, "a window of more than %d positions", INT32_MAX);
   }
   p->wide = p->taps > 256;
   return OK;
@@ -155,7 +158,8 @@ static void run(const Job *job, int64_t image, const int64_t at[2], const int64_
   r.x_row = backward ? channels : w->stride[2] * channels;
   r.y_row = backward ? w->stride[2] * channels : channels;
   if (job->mode == MODE_MAX) r.index = job->index + (size_t)out * job->index_size;
-  if (job->given_index) r.index = (char *)(uintptr_t)job->given_index + (size_t)out * job->index_size;
+  if (job->given_index)
+    r.index = (char *)(uintptr_t)job->given_index + (size_t)out * job->index_size;
   switch (job->mode) {
     case MODE_MAX:
       job->kernels->pool_max[job->dtype](&r);
@@ -219,8 +223,11 @@ static size_t list_bytes(const Pooling *p) {
 static Status pool(const Call *c, Mode mode) {
   enum { GRAIN = 32768 }; /* elements read by a chunk */
   Error ignored = {0};
-  Job job = {
-      .mode = mode, .kernels = c->kernels, .dtype = c->in_type[0]->dtype, .x = c->in[0], .y = c->out[0]};
+  Job job = {.mode = mode,
+             .kernels = c->kernels,
+             .dtype = c->in_type[0]->dtype,
+             .x = c->in[0],
+             .y = c->out[0]};
   geometry(&ignored, c->node, &c->node->in[0]->type, is_backward(mode), &job.p);
   const Window *w = &job.p.w;
   job.size = dtype_size(job.dtype);
@@ -231,7 +238,8 @@ static Status pool(const Call *c, Mode mode) {
   }
   job.index_size = job.p.wide ? 4 : 1;
   if (type_count(c->out_type[0]) == 0) return OK;
-  int64_t per_row = w->out[2] * job.p.taps * job.p.channels, rows = job.p.batch * w->out[0] * w->out[1];
+  int64_t per_row = w->out[2] * job.p.taps * job.p.channels,
+          rows = job.p.batch * w->out[0] * w->out[1];
   job.rows = per_row < GRAIN ? GRAIN / (per_row + 1) + 1 : 1;
   int64_t chunks = is_backward(mode) ? job.p.batch : (rows + job.rows - 1) / job.rows;
   nn_run(c, chunks, c->scratch, list_bytes(&job.p), run_chunk, &job);
@@ -251,14 +259,18 @@ static void cost(const Target *t, const Node *n, Cost *c) {
   Pooling p;
   bool backward = op_attr_count(n->op) > SHAPE;
   geometry(&ignored, n, &n->in[0]->type, backward, &p);
-  ConvShape s = {
-      .batch = p.batch, .groups = 1, .in_channels = p.channels, .out_channels = p.channels, .rank = p.w.rank};
+  ConvShape s = {.batch = p.batch,
+                 .groups = 1,
+                 .in_channels = p.channels,
+                 .out_channels = p.channels,
+                 .rank = p.w.rank};
   for (int i = 0; i < p.w.rank; i++) {
     int from = SPATIAL - p.w.rank + i;
     s.in[i] = p.w.in[from], s.out[i] = p.w.out[from], s.kernel[i] = p.w.kernel[from];
     s.stride[i] = p.w.stride[from], s.dilation[i] = 1;
   }
-  *c = cost_pool(t, n->in[0]->type.dtype, strstr(n->op->name, "max") ? POOL_MAX : POOL_AVERAGE, &s, backward);
+  *c = cost_pool(t, n->in[0]->type.dtype, strstr(n->op->name, "max") ? POOL_MAX : POOL_AVERAGE, &s,
+                 backward);
 }
 
 #define EVAL(id, mode)                                              \
@@ -281,11 +293,13 @@ static Value *with_shape(Graph *g, const char *name, const Node *n, Value *const
                                    attr_ints(x->type.shape + 1, x->type.rank - 2)});
 }
 static Value *same_window(Graph *g, const char *name, const Node *n, Value *const *in, int count) {
-  return op_with(g, name, in, count, (Attr[MAX_ATTRS]){n->attr[KSIZE], n->attr[STRIDES], n->attr[PADDING]});
+  return op_with(g, name, in, count,
+                 (Attr[MAX_ATTRS]){n->attr[KSIZE], n->attr[STRIDES], n->attr[PADDING]});
 }
 
 static void grad_max(Graph *g, const Node *n, Value *const *dy, Value **dx) {
-  if (dy[0]) dx[0] = with_shape(g, "nn.max_pool_grad", n, (Value *[]){dy[0], &n->out[1]}, 2, n->in[0]);
+  if (dy[0])
+    dx[0] = with_shape(g, "nn.max_pool_grad", n, (Value *[]){dy[0], &n->out[1]}, 2, n->in[0]);
 }
 static void grad_max_grad(Graph *g, const Node *n, Value *const *u, Value **dx) {
   dx[0] = same_window(g, "nn.max_pool_pick", n, (Value *[]){u[0], n->in[1]}, 2);
@@ -300,23 +314,23 @@ static void grad_mean_grad(Graph *g, const Node *n, Value *const *u, Value **dx)
   dx[0] = same_window(g, "nn.avg_pool", n, u, 1);
 }
 
-#define A_KSIZE                                                          \
-  {                                                                      \
-    .name = "ksize", .kind = ATTR_INTS, .fallback = "2",                 \
-    .summary = "The window's extents, at least 1: one, or one for each spatial axis." \
-  }
-#define A_STRIDES                                                   \
-  {                                                                 \
-    .name = "strides", .kind = ATTR_INTS, .fallback = "nil",        \
-    .summary = "Steps between windows, at least 1; those of ksize when absent." \
-  }
-#define A_PADDING                                                                                \
-  {                                                                                              \
-    .name = "padding", .kind = ATTR_STRING, .fallback = "'VALID'", .choices = "VALID SAME",      \
-    .summary = "VALID: only whole windows; SAME: the extent divided by the stride, rounding up." \
-  }
-#define A_SHAPE \
-  { .name = "shape", .kind = ATTR_INTS, .summary = "The image's spatial extents." }
+#define A_KSIZE       \
+  {.name = "ksize",   \
+   .kind = ATTR_INTS, \
+   .fallback = "2",   \
+   .summary = "The window's extents, at least 1: one, or one for each spatial axis."}
+#define A_STRIDES     \
+  {.name = "strides", \
+   .kind = ATTR_INTS, \
+   .fallback = "nil", \
+   .summary = "Steps between windows, at least 1; those of ksize when absent."}
+#define A_PADDING           \
+  {.name = "padding",       \
+   .kind = ATTR_STRING,     \
+   .fallback = "'VALID'",   \
+   .choices = "VALID SAME", \
+   .summary = "VALID: only whole windows; SAME: the extent divided by the stride, rounding up."}
+#define A_SHAPE {.name = "shape", .kind = ATTR_INTS, .summary = "The image's spatial extents."}
 
 const OpDef ops_pool[] = {
     {.name = "nn.max_pool",
@@ -331,8 +345,9 @@ const OpDef ops_pool[] = {
      .scratch = scratch,
      .cost = cost,
      .grad = grad_max,
-     .sample = "D[1,4,4,2] | D[2,5,7,3] {padding = 'SAME'} | D[1,6,5,2] {ksize = {3, 2}, strides = {1, 2}} | "
-               "D[1,7,1] {ksize = 3, strides = 1, padding = 'SAME'} | D[1,4,3,4,2] {strides = {2, 1, 1}}"},
+     .sample =
+         "D[1,4,4,2] | D[2,5,7,3] {padding = 'SAME'} | D[1,6,5,2] {ksize = {3, 2}, strides = {1, 2}} | "
+         "D[1,7,1] {ksize = 3, strides = 1, padding = 'SAME'} | D[1,4,3,4,2] {strides = {2, 1, 1}}"},
     {.name = "nn.avg_pool",
      .summary = "The mean of each window; padding doesn't count.",
      .shapes = "[n, spatial…, c] → [n, spatial'…, c]",
@@ -343,8 +358,9 @@ const OpDef ops_pool[] = {
      .scratch = scratch,
      .cost = cost,
      .grad = grad_mean,
-     .sample = "F[1,4,4,2] | F[2,5,7,3] {padding = 'SAME'} | F[1,6,5,2] {ksize = {3, 2}, strides = {1, 2}} | "
-               "F[1,7,1] {ksize = 3, strides = 1, padding = 'SAME'} | F[1,4,3,4,2] {strides = {2, 1, 1}}"},
+     .sample =
+         "F[1,4,4,2] | F[2,5,7,3] {padding = 'SAME'} | F[1,6,5,2] {ksize = {3, 2}, strides = {1, 2}} | "
+         "F[1,7,1] {ksize = 3, strides = 1, padding = 'SAME'} | F[1,4,3,4,2] {strides = {2, 1, 1}}"},
     {.name = "nn.max_pool_grad",
      .summary = "Spreads dy to the elements that won.",
      .shapes = "dy, index → dx",
@@ -356,8 +372,9 @@ const OpDef ops_pool[] = {
      .scratch = scratch,
      .cost = cost,
      .grad = grad_max_grad,
-     .sample = "F[1,2,2,2] I4[1,2,2,2] {shape = {4, 5}} | F[1,3,2] I3[1,3,2] {ksize = 3, strides = 1, shape "
-               "= {5}}"},
+     .sample =
+         "F[1,2,2,2] I4[1,2,2,2] {shape = {4, 5}} | F[1,3,2] I3[1,3,2] {ksize = 3, strides = 1, shape "
+         "= {5}}"},
     {.name = "nn.max_pool_pick",
      .summary = "The elements of x that won.",
      .shapes = "x, index → y",

@@ -16,7 +16,8 @@ static Status infer_position(Error *e, Node *n) {
   n->out[0].type = type_reduced(x, 1, &axis, false);
   n->out[0].type.dtype = I32;
   if (x->shape[axis] == 0)
-    return fail(e, ERR_VALUE, "nothing to choose from along axis %d of %s", axis, shape_text(x, text));
+    return fail(e, ERR_VALUE, "nothing to choose from along axis %d of %s", axis,
+                shape_text(x, text));
   return x->shape[axis] <= INT32_MAX
              ? OK
              : fail(e, ERR_VALUE, "axis %d of %s is too long", axis, shape_text(x, text));
@@ -44,11 +45,14 @@ typedef struct Positions {
         }                                                            \
     }                                                                \
   }
-#define POSITIONS(id, T) \
-  POSITION(max_##id, T, a > b || (a != a && b == b)) POSITION(min_##id, T, a < b || (a != a && b == b))
+#define POSITIONS(id, T)                             \
+  POSITION(max_##id, T, a > b || (a != a && b == b)) \
+  POSITION(min_##id, T, a < b || (a != a && b == b))
+/* clang-format off */
 #define POSITION_TYPES(X) \
   X(f32, F32, float)      \
   X(f64, F64, double) X(i8, I8, int8_t) X(u8, U8, uint8_t) X(i32, I32, int32_t) X(i64, I64, int64_t)
+/* clang-format on */
 #define X(id, d, T) POSITIONS(id, T)
 POSITION_TYPES(X)
 #undef X

@@ -1,11 +1,13 @@
-/* A batch of matrix products on the pool: small matrices are shared out whole, of large ones the chunks of each. */
+/* A batch of matrix products on the pool: small matrices are shared out whole, of large ones the
+ * chunks of each. */
 #include "ops/product.h"
 
 #include "base/interrupt.h"
 
 /* Slots bound the scratch; teams larger than that share the chunks out by slot. */
 enum { PRODUCT_SLOTS = 16 };
-static const double SMALL_PRODUCT = 2e6; /* multiply-adds: below, whole matrices of a batch are shared out */
+/* multiply-adds: below, whole matrices of a batch are shared out */
+static const double SMALL_PRODUCT = 2e6;
 
 static int64_t batch_count(const Product *p) {
   int64_t n = 1;
@@ -78,11 +80,14 @@ static void run_matrix(ProductRun *r, int64_t index, int slot) {
   Gemm g = matrix_at(r, index);
   g.shared = r->shared + (size_t)slot * r->shared_bytes;
   for (int64_t i = 0; i < r->plan.pack_chunks; i++) r->call->kernels->gemm_pack(d, &g, i);
-  for (int64_t i = 0; i < r->plan.chunks && !interrupt_drops(&r->loop); i++) r->call->kernels->gemm_run(d, &g, i, slot);
+  for (int64_t i = 0; i < r->plan.chunks && !interrupt_drops(&r->loop); i++)
+    r->call->kernels->gemm_run(d, &g, i, slot);
   for (int64_t i = 0; i < r->plan.finish_chunks; i++) r->call->kernels->gemm_finish(d, &g, i, slot);
 }
 
-static void matrix_task(void *context, int64_t index, int slot) { run_matrix(context, index, slot); }
+static void matrix_task(void *context, int64_t index, int slot) {
+  run_matrix(context, index, slot);
+}
 static void pack_task(void *context, int64_t chunk, int slot) {
   const ProductRun *r = context;
   (void)slot;
@@ -99,8 +104,8 @@ static void finish_task(void *context, int64_t chunk, int slot) {
   r->call->kernels->gemm_finish(r->product->dtype, &r->gemm, chunk, slot);
 }
 
-/* For teams with more members than slots: task number i owns slot i and takes every slot_total-th piece of
- * work. */
+/* For teams with more members than slots: task number i owns slot i and takes every
+ * slot_total-th piece of work. */
 typedef struct Striding {
   PoolTask task;
   ProductRun *run;

@@ -41,7 +41,8 @@ static Status infer_float_shape(Error *e, Node *n) {
 }
 
 static Status infer_normal(Error *e, Node *n) {
-  if (!(n->attr[SECOND].f >= 0)) return fail(e, ERR_VALUE, "stddev must not be negative, got %g", n->attr[SECOND].f);
+  if (!(n->attr[SECOND].f >= 0))
+    return fail(e, ERR_VALUE, "stddev must not be negative, got %g", n->attr[SECOND].f);
   return infer_float_shape(e, n);
 }
 
@@ -52,7 +53,9 @@ static Status check_floats(Error *e, const Node *n) {
     double held, x = n->attr[k].f;
     dtype_set(d, &held, 0, x);
     bool fits = isfinite(dtype_get(d, &held, 0)) && !(d == F16 && fabs(x) > 65504);
-    if (!fits) return fail(e, ERR_VALUE, "%s %g is no finite %s", k == FIRST ? "minval" : "maxval", x, dtype_name(d));
+    if (!fits)
+      return fail(e, ERR_VALUE, "%s %g is no finite %s", k == FIRST ? "minval" : "maxval", x,
+                  dtype_name(d));
   }
   return OK;
 }
@@ -70,10 +73,11 @@ static Status infer_uniform(Error *e, Node *n) {
   if (s == OK && dtype_is_float(n->out[0].type.dtype)) s = check_floats(e, n);
   Dtype d = n->out[0].type.dtype;
   if (s == OK && dtype_is_integer(d) && d != I64) {
-    double bits = 8.0 * (double)dtype_size(d), least = d == U8 ? 0 : -exp2(bits - 1), bound = least + exp2(bits);
+    double bits = 8.0 * (double)dtype_size(d), least = d == U8 ? 0 : -exp2(bits - 1),
+           bound = least + exp2(bits);
     if (n->attr[FIRST].f < least || n->attr[SECOND].f > bound)
-      return fail(e, ERR_VALUE, "%s is from %.0f to below %.0f, minval is %g, maxval %g", dtype_name(d), least, bound,
-                  n->attr[FIRST].f, n->attr[SECOND].f);
+      return fail(e, ERR_VALUE, "%s is from %.0f to below %.0f, minval is %g, maxval %g",
+                  dtype_name(d), least, bound, n->attr[FIRST].f, n->attr[SECOND].f);
   }
   return s;
 }
@@ -120,10 +124,13 @@ static void uniform_f64(const Draw *d, const uint32_t *w, int64_t first, int64_t
   }
 }
 
-static float from_16_bits(Dtype d, uint16_t bits) { return d == F16 ? f16_to_f32(bits) : bf16_to_f32(bits); }
+static float from_16_bits(Dtype d, uint16_t bits) {
+  return d == F16 ? f16_to_f32(bits) : bf16_to_f32(bits);
+}
 static uint16_t to_16_bits(Dtype d, float x) { return d == F16 ? f32_to_f16(x) : f32_to_bf16(x); }
 
-/* The number of 16 bits below the one that stands for high, if low is another. They are in the order of their bits, but for the sign. */
+/* The number of 16 bits below the one that stands for high, if low is another. They are in the
+ * order of their bits, but for the sign. */
 static float last_of_16_bits(Dtype d, float low, float high) {
   uint16_t bits = to_16_bits(d, high);
   if (from_16_bits(d, to_16_bits(d, low)) >= from_16_bits(d, bits)) return from_16_bits(d, bits);
@@ -135,8 +142,10 @@ static float last_of_16_bits(Dtype d, float low, float high) {
 static void uniform_f32(const Draw *d, const uint32_t *w, int64_t first, int64_t n) {
   const Attr *a = d->call->attr;
   Dtype wanted = d->call->node->out[0].type.dtype;
-  float low = (float)a[FIRST].f, high = (float)a[SECOND].f, span = (float)(a[SECOND].f - a[FIRST].f);
-  float unit = ldexpf(1, -d->bits), last = wanted == F32 ? nextafterf(high, low) : last_of_16_bits(wanted, low, high);
+  float low = (float)a[FIRST].f, high = (float)a[SECOND].f,
+        span = (float)(a[SECOND].f - a[FIRST].f);
+  float unit = ldexpf(1, -d->bits),
+        last = wanted == F32 ? nextafterf(high, low) : last_of_16_bits(wanted, low, high);
   float *y = (float *)d->call->out[0] + first;
   for (int64_t i = 0; i < n; i++) {
     float u = (float)(int32_t)(w[i] >> (32 - d->bits)) * unit;
@@ -156,10 +165,11 @@ static Status eval_uniform(const Call *c) { return eval_wide(c, body_uniform); }
 
 /* ---- normal: Box and Muller's pairs ---- */
 
-/* n numbers (even, RANDOM_BATCH at most) from n / 2 uniform ones in (0, 1] and n / 2 angles in [0, 2 pi). */
+/* n numbers (even, RANDOM_BATCH at most) from n / 2 uniform ones in (0, 1] and n / 2 angles in
+ * [0, 2 pi). */
 #define NORMAL(id, d, T)                                                                         \
   static void normal_##id(const Kernels *k, T *u, T *angle, T *z, int64_t n, T mean, T stddev) { \
-    T sine[RANDOM_BATCH / 2];                                                                           \
+    T sine[RANDOM_BATCH / 2];                                                                    \
     const void *in_u[1] = {u}, *in_angle[1] = {angle};                                           \
     k->strip[EW_LOG][d](in_u, 0, u, n / 2, NULL);                                                \
     for (int64_t i = 0; i < n / 2; i++) u[i] *= -2;                                              \
@@ -193,7 +203,8 @@ static void normal_batch_f64(const Draw *d, const uint32_t *w, int64_t first, in
   const Attr *a = d->call->attr;
   int64_t pairs = (n + 1) / 2;
   for (int64_t i = 0; i < pairs; i++)
-    u[i] = random_uniform_53(w, 2 * i) + 0x1p-53, angle[i] = random_uniform_53(w, 2 * i + 1) * TWO_PI;
+    u[i] = random_uniform_53(w, 2 * i) + 0x1p-53,
+    angle[i] = random_uniform_53(w, 2 * i + 1) * TWO_PI;
   normal_f64(d->call->kernels, u, angle, z, 2 * pairs, a[FIRST].f, a[SECOND].f);
   memcpy((double *)d->call->out[0] + first, z, (size_t)n * sizeof *z);
 }
@@ -208,7 +219,8 @@ static Status eval_normal(const Call *c) { return eval_wide(c, body_normal); }
 
 /* ---- truncated normal: the inverse of the distribution function ---- */
 
-/* Rational approximation by P. J. Acklam (relative error 1.2e-9), then one step of Halley's method. */
+/* Rational approximation by P. J. Acklam (relative error 1.2e-9), then one step of Halley's
+ * method. */
 static double normal_quantile(double p) {
   static const double a[] = {-3.969683028665376e+01, 2.209460984245205e+02,  -2.759285104469687e+02,
                              1.383577518672690e+02,  -3.066479806614716e+01, 2.506628277459239e+00};
@@ -229,7 +241,8 @@ static double normal_quantile(double p) {
     x = (((((a[0] * r + a[1]) * r + a[2]) * r + a[3]) * r + a[4]) * r + a[5]) * q /
         (((((b[0] * r + b[1]) * r + b[2]) * r + b[3]) * r + b[4]) * r + 1);
   }
-  double error = 0.5 * erfc(-x * 0.7071067811865476) - p, slope = error * 2.5066282746310002 * exp(x * x / 2);
+  double error = 0.5 * erfc(-x * 0.7071067811865476) - p,
+         slope = error * 2.5066282746310002 * exp(x * x / 2);
   return x - slope / (1 + x * slope / 2);
 }
 
@@ -239,7 +252,8 @@ static void truncated_batch(const Draw *d, const uint32_t *w, int64_t first, int
   const Attr *a = d->call->attr;
   for (int64_t i = 0; i < n; i++) {
     double z = normal_quantile(below + random_uniform_53(w, i) * (1 - 2 * below));
-    dtype_set(d->dtype, d->call->out[0], first + i, a[FIRST].f + a[SECOND].f * fmin(fmax(z, -2), 2));
+    dtype_set(d->dtype, d->call->out[0], first + i,
+              a[FIRST].f + a[SECOND].f * fmin(fmax(z, -2), 2));
   }
 }
 static void truncated_part(void *context, int64_t begin, int64_t end) {
@@ -275,15 +289,13 @@ static Status eval_bernoulli(const Call *c) { return random_draw(c, bernoulli_pa
 
 /* ---- rows ---- */
 
-#define SHAPE_ATTR \
-  { "shape", ATTR_INTS, NULL, NULL, "of the result" }
-#define DTYPE_ATTR \
-  { "dtype", ATTR_DTYPE, "'float32'", NULL, "of the result" }
-#define NORMAL_ATTRS                                                 \
-  .attrs = {SHAPE_ATTR,                                              \
-            {"mean", ATTR_FLOAT, "0", NULL, "of the distribution"},  \
+#define SHAPE_ATTR {"shape", ATTR_INTS, NULL, NULL, "of the result"}
+#define DTYPE_ATTR {"dtype", ATTR_DTYPE, "'float32'", NULL, "of the result"}
+#define NORMAL_ATTRS                                                               \
+  .attrs = {SHAPE_ATTR,                                                            \
+            {"mean", ATTR_FLOAT, "0", NULL, "of the distribution"},                \
             {"stddev", ATTR_FLOAT, "1", NULL, "standard deviation, not negative"}, \
-            DTYPE_ATTR,                                              \
+            DTYPE_ATTR,                                                            \
             RANDOM_SEED}
 const OpDef ops_random[] = {
     {.name = "random.normal",
@@ -296,8 +308,9 @@ const OpDef ops_random[] = {
      .cost = cost_of_random,
      .eval = eval_normal,
      .scratch = scratch_wide,
-     .sample = "{shape = {2, 3}, mean = 1, stddev = 2} | {shape = 20000} | {shape = {}, dtype = 'float64'} | "
-               "{shape = 3001, dtype = 'float16'}"},
+     .sample =
+         "{shape = {2, 3}, mean = 1, stddev = 2} | {shape = 20000} | {shape = {}, dtype = 'float64'} | "
+         "{shape = 3001, dtype = 'float16'}"},
     {.name = "random.uniform",
      .summary = "Uniformly distributed numbers, maxval excluded.",
      .shapes = "→ shape",
@@ -312,8 +325,9 @@ const OpDef ops_random[] = {
      .cost = cost_of_random,
      .eval = eval_uniform,
      .scratch = scratch_wide,
-     .sample = "{shape = {2, 3}, minval = -1} | {shape = 20001} | {shape = 5, dtype = 'float64'} | {shape = "
-               "50, maxval = 10, dtype = 'int32'}"},
+     .sample =
+         "{shape = {2, 3}, minval = -1} | {shape = 20001} | {shape = 5, dtype = 'float64'} | {shape = "
+         "50, maxval = 10, dtype = 'int32'}"},
     {.name = "random.truncated_normal",
      .summary = "Normally distributed numbers within two standard deviations of the mean.",
      .shapes = "→ shape",
@@ -329,7 +343,10 @@ const OpDef ops_random[] = {
      .summary = "1 with probability p, else 0.",
      .shapes = "→ shape",
      .inputs = {"counter"},
-     .attrs = {SHAPE_ATTR, {"p", ATTR_FLOAT, "0.5", NULL, "probability of 1, in [0, 1]"}, DTYPE_ATTR, RANDOM_SEED},
+     .attrs = {SHAPE_ATTR,
+               {"p", ATTR_FLOAT, "0.5", NULL, "probability of 1, in [0, 1]"},
+               DTYPE_ATTR,
+               RANDOM_SEED},
      .traits = RANDOM | NO_GRADIENT,
      .infer = infer_bernoulli,
      .cost = cost_of_random,

@@ -1,5 +1,5 @@
-/* What ops of random numbers share (random.c). The last input is the counter of executions; the last two attributes are seed and
- * stream. */
+/* What ops of random numbers share (random.c). The last input is the counter of executions; the
+ * last two attributes are seed and stream. */
 #ifndef IPULUA_OPS_RANDOM_H
 #define IPULUA_OPS_RANDOM_H
 #include "ops/support.h"
@@ -25,13 +25,12 @@ typedef struct Draw {
 Draw random_draw_of(const Call *c);
 /* All elements of the result, in parts. */
 Status random_draw(const Call *c, void (*part)(void *draw, int64_t begin, int64_t end));
-/* Call part for each batch of [begin, end), whose words are those of elements first, first + 1 … (per: words
- * of an element). Chunks begin at multiples of RANDOM_BATCH. */
+/* Call part for each batch of [begin, end), whose words are those of elements first, first + 1 …
+ * (per: words of an element). Chunks begin at multiples of RANDOM_BATCH. */
 typedef void (*RandomBatch)(const Draw *d, const uint32_t *words, int64_t first, int64_t n);
 void random_each_batch(const Draw *d, int per, int64_t begin, int64_t end, RandomBatch part);
 
-#define RANDOM_SEED                                                     \
-  {"seed", ATTR_INT, "nil", NULL, "of this op"}, {                      \
-    "stream", ATTR_INT, "0", NULL, "which random op of a program it is" \
-  }
+#define RANDOM_SEED                              \
+  {"seed", ATTR_INT, "nil", NULL, "of this op"}, \
+      {"stream", ATTR_INT, "0", NULL, "which random op of a program it is"}
 #endif

@@ -1,20 +1,23 @@
-/* LSTM, GRU and the simple recurrence over whole sequences. The input's product is one GEMM for all steps;
- * then each chunk of rows of the batch walks through the steps by itself: a panel product with the recurrent
- * kernel, gates, state. What the gradient needs (activated gates, states before each step) is kept in further
- * outputs. The gradient rows walk back and give the gradients of the gates; products with inputs and kernels
- * are ordinary nodes.
+/* LSTM, GRU and the simple recurrence over whole sequences. The input's product is one GEMM for all
+ * steps; then each chunk of rows of the batch walks through the steps by itself: a panel product
+ * with the recurrent kernel, gates, state. What the gradient needs (activated gates, states before
+ * each step) is kept in further outputs. The gradient rows walk back and give the gradients of the
+ * gates; products with inputs and kernels are ordinary nodes.
  *
- * A masked step (mask false) keeps the state and repeats the previous output (zero before the first), or
- * gives zero. */
+ * A masked step (mask false) keeps the state and repeats the previous output (zero before the
+ * first), or gives zero. */
 #include "ops/product.h"
 #include "ops/rnn.h"
 
 enum { ROWS = 16, LEAST_ROWS = 8 };
 
 int64_t rnn_chunk_rows(int64_t batch) { return least(ROWS, most(LEAST_ROWS, (batch + 1) / 2)); }
-int64_t rnn_chunk_count(int64_t batch) { return (batch + rnn_chunk_rows(batch) - 1) / rnn_chunk_rows(batch); }
+int64_t rnn_chunk_count(int64_t batch) {
+  return (batch + rnn_chunk_rows(batch) - 1) / rnn_chunk_rows(batch);
+}
 
-Status rnn_want(Error *e, const Node *n, int input, const char *what, int rank, const int64_t *shape) {
+Status rnn_want(Error *e, const Node *n, int input, const char *what, int rank,
+                const int64_t *shape) {
   char a[TYPE_TEXT], b[TYPE_TEXT];
   if (input >= n->in_count) return OK;
   Type wanted = type_make(F32, rank, shape);
@@ -37,16 +40,18 @@ Status rnn_forward_sequence(Error *e, const Node *n, int64_t gates, Sequence *s)
   Status status = nn_want_rank(e, "x", x, 3);
   if (status == OK) status = nn_want_rank(e, "kernel", kernel, 2);
   if (status != OK) return status;
-  *s = (Sequence){.batch = x->shape[0], .steps = x->shape[1], .inputs = x->shape[2], .gates = gates};
+  *s =
+      (Sequence){.batch = x->shape[0], .steps = x->shape[1], .inputs = x->shape[2], .gates = gates};
   if (kernel->shape[1] % gates || kernel->shape[1] == 0)
-    return fail(e, ERR_INVALID_ARGUMENT, "kernel must be [inputs, %lld units], got %s", (long long)gates,
-                shape_text(kernel, text));
+    return fail(e, ERR_INVALID_ARGUMENT, "kernel must be [inputs, %lld units], got %s",
+                (long long)gates, shape_text(kernel, text));
   s->units = kernel->shape[1] / gates;
   s->dtype = dtype_to_compute(x->dtype);
   s->size = dtype_size(s->dtype);
   status = rnn_want(e, n, 1, "kernel", 2, (int64_t[]){s->inputs, gates * s->units});
-  return status == OK ? rnn_want(e, n, 2, "recurrent_kernel", 2, (int64_t[]){s->units, gates * s->units})
-                      : status;
+  return status == OK
+             ? rnn_want(e, n, 2, "recurrent_kernel", 2, (int64_t[]){s->units, gates * s->units})
+             : status;
 }
 
 Type rnn_sequence_type(const Node *n, const Sequence *s, int64_t width) {
@@ -66,14 +71,14 @@ static size_t panels_bytes(const Panels *p, size_t size) {
 static void pack_panels(const Call *c, const Panels *p, Dtype d) {
   size_t size = dtype_size(d);
   for (int64_t i = 0; i < panel_count(p); i++)
-    c->kernels->panel_pack[d]((const char *)p->source + (size_t)(i * PANEL_COLS * p->col) * size, p->row,
-                              p->col, p->rows, least(PANEL_COLS, p->cols - i * PANEL_COLS),
+    c->kernels->panel_pack[d]((const char *)p->source + (size_t)(i * PANEL_COLS * p->col) * size,
+                              p->row, p->col, p->rows, least(PANEL_COLS, p->cols - i * PANEL_COLS),
                               p->data + (size_t)(i * p->rows * PANEL_COLS) * size);
 }
 
 /* y [rows, cols] (+)= x [rows, p->rows] panels. */
-void rnn_multiply(const Call *c, const Panels *p, Dtype d, const void *x, int64_t x_row, int64_t rows,
-                     void *y, int64_t y_row, bool accumulate) {
+void rnn_multiply(const Call *c, const Panels *p, Dtype d, const void *x, int64_t x_row,
+                  int64_t rows, void *y, int64_t y_row, bool accumulate) {
   size_t size = dtype_size(d);
   int64_t zero = 0;
   PanelMul m = {.x = x,
@@ -146,9 +151,10 @@ void rnn_put_output(const Walk *w, void *out, int64_t row, int64_t step, const c
   else memcpy(y, y - bytes, bytes);
 }
 
-/* Backward: what arrives at the state after a step, in dh. A masked step's dy belongs to an earlier output,
- * kept in late. */
-void rnn_take_output_grad(const Walk *w, const void *dy, int64_t row, int64_t step, char *dh, char *late) {
+/* Backward: what arrives at the state after a step, in dh. A masked step's dy belongs to an
+ * earlier output, kept in late. */
+void rnn_take_output_grad(const Walk *w, const void *dy, int64_t row, int64_t step, char *dh,
+                          char *late) {
   int64_t units = w->s.units;
   const char *up = rnn_at(w, dy, row, step, units);
   if (!rnn_is_masked(w, row, step)) {
@@ -181,7 +187,8 @@ static Panels recurrent_panels(const Sequence *s, const void *kernel, int64_t fi
                   .cols = cols};
 }
 /* For products with the transposed kernel's rows [first, first + rows). */
-static Panels transposed_panels(const Sequence *s, const void *kernel, int64_t first, int64_t rows) {
+static Panels transposed_panels(const Sequence *s, const void *kernel, int64_t first,
+                                int64_t rows) {
   int64_t width = s->gates * s->units;
   return (Panels){.source = (const char *)kernel + (kernel ? (size_t)first * s->size : 0),
                   .row = 1,
@@ -229,7 +236,8 @@ static void prepare(const Call *c, const Node *n, const Recurrence *r, Room *roo
 }
 
 Status rnn_run(const Call *c, const Recurrence *r) {
-  Walk w = {.c = c, .mask = c->in_count > r->mask ? c->in[r->mask] : NULL, .zero = c->attr[r->zero].i};
+  Walk w = {
+      .c = c, .mask = c->in_count > r->mask ? c->in[r->mask] : NULL, .zero = c->attr[r->zero].i};
   Room room = {c->scratch, 0};
   prepare(c, c->node, r, &room, &w);
   nn_run(c, rnn_chunk_count(w.s.batch), w.slots, w.slot_bytes, r->task, &w);
@@ -253,7 +261,8 @@ Status rnn_check_backward(Error *e, const Node *n, int gates_input, int64_t gate
 }
 
 BackSlot rnn_back_slot(Room *r, const Sequence *s) {
-  size_t state = (size_t)(rnn_chunk_rows(s->batch) * s->units) * s->size, row = (size_t)s->units * s->size;
+  size_t state = (size_t)(rnn_chunk_rows(s->batch) * s->units) * s->size,
+         row = (size_t)s->units * s->size;
   BackSlot p;
   p.dh = room_take(r, state), p.next = room_take(r, state), p.dc = room_take(r, state),
   p.late = room_take(r, state);
@@ -268,10 +277,12 @@ size_t rnn_back_slot_bytes(const Sequence *s) {
 }
 
 /* The states' gradients swap buffers; rows that were masked keep theirs. */
-void rnn_keep_masked(const Walk *w, int64_t first, int64_t rows, int64_t t, const char *dh, char *next) {
+void rnn_keep_masked(const Walk *w, int64_t first, int64_t rows, int64_t t, const char *dh,
+                     char *next) {
   size_t bytes = (size_t)w->s.units * w->s.size;
   for (int64_t i = 0; w->mask && i < rows; i++)
-    if (rnn_is_masked(w, first + i, t)) memcpy(next + (size_t)i * bytes, dh + (size_t)i * bytes, bytes);
+    if (rnn_is_masked(w, first + i, t))
+      memcpy(next + (size_t)i * bytes, dh + (size_t)i * bytes, bytes);
 }
 
 /* ---- gradients as nodes ---- */
@@ -279,7 +290,8 @@ void rnn_keep_masked(const Walk *w, int64_t first, int64_t rows, int64_t t, cons
 /* [batch, steps, width] as [batch steps, width]. */
 Value *rnn_flat(Graph *g, Value *v) {
   if (!v) return NULL;
-  Type t = type_make(v->type.dtype, 2, (int64_t[]){v->type.shape[0] * v->type.shape[1], v->type.shape[2]});
+  Type t = type_make(v->type.dtype, 2,
+                     (int64_t[]){v->type.shape[0] * v->type.shape[1], v->type.shape[2]});
   return ops_reshape(g, v, &t);
 }
 Value *rnn_or_zeros(Graph *g, Value *v, const Type *t) { return v ? v : ops_zeros(g, t); }
@@ -305,7 +317,8 @@ Written rnn_write(Graph *g, const Node *n, int mask_input, const Type *y) {
 
 Value **rnn_room(Written *w) {
   Value **room = arena_alloc(w->g->arena, (size_t)most(w->steps, 1) * sizeof *room);
-  if (!room && w->g->error.status == OK) fail(&w->g->error, ERR_OUT_OF_MEMORY, "out of memory in autodiff");
+  if (!room && w->g->error.status == OK)
+    fail(&w->g->error, ERR_OUT_OF_MEMORY, "out of memory in autodiff");
   if (w->g->error.status != OK) w->steps = 0;
   return room;
 }
@@ -338,11 +351,14 @@ Value *rnn_join(Written *w, const Gates *gates, int count) {
 
 Value *rnn_project(Graph *g, const Node *n) {
   const Type *x = &n->in[0]->type;
-  Type sequence = type_make(x->dtype, 3, (int64_t[]){x->shape[0], x->shape[1], n->in[1]->type.shape[1]});
+  Type sequence =
+      type_make(x->dtype, 3, (int64_t[]){x->shape[0], x->shape[1], n->in[1]->type.shape[1]});
   return ops_reshape(g, ops_matmul(g, rnn_flat(g, n->in[0]), n->in[1], false, false), &sequence);
 }
 
-Value *rnn_state(const Written *w, const Node *n, int input) { return input < n->in_count ? n->in[input] : w->nothing; }
+Value *rnn_state(const Written *w, const Node *n, int input) {
+  return input < n->in_count ? n->in[input] : w->nothing;
+}
 
 Value *rnn_unmasked(const Written *w, int64_t t, Value *a, Value *b) {
   return w->mask ? ops_where(w->g, w->mask[t], a, b) : a;
@@ -361,7 +377,9 @@ void rnn_output_grad(const Written *w, int64_t t, Value *dy, Value **dh, Value *
   *dh = rnn_unmasked(w, t, here, *dh);
 }
 
-Value *rnn_back(Graph *g, Value *dz, Value *recurrent) { return ops_matmul(g, dz, recurrent, false, true); }
+Value *rnn_back(Graph *g, Value *dz, Value *recurrent) {
+  return ops_matmul(g, dz, recurrent, false, true);
+}
 
 /* ---- cost ---- */
 
@@ -387,8 +405,8 @@ void rnn_cost_forward(const Target *t, const Node *n, Cost *c) {
   cost_repeat(c, (double)s.steps);
 }
 
-/* Walking back: a product with the recurrent kernel and the gates' derivatives at each step; the other
- * products are nodes. */
+/* Walking back: a product with the recurrent kernel and the gates' derivatives at each step; the
+ * other products are nodes. */
 void rnn_cost_backward(const Target *t, const Node *n, Cost *c) {
   int64_t gates = gates_of(n);
   Sequence s;
@@ -396,7 +414,11 @@ void rnn_cost_backward(const Target *t, const Node *n, Cost *c) {
   while (strcmp(n->op->inputs[input], "gates")) input++;
   backward_sequence(n, input, gates, &s);
   Dtype d = n->in[0]->type.dtype, partials = nn_partials(n);
-  RnnShape shape = {.batch = s.batch, .steps = s.steps, .inputs = s.units, .outputs = s.units, .gradients_apart = true};
+  RnnShape shape = {.batch = s.batch,
+                    .steps = s.steps,
+                    .inputs = s.units,
+                    .outputs = s.units,
+                    .gradients_apart = true};
   if (gates == 4) *c = cost_lstm(t, d, partials, &shape, true, NULL);
   if (gates == 3) *c = cost_gru(t, d, partials, &shape, true, NULL);
   if (gates > 1) return;
@@ -406,4 +428,3 @@ void rnn_cost_backward(const Target *t, const Node *n, Cost *c) {
   cost_then(c, &derivative);
   cost_repeat(c, (double)s.steps);
 }
-

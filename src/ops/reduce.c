@@ -13,7 +13,8 @@ static int axes_of(const Node *n, int axes[MAX_RANK]) {
 
 static int64_t reduced_count(const Node *n) {
   int64_t count = 1;
-  for (int i = 0; i < n->attr[AXIS].ints.n; i++) count *= n->in[0]->type.shape[n->attr[AXIS].ints.v[i]];
+  for (int i = 0; i < n->attr[AXIS].ints.n; i++)
+    count *= n->in[0]->type.shape[n->attr[AXIS].ints.v[i]];
   return count;
 }
 
@@ -49,7 +50,8 @@ static Status infer_extreme(Error *e, Node *n) {
   Status s = infer_numbers(e, n);
   char text[TYPE_TEXT];
   if (s == OK && reduced_count(n) == 0 && type_count(&n->out[0].type))
-    return fail(e, ERR_VALUE, "nothing to choose from in shape %s", shape_text(&n->in[0]->type, text));
+    return fail(e, ERR_VALUE, "nothing to choose from in shape %s",
+                shape_text(&n->in[0]->type, text));
   return s;
 }
 
@@ -115,8 +117,8 @@ static Status body_variance(const Call *c) {
        *rest = square + round_to_line(type_bytes(x));
   reduce_node(c, REDUCE_SUM, c->in[0], mean, rest);
   apply_number(c, EW_DIV, y, mean, n);
-  run_kernel(c, EW_SQUARED_DIFFERENCE, 2, (const Type *[]){x, &kept}, (const void *[]){c->in[0], mean}, x,
-             square, NULL);
+  run_kernel(c, EW_SQUARED_DIFFERENCE, 2, (const Type *[]){x, &kept},
+             (const void *[]){c->in[0], mean}, x, square, NULL);
   reduce_node(c, REDUCE_SUM, square, c->out[0], rest);
   apply_number(c, EW_DIV, y, c->out[0], n);
   return OK;
@@ -125,7 +127,8 @@ static Status eval_variance(const Call *c) { return eval_wide(c, body_variance);
 
 static Status body_std(const Call *c) {
   body_variance(c);
-  run_kernel(c, EW_SQRT, 1, c->out_type, (const void *[]){c->out[0]}, c->out_type[0], c->out[0], NULL);
+  run_kernel(c, EW_SQRT, 1, c->out_type, (const void *[]){c->out[0]}, c->out_type[0], c->out[0],
+             NULL);
   return OK;
 }
 static Status eval_std(const Call *c) { return eval_wide(c, body_std); }
@@ -143,11 +146,13 @@ static Status body_logsumexp(const Call *c) {
        *rest = e + round_to_line(type_bytes(x));
   reduce_node(c, REDUCE_MAX, c->in[0], shift, rest);
   replace_infinite(y->dtype, shift, type_count(y));
-  run_kernel(c, EW_SUB, 2, (const Type *[]){x, &kept}, (const void *[]){c->in[0], shift}, x, e, NULL);
+  run_kernel(c, EW_SUB, 2, (const Type *[]){x, &kept}, (const void *[]){c->in[0], shift}, x, e,
+             NULL);
   run_kernel(c, EW_EXP, 1, &x, (const void *[]){e}, x, e, NULL);
   reduce_node(c, REDUCE_SUM, e, c->out[0], rest);
   run_kernel(c, EW_LOG, 1, &y, (const void *[]){c->out[0]}, y, c->out[0], NULL);
-  run_kernel(c, EW_ADD, 2, (const Type *[]){y, y}, (const void *[]){c->out[0], shift}, y, c->out[0], NULL);
+  run_kernel(c, EW_ADD, 2, (const Type *[]){y, y}, (const void *[]){c->out[0], shift}, y, c->out[0],
+             NULL);
   return OK;
 }
 static Status eval_logsumexp(const Call *c) { return eval_wide(c, body_logsumexp); }
@@ -186,7 +191,8 @@ static Value *run_product(Graph *g, Value *x, bool reverse) {
   return op_with(g, "cumprod", &x, 1, attrs);
 }
 
-/* The product of all the others is that of those before times that of those behind: no division by a zero. */
+/* The product of all the others is that of those before times that of those behind: no division
+ * by a zero. */
 static void grad_prod(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   Value *x = n->in[0];
   const Type *t = &x->type;
@@ -197,7 +203,8 @@ static void grad_prod(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   for (int pass = 0; pass < 2; pass++)
     for (int i = 0; i < t->rank; i++)
       if (taken[i] == (pass == 1)) back[i] = rank, perm[rank++] = i;
-  Type flat = {.dtype = t->dtype, .rank = 2, .shape = {type_count(&n->out[0].type), reduced_count(n)}};
+  Type flat = {
+      .dtype = t->dtype, .rank = 2, .shape = {type_count(&n->out[0].type), reduced_count(n)}};
   Type column = {.dtype = t->dtype, .rank = 2, .shape = {flat.shape[0], 1}};
   Value *moved = ops_transpose(g, x, perm), *rows = ops_reshape(g, moved, &flat);
   Value *others = ops_mul(g, run_product(g, rows, false), run_product(g, rows, true));
@@ -211,7 +218,8 @@ static void grad_variance(Graph *g, const Node *n, Value *const *dy, Value **dx)
 }
 
 static void grad_std(Graph *g, const Node *n, Value *const *dy, Value **dx) {
-  Value *d = ops_scale(g, ops_div(g, dy[0], (Value *)&n->out[0]), 1 / (double)most(reduced_count(n), 1));
+  Value *d =
+      ops_scale(g, ops_div(g, dy[0], (Value *)&n->out[0]), 1 / (double)most(reduced_count(n), 1));
   dx[0] = ops_mul(g, keep(g, n, d), ops_sub(g, n->in[0], mean_kept(g, n)));
 }
 
@@ -225,27 +233,35 @@ static void grad_logsumexp(Graph *g, const Node *n, Value *const *dy, Value **dx
 #define AXIS_ATTRS                                                               \
   .attrs = {{"axis", ATTR_INTS, "nil", NULL, "axes to reduce; all when absent"}, \
             {"keepdims", ATTR_BOOL, "false", NULL, "leave reduced axes as 1"}}
-#define CASES(f)                                                                                        \
-  f "[2,3,4] | " f "[2,3,4] {axis = 1} | " f "[2,3,4] {axis = {0, -1}, keepdims = true} | " f "[] | " f \
-    "[3,1] {axis = 1}"
+#define CASES(f)                                                                              \
+  f "[2,3,4] | " f "[2,3,4] {axis = 1} | " f "[2,3,4] {axis = {0, -1}, keepdims = true} | " f \
+    "[] | " f "[3,1] {axis = 1}"
 #define BIG(f) " | " f "[200,300] {axis = 0} | " f "[120000]"
 #define SHAPES "[...] → without axis"
 
-#define REDUCTION(id, takes, scratch_id, derivative, price, cases, text)                                   \
-  {                                                                                                        \
-    .name = "reduce_" #id, .summary = text, .shapes = SHAPES, .inputs = {"x"}, AXIS_ATTRS,                 \
-    .infer = infer_##takes, .eval = eval_##id, .scratch = scratch_##scratch_id, .grad = grad_##derivative, \
-    .cost = cost_of_##price, .sample = cases                                                               \
-  }
+#define REDUCTION(id, takes, scratch_id, derivative, price, cases, text) \
+  {.name = "reduce_" #id,                                                \
+   .summary = text,                                                      \
+   .shapes = SHAPES,                                                     \
+   .inputs = {"x"},                                                      \
+   AXIS_ATTRS,                                                           \
+   .infer = infer_##takes,                                               \
+   .eval = eval_##id,                                                    \
+   .scratch = scratch_##scratch_id,                                      \
+   .grad = grad_##derivative,                                            \
+   .cost = cost_of_##price,                                              \
+   .sample = cases}
 const OpDef ops_reduce[] = {
-    REDUCTION(sum, numbers, plain, sum, sum, CASES("F") BIG("F") " | F[0,3] {axis = 0} | I9[3,4] {axis = -1}",
+    REDUCTION(sum, numbers, plain, sum, sum,
+              CASES("F") BIG("F") " | F[0,3] {axis = 0} | I9[3,4] {axis = -1}",
               "The sum over axes."),
     REDUCTION(mean, floats, plain, mean, sum, CASES("F") BIG("F"), "The mean over axes."),
     REDUCTION(max, extreme, plain, extreme, max, CASES("D") BIG("D") " | I9[3,4] {axis = -1}",
               "The greatest element over axes; equals share the gradient."),
     REDUCTION(min, extreme, plain, extreme, max, CASES("D") " | I9[3,4] {axis = -1}",
               "The smallest element over axes; equals share the gradient."),
-    REDUCTION(prod, numbers, plain, prod, sum, CASES("F") " | I3[3,4] {axis = -1}", "The product over axes."),
+    REDUCTION(prod, numbers, plain, prod, sum, CASES("F") " | I3[3,4] {axis = -1}",
+              "The product over axes."),
     REDUCTION(variance, floats, two_passes, variance, moments, CASES("F") BIG("F"),
               "The population variance over axes."),
     REDUCTION(std, floats, two_passes, std, moments,

@@ -1,5 +1,5 @@
-/* Runs of neighbouring axes are reduced one after the other, innermost first. Where few rows share much, each row is cut into
- * pieces, whose partial results are reduced once more. */
+/* Runs of neighbouring axes are reduced one after the other, innermost first. Where few rows
+ * share much, each row is cut into pieces, whose partial results are reduced once more. */
 #include "ops/reduce_axes.h"
 
 /* Elements that one chunk of a reduction reads. */
@@ -38,8 +38,8 @@ typedef struct Reducing {
 
 static void reduce_outer(void *context, int64_t begin, int64_t end) {
   const Reducing *r = context;
-  r->kernel(r->x + (size_t)(begin * r->extent * r->inner) * r->size, end - begin, r->extent, r->inner,
-            r->y + (size_t)(begin * r->inner) * r->size);
+  r->kernel(r->x + (size_t)(begin * r->extent * r->inner) * r->size, end - begin, r->extent,
+            r->inner, r->y + (size_t)(begin * r->inner) * r->size);
 }
 
 /* Pieces of the extent, each to a row of partial results. */
@@ -52,16 +52,16 @@ static void reduce_pieces(void *context, int64_t begin, int64_t end) {
   }
 }
 
-/* How many pieces an extent is cut into when there are too few rows to share out; 1: none. Shapes alone
- * decide. */
+/* How many pieces an extent is cut into when there are too few rows to share out; 1: none.
+ * Shapes alone decide. */
 static int64_t piece_count(int64_t outer, int64_t extent, int64_t inner) {
   if (outer != 1) return 1;
   int64_t pieces = extent * inner / REDUCE_GRAIN;
   return most(1, least(least(pieces, extent / 8), 64));
 }
 
-static void reduce_run(const Call *c, Reduction r, Dtype d, const void *x, int64_t outer, int64_t extent,
-                       int64_t inner, void *y, void *partials) {
+static void reduce_run(const Call *c, Reduction r, Dtype d, const void *x, int64_t outer,
+                       int64_t extent, int64_t inner, void *y, void *partials) {
   Reducing k = {c->kernels->reduce[r][d], x, y, outer, extent, inner, 0, dtype_size(d)};
   int64_t pieces = piece_count(outer, extent, inner);
   if (pieces > 1) {

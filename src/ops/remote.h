@@ -1,9 +1,11 @@
-/* Transfers between streaming memory and tiles, and shares of replicas. program/offload.c puts them into graphs. */
+/* Transfers between streaming memory and tiles, and shares of replicas. program/offload.c puts
+ * them into graphs. */
 #ifndef IPULUA_OPS_REMOTE_H
 #define IPULUA_OPS_REMOTE_H
 #include "graph/graph.h"
 
-/* x, which lies in streaming memory, as a value on the tiles; of several shares this replica's, as a list. */
+/* x, which lies in streaming memory, as a value on the tiles; of several shares this replica's,
+ * as a list. */
 Value *remote_load(Graph *g, Value *x, int shares);
 /* x put into streaming memory; a share: into its place in `whole`, the value before. */
 Value *remote_store(Graph *g, Value *x, Value *whole, int shares);

@@ -30,7 +30,8 @@ static Status eval_broadcast_to(const Call *c) {
   Strided s = {0};
   int missing = y->rank - x->rank;
   for (int i = 0; i < y->rank; i++)
-    strided_add(&s, y->shape[i], i < missing || x->shape[i - missing] == 1 ? 0 : from[i - missing], to[i]);
+    strided_add(&s, y->shape[i], i < missing || x->shape[i - missing] == 1 ? 0 : from[i - missing],
+                to[i]);
   copy_strided(c, dtype_size(x->dtype), &s, c->in[0], c->out[0]);
   return OK;
 }
@@ -46,14 +47,16 @@ static Status infer_tile(Error *e, Node *n) {
   const Attr *a = &n->attr[0];
   char text[TYPE_TEXT];
   if (a->ints.n != x->rank)
-    return fail(e, ERR_VALUE, "multiples must have a number for each of the %d axes of %s, got %d", x->rank,
-                shape_text(x, text), a->ints.n);
+    return fail(e, ERR_VALUE, "multiples must have a number for each of the %d axes of %s, got %d",
+                x->rank, shape_text(x, text), a->ints.n);
   n->out[0].type = *x;
   for (int i = 0; i < x->rank; i++) {
     if (a->ints.v[i] < 0)
-      return fail(e, ERR_VALUE, "multiples must not be negative, got %lld", (long long)a->ints.v[i]);
+      return fail(e, ERR_VALUE, "multiples must not be negative, got %lld",
+                  (long long)a->ints.v[i]);
     if (__builtin_mul_overflow(x->shape[i], a->ints.v[i], &n->out[0].type.shape[i]))
-      return fail(e, ERR_VALUE, "%s %lld times along axis %d is too large", shape_text(x, text), (long long)a->ints.v[i], i);
+      return fail(e, ERR_VALUE, "%s %lld times along axis %d is too large", shape_text(x, text),
+                  (long long)a->ints.v[i], i);
   }
   return OK;
 }
@@ -79,8 +82,9 @@ static void grad_tile(Graph *g, const Node *n, Value *const *dy, Value **dx) {
     int64_t times = n->attr[0].ints.v[i], middle = 1;
     if (times == 1) continue;
     Around a = around_axis(&d->type, i);
-    Type apart = {
-        .dtype = d->type.dtype, .rank = 4, .shape = {a.outer, times, times ? a.extent / times : 0, a.inner}};
+    Type apart = {.dtype = d->type.dtype,
+                  .rank = 4,
+                  .shape = {a.outer, times, times ? a.extent / times : 0, a.inner}};
     Type summed = d->type;
     summed.shape[i] = n->in[0]->type.shape[i];
     if (!times) apart.shape[2] = summed.shape[i];
@@ -109,7 +113,8 @@ static Status infer_repeat(Error *e, Node *n) {
   for (int i = 0; i < a->ints.n; i++) {
     if (a->ints.v[i] < 0)
       return fail(e, ERR_VALUE, "repeats must not be negative, got %lld", (long long)a->ints.v[i]);
-    if (__builtin_add_overflow(sum, a->ints.v[i], &sum)) return fail(e, ERR_VALUE, "%s with these repeats is too large", shape_text(x, text));
+    if (__builtin_add_overflow(sum, a->ints.v[i], &sum))
+      return fail(e, ERR_VALUE, "%s with these repeats is too large", shape_text(x, text));
   }
   if (a->ints.n == 1 && __builtin_mul_overflow(sum, t.shape[axis], &sum))
     return fail(e, ERR_VALUE, "%s with these repeats is too large", shape_text(x, text));
@@ -168,8 +173,9 @@ static void grad_repeat(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   int64_t axis = 2;
   Value *d;
   if (a->ints.n == 1) {
-    Type apart = {
-        .dtype = n->out[0].type.dtype, .rank = 4, .shape = {r.outer, r.extent, a->ints.v[0], r.inner}};
+    Type apart = {.dtype = n->out[0].type.dtype,
+                  .rank = 4,
+                  .shape = {r.outer, r.extent, a->ints.v[0], r.inner}};
     d = ops_sum(g, ops_reshape(g, dy[0], &apart), &axis, 1, false);
   } else {
     d = unequal_grad(g, n, dy[0], r);
@@ -199,8 +205,8 @@ static Status eval_reverse(const Call *c) {
   Strided s = {0};
   for (int i = 0; i < x->rank; i++) strided_add(&s, x->shape[i], from[i], step[i]);
   if (type_count(x))
-    copy_strided(c, dtype_size(x->dtype), &s, (const char *)c->in[0] + (size_t)first * dtype_size(x->dtype),
-                 c->out[0]);
+    copy_strided(c, dtype_size(x->dtype), &s,
+                 (const char *)c->in[0] + (size_t)first * dtype_size(x->dtype), c->out[0]);
   return OK;
 }
 
@@ -219,8 +225,9 @@ const OpDef ops_repeat[] = {
      .cost = cost_of_copy,
      .eval = eval_broadcast_to,
      .grad = grad_broadcast_to,
-     .sample = "F[3] {shape = {2, 3}} | F[2,1] {shape = {2, 4}} | F[] {shape = {3, 2}} | F[1] {shape = {0}} "
-               "| I5[2,1] {shape = {2, 3}}"},
+     .sample =
+         "F[3] {shape = {2, 3}} | F[2,1] {shape = {2, 4}} | F[] {shape = {3, 2}} | F[1] {shape = {0}} "
+         "| I5[2,1] {shape = {2, 3}}"},
     {.name = "tile",
      .summary = "Copies side by side along each axis.",
      .shapes = "[n, ...] → [n * multiple, ...]",
@@ -231,20 +238,24 @@ const OpDef ops_repeat[] = {
      .cost = cost_of_copy,
      .eval = eval_tile,
      .grad = grad_tile,
-     .sample = "F[2,3] {multiples = {2, 1}} | F[3] {multiples = 4} | F[2,2,2] {multiples = {3, 1, 2}} | F[2] "
-               "{multiples = 0} | I5[2] {multiples = 2}"},
+     .sample =
+         "F[2,3] {multiples = {2, 1}} | F[3] {multiples = 4} | F[2,2,2] {multiples = {3, 1, 2}} | F[2] "
+         "{multiples = 0} | I5[2] {multiples = 2}"},
     {.name = "repeat_n",
-     .summary = "Each element (or slice along axis) several times; without axis x is flattened first.",
+     .summary =
+         "Each element (or slice along axis) several times; without axis x is flattened first.",
      .shapes = "[..., n, ...] → [..., sum of repeats, ...]",
      .inputs = {"x"},
-     .attrs = {{"repeats", ATTR_INTS, NULL, NULL, "how often, not negative: one number, or one for each slice"},
+     .attrs = {{"repeats", ATTR_INTS, NULL, NULL,
+                "how often, not negative: one number, or one for each slice"},
                {"axis", ATTR_INT, "nil", NULL, "to repeat along"}},
      .infer = infer_repeat,
      .cost = cost_of_copy,
      .eval = eval_repeat,
      .grad = grad_repeat,
-     .sample = "F[2,3] {repeats = 2, axis = 1} | F[2,2] {repeats = 3} | F[3,2] {repeats = {1, 0, 2}, axis = "
-               "0} | F[2,3,2] {repeats = {2, 0, 1}, axis = -2}"},
+     .sample =
+         "F[2,3] {repeats = 2, axis = 1} | F[2,2] {repeats = 3} | F[3,2] {repeats = {1, 0, 2}, axis = "
+         "0} | F[2,3,2] {repeats = {2, 0, 1}, axis = -2}"},
     {.name = "reverse",
      .summary = "Back to front along axes.",
      .shapes = "any",
@@ -254,6 +265,7 @@ const OpDef ops_repeat[] = {
      .cost = cost_of_rearrange,
      .eval = eval_reverse,
      .grad = grad_reverse,
-     .sample = "F[2,3] {axis = 1} | F[4] {axis = 0} | F[2,3,2] {axis = {0, -1}} | F[0,2] {axis = 0} | I5[4] "
-               "{axis = 0}"},
+     .sample =
+         "F[2,3] {axis = 1} | F[4] {axis = 0} | F[2,3,2] {axis = {0, -1}} | F[0,2] {axis = 0} | I5[4] "
+         "{axis = 0}"},
     {0}};

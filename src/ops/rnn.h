@@ -1,5 +1,5 @@
-/* What the recurrences share (lstm.c, gru.c, simple_rnn.c): sequences, the walk of a chunk of rows through the steps, products with
- * the recurrent kernel, the walk back. */
+/* What the recurrences share (lstm.c, gru.c, simple_rnn.c): sequences, the walk of a chunk of
+ * rows through the steps, products with the recurrent kernel, the walk back. */
 #ifndef IPULUA_OPS_RNN_H
 #define IPULUA_OPS_RNN_H
 #include <string.h>
@@ -14,7 +14,8 @@ typedef struct Sequence {
   size_t size;
 } Sequence;
 
-/* A recurrent kernel in panels: columns [col, col + cols) of [rows, …] or, transposed, rows of it. */
+/* A recurrent kernel in panels: columns [col, col + cols) of [rows, …] or, transposed, rows of
+ * it. */
 typedef struct Panels {
   char *data;
   const void *source;
@@ -42,17 +43,19 @@ typedef struct BackSlot {
 int64_t rnn_chunk_rows(int64_t batch);
 int64_t rnn_chunk_count(int64_t batch);
 /* Operand input, if it was given, has that shape. */
-Status rnn_want(Error *e, const Node *n, int input, const char *what, int rank, const int64_t *shape);
+Status rnn_want(Error *e, const Node *n, int input, const char *what, int rank,
+                const int64_t *shape);
 Status rnn_want_mask(Error *e, const Node *n, int input, const Sequence *s);
-/* x, kernel and recurrent kernel are operands 0 to 2; gates: how many times units the kernel is wide. */
+/* x, kernel and recurrent kernel are operands 0 to 2; gates: how many times units the kernel is
+ * wide. */
 Status rnn_forward_sequence(Error *e, const Node *n, int64_t gates, Sequence *s);
 Type rnn_sequence_type(const Node *n, const Sequence *s, int64_t width);
 Type rnn_state_type(const Node *n, const Sequence *s);
 /* ---- products ---- */
 
 /* y [rows, cols] (+)= x [rows, p->rows] panels. */
-void rnn_multiply(const Call *c, const Panels *p, Dtype d, const void *x, int64_t x_row, int64_t rows, void *y, int64_t y_row,
-                  bool accumulate);
+void rnn_multiply(const Call *c, const Panels *p, Dtype d, const void *x, int64_t x_row,
+                  int64_t rows, void *y, int64_t y_row, bool accumulate);
 void rnn_apply(const Call *c, Elementwise f, Dtype d, const void *x, void *y, int64_t n);
 void rnn_add(const Call *c, Dtype d, const void *a, const void *b, void *y, int64_t n);
 /* ---- the walk ---- */
@@ -62,12 +65,15 @@ bool rnn_is_masked(const Walk *w, int64_t row, int64_t step);
 char *rnn_at(const Walk *w, const void *data, int64_t row, int64_t step, int64_t width);
 /* y of a step: the state, or what a masked step gives. */
 void rnn_put_output(const Walk *w, void *out, int64_t row, int64_t step, const char *state);
-/* Backward: what arrives at the state after a step, in dh; a masked step's dy belongs to an earlier output, kept in late. */
-void rnn_take_output_grad(const Walk *w, const void *dy, int64_t row, int64_t step, char *dh, char *late);
+/* Backward: what arrives at the state after a step, in dh; a masked step's dy belongs to an
+ * earlier output, kept in late. */
+void rnn_take_output_grad(const Walk *w, const void *dy, int64_t row, int64_t step, char *dh,
+                          char *late);
 void rnn_start_state(const Walk *w, int input, int64_t first, int64_t rows, char *state);
 void rnn_end_state(const Walk *w, int output, int64_t first, int64_t rows, const char *state);
 
-/* What tells a recurrence from another. Forward: the inputs' product stands in output `gates` before the walk begins. */
+/* What tells a recurrence from another. Forward: the inputs' product stands in output `gates`
+ * before the walk begins. */
 typedef Panels PanelsOf(const Sequence *s, const void *kernel, int64_t first, int64_t count);
 typedef struct Recurrence {
   bool backward;
@@ -75,9 +81,10 @@ typedef struct Recurrence {
   int gates, mask, recurrent; /* the output (backward: operand) that has the gates; operands */
   int zero;                   /* attribute: masked outputs are zero */
   /* The kernel's panels (which: its own, or its transpose's); NULL: all of its columns at once. */
-  void (*panels)(const Call *c, const Node *n, Room *room, Walk *w, const void *kernel, PanelsOf *which);
+  void (*panels)(const Call *c, const Node *n, Room *room, Walk *w, const void *kernel,
+                 PanelsOf *which);
   size_t (*slot_bytes)(const Sequence *s);
-  NnTask task;                /* a chunk's walk */
+  NnTask task; /* a chunk's walk */
 } Recurrence;
 Status rnn_run(const Call *c, const Recurrence *r); /* inside of eval_wide */
 size_t rnn_scratch(const Node *n, const Recurrence *r);
@@ -89,7 +96,8 @@ Status rnn_check_backward(Error *e, const Node *n, int gates_input, int64_t gate
 BackSlot rnn_back_slot(Room *r, const Sequence *s);
 size_t rnn_back_slot_bytes(const Sequence *s);
 /* The states' gradients swap buffers; rows that were masked keep theirs. */
-void rnn_keep_masked(const Walk *w, int64_t first, int64_t rows, int64_t t, const char *dh, char *next);
+void rnn_keep_masked(const Walk *w, int64_t first, int64_t rows, int64_t t, const char *dh,
+                     char *next);
 /* [batch, steps, width] as [batch steps, width]. */
 Value *rnn_flat(Graph *g, Value *v);
 Value *rnn_or_zeros(Graph *g, Value *v, const Type *t);
@@ -137,9 +145,9 @@ void rnn_cost_forward(const Target *t, const Node *n, Cost *c);
 void rnn_cost_backward(const Target *t, const Node *n, Cost *c);
 
 enum { ZERO_OUTPUT }; /* the first attribute of all */
-#define A_ZERO                                                                  \
-  {                                                                             \
-    .name = "zero_output_for_mask", .kind = ATTR_BOOL, .fallback = "false",     \
-    .summary = "Outputs of masked steps are zero instead of the previous ones." \
-  }
+#define A_ZERO                     \
+  {.name = "zero_output_for_mask", \
+   .kind = ATTR_BOOL,              \
+   .fallback = "false",            \
+   .summary = "Outputs of masked steps are zero instead of the previous ones."}
 #endif

@@ -9,16 +9,19 @@ enum { NUMBERS_LOOKED_AT = 1024 };
 Node *operand_maker(const Node *n, int k) {
   Node *from = n->in[k]->node;
   const Placement *p = &n->place, *q = &from->place;
-  bool near = p->device == q->device && p->shard == q->shard && p->stage == q->stage && (p->backward == q->backward || p->stage < 0);
+  bool near = p->device == q->device && p->shard == q->shard && p->stage == q->stage &&
+              (p->backward == q->backward || p->stage < 0);
   return near ? from : NULL;
 }
 
 static bool is(const Node *n, const char *name) { return n && !strcmp(n->op->name, name); }
 
 bool value_is_number(const Value *v, double number) {
-  while (v->node->in_count == 1 && ((v->node->op->traits & VIEW) || is(v->node, "broadcast_to"))) v = v->node->in[0];
+  while (v->node->in_count == 1 && ((v->node->op->traits & VIEW) || is(v->node, "broadcast_to")))
+    v = v->node->in[0];
   if (is(v->node, "ones_like")) return number == 1;
-  if (is(v->node, "zeros_like")) return number == 0 && (!signbit(number) || dtype_is_integer(v->type.dtype));
+  if (is(v->node, "zeros_like"))
+    return number == 0 && (!signbit(number) || dtype_is_integer(v->type.dtype));
   if (!node_is_constant(v->node)) return false;
   const Tensor *t = v->node->attr[0].tensor;
   size_t size = dtype_size(t->type.dtype);
@@ -26,11 +29,14 @@ bool value_is_number(const Value *v, double number) {
   uint64_t element = 0;
   dtype_set(t->type.dtype, &element, 0, number);
   bool same = count > 0 && count <= NUMBERS_LOOKED_AT && tensor_is_dense(t);
-  for (int64_t i = 0; i < count && same; i++) same = !memcmp(t->data + (size_t)i * size, &element, size);
+  for (int64_t i = 0; i < count && same; i++)
+    same = !memcmp(t->data + (size_t)i * size, &element, size);
   return same;
 }
 
-Value *simplify_whole(Node *n) { return n->in_count > 0 && type_equal(&n->in[0]->type, &n->out[0].type) ? n->in[0] : NULL; }
+Value *simplify_whole(Node *n) {
+  return n->in_count > 0 && type_equal(&n->in[0]->type, &n->out[0].type) ? n->in[0] : NULL;
+}
 
 static bool is_plain_view(const Node *n) { return n && n->op->simplify && (n->op->traits & VIEW); }
 
@@ -40,11 +46,14 @@ static Value *same_view(const Node *n) {
   return NULL;
 }
 
-/* A view of a number that was spread is that number spread to the view's shape: chains read it where it was. */
+/* A view of a number that was spread is that number spread to the view's shape: chains read it
+ * where it was. */
 static void spread_at_once(Node *n) {
   Node *from = operand_maker(n, 0);
   const Type *to = &n->out[0].type;
-  if (!is(from, "broadcast_to") || type_count(&from->in[0]->type) != 1 || from->in[0]->type.rank > to->rank) return;
+  if (!is(from, "broadcast_to") || type_count(&from->in[0]->type) != 1 ||
+      from->in[0]->type.rank > to->rank)
+    return;
   Attr *shape = arena_alloc(n->arena, sizeof *shape);
   int64_t *extents = arena_copy(n->arena, to->shape, (size_t)to->rank * sizeof *extents);
   if (!shape || !extents) return;
@@ -89,8 +98,8 @@ Value *simplify_transpose(Node *n) {
   return n->in[0];
 }
 
-/* Arithmetic makes 0 of what lies below the normal range (base/subnormal.h); what only moves numbers leaves it. So no arithmetic may be
- * left out but of a value that comes from some. */
+/* Arithmetic makes 0 of what lies below the normal range (base/subnormal.h); what only moves
+ * numbers leaves it. So no arithmetic may be left out but of a value that comes from some. */
 static bool is_flushed(const Value *v) {
   const Node *n = v->node;
   if (dtype_is_integer(v->type.dtype) || is(n, "matmul")) return true;
@@ -98,32 +107,39 @@ static bool is_flushed(const Value *v) {
   Elementwise kernel;
   double p[4] = {0};
   n->op->strip(n, &kernel, p);
-  return kernel == EW_ADD || kernel == EW_SUB || kernel == EW_MUL || kernel == EW_DIV || kernel == EW_EXP;
+  return kernel == EW_ADD || kernel == EW_SUB || kernel == EW_MUL || kernel == EW_DIV ||
+         kernel == EW_EXP;
 }
 
 /* Does each value of dtype d come back from there as it was? */
 static bool holds(Dtype through, Dtype d) {
-  return d == BOOL || (d == F32 && through == F64) || (d == I32 && (through == I64 || through == F64));
+  return d == BOOL || (d == F32 && through == F64) ||
+         (d == I32 && (through == I64 || through == F64));
 }
 
 Value *simplify_cast(Node *n) {
   const Node *from = operand_maker(n, 0);
-  if (is(from, "cast") && type_equal(&from->in[0]->type, &n->out[0].type) && holds(n->in[0]->type.dtype, n->out[0].type.dtype) &&
-      is_flushed(from->in[0]))
+  if (is(from, "cast") && type_equal(&from->in[0]->type, &n->out[0].type) &&
+      holds(n->in[0]->type.dtype, n->out[0].type.dtype) && is_flushed(from->in[0]))
     return from->in[0];
   return simplify_whole(n);
 }
 
-/* x + 0 is left out: it makes 0 of -0. float16 and bfloat16 are rounded from float32, where a NaN may lose its bits. */
+/* x + 0 is left out: it makes 0 of -0. float16 and bfloat16 are rounded from float32, where a
+ * NaN may lose its bits. */
 Value *simplify_binary(Node *n) {
   Elementwise kernel;
   double p[4] = {0};
   Dtype d = n->out[0].type.dtype;
   n->op->strip(n, &kernel, p);
   bool either = kernel == EW_ADD || kernel == EW_MUL;
-  if ((!either && kernel != EW_SUB && kernel != EW_DIV) || (d != F32 && d != F64 && !dtype_is_integer(d))) return NULL;
+  if ((!either && kernel != EW_SUB && kernel != EW_DIV) ||
+      (d != F32 && d != F64 && !dtype_is_integer(d)))
+    return NULL;
   double neutral = kernel == EW_ADD ? -0.0 : kernel == EW_SUB ? 0.0 : 1.0;
   for (int k = 0; k < 1 + either; k++)
-    if (type_equal(&n->in[k]->type, &n->out[0].type) && value_is_number(n->in[1 - k], neutral) && is_flushed(n->in[k])) return n->in[k];
+    if (type_equal(&n->in[k]->type, &n->out[0].type) && value_is_number(n->in[1 - k], neutral) &&
+        is_flushed(n->in[k]))
+      return n->in[k];
   return NULL;
 }

@@ -3,15 +3,17 @@
 #define IPULUA_OPS_SAME_H
 #include "graph/graph.h"
 
-Value *simplify_whole(Node *n);     /* input 0, where the result has its type: slices of all, pads by nothing */
-Value *simplify_view(Node *n);      /* a view that has the shape it was made from */
-Value *simplify_reshape(Node *n);   /* reads what views were made from */
+/* input 0, where the result has its type: slices of all, pads by nothing */
+Value *simplify_whole(Node *n);
+Value *simplify_view(Node *n);    /* a view that has the shape it was made from */
+Value *simplify_reshape(Node *n); /* reads what views were made from */
 Value *simplify_broadcast(Node *n);
 Value *simplify_transpose(Node *n); /* one instead of two */
 Value *simplify_cast(Node *n);
-Value *simplify_binary(Node *n);    /* x - 0, x + -0, x * 1, x / 1 */
+Value *simplify_binary(Node *n); /* x - 0, x + -0, x * 1, x / 1 */
 
-/* The node that made operand k, if it is where n is, so that n may read that node's operands instead; NULL: elsewhere. */
+/* The node that made operand k, if it is where n is, so that n may read that node's operands
+ * instead; NULL: elsewhere. */
 Node *operand_maker(const Node *n, int k);
 /* Are all elements of v that number? False where it isn't known. */
 bool value_is_number(const Value *v, double number);

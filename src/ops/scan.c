@@ -20,7 +20,9 @@ typedef struct Running {
 
 enum { RUN_COLUMNS = 64 }; /* side by side */
 
-static int64_t along(const Running *r, int64_t k) { return r->reverse ? r->shape.extent - 1 - k : k; }
+static int64_t along(const Running *r, int64_t k) {
+  return r->reverse ? r->shape.extent - 1 - k : k;
+}
 
 /* Columns [first, first + columns) of one outer block; A is the type that accumulates. */
 #define RUNNING(id, T, A)                                                               \
@@ -64,7 +66,8 @@ static Running running_of(const Call *c, int operand) {
 
 static Status run_running(const Call *c, bool product) {
   static void (*const run[DTYPE_COUNT])(void *, int64_t, int64_t) = {
-      [F32] = run_f32, [F64] = run_f64, [I8] = run_i8, [U8] = run_u8, [I32] = run_i32, [I64] = run_i64};
+      [F32] = run_f32, [F64] = run_f64, [I8] = run_i8,
+      [U8] = run_u8,   [I32] = run_i32, [I64] = run_i64};
   Running r = running_of(c, 0);
   r.product = product;
   parallel_for(c, r.shape.outer, (1 << 14) / most(r.shape.extent * r.shape.inner, 1),
@@ -85,8 +88,9 @@ static void grad_cumprod(Graph *g, const Node *n, Value *const *dy, Value **dx) 
   dx[0] = op_with(g, "cumprod_grad", (Value *[]){dy[0], n->in[0]}, 2, n->attr);
 }
 
-/* dx[i] is the product of what stands before i times a sum over what stands behind, made backwards without
- * dividing: t[i] = dy[i] + x[i + 1] t[i + 1] (exclusive: the dy and x of i + 1 only). */
+/* dx[i] is the product of what stands before i times a sum over what stands behind, made
+ * backwards without dividing: t[i] = dy[i] + x[i + 1] t[i + 1] (exclusive: the dy and x of i + 1
+ * only). */
 #define PRODUCT_GRAD(id, T)                                                                \
   static void product_grad_##id(const Running *r, const T *dy, const T *x, T *dx) {        \
     int64_t inner = r->shape.inner, extent = r->shape.extent;                              \
@@ -119,7 +123,8 @@ static Status infer_cumprod_grad(Error *e, Node *n) {
   char dy[TYPE_TEXT], x[TYPE_TEXT];
   Status s = want_float(e, &n->in[0]->type);
   if (s == OK && !type_equal(&n->in[0]->type, &n->in[1]->type))
-    return fail(e, ERR_INVALID_ARGUMENT, "dy %s must be like x %s", type_text(&n->in[0]->type, dy), type_text(&n->in[1]->type, x));
+    return fail(e, ERR_INVALID_ARGUMENT, "dy %s must be like x %s", type_text(&n->in[0]->type, dy),
+                type_text(&n->in[1]->type, x));
   return s == OK ? infer_running(e, n) : s;
 }
 
@@ -132,8 +137,8 @@ static Status body_cumprod_grad(const Call *c) {
 }
 static Status eval_cumprod_grad(const Call *c) { return eval_wide(c, body_cumprod_grad); }
 
-/* With y = cumprod(x) the row is cumsum'(dy y) / x, cumsum' running the other way; differentiated in that
- * form, which wants x without zeros. */
+/* With y = cumprod(x) the row is cumsum'(dy y) / x, cumsum' running the other way;
+ * differentiated in that form, which wants x without zeros. */
 static void grad_cumprod_grad(Graph *g, const Node *n, Value *const *u, Value **dx) {
   Value *dy = n->in[0], *x = n->in[1], *y = op_with(g, "cumprod", &n->in[1], 1, n->attr);
   Value *h = ops_div(g, u[0], x), *sum = op_with(g, "cumsum", &h, 1, n->attr);
@@ -157,9 +162,10 @@ const OpDef ops_scan[] = {
      .eval = eval_cumsum,
      .scratch = scratch_wide,
      .grad = grad_cumsum,
-     .sample = "F[5] | F[2,3,4] {axis = 1} | F[3,4] {axis = -1, exclusive = true} | F[3,4] {axis = 0, "
-               "reverse = true} | "
-               "F[6] {exclusive = true, reverse = true} | I9[5] | F[0,2] | F[300,200] {axis = 1}"},
+     .sample =
+         "F[5] | F[2,3,4] {axis = 1} | F[3,4] {axis = -1, exclusive = true} | F[3,4] {axis = 0, "
+         "reverse = true} | "
+         "F[6] {exclusive = true, reverse = true} | I9[5] | F[0,2] | F[300,200] {axis = 1}"},
     {.name = "cumprod",
      .summary = "Running products along an axis.",
      .shapes = "any",
@@ -170,9 +176,10 @@ const OpDef ops_scan[] = {
      .eval = eval_cumprod,
      .scratch = scratch_wide,
      .grad = grad_cumprod,
-     .sample = "F[5] | F[2,3,4] {axis = 1} | F[3,4] {axis = -1, exclusive = true} | F[3,4] {axis = 0, "
-               "reverse = true} | "
-               "F[6] {exclusive = true, reverse = true} | I4[3]"},
+     .sample =
+         "F[5] | F[2,3,4] {axis = 1} | F[3,4] {axis = -1, exclusive = true} | F[3,4] {axis = 0, "
+         "reverse = true} | "
+         "F[6] {exclusive = true, reverse = true} | I4[3]"},
     {.name = "cumprod_grad",
      .summary = "The derivative of cumprod.",
      .shapes = "any, the same → the same",
@@ -184,6 +191,7 @@ const OpDef ops_scan[] = {
      .eval = eval_cumprod_grad,
      .scratch = scratch_wide,
      .grad = grad_cumprod_grad,
-     .sample = "F[5] P[5] | F[2,3,2] P[2,3,2] {axis = 1} | F[3,4] P[3,4] {axis = -1, exclusive = true} | "
-               "F[6] P[6] {exclusive = true, reverse = true}"},
+     .sample =
+         "F[5] P[5] | F[2,3,2] P[2,3,2] {axis = 1} | F[3,4] P[3,4] {axis = -1, exclusive = true} | "
+         "F[6] P[6] {exclusive = true, reverse = true}"},
     {0}};

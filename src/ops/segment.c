@@ -8,10 +8,12 @@ static Status infer_segment_sum(Error *e, Node *n) {
   if (s != OK) return s;
   if (data->dtype == BOOL) return fail(e, ERR_TYPE, "wants numbers, got bool");
   if (data->rank < 1 || ids->rank != 1 || ids->shape[0] != data->shape[0])
-    return fail(e, ERR_INVALID_ARGUMENT, "data %s needs one segment id for each of its rows, got %s",
-                shape_text(data, a), shape_text(ids, b));
+    return fail(e, ERR_INVALID_ARGUMENT,
+                "data %s needs one segment id for each of its rows, got %s", shape_text(data, a),
+                shape_text(ids, b));
   if (n->attr[0].i < 0)
-    return fail(e, ERR_VALUE, "num_segments must not be negative, got %lld", (long long)n->attr[0].i);
+    return fail(e, ERR_VALUE, "num_segments must not be negative, got %lld",
+                (long long)n->attr[0].i);
   n->out[0].type = *data;
   n->out[0].type.shape[0] = n->attr[0].i;
   return OK;
@@ -24,7 +26,8 @@ static Status body_segment_sum(const Call *c) {
   Status s = check_indices(c, "segment_ids", 1, c->out_type[0]->shape[0]);
   fill_zero(c, c->out[0], type_bytes(c->out_type[0]));
   for (int64_t k = 0; s == OK && k < a.extent; k++)
-    add_run(x->dtype, (char *)c->out[0] + (size_t)read_index(c->in_type[1]->dtype, c->in[1], k) * run,
+    add_run(x->dtype,
+            (char *)c->out[0] + (size_t)read_index(c->in_type[1]->dtype, c->in[1], k) * run,
             (const char *)c->in[0] + (size_t)k * run, a.inner);
   return s;
 }

@@ -3,12 +3,14 @@
 
 #include "ops/gather.h"
 
-/* Operands by variant; -1: absent, then offsets are running sums of num_elems (src lies packed, or dst does).
- */
+/* Operands by variant; -1: absent, then offsets are running sums of num_elems (src lies packed, or
+ * dst does).
+ * */
 typedef struct Runs {
   int dst, src, counts, src_offsets, dst_offsets;
 } Runs;
-static const Runs full_runs = {0, 1, 2, 3, 4}, pack_runs = {0, 1, 2, -1, 3}, unpack_runs = {-1, 0, 1, 2, -1};
+static const Runs full_runs = {0, 1, 2, 3, 4}, pack_runs = {0, 1, 2, -1, 3},
+                  unpack_runs = {-1, 0, 1, 2, -1};
 
 static Status check_runs(Error *e, const Node *n, const Runs *r) {
   const Type *src = &n->in[r->src]->type, *counts = &n->in[r->counts]->type;
@@ -18,15 +20,18 @@ static Status check_runs(Error *e, const Node *n, const Runs *r) {
     if (s != OK) return s;
     const Type *t = &n->in[i]->type;
     if (t->rank != 1 || t->shape[0] == 0 || t->shape[0] != counts->shape[0])
-      return fail(e, ERR_VALUE,
-                  "num_elems and offsets must have matching, nonzero shapes of rank 1, got %s and %s",
-                  shape_text(counts, a), shape_text(t, b));
+      return fail(
+          e, ERR_VALUE,
+          "num_elems and offsets must have matching, nonzero shapes of rank 1, got %s and %s",
+          shape_text(counts, a), shape_text(t, b));
   }
-  if (src->rank < 2) return fail(e, ERR_VALUE, "src needs 2 dimensions at least, got %s", shape_text(src, a));
+  if (src->rank < 2)
+    return fail(e, ERR_VALUE, "src needs 2 dimensions at least, got %s", shape_text(src, a));
   if (r->dst < 0) return OK;
   const Type *dst = &n->in[r->dst]->type;
   if (dst->dtype != src->dtype)
-    return fail(e, ERR_TYPE, "dtypes %s and %s differ", dtype_name(dst->dtype), dtype_name(src->dtype));
+    return fail(e, ERR_TYPE, "dtypes %s and %s differ", dtype_name(dst->dtype),
+                dtype_name(src->dtype));
   if (!same_but(dst, src, 0))
     return fail(e, ERR_INVALID_ARGUMENT, "src %s and dst %s must match but for their first axis",
                 shape_text(src, a), shape_text(dst, b));
@@ -45,7 +50,8 @@ static Status infer_sequence_unpack(Error *e, Node *n) {
   n->out[0].type = n->in[0]->type;
   Status s = check_runs(e, n, &unpack_runs);
   if (s == OK && n->attr[0].i < 0)
-    return fail(e, ERR_VALUE, "total_elements must not be negative, got %lld", (long long)n->attr[0].i);
+    return fail(e, ERR_VALUE, "total_elements must not be negative, got %lld",
+                (long long)n->attr[0].i);
   n->out[0].type.shape[0] = n->attr[0].i;
   return s;
 }
@@ -58,8 +64,8 @@ static Status copy_run(const Call *c, const Runs *r, int64_t i, int64_t packed, 
   int64_t count = number_at(c, r->counts, i, 0), from = number_at(c, r->src_offsets, i, packed),
           to = number_at(c, r->dst_offsets, i, packed);
   int64_t src_rows = c->in_type[r->src]->shape[0], dst_rows = c->out_type[0]->shape[0];
-  if (count < 0 || from < 0 || from > src_rows || count > src_rows - from || to < 0 || to > dst_rows ||
-      count > dst_rows - to)
+  if (count < 0 || from < 0 || from > src_rows || count > src_rows - from || to < 0 ||
+      to > dst_rows || count > dst_rows - to)
     return fail_at(
         c->error, c->source, ERR_OUT_OF_RANGE,
         "%s: run %lld of %lld rows from row %lld to row %lld leaves src (%lld rows) or dst (%lld rows)",
@@ -93,18 +99,22 @@ static Value *packed_offsets(Graph *g, Value *counts) {
   return op_with(g, "cumsum", &counts, 1, attrs);
 }
 
-/* The gradient of src adds rows up (a row may be read twice); that of dst is zero where rows were written. */
-static void grad_runs(Graph *g, const Node *n, const Runs *r, Value *dy, Value **dx, bool zero_unused) {
+/* The gradient of src adds rows up (a row may be read twice); that of dst is zero where rows
+ * were written. */
+static void grad_runs(Graph *g, const Node *n, const Runs *r, Value *dy, Value **dx,
+                      bool zero_unused) {
   Value *counts = n->in[r->counts];
   Value *src_offsets = r->src_offsets < 0 ? packed_offsets(g, counts) : n->in[r->src_offsets];
   Value *dst_offsets = r->dst_offsets < 0 ? packed_offsets(g, counts) : n->in[r->dst_offsets];
   Attr rows[] = {attr_int(n->in[r->src]->type.shape[0])}, leave[] = {attr_bool(false)};
-  dx[r->src] = op_with(g, "sequence_slice_grad", (Value *[]){dy, counts, src_offsets, dst_offsets}, 4, rows);
+  dx[r->src] =
+      op_with(g, "sequence_slice_grad", (Value *[]){dy, counts, src_offsets, dst_offsets}, 4, rows);
   if (r->dst < 0) return;
   Value *zeros = ops_zeros_of(g, n->in[r->src]);
-  dx[r->dst] = zero_unused ? ops_zeros_of(g, dy)
-                           : op_with(g, "sequence_slice",
-                                     (Value *[]){dy, zeros, counts, src_offsets, dst_offsets}, 5, leave);
+  dx[r->dst] = zero_unused
+                   ? ops_zeros_of(g, dy)
+                   : op_with(g, "sequence_slice",
+                             (Value *[]){dy, zeros, counts, src_offsets, dst_offsets}, 5, leave);
 }
 static void grad_sequence_slice(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   grad_runs(g, n, &full_runs, dy[0], dx, n->attr[0].i);
@@ -116,8 +126,8 @@ static void grad_sequence_unpack(Graph *g, const Node *n, Value *const *dy, Valu
   grad_runs(g, n, &unpack_runs, dy[0], dx, true);
 }
 
-/* Rows of dy [dst rows, ...] added to rows of zeros [rows, ...]. Rows that a later run overwrote count for
- * that run alone. */
+/* Rows of dy [dst rows, ...] added to rows of zeros [rows, ...]. Rows that a later run overwrote
+ * count for that run alone. */
 static Status infer_sequence_grad(Error *e, Node *n) {
   static const Runs runs = {-1, 0, 1, 2, 3};
   Status s = check_runs(e, n, &runs);
@@ -162,7 +172,7 @@ static void grad_sequence_grad(Graph *g, const Node *n, Value *const *dy, Value 
 }
 
 #define UNUSED_ATTR \
-  { "zero_unused", ATTR_BOOL, "false", NULL, "zero the other rows instead of leaving dst's" }
+  {"zero_unused", ATTR_BOOL, "false", NULL, "zero the other rows instead of leaving dst's"}
 const OpDef ops_sequence[] = {
     {.name = "sequence_slice",
      .source = "slicing_ops.sequence_slice of the original",
@@ -175,7 +185,8 @@ const OpDef ops_sequence[] = {
      .cost = cost_of_copy,
      .eval = eval_sequence_slice,
      .grad = grad_sequence_slice,
-     .sample = "F[6,2] F[5,2] I3[2] I3[2] I4[2] | F[6,2] F[5,2] I3[2] I3[2] I4[2] {zero_unused = true}"},
+     .sample =
+         "F[6,2] F[5,2] I3[2] I3[2] I4[2] | F[6,2] F[5,2] I3[2] I3[2] I4[2] {zero_unused = true}"},
     {.name = "sequence_slice_pack",
      .source = "slicing_ops.sequence_slice_pack of the original",
      .summary = "Copy packed runs of rows into dst.",

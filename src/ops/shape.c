@@ -28,8 +28,9 @@ static Status infer_reshape(Error *e, Node *n) {
   int64_t count = type_count(x);
   bool fits = open < 0 ? known == count : known > 0 && count % known == 0;
   if (!fits)
-    return fail(e, ERR_INVALID_ARGUMENT, "%s has %lld element%s, which do%s fit into %s", shape_text(x, from),
-                (long long)count, plural(count), count == 1 ? "esn't" : "n't", shape_text(&t, to));
+    return fail(e, ERR_INVALID_ARGUMENT, "%s has %lld element%s, which do%s fit into %s",
+                shape_text(x, from), (long long)count, plural(count), count == 1 ? "esn't" : "n't",
+                shape_text(&t, to));
   if (open >= 0) t.shape[open] = count / known;
   n->out[0].type = t;
   return set_ints(e, n, 0, t.shape, t.rank);
@@ -48,7 +49,8 @@ static Status infer_expand(Error *e, Node *n) {
   Status s = infer_axis(e, n, 0, x->rank + 1, &axis);
   Type *y = &n->out[0].type;
   *y = (Type){.dtype = x->dtype, .rank = x->rank + 1};
-  for (int i = 0; i < y->rank && s == OK; i++) y->shape[i] = i == axis ? 1 : x->shape[i - (i > axis)];
+  for (int i = 0; i < y->rank && s == OK; i++)
+    y->shape[i] = i == axis ? 1 : x->shape[i - (i > axis)];
   return s;
 }
 
@@ -159,7 +161,8 @@ const OpDef ops_shape[] = {
      .cost = cost_of_transpose,
      .eval = eval_transpose,
      .grad = grad_transpose,
-     .sample = "F[2,3] | F[2,3,5] {perm = {2, 0, 1}} | F[2,3,4,5] {perm = {0, 2, 1, 3}} | F[4,5,6,7] {perm = "
-               "{3, 1, 2, 0}} | F[] | "
-               "F[0,3] | I5[3,4] | B[2,3] | F[260,200] | F[256,300] | F[3,1,2] {perm = {-1, 0, 1}}"},
+     .sample =
+         "F[2,3] | F[2,3,5] {perm = {2, 0, 1}} | F[2,3,4,5] {perm = {0, 2, 1, 3}} | F[4,5,6,7] {perm = "
+         "{3, 1, 2, 0}} | F[] | "
+         "F[0,3] | I5[3,4] | B[2,3] | F[260,200] | F[256,300] | F[3,1,2] {perm = {-1, 0, 1}}"},
     {0}};

@@ -1,4 +1,5 @@
-/* The simple recurrence, h = activation(x kernel + h recurrent + bias); rnn.h has what it shares. */
+/* The simple recurrence, h = activation(x kernel + h recurrent + bias); rnn.h has what it
+ * shares. */
 #include "ops/rnn.h"
 
 enum { S_X, S_KERNEL, S_RECURRENT, S_BIAS, S_H, S_MASK };
@@ -36,7 +37,8 @@ static Status infer_simple(Error *e, Node *n) {
   if (status == OK) status = rnn_want(e, n, S_H, "initial_h", 2, (int64_t[]){s.batch, s.units});
   if (status == OK) status = rnn_want_mask(e, n, S_MASK, &s);
   if (status != OK) return status;
-  n->out[SO_Y].type = n->out[SO_GATES].type = n->out[SO_BEFORE].type = rnn_sequence_type(n, &s, s.units);
+  n->out[SO_Y].type = n->out[SO_GATES].type = n->out[SO_BEFORE].type =
+      rnn_sequence_type(n, &s, s.units);
   n->out[SO_H].type = rnn_state_type(n, &s);
   return OK;
 }
@@ -57,7 +59,8 @@ static void simple_row(const Walk *w, int64_t row, int64_t t, const char *z, cha
 static void simple_chunk(void *context, int64_t chunk, void *scratch) {
   const Walk *w = context;
   const Sequence *s = &w->s;
-  int64_t height = rnn_chunk_rows(s->batch), first = chunk * height, rows = least(height, s->batch - first);
+  int64_t height = rnn_chunk_rows(s->batch), first = chunk * height,
+          rows = least(height, s->batch - first);
   size_t bytes = (size_t)s->units * s->size;
   Room room = {scratch, 0};
   BackSlot p = rnn_back_slot(&room, s);
@@ -87,7 +90,8 @@ static Status infer_simple_grad(Error *e, Node *n) {
   if (status == OK) status = want_activation(e, n);
   if (status == OK) status = rnn_check_backward(e, n, SG_GATES, 1, &s);
   if (status == OK) status = rnn_want(e, n, SG_DH, "dh", 2, (int64_t[]){s.batch, s.units});
-  if (status == OK) status = rnn_want(e, n, SG_RECURRENT, "recurrent_kernel", 2, (int64_t[]){s.units, s.units});
+  if (status == OK)
+    status = rnn_want(e, n, SG_RECURRENT, "recurrent_kernel", 2, (int64_t[]){s.units, s.units});
   if (status == OK) status = rnn_want_mask(e, n, SG_MASK, &s);
   if (status != OK) return status;
   n->out[0].type = rnn_sequence_type(n, &s, s.units);
@@ -110,7 +114,8 @@ static void simple_row_grad(const Walk *w, int64_t row, int64_t t, char *dh, cha
 static void simple_grad_chunk(void *context, int64_t chunk, void *scratch) {
   const Walk *w = context;
   const Sequence *s = &w->s;
-  int64_t height = rnn_chunk_rows(s->batch), first = chunk * height, rows = least(height, s->batch - first);
+  int64_t height = rnn_chunk_rows(s->batch), first = chunk * height,
+          rows = least(height, s->batch - first);
   size_t bytes = (size_t)s->units * s->size;
   Room room = {scratch, 0};
   BackSlot p = rnn_back_slot(&room, s);
@@ -151,7 +156,8 @@ static void grad_simple(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   if (!back) return;
   Value *dgates = rnn_flat(g, &back->out[0]);
   rnn_grad_inputs(g, n, dgates, dx);
-  dx[S_RECURRENT] = ops_matmul(g, rnn_flat(g, (Value *)(uintptr_t)&n->out[SO_BEFORE]), dgates, true, false);
+  dx[S_RECURRENT] =
+      ops_matmul(g, rnn_flat(g, (Value *)(uintptr_t)&n->out[SO_BEFORE]), dgates, true, false);
   if (n->in_count > S_BIAS) dx[S_BIAS] = rnn_column_sum(g, dgates);
   if (n->in_count > S_H) dx[S_H] = &back->out[1];
 }
@@ -162,11 +168,13 @@ static void compose_simple(Graph *g, const Node *n, Value **out) {
   Written w = rnn_write(g, n, S_MASK, &n->out[SO_Y].type);
   Value *all = rnn_project(g, n);
   if (n->in_count > S_BIAS) all = ops_add(g, all, n->in[S_BIAS]);
-  Value **z = rnn_steps(&w, all), **y = rnn_room(&w), **gates = rnn_room(&w), **before = rnn_room(&w);
+  Value **z = rnn_steps(&w, all), **y = rnn_room(&w), **gates = rnn_room(&w),
+        **before = rnn_room(&w);
   Value *h = rnn_state(&w, n, S_H);
   for (int64_t t = 0; t < w.steps; t++) {
     before[t] = h;
-    gates[t] = op1(g, activation_of(n)->row, ops_add(g, z[t], ops_matmul(g, h, n->in[S_RECURRENT], false, false)));
+    gates[t] = op1(g, activation_of(n)->row,
+                   ops_add(g, z[t], ops_matmul(g, h, n->in[S_RECURRENT], false, false)));
     h = rnn_unmasked(&w, t, gates[t], h);
     y[t] = rnn_output(&w, t, h, t ? y[t - 1] : w.nothing);
   }
@@ -178,7 +186,8 @@ static void compose_simple(Graph *g, const Node *n, Value **out) {
 
 static void compose_simple_grad(Graph *g, const Node *n, Value **out) {
   Written w = rnn_write(g, n, SG_MASK, &n->in[SG_DY]->type);
-  Value **dy = rnn_steps(&w, n->in[SG_DY]), **gates = rnn_steps(&w, n->in[SG_GATES]), **dz = rnn_room(&w);
+  Value **dy = rnn_steps(&w, n->in[SG_DY]), **gates = rnn_steps(&w, n->in[SG_GATES]),
+        **dz = rnn_room(&w);
   Value *dh = n->in[SG_DH], *late = w.nothing;
   for (int64_t t = w.steps - 1; t >= 0; t--) {
     rnn_output_grad(&w, t, dy[t], &dh, &late);
@@ -190,11 +199,12 @@ static void compose_simple_grad(Graph *g, const Node *n, Value **out) {
   out[1] = dh;
 }
 
-#define A_ACTIVATION                                                                                 \
-  {                                                                                                  \
-    .name = "activation", .kind = ATTR_STRING, .fallback = "'tanh'", .choices = "tanh relu sigmoid", \
-    .summary = "What is applied to the sum."                                                         \
-  }
+#define A_ACTIVATION               \
+  {.name = "activation",           \
+   .kind = ATTR_STRING,            \
+   .fallback = "'tanh'",           \
+   .choices = "tanh relu sigmoid", \
+   .summary = "What is applied to the sum."}
 
 const OpDef ops_simple_rnn[] = {
     {.name = "nn.simple_rnn",
@@ -218,7 +228,8 @@ const OpDef ops_simple_rnn[] = {
          "F[5,5] {activation = 'sigmoid'} | "
          "F[2,4,3] F[3,2] F[2,2] F[2] F[2,2] B[2,4] {zero_output_for_mask = true, activation = 'relu'}"},
     {.name = "nn.simple_rnn_grad",
-     .summary = "The gradient of the simple recurrence before its activation and in its initial state.",
+     .summary =
+         "The gradient of the simple recurrence before its activation and in its initial state.",
      .shapes = "dy, dh, recurrent kernel, outputs of steps, mask → dgates, dh",
      .inputs = {"dy", "dh", "recurrent_kernel", "gates", "mask?"},
      .attrs = {A_ZERO, A_ACTIVATION},

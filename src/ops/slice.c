@@ -33,9 +33,10 @@ static Status infer_slice(Error *e, Node *n) {
   return OK;
 }
 
-/* y = x[first + step * i] along each axis, or, backwards, the same elements of a zeroed x from y. */
-static void copy_steps(const Call *c, const Type *x, const Type *y, const int64_t *first, const int64_t *step,
-                       const void *from, void *to, bool backwards) {
+/* y = x[first + step * i] along each axis, or, backwards, the same elements of a zeroed x from
+ * y. */
+static void copy_steps(const Call *c, const Type *x, const Type *y, const int64_t *first,
+                       const int64_t *step, const void *from, void *to, bool backwards) {
   int64_t xs[MAX_RANK], ys[MAX_RANK], offset = 0;
   size_t size = dtype_size(x->dtype);
   if (!type_count(y)) return;
@@ -43,7 +44,8 @@ static void copy_steps(const Call *c, const Type *x, const Type *y, const int64_
   type_strides(y, ys);
   Strided s = {0};
   for (int i = 0; i < x->rank; i++) {
-    int64_t there = xs[i] * (step && y->shape[i] > 1 ? step[i] : 1); /* a step that is never made may be any number */
+    /* a step that is never made may be any number */
+    int64_t there = xs[i] * (step && y->shape[i] > 1 ? step[i] : 1);
     offset += xs[i] * first[i];
     strided_add(&s, y->shape[i], backwards ? ys[i] : there, backwards ? there : ys[i]);
   }
@@ -52,7 +54,8 @@ static void copy_steps(const Call *c, const Type *x, const Type *y, const int64_
 }
 
 static Status eval_slice(const Call *c) {
-  copy_steps(c, c->in_type[0], c->out_type[0], c->attr[BEGIN].ints.v, NULL, c->in[0], c->out[0], false);
+  copy_steps(c, c->in_type[0], c->out_type[0], c->attr[BEGIN].ints.v, NULL, c->in[0], c->out[0],
+             false);
   return OK;
 }
 
@@ -71,7 +74,9 @@ static void grad_slice(Graph *g, const Node *n, Value *const *dy, Value **dx) {
 
 enum { BEGINS, ENDS, STRIDES, WHOLE };
 
-static int64_t clamp(int64_t v, int64_t low, int64_t high) { return v < low ? low : v > high ? high : v; }
+static int64_t clamp(int64_t v, int64_t low, int64_t high) {
+  return v < low ? low : v > high ? high : v;
+}
 
 /* A position as written to one within the axis; SLICE_OPEN is the given end. */
 static int64_t position(int64_t v, int64_t extent, int64_t low, int64_t high, int64_t open) {
@@ -92,8 +97,10 @@ static void find_steps(const Node *n, const Type *x, Steps *s) {
     int64_t extent = x->shape[i], step = item(&n->attr[STRIDES], i, 1);
     bool back = step < 0;
     int64_t low = back ? -1 : 0, high = back ? extent - 1 : extent;
-    int64_t first = position(item(&n->attr[BEGINS], i, SLICE_OPEN), extent, low, high, back ? extent - 1 : 0);
-    int64_t last = position(item(&n->attr[ENDS], i, SLICE_OPEN), extent, low, high, back ? -1 : extent);
+    int64_t first =
+        position(item(&n->attr[BEGINS], i, SLICE_OPEN), extent, low, high, back ? extent - 1 : 0);
+    int64_t last =
+        position(item(&n->attr[ENDS], i, SLICE_OPEN), extent, low, high, back ? -1 : extent);
     int64_t span = back ? first - last : last - first, stride = back ? -step : step;
     s->first[i] = first, s->step[i] = step;
     s->count[i] = span > 0 ? (span - 1) / stride + 1 : 0;
@@ -104,8 +111,9 @@ static Status check_steps(Error *e, const Node *n, const Type *x) {
   char text[TYPE_TEXT];
   for (int a = BEGINS; a <= STRIDES; a++)
     if (attr_given(&n->attr[a]) && n->attr[a].ints.n > x->rank)
-      return fail(e, ERR_VALUE, "%s has %d number%s, but %s only %d %s", n->op->attrs[a].name, n->attr[a].ints.n,
-                  plural(n->attr[a].ints.n), shape_text(x, text), x->rank, x->rank == 1 ? "axis" : "axes");
+      return fail(e, ERR_VALUE, "%s has %d number%s, but %s only %d %s", n->op->attrs[a].name,
+                  n->attr[a].ints.n, plural(n->attr[a].ints.n), shape_text(x, text), x->rank,
+                  x->rank == 1 ? "axis" : "axes");
   for (int i = 0; i < x->rank; i++) {
     int64_t step = item(&n->attr[STRIDES], i, 1);
     if (step == 0 || step == SLICE_OPEN) return fail(e, ERR_VALUE, "strides must not be 0");
@@ -201,7 +209,8 @@ static Status check_paddings(Error *e, const Node *n, const Type *x) {
     if (before(n, i) < 0 || behind(n, i) < 0)
       return fail(e, ERR_VALUE, "paddings must not be negative (axis %d)", i);
     if (mode != PAD_CONSTANT && most_asked > most(limit, 0))
-      return fail(e, ERR_VALUE, "axis %d of %s can be padded by %lld at most in this mode, not %lld", i,
+      return fail(e, ERR_VALUE,
+                  "axis %d of %s can be padded by %lld at most in this mode, not %lld", i,
                   shape_text(x, text), (long long)most(limit, 0), (long long)most_asked);
   }
   return OK;
@@ -274,7 +283,8 @@ static void grad_pad(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   int64_t first[MAX_RANK];
   for (int i = 0; i < x->rank; i++) first[i] = before(n, i);
   Attr cut[] = {attr_ints(first, x->rank), attr_ints(x->shape, x->rank)};
-  Attr fold[] = {n->attr[PADDINGS], n->attr[MODE], n->attr[CONSTANT_VALUES], attr_ints(x->shape, x->rank)};
+  Attr fold[] = {n->attr[PADDINGS], n->attr[MODE], n->attr[CONSTANT_VALUES],
+                 attr_ints(x->shape, x->rank)};
   dx[0] = pad_mode(n) == PAD_CONSTANT ? op_with(g, "slice", &dy[0], 1, cut)
                                       : op_with(g, "pad_grad", &dy[0], 1, fold);
 }
@@ -285,13 +295,16 @@ static Status infer_pad_grad(Error *e, Node *n) {
   char want[TYPE_TEXT], got[TYPE_TEXT];
   Type x = type_make(dy->dtype, (int)clamp(a->ints.n, 0, MAX_RANK), a->ints.v), y;
   Status s = want_float(e, dy);
-  if (s == OK && pad_mode(n) == PAD_CONSTANT) s = fail(e, ERR_VALUE, "mode must be REFLECT or SYMMETRIC");
-  if (s == OK && a->ints.n != x.rank) s = fail(e, ERR_VALUE, "shape has %d numbers, at most %d", a->ints.n, MAX_RANK);
+  if (s == OK && pad_mode(n) == PAD_CONSTANT)
+    s = fail(e, ERR_VALUE, "mode must be REFLECT or SYMMETRIC");
+  if (s == OK && a->ints.n != x.rank)
+    s = fail(e, ERR_VALUE, "shape has %d numbers, at most %d", a->ints.n, MAX_RANK);
   if (s == OK) s = type_check(e, "shape", &x);
   if (s == OK) s = check_paddings(e, n, &x);
   if (s == OK) s = padded_type(e, n, &x, &y);
   if (s == OK && !shape_equal(&y, dy))
-    return fail(e, ERR_INVALID_ARGUMENT, "dy must be %s, got %s", shape_text(&y, want), shape_text(dy, got));
+    return fail(e, ERR_INVALID_ARGUMENT, "dy must be %s, got %s", shape_text(&y, want),
+                shape_text(dy, got));
   n->out[0].type = x;
   return s;
 }
@@ -321,25 +334,25 @@ static Status body_pad_grad(const Call *c) {
   return OK;
 }
 static Status eval_pad_grad(const Call *c) { return eval_wide(c, body_pad_grad); }
-static size_t scratch_pad_grad(const Node *n) { return wide_scratch(n, compute_bytes(&n->in[0]->type)); }
+static size_t scratch_pad_grad(const Node *n) {
+  return wide_scratch(n, compute_bytes(&n->in[0]->type));
+}
 static void grad_pad_grad(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   dx[0] = op_with(g, "pad", &dy[0], 1, n->attr);
 }
 
 /* ---- rows ---- */
 
-#define STEP_ATTRS                                                                                   \
-  {"begins", ATTR_INTS, NULL, NULL, "first index of each axis; negative from the end, false: open"}, \
-      {"ends", ATTR_INTS, NULL, NULL, "index behind the last; false: open"}, {                       \
-    "strides", ATTR_INTS, "nil", NULL, "steps; negative ones go backwards"                           \
-  }
-#define PAD_ATTRS                                                                                  \
-  {"paddings", ATTR_INTS, NULL, NULL, "for each axis: how many before, how many behind"},          \
-      {"mode", ATTR_STRING, "'CONSTANT'", "CONSTANT REFLECT SYMMETRIC", "what fills the frame"}, { \
-    "constant_values", ATTR_FLOAT, "0", NULL, "the number that CONSTANT fills with"                \
-  }
-#define WHOLE_ATTR \
-  { "shape", ATTR_INTS, NULL, NULL, "of the result" }
+#define STEP_ATTRS                                                           \
+  {"begins", ATTR_INTS, NULL, NULL,                                          \
+   "first index of each axis; negative from the end, false: open"},          \
+      {"ends", ATTR_INTS, NULL, NULL, "index behind the last; false: open"}, \
+      {"strides", ATTR_INTS, "nil", NULL, "steps; negative ones go backwards"}
+#define PAD_ATTRS                                                                                \
+  {"paddings", ATTR_INTS, NULL, NULL, "for each axis: how many before, how many behind"},        \
+      {"mode", ATTR_STRING, "'CONSTANT'", "CONSTANT REFLECT SYMMETRIC", "what fills the frame"}, \
+      {"constant_values", ATTR_FLOAT, "0", NULL, "the number that CONSTANT fills with"}
+#define WHOLE_ATTR {"shape", ATTR_INTS, NULL, NULL, "of the result"}
 
 const OpDef ops_slice[] = {
     {.name = "slice",
@@ -353,10 +366,11 @@ const OpDef ops_slice[] = {
      .cost = cost_of_copy,
      .eval = eval_slice,
      .grad = grad_slice,
-     .sample = "F[5,4] {begin = {1, 0}, size = {3, 2}} | F[2,3,5] {begin = {0, 1, 2}, size = {2, 1, -1}} | "
-               "F[] {begin = {}, size = {}} | "
-               "F[3] {begin = 3, size = 0} | I5[4] {begin = 1, size = 2} | F[300,200] {begin = {1, 1}, size "
-               "= {298, 150}}"},
+     .sample =
+         "F[5,4] {begin = {1, 0}, size = {3, 2}} | F[2,3,5] {begin = {0, 1, 2}, size = {2, 1, -1}} | "
+         "F[] {begin = {}, size = {}} | "
+         "F[3] {begin = 3, size = 0} | I5[4] {begin = 1, size = 2} | F[300,200] {begin = {1, 1}, size "
+         "= {298, 150}}"},
     {.name = "strided_slice",
      .summary = "Python's x[begin:end:stride, ...]; false stands for an open end.",
      .shapes = "[...] → sliced",
@@ -366,12 +380,13 @@ const OpDef ops_slice[] = {
      .cost = cost_of_rearrange,
      .eval = eval_strided,
      .grad = grad_strided,
-     .sample = "F[7] {begins = 1, ends = 6, strides = 2} | F[5,6] {begins = {false, false}, ends = {false, "
-               "false}, strides = {2, 3}} | "
-               "F[4,5] {begins = {-3, 0}, ends = {false, -1}} | F[2,3,8] {begins = {0, false, 7}, ends = {1, "
-               "false, false}, strides = {1, 1, -3}} | "
-               "F[4] {begins = 3, ends = 1} | F[5] {begins = false, ends = false, strides = -1} | I5[4,2] "
-               "{begins = 1, ends = 9}"},
+     .sample =
+         "F[7] {begins = 1, ends = 6, strides = 2} | F[5,6] {begins = {false, false}, ends = {false, "
+         "false}, strides = {2, 3}} | "
+         "F[4,5] {begins = {-3, 0}, ends = {false, -1}} | F[2,3,8] {begins = {0, false, 7}, ends = {1, "
+         "false, false}, strides = {1, 1, -3}} | "
+         "F[4] {begins = 3, ends = 1} | F[5] {begins = false, ends = false, strides = -1} | I5[4,2] "
+         "{begins = 1, ends = 9}"},
     {.name = "strided_slice_grad",
      .summary = "dy where strided_slice took it from, in zeros.",
      .shapes = "sliced → shape",
@@ -382,9 +397,10 @@ const OpDef ops_slice[] = {
      .cost = cost_of_rearrange,
      .eval = eval_strided_grad,
      .grad = grad_strided_grad,
-     .sample = "F[3] {begins = 1, ends = 6, strides = 2, shape = 7} | F[1,3,3] {begins = {0, false, 7}, ends "
-               "= {1, false, false}, "
-               "strides = {1, 1, -3}, shape = {2, 3, 8}}"},
+     .sample =
+         "F[3] {begins = 1, ends = 6, strides = 2, shape = 7} | F[1,3,3] {begins = {0, false, 7}, ends "
+         "= {1, false, false}, "
+         "strides = {1, 1, -3}, shape = {2, 3, 8}}"},
     {.name = "pad",
      .summary = "A frame around x.",
      .shapes = "[n, ...] → [before + n + behind, ...]",
@@ -395,12 +411,13 @@ const OpDef ops_slice[] = {
      .cost = cost_of_copy,
      .eval = eval_pad,
      .grad = grad_pad,
-     .sample = "F[2,3] {paddings = {{1, 0}, {0, 2}}} | F[4] {paddings = {{2, 3}}, constant_values = 1.5} | "
-               "F[3,4] {paddings = {{1, 2}, {2, 1}}, mode = 'REFLECT'} | F[3,2] {paddings = {{2, 1}, {1, "
-               "2}}, mode = 'SYMMETRIC'} | "
-               "F[2,3,2] {paddings = {{0, 0}, {2, 1}, {0, 0}}, mode = 'REFLECT'} | F[0] {paddings = {{1, "
-               "1}}} | I5[3] {paddings = {1, 1}} | "
-               "F[300,200] {paddings = {{1, 1}, {2, 2}}}"},
+     .sample =
+         "F[2,3] {paddings = {{1, 0}, {0, 2}}} | F[4] {paddings = {{2, 3}}, constant_values = 1.5} | "
+         "F[3,4] {paddings = {{1, 2}, {2, 1}}, mode = 'REFLECT'} | F[3,2] {paddings = {{2, 1}, {1, "
+         "2}}, mode = 'SYMMETRIC'} | "
+         "F[2,3,2] {paddings = {{0, 0}, {2, 1}, {0, 0}}, mode = 'REFLECT'} | F[0] {paddings = {{1, "
+         "1}}} | I5[3] {paddings = {1, 1}} | "
+         "F[300,200] {paddings = {{1, 1}, {2, 2}}}"},
     {.name = "pad_grad",
      .summary = "The frame of a mirrored pad added to the inside.",
      .shapes = "[before + n + behind, ...] → [n, ...]",

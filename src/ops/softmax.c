@@ -1,5 +1,6 @@
-/* Softmax and its logarithm. Rows lie along one axis; when that is not the last one, they are transposed into
- * scratch, done there, and put back. The greatest element is always subtracted first. */
+/* Softmax and its logarithm. Rows lie along one axis; when that is not the last one, they are
+ * transposed into scratch, done there, and put back. The greatest element is always subtracted
+ * first. */
 #include "ops/nn.h"
 #include "target/cost.h"
 
@@ -22,7 +23,8 @@ static Status infer_grad(Error *e, Node *n) {
   char a[TYPE_TEXT], b[TYPE_TEXT];
   const Type *dy = &n->in[0]->type, *y = &n->in[1]->type;
   if (type_equal(dy, y)) return infer(e, n);
-  return fail(e, ERR_INVALID_ARGUMENT, "dy %s must be like y %s", type_text(dy, a), type_text(y, b));
+  return fail(e, ERR_INVALID_ARGUMENT, "dy %s must be like y %s", type_text(dy, a),
+              type_text(y, b));
 }
 
 typedef struct Rows {
@@ -84,7 +86,9 @@ EVAL(log_softmax_grad, NULL, c->kernels->log_softmax_grad[c->in_type[0]->dtype])
 static Value *with_axis(Graph *g, const Node *n, const char *name, Value *a, Value *b) {
   return op_with(g, name, (Value *[]){a, b}, 2, (Attr[MAX_ATTRS]){n->attr[0]});
 }
-static Value *row_sum(Graph *g, const Node *n, Value *x) { return ops_sum(g, x, &n->attr[0].i, 1, true); }
+static Value *row_sum(Graph *g, const Node *n, Value *x) {
+  return ops_sum(g, x, &n->attr[0].i, 1, true);
+}
 
 static void grad_softmax(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   dx[0] = with_axis(g, n, "nn.softmax_grad", dy[0], &n->out[0]);
@@ -93,8 +97,9 @@ static void grad_log_softmax(Graph *g, const Node *n, Value *const *dy, Value **
   dx[0] = with_axis(g, n, "nn.log_softmax_grad", dy[0], &n->out[0]);
 }
 
-/* y (dy - sum dy y), with u from above: in dy it is its own transpose; in y: u (dy - sum dy y) - dy sum u y.
- */
+/* y (dy - sum dy y), with u from above: in dy it is its own transpose; in y: u (dy - sum dy y) - dy
+ * sum u y.
+ * */
 static void grad_softmax_grad(Graph *g, const Node *n, Value *const *u, Value **dx) {
   Value *dy = n->in[0], *y = n->in[1];
   dx[0] = with_axis(g, n, "nn.softmax_grad", u[0], y);
@@ -115,13 +120,16 @@ static void cost(const Target *t, const Node *n, Cost *c) {
   *c = cost_softmax(t, x->dtype, a.outer * a.inner, a.extent, n->op->traits & INTERNAL);
 }
 
-#define AXIS \
-  { .name = "axis", .kind = ATTR_INT, .fallback = "-1", .summary = "The axis whose elements sum to 1." }
-#define STABLE                                                        \
-  {                                                                   \
-    .name = "stable", .kind = ATTR_BOOL, .fallback = "true",          \
-    .summary = "Accepted; the greatest element is always subtracted." \
-  }
+#define AXIS         \
+  {.name = "axis",   \
+   .kind = ATTR_INT, \
+   .fallback = "-1", \
+   .summary = "The axis whose elements sum to 1."}
+#define STABLE         \
+  {.name = "stable",   \
+   .kind = ATTR_BOOL,  \
+   .fallback = "true", \
+   .summary = "Accepted; the greatest element is always subtracted."}
 
 const OpDef ops_softmax[] = {{.name = "nn.softmax",
                               .summary = "e^x divided by its sum along an axis.",

@@ -1,5 +1,5 @@
-/* Order along an axis. Elements become integer keys that compare as they do, with NaN above all; equal keys
- * keep their order, so that every result is one of a kind. */
+/* Order along an axis. Elements become integer keys that compare as they do, with NaN above all;
+ * equal keys keep their order, so that every result is one of a kind. */
 #include <math.h>
 #include <string.h>
 
@@ -90,13 +90,15 @@ static void order_row(void *context, int64_t row, void *scratch) {
   const Call *c = o->call;
   Dtype d = c->in_type[0]->dtype;
   size_t size = dtype_size(d);
-  int64_t n = o->shape.extent, inner = o->shape.inner, i = row % inner, base = row / inner * n * inner + i;
+  int64_t n = o->shape.extent, inner = o->shape.inner, i = row % inner,
+          base = row / inner * n * inner + i;
   Item *v = scratch, *spare = v + n;
   for (int64_t k = 0; k < n; k++) {
     uint64_t key = key_of(d, c->in[0], base + k * inner);
     v[k] = (Item){o->descending ? ~key : key, k};
   }
-  v = o->first <= SMALL_K && o->first < n / 4 ? select_first(v, spare, n, o->first) : merge_sort(v, spare, n);
+  v = o->first <= SMALL_K && o->first < n / 4 ? select_first(v, spare, n, o->first)
+                                              : merge_sort(v, spare, n);
   int64_t to = row / inner * o->first * inner + i;
   for (int64_t k = 0; k < o->first; k++, to += inner) {
     if (o->indices) o->indices[to] = (int32_t)v[k].index;
@@ -110,9 +112,11 @@ static size_t row_bytes(const Type *x, int axis) {
   return round_to_line(2 * (size_t)x->shape[axis] * sizeof(Item));
 }
 
-static Status order(const Call *c, int axis, int64_t first, bool descending, void *values, int32_t *indices) {
+static Status order(const Call *c, int axis, int64_t first, bool descending, void *values,
+                    int32_t *indices) {
   Ordering o = {c, around_axis(c->in_type[0], axis), first, descending, values, indices};
-  nn_run(c, o.shape.outer * o.shape.inner, c->scratch, row_bytes(c->in_type[0], axis), order_row, &o);
+  nn_run(c, o.shape.outer * o.shape.inner, c->scratch, row_bytes(c->in_type[0], axis), order_row,
+         &o);
   return OK;
 }
 
@@ -156,7 +160,8 @@ static Value *put_back(Graph *g, Value *dy, Value *indices, const Type *x, int64
 }
 
 static void grad_sort(Graph *g, const Node *n, Value *const *dy, Value **dx) {
-  dx[0] = put_back(g, dy[0], op_with(g, "argsort", n->in, 1, n->attr), &n->in[0]->type, n->attr[AXIS].i);
+  dx[0] = put_back(g, dy[0], op_with(g, "argsort", n->in, 1, n->attr), &n->in[0]->type,
+                   n->attr[AXIS].i);
 }
 
 /* ---- top_k ---- */
@@ -185,9 +190,10 @@ static void grad_top_k(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   dx[0] = put_back(g, dy[0], (Value *)&n->out[1], &n->in[0]->type, n->in[0]->type.rank - 1);
 }
 
-#define ORDER_ATTRS                                          \
-  .attrs = {{"axis", ATTR_INT, "-1", NULL, "to sort along"}, \
-            {"direction", ATTR_STRING, "'ASCENDING'", "ASCENDING DESCENDING", "which end comes first"}}
+#define ORDER_ATTRS                                    \
+  .attrs = {                                           \
+      {"axis", ATTR_INT, "-1", NULL, "to sort along"}, \
+      {"direction", ATTR_STRING, "'ASCENDING'", "ASCENDING DESCENDING", "which end comes first"}}
 const OpDef ops_sort[] = {
     {.name = "sort",
      .summary = "Elements in order along an axis; NaN counts as greatest.",
@@ -199,8 +205,9 @@ const OpDef ops_sort[] = {
      .eval = eval_sort,
      .scratch = scratch_order,
      .grad = grad_sort,
-     .sample = "D[7] | D[3,4] {axis = 0} | D[2,3,4] {axis = 1, direction = 'DESCENDING'} | F[0] | I9[40] | "
-               "D[3,500]"},
+     .sample =
+         "D[7] | D[3,4] {axis = 0} | D[2,3,4] {axis = 1, direction = 'DESCENDING'} | F[0] | I9[40] | "
+         "D[3,500]"},
     {.name = "argsort",
      .summary = "Positions, int32, that put an axis in order; equals keep theirs.",
      .shapes = "any",
@@ -213,7 +220,8 @@ const OpDef ops_sort[] = {
      .scratch = scratch_order,
      .sample = "D[7] | D[3,4] {axis = 0} | I3[2,30,2] {axis = 1, direction = 'DESCENDING'} | B[9]"},
     {.name = "top_k",
-     .summary = "The k greatest elements of the last axis, and their positions (int32); of equals the first.",
+     .summary =
+         "The k greatest elements of the last axis, and their positions (int32); of equals the first.",
      .shapes = "[..., n] → [..., k], [..., k]",
      .inputs = {"x"},
      .attrs = {{"k", ATTR_INT, "1", NULL, "how many, from 0 to the last extent"}},
@@ -223,6 +231,7 @@ const OpDef ops_sort[] = {
      .eval = eval_top_k,
      .scratch = scratch_top_k,
      .grad = grad_top_k,
-     .sample = "D[7] {k = 3} | D[2,5] {k = 2} | D[2,3] | D[11] {k = 11} | D[3,100] {k = 5} | I4[20] {k = 4} "
-               "| F[0] {k = 0}"},
+     .sample =
+         "D[7] {k = 3} | D[2,5] {k = 2} | D[2,3] | D[11] {k = 11} | D[3,100] {k = 5} | I4[20] {k = 4} "
+         "| F[0] {k = 0}"},
     {0}};

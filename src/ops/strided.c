@@ -1,5 +1,6 @@
-/* Copies between strided layouts. Dimensions that both sides walk alike are merged; then either rows are runs
- * of bytes, or the two sides are each other's transposes and small squares are copied at a time. */
+/* Copies between strided layouts. Dimensions that both sides walk alike are merged; then either
+ * rows are runs of bytes, or the two sides are each other's transposes and small squares are
+ * copied at a time. */
 #include <string.h>
 
 #include "ops/support.h"
@@ -34,7 +35,8 @@ void fill_elements(void *y, size_t size, const void *value, int64_t n) {
 }
 
 /* n elements with steps in bytes. */
-static inline void copy_steps(char *y, int64_t to, const char *x, int64_t from, int64_t n, size_t size) {
+static inline void copy_steps(char *y, int64_t to, const char *x, int64_t from, int64_t n,
+                              size_t size) {
   for (int64_t i = 0; i < n; i++) memcpy(y + i * to, x + i * from, size);
 }
 
@@ -62,15 +64,15 @@ static void copy_row(char *y, int64_t to, const char *x, int64_t from, int64_t n
 }
 
 /* y[i, j] = x[i, j] for a small rectangle; y's j and x's i are contiguous. */
-static inline void copy_square(char *y, int64_t to, const char *x, int64_t from, int64_t rows, int64_t cols,
-                               size_t size) {
+static inline void copy_square(char *y, int64_t to, const char *x, int64_t from, int64_t rows,
+                               int64_t cols, size_t size) {
   for (int64_t i = 0; i < rows; i++)
     for (int64_t j = 0; j < cols; j++)
       memcpy(y + i * to + j * (int64_t)size, x + j * from + i * (int64_t)size, size);
 }
 
-static void copy_transposed(char *y, int64_t to, const char *x, int64_t from, int64_t rows, int64_t cols,
-                            size_t size) {
+static void copy_transposed(char *y, int64_t to, const char *x, int64_t from, int64_t rows,
+                            int64_t cols, size_t size) {
   int64_t bytes = (int64_t)size;
   for (int64_t i = 0; i < rows; i += SQUARE)
     for (int64_t j = 0; j < cols; j += SQUARE) {

@@ -48,7 +48,8 @@ Status set_ints(Error *e, Node *n, int attr, const int64_t *v, int count) {
 
 Around around_axis(const Type *t, int axis) {
   Around a = {1, 1, 1};
-  for (int i = 0; i < t->rank; i++) *(i < axis ? &a.outer : i == axis ? &a.extent : &a.inner) *= t->shape[i];
+  for (int i = 0; i < t->rank; i++)
+    *(i < axis ? &a.outer : i == axis ? &a.extent : &a.inner) *= t->shape[i];
   return a;
 }
 
@@ -66,9 +67,15 @@ Type type_without(const Type *t, int axis) { return type_reduced(t, 1, &axis, fa
 
 /* ---- evaluation ---- */
 
-size_t compute_bytes(const Type *t) { return (size_t)type_count(t) * dtype_size(dtype_to_compute(t->dtype)); }
+size_t compute_bytes(const Type *t) {
+  return (size_t)type_count(t) * dtype_size(dtype_to_compute(t->dtype));
+}
 
-enum { COPY_GRAIN = 1 << 18, CONVERT_GRAIN = 1 << 14, STREAM_BITS = 27 /* of the nodes of a trace */ };
+enum {
+  COPY_GRAIN = 1 << 18,
+  CONVERT_GRAIN = 1 << 14,
+  STREAM_BITS = 27 /* of the nodes of a trace */
+};
 
 typedef struct Copy {
   char *to;
@@ -116,7 +123,8 @@ static void convert_part(void *context, int64_t begin, int64_t end) {
     const float *wide = (const float *)(const void *)x;
     RngKey key = c->rng;
     key.stream += v->output << STREAM_BITS;
-    narrow_f16_by(c->kernels, wide, (f16 *)(void *)y, end - begin, c->numerics, &key, (uint64_t)begin);
+    narrow_f16_by(c->kernels, wide, (f16 *)(void *)y, end - begin, c->numerics, &key,
+                  (uint64_t)begin);
     if (!c->numerics || !c->numerics->trap_overflow) return;
     for (int64_t i = 0; i < end - begin; i++)
       if (fabsf(wide[i]) > 65504.0f && isfinite(wide[i])) v->overflow = true;
@@ -142,9 +150,11 @@ static void *take_scratch(char **at, const Type *t) {
 size_t wide_scratch(const Node *n, size_t own) {
   size_t bytes = own;
   for (int i = 0; i < n->in_count; i++)
-    if (dtype_is_narrow(n->in[i]->type.dtype)) bytes += round_to_line(compute_bytes(&n->in[i]->type));
+    if (dtype_is_narrow(n->in[i]->type.dtype))
+      bytes += round_to_line(compute_bytes(&n->in[i]->type));
   for (int i = 0; i < n->out_count; i++)
-    if (dtype_is_narrow(n->out[i].type.dtype)) bytes += round_to_line(compute_bytes(&n->out[i].type));
+    if (dtype_is_narrow(n->out[i].type.dtype))
+      bytes += round_to_line(compute_bytes(&n->out[i].type));
   return bytes;
 }
 
@@ -158,7 +168,9 @@ Status eval_wide(const Call *c, Status (*body)(const Call *)) {
   char *at = c->scratch;
   bool narrow = false;
   if (!c->node->op->scratch) /* a slip in a new row, which would write beyond its buffers */
-    return fail_at(c->error, c->source, ERR_INTERNAL, "%s: a row whose eval is eval_wide needs .scratch = scratch_wide", c->node->op->name);
+    return fail_at(c->error, c->source, ERR_INTERNAL,
+                   "%s: a row whose eval is eval_wide needs .scratch = scratch_wide",
+                   c->node->op->name);
   for (int i = 0; i < c->in_count; i++) {
     type[i] = *c->in_type[i];
     type_at[i] = &type[i];
@@ -185,22 +197,25 @@ Status eval_wide(const Call *c, Status (*body)(const Call *)) {
   bool fits = true;
   for (int i = 0; i < c->out_count && s == OK; i++)
     if (dtype_is_narrow(c->out_type[i]->dtype))
-      fits &=
-          convert(c, F32, c->out_type[i]->dtype, out[i], c->out[i], type_count(c->out_type[i]), (uint32_t)i);
+      fits &= convert(c, F32, c->out_type[i]->dtype, out[i], c->out[i], type_count(c->out_type[i]),
+                      (uint32_t)i);
   if (s != OK || fits) return s;
-  return fail_at(c->error, c->source, ERR_INTERNAL, "Tiles in excepted state: an overflow (oflo) in %s",
-                 c->node->op->name);
+  return fail_at(c->error, c->source, ERR_INTERNAL,
+                 "Tiles in excepted state: an overflow (oflo) in %s", c->node->op->name);
 }
 
-static void run_chain_part(void *context, int64_t begin, int64_t end) { chain_run(context, begin, end); }
+static void run_chain_part(void *context, int64_t begin, int64_t end) {
+  chain_run(context, begin, end);
+}
 
-void run_kernel(const Call *c, Elementwise kernel, int arity, const Type *const *type, const void *const *in,
-                const Type *out_type, void *out, const double *p) {
+void run_kernel(const Call *c, Elementwise kernel, int arity, const Type *const *type,
+                const void *const *in, const Type *out_type, void *out, const double *p) {
   Chain chain;
   int operand[3];
   double none[4] = {0};
   chain_begin(&chain, c->kernels, out_type);
-  for (int i = 0; i < arity; i++) operand[i] = chain_operand(&chain, type[i], (void *)(uintptr_t)in[i]);
+  for (int i = 0; i < arity; i++)
+    operand[i] = chain_operand(&chain, type[i], (void *)(uintptr_t)in[i]);
   int result = chain_operand(&chain, out_type, out);
   chain_step(&chain, kernel, arity, operand, result, p ? p : none);
   chain_finish(&chain, false);
@@ -209,11 +224,12 @@ void run_kernel(const Call *c, Elementwise kernel, int arity, const Type *const 
 
 /* ---- indices ---- */
 
-int64_t index_at(const Call *c, const char *what, Dtype d, const void *data, int64_t i, int64_t extent) {
+int64_t index_at(const Call *c, const char *what, Dtype d, const void *data, int64_t i,
+                 int64_t extent) {
   int64_t index = read_index(d, data, i);
   if (index >= 0 && index < extent) return index;
-  fail_at(c->error, c->source, ERR_OUT_OF_RANGE, "%s: %s[%lld] is %lld, outside 0 … %lld", c->node->op->name,
-          what, (long long)i, (long long)index, (long long)extent - 1);
+  fail_at(c->error, c->source, ERR_OUT_OF_RANGE, "%s: %s[%lld] is %lld, outside 0 … %lld",
+          c->node->op->name, what, (long long)i, (long long)index, (long long)extent - 1);
   return -1;
 }
 

@@ -1,5 +1,5 @@
-/* What several families of rows share: reading attributes, views of a shape around an axis, float16 and
- * bfloat16 through float32. */
+/* What several families of rows share: reading attributes, views of a shape around an axis,
+ * float16 and bfloat16 through float32. */
 #ifndef IPULUA_OPS_SUPPORT_H
 #define IPULUA_OPS_SUPPORT_H
 #include "ops/ops.h"
@@ -37,9 +37,9 @@ static inline size_t round_to_line(size_t bytes) { return (bytes + 63) / 64 * 64
 /* Bytes of t when computed with. */
 size_t compute_bytes(const Type *t);
 
-/* Run body with float16 and bfloat16 operands widened to float32 and its float32 results rounded once. body
- * sees the widened types in c->in_type and c->out_type (c->node keeps the true ones) and scratch of its own.
- * At most MAX_INPUTS operands. */
+/* Run body with float16 and bfloat16 operands widened to float32 and its float32 results rounded
+ * once. body sees the widened types in c->in_type and c->out_type (c->node keeps the true ones)
+ * and scratch of its own. At most MAX_INPUTS operands. */
 Status eval_wide(const Call *c, Status (*body)(const Call *c));
 size_t wide_scratch(const Node *n, size_t own);
 size_t scratch_wide(const Node *n); /* OpDef.scratch of rows whose body needs none */
@@ -49,8 +49,9 @@ Status eval_copy(const Call *c);
 /* Copy on the pool. */
 void copy_bytes(const Call *c, void *to, const void *from, size_t bytes);
 void fill_zero(const Call *c, void *to, size_t bytes);
-/* Elements of some bytes from strided places to strided places: what transposes, slices, concatenations and
- * tiles are. Steps are in elements; a `from` of 0 repeats. Places written must be distinct. */
+/* Elements of some bytes from strided places to strided places: what transposes, slices,
+ * concatenations and tiles are. Steps are in elements; a `from` of 0 repeats. Places written
+ * must be distinct. */
 typedef struct Strided {
   int rank;
   int64_t extent[2 * MAX_RANK], from[2 * MAX_RANK], to[2 * MAX_RANK];
@@ -61,18 +62,19 @@ void copy_strided(const Call *c, size_t size, const Strided *s, const void *x, v
 /* n times the element at value. */
 void fill_elements(void *y, size_t size, const void *value, int64_t n);
 
-/* One elementwise kernel on dense buffers: out has its type's shape, operands broadcast to it. For use inside
- * of bodies of eval_wide: no narrow dtypes. */
-void run_kernel(const Call *c, Elementwise kernel, int arity, const Type *const *type, const void *const *in,
-                const Type *out_type, void *out, const double *p);
+/* One elementwise kernel on dense buffers: out has its type's shape, operands broadcast to it.
+ * For use inside of bodies of eval_wide: no narrow dtypes. */
+void run_kernel(const Call *c, Elementwise kernel, int arity, const Type *const *type,
+                const void *const *in, const Type *out_type, void *out, const double *p);
 
 /* A type without (or with 1 for) some axes. */
 Type type_reduced(const Type *x, int count, const int *axes, bool keep);
 Type type_without(const Type *t, int axis);
 
-/* Element i of an index tensor (int8 … int64) checked against extent; -1 with c->error filled when it is out
- * of range. what names the operand. */
-int64_t index_at(const Call *c, const char *what, Dtype d, const void *data, int64_t i, int64_t extent);
+/* Element i of an index tensor (int8 … int64) checked against extent; -1 with c->error filled
+ * when it is out of range. what names the operand. */
+int64_t index_at(const Call *c, const char *what, Dtype d, const void *data, int64_t i,
+                 int64_t extent);
 /* All of an index tensor at once, before parallel work relies on it. */
 Status check_indices(const Call *c, const char *what, int input, int64_t extent);
 static inline int64_t read_index(Dtype d, const void *data, int64_t i) {
@@ -96,6 +98,7 @@ Value *ops_unreduce(Graph *g, Value *dy, const Type *x, const Attr *axis);
 /* ---- cost on the machine: values for OpDef.cost ---- */
 struct Target;
 struct Cost;
+/* clang-format off */
 #define COSTS(X)                                                                                   \
   X(elementwise) /* one pass; smaller operands are broadcast first */                              \
   X(cast)                                                                                          \
@@ -110,6 +113,7 @@ struct Cost;
       X(take_along)              /* elements of input 0, or added to the result, each column by indices of its own */ \
       X(one_hot) X(sort) X(top_k) X(matmul) X(cholesky) X(solve) X(random) /* by the row's name */ \
       X(histogram) X(categorical) X(bins)
+/* clang-format on */
 #define X(id) void cost_of_##id(const struct Target *t, const Node *n, struct Cost *cost);
 COSTS(X)
 #undef X

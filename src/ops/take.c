@@ -12,8 +12,8 @@ static Status infer_take(Error *e, Node *n) {
   if (s != OK) return s;
   n->attr[AXIS].i = axis;
   if (!same_but(x, index, axis))
-    return fail(e, ERR_INVALID_ARGUMENT, "%s and indices %s differ outside of axis %d", shape_text(x, a),
-                shape_text(index, b), axis);
+    return fail(e, ERR_INVALID_ARGUMENT, "%s and indices %s differ outside of axis %d",
+                shape_text(x, a), shape_text(index, b), axis);
   n->out[0].type = *index;
   n->out[0].type.dtype = x->dtype;
   return OK;
@@ -28,7 +28,8 @@ static Status eval_take(const Call *c) {
   for (int64_t k = 0; s == OK && k < type_count(c->out_type[0]); k++) {
     int64_t inner = k % y.inner, outer = k / (y.inner * y.extent);
     int64_t from = (outer * x.extent + read_index(d, c->in[1], k)) * x.inner + inner;
-    memcpy((char *)c->out[0] + (size_t)k * size, (const char *)c->in[0] + (size_t)from * size, size);
+    memcpy((char *)c->out[0] + (size_t)k * size, (const char *)c->in[0] + (size_t)from * size,
+           size);
   }
   return s;
 }
@@ -40,7 +41,8 @@ static void grad_take(Graph *g, const Node *n, Value *const *dy, Value **dx) {
 
 static Status infer_take_grad(Error *e, Node *n) {
   int64_t extent = n->attr[EXTENT].i;
-  Status s = n->in[0]->type.dtype == BOOL ? fail(e, ERR_TYPE, "wants numbers, got bool") : infer_take(e, n);
+  Status s = n->in[0]->type.dtype == BOOL ? fail(e, ERR_TYPE, "wants numbers, got bool")
+                                          : infer_take(e, n);
   if (s != OK) return s;
   if (extent < 0) return fail(e, ERR_VALUE, "extent must not be negative");
   n->out[0].type = n->in[0]->type;

@@ -1,5 +1,6 @@
-/* Rows written at a position known only when the program runs: what loops keep for their gradients. In a program a carried
- * tape is written in place, so that a step costs a row and not the tape. */
+/* Rows written at a position known only when the program runs: what loops keep for their
+ * gradients. In a program a carried tape is written in place, so that a step costs a row and not
+ * the tape. */
 #include <string.h>
 
 #include "ops/support.h"
@@ -11,9 +12,12 @@ static Status infer_tape(Error *e, Node *n) {
   if (s == OK) s = want_same_dtype(e, "row", row, tape->dtype);
   if (s != OK) return s;
   Type wanted = *tape;
-  if (tape->rank) memmove(wanted.shape, wanted.shape + 1, sizeof wanted.shape - sizeof *wanted.shape), wanted.rank--;
+  if (tape->rank)
+    memmove(wanted.shape, wanted.shape + 1, sizeof wanted.shape - sizeof *wanted.shape),
+        wanted.rank--;
   if (!tape->rank || index->rank || !shape_equal(row, &wanted))
-    return fail(e, ERR_INVALID_ARGUMENT, "a row of %s is no row of %s", shape_text(row, a), shape_text(tape, b));
+    return fail(e, ERR_INVALID_ARGUMENT, "a row of %s is no row of %s", shape_text(row, a),
+                shape_text(tape, b));
   return infer_same(e, n);
 }
 
@@ -22,9 +26,11 @@ static Status infer_tape_add(Error *e, Node *n) {
   return s == OK ? infer_tape(e, n) : s;
 }
 
-/* Output 0 as a copy of the tape, where it doesn't have its place; the row at the index. NULL with c->error filled. */
+/* Output 0 as a copy of the tape, where it doesn't have its place; the row at the index. NULL
+ * with c->error filled. */
 static char *row_place(const Call *c) {
-  int64_t rows = c->in_type[0]->shape[0], at = index_at(c, "index", c->in_type[2]->dtype, c->in[2], 0, rows);
+  int64_t rows = c->in_type[0]->shape[0],
+          at = index_at(c, "index", c->in_type[2]->dtype, c->in[2], 0, rows);
   if (at < 0) return NULL;
   if (c->out[0] != c->in[0]) copy_bytes(c, c->out[0], c->in[0], type_bytes(c->in_type[0]));
   return (char *)c->out[0] + (size_t)at * type_bytes(c->in_type[1]);
@@ -43,13 +49,19 @@ static Status eval_add(const Call *c) {
   Dtype d = c->in_type[0]->dtype;
   for (int64_t i = 0, n = type_count(c->in_type[1]); i < n; i++) {
     if (d == F32) ((float *)(void *)row)[i] += ((const float *)c->in[1])[i];
-    else if (dtype_is_float(d)) dtype_set(d, row, i, dtype_get(d, row, i) + dtype_get(d, c->in[1], i));
-    else dtype_set_integer(d, row, i, (int64_t)((uint64_t)dtype_get_integer(d, row, i) + (uint64_t)dtype_get_integer(d, c->in[1], i)));
+    else if (dtype_is_float(d))
+      dtype_set(d, row, i, dtype_get(d, row, i) + dtype_get(d, c->in[1], i));
+    else
+      dtype_set_integer(d, row, i,
+                        (int64_t)((uint64_t)dtype_get_integer(d, row, i) +
+                                  (uint64_t)dtype_get_integer(d, c->in[1], i)));
   }
   return OK;
 }
 
-static Value *read_row(Graph *g, Value *tape, Value *index) { return op2(g, "gather", tape, index); }
+static Value *read_row(Graph *g, Value *tape, Value *index) {
+  return op2(g, "gather", tape, index);
+}
 
 static void grad_set(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   dx[1] = read_row(g, dy[0], n->in[2]);

@@ -11,11 +11,14 @@ static Value *with(Graph *g, const char *name, Value *a, Value *b, const Attr *a
 static const double TWO_OVER_SQRT_PI = 1.1283791670955126;
 
 /* 1 - x^2, and 1 + x^2. */
-static Value *one_minus_square(Graph *g, Value *x) { return ops_neg(g, plus(g, op1(g, "square", x), -1)); }
+static Value *one_minus_square(Graph *g, Value *x) {
+  return ops_neg(g, plus(g, op1(g, "square", x), -1));
+}
 static Value *one_plus_square(Graph *g, Value *x) { return plus(g, op1(g, "square", x), 1); }
 static Value *gauss(Graph *g, Value *x) { return op1(g, "exp", ops_neg(g, op1(g, "square", x))); }
 
-/* Row, attributes, Lua name, kernel, what it takes, gradient in terms of x, y, dy; samples; what it says. */
+/* Row, attributes, Lua name, kernel, what it takes, gradient in terms of x, y, dy; samples; what
+ * it says. */
 /* clang-format off */
 #define UNARY(X)                                                                                             \
   X(abs, NONE, "abs", ABS, number, ops_mul(g, dy, op1(g, "sign", x)), NUMBERS, "|x|.")                       \
@@ -68,16 +71,13 @@ static Value *gauss(Graph *g, Value *x) { return op1(g, "exp", ops_neg(g, op1(g,
 #define NUMBERS "F[2,3] | F[] | F[0] | I8[4]"
 
 /* Rows with attributes: their definitions, and which kernel with which parameters they give. */
-#define NONE \
-  { 0 }
-#define SLOPE \
-  { "alpha", ATTR_FLOAT, "0.2", NULL, "slope below 0" }
-#define LIMIT \
-  { "alpha", ATTR_FLOAT, "1.0", NULL, "minus the limit for small x" }
-#define FORM \
-  { "approximate", ATTR_BOOL, "true", NULL, "the tanh form instead of erf" }
-#define RANGE \
-  {"min", ATTR_FLOAT, NULL, NULL, "the least result"}, { "max", ATTR_FLOAT, NULL, NULL, "the greatest" }
+#define NONE {0}
+#define SLOPE {"alpha", ATTR_FLOAT, "0.2", NULL, "slope below 0"}
+#define LIMIT {"alpha", ATTR_FLOAT, "1.0", NULL, "minus the limit for small x"}
+#define FORM {"approximate", ATTR_BOOL, "true", NULL, "the tanh form instead of erf"}
+#define RANGE                                          \
+  {"min", ATTR_FLOAT, NULL, NULL, "the least result"}, \
+      {"max", ATTR_FLOAT, NULL, NULL, "the greatest"}
 
 static void parameters(const Node *n, Elementwise *kernel, double p[4]) {
   if (*kernel == EW_GELU && n->attr[0].i) *kernel = EW_GELU_TANH;
@@ -134,7 +134,8 @@ static void grad_identity(Graph *g, const Node *n, Value *const *dy, Value **dx)
   dx[0] = dy[0];
 }
 
-/* By the variable itself each reading counts, wherever it is, and none through what was assigned; by all else that is what counts. */
+/* By the variable itself each reading counts, wherever it is, and none through what was
+ * assigned; by all else that is what counts. */
 static void grad_reading(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   bool by_itself = g->apart && n->attr[0].i == g->apart;
   dx[by_itself ? 1 : 0] = dy[0];
@@ -156,8 +157,8 @@ static Status eval_ones(const Call *c) {
   Type one = {.dtype = c->out_type[0]->dtype};
   int64_t bits = 0;
   dtype_set(one.dtype, &bits, 0, 1);
-  run_kernel(c, ELEMENTWISE_COUNT, 1, (const Type *[]){&one}, (const void *[]){&bits}, c->out_type[0],
-             c->out[0], NULL);
+  run_kernel(c, ELEMENTWISE_COUNT, 1, (const Type *[]){&one}, (const void *[]){&bits},
+             c->out_type[0], c->out[0], NULL);
   return OK;
 }
 
@@ -200,7 +201,8 @@ const OpDef ops_unary[] = {
              .grad = grad_identity,
              .sample = "F[2,3] | I5[4] | B[2]"},
     {.name = "reading",
-     .summary = "x itself: what a variable holds behind an assignment of x; before it was what `former` is derived from.",
+     .summary =
+         "x itself: what a variable holds behind an assignment of x; before it was what `former` is derived from.",
      .shapes = "any",
      .inputs = {"x", "former"},
      .attrs = {{"variable", ATTR_INT, "0", NULL, "which one"}},
@@ -212,7 +214,8 @@ const OpDef ops_unary[] = {
      .grad = grad_reading,
      .sample = "F[2,3] F[2,3]"},
     {.name = "known",
-     .summary = "value, which was known while tracing; its gradient goes to x, out of which it was computed then.",
+     .summary =
+         "value, which was known while tracing; its gradient goes to x, out of which it was computed then.",
      .shapes = "any",
      .inputs = {"x", "value"},
      .traits = INTERNAL | MARKER,

@@ -1,6 +1,6 @@
-/* ipulua.hdf5: the datasets and texts of an HDF5 file, for Keras' weights. A Lua module of its own, since the library is
- * large and seldom needed. Links, external and virtual data, and filters from other files are refused: a file holds
- * what it shows. */
+/* ipulua.hdf5: the datasets and texts of an HDF5 file, for Keras' weights. A Lua module of its
+ * own, since the library is large and seldom needed. Links, external and virtual data, and
+ * filters from other files are refused: a file holds what it shows. */
 #include <hdf5.h>
 #include <lauxlib.h>
 #include <lua.h>
@@ -23,7 +23,8 @@ static herr_t visit(hid_t file, const char *name, const H5L_info_t *link, void *
   Names *n = context;
   if (link->type != H5L_TYPE_HARD) return n->problem = "it has links to elsewhere", -1;
   if (n->count == MOST_OBJECTS) return n->problem = "it has too many objects", -1;
-  hid_t object = H5Oopen(file, name, H5P_DEFAULT); /* H5Oget_info_by_name has another form in each version */
+  /* H5Oget_info_by_name has another form in each version */
+  hid_t object = H5Oopen(file, name, H5P_DEFAULT);
   if (object < 0) return -1;
   n->name[n->count] = strdup(name);
   n->is_group[n->count] = H5Iget_type(object) == H5I_GROUP;
@@ -37,19 +38,23 @@ static int fail(lua_State *L, const char *path, const char *what, const char *pr
 
 /* ---- texts: attributes that are strings or lists of them ---- */
 
-static void push_text(lua_State *L, const char *text, size_t size) { lua_pushlstring(L, text, strnlen(text, size)); }
+static void push_text(lua_State *L, const char *text, size_t size) {
+  lua_pushlstring(L, text, strnlen(text, size));
+}
 
 /* Pushes the attribute's texts as a list; nothing and false when it is something else. */
 static bool push_attribute(lua_State *L, hid_t attribute) {
   hid_t type = H5Aget_type(attribute), space = H5Aget_space(attribute);
   hssize_t count = H5Sget_simple_extent_npoints(space);
   size_t size = H5Tget_size(type);
-  bool is_text = H5Tget_class(type) == H5T_STRING && count >= 0 && count <= MOST_TEXTS && size > 0 && size <= 1 << 16;
+  bool is_text = H5Tget_class(type) == H5T_STRING && count >= 0 && count <= MOST_TEXTS &&
+                 size > 0 && size <= 1 << 16;
   bool variable = is_text && H5Tis_variable_str(type) > 0;
   char *data = is_text ? calloc((size_t)count + 1, variable ? sizeof(char *) : size) : NULL;
   bool good = data && H5Aread(attribute, type, data) >= 0;
   if (good) {
-    lua_createtable(L, (int)count, 0); /* out of memory here leaks; nothing else can raise before data is freed */
+    /* out of memory here leaks; nothing else can raise before data is freed */
+    lua_createtable(L, (int)count, 0);
     for (hssize_t i = 0; i < count; i++) {
       const char *text = variable ? ((char **)(void *)data)[i] : data + (size_t)i * size;
       if (text) push_text(L, text, variable ? (size_t)-1 : size);
@@ -71,7 +76,8 @@ static void add_attributes(lua_State *L, hid_t file, const char *path) {
   int count = group >= 0 ? H5Aget_num_attrs(group) : 0;
   for (int i = 0; i < count; i++) {
     char name[256];
-    hid_t a = H5Aopen_by_idx(group, ".", H5_INDEX_NAME, H5_ITER_INC, (hsize_t)i, H5P_DEFAULT, H5P_DEFAULT);
+    hid_t a = H5Aopen_by_idx(group, ".", H5_INDEX_NAME, H5_ITER_INC, (hsize_t)i, H5P_DEFAULT,
+                             H5P_DEFAULT);
     if (a < 0) continue;
     if (H5Aget_name(a, sizeof name, name) > 0 && push_attribute(L, a)) lua_setfield(L, -2, name);
     H5Aclose(a);
@@ -87,7 +93,8 @@ static const char *check_storage(hid_t dataset, hsize_t bytes) {
   bool external = H5Pget_external_count(plan) > 0, is_virtual = H5Pget_layout(plan) == H5D_VIRTUAL;
   H5Pclose(plan);
   if (external || is_virtual) return "its elements are in another file";
-  if (bytes > UNDOUBTED_BYTES && bytes / MOST_RATIO > H5Dget_storage_size(dataset)) return "it claims more elements than are stored";
+  if (bytes > UNDOUBTED_BYTES && bytes / MOST_RATIO > H5Dget_storage_size(dataset))
+    return "it claims more elements than are stored";
   return NULL;
 }
 
@@ -115,9 +122,13 @@ static void push_dataset(lua_State *L, hid_t file, const char *path, const char 
   const char *problem = check_storage(dataset, (hsize_t)count * width);
   if (problem) fail(L, path, name, problem);
   lua_createtable(L, 0, 3);
-  lua_pushstring(L, is_double ? "float64" : is_float ? "float32" : "int64"), lua_setfield(L, -2, "dtype");
+  lua_pushstring(L, is_double  ? "float64"
+                    : is_float ? "float32"
+                               : "int64"),
+      lua_setfield(L, -2, "dtype");
   lua_createtable(L, rank, 0);
-  for (int i = 0; i < rank; i++) lua_pushinteger(L, (lua_Integer)shape[i]), lua_rawseti(L, -2, i + 1);
+  for (int i = 0; i < rank; i++)
+    lua_pushinteger(L, (lua_Integer)shape[i]), lua_rawseti(L, -2, i + 1);
   lua_setfield(L, -2, "shape");
   luaL_Buffer b;
   char *data = luaL_buffinitsize(L, &b, (size_t)count * width);
@@ -154,7 +165,8 @@ static int read_all(lua_State *L) {
 
 static hid_t open_file(const char *path) {
   hid_t access = H5Pcreate(H5P_FILE_ACCESS);
-  H5Pset_fclose_degree(access, H5F_CLOSE_STRONG); /* whatever an error leaves open closes with the file */
+  /* whatever an error leaves open closes with the file */
+  H5Pset_fclose_degree(access, H5F_CLOSE_STRONG);
   hid_t file = H5Fopen(path, H5F_ACC_RDONLY, access);
   H5Pclose(access);
   return file;

@@ -19,8 +19,10 @@ static Block *new_block(Lower *l) {
   return b;
 }
 
-/* Buffers of a region's inputs: lead ones given, then the extras; written extras are the node's own output buffers. */
-static int *lower_inputs(Lower *l, Region *r, const Node *n, const int *lead, int lead_count, int node_lead, bool carried) {
+/* Buffers of a region's inputs: lead ones given, then the extras; written extras are the node's
+ * own output buffers. */
+static int *lower_inputs(Lower *l, Region *r, const Node *n, const int *lead, int lead_count,
+                         int node_lead, bool carried) {
   int extras = n->in_count - node_lead;
   int *in = arena_alloc(l->p->arena, (size_t)(lead_count + extras + 1) * sizeof *in);
   if (!in) {
@@ -39,7 +41,8 @@ static void take_over_stores(Lower *l, Region *r, Node *n) {
   for (int i = 0; i < control_explicit(n); i++) {
     Value *first = n->in[1 + i];
     int *slot = region_slot(r, &n->out[i]);
-    if (*slot < 0 && node_is_store(first->node) && region_read_last_by(r, first, n)) *slot = lower_operand(l, r, first);
+    if (*slot < 0 && node_is_store(first->node) && region_read_last_by(r, first, n))
+      *slot = lower_operand(l, r, first);
   }
 }
 
@@ -55,7 +58,8 @@ void lower_loop(Lower *l, Region *r, Node *n, Block *b) {
   }
   take_over_stores(l, r, n);
   for (int i = 0; i < n->out_count; i++) targets[i] = lower_result(l, r, &n->out[i]);
-  for (int i = 0; i < carried; i++) lower_copy(l, b, lower_operand(l, r, n->in[1 + i]), targets[i], type_bytes(&n->out[i].type), n);
+  for (int i = 0; i < carried; i++)
+    lower_copy(l, b, lower_operand(l, r, n->in[1 + i]), targets[i], type_bytes(&n->out[i].type), n);
   for (int w = 0; w < written; w++) {
     Value *from = n->in[1 + carried + control_written(n, w)];
     lower_copy(l, b, lower_operand(l, r, from), targets[carried + w], type_bytes(&from->type), n);
@@ -81,7 +85,8 @@ void lower_loop(Lower *l, Region *r, Node *n, Block *b) {
   int *inputs = lower_inputs(l, r, n, lead, carried + repeat, 1 + carried, true);
   s->cell = pointers;
   if (!inputs) return;
-  for (int i = carried + repeat; i < carried + repeat + n->in_count - 1 - carried; i++) lower_touch(l, inputs[i], begin);
+  for (int i = carried + repeat; i < carried + repeat + n->in_count - 1 - carried; i++)
+    lower_touch(l, inputs[i], begin);
   if (plan) {
     s->pipeline = lower_pipeline(l, n, plan, inputs, targets, begin);
   } else {

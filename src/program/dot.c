@@ -1,5 +1,5 @@
-/* A program for Graphviz: a box a step, a frame around what a loop, a branch, a call or a pass of a pipeline holds, an arrow from the
- * step that makes a value to each that reads it. */
+/* A program for Graphviz: a box a step, a frame around what a loop, a branch, a call or a pass
+ * of a pipeline holds, an arrow from the step that makes a value to each that reads it. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -73,9 +73,11 @@ static void find_maker(Drawing *d, const Step *s) {
 /* Inputs of a loop's or branch's body come from its step. */
 static void find_inputs(Drawing *d, const Step *s) {
   const Graph *region[2] = {NULL, NULL};
-  if (s->kind >= STEP_REPEAT && s->node) region[0] = control_body(s->node), region[1] = control_other(s->node);
+  if (s->kind >= STEP_REPEAT && s->node)
+    region[0] = control_body(s->node), region[1] = control_other(s->node);
   for (int r = 0; r < 2; r++)
-    for (int i = 0; region[r] && i < region[r]->input_count; i++) add_maker(d, region[r]->input[i]->node, s->position);
+    for (int i = 0; region[r] && i < region[r]->input_count; i++)
+      add_maker(d, region[r]->input[i]->node, s->position);
   visit_inside(d, s, find_inputs);
 }
 
@@ -133,14 +135,16 @@ static void print_frames(Drawing *d, const Step *s) {
   if (s->kind == STEP_PIPELINE) {
     for (int i = 0; i < s->pipeline->pass_count; i++) {
       const Pass *p = &s->pipeline->pass[i];
-      snprintf(label, sizeof label, "%s of place %d, lane %d", p->program < s->pipeline->plan->places ? "forward" : "backward",
+      snprintf(label, sizeof label, "%s of place %d, lane %d",
+               p->program < s->pipeline->plan->places ? "forward" : "backward",
                plan_place_of_program(s->pipeline->plan, p->program), p->lane);
       print_frame(d, label, &p->dequeues, &p->body);
     }
     return;
   }
   snprintf(label, sizeof label, "%s%s", step_kind_name(s->kind), cond ? ": yes" : "");
-  if (s->control.other) print_frame(d, cond ? "cond: no" : "while: condition", s->control.other, NULL);
+  if (s->control.other)
+    print_frame(d, cond ? "cond: no" : "while: condition", s->control.other, NULL);
   print_frame(d, label, s->control.body, NULL);
 }
 
@@ -152,7 +156,8 @@ static void print_step(Drawing *d, const Step *s) {
 static bool is_seen(Drawing *d, const Node *n) {
   for (int i = 0; i < d->seen_count; i++)
     if (d->seen[i] == n) return true;
-  d->failed = d->failed || !array_reserve(&d->seen, &d->seen_capacity, d->seen_count + 1, sizeof *d->seen);
+  d->failed =
+      d->failed || !array_reserve(&d->seen, &d->seen_capacity, d->seen_count + 1, sizeof *d->seen);
   if (!d->failed) d->seen[d->seen_count++] = n;
   return d->failed;
 }
@@ -163,7 +168,8 @@ static void print_arrow(Drawing *d, int from, int to) {
   d->arrow[from] = to;
 }
 
-/* Arrows to a step from the makers of n's operands; what was fused or is a view stands for its own operands. */
+/* Arrows to a step from the makers of n's operands; what was fused or is a view stands for its
+ * own operands. */
 static void print_arrows_from(Drawing *d, int to, const Node *n) {
   for (int k = 0; k < n->in_count; k++) {
     const Node *from = value_root(n->in[k])->node;

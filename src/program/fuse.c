@@ -1,6 +1,7 @@
-/* Which nodes run together. Elementwise nodes of one shape join the group of a producer when everything else that reads
- * the group's values comes later; a matrix product joins a group that consumes it. No bit changes: a chain does the same
- * operations on each element in the same order. */
+/* Which nodes run together. Elementwise nodes of one shape join the group of a producer when
+ * everything else that reads the group's values comes later; a matrix product joins a group that
+ * consumes it. No bit changes: a chain does the same operations on each element in the same
+ * order. */
 #include <string.h>
 
 #include "graph/control.h"
@@ -88,7 +89,8 @@ static void mark_live(Region *r) {
     const Node *n = g->node[i];
     if (n->op->traits & STATEFUL) r->live[i] = true;
     if (!r->live[i]) continue;
-    for (int k = 0; k < n->in_count; k++) r->live[value_root(operand_read(r, n, k))->node->id] = true;
+    for (int k = 0; k < n->in_count; k++)
+      r->live[value_root(operand_read(r, n, k))->node->id] = true;
   }
 }
 
@@ -172,7 +174,8 @@ static bool merge_members(Group *to, const Group *from) {
   if (to->gemm >= 0 && from->gemm >= 0) return false;
   for (int i = 0; i < from->count; i++) {
     int at = to->count++;
-    for (; at > 0 && to->member[at - 1] > from->member[i]; at--) to->member[at] = to->member[at - 1];
+    for (; at > 0 && to->member[at - 1] > from->member[i]; at--)
+      to->member[at] = to->member[at - 1];
     to->member[at] = from->member[i];
   }
   if (from->gemm >= 0) to->gemm = from->gemm;
@@ -200,7 +203,8 @@ static bool product_has_operands(const Region *r, const Group *g) {
 static bool try_merge(const Region *r, Group *g, const Group *other) {
   if (!same_place(r, g, other)) return false;
   Group trial = *g;
-  if (!merge_members(&trial, other) || !product_has_operands(r, &trial) || !readers_are_later(r, &trial, trial.last) || !shapes_agree(r, &trial) ||
+  if (!merge_members(&trial, other) || !product_has_operands(r, &trial) ||
+      !readers_are_later(r, &trial, trial.last) || !shapes_agree(r, &trial) ||
       count_slots(r, &trial) > GROUP_SLOTS)
     return false;
   *g = trial;
@@ -215,15 +219,23 @@ static bool product_fits(const Region *r, const Node *gemm, const Group *g) {
 
 /* Start a group for n and draw in those of its operands. */
 static void group_node(Region *r, const Node *n) {
-  Group g = {.member = {n->id}, .count = 1, .last = n->id, .gemm = -1, .shape = n->out[0].type, .merged_into = -1,
+  Group g = {.member = {n->id},
+             .count = 1,
+             .last = n->id,
+             .gemm = -1,
+             .shape = n->out[0].type,
+             .merged_into = -1,
              .shard = n->place.shard};
   int joined[GROUP_MEMBERS], joined_count = 0;
   for (int k = 0; k < n->in_count; k++) {
     Value *v = value_operand(n, k), *root = value_root(v);
     int id = root->node->id, other = region_group(r, id);
-    if (contains(&g, id) || !shape_equal(&v->type, &g.shape) || (r->pass && r->pass[id] != r->pass[n->id])) continue;
+    if (contains(&g, id) || !shape_equal(&v->type, &g.shape) ||
+        (r->pass && r->pass[id] != r->pass[n->id]))
+      continue;
     if (other >= 0 && shape_equal(&r->group[other].shape, &g.shape)) {
-      if (joined_count < GROUP_MEMBERS && try_merge(r, &g, &r->group[other])) joined[joined_count++] = other;
+      if (joined_count < GROUP_MEMBERS && try_merge(r, &g, &r->group[other]))
+        joined[joined_count++] = other;
     } else if (other < 0 && g.gemm < 0 && product_fits(r, root->node, &g)) {
       Group product = {.gemm = id, .last = -1, .merged_into = -1, .shard = root->node->place.shard};
       try_merge(r, &g, &product);

@@ -1,8 +1,9 @@
-/* Steps of what runs together: a chain of elementwise ops, block by block; a matrix product, whose chain runs on each finished
- * block of it. */
+/* Steps of what runs together: a chain of elementwise ops, block by block; a matrix product,
+ * whose chain runs on each finished block of it. */
 #include "program/lower.h"
 
-/* Elementwise work and products smaller than this run on one thread: a hand-off would cost as much. */
+/* Elementwise work and products smaller than this run on one thread: a hand-off would cost as
+ * much. */
 enum { PARALLEL_ELEMENTS = 32768, PARALLEL_FLOPS = 400000 };
 
 /* ---- chains ---- */
@@ -13,7 +14,8 @@ typedef struct ChainBuild {
   const Group *group;
   Chain *chain;
   int slot_of_member[GROUP_MEMBERS];
-  int buffer_user[CHAIN_TEMPORARIES]; /* last reader (member index) of what each temporary holds; -1: free */
+  /* last reader (member index) of what each temporary holds; -1: free */
+  int buffer_user[CHAIN_TEMPORARIES];
   const Value *operand[CHAIN_SLOTS];
   int operand_slot[CHAIN_SLOTS], operand_count;
   int gemm_slot;
@@ -49,7 +51,8 @@ static int last_reader(const ChainBuild *b, int member) {
   return last;
 }
 
-/* A value that leaves the group goes to memory; others live in a block buffer while somebody still reads them. */
+/* A value that leaves the group goes to memory; others live in a block buffer while somebody
+ * still reads them. */
 static int member_slot(ChainBuild *b, int member) {
   Region *r = b->region;
   Node *n = r->graph->node[b->group->member[member]];
@@ -74,7 +77,8 @@ static Chain *build_chain(Lower *l, Region *r, const Group *g) {
   ChainBuild b = {.lower = l, .region = r, .group = g, .chain = chain, .gemm_slot = -1};
   for (int t = 0; t < CHAIN_TEMPORARIES; t++) b.buffer_user[t] = -1;
   chain_begin(chain, l->p->kernels, &g->shape);
-  if (g->gemm >= 0) b.gemm_slot = chain_block_slot(chain, r->graph->node[g->gemm]->out[0].type.dtype);
+  if (g->gemm >= 0)
+    b.gemm_slot = chain_block_slot(chain, r->graph->node[g->gemm]->out[0].type.dtype);
   for (int m = 0; m < g->count; m++) {
     const Node *n = r->graph->node[g->member[m]];
     Elementwise kernel;
@@ -85,7 +89,8 @@ static Chain *build_chain(Lower *l, Region *r, const Group *g) {
     b.slot_of_member[m] = member_slot(&b, m);
     int first = chain->step_count;
     chain_step(chain, kernel, n->in_count, in, b.slot_of_member[m], p);
-    for (int i = first; i < chain->step_count; i++) chain->step[i].stream = (uint32_t)n->stream, chain->step[i].of = n;
+    for (int i = first; i < chain->step_count; i++)
+      chain->step[i].stream = (uint32_t)n->stream, chain->step[i].of = n;
   }
   chain->numerics = lower_numerics(l, r->graph->node[g->member[0]]);
   chain_finish(chain, g->gemm >= 0);
@@ -94,13 +99,14 @@ static Chain *build_chain(Lower *l, Region *r, const Group *g) {
 
 /* ---- products ---- */
 
-/* A product that is only added to what lies where the sum goes: the kernel adds as it stores. Each sum must be whole before it
- * is added, or the bits would differ. */
+/* A product that is only added to what lies where the sum goes: the kernel adds as it stores.
+ * Each sum must be whole before it is added, or the bits would differ. */
 static bool accumulates(Lower *l, Region *r, const Group *g, const GemmPlan *plan) {
   Node *n = r->graph->node[g->member[0]], *gemm = r->graph->node[g->gemm];
   Elementwise kernel;
   double p[4];
-  if (g->count != 1 || plan->k_blocks != 1 || n->in_count != 2 || region_read_outside(r, gemm->id)) return false;
+  if (g->count != 1 || plan->k_blocks != 1 || n->in_count != 2 || region_read_outside(r, gemm->id))
+    return false;
   n->op->strip(n, &kernel, p);
   const Numerics *m = lower_numerics(l, n);
   if (kernel != EW_ADD || m->trap_invalid || m->trap_divide || m->trap_overflow) return false;
@@ -130,12 +136,14 @@ void lower_product(Lower *l, Region *r, Node *n, const Group *g, Block *b) {
   gs->plan = l->p->kernels->gemm_plan(gs->dtype, m);
   m->accumulate = g && accumulates(l, r, g, &gs->plan);
   if (!g || m->accumulate || region_read_outside(r, n->id)) {
-    lower_link(l, lower_result(l, r, m->accumulate ? &r->graph->node[g->last]->out[0] : &n->out[0]), &m->c);
+    lower_link(l, lower_result(l, r, m->accumulate ? &r->graph->node[g->last]->out[0] : &n->out[0]),
+               &m->c);
     m->c = m; /* present, for the plan */
   }
   if (g && !m->accumulate) gs->epilogue = build_chain(l, r, g);
   gs->plan = l->p->kernels->gemm_plan(gs->dtype, m);
-  if (gs->plan.shared_bytes) lower_link(l, lower_buffer(l, BUFFER_ARENA, gs->plan.shared_bytes, n), &m->shared);
+  if (gs->plan.shared_bytes)
+    lower_link(l, lower_buffer(l, BUFFER_ARENA, gs->plan.shared_bytes, n), &m->shared);
   if (gs->plan.slot_bytes > l->p->slot_bytes) l->p->slot_bytes = gs->plan.slot_bytes;
   s->gemm = gs;
   s->parallel = 2.0 * (double)m->m * (double)m->n * (double)m->k >= PARALLEL_FLOPS;

@@ -1,5 +1,6 @@
-/* Replicas differ in what queues, the host, random numbers and their own index give them; what is computed from that differs,
- * until they sum or gather it. A loop's values and a program's variables are followed round until nothing more is found. */
+/* Replicas differ in what queues, the host, random numbers and their own index give them; what
+ * is computed from that differs, until they sum or gather it. A loop's values and a program's
+ * variables are followed round until nothing more is found. */
 #include "program/identical.h"
 
 #include <string.h>
@@ -10,7 +11,8 @@
 typedef struct Search {
   Arena *arena;
   bool marks; /* differing nodes are marked; else only results are found */
-  bool any_unites; /* every collective does, those of some replicas and those that leave each a part, too */
+  /* every collective does, those of some replicas and those that leave each a part, too */
+  bool any_unites;
   bool failed; /* memory is out */
 } Search;
 
@@ -28,17 +30,22 @@ static bool *new_flags(Search *s, int count) {
   return flags;
 }
 
-static bool differs(const Part *t, const Value *v) { return t->differs[t->first[v->node->id] + v->index]; }
+static bool differs(const Part *t, const Value *v) {
+  return t->differs[t->first[v->node->id] + v->index];
+}
 
 /* All replicas get one result of these, whatever they gave. */
 static bool unites(const Search *s, const Node *n) {
   const char *name = n->op->name;
   if (s->any_unites) return n->op->meet != NULL;
   if (!strcmp(name, "all_gather")) return true;
-  return (!strcmp(name, "cross_replica_sum") || !strcmp(name, "cross_replica_mean")) && n->attr[0].kind == ATTR_NONE;
+  return (!strcmp(name, "cross_replica_sum") || !strcmp(name, "cross_replica_mean")) &&
+         n->attr[0].kind == ATTR_NONE;
 }
 
-static bool tells_apart(const Node *n) { return node_is_dequeue(n) || n->op->meet || (n->op->traits & (PER_REPLICA | RANDOM)); }
+static bool tells_apart(const Node *n) {
+  return node_is_dequeue(n) || n->op->meet || (n->op->traits & (PER_REPLICA | RANDOM));
+}
 
 static void search_region(Search *s, Graph *g, const bool *in, bool all, bool *out);
 
@@ -72,7 +79,8 @@ static bool go_round(Search *s, const Node *n, int lead, bool *in, bool all, boo
 static void search_loop(Part *t, const Node *n, bool *out) {
   Search *s = t->search;
   int lead = n->op == &control_repeat;
-  bool all = t->all || differs(t, n->in[0]), marks = s->marks, *in = new_flags(s, n->in_count + lead);
+  bool all = t->all || differs(t, n->in[0]), marks = s->marks,
+       *in = new_flags(s, n->in_count + lead);
   for (int i = 1; in && i < n->in_count; i++) in[i - 1 + lead] = differs(t, n->in[i]);
   s->marks = false;
   while (in && go_round(s, n, lead, in, all, out)) continue;
@@ -83,7 +91,8 @@ static void search_loop(Part *t, const Node *n, bool *out) {
 static void search_branches(Part *t, const Node *n, bool *out) {
   Search *s = t->search;
   int skip = n->op == &control_cond;
-  bool apart = skip && differs(t, n->in[0]), *in = new_flags(s, n->in_count), *other = new_flags(s, n->out_count);
+  bool apart = skip && differs(t, n->in[0]), *in = new_flags(s, n->in_count),
+       *other = new_flags(s, n->out_count);
   if (!in || !other) return;
   for (int i = skip; i < n->in_count; i++) in[i - skip] = differs(t, n->in[i]);
   search_region(s, n->attr[CONTROL_BODY].graph, in, t->all || apart, out);
@@ -102,26 +111,33 @@ static void search_node(Part *t, Node *n) {
     return;
   }
   bool found = t->all || (tells_apart(n) && !unites(t->search, n));
-  for (int k = 0; k < n->in_count && !unites(t->search, n); k++) found = found || differs(t, n->in[k]);
+  for (int k = 0; k < n->in_count && !unites(t->search, n); k++)
+    found = found || differs(t, n->in[k]);
   memset(out, found, (size_t)n->out_count);
-  if (found && t->search->marks && n->place.stochastic_rounding < 0) n->place.stochastic_rounding = 0;
+  if (found && t->search->marks && n->place.stochastic_rounding < 0)
+    n->place.stochastic_rounding = 0;
 }
 
 static void search_region(Search *s, Graph *g, const bool *in, bool all, bool *out) {
-  int values = 0, *first = s->failed ? NULL : arena_alloc(s->arena, (size_t)(g->node_count + 1) * sizeof *first);
-  for (int i = 0; first && i < g->node_count; i++) first[i] = values, values += g->node[i]->out_count;
+  int values = 0, *first = s->failed
+                               ? NULL
+                               : arena_alloc(s->arena, (size_t)(g->node_count + 1) * sizeof *first);
+  for (int i = 0; first && i < g->node_count; i++)
+    first[i] = values, values += g->node[i]->out_count;
   Part t = {.search = s, .first = first, .differs = new_flags(s, values), .all = all};
   if (!first || !t.differs) {
     s->failed = true;
     return;
   }
-  for (int i = 0; i < g->input_count; i++) t.differs[first[g->input[i]->node->id] + g->input[i]->index] = in[i];
+  for (int i = 0; i < g->input_count; i++)
+    t.differs[first[g->input[i]->node->id] + g->input[i]->index] = in[i];
   for (int i = 0; i < g->node_count && !s->failed; i++)
     if (!node_is_input(g->node[i]) && !node_is_constant(g->node[i])) search_node(&t, g->node[i]);
   for (int i = 0; i < g->output_count && !s->failed; i++) out[i] = differs(&t, g->output[i]);
 }
 
-/* Variables that the program leaves different begin so in its next run; true when there are more of them. */
+/* Variables that the program leaves different begin so in its next run; true when there are more
+ * of them. */
 static bool next_run(const Program *p, bool *in, const bool *out) {
   bool changed = false;
   int at = p->result_count;
@@ -136,7 +152,8 @@ static bool next_run(const Program *p, bool *in, const bool *out) {
 bool *program_find_unsummed(const Program *p, Arena *arena) {
   Graph *g = p->graph;
   Search s = {.arena = arena_new(), .any_unites = true};
-  bool *in = s.arena ? new_flags(&s, g->input_count) : NULL, *out = arena_alloc(arena, (size_t)g->output_count + 1);
+  bool *in = s.arena ? new_flags(&s, g->input_count) : NULL,
+       *out = arena_alloc(arena, (size_t)g->output_count + 1);
   for (int i = 0; in && i < p->argument_count; i++) in[i] = true;
   if (in && out) search_region(&s, g, in, false, out);
   bool good = in && out && !s.failed;
@@ -147,14 +164,18 @@ bool *program_find_unsummed(const Program *p, Arena *arena) {
 Status program_round_identical(Error *e, Program *p) {
   Graph *g = p->graph;
   Search s = {.arena = arena_new()};
-  bool *in = s.arena ? new_flags(&s, g->input_count) : NULL, *out = in ? new_flags(&s, g->output_count) : NULL;
+  bool *in = s.arena ? new_flags(&s, g->input_count) : NULL,
+       *out = in ? new_flags(&s, g->output_count) : NULL;
   s.failed = !out;
-  for (int i = 0; i < p->variable_count && !s.failed; i++) in[p->argument_count + i] = p->variable[i]->replica_step != 0;
+  for (int i = 0; i < p->variable_count && !s.failed; i++)
+    in[p->argument_count + i] = p->variable[i]->replica_step != 0;
   do {
     if (!s.failed) search_region(&s, g, in, false, out);
   } while (!s.failed && next_run(p, in, out));
   s.marks = true;
   if (!s.failed) search_region(&s, g, in, false, out);
   arena_free(s.arena);
-  return s.failed ? fail(e, ERR_OUT_OF_MEMORY, "out of memory while looking for what replicas compute alike") : OK;
+  return s.failed ? fail(e, ERR_OUT_OF_MEMORY,
+                         "out of memory while looking for what replicas compute alike")
+                  : OK;
 }

@@ -1,4 +1,5 @@
-/* Which values are written over the variable or carried value that they replace; the others are copied at the end. */
+/* Which values are written over the variable or carried value that they replace; the others are
+ * copied at the end. */
 #include "graph/control.h"
 #include "ops/remote.h"
 #include "program/lower.h"
@@ -9,22 +10,27 @@ static int times_read(const Node *n, const Value *root) {
   return times;
 }
 
-/* Reader of the old value x at the very step that makes the new one: allowed where each element is read before it is
- * written, or where the node takes the buffer over as its carried value. */
-static bool may_read_at_step(const Region *r, const Node *reader, const Value *old, const Value *made) {
+/* Reader of the old value x at the very step that makes the new one: allowed where each element
+ * is read before it is written, or where the node takes the buffer over as its carried value. */
+static bool may_read_at_step(const Region *r, const Node *reader, const Value *old,
+                             const Value *made) {
   const Node *maker = made->node;
   int group = region_group(r, maker->id);
   if (reader == maker && (maker->op->traits & CONTROL)) {
     if (maker->op != &control_repeat && maker->op != &control_while) return true;
-    int explicit_count = control_explicit(maker), at = made->index < explicit_count
-                             ? 1 + made->index
-                             : 1 + explicit_count + control_written(maker, made->index - explicit_count);
+    int explicit_count = control_explicit(maker),
+        at = made->index < explicit_count
+                 ? 1 + made->index
+                 : 1 + explicit_count + control_written(maker, made->index - explicit_count);
     return times_read(maker, old) == 1 && value_root(maker->in[at]) == old;
   }
   for (int k = 0; reader == maker && group < 0 && k < 8 && k < maker->in_count; k++)
-    if ((maker->op->traits & IN_PLACE(k)) && value_root(maker->in[k]) == old) return times_read(maker, old) == 1;
-  if (group >= 0 && r->group[group].gemm == maker->id) return false; /* a product is there before anything that runs with it */
-  if (group < 0 || region_group(r, reader->id) != group || reader->id > maker->id || reader->id == r->group[group].gemm)
+    if ((maker->op->traits & IN_PLACE(k)) && value_root(maker->in[k]) == old)
+      return times_read(maker, old) == 1;
+  /* a product is there before anything that runs with it */
+  if (group >= 0 && r->group[group].gemm == maker->id) return false;
+  if (group < 0 || region_group(r, reader->id) != group || reader->id > maker->id ||
+      reader->id == r->group[group].gemm)
     return false;
   for (int k = 0; k < reader->in_count; k++) {
     Value *v = value_operand(reader, k);
@@ -33,15 +39,20 @@ static bool may_read_at_step(const Region *r, const Node *reader, const Value *o
   return true;
 }
 
-static bool is_whole_load(const Node *n) { return node_is_load(n) && node_shares(n) == 1 && !node_moves_slot(n); }
+static bool is_whole_load(const Node *n) {
+  return node_is_load(n) && node_shares(n) == 1 && !node_moves_slot(n);
+}
 
-/* Is everybody done with the old value when made is written over it? What is loaded from it may be read where it lies. */
+/* Is everybody done with the old value when made is written over it? What is loaded from it may
+ * be read where it lies. */
 static bool is_replaceable(const Region *r, const Value *old, const Value *made) {
   const Graph *g = r->graph;
   int position = region_position(r, made->node->id);
   for (int k = r->reader_begin[old->node->id]; k < r->reader_begin[old->node->id + 1]; k++) {
     int reader = r->reader[k], at = region_position(r, reader);
-    if (reader < g->node_count && is_whole_load(g->node[reader]) && !is_replaceable(r, g->node[reader]->out, made)) return false;
+    if (reader < g->node_count && is_whole_load(g->node[reader]) &&
+        !is_replaceable(r, g->node[reader]->out, made))
+      return false;
     if (at < position) continue;
     /* later passes of a pipeline read a stashed copy */
     if (r->pass && reader < g->node_count && r->pass[reader] != r->pass[made->node->id]) continue;
@@ -51,7 +62,8 @@ static bool is_replaceable(const Region *r, const Value *old, const Value *made)
 }
 
 /* Can made be written straight to target, given every region input that lives there? */
-static bool may_write_over(Lower *l, const Region *r, const int *inputs, int target, const Value *made) {
+static bool may_write_over(Lower *l, const Region *r, const int *inputs, int target,
+                           const Value *made) {
   if (l->p->buffer[target].bytes != type_bytes(&made->type)) return false;
   for (int i = 0; i < r->graph->input_count; i++)
     if (inputs[i] == target && !is_replaceable(r, r->graph->input[i], made)) return false;
@@ -64,7 +76,8 @@ static bool target_taken(const int *targets, const bool *direct, int count, int 
   return false;
 }
 
-/* What a branch or loop is given for the place of its output `made`, and hands on where nothing changes it; NULL: nothing. */
+/* What a branch or loop is given for the place of its output `made`, and hands on where nothing
+ * changes it; NULL: nothing. */
 static Value *replaced_by(const Value *made) {
   const Node *n = made->node;
   bool cond = n->op == &control_cond;
@@ -81,24 +94,29 @@ bool region_read_last_by(const Region *r, const Value *v, const Node *last) {
     if (reader == last->id) continue;
     if (region_position(r, reader) >= region_position(r, last->id)) return false;
     const Node *n = r->graph->node[reader];
-    if (is_whole_load(n) && (times_read(last, n->out) || !region_read_last_by(r, n->out, last))) return false;
+    if (is_whole_load(n) && (times_read(last, n->out) || !region_read_last_by(r, n->out, last)))
+      return false;
   }
   return true;
 }
 
 /* What is stored in a variable is made there, where that can be. */
 static void follow_stored(Lower *l, Region *r, const int *inputs, int target, const Value *made) {
-  if (!node_is_store(made->node) || node_shares(made->node) > 1 || node_moves_slot(made->node) || l->p->buffer[target].kind != BUFFER_ARGUMENT) return;
+  if (!node_is_store(made->node) || node_shares(made->node) > 1 || node_moves_slot(made->node) ||
+      l->p->buffer[target].kind != BUFFER_ARGUMENT)
+    return;
   Value *v = value_root(made->node->in[0]);
   int *slot = region_slot(r, v);
   if (node_is_made(v->node) && *slot < 0 && may_write_over(l, r, inputs, target, v)) *slot = target;
 }
 
-/* The value that `made` replaces goes to the same place, so that a branch that leaves it alone has nothing to copy. */
+/* The value that `made` replaces goes to the same place, so that a branch that leaves it alone
+ * has nothing to copy. */
 static void follow_replaced(Lower *l, Region *r, const int *inputs, int target, const Value *made) {
   for (Value *v = replaced_by(made); v && !r->pass; made = v, v = replaced_by(v)) {
     int *slot = region_slot(r, v);
-    if (!node_is_made(v->node) || *slot >= 0 || !region_read_last_by(r, v, made->node) || !may_write_over(l, r, inputs, target, v))
+    if (!node_is_made(v->node) || *slot >= 0 || !region_read_last_by(r, v, made->node) ||
+        !may_write_over(l, r, inputs, target, v))
       return;
     *slot = target;
   }
@@ -110,7 +128,9 @@ void lower_in_place(Lower *l, Region *r, const int *inputs, const int *targets, 
   for (int i = g->output_count - 1; i >= 0; i--) {
     Value *made = value_root(g->output[i]);
     int *slot = region_slot(r, made);
-    if (!node_is_made(made->node) || *slot >= 0 || target_taken(targets, direct, g->output_count, targets[i])) continue;
+    if (!node_is_made(made->node) || *slot >= 0 ||
+        target_taken(targets, direct, g->output_count, targets[i]))
+      continue;
     if (!may_write_over(l, r, inputs, targets[i], made)) continue;
     *slot = targets[i];
     direct[i] = true;
@@ -124,7 +144,8 @@ int region_output_pass(const Region *r, int output) {
   return r->pass && node_is_made(n) ? r->pass[n->id] : 0;
 }
 
-/* Copies happen as if at once: one whose target another still reads waits; a ring is broken by a spare buffer. */
+/* Copies happen as if at once: one whose target another still reads waits; a ring is broken by a
+ * spare buffer. */
 void lower_outputs(Lower *l, Region *r, const int *targets, int pass, Block *b) {
   const Graph *g = r->graph;
   int count = g->output_count, left = 0;
@@ -145,7 +166,8 @@ void lower_outputs(Lower *l, Region *r, const int *targets, int pass, Block *b) 
     for (int i = 0; i < count; i++) {
       if (!waiting[i]) continue;
       bool read = false;
-      for (int k = 0; k < count; k++) read = read || (k != i && waiting[k] && from[k] == targets[i]);
+      for (int k = 0; k < count; k++)
+        read = read || (k != i && waiting[k] && from[k] == targets[i]);
       if (read) continue;
       lower_copy(l, b, from[i], targets[i], type_bytes(&g->output[i]->type), g->output[i]->node);
       waiting[i] = false, moved = true, left--;

@@ -1,6 +1,7 @@
-/* The compiler: a finished root trace becomes a program. Region by region: analyse (fuse.c), order (order.c), decide which values may be
- * written over the variable or carried value they replace (in_place.c), emit steps (here, groups.c, control.c, pipeline.c); then
- * one memory plan, and every pointer is set (place.c). */
+/* The compiler: a finished root trace becomes a program. Region by region: analyse (fuse.c),
+ * order (order.c), decide which values may be written over the variable or carried value they
+ * replace (in_place.c), emit steps (here, groups.c, control.c, pipeline.c); then one memory
+ * plan, and every pointer is set (place.c). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,7 +19,9 @@
 
 /* ---- buffers and links ---- */
 
-Status lower_no_memory(Lower *l) { return fail(l->error, ERR_OUT_OF_MEMORY, "out of memory while compiling '%s'", l->p->name); }
+Status lower_no_memory(Lower *l) {
+  return fail(l->error, ERR_OUT_OF_MEMORY, "out of memory while compiling '%s'", l->p->name);
+}
 
 int lower_buffer(Lower *l, BufferKind kind, size_t bytes, const Node *node) {
   Program *p = l->p;
@@ -26,7 +29,14 @@ int lower_buffer(Lower *l, BufferKind kind, size_t bytes, const Node *node) {
     lower_no_memory(l);
     return -1;
   }
-  p->buffer[p->buffer_count] = (Buffer){.kind = kind, .bytes = bytes, .first = -1, .last = -1, .argument = -1, .node = node, .lane = -1, .copies = 1};
+  p->buffer[p->buffer_count] = (Buffer){.kind = kind,
+                                        .bytes = bytes,
+                                        .first = -1,
+                                        .last = -1,
+                                        .argument = -1,
+                                        .node = node,
+                                        .lane = -1,
+                                        .copies = 1};
   return p->buffer_count++;
 }
 
@@ -59,7 +69,9 @@ Step *lower_step(Lower *l, Block *b, StepKind kind, const Node *n) {
   return s;
 }
 
-int *region_slot(Region *r, const Value *v) { return &r->buffer[r->first_value[v->node->id] + v->index]; }
+int *region_slot(Region *r, const Value *v) {
+  return &r->buffer[r->first_value[v->node->id] + v->index];
+}
 
 int lower_operand(Lower *l, Region *r, Value *v) {
   Value *root = value_root(v);
@@ -69,8 +81,9 @@ int lower_operand(Lower *l, Region *r, Value *v) {
     if (*slot >= 0) l->p->buffer[*slot].data = root->node->attr[0].tensor->data;
   }
   if (*slot < 0)
-    fail_at(l->error, root->node->source, ERR_INTERNAL, "compiling '%s': the result of %s is used before it is made",
-            l->p->name, root->node->op->name);
+    fail_at(l->error, root->node->source, ERR_INTERNAL,
+            "compiling '%s': the result of %s is used before it is made", l->p->name,
+            root->node->op->name);
   return *slot;
 }
 
@@ -93,7 +106,8 @@ void lower_copy(Lower *l, Block *b, int from, int to, size_t bytes, const Node *
   if (!s || !ends) return;
   s->copy_bytes = bytes;
   s->cell = ends;
-  if (!is_zero(&l->p->buffer[from])) lower_link(l, from, &ends[0]); /* zeros are written, not read */
+  /* zeros are written, not read */
+  if (!is_zero(&l->p->buffer[from])) lower_link(l, from, &ends[0]);
   lower_link(l, to, &ends[1]);
 }
 
@@ -117,7 +131,10 @@ static void *call_arrays(Lower *l, Call *c, const Node *n) {
     lower_no_memory(l);
     return NULL;
   }
-  *c = (Call){.in = (const void *const *)pointers, .out = pointers + in, .in_type = types, .out_type = types + in};
+  *c = (Call){.in = (const void *const *)pointers,
+              .out = pointers + in,
+              .in_type = types,
+              .out_type = types + in};
   c->node = n;
   c->attr = n->attr;
   c->in_count = n->in_count;
@@ -140,7 +157,8 @@ static void emit_op(Lower *l, Region *r, const Node *n, StepKind kind, Block *b)
   Step *s = lower_step(l, b, kind, n);
   if (!s) return;
   for (int i = 0; i < n->in_count; i++) lower_link(l, lower_operand(l, r, n->in[i]), &pointers[i]);
-  for (int i = 0; i < n->out_count; i++) lower_link(l, lower_result(l, r, &n->out[i]), &pointers[n->in_count + i]);
+  for (int i = 0; i < n->out_count; i++)
+    lower_link(l, lower_result(l, r, &n->out[i]), &pointers[n->in_count + i]);
   size_t scratch = n->op->scratch ? n->op->scratch(n) : 0;
   if (scratch) {
     s->cell = arena_alloc(l->p->arena, sizeof *s->cell);
@@ -152,10 +170,12 @@ static void emit_op(Lower *l, Region *r, const Node *n, StepKind kind, Block *b)
 
 /* ---- transfers ---- */
 
-/* A variable has memory of its own, which is its place in streaming memory: what is loaded from there is read where it lies, and
- * what is stored is written there at once, where nobody still needs what was there. */
+/* A variable has memory of its own, which is its place in streaming memory: what is loaded from
+ * there is read where it lies, and what is stored is written there at once, where nobody still
+ * needs what was there. */
 static bool is_read_in_place(const Program *p, const Node *n, int from) {
-  return node_is_load(n) && node_shares(n) == 1 && !node_moves_slot(n) && p->buffer[from].kind == BUFFER_ARGUMENT;
+  return node_is_load(n) && node_shares(n) == 1 && !node_moves_slot(n) &&
+         p->buffer[from].kind == BUFFER_ARGUMENT;
 }
 
 /* Replicas write their shares of one variable side by side: none may copy the whole of it. */
@@ -168,8 +188,10 @@ static bool has_shared_variables(const Program *p) {
 static void emit_transfer(Lower *l, Region *r, const Node *n, Block *b) {
   bool loads = node_is_load(n);
   int from = lower_operand(l, r, n->in[0]);
-  if (!loads && node_shares(n) > 1 && has_shared_variables(l->p) && lower_result(l, r, n->out) != lower_operand(l, r, n->in[1]))
-    fail_at(l->error, n->source, ERR_INTERNAL, "compiling '%s': a share can't be stored in its place", l->p->name);
+  if (!loads && node_shares(n) > 1 && has_shared_variables(l->p) &&
+      lower_result(l, r, n->out) != lower_operand(l, r, n->in[1]))
+    fail_at(l->error, n->source, ERR_INTERNAL,
+            "compiling '%s': a share can't be stored in its place", l->p->name);
   if (from < 0) return;
   if (is_read_in_place(l->p, n, from)) *region_slot(r, n->out) = from;
   int to = lower_result(l, r, n->out);
@@ -250,7 +272,8 @@ static Status describe(Lower *l, int argument_count, int variable_count, int res
   p->shared = arena_alloc(p->arena, count);
   p->result_type = arena_alloc(p->arena, count * sizeof *p->result_type);
   p->binding = arena_alloc(p->arena, count * sizeof *p->binding);
-  if (!p->variable || !p->writes || !p->shared || !p->result_type || !p->binding) return lower_no_memory(l);
+  if (!p->variable || !p->writes || !p->shared || !p->result_type || !p->binding)
+    return lower_no_memory(l);
   p->variable_count = variable_count;
   for (int i = 0; i < result_count; i++) p->result_type[i] = p->graph->output[i]->type;
   return OK;
@@ -264,8 +287,10 @@ static Status lower_program(Lower *l) {
   int *targets = arena_alloc(p->arena, (size_t)(g->output_count + 1) * sizeof *targets);
   if (!inputs || !targets) return lower_no_memory(l);
   int lead = p->argument_count + p->variable_count, at = p->result_count;
-  for (int i = 0; i < g->input_count; i++) inputs[i] = bind_buffer(l, i, type_bytes(&g->input[i]->type));
-  for (int i = 0; i < p->result_count; i++) targets[i] = bind_buffer(l, lead + i, type_bytes(&g->output[i]->type));
+  for (int i = 0; i < g->input_count; i++)
+    inputs[i] = bind_buffer(l, i, type_bytes(&g->input[i]->type));
+  for (int i = 0; i < p->result_count; i++)
+    targets[i] = bind_buffer(l, lead + i, type_bytes(&g->output[i]->type));
   for (int i = 0; i < p->variable_count; i++)
     if (p->writes[i]) targets[at++] = inputs[p->argument_count + i];
   Status s = VERIFYING ? graph_verify(l->error, g, "compiling") : OK;
@@ -274,7 +299,8 @@ static Status lower_program(Lower *l) {
   return s == OK && VERIFYING ? program_verify(l->error, p) : s;
 }
 
-static Program *new_program(Error *e, const char *name, const Kernels *kernels, const Numerics *numerics, Graph *graph) {
+static Program *new_program(Error *e, const char *name, const Kernels *kernels,
+                            const Numerics *numerics, Graph *graph) {
   Program *p = calloc(1, sizeof *p);
   if (p) p->arena = arena_new();
   if (!p || !p->arena) {
@@ -296,13 +322,15 @@ static void note_unshared(Program *p, const Offload *o) {
     const Variable *v = p->variable[i];
     if (load_shares(p->graph, p->graph->input[p->argument_count + i]) != 1) continue;
     p->unshared_state = p->unshared_state || (v->of_optimizer && o->shard_state);
-    p->unshared_weights = p->unshared_weights || (!v->of_optimizer && v->trainable && o->shard_weights);
+    p->unshared_weights =
+        p->unshared_weights || (!v->of_optimizer && v->trainable && o->shard_weights);
   }
 }
 
 /* What was asked of the whole program, and of its pipeline. */
 static Status place_transfers(Error *e, Program *p, const Trace *root) {
-  OffloadRequest q = {.offload = root->offload, .plan = graph_plan(p->graph), .replicas = root->replicas};
+  OffloadRequest q = {
+      .offload = root->offload, .plan = graph_plan(p->graph), .replicas = root->replicas};
   if (q.plan) {
     q.offload = q.plan->offload;
     q.recompute = q.plan->recomputation;
@@ -311,7 +339,8 @@ static Status place_transfers(Error *e, Program *p, const Trace *root) {
   if (!g) return e->status;
   graph_free(p->graph);
   p->graph = g;
-  for (int i = 0; i < p->variable_count; i++) p->shared[i] = load_shares(g, g->input[p->argument_count + i]) > 1;
+  for (int i = 0; i < p->variable_count; i++)
+    p->shared[i] = load_shares(g, g->input[p->argument_count + i]) > 1;
   if (q.replicas > 1) note_unshared(p, &q.offload);
   return OK;
 }
@@ -321,14 +350,16 @@ static Status simplify(Error *e, Program *p) {
   if (s == OK) s = graph_simplify(e, p->graph, p->kernels, &p->numerics);
   if (s == OK && p->numerics.fast_math) {
     s = graph_fast_math(e, p->graph);
-    if (s == OK) s = graph_simplify(e, p->graph, p->kernels, &p->numerics); /* what that left unread goes */
+    /* what that left unread goes */
+    if (s == OK) s = graph_simplify(e, p->graph, p->kernels, &p->numerics);
   }
   return s == OK && VERIFYING ? graph_verify(e, p->graph, "simplifying") : s;
 }
 
 /* threads 0: an outline. */
-static Program *compile(Error *e, Trace *root, int result_count, const int *written, int written_count,
-                        const Kernels *kernels, const Numerics *numerics, int threads, const char *name) {
+static Program *compile(Error *e, Trace *root, int result_count, const int *written,
+                        int written_count, const Kernels *kernels, const Numerics *numerics,
+                        int threads, const char *name) {
   if (root->graph->error.status != OK) {
     if (e->status == OK) *e = root->graph->error;
     return NULL;
@@ -340,27 +371,34 @@ static Program *compile(Error *e, Trace *root, int result_count, const int *writ
   Lower l = {.error = e, .p = p, .threads = threads};
   Status s = describe(&l, root->argument_count, root->extra_count, result_count);
   if (s == OK && !p->outline && !(p->traced = graph_copy(p->graph))) s = lower_no_memory(&l);
-  for (int i = 0; i < p->variable_count; i++) p->variable[i] = variable_retain(root->extra[i].variable);
+  for (int i = 0; i < p->variable_count; i++)
+    p->variable[i] = variable_retain(root->extra[i].variable);
   for (int i = 0; i < written_count && s == OK; i++) p->writes[written[i]] = true;
   if (s == OK) s = simplify(e, p);
-  if (s == OK && p->numerics.identical_only && root->replicas != 1) s = program_round_identical(e, p);
+  if (s == OK && p->numerics.identical_only && root->replicas != 1)
+    s = program_round_identical(e, p);
   if (s == OK) s = place_transfers(e, p, root);
   if (s == OK && (p->outline || lower_program(&l) == OK)) return p;
   program_free(p);
   return NULL;
 }
 
-Program *program_compile(Error *e, Trace *root, int result_count, const int *written, int written_count,
-                         const Kernels *kernels, const Numerics *numerics, int threads, const char *name) {
-  return compile(e, root, result_count, written, written_count, kernels, numerics, threads < 1 ? 1 : threads, name);
+Program *program_compile(Error *e, Trace *root, int result_count, const int *written,
+                         int written_count, const Kernels *kernels, const Numerics *numerics,
+                         int threads, const char *name) {
+  return compile(e, root, result_count, written, written_count, kernels, numerics,
+                 threads < 1 ? 1 : threads, name);
 }
 
-Program *program_outline(Error *e, Trace *root, int result_count, const int *written, int written_count,
-                         const Kernels *kernels, const Numerics *numerics, const char *name) {
+Program *program_outline(Error *e, Trace *root, int result_count, const int *written,
+                         int written_count, const Kernels *kernels, const Numerics *numerics,
+                         const char *name) {
   return compile(e, root, result_count, written, written_count, kernels, numerics, 0, name);
 }
 
-Program *program_copy(Error *e, const Program *from, int threads) { return program_instance(e, from, threads, 0); }
+Program *program_copy(Error *e, const Program *from, int threads) {
+  return program_instance(e, from, threads, 0);
+}
 
 Program *program_instance(Error *e, const Program *from, int threads, int replica) {
   Program *p = new_program(e, from->name, from->kernels, &from->numerics, from->graph);
@@ -382,12 +420,16 @@ Program *program_instance(Error *e, const Program *from, int threads, int replic
 Status program_lift(Error *e, Program *p) {
   if (p->is_lifted) return OK;
   Graph *g = p->traced;
-  if (!g) return fail(e, ERR_FAILED_PRECONDITION, "'%s' was compiled to be priced: it has no gradient", p->name);
+  if (!g)
+    return fail(e, ERR_FAILED_PRECONDITION, "'%s' was compiled to be priced: it has no gradient",
+                p->name);
   if (lift_find(e, g, &p->lifted) != OK) return e->status;
   Value **value = calloc((size_t)p->lifted.count + 1, sizeof *value);
   Status s = value ? OK : fail(e, ERR_OUT_OF_MEMORY, "out of memory in autodiff");
-  for (int i = 0; i < p->lifted.count && s == OK; i++) value[i] = graph_input(g, &p->lifted.tensor[i]->type, NULL);
-  if (s == OK && lift_constants(g, &p->lifted, value) != OK) s = fail(e, g->error.status, "%s", g->error.message);
+  for (int i = 0; i < p->lifted.count && s == OK; i++)
+    value[i] = graph_input(g, &p->lifted.tensor[i]->type, NULL);
+  if (s == OK && lift_constants(g, &p->lifted, value) != OK)
+    s = fail(e, g->error.status, "%s", g->error.message);
   free(value);
   p->is_lifted = s == OK;
   return s;

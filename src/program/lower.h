@@ -1,4 +1,5 @@
-/* What the files that lower a graph share (lower.c and those that it names). Failures stay in Lower.error; everything is harmless after one. */
+/* What the files that lower a graph share (lower.c and those that it names). Failures stay in
+ * Lower.error; everything is harmless after one. */
 #ifndef IPULUA_PROGRAM_LOWER_H
 #define IPULUA_PROGRAM_LOWER_H
 #include "program/region.h"
@@ -12,7 +13,8 @@ typedef struct Lower {
 } Lower;
 
 Status lower_no_memory(Lower *l);
-int lower_buffer(Lower *l, BufferKind kind, size_t bytes, const Node *node); /* -1 after a failure */
+/* -1 after a failure */
+int lower_buffer(Lower *l, BufferKind kind, size_t bytes, const Node *node);
 void lower_touch(Lower *l, int buffer, int position);
 /* *where will point to buffer; the step being emitted uses it. */
 void lower_link(Lower *l, int buffer, void *where);
@@ -20,10 +22,12 @@ Step *lower_step(Lower *l, Block *b, StepKind kind, const Node *n);
 void lower_copy(Lower *l, Block *b, int from, int to, size_t bytes, const Node *n);
 void lower_node(Lower *l, Region *r, Node *n, Block *b);
 Status lower_region(Lower *l, const Graph *g, const int *inputs, const int *targets, Block *block);
-/* The buffer that v is read from; the one that it is written to: decided before (in place, result), or new. -1 after a failure. */
+/* The buffer that v is read from; the one that it is written to: decided before (in place,
+ * result), or new. -1 after a failure. */
 int lower_operand(Lower *l, Region *r, Value *v);
 int lower_result(Lower *l, Region *r, Value *v);
-const Numerics *lower_numerics(Lower *l, const Node *n); /* what a scope said of its rounding wins over the configuration */
+/* what a scope said of its rounding wins over the configuration */
+const Numerics *lower_numerics(Lower *l, const Node *n);
 
 int *region_slot(Region *r, const Value *v); /* the buffer of v */
 bool node_is_made(const Node *n);            /* neither an input nor a constant */
@@ -36,18 +40,21 @@ void lower_product(Lower *l, Region *r, Node *n, const Group *g, Block *b);
 void lower_loop(Lower *l, Region *r, Node *n, Block *b);
 void lower_branches(Lower *l, Region *r, Node *n, Block *b);
 
-/* in_place.c. Decide which outputs go straight to their targets; lower_outputs copies the others that a pass makes (0 where there are
- * none; inputs and constants count for pass 0). */
+/* in_place.c. Decide which outputs go straight to their targets; lower_outputs copies the others
+ * that a pass makes (0 where there are none; inputs and constants count for pass 0). */
 void lower_in_place(Lower *l, Region *r, const int *inputs, const int *targets, bool *direct);
 void lower_outputs(Lower *l, Region *r, const int *targets, int pass, Block *b);
 int region_output_pass(const Region *r, int output);
-bool region_read_last_by(const Region *r, const Value *v, const Node *last); /* nobody reads v after last */
+/* nobody reads v after last */
+bool region_read_last_by(const Region *r, const Value *v, const Node *last);
 
 /* place.c: memory for all buffers; every pointer is set, or found by its argument. */
 Status lower_place(Lower *l);
 /* The links of a buffer are *from … *to - 1, once they are sorted. */
 void lower_links_of(const Program *p, int buffer, int *from, int *to);
 
-/* pipeline.c: the passes of a pipelined loop n, whose step begins at position begin. NULL after a failure. */
-PipelineStep *lower_pipeline(Lower *l, const Node *n, const PipelinePlan *plan, const int *inputs, const int *targets, int begin);
+/* pipeline.c: the passes of a pipelined loop n, whose step begins at position begin. NULL after
+ * a failure. */
+PipelineStep *lower_pipeline(Lower *l, const Node *n, const PipelinePlan *plan, const int *inputs,
+                             const int *targets, int begin);
 #endif

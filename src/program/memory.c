@@ -1,6 +1,6 @@
-/* One memory plan: buffers whose lives don't meet may share bytes. Each gets the lowest offset that is free through its life, larger ones
- * first, or those that are live at the fullest step first if that takes less; beyond a few thousand buffers, in order of birth, which
- * stays fast. */
+/* One memory plan: buffers whose lives don't meet may share bytes. Each gets the lowest offset
+ * that is free through its life, larger ones first, or those that are live at the fullest step
+ * first if that takes less; beyond a few thousand buffers, in order of birth, which stays fast. */
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,15 +39,20 @@ static int64_t lowest_gap(Buffer *const *neighbour, int count, const Buffer *b) 
   return at;
 }
 
-static bool is_planned(const Buffer *b, bool remote) { return b->kind == BUFFER_ARENA && b->first >= 0 && b->remote == remote; }
+static bool is_planned(const Buffer *b, bool remote) {
+  return b->kind == BUFFER_ARENA && b->first >= 0 && b->remote == remote;
+}
 
-/* Keeps sorted by offset what is placed, of which near is room for as many. Beyond a few thousand what has died is dropped. */
-static void fit_among_placed(Buffer *const *order, int n, bool timely, Buffer **placed, Buffer **near) {
+/* Keeps sorted by offset what is placed, of which near is room for as many. Beyond a few
+ * thousand what has died is dropped. */
+static void fit_among_placed(Buffer *const *order, int n, bool timely, Buffer **placed,
+                             Buffer **near) {
   for (int i = 0, done = 0; i < n; i++) {
     int near_count = 0, kept = 0;
     for (int k = 0; k < done; k++) {
       if (buffers_meet(placed[k], order[i])) near[near_count++] = placed[k];
-      if (!timely || placed[k]->lane >= 0 || placed[k]->last >= order[i]->first) placed[kept++] = placed[k];
+      if (!timely || placed[k]->lane >= 0 || placed[k]->last >= order[i]->first)
+        placed[kept++] = placed[k];
     }
     order[i]->offset = lowest_gap(near, near_count, order[i]);
     int at = kept;
@@ -89,7 +94,8 @@ static void give_back(Gaps *g, int64_t begin, int64_t end) {
     if (g->gap[middle].begin < end) above = middle + 1;
     else high = middle;
   }
-  bool joins_below = above > 0 && g->gap[above - 1].end == begin, joins_above = g->gap[above].begin == end;
+  bool joins_below = above > 0 && g->gap[above - 1].end == begin,
+       joins_above = g->gap[above].begin == end;
   if (joins_below && joins_above) {
     g->gap[above - 1].end = g->gap[above].end;
     remove_gap(g, above);
@@ -103,13 +109,16 @@ static void give_back(Gaps *g, int64_t begin, int64_t end) {
   }
 }
 
-/* Without lanes everything that is live when a buffer is born is its neighbour. dying: the same buffers by_death. */
+/* Without lanes everything that is live when a buffer is born is its neighbour. dying: the same
+ * buffers by_death. */
 static void fit_into_gaps(Buffer *const *order, Buffer *const *dying, int n, Gap *room) {
   Gaps g = {room, 1};
   room[0] = (Gap){0, INT64_MAX};
   for (int i = 0, dead = 0; i < n; i++) {
     for (; dying[dead]->last < order[i]->first; dead++)
-      if (dying[dead]->bytes) give_back(&g, dying[dead]->offset, dying[dead]->offset + (int64_t)aligned(dying[dead]->bytes));
+      if (dying[dead]->bytes)
+        give_back(&g, dying[dead]->offset,
+                  dying[dead]->offset + (int64_t)aligned(dying[dead]->bytes));
     order[i]->offset = order[i]->bytes ? take_lowest(&g, (int64_t)aligned(order[i]->bytes)) : 0;
   }
 }
@@ -141,7 +150,8 @@ static size_t most_at_once(const Lives *l, int lane, int *peak) {
   return most;
 }
 
-/* Lanes run side by side: each needs its most, and what is everybody's all that time comes on top. */
+/* Lanes run side by side: each needs its most, and what is everybody's all that time comes on
+ * top. */
 static size_t most_beside(const Lives *l) {
   int lanes = 0, begin = INT_MAX, end = -1, peak;
   size_t bytes = 0;
@@ -154,7 +164,8 @@ static size_t most_beside(const Lives *l) {
   }
   for (int lane = 0; lane < lanes; lane++) bytes += most_at_once(l, lane, &peak);
   for (int i = 0; i < l->count && lanes; i++)
-    if (l->born[i]->lane < 0 && l->born[i]->first <= begin && l->born[i]->last >= end) bytes += aligned(l->born[i]->bytes);
+    if (l->born[i]->lane < 0 && l->born[i]->first <= begin && l->born[i]->last >= end)
+      bytes += aligned(l->born[i]->bytes);
   return bytes;
 }
 
@@ -195,7 +206,8 @@ static size_t end_of_plan(Buffer *const *order, int n) {
   return total;
 }
 
-/* By size; where that leaves gaps, what is live at the fullest step before the rest, by size and by length of life. */
+/* By size; where that leaves gaps, what is live at the fullest step before the rest, by size and
+ * by length of life. */
 static void plan_small(Lives *l, Buffer **near, int64_t *best_offset, Buffer *base) {
   Buffer **order = l->born;
   int peak = -1, n = l->count;
@@ -228,7 +240,8 @@ static bool collect(Lives *l, Buffer *buffers, int count, bool remote) {
   size_t room = (size_t)count + 2;
   *l = (Lives){malloc(room * sizeof *l->born), malloc(room * sizeof *l->dying), 0};
   for (int i = 0; i < count && l->born && l->dying; i++)
-    if (is_planned(&buffers[i], remote)) l->born[l->count] = l->dying[l->count] = &buffers[i], l->count++;
+    if (is_planned(&buffers[i], remote))
+      l->born[l->count] = l->dying[l->count] = &buffers[i], l->count++;
   return l->born && l->dying;
 }
 

@@ -1,7 +1,8 @@
-/* Offloading, graph → graph. What lives in streaming memory goes through control nodes as it is; an op that reads it gets a
- * load just before its first reader (in a pipeline: of each pass), and what replaces it is stored again. A store waits for all
- * that is computed elementwise from its value: that runs in one loop, which nothing may stand in. Activations are stored in
- * the forward pass of the stage that needs them, and loaded in its backward pass. */
+/* Offloading, graph → graph. What lives in streaming memory goes through control nodes as it is;
+ * an op that reads it gets a load just before its first reader (in a pipeline: of each pass),
+ * and what replaces it is stored again. A store waits for all that is computed elementwise from
+ * its value: that runs in one loop, which nothing may stand in. Activations are stored in the
+ * forward pass of the stage that needs them, and loaded in its backward pass. */
 #include "program/offload.h"
 
 #include <string.h>
@@ -28,9 +29,9 @@ typedef struct Part {
   const OffloadRequest *request;
   const Graph *g;
   Graph *to;
-  const Node *loop;         /* whose body it is, where that is a pipeline's; NULL: no passes */
+  const Node *loop; /* whose body it is, where that is a pipeline's; NULL: no passes */
   const PipelinePlan *plan;
-  const int *pass;          /* [node_count] */
+  const int *pass; /* [node_count] */
   int passes, stages;
   const bool *wanted;       /* [output_count] outputs that live in streaming memory */
   int *first_value, values; /* of node i */
@@ -39,21 +40,29 @@ typedef struct Part {
   Value **local;            /* by value and pass: as an op there reads it */
   Value **stored;           /* by value and stage: the activation in streaming memory */
   Value **result;           /* [output_count] wanted ones, stored */
-  int *settled;             /* by node: the last node that is computed elementwise from it, in its pass */
-  int *due;                 /* by node: the first store after it; -1 */
+  /* by node: the last node that is computed elementwise from it, in its pass */
+  int *settled;
+  int *due; /* by node: the first store after it; -1 */
   Pending *pending;
   int pending_count, pending_capacity;
 } Part;
 
-static Graph *copy_region(const Part *outer, const Graph *g, const Node *loop, const PipelinePlan *plan, const bool *remote, const bool *wanted);
+static Graph *copy_region(const Part *outer, const Graph *g, const Node *loop,
+                          const PipelinePlan *plan, const bool *remote, const bool *wanted);
 
-static Status no_memory(const Part *t) { return fail(t->error, ERR_OUT_OF_MEMORY, "out of memory while placing transfers"); }
+static Status no_memory(const Part *t) {
+  return fail(t->error, ERR_OUT_OF_MEMORY, "out of memory while placing transfers");
+}
 
-static int index_of(const Part *t, const Value *v) { return t->first_value[v->node->id] + v->index; }
+static int index_of(const Part *t, const Value *v) {
+  return t->first_value[v->node->id] + v->index;
+}
 static int pass_of(const Part *t, const Node *n) { return t->pass ? t->pass[n->id] : 0; }
 
 /* Made anew by each pass that reads it, from what it was made of. */
-static bool is_light(const Node *n) { return n->in_count == 1 && ((n->op->traits & VIEW) || !strcmp(n->op->name, "broadcast_to")); }
+static bool is_light(const Node *n) {
+  return n->in_count == 1 && ((n->op->traits & VIEW) || !strcmp(n->op->name, "broadcast_to"));
+}
 
 static bool is_large(const Part *t, const Value *v) {
   size_t bytes = type_bytes(&v->type);
@@ -64,7 +73,8 @@ static bool is_large(const Part *t, const Value *v) {
 
 static void stand_at(Part *t, const Node *like, int pass) {
   Arena *a = t->to->arena;
-  t->to->scope = (Scope){like->place, arena_string(a, like->source), arena_string(a, like->name), arena_string(a, like->attributes)};
+  t->to->scope = (Scope){like->place, arena_string(a, like->source), arena_string(a, like->name),
+                         arena_string(a, like->attributes)};
   if (!t->plan) return;
   t->to->scope.place.stage = plan_stage_of_pass(t->plan, pass);
   t->to->scope.place.shard = t->plan->ipu_of[t->to->scope.place.stage];
@@ -75,18 +85,24 @@ static void stand_at(Part *t, const Node *like, int pass) {
 
 /* A stage's backward pass that follows its forward pass at once has nothing to wait for. */
 static bool keeps_copies(Part *t, int stage) {
-  return plan_copies(t->error, t->plan, plan_program(t->plan, stage, false), plan_program(t->plan, stage, true), false) > 1;
+  return plan_copies(t->error, t->plan, plan_program(t->plan, stage, false),
+                     plan_program(t->plan, stage, true), false) > 1;
 }
 
 static bool is_activation(Part *t, const Value *v, int pass) {
   const Node *n = v->node;
-  if (!t->plan || !t->request->offload.activations || !t->plan->training || pass < t->stages) return false;
-  if (!node_is_made(n) || is_light(n) || node_is_load(n) || node_is_store(n) || t->pass[n->id] >= t->stages) return false;
+  if (!t->plan || !t->request->offload.activations || !t->plan->training || pass < t->stages)
+    return false;
+  if (!node_is_made(n) || is_light(n) || node_is_load(n) || node_is_store(n) ||
+      t->pass[n->id] >= t->stages)
+    return false;
   return is_large(t, v) && keeps_copies(t, plan_stage_of_pass(t->plan, pass));
 }
 
 static bool add_pending(Part *t, Value *v, int output, int stage, int due) {
-  if (!arena_reserve(t->arena, &t->pending, &t->pending_capacity, t->pending_count + 1, sizeof *t->pending)) return false;
+  if (!arena_reserve(t->arena, &t->pending, &t->pending_capacity, t->pending_count + 1,
+                     sizeof *t->pending))
+    return false;
   t->pending[t->pending_count] = (Pending){v, output, stage, t->due[due]};
   t->due[due] = t->pending_count++;
   return true;
@@ -104,8 +120,8 @@ static int last_use(const Part *t, const Value *v, int pass) {
   return last;
 }
 
-/* Node `reader`, of a later pass, takes v, which is stored by then at the latest: where passes are traced one into the other, nodes of
- * the forward pass stand behind it, too. */
+/* Node `reader`, of a later pass, takes v, which is stored by then at the latest: where passes
+ * are traced one into the other, nodes of the forward pass stand behind it, too. */
 static bool need(Part *t, Value *v, int pass, int reader) {
   while (is_light(v->node) && t->pass[v->node->id] != pass) v = v->node->in[0];
   if (!is_activation(t, v, pass)) return true;
@@ -143,7 +159,9 @@ static Value *bring(Part *t, Value *v, int pass, const Node *reader) {
     Value *from = bring(t, n->in[0], pass, reader);
     if (from != t->made[index_of(t, n->in[0])]) {
       Node *again = from ? clone_node(t->to, n, &from) : NULL;
-      if (again) again->place.stage = plan_stage_of_pass(t->plan, pass), again->place.backward = pass >= t->stages;
+      if (again)
+        again->place.stage = plan_stage_of_pass(t->plan, pass),
+        again->place.backward = pass >= t->stages;
       x = again ? again->out : NULL;
     }
   }
@@ -171,7 +189,9 @@ static bool store_due(Part *t, int node) {
 /* ---- control nodes ---- */
 
 /* Do its regions take what lives in streaming memory as it is, and give it back so? */
-static bool passes_on(const Node *n) { return n->op == &control_repeat || n->op == &control_while || n->op == &control_cond; }
+static bool passes_on(const Node *n) {
+  return n->op == &control_repeat || n->op == &control_while || n->op == &control_cond;
+}
 
 static bool writes(const Node *n, int extra) {
   for (int w = 0; w < control_written_count(n); w++)
@@ -201,15 +221,19 @@ static bool is_accumulator(const Part *t, const Node *loop, const PipelinePlan *
   return false;
 }
 
-/* The operands of a control node, and which of its regions' inputs and of its outputs are in streaming memory. */
-static bool hand_in(Part *t, const Node *n, const PipelinePlan *plan, Value **in, bool *inside, bool *outside) {
+/* The operands of a control node, and which of its regions' inputs and of its outputs are in
+ * streaming memory. */
+static bool hand_in(Part *t, const Node *n, const PipelinePlan *plan, Value **in, bool *inside,
+                    bool *outside) {
   bool loop = n->op == &control_repeat || n->op == &control_while, through = passes_on(n);
-  int skip = through ? 1 : 0, lead = n->op == &control_repeat ? 1 : 0, carried = loop ? control_explicit(n) : 0;
+  int skip = through ? 1 : 0, lead = n->op == &control_repeat ? 1 : 0,
+      carried = loop ? control_explicit(n) : 0;
   int pass = pass_of(t, n);
   for (int i = 0; i < n->in_count; i++) {
     int extra = i - skip - carried;
     bool sums = loop && i >= skip && extra < 0 && is_accumulator(t, n, plan, i - skip);
-    bool raw = through && extra >= 0 && t->remote[index_of(t, n->in[i])] && (!t->pass || writes(n, extra));
+    bool raw =
+        through && extra >= 0 && t->remote[index_of(t, n->in[i])] && (!t->pass || writes(n, extra));
     in[i] = raw ? t->made[index_of(t, n->in[i])] : bring(t, n->in[i], pass, n);
     if (sums && in[i]) in[i] = keep(t, in[i], n, pass);
     if (!in[i]) return false;
@@ -225,14 +249,17 @@ static Node *copy_control(Part *t, const Node *n) {
   const PipelinePlan *plan = plan_of(t, n);
   size_t in_count = (size_t)n->in_count + 2;
   Value **in = arena_alloc(t->arena, in_count * sizeof *in);
-  bool *inside = arena_alloc(t->arena, in_count), *outside = arena_alloc(t->arena, (size_t)n->out_count + 1);
+  bool *inside = arena_alloc(t->arena, in_count),
+       *outside = arena_alloc(t->arena, (size_t)n->out_count + 1);
   if (!in || !inside || !outside || !hand_in(t, n, plan, in, inside, outside)) return NULL;
-  const Graph *regions[2] = {control_body(n), n->op == &control_while || n->op == &control_cond ? control_other(n) : NULL};
+  const Graph *regions[2] = {
+      control_body(n), n->op == &control_while || n->op == &control_cond ? control_other(n) : NULL};
   Graph *copy[2] = {NULL, NULL};
   bool good = true;
   for (int r = 0; r < 2 && good; r++) {
     if (!regions[r]) continue;
-    copy[r] = copy_region(t, regions[r], n, plan, inside, r && n->op == &control_while ? NULL : outside);
+    copy[r] =
+        copy_region(t, regions[r], n, plan, inside, r && n->op == &control_while ? NULL : outside);
     graph_adopt(t->to, copy[r]);
     good = copy[r] && t->to->error.status == OK;
   }
@@ -281,17 +308,21 @@ static bool copy_outputs(Part *t) {
   for (int i = 0; i < g->output_count; i++) {
     Value *v = g->output[i];
     bool wanted = t->wanted && t->wanted[i];
-    Value *x = t->result[i] ? t->result[i] : wanted ? t->made[index_of(t, v)] : bring(t, v, pass_of(t, v->node), v->node);
+    Value *x = t->result[i] ? t->result[i]
+               : wanted     ? t->made[index_of(t, v)]
+                            : bring(t, v, pass_of(t, v->node), v->node);
     if (x) graph_output(t->to, x);
     else return false;
   }
   return t->to->error.status == OK;
 }
 
-/* Was it never touched, or is it stored by somebody else: inside a control node, or by a transfer placed before? */
+/* Was it never touched, or is it stored by somebody else: inside a control node, or by a
+ * transfer placed before? */
 static bool is_stored(const Part *t, const Value *v) {
   const Node *n = v->node;
-  if (!passes_on(n) || v->index < control_explicit(n)) return t->remote[index_of(t, v)] || node_is_store(n);
+  if (!passes_on(n) || v->index < control_explicit(n))
+    return t->remote[index_of(t, v)] || node_is_store(n);
   int carried = n->op == &control_cond ? 0 : control_explicit(n);
   return is_stored(t, n->in[1 + carried + control_written(n, v->index - control_explicit(n))]);
 }
@@ -299,7 +330,8 @@ static bool is_stored(const Part *t, const Value *v) {
 static bool find_results(Part *t) {
   for (int i = 0; t->wanted && i < t->g->output_count; i++) {
     Value *v = t->g->output[i];
-    if (t->wanted[i] && !is_stored(t, v) && !add_pending(t, v, i, -1, t->settled[v->node->id])) return false;
+    if (t->wanted[i] && !is_stored(t, v) && !add_pending(t, v, i, -1, t->settled[v->node->id]))
+      return false;
   }
   return true;
 }
@@ -333,23 +365,27 @@ static bool prepare(Part *t, const bool *remote) {
   t->result = arena_alloc(t->arena, (size_t)(t->g->output_count + 1) * sizeof *t->result);
   t->settled = arena_alloc(t->arena, nodes * sizeof *t->settled);
   t->due = arena_alloc(t->arena, nodes * sizeof *t->due);
-  if (!t->made || !t->remote || !t->local || !t->stored || !t->result || !t->settled || !t->due) return false;
+  if (!t->made || !t->remote || !t->local || !t->stored || !t->result || !t->settled || !t->due)
+    return false;
   for (int i = 0; i < t->g->node_count; i++) t->due[i] = -1;
-  for (int i = 0; remote && i < t->g->input_count; i++) t->remote[index_of(t, t->g->input[i])] = remote[i];
+  for (int i = 0; remote && i < t->g->input_count; i++)
+    t->remote[index_of(t, t->g->input[i])] = remote[i];
   return true;
 }
 
 static const int *find_passes(Part *t) {
   int inputs = t->g->input_count, outputs = t->g->output_count;
   int *pass = arena_alloc(t->arena, (size_t)(t->g->node_count + 1) * sizeof *pass);
-  int *in = arena_alloc(t->arena, (size_t)(inputs + 1) * sizeof *in), *out = arena_alloc(t->arena, (size_t)(outputs + 1) * sizeof *out);
+  int *in = arena_alloc(t->arena, (size_t)(inputs + 1) * sizeof *in),
+      *out = arena_alloc(t->arena, (size_t)(outputs + 1) * sizeof *out);
   if (!pass || !in || !out) {
     no_memory(t);
     return NULL;
   }
   int carried = control_explicit(t->loop);
   for (int i = 0; i < inputs; i++) in[i] = i;
-  for (int i = 0; i < outputs; i++) out[i] = 1 + (i < carried ? i : carried + control_written(t->loop, i - carried));
+  for (int i = 0; i < outputs; i++)
+    out[i] = 1 + (i < carried ? i : carried + control_written(t->loop, i - carried));
   return assign_passes(t->error, t->arena, t->g, t->plan, in, out, pass) == OK ? pass : NULL;
 }
 
@@ -377,8 +413,15 @@ static Graph *copy_part(Part *t, const bool *remote) {
 }
 
 /* loop: the node whose body g is, and its plan; NULL where it is no pipeline's. */
-static Graph *copy_region(const Part *outer, const Graph *g, const Node *loop, const PipelinePlan *plan, const bool *remote, const bool *wanted) {
-  Part t = {.error = outer->error, .request = outer->request, .g = g, .loop = loop, .plan = plan, .wanted = wanted, .arena = arena_new()};
+static Graph *copy_region(const Part *outer, const Graph *g, const Node *loop,
+                          const PipelinePlan *plan, const bool *remote, const bool *wanted) {
+  Part t = {.error = outer->error,
+            .request = outer->request,
+            .g = g,
+            .loop = loop,
+            .plan = plan,
+            .wanted = wanted,
+            .arena = arena_new()};
   t.stages = plan ? plan->stages : 0;
   t.passes = plan ? plan_passes(plan) : 1;
   Graph *to = t.arena ? copy_part(&t, remote) : NULL;
@@ -436,7 +479,8 @@ static Graph *with_transfers(Error *e, const Program *p, const OffloadRequest *q
   bool *remote = arena ? arena_alloc(arena, (size_t)g->input_count + 1) : NULL;
   bool *wanted = arena ? arena_alloc(arena, (size_t)g->output_count + 1) : NULL;
   const Offload *o = &q->offload;
-  bool any = q->plan && q->plan->training && (q->recompute != RECOMPUTE_NONE || o->activations || o->accumulators);
+  bool any = q->plan && q->plan->training &&
+             (q->recompute != RECOMPUTE_NONE || o->activations || o->accumulators);
   int output = p->result_count;
   for (int i = 0; remote && wanted && i < p->variable_count; i++) {
     remote[p->argument_count + i] = is_offloaded(p, q, i);
@@ -458,7 +502,9 @@ static Graph *with_transfers(Error *e, const Program *p, const OffloadRequest *q
 Graph *offload_graph(Error *e, const Program *p, const OffloadRequest *q) {
   Graph *g = with_transfers(e, p, q);
   bool shares = q->replicas > 1 && (q->offload.shard_state || q->offload.shard_weights);
-  Graph *shared = shares && e->status == OK ? share_graph(e, p, g ? g : p->graph, &q->offload, q->replicas) : NULL;
+  Graph *shared = shares && e->status == OK
+                      ? share_graph(e, p, g ? g : p->graph, &q->offload, q->replicas)
+                      : NULL;
   if (!shared && e->status == OK) return g;
   graph_free(g);
   return shared;

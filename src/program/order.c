@@ -1,8 +1,9 @@
-/* When each unit of a region runs; a unit is a node, or a group at its last member. Trace order leaves all updates of variables to the end,
- * where the weights and gradients that they read have left the caches, and every gradient has been kept until then. So a unit of elementwise
- * work whose values only replace what the region was given runs as soon as what it reads is there and everybody else is done with
- * what it replaces; those that lead only to such ones run right before them. All other units keep their order. Programs run in it,
- * and are priced in it. */
+/* When each unit of a region runs; a unit is a node, or a group at its last member. Trace order
+ * leaves all updates of variables to the end, where the weights and gradients that they read
+ * have left the caches, and every gradient has been kept until then. So a unit of elementwise
+ * work whose values only replace what the region was given runs as soon as what it reads is
+ * there and everybody else is done with what it replaces; those that lead only to such ones run
+ * right before them. All other units keep their order. Programs run in it, and are priced in it. */
 #include "program/lower.h"
 
 typedef struct Order {
@@ -11,7 +12,9 @@ typedef struct Order {
   bool singles;
   bool *movable;
   int *replaced_by; /* of an input: the unit that replaces it; -1: none */
-  int *after; /* of each unit: the unit of trace order that it follows; itself, or an earlier one when it moved */
+  /* of each unit: the unit of trace order that it follows; itself, or an earlier one when it
+   * moved */
+  int *after;
 } Order;
 
 static int unit_id(const Region *r, int node) {
@@ -65,7 +68,9 @@ static void find_movable(Order *o) {
   for (int i = r->graph->node_count - 1; i >= 0; i--) {
     const Node *n = r->graph->node[i];
     bool only, grouped = region_group(r, i) >= 0;
-    if (!r->live[i] || unit_id(r, i) != i || !(grouped || (o->singles && (node_is_fusible(n) || node_is_broadcast(n))))) continue;
+    if (!r->live[i] || unit_id(r, i) != i ||
+        !(grouped || (o->singles && (node_is_fusible(n) || node_is_broadcast(n)))))
+      continue;
     Unit u = unit_at(r, &i);
     if (leads_to_outputs(o, &u, &only)) o->movable[i] = only || u.gemm < 0;
   }
@@ -95,16 +100,19 @@ static void find_replaced(Order *o) {
   for (int j = 0; o->targets && j < g->output_count; j++) {
     const Node *made = value_root(g->output[j])->node;
     for (int i = 0; node_is_made(made) && i < g->input_count; i++)
-      if (o->inputs[i] == o->targets[j]) o->replaced_by[g->input[i]->node->id] = unit_id(o->r, made->id);
+      if (o->inputs[i] == o->targets[j])
+        o->replaced_by[g->input[i]->node->id] = unit_id(o->r, made->id);
   }
 }
 
-/* Those who read the inputs that the unit replaces; an output, or who reads them later in the trace, keeps it where it is. */
+/* Those who read the inputs that the unit replaces; an output, or who reads them later in the
+ * trace, keeps it where it is. */
 static void follow_old_readers(const Order *o, const Unit *u, int *after) {
   const Region *r = o->r;
   for (int i = 0; i < r->graph->input_count; i++) {
     int old = r->graph->input[i]->node->id;
-    for (int k = r->reader_begin[old]; o->replaced_by[old] == u->id && k < r->reader_begin[old + 1]; k++) {
+    for (int k = r->reader_begin[old]; o->replaced_by[old] == u->id && k < r->reader_begin[old + 1];
+         k++) {
       int reader = reader_unit(r, k);
       if (reader != u->id) follow(after, reader < 0 || reader > u->id ? u->id : o->after[reader]);
     }
@@ -143,14 +151,16 @@ static void precede_readers(const Order *o, int node, int unit, int *latest, boo
   }
 }
 
-/* What leads to others waits for the first of them, not beyond its own place: made early it would only lie about. */
+/* What leads to others waits for the first of them, not beyond its own place: made early it
+ * would only lie about. */
 static void place_late(Order *o) {
   for (int i = o->r->graph->node_count - 1; i >= 0; i--) {
     if (!o->movable[i]) continue;
     Unit u = unit_at(o->r, &i);
     int latest = i;
     bool is_read = false;
-    for (int m = first_of(&u); m < u.count; m++) precede_readers(o, node_of(&u, m), i, &latest, &is_read);
+    for (int m = first_of(&u); m < u.count; m++)
+      precede_readers(o, node_of(&u, m), i, &latest, &is_read);
     if (is_read) o->after[i] = latest;
   }
 }

@@ -80,7 +80,8 @@ static int earliest_reader(const Passes *s, const Value *input) {
   return earliest;
 }
 
-/* Mark what v is computed from; false if that is more than constants, the index and `input` itself. */
+/* Mark what v is computed from; false if that is more than constants, the index and `input`
+ * itself. */
 static bool mark_slice(Passes *s, const Value *v, const Value *input) {
   const Node *n = v->node;
   if (node_is_constant(n)) return true;
@@ -104,17 +105,18 @@ static Status hoist_counter(Passes *s, int output, int input) {
   if (read >= written) return OK;
   memset(s->marked, 0, (size_t)s->g->node_count);
   if (!mark_slice(s, made, old))
-    return fail_at(s->error, root->source, ERR_NOT_IMPLEMENTED,
-                   "a pipeline can't overlap this: %s changes here, in stage %d, but stage %d reads it before",
-                   old->node->name ? old->node->name : "a value carried from one micro-batch to the next",
-                   plan_stage_of_pass(s->plan, written), plan_stage_of_pass(s->plan, read));
+    return fail_at(
+        s->error, root->source, ERR_NOT_IMPLEMENTED,
+        "a pipeline can't overlap this: %s changes here, in stage %d, but stage %d reads it before",
+        old->node->name ? old->node->name : "a value carried from one micro-batch to the next",
+        plan_stage_of_pass(s->plan, written), plan_stage_of_pass(s->plan, read));
   for (int i = 0; i < s->g->node_count; i++)
     if (s->marked[i] && s->pass[i] > read) s->pass[i] = read;
   return OK;
 }
 
-Status assign_passes(Error *e, Arena *scratch, const Graph *g, const PipelinePlan *plan, const int *inputs, const int *targets,
-                     int *pass) {
+Status assign_passes(Error *e, Arena *scratch, const Graph *g, const PipelinePlan *plan,
+                     const int *inputs, const int *targets, int *pass) {
   size_t n = (size_t)g->node_count + 1;
   int *wanted = arena_alloc(scratch, n * sizeof *wanted);
   Passes s = {e, g, plan, inputs, targets, pass, arena_alloc(scratch, n)};

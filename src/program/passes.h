@@ -1,10 +1,13 @@
-/* Which pass (a stage's forward or backward part) each node of a pipeline's body belongs to. Forward passes are numbered like
- * the stages, backward ones on from there, the last stage's first: a node's operands are made in its pass or in earlier ones. */
+/* Which pass (a stage's forward or backward part) each node of a pipeline's body belongs to.
+ * Forward passes are numbered like the stages, backward ones on from there, the last stage's
+ * first: a node's operands are made in its pass or in earlier ones. */
 #ifndef IPULUA_PROGRAM_PASSES_H
 #define IPULUA_PROGRAM_PASSES_H
 #include "program/region.h"
 
-static inline int plan_passes(const PipelinePlan *p) { return p->training ? 2 * p->stages : p->stages; }
+static inline int plan_passes(const PipelinePlan *p) {
+  return p->training ? 2 * p->stages : p->stages;
+}
 static inline int plan_stage_of_pass(const PipelinePlan *p, int pass) {
   return pass < p->stages ? pass : 2 * p->stages - 1 - pass;
 }
@@ -12,12 +15,15 @@ static inline int plan_program_of_pass(const PipelinePlan *p, int pass) {
   return plan_program(p, plan_stage_of_pass(p, pass), pass >= p->stages);
 }
 
-/* pass[node] for all nodes made in g; others get 0. What no stage made goes where its operands or else its readers are. A
- * value that an iteration leaves for the next must be made in the first pass that reads it; counters are moved there.
- * inputs and targets: buffers of g's inputs and outputs, to know which outputs replace which inputs. */
-Status assign_passes(Error *e, Arena *scratch, const Graph *g, const PipelinePlan *plan, const int *inputs, const int *targets,
-                     int *pass);
-/* The body with each stage's forward values made again in its backward pass, instead of kept; a new graph. Stage inputs,
- * checkpoints and results of ops with an effect are kept. pass: as assign_passes has found. NULL when memory is out. */
-Graph *recompute_forward(const Graph *g, const PipelinePlan *plan, Recomputation mode, const int *pass);
+/* pass[node] for all nodes made in g; others get 0. What no stage made goes where its operands
+ * or else its readers are. A value that an iteration leaves for the next must be made in the
+ * first pass that reads it; counters are moved there. inputs and targets: buffers of g's inputs
+ * and outputs, to know which outputs replace which inputs. */
+Status assign_passes(Error *e, Arena *scratch, const Graph *g, const PipelinePlan *plan,
+                     const int *inputs, const int *targets, int *pass);
+/* The body with each stage's forward values made again in its backward pass, instead of kept; a
+ * new graph. Stage inputs, checkpoints and results of ops with an effect are kept. pass: as
+ * assign_passes has found. NULL when memory is out. */
+Graph *recompute_forward(const Graph *g, const PipelinePlan *plan, Recomputation mode,
+                         const int *pass);
 #endif

@@ -1,7 +1,8 @@
-/* Lowering a pipelined loop: its body is cut into passes (passes.h), each a block of steps of its own. What one pass makes
- * and another reads is stashed in as many copies as the timetable keeps micro-batches between the two. What a pass keeps to
- * itself shares memory with nothing of another lane, since lanes run side by side. The steps are those of the plain loop:
- * no schedule changes a bit. */
+/* Lowering a pipelined loop: its body is cut into passes (passes.h), each a block of steps of
+ * its own. What one pass makes and another reads is stashed in as many copies as the timetable
+ * keeps micro-batches between the two. What a pass keeps to itself shares memory with nothing of
+ * another lane, since lanes run side by side. The steps are those of the plain loop: no schedule
+ * changes a bit. */
 #include "graph/control.h"
 #include "ops/remote.h"
 #include "program/lower.h"
@@ -14,15 +15,17 @@ typedef struct Pipeline {
   const int *inputs, *targets;
   Region r;
   PipelineStep *step;
-  int *copies;      /* [2 * programs * programs] of other values, of dequeued ones; 0: not asked yet */
-  int *index;       /* [passes] buffers of the micro-batch's number */
-  int *stashed;     /* [input_count] what later passes read of an input that is replaced; -1 */
-  int *written_in;  /* [input_count] the pass that replaces an input; -1: none */
+  /* [2 * programs * programs] of other values, of dequeued ones; 0: not asked yet */
+  int *copies;
+  int *index;      /* [passes] buffers of the micro-batch's number */
+  int *stashed;    /* [input_count] what later passes read of an input that is replaced; -1 */
+  int *written_in; /* [input_count] the pass that replaces an input; -1: none */
   int begin;
 } Pipeline;
 
 static int copies_between(Pipeline *p, int from, int to, bool dequeued) {
-  int programs = plan_programs(p->plan), a = plan_program_of_pass(p->plan, from), b = plan_program_of_pass(p->plan, to);
+  int programs = plan_programs(p->plan), a = plan_program_of_pass(p->plan, from),
+      b = plan_program_of_pass(p->plan, to);
   int *known = &p->copies[(dequeued * programs + a) * programs + b];
   if (*known == 0) *known = plan_copies(p->l->error, p->plan, a, b, dequeued);
   return *known < 1 ? 1 : *known;
@@ -30,7 +33,8 @@ static int copies_between(Pipeline *p, int from, int to, bool dequeued) {
 
 /* ---- lanes ---- */
 
-/* Each IPU is a lane. Where one concurrent stage reads what another makes, both go to one lane, in order. */
+/* Each IPU is a lane. Where one concurrent stage reads what another makes, both go to one lane,
+ * in order. */
 static void assign_lanes(Pipeline *p) {
   const PipelinePlan *plan = p->plan;
   int lane[p->plan->stages]; /* few: checked when the plan was made */
@@ -39,8 +43,11 @@ static void assign_lanes(Pipeline *p) {
     const Node *n = p->g->node[i];
     for (int k = 0; k < n->in_count && node_is_made(n); k++) {
       const Node *from = n->in[k]->node;
-      int a = plan_stage_of_pass(plan, p->r.pass[from->id]), b = plan_stage_of_pass(plan, p->r.pass[n->id]);
-      if (!node_is_made(from) || a == b || plan->place_of[a] != plan->place_of[b] || lane[a] == lane[b]) continue;
+      int a = plan_stage_of_pass(plan, p->r.pass[from->id]),
+          b = plan_stage_of_pass(plan, p->r.pass[n->id]);
+      if (!node_is_made(from) || a == b || plan->place_of[a] != plan->place_of[b] ||
+          lane[a] == lane[b])
+        continue;
       for (int s = 0, gone = lane[b], to = lane[a]; s < plan->stages; s++)
         if (lane[s] == gone) lane[s] = to;
     }
@@ -91,19 +98,22 @@ static void stash_values(Pipeline *p) {
     const Node *n = p->g->node[i];
     if (!p->r.live[i] || !node_is_made(n) || (n->op->traits & VIEW)) continue;
     int copies = copies_needed(p, n, p->r.pass[i]);
-    if (copies == 0 && node_is_dequeue(n)) copies = 1; /* taken in before the lane's other pass of the row runs */
+    /* taken in before the lane's other pass of the row runs */
+    if (copies == 0 && node_is_dequeue(n)) copies = 1;
     for (int k = 0; k < n->out_count && copies; k++)
       *region_slot(&p->r, &n->out[k]) = new_stash(p, type_bytes(&n->out[k].type), copies, n);
   }
 }
 
-/* Inputs that an iteration replaces, and the copies of the old value that passes after the replacing one read. */
+/* Inputs that an iteration replaces, and the copies of the old value that passes after the
+ * replacing one read. */
 static void stash_inputs(Pipeline *p) {
   for (int i = 0; i < p->g->input_count; i++) {
     const Value *old = p->g->input[i];
     p->written_in[i] = p->stashed[i] = -1;
     for (int j = 0; j < p->g->output_count; j++)
-      if (p->targets[j] == p->inputs[i] && value_root(p->g->output[j]) != old) p->written_in[i] = region_output_pass(&p->r, j);
+      if (p->targets[j] == p->inputs[i] && value_root(p->g->output[j]) != old)
+        p->written_in[i] = region_output_pass(&p->r, j);
     if (p->written_in[i] < 0) continue;
     int copies = copies_needed(p, old->node, p->written_in[i]);
     if (copies) p->stashed[i] = new_stash(p, type_bytes(&old->type), copies, old->node);
@@ -117,8 +127,11 @@ static bool calls_host(const Graph *g, bool nested) {
   for (int i = 0; i < g->node_count; i++) {
     const Node *n = g->node[i];
     if (n->op->traits & CONTROL) {
-      if (calls_host(control_body(n), true) || (control_other(n) && calls_host(control_other(n), true))) return true;
-    } else if ((n->op->traits & STATEFUL) && !node_is_enqueue(n) && (nested || !node_is_dequeue(n))) {
+      if (calls_host(control_body(n), true) ||
+          (control_other(n) && calls_host(control_other(n), true)))
+        return true;
+    } else if ((n->op->traits & STATEFUL) && !node_is_enqueue(n) &&
+               (nested || !node_is_dequeue(n))) {
       return true;
     }
   }
@@ -126,7 +139,9 @@ static bool calls_host(const Graph *g, bool nested) {
 }
 
 static bool node_calls_host(const Node *n) {
-  if (n->op->traits & CONTROL) return calls_host(control_body(n), true) || (control_other(n) && calls_host(control_other(n), true));
+  if (n->op->traits & CONTROL)
+    return calls_host(control_body(n), true) ||
+           (control_other(n) && calls_host(control_other(n), true));
   return (n->op->traits & STATEFUL) && !node_is_enqueue(n) && !node_is_dequeue(n);
 }
 
@@ -134,14 +149,17 @@ static bool node_calls_host(const Node *n) {
 static void set_inputs(Pipeline *p, int q) {
   for (int i = 0; i < p->g->input_count; i++) {
     bool later = p->stashed[i] >= 0 && q > p->written_in[i];
-    *region_slot(&p->r, p->g->input[i]) = i == 0 ? p->index[q] : later ? p->stashed[i] : p->inputs[i];
+    *region_slot(&p->r, p->g->input[i]) = i == 0  ? p->index[q]
+                                          : later ? p->stashed[i]
+                                                  : p->inputs[i];
   }
 }
 
 static void keep_old_inputs(Pipeline *p, int q) {
   for (int i = 0; i < p->g->input_count; i++)
     if (p->stashed[i] >= 0 && p->written_in[i] == q)
-      lower_copy(p->l, &p->step->pass[q].body, p->inputs[i], p->stashed[i], type_bytes(&p->g->input[i]->type), p->g->input[i]->node);
+      lower_copy(p->l, &p->step->pass[q].body, p->inputs[i], p->stashed[i],
+                 type_bytes(&p->g->input[i]->type), p->g->input[i]->node);
 }
 
 static void lower_pass(Pipeline *p, int q) {
@@ -154,7 +172,8 @@ static void lower_pass(Pipeline *p, int q) {
   keep_old_inputs(p, q);
   for (int i = 0; i < p->g->node_count && l->error->status == OK; i++) {
     Node *n = p->g->node[p->r.sequence[i]];
-    if (!p->r.live[n->id] || p->r.pass[n->id] != q || !node_is_made(n) || (n->op->traits & VIEW)) continue;
+    if (!p->r.live[n->id] || p->r.pass[n->id] != q || !node_is_made(n) || (n->op->traits & VIEW))
+      continue;
     if (node_calls_host(n)) pass->on_main = true;
     lower_node(l, &p->r, n, node_is_dequeue(n) ? &pass->dequeues : &pass->body);
   }
@@ -178,8 +197,9 @@ static bool prepare(Pipeline *p, Arena *scratch) {
   p->step->pass_count = passes;
   p->step->pass = arena_alloc(program->arena, (size_t)passes * sizeof *p->step->pass);
   p->step->first = arena_alloc(program->arena, (size_t)(programs + 1) * sizeof *p->step->first);
-  return p->step->pass && p->step->first && array_reserve(&program->pipeline, &program->pipeline_capacity, program->pipeline_count + 1,
-                                        sizeof(PipelineStep *));
+  return p->step->pass && p->step->first &&
+         array_reserve(&program->pipeline, &program->pipeline_capacity, program->pipeline_count + 1,
+                       sizeof(PipelineStep *));
 }
 
 static void lower_passes(Pipeline *p, Arena *scratch) {
@@ -189,11 +209,13 @@ static void lower_passes(Pipeline *p, Arena *scratch) {
   if (p->step->lanes > l->p->lanes) l->p->lanes = p->step->lanes;
   stash_values(p);
   stash_inputs(p);
-  for (int q = 0; q < p->step->pass_count; q++) p->index[q] = new_stash(p, sizeof(int32_t), 1, NULL);
+  for (int q = 0; q < p->step->pass_count; q++)
+    p->index[q] = new_stash(p, sizeof(int32_t), 1, NULL);
   int shared = l->p->buffer_count;
   set_inputs(p, 0);
   bool *direct = arena_alloc(scratch, (size_t)p->g->output_count + 1);
-  if (direct && region_order(&p->r, p->inputs, p->targets, false)) lower_in_place(l, &p->r, p->inputs, p->targets, direct);
+  if (direct && region_order(&p->r, p->inputs, p->targets, false))
+    lower_in_place(l, &p->r, p->inputs, p->targets, direct);
   else lower_no_memory(l);
   for (int q = 0; q < p->step->pass_count && l->error->status == OK; q++) lower_pass(p, q);
   l->position++;
@@ -203,19 +225,29 @@ static void lower_passes(Pipeline *p, Arena *scratch) {
 static int *find_passes(Pipeline *p, Arena *scratch) {
   int *pass = arena_alloc(scratch, (size_t)(p->g->node_count + 1) * sizeof *pass);
   if (!pass) lower_no_memory(p->l);
-  return pass && assign_passes(p->l->error, scratch, p->g, p->plan, p->inputs, p->targets, pass) == OK ? pass : NULL;
+  return pass && assign_passes(p->l->error, scratch, p->g, p->plan, p->inputs, p->targets, pass) ==
+                     OK
+             ? pass
+             : NULL;
 }
 
-PipelineStep *lower_pipeline(Lower *l, const Node *n, const PipelinePlan *plan, const int *inputs, const int *targets, int begin) {
+PipelineStep *lower_pipeline(Lower *l, const Node *n, const PipelinePlan *plan, const int *inputs,
+                             const int *targets, int begin) {
   if (l->error->status != OK) return NULL;
   if (l->pass) {
     fail_at(l->error, n->source, ERR_NOT_IMPLEMENTED, "a pipeline inside of a pipeline's stage");
     return NULL;
   }
   Arena *scratch = arena_new();
-  Pipeline p = {.l = l, .plan = plan, .g = control_body(n), .inputs = inputs, .targets = targets, .begin = begin};
+  Pipeline p = {.l = l,
+                .plan = plan,
+                .g = control_body(n),
+                .inputs = inputs,
+                .targets = targets,
+                .begin = begin};
   int *pass = scratch ? find_passes(&p, scratch) : NULL;
-  if (pass && prepare(&p, scratch) && region_analyse(&p.r, p.g, pass, !l->p->numerics.check_finite, scratch)) {
+  if (pass && prepare(&p, scratch) &&
+      region_analyse(&p.r, p.g, pass, !l->p->numerics.check_finite, scratch)) {
     lower_passes(&p, scratch);
     if (l->error->status == OK) l->p->pipeline[l->p->pipeline_count++] = p.step;
   } else {

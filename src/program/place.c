@@ -1,4 +1,5 @@
-/* One memory plan for all buffers of a program; then every pointer is set, or known by the argument that it will be bound to. */
+/* One memory plan for all buffers of a program; then every pointer is set, or known by the
+ * argument that it will be bound to. */
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -9,33 +10,42 @@
 
 static int by_argument(const void *a, const void *b) {
   const Link *x = a, *y = b;
-  return x->buffer != y->buffer ? (x->buffer > y->buffer) - (x->buffer < y->buffer) : (x->where > y->where) - (x->where < y->where);
+  return x->buffer != y->buffer ? (x->buffer > y->buffer) - (x->buffer < y->buffer)
+                                : (x->where > y->where) - (x->where < y->where);
 }
 
-static char *home_of(const Program *p, const Buffer *b) { return b->remote ? p->remote : p->memory; }
+static char *home_of(const Program *p, const Buffer *b) {
+  return b->remote ? p->remote : p->memory;
+}
 
 static void add_stash(Lower *l, const Link *link, const Buffer *b) {
   Pass *q = link->pass;
-  if (!arena_reserve(l->p->arena, &q->stash, &q->stash_capacity, q->stash_count + 1, sizeof *q->stash)) {
+  if (!arena_reserve(l->p->arena, &q->stash, &q->stash_capacity, q->stash_count + 1,
+                     sizeof *q->stash)) {
     lower_no_memory(l);
     return;
   }
-  q->stash[q->stash_count++] = (StashLink){link->where, home_of(l->p, b) + b->offset, b->bytes / (size_t)b->copies, b->copies};
+  q->stash[q->stash_count++] = (StashLink){link->where, home_of(l->p, b) + b->offset,
+                                           b->bytes / (size_t)b->copies, b->copies};
 }
 
 /* A lane alone uses the whole team, side by side each its own. */
-static int slots_for(const Program *p, int threads) { return threads + (p->lanes ? p->lanes - 1 : 0); }
+static int slots_for(const Program *p, int threads) {
+  return threads + (p->lanes ? p->lanes - 1 : 0);
+}
 
 static bool make_slots(Program *p, int threads) {
   char *slots = NULL;
-  if (posix_memalign((void **)&slots, 64, p->slot_bytes * (size_t)slots_for(p, threads) + 64)) return false;
+  if (posix_memalign((void **)&slots, 64, p->slot_bytes * (size_t)slots_for(p, threads) + 64))
+    return false;
   free(p->slots);
   p->slots = slots;
   p->slot_count = slots_for(p, threads);
   return true;
 }
 
-/* Huge pages where there is room for one: fewer faults, and activations' rows don't each want an address translation. */
+/* Huge pages where there is room for one: fewer faults, and activations' rows don't each want an
+ * address translation. */
 static char *working_memory(size_t bytes) {
   enum { HUGE_PAGE = 2 << 20 };
   bool huge = bytes >= HUGE_PAGE;
@@ -54,13 +64,17 @@ static Status plan_and_point(Lower *l) {
   p->slot_bytes = (p->slot_bytes + 63) / 64 * 64;
   p->memory = working_memory(bytes);
   if (p->remote_bytes && !(p->remote = working_memory(p->remote_bytes)))
-    return fail(l->error, ERR_OUT_OF_MEMORY, "'%s' needs %.1f MiB of streaming memory", p->name, (double)p->remote_bytes / 1048576);
+    return fail(l->error, ERR_OUT_OF_MEMORY, "'%s' needs %.1f MiB of streaming memory", p->name,
+                (double)p->remote_bytes / 1048576);
   if (!p->memory || !make_slots(p, l->threads))
-    return fail(l->error, ERR_OUT_OF_MEMORY, "'%s' needs %.1f MiB of working memory", p->name, (double)bytes / 1048576);
+    return fail(l->error, ERR_OUT_OF_MEMORY, "'%s' needs %.1f MiB of working memory", p->name,
+                (double)bytes / 1048576);
   if (p->link_count) qsort(p->link, (size_t)p->link_count, sizeof *p->link, by_argument);
   for (int i = 0; i < p->link_count; i++) {
     const Buffer *b = &p->buffer[p->link[i].buffer];
-    void *data = b->kind == BUFFER_ARENA ? home_of(p, b) + b->offset : b->kind == BUFFER_CONSTANT ? b->data : NULL;
+    void *data = b->kind == BUFFER_ARENA      ? home_of(p, b) + b->offset
+                 : b->kind == BUFFER_CONSTANT ? b->data
+                                              : NULL;
     *p->link[i].where = data;
     if (b->copies > 1) add_stash(l, &p->link[i], b);
   }
@@ -85,7 +99,8 @@ static Status index_bindings(Lower *l) {
   int count = p->argument_count + p->variable_count + p->result_count;
   p->link_begin = arena_alloc(p->arena, (size_t)(2 * count + 2) * sizeof *p->link_begin);
   if (!p->link_begin) return lower_no_memory(l);
-  for (int i = 0; i < count; i++) lower_links_of(p, p->binding[i].buffer, &p->link_begin[2 * i], &p->link_begin[2 * i + 1]);
+  for (int i = 0; i < count; i++)
+    lower_links_of(p, p->binding[i].buffer, &p->link_begin[2 * i], &p->link_begin[2 * i + 1]);
   return OK;
 }
 
@@ -99,7 +114,8 @@ static void give_scratch(Program *p, Block *b, int lane) {
     } else if (s->kind == STEP_OP && s->cell) {
       s->call.scratch = *s->cell;
     } else if (s->kind == STEP_PIPELINE) {
-      for (int k = 0; k < s->pipeline->pass_count; k++) give_scratch(p, &s->pipeline->pass[k].body, s->pipeline->pass[k].lane);
+      for (int k = 0; k < s->pipeline->pass_count; k++)
+        give_scratch(p, &s->pipeline->pass[k].body, s->pipeline->pass[k].lane);
     } else if (s->kind >= STEP_REPEAT) {
       give_scratch(p, s->control.body, lane);
       if (s->control.other) give_scratch(p, s->control.other, lane);
@@ -107,7 +123,8 @@ static void give_scratch(Program *p, Block *b, int lane) {
   }
 }
 
-/* What all buffers take; more than a second-level cache holds, and each product finds its operands gone. */
+/* What all buffers take; more than a second-level cache holds, and each product finds its
+ * operands gone. */
 static bool outgrows_cache(const Program *p) {
   size_t bytes = p->memory_bytes;
   for (int i = 0; i < p->buffer_count; i++)
@@ -126,7 +143,8 @@ static void chain_products(Block *b, bool loops) {
       else first = &s->gemm->gemm;
       last = &s->gemm->gemm;
     } else if (s->kind == STEP_PIPELINE) {
-      for (int k = 0; k < s->pipeline->pass_count; k++) chain_products(&s->pipeline->pass[k].body, false);
+      for (int k = 0; k < s->pipeline->pass_count; k++)
+        chain_products(&s->pipeline->pass[k].body, false);
     } else if (s->kind >= STEP_REPEAT) {
       chain_products(s->control.body, s->kind == STEP_REPEAT);
       if (s->control.other) chain_products(s->control.other, false);
@@ -146,7 +164,8 @@ Status lower_place(Lower *l) {
 
 Status program_fit_team(Error *e, Program *p, int threads) {
   if (p->outline || slots_for(p, threads) <= p->slot_count) return OK;
-  if (!make_slots(p, threads)) return fail(e, ERR_OUT_OF_MEMORY, "'%s': out of memory for %d threads", p->name, threads);
+  if (!make_slots(p, threads))
+    return fail(e, ERR_OUT_OF_MEMORY, "'%s': out of memory for %d threads", p->name, threads);
   give_scratch(p, &p->main, 0);
   return read_ahead_make(e, p);
 }

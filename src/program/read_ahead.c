@@ -7,7 +7,8 @@
 
 enum { ALIGNMENT = 64 };
 
-/* What of a program decides: who else reads the queue, and whether the script does something in the middle of it. */
+/* What of a program decides: who else reads the queue, and whether the script does something in
+ * the middle of it. */
 typedef struct Survey {
   const Object *queue;
   int dequeues;
@@ -20,7 +21,8 @@ static void survey(Survey *v, const Block *b) {
     if (s->kind == STEP_DEQUEUE && s->node->attr[0].object == v->queue) v->dequeues++;
     if (s->kind == STEP_OP && (s->node->op->traits & STATEFUL)) v->calls_host = true;
     if (s->kind == STEP_PIPELINE) {
-      for (int k = 0; k < s->pipeline->pass_count; k++) survey(v, &s->pipeline->pass[k].dequeues), survey(v, &s->pipeline->pass[k].body);
+      for (int k = 0; k < s->pipeline->pass_count; k++)
+        survey(v, &s->pipeline->pass[k].dequeues), survey(v, &s->pipeline->pass[k].body);
     } else if (s->kind >= STEP_REPEAT) {
       survey(v, s->control.body), survey(v, s->control.other);
     }
@@ -52,7 +54,8 @@ static void find_links(const Program *p, const void *where, int *from, int *to) 
 static bool lives_within(const Program *p, int from, int to, const Step *s, const Block *body) {
   if (from == to) return false;
   const Buffer *b = &p->buffer[p->link[from].buffer];
-  return b->kind == BUFFER_ARENA && b->copies == 1 && b->lane < 0 && !b->remote && b->first == s->position && b->last <= last_position(body);
+  return b->kind == BUFFER_ARENA && b->copies == 1 && b->lane < 0 && !b->remote &&
+         b->first == s->position && b->last <= last_position(body);
 }
 
 static size_t place_components(ReadAhead *a, char *memory) {
@@ -72,9 +75,13 @@ static Status make(Error *e, Program *p, Step *s, const Block *body) {
   if (v.calls_host || v.dequeues != 1 || !feed->may_read_aside) return OK;
   size_t count = (size_t)feed->count;
   ReadAhead *a = arena_alloc(p->arena, sizeof *a);
-  if (a) *a = (ReadAhead){.feed = feed, .links = arena_alloc(p->arena, 2 * count * sizeof *a->links),
-                          .place = {arena_alloc(p->arena, count * sizeof(void *)), arena_alloc(p->arena, count * sizeof(void *))}};
-  if (!a || !a->links || !a->place[0] || !a->place[1] || !array_reserve(&p->ahead, &p->ahead_capacity, p->ahead_count + 1, sizeof *p->ahead))
+  if (a)
+    *a = (ReadAhead){.feed = feed,
+                     .links = arena_alloc(p->arena, 2 * count * sizeof *a->links),
+                     .place = {arena_alloc(p->arena, count * sizeof(void *)),
+                               arena_alloc(p->arena, count * sizeof(void *))}};
+  if (!a || !a->links || !a->place[0] || !a->place[1] ||
+      !array_reserve(&p->ahead, &p->ahead_capacity, p->ahead_count + 1, sizeof *p->ahead))
     return fail(e, ERR_OUT_OF_MEMORY, "out of memory while compiling '%s'", p->name);
   for (int c = 0; c < feed->count; c++) {
     int *from = &a->links[2 * c], *to = from + 1;
@@ -82,7 +89,8 @@ static Status make(Error *e, Program *p, Step *s, const Block *body) {
     if (!lives_within(p, *from, *to, s, body)) return OK;
   }
   size_t bytes = place_components(a, NULL);
-  if (posix_memalign((void **)&a->memory, ALIGNMENT, bytes ? bytes : ALIGNMENT)) return OK; /* then without */
+  /* then without */
+  if (posix_memalign((void **)&a->memory, ALIGNMENT, bytes ? bytes : ALIGNMENT)) return OK;
   place_components(a, a->memory);
   p->ahead[p->ahead_count++] = a;
   s->ahead = a;
@@ -102,7 +110,9 @@ static Status find(Error *e, Program *p, Block *b, bool repeated) {
   return status;
 }
 
-Status read_ahead_make(Error *e, Program *p) { return p->replicas > 1 || p->replica ? OK : find(e, p, &p->main, false); }
+Status read_ahead_make(Error *e, Program *p) {
+  return p->replicas > 1 || p->replica ? OK : find(e, p, &p->main, false);
+}
 
 void read_ahead_free(Program *p) {
   for (int i = 0; i < p->ahead_count; i++) free(p->ahead[i]->memory);

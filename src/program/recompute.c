@@ -14,10 +14,12 @@ typedef struct Recompute {
   const int *pass;
   Graph *to;
   Arena *arena;
-  Value **made, **again; /* by node: the copies of its outputs, and those made again for the backward pass */
+  /* by node: the copies of its outputs, and those made again for the backward pass */
+  Value **made, **again;
 } Recompute;
 
-/* The last place's backward pass follows its forward pass at once: nothing is saved there, but in one schedule. */
+/* The last place's backward pass follows its forward pass at once: nothing is saved there, but
+ * in one schedule. */
 static bool stage_recomputes(const PipelinePlan *p, int stage) {
   return p->place_of[stage] < p->places - 1 || p->schedule == SCHEDULE_SEQUENTIAL;
 }
@@ -29,11 +31,15 @@ static bool is_checkpoint(const Recompute *r, const Node *n) {
 /* Is the value of n kept for the backward pass `pass`? */
 static bool is_kept(const Recompute *r, const Node *n, int pass) {
   int own = r->pass[n->id];
-  if (!node_is_made(n) || own >= r->plan->stages || own != plan_stage_of_pass(r->plan, pass)) return true;
-  return !stage_recomputes(r->plan, own) || (n->op->traits & (STATEFUL | CONTROL)) || is_checkpoint(r, n) || node_is_store(n);
+  if (!node_is_made(n) || own >= r->plan->stages || own != plan_stage_of_pass(r->plan, pass))
+    return true;
+  return !stage_recomputes(r->plan, own) || (n->op->traits & (STATEFUL | CONTROL)) ||
+         is_checkpoint(r, n) || node_is_store(n);
 }
 
-static Value *copy_of(Value *const *first, const Value *v) { return first[v->node->id] ? first[v->node->id] + v->index : NULL; }
+static Value *copy_of(Value *const *first, const Value *v) {
+  return first[v->node->id] ? first[v->node->id] + v->index : NULL;
+}
 
 /* v for a node of a backward pass: as it was made, or made again. */
 static Value *backward_value(Recompute *r, const Value *v, int pass) {
@@ -73,13 +79,20 @@ static bool copy_all(Recompute *r) {
     if (r->to->error.status != OK || (!r->made[i] && n->out_count)) return false;
   }
   for (int i = 0; i < r->g->input_count; i++) r->to->input[i] = copy_of(r->made, r->g->input[i]);
-  for (int i = 0; i < r->g->output_count; i++) graph_output(r->to, copy_of(r->made, r->g->output[i]));
+  for (int i = 0; i < r->g->output_count; i++)
+    graph_output(r->to, copy_of(r->made, r->g->output[i]));
   return r->to->error.status == OK;
 }
 
-Graph *recompute_forward(const Graph *g, const PipelinePlan *plan, Recomputation mode, const int *pass) {
+Graph *recompute_forward(const Graph *g, const PipelinePlan *plan, Recomputation mode,
+                         const int *pass) {
   size_t n = (size_t)g->node_count + 1;
-  Recompute r = {.g = g, .plan = plan, .mode = mode, .pass = pass, .to = graph_beside(g), .arena = arena_new()};
+  Recompute r = {.g = g,
+                 .plan = plan,
+                 .mode = mode,
+                 .pass = pass,
+                 .to = graph_beside(g),
+                 .arena = arena_new()};
   if (r.arena) {
     r.made = arena_alloc(r.arena, n * sizeof *r.made);
     r.again = arena_alloc(r.arena, n * sizeof *r.again);

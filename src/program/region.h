@@ -1,11 +1,13 @@
-/* What lowering knows about one graph: who reads what, what is fused with what. Shared by fuse.c and the files that lower. */
+/* What lowering knows about one graph: who reads what, what is fused with what. Shared by fuse.c
+ * and the files that lower. */
 #ifndef IPULUA_PROGRAM_REGION_H
 #define IPULUA_PROGRAM_REGION_H
 #include "program/step.h"
 
 enum { GROUP_MEMBERS = 24 };
 
-/* Elementwise nodes that run as one chain, at the position of the last; possibly on the blocks of a matrix product. */
+/* Elementwise nodes that run as one chain, at the position of the last; possibly on the blocks
+ * of a matrix product. */
 typedef struct Group {
   int member[GROUP_MEMBERS]; /* node ids, rising */
   int count, last;
@@ -21,21 +23,26 @@ typedef struct Region {
   bool fuse;
   bool *live;
   const int *pass; /* of each node of a pipeline's body; NULL: all are in one */
-  int *reader_begin, *reader; /* readers of node i: reader[reader_begin[i] … reader_begin[i+1]); node_count: an output */
-  int *group_of;              /* -1: none */
+  /* readers of node i: reader[reader_begin[i] … reader_begin[i+1]); node_count: an output */
+  int *reader_begin, *reader;
+  int *group_of; /* -1: none */
   Group *group;
   int group_count;
-  int *sequence, *position;   /* the order in which nodes run, and where a node is in it (order.c); NULL: trace order */
+  /* the order in which nodes run, and where a node is in it (order.c); NULL: trace order */
+  int *sequence, *position;
   int *first_value; /* of node i in buffer[] */
   int *buffer;      /* by value; -1: not yet */
 } Region;
 
-/* Readers, liveness, groups (with fuse); nodes of different passes are never grouped. False: out of memory. */
+/* Readers, liveness, groups (with fuse); nodes of different passes are never grouped. False: out
+ * of memory. */
 bool region_analyse(Region *r, const Graph *g, const int *pass, bool fuse, Arena *scratch);
-/* order.c: the sequence in which the region's nodes run; output i replaces each input j with inputs[j] = targets[i] (NULL: none does).
- * With singles nothing is grouped, and elementwise nodes may move one by one. False: out of memory. */
+/* order.c: the sequence in which the region's nodes run; output i replaces each input j with
+ * inputs[j] = targets[i] (NULL: none does). With singles nothing is grouped, and elementwise
+ * nodes may move one by one. False: out of memory. */
 bool region_order(Region *r, const int *inputs, const int *targets, bool singles);
-/* The value whose bytes v's are (through views), and what a fused operand may read instead of v (through broadcasts). */
+/* The value whose bytes v's are (through views), and what a fused operand may read instead of v
+ * (through broadcasts). */
 Value *value_root(Value *v);
 Value *value_operand(const Node *reader, int k);
 bool node_is_broadcast(const Node *n);
@@ -43,7 +50,8 @@ bool node_is_fusible(const Node *n);
 bool node_is_gemm(const Node *n);
 /* Rows and columns of a product of two matrices (leading dimensions of a are rows). */
 void gemm_extents(const Node *n, int64_t *rows, int64_t *cols, int64_t *inner);
-int region_group(const Region *r, int node);          /* with merges followed; -1: none */
-int region_position(const Region *r, int node);       /* when the node runs: with its group's last; outputs come after all */
-bool region_read_outside(const Region *r, int node);  /* somebody outside node's group reads it */
+int region_group(const Region *r, int node); /* with merges followed; -1: none */
+/* when the node runs: with its group's last; outputs come after all */
+int region_position(const Region *r, int node);
+bool region_read_outside(const Region *r, int node); /* somebody outside node's group reads it */
 #endif

@@ -5,7 +5,8 @@
 #include "graph/control.h"
 #include "program/timetable.h"
 
-/* Elements of work (a product's are eighths of multiplications) below which a hand-off costs as much as it saves. */
+/* Elements of work (a product's are eighths of multiplications) below which a hand-off costs as
+ * much as it saves. */
 enum { HEAVY_WORK = 20000, LOOP_GUESS = 16 };
 
 /* ---- shards ---- */
@@ -15,7 +16,8 @@ static int largest_shard(const Graph *g) {
   for (int i = 0; i < g->node_count; i++) {
     const Node *n = g->node[i];
     if (n->place.shard > largest) largest = n->place.shard;
-    const PipelinePlan *plan = n->op == &control_repeat ? (const PipelinePlan *)control_plan(n) : NULL;
+    const PipelinePlan *plan =
+        n->op == &control_repeat ? (const PipelinePlan *)control_plan(n) : NULL;
     if (plan && plan->ipus - 1 > largest) largest = plan->ipus - 1;
   }
   for (int i = 0; i < g->region_count; i++) {
@@ -87,8 +89,10 @@ static bool pipeline_meets(const PipelineStep *p) {
 
 static bool step_meets(const Step *s) {
   if (s->kind == STEP_PIPELINE) return pipeline_meets(s->pipeline);
-  if (is_control(s)) return block_meets(s->control.body) || (s->control.other && block_meets(s->control.other));
-  return s->kind == STEP_DEQUEUE || s->kind == STEP_ENQUEUE || (s->kind == STEP_OP && s->node->op->meet);
+  if (is_control(s))
+    return block_meets(s->control.body) || (s->control.other && block_meets(s->control.other));
+  return s->kind == STEP_DEQUEUE || s->kind == STEP_ENQUEUE ||
+         (s->kind == STEP_OP && s->node->op->meet);
 }
 
 static bool block_meets(const Block *b) {
@@ -102,10 +106,12 @@ static double block_work(const Block *b);
 static double step_work(const Step *s) {
   double work = 0;
   if (s->kind == STEP_CHAIN) return (double)s->chain->count * s->chain->step_count;
-  if (s->kind == STEP_GEMM) return (double)s->gemm->gemm.m * (double)s->gemm->gemm.n * (double)s->gemm->gemm.k / 8;
+  if (s->kind == STEP_GEMM)
+    return (double)s->gemm->gemm.m * (double)s->gemm->gemm.n * (double)s->gemm->gemm.k / 8;
   if (s->kind == STEP_COPY) return (double)s->copy_bytes / 8;
   if (s->kind == STEP_PIPELINE) {
-    for (int i = 0; i < s->pipeline->pass_count; i++) work += block_work(&s->pipeline->pass[i].body);
+    for (int i = 0; i < s->pipeline->pass_count; i++)
+      work += block_work(&s->pipeline->pass[i].body);
     return work * LOOP_GUESS;
   }
   if (is_control(s)) {
@@ -130,12 +136,14 @@ typedef struct Builder {
 } Builder;
 
 static Status no_memory(Builder *b) {
-  return fail(b->error, ERR_OUT_OF_MEMORY, "out of memory for %d replicas of '%s'", b->replication->count, b->program->name);
+  return fail(b->error, ERR_OUT_OF_MEMORY, "out of memory for %d replicas of '%s'",
+              b->replication->count, b->program->name);
 }
 
 static Phase *new_phase(Builder *b, Phases *list, PhaseKind kind, Block *const *block, int at) {
   Arena *arena = b->program->arena;
-  if (!arena_reserve(arena, &list->phase, &list->capacity, list->count + 1, sizeof *list->phase)) return NULL;
+  if (!arena_reserve(arena, &list->phase, &list->capacity, list->count + 1, sizeof *list->phase))
+    return NULL;
   Step **step = arena_alloc(arena, (size_t)b->replication->count * sizeof *step);
   if (!step) return NULL;
   for (int r = 0; r < b->replication->count; r++) step[r] = &block[r]->step[at];
@@ -173,13 +181,16 @@ static Status build_passes(Builder *b, Phase *p) {
   return s;
 }
 
-static bool same_nodes(const Node *a, const Node *b) { return a == b || (a && b && a->op == b->op && a->id == b->id); }
+static bool same_nodes(const Node *a, const Node *b) {
+  return a == b || (a && b && a->op == b->op && a->id == b->id);
+}
 
 static bool same_steps(const Builder *b, Block *const *block) {
   for (int r = 1; r < b->replication->count; r++) {
     if (block[r]->count != block[0]->count) return false;
     for (int i = 0; i < block[0]->count; i++)
-      if (block[r]->step[i].kind != block[0]->step[i].kind || !same_nodes(block[r]->step[i].node, block[0]->step[i].node))
+      if (block[r]->step[i].kind != block[0]->step[i].kind ||
+          !same_nodes(block[r]->step[i].node, block[0]->step[i].node))
         return false;
   }
   return true;
@@ -188,7 +199,8 @@ static bool same_steps(const Builder *b, Block *const *block) {
 static Status build(Builder *b, Block *const *block, Phases *list) {
   double work = 0;
   Phase *local = NULL;
-  if (!same_steps(b, block)) return fail(b->error, ERR_INTERNAL, "the replicas of '%s' differ", b->program->name);
+  if (!same_steps(b, block))
+    return fail(b->error, ERR_INTERNAL, "the replicas of '%s' differ", b->program->name);
   for (int i = 0; i < block[0]->count; i++) {
     const Step *s = &block[0]->step[i];
     if (!step_meets(s)) {
@@ -210,7 +222,8 @@ static Status build(Builder *b, Block *const *block, Phases *list) {
     Status status = OK;
     if (s->kind == STEP_PIPELINE) status = build_passes(b, &made);
     else status = build_inside(b, &made, false, &made.body);
-    if (status == OK && s->kind != STEP_PIPELINE) status = build_inside(b, &made, true, &made.other);
+    if (status == OK && s->kind != STEP_PIPELINE)
+      status = build_inside(b, &made, true, &made.other);
     if (status != OK) return status;
     list->phase[list->count - 1] = made;
   }
@@ -221,7 +234,8 @@ static Status build(Builder *b, Block *const *block, Phases *list) {
 
 static bool make_spare(const Program *p, char **out) {
   size_t bytes = 64;
-  for (int i = 0; i < p->result_count; i++) bytes += (type_bytes(&p->result_type[i]) + 63) / 64 * 64;
+  for (int i = 0; i < p->result_count; i++)
+    bytes += (type_bytes(&p->result_type[i]) + 63) / 64 * 64;
   if (!posix_memalign((void **)out, 64, bytes)) return true;
   *out = NULL;
   return false;

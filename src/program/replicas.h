@@ -1,5 +1,6 @@
-/* Replicas of a program: instances of one graph, each with memory of its own. Lowering is deterministic, so step i of one
- * corresponds to step i of every other; phases say which steps each replica runs by itself, and where they meet. */
+/* Replicas of a program: instances of one graph, each with memory of its own. Lowering is
+ * deterministic, so step i of one corresponds to step i of every other; phases say which steps
+ * each replica runs by itself, and where they meet. */
 #ifndef IPULUA_PROGRAM_REPLICAS_H
 #define IPULUA_PROGRAM_REPLICAS_H
 #include "program/step.h"
@@ -19,8 +20,8 @@ typedef enum PhaseKind {
 struct Phase {
   PhaseKind kind;
   int count;
-  bool heavy;   /* LOCAL: worth a hand-off to other threads */
-  Step **step;  /* [replicas]: the first one in each instance */
+  bool heavy;  /* LOCAL: worth a hand-off to other threads */
+  Step **step; /* [replicas]: the first one in each instance */
   Phases body, other;
   Phases *pass; /* of a pipelined loop: [2 * passes], the dequeues and the body of each */
 };
@@ -30,21 +31,22 @@ typedef struct Replication {
   int count;
   Program **instance; /* [count]: the program itself first */
   Phases main;
-  char **spare;     /* [count]: where the results of replicas other than the first go */
-  int most_values;  /* of an element that is enqueued */
+  char **spare;    /* [count]: where the results of replicas other than the first go */
+  int most_values; /* of an element that is enqueued */
 } Replication;
 
 /* Make p run as so many replicas; once. */
 Status program_replicate(Error *e, Program *p, int replicas, int threads);
-/* Its replicas may hold different values now, so all must run; else the first one speaks for all. Makes their instances. */
+/* Its replicas may hold different values now, so all must run; else the first one speaks for
+ * all. Makes their instances. */
 bool program_diverges(const Program *p);
 Status program_make_instances(Error *e, Program *p, int threads);
 void replication_free(Replication *r); /* NULL is fine */
 /* The IPU devices that p's ops name, in all its regions. */
 typedef struct ProgramDevices {
-  int device, other; /* the first one and the first other one; DEVICE_ANY: none */
+  int device, other;                 /* the first one and the first other one; DEVICE_ANY: none */
   const char *source, *other_source; /* lines that name them */
-  bool is_placed, on_ipu; /* there are ops; not all of them are the host's */
+  bool is_placed, on_ipu;            /* there are ops; not all of them are the host's */
 } ProgramDevices;
 ProgramDevices program_devices(const Program *p);
 /* IPUs that one replica takes: its largest shard and one, rounded up to a power of two. */

@@ -1,6 +1,7 @@
-/* Sharing, graph → graph. Between a load and the store of one tensor stand elementwise ops; they run on lists of a share's
- * length. Their values are whole only where another op wants them: then the shares are gathered, so that a norm over the tensor
- * has the bits that it has without sharing. */
+/* Sharing, graph → graph. Between a load and the store of one tensor stand elementwise ops; they
+ * run on lists of a share's length. Their values are whole only where another op wants them:
+ * then the shares are gathered, so that a norm over the tensor has the bits that it has without
+ * sharing. */
 #include "program/share.h"
 
 #include <string.h>
@@ -13,7 +14,8 @@
 #include "transform/clone.h"
 #include "transform/verify.h"
 
-/* What replicas agree on while its updates do: a trainable variable, and what its optimizer keeps beside it. */
+/* What replicas agree on while its updates do: a trainable variable, and what its optimizer
+ * keeps beside it. */
 enum { KEPT_APART, KEPT_WEIGHT, KEPT_STATE };
 
 /* A region being checked or copied. */
@@ -23,30 +25,38 @@ typedef struct Part {
   int replicas;
   const Graph *g;
   Graph *to;
-  bool staged;               /* a pipeline's body: tensors are whole in all its ops */
-  const bool *shared_input;  /* [input_count] */
-  const char *kept_input;    /* [input_count] KEPT_… */
-  const int *replaced;       /* [output_count] the input that it replaces; -1: none */
+  bool staged;              /* a pipeline's body: tensors are whole in all its ops */
+  const bool *shared_input; /* [input_count] */
+  const char *kept_input;   /* [input_count] KEPT_… */
+  const int *replaced;      /* [output_count] the input that it replaces; -1: none */
   int *first_value, values;
-  bool *shared;              /* by value: such a variable */
-  char *kept;                /* by value: KEPT_… */
-  bool *agreed;              /* by node: all replicas have the same value */
-  bool *divided;             /* by node: each replica has its share */
-  bool *stored;              /* by input: its shares were replaced */
-  Value **made, **share;     /* by value: whole, and this replica's share; NULL: not yet */
+  bool *shared;          /* by value: such a variable */
+  char *kept;            /* by value: KEPT_… */
+  bool *agreed;          /* by node: all replicas have the same value */
+  bool *divided;         /* by node: each replica has its share */
+  bool *stored;          /* by input: its shares were replaced */
+  Value **made, **share; /* by value: whole, and this replica's share; NULL: not yet */
 } Part;
 
-static Graph *share_region(const Part *outer, const Graph *g, bool staged, const bool *shared, const char *kept, const int *replaced,
-                           bool *fits);
+static Graph *share_region(const Part *outer, const Graph *g, bool staged, const bool *shared,
+                           const char *kept, const int *replaced, bool *fits);
 
-static int index_of(const Part *t, const Value *v) { return t->first_value[v->node->id] + v->index; }
+static int index_of(const Part *t, const Value *v) {
+  return t->first_value[v->node->id] + v->index;
+}
 static bool is_number(const Value *v) { return type_count(&v->type) == 1; }
-static bool is_light(const Node *n) { return n->in_count == 1 && ((n->op->traits & VIEW) || !strcmp(n->op->name, "broadcast_to")); }
-static bool is_plain(const Node *n) { return (n->op->traits & ELEMENTWISE) && !(n->op->traits & VIEW) && n->out_count == 1; }
+static bool is_light(const Node *n) {
+  return n->in_count == 1 && ((n->op->traits & VIEW) || !strcmp(n->op->name, "broadcast_to"));
+}
+static bool is_plain(const Node *n) {
+  return (n->op->traits & ELEMENTWISE) && !(n->op->traits & VIEW) && n->out_count == 1;
+}
 
 /* A sum or mean over all replicas. */
 static bool is_sum(const Node *n) {
-  return (!strcmp(n->op->name, "cross_replica_sum") || !strcmp(n->op->name, "cross_replica_mean")) && n->attr[0].kind == ATTR_NONE;
+  return (!strcmp(n->op->name, "cross_replica_sum") ||
+          !strcmp(n->op->name, "cross_replica_mean")) &&
+         n->attr[0].kind == ATTR_NONE;
 }
 
 /* ---- what can be shared ---- */
@@ -65,7 +75,8 @@ static bool divide(Part *t, const Node *n) {
   bool *divided = &t->divided[n->id];
   *divided = node_is_load(n) && t->shared[index_of(t, n->in[0])];
   if (*divided || t->staged || !is_plain(n)) return true;
-  for (int k = 0; k < n->in_count; k++) *divided = *divided || (t->divided[n->in[k]->node->id] && !is_number(n->in[k]));
+  for (int k = 0; k < n->in_count; k++)
+    *divided = *divided || (t->divided[n->in[k]->node->id] && !is_number(n->in[k]));
   for (int k = 0; *divided && k < n->in_count; k++) {
     const Value *v = n->in[k];
     if (is_number(v)) continue;
@@ -75,7 +86,8 @@ static bool divide(Part *t, const Node *n) {
   return true;
 }
 
-/* The input that output i, which a store makes, takes the place of; -1: it is none that is shared. */
+/* The input that output i, which a store makes, takes the place of; -1: it is none that is
+ * shared. */
 static int stored_input(const Part *t, int i) {
   int input = t->replaced ? t->replaced[i] : -1;
   return input >= 0 && t->shared_input[input] ? input : -1;
@@ -85,7 +97,8 @@ static int stored_input(const Part *t, int i) {
 
 static void stand_at(Part *t, const Node *like) {
   Arena *a = t->to->arena;
-  t->to->scope = (Scope){like->place, arena_string(a, like->source), arena_string(a, like->name), arena_string(a, like->attributes)};
+  t->to->scope = (Scope){like->place, arena_string(a, like->source), arena_string(a, like->name),
+                         arena_string(a, like->attributes)};
 }
 
 static Type list_of(Dtype d, int64_t length) { return type_make(d, 1, &length); }
@@ -106,7 +119,8 @@ static Value *gather(Part *t, Value *share, const Type *like) {
 
 static Value *scatter(Part *t, const Node *n) {
   Value *x = whole(t, n->in[0]);
-  Attr attrs[2] = {attr_string(!strcmp(n->op->name, "cross_replica_mean") ? "MEAN" : "ADD"), attr_int(t->replicas)};
+  Attr attrs[2] = {attr_string(!strcmp(n->op->name, "cross_replica_mean") ? "MEAN" : "ADD"),
+                   attr_int(t->replicas)};
   Type flat = list_of(n->out[0].type.dtype, type_count(&n->out[0].type));
   stand_at(t, n);
   x = x ? ops_reshape(t->to, x, &flat) : NULL;
@@ -142,7 +156,8 @@ static Value *make_share(Part *t, Value *v) {
   }
   Value *x = whole(t, is_light(n) && is_number(n->in[0]) ? n->in[0] : v);
   stand_at(t, n);
-  if (!x || !is_light(n) || !is_number(n->in[0])) return x ? replica_share(t->to, x, t->replicas) : NULL;
+  if (!x || !is_light(n) || !is_number(n->in[0]))
+    return x ? replica_share(t->to, x, t->replicas) : NULL;
   Type number = {0}, list = list_of(v->type.dtype, length);
   x = ops_reshape(t->to, x, &number);
   return x ? ops_broadcast(t->to, x, &list) : NULL;
@@ -166,7 +181,8 @@ static Value *whole(Part *t, Value *v) {
 
 static bool hand_in(Part *t, const Node *n, Value **in, bool *shared, char *kept) {
   bool loop = n->op == &control_repeat || n->op == &control_while;
-  int skip = n->op == &control_call || n->op == &control_custom ? 0 : 1, lead = n->op == &control_repeat ? 1 : 0;
+  int skip = n->op == &control_call || n->op == &control_custom ? 0 : 1,
+      lead = n->op == &control_repeat ? 1 : 0;
   int carried = loop ? control_explicit(n) : 0;
   for (int i = 0; i < n->in_count; i++) {
     int at = index_of(t, n->in[i]);
@@ -176,7 +192,8 @@ static bool hand_in(Part *t, const Node *n, Value **in, bool *shared, char *kept
     kept[i - skip + lead] = t->kept[at];
   }
   for (int w = 0; skip && w < control_written_count(n); w++) {
-    int from = lead + carried + control_written(n, w), to = t->first_value[n->id] + control_explicit(n) + w;
+    int from = lead + carried + control_written(n, w),
+        to = t->first_value[n->id] + control_explicit(n) + w;
     t->shared[to] = shared[from];
     t->kept[to] = kept[from];
   }
@@ -185,12 +202,14 @@ static bool hand_in(Part *t, const Node *n, Value **in, bool *shared, char *kept
 
 /* What the outputs of n's regions replace. */
 static int *replaced_in(const Part *t, const Node *n) {
-  int lead = n->op == &control_repeat ? 1 : 0, outputs = control_body(n)->output_count, explicit_count = control_explicit(n);
+  int lead = n->op == &control_repeat ? 1 : 0, outputs = control_body(n)->output_count,
+      explicit_count = control_explicit(n);
   int carried = n->op == &control_repeat || n->op == &control_while ? explicit_count : 0;
   int *replaced = arena_alloc(t->arena, (size_t)(outputs + 1) * sizeof *replaced);
   for (int i = 0; replaced && i < outputs; i++)
     replaced[i] = i < explicit_count || n->op == &control_call || n->op == &control_custom
-                      ? -1 : lead + carried + control_written(n, i - explicit_count);
+                      ? -1
+                      : lead + carried + control_written(n, i - explicit_count);
   return replaced;
 }
 
@@ -201,12 +220,14 @@ static Node *copy_control(Part *t, const Node *n, bool *fits) {
   char *kept = arena_alloc(t->arena, count);
   int *replaced = replaced_in(t, n);
   if (!in || !shared || !kept || !replaced || !hand_in(t, n, in, shared, kept)) return NULL;
-  const Graph *regions[2] = {control_body(n), n->op == &control_while || n->op == &control_cond ? control_other(n) : NULL};
+  const Graph *regions[2] = {
+      control_body(n), n->op == &control_while || n->op == &control_cond ? control_other(n) : NULL};
   Graph *copy[2] = {NULL, NULL};
   bool staged = t->staged || control_plan(n), good = true;
   for (int r = 0; r < 2 && good; r++) {
     if (!regions[r]) continue;
-    copy[r] = share_region(t, regions[r], staged, shared, kept, r && n->op == &control_while ? NULL : replaced, fits);
+    copy[r] = share_region(t, regions[r], staged, shared, kept,
+                           r && n->op == &control_while ? NULL : replaced, fits);
     graph_adopt(t->to, copy[r]);
     good = copy[r] && t->to->error.status == OK;
   }
@@ -240,12 +261,15 @@ static int output_of(const Part *t, const Node *n) {
 
 static bool put_share(Part *t, const Node *n, int output) {
   t->stored[stored_input(t, output)] = true;
-  Value *x = share_of(t, n->in[0]), *whole_before = t->made[index_of(t, t->g->input[stored_input(t, output)])];
+  Value *x = share_of(t, n->in[0]),
+        *whole_before = t->made[index_of(t, t->g->input[stored_input(t, output)])];
   stand_at(t, n);
-  return x && (t->made[index_of(t, n->out)] = remote_store(t->to, x, whole_before, t->replicas)) != NULL;
+  return x &&
+         (t->made[index_of(t, n->out)] = remote_store(t->to, x, whole_before, t->replicas)) != NULL;
 }
 
-/* Does n read a tensor as it was before its shares were replaced, in the one place that they have? */
+/* Does n read a tensor as it was before its shares were replaced, in the one place that they
+ * have? */
 static bool reads_replaced(const Part *t, const Node *n) {
   for (int i = 0; i < t->g->input_count; i++)
     for (int k = 0; t->stored[i] && k < n->in_count; k++)
@@ -260,7 +284,8 @@ static bool copy_nodes(Part *t, bool *fits) {
     *fits = divide(t, n) && !reads_replaced(t, n);
     int output = output_of(t, n);
     if (!*fits) return false;
-    if (output >= 0 ? !put_share(t, n, output) : t->divided[i] && !share_of(t, n->out)) return false;
+    if (output >= 0 ? !put_share(t, n, output) : t->divided[i] && !share_of(t, n->out))
+      return false;
     if (output >= 0 || t->divided[i]) continue;
     Value *out = copy_node(t, n, fits);
     if (t->to->error.status != OK || !*fits || (!out && n->out_count)) return false;
@@ -274,7 +299,9 @@ static bool parts_company(const Part *t, int i) {
   int input = t->replaced ? t->replaced[i] : -1;
   const Node *n = t->g->output[i]->node;
   if (node_is_store(n)) n = n->in[0]->node;
-  if (input < 0 || t->kept_input[input] != KEPT_STATE || t->shared_input[input] || !node_is_made(n) || is_number(t->g->output[i])) return false;
+  if (input < 0 || t->kept_input[input] != KEPT_STATE || t->shared_input[input] ||
+      !node_is_made(n) || is_number(t->g->output[i]))
+    return false;
   return !(n->op->traits & CONTROL) && !t->agreed[n->id] && !t->divided[n->id];
 }
 
@@ -285,7 +312,8 @@ static bool copy_outputs(Part *t, bool *fits) {
   for (int i = 0; i < g->output_count; i++) {
     Value *v = g->output[i];
     if (parts_company(t, i)) *fits = false;
-    if (stored_input(t, i) >= 0 && output_of(t, v->node) < 0 && !t->shared[index_of(t, v)]) *fits = false;
+    if (stored_input(t, i) >= 0 && output_of(t, v->node) < 0 && !t->shared[index_of(t, v)])
+      *fits = false;
     Value *x = *fits ? whole(t, v) : NULL;
     if (!x) return false;
     graph_output(t->to, x);
@@ -309,7 +337,8 @@ static bool prepare(Part *t) {
   t->stored = arena_alloc(t->arena, (size_t)t->g->input_count + 1);
   t->made = arena_alloc(t->arena, values * sizeof *t->made);
   t->share = arena_alloc(t->arena, values * sizeof *t->share);
-  if (!t->shared || !t->kept || !t->agreed || !t->divided || !t->stored || !t->made || !t->share) return false;
+  if (!t->shared || !t->kept || !t->agreed || !t->divided || !t->stored || !t->made || !t->share)
+    return false;
   for (int i = 0; i < t->g->input_count; i++) {
     t->shared[index_of(t, t->g->input[i])] = t->shared_input[i];
     t->kept[index_of(t, t->g->input[i])] = t->kept_input[i];
@@ -318,13 +347,21 @@ static bool prepare(Part *t) {
 }
 
 /* NULL: *fits is false, or the error is filled. */
-static Graph *share_region(const Part *outer, const Graph *g, bool staged, const bool *shared, const char *kept, const int *replaced,
-                           bool *fits) {
-  Part t = {.error = outer->error, .replicas = outer->replicas, .g = g, .staged = staged, .shared_input = shared,
-            .kept_input = kept, .replaced = replaced, .arena = arena_new(), .to = graph_beside(g)};
+static Graph *share_region(const Part *outer, const Graph *g, bool staged, const bool *shared,
+                           const char *kept, const int *replaced, bool *fits) {
+  Part t = {.error = outer->error,
+            .replicas = outer->replicas,
+            .g = g,
+            .staged = staged,
+            .shared_input = shared,
+            .kept_input = kept,
+            .replaced = replaced,
+            .arena = arena_new(),
+            .to = graph_beside(g)};
   bool good = t.arena && t.to && prepare(&t) && copy_nodes(&t, fits) && copy_outputs(&t, fits);
   if (t.to && t.to->error.status != OK && t.error->status == OK) *t.error = t.to->error;
-  if (!good && *fits) fail(t.error, ERR_OUT_OF_MEMORY, "out of memory while sharing tensors out"); /* if nothing else was wrong */
+  /* if nothing else was wrong */
+  if (!good && *fits) fail(t.error, ERR_OUT_OF_MEMORY, "out of memory while sharing tensors out");
   arena_free(t.arena);
   if (good) return t.to;
   graph_free(t.to);
@@ -353,7 +390,8 @@ Graph *share_graph(Error *e, const Program *p, const Graph *g, const Offload *o,
     any = any || shared[input];
     if (p->writes[i]) replaced[output++] = input;
   }
-  if (!shared || !kept || !replaced) fail(e, ERR_OUT_OF_MEMORY, "out of memory while sharing tensors out");
+  if (!shared || !kept || !replaced)
+    fail(e, ERR_OUT_OF_MEMORY, "out of memory while sharing tensors out");
   else if (any) to = share_region(&root, g, false, shared, kept, replaced, &fits);
   arena_free(arena);
   if (to && VERIFYING && graph_verify(e, to, "sharing") != OK) {

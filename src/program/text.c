@@ -6,10 +6,18 @@
 #include "program/region.h"
 #include "program/replicas.h"
 
-static const char *const kind_name[] = {[STEP_OP] = "op", [STEP_CHAIN] = "chain", [STEP_GEMM] = "gemm", [STEP_COPY] = "copy",
-                                        [STEP_LOAD] = "load", [STEP_STORE] = "store",
-                                        [STEP_DEQUEUE] = "dequeue", [STEP_ENQUEUE] = "enqueue", [STEP_REPEAT] = "repeat",
-                                        [STEP_WHILE] = "while", [STEP_COND] = "cond", [STEP_CALL] = "call",
+static const char *const kind_name[] = {[STEP_OP] = "op",
+                                        [STEP_CHAIN] = "chain",
+                                        [STEP_GEMM] = "gemm",
+                                        [STEP_COPY] = "copy",
+                                        [STEP_LOAD] = "load",
+                                        [STEP_STORE] = "store",
+                                        [STEP_DEQUEUE] = "dequeue",
+                                        [STEP_ENQUEUE] = "enqueue",
+                                        [STEP_REPEAT] = "repeat",
+                                        [STEP_WHILE] = "while",
+                                        [STEP_COND] = "cond",
+                                        [STEP_CALL] = "call",
                                         [STEP_PIPELINE] = "pipeline"};
 
 const char *step_kind_name(StepKind kind) { return kind_name[kind]; }
@@ -35,8 +43,8 @@ static void print_passes(Listing *l, const PipelineStep *s, int depth) {
   for (int q = 0; q < s->pass_count; q++) {
     const Pass *p = &s->pass[q];
     int place = plan_place_of_program(s->plan, p->program);
-    fprintf(l->file, "%*s     %s of place %d on lane %d\n", depth * 2, "", p->program < s->plan->places ? "forward" : "backward", place,
-            p->lane);
+    fprintf(l->file, "%*s     %s of place %d on lane %d\n", depth * 2, "",
+            p->program < s->plan->places ? "forward" : "backward", place, p->lane);
     print_block(l, &p->dequeues, depth + 1);
     print_block(l, &p->body, depth + 1);
   }
@@ -96,10 +104,11 @@ static void print_moves(FILE *f, const Graph *g) {
     for (int k = 0; n->place.shard >= 0 && k < n->in_count; k++) {
       const Value *v = value_root(n->in[k]);
       int from = v->node->place.shard;
-      if (from < 0 || from == n->place.shard || node_is_input(v->node) || node_is_constant(v->node)) continue;
+      if (from < 0 || from == n->place.shard || node_is_input(v->node) || node_is_constant(v->node))
+        continue;
       if (is_copied_before(g, i, v, n->place.shard)) continue;
-      fprintf(f, "     inter-IPU copy of %s %s from shard %d to shard %d\n", v->node->op->name, type_text(&v->type, type), from,
-              n->place.shard);
+      fprintf(f, "     inter-IPU copy of %s %s from shard %d to shard %d\n", v->node->op->name,
+              type_text(&v->type, type), from, n->place.shard);
     }
   }
   for (int i = 0; i < g->region_count; i++) print_moves(f, g->region[i]);
@@ -111,10 +120,14 @@ char *program_text(const Program *p) {
   FILE *f = open_memstream(&text, &bytes);
   if (!f) return NULL;
   const char *plural[] = {"s", ""};
-  fprintf(f, "program %s: %d step%s, %.1f KiB of working memory, %d variable%s, %d replica%s of %d IPU%s\n", p->name,
-          p->step_count, plural[p->step_count == 1], (double)p->memory_bytes / 1024, p->variable_count,
-          plural[p->variable_count == 1], p->replicas, plural[p->replicas == 1], program_shards(p), plural[program_shards(p) == 1]);
-  if (p->remote_bytes) fprintf(f, "     %.1f KiB of streaming memory\n", (double)p->remote_bytes / 1024);
+  fprintf(
+      f,
+      "program %s: %d step%s, %.1f KiB of working memory, %d variable%s, %d replica%s of %d IPU%s\n",
+      p->name, p->step_count, plural[p->step_count == 1], (double)p->memory_bytes / 1024,
+      p->variable_count, plural[p->variable_count == 1], p->replicas, plural[p->replicas == 1],
+      program_shards(p), plural[program_shards(p) == 1]);
+  if (p->remote_bytes)
+    fprintf(f, "     %.1f KiB of streaming memory\n", (double)p->remote_bytes / 1024);
   print_block(&(Listing){.file = f}, &p->main, 0);
   print_moves(f, p->graph);
   fclose(f);

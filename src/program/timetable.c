@@ -5,7 +5,8 @@
 #include <string.h>
 
 const char *schedule_name(Schedule s) {
-  static const char *const names[SCHEDULE_COUNT] = {"Grouped", "Interleaved", "Sequential", "OneFOneB", "InterleavedVirtual", "Custom"};
+  static const char *const names[SCHEDULE_COUNT] = {"Grouped",  "Interleaved",        "Sequential",
+                                                    "OneFOneB", "InterleavedVirtual", "Custom"};
   return names[s];
 }
 
@@ -64,24 +65,32 @@ static Status check_stages(Error *e, const PipelinePlan *p) {
   int place = 0;
   for (int s = 0; s < p->stages; s++) {
     if (p->ipu_of[s] < 0) return fail(e, ERR_VALUE, "stage %d is on IPU %d", s, p->ipu_of[s]);
-    if (p->place_of[s] != place && p->place_of[s] != place + 1) return fail(e, ERR_INTERNAL, "the places of stages leave a gap");
+    if (p->place_of[s] != place && p->place_of[s] != place + 1)
+      return fail(e, ERR_INTERNAL, "the places of stages leave a gap");
     place = p->place_of[s];
     for (int other = 0; other < s; other++)
       if (p->place_of[other] == place && p->ipu_of[other] == p->ipu_of[s])
         return fail(e, ERR_VALUE, "two concurrent stages are on IPU %d", p->ipu_of[s]);
   }
   if (p->schedule == SCHEDULE_INTERLEAVED && p->training && any_shared_ipu(p))
-    return fail(e, ERR_NOT_IMPLEMENTED, "schedule Interleaved can't train with several stages on one IPU");
+    return fail(e, ERR_NOT_IMPLEMENTED,
+                "schedule Interleaved can't train with several stages on one IPU");
   bool turns = p->places % p->ipus == 0;
-  for (int s = 0; s < p->stages && turns; s++) turns = p->stages == p->places && p->ipu_of[s] == s % p->ipus;
+  for (int s = 0; s < p->stages && turns; s++)
+    turns = p->stages == p->places && p->ipu_of[s] == s % p->ipus;
   if (p->schedule == SCHEDULE_VIRTUAL && !turns)
-    return fail(e, ERR_VALUE, "schedule InterleavedVirtual wants the stages on the IPUs in turns: 0, 1, … and again 0, 1, …");
+    return fail(
+        e, ERR_VALUE,
+        "schedule InterleavedVirtual wants the stages on the IPUs in turns: 0, 1, … and again 0, 1, …");
   if (p->schedule == SCHEDULE_ONE_F_ONE_B && any_shared_ipu(p))
-    return fail(e, ERR_VALUE, "schedule OneFOneB wants each stage on an IPU of its own; InterleavedVirtual takes several");
+    return fail(
+        e, ERR_VALUE,
+        "schedule OneFOneB wants each stage on an IPU of its own; InterleavedVirtual takes several");
   return OK;
 }
 
-PipelinePlan *pipeline_plan_new(Error *e, Schedule schedule, bool training, int stages, const int *place_of, const int *ipu_of) {
+PipelinePlan *pipeline_plan_new(Error *e, Schedule schedule, bool training, int stages,
+                                const int *place_of, const int *ipu_of) {
   PipelinePlan *p = calloc(1, sizeof *p);
   if (p) {
     p->object = (Object){.references = 1, .kind = "pipeline plan", .destroy = destroy_plan};
@@ -107,18 +116,20 @@ PipelinePlan *pipeline_plan_new(Error *e, Schedule schedule, bool training, int 
 
 /* ---- how many micro-batches overlap ---- */
 
-/* Do the programs of two micro-batches, one `shift` programs behind the other, never want one IPU at once? */
+/* Do the programs of two micro-batches, one `shift` programs behind the other, never want one
+ * IPU at once? */
 static bool rotations_differ(const PipelinePlan *p, int a, int b) {
   int count = plan_programs(p);
   for (int k = 0; k < count; k++) {
-    int x = plan_place_of_program(p, (k + a) % count), y = plan_place_of_program(p, (k + b) % count);
+    int x = plan_place_of_program(p, (k + a) % count),
+        y = plan_place_of_program(p, (k + b) % count);
     if (x == y || places_share_ipu(p, x, y)) return false;
   }
   return true;
 }
 
-/* The rotations of the list of programs that can run side by side, taken greedily; offset[i]: how many rows micro-batch i of
- * a round begins after the first. */
+/* The rotations of the list of programs that can run side by side, taken greedily; offset[i]:
+ * how many rows micro-batch i of a round begins after the first. */
 static int find_rotations(const PipelinePlan *p, int *offset) {
   int count = plan_programs(p), found = 0;
   for (int r = 0; r < count; r++) {
@@ -181,7 +192,8 @@ static Timetable *from_rows(Error *e, const int *row, int programs, int micros) 
   return t;
 }
 
-/* Row in which a micro-batch starts, for the schedules whose programs then follow one another row by row. */
+/* Row in which a micro-batch starts, for the schedules whose programs then follow one another
+ * row by row. */
 static int start_row(const PipelinePlan *p, const int *offset, int overlap, int micro) {
   int programs = plan_programs(p);
   if (p->schedule == SCHEDULE_GROUPED) return micro;
@@ -195,15 +207,17 @@ static bool fill_closed_form(const PipelinePlan *p, int micros, int *row) {
   if (!offset) return false;
   if (p->schedule == SCHEDULE_INTERLEAVED) overlap = find_rotations(p, offset);
   for (int m = 0; m < micros; m++)
-    for (int k = 0; k < programs; k++) row[(size_t)k * (size_t)micros + (size_t)m] = start_row(p, offset, overlap, m) + k;
+    for (int k = 0; k < programs; k++)
+      row[(size_t)k * (size_t)micros + (size_t)m] = start_row(p, offset, overlap, m) + k;
   free(offset);
   return true;
 }
 
 /* ---- schedules given by the order of each IPU ---- */
 
-/* D IPUs in turn hold D places each round: place v·D + d is on the d-th. In groups of D micro-batches an IPU runs them through
- * its first place, then its next; backward passes go through the places in reverse. One round of places is plain 1F1B. */
+/* D IPUs in turn hold D places each round: place v·D + d is on the d-th. In groups of D
+ * micro-batches an IPU runs them through its first place, then its next; backward passes go
+ * through the places in reverse. One round of places is plain 1F1B. */
 static TimetableEntry nth_pass(const PipelinePlan *p, int turns, int d, int n, bool backward) {
   int rounds = p->places / turns, group = turns * rounds;
   int round = n % group / turns, micro = n / group * turns + n % turns;
@@ -235,20 +249,25 @@ static int place_on_ipu(const PipelinePlan *p, int ipu) {
   return -1;
 }
 
-/* Has everything come to s that runs it, with what it needs made in rows before t? at[d]: where IPU d is in its list. */
-static bool is_ready(const PipelinePlan *p, const TimetableEntry *order, const int *begin, const int *at, TimetableEntry s, const int *before, int t) {
+/* Has everything come to s that runs it, with what it needs made in rows before t? at[d]: where
+ * IPU d is in its list. */
+static bool is_ready(const PipelinePlan *p, const TimetableEntry *order, const int *begin,
+                     const int *at, TimetableEntry s, const int *before, int t) {
   if (before && (*before < 0 || *before >= t)) return false;
   int place = plan_place_of_program(p, s.program);
   for (int d = 0; d < p->ipus; d++) {
     if (!uses_ipu(p, place, d)) continue;
-    if (at[d] >= begin[d + 1] || order[at[d]].program != s.program || order[at[d]].micro != s.micro) return false;
+    if (at[d] >= begin[d + 1] || order[at[d]].program != s.program || order[at[d]].micro != s.micro)
+      return false;
   }
   return true;
 }
 
-/* Every IPU runs its list in order, an entry a row, each in the first row after what it depends on. Rows stay -1 where the
- * lists wait for one another for ever. With concurrent stages a program stands in several lists. */
-static bool run_lists(const PipelinePlan *p, const TimetableEntry *order, const int *begin, int micros, int *row) {
+/* Every IPU runs its list in order, an entry a row, each in the first row after what it depends
+ * on. Rows stay -1 where the lists wait for one another for ever. With concurrent stages a
+ * program stands in several lists. */
+static bool run_lists(const PipelinePlan *p, const TimetableEntry *order, const int *begin,
+                      int micros, int *row) {
   int *at = copy_ints(begin, p->ipus), *next = copy_ints(begin, p->ipus);
   bool moved = at && next;
   for (int t = 0; moved; t++) {
@@ -289,14 +308,19 @@ static bool fill_from_orders(const PipelinePlan *p, int micros, int *row) {
 static Status check_count(Error *e, const PipelinePlan *p, int micros) {
   int overlap = plan_overlap(p);
   if (p->schedule == SCHEDULE_CUSTOM && micros != p->micros)
-    return fail(e, ERR_FAILED_PRECONDITION, "this schedule is for %d micro-batches, but there are %d", p->micros, micros);
-  if (micros < plan_least(p) && micros % overlap == 0)
-    return fail(e, ERR_FAILED_PRECONDITION, "a pipeline of %d stages with tiles for moving data needs at least %d micro-batches, but there are %d",
-                p->places, plan_least(p), micros);
-  if (micros < 1 || micros % overlap)
     return fail(e, ERR_FAILED_PRECONDITION,
-                "the number of micro-batches of a pipeline (gradient_accumulation_count) must be a multiple of %d for schedule %s "
-                "with %d stages, but it is %d", overlap, schedule_name(p->schedule), p->places, micros);
+                "this schedule is for %d micro-batches, but there are %d", p->micros, micros);
+  if (micros < plan_least(p) && micros % overlap == 0)
+    return fail(
+        e, ERR_FAILED_PRECONDITION,
+        "a pipeline of %d stages with tiles for moving data needs at least %d micro-batches, but there are %d",
+        p->places, plan_least(p), micros);
+  if (micros < 1 || micros % overlap)
+    return fail(
+        e, ERR_FAILED_PRECONDITION,
+        "the number of micro-batches of a pipeline (gradient_accumulation_count) must be a multiple of %d for schedule %s "
+        "with %d stages, but it is %d",
+        overlap, schedule_name(p->schedule), p->places, micros);
   return OK;
 }
 
@@ -304,7 +328,9 @@ Timetable *timetable_new(Error *e, const PipelinePlan *p, int micros) {
   if (check_count(e, p, micros) != OK) return NULL;
   int programs = plan_programs(p);
   size_t entries;
-  int *row = size_mul((size_t)programs, (size_t)micros, &entries) && entries < INT32_MAX / 2 ? malloc((entries + 1) * sizeof *row) : NULL;
+  int *row = size_mul((size_t)programs, (size_t)micros, &entries) && entries < INT32_MAX / 2
+                 ? malloc((entries + 1) * sizeof *row)
+                 : NULL;
   bool closed = p->schedule <= SCHEDULE_SEQUENTIAL;
   for (size_t i = 0; row && i < entries; i++) row[i] = -1;
   Timetable *t = NULL;
@@ -314,9 +340,12 @@ Timetable *timetable_new(Error *e, const PipelinePlan *p, int micros) {
     size_t waiting = 0;
     while (waiting < entries && row[waiting] >= 0) waiting++;
     if (waiting < entries)
-      fail(e, ERR_VALUE, "the schedule never comes to %s of stage %d on micro-batch %d: its IPUs wait for one another",
-           (int)(waiting / (size_t)micros) < p->places ? "the forward pass" : "the backward pass",
-           plan_place_of_program(p, (int)(waiting / (size_t)micros)), (int)(waiting % (size_t)micros));
+      fail(
+          e, ERR_VALUE,
+          "the schedule never comes to %s of stage %d on micro-batch %d: its IPUs wait for one another",
+          (int)(waiting / (size_t)micros) < p->places ? "the forward pass" : "the backward pass",
+          plan_place_of_program(p, (int)(waiting / (size_t)micros)),
+          (int)(waiting % (size_t)micros));
     else t = from_rows(e, row, programs, micros);
   }
   free(row);
@@ -325,17 +354,21 @@ Timetable *timetable_new(Error *e, const PipelinePlan *p, int micros) {
 
 /* ---- custom orders ---- */
 
-Status pipeline_plan_set_order(Error *e, PipelinePlan *p, const TimetableEntry *order, const int *begin) {
+Status pipeline_plan_set_order(Error *e, PipelinePlan *p, const TimetableEntry *order,
+                               const int *begin) {
   int programs = plan_programs(p), micros = 0;
   for (int i = 0; i < begin[p->ipus]; i++) {
     if (order[i].program < 0 || order[i].program >= programs || order[i].micro < 0)
-      return fail(e, ERR_VALUE, "entry %d of the schedule names a program or micro-batch that there isn't", i + 1);
+      return fail(e, ERR_VALUE,
+                  "entry %d of the schedule names a program or micro-batch that there isn't",
+                  i + 1);
     if (order[i].micro >= micros) micros = order[i].micro + 1;
   }
   int *expected = calloc((size_t)programs + 1, sizeof *expected);
   if (!expected) return fail(e, ERR_OUT_OF_MEMORY, "out of memory");
   Status s = OK;
-  /* In micro-batch order for every program: gradients are then added in the same order in all schedules. */
+  /* In micro-batch order for every program: gradients are then added in the same order in all
+   * schedules. */
   for (int d = 0; d < p->ipus && s == OK; d++) {
     memset(expected, 0, (size_t)programs * sizeof *expected);
     for (int i = begin[d]; i < begin[d + 1] && s == OK; i++) {
@@ -344,13 +377,17 @@ Status pipeline_plan_set_order(Error *e, PipelinePlan *p, const TimetableEntry *
       if (!uses_ipu(p, place, d))
         s = fail(e, ERR_VALUE, "the schedule runs stage %d on IPU %d, where it isn't", place, d);
       else if (order[i].micro != expected[order[i].program]++)
-        s = fail(e, ERR_VALUE, "IPU %d of the schedule: the %s pass of stage %d takes micro-batch %d where %d is next", d, pass,
-                 place, order[i].micro, expected[order[i].program] - 1);
+        s = fail(
+            e, ERR_VALUE,
+            "IPU %d of the schedule: the %s pass of stage %d takes micro-batch %d where %d is next",
+            d, pass, place, order[i].micro, expected[order[i].program] - 1);
     }
     for (int k = 0; k < programs && s == OK; k++)
       if (uses_ipu(p, plan_place_of_program(p, k), d) && expected[k] != micros)
-        s = fail(e, ERR_VALUE, "IPU %d of the schedule: the %s pass of stage %d runs on %d micro-batches of %d", d,
-                 k < p->places ? "forward" : "backward", plan_place_of_program(p, k), expected[k], micros);
+        s = fail(e, ERR_VALUE,
+                 "IPU %d of the schedule: the %s pass of stage %d runs on %d micro-batches of %d",
+                 d, k < p->places ? "forward" : "backward", plan_place_of_program(p, k),
+                 expected[k], micros);
   }
   free(expected);
   if (s != OK) return s;
@@ -372,11 +409,14 @@ Status pipeline_plan_set_order(Error *e, PipelinePlan *p, const TimetableEntry *
 int plan_copies(Error *e, const PipelinePlan *p, int made, int used, bool at_row_start) {
   if (made == used) return 1;
   int overlap = plan_overlap(p);
-  int enough = p->schedule == SCHEDULE_CUSTOM ? p->micros : (4 * plan_programs(p) + 2 + overlap - 1) / overlap * overlap;
+  int enough = p->schedule == SCHEDULE_CUSTOM
+                   ? p->micros
+                   : (4 * plan_programs(p) + 2 + overlap - 1) / overlap * overlap;
   Timetable *t = timetable_new(e, p, enough);
   if (!t) return 0;
   int from = plan_place_of_program(p, made), to = plan_place_of_program(p, used);
-  bool same = !at_row_start && places_share_ipu(p, from, to) && !is_concurrent(p, from) && !is_concurrent(p, to);
+  bool same = !at_row_start && places_share_ipu(p, from, to) && !is_concurrent(p, from) &&
+              !is_concurrent(p, to);
   int there = 0, most = 0;
   for (int r = 0; r < t->rows; r++) {
     int gone = 0;

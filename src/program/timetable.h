@@ -1,10 +1,12 @@
-/* When each stage works on which micro-batch. A pipeline is a loop over micro-batches; its schedule is a table of rows (time steps)
- * of entries (stage program, micro-batch), made here for every schedule and used for all that depends on one: the order of
- * execution, the depth of stashes, simulated time, the drawn schedule.
+/* When each stage works on which micro-batch. A pipeline is a loop over micro-batches; its schedule
+ * is a table of rows (time steps) of entries (stage program, micro-batch), made here for every
+ * schedule and used for all that depends on one: the order of execution, the depth of stashes,
+ * simulated time, the drawn schedule.
  *
- * A pipeline of S places runs the programs F0 … F(S-1) and, in training, B(S-1) … B0, on each micro-batch, in that order; program
- * number k < S is a forward pass, k >= S the backward pass of place 2S-1-k. A place usually is one stage; concurrent stages
- * share one, each on an IPU of its own. */
+ * A pipeline of S places runs the programs F0 … F(S-1) and, in training, B(S-1) … B0, on each
+ * micro-batch, in that order; program number k < S is a forward pass, k >= S the backward pass
+ * of place 2S-1-k. A place usually is one stage; concurrent stages share one, each on an IPU of
+ * its own. */
 #ifndef IPULUA_PROGRAM_TIMETABLE_H
 #define IPULUA_PROGRAM_TIMETABLE_H
 #include "graph/graph.h"
@@ -14,9 +16,10 @@ typedef enum Schedule {
   SCHEDULE_GROUPED,     /* an IPU runs its backward and its forward program in the same row */
   SCHEDULE_INTERLEAVED, /* they alternate */
   SCHEDULE_SEQUENTIAL,  /* one program at a time in the whole machine */
-  SCHEDULE_ONE_F_ONE_B, /* forward passes until the pipeline is full, then one backward, one forward */
-  SCHEDULE_VIRTUAL,     /* the same with several places on each IPU, in turns */
-  SCHEDULE_CUSTOM,      /* the order of each IPU's programs as given */
+  /* forward passes until the pipeline is full, then one backward, one forward */
+  SCHEDULE_ONE_F_ONE_B,
+  SCHEDULE_VIRTUAL, /* the same with several places on each IPU, in turns */
+  SCHEDULE_CUSTOM,  /* the order of each IPU's programs as given */
 } Schedule;
 enum { SCHEDULE_COUNT = SCHEDULE_CUSTOM + 1 };
 
@@ -33,9 +36,11 @@ typedef struct PipelinePlan {
   Schedule schedule;
   Recomputation recomputation;
   bool training;
-  bool io_overlap; /* GROUPED: tiles of their own move data meanwhile; any count will do that fills the pipeline and those */
+  /* GROUPED: tiles of their own move data meanwhile; any count will do that fills the pipeline
+   * and those */
+  bool io_overlap;
   Offload offload;
-  int stages;  /* concurrent ones counted singly; what a node's placement says */
+  int stages; /* concurrent ones counted singly; what a node's placement says */
   int places;
   int ipus;
   int *place_of, *ipu_of; /* [stages] */
@@ -45,30 +50,39 @@ typedef struct PipelinePlan {
   int micros;       /* CUSTOM: how many micro-batches it is for; else 0 */
 } PipelinePlan;
 
-/* place_of and ipu_of are copied. NULL with e filled: e.g. Interleaved training with two stages on one IPU. */
-PipelinePlan *pipeline_plan_new(Error *e, Schedule schedule, bool training, int stages, const int *place_of, const int *ipu_of);
-/* For CUSTOM: takes the lists of all IPUs, one after the other; begin has [ipus + 1] entries. Checked. */
-Status pipeline_plan_set_order(Error *e, PipelinePlan *p, const TimetableEntry *order, const int *begin);
+/* place_of and ipu_of are copied. NULL with e filled: e.g. Interleaved training with two stages
+ * on one IPU. */
+PipelinePlan *pipeline_plan_new(Error *e, Schedule schedule, bool training, int stages,
+                                const int *place_of, const int *ipu_of);
+/* For CUSTOM: takes the lists of all IPUs, one after the other; begin has [ipus + 1] entries.
+ * Checked. */
+Status pipeline_plan_set_order(Error *e, PipelinePlan *p, const TimetableEntry *order,
+                               const int *begin);
 
 const char *schedule_name(Schedule s);
-static inline int plan_programs(const PipelinePlan *p) { return p->training ? 2 * p->places : p->places; }
+static inline int plan_programs(const PipelinePlan *p) {
+  return p->training ? 2 * p->places : p->places;
+}
 /* The program that runs stage's pass. */
 int plan_program(const PipelinePlan *p, int stage, bool backward);
 int plan_place_of_program(const PipelinePlan *p, int program);
-/* Micro-batches in flight: how many there are must be a multiple of it (1: any number will do), and at least plan_least. */
+/* Micro-batches in flight: how many there are must be a multiple of it (1: any number will do),
+ * and at least plan_least. */
 int plan_overlap(const PipelinePlan *p);
 int plan_least(const PipelinePlan *p);
 
 typedef struct Timetable {
   int rows, micros;
-  int *row_begin;        /* [rows + 1] */
-  TimetableEntry *entry; /* within a row in the order in which an IPU runs them: later programs first */
+  int *row_begin; /* [rows + 1] */
+  /* within a row in the order in which an IPU runs them: later programs first */
+  TimetableEntry *entry;
 } Timetable;
 
 /* NULL with e filled when micros isn't legal; e names the multiple wanted. */
 Timetable *timetable_new(Error *e, const PipelinePlan *p, int micros);
 void timetable_free(Timetable *t);
-/* How many copies of what `made` produces must exist until `used` has used it, the one in use included. at_row_start: it is
- * there before anything else of the row runs (data from an infeed). */
+/* How many copies of what `made` produces must exist until `used` has used it, the one in use
+ * included. at_row_start: it is there before anything else of the row runs (data from an
+ * infeed). */
 int plan_copies(Error *e, const PipelinePlan *p, int made, int used, bool at_row_start);
 #endif

@@ -1,11 +1,13 @@
-/* What a valid program is: steps in order, every pointer linked to a buffer that is live, no two live buffers at one place. */
+/* What a valid program is: steps in order, every pointer linked to a buffer that is live, no two
+ * live buffers at one place. */
 #include <stdlib.h>
 
 #include "graph/control.h"
 #include "program/step.h"
 
 static Status bad(Error *e, const Program *p, const char *what, int a, int b) {
-  return fail(e, ERR_INTERNAL, "lowering left a broken program '%s': %s (%d, %d)", p->name, what, a, b);
+  return fail(e, ERR_INTERNAL, "lowering left a broken program '%s': %s (%d, %d)", p->name, what, a,
+              b);
 }
 
 static int by_offset(const void *a, const void *b) {
@@ -23,14 +25,18 @@ static Status check_memory(Error *e, const Program *p, bool remote) {
     const Buffer *b = &p->buffer[i];
     if (b->kind != BUFFER_ARENA || b->first < 0 || b->bytes == 0 || b->remote != remote) continue;
     sorted[count++] = b;
-    if (b->offset < 0 || (size_t)b->offset + b->bytes > bytes) s = bad(e, p, "a buffer lies outside of the memory", i, 0);
+    if (b->offset < 0 || (size_t)b->offset + b->bytes > bytes)
+      s = bad(e, p, "a buffer lies outside of the memory", i, 0);
     if (b->first > b->last) s = bad(e, p, "a buffer ends before it begins", i, 0);
   }
   qsort(sorted, (size_t)count, sizeof *sorted, by_offset);
   for (int i = 0; i < count && s == OK; i++)
-    for (int k = i + 1; k < count && sorted[k]->offset < sorted[i]->offset + (int64_t)sorted[i]->bytes && s == OK; k++)
+    for (int k = i + 1;
+         k < count && sorted[k]->offset < sorted[i]->offset + (int64_t)sorted[i]->bytes && s == OK;
+         k++)
       if (buffers_meet(sorted[i], sorted[k]))
-        s = bad(e, p, "two live buffers share bytes", (int)(sorted[i] - p->buffer), (int)(sorted[k] - p->buffer));
+        s = bad(e, p, "two live buffers share bytes", (int)(sorted[i] - p->buffer),
+                (int)(sorted[k] - p->buffer));
   free(sorted);
   return s;
 }
@@ -38,7 +44,8 @@ static Status check_memory(Error *e, const Program *p, bool remote) {
 static Status check_links(Error *e, const Program *p) {
   for (int i = 0; i < p->link_count; i++) {
     int b = p->link[i].buffer;
-    if (b < 0 || b >= p->buffer_count || !p->link[i].where) return bad(e, p, "a link leads to no buffer", i, b);
+    if (b < 0 || b >= p->buffer_count || !p->link[i].where)
+      return bad(e, p, "a link leads to no buffer", i, b);
     if (p->buffer[b].first < 0) return bad(e, p, "a linked buffer is never live", i, b);
   }
   return OK;
@@ -48,9 +55,11 @@ static Status check_block(Error *e, const Program *p, const Block *b, int *posit
   Status s = OK;
   for (int i = 0; i < b->count && s == OK; i++) {
     const Step *step = &b->step[i];
-    if (step->position < *position) return bad(e, p, "steps are out of order", step->position, *position);
+    if (step->position < *position)
+      return bad(e, p, "steps are out of order", step->position, *position);
     *position = step->position;
-    if (!step->node && step->kind != STEP_COPY) return bad(e, p, "a step has no node", step->position, (int)step->kind);
+    if (!step->node && step->kind != STEP_COPY)
+      return bad(e, p, "a step has no node", step->position, (int)step->kind);
     if (step->kind < STEP_REPEAT || step->kind > STEP_CALL) continue;
     bool two = step->kind == STEP_WHILE || step->kind == STEP_COND;
     if (!step->control.body || (step->control.other != NULL) != two)

@@ -1,5 +1,5 @@
-/* One method of computing a convolution, cut over tiles: batch, field, channels and groups. All cuts are priced, the cheapest one is
- * the method's plan. */
+/* One method of computing a convolution, cut over tiles: batch, field, channels and groups. All
+ * cuts are priced, the cheapest one is the method's plan. */
 #include <math.h>
 
 #include "target/conv_plan.h"
@@ -9,25 +9,35 @@ typedef struct Block {
   int64_t batch, rows, columns;
 } Block;
 
-static int64_t input_extent(int64_t outputs, int64_t stride, int64_t taps, int64_t dilation, int64_t phase, int64_t in) {
-  return least((times(outputs - 1, stride) + times(taps - 1, most(dilation, 1))) / most(phase, 1) + 1, most(in, 1));
+static int64_t input_extent(int64_t outputs, int64_t stride, int64_t taps, int64_t dilation,
+                            int64_t phase, int64_t in) {
+  return least(
+      (times(outputs - 1, stride) + times(taps - 1, most(dilation, 1))) / most(phase, 1) + 1,
+      most(in, 1));
 }
 
 /* Points read for a block: the halo, but no more than there is. */
-static double input_points(const Problem *q, const Block *b, int64_t kernel_rows, int64_t kernel_columns) {
-  int64_t rows = input_extent(b->rows, q->stride_rows, kernel_rows, q->dilation_rows, q->phase_rows, q->in_rows);
-  int64_t columns = input_extent(b->columns, q->stride_columns, kernel_columns, q->dilation_columns, q->phase_columns, q->in_columns);
+static double input_points(const Problem *q, const Block *b, int64_t kernel_rows,
+                           int64_t kernel_columns) {
+  int64_t rows = input_extent(b->rows, q->stride_rows, kernel_rows, q->dilation_rows, q->phase_rows,
+                              q->in_rows);
+  int64_t columns = input_extent(b->columns, q->stride_columns, kernel_columns, q->dilation_columns,
+                                 q->phase_columns, q->in_columns);
   return (double)b->batch * (double)rows * (double)columns;
 }
 
-/* A point of the kernel works on the outputs of a block whose input lies in the field; beyond it is padding, which no pass is made
- * for (PL: output ranges by kernel index). Any output meets any input at one point at most. One dimension. */
+/* A point of the kernel works on the outputs of a block whose input lies in the field; beyond it
+ * is padding, which no pass is made for (PL: output ranges by kernel index). Any output meets
+ * any input at one point at most. One dimension. */
 static int64_t outputs_met(int64_t outputs, int64_t stride, int64_t in, int64_t phases) {
   return least(of_phase(outputs, phases), idiv(most(in, 1), stride));
 }
 
-static int64_t taps_met(int64_t taps, int64_t outputs, int64_t stride, int64_t in, int64_t phases, int64_t gap) {
-  return least(taps, idiv(times(most(phases, 1), most(times(of_phase(outputs, phases), stride), in)), most(gap, 1)));
+static int64_t taps_met(int64_t taps, int64_t outputs, int64_t stride, int64_t in, int64_t phases,
+                        int64_t gap) {
+  return least(taps,
+               idiv(times(most(phases, 1), most(times(of_phase(outputs, phases), stride), in)),
+                    most(gap, 1)));
 }
 
 /* Where a part begins, in row order, when each row has so many. */
@@ -35,14 +45,17 @@ static double point_of_part(double part, double split, double columns) {
   return floor(part / split) * columns + floor(fmod(part, split) * columns / split);
 }
 
-/* Rows are cut into so many equal parts that each worker gets as many as any other, one after the other (PL's partition). A worker
- * pays a set-up, each of its pieces within a row, and its points. The slowest one counts. */
+/* Rows are cut into so many equal parts that each worker gets as many as any other, one after
+ * the other (PL's partition). A worker pays a set-up, each of its pieces within a row, and its
+ * points. The slowest one counts. */
 static double slowest_worker(const Target *t, int64_t rows, int64_t columns, double per_range,
                              double per_piece, double per_point) {
   int64_t workers = t->workers, a = common_divisor(rows, workers);
-  double split = (double)(workers / most(1, a)), share = (double)(rows / most(1, a)), width = (double)columns, worst = 0;
+  double split = (double)(workers / most(1, a)), share = (double)(rows / most(1, a)),
+         width = (double)columns, worst = 0;
   for (int64_t w = 0; w < workers; w++) {
-    double from = point_of_part((double)w * share, split, width), to = point_of_part((double)(w + 1) * share, split, width);
+    double from = point_of_part((double)w * share, split, width),
+           to = point_of_part((double)(w + 1) * share, split, width);
     if (!(to > from)) continue;
     double pieces = floor((to - 1) / width) - floor(from / width) + 1;
     worst = fmax(worst, per_range + pieces * per_piece + (to - from) * per_point);
@@ -50,9 +63,11 @@ static double slowest_worker(const Target *t, int64_t rows, int64_t columns, dou
   return worst;
 }
 
-/* PL n x 1 estimators: a pass for each kernel point, weights loaded each time, plus clearing the sums. */
-static double amp_cycles(const Target *t, const Units *u, const Block *b, double points, int64_t in_groups,
-                         int64_t out_passes, double kernel_rows, double kernel_columns, int64_t height) {
+/* PL n x 1 estimators: a pass for each kernel point, weights loaded each time, plus clearing the
+ * sums. */
+static double amp_cycles(const Target *t, const Units *u, const Block *b, double points,
+                         int64_t in_groups, int64_t out_passes, double kernel_rows,
+                         double kernel_columns, int64_t height) {
   double w = (double)t->workers, ni = (double)in_groups, no = (double)out_passes;
   double worker =
       slowest_worker(t, times(b->batch, b->rows), b->columns, 17, 28 - 3 * u->per_row, u->per_row);
@@ -65,13 +80,16 @@ static double amp_cycles(const Target *t, const Units *u, const Block *b, double
          clear;
 }
 
-/* PL vertical multiply-accumulate: the rows of the kernel under each output are cut into so many equal parts that each worker gets as
- * many as any other. Each has sums of its own, cleared before and added up after. */
+/* PL vertical multiply-accumulate: the rows of the kernel under each output are cut into so many
+ * equal parts that each worker gets as many as any other. Each has sums of its own, cleared
+ * before and added up after. */
 static double vertical_cycles(const Target *t, const Block *b, double in, double kernel_rows,
                               double kernel_columns) {
   int64_t outputs = times(times(b->rows, b->columns), b->batch), workers = t->workers;
-  double w = (double)workers, points = (double)b->rows * (double)b->columns, split = (double)(workers / common_divisor(workers, outputs));
-  double parts = ceil_div((double)outputs * split, w), whole = floor(parts / split), left = parts - whole * split;
+  double w = (double)workers, points = (double)b->rows * (double)b->columns,
+         split = (double)(workers / common_divisor(workers, outputs));
+  double parts = ceil_div((double)outputs * split, w), whole = floor(parts / split),
+         left = parts - whole * split;
   double part = left > 0 ? 20 + 2 * (ceil_div(left * (kernel_columns + split - 1), split) - 1) : 0;
   double worker = 6 + kernel_rows * (whole * (20 + 2 * (kernel_columns - 1)) + part);
   double clear = 4 + points, sum = 10 + (9 + 2 * (w - 1)) * ceil_div(points, w) / 4;
@@ -79,11 +97,11 @@ static double vertical_cycles(const Target *t, const Block *b, double in, double
 }
 
 /* PL SLIC estimators: windows of four kernel columns, loaded once each; the input passes twice. */
-static double window_cycles(const Target *t, const Block *b, double packs, double windows, bool one_group,
-                            double stride) {
+static double window_cycles(const Target *t, const Block *b, double packs, double windows,
+                            bool one_group, double stride) {
   double w = (double)t->workers, load = (one_group ? 34 : 31 + 10 * w) + 19;
-  double worker =
-      slowest_worker(t, times(b->batch, b->rows), b->columns, 17, 13 + 2 * (stride > 1 ? 8 : 9), 2 * stride);
+  double worker = slowest_worker(t, times(b->batch, b->rows), b->columns, 17,
+                                 13 + 2 * (stride > 1 ? 8 : 9), 2 * stride);
   return 28 + 21 * packs + windows * (load + 6) + packs * windows * w * worker;
 }
 
@@ -93,7 +111,9 @@ typedef struct Search {
   const Problem *q;
   Method method;
   int64_t in_groups, out_groups, groups; /* to be cut */
-  double growth; /* of the number of parts from one cut to the next, at least: more than 1 where there would be too many */
+  /* of the number of parts from one cut to the next, at least: more than 1 where there would be
+   * too many */
+  double growth;
   Plan *best;
 } Search;
 
@@ -110,8 +130,8 @@ static double count_cuts(int64_t extent, int64_t most) {
 }
 
 /* b: what a point of the kernel works on; points: the block's outputs. */
-static double kernel_cycles(const Search *s, const Block *b, double points, double share, int64_t in, int64_t out,
-                            double rows, double columns) {
+static double kernel_cycles(const Search *s, const Block *b, double points, double share,
+                            int64_t in, int64_t out, double rows, double columns) {
   const Problem *q = s->q;
   switch (s->method.kernel) {
     case VERTEX_SLIC:
@@ -120,7 +140,9 @@ static double kernel_cycles(const Search *s, const Block *b, double points, doub
     case VERTEX_VECTOR_MAC:
       return 100 + share * vertical_cycles(s->t, b, (double)in, rows, columns);
     default:
-      return share * amp_cycles(s->t, s->u, b, points, in, out, ceil_div(rows, (double)s->method.height), columns, s->method.height);
+      return share * amp_cycles(s->t, s->u, b, points, in, out,
+                                ceil_div(rows, (double)s->method.height), columns,
+                                s->method.height);
   }
 }
 
@@ -128,12 +150,17 @@ typedef struct Cut {
   int64_t group_parts, out_parts, in_parts, kernel_parts;
 } Cut;
 
-/* A window's blocks are padded on the tile: the kernel to whole windows, the field by as much and by what it has no neighbours for. */
-static double padding_cycles(const Search *s, const Block *b, const Plan *p, int64_t taps, int64_t columns) {
+/* A window's blocks are padded on the tile: the kernel to whole windows, the field by as much
+ * and by what it has no neighbours for. */
+static double padding_cycles(const Search *s, const Block *b, const Plan *p, int64_t taps,
+                             int64_t columns) {
   const Problem *q = s->q;
-  int64_t rows = times(b->rows - 1, q->stride_rows) + taps, wide = times(b->columns - 1, q->stride_columns) + columns;
-  double points = (double)b->batch * (double)rows * (double)wide, share = p->input_bytes / input_points(q, b, taps, columns);
-  double kernel = p->weight_bytes * (double)(columns - least(q->kernel_columns, columns)) / (double)columns;
+  int64_t rows = times(b->rows - 1, q->stride_rows) + taps,
+          wide = times(b->columns - 1, q->stride_columns) + columns;
+  double points = (double)b->batch * (double)rows * (double)wide,
+         share = p->input_bytes / input_points(q, b, taps, columns);
+  double kernel =
+      p->weight_bytes * (double)(columns - least(q->kernel_columns, columns)) / (double)columns;
   return fmax(0, points * share - p->input_bytes + kernel) / (double)s->t->exchange_bytes_per_cycle;
 }
 
@@ -142,10 +169,13 @@ static void consider(const Search *s, const Cut *cut, const Block *b, int64_t fi
   const Units *u = s->u;
   const Method *m = &s->method;
   int64_t in = idiv(s->in_groups, cut->in_parts), out = idiv(s->out_groups, cut->out_parts);
-  int64_t taps = taps_needed(idiv(q->kernel_rows, cut->kernel_parts), b->rows, q->stride_rows, q->in_rows, q->phase_rows),
-          seen = taps_needed(q->kernel_columns, b->columns, q->stride_columns, q->in_columns, q->phase_columns),
+  int64_t taps = taps_needed(idiv(q->kernel_rows, cut->kernel_parts), b->rows, q->stride_rows,
+                             q->in_rows, q->phase_rows),
+          seen = taps_needed(q->kernel_columns, b->columns, q->stride_columns, q->in_columns,
+                             q->phase_columns),
           columns = idiv(seen, m->window) * m->window;
-  if (m->kernel != VERTEX_AMP_NX1 && out > 1) return; /* these take one group of channels on a tile */
+  /* these take one group of channels on a tile */
+  if (m->kernel != VERTEX_AMP_NX1 && out > 1) return;
   if (m->kernel == VERTEX_SLIC && in > 1) return;
   Plan p = {.kernel = m->kernel,
             .group_split = cut->group_parts,
@@ -153,36 +183,47 @@ static void consider(const Search *s, const Cut *cut, const Block *b, int64_t fi
             .out_split = cut->out_parts,
             .in_split = cut->in_parts * cut->kernel_parts,
             .group_share = idiv(s->groups, cut->group_parts)};
-  double share = (double)p.group_share, points = (double)b->batch * (double)b->rows * (double)b->columns,
+  double share = (double)p.group_share,
+         points = (double)b->batch * (double)b->rows * (double)b->columns,
          bytes = (double)u->element;
   double in_width = (double)m->groups * (double)in * (double)m->in,
          out_width = (double)m->groups * (double)out * (double)m->out;
   p.written_narrow = u->element == 2 && u->sum == 2;
   p.outputs = share * points * out_width;
   p.input_bytes = share * input_points(q, b, taps, columns) * in_width * bytes;
-  p.weight_bytes = share * (double)taps * (double)columns * (double)out * (double)m->out * in_width * bytes;
+  p.weight_bytes =
+      share * (double)taps * (double)columns * (double)out * (double)m->out * in_width * bytes;
   p.partial_bytes = p.outputs * (p.written_narrow ? 2 : (double)u->sum);
   if (m->kernel == VERTEX_SLIC)
     p.partial_bytes += p.partial_bytes / share + 208; /* a second, shifted set of sums */
   p.fits = p.input_bytes + p.weight_bytes + p.partial_bytes <= q->limit;
-  int64_t phase_rows = m->height > 1 ? 0 : q->phase_rows; /* several rows in one pass: the zeros between them are passed too */
-  Block met = {b->batch, outputs_met(b->rows, q->stride_rows, most(q->phase_rows, 1) * q->in_rows, phase_rows),
-               outputs_met(b->columns, q->stride_columns, q->in_columns, q->phase_columns)};
-  double met_rows = (double)taps_met(idiv(q->kernel_rows, cut->kernel_parts), b->rows, q->stride_rows, q->in_rows, q->phase_rows,
-                                     q->gap_rows);
-  
-  double met_columns = (double)taps_met(q->kernel_columns, b->columns, q->stride_columns, q->in_columns, q->phase_columns, q->gap_columns);
-  double least = p.weight_bytes * (1 - 1 / (double)p.row_split) / (double)s->t->exchange_bytes_per_cycle;
+  /* several rows in one pass: the zeros between them are passed too */
+  int64_t phase_rows = m->height > 1 ? 0 : q->phase_rows;
+  Block met = {
+      b->batch,
+      outputs_met(b->rows, q->stride_rows, most(q->phase_rows, 1) * q->in_rows, phase_rows),
+      outputs_met(b->columns, q->stride_columns, q->in_columns, q->phase_columns)};
+  double met_rows = (double)taps_met(idiv(q->kernel_rows, cut->kernel_parts), b->rows,
+                                     q->stride_rows, q->in_rows, q->phase_rows, q->gap_rows);
+
+  double met_columns = (double)taps_met(q->kernel_columns, b->columns, q->stride_columns,
+                                        q->in_columns, q->phase_columns, q->gap_columns);
+  double least =
+      p.weight_bytes * (1 - 1 / (double)p.row_split) / (double)s->t->exchange_bytes_per_cycle;
   if (m->kernel == VERTEX_AMP_NX1)
-    least += share * (double)in * (double)out * ceil_div(met_rows, (double)m->height) * met_columns *
+    least += share * (double)in * (double)out * ceil_div(met_rows, (double)m->height) *
+             met_columns *
              (u->load + u->per_row * (double)met.batch * (double)met.rows * (double)met.columns);
   const Plan *best = s->best;
-  if (best->cycles > 0 && (p.fits ? best->fits && least > best->cycles : best->fits || block_bytes(&p) >= block_bytes(best)))
+  if (best->cycles > 0 && (p.fits ? best->fits && least > best->cycles
+                                  : best->fits || block_bytes(&p) >= block_bytes(best)))
     return;
   p.compute = kernel_cycles(s, &met, points, share, in, out, met_rows, met_columns);
   p.tiles = (double)(cut->group_parts * field_parts * cut->out_parts) * (double)p.in_split;
-  double own = share * (double)q->batch * (double)q->in_rows * (double)q->in_columns / (double)field_parts * in_width * bytes;
-  p.own_bytes = fmin(own, p.input_bytes) / (double)cut->out_parts; /* what neighbours hold, too, isn't here */
+  double own = share * (double)q->batch * (double)q->in_rows * (double)q->in_columns /
+               (double)field_parts * in_width * bytes;
+  /* what neighbours hold, too, isn't here */
+  p.own_bytes = fmin(own, p.input_bytes) / (double)cut->out_parts;
   finish_plan(s->t, u, &p);
   if (!q->as_charged) p.cycles += q->moved * (double)s->t->tiles / p.tiles;
   if (m->kernel == VERTEX_SLIC) {
@@ -195,7 +236,8 @@ static void consider(const Search *s, const Cut *cut, const Block *b, int64_t fi
 /* Images, then a few columns or all, then as many rows as tiles are left. */
 static void cut_field(const Search *s, const Cut *cut) {
   const Problem *q = s->q;
-  int64_t room = s->t->tiles / (cut->group_parts * cut->out_parts * cut->in_parts * cut->kernel_parts);
+  int64_t room =
+      s->t->tiles / (cut->group_parts * cut->out_parts * cut->in_parts * cut->kernel_parts);
   for (int64_t images = 1; images && images <= room; images = next_cut(s, q->batch, images))
     for (int64_t columns = 1; columns && images * columns <= room;
          columns = columns < 8 || columns == q->columns ? next_split(q->columns, columns)
@@ -213,8 +255,9 @@ static void cut_field(const Search *s, const Cut *cut) {
 static double choose_growth(const Search *s) {
   enum { MANY = 50000 };
   int64_t tiles = s->t->tiles;
-  double cuts = count_cuts(s->groups, tiles) * count_cuts(s->out_groups, tiles) * count_cuts(s->in_groups, tiles) *
-                count_cuts(s->q->kernel_rows, tiles) * count_cuts(s->q->batch, tiles);
+  double cuts = count_cuts(s->groups, tiles) * count_cuts(s->out_groups, tiles) *
+                count_cuts(s->in_groups, tiles) * count_cuts(s->q->kernel_rows, tiles) *
+                count_cuts(s->q->batch, tiles);
   return cuts <= MANY ? 1 : cuts <= 1000.0 * MANY ? 1.3 : 1.8;
 }
 
@@ -233,8 +276,8 @@ static void search(const Search *s) {
           cut_field(s, &c);
 }
 
-/* Cycles that the planner expects for bytes of all tiles that come or go in another layout, element by element; its rate is lower
- * where channels don't come in vectors. */
+/* Cycles that the planner expects for bytes of all tiles that come or go in another layout,
+ * element by element; its rate is lower where channels don't come in vectors. */
 double planned_move(const Target *t, double bytes, double per_vector, bool exchanged) {
   double share = bytes / (double)t->tiles;
   return share * per_vector / 2 + (exchanged ? share / (double)t->exchange_bytes_per_cycle : 0);
@@ -242,29 +285,44 @@ double planned_move(const Target *t, double bytes, double per_vector, bool excha
 
 /* Points of the kernel become channels: the planner takes it for dearer than it is charged. */
 void add_expanded(const Target *t, Plan *p, double bytes, bool as_charged) {
-  double planned = p->cycles + planned_move(t, bytes, EVEN_CHANNELS, true) * (double)t->tiles / p->tiles;
+  double planned =
+      p->cycles + planned_move(t, bytes, EVEN_CHANNELS, true) * (double)t->tiles / p->tiles;
   add_prepare(t, p, bytes, 8);
   if (!as_charged) p->cycles = planned;
 }
 
-/* What the planner expects for padding channels to whole groups of the units: all of the operand moves. */
+/* What the planner expects for padding channels to whole groups of the units: all of the operand
+ * moves. */
 static double planned_padding(const Target *t, const Units *u, const Problem *q, const Method *m) {
   double images = (double)q->groups * (double)q->batch * (double)u->element, cycles = 0;
   double rate = q->in_channels % 4 && q->out_channels % 4 ? ODD_CHANNELS : EVEN_CHANNELS;
   if (q->in_channels % m->in)
-    cycles += planned_move(t, images * (double)q->in_rows * (double)q->in_columns * (double)(idiv(q->in_channels, m->in) * m->in), rate, true);
+    cycles += planned_move(t,
+                           images * (double)q->in_rows * (double)q->in_columns *
+                               (double)(idiv(q->in_channels, m->in) * m->in),
+                           rate, true);
   if (q->out_channels % m->out)
-    cycles += planned_move(t, images * (double)q->rows * (double)q->columns * (double)(idiv(q->out_channels, m->out) * m->out), rate, true);
+    cycles += planned_move(t,
+                           images * (double)q->rows * (double)q->columns *
+                               (double)(idiv(q->out_channels, m->out) * m->out),
+                           rate, true);
   return cycles;
 }
 
-void try_method(const Target *t, const Units *u, const Problem *q, Method m, double expanded_bytes, Plan *best) {
+void try_method(const Target *t, const Units *u, const Problem *q, Method m, double expanded_bytes,
+                Plan *best) {
   Plan found = {0};
   Problem padded = *q;
   if (m.kernel == VERTEX_AMP_NX1) padded.moved += planned_padding(t, u, q, &m);
-  Search s = {
-      t,     u, &padded, m, idiv(q->in_channels, m.in), idiv(q->out_channels, m.out), idiv(q->groups, m.groups),
-      1, &found};
+  Search s = {t,
+              u,
+              &padded,
+              m,
+              idiv(q->in_channels, m.in),
+              idiv(q->out_channels, m.out),
+              idiv(q->groups, m.groups),
+              1,
+              &found};
   s.growth = choose_growth(&s);
   search(&s);
   if (found.cycles == 0) return;
@@ -292,4 +350,3 @@ double expanded_bytes(const Problem *e, const Units *u) {
   return (double)e->groups * (double)e->batch * (double)e->in_rows * (double)e->in_columns *
          (double)e->in_channels * (double)u->element;
 }
-

@@ -1,26 +1,32 @@
-/* What the files that plan convolutions share: what a convolution is to the planner, and the methods that compute it. Inside
- * target/ only. */
+/* What the files that plan convolutions share: what a convolution is to the planner, and the
+ * methods that compute it. Inside target/ only. */
 #ifndef IPULUA_TARGET_CONV_PLAN_H
 #define IPULUA_TARGET_CONV_PLAN_H
 #include "target/plan.h"
 
-/* A convolution as the planner sees it: two field dimensions, stride 1 or more, padding as part of the input. */
+/* A convolution as the planner sees it: two field dimensions, stride 1 or more, padding as part
+ * of the input. */
 typedef struct Problem {
   int64_t groups, batch, in_channels, out_channels;
   int64_t rows, columns;       /* of the output */
   int64_t in_rows, in_columns; /* of the input, without padding */
   int64_t kernel_rows, kernel_columns, stride_rows, stride_columns;
-  int64_t phase_rows, phase_columns; /* a point of the kernel works on every stride-th output of a dimension: backward over a stride */
-  int64_t gap_rows, gap_columns; /* between the image's points where it takes the kernel's place, or 0 */
-  bool swapped; /* image and kernel have changed places */
+  /* a point of the kernel works on every stride-th output of a dimension: backward over a stride */
+  int64_t phase_rows, phase_columns;
+  /* between the image's points where it takes the kernel's place, or 0 */
+  int64_t gap_rows, gap_columns;
+  bool swapped;                            /* image and kernel have changed places */
   int64_t dilation_rows, dilation_columns; /* between the kernel's points, or 0 */
   bool spread; /* zeros lie between the points of the input, which SLIC can't take */
-  bool as_charged; /* plans are compared by what moves are charged, not by what PopLibs' planner expects of them */
-  double moved; /* cycles, on one tile, that it expects for bringing operands and result into a method's layout */
+  /* plans are compared by what moves are charged, not by what PopLibs' planner expects of them */
+  bool as_charged;
+  /* cycles, on one tile, that it expects for bringing operands and result into a method's layout */
+  double moved;
   double limit;
 } Problem;
 
-/* A kernel and what one call of it covers: convolution groups, channels of each, columns of a weight window. */
+/* A kernel and what one call of it covers: convolution groups, channels of each, columns of a
+ * weight window. */
 typedef struct Method {
   VertexKind kernel;
   int64_t groups, in, out, window;
@@ -30,11 +36,16 @@ typedef struct Method {
 static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
-/* How a point of the kernel meets a field (one dimension). Backward over a stride it works on one phase of the outputs. */
-static inline int64_t of_phase(int64_t outputs, int64_t phases) { return idiv(outputs, most(phases, 1)); }
+/* How a point of the kernel meets a field (one dimension). Backward over a stride it works on
+ * one phase of the outputs. */
+static inline int64_t of_phase(int64_t outputs, int64_t phases) {
+  return idiv(outputs, most(phases, 1));
+}
 /* The points of the kernel that a block needs at all. */
-static inline int64_t taps_needed(int64_t taps, int64_t outputs, int64_t stride, int64_t in, int64_t phases) {
-  return least(taps, times(most(phases, 1), times(of_phase(outputs, phases) - 1, stride) + most(in, 1)));
+static inline int64_t taps_needed(int64_t taps, int64_t outputs, int64_t stride, int64_t in,
+                                  int64_t phases) {
+  return least(taps,
+               times(most(phases, 1), times(of_phase(outputs, phases) - 1, stride) + most(in, 1)));
 }
 
 /* One channel in, one out, of one group among many. */
@@ -42,8 +53,10 @@ bool is_depthwise(const ConvShape *s);
 int64_t conv_product(const int64_t *extents, int rank);
 
 /* --- conv_cut.c: one method, cut over tiles --- */
-/* The best cut of that method, if it is better than *best; the operand is first expanded to so many bytes (of all tiles), or 0. */
-void try_method(const Target *t, const Units *u, const Problem *q, Method m, double expanded_bytes, Plan *best);
+/* The best cut of that method, if it is better than *best; the operand is first expanded to so
+ * many bytes (of all tiles), or 0. */
+void try_method(const Target *t, const Units *u, const Problem *q, Method m, double expanded_bytes,
+                Plan *best);
 Method amp_method(const Units *u);
 bool has_phases(const Problem *q);
 /* The kernel's rows, columns or both as input channels, and the bytes that the input has then. */
@@ -51,8 +64,9 @@ Problem expand(const Problem *q, bool rows, bool columns);
 double expanded_bytes(const Problem *e, const Units *u);
 /* Points of the kernel become channels: the planner takes it for dearer than it is charged. */
 void add_expanded(const Target *t, Plan *p, double bytes, bool as_charged);
-/* Cycles that the planner expects for bytes of all tiles that come or go in another layout, element by element; its rate is lower
- * where channels don't come in vectors: cycles for each 2 bytes. */
+/* Cycles that the planner expects for bytes of all tiles that come or go in another layout,
+ * element by element; its rate is lower where channels don't come in vectors: cycles for each 2
+ * bytes. */
 double planned_move(const Target *t, double bytes, double rate, bool exchanged);
 #define EVEN_CHANNELS (5.0 / 4)
 #define ODD_CHANNELS (5.0 / 3)
@@ -60,5 +74,6 @@ double planned_move(const Target *t, double bytes, double rate, bool exchanged);
 /* --- conv_methods.c: the best of all methods --- */
 Plan plan_conv(const Target *t, Dtype d, Dtype partials, const Problem *q, double proportion);
 /* Of the weight gradient. */
-Plan plan_weights(const Target *t, Dtype d, Dtype partials, const ConvShape *s, double proportion, bool as_charged);
+Plan plan_weights(const Target *t, Dtype d, Dtype partials, const ConvShape *s, double proportion,
+                  bool as_charged);
 #endif

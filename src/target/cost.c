@@ -54,7 +54,9 @@ static CostStep *find_row(Cost *c, const char *name) {
 }
 
 /* A tile alone exchanges nothing. */
-static double exchange_start(const Target *t) { return t->tiles > 1 ? (double)t->exchange_start_cycles : 0; }
+static double exchange_start(const Target *t) {
+  return t->tiles > 1 ? (double)t->exchange_start_cycles : 0;
+}
 
 void cost_steps(Cost *c, const Target *t, const char *name, double times, double exchange_bytes,
                 double compute) {
@@ -110,7 +112,8 @@ double cost_code_bytes(uint32_t vertices) {
   return sum;
 }
 
-void cost_vertex(Cost *c, const Target *t, VertexKind kind, double state_bytes, double exchange_code_bytes) {
+void cost_vertex(Cost *c, const Target *t, VertexKind kind, double state_bytes,
+                 double exchange_code_bytes) {
   c->vertices |= 1u << kind;
   c->bytes[MEMORY_VERTEX_CODE] = t->code ? cost_code_bytes(c->vertices) : 0;
   c->bytes[MEMORY_VERTEX_STATE] += state_bytes;
@@ -184,9 +187,12 @@ double element_bytes(Dtype d) {
   return size < 1 ? 1 : size;
 }
 
-double vector_width(const Target *t, Dtype d) { return fmax(1, (double)t->vector_bytes / element_bytes(d)); }
+double vector_width(const Target *t, Dtype d) {
+  return fmax(1, (double)t->vector_bytes / element_bytes(d));
+}
 
-/* Elements on the fullest tile when they are spread in grains of one vector and at least 128 bytes a tile. */
+/* Elements on the fullest tile when they are spread in grains of one vector and at least 128
+ * bytes a tile. */
 double tile_share(const Target *t, Dtype d, double elements) {
   if (elements <= 0) return 0;
   double grain = vector_width(t, d), least = 128 / element_bytes(d);
@@ -200,19 +206,22 @@ double tiles_used(const Target *t, Dtype d, double elements) {
 }
 
 /* Six contexts take turns: a tile's time is six times the slowest context's. */
-double worker_cycles(const Target *t, double prologue, double elements, double per_vector, double width) {
+double worker_cycles(const Target *t, double prologue, double elements, double per_vector,
+                     double width) {
   double share = ceil_div(ceil_div(elements, (double)t->workers), width);
   return (double)t->workers * (prologue + share * per_vector) + SUPERVISOR_CYCLES;
 }
 
 double rearrange_cycles(const Target *t, double bytes, double run_bytes) {
-  if (run_bytes == (double)t->exchange_bytes_per_cycle) return 0; /* what the exchange moves anyway */
+  /* what the exchange moves anyway */
+  if (run_bytes == (double)t->exchange_bytes_per_cycle) return 0;
   return bytes * 1.25 / fmin((double)t->vector_bytes, fmax(1, run_bytes));
 }
 
 /* --- vector work --- */
 
-/* Cycles per group of elements of one worker, from PL popopsCycleEstimators; 'e' costs are per element. */
+/* Cycles per group of elements of one worker, from PL popopsCycleEstimators; 'e' costs are per
+ * element. */
 typedef struct VectorOp {
   const char *name;
   double f32, f32_elements, f16, f16_elements;
@@ -303,7 +312,8 @@ double cost_vector_cycles(const char *name, Dtype d) {
     if (!strcmp(vector_ops[i].name, bare)) op = &vector_ops[i];
   double scale = d == F64 ? 20 : 1; /* no f64 unit: software */
   if (!op) return (bytes >= 4 ? 12 : 16) * scale;
-  return scale * (bytes >= 4 ? op->f32 * width / op->f32_elements : op->f16 * width / op->f16_elements);
+  return scale *
+         (bytes >= 4 ? op->f32 * width / op->f32_elements : op->f16 * width / op->f16_elements);
 }
 
 /* Prologues of PL's elementwise vertices: one operand, two, or more (fused expressions). */
@@ -313,13 +323,14 @@ double pass_prologue(Dtype d, int operands) {
   return element_bytes(d) >= 4 ? 29 : 26;
 }
 
-Cost cost_elementwise(const Target *t, Dtype d, int64_t elements, int operands, double cycles_per_vector) {
+Cost cost_elementwise(const Target *t, Dtype d, int64_t elements, int operands,
+                      double cycles_per_vector) {
   Cost c = cost_free();
   if (elements <= 0) return c;
   double share = tile_share(t, d, (double)elements);
-  cost_step(
-      &c, t, "elementwise", 0,
-      worker_cycles(t, pass_prologue(d, operands), share, fmax(1, cycles_per_vector), vector_width(t, d)));
+  cost_step(&c, t, "elementwise", 0,
+            worker_cycles(t, pass_prologue(d, operands), share, fmax(1, cycles_per_vector),
+                          vector_width(t, d)));
   c.tiles = tiles_used(t, d, (double)elements);
   c.flops = (double)elements;
   cost_vertex(&c, t, VERTEX_ELEMENTWISE, 12, 0);
@@ -331,7 +342,10 @@ Cost cost_broadcast(const Target *t, Dtype d, int64_t elements, int64_t small_el
   Cost c = cost_elementwise(t, d, elements, 2, cycles_per_vector);
   if (elements <= 0) return c;
   /* Each tile needs the part of the smaller operand that its share of the larger one meets. */
-  double received = t->tiles > 1 ? fmin((double)small_elements, tile_share(t, d, (double)elements)) * element_bytes(d) : 0;
+  double received =
+      t->tiles > 1
+          ? fmin((double)small_elements, tile_share(t, d, (double)elements)) * element_bytes(d)
+          : 0;
   double exchange = received / (double)t->exchange_bytes_per_cycle;
   c.cycles[PHASE_EXCHANGE] += exchange;
   c.steps[0].exchange += exchange;
@@ -347,10 +361,13 @@ Cost cost_cast(const Target *t, Dtype from, Dtype to, int64_t elements) {
   return cost_elementwise(t, wide, elements, 1, 1);
 }
 
-Cost cost_fill(const Target *t, Dtype d, int64_t elements) { return cost_elementwise(t, d, elements, 0, 1); }
+Cost cost_fill(const Target *t, Dtype d, int64_t elements) {
+  return cost_elementwise(t, d, elements, 0, 1);
+}
 
 Cost cost_random(const Target *t, Dtype d, int64_t elements, const char *kind) {
-  bool rejects = kind && !strcmp(kind, "truncated_normal"), bits = kind && !strcmp(kind, "bernoulli");
+  bool rejects = kind && !strcmp(kind, "truncated_normal"),
+       bits = kind && !strcmp(kind, "bernoulli");
   bool drops = kind && !strcmp(kind, "dropout");
   Cost c = cost_free();
   if (elements <= 0) return c;
@@ -370,16 +387,19 @@ typedef struct UpdateRule {
   double norms;
 } UpdateRule;
 
-static const UpdateRule update_rules[] = {{"sgd", 3, 1, 0},   {"momentum", 6, 2, 0}, {"rmsprop", 31, 4, 0},
-                                          {"adam", 34, 5, 0}, {"adamw", 37, 5, 0},   {"lamb", 40, 6, 2}};
+static const UpdateRule update_rules[] = {{"sgd", 3, 1, 0},      {"momentum", 6, 2, 0},
+                                          {"rmsprop", 31, 4, 0}, {"adam", 34, 5, 0},
+                                          {"adamw", 37, 5, 0},   {"lamb", 40, 6, 2}};
 
-Cost cost_update(const Target *t, Dtype parameters, Dtype state, int64_t elements, const char *rule) {
+Cost cost_update(const Target *t, Dtype parameters, Dtype state, int64_t elements,
+                 const char *rule) {
   const UpdateRule *r = &update_rules[3];
   for (size_t i = 0; i < sizeof update_rules / sizeof *update_rules; i++)
     if (rule && !strcmp(update_rules[i].name, rule)) r = &update_rules[i];
   Cost c = cost_free();
   for (int i = 0; i < (int)r->passes; i++) {
-    Cost pass = cost_elementwise(t, state, elements, 2, r->cycles / r->passes * vector_width(t, state) / 2);
+    Cost pass =
+        cost_elementwise(t, state, elements, 2, r->cycles / r->passes * vector_width(t, state) / 2);
     cost_then(&c, &pass);
   }
   if (element_bytes(parameters) != element_bytes(state)) {
@@ -420,7 +440,8 @@ Cost cost_rearrange(const Target *t, int64_t bytes, int64_t run_bytes) {
 }
 
 Cost cost_transpose(const Target *t, Dtype d, int64_t elements) {
-  return cost_rearrange(t, to_extent((double)elements * element_bytes(d)), (int64_t)element_bytes(d));
+  return cost_rearrange(t, to_extent((double)elements * element_bytes(d)),
+                        (int64_t)element_bytes(d));
 }
 
 Cost cost_slice(const Target *t, Dtype d, int64_t elements) {

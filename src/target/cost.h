@@ -1,9 +1,10 @@
-/* What an operation costs on one IPU: cycles by phase and bytes by category, from plain sizes. Everything
- * here is a pure function of a Target, shapes and options: no state, nothing runs. docs/machine-model.md
- * explains the model.
+/* What an operation costs on one IPU: cycles by phase and bytes by category, from plain sizes.
+ * Everything here is a pure function of a Target, shapes and options: no state, nothing runs.
+ * docs/machine-model.md explains the model.
  *
- * An operation is a list of steps; each step exchanges, syncs and computes, and waits for its slowest tile.
- */
+ * An operation is a list of steps; each step exchanges, syncs and computes, and waits for its
+ * slowest tile.
+ * */
 #ifndef IPULUA_TARGET_COST_H
 #define IPULUA_TARGET_COST_H
 #include <stdbool.h>
@@ -13,12 +14,14 @@
 #include "tensor/dtype.h"
 
 /* Where cycles go. */
-#define COST_PHASES(X) X(COMPUTE, "compute") X(EXCHANGE, "exchange") X(SYNC, "sync") X(STREAM, "stream")
+#define COST_PHASES(X) \
+  X(COMPUTE, "compute") X(EXCHANGE, "exchange") X(SYNC, "sync") X(STREAM, "stream")
 #define X(id, name) PHASE_##id,
 typedef enum CostPhase { COST_PHASES(X) PHASE_COUNT } CostPhase;
 #undef X
 
-/* Where bytes of a tile go, beside the operation's own inputs and outputs (those belong to the program). */
+/* Where bytes of a tile go, beside the operation's own inputs and outputs (those belong to the
+ * program). */
 #define COST_CATEGORIES(X)                                                                        \
   X(MESSAGE, "message", "exchange buffers: what a step receives from other tiles")                \
   X(REARRANGEMENT, "rearrangement", "a copy in another layout")                                   \
@@ -32,8 +35,8 @@ typedef enum CostPhase { COST_PHASES(X) PHASE_COUNT } CostPhase;
 typedef enum CostCategory { COST_CATEGORIES(X) MEMORY_COUNT } CostCategory;
 #undef X
 
-/* Kinds of vertices and the bytes of their programs (fit to whole models in Graphcore's profile tests). A
- * tile holds each kind once, however many operations use it. */
+/* Kinds of vertices and the bytes of their programs (fit to whole models in Graphcore's profile
+ * tests). A tile holds each kind once, however many operations use it. */
 /* clang-format off */
 #define COST_VERTICES(X) \
   X(AMP_1X1, 900) X(AMP_NX1, 1500) X(SLIC, 1600) X(VECTOR_MAC, 1200) X(OUTER, 500) X(REDUCE, 500) \
@@ -57,13 +60,16 @@ enum { COST_STEPS = 20 };
 
 typedef struct Cost {
   double cycles[PHASE_COUNT];
-  double bytes[MEMORY_COUNT]; /* on each tile in use; temporaries: at the moment when they take most */
-  double tiles;               /* tiles in use */
-  double temporary_total;     /* bytes of temporaries on all tiles together, at their peak */
-  double interleaved_bytes;   /* of one tile: the largest block of partial sums, kept in interleaved memory */
-  double separate_bytes; /* of one tile: the largest operand that must lie in a memory element of its own */
-  double uneven_bytes;   /* what the fullest tile holds beyond the others: collected partial sums */
-  uint32_t vertices;     /* a bit for each VertexKind in use */
+  /* on each tile in use; temporaries: at the moment when they take most */
+  double bytes[MEMORY_COUNT];
+  double tiles;           /* tiles in use */
+  double temporary_total; /* bytes of temporaries on all tiles together, at their peak */
+  /* of one tile: the largest block of partial sums, kept in interleaved memory */
+  double interleaved_bytes;
+  /* of one tile: the largest operand that must lie in a memory element of its own */
+  double separate_bytes;
+  double uneven_bytes; /* what the fullest tile holds beyond the others: collected partial sums */
+  uint32_t vertices;   /* a bit for each VertexKind in use */
   double flops;
   double moved_bytes;    /* received through the exchange by the busiest tile */
   double streamed_bytes; /* to and from the host, streaming memory or other IPUs */
@@ -90,77 +96,92 @@ void cost_steps(Cost *c, const Target *t, const char *name, double times, double
                 double compute);
 /* A transfer from outside the chip, or to it. */
 void cost_stream(Cost *c, const char *name, double bytes, double cycles);
-/* More cycles of a transfer's row in that phase (stream or sync); negative: what other work hides. */
+/* More cycles of a transfer's row in that phase (stream or sync); negative: what other work
+ * hides. */
 void cost_wait(Cost *c, const char *name, CostPhase phase, double cycles);
-/* a, then b: cycles add up, temporaries take the larger, code and state add up (code of equal kinds is shared
- * by the caller, who knows what a program has already). */
+/* a, then b: cycles add up, temporaries take the larger, code and state add up (code of equal
+ * kinds is shared by the caller, who knows what a program has already). */
 void cost_then(Cost *a, const Cost *b);
 void cost_repeat(Cost *c, double times); /* a loop: the same code and memory, more cycles */
 
 /* --- vector work --- */
-/* Cycles per 8-byte vector and worker of an elementwise operation, by its Lua name ("add", "nn.relu", "exp").
- * An unknown name costs what a general function costs. */
+/* Cycles per 8-byte vector and worker of an elementwise operation, by its Lua name ("add",
+ * "nn.relu", "exp"). An unknown name costs what a general function costs. */
 double cost_vector_cycles(const char *name, Dtype d);
-/* One pass over `elements`, spread over all tiles; operands counts the inputs. cycles_per_vector per worker.
- */
-Cost cost_elementwise(const Target *t, Dtype d, int64_t elements, int operands, double cycles_per_vector);
-/* A pass where the smaller operand (bytes) must first be broadcast or re-laid to the larger one's tiles. */
+/* One pass over `elements`, spread over all tiles; operands counts the inputs. cycles_per_vector
+ * per worker.
+ * */
+Cost cost_elementwise(const Target *t, Dtype d, int64_t elements, int operands,
+                      double cycles_per_vector);
+/* A pass where the smaller operand (bytes) must first be broadcast or re-laid to the larger
+ * one's tiles. */
 Cost cost_broadcast(const Target *t, Dtype d, int64_t elements, int64_t small_elements,
                     double cycles_per_vector);
 Cost cost_cast(const Target *t, Dtype from, Dtype to, int64_t elements);
 Cost cost_fill(const Target *t, Dtype d, int64_t elements);
 /* Random numbers. kind: "uniform", "normal", "truncated_normal", "bernoulli", "dropout". */
 Cost cost_random(const Target *t, Dtype d, int64_t elements, const char *kind);
-/* An optimizer's update of `elements` parameters: "sgd", "momentum", "rmsprop", "adam", "adamw", "lamb". */
-Cost cost_update(const Target *t, Dtype parameters, Dtype state, int64_t elements, const char *rule);
+/* An optimizer's update of `elements` parameters: "sgd", "momentum", "rmsprop", "adam", "adamw",
+ * "lamb". */
+Cost cost_update(const Target *t, Dtype parameters, Dtype state, int64_t elements,
+                 const char *rule);
 
 /* --- moving --- */
 Cost cost_copy(const Target *t, int64_t bytes); /* same layout, tile by tile */
 Cost cost_rearrange(const Target *t, int64_t bytes,
                     int64_t run_bytes); /* another layout; runs stay contiguous */
 Cost cost_transpose(const Target *t, Dtype d, int64_t elements);
-Cost cost_slice(const Target *t, Dtype d, int64_t elements); /* dynamic slice or update of that many */
+/* dynamic slice or update of that many */
+Cost cost_slice(const Target *t, Dtype d, int64_t elements);
 /* Rows of a table [rows, width] by index; scatter adds rows back (or sets them). */
 Cost cost_gather(const Target *t, Dtype d, int64_t rows, int64_t width, int64_t indices);
 Cost cost_scatter(const Target *t, Dtype d, int64_t rows, int64_t width, int64_t indices, bool add);
 /* Elements of columns, or added to them, each column by lookups of its own. */
-Cost cost_take_along(const Target *t, Dtype d, int64_t tables, int64_t rows, int64_t lookups, bool add);
+Cost cost_take_along(const Target *t, Dtype d, int64_t tables, int64_t rows, int64_t lookups,
+                     bool add);
 Cost cost_one_hot(const Target *t, Dtype d, int64_t indices, int64_t depth);
 
 /* --- reductions --- */
 typedef enum ReduceKind { COST_SUM, COST_MAX, COST_LOG_ADD, COST_ARG } ReduceKind;
 /* [outer, extent, inner] over the middle: sums accumulate in f32, max in its own type. */
-Cost cost_reduce(const Target *t, Dtype d, ReduceKind kind, int64_t outer, int64_t extent, int64_t inner);
+Cost cost_reduce(const Target *t, Dtype d, ReduceKind kind, int64_t outer, int64_t extent,
+                 int64_t inner);
 /* The same over any axes, outermost first. */
 typedef struct ReduceAxis {
   int64_t extent;
   bool reduced;
 } ReduceAxis;
 Cost cost_reduce_axes(const Target *t, Dtype d, ReduceKind kind, const ReduceAxis *axes, int rank);
-Cost cost_sort(const Target *t, Dtype d, int64_t rows, int64_t extent); /* rows of extent, with indices */
+/* rows of extent, with indices */
+Cost cost_sort(const Target *t, Dtype d, int64_t rows, int64_t extent);
 Cost cost_top_k(const Target *t, Dtype d, int64_t rows, int64_t extent, int64_t k);
-Cost cost_scan(const Target *t, Dtype d, int64_t rows, int64_t extent); /* cumulative sum or product */
+/* cumulative sum or product */
+Cost cost_scan(const Target *t, Dtype d, int64_t rows, int64_t extent);
 
 /* --- softmax, loss, normalisation --- */
 Cost cost_softmax(const Target *t, Dtype d, int64_t rows, int64_t columns, bool backward);
 Cost cost_cross_entropy(const Target *t, Dtype d, int64_t rows, int64_t columns, bool backward);
-/* `groups` statistics over `extent` elements each, then scale and shift. training keeps batch statistics. */
+/* `groups` statistics over `extent` elements each, then scale and shift. training keeps batch
+ * statistics. */
 Cost cost_norm(const Target *t, Dtype d, int64_t groups, int64_t extent, bool backward);
 
 /* --- matrix products --- */
 typedef struct PlanOptions {
   double available_memory_proportion; /* of a tile, for temporaries of a plan; 0 means 0.6 */
   bool left_moved,
-      right_moved;   /* an operand lies as another product wanted it (a transposed one): it is moved */
+      /* an operand lies as another product wanted it (a transposed one): it is moved */
+      right_moved;
   bool result_moved; /* the result must lie as another product wants it (a weight gradient) */
   bool accumulate;   /* the result is added into an existing tensor (an update, C += AB) */
-  bool trained;      /* one of the products that train a matrix: forward, for its input's gradient, for its own */
-  bool resident;     /* operands stay where the plan wants them (weights inside a loop): not copied */
+  /* one of the products that train a matrix: forward, for its input's gradient, for its own */
+  bool trained;
+  /* operands stay where the plan wants them (weights inside a loop): not copied */
+  bool resident;
 } PlanOptions;
 
 /* groups x ([m, k] . [k, n]); options may be NULL. */
-Cost cost_matmul(const Target *t, Dtype d, Dtype partials, int64_t groups, int64_t m, int64_t k, int64_t n,
-                 const PlanOptions *options);
+Cost cost_matmul(const Target *t, Dtype d, Dtype partials, int64_t groups, int64_t m, int64_t k,
+                 int64_t n, const PlanOptions *options);
 
 /* --- convolutions and pooling: fields up to three dimensions, [depth,] height, width --- */
 enum { COST_SPATIAL = 3 };
@@ -171,39 +192,45 @@ typedef struct ConvShape {
   int64_t in[COST_SPATIAL], out[COST_SPATIAL], kernel[COST_SPATIAL], stride[COST_SPATIAL],
       dilation[COST_SPATIAL];
 } ConvShape;
-/* One pass of a convolution; shapes are those of the forward pass in every case. The moves between the
- * passes' layouts are part of it: weights for backward; input, output gradient and result for the weight
- * gradient. */
+/* One pass of a convolution; shapes are those of the forward pass in every case. The moves
+ * between the passes' layouts are part of it: weights for backward; input, output gradient and
+ * result for the weight gradient. */
 Cost cost_conv(const Target *t, Dtype d, Dtype partials, const ConvShape *s, ConvPass pass,
                const PlanOptions *options);
-/* Convolutions planned side by side, each on its own share of the tiles (octave convolution). A part may
- * average its input over 2 x 2 points first, or repeat its output 2 x 2 times and add it to another part's.
- */
+/* Convolutions planned side by side, each on its own share of the tiles (octave convolution). A
+ * part may average its input over 2 x 2 points first, or repeat its output 2 x 2 times and add it
+ * to another part's.
+ * */
 typedef struct ConvPart {
   ConvShape shape;
   bool pooled, upsampled;
 } ConvPart;
-Cost cost_octave(const Target *t, Dtype d, Dtype partials, const ConvPart *parts, int count, ConvPass pass,
-                 const PlanOptions *options);
+Cost cost_octave(const Target *t, Dtype d, Dtype partials, const ConvPart *parts, int count,
+                 ConvPass pass, const PlanOptions *options);
 typedef enum PoolKind { POOL_MAX, POOL_AVERAGE } PoolKind;
 Cost cost_pool(const Target *t, Dtype d, PoolKind kind, const ConvShape *s, bool backward);
 
 /* --- sequences --- */
 typedef struct RnnShape {
   int64_t batch, steps, inputs, outputs;
-  bool training;        /* forward keeps what backward needs */
-  bool gradients_apart; /* backward stops at the gates: the gradients of inputs and weights are products of their own, over all steps */
+  bool training; /* forward keeps what backward needs */
+  /* backward stops at the gates: the gradients of inputs and weights are products of their own,
+   * over all steps */
+  bool gradients_apart;
 } RnnShape;
 Cost cost_lstm(const Target *t, Dtype d, Dtype partials, const RnnShape *s, bool backward,
                const PlanOptions *options);
 Cost cost_gru(const Target *t, Dtype d, Dtype partials, const RnnShape *s, bool backward,
               const PlanOptions *options);
 /* softmax(Q K^T) V; groups = batch x heads, rows x keys scores, head and value widths. */
-Cost cost_attention(const Target *t, Dtype d, Dtype partials, int64_t groups, int64_t rows, int64_t keys,
-                    int64_t width, int64_t value_width, bool backward, const PlanOptions *options);
-Cost cost_ctc_loss(const Target *t, Dtype d, int64_t batch, int64_t time, int64_t labels, int64_t classes);
+Cost cost_attention(const Target *t, Dtype d, Dtype partials, int64_t groups, int64_t rows,
+                    int64_t keys, int64_t width, int64_t value_width, bool backward,
+                    const PlanOptions *options);
+Cost cost_ctc_loss(const Target *t, Dtype d, int64_t batch, int64_t time, int64_t labels,
+                   int64_t classes);
 
 /* --- solvers; block 0: the quickest one --- */
 Cost cost_cholesky(const Target *t, Dtype d, int64_t batch, int64_t n, int64_t block);
-Cost cost_triangular_solve(const Target *t, Dtype d, int64_t batch, int64_t n, int64_t columns, int64_t block);
+Cost cost_triangular_solve(const Target *t, Dtype d, int64_t batch, int64_t n, int64_t columns,
+                           int64_t block);
 #endif

@@ -1,15 +1,22 @@
-/* Connectionist temporal classification as PopLibs' popnn plans and runs it (CTCLossPlan.cpp, CTCLoss.cpp). Batch, time and labels
- * are cut over the tiles; every tile has all classes of its time, as data and as a gradient of its own. One half of the time runs
- * forwards, the other backwards: a loop finds the paths up to the middle, a second one goes on and adds up the gradient; each pass is
- * one point of time. At the end the tiles' gradients are added, in the log domain, where the logits lie. */
+/* Connectionist temporal classification as PopLibs' popnn plans and runs it (CTCLossPlan.cpp,
+ * CTCLoss.cpp). Batch, time and labels are cut over the tiles; every tile has all classes of its
+ * time, as data and as a gradient of its own. One half of the time runs forwards, the other
+ * backwards: a loop finds the paths up to the middle, a second one goes on and adds up the
+ * gradient; each pass is one point of time. At the end the tiles' gradients are added, in the
+ * log domain, where the logits lie. */
 #include <math.h>
 
 #include "target/plan.h"
 
-/* PL popnn/PerformanceEstimation.hpp, labels with their blanks at one point of time: sums of paths, products, loads and stores. */
+/* PL popnn/PerformanceEstimation.hpp, labels with their blanks at one point of time: sums of
+ * paths, products, loads and stores. */
 static const double log_add = 16, log_multiply = 1;
-static double path_cycles(double labels) { return labels * (2 * 4 + 2 * log_add + 2 * log_multiply + 2); }
-static double gradient_cycles(double labels) { return path_cycles(labels) + labels * 2 * (3 + log_multiply + log_add); }
+static double path_cycles(double labels) {
+  return labels * (2 * 4 + 2 * log_add + 2 * log_multiply + 2);
+}
+static double gradient_cycles(double labels) {
+  return path_cycles(labels) + labels * 2 * (3 + log_multiply + log_add);
+}
 
 enum { AT_ONCE = 512 }; /* gradients that PopLibs adds in one stage */
 
@@ -22,42 +29,62 @@ typedef struct CtcPlan {
   double batch, time, labels, extended; /* of one tile; extended: with blanks */
   double passes;                        /* of each of the two loops */
   double path, gradient, received;      /* of a pass */
-  double bytes, cycles, sum;            /* cycles of the loops, and of adding the gradients up afterwards */
-  int stages;                           /* of that sum */
-  bool fits, spread;                    /* spread: it is made on all tiles, not where the logits lie */
-  bool sent;                            /* a tile has the classes of one point of time, sent there for its pass */
+  /* cycles of the loops, and of adding the gradients up afterwards */
+  double bytes, cycles, sum;
+  int stages; /* of that sum */
+  /* spread: it is made on all tiles, not where the logits lie */
+  bool fits, spread;
+  /* a tile has the classes of one point of time, sent there for its pass */
+  bool sent;
 } CtcPlan;
 
-static double in_grains(const Target *t, double elements) { return 16 * ceil_div(elements / 16, (double)t->tiles); }
+static double in_grains(const Target *t, double elements) {
+  return 16 * ceil_div(elements / 16, (double)t->tiles);
+}
 
 static void add_up(Cost *c, const Target *t, double share, double depth) {
-  double w = (double)t->workers, vectors = ceil_div(ceil_div(share, vector_width(t, F32)), w), bytes = share * depth * element_bytes(F32);
-  cost_step(c, t, "sum of gradients", bytes, w * (55 + vectors * (depth * LOG_ADD_VECTOR_F32 + 12)));
+  double w = (double)t->workers, vectors = ceil_div(ceil_div(share, vector_width(t, F32)), w),
+         bytes = share * depth * element_bytes(F32);
+  cost_step(c, t, "sum of gradients", bytes,
+            w * (55 + vectors * (depth * LOG_ADD_VECTOR_F32 + 12)));
   cost_memory(c, MEMORY_MESSAGE, bytes);
 }
 
-static double points_of_sum(const CtcShape *s, const CtcPlan *p) { return p->sent ? (double)p->time_parts : (double)s->time; }
+static double points_of_sum(const CtcShape *s, const CtcPlan *p) {
+  return p->sent ? (double)p->time_parts : (double)s->time;
+}
 
-/* Of the result, as of the logits, a tile has whole points of time: time is cut over as many of the plan's tiles as it has points. */
-static double parts_of_sum(const CtcShape *s, const CtcPlan *p) { return fmin((double)(p->time_parts * p->label_parts), points_of_sum(s, p)); }
+/* Of the result, as of the logits, a tile has whole points of time: time is cut over as many of
+ * the plan's tiles as it has points. */
+static double parts_of_sum(const CtcShape *s, const CtcPlan *p) {
+  return fmin((double)(p->time_parts * p->label_parts), points_of_sum(s, p));
+}
 
 static double share_here(const CtcShape *s, const CtcPlan *p) {
   return p->batch * ceil_div(points_of_sum(s, p), parts_of_sum(s, p)) * (double)s->classes;
 }
 
-static double all_of_sum(const CtcShape *s, const CtcPlan *p) { return (double)s->batch * points_of_sum(s, p) * (double)s->classes; }
+static double all_of_sum(const CtcShape *s, const CtcPlan *p) {
+  return (double)s->batch * points_of_sum(s, p) * (double)s->classes;
+}
 
-static double depth_of_stage(const CtcPlan *p) { return ceil(pow((double)p->label_parts, 1.0 / p->stages)); }
+static double depth_of_stage(const CtcPlan *p) {
+  return ceil(pow((double)p->label_parts, 1.0 / p->stages));
+}
 
-/* The gradients of all parts of the labels, after all passes, or after each where the classes are sent: where the logits lie, or on all
- * tiles in grains of 16, from where they go there. Stages before the last one are on all tiles. */
+/* The gradients of all parts of the labels, after all passes, or after each where the classes
+ * are sent: where the logits lie, or on all tiles in grains of 16, from where they go there.
+ * Stages before the last one are on all tiles. */
 static Cost cost_sum(const Target *t, const CtcShape *s, const CtcPlan *p) {
   Cost c = cost_free();
   if (p->label_parts <= 1) return c;
-  double depth = depth_of_stage(p), size = element_bytes(F32), all = all_of_sum(s, p), here = share_here(s, p), spread = in_grains(t, all);
+  double depth = depth_of_stage(p), size = element_bytes(F32), all = all_of_sum(s, p),
+         here = share_here(s, p), spread = in_grains(t, all);
   cost_memory(&c, MEMORY_PARTIALS, p->batch * (p->sent ? 1 : p->time) * (double)s->classes * size);
-  for (int stage = 1; stage < p->stages; stage++) add_up(&c, t, in_grains(t, all * pow(depth, p->stages - stage)), depth);
-  c.tiles = p->spread ? fmin((double)t->tiles, ceil_div(all, spread)) : (double)p->batch_parts * parts_of_sum(s, p);
+  for (int stage = 1; stage < p->stages; stage++)
+    add_up(&c, t, in_grains(t, all * pow(depth, p->stages - stage)), depth);
+  c.tiles = p->spread ? fmin((double)t->tiles, ceil_div(all, spread))
+                      : (double)p->batch_parts * parts_of_sum(s, p);
   add_up(&c, t, p->spread ? spread : here, depth);
   if (p->spread) cost_step(&c, t, "sum of gradients", here * size, 0);
   cost_vertex(&c, t, VERTEX_REDUCE, 70, 40);
@@ -65,15 +92,20 @@ static Cost cost_sum(const Target *t, const CtcShape *s, const CtcPlan *p) {
   return c;
 }
 
-/* What PopLibs expects of adding `depth` gradients of `share` elements on a tile (ReductionPlan.cpp). */
-static double expected_cycles(const Target *t, double share, double depth) { return depth * ceil_div(share, vector_width(t, F32)); }
+/* What PopLibs expects of adding `depth` gradients of `share` elements on a tile
+ * (ReductionPlan.cpp). */
+static double expected_cycles(const Target *t, double share, double depth) {
+  return depth * ceil_div(share, vector_width(t, F32));
+}
 
-/* One stage up to 512 (the published 200 and 480 are added in one), on all tiles where PopLibs expects that to be quicker. */
+/* One stage up to 512 (the published 200 and 480 are added in one), on all tiles where PopLibs
+ * expects that to be quicker. */
 static void plan_sum(const Target *t, const CtcShape *s, CtcPlan *p) {
   p->stages = p->label_parts > AT_ONCE ? 2 : 1;
   double depth = depth_of_stage(p), share = in_grains(t, all_of_sum(s, p));
   double moved = share * depth * element_bytes(F32) / (double)t->exchange_bytes_per_cycle;
-  p->spread = expected_cycles(t, share, depth) + moved + step_cycles(t) < expected_cycles(t, share_here(s, p), depth);
+  p->spread = expected_cycles(t, share, depth) + moved + step_cycles(t) <
+              expected_cycles(t, share_here(s, p), depth);
   Cost sum = cost_sum(t, s, p);
   p->sum = cost_cycles(&sum);
 }
@@ -89,22 +121,34 @@ static void plan_best_sum(const Target *t, const CtcShape *s, CtcPlan *p) {
     }
 }
 
-static CtcPlan cut(const Target *t, Dtype d, const CtcShape *s, int64_t batch, int64_t time, int64_t labels, bool sent) {
-  CtcPlan p = {batch, time, labels, .batch = (double)idiv(s->batch, batch), .time = (double)idiv(s->time, time), .sent = sent};
-  double w = (double)t->workers, size = element_bytes(F32), rounds = ceil_div(p.batch, w); /* a worker takes one sequence */
+static CtcPlan cut(const Target *t, Dtype d, const CtcShape *s, int64_t batch, int64_t time,
+                   int64_t labels, bool sent) {
+  CtcPlan p = {batch,
+               time,
+               labels,
+               .batch = (double)idiv(s->batch, batch),
+               .time = (double)idiv(s->time, time),
+               .sent = sent};
+  /* a worker takes one sequence */
+  double w = (double)t->workers, size = element_bytes(F32), rounds = ceil_div(p.batch, w);
   p.labels = (double)idiv(s->labels, labels);
   p.extended = 2 * p.labels + 1;
-  p.passes = time % 2 ? p.time * (double)idiv(time, 2) : ceil_div((double)s->time, 2); /* of odd parts the middle one waits */
+  /* of odd parts the middle one waits */
+  p.passes = time % 2 ? p.time * (double)idiv(time, 2) : ceil_div((double)s->time, 2);
   p.path = rounds * w * path_cycles(p.labels);
   p.gradient = rounds * w * gradient_cycles(p.labels);
-  p.received = p.batch * (2 * p.extended + 2) * size; /* the last two points of time; of the next labels the nearest */
-  p.bytes = p.batch * ((sent ? 1 : p.time) * (double)s->classes * (element_bytes(d) + 2 * size) + 4 * p.extended * size);
-  double planned = (2 + 4 * p.labels) * size / (double)t->exchange_bytes_per_cycle; /* PL's planner: of one sequence */
+  /* the last two points of time; of the next labels the nearest */
+  p.received = p.batch * (2 * p.extended + 2) * size;
+  p.bytes = p.batch * ((sent ? 1 : p.time) * (double)s->classes * (element_bytes(d) + 2 * size) +
+                       4 * p.extended * size);
+  /* PL's planner: of one sequence */
+  double planned = (2 + 4 * p.labels) * size / (double)t->exchange_bytes_per_cycle;
   if (sent) {
     double row = p.batch * (double)s->classes * element_bytes(d);
     p.received += row;
     planned = p.received / (double)t->exchange_bytes_per_cycle;
-    p.bytes += row + (double)s->batch * (double)s->time * (double)s->classes * (element_bytes(d) + size) / (double)t->tiles;
+    p.bytes += row + (double)s->batch * (double)s->time * (double)s->classes *
+                         (element_bytes(d) + size) / (double)t->tiles;
   }
   p.cycles = p.passes * (2 * step_cycles(t) + 2 * planned + p.path + p.gradient);
   p.fits = p.bytes <= plan_limit(t, 0);
@@ -117,7 +161,8 @@ static bool is_better_cut(const CtcPlan *p, const CtcPlan *than, bool summed) {
   if (than->batch_parts == 0) return true;
   if (p->fits != than->fits) return p->fits;
   if (!p->fits) return p->bytes < than->bytes;
-  double cycles = summed ? whole_cycles(p) : p->cycles, others = summed ? whole_cycles(than) : than->cycles;
+  double cycles = summed ? whole_cycles(p) : p->cycles,
+         others = summed ? whole_cycles(than) : than->cycles;
   return cycles != others ? cycles < others : p->bytes < than->bytes;
 }
 
@@ -127,9 +172,11 @@ static void try_cut(const Target *t, const CtcShape *s, CtcPlan *p, CtcPlan *bes
   if (is_better_cut(p, best, true)) *best = *p;
 }
 
-/* PopLibs' planner leaves the sum at the end out of account, and doesn't know what adding logarithms takes. Its plan is what would run
- * and is taken, but not where it takes twice as long as the best one: a larger loss could then be priced below a smaller one. Nor where
- * it is quicker to send the classes, which PopLibs can't do: a very long time is cut over so many tiles that most of them wait. */
+/* PopLibs' planner leaves the sum at the end out of account, and doesn't know what adding
+ * logarithms takes. Its plan is what would run and is taken, but not where it takes twice as
+ * long as the best one: a larger loss could then be priced below a smaller one. Nor where it is
+ * quicker to send the classes, which PopLibs can't do: a very long time is cut over so many
+ * tiles that most of them wait. */
 static CtcPlan plan_ctc(const Target *t, Dtype d, const CtcShape *s) {
   CtcPlan popnn = {0}, whole = {0}, sent = {0};
   int64_t tiles = t->tiles;
@@ -146,14 +193,19 @@ static CtcPlan plan_ctc(const Target *t, Dtype d, const CtcShape *s) {
   return is_better_cut(&sent, &best, true) ? sent : best;
 }
 
-static double tiles_of(const CtcPlan *p) { return (double)(p->batch_parts * p->time_parts * p->label_parts); }
+static double tiles_of(const CtcPlan *p) {
+  return (double)(p->batch_parts * p->time_parts * p->label_parts);
+}
 
 static Cost cost_loops(const Target *t, Dtype d, const CtcShape *s, const CtcPlan *p) {
   Cost c = cost_free();
-  double points = p->sent ? (double)s->batch * (double)s->time / (double)t->tiles : p->batch * p->time; /* of a tile */
+  /* of a tile */
+  double points =
+      p->sent ? (double)s->batch * (double)s->time / (double)t->tiles : p->batch * p->time;
   double classes = points * (double)s->classes, size = element_bytes(F32);
   c.tiles = p->sent ? (double)t->tiles : tiles_of(p);
-  cost_step(&c, t, "classes", classes * element_bytes(d), worker_cycles(t, 7, classes, 1, vector_width(t, F32)));
+  cost_step(&c, t, "classes", classes * element_bytes(d),
+            worker_cycles(t, 7, classes, 1, vector_width(t, F32)));
   cost_steps(&c, t, "paths", p->passes, p->received, p->path);
   cost_steps(&c, t, "gradient", p->passes, p->received, p->gradient);
   cost_memory(&c, MEMORY_MESSAGE, classes * element_bytes(d) + p->received);
@@ -164,15 +216,20 @@ static Cost cost_loops(const Target *t, Dtype d, const CtcShape *s, const CtcPla
   return c;
 }
 
-Cost cost_ctc_loss(const Target *t, Dtype d, int64_t batch, int64_t time, int64_t labels, int64_t classes) {
+Cost cost_ctc_loss(const Target *t, Dtype d, int64_t batch, int64_t time, int64_t labels,
+                   int64_t classes) {
   if (batch <= 0 || time <= 0 || labels < 0 || classes <= 0) return cost_free();
-  CtcShape s = {clamp_extent(batch), clamp_extent(time), clamp_extent(labels > 0 ? labels : 1), clamp_extent(classes)};
+  CtcShape s = {clamp_extent(batch), clamp_extent(time), clamp_extent(labels > 0 ? labels : 1),
+                clamp_extent(classes)};
   CtcPlan p = plan_ctc(t, d, &s);
   int64_t outputs = times(times(s.batch, s.time), s.classes);
-  Cost c = cost_softmax(t, d, times(s.batch, s.time), s.classes, false), loops = cost_loops(t, d, &s, &p), sum = cost_sum(t, &s, &p);
+  Cost c = cost_softmax(t, d, times(s.batch, s.time), s.classes, false),
+       loops = cost_loops(t, d, &s, &p), sum = cost_sum(t, &s, &p);
   /* e^logits minus e^(gradient + loss) */
-  Cost last = cost_elementwise(t, F32, outputs, 3, 2 * cost_vector_cycles("exp", F32) + 2 * cost_vector_cycles("add", F32));
-  double more = fmax(0, cost_temporary(&sum) - cost_temporary(&loops)) * sum.tiles; /* on the tiles that sum */
+  Cost last = cost_elementwise(
+      t, F32, outputs, 3, 2 * cost_vector_cycles("exp", F32) + 2 * cost_vector_cycles("add", F32));
+  /* on the tiles that sum */
+  double more = fmax(0, cost_temporary(&sum) - cost_temporary(&loops)) * sum.tiles;
   sum.temporary_total = loops.temporary_total + more;
   Cost *const parts[] = {&loops, &sum, &last};
   for (int i = 0; i < 3; i++) cost_then(&c, parts[i]);

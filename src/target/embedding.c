@@ -3,8 +3,8 @@
 
 #include "target/plan.h"
 
-/* Columns are cut first, to one 8-byte vector per tile; what tiles are left cut the rows (when a column of
- * the table is larger than a memory element) or the lookups. */
+/* Columns are cut first, to one 8-byte vector per tile; what tiles are left cut the rows (when a
+ * column of the table is larger than a memory element) or the lookups. */
 typedef struct TablePlan {
   double columns, parts; /* tiles across; tiles along rows or lookups */
   bool by_rows;
@@ -22,8 +22,9 @@ static TablePlan plan_table(const Target *t, Dtype d, double rows, double width)
   return p;
 }
 
-/* What one tile sees: all lookups where rows are split, its own ones where lookups are split. The IPU Model
- * takes every lookup that a tile tests for one that it owns: indices are data, unknown in advance. */
+/* What one tile sees: all lookups where rows are split, its own ones where lookups are split.
+ * The IPU Model takes every lookup that a tile tests for one that it owns: indices are data,
+ * unknown in advance. */
 typedef struct Lookups {
   double seen, bytes; /* bytes: of a row's part */
 } Lookups;
@@ -63,7 +64,8 @@ static Cost gather_by(const Target *t, Dtype d, int64_t rows, int64_t indices, T
   return c;
 }
 
-/* Few wide rows, one after the other: the workers of a tile share each (PL dynamicSlice), which they don't share in a multi-slice. */
+/* Few wide rows, one after the other: the workers of a tile share each (PL dynamicSlice), which
+ * they don't share in a multi-slice. */
 static Cost slice_by(const Target *t, int64_t indices, TablePlan p) {
   Cost c = cost_free();
   double w = (double)t->workers, n = (double)indices, bytes = p.vectors * (double)t->vector_bytes;
@@ -89,15 +91,18 @@ Cost cost_gather(const Target *t, Dtype d, int64_t rows, int64_t width, int64_t 
   return cost_cycles(&b) < cost_cycles(&c) ? b : c;
 }
 
-/* An update reads its rows and its table from memory elements of their own: the tile's part of the table fills whole elements,
- * then come the rows that it receives (or its partial table) and its own lookups, gathered and updated, with their indices. */
-static double apart(const Target *t, const TablePlan *p, const Lookups *l, double rows, double indices) {
+/* An update reads its rows and its table from memory elements of their own: the tile's part of
+ * the table fills whole elements, then come the rows that it receives (or its partial table) and
+ * its own lookups, gathered and updated, with their indices. */
+static double apart(const Target *t, const TablePlan *p, const Lookups *l, double rows,
+                    double indices) {
   double element = (double)t->element_bytes, own = 2 * ceil_div(indices, p->parts) * (l->bytes + 4);
   double table = (p->by_rows ? ceil_div(rows, p->parts) : rows) * l->bytes;
   return ceil_div(table, element) * element + (p->by_rows ? l->seen : rows) * l->bytes + own;
 }
 
-Cost cost_scatter(const Target *t, Dtype d, int64_t rows, int64_t width, int64_t indices, bool add) {
+Cost cost_scatter(const Target *t, Dtype d, int64_t rows, int64_t width, int64_t indices,
+                  bool add) {
   Cost c = cost_free();
   if (rows <= 0 || width <= 0 || indices <= 0) return c;
   TablePlan p = plan_table(t, d, (double)rows, (double)width);
@@ -117,12 +122,15 @@ Cost cost_scatter(const Target *t, Dtype d, int64_t rows, int64_t width, int64_t
 }
 
 /* Whole tables on a tile. */
-static Cost take_on_tiles(const Target *t, Dtype d, double tables, double rows, double lookups, bool add) {
+static Cost take_on_tiles(const Target *t, Dtype d, double tables, double rows, double lookups,
+                          bool add) {
   Cost c = cost_free();
-  double share = ceil_div(tables, (double)t->tiles), mine = share * lookups, size = element_bytes(d), table = share * rows * size;
+  double share = ceil_div(tables, (double)t->tiles), mine = share * lookups,
+         size = element_bytes(d), table = share * rows * size;
   double w = (double)t->workers, each = add ? 12 : 21;
   c.tiles = ceil_div(tables, share);
-  cost_step(&c, t, add ? "scatter" : "gather", mine * (4 + (add ? size : 0)) + (add ? 0 : table), w * (30 + ceil_div(mine, w) * each));
+  cost_step(&c, t, add ? "scatter" : "gather", mine * (4 + (add ? size : 0)) + (add ? 0 : table),
+            w * (30 + ceil_div(mine, w) * each));
   cost_step(&c, t, "results", add ? table : mine * size, 0);
   cost_memory(&c, MEMORY_MESSAGE, mine * (4 + size) + table);
   c.flops = add ? tables * lookups : 0;
@@ -130,14 +138,17 @@ static Cost take_on_tiles(const Target *t, Dtype d, double tables, double rows, 
   return c;
 }
 
-/* Tables of one column, each with lookups of its own: whole on a tile, or, of fewer tables than tiles, each on several. */
-Cost cost_take_along(const Target *t, Dtype d, int64_t tables, int64_t rows, int64_t lookups, bool add) {
+/* Tables of one column, each with lookups of its own: whole on a tile, or, of fewer tables than
+ * tiles, each on several. */
+Cost cost_take_along(const Target *t, Dtype d, int64_t tables, int64_t rows, int64_t lookups,
+                     bool add) {
   if (tables <= 0 || rows <= 0 || lookups <= 0) return cost_free();
   Cost whole = take_on_tiles(t, d, (double)tables, (double)rows, (double)lookups, add);
   if (2 * tables > t->tiles) return whole;
   Target part = *t;
   part.tiles = t->tiles / tables;
-  Cost cut = add ? cost_scatter(&part, d, rows, 1, lookups, true) : cost_gather(&part, d, rows, 1, lookups);
+  Cost cut = add ? cost_scatter(&part, d, rows, 1, lookups, true)
+                 : cost_gather(&part, d, rows, 1, lookups);
   cut.tiles *= (double)tables, cut.flops *= (double)tables;
   return cost_cycles(&cut) < cost_cycles(&whole) ? cut : whole;
 }

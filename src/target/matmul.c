@@ -1,9 +1,10 @@
 /* The planner of matrix products: which tile multiplies which block.
  *
- * A product of m rows, k inputs and n outputs is cut into row x out x in (x group) parts, one per tile. Each
- * tile receives its blocks of both operands, multiplies them with the AMP units, and, where the inner extent
- * was cut, sends partial sums to be added. All cuts are priced, those whose blocks don't fit the allowed
- * memory are left out, the cheapest one is the plan. Formulas: docs/machine-model.md. */
+ * A product of m rows, k inputs and n outputs is cut into row x out x in (x group) parts, one
+ * per tile. Each tile receives its blocks of both operands, multiplies them with the AMP units,
+ * and, where the inner extent was cut, sends partial sums to be added. All cuts are priced,
+ * those whose blocks don't fit the allowed memory are left out, the cheapest one is the plan.
+ * Formulas: docs/machine-model.md. */
 #include <math.h>
 
 #include "target/plan.h"
@@ -27,23 +28,27 @@ Units find_units(const Target *t, Dtype d, Dtype partials) {
              .sum = wide_sum ? 4 : 2};
   if (u.units < 1) u.units = 1;
   u.load = (double)(u.units * u.group * u.element) / (double)t->weight_bytes_per_cycle;
-  u.per_row = (double)(u.units * u.group) / target_macs(t, u.element, u.sum); /* 4 on f16, 4 or 8 on f32 */
+  /* 4 on f16, 4 or 8 on f32 */
+  u.per_row = (double)(u.units * u.group) / target_macs(t, u.element, u.sum);
   return u;
 }
 
 /* The workers' multiply-accumulate: dot products of a vector's channels, any number of outputs. */
 static Units find_vector_units(const Target *t, Dtype d) {
-  Units u = {.kernel = VERTEX_VECTOR_MAC, .units = 1, .element = element_bytes(d) >= 4 ? 4 : 2, .sum = 4};
+  Units u = {
+      .kernel = VERTEX_VECTOR_MAC, .units = 1, .element = element_bytes(d) >= 4 ? 4 : 2, .sum = 4};
   u.group = (int64_t)vector_width(t, d);
   return u;
 }
 
-/* Worker cycles of one pass over `rows` rows (PL PerformanceEstimation); the first also clears the sums. */
+/* Worker cycles of one pass over `rows` rows (PL PerformanceEstimation); the first also clears
+ * the sums. */
 static double pass_cycles(const Units *u, int64_t rows, bool first) {
   double e = (double)rows, extra = e > 3 ? u->per_row * (e - 3) : 0;
   if (u->element == 4) {
     static const double base[] = {24, 47, 46};
-    return (rows < 3 ? base[rows] : 46 + extra) + (first ? 2 + (double)(u->units * u->sum) / 8 * e : 0);
+    return (rows < 3 ? base[rows] : 46 + extra) +
+           (first ? 2 + (double)(u->units * u->sum) / 8 * e : 0);
   }
   if (u->sum == 2 && u->units <= 8) {
     static const double base[] = {24, 39, 40};
@@ -53,9 +58,10 @@ static double pass_cycles(const Units *u, int64_t rows, bool first) {
   return (rows < 3 ? base[rows] : 38 + extra) - (first ? 1 : 0) - 7;
 }
 
-/* PL horizontal multiply-accumulate: a dot product over all input channels for each row and output. f32 has
- * no instruction that multiplies and adds a vector. */
-static double dot_cycles(const Target *t, const Units *u, int64_t rows, int64_t in_groups, int64_t out) {
+/* PL horizontal multiply-accumulate: a dot product over all input channels for each row and
+ * output. f32 has no instruction that multiplies and adds a vector. */
+static double dot_cycles(const Target *t, const Units *u, int64_t rows, int64_t in_groups,
+                         int64_t out) {
   double w = (double)t->workers, e = (double)idiv(rows, t->workers), no = (double)out;
   double dot = 7 + (double)in_groups * (u->element == 4 ? (double)u->group : 1);
   double clear = w * no * (5 + ceil(e / 2));
@@ -67,15 +73,18 @@ static double block_cycles(const Target *t, const Units *u, int64_t rows, int64_
                            int64_t out_groups, int64_t passes) {
   if (u->kernel == VERTEX_VECTOR_MAC) return dot_cycles(t, u, rows, in_groups, out_groups);
   int64_t e = idiv(rows, t->workers);
-  double w = (double)t->workers, ni = (double)in_groups, no = (double)out_groups, n = (double)passes;
+  double w = (double)t->workers, ni = (double)in_groups, no = (double)out_groups,
+         n = (double)passes;
   double state = u->element == 2 ? w * (7 + 3 * (ni - 1)) : 0;
-  return 50 + state + 13 + (ni - 1) * (15 + no * (19 + n * (6 + u->load + w * pass_cycles(u, e, false)))) +
-         11 + no * (19 + n * (6 + u->load + w * pass_cycles(u, e, true)));
+  return 50 + state + 13 +
+         (ni - 1) * (15 + no * (19 + n * (6 + u->load + w * pass_cycles(u, e, false)))) + 11 +
+         no * (19 + n * (6 + u->load + w * pass_cycles(u, e, true)));
 }
 
 int reduce_stages(double depth) { return depth < 16 ? 1 : depth < 125 ? 2 : 3; }
 
-/* One reduce vertex: outputs of one tile, each a sum of depth partials (PL ConvReduce estimators). */
+/* One reduce vertex: outputs of one tile, each a sum of depth partials (PL ConvReduce
+ * estimators). */
 static double reduce_vertex(const Target *t, double outputs, double depth, double partial_bytes,
                             bool half_out) {
   double group = partial_bytes >= 4 ? 4 : 8, w = (double)t->workers;
@@ -85,12 +94,15 @@ static double reduce_vertex(const Target *t, double outputs, double depth, doubl
 }
 
 /* Partial sums come together in stages: the depth of each but the last. */
-static double stage_depth(double depth) { return fmax(2, round(pow(depth, 1.0 / reduce_stages(depth)))); }
+static double stage_depth(double depth) {
+  return fmax(2, round(pow(depth, 1.0 / reduce_stages(depth))));
+}
 
-double reduce_partials(const Target *t, double outputs, double depth, double partial_bytes, bool half_out,
-                       double *exchange, double *steps) {
+double reduce_partials(const Target *t, double outputs, double depth, double partial_bytes,
+                       bool half_out, double *exchange, double *steps) {
   int stages = reduce_stages(depth);
-  double cycles = 0, left = depth, rate = (double)t->exchange_bytes_per_cycle, each = stage_depth(depth);
+  double cycles = 0, left = depth, rate = (double)t->exchange_bytes_per_cycle,
+         each = stage_depth(depth);
   *exchange = 0;
   *steps = 2 * stages;
   for (int s = 0; s < stages; s++) {
@@ -108,18 +120,21 @@ void add_prepare(const Target *t, Plan *p, double bytes, double run_bytes) {
   p->prepare_exchange += share / (double)t->exchange_bytes_per_cycle;
   p->prepare += compute;
   p->prepare_steps += compute > 0 ? 2 : 1;
-  p->cycles += share / (double)t->exchange_bytes_per_cycle + compute + (compute > 0 ? 2 : 1) * step_cycles(t);
+  p->cycles += share / (double)t->exchange_bytes_per_cycle + compute +
+               (compute > 0 ? 2 : 1) * step_cycles(t);
 }
 
-/* What PopLibs' planner takes the exchange of a plan for. It is not what the plan is charged: what lies on the tile anyway counts as
- * present, and sums count as sent at every stage, even where there is nothing to add. */
+/* What PopLibs' planner takes the exchange of a plan for. It is not what the plan is charged:
+ * what lies on the tile anyway counts as present, and sums count as sent at every stage, even
+ * where there is nothing to add. */
 static double planned_exchange(const Target *t, const Units *u, const Plan *p, double pair) {
   double outputs = p->outputs, left = (double)p->in_split, each = stage_depth(left), sums = 0;
   for (int s = 0; s < reduce_stages((double)p->in_split); s++)
     sums += outputs, outputs = ceil_div(outputs, fmin(each, left)), left = ceil_div(left, each);
   double inputs = (p->input_bytes - p->own_bytes) / pair;
   double weights = p->weight_bytes * (1 - 1 / (double)p->row_split);
-  return (inputs + weights + sums * (p->written_narrow ? 2 : (double)u->sum)) / (double)t->exchange_bytes_per_cycle;
+  return (inputs + weights + sums * (p->written_narrow ? 2 : (double)u->sum)) /
+         (double)t->exchange_bytes_per_cycle;
 }
 
 void finish_plan(const Target *t, const Units *u, Plan *p) {
@@ -143,7 +158,8 @@ bool is_better(const Plan *p, const Plan *than) {
   if (than->cycles == 0) return true;
   if (p->fits != than->fits) return p->fits;
   if (!p->fits) return block_bytes(p) < block_bytes(than); /* as little over as can be */
-  bool equal = fabs(p->cycles - than->cycles) <= equal_share * than->cycles && plan_bytes(p) != plan_bytes(than);
+  bool equal = fabs(p->cycles - than->cycles) <= equal_share * than->cycles &&
+               plan_bytes(p) != plan_bytes(than);
   return equal ? plan_bytes(p) < plan_bytes(than) : p->cycles < than->cycles;
 }
 
@@ -158,8 +174,8 @@ typedef struct Problem {
   bool spread; /* rows lie evenly on the tiles that read them */
 } Problem;
 
-static void consider(const Target *t, const Units *u, const Problem *q, int64_t gs, int64_t ns, int64_t ks,
-                     Plan *best) {
+static void consider(const Target *t, const Units *u, const Problem *q, int64_t gs, int64_t ns,
+                     int64_t ks, Plan *best) {
   int64_t room = t->tiles / (gs * ns * ks), in_groups = idiv(q->k, u->group),
           out_groups = idiv(q->n, q->grain);
   Plan p = {.kernel = u->kernel,
@@ -168,11 +184,13 @@ static void consider(const Target *t, const Units *u, const Problem *q, int64_t 
             .in_split = ks,
             .group_share = idiv(q->groups, gs),
             .dots = u->kernel == VERTEX_VECTOR_MAC};
-  int64_t rows = idiv(q->m, room < q->m ? room : q->m), in = idiv(in_groups, ks), out = idiv(out_groups, ns);
+  int64_t rows = idiv(q->m, room < q->m ? room : q->m), in = idiv(in_groups, ks),
+          out = idiv(out_groups, ns);
   double share = (double)p.group_share, in_width = (double)in * (double)u->group;
   double out_width = (double)out * (double)q->grain, r = (double)rows;
   p.row_split = idiv(q->m, rows);
-  p.written_narrow = u->element == 2 && (u->sum == 2 || (u->kernel == VERTEX_AMP_1X1 && q->k <= u->group));
+  p.written_narrow =
+      u->element == 2 && (u->sum == 2 || (u->kernel == VERTEX_AMP_1X1 && q->k <= u->group));
   p.outputs = share * r * out_width;
   p.input_bytes = share * r * in_width * (double)u->element;
   p.weight_bytes = share * in_width * out_width * (double)u->element;
@@ -180,10 +198,12 @@ static void consider(const Target *t, const Units *u, const Problem *q, int64_t 
   p.own_bytes = q->spread ? p.input_bytes / (double)ns : 0;
   p.fits = p.input_bytes + p.weight_bytes + p.partial_bytes <= q->limit;
   /* Most cuts are far from the best: what they send and multiply at least tells. */
-  double least = p.weight_bytes * (1 - 1 / (double)p.row_split) / (double)t->exchange_bytes_per_cycle;
+  double least =
+      p.weight_bytes * (1 - 1 / (double)p.row_split) / (double)t->exchange_bytes_per_cycle;
   if (u->kernel == VERTEX_AMP_1X1)
     least += share * (double)in * out_width / (double)u->units * (u->load + u->per_row * r);
-  if (best->cycles > 0 && (p.fits ? best->fits && least > best->cycles : best->fits || block_bytes(&p) >= block_bytes(best)))
+  if (best->cycles > 0 && (p.fits ? best->fits && least > best->cycles
+                                  : best->fits || block_bytes(&p) >= block_bytes(best)))
     return;
   p.compute = share * block_cycles(t, u, rows, in, out, q->grain / u->units);
   p.tiles = (double)(gs * p.row_split * ns * ks);
@@ -203,7 +223,8 @@ static Plan search(const Target *t, const Units *u, const Problem *q) {
 
 bool is_far_better(const Cost *other, const Cost *choice) {
   double saved = cost_cycles(choice) - cost_cycles(other);
-  return other->fits && (!choice->fits || (saved > 0.35 * cost_cycles(choice) && saved > 7500) || saved > 0.67 * cost_cycles(choice));
+  return other->fits && (!choice->fits || (saved > 0.35 * cost_cycles(choice) && saved > 7500) ||
+                         saved > 0.67 * cost_cycles(choice));
 }
 
 double join_cycles(const Target *t, const Units *u, double share, bool adds) {
@@ -217,10 +238,13 @@ double join_cycles(const Target *t, const Units *u, double share, bool adds) {
 /* One of so many serial parts: of the outputs, the groups or the inputs. */
 typedef enum SerialCut { CUT_OUTPUTS, CUT_GROUPS, CUT_INPUTS } SerialCut;
 
-static Plan search_part(const Target *t, const Units *u, const Problem *q, SerialCut cut, int64_t parts) {
+static Plan search_part(const Target *t, const Units *u, const Problem *q, SerialCut cut,
+                        int64_t parts) {
   Problem part = *q;
   bool adds = cut == CUT_INPUTS;
-  double outputs = (double)q->groups * (double)q->m * (double)q->n / (double)t->tiles, n = (double)parts; /* of a tile */
+  /* of a tile */
+  double outputs = (double)q->groups * (double)q->m * (double)q->n / (double)t->tiles,
+         n = (double)parts;
   if (adds) part.k = idiv(q->k, parts), part.limit -= outputs * (double)u->sum;
   else if (cut == CUT_GROUPS) part.groups = idiv(q->groups, parts);
   else part.n = idiv(q->n, parts);
@@ -235,7 +259,8 @@ static Plan search_part(const Target *t, const Units *u, const Problem *q, Seria
 }
 
 /* The fewest parts that fit; where none does, the nearest to it. */
-static Plan fewest_parts(const Target *t, const Units *u, const Problem *q, SerialCut cut, int64_t extent) {
+static Plan fewest_parts(const Target *t, const Units *u, const Problem *q, SerialCut cut,
+                         int64_t extent) {
   static const int64_t parts[] = {2, 3, 4, 5, 6, 8, 12, 16, 24, 32};
   Plan best = {0};
   for (size_t i = 0; i < sizeof parts / sizeof *parts && parts[i] <= extent && !best.fits; i++) {
@@ -245,11 +270,13 @@ static Plan fewest_parts(const Target *t, const Units *u, const Problem *q, Seri
   return best;
 }
 
-/* Where a whole plan doesn't fit: parts of the outputs, else of the groups or the inputs, one after the other. */
+/* Where a whole plan doesn't fit: parts of the outputs, else of the groups or the inputs, one
+ * after the other. */
 static Plan search_serial(const Target *t, const Units *u, const Problem *q) {
   Plan best = fewest_parts(t, u, q, CUT_OUTPUTS, q->n);
   if (best.fits) return best;
-  Plan others[] = {fewest_parts(t, u, q, CUT_GROUPS, q->groups), fewest_parts(t, u, q, CUT_INPUTS, q->k)};
+  Plan others[] = {fewest_parts(t, u, q, CUT_GROUPS, q->groups),
+                   fewest_parts(t, u, q, CUT_INPUTS, q->k)};
   for (int i = 0; i < 2; i++)
     if (others[i].cycles > 0 && is_better(&others[i], &best)) best = others[i];
   return best.cycles > 0 ? best : search(t, u, q);
@@ -262,13 +289,14 @@ static Plan plan_grain(const Target *t, const Units *u, const MatmulShape *s, in
   return p.fits ? p : search_serial(t, u, &q);
 }
 
-/* The workers' own instructions must cost less than that share of the units' plan, and of one step more that the units need, to be
- * taken; published small products lie on both sides. */
+/* The workers' own instructions must cost less than that share of the units' plan, and of one
+ * step more that the units need, to be taken; published small products lie on both sides. */
 static const double vector_share = 0.84;
 
-/* A convolution's reader wants channels in whole in-groups: either they stay together here, or they are
- * regrouped. */
-static Plan plan_rows(const Target *t, Dtype d, Dtype partials, const MatmulShape *s, double proportion) {
+/* A convolution's reader wants channels in whole in-groups: either they stay together here, or
+ * they are regrouped. */
+static Plan plan_rows(const Target *t, Dtype d, Dtype partials, const MatmulShape *s,
+                      double proportion) {
   Units u = find_units(t, d, partials), v = find_vector_units(t, d);
   Plan p = plan_grain(t, &u, s, u.units, proportion);
   double macs = (double)s->groups * (double)s->rows * (double)s->in * (double)s->out;
@@ -278,8 +306,10 @@ static Plan plan_rows(const Target *t, Dtype d, Dtype partials, const MatmulShap
     MatmulShape long_side = *s; /* a dot product doesn't mind which operand comes first */
     if (s->out > s->rows && !s->fixed) long_side.rows = s->out, long_side.out = s->rows;
     Plan dots = plan_grain(t, &v, &long_side, 1, proportion);
-    bool vectors = s->rows == 1 && s->out == 1; /* published solves: both operands and the sum in elements of their own */
-    if ((dots.fits && !p.fits) || (dots.fits == p.fits && (vectors || dots.cycles < most))) return dots;
+    /* published solves: both operands and the sum in elements of their own */
+    bool vectors = s->rows == 1 && s->out == 1;
+    if ((dots.fits && !p.fits) || (dots.fits == p.fits && (vectors || dots.cycles < most)))
+      return dots;
   }
   if (!s->regrouped || u.group % u.units || u.group == u.units) return p;
   double share = (double)s->groups * (double)s->rows * (double)s->out / (double)t->tiles;
@@ -289,24 +319,28 @@ static Plan plan_rows(const Target *t, Dtype d, Dtype partials, const MatmulShap
   return is_better(&whole, &p) ? whole : p;
 }
 
-Plan plan_matmul(const Target *t, Dtype d, Dtype partials, const MatmulShape *s, const MatmulShape *other,
-                 double moved_bytes, double proportion) {
+Plan plan_matmul(const Target *t, Dtype d, Dtype partials, const MatmulShape *s,
+                 const MatmulShape *other, double moved_bytes, double proportion) {
   Plan p = plan_rows(t, d, partials, s, proportion);
   Plan swapped = plan_rows(t, d, partials, other, proportion);
   add_prepare(t, &swapped, moved_bytes, element_bytes(d));
   return is_better(&swapped, &p) ? swapped : p;
 }
 
-/* Blocks of a matrix that only one tile reads lie there already, but for what they are padded with. */
+/* Blocks of a matrix that only one tile reads lie there already, but for what they are padded
+ * with. */
 static void keep_weights(const Target *t, Plan *p, double bytes) {
-  double held = fmin(p->weight_bytes, bytes / (p->tiles * (double)p->serial)), saved = held / (double)t->exchange_bytes_per_cycle;
+  double held = fmin(p->weight_bytes, bytes / (p->tiles * (double)p->serial)),
+         saved = held / (double)t->exchange_bytes_per_cycle;
   p->exchange_in -= saved, p->cycles -= saved * (double)p->serial;
   p->weight_bytes -= held;
 }
 
-/* An operand that lies where the plan wants it: each of the tiles that share a block holds its part of it, and receives the others. */
+/* An operand that lies where the plan wants it: each of the tiles that share a block holds its
+ * part of it, and receives the others. */
 static void keep_inputs(const Target *t, Plan *p) {
-  double pair = t->exchange_pair && p->out_split % 2 == 0 ? 2 : 1, held = p->input_bytes / (double)p->out_split;
+  double pair = t->exchange_pair && p->out_split % 2 == 0 ? 2 : 1,
+         held = p->input_bytes / (double)p->out_split;
   p->exchange_in -= held / pair / (double)t->exchange_bytes_per_cycle;
   p->input_bytes -= held;
 }
@@ -314,21 +348,24 @@ static void keep_inputs(const Target *t, Plan *p) {
 /* PL outer product: one column after the other, each worker takes a share of its rows. */
 static double outer_cycles(const Target *t, const Units *u, double rows, double columns) {
   double per_row = u->element == 4 ? 12 : 12.5, per_column = u->element == 4 ? 11 : 10;
-  return (double)t->workers * (25 + columns * (per_column + ceil_div(rows, (double)t->workers) * per_row));
+  return (double)t->workers *
+         (25 + columns * (per_column + ceil_div(rows, (double)t->workers) * per_row));
 }
 
-/* One row times a matrix that is trained: the three products of a training step share one plan, in which the matrix stays where it
- * is and isn't streamed past the row. */
-static Plan plan_row(const Target *t, Dtype d, Dtype partials, int64_t in, int64_t out, double proportion) {
+/* One row times a matrix that is trained: the three products of a training step share one plan,
+ * in which the matrix stays where it is and isn't streamed past the row. */
+static Plan plan_row(const Target *t, Dtype d, Dtype partials, int64_t in, int64_t out,
+                     double proportion) {
   MatmulShape s = {.groups = 1, .rows = 1, .in = in, .out = out, .fixed = true};
   Plan p = plan_rows(t, d, partials, &s, proportion);
   keep_weights(t, &p, (double)in * (double)out * element_bytes(d));
   return p;
 }
 
-/* A column times a row: the gradient of a matrix that one row was multiplied with. Each tile makes the block that it holds then, with
- * the instructions that it multiplies the block with. */
-static Plan plan_outer(const Target *t, Dtype d, Dtype partials, int64_t rows, int64_t columns, double proportion) {
+/* A column times a row: the gradient of a matrix that one row was multiplied with. Each tile
+ * makes the block that it holds then, with the instructions that it multiplies the block with. */
+static Plan plan_outer(const Target *t, Dtype d, Dtype partials, int64_t rows, int64_t columns,
+                       double proportion) {
   Plan held = plan_row(t, d, partials, rows, columns, proportion), p = held;
   Units u = find_units(t, d, partials);
   bool amp = held.kernel == VERTEX_AMP_1X1;
@@ -341,7 +378,8 @@ static Plan plan_outer(const Target *t, Dtype d, Dtype partials, int64_t rows, i
   p.input_bytes = (double)in * (double)u.element;
   p.weight_bytes = (double)out * (double)u.element;
   p.partial_bytes = p.outputs * (double)u.element;
-  p.compute = amp ? block_cycles(t, &u, in, 1, idiv(out, u.units), 1) : outer_cycles(t, &u, (double)in, (double)out);
+  p.compute = amp ? block_cycles(t, &u, in, 1, idiv(out, u.units), 1)
+                  : outer_cycles(t, &u, (double)in, (double)out);
   p.fits = p.input_bytes + p.weight_bytes + p.partial_bytes <= plan_limit(t, proportion);
   p.reduce = p.reduce_exchange = p.reduce_steps = p.convert = 0;
   finish_plan(t, &u, &p);
@@ -354,28 +392,31 @@ void cost_plan(Cost *c, const Target *t, const Plan *p) {
   cost_steps(&plan, t, "rearrange", p->prepare_steps, p->prepare_exchange / p->prepare_steps * rate,
              p->prepare / p->prepare_steps);
   cost_steps(&plan, t, "multiply", n, p->exchange_in * rate, p->compute);
-  cost_steps(&plan, t, "reduce partials", n * p->reduce_steps, p->reduce_exchange / p->reduce_steps * rate,
-             p->reduce / p->reduce_steps);
+  cost_steps(&plan, t, "reduce partials", n * p->reduce_steps,
+             p->reduce_exchange / p->reduce_steps * rate, p->reduce / p->reduce_steps);
   cost_steps(&plan, t, "convert", n * 2, 0, p->convert / 2);
   if (p->serial > 1) cost_steps(&plan, t, "join parts", n * 3, 0, p->update / 3);
   plan.tiles = p->tiles;
   cost_memory(&plan, MEMORY_MESSAGE, p->input_bytes + p->weight_bytes);
-  bool in_place = p->in_split == 1 && p->convert == 0; /* the sums are the result already, as far as they aren't padding */
+  /* the sums are the result already, as far as they aren't padding */
+  bool in_place = p->in_split == 1 && p->convert == 0;
   cost_memory(&plan, MEMORY_PARTIALS, in_place ? 0 : p->partial_bytes);
   cost_memory(&plan, MEMORY_TEMPORARY, p->joined_bytes);
-  if (p->dots) plan.separate_bytes = (double)t->element_bytes + p->partial_bytes; /* both operands and the sums: three elements */
+  /* both operands and the sums: three elements */
+  if (p->dots) plan.separate_bytes = (double)t->element_bytes + p->partial_bytes;
   else if (p->kernel != VERTEX_OUTER) plan.interleaved_bytes = p->partial_bytes;
   cost_vertex(&plan, t, p->kernel, 60, 300);
   if (p->convert > 0) cost_vertex(&plan, t, VERTEX_CAST, 12, 0);
   if (p->in_split > 1) cost_vertex(&plan, t, VERTEX_REDUCE_PARTIALS, 24, 40);
-  if (p->serial > 1) cost_vertex(&plan, t, VERTEX_SLICE, 24, 20), cost_vertex(&plan, t, VERTEX_COPY, 24, 20);
+  if (p->serial > 1)
+    cost_vertex(&plan, t, VERTEX_SLICE, 24, 20), cost_vertex(&plan, t, VERTEX_COPY, 24, 20);
   if (!p->fits) plan.fits = false, plan.why = "no plan's blocks fit the available memory of a tile";
   cost_then(c, &plan);
 }
 
 void cost_layout(Cost *c, const Target *t, Dtype d, double elements, double run_elements) {
-  Cost moved =
-      cost_rearrange(t, to_extent(elements * element_bytes(d)), to_extent(run_elements * element_bytes(d)));
+  Cost moved = cost_rearrange(t, to_extent(elements * element_bytes(d)),
+                              to_extent(run_elements * element_bytes(d)));
   cost_then(c, &moved);
 }
 
@@ -385,8 +426,8 @@ void cost_scaled_add(Cost *c, const Target *t, Dtype d, double elements) {
   cost_vertex(c, t, VERTEX_ELEMENTWISE, 12, 0);
 }
 
-/* A matrix that goes to or comes from another layout; where its channels don't fill whole groups of the
- * units, it is padded or cut on the way: moved once more. */
+/* A matrix that goes to or comes from another layout; where its channels don't fill whole groups
+ * of the units, it is padded or cut on the way: moved once more. */
 static void move_matrix(Cost *c, const Target *t, Dtype d, double elements, int64_t channels) {
   cost_layout(c, t, d, elements, 1);
   bool uneven = channels % t->group_f16 != 0 && element_bytes(d) == 2;
@@ -396,7 +437,8 @@ static void move_matrix(Cost *c, const Target *t, Dtype d, double elements, int6
 /* Many small products: multiplied element by element, one operand repeated, then added up. */
 static Cost cost_dots(const Target *t, Dtype d, int64_t outputs, int64_t k, int64_t smaller) {
   double products = (double)outputs * (double)k, share = tile_share(t, d, products);
-  /* A group's products lie together: a tile needs as much less of the smaller operand as that is repeated. */
+  /* A group's products lie together: a tile needs as much less of the smaller operand as that is
+   * repeated. */
   int64_t received = to_extent(ceil(share * fmin(1, (double)smaller / products)));
   Cost c = cost_broadcast(t, d, times(outputs, k), received, cost_vector_cycles("mul", d));
   if (k == 1) return c;
@@ -406,7 +448,8 @@ static Cost cost_dots(const Target *t, Dtype d, int64_t outputs, int64_t k, int6
   return c;
 }
 
-Cost cost_serial_dots(const Target *t, Dtype d, int64_t groups, int64_t m, int64_t k, int64_t n, double limit) {
+Cost cost_serial_dots(const Target *t, Dtype d, int64_t groups, int64_t m, int64_t k, int64_t n,
+                      double limit) {
   Cost c = cost_free();
   for (int64_t parts = 1; parts <= 32; parts *= 2) {
     int64_t each = idiv(groups, parts);
@@ -425,10 +468,11 @@ static Cost plan_cost(const Target *t, Plan p, const PlanOptions *o) {
   return c;
 }
 
-Cost cost_matmul(const Target *t, Dtype d, Dtype partials, int64_t groups, int64_t m, int64_t k, int64_t n,
-                 const PlanOptions *options) {
+Cost cost_matmul(const Target *t, Dtype d, Dtype partials, int64_t groups, int64_t m, int64_t k,
+                 int64_t n, const PlanOptions *options) {
   PlanOptions chosen = options ? *options : (PlanOptions){0};
-  if (!(chosen.available_memory_proportion > 0)) chosen.available_memory_proportion = t->matmul_proportion;
+  if (!(chosen.available_memory_proportion > 0))
+    chosen.available_memory_proportion = t->matmul_proportion;
   const PlanOptions *o = &chosen;
   Cost c = cost_free();
   if (groups <= 0 || m <= 0 || k <= 0 || n <= 0) return c;
@@ -436,12 +480,14 @@ Cost cost_matmul(const Target *t, Dtype d, Dtype partials, int64_t groups, int64
   double g = (double)groups;
   if (o->left_moved && m > 1 && k > 1) cost_layout(&c, t, d, g * (double)m * (double)k, 1);
   if (o->right_moved && k > 1 && n > 1) move_matrix(&c, t, d, g * (double)k * (double)n, k);
-  /* The result's columns stream past the units, its rows are loaded into them, unless it pays to move
-   * everything. */
+  /* The result's columns stream past the units, its rows are loaded into them, unless it pays to
+   * move everything. */
   MatmulShape s = {groups, n, k, m, false, false}, other = {groups, m, k, n, false, false};
-  double all = g * ((double)m * (double)k + (double)k * (double)n + (double)m * (double)n) * element_bytes(d);
+  double all = g * ((double)m * (double)k + (double)k * (double)n + (double)m * (double)n) *
+               element_bytes(d);
   double share = o->available_memory_proportion;
-  bool one = o->trained && groups == 1, row = one && k > 1 && (m == 1 || n == 1), outer = one && k == 1 && m > 1 && n > 1;
+  bool one = o->trained && groups == 1, row = one && k > 1 && (m == 1 || n == 1),
+       outer = one && k == 1 && m > 1 && n > 1;
   Plan p = row     ? plan_row(t, d, partials, k, m == 1 ? n : m, share)
            : outer ? plan_outer(t, d, partials, m, n, share)
                    : plan_matmul(t, d, partials, &s, &other, all, share);
@@ -456,9 +502,12 @@ Cost cost_matmul(const Target *t, Dtype d, Dtype partials, int64_t groups, int64
     if (element_bytes(d) == 2) cost_step(&c, t, "rearrange", 0, 0);
   }
   if (o->accumulate) cost_scaled_add(&c, t, d, g * (double)m * (double)n);
-  bool many = groups > t->tiles || (k == 1 && groups > 1); /* outer products have nothing to add up */
+  /* outer products have nothing to add up */
+  bool many = groups > t->tiles || (k == 1 && groups > 1);
   Cost dots = outer ? c : cost_serial_dots(t, d, groups, m, k, n, plan_limit(t, share));
-  if (many ? dots.fits && (!c.fits || cost_cycles(&dots) < cost_cycles(&c)) : is_far_better(&dots, &c)) c = dots;
+  if (many ? dots.fits && (!c.fits || cost_cycles(&dots) < cost_cycles(&c))
+           : is_far_better(&dots, &c))
+    c = dots;
   c.flops = 2 * g * (double)m * (double)k * (double)n;
   return c;
 }

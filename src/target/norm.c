@@ -1,13 +1,15 @@
 /* Softmax, cross-entropy, normalisation: chains of passes and reductions over one layout. */
 #include "target/plan.h"
 
-static void pass(Cost *c, const Target *t, Dtype d, int64_t elements, int64_t small, double cycles) {
-  Cost p =
-      small > 0 ? cost_broadcast(t, d, elements, small, cycles) : cost_elementwise(t, d, elements, 1, cycles);
+static void pass(Cost *c, const Target *t, Dtype d, int64_t elements, int64_t small,
+                 double cycles) {
+  Cost p = small > 0 ? cost_broadcast(t, d, elements, small, cycles)
+                     : cost_elementwise(t, d, elements, 1, cycles);
   cost_then(c, &p);
 }
 
-static void reduce(Cost *c, const Target *t, Dtype d, ReduceKind kind, int64_t rows, int64_t columns) {
+static void reduce(Cost *c, const Target *t, Dtype d, ReduceKind kind, int64_t rows,
+                   int64_t columns) {
   Cost r = cost_reduce(t, d, kind, rows, columns, 1);
   cost_then(c, &r);
 }

@@ -5,8 +5,9 @@
 #include "target/conv_plan.h"
 
 static double macs_of(const ConvShape *s) {
-  return (double)s->batch * (double)conv_product(s->out, s->rank) * (double)conv_product(s->kernel, s->rank) *
-         (double)s->groups * (double)s->in_channels * (double)s->out_channels;
+  return (double)s->batch * (double)conv_product(s->out, s->rank) *
+         (double)conv_product(s->kernel, s->rank) * (double)s->groups * (double)s->in_channels *
+         (double)s->out_channels;
 }
 
 /* b runs beside a, on other tiles: each kind of step lasts as long as the slower of the two. */
@@ -63,25 +64,28 @@ static void resample(Cost *c, const Target *t, Dtype d, const ConvPart *part) {
   }
 }
 
-static double cycles_on(const Target *t, Dtype d, Dtype partials, const ConvShape *s, ConvPass pass, const PlanOptions *options,
-                        int64_t tiles) {
+static double cycles_on(const Target *t, Dtype d, Dtype partials, const ConvShape *s, ConvPass pass,
+                        const PlanOptions *options, int64_t tiles) {
   Target share = *t;
   share.tiles = tiles;
   Cost c = cost_conv(&share, d, partials, s, pass, options);
   return cost_cycles(&c);
 }
 
-/* As PopLibs plans convolutions side by side (its perConvReservedTiles and cycleBackOff, at their defaults): the largest part is
- * planned without 50 tiles for each other part, then takes the fewest tiles on which it is no more than a tenth slower for each of
- * them. What is left is shared by the others in proportion to their work. */
+/* As PopLibs plans convolutions side by side (its perConvReservedTiles and cycleBackOff, at
+ * their defaults): the largest part is planned without 50 tiles for each other part, then takes
+ * the fewest tiles on which it is no more than a tenth slower for each of them. What is left is
+ * shared by the others in proportion to their work. */
 enum { RESERVED_TILES = 50 };
 static const double back_off = 0.1;
 
-static int64_t tiles_of_largest(const Target *t, Dtype d, Dtype partials, const ConvPart *largest, int count, ConvPass pass,
-                                const PlanOptions *options) {
-  int64_t others = count - 1, reserved = most(1, least(t->tiles / (2 * (int64_t)count), RESERVED_TILES));
+static int64_t tiles_of_largest(const Target *t, Dtype d, Dtype partials, const ConvPart *largest,
+                                int count, ConvPass pass, const PlanOptions *options) {
+  int64_t others = count - 1,
+          reserved = most(1, least(t->tiles / (2 * (int64_t)count), RESERVED_TILES));
   int64_t high = most(1, t->tiles - reserved * others), low = most(1, high / 4);
-  double limit = (1 + back_off * (double)others) * cycles_on(t, d, partials, &largest->shape, pass, options, high);
+  double limit = (1 + back_off * (double)others) *
+                 cycles_on(t, d, partials, &largest->shape, pass, options, high);
   while (low < high) {
     int64_t middle = low + (high - low) / 2;
     if (cycles_on(t, d, partials, &largest->shape, pass, options, middle) <= limit) high = middle;
@@ -90,8 +94,8 @@ static int64_t tiles_of_largest(const Target *t, Dtype d, Dtype partials, const 
   return high;
 }
 
-Cost cost_octave(const Target *t, Dtype d, Dtype partials, const ConvPart *parts, int count, ConvPass pass,
-                 const PlanOptions *options) {
+Cost cost_octave(const Target *t, Dtype d, Dtype partials, const ConvPart *parts, int count,
+                 ConvPass pass, const PlanOptions *options) {
   Cost all = cost_free();
   double others = 0;
   int largest = 0;
@@ -99,11 +103,15 @@ Cost cost_octave(const Target *t, Dtype d, Dtype partials, const ConvPart *parts
     if (macs_of(&parts[i].shape) > macs_of(&parts[largest].shape)) largest = i;
   for (int i = 0; i < count; i++) others += i == largest ? 0 : macs_of(&parts[i].shape);
   if (count < 1 || !(macs_of(&parts[largest].shape) > 0)) return all;
-  int64_t tiles = others > 0 ? tiles_of_largest(t, d, partials, &parts[largest], count, pass, options) : t->tiles;
+  int64_t tiles = others > 0
+                      ? tiles_of_largest(t, d, partials, &parts[largest], count, pass, options)
+                      : t->tiles;
   for (int i = 0; i < count; i++) {
     double work = macs_of(&parts[i].shape);
     Target share = *t;
-    share.tiles = i == largest ? tiles : most(1, (int64_t)((double)(t->tiles - tiles) * work / fmax(1, others)));
+    share.tiles = i == largest
+                      ? tiles
+                      : most(1, (int64_t)((double)(t->tiles - tiles) * work / fmax(1, others)));
     Cost c = cost_conv(&share, d, partials, &parts[i].shape, pass, options);
     run_beside(&all, &c);
   }

@@ -5,8 +5,9 @@
 
 /* PL cycle estimators: entering and leaving a vertex that a supervisor splits over the workers. */
 #define SUPERVISOR_CYCLES 11
-/* Control code of one program step on one tile: whole models in Graphcore's profile tests agree on 7.2 bytes.
- */
+/* Control code of one program step on one tile: whole models in Graphcore's profile tests agree on
+ * 7.2 bytes.
+ * */
 #define CONTROL_BYTES 7.2
 
 /* PL reductions: cycles of a vector of sums in the log domain. */
@@ -18,7 +19,8 @@ double element_bytes(Dtype d);
 double vector_width(const Target *t, Dtype d);
 double tile_share(const Target *t, Dtype d, double elements);
 double tiles_used(const Target *t, Dtype d, double elements);
-double worker_cycles(const Target *t, double prologue, double elements, double per_vector, double width);
+double worker_cycles(const Target *t, double prologue, double elements, double per_vector,
+                     double width);
 /* Entering an elementwise vertex of that many operands. */
 double pass_prologue(Dtype d, int operands);
 /* Compute cycles of moving bytes per tile in runs of that many contiguous bytes. */
@@ -26,11 +28,13 @@ double rearrange_cycles(const Target *t, double bytes, double run_bytes);
 
 /* A compute set whose operands lie where they are needed: nothing is exchanged before it. */
 void cost_local(Cost *c, const Target *t, const char *name, double compute);
-void cost_vertex(Cost *c, const Target *t, VertexKind kind, double state_bytes, double exchange_code_bytes);
+void cost_vertex(Cost *c, const Target *t, VertexKind kind, double state_bytes,
+                 double exchange_code_bytes);
 /* At least so many bytes per tile of that category. */
 void cost_memory(Cost *c, CostCategory category, double bytes_per_tile);
 
-static inline int64_t idiv(int64_t a, int64_t b) { return a / b + (a % b != 0); } /* a >= 0, b > 0 */
+/* a >= 0, b > 0 */
+static inline int64_t idiv(int64_t a, int64_t b) { return a / b + (a % b != 0); }
 
 static inline int64_t common_divisor(int64_t a, int64_t b) {
   while (b) {
@@ -42,43 +46,57 @@ static inline int64_t common_divisor(int64_t a, int64_t b) {
 
 /* Extents come from scripts: products stay below 2^52, where int64_t and double both hold them. */
 #define EXTENT_MAX ((int64_t)1 << 52)
-static inline int64_t clamp_extent(int64_t a) { return a < 0 ? 0 : a < EXTENT_MAX ? a : EXTENT_MAX; }
+static inline int64_t clamp_extent(int64_t a) {
+  return a < 0 ? 0 : a < EXTENT_MAX ? a : EXTENT_MAX;
+}
 static inline int64_t times(int64_t a, int64_t b) {
   int64_t product;
   return __builtin_mul_overflow(a, b, &product) ? EXTENT_MAX : clamp_extent(product);
 }
 
-static inline int64_t to_extent(double a) { return a < (double)EXTENT_MAX ? (int64_t)a : EXTENT_MAX; }
+static inline int64_t to_extent(double a) {
+  return a < (double)EXTENT_MAX ? (int64_t)a : EXTENT_MAX;
+}
 
 /* How a product or a convolution is spread over tiles: what the fullest tile holds and does. */
 typedef struct Plan {
   VertexKind kernel;
   int64_t group_split, row_split, out_split, in_split, serial;
-  int64_t group_share;                             /* products of one tile, one after the other */
-  double input_bytes, weight_bytes, partial_bytes; /* blocks of one tile, padded to what the units take */
-  double outputs;                                  /* of one tile's block */
-  double own_bytes;                                /* of the input block: what the planner takes for present on the tile */
-  double joined_bytes;                             /* of one tile: the result while serial parts are joined */
-  bool written_narrow;                             /* nothing was summed between calls: no cast follows */
-  bool dots;                                       /* rows by columns, one sum at a time: partial sums need no interleaved memory */
+  int64_t group_share; /* products of one tile, one after the other */
+  /* blocks of one tile, padded to what the units take */
+  double input_bytes, weight_bytes, partial_bytes;
+  double outputs; /* of one tile's block */
+  /* of the input block: what the planner takes for present on the tile */
+  double own_bytes;
+  /* of one tile: the result while serial parts are joined */
+  double joined_bytes;
+  /* nothing was summed between calls: no cast follows */
+  bool written_narrow;
+  /* rows by columns, one sum at a time: partial sums need no interleaved memory */
+  bool dots;
   double tiles;
-  double prepare_exchange, prepare, prepare_steps; /* rearranging operands or result for this plan */
-  double exchange_in, compute;                     /* cycles of one serial part */
+  /* rearranging operands or result for this plan */
+  double prepare_exchange, prepare, prepare_steps;
+  double exchange_in, compute; /* cycles of one serial part */
   double reduce_exchange, reduce, reduce_steps, convert, update;
   double cycles; /* what the planner compares: not what the plan is charged */
   bool fits;
 } Plan;
 
-/* What multiplies, for one pair of types: the AMP units, or the workers' own vector instructions. */
+/* What multiplies, for one pair of types: the AMP units, or the workers' own vector
+ * instructions. */
 typedef struct Units {
   VertexKind kernel;
-  int64_t group, units, element, sum; /* channels of a pass in and out; bytes of an element and of a sum */
-  double load;                        /* cycles to load the weights of one pass */
-  double per_row;                     /* cycles of one row and worker, once running */
+  /* channels of a pass in and out; bytes of an element and of a sum */
+  int64_t group, units, element, sum;
+  double load;    /* cycles to load the weights of one pass */
+  double per_row; /* cycles of one row and worker, once running */
 } Units;
 
 /* What one tile holds of the operands and sums. */
-static inline double block_bytes(const Plan *p) { return p->input_bytes + p->weight_bytes + p->partial_bytes; }
+static inline double block_bytes(const Plan *p) {
+  return p->input_bytes + p->weight_bytes + p->partial_bytes;
+}
 Units find_units(const Target *t, Dtype d, Dtype partials);
 /* Rows stream past the units, output channels are loaded into them. */
 typedef struct MatmulShape {
@@ -88,37 +106,43 @@ typedef struct MatmulShape {
 } MatmulShape;
 
 /* The better of two ways round; the other one moves bytes to get there. */
-Plan plan_matmul(const Target *t, Dtype d, Dtype partials, const MatmulShape *s, const MatmulShape *other,
-                 double moved_bytes, double proportion);
+Plan plan_matmul(const Target *t, Dtype d, Dtype partials, const MatmulShape *s,
+                 const MatmulShape *other, double moved_bytes, double proportion);
 /* Add the plan's steps, memory and code to c. */
 void cost_plan(Cost *c, const Target *t, const Plan *p);
-/* Exchange, reduction of in_split sums or conversion, steps and total of a plan whose blocks and compute are
- * set. */
+/* Exchange, reduction of in_split sums or conversion, steps and total of a plan whose blocks and
+ * compute are set. */
 void finish_plan(const Target *t, const Units *u, Plan *p);
 /* The better of two: one that fits, then the cheaper. */
 bool is_better(const Plan *p, const Plan *than);
-/* PopLibs' choice is what would run, and what was published: small products take up to two and a half times as long as they could. Another way
- * is taken only where it saves a third and some steps, or two thirds, else a large operation could be priced far below a smaller one. */
+/* PopLibs' choice is what would run, and what was published: small products take up to two and a
+ * half times as long as they could. Another way is taken only where it saves a third and some
+ * steps, or two thirds, else a large operation could be priced far below a smaller one. */
 bool is_far_better(const Cost *other, const Cost *choice);
-/* Products of [m, k] by [k, n] multiplied element by element, one operand repeated, then added up; in the fewest parts of the groups that
- * fit, one after the other. */
-Cost cost_serial_dots(const Target *t, Dtype d, int64_t groups, int64_t m, int64_t k, int64_t n, double limit);
+/* Products of [m, k] by [k, n] multiplied element by element, one operand repeated, then added
+ * up; in the fewest parts of the groups that fit, one after the other. */
+Cost cost_serial_dots(const Target *t, Dtype d, int64_t groups, int64_t m, int64_t k, int64_t n,
+                      double limit);
 /* Cycles to place, or to add, a share of outputs after each serial part. */
 double join_cycles(const Target *t, const Units *u, double share, bool adds);
 double plan_limit(const Target *t, double proportion);
-/* Bytes spread over all tiles change their layout before or after the plan: contiguous runs of run_bytes. */
+/* Bytes spread over all tiles change their layout before or after the plan: contiguous runs of
+ * run_bytes. */
 void add_prepare(const Target *t, Plan *p, double bytes, double run_bytes);
-/* The next larger number of parts that makes the parts of `extent` smaller; 0 when there is none. */
+/* The next larger number of parts that makes the parts of `extent` smaller; 0 when there is
+ * none. */
 int64_t next_split(int64_t extent, int64_t parts);
 double step_cycles(const Target *t);
 /* Stages in which `depth` partial sums become one. */
 int reduce_stages(double depth);
-/* Cycles of summing them: outputs of one tile (before the split), bytes of a partial; exchange in *exchange.
- */
-double reduce_partials(const Target *t, double outputs, double depth, double partial_bytes, bool half_out,
-                       double *exchange, double *steps);
-/* An operand, a result or a whole tensor changes its layout; a step more when bytes are shuffled on the tile.
- */
+/* Cycles of summing them: outputs of one tile (before the split), bytes of a partial; exchange in
+ * *exchange.
+ * */
+double reduce_partials(const Target *t, double outputs, double depth, double partial_bytes,
+                       bool half_out, double *exchange, double *steps);
+/* An operand, a result or a whole tensor changes its layout; a step more when bytes are shuffled on
+ * the tile.
+ * */
 void cost_layout(Cost *c, const Target *t, Dtype d, double elements, double run_elements);
 /* x += k y over elements spread over all tiles. */
 void cost_scaled_add(Cost *c, const Target *t, Dtype d, double elements);

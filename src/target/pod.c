@@ -9,7 +9,8 @@
 Status pod_make(Error *e, const Target *t, int ipus, const char *topology, Pod *out) {
   Topology kind = TOPOLOGY_MESH;
   if (ipus < 1 || ipus > POD_IPUS_MAX)
-    return fail(e, ERR_VALUE, "the number of IPUs must be from 1 to %d, got %d", POD_IPUS_MAX, ipus);
+    return fail(e, ERR_VALUE, "the number of IPUs must be from 1 to %d, got %d", POD_IPUS_MAX,
+                ipus);
   if (topology && !strcmp(topology, "torus")) kind = TOPOLOGY_TORUS;
   else if (topology && !strcmp(topology, "line")) kind = TOPOLOGY_LINE;
   else if (topology && strcmp(topology, "mesh"))
@@ -22,7 +23,8 @@ int pod_boards(const Pod *p) { return (int)idiv(p->ipus, p->target.ipus_per_boar
 
 int64_t pod_streaming_bytes(const Pod *p) { return times(p->target.streaming_bytes, p->ipus); }
 
-/* Rungs between two IPUs along the rails, signed: down is negative. A torus takes the shorter way round. */
+/* Rungs between two IPUs along the rails, signed: down is negative. A torus takes the shorter
+ * way round. */
 static int rail_distance(const Pod *p, int from, int to) {
   int rungs = (p->ipus + 1) / 2, apart = to / 2 - from / 2;
   if (p->topology != TOPOLOGY_TORUS || rungs < 3) return apart;
@@ -42,7 +44,8 @@ double pod_sync_cycles(const Pod *p, int ipus) {
   return ceil(ns * 1e-9 * (double)p->target.clock_hz * hops * 2);
 }
 
-/* Channels of the ladder, each owned by the IPU that sends: across its rung, up and down its rail. */
+/* Channels of the ladder, each owned by the IPU that sends: across its rung, up and down its
+ * rail. */
 enum { CHANNEL_PAIR, CHANNEL_UP, CHANNEL_DOWN, CHANNEL_COUNT };
 
 static double channel_rate(const Pod *p, int channel) {
@@ -68,7 +71,9 @@ static void add_route(const Pod *p, const Transfer *x, double *load) {
   }
 }
 
-static int position_of(const Pod *p, int shard) { return shard >= 0 && shard < p->order_count ? p->order[shard] : shard; }
+static int position_of(const Pod *p, int shard) {
+  return shard >= 0 && shard < p->order_count ? p->order[shard] : shard;
+}
 
 static bool is_inside(const Pod *p, const Transfer *x) {
   return x->from >= 0 && x->from < p->ipus && x->to >= 0 && x->to < p->ipus && x->from != x->to;
@@ -111,13 +116,16 @@ static Cost ring_half(const Pod *p, int replicas, int ipus_per_replica, double b
   double link = (double)p->target.link_bytes_per_second / (double)p->target.clock_hz,
          k = (double)ipus_per_replica;
   double rate =
-      ipus_per_replica == 1 ? 4 * link : 4 * link * k / 2; /* both rails and directions that they own */
+      /* both rails and directions that they own */
+      ipus_per_replica == 1 ? 4 * link : 4 * link * k / 2;
   double hops = (double)replicas - 1, share = bytes * hops / (double)replicas;
   double cycles = hops * (double)p->target.link_latency_cycles + share / rate;
   if (crosses_gateways(p)) {
     double boards = (double)pod_boards(p), pods = ceil((double)p->ipus / 64);
-    double gateways = (double)p->target.gateway_bytes_per_second / (double)p->target.clock_hz * boards / pods;
-    cycles += bytes * (pods - 1) / pods / gateways + (double)p->target.link_latency_cycles * (pods - 1);
+    double gateways =
+        (double)p->target.gateway_bytes_per_second / (double)p->target.clock_hz * boards / pods;
+    cycles +=
+        bytes * (pods - 1) / pods / gateways + (double)p->target.link_latency_cycles * (pods - 1);
   }
   cost_stream(&c, "collective", share, cycles + pod_sync_cycles(p, p->ipus));
   return c;
@@ -151,9 +159,9 @@ Cost cost_streaming(const Pod *p, double bytes) {
   Cost c = cost_free();
   const Target *t = &p->target;
   if (!(bytes > 0)) return c;
-  cost_stream(
-      &c, "streaming memory", bytes,
-      (double)t->host_latency_cycles + bytes / ((double)t->streaming_bytes_per_second / (double)t->clock_hz));
+  cost_stream(&c, "streaming memory", bytes,
+              (double)t->host_latency_cycles +
+                  bytes / ((double)t->streaming_bytes_per_second / (double)t->clock_hz));
   if (t->streaming_bytes < 1) c.fits = false, c.why = "this chip has no streaming memory";
   return c;
 }

@@ -1,4 +1,5 @@
-/* Several IPUs: how they are linked, numbered and fed, and what it costs to move data between them. */
+/* Several IPUs: how they are linked, numbered and fed, and what it costs to move data between
+ * them. */
 #ifndef IPULUA_TARGET_POD_H
 #define IPULUA_TARGET_POD_H
 #include "target/cost.h"
@@ -12,8 +13,10 @@ typedef struct Pod {
   Target target;
   int ipus;
   Topology topology;
-  bool model_host; /* host transfers as the IPU Model charges them: no latency, no shared network card */
-  int order_count; /* shard i < order_count stands at position order[i], a later one at its own number */
+  /* host transfers as the IPU Model charges them: no latency, no shared network card */
+  bool model_host;
+  /* shard i < order_count stands at position order[i], a later one at its own number */
+  int order_count;
   uint16_t order[POD_IPUS_MAX];
 } Pod;
 
@@ -22,8 +25,9 @@ Status pod_make(Error *e, const Target *t, int ipus, const char *topology, Pod *
 int pod_boards(const Pod *p);                 /* machines or cards */
 int pod_hops(const Pod *p, int from, int to); /* links passed on the way, 0 to itself */
 int64_t pod_streaming_bytes(const Pod *p);
-/* Cycles in which so many neighbouring IPUs agree: one hop inside a board, one more for each pair of boards.
- */
+/* Cycles in which so many neighbouring IPUs agree: one hop inside a board, one more for each pair
+ * of boards.
+ * */
 double pod_sync_cycles(const Pod *p, int ipus);
 
 /* One message between two IPUs (shards), alone on the links. */
@@ -37,7 +41,8 @@ Cost cost_links(const Pod *p, const Transfer *list, int count);
 
 /* Replicas of some IPUs each, side by side; bytes are those of one replica. */
 Cost cost_all_reduce(const Pod *p, int replicas, int ipus_per_replica, double bytes);
-Cost cost_reduce_scatter(const Pod *p, int replicas, int ipus_per_replica, double bytes); /* or all-gather */
+/* or all-gather */
+Cost cost_reduce_scatter(const Pod *p, int replicas, int ipus_per_replica, double bytes);
 
 /* Host to device or back, while `sharing` IPUs of the board do the same. */
 Cost cost_host(const Pod *p, double bytes, int sharing);
@@ -47,11 +52,12 @@ double pod_run_cycles(const Pod *p);             /* what one call from the host 
 /* --- device ids: single IPUs, then all pairs, quads and so on, in the order of the links --- */
 typedef struct DeviceInfo {
   int id, count;
-  int first; /* position of the first member in the chain; members are chain[first .. first + count) */
+  /* position of the first member in the chain; members are chain[first .. first + count) */
+  int first;
 } DeviceInfo;
 
-/* The chain of a server: IPU at a position, as the system numbers them. A server of eight C2 cards has its
- * own order. */
+/* The chain of a server: IPU at a position, as the system numbers them. A server of eight C2
+ * cards has its own order. */
 int pod_chain(const Pod *p, int position);
 int pod_device_count(const Pod *p);
 bool pod_device(const Pod *p, int id, DeviceInfo *out);

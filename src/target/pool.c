@@ -1,10 +1,12 @@
-/* Pooling as PopLibs plans it (PoolPlan.cpp): channels move in groups of one or two vectors; groups, images and the field are cut over
- * the tiles, and each tile receives what its windows see. Of all cuts the one is taken whose vertex and received bytes cost least. */
+/* Pooling as PopLibs plans it (PoolPlan.cpp): channels move in groups of one or two vectors;
+ * groups, images and the field are cut over the tiles, and each tile receives what its windows
+ * see. Of all cuts the one is taken whose vertex and received bytes cost least. */
 #include <math.h>
 
 #include "target/plan.h"
 
-/* One pass: forward each output collects its window, backward each input what its windows give back. */
+/* One pass: forward each output collects its window, backward each input what its windows give
+ * back. */
 typedef struct Pool {
   const Target *t;
   int rank;
@@ -26,28 +28,35 @@ static double product(const int64_t *x, int rank) {
   return p;
 }
 
-/* PL getPoolingCycles: each row of a worker's range is gone over once for each point of the kernel, group and vector. Backward over a
- * stride a point of the kernel meets every stride-th point only. */
+/* PL getPoolingCycles: each row of a worker's range is gone over once for each point of the
+ * kernel, group and vector. Backward over a stride a point of the kernel meets every stride-th
+ * point only. */
 static double row_cycles(const Pool *q, const PoolPlan *p, int64_t length) {
   if (length <= 0) return 0;
   int last = q->rank - 1;
   bool gradient = q->backward && q->widest;
   double passes = product(q->kernel, q->rank), groups = (double)p->groups, points = (double)length;
-  if (q->backward) passes /= product(q->stride, last), points = ceil_div(points, (double)q->stride[last]);
+  if (q->backward)
+    passes /= product(q->stride, last), points = ceil_div(points, (double)q->stride[last]);
   double vector = 3 + (gradient ? 7 + 5 * points : (q->widest ? 4 : 5) + 3 * points);
-  return 15 + fmax(1, passes) * (23 + groups * (2 + (double)p->vectors * vector) + (groups - 1) * (gradient ? 6 : 4));
+  return 15 + fmax(1, passes) * (23 + groups * (2 + (double)p->vectors * vector) +
+                                 (groups - 1) * (gradient ? 6 : 4));
 }
 
-/* The tile's points in row order, in equal ranges; sums or maxima are cleared first. The slowest worker counts. */
+/* The tile's points in row order, in equal ranges; sums or maxima are cleared first. The slowest
+ * worker counts. */
 static double vertex_cycles(const Pool *q, const PoolPlan *p) {
   int64_t columns = p->field[q->rank - 1], workers = q->t->workers;
   double points = (double)p->batch * product(p->field, q->rank), worst = 0, width = (double)columns;
   double clear = (double)p->groups * (4 + points * (double)p->vectors / (double)workers);
   for (double w = 0; w < (double)workers; w++) {
-    double from = floor(w * points / (double)workers), to = floor((w + 1) * points / (double)workers);
+    double from = floor(w * points / (double)workers),
+           to = floor((w + 1) * points / (double)workers);
     if (!(to > from)) continue;
-    double head = fmin(to, (floor(from / width) + 1) * width) - from, left = to - from - head, rows = floor(left / width);
-    double cycles = row_cycles(q, p, to_extent(head)) + rows * row_cycles(q, p, columns) + row_cycles(q, p, to_extent(left - rows * width));
+    double head = fmin(to, (floor(from / width) + 1) * width) - from, left = to - from - head,
+           rows = floor(left / width);
+    double cycles = row_cycles(q, p, to_extent(head)) + rows * row_cycles(q, p, columns) +
+                    row_cycles(q, p, to_extent(left - rows * width));
     worst = fmax(worst, cycles);
   }
   return 13 + (double)workers * (41 + (q->backward && q->widest ? 10 : 0) + clear + worst);
@@ -58,20 +67,24 @@ static double points_met(const Pool *q, const PoolPlan *p, bool strided) {
   double points = (double)p->batch;
   for (int i = 0; i < q->rank; i++) {
     double edge = (double)p->field[i], kernel = (double)q->kernel[i], stride = (double)q->stride[i];
-    points *= !q->backward ? (edge - 1) * stride + kernel : strided ? ceil_div(edge + kernel - 1, stride) : edge + kernel - 1;
+    points *= !q->backward ? (edge - 1) * stride + kernel
+              : strided    ? ceil_div(edge + kernel - 1, stride)
+                           : edge + kernel - 1;
   }
   return points;
 }
 
 /* Backward the maximum reads the gradient, the output and the input. */
 static double received_bytes(const Pool *q, const PoolPlan *p, bool strided) {
-  double channels = (double)p->groups * (double)p->vectors * (double)q->t->vector_bytes, met = points_met(q, p, strided);
+  double channels = (double)p->groups * (double)p->vectors * (double)q->t->vector_bytes,
+         met = points_met(q, p, strided);
   if (!q->backward || !q->widest) return channels * met;
   return channels * (2 * met + (double)p->batch * product(p->field, q->rank));
 }
 
 static void consider(const Pool *q, PoolPlan p, int64_t present, PoolPlan *best) {
-  double planned = received_bytes(q, &p, false) / (double)q->t->exchange_bytes_per_cycle; /* PL's planner forgets the stride here */
+  /* PL's planner forgets the stride here */
+  double planned = received_bytes(q, &p, false) / (double)q->t->exchange_bytes_per_cycle;
   p.compute = vertex_cycles(q, &p);
   p.cycles = p.compute + planned * (p.vectors == present ? 1 : 2);
   p.received = received_bytes(q, &p, true);
@@ -79,7 +92,8 @@ static void consider(const Pool *q, PoolPlan p, int64_t present, PoolPlan *best)
 }
 
 /* The field's dimensions from the last to the first; the first takes the tiles that are left. */
-static void cut_field(const Pool *q, PoolPlan p, int dimension, int64_t room, int64_t present, PoolPlan *best) {
+static void cut_field(const Pool *q, PoolPlan p, int dimension, int64_t room, int64_t present,
+                      PoolPlan *best) {
   int64_t extent = q->field[dimension];
   if (dimension == 0) {
     p.field[0] = idiv(extent, room < extent ? room : extent);
@@ -94,7 +108,8 @@ static void cut_field(const Pool *q, PoolPlan p, int dimension, int64_t room, in
   }
 }
 
-/* present: vectors in the channel groups that the operand comes in; groups are cut to it, not joined. */
+/* present: vectors in the channel groups that the operand comes in; groups are cut to it, not
+ * joined. */
 static PoolPlan plan_pool(const Pool *q, int64_t present) {
   PoolPlan best = {0};
   int64_t tiles = q->t->tiles;
@@ -102,7 +117,10 @@ static PoolPlan plan_pool(const Pool *q, int64_t present) {
     int64_t groups = idiv(q->channels, vectors);
     for (int64_t g = 1; g && g <= tiles; g = next_split(groups, g))
       for (int64_t b = 1; b && g * b <= tiles; b = next_split(q->batch, b)) {
-        PoolPlan p = {.vectors = vectors, .groups = idiv(groups, g), .batch = idiv(q->batch, b), .tiles = (double)(g * b)};
+        PoolPlan p = {.vectors = vectors,
+                      .groups = idiv(groups, g),
+                      .batch = idiv(q->batch, b),
+                      .tiles = (double)(g * b)};
         cut_field(q, p, q->rank - 1, tiles / (g * b), present, &best);
       }
   }
@@ -110,8 +128,13 @@ static PoolPlan plan_pool(const Pool *q, int64_t present) {
 }
 
 static Pool read_shape(const Target *t, Dtype d, PoolKind kind, const ConvShape *s, bool backward) {
-  Pool q = {.t = t, .rank = s->rank, .batch = clamp_extent(s->batch), .backward = backward, .widest = kind == POOL_MAX};
-  q.channels = idiv(times(clamp_extent(s->groups), clamp_extent(s->in_channels)), (int64_t)vector_width(t, d));
+  Pool q = {.t = t,
+            .rank = s->rank,
+            .batch = clamp_extent(s->batch),
+            .backward = backward,
+            .widest = kind == POOL_MAX};
+  q.channels = idiv(times(clamp_extent(s->groups), clamp_extent(s->in_channels)),
+                    (int64_t)vector_width(t, d));
   for (int i = 0; i < s->rank; i++) {
     int64_t in = clamp_extent(s->in[i]), kernel = clamp_extent(s->kernel[i]);
     q.field[i] = backward ? in : clamp_extent(s->out[i]);
@@ -124,7 +147,8 @@ static Pool read_shape(const Target *t, Dtype d, PoolKind kind, const ConvShape 
 Cost cost_pool(const Target *t, Dtype d, PoolKind kind, const ConvShape *s, bool backward) {
   Cost c = cost_free();
   if (s->rank < 1 || s->rank > COST_SPATIAL) return c;
-  double channels = (double)s->batch * (double)s->groups * (double)s->in_channels, bytes = element_bytes(d);
+  double channels = (double)s->batch * (double)s->groups * (double)s->in_channels,
+         bytes = element_bytes(d);
   double in = channels * product(s->in, s->rank), out = channels * product(s->out, s->rank);
   if (!(in > 0 && out > 0)) return c;
   enum { PRESENT = 2 }; /* vectors: convolutions leave channels in groups of 16 bytes */
@@ -137,7 +161,8 @@ Cost cost_pool(const Target *t, Dtype d, PoolKind kind, const ConvShape *s, bool
   pool.flops = fmin(in, out) * product(q.kernel, q.rank);
   pool.separate_bytes = p.received;
   cost_memory(&pool, MEMORY_MESSAGE, p.received);
-  if (backward) cost_memory(&pool, MEMORY_REARRANGEMENT, out * bytes / (double)t->tiles); /* the gradient, laid like the output */
+  /* the gradient, laid like the output */
+  if (backward) cost_memory(&pool, MEMORY_REARRANGEMENT, out * bytes / (double)t->tiles);
   cost_vertex(&pool, t, VERTEX_POOL, 150, 200);
   cost_layout(&c, t, d, in, vector_width(t, d)); /* vectors of channels stay together */
   cost_layout(&c, t, d, out, vector_width(t, d));

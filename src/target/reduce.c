@@ -3,9 +3,9 @@
 
 #include "target/plan.h"
 
-/* PL popops/reduction, the vectorised vertex: 7 to call it, 26 to load its state, 28 to begin; of each vector of outputs a cycle for each
- * vector of partials, 12 to zero, store and loop. The 10 that PL counts to find each region of partials would make published reductions
- * too slow. */
+/* PL popops/reduction, the vectorised vertex: 7 to call it, 26 to load its state, 28 to begin;
+ * of each vector of outputs a cycle for each vector of partials, 12 to zero, store and loop. The
+ * 10 that PL counts to find each region of partials would make published reductions too slow. */
 static double vertex(const Target *t, double outputs, double depth) {
   double vectors = ceil_div(outputs, 4), w = (double)t->workers;
   return w * (7 + 26 + 28 + ceil_div(vectors, w) * (depth + 12));
@@ -16,8 +16,9 @@ typedef struct Spread {
   double elements, outputs, depth, tiles; /* of one tile; tiles that share an output */
 } Spread;
 
-/* A tile's run of elements covers the innermost axes whole, then part of one axis; the outer ones select it.
- */
+/* A tile's run of elements covers the innermost axes whole, then part of one axis; the outer ones
+ * select it.
+ * */
 static Spread spread(const Target *t, Dtype d, const ReduceAxis *axes, int rank) {
   double total = 1, left, all = 1;
   for (int i = 0; i < rank; i++)
@@ -44,22 +45,30 @@ Cost cost_reduce_axes(const Target *t, Dtype d, ReduceKind kind, const ReduceAxi
   Spread s = spread(t, d, axes, rank);
   double sum_bytes = kind == COST_MAX ? element_bytes(d) : kind == COST_ARG ? 8 : 4;
   double vectors = ceil_div(s.outputs, 4), w = (double)t->workers;
-  double scale = kind == COST_LOG_ADD ? (element_bytes(d) >= 4 ? LOG_ADD_VECTOR_F32 : LOG_ADD_VECTOR_F16) : kind == COST_ARG ? 3 : 1;
+  double scale = kind == COST_LOG_ADD
+                     ? (element_bytes(d) >= 4 ? LOG_ADD_VECTOR_F32 : LOG_ADD_VECTOR_F16)
+                 : kind == COST_ARG ? 3
+                                    : 1;
   bool cut = kind != COST_MAX && vectors < w && s.depth >= 2 * w;
   double local = cut ? vertex(t, s.outputs, scale * s.depth / w) + vertex(t, s.outputs, scale * w)
                      : vertex(t, s.outputs, scale * s.depth);
   c.tiles = tiles_used(t, d, total);
   cost_step(&c, t, "reduce", 0, local);
-  /* PL ReductionPlan, calculateNextStep: twice the root of the tiles; on fewer tiles published 64 take one stage, 286 take two. */
+  /* PL ReductionPlan, calculateNextStep: twice the root of the tiles; on fewer tiles published
+   * 64 take one stage, 286 take two. */
   int stages = s.tiles <= 1 ? 0 : s.tiles <= fmax(64, 2 * sqrt((double)t->tiles)) ? 1 : 2;
   double depth = stages == 2 ? sqrt(s.tiles) : s.tiles;
-  /* Tiles that share outputs divide them, but not below a grain of eight (PL ReductionPlan: shouldReduceAtDestination). */
+  /* Tiles that share outputs divide them, but not below a grain of eight (PL ReductionPlan:
+   * shouldReduceAtDestination). */
   double mine = fmin(s.outputs, fmax(8, ceil_div(s.outputs, fmax(1, depth))));
   for (int i = 0; i < stages; i++)
-    cost_step(&c, t, "reduce across tiles", mine * sum_bytes * depth, vertex(t, mine, scale * depth));
+    cost_step(&c, t, "reduce across tiles", mine * sum_bytes * depth,
+              vertex(t, mine, scale * depth));
   c.flops = total;
-  /* What is collected takes the place of the local sums; with it come the vertices of another stage. */
-  double sums = s.outputs * sum_bytes * (cut ? w + 1 : 1), collected = mine * sum_bytes * (depth + 1);
+  /* What is collected takes the place of the local sums; with it come the vertices of another
+   * stage. */
+  double sums = s.outputs * sum_bytes * (cut ? w + 1 : 1),
+         collected = mine * sum_bytes * (depth + 1);
   if (stages) c.uneven_bytes = 150 + fmax(0, collected - sums);
   if (stages == 2 && t->reduce_apart) c.separate_bytes = mine * sum_bytes;
   cost_memory(&c, MEMORY_PARTIALS, sums);
@@ -67,7 +76,8 @@ Cost cost_reduce_axes(const Target *t, Dtype d, ReduceKind kind, const ReduceAxi
   return c;
 }
 
-Cost cost_reduce(const Target *t, Dtype d, ReduceKind kind, int64_t outer, int64_t extent, int64_t inner) {
+Cost cost_reduce(const Target *t, Dtype d, ReduceKind kind, int64_t outer, int64_t extent,
+                 int64_t inner) {
   const ReduceAxis axes[] = {{outer, false}, {extent, true}, {inner, false}};
   return cost_reduce_axes(t, d, kind, axes, 3);
 }
@@ -79,7 +89,8 @@ Cost cost_sort(const Target *t, Dtype d, int64_t rows, int64_t extent) {
   double levels = ceil(log2((double)extent)), rounds = levels * (levels + 1) / 2;
   double share = tile_share(t, d, (double)rows * (double)extent);
   /* Rounds inside one tile's share need no exchange; key and 4-byte index move together. */
-  double inside = floor(log2(fmax(1, fmin(share, (double)extent)))), local = inside * (inside + 1) / 2;
+  double inside = floor(log2(fmax(1, fmin(share, (double)extent)))),
+         local = inside * (inside + 1) / 2;
   double compute = worker_cycles(t, 30, share, 20, vector_width(t, d));
   if (local > 0) cost_step(&c, t, "sort", 0, local * compute);
   cost_steps(&c, t, "sort exchange", rounds - local, share * (element_bytes(d) + 4), compute);
@@ -110,10 +121,12 @@ Cost cost_top_k(const Target *t, Dtype d, int64_t rows, int64_t extent, int64_t 
   return c;
 }
 
-/* Local scan, then the tiles' totals are scanned in log2 rounds, then added; on as many tiles as pay. */
+/* Local scan, then the tiles' totals are scanned in log2 rounds, then added; on as many tiles as
+ * pay. */
 static Cost scan_on(const Target *t, Dtype d, double elements, double extent) {
   Cost c = cost_free();
-  double share = tile_share(t, d, elements), across = fmin((double)t->tiles, ceil_div(extent, share));
+  double share = tile_share(t, d, elements),
+         across = fmin((double)t->tiles, ceil_div(extent, share));
   cost_step(&c, t, "scan", 0, worker_cycles(t, 30, share, 3, 1));
   if (across > 1) {
     cost_steps(&c, t, "scan across tiles", ceil(log2(across)), 4, worker_cycles(t, 30, 1, 3, 1));

@@ -1,8 +1,9 @@
 /* Layers that step through a sequence, and attention.
  *
- * What a time step runs is what PopLibs' popnn runs (Lstm.cpp, Gru.cpp, Rnn.cpp), operation by operation: the sequence is read and
- * written by slices; the product's result is laid out like the state; then come passes over the gates, whose tensors [batch, outputs]
- * all lie alike, so that nothing is exchanged between them. */
+ * What a time step runs is what PopLibs' popnn runs (Lstm.cpp, Gru.cpp, Rnn.cpp), operation by
+ * operation: the sequence is read and written by slices; the product's result is laid out like
+ * the state; then come passes over the gates, whose tensors [batch, outputs] all lie alike, so
+ * that nothing is exchanged between them. */
 #include "target/plan.h"
 
 typedef struct Layer {
@@ -22,21 +23,29 @@ static double state_share(const Layer *l) {
 /* One pass over `tensors` of them. */
 static void pass(Cost *c, const Layer *l, double tensors, int operands, double cycles_per_vector) {
   double prologue = pass_prologue(l->d, operands);
-  cost_local(c, l->t, "gates", worker_cycles(l->t, prologue, tensors * state_share(l), cycles_per_vector, vector_width(l->t, l->d)));
+  cost_local(c, l->t, "gates",
+             worker_cycles(l->t, prologue, tensors * state_share(l), cycles_per_vector,
+                           vector_width(l->t, l->d)));
 }
 
-static void binary(Cost *c, const Layer *l, double tensors) { pass(c, l, tensors, 2, cost_vector_cycles("mul", l->d)); }
+static void binary(Cost *c, const Layer *l, double tensors) {
+  pass(c, l, tensors, 2, cost_vector_cycles("mul", l->d));
+}
 
-static void derivative(Cost *c, const Layer *l, double tensors) { pass(c, l, tensors, 2, cost_vector_cycles("sigmoid_grad", l->d)); }
+static void derivative(Cost *c, const Layer *l, double tensors) {
+  pass(c, l, tensors, 2, cost_vector_cycles("sigmoid_grad", l->d));
+}
 
 /* Sigmoids and hyperbolic tangents in one compute set. */
 static void gates(Cost *c, const Layer *l, double sigmoids, double tangents) {
   double all = sigmoids + tangents;
-  double cycles = sigmoids * cost_vector_cycles("sigmoid", l->d) + tangents * cost_vector_cycles("tanh", l->d);
+  double cycles =
+      sigmoids * cost_vector_cycles("sigmoid", l->d) + tangents * cost_vector_cycles("tanh", l->d);
   pass(c, l, all, 1, cycles / all);
 }
 
-/* Several operations in one vertex: no loads and stores between them, which are two of the cycles of each. */
+/* Several operations in one vertex: no loads and stores between them, which are two of the
+ * cycles of each. */
 static double fused(const Layer *l, const char *first, const char *second, const char *third) {
   double cycles = cost_vector_cycles(first, l->d) + cost_vector_cycles(second, l->d) - 2;
   return third ? cycles + cost_vector_cycles(third, l->d) - 2 : cycles;
@@ -49,14 +58,18 @@ static void slice(Cost *c, const Layer *l, int64_t elements) {
 
 /* Every step counts itself, on one tile. */
 static void count_step(Cost *c, const Layer *l) {
-  cost_local(c, l->t, "count", worker_cycles(l->t, pass_prologue(I32, 2), 1, cost_vector_cycles("add", I32), vector_width(l->t, I32)));
+  cost_local(c, l->t, "count",
+             worker_cycles(l->t, pass_prologue(I32, 2), 1, cost_vector_cycles("add", I32),
+                           vector_width(l->t, I32)));
 }
 
-/* Inputs and state side by side times the weights of some gates; the weights stay where they are. */
+/* Inputs and state side by side times the weights of some gates; the weights stay where they
+ * are. */
 static void product(Cost *c, const Layer *l, int64_t count, bool backward) {
   PlanOptions held = l->options ? *l->options : (PlanOptions){0};
   held.resident = true;
-  int64_t in = l->s->inputs + l->s->outputs, out = times(count, l->s->outputs), from = backward ? out : in, to = backward ? in : out;
+  int64_t in = l->s->inputs + l->s->outputs, out = times(count, l->s->outputs),
+          from = backward ? out : in, to = backward ? in : out;
   Cost p = cost_matmul(l->t, l->d, l->partials, 1, l->s->batch, from, to, &held);
   Cost laid = cost_transpose(l->t, l->d, times(l->s->batch, to));
   cost_then(c, &p);
@@ -67,7 +80,8 @@ static void product(Cost *c, const Layer *l, int64_t count, bool backward) {
 static void weight_gradient(Cost *c, const Layer *l, int64_t count) {
   PlanOptions add = l->options ? *l->options : (PlanOptions){0};
   add.left_moved = add.right_moved = add.accumulate = true;
-  Cost p = cost_matmul(l->t, l->d, l->partials, 1, l->s->inputs + l->s->outputs, l->s->batch, times(count, l->s->outputs), &add);
+  Cost p = cost_matmul(l->t, l->d, l->partials, 1, l->s->inputs + l->s->outputs, l->s->batch,
+                       times(count, l->s->outputs), &add);
   cost_then(c, &p);
 }
 
@@ -146,17 +160,20 @@ static Cost gru_backward(const Layer *l) {
   binary(&c, l, 1);
   derivative(&c, l, 1);
   product(&c, l, 2, true);
-  Cost inputs = cost_elementwise(l->t, l->d, l->input, 2, cost_vector_cycles("add", l->d)); /* gradients of both products */
+  /* gradients of both products */
+  Cost inputs = cost_elementwise(l->t, l->d, l->input, 2, cost_vector_cycles("add", l->d));
   cost_then(&c, &inputs);
-  pass(&c, l, 1, 5, fused(l, "mul", "mul", "add") + 1); /* the state's: two products and three terms */
+  /* the state's: two products and three terms */
+  pass(&c, l, 1, 5, fused(l, "mul", "mul", "add") + 1);
   copy(&c, l, l->state);
   slice(&c, l, l->input);
   count_step(&c, l);
   return c;
 }
 
-/* The weights' gradients come from the loop that walks back, if the gates' gradients of all steps would take more memory than the
- * transposed weights; else a second loop reads what the first one saved (PL interleavedWUIsBeneficial). */
+/* The weights' gradients come from the loop that walks back, if the gates' gradients of all
+ * steps would take more memory than the transposed weights; else a second loop reads what the
+ * first one saved (PL interleavedWUIsBeneficial). */
 static void add_gradients(Cost *c, const Layer *l, int count) {
   bool lstm = count == 4, apart = l->s->inputs + l->s->outputs > times(l->s->batch, l->s->steps);
   if (apart) {
@@ -164,7 +181,8 @@ static void add_gradients(Cost *c, const Layer *l, int count) {
     slice(c, l, count * l->state); /* read again */
     count_step(c, l);
   }
-  if (lstm || apart) slice(c, l, l->state); /* the output before; a GRU's way back has read it, and its gates */
+  /* the output before; a GRU's way back has read it, and its gates */
+  if (lstm || apart) slice(c, l, l->state);
   if (!lstm && apart) slice(c, l, 3 * l->state);
   slice(c, l, l->input);
   if (lstm) weight_gradient(c, l, 4);
@@ -174,21 +192,24 @@ static void add_gradients(Cost *c, const Layer *l, int count) {
 
 /* The slices and gates that a step holds while its products run. */
 static void hold(Cost *c, const Layer *l, int count, bool backward) {
-  int64_t saved = count == 4 ? 6 : 4, elements = l->input + (backward ? saved + count : count) * l->state;
+  int64_t saved = count == 4 ? 6 : 4,
+          elements = l->input + (backward ? saved + count : count) * l->state;
   double bytes = (double)elements * element_bytes(l->d);
   c->bytes[MEMORY_TEMPORARY] += bytes / (double)l->t->tiles;
   c->temporary_total += bytes;
 }
 
-static Cost sequence(const Target *t, Dtype d, Dtype partials, const RnnShape *shape, int count, bool backward,
-                     const PlanOptions *options) {
+static Cost sequence(const Target *t, Dtype d, Dtype partials, const RnnShape *shape, int count,
+                     bool backward, const PlanOptions *options) {
   RnnShape s = *shape;
-  s.batch = clamp_extent(s.batch), s.steps = clamp_extent(s.steps), s.inputs = clamp_extent(s.inputs), s.outputs = clamp_extent(s.outputs);
+  s.batch = clamp_extent(s.batch), s.steps = clamp_extent(s.steps),
+  s.inputs = clamp_extent(s.inputs), s.outputs = clamp_extent(s.outputs);
   if (s.batch <= 0 || s.steps <= 0 || s.inputs <= 0 || s.outputs <= 0) return cost_free();
   bool apart = backward && s.gradients_apart;
   if (apart) s.inputs = 0;
   Layer l = {t, d, partials, &s, options, times(s.batch, s.outputs), times(s.batch, s.inputs)};
-  Cost c = count == 4 ? (backward ? lstm_backward(&l) : lstm_forward(&l)) : (backward ? gru_backward(&l) : gru_forward(&l));
+  Cost c = count == 4 ? (backward ? lstm_backward(&l) : lstm_forward(&l))
+                      : (backward ? gru_backward(&l) : gru_forward(&l));
   if (apart) slice(&c, &l, count * l.state);
   else if (backward) add_gradients(&c, &l, count);
   cost_repeat(&c, (double)s.steps);
@@ -211,8 +232,9 @@ Cost cost_gru(const Target *t, Dtype d, Dtype partials, const RnnShape *s, bool 
   return sequence(t, d, partials, s, 3, backward, options);
 }
 
-Cost cost_attention(const Target *t, Dtype d, Dtype partials, int64_t groups, int64_t rows, int64_t keys,
-                    int64_t width, int64_t value_width, bool backward, const PlanOptions *options) {
+Cost cost_attention(const Target *t, Dtype d, Dtype partials, int64_t groups, int64_t rows,
+                    int64_t keys, int64_t width, int64_t value_width, bool backward,
+                    const PlanOptions *options) {
   PlanOptions moved = options ? *options : (PlanOptions){0};
   moved.right_moved = true;
   Cost c = cost_matmul(t, d, partials, groups, rows, width, keys, &moved);

@@ -1,7 +1,8 @@
 /* Blocked factorisation and substitution.
  *
- * A block of a Cholesky factorisation is one vertex, one worker, and so is the inverse of its triangle. Substitution has no vertex of
- * its own: each row is a product with the rows solved so far, a subtraction and a copy, one after the other. */
+ * A block of a Cholesky factorisation is one vertex, one worker, and so is the inverse of its
+ * triangle. Substitution has no vertex of its own: each row is a product with the rows solved so
+ * far, a subtraction and a copy, one after the other. */
 #include <math.h>
 #include <string.h>
 
@@ -16,18 +17,20 @@ static void factorise(Cost *c, const Target *t, double b) {
 
 static void invert(Cost *c, const Target *t, Dtype d, double b) {
   double pairs = b * (b - 1) / 2, triples = (b + 1) * b * (b - 1) / 6;
-  cost_step(c, t, "invert", b * b * element_bytes(d), (double)t->workers * (28 + 63 * b + 17 * pairs + 6 * triples));
+  cost_step(c, t, "invert", b * b * element_bytes(d),
+            (double)t->workers * (28 + 63 * b + 17 * pairs + 6 * triples));
   cost_step(c, t, "invert", b * b * element_bytes(d), 0);
 }
 
 static Cost cholesky_by(const Target *t, Dtype d, int64_t batch, int64_t n, int64_t block) {
   Cost c = cost_free();
-  double b = (double)block, rounds = (double)batch / (double)t->tiles, blocks = (double)idiv(n, block);
+  double b = (double)block, rounds = (double)batch / (double)t->tiles,
+         blocks = (double)idiv(n, block);
   factorise(&c, t, b);
   cost_repeat(&c, ceil(fmax(1, rounds)) * blocks);
   if (blocks > 1) { /* what is left shrinks by a block each time: priced at its mean square size */
-    int64_t left =
-        to_extent(fmax(1, (double)(n - block) * sqrt((2 * blocks - 1) / fmax(1, 6 * (blocks - 1)))));
+    int64_t left = to_extent(
+        fmax(1, (double)(n - block) * sqrt((2 * blocks - 1) / fmax(1, 6 * (blocks - 1)))));
     if (blocks <= 2) left = n - block;
     PlanOptions moved = {.left_moved = true, .right_moved = true};
     Cost round = cost_free();
@@ -42,13 +45,16 @@ static Cost cholesky_by(const Target *t, Dtype d, int64_t batch, int64_t n, int6
     cost_then(&c, &round);
   }
   cost_step(&c, t, "mask", 0, 25);
-  double held = (double)batch * fmax(1, ceil(b / (double)t->workers)) * blocks * blocks; /* tiles that have a part of the matrices */
+  /* tiles that have a part of the matrices */
+  double held = (double)batch * fmax(1, ceil(b / (double)t->workers)) * blocks * blocks;
   c.tiles = fmin((double)t->tiles, fmax(blocks > 1 ? c.tiles : 0, held));
   c.flops = (double)batch * (double)n * (double)n * (double)n / 3;
   return c;
 }
 
-static bool is_quicker(const Cost *c, const Cost *than) { return c->fits != than->fits ? c->fits : cost_cycles(c) < cost_cycles(than); }
+static bool is_quicker(const Cost *c, const Cost *than) {
+  return c->fits != than->fits ? c->fits : cost_cycles(c) < cost_cycles(than);
+}
 
 enum { BLOCK_LEAST = 8, BLOCK_MOST = 512 }; /* of those that are tried where none is asked for */
 
@@ -74,17 +80,21 @@ static double dot_cycles(const Cost *product) {
   return cycles;
 }
 
-/* Rows one after the other: a product with those above, a subtraction and, of several columns, a copy into place. */
+/* Rows one after the other: a product with those above, a subtraction and, of several columns, a
+ * copy into place. */
 static Cost substitute(const Target *t, Dtype d, int64_t batch, int64_t block, int64_t columns) {
   Cost c = cost_free();
   int64_t group = element_bytes(d) >= 4 ? t->group_f32 : t->group_f16;
   int64_t span =
       group > idiv(block, 64) ? group : idiv(block, 64); /* rows that cost the same, or nearly so */
-  double share = ceil_div((double)batch * (double)columns, (double)t->tiles), width = vector_width(t, d);
-  double free_tiles = 1, state = 0; /* each row's product begins at another tile (PL: a hash of its shape) */
+  double share = ceil_div((double)batch * (double)columns, (double)t->tiles),
+         width = vector_width(t, d);
+  /* each row's product begins at another tile (PL: a hash of its shape) */
+  double free_tiles = 1, state = 0;
   for (int64_t at = 1; at < block; at += span) {
     double rows = (double)(at + span < block ? span : block - at);
-    Cost product = cost_matmul(t, d, F32, batch, 1, at + span < block ? at + span : block, columns, NULL);
+    Cost product =
+        cost_matmul(t, d, F32, batch, 1, at + span < block ? at + span : block, columns, NULL);
     double cycles = columns == 1 ? dot_cycles(&product) : cost_cycles(&product);
     cost_steps(&c, t, "row", rows, 0, fmax(0, cycles - step_cycles(t)));
     cost_steps(&c, t, "subtract", rows, 0, worker_cycles(t, 29, share, 3, width));
@@ -102,7 +112,8 @@ static Cost substitute(const Target *t, Dtype d, int64_t batch, int64_t block, i
   return c;
 }
 
-static Cost solve_by(const Target *t, Dtype d, int64_t batch, int64_t n, int64_t columns, int64_t block) {
+static Cost solve_by(const Target *t, Dtype d, int64_t batch, int64_t n, int64_t columns,
+                     int64_t block) {
   Cost c = cost_free();
   int64_t depth = block < n ? block : n, width = block < columns ? block : columns;
   double rows = 1, across = 1; /* blocks; both extents are halved until a block is left */
@@ -110,7 +121,8 @@ static Cost solve_by(const Target *t, Dtype d, int64_t batch, int64_t n, int64_t
   while (across * (double)width < (double)columns) across *= 2;
   Cost solve = substitute(t, d, batch, depth, width);
   cost_steps(&solve, t, "copy", rows > 1 || across > 1 ? 3 : 0,
-             (double)batch * (double)depth * (double)width * element_bytes(d) / (double)t->tiles, 0);
+             (double)batch * (double)depth * (double)width * element_bytes(d) / (double)t->tiles,
+             0);
   cost_repeat(&solve, rows * across);
   cost_step(&c, t, "mask", 0,
             worker_cycles(t, 30, tile_share(t, d, (double)batch * (double)n * (double)n), 10, 1));
@@ -130,13 +142,16 @@ static Cost solve_by(const Target *t, Dtype d, int64_t batch, int64_t n, int64_t
   return c;
 }
 
-Cost cost_triangular_solve(const Target *t, Dtype d, int64_t batch, int64_t n, int64_t columns, int64_t block) {
+Cost cost_triangular_solve(const Target *t, Dtype d, int64_t batch, int64_t n, int64_t columns,
+                           int64_t block) {
   if (batch <= 0 || n <= 0 || columns <= 0) return cost_free();
   batch = clamp_extent(batch), n = clamp_extent(n), columns = clamp_extent(columns);
-  if (n == 1) return cost_elementwise(t, d, times(batch, columns), 2, cost_vector_cycles("div", d)); /* by the one element on the diagonal */
+  /* by the one element on the diagonal */
+  if (n == 1) return cost_elementwise(t, d, times(batch, columns), 2, cost_vector_cycles("div", d));
   if (block > 0) return solve_by(t, d, batch, n, columns, block);
   Cost best = solve_by(t, d, batch, n, columns, BLOCK_LEAST);
-  for (int64_t b = 2 * BLOCK_LEAST, most = n > columns ? n : columns; b < 2 * most && b <= BLOCK_MOST; b *= 2) {
+  for (int64_t b = 2 * BLOCK_LEAST, most = n > columns ? n : columns;
+       b < 2 * most && b <= BLOCK_MOST; b *= 2) {
     Cost c = solve_by(t, d, batch, n, columns, b);
     if (is_quicker(&c, &best)) best = c;
   }

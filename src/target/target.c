@@ -64,7 +64,9 @@ static const NumberInfo numbers[] = {
 };
 enum { NUMBER_COUNT = sizeof numbers / sizeof *numbers };
 
-const Target *target_at(int index) { return index >= 0 && index < CHIP_COUNT ? &chips[index] : NULL; }
+const Target *target_at(int index) {
+  return index >= 0 && index < CHIP_COUNT ? &chips[index] : NULL;
+}
 
 const Target *target_find(const char *name) {
   static const struct {
@@ -87,7 +89,8 @@ static const NumberInfo *find_number(const char *name) {
   return NULL;
 }
 
-/* The name of a target that begins as the given one does: of what is no number, else of a number. */
+/* The name of a target that begins as the given one does: of what is no number, else of a
+ * number. */
 static const char *nearest_name(const char *name) {
   static const char *const others[] = {"base", "name", "architecture", "code"};
   for (int i = 0; strlen(name) >= 3 && i < (int)(sizeof others / sizeof *others); i++)
@@ -99,8 +102,8 @@ static const char *nearest_name(const char *name) {
 
 static Status unknown(Error *e, const char *name) {
   const char *meant = nearest_name(name);
-  return fail(e, ERR_VALUE, "a target has no number called '%s'%s%s%s", name, meant ? "; did you mean '" : "", meant ? meant : "",
-              meant ? "'?" : "");
+  return fail(e, ERR_VALUE, "a target has no number called '%s'%s%s%s", name,
+              meant ? "; did you mean '" : "", meant ? meant : "", meant ? "'?" : "");
 }
 
 Status target_set(Error *e, Target *t, const char *name, double value) {
@@ -124,15 +127,18 @@ static Status check(Error *e, const Target *t) {
     return fail(e, ERR_VALUE, "target: element_bytes (%lld) is more than tile_bytes (%lld)",
                 (long long)t->element_bytes, (long long)t->tile_bytes);
   if (t->links < t->pair_links + RAIL_LINKS)
-    return fail(e, ERR_VALUE, "target: links (%lld) must be pair_links (%lld) and %d for the two neighbours of a pair at least",
-                (long long)t->links, (long long)t->pair_links, RAIL_LINKS);
+    return fail(
+        e, ERR_VALUE,
+        "target: links (%lld) must be pair_links (%lld) and %d for the two neighbours of a pair at least",
+        (long long)t->links, (long long)t->pair_links, RAIL_LINKS);
   return OK;
 }
 
 static Status set_text(Error *e, char *out, size_t size, const char *key, json_t *value) {
   const char *s = json_string_value(value);
   if (!s || !*s || strlen(s) >= size)
-    return fail(e, ERR_VALUE, "target: %s must be a string of 1 to %d characters", key, (int)size - 1);
+    return fail(e, ERR_VALUE, "target: %s must be a string of 1 to %d characters", key,
+                (int)size - 1);
   memcpy(out, s, strlen(s) + 1);
   return OK;
 }
@@ -140,7 +146,8 @@ static Status set_text(Error *e, char *out, size_t size, const char *key, json_t
 static Status set_member(Error *e, Target *t, const char *key, json_t *value) {
   if (!strcmp(key, "base")) return OK;
   if (!strcmp(key, "name")) return set_text(e, t->name, sizeof t->name, key, value);
-  if (!strcmp(key, "architecture")) return set_text(e, t->architecture, sizeof t->architecture, key, value);
+  if (!strcmp(key, "architecture"))
+    return set_text(e, t->architecture, sizeof t->architecture, key, value);
   if (!strcmp(key, "code")) {
     if (!json_is_boolean(value)) return fail(e, ERR_VALUE, "target: code must be true or false");
     t->code = json_is_true(value);
@@ -156,7 +163,8 @@ static Status read_members(Error *e, json_t *root, Target *t) {
   json_t *base = json_object_get(root, "base");
   const Target *from = base ? target_find(json_string_value(base)) : target_find("GC200");
   if (!from)
-    return fail(e, ERR_VALUE, "target: base must be one of GC2, GC200, Bow, C600, got '%s'", base && json_is_string(base) ? json_string_value(base) : "?");
+    return fail(e, ERR_VALUE, "target: base must be one of GC2, GC200, Bow, C600, got '%s'",
+                base && json_is_string(base) ? json_string_value(base) : "?");
   *t = *from;
   const char *key;
   json_t *value;
@@ -167,7 +175,8 @@ static Status read_members(Error *e, json_t *root, Target *t) {
     changed |= strcmp(key, "base") != 0;
   }
   /* what nobody sells doesn't go by the name of what somebody does */
-  if (changed && !json_object_get(root, "name")) snprintf(t->name, sizeof t->name, "%.20s (changed)", from->name);
+  if (changed && !json_object_get(root, "name"))
+    snprintf(t->name, sizeof t->name, "%.20s (changed)", from->name);
   return check(e, t);
 }
 
@@ -183,8 +192,8 @@ Status target_parse(Error *e, const char *json, size_t length, Target *out) {
 }
 
 char *target_print(const Target *t) {
-  json_t *root =
-      json_pack("{s:s, s:s, s:b}", "name", t->name, "architecture", t->architecture, "code", t->code);
+  json_t *root = json_pack("{s:s, s:s, s:b}", "name", t->name, "architecture", t->architecture,
+                           "code", t->code);
   for (int i = 0; root && i < NUMBER_COUNT; i++) {
     int64_t v;
     memcpy(&v, (const char *)t + numbers[i].offset, sizeof v);
@@ -197,8 +206,8 @@ char *target_print(const Target *t) {
 
 Status target_restrict(Error *e, Target *t, int64_t tiles_per_ipu, int64_t io_tiles) {
   if (tiles_per_ipu < 0 || tiles_per_ipu > t->tiles)
-    return fail(e, ERR_VALUE, "tiles_per_ipu must be from 0 (all) to %lld, got %lld", (long long)t->tiles,
-                (long long)tiles_per_ipu);
+    return fail(e, ERR_VALUE, "tiles_per_ipu must be from 0 (all) to %lld, got %lld",
+                (long long)t->tiles, (long long)tiles_per_ipu);
   int64_t tiles = tiles_per_ipu ? tiles_per_ipu : t->tiles;
   if (io_tiles < 0 || io_tiles >= tiles)
     return fail(e, ERR_VALUE, "num_io_tiles must be from 0 to %lld, got %lld", (long long)tiles - 1,

@@ -1,5 +1,6 @@
-/* What a chip is: plain numbers, one column per chip and one row per number, each with its source. A target
- * is a copy of a column; a user's own chip is a column with some numbers replaced. */
+/* What a chip is: plain numbers, one column per chip and one row per number, each with its
+ * source. A target is a copy of a column; a user's own chip is a column with some numbers
+ * replaced. */
 #ifndef IPULUA_TARGET_TARGET_H
 #define IPULUA_TARGET_TARGET_H
 #include <stdbool.h>
@@ -8,11 +9,11 @@
 
 #include "base/status.h"
 
-/* Sources: PL = graphcore/poplibs; PL16 = its first public revision (popnn/Net.hpp); RE1 = independent study
- * of the first chip; STACK = independent study of ipu21; STREAM = measured STREAM triad on GC200; DS = data
- * sheets of Bow-2000 and C600; TFA = graphcore/ipu_tensorflow_addons, automatic pipelining; TUT = Graphcore's
- * profiling tutorials; PT = the published IPU Model benchmark table; fit = chosen here (docs/machine-model.md
- * says how).
+/* Sources: PL = graphcore/poplibs; PL16 = its first public revision (popnn/Net.hpp); RE1 =
+ * independent study of the first chip; STACK = independent study of ipu21; STREAM = measured STREAM
+ * triad on GC200; DS = data sheets of Bow-2000 and C600; TFA = graphcore/ipu_tensorflow_addons,
+ * automatic pipelining; TUT = Graphcore's profiling tutorials; PT = the published IPU Model
+ * benchmark table; fit = chosen here (docs/machine-model.md says how).
  *
  * member, unit, least, most, GC2, GC200, Bow, C600, source */
 /* clang-format off */
@@ -71,22 +72,24 @@ typedef struct Target {
   char name[32];         /* "GC200" */
   char architecture[16]; /* "ipu2" */
   bool code;             /* count vertex, exchange and control code (compile_ipu_code) */
-  double matmul_proportion, conv_proportion; /* of a tile, for what a plan holds for itself; 0 means 0.6 */
-  int64_t cholesky_block, solve_block;       /* rows and columns; 0: the quickest */
+  /* of a tile, for what a plan holds for itself; 0 means 0.6 */
+  double matmul_proportion, conv_proportion;
+  int64_t cholesky_block, solve_block; /* rows and columns; 0: the quickest */
 #define X(member, unit, least, most, gc2, gc200, bow, c600, source) int64_t member;
   TARGET_NUMBERS(X)
 #undef X
 } Target;
 
-/* The chip of that name, in any case: GC2 or ipu1, GC200 or ipu2, Bow, C600 or ipu21. NULL when there is
- * none. */
+/* The chip of that name, in any case: GC2 or ipu1, GC200 or ipu2, Bow, C600 or ipu21. NULL when
+ * there is none. */
 const Target *target_find(const char *name);
 const Target *target_at(int index); /* 0, 1, ... in order of age; NULL after the last */
 
 /* Replace one number by its member's name. An unknown name or a value out of range fails; t is then
  * untouched. */
 Status target_set(Error *e, Target *t, const char *name, double value);
-/* A target in JSON: {"base": "GC200", "name": "mine", "tiles": 3000, ...}. base is GC200 unless given. */
+/* A target in JSON: {"base": "GC200", "name": "mine", "tiles": 3000, ...}. base is GC200 unless
+ * given. */
 Status target_parse(Error *e, const char *json, size_t length, Target *out);
 /* The other direction; a string to free(), NULL when memory is out. */
 char *target_print(const Target *t);

@@ -29,8 +29,8 @@ typedef struct Csv {
 } Csv;
 
 static Status wrong(Csv *c, const char *what) {
-  return fail(c->error, ERR_VALUE, "%s: line %lld, column %d: %s", c->path, (long long)c->begun, c->column,
-              what);
+  return fail(c->error, ERR_VALUE, "%s: line %lld, column %d: %s", c->path, (long long)c->begun,
+              c->column, what);
 }
 
 static bool at_newline(const Csv *c) {
@@ -63,7 +63,8 @@ static Status read_quoted(Csv *c) {
 static Status read_plain(Csv *c) {
   size_t begin = c->at;
   for (; c->at < c->bytes && c->text[c->at] != c->separator && !at_newline(c); c->at++)
-    if (c->text[c->at] == '"') return wrong(c, "a quote inside a field that doesn't begin with one");
+    if (c->text[c->at] == '"')
+      return wrong(c, "a quote inside a field that doesn't begin with one");
   text_add_bytes(&c->field, c->text + begin, c->at - begin);
   return OK;
 }
@@ -105,8 +106,8 @@ static Status count_records(Csv *c, int *fields, int64_t *records) {
       if (c->column > COLUMN_LIMIT) return wrong(c, "too many columns");
     } while (ending == FIELD_ENDS);
     if (*fields && c->column != *fields)
-      return fail(c->error, ERR_VALUE, "%s: line %lld has %d column%s; the first one has %d", c->path,
-                  (long long)line, c->column, plural(c->column), *fields);
+      return fail(c->error, ERR_VALUE, "%s: line %lld has %d column%s; the first one has %d",
+                  c->path, (long long)line, c->column, plural(c->column), *fields);
     *fields = c->column;
   }
   return OK;
@@ -119,7 +120,8 @@ static char *trimmed(char *s) {
   return s;
 }
 
-/* What a field that is no number may come of: another separator, a line of names, a column of words. */
+/* What a field that is no number may come of: another separator, a line of names, a column of
+ * words. */
 static const char *hint(const Csv *c, const char *field) {
   static const struct {
     const char *mark, *words;
@@ -134,16 +136,18 @@ static const char *hint(const Csv *c, const char *field) {
 }
 
 static Status not_a(Csv *c, const char *kind, const char *field) {
-  return fail(c->error, ERR_VALUE, "%s: line %lld, column %d: '%.60s' is no %s%s", c->path, (long long)c->begun,
-              c->column, field, kind, hint(c, field));
+  return fail(c->error, ERR_VALUE, "%s: line %lld, column %d: '%.60s' is no %s%s", c->path,
+              (long long)c->begun, c->column, field, kind, hint(c, field));
 }
 
 /* Decimal only; strtod would take hexadecimal too. */
-static Status convert_float(Csv *c, locale_t plain, const char *field, Dtype d, Tensor *t, int64_t index) {
+static Status convert_float(Csv *c, locale_t plain, const char *field, Dtype d, Tensor *t,
+                            int64_t index) {
   char *end;
   bool named = strpbrk(field, "nN") != NULL;
   double x = *field ? strtod_l(field, &end, plain) : (double)NAN;
-  if (*field && (*end || (!named && strspn(field, "0123456789+-.eE") != strlen(field)) || strchr(field, '(')))
+  if (*field &&
+      (*end || (!named && strspn(field, "0123456789+-.eE") != strlen(field)) || strchr(field, '(')))
     return not_a(c, "number", field);
   return dtype_set(d, t->data, index, x), OK;
 }
@@ -162,7 +166,8 @@ static Status convert_integer(Csv *c, const char *field, Dtype d, Tensor *t, int
 
 static Status convert_bool(Csv *c, const char *field, Tensor *t, int64_t index) {
   bool yes = strcmp(field, "1") == 0 || strcasecmp(field, "true") == 0;
-  if (!yes && strcmp(field, "0") != 0 && strcasecmp(field, "false") != 0) return not_a(c, "bool", field);
+  if (!yes && strcmp(field, "0") != 0 && strcasecmp(field, "false") != 0)
+    return not_a(c, "bool", field);
   return dtype_set_integer(BOOL, t->data, index, yes), OK;
 }
 
@@ -190,7 +195,8 @@ static Status convert_records(Csv *c, const Selection *selection, Tensor *t) {
     c->column = 0;
     do {
       s = read_field(c, &ending);
-      for (int k = s == OK ? selection->first[c->column - 1] : -1; k >= 0 && s == OK; k = selection->next[k])
+      for (int k = s == OK ? selection->first[c->column - 1] : -1; k >= 0 && s == OK;
+           k = selection->next[k])
         s = convert(c, plain, t, row * selection->outputs + k);
     } while (s == OK && ending == FIELD_ENDS);
   }
@@ -200,7 +206,8 @@ static Status convert_records(Csv *c, const Selection *selection, Tensor *t) {
 
 static Status select_position(Csv *c, Selection *s, int output, int64_t position) {
   if (position < 0 || position >= s->fields)
-    return fail(c->error, ERR_VALUE, "%s: no column %lld; there are %d", c->path, (long long)position, s->fields);
+    return fail(c->error, ERR_VALUE, "%s: no column %lld; there are %d", c->path,
+                (long long)position, s->fields);
   s->next[output] = s->first[position];
   s->first[position] = output;
   return OK;
@@ -215,13 +222,15 @@ static Status select_names(Csv *c, const CsvOptions *o, Selection *s, bool *foun
     if (status != OK) return status;
     for (int i = 0; i < o->column_count; i++) {
       if (strcmp(o->names[i], c->field.data) != 0) continue;
-      if (found[i]) return fail(c->error, ERR_VALUE, "%s: two columns are called '%s'", c->path, o->names[i]);
+      if (found[i])
+        return fail(c->error, ERR_VALUE, "%s: two columns are called '%s'", c->path, o->names[i]);
       found[i] = true;
       select_position(c, s, i, c->column - 1);
     }
   } while (ending == FIELD_ENDS);
   for (int i = 0; i < o->column_count; i++)
-    if (!found[i]) return fail(c->error, ERR_VALUE, "%s: no column is called '%s'", c->path, o->names[i]);
+    if (!found[i])
+      return fail(c->error, ERR_VALUE, "%s: no column is called '%s'", c->path, o->names[i]);
   return OK;
 }
 
@@ -234,9 +243,11 @@ static Status choose(Csv *c, const CsvOptions *o, Selection *s) {
   Status status = OK;
   if (o->column_count && o->names) {
     if (!o->has_header)
-      return fail(c->error, ERR_VALUE, "%s: columns can't be chosen by name without a header", c->path);
+      return fail(c->error, ERR_VALUE, "%s: columns can't be chosen by name without a header",
+                  c->path);
     bool *found = calloc((size_t)o->column_count, sizeof *found);
-    status = found ? select_names(c, o, s, found) : fail(c->error, ERR_OUT_OF_MEMORY, "out of memory");
+    status =
+        found ? select_names(c, o, s, found) : fail(c->error, ERR_OUT_OF_MEMORY, "out of memory");
     free(found);
     return status;
   }
@@ -276,7 +287,8 @@ Status csv_parse(Error *e, const char *path, const void *data, size_t bytes, con
            .line = 1};
   Selection selection = {.fields = 0};
   *out = NULL;
-  if (bytes >= 3 && memcmp(data, "\xef\xbb\xbf", 3) == 0) c.text += 3, c.bytes -= 3; /* UTF-8's mark */
+  /* UTF-8's mark */
+  if (bytes >= 3 && memcmp(data, "\xef\xbb\xbf", 3) == 0) c.text += 3, c.bytes -= 3;
   Status s = parse(&c, o, &selection, out);
   text_free(&c.field);
   free(selection.first);
@@ -318,7 +330,8 @@ Status csv_first_record(Error *e, const char *path, char separator, char ***fiel
   *fields = NULL, *count = 0;
   Status s = file_read(e, path, 0, true, &data, &bytes);
   if (s != OK) return s;
-  Csv c = {.error = e, .path = path, .text = data, .bytes = bytes, .separator = separator, .line = 1};
+  Csv c = {
+      .error = e, .path = path, .text = data, .bytes = bytes, .separator = separator, .line = 1};
   if (bytes >= 3 && memcmp(data, "\xef\xbb\xbf", 3) == 0) c.text += 3, c.bytes -= 3;
   s = collect_fields(&c, fields, count);
   text_free(&c.field);

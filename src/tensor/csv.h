@@ -7,19 +7,21 @@ typedef struct CsvOptions {
   Dtype dtype;
   char separator;  /* 0: a comma */
   bool has_header; /* the first record names the columns */
-  /* Which columns, in which order, by name or by position from 0; column_count 0: all. One of the two is
-   * NULL. */
+  /* Which columns, in which order, by name or by position from 0; column_count 0: all. One of
+   * the two is NULL. */
   int column_count;
   const char *const *names;
   const int64_t *positions;
 } CsvOptions;
 
-/* [records, columns]. Records end with LF or CRLF and have equally many fields; empty lines don't count.
- * Spaces around numbers are fine; an empty field is NaN, an error for integers; bool takes 0 1 true false.
- * Messages name line and column, both from 1. */
-Status csv_parse(Error *e, const char *path, const void *data, size_t bytes, const CsvOptions *options,
-                 Tensor **out);
-Status csv_read(Error *e, const char *path, const CsvOptions *options, Tensor **out); /* gzipped or not */
-/* The fields of the first record: the columns' names, if it is a header. free() each and the list. */
+/* [records, columns]. Records end with LF or CRLF and have equally many fields; empty lines
+ * don't count. Spaces around numbers are fine; an empty field is NaN, an error for integers;
+ * bool takes 0 1 true false. Messages name line and column, both from 1. */
+Status csv_parse(Error *e, const char *path, const void *data, size_t bytes,
+                 const CsvOptions *options, Tensor **out);
+/* gzipped or not */
+Status csv_read(Error *e, const char *path, const CsvOptions *options, Tensor **out);
+/* The fields of the first record: the columns' names, if it is a header. free() each and the
+ * list. */
 Status csv_first_record(Error *e, const char *path, char separator, char ***fields, int *count);
 #endif

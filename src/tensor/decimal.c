@@ -4,11 +4,13 @@
 #include <math.h>
 #include <stdio.h>
 
-/* Digits by long division of exact integers, after Steele and White, "How to print floating-point numbers
- * accurately" (PLDI 1990): value = remainder / scale; digits come out until what is left is nearer to zero,
- * or to a whole digit, than half the distance to the neighbouring float (the margins). */
+/* Digits by long division of exact integers, after Steele and White, "How to print
+ * floating-point numbers accurately" (PLDI 1990): value = remainder / scale; digits come out
+ * until what is left is nearer to zero, or to a whole digit, than half the distance to the
+ * neighbouring float (the margins). */
 
-/* Unsigned integers of up to 1280 bits: a double's 2^1024 or 10^324, twice and ten times that, and room. */
+/* Unsigned integers of up to 1280 bits: a double's 2^1024 or 10^324, twice and ten times that,
+ * and room. */
 enum { WORDS = 40 };
 typedef struct Big {
   int used;
@@ -76,7 +78,8 @@ static void big_subtract(Big *a, const Big *b) { /* a >= b */
   big_trim(a);
 }
 
-/* |x| = mantissa × 2^exponent. uneven: the next float below is half as far away as the one above. */
+/* |x| = mantissa × 2^exponent. uneven: the next float below is half as far away as the one
+ * above. */
 typedef struct Binary {
   bool negative, uneven;
   uint64_t mantissa;
@@ -106,7 +109,8 @@ typedef struct Division {
   int exponent;                       /* of the digit that comes next */
 } Division;
 
-/* All four in units that make the margins whole numbers, divided by the power of ten of the first digit. */
+/* All four in units that make the margins whole numbers, divided by the power of ten of the
+ * first digit. */
 static void division_begin(Division *v, const Binary *b) {
   int up = b->exponent > 0 ? b->exponent : 0, down = b->exponent < 0 ? -b->exponent : 0;
   int top = 63 - __builtin_clzll(b->mantissa) + b->exponent;
@@ -117,7 +121,8 @@ static void division_begin(Division *v, const Binary *b) {
   big_shift(&v->scale, down + 1 + b->uneven);
   big_shift(&v->below, up);
   if (v->exponent > 0) big_scale_ten(&v->scale, v->exponent);
-  if (v->exponent < 0) big_scale_ten(&v->remainder, -v->exponent), big_scale_ten(&v->below, -v->exponent);
+  if (v->exponent < 0)
+    big_scale_ten(&v->remainder, -v->exponent), big_scale_ten(&v->below, -v->exponent);
   v->above = v->below;
   if (b->uneven) big_shift(&v->above, 1);
   Big ten = v->scale;
@@ -127,7 +132,8 @@ static void division_begin(Division *v, const Binary *b) {
 
 static int division_digit(Division *v) {
   int digit = 0;
-  for (; big_compare(&v->remainder, &v->scale) >= 0; digit++) big_subtract(&v->remainder, &v->scale);
+  for (; big_compare(&v->remainder, &v->scale) >= 0; digit++)
+    big_subtract(&v->remainder, &v->scale);
   return digit;
 }
 
@@ -146,7 +152,8 @@ static bool rounds_up(Division *v, char last) {
 }
 
 static void divide(Division *v, const Binary *b, DecimalLimit limit, Decimal *out) {
-  bool even = b->mantissa % 2 == 0, low, high; /* an even float owns the points half-way to its neighbours */
+  /* an even float owns the points half-way to its neighbours */
+  bool even = b->mantissa % 2 == 0, low, high;
   int behind = limit.fraction ? 0 : out->exponent;
   for (;; v->exponent--) {
     out->digit[out->count++] = (char)('0' + division_digit(v));
@@ -156,7 +163,8 @@ static void divide(Division *v, const Binary *b, DecimalLimit limit, Decimal *ou
     low = even ? to_low <= 0 : to_low < 0;
     high = even ? to_high >= 0 : to_high > 0;
     int digits = behind - v->exponent; /* so far, counted as limit does */
-    if (((low || high) && digits >= limit.least) || digits >= limit.most || out->count == DECIMAL_DIGITS)
+    if (((low || high) && digits >= limit.least) || digits >= limit.most ||
+        out->count == DECIMAL_DIGITS)
       break;
     big_scale(&v->remainder, 10);
     big_scale(&v->below, 10);
@@ -197,8 +205,8 @@ static char *exponent_text(const Decimal *x, char *p) {
   *p++ = x->digit[0];
   if (x->count > 1) *p++ = '.';
   for (int i = 1; i < x->count; i++) *p++ = x->digit[i];
-  return p +
-         snprintf(p, 8, "e%c%02d", x->exponent < 0 ? '-' : '+', x->exponent < 0 ? -x->exponent : x->exponent);
+  return p + snprintf(p, 8, "e%c%02d", x->exponent < 0 ? '-' : '+',
+                      x->exponent < 0 ? -x->exponent : x->exponent);
 }
 
 char *decimal_text(Dtype d, const void *data, int64_t index, char buffer[DECIMAL_TEXT]) {

@@ -1,5 +1,5 @@
-/* Floats of any dtype as decimal digits: the shortest that read back as the same number, or a given count,
- * correctly rounded. Independent of the locale. */
+/* Floats of any dtype as decimal digits: the shortest that read back as the same number, or a
+ * given count, correctly rounded. Independent of the locale. */
 #ifndef IPULUA_TENSOR_DECIMAL_H
 #define IPULUA_TENSOR_DECIMAL_H
 #include "tensor/dtype.h"
@@ -13,8 +13,8 @@ typedef struct Decimal {
   char digit[DECIMAL_DIGITS]; /* '0' … '9' */
 } Decimal;
 
-/* How many digits: behind the decimal point when fraction is set, else behind the first digit. From least on
- * the shortest form ends where it reads back; most ends it, rounded half to even. */
+/* How many digits: behind the decimal point when fraction is set, else behind the first digit.
+ * From least on the shortest form ends where it reads back; most ends it, rounded half to even. */
 typedef struct DecimalLimit {
   bool fraction;
   int least, most;

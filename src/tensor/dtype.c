@@ -51,7 +51,8 @@ bf16 f32_to_bf16(float f) {
   return (bf16)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-/* Double → float rounded to odd: a second rounding, to a narrower type, then equals one direct rounding. */
+/* Double → float rounded to odd: a second rounding, to a narrower type, then equals one direct
+ * rounding. */
 static float narrow_to_odd(double x) {
   float f = (float)x;
   if (isnan(x) || isinf(x)) return f;
@@ -64,16 +65,26 @@ static float narrow_to_odd(double x) {
 
 double dtype_get(Dtype d, const void *data, int64_t i) {
   switch (d) {
-    case F32: return (double)((const float *)data)[i];
-    case F64: return ((const double *)data)[i];
-    case F16: return (double)f16_to_f32(((const f16 *)data)[i]);
-    case BF16: return (double)bf16_to_f32(((const bf16 *)data)[i]);
-    case I8: return ((const int8_t *)data)[i];
-    case U8: return ((const uint8_t *)data)[i];
-    case I32: return ((const int32_t *)data)[i];
-    case I64: return (double)((const int64_t *)data)[i];
-    case BOOL: return ((const uint8_t *)data)[i] != 0;
-    case DTYPE_COUNT: break;
+    case F32:
+      return (double)((const float *)data)[i];
+    case F64:
+      return ((const double *)data)[i];
+    case F16:
+      return (double)f16_to_f32(((const f16 *)data)[i]);
+    case BF16:
+      return (double)bf16_to_f32(((const bf16 *)data)[i]);
+    case I8:
+      return ((const int8_t *)data)[i];
+    case U8:
+      return ((const uint8_t *)data)[i];
+    case I32:
+      return ((const int32_t *)data)[i];
+    case I64:
+      return (double)((const int64_t *)data)[i];
+    case BOOL:
+      return ((const uint8_t *)data)[i] != 0;
+    case DTYPE_COUNT:
+      break;
   }
   return 0;
 }
@@ -88,16 +99,33 @@ static int64_t saturate(double x, int64_t low, int64_t high, int64_t if_nan) {
 
 void dtype_set(Dtype d, void *data, int64_t i, double x) {
   switch (d) {
-    case F32: ((float *)data)[i] = (float)x; break;
-    case F64: ((double *)data)[i] = x; break;
-    case F16: ((f16 *)data)[i] = f32_to_f16(narrow_to_odd(x)); break;
-    case BF16: ((bf16 *)data)[i] = f32_to_bf16(narrow_to_odd(x)); break;
+    case F32:
+      ((float *)data)[i] = (float)x;
+      break;
+    case F64:
+      ((double *)data)[i] = x;
+      break;
+    case F16:
+      ((f16 *)data)[i] = f32_to_f16(narrow_to_odd(x));
+      break;
+    case BF16:
+      ((bf16 *)data)[i] = f32_to_bf16(narrow_to_odd(x));
+      break;
     case I8:
-    case U8: ((uint8_t *)data)[i] = (uint8_t)saturate(x, INT32_MIN, INT32_MAX, INT32_MIN); break;
-    case I32: ((int32_t *)data)[i] = (int32_t)saturate(x, INT32_MIN, INT32_MAX, INT32_MIN); break;
-    case I64: ((int64_t *)data)[i] = saturate(x, INT64_MIN, INT64_MAX, INT64_MIN); break;
-    case BOOL: ((uint8_t *)data)[i] = x != 0; break;
-    case DTYPE_COUNT: break;
+    case U8:
+      ((uint8_t *)data)[i] = (uint8_t)saturate(x, INT32_MIN, INT32_MAX, INT32_MIN);
+      break;
+    case I32:
+      ((int32_t *)data)[i] = (int32_t)saturate(x, INT32_MIN, INT32_MAX, INT32_MIN);
+      break;
+    case I64:
+      ((int64_t *)data)[i] = saturate(x, INT64_MIN, INT64_MAX, INT64_MIN);
+      break;
+    case BOOL:
+      ((uint8_t *)data)[i] = x != 0;
+      break;
+    case DTYPE_COUNT:
+      break;
   }
 }
 
@@ -106,8 +134,8 @@ int64_t dtype_get_integer(Dtype d, const void *data, int64_t i) {
   return saturate(dtype_get(d, data, i), INT64_MIN, INT64_MAX, INT64_MIN);
 }
 
-/* An int64 as a double whose second rounding, to 16 bits, equals one direct rounding: beyond 2^53 the low
- * bits are gathered into one that no 16-bit format looks at but to break ties. */
+/* An int64 as a double whose second rounding, to 16 bits, equals one direct rounding: beyond
+ * 2^53 the low bits are gathered into one that no 16-bit format looks at but to break ties. */
 static double integer_to_odd(int64_t v) {
   if (v > -(INT64_C(1) << 53) && v < INT64_C(1) << 53) return (double)v;
   int64_t low = v & 0x7ff;
@@ -116,15 +144,30 @@ static double integer_to_odd(int64_t v) {
 
 void dtype_set_integer(Dtype d, void *data, int64_t i, int64_t v) {
   switch (d) {
-    case F32: ((float *)data)[i] = (float)v; break;
-    case F64: ((double *)data)[i] = (double)v; break;
+    case F32:
+      ((float *)data)[i] = (float)v;
+      break;
+    case F64:
+      ((double *)data)[i] = (double)v;
+      break;
     case F16:
-    case BF16: dtype_set(d, data, i, integer_to_odd(v)); break;
+    case BF16:
+      dtype_set(d, data, i, integer_to_odd(v));
+      break;
     case I8:
-    case U8: ((uint8_t *)data)[i] = (uint8_t)v; break;
-    case I32: ((uint32_t *)data)[i] = (uint32_t)v; break;
-    case I64: ((int64_t *)data)[i] = v; break;
-    case BOOL: ((uint8_t *)data)[i] = v != 0; break;
-    case DTYPE_COUNT: break;
+    case U8:
+      ((uint8_t *)data)[i] = (uint8_t)v;
+      break;
+    case I32:
+      ((uint32_t *)data)[i] = (uint32_t)v;
+      break;
+    case I64:
+      ((int64_t *)data)[i] = v;
+      break;
+    case BOOL:
+      ((uint8_t *)data)[i] = v != 0;
+      break;
+    case DTYPE_COUNT:
+      break;
   }
 }

@@ -10,6 +10,7 @@ typedef uint16_t f16;  /* IEEE binary16, as bits */
 typedef uint16_t bf16; /* the upper half of a binary32, as bits */
 
 /* id, name in Lua, C type, class, NumPy descr, safetensors name. The one list of dtypes. */
+/* clang-format off */
 #define DTYPES(X)                                               \
   X(F32, "float32", float, DTYPE_FLOAT, "<f4", "F32")           \
   X(F64, "float64", double, DTYPE_FLOAT, "<f8", "F64")          \
@@ -20,6 +21,7 @@ typedef uint16_t bf16; /* the upper half of a binary32, as bits */
   X(I32, "int32", int32_t, DTYPE_INTEGER, "<i4", "I32")         \
   X(I64, "int64", int64_t, DTYPE_INTEGER, "<i8", "I64")         \
   X(BOOL, "bool", uint8_t, DTYPE_BOOL, "|b1", "BOOL")
+/* clang-format on */
 
 #define X(id, name, ctype, class, numpy, safetensors) id,
 typedef enum Dtype { DTYPES(X) DTYPE_COUNT } Dtype;
@@ -50,8 +52,9 @@ static inline float bf16_to_f32(bf16 b) {
 }
 bf16 f32_to_bf16(float f); /* nearest even */
 
-/* One element as a double, and back with the documented cast: float → integer truncates towards zero and saturates, NaN → the
- * smallest int32/int64; int8 and uint8 take the low bits of that int32, as integer → integer does; any → bool is x != 0. */
+/* One element as a double, and back with the documented cast: float → integer truncates towards
+ * zero and saturates, NaN → the smallest int32/int64; int8 and uint8 take the low bits of that
+ * int32, as integer → integer does; any → bool is x != 0. */
 double dtype_get(Dtype d, const void *data, int64_t index);
 void dtype_set(Dtype d, void *data, int64_t index, double value);
 /* Exact for int64, which doubles don't hold. */

@@ -26,31 +26,36 @@ static bool raw_of(unsigned char code, RawType *out) {
   return false;
 }
 
-static Status read_magic(Error *e, const char *path, const unsigned char *p, size_t bytes, Header *h) {
+static Status read_magic(Error *e, const char *path, const unsigned char *p, size_t bytes,
+                         Header *h) {
   if (bytes < MAGIC_BYTES)
-    return fail(e, ERR_VALUE, "%s: not an IDX file: magic number: it ends at byte offset %zu", path, bytes);
+    return fail(e, ERR_VALUE, "%s: not an IDX file: magic number: it ends at byte offset %zu", path,
+                bytes);
   if (p[0] || p[1])
     return fail(e, ERR_VALUE,
-                "%s: not an IDX file: magic number at byte offset 0 is %02x %02x, should be 00 00", path,
-                p[0], p[1]);
+                "%s: not an IDX file: magic number at byte offset 0 is %02x %02x, should be 00 00",
+                path, p[0], p[1]);
   if (!raw_of(p[2], &h->raw))
     return fail(e, ERR_VALUE,
-                "%s: not an IDX file: type at byte offset 2 is 0x%02x, none of 08 09 0b 0c 0d 0e", path,
-                p[2]);
+                "%s: not an IDX file: type at byte offset 2 is 0x%02x, none of 08 09 0b 0c 0d 0e",
+                path, p[2]);
   if (p[3] > MAX_RANK)
-    return fail(e, ERR_VALUE, "%s: rank at byte offset 3 is %d; %d is the most", path, p[3], MAX_RANK);
+    return fail(e, ERR_VALUE, "%s: rank at byte offset 3 is %d; %d is the most", path, p[3],
+                MAX_RANK);
   h->type.rank = p[3];
   h->bytes = MAGIC_BYTES + 4 * (size_t)p[3];
   raw_dtype(h->raw, &h->type.dtype);
   return OK;
 }
 
-static Status read_header(Error *e, const char *path, const unsigned char *p, size_t bytes, Header *h) {
+static Status read_header(Error *e, const char *path, const unsigned char *p, size_t bytes,
+                          Header *h) {
   *h = (Header){.bytes = 0};
   Status s = read_magic(e, path, p, bytes, h);
   if (s != OK) return s;
   if (bytes < h->bytes)
-    return fail(e, ERR_VALUE, "%s: truncated: extents: %zu bytes expected, it ends at byte offset %zu", path,
+    return fail(e, ERR_VALUE,
+                "%s: truncated: extents: %zu bytes expected, it ends at byte offset %zu", path,
                 h->bytes, bytes);
   h->total = (size_t)h->raw.bytes;
   for (int i = 0; i < h->type.rank; i++) {
@@ -58,8 +63,8 @@ static Status read_header(Error *e, const char *path, const unsigned char *p, si
     uint32_t extent = (uint32_t)q[0] << 24 | (uint32_t)q[1] << 16 | (uint32_t)q[2] << 8 | q[3];
     h->type.shape[i] = extent;
     if (!size_mul(h->total, extent, &h->total))
-      return fail(e, ERR_VALUE, "%s: extent %d at byte offset %d, %u, makes the data too large", path, i,
-                  MAGIC_BYTES + 4 * i, extent);
+      return fail(e, ERR_VALUE, "%s: extent %d at byte offset %d, %u, makes the data too large",
+                  path, i, MAGIC_BYTES + 4 * i, extent);
   }
   if (!size_add(h->total, h->bytes, &h->total))
     return fail(e, ERR_VALUE, "%s: extents: the data are too large", path);
@@ -73,9 +78,10 @@ Status idx_parse(Error *e, const char *path, const void *data, size_t bytes, Ten
   if (s != OK) return s;
   char text[TYPE_TEXT];
   if (bytes != h.total)
-    return fail(e, ERR_VALUE, "%s: %s: data: %s of %d-byte elements ends at byte offset %zu, the file at %zu",
-                path, bytes < h.total ? "truncated" : "oversized", shape_text(&h.type, text), h.raw.bytes,
-                h.total, bytes);
+    return fail(e, ERR_VALUE,
+                "%s: %s: data: %s of %d-byte elements ends at byte offset %zu, the file at %zu",
+                path, bytes < h.total ? "truncated" : "oversized", shape_text(&h.type, text),
+                h.raw.bytes, h.total, bytes);
   Tensor *t = tensor_new_uninitialised(e, &h.type);
   if (!t) return ERR_OUT_OF_MEMORY;
   s = raw_read(e, path, h.raw, (const char *)data + h.bytes, t);
@@ -96,7 +102,8 @@ Status idx_read(Error *e, const char *path, Tensor **out) {
   Error reading = {.status = OK};
   s = file_read(&reading, path, h.total, true, &data, &bytes);
   if (s == ERR_OUT_OF_RANGE)
-    return fail(e, ERR_VALUE, "%s: oversized: data: it goes on behind byte offset %zu", path, h.total);
+    return fail(e, ERR_VALUE, "%s: oversized: data: it goes on behind byte offset %zu", path,
+                h.total);
   if (s != OK) return fail(e, s, "%s", reading.message);
   s = idx_parse(e, path, data, bytes, out);
   free(data);

@@ -1,5 +1,5 @@
-/* libpng and libjpeg report failures by longjmp; each is called from one function that holds nothing but a
- * struct of its caller's, which cleans up. */
+/* libpng and libjpeg report failures by longjmp; each is called from one function that holds
+ * nothing but a struct of its caller's, which cleans up. */
 #include "tensor/image.h"
 
 #include <setjmp.h>
@@ -16,8 +16,8 @@
 #include <jpeglib.h>
 #endif
 
-/* A picture's samples at most; and pixels for one byte of file at most: deflate's largest ratio, 1032, times
- * eight pixels in a byte. JPEG stays far below. */
+/* A picture's samples at most; and pixels for one byte of file at most: deflate's largest ratio,
+ * 1032, times eight pixels in a byte. JPEG stays far below. */
 enum { SAMPLE_LIMIT = 1 << 29, RATIO_LIMIT = 8 * 1032 };
 static const size_t file_limit = (size_t)1 << 29;
 
@@ -36,10 +36,12 @@ static Status decoder_failed(Decoder *d, const char *what) {
 }
 
 #if !defined HAVE_LIBPNG || !defined HAVE_LIBJPEG
-static Status without(Error *e, const char *path, const char *format, const char *library, const char *package) {
-  return fail(e, ERR_FAILED_PRECONDITION,
-              "%s: %s files need %s, which this build is without; make builds it in where it is there (Debian's %s)", path,
-              format, library, package);
+static Status without(Error *e, const char *path, const char *format, const char *library,
+                      const char *package) {
+  return fail(
+      e, ERR_FAILED_PRECONDITION,
+      "%s: %s files need %s, which this build is without; make builds it in where it is there (Debian's %s)",
+      path, format, library, package);
 }
 #endif
 
@@ -49,8 +51,9 @@ static bool make_image(Decoder *d, uint64_t height, uint64_t width, int channels
   if (height == 0 || width == 0 || height > UINT32_MAX || width > UINT32_MAX ||
       height > SAMPLE_LIMIT / width / (uint64_t)channels || height * width / RATIO_LIMIT > d->bytes)
     return fail(d->error, ERR_VALUE,
-                "%s: a picture of %llu x %llu is too large for its %zu bytes, or for %d samples", d->path,
-                (unsigned long long)width, (unsigned long long)height, d->bytes, SAMPLE_LIMIT),
+                "%s: a picture of %llu x %llu is too large for its %zu bytes, or for %d samples",
+                d->path, (unsigned long long)width, (unsigned long long)height, d->bytes,
+                SAMPLE_LIMIT),
            false;
   Type type = type_make(U8, 3, (int64_t[]){(int64_t)height, (int64_t)width, channels});
   d->image = tensor_new(d->error, &type);
@@ -96,7 +99,8 @@ static void decode_png_with(Decoder *d, png_structp png, png_infop info) {
   png_set_plain(png);
   png_read_update_info(png, info);
   int channels = png_get_channels(png, info);
-  if (!make_image(d, png_get_image_height(png, info), png_get_image_width(png, info), channels)) return;
+  if (!make_image(d, png_get_image_height(png, info), png_get_image_width(png, info), channels))
+    return;
   if (png_get_rowbytes(png, info) != (size_t)d->image->type.shape[1] * (size_t)channels)
     png_error(png, "unexpected row size");
   png_read_image(png, d->rows);
@@ -127,13 +131,15 @@ static void png_put(png_structp png, png_bytep from, size_t bytes) {
 
 static void png_put_flush(png_structp png) { (void)png; }
 
-static void encode_png_with(Encoder *w, const Tensor *t, png_structp png, png_infop info, int channels) {
-  static const int colour[] = {0, PNG_COLOR_TYPE_GRAY, PNG_COLOR_TYPE_GRAY_ALPHA, PNG_COLOR_TYPE_RGB,
-                               PNG_COLOR_TYPE_RGB_ALPHA};
+static void encode_png_with(Encoder *w, const Tensor *t, png_structp png, png_infop info,
+                            int channels) {
+  static const int colour[] = {0, PNG_COLOR_TYPE_GRAY, PNG_COLOR_TYPE_GRAY_ALPHA,
+                               PNG_COLOR_TYPE_RGB, PNG_COLOR_TYPE_RGB_ALPHA};
   if (setjmp(w->base.escape)) return;
   png_set_write_fn(png, w, png_put, png_put_flush);
-  png_set_IHDR(png, info, (png_uint_32)t->type.shape[1], (png_uint_32)t->type.shape[0], 8, colour[channels],
-               PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+  png_set_IHDR(png, info, (png_uint_32)t->type.shape[1], (png_uint_32)t->type.shape[0], 8,
+               colour[channels], PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT,
+               PNG_FILTER_TYPE_DEFAULT);
   png_write_info(png, info);
   int64_t row_bytes = t->type.shape[1] * channels;
   for (int64_t i = 0; i < t->type.shape[0]; i++)
@@ -193,7 +199,8 @@ static void jpeg_quiet(j_common_ptr jpeg) { (void)jpeg; }
 
 static void jpeg_progress(j_common_ptr jpeg) {
   Decoder *d = ((JpegErrors *)(void *)jpeg->err)->decoder;
-  if (!jpeg->is_decompressor || ((j_decompress_ptr)(void *)jpeg)->input_scan_number <= SCAN_LIMIT) return;
+  if (!jpeg->is_decompressor || ((j_decompress_ptr)(void *)jpeg)->input_scan_number <= SCAN_LIMIT)
+    return;
   decoder_failed(d, "JPEG data: too many scans");
   longjmp(d->escape, 1);
 }
@@ -208,7 +215,8 @@ static void inks_to_rgb(unsigned char *p, int64_t pixels, bool inverted) {
   }
 }
 
-static void decode_jpeg_with(Decoder *d, j_decompress_ptr jpeg, struct jpeg_progress_mgr *progress) {
+static void decode_jpeg_with(Decoder *d, j_decompress_ptr jpeg,
+                             struct jpeg_progress_mgr *progress) {
   if (setjmp(d->escape)) return;
   jpeg_create_decompress(jpeg); /* clears all but err */
   jpeg->progress = progress;
@@ -222,7 +230,8 @@ static void decode_jpeg_with(Decoder *d, j_decompress_ptr jpeg, struct jpeg_prog
   if (!make_image(d, jpeg->output_height, jpeg->output_width, jpeg->output_components)) return;
   jpeg_start_decompress(jpeg);
   while (jpeg->output_scanline < jpeg->output_height)
-    jpeg_read_scanlines(jpeg, d->rows + jpeg->output_scanline, jpeg->output_height - jpeg->output_scanline);
+    jpeg_read_scanlines(jpeg, d->rows + jpeg->output_scanline,
+                        jpeg->output_height - jpeg->output_scanline);
   jpeg_finish_decompress(jpeg);
 }
 
@@ -245,7 +254,9 @@ static void decode_jpeg(Decoder *d) {
 }
 #else
 bool image_reads_jpeg(void) { return false; }
-static void decode_jpeg(Decoder *d) { without(d->error, d->path, "JPEG", "libjpeg", "libjpeg62-turbo-dev"); }
+static void decode_jpeg(Decoder *d) {
+  without(d->error, d->path, "JPEG", "libjpeg", "libjpeg62-turbo-dev");
+}
 #endif
 
 /* One pixel of from channels as one of to channels. Grey is ITU-R BT.601's luma. */
@@ -253,7 +264,8 @@ static void convert_pixel(const unsigned char *in, int from, unsigned char *out,
   bool is_grey = from < 3;
   unsigned char alpha = from == 2 ? in[1] : from == 4 ? in[3] : 255;
   if (to < 3)
-    out[0] = is_grey ? in[0] : (unsigned char)((299 * in[0] + 587 * in[1] + 114 * in[2] + 500) / 1000);
+    out[0] =
+        is_grey ? in[0] : (unsigned char)((299 * in[0] + 587 * in[1] + 114 * in[2] + 500) / 1000);
   else
     for (int c = 0; c < 3; c++) out[c] = in[is_grey ? 0 : c];
   if (to % 2 == 0) out[to - 1] = alpha;
@@ -265,12 +277,13 @@ static Tensor *convert_channels(Error *e, const Tensor *t, int channels) {
   Tensor *out = tensor_new_uninitialised(e, &type);
   int64_t pixels = type.shape[0] * type.shape[1];
   for (int64_t i = 0; out && i < pixels; i++)
-    convert_pixel((const unsigned char *)t->data + i * from, from, (unsigned char *)out->data + i * channels,
-                  channels);
+    convert_pixel((const unsigned char *)t->data + i * from, from,
+                  (unsigned char *)out->data + i * channels, channels);
   return out;
 }
 
-Status image_parse(Error *e, const char *path, const void *data, size_t bytes, int channels, Tensor **out) {
+Status image_parse(Error *e, const char *path, const void *data, size_t bytes, int channels,
+                   Tensor **out) {
   Error own = {.status = OK};
   Decoder d = {.error = &own, .path = path, .data = data, .bytes = bytes};
   *out = NULL;
@@ -306,8 +319,8 @@ Status image_write_png(Error *e, const char *path, const Tensor *t) {
   if (t->type.dtype != U8 || t->type.rank < 2 || t->type.rank > 3 || channels < 1 || channels > 4 ||
       t->type.shape[0] < 1 || t->type.shape[1] < 1 || t->type.shape[0] > 1000000 ||
       t->type.shape[1] > 1000000)
-    return fail(e, ERR_VALUE, "%s: a picture is uint8 [height, width, 1 to 4 channels], not %s", path,
-                type_text(&t->type, text));
+    return fail(e, ERR_VALUE, "%s: a picture is uint8 [height, width, 1 to 4 channels], not %s",
+                path, type_text(&t->type, text));
   if (tensor_is_dense(t)) return encode_png(e, path, t, (int)channels);
   Tensor *packed = tensor_new_uninitialised(e, &t->type);
   if (!packed) return ERR_OUT_OF_MEMORY;

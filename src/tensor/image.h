@@ -1,13 +1,14 @@
-/* Pictures as uint8 [height, width, channels]. PNG and JPEG are there when the build found libpng and
- * libjpeg. */
+/* Pictures as uint8 [height, width, channels]. PNG and JPEG are there when the build found
+ * libpng and libjpeg. */
 #ifndef IPULUA_TENSOR_IMAGE_H
 #define IPULUA_TENSOR_IMAGE_H
 #include "tensor/tensor.h"
 
 bool image_reads_png(void), image_reads_jpeg(void);
-/* channels: 1 grey, 2 grey and alpha, 3 RGB, 4 RGBA, 0 what the file has. 16-bit samples are scaled to 8
- * bits; colours are taken as they are, without gamma. */
-Status image_parse(Error *e, const char *path, const void *data, size_t bytes, int channels, Tensor **out);
+/* channels: 1 grey, 2 grey and alpha, 3 RGB, 4 RGBA, 0 what the file has. 16-bit samples are
+ * scaled to 8 bits; colours are taken as they are, without gamma. */
+Status image_parse(Error *e, const char *path, const void *data, size_t bytes, int channels,
+                   Tensor **out);
 Status image_read(Error *e, const char *path, int channels, Tensor **out);
 /* t: uint8 [height, width] or [height, width, 1 to 4]. Atomic. */
 Status image_write_png(Error *e, const char *path, const Tensor *t);

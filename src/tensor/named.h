@@ -13,7 +13,8 @@ typedef struct NamedTensors {
 
 void named_init(NamedTensors *n);
 void named_clear(NamedTensors *n); /* frees names, releases tensors */
-Status named_add(Error *e, NamedTensors *n, const char *name, Tensor *t);        /* retains t, copies name */
+/* retains t, copies name */
+Status named_add(Error *e, NamedTensors *n, const char *name, Tensor *t);
 Status named_add_metadata(Error *e, NamedTensors *n, const char *key, const char *value);
 Tensor *named_find(const NamedTensors *n, const char *name); /* borrowed; NULL when absent */
 #endif

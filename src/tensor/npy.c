@@ -30,8 +30,8 @@ typedef struct Header {
 
 static void wrong(Literal *l, const char *what) {
   if (l->status == OK)
-    l->status =
-        fail(l->error, ERR_VALUE, "%s: header: %s at byte offset %zu", l->path, what, l->offset + l->at);
+    l->status = fail(l->error, ERR_VALUE, "%s: header: %s at byte offset %zu", l->path, what,
+                     l->offset + l->at);
 }
 
 static char peek(Literal *l) {
@@ -72,17 +72,20 @@ static void take_string(Literal *l, char *out, size_t capacity) {
 static bool take_word(Literal *l, const char *word) {
   size_t n = strlen(word);
   peek(l);
-  if (l->status != OK || l->bytes - l->at < n || memcmp(l->text + l->at, word, n) != 0) return false;
+  if (l->status != OK || l->bytes - l->at < n || memcmp(l->text + l->at, word, n) != 0)
+    return false;
   return l->at += n, true;
 }
 
 static int64_t take_extent(Literal *l) {
   int64_t x = 0;
   if (peek(l) < '0' || peek(l) > '9') wrong(l, "an extent, an integer from 0 on, expected");
-  for (; l->status == OK && l->at < l->bytes && l->text[l->at] >= '0' && l->text[l->at] <= '9'; l->at++)
+  for (; l->status == OK && l->at < l->bytes && l->text[l->at] >= '0' && l->text[l->at] <= '9';
+       l->at++)
     if (__builtin_mul_overflow(x, 10, &x) || __builtin_add_overflow(x, l->text[l->at] - '0', &x))
       wrong(l, "shape: an extent is too large");
-  if (l->status == OK && l->at < l->bytes && l->text[l->at] == 'L') l->at++; /* written by Python 2 */
+  /* written by Python 2 */
+  if (l->status == OK && l->at < l->bytes && l->text[l->at] == 'L') l->at++;
   return x;
 }
 
@@ -91,7 +94,8 @@ static void take_shape(Literal *l, Type *type) {
   while (l->status == OK && peek(l) != ')') {
     if (type->rank == MAX_RANK) wrong(l, "shape: more than 8 extents");
     else type->shape[type->rank++] = take_extent(l);
-    if (!take(l, ',') && (type->rank == 1 || peek(l) != ')')) wrong(l, "shape: ',' or ')' expected");
+    if (!take(l, ',') && (type->rank == 1 || peek(l) != ')'))
+      wrong(l, "shape: ',' or ')' expected");
   }
   expect(l, ')', "shape: ')' expected");
 }
@@ -133,7 +137,8 @@ static Status read_literal(Literal *l, Header *h) {
 /* "<f4": byte order, kind, size in bytes. */
 static bool raw_of(const char *descr, RawType *out) {
   Dtype ignored;
-  if (!descr[0] || !strchr("<>|=", descr[0]) || !descr[1] || !strchr("fiub", descr[1])) return false;
+  if (!descr[0] || !strchr("<>|=", descr[0]) || !descr[1] || !strchr("fiub", descr[1]))
+    return false;
   if (descr[2] < '1' || descr[2] > '9' || descr[3]) return false;
   *out = (RawType){descr[1], descr[2] - '0', descr[0] == '>'};
   return raw_dtype(*out, &ignored) && (descr[0] != '|' || out->bytes == 1);
@@ -146,16 +151,17 @@ static Status find_header(Literal *l, const char *file, size_t bytes, size_t *da
     return fail(l->error, ERR_VALUE, "%s: not an npy file: magic text at byte offset 0", l->path);
   int version = p[6];
   if (version < 1 || version > 3)
-    return fail(l->error, ERR_VALUE, "%s: version at byte offset 6 is %d, should be 1, 2 or 3", l->path,
-                version);
+    return fail(l->error, ERR_VALUE, "%s: version at byte offset 6 is %d, should be 1, 2 or 3",
+                l->path, version);
   size_t width = version == 1 ? 2 : 4, length = 0;
   l->offset = MAGIC_BYTES + width;
   if (bytes < l->offset)
     return fail(l->error, ERR_VALUE, "%s: truncated: header length at byte offset 8", l->path);
   for (size_t i = 0; i < width; i++) length |= (size_t)p[MAGIC_BYTES + i] << 8 * i;
   if (length > HEADER_LIMIT || length > bytes - l->offset)
-    return fail(l->error, ERR_VALUE, "%s: header length at byte offset 8 is %zu; the file has %zu bytes",
-                l->path, length, bytes);
+    return fail(l->error, ERR_VALUE,
+                "%s: header length at byte offset 8 is %zu; the file has %zu bytes", l->path,
+                length, bytes);
   l->text = file + l->offset;
   l->bytes = length;
   *data_offset = l->offset + length;
@@ -171,8 +177,8 @@ static Tensor *from_fortran(Error *e, Tensor *t, const Type *type) {
   return dense;
 }
 
-static Status read_elements(Error *e, const char *path, const Header *h, RawType raw, const void *data,
-                            Tensor **out) {
+static Status read_elements(Error *e, const char *path, const Header *h, RawType raw,
+                            const void *data, Tensor **out) {
   Type stored = h->type;
   if (h->fortran)
     for (int i = 0; i < stored.rank; i++) stored.shape[i] = h->type.shape[stored.rank - 1 - i];
@@ -197,14 +203,15 @@ Status npy_parse(Error *e, const char *path, const void *data, size_t bytes, Ten
   if (s == OK) s = read_literal(&l, &h);
   if (s != OK) return s;
   if (!raw_of(h.descr, &raw))
-    return fail(e, ERR_VALUE, "%s: header: descr: elements of type '%s' can't be a tensor", path, h.descr);
+    return fail(e, ERR_VALUE, "%s: header: descr: elements of type '%s' can't be a tensor", path,
+                h.descr);
   raw_dtype(raw, &h.type.dtype);
   if ((s = type_check(e, path, &h.type)) != OK) return s;
   needed = (size_t)type_count(&h.type) * (size_t)raw.bytes;
   if (needed != bytes - offset)
-    return fail(e, ERR_VALUE, "%s: %s: data: %s of '%s' ends at byte offset %zu, the file at %zu", path,
-                needed > bytes - offset ? "truncated" : "oversized", shape_text(&h.type, text), h.descr,
-                offset + needed, bytes);
+    return fail(e, ERR_VALUE, "%s: %s: data: %s of '%s' ends at byte offset %zu, the file at %zu",
+                path, needed > bytes - offset ? "truncated" : "oversized",
+                shape_text(&h.type, text), h.descr, offset + needed, bytes);
   return read_elements(e, path, &h, raw, (const char *)data + offset, out);
 }
 
@@ -221,11 +228,14 @@ Status npy_read(Error *e, const char *path, Tensor **out) {
 
 Status npy_header(Error *e, const char *path, const Type *type, Text *text) {
   if (!dtype_info[type->dtype].numpy)
-    return fail(e, ERR_TYPE, "%s: npy files can't hold %s; cast it to float32 or save it as .safetensors",
-                path, dtype_name(type->dtype));
+    return fail(e, ERR_TYPE,
+                "%s: npy files can't hold %s; cast it to float32 or save it as .safetensors", path,
+                dtype_name(type->dtype));
   text_add_bytes(text, "\x93NUMPY\1\0\0\0", MAGIC_BYTES + 2);
-  text_print(text, "{'descr': '%s', 'fortran_order': False, 'shape': (", dtype_info[type->dtype].numpy);
-  for (int i = 0; i < type->rank; i++) text_print(text, "%s%lld", i ? ", " : "", (long long)type->shape[i]);
+  text_print(text, "{'descr': '%s', 'fortran_order': False, 'shape': (",
+             dtype_info[type->dtype].numpy);
+  for (int i = 0; i < type->rank; i++)
+    text_print(text, "%s%lld", i ? ", " : "", (long long)type->shape[i]);
   text_add(text, type->rank == 1 ? ",), }" : "), }");
   text_fill(text, ' ', ALIGNMENT - 1 - text->used % ALIGNMENT);
   text_add(text, "\n");

@@ -1,5 +1,6 @@
-/* A zip whose members are npy files. libzip reads and makes the archive; sizes it declares are not believed.
- */
+/* A zip whose members are npy files. libzip reads and makes the archive; sizes it declares are not
+ * believed.
+ * */
 #include <stdio.h>
 #include <stdlib.h>
 #include <zip.h>
@@ -10,8 +11,14 @@
 #include "base/text.h"
 #include "tensor/npy.h"
 
-enum { MEMBER_LIMIT = 65536, FIRST_CHUNK = 1 << 16, DEFLATE_RATIO = 1032, NAME_LIMIT = 65535 - 4 /* ".npy" */ };
-static const uint64_t trusted_bytes = (uint64_t)4 << 30; /* beyond that, 100 times the stored size at most */
+enum {
+  MEMBER_LIMIT = 65536,
+  FIRST_CHUNK = 1 << 16,
+  DEFLATE_RATIO = 1032,
+  NAME_LIMIT = 65535 - 4 /* ".npy" */
+};
+/* beyond that, 100 times the stored size at most */
+static const uint64_t trusted_bytes = (uint64_t)4 << 30;
 
 typedef struct Reader {
   Error *error;
@@ -28,18 +35,21 @@ static Status check_member(Reader *r, const char *name, const zip_stat_t *stat) 
   zip_uint64_t needed =
       ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE | ZIP_STAT_COMP_METHOD | ZIP_STAT_ENCRYPTION_METHOD;
   if ((stat->valid & needed) != needed)
-    return fail(r->error, ERR_VALUE, "%s: member '%s': its size or method is unknown", r->path, name);
+    return fail(r->error, ERR_VALUE, "%s: member '%s': its size or method is unknown", r->path,
+                name);
   if (stat->encryption_method != ZIP_EM_NONE)
     return fail(r->error, ERR_VALUE, "%s: member '%s' is encrypted", r->path, name);
   if (stat->comp_method != ZIP_CM_STORE && stat->comp_method != ZIP_CM_DEFLATE)
-    return fail(r->error, ERR_VALUE, "%s: member '%s': compression method %d is neither stored nor deflate",
-                r->path, name, stat->comp_method);
+    return fail(r->error, ERR_VALUE,
+                "%s: member '%s': compression method %d is neither stored nor deflate", r->path,
+                name, stat->comp_method);
   r->stored += stat->comp_size;
   r->declared += stat->size;
   if (is_bomb(stat->size, stat->comp_size) || is_bomb(r->declared, r->stored) ||
       stat->size / DEFLATE_RATIO > stat->comp_size + 64)
-    return fail(r->error, ERR_VALUE, "%s: member '%s': size %llu is implausible for %llu stored bytes",
-                r->path, name, (unsigned long long)stat->size, (unsigned long long)stat->comp_size);
+    return fail(r->error, ERR_VALUE,
+                "%s: member '%s': size %llu is implausible for %llu stored bytes", r->path, name,
+                (unsigned long long)stat->size, (unsigned long long)stat->comp_size);
   return OK;
 }
 
@@ -48,18 +58,21 @@ static Status member_failed(Reader *r, const char *name, const char *reason) {
 }
 
 /* Memory follows what really comes, up to the declared size. */
-static Status inflate_member(Reader *r, const char *name, zip_file_t *file, uint64_t size, char **data) {
+static Status inflate_member(Reader *r, const char *name, zip_file_t *file, uint64_t size,
+                             char **data) {
   size_t used = 0, capacity = 0;
   for (;;) {
     if (used == capacity) {
       capacity = capacity ? capacity * 2 : FIRST_CHUNK;
       if (capacity > size + 1) capacity = (size_t)size + 1; /* one more: nothing may follow */
       char *grown = realloc(*data, capacity);
-      if (!grown) return fail(r->error, ERR_OUT_OF_MEMORY, "%s: member '%s': out of memory", r->path, name);
+      if (!grown)
+        return fail(r->error, ERR_OUT_OF_MEMORY, "%s: member '%s': out of memory", r->path, name);
       *data = grown;
     }
     zip_int64_t got = zip_fread(file, *data + used, capacity - used);
-    if (got < 0) return member_failed(r, name, zip_file_strerror(file)); /* damage; a wrong checksum too */
+    /* damage; a wrong checksum too */
+    if (got < 0) return member_failed(r, name, zip_file_strerror(file));
     used += (size_t)got;
     if (used > size) return member_failed(r, name, "it is longer than the archive says");
     if (got == 0) break;
@@ -70,7 +83,8 @@ static Status inflate_member(Reader *r, const char *name, zip_file_t *file, uint
 static Status read_member(Reader *r, zip_uint64_t index, const char *name, Tensor **out) {
   zip_stat_t stat;
   char *data = NULL, where[400];
-  if (zip_stat_index(r->zip, index, 0, &stat) != 0) return member_failed(r, name, zip_strerror(r->zip));
+  if (zip_stat_index(r->zip, index, 0, &stat) != 0)
+    return member_failed(r, name, zip_strerror(r->zip));
   Status s = check_member(r, name, &stat);
   if (s != OK) return s;
   zip_file_t *file = zip_fopen_index(r->zip, index, 0);
@@ -86,7 +100,8 @@ static Status read_member(Reader *r, zip_uint64_t index, const char *name, Tenso
 static Status add_member(Reader *r, zip_uint64_t index, Map *seen, NamedTensors *out) {
   const char *member = zip_get_name(r->zip, index, ZIP_FL_ENC_GUESS);
   if (!member)
-    return fail(r->error, ERR_VALUE, "%s: member %llu has no name", r->path, (unsigned long long)index);
+    return fail(r->error, ERR_VALUE, "%s: member %llu has no name", r->path,
+                (unsigned long long)index);
   size_t length = strlen(member);
   if (length < 4 || strcmp(member + length - 4, ".npy") != 0)
     return fail(r->error, ERR_VALUE, "%s: member '%s' is no .npy file", r->path, member);
@@ -152,7 +167,8 @@ static int by_name(const void *a, const void *b) {
 
 static Status out_of_memory(Error *e) { return fail(e, ERR_OUT_OF_MEMORY, "out of memory"); }
 
-/* The bytes stay the member's: whether a source that could not be made has freed what it was given, libzip doesn't say. */
+/* The bytes stay the member's: whether a source that could not be made has freed what it was
+ * given, libzip doesn't say. */
 static zip_source_t *member_source(Error *e, const char *where, zip_t *zip, Member *m) {
   Text header = {.data = NULL};
   Tensor *t = m->tensor;
@@ -195,10 +211,12 @@ static Status copy_archive(Error *e, const char *path, zip_source_t *archive) {
   char *chunk = malloc(CHUNK);
   FileWriter *w = chunk ? file_begin(e, path) : NULL;
   Status s = w ? OK : chunk ? (e ? e->status : ERR_RUNTIME) : out_of_memory(e);
-  if (s == OK && zip_source_open(archive) != 0) s = fail(e, ERR_RUNTIME, "%s: cannot make the archive", path);
+  if (s == OK && zip_source_open(archive) != 0)
+    s = fail(e, ERR_RUNTIME, "%s: cannot make the archive", path);
   else if (s == OK) {
     zip_int64_t got;
-    while ((got = zip_source_read(archive, chunk, CHUNK)) > 0 && s == OK) s = file_append(e, w, chunk, (size_t)got);
+    while ((got = zip_source_read(archive, chunk, CHUNK)) > 0 && s == OK)
+      s = file_append(e, w, chunk, (size_t)got);
     if (got < 0) s = fail(e, ERR_RUNTIME, "%s: cannot make the archive", path);
     zip_source_close(archive);
   }
@@ -218,12 +236,14 @@ static Status write_archive(Error *e, const char *path, Member *members, int cou
   if (!zip) {
     zip_source_free(archive);
     zip_source_free(archive);
-    return fail(e, ERR_RUNTIME, "%s: cannot make the archive: %s", path, zip_error_strerror(&reason));
+    return fail(e, ERR_RUNTIME, "%s: cannot make the archive: %s", path,
+                zip_error_strerror(&reason));
   }
   Status s = OK;
   for (int i = 0; i < count && s == OK; i++) s = write_member(e, path, zip, &members[i]);
   if (s == OK && zip_close(zip) != 0)
-    s = fail(e, ERR_RUNTIME, "%s: cannot make the archive: %s", path, zip_strerror(zip)), zip_discard(zip);
+    s = fail(e, ERR_RUNTIME, "%s: cannot make the archive: %s", path, zip_strerror(zip)),
+    zip_discard(zip);
   else if (s != OK) zip_discard(zip);
   else s = copy_archive(e, path, archive);
   zip_source_free(archive);
@@ -241,7 +261,8 @@ static Status check_names(Error *e, const char *path, Member *members, int count
   qsort(members, (size_t)count, sizeof *members, by_name);
   for (int i = 0; i < count; i++)
     if (strlen(members[i].name) > NAME_LIMIT)
-      return fail(e, ERR_VALUE, "%s: a tensor's name of %zu bytes is too long for an npz file: '%.60s…'", path,
+      return fail(e, ERR_VALUE,
+                  "%s: a tensor's name of %zu bytes is too long for an npz file: '%.60s…'", path,
                   strlen(members[i].name), members[i].name);
   for (int i = 1; i < count; i++)
     if (strcmp(members[i - 1].name, members[i].name) == 0)

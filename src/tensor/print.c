@@ -1,6 +1,6 @@
-/* The layout of NumPy's arrays: all elements of one width, rows in brackets, long rows wrapped at 75 columns,
- * large arrays shortened to their edges. Two passes over the elements shown: one for the widths, one to
- * write. */
+/* The layout of NumPy's arrays: all elements of one width, rows in brackets, long rows wrapped
+ * at 75 columns, large arrays shortened to their edges. Two passes over the elements shown: one
+ * for the widths, one to write. */
 #include "tensor/print.h"
 
 #include <limits.h>
@@ -73,7 +73,8 @@ static void survey_range(void *context, const Tensor *t, int64_t offset) {
 static void survey_plain(void *context, const Tensor *t, int64_t offset) {
   Survey *s = context;
   if (!isfinite(dtype_get(t->type.dtype, t->data, offset))) return;
-  Decimal x = decimal_of(t->type.dtype, t->data, offset, (DecimalLimit){.fraction = true, .most = PRECISION});
+  Decimal x = decimal_of(t->type.dtype, t->data, offset,
+                         (DecimalLimit){.fraction = true, .most = PRECISION});
   s->left = larger(s->left, x.negative + (x.exponent > 0 ? x.exponent : 0) + 1);
   s->right = larger(s->right, x.count - 1 - x.exponent);
 }
@@ -89,8 +90,8 @@ static void survey_exponent(void *context, const Tensor *t, int64_t offset) {
 
 static void survey_integer(void *context, const Tensor *t, int64_t offset) {
   char word[WORD];
-  int *width = context,
-      n = snprintf(word, sizeof word, "%lld", (long long)dtype_get_integer(t->type.dtype, t->data, offset));
+  int *width = context, n = snprintf(word, sizeof word, "%lld",
+                                     (long long)dtype_get_integer(t->type.dtype, t->data, offset));
   *width = larger(*width, n);
 }
 
@@ -106,8 +107,10 @@ static Format float_format(const Tensor *t, bool summarise) {
   Format f = {.dtype = t->type.dtype};
   visit_shown(t, summarise, 0, 0, survey_range, &s);
   if (s.largest > 0)
-    f.exponent = s.largest >= 1e8 || s.smallest < 1e-4 || ratio(f.dtype, s.largest, s.smallest) > 1000;
-  if (s.any_finite) visit_shown(t, summarise, 0, 0, f.exponent ? survey_exponent : survey_plain, &s);
+    f.exponent =
+        s.largest >= 1e8 || s.smallest < 1e-4 || ratio(f.dtype, s.largest, s.smallest) > 1000;
+  if (s.any_finite)
+    visit_shown(t, summarise, 0, 0, f.exponent ? survey_exponent : survey_plain, &s);
   f.left = s.left;
   f.precision = s.precision;
   f.exponent_size = s.exponent_size;
@@ -136,7 +139,8 @@ static char *add_sign(const Decimal *x, int left, int integer_digits, char *p) {
 }
 
 static void write_plain(const Format *f, const Decimal *x, char *p) {
-  int integer_digits = (x->exponent > 0 ? x->exponent : 0) + 1, fraction_digits = x->count - 1 - x->exponent;
+  int integer_digits = (x->exponent > 0 ? x->exponent : 0) + 1,
+      fraction_digits = x->count - 1 - x->exponent;
   if (fraction_digits < 0) fraction_digits = 0;
   p = add_sign(x, f->left, integer_digits, p);
   p = add_digits(x, x->exponent < 0 ? x->exponent : 0, integer_digits, p);
@@ -183,7 +187,8 @@ typedef struct Writer {
   int indent, width; /* the columns of "tensor("; the columns of a line */
 } Writer;
 
-/* Add a word of a row that began in column indent (line_start: where its line begins in the text). */
+/* Add a word of a row that began in column indent (line_start: where its line begins in the
+ * text). */
 static void add_word(Writer *w, const char *word, int indent, size_t *line_start) {
   size_t column = w->text.used - *line_start;
   /* Room for what follows: a comma or bracket, and a bracket of each outer dimension. */
@@ -201,7 +206,8 @@ static void add_word(Writer *w, const char *word, int indent, size_t *line_start
 static void write_row(Writer *w, int64_t offset) {
   int axis = w->t->type.rank - 1, indent = w->indent + axis + 1;
   int64_t n = w->t->type.shape[axis], step = w->t->stride[axis];
-  size_t line_start = w->text.used - (size_t)indent; /* what stands before the row takes indent columns */
+  /* what stands before the row takes indent columns */
+  size_t line_start = w->text.used - (size_t)indent;
   char word[WORD];
   for (int64_t i = 0; i < n; i++) {
     if (i) text_add(&w->text, w->commas ? ", " : " ");
@@ -269,7 +275,8 @@ char *tensor_text(Error *e, const Tensor *t) {
 
 char *tensor_repr(Error *e, const Tensor *t) {
   static const char open[] = "tensor(";
-  Writer w = {.t = t, .commas = true, .indent = sizeof open - 1, .width = WIDTH - 1}; /* a comma follows */
+  /* a comma follows */
+  Writer w = {.t = t, .commas = true, .indent = sizeof open - 1, .width = WIDTH - 1};
   char word[TYPE_TEXT], shape[TYPE_TEXT] = "";
   text_add(&w.text, open);
   if (type_count(&t->type) > 0) write_all(&w);
@@ -281,7 +288,9 @@ char *tensor_repr(Error *e, const Tensor *t) {
   if (line) column -= (size_t)(line + 1 - w.text.data);
   const char *dtype = dtype_name(t->type.dtype);
   if (w.summarise) shape_text(&t->type, shape); /* which can't be counted then */
-  bool fits = column + strlen(" dtype=)") + strlen(dtype) + (*shape ? strlen("shape=, ") + strlen(shape) : 0) <= WIDTH;
+  bool fits = column + strlen(" dtype=)") + strlen(dtype) +
+                  (*shape ? strlen("shape=, ") + strlen(shape) : 0) <=
+              WIDTH;
   text_add(&w.text, fits ? " " : "\n");
   if (!fits) text_fill(&w.text, ' ', (size_t)w.indent);
   if (*shape) text_print(&w.text, "shape=%s, ", shape);

@@ -25,10 +25,17 @@ static uint64_t load(RawType r, const unsigned char *p) {
 
 static void store(size_t bytes, void *to, uint64_t x) {
   switch (bytes) {
-    case 1: *(uint8_t *)to = (uint8_t)x; break;
-    case 2: *(uint16_t *)to = (uint16_t)x; break;
-    case 4: *(uint32_t *)to = (uint32_t)x; break;
-    default: *(uint64_t *)to = x;
+    case 1:
+      *(uint8_t *)to = (uint8_t)x;
+      break;
+    case 2:
+      *(uint16_t *)to = (uint16_t)x;
+      break;
+    case 4:
+      *(uint32_t *)to = (uint32_t)x;
+      break;
+    default:
+      *(uint64_t *)to = x;
   }
 }
 
@@ -38,14 +45,15 @@ Status raw_read(Error *e, const char *what, RawType r, const void *data, Tensor 
   size_t size = dtype_size(t->type.dtype);
   if (count == 0) return OK;
   bool as_is = (size_t)r.bytes == size && (r.bytes == 1 || !r.big_endian);
-  if (as_is && r.kind != 'b' && !(r.kind == 'u' && size == 8)) /* these two have values to look at */
+  /* these two have values to look at */
+  if (as_is && r.kind != 'b' && !(r.kind == 'u' && size == 8))
     return memcpy(t->data, data, (size_t)count * size), OK;
   for (int64_t i = 0; i < count; i++, p += r.bytes) {
     uint64_t x = load(r, p);
     if (r.kind == 'b') x = x != 0;
     if (r.kind == 'u' && x > INT64_MAX)
-      return fail(e, ERR_VALUE, "%s: element %lld, %llu, is too large for int64", what, (long long)i,
-                  (unsigned long long)x);
+      return fail(e, ERR_VALUE, "%s: element %lld, %llu, is too large for int64", what,
+                  (long long)i, (unsigned long long)x);
     bool negative = r.kind == 'i' && x >> (8 * r.bytes - 1);
     if (negative && r.bytes < 8) x |= ~UINT64_C(0) << 8 * r.bytes;
     store(size, t->data + (size_t)i * size, x);

@@ -1,5 +1,7 @@
-/* The file: u64 length N, N bytes of JSON, then the data: C order, little-endian, packed without gaps.
- *   {"__metadata__": {"k": "v"}, "name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, ...} */
+/* The file: u64 length N, N bytes of JSON, then the data: C order, little-endian, packed without
+ * gaps.
+ *   {"__metadata__": {"k": "v"}, "name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0,
+ *   24]}, ...} */
 #include "tensor/safetensors.h"
 
 #include <jansson.h>
@@ -11,7 +13,13 @@
 #include "base/text.h"
 #include "tensor/raw.h"
 
-enum { LENGTH_BYTES = 8, HEADER_LIMIT = 100000000, ENTRY_LIMIT = 65536, DEPTH_LIMIT = 8, ALIGNMENT = 64 };
+enum {
+  LENGTH_BYTES = 8,
+  HEADER_LIMIT = 100000000,
+  ENTRY_LIMIT = 65536,
+  DEPTH_LIMIT = 8,
+  ALIGNMENT = 64
+};
 /* More commas than the largest allowed header needs: a tensor with 8 extents has 11. */
 enum { COMMA_LIMIT = ENTRY_LIMIT * 13 };
 static const size_t file_limit = (size_t)1 << 47;
@@ -73,14 +81,14 @@ static Status read_shape(const Reader *r, const json_t *shape, Entry *entry) {
     return fail(r->error, ERR_VALUE, "%s: '%s': shape must be a list", r->path, entry->name);
   size_t rank = json_array_size(shape);
   if (rank > MAX_RANK)
-    return fail(r->error, ERR_VALUE, "%s: '%s': shape has %zu extents; %d is the most", r->path, entry->name,
-                rank, MAX_RANK);
+    return fail(r->error, ERR_VALUE, "%s: '%s': shape has %zu extents; %d is the most", r->path,
+                entry->name, rank, MAX_RANK);
   entry->type.rank = (int)rank;
   for (size_t i = 0; i < rank; i++) {
     const json_t *extent = json_array_get(shape, i);
     if (!json_is_integer(extent) || json_integer_value(extent) < 0)
-      return fail(r->error, ERR_VALUE, "%s: '%s': shape: extent %zu must be an integer from 0 on", r->path,
-                  entry->name, i);
+      return fail(r->error, ERR_VALUE, "%s: '%s': shape: extent %zu must be an integer from 0 on",
+                  r->path, entry->name, i);
     entry->type.shape[i] = json_integer_value(extent);
   }
   return OK;
@@ -92,8 +100,8 @@ static Status read_offsets(const Reader *r, const json_t *offsets, Entry *entry)
       !json_is_integer(end) || json_integer_value(begin) < 0 ||
       json_integer_value(end) < json_integer_value(begin))
     return fail(r->error, ERR_VALUE,
-                "%s: '%s': data_offsets must be [begin, end], integers with 0 <= begin <= end", r->path,
-                entry->name);
+                "%s: '%s': data_offsets must be [begin, end], integers with 0 <= begin <= end",
+                r->path, entry->name);
   entry->begin = (uint64_t)json_integer_value(begin);
   entry->end = (uint64_t)json_integer_value(end);
   if (entry->end > r->data_bytes)
@@ -116,8 +124,8 @@ static Status check_size(const Reader *r, const Entry *entry) {
                 shape_text(&entry->type, text));
   if (bytes != entry->end - entry->begin)
     return fail(r->error, ERR_VALUE,
-                "%s: '%s': shape %s of %d-byte elements needs %zu bytes; data_offsets hold %llu", r->path,
-                entry->name, shape_text(&entry->type, text), entry->raw.bytes, bytes,
+                "%s: '%s': shape %s of %d-byte elements needs %zu bytes; data_offsets hold %llu",
+                r->path, entry->name, shape_text(&entry->type, text), entry->raw.bytes, bytes,
                 (unsigned long long)(entry->end - entry->begin));
   return OK;
 }
@@ -134,16 +142,18 @@ static Status check_fields(const Reader *r, const char *name, json_t *fields) {
 
 static Status read_entry(const Reader *r, const char *name, json_t *fields, Entry *entry) {
   *entry = (Entry){.name = name};
-  if (!json_is_object(fields)) return fail(r->error, ERR_VALUE, "%s: '%s' must be an object", r->path, name);
+  if (!json_is_object(fields))
+    return fail(r->error, ERR_VALUE, "%s: '%s' must be an object", r->path, name);
   Status s = check_fields(r, name, fields);
   if (s != OK) return s;
   const json_t *dtype = json_object_get(fields, "dtype");
   if (!json_is_string(dtype))
     return fail(r->error, ERR_VALUE, "%s: '%s': dtype must be a string", r->path, name);
   if (!find_raw(json_string_value(dtype), &entry->raw))
-    return fail(r->error, ERR_VALUE,
-                "%s: '%s': dtype '%s' is none of F32 F64 F16 BF16 BOOL I8 I16 I32 I64 U8 U16 U32 U64",
-                r->path, name, json_string_value(dtype));
+    return fail(
+        r->error, ERR_VALUE,
+        "%s: '%s': dtype '%s' is none of F32 F64 F16 BF16 BOOL I8 I16 I32 I64 U8 U16 U32 U64",
+        r->path, name, json_string_value(dtype));
   raw_dtype(entry->raw, &entry->type.dtype);
   if ((s = read_shape(r, json_object_get(fields, "shape"), entry)) != OK) return s;
   if ((s = read_offsets(r, json_object_get(fields, "data_offsets"), entry)) != OK) return s;
@@ -163,14 +173,16 @@ static Status check_places(Reader *r) {
   for (int i = 0; i < r->count; i++) {
     const Entry *entry = &r->entry[i];
     if (entry->begin != reached)
-      return fail(r->error, ERR_VALUE, "%s: '%s': data_offsets %s at byte offset %llu", r->path, entry->name,
-                  entry->begin < reached ? "overlap the tensor before it" : "leave a hole before it",
-                  (unsigned long long)(entry->begin + r->data_offset));
+      return fail(
+          r->error, ERR_VALUE, "%s: '%s': data_offsets %s at byte offset %llu", r->path,
+          entry->name,
+          entry->begin < reached ? "overlap the tensor before it" : "leave a hole before it",
+          (unsigned long long)(entry->begin + r->data_offset));
     reached = entry->end;
   }
   if (reached != r->data_bytes)
-    return fail(r->error, ERR_VALUE, "%s: the tensors end at byte offset %llu, the file at %llu", r->path,
-                (unsigned long long)(reached + r->data_offset),
+    return fail(r->error, ERR_VALUE, "%s: the tensors end at byte offset %llu, the file at %llu",
+                r->path, (unsigned long long)(reached + r->data_offset),
                 (unsigned long long)(r->data_bytes + r->data_offset));
   return OK;
 }
@@ -181,7 +193,8 @@ static Status read_metadata(const Reader *r, json_t *metadata, NamedTensors *out
   if (!json_is_object(metadata))
     return fail(r->error, ERR_VALUE, "%s: __metadata__ must be an object", r->path);
   if (json_object_size(metadata) > ENTRY_LIMIT)
-    return fail(r->error, ERR_VALUE, "%s: __metadata__ has more than %d entries", r->path, ENTRY_LIMIT);
+    return fail(r->error, ERR_VALUE, "%s: __metadata__ has more than %d entries", r->path,
+                ENTRY_LIMIT);
   json_object_foreach(metadata, key, value) {
     if (!json_is_string(value))
       return fail(r->error, ERR_VALUE, "%s: __metadata__: '%s' must be a string", r->path, key);
@@ -201,7 +214,8 @@ static Status read_entries(Reader *r, json_t *header, NamedTensors *out) {
   if (!r->entry) return fail(r->error, ERR_OUT_OF_MEMORY, "out of memory");
   json_object_foreach(header, name, fields) {
     bool is_metadata = strcmp(name, "__metadata__") == 0;
-    s = is_metadata ? read_metadata(r, fields, out) : read_entry(r, name, fields, &r->entry[r->count]);
+    s = is_metadata ? read_metadata(r, fields, out)
+                    : read_entry(r, name, fields, &r->entry[r->count]);
     if (s != OK) return s;
     if (!is_metadata) r->count++;
   }
@@ -236,12 +250,14 @@ static Status load_header(const Reader *r, const char *text, size_t bytes, json_
 static Status parse(Reader *r, const char *file, size_t bytes, NamedTensors *out) {
   uint64_t length = 0;
   if (bytes < LENGTH_BYTES)
-    return fail(r->error, ERR_VALUE, "%s: header length: the file has %zu bytes, needs 8", r->path, bytes);
+    return fail(r->error, ERR_VALUE, "%s: header length: the file has %zu bytes, needs 8", r->path,
+                bytes);
   for (int i = 0; i < LENGTH_BYTES; i++) length |= (uint64_t)(unsigned char)file[i] << 8 * i;
   if (length > HEADER_LIMIT || length > bytes - LENGTH_BYTES || length < 2)
-    return fail(r->error, ERR_VALUE,
-                "%s: header length at byte offset 0 is %llu; the file has %zu bytes, the limit is %d",
-                r->path, (unsigned long long)length, bytes, HEADER_LIMIT);
+    return fail(
+        r->error, ERR_VALUE,
+        "%s: header length at byte offset 0 is %llu; the file has %zu bytes, the limit is %d",
+        r->path, (unsigned long long)length, bytes, HEADER_LIMIT);
   r->data_offset = LENGTH_BYTES + length;
   r->data = file + r->data_offset;
   r->data_bytes = bytes - r->data_offset;
@@ -254,7 +270,8 @@ static Status parse(Reader *r, const char *file, size_t bytes, NamedTensors *out
   return s;
 }
 
-Status safetensors_parse(Error *e, const char *path, const void *data, size_t bytes, NamedTensors *out) {
+Status safetensors_parse(Error *e, const char *path, const void *data, size_t bytes,
+                         NamedTensors *out) {
   Reader r = {.error = e, .path = path};
   named_init(out);
   Status s = parse(&r, data, bytes, out);
@@ -293,14 +310,18 @@ static bool is_utf8(const char *text) {
   return true;
 }
 
-static Status check_name(Error *e, const char *path, Map *seen, const char *kind, const char *name) {
-  if (!is_utf8(name)) return fail(e, ERR_VALUE, "%s: a %s isn't UTF-8 text: '%s'", path, kind, name);
-  if (map_has(seen, name)) return fail(e, ERR_VALUE, "%s: two of the %ss are '%s'", path, kind, name);
+static Status check_name(Error *e, const char *path, Map *seen, const char *kind,
+                         const char *name) {
+  if (!is_utf8(name))
+    return fail(e, ERR_VALUE, "%s: a %s isn't UTF-8 text: '%s'", path, kind, name);
+  if (map_has(seen, name))
+    return fail(e, ERR_VALUE, "%s: two of the %ss are '%s'", path, kind, name);
   if (!map_set(seen, name, NULL)) return fail(e, ERR_OUT_OF_MEMORY, "out of memory");
   return OK;
 }
 
-static Status check_names(Error *e, const char *path, const Row *rows, int count, const char *kind) {
+static Status check_names(Error *e, const char *path, const Row *rows, int count,
+                          const char *kind) {
   Map *seen = map_new();
   if (!seen) return fail(e, ERR_OUT_OF_MEMORY, "out of memory");
   Status s = OK;
@@ -331,12 +352,14 @@ static void add_entry(Text *text, const Row *row, size_t *offset) {
   size_t end = *offset + type_bytes(type);
   text_add_json(text, row->name);
   text_print(text, ":{\"dtype\":\"%s\",\"shape\":[", dtype_info[type->dtype].safetensors);
-  for (int i = 0; i < type->rank; i++) text_print(text, "%s%lld", i ? "," : "", (long long)type->shape[i]);
+  for (int i = 0; i < type->rank; i++)
+    text_print(text, "%s%lld", i ? "," : "", (long long)type->shape[i]);
   text_print(text, "],\"data_offsets\":[%zu,%zu]}", *offset, end);
   *offset = end;
 }
 
-static void add_header(Text *text, const Row *tensors, int count, const Row *metadata, int metadata_count) {
+static void add_header(Text *text, const Row *tensors, int count, const Row *metadata,
+                       int metadata_count) {
   size_t offset = 0;
   text_add(text, "{");
   if (metadata_count) add_metadata(text, metadata, metadata_count);
@@ -349,9 +372,11 @@ static void add_header(Text *text, const Row *tensors, int count, const Row *met
   if (over) text_fill(text, ' ', ALIGNMENT - over);
 }
 
-static Status write_file(Error *e, const char *path, const Text *header, const Row *rows, int count) {
+static Status write_file(Error *e, const char *path, const Text *header, const Row *rows,
+                         int count) {
   unsigned char length[LENGTH_BYTES];
-  for (int i = 0; i < LENGTH_BYTES; i++) length[i] = (unsigned char)((uint64_t)header->used >> 8 * i);
+  for (int i = 0; i < LENGTH_BYTES; i++)
+    length[i] = (unsigned char)((uint64_t)header->used >> 8 * i);
   FileWriter *w = file_begin(e, path);
   if (!w) return e ? e->status : ERR_RUNTIME;
   Status s = file_append(e, w, length, sizeof length);
@@ -385,7 +410,8 @@ Status safetensors_write(Error *e, const char *path, const NamedTensors *n) {
   Status s = tensors && metadata ? OK : fail(e, ERR_OUT_OF_MEMORY, "out of memory");
   for (int i = 0; s == OK && i < n->count; i++)
     tensors[i] = (Row){.name = n->name[i], .tensor = n->tensor[i]};
-  for (int i = 0; s == OK && i < n->metadata_count; i++) metadata[i] = (Row){n->key[i], n->value[i], NULL};
+  for (int i = 0; s == OK && i < n->metadata_count; i++)
+    metadata[i] = (Row){n->key[i], n->value[i], NULL};
   if (s == OK) s = write_rows(e, path, tensors, n->count, metadata, n->metadata_count);
   free(tensors);
   free(metadata);

@@ -30,8 +30,8 @@ static Status out_of_memory(Error *e, const Type *t) {
   int u = 0;
   for (; size >= 1024 && u < 6; u++) size /= 1024;
   char text[TYPE_TEXT];
-  return fail(e, ERR_OUT_OF_MEMORY, "cannot allocate %s (%.*f %s)", type_text(t, text), u ? 1 : 0, size,
-              unit[u]);
+  return fail(e, ERR_OUT_OF_MEMORY, "cannot allocate %s (%.*f %s)", type_text(t, text), u ? 1 : 0,
+              size, unit[u]);
 }
 
 /* The size of a type that may be too large; false when it is, or an extent is negative. */
@@ -70,7 +70,8 @@ static bool storage_allocate(Storage *s, size_t bytes, bool zeroed) {
 static Tensor *allocate(Error *e, const Type *type, bool zeroed) {
   size_t bytes;
   if (!size_of(type, &bytes)) {
-    if (type->rank < 0 || type->rank > MAX_RANK || !type_is_static(type)) type_check(e, "tensor", type);
+    if (type->rank < 0 || type->rank > MAX_RANK || !type_is_static(type))
+      type_check(e, "tensor", type);
     else out_of_memory(e, type);
     return NULL;
   }
@@ -96,7 +97,8 @@ Tensor *tensor_from(Error *e, const Type *type, const void *data) {
   return t;
 }
 
-Tensor *tensor_wrap(Error *e, const Type *type, void *data, void (*release_data)(void *), void *context) {
+Tensor *tensor_wrap(Error *e, const Type *type, void *data, void (*release_data)(void *),
+                    void *context) {
   if (type_check(e, "tensor", type) != OK) return NULL;
   Storage *s = calloc(1, sizeof *s);
   Tensor *t = s ? view_of(s, type, data) : NULL;
@@ -128,7 +130,8 @@ void tensor_release(Tensor *t) {
 }
 
 /* The lowest and highest element that a non-empty view touches; false when that overflows. */
-static bool reach(const Type *t, const int64_t *stride, int64_t offset, int64_t *low, int64_t *high) {
+static bool reach(const Type *t, const int64_t *stride, int64_t offset, int64_t *low,
+                  int64_t *high) {
   *low = *high = offset;
   for (int i = 0; i < t->rank; i++) {
     int64_t span, *end = stride[i] < 0 ? low : high;
@@ -140,7 +143,8 @@ static bool reach(const Type *t, const int64_t *stride, int64_t offset, int64_t 
 
 /* Offsets of t's storage in elements of t: [first, first + count). */
 static bool fits(const Tensor *t, const Type *type, const int64_t *stride, int64_t offset) {
-  int64_t low, high, size = (int64_t)dtype_size(t->type.dtype), first = (t->storage->data - t->data) / size;
+  int64_t low, high, size = (int64_t)dtype_size(t->type.dtype),
+                     first = (t->storage->data - t->data) / size;
   int64_t count = (int64_t)t->storage->bytes / size;
   return reach(type, stride, offset, &low, &high) && low >= first && high < first + count;
 }
@@ -181,7 +185,8 @@ Tensor *tensor_reshaped(Error *e, Tensor *t, const Type *type) {
   if (type_check(e, "reshape", type) != OK) return NULL;
   if (type_count(type) != type_count(&t->type))
     return fail(e, ERR_VALUE, "reshape: %s has %lld element%s, %s %lld", type_text(&t->type, from),
-                (long long)type_count(&t->type), plural(type_count(&t->type)), shape_text(type, to), (long long)type_count(type)),
+                (long long)type_count(&t->type), plural(type_count(&t->type)), shape_text(type, to),
+                (long long)type_count(type)),
            NULL;
   if (!tensor_is_dense(t)) return fail(e, ERR_INTERNAL, "reshape: a view with gaps"), NULL;
   int64_t stride[MAX_RANK];

@@ -1,5 +1,6 @@
-/* Counted host tensors. A Tensor is a view (type, strides, first element) of a counted Storage; several
- * tensors may share one storage. Data is aligned to 64 bytes when the library allocated it. */
+/* Counted host tensors. A Tensor is a view (type, strides, first element) of a counted Storage;
+ * several tensors may share one storage. Data is aligned to 64 bytes when the library allocated
+ * it. */
 #ifndef IPULUA_TENSOR_TENSOR_H
 #define IPULUA_TENSOR_TENSOR_H
 #include <stdatomic.h>
@@ -15,12 +16,14 @@ typedef struct Tensor {
   Storage *storage;
 } Tensor;
 
-/* Yours; one _release for each _new, _view and _retain. NULL on failure, with e filled. Data is zeroed. */
+/* Yours; one _release for each _new, _view and _retain. NULL on failure, with e filled. Data is
+ * zeroed. */
 Tensor *tensor_new(Error *e, const Type *type);
 Tensor *tensor_new_uninitialised(Error *e, const Type *type);
 Tensor *tensor_from(Error *e, const Type *type, const void *data); /* copies */
 /* Borrow memory: release_data(context) is called when the last view goes (may be NULL). */
-Tensor *tensor_wrap(Error *e, const Type *type, void *data, void (*release_data)(void *), void *context);
+Tensor *tensor_wrap(Error *e, const Type *type, void *data, void (*release_data)(void *),
+                    void *context);
 Tensor *tensor_retain(Tensor *t);
 void tensor_release(Tensor *t); /* NULL is fine */
 
@@ -29,10 +32,11 @@ Tensor *tensor_view(Error *e, Tensor *t, const Type *type, const int64_t *stride
 Tensor *tensor_row(Error *e, Tensor *t, int64_t index); /* t[index], one rank less; 0-based */
 /* Reinterpret a dense tensor's shape; the count must match. */
 Tensor *tensor_reshaped(Error *e, Tensor *t, const Type *type);
-bool tensor_is_dense(const Tensor *t); /* row-major without gaps */
+bool tensor_is_dense(const Tensor *t);     /* row-major without gaps */
 Tensor *tensor_dense(Error *e, Tensor *t); /* t itself (retained) or a packed copy */
 bool tensor_is_shared(const Tensor *t);    /* somebody else holds t or its storage */
-Tensor *tensor_own(Error *e, Tensor *t);   /* takes t over: t itself where nobody else holds it, else a copy */
+/* takes t over: t itself where nobody else holds it, else a copy */
+Tensor *tensor_own(Error *e, Tensor *t);
 /* Copy src's elements into dst, row-major and dense; bytes = type_bytes(&src->type). */
 void tensor_copy_out(const Tensor *src, void *dst);
 double tensor_get(const Tensor *t, int64_t index); /* element number index in row-major order */

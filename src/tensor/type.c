@@ -42,7 +42,8 @@ size_t type_bytes(const Type *t) {
 Status type_check(Error *e, const char *what, const Type *t) {
   char text[TYPE_TEXT];
   if (t->rank < 0 || t->rank > MAX_RANK)
-    return fail(e, ERR_VALUE, "%s: a tensor has 0 to %d dimensions, not %d", what, MAX_RANK, t->rank);
+    return fail(e, ERR_VALUE, "%s: a tensor has 0 to %d dimensions, not %d", what, MAX_RANK,
+                t->rank);
   /* Empty extents count as 1: strides are products of all extents and must not overflow either. */
   size_t bytes = dtype_size(t->dtype);
   for (int i = 0; i < t->rank; i++) {
@@ -50,7 +51,8 @@ Status type_check(Error *e, const char *what, const Type *t) {
       return fail(e, ERR_VALUE, "%s: extent %lld of dimension %d is negative in shape %s", what,
                   (long long)t->shape[i], i, shape_text(t, text));
     if (!size_mul(bytes, t->shape[i] ? (size_t)t->shape[i] : 1, &bytes) || bytes > largest_bytes)
-      return fail(e, ERR_VALUE, "%s: %s is too large; the limit is 2^47 bytes", what, type_text(t, text));
+      return fail(e, ERR_VALUE, "%s: %s is too large; the limit is 2^47 bytes", what,
+                  type_text(t, text));
   }
   return OK;
 }
@@ -64,7 +66,8 @@ bool type_is_static(const Type *t) {
 static char *print_shape(const Type *t, const char *prefix, char buffer[TYPE_TEXT]) {
   int n = snprintf(buffer, TYPE_TEXT, "%s[", prefix);
   for (int i = 0; i < t->rank && i < MAX_RANK && n < TYPE_TEXT; i++)
-    n += snprintf(buffer + n, (size_t)(TYPE_TEXT - n), "%s%lld", i ? ", " : "", (long long)t->shape[i]);
+    n += snprintf(buffer + n, (size_t)(TYPE_TEXT - n), "%s%lld", i ? ", " : "",
+                  (long long)t->shape[i]);
   if (n < TYPE_TEXT) snprintf(buffer + n, (size_t)(TYPE_TEXT - n), "]");
   return buffer;
 }
@@ -84,7 +87,8 @@ static bool broadcast_extent(int64_t a, int64_t b, int64_t *out) {
 bool type_broadcast(const Type *a, const Type *b, Type *out) {
   Type r = {.dtype = a->dtype, .rank = a->rank > b->rank ? a->rank : b->rank};
   for (int i = 1; i <= r.rank; i++) { /* from the last dimension on; missing ones are 1 */
-    int64_t x = i <= a->rank ? a->shape[a->rank - i] : 1, y = i <= b->rank ? b->shape[b->rank - i] : 1;
+    int64_t x = i <= a->rank ? a->shape[a->rank - i] : 1,
+            y = i <= b->rank ? b->shape[b->rank - i] : 1;
     if (!broadcast_extent(x, y, &r.shape[r.rank - i])) return false;
   }
   *out = r;
@@ -102,7 +106,8 @@ void type_strides(const Type *t, int64_t stride[MAX_RANK]) {
 Status axis_check(Error *e, const char *what, int64_t axis, int rank, int *out) {
   if (axis >= -rank && axis < rank) return *out = (int)(axis < 0 ? axis + rank : axis), OK;
   if (rank == 0)
-    return fail(e, ERR_VALUE, "%s: %lld is no axis of a tensor without dimensions", what, (long long)axis);
+    return fail(e, ERR_VALUE, "%s: %lld is no axis of a tensor without dimensions", what,
+                (long long)axis);
   return fail(e, ERR_VALUE, "%s: %lld is out of range; a tensor of rank %d has axes %d to %d", what,
               (long long)axis, rank, -rank, rank - 1);
 }

@@ -19,7 +19,8 @@ bool shape_equal(const Type *a, const Type *b);
 /* Number of elements (1 for rank 0). Types that passed type_check can't overflow here. */
 int64_t type_count(const Type *t);
 size_t type_bytes(const Type *t);
-/* Refuse negative extents and sizes beyond 2^47 bytes; what names the op or argument in the message. */
+/* Refuse negative extents and sizes beyond 2^47 bytes; what names the op or argument in the
+ * message. */
 Status type_check(Error *e, const char *what, const Type *t);
 bool type_is_static(const Type *t); /* no extent is -1 */
 /* "float32[2, 3]" and "[2, 3]"; the text is cut at TYPE_TEXT bytes. Both return buffer. */

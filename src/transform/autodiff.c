@@ -7,7 +7,8 @@
 #include "transform/control_gradient.h"
 #include "transform/verify.h"
 
-/* Per node: does it depend on an x or is one, does an operand depend on one, and the gradients collected for its outputs. */
+/* Per node: does it depend on an x or is one, does an operand depend on one, and the gradients
+ * collected for its outputs. */
 typedef struct Entry {
   bool depends, passes_on;
   Value **gradient; /* [out_count]; NULL until the first arrives */
@@ -15,7 +16,7 @@ typedef struct Entry {
 
 typedef struct Pass {
   Graph *graph;
-  Entry *entry; /* by position in graph->node */
+  Entry *entry;     /* by position in graph->node */
   int first, count; /* nodes [first, count) are differentiated */
 } Pass;
 
@@ -24,7 +25,8 @@ static Entry *entry_of(Pass *p, const Value *v) { return &p->entry[v->node->id];
 static void collect(Pass *p, Value *v, Value *gradient) {
   Entry *e = entry_of(p, v);
   if (!gradient || !e->depends) return;
-  if (!e->gradient) e->gradient = arena_alloc(p->graph->arena, (size_t)v->node->out_count * sizeof *e->gradient);
+  if (!e->gradient)
+    e->gradient = arena_alloc(p->graph->arena, (size_t)v->node->out_count * sizeof *e->gradient);
   if (!e->gradient) {
     fail(&p->graph->error, ERR_OUT_OF_MEMORY, "out of memory in autodiff");
     return;
@@ -33,7 +35,8 @@ static void collect(Pass *p, Value *v, Value *gradient) {
   *slot = *slot ? ops_add(p->graph, *slot, gradient) : gradient;
 }
 
-/* x may be one of several outputs of a node that itself depends on nothing wanted. No gradient comes through integers. */
+/* x may be one of several outputs of a node that itself depends on nothing wanted. No gradient
+ * comes through integers. */
 static void mark_dependents(Pass *p, Value *const *xs, int x_count) {
   for (int i = 0; i < x_count; i++)
     if (xs[i]) entry_of(p, xs[i])->depends = true;
@@ -60,11 +63,13 @@ static bool wants_composite(const Node *n, Value *const *dy) {
   return n->op->compose && (hidden || !n->op->grad);
 }
 
-static Status run(Graph *g, int first, Value *const *ys, Value *const *dys, int y_count, Value *const *xs, int x_count, Value **dx);
+static Status run(Graph *g, int first, Value *const *ys, Value *const *dys, int y_count,
+                  Value *const *xs, int x_count, Value **dx);
 
 static void differentiate_composite(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   int first = g->node_count, count = 0;
-  Value **out = arena_alloc(g->arena, 2 * (size_t)n->out_count * sizeof *out), **seed = out + n->out_count;
+  Value **out = arena_alloc(g->arena, 2 * (size_t)n->out_count * sizeof *out),
+        **seed = out + n->out_count;
   if (!out) {
     fail(&g->error, ERR_OUT_OF_MEMORY, "out of memory in autodiff");
     return;
@@ -74,7 +79,8 @@ static void differentiate_composite(Graph *g, const Node *n, Value *const *dy, V
   for (int i = 0; i < n->out_count; i++)
     if (dy[i]) out[count] = out[i], seed[count++] = dy[i];
   run(g, first, out, seed, count, n->in, n->in_count, dx);
-  for (int i = 1; i < n->in_count; i++) /* an operand that stands twice has its whole gradient at the first */
+  /* an operand that stands twice has its whole gradient at the first */
+  for (int i = 1; i < n->in_count; i++)
     for (int k = 0; k < i; k++)
       if (n->in[k] == n->in[i]) dx[i] = NULL;
 }
@@ -104,26 +110,31 @@ static void differentiate(Pass *p, const Node *n) {
 static Value *seed_of(Graph *g, Value *y, Value *dy) {
   char want[TYPE_TEXT], got[TYPE_TEXT];
   if (!dtype_is_float(y->type.dtype)) {
-    fail(&g->error, ERR_TYPE, "gradients: only floating-point values can be differentiated, got %s", dtype_name(y->type.dtype));
+    fail(&g->error, ERR_TYPE, "gradients: only floating-point values can be differentiated, got %s",
+         dtype_name(y->type.dtype));
     return NULL;
   }
   if (!dy) return ops_ones(g, &y->type);
   if (type_equal(&dy->type, &y->type)) return dy;
-  fail(&g->error, ERR_INVALID_ARGUMENT, "gradients: what is given as an output's gradient is %s, but the output is %s",
+  fail(&g->error, ERR_INVALID_ARGUMENT,
+       "gradients: what is given as an output's gradient is %s, but the output is %s",
        type_text(&dy->type, got), type_text(&y->type, want));
   return NULL;
 }
 
 /* What autodiff does, of the graph's nodes from first on. */
-static Status run(Graph *g, int first, Value *const *ys, Value *const *dys, int y_count, Value *const *xs, int x_count, Value **dx) {
+static Status run(Graph *g, int first, Value *const *ys, Value *const *dys, int y_count,
+                  Value *const *xs, int x_count, Value **dx) {
   memset(dx, 0, (size_t)x_count * sizeof *dx);
   Pass p = {.graph = g, .first = first, .count = g->node_count};
   p.entry = calloc((size_t)p.count, sizeof *p.entry);
   if (!p.entry) return fail(&g->error, ERR_OUT_OF_MEMORY, "out of memory in autodiff");
   Scope scope = g->scope;
   mark_dependents(&p, xs, x_count);
-  for (int i = 0; i < y_count && g->error.status == OK; i++) collect(&p, ys[i], seed_of(g, ys[i], dys ? dys[i] : NULL));
-  for (int i = p.count - 1; i >= p.first && g->error.status == OK; i--) differentiate(&p, g->node[i]);
+  for (int i = 0; i < y_count && g->error.status == OK; i++)
+    collect(&p, ys[i], seed_of(g, ys[i], dys ? dys[i] : NULL));
+  for (int i = p.count - 1; i >= p.first && g->error.status == OK; i--)
+    differentiate(&p, g->node[i]);
   for (int i = 0; i < x_count && g->error.status == OK; i++)
     if (xs[i] && entry_of(&p, xs[i])->gradient) dx[i] = entry_of(&p, xs[i])->gradient[xs[i]->index];
   g->scope = scope;
@@ -131,7 +142,8 @@ static Status run(Graph *g, int first, Value *const *ys, Value *const *dys, int 
   return g->error.status;
 }
 
-Status autodiff(Graph *g, Value *const *ys, Value *const *dys, int y_count, Value *const *xs, int x_count, Value **dx) {
+Status autodiff(Graph *g, Value *const *ys, Value *const *dys, int y_count, Value *const *xs,
+                int x_count, Value **dx) {
   memset(dx, 0, (size_t)x_count * sizeof *dx);
   if (g->error.status != OK) return g->error.status;
   run(g, 0, ys, dys, y_count, xs, x_count, dx);
@@ -139,7 +151,8 @@ Status autodiff(Graph *g, Value *const *ys, Value *const *dys, int y_count, Valu
   return g->error.status;
 }
 
-Status autodiff_by(Graph *g, int64_t variable, Value *const *ys, Value *const *dys, int y_count, Value *const *xs, int x_count, Value **dx) {
+Status autodiff_by(Graph *g, int64_t variable, Value *const *ys, Value *const *dys, int y_count,
+                   Value *const *xs, int x_count, Value **dx) {
   g->apart = variable;
   Status s = autodiff(g, ys, dys, y_count, xs, x_count, dx);
   g->apart = 0;

@@ -18,27 +18,31 @@ static void adopt_copies(Graph *to, const Node *n, Attr *attrs, bool pure) {
   for (int i = 0; i < op_attr_count(n->op); i++) {
     attrs[i] = n->attr[i];
     if (attrs[i].kind != ATTR_GRAPH || !attrs[i].graph) continue;
-    bool own_gradient = n->op == &control_custom && i == CONTROL_OTHER; /* no part of what is computed again */
-    attrs[i].graph = pure && !own_gradient ? copy_pure(attrs[i].graph, &to->error) : graph_copy(attrs[i].graph);
+    /* no part of what is computed again */
+    bool own_gradient = n->op == &control_custom && i == CONTROL_OTHER;
+    attrs[i].graph =
+        pure && !own_gradient ? copy_pure(attrs[i].graph, &to->error) : graph_copy(attrs[i].graph);
     if (attrs[i].graph) graph_adopt(to, attrs[i].graph);
-    else if (to->error.status == OK) fail(&to->error, ERR_OUT_OF_MEMORY, "out of memory while copying a graph");
+    else if (to->error.status == OK)
+      fail(&to->error, ERR_OUT_OF_MEMORY, "out of memory while copying a graph");
   }
 }
 
-/* Nodes whose outputs their builders set (loops, queues, host functions) keep the types that they have; what a region was
- * traced with must stay. */
+/* Nodes whose outputs their builders set (loops, queues, host functions) keep the types that
+ * they have; what a region was traced with must stay. */
 static Node *make_copy(Graph *to, const Node *n, Value *const *in, bool pure) {
   Attr attrs[MAX_ATTRS] = {{.kind = ATTR_NONE}};
   adopt_copies(to, n, attrs, pure);
-  to->scope = (Scope){n->place, arena_string(to->arena, n->source), arena_string(to->arena, n->name),
-                      arena_string(to->arena, n->attributes)};
+  to->scope = (Scope){n->place, arena_string(to->arena, n->source),
+                      arena_string(to->arena, n->name), arena_string(to->arena, n->attributes)};
   Node *made = graph_node(to, n->op, in, n->in_count, attrs);
   if (!made || fixed_outputs(n->op)) return made;
   for (int i = 0; (n->op->traits & CONTROL) && i < n->in_count; i++) {
     char traced[TYPE_TEXT], given[TYPE_TEXT];
     if (type_equal(&in[i]->type, &n->in[i]->type)) continue;
-    fail_at(&to->error, n->source, ERR_INVALID_ARGUMENT, "%s: compiled with %s, but given %s: unknown extents can't reach it",
-            n->op->name, type_text(&n->in[i]->type, traced), type_text(&in[i]->type, given));
+    fail_at(&to->error, n->source, ERR_INVALID_ARGUMENT,
+            "%s: compiled with %s, but given %s: unknown extents can't reach it", n->op->name,
+            type_text(&n->in[i]->type, traced), type_text(&in[i]->type, given));
     return NULL;
   }
   if (!node_outputs(to->arena, made, n->out_count)) {
@@ -89,14 +93,16 @@ static bool keep_outputs(Arena *a, Value ***slot, int count, Value *first) {
 }
 
 static bool copy_leaf(Graph *to, const Node *n, Arena *scratch, Value ***map) {
-  Value *out = node_is_input(n) ? graph_input(to, &n->out[0].type, n->name) : graph_constant(to, n->attr[0].tensor);
+  Value *out = node_is_input(n) ? graph_input(to, &n->out[0].type, n->name)
+                                : graph_constant(to, n->attr[0].tensor);
   return out && keep_outputs(scratch, &map[n->id], 1, out);
 }
 
 /* Leaves may stand behind their readers. */
 static Value *copied_operand(Graph *to, const Value *v, Arena *scratch, Value ***map) {
   const Node *n = v->node;
-  if (!map[n->id] && (node_is_input(n) || node_is_constant(n)) && !copy_leaf(to, n, scratch, map)) return NULL;
+  if (!map[n->id] && (node_is_input(n) || node_is_constant(n)) && !copy_leaf(to, n, scratch, map))
+    return NULL;
   return copied(map, v);
 }
 
@@ -114,14 +120,16 @@ static bool copy_nodes(Graph *to, const Graph *g, Arena *scratch, Value ***map, 
     }
     Node *made = copy_node(to, n, in, live != NULL);
     out = made ? made->out : NULL;
-    if (to->error.status != OK || !keep_outputs(scratch, &map[n->id], n->out_count, out)) return false;
+    if (to->error.status != OK || !keep_outputs(scratch, &map[n->id], n->out_count, out))
+      return false;
   }
   return true;
 }
 
 static bool copy_into(Graph *to, const Graph *g, Arena *scratch, Value ***map) {
   if (!copy_nodes(to, g, scratch, map, NULL)) return false;
-  for (int i = 0; i < g->input_count; i++) to->input[i] = copied(map, g->input[i]); /* in their order, not the nodes' */
+  /* in their order, not the nodes' */
+  for (int i = 0; i < g->input_count; i++) to->input[i] = copied(map, g->input[i]);
   for (int i = 0; i < g->output_count; i++) graph_output(to, copied(map, g->output[i]));
   to->scope = g->scope;
   return to->error.status == OK;
@@ -149,11 +157,14 @@ static bool mark_needed(Error *e, const Graph *g, const bool *needed, bool *live
     const Node *n = g->node[i];
     if (!live[i]) continue;
     if ((n->op->traits & STATEFUL) && !(n->op->traits & CONTROL)) {
-      fail_at(e, n->source, ERR_INVALID_ARGUMENT, node_is_dequeue(n)
-                  ? "gradients: a loop or branch computes again what it took from outside (%s), which is gone by then; differentiate "
-                    "inside of it, or take the value before it and hand it over"
-                  : "gradients: what a callback gave (%s) isn't had a second time, but the gradient of what it was called in computes "
-                    "again; differentiate inside of that, or call back before it and hand the value over", n->op->name);
+      fail_at(
+          e, n->source, ERR_INVALID_ARGUMENT,
+          node_is_dequeue(n)
+              ? "gradients: a loop or branch computes again what it took from outside (%s), which is gone by then; differentiate "
+                "inside of it, or take the value before it and hand it over"
+              : "gradients: what a callback gave (%s) isn't had a second time, but the gradient of what it was called in computes "
+                "again; differentiate inside of that, or call back before it and hand the value over",
+          n->op->name);
       return false;
     }
     for (int k = 0; k < n->in_count; k++) live[n->in[k]->node->id] = true;
@@ -162,7 +173,8 @@ static bool mark_needed(Error *e, const Graph *g, const bool *needed, bool *live
 }
 
 /* What the outputs need, or all of it. */
-static Status put_in(Graph *to, const Graph *g, Value *const *inputs, const bool *needed, bool all, Value **outputs) {
+static Status put_in(Graph *to, const Graph *g, Value *const *inputs, const bool *needed, bool all,
+                     Value **outputs) {
   Arena *scratch = to->error.status == OK ? arena_new() : NULL;
   Value ***map = calloc((size_t)g->next_id + 1, sizeof *map);
   bool *live = scratch ? arena_alloc(scratch, (size_t)g->node_count + 1) : NULL;
@@ -175,17 +187,20 @@ static Status put_in(Graph *to, const Graph *g, Value *const *inputs, const bool
     if (ok) (*slot)[0] = inputs[i];
   }
   ok = ok && copy_nodes(to, g, scratch, map, all ? NULL : live);
-  for (int i = 0; i < g->output_count; i++) outputs[i] = ok && (!needed || needed[i]) ? copied(map, g->output[i]) : NULL;
+  for (int i = 0; i < g->output_count; i++)
+    outputs[i] = ok && (!needed || needed[i]) ? copied(map, g->output[i]) : NULL;
   for (int i = first; i < to->node_count; i++) to->node[i]->place.backward |= scope.place.backward;
   to->scope = scope;
   free(map);
   arena_free(scratch);
-  if (!ok) fail(&to->error, ERR_OUT_OF_MEMORY, "out of memory while copying a graph"); /* unless it failed before */
+  /* unless it failed before */
+  if (!ok) fail(&to->error, ERR_OUT_OF_MEMORY, "out of memory while copying a graph");
   if (VERIFYING) graph_verify(&to->error, to, "copying a region");
   return to->error.status;
 }
 
-Status graph_inline(Graph *to, const Graph *g, Value *const *inputs, const bool *needed, Value **outputs) {
+Status graph_inline(Graph *to, const Graph *g, Value *const *inputs, const bool *needed,
+                    Value **outputs) {
   return put_in(to, g, inputs, needed, false, outputs);
 }
 
@@ -197,7 +212,8 @@ static Graph *copy_pure(const Graph *g, Error *e) {
   Graph *to = graph_beside(g);
   Value **values = calloc((size_t)(g->input_count + g->output_count) + 1, sizeof *values);
   if (to && values) {
-    for (int i = 0; i < g->input_count; i++) values[i] = graph_input(to, &g->input[i]->type, g->input[i]->node->name);
+    for (int i = 0; i < g->input_count; i++)
+      values[i] = graph_input(to, &g->input[i]->type, g->input[i]->node->name);
     graph_inline(to, g, values, NULL, values + g->input_count);
     for (int i = 0; i < g->output_count; i++) graph_output(to, values[g->input_count + i]);
   }
@@ -220,13 +236,16 @@ static bool copy_region(const Trace *region, Trace *to, Arena *scratch, Value **
     if (!in) return false;
     for (int k = 0; k < n->in_count; k++) in[k] = copied(map, n->in[k]);
     Node *made = node_is_constant(n) ? NULL : copy_node(g, n, in, false);
-    Value *out = made ? made->out : node_is_constant(n) ? graph_constant(g, n->attr[0].tensor) : NULL;
+    Value *out = made                  ? made->out
+                 : node_is_constant(n) ? graph_constant(g, n->attr[0].tensor)
+                                       : NULL;
     if (!out && n->out_count) return false;
     if (!keep_outputs(scratch, &map[n->id], n->out_count, out)) return false;
   }
   for (int i = 0; i < region->extra_count; i++) {
     const Extra *x = &region->extra[i];
-    if (x->variable && x->current != x->inner) trace_assign(to, x->variable, copied(map, x->current));
+    if (x->variable && x->current != x->inner)
+      trace_assign(to, x->variable, copied(map, x->current));
   }
   return g->error.status == OK;
 }
@@ -239,27 +258,32 @@ static bool set_input(Arena *a, Value ***map, const Value *input, Value *given) 
   return given != NULL;
 }
 
-static bool map_inputs(const Trace *region, Value *const *arguments, Value *const *captured, Trace *to, Arena *scratch, Value ***map) {
+static bool map_inputs(const Trace *region, Value *const *arguments, Value *const *captured,
+                       Trace *to, Arena *scratch, Value ***map) {
   for (int i = 0; i < region->argument_count; i++)
     if (!set_input(scratch, map, region->graph->input[i], arguments[i])) return false;
   for (int i = 0; i < region->extra_count; i++) {
     const Extra *x = &region->extra[i];
-    if (!set_input(scratch, map, x->inner, x->variable ? trace_read(to, x->variable) : *captured++)) return false;
+    if (!set_input(scratch, map, x->inner, x->variable ? trace_read(to, x->variable) : *captured++))
+      return false;
   }
   return true;
 }
 
-Status clone_region(const Trace *region, Value *const *arguments, Value *const *captured, Trace *to) {
+Status clone_region(const Trace *region, Value *const *arguments, Value *const *captured,
+                    Trace *to) {
   Graph *g = to->graph;
   Scope scope = g->scope;
   Arena *scratch = arena_new();
   Value ***map = calloc((size_t)region->graph->next_id + 1, sizeof *map);
   if (region->graph->error.status != OK && g->error.status == OK) g->error = region->graph->error;
-  bool ok = scratch && map && map_inputs(region, arguments, captured, to, scratch, map) && copy_region(region, to, scratch, map);
+  bool ok = scratch && map && map_inputs(region, arguments, captured, to, scratch, map) &&
+            copy_region(region, to, scratch, map);
   free(map);
   arena_free(scratch);
   g->scope = scope;
-  if (!ok && g->error.status == OK) return fail(&g->error, ERR_OUT_OF_MEMORY, "out of memory while copying a graph");
+  if (!ok && g->error.status == OK)
+    return fail(&g->error, ERR_OUT_OF_MEMORY, "out of memory while copying a graph");
   return g->error.status;
 }
 
@@ -348,8 +372,11 @@ static void copy_input(Clone *c, const Node *n) {
   Variable *variable = variable_of(c->from, v);
   if (is_fed(c, v)) return;
   if (variable) set_copy(c, v, trace_read(c->to, variable));
-  else fail(&c->to->graph->error, ERR_INVALID_ARGUMENT,
-            "placeholder '%s' has no value: give one, as in sess:run(x, {feed_dict = {[placeholder] = value}})", n->name);
+  else
+    fail(
+        &c->to->graph->error, ERR_INVALID_ARGUMENT,
+        "placeholder '%s' has no value: give one, as in sess:run(x, {feed_dict = {[placeholder] = value}})",
+        n->name);
 }
 
 static void copy_plain(Clone *c, const Node *n) {
@@ -409,8 +436,8 @@ static bool prepare(Clone *c) {
   return c->needed && c->replayed && c->map;
 }
 
-Status clone_fetched(const Trace *from, const Fed *fed, int fed_count, Value *const *fetched, int fetched_count, Trace *to,
-                     Value **result) {
+Status clone_fetched(const Trace *from, const Fed *fed, int fed_count, Value *const *fetched,
+                     int fetched_count, Trace *to, Value **result) {
   Error *e = &to->graph->error;
   Clone c = {.from = from, .to = to, .fed = fed, .fed_count = fed_count};
   if (prepare(&c)) {
@@ -440,7 +467,8 @@ static bool infer_again(const Trace *from, Value *v, Type *type) {
     for (int k = 0; k < fed[i].type.rank; k++)
       if (fed[i].type.shape[k] < 0) fed[i].type.shape[k] = 2 * UNKNOWN_EXTENT;
   }
-  bool ok = fed && to && clone_fetched(from, fed, from->placeholder_count, &v, 1, to, &result) == OK;
+  bool ok =
+      fed && to && clone_fetched(from, fed, from->placeholder_count, &v, 1, to, &result) == OK;
   if (ok) *type = result->type;
   trace_free(to);
   free(fed);

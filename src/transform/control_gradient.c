@@ -1,4 +1,5 @@
-/* Branches and calls: a node of the same kind whose regions compute their values again and differentiate them. */
+/* Branches and calls: a node of the same kind whose regions compute their values again and
+ * differentiate them. */
 #include "transform/control_gradient.h"
 
 #include "graph/control.h"
@@ -6,7 +7,8 @@
 #include "transform/autodiff.h"
 #include "transform/clone.h"
 
-/* What both regions of a cond agree on: the node's inputs behind the test, then the upstream gradients. */
+/* What both regions of a cond agree on: the node's inputs behind the test, then the upstream
+ * gradients. */
 typedef struct Branches {
   Graph *g;
   const Node *n;
@@ -22,7 +24,8 @@ static Graph *differentiate_branch(const Branches *b, const Graph *region, Value
   Graph *r = graph_beside(b->g);
   Arena *a = b->g->arena;
   int outputs = b->n->out_count;
-  Value **in = arena_alloc(a, (size_t)(b->count + 1) * sizeof *in), **xs = arena_alloc(a, (size_t)(b->count + 1) * sizeof *xs);
+  Value **in = arena_alloc(a, (size_t)(b->count + 1) * sizeof *in),
+        **xs = arena_alloc(a, (size_t)(b->count + 1) * sizeof *xs);
   Value **out = arena_alloc(a, (size_t)(3 * outputs + 1) * sizeof *out);
   if (!r || !in || !xs || !out) {
     fail(&b->g->error, ERR_OUT_OF_MEMORY, "out of memory in autodiff");
@@ -45,17 +48,20 @@ static Graph *differentiate_branch(const Branches *b, const Graph *region, Value
   return r;
 }
 
-static void give_gradients(Graph *r, const bool *found, int count, const Node *n, int skip, Value *const *dx) {
+static void give_gradients(Graph *r, const bool *found, int count, const Node *n, int skip,
+                           Value *const *dx) {
   for (int i = 0; i < count; i++)
     if (found[i]) graph_output(r, dx[i] ? dx[i] : ops_zeros(r, &n->in[skip + i]->type));
 }
 
 /* op: control_cond, or control_call where the node's body is differentiated alone. */
-static void branch_gradient(Graph *g, const Node *n, const OpDef *op, Value *const *dy, const bool *wanted, Value **dx) {
+static void branch_gradient(Graph *g, const Node *n, const OpDef *op, Value *const *dy,
+                            const bool *wanted, Value **dx) {
   Branches b = {g, n, dy, wanted, op == &control_cond, 0, NULL};
   b.count = n->in_count - b.skip;
   size_t room = (size_t)(b.count + n->out_count + n->in_count + 1);
-  Value **yes = arena_alloc(g->arena, room * sizeof *yes), **no = arena_alloc(g->arena, room * sizeof *no);
+  Value **yes = arena_alloc(g->arena, room * sizeof *yes),
+        **no = arena_alloc(g->arena, room * sizeof *no);
   Value **in = arena_alloc(g->arena, room * sizeof *in);
   bool *found = arena_alloc(g->arena, room);
   b.needed = arena_alloc(g->arena, room);
@@ -70,11 +76,14 @@ static void branch_gradient(Graph *g, const Node *n, const OpDef *op, Value *con
     if (dy[i]) in[in_count++] = dy[i];
   }
   Graph *body = differentiate_branch(&b, control_body(n), yes);
-  Graph *other = op == &control_cond && body ? differentiate_branch(&b, control_other(n), no) : NULL;
+  Graph *other =
+      op == &control_cond && body ? differentiate_branch(&b, control_other(n), no) : NULL;
   for (int i = 0; i < b.count; i++) found_count += found[i] = yes[i] || no[i];
   if (body) give_gradients(body, found, b.count, n, b.skip, yes);
   if (other) give_gradients(other, found, b.count, n, b.skip, no);
-  Node *made = control_node(g, op, in, in_count, &(ControlParts){.body = body, .other = other, .explicit_count = found_count});
+  Node *made =
+      control_node(g, op, in, in_count,
+                   &(ControlParts){.body = body, .other = other, .explicit_count = found_count});
   for (int i = 0, k = 0; made && i < b.count; i++)
     if (found[i]) dx[b.skip + i] = &made->out[k++];
 }
@@ -82,7 +91,8 @@ static void branch_gradient(Graph *g, const Node *n, const OpDef *op, Value *con
 /* The region that the node brings along, in its place. */
 static void own_gradient(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   const Graph *region = control_other(n);
-  const Attr *upstream = &n->attr[CONTROL_UPSTREAM], *saved = &n->attr[CONTROL_SAVED], *given = &n->attr[CONTROL_GIVEN];
+  const Attr *upstream = &n->attr[CONTROL_UPSTREAM], *saved = &n->attr[CONTROL_SAVED],
+             *given = &n->attr[CONTROL_GIVEN];
   Value **in = arena_alloc(g->arena, (size_t)(region->input_count + 1) * sizeof *in);
   Value **out = arena_alloc(g->arena, (size_t)(region->output_count + 1) * sizeof *out);
   if (!in || !out) {
@@ -102,12 +112,14 @@ static void own_gradient(Graph *g, const Node *n, Value *const *dy, Value **dx) 
   for (int i = 0; i < given->ints.n; i++) dx[given->ints.v[i]] = out[i];
 }
 
-/* What arrives at results that the region knows nothing of (values that it has from the body, variables that the body assigned) goes on
- * through the body. */
-static void custom_gradient(Graph *g, const Node *n, Value *const *dy, const bool *wanted, Value **dx) {
+/* What arrives at results that the region knows nothing of (values that it has from the body,
+ * variables that the body assigned) goes on through the body. */
+static void custom_gradient(Graph *g, const Node *n, Value *const *dy, const bool *wanted,
+                            Value **dx) {
   const Attr *upstream = &n->attr[CONTROL_UPSTREAM];
   size_t ins = (size_t)n->in_count + 1;
-  Value **inner = arena_copy(g->arena, dy, (size_t)n->out_count * sizeof *inner), **more = arena_alloc(g->arena, ins * sizeof *more);
+  Value **inner = arena_copy(g->arena, dy, (size_t)n->out_count * sizeof *inner),
+        **more = arena_alloc(g->arena, ins * sizeof *more);
   bool given = false, hidden = false;
   if (!inner || !more) {
     fail(&g->error, ERR_OUT_OF_MEMORY, "out of memory in autodiff");

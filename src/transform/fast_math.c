@@ -1,4 +1,5 @@
-/* One sweep in trace order, so that a product of products shrinks step by step. Constants that it makes are put before all nodes. */
+/* One sweep in trace order, so that a product of products shrinks step by step. Constants that
+ * it makes are put before all nodes. */
 #include "transform/fast_math.h"
 
 #include <float.h>
@@ -24,7 +25,8 @@ static const Tensor *constant_of(const Value *v) {
 
 static bool is_normal(Dtype d, double x) {
   double size = fabs(x);
-  return d == F32 ? size >= (double)FLT_MIN && size <= (double)FLT_MAX : size >= DBL_MIN && size <= DBL_MAX;
+  return d == F32 ? size >= (double)FLT_MIN && size <= (double)FLT_MAX
+                  : size >= DBL_MIN && size <= DBL_MAX;
 }
 
 /* The constant becomes an operand of n, with n's place. */
@@ -126,7 +128,11 @@ static Status rewrite_regions(Error *e, Node *n) {
 }
 
 Status graph_fast_math(Error *e, Graph *g) {
-  FastMath f = {.g = g, .mul = op_find("mul"), .div = op_find("div"), .sqrt = op_find("sqrt"), .rsqrt = op_find("rsqrt")};
+  FastMath f = {.g = g,
+                .mul = op_find("mul"),
+                .div = op_find("div"),
+                .sqrt = op_find("sqrt"),
+                .rsqrt = op_find("rsqrt")};
   int count = g->node_count;
   Status s = OK;
   f.readers = calloc((size_t)g->next_id + 1, sizeof *f.readers);
@@ -139,7 +145,8 @@ Status graph_fast_math(Error *e, Graph *g) {
     divide_by_constant(&f, n);
     join_products(&f, n);
   }
-  if (s == OK && !put_first(g, count)) s = fail(e, ERR_OUT_OF_MEMORY, "out of memory while rewriting a graph");
+  if (s == OK && !put_first(g, count))
+    s = fail(e, ERR_OUT_OF_MEMORY, "out of memory while rewriting a graph");
   free(f.readers);
   return s == OK && g->error.status != OK ? fail(e, g->error.status, "%s", g->error.message) : s;
 }

@@ -1,4 +1,5 @@
-/* Rewrites that change how results are rounded, never what they are in real numbers (IPUConfig.optimizations.math.fast). */
+/* Rewrites that change how results are rounded, never what they are in real numbers
+ * (IPUConfig.optimizations.math.fast). */
 #ifndef IPULUA_TRANSFORM_FAST_MATH_H
 #define IPULUA_TRANSFORM_FAST_MATH_H
 #include "graph/graph.h"

@@ -6,7 +6,7 @@
 #include "graph/control.h"
 
 static int by_address(const void *a, const void *b) {
-  uintptr_t x = (uintptr_t) * (Tensor *const *)a, y = (uintptr_t) * (Tensor *const *)b;
+  uintptr_t x = (uintptr_t)*(Tensor *const *)a, y = (uintptr_t)*(Tensor *const *)b;
   return x < y ? -1 : x > y;
 }
 

@@ -1,12 +1,14 @@
-/* The gradient of a loop is a loop that walks its iterations backwards. What an iteration began with comes from a tape that a
- * second, pure walk forwards has filled; the iteration itself is computed again.
+/* The gradient of a loop is a loop that walks its iterations backwards. What an iteration began
+ * with comes from a tape that a second, pure walk forwards has filled; the iteration itself is
+ * computed again.
  *
  *   tape pass       t = 0 … trips-1:   tape[t] = S,  S = body(t, S, X)
  *   backward pass   t = trips-1 … 0:   D, dX += vjp of body at (t, tape[t], X), applied to D
  *
- * S: the states, which are carried values and variables that the body writes; X: everything else that it reads; D: gradients of
- * states. A tape has a row for each iteration if that is a bounded amount of memory. Otherwise (a count known only when the
- * program runs, a while without a limit, a very long loop) it has TAPE_ROWS, one in every stride iterations, and the backward
+ * S: the states, which are carried values and variables that the body writes; X: everything else
+ * that it reads; D: gradients of states. A tape has a row for each iteration if that is a
+ * bounded amount of memory. Otherwise (a count known only when the program runs, a while without
+ * a limit, a very long loop) it has TAPE_ROWS, one in every stride iterations, and the backward
  * pass walks from the row before t. */
 #include "graph/control.h"
 #include "ops/ops.h"
@@ -22,14 +24,14 @@ typedef struct Loop {
   const Graph *body;
   const bool *wanted;
   bool repeat;
-  int inputs;         /* of the body */
-  int first;          /* its input that is the node's input 1 */
-  int states;         /* carried values, then written variables; as many outputs */
-  int *state_of;      /* [inputs] which state an input is; -1: none */
-  int *input_of;      /* [states] */
-  bool *active;       /* [states] D flows through it */
-  bool *taped;        /* [states] the backward pass needs its values */
-  bool *walked;       /* [states] the tape pass needs it */
+  int inputs;           /* of the body */
+  int first;            /* its input that is the node's input 1 */
+  int states;           /* carried values, then written variables; as many outputs */
+  int *state_of;        /* [inputs] which state an input is; -1: none */
+  int *input_of;        /* [states] */
+  bool *active;         /* [states] D flows through it */
+  bool *taped;          /* [states] the backward pass needs its values */
+  bool *walked;         /* [states] the tape pass needs it */
   bool *differentiated; /* [inputs] that are no states and have a gradient */
   int64_t rows;
   bool strided;
@@ -38,10 +40,13 @@ typedef struct Loop {
 } Loop;
 
 static Value *value_of_input(const Loop *l, int i) { return l->n->in[1 + i - l->first]; }
-static bool is_constant(const Loop *l, int i) { return i >= l->first && l->state_of[i] < 0; } /* over the iterations */
+/* over the iterations */
+static bool is_constant(const Loop *l, int i) { return i >= l->first && l->state_of[i] < 0; }
 static bool is_float(const Value *v) { return v && dtype_is_float(v->type.dtype); }
 
-static void no_memory(Loop *l) { fail(&l->g->error, ERR_OUT_OF_MEMORY, "out of memory in autodiff"); }
+static void no_memory(Loop *l) {
+  fail(&l->g->error, ERR_OUT_OF_MEMORY, "out of memory in autodiff");
+}
 
 static void *room(Loop *l, int count, size_t size) {
   void *p = arena_alloc(l->g->arena, (size_t)(count + 1) * size);
@@ -83,7 +88,8 @@ static bool prepare(Loop *l) {
 
 /* ---- a region's inputs ---- */
 
-/* Values of the inputs of the loop's regions, inside of a region r that is being built: all from r's own inputs. */
+/* Values of the inputs of the loop's regions, inside of a region r that is being built: all from
+ * r's own inputs. */
 typedef struct Inside {
   Graph *r;
   Value **in; /* [inputs], as the body's; the index may be set later */
@@ -114,14 +120,16 @@ static Value *int32(Graph *g, int64_t value) { return graph_number(g, I32, (doub
 /* The inputs of g that marked nodes depend on; live [node_count]. */
 static void spread(const Graph *g, bool *live) {
   for (int i = g->node_count - 1; i >= 0; i--)
-    for (int k = 0; live[i] && k < g->node[i]->in_count; k++) live[g->node[i]->in[k]->node->id] = true;
+    for (int k = 0; live[i] && k < g->node[i]->in_count; k++)
+      live[g->node[i]->in[k]->node->id] = true;
 }
 
-/* Differentiate the body once for its structure: who gets a gradient, whose values that takes. True: more states are active
- * than before. */
+/* Differentiate the body once for its structure: who gets a gradient, whose values that takes.
+ * True: more states are active than before. */
 static bool analyse(Loop *l) {
   Graph *r = new_region(l);
-  Value **in = values(l, l->inputs), **xs = values(l, l->inputs), **dx = values(l, l->inputs), **out = values(l, l->states);
+  Value **in = values(l, l->inputs), **xs = values(l, l->inputs), **dx = values(l, l->inputs),
+        **out = values(l, l->states);
   Value **ys = values(l, l->states), **dys = values(l, l->states);
   bool grown = false;
   if (l->g->error.status != OK) {
@@ -131,7 +139,8 @@ static bool analyse(Loop *l) {
   int y_count = 0;
   for (int i = 0; i < l->inputs; i++) {
     in[i] = graph_input(r, &l->body->input[i]->type, NULL);
-    if (is_float(in[i]) && i >= l->first && (!is_constant(l, i) || l->wanted[1 + i - l->first])) xs[i] = in[i];
+    if (is_float(in[i]) && i >= l->first && (!is_constant(l, i) || l->wanted[1 + i - l->first]))
+      xs[i] = in[i];
   }
   graph_inline(r, l->body, in, l->active, out);
   for (int s = 0; s < l->states; s++) {
@@ -178,13 +187,16 @@ static bool walk_from(Loop *l, const Graph *region, int shift, const bool *outpu
 static void find_walked(Loop *l) {
   for (int s = 0; s < l->states; s++) l->walked[s] = l->taped[s];
   if (!l->repeat) walk_from(l, control_other(l->n), 0, NULL);
-  while (walk_from(l, l->body, 0, l->walked)) {}
+  while (walk_from(l, l->body, 0, l->walked)) {
+  }
 }
 
 /* ---- the tape's size ---- */
 
 static int64_t constant_count(const Value *v) {
-  return node_is_constant(v->node) ? dtype_get_integer(v->type.dtype, v->node->attr[0].tensor->data, 0) : -1;
+  return node_is_constant(v->node)
+             ? dtype_get_integer(v->type.dtype, v->node->attr[0].tensor->data, 0)
+             : -1;
 }
 
 static void choose_rows(Loop *l) {
@@ -196,12 +208,14 @@ static void choose_rows(Loop *l) {
   bool fits = most >= 0 && (most <= TAPE_ROWS || !bytes || (size_t)most <= TAPE_BYTES / bytes);
   l->strided = !fits;
   l->rows = fits ? (most > 0 ? most : 1) : TAPE_ROWS;
-  for (int s = 0; s < l->states && l->strided; s++) l->taped[s] = l->walked[s]; /* walked again, from rows of the tape */
+  /* walked again, from rows of the tape */
+  for (int s = 0; s < l->states && l->strided; s++) l->taped[s] = l->walked[s];
 }
 
 /* ---- forwards ---- */
 
-/* The row of a tape that takes iteration t; with a stride, iterations between have one that nobody reads. */
+/* The row of a tape that takes iteration t; with a stride, iterations between have one that
+ * nobody reads. */
 static Value *row_of(Graph *r, const Loop *l, Value *t, Value *stride) {
   if (!stride) return t;
   Value *first = op2(r, "equal", op2(r, "mod", t, stride), int32(r, 0));
@@ -216,10 +230,12 @@ static Value *flat(Graph *r, Value *v) {
 
 static Value *new_tape(Loop *l, int state) {
   const Type *t = &l->body->output[state]->type;
-  return ops_zeros(l->g, &(Type){.dtype = t->dtype, .rank = 2, .shape = {l->rows + l->strided, type_count(t)}});
+  return ops_zeros(
+      l->g, &(Type){.dtype = t->dtype, .rank = 2, .shape = {l->rows + l->strided, type_count(t)}});
 }
 
-/* The condition of a while, seen from a region whose inputs are a counter, the walked states, `tapes` tapes, the rest. */
+/* The condition of a while, seen from a region whose inputs are a counter, the walked states,
+ * `tapes` tapes, the rest. */
 static Graph *walk_condition(Loop *l, Value *const *outer, int count, int tapes) {
   Graph *r = new_region(l);
   const Graph *cond = control_other(l->n);
@@ -256,7 +272,8 @@ static void walk_forwards(Loop *l, const OpDef *op, Value *bound, bool with_tape
   }
   if (counts) index = pass(&p, int32(l->g, 0));
   for (int s = 0; s < l->states; s++)
-    if (l->walked[s]) in.in[l->input_of[s]] = state[s] = pass(&p, value_of_input(l, l->input_of[s]));
+    if (l->walked[s])
+      in.in[l->input_of[s]] = state[s] = pass(&p, value_of_input(l, l->input_of[s]));
   for (int s = 0; s < l->states && with_tapes; s++)
     if (l->taped[s]) tape[s] = pass(&p, new_tape(l, s)), tapes++;
   explicit_count = p.count;
@@ -312,8 +329,10 @@ static void forwards(Loop *l) {
 
 /* ---- backwards ---- */
 
-/* From the states at iteration `from` to those at t, inside of region r; state [states] is replaced. */
-static void walk_on(Loop *l, Graph *outer, Value *from, Value *t, Value **state, Value *const *constants) {
+/* From the states at iteration `from` to those at t, inside of region r; state [states] is
+ * replaced. */
+static void walk_on(Loop *l, Graph *outer, Value *from, Value *t, Value **state,
+                    Value *const *constants) {
   Graph *r = new_region(l);
   Passing p = {r, values(l, l->inputs + l->states + 2), 0};
   Inside in = {r, values(l, l->inputs)};
@@ -336,19 +355,22 @@ static void walk_on(Loop *l, Graph *outer, Value *from, Value *t, Value **state,
   graph_inline(r, l->body, in.in, l->taped, out);
   for (int s = 0; s < l->states; s++)
     if (l->taped[s]) graph_output(r, out[s]);
-  Node *n = control_node(outer, &control_repeat, p.outer, p.count, &(ControlParts){.body = r, .explicit_count = explicit_count});
+  Node *n = control_node(outer, &control_repeat, p.outer, p.count,
+                         &(ControlParts){.body = r, .explicit_count = explicit_count});
   for (int s = 0, k = 0; n && s < l->states; s++)
     if (l->taped[s]) state[s] = &n->out[k++];
 }
 
 /* The states that iteration t began with; what isn't taped has no influence on what is wanted. */
-static void read_states(Loop *l, Graph *r, Value *t, Value *stride, Value *const *tape, Value **in) {
+static void read_states(Loop *l, Graph *r, Value *t, Value *stride, Value *const *tape,
+                        Value **in) {
   Value **state = values(l, l->states);
   if (!state) return;
   Value *row = stride ? op2(r, "floordiv", t, stride) : t;
   for (int s = 0; s < l->states; s++) {
     const Type *type = &l->body->output[s]->type;
-    state[s] = l->taped[s] ? ops_reshape(r, op2(r, "gather", tape[s], row), type) : ops_zeros(r, type);
+    state[s] =
+        l->taped[s] ? ops_reshape(r, op2(r, "gather", tape[s], row), type) : ops_zeros(r, type);
   }
   if (stride) walk_on(l, r, ops_mul(r, row, stride), t, state, in);
   for (int s = 0; s < l->states; s++) in[l->input_of[s]] = state[s];
@@ -378,14 +400,16 @@ static void backwards(Loop *l, Value *const *dy, Value **dx) {
   Value *t = ops_sub(r, ops_sub(r, trips, int32(r, 1)), back);
   read_states(l, r, t, stride, tape, in.in);
   if (l->repeat) in.in[0] = t;
-  for (int i = 0; i < l->inputs; i++) /* an iteration depends on its states and on X alone, whatever led to those */
+  /* an iteration depends on its states and on X alone, whatever led to those */
+  for (int i = 0; i < l->inputs; i++)
     if (l->differentiated[i]) in.in[i] = op1(r, "identity", in.in[i]);
   graph_inline(r, l->body, in.in, l->active, out);
   int y_count = 0;
   for (int s = 0; s < l->states; s++)
     if (l->active[s]) ys[y_count] = out[s], dys[y_count++] = d[s];
   for (int i = l->first; i < l->inputs; i++)
-    if (l->differentiated[i] || (l->state_of[i] >= 0 && l->active[l->state_of[i]])) xs[i] = in.in[i];
+    if (l->differentiated[i] || (l->state_of[i] >= 0 && l->active[l->state_of[i]]))
+      xs[i] = in.in[i];
   autodiff(r, ys, dys, y_count, xs, l->inputs, found);
   for (int s = 0; s < l->states; s++) {
     if (!l->active[s]) continue;
@@ -394,7 +418,8 @@ static void backwards(Loop *l, Value *const *dy, Value **dx) {
   }
   for (int i = 0; i < l->inputs; i++)
     if (l->differentiated[i]) graph_output(r, found[i] ? ops_add(r, sum[i], found[i]) : sum[i]);
-  Node *n = control_node(g, &control_repeat, p.outer, p.count, &(ControlParts){.body = r, .explicit_count = explicit_count});
+  Node *n = control_node(g, &control_repeat, p.outer, p.count,
+                         &(ControlParts){.body = r, .explicit_count = explicit_count});
   int k = 0;
   for (int s = 0; n && s < l->states; s++)
     if (l->active[s]) dx[1 + l->input_of[s] - l->first] = &n->out[k++];
@@ -406,7 +431,8 @@ void loop_gradient(Graph *g, const Node *n, Value *const *dy, const bool *wanted
   Loop l = {.g = g, .n = n, .wanted = wanted};
   if (!prepare(&l)) return;
   for (int s = 0; s < l.states; s++) l.active[s] = dy[s] != NULL;
-  while (analyse(&l)) {}
+  while (analyse(&l)) {
+  }
   if (g->error.status != OK) return;
   find_walked(&l);
   choose_rows(&l);

@@ -1,6 +1,7 @@
-/* One sweep in trace order: operands have been simplified before their readers. What a node's output turns out to be (alias) takes its
- * place in all later nodes; what is then read by nobody goes in the end. Rows say what is an operand of theirs (OpDef.simplify);
- * constants are folded by the rows' own evaluation; equal nodes are found by a hash of all that tells nodes apart. */
+/* One sweep in trace order: operands have been simplified before their readers. What a node's
+ * output turns out to be (alias) takes its place in all later nodes; what is then read by nobody
+ * goes in the end. Rows say what is an operand of theirs (OpDef.simplify); constants are folded
+ * by the rows' own evaluation; equal nodes are found by a hash of all that tells nodes apart. */
 #include "transform/simplify.h"
 
 #include <stdlib.h>
@@ -11,8 +12,8 @@
 #include "ops/remote.h"
 
 enum {
-  FOLDED_BYTES = 1024,     /* of a result that becomes a constant */
-  COMPARED_BYTES = 256,    /* of constants that are compared element by element */
+  FOLDED_BYTES = 1024,  /* of a result that becomes a constant */
+  COMPARED_BYTES = 256, /* of constants that are compared element by element */
   FOLDING_SCRATCH = 1 << 16,
 };
 
@@ -22,10 +23,10 @@ typedef struct Simplify {
   Arena *arena;
   const Kernels *kernels;
   const Numerics *numerics;
-  bool staged;     /* a pipeline's body: passes follow from places and operands */
-  int *first;      /* of node i in alias */
-  Value **alias;   /* by value: what stands for it; NULL: itself */
-  Node **slot;     /* nodes by hash; a power of two, at most half full */
+  bool staged;   /* a pipeline's body: passes follow from places and operands */
+  int *first;    /* of node i in alias */
+  Value **alias; /* by value: what stands for it; NULL: itself */
+  Node **slot;   /* nodes by hash; a power of two, at most half full */
   size_t slots;
 } Simplify;
 
@@ -34,7 +35,9 @@ static Value *resolve(const Simplify *s, Value *v) {
   return other ? other : v;
 }
 
-static void stand_for(Simplify *s, const Node *n, int output, Value *v) { s->alias[s->first[n->id] + output] = v; }
+static void stand_for(Simplify *s, const Node *n, int output, Value *v) {
+  s->alias[s->first[n->id] + output] = v;
+}
 
 /* ---- what may go ---- */
 
@@ -49,7 +52,8 @@ static bool rounds_at_random(const Simplify *s, const Node *n) {
 }
 
 static bool is_pure(const Simplify *s, const Node *n) {
-  return !(n->op->traits & (STATEFUL | RANDOM | CONTROL | PER_REPLICA)) && !node_is_transfer(n) && !rounds_at_random(s, n);
+  return !(n->op->traits & (STATEFUL | RANDOM | CONTROL | PER_REPLICA)) && !node_is_transfer(n) &&
+         !rounds_at_random(s, n);
 }
 
 /* May readers of n's result read v? In a pipeline they must find it where n was. */
@@ -57,7 +61,8 @@ static bool is_at_hand(const Simplify *s, const Node *n, const Value *v) {
   const Node *from = v->node;
   if (node_is_constant(from)) return true;
   if (s->staged) return !node_is_input(from) && n->place.stage >= 0 && node_same_place(n, from);
-  return node_is_input(from) || (n->place.device == from->place.device && n->place.shard == from->place.shard);
+  return node_is_input(from) ||
+         (n->place.device == from->place.device && n->place.shard == from->place.shard);
 }
 
 /* ---- equal nodes ---- */
@@ -79,17 +84,24 @@ static uint64_t mix_bytes(uint64_t hash, const void *data, size_t bytes) {
   return hash;
 }
 
-static bool is_short(const Tensor *t) { return tensor_is_dense(t) && type_bytes(&t->type) <= COMPARED_BYTES; }
+static bool is_short(const Tensor *t) {
+  return tensor_is_dense(t) && type_bytes(&t->type) <= COMPARED_BYTES;
+}
 
 static uint64_t hash_attr(uint64_t hash, const Attr *a) {
   hash = mix(hash, a->kind);
   switch (a->kind) {
-    case ATTR_NONE: return hash;
-    case ATTR_STRING: return a->s ? mix_bytes(hash, a->s, strlen(a->s)) : hash;
-    case ATTR_INTS: return mix_bytes(hash, a->ints.v, (size_t)a->ints.n * sizeof *a->ints.v);
+    case ATTR_NONE:
+      return hash;
+    case ATTR_STRING:
+      return a->s ? mix_bytes(hash, a->s, strlen(a->s)) : hash;
+    case ATTR_INTS:
+      return mix_bytes(hash, a->ints.v, (size_t)a->ints.n * sizeof *a->ints.v);
     case ATTR_TENSOR:
-      return is_short(a->tensor) ? mix_bytes(hash, a->tensor->data, type_bytes(&a->tensor->type)) : mix(hash, (uintptr_t)a->tensor->data);
-    default: return mix(hash, (uint64_t)a->i); /* the union's eight bytes */
+      return is_short(a->tensor) ? mix_bytes(hash, a->tensor->data, type_bytes(&a->tensor->type))
+                                 : mix(hash, (uintptr_t)a->tensor->data);
+    default:
+      return mix(hash, (uint64_t)a->i); /* the union's eight bytes */
   }
 }
 
@@ -108,18 +120,26 @@ static bool same_tensor(const Tensor *a, const Tensor *b) {
 static bool same_attr(const Attr *a, const Attr *b) {
   if (a->kind != b->kind) return false;
   switch (a->kind) {
-    case ATTR_NONE: return true;
-    case ATTR_STRING: return a->s == b->s || (a->s && b->s && !strcmp(a->s, b->s));
-    case ATTR_INTS: return a->ints.n == b->ints.n && (!a->ints.n || !memcmp(a->ints.v, b->ints.v, (size_t)a->ints.n * sizeof *a->ints.v));
-    case ATTR_TENSOR: return same_tensor(a->tensor, b->tensor);
-    default: return a->i == b->i;
+    case ATTR_NONE:
+      return true;
+    case ATTR_STRING:
+      return a->s == b->s || (a->s && b->s && !strcmp(a->s, b->s));
+    case ATTR_INTS:
+      return a->ints.n == b->ints.n &&
+             (!a->ints.n || !memcmp(a->ints.v, b->ints.v, (size_t)a->ints.n * sizeof *a->ints.v));
+    case ATTR_TENSOR:
+      return same_tensor(a->tensor, b->tensor);
+    default:
+      return a->i == b->i;
   }
 }
 
 static bool same_text(const char *a, const char *b) { return a == b || (a && b && !strcmp(a, b)); }
 
 static bool same_node(const Node *a, const Node *b) {
-  if (a->op != b->op || a->in_count != b->in_count || a->out_count != b->out_count || !node_same_place(a, b)) return false;
+  if (a->op != b->op || a->in_count != b->in_count || a->out_count != b->out_count ||
+      !node_same_place(a, b))
+    return false;
   for (int k = 0; k < a->in_count; k++)
     if (a->in[k] != b->in[k]) return false;
   for (int i = 0; i < op_attr_count(a->op); i++)
@@ -148,10 +168,12 @@ static void merge(Simplify *s, Node *n) {
 
 /* What a scalar is broadcast to stays a scalar. */
 static bool is_foldable(const Simplify *s, const Node *n) {
-  if (n->in_count == 0 || n->out_count != 1 || s->numerics->check_finite || !is_pure(s, n)) return false;
+  if (n->in_count == 0 || n->out_count != 1 || s->numerics->check_finite || !is_pure(s, n))
+    return false;
   int64_t most = 0;
   for (int k = 0; k < n->in_count; k++) {
-    if (!node_is_constant(n->in[k]->node) || !tensor_is_dense(n->in[k]->node->attr[0].tensor)) return false;
+    if (!node_is_constant(n->in[k]->node) || !tensor_is_dense(n->in[k]->node->attr[0].tensor))
+      return false;
     if (type_count(&n->in[k]->type) > most) most = type_count(&n->in[k]->type);
   }
   return type_bytes(&n->out[0].type) <= FOLDED_BYTES && type_count(&n->out[0].type) <= most;
@@ -160,13 +182,22 @@ static bool is_foldable(const Simplify *s, const Node *n) {
 static Status evaluate(const Simplify *s, const Node *n, Tensor *result) {
   size_t scratch = n->op->scratch ? n->op->scratch(n) : 0, padded = (scratch + 63) / 64 * 64;
   const void **in = arena_alloc(s->arena, (size_t)n->in_count * sizeof *in);
-  const Type **type = arena_alloc(s->arena, (size_t)n->in_count * sizeof *type), *out_type = &n->out[0].type;
+  const Type **type = arena_alloc(s->arena, (size_t)n->in_count * sizeof *type),
+             *out_type = &n->out[0].type;
   Error quiet = {.status = OK};
   void *out = result->data;
   if (!in || !type || scratch > FOLDING_SCRATCH) return ERR_OUT_OF_MEMORY;
-  for (int k = 0; k < n->in_count; k++) in[k] = n->in[k]->node->attr[0].tensor->data, type[k] = &n->in[k]->type;
-  Call c = {.in = in, .out = &out, .in_type = type, .out_type = &out_type, .node = n, .attr = n->attr, .in_count = n->in_count};
-  c.out_count = 1, c.kernels = s->kernels, c.numerics = s->numerics, c.error = &quiet, c.source = n->source;
+  for (int k = 0; k < n->in_count; k++)
+    in[k] = n->in[k]->node->attr[0].tensor->data, type[k] = &n->in[k]->type;
+  Call c = {.in = in,
+            .out = &out,
+            .in_type = type,
+            .out_type = &out_type,
+            .node = n,
+            .attr = n->attr,
+            .in_count = n->in_count};
+  c.out_count = 1, c.kernels = s->kernels, c.numerics = s->numerics, c.error = &quiet,
+  c.source = n->source;
   c.scratch = padded ? aligned_alloc(64, padded) : NULL;
   uint64_t subnormal = subnormal_flush();
   Status status = padded && !c.scratch ? ERR_OUT_OF_MEMORY : op_eval(n->op, &c);
@@ -206,14 +237,16 @@ static Status simplify_node(Simplify *s, Node *n) {
   }
   fold(s, n);
   merge(s, n);
-  return s->g->error.status == OK ? OK : fail(s->error, s->g->error.status, "%s", s->g->error.message);
+  return s->g->error.status == OK ? OK
+                                  : fail(s->error, s->g->error.status, "%s", s->g->error.message);
 }
 
 static bool prepare(Simplify *s) {
   const Graph *g = s->g;
   int values = 0;
   s->arena = arena_new();
-  s->first = s->arena ? arena_alloc(s->arena, (size_t)(g->node_count + 1) * sizeof *s->first) : NULL;
+  s->first =
+      s->arena ? arena_alloc(s->arena, (size_t)(g->node_count + 1) * sizeof *s->first) : NULL;
   if (!s->first) return false;
   for (int i = 0; i < g->node_count; i++) {
     s->first[i] = values;
@@ -226,7 +259,8 @@ static bool prepare(Simplify *s) {
   return s->alias && s->slot;
 }
 
-/* Nodes that are read, have an effect or are inputs, numbered anew; streams of random numbers stay. */
+/* Nodes that are read, have an effect or are inputs, numbered anew; streams of random numbers
+ * stay. */
 static bool drop_dead(Simplify *s) {
   Graph *g = s->g;
   bool *live = arena_alloc(s->arena, (size_t)g->node_count + 1);
@@ -249,8 +283,10 @@ Status graph_simplify(Error *e, Graph *g, const Kernels *kernels, const Numerics
   Simplify s = {.error = e, .g = g, .kernels = kernels, .numerics = numerics};
   Status status = prepare(&s) ? OK : ERR_OUT_OF_MEMORY;
   for (int i = 0; i < g->node_count && status == OK; i++) status = simplify_node(&s, g->node[i]);
-  for (int i = 0; i < g->output_count && status == OK; i++) g->output[i] = resolve(&s, g->output[i]);
+  for (int i = 0; i < g->output_count && status == OK; i++)
+    g->output[i] = resolve(&s, g->output[i]);
   if (status == OK && !drop_dead(&s)) status = ERR_OUT_OF_MEMORY;
   arena_free(s.arena);
-  return status == ERR_OUT_OF_MEMORY ? fail(e, status, "out of memory while simplifying a graph") : status;
+  return status == ERR_OUT_OF_MEMORY ? fail(e, status, "out of memory while simplifying a graph")
+                                     : status;
 }

@@ -64,7 +64,7 @@ static int source_of(const Asked *a, const Level *l, const Value *v) {
 }
 
 static int by_address(const void *x, const void *y) {
-  uintptr_t p = (uintptr_t) * (void *const *)x, q = (uintptr_t) * (void *const *)y;
+  uintptr_t p = (uintptr_t)*(void *const *)x, q = (uintptr_t)*(void *const *)y;
   return p < q ? -1 : p > q;
 }
 

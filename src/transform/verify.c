@@ -14,13 +14,15 @@ typedef struct Check {
   Arena *arena;
 } Check;
 
-__attribute__((format(printf, 3, 4))) static Status bad(Check *c, const Node *n, const char *format, ...) {
+__attribute__((format(printf, 3, 4))) static Status bad(Check *c, const Node *n, const char *format,
+                                                        ...) {
   char text[400];
   va_list args;
   va_start(args, format);
   vsnprintf(text, sizeof text, format, args);
   va_end(args);
-  return fail_at(c->error, n ? n->source : NULL, ERR_INTERNAL, "%s left a broken graph: node %d (%s): %s", c->pass, n ? n->id : -1,
+  return fail_at(c->error, n ? n->source : NULL, ERR_INTERNAL,
+                 "%s left a broken graph: node %d (%s): %s", c->pass, n ? n->id : -1,
                  n && n->op ? n->op->name : "none", text);
 }
 
@@ -29,7 +31,8 @@ __attribute__((format(printf, 3, 4))) static Status bad(Check *c, const Node *n,
 static bool is_leaf(const Node *n) { return node_is_input(n) || node_is_constant(n); }
 
 /* v is an output of a node of g that stands before position. */
-static Status check_value(Check *c, const Node *reader, const Value *v, const char *what, int k, int position) {
+static Status check_value(Check *c, const Node *reader, const Value *v, const char *what, int k,
+                          int position) {
   const Graph *g = c->graph;
   if (!v || !v->node) return bad(c, reader, "%s %d is missing", what, k);
   const Node *n = v->node;
@@ -37,7 +40,8 @@ static Status check_value(Check *c, const Node *reader, const Value *v, const ch
     return bad(c, reader, "%s %d is of another graph", what, k);
   if (v->index < 0 || v->index >= n->out_count || v != &n->out[v->index])
     return bad(c, reader, "%s %d is no output of its node %d", what, k, n->id);
-  if (n->id >= position && !is_leaf(n)) return bad(c, reader, "%s %d is made after it is read, by node %d", what, k, n->id);
+  if (n->id >= position && !is_leaf(n))
+    return bad(c, reader, "%s %d is made after it is read, by node %d", what, k, n->id);
   return OK;
 }
 
@@ -52,7 +56,8 @@ static Status check_arity(Check *c, const Node *n) {
 static Status check_attributes(Check *c, const Node *n) {
   for (int i = 0; i < op_attr_count(n->op); i++) {
     AttrKind kind = n->attr[i].kind, wanted = n->op->attrs[i].kind;
-    if (kind != ATTR_NONE && kind != wanted) return bad(c, n, "attribute '%s' is of another kind", n->op->attrs[i].name);
+    if (kind != ATTR_NONE && kind != wanted)
+      return bad(c, n, "attribute '%s' is of another kind", n->op->attrs[i].name);
   }
   return OK;
 }
@@ -63,7 +68,8 @@ static Status check_result_types(Check *c, const Node *n) {
   Error e = {0};
   for (int i = 0; i < n->out_count; i++) {
     const Type *t = &n->out[i].type;
-    if ((int)t->dtype < 0 || t->dtype >= DTYPE_COUNT || t->rank < 0 || t->rank > MAX_RANK || type_check(&e, "result", t) != OK)
+    if ((int)t->dtype < 0 || t->dtype >= DTYPE_COUNT || t->rank < 0 || t->rank > MAX_RANK ||
+        type_check(&e, "result", t) != OK)
       return bad(c, n, "output %d has no valid type", i);
   }
   return OK;
@@ -80,32 +86,43 @@ static Status check_inferred(Check *c, const Node *n) {
   if (!copy.attr || !copy.out) return fail(c->error, ERR_OUT_OF_MEMORY, "out of memory");
   Error e = {0};
   if (node_infer(&e, &copy) != OK) return bad(c, n, "infer refuses it: %.200s", e.message);
-  if (copy.out_count != n->out_count) return bad(c, n, "has %d outputs, infer says %d", n->out_count, copy.out_count);
+  if (copy.out_count != n->out_count)
+    return bad(c, n, "has %d outputs, infer says %d", n->out_count, copy.out_count);
   for (int i = 0; i < n->out_count; i++) {
     char is[TYPE_TEXT], says[TYPE_TEXT];
     if (!type_equal(&n->out[i].type, &copy.out[i].type))
-      return bad(c, n, "output %d is %.80s, infer says %.80s", i, type_text(&n->out[i].type, is), type_text(&copy.out[i].type, says));
+      return bad(c, n, "output %d is %.80s, infer says %.80s", i, type_text(&n->out[i].type, is),
+                 type_text(&copy.out[i].type, says));
   }
   return OK;
 }
 
 /* ---- regions ---- */
 
-static Status check_equal(Check *c, const Node *n, const char *what, int i, const Type *a, const Type *b) {
+static Status check_equal(Check *c, const Node *n, const char *what, int i, const Type *a,
+                          const Type *b) {
   char x[TYPE_TEXT], y[TYPE_TEXT];
-  return type_equal(a, b) ? OK : bad(c, n, "%s %d: %.80s against %.80s", what, i, type_text(a, x), type_text(b, y));
+  return type_equal(a, b)
+             ? OK
+             : bad(c, n, "%s %d: %.80s against %.80s", what, i, type_text(a, x), type_text(b, y));
 }
 
 static bool is_scalar(const Type *t, Dtype d) { return t->rank == 0 && t->dtype == d; }
 
-/* The region's inputs from `from` on are the node's operands from skip on; its outputs are those of the node. */
-static Status check_region(Check *c, const Node *n, const Graph *r, int from, int skip, bool gives_results) {
+/* The region's inputs from `from` on are the node's operands from skip on; its outputs are those
+ * of the node. */
+static Status check_region(Check *c, const Node *n, const Graph *r, int from, int skip,
+                           bool gives_results) {
   int count = n->in_count - skip;
-  Status s = r->input_count == from + count ? OK : bad(c, n, "a region has %d inputs for %d values", r->input_count, from + count);
+  Status s = r->input_count == from + count
+                 ? OK
+                 : bad(c, n, "a region has %d inputs for %d values", r->input_count, from + count);
   for (int i = 0; i < count && s == OK; i++)
-    s = check_equal(c, n, "operand and region input", i, &n->in[skip + i]->type, &r->input[from + i]->type);
+    s = check_equal(c, n, "operand and region input", i, &n->in[skip + i]->type,
+                    &r->input[from + i]->type);
   if (s != OK || !gives_results) return s;
-  if (r->output_count != n->out_count) return bad(c, n, "a region has %d outputs for %d", r->output_count, n->out_count);
+  if (r->output_count != n->out_count)
+    return bad(c, n, "a region has %d outputs for %d", r->output_count, n->out_count);
   for (int i = 0; i < n->out_count && s == OK; i++)
     s = check_equal(c, n, "output and region output", i, &n->out[i].type, &r->output[i]->type);
   return s;
@@ -120,27 +137,37 @@ static Status check_carried(Check *c, const Node *n) {
 
 static Status check_gradient_region(Check *c, const Node *n) {
   const Graph *r = control_other(n);
-  int upstream = n->attr[CONTROL_UPSTREAM].ints.n, saved = n->attr[CONTROL_SAVED].ints.n, given = n->attr[CONTROL_GIVEN].ints.n;
-  if (r->input_count != upstream + saved || r->output_count != given) return bad(c, n, "the gradient's region has another arity");
+  int upstream = n->attr[CONTROL_UPSTREAM].ints.n, saved = n->attr[CONTROL_SAVED].ints.n,
+      given = n->attr[CONTROL_GIVEN].ints.n;
+  if (r->input_count != upstream + saved || r->output_count != given)
+    return bad(c, n, "the gradient's region has another arity");
   return OK;
 }
 
 static Status check_control(Check *c, const Node *n) {
-  bool loop = n->op == &control_repeat || n->op == &control_while, repeat = n->op == &control_repeat;
+  bool loop = n->op == &control_repeat || n->op == &control_while,
+       repeat = n->op == &control_repeat;
   bool cond = n->op == &control_cond, custom = n->op == &control_custom;
   const Graph *body = control_body(n), *other = control_other(n);
   int skip = loop || cond ? 1 : 0;
-  if (!body || (other != NULL) != (cond || custom || n->op == &control_while)) return bad(c, n, "a region is missing or too many");
-  if (control_explicit(n) + control_written_count(n) != n->out_count) return bad(c, n, "its outputs are not as many as it says");
+  if (!body || (other != NULL) != (cond || custom || n->op == &control_while))
+    return bad(c, n, "a region is missing or too many");
+  if (control_explicit(n) + control_written_count(n) != n->out_count)
+    return bad(c, n, "its outputs are not as many as it says");
   for (int i = 0; i < control_written_count(n); i++)
-    if (control_written(n, i) < 0 || control_written(n, i) >= n->in_count) return bad(c, n, "writes what it doesn't have");
-  if (skip && (n->in_count < 1 || !is_scalar(&n->in[0]->type, cond ? BOOL : I32))) return bad(c, n, "its count or test is none");
+    if (control_written(n, i) < 0 || control_written(n, i) >= n->in_count)
+      return bad(c, n, "writes what it doesn't have");
+  if (skip && (n->in_count < 1 || !is_scalar(&n->in[0]->type, cond ? BOOL : I32)))
+    return bad(c, n, "its count or test is none");
   Status s = check_region(c, n, body, repeat, skip, true);
-  if (s == OK && loop) s = n->in_count > control_explicit(n) ? check_carried(c, n) : bad(c, n, "carries what it is not given");
+  if (s == OK && loop)
+    s = n->in_count > control_explicit(n) ? check_carried(c, n)
+                                          : bad(c, n, "carries what it is not given");
   if (s == OK && cond) s = check_region(c, n, other, 0, skip, true);
   if (s == OK && n->op == &control_while) {
     s = check_region(c, n, other, 0, skip, false);
-    if (s == OK && (other->output_count != 1 || !is_scalar(&other->output[0]->type, BOOL))) s = bad(c, n, "its condition gives no bool");
+    if (s == OK && (other->output_count != 1 || !is_scalar(&other->output[0]->type, BOOL)))
+      s = bad(c, n, "its condition gives no bool");
   }
   if (s == OK && custom) s = check_gradient_region(c, n);
   if (s == OK) s = graph_verify(c->error, body, c->pass);
@@ -151,7 +178,8 @@ static Status check_node(Check *c, const Node *n, int position) {
   if (!n || !n->op) return bad(c, n, "is no node");
   if (n->id != position) return bad(c, n, "stands at %d", position);
   Status s = check_arity(c, n);
-  for (int k = 0; k < n->in_count && s == OK; k++) s = check_value(c, n, n->in[k], "operand", k, position);
+  for (int k = 0; k < n->in_count && s == OK; k++)
+    s = check_value(c, n, n->in[k], "operand", k, position);
   if (s == OK) s = check_attributes(c, n);
   if (s == OK) s = check_result_types(c, n);
   if (s == OK) s = check_inferred(c, n);
@@ -165,9 +193,11 @@ Status graph_verify(Error *e, const Graph *g, const char *pass) {
   for (int i = 0; i < g->node_count && s == OK; i++) s = check_node(&c, g->node[i], i);
   for (int i = 0; i < g->input_count && s == OK; i++) {
     s = check_value(&c, NULL, g->input[i], "input", i, g->node_count);
-    if (s == OK && !node_is_input(g->input[i]->node)) s = bad(&c, g->input[i]->node, "is input %d, but no input", i);
+    if (s == OK && !node_is_input(g->input[i]->node))
+      s = bad(&c, g->input[i]->node, "is input %d, but no input", i);
   }
-  for (int i = 0; i < g->output_count && s == OK; i++) s = check_value(&c, NULL, g->output[i], "output", i, g->node_count);
+  for (int i = 0; i < g->output_count && s == OK; i++)
+    s = check_value(&c, NULL, g->output[i], "output", i, g->node_count);
   arena_free(c.arena);
   return s;
 }
