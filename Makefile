@@ -252,7 +252,7 @@ space := $(subst x,,x x)
 PACKAGES_BUILD := gcc make pkg-config lua5.4 liblua5.4-dev zlib1g-dev libjansson-dev libzip-dev \
   $(foreach part,$(filter-out HDF5,$(OPTIONAL)),$(if $(filter-out no,$(WITH_$(part))),$(DEB_$(part)))) \
   $(foreach part,$(filter HDF5,$(INSISTED)),$(DEB_$(part)))
-PACKAGES_TEST := lua-busted lua-check luajit libhdf5-dev python3-h5py python3 python3-numpy python3-onnx build-essential binutils git luarocks lua-cjson nodejs \
+PACKAGES_TEST := lua-busted lua-check clang-format-19 luajit libhdf5-dev python3-h5py python3 python3-numpy python3-onnx build-essential binutils git luarocks lua-cjson nodejs \
                  lua-socket lua-filesystem debhelper man-db tzdata
 define install_packages
 	@missing=$$(for p in $(1); do dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q ' installed' || echo $$p; done); \
@@ -278,7 +278,7 @@ deps-test: ## install what the tests need besides
 JOBS ?= $(shell nproc)
 SUBMAKE = $(MAKE) --no-print-directory -s $(if $(findstring j,$(MAKEFLAGS)),,-j$(JOBS))
 
-.PHONY: demo test check nightly nightly-specs new-seeds lint lint-lua lint-objects debug asan tsan
+.PHONY: demo test check nightly nightly-specs new-seeds lint lint-lua lint-format format lint-objects debug asan tsan
 demo: deps-build ## build, then train the model of examples/mnist.lua
 	@test -x $(BUILD)/ipulua || echo "building $(BUILD)/ipulua"
 	+@$(SUBMAKE) $(BUILD)/ipulua $(BUILD)/ipulua.1 plugins
@@ -306,14 +306,25 @@ new-seeds: all checks
 LINTED := $(wildcard lua spec examples docs/source)
 lint-lua:
 	@said=$$(luacheck -q --no-color $(LINTED)) || { echo "$$said" | grep -v '^$$'; exit 1; }
+# C as .clang-format wants it; tables may be fenced ("clang-format off"), and FENCES=yes lists the fences.
+FORMATTED = $(shell find $(wildcard src spec examples docs) -name '*.[ch]')
+CLANG_FORMAT := clang-format-19
+FENCES ?=
+lint-format:
+	@command -v $(CLANG_FORMAT) >/dev/null || { echo "lint: $(CLANG_FORMAT) is missing (make deps installs it); the formatting of C isn't checked"; exit 1; }
+	@$(CLANG_FORMAT) --dry-run -Werror $(FORMATTED)
+	@test -z "$(FENCES)" || grep -n 'clang-format off' $(FORMATTED)
+format: ## format all C, with clang-format 19
+	@$(CLANG_FORMAT) -i $(FORMATTED)
+
 # Each in a build folder of its own; what fails says which it was.
 with_each_compiler = for each in $(wildcard $(foreach c,$(COMPILERS),$(or $(shell command -v $(c)),none))); do \
 	  name=$${each\#\#*/}; $(SUBMAKE) BUILD=build-lint-$$name CC=$$name -k CFLAGS='$(1) -Werror' lint-objects || \
 	  { echo "FAIL $$name with $(1) -Werror"; good=1; }; $(2) done;
 COMPILERS := $(foreach v,12 13 14,gcc-$(v)) $(foreach v,14 15 16 17 18 19,clang-$(v))
 .PHONY: compilers deps-compilers
-lint: ## luacheck; compile with each of gcc 12 to 14 and clang 14 to 19 that is there, warnings being errors
-	+@$(SUBMAKE) lint-lua; good=$$?; $(call with_each_compiler,-O1,) exit $$good
+lint: ## luacheck; C's formatting (FENCES=yes lists what is fenced from it); compile with each of gcc 12 to 14 and clang 14 to 19 that is there, warnings being errors
+	+@good=0; $(SUBMAKE) lint-lua || good=1; $(SUBMAKE) lint-format || good=1; $(call with_each_compiler,-O1,) exit $$good
 compilers: ## compile with each of them that is there, optimised, warnings being errors
 	+@good=0; $(call with_each_compiler,-O2,test $$good = 1 || echo "$$name: no warnings";) exit $$good
 deps-compilers: ## install those that this Debian has
