@@ -52,7 +52,7 @@ describe("links of", function()
   end)
 end)
 
--- Names in a text's backquotes that are files of the source tree. In a list, `src/ops/conv.c`, `lstm.c`, a name alone is in the
+-- Names in a text's backquotes that are files of the source tree. In a list, `src/ops/conv/conv.c`, `lstm.c`, a name alone is in the
 -- folder of the one before it.
 local function sources(text)
   text = text:gsub("```.-```", "")
