@@ -2,4 +2,5 @@ std = "lua54"
 self = false
 max_line_length = 145
 files["spec"] = {std = "lua54+busted"}
-files["lua/ipulua/ffi*.lua"] = {std = "luajit"}
+files["lua/ipulua/ffi.lua"] = {std = "luajit"}
+files["lua/ipulua/ffi"] = {std = "luajit"}

@@ -1,6 +1,6 @@
 -- What stands below an entry's signature in the references: its arguments with their types, then the notes of its comment.
 
-local help = require "ipulua.help"
+local help = require "ipulua.tools.help"
 local notes = require "notes"
 local rows = require "rows"
 

@@ -3,17 +3,17 @@
 -- folder, it writes there.
 
 package.path = "docs/source/?.lua;" .. package.path
-local class = require "ipulua.class"
-local enum = require "ipulua.enum"
+local class = require "ipulua.base.class"
+local enum = require "ipulua.base.enumeration"
 local enums = require "ipulua.enums"
-local help = require "ipulua.help"
+local help = require "ipulua.tools.help"
 local ipu = require "ipulua"
-local options = require "ipulua.config_options"
+local options = require "ipulua.config.options"
 local details = require "details"
 local notes = require "notes"
 local rows = require "rows"
-local values = require "ipulua.values"
-require "ipulua.log".set_writer(function() end)
+local values = require "ipulua.tools.values"
+require "ipulua.base.log".set_writer(function() end)
 
 local folder = arg and arg[1]
 
@@ -26,7 +26,7 @@ local sections <const> = {
     .. "move_variable_initialization_to_cpu reset_default_graph"},
   {"Functions and loops", "Traced once for each signature, then one program.",
     "func range cond while_loop loops.repeat_n loops.while_loop barrier host_callback fifo remap outlined_function nn.multi_conv",
-    {require "ipulua.func".Function, "ipu.func(f)"}},
+    {require "ipulua.trace.func".Function, "ipu.func(f)"}},
   {"Gradients and ops of one's own", nil,
     "GradientTape gradients custom_gradient capture_upstream_gradients GradientCaptureContext GradientCaptureTape register_op load_op_library"},
   {"Sessions and scopes", "A scope is entered when it is made and left when it is closed: `local _ <close> = scope`, or `scope(f)`.",
@@ -37,7 +37,7 @@ local sections <const> = {
     .. "data.from_csv data.from_npy data.from_safetensors data.from_text data.from_image_folder data.Dataset "
     .. "dataset_benchmark.dataset_benchmark dataset_benchmark.infeed_benchmark"},
   {"Queues and strategies", nil, "IPUInfeedQueue IPUOutfeedQueue ScopedIPUOutfeedQueue IPUStrategy IPUStrategyV1",
-    {require "ipulua.jobs".Job, "strategy:run_async(f)"}},
+    {require "ipulua.trace.jobs".Job, "strategy:run_async(f)"}},
   {"Training in the manner of sessions", "`ipu.train` and the wrappers of `ipu.optimizers`.",
     "train.Optimizer train.GradientDescentOptimizer train.MomentumOptimizer train.AdamOptimizer train.RMSPropOptimizer "
     .. "train.AdagradOptimizer train.get_or_create_global_step train.Checkpoint train.latest_checkpoint optimizers.IpuOptimizer "
@@ -49,7 +49,7 @@ local sections <const> = {
   {"Losses over a sample of the classes", "Where there are too many classes for all of them.",
     "nn.sampled_softmax_loss nn.nce_loss"},
   {"Tables on the host", nil, "create_host_embedding HostEmbeddingOptimizerSpec HostEmbeddingSGDGAOptimizerSpec",
-    {require "ipulua.host_embedding".HostEmbedding, "ipu.create_host_embedding(…)"}},
+    {require "ipulua.trace.host_embedding".HostEmbedding, "ipu.create_host_embedding(…)"}},
   {"Configuration", "Options of `ipu.IPUConfig` are listed [below](#options-of-ipuconfig).",
     "IPUConfig configure_ipu_system reset_ipu_configuration get_ipu_config get_num_of_ipus_in_device running_on_ipu_model "
     .. "use_synthetic_data_for set_flags set_num_threads reset_ipu_seed selection_order"},

@@ -2,9 +2,9 @@
 -- rows of their arguments, the comments above them, and samples that are run. Given a folder, it writes there.
 
 package.path = "docs/source/?.lua;" .. package.path
-local class = require "ipulua.class"
+local class = require "ipulua.base.class"
 local details = require "details"
-local help = require "ipulua.help"
+local help = require "ipulua.tools.help"
 local ipu = require "ipulua"
 local layer_sections, parts = require "keras_layers", require "keras_parts"
 local notes = require "notes"
@@ -17,7 +17,7 @@ local function signature(c) return row_text.signature(c.argument_rows) end
 
 local keras = ipu.keras
 local folder = arg and arg[1]
-require "ipulua.log".set_writer(function() end)
+require "ipulua.base.log".set_writer(function() end)
 keras.utils.set_random_seed(1)
 
 -- ------------------------------------------------ comments in the source
@@ -566,7 +566,7 @@ end
 
 -- ------------------------------------------------ backend, other names
 
-local other_names = require "ipulua.keras.other_names"
+local other_names = require "ipulua.keras.base.other_names"
 
 local function sorted(t)
   local list = {}

@@ -1,7 +1,7 @@
 -- The notes of comments (help.notes) for the references. Words in backquotes are code that is run: in Errors each must raise a message,
 -- which is shown beside it, and in Shapes give a tensor of the shape that follows.
 
-local help = require "ipulua.help"
+local help = require "ipulua.tools.help"
 local ipu = require "ipulua"
 
 local notes = {problems = {}} -- samples that don't do what they should

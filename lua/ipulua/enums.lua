@@ -1,6 +1,6 @@
 -- Every enumeration of the interface. A field's value is the member's name as a string.
 
-local enum = require "ipulua.enum"
+local enum = require "ipulua.base.enumeration"
 
 local enums = {}
 

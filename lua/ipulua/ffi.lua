@@ -7,7 +7,7 @@
 -- Ops take tensors, then one table of attributes. What C gave out is freed when it is collected.
 
 local ffi = require "ffi"
-local json = require "ipulua.ffi_json"
+local json = require "ipulua.ffi.json"
 local nearest = require "ipulua.nearest"
 
 local ABI = 1
@@ -631,7 +631,7 @@ function Function:__call(...)
   return unpack(results, 1, count[0])
 end
 
-local models = require "ipulua.ffi_models"(C, {context = context, guarded = guarded, check = check, raise = raise, want = want,
+local models = require "ipulua.ffi.models"(C, {context = context, guarded = guarded, check = check, raise = raise, want = want,
   ints = ints, is_tensor = is_tensor, new_tensor = new_tensor, text_of = text_of, hold = hold})
 for name, f in pairs(models) do ipu[name] = f end
 

@@ -65,7 +65,7 @@ describe("help", function()
     assert.truthy(typed("help(ipu.func)\n"):find("ipu.func{f, name}\n", 1, true))
   end)
   it("explains the methods of tensors and variables that are no ops", function()
-    local help, ipu = require "ipulua.help", require "ipulua"
+    local help, ipu = require "ipulua.tools.help", require "ipulua"
     for _, value in ipairs{ipu.ones{2}, ipu.Variable(1)} do
       local shown = table.concat(help.lines(value), "\n")
       for name, f in pairs(getmetatable(value).methods) do
@@ -84,7 +84,7 @@ describe("help", function()
       "keras.layers.Layer:extend(base, name)\nA class that is derived from this one:"} do
       assert.truthy(out:find(text, 1, true), text)
     end
-    local keras, help, class = require "ipulua".keras, require "ipulua.help", require "ipulua.class"
+    local keras, help, class = require "ipulua".keras, require "ipulua.tools.help", require "ipulua.base.class"
     for name, c in pairs(keras.metrics) do
       for _, method in ipairs(class.is_class(c) and {"update_state", "result", "reset_state"} or {}) do
         assert.is_true(#help.lines(c[method]) >= 2, name .. ":" .. method)
@@ -109,7 +109,7 @@ describe("help", function()
     assert.equal("stdin:1: tensor is ragged: its lists have different lengths\n", err)
   end)
   it("explains every public op", function()
-    local help = require "ipulua.help"
+    local help = require "ipulua.tools.help"
     for name in pairs(core.ops) do
       if not core.describe_op(name).internal then
         assert.is_true(#help.op(name) >= 2 and #help.op(name)[2] > 2, name)
@@ -184,7 +184,7 @@ describe("the prompt", function()
     assert.equal(0, status, shown)
   end)
   it("does not offer what the library keeps for itself", function()
-    local help = require "ipulua.help"
+    local help = require "ipulua.tools.help"
     local names = {}
     local model = require "ipulua".keras.Sequential{}
     for _, name in ipairs(help.members(model, true)) do names[name] = true end

@@ -164,10 +164,10 @@ describe("the prompt", function()
       assert.equal("1\n", out)
       assert.truthy(err:find("ipu has no 'reduce_summ'; did you mean 'reduce_sum'?", 1, true))
     end)
-    it("through ipulua.help where it exists", function()
+    it("through ipulua.tools.help where it exists", function()
       local folder = command.folder()
-      os.execute("mkdir -p " .. folder .. "/ipulua")
-      command.write(folder .. "/ipulua/help.lua", "return {show = function(x, text) print('about', type(x), text) end}")
+      os.execute("mkdir -p " .. folder .. "/ipulua/tools")
+      command.write(folder .. "/ipulua/tools/help.lua", "return {show = function(x, text) print('about', type(x), text) end}")
       local env = {LUA_PATH = folder .. "/?.lua;;"}
       assert.equal("about\tfunction\tstring.rep\nabout\tnil\tnot an expression\nabout\tnumber\tnil\n",
         (typed("? string.rep\n?not an expression\nhelp(1)\n", {env = env})))
@@ -180,12 +180,12 @@ describe("the prompt", function()
 
     setup(function()
       folder = command.folder()
-      os.execute(("cd %s && mkdir -p lib/ipulua files/inner && touch files/first.txt files/second.txt"):format(folder))
+      os.execute(("cd %s && mkdir -p lib/ipulua/tools files/inner && touch files/first.txt files/second.txt"):format(folder))
       command.write(folder .. "/lib/ipulua.lua", [[
         local lazy = {relu = print, later = {inner = 'got it'}}
         local ipu = {matmul = print, mean = print, __names = function() return {"relu", "later", 1} end}
         return setmetatable(ipu, {__index = function(_, name) return lazy[name] or error(name) end})]])
-      command.write(folder .. "/lib/ipulua/help.lua",
+      command.write(folder .. "/lib/ipulua/tools/help.lua",
         "return {options = setmetatable({}, {__mode = 'k', __index = function() end}), show = print}")
     end)
     teardown(function() command.remove(folder) end)
@@ -268,10 +268,10 @@ describe("the prompt", function()
           {"object = setmetatable({}, {__index = function() return print end, methods = {area = print}})", ""},
           {"object.ar\t('found')", "found"}},
         {"option keys", {"function dense(o) return o.units + o.bias end", ""},
-          {"package.loaded['ipulua.help'] = {options = {[dense] = {'units', {'bias', 'number'}}}}", ""},
+          {"package.loaded['ipulua.tools.help'] = {options = {[dense] = {'units', {'bias', 'number'}}}}", ""},
           {"dense{uni\t40, bi\t2}", "42"}},
         {"option keys behind positional arguments", {"function dense(n, o) return n + o.units end", ""},
-          {"package.loaded['ipulua.help'] = {options = {[dense] = {'units'}}}", ""}, {"dense(1, {uni\t4})", "5"}},
+          {"package.loaded['ipulua.tools.help'] = {options = {[dense] = {'units'}}}", ""}, {"dense(1, {uni\t4})", "5"}},
         {"file names in strings", {"io.open('fir\t') ~= nil", "true"}, {"io.open('inn\t') ~= nil", "true"},
           {"io.open(\"../files/sec\t\") ~= nil", "true"}},
         {"nothing in comments", {"1 -- stri\t", "1"}},

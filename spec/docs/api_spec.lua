@@ -1,13 +1,13 @@
 -- docs/api.md and docs/library/ipulua.lua are those that `make docs` writes; everything public has a sentence, which help shows too.
 
 local command = require "spec.support.command"
-local class = require "ipulua.class"
-local help = require "ipulua.help"
+local class = require "ipulua.base.class"
+local help = require "ipulua.tools.help"
 local ipu = require "ipulua"
 
 describe("docs/api.md", function()
-  local apart <const> = {Function = require "ipulua.func".Function, Job = require "ipulua.jobs".Job,
-    HostEmbedding = require "ipulua.host_embedding".HostEmbedding} -- classes that are got otherwise
+  local apart <const> = {Function = require "ipulua.trace.func".Function, Job = require "ipulua.trace.jobs".Job,
+    HostEmbedding = require "ipulua.trace.host_embedding".HostEmbedding} -- classes that are got otherwise
   local page, library = command.read("docs/api.md"), command.read("docs/library/ipulua.lua")
 
   it("is up to date, as is docs/library/ipulua.lua", function()

@@ -1,6 +1,6 @@
 -- docs/keras.md and docs/library/keras.lua are those that `make docs` writes, and name everything public.
 
-local class = require "ipulua.class"
+local class = require "ipulua.base.class"
 local command = require "spec.support.command"
 local ipu = require "ipulua"
 

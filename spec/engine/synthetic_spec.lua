@@ -108,7 +108,7 @@ end)
 
 describe("--log_cycle_count", function()
   it("row 38: logs a line for each run", function()
-    local log = require "ipulua.log"
+    local log = require "ipulua.base.log"
     local lines = {}
     local former = log.set_writer(function(line) lines[#lines + 1] = line end)
     local _ <close> = setmetatable({}, {__close = function()

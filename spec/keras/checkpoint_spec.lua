@@ -2,7 +2,7 @@
 -- nothing had been.
 
 local ipu = require "ipulua"
-local log = require "ipulua.log"
+local log = require "ipulua.base.log"
 local core = require "ipulua.core"
 local keras = ipu.keras
 local command = require "spec.support.command"

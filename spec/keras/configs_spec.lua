@@ -4,9 +4,9 @@
 
 local ipu = require "ipulua"
 local all = require "spec.support.keras_layers"
-local json = require "ipulua.json"
+local json = require "ipulua.base.json"
 local others = require "spec.support.keras_parts"
-local parts = require "ipulua.keras.parts"
+local parts = require "ipulua.keras.base.parts"
 local keras = ipu.keras
 local L = keras.layers
 
@@ -63,7 +63,7 @@ local function looks(name, c, arguments)
     local results = table.pack(all.call(name, layer, x, {training = training}))
     for i = 1, results.n do
       seen[#seen + 1] = text(results[i])
-      local mask = require "ipulua.keras.context".mask(results[i])
+      local mask = require "ipulua.keras.base.context".mask(results[i])
       seen[#seen + 1] = mask and text(mask) or "no mask"
     end
     for _, loss in ipairs(layer.losses) do seen[#seen + 1] = text(loss) end

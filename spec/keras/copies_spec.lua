@@ -162,7 +162,7 @@ describe("copies", function()
   end)
 
   it("in files leave out what of compile has no name, and keep the rest", function()
-    local log = require "ipulua.log"
+    local log = require "ipulua.base.log"
     local warnings = {}
     local former = log.set_writer(function(text) warnings[#warnings + 1] = text end)
     local model = keras.Sequential{L.Dense{1, input_shape = {3}}}

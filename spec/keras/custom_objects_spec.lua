@@ -2,7 +2,7 @@
 
 local command = require "spec.support.command"
 local ipu = require "ipulua"
-local log = require "ipulua.log"
+local log = require "ipulua.base.log"
 
 local keras = ipu.keras
 local layers, utils = keras.layers, keras.utils

@@ -4,7 +4,7 @@ local command = require "spec.support.command"
 local core = require "ipulua.core"
 local damaged = require "spec.support.damaged_files"
 local ipu = require "ipulua"
-local log = require "ipulua.log"
+local log = require "ipulua.base.log"
 
 local keras, layers, data = ipu.keras, ipu.keras.layers, ipu.data
 

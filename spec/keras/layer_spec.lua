@@ -1,7 +1,7 @@
 -- Layers, their weights, and functional models.
 
 local ipu = require "ipulua"
-local log = require "ipulua.log"
+local log = require "ipulua.base.log"
 
 local keras = ipu.keras
 local layers = keras.layers

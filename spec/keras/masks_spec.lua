@@ -4,7 +4,7 @@
 
 local ipu = require "ipulua"
 local all = require "spec.support.keras_layers"
-local context = require "ipulua.keras.context"
+local context = require "ipulua.keras.base.context"
 local keras = ipu.keras
 local L = keras.layers
 

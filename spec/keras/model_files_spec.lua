@@ -3,7 +3,7 @@
 local command = require "spec.support.command"
 local core = require "ipulua.core"
 local ipu = require "ipulua"
-local json = require "ipulua.json"
+local json = require "ipulua.base.json"
 
 local keras, layers = ipu.keras, ipu.keras.layers
 

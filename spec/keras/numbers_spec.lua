@@ -1,7 +1,7 @@
 -- Numbers that fit reports, and those of losses and recurrent cells, from their formulas.
 
 local ipu = require "ipulua"
-local log = require "ipulua.log"
+local log = require "ipulua.base.log"
 local keras = ipu.keras
 local layers = keras.layers
 

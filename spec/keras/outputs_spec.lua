@@ -272,7 +272,7 @@ end)
 
 describe("inputs by name", function()
   it("are wanted all, and what is none is told once", function()
-    local log = require "ipulua.log"
+    local log = require "ipulua.base.log"
     local function input(name) return keras.Input{shape = {2}, name = name} end
     local a, b, c = input "a", input "b", input "c"
     local v = {a = ipu.ones{3, 2}, b = ipu.ones{3, 2} * 2, c = ipu.ones{3, 2} * 3}

@@ -1,7 +1,7 @@
 -- The options of training on IPUs and the assignment of layers to pipeline stages.
 
 local ipu = require "ipulua"
-local log = require "ipulua.log"
+local log = require "ipulua.base.log"
 
 local keras = ipu.keras
 local layers = keras.layers

@@ -230,7 +230,7 @@ describe("fit", function()
   it("warns when a backup doesn't hold a hyperparameter that a callback sets", function()
     local folder = os.tmpname()
     os.remove(folder)
-    local log, warned = require "ipulua.log", {}
+    local log, warned = require "ipulua.base.log", {}
     local warn = log.warn
     log.warn = function(...) warned[#warned + 1] = string.format(...) end
     finally(function()

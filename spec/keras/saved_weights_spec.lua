@@ -2,7 +2,7 @@
 
 local command = require "spec.support.command"
 local ipu = require "ipulua"
-local json = require "ipulua.json"
+local json = require "ipulua.base.json"
 
 local keras, layers = ipu.keras, ipu.keras.layers
 

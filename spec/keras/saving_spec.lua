@@ -237,7 +237,7 @@ np.savez("%s", *[f[name] for name in f.files])]]
   end
 
   it("says that an optimizer's function can't be saved", function()
-    local log = require "ipulua.log"
+    local log = require "ipulua.base.log"
     local warnings = {}
     local former = log.set_writer(function(text) warnings[#warnings + 1] = text end)
     local model = keras.Sequential{layers.Dense{1, input_shape = {2}}}

@@ -1,10 +1,10 @@
 -- What is accepted is used: every option, engine option and run flag that isn't documented as without effect changes what is observed here.
 local config = require "ipulua.config"
-local engine_options = require "ipulua.engine_options"
-local flag_table = require "ipulua.flags"
+local engine_options = require "ipulua.config.engine_options"
+local flag_table = require "ipulua.config.flags"
 local ipu = require "ipulua"
-local options = require "ipulua.config_options"
-local report = require "ipulua.report"
+local options = require "ipulua.config.options"
+local report = require "ipulua.machine.report"
 local warnings = require "spec.support.warnings"
 
 local function on(shard, f) return ipu.ipu_shard(shard)(f) end
@@ -182,7 +182,7 @@ describe("what is accepted is used:", function()
       return ipu.func(function() return ipu.loops.repeat_n(1, function(_, x) return x end, {ipu.zeros{2}}, infeed) end)():totable()
     end},
     log_cycle_count = {"--log_cycle_count=0", function()
-      local lines, log = {}, require "ipulua.log"
+      local lines, log = {}, require "ipulua.base.log"
       local former = log.set_writer(function(text) lines[#lines + 1] = text end)
       ipu.func(function(x) return x * 2 end)(ipu.ones{2})
       log.set_writer(former)
@@ -219,7 +219,7 @@ describe("what is accepted is used:", function()
       return w and w[field]
     end
   end
-  local function misfit() return require "ipulua.machine".enforces() end
+  local function misfit() return require "ipulua.config.target".enforces() end
   -- name → {value, what is observed, others}
   local engine <const> = {
     ["autoReport.all"] = {"true", wanted "graph"}, ["autoReport.directory"] = {"x", wanted "directory", {["autoReport.all"] = "true"}},

@@ -1,9 +1,9 @@
 -- The public names, word for word: that each is there, takes its arguments in their order, and has the defaults that it is known
 -- for. A line is a name and its arguments; one without a default is just named, `=nil` is one that may be left out.
 
-local class = require "ipulua.class"
+local class = require "ipulua.base.class"
 local core = require "ipulua.core"
-local help = require "ipulua.help"
+local help = require "ipulua.tools.help"
 local ipu = require "ipulua"
 
 local function words(text) return text:gmatch("%S+") end

@@ -1,8 +1,8 @@
 local command = require "spec.support.command"
-local args = require "ipulua.args"
-local blame = require "ipulua.blame"
-local class = require "ipulua.class"
-local enum = require "ipulua.enum"
+local args = require "ipulua.base.args"
+local blame = require "ipulua.base.blame"
+local class = require "ipulua.base.class"
+local enum = require "ipulua.base.enumeration"
 local ipu = require "ipulua"
 
 local Schedule = enum.new("PipelineSchedule", {"Grouped", "Interleaved", "Sequential"})

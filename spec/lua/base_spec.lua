@@ -1,8 +1,8 @@
-local blame = require "ipulua.blame"
-local class = require "ipulua.class"
-local enum = require "ipulua.enum"
+local blame = require "ipulua.base.blame"
+local class = require "ipulua.base.class"
+local enum = require "ipulua.base.enumeration"
 local nearest = require "ipulua.nearest"
-local scope = require "ipulua.scope"
+local scope = require "ipulua.base.scope"
 
 local function line_here()
   return debug.getinfo(2, "l").currentline
@@ -200,7 +200,7 @@ end)
 
 describe("counted", function()
   it("puts a noun behind its number", function()
-    local counted = require "ipulua.counted"
+    local counted = require "ipulua.base.counted"
     assert.equal("1 entry, 0 entries, 2 entries, 1 step, 3 steps", table.concat({counted(1, "entry", "entries"), counted(0, "entry", "entries"),
       counted(2, "entry", "entries"), counted(1, "step"), counted(3, "step")}, ", "))
   end)

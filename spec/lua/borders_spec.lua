@@ -3,7 +3,7 @@
 
 local command = require "spec.support.command"
 local ipu = require "ipulua"
-local log = require "ipulua.log"
+local log = require "ipulua.base.log"
 
 local function refused(pattern, f, ...)
   local ok, why = pcall(f, ...)

@@ -1,9 +1,9 @@
 -- The line that tells how far a compilation has come.
 
-local compile_progress = require "ipulua.compile_progress"
+local compile_progress = require "ipulua.trace.compile_progress"
 local config = require "ipulua.config"
 local ipu = require "ipulua"
-local terminal = require "ipulua.terminal"
+local terminal = require "ipulua.base.terminal"
 
 describe("the progress of a compilation", function()
   local text, flag

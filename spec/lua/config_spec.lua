@@ -1,9 +1,9 @@
 -- Rows of the feature checklist that concern configuration, by their numbers, and what surrounds them.
 
-local blame = require "ipulua.blame"
+local blame = require "ipulua.base.blame"
 local config = require "ipulua.config"
-local json = require "ipulua.json"
-local log = require "ipulua.log"
+local json = require "ipulua.base.json"
+local log = require "ipulua.base.log"
 
 local function kind_and_message(f, ...)
   local ok, message = pcall(f, ...)
@@ -627,7 +627,7 @@ describe("run flags", function()
   end)
 
   it("row 33: are read from IPULUA_FLAGS at first need", function()
-    local names <const> = {"ipulua.config", "ipulua.ipu_config"}
+    local names <const> = {"ipulua.config", "ipulua.config.ipu_config"}
     local former = {}
     for _, name in ipairs(names) do former[name], package.loaded[name] = package.loaded[name], nil end
     local fresh = require "ipulua.config"
@@ -665,7 +665,7 @@ describe("run flags", function()
 end)
 
 describe("shards and replicas", function()
-  local devices = require "ipulua.devices"
+  local devices = require "ipulua.config.devices"
 
   it("rounds shards up to a power of two", function()
     local counts = {}

@@ -2,8 +2,8 @@
 
 local core = require "ipulua.core"
 local ipu = require "ipulua"
-local placement = require "ipulua.placement"
-local scope = require "ipulua.scope"
+local placement = require "ipulua.trace.placement"
+local scope = require "ipulua.base.scope"
 
 local function placed(field)
   local value = core.set_placement(field, 0)

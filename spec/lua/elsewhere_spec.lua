@@ -1,7 +1,7 @@
 -- What other libraries call things: the hints of errors name what is there.
 
 local ipu = require "ipulua"
-local elsewhere = require "ipulua.elsewhere"
+local elsewhere = require "ipulua.base.elsewhere"
 
 -- The value of "keras.layers.Dense" or "reduce_sum", looked for in a module, then in ipu; nil when it is nowhere.
 local function find(module, path)

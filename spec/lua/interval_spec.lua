@@ -1,7 +1,7 @@
 -- Ranges of numbers in rows of arguments: one text gives the check, its message and the reference's words.
 
-local args = require "ipulua.args"
-local interval = require "ipulua.interval"
+local args = require "ipulua.base.args"
+local interval = require "ipulua.base.interval"
 
 describe("the range of an argument", function()
   local function message_of(range, value)

@@ -1,4 +1,4 @@
-local json = require "ipulua.json"
+local json = require "ipulua.base.json"
 
 describe("json.encode", function()
   for _, case in ipairs {

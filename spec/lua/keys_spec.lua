@@ -1,7 +1,7 @@
 -- Programs that are found again: what a trace depends on is in the key, each input of it.
 
 local ipu = require "ipulua"
-local structure = require "ipulua.structure"
+local structure = require "ipulua.base.structure"
 
 local x = ipu.tensor{1, 2}
 

@@ -1,9 +1,9 @@
 -- What the library returns as plain tables prints what it holds, and is a plain table to everything that takes one.
 local command = require "spec.support.command"
 local ipu = require "ipulua"
-local args = require "ipulua.args"
-local plain = require "ipulua.plain"
-local structure = require "ipulua.structure"
+local args = require "ipulua.base.args"
+local plain = require "ipulua.base.plain"
+local structure = require "ipulua.base.structure"
 local keras = ipu.keras
 local layers = keras.layers
 

@@ -1,6 +1,6 @@
 local core = require "ipulua.core"
 local ipu = require "ipulua"
-local placement = require "ipulua.placement"
+local placement = require "ipulua.trace.placement"
 
 local function fails(f, ...)
   local ok, message = pcall(f)

@@ -69,7 +69,7 @@ describe("a program that does not fit", function()
 end)
 
 describe("remedies", function()
-  local estimate = require "ipulua.estimate"
+  local estimate = require "ipulua.tools.estimate"
   local strategy = ipu.IPUStrategy()
 
   it("tell what each would save", function()

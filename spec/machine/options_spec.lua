@@ -3,7 +3,7 @@
 local config = require "ipulua.config"
 local ipu = require "ipulua"
 local pipelines = require "spec.support.pipelines"
-local structure = require "ipulua.structure"
+local structure = require "ipulua.base.structure"
 
 local function price(options, f, inputs, ipus)
   local _ <close> = pipelines.device(ipus or 1, options)

@@ -336,7 +336,7 @@ local model = keras.Sequential{layers.Dense{256, input_shape = {256}}, layers.De
 model:compile{optimizer = "sgd", loss = "mse"}
 model:set_pipeline_stage_assignment{0, 1}
 model:set_pipelining_options{gradient_accumulation_steps_per_replica = 8}
-local price = require "ipulua.estimate".price{fn = model, batch_size = 16, ipus = 2}
+local price = require "ipulua.tools.estimate".price{fn = model, batch_size = 16, ipus = 2}
 local out = io.open("profile.json", "w")
 out:write(price:json())
 out:close()

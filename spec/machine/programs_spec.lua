@@ -1,7 +1,7 @@
 -- Whole programs against what Graphcore published of them (spec/support/programs.lua, `make validate`).
 
 local ipu = require "ipulua"
-local log = require "ipulua.log"
+local log = require "ipulua.base.log"
 local command = require "spec.support.command"
 local programs = require "spec.support.programs"
 

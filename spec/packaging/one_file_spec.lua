@@ -65,8 +65,8 @@ describe("the command copied alone", function()
     local r = alone{"wrong.lua"}
     assert.equal(1, r.status)
     assert.truthy(r.err:find("wrong.lua:3: matmul", 1, true), r.err)
-    local line = tonumber(r.err:match("%[ipulua%]/func%.lua:(%d+): in"))
-    local text = command.read("lua/ipulua/func.lua")
+    local line = tonumber(r.err:match("%[ipulua%]/trace/func%.lua:(%d+): in"))
+    local text = command.read("lua/ipulua/trace/func.lua")
     assert.is_true(line and line <= select(2, text:gsub("\n", "")), r.err)
   end)
 

@@ -1,7 +1,7 @@
 -- An inference pipeline of the original's own tests: batches of two blocks v, w of [4, 4, 2] give 80·(v + w) + 320 + c.
 
 local ipu = require "ipulua"
-local log = require "ipulua.log"
+local log = require "ipulua.base.log"
 local pipelines = require "spec.support.pipelines"
 
 local blocks <const> = 5

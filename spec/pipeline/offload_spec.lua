@@ -1,7 +1,7 @@
 -- What lives in streaming memory: the transfers that a program has, the bytes that its report moves, and no other number.
 
 local ipu = require "ipulua"
-local log = require "ipulua.log"
+local log = require "ipulua.base.log"
 local pipelines = require "spec.support.pipelines"
 
 local least <const> = "optimizations.minimum_remote_tensor_size"
@@ -499,7 +499,7 @@ describe("tensors shared out among replicas", function()
       local all = {}
       for i, t in ipairs(model:get_weights()) do all[i] = t:totable() end
       scope:close()
-      local list = require "ipulua.func".compiled()
+      local list = require "ipulua.trace.func".compiled()
       return all, list[#list].entry[1].program:text()
     end
 

@@ -1,7 +1,7 @@
 -- What stages are given and may do: inputs, elements, tables, shared variables, concurrent stages, recomputation, counters.
 
 local ipu = require "ipulua"
-local log = require "ipulua.log"
+local log = require "ipulua.base.log"
 local pipelines = require "spec.support.pipelines"
 
 local function pass(...) return ... end

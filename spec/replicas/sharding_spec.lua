@@ -1,9 +1,9 @@
 -- One replica over several IPUs: where ops and gradients are, what is copied between IPUs, and that results don't change.
 
 local config = require "ipulua.config"
-local func = require "ipulua.func"
+local func = require "ipulua.trace.func"
 local ipu = require "ipulua"
-local log = require "ipulua.log"
+local log = require "ipulua.base.log"
 
 local function with_ipus(options)
   config.reset_ipu_configuration()

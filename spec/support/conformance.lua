@@ -1,8 +1,8 @@
 -- Runs every conformance case under a folder: build/ipulua spec/support/conformance.lua DIR. Prints a line for each failure,
 -- one for each group, and last "N passed, N failed"; the exit status is 1 after a failure.
 
-local json = require "ipulua.json"
-local log = require "ipulua.log"
+local json = require "ipulua.base.json"
+local log = require "ipulua.base.log"
 
 local root <const> = arg[0]:match("^(.*)spec/support/[^/]*$") or "./"
 package.path = root .. "?.lua;" .. package.path

@@ -3,9 +3,9 @@
 --
 --   local ok, message = runner.run(case)
 
-local context = require "ipulua.keras.context"
+local context = require "ipulua.keras.base.context"
 local ipu = require "ipulua"
-local parts = require "ipulua.keras.parts"
+local parts = require "ipulua.keras.base.parts"
 local run_model = require "spec.support.conformance_models"
 local shared = require "spec.support.conformance_parts"
 local values = require "spec.support.conformance_values"

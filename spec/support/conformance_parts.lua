@@ -1,10 +1,10 @@
 -- What the conformance runners of Keras' parts share: tensors of cases, their comparison, parts by name and arguments, layers and
 -- how they are called.
 
-local class = require "ipulua.class"
+local class = require "ipulua.base.class"
 local ipu = require "ipulua"
-local names = require "ipulua.keras.names"
-local parts = require "ipulua.keras.parts"
+local names = require "ipulua.keras.base.names"
+local parts = require "ipulua.keras.base.parts"
 local values = require "spec.support.conformance_values"
 
 -- ------------------------------------------------ tensors

@@ -3,7 +3,7 @@
 
 local core = require "ipulua.core"
 local ipu = require "ipulua"
-local scope = require "ipulua.scope"
+local scope = require "ipulua.base.scope"
 
 local random = math.random
 local most_alive <const>, deepest <const> = 40, 4

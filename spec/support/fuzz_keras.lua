@@ -1,9 +1,9 @@
 -- Calls of ipu.keras with arguments of all kinds: each must work or raise words that name this file. fuzz_keras.lua SEED COUNT;
 -- prints what is wrong, then "N calls, M wrong".
-local class = require "ipulua.class"
+local class = require "ipulua.base.class"
 local ipu = require "ipulua"
 local keras = ipu.keras
-require "ipulua.log".set_writer(function() end)
+require "ipulua.base.log".set_writer(function() end)
 
 local seed, count = math.tointeger(tonumber(arg[1])) or 1, math.tointeger(tonumber(arg[2])) or 2000
 math.randomseed(seed)

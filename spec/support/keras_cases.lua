@@ -2,7 +2,7 @@
 -- SEED COUNT FOLDER writes case-N.npz
 -- (inputs, weights, results, a mask where there is one) and cases.json, which says what each is.
 
-local context = require "ipulua.keras.context"
+local context = require "ipulua.keras.base.context"
 local ipu = require "ipulua"
 local keras = ipu.keras
 local L = keras.layers

@@ -3,7 +3,7 @@
 -- each of their arguments, for specs over all of them.
 
 local ipu = require "ipulua"
-local class = require "ipulua.class"
+local class = require "ipulua.base.class"
 local values = require "spec.support.keras_layers".values
 local keras = ipu.keras
 local O = keras.optimizers
@@ -209,7 +209,7 @@ local bases <const> = {Loss = true, Metric = true, Optimizer = true, LearningRat
 ---visit(module, name, class) of each class; its name is the one that it shows.
 function support.each(visit)
   for _, module in ipairs(modules) do
-    local list = module == "schedules" and require "ipulua.keras.schedules" or keras[module]
+    local list = module == "schedules" and require "ipulua.keras.optimizers.schedules" or keras[module]
     for name, c in next, list do
       if class.is_class(c) and not bases[name] and c.__name == name then visit(module, name, c) end
     end

@@ -1,12 +1,12 @@
 -- Every public function, class and method, called with each of some odd arguments: it must work, or raise words that name this file.
 -- Prints what is wrong, then "N calls, M wrong". To be run in a folder of its own: some calls write files.
 
-local class = require "ipulua.class"
-local help = require "ipulua.help"
+local class = require "ipulua.base.class"
+local help = require "ipulua.tools.help"
 local ipu = require "ipulua"
 local keras = ipu.keras
 local layers = keras.layers
-require "ipulua.log".set_writer(function() end)
+require "ipulua.base.log".set_writer(function() end)
 
 print = function() end -- luacheck: ignore 121
 

@@ -2,7 +2,7 @@
 -- found by calling it on its own sample.
 
 local core = require "ipulua.core"
-local help = require "ipulua.help"
+local help = require "ipulua.tools.help"
 local samples = require "spec.support.op_samples"
 
 local reference = {}

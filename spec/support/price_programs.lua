@@ -1,8 +1,8 @@
 -- Random programs and what must hold of their prices: price_programs.lua SEED COUNT prints what is wrong, then "N programs, M wrong".
 -- Expected bytes are counted here, from the program as it was drawn, not by the code under test.
 local ipu = require "ipulua"
-local estimate = require "ipulua.estimate"
-local json = require "ipulua.json"
+local estimate = require "ipulua.tools.estimate"
+local json = require "ipulua.base.json"
 
 local programs = {}
 

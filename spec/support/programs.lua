@@ -16,7 +16,7 @@ local function f16(shape) return {shape = shape, dtype = "float16"} end
 
 -- Variables without values.
 local function weight(shape, dtype)
-  return require "ipulua.variables".make("w", dtype or "float32", shape, true, function() return ipu.zeros(shape, {dtype = dtype}) end)
+  return require "ipulua.trace.variables".make("w", dtype or "float32", shape, true, function() return ipu.zeros(shape, {dtype = dtype}) end)
 end
 
 local rows = {}

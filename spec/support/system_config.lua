@@ -2,7 +2,7 @@
 -- which error it must raise. The cases restate tests made on the IPU Model.
 
 local config = require "ipulua.config"
-local json = require "ipulua.json"
+local json = require "ipulua.base.json"
 local system = require "spec.support.system_values"
 
 local runner = {}

@@ -2,9 +2,9 @@
 
 local config = require "ipulua.config"
 local ipu = require "ipulua"
-local json = require "ipulua.json"
-local nest = require "ipulua.keras.nest"
-local scope = require "ipulua.scope"
+local json = require "ipulua.base.json"
+local nest = require "ipulua.keras.base.nest"
+local scope = require "ipulua.base.scope"
 local system = require "spec.support.system_values"
 
 local runner = {}

@@ -1,7 +1,7 @@
 -- Pipelines of conformance cases: programs of kind "pipeline" for spec/support/system_program.
 
 local ipu = require "ipulua"
-local json = require "ipulua.json"
+local json = require "ipulua.base.json"
 local system = require "spec.support.system_values"
 
 -- Keys of a program that the pipeline call does not take under the same name.

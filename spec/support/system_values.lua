@@ -1,6 +1,6 @@
 -- Values of system cases: fills, expected arrays, expected errors.
 
-local blame = require "ipulua.blame"
+local blame = require "ipulua.base.blame"
 local ipu = require "ipulua"
 local values = require "spec.support.conformance_values"
 

@@ -4,7 +4,7 @@
 --   setup(caught.start)
 --   teardown(caught.stop)
 
-local log = require "ipulua.log"
+local log = require "ipulua.base.log"
 
 local warnings = {}
 

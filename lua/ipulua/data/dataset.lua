@@ -1,11 +1,11 @@
 -- The class of datasets: what an element is, and reading elements on the host. The methods that make a longer chain are
 -- in functions.lua and order.lua.
 
-local blame = require "ipulua.blame"
-local class = require "ipulua.class"
+local blame = require "ipulua.base.blame"
+local class = require "ipulua.base.class"
 local core = require "ipulua.core"
 local elements = require "ipulua.data.elements"
-local structure = require "ipulua.structure"
+local structure = require "ipulua.base.structure"
 
 ---A chain of C iterators: each method makes a longer one. An element is a value, several, or a table of them.
 ---@class Dataset

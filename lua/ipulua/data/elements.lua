@@ -1,14 +1,14 @@
 -- How the elements of datasets nest: several values are a tuple, a table with names is a dict, one tensor is itself. A template
 -- says it, and in which order the flat list of tensors has the components.
 
-local args = require "ipulua.args"
-local blame = require "ipulua.blame"
-local class = require "ipulua.class"
+local args = require "ipulua.base.args"
+local blame = require "ipulua.base.blame"
+local class = require "ipulua.base.class"
 local core = require "ipulua.core"
-local counted = require "ipulua.counted"
+local counted = require "ipulua.base.counted"
 local nearest = require "ipulua.nearest"
-local plain = require "ipulua.plain"
-local structure = require "ipulua.structure"
+local plain = require "ipulua.base.plain"
+local structure = require "ipulua.base.structure"
 
 local elements = {single = {leaf = 1}, AUTOTUNE = -1}
 

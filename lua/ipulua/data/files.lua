@@ -1,11 +1,11 @@
 -- Datasets read from files: ipu.data.from_idx and its like.
 
-local args = require "ipulua.args"
-local blame = require "ipulua.blame"
+local args = require "ipulua.base.args"
+local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
-local counted = require "ipulua.counted"
+local counted = require "ipulua.base.counted"
 local data = require "ipulua.data"
-local structure = require "ipulua.structure"
+local structure = require "ipulua.base.structure"
 
 local files = {}
 

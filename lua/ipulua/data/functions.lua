@@ -1,14 +1,14 @@
 -- Methods of datasets that take a function on elements.
 
-local args = require "ipulua.args"
-local blame = require "ipulua.blame"
-local class = require "ipulua.class"
+local args = require "ipulua.base.args"
+local blame = require "ipulua.base.blame"
+local class = require "ipulua.base.class"
 local core = require "ipulua.core"
-local creation = require "ipulua.creation"
+local creation = require "ipulua.trace.creation"
 local Dataset = require "ipulua.data.dataset"
 local elements = require "ipulua.data.elements"
-local structure = require "ipulua.structure"
-local tracing = require "ipulua.tracing"
+local structure = require "ipulua.base.structure"
+local tracing = require "ipulua.trace.tracing"
 
 local function wrap_results(results)
   local n = results.n

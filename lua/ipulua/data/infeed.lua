@@ -1,16 +1,16 @@
 -- How programs read datasets: IPUInfeedQueue, and what a dataset's iterator() gives.
 
-local args = require "ipulua.args"
-local blame = require "ipulua.blame"
-local class = require "ipulua.class"
+local args = require "ipulua.base.args"
+local blame = require "ipulua.base.blame"
+local class = require "ipulua.base.class"
 local core = require "ipulua.core"
 local Dataset = require "ipulua.data.dataset"
 local elements = require "ipulua.data.elements"
-local operation = require "ipulua.operation"
-local queues = require "ipulua.queues"
-local replication = require "ipulua.replication"
-local structure = require "ipulua.structure"
-local tracing = require "ipulua.tracing"
+local operation = require "ipulua.trace.operation"
+local queues = require "ipulua.data.queues"
+local replication = require "ipulua.trace.replication"
+local structure = require "ipulua.base.structure"
+local tracing = require "ipulua.trace.tracing"
 
 local infeed = {}
 

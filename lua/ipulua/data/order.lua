@@ -1,12 +1,12 @@
 -- Methods of datasets that group elements, or change which come when.
 
-local args = require "ipulua.args"
-local blame = require "ipulua.blame"
-local class = require "ipulua.class"
+local args = require "ipulua.base.args"
+local blame = require "ipulua.base.blame"
+local class = require "ipulua.base.class"
 local core = require "ipulua.core"
 local Dataset = require "ipulua.data.dataset"
 local elements = require "ipulua.data.elements"
-local structure = require "ipulua.structure"
+local structure = require "ipulua.base.structure"
 
 local batch_spec <const> = {{"batch_size", "integer", range = "[1, inf)", says = "elements"}, {"drop_remainder", "boolean", false}}
 

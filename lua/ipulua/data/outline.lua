@@ -2,7 +2,7 @@
 
 local core = require "ipulua.core"
 local Dataset = require "ipulua.data.dataset"
-local structure = require "ipulua.structure"
+local structure = require "ipulua.base.structure"
 
 local function is_spec(v) return type(v) == "table" and v.shape ~= nil end
 

@@ -1,9 +1,9 @@
 -- Activation functions. softmax and sigmoid note the tensor that they were applied to, so that the
 -- cross-entropies can use it (context.logits).
 
-local args = require "ipulua.args"
-local blame = require "ipulua.blame"
-local context = require "ipulua.keras.context"
+local args = require "ipulua.base.args"
+local blame = require "ipulua.base.blame"
+local context = require "ipulua.keras.base.context"
 local ipu = require "ipulua"
 
 local activations = {}
@@ -112,7 +112,7 @@ end
 ---@return function
 function activations.get(activation)
   if activation == nil then return activations.linear end
-  return require "ipulua.keras.parts".get("activation", activation, {prefers_class = false})
+  return require "ipulua.keras.base.parts".get("activation", activation, {prefers_class = false})
 end
 
-return require("ipulua.keras.other_names").give("activations", activations)
+return require("ipulua.keras.base.other_names").give("activations", activations)

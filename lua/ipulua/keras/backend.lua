@@ -1,14 +1,14 @@
 -- keras.backend: the functions that own losses, metrics and layers of Keras are written with, under Keras' names and with its
 -- argument order. Options may also be given by name: K.mean(x, {axis = -1, keepdims = true}).
 
-local args = require "ipulua.args"
-local blame = require "ipulua.blame"
+local args = require "ipulua.base.args"
+local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
-local counted = require "ipulua.counted"
+local counted = require "ipulua.base.counted"
 local ipu = require "ipulua"
 local keras_activations = require "ipulua.keras.activations"
 local mixed_precision = require "ipulua.keras.mixed_precision"
-local names = require "ipulua.keras.names"
+local names = require "ipulua.keras.base.names"
 
 local backend = {}
 
@@ -258,7 +258,7 @@ backend.shape = backend.int_shape
 
 ---Whether a value stands for a tensor of a functional model.
 function backend.is_keras_tensor(x)
-  return require "ipulua.class".is_a(x, require "ipulua.keras.tensor")
+  return require "ipulua.base.class".is_a(x, require "ipulua.keras.base.tensor")
 end
 
 ---The small number that keeps logarithms and divisions finite.
@@ -279,4 +279,4 @@ function backend.image_data_format() return "channels_last" end
 function backend.clear_session() names.reset() end
 backend.reset_uids = backend.clear_session
 
-return require("ipulua.keras.other_names").answer("backend", backend)
+return require("ipulua.keras.base.other_names").answer("backend", backend)

@@ -1,9 +1,9 @@
 -- Constraints: objects called with a weight's new value that give the value to keep.
 
-local blame = require "ipulua.blame"
+local blame = require "ipulua.base.blame"
 local ipu = require "ipulua"
-local lengths = require "ipulua.keras.lengths"
-local parts = require "ipulua.keras.parts"
+local lengths = require "ipulua.keras.base.lengths"
+local parts = require "ipulua.keras.base.parts"
 
 local constraints = {}
 
@@ -97,6 +97,6 @@ end
 ---A constraint from its name, its description {class_name =, config =}, or itself.
 ---@param value any
 ---@return any
-function constraints.get(value) return require("ipulua.keras.parts").get("constraint", value) end
+function constraints.get(value) return require("ipulua.keras.base.parts").get("constraint", value) end
 
-return require("ipulua.keras.other_names").give("constraints", constraints)
+return require("ipulua.keras.base.other_names").give("constraints", constraints)

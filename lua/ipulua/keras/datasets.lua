@@ -1,13 +1,13 @@
 -- keras.datasets: data sets from local files. Nothing is downloaded: where the files of mnist are missing, digits are
 -- drawn; the others tell which files they looked for, and where.
 
-local args = require "ipulua.args"
-local blame = require "ipulua.blame"
+local args = require "ipulua.base.args"
+local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
-local counted = require "ipulua.counted"
+local counted = require "ipulua.base.counted"
 local ipu = require "ipulua"
-local log = require "ipulua.log"
-local modules = require "ipulua.modules"
+local log = require "ipulua.base.log"
+local modules = require "ipulua.base.modules"
 
 local datasets = {}
 
@@ -338,4 +338,4 @@ end
 for _, name in ipairs{"mnist", "fashion_mnist", "cifar10", "cifar100", "text", "imdb"} do
   modules.guard("keras.datasets." .. name, datasets[name])
 end
-return require("ipulua.keras.other_names").answer("datasets", datasets)
+return require("ipulua.keras.base.other_names").answer("datasets", datasets)

@@ -1,10 +1,10 @@
 -- Initializers: objects called with a shape that give the first value of a weight.
 
-local args = require "ipulua.args"
-local blame = require "ipulua.blame"
+local args = require "ipulua.base.args"
+local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
 local ipu = require "ipulua"
-local parts = require "ipulua.keras.parts"
+local parts = require "ipulua.keras.base.parts"
 
 local initializers = {}
 
@@ -161,6 +161,6 @@ initializers._aliases = {
 ---An initializer from its name, its description {class_name =, config =}, or itself.
 ---@param value any
 ---@return any
-function initializers.get(value) return require("ipulua.keras.parts").get("initializer", value) end
+function initializers.get(value) return require("ipulua.keras.base.parts").get("initializer", value) end
 
-return require("ipulua.keras.other_names").give("initializers", initializers)
+return require("ipulua.keras.base.other_names").give("initializers", initializers)

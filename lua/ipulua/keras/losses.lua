@@ -1,18 +1,18 @@
 -- Losses. A function gives one number for each sample (the mean over the last axis); an object weighs these and
 -- reduces them to a scalar. The numerics are those of Keras 2.6, to the place of each epsilon.
 
-local args = require "ipulua.args"
-local blame = require "ipulua.blame"
-local class = require "ipulua.class"
-local context = require "ipulua.keras.context"
+local args = require "ipulua.base.args"
+local blame = require "ipulua.base.blame"
+local class = require "ipulua.base.class"
+local context = require "ipulua.keras.base.context"
 local core = require "ipulua.core"
 local ipu = require "ipulua"
-local lengths = require "ipulua.keras.lengths"
-local log = require "ipulua.log"
-local names = require "ipulua.keras.names"
-local operands = require "ipulua.keras.operands"
-local parts = require "ipulua.keras.parts"
-local shapes = require "ipulua.keras.shapes"
+local lengths = require "ipulua.keras.base.lengths"
+local log = require "ipulua.base.log"
+local names = require "ipulua.keras.base.names"
+local operands = require "ipulua.keras.base.operands"
+local parts = require "ipulua.keras.base.parts"
+local shapes = require "ipulua.keras.base.shapes"
 
 local losses = {}
 
@@ -367,4 +367,4 @@ function losses.get(loss, custom_objects)
   blame.error("a loss must be a name, a loss object or a function, got " .. args.describe(loss), "type")
 end
 
-return require("ipulua.keras.other_names").give("losses", losses)
+return require("ipulua.keras.base.other_names").give("losses", losses)

@@ -1,8 +1,8 @@
 -- Dtype policies: in which dtype a layer computes and in which its variables are kept.
 
-local args = require "ipulua.args"
-local blame = require "ipulua.blame"
-local class = require "ipulua.class"
+local args = require "ipulua.base.args"
+local blame = require "ipulua.base.blame"
+local class = require "ipulua.base.class"
 
 local mixed_precision = {}
 

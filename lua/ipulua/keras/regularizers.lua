@@ -1,8 +1,8 @@
 -- Regularizers: objects called with a weight that give a scalar loss.
 
 local ipu = require "ipulua"
-local lengths = require "ipulua.keras.lengths"
-local parts = require "ipulua.keras.parts"
+local lengths = require "ipulua.keras.base.lengths"
+local parts = require "ipulua.keras.base.parts"
 
 local regularizers = {}
 
@@ -48,7 +48,7 @@ local both_rows <const> = {{"l1", "number", 0.01}, {"l2", "number", 0.01}}
 
 ---A regularizer with l1 and l2, 0.01 each by default.
 function regularizers.l1_l2(...)
-  local a = require "ipulua.args".check("l1_l2", both_rows, ...)
+  local a = require "ipulua.base.args".check("l1_l2", both_rows, ...)
   return L1L2{l1 = a.l1, l2 = a.l2}
 end
 
@@ -58,6 +58,6 @@ regularizers._named = {l1_l2 = regularizers.l1_l2}
 ---A regularizer from its name, its description {class_name =, config =}, or itself.
 ---@param value any
 ---@return any
-function regularizers.get(value) return require("ipulua.keras.parts").get("regularizer", value) end
+function regularizers.get(value) return require("ipulua.keras.base.parts").get("regularizer", value) end
 
-return require("ipulua.keras.other_names").give("regularizers", regularizers)
+return require("ipulua.keras.base.other_names").give("regularizers", regularizers)

@@ -1,14 +1,14 @@
 -- keras.utils: small helpers around models and data.
 
-local args = require "ipulua.args"
-local blame = require "ipulua.blame"
+local args = require "ipulua.base.args"
+local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
-local custom_objects = require "ipulua.keras.custom_objects"
+local custom_objects = require "ipulua.keras.base.custom_objects"
 local ipu = require "ipulua"
-local lengths = require "ipulua.keras.lengths"
-local names = require "ipulua.keras.names"
+local lengths = require "ipulua.keras.base.lengths"
+local names = require "ipulua.keras.base.names"
 
-local Model <const> = require "ipulua.keras.model".Model
+local Model <const> = require "ipulua.keras.models.model".Model
 
 local utils = {
   pad_sequences = require "ipulua.keras.preprocessing.sequence".pad_sequences,
@@ -102,8 +102,8 @@ local function label_of(model, layer, a)
   local parts = {a.show_layer_names and layer.name .. ": " .. class_name or class_name}
   if a.show_dtype then parts[#parts + 1] = layer.dtype end
   if a.show_shapes then
-    local row = require "ipulua.keras.describe".output_shape(model, layer)
-    parts[#parts + 1] = require "ipulua.keras.summary".show_shape(row)
+    local row = require "ipulua.keras.models.describe".output_shape(model, layer)
+    parts[#parts + 1] = require "ipulua.keras.models.summary".show_shape(row)
   end
   return table.concat(parts, "\\n")
 end
@@ -113,7 +113,7 @@ end
 ---@param a table
 ---@return string
 local function dot_text(model, a)
-  local graph = require "ipulua.keras.graph"
+  local graph = require "ipulua.keras.models.functional"
   local lines = {"digraph " .. quote(model.name) .. " {", "  rankdir=" .. a.rankdir .. ";", "  node [shape=box];"}
   local layers = model:sublayers()
   for i, layer in ipairs(layers) do
@@ -172,7 +172,7 @@ end
 ---@class Vocabulary: Class
 ---@field size integer
 ---@field characters string[] in the order of their numbers
-local Vocabulary = require "ipulua.class".new("Vocabulary")
+local Vocabulary = require "ipulua.base.class".new("Vocabulary")
 utils.Vocabulary = Vocabulary
 
 local vocabulary_rows <const> = {{"characters", {"list", "string"}, list = true}}
@@ -311,4 +311,4 @@ function utils.generate_text(...)
   return a.vocabulary:decode(numbers)
 end
 
-return require("ipulua.keras.other_names").answer("utils", utils)
+return require("ipulua.keras.base.other_names").answer("utils", utils)

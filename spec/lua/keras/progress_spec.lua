@@ -1,7 +1,7 @@
 -- Every text is written out: what a person sees is the contract.
 
-local progress = require "ipulua.keras.progress"
-local terminal = require "ipulua.terminal"
+local progress = require "ipulua.keras.training.progress"
+local terminal = require "ipulua.base.terminal"
 
 -- A bar that writes into a list, and a clock that is set by hand.
 local function new_bar(options)
@@ -260,10 +260,10 @@ describe("other modes", function()
       terminal.set {}
     end)
     terminal.set {is_terminal = false}
-    local lines, settings = require "ipulua.log".capture("warn", progress.settings)
+    local lines, settings = require "ipulua.base.log".capture("warn", progress.settings)
     assert.equal("line", settings.mode)
     assert.matches("auto, bar, line, json or off", lines[1])
-    assert.same({}, (require "ipulua.log".capture("warn", progress.settings))) -- once is enough
+    assert.same({}, (require "ipulua.base.log".capture("warn", progress.settings))) -- once is enough
   end)
 end)
 

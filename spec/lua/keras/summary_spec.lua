@@ -1,5 +1,5 @@
-local summary = require "ipulua.keras.summary"
-local text = require "ipulua.keras.text"
+local summary = require "ipulua.keras.models.summary"
+local text = require "ipulua.base.text"
 
 local function mlp()
   return {

@@ -1,13 +1,13 @@
 -- BackupAndRestore: a training that was killed goes on where it was.
 
-local args = require "ipulua.args"
+local args = require "ipulua.base.args"
 local base = require "ipulua.keras.callbacks.base"
-local blame = require "ipulua.blame"
-local checkpoint = require "ipulua.keras.checkpoint"
-local folder = require "ipulua.checkpoint_folder"
-local log = require "ipulua.log"
-local start = require "ipulua.start"
-local state = require "ipulua.keras.training.state"
+local blame = require "ipulua.base.blame"
+local checkpoint = require "ipulua.keras.files.checkpoint"
+local folder = require "ipulua.keras.files.checkpoint_folder"
+local log = require "ipulua.base.log"
+local start = require "ipulua.base.start"
+local state = require "ipulua.keras.files.state"
 
 local rows <const> = {
   {"backup_dir", "string"}, {"save_freq", {"string", "integer"}, "epoch"}, {"double_checkpoint", "boolean", false},

@@ -1,8 +1,8 @@
 -- What a callback is: hooks that fit, evaluate and predict call; History; functions as a callback; lists of callbacks.
 
-local blame = require "ipulua.blame"
-local args = require "ipulua.args"
-local class = require "ipulua.class"
+local blame = require "ipulua.base.blame"
+local args = require "ipulua.base.args"
+local class = require "ipulua.base.class"
 local core = require "ipulua.core"
 
 local callbacks = {}

@@ -1,9 +1,9 @@
 -- Callbacks that write files: checkpoints of the model, and logs as CSV.
 
-local args = require "ipulua.args"
-local blame = require "ipulua.blame"
+local args = require "ipulua.base.args"
+local blame = require "ipulua.base.blame"
 local monitors = require "ipulua.keras.callbacks.monitors"._monitors
-local nest = require "ipulua.keras.nest"
+local nest = require "ipulua.keras.base.nest"
 local base = require "ipulua.keras.callbacks.base"
 local core = require "ipulua.core"
 local Callback <const> = base.Callback

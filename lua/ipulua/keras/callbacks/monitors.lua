@@ -1,9 +1,9 @@
 -- Callbacks that watch a metric, and those that set the learning rate.
 
-local args = require "ipulua.args"
-local blame = require "ipulua.blame"
+local args = require "ipulua.base.args"
+local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
-local log = require "ipulua.log"
+local log = require "ipulua.base.log"
 local base = require "ipulua.keras.callbacks.base"
 local Callback <const> = base.Callback
 

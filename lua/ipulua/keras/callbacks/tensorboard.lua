@@ -1,15 +1,15 @@
 -- TensorBoard: metrics as event files. A file is a sequence of TFRecords (length, masked CRC-32C of it, data, masked
 -- CRC-32C of that), each an Event in protocol-buffer form.
 
-local args = require "ipulua.args"
-local blame = require "ipulua.blame"
+local args = require "ipulua.base.args"
+local blame = require "ipulua.base.blame"
 local base = require "ipulua.keras.callbacks.base"
 local core = require "ipulua.core"
 local ipu = require "ipulua"
-local log = require "ipulua.log"
-local nest = require "ipulua.keras.nest"
-local protobuf = require "ipulua.protobuf"
-local saving = require "ipulua.keras.saving"
+local log = require "ipulua.base.log"
+local nest = require "ipulua.keras.base.nest"
+local protobuf = require "ipulua.base.protobuf"
+local saving = require "ipulua.keras.files.saving"
 
 local Callback <const> = base.Callback
 

@@ -1,9 +1,9 @@
 -- Activations that have parameters, as layers.
 
 local activations = require "ipulua.keras.activations"
-local blame = require "ipulua.blame"
+local blame = require "ipulua.base.blame"
 local ipu = require "ipulua"
-local Layer = require "ipulua.keras.layer"
+local Layer = require "ipulua.keras.base.layer"
 
 local layers = {}
 

@@ -1,11 +1,11 @@
 -- Attention layers.
 
-local args = require "ipulua.args"
-local blame = require "ipulua.blame"
-local context = require "ipulua.keras.context"
+local args = require "ipulua.base.args"
+local blame = require "ipulua.base.blame"
+local context = require "ipulua.keras.base.context"
 local core = require "ipulua.core"
 local ipu = require "ipulua"
-local Layer = require "ipulua.keras.layer"
+local Layer = require "ipulua.keras.base.layer"
 
 local layers = {}
 
@@ -124,7 +124,7 @@ for _, row in ipairs(MultiHeadAttention.argument_rows) do
 end
 
 function MultiHeadAttention:init(...)
-  local parts = require "ipulua.keras.parts"
+  local parts = require "ipulua.keras.base.parts"
   local given = parts.read(self, MultiHeadAttention, ...)
   rawset(self, "projected_shape", given.output_shape)
   given.output_shape = nil

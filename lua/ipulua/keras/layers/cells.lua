@@ -1,10 +1,10 @@
 -- Recurrent cells: one step of a recurrent layer. cell(x, states) gives the output and a list of new states.
 
-local args = require "ipulua.args"
-local blame = require "ipulua.blame"
+local args = require "ipulua.base.args"
+local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
 local ipu = require "ipulua"
-local Layer = require "ipulua.keras.layer"
+local Layer = require "ipulua.keras.base.layer"
 
 local cells = {}
 
@@ -251,7 +251,7 @@ cells.StackedRNNCells = StackedRNNCells
 
 function StackedRNNCells:setup()
   if #self.cells == 0 then blame.error("StackedRNNCells: 'cells' is empty", "value") end
-  local parts = require "ipulua.keras.parts"
+  local parts = require "ipulua.keras.base.parts"
   self.cells = table.move(self.cells, 1, #self.cells, 1, {}) -- not the caller's list
   for i, given in ipairs(self.cells) do
     local cell = type(given) == "table" and parts.get("layer", given) or given
@@ -287,7 +287,7 @@ end
 
 function StackedRNNCells:get_config()
   local config = Layer.get_config(self)
-  local parts = require "ipulua.keras.parts"
+  local parts = require "ipulua.keras.base.parts"
   config.cells = {}
   for i, cell in ipairs(self.cells) do config.cells[i] = parts.serialize("layer", cell) end
   return config

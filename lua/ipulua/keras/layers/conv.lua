@@ -1,12 +1,12 @@
 -- Convolutions, and what pads, cuts and enlarges images and sequences.
 
 local activations = require "ipulua.keras.activations"
-local blame = require "ipulua.blame"
-local counted = require "ipulua.counted"
-local InputSpec = require "ipulua.keras.layers.spec".InputSpec
+local blame = require "ipulua.base.blame"
+local counted = require "ipulua.base.counted"
+local InputSpec = require "ipulua.keras.layers.input_spec".InputSpec
 local ipu = require "ipulua"
-local Layer = require "ipulua.keras.layer"
-local resize = require "ipulua.keras.resize"
+local Layer = require "ipulua.keras.base.layer"
+local resize = require "ipulua.keras.base.resize"
 local spatial = require "ipulua.keras.layers.spatial"
 
 local layers = {}

@@ -1,12 +1,12 @@
 -- LSTM over sequences of images: its products are convolutions. [batch, time, space…, channels] → [batch, (time,) space…, filters].
 
 local activations = require "ipulua.keras.activations"
-local blame = require "ipulua.blame"
+local blame = require "ipulua.base.blame"
 local cells = require "ipulua.keras.layers.cells"
 local core = require "ipulua.core"
-local InputSpec = require "ipulua.keras.layers.spec".InputSpec
+local InputSpec = require "ipulua.keras.layers.input_spec".InputSpec
 local ipu = require "ipulua"
-local Layer = require "ipulua.keras.layer"
+local Layer = require "ipulua.keras.base.layer"
 local recurrent = require "ipulua.keras.layers.recurrent"
 local spatial = require "ipulua.keras.layers.spatial"
 

@@ -1,16 +1,16 @@
 -- Core layers: Dense, shapes, dropout and noise, masking.
 
 local activations = require "ipulua.keras.activations"
-local blame = require "ipulua.blame"
-local context = require "ipulua.keras.context"
+local blame = require "ipulua.base.blame"
+local context = require "ipulua.keras.base.context"
 local core = require "ipulua.core"
-local InputSpec = require "ipulua.keras.layers.spec".InputSpec
+local InputSpec = require "ipulua.keras.layers.input_spec".InputSpec
 local ipu = require "ipulua"
-local Layer = require "ipulua.keras.layer"
-local shapes = require "ipulua.keras.shapes"
+local Layer = require "ipulua.keras.base.layer"
+local shapes = require "ipulua.keras.base.shapes"
 local spatial = require "ipulua.keras.layers.spatial"
 
-local keep <const> = require "ipulua.keras.layer_fields".keep
+local keep <const> = require "ipulua.keras.base.layer_fields".keep
 
 local layers = {}
 

@@ -1,11 +1,11 @@
 -- Image layers: sizes, values, and augmentation. Images are [batch, height, width, channels].
 
-local blame = require "ipulua.blame"
+local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
-local InputSpec = require "ipulua.keras.layers.spec".InputSpec
+local InputSpec = require "ipulua.keras.layers.input_spec".InputSpec
 local ipu = require "ipulua"
-local Layer = require "ipulua.keras.layer"
-local resize = require "ipulua.keras.resize"
+local Layer = require "ipulua.keras.base.layer"
+local resize = require "ipulua.keras.base.resize"
 
 local layers = {}
 

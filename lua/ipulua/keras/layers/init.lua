@@ -1,13 +1,13 @@
 -- keras.layers: the classes of the family files, by name.
 
-local class = require "ipulua.class"
-local guard = require "ipulua.keras.layer_calls".guard
+local class = require "ipulua.base.class"
+local guard = require "ipulua.keras.base.layer_calls".guard
 
-local layers = {Layer = require "ipulua.keras.layer", Wrapper = require "ipulua.keras.layers.wrapper"}
+local layers = {Layer = require "ipulua.keras.base.layer", Wrapper = require "ipulua.keras.layers.wrapper"}
 
 for _, family in ipairs{
-  "core", "activation", "lambda", "merge", "embed", "lookup", "conv", "pool", "norm", "recurrent", "conv_recurrent", "local", "attention",
-  "image", "wrap", "spec",
+  "core", "activation", "lambda", "merge", "embedding", "lookup", "conv", "pool", "norm", "recurrent", "conv_recurrent", "local", "attention",
+  "image", "extensions", "input_spec",
 } do
   for name, value in pairs(require("ipulua.keras.layers." .. family)) do
     if name:find("^%u") or name:find("^%l+$") and family == "merge" then layers[name] = value end
@@ -33,6 +33,6 @@ for _, name in ipairs{
   "CTCPredictionsLayer", "TimeDistributed",
 } do layers[name].takes_one = true end
 
-layers.Input = require "ipulua.keras.input".Input
+layers.Input = require "ipulua.keras.models.input".Input
 
-return require("ipulua.keras.other_names").give("layers", layers)
+return require("ipulua.keras.base.other_names").give("layers", layers)

@@ -1,12 +1,12 @@
 -- Layers made of functions: Lambda, and the layers that ops on KerasTensors become.
 
-local blame = require "ipulua.blame"
+local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
-local Layer = require "ipulua.keras.layer"
-local names = require "ipulua.keras.names"
-local plain = require "ipulua.plain"
+local Layer = require "ipulua.keras.base.layer"
+local names = require "ipulua.keras.base.names"
+local plain = require "ipulua.base.plain"
 
-local keep <const> = require "ipulua.keras.layer_fields".keep
+local keep <const> = require "ipulua.keras.base.layer_fields".keep
 
 local lambda = {}
 
@@ -21,7 +21,7 @@ lambda.Lambda = Lambda
 
 -- The fields that hold arguments must not hide the properties of every layer.
 function Lambda:init(...)
-  local given = require "ipulua.keras.parts".read(self, require "ipulua.class".of(self), ...)
+  local given = require "ipulua.keras.base.parts".read(self, require "ipulua.base.class".of(self), ...)
   rawset(self, "func", given.func)
   rawset(self, "arguments", given.arguments)
   rawset(self, "given_output_shape", given.output_shape)
@@ -99,7 +99,7 @@ function lambda.apply(op, ...)
   end
   local short = op:match("[^.]+$")
   local layer = OpLambda{op = op, name = names.unique("ipu." .. short)}
-  return require "ipulua.keras.graph".apply(layer, table.move(given, 1, given.n, 1, {n = given.n}), options)
+  return require "ipulua.keras.models.functional".apply(layer, table.move(given, 1, given.n, 1, {n = given.n}), options)
 end
 
 return lambda

@@ -1,10 +1,10 @@
 -- Convolutions that share no weights: each place of the result has a kernel of its own.
 
 local activations = require "ipulua.keras.activations"
-local blame = require "ipulua.blame"
-local InputSpec = require "ipulua.keras.layers.spec".InputSpec
+local blame = require "ipulua.base.blame"
+local InputSpec = require "ipulua.keras.layers.input_spec".InputSpec
 local ipu = require "ipulua"
-local Layer = require "ipulua.keras.layer"
+local Layer = require "ipulua.keras.base.layer"
 local spatial = require "ipulua.keras.layers.spatial"
 
 local layers = {}

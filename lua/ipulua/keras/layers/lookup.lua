@@ -1,13 +1,13 @@
 -- IntegerLookup: any integers as the numbers of a vocabulary's words.
 
-local args = require "ipulua.args"
-local blame = require "ipulua.blame"
-local class = require "ipulua.class"
+local args = require "ipulua.base.args"
+local blame = require "ipulua.base.blame"
+local class = require "ipulua.base.class"
 local core = require "ipulua.core"
 local data = require "ipulua.data"
-local encode = require "ipulua.keras.layers.embed".encode
+local encode = require "ipulua.keras.layers.embedding".encode
 local ipu = require "ipulua"
-local Layer = require "ipulua.keras.layer"
+local Layer = require "ipulua.keras.base.layer"
 
 local layers = {}
 

@@ -1,12 +1,12 @@
 -- Layers that join several tensors of one batch.
 
-local blame = require "ipulua.blame"
-local args = require "ipulua.args"
+local blame = require "ipulua.base.blame"
+local args = require "ipulua.base.args"
 local core = require "ipulua.core"
 local ipu = require "ipulua"
-local Layer = require "ipulua.keras.layer"
-local nest = require "ipulua.keras.nest"
-local shapes = require "ipulua.keras.shapes"
+local Layer = require "ipulua.keras.base.layer"
+local nest = require "ipulua.keras.base.nest"
+local shapes = require "ipulua.keras.base.shapes"
 
 local layers = {}
 

@@ -1,13 +1,13 @@
 -- Normalization layers.
 
-local args = require "ipulua.args"
-local blame = require "ipulua.blame"
-local class = require "ipulua.class"
+local args = require "ipulua.base.args"
+local blame = require "ipulua.base.blame"
+local class = require "ipulua.base.class"
 local core = require "ipulua.core"
-local counted = require "ipulua.counted"
-local distributed_norm = require "ipulua.distributed_norm"
+local counted = require "ipulua.base.counted"
+local distributed_norm = require "ipulua.trace.distributed_norm"
 local ipu = require "ipulua"
-local Layer = require "ipulua.keras.layer"
+local Layer = require "ipulua.keras.base.layer"
 
 local layers = {}
 

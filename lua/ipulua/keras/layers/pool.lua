@@ -1,9 +1,9 @@
 -- Pooling over windows and over all of space.
 
-local blame = require "ipulua.blame"
-local InputSpec = require "ipulua.keras.layers.spec".InputSpec
+local blame = require "ipulua.base.blame"
+local InputSpec = require "ipulua.keras.layers.input_spec".InputSpec
 local ipu = require "ipulua"
-local Layer = require "ipulua.keras.layer"
+local Layer = require "ipulua.keras.base.layer"
 local spatial = require "ipulua.keras.layers.spatial"
 
 local layers = {}

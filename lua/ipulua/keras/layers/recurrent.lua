@@ -2,23 +2,23 @@
 -- is its cell, step after step.
 
 local activations = require "ipulua.keras.activations"
-local args = require "ipulua.args"
-local blame = require "ipulua.blame"
+local args = require "ipulua.base.args"
+local blame = require "ipulua.base.blame"
 local cells = require "ipulua.keras.layers.cells"
-local class = require "ipulua.class"
-local concat = require "ipulua.keras.concat"
-local context = require "ipulua.keras.context"
+local class = require "ipulua.base.class"
+local concat = require "ipulua.keras.base.concat"
+local context = require "ipulua.keras.base.context"
 local core = require "ipulua.core"
-local counted = require "ipulua.counted"
-local InputSpec = require "ipulua.keras.layers.spec".InputSpec
+local counted = require "ipulua.base.counted"
+local InputSpec = require "ipulua.keras.layers.input_spec".InputSpec
 local ipu = require "ipulua"
-local Layer = require "ipulua.keras.layer"
-local layer_fields = require "ipulua.keras.layer_fields"
-local nest = require "ipulua.keras.nest"
-local parts = require "ipulua.keras.parts"
-local shapes = require "ipulua.keras.shapes"
-local tracing = require "ipulua.tracing"
-local variables = require "ipulua.variables"
+local Layer = require "ipulua.keras.base.layer"
+local layer_fields = require "ipulua.keras.base.layer_fields"
+local nest = require "ipulua.keras.base.nest"
+local parts = require "ipulua.keras.base.parts"
+local shapes = require "ipulua.keras.base.shapes"
+local tracing = require "ipulua.trace.tracing"
+local variables = require "ipulua.trace.variables"
 local Wrapper = require "ipulua.keras.layers.wrapper"
 
 local kept <const> = layer_fields.get
@@ -414,7 +414,7 @@ function TimeDistributed:build(input_shape)
   check_steps(self, input_shape)
   local shape = {-1}
   table.move(input_shape, 3, #input_shape, 2, shape)
-  if class.is_a(self.layer, require "ipulua.keras.model".Model) then return end
+  if class.is_a(self.layer, require "ipulua.keras.models.model".Model) then return end
   self.layer:build_once(shape)
 end
 

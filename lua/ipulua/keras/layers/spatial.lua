@@ -1,7 +1,7 @@
 -- What layers over space share: ranks, windows given as one number or one for each axis, and channels first, which
 -- is done by transposing.
 
-local blame = require "ipulua.blame"
+local blame = require "ipulua.base.blame"
 local ipu = require "ipulua"
 
 local spatial = {}

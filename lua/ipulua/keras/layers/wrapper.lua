@@ -1,9 +1,9 @@
 -- Wrapper: what a layer is that holds another one.
 
-local args = require "ipulua.args"
-local blame = require "ipulua.blame"
-local Layer = require "ipulua.keras.layer"
-local parts = require "ipulua.keras.parts"
+local args = require "ipulua.base.args"
+local blame = require "ipulua.base.blame"
+local Layer = require "ipulua.keras.base.layer"
+local parts = require "ipulua.keras.base.parts"
 
 ---A layer that holds another one, `layer`: own ones extend it with `call(x, {training =, mask =})`. It builds the inner layer for its
 ---own input, has its weights, and is saved with it.

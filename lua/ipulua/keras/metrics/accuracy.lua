@@ -1,10 +1,10 @@
 -- Accuracies and the means of errors.
 
 local base = require "ipulua.keras.metrics.base"
-local context = require "ipulua.keras.context"
+local context = require "ipulua.keras.base.context"
 local ipu = require "ipulua"
 local losses = require "ipulua.keras.losses"
-local operands = require "ipulua.keras.operands"
+local operands = require "ipulua.keras.base.operands"
 
 local accuracy = {functions = {}, classes = {}}
 
@@ -125,7 +125,7 @@ accuracy.classes.RootMeanSquaredError = RootMeanSquaredError
 ---Takes a batch in: labels and predictions; sample_weight is a weight of each sample.
 function RootMeanSquaredError:update_state(y_true, y_pred, sample_weight)
   y_true, y_pred = base.as_tensor(y_true, self.dtype), base.as_tensor(y_pred, self.dtype)
-  y_true, y_pred = require "ipulua.keras.shapes".fit_ranks(y_true, y_pred)
+  y_true, y_pred = require "ipulua.keras.base.shapes".fit_ranks(y_true, y_pred)
   base.Mean.update_state(self, ipu.squared_difference(y_pred, y_true), sample_weight)
 end
 

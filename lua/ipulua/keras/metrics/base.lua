@@ -1,17 +1,17 @@
 -- What a metric is: variables that batches add to, and a result read from them. All of it are ops, so that a
 -- metric works eagerly and inside the training program alike.
 
-local args = require "ipulua.args"
-local blame = require "ipulua.blame"
-local class = require "ipulua.class"
+local args = require "ipulua.base.args"
+local blame = require "ipulua.base.blame"
+local class = require "ipulua.base.class"
 local core = require "ipulua.core"
 local ipu = require "ipulua"
-local names = require "ipulua.keras.names"
-local nest = require "ipulua.keras.nest"
-local parts = require "ipulua.keras.parts"
-local shapes = require "ipulua.keras.shapes"
-local tracing = require "ipulua.tracing"
-local variables = require "ipulua.variables"
+local names = require "ipulua.keras.base.names"
+local nest = require "ipulua.keras.base.nest"
+local parts = require "ipulua.keras.base.parts"
+local shapes = require "ipulua.keras.base.shapes"
+local tracing = require "ipulua.trace.tracing"
+local variables = require "ipulua.trace.variables"
 
 local base = {}
 
@@ -21,7 +21,7 @@ local base = {}
 ---@overload fun(...: any): userdata
 local Metric = parts.declare("Metric", parts.Part, {}, {{"name", "string", optional = true}, {"dtype", "dtype", "float32"}})
 base.Metric = Metric
-require "ipulua.keras.layer_fields".Metric = Metric -- fields are looked through for metrics as well
+require "ipulua.keras.base.layer_fields".Metric = Metric -- fields are looked through for metrics as well
 
 base.common_rows = {{"name", "string", optional = true}, {"dtype", "dtype", "float32"}}
 

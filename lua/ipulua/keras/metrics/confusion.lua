@@ -1,10 +1,10 @@
 -- Metrics from counts of right and wrong decisions at thresholds.
 
-local args = require "ipulua.args"
+local args = require "ipulua.base.args"
 local base = require "ipulua.keras.metrics.base"
-local blame = require "ipulua.blame"
+local blame = require "ipulua.base.blame"
 local ipu = require "ipulua"
-local shapes = require "ipulua.keras.shapes"
+local shapes = require "ipulua.keras.base.shapes"
 
 local confusion = {classes = {}}
 

@@ -1,13 +1,13 @@
 -- keras.metrics: classes and functions by name.
 
 local accuracy = require "ipulua.keras.metrics.accuracy"
-local args = require "ipulua.args"
+local args = require "ipulua.base.args"
 local base = require "ipulua.keras.metrics.base"
-local blame = require "ipulua.blame"
-local class = require "ipulua.class"
+local blame = require "ipulua.base.blame"
+local class = require "ipulua.base.class"
 local confusion = require "ipulua.keras.metrics.confusion"
 local losses = require "ipulua.keras.losses"
-local parts = require "ipulua.keras.parts"
+local parts = require "ipulua.keras.base.parts"
 
 local metrics = {
   Metric = base.Metric, Mean = base.Mean, Sum = base.Sum, MeanTensor = base.MeanTensor,
@@ -79,4 +79,4 @@ function metrics.get(given, about)
 end
 
 class.guard_all(metrics)
-return require("ipulua.keras.other_names").give("metrics", metrics)
+return require("ipulua.keras.base.other_names").give("metrics", metrics)

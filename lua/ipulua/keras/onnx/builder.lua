@@ -1,7 +1,7 @@
 -- The graph of an ONNX file while it is written. A value is {name, dtype, shape, tensor}: tensor is there when it is
 -- known already; it becomes an initializer when a node first takes it.
 
-local class = require "ipulua.class"
+local class = require "ipulua.base.class"
 local core = require "ipulua.core"
 local ipu = require "ipulua"
 

@@ -1,7 +1,7 @@
 -- One conversion an op: convert[op](g, x, a, r) adds the ONNX nodes of an op to a graph and returns its results. x are
 -- the operands, a the attributes, r the record (its outputs' types). Opset 17.
 
-local blame = require "ipulua.blame"
+local blame = require "ipulua.base.blame"
 local format = require "ipulua.keras.onnx.format"
 local ipu = require "ipulua"
 

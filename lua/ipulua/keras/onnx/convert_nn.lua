@@ -1,7 +1,7 @@
 -- Conversions of convolutions, pooling, normalisation and recurrent ops; see convert.lua. ONNX has channels first,
 -- kernels [out, in, …], gates in its own order.
 
-local blame = require "ipulua.blame"
+local blame = require "ipulua.base.blame"
 local ipu = require "ipulua"
 
 local convert = {}

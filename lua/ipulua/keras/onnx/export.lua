@@ -1,8 +1,8 @@
 -- keras.onnx.export: a model's inference as an ONNX file, opset 17. The model is traced; each op of the trace is
 -- converted (convert.lua).
 
-local args = require "ipulua.args"
-local blame = require "ipulua.blame"
+local args = require "ipulua.base.args"
+local blame = require "ipulua.base.blame"
 local Builder = require "ipulua.keras.onnx.builder"
 local convert = require "ipulua.keras.onnx.convert"
 local core = require "ipulua.core"

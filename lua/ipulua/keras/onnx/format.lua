@@ -1,8 +1,8 @@
 -- ONNX files: the messages that a model is made of, to bytes and back. Field numbers are those of onnx.proto.
 
-local blame = require "ipulua.blame"
+local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
-local protobuf = require "ipulua.protobuf"
+local protobuf = require "ipulua.base.protobuf"
 
 local format = {}
 

@@ -1,20 +1,20 @@
 -- keras.onnx.import: an ONNX file as a Keras model. Its graph is one layer, which runs the nodes (interpret.lua) when it
 -- is called; its float tensors are the layer's weights, so the model can be trained on.
 
-local args = require "ipulua.args"
+local args = require "ipulua.base.args"
 local attributes = require "ipulua.keras.onnx.attributes"
-local blame = require "ipulua.blame"
+local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
 local format = require "ipulua.keras.onnx.format"
-local input = require "ipulua.keras.input"
+local input = require "ipulua.keras.models.input"
 local interpret = require "ipulua.keras.onnx.interpret"
-local Layer = require "ipulua.keras.layer"
-local log = require "ipulua.log"
+local Layer = require "ipulua.keras.base.layer"
+local log = require "ipulua.base.log"
 local schemas = require "ipulua.keras.onnx.schemas"
-local shapes = require "ipulua.keras.shapes"
+local shapes = require "ipulua.keras.base.shapes"
 local tools = require "ipulua.keras.onnx.tools"
 
-local keep <const> = require "ipulua.keras.layer_fields".keep
+local keep <const> = require "ipulua.keras.base.layer_fields".keep
 
 local OLDEST <const>, NEWEST <const> = 1, 22
 
@@ -206,6 +206,6 @@ return function(...)
   local layer = OnnxGraph{graph = graph}
   local given = #inputs == 1 and inputs[1] or inputs
   local outputs = layer(given)
-  return require "ipulua.keras.model".Model{inputs = given, outputs = outputs, name = core.file_exists(path) and
+  return require "ipulua.keras.models.model".Model{inputs = given, outputs = outputs, name = core.file_exists(path) and
     path:match("([^/]*)%.[^./]*$") or nil}
 end

@@ -1,6 +1,6 @@
 -- What the files that interpret ONNX's nodes share.
 
-local blame = require "ipulua.blame"
+local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
 local ipu = require "ipulua"
 

@@ -1,13 +1,13 @@
 -- What a model computes, as a list of ops: its call is traced once; where the batch is open, twice with different
 -- batches, so that what depends on it shows.
 
-local args = require "ipulua.args"
-local blame = require "ipulua.blame"
-local context = require "ipulua.keras.context"
+local args = require "ipulua.base.args"
+local blame = require "ipulua.base.blame"
+local context = require "ipulua.keras.base.context"
 local core = require "ipulua.core"
-local infer = require "ipulua.keras.infer"
-local nest = require "ipulua.keras.nest"
-local tracing = require "ipulua.tracing"
+local infer = require "ipulua.keras.base.infer"
+local nest = require "ipulua.keras.base.nest"
+local tracing = require "ipulua.trace.tracing"
 
 local trace = {}
 

@@ -2,19 +2,19 @@
 -- updates and the learning rate are variables, so that compiled programs see changes of both; changing another
 -- hyperparameter raises `version`, which makes models compile anew.
 
-local args = require "ipulua.args"
-local blame = require "ipulua.blame"
-local class = require "ipulua.class"
+local args = require "ipulua.base.args"
+local blame = require "ipulua.base.blame"
+local class = require "ipulua.base.class"
 local core = require "ipulua.core"
-local counted = require "ipulua.counted"
+local counted = require "ipulua.base.counted"
 local ipu = require "ipulua"
-local lengths = require "ipulua.keras.lengths"
-local log = require "ipulua.log"
-local nest = require "ipulua.keras.nest"
-local parts = require "ipulua.keras.parts"
-local replication = require "ipulua.replication"
-local tracing = require "ipulua.tracing"
-local variables = require "ipulua.variables"
+local lengths = require "ipulua.keras.base.lengths"
+local log = require "ipulua.base.log"
+local nest = require "ipulua.keras.base.nest"
+local parts = require "ipulua.keras.base.parts"
+local replication = require "ipulua.trace.replication"
+local tracing = require "ipulua.trace.tracing"
+local variables = require "ipulua.trace.variables"
 
 local base = {}
 

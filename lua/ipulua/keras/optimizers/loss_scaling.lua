@@ -1,15 +1,15 @@
 -- Automatic loss scaling: optimizers that scale the loss by a factor, which follows the sizes of float16 gradients.
 
-local args = require "ipulua.args"
+local args = require "ipulua.base.args"
 local base = require "ipulua.keras.optimizers.base"
-local blame = require "ipulua.blame"
-local class = require "ipulua.class"
+local blame = require "ipulua.base.blame"
+local class = require "ipulua.base.class"
 local core = require "ipulua.core"
 local ipu = require "ipulua"
-local nest = require "ipulua.keras.nest"
+local nest = require "ipulua.keras.base.nest"
 local rules = require "ipulua.keras.optimizers.rules"
-local plain = require "ipulua.plain"
-local variables = require "ipulua.variables"
+local plain = require "ipulua.base.plain"
+local variables = require "ipulua.trace.variables"
 local wrapper = require "ipulua.keras.optimizers.wrapper"
 local wrappers = require "ipulua.keras.optimizers.wrappers"
 

@@ -4,7 +4,7 @@
 local base = require "ipulua.keras.optimizers.base"
 local core = require "ipulua.core"
 local ipu = require "ipulua"
-local lengths = require "ipulua.keras.lengths"
+local lengths = require "ipulua.keras.base.lengths"
 
 local rules = {}
 

@@ -1,11 +1,11 @@
 -- What a wrapper is: an optimizer around another one, to which it leaves whatever it doesn't do itself.
 
-local args = require "ipulua.args"
+local args = require "ipulua.base.args"
 local base = require "ipulua.keras.optimizers.base"
-local blame = require "ipulua.blame"
-local class = require "ipulua.class"
+local blame = require "ipulua.base.blame"
+local class = require "ipulua.base.class"
 local core = require "ipulua.core"
-local parts = require "ipulua.keras.parts"
+local parts = require "ipulua.keras.base.parts"
 
 local wrapper = {}
 

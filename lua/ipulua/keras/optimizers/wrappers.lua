@@ -1,13 +1,13 @@
 -- Optimizers around optimizers: a map over gradients, replicas, accumulation over calls.
 
-local accumulation = require "ipulua.accumulation"
-local args = require "ipulua.args"
+local accumulation = require "ipulua.optimizers.accumulation"
+local args = require "ipulua.base.args"
 local base = require "ipulua.keras.optimizers.base"
 local core = require "ipulua.core"
 local enums = require "ipulua.enums"
 local ipu = require "ipulua"
-local offloading = require "ipulua.offloading"
-local variables = require "ipulua.variables"
+local offloading = require "ipulua.trace.offloading"
+local variables = require "ipulua.trace.variables"
 local wrapper = require "ipulua.keras.optimizers.wrapper"
 
 local wrappers = {}

@@ -1,11 +1,11 @@
 -- keras.preprocessing.sequence: lists of numbers of unequal lengths as one tensor; pairs of words for embeddings.
 
-local args = require "ipulua.args"
-local blame = require "ipulua.blame"
+local args = require "ipulua.base.args"
+local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
-local counted = require "ipulua.counted"
+local counted = require "ipulua.base.counted"
 local ipu = require "ipulua"
-local plain = require "ipulua.plain"
+local plain = require "ipulua.base.plain"
 
 local sequence = {}
 
@@ -239,4 +239,4 @@ function sequence.skipgrams(...)
   return both, labels
 end
 
-return require("ipulua.keras.other_names").answer("preprocessing.sequence", sequence)
+return require("ipulua.keras.base.other_names").answer("preprocessing.sequence", sequence)

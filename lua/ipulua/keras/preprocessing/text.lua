@@ -1,11 +1,11 @@
 -- keras.preprocessing.text: words and their numbers.
 
-local args = require "ipulua.args"
-local blame = require "ipulua.blame"
-local class = require "ipulua.class"
+local args = require "ipulua.base.args"
+local blame = require "ipulua.base.blame"
+local class = require "ipulua.base.class"
 local core = require "ipulua.core"
 local ipu = require "ipulua"
-local json = require "ipulua.json"
+local json = require "ipulua.base.json"
 local md5 = require "ipulua.keras.preprocessing.md5"
 local words = require "ipulua.keras.preprocessing.words"
 
@@ -406,4 +406,4 @@ end
 
 class.guard(Tokenizer)
 
-return require("ipulua.keras.other_names").answer("preprocessing.text", text)
+return require("ipulua.keras.base.other_names").answer("preprocessing.text", text)

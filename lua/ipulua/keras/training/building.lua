@@ -1,8 +1,8 @@
 -- Making a model's weights from what it is fed with, where nothing told its inputs before.
 
 local elements = require "ipulua.data.elements"
-local KerasTensor = require "ipulua.keras.tensor"
-local nest = require "ipulua.keras.nest"
+local KerasTensor = require "ipulua.keras.base.tensor"
+local nest = require "ipulua.keras.base.nest"
 
 local building = {}
 

@@ -4,8 +4,8 @@
 local config = require "ipulua.config"
 local data = require "ipulua.data"
 local outline = require "ipulua.data.outline"
-local remedies = require "ipulua.remedies"
-local structure = require "ipulua.structure"
+local remedies = require "ipulua.machine.remedies"
+local structure = require "ipulua.base.structure"
 
 local changes = {}
 

@@ -1,13 +1,13 @@
 -- compile: how a model trains, and the metrics that it reports while it does.
 
-local args = require "ipulua.args"
-local blame = require "ipulua.blame"
+local args = require "ipulua.base.args"
+local blame = require "ipulua.base.blame"
 local compiled = require "ipulua.keras.training.compiled"
 local nearest = require "ipulua.nearest"
-local nest = require "ipulua.keras.nest"
+local nest = require "ipulua.keras.base.nest"
 local optimizers = require "ipulua.keras.optimizers"
 
-local keep <const> = require "ipulua.keras.layer_fields".keep
+local keep <const> = require "ipulua.keras.base.layer_fields".keep
 
 local compile = {methods = {}, properties = {}}
 local methods <const> = compile.methods

@@ -1,19 +1,19 @@
 -- What compile was given, brought into the shape of a model's outputs when these are known: a loss and metrics for
 -- each output, and the running means that training reports.
 
-local args = require "ipulua.args"
-local blame = require "ipulua.blame"
-local class = require "ipulua.class"
-local context = require "ipulua.keras.context"
+local args = require "ipulua.base.args"
+local blame = require "ipulua.base.blame"
+local class = require "ipulua.base.class"
+local context = require "ipulua.keras.base.context"
 local core = require "ipulua.core"
-local counted = require "ipulua.counted"
-local custom_objects = require "ipulua.keras.custom_objects"
+local counted = require "ipulua.base.counted"
+local custom_objects = require "ipulua.keras.base.custom_objects"
 local ipu = require "ipulua"
 local losses = require "ipulua.keras.losses"
 local metrics = require "ipulua.keras.metrics"
-local nest = require "ipulua.keras.nest"
-local plain = require "ipulua.plain"
-local tracing = require "ipulua.tracing"
+local nest = require "ipulua.keras.base.nest"
+local plain = require "ipulua.base.plain"
+local tracing = require "ipulua.trace.tracing"
 
 local compiled = {}
 

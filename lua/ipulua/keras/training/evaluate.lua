@@ -1,6 +1,6 @@
 -- evaluate: loss and metrics of data.
 
-local args = require "ipulua.args"
+local args = require "ipulua.base.args"
 local compile = require "ipulua.keras.training.compile"
 local feeding = require "ipulua.keras.training.feeding"
 local logs = require "ipulua.keras.training.logs"

@@ -1,18 +1,18 @@
 -- What fit, evaluate and predict are fed with: datasets, or tensors that become one; and how many steps of it
 -- make an epoch and an execution.
 
-local args = require "ipulua.args"
-local blame = require "ipulua.blame"
-local class = require "ipulua.class"
+local args = require "ipulua.base.args"
+local blame = require "ipulua.base.blame"
+local class = require "ipulua.base.class"
 local core = require "ipulua.core"
-local counted = require "ipulua.counted"
+local counted = require "ipulua.base.counted"
 local data = require "ipulua.data"
 local elements = require "ipulua.data.elements"
 local infeed = require "ipulua.data.infeed"
 local ipu = require "ipulua"
-local log = require "ipulua.log"
-local nest = require "ipulua.keras.nest"
-local plain = require "ipulua.plain"
+local log = require "ipulua.base.log"
+local nest = require "ipulua.keras.base.nest"
+local plain = require "ipulua.base.plain"
 
 local feeding = {}
 

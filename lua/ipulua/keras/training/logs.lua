@@ -2,7 +2,7 @@
 
 local core = require "ipulua.core"
 local compiled = require "ipulua.keras.training.compiled"
-local nest = require "ipulua.keras.nest"
+local nest = require "ipulua.keras.base.nest"
 
 local logs = {}
 

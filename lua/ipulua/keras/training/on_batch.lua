@@ -1,15 +1,15 @@
 -- train_on_batch, test_on_batch, predict_on_batch: one batch, without an infeed.
 
-local args = require "ipulua.args"
-local blame = require "ipulua.blame"
+local args = require "ipulua.base.args"
+local blame = require "ipulua.base.blame"
 local building = require "ipulua.keras.training.building"
 local compile = require "ipulua.keras.training.compile"
 local feeding = require "ipulua.keras.training.feeding"
 local ipu = require "ipulua"
 local logs = require "ipulua.keras.training.logs"
-local nest = require "ipulua.keras.nest"
+local nest = require "ipulua.keras.base.nest"
 local programs = require "ipulua.keras.training.programs"
-local replication = require "ipulua.replication"
+local replication = require "ipulua.trace.replication"
 
 local on_batch = {methods = {}}
 local methods <const> = on_batch.methods

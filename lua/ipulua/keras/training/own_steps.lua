@@ -1,13 +1,13 @@
 -- train_step, test_step, predict_step, compute_loss: what one step does. Models may define their own with these.
 
-local blame = require "ipulua.blame"
+local blame = require "ipulua.base.blame"
 local compile = require "ipulua.keras.training.compile"
 local compiled = require "ipulua.keras.training.compiled"
 local feeding = require "ipulua.keras.training.feeding"
 local programs = require "ipulua.keras.training.programs"
-local replication = require "ipulua.replication"
+local replication = require "ipulua.trace.replication"
 local steps = require "ipulua.keras.training.steps"
-local tracing = require "ipulua.tracing"
+local tracing = require "ipulua.trace.tracing"
 
 local own_steps = {methods = {}}
 local methods <const> = own_steps.methods

@@ -1,12 +1,12 @@
 -- predict: a model's outputs for data.
 
-local args = require "ipulua.args"
+local args = require "ipulua.base.args"
 local compile = require "ipulua.keras.training.compile"
-local concat = require "ipulua.keras.concat"
+local concat = require "ipulua.keras.base.concat"
 local elements = require "ipulua.data.elements"
 local feeding = require "ipulua.keras.training.feeding"
 local logs = require "ipulua.keras.training.logs"
-local nest = require "ipulua.keras.nest"
+local nest = require "ipulua.keras.base.nest"
 local runs = require "ipulua.keras.training.runs"
 
 local predict = {methods = {}}

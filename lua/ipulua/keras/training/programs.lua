@@ -3,9 +3,9 @@
 local core = require "ipulua.core"
 local data = require "ipulua.data"
 local ipu = require "ipulua"
-local pipelining = require "ipulua.keras.pipelining"
+local pipelining = require "ipulua.keras.models.stage_assignment"
 local steps = require "ipulua.keras.training.steps"
-local structure = require "ipulua.structure"
+local structure = require "ipulua.base.structure"
 
 local programs = {}
 

@@ -1,18 +1,18 @@
 -- Runs of fit, evaluate and predict: executions of a program one after the other, with callbacks, a bar and Ctrl-C between them.
 
 local asynchronous = require "ipulua.keras.training.asynchronous"
-local blame = require "ipulua.blame"
+local blame = require "ipulua.base.blame"
 local building = require "ipulua.keras.training.building"
 local callbacks = require "ipulua.keras.callbacks"
-local class = require "ipulua.class"
+local class = require "ipulua.base.class"
 local core = require "ipulua.core"
 local feeding = require "ipulua.keras.training.feeding"
-local log = require "ipulua.log"
+local log = require "ipulua.base.log"
 local logs = require "ipulua.keras.training.logs"
-local pipelining = require "ipulua.keras.pipelining"
+local pipelining = require "ipulua.keras.models.stage_assignment"
 local programs = require "ipulua.keras.training.programs"
-local progress = require "ipulua.keras.progress"
-local staging = require "ipulua.keras.staging"
+local progress = require "ipulua.keras.training.progress"
+local staging = require "ipulua.keras.training.pipelined"
 
 local runs = {}
 

@@ -1,17 +1,17 @@
 -- Training, test and prediction steps as programs: loops over an infeed in which nothing of Lua runs.
 
-local args = require "ipulua.args"
-local blame = require "ipulua.blame"
-local capture = require "ipulua.capture"
+local args = require "ipulua.base.args"
+local blame = require "ipulua.base.blame"
+local capture = require "ipulua.trace.capture"
 local compiled = require "ipulua.keras.training.compiled"
 local core = require "ipulua.core"
 local ipu = require "ipulua"
-local nest = require "ipulua.keras.nest"
-local replication = require "ipulua.replication"
-local pipelining = require "ipulua.keras.pipelining"
-local staging = require "ipulua.keras.staging"
-local tracing = require "ipulua.tracing"
-local variables = require "ipulua.variables"
+local nest = require "ipulua.keras.base.nest"
+local replication = require "ipulua.trace.replication"
+local pipelining = require "ipulua.keras.models.stage_assignment"
+local staging = require "ipulua.keras.training.pipelined"
+local tracing = require "ipulua.trace.tracing"
+local variables = require "ipulua.trace.variables"
 
 local steps = {}
 
@@ -121,7 +121,7 @@ end
 -- ------------------------------------------------ programs
 
 local function is_custom(model, name)
-  local base = require "ipulua.keras.model".Model
+  local base = require "ipulua.keras.models.model".Model
   return model[name] ~= base[name]
 end
 

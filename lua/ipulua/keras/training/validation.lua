@@ -1,6 +1,6 @@
 -- Validation in fit: on what, and after which epochs.
 
-local blame = require "ipulua.blame"
+local blame = require "ipulua.base.blame"
 local feeding = require "ipulua.keras.training.feeding"
 
 local validation = {}
