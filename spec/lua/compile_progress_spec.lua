@@ -25,7 +25,9 @@ describe("the progress of a compilation", function()
     flag("")
   end)
 
-  local function compile(name) ipu.func(function(x) return x + 1 end, {name = name})(ipu.tensor(1.0)) end
+  local function compile(name)
+    ipu.func(function(x) return x + 1 end, {name = name})(ipu.tensor(1.0))
+  end
 
   it("row 36: is shown on a terminal only, and goes again where it was short", function()
     terminal.set{is_terminal = false}

@@ -8,19 +8,24 @@
 --   }
 --   Dense(256, {activation = "relu"})   Dense{256, activation = "relu"}   Dense{units = 256, …}
 --
--- Fields of a row: [1] name; [2] a type or a list of types; [3] default, a plain table is copied for each call; `optional = true` nil is
--- fine; `choices = {…}` the values allowed, strings in any letter case; `range = "[0, 1)"` those of numbers and of lists of numbers; `check
--- = function(value)` returns nil or words that complete "'name' …". For help and the references: `of`, words in place of the type (which a
--- row of type any must have), and `says`, what the argument means, with its unit; `by_name = true` that neither it nor what stands behind it
--- has a position. On the first row only: `list = true` where the list part
--- of a single table *is* the argument (layers, a shape), `whole = true` where a single table is always the argument itself, `list_of =
--- "number"` where the list part is the argument if it holds several numbers or lists (a variable's value), `nested = true` where a single list
--- of numbers or of lists is always the argument itself (positions), `one = true` on a row of type any
--- that is never a list: f{x} is f(x). Of type table and not list it is one thing, too, if that is an object.
+-- Fields of a row: [1] name; [2] a type or a list of types; [3] default, a plain table is copied
+-- for each call; `optional = true` nil is fine; `choices = {…}` the values allowed, strings in any
+-- letter case; `range = "[0, 1)"` those of numbers and of lists of numbers;
+-- `check = function(value)` returns nil or words that complete "'name' …". For help and the
+-- references: `of`, words in place of the type (which a row of type any must have), and `says`,
+-- what the argument means, with its unit; `by_name = true` that neither it nor what stands behind
+-- it has a position. On the first row only: `list = true` where the list part
+-- of a single table *is* the argument (layers, a shape), `whole = true` where a single table is
+-- always the argument itself, `list_of = "number"` where the list part is the argument if it holds
+-- several numbers or lists (a variable's value), `nested = true` where a single list of numbers or
+-- of lists is always the argument itself (positions), `one = true` on a row of type any that is
+-- never a list: f{x} is f(x). Of type table and not list it is one thing, too, if that is an
+-- object.
 --
--- Types: integer number string boolean function callable table list integers dict tensor dtype any; an enumeration
--- (the value becomes the member's name, whatever its letter case); a class (an instance of it).
--- Keep a spec in a local of its file: what is derived from it is cached by its identity.
+-- Types: integer number string boolean function callable table list integers dict tensor dtype any;
+-- an enumeration (the value becomes the member's name, whatever its letter case); a class (an
+-- instance of it). Keep a spec in a local of its file: what is derived from it is cached by its
+-- identity.
 
 local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
@@ -35,7 +40,8 @@ local args = {}
 
 local math_tointeger <const> = math.tointeger
 
-args.dtypes = {"float32", "float16", "bfloat16", "float64", "int8", "uint8", "int32", "int64", "bool"}
+args.dtypes = {"float32", "float16", "bfloat16", "float64", "int8", "uint8", "int32",
+  "int64", "bool"}
 
 local is_dtype = {}
 for _, name in ipairs(args.dtypes) do is_dtype[name] = true end
@@ -62,7 +68,9 @@ end
 local function is_module(value)
   if rawequal(value, package.loaded["ipulua"]) or modules.is_guarded(value) then return true end
   for name, module in next, package.loaded do
-    if rawequal(value, module) then return type(name) == "string" and name:sub(1, 7) == "ipulua." end
+    if rawequal(value, module) then
+      return type(name) == "string" and name:sub(1, 7) == "ipulua."
+    end
   end
   return false
 end
@@ -86,8 +94,8 @@ function args.describe(value)
   return type_name(value)
 end
 
----Whether value is a tensor or something used as one: userdata named "…Tensor" or "…Variable", or an
----object whose metatable says `is_tensor = true`.
+---Whether value is a tensor or something used as one: userdata named "…Tensor" or "…Variable", or
+---an object whose metatable says `is_tensor = true`.
 ---@param value any
 ---@return boolean
 function args.is_tensor(value)
@@ -151,14 +159,17 @@ local testers = {
 }
 
 local nouns <const> = {
-  any = "any value", integer = "an integer", number = "a number", string = "a string", boolean = "a boolean",
-  ["function"] = "a function", callable = "a function", table = "a table", list = "a list", integers = "a list of integers",
+  any = "any value", integer = "an integer", number = "a number", string = "a string",
+  boolean = "a boolean",
+  ["function"] = "a function", callable = "a function", table = "a table", list = "a list",
+  integers = "a list of integers",
   dict = "a table with names", tensor = "a tensor",
   dtype = "a dtype (" .. table.concat(args.dtypes, ", ") .. ")",
 }
 
 local takes_tables <const> = {any = true, table = true, list = true, integers = true, dict = true}
-local takes_names <const> = {any = true, table = true, dict = true} -- … and their keys may be strings
+-- … and their keys may be strings
+local takes_names <const> = {any = true, table = true, dict = true}
 
 -- tester, noun and, for an enumeration, the enumeration.
 local function compile_type(t, where)
@@ -171,7 +182,8 @@ local function compile_type(t, where)
   end
   if class.is_class(t) then
     local name = t.__name
-    return function(v) return class.is_a(v, t), v end, (name:find("^[AEIOU]") and "an " or "a ") .. name
+    return function(v) return class.is_a(v, t), v end,
+      (name:find("^[AEIOU]") and "an " or "a ") .. name
   end
   error("args: " .. where .. " has an unknown type " .. tostring(t))
 end
@@ -200,7 +212,8 @@ local function compile_row(row)
   end
   compiled.tests = tests
   compiled.first_test, compiled.only_test = tests[1], #tests == 1
-  compiled.noun = #words > 1 and table.concat(words, ", ", 1, #words - 1) .. " or " .. words[#words] or words[1]
+  compiled.noun = #words > 1 and table.concat(words, ", ", 1, #words - 1) .. " or " .. words[#words]
+    or words[1]
   if row.choices then
     compiled.choices = row.choices
     compiled.is_choice = {}
@@ -241,7 +254,8 @@ local function refuse(fname, row, value)
   end
   local hint = row.takes_integers and args.is_plain(value) and value[1] == nil and value[2] ~= nil
     and "; an extent that is not known is -1" or "" -- {nil, 8}, which is Keras' (None, 8)
-  blame.error(string.format("%s: '%s' must be %s, got %s%s", fname, row.name, row.noun, args.describe(value), hint), "type")
+  blame.error(string.format("%s: '%s' must be %s, got %s%s", fname, row.name, row.noun,
+    args.describe(value), hint), "type")
 end
 
 local function show_choice(choice)
@@ -257,7 +271,8 @@ local function choose(fname, row, value)
     shown[i] = show_choice(each)
     if type(each) == "string" then words[#words + 1] = each end
   end
-  blame.error(string.format("%s: '%s' must be one of %s, got %s%s", fname, row.name, table.concat(shown, ", "), args.describe(value),
+  blame.error(string.format("%s: '%s' must be one of %s, got %s%s", fname, row.name,
+    table.concat(shown, ", "), args.describe(value),
     nearest.hint(value, words)), "value")
 end
 
@@ -272,7 +287,8 @@ local function accept(fname, row, value)
   if not ok then refuse(fname, row, value) end
   if row.is_choice then converted = choose(fname, row, converted) end
   if row.check or row.range then
-    local words = row.range and interval.refusal(row.range, converted) or row.check and row.check(converted)
+    local words = row.range and interval.refusal(row.range, converted) or row.check
+      and row.check(converted)
     if words then blame.error(string.format("%s: '%s' %s", fname, row.name, words), "value") end
   end
   return converted
@@ -282,7 +298,8 @@ end
 local function put(fname, row, values, value)
   if value == nil then return end
   if values[row.name] ~= nil then
-    blame.error(string.format("%s: '%s' is given twice, by position and by name", fname, row.name), "type")
+    blame.error(string.format("%s: '%s' is given twice, by position and by name", fname, row.name),
+      "type")
   end
   values[row.name] = accept(fname, row, value)
 end
@@ -298,15 +315,20 @@ end
 
 local function too_many(fname, compiled, count)
   local by_position = compiled.positions < compiled.count and " by position" or ""
-  if compiled.positions == 0 then blame.error(string.format("%s takes no arguments%s, got %d", fname, by_position, count), "type") end
-  blame.error(string.format("%s takes at most %s%s, got %d", fname, counted(compiled.positions, "argument"), by_position, count), "type")
+  if compiled.positions == 0 then
+    blame.error(string.format("%s takes no arguments%s, got %d", fname, by_position, count), "type")
+  end
+  blame.error(string.format("%s takes at most %s%s, got %d", fname,
+    counted(compiled.positions, "argument"), by_position, count), "type")
 end
 
 local function unknown(fname, compiled, key, value)
   if key == fname and type(value) == "function" then
-    blame.error(fname .. " is a function of a module; it is called with a dot, not with a colon", "type")
+    blame.error(fname .. " is a function of a module; it is called with a dot, not with a colon",
+      "type")
   end
-  blame.error(string.format("%s has no argument '%s'%s", fname, tostring(key), nearest.hint(key, compiled.names)),
+  blame.error(string.format("%s has no argument '%s'%s", fname, tostring(key),
+    nearest.hint(key, compiled.names)),
     "type")
 end
 
@@ -318,8 +340,10 @@ local function put_named(fname, compiled, values, t, skip_list)
       put(fname, compiled.rows[i], values, value)
     elseif not (skip_list and math.type(key) == "integer") then
       if math.type(key) == "integer" then
-        blame.error(string.format("%s: the last table %s", fname, args.is_list(t) and "should hold arguments by name, as in {name = value}; "
-          .. "it is a list" or "mixes names with a list; give the list as an argument of its own"), "type")
+        blame.error(string.format("%s: the last table %s", fname, args.is_list(t)
+          and "should hold arguments by name, as in {name = value}; "
+          .. "it is a list" or "mixes names with a list; give the list as an argument of its own"),
+          "type")
       end
       unknown(fname, compiled, key, value)
     end
@@ -357,8 +381,8 @@ local function is_whole_list(first, t)
   return first.list_of ~= nil and #t > 1 and (type(t[2]) == first.list_of or args.is_plain(t[2]))
 end
 
--- f{{"a", "b"}, mode = "count"}: beside names one list is the first argument, as in f({"a", "b"}, {mode = "count"}); a list of numbers
--- may be its only element.
+-- f{{"a", "b"}, mode = "count"}: beside names one list is the first argument, as in f({"a", "b"},
+-- {mode = "count"}); a list of numbers may be its only element.
 local function is_wrapped(t)
   local inner = #t == 1 and t[1]
   return args.is_plain(inner) and type(inner[1]) ~= "number" and next(t, next(t)) ~= nil
@@ -366,7 +390,9 @@ end
 
 -- Reshape{3, 2}, but not Reshape{{3, 2}}, which is written as MaxPooling2D{{2, 2}}.
 local function is_whole(first, t)
-  if first.list then return not (args.is_plain(t[1]) and (first.takes_integers or is_wrapped(t))) end
+  if first.list then
+    return not (args.is_plain(t[1]) and (first.takes_integers or is_wrapped(t)))
+  end
   return is_whole_list(first, t)
 end
 
@@ -375,7 +401,8 @@ local function from_constructor(fname, compiled, values, t)
   local first = compiled.rows[1]
   if first and is_whole(first, t) then
     local n = #t
-    if n > 0 or (values[first.name] == nil and t[first.name] == nil and (first.required and next(t) == nil)) then
+    if n > 0 or (values[first.name] == nil and t[first.name] == nil
+      and (first.required and next(t) == nil)) then
       put(fname, first, values, table.move(t, 1, n, 1, {}))
     end
     for key in next, t do
@@ -405,14 +432,17 @@ end
 
 -- Whether a value passes one of a row's tests, plain tables aside.
 local function fits(row, value)
-  if type(value) == "table" then return row.one or (row.takes_objects and not row.takes_lists and not args.is_plain(value)) end
+  if type(value) == "table" then
+    return row.one or (row.takes_objects and not row.takes_lists and not args.is_plain(value))
+  end
   for _, test in ipairs(row.tests) do
     if test(value) then return true end
   end
   return false
 end
 
--- Whether a list can't be the first argument alone: the second one must be given, too, or {tensor, 0.5} would be ragged.
+-- Whether a list can't be the first argument alone: the second one must be given, too, or {tensor,
+-- 0.5} would be ragged.
 local function is_several(compiled, t)
   local second = compiled.rows[2]
   if not second or #t < 2 then return false end
@@ -424,16 +454,24 @@ end
 -- A single plain table is a constructor, unless its only sensible reading is as the first argument.
 local function is_constructor(compiled, t)
   local first = compiled.rows[1]
-  if not first or first.list or is_whole_list(first, t) or (first.list_of and type(t[2]) == "string") then return true end
-  if first.whole or first.nested and args.is_list(t) and (type(t[1]) == "number" or args.is_plain(t[1])) then return false end
+  if not first or first.list or is_whole_list(first, t)
+    or (first.list_of and type(t[2]) == "string") then
+    return true
+  end
+  if first.whole or first.nested and args.is_list(t)
+    and (type(t[1]) == "number" or args.is_plain(t[1])) then
+    return false
+  end
   if not first.takes_tables then return true end
   if next(t) == nil then return not first.required end
   if t[first.name] ~= nil then return true end -- it names the first argument
   if args.is_list(t) then
-    -- what fits the first argument by itself stands for it; several only where that argument can't be a list
+    -- what fits the first argument by itself stands for it; several only where that argument can't
+    -- be a list
     if (#t == 1 or first.one or not first.takes_lists) and fits(first, t[1]) then return true end
     if is_several(compiled, t) then return true end
-    -- a list for a first argument that takes one: read it as that argument if the element does not fit there
+    -- a list for a first argument that takes one: read it as that argument if the element does not
+    -- fit there
     return not (first.takes_tables and not args.is_plain(t[1]))
   end
   return not first.takes_names or t[1] ~= nil or names_slipped(compiled, t)
@@ -474,10 +512,13 @@ function args.check(fname, spec, ...)
   if count == 1 and last_is_plain and is_constructor(compiled, last) then
     from_constructor(fname, compiled, values, last)
   else
-    local named = last_is_plain and (count > 1 or not compiled.rows[1].whole) and holds_names(compiled, count, last)
+    local named = last_is_plain and (count > 1 or not compiled.rows[1].whole)
+      and holds_names(compiled, count, last)
     local positions = named and count - 1 or count
     for i = 1, positions do
-      if put_position(fname, compiled, values, i, (select(i, ...))) then too_many(fname, compiled, positions) end
+      if put_position(fname, compiled, values, i, (select(i, ...))) then
+        too_many(fname, compiled, positions)
+      end
     end
     if named then put_named(fname, compiled, values, last, false) end
   end

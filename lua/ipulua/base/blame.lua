@@ -1,9 +1,10 @@
--- Errors that name the user's line. Fixed levels go wrong with helpers and tail calls, so the stack is
--- walked to the first frame whose source is not one of the library's own files.
+-- Errors that name the user's line. Fixed levels go wrong with helpers and tail calls, so the stack
+-- is walked to the first frame whose source is not one of the library's own files.
 
 local blame = {}
 
--- Every file of the library was found through the same package.path entry as this one, which is in the library's folder base.
+-- Every file of the library was found through the same package.path entry as this one, which is in
+-- the library's folder base.
 local own_source <const> = debug.getinfo(1, "S").source
 local root <const> = own_source:match("^(@.*[/\\])base[/\\][^/\\]*$") or own_source
 local root_length <const> = #root
@@ -82,7 +83,8 @@ end
 
 local place -- see blame.placing
 
----From now on f(message) names what an error arises in, "layer 'net/dense'", nil for nothing: a line may call many layers.
+---From now on f(message) names what an error arises in, "layer 'net/dense'", nil for nothing: a
+---line may call many layers.
 ---@param f fun(message: string): string?
 function blame.placing(f) place = f end
 
@@ -107,7 +109,8 @@ function blame.error(message, kind, at)
   error(message, 0)
 end
 
--- A mistake that Lua itself found in one of the library's files, or while C called it: nobody blamed the user for it.
+-- A mistake that Lua itself found in one of the library's files, or while C called it: nobody
+-- blamed the user for it.
 local function is_own_mistake(problem, former)
   if type(problem) ~= "string" then return false end
   if blame.last ~= former and problem:find(blame.last.message, 1, true) then return false end
@@ -115,8 +118,9 @@ local function is_own_mistake(problem, former)
   return not source or source:find("ipulua/", 1, true) ~= nil
 end
 
----f(…) that makes something of a file's content: where the content is none that f can be given, and only Lua notices, that is told in the
----file's terms. Errors that are told already, and those of a script's own functions, stay.
+---f(…) that makes something of a file's content: where the content is none that f can be given, and
+---only Lua notices, that is told in the file's terms. Errors that are told already, and those of a
+---script's own functions, stay.
 ---@param what string "load_model: 'x.safetensors'"
 ---@param f function
 ---@param ... any

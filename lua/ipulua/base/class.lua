@@ -14,17 +14,19 @@ local class = {}
 
 -- What every class offers: `extend` makes a derived class, `is_a` asks an instance.
 
----A class that is derived from this one: `local Own = Base:extend("Own")`. Its methods are defined in it (`function Own:call(x) … end`);
----what it doesn't define is the base's.
+---A class that is derived from this one: `local Own = Base:extend("Own")`. Its methods are defined
+---in it (`function Own:call(x) … end`); what it doesn't define is the base's.
 ---@param base Class
 ---@param name string
 ---@return Class
 local function extend(base, name)
   if type(base) == "string" then
-    blame.error(string.format("extend is called with a colon, as in Base:extend(\"%s\")", base), "type")
+    blame.error(string.format("extend is called with a colon, as in Base:extend(\"%s\")", base),
+      "type")
   end
   if type(name) ~= "string" then
-    blame.error(string.format("%s:extend(name): the new class's name must be a string, got %s", base.__name, type(name)), "type")
+    blame.error(string.format("%s:extend(name): the new class's name must be a string, got %s",
+      base.__name, type(name)), "type")
   end
   return class.new(name, base)
 end
@@ -33,8 +35,9 @@ local function is_a(self, c)
   return class.is_a(self, c)
 end
 
--- A class may answer a call with something that is there already: `substitute(...)`, nil for a new instance; and look after what its
--- `init`, which may be a derived class' own, has left: `after_init(self)`.
+-- A class may answer a call with something that is there already: `substitute(...)`, nil for a new
+-- instance; and look after what its `init`, which may be a derived class' own, has left:
+-- `after_init(self)`.
 local build = core.entry(function(c, ...)
   local other = c.substitute and c.substitute(...)
   if other ~= nil and other ~= false then return other end
@@ -56,7 +59,8 @@ local function show(c) return "<class " .. c.__name .. ">" end
 
 local scalars <const> = {number = true, string = true, boolean = true}
 
--- What an object is made of that fits on a line: its configuration, or else its arguments or fields that are plain values.
+-- What an object is made of that fits on a line: its configuration, or else its arguments or fields
+-- that are plain values.
 local function settings(self)
   local c, list = getmetatable(self), {}
   local known, config = pcall(c.get_config or error, self)
@@ -64,7 +68,8 @@ local function settings(self)
   local is_argument = not known and c.argument_rows and {}
   for _, row in ipairs(is_argument and c.argument_rows or {}) do is_argument[row[1]] = true end
   for key, value in next, known and config or self do
-    local shown = (scalars[type(value)] or known and plain.is(value)) and (not is_argument or is_argument[key])
+    local shown = (scalars[type(value)] or known and plain.is(value))
+      and (not is_argument or is_argument[key])
     if shown and type(key) == "string" and key:find("^%a") then list[key] = value end
   end
   return list
@@ -75,11 +80,13 @@ local columns <const> = 80
 local function show_field(value)
   if type(value) == "function" then return "<function>" end
   if class.of(value) then return (tostring(value):gsub("\n", "\n  ")) end
-  -- the brackets of a list of one go, and the lines that it is broken into when the value alone is wide
+  -- the brackets of a list of one go, and the lines that it is broken into when the value alone is
+  -- wide
   return tostring(core.plain{value}):sub(2, -2):match("^%s*(.-)%s*$")
 end
 
----`Huber{delta = 1.0, name = "huber"}`, or a field a line where that is too long: how objects are shown, never by an address.
+---`Huber{delta = 1.0, name = "huber"}`, or a field a line where that is too long: how objects are
+---shown, never by an address.
 ---@param self any
 ---@param fields table<string, any> plain values, functions and objects
 ---@return string
@@ -113,21 +120,26 @@ function class.new(name, base)
   c.super = base
   c.extend = extend
   c.is_a = is_a
-  return setmetatable(c, {__index = base, __newindex = define, __call = build, __name = "class", __tostring = show})
+  return setmetatable(c,
+    {__index = base, __newindex = define, __call = build, __name = "class", __tostring = show})
 end
 
-local unguarded <const> = {init = true, after_init = true, extend = true, is_a = true, new = true, from_config = true, substitute = true}
+local unguarded <const> = {init = true, after_init = true, extend = true, is_a = true, new = true,
+  from_config = true, substitute = true}
 
----Methods of a public class tell those who write x.method() that a colon is wanted. To be called when all are there.
+---Methods of a public class tell those who write x.method() that a colon is wanted. To be called
+---when all are there.
 ---@param c Class
 ---@param only table<string, boolean>? the methods that do; all
 ---@return Class
 function class.guard(c, only)
   for name, f in pairs(c) do
-    if type(f) == "function" and type(name) == "string" and name:sub(1, 2) ~= "__" and not unguarded[name] and (not only or only[name]) then
+    if type(f) == "function" and type(name) == "string" and name:sub(1, 2) ~= "__"
+      and not unguarded[name] and (not only or only[name]) then
       c[name] = core.entry(function(self, ...)
         if getmetatable(self) ~= c and not class.is_a(self, c) then
-          blame.error(string.format("%s.%s is a method; it is called with a colon, as in x:%s(...)", c.__name, name, name), "type")
+          blame.error(string.format("%s.%s is a method; it is called with a colon, as in x:%s(...)",
+            c.__name, name, name), "type")
         end
         return f(self, ...)
       end)
@@ -136,7 +148,8 @@ function class.guard(c, only)
   return c
 end
 
----The same for the classes that a module holds and those they are derived from, each once whatever its names.
+---The same for the classes that a module holds and those they are derived from, each once whatever
+---its names.
 ---@param module table
 function class.guard_all(module)
   local seen = {}

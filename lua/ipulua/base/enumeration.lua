@@ -1,5 +1,5 @@
--- Enumerations: a table whose fields are its members' names as strings, so that ==, printing and JSON
--- need nothing special. Calling it parses any letter case.
+-- Enumerations: a table whose fields are its members' names as strings, so that ==, printing and
+-- JSON need nothing special. Calling it parses any letter case.
 
 local blame = require "ipulua.base.blame"
 local nearest = require "ipulua.nearest"
@@ -58,9 +58,11 @@ end
 ---@return string
 function enum.refusal(self, value)
   local d = details[self]
-  local shown = type(value) == "string" and "'" .. value:sub(1, 60) .. "'" or type(value) == "table" and "a table" or tostring(value)
+  local shown = type(value) == "string" and "'" .. value:sub(1, 60) .. "'" or type(value) == "table"
+    and "a table" or tostring(value)
   local article = d.name:find("^[AEIOU]") and "an" or "a"
-  return string.format("%s is not %s %s; choose one of %s", shown, article, d.name, table.concat(d.members, ", "))
+  return string.format("%s is not %s %s; choose one of %s", shown, article, d.name,
+    table.concat(d.members, ", "))
 end
 
 ---@param value any

@@ -1,11 +1,12 @@
--- The numbers that an argument may have, as rows of arguments write them: "[0, 1)", "(0, inf)", "[1, inf)". Checks, their messages
--- and the words of the references come from this one text.
+-- The numbers that an argument may have, as rows of arguments write them: "[0, 1)", "(0, inf)",
+-- "[1, inf)". Checks, their messages and the words of the references come from this one text.
 
 local interval = {}
 
 local cache = {}
 
----The interval of a text: low, high, and whether it holds them. An end that is infinite is none: infinity itself is in.
+---The interval of a text: low, high, and whether it holds them. An end that is infinite is none:
+---infinity itself is in.
 ---@param text string
 ---@return table
 function interval.parse(text)
@@ -13,9 +14,11 @@ function interval.parse(text)
   if found then return found end
   local left, low, high, right = text:match("^([%[%(])(%S+), (%S+)([%]%)])$")
   local bound <const> = {inf = math.huge, ["-inf"] = -math.huge}
-  local first, last = bound[low] or math.tointeger(low) or tonumber(low), bound[high] or math.tointeger(high) or tonumber(high)
+  local first, last = bound[low] or math.tointeger(low) or tonumber(low),
+    bound[high] or math.tointeger(high) or tonumber(high)
   if not (first and last) then error("interval: '" .. text .. "' is none") end
-  found = {low = first, high = last, has_low = left == "[" or first == -math.huge, has_high = right == "]" or last == math.huge, text = text}
+  found = {low = first, high = last, has_low = left == "[" or first == -math.huge,
+    has_high = right == "]" or last == math.huge, text = text}
   cache[text] = found
   return found
 end
@@ -38,7 +41,8 @@ local function demand(i, x)
   return "lie in " .. i.text
 end
 
----What is wrong with a number, or with one of a list of numbers: words that complete "'name' …"; nil when nothing is.
+---What is wrong with a number, or with one of a list of numbers: words that complete "'name' …";
+---nil when nothing is.
 ---@param text string
 ---@param x any what is no number is not this function's business
 ---@return string?

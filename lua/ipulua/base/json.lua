@@ -1,6 +1,6 @@
--- JSON, strictly (RFC 8259). Writing: keys sorted, integers exact, floats with the fewest digits that read
--- back the same. Reading: no duplicate names, no trailing text, bounded depth, valid UTF-8 only; an integer
--- literal becomes a Lua integer or is refused, never rounded.
+-- JSON, strictly (RFC 8259). Writing: keys sorted, integers exact, floats with the fewest digits
+-- that read back the same. Reading: no duplicate names, no trailing text, bounded depth, valid
+-- UTF-8 only; an integer literal becomes a Lua integer or is refused, never rounded.
 
 local blame = require "ipulua.base.blame"
 
@@ -13,15 +13,20 @@ json.null = setmetatable({}, {__name = "null", __tostring = function() return "n
 
 local array_meta = {__name = "json.array", plain = true}
 
-function array_meta:__tostring() return tostring(require "ipulua.core".plain(table.move(self, 1, #self, 1, {}))) end
+function array_meta:__tostring()
+  return tostring(require "ipulua.core".plain(table.move(self, 1, #self, 1, {})))
+end
 
----Marks a list as one, so that it is written as `[]` even when it is empty. Empty lists come back marked.
+---Marks a list as one, so that it is written as `[]` even when it is empty. Empty lists come back
+---marked.
 ---Errors: what is no list: `ipu.json.array{width = 3}`
 ---@param t table?
 ---@return table
 function json.array(t)
   local args = require "ipulua.base.args"
-  if t ~= nil and not args.is_list(t) then blame.error("json.array: a list is wanted, got " .. args.describe(t), "type") end
+  if t ~= nil and not args.is_list(t) then
+    blame.error("json.array: a list is wanted, got " .. args.describe(t), "type")
+  end
   return setmetatable(t or {}, array_meta)
 end
 
@@ -61,7 +66,9 @@ end
 
 local function write_number(x)
   if math.type(x) == "integer" then return string.format("%d", x) end
-  if x ~= x or x == math.huge or x == -math.huge then refuse("JSON has no number " .. tostring(x)) end
+  if x ~= x or x == math.huge or x == -math.huge then
+    refuse("JSON has no number " .. tostring(x))
+  end
   for digits = 15, 17 do
     local s = string.format("%." .. digits .. "g", x)
     if tonumber(s) == x then
@@ -84,7 +91,8 @@ local function sorted_names(t)
   local names = {}
   for key in next, t do
     if type(key) ~= "string" then
-      refuse("an object's names are strings; this table has a " .. type(key) .. " (" .. tostring(key) .. ") among its keys")
+      refuse("an object's names are strings; this table has a " .. type(key) .. " ("
+        .. tostring(key) .. ") among its keys")
     end
     names[#names + 1] = key
   end
@@ -93,7 +101,9 @@ local function sorted_names(t)
 end
 
 local function write_table(t, out, indent, depth)
-  if depth > depth_limit then refuse("nested deeper than " .. depth_limit .. " levels (does a table contain itself?)") end
+  if depth > depth_limit then
+    refuse("nested deeper than " .. depth_limit .. " levels (does a table contain itself?)")
+  end
   local inner = indent and "\n" .. indent:rep(depth) or ""
   local outer = indent and "\n" .. indent:rep(depth - 1) or ""
   local n = list_length(t)
@@ -179,7 +189,8 @@ function json.packed_number(t) return odd_numbers[t["$number"]] end
 function json.pack(value, depth)
   depth = depth or 1
   if type(value) ~= "table" then return json.pack_number(value) end
-  if value == json.null or depth > depth_limit then return value end -- what is nested deeper, writing refuses
+  -- what is nested deeper, writing refuses
+  if value == json.null or depth > depth_limit then return value end
   local out, changed = setmetatable({}, getmetatable(value)), false
   for key, each in next, value do
     out[key] = json.pack(each, depth + 1)
@@ -209,10 +220,13 @@ end
 function json.encode(value, options)
   local args = require "ipulua.base.args"
   if options ~= nil and not args.is_plain(options) then
-    blame.error("json.encode: options are a table, as in {indent = 2}, got " .. args.describe(options), "type")
+    blame.error("json.encode: options are a table, as in {indent = 2}, got "
+      .. args.describe(options), "type")
   end
-  if options and options.indent ~= nil and (math.type(options.indent) ~= "integer" or options.indent < 0 or options.indent > 80) then
-    blame.error("json.encode: 'indent' must be an integer from 0 to 80, got " .. args.describe(options.indent), "type")
+  if options and options.indent ~= nil
+    and (math.type(options.indent) ~= "integer" or options.indent < 0 or options.indent > 80) then
+    blame.error("json.encode: 'indent' must be an integer from 0 to 80, got "
+      .. args.describe(options.indent), "type")
   end
   local indent = options and options.indent and (" "):rep(options.indent) or nil
   local text, problem = json.text(value, indent)
@@ -234,14 +248,17 @@ local function skip_space(text, at)
   return text:find("[^ \t\n\r]", at) or #text + 1
 end
 
-local unescapes = {['"'] = '"', ["\\"] = "\\", ["/"] = "/", b = "\b", f = "\f", n = "\n", r = "\r", t = "\t"}
+local unescapes = {['"'] = '"', ["\\"] = "\\", ["/"] = "/", b = "\b", f = "\f", n = "\n",
+  r = "\r", t = "\t"}
 
 -- \uXXXX at `at` (its backslash); the code point and the position after it, surrogate pairs joined.
 local function read_unicode(text, at)
   local hex = text:match("^\\u(%x%x%x%x)", at)
   if not hex then complain(text, at, "\\u needs four hexadecimal digits") end
   local code = tonumber(hex, 16)
-  if code >= 0xDC00 and code <= 0xDFFF then complain(text, at, "a low surrogate without a high one") end
+  if code >= 0xDC00 and code <= 0xDFFF then
+    complain(text, at, "a low surrogate without a high one")
+  end
   if code < 0xD800 or code > 0xDBFF then return code, at + 6 end
   local low = tonumber(text:match("^\\u(%x%x%x%x)", at + 6) or "0", 16)
   if low < 0xDC00 or low > 0xDFFF then complain(text, at, "a high surrogate without a low one") end
@@ -282,17 +299,23 @@ local function read_number(text, at)
   local digits = text:sub(at, stop)
   if digits:find("^-?0%d") then complain(text, at, "a number with a leading zero") end
   local fraction = select(2, text:find("^%.%d+", stop + 1))
-  if not fraction and text:sub(stop + 1, stop + 1) == "." then complain(text, at, "digits must follow the point") end
+  if not fraction and text:sub(stop + 1, stop + 1) == "." then
+    complain(text, at, "digits must follow the point")
+  end
   local finish = fraction or stop
   local exponent = select(2, text:find("^[eE][+-]?%d+", finish + 1))
-  if not exponent and text:find("^[eE]", finish + 1) then complain(text, at, "digits must follow the exponent's e") end
+  if not exponent and text:find("^[eE]", finish + 1) then
+    complain(text, at, "digits must follow the exponent's e")
+  end
   finish = exponent or finish
   local literal = text:sub(at, finish)
   local value = tonumber(literal)
   if finish == stop and math.type(value) ~= "integer" then
     complain(text, at, "an integer beyond 64 bits cannot be held exactly: " .. literal:sub(1, 40))
   end
-  if value == math.huge or value == -math.huge then complain(text, at, "a number too large: " .. literal:sub(1, 40)) end
+  if value == math.huge or value == -math.huge then
+    complain(text, at, "a number too large: " .. literal:sub(1, 40))
+  end
   return value, finish + 1
 end
 
@@ -322,7 +345,9 @@ local function read_object(text, at, depth)
   while true do
     if text:sub(at, at) ~= '"' then complain(text, at, "a name in quotes was expected") end
     local name, after = read_string(text, at)
-    if object[name] ~= nil then complain(text, at, "the name '" .. name:sub(1, 60) .. "' appears twice") end
+    if object[name] ~= nil then
+      complain(text, at, "the name '" .. name:sub(1, 60) .. "' appears twice")
+    end
     at = skip_space(text, after)
     if text:sub(at, at) ~= ":" then complain(text, at, "':' was expected") end
     object[name], at = read(text, skip_space(text, at + 1), depth)
@@ -337,7 +362,9 @@ end
 function read(text, at, depth)
   local c = text:sub(at, at)
   if c == "{" or c == "[" then
-    if depth >= depth_limit then complain(text, at, "nested deeper than " .. depth_limit .. " levels") end
+    if depth >= depth_limit then
+      complain(text, at, "nested deeper than " .. depth_limit .. " levels")
+    end
     return (c == "{" and read_object or read_array)(text, at, depth + 1)
   elseif c == '"' then
     return read_string(text, at)
@@ -347,7 +374,8 @@ function read(text, at, depth)
   local word = text:match("^%a+", at)
   local value = literals[word]
   if value == nil then
-    complain(text, at, c == "" and "the text ends where a value was expected" or "a value was expected")
+    complain(text, at, c == "" and "the text ends where a value was expected"
+      or "a value was expected")
   end
   return value, at + #word
 end
@@ -379,8 +407,11 @@ end
 ---@return any
 function json.decode(text)
   local value, problem = json.parse(text)
-  if problem then blame.error("json.decode: " .. problem, type(text) == "string" and "value" or "type") end
-  return type(value) == "table" and value ~= json.null and require "ipulua.core".plain(value) or value
+  if problem then
+    blame.error("json.decode: " .. problem, type(text) == "string" and "value" or "type")
+  end
+  return type(value) == "table" and value ~= json.null
+    and require "ipulua.core".plain(value) or value
 end
 
 return json

@@ -1,11 +1,13 @@
--- One line per event on stderr, for levels up to IPULUA_LOG (error, warn, info, debug; warn by default).
+-- One line per event on stderr, for levels up to IPULUA_LOG (error, warn, info, debug; warn by
+-- default).
 
 local log = {}
 
 local levels <const> = {error = 1, warn = 2, info = 3, debug = 4}
 local labels <const> = {error = "error", warn = "warning", info = "info", debug = "debug"}
 
-local state = {level = nil, writer = nil} -- the level is read from the environment at the first line
+-- the level is read from the environment at the first line
+local state = {level = nil, writer = nil}
 
 local function write_stderr(line)
   io.stderr:write(line, "\n")
@@ -16,7 +18,8 @@ local function current_level()
     local wanted = (os.getenv("IPULUA_LOG") or "warn"):lower()
     state.level = levels[wanted] or levels.warn
     if not levels[wanted] then
-      (state.writer or write_stderr)("ipulua: warning: IPULUA_LOG is '" .. wanted:gsub("%c", "?"):sub(1, 40)
+      (state.writer or write_stderr)("ipulua: warning: IPULUA_LOG is '"
+        .. wanted:gsub("%c", "?"):sub(1, 40)
         .. "'; it can be error, warn, info or debug")
     end
   end
@@ -68,7 +71,8 @@ function log.set_level(level)
   state.level = level and levels[level]
 end
 
----Hands lines (without newline) to a function instead of stderr; nil goes back. Returns the former one.
+---Hands lines (without newline) to a function instead of stderr; nil goes back. Returns the former
+---one.
 ---@param writer fun(line: string)?
 ---@return fun(line: string)?
 function log.set_writer(writer)

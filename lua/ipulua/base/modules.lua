@@ -25,15 +25,18 @@ end
 ---Makes a module tell misspelt names; what its metatable finds it finds still.
 ---@param name string as scripts write it: "ipu.nn"
 ---@param module table
----@param find? fun(key: any): any what the module offers beside its fields; their names __names() of the module has
+---@param find? fun(key: any): any what it has beside its fields, which __names() of it lists
 ---@return table module
 function modules.guard(name, module, find)
   local meta = getmetatable(module) or {}
   local former = meta.__index
-  if meta.guarded or (getmetatable(module) and type(former) ~= "function") then return module end -- a class, say
+  -- a class, say
+  if meta.guarded or (getmetatable(module) and type(former) ~= "function") then return module end
   meta.guarded = true
   modules.offer_all(module)
-  meta.__tostring = meta.__tostring or function() return string.format("<module %s; help(%s) lists its names>", name, name) end
+  meta.__tostring = meta.__tostring or function()
+    return string.format("<module %s; help(%s) lists its names>", name, name)
+  end
   meta.__index = function(t, key)
     local found = find and find(key)
     if found == nil and former then found = former(t, key) end
@@ -47,7 +50,8 @@ function modules.guard(name, module, find)
     table.sort(names)
     local ipu = name:find("^ipu%.") and package.loaded["ipulua"]
     local above = ipu and rawget(ipu, key) and "; did you mean 'ipu." .. key .. "'?" -- ipu.nn.top_k
-    local hint = require "ipulua.base.elsewhere".hint(name, key) or above or require "ipulua.nearest".hint(key, names)
+    local hint = require "ipulua.base.elsewhere".hint(name, key) or above
+      or require "ipulua.nearest".hint(key, names)
     blame.error(string.format("%s has no '%s'%s", name, key, hint), "value")
   end
   return setmetatable(module, meta)

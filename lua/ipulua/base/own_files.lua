@@ -1,5 +1,5 @@
--- The library's own files as text, for help and reports: from the folder above this one, or from the command, which carries
--- them where there is none.
+-- The library's own files as text, for help and reports: from the folder above this one, or from
+-- the command, which carries them where there is none.
 
 local own_files = {}
 
@@ -26,7 +26,8 @@ function own_files.read_source(source)
   return file and file:read("a")
 end
 
----Where a module of the library is, as debug.getinfo says of its functions; nil when it is not one of its files.
+---Where a module of the library is, as debug.getinfo says of its functions; nil when it is not one
+---of its files.
 ---@param module string "ipulua.keras.base.layer"
 ---@return string?
 function own_files.source(module)

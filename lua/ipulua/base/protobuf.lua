@@ -1,5 +1,5 @@
--- Protocol buffers' wire format: writing fields, and walking over those of a message. What messages mean is said by
--- those who use it.
+-- Protocol buffers' wire format: writing fields, and walking over those of a message. What messages
+-- mean is said by those who use it.
 
 local blame = require "ipulua.base.blame"
 
@@ -22,8 +22,12 @@ end
 ---A field: an integer, a string or message, a double, a float.
 function protobuf.integer(number, value) return varint(number << 3) .. varint(value) end
 function protobuf.bytes(number, data) return varint(number << 3 | 2) .. varint(#data) .. data end
-function protobuf.double(number, value) return varint(number << 3 | 1) .. string.pack("<d", value) end
-function protobuf.float(number, value) return varint(number << 3 | 5) .. string.pack("<f", value) end
+function protobuf.double(number, value)
+  return varint(number << 3 | 1) .. string.pack("<d", value)
+end
+function protobuf.float(number, value)
+  return varint(number << 3 | 5) .. string.pack("<f", value)
+end
 
 ---A repeated field of integers or floats, unpacked.
 function protobuf.integers(number, list)
@@ -34,7 +38,9 @@ end
 
 -- ------------------------------------------------ reading
 
-local function damaged(what, at) blame.error(string.format("%s: damaged at byte %d", what, at - 1), "value") end
+local function damaged(what, at)
+  blame.error(string.format("%s: damaged at byte %d", what, at - 1), "value")
+end
 
 local function read_varint(data, at, stop, what)
   local value, shift = 0, 0

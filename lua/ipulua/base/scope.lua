@@ -1,12 +1,14 @@
--- Scopes: entered when made, left when closed. `local _ <close> = scope` or `scope(function() ... end)`;
--- leaving by an error closes too. Scopes nest strictly, so there is a stack of those that are open, one of each
--- coroutine: `core.here()` has what is open where it is called.
+-- Scopes: entered when made, left when closed. `local _ <close> = scope` or
+-- `scope(function() ... end)`; leaving by an error closes too. Scopes nest strictly, so there is a
+-- stack of those that are open, one of each coroutine: `core.here()` has what is open where it is
+-- called.
 
 local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
 local core = require "ipulua.core"
 
----What every scope is: entered when it is made, left when it is closed. `local _ <close> = scope`, or scope(f), which calls f and leaves.
+---What every scope is: entered when it is made, left when it is closed. `local _ <close> = scope`,
+---or scope(f), which calls f and leaves.
 ---@class Scope
 ---@field label string what messages call it, such as "ipu_shard(1)"
 local Scope = class.new("Scope")
@@ -16,7 +18,7 @@ local here <const> = core.here -- here().scope is the innermost; a scope's `arou
 ---Enters. What entering means is done by the caller, before; leave undoes it, once.
 ---@param label string
 ---@param leave fun(self: Scope, err: any)
----@param loose boolean? it is closed by itself, whatever was opened since: nothing outside of it holds it open
+---@param loose boolean? it is closed by itself, whatever was opened since
 function Scope:init(label, leave, loose)
   self.label = label
   self.leave = leave
@@ -36,8 +38,8 @@ local function pop(err)
   return pcall(self.leave, self, err)
 end
 
--- Everything inside self is left too. After an error that is what an abandoned scope deserves; without
--- one it is a mistake, reported when all is tidy again.
+-- Everything inside self is left too. After an error that is what an abandoned scope deserves;
+-- without one it is a mistake, reported when all is tidy again.
 local function close(self, err)
   if not self.is_open then return end
   if self.loose then
@@ -47,7 +49,8 @@ local function close(self, err)
   local open = here()
   if self.home ~= open then
     if err ~= nil then return end
-    blame.error(self.label .. " was opened in another coroutine: a scope is closed in the one that opened it", "runtime")
+    blame.error(self.label .. " was opened in another coroutine: a scope is closed in the one that "
+      .. "opened it", "runtime")
   end
   local inner, failure = open.scope, nil
   repeat
@@ -59,7 +62,8 @@ local function close(self, err)
   if failure ~= nil then error(failure, 0) end
   if inner ~= self and err == nil then
     local at = inner.opened_at and " (opened at " .. inner.opened_at .. ")" or ""
-    blame.error(string.format("%s was closed before %s%s, which was opened inside it: scopes close in the "
+    blame.error(string.format("%s was closed before %s%s, which was opened inside it: scopes close "
+      .. "in the "
       .. "opposite order of opening", self.label, inner.label, at), "runtime")
   end
 end
@@ -78,11 +82,13 @@ function Scope:__call(f, ...)
   if type(f) ~= "function" then
     local mt = type(f) == "table" and getmetatable(f)
     if not (type(mt) == "table" and mt.__call) then
-      blame.error(self.label .. ": a scope is called with a function, got " .. require "ipulua.base.args".describe(f), "type")
+      blame.error(self.label .. ": a scope is called with a function, got "
+        .. require "ipulua.base.args".describe(f), "type")
     end
   end
   if not self.is_open then
-    blame.error(self.label .. " has been closed already; a scope is made anew for each use", "runtime")
+    blame.error(self.label .. " has been closed already; a scope is made anew for each use",
+      "runtime")
   end
   local _ <close> = self
   return f(...)

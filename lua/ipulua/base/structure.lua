@@ -1,5 +1,5 @@
--- Nested tables of tensors: taken apart into a list of leaves and a template, put together again. A leaf is a tensor or a
--- variable; everything else is part of the template.
+-- Nested tables of tensors: taken apart into a list of leaves and a template, put together again. A
+-- leaf is a tensor or a variable; everything else is part of the template.
 
 local core = require "ipulua.core"
 local plain = require "ipulua.base.plain"
@@ -47,7 +47,9 @@ local function take(value, leaves, leaf, depth)
   end
   if structure.is_plain(value) then
     local items, inner = {}, plain.deeper(depth)
-    for _, k in ipairs(sorted_keys(value)) do items[#items + 1] = {k, take(value[k], leaves, leaf, inner)} end
+    for _, k in ipairs(sorted_keys(value)) do
+      items[#items + 1] = {k, take(value[k], leaves, leaf, inner)}
+    end
     return {items = items}
   end
   return {static = value}
@@ -75,7 +77,8 @@ end
 
 local serials, last_serial = setmetatable({}, {__mode = "k"}), 0
 
----A number that is the object's own: tostring gives what its class likes to be called, and addresses are used again.
+---A number that is the object's own: tostring gives what its class likes to be called, and
+---addresses are used again.
 ---@return integer
 function structure.identity(object)
   local serial = serials[object]
@@ -89,10 +92,13 @@ local writers <const> = {
   ["nil"] = function() return "nil" end,
   boolean = tostring,
   string = function(v) return string.format("%q", v) end,
-  number = function(v) return math.type(v) == "integer" and string.format("%d", v) or string.format("%a", v) end,
+  number = function(v)
+    return math.type(v) == "integer" and string.format("%d", v) or string.format("%a", v)
+  end,
 }
 
----A text for a value that is no table of values: equal for the same object, for numbers of the same kind and value, for equal strings.
+---A text for a value that is no table of values: equal for the same object, for numbers of the same
+---kind and value, for equal strings.
 ---@return string
 function structure.value_key(v)
   local write = writers[type(v)]
@@ -104,7 +110,9 @@ function structure.key(template)
   if template.leaf then return "*" end
   if not template.items then return structure.value_key(template.static) end
   local parts = {}
-  for i, item in ipairs(template.items) do parts[i] = structure.value_key(item[1]) .. "=" .. structure.key(item[2]) end
+  for i, item in ipairs(template.items) do
+    parts[i] = structure.value_key(item[1]) .. "=" .. structure.key(item[2])
+  end
   return "{" .. table.concat(parts, ",") .. "}"
 end
 

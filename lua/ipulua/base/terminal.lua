@@ -1,18 +1,22 @@
--- What is known of the terminal. Answers are found once, at the first question; a host program that knows
--- better (it can ask the system directly) overrides them. A window changes its width: columns may be a function that is asked anew.
+-- What is known of the terminal. Answers are found once, at the first question; a host program that
+-- knows better (it can ask the system directly) overrides them. A window changes its width: columns
+-- may be a function that is asked anew.
 
 local terminal = {}
 
 local known = {} -- fields: is_terminal, columns, utf8, colour, quiet
 
 ---Overrides what would be found out; nil fields are found out again.
----@param answers {is_terminal: boolean?, columns: (integer|fun(): integer?)?, utf8: boolean?, colour: boolean?, quiet: boolean?}
+---@param answers table {is_terminal, columns (a number, or a function that gives it), utf8, colour,
+---quiet}
 function terminal.set(answers)
-  known = {is_terminal = answers.is_terminal, columns = answers.columns, utf8 = answers.utf8, colour = answers.colour,
+  known = {is_terminal = answers.is_terminal, columns = answers.columns, utf8 = answers.utf8,
+    colour = answers.colour,
     quiet = answers.quiet}
 end
 
--- Lua itself cannot ask whether a stream is a terminal; the shell's `test` can, of the inherited one.
+-- Lua itself cannot ask whether a stream is a terminal; the shell's `test` can, of the inherited
+-- one.
 local function find_is_terminal()
   return os.execute ~= nil and os.execute("test -t 2") == true
 end
@@ -71,7 +75,8 @@ function terminal.style()
   local wanted = (os.getenv("IPULUA_STYLE") or ""):lower()
   if wanted == "modern" or wanted == "classic" then return wanted end
   if wanted ~= "" and wanted ~= told then
-    require "ipulua.base.log".warn("IPULUA_STYLE is '%s'; it can be modern or classic", wanted:sub(1, 40))
+    require "ipulua.base.log".warn("IPULUA_STYLE is '%s'; it can be modern or classic",
+      wanted:sub(1, 40))
     told = wanted
   end
   return terminal.is_terminal() and terminal.is_utf8() and "modern" or "classic"

@@ -8,7 +8,8 @@ local untrained = {}
 
 local written = {} -- paths that this run has made itself
 
----Whether to leave a file or folder of weights as it is: it was there before a script that is only priced. A warning says so.
+---Whether to leave a file or folder of weights as it is: it was there before a script that is only
+---priced. A warning says so.
 ---@param path string
 ---@return boolean
 function untrained.keeps(path)

@@ -16,31 +16,37 @@ end
 ---@param values table<string, any> of a configuration, by full name
 ---@param flags table<string, any> run flags
 function selection.check(values, flags)
-  local auto, select_ids = selection.as_list(values.auto_select_ipus), selection.as_list(values.select_ipus)
+  local auto, select_ids = selection.as_list(values.auto_select_ipus),
+    selection.as_list(values.select_ipus)
   if #auto > 0 and #select_ids > 0 then
-    blame.error("IPUConfig: only one of 'auto_select_ipus' and 'select_ipus' can be used, but both are set", "value")
+    blame.error("IPUConfig: only one of 'auto_select_ipus' and 'select_ipus' can be used, but both "
+      .. "are set", "value")
   end
   local seen = {}
   for _, id in ipairs(select_ids) do
     if seen[id] then
-      blame.error(string.format("IPUConfig: 'select_ipus' names the id %d twice; a device can be used once", id), "value")
+      blame.error(string.format("IPUConfig: 'select_ipus' names the id %d twice; a device can be "
+        .. "used once", id), "value")
     end
     seen[id] = true
   end
   if flags.use_ipu_model and #select_ids > 0 then
-    blame.error("IPUConfig: 'select_ipus' cannot be used with the IPU Model; use 'auto_select_ipus'", "value")
+    blame.error(
+      "IPUConfig: 'select_ipus' cannot be used with the IPU Model; use 'auto_select_ipus'", "value")
   end
 end
 
 local function new_device(ordinal, id, dnc)
   local members = table.move(dnc, 1, #dnc, 1, {})
   table.sort(members)
-  return {device = "/device:IPU:" .. ordinal, ordinal = ordinal, ipus = #members, id = id, members = members, dnc = dnc,
+  return {device = "/device:IPU:" .. ordinal, ordinal = ordinal, ipus = #members, id = id,
+    members = members, dnc = dnc,
     attached = false}
 end
 
 local function refuse_count(count, why)
-  blame.error(string.format("IPUConfig: unsupported number of IPUs: %d (%s)", count, why), "failed_precondition")
+  blame.error(string.format("IPUConfig: unsupported number of IPUs: %d (%s)", count, why),
+    "failed_precondition")
 end
 
 local function take(taken, members)
@@ -64,10 +70,16 @@ end
 local function auto_devices(counts, total)
   local list, taken = {}, {}
   for i, count in ipairs(counts) do
-    if count < 1 or count & (count - 1) ~= 0 then refuse_count(count, "devices have 1, 2, 4, 8, … IPUs") end
-    if count > total then refuse_count(count, "the machine has " .. total .. "; ipulua --ipus N makes it another one") end
+    if count < 1 or count & (count - 1) ~= 0 then
+      refuse_count(count, "devices have 1, 2, 4, 8, … IPUs")
+    end
+    if count > total then
+      refuse_count(count, "the machine has " .. total .. "; ipulua --ipus N makes it another one")
+    end
     local id, members = devices.free_id(total, count, taken)
-    if not id then refuse_count(count, "no device with so many of the machine's " .. total .. " IPUs is free") end
+    if not id then
+      refuse_count(count, "no device with so many of the machine's " .. total .. " IPUs is free")
+    end
     take(taken, members)
     list[i] = new_device(i - 1, id, members)
   end
@@ -79,12 +91,14 @@ local function selected_devices(ids, total)
   for i, id in ipairs(ids) do
     local members = devices.members(total, id)
     if not members then
-      blame.error(string.format("IPUConfig: 'select_ipus' names the id %d; the machine's %d IPUs have the ids 0 to %d", id,
+      blame.error(string.format("IPUConfig: 'select_ipus' names the id %d; the machine's %d IPUs "
+        .. "have the ids 0 to %d", id,
         total, devices.id_count(total) - 1), "not_found")
     end
     for _, ipu in ipairs(members) do
       if owner[ipu] then
-        blame.error(string.format("IPUConfig: 'select_ipus' names the ids %d and %d, which share IPU %d", owner[ipu], id, ipu),
+        blame.error(string.format("IPUConfig: 'select_ipus' names the ids %d and %d, which share "
+          .. "IPU %d", owner[ipu], id, ipu),
           "failed_precondition")
       end
       owner[ipu] = id
@@ -109,7 +123,8 @@ end
 ---@param system_ipus integer of the machine
 ---@return Device[]
 function selection.devices(values, flags, system_ipus)
-  local auto, ids = selection.as_list(values.auto_select_ipus), selection.as_list(values.select_ipus)
+  local auto, ids = selection.as_list(values.auto_select_ipus),
+    selection.as_list(values.select_ipus)
   if #ids > 0 then return selected_devices(ids, system_ipus) end
   if #auto == 0 then auto = {1} end
   return (flags.use_ipu_model and model_devices or auto_devices)(auto, system_ipus)

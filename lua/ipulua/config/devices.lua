@@ -1,7 +1,8 @@
--- Which IPUs a device consists of: device ids, the order in which shards take IPUs, shards and replicas.
+-- Which IPUs a device consists of: device ids, the order in which shards take IPUs, shards and
+-- replicas.
 --
--- A machine of N = 2^k IPUs has 2N - 1 device ids: the single IPUs, then all pairs, all groups of four, …,
--- last the whole machine. Groups of g IPUs have the ids base .. base + N/g - 1.
+-- A machine of N = 2^k IPUs has 2N - 1 device ids: the single IPUs, then all pairs, all groups of
+-- four, …, last the whole machine. Groups of g IPUs have the ids base .. base + N/g - 1.
 
 local blame = require "ipulua.base.blame"
 local counted = require "ipulua.base.counted"
@@ -11,8 +12,9 @@ local devices = {}
 
 local largest_system <const> = 1024 -- IPUs; the largest pod has 256
 
--- Groups of the 16-IPU machine (DSS8440) follow its cabling. Members stand in DNC (device-local) order, as
--- the documentation of `select_ipus` lists them: pairs first, larger groups are joined from smaller ones.
+-- Groups of the 16-IPU machine (DSS8440) follow its cabling. Members stand in DNC (device-local)
+-- order, as the documentation of `select_ipus` lists them: pairs first, larger groups are joined
+-- from smaller ones.
 local pairs_of_16 <const> = {{5, 7}, {4, 6}, {3, 1}, {2, 0}, {13, 15}, {12, 14}, {9, 11}, {10, 8}}
 
 local function joined(a, b)
@@ -133,8 +135,8 @@ function orders.HOOF(count)
   return order
 end
 
----The positions in a device of `count` IPUs that shards 0, 1, 2, … take. AUTO is SNAKE for a program whose
----pipeline has the default device mapping, ZIGZAG for everything else.
+---The positions in a device of `count` IPUs that shards 0, 1, 2, … take. AUTO is SNAKE for a
+---program whose pipeline has the default device mapping, ZIGZAG for everything else.
 ---@param order string a SelectionOrder
 ---@param count integer
 ---@param default_pipeline boolean?
@@ -142,7 +144,8 @@ end
 function devices.selection_order(order, count, default_pipeline)
   local member = enums.SelectionOrder(order)
   if math.type(count) ~= "integer" or count < 1 or count > largest_system then
-    blame.error(string.format("selection_order: the number of IPUs must be an integer from 1 to %d, got %s",
+    blame.error(string.format("selection_order: the number of IPUs must be an integer from 1 to "
+      .. "%d, got %s",
       largest_system, tostring(count)), "value")
   end
   if member == "AUTO" then member = default_pipeline and "SNAKE" or "ZIGZAG" end
@@ -165,7 +168,8 @@ end
 function devices.replica_count(ipu_count, shard_count)
   if ipu_count % shard_count ~= 0 then
     blame.error(string.format("the program is compiled for a device with %s and has %s; the number "
-      .. "of IPUs must be a multiple of %d", counted(ipu_count, "IPU"), counted(shard_count, "shard"), shard_count),
+      .. "of IPUs must be a multiple of %d", counted(ipu_count, "IPU"),
+      counted(shard_count, "shard"), shard_count),
       "failed_precondition")
   end
   return ipu_count // shard_count
@@ -176,10 +180,12 @@ end
 ---@return integer
 function devices.ordinal(device)
   if math.type(device) == "integer" and device >= 0 then return device end
-  local digits = type(device) == "string" and device:match("^/?[dD][eE][vV][iI][cC][eE]:[iI][pP][uU]:(%d+)$")
+  local digits = type(device) == "string"
+    and device:match("^/?[dD][eE][vV][iI][cC][eE]:[iI][pP][uU]:(%d+)$")
   local ordinal = digits and math.tointeger(tonumber(digits))
   if not ordinal then
-    blame.error("a device is named like \"/device:IPU:0\", got " .. tostring(device):sub(1, 80), "value")
+    blame.error("a device is named like \"/device:IPU:0\", got "
+      .. tostring(device):sub(1, 80), "value")
   end
   return ordinal
 end

@@ -1,5 +1,5 @@
--- The engine options that have an effect, of IPULUA_ENGINE_OPTIONS and compilation_poplar_options: what they may be, and slips in their
--- names. The many others of Poplar are taken and ignored.
+-- The engine options that have an effect, of IPULUA_ENGINE_OPTIONS and compilation_poplar_options:
+-- what they may be, and slips in their names. The many others of Poplar are taken and ignored.
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
@@ -11,8 +11,10 @@ local engine_options = {}
 
 -- name → kind, as those of run flags; `least` bounds an integer.
 local known <const> = {
-  ["autoReport.all"] = {"bool"}, ["autoReport.directory"] = {"text"}, ["autoReport.outputGraphProfile"] = {"bool"},
-  ["autoReport.outputExecutionProfile"] = {"bool"}, ["autoReport.executionProfileProgramRunCount"] = {"int", least = 1},
+  ["autoReport.all"] = {"bool"}, ["autoReport.directory"] = {"text"},
+  ["autoReport.outputGraphProfile"] = {"bool"},
+  ["autoReport.outputExecutionProfile"] = {"bool"},
+  ["autoReport.executionProfileProgramRunCount"] = {"int", least = 1},
   ["debug.allowOutOfMemory"] = {"bool"}, ["debug.floatPointOpException"] = {"bool"},
 }
 
@@ -42,14 +44,17 @@ end
 local function read(option, given)
   if type(given) == "table" then return nil, "a string" end
   local value, expected = flags.readers[option[1]](tostring(given))
-  if value ~= nil and option.least and value < option.least then return nil, "at least " .. option.least end
+  if value ~= nil and option.least and value < option.least then
+    return nil, "at least " .. option.least
+  end
   return value, expected
 end
 
 local function check_value(origin, name, given)
   local value, expected = read(known[name], given)
   if value ~= nil then return end
-  blame.error(string.format("%s: '%s' must be %s, got %s", origin, name, expected, args.describe(given)), "value")
+  blame.error(string.format("%s: '%s' must be %s, got %s", origin, name, expected,
+    args.describe(given)), "value")
 end
 
 ---An error for a value that its option can't have; a warning for a misspelt name.

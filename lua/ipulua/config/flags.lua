@@ -1,5 +1,5 @@
--- The run flags of IPULUA_FLAGS: words `--name` or `--name=value`, separated by spaces. Parsing is a function
--- of the text alone; who keeps the result is config.lua.
+-- The run flags of IPULUA_FLAGS: words `--name` or `--name=value`, separated by spaces. Parsing is
+-- a function of the text alone; who keeps the result is config.lua.
 
 local blame = require "ipulua.base.blame"
 local nearest = require "ipulua.nearest"
@@ -56,24 +56,34 @@ function readers.initializer(text)
   local value = text:lower()
   if value == "" or value == "uniform" or value == "normal" then return value end
   local number = tonumber(text)
-  if not number or number ~= number or math.abs(number) == math.huge then return nil, "uniform, normal or a number" end
+  if not number or number ~= number or math.abs(number) == math.huge then
+    return nil, "uniform, normal or a number"
+  end
   return number + 0.0
 end
 
--- name, kind, default, words; `least` bounds an integer; `unused`: scripts may set it, but nothing here reads it.
+-- name, kind, default, words; `least` bounds an integer; `unused`: scripts may set it, but nothing
+-- here reads it.
 flags.table = {
   {"help", "bool", false, "print these flags and stop"},
-  {"use_ipu_model", "bool", false, "keep to the limits of the IPU Model: any number of IPUs, but no select_ipus and no "
+  {"use_ipu_model", "bool", false,
+    "keep to the limits of the IPU Model: any number of IPUs, but no select_ipus and no "
     .. "multi-replica distribution; without it a machine of 16 IPUs is simulated"},
   {"ipu_model_tiles", "int", 0, "tiles of an IPU; 0: what the configuration says", least = 0},
-  {"use_synthetic_data", "bool", false, "no data crosses between host and device: feeds, parameters, seeds"},
-  {"synthetic_data_categories", "categories", {}, "the same for a comma-separated list of infeed, outfeed, seed, "
+  {"use_synthetic_data", "bool", false,
+    "no data crosses between host and device: feeds, parameters, seeds"},
+  {"synthetic_data_categories", "categories", {},
+    "the same for a comma-separated list of infeed, outfeed, seed, "
     .. "hostembedding, parameters"},
-  {"synthetic_data_initializer", "initializer", "", "what synthetic inputs hold: uniform, normal or a number"},
+  {"synthetic_data_initializer", "initializer", "",
+    "what synthetic inputs hold: uniform, normal or a number"},
   {"log_cycle_count", "int", -1, "log the cycles of this IPU in every run", least = -1},
-  {"while_loop_brute_force_max_trip_count", "int", 128, "how far to look for a loop's constant trip count", least = 0, unused = true},
-  {"max_compilation_threads", "int", -1, "threads that compile; -1: all", least = -1, unused = true},
-  {"max_infeed_threads", "int", -1, "threads that read datasets; -1: all", least = -1, unused = true},
+  {"while_loop_brute_force_max_trip_count", "int", 128,
+    "how far to look for a loop's constant trip count", least = 0, unused = true},
+  {"max_compilation_threads", "int", -1, "threads that compile; -1: all", least = -1,
+    unused = true},
+  {"max_infeed_threads", "int", -1, "threads that read datasets; -1: all", least = -1,
+    unused = true},
   {"executable_cache_path", "text", "", "folder of compiled programs", unused = true},
   {"dump_schedule_as_dot", "bool", false, "write the schedule as DOT", unused = true},
   {"tensor_map_file_path", "text", "", "folder for the tile mapping as JSON", unused = true},
@@ -82,8 +92,10 @@ flags.table = {
   {"null_data_feed", "bool", false, "feeds deliver memory as it is", unused = true},
   {"show_progress_bar", "choice", "auto", "compile progress: true, false, auto (on a terminal)"},
   {"use_on_demand", "bool", false, "wait for devices that are busy", unused = true},
-  {"on_demand_device_poll_time", "int", 1000, "milliseconds between two looks at a busy device", least = 100, unused = true},
-  {"on_demand_device_timeout", "int", 3600000, "milliseconds to wait for a busy device", least = 0, unused = true},
+  {"on_demand_device_poll_time", "int", 1000, "milliseconds between two looks at a busy device",
+    least = 100, unused = true},
+  {"on_demand_device_timeout", "int", 3600000, "milliseconds to wait for a busy device", least = 0,
+    unused = true},
   {"sync_replica_start", "bool", false, "let replicas start together", unused = true},
   {"enable_hlo_verifier", "bool", false, "check graphs after every pass", unused = true},
   {"disable_poplar_version_check", "bool", false, "of the driver", unused = true},
@@ -111,28 +123,33 @@ local function read_word(word, values, origin)
   local name, text = word:match("^%-%-([^=]+)=?(.*)$")
   local has_value = word:find("=", 1, true) ~= nil
   if not name then
-    blame.error(string.format("%s: '%s' is no flag; flags are written --name or --name=value", origin, word:sub(1, 80)),
+    blame.error(string.format("%s: '%s' is no flag; flags are written --name or --name=value",
+      origin, word:sub(1, 80)),
       "value")
   end
   local row = by_name[name]
   if not row then
     local near = nearest.find(name, names)
-    blame.error(string.format("%s: unknown flag '--%s'%s (--help lists all flags)", origin, name:sub(1, 80),
+    blame.error(string.format("%s: unknown flag '--%s'%s (--help lists all flags)", origin,
+      name:sub(1, 80),
       near and "; did you mean '--" .. near .. "'?" or ""), "value")
   end
   local kind = row[2]
   if not has_value then
     if kind ~= "bool" and name ~= "show_progress_bar" and name ~= "save_vertex_graph" then
-      blame.error(string.format("%s: --%s needs a value, as in --%s=...", origin, name, name), "value")
+      blame.error(string.format("%s: --%s needs a value, as in --%s=...", origin, name, name),
+        "value")
     end
     text = kind == "text" and "" or "true"
   end
   local value, expected = readers[kind](text)
   if value == nil then
-    blame.error(string.format("%s: --%s must be %s, got '%s'", origin, name, expected, text:sub(1, 80)), "value")
+    blame.error(string.format("%s: --%s must be %s, got '%s'", origin, name, expected,
+      text:sub(1, 80)), "value")
   end
   if row.least and value < row.least then
-    blame.error(string.format("%s: --%s must be at least %d, got %d", origin, name, row.least, value), "value")
+    blame.error(string.format("%s: --%s must be at least %d, got %d", origin, name, row.least,
+      value), "value")
   end
   values[name] = value
 end
@@ -147,7 +164,8 @@ function flags.parse(text, origin)
   for word in text:gmatch("%S+") do read_word(word, values, origin) end
   if values.synthetic_data_initializer ~= "" and not values.use_synthetic_data
     and next(values.synthetic_data_categories) == nil then
-    blame.error(origin .. ": --synthetic_data_initializer needs --use_synthetic_data or --synthetic_data_categories", "value")
+    blame.error(origin .. ": --synthetic_data_initializer needs --use_synthetic_data or "
+      .. "--synthetic_data_categories", "value")
   end
   return values
 end
@@ -163,7 +181,8 @@ end
 function flags.help()
   local lines = {"IPULUA_FLAGS holds words --name or --name=value, separated by spaces:"}
   for _, row in ipairs(flags.table) do
-    lines[#lines + 1] = string.format("  --%s (%s, default %s)\n      %s", row[1], row[2], show_default(row), row[4])
+    lines[#lines + 1] = string.format("  --%s (%s, default %s)\n      %s", row[1], row[2],
+      show_default(row), row[4])
   end
   return table.concat(lines, "\n") .. "\n"
 end

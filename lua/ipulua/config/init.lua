@@ -1,6 +1,7 @@
--- The configured system of this Lua state: run flags, the applied configuration, its devices. The engine
--- registers functions that are called when a configuration is applied or reset, and asks for devices and
--- settings here; nothing happens before a script configures or the first program needs a device.
+-- The configured system of this Lua state: run flags, the applied configuration, its devices. The
+-- engine registers functions that are called when a configuration is applied or reset, and asks for
+-- devices and settings here; nothing happens before a script configures or the first program needs
+-- a device.
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
@@ -47,15 +48,21 @@ end
 ---The run flags by name, from IPULUA_FLAGS unless set_flags has been called.
 ---@return table<string, any>
 function config.flags()
-  if not state.flags then use_flags(flag_table.parse(start.environment("IPULUA_FLAGS") or "", "IPULUA_FLAGS")) end
+  if not state.flags then
+    use_flags(flag_table.parse(start.environment("IPULUA_FLAGS") or "", "IPULUA_FLAGS"))
+  end
   return state.flags
 end
 
----Sets the run flags, in the form of IPULUA_FLAGS and in its place; only while nothing is configured.
----Errors: an unknown flag, a value that it can't have, devices that there are already: `ipu.set_flags(1)`
+---Sets the run flags, in the form of IPULUA_FLAGS and in its place; only while nothing is
+---configured.
+---Errors: an unknown flag, a value that it can't have, devices that there are already:
+---`ipu.set_flags(1)`
 ---@param text string
 function config.set_flags(text)
-  if type(text) ~= "string" then blame.error("set_flags takes a text, got " .. args.describe(text), "type") end
+  if type(text) ~= "string" then
+    blame.error("set_flags takes a text, got " .. args.describe(text), "type")
+  end
   if state.devices then
     blame.error("set_flags: flags count when devices are made, and there are devices already; call "
       .. "ipu.reset_ipu_configuration() first", "failed_precondition")
@@ -95,14 +102,16 @@ function config.use_synthetic_data_for(category)
     end
   end
   blame.error("use_synthetic_data_for: the category must be one of " ..
-    table.concat(flag_table.synthetic_categories, ", ") .. ", got " .. args.describe(category), "value")
+    table.concat(flag_table.synthetic_categories, ", ") .. ", got "
+    .. args.describe(category), "value")
 end
 
 ---The number of IPUs of the simulated machine (a power of two), for the command's --ipus.
 ---@param count integer
 function config.set_system_ipus(count)
   if not devices.is_system_size(count) then
-    blame.error("the number of IPUs of the machine must be a power of two, at most 1024, got " .. args.describe(count),
+    blame.error("the number of IPUs of the machine must be a power of two, at most 1024, got "
+      .. args.describe(count),
       "value")
   end
   if state.devices then
@@ -123,7 +132,8 @@ end
 local function attach(device)
   if device.attached then return end
   device.attached = true
-  log.info("Device %s attached to %s: %d", device.device, device.ipus == 1 and "IPU" or "IPUs", device.id)
+  log.info("Device %s attached to %s: %d", device.device, device.ipus == 1 and "IPU"
+    or "IPUs", device.id)
 end
 
 local function call_all(hooks, ...)
@@ -165,10 +175,10 @@ local apply_arguments <const> = {
   {"reset_configuration", "boolean", true},
 }
 
----Applies a configuration. A different one that is active is reset first, with a warning; an identical one is left
----as it is.
----Errors: a number of IPUs that the machine can't give (powers of two; 16 unless the command says --ipus), options that exclude
----each other, another active configuration with reset_configuration = false:
+---Applies a configuration. A different one that is active is reset first, with a warning; an
+---identical one is left as it is.
+---Errors: a number of IPUs that the machine can't give (powers of two; 16 without --ipus),
+---options that exclude each other, another active configuration with reset_configuration = false:
 ---`ipu.configure_ipu_system(set(cfg, "auto_select_ipus", 3))`
 ---Source: config.configure_ipu_system of the original
 ---@param ... any config, device, {reset_configuration = true}
@@ -178,15 +188,19 @@ function config.configure_ipu_system(...)
   local values, assigned = object.snapshot(a.config)
   rules.check(values, flags)
   local list = selection.devices(values, flags, config.system_ipus())
-  for _, name in ipairs {"auto_select_ipus", "select_ipus"} do values[name] = selection.as_list(values[name]) end
+  for _, name in ipairs {"auto_select_ipus", "select_ipus"} do
+    values[name] = selection.as_list(values[name])
+  end
   object.listify(a.config)
   if state.configured then
     if object.fingerprint(values) == state.fingerprint then return end
     if not a.reset_configuration then
-      blame.error("configure_ipu_system: another configuration is active; call ipu.reset_ipu_configuration() first, or leave "
+      blame.error("configure_ipu_system: another configuration is active; call "
+        .. "ipu.reset_ipu_configuration() first, or leave "
         .. "reset_configuration true", "failed_precondition")
     end
-    log.warn("configure_ipu_system: the existing configuration is being reset, and its compiled programs are forgotten")
+    log.warn("configure_ipu_system: the existing configuration is being reset, and its compiled "
+      .. "programs are forgotten")
   end
   config.reset_ipu_configuration()
   install(values, assigned, list, flags, true)
@@ -211,19 +225,22 @@ end
 
 -- ------------------------------------------------ asking
 
----Whether a script has applied a configuration (rather than a program having made the default device).
+---Whether a script has applied a configuration (rather than a program having made the default
+---device).
 ---@return boolean
 function config.is_configured()
   return state.configured
 end
 
----The configured devices: {device = "/device:IPU:0", ipus = 4, id = 24, members = {4, 5, 6, 7}}, one each.
+---The configured devices: {device = "/device:IPU:0", ipus = 4, id = 24, members = {4, 5, 6, 7}},
+---one each.
 ---Errors: nothing is configured
 ---Source: config.get_ipu_config of the original
 ---@return table[]
 function config.get_ipu_config()
   if not state.devices then
-    blame.error("get_ipu_config: no IPU system is configured; call configure_ipu_system first", "runtime")
+    blame.error("get_ipu_config: no IPU system is configured; call configure_ipu_system first",
+      "runtime")
   end
   local list = {}
   for i, device in ipairs(state.devices) do
@@ -233,8 +250,8 @@ function config.get_ipu_config()
   return plain.mark(list)
 end
 
----The device of a name or ordinal; without a configuration the default device is made. For the engine, which
----must not change the table: {device, ordinal, ipus, id, members, dnc, attached}.
+---The device of a name or ordinal; without a configuration the default device is made. For the
+---engine, which must not change the table: {device, ordinal, ipus, id, members, dnc, attached}.
 ---@param name string|integer "/device:IPU:0" or 0
 ---@return table
 function config.device(name)
@@ -244,13 +261,15 @@ function config.device(name)
   if not device then
     local last = #state.devices - 1
     blame.error(string.format("there is no device /device:IPU:%d; %s", ordinal, last == 0
-      and "the only one is /device:IPU:0" or "the configured ones are /device:IPU:0 to /device:IPU:" .. last), "not_found")
+      and "the only one is /device:IPU:0" or "the configured ones are /device:IPU:0 to /device:IPU:"
+      .. last), "not_found")
   end
   if state.pretended then return setmetatable({ipus = state.pretended}, {__index = device}) end
   return device
 end
 
----To be closed: until then devices have that many IPUs, whatever is configured (nil: as they are). For estimates.
+---To be closed: until then devices have that many IPUs, whatever is configured (nil: as they are).
+---For estimates.
 ---@param ipus integer?
 function config.pretend_ipus(ipus)
   local former = state.pretended
@@ -273,9 +292,12 @@ end
 
 ---Whether programs are compiled for a device that isn't there: they give zeros.
 ---@return boolean
-function config.only_compiles() return config.is_configured() and config.get("device_connection.type") == "PRE_COMPILE" end
+function config.only_compiles()
+  return config.is_configured() and config.get("device_connection.type") == "PRE_COMPILE"
+end
 
-local device_arguments <const> = {{"ipu_device", {"string", "integer"}}, {"device", "string", "cpu"}}
+local device_arguments <const> = {{"ipu_device", {"string", "integer"}},
+  {"device", "string", "cpu"}}
 
 ---How many IPUs a device has.
 ---Errors: a device that there is not: `ipu.get_num_of_ipus_in_device "/device:IPU:99"`
@@ -283,7 +305,8 @@ local device_arguments <const> = {{"ipu_device", {"string", "integer"}}, {"devic
 ---@param ... any the device's name, such as "/device:IPU:0"
 ---@return integer
 function config.get_num_of_ipus_in_device(...)
-  return config.device(args.check("get_num_of_ipus_in_device", device_arguments, ...).ipu_device).ipus
+  return config.device(args.check("get_num_of_ipus_in_device", device_arguments,
+    ...).ipu_device).ipus
 end
 
 ---The effective value of an option: of the applied configuration, or the default.
@@ -308,14 +331,16 @@ function config.is_assigned(name)
 end
 
 local order_arguments <const> = {
-  {"order", "string", of = "SelectionOrder"}, {"count", "integer", range = "[1, 1024]", says = "IPUs"},
+  {"order", "string", of = "SelectionOrder"},
+  {"count", "integer", range = "[1, 1024]", says = "IPUs"},
   {"default_pipeline", "boolean", false},
 }
 
----The positions in a device that shards 0, 1, 2, … take: selection_order("SNAKE", 4) is {0, 1, 3, 2}.
+---The positions in a device that shards 0, 1, 2, … take: selection_order("SNAKE", 4) is {0, 1, 3,
+---2}.
 ---Errors: an unknown order, a count outside of 1 … 1024: `ipu.selection_order("SPIRAL", 4)`
 ---Source: config.SelectionOrder of the original
----@param ... any order, count, {default_pipeline = whether AUTO means a pipeline with the default device mapping}
+---@param ... any order, count, {default_pipeline = whether AUTO means a pipeline so mapped}
 ---@return integer[]
 function config.selection_order(...)
   local a = args.check("selection_order", order_arguments, ...)
@@ -328,11 +353,14 @@ function config.environment_options()
   local text = start.environment("IPULUA_ENGINE_OPTIONS")
   if not text or text == "" then return {} end
   local given, problem = json.parse(text)
-  if not problem and (type(given) ~= "table" or #given > 0 or json.is_array(given)) then problem = "it must be an object" end
+  if not problem and (type(given) ~= "table" or #given > 0 or json.is_array(given)) then
+    problem = "it must be an object"
+  end
   if problem then blame.error("IPULUA_ENGINE_OPTIONS: " .. problem, "value") end
   for key, value in pairs(given) do
     if type(value) ~= "string" then
-      blame.error(string.format("IPULUA_ENGINE_OPTIONS: the value of '%s' must be a string, got %s", key, args.describe(value)),
+      blame.error(string.format("IPULUA_ENGINE_OPTIONS: the value of '%s' must be a string, got %s",
+        key, args.describe(value)),
         "type")
     end
   end

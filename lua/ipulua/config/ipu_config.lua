@@ -1,6 +1,6 @@
--- IPUConfig: a hierarchy of typed options. Setting one only edits the object; config.lua applies it.
--- Values are kept flat, by full dotted name, in a table that scripts do not see; a category such as
--- cfg.ipu_model is a view of the same table with a prefix.
+-- IPUConfig: a hierarchy of typed options. Setting one only edits the object; config.lua applies
+-- it. Values are kept flat, by full dotted name, in a table that scripts do not see; a category
+-- such as cfg.ipu_model is a view of the same table with a prefix.
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
@@ -13,9 +13,11 @@ local nearest = require "ipulua.nearest"
 local options = require "ipulua.config.options"
 local plain = require "ipulua.base.plain"
 
----What devices there are and how programs are made for them. Options are its fields, those of a category in a table of its own
----(`cfg.ipu_model.version`); an unknown one or a value of another type is an error.
----Errors: an unknown option, a value of another type: `set(cfg, "auto_select", 2)`, `set(cfg, "auto_select_ipus", "two")`
+---What devices there are and how programs are made for them. Options are its fields, those of a
+---category in a table of its own (`cfg.ipu_model.version`); an unknown one or a value of another
+---type is an error.
+---Errors: an unknown option, a value of another type: `set(cfg, "auto_select", 2)`,
+---`set(cfg, "auto_select_ipus", "two")`
 ---Source: config.IPUConfig of the original
 ---@class IPUConfig: Class
 ---@field auto_select_ipus integer|integer[]
@@ -96,7 +98,9 @@ function coerce.ints(v)
   local list = core.plain{}
   for i, element in ipairs(v) do
     list[i] = coerce.int(element)
-    if not list[i] then return nil, string.format("%s at position %d", args.describe(element), i) end
+    if not list[i] then
+      return nil, string.format("%s at position %d", args.describe(element), i)
+    end
   end
   return list
 end
@@ -112,7 +116,8 @@ function coerce.dict(v)
   return dict
 end
 
--- The value to keep for an option; raises when its type is wrong. who: what the message begins with.
+-- The value to keep for an option; raises when its type is wrong. who: what the message begins
+-- with.
 local function checked(row, value, who)
   local t = row[2]
   local kept, inside
@@ -122,7 +127,8 @@ local function checked(row, value, who)
     kept, inside = coerce[t](value)
   end
   if kept == nil then
-    blame.error(string.format("%s: '%s' must be of type %s, got %s", who or "IPUConfig", row[1], expected(row),
+    blame.error(string.format("%s: '%s' must be of type %s, got %s", who or "IPUConfig", row[1],
+      expected(row),
       inside or args.describe(value)), "type")
   end
   return kept
@@ -160,8 +166,8 @@ local function leaf(name)
   return name:match("[^.]*$")
 end
 
--- The full name nearest to `name`, asked inside `prefix`: by the whole name, by the last part inside the same
--- category, by the last part anywhere.
+-- The full name nearest to `name`, asked inside `prefix`: by the whole name, by the last part
+-- inside the same category, by the last part anywhere.
 local function suggest(prefix, name)
   local found = nearest.find(prefix .. name, suggestions)
   if found then return found end
@@ -181,13 +187,15 @@ end
 local function refuse_unknown(prefix, name, who)
   local full = prefix .. tostring(name):sub(1, 200)
   local near = type(name) == "string" and #name <= 200 and suggest(prefix, name)
-  blame.error(string.format("%s'%s' is not a valid attribute of IPUConfig.%s", who and who .. ": " or "", full,
+  blame.error(string.format("%s'%s' is not a valid attribute of IPUConfig.%s",
+    who and who .. ": " or "", full,
     near and " Did you mean '" .. near .. "'?" or ""), "value")
 end
 
 -- ------------------------------------------------ metadata
 
--- Fields: name, type, types, default, deprecated, deprecated_msg, doc. A category has no type and no default.
+-- Fields: name, type, types, default, deprecated, deprecated_msg, doc. A category has no type and
+-- no default.
 function Metadata:init(name)
   local row = rows[name]
   self.name = name
@@ -231,7 +239,8 @@ end
 
 -- ------------------------------------------------ reading and writing options
 
-local hidden = setmetatable({}, {__mode = "k"}) -- object or category → {values, assigned, categories, prefix}
+-- object or category → {values, assigned, categories, prefix}
+local hidden = setmetatable({}, {__mode = "k"})
 
 local function assign(data, name, value)
   local row = rows[name]
@@ -251,7 +260,8 @@ local function read(self, key)
       local view = data.categories[name]
       if not view then
         view = setmetatable({}, Category)
-        hidden[view] = {values = data.values, assigned = data.assigned, categories = data.categories, prefix = name .. "."}
+        hidden[view] = {values = data.values, assigned = data.assigned,
+          categories = data.categories, prefix = name .. "."}
         data.categories[name] = view
       end
       return view
@@ -266,7 +276,8 @@ local function write(self, key, value)
     local name = data.prefix .. key
     if rows[name] then return assign(data, name, value) end
     if options.categories[name] then
-      blame.error(string.format("'%s' is a category of options and cannot be assigned to; assign to its attributes, "
+      blame.error(string.format("'%s' is a category of options and cannot be assigned to; assign "
+        .. "to its attributes, "
         .. "such as '%s'", name, name .. "." .. (function()
           for _, full in ipairs(full_names) do
             if full:sub(1, #name + 1) == name .. "." then return full:sub(#name + 2) end
@@ -287,7 +298,9 @@ local function lua_text(value, depth)
     local keys = {}
     for key in next, value do keys[#keys + 1] = tostring(key) end
     table.sort(keys)
-    for i, key in ipairs(keys) do parts[i] = "[" .. lua_text(key) .. "] = " .. lua_text(value[key], depth) end
+    for i, key in ipairs(keys) do
+      parts[i] = "[" .. lua_text(key) .. "] = " .. lua_text(value[key], depth)
+    end
   end
   return "{" .. table.concat(parts, ", ") .. "}"
 end
@@ -332,7 +345,9 @@ IPUConfig.__tostring = function(self) return lines(hidden[self]) end
 
 ---A fresh configuration: every option at its default.
 function IPUConfig:init(...)
-  if select("#", ...) > 0 then blame.error("IPUConfig takes no arguments; assign to its attributes", "type") end
+  if select("#", ...) > 0 then
+    blame.error("IPUConfig takes no arguments; assign to its attributes", "type")
+  end
   local values = {}
   for name, row in pairs(rows) do values[name] = copy_value(row[3]) end
   hidden[self] = {values = values, assigned = {}, categories = {}, prefix = ""}
@@ -341,7 +356,7 @@ end
 ---What is known about an option or a category.
 ---Errors: an unknown option: `cfg:get_attribute_metadata "ipus"`
 ---@param name string such as "ipu_model.version"
----@return table metadata name, type, types, default, deprecated, deprecated_msg, doc; check_type(v), warn_if_deprecated()
+---@return table metadata name, type, types, default, deprecated, deprecated_msg, doc; two methods
 function IPUConfig:get_attribute_metadata(name)
   return metadata(hidden[self].prefix, name)
 end
@@ -359,8 +374,10 @@ local named_at_most <const> = 3
 local function warn_of_missing(who, missing)
   if #missing == 0 then return end
   local rest = #missing - named_at_most
-  log.warn("%s was not given %d of the %d options, which stay as they are: %s%s", who, #missing, #full_names,
-    table.concat(missing, ", ", 1, math.min(#missing, named_at_most)), rest > 0 and string.format(" and %d more", rest) or "")
+  log.warn("%s was not given %d of the %d options, which stay as they are: %s%s", who, #missing,
+    #full_names,
+    table.concat(missing, ", ", 1, math.min(#missing, named_at_most)),
+    rest > 0 and string.format(" and %d more", rest) or "")
 end
 
 -- Every value is checked before one is taken over.
@@ -382,7 +399,8 @@ local function take_over(self, dict, who)
   warn_of_missing(who, missing)
 end
 
----Takes over the options of a table as to_dict makes it. Options that it lacks keep their values, of which one warning tells.
+---Takes over the options of a table as to_dict makes it. Options that it lacks keep their values,
+---of which one warning tells.
 ---Errors: an unknown option, a value of another type: `cfg:from_dict{ipus = 2}`
 ---@param dict table<string, any>
 function IPUConfig:from_dict(dict)
@@ -443,7 +461,8 @@ function object.names(self)
   if not data then return nil end
   local names, seen = {}, {}
   for _, full in ipairs(full_names) do
-    local name = full:sub(1, #data.prefix) == data.prefix and full:sub(#data.prefix + 1):match("^%.?([%w_]+)")
+    local name = full:sub(1, #data.prefix) == data.prefix
+      and full:sub(#data.prefix + 1):match("^%.?([%w_]+)")
     if name and not seen[name] then names[#names + 1] = name end
     seen[name or ""] = true
   end
@@ -466,11 +485,13 @@ local function check_bounds(row, value)
     if not known then problem = "must be one of " .. table.concat(fields.choices, ", ", 2) end
   end
   if problem then
-    blame.error(string.format("IPUConfig: '%s' %s, got %s", row[1], problem, lua_text(value)), "value")
+    blame.error(string.format("IPUConfig: '%s' %s, got %s", row[1], problem, lua_text(value)),
+      "value")
   end
 end
 
----Copies of all values after a check of types (a script may have edited a table in place) and bounds.
+---Copies of all values after a check of types (a script may have edited a table in place) and
+---bounds.
 ---@param self IPUConfig
 ---@return table<string, any> values
 ---@return table<string, boolean> assigned the names that the script has set
@@ -504,7 +525,8 @@ function object.fingerprint(values)
 end
 
 class.guard(IPUConfig, {
-  copy = true, debug_text = true, from_dict = true, from_json = true, get_attribute_metadata = true, to_dict = true, to_json = true,
+  copy = true, debug_text = true, from_dict = true, from_json = true, get_attribute_metadata = true,
+  to_dict = true, to_json = true,
 })
 
 return object

@@ -1,5 +1,5 @@
--- The options of matrix products and convolutions that have an effect, as configurations and pipeline stages give them: text to text.
--- Others of Poplar are taken and have none.
+-- The options of matrix products and convolutions that have an effect, as configurations and
+-- pipeline stages give them: text to text. Others of Poplar are taken and have none.
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
@@ -9,7 +9,9 @@ local library_options = {}
 
 -- name → what a text must be, and whether it is
 local known <const> = {
-  partialsType = {"'float' or 'half'", function(text) return text == "float" or text == "half" or text == "float32" or text == "float16" end},
+  partialsType = {"'float' or 'half'", function(text)
+    return text == "float" or text == "half" or text == "float32" or text == "float16"
+  end},
   availableMemoryProportion = {"a number above 0, at most 1", function(text)
     local x = tonumber(text)
     return x ~= nil and x > 0 and x <= 1
@@ -25,10 +27,12 @@ function library_options.check(given, origin)
   for name, text in pairs(given) do
     local row = known[name]
     if not row and nearest.find(name, names) then
-      blame.error(string.format("%s: there is no option '%s'%s", origin, name, nearest.hint(name, names)), "value")
+      blame.error(string.format("%s: there is no option '%s'%s", origin, name,
+        nearest.hint(name, names)), "value")
     end
     if row and not row[2](text) then
-      blame.error(string.format("%s: '%s' must be %s, got %s", origin, name, row[1], args.describe(text)), "value")
+      blame.error(string.format("%s: '%s' must be %s, got %s", origin, name, row[1],
+        args.describe(text)), "value")
     end
   end
 end

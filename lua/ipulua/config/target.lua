@@ -1,5 +1,5 @@
--- What a program is priced for: the chip, the number of IPUs and the options that change a price, from the call, the command
--- line and the configuration.
+-- What a program is priced for: the chip, the number of IPUs and the options that change a price,
+-- from the call, the command line and the configuration.
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
@@ -28,15 +28,20 @@ end
 function machine.target(given)
   if type(given) == "table" then return json.encode(given) end
   if type(given) ~= "string" then
-    blame.error("target: a name (gc2, gc200, bow, c600), a JSON file or a table with 'base' is wanted, got " .. args.describe(given),
+    blame.error("target: a name (gc2, gc200, bow, c600), a JSON file or a table with 'base' is "
+      .. "wanted, got " .. args.describe(given),
       "type")
   end
   if given:match("%.json$") then
-    local text = read_file(given) or blame.error("target: the file '" .. given .. "' can't be read", "not_found")
+    local text = read_file(given)
+      or blame.error("target: the file '" .. given .. "' can't be read", "not_found")
     local value, problem = json.parse(text)
     if problem then blame.error(string.format("target: '%s': %s", given, problem), "value") end
     if type(value) ~= "table" or #value > 0 then
-      blame.error(string.format([[target: '%s' must hold an object such as {"base": "GC200", "name": "mine", "tiles": 2944}]], given), "value")
+      blame.error(
+        string.format(
+          "target: '%s' must hold an object such as "
+          .. '{"base": "GC200", "name": "mine", "tiles": 2944}', given), "value")
     end
     return text, given
   end
@@ -45,7 +50,8 @@ end
 
 local asked -- by the estimate that is being made
 
----To be closed: until then programs are traced for that target (nil: the one that is configured). For estimates.
+---To be closed: until then programs are traced for that target (nil: the one that is configured).
+---For estimates.
 ---@param target any
 function machine.pretend_target(target)
   local former = asked
@@ -53,13 +59,17 @@ function machine.pretend_target(target)
   return setmetatable({}, {__close = function() asked = former end})
 end
 
--- Without a device programs are for the version that was named for that. Otherwise a version that the script assigned wins over the
--- command line; without either it is the default's.
+-- Without a device programs are for the version that was named for that. Otherwise a version that
+-- the script assigned wins over the command line; without either it is the default's.
 local function default_target()
   local connection = config.get("device_connection.type")
-  if connection == "PRE_COMPILE" or connection == "NEVER" then return chips[config.get("device_connection.version")] or "GC200" end
+  if connection == "PRE_COMPILE" or connection == "NEVER" then
+    return chips[config.get("device_connection.version")] or "GC200"
+  end
   local version = config.get("ipu_model.version")
-  if config.is_assigned("ipu_model.version") or not start.options.target then return chips[version] or "GC200" end
+  if config.is_assigned("ipu_model.version") or not start.options.target then
+    return chips[version] or "GC200"
+  end
   return machine.target(start.options.target)
 end
 
@@ -87,23 +97,32 @@ function machine.options(given, ordinal)
   given = given or {}
   local flags = config.flags()
   local target, file
-  if given.target then target, file = machine.target(given.target) else target, file = default_target() end
+  if given.target then
+    target, file = machine.target(given.target)
+  else
+    target, file = default_target()
+  end
   local model_host = flags.use_ipu_model
   if given.host then model_host = given.host == "model" end
   return {
     target = target, target_file = file,
     ipus = given.ipus or default_ipus(ordinal), topology = given.topology,
-    tiles_per_ipu = config.get("ipu_model.tiles_per_ipu"), io_tiles = config.get("io_tiles.num_io_tiles"),
-    io_proportion = config.get("io_tiles.place_ops_on_io_tiles") and config.get("io_tiles.available_memory_proportion") or nil,
+    tiles_per_ipu = config.get("ipu_model.tiles_per_ipu"),
+    io_tiles = config.get("io_tiles.num_io_tiles"),
+    io_proportion = config.get("io_tiles.place_ops_on_io_tiles")
+    and config.get("io_tiles.available_memory_proportion") or nil,
     code = config.get("ipu_model.compile_ipu_code"), model_host = model_host,
-    matmul_proportion = proportion("matmuls.poplar_options"), conv_proportion = proportion("convolutions.poplar_options"),
+    matmul_proportion = proportion("matmuls.poplar_options"),
+    conv_proportion = proportion("convolutions.poplar_options"),
     cholesky_block = config.get("optimizations.cholesky_block_size"),
     solve_block = config.get("optimizations.triangular_solve_expander_block_size"),
-    synthetic_infeed = config.use_synthetic_data_for("infeed"), synthetic_outfeed = config.use_synthetic_data_for("outfeed"),
+    synthetic_infeed = config.use_synthetic_data_for("infeed"),
+    synthetic_outfeed = config.use_synthetic_data_for("outfeed"),
     synthetic_variables = config.use_synthetic_data_for("parameters"),
     no_prefetch = not config.get("optimizations.prefetch_data_streams"),
     split_infeed = not config.get("optimizations.merge_infeed_io_copies"),
-    half_products = halves("matmuls.poplar_options"), half_convolutions = halves("convolutions.poplar_options"),
+    half_products = halves("matmuls.poplar_options"),
+    half_convolutions = halves("convolutions.poplar_options"),
     merge_sums = config.get("optimizations.maximum_cross_replica_sum_buffer_size"),
     merge_reduce_scatters = config.get("optimizations.maximum_reduce_scatter_buffer_size"),
     merge_all_gathers = config.get("optimizations.maximum_all_gather_buffer_size"),
@@ -113,8 +132,9 @@ function machine.options(given, ordinal)
   }
 end
 
----Whether a program that does not fit is an error: once a configuration was applied or a target named, but not on a chip of
----fewer tiles than it has, which stands for a part of one, and not on the IPU Model.
+---Whether a program that does not fit is an error: once a configuration was applied or a target
+---named, but not on a chip of fewer tiles than it has, which stands for a part of one, and not on
+---the IPU Model.
 ---@return boolean
 function machine.enforces()
   if not (config.is_configured() or start.options.target) then return false end

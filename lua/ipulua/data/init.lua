@@ -1,4 +1,5 @@
--- ipu.data: datasets. The work is done in C, on flat lists of tensors; here are names, arguments, and how elements nest.
+-- ipu.data: datasets. The work is done in C, on flat lists of tensors; here are names, arguments,
+-- and how elements nest.
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
@@ -13,12 +14,14 @@ local structure = require "ipulua.base.structure"
 require "ipulua.data.functions"
 require "ipulua.data.order"
 
-local data = {AUTOTUNE = elements.AUTOTUNE, Dataset = class.guard(Dataset), IPUInfeedQueue = infeed.IPUInfeedQueue}
+local data = {AUTOTUNE = elements.AUTOTUNE, Dataset = class.guard(Dataset),
+  IPUInfeedQueue = infeed.IPUInfeedQueue}
 
 -- Several tensors are one argument: a list.
 local function check_single(who, ...)
   if select("#", ...) == 0 then return end
-  blame.error(string.format("%s takes one argument, got %d; several tensors go in a list, %s{x, y}", who, select("#", ...) + 1, who), "type")
+  blame.error(string.format("%s takes one argument, got %d; several tensors go in a list, %s{x, y}",
+    who, select("#", ...) + 1, who), "type")
 end
 
 ---One element: x, in any structure.
@@ -34,7 +37,8 @@ end
 
 ---Slices along the first axis; all components have as many.
 ---Shapes: [n, ...] in each component → n elements [...]
----Errors: scalars, components of unequal lengths: `data.from_tensor_slices(1)`, `data.from_tensor_slices{ipu.ones{2}, ipu.ones{3}}`
+---Errors: scalars, components of unequal lengths: `data.from_tensor_slices(1)`,
+---`data.from_tensor_slices{ipu.ones{2}, ipu.ones{3}}`
 ---@param x any a tensor, a list of numbers, or a table of them
 ---@return Dataset
 function data.from_tensor_slices(x, ...)
@@ -43,7 +47,8 @@ function data.from_tensor_slices(x, ...)
   return Dataset(core.data.from_slices(leaves), template)
 end
 
-local range_spec <const> = {{"start", "integer"}, {"stop", "integer", optional = true}, {"step", "integer", 1}}
+local range_spec <const> = {{"start", "integer"}, {"stop", "integer", optional = true},
+  {"step", "integer", 1}}
 
 ---int64 scalars.
 ---Shapes: []
@@ -57,8 +62,10 @@ function data.range(...)
 end
 
 local generator_spec <const> = {
-  {"f", "callable"}, {"output_types", "any", of = "dtype or table of dtypes", says = "of the components, in their structure"},
-  {"output_shapes", "any", optional = true, of = "shape or table of shapes", says = "in the same structure; -1 where an extent varies"},
+  {"f", "callable"}, {"output_types", "any", of = "dtype or table of dtypes",
+    says = "of the components, in their structure"},
+  {"output_shapes", "any", optional = true, of = "shape or table of shapes",
+    says = "in the same structure; -1 where an extent varies"},
 }
 
 -- f(), whose words about a yield, which a Python generator has, say what is wanted here.
@@ -67,26 +74,30 @@ local function start(f)
   if results[1] then return table.unpack(results, 2, results.n) end
   local problem = results[2]
   if type(problem) == "string" and problem:find("attempt to yield", 1, true) then
-    problem = problem .. "; the function returns an iterator: a generator that yields is coroutine.wrap(function() … end)"
+    problem = problem .. "; the function returns an iterator: a generator that yields is "
+      .. "coroutine.wrap(function() … end)"
   end
   error(problem, 0)
 end
 
 ---f is called at each start and returns an iterator as `for` takes it.
 ---Shapes: output_shapes, in the structure of output_types; -1 where an extent varies
----Errors: no output_shapes; when read, an element of another shape or without a component: `data.from_generator(ipairs, "float32")`
+---Errors: no output_shapes; when read, an element of another shape or without a component:
+---`data.from_generator(ipairs, "float32")`
 ---@return Dataset
 function data.from_generator(...)
   local a = args.check("from_generator", generator_spec, ...)
   if a.output_shapes == nil then
-    blame.error("from_generator: 'output_shapes' must be given: an infeed needs every shape", "value")
+    blame.error("from_generator: 'output_shapes' must be given: an infeed needs every shape",
+      "value")
   end
   local types, template = elements.generator_types(a.output_types, a.output_shapes)
   local function open()
     local step, state, control = start(a.f)
     local meta = getmetatable(step)
     if type(step) ~= "function" and not (type(meta) == "table" and meta.__call) then
-      blame.error("from_generator: the function must return an iterator, as `for` takes it; it returned " .. args.describe(step),
+      blame.error("from_generator: the function must return an iterator, as `for` takes it; it "
+        .. "returned " .. args.describe(step),
         "type")
     end
     return function()
@@ -96,14 +107,17 @@ function data.from_generator(...)
       values.n = nil
       local value = values
       local one_table = #values == 1 and structure.is_plain(values[1])
-      if not elements.is_tuple(template) or (one_table and #template.items > 1) then value = values[1] end
+      if not elements.is_tuple(template) or (one_table and #template.items > 1) then
+        value = values[1]
+      end
       return elements.checked_element("from_generator", template, types, value)
     end
   end
   return Dataset(core.data.from_generator(open, types), template)
 end
 
----Elements of several datasets side by side; ends with the shortest. A table of datasets gives elements in its structure.
+---Elements of several datasets side by side; ends with the shortest. A table of datasets gives
+---elements in its structure.
 ---Shapes: those of the datasets
 ---Errors: an argument that is no dataset: `data.zip(1)`
 ---@param ... Dataset|table
@@ -120,10 +134,13 @@ function data.zip(...)
       return template
     end
     if not structure.is_plain(value) then
-      blame.error(string.format("zip: argument %s is no dataset, it is %s", name, args.describe(value)), "type")
+      blame.error(string.format("zip: argument %s is no dataset, it is %s", name,
+        args.describe(value)), "type")
     end
     local items, inner = {}, plain.deeper(depth)
-    for i, key in ipairs(structure.sorted_keys(value)) do items[i] = {key, walk(value[key], tostring(key), inner)} end
+    for i, key in ipairs(structure.sorted_keys(value)) do
+      items[i] = {key, walk(value[key], tostring(key), inner)}
+    end
     return {items = items}
   end
   local template = walk(given, "", 0)
@@ -131,11 +148,13 @@ function data.zip(...)
   return Dataset(core.data.zip(handles), template)
 end
 
-local buffer_spec <const> = {{"dataset", Dataset}, {"buffer_size", "integer", range = "[1, inf)", says = "elements"}}
+local buffer_spec <const> = {{"dataset", Dataset},
+  {"buffer_size", "integer", range = "[1, inf)", says = "elements"}}
 
 ---The first buffer_size elements, kept in memory.
 ---Shapes: those of the dataset
----Errors: a size below 1; its iterator's next() beyond the last element: `data.BufferDataset(ds, 0)`
+---Errors: a size below 1; its iterator's next() beyond the last element:
+---`data.BufferDataset(ds, 0)`
 ---Source: ipu.data.ops.dataset_ops.BufferDataset of the original
 ---@return Dataset
 function data.BufferDataset(...)
@@ -149,7 +168,8 @@ function data.__names()
   local names = {}
   for _, module in ipairs{data, (require "ipulua.data.files")} do
     for name in next, module do
-      if name:sub(1, 1) ~= "_" and name ~= "IPUInfeedQueue" then names[#names + 1] = name end -- that one is in ipu
+      -- that one is in ipu
+      if name:sub(1, 1) ~= "_" and name ~= "IPUInfeedQueue" then names[#names + 1] = name end
     end
   end
   table.sort(names)

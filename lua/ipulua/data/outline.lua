@@ -1,4 +1,5 @@
--- A dataset that only says what its elements are: for programs that are priced and never run. Nothing is allocated.
+-- A dataset that only says what its elements are: for programs that are priced and never run.
+-- Nothing is allocated.
 
 local core = require "ipulua.core"
 local Dataset = require "ipulua.data.dataset"

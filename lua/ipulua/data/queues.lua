@@ -13,20 +13,23 @@ local tracing = require "ipulua.trace.tracing"
 
 local queues = {}
 
----Takes values out of programs, also while they run. Mode ALL keeps every value since the last dequeue, LAST the newest.
+---Takes values out of programs, also while they run. Mode ALL keeps every value since the last
+---dequeue, LAST the newest.
 ---Errors: an unknown mode, a buffer_depth below 1: `ipu.IPUOutfeedQueue{outfeed_mode = "SOME"}`
 ---Source: ipu_outfeed_queue.IPUOutfeedQueue of the original
 ---@class IPUOutfeedQueue
 local IPUOutfeedQueue = class.new("IPUOutfeedQueue")
 
-local depth_row <const> = {"buffer_depth", "integer", 3, of = "integer ≥ 1", says = "changes nothing: there is room for all values",
+local depth_row <const> = {"buffer_depth", "integer", 3, of = "integer ≥ 1",
+  says = "changes nothing: there is room for all values",
   check = function(n)
     if n < 1 then return "must be a buffer depth of at least 1, got " .. n end
   end}
 
 local outfeed_spec <const> = {
   {"outfeed_mode", enums.IPUOutfeedMode, "ALL"},
-  {"device_ordinal", "integer", optional = true, range = "[0, inf)", says = "the device; 0 by default"},
+  {"device_ordinal", "integer", optional = true, range = "[0, inf)",
+    says = "the device; 0 by default"},
   depth_row,
   {"optimise_latency", "boolean", false, says = "changes nothing"},
 }
@@ -36,7 +39,8 @@ IPUOutfeedQueue.argument_rows = outfeed_spec
 ---The device of a queue: 0 unless it is said.
 function queues.check_ordinal(who, ordinal)
   if ordinal and ordinal < 0 then
-    blame.error(string.format("%s: 'device_ordinal' must not be negative, got %d", who, ordinal), "value")
+    blame.error(string.format("%s: 'device_ordinal' must not be negative, got %d", who, ordinal),
+      "value")
   end
   return ordinal or 0
 end
@@ -50,10 +54,14 @@ function IPUOutfeedQueue:init(...)
   replication.remember(self, self.queue)
 end
 
-function IPUOutfeedQueue:__tostring() return "<IPUOutfeedQueue " .. tostring(self.outfeed_mode) .. ">" end
+function IPUOutfeedQueue:__tostring()
+  return "<IPUOutfeedQueue " .. tostring(self.outfeed_mode) .. ">"
+end
 
 -- A program that puts something in is there; used: {form, types}.
-function IPUOutfeedQueue:set_replicas(n, used) self.replicas, self.enqueued, self.newest = n, true, used end
+function IPUOutfeedQueue:set_replicas(n, used)
+  self.replicas, self.enqueued, self.newest = n, true, used
+end
 
 local function same_structure(a, b)
   if a.leaf or b.leaf then return a.leaf == b.leaf end
@@ -73,11 +81,13 @@ function IPUOutfeedQueue:form_of(template)
   return #self.forms
 end
 
--- Values that are there, as they were put in; if there are none, none of what the newest program puts in.
+-- Values that are there, as they were put in; if there are none, none of what the newest program
+-- puts in.
 local function take(self, most)
   local tensors, form = self.queue:take(most)
   local newest = self.newest
-  if newest and self.outfeed_mode == "ALL" and (#tensors == 0 or form ~= newest.form and tensors[1].shape[1] == 0) then
+  if newest and self.outfeed_mode == "ALL"
+    and (#tensors == 0 or form ~= newest.form and tensors[1].shape[1] == 0) then
     form = newest.form
     for i, t in ipairs(newest.types) do
       local shape = {0, table.unpack(t.shape)}
@@ -91,7 +101,8 @@ end
 local function check_tensors(template)
   if template.leaf then return end
   if not template.items then
-    blame.error("IPUOutfeedQueue.enqueue: an outfeed carries tensors, numbers, booleans and tables of them, got "
+    blame.error("IPUOutfeedQueue.enqueue: an outfeed carries tensors, numbers, booleans and tables "
+      .. "of them, got "
       .. args.describe(template.static), "type")
   end
   for _, item in ipairs(template.items) do check_tensors(item[2]) end
@@ -99,35 +110,45 @@ end
 
 ---Only inside a traced function; once per queue and function.
 ---Shapes: any without extents of 0
----Errors: outside of a compiled function, a second time in one, a value without tensors: `ipu.IPUOutfeedQueue():enqueue(x)`
+---Errors: outside of a compiled function, a second time in one, a value without tensors:
+---`ipu.IPUOutfeedQueue():enqueue(x)`
 ---@param value any a tensor, a number, or a table of them
 ---@param ... any nothing: values that belong together are one table, enqueue{a, b}
 ---@return Operation
 function IPUOutfeedQueue:enqueue(value, ...)
   if not tracing.is_active() then
-    blame.error("IPUOutfeedQueue.enqueue works only inside a compiled function (ipu.func, ipu_compiler.compile)", "value")
+    blame.error("IPUOutfeedQueue.enqueue works only inside a compiled function (ipu.func, "
+      .. "ipu_compiler.compile)", "value")
   end
   if select("#", ...) > 0 then
     blame.error("IPUOutfeedQueue.enqueue takes one value; a list is written enqueue{a, b}", "type")
   end
-  if value == nil then blame.error("IPUOutfeedQueue.enqueue: there is nothing to enqueue", "type") end
+  if value == nil then
+    blame.error("IPUOutfeedQueue.enqueue: there is nothing to enqueue", "type")
+  end
   local root = tracing.root()
   if self.enqueued_in == root then
-    blame.error("IPUOutfeedQueue.enqueue: a queue can be enqueued to only once in a program; make a second queue", "value")
+    blame.error("IPUOutfeedQueue.enqueue: a queue can be enqueued to only once in a program; make "
+      .. "a second queue", "value")
   end
   local leaves, template = structure.flatten(value, function(v)
     return core.is_tensor(v) or core.is_variable(v) or type(v) == "number" or type(v) == "boolean"
   end)
   check_tensors(template)
-  if #leaves == 0 then blame.error("IPUOutfeedQueue.enqueue: there is no tensor in the value", "value") end
+  if #leaves == 0 then
+    blame.error("IPUOutfeedQueue.enqueue: there is no tensor in the value", "value")
+  end
   for i, leaf in ipairs(leaves) do
     if math.type(leaf) == "integer" then leaf = core.tensor(leaf, "int32") end
-    if not core.is_tensor(leaf) then leaf = core.is_variable(leaf) and leaf:read_value() or core.tensor(leaf) end
+    if not core.is_tensor(leaf) then
+      leaf = core.is_variable(leaf) and leaf:read_value() or core.tensor(leaf)
+    end
     leaves[i] = leaf
     local dtype, shape = core.type_of(leaf)
     for _, extent in ipairs(shape) do
       if extent == 0 then
-        blame.error(string.format("IPUOutfeedQueue.enqueue: an outfeed can't carry a tensor with an extent of 0, got %s",
+        blame.error(string.format("IPUOutfeedQueue.enqueue: an outfeed can't carry a tensor with "
+          .. "an extent of 0, got %s",
           structure.type_text(dtype, shape)), "invalid_argument")
       end
     end
@@ -139,20 +160,24 @@ end
 
 function IPUOutfeedQueue:check_enqueued(who)
   if not self.enqueued then
-    blame.error("IPUOutfeedQueue." .. who .. ": this queue has not been enqueued to by any program yet", "value")
+    blame.error("IPUOutfeedQueue." .. who .. ": this queue has not been enqueued to by any program "
+      .. "yet", "value")
   end
 end
 
 local dequeue_spec <const> = {{"wait_for_completion", "boolean", false}}
 
 ---All values since the last call, stacked (mode ALL); the newest (mode LAST).
----Shapes: mode ALL: [n, ...] of n values [...]; LAST: [...]; with replicas [n, replicas, ...] and [replicas, ...]
----Errors: a queue that no program has put anything into, inside of a compiled function: `ipu.IPUOutfeedQueue():dequeue()`
+---Shapes: mode ALL: [n, ...] of n values [...]; LAST: [...]; with replicas [n, replicas, ...] and
+-- -[replicas, ...]
+---Errors: a queue that no program has put anything into, inside of a compiled function:
+---`ipu.IPUOutfeedQueue():dequeue()`
 ---@return any
 function IPUOutfeedQueue:dequeue(...)
   local a = args.check("IPUOutfeedQueue.dequeue", dequeue_spec, ...)
   if tracing.is_active() then
-    blame.error("IPUOutfeedQueue.dequeue reads what a program has put out; it can't be called inside a compiled function", "runtime")
+    blame.error("IPUOutfeedQueue.dequeue reads what a program has put out; it can't be called "
+      .. "inside a compiled function", "runtime")
   end
   self:check_enqueued("dequeue")
   if a.wait_for_completion then core.settle() end
@@ -169,12 +194,14 @@ end
 
 -- What `for x in outfeed do` comes to.
 function IPUOutfeedQueue.__call()
-  blame.error("an outfeed is no function; `for x in outfeed:iter() do` walks over its values", "type")
+  blame.error("an outfeed is no function; `for x in outfeed:iter() do` walks over its values",
+    "type")
 end
 
 ---One value at a time, until the queue is empty; with a job, until that has ended too.
 ---Shapes: [...] of each value; with replicas [replicas, ...]
----Errors: a queue of mode LAST, an argument that is no job: `ipu.IPUOutfeedQueue{outfeed_mode = "LAST"}:iter()`
+---Errors: a queue of mode LAST, an argument that is no job:
+---`ipu.IPUOutfeedQueue{outfeed_mode = "LAST"}:iter()`
 ---@param job Job?
 ---@return fun(): any
 function IPUOutfeedQueue:iter(job)
@@ -182,7 +209,8 @@ function IPUOutfeedQueue:iter(job)
     blame.error("IPUOutfeedQueue.iter: only a queue of mode ALL can be iterated", "runtime")
   end
   if job ~= nil and not class.is_a(job, jobs.Job) then
-    blame.error("IPUOutfeedQueue.iter: the argument must be a job of strategy:run_async, got " .. args.describe(job), "type")
+    blame.error("IPUOutfeedQueue.iter: the argument must be a job of strategy:run_async, got "
+      .. args.describe(job), "type")
   end
   return function()
     while true do
@@ -211,13 +239,15 @@ local ScopedIPUOutfeedQueue = IPUOutfeedQueue:extend("ScopedIPUOutfeedQueue")
 
 local scoped_spec <const> = {
   {"outfeed_mode", enums.IPUOutfeedMode, "ALL"},
-  {"device_ordinal", "integer", optional = true, range = "[0, inf)", says = "the device; 0 by default"},
+  {"device_ordinal", "integer", optional = true, range = "[0, inf)",
+    says = "the device; 0 by default"},
 }
 
 function ScopedIPUOutfeedQueue:init(...)
   local a = args.check("ScopedIPUOutfeedQueue", scoped_spec, ...)
   if tracing.is_active() then
-    blame.error("ScopedIPUOutfeedQueue is made outside of compiled functions, by the script that reads it", "runtime")
+    blame.error("ScopedIPUOutfeedQueue is made outside of compiled functions, by the script that "
+      .. "reads it", "runtime")
   end
   IPUOutfeedQueue.init(self, a)
 end

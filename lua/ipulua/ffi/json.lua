@@ -1,20 +1,26 @@
--- JSON for ffi.lua, in the Lua that LuaJIT speaks (5.1). Options and logs are small; the strict reader is ipulua.json.
+-- JSON for ffi.lua, in the Lua that LuaJIT speaks (5.1). Options and logs are small; the strict
+-- reader is ipulua.json.
 
 local json = {}
 
 -- What stands for null in lists, where a nil would move what follows.
 json.null = setmetatable({}, {__tostring = function() return "null" end})
 
-local escapes = {['"'] = '\\"', ["\\"] = "\\\\", ["\b"] = "\\b", ["\f"] = "\\f", ["\n"] = "\\n", ["\r"] = "\\r", ["\t"] = "\\t"}
+local escapes = {['"'] = '\\"', ["\\"] = "\\\\", ["\b"] = "\\b", ["\f"] = "\\f", ["\n"] = "\\n",
+  ["\r"] = "\\r", ["\t"] = "\\t"}
 local unescapes = {b = "\b", f = "\f", n = "\n", r = "\r", t = "\t"}
 
 local function write_string(s)
-  return '"' .. s:gsub('[%c"\\]', function(c) return escapes[c] or string.format("\\u%04x", c:byte()) end) .. '"'
+  return '"' .. s:gsub('[%c"\\]',
+    function(c) return escapes[c] or string.format("\\u%04x", c:byte()) end) .. '"'
 end
 
 local function write_number(x)
-  if x ~= x or x == math.huge or x == -math.huge then error("JSON has no number " .. tostring(x), 0) end
-  return x == math.floor(x) and math.abs(x) < 2 ^ 53 and string.format("%.0f", x) or string.format("%.17g", x)
+  if x ~= x or x == math.huge or x == -math.huge then
+    error("JSON has no number " .. tostring(x), 0)
+  end
+  return x == math.floor(x) and math.abs(x) < 2 ^ 53 and string.format("%.0f", x)
+    or string.format("%.17g", x)
 end
 
 local write
@@ -24,12 +30,15 @@ local function write_table(t)
     for i = 1, #t do parts[i] = write(t[i]) end
     return (#t == 0 and not t.is_list) and "{}" or "[" .. table.concat(parts, ",") .. "]"
   end
-  for key, value in pairs(t) do parts[#parts + 1] = write_string(tostring(key)) .. ":" .. write(value) end
+  for key, value in pairs(t) do
+    parts[#parts + 1] = write_string(tostring(key)) .. ":" .. write(value)
+  end
   table.sort(parts)
   return "{" .. table.concat(parts, ",") .. "}"
 end
 
-local writers = {string = write_string, number = write_number, boolean = tostring, table = write_table}
+local writers = {string = write_string, number = write_number, boolean = tostring,
+  table = write_table}
 
 function write(value)
   if value == json.null then return "null" end
@@ -45,9 +54,11 @@ local function utf8_char(code)
   if code < 0x80 then return string.char(code) end
   if code < 0x800 then return string.char(0xC0 + math.floor(code / 64), 0x80 + code % 64) end
   if code < 0x10000 then
-    return string.char(0xE0 + math.floor(code / 4096), 0x80 + math.floor(code / 64) % 64, 0x80 + code % 64)
+    return string.char(0xE0 + math.floor(code / 4096), 0x80 + math.floor(code / 64) % 64,
+      0x80 + code % 64)
   end
-  return string.char(0xF0 + math.floor(code / 262144), 0x80 + math.floor(code / 4096) % 64, 0x80 + math.floor(code / 64) % 64,
+  return string.char(0xF0 + math.floor(code / 262144), 0x80 + math.floor(code / 4096) % 64,
+    0x80 + math.floor(code / 64) % 64,
     0x80 + code % 64)
 end
 
@@ -65,7 +76,9 @@ local words = {["true"] = true, ["false"] = false}
 
 local read
 local null -- what the present text's nulls become; nil: nothing in objects, json.null in lists
-local function fail(text, at) error("JSON: trouble at byte " .. at .. " of " .. text:sub(1, 60), 0) end
+local function fail(text, at)
+  error("JSON: trouble at byte " .. at .. " of " .. text:sub(1, 60), 0)
+end
 
 local function read_string(text, at)
   local stop = at + 1

@@ -7,8 +7,10 @@ local nearest = require "ipulua.nearest"
 local MOST = 64 -- results of one call
 
 return function(C, base)
-  local context, check, raise, want, ints = base.context, base.check, base.raise, base.want, base.ints
-  local is_tensor, new_tensor, text_of, hold = base.is_tensor, base.new_tensor, base.text_of, base.hold
+  local context, check, raise, want, ints = base.context, base.check, base.raise,
+    base.want, base.ints
+  local is_tensor, new_tensor, text_of, hold = base.is_tensor, base.new_tensor,
+    base.text_of, base.hold
   local models, Model = {}, {}
   function Model.__index(_, name)
     local member = rawget(Model, name)
@@ -29,7 +31,9 @@ return function(C, base)
   local function as_json(v) return type(v) == "string" and v or v and json.encode(v) or nil end
 
   ---A Keras model from its JSON (a text, or a table like it).
-  function models.model_from_json(description) return new_model(C.ipu_model_from_json, as_json(description)) end
+  function models.model_from_json(description)
+    return new_model(C.ipu_model_from_json, as_json(description))
+  end
   ---A model that a chunk of Lua 5.4 returns; it runs in a state of its own.
   function models.model_from_lua(code)
     want("model_from_lua", "code", code, "string")
@@ -44,10 +48,14 @@ return function(C, base)
   local function tensors(given)
     if given == nil then return ffi.new("ipu_tensor *[1]"), 0, {} end
     local keep = is_tensor(given) and {given} or given
-    if type(keep) ~= "table" then raise("a tensor or a list of tensors is wanted, got a " .. type(keep)) end
+    if type(keep) ~= "table" then
+      raise("a tensor or a list of tensors is wanted, got a " .. type(keep))
+    end
     local list = ffi.new("ipu_tensor *[?]", #keep + 1)
     for i = 1, #keep do
-      if not is_tensor(keep[i]) then raise("a tensor or a list of tensors is wanted, got a " .. type(keep[i])) end
+      if not is_tensor(keep[i]) then
+        raise("a tensor or a list of tensors is wanted, got a " .. type(keep[i]))
+      end
       list[i - 1] = keep[i].p
     end
     return list, #keep, keep
@@ -86,8 +94,12 @@ return function(C, base)
 
   ---Returns the history: a list of numbers, one an epoch, for each name; NaN for what is no number.
   function Model:fit(x, y, options) return (logs(C.ipu_model_fit, self, x, y, options)) end
-  function Model:evaluate(x, y, options) return (logs(C.ipu_model_evaluate, self, x, y, options)) end
-  function Model:train_on_batch(x, y) return (logs(C.ipu_model_train_on_batch, self, x, y, false)) end
+  function Model:evaluate(x, y, options)
+    return (logs(C.ipu_model_evaluate, self, x, y, options))
+  end
+  function Model:train_on_batch(x, y)
+    return (logs(C.ipu_model_train_on_batch, self, x, y, false))
+  end
 
   ---What training would cost on IPUs.
   function Model:estimate(options)
@@ -129,7 +141,8 @@ return function(C, base)
   end
   function Model:__tostring()
     local config = json.decode(self:to_json()).config
-    return "<model '" .. config.name .. "', " .. #config.layers .. " layer" .. (#config.layers == 1 and "" or "s")
+    return "<model '" .. config.name .. "', " .. #config.layers .. " layer"
+      .. (#config.layers == 1 and "" or "s")
       .. "; m:summary() shows them>"
   end
 

@@ -18,7 +18,8 @@ function Regularizer:__call(x)
   return self:penalty(x)
 end
 
----l1 times the sum of absolute values plus l2 times the sum of squares; float32 of 16 bits, which soon can't hold it.
+---l1 times the sum of absolute values plus l2 times the sum of squares; float32 of 16 bits, which
+---soon can't hold it.
 ---@class L1L2: Regularizer
 local L1L2 = parts.declare("L1L2", Regularizer, {{"l1", "number", 0.0}, {"l2", "number", 0.0}})
 regularizers.L1L2 = L1L2
@@ -58,6 +59,8 @@ regularizers._named = {l1_l2 = regularizers.l1_l2}
 ---A regularizer from its name, its description {class_name =, config =}, or itself.
 ---@param value any
 ---@return any
-function regularizers.get(value) return require("ipulua.keras.base.parts").get("regularizer", value) end
+function regularizers.get(value)
+  return require("ipulua.keras.base.parts").get("regularizer", value)
+end
 
 return require("ipulua.keras.base.other_names").give("regularizers", regularizers)

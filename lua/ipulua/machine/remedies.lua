@@ -1,5 +1,5 @@
--- What would make a program fit and changes the program itself: it is traced again, on less data or spread over more IPUs, and
--- priced. Nothing runs; a change that can't be traced is left out.
+-- What would make a program fit and changes the program itself: it is traced again, on less data or
+-- spread over more IPUs, and priced. Nothing runs; a change that can't be traced is left out.
 
 local core = require "ipulua.core"
 local func = require "ipulua.trace.func"
@@ -9,7 +9,8 @@ local structure = require "ipulua.base.structure"
 
 local remedies = {}
 
----Half of a batch's elements, at least one, of a list of {dtype =, shape =}; nil when they have no first axis in common.
+---Half of a batch's elements, at least one, of a list of {dtype =, shape =}; nil when they have no
+---first axis in common.
 ---@return table[]? types
 ---@return integer? batch
 function remedies.halved(types)
@@ -30,7 +31,9 @@ function remedies.halved(types)
 end
 
 ---What halving a batch is called.
-function remedies.words_of_half(batch) return string.format("a batch of %d instead of %d", batch // 2, batch) end
+function remedies.words_of_half(batch)
+  return string.format("a batch of %d instead of %d", batch // 2, batch)
+end
 
 -- A function's program for arguments of half the batch.
 local function on_less_data(entry)
@@ -47,11 +50,11 @@ local function on_less_data(entry)
   return entry.fn:outline(table.unpack(given, 1, entry.count)), remedies.words_of_half(batch)
 end
 
----{words, price} of each change: a function that gives the changed entry, words and, where it takes another number than the machine has,
----IPUs.
+---{words, price} of each change: a function that gives the changed entry, words and, where it takes
+---another number than the machine has, IPUs.
 ---@param name string of the program that is changed
 ---@param changes (fun(): table?, string?, integer?)[]
----@param given? {target: any, ipus: integer?, topology: string?, host: string?} what the call says of the machine
+---@param given? table {target, ipus, topology, host}: what the call says of the machine
 ---@param ordinal? integer of the device
 ---@return table[]
 function remedies.price(name, changes, given, ordinal)
@@ -70,13 +73,15 @@ function remedies.price(name, changes, given, ordinal)
   return list
 end
 
----The same of a compiled function's program. It may know changes of its own: fn.changes() gives the list.
+---The same of a compiled function's program. It may know changes of its own: fn.changes() gives the
+---list.
 ---@param entry table what func.concrete gave
 ---@param given? table as in remedies.price
 ---@return table[]
 function remedies.of(entry, given)
   if not entry.fn then return {} end
-  local changes = entry.fn.changes and entry.fn.changes() or {function() return on_less_data(entry) end}
+  local changes = entry.fn.changes and entry.fn.changes()
+    or {function() return on_less_data(entry) end}
   return remedies.price(entry.name, changes, given, entry.device)
 end
 

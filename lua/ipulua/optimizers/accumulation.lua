@@ -1,5 +1,5 @@
--- The arithmetic of accumulated gradients: one place for pipelines, accumulating optimizers and Keras, so that all give the
--- same bits. Micro-batches are added in their order.
+-- The arithmetic of accumulated gradients: one place for pipelines, accumulating optimizers and
+-- Keras, so that all give the same bits. Micro-batches are added in their order.
 
 local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
@@ -18,7 +18,8 @@ function accumulation.parse_reduction(who, value)
   local methods = enums.GradientAccumulationReductionMethod
   local found = enum.find(methods, value)
   if found then return found end
-  blame.error(string.format("%s: 'reduction_method': %s", who, enum.refusal(methods, value)), "value")
+  blame.error(string.format("%s: 'reduction_method': %s", who, enum.refusal(methods, value)),
+    "value")
 end
 
 ---The dtype of v's accumulator: given as nil (v's own), a dtype, or a function of v.
@@ -27,7 +28,8 @@ function accumulation.dtype(who, given, v)
   if type(given) == "function" then
     given = given(v)
     if given ~= nil and not is_dtype[given] then
-      blame.error(string.format("%s: the function given as accumulation dtype must return a dtype, got %s", who,
+      blame.error(string.format("%s: the function given as accumulation dtype must return a dtype, "
+        .. "got %s", who,
         args.describe(given)), "type")
     end
   end
@@ -62,7 +64,8 @@ end
 ---@param n userdata? int32: how many are there already
 function accumulation.add(accumulator, g, method, count, n)
   local dtype = accumulator.dtype
-  if method == "MEAN" and is_float(g.dtype) then g = g * reciprocal(count, g.dtype) end -- before it is added: no overflow
+  -- before it is added: no overflow
+  if method == "MEAN" and is_float(g.dtype) then g = g * reciprocal(count, g.dtype) end
   g = cast(g, dtype)
   if method == "RUNNING_MEAN" then
     local old, new = running_weights(n, dtype)
@@ -72,6 +75,8 @@ function accumulation.add(accumulator, g, method, count, n)
 end
 
 ---A plain sum, as of outfed values.
-function accumulation.sum(accumulator, x) return core.ops.accumulate(accumulator, cast(x, accumulator.dtype)) end
+function accumulation.sum(accumulator, x)
+  return core.ops.accumulate(accumulator, cast(x, accumulator.dtype))
+end
 
 return accumulation

@@ -16,9 +16,11 @@ local optimizers = {}
 
 -- ------------------------------------------------ the base class
 
-local wrapper_spec <const> = {{"opt", "any", one = true, of = "Optimizer", says = "of ipu.train"}, {"name", "string", optional = true}}
+local wrapper_spec <const> = {{"opt", "any", one = true, of = "Optimizer", says = "of ipu.train"},
+  {"name", "string", optional = true}}
 
----Hands everything on to the optimizer that it wraps: the base class of those below, to be extended.
+---Hands everything on to the optimizer that it wraps: the base class of those below, to be
+---extended.
 ---Shapes: gradients and variables alike
 ---Errors: what it wraps is no optimizer of ipu.train: `ipu.optimizers.IpuOptimizer "sgd"`
 ---Source: optimizers.IpuOptimizer of the original
@@ -28,7 +30,8 @@ optimizers.IpuOptimizer = IpuOptimizer
 
 local function check_wrapped(name, opt)
   if train.is_optimizer(opt) then return end
-  blame.error(string.format("%s wraps an optimizer of ipu.train, got %s; Keras optimizers have wrappers of their own in "
+  blame.error(string.format("%s wraps an optimizer of ipu.train, got %s; Keras optimizers have "
+    .. "wrappers of their own in "
     .. "ipu.keras.optimizers", name, args.describe(opt)), "value")
 end
 
@@ -66,7 +69,9 @@ end
 function CrossReplicaOptimizer:apply_gradients(...)
   local given, step = train.read_apply_arguments(self, ...)
   local means = {}
-  for i, pair in ipairs(given) do means[i] = {pair[1] and core.ops.cross_replica_mean(pair[1]), pair[2]} end
+  for i, pair in ipairs(given) do
+    means[i] = {pair[1] and core.ops.cross_replica_mean(pair[1]), pair[2]}
+  end
   return self.wrapped:apply_gradients(means, {global_step = step})
 end
 
@@ -85,8 +90,8 @@ end
 
 -- ------------------------------------------------ a function over the gradients
 
----Hands on f(gradient, variable) in place of each gradient. What was accumulated in another dtype than the variable's goes through f once
----more: it may cast.
+---Hands on f(gradient, variable) in place of each gradient. What was accumulated in another dtype
+---than the variable's goes through f once more: it may cast.
 ---Shapes: f gives a gradient of the shape that it is given
 ---Errors: what it wraps is no optimizer of ipu.train, a mapping that is no function:
 ---`ipu.optimizers.MapGradientOptimizer("sgd", print)`
@@ -95,7 +100,8 @@ end
 local MapGradientOptimizer = define("MapGradientOptimizer")
 
 local map_spec <const> = {
-  {"wrapped_optimizer", "any", one = true, of = "Optimizer", says = "of ipu.train"}, {"gradient_mapping_function", "callable"},
+  {"wrapped_optimizer", "any", one = true, of = "Optimizer", says = "of ipu.train"},
+  {"gradient_mapping_function", "callable"},
   {"name", "string", optional = true},
 }
 
@@ -113,10 +119,11 @@ function MapGradientOptimizer:compute_gradients(...)
   return given
 end
 
----What was accumulated in another dtype than the variable's goes through the function once more: it may cast.
+---What was accumulated in another dtype than the variable's goes through the function once more: it
+---may cast.
 ---Shapes: each gradient has its variable's shape
 ---Errors: as the wrapped optimizer's:
----`ipu.optimizers.MapGradientOptimizer(ipu.train.GradientDescentOptimizer(0.1), print):apply_gradients{}`
+---`ipu.optimizers.MapGradientOptimizer(ipu.train.AdamOptimizer(0.1), print):apply_gradients{}`
 ---@param ... any as Optimizer's
 ---@return Operation
 function MapGradientOptimizer:apply_gradients(...)
@@ -135,15 +142,21 @@ end
 local accumulation_spec <const> = {
   {"opt", "any", one = true, of = "Optimizer", says = "of ipu.train"},
   {"num_mini_batches", "integer", range = "[1, inf)", says = "iterations to an update"},
-  {"offload_weight_update_variables", "boolean", optional = true, says = "momenta and the like in streaming memory; not by default"},
-  {"replicated_optimizer_state_sharding", "boolean", false, says = "a share of them for each replica"},
-  {"dtype", {"dtype", "function"}, optional = true, says = "of the sums, or a function of the variable; the variable's by default"},
-  {"reduction_method", "any", "SUM", of = "SUM, MEAN or RUNNING_MEAN"}, {"name", "string", optional = true},
+  {"offload_weight_update_variables", "boolean", optional = true,
+    says = "momenta and the like in streaming memory; not by default"},
+  {"replicated_optimizer_state_sharding", "boolean", false,
+    says = "a share of them for each replica"},
+  {"dtype", {"dtype", "function"}, optional = true,
+    says = "of the sums, or a function of the variable; the variable's by default"},
+  {"reduction_method", "any", "SUM", of = "SUM, MEAN or RUNNING_MEAN"},
+  {"name", "string", optional = true},
 }
 
----In a training loop: gradients of num_mini_batches iterations are accumulated, then the wrapped optimizer makes one update.
+---In a training loop: gradients of num_mini_batches iterations are accumulated, then the wrapped
+---optimizer makes one update.
 ---Shapes: gradients and variables alike
----Errors: num_mini_batches below 1; when it is applied, outside of a training loop or in one whose count is no multiple:
+---Errors: num_mini_batches below 1; when it is applied, outside of a training loop or in one whose
+---count is no multiple:
 ---`ipu.optimizers.GradientAccumulationOptimizerV2(ipu.train.GradientDescentOptimizer(0.1), 0)`
 ---Source: gradient_accumulation_optimizer.GradientAccumulationOptimizerV2 of the original
 ---@class GradientAccumulationOptimizerV2: IpuOptimizer
@@ -152,7 +165,8 @@ GradientAccumulationOptimizerV2.argument_rows = accumulation_spec
 
 local function check_count(name, count)
   if count < 1 then
-    blame.error(string.format("%s: 'num_mini_batches' must be a positive number, got %d", name, count), "value")
+    blame.error(string.format("%s: 'num_mini_batches' must be a positive number, got %d", name,
+      count), "value")
   end
 end
 
@@ -173,12 +187,15 @@ end
 local function check_loop(self)
   local loop = loops.innermost()
   if not loop or loop.kind ~= "repeat" then
-    blame.error(string.format("%s accumulates over the iterations of a training loop: call it in the body of ipu.loops.repeat_n "
+    blame.error(string.format("%s accumulates over the iterations of a training loop: call it in "
+      .. "the body of ipu.loops.repeat_n "
       .. "or ipu.range", self.name), "failed_precondition")
   end
   if loop.count and loop.count % self.count ~= 0 then
-    blame.error(string.format("%s accumulates over %d mini-batches, but the loop has %s; the iterations must be a "
-      .. "multiple of the mini-batches", self.name, self.count, counted(loop.count, "iteration")), "failed_precondition")
+    blame.error(string.format("%s accumulates over %d mini-batches, but the loop has %s; the "
+      .. "iterations must be a "
+      .. "multiple of the mini-batches", self.name, self.count, counted(loop.count, "iteration")),
+      "failed_precondition")
   end
 end
 
@@ -189,9 +206,11 @@ local function update(self, given, step)
   for _, pair in ipairs(given) do
     local g, v = pair[1], pair[2]
     if g then
-      local accumulator = self:slot(v, "accumulator", 0, accumulation.dtype(self.name, self.dtype, v))
+      local accumulator = self:slot(v, "accumulator", 0,
+        accumulation.dtype(self.name, self.dtype, v))
       accumulator.of_optimizer = false -- every mini-batch adds to it
-      accumulator:assign(accumulation.add(accumulator:read_value(), g, self.reduction, self.count, n))
+      accumulator:assign(accumulation.add(accumulator:read_value(), g, self.reduction,
+        self.count, n))
       accumulated[#accumulated + 1] = {accumulator, v}
     end
   end
@@ -218,10 +237,13 @@ end
 
 ---GradientAccumulationOptimizerV2, its sums averaged over the replicas.
 ---Shapes: gradients and variables alike
----Errors: as GradientAccumulationOptimizerV2's: `ipu.optimizers.CrossReplicaGradientAccumulationOptimizerV2("sgd", 4)`
----Source: gradient_accumulation_optimizer.CrossReplicaGradientAccumulationOptimizerV2 of the original
+---Errors: as GradientAccumulationOptimizerV2's:
+---`ipu.optimizers.CrossReplicaGradientAccumulationOptimizerV2("sgd", 4)`
+---Source: gradient_accumulation_optimizer.CrossReplicaGradientAccumulationOptimizerV2 of the
+---original
 ---@class CrossReplicaGradientAccumulationOptimizerV2: GradientAccumulationOptimizerV2
-local CrossReplicaV2 = define("CrossReplicaGradientAccumulationOptimizerV2", GradientAccumulationOptimizerV2)
+local CrossReplicaV2 = define("CrossReplicaGradientAccumulationOptimizerV2",
+  GradientAccumulationOptimizerV2)
 
 function CrossReplicaV2:init(...)
   GradientAccumulationOptimizerV2.init(self, ...)
@@ -232,15 +254,18 @@ end
 local first_spec <const> = {
   {"opt", "any", one = true, of = "Optimizer", says = "of ipu.train"},
   {"num_mini_batches", "integer", range = "[1, inf)", says = "iterations to an update"},
-  {"verify_usage", "boolean", true, says = "an error outside of a training loop"}, {"name", "string", optional = true},
+  {"verify_usage", "boolean", true, says = "an error outside of a training loop"},
+  {"name", "string", optional = true},
 }
 
 ---The first version: sums, for GradientDescentOptimizer and MomentumOptimizer.
 ---Shapes: gradients and variables alike
----Errors: as V2's; another optimizer inside: `ipu.optimizers.GradientAccumulationOptimizer(ipu.train.AdamOptimizer(), 4)`
+---Errors: as V2's; another optimizer inside:
+---`ipu.optimizers.GradientAccumulationOptimizer(ipu.train.AdamOptimizer(), 4)`
 ---Source: gradient_accumulation_optimizer.GradientAccumulationOptimizer of the original
 ---@class GradientAccumulationOptimizer: GradientAccumulationOptimizerV2
-local GradientAccumulationOptimizer = define("GradientAccumulationOptimizer", GradientAccumulationOptimizerV2)
+local GradientAccumulationOptimizer = define("GradientAccumulationOptimizer",
+  GradientAccumulationOptimizerV2)
 GradientAccumulationOptimizer.argument_rows = first_spec
 
 local function innermost_optimizer(opt)
@@ -255,7 +280,8 @@ function GradientAccumulationOptimizer:init(...)
   IpuOptimizer.init(self, a.opt, a.name)
   local inner = innermost_optimizer(a.opt)
   if not (inner:is_a(train.GradientDescentOptimizer) or inner:is_a(train.MomentumOptimizer)) then
-    blame.error(string.format("%s works with GradientDescentOptimizer and MomentumOptimizer, got %s; "
+    blame.error(string.format("%s works with GradientDescentOptimizer and MomentumOptimizer, got "
+      .. "%s; "
       .. "GradientAccumulationOptimizerV2 takes any", name, inner.name), "value")
   end
   self.count, self.reduction, self.verify_usage = a.num_mini_batches, "SUM", a.verify_usage
@@ -263,10 +289,12 @@ end
 
 ---GradientAccumulationOptimizer, its sums averaged over the replicas.
 ---Shapes: gradients and variables alike
----Errors: as GradientAccumulationOptimizer's: `ipu.optimizers.CrossReplicaGradientAccumulationOptimizer("sgd", 4)`
+---Errors: as GradientAccumulationOptimizer's:
+---`ipu.optimizers.CrossReplicaGradientAccumulationOptimizer("sgd", 4)`
 ---Source: gradient_accumulation_optimizer.CrossReplicaGradientAccumulationOptimizer of the original
 ---@class CrossReplicaGradientAccumulationOptimizer: GradientAccumulationOptimizer
-local CrossReplicaV1 = define("CrossReplicaGradientAccumulationOptimizer", GradientAccumulationOptimizer)
+local CrossReplicaV1 = define("CrossReplicaGradientAccumulationOptimizer",
+  GradientAccumulationOptimizer)
 
 function CrossReplicaV1:init(...)
   GradientAccumulationOptimizer.init(self, ...)

@@ -1,5 +1,6 @@
--- ipu.train: optimizers as graphs use them, minimize(loss) and its two halves. They work wherever a loss is symbolic (a session's
--- graph, a traced function, a loop), and apply_gradients also at once, on what a tape gave.
+-- ipu.train: optimizers as graphs use them, minimize(loss) and its two halves. They work wherever a
+-- loss is symbolic (a session's graph, a traced function, a loop), and apply_gradients also at
+-- once, on what a tape gave.
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
@@ -36,7 +37,8 @@ end
 
 -- ------------------------------------------------ the base class
 
----What optimizers in the manner of sessions are made of: `ipu.train.Optimizer:extend("Name")` with `apply_gradient(g, v)`.
+---What optimizers in the manner of sessions are made of: `ipu.train.Optimizer:extend("Name")` with
+---`apply_gradient(g, v)`.
 ---Shapes: gradients and variables alike
 ---@class Optimizer
 local Optimizer = class.new("Optimizer")
@@ -44,11 +46,14 @@ train.Optimizer = Optimizer
 
 local function is_rate(value)
   local t = type(value)
-  if t == "number" or t == "function" or core.is_tensor(value) or core.is_variable(value) then return nil end
+  if t == "number" or t == "function" or core.is_tensor(value) or core.is_variable(value) then
+    return nil
+  end
   return "must be a number, a tensor or a function that gives one"
 end
 
-local rate_row <const> = {"learning_rate", "any", one = true, check = is_rate, of = "number, tensor or function that gives one"}
+local rate_row <const> = {"learning_rate", "any", one = true, check = is_rate,
+  of = "number, tensor or function that gives one"}
 local optional_rate <const> = {"learning_rate", "any", optional = true, check = is_rate}
 local name_row <const> = {"name", "string", optional = true}
 
@@ -71,13 +76,15 @@ function Optimizer:__tostring()
   return class.text(self, fields)
 end
 
--- Its value is what was restored for it, else what make() gives. Variables' names differ when a script makes them twice: in a
--- checkpoint a slot goes by its place in the order of making.
+-- Its value is what was restored for it, else what make() gives. Variables' names differ when a
+-- script makes them twice: in a checkpoint a slot goes by its place in the order of making.
 local function add_slot(self, name, slot, dtype, shape, make)
   local v = variables.declare(name, dtype, shape, false)
   local path = string.format("%s/%d/%s", self.name, #self.made + 1, slot)
   self.made[#self.made + 1] = {path = path, variable = v}
-  variables.with_initial_value(v, function() return self.restored and self.restored[path] or make() end)
+  variables.with_initial_value(v, function()
+    return self.restored and self.restored[path] or make()
+  end)
   return v
 end
 
@@ -113,7 +120,9 @@ function Optimizer:slot(v, slot, value, dtype)
   local key = core.variable_identity(v)
   if not of[key] then
     local name, shape, stored = v.name .. "/" .. self.name .. "/" .. slot, v.shape, dtype or v.dtype
-    of[key] = add_slot(self, name, slot, stored, shape, function() return core.full(shape, value or 0, stored) end)
+    of[key] = add_slot(self, name, slot, stored, shape, function()
+      return core.full(shape, value or 0, stored)
+    end)
     of[key].of_optimizer = true
   end
   return of[key]
@@ -121,7 +130,8 @@ end
 
 ---A scalar of the optimizer itself.
 ---Shapes: []
----Errors: a dtype that there is not: `ipu.train.GradientDescentOptimizer(0.1):scalar("count", 0, "int")`
+---Errors: a dtype that there is not:
+---`ipu.train.GradientDescentOptimizer(0.1):scalar("count", 0, "int")`
 ---@param slot string
 ---@param value number
 ---@param dtype string?
@@ -162,25 +172,30 @@ local function variables_read()
 end
 
 local compute_spec <const> = {
-  {"loss", "any", one = true, of = "tensor"}, {"var_list", "list", optional = true, says = "variables; all trainable ones by default"},
+  {"loss", "any", one = true, of = "tensor"},
+  {"var_list", "list", optional = true, says = "variables; all trainable ones by default"},
   {"grad_loss", "any", optional = true, of = "tensor", says = "upstream gradient; ones by default"},
 }
 
----Pairs {gradient, variable} of what the loss depends on; the gradient is nil where there is no path.
+---Pairs {gradient, variable} of what the loss depends on; the gradient is nil where there is no
+---path.
 ---Shapes: loss any, summed; each gradient has its variable's shape
----Errors: a loss that is not symbolic: `ipu.train.GradientDescentOptimizer(0.1):compute_gradients(x)`
+---Errors: a loss that is not symbolic:
+---`ipu.train.GradientDescentOptimizer(0.1):compute_gradients(x)`
 ---@return table[]
 function Optimizer:compute_gradients(...)
   local a = args.check(self.name .. ".compute_gradients", compute_spec, ...)
   local loss = a.loss
   if not core.is_tensor(loss) or not core.is_symbolic(loss) then
-    blame.error(self.name .. ".compute_gradients: the loss must be symbolic, made in a traced function or from placeholders; "
+    blame.error(self.name .. ".compute_gradients: the loss must be symbolic, made in a traced "
+      .. "function or from placeholders; "
       .. "outside, use ipu.GradientTape and apply_gradients, got " .. args.describe(loss), "value")
   end
   local list = a.var_list or variables_read()
   for i, v in ipairs(list) do
     if not core.is_variable(v) then
-      blame.error(string.format("%s.compute_gradients: 'var_list' must hold variables, got %s at position %d", self.name,
+      blame.error(string.format("%s.compute_gradients: 'var_list' must hold variables, got %s at "
+        .. "position %d", self.name,
         args.describe(v), i), "type")
     end
   end
@@ -207,8 +222,10 @@ function Optimizer:end_update() end
 local function check_dtype(self, g, v)
   local dtype = core.type_of(g)
   if dtype == v.dtype then return end
-  blame.error(string.format("%s.apply_gradients: the gradient of '%s' is %s, but the variable is %s; cast it, as in "
-    .. "ipu.optimizers.MapGradientOptimizer(opt, function(g, v) return ipu.cast(g, v.dtype) end), or in an optimizer of your own "
+  blame.error(string.format("%s.apply_gradients: the gradient of '%s' is %s, but the variable is "
+    .. "%s; cast it, as in "
+    .. "ipu.optimizers.MapGradientOptimizer(opt, function(g, v) return ipu.cast(g, v.dtype) end), "
+    .. "or in an optimizer of your own "
     .. "that overrides apply_gradients", self.name, v.name, dtype, v.dtype), "type")
 end
 
@@ -216,12 +233,15 @@ end
 local function checked_pairs(self, given, list)
   local checked = {}
   if type(given) ~= "table" then
-    blame.error(self.name .. ".apply_gradients: pairs {gradient, variable} are wanted, got " .. args.describe(given), "type")
+    blame.error(self.name .. ".apply_gradients: pairs {gradient, variable} are wanted, got "
+      .. args.describe(given), "type")
   end
   for i = 1, #(list or given) do
-    local pair = list and {given[i], list[i]} or args.is_plain(given[i]) and given[i] or {nil, given[i]}
+    local pair = list and {given[i], list[i]} or args.is_plain(given[i]) and given[i]
+      or {nil, given[i]}
     if not core.is_variable(pair[2]) then
-      blame.error(self.name .. ".apply_gradients: the pairs are {gradient, variable}, got " .. args.describe(pair[2]), "type")
+      blame.error(self.name .. ".apply_gradients: the pairs are {gradient, variable}, got "
+        .. args.describe(pair[2]), "type")
     end
     checked[i] = pair
   end
@@ -234,7 +254,8 @@ local function with_gradient(self, given)
     if pair[1] then kept[#kept + 1] = pair end
   end
   if #kept == 0 then
-    blame.error(string.format("%s.apply_gradients: no gradient for any of %s: the loss depends on none of them",
+    blame.error(string.format("%s.apply_gradients: no gradient for any of %s: the loss depends on "
+      .. "none of them",
       self.name, counted(#given, "variable")), "value")
   end
   return kept
@@ -248,7 +269,9 @@ local function apply(self, kept, step)
   for _, pair in ipairs(kept) do done[#done + 1] = self:apply_gradient(pair[1], pair[2]) end
   done[#done + 1] = self:end_update()
   if step then done[#done + 1] = step:assign_add(1) end
-  return operation.group(self.name, done, function(x) return core.is_tensor(x) and core.is_deferred(x) end)
+  return operation.group(self.name, done, function(x)
+    return core.is_tensor(x) and core.is_deferred(x)
+  end)
 end
 
 local apply_spec <const> = {
@@ -268,7 +291,9 @@ function Optimizer:apply_gradients(...)
   local kept = with_gradient(self, given)
   local is_deferred = false
   for _, pair in ipairs(kept) do is_deferred = is_deferred or core.is_deferred(pair[1]) end
-  if is_deferred and not tracing.is_active() then return tracing.in_graph(apply, self, kept, step) end
+  if is_deferred and not tracing.is_active() then
+    return tracing.in_graph(apply, self, kept, step)
+  end
   return apply(self, kept, step)
 end
 
@@ -297,14 +322,16 @@ function train.read_apply_arguments(self, ...)
 end
 
 local minimize_spec <const> = {
-  {"loss", "any", one = true, of = "tensor"}, {"var_list", "list", optional = true, says = "variables; all trainable ones by default"},
+  {"loss", "any", one = true, of = "tensor"},
+  {"var_list", "list", optional = true, says = "variables; all trainable ones by default"},
   {"global_step", "any", optional = true, of = "variable", says = "grows by 1 with each update"},
   {"name", "string", optional = true},
 }
 
 ---compute_gradients and apply_gradients in one.
 ---Shapes: loss any, summed
----Errors: as compute_gradients' and apply_gradients': `ipu.train.GradientDescentOptimizer(0.1):minimize(x)`
+---Errors: as compute_gradients' and apply_gradients':
+---`ipu.train.GradientDescentOptimizer(0.1):minimize(x)`
 ---@return Operation
 function Optimizer:minimize(...)
   local a = args.check(self.name .. ".minimize", minimize_spec, ...)
@@ -327,20 +354,25 @@ end
 
 ---v ← v − learning_rate·g.
 ---Shapes: gradients and variables alike; learning_rate []
----Errors: a learning_rate that is no number, tensor or function: `ipu.train.GradientDescentOptimizer "0.1"`
+---Errors: a learning_rate that is no number, tensor or function:
+---`ipu.train.GradientDescentOptimizer "0.1"`
 ---Source: tf.compat.v1.train.GradientDescentOptimizer of the original
 ---@class GradientDescentOptimizer: Optimizer
-define("GradientDescentOptimizer", {rate_row, {"use_locking", "boolean", false, says = "changes nothing"}, name_row}, nil, {
+define("GradientDescentOptimizer", {rate_row,
+  {"use_locking", "boolean", false, says = "changes nothing"}, name_row}, nil, {
   apply_gradient = function(self, g, v) return v:assign_sub(g * self:rate(v.dtype)) end,
 })
 
----sum ← momentum·sum + g; v ← v − learning_rate·sum (use_nesterov: − learning_rate·(g + momentum·sum)).
+---sum ← momentum·sum + g; v ← v − learning_rate·sum (use_nesterov: − learning_rate·(g +
+---momentum·sum)).
 ---Shapes: gradients and variables alike; learning_rate []; beside each variable: Momentum
----Errors: as GradientDescentOptimizer's; a momentum that is no number: `ipu.train.MomentumOptimizer(0.1)`
+---Errors: as GradientDescentOptimizer's; a momentum that is no number:
+---`ipu.train.MomentumOptimizer(0.1)`
 ---Source: tf.compat.v1.train.MomentumOptimizer of the original
 ---@class MomentumOptimizer: Optimizer
 define("MomentumOptimizer", {
-  rate_row, {"momentum", "number"}, {"use_nesterov", "boolean", false}, {"use_locking", "boolean", false, says = "changes nothing"},
+  rate_row, {"momentum", "number"}, {"use_nesterov", "boolean", false},
+  {"use_locking", "boolean", false, says = "changes nothing"},
   name_row,
 }, function(self, a) self.momentum, self.use_nesterov = a.momentum, a.use_nesterov end, {
   apply_gradient = function(self, g, v)
@@ -354,17 +386,21 @@ define("MomentumOptimizer", {
 ---m ← beta1·m + (1 − beta1)·g; s ← beta2·s + (1 − beta2)·g²; after t updates
 ---v ← v − learning_rate·√(1 − beta2ᵗ) / (1 − beta1ᵗ) · m / (√s + epsilon).
 ---Shapes: gradients and variables alike; learning_rate []; beside each variable: m, v
----Errors: as GradientDescentOptimizer's; an unknown argument: `ipu.train.AdamOptimizer{beta_1 = 0.5}`
+---Errors: as GradientDescentOptimizer's; an unknown argument:
+---`ipu.train.AdamOptimizer{beta_1 = 0.5}`
 ---Source: arXiv:1412.6980; tf.compat.v1.train.AdamOptimizer of the original
 ---@class AdamOptimizer: Optimizer
 -- The powers of the betas are variables: they advance once for each update, whoever drives it.
 define("AdamOptimizer", {
-  {"learning_rate", "any", 0.001, one = true, check = is_rate, of = "number, tensor or function that gives one"}, {"beta1", "number", 0.9},
+  {"learning_rate", "any", 0.001, one = true, check = is_rate,
+    of = "number, tensor or function that gives one"}, {"beta1", "number", 0.9},
   {"beta2", "number", 0.999},
-  {"epsilon", "number", 1e-8}, {"use_locking", "boolean", false, says = "changes nothing"}, name_row,
+  {"epsilon", "number", 1e-8}, {"use_locking", "boolean", false, says = "changes nothing"},
+  name_row,
 }, function(self, a) self.beta1, self.beta2, self.epsilon = a.beta1, a.beta2, a.epsilon end, {
   begin_update = function(self)
-    local power1, power2 = self:scalar("beta1_power", self.beta1), self:scalar("beta2_power", self.beta2)
+    local power1, power2 = self:scalar("beta1_power", self.beta1),
+      self:scalar("beta2_power", self.beta2)
     self.step_factor = ((1 - power2:read_value()):sqrt()) / (1 - power1:read_value())
   end,
   apply_gradient = function(self, g, v)
@@ -377,23 +413,29 @@ define("AdamOptimizer", {
     return v:assign_sub(new_m / (new_s:sqrt() + self.epsilon) * step)
   end,
   end_update = function(self)
-    local power1, power2 = self:scalar("beta1_power", self.beta1), self:scalar("beta2_power", self.beta2)
+    local power1, power2 = self:scalar("beta1_power", self.beta1),
+      self:scalar("beta2_power", self.beta2)
     local first, second = power1:assign(power1 * self.beta1), power2:assign(power2 * self.beta2)
-    return operation.group("beta powers", {first, second}, function(x) return core.is_tensor(x) and core.is_deferred(x) end)
+    return operation.group("beta powers", {first, second}, function(x)
+      return core.is_tensor(x) and core.is_deferred(x)
+    end)
   end,
 })
 
----s ← decay·s + (1 − decay)·g², from 1; step = learning_rate·g / √(s + epsilon) (centered: s less the squared mean of g);
----sum ← momentum·sum + step; v ← v − sum.
----Shapes: gradients and variables alike; learning_rate []; beside each variable: RMSProp, MeanGradient if centered, Momentum
+---s ← decay·s + (1 − decay)·g², from 1; step = learning_rate·g / √(s + epsilon) (centered: s less
+---the squared mean of g); sum ← momentum·sum + step; v ← v − sum.
+---Shapes: gradients and variables alike; learning_rate []; beside each variable: RMSProp,
+---MeanGradient if centered, Momentum
 ---Errors: as GradientDescentOptimizer's: `ipu.train.RMSPropOptimizer()`
 ---Source: Tieleman & Hinton 2012, lecture 6.5; tf.compat.v1.train.RMSPropOptimizer of the original
 ---@class RMSPropOptimizer: Optimizer
 define("RMSPropOptimizer", {
   rate_row, {"decay", "number", 0.9}, {"momentum", "number", 0.0}, {"epsilon", "number", 1e-10},
-  {"use_locking", "boolean", false, says = "changes nothing"}, {"centered", "boolean", false}, name_row,
+  {"use_locking", "boolean", false, says = "changes nothing"},
+  {"centered", "boolean", false}, name_row,
 }, function(self, a)
-  self.decay, self.momentum, self.epsilon, self.centered = a.decay, a.momentum, a.epsilon, a.centered
+  self.decay, self.momentum, self.epsilon, self.centered = a.decay, a.momentum,
+    a.epsilon, a.centered
 end, {
   apply_gradient = function(self, g, v)
     local mean_square = self:slot(v, "RMSProp", 1)
@@ -417,7 +459,8 @@ end, {
 ---Source: Duchi, Hazan & Singer 2011 (JMLR 12); tf.compat.v1.train.AdagradOptimizer of the original
 ---@class AdagradOptimizer: Optimizer
 define("AdagradOptimizer", {
-  rate_row, {"initial_accumulator_value", "number", 0.1}, {"use_locking", "boolean", false, says = "changes nothing"}, name_row,
+  rate_row, {"initial_accumulator_value", "number", 0.1},
+  {"use_locking", "boolean", false, says = "changes nothing"}, name_row,
 }, function(self, a) self.initial = a.initial_accumulator_value end, {
   apply_gradient = function(self, g, v)
     local sum = self:slot(v, "Adagrad", self.initial)

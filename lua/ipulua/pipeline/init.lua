@@ -1,5 +1,6 @@
--- ipu.pipeline: stages of a model on several IPUs, each working on another micro-batch; gradients are accumulated, and the weights
--- updated once at the end of a run. Here its arguments are read and its stages traced; pipeline_loop makes the loop.
+-- ipu.pipeline: stages of a model on several IPUs, each working on another micro-batch; gradients
+-- are accumulated, and the weights updated once at the end of a run. Here its arguments are read
+-- and its stages traced; pipeline_loop makes the loop.
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
@@ -33,36 +34,54 @@ local pipeline = {}
 local who <const> = "pipeline"
 
 local rows <const> = {
-  {"computational_stages", "any", of = "list of functions", says = "two or more; a list in place of one runs side by side"},
-  {"gradient_accumulation_count", "any", optional = true, of = "integer or int32 tensor []", says = "micro-batches of a run"},
-  {"gradient_accumulation_dtype", {"dtype", "function"}, optional = true, says = "of the sums, or a function of the variable"},
-  {"gradient_accumulation_for_captured_grads", "boolean", true, says = "sum captured gradients, too"},
+  {"computational_stages", "any", of = "list of functions",
+    says = "two or more; a list in place of one runs side by side"},
+  {"gradient_accumulation_count", "any", optional = true, of = "integer or int32 tensor []",
+    says = "micro-batches of a run"},
+  {"gradient_accumulation_dtype", {"dtype", "function"}, optional = true,
+    says = "of the sums, or a function of the variable"},
+  {"gradient_accumulation_for_captured_grads", "boolean", true,
+    says = "sum captured gradients, too"},
   {"repeat_count", "integer", 1, range = "[1, inf)", says = "runs of a call: weight updates"},
   {"batch_serialization_iterations", "integer", 1, range = "[1, inf)",
-    says = "micro-batches that a stage works on in a row, so many times as many in a run; Sequential on one IPU"},
-  {"inputs", "any", optional = true, of = "tensor or list of tensors", says = "the first stage's first arguments"},
-  {"infeed_queue", data.IPUInfeedQueue, optional = true}, {"outfeed_queue", queues.IPUOutfeedQueue, optional = true},
+    says = "micro-batches that a stage works on in a row, so many times as many in a run; "
+    .. "Sequential on one IPU"},
+  {"inputs", "any", optional = true, of = "tensor or list of tensors",
+    says = "the first stage's first arguments"},
+  {"infeed_queue", data.IPUInfeedQueue, optional = true},
+  {"outfeed_queue", queues.IPUOutfeedQueue, optional = true},
   {"optimizer_function", "callable", optional = true},
-  {"device_mapping", "any", optional = true, of = "integers", says = "the IPU of each stage; 0, 1, 2, … by default"},
+  {"device_mapping", "any", optional = true, of = "integers",
+    says = "the IPU of each stage; 0, 1, 2, … by default"},
   {"pipeline_schedule", "any", optional = true, says = "Grouped by default",
-    of = "Grouped, Interleaved, Sequential, OneFOneB, InterleavedVirtual or an order, as a timetable has it"},
+    of = "Grouped, Interleaved, Sequential, OneFOneB, InterleavedVirtual or an order, as a "
+    .. "timetable has it"},
   {"recomputation_mode", enums.RecomputationMode, "Auto"},
-  {"forward_propagation_stages_poplar_options", "any", optional = true, of = "list of PipelineStageOptions", says = "one a stage"},
-  {"backward_propagation_stages_poplar_options", "any", optional = true, of = "list of PipelineStageOptions", says = "one a stage"},
+  {"forward_propagation_stages_poplar_options", "any", optional = true,
+    of = "list of PipelineStageOptions", says = "one a stage"},
+  {"backward_propagation_stages_poplar_options", "any", optional = true,
+    of = "list of PipelineStageOptions", says = "one a stage"},
   {"weight_update_poplar_options", "any", optional = true, of = "PipelineStageOptions"},
-  {"offload_weight_update_variables", "boolean", optional = true, says = "momenta and the like in streaming memory; if there is any by default"},
-  {"replicated_optimizer_state_sharding", "boolean", false, says = "a share of them for each replica"},
-  {"offload_activations", "boolean", optional = true, says = "what forward passes keep, in streaming memory"},
-  {"offload_gradient_accumulation_buffers", "boolean", optional = true, says = "sums of gradients in streaming memory"},
+  {"offload_weight_update_variables", "boolean", optional = true,
+    says = "momenta and the like in streaming memory; if there is any by default"},
+  {"replicated_optimizer_state_sharding", "boolean", false,
+    says = "a share of them for each replica"},
+  {"offload_activations", "boolean", optional = true,
+    says = "what forward passes keep, in streaming memory"},
+  {"offload_gradient_accumulation_buffers", "boolean", optional = true,
+    says = "sums of gradients in streaming memory"},
   {"replicated_weight_sharding", "boolean", optional = true,
-    says = "a share of the weights for each replica; with batch_serialization_iterations by default"},
-  {"offload_weights", "boolean", optional = true, says = "weights in streaming memory; as replicated_weight_sharding by default"},
+    says =
+    "a share of the weights for each replica; with batch_serialization_iterations by default"},
+  {"offload_weights", "boolean", optional = true,
+    says = "weights in streaming memory; as replicated_weight_sharding by default"},
   {"continuous_weight_updates", "boolean", false, says = "true is an error, as in the original"},
   {"outfeed_loss", "boolean", false, says = "enqueue the loss alone"},
   {"accumulate_outfeed", "boolean", false, says = "enqueue sums, once a run"},
   {"accumulate_outfeed_dtype", {"dtype", "function"}, optional = true, says = "of these sums"},
   {"outfeed_mask", "list", optional = true, says = "booleans, one an output; true: not enqueued"},
-  {"reduction_method", "any", "SUM", of = "SUM, MEAN or RUNNING_MEAN"}, {"name", "string", "pipeline"},
+  {"reduction_method", "any", "SUM", of = "SUM, MEAN or RUNNING_MEAN"},
+  {"name", "string", "pipeline"},
 }
 pipeline.rows = rows
 
@@ -71,10 +90,12 @@ local function is_callable(f) return type(f) == "function" or func.is_function(f
 -- Stages as places: {functions =, concurrent =, count =}.
 local function read_stages(list)
   if not args.is_list(list) then
-    blame.error("pipeline: 'computational_stages' must be a list of functions, got " .. args.describe(list), "type")
+    blame.error("pipeline: 'computational_stages' must be a list of functions, got "
+      .. args.describe(list), "type")
   end
   if #list < 2 then
-    blame.error("pipeline: 'computational_stages' must hold at least two stages, got " .. #list, "value")
+    blame.error("pipeline: 'computational_stages' must hold at least two stages, got "
+      .. #list, "value")
   end
   local places = {}
   for i, stage in ipairs(list) do
@@ -83,11 +104,14 @@ local function read_stages(list)
     for _, f in ipairs(functions) do
       if not is_callable(f) then
         blame.error(string.format("pipeline: stage %d must be a function%s, got %s", i - 1,
-          concurrent and " in each place of its list; lists of concurrent stages can't be nested" or " or a list of functions",
+          concurrent and " in each place of its list; lists of concurrent stages can't be nested"
+          or " or a list of functions",
           args.describe(f)), "type")
       end
     end
-    if #functions == 0 then blame.error(string.format("pipeline: stage %d is an empty list", i - 1), "value") end
+    if #functions == 0 then
+      blame.error(string.format("pipeline: stage %d is an empty list", i - 1), "value")
+    end
     places[i] = {functions = functions, concurrent = concurrent, count = #functions}
   end
   return places
@@ -101,19 +125,23 @@ local function read_count(count)
   if core.is_tensor(count) then
     local dtype, shape = core.type_of(count)
     if dtype ~= "int32" or #shape > 0 then
-      blame.error("pipeline: 'gradient_accumulation_count' must be an int32 scalar, got " .. structure.type_text(dtype, shape), "type")
+      blame.error("pipeline: 'gradient_accumulation_count' must be an int32 scalar, got "
+        .. structure.type_text(dtype, shape), "type")
     end
     return core.is_symbolic(count) and count or count:item()
   end
   if count == nil then
-    blame.error("pipeline: 'gradient_accumulation_count' is missing: say how many micro-batches a run takes", "value")
+    blame.error("pipeline: 'gradient_accumulation_count' is missing: say how many micro-batches a "
+      .. "run takes", "value")
   end
   local n = type(count) == "number" and math.tointeger(count)
   if not n then
-    blame.error("pipeline: 'gradient_accumulation_count' must be an integer or an int32 tensor, got " .. args.describe(count), "type")
+    blame.error("pipeline: 'gradient_accumulation_count' must be an integer or an int32 tensor, "
+      .. "got " .. args.describe(count), "type")
   end
   if n < 1 or n > most_count then
-    blame.error(string.format("pipeline: 'gradient_accumulation_count' must be greater than 0 and at most %d, got %d", most_count, n), "value")
+    blame.error(string.format("pipeline: 'gradient_accumulation_count' must be greater than 0 and "
+      .. "at most %d, got %d", most_count, n), "value")
   end
   return n
 end
@@ -122,21 +150,26 @@ local function check_serialization(a, mapping)
   local n = a.batch_serialization_iterations
   if n == 1 then return end
   if a.pipeline_schedule ~= "Sequential" then
-    blame.error("pipeline: 'batch_serialization_iterations' works only with the Sequential schedule", "not_implemented")
+    blame.error(
+      "pipeline: 'batch_serialization_iterations' works only with the Sequential schedule",
+      "not_implemented")
   end
   for _, ipu in ipairs(mapping) do
     if type(ipu) == "table" or ipu ~= mapping[1] then
-      blame.error("pipeline: 'batch_serialization_iterations' works only with all stages on a single IPU", "not_implemented")
+      blame.error("pipeline: 'batch_serialization_iterations' works only with all stages on a "
+        .. "single IPU", "not_implemented")
     end
   end
   if a.reduction ~= "SUM" then
-    blame.error("pipeline: 'batch_serialization_iterations' works only with the reduction method SUM, got " .. a.reduction, "value")
+    blame.error("pipeline: 'batch_serialization_iterations' works only with the reduction method "
+      .. "SUM, got " .. a.reduction, "value")
   end
 end
 
 local function read_defaults(a, places)
   local serial = a.batch_serialization_iterations > 1
-  a.pipeline_schedule = plans.read_schedule(who, a.pipeline_schedule or (serial and "Sequential" or "Grouped"))
+  a.pipeline_schedule = plans.read_schedule(who, a.pipeline_schedule
+    or (serial and "Sequential" or "Grouped"))
   if not serial then return end
   if a.device_mapping == nil then
     a.device_mapping = {}
@@ -159,7 +192,8 @@ local function read(...)
   a.training = a.optimizer_function ~= nil
   a.count = read_count(a.gradient_accumulation_count)
   if a.continuous_weight_updates then
-    blame.error("pipeline: 'continuous_weight_updates' (continuous weight updates) is not implemented", "not_implemented")
+    blame.error("pipeline: 'continuous_weight_updates' (continuous weight updates) is not "
+      .. "implemented", "not_implemented")
   end
   a.reduction = a.training and accumulation.parse_reduction(who, a.reduction_method) or "SUM"
   read_defaults(a, a.places)
@@ -167,8 +201,10 @@ local function read(...)
   outputs.check(who, a)
   offloading.check(who, a, a.training)
   a.facts = plans.new(who, {
-    schedule = a.pipeline_schedule, training = a.training, widths = a.places, device_mapping = a.device_mapping,
-    recomputation_mode = a.recomputation_mode, offload_activations = a.offload_activations, offload_weights = a.offload_weights,
+    schedule = a.pipeline_schedule, training = a.training, widths = a.places,
+    device_mapping = a.device_mapping,
+    recomputation_mode = a.recomputation_mode, offload_activations = a.offload_activations,
+    offload_weights = a.offload_weights,
     offload_gradient_accumulation_buffers = a.offload_gradient_accumulation_buffers,
     offload_weight_update_variables = a.offload_weight_update_variables,
     replicated_optimizer_state_sharding = a.replicated_optimizer_state_sharding,
@@ -184,7 +220,8 @@ local function as_tensor(value)
   if math.type(value) == "integer" then return core.tensor(value, "int32") end
   if type(value) == "number" then return core.tensor(value, "float32") end
   if type(value) == "boolean" then return core.tensor(value, "bool") end
-  if core.is_variable(value) then return core.ops.identity(value) end -- so that a node of the stage reads it
+  -- so that a node of the stage reads it
+  if core.is_variable(value) then return core.ops.identity(value) end
   return value
 end
 
@@ -196,7 +233,8 @@ local function map_leaves(value, depth)
   return copy
 end
 
--- A list that a stage returned is its outputs, if the next one takes so many; otherwise it goes on as one table.
+-- A list that a stage returned is its outputs, if the next one takes so many; otherwise it goes on
+-- as one table.
 local function spread_for(f, given)
   local first = given[1]
   local wanted = loops.parameter_count(f)
@@ -221,8 +259,10 @@ local function run_stage(a, place, stage, f, given)
   end
   local captured = loop.note_uses(who, first, a.stage_of, a.ipu_of)
   if captured then
-    blame.error(string.format("pipeline: stage %d captures a tensor from outside%s; pass it in by 'inputs' or the infeed, and on "
-      .. "from stage to stage", place - 1, captured ~= "" and " (at " .. captured .. ")" or ""), "value")
+    blame.error(string.format("pipeline: stage %d captures a tensor from outside%s; pass it in by "
+      .. "'inputs' or the infeed, and on "
+      .. "from stage to stage", place - 1, captured ~= "" and " (at " .. captured .. ")"
+      or ""), "value")
   end
   return list
 end
@@ -259,13 +299,15 @@ local function check_optimizer_output(output)
     local opt = output.opt
     while opt do
       if class.is_a(opt, optimizers.GradientAccumulationOptimizerV2) then
-        blame.error("pipeline: it accumulates gradients itself; use the optimizer inside " .. opt.name .. " alone", "value")
+        blame.error("pipeline: it accumulates gradients itself; use the optimizer inside "
+          .. opt.name .. " alone", "value")
       end
       opt = rawget(opt, "wrapped")
     end
     return output
   end
-  blame.error("pipeline: the optimizer function must return an OptimizerFunctionOutput, got " .. args.describe(output), "type")
+  blame.error("pipeline: the optimizer function must return an OptimizerFunctionOutput, got "
+    .. args.describe(output), "type")
 end
 
 local function trace_gradients(a, results)
@@ -277,7 +319,9 @@ local function trace_gradients(a, results)
   local first = core.trace_uses()
   local given = output:gradients()
   stage_options.backward(a, a.facts.place_of, first)
-  for _, pair in ipairs(given) do pair.stage = a.stage_of[core.variable_identity(pair[2])] or stage end
+  for _, pair in ipairs(given) do
+    pair.stage = a.stage_of[core.variable_identity(pair[2])] or stage
+  end
   return output, given
 end
 
@@ -306,7 +350,8 @@ local function trace_micro_batch(a)
   if output or #work.sums > 0 then
     work.finish = function(given, sums, accumulated)
       outputs.enqueue_sums(a, feed, sums)
-      local by_tag = #captured > 0 and structure.rebuild(template, work.captured and accumulated or captured) or nil
+      local by_tag = #captured > 0
+        and structure.rebuild(template, work.captured and accumulated or captured) or nil
       local _ <close> = stage_options.scope(a.weight_update_poplar_options)
       if output then output:apply(given, by_tag) end
     end
@@ -333,12 +378,14 @@ local function input_tensors(inputs)
   local list = {}
   for i, value in ipairs(inputs) do
     if core.is_variable(value) then
-      log.warn("pipeline: input %d is the variable '%s'; its value is passed, and updates of it are not seen", i, value.name)
+      log.warn("pipeline: input %d is the variable '%s'; its value is passed, and updates of it "
+        .. "are not seen", i, value.name)
       value = value:read_value()
     end
     list[i] = type(value) == "table" and core.tensor(value) or as_tensor(value)
     if not core.is_tensor(list[i]) then
-      blame.error(string.format("pipeline: input %d must be a tensor, got %s", i, args.describe(value)), "type")
+      blame.error(string.format("pipeline: input %d must be a tensor, got %s", i,
+        args.describe(value)), "type")
     end
   end
   return list
@@ -349,7 +396,8 @@ local function trace(a)
   local count = check_run_time_count(a)
   local serial = a.batch_serialization_iterations
   loop.trace_repeated({
-    who = who, count = count * serial, plan = a.facts.plan, reduction = a.reduction, dtype = a.gradient_accumulation_dtype,
+    who = who, count = count * serial, plan = a.facts.plan, reduction = a.reduction,
+    dtype = a.gradient_accumulation_dtype,
     sum_dtype = a.accumulate_outfeed_dtype, ipu_of = a.ipu_of,
     last_stage = #a.facts.ipu_of - 1, trace = function() return trace_micro_batch(a) end,
   }, a.repeat_count)
@@ -357,7 +405,8 @@ local function trace(a)
   return operation.new(a.name)
 end
 
--- Outside of traced functions it is a program of its own; the sessions' graph gets one that can be fetched.
+-- Outside of traced functions it is a program of its own; the sessions' graph gets one that can be
+-- fetched.
 local function trace_apart(a)
   local given = {table.unpack(a.tensors)}
   if core.is_tensor(a.count) then given[#given + 1] = a.count end
@@ -367,15 +416,19 @@ local function trace_apart(a)
     a.tensors = passed
     return trace(a)
   end
-  if graph.any_deferred(given) then return require("ipulua.strategy.compiler").compile(body, given) end
+  if graph.any_deferred(given) then
+    return require("ipulua.strategy.compiler").compile(body, given)
+  end
   return func.func(body, {name = a.name})(table.unpack(given))
 end
 
----Runs computational_stages, a list of functions, on gradient_accumulation_count micro-batches, and updates the weights by what
----optimizer_function returns. All data leaves by the outfeed.
----Shapes: what a stage gives is what the next one takes; a micro-batch is an element of infeed_queue
----Errors: a gradient_accumulation_count that the schedule can't run, stages whose values don't fit, fewer IPUs than device_mapping
----names, outfeed_loss without an optimizer_function: `ipu.pipeline{{print}, 4}`
+---Runs computational_stages, a list of functions, on gradient_accumulation_count micro-batches, and
+---updates the weights by what optimizer_function returns. All data leaves by the outfeed.
+---Shapes: what a stage gives is what the next one takes; a micro-batch is an element of
+---infeed_queue
+---Errors: a gradient_accumulation_count that the schedule can't run, stages whose values don't fit,
+---fewer IPUs than device_mapping names, outfeed_loss without an optimizer_function:
+---`ipu.pipeline{{print}, 4}`
 ---Source: pipelining_ops.pipeline of the original
 ---@return Operation
 function pipeline.pipeline(...)
@@ -388,7 +441,8 @@ end
 ---The index of the micro-batch that a stage works on, from 0 in each run.
 pipeline.get_current_iteration_counter = loop.iteration
 
-local checkpoint_spec <const> = {{"tensors", "any", whole = true, of = "tensor or table of tensors"}, {"name", "string", optional = true}}
+local checkpoint_spec <const> = {{"tensors", "any", whole = true,
+  of = "tensor or table of tensors"}, {"name", "string", optional = true}}
 
 ---Values that a stage which is computed again keeps instead: themselves, in their structure.
 ---Shapes: any, as they were
@@ -399,12 +453,14 @@ function pipeline.recomputation_checkpoint(...)
   local a = args.check("recomputation_checkpoint", checkpoint_spec, ...)
   local leaves, template = structure.flatten(a.tensors)
   if #leaves == 0 then
-    blame.error("recomputation_checkpoint: 'tensors' must be a tensor or a table of tensors, got " .. args.describe(a.tensors), "type")
+    blame.error("recomputation_checkpoint: 'tensors' must be a tensor or a table of tensors, got "
+      .. args.describe(a.tensors), "type")
   end
   for i, x in ipairs(leaves) do leaves[i] = core.ops.recomputation_checkpoint(x) end
   return structure.rebuild(template, leaves)
 end
 
-pipeline.OptimizerFunctionOutput, pipeline.PipelineStageOptions = types.OptimizerFunctionOutput, types.PipelineStageOptions
+pipeline.OptimizerFunctionOutput, pipeline.PipelineStageOptions = types.OptimizerFunctionOutput,
+  types.PipelineStageOptions
 
 return pipeline

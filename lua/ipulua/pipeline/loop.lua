@@ -1,6 +1,7 @@
--- The loop that a pipeline is: over micro-batches, with one micro-batch's forward and backward passes in its body, gradient
--- accumulators carried from one to the next, and the update behind it. Executed as it stands this is gradient accumulation;
--- its plan says how stages may overlap. ipu.pipeline and pipelined Keras models both come here.
+-- The loop that a pipeline is: over micro-batches, with one micro-batch's forward and backward
+-- passes in its body, gradient accumulators carried from one to the next, and the update behind it.
+-- Executed as it stands this is gradient accumulation; its plan says how stages may overlap.
+-- ipu.pipeline and pipelined Keras models both come here.
 
 local accumulation = require "ipulua.optimizers.accumulation"
 local blame = require "ipulua.base.blame"
@@ -29,7 +30,8 @@ end
 
 local closed_meta <const> = {__close = function(self) core.here().iteration = self.former end}
 
--- What the loop carries, each from zeros on: types = {dtype, shape}, and the results of a micro-batch.
+-- What the loop carries, each from zeros on: types = {dtype, shape}, and the results of a
+-- micro-batch.
 local Carried = {}
 Carried.__index = Carried
 
@@ -66,8 +68,10 @@ function loop.note_uses(who, first, stage_of, ipu_of)
     local identity, name, stage = table.unpack(each)
     local former = stage_of[identity] or stage
     if former >= 0 and stage >= 0 and ipu_of(former) ~= ipu_of(stage) then
-      blame.error(string.format("%s: the variable '%s' is used by stages on IPU %d and IPU %d; stages that share a variable must be "
-        .. "on the same IPU: set device_mapping", who, name, ipu_of(former), ipu_of(stage)), "not_implemented")
+      blame.error(string.format("%s: the variable '%s' is used by stages on IPU %d and IPU %d; "
+        .. "stages that share a variable must be "
+        .. "on the same IPU: set device_mapping", who, name, ipu_of(former), ipu_of(stage)),
+        "not_implemented")
     end
     stage_of[identity] = former
   end
@@ -79,7 +83,8 @@ end
 function loop.note(who, facts)
   local all = tracing.facts()
   if all.pipeline then
-    blame.error(who .. ": there is a pipeline in this program already; a program can hold one", "value")
+    blame.error(who .. ": there is a pipeline in this program already; a program can hold one",
+      "value")
   end
   plans.check_device(who, facts.shards, placement.ordinal())
   replication.need_ipus(facts.shards)
@@ -97,20 +102,23 @@ local function accumulate(o, work, iteration, carried)
     end
   end
   for _, x in ipairs(work.sums or {}) do
-    local _ <close> = o.last_stage and placement.in_stage(o.last_stage, o.ipu_of(o.last_stage), false) or nil
+    local _ <close> = o.last_stage
+      and placement.in_stage(o.last_stage, o.ipu_of(o.last_stage), false) or nil
     local argument = carried:add(x.shape, accumulation.dtype(o.who, o.sum_dtype, x))
     carried:give(accumulation.sum(argument, x))
   end
   for _, g in ipairs(work.captured or {}) do
-    local _ <close> = o.last_stage and placement.in_stage(o.last_stage, o.ipu_of(o.last_stage), true) or nil
-    carried:give(accumulation.add(carried:add(g.shape, g.dtype), g, o.reduction or "SUM", o.count, iteration))
+    local _ <close> = o.last_stage
+      and placement.in_stage(o.last_stage, o.ipu_of(o.last_stage), true) or nil
+    carried:give(accumulation.add(carried:add(g.shape, g.dtype), g, o.reduction or "SUM", o.count,
+      iteration))
   end
 end
 
 local function argument_like(x) return core.trace_argument(x.dtype, x.shape, "final") end
 
--- What comes after the last micro-batch, traced while the body still is open, so that it may use values of the body: they are
--- those of the last micro-batch, and leave the loop too.
+-- What comes after the last micro-batch, traced while the body still is open, so that it may use
+-- values of the body: they are those of the last micro-batch, and leave the loop too.
 local function trace_after(work, carried)
   core.trace_begin(true, true)
   local finals, at = {}, 0
@@ -121,7 +129,8 @@ local function trace_after(work, carried)
     pairs_of[i] = {pair[1] and finals[at] or nil, pair[2]}
   end
   local sums = work.sums and #work.sums or 0
-  work.finish(pairs_of, table.move(finals, at + 1, at + sums, 1, {}), table.move(finals, at + sums + 1, #finals, 1, {}))
+  work.finish(pairs_of, table.move(finals, at + 1, at + sums, 1, {}),
+    table.move(finals, at + sums + 1, #finals, 1, {}))
   local captured = core.trace_captured()
   return core.suspend{}, captured
 end
@@ -135,8 +144,8 @@ end
 ---@field reduction string?
 ---@field dtype any of the accumulators: nil, a dtype, a function of the variable
 ---@field sum_dtype any the same, of what is summed
----@field trace fun(): table one micro-batch: {gradients = {{g, v, stage =}, …}, sums = tensors, captured = gradients that are
---- accumulated too, finish = fun(pairs, sums, captured)}
+---@field trace fun(): table one micro-batch: {gradients = {{g, v, stage =}, …}, sums = tensors,
+--- captured = gradients that are accumulated too, finish = fun(pairs, sums, captured)}
 
 ---Traces the loop into the current trace.
 ---@param o PipelineLoop
@@ -159,10 +168,12 @@ function loop.trace(o)
     carried:add(x.shape, x.dtype)
     carried:give(x)
   end
-  local finals = core.end_repeat(core.is_tensor(o.count) and o.count or core.tensor(o.count, "int32"),
+  local finals = core.end_repeat(core.is_tensor(o.count) and o.count
+    or core.tensor(o.count, "int32"),
     carried:begin(around), carried.result, o.plan)
   if region then
-    core.inline_region(region, table.move(finals, 1, count, 1, {}), table.move(finals, count + 1, #finals, 1, {}))
+    core.inline_region(region, table.move(finals, 1, count, 1, {}),
+      table.move(finals, count + 1, #finals, 1, {}))
   end
 end
 

@@ -1,5 +1,5 @@
--- What of a pipeline goes to its outfeed: the last stage's outputs, without masked ones, or the loss; each micro-batch, or summed
--- over a run.
+-- What of a pipeline goes to its outfeed: the last stage's outputs, without masked ones, or the
+-- loss; each micro-batch, or summed over a run.
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
@@ -12,24 +12,36 @@ local outputs = {}
 ---Checks the arguments that concern outputs, before anything is traced.
 function outputs.check(who, a)
   local function refuse(text) blame.error(who .. ": " .. text, "value") end
-  if a.outfeed_loss and a.outfeed_mask then refuse("'outfeed_loss' and 'outfeed_mask' exclude each other") end
-  if a.outfeed_loss and not a.training then refuse("'outfeed_loss' needs an 'optimizer_function', which gives the loss") end
-  if a.outfeed_mask and not a.training then refuse("'outfeed_mask' needs an 'optimizer_function'") end
-  if a.outfeed_loss and not a.outfeed_queue then refuse("'outfeed_loss' needs an 'outfeed_queue'") end
+  if a.outfeed_loss and a.outfeed_mask then
+    refuse("'outfeed_loss' and 'outfeed_mask' exclude each other")
+  end
+  if a.outfeed_loss and not a.training then
+    refuse("'outfeed_loss' needs an 'optimizer_function', which gives the loss")
+  end
+  if a.outfeed_mask and not a.training then
+    refuse("'outfeed_mask' needs an 'optimizer_function'")
+  end
+  if a.outfeed_loss and not a.outfeed_queue then
+    refuse("'outfeed_loss' needs an 'outfeed_queue'")
+  end
   if not a.accumulate_outfeed then return end
   if not a.outfeed_queue then refuse("'accumulate_outfeed' needs an 'outfeed_queue'") end
-  if a.outfeed_queue.outfeed_mode ~= "ALL" then refuse("'accumulate_outfeed' needs an outfeed of the mode ALL") end
+  if a.outfeed_queue.outfeed_mode ~= "ALL" then
+    refuse("'accumulate_outfeed' needs an outfeed of the mode ALL")
+  end
 end
 
 local function masked(who, mask, results)
   if #mask ~= results.n then
-    blame.error(string.format("%s: 'outfeed_mask' has %s, but the last stage has %s", who, counted(#mask, "entry", "entries"),
+    blame.error(string.format("%s: 'outfeed_mask' has %s, but the last stage has %s", who,
+      counted(#mask, "entry", "entries"),
       counted(results.n, "output")), "value")
   end
   local kept = {}
   for i = 1, results.n do
     if type(mask[i]) ~= "boolean" then
-      blame.error(string.format("%s: 'outfeed_mask' must hold booleans, got %s", who, args.describe(mask[i])), "type")
+      blame.error(string.format("%s: 'outfeed_mask' must hold booleans, got %s", who,
+        args.describe(mask[i])), "type")
     end
     if not mask[i] then kept[#kept + 1] = results[i] end
   end

@@ -1,5 +1,6 @@
--- What a pipeline is beside its functions: the schedule, which IPU each stage is on, what is computed again or kept elsewhere. The
--- core makes timetables of it; here it is checked in the words of those who write it down.
+-- What a pipeline is beside its functions: the schedule, which IPU each stage is on, what is
+-- computed again or kept elsewhere. The core makes timetables of it; here it is checked in the
+-- words of those who write it down.
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
@@ -16,7 +17,8 @@ local plans = {}
 
 local function check_ipu(who, ipu)
   if math.type(ipu) ~= "integer" or ipu < 0 then
-    blame.error(string.format("%s: 'device_mapping' must hold numbers of IPUs, from 0, got %s", who, args.describe(ipu)),
+    blame.error(string.format("%s: 'device_mapping' must hold numbers of IPUs, from 0, got %s", who,
+      args.describe(ipu)),
       math.type(ipu) == "integer" and "value" or "type")
   end
   return ipu
@@ -24,11 +26,13 @@ end
 
 local function check_concurrent(who, place, mapped)
   if not args.is_list(mapped) then
-    blame.error(string.format("%s: stage %d is a list of %d concurrent stages, so 'device_mapping' must have a list of as many IPUs "
+    blame.error(string.format("%s: stage %d is a list of %d concurrent stages, so 'device_mapping' "
+      .. "must have a list of as many IPUs "
       .. "there, got %s", who, place.number, place.count, args.describe(mapped)), "type")
   end
   if #mapped ~= place.count then
-    blame.error(string.format("%s: stage %d is a list of %d concurrent stages, but 'device_mapping' has %s there", who,
+    blame.error(string.format("%s: stage %d is a list of %d concurrent stages, but "
+      .. "'device_mapping' has %s there", who,
       place.number, place.count, counted(#mapped, "IPU")), "value")
   end
 end
@@ -46,25 +50,29 @@ local function default_mapping(widths)
   return mapping
 end
 
----The IPU of every stage, concurrent ones counted singly: {place_of =, ipu_of =, mapping =, is_default =}.
+---The IPU of every stage, concurrent ones counted singly: {place_of =, ipu_of =, mapping =,
+---is_default =}.
 ---@param who string
----@param widths table[] for each stage {count = of functions, concurrent = whether it was written as a list}
+---@param widths table[] of each stage {count = of functions, concurrent = written as a list}
 ---@param mapping any[]? as written
 function plans.read_mapping(who, widths, mapping)
   local is_default = mapping == nil
   if not is_default and not args.is_list(mapping) then
-    blame.error(string.format("%s: 'device_mapping' must be a list, got %s", who, args.describe(mapping)), "type")
+    blame.error(string.format("%s: 'device_mapping' must be a list, got %s", who,
+      args.describe(mapping)), "type")
   end
   mapping = mapping or default_mapping(widths)
   if #mapping ~= #widths then
-    blame.error(string.format("%s: 'device_mapping' must name a device for each of the %d stages, got %d", who, #widths, #mapping), "value")
+    blame.error(string.format("%s: 'device_mapping' must name a device for each of the %d stages, "
+      .. "got %d", who, #widths, #mapping), "value")
   end
   local read = {place_of = {}, ipu_of = {}, mapping = mapping, is_default = is_default}
   for i, width in ipairs(widths) do
     local list = mapping[i]
     if width.concurrent then check_concurrent(who, {number = i - 1, count = width.count}, list)
     elseif type(list) == "table" then
-      blame.error(string.format("%s: 'device_mapping' has a list for stage %d, which is a single function", who, i - 1), "type")
+      blame.error(string.format("%s: 'device_mapping' has a list for stage %d, which is a single "
+        .. "function", who, i - 1), "type")
     else list = {list} end
     for _, ipu in ipairs(list) do
       read.place_of[#read.place_of + 1] = i - 1
@@ -87,9 +95,12 @@ end
 function plans.check_device(who, shards, ordinal)
   local ipus = config.device(ordinal).ipus
   if ipus % shards == 0 and ipus >= shards then return end
-  if core.is_estimating() and not config.is_configured() then return end -- as many as the program wants
-  blame.error(string.format("%s: the number of shards, %d, must divide the number of IPUs of the device, %d; "
-    .. "configure more with auto_select_ipus, or map stages together with device_mapping", who, shards, ipus), "internal")
+  -- as many as the program wants
+  if core.is_estimating() and not config.is_configured() then return end
+  blame.error(string.format("%s: the number of shards, %d, must divide the number of IPUs of the "
+    .. "device, %d; "
+    .. "configure more with auto_select_ipus, or map stages together with device_mapping", who,
+    shards, ipus), "internal")
 end
 
 -- ------------------------------------------------ recomputation
@@ -100,10 +111,14 @@ local interleaved_modes <const> = {Grouped = true, Sequential = true}
 local function recomputation(who, mode, schedule, training)
   if mode == "RecomputeThenBackpropagate" and schedule == "Sequential"
     or mode == "RecomputeAndBackpropagateInterleaved" and not interleaved_modes[schedule] then
-    blame.error(string.format("%s: recomputation_mode %s is not supported by schedule %s", who, mode, schedule), "not_implemented")
+    blame.error(string.format("%s: recomputation_mode %s is not supported by schedule %s", who,
+      mode, schedule), "not_implemented")
   end
   if not training or not config.get("allow_recompute") then return "none" end
-  if mode == "RecomputeAndBackpropagateInterleaved" or mode == "Auto" and schedule == "Sequential" then return "interleaved" end
+  if mode == "RecomputeAndBackpropagateInterleaved" or mode == "Auto"
+    and schedule == "Sequential" then
+    return "interleaved"
+  end
   return "stage"
 end
 
@@ -118,42 +133,55 @@ local function option_of(who) return who == "timetable" and "schedule" or "pipel
 local function read_entry(who, t, step, i)
   local fields = {t.ipu or t[1], t.kind or t[2], t.stage or t[3], t.micro_batch or t[4]}
   local backward = type(fields[2]) == "string" and passes[fields[2]:lower()]
-  if math.type(fields[1]) ~= "integer" or type(backward) ~= "boolean" or math.type(fields[3]) ~= "integer"
+  if math.type(fields[1]) ~= "integer" or type(backward) ~= "boolean"
+    or math.type(fields[3]) ~= "integer"
     or math.type(fields[4]) ~= "integer" then
-    blame.error(string.format("%s: entry %d of time step %d in '%s' must be {ipu =, kind = \"forward\" or "
+    blame.error(string.format("%s: entry %d of time step %d in '%s' must be {ipu =, kind = "
+      .. "\"forward\" or "
       .. "\"backward\", stage =, micro_batch =}", who, i, step, option_of(who)), "value")
   end
   return fields[1], backward, fields[3], fields[4]
 end
 
--- Each IPU's programs in their order, as the core takes them; and all of them with their time steps: {program, micro-batch, step}.
+-- Each IPU's programs in their order, as the core takes them; and all of them with their time
+-- steps: {program, micro-batch, step}.
 local function read_order(who, steps, training, places, ipus)
   local order, listed = {}, {}
   for ipu = 0, ipus - 1 do order[ipu + 1] = {} end
   if not args.is_list(steps) then
-    blame.error(string.format("%s: '%s' must be a name, or a list of time steps, numbered from 1 without gaps", who, option_of(who)), "type")
+    blame.error(string.format("%s: '%s' must be a name, or a list of time steps, numbered from 1 "
+      .. "without gaps", who, option_of(who)), "type")
   end
-  if #steps == 0 then blame.error(string.format("%s: '%s' holds no time steps", who, option_of(who)), "value") end
+  if #steps == 0 then
+    blame.error(string.format("%s: '%s' holds no time steps", who, option_of(who)), "value")
+  end
   for step, entries in ipairs(steps) do
     if not args.is_list(entries) then
-      blame.error(string.format("%s: '%s' must be a name, or a list of time steps, each a list of entries; step %d is %s", who,
-        option_of(who), step, type(entries) == "table" and "no list, but as an entry is" or args.describe(entries)), "type")
+      blame.error(string.format("%s: '%s' must be a name, or a list of time steps, each a list of "
+        .. "entries; step %d is %s", who,
+        option_of(who), step, type(entries) == "table" and "no list, but as an entry is"
+        or args.describe(entries)), "type")
     end
     for i, t in ipairs(entries) do
       if type(t) ~= "table" then t = {} end
       local ipu, backward, stage, micro = read_entry(who, t, step, i)
-      if stage < 0 or stage >= places or ipu < 0 or ipu >= ipus or micro < 0 or backward and not training then
-        blame.error(string.format("%s: entry %d of time step %d in '%s' names IPU %d, stage %d%s; there are %s and %s",
-          who, i, step, option_of(who), ipu, stage, backward and ", backward" or "", counted(ipus, "IPU"), counted(places, "stage")), "value")
+      if stage < 0 or stage >= places or ipu < 0 or ipu >= ipus or micro < 0 or backward
+        and not training then
+        blame.error(string.format("%s: entry %d of time step %d in '%s' names IPU %d, stage %d%s; "
+          .. "there are %s and %s",
+          who, i, step, option_of(who), ipu, stage, backward and ", backward" or "",
+          counted(ipus, "IPU"), counted(places, "stage")), "value")
       end
-      local list, entry = order[ipu + 1], {backward and 2 * places - 1 - stage or stage, micro, step}
+      local list, entry = order[ipu + 1],
+        {backward and 2 * places - 1 - stage or stage, micro, step}
       list[#list + 1], listed[#listed + 1] = entry, entry
     end
   end
   return order, listed
 end
 
--- In a list whose passes are complete each must stand in a later time step than the pass before it of its micro-batch.
+-- In a list whose passes are complete each must stand in a later time step than the pass before it
+-- of its micro-batch.
 local function check_steps(who, listed, places)
   local last = {} -- last[program][micro-batch]: the last time step that runs it
   for _, e in ipairs(listed) do
@@ -169,7 +197,8 @@ local function check_steps(who, listed, places)
     local program, micro, step = table.unpack(e)
     local needed = program > 0 and last[program - 1][micro]
     if needed and needed >= step then
-      blame.error(string.format("%s: '%s' has the %s on micro-batch %d in time step %d, which must come after the %s, in time step %d",
+      blame.error(string.format("%s: '%s' has the %s on micro-batch %d in time step %d, which must "
+        .. "come after the %s, in time step %d",
         who, option_of(who), pass(program), micro, step, pass(program - 1), needed), "value")
     end
   end
@@ -187,8 +216,8 @@ end
 ---@field shards integer
 ---@field count integer? nil: known at run time
 
----Makes a plan of what was asked for. Fields: schedule (a name or time steps), training, widths, device_mapping,
----recomputation_mode, what offloading.check has decided.
+---Makes a plan of what was asked for. Fields: schedule (a name or time steps), training, widths,
+---device_mapping, recomputation_mode, what offloading.check has decided.
 ---@return PipelineFacts
 function plans.new(who, a)
   local read = plans.read_mapping(who, a.widths, a.device_mapping)
@@ -206,7 +235,8 @@ function plans.new(who, a)
   }
   if custom then check_steps(who, listed, #a.widths) end
   return {
-    plan = plan, schedule = schedule, training = a.training, mapping = read.mapping, place_of = read.place_of, ipu_of = read.ipu_of,
+    plan = plan, schedule = schedule, training = a.training, mapping = read.mapping,
+    place_of = read.place_of, ipu_of = read.ipu_of,
     shards = plans.shards(read.ipu_of), is_default_mapping = read.is_default, places = #a.widths,
   }
 end
@@ -215,12 +245,14 @@ end
 function plans.read_schedule(who, value)
   if type(value) == "table" then return value end
   if type(value) ~= "string" then
-    blame.error(string.format("%s: '%s' must be a PipelineSchedule (%s) or a list of time steps, got %s", who, option_of(who),
+    blame.error(string.format("%s: '%s' must be a PipelineSchedule (%s) or a list of time steps, "
+      .. "got %s", who, option_of(who),
       table.concat(enum.members(enums.PipelineSchedule), ", "), args.describe(value)), "type")
   end
   local found = enum.find(enums.PipelineSchedule, value)
   if found then return found end
-  blame.error(string.format("%s: '%s': %s", who, option_of(who), enum.refusal(enums.PipelineSchedule, value)), "value")
+  blame.error(string.format("%s: '%s': %s", who, option_of(who),
+    enum.refusal(enums.PipelineSchedule, value)), "value")
 end
 
 -- ------------------------------------------------ counts
@@ -237,20 +269,30 @@ function plans.least_count(facts) return (select(2, plans.count_rule(facts))) en
 ---@return string?
 function plans.refuse_count(facts, count, name)
   local multiple, least = plans.count_rule(facts)
-  if count >= least and count % multiple == 0 and (facts.schedule ~= "Custom" or count == multiple) then return nil end
-  local what = string.format("schedule %s with %d stages in %s", facts.schedule, facts.places, facts.training and "training" or "inference")
-  if facts.schedule == "Custom" then
-    return string.format("'%s' must be %d, for which the schedule was written, but it is %d", name, least, count)
+  if count >= least and count % multiple == 0
+    and (facts.schedule ~= "Custom" or count == multiple) then
+    return nil
   end
-  if multiple == 1 then return string.format("'%s' must be at least %d for %s, but it is %d", name, least, what, count) end
-  return string.format("'%s' must be a multiple of %d for %s, but it is %d", name, multiple, what, count)
+  local what = string.format("schedule %s with %d stages in %s", facts.schedule, facts.places,
+    facts.training and "training" or "inference")
+  if facts.schedule == "Custom" then
+    return string.format("'%s' must be %d, for which the schedule was written, but it is %d", name,
+      least, count)
+  end
+  if multiple == 1 then
+    return string.format("'%s' must be at least %d for %s, but it is %d", name, least, what, count)
+  end
+  return string.format("'%s' must be a multiple of %d for %s, but it is %d", name, multiple,
+    what, count)
 end
 
 -- ------------------------------------------------ what reports tell
 
----The positions in the device, after selection order, of the stages' IPUs; lists for concurrent stages.
+---The positions in the device, after selection order, of the stages' IPUs; lists for concurrent
+---stages.
 function plans.stage_ipus(facts)
-  local order = config.selection_order(config.get("selection_order"), facts.shards, {default_pipeline = facts.is_default_mapping})
+  local order = config.selection_order(config.get("selection_order"), facts.shards,
+    {default_pipeline = facts.is_default_mapping})
   local list = {}
   for i, ipu in ipairs(facts.mapping) do
     if type(ipu) == "table" then

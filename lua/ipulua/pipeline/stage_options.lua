@@ -18,7 +18,8 @@ local function check_list(who, name, list, places)
   end
   if not args.is_list(list) then refuse(list) end
   if #list ~= places then
-    blame.error(string.format("%s: '%s' must have an entry for each of the %d stages, got %d", who, name, places,
+    blame.error(string.format("%s: '%s' must have an entry for each of the %d stages, got %d", who,
+      name, places,
       #list), "value")
   end
   for _, options in ipairs(list) do
@@ -32,12 +33,15 @@ end
 ---@param places integer
 ---@param training boolean
 function stage_options.check(who, a, places, training)
-  check_list(who, "forward_propagation_stages_poplar_options", a.forward_propagation_stages_poplar_options, places)
+  check_list(who, "forward_propagation_stages_poplar_options",
+    a.forward_propagation_stages_poplar_options, places)
   if not training then return end
-  check_list(who, "backward_propagation_stages_poplar_options", a.backward_propagation_stages_poplar_options, places)
+  check_list(who, "backward_propagation_stages_poplar_options",
+    a.backward_propagation_stages_poplar_options, places)
   local update = a.weight_update_poplar_options
   if update ~= nil and not class.is_a(update, types.PipelineStageOptions) then
-    blame.error(string.format("%s: 'weight_update_poplar_options' must be a PipelineStageOptions, got %s", who,
+    blame.error(string.format("%s: 'weight_update_poplar_options' must be a PipelineStageOptions, "
+      .. "got %s", who,
       args.describe(update)), "type")
   end
 end
@@ -87,7 +91,8 @@ end
 ---@param place_of integer[] the place of each stage, from 0
 ---@param first integer the gradients' first node
 function stage_options.backward(a, place_of, first)
-  local forward, backward = a.forward_propagation_stages_poplar_options, a.backward_propagation_stages_poplar_options
+  local forward, backward = a.forward_propagation_stages_poplar_options,
+    a.backward_propagation_stages_poplar_options
   if not forward and not backward then return end
   local around = stage_options.around()
   for stage, place in ipairs(place_of) do

@@ -20,7 +20,7 @@ local timetable = {}
 ---@field time_steps integer
 ---@field stash_depth integer[] by stage
 ---@field order table[] time steps, each a list of {ipu, kind, stage, micro_batch}
----@field utilisation number share of the IPUs' slots that do something; of what was compiled, of their time
+---@field utilisation number share of the IPUs' slots that do something; compiled: of their time
 ---@field stage_ops table[]? by stage {forward =, backward =}
 ---@field stage_bytes integer[]? by stage: weights, and activations that wait
 ---@field stage_cycles number[]? by stage: forward and backward pass of a micro-batch
@@ -31,14 +31,16 @@ local function make_order(facts, count)
   for step, row in ipairs(facts.plan:timetable(count)) do
     order[step] = {}
     for i, e in ipairs(row) do
-      order[step][i] = {ipu = e.ipu, kind = e.backward and "backward" or "forward", stage = facts.place_of[e.stage + 1],
+      order[step][i] = {ipu = e.ipu, kind = e.backward and "backward" or "forward",
+        stage = facts.place_of[e.stage + 1],
         micro_batch = e.micro}
     end
   end
   return order
 end
 
--- An IPU's slots in a time step are as many as it ever needs: two where a forward and a backward pass share a step.
+-- An IPU's slots in a time step are as many as it ever needs: two where a forward and a backward
+-- pass share a step.
 local function utilisation(order)
   local busy, slots = {}, {}
   for _, row in ipairs(order) do
@@ -67,7 +69,9 @@ function Timetable:init(facts, count, entry)
   self.utilisation = utilisation(self.order)
   if not entry then return end
   self:add_measures(core.pipeline_stages(entry.program))
-  local priced, price = pcall(function() return machine.price(entry, machine.options(nil, entry.device)):summary() end)
+  local priced, price = pcall(function()
+    return machine.price(entry, machine.options(nil, entry.device)):summary()
+  end)
   if priced then self:add_cycles(price.stages) end
 end
 
@@ -78,11 +82,13 @@ function Timetable:add_measures(measured)
     local ops = self.stage_ops[place] or {forward = 0, backward = 0}
     ops.forward, ops.backward = ops.forward + m.forward_ops, ops.backward + m.backward_ops
     self.stage_ops[place] = ops
-    self.stage_bytes[place] = (self.stage_bytes[place] or 0) + m.weight_bytes + (self.stash_depth[place] + 1) * m.stash_bytes
+    self.stage_bytes[place] = (self.stage_bytes[place] or 0) + m.weight_bytes
+      + (self.stash_depth[place] + 1) * m.stash_bytes
   end
 end
 
--- How long a time step is: as long as the IPU that has the most to do; in Grouped all forward passes, then all backward ones.
+-- How long a time step is: as long as the IPU that has the most to do; in Grouped all forward
+-- passes, then all backward ones.
 local function step_cycles(row, cycles, grouped)
   local here, longest, busy = {}, {}, 0
   for _, e in ipairs(row) do
@@ -115,8 +121,10 @@ function Timetable:add_cycles(stages)
   self.stage_cycles = {}
   for s, each in ipairs(stages) do
     local place = facts.place_of[s]
-    cycles[place .. "@" .. facts.ipu_of[s]] = {forward = each.forward_cycles, backward = each.backward_cycles}
-    self.stage_cycles[place + 1] = math.max(self.stage_cycles[place + 1] or 0, each.forward_cycles + each.backward_cycles)
+    cycles[place .. "@" .. facts.ipu_of[s]] = {forward = each.forward_cycles,
+      backward = each.backward_cycles}
+    self.stage_cycles[place + 1] = math.max(self.stage_cycles[place + 1] or 0,
+      each.forward_cycles + each.backward_cycles)
   end
   local share = busy_share(self.order, cycles, self.schedule == "Grouped")
   if share then self.utilisation, self.is_timed = share, true end
@@ -145,7 +153,8 @@ local function rows_of(self)
     for _, ipu in ipairs(list) do
       for _, kind in ipairs(grouped and {"forward", "backward"} or {"both"}) do
         local first = kind ~= "backward"
-        local row = {cells = {}, label = first and string.format("stage %d  IPU %d", i - 1, ipu) or "",
+        local row = {cells = {}, label = first
+          and string.format("stage %d  IPU %d", i - 1, ipu) or "",
           kind = grouped and (first and "F" or "B") or ""}
         rows[#rows + 1] = row
         find[ipu .. ":" .. i - 1 .. ":" .. kind] = row
@@ -175,7 +184,8 @@ local function draw(self, lines)
       local cell = t and (row.cells[t] or ".") or "~"
       cells[i] = cell .. string.rep(" ", width - #cell)
     end
-    local text = string.format("%-" .. label .. "s  %s%s", row.label, row.kind ~= "" and row.kind .. "  " or "", table.concat(cells, " "))
+    local text = string.format("%-" .. label .. "s  %s%s", row.label,
+      row.kind ~= "" and row.kind .. "  " or "", table.concat(cells, " "))
     lines[#lines + 1] = (text:gsub("%s+$", ""))
   end
 end
@@ -193,10 +203,13 @@ local function stage_table(self, lines)
   local form = self.stage_ops and "%-8s%-8s%-14s%-14s%s" or "%-8s%s"
   lines[#lines + 1] = form:format("stage", "stash", "ops F + B", "cycles", "bytes")
   for s, depth in ipairs(self.stash_depth) do
-    local ops, bytes = self.stage_ops and self.stage_ops[s], self.stage_bytes and self.stage_bytes[s]
+    local ops, bytes = self.stage_ops and self.stage_ops[s], self.stage_bytes
+      and self.stage_bytes[s]
     local cycles = self.stage_cycles and self.stage_cycles[s]
-    lines[#lines + 1] = form:format(s - 1, depth, ops and ops.forward .. " + " .. ops.backward or "-",
-      cycles and string.format("%.0f", cycles) or "-", bytes and bytes_text(bytes) or "-"):gsub("%s+$", "")
+    lines[#lines + 1] = form:format(s - 1, depth, ops and ops.forward .. " + "
+      .. ops.backward or "-",
+      cycles and string.format("%.0f", cycles) or "-", bytes and bytes_text(bytes)
+      or "-"):gsub("%s+$", "")
   end
 end
 
@@ -204,8 +217,10 @@ end
 function Timetable:__tostring()
   local facts = self.facts
   local lines = {string.format("%s, %s on %s, %s, %s: %s, %.1f %% of the %s used",
-    self.schedule, counted(facts.places, "stage"), counted(math.max(table.unpack(facts.ipu_of)) + 1, "IPU"),
-    self.training and "training" or "inference", counted(self.count, "micro-batch", "micro-batches"), counted(self.time_steps, "time step"),
+    self.schedule, counted(facts.places, "stage"),
+    counted(math.max(table.unpack(facts.ipu_of)) + 1, "IPU"),
+    self.training and "training" or "inference",
+    counted(self.count, "micro-batch", "micro-batches"), counted(self.time_steps, "time step"),
     100 * self.utilisation, self.is_timed and "time" or "slots")}
   draw(self, lines)
   stage_table(self, lines)
@@ -216,13 +231,15 @@ end
 
 local spec <const> = {
   {"schedule", {"string", "list"}, "Grouped"},
-  {"device_mapping", "any", optional = true, of = "integers", says = "the IPU of each stage"}, {"training", "boolean", true},
+  {"device_mapping", "any", optional = true, of = "integers", says = "the IPU of each stage"},
+  {"training", "boolean", true},
   {"count", "integer", optional = true}, {"stages", "integer", optional = true},
 }
 
 local function widths_of(a)
   if a.device_mapping == nil and a.stages == nil then
-    blame.error("timetable: give a pipelined model, a function that runs a pipeline, or 'device_mapping', the IPU of each stage", "value")
+    blame.error("timetable: give a pipelined model, a function that runs a pipeline, or "
+      .. "'device_mapping', the IPU of each stage", "value")
   end
   local widths = {}
   for i = 1, a.stages or #a.device_mapping do
@@ -238,10 +255,12 @@ end
 local function from_words(...)
   local a = args.check("timetable", spec, ...)
   if a.device_mapping ~= nil and not args.is_list(a.device_mapping) then
-    blame.error("timetable: 'device_mapping' must be a list, got " .. args.describe(a.device_mapping), "type")
+    blame.error("timetable: 'device_mapping' must be a list, got "
+      .. args.describe(a.device_mapping), "type")
   end
   local facts = plans.new("timetable", {
-    schedule = plans.read_schedule("timetable", a.schedule), training = a.training, widths = widths_of(a),
+    schedule = plans.read_schedule("timetable", a.schedule), training = a.training,
+    widths = widths_of(a),
     device_mapping = a.device_mapping,
   })
   local count = a.count or plans.least_count(facts)
@@ -255,13 +274,14 @@ local function of_function(fn)
   local found
   for _, entry in ipairs(fn.order) do found = entry.pipeline and entry or found end
   if not found then
-    blame.error(string.format("timetable: the function '%s' has not been compiled with a pipeline yet; run it first", fn.name), "value")
+    blame.error(string.format("timetable: the function '%s' has not been compiled with a pipeline "
+      .. "yet; run it first", fn.name), "value")
   end
   return Timetable(found.pipeline, found.pipeline.count or plans.least_count(found.pipeline), found)
 end
 
----The timetable of a pipelined model, of a function that runs a pipeline, or of a schedule: {schedule =, device_mapping =, training =,
----count =}.
+---The timetable of a pipelined model, of a function that runs a pipeline, or of a schedule:
+---{schedule =, device_mapping =, training =, count =}.
 ---Units: time steps; a step lasts as long as its longest stage
 ---Errors: a model without stages, an unknown schedule, a mapping that the schedule can't have:
 ---`ipu.timetable{schedule = "Round", device_mapping = {0, 1}}`
@@ -271,7 +291,9 @@ function timetable.timetable(...)
   local first = ...
   if func.is_function(first) then return of_function(first) end
   local Model = package.loaded["ipulua.keras.models.model"]
-  if Model and class.is_a(first, Model.Model) then return require("ipulua.keras.training.pipelined").timetable(first, Timetable) end
+  if Model and class.is_a(first, Model.Model) then
+    return require("ipulua.keras.training.pipelined").timetable(first, Timetable)
+  end
   if first == nil and select("#", ...) == 1 then -- a name that stands for nothing
     blame.error("timetable: a model, a function or a schedule is wanted, got nil", "type")
   end

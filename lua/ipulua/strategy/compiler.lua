@@ -23,7 +23,8 @@ local function check_input(i, x)
   local dtype, shape = core.type_of(x)
   for _, extent in ipairs(shape) do
     if extent < 0 then
-      blame.error(string.format("ipu_compiler.compile: input %d is %s; compiled functions need full static shapes, without -1",
+      blame.error(string.format("ipu_compiler.compile: input %d is %s; compiled functions need "
+        .. "full static shapes, without -1",
         i, structure.type_text(dtype, shape)), "value")
     end
   end
@@ -37,7 +38,8 @@ local function sort_results(results)
     results, n = results[1], #results[1]
     for key in pairs(results) do
       if math.type(key) ~= "integer" then
-        blame.error("ipu_compiler.compile: the computation must return tensors and operations in a flat list, got a table with "
+        blame.error("ipu_compiler.compile: the computation must return tensors and operations in a "
+          .. "flat list, got a table with "
           .. "the name '" .. tostring(key) .. "'", "value")
       end
     end
@@ -49,11 +51,13 @@ local function sort_results(results)
       saw_operation = true
     elseif x ~= nil then
       if not is_value(x) and type(x) ~= "number" and type(x) ~= "boolean" then
-        blame.error(string.format("ipu_compiler.compile: result %d of the computation must be a tensor or an operation, got %s",
+        blame.error(string.format("ipu_compiler.compile: result %d of the computation must be a "
+          .. "tensor or an operation, got %s",
           i, args.describe(x)), "value")
       end
       if saw_operation then
-        blame.error("ipu_compiler.compile: the computation returned a tensor after an operation; tensors come first", "value")
+        blame.error("ipu_compiler.compile: the computation returned a tensor after an operation; "
+          .. "tensors come first", "value")
       end
       tensors[#tensors + 1] = core.is_tensor(x) and x or is_value(x) and x:read_value()
         or core.tensor(x, math.type(x) == "integer" and "int32" or nil)
@@ -79,20 +83,25 @@ end
 
 local compile_spec <const> = {
   {"computation", "callable"},
-  {"inputs", "any", optional = true, of = "tensor or list of tensors", says = "the arguments of computation"},
+  {"inputs", "any", optional = true, of = "tensor or list of tensors",
+    says = "the arguments of computation"},
 }
 
----computation(inputs…) as one device program: a list of its tensors, or an operation if it gives none.
+---computation(inputs…) as one device program: a list of its tensors, or an operation if it gives
+---none.
 ---Shapes: inputs any; results those of computation
----Errors: computation is no function; whatever its ops say, with their line: `ipu.ipu_compiler.compile(1)`
+---Errors: computation is no function; whatever its ops say, with their line:
+---`ipu.ipu_compiler.compile(1)`
 ---Source: ipu_compiler.compile of the original
 ---@return userdata[]|Operation
 function compiler.compile(...)
   local a = args.check("ipu_compiler.compile", compile_spec, ...)
-  local inputs = a.inputs == nil and {} or structure.is_plain(a.inputs) and {table.unpack(a.inputs)} or {a.inputs}
+  local inputs = a.inputs == nil and {} or structure.is_plain(a.inputs) and {table.unpack(a.inputs)}
+    or {a.inputs}
   loops.check_parameters(a.computation, #inputs, "computation")
   if placement.on_host() then
-    blame.error("ipu_compiler.compile: the computation is not placed on an IPU device; call it inside ipu.ipu_scope, or outside "
+    blame.error("ipu_compiler.compile: the computation is not placed on an IPU device; call it "
+      .. "inside ipu.ipu_scope, or outside "
       .. "of ipu.device(\"cpu\")", "value")
   end
   local results, is_empty, facts

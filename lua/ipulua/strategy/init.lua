@@ -12,9 +12,10 @@ local tracing = require "ipulua.trace.tracing"
 
 local strategy = {}
 
----What is made in its scope lives on the IPU, and what it runs is compiled. A device of several IPUs makes replicas, or the shards or
----stages of a model.
----Errors: a device of another form; when it is used, one that is not configured: `ipu.IPUStrategy("/device:GPU:0")`
+---What is made in its scope lives on the IPU, and what it runs is compiled. A device of several
+---IPUs makes replicas, or the shards or stages of a model.
+---Errors: a device of another form; when it is used, one that is not configured:
+---`ipu.IPUStrategy("/device:GPU:0")`
 ---Source: ipu_strategy.IPUStrategyV1 of the original
 ---@class IPUStrategy
 local IPUStrategy = class.new("IPUStrategy")
@@ -29,13 +30,15 @@ function IPUStrategy:init(...)
   local a = args.check("IPUStrategy", strategy_spec, ...)
   placement.check_ipu("IPUStrategy", a.ipu_device)
   self.ipu_device, self.cpu_device = a.ipu_device, a.cpu_device
-  self.enable_dataset_iterators, self.enable_keras_extensions = a.enable_dataset_iterators, a.enable_keras_extensions
+  self.enable_dataset_iterators, self.enable_keras_extensions = a.enable_dataset_iterators,
+    a.enable_keras_extensions
   self.num_replicas_in_sync = 1
 end
 
 function IPUStrategy:__tostring() return "<IPUStrategy " .. self.ipu_device .. ">" end
 
----Until it is closed, models and variables are made for the strategy's device: `local _ <close> = strategy:scope()`.
+---Until it is closed, models and variables are made for the strategy's device:
+---`local _ <close> = strategy:scope()`.
 ---@return Scope
 function IPUStrategy:scope()
   local leave = placement.enter_device("IPUStrategy", self.ipu_device)
@@ -54,14 +57,16 @@ function strategy.current() return core.here().strategy end
 local function refuse_float64(value, role)
   for _, leaf in ipairs((structure.flatten(value))) do
     if not core.is_variable(leaf) and (core.type_of(leaf)) == "float64" then
-      blame.error(string.format("strategy:run: float64 is not supported for an %s; cast it to float32", role), "type")
+      blame.error(string.format("strategy:run: float64 is not supported for an %s; cast it to "
+        .. "float32", role), "type")
     end
   end
 end
 
 local run_spec <const> = {
   {"fn", "any", one = true, of = "Function"},
-  {"args", "any", optional = true, of = "anything or list of it", says = "its arguments by position"},
+  {"args", "any", optional = true, of = "anything or list of it",
+    says = "its arguments by position"},
   {"kwargs", "table", optional = true, says = "its last argument: options by name"},
 }
 
@@ -116,7 +121,8 @@ local reductions <const> = {SUM = "cross_replica_sum", MEAN = "cross_replica_mea
 function IPUStrategy:reduce(reduce_op, value) -- luacheck: ignore 212
   local name = type(reduce_op) == "string" and reductions[reduce_op:upper()]
   if not name then
-    blame.error("strategy:reduce: the reduction must be SUM or MEAN, got " .. args.describe(reduce_op), "value")
+    blame.error("strategy:reduce: the reduction must be SUM or MEAN, got "
+      .. args.describe(reduce_op), "value")
   end
   if not tracing.is_active() then return value end
   return core.ops[name](value)
@@ -131,7 +137,9 @@ function IPUStrategy:run(...)
   func.check_traced(a.fn, "strategy:run")
   local given = spread(a.args)
   refuse_float64(given, "input")
-  local results = self:on_device(function() return table.pack(a.fn(table.unpack(given, 1, given.n))) end)
+  local results = self:on_device(function()
+    return table.pack(a.fn(table.unpack(given, 1, given.n)))
+  end)
   refuse_float64(results, "output")
   return table.unpack(results, 1, results.n)
 end

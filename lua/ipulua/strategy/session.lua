@@ -1,5 +1,5 @@
--- Sessions compute values of the graph: what is fetched, with what it needs, becomes a program; the same fetches with feeds of
--- the same shapes run it again.
+-- Sessions compute values of the graph: what is fetched, with what it needs, becomes a program; the
+-- same fetches with feeds of the same shapes run it again.
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
@@ -11,7 +11,8 @@ local operation = require "ipulua.trace.operation"
 local structure = require "ipulua.base.structure"
 local tracing = require "ipulua.trace.tracing"
 
----Computes values of the graph that placeholders and ops outside of functions make; to be closed: `local sess <close> = ipu.Session()`.
+---Computes values of the graph that placeholders and ops outside of functions make; to be closed:
+---`local sess <close> = ipu.Session()`.
 ---Errors: arguments that it doesn't have: `ipu.Session{graphs = 1}`
 ---Source: tf.compat.v1.Session of the original
 ---@class Session
@@ -56,18 +57,23 @@ local function fed_tensor(target, value)
   local dtype, declared = core.type_of(target)
   if core.is_variable(value) then value = core.variable_value(value) end
   if core.is_tensor(value) then
-    if core.is_symbolic(value) then blame.error("sess:run: a fed value must be known, not symbolic", "type") end
+    if core.is_symbolic(value) then
+      blame.error("sess:run: a fed value must be known, not symbolic", "type")
+    end
     local got = core.type_of(value)
     if got ~= dtype then
-      blame.error(string.format("sess:run: %s is fed to a placeholder of %s; ipu.cast it", type_text(value), type_text(target)),
+      blame.error(string.format("sess:run: %s is fed to a placeholder of %s; ipu.cast it",
+        type_text(value), type_text(target)),
         "value")
     end
   else
-    value = core.tensor(value, dtype, "sess:run: what is fed to a placeholder of " .. type_text(target))
+    value = core.tensor(value, dtype, "sess:run: what is fed to a placeholder of "
+      .. type_text(target))
   end
   local _, shape = core.type_of(value)
   if not fits(declared, shape) then
-    blame.error(string.format("sess:run: %s is fed to a placeholder of %s", type_text(value), type_text(target)), "value")
+    blame.error(string.format("sess:run: %s is fed to a placeholder of %s", type_text(value),
+      type_text(target)), "value")
   end
   return value
 end
@@ -103,7 +109,8 @@ local function check_fetches(template)
   if template.items then
     for _, item in ipairs(template.items) do check_fetches(item[2]) end
   elseif not template.leaf then
-    blame.error("sess:run: a fetch must be a tensor, a variable, an operation, or a table of them, got "
+    blame.error("sess:run: a fetch must be a tensor, a variable, an operation, or a table of them, "
+      .. "got "
       .. args.describe(template.static), "type")
   end
 end
@@ -120,7 +127,8 @@ local function wanted_values(leaves)
       for _, value in ipairs(leaf.values) do want(value) end
     elseif core.is_tensor(leaf) and core.is_symbolic(leaf) then
       if not core.is_deferred(leaf) then
-        blame.error("sess:run: a fetched tensor is not of the session's graph: it belongs to a traced function (return it from "
+        blame.error("sess:run: a fetched tensor is not of the session's graph: it belongs to a "
+          .. "traced function (return it from "
           .. "there), or to a graph that reset_default_graph has forgotten", "value")
       end
       position[i] = want(leaf)
@@ -137,7 +145,8 @@ function Session:program(wanted, feeds)
   if entry and not entry.stale then return entry end
   local _ <close> = func.compiling{name = "session"}
   entry = func.register{
-    program = core.graph_compile(wanted, feeds.targets, feeds.types, "session"), name = "session", key = key,
+    program = core.graph_compile(wanted, feeds.targets, feeds.types, "session"),
+    name = "session", key = key,
     pipeline = graph.pipeline_of(keys),
   }
   self.programs[key] = entry
@@ -146,12 +155,14 @@ end
 
 local run_spec <const> = {{"fetches", "any", whole = true}, {"feed_dict", "table", optional = true}}
 
--- The program of what is fetched (nil: nothing has to be computed), its arguments, and a function from its results to values
--- in the fetches' structure.
+-- The program of what is fetched (nil: nothing has to be computed), its arguments, and a function
+-- from its results to values in the fetches' structure.
 local function prepare(self, who, ...)
   local a = args.check(who, run_spec, ...)
   if not self.is_open then blame.error(who .. ": the session has been closed", "runtime") end
-  if tracing.is_active() then blame.error(who .. " can't be called inside a traced function", "runtime") end
+  if tracing.is_active() then
+    blame.error(who .. " can't be called inside a traced function", "runtime")
+  end
   if self.graph ~= graph.serial() then self.graph, self.programs = graph.serial(), {} end
   local leaves, template = structure.flatten(a.fetches, is_fetch)
   check_fetches(template)
@@ -174,8 +185,8 @@ end
 
 ---The values of what is fetched, in its structure; operations run and have none.
 ---Shapes: fetches any; a fed value fits its placeholder, -1 being any extent
----Errors: a closed session, a placeholder that is not fed or fed with another dtype or shape, a fetch of another graph:
----`ipu.Session():run("loss")`
+---Errors: a closed session, a placeholder that is not fed or fed with another dtype or shape, a
+---fetch of another graph: `ipu.Session():run("loss")`
 ---@param ... any fetches, {feed_dict = {[placeholder] = value}}
 ---@return any
 function Session:run(...)
@@ -190,7 +201,9 @@ end
 ---@return Job
 function Session:run_async(...)
   local entry, arguments, finish = prepare(self, "sess:run_async", ...)
-  if not entry then blame.error("sess:run_async: nothing that is fetched has to be computed", "value") end
+  if not entry then
+    blame.error("sess:run_async: nothing that is fetched has to be computed", "value")
+  end
   return func.start(entry, arguments, finish)
 end
 

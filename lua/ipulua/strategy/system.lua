@@ -1,5 +1,5 @@
--- What a configuration and a seed mean for the engine: numerics of programs, forgetting programs, random numbers; and what was
--- compiled and run since.
+-- What a configuration and a seed mean for the engine: numerics of programs, forgetting programs,
+-- random numbers; and what was compiled and run since.
 
 local args = require "ipulua.base.args"
 local config = require "ipulua.config"
@@ -33,24 +33,30 @@ local function synthetic_values(text) return tonumber(text) or text ~= "" and te
 
 config.on_apply(function(settings)
   local function halves(option)
-    return next(settings[option]) ~= nil and require "ipulua.config.library_options".half_partials(settings[option]) or false
+    return next(settings[option]) ~= nil
+      and require "ipulua.config.library_options".half_partials(settings[option]) or false
   end
   core.set_numerics{
     inv = settings[floating_point .. "inv"], div0 = settings[floating_point .. "div0"],
     oflo = settings[floating_point .. "oflo"], nanoo = settings[floating_point .. "nanoo"],
-    esr = settings[floating_point .. "esr"] ~= "OFF", identical_only = settings[floating_point .. "esr"] == "REPLICA_IDENTICAL_ONLY",
-    half_products = halves("matmuls.poplar_options"), half_convolutions = halves("convolutions.poplar_options"),
+    esr = settings[floating_point .. "esr"] ~= "OFF",
+    identical_only = settings[floating_point .. "esr"] == "REPLICA_IDENTICAL_ONLY",
+    half_products = halves("matmuls.poplar_options"),
+    half_convolutions = halves("convolutions.poplar_options"),
     fast_math = settings["optimizations.math.fast"],
     check_finite = checks_numerics(config.engine_options()),
   }
-  core.set_synthetic(config.use_synthetic_data_for("infeed"), config.use_synthetic_data_for("outfeed"),
-    synthetic_values(config.flag("synthetic_data_initializer")), config.use_synthetic_data_for("parameters"))
+  core.set_synthetic(config.use_synthetic_data_for("infeed"),
+    config.use_synthetic_data_for("outfeed"),
+    synthetic_values(config.flag("synthetic_data_initializer")),
+    config.use_synthetic_data_for("parameters"))
 end)
 
 config.on_reset(function()
   core.settle()
   func.reset()
-  core.set_numerics{inv = false, div0 = false, oflo = false, nanoo = false, esr = false, identical_only = false,
+  core.set_numerics{inv = false, div0 = false, oflo = false, nanoo = false, esr = false,
+    identical_only = false,
     half_products = false, half_convolutions = false, fast_math = false,
     check_finite = checks_numerics(config.environment_options())}
   core.set_synthetic(false, false, 0, false)
@@ -63,7 +69,8 @@ local function check_numerics(on)
   func.recompile()
 end
 
----Programs stop from now on at the first op that makes a NaN or an infinity, and say which and of what: slow, for looking.
+---Programs stop from now on at the first op that makes a NaN or an infinity, and say which and of
+---what: slow, for looking.
 function system.enable_check_numerics() check_numerics(true) end
 
 ---Programs run as usual again.
@@ -108,9 +115,11 @@ local function described(record)
   local entry, pipeline = record.entry[1], record.pipeline
   local d = entry and entry.program:describe() or record.facts
   return {
-    name = record.name, executions = math.max(d.executions, record.executions), variables = own_variables(d.variables),
+    name = record.name, executions = math.max(d.executions, record.executions),
+    variables = own_variables(d.variables),
     replicas = d.replicas or 1, shards = record.shards or d.shards or 1,
-    stage_ipus = pipeline and plans.stage_ipus(pipeline) or {}, stash_depth = pipeline and plans.stash_depth(pipeline) or {},
+    stage_ipus = pipeline and plans.stage_ipus(pipeline) or {},
+    stash_depth = pipeline and plans.stash_depth(pipeline) or {},
     time_steps = pipeline and plans.time_steps(pipeline) or nil,
   }
 end
@@ -132,7 +141,8 @@ local resident = setmetatable({}, {__mode = "k"}) -- variables whose values the 
 local most_events <const> = 10000 -- 1.5 MB, where nobody reads them: the oldest go
 
 local function add(kind, entry, more)
-  local event = {type = kind, timestamp = core.epoch(), device = entry.device or 0, module = entry.name}
+  local event = {type = kind, timestamp = core.epoch(), device = entry.device or 0,
+    module = entry.name}
   for key, value in pairs(more or {}) do event[key] = value end
   last = last + 1
   events[last] = event
@@ -157,7 +167,8 @@ local function spread(elements, bytes, tiles)
 end
 
 local bytes_of <const> = {
-  float64 = 8, int64 = 8, float32 = 4, int32 = 4, float16 = 2, bfloat16 = 2, int8 = 1, uint8 = 1, bool = 1,
+  float64 = 8, int64 = 8, float32 = 4, int32 = 4, float16 = 2, bfloat16 = 2, int8 = 1,
+  uint8 = 1, bool = 1,
 }
 
 -- For each variable: name, output index, shape, dtype, has_constant, has_aliases, elements, tiles.
@@ -167,7 +178,8 @@ local function tensor_map(module, names, types)
     local elements = 1
     for _, extent in ipairs(types[i].shape) do elements = elements * extent end
     if name ~= "random_step" then
-      mapped[#mapped + 1] = {name, 0, types[i].shape, types[i].dtype, false, false, elements, spread(elements, bytes_of[types[i].dtype], tiles)}
+      mapped[#mapped + 1] = {name, 0, types[i].shape, types[i].dtype, false, false, elements,
+        spread(elements, bytes_of[types[i].dtype], tiles)}
     end
   end
   return json.encode{mappings = {[module] = mapped}}
@@ -182,7 +194,8 @@ end
 
 function watching.compile(entry)
   if not watching.begun then add("COMPILE_BEGIN", entry) end
-  add("COMPILE_END", entry, {duration = core.epoch() - (watching.begun or core.epoch()), variables = entry.record.facts.variables,
+  add("COMPILE_END", entry, {duration = core.epoch() - (watching.begun or core.epoch()),
+    variables = entry.record.facts.variables,
     types = entry.program:variable_types()})
   watching.begun = nil
 end
@@ -203,8 +216,8 @@ func.listen(function(event, entry)
   if watching[event] then watching[event](entry) end
 end)
 
----What happened on the devices since the last call, of more than 10,000 events the newest: a list of {type, timestamp, duration,
----device, module, tensors}.
+---What happened on the devices since the last call, of more than 10,000 events the newest: a list
+---of {type, timestamp, duration, device, module, tensors}.
 ---Units: timestamp in seconds since 1970, duration in seconds
 ---Source: gen_ipu_ops.ipu_event_trace of the original
 ---@return table[]
@@ -212,7 +225,9 @@ function system.ipu_event_trace()
   local list = table.move(events, first, last, 1, {})
   events, first, last = {}, 1, 0
   for _, event in ipairs(list) do
-    if event.variables then event.tensor_map = tensor_map(event.module, event.variables, event.types) end
+    if event.variables then
+      event.tensor_map = tensor_map(event.module, event.variables, event.types)
+    end
     event.variables, event.types = nil, nil
   end
   return plain.mark(list)

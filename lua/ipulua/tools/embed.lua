@@ -1,4 +1,5 @@
--- Models for C programs: what libipulua's ipu_model_* functions call. Options come as JSON, models are known by number.
+-- Models for C programs: what libipulua's ipu_model_* functions call. Options come as JSON, models
+-- are known by number.
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
@@ -16,7 +17,9 @@ local function options_of(text)
   if text == nil or text == "" then return {} end
   local options, problem = json.parse(text)
   if problem then blame.error("options: " .. problem, "value") end
-  if type(options) ~= "table" then blame.error("options must be a JSON object, got " .. text, "value") end
+  if type(options) ~= "table" then
+    blame.error("options must be a JSON object, got " .. text, "value")
+  end
   for key, value in pairs(options) do
     if value == json.null then options[key] = nil end
   end
@@ -40,7 +43,8 @@ end
 
 local function remember(model)
   if type(model) ~= "table" or not model.get_weights then
-    blame.error("a chunk that returns a Keras model is wanted; this one returned " .. args.describe(model), "type")
+    blame.error("a chunk that returns a Keras model is wanted; this one returned "
+      .. args.describe(model), "type")
   end
   last = last + 1
   models[last] = model
@@ -55,7 +59,9 @@ local function plain(value)
     for key, each in pairs(value) do out[key] = plain(each) end
     return out
   end
-  if type(value) == "number" and (value ~= value or value == math.huge or value == -math.huge) then return json.null end
+  if type(value) == "number" and (value ~= value or value == math.huge or value == -math.huge) then
+    return json.null
+  end
   return value
 end
 
@@ -108,7 +114,8 @@ function methods.fit(model, text, x, y)
 end
 
 function methods.train_on_batch(model, _, x, y)
-  return json.encode(plain(model:train_on_batch(one_or_list(x), one_or_list(y), {return_dict = true})))
+  return json.encode(
+    plain(model:train_on_batch(one_or_list(x), one_or_list(y), {return_dict = true})))
 end
 
 function methods.evaluate(model, text, x, y)

@@ -1,4 +1,5 @@
--- ipu.estimate: what a function or a model would cost on IPUs. Nothing runs and nothing of a model's size is allocated.
+-- ipu.estimate: what a function or a model would cost on IPUs. Nothing runs and nothing of a
+-- model's size is allocated.
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
@@ -23,11 +24,16 @@ local rows <const> = {
   {"fn", "any", one = true, of = "Function, function or Model"}, count("batch_size", "samples"),
   {"inputs", "any", optional = true, of = "shape, {shape =, dtype =}, tensor or list of these",
     says = "with the batch; of a model its own by default"},
-  {"target", {"string", "table"}, optional = true, says = "gc2, gc200, bow, c600 or a description; the configuration's by default"},
-  count("ipus", "of the device; as configured by default, or as many as the program uses; more make replicas"),
-  {"labels", "any", optional = true, of = "as inputs", says = "of the loss; by default as the outputs"},
-  {"training", "boolean", optional = true, says = "of a model: a weight update, not a prediction; by default if it is compiled"},
-  {"topology", "string", optional = true, choices = {"mesh", "torus", "line"}, says = "of the links between IPUs; mesh by default"},
+  {"target", {"string", "table"}, optional = true,
+    says = "gc2, gc200, bow, c600 or a description; the configuration's by default"},
+  count("ipus", "of the device; as configured by default, or as many as the program uses; more "
+    .. "make replicas"),
+  {"labels", "any", optional = true, of = "as inputs",
+    says = "of the loss; by default as the outputs"},
+  {"training", "boolean", optional = true,
+    says = "of a model: a weight update, not a prediction; by default if it is compiled"},
+  {"topology", "string", optional = true, choices = {"mesh", "torus", "line"},
+    says = "of the links between IPUs; mesh by default"},
   {"host", "string", optional = true, choices = {"machine", "model"}},
   {"explain", "boolean", false, says = "add a text about what doesn't fit"},
 }
@@ -39,7 +45,9 @@ function estimate.mode()
   return setmetatable({former = core.set_estimating(true)}, estimating_meta)
 end
 
-local drawn_meta <const> = {__close = function(self) core.set_random_place(self[1], self[2], self[3], true) end}
+local drawn_meta <const> = {__close = function(self)
+  core.set_random_place(self[1], self[2], self[3], true)
+end}
 
 -- To be closed: what is traced until then draws no random numbers that others would draw.
 local function draw_nothing() return setmetatable({core.random_place()}, drawn_meta) end
@@ -47,25 +55,29 @@ local function draw_nothing() return setmetatable({core.random_place()}, drawn_m
 -- Devices have 1, 2, 4 … IPUs; the IPU Model takes any number.
 local function check_ipus(ipus)
   if not ipus or devices.is_system_size(ipus) or config.running_on_ipu_model() then return end
-  blame.error(string.format("estimate: there is no device of %d IPUs; devices have a power of two, at most 1024", ipus), "value")
+  blame.error(string.format("estimate: there is no device of %d IPUs; devices have a power of two, "
+    .. "at most 1024", ipus), "value")
 end
 
 -- A shape whose extents are all known; argument is whose it is.
 local function known(shape, argument)
   if not structure.is_plain(shape) then
-    blame.error(string.format("estimate: '%s': 'shape' must be a list, got %s", argument, args.describe(shape)), "type")
+    blame.error(string.format("estimate: '%s': 'shape' must be a list, got %s", argument,
+      args.describe(shape)), "type")
   end
   for _, extent in ipairs(shape) do
     if math.type(extent) == "integer" and extent < 0 then
-      blame.error(string.format("estimate: '%s': every extent must be known, the batch's, too; got {%s}", argument,
+      blame.error(string.format("estimate: '%s': every extent must be known, the batch's, too; got "
+        .. "{%s}", argument,
         table.concat(shape, ", ")), "value")
     end
   end
   return shape
 end
 
--- In the function being traced: an argument for a tensor, a shape or {shape =, dtype =}; integers of rank 0 stay known, since they
--- may count iterations. Nothing of an argument's size is made; make(dtype, shape, name) makes it.
+-- In the function being traced: an argument for a tensor, a shape or {shape =, dtype =}; integers
+-- of rank 0 stay known, since they may count iterations. Nothing of an argument's size is made;
+-- make(dtype, shape, name) makes it.
 local function as_argument(spec, name, make)
   if core.is_variable(spec) then return spec end
   if core.is_tensor(spec) then
@@ -74,7 +86,9 @@ local function as_argument(spec, name, make)
   end
   if not structure.is_plain(spec) then return spec end
   if spec.shape then return make(spec.dtype or "float32", known(spec.shape, "inputs"), name) end
-  if #spec > 0 and math.type(spec[1]) == "integer" then return make("float32", known(spec, "inputs"), name) end
+  if #spec > 0 and math.type(spec[1]) == "integer" then
+    return make("float32", known(spec, "inputs"), name)
+  end
   local out = {}
   for _, k in ipairs(structure.sorted_keys(spec)) do out[k] = as_argument(spec[k], name, make) end
   return out
@@ -86,7 +100,8 @@ local function arguments_of(inputs)
   return single and {inputs} or inputs
 end
 
--- The price's table with what only the caller knows: how many samples an element of an infeed holds.
+-- The price's table with what only the caller knows: how many samples an element of an infeed
+-- holds.
 local function finished(price, samples)
   local result = price:summary()
   local elements = result.elements
@@ -103,7 +118,8 @@ end
 local function check_count(f, given)
   local wanted = func.parameters(f)
   if #given >= wanted then return end
-  blame.error(string.format("estimate: the function takes %s, but 'inputs' describes %d: give tensors or shapes, as in "
+  blame.error(string.format("estimate: the function takes %s, but 'inputs' describes %d: give "
+    .. "tensors or shapes, as in "
     .. "inputs = {{32, 784}}", counted(wanted, "value"), #given), "value")
 end
 
@@ -116,7 +132,8 @@ local function outlined(f, given, make)
   end, {name = f.name}):outline()
 end
 
--- The same for half the batch, types being the arguments' {dtype =, shape =} in the order in which they are made.
+-- The same for half the batch, types being the arguments' {dtype =, shape =} in the order in which
+-- they are made.
 local function halved(f, given, types)
   local smaller, batch = remedies.halved(types)
   if not smaller then return nil end
@@ -143,7 +160,9 @@ local function of_function(f, a)
   if not func.is_function(f) then f = func.func(f, {name = "estimate"}) end
   local entry = f.order[#f.order]
   if a.inputs ~= nil or not entry then return of_described(f, a) end
-  return machine.price(entry, machine.options(a, entry.device)), nil, function() return remedies.of(entry, a) end
+  return machine.price(entry, machine.options(a, entry.device)), nil, function()
+    return remedies.of(entry, a)
+  end
 end
 
 -- ------------------------------------------------ models
@@ -151,17 +170,23 @@ end
 local function is_model(x) return class.is_a(x, require "ipulua.keras.models.model".Model) end
 
 -- Extents in a row; {} is the shape of a scalar.
-local function is_shape(x) return structure.is_plain(x) and (next(x) == nil or math.type(x[1]) == "integer") end
+local function is_shape(x)
+  return structure.is_plain(x) and (next(x) == nil or math.type(x[1]) == "integer")
+end
 
 -- What 'inputs' or 'labels' describes: {shape =, dtype =} for each tensor, in the structure given.
 local function described(spec, argument, depth)
   if core.is_tensor(spec) then return {shape = spec.shape, dtype = spec.dtype} end
   if is_shape(spec) then return {shape = known(spec, argument), dtype = "float32"} end
   if not structure.is_plain(spec) then
-    blame.error(string.format("estimate: '%s' must be shapes, {shape =, dtype =} or tensors, got %s", argument, args.describe(spec)),
+    blame.error(
+      string.format("estimate: '%s' must be shapes, {shape =, dtype =} or tensors, got %s",
+        argument, args.describe(spec)),
       "type")
   end
-  if spec.shape then return {shape = known(spec.shape, argument), dtype = spec.dtype or "float32"} end
+  if spec.shape then
+    return {shape = known(spec.shape, argument), dtype = spec.dtype or "float32"}
+  end
   local out = {}
   depth = plain.deeper(depth or 0)
   for k, v in pairs(spec) do out[k] = described(v, argument, depth) end
@@ -188,13 +213,15 @@ local function input_specs(model, a, batch)
     local specs = described(a.inputs, "inputs")
     local given = first_spec(specs)
     if a.batch_size and given and given.shape[1] ~= a.batch_size then
-      blame.error(string.format("estimate: 'batch_size' is %d, but 'inputs' describes %s", a.batch_size,
+      blame.error(string.format("estimate: 'batch_size' is %d, but 'inputs' describes %s",
+        a.batch_size,
         counted(given.shape[1] or 0, "sample")), "value")
     end
     return specs
   end
   if not model._graph then
-    blame.error(string.format("estimate: model '%s' is not built; say the shapes of its inputs: inputs = {32, 28, 28}", model.name),
+    blame.error(string.format("estimate: model '%s' is not built; say the shapes of its inputs: "
+      .. "inputs = {32, 28, 28}", model.name),
       "value")
   end
   return nest.map(function(t) return with_batch(t.shape, t.dtype) end, model._graph.input_structure)
@@ -217,7 +244,9 @@ local function label_specs(model, outputs, a)
   local list = {}
   for i, out in ipairs(nest.flatten(outputs)) do
     local loss = model.compile_arguments.loss
-    if structure.is_plain(loss) and not loss.class_name then loss = loss[i] or loss[model._graph and model._graph.outputs[i].layer.name] end
+    if structure.is_plain(loss) and not loss.class_name then
+      loss = loss[i] or loss[model._graph and model._graph.outputs[i].layer.name]
+    end
     local shape = table.move(out.shape, 1, #out.shape, 1, {})
     if loss_name(loss):find("sparse", 1, true) then
       shape[#shape] = nil
@@ -240,11 +269,13 @@ local function output_types(model, specs)
   end
   local inputs = keras_tensors(specs)
   if not model._graph and not rawget(model, "output_types") then model:build_with(inputs) end
-  local types = require "ipulua.keras.base.infer".results(function(...) return model(...) end, {n = 1, inputs}, KerasTensor.is)
+  local types = require "ipulua.keras.base.infer".results(function(...) return model(...) end,
+    {n = 1, inputs}, KerasTensor.is)
   return types[1]
 end
 
--- To be closed: until then the device has the IPUs asked for, or those of the stages where nothing was configured.
+-- To be closed: until then the device has the IPUs asked for, or those of the stages where nothing
+-- was configured.
 local function pretend_ipus(model, a)
   local shards = require "ipulua.keras.models.stage_assignment".shards
   return config.pretend_ipus(a.ipus or not config.is_configured() and shards(model) or nil)
@@ -254,7 +285,8 @@ end
 local function steps_of(model, training)
   local pipelining = require "ipulua.keras.models.stage_assignment"
   if training then return pipelining.accumulation(model) end
-  return model:is_pipelined() and model._options.pipelining.gradient_accumulation_steps_per_replica or 1
+  return model:is_pipelined() and model._options.pipelining.gradient_accumulation_steps_per_replica
+    or 1
 end
 
 -- See estimate.price.
@@ -264,7 +296,8 @@ local function of_model(model, a)
   local training = a.training
   if training == nil then training = model.compiled ~= nil end
   if training and not model.compiled then
-    blame.error(string.format("estimate: model '%s' must be compiled before its training can be estimated", model.name), "runtime")
+    blame.error(string.format("estimate: model '%s' must be compiled before its training can be "
+      .. "estimated", model.name), "runtime")
   end
   local _ <close> = estimate.mode()
   local _ <close> = pretend_ipus(model, a)
@@ -274,7 +307,8 @@ local function of_model(model, a)
   -- inputs alone, several: one value of an element, for the second of two would be labels
   if not training and not specs.shape then element = {element} end
   local infeed = data.IPUInfeedQueue(require "ipulua.data.outline"(element))
-  local make, ordinal = training and steps.train_program or steps.predict_program, config.device(0).ordinal
+  local make, ordinal = training and steps.train_program or steps.predict_program,
+    config.device(0).ordinal
   local options = machine.options(a, ordinal)
   options.calls = count_of_steps / math.max(model.steps_per_execution or 1, count_of_steps)
   local price = machine.price(make(model, infeed, count_of_steps).func:outline(), options)
@@ -286,28 +320,33 @@ local function of_model(model, a)
   end
 end
 
----The price of a function or model: {target, ipus, fits, seconds, samples_per_second, cycles, memory, max_tile_bytes, tile_bytes,
----stages, …}. Of a model: one weight update if it is compiled, else one prediction. A function that returns a model is called
----first; the weights made in it have no values, so that their size doesn't matter. With explain, explanation is a text about what
+---The price of a function or model: {target, ipus, fits, seconds, samples_per_second, cycles,
+---memory, max_tile_bytes, tile_bytes, stages, …}. Of a model: one weight update if it is compiled,
+---else one prediction. A function that returns a model is called first; the weights made in it have
+---no values, so that their size doesn't matter. With explain, explanation is a text about what
 ---doesn't fit: by how much, the largest tensors, and what each remedy saves; nil if all fits.
 ---Shapes: inputs: shapes, or {shape =, dtype =}, or tensors, with the batch
----Units: seconds; cycles of the chip's clock; memory in bytes; max_tile_bytes and tile_bytes in bytes of one tile; samples per
----second
----Errors: neither function nor model, a model that is not built when inputs aren't given, an unknown target, a number of IPUs that no
----device has (the IPU Model takes any); a program that doesn't
+---Units: seconds; cycles of the chip's clock; memory in bytes; max_tile_bytes and tile_bytes in
+---bytes of one tile; samples per second
+---Errors: neither function nor model, a model that is not built when inputs aren't given, an
+---unknown target, a number of IPUs that no device has (the IPU Model takes any); a program that
+---doesn't
 ---fit is no error (fits is false): `ipu.estimate(1)`, `ipu.estimate(f, {target = "gc3"})`
----@param ... any fn or model, {batch_size, inputs, target, ipus, labels, training, topology, host, explain}
+---@param ... any fn or model, {batch_size, inputs, target, ipus, labels, training, topology, …}
 ---@return table
 function estimate.estimate(...)
   local a = args.check("estimate", rows, ...)
   local _ <close> = draw_nothing()
   local price, samples, changed = estimate.price(a)
   local result = finished(price, a.batch_size or samples)
-  if a.explain and not result.fits then result.explanation = price:complaint(changed and changed()) end
+  if a.explain and not result.fits then
+    result.explanation = price:complaint(changed and changed())
+  end
   return result
 end
 
----The price itself; of a model how many samples an element holds; and a function that prices changes which may make it fit.
+---The price itself; of a model how many samples an element holds; and a function that prices
+---changes which may make it fit.
 function estimate.price(a)
   local what = a.fn
   check_ipus(a.ipus)
@@ -318,7 +357,8 @@ function estimate.price(a)
   if type(what) == "function" and a.inputs == nil then
     check_count(what, {})
     local made
-    local traced = func.func(function() made = what() return made end, {name = "estimate"}):outline()
+    local traced = func.func(function() made = what() return made end,
+      {name = "estimate"}):outline()
     if is_model(made) then return of_model(made, a) end
     return machine.price(traced, machine.options(a, traced.device))
   end

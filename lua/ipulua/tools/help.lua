@@ -1,5 +1,5 @@
--- help(x) at the prompt. Ops are explained by their rows, classes by the rows of their arguments, functions by the
--- annotations above them: what the reference is made of, too.
+-- help(x) at the prompt. Ops are explained by their rows, classes by the rows of their arguments,
+-- functions by the annotations above them: what the reference is made of, too.
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
@@ -24,7 +24,8 @@ for name, f in pairs(core.ops) do
 end
 
 -- Name → function, of tensors and of variables: each have their own.
-local methods_of <const> = {getmetatable(core.tensor(0)).methods, getmetatable(core.new_variable("", "float32", {}, false)).methods}
+local methods_of <const> = {getmetatable(core.tensor(0)).methods,
+  getmetatable(core.new_variable("", "float32", {}, false)).methods}
 
 for _, methods in ipairs(methods_of) do -- ops as methods
   for name in pairs(core.ops) do
@@ -53,7 +54,8 @@ local function source_line(source)
   return "  source: " .. source:gsub("the original%f[%W]", "Graphcore's TensorFlow 2.6 for IPUs")
 end
 
----The type of an op's attribute in words: where a list is wanted, one integer stands for a list of one.
+---The type of an op's attribute in words: where a list is wanted, one integer stands for a list of
+---one.
 ---@param a table
 ---@return string
 function help.attribute_type(a)
@@ -71,7 +73,9 @@ end
 
 local function operands(row)
   local list = {}
-  for i, name in ipairs(row.inputs) do list[i] = name:match("%?$") and "[" .. name:sub(1, -2) .. "]" or name end
+  for i, name in ipairs(row.inputs) do
+    list[i] = name:match("%?$") and "[" .. name:sub(1, -2) .. "]" or name
+  end
   if row.variadic then return {"{" .. list[1] .. ", ...}"} end
   return list
 end
@@ -82,7 +86,8 @@ end
 function help.op(name)
   local row = core.describe_op(name)
   local call, named, width = operands(row), {}, 0
-  for _, a in ipairs(row.attributes) do -- what must be given stands in its place; the last table holds what may be left out
+  -- what must be given stands in its place; the last table holds what may be left out
+  for _, a in ipairs(row.attributes) do
     local list = a.default and named or call
     list[#list + 1] = a.name
     width = math.max(width, #a.name)
@@ -101,12 +106,15 @@ end
 
 local function is_rows(value)
   local row = type(value) == "table" and value[1]
-  return type(row) == "table" and type(row[1]) == "string" and (type(row[2]) == "string" or type(row[2]) == "table")
+  return type(row) == "table" and type(row[1]) == "string"
+    and (type(row[2]) == "string" or type(row[2]) == "table")
 end
 
-local guards <const> = {class = true, layer_calls = true} -- files whose functions stand before methods
+-- files whose functions stand before methods
+local guards <const> = {class = true, layer_calls = true}
 
--- A method as it was written, behind the check that it is called with a colon, or of a layer that is built.
+-- A method as it was written, behind the check that it is called with a colon, or of a layer that
+-- is built.
 local function written(f)
   f = core.entered(f)
   if not guards[debug.getinfo(f, "S").source:match("([%w_]+)%.lua$")] then return f end
@@ -126,15 +134,19 @@ local function own_rows(f, wanted)
   end
 end
 
----The rows of arguments that a function checks: those that it, or its `read`, holds as an upvalue. Nil for what checks none.
+---The rows of arguments that a function checks: those that it, or its `read`, holds as an upvalue.
+---Nil for what checks none.
 ---@param f any
 ---@return table[]?
 function help.rows(f)
   if type(f) ~= "function" then return nil end
-  return own_rows(written(f), function(name) return name:find("rows$") or name:find("spec$") or name:find("arguments$") end)
+  return own_rows(written(f), function(name)
+    return name:find("rows$") or name:find("spec$") or name:find("arguments$")
+  end)
 end
 
----The type of a row in words: "list or integer"; a class by its name, an enumeration by its members; numbers with their range.
+---The type of a row in words: "list or integer"; a class by its name, an enumeration by its
+---members; numbers with their range.
 ---@param row table
 ---@return string
 function help.type_text(row)
@@ -143,7 +155,8 @@ function help.type_text(row)
   if type(types) ~= "table" or enum.is(types) or class.is_class(types) then types = {types} end
   local words = {}
   for i, t in ipairs(types) do
-    words[i] = enum.is(t) and table.concat(enum.members(t), " | ") or class.is_class(t) and t.__name or tostring(t)
+    words[i] = enum.is(t) and table.concat(enum.members(t), " | ") or class.is_class(t) and t.__name
+      or tostring(t)
   end
   if row.choices then return table.concat(row.choices, " | ") end
   local range = row.range and " " .. interval.words(row.range) or ""
@@ -156,8 +169,12 @@ local function row_line(width, row, part)
   local line = ("  %-" .. width .. "s  %s"):format(row[1], kind)
   local says = row.says and "; " .. row.says or ""
   if type(row[3]) == "table" and next(row[3]) == nil then return line .. ", default {}" .. says end
-  if type(row[3]) == "string" and not row[3]:find("%S") then return ('%s, default "%s"%s'):format(line, row[3], says) end
-  if row[3] ~= nil then return line .. ", default " .. args.describe(row[3]):gsub("^%w+ %((.*)%)$", "%1") .. says end
+  if type(row[3]) == "string" and not row[3]:find("%S") then
+    return ('%s, default "%s"%s'):format(line, row[3], says)
+  end
+  if row[3] ~= nil then
+    return line .. ", default " .. args.describe(row[3]):gsub("^%w+ %((.*)%)$", "%1") .. says
+  end
   return line .. (row.optional and "" or ", required") .. says
 end
 
@@ -168,14 +185,18 @@ local function add_rows(lines, rows, kinds)
     names[i] = row[1]
     width = math.max(width, #row[1])
   end
-  for _, row in ipairs(rows) do lines[#lines + 1] = row_line(width, row, kinds and kinds[row[1]]) end
+  for _, row in ipairs(rows) do
+    lines[#lines + 1] = row_line(width, row, kinds and kinds[row[1]])
+  end
   return names
 end
 
 -- ------------------------------------------------ annotations
 
----What may follow the sentences of a comment, a paragraph each that begins with the word: "Shapes: [n, m] → [n]". Words in
----backquotes are code: in Errors each raises one, in Shapes a shape follows it. The references run them.
+---What may follow the sentences of a comment, a paragraph each that begins with the word: "Shapes:
+-- -[n, m] → [n]". Words in backquotes are code: in Errors each raises one, in Shapes a shape
+-- follows
+---it. The references run them.
 help.notes = {"Shapes", "Units", "Errors", "Source"}
 
 local is_note <const> = {}
@@ -184,9 +205,12 @@ for _, name in ipairs(help.notes) do is_note[name] = true end
 ---Types of annotations in words: tensors and variables are userdata in Lua.
 ---@param text string
 ---@return string
-function help.plain(text) return (text:gsub("userdata(%[?%]?) (variables?)%f[%A]", "%2"):gsub("userdata", "tensor")) end
+function help.plain(text)
+  return (text:gsub("userdata(%[?%]?) (variables?)%f[%A]", "%2"):gsub("userdata", "tensor"))
+end
 
----The lines of a comment, apart: sentences `text`, `takes` and `gives` as annotated, `notes` by name.
+---The lines of a comment, apart: sentences `text`, `takes` and `gives` as annotated, `notes` by
+---name.
 ---@param lines string[] without the dashes
 ---@return table
 function help.parts(lines)
@@ -202,7 +226,8 @@ function help.parts(lines)
       found.notes[note] = found.notes[note] .. " " .. line
     else
       note = nil
-      local list = tag == "param" and found.takes or tag == "return" and found.gives or not tag and line ~= "" and found.text
+      local list = tag == "param" and found.takes or tag == "return" and found.gives or not tag
+        and line ~= "" and found.text
       if list then list[#list + 1] = tag and rest or line end
     end
   end
@@ -218,13 +243,16 @@ local function comment_above(lines, at)
   return help.parts(block)
 end
 
-local function add_words(lines, heading, words) lines[#lines + 1] = heading .. " " .. table.concat(words, " ") end
+local function add_words(lines, heading, words)
+  lines[#lines + 1] = heading .. " " .. table.concat(words, " ")
+end
 
 -- As lines of help.
 local function add_notes(lines, notes)
   for _, name in ipairs(help.notes) do
     if notes[name] then
-      lines[#lines + 1] = name == "Source" and source_line(notes[name]) or ("  %s: %s"):format(name:lower(), notes[name])
+      lines[#lines + 1] = name == "Source" and source_line(notes[name])
+        or ("  %s: %s"):format(name:lower(), notes[name])
     end
   end
 end
@@ -240,8 +268,8 @@ local function lines_of(source)
   return list
 end
 
----What is known of a function: sentences `text`, `takes` and `gives` as annotated, `notes`, `rows` of arguments, names of
----`parameters`. Nil for one that is not written in Lua.
+---What is known of a function: sentences `text`, `takes` and `gives` as annotated, `notes`, `rows`
+---of arguments, names of `parameters`. Nil for one that is not written in Lua.
 ---@param f function
 ---@return table?
 function help.about(f)
@@ -260,8 +288,11 @@ end
 
 local function function_help(f, text)
   local found = help.about(f)
-  if not found or #found.text + #found.takes + #found.gives == 0 and not found.rows then return nil end
-  local lines = {found.rows and "" or ("%s(%s)"):format(text or "function", table.concat(found.parameters, ", "))}
+  if not found or #found.text + #found.takes + #found.gives == 0 and not found.rows then
+    return nil
+  end
+  local lines = {found.rows and ""
+    or ("%s(%s)"):format(text or "function", table.concat(found.parameters, ", "))}
   table.move(found.text, 1, #found.text, 2, lines)
   if not found.rows then -- else the rows say it better
     for _, each in ipairs(found.takes) do lines[#lines + 1] = "  takes " .. help.plain(each) end
@@ -275,7 +306,8 @@ local function function_help(f, text)
   return lines
 end
 
--- What stands above "---@class Name": in the file of the class's own functions, else in any of the library's.
+-- What stands above "---@class Name": in the file of the class's own functions, else in any of the
+-- library's.
 local function class_comment(c)
   local sources = {}
   for _, f in next, c do
@@ -286,7 +318,9 @@ local function class_comment(c)
   end
   for _, source in ipairs(sources) do
     for i, line in ipairs(lines_of(source) or {}) do
-      if line:match("^%-%-%-@class (%w+)") == c.__name then return comment_above(lines_of(source), i) end
+      if line:match("^%-%-%-@class (%w+)") == c.__name then
+        return comment_above(lines_of(source), i)
+      end
     end
   end
   return help.parts{}
@@ -323,18 +357,21 @@ local function keras_function(f, text)
           if each:lower() == name:gsub("_", "") then title = each end
         end
         local words = title and require "ipulua.keras.texts"[module][title]
-        local call = module == "activations" and "(x)" or module == "layers" and "(inputs, {…})" or "(y_true, y_pred)"
+        local call = module == "activations" and "(x)" or module == "layers" and "(inputs, {…})"
+          or "(y_true, y_pred)"
         return words and {(text or "keras." .. module .. "." .. name) .. call, words,
-          call == "(y_true, y_pred)" and "  shapes: [batch, …], [batch, …] → one number for each sample" or nil}
+          call == "(y_true, y_pred)" and "  shapes: [batch, …], [batch, …] → one number for each "
+          .. "sample" or nil}
       end
     end
   end
 end
 
-local hidden <const> = {init = true, extend = true, is_a = true, new = true, substitute = true, after_init = true, f = true}
+local hidden <const> = {init = true, extend = true, is_a = true, new = true, substitute = true,
+  after_init = true, f = true}
 
----What is known of a class: sentences `text`, `notes`, `rows` of its arguments, `methods`: {name, about, class that defines it} of
----those that say what they do.
+---What is known of a class: sentences `text`, `notes`, `rows` of its arguments, `methods`: {name,
+---about, class that defines it} of those that say what they do.
 ---@param c Class
 ---@return table
 function help.class(c)
@@ -343,9 +380,12 @@ function help.class(c)
   while k do
     list = list or rawget(k, "argument_rows") or help.rows(rawget(k, "init"))
     for name, f in next, k do
-      local about = type(f) == "function" and type(name) == "string" and name:find("^%l") and not (hidden[name] or seen[name])
+      local about = type(f) == "function" and type(name) == "string" and name:find("^%l")
+        and not (hidden[name] or seen[name])
         and help.about(f)
-      if about and #about.text > 0 and not about.internal then methods[#methods + 1] = {name, about, k} end
+      if about and #about.text > 0 and not about.internal then
+        methods[#methods + 1] = {name, about, k}
+      end
       seen[name] = true
     end
     k = rawget(k, "super")
@@ -354,7 +394,8 @@ function help.class(c)
   local comment = class_comment(c)
   local words, source = keras_words(c)
   comment.notes.Source = comment.notes.Source or source
-  return {text = #comment.text > 0 and comment.text or words, notes = comment.notes, rows = list or {}, methods = methods}
+  return {text = #comment.text > 0 and comment.text or words, notes = comment.notes,
+    rows = list or {}, methods = methods}
 end
 
 local function class_help(c)
@@ -373,7 +414,9 @@ end
 
 -- Whether a table is one that scripts see as a module of the library.
 local function is_module(x)
-  if rawget(x, "__names") or modules.is_guarded(x) then return x ~= package.loaded["ipulua.enums"] end
+  if rawget(x, "__names") or modules.is_guarded(x) then
+    return x ~= package.loaded["ipulua.enums"]
+  end
   for module, value in pairs(package.loaded) do
     if value == x and type(module) == "string" and module:find("^ipulua%.") then return true end
   end
@@ -383,7 +426,8 @@ end
 -- What the library's own files call of each other: marked as that, or without a word.
 local function is_internal(value)
   local about = type(value) == "function" and not help.op_name(value) and help.about(value)
-  return about and (about.internal or not about.rows and #about.text + #about.takes + #about.gives == 0)
+  return about
+    and (about.internal or not about.rows and #about.text + #about.takes + #about.gives == 0)
     and not (keras_place(value) or keras_function(value))
 end
 
@@ -394,7 +438,10 @@ function help.names(x)
   if not is_module(x) then return nil end
   local names, seen = {}, {}
   local function add(name)
-    if type(name) ~= "string" or not name:find("^%a") or seen[name] or is_internal(rawget(x, name)) then return end
+    if type(name) ~= "string" or not name:find("^%a") or seen[name]
+      or is_internal(rawget(x, name)) then
+      return
+    end
     seen[name], names[#names + 1] = true, name
   end
   local listed = rawget(x, "__names")
@@ -418,7 +465,8 @@ local function names_help(x, text, names)
   return lines
 end
 
--- Methods of tensors and variables that are no ops are written in C, with no comment above them: function → {call, gives, sentence, notes}.
+-- Methods of tensors and variables that are no ops are written in C, with no comment above them:
+-- function → {call, gives, sentence, notes}.
 local value_methods, method_words = {}, {}
 for i, methods in ipairs(methods_of) do
   local list = {}
@@ -438,10 +486,12 @@ end
 
 local function tensor_help(x, text)
   local symbolic = core.is_symbolic(x)
-  local kind = core.is_variable(x) and "a variable" or symbolic and "a symbolic tensor" or "a tensor"
+  local kind = core.is_variable(x) and "a variable" or symbolic and "a symbolic tensor"
+    or "a tensor"
   local dtype, shape = core.type_of(x)
   local lines = {("%s: %s, %s[%s]"):format(text or "value", kind, dtype, table.concat(shape, ", "))}
-  local fields = core.is_variable(x) and "fields: name dtype shape trainable" or "fields: dtype shape rank size"
+  local fields = core.is_variable(x) and "fields: name dtype shape trainable"
+    or "fields: dtype shape rank size"
   lines[2] = "  " .. fields
   if not symbolic then lines[3] = "  methods: " .. method_words[core.is_variable(x) and 2 or 1] end
   lines[#lines + 1] = "  all ops that take it first are methods, too, as in x:reduce_sum{axis = 0}"
@@ -451,7 +501,8 @@ end
 -- An op that a script has registered: where its function begins, and whose gradient it has.
 local function registered_help(given)
   local info = type(given.call) == "function" and debug.getinfo(given.call, "S")
-  local place = info and info.what ~= "C" and (", %s:%d"):format(info.short_src, info.linedefined) or ""
+  local place = info and info.what ~= "C"
+    and (", %s:%d"):format(info.short_src, info.linedefined) or ""
   return {("ipu.%s: an op that was registered by register_op%s"):format(given.name, place),
     given.gradient and "  with a gradient of its own" or "  with the gradients of the ops in it"}
 end
@@ -484,9 +535,12 @@ local function found_name(f)
     local inner = {}
     for _, name in ipairs(names_in(module)) do
       local value = module[name]
-      local found = value == f and prefix .. name or methods and class.is_class(value) and method_in(prefix .. name, value, f)
+      local found = value == f and prefix .. name or methods and class.is_class(value)
+        and method_in(prefix .. name, value, f)
       if found then return found end
-      if depth > 0 and type(value) == "table" and not class.is_class(value) then inner[#inner + 1] = name end
+      if depth > 0 and type(value) == "table" and not class.is_class(value) then
+        inner[#inner + 1] = name
+      end
     end
     table.sort(inner)
     for _, name in ipairs(inner) do
@@ -496,7 +550,8 @@ local function found_name(f)
   end
   local keras = package.loaded["ipulua.keras"]
   for _, methods in ipairs{false, true} do
-    local name = search("ipu.", ipu, 0, methods) or keras and search("keras.", keras, 2, methods) or search("ipu.", ipu, 2, methods)
+    local name = search("ipu.", ipu, 0, methods) or keras and search("keras.", keras, 2, methods)
+      or search("ipu.", ipu, 2, methods)
     if name then return name end
   end
 end
@@ -522,7 +577,9 @@ function help.lines(x, text)
   if op_names[x] then return help.op(op_names[x]) end
   if value_methods[x] then return value_method_help(x, text) end
   x = type(x) == "string" and x:gsub("^ipu%.", "") or x
-  if type(x) == "string" and core.describe_op(x) and not core.describe_op(x).internal then return help.op(x) end
+  if type(x) == "string" and core.describe_op(x) and not core.describe_op(x).internal then
+    return help.op(x)
+  end
   if type(x) == "function" then
     local custom = package.loaded["ipulua.trace.custom"]
     if custom and custom.of(x) then return registered_help(custom.of(x)) end
@@ -532,22 +589,28 @@ function help.lines(x, text)
   if class.is_class(x) then return class_help(x) end
   if class.of(x) then return class_help(class.of(x)) end
   if core.is_tensor(x) or core.is_variable(x) then return tensor_help(x, text) end
-  if enum.is(x) then return {(text or enum.name(x)) .. ": one of " .. table.concat(enum.members(x), ", ") .. "; any letter case will do"} end
+  if enum.is(x) then
+    return {(text or enum.name(x)) .. ": one of " .. table.concat(enum.members(x), ", ")
+      .. "; any letter case will do"}
+  end
   local names = type(x) == "table" and help.names(x)
   return names and names_help(x, text, names)
 end
 
--- Whether a method is for scripts: one of the library says what it does, one of the script's own need not.
+-- Whether a method is for scripts: one of the library says what it does, one of the script's own
+-- need not.
 local function is_public(f)
   local about = help.about(f)
-  return not about or not about.internal and (#about.text > 0 or not blame.is_own(debug.getinfo(written(f), "S").source))
+  return not about or not about.internal
+    and (#about.text > 0 or not blame.is_own(debug.getinfo(written(f), "S").source))
 end
 
 local function add_class_members(names, c, methods)
   local k = c
   while k do
     for name, f in next, k do
-      if type(name) == "string" and name:find("^%l") and not hidden[name] and type(f) == "function" and is_public(f) then
+      if type(name) == "string" and name:find("^%l") and not hidden[name] and type(f) == "function"
+        and is_public(f) then
         names[#names + 1] = name
       end
     end
@@ -556,21 +619,28 @@ local function add_class_members(names, c, methods)
   end
 end
 
----Fields and methods of an object of the library, for completion; nil for anything else. Runs none of the script's code.
+---Fields and methods of an object of the library, for completion; nil for anything else. Runs none
+---of the script's code.
 ---@param value any
 ---@param methods boolean only those
 ---@return string[]?
 function help.members(value, methods)
-  if core.is_variable(value) then return methods and {} or {"dtype", "initialized", "name", "nbytes", "rank", "shape", "size", "trainable"} end
+  if core.is_variable(value) then
+    return methods and {} or {"dtype", "initialized", "name", "nbytes", "rank", "shape", "size",
+      "trainable"}
+  end
   if core.is_tensor(value) then return methods and {} or {"dtype", "rank", "shape", "size"} end
   local c, names = class.of(value), {}
   if c then add_class_members(names, c, methods) end
   local config = package.loaded["ipulua.config.ipu_config"]
-  for _, name in ipairs(config and not methods and config.names(value) or {}) do names[#names + 1] = name end
+  for _, name in ipairs(config and not methods and config.names(value) or {}) do
+    names[#names + 1] = name
+  end
   return #names > 0 and names or nil
 end
 
--- A line in pieces that the terminal holds, broken between words, the next ones further in by `deeper`.
+-- A line in pieces that the terminal holds, broken between words, the next ones further in by
+-- `deeper`.
 local function wrapped(line, columns, deeper)
   local indent, words = line:match("^( *)(.*)$")
   local pieces, piece = {}, indent
@@ -586,12 +656,14 @@ local function wrapped(line, columns, deeper)
   return table.concat(pieces, "\n")
 end
 
--- Sentences that a source breaks at its own width are one line here: what follows a line that doesn't end in a full stop belongs to it.
+-- Sentences that a source breaks at its own width are one line here: what follows a line that
+-- doesn't end in a full stop belongs to it.
 local function joined(lines)
   local out = {lines[1]}
   for i = 2, #lines do
     local last = out[#out]
-    local goes_on = #out > 1 and not last:find("^ ") and not last:find("[.:]$") and not lines[i]:find("^ ")
+    local goes_on = #out > 1 and not last:find("^ ") and not last:find("[.:]$")
+      and not lines[i]:find("^ ")
     if goes_on then out[#out] = last .. " " .. lines[i] else out[#out + 1] = lines[i] end
   end
   return out

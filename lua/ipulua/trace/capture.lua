@@ -1,5 +1,5 @@
--- Captured gradients: what arrives at a value when gradients are computed, by tag. A captured value is an identity, and whoever
--- computes gradients in the trace asks for those of its captures, too.
+-- Captured gradients: what arrives at a value when gradients are computed, by tag. A captured value
+-- is an identity, and whoever computes gradients in the trace asks for those of its captures, too.
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
@@ -27,8 +27,8 @@ local function finish(self)
   while open.capture and open.capture.context.is_finished do open.capture = open.capture.below end
 end
 
----Collects what is captured while it is open; afterwards captured_gradients[tag] is a gradient, or a list where several values
----had the tag.
+---Collects what is captured while it is open; afterwards captured_gradients[tag] is a gradient, or
+---a list where several values had the tag.
 ---Source: GradientCaptureContext of the original
 ---@class GradientCaptureContext: Scope
 ---@field captured_gradients table<string, any>
@@ -63,7 +63,8 @@ end
 
 local rows <const> = {{"x", {"tensor"}}, {"tag", "string", ""}}
 
----x itself; the gradient that arrives at it is recorded under the tag in the innermost context or tape.
+---x itself; the gradient that arrives at it is recorded under the tag in the innermost context or
+---tape.
 ---Shapes: [...] → [...]
 ---Errors: x is no tensor: `ipu.capture_upstream_gradients(1)`
 ---Source: grad_util_ops.capture_upstream_gradients of the original
@@ -79,7 +80,8 @@ function capture.capture_upstream_gradients(...)
   return value
 end
 
--- gradients(targets, sources) with the captured values among the sources; their gradients go to the context.
+-- gradients(targets, sources) with the captured values among the sources; their gradients go to the
+-- context.
 local function collect(context, found, first)
   local by_tag = {}
   for i, each in ipairs(context.captures) do
@@ -87,7 +89,9 @@ local function collect(context, found, first)
     by_tag[each.tag] = list
     list[#list + 1] = found[first + i] or nil
   end
-  for tag, list in pairs(by_tag) do context.captured_gradients[tag] = #list > 1 and list or list[1] end
+  for tag, list in pairs(by_tag) do
+    context.captured_gradients[tag] = #list > 1 and list or list[1]
+  end
 end
 
 -- Sources, and behind them what this context captured.
@@ -113,7 +117,8 @@ end
 
 ---As GradientTape's; captured_gradients[tag] is filled beside it.
 ---Shapes: as GradientTape's
----Errors: arguments in one table, sources that are no tensors: `ipu.GradientCaptureTape():gradient(x, 1)`
+---Errors: arguments in one table, sources that are no tensors:
+---`ipu.GradientCaptureTape():gradient(x, 1)`
 ---@param target any a tensor, or a list of them
 ---@param sources any tensors and variables
 ---@param ... any output_gradients, unconnected_gradients
@@ -125,7 +130,8 @@ function GradientCaptureTape:gradient(target, sources, ...)
   if #self.captures == 0 then return tape.GradientTape.gradient(self, target, sources, ...) end
   local list = is_value(sources) and {sources} or sources
   if class.of(list) or type(list) ~= "table" then
-    blame.error("GradientCaptureTape.gradient: 'sources' must be a tensor or a list of them, got " .. args.describe(sources), "type")
+    blame.error("GradientCaptureTape.gradient: 'sources' must be a tensor or a list of them, got "
+      .. args.describe(sources), "type")
   end
   local found = tape.GradientTape.gradient(self, target, with_captures(self, list), ...)
   collect(self, found, #list)

@@ -1,5 +1,6 @@
--- --show_progress_bar: a line on standard error that tells how far the compilation of a program has come. `auto`: on a
--- terminal only, once it has taken a while; the line goes again unless it took long.
+-- --show_progress_bar: a line on standard error that tells how far the compilation of a program has
+-- come. `auto`: on a terminal only, once it has taken a while; the line goes again unless it took
+-- long.
 
 local config = require "ipulua.config"
 local core = require "ipulua.core"
@@ -12,9 +13,12 @@ local compile_progress = {appears = 0.5, stays = 2.0}
 local width <const> = 20
 
 -- Events of ipu.func in the order of a compilation: per cent done, what is done next.
-local steps <const> = {trace = {0, "tracing"}, lower = {50, "lowering"}, compile = {100, "finished"}}
+local steps <const> = {trace = {0, "tracing"}, lower = {50, "lowering"},
+  compile = {100, "finished"}}
 
-local state = {} -- name and start of what compiles, whether it is watched anyhow, and how long the line is that was drawn
+-- name and start of what compiles, whether it is watched anyhow, and how long the line is that was
+-- drawn
+local state = {}
 local function write_stderr(s) io.stderr:write(s) end
 local write = write_stderr
 
@@ -27,12 +31,14 @@ end
 
 local function age() return core.epoch() - state.start end
 
--- A line that is drawn over must stay within the window: without room the name is cut, then the end.
+-- A line that is drawn over must stay within the window: without room the name is cut, then the
+-- end.
 local function draw(percent, doing)
   if not state.always and age() < compile_progress.appears then return end
   local text = require "ipulua.base.text" -- not needed where nothing is drawn
   local full = percent * width // 100
-  local rest = string.format("' [%s%s] %3d%% %-8s [%.1f s]", ("="):rep(full), ("."):rep(width - full), percent, doing, age())
+  local rest = string.format("' [%s%s] %3d%% %-8s [%.1f s]", ("="):rep(full),
+    ("."):rep(width - full), percent, doing, age())
   local room = terminal.is_terminal() and terminal.columns() - 1 or math.maxinteger
   local name = text.cut(state.name, math.max(room - #"Compiling '" - #rest, 8))
   local line = text.cut("Compiling '" .. name .. rest, room)

@@ -11,7 +11,8 @@ local tensor_spec <const> = {
   {"dtype", "dtype", optional = true, says = "float32; of booleans bool, of tensors theirs"},
 }
 
--- What follows the last position of a list are its names, if it has any: no need to walk through long ones.
+-- What follows the last position of a list are its names, if it has any: no need to walk through
+-- long ones.
 local function has_names(t)
   if #t > 0 and next(t, #t) == nil then return false end
   for key in next, t do
@@ -21,13 +22,16 @@ local function has_names(t)
 end
 
 ---A tensor of numbers, nested lists, booleans or tensors; float32 unless dtype says otherwise.
----Shapes: numbers []; nested lists [outer, …, inner]; a list of n tensors [...] → [n, ...]. `ipu.tensor{{1, 2, 3}, {4, 5, 6}}` →
----[2, 3]
+---Shapes: numbers []; nested lists [outer, …, inner]; a list of n tensors [...] → [n, ...].
+---`ipu.tensor{{1, 2, 3}, {4, 5, 6}}` →
+-- -[2, 3]
 ---Errors: lists of unequal lengths, values that the dtype can't hold: `ipu.tensor{{1, 2}, {3}}`,
 ---`ipu.tensor({300}, {dtype = "int8"})`
 ---@return userdata
 function creation.tensor(data, ...)
-  if select("#", ...) == 0 and data ~= nil and not (args.is_plain(data) and has_names(data)) then return core.tensor(data) end
+  if select("#", ...) == 0 and data ~= nil and not (args.is_plain(data) and has_names(data)) then
+    return core.tensor(data)
+  end
   local a = args.check("tensor", tensor_spec, data, ...)
   return core.tensor(a.data, a.dtype)
 end
@@ -48,16 +52,20 @@ function creation.constant(value, ...)
   if not a.shape then return core.tensor(a.value, a.dtype, "constant") end
   local single = a.value
   if type(single) == "table" and #single == 1 then single = single[1] end
-  if type(single) == "number" or type(single) == "boolean" then return core.full(a.shape, single, a.dtype) end
+  if type(single) == "number" or type(single) == "boolean" then
+    return core.full(a.shape, single, a.dtype)
+  end
   return core.tensor(a.value, a.dtype, "constant"):reshape(a.shape)
 end
 
-local shape_spec <const> = {{"shape", {"integers", "integer"}, list = true}, {"dtype", "dtype", "float32"}}
+local shape_spec <const> = {{"shape", {"integers", "integer"}, list = true},
+  {"dtype", "dtype", "float32"}}
 
 -- zeros(2, 3) is how other libraries have it.
 local function refuse_loose_shape(fname, first, second)
   if math.type(first) == "integer" and math.type(second) == "integer" then
-    blame.error(string.format("%s: 'shape' must be one list, as in %s{%d, %d}", fname, fname, first, second), "type")
+    blame.error(string.format("%s: 'shape' must be one list, as in %s{%d, %d}", fname, fname, first,
+      second), "type")
   end
 end
 
@@ -73,7 +81,8 @@ end
 
 ---Ones of a shape.
 ---Shapes: shape. `ipu.ones{2, 3}` → [2, 3]
----Errors: a negative extent, an unknown dtype: `ipu.ones{2, -3}`, `ipu.ones({2}, {dtype = "double"})`
+---Errors: a negative extent, an unknown dtype: `ipu.ones{2, -3}`,
+---`ipu.ones({2}, {dtype = "double"})`
 ---@return userdata
 function creation.ones(...)
   refuse_loose_shape("ones", ...)
@@ -81,7 +90,8 @@ function creation.ones(...)
   return core.full(a.shape, 1, a.dtype, "ones")
 end
 
-local full_spec <const> = {{"shape", {"list", "integer"}}, {"value", {"number", "boolean"}}, {"dtype", "dtype", "float32"}}
+local full_spec <const> = {{"shape", {"list", "integer"}}, {"value", {"number", "boolean"}},
+  {"dtype", "dtype", "float32"}}
 
 ---One value, in a shape.
 ---Shapes: shape. `ipu.full({2, 3}, 0.5)` → [2, 3]
@@ -92,7 +102,8 @@ function creation.full(...)
   return core.full(a.shape, a.value, a.dtype)
 end
 
-local eye_spec <const> = {{"n", "integer"}, {"m", "integer", optional = true}, {"dtype", "dtype", "float32"}}
+local eye_spec <const> = {{"n", "integer"}, {"m", "integer", optional = true},
+  {"dtype", "dtype", "float32"}}
 
 ---The identity matrix [n, m].
 ---Shapes: [n, m], m being n by default. `ipu.eye(2, 3)` → [2, 3]
@@ -101,8 +112,13 @@ local eye_spec <const> = {{"n", "integer"}, {"m", "integer", optional = true}, {
 function creation.eye(...)
   local a = args.check("eye", eye_spec, ...)
   local rows, cols = a.n, a.m or a.n
-  if rows < 0 or cols < 0 then blame.error(string.format("eye: extents must not be negative, got [%d, %d]", rows, cols), "value") end
-  if rows * 1.0 * cols > 1e12 then blame.error(string.format("eye: %g elements are too many", rows * 1.0 * cols), "value") end
+  if rows < 0 or cols < 0 then
+    blame.error(string.format("eye: extents must not be negative, got [%d, %d]", rows, cols),
+      "value")
+  end
+  if rows * 1.0 * cols > 1e12 then
+    blame.error(string.format("eye: %g elements are too many", rows * 1.0 * cols), "value")
+  end
   local row, col = creation.arange(rows), creation.arange(cols)
   return core.ops.cast(core.ops.equal(core.ops.reshape(row, {rows, 1}), col), a.dtype)
 end
@@ -112,17 +128,23 @@ local arange_spec <const> = {
   {"dtype", "dtype", optional = true, says = "int32 of integers, else float32"},
 }
 
--- Elements start + step · i / divisor, i from 0 to n - 1. The dtype must hold the first two and the last.
+-- Elements start + step · i / divisor, i from 0 to n - 1. The dtype must hold the first two and the
+-- last.
 local function range(who, start, step, divisor, n, dtype)
-  if n > math.maxinteger // 8 then blame.error(string.format("%s: %g elements are too many", who, n), "value") end
+  if n > math.maxinteger // 8 then
+    blame.error(string.format("%s: %g elements are too many", who, n), "value")
+  end
   n = math.tointeger(n)
   local probe = n == 1 and {0} or {0, 1, n - 1}
-  for k, i in ipairs(probe) do probe[k] = divisor == 1 and start + step * i or start + step * i / divisor end
+  for k, i in ipairs(probe) do
+    probe[k] = divisor == 1 and start + step * i or start + step * i / divisor
+  end
   core.tensor(probe, dtype)
   return core.range(start, step, divisor, n, dtype)
 end
 
--- The same where step · i may be more than a double holds, of a step that is given scaled: both by a power of two.
+-- The same where step · i may be more than a double holds, of a step that is given scaled: both by
+-- a power of two.
 local function wide_scale(n) return 2.0 ^ (math.ceil(math.log(n, 2)) + 1) end
 local function wide_range(who, start, scaled_step, divisor, n, dtype)
   local scale = wide_scale(n)
@@ -145,7 +167,8 @@ local function divide_unsigned(a, b)
   return quotient + 1, rest - b
 end
 
--- How many of start, start + step … lie before stop, of integers. Below 0: more than an integer holds.
+-- How many of start, start + step … lie before stop, of integers. Below 0: more than an integer
+-- holds.
 local function count_steps(start, stop, step)
   if step < 0 then start, stop = stop, start end
   if start >= stop then return 0 end
@@ -163,17 +186,24 @@ function creation.arange(...)
   local start, stop, step = a.start, a.stop, a.step
   if stop == nil then start, stop = 0, start end
   if step == 0 then blame.error("arange: 'step' must not be 0", "value") end
-  local integers = math.type(start) == "integer" and math.type(stop) == "integer" and math.type(step) == "integer"
-  local n = integers and count_steps(start, stop, step) or math.ceil(steps_between(start, stop, step))
+  local integers = math.type(start) == "integer" and math.type(stop) == "integer"
+    and math.type(step) == "integer"
+  local n = integers and count_steps(start, stop, step)
+    or math.ceil(steps_between(start, stop, step))
   local dtype = a.dtype or (integers and "int32" or "float32")
-  if n ~= n then blame.error("arange: 'start', 'stop' and 'step' must be numbers, not NaN", "value") end
+  if n ~= n then
+    blame.error("arange: 'start', 'stop' and 'step' must be numbers, not NaN", "value")
+  end
   if n <= 0 then return core.full({0}, 0, dtype) end
-  if not integers and step * (n - 1) - step * (n - 1) ~= 0 then return wide_range("arange", start, step / wide_scale(n), 1, n, dtype) end
+  if not integers and step * (n - 1) - step * (n - 1) ~= 0 then
+    return wide_range("arange", start, step / wide_scale(n), 1, n, dtype)
+  end
   return range("arange", start, step, 1, n, dtype)
 end
 
 local linspace_spec <const> = {
-  {"start", "number"}, {"stop", "number"}, {"num", "integer", 50, range = "[0, inf)"}, {"dtype", "dtype", "float32"},
+  {"start", "number"}, {"stop", "number"}, {"num", "integer", 50, range = "[0, inf)"},
+  {"dtype", "dtype", "float32"},
 }
 
 ---num values from start to stop, both included.

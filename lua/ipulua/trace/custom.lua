@@ -15,16 +15,21 @@ local custom = {}
 local function is_value(x) return core.is_tensor(x) or core.is_variable(x) end
 
 local function is_callable(value)
-  return type(value) == "function" or (type(value) == "table" and (getmetatable(value) or {}).__call ~= nil)
+  return type(value) == "function"
+    or (type(value) == "table" and (getmetatable(value) or {}).__call ~= nil)
 end
 
 local function type_text(value) return structure.type_text(core.type_of(value)) end
 
--- Results of a gradient function: as many as there are inputs, nil where there is none; a single list will do.
+-- Results of a gradient function: as many as there are inputs, nil where there is none; a single
+-- list will do.
 local function check_gradients(who, found, inputs)
-  if found.n == 1 and structure.is_plain(found[1]) then found = {n = #inputs, table.unpack(found[1], 1, #inputs)} end
+  if found.n == 1 and structure.is_plain(found[1]) then
+    found = {n = #inputs, table.unpack(found[1], 1, #inputs)}
+  end
   if found.n ~= #inputs then
-    blame.error(string.format("%s: the gradient function returned %s for %s", who, counted(found.n, "value"),
+    blame.error(string.format("%s: the gradient function returned %s for %s", who,
+      counted(found.n, "value"),
       counted(#inputs, "input")), "type")
   end
   local values, given = {}, {}
@@ -33,7 +38,8 @@ local function check_gradients(who, found, inputs)
     if value then
       if not is_value(value) then value = core.tensor(value, (core.type_of(inputs[i]))) end
       if type_text(value) ~= type_text(inputs[i]) then
-        blame.error(string.format("%s: the gradient of input %d must be %s, got %s", who, i, type_text(inputs[i]), type_text(value)),
+        blame.error(string.format("%s: the gradient of input %d must be %s, got %s", who, i,
+          type_text(inputs[i]), type_text(value)),
           "type")
       end
       values[#values + 1], given[#given + 1] = value, i
@@ -59,7 +65,8 @@ local function trace_gradient(who, gradient, inputs, outputs)
   return core.suspend(values), upstream, given
 end
 
--- f(values…) gives its results, flat, and a function from upstream gradients (a list) to those of the inputs.
+-- f(values…) gives its results, flat, and a function from upstream gradients (a list) to those of
+-- the inputs.
 local function trace(who, f, leaves)
   local _ <close> = tracing.guard()
   core.trace_begin(true)
@@ -75,7 +82,9 @@ end
 
 local function values_of(leaves)
   local list = {}
-  for i, leaf in ipairs(leaves) do list[i] = core.is_variable(leaf) and leaf:read_value() or leaf end
+  for i, leaf in ipairs(leaves) do
+    list[i] = core.is_variable(leaf) and leaf:read_value() or leaf
+  end
   return list
 end
 
@@ -85,7 +94,8 @@ local function apply(who, f, leaves)
   if graph.any_deferred(leaves) then
     return tracing.in_graph(function() return trace(who, f, values_of(leaves)) end)
   end
-  return table.pack(func.func(function(...) return table.unpack(trace(who, f, values_of{...})) end, {name = who})(table.unpack(leaves)))
+  return table.pack(func.func(function(...) return table.unpack(trace(who, f, values_of{...})) end,
+    {name = who})(table.unpack(leaves)))
 end
 
 local function flatten(given)
@@ -99,13 +109,15 @@ end
 local function split_results(who, results)
   local gradient = results[results.n]
   if results.n < 2 or not is_callable(gradient) then
-    blame.error(who .. ": the function must return its value and a function from upstream to input gradients, got "
+    blame.error(who .. ": the function must return its value and a function from upstream to input "
+      .. "gradients, got "
       .. args.describe(gradient), "type")
   end
   return {n = results.n - 1, table.unpack(results, 1, results.n - 1)}, gradient
 end
 
--- Call f, whose gradient is gradient_of(arguments, results, gradient that f returned)(list of upstream gradients).
+-- Call f, whose gradient is gradient_of(arguments, results, gradient that f returned)(list of
+-- upstream gradients).
 local function call(who, f, splits, gradient_of, ...)
   local leaves, template, count = flatten(table.pack(...))
   local function results_of(arguments)
@@ -138,14 +150,16 @@ local custom_spec <const> = {{"f", "callable"}}
 
 ---A function like f, which returns its value and a function from upstream to input gradients.
 ---Shapes: those of f; each gradient has its input's shape
----Errors: f is no function; when called, results that are not a value and a function: `ipu.custom_gradient(1)`
+---Errors: f is no function; when called, results that are not a value and a function:
+---`ipu.custom_gradient(1)`
 ---@return fun(...): ...
 function custom.custom_gradient(...)
   local f = args.check("custom_gradient", custom_spec, ...).f
   return function(...) return call("custom_gradient", f, true, own_gradient, ...) end
 end
 
-local op_spec <const> = {{"name", "string"}, {"call", "callable"}, {"gradient", "callable", optional = true}}
+local op_spec <const> = {{"name", "string"}, {"call", "callable"},
+  {"gradient", "callable", optional = true}}
 
 -- gradient(upstream…, arguments…, results…)
 local function registered_gradient(gradient)
@@ -181,7 +195,8 @@ local function place_of(ipu, module)
   local list, seen = op_modules()
   local place = rawget(ipu, module)
   if seen[module] or structure.is_plain(place) then return place end
-  blame.error(string.format("register_op: there is no module '%s' of ops; there are ipu itself and ipu.%s%s", module,
+  blame.error(string.format("register_op: there is no module '%s' of ops; there are ipu itself and "
+    .. "ipu.%s%s", module,
     table.concat(list, ", ipu."), require "ipulua.nearest".hint(module, list)), "value")
 end
 
@@ -190,29 +205,37 @@ local function publish(name, f)
   local ipu = require "ipulua"
   local module, leaf = name:match("^([%a_][%w_]*)%.([%a_][%w_]*)$")
   if not module then leaf = name:match("^[%a_][%w_]*$") end
-  if not leaf then blame.error("register_op: 'name' must be a name such as swish or nn.swish, got '" .. name .. "'", "value") end
+  if not leaf then
+    blame.error("register_op: 'name' must be a name such as swish or nn.swish, got '" .. name
+      .. "'", "value")
+  end
   local place = place_of(ipu, module)
-  if core.ops[name] or ipu.__has(module, leaf) then blame.error("register_op: there is an op '" .. name .. "' already", "value") end
+  if core.ops[name] or ipu.__has(module, leaf) then
+    blame.error("register_op: there is an op '" .. name .. "' already", "value")
+  end
   if core.has_member(leaf) then
-    blame.error(string.format("register_op: every tensor has a member '%s' already, which '%s' would replace; choose another name", leaf,
+    blame.error(string.format("register_op: every tensor has a member '%s' already, which '%s' "
+      .. "would replace; choose another name", leaf,
       name), "value")
   end
   place[leaf] = f
   core.add_method(leaf, f)
 end
 
-local registered = setmetatable({}, {__mode = "k"}) -- op → {name =, call =, gradient =} as the script gave them
+-- op → {name =, call =, gradient =} as the script gave them
+local registered = setmetatable({}, {__mode = "k"})
 
 ---What a script gave register_op for the op that it returned; nil of other functions.
 ---@param op function
 ---@return {name: string, call: function, gradient: function?}?
 function custom.of(op) return registered[op] end
 
----An op written in Lua: call(arguments…) gives its results; gradient(upstream…, arguments…, results…) those of
----the tensors among its arguments.
+---An op written in Lua: call(arguments…) gives its results; gradient(upstream…, arguments…,
+---results…) those of the tensors among its arguments.
 ---Without gradient that of the ops in call is taken.
 ---Shapes: those of call; each gradient has its argument's shape
----Errors: a name that is taken, also by a member of tensors, or no name: `ipu.register_op("matmul", print)`, `ipu.register_op("a b", print)`
+---Errors: a name that is taken, also by a member of tensors, or no name:
+---`ipu.register_op("matmul", print)`, `ipu.register_op("a b", print)`
 ---Source: custom_ops.precompiled_user_op of the original
 ---@return fun(...): ...
 function custom.register_op(...)
@@ -230,12 +253,15 @@ end
 local libraries = {} -- opened ones by path
 
 ---The ops of a shared object that was built against ipulua_op.h, by name.
----Errors: a file that is not there or has no table of ops, one built for another version: `ipu.load_op_library "./nowhere.so"`
+---Errors: a file that is not there or has no table of ops, one built for another version:
+---`ipu.load_op_library "./nowhere.so"`
 ---Source: custom_ops.precompiled_user_op of the original
 ---@param path string
 ---@return table<string, fun(...): ...>
 function custom.load_op_library(path)
-  if type(path) ~= "string" then blame.error("load_op_library: 'path' must be a string, got " .. args.describe(path), "type") end
+  if type(path) ~= "string" then
+    blame.error("load_op_library: 'path' must be a string, got " .. args.describe(path), "type")
+  end
   if not libraries[path] then libraries[path] = plain.mark(core.open_op_library(path)) end
   return libraries[path]
 end
@@ -243,12 +269,13 @@ end
 -- ------------------------------------------------ functions whose code is there once
 
 local outlined_spec <const> = {
-  {"func", "callable"}, {"unique_sharding", "boolean", false}, {"keep_input_layouts", "boolean", optional = true},
+  {"func", "callable"}, {"unique_sharding", "boolean", false},
+  {"keep_input_layouts", "boolean", optional = true},
   {"name", "string", optional = true},
 }
 
----A function like f. The compiler keeps the code of equal operations once anyway; so where it is called several times, its
----operations are found again, and this says that they are meant to.
+---A function like f. The compiler keeps the code of equal operations once anyway; so where it is
+---called several times, its operations are found again, and this says that they are meant to.
 ---Shapes: those of func
 ---Errors: func is no function: `ipu.outlined_function(1)`
 ---Source: functional_ops.outlined_function of the original

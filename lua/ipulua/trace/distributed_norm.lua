@@ -18,7 +18,8 @@ function norm.group_size()
   return size > 1 and replication.count() > 1 and size or 1
 end
 
--- Mean and variance over all axes but one, of the batches of a group; the second pass is about the common mean.
+-- Mean and variance over all axes but one, of the batches of a group; the second pass is about the
+-- common mean.
 local function statistics(x, axis, group)
   local axes, shape = {}, {}
   for i = 0, x.rank - 1 do
@@ -26,7 +27,8 @@ local function statistics(x, axis, group)
     shape[i + 1] = i == axis and x.shape[i + 1] or 1
   end
   local function over_group(value)
-    return ops.cross_replica_mean(ops.reduce_mean(value, {axis = axes}), {replica_group_size = group})
+    return ops.cross_replica_mean(ops.reduce_mean(value, {axis = axes}),
+      {replica_group_size = group})
   end
   local mean = over_group(x)
   return mean, over_group(ops.square(x - ops.reshape(mean, shape)))
@@ -37,15 +39,20 @@ function norm.batch_norm(...)
   local group = norm.group_size()
   if group == 1 then return batch_norm(...) end
   local given = table.pack(...)
-  local options = structure.is_plain(given[given.n]) and not core.is_tensor(given[given.n]) and given[given.n] or {}
+  local options = structure.is_plain(given[given.n]) and not core.is_tensor(given[given.n])
+    and given[given.n] or {}
   local x, gamma, beta = given[1], given[2], given[3]
-  if given[4] ~= nil and given[4] ~= options and not options.training then return batch_norm(...) end
+  if given[4] ~= nil and given[4] ~= options and not options.training then
+    return batch_norm(...)
+  end
   if core.is_variable(x) then x = x:read_value() end
   local axis = options.axis or -1
   if axis < 0 then axis = axis + x.rank end
   local is_narrow = x.dtype == "float16" or x.dtype == "bfloat16"
   local mean, variance = statistics(is_narrow and ops.cast(x, "float32") or x, axis, group)
-  if is_narrow then mean, variance = ops.cast(mean, gamma.dtype), ops.cast(variance, gamma.dtype) end
+  if is_narrow then
+    mean, variance = ops.cast(mean, gamma.dtype), ops.cast(variance, gamma.dtype)
+  end
   local y = batch_norm(x, gamma, beta, mean, variance, {axis = axis, epsilon = options.epsilon})
   return y, mean, variance
 end

@@ -1,4 +1,5 @@
--- What a program does on the side: calling the script, showing a value; and keeping values together.
+-- What a program does on the side: calling the script, showing a value; and keeping values
+-- together.
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
@@ -21,7 +22,8 @@ local function declared_types(outputs)
     local given = structure.is_plain(o) and o or {}
     local shape, dtype = given.shape or given[1], given.dtype or given[2] or "float32"
     if not structure.is_plain(shape) then
-      blame.error(string.format("host_callback: output %d must be {shape, dtype}, got %s", i, args.describe(o)), "type")
+      blame.error(string.format("host_callback: output %d must be {shape, dtype}, got %s", i,
+        args.describe(o)), "type")
     end
     list[i] = {shape = shape, dtype = dtype}
   end
@@ -40,10 +42,11 @@ local function as_declared(types, ...)
   return table.unpack(results, 1, results.n)
 end
 
-local callback_spec <const> = {{"f", "function"}, {"outputs", "list", optional = true}, {"name", "string", optional = true}}
+local callback_spec <const> = {{"f", "function"}, {"outputs", "list", optional = true},
+  {"name", "string", optional = true}}
 
----A function of tensors that calls f on the host each time that the program comes to it; outputs = {{shape, dtype}, …} says what
----f returns.
+---A function of tensors that calls f on the host each time that the program comes to it; outputs =
+---{{shape, dtype}, …} says what f returns.
 ---Shapes: results as outputs says: {{shape, dtype}, …}
 ---Errors: outputs of another form; when it runs, what f raises or a result of another shape:
 ---`ipu.host_callback(print, {outputs = {1}})`
@@ -60,13 +63,15 @@ function effects.host_callback(...)
   end
 end
 
-local print_spec <const> = {{"input", "any", of = "tensor, number or list"}, {"name", "string", "", says = "stands before the value"}}
+local print_spec <const> = {{"input", "any", of = "tensor, number or list"},
+  {"name", "string", "", says = "stands before the value"}}
 
 local function show(name, value)
   io.stderr:write(name, name ~= "" and ": " or "", tostring(value), "\n")
 end
 
--- x itself; in a session's graph made so that whoever fetches it runs the printing, which gives zero.
+-- x itself; in a session's graph made so that whoever fetches it runs the printing, which gives
+-- zero.
 local function after(x, zero)
   if not core.is_deferred(x) then return x end
   if x.dtype == "bool" then return core.ops.logical_xor(x, zero) end
@@ -80,7 +85,8 @@ end
 ---@return userdata
 function effects.print_tensor(...)
   local a = args.check("print_tensor", print_spec, ...)
-  local x = core.is_variable(a.input) and a.input:read_value() or core.tensor(a.input, nil, "print_tensor: 'input'")
+  local x = core.is_variable(a.input) and a.input:read_value()
+    or core.tensor(a.input, nil, "print_tensor: 'input'")
   if not symbolic{x} then
     show(a.name, x)
     return x
@@ -94,8 +100,10 @@ function effects.print_tensor(...)
 end
 
 local fifo_spec <const> = {
-  {"x", "any", of = "tensor, number or list"}, {"depth", "integer", range = "[1, inf)", says = "executions"},
-  {"offload", "boolean", false, says = "keep the values in streaming memory"}, {"name", "string", "fifo"},
+  {"x", "any", of = "tensor, number or list"},
+  {"depth", "integer", range = "[1, inf)", says = "executions"},
+  {"offload", "boolean", false, says = "keep the values in streaming memory"},
+  {"name", "string", "fifo"},
 }
 
 -- The oldest value of a queue on the tiles, which moves on by one.
@@ -106,10 +114,13 @@ local function shift(kept, x, depth)
   return ops.reshape(ops.strided_slice(all, {0}, {1}), x.shape)
 end
 
--- In streaming memory nothing moves but the slot whose turn it is: out with the oldest value, in with the newest.
+-- In streaming memory nothing moves but the slot whose turn it is: out with the oldest value, in
+-- with the newest.
 local function take_turns(kept, x, depth, name)
   local ops = core.ops
-  local turn = variables.make(name .. "/turn", "int32", {}, false, function() return core.full({}, 0, "int32") end)
+  local turn = variables.make(name .. "/turn", "int32", {}, false, function()
+    return core.full({}, 0, "int32")
+  end)
   local now, all = turn:read_value(), kept:read_value()
   local oldest = ops.remote_load_slot(all, now)
   kept:assign(ops.remote_store_slot(x, all, now))
@@ -117,8 +128,8 @@ local function take_turns(kept, x, depth, name)
   return oldest
 end
 
----What this was given `depth` executions ago; zeros in the first ones. Only in a program: each place where it is called has values
----of its own.
+---What this was given `depth` executions ago; zeros in the first ones. Only in a program: each
+---place where it is called has values of its own.
 ---Shapes: [...] → [...]
 ---Errors: outside of a compiled function, a depth below 1: `ipu.fifo(x, 2)`
 ---Source: internal_ops.fifo of the original
@@ -127,17 +138,21 @@ end
 function effects.fifo(...)
   local a = args.check("fifo", fifo_spec, ...)
   if not tracing.is_active() then
-    blame.error("fifo works inside a compiled function only: it keeps values from one execution to the next", "runtime")
+    blame.error("fifo works inside a compiled function only: it keeps values from one execution to "
+      .. "the next", "runtime")
   end
   local x = core.is_variable(a.x) and a.x:read_value() or core.tensor(a.x)
   local dtype, shape = x.dtype, {a.depth, table.unpack(x.shape)}
-  local kept = variables.make(a.name, dtype, shape, false, function() return core.full(shape, 0, dtype) end)
+  local kept = variables.make(a.name, dtype, shape, false, function()
+    return core.full(shape, 0, dtype)
+  end)
   if a.offload then offloading.move(kept, "fifo", "offload") end
   if kept.remote then return take_turns(kept, x, a.depth, a.name) end
   return shift(kept, x, a.depth)
 end
 
-local remap_spec <const> = {{"x", "any", of = "tensor, number or list"}, {"name", "string", optional = true}}
+local remap_spec <const> = {{"x", "any", of = "tensor, number or list"},
+  {"name", "string", optional = true}}
 
 ---x, for which the machine may choose another place on the tiles.
 ---Shapes: [...] → [...]
@@ -147,7 +162,8 @@ local remap_spec <const> = {{"x", "any", of = "tensor, number or list"}, {"name"
 ---@return userdata
 function effects.remap(...)
   local x = args.check("remap", remap_spec, ...).x
-  return core.ops.identity((core.is_tensor(x) or core.is_variable(x)) and x or core.tensor(x, nil, "remap: 'x'"))
+  return core.ops.identity((core.is_tensor(x) or core.is_variable(x)) and x
+    or core.tensor(x, nil, "remap: 'x'"))
 end
 
 ---The values of a list, all of them there before any is used: `a, b = ipu.barrier{a, b}`.

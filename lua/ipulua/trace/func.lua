@@ -1,5 +1,5 @@
--- ipu.func: a Lua function is called once per input signature with symbolic tensors; what it did becomes a program, and
--- later calls run that.
+-- ipu.func: a Lua function is called once per input signature with symbolic tensors; what it did
+-- becomes a program, and later calls run that.
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
@@ -18,7 +18,8 @@ local variables = require "ipulua.trace.variables"
 ---@class Function
 local Function = class.new("Function")
 
-local compiled = {}   -- a record of every program since the last reset, in order; the program goes with its function
+-- a record of every program since the last reset, in order; the program goes with its function
+local compiled = {}
 local fewest_to_sweep <const> = 16 -- programs of one function
 local listeners = {}  -- functions told of each compilation and execution
 
@@ -31,7 +32,8 @@ function Function:init(f, name)
   self.depth = 0
 end
 
--- All that a trace depends on: how many arguments there are, their structure and types, and the scopes that it is called in.
+-- All that a trace depends on: how many arguments there are, their structure and types, and the
+-- scopes that it is called in.
 local function signature(leaves, template, count)
   local parts = {count .. structure.key(template), core.scope_key()}
   for _, leaf in ipairs(leaves) do
@@ -52,7 +54,8 @@ local function any_symbolic(leaves)
   return false
 end
 
--- Call f with symbolic arguments: symbolic results, their template, and which leaves are run-time arguments.
+-- Call f with symbolic arguments: symbolic results, their template, and which leaves are run-time
+-- arguments.
 local function call_symbolic(self, leaves, template, count)
   local symbolic, passed = {}, {}
   for i, leaf in ipairs(leaves) do
@@ -123,7 +126,8 @@ end
 function func.register(entry)
   require "ipulua.machine.report" -- listens; nobody needs it before there is a program
   replication.settle(entry)
-  entry.record = {name = entry.name, executions = 0, facts = entry.program:describe(), shards = entry.shards,
+  entry.record = {name = entry.name, executions = 0, facts = entry.program:describe(),
+    shards = entry.shards,
     pipeline = entry.pipeline, entry = setmetatable({entry}, weak)}
   compiled[#compiled + 1] = entry.record
   if #compiled % forgotten == 0 then func.prune(forgotten) end
@@ -147,7 +151,9 @@ function func.execute(entry, arguments)
     tracing.note_pretended()
     return require "ipulua.machine.report".pretend(entry, arguments)
   end
-  if config.only_compiles() then return require "ipulua.machine.report".give_zeros(entry, arguments) end
+  if config.only_compiles() then
+    return require "ipulua.machine.report".give_zeros(entry, arguments)
+  end
   return entry.program:run(arguments)
 end
 
@@ -162,12 +168,17 @@ local function results_of(entry, outputs)
   return table.unpack(results, 1, entry.result_count)
 end
 
-local function run(entry, leaves) return results_of(entry, func.execute(entry, passed_arguments(entry, leaves))) end
+local function run(entry, leaves)
+  return results_of(entry, func.execute(entry, passed_arguments(entry, leaves)))
+end
 
----Begins a run of a registered program on a thread of its own; finish(outputs) gives what waiting for it gives.
+---Begins a run of a registered program on a thread of its own; finish(outputs) gives what waiting
+---for it gives.
 ---@return Job
 function func.start(entry, arguments, finish)
-  if core.is_estimating() or config.only_compiles() then return jobs.ended(finish, func.execute(entry, arguments)) end
+  if core.is_estimating() or config.only_compiles() then
+    return jobs.ended(finish, func.execute(entry, arguments))
+  end
   begin(entry, arguments)
   return jobs.Job(core.start_job(entry.program, arguments), finish)
 end
@@ -177,11 +188,13 @@ end
 ---@return Job
 function Function:start(...)
   local entry, leaves = self:concrete(...)
-  return func.start(entry, passed_arguments(entry, leaves), function(outputs) return results_of(entry, outputs) end)
+  return func.start(entry, passed_arguments(entry, leaves), function(outputs)
+    return results_of(entry, outputs)
+  end)
 end
 
--- What a program was traced for, without keeping its arguments: {dtype =, shape =, is_variable =} of
--- each; and the variables, weakly.
+-- What a program was traced for, without keeping its arguments: {dtype =, shape =, is_variable =}
+-- of each; and the variables, weakly.
 local function types_of(leaves)
   local list, held = {}, setmetatable({}, weak)
   for i, leaf in ipairs(leaves) do
@@ -282,7 +295,8 @@ local inlined_meta = {__close = function(self) self.fn.depth = self.fn.depth - 1
 -- Called while another function, or itself, is traced: a part of that.
 local function inline(self, ...)
   if self.depth >= deepest then
-    blame.error(string.format("'%s' calls itself without end while it is traced; what repeats is written with ipu.loops", self.name),
+    blame.error(string.format("'%s' calls itself without end while it is traced; what repeats is "
+      .. "written with ipu.loops", self.name),
       "runtime")
   end
   self.depth = self.depth + 1
@@ -301,7 +315,9 @@ function Function:__tostring()
   return string.format("<Function %s, traced for %s>", self.name, counted(#self.order, "signature"))
 end
 
-local leaf_meta <const> = {__tostring = function(leaf) return string.format("%s[%s]", leaf.dtype, table.concat(leaf.shape, ", ")) end}
+local leaf_meta <const> = {__tostring = function(leaf)
+  return string.format("%s[%s]", leaf.dtype, table.concat(leaf.shape, ", "))
+end}
 
 local function show(argument)
   if argument == nil then return "nil" end
@@ -311,10 +327,13 @@ local function show(argument)
   return tostring(core.plain(copy))
 end
 
--- The arguments a program was traced for, as a call would have them: `(float32[2, 3], {training = true})`.
+-- The arguments a program was traced for, as a call would have them:
+-- `(float32[2, 3], {training = true})`.
 local function signature_text(entry)
   local leaves = {}
-  for i, leaf in ipairs(entry.leaf_types) do leaves[i] = setmetatable({dtype = leaf.dtype, shape = leaf.shape}, leaf_meta) end
+  for i, leaf in ipairs(entry.leaf_types) do
+    leaves[i] = setmetatable({dtype = leaf.dtype, shape = leaf.shape}, leaf_meta)
+  end
   local given = structure.rebuild(entry.template, leaves)
   for i = 1, entry.count do given[i] = show(given[i]) end
   return "(" .. table.concat(given, ", ", 1, entry.count) .. ")"
@@ -329,7 +348,9 @@ function Function:signatures()
 end
 
 -- The function of Lua that runs when a function or an object is called.
-local function body_of(f) return core.entered(type(f) == "function" and f or getmetatable(f).__call) end
+local function body_of(f)
+  return core.entered(type(f) == "function" and f or getmetatable(f).__call)
+end
 
 ---How many values a function, Function or object declares that it takes, and whether it takes more.
 ---@param f any
@@ -343,12 +364,15 @@ function func.parameters(f)
   return info.nparams - itself, info.isvararg
 end
 
--- What a program is called for whom no name was given: objects and the library's functions by theirs, others by where they begin.
+-- What a program is called for whom no name was given: objects and the library's functions by
+-- theirs, others by where they begin.
 local function name_of(f)
   if type(f) == "table" then
     local name = rawget(f, "name")
     if type(name) == "string" then return name end
-    if blame.is_own(debug.getinfo(body_of(f), "S").source) then return tostring(getmetatable(f).__name) end
+    if blame.is_own(debug.getinfo(body_of(f), "S").source) then
+      return tostring(getmetatable(f).__name)
+    end
   end
   local info = debug.getinfo(body_of(f), "S")
   local is_c = info.what == "C"
@@ -358,7 +382,8 @@ end
 
 local spec <const> = {{"f", "callable"}, {"name", "string", optional = true}}
 
----Traced once per signature (dtypes and shapes of tensors; values of numbers, strings, booleans); called like f.
+---Traced once per signature (dtypes and shapes of tensors; values of numbers, strings, booleans);
+---called like f.
 ---Shapes: those of f: extents are fixed for each signature
 ---Errors: f is no function; while f is traced whatever its ops say, with f's line: `ipu.func(1)`,
 ---`ipu.func(function(a) return ipu.matmul(a, a) end)(x)`
@@ -375,8 +400,8 @@ end
 
 function func.is_function(f) return type(f) == "table" and getmetatable(f) == Function end
 
----What is known of the programs compiled since the last reset: {name, executions, facts}; entry[1] is nil when the function
----is gone.
+---What is known of the programs compiled since the last reset: {name, executions, facts}; entry[1]
+---is nil when the function is gone.
 ---@return table[]
 function func.compiled() return compiled end
 
@@ -393,7 +418,8 @@ function func.reset()
   compiled = {}
 end
 
----f(event, entry) is called with "compile" and "execute", f(event, {name}) with "trace", "lower" and "traced" around the former.
+---f(event, entry) is called with "compile" and "execute", f(event, {name}) with "trace", "lower"
+---and "traced" around the former.
 function func.listen(f) listeners[#listeners + 1] = f end
 
 ---Text of what was compiled for a function.

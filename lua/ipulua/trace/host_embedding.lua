@@ -1,5 +1,6 @@
--- Embeddings whose table lies on the host, one for all replicas: programs look rows up, and gradient descent updates them, in the
--- middle of a run. Only positions, rows and their gradients cross.
+-- Embeddings whose table lies on the host, one for all replicas: programs look rows up, and
+-- gradient descent updates them, in the middle of a run. Only positions, rows and their gradients
+-- cross.
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
@@ -18,7 +19,8 @@ local host_embedding = {}
 
 -- ------------------------------------------------ what updates the table
 
-local rate_row <const> = {"learning_rate", "any", one = true, of = "number, variable or tensor", check = function(x)
+local rate_row <const> = {"learning_rate", "any", one = true, of = "number, variable or tensor",
+  check = function(x)
   if type(x) ~= "number" and not core.is_variable(x) and not core.is_tensor(x) then
     return "must be a number, a variable or a tensor, got " .. args.describe(x)
   end
@@ -28,7 +30,8 @@ local accumulating_rows <const> = {rate_row, {"accumulation_factor", "integer", 
 
 ---Rows that were looked up move by minus learning_rate times their gradients.
 ---Shapes: a learning_rate that is a tensor is []
----Errors: a learning_rate that is no number, variable or tensor: `ipu.HostEmbeddingOptimizerSpec "0.1"`
+---Errors: a learning_rate that is no number, variable or tensor:
+---`ipu.HostEmbeddingOptimizerSpec "0.1"`
 ---Source: embedding_ops.HostEmbeddingOptimizerSpec of the original
 ---@class HostEmbeddingOptimizerSpec
 local Spec = class.new("HostEmbeddingOptimizerSpec")
@@ -36,15 +39,19 @@ Spec.argument_rows = sgd_rows
 Spec.accumulation_factor = 1
 host_embedding.HostEmbeddingOptimizerSpec = Spec
 
-function Spec:init(...) self.learning_rate = args.check("HostEmbeddingOptimizerSpec", sgd_rows, ...).learning_rate end
+function Spec:init(...)
+  self.learning_rate = args.check("HostEmbeddingOptimizerSpec", sgd_rows, ...).learning_rate
+end
 
 function Spec:__tostring()
-  return class.text(self, {learning_rate = self.learning_rate, accumulation_factor = rawget(self, "accumulation_factor")})
+  return class.text(self, {learning_rate = self.learning_rate,
+    accumulation_factor = rawget(self, "accumulation_factor")})
 end
 
 ---The same with the sum of accumulation_factor updates at a time.
 ---Shapes: a learning_rate that is a tensor is []
----Errors: as HostEmbeddingOptimizerSpec's; an accumulation_factor below 1: `ipu.HostEmbeddingSGDGAOptimizerSpec(0.1, 0)`
+---Errors: as HostEmbeddingOptimizerSpec's; an accumulation_factor below 1:
+---`ipu.HostEmbeddingSGDGAOptimizerSpec(0.1, 0)`
 ---Source: embedding_ops.HostEmbeddingSGDGAOptimizerSpec of the original
 ---@class HostEmbeddingSGDGAOptimizerSpec: HostEmbeddingOptimizerSpec
 local AccumulatingSpec = class.new("HostEmbeddingSGDGAOptimizerSpec", Spec)
@@ -68,21 +75,29 @@ host_embedding.HostEmbedding = HostEmbedding
 
 local create_rows <const> = {
   {"name", "string"}, {"shape", "integers", says = "{rows, width}", check = function(shape)
-    if #shape ~= 2 or shape[1] < 1 or shape[2] < 1 then return "must be {rows, width}, both positive" end
-  end}, {"dtype", "dtype", "float32"}, {"partition_strategy", "string", "TOKEN", choices = {"TOKEN", "ENCODING"}},
-  {"optimizer_spec", "table", optional = true, says = "a HostEmbeddingOptimizerSpec; nil: not trained"},
-  {"initializer", "any", optional = true, of = "function of shape and dtype, tensor, number or list",
+    if #shape ~= 2 or shape[1] < 1 or shape[2] < 1 then
+      return "must be {rows, width}, both positive"
+    end
+  end}, {"dtype", "dtype", "float32"},
+    {"partition_strategy", "string", "TOKEN", choices = {"TOKEN", "ENCODING"}},
+  {"optimizer_spec", "table", optional = true,
+    says = "a HostEmbeddingOptimizerSpec; nil: not trained"},
+  {"initializer", "any", optional = true,
+    of = "function of shape and dtype, tensor, number or list",
     says = "what the table starts from; glorot_uniform by default"},
 }
 
 function HostEmbedding:init(a)
   self.name, self.shape, self.dtype, self.spec = a.name, a.shape, a.dtype, a.optimizer_spec
-  self.value = tracing.outside(function() return core.tensor(variables.initial_value(a.initializer, a.shape, a.dtype)(), a.dtype) end)
+  self.value = tracing.outside(function()
+    return core.tensor(variables.initial_value(a.initializer, a.shape, a.dtype)(), a.dtype)
+  end)
   self.sum, self.count = nil, 0 -- of changes that wait
 end
 
 function HostEmbedding:__tostring()
-  return string.format("<HostEmbedding '%s' %s>", self.name, structure.type_text(self.dtype, self.shape))
+  return string.format("<HostEmbedding '%s' %s>", self.name,
+    structure.type_text(self.dtype, self.shape))
 end
 
 -- On the host, in the middle of a run.
@@ -127,8 +142,10 @@ function HostEmbedding:lookup(...)
     return core.full(shape, tonumber(config.flag("synthetic_data_initializer")) or 0, self.dtype)
   end
   if self.spec and not tracing.is_active() and core.is_deferred(ids) then
-    blame.error(string.format("lookup: '%s' is trained, and its rows follow only where a whole function is compiled: look them up inside "
-      .. "ipu_compiler.compile or ipu.func, or make the table without an optimizer_spec", self.name), "value")
+    blame.error(string.format("lookup: '%s' is trained, and its rows follow only where a whole "
+      .. "function is compiled: look them up inside "
+      .. "ipu_compiler.compile or ipu.func, or make the table without an optimizer_spec",
+      self.name), "value")
   end
   local look_up = effects.host_callback(rows, {outputs = {{shape, self.dtype}}})
   local found = look_up(ids)
@@ -145,7 +162,9 @@ end
 
 ---A scope within which a session's runs look rows up; the table is there with or without it.
 ---@return Scope
-function HostEmbedding:register() return scope.new("register(" .. self.name .. ")", function() end) end
+function HostEmbedding:register()
+  return scope.new("register(" .. self.name .. ")", function() end)
+end
 
 ---A table of embeddings on the host, {rows, width}; without an optimizer_spec it is not trained.
 ---Shapes: [rows, width]
@@ -156,7 +175,8 @@ function HostEmbedding:register() return scope.new("register(" .. self.name .. "
 function host_embedding.create_host_embedding(...)
   local a = args.check("create_host_embedding", create_rows, ...)
   if a.optimizer_spec ~= nil and not class.is_a(a.optimizer_spec, Spec) then
-    blame.error("create_host_embedding: 'optimizer_spec' must be a HostEmbeddingOptimizerSpec or a HostEmbeddingSGDGAOptimizerSpec, got "
+    blame.error("create_host_embedding: 'optimizer_spec' must be a HostEmbeddingOptimizerSpec or a "
+      .. "HostEmbeddingSGDGAOptimizerSpec, got "
       .. args.describe(a.optimizer_spec), "type")
   end
   return HostEmbedding(a)

@@ -36,7 +36,8 @@ function Job:poll() self.handle:poll() end
 
 local jobs = {Job = class.guard(Job)}
 
-local done <const> = {done = function() return true end, cancel = function() end, poll = function() end}
+local done <const> = {done = function() return true end, cancel = function() end,
+  poll = function() end}
 
 ---A job that has ended with finish(...).
 function jobs.ended(finish, ...)

@@ -1,5 +1,5 @@
--- Loops and branches on the device. Their bodies are traced once; what they carry are the values handed over and every
--- variable that the body changes.
+-- Loops and branches on the device. Their bodies are traced once; what they carry are the values
+-- handed over and every variable that the body changes.
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
@@ -29,7 +29,9 @@ local function carried_list(inputs, who)
   if inputs == nil then return {} end
   if not structure.is_plain(inputs) then inputs = {inputs} end
   local list = {}
-  for i, value in ipairs(inputs) do list[i] = carried_tensor(value, string.format("%s: carried value %d", who, i)) end
+  for i, value in ipairs(inputs) do
+    list[i] = carried_tensor(value, string.format("%s: carried value %d", who, i))
+  end
   return list
 end
 
@@ -38,12 +40,14 @@ local function count_tensor(n, who)
   if core.is_tensor(n) then
     local dtype, shape = core.type_of(n)
     if dtype ~= "int32" or #shape > 0 then
-      blame.error(string.format("%s: the count must be an int32 scalar, got %s", who, structure.type_text(dtype, shape)), "type")
+      blame.error(string.format("%s: the count must be an int32 scalar, got %s", who,
+        structure.type_text(dtype, shape)), "type")
     end
     return n
   end
   if math.type(n) ~= "integer" then
-    n = math.tointeger(n) or blame.error(who .. ": the count must be an integer, got " .. args.describe(n), "type")
+    n = math.tointeger(n)
+      or blame.error(who .. ": the count must be an integer, got " .. args.describe(n), "type")
   end
   if n < 0 then blame.error(who .. ": the count must not be negative, got " .. n, "value") end
   return core.tensor(n, "int32")
@@ -62,7 +66,8 @@ end
 function loops.check_parameters(f, given, role)
   local declared = loops.parameter_count(f)
   if declared and declared ~= given then
-    blame.error(string.format("the %s declares %s, but it is given %s", role, counted(declared, "parameter"),
+    blame.error(string.format("the %s declares %s, but it is given %s", role,
+      counted(declared, "parameter"),
       counted(given, "value")), "type")
   end
 end
@@ -76,7 +81,8 @@ local function symbolic_like(tensors)
   return list
 end
 
--- Results of a body: tensors first, then operations; as many tensors as carried values, of the same types.
+-- Results of a body: tensors first, then operations; as many tensors as carried values, of the same
+-- types.
 local function check_results(who, carried, results)
   local list, n = {}, results.n
   if n == 1 and structure.is_plain(results[1]) then
@@ -86,13 +92,18 @@ local function check_results(who, carried, results)
   for i = 1, n do
     local is_operation = operation.is(results[i])
     if results[i] ~= nil and not is_operation then
-      if saw_operation then blame.error(who .. ": the body returned a tensor after an operation; tensors come first", "value") end
-      list[#list + 1] = carried_tensor(results[i], string.format("%s: value %d that the body returned", who, #list + 1))
+      if saw_operation then
+        blame.error(who .. ": the body returned a tensor after an operation; tensors come first",
+          "value")
+      end
+      list[#list + 1] = carried_tensor(results[i],
+        string.format("%s: value %d that the body returned", who, #list + 1))
     end
     saw_operation = saw_operation or is_operation
   end
   if #list ~= #carried then
-    blame.error(string.format("%s: the body returned %s, but %s carried", who, counted(#list, "value"),
+    blame.error(string.format("%s: the body returned %s, but %s carried", who,
+      counted(#list, "value"),
       counted(#carried, "value is", "values are")), "type")
   end
   for i, value in ipairs(list) do
@@ -100,7 +111,8 @@ local function check_results(who, carried, results)
     local dtype, shape = core.type_of(value)
     local a, b = structure.type_text(want_dtype, want), structure.type_text(dtype, shape)
     if a ~= b then
-      blame.error(string.format("%s: carried value %d is %s, but the body returned %s", who, i, a, b), "type")
+      blame.error(string.format("%s: carried value %d is %s, but the body returned %s", who, i, a,
+        b), "type")
     end
   end
   return list
@@ -111,7 +123,8 @@ local function body_arguments(who, body, carried, infeed)
   local n = #given
   if infeed then
     if not class.is_a(infeed, data.IPUInfeedQueue) then
-      blame.error(who .. ": 'infeed_queue' must be an IPUInfeedQueue, got " .. args.describe(infeed), "type")
+      blame.error(who .. ": 'infeed_queue' must be an IPUInfeedQueue, got "
+        .. args.describe(infeed), "type")
     end
     local element = table.pack(infeed:dequeue_in_loop(who))
     for i = 1, element.n do given[n + i] = element[i] end
@@ -131,9 +144,12 @@ local function at_once(f, ...)
 end
 
 local repeat_spec <const> = {
-  {"n", "any", one = true, of = "integer ≥ 0 or int32 tensor []", says = "iterations"}, {"body", "callable"},
-  {"inputs", "any", optional = true, of = "tensor or list of tensors", says = "what is carried from iteration to iteration"},
-  {"infeed_queue", "any", optional = true, of = "IPUInfeedQueue", says = "an element each iteration"},
+  {"n", "any", one = true, of = "integer ≥ 0 or int32 tensor []", says = "iterations"},
+  {"body", "callable"},
+  {"inputs", "any", optional = true, of = "tensor or list of tensors",
+    says = "what is carried from iteration to iteration"},
+  {"infeed_queue", "any", optional = true, of = "IPUInfeedQueue",
+    says = "an element each iteration"},
   {"use_while_v1", "boolean", true, says = "changes nothing"},
 }
 
@@ -176,8 +192,8 @@ end
 
 ---body(carried…, infeed element…) → new carried values, n times; n is a number or an int32 tensor.
 ---Shapes: carried values keep their shapes; n [] if it is a tensor
----Errors: a negative count, a body that takes or returns other values than are carried: `ipu.loops.repeat_n(-1, function() end)`,
----`ipu.loops.repeat_n(3, function() end, {0})`
+---Errors: a negative count, a body that takes or returns other values than are carried:
+---`ipu.loops.repeat_n(-1, function() end)`, `ipu.loops.repeat_n(3, function() end, {0})`
 ---Source: loops.repeat of the original
 ---@return any the carried values
 function loops.repeat_n(...)
@@ -189,15 +205,18 @@ function loops.repeat_n(...)
   end
   if core.tape_records() and not a.infeed_queue then return unpack_results(repeat_recorded(a)) end
   return at_once(function(count, ...)
-    return unpack_results(trace_repeat{n = count, static = math.tointeger(a.n), body = a.body, inputs = {...},
+    return unpack_results(trace_repeat{n = count, static = math.tointeger(a.n), body = a.body,
+      inputs = {...},
       infeed_queue = a.infeed_queue})
   end, count_tensor(a.n, "repeat_n"), table.unpack(carried))
 end
 
 local while_spec <const> = {
   {"condition", "callable"}, {"body", "callable"},
-  {"inputs", "any", optional = true, of = "tensor or list of tensors", says = "what is carried from iteration to iteration"},
-  {"infeed_queue", "any", optional = true, of = "IPUInfeedQueue", says = "an element each iteration"},
+  {"inputs", "any", optional = true, of = "tensor or list of tensors",
+    says = "what is carried from iteration to iteration"},
+  {"infeed_queue", "any", optional = true, of = "IPUInfeedQueue",
+    says = "an element each iteration"},
   {"maximum_iterations", {"integer", "tensor"}, optional = true, says = "no bound by default"},
   {"use_while_v1", "boolean", true, says = "changes nothing"},
 }
@@ -226,8 +245,9 @@ end
 
 local trace_cond, trace_while
 
--- A condition that assigns variables is a part of the iterations: its test is carried from one to the next. It is asked once more
--- than the body runs, but not behind the last of maximum_iterations.
+-- A condition that assigns variables is a part of the iterations: its test is carried from one to
+-- the next. It is asked once more than the body runs, but not behind the last of
+-- maximum_iterations.
 local function trace_while_assigning(a, carried, limit)
   local ops, bounded = core.ops, a.maximum_iterations ~= nil
   local function test(i, values)
@@ -251,7 +271,8 @@ end
 
 function trace_while(a)
   local carried = carried_list(a.inputs, "while_loop")
-  local limit = a.maximum_iterations and count_tensor(a.maximum_iterations, "while_loop") or core.tensor(-1, "int32")
+  local limit = a.maximum_iterations and count_tensor(a.maximum_iterations, "while_loop")
+    or core.tensor(-1, "int32")
   local _ <close> = tracing.guard()
   local _ <close> = enter_loop("while")
   core.trace_begin(true)
@@ -265,7 +286,8 @@ function trace_while(a)
   local condition = core.suspend{test}
   core.trace_begin(true)
   local values, n = body_arguments("while_loop", a.body, symbolic_like(carried), a.infeed_queue)
-  local results = check_results("while_loop", carried, table.pack(a.body(table.unpack(values, 1, n))))
+  local results = check_results("while_loop", carried,
+    table.pack(a.body(table.unpack(values, 1, n))))
   local body = core.suspend(results)
   return core.end_while(condition, limit, carried, body)
 end
@@ -279,10 +301,13 @@ end
 function loops.while_loop(...)
   local a = args.check("while_loop", while_spec, ...)
   if tracing.is_active() then return unpack_results(trace_while(a)) end
-  if graph.any_deferred(carried_list(a.inputs, "while_loop")) then return unpack_results(tracing.in_graph(trace_while, a)) end
+  if graph.any_deferred(carried_list(a.inputs, "while_loop")) then
+    return unpack_results(tracing.in_graph(trace_while, a))
+  end
   if core.tape_records() and not a.infeed_queue then return unpack_results(while_recorded(a)) end
   return at_once(function(...)
-    return unpack_results(trace_while{condition = a.condition, body = a.body, inputs = {...}, infeed_queue = a.infeed_queue,
+    return unpack_results(trace_while{condition = a.condition, body = a.body, inputs = {...},
+      infeed_queue = a.infeed_queue,
       maximum_iterations = a.maximum_iterations})
   end, table.unpack(carried_list(a.inputs, "while_loop")))
 end
@@ -300,7 +325,9 @@ local function traced_range(n)
       return core.trace_argument("int32", {}, "iteration")
     end
     state = "after"
-    if core.trace_depth() ~= depth + 1 then blame.error("ipu.range: a loop inside it is still open", "runtime") end
+    if core.trace_depth() ~= depth + 1 then
+      blame.error("ipu.range: a loop inside it is still open", "runtime")
+    end
     core.end_repeat(count, {}, {})
     left_loop.__close(inside)
     return nil
@@ -310,13 +337,15 @@ local function traced_range(n)
     left_loop.__close(inside)
     core.trace_give_up(depth)
     if err == nil then
-      blame.error("ipu.range: a loop on the device can't be left by break or return; use ipu.while_loop", "runtime", where)
+      blame.error("ipu.range: a loop on the device can't be left by break or return; use "
+        .. "ipu.while_loop", "runtime", where)
     end
   end})
   return step, nil, nil, closing
 end
 
----`for i in ipu.range(n) do … end`: on the device inside a traced function, an ordinary loop outside.
+---`for i in ipu.range(n) do … end`: on the device inside a traced function, an ordinary loop
+---outside.
 ---Shapes: i is an int32 scalar [] inside a traced function
 ---Errors: a count that is no integer; leaving a loop on the device by break: `ipu.range(1.5)`
 ---Source: for _ in tf.range(n) of the original
@@ -325,7 +354,8 @@ end
 function loops.range(n)
   if tracing.is_active() then return traced_range(n) end
   if core.is_tensor(n) or core.is_variable(n) then n = n:item() end
-  local count = math.tointeger(n) or blame.error("range: the count must be an integer, got " .. args.describe(n), "type")
+  local count = math.tointeger(n)
+    or blame.error("range: the count must be an integer, got " .. args.describe(n), "type")
   local i = -1
   return function()
     i = i + 1
@@ -339,7 +369,8 @@ local function results_text(results, count)
   local parts = {}
   for i = 1, count do
     local value = results[i]
-    if core.is_tensor(value) or core.is_variable(value) then parts[i] = structure.type_text(core.type_of(value))
+    if core.is_tensor(value) or core.is_variable(value) then
+      parts[i] = structure.type_text(core.type_of(value))
     elseif type(value) == "table" then parts[i] = "a table"
     else parts[i] = args.describe(value) end
   end
@@ -375,7 +406,8 @@ function trace_cond(pred, yes_fn, no_fn)
   local _ <close> = tracing.guard()
   local yes, leaves, template, count, yes_types = branch(yes_fn, "true branch")
   local no, _, no_template, _, no_types = branch(no_fn, "false branch")
-  if structure.key(template) ~= structure.key(no_template) or table.concat(yes_types, ", ") ~= table.concat(no_types, ", ") then
+  if structure.key(template) ~= structure.key(no_template)
+    or table.concat(yes_types, ", ") ~= table.concat(no_types, ", ") then
     refuse_branches(yes_types, no_types)
   end
   local results = core.end_cond(pred, yes, no, #leaves)
@@ -384,11 +416,13 @@ end
 
 local function check_pred(dtype, shape)
   if dtype ~= "bool" or #shape > 0 then
-    blame.error("cond: 'pred' must be a bool scalar, got " .. structure.type_text(dtype, shape), "type")
+    blame.error("cond: 'pred' must be a bool scalar, got "
+      .. structure.type_text(dtype, shape), "type")
   end
 end
 
-local cond_spec <const> = {{"pred", "any", one = true, of = "bool tensor [] or boolean"}, {"true_fn", "callable"}, {"false_fn", "callable"}}
+local cond_spec <const> = {{"pred", "any", one = true, of = "bool tensor [] or boolean"},
+  {"true_fn", "callable"}, {"false_fn", "callable"}}
 
 ---true_fn() or false_fn(), chosen by a bool scalar; both are traced when pred is symbolic.
 ---Shapes: pred []; both branches give the same dtypes and shapes

@@ -11,7 +11,8 @@ local placement = {}
 
 local host <const> = -1 -- what the core calls the CPU
 
--- Of what is open: device, ordinal, host, or nil where no scope says; shard; outside, in an outside_compilation_scope; attributes.
+-- Of what is open: device, ordinal, host, or nil where no scope says; shard; outside, in an
+-- outside_compilation_scope; attributes.
 local here <const> = core.here
 
 ---The IPU's ordinal, or -1 for the CPU; nil outside of all scopes.
@@ -58,7 +59,8 @@ end
 local function ordinal_of(who, name)
   local ordinal = parse(name)
   if not ordinal then
-    blame.error(string.format("%s: '%s' is no device; a device is written /device:IPU:0 or cpu", who, name), "value")
+    blame.error(string.format("%s: '%s' is no device; a device is written /device:IPU:0 or cpu",
+      who, name), "value")
   end
   return ordinal
 end
@@ -66,7 +68,8 @@ end
 ---Refuses what is no IPU.
 function placement.check_ipu(who, name)
   if ordinal_of(who, name) == host then
-    blame.error(string.format("%s: '%s' is not an IPU; use ipu.device for the CPU", who, name), "value")
+    blame.error(string.format("%s: '%s' is not an IPU; use ipu.device for the CPU", who, name),
+      "value")
   end
 end
 
@@ -107,10 +110,15 @@ local most_shards <const> = 1024 -- of the largest machine
 
 local function check_shard(index)
   if math.type(index) ~= "integer" then
-    blame.error("ipu_shard: 'index' must be an integer or a list of integers, got " .. args.describe(index), "type")
+    blame.error("ipu_shard: 'index' must be an integer or a list of integers, got "
+      .. args.describe(index), "type")
   end
-  if index < 0 then blame.error("ipu_shard: 'index' must not be negative, got " .. index, "value") end
-  if index >= most_shards then blame.error(string.format("ipu_shard: no machine has an IPU %d", index), "value") end
+  if index < 0 then
+    blame.error("ipu_shard: 'index' must not be negative, got " .. index, "value")
+  end
+  if index >= most_shards then
+    blame.error(string.format("ipu_shard: no machine has an IPU %d", index), "value")
+  end
   return index
 end
 
@@ -126,7 +134,8 @@ function placement.on_shard(f) shard_used = f end
 ---@return Scope
 function placement.ipu_shard(index, ...)
   if select("#", ...) > 0 then
-    blame.error("ipu_shard takes one argument; what it gives is called with the ops: ipu.ipu_shard(0)(function() … end)", "type")
+    blame.error("ipu_shard takes one argument; what it gives is called with the ops: "
+      .. "ipu.ipu_shard(0)(function() … end)", "type")
   end
   local list = type(index) == "table" and index or {index}
   for i = 1, math.max(#list, 1) do shard_used(check_shard(list[i])) end
@@ -158,7 +167,8 @@ local outside_spec <const> = {{"name", "string", "outside"}}
 function placement.outside_compilation_scope(...)
   args.check("outside_compilation_scope", outside_spec, ...)
   if not tracing.is_active() then
-    blame.error("outside_compilation_scope works only inside a compiled function (ipu.func, ipu_compiler.compile)", "value")
+    blame.error("outside_compilation_scope works only inside a compiled function (ipu.func, "
+      .. "ipu_compiler.compile)", "value")
   end
   if here().outside then blame.error("outside_compilation_scope can't be nested", "value") end
   local undo = set("device", host)
@@ -180,7 +190,8 @@ end}
 ---@param ipu integer
 ---@param backward boolean
 function placement.in_stage(stage, ipu, backward)
-  return setmetatable({stage = core.set_placement("stage", stage), shard = core.set_placement("shard", ipu),
+  return setmetatable({stage = core.set_placement("stage", stage),
+    shard = core.set_placement("shard", ipu),
     backward = core.set_placement("backward", backward and 1 or 0)}, stage_meta)
 end
 
@@ -198,7 +209,8 @@ local rounding_spec <const> = {{"override", "boolean"}}
 ---@return Scope
 function placement.stochastic_rounding(...)
   local a = args.check("stochastic_rounding", rounding_spec, ...)
-  return scope.new("stochastic_rounding(" .. tostring(a.override) .. ")", set("stochastic_rounding", a.override and 1 or 0))
+  return scope.new("stochastic_rounding(" .. tostring(a.override) .. ")",
+    set("stochastic_rounding", a.override and 1 or 0))
 end
 
 local partials_spec <const> = {{"override_type", "dtype"}}
@@ -221,7 +233,8 @@ function placement.partials_type(...)
 end
 
 local attribute_spec <const> = {
-  {"attribute_name", "string"}, {"attribute_value", "string"}, {"restore_to", "string", optional = true},
+  {"attribute_name", "string"}, {"attribute_value", "string"},
+  {"restore_to", "string", optional = true},
 }
 
 ---Attaches a key to the ops inside.
@@ -238,7 +251,9 @@ function placement.frontend_attribute(...)
     core.set_attributes(next(attributes) and json.encode(attributes) or "")
   end
   set_attribute(a.attribute_value)
-  return scope.new("frontend_attribute(" .. a.attribute_name .. ")", function() set_attribute(a.restore_to or former) end)
+  return scope.new("frontend_attribute(" .. a.attribute_name .. ")", function()
+    set_attribute(a.restore_to or former)
+  end)
 end
 
 ---The attributes of what is traced now.

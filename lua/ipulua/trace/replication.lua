@@ -1,5 +1,5 @@
--- How often a program is replicated: IPUs of its device divided by its shards. Nobody states it; what a traced function is told
--- about it comes from the shards that it has used so far.
+-- How often a program is replicated: IPUs of its device divided by its shards. Nobody states it;
+-- what a traced function is told about it comes from the shards that it has used so far.
 
 local blame = require "ipulua.base.blame"
 local config = require "ipulua.config"
@@ -40,7 +40,8 @@ function replication.misled()
   local state = innermost()
   if not state then return false end
   local asked = core.replicas_asked() -- by collectives
-  return asked > 0 and asked ~= state_replicas(state) or state.asked ~= nil and state.asked ~= state_replicas(state)
+  return asked > 0 and asked ~= state_replicas(state) or state.asked ~= nil
+    and state.asked ~= state_replicas(state)
 end
 
 -- Collectives whose shapes depend on the number of replicas ask the core.
@@ -52,16 +53,19 @@ local left_meta = {__close = function(self)
   tell()
 end}
 
----To be closed: what is traced until then becomes a program of its own, which may have replicas. former: what an earlier
----trace of the same function found out.
+---To be closed: what is traced until then becomes a program of its own, which may have replicas.
+---former: what an earlier trace of the same function found out.
 ---@param former table?
 function replication.begin(former)
   local state = {root = tracing.root(), ipus = 1, shards = 1}
   if not placement.on_host() then
     state.ordinal = placement.ordinal()
-    state.ipus, state.shards = config.device(state.ordinal).ipus, devices.shard_count(placement.shard())
+    state.ipus, state.shards = config.device(state.ordinal).ipus,
+      devices.shard_count(placement.shard())
   end
-  if former then state.shards, state.ordinal, state.ipus = former.shards, former.ordinal, former.ipus end
+  if former then
+    state.shards, state.ordinal, state.ipus = former.shards, former.ordinal, former.ipus
+  end
   state.below, core.here().replication = core.here().replication, state
   core.replicas_asked() -- forget what other programs asked
   tell()
@@ -104,14 +108,17 @@ function replication.traced() return innermost() end
 
 local queues = setmetatable({}, {__mode = "v"}) -- by identity of the core's queue
 
----A queue that hears how many replicas its programs have, and what they put into it: queue:set_replicas(n, {form, types}).
+---A queue that hears how many replicas its programs have, and what they put into it:
+---queue:set_replicas(n, {form, types}).
 function replication.remember(queue, handle) queues[handle:identity()] = queue end
 
 ---An infeed deals its elements to the same number of replicas in all programs.
 function replication.check_infeed(infeed, replicas)
   if infeed.replicas and infeed.replicas ~= replicas then
-    blame.error(string.format("IPUInfeedQueue: a queue can't be shared by programs of different replication factors: it feeds "
-      .. "%s, and the program has %d", counted(infeed.replicas, "replica"), replicas), "failed_precondition")
+    blame.error(string.format("IPUInfeedQueue: a queue can't be shared by programs of different "
+      .. "replication factors: it feeds "
+      .. "%s, and the program has %d", counted(infeed.replicas, "replica"), replicas),
+      "failed_precondition")
   end
   infeed.replicas = replicas
 end
@@ -124,8 +131,9 @@ end)
 
 local function at(line) return line and " (" .. line .. ")" or "" end
 
----The device that a program runs on: the one that its ops were made for, in whatever scope it is compiled or called; nil where all
----of it is the host's. Without such ops it is the one of the scope that it was traced in.
+---The device that a program runs on: the one that its ops were made for, in whatever scope it is
+---compiled or called; nil where all of it is the host's. Without such ops it is the one of the
+---scope that it was traced in.
 ---@param entry table {name, program, replication}
 ---@param described table what the program says of itself
 ---@return integer?
@@ -134,14 +142,16 @@ function replication.device_of(entry, described)
   if device == nil then return entry.replication and entry.replication.ordinal or 0 end
   if device < 0 then return nil end
   if other then
-    blame.error(string.format("'%s' has ops for /device:IPU:%d%s and for /device:IPU:%d%s; a program runs on one device: compute them "
-      .. "in runs of their own", entry.name, device, at(described.device_line), other, at(described.other_line)), "value")
+    blame.error(string.format("'%s' has ops for /device:IPU:%d%s and for /device:IPU:%d%s; a "
+      .. "program runs on one device: compute them "
+      .. "in runs of their own", entry.name, device, at(described.device_line), other,
+      at(described.other_line)), "value")
   end
   return device
 end
 
----Gives a registered program its device and replicas, and tells its queues. A program that a configured device can't hold
----gets none; where nothing is configured, it runs once.
+---Gives a registered program its device and replicas, and tells its queues. A program that a
+---configured device can't hold gets none; where nothing is configured, it runs once.
 ---@param entry table
 function replication.settle(entry)
   local program, traced = entry.program, entry.replication
@@ -151,7 +161,8 @@ function replication.settle(entry)
   entry.device, entry.shards, entry.replicas = ordinal or 0, shards, 1
   if ordinal and not (traced and traced.alone) then
     local ipus = config.device(ordinal).ipus
-    entry.replicas = ipus % shards == 0 and ipus // shards or not config.is_configured() and 1 or nil
+    entry.replicas = ipus % shards == 0 and ipus // shards or not config.is_configured()
+      and 1 or nil
   end
   if not entry.replicas then return end
   for _, used in ipairs(program:queues()) do
@@ -162,6 +173,8 @@ function replication.settle(entry)
 end
 
 ---Raises why a program has no replicas.
-function replication.refuse(entry) devices.replica_count(config.device(entry.device).ipus, entry.shards) end
+function replication.refuse(entry)
+  devices.replica_count(config.device(entry.device).ipus, entry.shards)
+end
 
 return replication

@@ -31,7 +31,8 @@ function graph.placeholder(...)
   return made_now
 end
 
----Every placeholder with a type that it could be fed: 1 where an extent is not known. For looking at graphs.
+---Every placeholder with a type that it could be fed: 1 where an extent is not known. For looking
+---at graphs.
 ---@return userdata[] targets
 ---@return table[] types
 function graph.fed_by_default()

@@ -34,21 +34,24 @@ local function beside(template, given, list)
   return true
 end
 
--- Gradients of the leaves of ys as the binding wants them. One tensor may stand in a list, and a list of one for a tensor.
+-- Gradients of the leaves of ys as the binding wants them. One tensor may stand in a list, and a
+-- list of one for a tensor.
 local function seeds(who, what, dys, template)
   if dys == nil or (structure.is_plain(dys) and next(dys) == nil) then return nil end
   local list = {}
   if template.leaf and structure.is_plain(dys) and #dys == 1 then dys = dys[1] end
   if template.items and is_value(dys) then dys = {dys} end
   if beside(template, dys, list) then return list end
-  blame.error(string.format("%s: '%s' must have a gradient for each of the outputs, or nil, and nothing else", who, what), "type")
+  blame.error(string.format("%s: '%s' must have a gradient for each of the outputs, or nil, and "
+    .. "nothing else", who, what), "type")
 end
 
 -- ------------------------------------------------ who wants to know of gradients
 
 -- In the facts of the present root trace, `observed`: a list of {value, f, depth of its region}.
 
----f(gradient) is called, in the trace, with what arrives at the value where gradients by variables are computed next.
+---f(gradient) is called, in the trace, with what arrives at the value where gradients by variables
+---are computed next.
 ---@param value userdata
 ---@param f fun(gradient: userdata)
 function tape.observe(value, f)
@@ -88,18 +91,23 @@ end
 
 -- A tensor, a variable, or a table of them, taken apart.
 local function leaves_of(who, what, value, words)
-  local leaves, template = structure.flatten(value, function(v) return not structure.is_plain(v) end)
+  local leaves, template = structure.flatten(value, function(v)
+    return not structure.is_plain(v)
+  end)
   for _, leaf in ipairs(leaves) do
     if not is_value(leaf) then
-      blame.error(string.format("%s: '%s' must be a tensor, a variable or %s, got %s", who, what, words, args.describe(leaf)), "type")
+      blame.error(string.format("%s: '%s' must be a tensor, a variable or %s, got %s", who, what,
+        words, args.describe(leaf)), "type")
     end
   end
   return leaves, template
 end
 
 local gradients_spec <const> = {
-  {"ys", "any", of = "tensor or list of tensors"}, {"xs", "any", of = "tensor, variable or list of them"},
-  {"grad_ys", "any", optional = true, of = "tensor or list of tensors", says = "upstream gradients, as ys; ones by default"},
+  {"ys", "any", of = "tensor or list of tensors"},
+  {"xs", "any", of = "tensor, variable or list of them"},
+  {"grad_ys", "any", optional = true, of = "tensor or list of tensors",
+    says = "upstream gradients, as ys; ones by default"},
 }
 
 ---d(sum of ys) / d xs, a list; nil where there is no path.
@@ -118,8 +126,8 @@ function tape.gradients(...)
   return xs_template.leaf and found or structure.rebuild(xs_template, found)
 end
 
----Records what is computed while it is open; then gradient() differentiates it for any variable or tensor of it, once unless
----persistent. In a compiled function and outside.
+---Records what is computed while it is open; then gradient() differentiates it for any variable or
+---tensor of it, once unless persistent. In a compiled function and outside.
 ---Shapes: gradients have the shapes of what they are of
 ---Errors: an unknown argument: `ipu.GradientTape{persist = true}`
 ---Source: tf.GradientTape of the original
@@ -150,65 +158,84 @@ function GradientTape:stop()
 end
 
 local function check_values(who, what, value)
-  for _, v in ipairs(structure.is_plain(value) and structure.flatten(value, function(v) return not structure.is_plain(v) end) or {value}) do
+  for _, v in ipairs(structure.is_plain(value)
+    and structure.flatten(value, function(v) return not structure.is_plain(v) end) or {value}) do
     if not core.is_tensor(v) and not core.is_variable(v) then
-      blame.error(string.format("%s: '%s' must be a tensor, a variable or a table of them, got %s", who, what,
+      blame.error(string.format("%s: '%s' must be a tensor, a variable or a table of them, got %s",
+        who, what,
         args.describe(v)), "type")
     end
   end
 end
 
----Everything recorded can be differentiated; only variables need watching, if watch_accessed_variables is false.
+---Everything recorded can be differentiated; only variables need watching, if
+---watch_accessed_variables is false.
 ---Shapes: any
 ---Errors: a value that is no tensor: `ipu.GradientTape():watch("x")`
 ---@param value any a tensor, a variable, or a table of them
 function GradientTape:watch(value)
-  if value == nil then blame.error("GradientTape.watch: 'value' is missing: a tensor, a variable or a table of them", "type") end
+  if value == nil then
+    blame.error("GradientTape.watch: 'value' is missing: a tensor, a variable or a table of them",
+      "type")
+  end
   check_values("GradientTape.watch", "value", value)
   for _, leaf in ipairs((structure.flatten(value))) do self.watched[leaf] = true end
   return self
 end
 
 function GradientTape:is_watched(source)
-  return self.watch_accessed_variables or not core.is_variable(source) or self.watched[source] == true
+  return self.watch_accessed_variables or not core.is_variable(source)
+    or self.watched[source] == true
 end
 
 local gradient_spec <const> = {
-  {"target", "any", of = "tensor or table of tensors"}, {"sources", "any", of = "tensor, variable or table of them"},
-  {"output_gradients", "any", optional = true, of = "tensor or table of tensors", says = "upstream gradients, as target; ones by default"},
-  {"unconnected_gradients", "string", "none", choices = {"none", "zero"}, says = "nil, or zeros, where there is no path"},
+  {"target", "any", of = "tensor or table of tensors"},
+  {"sources", "any", of = "tensor, variable or table of them"},
+  {"output_gradients", "any", optional = true, of = "tensor or table of tensors",
+    says = "upstream gradients, as target; ones by default"},
+  {"unconnected_gradients", "string", "none", choices = {"none", "zero"},
+    says = "nil, or zeros, where there is no path"},
 }
 
 -- A misspelt option would be read as the gradients of outputs.
 local function check_names(a)
   local given = a.output_gradients
-  if not structure.is_plain(given) or #given > 0 or (structure.is_plain(a.target) and #a.target == 0) then return end
+  if not structure.is_plain(given) or #given > 0
+    or (structure.is_plain(a.target) and #a.target == 0) then
+    return
+  end
   local key = next(given)
   if key == nil then return end
   blame.error(string.format("GradientTape.gradient has no argument '%s'%s", tostring(key),
     nearest.hint(key, {"output_gradients", "unconnected_gradients"})), "type")
 end
 
----Gradients of target (a tensor or a list) for sources, in the structure of sources; nil where there is no path.
+---Gradients of target (a tensor or a list) for sources, in the structure of sources; nil where
+---there is no path.
 ---Shapes: target any, summed; each gradient has its source's shape
----Errors: a second call without persistent, sources that are no tensors: `ipu.GradientTape():gradient(1, 2)`
+---Errors: a second call without persistent, sources that are no tensors:
+---`ipu.GradientTape():gradient(1, 2)`
 ---@return any
 function GradientTape:gradient(...)
   local a = args.check("GradientTape.gradient", gradient_spec, ...)
   if self.used and not self.persistent then
-    blame.error("GradientTape.gradient: a tape gives gradients once; make it with {persistent = true}", "runtime")
+    blame.error("GradientTape.gradient: a tape gives gradients once; make it with {persistent = "
+      .. "true}", "runtime")
   end
   check_values("GradientTape.gradient", "target", a.target)
   check_values("GradientTape.gradient", "sources", a.sources)
   check_names(a)
-  if a.output_gradients ~= nil then check_values("GradientTape.gradient", "output_gradients", a.output_gradients) end
+  if a.output_gradients ~= nil then
+    check_values("GradientTape.gradient", "output_gradients", a.output_gradients)
+  end
   local ys, ys_template = structure.flatten(a.target)
   local leaves, template = structure.flatten(a.sources)
   local dys = seeds("GradientTape.gradient", "output_gradients", a.output_gradients, ys_template)
   self.used = true
   if not self.persistent then self:stop() end
   local found
-  if self.eager and not tracing.is_active() then found = core.tape_gradients(self.record, ys, leaves, dys)
+  if self.eager and not tracing.is_active() then
+    found = core.tape_gradients(self.record, ys, leaves, dys)
   else found = differentiate(ys, leaves, dys) end
   if self.eager and not self.persistent then core.tape_release(self.record) end
   for i, leaf in ipairs(leaves) do

@@ -4,8 +4,8 @@ local core = require "ipulua.core"
 
 local tracing = {}
 
--- here().root: the innermost root trace, {serial, is_graph, facts, ended, below}. One that has ended may be below what another coroutine
--- began inside of it.
+-- here().root: the innermost root trace, {serial, is_graph, facts, ended, below}. One that has
+-- ended may be below what another coroutine began inside of it.
 local here <const> = core.here
 local serial = 0
 local no_root <const> = {} -- has the facts of what is outside of all
@@ -81,7 +81,8 @@ end
 
 local pretended = 0
 
----Counts programs that were priced in place of running: their results hold zeros, of which no tape knows where they come from.
+---Counts programs that were priced in place of running: their results hold zeros, of which no tape
+---knows where they come from.
 function tracing.note_pretended() pretended = pretended + 1 end
 
 ---@return integer

@@ -32,7 +32,8 @@ end
 variables.unique_name = unique
 
 local variable_spec <const> = {
-  {"initial_value", "any", list_of = "number", of = "tensor, number, nested lists or function that gives one of them"},
+  {"initial_value", "any", list_of = "number",
+    of = "tensor, number, nested lists or function that gives one of them"},
   {"name", "string", "Variable"}, {"trainable", "boolean", true},
   {"dtype", "dtype", optional = true, says = "that of initial_value"},
   {"shape", "integers", optional = true, says = "that initial_value must have; -1: any extent"},
@@ -47,15 +48,18 @@ local function fits_shape(shape, wanted)
 end
 
 ---A variable with its value at once; initial_value may be a function that makes it.
----Shapes: that of initial_value; a scalar [] of a number. `ipu.Variable(ipu.ones{2, 2}):read_value()` → [2, 2]
----Errors: a symbolic initial value, one that the dtype can't hold, one that has not the shape wanted:
----`ipu.func(function(a) return ipu.Variable(a) end)(x)`, `ipu.Variable({1, 2}, {shape = {3}})`
+---Shapes: that of initial_value; a scalar [] of a number.
+---`ipu.Variable(ipu.ones{2, 2}):read_value()` → [2, 2]
+---Errors: a symbolic initial value, one that the dtype can't hold, one that has not the shape
+---wanted: `ipu.func(function(a) return ipu.Variable(a) end)(x)`,
+---`ipu.Variable({1, 2}, {shape = {3}})`
 ---Source: tf.Variable
 ---@return userdata variable
 function variables.Variable(...)
   local a = args.check("Variable", variable_spec, ...)
   if args.is_dtype(a.name) then
-    blame.error(string.format("Variable: '%s' would be its name; the dtype is given as {dtype = \"%s\"}", a.name, a.name), "value")
+    blame.error(string.format("Variable: '%s' would be its name; the dtype is given as {dtype = "
+      .. "\"%s\"}", a.name, a.name), "value")
   end
   local initial = a.initial_value
   if type(initial) == "function" then initial = tracing.outside(initial) end
@@ -64,24 +68,30 @@ function variables.Variable(...)
   end
   local value = tracing.outside(core.tensor, initial, a.dtype, "Variable: 'initial_value'")
   if a.shape and not fits_shape(value.shape, a.shape) then
-    blame.error(string.format("Variable: the initial value has the shape [%s], not 'shape', [%s]", table.concat(value.shape, ", "),
+    blame.error(string.format("Variable: the initial value has the shape [%s], not 'shape', [%s]",
+      table.concat(value.shape, ", "),
       table.concat(a.shape, ", ")), "value")
   end
-  local v = core.new_variable(unique(names.qualified(a.name)), value.dtype, value.shape, a.trainable)
+  local v = core.new_variable(unique(names.qualified(a.name)), value.dtype, value.shape,
+    a.trainable)
   core.set_variable(v, value)
   return remember(v)
 end
 
-local postponed = setmetatable({}, {__mode = "k"}) -- variables that have no value yet → what makes it
+-- variables that have no value yet → what makes it
+local postponed = setmetatable({}, {__mode = "k"})
 
----A variable whose value make() gives; where programs are only priced it has none, whatever its size.
+---A variable whose value make() gives; where programs are only priced it has none, whatever its
+---size.
 ---@param name string
 ---@param dtype string
 ---@param shape integer[]
 ---@param trainable boolean
 ---@param make fun(): any
 function variables.make(name, dtype, shape, trainable, make)
-  if not core.is_estimating() then return variables.Variable{tracing.outside(make), name = name, trainable = trainable} end
+  if not core.is_estimating() then
+    return variables.Variable{tracing.outside(make), name = name, trainable = trainable}
+  end
   local v = variables.declare(unique(name), dtype, shape, trainable)
   postponed[v] = make
   return v
@@ -91,7 +101,8 @@ core.set_initialiser(function(v)
   if core.is_estimating() then return end
   local id = core.variable_identity(v)
   for each, make in pairs(postponed) do
-    if core.is_variable(each) and core.variable_identity(each) == id then -- finalised ones stay for a while
+    -- finalised ones stay for a while
+    if core.is_variable(each) and core.variable_identity(each) == id then
       postponed[each] = nil
       core.set_variable(v, tracing.outside(make))
       return
@@ -134,7 +145,8 @@ function variables.trainable_variables() return list(function(v) return v.traina
 
 local named = {}        -- name → {variable, shape, dtype}
 local weak_keys <const> = {__mode = "k"}
-local initialisers = setmetatable({}, weak_keys) -- variable → function that gives its value; gone with the variable
+-- variable → function that gives its value; gone with the variable
+local initialisers = setmetatable({}, weak_keys)
 -- core.here().pending, while a function is traced: what it made, a list of {variable, function}
 
 graph.on_reset(function()
@@ -142,7 +154,8 @@ graph.on_reset(function()
   variables.forget_names()
 end)
 
----Has the value given by f at once (where programs are only priced: when it is wanted), and again from each global_variables_initializer.
+---Has the value given by f at once (where programs are only priced: when it is wanted), and again
+---from each global_variables_initializer.
 function variables.with_initial_value(v, f)
   initialisers[v] = f
   if core.is_estimating() then postponed[v] = f
@@ -154,7 +167,9 @@ local function initialise(items)
   if core.is_estimating() then return end
   for _, item in ipairs(items) do
     local v, f = item[1], item[2]
-    local ok, message = pcall(function() core.set_variable(v, core.tensor(tracing.outside(f), v.dtype)) end)
+    local ok, message = pcall(function()
+      core.set_variable(v, core.tensor(tracing.outside(f), v.dtype))
+    end)
     if not ok then error(message, 0) end
   end
 end
@@ -189,16 +204,21 @@ end
 ---@return Operation
 function variables.global_variables_initializer()
   local items = {}
-  for i, v in ipairs(list(function(each) return initialisers[each] ~= nil end)) do items[i] = {v, initialisers[v]} end
+  for i, v in ipairs(list(function(each) return initialisers[each] ~= nil end)) do
+    items[i] = {v, initialisers[v]}
+  end
   return operation.new("global_variables_initializer", {}, function() initialise(items) end)
 end
 
-local move_spec <const> = {{"graph", "any", optional = true, of = "anything", says = "changes nothing"}}
+local move_spec <const> =
+  {{"graph", "any", optional = true, of = "anything", says = "changes nothing"}}
 
 ---Initialisers run on the host anyway; kept because scripts say it.
 ---Errors: more arguments than it has: `ipu.move_variable_initialization_to_cpu(1, 2)`
 ---Source: utils.move_variable_initialization_to_cpu of the original
-function variables.move_variable_initialization_to_cpu(...) args.check("move_variable_initialization_to_cpu", move_spec, ...) end
+function variables.move_variable_initialization_to_cpu(...)
+  args.check("move_variable_initialization_to_cpu", move_spec, ...)
+end
 
 local outermost <const> = {prefix = ""}
 
@@ -222,13 +242,17 @@ function variables.variable_scope(...)
   local reuse = a.reuse
   if type(reuse) == "string" then reuse = reuse:lower() end
   if reuse ~= nil and not reuse_choices[reuse] then
-    blame.error("variable_scope: 'reuse' must be true, false or 'auto', got " .. args.describe(a.reuse), "value")
+    blame.error("variable_scope: 'reuse' must be true, false or 'auto', got "
+      .. args.describe(a.reuse), "value")
   end
   if reuse == nil then reuse = outer.reuse end
   local use_resource = a.use_resource
   if use_resource == nil then use_resource = outer.use_resource end
-  core.here().variable_scope = {prefix = outer.prefix .. a.name .. "/", reuse = reuse, use_resource = use_resource}
-  return scope.new("variable_scope(" .. a.name .. ")", function() core.here().variable_scope = former end)
+  core.here().variable_scope = {prefix = outer.prefix .. a.name .. "/", reuse = reuse,
+    use_resource = use_resource}
+  return scope.new("variable_scope(" .. a.name .. ")", function()
+    core.here().variable_scope = former
+  end)
 end
 
 local function same_shape(a, b)
@@ -238,7 +262,8 @@ end
 local function reused(found, name, a)
   local v = found
   if a.shape and not same_shape(a.shape, v.shape) or a.dtype and a.dtype ~= v.dtype then
-    blame.error(string.format("get_variable: '%s' is %s, but %s is asked for", name, structure.type_text(v.dtype, v.shape),
+    blame.error(string.format("get_variable: '%s' is %s, but %s is asked for", name,
+      structure.type_text(v.dtype, v.shape),
       structure.type_text(a.dtype or v.dtype, a.shape or v.shape)), "value")
   end
   return v
@@ -249,12 +274,15 @@ function variables.initial_value(given, shape, dtype)
   if given == nil then
     given = dtype:find("float", 1, true) and "glorot_uniform" or "zeros"
   end
-  if type(given) == "string" or class.is_class(given) then given = require("ipulua.keras.base.parts").get("initializer", given) end
+  if type(given) == "string" or class.is_class(given) then
+    given = require("ipulua.keras.base.parts").get("initializer", given)
+  end
   if type(given) == "number" or type(given) == "boolean" then
     return function() return core.full(shape, given, dtype) end
   end
   local meta = getmetatable(given)
-  if type(given) == "function" or type(given) == "table" and type(meta) == "table" and meta.__call then
+  if type(given) == "function" or type(given) == "table" and type(meta) == "table"
+    and meta.__call then
     return function() return given(shape, dtype) end
   end
   local value = tracing.outside(core.tensor, given, dtype)
@@ -263,14 +291,17 @@ end
 
 local variable_by_name_spec <const> = {
   {"name", "string"}, {"shape", "list", optional = true}, {"dtype", "dtype", optional = true},
-  {"initializer", "any", optional = true, of = "function of shape and dtype, tensor, number or list", says = "glorot_uniform by default"},
-  {"trainable", "boolean", true}, {"use_resource", "boolean", optional = true, says = "false is an error on an IPU"},
+  {"initializer", "any", optional = true,
+    of = "function of shape and dtype, tensor, number or list", says = "glorot_uniform by default"},
+  {"trainable", "boolean", true},
+  {"use_resource", "boolean", optional = true, says = "false is an error on an IPU"},
 }
 
 local function check_extents(name, shape)
   for _, extent in ipairs(shape) do
     if math.type(extent) ~= "integer" or extent < 0 then
-      blame.error("get_variable: the shape of '" .. name .. "' must be fully known, as a list of integers", "value")
+      blame.error("get_variable: the shape of '" .. name
+        .. "' must be fully known, as a list of integers", "value")
     end
   end
 end
@@ -281,15 +312,18 @@ local function given_shape(name, a)
     return a.shape
   end
   local initial = a.initializer
-  if core.is_tensor(initial) or type(initial) == "number" or structure.is_plain(initial) and initial ~= nil then
+  if core.is_tensor(initial) or type(initial) == "number" or structure.is_plain(initial)
+    and initial ~= nil then
     return (tracing.outside(core.tensor, initial)).shape
   end
   blame.error("get_variable: 'shape' is missing for the variable '" .. name .. "'", "value")
 end
 
----The variable of that name in the scopes that are open: made now, or with reuse the one made before.
+---The variable of that name in the scopes that are open: made now, or with reuse the one made
+---before.
 ---Shapes: shape, or that of the initializer when it is a value
----Errors: no shape, a name that is taken, none to be used again, another shape or dtype than before: `ipu.get_variable "unshaped"`
+---Errors: no shape, a name that is taken, none to be used again, another shape or dtype than
+---before: `ipu.get_variable "unshaped"`
 ---Source: tf.get_variable of the original
 ---@return userdata variable
 function variables.get_variable(...)
@@ -299,17 +333,20 @@ function variables.get_variable(...)
   local found = named[name]
   if found and open.reuse then return reused(found, name, a) end
   if found then
-    blame.error("get_variable: variable '" .. name .. "' exists already; use variable_scope(name, {reuse = true}) to get it "
+    blame.error("get_variable: variable '" .. name
+      .. "' exists already; use variable_scope(name, {reuse = true}) to get it "
       .. "again", "value")
   end
   if open.reuse == true then
-    blame.error("get_variable: there is no variable '" .. name .. "' to reuse; make it first, without reuse", "value")
+    blame.error("get_variable: there is no variable '" .. name
+      .. "' to reuse; make it first, without reuse", "value")
   end
   local use_resource = a.use_resource
   if use_resource == nil then use_resource = open.use_resource end
   local on_ipu = placement.device() and not placement.on_host()
   if use_resource == false and on_ipu then
-    blame.error("get_variable: variable '" .. name .. "' is placed on an IPU, where only resource variables can be; set "
+    blame.error("get_variable: variable '" .. name
+      .. "' is placed on an IPU, where only resource variables can be; set "
       .. "use_resource = true", "invalid_argument")
   end
   local shape = given_shape(name, a)

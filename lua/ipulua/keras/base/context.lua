@@ -1,5 +1,5 @@
--- What a layer's call knows about the calls around it: whether they train, and what is written beside
--- tensors while they run.
+-- What a layer's call knows about the calls around it: whether they train, and what is written
+-- beside tensors while they run.
 
 local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
@@ -12,11 +12,13 @@ local field_of <const> = {
   training = "keras_training",   -- of the innermost call that said so
   depth = "keras_depth",         -- calls that are open
   inferring = "keras_inferring", -- shapes are being found out: losses and metrics are not recorded
-  path = "keras_path",           -- names of the layers being called, for variables: replaced, never changed in place
+  -- names of the layers being called, for variables: replaced, never changed in place
+  path = "keras_path",
 }
 local outside <const> = {depth = 0, inferring = false, path = {}} -- of all calls
 
--- Beside a tensor, as long as it lives: the tensor that softmax or sigmoid made it from, and its mask.
+-- Beside a tensor, as long as it lives: the tensor that softmax or sigmoid made it from, and its
+-- mask.
 local logits = setmetatable({}, {__mode = "k"})
 local masks = setmetatable({}, {__mode = "k"})
 
@@ -47,7 +49,8 @@ function context.mask(tensor)
   return masks[tensor]
 end
 
-local deepest <const> = 40 -- calls of layers inside layers; each takes up to four of the 200 calls through C that Lua allows
+-- calls of layers inside layers; each takes up to four of the 200 calls through C that Lua allows
+local deepest <const> = 40
 
 -- Nodes are named after the layers that make them.
 local function name_nodes()
@@ -79,7 +82,8 @@ end
 ---@param training boolean?
 function context.enter(name, training)
   if context.depth >= deepest then
-    blame.error(string.format("layer '%s' is called inside itself, or layers are nested deeper than %d", name, deepest), "runtime")
+    blame.error(string.format("layer '%s' is called inside itself, or layers are nested deeper "
+      .. "than %d", name, deepest), "runtime")
   end
   local call = setmetatable({training = context.training, path = context.path}, Call)
   context.training = training

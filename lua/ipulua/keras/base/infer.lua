@@ -1,5 +1,6 @@
--- Shapes of what a function gives, found by calling it with symbolic tensors in a trace that is thrown away.
--- Unknown extents are tried with two different numbers; what differs in the results is unknown there too.
+-- Shapes of what a function gives, found by calling it with symbolic tensors in a trace that is
+-- thrown away. Unknown extents are tried with two different numbers; what differs in the results is
+-- unknown there too.
 
 local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
@@ -31,18 +32,20 @@ function infer.close(shape, guess)
   return closed
 end
 
----Words about a guess that a message shows, itself or times something (what is flattened), since no script wrote it.
+---Words about a guess that a message shows, itself or times something (what is flattened), since no
+---script wrote it.
 ---@param guess integer a prime that few shapes have in them
 ---@param means string what the guess stands for
 ---@param advice string what to do where it was flattened together with other axes
----@return fun(message: string): string for blame.explaining; "" where the message has no such number
+---@return fun(message: string): string for blame.explaining; "" without such a number
 function infer.explainer(guess, means, advice)
   return function(message)
     for text in message:gmatch("%f[%w.]%d+%f[^%w.]") do
       local number = tonumber(text)
       if number == guess then return string.format(" (%d stands for %s)", guess, means) end
       if number > 0 and number % guess == 0 then
-        return string.format(" (%d is %d times %d, which stands for %s; %s)", number, number // guess, guess, means, advice)
+        return string.format(" (%d is %d times %d, which stands for %s; %s)", number,
+          number // guess, guess, means, advice)
       end
     end
     return ""
@@ -52,7 +55,8 @@ end
 local unknown <const> = "an extent that is not known yet, such as the batch"
 local make_known <const> = "keras.Input{shape =, batch_size =} makes it known"
 
--- The types of f's results, a list of structures, when it is given symbolic tensors like those of `given`.
+-- The types of f's results, a list of structures, when it is given symbolic tensors like those of
+-- `given`.
 local function try(f, given, is_spec, guess, is_open)
   local _ <close> = tracing.guard()
   local _ <close> = context.infer()
@@ -94,7 +98,8 @@ end
 function infer.results(f, given, is_spec)
   local open = false
   for i = 1, given.n do
-    open = open or nest.any(function(leaf) return is_spec(leaf) and infer.is_open(leaf.shape) end, given[i])
+    open = open
+      or nest.any(function(leaf) return is_spec(leaf) and infer.is_open(leaf.shape) end, given[i])
   end
   local types = try(f, given, is_spec, guesses[1], open)
   if not open then return types end
@@ -102,7 +107,9 @@ function infer.results(f, given, is_spec)
   for i = 1, types.n do
     local a, b = nest.flatten(types[i]), nest.flatten(others[i])
     for k = 1, #a do
-      if getmetatable(a[k]) == infer.Type and getmetatable(b[k]) == infer.Type then merge(a[k], b[k]) end
+      if getmetatable(a[k]) == infer.Type and getmetatable(b[k]) == infer.Type then
+        merge(a[k], b[k])
+      end
     end
   end
   return types

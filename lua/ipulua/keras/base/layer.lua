@@ -35,8 +35,10 @@ local Layer = class.new("Layer")
 
 -- Arguments that every layer takes, by name.
 local base_rows <const> = {
-  {"name", "string", optional = true, by_name = true}, {"trainable", "boolean", true}, {"dtype", "string", optional = true},
-  {"input_shape", {"integers", "integer"}, optional = true}, {"batch_input_shape", "integers", optional = true},
+  {"name", "string", optional = true, by_name = true}, {"trainable", "boolean", true},
+  {"dtype", "string", optional = true},
+  {"input_shape", {"integers", "integer"}, optional = true},
+  {"batch_input_shape", "integers", optional = true},
   {"batch_size", "integer", optional = true}, {"input_dim", "integer", optional = true},
   {"activity_regularizer", "regularizer"}, {"weights", "list", optional = true},
 }
@@ -62,7 +64,8 @@ end
 
 -- ------------------------------------------------ fields
 
--- Fields that are computed: name → function of the layer; and what sets those that a script may set.
+-- Fields that are computed: name → function of the layer; and what sets those that a script may
+-- set.
 local properties = {}
 Layer.properties = properties
 Layer.setters = {}
@@ -124,8 +127,10 @@ function Layer:init_base(given)
   rawset(self, "activity_regularizer", given.activity_regularizer)
   local policy = require "ipulua.keras.mixed_precision"
   layer_fields.begin(self, {
-    _trainable = given.trainable ~= false, batch_input_shape = shape_of_first(given), initial_weights = given.weights,
-    policy = policy.resolve(given.dtype), stage = stages.current(), nodes = core.plain{}, _own = {}, _losses = {}, _lasting_losses = {},
+    _trainable = given.trainable ~= false, batch_input_shape = shape_of_first(given),
+    initial_weights = given.weights,
+    policy = policy.resolve(given.dtype), stage = stages.current(), nodes = core.plain{}, _own = {},
+    _losses = {}, _lasting_losses = {},
     _metrics = {},
   })
 end
@@ -156,13 +161,17 @@ end
 
 local told_classes = setmetatable({}, {__mode = "k"})
 
--- A file can't say what an init of the script's own was given, unless the class tells by a get_config of its own.
+-- A file can't say what an init of the script's own was given, unless the class tells by a
+-- get_config of its own.
 local function tell_lost_arguments(c)
-  if told_classes[c] or c.get_config ~= Layer.get_config or rawget(c, "argument_rows") then return end
+  if told_classes[c] or c.get_config ~= Layer.get_config or rawget(c, "argument_rows") then
+    return
+  end
   local init = debug.getinfo(c.init, "Su")
   if blame.is_own(init.source) or init.nparams < 2 and not init.isvararg then return end
   told_classes[c] = true
-  log.warn("class %s has an init with arguments (%s:%d), but no get_config that gives them: saved and loaded, its layers are made "
+  log.warn("class %s has an init with arguments (%s:%d), but no get_config that gives them: saved "
+    .. "and loaded, its layers are made "
     .. "without them", c.__name, init.short_src, init.linedefined)
 end
 
@@ -185,7 +194,8 @@ function Layer.from_config(c, config)
   return c(config)
 end
 
--- ------------------------------------------------ fields, weights, losses and metrics, calls: files of their own
+-- ------------------------------------------------ fields, weights, losses and metrics, calls:
+-- files of their own
 
 for _, part in ipairs{layer_fields, layer_weights, layer_losses, layer_calls} do
   for name, f in pairs(part.methods) do Layer[name] = f end

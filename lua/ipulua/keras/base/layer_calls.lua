@@ -1,4 +1,5 @@
--- Calling a layer: with tensors it is built and runs, with KerasTensors it becomes a node of a functional model.
+-- Calling a layer: with tensors it is built and runs, with KerasTensors it becomes a node of a
+-- functional model.
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
@@ -24,7 +25,8 @@ local function is_value(leaf) return core.is_tensor(leaf) or core.is_variable(le
 
 -- ------------------------------------------------ what layers define
 
----Makes the weights, given the shape of the input (a structure of shapes for several). Layers override it.
+---Makes the weights, given the shape of the input (a structure of shapes for several). Layers
+---override it.
 ---Shapes: input_shape with the batch, -1 where an extent is not known
 ---Errors: an extent that a weight needs and that is not known: `keras.layers.Dense(3):build{2, -1}`
 ---@param input_shape any a shape, or a table of shapes
@@ -33,7 +35,8 @@ end
 
 ---What the layer does: call(x, {training =, mask =}) gives its output. Layers override it.
 function Layer:call()
-  blame.error(string.format("layer '%s': its class %s defines no call(inputs)", self.name, class.of(self).__name),
+  blame.error(string.format("layer '%s': its class %s defines no call(inputs)", self.name,
+    class.of(self).__name),
     "not_implemented")
 end
 
@@ -68,7 +71,8 @@ local function read_call(self, ...)
   end
   while given.n > 1 and given[given.n] == nil do given.n = given.n - 1 end
   if given.n > 1 and type(given[given.n]) == "boolean" then
-    blame.error(string.format("layer '%s': training is given by name, layer(x, {training = %s})", self.name, given[given.n]), "type")
+    blame.error(string.format("layer '%s': training is given by name, layer(x, {training = %s})",
+      self.name, given[given.n]), "type")
   end
   if not self.takes_numbers then given[1] = as_inputs(given[1]) end
   return given, options
@@ -84,7 +88,8 @@ local function check_spec_leaf(self, spec, leaf, index)
   local shape = leaf.shape
   local rank, where = #shape, string.format("input %d of layer '%s'", index - 1, self.name)
   local function refuse(wanted, got)
-    blame.error(string.format("%s doesn't fit the layer: expected %s, got %s", where, wanted, got or "the shape " .. shape_text(shape)),
+    blame.error(string.format("%s doesn't fit the layer: expected %s, got %s", where, wanted,
+      got or "the shape " .. shape_text(shape)),
       "value")
   end
   if spec.dtype and leaf.dtype ~= spec.dtype then refuse("the dtype " .. spec.dtype, leaf.dtype) end
@@ -93,28 +98,36 @@ local function check_spec_leaf(self, spec, leaf, index)
   if spec.max_ndim and rank > spec.max_ndim then refuse("a rank of at most " .. spec.max_ndim) end
   for axis, extent in pairs(spec.axes or {}) do
     local got = shape[axis < 0 and rank + axis + 1 or axis + 1]
-    if got and got >= 0 and got ~= extent then refuse(string.format("axis %d to have %s", axis, counted(extent, "element"))) end
+    if got and got >= 0 and got ~= extent then
+      refuse(string.format("axis %d to have %s", axis, counted(extent, "element")))
+    end
   end
 end
 
 local function check_one(self, inputs)
   if is_value(inputs) or KerasTensor.is(inputs) then return end
   local several = args.is_plain(inputs) and #inputs > 0 and "a list of " .. #inputs
-  blame.error(string.format("layer '%s' takes one tensor, got %s", self.name, several or args.describe(inputs)), "type")
+  blame.error(string.format("layer '%s' takes one tensor, got %s", self.name,
+    several or args.describe(inputs)), "type")
 end
 
--- input_spec = {ndim =, min_ndim =, max_ndim =, axes = {[-1] = 784}, dtype =}, an InputSpec, or a list of such; takes_one = true: any
--- tensor, but one; takes_states = true: the spec is that of the first of a list.
+-- input_spec = {ndim =, min_ndim =, max_ndim =, axes = {[-1] = 784}, dtype =}, an InputSpec, or a
+-- list of such; takes_one = true: any tensor, but one; takes_states = true: the spec is that of the
+-- first of a list.
 local function check_spec(self, inputs)
   local c = class.of(self)
   local spec = rawget(self, "input_spec") or c.input_spec
   local is_list = c.takes_states and args.is_list(inputs) and #inputs > 0
-  if not is_list and (c.takes_one or spec and spec[1] == nil and (spec.ndim or spec.min_ndim)) then check_one(self, inputs) end
+  if not is_list and (c.takes_one or spec and spec[1] == nil and (spec.ndim or spec.min_ndim)) then
+    check_one(self, inputs)
+  end
   if not spec then return end
   local leaves = is_list and {inputs[1]} or nest.flatten(inputs)
   for i, leaf in ipairs(leaves) do
     local each = spec[i] or (spec[1] == nil and spec) or nil
-    if each and (is_value(leaf) or KerasTensor.is(leaf)) then check_spec_leaf(self, each, leaf, i) end
+    if each and (is_value(leaf) or KerasTensor.is(leaf)) then
+      check_spec_leaf(self, each, leaf, i)
+    end
   end
 end
 
@@ -122,13 +135,19 @@ end
 local function check_inputs(self, first)
   check_spec(self, first)
   local of = type(first)
-  if of == "number" or is_input(first) or of == "table" and (not args.is_plain(first) or nest.any(is_input, first)) then return end
-  blame.error(string.format("layer '%s' is called with a tensor, or a table of tensors, got %s", self.name,
+  if of == "number" or is_input(first) or of == "table"
+    and (not args.is_plain(first) or nest.any(is_input, first)) then
+    return
+  end
+  blame.error(string.format("layer '%s' is called with a tensor, or a table of tensors, got %s",
+    self.name,
     of == "table" and "a table without any" or args.describe(first)), "type")
 end
 
 local function want_inputs(self, first)
-  if first == nil then blame.error(string.format("layer '%s' was called without inputs", self.name), "type") end
+  if first == nil then
+    blame.error(string.format("layer '%s' was called without inputs", self.name), "type")
+  end
 end
 
 -- ------------------------------------------------ building
@@ -257,12 +276,15 @@ end
 local function refuse_self(self, result)
   if not rawequal(result, self) then return end
   local name = getmetatable(self).__name
-  blame.error(string.format("layer '%s': its call returned the layer itself; a method is written with a colon, function %s:call(x)",
+  blame.error(string.format("layer '%s': its call returned the layer itself; a method is written "
+    .. "with a colon, function %s:call(x)",
     self.name, name), "type")
 end
 
 local function run(self, given, options)
-  if context.depth == 0 and not context.inferring then self:walk(function(layer) keep(layer, "_losses", {}) end) end
+  if context.depth == 0 and not context.inferring then
+    self:walk(function(layer) keep(layer, "_losses", {}) end)
+  end
   check_inputs(self, given[1])
   self:ensure_built(given[1])
   self:settle_fields()
@@ -285,7 +307,8 @@ end
 
 -- KerasTensors of the shapes of inputs.
 local function tensors_of(self, shape)
-  if next(shape) == nil or type(nest.first(shape)) == "number" and math.type(shape[1]) == "integer" then
+  if next(shape) == nil or type(nest.first(shape)) == "number"
+    and math.type(shape[1]) == "integer" then
     return KerasTensor(shape, rawget(self, "input_dtype") or self.compute_dtype)
   end
   local out = {}
@@ -293,7 +316,8 @@ local function tensors_of(self, shape)
   return out
 end
 
--- build of the library's layers, called by a script: as a first call of the layer would, so that this doesn't make the weights again.
+-- build of the library's layers, called by a script: as a first call of the layer would, so that
+-- this doesn't make the weights again.
 local function build_by_hand(f)
   local build
   build = core.entry(function(self, ...)
@@ -312,18 +336,21 @@ local function inputs_of(f)
   return last and info.nparams - (last == "options" and 2 or 1)
 end
 
--- call of the library's layers: `run` gives all options, a script that calls it by hand need not; but it has to build the layer.
+-- call of the library's layers: `run` gives all options, a script that calls it by hand need not;
+-- but it has to build the layer.
 local function call_by_hand(f)
   local most = inputs_of(f)
   return core.entry(function(self, ...)
     if most and select("#", ...) > most + 1 then
-      blame.error(string.format("layer '%s' is called with %s; options follow by name, as in layer(x, {training = true})", self.name,
+      blame.error(string.format("layer '%s' is called with %s; options follow by name, as in "
+        .. "layer(x, {training = true})", self.name,
         most == 1 and "one input, a tensor or a table of them" or counted(most, "input")), "type")
     end
     local last = select("#", ...) > 0 and (select(-1, ...))
     if type(last) == "table" and rawget(last, "training") ~= nil then return f(self, ...) end
     if not self.built and self.build ~= Layer.build then
-      blame.error(string.format("layer '%s' is not built yet, so it has no weights to call: call the layer itself, layer(x), which builds it, "
+      blame.error(string.format("layer '%s' is not built yet, so it has no weights to call: call "
+        .. "the layer itself, layer(x), which builds it, "
         .. "or layer:build(shape) first", self.name), "value")
     end
     local given, options = read_call(self, ...)
@@ -334,7 +361,8 @@ local function call_by_hand(f)
   end)
 end
 
----Prepares a class of the library, and those that it is derived from, for scripts that use build and call by hand.
+---Prepares a class of the library, and those that it is derived from, for scripts that use build
+---and call by hand.
 ---@param c Class
 local function guard(c)
   while c and not guarded[c] and rawget(c, "build") ~= Layer.build do
@@ -359,7 +387,8 @@ function Layer:__call(...)
   return run(self, given, options)
 end
 
----The shape of the output for a shape of the input (a structure of shapes for several); -1: unknown.
+---The shape of the output for a shape of the input (a structure of shapes for several); -1:
+---unknown.
 ---Shapes: input_shape with the batch, -1 where an extent is not known → the output's
 ---Errors: a shape that the layer can't take: `keras.layers.Conv2D(4, 3):compute_output_shape{2, 3}`
 ---@param input_shape any a shape, or a table of shapes
@@ -369,7 +398,8 @@ function Layer:compute_output_shape(input_shape)
   local inputs = tensors_of(self, input_shape)
   check_spec(self, inputs)
   self:ensure_built(inputs)
-  local types = require "ipulua.keras.base.infer".results(function(x) return self(x) end, {n = 1, inputs}, KerasTensor.is)
+  local types = require "ipulua.keras.base.infer".results(function(x) return self(x) end,
+    {n = 1, inputs}, KerasTensor.is)
   return nest.map(function(leaf) return leaf.shape end, types[1])
 end
 
@@ -377,7 +407,8 @@ end
 
 local function of_only_node(self, what)
   if #kept(self, "nodes") == 0 then
-    blame.error(string.format("layer '%s' has no %s: it was not called with the tensors of a functional model", self.name, what),
+    blame.error(string.format("layer '%s' has no %s: it was not called with the tensors of a "
+      .. "functional model", self.name, what),
       "value")
   end
   return kept(self, "nodes")[1]

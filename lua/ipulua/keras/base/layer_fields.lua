@@ -1,6 +1,7 @@
--- A layer's fields: what a script assigns is its own, and sublayers and variables are found in it, in the order in which the fields were
--- first assigned, whatever they held then; lists and tables of them count, too. What the library keeps of a layer lies beside the
--- fields, so that neither hides the other.
+-- A layer's fields: what a script assigns is its own, and sublayers and variables are found in it,
+-- in the order in which the fields were first assigned, whatever they held then; lists and tables
+-- of them count, too. What the library keeps of a layer lies beside the fields, so that neither
+-- hides the other.
 
 local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
@@ -16,9 +17,11 @@ local fields = {methods = Layer, properties = {}}
 -- Names that no script gives to a field.
 local key_of_kept <const> = "(kept)"      -- of what the library keeps: {name = value}
 local order <const> = "(order)"           -- of the fields' names: {list =, seen =}
-local automatic <const> = "(automatic)"   -- of variables that are read in the compute dtype, by field
+-- of variables that are read in the compute dtype, by field
+local automatic <const> = "(automatic)"
 
--- Names of what is kept that no field may have; those without _ that are always read by `get` are free.
+-- Names of what is kept that no field may have; those without _ that are always read by `get` are
+-- free.
 local kept_names = {}
 for _, name in ipairs{
   "_trainable", "_own", "_losses", "_lasting_losses", "_metrics", "_options", "_programs", "_graph",
@@ -81,12 +84,14 @@ local function is_method(layer, key)
 end
 
 local function refuse(layer, key, what)
-  blame.error(string.format("layer '%s': its field can't be called '%s', which is %s of every %s; choose another name",
+  blame.error(string.format("layer '%s': its field can't be called '%s', which is %s of every %s; "
+    .. "choose another name",
     tostring(rawget(layer, "name") or getmetatable(layer).__name), tostring(key), what,
     class.is_a(layer, require "ipulua.keras.models.model".Model) and "model" or "layer"), "value")
 end
 
-local free_names = setmetatable({}, {__mode = "k"}) -- class → names that were looked at and are a script's
+-- class → names that were looked at and are a script's
+local free_names = setmetatable({}, {__mode = "k"})
 
 local function check_name(layer, c, key, value)
   if c.properties[key] then refuse(layer, key, "a property that is only read") end
@@ -100,7 +105,8 @@ local function is_mixed(layer)
   return policy and policy.is_mixed
 end
 
--- Of mixed precision: variables of floats are given in the dtype of the arithmetic while a call runs.
+-- Of mixed precision: variables of floats are given in the dtype of the arithmetic while a call
+-- runs.
 local function is_cast(layer, value)
   return type(value) == "userdata" and is_mixed(layer) and core.is_variable(value)
     and layer.compute_dtype ~= value.dtype
@@ -158,7 +164,8 @@ local function names_of(layer)
   return names and names.list or {}
 end
 
----Before a call: variables that replaced another value of their field are given in the dtype of the arithmetic, too.
+---Before a call: variables that replaced another value of their field are given in the dtype of the
+---arithmetic, too.
 ---@package
 function Layer:settle_fields()
   if not is_mixed(self) then return end
@@ -196,7 +203,8 @@ end
 
 -- ------------------------------------------------ what the fields hold
 
-local held_classes = setmetatable({}, {__mode = "k"}) -- class → whether its objects are layers or metrics
+-- class → whether its objects are layers or metrics
+local held_classes = setmetatable({}, {__mode = "k"})
 
 local function holds_objects_of(c)
   local held = held_classes[c]

@@ -1,4 +1,5 @@
--- A layer's losses and metrics: those that it adds while it is called, and the penalties of its regularizers.
+-- A layer's losses and metrics: those that it adds while it is called, and the penalties of its
+-- regularizers.
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
@@ -12,7 +13,9 @@ local stages = require "ipulua.keras.models.stage_scope"
 local Layer = {} -- what the class gets of this file
 local properties = {}
 
-local function is_value(x) return core.is_tensor(x) or core.is_variable(x) or type(x) == "number" end
+local function is_value(x)
+  return core.is_tensor(x) or core.is_variable(x) or type(x) == "number"
+end
 
 local function is_callable(f)
   local meta = type(f) == "table" and getmetatable(f)
@@ -23,19 +26,22 @@ end
 local function add_one(self, loss)
   if KerasTensor.is(loss) then return self:watch("add_loss", loss) end
   if not is_value(loss) and not is_callable(loss) then
-    blame.error("add_loss: 'loss' must be a tensor, a number or a function that gives one, got " .. args.describe(loss), "type")
+    blame.error("add_loss: 'loss' must be a tensor, a number or a function that gives one, got "
+      .. args.describe(loss), "type")
   end
   local in_call = context.depth > 0 and not self._building
   if not in_call and is_value(loss) then
-    blame.error(string.format("add_loss: outside of a call, layer '%s' takes a function, or a tensor of a functional model, because a value "
+    blame.error(string.format("add_loss: outside of a call, layer '%s' takes a function, or a "
+      .. "tensor of a functional model, because a value "
       .. "would be of the past in the next step", self.name), "value")
   end
   local list = in_call and self._losses or self._lasting_losses
   list[#list + 1] = loss
 end
 
----Adds a loss: in a call a scalar (or a function that gives one), which training adds to the compiled loss; outside of calls a function,
----which each step calls, or a tensor of a functional model.
+---Adds a loss: in a call a scalar (or a function that gives one), which training adds to the
+---compiled loss; outside of calls a function, which each step calls, or a tensor of a functional
+---model.
 ---Shapes: []
 ---Errors: a loss that is no tensor, number or function: `keras.layers.Layer():add_loss "mse"`
 ---@param loss any tensor, number or function that gives one, or a list
@@ -59,7 +65,8 @@ local metric_rows <const> = {
   {"name", "string"}, {"aggregation", "string", "mean", choices = {"mean"}},
 }
 
----Shows the mean of a value as a metric of the model; outside of calls the value is a tensor of a functional model.
+---Shows the mean of a value as a metric of the model; outside of calls the value is a tensor of a
+---functional model.
 ---Shapes: value any, averaged
 ---Errors: a value without a name: `keras.layers.Layer():add_metric(x)`
 ---@param value any tensor
@@ -75,7 +82,8 @@ end
 ---A tensor of a functional model whose value is a loss or a metric; only such models have them.
 ---@package
 function Layer:watch(who)
-  blame.error(string.format("%s: '%s' is no functional model, so a symbolic tensor can't be added to it; add it to the model, or a value in "
+  blame.error(string.format("%s: '%s' is no functional model, so a symbolic tensor can't be added "
+    .. "to it; add it to the model, or a value in "
     .. "the layer's call", who, self.name), "value")
 end
 
@@ -83,7 +91,8 @@ end
 local function penalty(self, which, regularizer, value)
   local loss = regularizer(value)
   if core.is_tensor(loss) or core.is_variable(loss) or type(loss) == "number" then return loss end
-  blame.error(string.format("layer '%s': its %s must return a tensor, got %s", self.name, which, args.describe(loss)), "type")
+  blame.error(string.format("layer '%s': its %s must return a tensor, got %s", self.name, which,
+    args.describe(loss)), "type")
 end
 
 -- What was added, evaluated where it is a function.
@@ -91,7 +100,8 @@ local function added(layer, loss)
   if is_value(loss) then return loss end
   local value = loss()
   if is_value(value) then return value end
-  blame.error(string.format("layer '%s': a function given to add_loss must return a tensor, got %s", layer.name, args.describe(value)), "type")
+  blame.error(string.format("layer '%s': a function given to add_loss must return a tensor, got %s",
+    layer.name, args.describe(value)), "type")
 end
 
 function properties.losses(self)
@@ -105,7 +115,8 @@ function properties.losses(self)
       if v.regularizer and v.trainable and not seen[id] then
         seen[id] = true
         local _ <close> = stages.beside(id)
-        list[#list + 1] = penalty(layer, "regularizer of '" .. (v.weight_name or v.name) .. "'", v.regularizer, v)
+        list[#list + 1] = penalty(layer, "regularizer of '" .. (v.weight_name or v.name) .. "'",
+          v.regularizer, v)
       end
     end
   end)
@@ -129,13 +140,15 @@ function properties.metrics(self)
   return list
 end
 
----Adds what activity_regularizer gives for the results of a call, a packed list: the mean over the batch.
+---Adds what activity_regularizer gives for the results of a call, a packed list: the mean over the
+---batch.
 ---@package
 function Layer:add_activity_loss(results)
   if not self.activity_regularizer or context.inferring then return end
   for i = 1, results.n do
     for _, leaf in ipairs(nest.flatten(results[i])) do
-      self:add_loss(penalty(self, "activity_regularizer", self.activity_regularizer, leaf) / leaf.shape[1])
+      self:add_loss(penalty(self, "activity_regularizer", self.activity_regularizer, leaf)
+        / leaf.shape[1])
     end
   end
 end

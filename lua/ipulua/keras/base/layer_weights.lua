@@ -16,7 +16,8 @@ local properties = {}
 -- ------------------------------------------------ making
 
 local add_weight_rows <const> = {
-  {"name", "string", "weight"}, {"shape", {"integers", "integer"}, {}}, {"dtype", "dtype", optional = true},
+  {"name", "string", "weight"}, {"shape", {"integers", "integer"}, {}},
+  {"dtype", "dtype", optional = true},
   {"initializer", {"string", "table", "callable", "number"}, optional = true},
   {"regularizer", {"string", "table", "callable"}, optional = true}, {"trainable", "boolean", true},
   {"constraint", {"string", "table", "callable"}, optional = true},
@@ -34,7 +35,8 @@ end
 local function check_extents(self, name, shape)
   for _, extent in ipairs(shape) do
     if extent < 0 then
-      blame.error(string.format("%s: the weight '%s' would have an unknown extent; say the input's shape", self.name, name), "value")
+      blame.error(string.format("%s: the weight '%s' would have an unknown extent; say the input's "
+        .. "shape", self.name, name), "value")
     end
   end
 end
@@ -46,7 +48,8 @@ local function path_of(self)
   return prefix == "" and self.name or prefix .. "/" .. self.name
 end
 
----Makes a variable of the layer; named arguments name, shape, dtype, initializer, regularizer, trainable, constraint.
+---Makes a variable of the layer; named arguments name, shape, dtype, initializer, regularizer,
+---trainable, constraint.
 ---Shapes: shape
 ---Errors: an unknown initializer, a dtype that there is not, an extent that is not known:
 ---`keras.layers.Layer():add_weight{shape = {2}, initializer = "onse"}`
@@ -141,16 +144,19 @@ function Layer:set_weights(values)
     blame.error("set_weights: a list of tensors is wanted, got " .. args.describe(values), "type")
   end
   if #values ~= #weights then
-    blame.error(string.format("set_weights: layer '%s' has %s, but %s given", self.name, counted(#weights, "weight"),
+    blame.error(string.format("set_weights: layer '%s' has %s, but %s given", self.name,
+      counted(#weights, "weight"),
       counted(#values, "value was", "values were")),
       "value")
   end
   local tensors = {}
   for i, v in ipairs(weights) do
-    local value = core.is_tensor(values[i]) and values[i] or core.is_variable(values[i]) and values[i]:read_value()
+    local value = core.is_tensor(values[i]) and values[i] or core.is_variable(values[i])
+      and values[i]:read_value()
       or core.tensor(values[i], v.dtype)
     if not shapes.equal(value.shape, v.shape) then
-      blame.error(string.format("set_weights: weight %d of layer '%s', %s, has the shape %s; the value given has %s", i,
+      blame.error(string.format("set_weights: weight %d of layer '%s', %s, has the shape %s; the "
+        .. "value given has %s", i,
         self.name, v.name, shapes.text(v.shape), shapes.text(value.shape)), "value")
     end
     tensors[i] = value.dtype == v.dtype and value or value:cast(v.dtype)
@@ -163,7 +169,8 @@ end
 ---@return integer
 function Layer:count_params()
   if not self.built and #self.weights == 0 and not self._shapeless then
-    blame.error(string.format("count_params: layer '%s' has no weights yet; build it or call it first", self.name), "value")
+    blame.error(string.format("count_params: layer '%s' has no weights yet; build it or call it "
+      .. "first", self.name), "value")
   end
   local count = 0
   for _, v in ipairs(self.weights) do count = count + v.size end

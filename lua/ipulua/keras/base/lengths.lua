@@ -1,5 +1,5 @@
--- Sums of squares and lengths of tensors. Those of 16 bits are computed in float32: in float16 a sum stops at 65504, and squares of
--- what is below 2.4e-4 vanish.
+-- Sums of squares and lengths of tensors. Those of 16 bits are computed in float32: in float16 a
+-- sum stops at 65504, and squares of what is below 2.4e-4 vanish.
 
 local ipu = require "ipulua"
 
@@ -17,7 +17,9 @@ end
 ---@param x userdata
 ---@param axes table? as reduce_sum takes them
 ---@return userdata
-function lengths.sum_of_squares(x, axes) return ipu.reduce_sum(ipu.square(lengths.wide(x)), axes) end
+function lengths.sum_of_squares(x, axes)
+  return ipu.reduce_sum(ipu.square(lengths.wide(x)), axes)
+end
 
 ---The root of that.
 ---@param x userdata

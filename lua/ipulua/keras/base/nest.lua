@@ -1,5 +1,5 @@
--- Structures of tensors: a tensor, a list or a table with names, nested. Whatever is not a plain table is a
--- leaf. Lists are walked in their order, with holes, too, then names in sorted order.
+-- Structures of tensors: a tensor, a list or a table with names, nested. Whatever is not a plain
+-- table is a leaf. Lists are walked in their order, with holes, too, then names in sorted order.
 
 local args = require "ipulua.base.args"
 local plain = require "ipulua.base.plain"
@@ -22,7 +22,9 @@ local function keys_of(t)
   for i = 1, count do keys[i] = i end
   local names = {}
   for key in next, t do
-    if not (math.type(key) == "integer" and key >= 1 and key <= count) then names[#names + 1] = key end
+    if not (math.type(key) == "integer" and key >= 1 and key <= count) then
+      names[#names + 1] = key
+    end
   end
   table.sort(names, comes_before)
   return table.move(names, 1, #names, count + 1, keys)

@@ -1,4 +1,5 @@
--- Labels and predictions, as the functions among losses and metrics take them: tensors, numbers or nested lists.
+-- Labels and predictions, as the functions among losses and metrics take them: tensors, numbers or
+-- nested lists.
 
 local args = require "ipulua.base.args"
 local core = require "ipulua.core"

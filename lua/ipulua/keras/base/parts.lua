@@ -1,5 +1,6 @@
--- The kinds of parts that layers take as arguments (activations, initializers, regularizers, constraints …):
--- finding them by name, showing them in a config, and declaring classes whose arguments may be such parts.
+-- The kinds of parts that layers take as arguments (activations, initializers, regularizers,
+-- constraints …): finding them by name, showing them in a config, and declaring classes whose
+-- arguments may be such parts.
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
@@ -19,21 +20,25 @@ local parts = {}
 local modules <const> = {
   activation = "ipulua.keras.activations", initializer = "ipulua.keras.initializers",
   regularizer = "ipulua.keras.regularizers", constraint = "ipulua.keras.constraints",
-  loss = "ipulua.keras.losses", metric = "ipulua.keras.metrics", optimizer = "ipulua.keras.optimizers",
+  loss = "ipulua.keras.losses", metric = "ipulua.keras.metrics",
+  optimizer = "ipulua.keras.optimizers",
   schedule = "ipulua.keras.optimizers.schedules", layer = "ipulua.keras.layers",
 }
 
 -- kind → its module's name in ipulua.keras
 local plural <const> = {
-  initializer = "initializers", constraint = "constraints", loss = "losses", metric = "metrics", layer = "layers",
+  initializer = "initializers", constraint = "constraints", loss = "losses", metric = "metrics",
+  layer = "layers",
 }
 
-local described = setmetatable({}, {__mode = "k"}) -- description → the class that it is of, which need not be known by a name
+-- description → the class that it is of, which need not be known by a name
+local described = setmetatable({}, {__mode = "k"})
 
 ---@param kind string
 ---@return table
 function parts.module(kind)
-  return (require(modules[kind])) -- without the file's name, which the first require gives beside it
+  -- without the file's name, which the first require gives beside it
+  return (require(modules[kind]))
 end
 
 -- Public entries of a module by plain name; classes win over functions of the same plain name when
@@ -57,14 +62,18 @@ end
 local function find_model(kind, name)
   if kind ~= "layer" then return nil end
   if name == "Sequential" then return require "ipulua.keras.models.sequential".Sequential end
-  if name == "Model" or name == "Functional" then return require "ipulua.keras.models.model".Model end
+  if name == "Model" or name == "Functional" then
+    return require "ipulua.keras.models.model".Model
+  end
   return nil
 end
 
 local function known_names(module)
   local list = {}
   for key, value in next, module do
-    if type(key) == "string" and (type(value) == "function" or class.is_class(value)) then list[#list + 1] = key end
+    if type(key) == "string" and (type(value) == "function" or class.is_class(value)) then
+      list[#list + 1] = key
+    end
   end
   for name in next, rawget(module, "_by_output") or {} do list[#list + 1] = name end
   table.sort(list)
@@ -80,7 +89,8 @@ function parts.find(kind, name, options)
   options = options or {}
   local objects = options.custom_objects
   if objects ~= nil and not args.is_plain(objects) then
-    blame.error("'custom_objects' must be a table from names to classes, got " .. args.describe(objects), "type")
+    blame.error("'custom_objects' must be a table from names to classes, got "
+      .. args.describe(objects), "type")
   end
   local custom = objects and objects[name]
   if custom == nil then custom = custom_objects.find(name) end
@@ -99,14 +109,16 @@ function parts.find(kind, name, options)
   end
   local hint = nearest.hint(name, list)
   if hint == "" and name:find("^%u") then
-    hint = string.format("; a class of one's own is given by custom_objects = {%s = Class}, or registered", name)
+    hint = string.format("; a class of one's own is given by custom_objects = {%s = Class}, or "
+      .. "registered", name)
   end
   blame.error(string.format("unknown %s '%s'%s", kind, name, hint), "value")
 end
 
 -- ------------------------------------------------ layers that several models hold
 
--- While a model is described: layer → its number; while one is made of a description: number → layer.
+-- While a model is described: layer → its number; while one is made of a description: number →
+-- layer.
 local numbered, made
 
 local scopes <const> = {}
@@ -125,7 +137,8 @@ local function count_layers(layer, count, list)
   end
 end
 
----A scope to describe a layer and all that it holds in: what two of its models share is described under one number.
+---A scope to describe a layer and all that it holds in: what two of its models share is described
+---under one number.
 ---@param root Layer
 function parts.describing(root)
   if numbered then return scopes.inside end
@@ -183,8 +196,9 @@ local function function_name(kind, f)
   return found
 end
 
----What a config holds for a part: a name, {class_name =, config =}, or what has neither, a function of the script's own, say, itself.
----Such a config makes the same again in this process; parts.written tells what a file can't hold.
+---What a config holds for a part: a name, {class_name =, config =}, or what has neither, a function
+---of the script's own, say, itself. Such a config makes the same again in this process;
+---parts.written tells what a file can't hold.
 ---@param kind string
 ---@param part any
 ---@return any
@@ -204,25 +218,34 @@ end
 local function why_unwritable(owner, path, value)
   local what = type(value) == "function" and "a function" or args.describe(value)
   local f = type(value) == "function" and debug.getinfo(value, "S")
-  if f and f.what ~= "C" then what = string.format("%s of the script's own (%s:%d)", what, f.short_src, f.linedefined) end
+  if f and f.what ~= "C" then
+    what = string.format("%s of the script's own (%s:%d)", what, f.short_src, f.linedefined)
+  end
   local where = path == "" and owner or string.format("%s: its '%s'", owner, path)
-  return string.format("%s is %s, which can't be saved; a function is saved by its name when it is registered, "
-    .. "keras.utils.register_keras_serializable(f, {name = …}), anything else by a class with get_config", where, what)
+  return string.format("%s is %s, which can't be saved; a function is saved by its name when it is "
+    .. "registered, "
+    .. "keras.utils.register_keras_serializable(f, {name = …}), anything else by a class with "
+    .. "get_config", where, what)
 end
 
 local function owner_of(description)
   local name = plain.is(description.config) and description.config.name
-  return name and string.format("%s '%s'", description.class_name, tostring(name)) or description.class_name
+  return name and string.format("%s '%s'", description.class_name, tostring(name))
+    or description.class_name
 end
 
----A description as a file holds it, tensors as lists; nil and the words for the part that a file can't hold where there is one.
+---A description as a file holds it, tensors as lists; nil and the words for the part that a file
+---can't hold where there is one.
 ---@param description any
 ---@return any, string?
 function parts.written(description)
   local problem
   local function write(each, owner, path, depth)
-    if core.is_tensor(each) or core.is_variable(each) then return {constant = each:totable(), dtype = each.dtype} end
-    local is_simple = type(each) ~= "table" and type(each) ~= "function" and type(each) ~= "userdata"
+    if core.is_tensor(each) or core.is_variable(each) then
+      return {constant = each:totable(), dtype = each.dtype}
+    end
+    local is_simple = type(each) ~= "table" and type(each) ~= "function"
+      and type(each) ~= "userdata"
     if is_simple or rawequal(each, json.null) then return each end
     if not plain.is(each) then
       problem = problem or why_unwritable(owner, path, each)
@@ -233,7 +256,8 @@ function parts.written(description)
     local copy = {}
     for _, key in ipairs(nest.keys(each)) do
       local named = key ~= "config" and key ~= "class_name" and type(key) == "string"
-      copy[key] = write(each[key], owner, named and (path == "" and key or path .. "." .. key) or path, depth)
+      copy[key] = write(each[key], owner, named and (path == "" and key or path .. "." .. key)
+        or path, depth)
     end
     return setmetatable(copy, getmetatable(each))
   end
@@ -248,7 +272,9 @@ end
 ---@param depth integer? of tables around it
 function parts.unwritten(written, depth)
   if not plain.is(written) then return written end
-  if written.constant ~= nil and args.is_dtype(written.dtype) then return core.tensor(written.constant, written.dtype) end
+  if written.constant ~= nil and args.is_dtype(written.dtype) then
+    return core.tensor(written.constant, written.dtype)
+  end
   depth = plain.deeper(depth or 0)
   for key, each in next, written do written[key] = parts.unwritten(each, depth) end
   return written
@@ -272,8 +298,9 @@ local function plain_rows(rows)
   return spec, kinds
 end
 
----Declares a class by the rows of its arguments (see args.lua; a type may also be a kind of part). Its `init`
----stores each argument under its name, then calls `setup`, if there is one; `get_config` follows from the rows.
+---Declares a class by the rows of its arguments (see args.lua; a type may also be a kind of part).
+---Its `init` stores each argument under its name, then calls `setup`, if there is one; `get_config`
+---follows from the rows.
 ---@param name string
 ---@param base table
 ---@param rows table[]
@@ -297,8 +324,10 @@ local function is_callable(value)
   return type(value) == "function" or type(meta) == "table" and meta.__call ~= nil
 end
 
--- kind → its base class. One in place of the other could be called, but would compute something else.
-local bases <const> = {initializer = "Initializer", regularizer = "Regularizer", constraint = "Constraint", layer = "Layer",
+-- kind → its base class. One in place of the other could be called, but would compute something
+-- else.
+local bases <const> = {initializer = "Initializer", regularizer = "Regularizer",
+  constraint = "Constraint", layer = "Layer",
   loss = "Loss", metric = "Metric", optimizer = "Optimizer"}
 local told_apart <const> = {initializer = true, regularizer = true, constraint = true}
 
@@ -313,7 +342,8 @@ end
 
 local function check_part(c, name, kind, value)
   if value == nil or is_callable(value) and not is_of_another_kind(kind, value) then return end
-  blame.error(string.format("%s: '%s' must be %s %s: a name, an object or a function, got %s", c.__name, name,
+  blame.error(string.format("%s: '%s' must be %s %s: a name, an object or a function, got %s",
+    c.__name, name,
     kind:find("^[aeiou]") and "an" or "a", kind, args.describe(value)), "type")
 end
 
@@ -351,9 +381,13 @@ end
 ---@param c any
 ---@param config any
 function parts.want_config(c, config)
-  if not class.is_class(c) then blame.error("from_config: it is called of a class with a colon, as in Dense:from_config(config)", "type") end
+  if not class.is_class(c) then
+    blame.error(
+      "from_config: it is called of a class with a colon, as in Dense:from_config(config)", "type")
+  end
   if not args.is_plain(config) then
-    blame.error(string.format("%s:from_config: a config as get_config() gives it is wanted, got %s", c.__name, args.describe(config)), "type")
+    blame.error(string.format("%s:from_config: a config as get_config() gives it is wanted, got %s",
+      c.__name, args.describe(config)), "type")
   end
 end
 
@@ -363,9 +397,11 @@ end
 ---@return userdata
 function parts.want_value(part, value)
   if args.is_tensor(value) then return value end
-  local is_number = type(value) == "number" or args.is_list(value) and type(nest.first(value)) == "number"
+  local is_number = type(value) == "number" or args.is_list(value)
+    and type(nest.first(value)) == "number"
   if is_number then return core.tensor(value) end
-  blame.error(string.format("%s: it is called with a weight, got %s", part.__name, args.describe(value)), "type")
+  blame.error(string.format("%s: it is called with a weight, got %s", part.__name,
+    args.describe(value)), "type")
 end
 
 ---A method of a base class that derived ones define.
@@ -373,7 +409,9 @@ end
 ---@param name string
 ---@param shown string such as "penalty(x)"
 function parts.abstract(c, name, shown)
-  c[name] = function(self) blame.error(string.format("%s defines no %s", self.__name, shown), "not_implemented") end
+  c[name] = function(self)
+    blame.error(string.format("%s defines no %s", self.__name, shown), "not_implemented")
+  end
 end
 
 ---@class Part: Class

@@ -1,5 +1,5 @@
--- Images in another size: an output row (and column) is an input row, or a mean of two that lie side by side. Pixel centres lie at
--- halves, as in TensorFlow 2.
+-- Images in another size: an output row (and column) is an input row, or a mean of two that lie
+-- side by side. Pixel centres lie at halves, as in TensorFlow 2.
 
 local core = require "ipulua.core"
 local ipu = require "ipulua"
@@ -24,7 +24,9 @@ local function nearest(from, to)
   return at
 end
 
-local function along(x, axis, places) return ipu.gather(x, core.tensor(places, "int32"), {axis = axis}) end
+local function along(x, axis, places)
+  return ipu.gather(x, core.tensor(places, "int32"), {axis = axis})
+end
 
 -- What has no share is not read: it may be no number.
 local function mix(x, axis, low, high, share)
@@ -50,7 +52,7 @@ end
 local function change_linear(x, axis, from, to) return mix(x, axis, linear(from, to)) end
 local function change_nearest(x, axis, from, to) return along(x, axis, nearest(from, to)) end
 
----[batch, height, width, channels] → the same with another height and width.
+-- -[batch, height, width, channels] → the same with another height and width.
 function resize.bilinear(x, height, width) return apply(x, height, width, change_linear) end
 function resize.nearest(x, height, width) return apply(x, height, width, change_nearest) end
 

@@ -1,5 +1,5 @@
--- Fitting the shapes of labels, predictions and weights to each other, as Keras does before losses and metrics;
--- what is left to broadcasting elsewhere is an error here.
+-- Fitting the shapes of labels, predictions and weights to each other, as Keras does before losses
+-- and metrics; what is left to broadcasting elsewhere is an error here.
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
@@ -41,7 +41,8 @@ end
 ---@param value any
 function shapes.check_given(who, value)
   if has_shapes(value) then return end
-  blame.error(string.format("%s: the shape of the input is a list of integers, such as {32, 784}, -1 where an extent is not known, or "
+  blame.error(string.format("%s: the shape of the input is a list of integers, such as {32, 784}, "
+    .. "-1 where an extent is not known, or "
     .. "for several inputs a table of such; got %s", who, args.describe(value)), "type")
 end
 
@@ -59,7 +60,8 @@ end
 ---An error unless two shapes are equal.
 function shapes.check_equal(a, b, who, a_name, b_name, hint)
   if shapes.equal(a, b) then return end
-  blame.error(string.format("%s: %s and %s have different shapes, %s and %s%s", who, a_name, b_name, shapes.text(a),
+  blame.error(string.format("%s: %s and %s have different shapes, %s and %s%s", who, a_name, b_name,
+    shapes.text(a),
     shapes.text(b), hint or ""), "value")
 end
 
@@ -76,7 +78,8 @@ function shapes.fit_ranks(y_true, y_pred)
   return y_true, y_pred
 end
 
----Weights for values: one rank less gets a trailing axis of 1, one more with a last axis of 1 loses it.
+---Weights for values: one rank less gets a trailing axis of 1, one more with a last axis of 1 loses
+---it.
 ---@param weight userdata
 ---@param values userdata
 ---@return userdata
@@ -94,7 +97,8 @@ function shapes.fit_weight(weight, values)
     fits = fits and (shape[i] == 1 or shape[i] == values.shape[i])
   end
   if not fits then
-    blame.error(string.format("sample_weight has the shape %s, the losses %s: one weight for each is wanted",
+    blame.error(string.format("sample_weight has the shape %s, the losses %s: one weight for each "
+      .. "is wanted",
       shapes.text(weight.shape), shapes.text(values.shape)), "value")
   end
   return weight

@@ -1,5 +1,6 @@
--- KerasTensor: what stands for a tensor while a functional model is written down. It has a shape (-1: unknown)
--- and a dtype, and knows the layer call that it comes from. Ops and operators on it become layers.
+-- KerasTensor: what stands for a tensor while a functional model is written down. It has a shape
+-- (-1: unknown) and a dtype, and knows the layer call that it comes from. Ops and operators on it
+-- become layers.
 
 local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
@@ -27,7 +28,8 @@ end
 KerasTensor.__op = function(op, ...) return apply(op, ...) end
 
 local operators <const> = {
-  __add = "add", __sub = "sub", __mul = "mul", __div = "div", __pow = "pow", __mod = "mod", __idiv = "floordiv",
+  __add = "add", __sub = "sub", __mul = "mul", __div = "div", __pow = "pow", __mod = "mod",
+  __idiv = "floordiv",
 }
 for event, op in pairs(operators) do
   KerasTensor[event] = function(a, b) return apply(op, a, b) end
@@ -36,9 +38,11 @@ KerasTensor.__unm = function(a) return apply("neg", a) end
 
 -- What concrete tensors alone have.
 local of_values <const> = {
-  item = "model:predict(x) gives values", totable = "model:predict(x) gives values", size = "its batch need not be known",
+  item = "model:predict(x) gives values", totable = "model:predict(x) gives values",
+  size = "its batch need not be known",
 }
-local of_calls <const> = {layer = true, node = true, tensor_index = true} -- nil of what no layer made
+-- nil of what no layer made
+local of_calls <const> = {layer = true, node = true, tensor_index = true}
 
 -- Methods are those of tensors: x:reshape{…} is the op reshape.
 local methods
@@ -48,7 +52,10 @@ function KerasTensor.__index(self, key)
   if key == "rank" then return #self.shape end
   if math.type(key) == "integer" then return apply("row", self, key) end
   if type(key) ~= "string" or of_calls[key] or key:sub(1, 2) == "__" then return nil end
-  if of_values[key] then blame.error(string.format("a model's symbolic tensor has no '%s'; %s", key, of_values[key]), "value") end
+  if of_values[key] then
+    blame.error(string.format("a model's symbolic tensor has no '%s'; %s", key, of_values[key]),
+      "value")
+  end
   methods = methods or getmetatable(core.tensor(0)).methods
   if methods[key] then return methods[key] end
   local hint = require "ipulua.base.slips".field_hint("tensor", key, methods)

@@ -1,4 +1,5 @@
--- ipu.train.Checkpoint: models, optimizers, variables, iterators and plain values, saved together in checkpoint folders.
+-- ipu.train.Checkpoint: models, optimizers, variables, iterators and plain values, saved together
+-- in checkpoint folders.
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
@@ -16,8 +17,8 @@ local train = require "ipulua.optimizers.train"
 
 local checkpoint = {}
 
----What is saved together: `model`, `optimizer`, or under any other name a model, layer, optimizer, variable, infeed queue or
----iterator, or a value that JSON can hold. Fields may be set later.
+---What is saved together: `model`, `optimizer`, or under any other name a model, layer, optimizer,
+---variable, infeed queue or iterator, or a value that JSON can hold. Fields may be set later.
 ---Errors: a name that it can't save: `ipu.train.Checkpoint{thing = print}`
 ---Source: tf.train.Checkpoint of the original
 ---@class Checkpoint: Class
@@ -50,12 +51,14 @@ end
 
 local function check(key, value)
   if type(key) ~= "string" then
-    blame.error(string.format("Checkpoint: what is saved is given by name, as in {model = m, optimizer = opt}; %s has none",
+    blame.error(string.format("Checkpoint: what is saved is given by name, as in {model = m, "
+      .. "optimizer = opt}; %s has none",
       args.describe(value)), "type")
   end
   local kind = kind_of(value)
   if kind then return kind end
-  blame.error(string.format("Checkpoint: '%s' must be a model, layer, optimizer, variable, infeed queue or iterator of a strategy, or "
+  blame.error(string.format("Checkpoint: '%s' must be a model, layer, optimizer, variable, infeed "
+    .. "queue or iterator of a strategy, or "
     .. "a plain value, got %s", key, args.describe(value)), "type")
 end
 
@@ -66,7 +69,8 @@ function Checkpoint:__tostring()
   table.sort(names)
   for i, name in ipairs(names) do
     local value = self[name]
-    parts[i] = name .. " = " .. ((Layer.is_layer(value) or type(value) ~= "table" and is_value(value)) and tostring(value)
+    parts[i] = name .. " = "
+      .. ((Layer.is_layer(value) or type(value) ~= "table" and is_value(value)) and tostring(value)
       or args.describe(value))
   end
   return "Checkpoint{" .. table.concat(parts, ", ") .. "}"
@@ -74,7 +78,8 @@ end
 
 function Checkpoint:init(objects)
   if objects ~= nil and not args.is_plain(objects) then
-    blame.error("Checkpoint: a table of what is saved is wanted, such as {model = m, optimizer = opt}, got "
+    blame.error("Checkpoint: a table of what is saved is wanted, such as {model = m, optimizer = "
+      .. "opt}, got "
       .. args.describe(objects), "type")
   end
   self.save_counter = 0
@@ -87,12 +92,15 @@ function Checkpoint:init(objects)
   end
 end
 
--- Optimizers in a model's own fields, beside the one that it was compiled with: {key =, value =, kind =, is_inner = true}.
+-- Optimizers in a model's own fields, beside the one that it was compiled with: {key =, value =,
+-- kind =, is_inner = true}.
 local function inner_optimizers(key, model)
   local list = {}
   for name, value in next, model do
-    if type(name) == "string" and class.is_a(value, optimizers.Optimizer) and value ~= model.optimizer then
-      list[#list + 1] = {key = key .. "." .. name, value = value, kind = "optimizer", is_inner = true}
+    if type(name) == "string" and class.is_a(value, optimizers.Optimizer)
+      and value ~= model.optimizer then
+      list[#list + 1] = {key = key .. "." .. name, value = value, kind = "optimizer",
+        is_inner = true}
     end
   end
   table.sort(list, function(a, b) return a.key < b.key end)
@@ -116,7 +124,8 @@ function checkpoint.objects_of(self)
       seen[opt] = true
       list[#list + 1] = {key = list[i].key .. ".optimizer", value = opt, kind = "optimizer"}
     end
-    for _, inner in ipairs(list[i].kind == "layer" and inner_optimizers(list[i].key, list[i].value) or {}) do
+    for _, inner in ipairs(list[i].kind == "layer"
+      and inner_optimizers(list[i].key, list[i].value) or {}) do
       if not seen[inner.value] then list[#list + 1] = inner end
       seen[inner.value] = true
     end
@@ -124,7 +133,8 @@ function checkpoint.objects_of(self)
   return list
 end
 
--- The model's own names for what is called model, and the optimizer's for what is called optimizer: another one, or else the model's.
+-- The model's own names for what is called model, and the optimizer's for what is called optimizer:
+-- another one, or else the model's.
 local function prefix_of(object, list)
   local key = object.key
   if key == "model" or key == "optimizer" then return "" end
@@ -141,7 +151,8 @@ local function entries_of(list)
   for _, object in ipairs(list) do
     if object.kind == "layer" then
       for _, entry in ipairs(saving.paths(object.value)) do
-        weights[#weights + 1] = {path = prefix_of(object, list) .. entry.path, variable = entry.variable}
+        weights[#weights + 1] = {path = prefix_of(object, list) .. entry.path,
+          variable = entry.variable}
       end
     elseif object.kind == "variable" then
       alone[#alone + 1] = {path = object.key, variable = object.value}
@@ -150,10 +161,13 @@ local function entries_of(list)
   return weights, alone
 end
 
--- What an optimizer keeps beside something: beside weights, and beside variables that are saved by themselves.
+-- What an optimizer keeps beside something: beside weights, and beside variables that are saved by
+-- themselves.
 local function with_alone(weights, alone)
   local all = table.move(weights, 1, #weights, 1, {})
-  for _, entry in ipairs(alone) do all[#all + 1] = {path = "variables/" .. entry.path, variable = entry.variable} end
+  for _, entry in ipairs(alone) do
+    all[#all + 1] = {path = "variables/" .. entry.path, variable = entry.variable}
+  end
   return all
 end
 
@@ -172,28 +186,34 @@ function checkpoint.members(list)
   local slots = {}
   for _, object in ipairs(list) do
     local found = {}
-    if object.kind == "optimizer" then found = saving.optimizer_paths(object.value, with_alone(weights, alone))
+    if object.kind == "optimizer" then
+      found = saving.optimizer_paths(object.value, with_alone(weights, alone))
     elseif object.kind == "graph_optimizer" then found = object.value:entries() end
     local named = {}
-    for i, entry in ipairs(found) do named[i] = {path = prefix_of(object, list) .. entry.path, variable = entry.variable} end
+    for i, entry in ipairs(found) do
+      named[i] = {path = prefix_of(object, list) .. entry.path, variable = entry.variable}
+    end
     saving.collect("Checkpoint.save", slots, named)
   end
   local tensors, order = values_of(weights)
   return {
-    ["weights.safetensors"] = {tensors = tensors, metadata = {format = "ipulua.weights/1", order = order}},
+    ["weights.safetensors"] = {tensors = tensors,
+      metadata = {format = "ipulua.weights/1", order = order}},
     ["optim.safetensors"] = {tensors = slots},
     ["variables.safetensors"] = #alone > 0 and {tensors = (values_of(alone))} or nil,
   }
 end
 
--- A model that is not built has no place for the file's weights, which would be passed over without a word.
+-- A model that is not built has no place for the file's weights, which would be passed over without
+-- a word.
 local function check_built(who, list, entries, weights)
   local count = 0
   for _ in pairs(weights) do count = count + 1 end
   if count <= #entries then return end
   for _, object in ipairs(list) do
     if object.kind == "layer" and #saving.paths(object.value) == 0 then
-      blame.error(string.format("%s: '%s' has no weights yet; build it first", who, object.key), "value")
+      blame.error(string.format("%s: '%s' has no weights yet; build it first", who, object.key),
+        "value")
     end
   end
 end
@@ -207,7 +227,8 @@ local function under(prefix, tensors)
   return mine
 end
 
----Reads what checkpoint.members saved, and checks that all of it fits: nothing is changed before the function that it gives is called.
+---Reads what checkpoint.members saved, and checks that all of it fits: nothing is changed before
+---the function that it gives is called.
 ---@param who string
 ---@param list table[] {key =, value =, kind =}
 ---@param saved table of checkpoint_folder.read
@@ -218,7 +239,8 @@ function checkpoint.plan(who, list, saved)
   local entries, alone = entries_of(list)
   check_built(who, list, entries, weights or {})
   entries = saving.as_in_file(entries, weights or {}, metadata)
-  local plans = {(saving.plan(who, entries, weights or {})), (saving.plan(who, alone, saved.member("variables.safetensors") or {}))}
+  local plans = {(saving.plan(who, entries, weights or {})),
+    (saving.plan(who, alone, saved.member("variables.safetensors") or {}))}
   local graph_optimizers = {}
   for _, object in ipairs(list) do
     local mine = under(prefix_of(object, list), slots)
@@ -238,12 +260,15 @@ function checkpoint.plan(who, list, saved)
   end
 end
 
--- The number of a checkpoint: updates made, where something counts them. In the list a model's optimizer comes behind those that
--- were given themselves, but has its model's name in its key.
+-- The number of a checkpoint: updates made, where something counts them. In the list a model's
+-- optimizer comes behind those that were given themselves, but has its model's name in its key.
 local function step_of(self, list)
   local first
   for _, object in ipairs(list) do
-    if object.kind == "optimizer" and not object.is_inner and (not first or object.key < first.key) then first = object end
+    if object.kind == "optimizer" and not object.is_inner
+      and (not first or object.key < first.key) then
+      first = object
+    end
   end
   return first and first.value.iterations:item() or self.save_counter
 end
@@ -257,18 +282,24 @@ local function pack(object)
   local tensors = {}
   local packed = state.pack(object.value, tensors, object.key)
   if next(tensors) then
-    blame.error(string.format("Checkpoint.save: '%s' is a table with a tensor in it; what is no plain value is saved under a name of its "
+    blame.error(string.format("Checkpoint.save: '%s' is a table with a tensor in it; what is no "
+      .. "plain value is saved under a name of its "
       .. "own, a tensor in a variable", object.key), "type")
   end
   local _, problem = json.text(packed)
-  if problem then blame.error(string.format("Checkpoint.save: '%s' can't be written as JSON: %s", object.key, problem), "value") end
+  if problem then
+    blame.error(string.format("Checkpoint.save: '%s' can't be written as JSON: %s", object.key,
+      problem), "value")
+  end
   return packed
 end
 
----Writes a checkpoint into dir/step-NNNNNN; older ones but the newest max_to_keep (and the last that was said to be best) go. The number
----is how many updates its Keras optimizer, or its model's, has made (of several, the first by name), without one how many saves; a checkpoint
----of the same number is replaced.
----Errors: a folder that can't be written, a max_to_keep below 1: `ipu.train.Checkpoint{model = model}:save("/proc/none")`
+---Writes a checkpoint into dir/step-NNNNNN; older ones but the newest max_to_keep (and the last
+---that was said to be best) go. The number is how many updates its Keras optimizer, or its model's,
+---has made (of several, the first by name), without one how many saves; a checkpoint of the same
+---number is replaced.
+---Errors: a folder that can't be written, a max_to_keep below 1:
+---`ipu.train.Checkpoint{model = model}:save("/proc/none")`
 ---@param ... any dir, max_to_keep, best
 ---@return string path
 function Checkpoint:save(...)
@@ -284,8 +315,10 @@ function Checkpoint:save(...)
   local former <const> = self.save_counter
   self.save_counter = former + 1
   local step = step_of(self, list)
-  local written, result = pcall(folder.write, a.dir, step, {members = members, state = {iteration = step, values = values,
-    save_counter = self.save_counter, random = core.save_random()}}, {keep = a.max_to_keep, best = a.best})
+  local written, result = pcall(folder.write, a.dir, step,
+    {members = members, state = {iteration = step, values = values,
+    save_counter = self.save_counter, random = core.save_random()}},
+    {keep = a.max_to_keep, best = a.best})
   if written then return result end
   self.save_counter = former -- what was not written does not count
   error(result, 0)
@@ -295,7 +328,8 @@ end
 
 local restore_rows <const> = {{"dir", "string"}}
 
--- Places in data and random numbers, as they were saved; as they were before, where one of them can't be set.
+-- Places in data and random numbers, as they were saved; as they were before, where one of them
+-- can't be set.
 local function restore_places(list, saved)
   local places, former = saved.member("places.safetensors") or {}, {}
   local random <const> = core.save_random()
@@ -316,20 +350,25 @@ local function restore_places(list, saved)
   error(problem, 0)
 end
 
----Sets everything as the newest complete checkpoint of a folder (or the one at this path) says; nothing is changed where one thing
----doesn't fit.
----Errors: no complete checkpoint, a file whose hash is not what its state.json says, tensors of other shapes or names:
----`ipu.train.Checkpoint{model = model}:restore("nowhere")`
+---Sets everything as the newest complete checkpoint of a folder (or the one at this path) says;
+---nothing is changed where one thing doesn't fit.
+---Errors: no complete checkpoint, a file whose hash is not what its state.json says, tensors of
+---other shapes or names: `ipu.train.Checkpoint{model = model}:restore("nowhere")`
 ---@param ... any dir
 ---@return string path
 function Checkpoint:restore(...)
   local a = args.check("Checkpoint.restore", restore_rows, ...)
   local saved = folder.read(a.dir)
-  if not saved then blame.error(string.format("Checkpoint.restore: there is no checkpoint in '%s'", a.dir), "not_found") end
+  if not saved then
+    blame.error(string.format("Checkpoint.restore: there is no checkpoint in '%s'", a.dir),
+      "not_found")
+  end
   local list = checkpoint.objects_of(self)
   local state_of <const> = saved.state
-  if type(state_of.random) ~= "table" or type(state_of.values) ~= "table" or math.type(state_of.save_counter or 0) ~= "integer" then
-    blame.error(string.format("Checkpoint.restore: '%s/state.json' is none of a Checkpoint", saved.path), "value")
+  if type(state_of.random) ~= "table" or type(state_of.values) ~= "table"
+    or math.type(state_of.save_counter or 0) ~= "integer" then
+    blame.error(string.format("Checkpoint.restore: '%s/state.json' is none of a Checkpoint",
+      saved.path), "value")
   end
   local commit <const> = checkpoint.plan("Checkpoint.restore", list, saved)
   restore_places(list, saved)

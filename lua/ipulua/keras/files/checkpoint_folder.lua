@@ -1,7 +1,8 @@
--- Checkpoint folders. Each checkpoint is dir/step-000123/ with .safetensors files and state.json, which knows their SHA-256 and its
--- own; dir/latest.json names the newest one. A folder is written beside its place, made durable and moved there in one step, and an
--- old one goes only when the new one is durable: whoever is killed at whatever moment leaves a complete one. One process writes to dir
--- at a time: others wait, or are told whose it is.
+-- Checkpoint folders. Each checkpoint is dir/step-000123/ with .safetensors files and state.json,
+-- which knows their SHA-256 and its own; dir/latest.json names the newest one. A folder is written
+-- beside its place, made durable and moved there in one step, and an old one goes only when the new
+-- one is durable: whoever is killed at whatever moment leaves a complete one. One process writes to
+-- dir at a time: others wait, or are told whose it is.
 
 local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
@@ -29,10 +30,12 @@ end
 
 local function is_step(name) return type(name) == "string" and name:find("^step%-%d+$") ~= nil end
 
--- What latest.json says; a name that is none of a checkpoint, such as one outside of the folder, says nothing.
+-- What latest.json says; a name that is none of a checkpoint, such as one outside of the folder,
+-- says nothing.
 local function read_latest(dir)
   local latest = read_json(dir .. "/" .. latest_file) or {}
-  return {step = is_step(latest.step) and latest.step or nil, best = is_step(latest.best) and latest.best or nil}
+  return {step = is_step(latest.step) and latest.step or nil,
+    best = is_step(latest.best) and latest.best or nil}
 end
 
 ---Names of the checkpoints in a folder, oldest first.
@@ -74,24 +77,30 @@ end
 local function remove_old(dir, keep, latest)
   local list = folder.list(dir)
   for i = 1, #list - keep do
-    if list[i] ~= latest.step and list[i] ~= latest.best then core.remove_folder(dir .. "/" .. list[i]) end
+    if list[i] ~= latest.step and list[i] ~= latest.best then
+      core.remove_folder(dir .. "/" .. list[i])
+    end
   end
 end
 
 local written <const> = {} -- folder → what latest.json said when this process had written
 
--- Another process that has written since: of which training the newest checkpoint is, is chance then.
+-- Another process that has written since: of which training the newest checkpoint is, is chance
+-- then.
 local function tell_of_others(dir)
   local former, now = written[dir], read_latest(dir)
   written[dir] = nil
-  local state = former and now.step and now.step ~= former and read_json(dir .. "/" .. now.step .. "/" .. state_file)
+  local state = former and now.step and now.step ~= former
+    and read_json(dir .. "/" .. now.step .. "/" .. state_file)
   if state and state.process ~= core.process_id() then
-    log.warn("checkpoint: process %s writes to '%s', too; which of the two wrote the newest checkpoint is chance",
+    log.warn("checkpoint: process %s writes to '%s', too; which of the two wrote the newest "
+      .. "checkpoint is chance",
       tostring(state.process), dir)
   end
 end
 
----Writes a checkpoint. members: file name → {tensors =, metadata =}; state: what else is to be known, as JSON can hold it.
+---Writes a checkpoint. members: file name → {tensors =, metadata =}; state: what else is to be
+---known, as JSON can hold it.
 ---@param dir string
 ---@param step integer
 ---@param content {members: table<string, table>, state: table}
@@ -114,7 +123,12 @@ function folder.write(dir, step, content, options)
   state.sha256 = core.text_hash(json.encode(state)) -- of the text without it
   core.replace_file(temporary .. "/" .. state_file, json.encode(state) .. "\n")
   local latest, best_before = {step = name}, read_latest(dir).best
-  if options.best then latest.best = name elseif best_before ~= name then latest.best = best_before end -- else it is replaced
+  -- else it is replaced
+  if options.best then
+    latest.best = name
+  elseif best_before ~= name then
+    latest.best = best_before
+  end
   core.replace_folder(temporary, dir .. "/" .. name)
   core.replace_file(dir .. "/" .. latest_file, json.encode(latest) .. "\n")
   written[dir] = name
@@ -141,13 +155,19 @@ local function verified(path)
   local at = path .. "/" .. state_file
   local state = read_json(at)
   if not state then return nil, at .. " is missing or damaged" end
-  if state.format ~= format then return nil, string.format("%s has the format '%s'", at, tostring(state.format)) end
+  if state.format ~= format then
+    return nil, string.format("%s has the format '%s'", at, tostring(state.format))
+  end
   local hash = state.sha256
   state.sha256 = nil
-  if core.text_hash(json.encode(state)) ~= hash then return nil, at .. " is not as it was written" end
+  if core.text_hash(json.encode(state)) ~= hash then
+    return nil, at .. " is not as it was written"
+  end
   if type(state.files) ~= "table" then return nil, at .. " has no list of files" end
   for file, want in pairs(state.files) do
-    if type(file) ~= "string" or file:find("[/\0]") then return nil, at .. " names files outside of its folder" end
+    if type(file) ~= "string" or file:find("[/\0]") then
+      return nil, at .. " names files outside of its folder"
+    end
     local member = path .. "/" .. file
     if not core.file_exists(member) then return nil, member .. " is missing" end
     if core.file_hash(member) ~= want then return nil, member .. " is not as it was written" end
@@ -177,8 +197,8 @@ local function candidates(dir)
   return list
 end
 
----The newest complete checkpoint of a folder, or the given one itself; nil when there is none. Damaged ones are passed over
----with a warning.
+---The newest complete checkpoint of a folder, or the given one itself; nil when there is none.
+---Damaged ones are passed over with a warning.
 ---@param dir string
 ---@return {path: string, state: table, member: fun(file: string): table?, table?}?
 function folder.read(dir)
@@ -192,7 +212,8 @@ function folder.read(dir)
     local path = dir .. "/" .. name
     local state, problem = verified(path)
     if state then return opened(path, state) end
-    log.warn("checkpoint: %s; %s", problem, list[i + 1] and "the one before it is taken" or "there is no other")
+    log.warn("checkpoint: %s; %s", problem, list[i + 1] and "the one before it is taken"
+      or "there is no other")
   end
   return nil
 end

@@ -1,5 +1,5 @@
--- Keras' weights in HDF5: .h5 files of Keras 2 (layer_names and weight_names as attributes) and .weights.h5 of Keras 3
--- (layers/dense/vars/0). Reading needs the plug-in ipulua.hdf5.
+-- Keras' weights in HDF5: .h5 files of Keras 2 (layer_names and weight_names as attributes) and
+-- .weights.h5 of Keras 3 (layers/dense/vars/0). Reading needs the plug-in ipulua.hdf5.
 
 local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
@@ -13,7 +13,8 @@ local h5 = {}
 local function reader()
   local ok, plugin = pcall(require, "ipulua.hdf5")
   if ok then return plugin end
-  blame.error("load_weights: .h5 files need the plug-in ipulua.hdf5, which is not here: make builds it where libhdf5 is (Debian's"
+  blame.error("load_weights: .h5 files need the plug-in ipulua.hdf5, which is not here: make "
+    .. "builds it where libhdf5 is (Debian's"
     .. " libhdf5-dev), make install puts it where it is found", "not_implemented")
 end
 
@@ -48,7 +49,10 @@ local function keras2(datasets, groups, root)
     local tensors = {}
     for i, weight in ipairs(listed(groups[prefix .. layer] or {}, "weight_names") or {}) do
       local d = datasets[prefix .. layer .. "/" .. weight]
-      if not d then blame.error(string.format("load_weights: the file has no weight '%s/%s'", layer, weight), "value") end
+      if not d then
+        blame.error(string.format("load_weights: the file has no weight '%s/%s'", layer, weight),
+          "value")
+      end
       tensors[i] = tensor(d)
     end
     if #tensors > 0 then out[#out + 1] = {layer, tensors} end
@@ -56,19 +60,23 @@ local function keras2(datasets, groups, root)
   return out
 end
 
--- Keras 2 wrote what is trained of a layer before the rest: of a model inside a model that is another order than that of its weights.
+-- Keras 2 wrote what is trained of a layer before the rest: of a model inside a model that is
+-- another order than that of its weights.
 local function as_written(layer)
   local trained, rest = layer.trainable_weights, layer.non_trainable_weights
   return table.move(rest, 1, #rest, #trained + 1, trained)
 end
 
-local function pair(layer, tensors) return {layer = layer, tensors = tensors, variables = as_written(layer)} end
+local function pair(layer, tensors)
+  return {layer = layer, tensors = tensors, variables = as_written(layer)}
+end
 
 -- By name where all names are known, else in order.
 local function pair_all(model, found)
   local layers = weighty(model.layers)
   if #layers ~= #found then
-    blame.error(string.format("load_weights: the file has %s with weights, the model has %d", counted(#found, "layer"), #layers), "value")
+    blame.error(string.format("load_weights: the file has %s with weights, the model has %d",
+      counted(#found, "layer"), #layers), "value")
   end
   local by_name = {}
   for _, layer in ipairs(layers) do by_name[layer.name] = layer end
@@ -104,7 +112,8 @@ end
 
 -- Sublayers whose order is not that of the alphabet.
 local ranks <const> = {
-  forward_layer = 1, backward_layer = 2, query_dense = 1, key_dense = 2, value_dense = 3, output_dense = 4,
+  forward_layer = 1, backward_layer = 2, query_dense = 1, key_dense = 2, value_dense = 3,
+  output_dense = 4,
 }
 
 local function before(a, b)
@@ -152,7 +161,8 @@ local function any_below(datasets, folder)
   return false
 end
 
--- Adds {layer =, tensors =, variables =} for each layer with weights; a model among them has its own layers below its folder.
+-- Adds {layer =, tensors =, variables =} for each layer with weights; a model among them has its
+-- own layers below its folder.
 local function keras3(layers, datasets, root, out)
   local used = {}
   for _, layer in ipairs(layers) do
@@ -164,7 +174,9 @@ local function keras3(layers, datasets, root, out)
       keras3(layer.layers, datasets, folder .. "layers/", out)
     elseif #layer.weights > 0 then
       local tensors = below(datasets, folder)
-      if #tensors == 0 then blame.error("load_weights: the file has nothing for '" .. folder .. "'", "value") end
+      if #tensors == 0 then
+        blame.error("load_weights: the file has nothing for '" .. folder .. "'", "value")
+      end
       out[#out + 1] = {layer = layer, tensors = tensors, variables = layer.weights}
     end
   end
@@ -176,21 +188,25 @@ end
 local function add_to_plan(each, path_of, plan)
   local variables, tensors = each.variables, each.tensors
   if #variables ~= #tensors then
-    blame.error(string.format("load_weights: layer '%s' has %s, the file %d", each.layer.name, counted(#variables, "weight"), #tensors),
+    blame.error(string.format("load_weights: layer '%s' has %s, the file %d", each.layer.name,
+      counted(#variables, "weight"), #tensors),
       "value")
   end
   local saving = require "ipulua.keras.files.saving"
   for i, t in ipairs(tensors) do
     local v = variables[i]
-    plan[#plan + 1] = {variable = v, value = saving.fitted("load_weights", path_of[core.variable_identity(v)], v, t)}
+    plan[#plan + 1] = {variable = v,
+      value = saving.fitted("load_weights", path_of[core.variable_identity(v)], v, t)}
   end
 end
 
 local function find_pairs(model, datasets, groups, o)
-  local root = listed(groups["/"], "layer_names") and "/" or groups.model_weights and "model_weights"
+  local root = listed(groups["/"], "layer_names") and "/" or groups.model_weights
+    and "model_weights"
   if not root then
     if o.by_name then
-      blame.error("load_weights: 'by_name' wants a file of Keras 2; one of Keras 3 does not have the layers' names", "value")
+      blame.error("load_weights: 'by_name' wants a file of Keras 2; one of Keras 3 does not have "
+        .. "the layers' names", "value")
     end
     return keras3(model.layers, datasets, root_of(datasets), {})
   end
@@ -205,12 +221,16 @@ end
 ---@param entries table[] {path =, variable =} of the model's weights
 ---@param o {by_name: boolean, skip_mismatch: boolean}
 function h5.load_weights(model, path, entries, o)
-  if not core.file_exists(path) then blame.error("load_weights: there is no file '" .. path .. "'", "not_found") end
+  if not core.file_exists(path) then
+    blame.error("load_weights: there is no file '" .. path .. "'", "not_found")
+  end
   local ok, datasets, groups = pcall(reader().read, path)
   if not ok then blame.error("load_weights: " .. datasets, "value") end
   local found = find_pairs(model, datasets, groups, o)
   local path_of = {}
-  for _, entry in ipairs(entries) do path_of[core.variable_identity(entry.variable)] = entry.path end
+  for _, entry in ipairs(entries) do
+    path_of[core.variable_identity(entry.variable)] = entry.path
+  end
   local plan = {}
   for _, each in ipairs(found) do add_to_plan(each, path_of, plan) end
   require "ipulua.keras.files.saving".commit(plan)

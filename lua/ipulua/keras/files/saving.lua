@@ -1,5 +1,6 @@
--- Models and weights in files. Weights are named by their place in the model (layer, then weight); a whole model is
--- one .safetensors file with the architecture, how it was compiled, and its options as JSON in the metadata.
+-- Models and weights in files. Weights are named by their place in the model (layer, then weight);
+-- a whole model is one .safetensors file with the architecture, how it was compiled, and its
+-- options as JSON in the metadata.
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
@@ -39,8 +40,8 @@ local function free_path(taken, path)
   return free
 end
 
--- Visits each variable once, with its path: layers of a model by their names, others by the field that holds them. seen: variables;
--- taken: paths.
+-- Visits each variable once, with its path: layers of a model by their names, others by the field
+-- that holds them. seen: variables; taken: paths.
 local function walk_weights(layer, prefix, seen, taken, visit)
   for _, v in ipairs(layer:own_variables()) do
     local id = core.variable_identity(v)
@@ -61,7 +62,9 @@ end
 ---@return table[]
 function saving.paths(layer)
   local list = {}
-  walk_weights(layer, "", {}, {}, function(path, v) list[#list + 1] = {path = path, variable = v} end)
+  walk_weights(layer, "", {}, {}, function(path, v)
+    list[#list + 1] = {path = path, variable = v}
+  end)
   return list
 end
 
@@ -74,7 +77,8 @@ local function check_path(who, path, endings)
     blame.error(who .. ": the path of a file is wanted, got " .. args.describe(path), "type")
   end
   if not path:find("%.safetensors$") and not path:find("%.npz$") then
-    blame.error(string.format("%s: '%s' must end in %s", who, path, endings or ".safetensors or .npz"), "value")
+    blame.error(string.format("%s: '%s' must end in %s", who, path,
+      endings or ".safetensors or .npz"), "value")
   end
 end
 
@@ -87,7 +91,8 @@ function saving.collect(who, tensors, entries)
   local order = {}
   for i, entry in ipairs(entries) do
     if tensors[entry.path] then
-      blame.error(string.format("%s: two of what is saved would be called '%s' in the file; give one another name", who, entry.path), "value")
+      blame.error(string.format("%s: two of what is saved would be called '%s' in the file; give "
+        .. "one another name", who, entry.path), "value")
     end
     tensors[entry.path] = entry.variable:read_value()
     order[i] = entry.path
@@ -107,14 +112,20 @@ function saving.save_weights(model, ...)
   local a = args.check("save_weights", weights_rows, ...)
   local path = a.path
   check_path("save_weights", path)
-  if not a.overwrite and core.file_exists(path) then blame.error(string.format("save_weights: '%s' exists already", path), "value") end
+  if not a.overwrite and core.file_exists(path) then
+    blame.error(string.format("save_weights: '%s' exists already", path), "value")
+  end
   local tensors, order = tensors_of("save_weights", model)
   if #order == 0 and not model.built then
-    blame.error(string.format("save_weights: model '%s' has no weights yet; build it first", model.name), "value")
+    blame.error(string.format("save_weights: model '%s' has no weights yet; build it first",
+      model.name), "value")
   end
   if untrained.keeps(path) then return end
-  if path:find("%.npz$") then core.save(path, tensors, nil, order) -- its members' order is all that it can say beside them
-  else core.save(path, tensors, {format = "ipulua.weights/1", order = json.encode(json.array(order))}) end
+  -- its members' order is all that it can say beside them
+  if path:find("%.npz$") then core.save(path, tensors, nil, order)
+  else
+    core.save(path, tensors, {format = "ipulua.weights/1", order = json.encode(json.array(order))})
+  end
 end
 
 ---Refuses a file's tensor whose shape is not that of the weight.
@@ -126,26 +137,31 @@ end
 function saving.check_shape(who, name, v, t)
   local want, got = table.concat(v.shape, ", "), table.concat(t.shape, ", ")
   if want == got then return end
-  blame.error(string.format("%s: weight '%s' has the shape [%s] in the file, [%s] in the model", who, name, got, want), "value")
+  blame.error(string.format("%s: weight '%s' has the shape [%s] in the file, [%s] in the model",
+    who, name, got, want), "value")
 end
 
 -- Whether two tensors of one dtype and shape are equal, element by element; NaN equals itself.
 local function same_values(a, b)
   local equal = core.ops.equal(a, b)
-  if a.dtype:find("float") then equal = core.ops.logical_or(equal, core.ops.logical_and(core.ops.is_nan(a), core.ops.is_nan(b))) end
+  if a.dtype:find("float") then
+    equal = core.ops.logical_or(equal, core.ops.logical_and(core.ops.is_nan(a), core.ops.is_nan(b)))
+  end
   return core.ops.reduce_all(equal):item()
 end
 
--- Between floats rounding is wanted, as that of a float32 model loaded into a float16 one; but nothing may become infinite or be cut to
--- the greatest number there is.
+-- Between floats rounding is wanted, as that of a float32 model loaded into a float16 one; but
+-- nothing may become infinite or be cut to the greatest number there is.
 local function is_held(t, cast)
   local back <const>, ops <const> = cast:cast(t.dtype), core.ops
   if not (t.dtype:find("float") and cast.dtype:find("float")) then return same_values(t, back) end
   local lost = ops.less(ops.abs(back), ops.mul(ops.abs(t), 0.99))
-  return same_values(ops.is_finite(t), ops.is_finite(cast)) and not ops.reduce_any(ops.logical_and(lost, ops.greater(ops.abs(t), 1))):item()
+  return same_values(ops.is_finite(t), ops.is_finite(cast))
+    and not ops.reduce_any(ops.logical_and(lost, ops.greater(ops.abs(t), 1))):item()
 end
 
----A file's tensor in the dtype of the weight; refused where the shapes differ, or the weight's dtype can't hold its values.
+---A file's tensor in the dtype of the weight; refused where the shapes differ, or the weight's
+---dtype can't hold its values.
 ---@param who string
 ---@param name string of the weight
 ---@param v userdata
@@ -157,11 +173,13 @@ function saving.fitted(who, name, v, t)
   if t.dtype == v.dtype then return t end
   local cast = t:cast(v.dtype)
   if is_held(t, cast) then return cast end
-  blame.error(string.format("%s: weight '%s' is %s in the file, with values that the model's %s can't hold", who, name, t.dtype, v.dtype),
+  blame.error(string.format("%s: weight '%s' is %s in the file, with values that the model's %s "
+    .. "can't hold", who, name, t.dtype, v.dtype),
     "value")
 end
 
----What saving.commit will assign: the tensors by path, all of which must be there and fit. Nothing is changed.
+---What saving.commit will assign: the tensors by path, all of which must be there and fit. Nothing
+---is changed.
 ---@param who string
 ---@param entries table[] {path =, variable =}
 ---@param tensors table<string, userdata>
@@ -172,7 +190,9 @@ function saving.plan(who, entries, tensors)
   for i, entry in ipairs(entries) do
     local t = tensors[entry.path]
     expected[entry.path] = true
-    if not t then blame.error(string.format("%s: the file has no weight '%s'", who, entry.path), "value") end
+    if not t then
+      blame.error(string.format("%s: the file has no weight '%s'", who, entry.path), "value")
+    end
     plan[i] = {variable = entry.variable, value = saving.fitted(who, entry.path, entry.variable, t)}
   end
   return plan, expected
@@ -183,8 +203,9 @@ function saving.commit(plan)
   for _, each in ipairs(plan) do each.variable:assign(each.value) end
 end
 
----The entries under the names that a file gives them. Names that were given automatically differ when a model is made twice:
----where the file knows the order of its weights and has as many as the model, they are taken in that order.
+---The entries under the names that a file gives them. Names that were given automatically differ
+---when a model is made twice: where the file knows the order of its weights and has as many as the
+---model, they are taken in that order.
 ---@param entries table[] {path =, variable =}
 ---@param tensors table<string, userdata>
 ---@param metadata table<string, string>?
@@ -206,7 +227,8 @@ local function check_count(entries, tensors, metadata)
   for _, entry in ipairs(entries) do
     if tensors[entry.path] then return end -- names say more
   end
-  blame.error(string.format("load_weights: the file has %s, the model has %d", counted(#order, "weight"), #entries), "value")
+  blame.error(string.format("load_weights: the file has %s, the model has %d",
+    counted(#order, "weight"), #entries), "value")
 end
 
 local function check_left(who, tensors, expected)
@@ -216,25 +238,30 @@ local function check_left(who, tensors, expected)
   end
   table.sort(left)
   if #left > 0 then
-    blame.error(string.format("%s: the model has no place for the file's weight%s %s", who, #left == 1 and "" or "s",
+    blame.error(string.format("%s: the model has no place for the file's weight%s %s", who,
+      #left == 1 and "" or "s",
       table.concat(left, ", ")), "value")
   end
 end
 
 local function check_built(model, entries)
   if #entries > 0 or model.built then return end
-  blame.error(string.format("load_weights: model '%s' has no weights yet; build it first", model.name), "value")
+  blame.error(string.format("load_weights: model '%s' has no weights yet; build it first",
+    model.name), "value")
 end
 
 local function is_hdf5(path) return path:find("%.h5$") or path:find("%.hdf5$") end
 
-local load_rows <const> = {{"path", "string"}, {"by_name", "boolean", false}, {"skip_mismatch", "boolean", false}}
+local load_rows <const> = {{"path", "string"}, {"by_name", "boolean", false},
+  {"skip_mismatch", "boolean", false}}
 
 ---@param model Model
----@param ... any path; by_name: only layers that the file knows; skip_mismatch: of these only what has the same shapes
+---@param ... any path; by_name: only layers that the file knows; skip_mismatch: only equal shapes
 function saving.load_weights(model, ...)
   local a = args.check("load_weights", load_rows, ...)
-  if a.skip_mismatch and not a.by_name then blame.error("load_weights: 'skip_mismatch' can only be true when 'by_name' is", "value") end
+  if a.skip_mismatch and not a.by_name then
+    blame.error("load_weights: 'skip_mismatch' can only be true when 'by_name' is", "value")
+  end
   local entries = saving.paths(model)
   if is_hdf5(a.path) then
     check_built(model, entries)
@@ -248,14 +275,16 @@ function saving.load_weights(model, ...)
     local known = {}
     for _, entry in ipairs(entries) do
       local t = tensors[entry.path]
-      local fits = t and (not a.skip_mismatch or table.concat(t.shape, ",") == table.concat(entry.variable.shape, ","))
+      local fits = t and (not a.skip_mismatch or table.concat(t.shape, ",")
+        == table.concat(entry.variable.shape, ","))
       if fits then known[#known + 1] = entry end
     end
     saving.commit((saving.plan("load_weights", known, tensors)))
     return
   end
   check_count(entries, tensors, metadata)
-  local plan, expected = saving.plan("load_weights", saving.as_in_file(entries, tensors, metadata), tensors)
+  local plan, expected = saving.plan("load_weights",
+    saving.as_in_file(entries, tensors, metadata), tensors)
   check_left("load_weights", tensors, expected)
   saving.commit(plan)
 end
@@ -274,7 +303,8 @@ function saving.optimizer_paths(optimizer, weights)
   return list
 end
 
----What saving.commit will assign to an optimizer of what was saved; slots that the file has are made.
+---What saving.commit will assign to an optimizer of what was saved; slots that the file has are
+---made.
 ---@param who string
 ---@param optimizer Optimizer?
 ---@param weights table[] {path =, variable =}
@@ -290,7 +320,9 @@ function saving.plan_optimizer(who, optimizer, weights, tensors)
   for name, t in pairs(tensors) do
     local state = name:match("^optimizer/state/([^/]+)$")
     if state then
-      if t.size ~= 1 then blame.error(string.format("%s: '%s' is a number, in the file it has the shape [%s]", who, name,
+      if t.size ~= 1 then
+        blame.error(string.format("%s: '%s' is a number, in the file it has the shape [%s]", who,
+          name,
         table.concat(t.shape, ", ")), "value") end
       optimizer:state(state, t:reshape{}:item())
     end
@@ -307,14 +339,18 @@ end
 -- KerasTensors in the arguments of calls, as {tensor = {node, which result}}.
 local function encode(value, position)
   return nest.map(function(leaf)
-    if KerasTensor.is(leaf) then return {tensor = json.array{position[leaf.node], leaf.tensor_index}} end
+    if KerasTensor.is(leaf) then
+      return {tensor = json.array{position[leaf.node], leaf.tensor_index}}
+    end
     return leaf
   end, value)
 end
 
 local function decode(value, nodes)
   if not args.is_plain(value) then return value end
-  if value.tensor and #value.tensor == 2 then return nodes[value.tensor[1]].results[value.tensor[2]] end
+  if value.tensor and #value.tensor == 2 then
+    return nodes[value.tensor[1]].results[value.tensor[2]]
+  end
   local out = {}
   for key, each in pairs(value) do out[key] = decode(each, nodes) end
   return out
@@ -345,14 +381,18 @@ function saving.graph_config(model)
     local given = {}
     for k = 1, node.given.n do given[k] = encode(node.given[k], position) end
     local options = encode(node.options, position)
-    nodes[i] = {layer = node.layer.name, args = json.array(given), options = next(options) and options or nil, stage = node.stage,
+    nodes[i] = {layer = node.layer.name, args = json.array(given),
+      options = next(options) and options or nil, stage = node.stage,
       is_input = i <= #inputs_first or nil}
   end
   for i, layer in ipairs(g.layers) do layers[i] = parts.serialize("layer", layer) end
   local watched = {}
-  for i, each in ipairs(model._watched or {}) do watched[i] = {value = encode(each.tensor, position), metric = each.metric} end
+  for i, each in ipairs(model._watched or {}) do
+    watched[i] = {value = encode(each.tensor, position), metric = each.metric}
+  end
   return core.plain{name = model.name, trainable = model._trainable, layers = layers, nodes = nodes,
-    inputs = encode(g.input_structure, position), outputs = encode(g.output_structure, position), watched = watched[1] and watched}
+    inputs = encode(g.input_structure, position), outputs = encode(g.output_structure, position),
+    watched = watched[1] and watched}
 end
 
 ---@param c table class of the model
@@ -372,7 +412,8 @@ function saving.graph_from_config(c, config, custom_objects)
   for i, node in ipairs(config.nodes) do
     local layer = by_name[node.layer]
     if not class.of(layer) then
-      local t = input.Input{batch_shape = layer.batch_input_shape, dtype = layer.dtype, name = layer.name}
+      local t = input.Input{batch_shape = layer.batch_input_shape, dtype = layer.dtype,
+        name = layer.name}
       nodes[i] = t.node
     else
       local given = {}
@@ -381,7 +422,8 @@ function saving.graph_from_config(c, config, custom_objects)
       if node.options then
         count = count + 1
         given[count] = decode(node.options, nodes)
-      elseif args.is_plain(given[count]) and count > 1 then -- a last table must not be taken for options
+      -- a last table must not be taken for options
+      elseif args.is_plain(given[count]) and count > 1 then
         count = count + 1
         given[count] = {}
       end
@@ -391,7 +433,8 @@ function saving.graph_from_config(c, config, custom_objects)
       nodes[i].stage = node.stage
     end
   end
-  local model = c{inputs = decode(config.inputs, nodes), outputs = decode(config.outputs, nodes), name = config.name}
+  local model = c{inputs = decode(config.inputs, nodes), outputs = decode(config.outputs, nodes),
+    name = config.name}
   layer_fields.keep(model, "_trainable", config.trainable ~= false)
   for _, each in ipairs(config.watched or {}) do
     model:watch(each.metric and "add_metric" or "add_loss", decode(each.value, nodes), each.metric)
@@ -402,7 +445,9 @@ end
 -- A description as JSON; infinities in it are written, too.
 local function as_text(who, value)
   local text, problem = json.text(json.pack(value))
-  if not text then blame.error(string.format("%s: the model can't be written as JSON: %s", who, problem), "value") end
+  if not text then
+    blame.error(string.format("%s: the model can't be written as JSON: %s", who, problem), "value")
+  end
   return text
 end
 
@@ -411,21 +456,27 @@ end
 ---@return string
 function saving.to_json(model)
   local spec, problem = parts.written(parts.serialize("layer", model))
-  if not spec then blame.error(string.format("model '%s': %s", model.name, problem), "not_implemented") end
+  if not spec then
+    blame.error(string.format("model '%s': %s", model.name, problem), "not_implemented")
+  end
   spec.keras_version, spec.backend = "2.6.0", "ipulua"
   local text <const> = as_text("to_json", spec)
   return text
 end
 
 ---The model that to_json described, with new weights.
----Errors: a text that is not JSON or describes no model, an unknown class: `keras.models.model_from_json "{}"`
+---Errors: a text that is not JSON or describes no model, an unknown class:
+---`keras.models.model_from_json "{}"`
 ---@param text string
 ---@param options {custom_objects: table?}?
 ---@return Model
 function saving.model_from_json(text, options)
   local spec, problem = json.parse(text)
-  if problem then blame.error("model_from_json: " .. problem, type(text) == "string" and "value" or "type") end
-  return blame.reading("model_from_json: the model's description", saving.model_from_config, parts.unwritten(json.unpack(spec)),
+  if problem then
+    blame.error("model_from_json: " .. problem, type(text) == "string" and "value" or "type")
+  end
+  return blame.reading("model_from_json: the model's description", saving.model_from_config,
+    parts.unwritten(json.unpack(spec)),
     own_names.given(options))
 end
 
@@ -443,7 +494,10 @@ end
 
 -- What compile was given, as far as it can be written down.
 local function serialize_compiled(kind, value)
-  if value == nil or type(value) == "number" or type(value) == "string" or type(value) == "boolean" then return value end
+  if value == nil or type(value) == "number" or type(value) == "string"
+    or type(value) == "boolean" then
+    return value
+  end
   if args.is_plain(value) then
     local out = {}
     for _, key in ipairs(nest.keys(value)) do -- a list stays one where an entry is left out
@@ -454,7 +508,8 @@ local function serialize_compiled(kind, value)
   end
   local saved, problem = parts.written(parts.serialize(kind, value))
   if problem then
-    log.warn("save: %s %s of compile can't be saved; compile the model again after loading it (%s)", kind == "optimizer" and "an" or "a",
+    log.warn("save: %s %s of compile can't be saved; compile the model again after loading it (%s)",
+      kind == "optimizer" and "an" or "a",
       kind, problem)
   end
   return saved
@@ -468,7 +523,8 @@ local function training_config(model)
   return {
     optimizer = optimizer,
     loss = serialize_compiled("loss", a.loss), metrics = serialize_compiled("metric", a.metrics),
-    weighted_metrics = serialize_compiled("metric", a.weighted_metrics), loss_weights = a.loss_weights,
+    weighted_metrics = serialize_compiled("metric", a.weighted_metrics),
+    loss_weights = a.loss_weights,
     steps_per_execution = model.steps_per_execution,
   }
 end
@@ -489,7 +545,8 @@ function saving.compile(model, t, custom_objects)
   local _ <close> = own_names.enter(custom_objects) -- names may stand where parts do
   local given = {}
   for name, value in pairs(t) do given[name] = value end
-  given.optimizer = parts.get("optimizer", t.optimizer or "rmsprop", {custom_objects = custom_objects})
+  given.optimizer = parts.get("optimizer", t.optimizer or "rmsprop",
+    {custom_objects = custom_objects})
   given.loss = deserialize_compiled("loss", t.loss, custom_objects)
   given.metrics = deserialize_compiled("metric", t.metrics, custom_objects)
   given.weighted_metrics = deserialize_compiled("metric", t.weighted_metrics, custom_objects)
@@ -499,7 +556,8 @@ end
 -- Options as data. A function can't be kept: whoever set it is told.
 local function plain_options(value, name, depth)
   if type(value) == "function" or type(value) == "userdata" then
-    log.warn("save: the option '%s' is a function, which a file doesn't hold; set it again when the model is loaded", name)
+    log.warn("save: the option '%s' is a function, which a file doesn't hold; set it again when "
+      .. "the model is loaded", name)
     return nil
   end
   if type(value) ~= "table" then return value end
@@ -522,37 +580,48 @@ end
 
 -- ------------------------------------------------ whole models
 
-local save_rows <const> = {{"path", "string"}, {"include_optimizer", "boolean", true}, {"overwrite", "boolean", true}}
+local save_rows <const> = {{"path", "string"}, {"include_optimizer", "boolean", true},
+  {"overwrite", "boolean", true}}
 
 ---@param model Model
 ---@param ... any path, include_optimizer, overwrite
 function saving.save(model, ...)
   local a = args.check("save", save_rows, ...)
   if not a.path:find("%.safetensors$") then
-    blame.error(string.format("save: a model is saved as .safetensors, not as '%s'", a.path), "value")
+    blame.error(string.format("save: a model is saved as .safetensors, not as '%s'", a.path),
+      "value")
   end
   if not a.overwrite and core.file_exists(a.path) then
     blame.error(string.format("save: '%s' exists already", a.path), "value")
   end
   local base = require "ipulua.keras.models.model".Model
   if not model._graph and model._stack == nil and model.get_config == base.get_config then
-    blame.error(string.format("save: model '%s' is a subclass without get_config(); save_weights saves its weights", model.name),
+    blame.error(string.format("save: model '%s' is a subclass without get_config(); save_weights "
+      .. "saves its weights", model.name),
       "not_implemented")
   end
   local tensors, order = tensors_of("save", model)
-  if a.include_optimizer then saving.collect("save", tensors, saving.optimizer_paths(model.optimizer, saving.paths(model))) end
+  if a.include_optimizer then
+    saving.collect("save", tensors, saving.optimizer_paths(model.optimizer, saving.paths(model)))
+  end
   local training, inputs = training_config(model), model._input_specs
   if untrained.keeps(a.path) then return end
   core.save(a.path, tensors, {
-    format = "ipulua.model/1", order = json.encode(json.array(order)), model = saving.to_json(model),
-    options = as_text("save", plain_options(model._options)), inputs = inputs and as_text("save", inputs) or nil,
+    format = "ipulua.model/1", order = json.encode(json.array(order)),
+    model = saving.to_json(model),
+    options = as_text("save", plain_options(model._options)), inputs = inputs
+    and as_text("save", inputs) or nil,
     training = training and as_text("save", training) or nil,
   })
 end
 
--- A subclass makes its weights when it is first called: it is called with symbols of the inputs that the saved one was built with.
+-- A subclass makes its weights when it is first called: it is called with symbols of the inputs
+-- that the saved one was built with.
 local function build_again(model, inputs, path)
-  local function damaged() blame.error(string.format("load_model: '%s' is damaged: 'inputs' holds no shapes", path), "value") end
+  local function damaged()
+    blame.error(string.format("load_model: '%s' is damaged: 'inputs' holds no shapes", path),
+      "value")
+  end
   local function symbols(spec)
     if type(spec) ~= "table" then damaged() end
     if args.is_dtype(spec.dtype) then
@@ -572,25 +641,31 @@ local load_model_rows <const> = {
   {"path", "string"}, {"custom_objects", "table", optional = true}, {"compile", "boolean", true},
 }
 
----The model of a file that model:save() wrote, with its weights, options, and (compile) its training state.
----Errors: a file that is missing, damaged or not of model:save, a class that custom_objects doesn't name:
----`keras.models.load_model "nowhere.safetensors"`
+---The model of a file that model:save() wrote, with its weights, options, and (compile) its
+---training state.
+---Errors: a file that is missing, damaged or not of model:save, a class that custom_objects doesn't
+---name: `keras.models.load_model "nowhere.safetensors"`
 ---@param ... any path, custom_objects, compile
 ---@return Model
 function saving.load_model(...)
   local a = args.check("load_model", load_model_rows, ...)
   if is_hdf5(a.path) or a.path:find("%.keras$") then
-    blame.error(string.format("load_model: '%s' is of Keras, whose layers are not read: build the model here, and give it " ..
+    blame.error(string.format("load_model: '%s' is of Keras, whose layers are not read: build the "
+      .. "model here, and give it " ..
       "the weights of an .h5 file with model:load_weights", a.path), "value")
   end
   check_path("load_model", a.path, ".safetensors")
   local tensors, metadata = core.load(a.path)
   if not metadata or not metadata.model then
-    blame.error(string.format("load_model: '%s' holds no model, only tensors; load_weights reads those", a.path), "value")
+    blame.error(string.format("load_model: '%s' holds no model, only tensors; load_weights reads "
+      .. "those", a.path), "value")
   end
   local function described(name)
     local value, problem = json.parse(metadata[name])
-    if problem then blame.error(string.format("load_model: '%s' is damaged: '%s' is not JSON: %s", a.path, name, problem), "value") end
+    if problem then
+      blame.error(string.format("load_model: '%s' is damaged: '%s' is not JSON: %s", a.path, name,
+        problem), "value")
+    end
     return parts.unwritten(json.unpack(value))
   end
   local file = "load_model: '" .. a.path .. "'"
@@ -602,7 +677,9 @@ function saving.load_model(...)
   saving.commit(plan)
   if metadata.options then
     local options = described "options"
-    if type(options) ~= "table" then blame.error(file .. " is damaged: 'options' is no table", "value") end
+    if type(options) ~= "table" then
+      blame.error(file .. " is damaged: 'options' is no table", "value")
+    end
     for key, value in pairs(options) do model._options[key] = options_again(value) end
   end
   if a.compile and metadata.training then

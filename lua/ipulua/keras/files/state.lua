@@ -1,5 +1,6 @@
--- What a training run is made of besides weights and optimizer: metrics, states of layers and callbacks, random numbers, the place
--- in the dataset. Tensors by name, and a table that JSON can hold.
+-- What a training run is made of besides weights and optimizer: metrics, states of layers and
+-- callbacks, random numbers, the place in the dataset. Tensors by name, and a table that JSON can
+-- hold.
 
 local args = require "ipulua.base.args"
 local core = require "ipulua.core"
@@ -26,7 +27,9 @@ function state.pack(value, tensors, prefix, depth)
   if not args.is_plain(value) then return json.pack_number(value) end
   local out = {}
   depth = plain.deeper(depth or 0)
-  for key, each in pairs(value) do out[key] = state.pack(each, tensors, prefix .. "/" .. tostring(key), depth) end
+  for key, each in pairs(value) do
+    out[key] = state.pack(each, tensors, prefix .. "/" .. tostring(key), depth)
+  end
   return json.is_array(value) and json.array(out) or out
 end
 
@@ -42,7 +45,8 @@ end
 
 -- ------------------------------------------------ variables that are no weights
 
--- Of metrics, and of layers between batches (stateful recurrent ones): by place, since names may differ in another process.
+-- Of metrics, and of layers between batches (stateful recurrent ones): by place, since names may
+-- differ in another process.
 local function variables_of(model)
   local list = {}
   for i, metric in ipairs(model.metrics) do
@@ -51,17 +55,22 @@ local function variables_of(model)
   local count = 0
   model:walk(function(layer)
     count = count + 1
-    for k, v in ipairs(layer:state_variables()) do list[string.format("layer/%d/%d", count, k)] = v end
+    for k, v in ipairs(layer:state_variables()) do
+      list[string.format("layer/%d/%d", count, k)] = v
+    end
   end)
   return list
 end
 
--- All that replicas may have values of their own of: sums of gradients, too, and weights that they change each by itself.
+-- All that replicas may have values of their own of: sums of gradients, too, and weights that they
+-- change each by itself.
 local function of_replicas(model)
   local list = variables_of(model)
   for i, v in ipairs(model.non_trainable_variables) do list["weight/" .. i] = v end
   for i, v in ipairs(model.trainable_variables) do list["trainable/" .. i] = v end
-  for i, entry in ipairs(model.optimizer:entries(saving.paths(model))) do list["optimizer/" .. i] = entry.variable end
+  for i, entry in ipairs(model.optimizer:entries(saving.paths(model))) do
+    list["optimizer/" .. i] = entry.variable
+  end
   return list
 end
 
@@ -80,31 +89,38 @@ end
 
 local function program_of(run) return run.entry.program.func:concrete().program end
 
----Where a run stands, after `step` steps of `epoch`. run: what fit keeps of it; latest: the logs of these steps, where they may be all of the
----epoch.
+---Where a run stands, after `step` steps of `epoch`. run: what fit keeps of it; latest: the logs of
+---these steps, where they may be all of the epoch.
 ---@return table data, table<string, userdata> tensors
 function state.save(model, run, epoch, step, latest)
   local tensors, states = {}, {}
   for name, v in pairs(variables_of(model)) do tensors[name] = v:read_value() end
   for name, v in pairs(of_replicas(model)) do
-    for r, value in ipairs(differing(v)) do tensors[string.format("replica/%d/%s", r, name)] = value end
+    for r, value in ipairs(differing(v)) do
+      tensors[string.format("replica/%d/%s", r, name)] = value
+    end
   end
   for i, callback in ipairs(run.callbacks.list) do
-    states[i] = {class = callback.__name, state = state.pack(callback:get_state(), tensors, "callback/" .. i)}
+    states[i] = {class = callback.__name,
+      state = state.pack(callback:get_state(), tensors, "callback/" .. i)}
   end
   local place = run.entry.infeed.queue:save()
-  if step == 0 and run.recreates then -- nothing of what was read is read again: only which reading it was counts
+  -- nothing of what was read is read again: only which reading it was counts
+  if step == 0 and run.recreates then
     local words = place:totable()
     words[2] = 0
     place = core.tensor(words, "int64")
   end
   tensors.place = place
-  return {epoch = epoch, step = step, latest = state.pack(latest, tensors, "latest"), stopped = model.stop_training, callbacks = states,
-    validations = run.cut or run.validation and run.validation.handle:iterations(), random = core.save_random(),
+  return {epoch = epoch, step = step, latest = state.pack(latest, tensors, "latest"),
+    stopped = model.stop_training, callbacks = states,
+    validations = run.cut or run.validation and run.validation.handle:iterations(),
+    random = core.save_random(),
     counters = core.program_counters(program_of(run))}, tensors
 end
 
----Puts a run where it stood; its programs must have been traced. What may not fit is looked at before anything is changed.
+---Puts a run where it stood; its programs must have been traced. What may not fit is looked at
+---before anything is changed.
 ---@param commit fun() sets what was saved beside the run: weights, optimizer
 ---@return integer epoch, integer step
 function state.restore(model, run, data, tensors, commit)
@@ -115,7 +131,8 @@ function state.restore(model, run, data, tensors, commit)
   for name, v in pairs(of_replicas(model)) do
     local values, r = {}, 1
     while tensors[string.format("replica/%d/%s", r, name)] do
-      values[r] = saving.fitted("BackupAndRestore", name, v, tensors[string.format("replica/%d/%s", r, name)])
+      values[r] = saving.fitted("BackupAndRestore", name, v,
+        tensors[string.format("replica/%d/%s", r, name)])
       r = r + 1
     end
     replicas[v] = values
@@ -123,7 +140,9 @@ function state.restore(model, run, data, tensors, commit)
   local plan <const> = saving.plan("BackupAndRestore", entries, tensors)
   local random <const> = core.save_random()
   core.restore_random(data.random)
-  local placed, problem = pcall(run.entry.infeed.queue.restore, run.entry.infeed.queue, tensors.place) -- its stages draw numbers
+  -- its stages draw numbers
+  local placed, problem = pcall(run.entry.infeed.queue.restore, run.entry.infeed.queue,
+    tensors.place)
   if not placed then
     core.restore_random(random)
     error(problem, 0)
@@ -137,11 +156,14 @@ function state.restore(model, run, data, tensors, commit)
     if saved and saved.class == callback.__name then
       if saved.state then callback:set_state(state.unpack(saved.state, tensors)) end
     else
-      log.warn("fit: callback %d is a %s; the interrupted run had %s there, so it begins anew", i, callback.__name,
+      log.warn("fit: callback %d is a %s; the interrupted run had %s there, so it begins anew", i,
+        callback.__name,
         saved and "a " .. saved.class or "none")
     end
   end
-  if run.validation and data.validations then run.validation.handle:continue_from(data.validations) end
+  if run.validation and data.validations then
+    run.validation.handle:continue_from(data.validations)
+  end
   model.stop_training = data.stopped
   return data.epoch, data.step
 end

@@ -11,20 +11,23 @@ local Wrapper = require "ipulua.keras.layers.wrapper"
 local layers = {}
 
 local ctc_rows <const> = {
-  {"blank_index", "integer", 0, range = "[0, inf)"}, {"beam_width", "integer", 100, range = "[1, inf)"},
+  {"blank_index", "integer", 0, range = "[0, inf)"},
+  {"beam_width", "integer", 100, range = "[1, inf)"},
   {"top_paths", "integer", 1, range = "[1, inf)"},
   {"from_logits", "boolean", false},
 }
 
----The most probable label sequences of [time, batch, classes]: probabilities, lengths, labels. Called with the data and
----their lengths.
+---The most probable label sequences of [time, batch, classes]: probabilities, lengths, labels.
+---Called with the data and their lengths.
 ---@class CTCInferenceLayer: Layer
 local CTCInferenceLayer = Layer.declare("CTCInferenceLayer", ctc_rows)
 layers.CTCInferenceLayer = CTCInferenceLayer
 
 local function decode(self, data, lengths)
-  local f = self.from_logits and ipu.nn.ctc_beam_search_decoder or ipu.nn.ctc_beam_search_decoder_with_log_probs
-  return f(data, lengths, {blank_index = self.blank_index, beam_width = self.beam_width, top_paths = self.top_paths})
+  local f = self.from_logits and ipu.nn.ctc_beam_search_decoder
+    or ipu.nn.ctc_beam_search_decoder_with_log_probs
+  return f(data, lengths,
+    {blank_index = self.blank_index, beam_width = self.beam_width, top_paths = self.top_paths})
 end
 
 local function operands(data, lengths)
@@ -34,7 +37,8 @@ end
 
 local function check_operands(self, data, lengths)
   if #data.shape == 3 and lengths ~= nil then return end
-  blame.error(string.format("layer '%s': it is called with data [time, batch, classes] and their lengths [batch]", self.name), "value")
+  blame.error(string.format("layer '%s': it is called with data [time, batch, classes] and their "
+    .. "lengths [batch]", self.name), "value")
 end
 
 function CTCInferenceLayer:call(data, lengths)
@@ -84,7 +88,9 @@ function CaptureActivationGradients:call(x, options)
   local layer, tag = self.layer, self.tag or self.name
   local activation = layer.activation
   if not activation then return CaptureUpstreamGradients.call(self, x, options) end
-  rawset(layer, "activation", function(z) return activation(ipu.capture_upstream_gradients(z, {tag = tag})) end)
+  rawset(layer, "activation", function(z)
+    return activation(ipu.capture_upstream_gradients(z, {tag = tag}))
+  end)
   local ok, y = pcall(layer, x, {training = options.training, mask = options.mask})
   rawset(layer, "activation", activation)
   if not ok then error(y, 0) end

@@ -8,14 +8,18 @@ local counted = require "ipulua.base.counted"
 local layers = {}
 
 local rows <const> = {
-  {"dtype", "dtype", optional = true}, {"shape", "integers", optional = true}, {"ndim", "integer", optional = true, range = "[0, inf)"},
-  {"max_ndim", "integer", optional = true, range = "[0, inf)"}, {"min_ndim", "integer", optional = true, range = "[0, inf)"},
+  {"dtype", "dtype", optional = true}, {"shape", "integers", optional = true},
+  {"ndim", "integer", optional = true, range = "[0, inf)"},
+  {"max_ndim", "integer", optional = true, range = "[0, inf)"},
+  {"min_ndim", "integer", optional = true, range = "[0, inf)"},
   {"axes", "table", optional = true},
 }
 
----What a layer expects of its input; it is checked at each call where the layer (or its class) has it as `input_spec`, or a list of
----them for several inputs. axes: the extents of some axes, by their numbers from 0 or, negative, from the end. shape, with -1 for
----what may be any, says rank and extents at once. A plain table with the fields ndim, max_ndim, min_ndim, axes and dtype does as well.
+---What a layer expects of its input; it is checked at each call where the layer (or its class) has
+---it as `input_spec`, or a list of them for several inputs. axes: the extents of some axes, by
+---their numbers from 0 or, negative, from the end. shape, with -1 for what may be any, says rank
+---and extents at once. A plain table with the fields ndim, max_ndim, min_ndim, axes and dtype does
+---as well.
 ---@class InputSpec: Class
 local InputSpec = class.new("InputSpec")
 layers.InputSpec = InputSpec
@@ -25,7 +29,8 @@ function InputSpec:init(...)
   for name, value in pairs(args.check("InputSpec", rows, ...)) do self[name] = value end
   if self.shape then
     if self.ndim and self.ndim ~= #self.shape then
-      blame.error(string.format("InputSpec: 'ndim' is %d, but 'shape' has %s", self.ndim, counted(#self.shape, "extent")), "value")
+      blame.error(string.format("InputSpec: 'ndim' is %d, but 'shape' has %s", self.ndim,
+        counted(#self.shape, "extent")), "value")
     end
     self.ndim = #self.shape
   end
@@ -36,7 +41,8 @@ function InputSpec:init(...)
   end
   for axis, extent in pairs(self.axes or {}) do
     if math.type(axis) ~= "integer" or math.type(extent) ~= "integer" then
-      blame.error("InputSpec: 'axes' is a table from numbers of axes to extents, such as {[-1] = 3}", "type")
+      blame.error(
+        "InputSpec: 'axes' is a table from numbers of axes to extents, such as {[-1] = 3}", "type")
     end
     axes[axis] = extent
   end

@@ -27,7 +27,8 @@ local function connections(model, layer)
   for _, node in ipairs(model._graph.nodes) do
     if node.layer == layer then
       for _, operand in ipairs(graph.operands(node)) do
-        list[#list + 1] = string.format("%s[%d][%d]", operand.layer.name, operand.node.index, operand.tensor_index - 1)
+        list[#list + 1] = string.format("%s[%d][%d]", operand.layer.name, operand.node.index,
+          operand.tensor_index - 1)
       end
     end
   end
@@ -64,8 +65,10 @@ function describe.model(model)
   for i, layer in ipairs(model:sublayers()) do
     local is_built = layer.built or #layer.weights > 0
     rows[i] = {
-      name = layer.name, class = class.of(layer).__name, output_shape = output_shape(model, layer), built = is_built,
-      params = (sizes(layer.weights)), connected_to = functional and connections(model, layer) or nil, stage = stage_of[layer],
+      name = layer.name, class = class.of(layer).__name, output_shape = output_shape(model, layer),
+      built = is_built,
+      params = (sizes(layer.weights)), connected_to = functional and connections(model, layer)
+      or nil, stage = stage_of[layer],
     }
   end
   local totals = {}
@@ -91,7 +94,9 @@ local function add_prices(model, description)
       if name:sub(1, #made) == made then row.cycles = row.cycles + value end
     end
     for name, value in pairs(bytes) do
-      if name:sub(1, #made) == made or name:sub(1, #built) == built then row.bytes = row.bytes + value end
+      if name:sub(1, #made) == made or name:sub(1, #built) == built then
+        row.bytes = row.bytes + value
+      end
     end
     row.cycles, row.bytes = math.floor(row.cycles + 0.5), math.floor(row.bytes + 0.5)
     row.stash = row.stage and stages[row.stage + 1] and stages[row.stage + 1].stash_depth or nil
@@ -99,7 +104,8 @@ local function add_prices(model, description)
 end
 
 local rows <const> = {
-  summary.length_row, {"positions", "list", optional = true}, {"print_fn", "callable", optional = true},
+  summary.length_row, {"positions", "list", optional = true},
+  {"print_fn", "callable", optional = true},
   {"style", "string", optional = true, choices = {"classic", "modern"}}, {"ipu", "boolean", false},
   {"columns", "integer", optional = true},
 }
@@ -113,14 +119,16 @@ local function check_positions(positions, count)
     former = rising and each or former
   end
   if not rising then
-    blame.error(string.format("summary: 'positions' must be a list of %d rising numbers, the ends of the columns", count), "value")
+    blame.error(string.format("summary: 'positions' must be a list of %d rising numbers, the ends "
+      .. "of the columns", count), "value")
   end
 end
 
 function describe.summary(model, ...)
   local a = args.check("summary", rows, ...)
   if not model.built then
-    blame.error(string.format("summary: model '%s' is not built yet, so the shapes of its layers are not known; call model:build(shape) or "
+    blame.error(string.format("summary: model '%s' is not built yet, so the shapes of its layers "
+      .. "are not known; call model:build(shape) or "
       .. "model:fit, or give the first layer an input_shape", model.name), "value")
   end
   local print_line = a.print_fn or print

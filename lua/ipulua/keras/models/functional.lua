@@ -1,5 +1,5 @@
--- The graph of a functional model: calls of layers (nodes) that turn KerasTensors into KerasTensors, the order
--- in which they run, and running them.
+-- The graph of a functional model: calls of layers (nodes) that turn KerasTensors into
+-- KerasTensors, the order in which they run, and running them.
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
@@ -24,7 +24,9 @@ local graph = {}
 
 local Node = {__name = "LayerCall"}
 
-function Node:__tostring() return string.format("<call %d of layer '%s'>", self.index, self.layer.name) end
+function Node:__tostring()
+  return string.format("<call %d of layer '%s'>", self.index, self.layer.name)
+end
 
 -- Makes the KerasTensors of a call from the types of its results.
 local function make_results(node, types)
@@ -33,7 +35,8 @@ local function make_results(node, types)
   for i = 1, types.n do
     packed[i] = nest.map(function(type)
       if getmetatable(type) ~= infer.Type then
-        blame.error(string.format("layer '%s': its call must give tensors, got %s", node.layer.name, args.describe(type)), "type")
+        blame.error(string.format("layer '%s': its call must give tensors, got %s", node.layer.name,
+          args.describe(type)), "type")
       end
       local t = KerasTensor(type.shape, type.dtype, node.layer.name)
       results[#results + 1] = t
@@ -61,7 +64,8 @@ function graph.apply(layer, given, options)
   arguments[given.n + 1] = options
   local types = infer.results(function(...) return layer(...) end, arguments, KerasTensor.is)
   local node = setmetatable({
-    layer = layer, index = #kept(layer, "nodes"), given = given, options = options, inputs = given[1],
+    layer = layer, index = #kept(layer, "nodes"), given = given, options = options,
+    inputs = given[1],
     stage = stages.current() or kept(layer, "stage"),
   }, Node)
   make_results(node, types)
@@ -75,7 +79,8 @@ end
 ---@param dtype string
 ---@return KerasTensor
 function graph.input(layer, shape, dtype)
-  local node = setmetatable({layer = layer, index = #kept(layer, "nodes"), given = {n = 0}, options = {}, inputs = {}}, Node)
+  local node = setmetatable({layer = layer, index = #kept(layer, "nodes"), given = {n = 0},
+    options = {}, inputs = {}}, Node)
   local type = setmetatable({shape = shape, dtype = dtype}, infer.Type)
   make_results(node, {n = 1, type})
   table.insert(kept(layer, "nodes"), node)
@@ -98,8 +103,8 @@ function graph.operands(node)
   return list
 end
 
--- Calls needed for the outputs, each after those it depends on; and layers in the order in which the walk from
--- the outputs reaches them.
+-- Calls needed for the outputs, each after those it depends on; and layers in the order in which
+-- the walk from the outputs reaches them.
 local function order_nodes(inputs, outputs)
   local is_input, done, open = {}, {}, {}
   for _, t in ipairs(inputs) do is_input[t] = true end
@@ -107,7 +112,8 @@ local function order_nodes(inputs, outputs)
   local function visit(t)
     local node = t.node
     if not node then
-      blame.error("Model: its outputs must be KerasTensors, results of layers that were called with keras.Input", "type")
+      blame.error("Model: its outputs must be KerasTensors, results of layers that were called "
+        .. "with keras.Input", "type")
     end
     if done[node] then return end
     if open[node] then blame.error("Model: the graph of its layers has a cycle", "value") end
@@ -119,7 +125,8 @@ local function order_nodes(inputs, outputs)
     if not is_input[t] then
       local operands = graph.operands(node)
       if #operands == 0 then
-        blame.error(string.format("Model: the graph is not connected: '%s' (layer '%s') can't be computed from the inputs "
+        blame.error(string.format("Model: the graph is not connected: '%s' (layer '%s') can't be "
+          .. "computed from the inputs "
           .. "that were given", tostring(t.name), node.layer.name), "value")
       end
       for _, operand in ipairs(operands) do visit(operand) end
@@ -131,7 +138,8 @@ local function order_nodes(inputs, outputs)
   return nodes, rank
 end
 
--- The order of model.layers: by distance from the outputs, farthest first; then as the walk reached them.
+-- The order of model.layers: by distance from the outputs, farthest first; then as the walk reached
+-- them.
 local function order_layers(inputs, nodes, rank)
   local node_depth, layer_depth, layers = {}, {}, {}
   local is_input = {}
@@ -164,7 +172,8 @@ local function check_names(layers)
   local seen = {}
   for _, layer in ipairs(layers) do
     if seen[layer.name] and seen[layer.name] ~= layer then
-      blame.error(string.format("Model: two layers have the name '%s'; the names of a model's layers must differ", layer.name),
+      blame.error(string.format("Model: two layers have the name '%s'; the names of a model's "
+        .. "layers must differ", layer.name),
         "value")
     end
     seen[layer.name] = layer
@@ -179,19 +188,24 @@ end
 function graph.between(inputs, outputs, more)
   local flat_inputs, flat_outputs = nest.flatten(inputs), nest.flatten(outputs)
   for _, t in ipairs(flat_inputs) do
-    if not KerasTensor.is(t) then blame.error("Model: its inputs must come from keras.Input", "type") end
+    if not KerasTensor.is(t) then
+      blame.error("Model: its inputs must come from keras.Input", "type")
+    end
   end
   for _, t in ipairs(flat_outputs) do
     if not KerasTensor.is(t) then
-      blame.error("Model: its outputs must be KerasTensors, results of layers that were called with keras.Input", "type")
+      blame.error("Model: its outputs must be KerasTensors, results of layers that were called "
+        .. "with keras.Input", "type")
     end
   end
   if #flat_outputs == 0 then blame.error("Model: there are no outputs", "value") end
   local wanted = table.move(flat_outputs, 1, #flat_outputs, 1, {})
-  local nodes, rank = order_nodes(flat_inputs, table.move(more or {}, 1, #(more or {}), #wanted + 1, wanted))
+  local nodes, rank = order_nodes(flat_inputs,
+    table.move(more or {}, 1, #(more or {}), #wanted + 1, wanted))
   local layers = order_layers(flat_inputs, nodes, rank)
   check_names(layers)
-  return {nodes = nodes, layers = layers, inputs = flat_inputs, outputs = flat_outputs, input_structure = inputs,
+  return {nodes = nodes, layers = layers, inputs = flat_inputs, outputs = flat_outputs,
+    input_structure = inputs,
     output_structure = outputs}
 end
 

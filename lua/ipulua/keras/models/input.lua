@@ -11,7 +11,8 @@ local keep <const> = require "ipulua.keras.base.layer_fields".keep
 local input = {}
 
 local rows <const> = {
-  {"shape", {"integers", "integer"}, optional = true, list = true}, {"batch_size", "integer", optional = true},
+  {"shape", {"integers", "integer"}, optional = true, list = true},
+  {"batch_size", "integer", optional = true},
   {"name", "string", optional = true},
   {"dtype", "dtype", "float32"}, {"batch_shape", "integers", optional = true},
   {"tensor", "any", optional = true, of = "KerasTensor", says = "to be the input itself"},
@@ -27,12 +28,16 @@ function input.Input(...)
   local shape = a.batch_shape
   if not shape then
     local rest = type(a.shape) == "number" and {a.shape} or a.shape
-    if not rest then blame.error("Input: 'shape' is missing; it must be a list of extents, without the batch", "type") end
+    if not rest then
+      blame.error("Input: 'shape' is missing; it must be a list of extents, without the batch",
+        "type")
+    end
     shape = table.move(rest, 1, #rest, 2, {a.batch_size or -1})
   end
   for i, extent in ipairs(shape) do
     if math.type(extent) ~= "integer" or extent == 0 or extent < -1 then
-      blame.error(string.format("Input: extent %d of the shape must be positive, or -1 for unknown, got %s", i - 1,
+      blame.error(string.format("Input: extent %d of the shape must be positive, or -1 for "
+        .. "unknown, got %s", i - 1,
         args.describe(extent)), "value")
     end
   end

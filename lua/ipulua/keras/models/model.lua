@@ -1,5 +1,5 @@
--- Model: layers that train together. A functional model is given inputs and outputs; a subclass of its own,
--- keras.Model:extend("Net"), defines `call`.
+-- Model: layers that train together. A functional model is given inputs and outputs; a subclass of
+-- its own, keras.Model:extend("Net"), defines `call`.
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
@@ -24,8 +24,9 @@ local keep <const> = layer_fields.keep
 
 local model = {}
 
----Tensors that layers were called with, from inputs to outputs: `keras.Model{inputs = x, outputs = y}`; or a subclass with a call of
----its own: `keras.Model:extend("Name")`, `call(x, {training =})`.
+---Tensors that layers were called with, from inputs to outputs:
+---`keras.Model{inputs = x, outputs = y}`; or a subclass with a call of its own:
+---`keras.Model:extend("Name")`, `call(x, {training =})`.
 ---@class Model: Layer
 ---@field layers Layer[]
 ---@field inputs KerasTensor[]
@@ -42,7 +43,8 @@ local properties <const> = Model.properties
 
 local rows <const> = {
   {"inputs", "any", optional = true, of = "KerasTensor or table of them"},
-  {"outputs", "any", optional = true, of = "KerasTensor or table of them"}, {"name", "string", optional = true},
+  {"outputs", "any", optional = true, of = "KerasTensor or table of them"},
+  {"name", "string", optional = true},
   {"trainable", "boolean", true}, {"dtype", "string", optional = true},
 }
 Model.argument_rows, Model.argument_kinds = rows, {}
@@ -50,7 +52,8 @@ Model.argument_rows, Model.argument_kinds = rows, {}
 function Model:init(...)
   local given = args.check(class.of(self).__name, rows, ...)
   self:init_base(given)
-  if given.outputs == nil and args.is_list(given.inputs) and #given.inputs == 2 then -- Model{inputs, outputs}
+  -- Model{inputs, outputs}
+  if given.outputs == nil and args.is_list(given.inputs) and #given.inputs == 2 then
     given.inputs, given.outputs = given.inputs[1], given.inputs[2]
   end
   if given.inputs ~= nil or given.outputs ~= nil then
@@ -72,7 +75,8 @@ end
 function Model:init_graph(g)
   keep(self, "_graph", g)
   rawset(self, "built", true)
-  if not self._stack then require "ipulua.keras.models.stage_assignment".stages(self) end -- some layers in a stage, some in none?
+  -- some layers in a stage, some in none?
+  if not self._stack then require "ipulua.keras.models.stage_assignment".stages(self) end
 end
 
 -- ------------------------------------------------ structure
@@ -120,13 +124,15 @@ function Model:get_layer(name, options)
   if type(name) == "table" then options, name = name, nil end
   name = name or type(options) == "table" and (options.name or options.index) or nil
   if type(name) ~= "string" and math.type(name) ~= "integer" then
-    blame.error("get_layer: a layer's name or position is wanted, got " .. args.describe(name), "type")
+    blame.error("get_layer: a layer's name or position is wanted, got "
+      .. args.describe(name), "type")
   end
   local layers = self.layers
   if math.type(name) == "integer" then
     local layer = layers[name < 0 and #layers + name + 1 or name + 1]
     if not layer then
-      blame.error(string.format("model '%s' has %s; there is none at %d", self.name, counted(#layers, "layer"), name), "value")
+      blame.error(string.format("model '%s' has %s; there is none at %d", self.name,
+        counted(#layers, "layer"), name), "value")
     end
     return layer
   end
@@ -149,7 +155,8 @@ local function is_one_sample(given, wanted)
   return is_one
 end
 
--- A tensor for an input of a functional model: a missing or superfluous last axis of 1 is mended, the dtype cast.
+-- A tensor for an input of a functional model: a missing or superfluous last axis of 1 is mended,
+-- the dtype cast.
 local function fit_input(self, x, wanted)
   if not core.is_tensor(x) and not core.is_variable(x) then return x end
   local mask = context.mask(x)
@@ -165,9 +172,11 @@ local function fit_input(self, x, wanted)
     fits = fits and (wanted.shape[i] < 0 or x.shape[i] == wanted.shape[i])
   end
   if not fits then
-    blame.error(string.format("model '%s': its input '%s' has the shape %s, but got %s%s", self.name, wanted.layer.name,
+    blame.error(string.format("model '%s': its input '%s' has the shape %s, but got %s%s",
+      self.name, wanted.layer.name,
       shapes.text(wanted.shape), shapes.text(given),
-      is_one_sample(given, wanted.shape) and "; a single sample wants a batch around it: ds:batch(n), ipu.expand_dims(x, 0)" or ""),
+      is_one_sample(given, wanted.shape)
+      and "; a single sample wants a batch around it: ds:batch(n), ipu.expand_dims(x, 0)" or ""),
       "value")
   end
   if x.dtype ~= wanted.dtype then x = ipu.cast(x, wanted.dtype) end
@@ -184,7 +193,8 @@ local function masked(x, mask)
 end
 
 local function missing(self, name)
-  blame.error(string.format("model '%s': its input '%s' is missing", self.name, tostring(name)), "value")
+  blame.error(string.format("model '%s': its input '%s' is missing", self.name, tostring(name)),
+    "value")
 end
 
 -- What a table has beside a model's inputs is told once; datasets may hold more than a model reads.
@@ -193,7 +203,8 @@ local function tell_others(self, given, is_input)
   for _, key in ipairs(nest.keys(given)) do
     if not is_input[key] then
       keep(self, "_told_inputs", true)
-      log.warn("model '%s' has no input '%s'; what is given under that name is left out", self.name, tostring(key))
+      log.warn("model '%s' has no input '%s'; what is given under that name is left out", self.name,
+        tostring(key))
     end
   end
 end
@@ -216,7 +227,8 @@ local function by_key(self, structure, given, list)
   for _, key in ipairs(nest.keys(structure)) do
     is_input[key] = true
     if given[key] == nil then missing(self, key) end
-    if args.is_plain(structure[key]) and args.is_plain(given[key]) then by_key(self, structure[key], given[key], list)
+    if args.is_plain(structure[key]) and args.is_plain(given[key]) then
+      by_key(self, structure[key], given[key], list)
     else list[#list + 1] = given[key] end
   end
   tell_others(self, given, is_input)
@@ -230,7 +242,9 @@ local function graph_inputs(self, inputs, options)
     local masks = options.mask
     if args.is_plain(inputs) then
       local copy = {}
-      for key, x in next, inputs do copy[key] = masked(x, args.is_plain(masks) and masks[key] or nil) end
+      for key, x in next, inputs do
+        copy[key] = masked(x, args.is_plain(masks) and masks[key] or nil)
+      end
       inputs = copy
     else
       inputs = masked(inputs, args.is_plain(masks) and masks[1] or masks)
@@ -246,7 +260,8 @@ local function graph_inputs(self, inputs, options)
     values = nest.flatten(inputs)
   end
   if #values ~= #g.inputs then
-    blame.error(string.format("model '%s' has %d input%s, but got %d tensor%s", self.name, #g.inputs,
+    blame.error(string.format("model '%s' has %d input%s, but got %d tensor%s",
+      self.name, #g.inputs,
       #g.inputs == 1 and "" or "s", #values, #values == 1 and "" or "s"), "value")
   end
   for i, x in ipairs(values) do values[i] = fit_input(self, x, g.inputs[i]) end
@@ -256,11 +271,13 @@ end
 -- Called by a layer's __call with all options; a script that calls it by hand need not give any.
 function Model:call(inputs, options)
   if not self._graph then
-    blame.error(string.format("model '%s': its class %s defines no call(inputs)", self.name, class.of(self).__name),
+    blame.error(string.format("model '%s': its class %s defines no call(inputs)", self.name,
+      class.of(self).__name),
       "not_implemented")
   end
   if options ~= nil and not args.is_plain(options) then
-    blame.error(string.format("model '%s' is called with a tensor or a table of tensors, then options, as in model(x, {training = true}); got "
+    blame.error(string.format("model '%s' is called with a tensor or a table of tensors, then "
+      .. "options, as in model(x, {training = true}); got "
       .. "%s behind them", self.name, args.describe(options)), "type")
   end
   local outputs, values = graph.run(self._graph, graph_inputs(self, inputs, options), options or {})
@@ -271,14 +288,16 @@ function Model:call(inputs, options)
   return outputs
 end
 
----A tensor that is computed beside the outputs; its value is a loss, or a metric of a name, in each call.
+---A tensor that is computed beside the outputs; its value is a loss, or a metric of a name, in each
+---call.
 ---@package
 function Model:watch(who, tensor, metric)
   if not self._graph then return Layer.watch(self, who, tensor, metric) end
   local list, tensors = table.move(self._watched or {}, 1, #(self._watched or {}), 1, {}), {}
   list[#list + 1] = {tensor = tensor, metric = metric}
   for i, each in ipairs(list) do tensors[i] = each.tensor end
-  keep(self, "_graph", graph.between(self._graph.input_structure, self._graph.output_structure, tensors))
+  keep(self, "_graph", graph.between(self._graph.input_structure,
+    self._graph.output_structure, tensors))
   keep(self, "_watched", list)
   self:discard_programs()
 end
@@ -289,7 +308,8 @@ Model.autocast, Model.call_options = false, {}
 
 ---The mask of the outputs of a functional model; nil of others, whose call alone knows it.
 ---Shapes: inputs [batch, ...], mask [batch, steps]
----Errors: what a call says: `keras.Sequential{keras.layers.Dense(1, {input_shape = {3}})}:compute_mask(1)`
+---Errors: what a call says:
+---`keras.Sequential{keras.layers.Dense(1, {input_shape = {3}})}:compute_mask(1)`
 ---@param inputs any tensor or table of tensors
 ---@param mask any tensor, or nil
 function Model:compute_mask(inputs, mask)
@@ -303,7 +323,8 @@ Model.masks_by_call = true
 
 ---Makes the weights of a model, given the shape of its input with the batch (-1: unknown).
 ---Shapes: input_shape with the batch, [batch, ...]; of several inputs a list of those
----Errors: a shape that a layer can't take, an extent that must be known and is not: `keras.Sequential{keras.layers.Conv2D(4, 3)}:build{4, 7}`
+---Errors: a shape that a layer can't take, an extent that must be known and is not:
+---`keras.Sequential{keras.layers.Conv2D(4, 3)}:build{4, 7}`
 ---@param input_shape any a shape, or a table of shapes
 function Model:build(input_shape)
   if self._graph or context.depth > 0 or context.inferring then return end
@@ -317,15 +338,18 @@ function Model:build(input_shape)
   self:build_with(specs(input_shape))
 end
 
--- What a subclass was built with is kept, as its config does not tell it: saved and loaded it is built with that again.
+-- What a subclass was built with is kept, as its config does not tell it: saved and loaded it is
+-- built with that again.
 local function keep_input_specs(self, inputs)
   keep(self, "_input_specs", nest.map(function(leaf)
     local is_known = core.is_tensor(leaf) or core.is_variable(leaf) or KerasTensor.is(leaf)
-    return is_known and {shape = table.move(leaf.shape, 1, #leaf.shape, 1, {}), dtype = leaf.dtype} or nil
+    return is_known and {shape = table.move(leaf.shape, 1, #leaf.shape, 1, {}), dtype = leaf.dtype}
+      or nil
   end, inputs))
 end
 
--- The layers of a subclass are built when its `call` reaches them, unless it has a `build` of its own.
+-- The layers of a subclass are built when its `call` reaches them, unless it has a `build` of its
+-- own.
 function Model:ensure_built(inputs)
   if self.built then return end
   keep_input_specs(self, inputs)
@@ -352,29 +376,38 @@ end
 
 ---The values of the weights.
 ---Shapes: those of the weights
----Errors: a model that is not built, whose weights are still to be made: `keras.Sequential{keras.layers.Dense(1)}:get_weights()`
+---Errors: a model that is not built, whose weights are still to be made:
+---`keras.Sequential{keras.layers.Dense(1)}:get_weights()`
 ---@return userdata[] tensors
 function Model:get_weights()
   if not self.built then
-    blame.error(string.format("get_weights: model '%s' is not built yet, so its weights are still to be made; call model:build(shape) or "
+    blame.error(string.format("get_weights: model '%s' is not built yet, so its weights are still "
+      .. "to be made; call model:build(shape) or "
       .. "the model itself, or give the first layer an input_shape", self.name), "value")
   end
   return Layer.get_weights(self)
 end
 
 ---Writes the weights to a .safetensors or .npz file.
----Errors: another ending than .safetensors and .npz, a model without weights, a place that can't be written, a file that is there
----where overwrite is false: `model:save_weights "w.txt"`
+---Errors: another ending than .safetensors and .npz, a model without weights, a place that can't be
+---written, a file that is there where overwrite is false: `model:save_weights "w.txt"`
 ---@param ... any path, overwrite
-function Model:save_weights(...) return require "ipulua.keras.files.saving".save_weights(self, ...) end
----Sets the weights from a file; by_name: only those that the file knows, skip_mismatch: of these only those whose shapes agree.
+function Model:save_weights(...)
+  return require "ipulua.keras.files.saving".save_weights(self, ...)
+end
+---Sets the weights from a file; by_name: only those that the file knows, skip_mismatch: of these
+---only those whose shapes agree.
 ---Shapes: each weight has the shape that it was saved with, unless skip_mismatch leaves it out
----Errors: a file that is missing or damaged, weights of other shapes or names, skip_mismatch without by_name:
----`model:load_weights "nowhere.safetensors"`
+---Errors: a file that is missing or damaged, weights of other shapes or names, skip_mismatch
+---without by_name: `model:load_weights "nowhere.safetensors"`
 ---@param ... any path, by_name, skip_mismatch
-function Model:load_weights(...) return require "ipulua.keras.files.saving".load_weights(self, ...) end
----Writes the whole model to a .safetensors file: architecture, weights, compile's arguments, the optimizer's state.
----Errors: another ending than .safetensors, a class that can't be described, a place that can't be written: `model:save "model.h5"`
+function Model:load_weights(...)
+  return require "ipulua.keras.files.saving".load_weights(self, ...)
+end
+---Writes the whole model to a .safetensors file: architecture, weights, compile's arguments, the
+---optimizer's state.
+---Errors: another ending than .safetensors, a class that can't be described, a place that can't be
+---written: `model:save "model.h5"`
 ---@param ... any path, include_optimizer, overwrite
 function Model:save(...) return require "ipulua.keras.files.saving".save(self, ...) end
 ---The architecture as JSON.
@@ -392,7 +425,8 @@ end
 
 function Model:get_config()
   if not self._graph then
-    blame.error(string.format("model '%s': its class %s defines no get_config()", self.name, class.of(self).__name),
+    blame.error(string.format("model '%s': its class %s defines no get_config()", self.name,
+      class.of(self).__name),
       "not_implemented")
   end
   return require "ipulua.keras.files.saving".graph_config(self)
@@ -400,7 +434,9 @@ end
 
 function Model.from_config(c, config, custom_objects)
   parts.want_config(c, config)
-  if config.layers then return require "ipulua.keras.files.saving".graph_from_config(c, config, custom_objects) end
+  if config.layers then
+    return require "ipulua.keras.files.saving".graph_from_config(c, config, custom_objects)
+  end
   return c(config)
 end
 
@@ -408,13 +444,15 @@ end
 
 ---Prints the table of layers. Options: line_length, positions, style, ipu, print_fn.
 ---Units: line_length in characters; with ipu = true cycles of the chip's clock, memory in bytes
----Errors: an unknown option, a model that is not built: `model:summary{widths = 3}`, `keras.Sequential{keras.layers.Dense(1)}:summary()`
+---Errors: an unknown option, a model that is not built: `model:summary{widths = 3}`,
+---`keras.Sequential{keras.layers.Dense(1)}:summary()`
 ---@param ... any {line_length, positions, style, ipu, print_fn}
 function Model:summary(...) return require "ipulua.keras.models.describe".summary(self, ...) end
 
 -- Training, pipeline stages: files of their own.
 for _, file in ipairs{
-  "training.compile", "training.fit", "training.evaluate", "training.predict", "training.on_batch", "training.own_steps",
+  "training.compile", "training.fit", "training.evaluate", "training.predict", "training.on_batch",
+  "training.own_steps",
   "models.stage_assignment",
 } do
   local part = require("ipulua.keras." .. file)

@@ -1,5 +1,5 @@
--- Sequential: layers one after another. Built when the input's shape is known: from the first layer's
--- input_shape, an Input, build(shape), or the first batch.
+-- Sequential: layers one after another. Built when the input's shape is known: from the first
+-- layer's input_shape, an Input, build(shape), or the first batch.
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
@@ -20,14 +20,16 @@ local kept <const> = layer_fields.get
 
 local sequential = {}
 
----One layer after another: `keras.Sequential{layer, layer, …}`; add(layer) and pop() change the list.
+---One layer after another: `keras.Sequential{layer, layer, …}`; add(layer) and pop() change the
+---list.
 ---@class Sequential: Model
 local Sequential = Model:extend("Sequential")
 sequential.Sequential = Sequential
 Sequential.properties = setmetatable({}, {__index = Model.properties})
 
 local rows <const> = {
-  {"layers", "list", {}, list = true}, {"name", "string", optional = true}, {"trainable", "boolean", true},
+  {"layers", "list", {}, list = true}, {"name", "string", optional = true},
+  {"trainable", "boolean", true},
   {"dtype", "string", optional = true},
 }
 
@@ -56,13 +58,16 @@ local function first_input(self)
     local t = first._graph.inputs[1]
     return KerasTensor(t.shape, t.dtype)
   end
-  return shape and KerasTensor(shape, rawget(first, "input_dtype") or first.input_dtype or first.dtype)
+  return shape and KerasTensor(shape, rawget(first, "input_dtype") or first.input_dtype
+    or first.dtype)
 end
 
 -- A layer called with what the one before it gives.
 local function connect(layer, x)
   local y = layer(x)
-  if not KerasTensor.is(y) then blame.error(string.format("Sequential: layer '%s' must give one tensor", layer.name), "value") end
+  if not KerasTensor.is(y) then
+    blame.error(string.format("Sequential: layer '%s' must give one tensor", layer.name), "value")
+  end
   return y
 end
 
@@ -75,7 +80,8 @@ end
 
 local function build_graph(self, spec)
   local from = spec.layer and spec
-    or input.Input{batch_shape = spec.shape, dtype = spec.dtype, name = self._stack[1] and self._stack[1].name .. "_input" or nil}
+    or input.Input{batch_shape = spec.shape, dtype = spec.dtype,
+      name = self._stack[1] and self._stack[1].name .. "_input" or nil}
   local x = from
   for _, layer in ipairs(self._stack) do x = connect(layer, x) end
   between(self, from, x)
@@ -90,7 +96,8 @@ local function extend_graph(self, layer)
   g.outputs, g.output_structure = {y}, y
 end
 
--- Calls of the layers that a graph is made of are forgotten, so that a layer's output is that of the next graph.
+-- Calls of the layers that a graph is made of are forgotten, so that a layer's output is that of
+-- the next graph.
 local function forget_calls(g)
   for _, node in ipairs(g.nodes) do
     local calls = kept(node.layer, "nodes")
@@ -115,12 +122,14 @@ function Sequential:add(layer)
   end
   if layer.__name == "InputLayer" then
     keep(self, "_input_tensor", kept(layer, "nodes")[1] and kept(layer, "nodes")[1].outputs
-      or input.Input{batch_shape = kept(layer, "batch_input_shape"), dtype = layer.dtype, name = layer.name})
+      or input.Input{batch_shape = kept(layer, "batch_input_shape"), dtype = layer.dtype,
+        name = layer.name})
     return
   end
   for _, other in ipairs(self._stack) do
     if other.name == layer.name then
-      blame.error(string.format("Sequential: the names of layers must differ; there is a '%s' already", layer.name), "value")
+      blame.error(string.format("Sequential: the names of layers must differ; there is a '%s' "
+        .. "already", layer.name), "value")
     end
   end
   discard(self)
@@ -138,7 +147,9 @@ end
 ---Takes the last layer away.
 ---Errors: a model without layers
 function Sequential:pop()
-  if #self._stack == 0 then blame.error("Sequential.pop: there are no layers in the model", "type") end
+  if #self._stack == 0 then
+    blame.error("Sequential.pop: there are no layers in the model", "type")
+  end
   discard(self)
   self._stack[#self._stack] = nil
   local g = self._graph
@@ -159,7 +170,8 @@ function Sequential:build(input_shape)
   if nest.is_structure(input_shape[1]) then
     blame.error("Sequential.build: a Sequential model has one input", "value")
   end
-  self:build_with(KerasTensor(input_shape, self._stack[1] and self._stack[1].input_dtype or "float32"))
+  self:build_with(KerasTensor(input_shape, self._stack[1] and self._stack[1].input_dtype
+    or "float32"))
 end
 
 function Sequential:build_with(spec)
@@ -172,7 +184,8 @@ function Sequential:build_with(spec)
   keep(self, "_is_inferred", true)
 end
 
--- The extents that two shapes have in common, -1 elsewhere; nil where nothing is to be changed, or the ranks differ.
+-- The extents that two shapes have in common, -1 elsewhere; nil where nothing is to be changed, or
+-- the ranks differ.
 local function relaxed(known, given)
   if #known ~= #given then return nil end
   local shape, differs = {}, false
@@ -184,12 +197,14 @@ local function relaxed(known, given)
   return differs and shape or nil
 end
 
--- A shape that was taken from data is no more than an example: it gives way to another one, if the layers take that.
+-- A shape that was taken from data is no more than an example: it gives way to another one, if the
+-- layers take that.
 local function relax(self, leaf)
   local former = self._graph
   local shape = self._is_inferred and relaxed(former.inputs[1].shape, leaf.shape)
   if not shape then return end
-  local from = input.Input{batch_shape = shape, dtype = former.inputs[1].dtype, name = former.inputs[1].layer.name}
+  local from = input.Input{batch_shape = shape, dtype = former.inputs[1].dtype,
+    name = former.inputs[1].layer.name}
   local ok = pcall(function()
     local x = from
     for _, layer in ipairs(self._stack) do x = connect(layer, x) end
@@ -203,15 +218,21 @@ function Sequential:ensure_built(inputs)
   local leaf = nest.first(inputs)
   if not args.is_tensor(leaf) then
     if self._graph then return end
-    blame.error(string.format("model '%s' is called with a tensor, got %s", self.name, args.describe(leaf)), "type")
+    blame.error(string.format("model '%s' is called with a tensor, got %s", self.name,
+      args.describe(leaf)), "type")
   end
-  if self._graph and not (self._is_inferred and relaxed(self._graph.inputs[1].shape, leaf.shape)) then return end
+  if self._graph
+    and not (self._is_inferred and relaxed(self._graph.inputs[1].shape, leaf.shape)) then
+    return
+  end
   local path = context.path
   context.path = {}
   local ok, problem = pcall(function()
     require "ipulua.trace.tracing".outside(function()
       if self._graph then relax(self, leaf)
-      else self:build_with(KerasTensor(table.move(leaf.shape, 1, #leaf.shape, 1, {}), leaf.dtype)) end
+      else
+        self:build_with(KerasTensor(table.move(leaf.shape, 1, #leaf.shape, 1, {}), leaf.dtype))
+      end
     end)
   end)
   context.path = path
@@ -223,7 +244,8 @@ function Sequential:get_config()
   local _ <close> = parts.describing(self)
   local config = core.plain{name = self.name, trainable = self._trainable, layers = {}}
   if self._watched then
-    blame.error(string.format("model '%s': a Sequential with a tensor in add_loss or add_metric can't be described; make it with keras.Model",
+    blame.error(string.format("model '%s': a Sequential with a tensor in add_loss or add_metric "
+      .. "can't be described; make it with keras.Model",
       self.name), "not_implemented")
   end
   for i, layer in ipairs(self._stack) do
@@ -232,7 +254,8 @@ function Sequential:get_config()
   end
   if self._graph then
     local t = self._graph.inputs[1]
-    config.build_input_shape, config.build_input_dtype, config.is_inferred = t.shape, t.dtype, self._is_inferred
+    config.build_input_shape, config.build_input_dtype, config.is_inferred = t.shape, t.dtype,
+      self._is_inferred
   end
   return config
 end

@@ -1,4 +1,5 @@
--- Which pipeline stage each layer of a model belongs to: from PipelineStage scopes, or assigned; and how many IPUs that takes.
+-- Which pipeline stage each layer of a model belongs to: from PipelineStage scopes, or assigned;
+-- and how many IPUs that takes.
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
@@ -39,7 +40,8 @@ local function assignment_text(self)
 end
 SequentialAssignment.__tostring = assignment_text
 
----The stage of a layer's call in a functional model: fields layer, node_index, pipeline_stage, inbound_layers.
+---The stage of a layer's call in a functional model: fields layer, node_index, pipeline_stage,
+---inbound_layers.
 ---@class FunctionalLayerPipelineStageAssignment: Class
 local FunctionalAssignment = class.new("FunctionalLayerPipelineStageAssignment")
 pipelining.FunctionalLayerPipelineStageAssignment = FunctionalAssignment
@@ -55,7 +57,8 @@ function FunctionalAssignment:init(...)
   local node = kept(a.layer, "nodes")[a.node_index + 1]
   if not node then
     if class.of(self) == pipelining.ModelLayerPipelineStageAssignment then return end
-    blame.error(string.format("%s: layer '%s' has no call %d", self.__name, a.layer.name, a.node_index), "value")
+    blame.error(string.format("%s: layer '%s' has no call %d", self.__name, a.layer.name,
+      a.node_index), "value")
   end
   for _, operand in ipairs(require "ipulua.keras.models.functional".operands(node)) do
     self.inbound_layers[#self.inbound_layers + 1] = operand.layer
@@ -64,7 +67,8 @@ end
 
 ---The stage of a layer of a subclassed model.
 ---@class ModelLayerPipelineStageAssignment: FunctionalLayerPipelineStageAssignment
-pipelining.ModelLayerPipelineStageAssignment = FunctionalAssignment:extend("ModelLayerPipelineStageAssignment")
+pipelining.ModelLayerPipelineStageAssignment =
+  FunctionalAssignment:extend("ModelLayerPipelineStageAssignment")
 
 local function is_sequential(self) return self._stack ~= nil end
 
@@ -98,7 +102,8 @@ local function called_nodes(self)
   for i, call in ipairs(self._calls) do
     local index = count[call.layer] or 0
     count[call.layer] = index + 1
-    nodes[i] = {layer = call.layer, index = index, stage = call.stage, given = {n = 0}, options = {}}
+    nodes[i] = {layer = call.layer, index = index, stage = call.stage, given = {n = 0},
+      options = {}}
   end
   return nodes
 end
@@ -107,7 +112,8 @@ end
 local function stage_nodes(self)
   if self._graph then return collect_nodes(self, {}, {}) end
   if self._calls then return called_nodes(self), {} end
-  blame.error(string.format("model '%s': pipeline stages can be assigned once its layers are connected; build it first", self.name),
+  blame.error(string.format("model '%s': pipeline stages can be assigned once its layers are "
+    .. "connected; build it first", self.name),
     "runtime")
 end
 
@@ -115,17 +121,23 @@ end
 local function scoped_stages(self)
   local entries = {}
   if is_sequential(self) then
-    for i, layer in ipairs(self._stack) do entries[i] = {layer = layer, stage = kept(layer, "stage")} end
+    for i, layer in ipairs(self._stack) do
+      entries[i] = {layer = layer, stage = kept(layer, "stage")}
+    end
   elseif self._graph or self._calls then
-    for i, node in ipairs(stage_nodes(self)) do entries[i] = {layer = node.layer, stage = node.stage} end
+    for i, node in ipairs(stage_nodes(self)) do
+      entries[i] = {layer = node.layer, stage = node.stage}
+    end
   end
   local with, without
   for _, entry in ipairs(entries) do
     if entry.stage then with = entry else without = without or entry end
   end
   if with and without then
-    blame.error(string.format("model '%s': layer '%s' has a pipeline stage, but layer '%s' has none: either all layers are made "
-      .. "or called in PipelineStage scopes, or none is", self.name, with.layer.name, without.layer.name), "value")
+    blame.error(string.format("model '%s': layer '%s' has a pipeline stage, but layer '%s' has "
+      .. "none: either all layers are made "
+      .. "or called in PipelineStage scopes, or none is", self.name, with.layer.name,
+      without.layer.name), "value")
   end
   if not with then return nil end
   local list = {}
@@ -152,10 +164,12 @@ local function make_assignments(self, stages)
     end
     return list
   end
-  local Assignment = self._graph and FunctionalAssignment or pipelining.ModelLayerPipelineStageAssignment
+  local Assignment = self._graph and FunctionalAssignment
+    or pipelining.ModelLayerPipelineStageAssignment
   local nodes, owner = stage_nodes(self)
   for i, node in ipairs(nodes) do
-    list[i] = Assignment{layer = node.layer, node_index = node.index, pipeline_stage = stages and stages[i] or nil}
+    list[i] = Assignment{layer = node.layer, node_index = node.index,
+      pipeline_stage = stages and stages[i] or nil}
     list[i].nested_model = owner[i]
   end
   return list
@@ -172,15 +186,18 @@ local function check_increasing(self, stages)
   local last
   for i, stage in ipairs(stages) do
     if math.type(stage) ~= "integer" then
-      blame.error(string.format("set_pipeline_stage_assignment: stages must be integers, got %s for layer '%s'",
+      blame.error(string.format("set_pipeline_stage_assignment: stages must be integers, got %s "
+        .. "for layer '%s'",
         args.describe(stage), self._stack[i].name), "value")
     end
     if not last and stage ~= 0 then
       blame.error("set_pipeline_stage_assignment: stages must start at 0, got " .. stage, "value")
     end
     if last and stage ~= last and stage ~= last + 1 then
-      blame.error(string.format("set_pipeline_stage_assignment: stages are not all in increasing order: layer '%s' has stage %d "
-        .. "after %d%s", self._stack[i].name, stage, last, stage > last and ", and no layer has " .. last + 1 or ""), "value")
+      blame.error(string.format("set_pipeline_stage_assignment: stages are not all in increasing "
+        .. "order: layer '%s' has stage %d "
+        .. "after %d%s", self._stack[i].name, stage, last, stage > last
+        and ", and no layer has " .. last + 1 or ""), "value")
     end
     last = stage
   end
@@ -189,18 +206,21 @@ end
 local function sequential_stages(self, list)
   local stages = {}
   if #list ~= #self._stack then
-    blame.error(string.format("set_pipeline_stage_assignment: model '%s' wants a stage for each layer, got %s for %s", self.name,
+    blame.error(string.format("set_pipeline_stage_assignment: model '%s' wants a stage for each "
+      .. "layer, got %s for %s", self.name,
       counted(#list, "stage"), counted(#self._stack, "layer")), "value")
   end
   for i, entry in ipairs(list) do
     if type(entry) == "table" then
       if entry.layer ~= self._stack[i] then
-        blame.error(string.format("set_pipeline_stage_assignment: entry %d is for layer '%s', the model has '%s' there", i,
+        blame.error(string.format("set_pipeline_stage_assignment: entry %d is for layer '%s', the "
+          .. "model has '%s' there", i,
           tostring(entry.layer and entry.layer.name), self._stack[i].name), "value")
       end
       entry = entry.pipeline_stage
       if entry == nil then
-        blame.error(string.format("set_pipeline_stage_assignment: layer '%s' has no stage", self._stack[i].name), "value")
+        blame.error(string.format("set_pipeline_stage_assignment: layer '%s' has no stage",
+          self._stack[i].name), "value")
       end
     end
     stages[i] = entry
@@ -217,7 +237,8 @@ local function check_order(nodes, stages)
     for _, operand in ipairs(require "ipulua.keras.models.functional".operands(node)) do
       local from = stage_of[operand.node]
       if from and from > stages[i] then
-        blame.error(string.format("set_pipeline_stage_assignment: layer '%s' is in stage %d, but takes the output of layer '%s' "
+        blame.error(string.format("set_pipeline_stage_assignment: layer '%s' is in stage %d, but "
+          .. "takes the output of layer '%s' "
           .. "in stage %d", node.layer.name, stages[i], operand.layer.name, from), "value")
       end
     end
@@ -235,29 +256,34 @@ local function check_contiguous(self, stages)
     if not used[stage] then missing[#missing + 1] = stage end
   end
   if #missing == 0 then return end
-  blame.error(string.format("model '%s': its highest pipeline stage is %d, but no layers are in stages [%s]", self.name, highest,
+  blame.error(string.format("model '%s': its highest pipeline stage is %d, but no layers are in "
+    .. "stages [%s]", self.name, highest,
     table.concat(missing, ", ")), "runtime")
 end
 
 local function functional_stages(self, list)
   local nodes, stages = stage_nodes(self), {}
   if #list ~= #nodes then
-    blame.error(string.format("set_pipeline_stage_assignment: model '%s' has %d layer calls, but %d assignments were given",
+    blame.error(string.format("set_pipeline_stage_assignment: model '%s' has %d layer calls, but "
+      .. "%d assignments were given",
       self.name, #nodes, #list), "value")
   end
   for i, entry in ipairs(list) do
     if type(entry) ~= "table" then
-      blame.error("set_pipeline_stage_assignment: a functional model takes the assignments that get_pipeline_stage_assignment() "
+      blame.error("set_pipeline_stage_assignment: a functional model takes the assignments that "
+        .. "get_pipeline_stage_assignment() "
         .. "returns, with their pipeline_stage set; got " .. args.describe(entry), "value")
     end
     local node = nodes[i]
     if entry.layer ~= node.layer or (entry.node_index or 0) ~= node.index then
-      blame.error(string.format("set_pipeline_stage_assignment: entry %d is for layer '%s', the model has '%s' there", i,
+      blame.error(string.format("set_pipeline_stage_assignment: entry %d is for layer '%s', the "
+        .. "model has '%s' there", i,
         tostring(entry.layer and entry.layer.name), node.layer.name), "value")
     end
     local stage = entry.pipeline_stage
     if math.type(stage) ~= "integer" or stage < 0 then
-      blame.error(string.format("set_pipeline_stage_assignment: the stage of layer '%s' must be an integer from 0 on, got %s",
+      blame.error(string.format("set_pipeline_stage_assignment: the stage of layer '%s' must be an "
+        .. "integer from 0 on, got %s",
         node.layer.name, args.describe(stage)), "value")
     end
     stages[i] = stage
@@ -265,14 +291,15 @@ local function functional_stages(self, list)
   return stages, nodes
 end
 
----Says which pipeline stage each layer belongs to: integers or assignments (Sequential), or the assignments of
----get_pipeline_stage_assignment() with their pipeline_stage set.
+---Says which pipeline stage each layer belongs to: integers or assignments (Sequential), or the
+---assignments of get_pipeline_stage_assignment() with their pipeline_stage set.
 ---Errors: another number of stages than of layers, stages that go back or leave one out:
 ---`model:set_pipeline_stage_assignment{0, 1}`
 ---@param list any[] integers or assignments
 function methods:set_pipeline_stage_assignment(list)
   if type(list) ~= "table" then
-    blame.error("set_pipeline_stage_assignment: a list is wanted, got " .. args.describe(list), "type")
+    blame.error("set_pipeline_stage_assignment: a list is wanted, got "
+      .. args.describe(list), "type")
   end
   if list.assignment and #list == 0 then list = list.assignment end
   local stages
@@ -311,14 +338,16 @@ function pipelining.check(self)
   for _, stage in ipairs(stages) do highest = math.max(highest, stage) end
   local mapping = self._options.pipelining.device_mapping
   if mapping and #mapping ~= highest + 1 then
-    blame.error(string.format("model '%s': 'device_mapping' names %s for %s", self.name, counted(#mapping, "IPU"),
+    blame.error(string.format("model '%s': 'device_mapping' names %s for %s", self.name,
+      counted(#mapping, "IPU"),
       counted(highest + 1, "stage")),
       "value")
   end
   return highest + 1
 end
 
----The stage of every call of a model about to run: for the trace of a micro-batch. calls: of a model of one's own, by layer, in order.
+---The stage of every call of a model about to run: for the trace of a micro-batch. calls: of a
+---model of one's own, by layer, in order.
 ---@param self Model
 ---@return {of: table?, calls: table<Layer, integer[]>?, name: string?, count: integer}?
 function pipelining.route(self)
@@ -346,7 +375,9 @@ function pipelining.shards(self)
   local highest = count - 1
   if self._options.pipelining.device_mapping then
     highest = 0
-    for _, ipu in ipairs(self._options.pipelining.device_mapping) do highest = math.max(highest, ipu) end
+    for _, ipu in ipairs(self._options.pipelining.device_mapping) do
+      highest = math.max(highest, ipu)
+    end
   end
   local shards = 1
   while shards < highest + 1 do shards = shards * 2 end
@@ -359,7 +390,8 @@ end
 function pipelining.replicas(self)
   local shards, ipus = pipelining.shards(self), config.device(placement.ordinal()).ipus
   if ipus % shards ~= 0 then
-    blame.error(string.format("model '%s': the current device has %s, the model requires a multiple of %d", self.name,
+    blame.error(string.format("model '%s': the current device has %s, the model requires a "
+      .. "multiple of %d", self.name,
       counted(ipus, "IPU"), shards), "value")
   end
   return ipus // shards
@@ -372,7 +404,8 @@ local summary_rows <const> = {
 local function summary_row(entry)
   local inputs = {}
   for k, layer in ipairs(entry.inbound_layers or {}) do inputs[k] = layer.name end
-  return {name = entry.layer.name, class = entry.layer.__name, stage = entry.pipeline_stage, node_index = entry.node_index,
+  return {name = entry.layer.name, class = entry.layer.__name, stage = entry.pipeline_stage,
+    node_index = entry.node_index,
     inputs = inputs}
 end
 
@@ -406,15 +439,20 @@ function pipelining.accumulation(self)
   local o = stages and self._options.pipelining or self._options.gradient_accumulation
   local steps = o.gradient_accumulation_steps_per_replica
   if stages and not steps then
-    blame.error(string.format("model '%s' is pipelined: set_pipelining_options{gradient_accumulation_steps_per_replica = …} "
+    blame.error(string.format("model '%s' is pipelined: "
+      .. "set_pipelining_options{gradient_accumulation_steps_per_replica = …} "
       .. "must say how many steps a weight update takes", self.name), "value")
   end
-  if not stages and self._options.pipelining.gradient_accumulation_steps_per_replica and not told[self] then
+  if not stages and self._options.pipelining.gradient_accumulation_steps_per_replica
+    and not told[self] then
     told[self] = true
-    log.warn("model '%s' has no pipeline stages, so what set_pipelining_options says has no effect: " ..
-      "set_pipeline_stage_assignment assigns layers to stages; on one IPU, set_gradient_accumulation_options accumulates", self.name)
+    log.warn("model '%s' has no pipeline stages, so what set_pipelining_options says has no "
+      .. "effect: " ..
+      "set_pipeline_stage_assignment assigns layers to stages; on one IPU, "
+      .. "set_gradient_accumulation_options accumulates", self.name)
   end
-  return steps or 1, o.gradient_accumulation_reduction_method or "SUM", o.gradient_accumulation_dtype or o.dtype
+  return steps or 1, o.gradient_accumulation_reduction_method or "SUM",
+    o.gradient_accumulation_dtype or o.dtype
 end
 
 return pipelining

@@ -10,8 +10,9 @@ local kept <const> = require "ipulua.keras.base.layer_fields".get
 
 local stages = {}
 
--- While a pipelined model's micro-batch is traced: {of = stages of the calls of a functional model, calls = by layer, those that a
--- model of one's own makes, in order, made = how many of them, stage_of = of variables, last =, go = fun(stage), beside = fun(stage)}.
+-- While a pipelined model's micro-batch is traced: {of = stages of the calls of a functional model,
+-- calls = by layer, those that a model of one's own makes, in order, made = how many of them,
+-- stage_of = of variables, last =, go = fun(stage), beside = fun(stage)}.
 local route
 
 local recorded -- calls of layers by a model of one's own that is being built: {layer =, stage =}
@@ -19,19 +20,23 @@ local recorded -- calls of layers by a model of one's own that is being built: {
 local spec <const> = {{"stage", "integer"}}
 
 ---A scope whose layers and layer calls belong to a stage, from 0.
----Errors: outside of a functional model's definition in a strategy's scope, a stage below 0: `keras.PipelineStage(0)`
+---Errors: outside of a functional model's definition in a strategy's scope, a stage below 0:
+---`keras.PipelineStage(0)`
 ---Source: ipu.keras.PipelineStage of the original
 ---@param stage integer
 ---@return Scope
 function stages.PipelineStage(...)
   local stage = args.check("PipelineStage", spec, ...).stage
-  if stage < 0 then blame.error("PipelineStage: a stage is not negative, got " .. stage, "value") end
+  if stage < 0 then
+    blame.error("PipelineStage: a stage is not negative, got " .. stage, "value")
+  end
   if not strategy.current() then
     blame.error("PipelineStage works only inside an IPUStrategy's scope", "runtime")
   end
   local current = stages.current()
   if current then
-    blame.error(string.format("PipelineStage(%d) is inside PipelineStage(%d): pipeline stages must not be nested", stage,
+    blame.error(string.format("PipelineStage(%d) is inside PipelineStage(%d): pipeline stages must "
+      .. "not be nested", stage,
       current), "runtime")
   end
   core.here().keras_stage = stage
@@ -47,7 +52,8 @@ end
 
 -- ------------------------------------------------ building
 
----Runs f, which calls a model of one's own with the shapes of its inputs; the layers that the model called, in order.
+---Runs f, which calls a model of one's own with the shapes of its inputs; the layers that the model
+---called, in order.
 ---@return table[] {layer =, stage =}
 function stages.record(f)
   local former = recorded
@@ -80,7 +86,8 @@ end
 function stages.enter_layer(layer, depth)
   if recorded then
     if depth == 0 then recorded = {} -- once more from the beginning
-    elseif depth == 1 then recorded[#recorded + 1] = {layer = layer, stage = stages.current() or kept(layer, "stage")} end
+    elseif depth == 1 then recorded[#recorded + 1] = {layer = layer,
+      stage = stages.current() or kept(layer, "stage")} end
   end
   if not route or not route.calls then return end
   if depth == 0 then route.made = {} end
@@ -89,13 +96,16 @@ function stages.enter_layer(layer, depth)
   route.made[layer] = call
   local stage = (route.calls[layer] or {})[call]
   if not stage then
-    blame.error(string.format("model '%s': call %d of layer '%s' has no pipeline stage: the model didn't make it when it was built; "
-      .. "let its call run the same layers for training and without", route.name, call - 1, layer.name), "value")
+    blame.error(string.format("model '%s': call %d of layer '%s' has no pipeline stage: the model "
+      .. "didn't make it when it was built; "
+      .. "let its call run the same layers for training and without", route.name, call - 1,
+      layer.name), "value")
   end
   route.go(stage)
 end
 
----To be closed: until then nodes stand beside a variable, in the stage that reads it; nil where there are no stages.
+---To be closed: until then nodes stand beside a variable, in the stage that reads it; nil where
+---there are no stages.
 function stages.beside(identity)
   local stage = route and route.stage_of[identity]
   return stage and stage >= 0 and route.beside(stage) or nil

@@ -1,13 +1,18 @@
--- The tables of model:summary() and of print_pipeline_stage_assignment_summary(), from plain descriptions:
+-- The tables of model:summary() and of print_pipeline_stage_assignment_summary(), from plain
+-- descriptions:
 --
 --   {name = "mlp", functional = false,
---    rows = {{name = "dense", class = "Dense", output_shape = {-1, 10}, params = 7850, built = true,
---             connected_to = {"flatten[0][0]"}, stage = 0, cycles = 1200, bytes = 31400, stash = 2}, …},
+--    rows = {{name = "dense", class = "Dense", output_shape = {-1, 10}, params = 7850, built =
+--    true,
+--             connected_to = {"flatten[0][0]"}, stage = 0, cycles = 1200, bytes = 31400, stash =
+--             2}, …},
 --    totals = {trainable = 7850, non_trainable = 0, optimizer = 0,          -- numbers of elements
---              trainable_bytes = …, non_trainable_bytes = …, optimizer_bytes = …}}   -- default: 4 each
+--              trainable_bytes = …, non_trainable_bytes = …, optimizer_bytes = …}} -- default: 4
+--              each
 --
--- output_shape is a list of extents (-1: unknown), a list of such lists, or a text; what is missing prints as
--- `?`: a summary never fails. With connected_to in a row (or functional = true) there is a column for it.
+-- output_shape is a list of extents (-1: unknown), a list of such lists, or a text; what is missing
+-- prints as `?`: a summary never fails. With connected_to in a row (or functional = true) there is
+-- a column for it.
 
 local terminal = require "ipulua.base.terminal"
 local text = require "ipulua.base.text"
@@ -76,7 +81,8 @@ local function is_functional(description, rows)
   return false
 end
 
--- What {ipu = true} adds: header, width in the classic table, share of the modern one, field of a row.
+-- What {ipu = true} adds: header, width in the classic table, share of the modern one, field of a
+-- row.
 local ipu_columns <const> = {
   {"Stage", 7, "stage"}, {"Cycles", 14, "cycles"}, {"Bytes", 14, "bytes"}, {"Stash", 7, "stash"},
 }
@@ -108,9 +114,14 @@ end
 local function classic_row(out, row, functional, options, ends)
   local shape = row.output_shape
   -- an input layer has a list of outputs there
-  if functional and row.class == "InputLayer" and type(shape) == "table" and type(shape[1]) ~= "table" then shape = {shape} end
-  -- Keras 2.6 calls what has no one shape "multiple", such as layers that a model's own `call` calls
-  local fields = {layer_label(row), shape == nil and "multiple" or summary.show_shape(shape), show_params(row, "classic")}
+  if functional and row.class == "InputLayer" and type(shape) == "table"
+    and type(shape[1]) ~= "table" then
+    shape = {shape}
+  end
+  -- Keras 2.6 calls what has no one shape "multiple", such as layers that a model's own `call`
+  -- calls
+  local fields = {layer_label(row), shape == nil and "multiple" or summary.show_shape(shape),
+    show_params(row, "classic")}
   local inputs = connections(row)
   if functional then fields[4] = tostring(inputs[1] or "") end
   if options.ipu then
@@ -126,7 +137,8 @@ local function classic_lines(description, options)
   local functional = is_functional(description, rows)
   local width, ends, headers = classic_layout(functional, options)
   local thin, thick = ("_"):rep(width), ("="):rep(width)
-  local out = {'Model: "' .. tostring(description.name or "?") .. '"', thin, text.row(headers, ends), thick}
+  local out = {'Model: "' .. tostring(description.name or "?") .. '"', thin,
+    text.row(headers, ends), thick}
   for i, row in ipairs(rows) do
     classic_row(out, row, functional, options, ends)
     out[#out + 1] = i == #rows and thick or thin
@@ -149,8 +161,8 @@ local function divide(a, b)
   return q
 end
 
--- Widths inside the cells. Columns get their share of the width; borders and spaces are then taken from all
--- alike, as in the tables that Keras 3 draws.
+-- Widths inside the cells. Columns get their share of the width; borders and spaces are then taken
+-- from all alike, as in the tables that Keras 3 draws.
 local function modern_widths(width, shares)
   local ends, widths = text.column_ends(width, shares), {}
   local total = 0
@@ -167,12 +179,15 @@ local function modern_widths(width, shares)
   return widths
 end
 
--- Widths of what {ipu = true} adds, with spaces: as they are, or where the window is too narrow as their numbers need.
+-- Widths of what {ipu = true} adds, with spaces: as they are, or where the window is too narrow as
+-- their numbers need.
 local function ipu_widths(rows, room)
   local wide, narrow, sum = {}, {}, 0
   for i, column in ipairs(ipu_columns) do
     wide[i], narrow[i] = column[2], #column[1] + 2
-    for _, row in ipairs(rows) do narrow[i] = math.max(narrow[i], #show_ipu_field(row, column) + 2) end
+    for _, row in ipairs(rows) do
+      narrow[i] = math.max(narrow[i], #show_ipu_field(row, column) + 2)
+    end
     sum = sum + wide[i] + 1
   end
   return sum <= room and wide or narrow
@@ -187,7 +202,8 @@ local function modern_layout(functional, options, rows)
   end
   local columns = options.columns or terminal.columns()
   local width = options.line_length or math.min(widest, columns - 4)
-  local added = options.ipu and ipu_widths(rows, options.line_length and math.huge or columns - width) or {}
+  local added = options.ipu
+    and ipu_widths(rows, options.line_length and math.huge or columns - width) or {}
   if not options.line_length then
     local sum = 0
     for _, each in ipairs(added) do sum = sum + each + 1 end
@@ -249,7 +265,8 @@ local function modern_fields(row, functional, options)
 end
 
 local function modern_total(name, count, bytes)
-  return string.format(" %s: %s (%s)", name, text.commas(count), summary.show_bytes(bytes or 4 * count))
+  return string.format(" %s: %s (%s)", name, text.commas(count),
+    summary.show_bytes(bytes or 4 * count))
 end
 
 local function modern_lines(description, options)
@@ -272,12 +289,15 @@ local function modern_lines(description, options)
   out[#out + 1] = modern_total("Total params", trainable + fixed + optimizer, bytes)
   out[#out + 1] = modern_total("Trainable params", trainable, t.trainable_bytes)
   out[#out + 1] = modern_total("Non-trainable params", fixed, t.non_trainable_bytes)
-  if optimizer > 0 then out[#out + 1] = modern_total("Optimizer params", optimizer, t.optimizer_bytes) end
+  if optimizer > 0 then
+    out[#out + 1] = modern_total("Optimizer params", optimizer, t.optimizer_bytes)
+  end
   return out
 end
 
----The lines of a model's summary. Options: style "classic" or "modern" (terminal.style() by default), line_length,
----positions, ipu = true for stage, cycles, bytes and stash, columns of the terminal.
+---The lines of a model's summary. Options: style "classic" or "modern" (terminal.style() by
+---default), line_length, positions, ipu = true for stage, cycles, bytes and stash, columns of the
+---terminal.
 ---@param description table see the head of this file
 ---@param options table?
 ---@return string[]
@@ -299,7 +319,9 @@ end
 
 local function stage_row(row, functional)
   local label = layer_label(row)
-  if functional and row.node_index ~= nil then label = label .. " (" .. tostring(row.node_index) .. ")" end
+  if functional and row.node_index ~= nil then
+    label = label .. " (" .. tostring(row.node_index) .. ")"
+  end
   local stage = row.stage == nil and "None" or tostring(row.stage)
   if not functional then return {label, stage} end
   return {label, tostring(row.inputs and row.inputs[1] or ""), stage}
@@ -325,9 +347,9 @@ end
 ---The row of the argument line_length.
 summary.length_row = {"line_length", "integer", optional = true, range = "[1, 10000]"}
 
----The lines of a pipeline stage assignment's summary. The description is {name =, functional =, rows =} with
----rows {name =, class =, stage =} and, in a functional model, node_index = and inputs = (names of the layers
----before); a model used as a layer is the row {nested = {name =, rows =}}.
+---The lines of a pipeline stage assignment's summary. The description is {name =, functional =,
+---rows =} with rows {name =, class =, stage =} and, in a functional model, node_index = and inputs
+---= (names of the layers before); a model used as a layer is the row {nested = {name =, rows =}}.
 ---@param description table
 ---@param line_length integer? 60, or 89 in a functional model
 ---@return string[]
@@ -337,7 +359,8 @@ function summary.stage_lines(description, line_length)
   local ends = text.column_ends(width, functional and {.4, .8, 1.} or {.5, 1.})
   local headers = functional and {"Layer (type) (node index)", "Input Layers", "Pipeline Stage"}
     or {"Layer (type)", "Pipeline Stage"}
-  local out = {'Model: "' .. tostring(description.name or "?") .. '"', ("_"):rep(width), text.row(headers, ends),
+  local out = {'Model: "' .. tostring(description.name or "?") .. '"', ("_"):rep(width),
+    text.row(headers, ends),
     ("="):rep(width)}
   put_stage_rows(out, description.rows or {}, functional, ends, width)
   return out

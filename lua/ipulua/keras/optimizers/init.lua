@@ -6,7 +6,8 @@ local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
 local parts = require "ipulua.keras.base.parts"
 
-local optimizers = {Optimizer = base.Optimizer, schedules = require "ipulua.keras.optimizers.schedules"}
+local optimizers = {Optimizer = base.Optimizer,
+  schedules = require "ipulua.keras.optimizers.schedules"}
 require("ipulua.base.modules").guard("keras.optimizers.schedules", optimizers.schedules)
 
 for _, file in ipairs{"rules", "wrappers", "loss_scaling"} do
@@ -22,7 +23,8 @@ function optimizers.get(optimizer, custom_objects)
   if class.is_a(found, base.Optimizer) then return found end
   local meta = type(found) == "table" and getmetatable(found)
   if type(meta) == "table" and found.apply_gradients then return found end
-  blame.error("an optimizer must be a name or an optimizer object, got " .. args.describe(optimizer), "type")
+  blame.error("an optimizer must be a name or an optimizer object, got "
+    .. args.describe(optimizer), "type")
 end
 
 class.guard_all(optimizers)

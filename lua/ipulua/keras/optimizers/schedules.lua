@@ -1,4 +1,5 @@
--- Learning-rate schedules: objects called with the number of weight updates so far that give a rate.
+-- Learning-rate schedules: objects called with the number of weight updates so far that give a
+-- rate.
 
 local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
@@ -57,24 +58,28 @@ end
 
 ---values[1] up to boundaries[1] (included), and so on.
 ---@class PiecewiseConstantDecay: LearningRateSchedule
-local PiecewiseConstantDecay = declare("PiecewiseConstantDecay", {{"boundaries", "list"}, {"values", "list"}})
+local PiecewiseConstantDecay = declare("PiecewiseConstantDecay",
+  {{"boundaries", "list"}, {"values", "list"}})
 function PiecewiseConstantDecay:setup()
   if #self.values ~= #self.boundaries + 1 then
-    blame.error(string.format("PiecewiseConstantDecay: %s wanted for %s, got %d", counted(#self.boundaries + 1, "value is", "values are"),
+    blame.error(string.format("PiecewiseConstantDecay: %s wanted for %s, got %d",
+      counted(#self.boundaries + 1, "value is", "values are"),
       counted(#self.boundaries, "boundary", "boundaries"), #self.values), "value")
   end
 end
 function PiecewiseConstantDecay:rate(step)
   local rate = core.tensor(self.values[#self.values], "float32")
   for i = #self.boundaries, 1, -1 do
-    rate = ipu.where(ipu.less_equal(step, self.boundaries[i]), core.tensor(self.values[i], "float32"), rate)
+    rate = ipu.where(ipu.less_equal(step, self.boundaries[i]),
+      core.tensor(self.values[i], "float32"), rate)
   end
   return rate
 end
 
 ---From initial to end by a power of the time; cycle: again with longer decay_steps.
 ---@class PolynomialDecay: LearningRateSchedule
-local PolynomialDecay = declare("PolynomialDecay", {initial_row, steps_row, {"end_learning_rate", "number", 0.0001},
+local PolynomialDecay = declare("PolynomialDecay",
+  {initial_row, steps_row, {"end_learning_rate", "number", 0.0001},
   {"power", "number", 1.0}, {"cycle", "boolean", false}})
 function PolynomialDecay:rate(step)
   local p
@@ -110,7 +115,8 @@ end
 
 ---Cosine decays, each t_mul times as long as the one before and m_mul times as high.
 ---@class CosineDecayRestarts: LearningRateSchedule
-local CosineDecayRestarts = declare("CosineDecayRestarts", {initial_row, {"first_decay_steps", "number"},
+local CosineDecayRestarts = declare("CosineDecayRestarts",
+  {initial_row, {"first_decay_steps", "number"},
   {"t_mul", "number", 2.0}, {"m_mul", "number", 1.0}, {"alpha", "number", 0.0}})
 function CosineDecayRestarts:rate(step)
   local p = step / self.first_decay_steps
@@ -119,7 +125,8 @@ function CosineDecayRestarts:rate(step)
     restart = ipu.floor(p)
     p = p - restart
   else
-    -- restarts at (1 - t^n) / (1 - t); a hair above, so that rounding doesn't fall short of the restart itself
+    -- restarts at (1 - t^n) / (1 - t); a hair above, so that rounding doesn't fall short of the
+    -- restart itself
     local n = ipu.log(1 - p * (1 - self.t_mul)) / math.log(self.t_mul)
     restart = ipu.floor(n + 1e-6)
     local t = power(self.t_mul, restart)
@@ -131,7 +138,8 @@ end
 
 ---A linear decay times a cosine of num_periods.
 ---@class LinearCosineDecay: LearningRateSchedule
-local LinearCosineDecay = declare("LinearCosineDecay", {initial_row, steps_row, {"num_periods", "number", 0.5},
+local LinearCosineDecay = declare("LinearCosineDecay",
+  {initial_row, steps_row, {"num_periods", "number", 0.5},
   {"alpha", "number", 0.0}, {"beta", "number", 0.001}})
 function LinearCosineDecay:rate(step)
   local at = ipu.minimum(step, self.decay_steps)

@@ -1,5 +1,5 @@
--- The loops that pipelined models run in: over the micro-batches of a run, each call of a layer in its stage. Training that only
--- accumulates gradients takes the same way without stages.
+-- The loops that pipelined models run in: over the micro-batches of a run, each call of a layer in
+-- its stage. Training that only accumulates gradients takes the same way without stages.
 
 local core = require "ipulua.core"
 local blame = require "ipulua.base.blame"
@@ -33,7 +33,8 @@ function staging.facts(model, training)
   for key, value in pairs(model._options.pipelining) do o[key] = value end
   local widths = {}
   for i = 1, count do widths[i] = {concurrent = false, count = 1} end
-  o.training, o.widths, o.schedule = training, widths, plans.read_schedule(name_of(model), o.pipeline_schedule or "Grouped")
+  o.training, o.widths, o.schedule = training, widths,
+    plans.read_schedule(name_of(model), o.pipeline_schedule or "Grouped")
   stage_options.check(name_of(model), o, count, training)
   if not training then -- they are there for fit
     o.offload_weight_update_variables, o.replicated_optimizer_state_sharding = nil, nil
@@ -42,7 +43,8 @@ function staging.facts(model, training)
   return plans.new(name_of(model), o)
 end
 
----Refuses a number of micro-batches that the schedule can't have; `option` is the name by which its writer knows it.
+---Refuses a number of micro-batches that the schedule can't have; `option` is the name by which its
+---writer knows it.
 ---@return PipelineFacts?
 function staging.check_count(model, training, count, option)
   local facts = staging.facts(model, training)
@@ -58,7 +60,8 @@ local function new_route(model, facts)
   local route = pipelining.route(model)
   route.last, route.stage_of = route.count - 1, {}
   local function ipu_of(stage) return facts.ipu_of[stage + 1] end
-  local options, around = model._options.pipelining.forward_propagation_stages_poplar_options or {}, stage_options.around()
+  local options, around = model._options.pipelining.forward_propagation_stages_poplar_options or {},
+    stage_options.around()
   function route.go(stage)
     placement.move_to_stage(stage, ipu_of(stage))
     stage_options.enter(options[stage + 1], around)
@@ -120,8 +123,8 @@ local function run_loop(model, facts, o, times)
   loop.trace_repeated(o, times)
 end
 
----Training: `times` updates of `count` micro-batches each. total(element…) is the loss of a micro-batch, and traces all else that
----is done with it.
+---Training: `times` updates of `count` micro-batches each. total(element…) is the loss of a
+---micro-batch, and traces all else that is done with it.
 function staging.train(model, infeed, count, times, total)
   local facts = staging.facts(model, true)
   if facts then facts.count = count
@@ -135,13 +138,16 @@ function staging.train(model, infeed, count, times, total)
       local given = gradients(route, captures, loss, model)
       local captured, template = structure.flatten(captures.captured_gradients)
       local accumulates = model._options.pipelining.gradient_accumulation_for_captured_grads
-      return {gradients = given, captured = accumulates and captured or nil, finish = function(sums, _, accumulated)
+      return {gradients = given, captured = accumulates and captured or nil,
+        finish = function(sums, _, accumulated)
         local grads, list, options = {}, {}, nil
         for i, pair in ipairs(sums) do grads[i], list[i] = pair[1] or false, pair[2] end
         if #captured > 0 and model.optimizer.takes_captured then
-          options = {captured_grads = structure.rebuild(template, accumulates and accumulated or captured)}
+          options = {captured_grads = structure.rebuild(template, accumulates and accumulated
+            or captured)}
         end
-        local _ <close> = facts and stage_options.scope(model._options.pipelining.weight_update_poplar_options) or nil
+        local _ <close> = facts
+          and stage_options.scope(model._options.pipelining.weight_update_poplar_options) or nil
         optimizers.apply_accumulated(true, model.optimizer, grads, list, options)
       end}
     end,
@@ -168,19 +174,22 @@ end
 local function made_program(model, kind)
   for _, key in ipairs(structure.sorted_keys(model._programs)) do
     local program = model._programs[key].program
-    local entry = program and program.kind == kind and func.is_function(program.func) and program.func.order[1]
+    local entry = program and program.kind == kind and func.is_function(program.func)
+      and program.func.order[1]
     if entry and entry.pipeline then return entry end
   end
   return nil
 end
 
----The timetable of a pipelined model: of what it has run, training first; of training as it would be otherwise.
+---The timetable of a pipelined model: of what it has run, training first; of training as it would
+---be otherwise.
 function staging.timetable(model, Timetable)
   local facts = staging.facts(model, true)
   if not facts then
     blame.error(string.format("timetable: model '%s' is not pipelined", model.name), "value")
   end
-  local entry = made_program(model, "train") or made_program(model, "test") or made_program(model, "predict")
+  local entry = made_program(model, "train") or made_program(model, "test")
+    or made_program(model, "predict")
   if entry then return Timetable(entry.pipeline, entry.pipeline.count, entry) end
   return Timetable(facts, (pipelining.accumulation(model)))
 end

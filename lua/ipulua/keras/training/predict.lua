@@ -14,13 +14,16 @@ local methods <const> = predict.methods
 
 local predict_rows <const> = {
   {"x", "any", optional = true, of = "tensor, table of tensors or Dataset"}, feeding.batch_size_row,
-  {"verbose", {"integer", "string", "boolean"}, 0, of = "0, 1, 2, boolean or \"auto\""}, feeding.count_row "steps",
+  {"verbose", {"integer", "string", "boolean"}, 0, of = "0, 1, 2, boolean or \"auto\""},
+  feeding.count_row "steps",
   {"callbacks", "table", optional = true, says = "a callback or a list"},
 }
 
 -- Labels of a dataset play no part in predicting.
 local function only_inputs(x)
-  if not feeding.is_dataset(x) or not elements.is_tuple(x.template) or #x.template.items == 1 then return x end
+  if not feeding.is_dataset(x) or not elements.is_tuple(x.template) or #x.template.items == 1 then
+    return x
+  end
   return x:map(function(first) return first end)
 end
 

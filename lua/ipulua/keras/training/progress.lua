@@ -3,9 +3,10 @@
 --   classic   3/10 [=======>......................] - ETA: 12s - loss: 0.2345
 --   modern    3/10 ━━━━━━━━━━━━━━━━━━━━ 12s 2s/step - loss: 0.2345
 --
--- Modes (IPULUA_PROGRESS): "bar" draws one line again and again; "line" writes whole lines only, one at the end
--- and one every ten seconds before it; "json" writes an object a line, at most two each second; "off" writes
--- nothing; "auto" is "bar" on a terminal, "line" elsewhere, and "off" where programs are only priced.
+-- Modes (IPULUA_PROGRESS): "bar" draws one line again and again; "line" writes whole lines only,
+-- one at the end and one every ten seconds before it; "json" writes an object a line, at most two
+-- each second; "off" writes nothing; "auto" is "bar" on a terminal, "line" elsewhere, and "off"
+-- where programs are only priced.
 
 local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
@@ -39,13 +40,17 @@ end
 
 local told -- which unknown mode a warning named already
 
----What the environment asks for: mode "bar", "line", "json" or "off"; style "classic" or "modern"; colour.
+---What the environment asks for: mode "bar", "line", "json" or "off"; style "classic" or "modern";
+---colour.
 ---@return {mode: string, style: string, colour: boolean}
 function progress.settings()
   local mode = (os.getenv("IPULUA_PROGRESS") or ""):lower()
   if mode == "" then mode = "auto" end
   if not modes[mode] then
-    if mode ~= told then log.warn("IPULUA_PROGRESS is '%s'; it can be auto, bar, line, json or off", text.cut(mode, 40)) end
+    if mode ~= told then
+      log.warn("IPULUA_PROGRESS is '%s'; it can be auto, bar, line, json or off",
+        text.cut(mode, 40))
+    end
     told, mode = mode, "auto"
   end
   if mode == "auto" and terminal.is_quiet() then mode = "off" end
@@ -109,7 +114,8 @@ end
 local Bar = class.new("ProgressBar")
 
 ---options: target (number of steps, nil: unknown), verbose, unit ("step"); mode, style, colour as
----progress.settings gives them; writer(text) and clock() in seconds, for tests; epoch, epochs for json.
+---progress.settings gives them; writer(text) and clock() in seconds, for tests; epoch, epochs for
+---json.
 ---@param options table
 function Bar:init(options)
   local settings = {}
@@ -135,7 +141,8 @@ function Bar:init(options)
   self.finished = false
 end
 
--- Values come as {{"loss", 0.1}, …}, in the order in which they are to appear, or as a table by name.
+-- Values come as {{"loss", 0.1}, …}, in the order in which they are to appear, or as a table by
+-- name.
 local function take_values(self, values)
   local pairs_list = values
   if values[1] == nil then
@@ -150,8 +157,8 @@ local function take_values(self, values)
   end
 end
 
--- Seconds a step takes. What came with the first update (compiling, filling queues) is left out as soon as
--- there is something else to measure.
+-- Seconds a step takes. What came with the first update (compiling, filling queues) is left out as
+-- soon as there is something else to measure.
 local function step_seconds(self, current, now)
   if current <= 0 then return 0 end
   if self.first_count and current > self.first_count then
@@ -167,7 +174,9 @@ local function metrics_text(self)
     table.sort(names)
   end
   local parts = {}
-  for i, name in ipairs(names) do parts[i] = " - " .. name .. ": " .. progress.show_value(self.values[name]) end
+  for i, name in ipairs(names) do
+    parts[i] = " - " .. name .. ": " .. progress.show_value(self.values[name])
+  end
   return table.concat(parts, "", 1, math.min(#parts, self.shown))
 end
 
@@ -222,15 +231,16 @@ local function modern_line(self, current, now, final)
   local time = self.target and not final and progress.show_eta(per_step * (self.target - current))
     or string.format("%.0fs", now - self.start)
   local rest = " " .. progress.show_rate(per_step, self.unit) .. metrics_text(self)
-  return bar .. " " .. bold:format(time) .. rest, bar_width + 1 + text.width(time) + text.width(rest)
+  return bar .. " " .. bold:format(time) .. rest,
+    bar_width + 1 + text.width(time) + text.width(rest)
 end
 
 local function line_of(self, current, now, final)
   return (self.style == "modern" and modern_line or classic_line)(self, current, now, final)
 end
 
--- A line that is drawn over again must stay within the window: metrics that are too many show at the end only, and what is still too
--- long has a shorter bar.
+-- A line that is drawn over again must stay within the window: metrics that are too many show at
+-- the end only, and what is still too long has a shorter bar.
 local function draw_bar(self, current, now, final)
   local columns = self.columns or terminal.columns()
   self.shown, self.cells = math.huge, cells[self.style]
@@ -254,7 +264,9 @@ local function draw_line(self, current, now, final)
 end
 
 local function json_value(v, depth)
-  if type(v) == "number" and (v ~= v or math.abs(v) == math.huge) then return tostring(show_number(v)) end
+  if type(v) == "number" and (v ~= v or math.abs(v) == math.huge) then
+    return tostring(show_number(v))
+  end
   if type(v) == "table" then
     local list = {}
     depth = plain.deeper(depth or 0)
@@ -267,8 +279,10 @@ end
 local function draw_json(self, current, now, final)
   local metrics = {}
   for name, value in pairs(self.values) do metrics[name] = json_value(value) end
-  self.write(json.encode {event = final and "end" or "progress", step = current, steps = self.target, seconds = now - self.start,
-    seconds_per_step = step_seconds(self, current, now), epoch = self.epoch, epochs = self.epochs, metrics = metrics} .. "\n")
+  self.write(json.encode {event = final and "end" or "progress", step = current,
+    steps = self.target, seconds = now - self.start,
+    seconds_per_step = step_seconds(self, current, now), epoch = self.epoch, epochs = self.epochs,
+    metrics = metrics} .. "\n")
 end
 
 -- verbose = 2: one line at the end of an epoch.
@@ -284,7 +298,7 @@ local draws <const> = {bar = draw_bar, line = draw_line, json = draw_json}
 
 ---Says that `current` steps are done.
 ---@param current integer
----@param values table? {{"loss", 0.1}, …} or {loss = 0.1, …}: newest values; they replace earlier ones
+---@param values table? {{"loss", 0.1}, …} or {loss = 0.1, …}: newest values, replacing earlier ones
 ---@param final boolean? whether this was the last; by default when target is reached
 function Bar:update(current, values, final)
   if self.finished then return end
@@ -292,7 +306,8 @@ function Bar:update(current, values, final)
   if final == nil then final = self.target ~= nil and current >= self.target end
   local now = self.clock()
   self.current, self.finished = current, final
-  if self.verbose > 0 and self.mode ~= "off" and (final or now - self.last_draw >= self.interval) then
+  if self.verbose > 0 and self.mode ~= "off"
+    and (final or now - self.last_draw >= self.interval) then
     if self.mode == "json" or self.verbose == 1 then
       draws[self.mode](self, current, now, final)
       self.last_draw = now
@@ -310,7 +325,8 @@ function Bar:add(n, values)
   self:update((self.current or 0) + n, values)
 end
 
----Ends the bar where it is, if it has not ended: for lengths that were unknown, and for early stops.
+---Ends the bar where it is, if it has not ended: for lengths that were unknown, and for early
+---stops.
 ---@param values table?
 function Bar:finish(values)
   self:update(self.current or 0, values, true)
@@ -342,7 +358,8 @@ end
 function progress.step_sentence(batch_size, replicas, accumulation)
   local samples = batch_size * replicas
   local step = replicas == 1 and "One step is one micro-batch of " .. counted(batch_size, "sample")
-    or string.format("One step is one micro-batch of %s on each of %d replicas (%s)", counted(batch_size, "sample"), replicas,
+    or string.format("One step is one micro-batch of %s on each of %d replicas (%s)",
+      counted(batch_size, "sample"), replicas,
       counted(samples, "sample"))
   local update = accumulation == 1 and "every step"
     or string.format("every %d steps (%s)", accumulation, counted(samples * accumulation, "sample"))

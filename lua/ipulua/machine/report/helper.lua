@@ -26,7 +26,8 @@ end
 function ReportHelper:__tostring() return "<ReportHelper " .. self.directory .. ">" end
 
 local rows <const> = {
-  {"config", IPUConfig}, {"output_graph_profile", "boolean", true}, {"output_execution_profile", "boolean", false},
+  {"config", IPUConfig}, {"output_graph_profile", "boolean", true},
+  {"output_execution_profile", "boolean", false},
   {"max_execution_reports", "integer", 1000, range = "[1, inf)", says = "executions"},
 }
 
@@ -63,7 +64,8 @@ end
 function ReportHelper:find_report()
   local list = self:find_reports()
   if #list ~= 1 then
-    blame.error(string.format("find_report: exactly one report is wanted in %s, found %d", self.directory, #list), "runtime")
+    blame.error(string.format("find_report: exactly one report is wanted in %s, found %d",
+      self.directory, #list), "runtime")
   end
   return list[1]
 end

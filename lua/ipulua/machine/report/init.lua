@@ -1,4 +1,5 @@
--- Profiles of what ran, and the prices of what --estimate did not run. A program has a folder of its own:
+-- Profiles of what ran, and the prices of what --estimate did not run. A program has a folder of
+-- its own:
 --   profile.json  everything (docs/profile.md)     summary.txt  for a terminal
 --   trace.json    for Perfetto and Chrome          index.html   one page, without network
 
@@ -20,14 +21,17 @@ local report = {}
 ---{directory, graph, execution, runs} when a profile is wanted, else nil.
 ---@return table?
 function report.wanted()
-  if start.options.profile then return {directory = start.options.profile, graph = true, execution = true, runs = 2} end
+  if start.options.profile then
+    return {directory = start.options.profile, graph = true, execution = true, runs = 2}
+  end
   local option <const> = config.engine_option
   local function on(name)
     local value = option(name)
     if value == nil then return option("autoReport.all") end
     return value
   end
-  local graph, execution = on("autoReport.outputGraphProfile"), on("autoReport.outputExecutionProfile")
+  local graph, execution = on("autoReport.outputGraphProfile"),
+    on("autoReport.outputExecutionProfile")
   if not graph and not execution then return nil end
   return {directory = option "autoReport.directory" or ".", graph = graph, execution = execution,
     runs = option "autoReport.executionProfileProgramRunCount" or 2}
@@ -42,7 +46,8 @@ local function folder_for(wanted, name)
   local path
   repeat -- another run of the same second may have written there
     serial = serial + 1
-    path = string.format("%s/ipulua_report_%s_%03d_%s", wanted.directory, os.date("%Y%m%d_%H%M%S"), serial, plain)
+    path = string.format("%s/ipulua_report_%s_%03d_%s", wanted.directory, os.date("%Y%m%d_%H%M%S"),
+      serial, plain)
   until not core.folder_exists(path)
   return path
 end
@@ -51,7 +56,9 @@ local page -- the template, once read
 
 local function template()
   page = page or own_files.read("machine/report/report.html")
-  return page or blame.error("the page of profiles, report.html, is missing beside ipulua's Lua files", "not_found")
+  return page
+    or blame.error("the page of profiles, report.html, is missing beside ipulua's Lua files",
+      "not_found")
 end
 
 ---The page for a profile: one file that needs nothing else.
@@ -67,7 +74,8 @@ local function write(folder, name, text) core.replace_file(folder .. "/" .. name
 local function write_files(state)
   local wanted, price = state.wanted, state.price
   local profile = price:json(json.encode{
-    created = os.date("!%Y-%m-%dT%H:%M:%SZ"), ipulua = core.version, options = config.engine_options(),
+    created = os.date("!%Y-%m-%dT%H:%M:%SZ"), ipulua = core.version,
+    options = config.engine_options(),
     executions = state.executions, runs = state.runs,
   })
   start.profiled = true
@@ -82,7 +90,8 @@ end
 
 local states = setmetatable({}, {__mode = "k"}) -- by entry
 
--- What a price depends on beside the program: integers among the arguments, which may be counts of loops.
+-- What a price depends on beside the program: integers among the arguments, which may be counts of
+-- loops.
 local function counts_of(arguments)
   local parts = {}
   for i, x in ipairs(arguments or {}) do
@@ -128,12 +137,14 @@ local function refuse_misfit(entry)
   local price = price_of(entry)
   if not price or price:fits() then return end
   start.refused = true
-  blame.error(price:complaint(require "ipulua.machine.remedies".of(entry)) .. "\nto run it all the same, with its profile: " ..
+  blame.error(price:complaint(require "ipulua.machine.remedies".of(entry))
+    .. "\nto run it all the same, with its profile: " ..
     [[IPULUA_ENGINE_OPTIONS='{"debug.allowOutOfMemory": "true"}']], "out_of_memory")
 end
 
 local function new_state(entry, wanted, price)
-  return {wanted = wanted, price = price, folder = folder_for(wanted, entry.name), executions = 0, runs = json.array()}
+  return {wanted = wanted, price = price, folder = folder_for(wanted, entry.name), executions = 0,
+    runs = json.array()}
 end
 
 local function begin(entry, arguments)
@@ -149,7 +160,9 @@ local function log_cycles(entry, arguments)
   if ipu < 0 then return end
   local price = price_of(entry, arguments)
   local found = price and price:summary().ipu[ipu + 1]
-  if found then log.always("IPU %d: %.0f cycles in a run of '%s'", ipu, found.cycles.total, entry.name) end
+  if found then
+    log.always("IPU %d: %.0f cycles in a run of '%s'", ipu, found.cycles.total, entry.name)
+  end
 end
 
 local function watch_execution(entry, arguments)
@@ -175,7 +188,8 @@ end
 
 local function print_estimates()
   for _, e in ipairs(estimates) do
-    io.stdout:write(e.text, string.format("\nPriced for %s%s: %.6g s in all\n\n", counted(e.calls, "call"), e.replicated, e.seconds))
+    io.stdout:write(e.text, string.format("\nPriced for %s%s: %.6g s in all\n\n",
+      counted(e.calls, "call"), e.replicated, e.seconds))
   end
   io.stdout:flush()
 end
@@ -211,9 +225,12 @@ end
 
 -- Does it fit? And if it doesn't, why, and what would help.
 local function verdict(entry, price)
-  if not price:fits() then return "\n" .. price:complaint(require "ipulua.machine.remedies".of(entry)) .. "\n" end
+  if not price:fits() then
+    return "\n" .. price:complaint(require "ipulua.machine.remedies".of(entry)) .. "\n"
+  end
   local s = price:summary()
-  return string.format("\nIt fits: the fullest tile needs %.1f KiB of %.0f, gaps included\n", s.fullest_tile_bytes / 1024, s.tile_bytes / 1024)
+  return string.format("\nIt fits: the fullest tile needs %.1f KiB of %.0f, gaps included\n",
+    s.fullest_tile_bytes / 1024, s.tile_bytes / 1024)
 end
 
 ---The same, and the price is noted.
@@ -222,7 +239,8 @@ function report.pretend(entry, arguments)
   local list, price = report.give_zeros(entry, arguments)
   local e, s = entry.estimate, price:summary()
   if not e then
-    e = {name = entry.name, text = price:text() .. verdict(entry, price), replicated = replicated(s.replicas), calls = 0,
+    e = {name = entry.name, text = price:text() .. verdict(entry, price),
+      replicated = replicated(s.replicas), calls = 0,
       seconds = 0}
     entry.estimate = e
     estimates[#estimates + 1] = e
