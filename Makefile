@@ -138,7 +138,7 @@ $(BUILD)/lua/%.o: src/lua/%.c
 	$(CC) $(ALL_CFLAGS) $(LUA_CFLAGS) -MMD -MP -c -o $@ $<
 
 # The library's Lua files and the page of reports, which the command carries: one text, and where each file begins in it.
-BUNDLED := $(sort $(filter-out ffi% embed.lua,$(patsubst lua/ipulua/%,%,$(shell find lua/ipulua -name '*.lua' -o -name '*.html'))))
+BUNDLED := $(sort $(filter-out ffi% tools/embed.lua,$(patsubst lua/ipulua/%,%,$(shell find lua/ipulua -name '*.lua' -o -name '*.html'))))
 BUNDLE := $(BUILD)/generated/bundle
 $(BUNDLE): $(BUNDLED:%=lua/ipulua/%) $(shell find lua/ipulua -type d)
 	@mkdir -p $(@D)

@@ -1,8 +1,9 @@
--- A small GPT (four blocks of causal attention, 0.8 million weights) learns to write like Shakespeare: validation loss 1.580 after
--- 3000 steps, four minutes on two cores. tinyshakespeare.txt is looked for under $IPULUA_DATA; without it, the
--- pages of this project are what is learnt. `char_gpt.lua short` runs a few steps of one block only.
--- With `ipulua -i examples/char_gpt.lua` the prompt comes next, where sample(text, {length, temperature}) writes and train(epochs) goes
--- on; Ctrl-C ends the training early.
+-- A small GPT (four blocks of causal attention, 0.8 million weights) learns to write like
+-- Shakespeare: validation loss 1.580 after 3000 steps, four minutes on two cores.
+-- tinyshakespeare.txt is looked for under $IPULUA_DATA; without it, the pages of this project are
+-- what is learnt. `char_gpt.lua short` runs a few steps of one block only. With
+-- `ipulua -i examples/char_gpt.lua` the prompt comes next, where sample(text, {length,
+-- temperature}) writes and train(epochs) goes on; Ctrl-C ends the training early.
 local ipu = require "ipulua"
 local keras, layers, data = ipu.keras, ipu.keras.layers, ipu.data
 local short = require "ipulua.script".arguments{"short"}
@@ -17,14 +18,17 @@ local function pieces(text)
   return data.from_tensor_slices(text):batch(context + 1, {drop_remainder = true})
 end
 local function split(piece)
-  return ipu.slice(piece, {0, 0}, {batch_size, context}), ipu.slice(piece, {0, 1}, {batch_size, context})
+  return ipu.slice(piece, {0, 0}, {batch_size, context}),
+    ipu.slice(piece, {0, 1}, {batch_size, context})
 end
 
 -- Token and place, each a vector.
 local Embed = layers.Layer:extend("Embed")
 function Embed:build()
-  self.tokens = self:add_weight{name = "tokens", shape = {vocabulary.size, width}, initializer = "random_normal"}
-  self.places = self:add_weight{name = "places", shape = {context, width}, initializer = "random_normal"}
+  self.tokens = self:add_weight{name = "tokens", shape = {vocabulary.size, width},
+    initializer = "random_normal"}
+  self.places = self:add_weight{name = "places", shape = {context, width},
+    initializer = "random_normal"}
 end
 function Embed:call(x)
   return ipu.embedding_lookup(self.tokens, x) + ipu.slice(self.places, {0, 0}, {x.shape[2], width})
@@ -32,7 +36,8 @@ end
 
 local function block(x)
   local seen = layers.LayerNormalization{epsilon = 1e-5}(x)
-  x = layers.Add(){x, layers.MultiHeadAttention{num_heads = heads, key_dim = width // heads}(seen, seen, {use_causal_mask = true})}
+  x = layers.Add(){x, layers.MultiHeadAttention{num_heads = heads, key_dim = width // heads}(seen,
+    seen, {use_causal_mask = true})}
   local y = layers.LayerNormalization{epsilon = 1e-5}(x)
   y = layers.Dense(width)(layers.Dense{4 * width, activation = "gelu"}(y))
   return layers.Add(){x, y}
@@ -47,16 +52,19 @@ for _ = 1, blocks do x = block(x) end
 x = layers.Dense(vocabulary.size)(layers.LayerNormalization{epsilon = 1e-5}(x))
 local model = keras.Model{inputs = input, outputs = x, name = "char_gpt"}
 model:compile{
-  optimizer = keras.optimizers.AdamW{keras.optimizers.schedules.CosineDecay{2e-3, decay_steps = epochs * steps, alpha = 0.1},
+  optimizer = keras.optimizers.AdamW{keras.optimizers.schedules.CosineDecay{2e-3,
+    decay_steps = epochs * steps, alpha = 0.1},
     weight_decay = 0.1, beta_2 = 0.99, global_clipnorm = 1},
   loss = keras.losses.SparseCategoricalCrossentropy{from_logits = true},
   steps_per_execution = per_execution,
 }
 scope:close()
 print("parameters", model:count_params())
-local ds = pieces(train):shuffle(20000):batch(batch_size, {drop_remainder = true}):map(split):prefetch():repeat_n()
+local ds = pieces(train):shuffle(20000):batch(batch_size,
+  {drop_remainder = true}):map(split):prefetch():repeat_n()
 local test = pieces(validation):batch(batch_size, {drop_remainder = true}):map(split)
-local test_steps = math.min(short and 5 or 90, validation.size // (context + 1) // batch_size) // per_execution * per_execution
+local test_steps = math.min(short and 5 or 90, validation.size // (context + 1) // batch_size)
+  // per_execution * per_execution
 
 -- Writes on where `text` ends.
 local function sample(text, options)
@@ -68,7 +76,8 @@ end
 local function fit(count)
   local _ <close> = strategy:scope()
   model:fit(ds, {epochs = count, steps_per_epoch = steps})
-  print(string.format("validation loss %.3f", model:evaluate(test, {steps = test_steps, verbose = 0})))
+  print(string.format("validation loss %.3f",
+    model:evaluate(test, {steps = test_steps, verbose = 0})))
 end
 
 fit(epochs)

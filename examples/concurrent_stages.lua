@@ -1,5 +1,6 @@
--- Concurrent stages: two halves of a layer on two IPUs work on the same micro-batch in the same time step; their outputs go on side by
--- side. The same model in a row, on one IPU after the other, gives the same losses.
+-- Concurrent stages: two halves of a layer on two IPUs work on the same micro-batch in the same
+-- time step; their outputs go on side by side. The same model in a row, on one IPU after the other,
+-- gives the same losses.
 local ipu = require "ipulua"
 
 local repeat_count = require "ipulua.script".arguments{{"repeat_count", 20}}
@@ -16,12 +17,14 @@ end
 local function infeed()
   local x = ipu.random.normal({256, 8}, {seed = 1})
   local y = ipu.cast(ipu.greater(ipu.reduce_sum(x, {axis = 1}), 0), "int32")
-  return ipu.IPUInfeedQueue(ipu.data.from_tensor_slices{x, y}:batch(16, {drop_remainder = true}):repeat_n())
+  return ipu.IPUInfeedQueue(ipu.data.from_tensor_slices{x, y}:batch(16,
+    {drop_remainder = true}):repeat_n())
 end
 
 -- Stages that share nothing but what they hand on.
 local function model()
-  local w0, left, right, w3 = weights({8, 16}, 2), weights({16, 8}, 3), weights({16, 8}, 4), weights({16, 2}, 5)
+  local w0, left, right, w3 = weights({8, 16}, 2), weights({16, 8}, 3), weights({16, 8}, 4),
+    weights({16, 2}, 5)
   local function first(x, y) return ipu.tanh(x:matmul(w0)), y end
   local function left_half(h, y) return ipu.nn.relu(h:matmul(left)), y end
   local function right_half(h, _) return ipu.nn.relu(h:matmul(right)) end
@@ -36,7 +39,8 @@ local function run(name, stages, mapping)
   local data, outfeed = infeed(), ipu.IPUOutfeedQueue()
   local f = ipu.func(function()
     return ipu.pipeline{
-      computational_stages = stages, device_mapping = mapping, gradient_accumulation_count = 24, repeat_count = repeat_count,
+      computational_stages = stages, device_mapping = mapping, gradient_accumulation_count = 24,
+      repeat_count = repeat_count,
       infeed_queue = data, outfeed_queue = outfeed, outfeed_loss = true,
       optimizer_function = function(loss)
         return ipu.OptimizerFunctionOutput(ipu.train.MomentumOptimizer(0.02, 0.9), loss)
@@ -53,8 +57,10 @@ print(ipu.timetable(f))
 
 first, left_half, right_half, last = model()
 local in_a_row = run("in a row", {
-  first, function(h, y) return h, left_half(h, y) end, function(h, a, y) return a, y, right_half(h, y) end, last,
+  first, function(h, y) return h, left_half(h, y) end,
+  function(h, a, y) return a, y, right_half(h, y) end, last,
 }, {0, 1, 2, 3})
 
 print("equal", ipu.reduce_all(ipu.equal(side_by_side, in_a_row)):item())
-print(string.format("loss %.4f to %.4f", side_by_side[1]:item(), side_by_side[#side_by_side]:item()))
+print(string.format("loss %.4f to %.4f", side_by_side[1]:item(),
+  side_by_side[#side_by_side]:item()))

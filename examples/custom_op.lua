@@ -1,12 +1,13 @@
--- An op of your own in C: compiled here, then used like any other, eagerly and in a compiled training step.
--- ipulua examples/custom_op.lua [steps]
+-- An op of your own in C: compiled here, then used like any other, eagerly and in a compiled
+-- training step. ipulua examples/custom_op.lua [steps]
 
 local ipu = require "ipulua"
 local steps = require "ipulua.script".arguments{{"steps", 200, least = 0}}
 
 local here = arg[0]:match("^(.*)/") or "."
 local library = os.tmpname()
-local compile = string.format("cc -O2 -shared -fPIC -I'%s/../src' -o '%s' '%s/custom_op.c' -lm", here, library, here)
+local compile = string.format("cc -O2 -shared -fPIC -I'%s/../src' -o '%s' '%s/custom_op.c' -lm",
+  here, library, here)
 assert(os.execute(compile), "the C compiler failed: " .. compile)
 local snake = ipu.load_op_library(library).snake
 os.remove(library)
@@ -27,4 +28,5 @@ end)
 local first = step(x, y):item()
 local last = first
 for _ = 1, steps do last = step(x, y):item() end
-print(string.format("loss %.4f -> %.6f, weight %.2f, bias %.2f", first, last, weight:item(), bias:item()))
+print(string.format("loss %.4f -> %.6f, weight %.2f, bias %.2f", first, last, weight:item(),
+  bias:item()))

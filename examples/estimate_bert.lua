@@ -1,10 +1,13 @@
--- BERT-Large, trained on a pipeline of 16 IPUs: what would a weight update cost? The model has 340 million weights; none of them is
--- made, nothing runs. Arguments: the chip (bow), the micro-batch (4), micro-batches for a weight update (512).
+-- BERT-Large, trained on a pipeline of 16 IPUs: what would a weight update cost? The model has 340
+-- million weights; none of them is made, nothing runs. Arguments: the chip (bow), the micro-batch
+-- (4), micro-batches for a weight update (512).
 local ipu = require "ipulua"
 local keras, layers = ipu.keras, ipu.keras.layers
 
-local target, micro_batch, accumulation = require "ipulua.script".arguments{{"target", "bow"}, {"micro_batch", 4}, {"accumulation", 512}}
-local sequence, masked, width, heads, vocabulary, blocks, stages <const> = 128, 20, 1024, 16, 30528, 24, 16
+local target, micro_batch, accumulation = require "ipulua.script".arguments{{"target", "bow"},
+  {"micro_batch", 4}, {"accumulation", 512}}
+local sequence, masked, width, heads, vocabulary, blocks, stages <const> = 128, 20, 1024, 16,
+  30528, 24, 16
 
 local function encoder(x)
   local attended = layers.MultiHeadAttention{num_heads = heads, key_dim = width // heads}(x, x)
@@ -13,7 +16,8 @@ local function encoder(x)
   return layers.LayerNormalization()(layers.Add(){x, layers.Dense{width}(wide)})
 end
 
--- The embedding has the first stage and the prediction of masked words the last, each with a block; the others share those between.
+-- The embedding has the first stage and the prediction of masked words the last, each with a block;
+-- the others share those between.
 local function stage_of(block)
   if block == 0 or block == blocks - 1 then return block == 0 and 0 or stages - 1 end
   return 1 + (block - 1) * (stages - 2) // (blocks - 2)
@@ -33,9 +37,12 @@ local function bert()
   end
   local _ <close> = keras.PipelineStage(stages - 1)
   x = layers.Cropping1D{{0, sequence - masked}}(x)
-  local model = keras.Model{inputs = words, outputs = layers.Dense{vocabulary}(x), name = "bert_large"}
-  model:compile{optimizer = keras.optimizers.Adam(), loss = keras.losses.SparseCategoricalCrossentropy{from_logits = true}}
-  model:set_pipelining_options{gradient_accumulation_steps_per_replica = accumulation, pipeline_schedule = "Grouped",
+  local model = keras.Model{inputs = words, outputs = layers.Dense{vocabulary}(x),
+    name = "bert_large"}
+  model:compile{optimizer = keras.optimizers.Adam(),
+    loss = keras.losses.SparseCategoricalCrossentropy{from_logits = true}}
+  model:set_pipelining_options{gradient_accumulation_steps_per_replica = accumulation,
+    pipeline_schedule = "Grouped",
     recomputation_mode = ipu.RecomputationMode.Auto}
   return model
 end
@@ -53,12 +60,16 @@ local strategy = ipu.IPUStrategy()
 local _ <close> = strategy:scope()
 local e = ipu.estimate(bert, {batch_size = micro_batch, target = target, ipus = 16})
 
-print(string.format("BERT-Large on %d IPUs (%s): %s", e.ipus, e.target, e.fits and "fits" or "does not fit"))
-print(string.format("%d ops, %d of them priced; a weight update takes %.3g s: %.0f sequences a second", e.ops, e.ops_priced,
+print(string.format("BERT-Large on %d IPUs (%s): %s", e.ipus, e.target,
+  e.fits and "fits" or "does not fit"))
+print(string.format("%d ops, %d of them priced; a weight update takes %.3g s: %.0f sequences a "
+  .. "second", e.ops, e.ops_priced,
   e.seconds, e.samples_per_second))
-print(string.format("%.0f %% of the time is work; the fullest tile has %d of %d bytes", 100 * e.utilisation, e.max_tile_bytes,
+print(string.format("%.0f %% of the time is work; the fullest tile has %d of %d bytes",
+  100 * e.utilisation, e.max_tile_bytes,
   e.tile_bytes))
 for _, stage in ipairs(e.stages) do
-  print(string.format("  stage %2d  forward %8.0f  backward %8.0f cycles  stash %2d deep  fullest tile %d", stage.stage,
+  print(string.format("  stage %2d  forward %8.0f  backward %8.0f cycles  stash %2d deep  fullest "
+    .. "tile %d", stage.stage,
     stage.forward_cycles, stage.backward_cycles, stage.stash_depth, stage.max_tile_bytes))
 end

@@ -1,9 +1,11 @@
--- ResNet-50 on 16 replicas of one IPU each: what would a weight update cost? Nothing is made and nothing runs. Arguments: the chip
--- (bow), the micro-batch (8), micro-batches for a weight update (16).
+-- ResNet-50 on 16 replicas of one IPU each: what would a weight update cost? Nothing is made and
+-- nothing runs. Arguments: the chip (bow), the micro-batch (8), micro-batches for a weight update
+-- (16).
 local ipu = require "ipulua"
 local keras, layers = ipu.keras, ipu.keras.layers
 
-local target, micro_batch, accumulation = require "ipulua.script".arguments{{"target", "bow"}, {"micro_batch", 8}, {"accumulation", 16}}
+local target, micro_batch, accumulation = require "ipulua.script".arguments{{"target", "bow"},
+  {"micro_batch", 8}, {"accumulation", 16}}
 
 local function convolution(x, filters, size, strides)
   x = layers.Conv2D{filters, size, strides = strides or 1, padding = "same", use_bias = false}(x)
@@ -49,8 +51,10 @@ local strategy = ipu.IPUStrategy()
 local _ <close> = strategy:scope()
 local e = ipu.estimate(resnet50, {batch_size = micro_batch, target = target, ipus = 16})
 
-print(string.format("ResNet-50 on %d replicas (%s): %s", e.replicas, e.target, e.fits and "fits" or "does not fit"))
-print(string.format("%d ops, %d of them priced; a weight update takes %.3g s: %.0f images a second", e.ops, e.ops_priced,
+print(string.format("ResNet-50 on %d replicas (%s): %s", e.replicas, e.target,
+  e.fits and "fits" or "does not fit"))
+print(string.format("%d ops, %d of them priced; a weight update takes %.3g s: %.0f images a second",
+  e.ops, e.ops_priced,
   e.seconds, e.samples_per_second))
 print(string.format("the fullest tile has %d of %d bytes", e.max_tile_bytes, e.tile_bytes))
 for _, phase in ipairs{"compute", "exchange", "sync", "stream"} do

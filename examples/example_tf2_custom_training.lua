@@ -1,4 +1,5 @@
--- A training loop written out: one compiled step, run once a batch; the script walks over the data. Argument: batches.
+-- A training loop written out: one compiled step, run once a batch; the script walks over the data.
+-- Argument: batches.
 
 local ipu = require "ipulua"
 local keras = ipu.keras

@@ -1,4 +1,5 @@
--- A classifier of digits by compile and fit: 2000 steps an epoch, read from an infeed by one program.
+-- A classifier of digits by compile and fit: 2000 steps an epoch, read from an infeed by one
+-- program.
 -- Arguments: steps per epoch, epochs.
 
 local ipu = require "ipulua"
@@ -32,7 +33,10 @@ local _ <close> = strategy:scope()
 
 local model = create_model()
 model:compile{
-  loss = keras.losses.SparseCategoricalCrossentropy(), optimizer = keras.optimizers.SGD(), steps_per_execution = steps,
+  loss = keras.losses.SparseCategoricalCrossentropy(), optimizer = keras.optimizers.SGD(),
+  steps_per_execution = steps,
 }
 local history = model:fit(create_dataset(), {epochs = epochs, steps_per_epoch = steps})
-for i, loss in ipairs(history.history.loss) do print(string.format("epoch %d loss %.6f", i, loss)) end
+for i, loss in ipairs(history.history.loss) do
+  print(string.format("epoch %d loss %.6f", i, loss))
+end

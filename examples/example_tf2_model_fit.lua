@@ -1,5 +1,6 @@
--- A convolutional net with residual connections for the ten classes of CIFAR-10, whose binary files are looked for where
--- keras.datasets.cifar10 says; without them it trains on coloured noise. Arguments: steps per epoch, epochs.
+-- A convolutional net with residual connections for the ten classes of CIFAR-10, whose binary files
+-- are looked for where keras.datasets.cifar10 says; without them it trains on coloured noise.
+-- Arguments: steps per epoch, epochs.
 
 local ipu = require "ipulua"
 local keras = ipu.keras
@@ -32,7 +33,9 @@ local function dataset(x, y)
   return ipu.data.from_tensor_slices{x, y}
     :shuffle(1000, {seed = 1})
     :batch(batch_size, {drop_remainder = true})
-    :map(function(images, labels) return ipu.cast(images, "float32") / 255, ipu.cast(labels, "int32") end)
+    :map(function(images, labels)
+      return ipu.cast(images, "float32") / 255, ipu.cast(labels, "int32")
+    end)
     :repeat_n()
 end
 
@@ -60,9 +63,11 @@ local _ <close> = strategy:scope()
 
 local model = residual_net()
 model:compile{
-  optimizer = keras.optimizers.RMSprop(1e-3), loss = keras.losses.SparseCategoricalCrossentropy{from_logits = true},
+  optimizer = keras.optimizers.RMSprop(1e-3),
+  loss = keras.losses.SparseCategoricalCrossentropy{from_logits = true},
   metrics = {"accuracy"}, steps_per_execution = steps,
 }
 model:fit(dataset(x_train, y_train), {epochs = epochs, steps_per_epoch = steps, verbose = 0})
-local result = model:evaluate(dataset(x_test, y_test), {steps = steps, return_dict = true, verbose = 0})
+local result = model:evaluate(dataset(x_test, y_test),
+  {steps = steps, return_dict = true, verbose = 0})
 print(string.format("loss %.4f accuracy %.4f", result.loss, result.accuracy))

@@ -1,5 +1,6 @@
--- Four stages on two IPUs, the first and the last on one of them: device_mapping {0, 1, 1, 0}. Reviews as 80 numbers of words; an embedding
--- and an LSTM read them, two branches follow, a sigmoid says whether a review is a good one.
+-- Four stages on two IPUs, the first and the last on one of them: device_mapping {0, 1, 1, 0}.
+-- Reviews as 80 numbers of words; an embedding and an LSTM read them, two branches follow, a
+-- sigmoid says whether a review is a good one.
 local ipu = require "ipulua"
 local keras, layers, data = ipu.keras, ipu.keras.layers, ipu.data
 local reviews = dofile((arg[0]:gsub("[^/]*$", "imdb_reviews.lua"))) -- beside this file
@@ -39,13 +40,17 @@ local strategy = ipu.IPUStrategy()
 local _ <close> = strategy:scope()
 local model = create_model()
 model:compile{
-  loss = keras.losses.BinaryCrossentropy(), optimizer = keras.optimizers.Adam(0.005), metrics = {"accuracy"},
+  loss = keras.losses.BinaryCrossentropy(), optimizer = keras.optimizers.Adam(0.005),
+  metrics = {"accuracy"},
   steps_per_execution = steps,
 }
-model:set_pipelining_options{gradient_accumulation_steps_per_replica = count, device_mapping = {0, 1, 1, 0},
+model:set_pipelining_options{gradient_accumulation_steps_per_replica = count,
+  device_mapping = {0, 1, 1, 0},
   pipeline_schedule = "Grouped", gradient_accumulation_reduction_method = "mean"}
 local x, y = reviews(vocabulary, length)
 local dataset = data.from_tensor_slices{x, y}:batch(batch_size, {drop_remainder = true}):repeat_n()
 local history = model:fit(dataset, {epochs = 2, steps_per_epoch = steps})
 print(ipu.timetable(model))
-for i, loss in ipairs(history.history.loss) do print(string.format("epoch %d loss %.4f", i, loss)) end
+for i, loss in ipairs(history.history.loss) do
+  print(string.format("epoch %d loss %.4f", i, loss))
+end

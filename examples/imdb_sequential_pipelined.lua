@@ -1,5 +1,6 @@
--- A list of layers for each stage: an embedding on the first IPU, an LSTM and a sigmoid on the second. In this older spelling
--- steps_per_epoch counts weight updates, by 16 micro-batches each; what fit prints counts micro-batches.
+-- A list of layers for each stage: an embedding on the first IPU, an LSTM and a sigmoid on the
+-- second. In this older spelling steps_per_epoch counts weight updates, by 16 micro-batches each;
+-- what fit prints counts micro-batches.
 local ipu = require "ipulua"
 local keras, layers, data = ipu.keras, ipu.keras.layers, ipu.data
 local reviews = dofile((arg[0]:gsub("[^/]*$", "imdb_reviews.lua"))) -- beside this file
@@ -23,4 +24,6 @@ local x, y = reviews(vocabulary, length)
 local dataset = data.from_tensor_slices{x, y}:batch(batch_size, {drop_remainder = true}):repeat_n()
 local history = model:fit(dataset, {epochs = 2, steps_per_epoch = steps})
 print("updates", model.optimizer.iterations:item())
-for i, loss in ipairs(history.history.loss) do print(string.format("epoch %d loss %.4f", i, loss)) end
+for i, loss in ipairs(history.history.loss) do
+  print(string.format("epoch %d loss %.4f", i, loss))
+end

@@ -1,5 +1,5 @@
--- Predicting through two stages: steps_per_execution says how many micro-batches go through the pipeline in one run. Ten are asked for, two
--- are there: a warning says that two are run.
+-- Predicting through two stages: steps_per_execution says how many micro-batches go through the
+-- pipeline in one run. Ten are asked for, two are there: a warning says that two are run.
 local ipu = require "ipulua"
 require "ipulua.script".arguments{}
 local keras, layers = ipu.keras, ipu.keras.layers

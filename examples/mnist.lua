@@ -1,5 +1,5 @@
--- The first page of the tutorial: a small network learns to read digits. Real MNIST when $IPULUA_DATA/mnist has it, drawn digits
--- otherwise. An argument gives the number of epochs.
+-- The first page of the tutorial: a small network learns to read digits. Real MNIST when
+-- $IPULUA_DATA/mnist has it, drawn digits otherwise. An argument gives the number of epochs.
 local ipu = require "ipulua"
 local keras, layers, data = ipu.keras, ipu.keras.layers, ipu.data
 local epochs = require "ipulua.script".arguments{{"epochs", 5}}

@@ -1,5 +1,5 @@
--- A convolutional network reads handwritten digits: 98.96 % of MNIST's test set after three epochs, in a minute on two cores.
--- `mnist_cnn.lua short` runs a few steps only.
+-- A convolutional network reads handwritten digits: 98.96 % of MNIST's test set after three epochs,
+-- in a minute on two cores. `mnist_cnn.lua short` runs a few steps only.
 local ipu = require "ipulua"
 local keras, layers, data = ipu.keras, ipu.keras.layers, ipu.data
 local short = require "ipulua.script".arguments{"short"}
@@ -30,7 +30,8 @@ local model = keras.Sequential{
 }
 model:summary()
 model:compile{
-  optimizer = keras.optimizers.Adam{keras.optimizers.schedules.CosineDecay{1e-3, decay_steps = epochs * steps}},
+  optimizer = keras.optimizers.Adam{keras.optimizers.schedules.CosineDecay{1e-3,
+    decay_steps = epochs * steps}},
   loss = keras.losses.SparseCategoricalCrossentropy{from_logits = true},
   metrics = {"accuracy"},
   steps_per_execution = short and 10 or 100,

@@ -1,5 +1,5 @@
--- A functional model on one IPU: MNIST, four epochs of 500 steps of 32. Gradient accumulation is asked for but, without a pipeline,
--- each step is a weight update of its own.
+-- A functional model on one IPU: MNIST, four epochs of 500 steps of 32. Gradient accumulation is
+-- asked for but, without a pipeline, each step is a weight update of its own.
 local ipu = require "ipulua"
 local keras, layers = ipu.keras, ipu.keras.layers
 local batches = dofile((arg[0]:gsub("[^/]*$", "mnist_batches.lua"))) -- beside this file
@@ -29,4 +29,6 @@ model:compile{
 model:set_pipelining_options{gradient_accumulation_steps_per_replica = 4}
 print("parameters", model:count_params())
 local history = model:fit(batches(batch_size), {epochs = epochs, steps_per_epoch = steps})
-for i, loss in ipairs(history.history.loss) do print(string.format("epoch %d loss %.4f", i, loss)) end
+for i, loss in ipairs(history.history.loss) do
+  print(string.format("epoch %d loss %.4f", i, loss))
+end

@@ -1,5 +1,5 @@
--- A functional model over two IPUs: its layers are called in PipelineStage scopes. Four micro-batches of 32 make a weight update, whose
--- gradient is their sum.
+-- A functional model over two IPUs: its layers are called in PipelineStage scopes. Four
+-- micro-batches of 32 make a weight update, whose gradient is their sum.
 local ipu = require "ipulua"
 local keras, layers, data = ipu.keras, ipu.keras.layers, ipu.data
 
@@ -11,7 +11,9 @@ local function dataset()
   return data.from_tensor_slices{x, y}
     :shuffle(10000)
     :batch(batch_size, {drop_remainder = true})
-    :map(function(images, labels) return ipu.cast(images, "float32") / 255, ipu.cast(labels, "float32") end)
+    :map(function(images, labels)
+      return ipu.cast(images, "float32") / 255, ipu.cast(labels, "float32")
+    end)
     :prefetch(16)
     :repeat_n()
 end
@@ -48,4 +50,6 @@ model:set_pipelining_options{gradient_accumulation_steps_per_replica = 4}
 model:print_pipeline_stage_assignment_summary()
 local history = model:fit(dataset(), {epochs = epochs, steps_per_epoch = steps})
 print("updates", model.optimizer.iterations:item())
-for i, loss in ipairs(history.history.loss) do print(string.format("epoch %d loss %.4f", i, loss)) end
+for i, loss in ipairs(history.history.loss) do
+  print(string.format("epoch %d loss %.4f", i, loss))
+end

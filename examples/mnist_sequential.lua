@@ -1,5 +1,6 @@
--- A Sequential model on one IPU. It ends in a softmax and the loss is told that it gets logits: the logits behind the softmax are
--- used, and a warning says so. Gradient accumulation is asked for but, without a pipeline, each step is a weight update of its own.
+-- A Sequential model on one IPU. It ends in a softmax and the loss is told that it gets logits: the
+-- logits behind the softmax are used, and a warning says so. Gradient accumulation is asked for
+-- but, without a pipeline, each step is a weight update of its own.
 local ipu = require "ipulua"
 local keras, layers = ipu.keras, ipu.keras.layers
 local batches = dofile((arg[0]:gsub("[^/]*$", "mnist_batches.lua"))) -- beside this file
@@ -32,4 +33,6 @@ model:compile{
 model:set_pipelining_options{gradient_accumulation_steps_per_replica = 4}
 local history = model:fit(batches(batch_size), {epochs = epochs, steps_per_epoch = steps})
 print("parameters", model:count_params())
-for i, loss in ipairs(history.history.loss) do print(string.format("epoch %d loss %.4f", i, loss)) end
+for i, loss in ipairs(history.history.loss) do
+  print(string.format("epoch %d loss %.4f", i, loss))
+end

@@ -1,18 +1,22 @@
--- A Sequential model over two IPUs: mnist_sequential_pipelined.lua [steps] [schedule]. The schedule (Grouped, Interleaved, Sequential,
--- OneFOneB) changes time and memory, and no digit of the losses: compare runs of one seed, `ipulua --seed 1 examples/…`. Four
--- micro-batches make a weight update, so steps are a multiple of four. For the softmax and its warning see mnist_sequential.lua.
+-- A Sequential model over two IPUs: mnist_sequential_pipelined.lua [steps] [schedule]. The schedule
+-- (Grouped, Interleaved, Sequential, OneFOneB) changes time and memory, and no digit of the losses:
+-- compare runs of one seed, `ipulua --seed 1 examples/…`. Four micro-batches make a weight update,
+-- so steps are a multiple of four. For the softmax and its warning see mnist_sequential.lua.
 local ipu = require "ipulua"
 local keras, layers, data = ipu.keras, ipu.keras.layers, ipu.data
 
 local batch_size, epochs = 32, 4
-local steps, schedule = require "ipulua.script".arguments{{"steps", 500}, {"schedule", "Grouped"}} -- steps of an epoch, and of an execution
+-- steps of an epoch, and of an execution
+local steps, schedule = require "ipulua.script".arguments{{"steps", 500}, {"schedule", "Grouped"}}
 
 local function dataset()
   local x, y = keras.datasets.mnist.load_data()
   return data.from_tensor_slices{x, y}
     :shuffle(10000)
     :batch(batch_size, {drop_remainder = true})
-    :map(function(images, labels) return ipu.cast(images, "float32") / 255, ipu.cast(labels, "float32") end)
+    :map(function(images, labels)
+      return ipu.cast(images, "float32") / 255, ipu.cast(labels, "float32")
+    end)
     :prefetch(16)
     :repeat_n()
 end
@@ -44,4 +48,6 @@ model:set_pipelining_options{schedule = schedule}
 model:set_pipelining_options{gradient_accumulation_steps_per_replica = 4}
 local history = model:fit(dataset(), {epochs = epochs, steps_per_epoch = steps})
 print(ipu.timetable(model))
-for i, loss in ipairs(history.history.loss) do print(string.format("epoch %d loss %.9f", i, loss)) end
+for i, loss in ipairs(history.history.loss) do
+  print(string.format("epoch %d loss %.9f", i, loss))
+end

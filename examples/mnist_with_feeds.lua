@@ -31,7 +31,8 @@ local iterator, outfeed = ds:iterator(), ipu.IPUOutfeedQueue()
 
 local function training_step(x, y)
   local tape <close> = ipu.GradientTape()
-  local loss = ipu.reduce_mean(keras.losses.sparse_categorical_crossentropy(y, model(x, {training = true})))
+  local loss = ipu.reduce_mean(keras.losses.sparse_categorical_crossentropy(y,
+    model(x, {training = true})))
   opt:apply_gradients(tape:gradient(loss, model.trainable_variables), model.trainable_variables)
   return loss
 end
@@ -45,5 +46,6 @@ end)
 local begun = os.clock()
 for _ = 1, batches, batches_per_execution do strategy:run(training_loop) end
 local losses = outfeed:dequeue()
-print(string.format("Losses: %d, first %.4f, last %.4f", losses.shape[1], losses[1]:item(), losses[#losses]:item()))
+print(string.format("Losses: %d, first %.4f, last %.4f", losses.shape[1], losses[1]:item(),
+  losses[#losses]:item()))
 print(string.format("Time taken using infeed/outfeed queues: %.2f seconds", os.clock() - begun))

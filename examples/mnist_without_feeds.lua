@@ -1,4 +1,5 @@
--- Training without queues: one execution a batch, handed over and its loss handed back. Compare with mnist_with_feeds.lua.
+-- Training without queues: one execution a batch, handed over and its loss handed back. Compare
+-- with mnist_with_feeds.lua.
 
 local ipu = require "ipulua"
 local keras = ipu.keras
@@ -29,7 +30,8 @@ local opt = keras.optimizers.SGD(0.01)
 
 local training_step = ipu.func(function(x, y)
   local tape <close> = ipu.GradientTape()
-  local loss = ipu.reduce_mean(keras.losses.sparse_categorical_crossentropy(y, model(x, {training = true})))
+  local loss = ipu.reduce_mean(keras.losses.sparse_categorical_crossentropy(y,
+    model(x, {training = true})))
   opt:apply_gradients(tape:gradient(loss, model.trainable_variables), model.trainable_variables)
   return loss
 end)

@@ -1,5 +1,5 @@
--- Results while the program runs: a classifier's answers leave a loop of 100 steps by an outfeed. The first run is read when it
--- has ended, the second one while it goes on.
+-- Results while the program runs: a classifier's answers leave a loop of 100 steps by an outfeed.
+-- The first run is read when it has ended, the second one while it goes on.
 
 local ipu = require "ipulua"
 

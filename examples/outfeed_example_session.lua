@@ -1,5 +1,5 @@
--- outfeed_example as a graph: the same classifier of a session. The loop runs twice; the second time its results are read while
--- it goes on.
+-- outfeed_example as a graph: the same classifier of a session. The loop runs twice; the second
+-- time its results are read while it goes on.
 
 local ipu = require "ipulua"
 
@@ -27,9 +27,13 @@ local function inference_step(x)
   return outfeed_queue:enqueue(ipu.argmax(x, {axis = 1}))
 end
 
-local function inference_loop() return ipu.loops.repeat_n(steps, inference_step, {}, infeed_queue) end
+local function inference_loop()
+  return ipu.loops.repeat_n(steps, inference_step, {}, infeed_queue)
+end
 
-local run_loop = ipu.ipu_scope("/device:IPU:0")(function() return ipu.ipu_compiler.compile(inference_loop) end)
+local run_loop = ipu.ipu_scope("/device:IPU:0")(function()
+  return ipu.ipu_compiler.compile(inference_loop)
+end)
 ipu.move_variable_initialization_to_cpu()
 
 local step = 0

@@ -1,4 +1,5 @@
--- A classifier of digits trains in a loop on the device, while the script prints the loss of each step as it comes.
+-- A classifier of digits trains in a loop on the device, while the script prints the loss of each
+-- step as it comes.
 
 local ipu = require "ipulua"
 local keras = ipu.keras

@@ -1,4 +1,5 @@
--- A loop on the device: an infeed brings the data, an outfeed takes the results of every iteration away.
+-- A loop on the device: an infeed brings the data, an outfeed takes the results of every iteration
+-- away.
 
 local ipu = require "ipulua"
 require "ipulua.script".arguments{}

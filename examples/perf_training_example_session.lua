@@ -1,4 +1,5 @@
--- perf_training_example as a graph: the loop is compiled into one program of a session, which has no result of its own.
+-- perf_training_example as a graph: the loop is compiled into one program of a session, which has
+-- no result of its own.
 
 local ipu = require "ipulua"
 require "ipulua.script".arguments{}
@@ -18,7 +19,9 @@ local function body(x1, x2) return outfeed_queue:enqueue{d1 = x1 + x2, d2 = x1 -
 
 local function my_net() return ipu.loops.repeat_n(10, body, {}, infeed_queue) end
 
-local run_loop = ipu.ipu_scope("/device:IPU:0")(function() return ipu.ipu_compiler.compile(my_net, {}) end)
+local run_loop = ipu.ipu_scope("/device:IPU:0")(function()
+  return ipu.ipu_compiler.compile(my_net, {})
+end)
 
 do
   local sess <close> = ipu.Session()

@@ -1,5 +1,6 @@
--- ipu.pipeline itself: a network in two stages on two IPUs, trained on digits. The learning rate is an input, handed on from stage to stage
--- to the optimizer function; the outfeed gets the loss of every micro-batch.
+-- ipu.pipeline itself: a network in two stages on two IPUs, trained on digits. The learning rate is
+-- an input, handed on from stage to stage to the optimizer function; the outfeed gets the loss of
+-- every micro-batch.
 local ipu = require "ipulua"
 
 local repeat_count = require "ipulua.script".arguments{{"repeat_count", 100}}
@@ -21,7 +22,8 @@ local infeed, outfeed = ipu.IPUInfeedQueue(dataset), ipu.IPUOutfeedQueue()
 
 local function dense(name, input, units)
   local _ <close> = ipu.variable_scope(name, {use_resource = true})
-  local kernel = ipu.get_variable("kernel", {shape = {input.shape[2], units}, initializer = "glorot_uniform"})
+  local kernel = ipu.get_variable("kernel",
+    {shape = {input.shape[2], units}, initializer = "glorot_uniform"})
   local bias = ipu.get_variable("bias", {shape = {units}, initializer = "zeros"})
   return ipu.matmul(input, kernel) + bias
 end
@@ -43,8 +45,10 @@ end
 
 local train = ipu.func(function(lr)
   return ipu.pipeline{
-    computational_stages = {stage1, stage2}, gradient_accumulation_count = count, repeat_count = repeat_count,
-    inputs = {lr}, infeed_queue = infeed, outfeed_queue = outfeed, optimizer_function = optimizer_function,
+    computational_stages = {stage1, stage2}, gradient_accumulation_count = count,
+    repeat_count = repeat_count,
+    inputs = {lr}, infeed_queue = infeed, outfeed_queue = outfeed,
+    optimizer_function = optimizer_function,
     pipeline_schedule = ipu.PipelineSchedule.Grouped, outfeed_loss = true,
     reduction_method = ipu.GradientAccumulationReductionMethod.MEAN,
   }
@@ -53,5 +57,6 @@ end, {name = "pipelining"})
 ipu.IPUStrategy():run(train, {ipu.tensor(0.1)})
 local losses = outfeed:dequeue()
 print(ipu.timetable(train))
-print(string.format("losses: %d, first %.4f, mean of the last %d %.4f", #losses, losses[1]:item(), count,
+print(string.format("losses: %d, first %.4f, mean of the last %d %.4f", #losses,
+  losses[1]:item(), count,
   ipu.reduce_mean(ipu.slice(losses, {#losses - count}, {count})):item()))

@@ -1,18 +1,21 @@
--- When a program is compiled again: a number of the script that it uses is baked in, so another one is another program; what is fed
--- is not.
+-- When a program is compiled again: a number of the script that it uses is baked in, so another one
+-- is another program; what is fed is not.
 local ipu = require "ipulua"
 require "ipulua.script".arguments{}
 
 local placeholders = {}
 do
   local _ <close> = ipu.device("cpu")
-  for i, name in ipairs{"a", "b", "c"} do placeholders[i] = ipu.placeholder("float32", {2}, {name = name}) end
+  for i, name in ipairs{"a", "b", "c"} do
+    placeholders[i] = ipu.placeholder("float32", {2}, {name = name})
+  end
 end
 local pa, pb, pc = table.unpack(placeholders)
 
 local function graph_with(multiplier)
   return ipu.ipu_scope("/device:IPU:0")(function()
-    return ipu.ipu_compiler.compile(function(a, b, c) return ((a + b) + (a + c)) * multiplier end, placeholders)
+    return ipu.ipu_compiler.compile(function(a, b, c) return ((a + b) + (a + c)) * multiplier end,
+      placeholders)
   end)
 end
 

@@ -1,6 +1,6 @@
--- The same training on one IPU and on several replicas: replicas.lua [replicas, a power of two] [steps]. Each replica has the model and
--- batches of its own; their gradients are averaged before each update, so that the weights are those of one IPU with batches as many
--- times larger.
+-- The same training on one IPU and on several replicas: replicas.lua [replicas, a power of two]
+-- [steps]. Each replica has the model and batches of its own; their gradients are averaged before
+-- each update, so that the weights are those of one IPU with batches as many times larger.
 local ipu = require "ipulua"
 local data = ipu.data
 
@@ -36,10 +36,12 @@ local function train(ipus, size)
   end)
   ipu.IPUStrategy():run(loop)
   local losses = outfeed:dequeue()
-  print(string.format("%d IPU%s, batches of %d: losses %s, last loss %.6f", ipus, ipus == 1 and "" or "s", size,
+  print(string.format("%d IPU%s, batches of %d: losses %s, last loss %.6f", ipus,
+    ipus == 1 and "" or "s", size,
     table.concat(losses.shape, "x"), ipu.reduce_mean(losses[#losses]):item()))
   return w1:read_value()
 end
 
 local shared, joined = train(replicas, batch_size), train(1, batch_size * replicas)
-print(string.format("largest difference of a weight: %.1e", ipu.reduce_max(ipu.abs(joined - shared)):item()))
+print(string.format("largest difference of a weight: %.1e",
+  ipu.reduce_max(ipu.abs(joined - shared)):item()))

@@ -1,6 +1,7 @@
--- ResNet-20 (He et al. 2015, section 4.2) on CIFAR-10 where its files are, else on MNIST, whose pictures are padded to 32×32.
--- MNIST: 96.45 % of the test set after 12800 pictures, in a minute on two cores. `resnet20.lua short` runs 40 steps only; a
--- number says for how many pictures it trains.
+-- ResNet-20 (He et al. 2015, section 4.2) on CIFAR-10 where its files are, else on MNIST, whose
+-- pictures are padded to 32×32. MNIST: 96.45 % of the test set after 12800 pictures, in a minute on
+-- two cores. `resnet20.lua short` runs 40 steps only; a number says for how many pictures it
+-- trains.
 local ipu = require "ipulua"
 local keras, layers, data = ipu.keras, ipu.keras.layers, ipu.data
 local short, pictures = require "ipulua.script".arguments{"short", {"pictures", 12800, least = 64}}
@@ -13,12 +14,16 @@ if not has_cifar then x_train, y_train, x_test, y_test = keras.datasets.mnist.lo
 
 local function prepare(images, labels)
   images = ipu.cast(images, "float32") / 255 - 0.5
-  if not has_cifar then images = ipu.expand_dims(ipu.pad(images, {{0, 0}, {2, 2}, {2, 2}}, {constant_values = -0.5}), -1) end
+  if not has_cifar then
+    images = ipu.expand_dims(ipu.pad(images, {{0, 0}, {2, 2}, {2, 2}}, {constant_values = -0.5}),
+      -1)
+  end
   return images, ipu.reshape(ipu.cast(labels, "int32"), {batch_size})
 end
 
 local function convolution(x, filters, stride, size)
-  x = layers.Conv2D{filters, size or 3, strides = stride, padding = "same", use_bias = false, kernel_initializer = "he_normal",
+  x = layers.Conv2D{filters, size or 3, strides = stride, padding = "same", use_bias = false,
+    kernel_initializer = "he_normal",
     kernel_regularizer = keras.regularizers.L2(1e-4)}(x)
   return layers.BatchNormalization{momentum = 0.9}(x)
 end
@@ -42,12 +47,15 @@ x = layers.Dense(10)(layers.GlobalAveragePooling2D()(x))
 local model = keras.Model{inputs = input, outputs = x, name = "resnet20"}
 print("parameters", model:count_params())
 model:compile{
-  optimizer = keras.optimizers.SGD{keras.optimizers.schedules.CosineDecay{0.1, decay_steps = steps}, momentum = 0.9},
+  optimizer = keras.optimizers.SGD{keras.optimizers.schedules.CosineDecay{0.1, decay_steps = steps},
+    momentum = 0.9},
   loss = keras.losses.SparseCategoricalCrossentropy{from_logits = true},
   metrics = {"accuracy"},
 }
-local train = data.from_tensor_slices{x_train, y_train}:shuffle(60000):batch(batch_size, {drop_remainder = true}):map(prepare)
+local train = data.from_tensor_slices{x_train, y_train}:shuffle(60000):batch(batch_size,
+  {drop_remainder = true}):map(prepare)
 model:fit(train:prefetch():repeat_n(), {epochs = 1, steps_per_epoch = steps})
-local test = data.from_tensor_slices{x_test, y_test}:batch(batch_size, {drop_remainder = true}):map(prepare)
+local test = data.from_tensor_slices{x_test, y_test}:batch(batch_size,
+  {drop_remainder = true}):map(prepare)
 local result = model:evaluate(test, {steps = 40, return_dict = true, verbose = 0})
 print(string.format("test accuracy %.2f %%", result.accuracy * 100))

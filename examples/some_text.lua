@@ -1,13 +1,16 @@
--- Not an example itself: a text to learn from, as keras.datasets.text gives one, for char_gpt.lua and char_lstm.lua. Without
--- tinyshakespeare.txt it is this project's own book. The fourth result is what a sample may begin with.
+-- Not an example itself: a text to learn from, as keras.datasets.text gives one, for char_gpt.lua
+-- and char_lstm.lua. Without tinyshakespeare.txt it is this project's own book. The fourth result
+-- is what a sample may begin with.
 local ipu = require "ipulua"
 require "ipulua.script".part("char_gpt.lua and char_lstm.lua")
 
 -- All pages in one file.
 local function book(folder)
   local path = os.tmpname()
-  local pages <const> = {"README.md", "docs/getting-started.md", "docs/command.md", "docs/tensors-and-autodiff.md", "docs/models.md",
-    "docs/datasets.md", "docs/sessions.md", "docs/pipelines.md", "docs/machine-model.md", "docs/profile.md", "docs/performance.md",
+  local pages <const> = {"README.md", "docs/getting-started.md", "docs/command.md",
+    "docs/tensors-and-autodiff.md", "docs/models.md",
+    "docs/datasets.md", "docs/sessions.md", "docs/pipelines.md", "docs/machine-model.md",
+    "docs/profile.md", "docs/performance.md",
     "docs/architecture.md", "docs/api.md", "docs/ops.md", "docs/keras.md"}
   local out <close> = assert(io.open(path, "w"))
   for _, name in ipairs(pages) do

@@ -1,5 +1,5 @@
--- Training with queues: ten steps an execution, whose losses come back together. The last layer has no softmax while the loss
--- takes probabilities; it clips them, so the numbers stay finite.
+-- Training with queues: ten steps an execution, whose losses come back together. The last layer has
+-- no softmax while the loss takes probabilities; it clips them, so the numbers stay finite.
 
 local ipu = require "ipulua"
 require "ipulua.script".arguments{}
@@ -32,16 +32,20 @@ local infeed, outfeed = ipu.IPUInfeedQueue(ds), ipu.IPUOutfeedQueue()
 
 local function training_step(images, labels)
   local tape <close> = ipu.GradientTape()
-  local losses = keras.losses.sparse_categorical_crossentropy(labels, model(images, {training = true}))
+  local losses = keras.losses.sparse_categorical_crossentropy(labels,
+    model(images, {training = true}))
   local loss = ipu.reduce_mean(losses)
   opt:apply_gradients(tape:gradient(loss, model.trainable_variables), model.trainable_variables)
   outfeed:enqueue(loss)
 end
 
-local train = ipu.func(function() return ipu.loops.repeat_n(steps_per_execution, training_step, {}, infeed) end)
+local train = ipu.func(function()
+  return ipu.loops.repeat_n(steps_per_execution, training_step, {}, infeed)
+end)
 
 for step = 0, steps - 1, steps_per_execution do
   strategy:run(train)
   local losses = outfeed:dequeue()
-  print(string.format("Current step: %d, training loss: %.6f", step, ipu.reduce_mean(losses):item()))
+  print(string.format("Current step: %d, training loss: %.6f", step,
+    ipu.reduce_mean(losses):item()))
 end

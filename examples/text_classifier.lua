@@ -1,6 +1,6 @@
--- An LSTM tells good reviews from bad ones: those of IMDB where they are under $IPULUA_DATA, else sentences made up here, in which
--- "not" turns the next judgement around (99.5 % of unseen ones right after three epochs, three seconds).
--- `text_classifier.lua short` runs a few steps only.
+-- An LSTM tells good reviews from bad ones: those of IMDB where they are under $IPULUA_DATA, else
+-- sentences made up here, in which "not" turns the next judgement around (99.5 % of unseen ones
+-- right after three epochs, three seconds). `text_classifier.lua short` runs a few steps only.
 local ipu = require "ipulua"
 local keras, layers = ipu.keras, ipu.keras.layers
 local short = require "ipulua.script".arguments{"short"}
@@ -9,7 +9,8 @@ local words, length = 20000, 80
 
 local good <const> = {"good", "great", "moving", "funny", "clever", "lovely"}
 local bad <const> = {"bad", "boring", "silly", "dull", "weak", "ugly"}
-local other <const> = {"the", "film", "is", "and", "its", "story", "music", "very", "a", "bit", "of", "it", "was", "rather"}
+local other <const> = {"the", "film", "is", "and", "its", "story", "music", "very", "a", "bit",
+  "of", "it", "was", "rather"}
 
 -- Sentences of `length` words as numbers, 1 where their judgements add up to something good.
 local function sentences(count)
@@ -34,7 +35,8 @@ local function sentences(count)
   return ipu.tensor(rows, {dtype = "int32"}), ipu.tensor(labels, {dtype = "float32"})
 end
 
-local found, x_train, y_train, x_test, y_test = pcall(keras.datasets.imdb.load_data, {num_words = words, maxlen = length})
+local found, x_train, y_train, x_test, y_test = pcall(keras.datasets.imdb.load_data,
+  {num_words = words, maxlen = length})
 if not found then
   print "no reviews of IMDB under IPULUA_DATA: sentences made up here instead"
   words, length = 40, 24
@@ -52,7 +54,9 @@ local model = keras.Sequential{
   layers.Dense{1, activation = "sigmoid"},
   name = "text_classifier",
 }
-model:compile{optimizer = keras.optimizers.Adam(3e-3), loss = "binary_crossentropy", metrics = {"accuracy"}, steps_per_execution = 2}
+model:compile{optimizer = keras.optimizers.Adam(3e-3), loss = "binary_crossentropy",
+  metrics = {"accuracy"}, steps_per_execution = 2}
 model:fit(x_train, y_train, {batch_size = batch_size, epochs = epochs})
-local result = model:evaluate(x_test, y_test, {batch_size = batch_size, return_dict = true, verbose = 0})
+local result = model:evaluate(x_test, y_test,
+  {batch_size = batch_size, return_dict = true, verbose = 0})
 print(string.format("test accuracy %.2f %%", result.accuracy * 100))

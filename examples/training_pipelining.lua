@@ -1,5 +1,6 @@
--- Four stages on four IPUs, a convolutional network; activations are computed again instead of kept. Eight micro-batches make an update:
--- the least that four Grouped stages can have. The IPUs are selected in zigzag order, which decides only what copies between them cost.
+-- Four stages on four IPUs, a convolutional network; activations are computed again instead of
+-- kept. Eight micro-batches make an update: the least that four Grouped stages can have. The IPUs
+-- are selected in zigzag order, which decides only what copies between them cost.
 local ipu = require "ipulua"
 local keras, layers = ipu.keras, ipu.keras.layers
 
@@ -33,11 +34,15 @@ local model = keras.Sequential{
   name = "four_stages",
 }
 model:set_pipeline_stage_assignment{0, 1, 2, 3, 3}
-model:set_pipelining_options{gradient_accumulation_steps_per_replica = 8, gradient_accumulation_reduction_method = "mean"}
+model:set_pipelining_options{gradient_accumulation_steps_per_replica = 8,
+  gradient_accumulation_reduction_method = "mean"}
 model:compile{
-  loss = keras.losses.SparseCategoricalCrossentropy{from_logits = true}, optimizer = keras.optimizers.Adam(0.002),
+  loss = keras.losses.SparseCategoricalCrossentropy{from_logits = true},
+  optimizer = keras.optimizers.Adam(0.002),
   metrics = {"accuracy"}, steps_per_execution = steps,
 }
 local history = model:fit(dataset(), {epochs = 3, steps_per_epoch = steps})
 print(ipu.timetable(model))
-for i, loss in ipairs(history.history.loss) do print(string.format("epoch %d loss %.4f", i, loss)) end
+for i, loss in ipairs(history.history.loss) do
+  print(string.format("epoch %d loss %.4f", i, loss))
+end

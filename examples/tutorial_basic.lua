@@ -1,4 +1,5 @@
--- A graph of placeholders, run by a session: the additions stand on the IPU, the placeholders on the CPU.
+-- A graph of placeholders, run by a session: the additions stand on the IPU, the placeholders on
+-- the CPU.
 
 local ipu = require "ipulua"
 require "ipulua.script".arguments{}

@@ -1,10 +1,11 @@
--- Where should this model be cut? Tries borders of stages, schedules, recomputation and sizes of micro-batches on a model of
--- the machine, runs none of them, and takes the fastest that fits:
+-- Where should this model be cut? Tries borders of stages, schedules, recomputation and sizes of
+-- micro-batches on a model of the machine, runs none of them, and takes the fastest that fits:
 --   ipulua examples/where_to_cut.lua [resnet50 | gpt | a file] [IPUs, a power of two] [plot.svg]
--- (otherwise resnet50, 4, no picture). A file returns {title =, samples = of a weight update, sizes = of micro-batches to be tried,
--- build =}; build(block) makes the model of blocks, as in the table `models` of this script. First one estimate with every block
--- as a stage tells each block's cycles; borders that balance those are priced in every way to run them; around the best of these
--- the borders move.
+--   (otherwise resnet50, 4, no picture). A file returns {title =, samples = of a weight update,
+--   sizes = of micro-batches to be tried, build =}; build(block) makes the model of blocks, as in
+--   the table `models` of this script. First one estimate with every block as a stage tells each
+--   block's cycles; borders that balance those are priced in every way to run them; around the best
+--   of these the borders move.
 local ipu = require "ipulua"
 local keras, layers = ipu.keras, ipu.keras.layers
 require "ipulua.script".options()
@@ -18,7 +19,9 @@ local model_name, ipus, plot = "resnet50", 4, nil
 for _, word in ipairs(arg or {}) do
   if tonumber(word) then
     ipus = math.tointeger(tonumber(word))
-    if not ipus or ipus < 2 or ipus & (ipus - 1) ~= 0 then refuse("the number of IPUs must be a power of two from 2 on, got %s", word) end
+    if not ipus or ipus < 2 or ipus & (ipus - 1) ~= 0 then
+      refuse("the number of IPUs must be a power of two from 2 on, got %s", word)
+    end
   elseif word:match("%.svg$") then plot = word
   else model_name = word end
 end
@@ -41,13 +44,15 @@ end
 
 local function encoder(x, width, heads)
   local seen = layers.LayerNormalization()(x)
-  x = layers.Add(){x, layers.MultiHeadAttention{num_heads = heads, key_dim = width // heads}(seen, seen, {use_causal_mask = true})}
+  x = layers.Add(){x, layers.MultiHeadAttention{num_heads = heads, key_dim = width // heads}(seen,
+    seen, {use_causal_mask = true})}
   local y = layers.Dense{4 * width, activation = "gelu"}(layers.LayerNormalization()(x))
   return layers.Add(){x, layers.Dense{width}(y)}
 end
 
--- build(block) makes the model; block(name, f, ...) calls f for a part that no border divides. samples: of a weight update; sizes: of
--- micro-batches, to be tried; loss: of another kind than classes.
+-- build(block) makes the model; block(name, f, ...) calls f for a part that no border divides.
+-- samples: of a weight update; sizes: of micro-batches, to be tried; loss: of another kind than
+-- classes.
 local models = {
   resnet50 = {title = "ResNet-50", samples = 256, sizes = {2, 4, 8, 16}, build = function(block)
     local images = keras.Input{shape = {224, 224, 3}, dtype = "uint8"}
@@ -57,7 +62,8 @@ local models = {
     end)
     for group, count in ipairs{3, 4, 6, 3} do
       for i = 1, count do
-        x = block(group + 1 .. ("abcdef"):sub(i, i), bottleneck, x, 32 << group, i == 1 and group > 1 and 2 or 1, i == 1)
+        x = block(group + 1 .. ("abcdef"):sub(i, i), bottleneck, x, 32 << group,
+          i == 1 and group > 1 and 2 or 1, i == 1)
       end
     end
     x = block("head", function() return layers.Dense{1000}(layers.GlobalAveragePooling2D()(x)) end)
@@ -75,8 +81,10 @@ local function load_model(path)
   local file = io.open(path) or refuse("'%s' is neither resnet50, gpt nor a file", path)
   file:close()
   local made = dofile(path)
-  if type(made) ~= "table" or getmetatable(made) or type(made.build) ~= "function" or not made.samples or not made.sizes then
-    refuse("'%s' must return {title =, samples =, sizes = {…}, build = function(block) … return model end}", path)
+  if type(made) ~= "table" or getmetatable(made) or type(made.build) ~= "function"
+    or not made.samples or not made.sizes then
+    refuse("'%s' must return {title =, samples =, sizes = {…}, build = function(block) … return "
+      .. "model end}", path)
   end
   made.title = made.title or path
   return made
@@ -114,7 +122,8 @@ local function build()
     loss = chosen.loss or keras.losses.SparseCategoricalCrossentropy{from_logits = true}}
   local mapping = {}
   for i = 1, #blocks do mapping[i] = 0 end
-  model:set_pipelining_options{gradient_accumulation_steps_per_replica = 1, pipeline_schedule = "Sequential", device_mapping = mapping}
+  model:set_pipelining_options{gradient_accumulation_steps_per_replica = 1,
+    pipeline_schedule = "Sequential", device_mapping = mapping}
   return model
 end
 -- Made for an estimate its weights have no values, whatever their size.
@@ -134,7 +143,8 @@ local function assign(cut)
 end
 
 local function estimate(schedule, size, count, mapping)
-  model:set_pipelining_options{gradient_accumulation_steps_per_replica = count, pipeline_schedule = schedule,
+  model:set_pipelining_options{gradient_accumulation_steps_per_replica = count,
+    pipeline_schedule = schedule,
     device_mapping = mapping, offload_weight_update_variables = false}
   return ipu.estimate(model, {batch_size = size, target = target, ipus = ipus})
 end
@@ -149,7 +159,8 @@ local function block_cycles()
   return work
 end
 
--- The cut into n stages whose longest one is shortest: by the number of stages and the blocks that they cover.
+-- The cut into n stages whose longest one is shortest: by the number of stages and the blocks that
+-- they cover.
 local function balanced(work, n)
   local longest, from = {[0] = {[0] = 0}}, {}
   for k = 1, n do
@@ -159,7 +170,9 @@ local function balanced(work, n)
       for first = last, k, -1 do
         stage = stage + work[first]
         local length = math.max(stage, longest[k - 1][first - 1] or math.huge)
-        if length < (longest[k][last] or math.huge) then longest[k][last], from[k][last] = length, first end
+        if length < (longest[k][last] or math.huge) then
+          longest[k][last], from[k][last] = length, first
+        end
       end
     end
   end
@@ -171,8 +184,9 @@ local function balanced(work, n)
   return cut
 end
 
--- What the time of a sample is made of, as factors: an IPU's share of the work, the slowest IPU beside that, and how much longer than
--- its work the slowest one takes, since pipelines fill and drain, and links and updates take time.
+-- What the time of a sample is made of, as factors: an IPU's share of the work, the slowest IPU
+-- beside that, and how much longer than its work the slowest one takes, since pipelines fill and
+-- drain, and links and updates take time.
 local function factors(e, samples)
   local by_ipu, work, slowest = {}, 0, 0
   for _, stage in ipairs(e.stages) do
@@ -180,12 +194,14 @@ local function factors(e, samples)
     by_ipu[stage.ipu], work = (by_ipu[stage.ipu] or 0) + cycles, work + cycles
   end
   for _, cycles in pairs(by_ipu) do slowest = math.max(slowest, cycles) end
-  return {work = work / ipus, balance = slowest * ipus / work, waiting = e.cycles.total / (samples * slowest)}
+  return {work = work / ipus, balance = slowest * ipus / work,
+    waiting = e.cycles.total / (samples * slowest)}
 end
 
 local priced, tried = {}, 0
 local function price(way, cut)
-  local key = table.concat({way.schedule, tostring(way.recompute), way.size, table.concat(cut, " ")}, " ")
+  local key = table.concat({way.schedule, tostring(way.recompute), way.size,
+    table.concat(cut, " ")}, " ")
   if priced[key] then return priced[key] end
   configure(way.recompute)
   assign(cut)
@@ -195,7 +211,8 @@ local function price(way, cut)
   local ok, e = pcall(estimate, way.schedule, way.size, way.count, mapping)
   local found = {way = way, cut = cut, refused = not ok and e:match(":%d+: (.*)") or nil}
   if ok then
-    found.e, found.speed, found.fits, found.bytes = e, e.samples_per_second, e.fits, e.fullest_tile_bytes
+    found.e, found.speed, found.fits, found.bytes = e, e.samples_per_second, e.fits,
+      e.fullest_tile_bytes
     found.factors = factors(e, way.count)
   end
   priced[key] = found
@@ -215,7 +232,8 @@ end
 local function limiting(found)
   local worst, most = 1, 0
   for i, stage in ipairs(found.e.stages) do
-    local size = found.fits and stage.forward_cycles + stage.backward_cycles or stage.fullest_tile_bytes
+    local size = found.fits and stage.forward_cycles + stage.backward_cycles
+      or stage.fullest_tile_bytes
     if size > most then worst, most = i, size end
   end
   return worst
@@ -230,7 +248,8 @@ local function climb(found)
       local cut, step = table.move(from.cut, 1, #from.cut, 1, {}), border < stage and 1 or -1
       if cut[border] then
         cut[border] = cut[border] + step
-        if cut[border] > (cut[border - 1] or 1) and cut[border] < (cut[border + 1] or #blocks + 1) then
+        if cut[border] > (cut[border - 1] or 1)
+          and cut[border] < (cut[border + 1] or #blocks + 1) then
           local other = price(from.way, cut)
           if better(other, best) then best = other end
         end
@@ -244,9 +263,11 @@ local function search()
   local cycles, found = block_cycles(), {}
   local cut, finer = balanced(cycles, ipus), balanced(cycles, math.min(2 * ipus, #blocks))
   for _, recompute in ipairs{true, false} do
-    for _, schedule in ipairs{"Grouped", "OneFOneB", "Interleaved", "Sequential", "InterleavedVirtual"} do
+    for _, schedule in ipairs{"Grouped", "OneFOneB", "Interleaved", "Sequential",
+      "InterleavedVirtual"} do
       for _, size in ipairs(chosen.sizes) do
-        local way = {schedule = schedule, recompute = recompute, size = size, count = chosen.samples // size}
+        local way = {schedule = schedule, recompute = recompute, size = size,
+          count = chosen.samples // size}
         found[#found + 1] = price(way, schedule == "InterleavedVirtual" and finer or cut)
       end
     end
@@ -262,11 +283,15 @@ end
 
 -- ------------------------------------------------ telling
 
-local utf8_shown = (os.getenv("LC_ALL") or os.getenv("LC_CTYPE") or os.getenv("LANG") or ""):lower():find("utf%-?8")
-local function bar(share, width) return (utf8_shown and "━" or "="):rep(math.max(1, math.floor(share * width + 0.5))) end
+local utf8_shown = (os.getenv("LC_ALL") or os.getenv("LC_CTYPE") or os.getenv("LANG")
+  or ""):lower():find("utf%-?8")
+local function bar(share, width)
+  return (utf8_shown and "━" or "="):rep(math.max(1, math.floor(share * width + 0.5)))
+end
 
 local function describe(way)
-  return string.format("%s%s, %d micro-batches of %d", way.schedule, way.recompute and " with recomputation" or "", way.count, way.size)
+  return string.format("%s%s, %d micro-batches of %d", way.schedule,
+    way.recompute and " with recomputation" or "", way.count, way.size)
 end
 
 local function names(cut)
@@ -280,7 +305,8 @@ local function reason(found, best)
   if found.refused then return "refused: " .. found.refused end
   if not found.fits then
     local stage = found.e.stages[limiting(found)]
-    return string.format("does not fit: stage %d needs %.0f KiB of a tile, which has %.0f", stage.stage, found.bytes / 1024,
+    return string.format("does not fit: stage %d needs %.0f KiB of a tile, which has %.0f",
+      stage.stage, found.bytes / 1024,
       found.e.tile_bytes / 1024)
   end
   if found == best then return "the one to take" end
@@ -291,10 +317,13 @@ local function reason(found, best)
     local why = way.recompute and not best.way.recompute and "computing forward passes twice"
       or "micro-batches of " .. way.size .. " use the tiles less well"
     return string.format("%.0f %% more work: %s", 100 * work - 100, why)
-  elseif balance >= waiting then return string.format("its slowest IPU has %.0f %% more than the mean", 100 * f.balance - 100)
+  elseif balance
+    >= waiting then return string.format("its slowest IPU has %.0f %% more than the mean",
+      100 * f.balance - 100)
   elseif way.schedule == "Sequential" then return "one IPU works at a time"
   end
-  return string.format("IPUs wait %.0f %% of the time: filling, draining, links", 100 - 100 / f.waiting)
+  return string.format("IPUs wait %.0f %% of the time: filling, draining, links",
+    100 - 100 / f.waiting)
 end
 
 local function print_table(found, best, shown)
@@ -304,29 +333,35 @@ local function print_table(found, best, shown)
     width = math.max(width, #names(found[i].cut))
   end
   local form = "%2s %-" .. width .. "s %-18s %-9s %8s %9s %5s %9s  %s"
-  print(form:format("", "cut", "schedule", "recompute", "batches", "samples/s", "used", "tile KiB", ""))
+  print(form:format("", "cut", "schedule", "recompute", "batches", "samples/s", "used",
+    "tile KiB", ""))
   for i = 1, shown do
     local f, way = found[i], found[i].way
     local batches = way.count .. "x" .. way.size
     local speed, used, bytes = "", "", ""
     if f.e then
-      speed, used, bytes = ("%.0f"):format(f.speed), ("%.0f %%"):format(100 * f.e.utilisation), ("%.0f"):format(f.bytes / 1024)
+      speed, used, bytes = ("%.0f"):format(f.speed), ("%.0f %%"):format(100 * f.e.utilisation),
+        ("%.0f"):format(f.bytes / 1024)
     end
-    print(form:format(f.fits and i or "-", names(f.cut), way.schedule, way.recompute and "yes" or "no", batches, speed, used, bytes,
+    print(form:format(f.fits and i or "-", names(f.cut), way.schedule,
+      way.recompute and "yes" or "no", batches, speed, used, bytes,
       (f.e and bar(f.speed / fastest, 20) .. " " or "") .. reason(f, best)))
   end
 end
 
 local function print_stages(best)
   local longest = 0
-  for _, stage in ipairs(best.e.stages) do longest = math.max(longest, stage.forward_cycles + stage.backward_cycles) end
+  for _, stage in ipairs(best.e.stages) do
+    longest = math.max(longest, stage.forward_cycles + stage.backward_cycles)
+  end
   for i, stage in ipairs(best.e.stages) do
     local first, last = best.cut[i - 1] or 1, (best.cut[i] or #blocks + 1) - 1
     local cycles = stage.forward_cycles + stage.backward_cycles
     local to = first < last and "to " .. blocks[last] or ""
     local line = bar(cycles / longest, 20)
     line = line .. (" "):rep(20 - (utf8.len(line)))
-    print(string.format("stage %d  IPU %d  %5s %-8s %s %5.2f M cycles  %4.0f of %.0f KiB", stage.stage, stage.ipu, blocks[first], to,
+    print(string.format("stage %d  IPU %d  %5s %-8s %s %5.2f M cycles  %4.0f of %.0f KiB",
+      stage.stage, stage.ipu, blocks[first], to,
       line, cycles / 1e6, stage.fullest_tile_bytes / 1024, best.e.tile_bytes / 1024))
   end
 end
@@ -335,7 +370,8 @@ local started = os.clock()
 local found, cycles = search()
 local best = found[1]
 if best.refused then refuse("no program was priced: %s", best.refused) end
-print(string.format("%s on %d IPUs (%s), %d samples for a weight update: %d programs priced in %.1f s, none of them ran\n", chosen.title,
+print(string.format("%s on %d IPUs (%s), %d samples for a weight update: %d programs priced in "
+  .. "%.1f s, none of them ran\n", chosen.title,
   ipus, best.e.target, chosen.samples, tried, os.clock() - started))
 local shown, misfits = {}, 0
 for i, f in ipairs(found) do -- the best ten, and the fastest of those that do not fit
@@ -351,12 +387,14 @@ if not best.fits then
   print("\nNothing fits: more IPUs are needed, or smaller micro-batches.")
   os.exit(1, true)
 end
-print(string.format("\nCut before %s: %s, %.0f samples a second\n", names(best.cut), describe(best.way), best.speed))
+print(string.format("\nCut before %s: %s, %.0f samples a second\n", names(best.cut),
+  describe(best.way), best.speed))
 print_stages(best)
 
 -- ------------------------------------------------ drawing
 
-local colours <const> = {Grouped = "#2563eb", OneFOneB = "#16a34a", Interleaved = "#d97706", Sequential = "#6b7280",
+local colours <const> = {Grouped = "#2563eb", OneFOneB = "#16a34a", Interleaved = "#d97706",
+  Sequential = "#6b7280",
   InterleavedVirtual = "#9333ea"}
 
 -- A step for an axis, not above x: 1, 2 or 5 times a power of ten.
@@ -376,19 +414,24 @@ local function draw(path)
   most = math.max(1.1 * limit, math.min(most, 2.5 * limit)) * 1.05
   local function x_of(bytes) return left + math.min(bytes / most, 1) * width end
   local function y_of(speed) return top + height - speed / (1.1 * fastest) * height end
-  put('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 860 410" width="860" height="410" font-family="sans-serif" font-size="12">')
-  put('<rect width="860" height="410" rx="8" fill="#fff"/><text x="%d" y="26" font-size="15" font-weight="bold">Where to cut %s on %d '
+  put('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 860 410" width="860" height="410" '
+    .. 'font-family="sans-serif" font-size="12">')
+  put('<rect width="860" height="410" rx="8" fill="#fff"/><text x="%d" y="26" font-size="15" '
+    .. 'font-weight="bold">Where to cut %s on %d '
     .. 'IPUs: %d programs priced, none run</text>', left, chosen.title, ipus, tried)
-  put('<rect x="%.1f" y="%d" width="%.1f" height="%d" fill="#fee2e2"/><text x="%.1f" y="%d" fill="#b91c1c">does not fit</text>',
+  put('<rect x="%.1f" y="%d" width="%.1f" height="%d" fill="#fee2e2"/><text x="%.1f" y="%d" '
+    .. 'fill="#b91c1c">does not fit</text>',
     x_of(limit), top, left + width - x_of(limit), height, x_of(limit) + 6, top + 16)
   put('<path d="M%d %dV%dH%d" fill="none" stroke="#333"/>', left, top, top + height, left + width)
   for speed = 0, fastest, round(fastest / 4) do
     put('<text x="%d" y="%.1f" text-anchor="end">%d</text>', left - 6, y_of(speed) + 4, speed)
   end
   for kib = 0, most // 1024, round(most / 4096) do
-    put('<text x="%.1f" y="%d" text-anchor="middle">%d</text>', x_of(kib * 1024), top + height + 16, kib)
+    put('<text x="%.1f" y="%d" text-anchor="middle">%d</text>', x_of(kib * 1024),
+      top + height + 16, kib)
   end
-  put('<text x="%d" y="%d" text-anchor="end">KiB of the fullest tile</text><text x="%d" y="%d">samples a second</text>',
+  put('<text x="%d" y="%d" text-anchor="end">KiB of the fullest tile</text><text x="%d" '
+    .. 'y="%d">samples a second</text>',
     left + width - 6, top + height - 8, left + 6, top + 14)
   local keys = {}
   for key in pairs(priced) do keys[#keys + 1] = key end
@@ -397,38 +440,50 @@ local function draw(path)
     local f = priced[key]
     if f.e then
       local colour = colours[f.way.schedule]
-      put('<circle cx="%.1f" cy="%.1f" r="5" stroke="%s" stroke-width="2" fill="%s"><title>%s, cut before %s</title></circle>',
-        x_of(f.bytes), y_of(f.speed), colour, f.way.recompute and "#fff" or colour, describe(f.way), names(f.cut))
+      put('<circle cx="%.1f" cy="%.1f" r="5" stroke="%s" stroke-width="2" fill="%s"><title>%s, cut '
+        .. 'before %s</title></circle>',
+        x_of(f.bytes), y_of(f.speed), colour, f.way.recompute and "#fff" or colour, describe(f.way),
+        names(f.cut))
     end
   end
-  put('<circle cx="%.1f" cy="%.1f" r="10" fill="none" stroke="#dc2626" stroke-width="2"/>', x_of(best.bytes), y_of(best.speed))
+  put('<circle cx="%.1f" cy="%.1f" r="10" fill="none" stroke="#dc2626" stroke-width="2"/>',
+    x_of(best.bytes), y_of(best.speed))
   local y = top + height + 34
   local x = left
   for _, schedule in ipairs{"Grouped", "OneFOneB", "Interleaved", "Sequential"} do
-    put('<circle cx="%d" cy="%d" r="5" fill="%s"/><text x="%d" y="%d">%s</text>', x, y - 4, colours[schedule], x + 9, y, schedule)
+    put('<circle cx="%d" cy="%d" r="5" fill="%s"/><text x="%d" y="%d">%s</text>', x, y - 4,
+      colours[schedule], x + 9, y, schedule)
     x = x + 20 + 8 * #schedule
   end
-  put('<circle cx="%d" cy="%d" r="5" fill="%s"/><text x="%d" y="%d">InterleavedVirtual</text>', left, y + 16, colours.InterleavedVirtual,
+  put('<circle cx="%d" cy="%d" r="5" fill="%s"/><text x="%d" y="%d">InterleavedVirtual</text>',
+    left, y + 16, colours.InterleavedVirtual,
     left + 9, y + 20)
-  put('<circle cx="%d" cy="%d" r="5" fill="#fff" stroke="#333" stroke-width="2"/><text x="%d" y="%d">hollow: with recomputation</text>',
+  put('<circle cx="%d" cy="%d" r="5" fill="#fff" stroke="#333" stroke-width="2"/><text x="%d" '
+    .. 'y="%d">hollow: with recomputation</text>',
     left + 164, y + 16, left + 173, y + 20)
   -- The best cut: blocks, as wide as they take time.
   local column, longest = 590, 0
-  for _, stage in ipairs(best.e.stages) do longest = math.max(longest, stage.forward_cycles + stage.backward_cycles) end
-  put('<text x="%d" y="%d" font-weight="bold">%s</text><text x="%d" y="%d">%s</text>', column, top, best.way.schedule, column, top + 17,
+  for _, stage in ipairs(best.e.stages) do
+    longest = math.max(longest, stage.forward_cycles + stage.backward_cycles)
+  end
+  put('<text x="%d" y="%d" font-weight="bold">%s</text><text x="%d" y="%d">%s</text>', column, top,
+    best.way.schedule, column, top + 17,
     describe(best.way):match(", (.*)") .. (best.way.recompute and ", recomputed" or ""))
   local step = math.min(62, 280 / (#best.cut + 1))
   for stage = 0, #best.cut do
     local at, line, sum = column, top + 34 + stage * step, 0
     local first, last = best.cut[stage] or 1, (best.cut[stage + 1] or #blocks + 1) - 1
     for block = first, last do sum = sum + cycles[block] end
-    local length = best.e.stages[stage + 1].forward_cycles + best.e.stages[stage + 1].backward_cycles
+    local length = best.e.stages[stage + 1].forward_cycles
+      + best.e.stages[stage + 1].backward_cycles
     put('<text x="%d" y="%.1f" fill="#555">stage %d</text>', column, line + 10, stage)
     for block = first, last do
       local wide = cycles[block] / sum * length / longest * 230
-      put('<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="%s" stroke="#fff"/>', at, line + 15, wide, step * 0.45,
+      put('<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="%s" stroke="#fff"/>', at,
+        line + 15, wide, step * 0.45,
         colours[best.way.schedule])
-      put('<text x="%.1f" y="%.1f" text-anchor="middle" fill="#fff" font-size="10">%s</text>', at + wide / 2, line + 18 + step * 0.25,
+      put('<text x="%.1f" y="%.1f" text-anchor="middle" fill="#fff" font-size="10">%s</text>',
+        at + wide / 2, line + 18 + step * 0.25,
         wide > 7 * #blocks[block] and blocks[block] or "")
       at = at + wide
     end

@@ -1,10 +1,13 @@
--- The features that this environment takes over from the original are numbered rows of a checklist. Spec titles begin with the
--- rows that they test ("row 7: …", "rows 7, 9: …"); here it is checked that no row is without a spec.
+-- The features that this environment takes over from the original are numbered rows of a checklist.
+-- Spec titles begin with the rows that they test ("row 7: …", "rows 7, 9: …"); here it is checked
+-- that no row is without a spec.
 
 -- Rows that need no spec of their own, and why.
 local elsewhere <const> = {
-  [175] = "one process: there are no collectives between hosts", [176] = "one process: there is no PopDistStrategy",
-  [257] = "compiling takes milliseconds: no executable is kept in a file", [258] = "models are saved and loaded instead (row 223)",
+  [175] = "one process: there are no collectives between hosts",
+  [176] = "one process: there is no PopDistStrategy",
+  [257] = "compiling takes milliseconds: no executable is kept in a file",
+  [258] = "models are saved and loaded instead (row 223)",
 }
 
 local rows <const> = 268
@@ -38,10 +41,14 @@ describe("the checklist", function()
       if not found[row] and not elsewhere[row] then missing[#missing + 1] = row end
     end
     assert.equal("", table.concat(missing, ", "))
-    for row, reason in pairs(elsewhere) do assert.is_nil(found[row], "row " .. row .. " has a spec now; it needs no reason: " .. reason) end
+    for row, reason in pairs(elsewhere) do
+      assert.is_nil(found[row], "row " .. row .. " has a spec now; it needs no reason: " .. reason)
+    end
   end)
 
   it("names no row that there isn't", function()
-    for row, path in pairs(found) do assert.is_true(row >= 1 and row <= rows, path .. ": row " .. row) end
+    for row, path in pairs(found) do
+      assert.is_true(row >= 1 and row <= rows, path .. ": row " .. row)
+    end
   end)
 end)

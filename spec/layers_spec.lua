@@ -1,5 +1,6 @@
 -- The folders of src are layers: an include points to its own layer or to one on its left.
-local order <const> = {"base", "tensor", "kernels", "target", "graph", "ops", "transform", "program", "machine", "engine", "data",
+local order <const> = {"base", "tensor", "kernels", "target", "graph", "ops", "transform",
+  "program", "machine", "engine", "data",
   "api", "lua", "plugin", "cli"}
 
 local rank = {}
@@ -14,7 +15,8 @@ describe("layers", function()
       assert.is_truthy(os.execute("test -d src/" .. name), name)
     end
     local main = {}
-    for _, name in ipairs(order) do main[#main + 1] = name ~= "plugin" and name or nil end -- the page has it beside them
+    -- the page has it beside them
+    for _, name in ipairs(order) do main[#main + 1] = name ~= "plugin" and name or nil end
     assert.same(main, named)
   end)
 
@@ -27,7 +29,9 @@ describe("layers", function()
         assert(rank[layer], "a folder that is no layer: " .. path)
         for line in io.lines(path) do
           local target = line:match('^%s*#include%s+"([^"/]+)/')
-          if target and (not rank[target] or rank[target] > rank[layer]) then wrong[#wrong + 1] = path .. ": " .. line end
+          if target and (not rank[target] or rank[target] > rank[layer]) then
+            wrong[#wrong + 1] = path .. ": " .. line
+          end
         end
       end
     end

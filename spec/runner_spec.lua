@@ -1,9 +1,11 @@
--- What runs the specs and check programs (spec/support/run.sh) counts what passed, and nothing else as passed.
+-- What runs the specs and check programs (spec/support/run.sh) counts what passed, and nothing else
+-- as passed.
 local command = require "spec.support.command"
 
 local folder
 
--- Runs run.sh on spec files of the given texts, each a group that counts `least` cases; options are its environment.
+-- Runs run.sh on spec files of the given texts, each a group that counts `least` cases; options are
+-- its environment.
 local function run(texts, least, options)
   local rows, root = {}, folder .. "/specs"
   command.remove(root)
@@ -14,8 +16,10 @@ local function run(texts, least, options)
     rows[#rows + 1] = ("%s %d 1 test"):format(path, least or 1)
   end
   command.write(folder .. "/groups.txt", table.concat(rows, "\n") .. "\n")
-  command.write(folder .. "/pendings.txt", "a thing that may be left out :: here is none\n[sanitized] others * :: they can't\n")
-  local env = {SPEC_ROOT = root, GROUPS_FILE = folder .. "/groups.txt", JOBS = "2", SPECS = "", TIER = "", PENDINGS = "", JUNIT = ""}
+  command.write(folder .. "/pendings.txt",
+    "a thing that may be left out :: here is none\n[sanitized] others * :: they can't\n")
+  local env = {SPEC_ROOT = root, GROUPS_FILE = folder .. "/groups.txt", JOBS = "2", SPECS = "",
+    TIER = "", PENDINGS = "", JUNIT = ""}
   for name, value in pairs(options or {}) do env[name] = value end
   local r = command.run{"spec/support/run.sh", "specs", env = env}
   return r.out .. r.err, r.status
@@ -31,7 +35,8 @@ local function judge(printed, status, least)
   command.write(folder .. "/groups.txt", ("program %d 1 test\n"):format(least or 1))
   command.write(folder .. "/pendings.txt", "[hardware] avx9 :: no CPU has it\n")
   command.write(folder .. "/counts", "")
-  local r = command.run{"lua5.4", "spec/support/judge.lua", "program", stem, folder .. "/none", folder .. "/groups.txt", "true", "60", "none",
+  local r = command.run{"lua5.4", "spec/support/judge.lua", "program", stem, folder .. "/none",
+    folder .. "/groups.txt", "true", "60", "none",
     "build"}
   assert.equal("", r.err)
   local passed, failed = command.read(folder .. "/counts"):match("^(%d+) (%d+)\n$")
@@ -43,39 +48,49 @@ describe("the runner", function()
   teardown(function() command.remove(folder) end)
 
   it("counts cases, with their time, and writes them as JUnit does", function()
-    local out, status = run({one = it_text "assert(true)", two = it_text "assert(true)" .. "it('counts <&>', function() end)\n"}, 1,
+    local out, status = run({one = it_text "assert(true)",
+      two = it_text "assert(true)" .. "it('counts <&>', function() end)\n"}, 1,
       {JUNIT = folder .. "/junit.xml"})
     assert.equal(0, status, out)
     assert.matches("one_spec.lua +%d+%.%d s +1 passed  0 failed\n", out)
-    assert.matches("two_spec.lua +%d+%.%d s +2 passed  0 failed\nall in %d+%.%d s\n3 passed, 0 failed\n$", out:gsub("%S+one_spec[^\n]+\n", ""))
+    assert.matches("two_spec.lua +%d+%.%d s +2 passed  0 failed\nall in %d+%.%d s\n3 passed, 0 "
+      .. "failed\n$", out:gsub("%S+one_spec[^\n]+\n", ""))
     local xml = command.read(folder .. "/junit.xml")
-    assert.matches('<testsuite name="%S+two_spec.lua" tests="2" failures="0" skipped="0" time="%d+%.%d">', xml)
+    assert.matches('<testsuite name="%S+two_spec.lua" tests="2" failures="0" skipped="0" '
+      .. 'time="%d+%.%d">', xml)
     assert.matches('name="counts &lt;&amp;&gt;" time="%d+%.%d%d%d"></testcase>', xml)
   end)
 
   it("tells a build that fails once, and runs nothing after it", function()
     command.write(folder .. "/groups.txt", "")
-    command.write(folder .. "/make", "#!/bin/sh\ncase $* in *all*) echo 'it does not compile' >&2; exit 2 ;; esac\n")
+    command.write(folder .. "/make",
+      "#!/bin/sh\ncase $* in *all*) echo 'it does not compile' >&2; exit 2 ;; esac\n")
     assert(os.execute("chmod +x " .. command.quote(folder .. "/make")))
     for _, build in ipairs{folder .. "/none", "build"} do -- without an older build, and with one
       local r = command.run{"spec/support/run.sh", "build", "lint-lua", "specs",
-        env = {MAKE = folder .. "/make", BUILD = build, GROUPS_FILE = folder .. "/groups.txt", SPECS = "spec/tensor", TIER = "", JUNIT = ""}}
+        env = {MAKE = folder .. "/make", BUILD = build, GROUPS_FILE = folder .. "/groups.txt",
+          SPECS = "spec/tensor", TIER = "", JUNIT = ""}}
       assert.equal(1, r.status)
       assert.equal("it does not compile\n", r.err)
-      assert.matches("^FAIL build\nbuild +%d+%.%d s\nlint%-lua +%d+%.%d s\nall in %d+%.%d s\n1 passed, 1 failed\n$", r.out)
+      assert.matches("^FAIL build\nbuild +%d+%.%d s\nlint%-lua +%d+%.%d s\nall in %d+%.%d s\n1 "
+        .. "passed, 1 failed\n$", r.out)
     end
   end)
 
   for what, text in pairs{
-    ["that ends with a count of its own"] = it_text "print('9 passed, 0 failed') io.stdout:flush() os.exit(0)",
-    ["that ends so before its first case"] = "print('9 passed, 0 failed') io.stdout:flush() os.exit(0)",
-    ["that ends between two cases"] = it_text "assert(true)" .. "it('ends', function() os.exit(true, true) end)",
+    ["that ends with a count of its own"] =
+    it_text "print('9 passed, 0 failed') io.stdout:flush() os.exit(0)",
+    ["that ends so before its first case"] = "print('9 passed, 0 failed') io.stdout:flush() "
+    .. "os.exit(0)",
+    ["that ends between two cases"] = it_text "assert(true)"
+    .. "it('ends', function() os.exit(true, true) end)",
     ["that is killed"] = it_text "os.execute('kill -KILL $PPID')",
     ["without a case"] = "local nothing = 1",
     ["whose cases are all within a branch"] = "if false then " .. it_text "assert(true)" .. " end",
     ["that can't be read"] = "this is no Lua",
     ["that raises while it is read"] = it_text "assert(true)" .. "error('while read')",
-    ["whose teardown fails"] = "describe('a', function() teardown(function() error('at the end') end) " .. it_text "assert(true)" .. "end)",
+    ["whose teardown fails"] = "describe('a', function() teardown(function() error('at the end') "
+    .. "end) " .. it_text "assert(true)" .. "end)",
     ["that fails"] = it_text "assert.equal(1, 2)",
     ["that prints what nobody looks at"] = it_text "print('a warning')",
     ["that prints on stderr"] = it_text "io.stderr:write('a warning')",
@@ -97,7 +112,8 @@ describe("the runner", function()
     assert.matches("\n1 passed, 1 failed\n$", out)
     run({one = it_text "assert(true)"})
     command.write(folder .. "/groups.txt", "# none\n")
-    local r = command.run{"spec/support/run.sh", "specs", env = {SPEC_ROOT = folder .. "/specs", GROUPS_FILE = folder .. "/groups.txt",
+    local r = command.run{"spec/support/run.sh", "specs",
+      env = {SPEC_ROOT = folder .. "/specs", GROUPS_FILE = folder .. "/groups.txt",
       SPECS = "", TIER = ""}}
     assert.equal(1, r.status)
     assert.matches("groups.txt has no row for this group\n", r.out)
@@ -111,7 +127,8 @@ describe("the runner", function()
   end)
 
   it("stops a spec that takes too long, and names it", function()
-    local out, status = run({slow = "it('never ends', function() while true do end end)"}, 1, {TEST_TIMEOUT = "1"})
+    local out, status = run({slow = "it('never ends', function() while true do end end)"}, 1,
+      {TEST_TIMEOUT = "1"})
     assert.equal(1, status)
     assert.matches("FAIL never ends\n    the program ended here: stopped after 1 seconds\n", out)
   end)
@@ -129,12 +146,17 @@ describe("the runner", function()
   end)
 
   it("takes a program by its count, its exit status and what it left out", function()
-    assert.same({7, 0, "program                                 1.5 s        7 passed  0 failed\n"}, {judge("words\n7 passed, 0 failed\n", 0)})
+    assert.same({7, 0, "program                                 1.5 s        7 passed  0 failed\n"},
+      {judge("words\n7 passed, 0 failed\n", 0)})
     for what, case in pairs{
-      ["no count"] = {"", 0}, ["no count: exit status 139"] = {"7 passed\n", 139}, ["no case at all"] = {"0 passed, 0 failed\n", 0},
-      ["nothing failed, but: exit status 1"] = {"7 passed, 0 failed\n", 1}, ["at least 8"] = {"7 passed, 0 failed\n", 0, 8},
-      ["stopped after 60 seconds"] = {"7 passed, 0 failed\n", 124}, ["FAIL a thing\n"] = {"FAIL a thing\n7 passed, 1 failed\n", 1},
-      ["here nothing may be: no such thing"] = {"pending avx8: no such thing\n7 passed, 0 failed\n", 0},
+      ["no count"] = {"", 0}, ["no count: exit status 139"] = {"7 passed\n", 139},
+      ["no case at all"] = {"0 passed, 0 failed\n", 0},
+      ["nothing failed, but: exit status 1"] = {"7 passed, 0 failed\n", 1},
+      ["at least 8"] = {"7 passed, 0 failed\n", 0, 8},
+      ["stopped after 60 seconds"] = {"7 passed, 0 failed\n", 124},
+      ["FAIL a thing\n"] = {"FAIL a thing\n7 passed, 1 failed\n", 1},
+      ["here nothing may be: no such thing"] = {"pending avx8: no such thing\n7 passed, 0 failed\n",
+        0},
     } do
       local _, failed, out = judge(table.unpack(case))
       assert.is_true(failed > 0, what)
@@ -142,11 +164,13 @@ describe("the runner", function()
     end
     local passed, failed, out = judge("pending avx9: this CPU has none\n7 passed, 0 failed\n", 0, 8)
     assert.same({7, 0}, {passed, failed})
-    assert.matches("^pending avx9: this CPU has none\nprogram +1.5 s +7 passed  0 failed  1 left out\n$", out)
+    assert.matches("^pending avx9: this CPU has none\nprogram +1.5 s +7 passed  0 failed  1 left "
+      .. "out\n$", out)
   end)
 
   it("finds every file that describes something", function()
-    local list = command.run{"sh", "-c", "find spec -name '*.lua' ! -name '*_spec.lua' ! -path 'spec/support/*'"}
+    local list = command.run{"sh", "-c",
+      "find spec -name '*.lua' ! -name '*_spec.lua' ! -path 'spec/support/*'"}
     assert.equal("", list.out)
     local within = command.run{"sh", "-c", "grep -lE '^(describe|it)\\(' -r spec/support"}
     assert.equal("", within.out)
@@ -159,7 +183,8 @@ describe("the runner", function()
         assert.truthy(name, line)
         assert.is_true(math.tointeger(least) > 0 and math.tointeger(seconds) > 0, line)
         assert.truthy(({check = true, test = true, nightly = true})[tier], line)
-        assert.truthy(rest:find("^ *$") or rest:find("^ +alone *$") or rest:find("^ .*# %d+, was %d+: .+"), line)
+        assert.truthy(rest:find("^ *$") or rest:find("^ +alone *$")
+          or rest:find("^ .*# %d+, was %d+: .+"), line)
         local path = name:find("_check$") and "spec/support/" .. name .. ".c" or name
         assert.truthy(os.execute("test -e " .. path), path .. " isn't there")
       end

@@ -1,8 +1,10 @@
--- LuaLS annotations of the op functions, which follow from the ops' rows: lines handed to `put`. Returns the modules made.
+-- LuaLS annotations of the op functions, which follow from the ops' rows: lines handed to `put`.
+-- Returns the modules made.
 local core = require "ipulua.core"
 
 local types <const> = {
-  integer = "integer", number = "number", boolean = "boolean", string = "string", list = "integer|integer[]", dtype = "string",
+  integer = "integer", number = "number", boolean = "boolean", string = "string",
+  list = "integer|integer[]", dtype = "string",
   tensor = "ipulua.Tensor",
 }
 
@@ -36,7 +38,8 @@ local function annotate(row)
     local plain, optional = name:gsub("%?$", "")
     plain = plain:gsub("^end$", "end_")
     parameters[i] = plain
-    line("---@param %s%s %s", plain, optional > 0 and "?" or "", row.variadic and "ipulua.Tensor[]" or "ipulua.Tensor|number|table")
+    line("---@param %s%s %s", plain, optional > 0 and "?" or "",
+      row.variadic and "ipulua.Tensor[]" or "ipulua.Tensor|number|table")
   end
   if #row.attributes > 0 then
     parameters[#parameters + 1] = "options"
@@ -44,14 +47,18 @@ local function annotate(row)
     for _, a in ipairs(row.attributes) do required = required or not a.default end
     line("---@param options%s %s", required and "" or "?", options_type(row))
   end
-  for _ = 1, math.max(row.outputs, 1) do line("---@return ipulua.Tensor%s", row.outputs < 0 and " ..." or "") end
+  for _ = 1, math.max(row.outputs, 1) do
+    line("---@return ipulua.Tensor%s", row.outputs < 0 and " ..." or "")
+  end
   line("function ipu.%s(%s) end", row.name, table.concat(parameters, ", "))
 end
 
 return function(given)
   put = given
   line("---@class ipulua.Tensor: userdata")
-  for _, field in ipairs{"shape integer[]", "dtype string", "rank integer", "size integer"} do line("---@field %s", field) end
+  for _, field in ipairs{"shape integer[]", "dtype string", "rank integer", "size integer"} do
+    line("---@field %s", field)
+  end
   for _, name in ipairs{"add", "sub", "mul", "div", "mod", "pow", "idiv"} do
     line("---@operator %s(ipulua.Tensor|number): ipulua.Tensor", name)
   end

@@ -1,4 +1,5 @@
--- What the report in README is of: a small GPT on four IPUs, priced and not run: ipulua --estimate --profile DIR docs/source/four_stages.lua
+-- What the report in README is of: a small GPT on four IPUs, priced and not run:
+-- ipulua --estimate --profile DIR docs/source/four_stages.lua
 local ipu = require "ipulua"
 local keras, layers = ipu.keras, ipu.keras.layers
 local length, width, heads, words, blocks <const> = 128, 512, 8, 8192, 8
@@ -12,7 +13,8 @@ local _ <close> = strategy:scope()
 
 local function block(x)
   local seen = layers.LayerNormalization()(x)
-  x = layers.Add(){x, layers.MultiHeadAttention{num_heads = heads, key_dim = width // heads}(seen, seen, {use_causal_mask = true})}
+  x = layers.Add(){x, layers.MultiHeadAttention{num_heads = heads, key_dim = width // heads}(seen,
+    seen, {use_causal_mask = true})}
   local y = layers.Dense{4 * width, activation = "gelu"}(layers.LayerNormalization()(x))
   return layers.Add(){x, layers.Dense(width)(y)}
 end
@@ -26,9 +28,12 @@ for i = 0, blocks - 1 do
   if i == blocks - 1 then x = layers.Dense(words)(x) end
 end
 local model = keras.Model{inputs = input, outputs = x, name = "gpt"}
-model:set_pipelining_options{gradient_accumulation_steps_per_replica = 16, pipeline_schedule = "Grouped",
+model:set_pipelining_options{gradient_accumulation_steps_per_replica = 16,
+  pipeline_schedule = "Grouped",
   offload_weight_update_variables = false}
-model:compile{optimizer = keras.optimizers.SGD{0.1, momentum = 0.9}, loss = keras.losses.SparseCategoricalCrossentropy{from_logits = true},
+model:compile{optimizer = keras.optimizers.SGD{0.1, momentum = 0.9},
+  loss = keras.losses.SparseCategoricalCrossentropy{from_logits = true},
   steps_per_execution = 16}
 local element = ipu.zeros({8, length}, {dtype = "int32"})
-model:fit(ipu.data.from_tensors({element, element}):repeat_n(), {epochs = 1, steps_per_epoch = 16, verbose = 0})
+model:fit(ipu.data.from_tensors({element, element}):repeat_n(),
+  {epochs = 1, steps_per_epoch = 16, verbose = 0})

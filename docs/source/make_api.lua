@@ -1,65 +1,88 @@
--- `make docs`: writes docs/api.md and docs/library/ipulua.lua (annotations for LuaLS): all of `ipu` but ops, which docs/ops.md has, and
--- Keras. Texts are the comments above each function and class, arguments the rows that check them: what help() shows. Given a
--- folder, it writes there.
+-- `make docs`: writes docs/api.md and docs/library/ipulua.lua (annotations for LuaLS): all of `ipu`
+-- but ops, which docs/ops.md has, and Keras. Texts are the comments above each function and class,
+-- arguments the rows that check them: what help() shows. Given a folder, it writes there.
 
 package.path = "docs/source/?.lua;" .. package.path
-local class = require "ipulua.class"
-local enum = require "ipulua.enum"
+local class = require "ipulua.base.class"
+local enum = require "ipulua.base.enumeration"
 local enums = require "ipulua.enums"
-local help = require "ipulua.help"
+local help = require "ipulua.tools.help"
 local ipu = require "ipulua"
-local options = require "ipulua.config_options"
+local options = require "ipulua.config.options"
 local details = require "details"
 local notes = require "notes"
 local rows = require "rows"
-local values = require "ipulua.values"
-require "ipulua.log".set_writer(function() end)
+local values = require "ipulua.tools.values"
+require "ipulua.base.log".set_writer(function() end)
 
 local folder = arg and arg[1]
 
--- What stands where. "loops.repeat_n" is ipu.loops.repeat_n; a class of its own that ipu does not offer by name is {class, how one is got}.
+-- What stands where. "loops.repeat_n" is ipu.loops.repeat_n; a class of its own that ipu does not
+-- offer by name is {class, how one is got}.
 local sections <const> = {
   {"Tensors", "Ops, which are functions of `ipu` and methods of tensors, are in [ops.md](ops.md).",
-    "tensor constant zeros ones full eye arange linspace is_tensor print_tensor save load random.set_seed"},
+    "tensor constant zeros ones full eye arange linspace is_tensor print_tensor save load "
+    .. "random.set_seed"},
   {"Variables", "What lives between calls.",
-    "Variable get_variable variable_scope global_variables trainable_variables global_variables_initializer "
+    "Variable get_variable variable_scope global_variables trainable_variables "
+    .. "global_variables_initializer "
     .. "move_variable_initialization_to_cpu reset_default_graph"},
   {"Functions and loops", "Traced once for each signature, then one program.",
-    "func range cond while_loop loops.repeat_n loops.while_loop barrier host_callback fifo remap outlined_function nn.multi_conv",
-    {require "ipulua.func".Function, "ipu.func(f)"}},
+    "func range cond while_loop loops.repeat_n loops.while_loop barrier host_callback fifo remap "
+    .. "outlined_function nn.multi_conv",
+    {require "ipulua.trace.func".Function, "ipu.func(f)"}},
   {"Gradients and ops of one's own", nil,
-    "GradientTape gradients custom_gradient capture_upstream_gradients GradientCaptureContext GradientCaptureTape register_op load_op_library"},
-  {"Sessions and scopes", "A scope is entered when it is made and left when it is closed: `local _ <close> = scope`, or `scope(f)`.",
-    "Session placeholder ipu_compiler.compile device ipu_scope ipu_shard ipu_jit_scope outside_compilation_scope name_scope "
+    "GradientTape gradients custom_gradient capture_upstream_gradients GradientCaptureContext "
+    .. "GradientCaptureTape register_op load_op_library"},
+  {"Sessions and scopes", "A scope is entered when it is made and left when it is closed: `local _ "
+    .. "<close> = scope`, or `scope(f)`.",
+    "Session placeholder ipu_compiler.compile device ipu_scope ipu_shard ipu_jit_scope "
+    .. "outside_compilation_scope name_scope "
     .. "frontend_attribute partials_type stochastic_rounding"},
   {"Datasets", "`ipu.data`; [datasets.md](datasets.md) shows them at work.",
-    "data.from_tensors data.from_tensor_slices data.from_generator data.range data.zip data.BufferDataset data.from_idx data.from_cifar "
-    .. "data.from_csv data.from_npy data.from_safetensors data.from_text data.from_image_folder data.Dataset "
+    "data.from_tensors data.from_tensor_slices data.from_generator data.range data.zip "
+    .. "data.BufferDataset data.from_idx data.from_cifar "
+    .. "data.from_csv data.from_npy data.from_safetensors data.from_text data.from_image_folder "
+    .. "data.Dataset "
     .. "dataset_benchmark.dataset_benchmark dataset_benchmark.infeed_benchmark"},
-  {"Queues and strategies", nil, "IPUInfeedQueue IPUOutfeedQueue ScopedIPUOutfeedQueue IPUStrategy IPUStrategyV1",
-    {require "ipulua.jobs".Job, "strategy:run_async(f)"}},
+  {"Queues and strategies", nil,
+    "IPUInfeedQueue IPUOutfeedQueue ScopedIPUOutfeedQueue IPUStrategy IPUStrategyV1",
+    {require "ipulua.trace.jobs".Job, "strategy:run_async(f)"}},
   {"Training in the manner of sessions", "`ipu.train` and the wrappers of `ipu.optimizers`.",
-    "train.Optimizer train.GradientDescentOptimizer train.MomentumOptimizer train.AdamOptimizer train.RMSPropOptimizer "
-    .. "train.AdagradOptimizer train.get_or_create_global_step train.Checkpoint train.latest_checkpoint optimizers.IpuOptimizer "
-    .. "optimizers.CrossReplicaOptimizer optimizers.ShardedOptimizer optimizers.MapGradientOptimizer optimizers.GradientAccumulationOptimizerV2 "
-    .. "optimizers.GradientAccumulationOptimizer optimizers.CrossReplicaGradientAccumulationOptimizerV2 "
+    "train.Optimizer train.GradientDescentOptimizer train.MomentumOptimizer train.AdamOptimizer "
+    .. "train.RMSPropOptimizer "
+    .. "train.AdagradOptimizer train.get_or_create_global_step train.Checkpoint "
+    .. "train.latest_checkpoint optimizers.IpuOptimizer "
+    .. "optimizers.CrossReplicaOptimizer optimizers.ShardedOptimizer "
+    .. "optimizers.MapGradientOptimizer optimizers.GradientAccumulationOptimizerV2 "
+    .. "optimizers.GradientAccumulationOptimizer "
+    .. "optimizers.CrossReplicaGradientAccumulationOptimizerV2 "
     .. "optimizers.CrossReplicaGradientAccumulationOptimizer"},
-  {"Pipelines and replicas", nil, "pipeline OptimizerFunctionOutput PipelineStageOptions recomputation_checkpoint "
-    .. "get_current_iteration_counter timetable within_replica.all_reduce within_replica.reduce_scatter within_replica.all_gather"},
+  {"Pipelines and replicas", nil,
+    "pipeline OptimizerFunctionOutput PipelineStageOptions recomputation_checkpoint "
+    .. "get_current_iteration_counter timetable within_replica.all_reduce "
+    .. "within_replica.reduce_scatter within_replica.all_gather"},
   {"Losses over a sample of the classes", "Where there are too many classes for all of them.",
     "nn.sampled_softmax_loss nn.nce_loss"},
-  {"Tables on the host", nil, "create_host_embedding HostEmbeddingOptimizerSpec HostEmbeddingSGDGAOptimizerSpec",
-    {require "ipulua.host_embedding".HostEmbedding, "ipu.create_host_embedding(…)"}},
+  {"Tables on the host", nil, "create_host_embedding HostEmbeddingOptimizerSpec "
+    .. "HostEmbeddingSGDGAOptimizerSpec",
+    {require "ipulua.trace.host_embedding".HostEmbedding, "ipu.create_host_embedding(…)"}},
   {"Configuration", "Options of `ipu.IPUConfig` are listed [below](#options-of-ipuconfig).",
-    "IPUConfig configure_ipu_system reset_ipu_configuration get_ipu_config get_num_of_ipus_in_device running_on_ipu_model "
+    "IPUConfig configure_ipu_system reset_ipu_configuration get_ipu_config "
+    .. "get_num_of_ipus_in_device running_on_ipu_model "
     .. "use_synthetic_data_for set_flags set_num_threads reset_ipu_seed selection_order"},
-  {"Looking inside", nil, "estimate programs graph.nodes graph.print ipu_event_trace ReportHelper enable_check_numerics "
+  {"Looking inside", nil, "estimate programs graph.nodes graph.print ipu_event_trace ReportHelper "
+    .. "enable_check_numerics "
     .. "disable_check_numerics last_error json.encode json.decode"},
 }
 
 local md, meta, written = {}, {}, {}
-local function write(format, ...) md[#md + 1] = select("#", ...) > 0 and string.format(format, ...) or format end
-local function annotate(format, ...) meta[#meta + 1] = select("#", ...) > 0 and string.format(format, ...) or format end
+local function write(format, ...)
+  md[#md + 1] = select("#", ...) > 0 and string.format(format, ...) or format
+end
+local function annotate(format, ...)
+  meta[#meta + 1] = select("#", ...) > 0 and string.format(format, ...) or format
+end
 
 local function find(name)
   local value = ipu
@@ -99,7 +122,8 @@ local function annotate_function(name, about, separator)
   if about.rows then parameters = annotate_rows(about.rows)
   else
     for _, each in ipairs(about.takes) do annotate("---@param %s", each) end
-    parameters = table.concat(about.parameters, ", ", separator == ":" and about.parameters[1] == "self" and 2 or 1)
+    parameters = table.concat(about.parameters, ", ", separator == ":"
+      and about.parameters[1] == "self" and 2 or 1)
   end
   for _, each in ipairs(about.gives) do annotate("---@return %s", each) end
   annotate("function %s(%s) end", name, parameters)
@@ -151,19 +175,25 @@ local function write_class(name, c, how)
   for _, method in ipairs(found.methods) do
     if method[3] == c then
       local _, about = table.unpack(method)
-      write("- `%s`%s: %s", signature(":" .. method[1], about), details.result(about), sentences(method[1], about.text))
+      write("- `%s`%s: %s", signature(":" .. method[1], about), details.result(about),
+        sentences(method[1], about.text))
       write_details(name .. ":" .. method[1], about, "  ")
     end
   end
   if md[#md] ~= "" then write "" end
-  if how then annotate_class(name, c, found, "local " .. name) else annotate_class("ipu." .. name, c, found) end
+  if how then
+    annotate_class(name, c, found, "local " .. name)
+  else
+    annotate_class("ipu." .. name, c, found)
+  end
 end
 
 local function write_named(name)
   local value = find(name)
   written[name] = true
   if class.is_class(value) then
-    if value.__name ~= name:match("[^.]+$") then write("**%s** – Another name of %s.\n", name, value.__name)
+    if value.__name ~= name:match("[^.]+$") then
+      write("**%s** – Another name of %s.\n", name, value.__name)
     else write_class(name, value) end
   else write_function(name, assert(help.about(value), name)) end
 end
@@ -174,7 +204,9 @@ local function annotated_fields(path, name)
   for line in io.lines(path) do
     inside = line == "---@class " .. name or inside and line:find("^%-%-%-@field") ~= nil
     local field, kind, words = line:match("^%-%-%-@field (%S+) (%S+) ?(.*)$")
-    if inside and field then list[#list + 1] = {field, help.plain(kind), words ~= "" and words or nil} end
+    if inside and field then
+      list[#list + 1] = {field, help.plain(kind), words ~= "" and words or nil}
+    end
   end
   return list
 end
@@ -201,7 +233,9 @@ local function write_values()
     write_fields(name, fields)
     for _, method in ipairs(methods) do
       write("- `:%s`%s: %s", method[1], method[2] and " → " .. method[2] or "", method[3])
-      for _, line in ipairs(notes.lines(name .. ":" .. method[1], method[4], "  ")) do write("%s", line) end
+      for _, line in ipairs(notes.lines(name .. ":" .. method[1], method[4], "  ")) do
+        write("%s", line)
+      end
     end
     write ""
   end
@@ -210,7 +244,8 @@ end
 local function write_enumerations()
   write "## Enumerations"
   write ""
-  write("A member is its name as a string; any letter case is taken where one is wanted. `ipu.PipelineSchedule(\"grouped\")` gives "
+  write("A member is its name as a string; any letter case is taken where one is wanted. "
+    .. "`ipu.PipelineSchedule(\"grouped\")` gives "
     .. "the member, or raises and lists all.")
   write ""
   local names = {}
@@ -247,12 +282,18 @@ end
 
 write "# The functions and classes of ipu"
 write ""
-write("All of `ipu` beside [ops](ops.md) and [Keras](keras.md). This page is written by `make docs` from the library's own comments and the "
-  .. "rows that check arguments, which is what `help(x)` at the prompt shows, too. Arguments in braces go by name, with their defaults; "
-  .. "all may stand in one table. An argument that is missing, unknown or of another type than *Takes* says is an error of every "
-  .. "function, with the script's line; *Errors* says what else is one. The messages behind its samples are what comes when they run, "
-  .. "where `data` is `ipu.data`, `x` a tensor [2, 3], `v` a variable [3], `ds` is `data.range(4)`, `f` a function that was "
-  .. "traced, `model` a Keras model, `cfg` an IPUConfig, and `set` assigns a field and returns the object. "
+write("All of `ipu` beside [ops](ops.md) and [Keras](keras.md). This page is written by `make "
+  .. "docs` from the library's own comments and the "
+  .. "rows that check arguments, which is what `help(x)` at the prompt shows, too. Arguments in "
+  .. "braces go by name, with their defaults; "
+  .. "all may stand in one table. An argument that is missing, unknown or of another type than "
+  .. "*Takes* says is an error of every "
+  .. "function, with the script's line; *Errors* says what else is one. The messages behind its "
+  .. "samples are what comes when they run, "
+  .. "where `data` is `ipu.data`, `x` a tensor [2, 3], `v` a variable [3], `ds` is "
+  .. "`data.range(4)`, `f` a function that was "
+  .. "traced, `model` a Keras model, `cfg` an IPUConfig, and `set` assigns a field and returns the "
+  .. "object. "
   .. "*The original* of a source is Graphcore's TensorFlow 2.6 for IPUs.")
 write ""
 annotate "---@meta ipulua"
@@ -280,7 +321,9 @@ local rest = {}
 for name in pairs(enums) do written[name] = true end
 for _, name in ipairs(help.names(ipu)) do
   local is_op = require "ipulua.core".ops[name]
-  if not (written[name] or is_op or name == "keras" or name == "nn" or name == "random") then rest[#rest + 1] = name end
+  if not (written[name] or is_op or name == "keras" or name == "nn" or name == "random") then
+    rest[#rest + 1] = name
+  end
 end
 if #rest > 0 then
   write "## Others"

@@ -1,5 +1,6 @@
--- `make pictures`: the pictures of README and docs from what the command really shows. session.svg is a session at the prompt, recorded on
--- a terminal of its own and played again and again; viewers that don't play show its end.
+-- `make pictures`: the pictures of README and docs from what the command really shows. session.svg
+-- is a session at the prompt, recorded on a terminal of its own and played again and again; viewers
+-- that don't play show its end.
 
 local folder <const> = "docs/images/"
 local ipulua <const> = os.getenv("IPULUA") or "build/ipulua"
@@ -36,7 +37,9 @@ local function record()
   steps[#steps + 1] = [[send \x04]]
   local input = os.tmpname()
   write_file(input, table.concat(steps, "\n"))
-  local pipe <close> = assert(io.popen("env -u NO_COLOR TERM=xterm LC_ALL=C.UTF-8 XDG_STATE_HOME=/nonexistent python3 spec/support/terminal.py "
+  local pipe <close> =
+    assert(io.popen("env -u NO_COLOR TERM=xterm LC_ALL=C.UTF-8 XDG_STATE_HOME=/nonexistent python3 "
+      .. "spec/support/terminal.py "
     .. ipulua .. " --seed 1 <" .. input))
   local shown = pipe:read("a")
   os.remove(input)
@@ -47,7 +50,8 @@ end
 
 local colours <const> = {[31] = "#f87171", [32] = "#4ade80", [37] = "#6b7280"}
 
--- Rows of cells {character, style}; each state that a row was in, with the time from which on it was.
+-- Rows of cells {character, style}; each state that a row was in, with the time from which on it
+-- was.
 local screen = {rows = {{}}, row = 1, column = 1, style = "", states = {}, time = 0}
 
 local function row_state(row)
@@ -149,41 +153,52 @@ local function draw_runs(runs, y)
   local out = {}
   for _, run in ipairs(runs) do
     if run[2]:find("%S") then
-      out[#out + 1] = string.format('<text x="%.1f" y="%d" textLength="%.1f" lengthAdjust="spacingAndGlyphs" xml:space="preserve"%s>%s</text>',
+      out[#out + 1] = string.format('<text x="%.1f" y="%d" textLength="%.1f" '
+        .. 'lengthAdjust="spacingAndGlyphs" xml:space="preserve"%s>%s</text>',
         margin + (run[1] - 1) * char_width, y, run[4] * char_width, run[3], escape(run[2]))
     end
   end
   return table.concat(out)
 end
 
--- Hidden from the loop's begin, visible from `from` to `to`; what stays to the end is visible to viewers that don't play, too.
+-- Hidden from the loop's begin, visible from `from` to `to`; what stays to the end is visible to
+-- viewers that don't play, too.
 local function draw_state(state, to, y)
   local content = draw_runs(state.runs, y)
   if content == "" then return nil end
   if not to then
-    return string.format('<g>%s<set attributeName="visibility" to="hidden" begin="loop.begin" dur="%.2fs"/></g>', content,
+    return string.format('<g>%s<set attributeName="visibility" to="hidden" begin="loop.begin" '
+      .. 'dur="%.2fs"/></g>', content,
       math.max(state.from, 0.01))
   end
-  return string.format('<g visibility="hidden">%s<set attributeName="visibility" to="visible" begin="loop.begin+%.2fs" dur="%.2fs"/></g>',
+  return string.format('<g visibility="hidden">%s<set attributeName="visibility" to="visible" '
+    .. 'begin="loop.begin+%.2fs" dur="%.2fs"/></g>',
     content, state.from, to - state.from)
 end
 
 local function draw_session(path)
   play(record())
   local rows = #screen.rows
-  while not screen.states[rows] or #screen.states[rows][#screen.states[rows]].runs == 0 do rows = rows - 1 end
-  local width, height = math.floor(2 * margin + columns * char_width), 2 * margin + rows * line_height
+  while not screen.states[rows] or #screen.states[rows][#screen.states[rows]].runs == 0 do
+    rows = rows - 1
+  end
+  local width, height = math.floor(2 * margin + columns * char_width),
+    2 * margin + rows * line_height
   local out = {
-    string.format('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" font-size="14" fill="#e5e7eb" '
-      .. 'font-family="ui-monospace, SFMono-Regular, Menlo, \'DejaVu Sans Mono\', monospace">', width, height,
+    string.format('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" '
+      .. 'height="%d" font-size="14" fill="#e5e7eb" '
+      .. 'font-family="ui-monospace, SFMono-Regular, Menlo, \'DejaVu Sans Mono\', monospace">',
+      width, height,
       width, height),
-    string.format('<rect width="%d" height="%d" rx="8" fill="#111827"><animate id="loop" attributeName="opacity" from="1" to="1" '
+    string.format('<rect width="%d" height="%d" rx="8" fill="#111827"><animate id="loop" '
+      .. 'attributeName="opacity" from="1" to="1" '
       .. 'begin="0s;loop.end" dur="%.1fs"/></rect>', width, height, screen.time + 6),
   }
   for index = 1, rows do
     local states = screen.states[index] or {}
     for i, state in ipairs(states) do
-      out[#out + 1] = draw_state(state, states[i + 1] and states[i + 1].from, margin + index * line_height - 5)
+      out[#out + 1] = draw_state(state, states[i + 1] and states[i + 1].from,
+        margin + index * line_height - 5)
     end
   end
   out[#out + 1] = "</svg>\n"
@@ -198,16 +213,21 @@ end
 
 -- The page of a profile, as a browser shows it; wants chromium.
 local function draw_report(path)
-  if not os.execute("command -v chromium >/dev/null") then return print("without chromium " .. path .. " stays as it is") end
+  if not os.execute("command -v chromium >/dev/null") then
+    return print("without chromium " .. path .. " stays as it is")
+  end
   local scratch = os.tmpname()
   os.remove(scratch)
-  run(ipulua .. " --estimate --profile " .. scratch .. " docs/source/four_stages.lua >/dev/null 2>&1")
+  run(ipulua .. " --estimate --profile " .. scratch
+    .. " docs/source/four_stages.lua >/dev/null 2>&1")
   run("cp $(ls -d " .. scratch .. "/*/ | head -1)index.html " .. scratch .. "/page.html")
-  run("chromium --headless=new --no-sandbox --disable-gpu --hide-scrollbars --virtual-time-budget=5000 --window-size=1200,1636 "
+  run("chromium --headless=new --no-sandbox --disable-gpu --hide-scrollbars "
+    .. "--virtual-time-budget=5000 --window-size=1200,1636 "
     .. "--screenshot=" .. path .. " file://" .. scratch .. "/page.html >/dev/null 2>&1")
   run("rm -rf " .. scratch)
 end
 
 draw_session(folder .. "session.svg")
-run("LC_ALL=C.UTF-8 " .. ipulua .. " examples/where_to_cut.lua " .. folder .. "where_to_cut.svg >/dev/null")
+run("LC_ALL=C.UTF-8 " .. ipulua .. " examples/where_to_cut.lua " .. folder
+  .. "where_to_cut.svg >/dev/null")
 draw_report(folder .. "report.png")

@@ -1,19 +1,24 @@
--- The notes of comments (help.notes) for the references. Words in backquotes are code that is run: in Errors each must raise a message,
--- which is shown beside it, and in Shapes give a tensor of the shape that follows.
+-- The notes of comments (help.notes) for the references. Words in backquotes are code that is run:
+-- in Errors each must raise a message, which is shown beside it, and in Shapes give a tensor of the
+-- shape that follows.
 
-local help = require "ipulua.help"
+local help = require "ipulua.tools.help"
 local ipu = require "ipulua"
 
 local notes = {problems = {}} -- samples that don't do what they should
 
 ---Notes that a sample was wrong.
-function notes.problem(format, ...) notes.problems[#notes.problems + 1] = string.format(format, ...) end
+function notes.problem(format, ...)
+  notes.problems[#notes.problems + 1] = string.format(format, ...)
+end
 
----What samples may use, made anew for each: x [2, 3], v a variable [3], ds a dataset of four numbers, f a function, m a model.
+---What samples may use, made anew for each: x [2, 3], v a variable [3], ds a dataset of four
+---numbers, f a function, m a model.
 local function environment()
   local keras = ipu.keras
   local makers = {
-    x = function() return ipu.ones{2, 3} end, v = function() return ipu.Variable(ipu.ones{3}) end, ds = function() return ipu.data.range(4) end,
+    x = function() return ipu.ones{2, 3} end, v = function() return ipu.Variable(ipu.ones{3}) end,
+    ds = function() return ipu.data.range(4) end,
     f = function()
       local f = ipu.func(function(a) return a * 2 end)
       f(ipu.ones{2})
@@ -22,7 +27,8 @@ local function environment()
     model = function() return keras.Sequential{keras.layers.Dense{1, input_shape = {3}}} end,
     cfg = function() return ipu.IPUConfig() end,
   }
-  local env = {ipu = ipu, keras = keras, data = ipu.data, print = print, error = error, ipairs = ipairs}
+  local env = {ipu = ipu, keras = keras, data = ipu.data, print = print, error = error,
+    ipairs = ipairs}
   env.set = load("return function(t, key, value) t[key] = value; return t end", "=sample")()
   return setmetatable(env, {__index = function(_, name)
     if makers[name] then return makers[name]() end
@@ -57,7 +63,9 @@ end
 local function with_messages(name, text)
   return (text:gsub("`([^`]+)`", function(code)
     local value, message = notes.run(code)
-    if value ~= nil or not message then notes.problem("%s should raise an error: %s", name, code) end
+    if value ~= nil or not message then
+      notes.problem("%s should raise an error: %s", name, code)
+    end
     return string.format("`%s` (*%s*)", code, (tostring(message):gsub("[*`]", "\\%0")))
   end))
 end
@@ -80,7 +88,11 @@ function notes.lines(name, given, indent)
   for _, kind in ipairs(help.notes) do
     local text = given[kind]
     if kind == "Shapes" and text then check_shapes(name, text) end
-    if kind == "Errors" and text then text = with_messages(name, text) else text = text and text:gsub("%*", "\\*") end
+    if kind == "Errors" and text then
+      text = with_messages(name, text)
+    else
+      text = text and text:gsub("%*", "\\*")
+    end
     if text then list[#list + 1] = string.format("%s- %s: %s", indent, kind, text) end
   end
   return list

@@ -34,7 +34,9 @@ function rows.signature(list)
   local count, by_position, by_name = rows.position_count(list), {}, {}
   for i, row in ipairs(list) do
     local text = row[1]
-    if not rows.is_required(row) then text = text .. " = " .. (row[3] == nil and "nil" or rows.value_text(row[3])) end
+    if not rows.is_required(row) then
+      text = text .. " = " .. (row[3] == nil and "nil" or rows.value_text(row[3]))
+    end
     local into = i <= count and by_position or by_name
     into[#into + 1] = text
   end
@@ -45,8 +47,10 @@ end
 ---The type of a row as LuaLS says it.
 function rows.lua_type(row, kind)
   if kind then return kind == "activation" and "string|function" or "string|table" end
-  local names = {integer = "integer", number = "number", string = "string", boolean = "boolean", ["function"] = "function",
-    callable = "function", list = "any[]", table = "table", dict = "table", tensor = "userdata", dtype = "string"}
+  local names = {integer = "integer", number = "number", string = "string", boolean = "boolean",
+    ["function"] = "function",
+    callable = "function", list = "any[]", table = "table", dict = "table", tensor = "userdata",
+    dtype = "string"}
   local found, list = {}, {}
   local types = type(row[2]) == "table" and getmetatable(row[2]) == nil and row[2] or {row[2]}
   for _, t in ipairs(types) do

@@ -1,5 +1,5 @@
--- How many times faster than W1's training step a shuffled, batched, mapped pipeline of MNIST's shape delivers batches: processor
--- time on one thread, the median of seven.
+-- How many times faster than W1's training step a shuffled, batched, mapped pipeline of MNIST's
+-- shape delivers batches: processor time on one thread, the median of seven.
 local ipu = require "ipulua"
 require "ipulua.script".arguments{}
 local data, nn = ipu.data, ipu.nn
@@ -9,7 +9,9 @@ local images = ipu.cast(ipu.random.uniform({10000, 28, 28}, {maxval = 255}), "ui
 local ds = data.from_tensor_slices{images, ipu.cast(ipu.arange(10000) % 10, "uint8")}
   :shuffle(10000)
   :batch(32, {drop_remainder = true})
-  :map(function(x, y) return ipu.cast(x:reshape{32, 784}, "float32") / 255, ipu.cast(y, "int32") end)
+  :map(function(x, y)
+    return ipu.cast(x:reshape{32, 784}, "float32") / 255, ipu.cast(y, "int32")
+  end)
   :prefetch()
   :repeat_n()
 
@@ -22,7 +24,9 @@ local train = ipu.func(function(x, y)
   return ipu.loops.repeat_n(300, function(i)
     local logits = ipu.matmul(nn.relu(ipu.matmul(x, w1) + b1), w2) + b2
     local loss = ipu.reduce_mean(nn.sparse_softmax_cross_entropy_with_logits(y, logits))
-    for k, gradient in ipairs(ipu.gradients(loss, variables)) do variables[k]:assign_sub(gradient * 0.01) end
+    for k, gradient in ipairs(ipu.gradients(loss, variables)) do
+      variables[k]:assign_sub(gradient * 0.01)
+    end
     return i + 1
   end, {0})
 end)
@@ -37,7 +41,9 @@ local x, y = ipu.random.uniform({32, 784}, {seed = 9}), ipu.zeros({32}, {dtype =
 train(x, y)
 local ratios = {}
 for i = 1, 7 do
-  local delivered = seconds(function() ipu.dataset_benchmark.dataset_benchmark(ds, 1, 900, {print_stats = false}) end)
+  local delivered = seconds(function()
+    ipu.dataset_benchmark.dataset_benchmark(ds, 1, 900, {print_stats = false})
+  end)
   ratios[i] = 3 * seconds(function() train(x, y) end) / delivered
 end
 table.sort(ratios)

@@ -1,6 +1,7 @@
--- What several IPUs' threads gain on one computer: a wide and a small MLP trained as one lane with gradient accumulation, as a
--- pipeline of two stages and on two replicas. A JSON line each, times per sample against one lane on one thread.
--- `lanes.lua wide` or `lanes.lua small` measures that one alone. Both take a minute or two.
+-- What several IPUs' threads gain on one computer: a wide and a small MLP trained as one lane with
+-- gradient accumulation, as a pipeline of two stages and on two replicas. A JSON line each, times
+-- per sample against one lane on one thread. `lanes.lua wide` or `lanes.lua small` measures that
+-- one alone. Both take a minute or two.
 local core = require "ipulua.core"
 local ipu = require "ipulua"
 local wide, small = require "ipulua.script".arguments{"wide", "small"}
@@ -22,24 +23,32 @@ local function trainer(size, way)
   local inputs = size.inputs or size.units[1]
   local model = keras.Sequential()
   for i, units in ipairs(size.units) do
-    model:add(keras.layers.Dense{units, activation = "relu", input_shape = i == 1 and {inputs} or nil})
+    model:add(keras.layers.Dense{units, activation = "relu", input_shape = i == 1
+      and {inputs} or nil})
   end
   way.arrange(model, size.stages)
-  model:compile{optimizer = keras.optimizers.SGD(0.001), loss = "mse", steps_per_execution = micro_batches // way.replicas}
-  local x, y = ipu.random.normal({size.batch, inputs}, {seed = 1}), ipu.random.normal({size.batch, size.units[#size.units]}, {seed = 2})
+  model:compile{optimizer = keras.optimizers.SGD(0.001), loss = "mse",
+    steps_per_execution = micro_batches // way.replicas}
+  local x, y = ipu.random.normal({size.batch, inputs}, {seed = 1}),
+    ipu.random.normal({size.batch, size.units[#size.units]}, {seed = 2})
   local data = ipu.data.from_tensors{x, y}:repeat_n()
-  return function(executions) model:fit(data, {steps_per_epoch = micro_batches * executions, verbose = 0}) end
+  return function(executions)
+    model:fit(data, {steps_per_epoch = micro_batches * executions, verbose = 0})
+  end
 end
 
 local function accumulate(count)
-  return function(model) model:set_gradient_accumulation_options{gradient_accumulation_steps_per_replica = count} end
+  return function(model)
+    model:set_gradient_accumulation_options{gradient_accumulation_steps_per_replica = count}
+  end
 end
 
 local ways <const> = {
   one = {ipus = 1, replicas = 1, arrange = accumulate(micro_batches)},
   pipeline = {ipus = 2, replicas = 1, arrange = function(model, stages)
     model:set_pipeline_stage_assignment(stages)
-    model:set_pipelining_options{gradient_accumulation_steps_per_replica = micro_batches, pipeline_schedule = "Grouped"}
+    model:set_pipelining_options{gradient_accumulation_steps_per_replica = micro_batches,
+      pipeline_schedule = "Grouped"}
   end},
   replicas = {ipus = 2, replicas = 2, arrange = accumulate(micro_batches // 2)},
 }

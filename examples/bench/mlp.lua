@@ -1,4 +1,5 @@
--- W2's model and data: an MLP 784-256-128-64-32-10 on MNIST in batches of 32, with momentum. Part of w2.lua and w2_ga4.lua.
+-- W2's model and data: an MLP 784-256-128-64-32-10 on MNIST in batches of 32, with momentum. Part
+-- of w2.lua and w2_ga4.lua.
 local ipu = require "ipulua"
 require "ipulua.script".part("w2.lua and w2_ga4.lua")
 local report = require "report"
@@ -18,7 +19,9 @@ return function(workload, step_count, optimizer)
   local ds = data.from_tensor_slices{x_train, y_train}
     :shuffle(60000)
     :batch(32, {drop_remainder = true})
-    :map(function(x, y) return ipu.cast(x:reshape{32, 784}, "float32") / 255, ipu.cast(y, "int32") end)
+    :map(function(x, y)
+      return ipu.cast(x:reshape{32, 784}, "float32") / 255, ipu.cast(y, "int32")
+    end)
     :prefetch():repeat_n()
   local infeed, outfeed = ipu.IPUInfeedQueue(ds), ipu.IPUOutfeedQueue()
   local model = keras.Sequential()
@@ -34,5 +37,6 @@ return function(workload, step_count, optimizer)
       outfeed:enqueue(loss)
     end, {}, infeed)
   end)
-  report.run{workload = workload, steps = step_count, flops = 2 * 32 * flops, train = train, outfeed = outfeed}
+  report.run{workload = workload, steps = step_count, flops = 2 * 32 * flops, train = train,
+    outfeed = outfeed}
 end

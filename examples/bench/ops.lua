@@ -1,5 +1,6 @@
--- Our ops next to PyTorch's, in turn: `make bench-ops`, or ipulua examples/bench/ops.lua [NAME…] after `make build/ops_bench`. Each
--- side runs ROUNDS times; the best time counts, of one thread's own processor time, or of the clock with two threads.
+-- Our ops next to PyTorch's, in turn: `make bench-ops`, or ipulua examples/bench/ops.lua [NAME…]
+-- after `make build/ops_bench`. Each side runs ROUNDS times; the best time counts, of one thread's
+-- own processor time, or of the clock with two threads.
 
 require "ipulua.script".options()
 local ours <const> = os.getenv("OPS_BENCH") or "build/ops_bench"
@@ -15,7 +16,8 @@ local function count(name, most)
   local text = os.getenv(name)
   if not text then return nil end
   local value = math.tointeger(tonumber(text))
-  return value and value >= 1 and value <= most and value or refuse("%s must be an integer from 1 to %d, got '%s'", name, most, text)
+  return value and value >= 1 and value <= most and value
+    or refuse("%s must be an integer from 1 to %d, got '%s'", name, most, text)
 end
 
 local rounds <const>, only <const> = count("ROUNDS", 1000) or 3, count("THREADS", 2)
@@ -39,16 +41,19 @@ local function compare(threads, names)
   local own, theirs, order = {}, {}, {}
   for _ = 1, rounds do
     read(string.format("%s %d %s 2>&1", ours, threads, names), own, order)
-    read(string.format("%s examples/bench/peers/torch_ops.py %d %s 2>/dev/null", python, threads, names), theirs, {})
+    read(string.format("%s examples/bench/peers/torch_ops.py %d %s 2>/dev/null", python, threads,
+      names), theirs, {})
   end
   if #order == 0 then refuse("none of the ops that are measured begins so: %s", names) end
   local slower = 0
-  print(string.format("\n%-24s %12s %12s %8s   %d thread%s", "op", "ipulua us", "PyTorch us", "ratio", threads, threads > 1 and "s" or ""))
+  print(string.format("\n%-24s %12s %12s %8s   %d thread%s", "op", "ipulua us", "PyTorch us",
+    "ratio", threads, threads > 1 and "s" or ""))
   for _, key in ipairs(order) do
     local a, b = own[key], theirs[key]
     if b then
       slower = slower + (a > slow * b and 1 or 0)
-      print(string.format("%-24s %12.2f %12.2f %8.2f%s", key, a, b, a / b, a > slow * b and "  slower" or ""))
+      print(string.format("%-24s %12.2f %12.2f %8.2f%s", key, a, b, a / b,
+        a > slow * b and "  slower" or ""))
     else
       print(string.format("%-24s %12.2f %12s", key, a, "-"))
     end

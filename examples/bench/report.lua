@@ -11,7 +11,8 @@ function report.mnist()
   return x, y
 end
 
----Windows of a text as batches: characters [batch, length] and those that follow them. Endless, in random order.
+---Windows of a text as batches: characters [batch, length] and those that follow them. Endless, in
+---random order.
 ---@param text userdata numbers of characters
 ---@param batch integer
 ---@param length integer
@@ -44,11 +45,15 @@ function report.run(w)
   table.sort(times)
   local median = (times[chunks // 2] + times[chunks // 2 + 1]) / 2
   local losses = w.outfeed:dequeue()
-  local function mean(first, count) return ipu.reduce_mean(losses:slice({first}, {count})):item() end
+  local function mean(first, count)
+    return ipu.reduce_mean(losses:slice({first}, {count})):item()
+  end
   local window = math.min(50, losses.size // 2)
   print(ipu.json.encode{
-    workload = w.workload, threads = core.engine_info().threads, us_per_step = rounded("%.1f", median),
-    gflops = rounded("%.1f", w.flops / median / 1e3), rss_mib = rounded("%.1f", core.peak_memory() / 2 ^ 20),
+    workload = w.workload, threads = core.engine_info().threads,
+    us_per_step = rounded("%.1f", median),
+    gflops = rounded("%.1f", w.flops / median / 1e3),
+    rss_mib = rounded("%.1f", core.peak_memory() / 2 ^ 20),
     startup_ms = rounded("%.0f", startup * 1e3), loss_first = rounded("%.4g", mean(0, window)),
     loss = rounded("%.4g", mean(losses.size - window, window)),
   })

@@ -1,12 +1,14 @@
--- make bench: every workload, a JSON line each; with --peers next to PyTorch, if it is installed: ours and the peer alternate,
--- and a table of median ratios follows.
+-- make bench: every workload, a JSON line each; with --peers next to PyTorch, if it is installed:
+-- ours and the peer alternate, and a table of median ratios follows.
 -- usage: run.lua [--peers] [--rounds N] [--threads 1,2] [--workloads w1,w2 ...] [--data DIR]
 local ipu = require "ipulua"
 
 local folder = arg[0]:match("^(.*/)") or ""
-local usage <const> = "usage: run.lua [--peers] [--rounds N] [--threads 1,2] [--workloads w1,w2 ...] [--data DIR]"
+local usage <const> = "usage: run.lua [--peers] [--rounds N] [--threads 1,2] [--workloads w1,w2 "
+  .. "...] [--data DIR]"
 local options = {
-  rounds = "1", threads = "1,2", workloads = "w1,w2,w2_ga4,w3,w4,w5,w6,w7", data = os.getenv("IPULUA_DATA") or "data",
+  rounds = "1", threads = "1,2", workloads = "w1,w2,w2_ga4,w3,w4,w5,w6,w7",
+  data = os.getenv("IPULUA_DATA") or "data",
   command = os.getenv("IPULUA") or "build/ipulua", python = os.getenv("PYTHON"),
 }
 local known <const> = {rounds = true, threads = true, workloads = true, data = true}
@@ -42,14 +44,18 @@ end
 
 local function count(name, text)
   local value = math.tointeger(tonumber(text))
-  return value and value > 0 and value or refuse("'--%s' needs positive integers, got '%s'", name, text)
+  return value and value > 0 and value
+    or refuse("'--%s' needs positive integers, got '%s'", name, text)
 end
 
 read_arguments()
-local rounds <const>, workloads <const>, threads_list <const> = count("rounds", options.rounds), list(options.workloads), list(options.threads)
+local rounds <const>, workloads <const>, threads_list <const> = count("rounds", options.rounds),
+  list(options.workloads), list(options.threads)
 for i, text in ipairs(threads_list) do threads_list[i] = count("threads", text) end
 for _, name in ipairs(workloads) do
-  if not name:find("^w%d") or not io.open(folder .. name .. ".lua") then refuse("there is no workload '%s'", name) end
+  if not name:find("^w%d") or not io.open(folder .. name .. ".lua") then
+    refuse("there is no workload '%s'", name)
+  end
 end
 
 local function quoted(text) return "'" .. text:gsub("'", "'\\''") .. "'" end
@@ -75,7 +81,8 @@ end
 
 -- PyTorch at its best: memory that the allocator keeps, one pool of threads.
 local function torch_environment(threads)
-  local settings = "env -u OPENBLAS_CORETYPE MALLOC_TRIM_THRESHOLD_=4000000000 MALLOC_MMAP_THRESHOLD_=4000000000 "
+  local settings = "env -u OPENBLAS_CORETYPE MALLOC_TRIM_THRESHOLD_=4000000000 "
+    .. "MALLOC_MMAP_THRESHOLD_=4000000000 "
     .. "MALLOC_TOP_PAD_=64000000 OMP_NUM_THREADS=" .. threads
   if threads == 1 then return settings .. " OPENBLAS_NUM_THREADS=1" end
   local pipe <close> = assert(io.popen("ls -d /usr/lib/*/openblas-openmp 2>/dev/null"))
@@ -90,20 +97,24 @@ local function median(values)
 end
 
 local python = options.peers and find_python()
-if options.peers and not python then io.stderr:write("no Python with PyTorch was found: ours alone\n") end
+if options.peers and not python then
+  io.stderr:write("no Python with PyTorch was found: ours alone\n")
+end
 local rows, failed = {}, {}
 
 -- A workload on so many threads, in turn with the peer; false when a side failed.
 local function compare(workload, threads)
   local ratios, ours, theirs = {}, {}, {}
   for _ = 1, rounds do
-    local our, line = run(string.format("IPULUA_DATA=%s %s --threads %d %s%s.lua", quoted(options.data), quoted(options.command),
+    local our, line = run(string.format("IPULUA_DATA=%s %s --threads %d %s%s.lua",
+      quoted(options.data), quoted(options.command),
       threads, quoted(folder), workload))
     if not our then return false end
     print(line)
     ours[#ours + 1] = our.us_per_step
     if python then
-      local their = run(string.format("%s %s %speers/torch_workload.py %s %d %s", torch_environment(threads), quoted(python),
+      local their = run(string.format("%s %s %speers/torch_workload.py %s %d %s",
+        torch_environment(threads), quoted(python),
         quoted(folder), workload, threads, quoted(options.data)))
       if not their then return false end
       theirs[#theirs + 1] = their.us_per_step
@@ -111,7 +122,8 @@ local function compare(workload, threads)
     end
   end
   if python then
-    rows[#rows + 1] = string.format("%-8s%8d%14.1f%14.1f%10.2f", workload, threads, median(ours), median(theirs), median(ratios))
+    rows[#rows + 1] = string.format("%-8s%8d%14.1f%14.1f%10.2f", workload, threads, median(ours),
+      median(theirs), median(ratios))
   end
   return true
 end

@@ -1,4 +1,5 @@
--- W3: two convolutions, a pooling and two dense layers on MNIST, batch 64, Adam. Prints one JSON line.
+-- W3: two convolutions, a pooling and two dense layers on MNIST, batch 64, Adam. Prints one JSON
+-- line.
 local ipu = require "ipulua"
 package.path = (arg[0]:match("^(.*/)") or "") .. "?.lua;" .. package.path
 local report = require "report"
@@ -11,7 +12,9 @@ local x_train, y_train = report.mnist()
 local ds = data.from_tensor_slices{x_train, y_train}
   :shuffle(60000)
   :batch(batch, {drop_remainder = true})
-  :map(function(x, y) return ipu.cast(x:reshape{batch, 28, 28, 1}, "float32") / 255, ipu.cast(y, "int32") end)
+  :map(function(x, y)
+    return ipu.cast(x:reshape{batch, 28, 28, 1}, "float32") / 255, ipu.cast(y, "int32")
+  end)
   :prefetch():repeat_n()
 local infeed, outfeed = ipu.IPUInfeedQueue(ds), ipu.IPUOutfeedQueue()
 
@@ -37,4 +40,5 @@ local train = ipu.func(function(steps)
 end)
 
 local first, second, dense = 26 * 26 * 32 * 9 * 2, 24 * 24 * 64 * 288 * 2, 2 * 9216 * 128 + 2 * 1280
-report.run{workload = "w3", steps = step_count, flops = batch * (3 * (first + second + dense) - first), train = train, outfeed = outfeed}
+report.run{workload = "w3", steps = step_count,
+  flops = batch * (3 * (first + second + dense) - first), train = train, outfeed = outfeed}

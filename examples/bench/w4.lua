@@ -1,5 +1,5 @@
--- W4: ResNet-20 on 32x32 images, batch 32, batch normalisation, SGD with momentum; one drawn batch again and again.
--- Prints one JSON line.
+-- W4: ResNet-20 on 32x32 images, batch 32, batch normalisation, SGD with momentum; one drawn batch
+-- again and again. Prints one JSON line.
 local ipu = require "ipulua"
 package.path = (arg[0]:match("^(.*/)") or "") .. "?.lua;" .. package.path
 local report = require "report"
@@ -8,7 +8,8 @@ local data, keras = ipu.data, ipu.keras
 local layers = keras.layers
 
 local batch <const> = 32
-local macs, image_macs = 0, nil -- multiply-adds of an image; the first convolution's have no gradient to hand on
+-- multiply-adds of an image; the first convolution's have no gradient to hand on
+local macs, image_macs = 0, nil
 
 local function conv_bn(x, filters, kernel, strides)
   local y = layers.Conv2D{filters, kernel, strides = strides, padding = "same", use_bias = false}(x)
@@ -35,7 +36,8 @@ local model = keras.Model{inputs = input, outputs = logits}
 
 local images = ipu.random.normal({batch, 32, 32, 3}, {seed = 1})
 local labels = ipu.random.uniform({batch}, {maxval = 10, dtype = "int32", seed = 2})
-local infeed, outfeed = ipu.IPUInfeedQueue(data.from_tensors{images, labels}:repeat_n()), ipu.IPUOutfeedQueue()
+local infeed, outfeed = ipu.IPUInfeedQueue(data.from_tensors{images, labels}:repeat_n()),
+  ipu.IPUOutfeedQueue()
 local loss_of = keras.losses.SparseCategoricalCrossentropy{from_logits = true}
 local optimizer = keras.optimizers.SGD{learning_rate = 0.1, momentum = 0.9}
 
@@ -48,4 +50,5 @@ local train = ipu.func(function(steps)
   end, {}, infeed)
 end)
 
-report.run{workload = "w4", steps = step_count, flops = 2 * batch * (3 * macs - image_macs), train = train, outfeed = outfeed}
+report.run{workload = "w4", steps = step_count, flops = 2 * batch * (3 * macs - image_macs),
+  train = train, outfeed = outfeed}

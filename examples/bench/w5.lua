@@ -1,4 +1,5 @@
--- W5: a character GPT, 4 layers, width 128, 4 heads, 128 characters of context, batch 16, AdamW. Prints one JSON line.
+-- W5: a character GPT, 4 layers, width 128, 4 heads, 128 characters of context, batch 16, AdamW.
+-- Prints one JSON line.
 local ipu = require "ipulua"
 package.path = (arg[0]:match("^(.*/)") or "") .. "?.lua;" .. package.path
 local report = require "report"
@@ -6,7 +7,8 @@ local step_count = require "ipulua.script".arguments{{"steps", 120}}
 local keras, nn = ipu.keras, ipu.nn
 local layers = keras.layers
 
-local batch <const>, context <const>, width <const>, heads <const>, depth <const> = 16, 128, 128, 4, 4
+local batch <const>, context <const>, width <const>, heads <const>, depth <const> = 16,
+  128, 128, 4, 4
 local text, _, vocabulary = keras.datasets.text.load_data()
 local infeed = ipu.IPUInfeedQueue(report.windows(text, batch, context))
 local outfeed = ipu.IPUOutfeedQueue()
@@ -15,7 +17,8 @@ local Block = layers.Layer:extend("Block")
 
 function Block:init()
   layers.Layer.init(self)
-  self.norm_1, self.norm_2 = layers.LayerNormalization{epsilon = 1e-5}, layers.LayerNormalization{epsilon = 1e-5}
+  self.norm_1, self.norm_2 = layers.LayerNormalization{epsilon = 1e-5},
+    layers.LayerNormalization{epsilon = 1e-5}
   self.qkv, self.out = layers.Dense(3 * width), layers.Dense(width)
   self.up, self.down = layers.Dense{4 * width, activation = "gelu"}, layers.Dense(width)
 end
@@ -62,4 +65,5 @@ end)
 
 local rows = batch * context
 report.run{workload = "w5", steps = step_count, train = train, outfeed = outfeed,
-  flops = 6 * rows * (depth * 12 * width ^ 2 + width * vocabulary.size) + 12 * depth * rows * context * width}
+  flops = 6 * rows * (depth * 12 * width ^ 2 + width * vocabulary.size)
+  + 12 * depth * rows * context * width}

@@ -1,5 +1,5 @@
--- W7: an MLP 1024-4096-4096-1024, batch 256, mean squared error, SGD; one drawn batch again and again.
--- Prints one JSON line.
+-- W7: an MLP 1024-4096-4096-1024, batch 256, mean squared error, SGD; one drawn batch again and
+-- again. Prints one JSON line.
 local ipu = require "ipulua"
 package.path = (arg[0]:match("^(.*/)") or "") .. "?.lua;" .. package.path
 local report = require "report"
@@ -10,10 +10,12 @@ local layers = keras.layers
 local batch <const>, width <const>, hidden <const> = 256, 1024, 4096
 local x = ipu.random.normal({batch, width}, {seed = 1})
 local y = ipu.random.normal({batch, width}, {seed = 2})
-local infeed, outfeed = ipu.IPUInfeedQueue(data.from_tensors{x, y}:repeat_n()), ipu.IPUOutfeedQueue()
+local infeed, outfeed = ipu.IPUInfeedQueue(data.from_tensors{x, y}:repeat_n()),
+  ipu.IPUOutfeedQueue()
 
 local model = keras.Sequential{
-  layers.Dense{hidden, activation = "relu"}, layers.Dense{hidden, activation = "relu"}, layers.Dense(width),
+  layers.Dense{hidden, activation = "relu"}, layers.Dense{hidden, activation = "relu"},
+  layers.Dense(width),
 }
 model:build{batch, width}
 local optimizer = keras.optimizers.SGD(0.01)

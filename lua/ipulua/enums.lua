@@ -1,6 +1,6 @@
 -- Every enumeration of the interface. A field's value is the member's name as a string.
 
-local enum = require "ipulua.enum"
+local enum = require "ipulua.base.enumeration"
 
 local enums = {}
 
@@ -12,7 +12,8 @@ local lists <const> = {
   SchedulingAlgorithm = {"CHOOSE_BEST", "CLUSTERING", "POST_ORDER", "LOOK_AHEAD", "SHORTEST_PATH"},
   ExecutionProfileType = {"NO_PROFILE", "DEVICE_PROFILE", "IPU_PROFILE", "TILE_PROFILE"},
   PipelineSchedule = {"Grouped", "Interleaved", "Sequential", "OneFOneB", "InterleavedVirtual"},
-  RecomputationMode = {"Auto", "RecomputeThenBackpropagate", "RecomputeAndBackpropagateInterleaved"},
+  RecomputationMode = {"Auto", "RecomputeThenBackpropagate",
+    "RecomputeAndBackpropagateInterleaved"},
   GradientAccumulationReductionMethod = {"SUM", "MEAN", "RUNNING_MEAN"},
   ReplicatedMetricReductionMethod = {"NONE", "LIST", "SUM", "MEAN"},
   IPUOutfeedMode = {"ALL", "LAST"},

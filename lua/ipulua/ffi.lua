@@ -7,13 +7,14 @@
 -- Ops take tensors, then one table of attributes. What C gave out is freed when it is collected.
 
 local ffi = require "ffi"
-local json = require "ipulua.ffi_json"
+local json = require "ipulua.ffi.json"
 local nearest = require "ipulua.nearest"
 
 local ABI = 1
 local MOST = 64 -- results of one call; ffi_models has the same
 
--- In a second state of the process, and when another library declared them before, the declarations are there already.
+-- In a second state of the process, and when another library declared them before, the declarations
+-- are there already.
 if not pcall(ffi.typeof, "ipu_context") then ffi.cdef(require "ipulua.cdef") end
 
 -- ------------------------------------------------ the library
@@ -24,7 +25,8 @@ local function is_file(path)
   return file ~= nil
 end
 
--- IPULUA_LIBRARY, then what lies beside this file (PREFIX/share/lua/5.1/ipulua, or lua/ipulua), then the loader's own search.
+-- IPULUA_LIBRARY, then what lies beside this file (PREFIX/share/lua/5.1/ipulua, or lua/ipulua),
+-- then the loader's own search.
 local function find_library()
   local named = os.getenv("IPULUA_LIBRARY")
   if named and named ~= "" then return named end
@@ -42,7 +44,9 @@ local function raise(message)
   while true do
     local info = debug.getinfo(level, "S")
     if not info then break end
-    if info.what ~= "C" and not (own and info.source:sub(1, #own + 3) == own .. "ffi") then break end
+    if info.what ~= "C" and not (own and info.source:sub(1, #own + 3) == own .. "ffi") then
+      break
+    end
     level = level + 1
   end
   error(message, level)
@@ -53,7 +57,8 @@ local function load_library()
   local ok, library = pcall(ffi.load, path)
   if not ok then raise("ipulua.ffi: the C library can't be loaded: " .. tostring(library)) end
   if library.ipu_abi_version() ~= ABI then
-    raise(string.format("ipulua.ffi is made for version %d of the C interface; this library has version %d", ABI,
+    raise(string.format("ipulua.ffi is made for version %d of the C interface; this library has "
+      .. "version %d", ABI,
       tonumber(library.ipu_abi_version())))
   end
   return library
@@ -63,7 +68,8 @@ local C = load_library()
 
 local ipu = {json = json, version = ffi.string(C.ipu_version())}
 
--- The context of this Lua state. Builders, functions and models hold it too, so the order of finalisers is free.
+-- The context of this Lua state. Builders, functions and models hold it too, so the order of
+-- finalisers is free.
 local context = ffi.new("ipu_context *[1]")
 if C.ipu_context_new(context) ~= 0 then error("ipulua: out of memory", 0) end
 context = ffi.gc(context[0], C.ipu_context_free)
@@ -77,7 +83,8 @@ end
 -- Refuses an argument of another type, in words and at the caller's line.
 local function want(who, name, value, wanted)
   if type(value) == wanted then return end
-  raise(who .. ": '" .. name .. "' must be a " .. wanted .. ", got " .. (value == nil and "none" or "a " .. type(value)))
+  raise(who .. ": '" .. name .. "' must be a " .. wanted .. ", got "
+    .. (value == nil and "none" or "a " .. type(value)))
 end
 
 -- The collector can't see what C allocates: it is told by collecting after so many bytes.
@@ -90,7 +97,8 @@ local function note(bytes)
   collectgarbage()
 end
 
--- What C reads by pointer must not be collected meanwhile: a use behind the call keeps it, also in compiled code.
+-- What C reads by pointer must not be collected meanwhile: a use behind the call keeps it, also in
+-- compiled code.
 local function hold(x) ipu._held = x.p or next(x) end
 
 -- A text that C hands out through the last argument.
@@ -108,32 +116,41 @@ local Tensor, Value, Variable, Function = {}, {}, {}, {}
 local apply
 
 local element = {
-  float32 = "float", float64 = "double", int8 = "int8_t", uint8 = "uint8_t", int32 = "int32_t", int64 = "int64_t",
+  float32 = "float", float64 = "double", int8 = "int8_t", uint8 = "uint8_t", int32 = "int32_t",
+  int64 = "int64_t",
   bool = "uint8_t",
 }
 
 local integers = { -- the least, and the bound
-  int8 = {-0x80, 0x80}, uint8 = {0, 0x100}, int32 = {-0x80000000, 0x80000000}, int64 = {-2 ^ 63, 2 ^ 63},
+  int8 = {-0x80, 0x80}, uint8 = {0, 0x100}, int32 = {-0x80000000, 0x80000000},
+  int64 = {-2 ^ 63, 2 ^ 63},
 }
 
 local function is_tensor(v) return getmetatable(v) == Tensor end
 local function is_value(v) return getmetatable(v) == Value end
 local function is_variable(v) return getmetatable(v) == Variable end
 
--- Fields and methods of a class; of a name that it doesn't have an error, since nil would be taken for a value.
+-- Fields and methods of a class; of a name that it doesn't have an error, since nil would be taken
+-- for a value.
 local function members_of(class, what, elsewhere)
   return function(_, name)
     local member = rawget(class, name)
     if member ~= nil then return member end
     if type(name) == "string" then
-      local op = C.ipu_op_summary(name) ~= nil and name or C.ipu_op_summary("nn." .. name) ~= nil and "nn." .. name
-      if op then raise(what .. " has no '" .. name .. "'; it is a function: ipu." .. op .. "(x)") end
+      local op = C.ipu_op_summary(name) ~= nil and name or C.ipu_op_summary("nn." .. name) ~= nil
+        and "nn." .. name
+      if op then
+        raise(what .. " has no '" .. name .. "'; it is a function: ipu." .. op .. "(x)")
+      end
     end
-    raise(what .. " has no '" .. tostring(name) .. "'" .. (elsewhere[name] or elsewhere[type(name)] or ""))
+    raise(what .. " has no '" .. tostring(name) .. "'"
+      .. (elsewhere[name] or elsewhere[type(name)] or ""))
   end
 end
 
-local function never_compared() raise("tensors are compared with ipu.less(a, b), ipu.less_equal(a, b)") end
+local function never_compared()
+  raise("tensors are compared with ipu.less(a, b), ipu.less_equal(a, b)")
+end
 
 local Shape = {__tostring = function(shape) return "{" .. table.concat(shape, ", ") .. "}" end}
 
@@ -146,15 +163,20 @@ end
 -- Takes the reference over.
 local function new_tensor(p)
   note(tonumber(C.ipu_tensor_bytes(p)))
-  local shape = shape_of(C.ipu_tensor_rank(p), function(axis) return C.ipu_tensor_extent(p, axis) end)
-  return setmetatable({p = ffi.gc(p, C.ipu_tensor_free), shape = shape, dtype = ffi.string(C.ipu_tensor_dtype(p))}, Tensor)
+  local shape = shape_of(C.ipu_tensor_rank(p), function(axis)
+    return C.ipu_tensor_extent(p, axis)
+  end)
+  return setmetatable({p = ffi.gc(p, C.ipu_tensor_free), shape = shape,
+    dtype = ffi.string(C.ipu_tensor_dtype(p))}, Tensor)
 end
 
 -- The extents of nested lists, and their numbers in order.
 local function flatten(data, shape, depth, out)
   if type(data) ~= "table" then
     if type(data) == "boolean" then data = data and 1 or 0 end
-    if type(data) ~= "number" then raise("tensor: a number or a list is wanted, got a " .. type(data)) end
+    if type(data) ~= "number" then
+      raise("tensor: a number or a list is wanted, got a " .. type(data))
+    end
     if depth <= #shape then raise("tensor: the lists have different depths") end
     out[#out + 1] = data
     return
@@ -164,18 +186,23 @@ local function flatten(data, shape, depth, out)
     if #out > 0 then raise("tensor: the lists have different depths") end
     shape[depth] = #data
   end
-  if shape[depth] ~= #data then raise("tensor: the lists have different lengths, " .. shape[depth] .. " and " .. #data) end
+  if shape[depth] ~= #data then
+    raise("tensor: the lists have different lengths, " .. shape[depth] .. " and " .. #data)
+  end
   for i = 1, #data do flatten(data[i], shape, depth + 1, out) end
 end
 
--- An array of C's of these numbers; what its dtype doesn't have is an error, as in Lua 5.4, and not cut to fit.
+-- An array of C's of these numbers; what its dtype doesn't have is an error, as in Lua 5.4, and not
+-- cut to fit.
 local function array_of(what, numbers, dtype)
   local range = integers[dtype]
   for i = 1, #numbers do
     local x = numbers[i]
     if dtype == "bool" then numbers[i] = x ~= 0 and 1 or 0 end
     if range and x % 1 ~= 0 then raise(what .. ": " .. x .. " is no " .. dtype) end
-    if range and (x < range[1] or x >= range[2]) then raise(what .. ": " .. x .. " does not fit " .. dtype) end
+    if range and (x < range[1] or x >= range[2]) then
+      raise(what .. ": " .. x .. " does not fit " .. dtype)
+    end
   end
   return ffi.new(element[dtype] .. "[?]", #numbers + 1, numbers)
 end
@@ -201,25 +228,32 @@ local function shape_text(shape) return "{" .. table.concat(shape, ", ") .. "}" 
 
 local function check_count(what, count, shape)
   if count == count_of(shape) then return end
-  raise(string.format("%s: %d element%s can't fill the shape %s", what, count, count == 1 and "" or "s", shape_text(shape)))
+  raise(string.format("%s: %d element%s can't fill the shape %s", what, count,
+    count == 1 and "" or "s", shape_text(shape)))
 end
 
--- Of "ctype<const float [3]>" or "ctype<float *>": the elements' type, and whether it is an array, whose size is known.
+-- Of "ctype<const float [3]>" or "ctype<float *>": the elements' type, and whether it is an array,
+-- whose size is known.
 local function element_of(ctype)
   local name, mark = tostring(ctype):match("^ctype<(.-)%s*([%[*&(])")
   return name and name:gsub("^const ", ""):gsub(" const$", ""), mark == "["
 end
 
--- An array of C's as one of a dtype's: { what to read, how many elements, nil: not known}. Where the elements are of another type their
--- values are taken, which a pointer, whose length nobody knows, doesn't allow. What stands behind void * is taken on trust.
+-- An array of C's as one of a dtype's: { what to read, how many elements, nil: not known}. Where
+-- the elements are of another type their values are taken, which a pointer, whose length nobody
+-- knows, doesn't allow. What stands behind void * is taken on trust.
 local function array_from(what, data, dtype)
   local ctype = ffi.typeof(data)
   local name, is_array = element_of(ctype)
-  local wanted = element[dtype] and element_of(ffi.typeof(element[dtype] .. " *")) or "unsigned short"
-  if not name or name:find("struct", 1, true) then raise(what .. ": an array of numbers is wanted, got a " .. tostring(ctype)) end
+  local wanted = element[dtype] and element_of(ffi.typeof(element[dtype] .. " *"))
+    or "unsigned short"
+  if not name or name:find("struct", 1, true) then
+    raise(what .. ": an array of numbers is wanted, got a " .. tostring(ctype))
+  end
   if not is_array then
     if name ~= wanted and name ~= "void" then
-      raise(string.format("%s: %s is read from '%s *', got a %s", what, dtype, wanted, tostring(ctype)))
+      raise(string.format("%s: %s is read from '%s *', got a %s", what, dtype, wanted,
+        tostring(ctype)))
     end
     return data
   end
@@ -229,7 +263,9 @@ local function array_from(what, data, dtype)
   for i = 1, count do
     local value = flat[i - 1]
     numbers[i] = type(value) == "boolean" and (value and 1 or 0) or tonumber(value)
-    if numbers[i] == nil then raise(what .. ": an array of numbers is wanted, got a " .. tostring(ctype)) end
+    if numbers[i] == nil then
+      raise(what .. ": an array of numbers is wanted, got a " .. tostring(ctype))
+    end
   end
   return numbers, count
 end
@@ -242,20 +278,24 @@ end
 
 local function from_numbers(dtype, shape, numbers)
   if element[dtype] then return raw_tensor(dtype, shape, array_of("tensor", numbers, dtype)) end
-  return (apply("cast", {raw_tensor("float32", shape, array_of("tensor", numbers, "float32"))}, {dtype = dtype}))
+  return (apply("cast", {raw_tensor("float32", shape, array_of("tensor", numbers, "float32"))},
+    {dtype = dtype}))
 end
 
 -- Without a shape an array is a vector.
 local function from_array(dtype, shape, data)
   local array, count = array_from("tensor", data, dtype)
-  if not shape and not count then raise("tensor: the shape of what a pointer leads to must be given, as in {shape = {2, 3}}") end
+  if not shape and not count then
+    raise("tensor: the shape of what a pointer leads to must be given, as in {shape = {2, 3}}")
+  end
   shape = shape or {count}
   if count then check_count("tensor", count, shape) end
   if type(array) == "table" then return from_numbers(dtype, shape, array) end
   return raw_tensor(dtype, shape, array)
 end
 
----A tensor of numbers in nested lists, or of an array of C's. Options: dtype (float32), shape, which the numbers fill; or the dtype alone.
+---A tensor of numbers in nested lists, or of an array of C's. Options: dtype (float32), shape,
+---which the numbers fill; or the dtype alone.
 function ipu.tensor(data, options)
   if type(options) == "string" then options = {dtype = options} end
   options = options or {}
@@ -295,7 +335,9 @@ function Tensor:write(data)
     flatten(data, {}, 1, numbers)
     data, count = numbers, #numbers
   end
-  if count and count ~= self:count() then raise("write: the tensor has " .. self:count() .. " elements, got " .. count) end
+  if count and count ~= self:count() then
+    raise("write: the tensor has " .. self:count() .. " elements, got " .. count)
+  end
   if type(data) == "table" then
     c_type(self)
     data = array_of("write", data, self.dtype)
@@ -305,7 +347,9 @@ function Tensor:write(data)
 end
 
 function Tensor:item()
-  if self:count() ~= 1 then raise("item: a tensor of one element is wanted, this has " .. self:count()) end
+  if self:count() ~= 1 then
+    raise("item: a tensor of one element is wanted, this has " .. self:count())
+  end
   local t = element[self.dtype] and self or apply("cast", {self}, {dtype = "float32"})
   local value = tonumber(t:data()[0])
   hold(t)
@@ -345,12 +389,15 @@ function ipu.save(path, tensors)
   want("save", "tensors", tensors, "table")
   local names = {}
   for name, t in pairs(is_tensor(tensors) and {[""] = tensors} or tensors) do
-    if type(name) ~= "string" or not is_tensor(t) then raise("save: tensors by name are wanted, as in {x = tensor}") end
+    if type(name) ~= "string" or not is_tensor(t) then
+      raise("save: tensors by name are wanted, as in {x = tensor}")
+    end
     names[#names + 1] = name
   end
   if is_tensor(tensors) then tensors = {[""] = tensors} end
   table.sort(names)
-  local list, texts = ffi.new("ipu_tensor *[?]", #names + 1), ffi.new("const char *[?]", #names + 1, names)
+  local list, texts = ffi.new("ipu_tensor *[?]", #names + 1),
+    ffi.new("const char *[?]", #names + 1, names)
   for i, name in ipairs(names) do list[i - 1] = tensors[name].p end
   check(C.ipu_save(context, path, texts, list, #names))
 end
@@ -376,7 +423,8 @@ local builder -- of the function that is being traced; nil: ops run at once
 
 local function new_value(p)
   local shape = shape_of(C.ipu_value_rank(p), function(axis) return C.ipu_value_extent(p, axis) end)
-  return setmetatable({p = p, shape = shape, dtype = ffi.string(C.ipu_value_dtype(p)), builder = builder}, Value)
+  return setmetatable({p = p, shape = shape, dtype = ffi.string(C.ipu_value_dtype(p)),
+    builder = builder}, Value)
 end
 
 local function as_tensor(v, dtype)
@@ -401,7 +449,9 @@ local function is_operand(v) return is_tensor(v) or is_value(v) or is_variable(v
 function apply(op, operands, attributes)
   local traced, dtype = builder ~= nil, nil
   for _, v in ipairs(operands) do
-    if is_value(v) and not builder then raise(op .. ": a value is used outside the function that made it") end
+    if is_value(v) and not builder then
+      raise(op .. ": a value is used outside the function that made it")
+    end
     if is_operand(v) then dtype = dtype or v.dtype end
   end
   local convert, ctype = as_tensor, "ipu_tensor *[?]"
@@ -449,7 +499,9 @@ local function known_names(prefix, place)
     if op:sub(1, #prefix) == prefix then names[#names + 1] = op end
   end
   for name, value in pairs(place) do
-    if type(value) == "function" and name:sub(1, 1) ~= "_" then names[#names + 1] = prefix .. name end
+    if type(value) == "function" and name:sub(1, 1) ~= "_" then
+      names[#names + 1] = prefix .. name
+    end
   end
   table.sort(names)
   return names
@@ -465,11 +517,13 @@ local instead = {
 
 -- Ops stand where their names say: ipu.matmul, ipu.nn.relu.
 local function module_of(prefix, place)
-  local text = "<module ipulua.ffi" .. (prefix == "" and " " .. ipu.version or ": " .. prefix:sub(1, -2)) .. "; ipu.ops() lists its ops>"
+  local text = "<module ipulua.ffi" .. (prefix == "" and " " .. ipu.version
+    or ": " .. prefix:sub(1, -2)) .. "; ipu.ops() lists its ops>"
   return setmetatable(place, {__tostring = function() return text end, __index = function(t, name)
     local op = prefix .. tostring(name)
     if C.ipu_op_summary(op) == nil then
-      local hint = prefix == "" and instead[name] or C.ipu_op_summary("nn." .. op) ~= nil and "; did you mean 'nn." .. op .. "'?"
+      local hint = prefix == "" and instead[name] or C.ipu_op_summary("nn." .. op) ~= nil
+        and "; did you mean 'nn." .. op .. "'?"
       raise("there is no op '" .. op .. "'" .. (hint or nearest.hint(op, known_names(prefix, t))))
     end
     local function f(...) return call(op, ...) end
@@ -493,15 +547,21 @@ function ipu.ops()
 end
 
 local operators = {
-  __add = function(a, b) return call("add", a, b) end, __sub = function(a, b) return call("sub", a, b) end,
-  __mul = function(a, b) return call("mul", a, b) end, __div = function(a, b) return call("div", a, b) end,
-  __pow = function(a, b) return call("pow", a, b) end, __mod = function(a, b) return call("mod", a, b) end,
+  __add = function(a, b) return call("add", a, b) end,
+  __sub = function(a, b) return call("sub", a, b) end,
+  __mul = function(a, b) return call("mul", a, b) end,
+  __div = function(a, b) return call("div", a, b) end,
+  __pow = function(a, b) return call("pow", a, b) end,
+  __mod = function(a, b) return call("mod", a, b) end,
   __unm = function(a) return call("neg", a) end,
 }
 local unknown = ": its value is not known while a function is traced"
-Tensor.__index = members_of(Tensor, "a tensor", {number = "; t:totable() has its elements, ipu.slice and ipu.gather its parts"})
-Value.__index = members_of(Value, "a value of a traced function", {item = unknown, totable = unknown, data = unknown, number = unknown})
-Variable.__index = members_of(Variable, "a variable", {item = "; v:read() gives its tensor", totable = "; v:read() gives its tensor",
+Tensor.__index = members_of(Tensor, "a tensor",
+  {number = "; t:totable() has its elements, ipu.slice and ipu.gather its parts"})
+Value.__index = members_of(Value, "a value of a traced function",
+  {item = unknown, totable = unknown, data = unknown, number = unknown})
+Variable.__index = members_of(Variable, "a variable",
+  {item = "; v:read() gives its tensor", totable = "; v:read() gives its tensor",
   number = "; v:read() gives its tensor"})
 for _, class in ipairs{Tensor, Value, Variable} do
   class.__lt, class.__le = never_compared, never_compared
@@ -515,7 +575,8 @@ function ipu.variable(initial, options)
   local t, out = ipu.tensor(initial, options), ffi.new("ipu_variable *[1]")
   check(C.ipu_variable_new(context, options and options.name, t.p, out))
   note(tonumber(C.ipu_tensor_bytes(t.p)))
-  return setmetatable({p = ffi.gc(out[0], C.ipu_variable_free), shape = t.shape, dtype = t.dtype}, Variable)
+  return setmetatable({p = ffi.gc(out[0], C.ipu_variable_free), shape = t.shape, dtype = t.dtype},
+    Variable)
 end
 
 function Variable:read()
@@ -534,7 +595,8 @@ end
 local function guarded(class, name, method, object)
   return function(self, ...)
     if getmetatable(self) ~= class then
-      raise(name .. " is a method; it is called with a colon, as in " .. (object or "x") .. ":" .. name .. "(...)")
+      raise(name .. " is a method; it is called with a colon, as in " .. (object or "x") .. ":"
+        .. name .. "(...)")
     end
     return method(self, ...)
   end
@@ -542,11 +604,14 @@ end
 
 for _, class in ipairs{Tensor, Value, Variable} do
   for name, f in pairs(class) do
-    if type(f) == "function" and name:sub(1, 2) ~= "__" then class[name] = guarded(class, name, f) end
+    if type(f) == "function" and name:sub(1, 2) ~= "__" then
+      class[name] = guarded(class, name, f)
+    end
   end
 end
 
----In a function being traced: the gradients of y for a list of values and variables; false where there is no path.
+---In a function being traced: the gradients of y for a list of values and variables; false where
+---there is no path.
 function ipu.gradients(y, xs)
   if not builder then raise("gradients: only inside a function given to ipu.func") end
   want("gradients", "xs", xs, "table")
@@ -568,7 +633,9 @@ function Value:__tostring() return "<value of a traced function: " .. type_text(
 function Variable:__tostring() return tostring(self:read()) end
 
 local function trace(f, arguments)
-  if builder then raise("func: functions are not traced inside one another; call the plain function") end
+  if builder then
+    raise("func: functions are not traced inside one another; call the plain function")
+  end
   local out = ffi.new("ipu_builder *[1]")
   check(C.ipu_builder_new(context, out))
   local mine = ffi.gc(out[0], C.ipu_builder_free)
@@ -595,7 +662,8 @@ local function trace(f, arguments)
   return result
 end
 
----f, traced once for each combination of argument types, then compiled. Its arguments and results are tensors.
+---f, traced once for each combination of argument types, then compiled. Its arguments and results
+---are tensors.
 function ipu.func(f)
   if type(f) ~= "table" then want("func", "f", f, "function") end
   return setmetatable({f = f, compiled = {}}, Function)
@@ -605,7 +673,8 @@ function Function:__tostring()
   local count = 0
   for _ in pairs(self.compiled) do count = count + 1 end
   local info = type(self.f) == "function" and debug.getinfo(self.f, "S")
-  return string.format("<Function%s, traced for %d signature%s>", info and " " .. info.short_src .. ":" .. info.linedefined or "", count,
+  return string.format("<Function%s, traced for %d signature%s>",
+    info and " " .. info.short_src .. ":" .. info.linedefined or "", count,
     count == 1 and "" or "s")
 end
 
@@ -631,7 +700,8 @@ function Function:__call(...)
   return unpack(results, 1, count[0])
 end
 
-local models = require "ipulua.ffi_models"(C, {context = context, guarded = guarded, check = check, raise = raise, want = want,
+local models = require "ipulua.ffi.models"(C,
+  {context = context, guarded = guarded, check = check, raise = raise, want = want,
   ints = ints, is_tensor = is_tensor, new_tensor = new_tensor, text_of = text_of, hold = hold})
 for name, f in pairs(models) do ipu[name] = f end
 

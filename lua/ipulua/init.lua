@@ -1,8 +1,8 @@
 -- ipulua: the public names, a line each. Rarely used parts load when first asked for.
 
-local blame = require "ipulua.blame"
+local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
-local modules = require "ipulua.modules"
+local modules = require "ipulua.base.modules"
 
 local ipu = {}
 
@@ -21,52 +21,73 @@ end
 
 -- name = {file, field}; field false: the whole module
 local public = {
-  Variable = {"variables", "Variable"}, global_variables = {"variables", "global_variables"},
-  trainable_variables = {"variables", "trainable_variables"},
-  tensor = {"creation", "tensor"}, constant = {"creation", "constant"}, zeros = {"creation", "zeros"},
-  ones = {"creation", "ones"}, full = {"creation", "full"}, eye = {"creation", "eye"}, arange = {"creation", "arange"},
-  linspace = {"creation", "linspace"}, is_tensor = {"creation", "is_tensor"},
-  func = {"func", "func"}, loops = {"loops", false}, range = {"loops", "range"}, cond = {"loops", "cond"},
-  while_loop = {"loops", "while_loop"},
-  Session = {"session", "Session"}, placeholder = {"graph", "placeholder"}, ipu_compiler = {"compiler", false},
-  reset_default_graph = {"graph", "reset_default_graph"}, get_variable = {"variables", "get_variable"},
-  variable_scope = {"variables", "variable_scope"}, name_scope = {"name_scopes", "name_scope"},
-  global_variables_initializer = {"variables", "global_variables_initializer"},
-  device = {"placement", "device_scope"}, ipu_scope = {"placement", "ipu_scope"}, ipu_shard = {"placement", "ipu_shard"},
-  ipu_jit_scope = {"placement", "ipu_jit_scope"}, outside_compilation_scope = {"placement", "outside_compilation_scope"},
-  stochastic_rounding = {"placement", "stochastic_rounding"}, partials_type = {"placement", "partials_type"},
-  frontend_attribute = {"placement", "frontend_attribute"},
-  train = {"train", false}, optimizers = {"optimizers", false},
-  custom_gradient = {"custom", "custom_gradient"}, register_op = {"custom", "register_op"},
-  load_op_library = {"custom", "load_op_library"},
-  gradients = {"tape", "gradients"}, GradientTape = {"tape", "GradientTape"},
-  capture_upstream_gradients = {"capture", "capture_upstream_gradients"},
-  GradientCaptureContext = {"capture", "GradientCaptureContext"}, GradientCaptureTape = {"capture", "GradientCaptureTape"},
-  data = {"data", false}, dataset_benchmark = {"dataset_benchmark", false}, IPUInfeedQueue = {"data", "IPUInfeedQueue"},
-  IPUOutfeedQueue = {"queues", "IPUOutfeedQueue"}, IPUStrategy = {"strategy", "IPUStrategy"},
+  Variable = {"trace.variables", "Variable"},
+  global_variables = {"trace.variables", "global_variables"},
+  trainable_variables = {"trace.variables", "trainable_variables"},
+  tensor = {"trace.creation", "tensor"}, constant = {"trace.creation", "constant"},
+  zeros = {"trace.creation", "zeros"},
+  ones = {"trace.creation", "ones"}, full = {"trace.creation", "full"},
+  eye = {"trace.creation", "eye"}, arange = {"trace.creation", "arange"},
+  linspace = {"trace.creation", "linspace"}, is_tensor = {"trace.creation", "is_tensor"},
+  func = {"trace.func", "func"}, loops = {"trace.loops", false}, range = {"trace.loops", "range"},
+  cond = {"trace.loops", "cond"},
+  while_loop = {"trace.loops", "while_loop"},
+  Session = {"strategy.session", "Session"}, placeholder = {"trace.session_graph", "placeholder"},
+  ipu_compiler = {"strategy.compiler", false},
+  reset_default_graph = {"trace.session_graph", "reset_default_graph"},
+  get_variable = {"trace.variables", "get_variable"},
+  variable_scope = {"trace.variables", "variable_scope"},
+  name_scope = {"trace.name_scopes", "name_scope"},
+  global_variables_initializer = {"trace.variables", "global_variables_initializer"},
+  device = {"trace.placement", "device_scope"}, ipu_scope = {"trace.placement", "ipu_scope"},
+  ipu_shard = {"trace.placement", "ipu_shard"},
+  ipu_jit_scope = {"trace.placement", "ipu_jit_scope"},
+  outside_compilation_scope = {"trace.placement", "outside_compilation_scope"},
+  stochastic_rounding = {"trace.placement", "stochastic_rounding"},
+  partials_type = {"trace.placement", "partials_type"},
+  frontend_attribute = {"trace.placement", "frontend_attribute"},
+  train = {"optimizers.train", false}, optimizers = {"optimizers", false},
+  custom_gradient = {"trace.custom", "custom_gradient"},
+  register_op = {"trace.custom", "register_op"},
+  load_op_library = {"trace.custom", "load_op_library"},
+  gradients = {"trace.tape", "gradients"}, GradientTape = {"trace.tape", "GradientTape"},
+  capture_upstream_gradients = {"trace.capture", "capture_upstream_gradients"},
+  GradientCaptureContext = {"trace.capture", "GradientCaptureContext"},
+  GradientCaptureTape = {"trace.capture", "GradientCaptureTape"},
+  data = {"data", false}, dataset_benchmark = {"data.benchmark", false},
+  IPUInfeedQueue = {"data", "IPUInfeedQueue"},
+  IPUOutfeedQueue = {"data.queues", "IPUOutfeedQueue"}, IPUStrategy = {"strategy", "IPUStrategy"},
   IPUStrategyV1 = {"strategy", "IPUStrategy"},
-  reset_ipu_seed = {"system", "reset_ipu_seed"}, programs = {"system", "programs"},
-  ipu_event_trace = {"system", "ipu_event_trace"}, enable_check_numerics = {"system", "enable_check_numerics"},
-  disable_check_numerics = {"system", "disable_check_numerics"},
-  estimate = {"estimate", "estimate"},
-  ReportHelper = {"report_helper", false},
-  fifo = {"effects", "fifo"}, remap = {"effects", "remap"}, outlined_function = {"custom", "outlined_function"},
-  create_host_embedding = {"host_embedding", "create_host_embedding"},
-  HostEmbeddingOptimizerSpec = {"host_embedding", "HostEmbeddingOptimizerSpec"},
-  HostEmbeddingSGDGAOptimizerSpec = {"host_embedding", "HostEmbeddingSGDGAOptimizerSpec"},
-  barrier = {"effects", "barrier"}, print_tensor = {"effects", "print_tensor"},
-  host_callback = {"effects", "host_callback"}, within_replica = {"collectives", "within_replica"},
-  graph = {"listing", false}, move_variable_initialization_to_cpu = {"variables", "move_variable_initialization_to_cpu"},
-  ScopedIPUOutfeedQueue = {"queues", "ScopedIPUOutfeedQueue"},
-  pipeline = {"pipeline", "pipeline"}, recomputation_checkpoint = {"pipeline", "recomputation_checkpoint"},
-  timetable = {"timetable", "timetable"}, get_current_iteration_counter = {"pipeline", "get_current_iteration_counter"},
+  reset_ipu_seed = {"strategy.system", "reset_ipu_seed"},
+  programs = {"strategy.system", "programs"},
+  ipu_event_trace = {"strategy.system", "ipu_event_trace"},
+  enable_check_numerics = {"strategy.system", "enable_check_numerics"},
+  disable_check_numerics = {"strategy.system", "disable_check_numerics"},
+  estimate = {"tools.estimate", "estimate"},
+  ReportHelper = {"machine.report.helper", false},
+  fifo = {"trace.effects", "fifo"}, remap = {"trace.effects", "remap"},
+  outlined_function = {"trace.custom", "outlined_function"},
+  create_host_embedding = {"trace.host_embedding", "create_host_embedding"},
+  HostEmbeddingOptimizerSpec = {"trace.host_embedding", "HostEmbeddingOptimizerSpec"},
+  HostEmbeddingSGDGAOptimizerSpec = {"trace.host_embedding", "HostEmbeddingSGDGAOptimizerSpec"},
+  barrier = {"trace.effects", "barrier"}, print_tensor = {"trace.effects", "print_tensor"},
+  host_callback = {"trace.effects", "host_callback"},
+  within_replica = {"trace.collectives", "within_replica"},
+  graph = {"trace.graph", false},
+  move_variable_initialization_to_cpu = {"trace.variables", "move_variable_initialization_to_cpu"},
+  ScopedIPUOutfeedQueue = {"data.queues", "ScopedIPUOutfeedQueue"},
+  pipeline = {"pipeline", "pipeline"},
+  recomputation_checkpoint = {"pipeline", "recomputation_checkpoint"},
+  timetable = {"pipeline.timetable", "timetable"},
+  get_current_iteration_counter = {"pipeline", "get_current_iteration_counter"},
   OptimizerFunctionOutput = {"pipeline", "OptimizerFunctionOutput"},
   PipelineStageOptions = {"pipeline", "PipelineStageOptions"},
-  json = {"json", false}, keras = {"keras", false}, last_error = {"blame", "last_error"},
+  json = {"base.json", false}, keras = {"keras", false}, last_error = {"base.blame", "last_error"},
 }
 
 local configuration <const> = {
-  "IPUConfig", "configure_ipu_system", "reset_ipu_configuration", "get_ipu_config", "get_num_of_ipus_in_device",
+  "IPUConfig", "configure_ipu_system", "reset_ipu_configuration", "get_ipu_config",
+  "get_num_of_ipus_in_device",
   "running_on_ipu_model", "use_synthetic_data_for", "set_flags", "selection_order",
 }
 for _, name in ipairs(configuration) do public[name] = {"config", name} end
@@ -87,19 +108,25 @@ local lazy_nn <const> = {sampled_softmax_loss = true, nce_loss = true, multi_con
 -- "nn.relu" for relu: an op that stands in a module.
 local function in_module(name)
   for _, module in ipairs{"nn", "random"} do
-    if rawget(ipu[module], name) or module == "nn" and lazy_nn[name] then return module .. "." .. name end
+    if rawget(ipu[module], name) or module == "nn" and lazy_nn[name] then
+      return module .. "." .. name
+    end
   end
   return nil
 end
 
 setmetatable(ipu, {
-  __tostring = function() return "<module ipulua " .. core.version .. "; help(ipu) lists its names>" end,
+  __tostring = function()
+    return "<module ipulua " .. core.version .. "; help(ipu) lists its names>"
+  end,
   __index = function(t, name)
     local value = find(name)
     if value == nil then
-      local known = require("ipulua.elsewhere").hint("ipu", name)
-      local near = not known and type(name) == "string" and (in_module(name) or require("ipulua.nearest").find(name, ipu.__names()))
-      blame.error(string.format("ipu has no '%s'%s", tostring(name), known or near and "; did you mean '" .. near .. "'?" or ""), "value")
+      local known = require("ipulua.base.elsewhere").hint("ipu", name)
+      local near = not known and type(name) == "string"
+        and (in_module(name) or require("ipulua.nearest").find(name, ipu.__names()))
+      blame.error(string.format("ipu has no '%s'%s", tostring(name),
+        known or near and "; did you mean '" .. near .. "'?" or ""), "value")
     end
     rawset(t, name, value)
     return value
@@ -109,7 +136,8 @@ setmetatable(ipu, {
 ---Whether ipu (or a module of it) has that name.
 function ipu.__has(module, name)
   local place = module and rawget(ipu, module) or ipu
-  return rawget(place, name) ~= nil or (not module and (public[name] ~= nil or require("ipulua.enums")[name] ~= nil))
+  return rawget(place, name) ~= nil
+    or (not module and (public[name] ~= nil or require("ipulua.enums")[name] ~= nil))
 end
 
 ---Every public name, for completion and suggestions.
@@ -131,41 +159,49 @@ local threads_spec <const> = {{"n", "integer"}}
 ---Units: threads; 0: as many as the CPU has cores
 ---Errors: a negative number: `ipu.set_num_threads(-1)`
 ---@param ... any n: 0 means the CPU's cores
-function ipu.set_num_threads(...) core.set_threads(require("ipulua.args").check("set_num_threads", threads_spec, ...).n) end
+function ipu.set_num_threads(...)
+  core.set_threads(require("ipulua.base.args").check("set_num_threads", threads_spec, ...).n)
+end
 
 local load_spec <const> = {{"path", "string"}}
 
 ---Tensors by name into .safetensors or .npz, one into .npy; the file is replaced as a whole.
 ---Shapes: any; of .npy one tensor
----Errors: another ending, values that are no tensors, a place that can't be written: `ipu.save("a.txt", {w = x})`,
----`ipu.save("a.npz", {1, "two"})`
+---Errors: another ending, values that are no tensors, a place that can't be written:
+---`ipu.save("a.txt", {w = x})`, `ipu.save("a.npz", {1, "two"})`
 ---Source: the formats: safetensors (Hugging Face), NumPy's .npy and .npz
 ---@param path string ends in .safetensors, .npz or .npy
 ---@param tensors table<string, userdata>|userdata
 function ipu.save(path, tensors)
-  local describe = require("ipulua.args").describe
-  if type(path) ~= "string" then blame.error("save: 'path' must be a string, got " .. describe(path), "type") end
-  if type(tensors) ~= "table" and not core.is_tensor(tensors) and not core.is_variable(tensors) then
-    blame.error("save: 'tensors' must be a table of tensors by name, got " .. describe(tensors), "type")
+  local describe = require("ipulua.base.args").describe
+  if type(path) ~= "string" then
+    blame.error("save: 'path' must be a string, got " .. describe(path), "type")
   end
-  if not require("ipulua.untrained").keeps(path) then core.save(path, tensors) end
+  if type(tensors) ~= "table" and not core.is_tensor(tensors) and not core.is_variable(tensors) then
+    blame.error("save: 'tensors' must be a table of tensors by name, got "
+      .. describe(tensors), "type")
+  end
+  if not require("ipulua.base.untrained").keeps(path) then core.save(path, tensors) end
 end
 
 ---What ipu.save wrote: a table of tensors by name; a .npy gives its tensor.
 ---Shapes: as they were saved
----Errors: a file that is not there, of another ending, or damaged (with the byte's position): `ipu.load "nowhere.npz"`
+---Errors: a file that is not there, of another ending, or damaged (with the byte's position):
+---`ipu.load "nowhere.npz"`
 ---@return table<string, userdata>|userdata
-function ipu.load(...) return core.plain((core.load(require("ipulua.args").check("load", load_spec, ...).path))) end
+function ipu.load(...)
+  return core.plain((core.load(require("ipulua.base.args").check("load", load_spec, ...).path)))
+end
 
-require "ipulua.start"
+require "ipulua.base.start"
 function ipu.clip_by_global_norm(...)
   local results = table.pack(core.ops.clip_by_global_norm(...))
   return table.move(results, 1, results.n - 1, 1, core.plain{}), results[results.n]
 end
-function ipu.reduce_scatter(...) return require("ipulua.collectives").reduce_scatter(...) end
-function ipu.nn.batch_norm(...) return require("ipulua.distributed_norm").batch_norm(...) end
+function ipu.reduce_scatter(...) return require("ipulua.trace.collectives").reduce_scatter(...) end
+function ipu.nn.batch_norm(...) return require("ipulua.trace.distributed_norm").batch_norm(...) end
 ipu.random = ipu.random or {}
-ipu.random.set_seed = require("ipulua.system").set_seed
+ipu.random.set_seed = require("ipulua.strategy.system").set_seed
 ---Every name, for suggestions and help.
 ---@package
 function ipu.nn.__names()
@@ -175,9 +211,10 @@ function ipu.nn.__names()
   return names
 end
 modules.guard("ipu.nn", ipu.nn, function(name)
-  if lazy_nn[name] then return require("ipulua.candidates")[name] end
+  if lazy_nn[name] then return require("ipulua.trace.candidates")[name] end
 end)
-if os.getenv("IPULUA_FLAGS") then require("ipulua.config").flags() end -- wrong ones are told at once
+-- wrong ones are told at once
+if os.getenv("IPULUA_FLAGS") then require("ipulua.config").flags() end
 modules.guard("ipu.random", ipu.random)
 modules.offer_all(ipu)
 

@@ -1,5 +1,6 @@
--- "Did you mean …?": the known name with the smallest edit distance, when it is near enough to be a slip, one that it begins or ends
--- (schedule, pipeline_schedule), or else the one that is abbreviated: lr, learning_rate. Lua 5.1 syntax: ipulua.ffi asks it, too.
+-- "Did you mean …?": the known name with the smallest edit distance, when it is near enough to be a
+-- slip, one that it begins or ends (schedule, pipeline_schedule), or else the one that is
+-- abbreviated: lr, learning_rate. Lua 5.1 syntax: ipulua.ffi asks it, too.
 
 local nearest = {}
 
@@ -42,15 +43,17 @@ local function abbreviated(name, candidates)
   return best
 end
 
--- Of two words equally near to name: the one whose first letter has the case of name's, else the first in alphabetical order.
+-- Of two words equally near to name: the one whose first letter has the case of name's, else the
+-- first in alphabetical order.
 local function goes_before(a, b, name)
   local fits_a, fits_b = a:find("^%u") == name:find("^%u"), b:find("^%u") == name:find("^%u")
   if fits_a ~= fits_b then return fits_a end
   return a < b
 end
 
----The candidate nearest to name, nil when none is near. Letter case decides only between equally near ones (accuracy, Accuracy),
----then alphabetical order, so that the answer does not depend on table order.
+---The candidate nearest to name, nil when none is near. Letter case decides only between equally
+---near ones (accuracy, Accuracy), then alphabetical order, so that the answer does not depend on
+---table order.
 ---@param name any
 ---@param candidates string[]
 ---@return string?
@@ -62,10 +65,13 @@ function nearest.find(name, candidates)
   for _, candidate in ipairs(candidates) do
     local d = nearest.distance(wanted, candidate:lower(), limit)
     local known = candidate:lower()
-    if #name >= 3 and known:sub(1, #name) == wanted then d = math.min(d, limit, 2) -- a beginning of it
-    elseif #name >= 4 and d > limit and known:sub(-#name - 1) == "_" .. wanted then d = limit end -- its last words
+    -- a beginning of it
+    if #name >= 3 and known:sub(1, #name) == wanted then d = math.min(d, limit, 2)
+    -- its last words
+    elseif #name >= 4 and d > limit and known:sub(-#name - 1) == "_" .. wanted then d = limit end
     if d <= limit and d < #candidate and
-      (not best or d < best_distance or (d == best_distance and goes_before(candidate, best, name))) then
+      (not best or d < best_distance
+        or (d == best_distance and goes_before(candidate, best, name))) then
       best, best_distance = candidate, d
     end
   end

@@ -1,4 +1,5 @@
--- The words behind a script's name. What --help prints is the comment at the head of the script, and the arguments with their defaults.
+-- The words behind a script's name. What --help prints is the comment at the head of the script,
+-- and the arguments with their defaults.
 
 local nearest = require "ipulua.nearest"
 
@@ -31,11 +32,13 @@ end
 local function help(rows)
   local lines = {}
   for i, row in ipairs(rows) do lines[i] = shown(row) end
-  return #rows > 0 and "Arguments, in this order, and what they are otherwise:\n" .. table.concat(lines, "\n") or "It takes no arguments."
+  return #rows > 0 and "Arguments, in this order, and what they are otherwise:\n"
+    .. table.concat(lines, "\n") or "It takes no arguments."
 end
 
 local function refuse(format, ...)
-  stop(1, io.stderr, string.format("%s: %s (--help lists all arguments)", arg[0], string.format(format, ...)))
+  stop(1, io.stderr, string.format("%s: %s (--help lists all arguments)", arg[0],
+    string.format(format, ...)))
 end
 
 local function read_count(row, word)
@@ -58,7 +61,8 @@ local function hint(rows, word)
   return nearest.hint(word, words)
 end
 
--- The words behind the script whose chunk is at a level of the caller's stack; none where another script runs it, by dofile.
+-- The words behind the script whose chunk is at a level of the caller's stack; none where another
+-- script runs it, by dofile.
 local function words_of(level)
   local chunk = debug.getinfo(level + 1, "S").source
   return type(arg) == "table" and arg[0] == chunk:sub(2) and arg or {}
@@ -66,12 +70,17 @@ end
 
 local function take_options(words, rows)
   for _, word in ipairs(words) do
-    if word == "--help" or word == "-h" then stop(0, io.stdout, head(arg[0]) .. (rows and "\n\n" .. help(rows) or "")) end
-    if word:find("^%-%-?%a") then refuse("it has no option '%s'%s", word, nearest.hint(word, {"--help"})) end
+    if word == "--help" or word == "-h" then
+      stop(0, io.stdout, head(arg[0]) .. (rows and "\n\n" .. help(rows) or ""))
+    end
+    if word:find("^%-%-?%a") then
+      refuse("it has no option '%s'%s", word, nearest.hint(word, {"--help"}))
+    end
   end
 end
 
----Does what --help asks for, and refuses other words that begin with a dash. For scripts that read their arguments themselves.
+---Does what --help asks for, and refuses other words that begin with a dash. For scripts that read
+---their arguments themselves.
 function script.options()
   local words = words_of(2)
   take_options(words)
@@ -80,19 +89,26 @@ end
 ---For files that other scripts load: run by itself, such a file says so, and whose part it is.
 ---@param of string the scripts
 function script.part(of)
-  if arg and arg[0] == debug.getinfo(2, "S").source:sub(2) then stop(1, io.stderr, arg[0] .. ": it is a part of " .. of) end
+  if arg and arg[0] == debug.getinfo(2, "S").source:sub(2) then
+    stop(1, io.stderr, arg[0] .. ": it is a part of " .. of)
+  end
 end
 
----What the script was given, in the order of the rows: {"epochs", 5} is an argument and its default, whose type it has; an integer is
----at least 1, or what {"steps", 5, least = 0} says; a string is a word that may be there: true or false. --help prints the comment at
----the head of the script; what isn't understood ends it with a message.
+---What the script was given, in the order of the rows: {"epochs", 5} is an argument and its
+---default, whose type it has; an integer is at least 1, or what {"steps", 5, least = 0} says; a
+---string is a word that may be there: true or false. --help prints the comment at the head of the
+---script; what isn't understood ends it with a message.
 ---@param rows table
 ---@return any ...
 function script.arguments(rows)
   local given, values, places, words = words_of(2), {}, {}, {}
   take_options(given, rows)
   for i, row in ipairs(rows) do
-    if is_word(row) then words[row], values[i] = i, false else places[#places + 1], values[i] = i, row[2] end
+    if is_word(row) then
+      words[row], values[i] = i, false
+    else
+      places[#places + 1], values[i] = i, row[2]
+    end
   end
   local taken = 0
   for _, word in ipairs(given) do

@@ -14,25 +14,33 @@ end
 
 describe("ipulua.h", function()
   local languages = {
-    {"gcc", "-std=c99", "c"}, {"gcc", "-std=c11", "c"}, {"g++", "-std=c++11", "c++"}, {"g++", "-std=c++20", "c++"},
+    {"gcc", "-std=c99", "c"}, {"gcc", "-std=c11", "c"}, {"g++", "-std=c++11", "c++"},
+    {"g++", "-std=c++20", "c++"},
   }
   for _, each in ipairs(languages) do
     it("is clean in " .. each[2], function()
-      local source = '#include "ipulua.h"\n#include "ipulua.h"\nint main(void) { return ipu_abi_version() != IPU_ABI_VERSION; }\n'
-      run{each[1], each[2], "-x", each[3], "-pedantic", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-Isrc", "-", stdin = source}
+      local source = '#include "ipulua.h"\n#include "ipulua.h"\nint main(void) { return '
+        .. 'ipu_abi_version() != IPU_ABI_VERSION; }\n'
+      run{each[1], each[2], "-x", each[3], "-pedantic", "-Wall", "-Wextra", "-Werror",
+        "-fsyntax-only", "-Isrc", "-", stdin = source}
     end)
   end
 
   it("declares nothing in its marked region but functions and opaque types", function()
-    local region = command.read("src/ipulua.h"):match("ffi.cdef begins %-%-%-%- %*/(.*)/%* %-%-%-%- ffi.cdef ends")
+    local region = command.read("src/ipulua.h"):match("ffi.cdef begins %-%-%-%- %*/(.*)/%* "
+      .. "%-%-%-%- ffi.cdef ends")
     assert.truthy(region)
     assert.falsy(region:find("\n%s*#"))
     assert.falsy(region:find("enum") or region:find("{\n"))
     local declared = {}
-    for name in region:gsub("/%*.-%*/", ""):gmatch("(ipu_[%w_]+)%(") do declared[#declared + 1] = name end
+    for name in region:gsub("/%*.-%*/", ""):gmatch("(ipu_[%w_]+)%(") do
+      declared[#declared + 1] = name
+    end
     table.sort(declared)
     local exported = {}
-    for name in run{"nm", "-D", "--defined-only", library}:gmatch(" T (%S+)") do exported[#exported + 1] = name:match("^[^@]+") end
+    for name in run{"nm", "-D", "--defined-only", library}:gmatch(" T (%S+)") do
+      exported[#exported + 1] = name:match("^[^@]+")
+    end
     table.sort(exported)
     assert.same(exported, declared)
   end)
@@ -41,7 +49,9 @@ end)
 describe("libipulua.so.0", function()
   it("is asked what it says of NULL by each function that can fail", function()
     local asked = {}
-    for name in command.read("spec/support/api_check.c"):gmatch("NULLED%((ipu_[%w_]+),") do asked[name] = true end
+    for name in command.read("spec/support/api_check.c"):gmatch("NULLED%((ipu_[%w_]+),") do
+      asked[name] = true
+    end
     local owners = {ipu_context = true, ipu_builder = true, ipu_function = true, ipu_model = true}
     for name, first in command.read("src/ipulua.h"):gmatch("\nint (ipu_[%w_]+)%((ipu_%w+) %*") do
       assert.equal(owners[first], asked[name], name)
@@ -53,7 +63,8 @@ describe("libipulua.so.0", function()
     for line in run{"nm", "-D", "--defined-only", library}:gmatch("[^\n]+") do
       assert.truthy(line:find(" [TA] ipu_[%w_]+@@IPULUA_0") or line:find(" A IPULUA_0"), line)
     end
-    assert.equal("luaopen_ipulua_core", run{"nm", "-D", "--defined-only", build .. "/modules/ipulua/core.so"}:match(" T (%S+)"))
+    assert.equal("luaopen_ipulua_core",
+      run{"nm", "-D", "--defined-only", build .. "/modules/ipulua/core.so"}:match(" T (%S+)"))
   end)
 
   run_if("needs no Lua, and neither prints nor ends the process", function()
@@ -71,7 +82,8 @@ describe("examples/c", function()
   teardown(function() command.remove(folder) end)
 
   local function example(name, ...)
-    run{"gcc", "-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", "-Isrc", "examples/c/" .. name .. ".c", "-o",
+    run{"gcc", "-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", "-Isrc",
+      "examples/c/" .. name .. ".c", "-o",
       folder .. "/" .. name, library, "-Wl,-rpath," .. build, "-lm"}
     return run{folder .. "/" .. name, ..., dir = folder}
   end
@@ -87,7 +99,9 @@ describe("examples/c", function()
     local function weights() return io.open(folder .. "/learnt.safetensors") end
     example("online")
     assert.is_nil(weights())
-    for e in example("online", "learnt.safetensors"):gmatch("error (%S+)") do errors[#errors + 1] = tonumber(e) end
+    for e in example("online", "learnt.safetensors"):gmatch("error (%S+)") do
+      errors[#errors + 1] = tonumber(e)
+    end
     assert(weights()):close()
     assert.equal(6, #errors)
     assert.is_true(errors[3] < errors[1] / 10)

@@ -2,7 +2,8 @@
 local command = require "spec.support.command"
 
 local build = command.ipulua:match("^(.*)/[^/]*$")
-local sanitized = command.ipulua:find("/build%-[at]san/") ~= nil -- luajit can't load a library that was built with them
+-- luajit can't load a library that was built with them
+local sanitized = command.ipulua:find("/build%-[at]san/") ~= nil
 local run_if = sanitized and pending or it
 
 local function session(section, env)
@@ -13,7 +14,8 @@ local function session(section, env)
 end
 
 describe("ipulua.ffi under LuaJIT #ffi", function()
-  for _, section in ipairs{"tensors", "arrays", "json", "functions", "models", "leaks", "ending", "loading"} do
+  for _, section in ipairs{"tensors", "arrays", "json", "functions", "models", "leaks", "ending",
+    "loading"} do
     run_if(section, function()
       local r = session(section)
       assert.equal("", r.err)
@@ -24,18 +26,22 @@ describe("ipulua.ffi under LuaJIT #ffi", function()
 
   run_if("refuses a library with another version of the interface", function()
     local folder = command.folder()
-    command.write(folder .. "/old.c", "unsigned ipu_abi_version(void) { return 99; } const char *ipu_version(void) { return \"9\"; }")
-    assert.equal(0, command.run{"gcc", "-shared", "-fPIC", "-o", folder .. "/old.so", folder .. "/old.c"}.status)
+    command.write(folder .. "/old.c", "unsigned ipu_abi_version(void) { return 99; } const char "
+      .. "*ipu_version(void) { return \"9\"; }")
+    assert.equal(0, command.run{"gcc", "-shared", "-fPIC", "-o", folder .. "/old.so",
+      folder .. "/old.c"}.status)
     local r = session("tensors", {IPULUA_LIBRARY = folder .. "/old.so"})
     command.remove(folder)
     assert.equal(1, r.status)
-    assert.truthy(r.err:find("made for version 1 of the C interface; this library has version 99", 1, true))
+    assert.truthy(r.err:find("made for version 1 of the C interface; this library has version 99",
+      1, true))
     assert.matches("ffi_session.lua:%d+: ipulua.ffi is made", r.err)
   end)
 
   run_if("names the script's line where there is no library", function()
     local r = session("tensors", {IPULUA_LIBRARY = "/nowhere/libipulua.so.0"})
     assert.equal(1, r.status)
-    assert.matches("ffi_session.lua:%d+: ipulua.ffi: the C library can't be loaded: /nowhere/libipulua.so.0", r.err)
+    assert.matches("ffi_session.lua:%d+: ipulua.ffi: the C library can't be loaded: "
+      .. "/nowhere/libipulua.so.0", r.err)
   end)
 end)

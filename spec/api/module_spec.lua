@@ -7,7 +7,8 @@ local run_if = sanitized and pending or it
 
 local function stock(code)
   return command.run{"lua5.4", "-e", code,
-    env = {LUA_PATH = "lua/?.lua;lua/?/init.lua;;", LUA_CPATH = build .. "/modules/?.so;;", IPULUA_PROGRESS = "off"}}
+    env = {LUA_PATH = "lua/?.lua;lua/?/init.lua;;", LUA_CPATH = build .. "/modules/?.so;;",
+      IPULUA_PROGRESS = "off"}}
 end
 
 describe("require 'ipulua' from lua5.4", function()

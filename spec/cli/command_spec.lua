@@ -18,7 +18,8 @@ describe("the command line", function()
   setup(function()
     folder = command.folder()
     file("hello.lua", "#!/usr/bin/env ipulua\nprint('hello', ...)\n")
-    file("args.lua", "for i = -9, 9 do if arg[i] then print(i, arg[i]) end end print(select('#', ...), ...)")
+    file("args.lua", "for i = -9, 9 do if arg[i] then print(i, arg[i]) end end print(select('#', "
+      .. "...), ...)")
     file("fails.lua", "local function f()\n  error('no luck')\nend\nf()\n")
     file("syntax.lua", "x = = 1\n")
     file("mod.lua", "return {name = ...}")
@@ -31,7 +32,8 @@ describe("the command line", function()
     file("dumped.luac", string.dump(assert(load("print('dumped', ...)", "=dumped"))))
     file("cut.luac", string.dump(assert(load("print('dumped', ...)", "=dumped"))):sub(1, 40))
     file("deep.lua", ("("):rep(300) .. "1" .. (")"):rep(300))
-    file("close.lua", "local t <close> = setmetatable({}, {__close = function() print('end of script') end}) print(...)")
+    file("close.lua", "local t <close> = setmetatable({}, {__close = function() print('end of "
+      .. "script') end}) print(...)")
   end)
   teardown(function() command.remove(folder) end)
 
@@ -43,22 +45,31 @@ describe("the command line", function()
     end
     local cases = {
       {"ipu.ones{2}:sum()", "a tensor has no 'sum'; did you mean 'reduce_sum'?"},
-      {"print(1, ipu.ones{2}:greater(1):any(ipu.ones{1}))", "a tensor has no 'any'; did you mean 'reduce_any'?"},
+      {"print(1, ipu.ones{2}:greater(1):any(ipu.ones{1}))",
+        "a tensor has no 'any'; did you mean 'reduce_any'?"},
       {"ipu.Variable(1.0):numpy()", "a variable has no 'numpy'; did you mean 'totable'?"},
       {"ipu.keras.Sequential{}:compil{}", "method 'compil'%); did you mean 'compile'?"},
-      {"ipu.keras.Sequential{}:forward(nil, ipu.ones{2})", "method 'forward'%); did you mean 'call'?"},
-      {"ipu.data.range(3):as_numpy_iterator()", "method 'as_numpy_iterator'%); did you mean 'iter'?"},
+      {"ipu.keras.Sequential{}:forward(nil, ipu.ones{2})",
+        "method 'forward'%); did you mean 'call'?"},
+      {"ipu.data.range(3):as_numpy_iterator()",
+        "method 'as_numpy_iterator'%); did you mean 'iter'?"},
       {"ipu.Variable(1.0):value()", "a variable has no 'value'; did you mean 'read_value'?"},
       {"ipu.data.range(3):next()", "method 'next'%); did you mean 'iter'?"},
       {"ipu.ones{2}:size()", "method 'size'%); it is a field, which is not called: x.size"},
-      {"local x = ipu.ones{2} print(x:shape())", "method 'shape'%); it is a field, which is not called: x.shape"},
-      {"for x in ipu.ones{2} do print(x) end", "; `for i, row in ipairs%(x%) do` walks over a tensor's rows"},
-      {"for x in pairs(ipu.ones{2}) do print(x) end", "; `for i, row in ipairs%(x%) do` walks over a tensor's rows"},
-      {"local s = 'a' s:foo()", "method 'foo'%)\n"}, {"local t = {} t:foo(ipu.ones{2})", "method 'foo'%)\n"},
+      {"local x = ipu.ones{2} print(x:shape())",
+        "method 'shape'%); it is a field, which is not called: x.shape"},
+      {"for x in ipu.ones{2} do print(x) end",
+        "; `for i, row in ipairs%(x%) do` walks over a tensor's rows"},
+      {"for x in pairs(ipu.ones{2}) do print(x) end",
+        "; `for i, row in ipairs%(x%) do` walks over a tensor's rows"},
+      {"local s = 'a' s:foo()", "method 'foo'%)\n"},
+      {"local t = {} t:foo(ipu.ones{2})", "method 'foo'%)\n"},
       {"local t = {} t:foo(nil, ipu.ones{2})", "method 'foo'%)\n"},
     }
     for _, case in ipairs(cases) do
-      it("says what was meant: " .. case[1], function() assert.matches(case[2], problem(case[1])) end)
+      it("says what was meant: " .. case[1], function()
+        assert.matches(case[2], problem(case[1]))
+      end)
     end
 
     it("says where help is", function()
@@ -68,68 +79,105 @@ describe("the command line", function()
 
     it("says how a script begins", function()
       local out = run{"-e", "print(ipu.ones{2})"}
-      assert.matches("global 'ipu'%); a script begins with `local ipu = require \"ipulua\"`", out.err)
+      assert.matches("global 'ipu'%); a script begins with `local ipu = require \"ipulua\"`",
+        out.err)
     end)
   end)
 
-  -- What the standard interpreter does, we do, to the byte: output, messages with tracebacks, exit status.
+  -- What the standard interpreter does, we do, to the byte: output, messages with tracebacks, exit
+  -- status.
   describe("agrees with lua5.4", function()
     local cases = {
-      {"hello.lua"}, {"hello.lua", "a", "b c", ""}, {"args.lua"}, {"args.lua", "x", "-e", "--threads"},
+      {"hello.lua"}, {"hello.lua", "a", "b c", ""}, {"args.lua"},
+      {"args.lua", "x", "-e", "--threads"},
       {"-e", "x = 1", "args.lua", "y"}, {"-e", "print(1)", "-e", "print(2)"}, {"-eprint(1)"},
       {"-e", "", "--", "args.lua", "-x"}, {"--", "args.lua"}, {"-W", "warns.lua"}, {"warns.lua"},
-      {"-W", "-e", "warn('@off') warn('a') warn('@on') warn('b')"}, {"-l", "mod", "-e", "print(mod.name)"},
-      {"-lmod", "-e", "print(mod.name)"}, {"-l", "g=mod", "-e", "print(mod, g.name)"}, {"-l", "nosuchmodule"},
-      {"-e", "error('x')"}, {"-e", "error('x', 0)"}, {"-e", "error({})"}, {"-e", "error()"}, {"-e", "error(nil)"},
+      {"-W", "-e", "warn('@off') warn('a') warn('@on') warn('b')"},
+      {"-l", "mod", "-e", "print(mod.name)"},
+      {"-lmod", "-e", "print(mod.name)"}, {"-l", "g=mod", "-e", "print(mod, g.name)"},
+      {"-l", "nosuchmodule"},
+      {"-e", "error('x')"}, {"-e", "error('x', 0)"}, {"-e", "error({})"}, {"-e", "error()"},
+      {"-e", "error(nil)"},
       {"-e", "error(setmetatable({}, {__tostring = function() return 'shown' end}))"},
-      {"-e", "error(setmetatable({}, {__tostring = function() return 1 end}))"}, {"-e", "error(12)"},
+      {"-e", "error(setmetatable({}, {__tostring = function() return 1 end}))"},
+      {"-e", "error(12)"},
       {"-e", "x = = 1"}, {"-e", "x ="}, {"fails.lua"}, {"syntax.lua"}, {"nosuchfile.lua"},
-      {"-e", "os.exit(3)"}, {"-e", "os.exit(true)"}, {"-e", "os.exit(false)"}, {"-e", "os.exit(4, true)"},
+      {"-e", "os.exit(3)"}, {"-e", "os.exit(true)"}, {"-e", "os.exit(false)"},
+      {"-e", "os.exit(4, true)"},
       {"-e", "setmetatable({}, {__gc = function() print('collected') end}) os.exit(0, true)"},
-      {"-e", "t <close> = 1"}, {"-e", "local t <close> = setmetatable({}, {__close = function() print('closed') end})"},
+      {"-e", "t <close> = 1"},
+      {"-e", "local t <close> = setmetatable({}, {__close = function() print('closed') end})"},
       {"-e", "setmetatable({}, {__gc = function() print('at the end') end})"},
       {"-e", "arg = nil", "hello.lua"}, {"-e", "arg = {'other'}", "hello.lua", "mine"},
-      {"-e", "print(#arg, arg[0], arg[1], arg[-1])"}, {"-e", "print(arg[0])", "-"}, {"-", "a", "b", stdin = "print(arg[0], ...)"},
-      {stdin = "print('from stdin', ...)"}, {stdin = "#!shebang\nprint(debug.getinfo(1).short_src)"},
-      {"-", stdin = "error('in')"}, {stdin = "print(1", "-"}, {"-", stdin = "io.write(io.read('a'))\n"},
+      {"-e", "print(#arg, arg[0], arg[1], arg[-1])"}, {"-e", "print(arg[0])", "-"},
+      {"-", "a", "b", stdin = "print(arg[0], ...)"},
+      {stdin = "print('from stdin', ...)"},
+      {stdin = "#!shebang\nprint(debug.getinfo(1).short_src)"},
+      {"-", stdin = "error('in')"}, {stdin = "print(1", "-"},
+      {"-", stdin = "io.write(io.read('a'))\n"},
       {"-e", "io.write(io.read('a'))", stdin = "text"},
       {"--", "-"}, {"-e", "print(1)", stdin = "print(2)"}, {"-l", "mod", stdin = "print(mod.name)"},
-      {"hello.lua", env = {LUA_INIT = "print('one')"}}, {"hello.lua", env = {LUA_INIT = "@init.lua"}},
+      {"hello.lua", env = {LUA_INIT = "print('one')"}},
+      {"hello.lua", env = {LUA_INIT = "@init.lua"}},
       {"hello.lua", env = {LUA_INIT = "print('one')", LUA_INIT_5_4 = "print('two')"}},
       {"hello.lua", env = {LUA_INIT = "error('bad')"}}, {"hello.lua", env = {LUA_INIT = "x ="}},
-      {"hello.lua", env = {LUA_INIT = "@nosuchfile.lua"}}, {"hello.lua", env = {LUA_INIT = "@syntax.lua"}},
-      {"-E", "hello.lua", env = {LUA_INIT = "print('one')"}}, {"-e", "print(2)", env = {LUA_INIT = "print(arg[1])"}},
-      {"-e", "coroutine.wrap(function() error('inside') end)()"}, {"-e", "string.rep('x', -1):bad()"},
-      {"-e", "local function f() return f() + 1 end f()"}, {"-e", "print(('x'):rep(3, ','))", "-e", "print(_VERSION)"},
-      {"-e", "print(require('mod').name, package.loaded.mod.name)"}, {"-i", "-e", "_PROMPT = ''", stdin = ""},
-      {"-e", "return 1, 2"}, {"-e", "goto x"}, {"-e", "print(pcall(string.dump, print))"}, {""}, {"-e", ""},
+      {"hello.lua", env = {LUA_INIT = "@nosuchfile.lua"}},
+      {"hello.lua", env = {LUA_INIT = "@syntax.lua"}},
+      {"-E", "hello.lua", env = {LUA_INIT = "print('one')"}},
+      {"-e", "print(2)", env = {LUA_INIT = "print(arg[1])"}},
+      {"-e", "coroutine.wrap(function() error('inside') end)()"},
+      {"-e", "string.rep('x', -1):bad()"},
+      {"-e", "local function f() return f() + 1 end f()"},
+      {"-e", "print(('x'):rep(3, ','))", "-e", "print(_VERSION)"},
+      {"-e", "print(require('mod').name, package.loaded.mod.name)"},
+      {"-i", "-e", "_PROMPT = ''", stdin = ""},
+      {"-e", "return 1, 2"}, {"-e", "goto x"}, {"-e", "print(pcall(string.dump, print))"}, {""},
+      {"-e", ""},
       -- Warnings, also those of finalisers; states that are closed.
-      {"-W", "-W", "warns.lua"}, {"-e", "warn('@on')", "warns.lua"}, {"-W", "-e", "print(pcall(warn))"}, {"-e", "warn('@unknown') warn()"},
+      {"-W", "-W", "warns.lua"}, {"-e", "warn('@on')", "warns.lua"},
+      {"-W", "-e", "print(pcall(warn))"}, {"-e", "warn('@unknown') warn()"},
       {"-W", "-e", "setmetatable({}, {__gc = function() error('in gc') end}) collectgarbage()"},
-      {"-e", "setmetatable({}, {__gc = function() error('in gc') end}) collectgarbage() print('on')"},
+      {"-e",
+        "setmetatable({}, {__gc = function() error('in gc') end}) collectgarbage() print('on')"},
       {"-W", "-e", "setmetatable({}, {__gc = function() error({}) end})"},
-      {"-e", "local c <close> = setmetatable({}, {__close = function() print('closed') end}) os.exit(true, true)"},
-      {"-e", "local c <close> = setmetatable({}, {__close = function() print('closed') end}) os.exit(true)"},
-      {"-e", "local c <close> = setmetatable({}, {__close = function(_, e) print('closed', e) end}) error('why')"},
-      {"-e", "local c <close> = setmetatable({}, {__close = function() error('closing') end}) error('why')"},
-      {"-e", "os.exit(256 + 7)"}, {"-e", "os.exit(-1)"}, {"-e", "os.exit('x')"}, {"-e", "os.exit(2.5)"},
+      {"-e", "local c <close> = setmetatable({}, {__close = function() print('closed') end}) "
+        .. "os.exit(true, true)"},
+      {"-e", "local c <close> = setmetatable({}, {__close = function() print('closed') end}) "
+        .. "os.exit(true)"},
+      {"-e", "local c <close> = setmetatable({}, {__close = function(_, e) print('closed', e) "
+        .. "end}) error('why')"},
+      {"-e", "local c <close> = setmetatable({}, {__close = function() error('closing') end}) "
+        .. "error('why')"},
+      {"-e", "os.exit(256 + 7)"}, {"-e", "os.exit(-1)"}, {"-e", "os.exit('x')"},
+      {"-e", "os.exit(2.5)"},
       {"-e", "io.stdout:setvbuf('full') io.write('written') os.exit(3, true)"},
       -- Error objects.
-      {"-e", "error(setmetatable({}, {__name = 'Mine'}))"}, {"-e", "error(print)"}, {"-e", "error(true)"}, {"-e", "error(1.5)"},
-      {"-e", "error(io.stdout)"}, {"-e", "local t = setmetatable({}, {__tostring = function() error('again') end}) error(t)"},
-      {"-e", "error(('long '):rep(200))"}, {"-e", "error('with\\0zero')"}, {"-e", "coroutine.yield(1)"},
+      {"-e", "error(setmetatable({}, {__name = 'Mine'}))"}, {"-e", "error(print)"},
+      {"-e", "error(true)"}, {"-e", "error(1.5)"},
+      {"-e", "error(io.stdout)"},
+      {"-e", "local t = setmetatable({}, {__tostring = function() error('again') end}) error(t)"},
+      {"-e", "error(('long '):rep(200))"}, {"-e", "error('with\\0zero')"},
+      {"-e", "coroutine.yield(1)"},
       {"-e", "xpcall(error, function(m) print('handled', m) error('twice') end, 'first')"},
       -- Options together, and odd ones.
-      {"-l", "a.b"}, {"-l", "=mod"}, {"-l", "g="}, {"-l", "g=mod", "-l", "mod", "-e", "print(g == mod)"}, {"-lmod.lua"},
-      {"-v", "-e", ""}, {"-vi"}, {"-vv"}, {"-Ev"}, {"-e"}, {"-W"}, {"-ve", "1"}, {"-", "-e"}, {"-E", "-W", "-e", "warn('x')"},
-      {"-E", "-e", "print(package.loaded.nothing)", env = {LUA_PATH = "x"}}, {"-e", "print(1)", "-E", env = {LUA_INIT = "print('no')"}},
-      {"-W", "-l", "mod", "-e", "x = mod", "--", "args.lua", "-W", "--"}, {"-e", "print(...)", "args.lua", "1"},
-      {"hello.lua", env = {LUA_INIT = ""}}, {"hello.lua", env = {LUA_INIT = "arg[1] = 'new'"}}, {"hello.lua", env = {LUA_INIT = "@"}},
-      {"args.lua", "x", env = {LUA_INIT = "arg = {[0] = 'zero', 'one'}"}}, {"-e", "arg = 'text'", "hello.lua"},
+      {"-l", "a.b"}, {"-l", "=mod"}, {"-l", "g="},
+      {"-l", "g=mod", "-l", "mod", "-e", "print(g == mod)"}, {"-lmod.lua"},
+      {"-v", "-e", ""}, {"-vi"}, {"-vv"}, {"-Ev"}, {"-e"}, {"-W"}, {"-ve", "1"}, {"-", "-e"},
+      {"-E", "-W", "-e", "warn('x')"},
+      {"-E", "-e", "print(package.loaded.nothing)", env = {LUA_PATH = "x"}},
+      {"-e", "print(1)", "-E", env = {LUA_INIT = "print('no')"}},
+      {"-W", "-l", "mod", "-e", "x = mod", "--", "args.lua", "-W", "--"},
+      {"-e", "print(...)", "args.lua", "1"},
+      {"hello.lua", env = {LUA_INIT = ""}}, {"hello.lua", env = {LUA_INIT = "arg[1] = 'new'"}},
+      {"hello.lua", env = {LUA_INIT = "@"}},
+      {"args.lua", "x", env = {LUA_INIT = "arg = {[0] = 'zero', 'one'}"}},
+      {"-e", "arg = 'text'", "hello.lua"},
       {"-e", "print(2)", env = {LUA_INIT_5_4 = "error({})"}},
       -- Scripts of all kinds.
-      {"bom.lua"}, {"only.lua"}, {"empty.lua"}, {"returns.lua"}, {"dumped.luac", "x"}, {"."}, {"cut.luac"}, {"deep.lua"}, {"close.lua"},
-      {"-", stdin = ""}, {stdin = "return 1"}, {stdin = "print(arg[0], #arg, ...)"}, {"-", "x", stdin = "\239\187\191print('bom')"},
+      {"bom.lua"}, {"only.lua"}, {"empty.lua"}, {"returns.lua"}, {"dumped.luac", "x"}, {"."},
+      {"cut.luac"}, {"deep.lua"}, {"close.lua"},
+      {"-", stdin = ""}, {stdin = "return 1"}, {stdin = "print(arg[0], #arg, ...)"},
+      {"-", "x", stdin = "\239\187\191print('bom')"},
       {"-", stdin = "local x <const> = 1 x = 2"}, {stdin = "print(io.read('l'))"},
       {"-e", "print(io.read('n', 'l', 'L'))", stdin = "12 rest\nmore\n"},
     }
@@ -140,7 +188,8 @@ describe("the command line", function()
       if case.stdin then title[#title + 1] = "< " .. case.stdin end
       for name, value in pairs(case.env or {}) do title[#title + 1] = name .. "=" .. value end
       it("on " .. table.concat(title, " "):gsub("\n", " "), function()
-        local theirs = {"/usr/bin/lua5.4", name = "lua", dir = folder, stdin = case.stdin, env = case.env}
+        local theirs = {"/usr/bin/lua5.4", name = "lua", dir = folder, stdin = case.stdin,
+          env = case.env}
         local ours = {stdin = case.stdin, env = case.env}
         for i, word in ipairs(case) do theirs[i + 1], ours[i] = word, word end
         local expected, got = command.run(theirs), run(ours)
@@ -148,11 +197,14 @@ describe("the command line", function()
           expected.out, got.out = expected.out:match("[^\n]*"), got.out:match("[^\n]*")
         end
         -- The messages of require name our own folder too.
-        got.err = got.err:gsub("\n\tno file '[^\n]*'", function(line) return line:find(library, 1, true) and "" or nil end)
+        got.err = got.err:gsub("\n\tno file '[^\n]*'", function(line)
+          return line:find(library, 1, true) and "" or nil
+        end)
         -- -v tells a second version; wrong usage lists more options, and its status is 2.
         got.out = got.out:gsub("(PUC%-Rio\n)ipulua [%d.]+\n", "%1", 1)
         if expected.err:find("\nusage:", 1, true) then
-          expected.err, expected.status, got.err = expected.err:match("[^\n]*"), 2, got.err:match("[^\n]*")
+          expected.err, expected.status, got.err = expected.err:match("[^\n]*"), 2,
+            got.err:match("[^\n]*")
         end
         -- Addresses differ from run to run, the depth reached with the size of a frame in C.
         for _, result in ipairs {expected, got} do
@@ -175,7 +227,8 @@ describe("the command line", function()
   it("explains itself", function()
     local help = run {"--help"}
     assert.equal(0, help.status)
-    for _, option in ipairs {"-e", "-l", "-i", "-v", "-E", "-W", "--threads N", "--seed N", "--profile DIR", "--estimate",
+    for _, option in ipairs {"-e", "-l", "-i", "-v", "-E", "-W", "--threads N", "--seed N",
+      "--profile DIR", "--estimate",
       "--target NAME", "--ipus N", "--help", "--version", "info"} do
       assert.truthy(help.out:find("  " .. option, 1, true), option)
     end
@@ -183,17 +236,27 @@ describe("the command line", function()
 
   describe("refuses with status 2", function()
     local cases = {
-      {{"-x"}, "unrecognized option '-x'"}, {{"-ix"}, "unrecognized option '-ix'"}, {{"-e"}, "'-e' needs argument"},
-      {{"-l"}, "'-l' needs argument"}, {{"-e", "-v"}, "'-e' needs argument"}, {{"--nosuch"}, "unrecognized option '--nosuch'\n"},
+      {{"-x"}, "unrecognized option '-x'"}, {{"-ix"}, "unrecognized option '-ix'"},
+      {{"-e"}, "'-e' needs argument"},
+      {{"-l"}, "'-l' needs argument"}, {{"-e", "-v"}, "'-e' needs argument"},
+      {{"--nosuch"}, "unrecognized option '--nosuch'\n"},
       {{"--profiles", "x"}, "did you mean '--profile'?"},
-      {{"--threads"}, "'--threads' needs a value"}, {{"--threads", "zero"}, "needs an integer of at least 1, got 'zero'"},
-      {{"--threads=0"}, "needs an integer of at least 1, got '0'"}, {{"--threads="}, "at least 1, got ''"},
-      {{"--threads=99999999999999999999"}, "at least 1"}, {{"--threads=1x"}, "got '1x'"}, {{"--seed=-1"}, "at least 0, got '-1'"},
-      {{"--seed= 1"}, "at least 0"}, {{"--ipus", "0"}, "at least 1"}, {{"--profile="}, "needs the name of a folder, got ''"},
-      {{"--ipus", "3"}, "'--ipus' needs a power of two of at least 1 and at most 1024, got '3'"}, {{"--ipus", "2048"}, "at most 1024"},
-      {{"--profile", "/etc/passwd"}, "needs the name of a folder, and there is a file of that name, got '/etc/passwd'"},
-      {{"--target", "gc7"}, "'--target' needs one of gc2, gc200, bow, c600, or a .json file that there is, got 'gc7'"},
-      {{"--target", "nowhere.json"}, "'--target' needs one of gc2, gc200, bow, c600, or a .json file that there is, got 'nowhere.json'"},
+      {{"--threads"}, "'--threads' needs a value"},
+      {{"--threads", "zero"}, "needs an integer of at least 1, got 'zero'"},
+      {{"--threads=0"}, "needs an integer of at least 1, got '0'"},
+      {{"--threads="}, "at least 1, got ''"},
+      {{"--threads=99999999999999999999"}, "at least 1"}, {{"--threads=1x"}, "got '1x'"},
+      {{"--seed=-1"}, "at least 0, got '-1'"},
+      {{"--seed= 1"}, "at least 0"}, {{"--ipus", "0"}, "at least 1"},
+      {{"--profile="}, "needs the name of a folder, got ''"},
+      {{"--ipus", "3"}, "'--ipus' needs a power of two of at least 1 and at most 1024, got '3'"},
+      {{"--ipus", "2048"}, "at most 1024"},
+      {{"--profile", "/etc/passwd"},
+        "needs the name of a folder, and there is a file of that name, got '/etc/passwd'"},
+      {{"--target", "gc7"}, "'--target' needs one of gc2, gc200, bow, c600, or a .json file that "
+        .. "there is, got 'gc7'"},
+      {{"--target", "nowhere.json"}, "'--target' needs one of gc2, gc200, bow, c600, or a .json "
+        .. "file that there is, got 'nowhere.json'"},
       {{"--estimate=1"}, "'--estimate' takes no value"}, {{"--help=1"}, "takes no value"},
       {{"--thread=1"}, "unrecognized option '--thread=1'; did you mean '--threads'?"},
     }
@@ -208,12 +271,16 @@ describe("the command line", function()
     end
   end)
 
-  it("row 33: tells a wrong flag of IPULUA_FLAGS when the library loads, and lists all for --help", function()
-    local words = {"-e", "local ipu = require 'ipulua' print(ipu.ones{1})", env = {IPULUA_FLAGS = "--use_ipu_modle"}}
+  it(
+    "row 33: tells a wrong flag of IPULUA_FLAGS when the library loads, and lists all for --help",
+    function()
+    local words = {"-e", "local ipu = require 'ipulua' print(ipu.ones{1})",
+      env = {IPULUA_FLAGS = "--use_ipu_modle"}}
     local got = run(words)
     assert.equal(1, got.status)
     assert.equal("", got.out)
-    assert.truthy(got.err:find("IPULUA_FLAGS: unknown flag '--use_ipu_modle'; did you mean '--use_ipu_model'?", 1, true), got.err)
+    assert.truthy(got.err:find("IPULUA_FLAGS: unknown flag '--use_ipu_modle'; did you mean "
+      .. "'--use_ipu_model'?", 1, true), got.err)
     local help = run{"-e", "require 'ipulua' print 'no'", env = {IPULUA_FLAGS = "--help"}}
     assert.equal(0, help.status)
     assert.truthy(help.out:find("--use_ipu_model (bool, default false)", 1, true))
@@ -222,7 +289,8 @@ describe("the command line", function()
 
   describe("long options", function()
     local show = "local o = debug.getregistry()['ipulua.options'] "
-      .. "for _, k in ipairs{'threads', 'seed', 'profile', 'estimate', 'target', 'ipus', 'noenv'} do "
+      .. "for _, k in ipairs{'threads', 'seed', 'profile', 'estimate', 'target', 'ipus', 'noenv'} "
+      .. "do "
       .. "io.write(k, '=', tostring(o[k]), ':', math.type(o[k]) or type(o[k]), ' ') end"
     local function options(words)
       table.insert(words, "-e")
@@ -233,19 +301,23 @@ describe("the command line", function()
     end
 
     it("reach the library through the registry", function()
-      assert.equal("threads=2:integer seed=7:integer profile=out dir:string estimate=true:boolean target=GC2:string "
+      assert.equal("threads=2:integer seed=7:integer profile=out dir:string estimate=true:boolean "
+        .. "target=GC2:string "
         .. "ipus=16:integer noenv=nil:nil ",
-        options {"--threads", "2", "--seed=7", "--profile", "out dir", "--estimate", "--target=GC2", "--ipus", "16"})
+        options {"--threads", "2", "--seed=7", "--profile", "out dir", "--estimate", "--target=GC2",
+          "--ipus", "16"})
     end)
     it("are absent unless given", function()
       assert.equal("noenv=true:boolean ", (options({"-E"}):gsub("%w+=nil:nil ", "")))
     end)
     it("may be repeated: the last one counts", function()
-      assert.truthy(options({"--seed", "1", "--seed=9223372036854775807"}):find("seed=9223372036854775807:integer", 1, true))
+      assert.truthy(options({"--seed", "1", "--seed=9223372036854775807"}):find(
+        "seed=9223372036854775807:integer", 1, true))
     end)
     it("belong to the script when they stand behind it", function()
       assert.equal("0\targs.lua\n1\t--threads\n2\t2\n-1\t2\n-2\t--seed\n-3\tlua\n2\t--threads\t2\n",
-        (run({"--seed", "2", "args.lua", "--threads", "2"}).out:gsub("^(%-3.-\n)(%-2.-\n)(%-1.-\n)(.-\n.-\n.-\n)", "%4%3%2%1")))
+        (run({"--seed", "2", "args.lua", "--threads", "2"}).out:gsub(
+          "^(%-3.-\n)(%-2.-\n)(%-1.-\n)(.-\n.-\n.-\n)", "%4%3%2%1")))
     end)
   end)
 
@@ -261,8 +333,10 @@ describe("the command line", function()
     local ours
 
     setup(function()
-      os.execute(("cd %s && mkdir -p tree/build tree/lua/ipulua prefix/bin prefix/share/lua/5.4/ipulua alone/bin && "
-        .. "for d in tree/build prefix/bin alone/bin; do cp %s $d/ipulua; done"):format(folder, command.quote(command.ipulua)))
+      os.execute(("cd %s && mkdir -p tree/build tree/lua/ipulua prefix/bin "
+        .. "prefix/share/lua/5.4/ipulua alone/bin && "
+        .. "for d in tree/build prefix/bin alone/bin; do cp %s $d/ipulua; done"):format(folder,
+        command.quote(command.ipulua)))
       ours = folder .. "/tree/lua/?.lua;" .. folder .. "/tree/lua/?/init.lua"
     end)
 
@@ -275,7 +349,8 @@ describe("the command line", function()
     end)
     it("beside an installed executable", function()
       local there = folder .. "/prefix/share/lua/5.4/"
-      assert.equal(there .. "?.lua;" .. there .. "?/init.lua;" .. standard, path_of(folder .. "/prefix/bin/ipulua", {}))
+      assert.equal(there .. "?.lua;" .. there .. "?/init.lua;" .. standard,
+        path_of(folder .. "/prefix/bin/ipulua", {}))
     end)
     it("in the standard places only where there is no library", function()
       assert.equal(standard, path_of(folder .. "/alone/bin/ipulua", {}))
@@ -283,20 +358,25 @@ describe("the command line", function()
     it("where LUA_PATH says, with ;; for the default", function()
       local before = {LUA_PATH = "mine/?.lua;;"}
       local after = {LUA_PATH_5_4 = ";;mine/?.lua", LUA_PATH = "not this"}
-      assert.equal("mine/?.lua;" .. ours .. ";" .. standard, path_of(folder .. "/tree/build/ipulua", {env = before}))
-      assert.equal(ours .. ";" .. standard .. ";mine/?.lua", path_of(folder .. "/tree/build/ipulua", {env = after}))
+      assert.equal("mine/?.lua;" .. ours .. ";" .. standard,
+        path_of(folder .. "/tree/build/ipulua", {env = before}))
+      assert.equal(ours .. ";" .. standard .. ";mine/?.lua",
+        path_of(folder .. "/tree/build/ipulua", {env = after}))
     end)
     it("of the library even if LUA_PATH leaves the default out", function()
-      assert.equal("mine/?.lua;" .. ours, path_of(folder .. "/tree/build/ipulua", {env = {LUA_PATH = "mine/?.lua"}}))
+      assert.equal("mine/?.lua;" .. ours,
+        path_of(folder .. "/tree/build/ipulua", {env = {LUA_PATH = "mine/?.lua"}}))
     end)
     it("without the environment under -E", function()
-      assert.equal(ours .. ";" .. standard, path_of(folder .. "/tree/build/ipulua", {"-E", env = {LUA_PATH = "mine/?.lua"}}))
+      assert.equal(ours .. ";" .. standard,
+        path_of(folder .. "/tree/build/ipulua", {"-E", env = {LUA_PATH = "mine/?.lua"}}))
     end)
     it("compiled ones as lua does", function()
       local function cpath(program, env)
         return command.run({program, "-e", "io.write(package.cpath)", env = env}).out
       end
-      for _, env in ipairs {{}, {LUA_CPATH = "a/?.so;;"}, {LUA_CPATH_5_4 = "b/?.so", LUA_CPATH = "a/?.so"}} do
+      for _, env in ipairs {{}, {LUA_CPATH = "a/?.so;;"},
+        {LUA_CPATH_5_4 = "b/?.so", LUA_CPATH = "a/?.so"}} do
         assert.equal(cpath("/usr/bin/lua5.4", env), cpath(command.ipulua, env))
       end
       assert.equal(0, run({"-e", "require 'lfs'"}).status)
@@ -304,26 +384,32 @@ describe("the command line", function()
   end)
 
   it("takes kernels of at most the class that IPULUA_CPU names", function()
-    local script = {"-e", "local ipu = require 'ipulua' print(ipu.reduce_sum(ipu.exp(ipu.linspace(0, 1, 1000))):item())"}
+    local script = {"-e", "local ipu = require 'ipulua' "
+      .. "print(ipu.reduce_sum(ipu.exp(ipu.linspace(0, 1, 1000))):item())"}
     local plain = run {"info"}
     local best = plain.out:match("\nCPU kernels +(%w+) %(of [%w ]+%)\n")
     local order = {base = 1, avx2 = 2, avx512 = 3}
     for class, rank in pairs(order) do
-      local told = run({"info", env = {IPULUA_CPU = class}}).out:match("\nCPU kernels +(%w+) %(of [%w ]+%); IPULUA_CPU=" .. class .. "\n")
+      local told = run({"info", env = {IPULUA_CPU = class}}).out:match(
+        "\nCPU kernels +(%w+) %(of [%w ]+%); IPULUA_CPU=" .. class .. "\n")
       assert.equal(math.min(rank, order[best]), order[told])
       -- 1000 times the mean of e^x, by the trapezoid's two halves
-      assert.is_near(1000 * (math.exp(1) - 1) + 0.14, tonumber(run({env = {IPULUA_CPU = class}, table.unpack(script)}).out), 0.01)
+      assert.is_near(1000 * (math.exp(1) - 1) + 0.14,
+        tonumber(run({env = {IPULUA_CPU = class}, table.unpack(script)}).out), 0.01)
     end
     local wrong = run{env = {IPULUA_CPU = "sse"}, table.unpack(script)}
     assert.equal(1, wrong.status)
     assert.matches("IPULUA_CPU must be base, avx2 or avx512 .*got 'sse'", wrong.err)
-    assert.matches("none %(of base.*; IPULUA_CPU must be base", run({"info", env = {IPULUA_CPU = "sse"}}).out)
+    assert.matches("none %(of base.*; IPULUA_CPU must be base",
+      run({"info", env = {IPULUA_CPU = "sse"}}).out)
     assert.equal(0, run({"-E", env = {IPULUA_CPU = "sse"}, table.unpack(script)}).status)
-    assert.equal(best, run({"-E", "info", env = {IPULUA_CPU = "base"}}).out:match("\nCPU kernels +(%w+)"))
+    assert.equal(best,
+      run({"-E", "info", env = {IPULUA_CPU = "base"}}).out:match("\nCPU kernels +(%w+)"))
   end)
 
   it("has the core library ready, but loads nothing by itself", function()
-    local got = run {"-e", "print(type(package.preload['ipulua.core']), package.loaded['ipulua.core'], "
+    local got = run {"-e", "print(type(package.preload['ipulua.core']), "
+      .. "package.loaded['ipulua.core'], "
       .. "package.loaded.ipulua, rawget(_G, 'ipu'), ipu, keras, getmetatable(_G))"}
     assert.equal("function\tnil\tnil\tnil\tnil\tnil\tnil\n", got.out)
   end)
@@ -347,15 +433,19 @@ describe("the command line", function()
     assert.truthy(got.err:find("lua: stdin:1: in\nstack traceback:", 1, true))
   end)
 
-  it("is interrupted by the first Ctrl-C, also in a loop that catches errors by the third", function()
+  it(
+    "is interrupted by the first Ctrl-C, also in a loop that catches errors by the third",
+    function()
     local got = command.interrupted {command.ipulua, "-e", command.ready .. command.endless}
     assert.equal(1, got.status)
     assert.truthy(got.err:find("(command line):1: interrupted!", 1, true), got.err)
-    local caught = command.ready .. "while true do pcall(function() " .. command.endless .. " end) end"
+    local caught = command.ready .. "while true do pcall(function() " .. command.endless
+      .. " end) end"
     assert.equal(130, command.interrupted({command.ipulua, "-e", caught}, 3).status)
   end)
 
-  it("ends a fit after its step by the first Ctrl-C, and the script, also in another fit, by the second", function()
+  it("ends a fit after its step by the first Ctrl-C, and the script, also in another fit, by the "
+    .. "second", function()
     local script <const> = [[
 local ipu = require "ipulua"
 local keras, last = ipu.keras, tonumber(arg[1])
@@ -371,7 +461,8 @@ for i = 1, 3 do
 end
 ]]
     command.write(folder .. "/fits.lua", script)
-    local once = command.interrupted{command.ipulua, folder .. "/fits.lua", "2"} -- goes on in its second fit, and ends there by itself
+    -- goes on in its second fit, and ends there by itself
+    local once = command.interrupted{command.ipulua, folder .. "/fits.lua", "2"}
     assert.truthy(once.err:find("fit 2", 1, true), once.err)
     assert.equal(3, once.status)
     local twice = command.interrupted({command.ipulua, folder .. "/fits.lua", "3"}, 2)
@@ -381,7 +472,8 @@ end
   end)
 
   it("starts without the library, which costs most of the time", function()
-    local got = command.run {command.ipulua, "-e", "for name in pairs(package.loaded) do print(name) end"}
+    local got = command.run {command.ipulua, "-e",
+      "for name in pairs(package.loaded) do print(name) end"}
     assert.is_nil(got.out:find("ipulua", 1, true), got.out)
     assert.truthy(got.out:find("string", 1, true))
   end)

@@ -1,15 +1,16 @@
 local command = require "spec.support.command"
 local terminal = require "spec.support.terminal"
 
--- Without libedit nothing is completed, coloured or drawn again, and what is not there is not tried.
+-- Without libedit nothing is completed, coloured or drawn again, and what is not there is not
+-- tried.
 local edits = command.run{command.ipulua, "info"}.out:find "line editing +libedit"
 local edited = edits and it or function() end
 local edited_describe = edits and describe or function() end
 
 local UP, CTRL_C, CTRL_D, CTRL_R, CTRL_U = "\27[A", "\3", "\4", "\18", "\21"
 
--- Types each line when the prompt is there, and leaves. A line: text, or {text, what is expected of it, which may
--- end with the next prompt}.
+-- Types each line when the prompt is there, and leaves. A line: text, or {text, what is expected of
+-- it, which may end with the next prompt}.
 local function session(lines, options)
   local prompt = options and options.prompt or "> "
   local steps = {{expect = prompt}}
@@ -17,7 +18,9 @@ local function session(lines, options)
     if type(line) == "string" then line = {line} end
     steps[#steps + 1] = {send = line[1] .. "\n"}
     if line[2] then steps[#steps + 1] = {expect = line[2]} end
-    if not (line[2] and line[2]:sub(-#prompt) == prompt) then steps[#steps + 1] = {expect = prompt} end
+    if not (line[2] and line[2]:sub(-#prompt) == prompt) then
+      steps[#steps + 1] = {expect = prompt}
+    end
   end
   steps[#steps + 1] = {send = CTRL_D}
   local shown, status = terminal(steps, options)
@@ -25,7 +28,8 @@ local function session(lines, options)
   return shown
 end
 
--- The same without a terminal: lines on standard input of ipulua -i. Returns output and messages without prompts.
+-- The same without a terminal: lines on standard input of ipulua -i. Returns output and messages
+-- without prompts.
 local function typed(text, options)
   options = options or {}
   options.stdin = text
@@ -39,23 +43,35 @@ end
 describe("the prompt", function()
   describe("prints", function()
     local cases = {
-      {"1 + 1", "2"}, {"1, 'two', nil, true", "1\ttwo\tnil\ttrue"}, {"nil", "nil"}, {"x = 1", ""}, {"=1 + 1", "2"},
-      {"(function() end)()", ""}, {"'a\\nb', 1", "a\nb\n1"}, {"{}", "{}"}, {"{1, 2.5, 'a\"b\\0'}", [[{1, 2.5, "a\"b\x00"}]]},
-      {"{x = 1, ['y z'] = {}, [1.5] = {1}, [true] = 'ü'}", '{["y z"] = {}, [1.5] = {1}, [true] = "ü", x = 1}'},
-      {"{{1, 2}, {{3}, {{4}}}, loss = {0.5}, other = {x = 1}}", "{{1, 2}, {{3}, {{...}}}, loss = {0.5}, other = {x = 1}}"},
+      {"1 + 1", "2"}, {"1, 'two', nil, true", "1\ttwo\tnil\ttrue"}, {"nil", "nil"}, {"x = 1", ""},
+      {"=1 + 1", "2"},
+      {"(function() end)()", ""}, {"'a\\nb', 1", "a\nb\n1"}, {"{}", "{}"},
+      {"{1, 2.5, 'a\"b\\0'}", [[{1, 2.5, "a\"b\x00"}]]},
+      {"{x = 1, ['y z'] = {}, [1.5] = {1}, [true] = 'ü'}",
+        '{["y z"] = {}, [1.5] = {1}, [true] = "ü", x = 1}'},
+      {"{{1, 2}, {{3}, {{4}}}, loss = {0.5}, other = {x = 1}}",
+        "{{1, 2}, {{3}, {{...}}}, loss = {0.5}, other = {x = 1}}"},
       {"{{a = {b = {c = 1}}, d = {1}}, {[2] = 1}}", "{{a = {b = {...}}, d = {1}}, {...}}"},
       {"{{a = 1, b = 2, c = 3, d = 4, e = 5, f = 6, g = 7, h = 8, i = 9}}", "{{...}}"},
-      {"{{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}}", "{{1, 2, 3, 4, 5, 6, 7, 8, ... 2 more}}"}, {"local t = {} t[1] = t return t", "{{{{...}}}}"},
-      {"setmetatable({1}, {__name = 'Point'})", "Point{1}"}, {"{setmetatable({1}, {__name = 'Point'})}", "{Point{...}}"},
+      {"{{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}}", "{{1, 2, 3, 4, 5, 6, 7, 8, ... 2 more}}"},
+      {"local t = {} t[1] = t return t", "{{{{...}}}}"},
+      {"setmetatable({1}, {__name = 'Point'})", "Point{1}"},
+      {"{setmetatable({1}, {__name = 'Point'})}", "{Point{...}}"},
       {"setmetatable({}, {__tostring = function() return 'own text' end})", "own text"},
-      {"setmetatable({}, {__repr = function() return 'repr' end, __tostring = function() return 'own text' end})", "repr"},
-      {"{setmetatable({}, {__tostring = function() return 'first\\nsecond' end})}", "{first second}"},
-      {"{('x'):rep(100)}", '{"' .. ("x"):rep(60) .. '..."}'}, {"{a = 1, 10, 20}", "{10, 20, a = 1}"},
-      {"local t = {} for i = 1, 30 do t[i] = i end return t", "{\n  1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, "
+      {"setmetatable({}, {__repr = function() return 'repr' end, __tostring = function() return "
+        .. "'own text' end})", "repr"},
+      {"{setmetatable({}, {__tostring = function() return 'first\\nsecond' end})}",
+        "{first second}"},
+      {"{('x'):rep(100)}", '{"' .. ("x"):rep(60) .. '..."}'},
+      {"{a = 1, 10, 20}", "{10, 20, a = 1}"},
+      {"local t = {} for i = 1, 30 do t[i] = i end return t",
+        "{\n  1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, "
         .. "18, 19, 20, 21,\n  22, 23, 24, 25, 26, 27, 28, 29, 30\n}"},
-      {"local t = {} for i = 1, 1000 do t[i] = 0 end return t, #t", "... 900 more\n}\n1000", "suffix"},
+      {"local t = {} for i = 1, 1000 do t[i] = 0 end return t, #t",
+        "... 900 more\n}\n1000", "suffix"},
       {"{0 / 0, loss = -(0 / 0)}", "{nan, loss = nan}"}, {"0 / 0, -(0 / 0)", "nan\tnan"},
-      {"{alpha = ('x'):rep(40), beta = ('y'):rep(40), 1}", '{\n  1,\n  alpha = "' .. ("x"):rep(40) .. '",\n  beta = "'
+      {"{alpha = ('x'):rep(40), beta = ('y'):rep(40), 1}",
+        '{\n  1,\n  alpha = "' .. ("x"):rep(40) .. '",\n  beta = "'
         .. ("y"):rep(40) .. '"\n}'},
     }
     for _, case in ipairs(cases) do
@@ -79,14 +95,17 @@ describe("the prompt", function()
   it("keeps what lines declare by local", function()
     assert.equal("3\n120\nnil\n6\n2\n", (typed("local a, b <const> = 1, 2\na + b\n"
       .. "local function f(n) return n == 0 and 1 or n * f(n - 1) end\nf(5)\n"
-      .. "local c\nc\nlocal t = {\n1,\n6}\nt[2]\nlocal x = 1; local y = 2 return x + 1, y == nil\n"):gsub("\tfalse\n", "\n")))
-    local out, err = typed("do local inside = 1 end\ninside\nlocal 3\nlocally = 4\nlocally\nlocal v <consts> = 3\n")
+      .. "local c\nc\nlocal t = {\n1,\n6}\nt[2]\nlocal x = 1; "
+      .. "local y = 2 return x + 1, y == nil\n"):gsub("\tfalse\n", "\n")))
+    local out, err = typed("do local inside = 1 end\ninside\nlocal 3\nlocally = 4\nlocally\nlocal "
+      .. "v <consts> = 3\n")
     assert.equal("nil\n4\n", out)
     assert.equal("stdin:1: <name> expected near '3'\nstdin:1: unknown attribute 'consts'\n", err)
   end)
 
   it("closes what is <close> at the end of its line, and says so", function()
-    local out, err = typed("local s <close> = setmetatable({}, {__close = function() print('closed') end})\nprint(s)\n")
+    local out, err = typed("local s <close> = setmetatable({}, {__close = function() "
+      .. "print('closed') end})\nprint(s)\n")
     assert.equal("closed\nnil\n", out)
     assert.matches("^what is <close> ends with its line here", err)
   end)
@@ -99,7 +118,8 @@ describe("the prompt", function()
   end)
 
   it("shows errors short, with their line", function()
-    local out, err = typed("local x\nx.y = 1\nfor i = 1, 2 do\n  error('line two')\nend\nx = = 2\nerror({})\nprint('on')\n")
+    local out, err = typed("local x\nx.y = 1\nfor i = 1, 2 do\n  error('line two')\nend\nx = = "
+      .. "2\nerror({})\nprint('on')\n")
     assert.equal("on\n", out)
     assert.equal("stdin:1: attempt to index a nil value (global 'x')\nstdin:2: line two\n"
       .. "stdin:1: unexpected symbol near '='\n(error object is a table value)\n", err)
@@ -107,7 +127,8 @@ describe("the prompt", function()
 
   it("shows the traceback of the last error when asked", function()
     local _, err = typed("??\nfunction f() error('deep') end\nf()\n??\n")
-    assert.equal("no error so far\nstdin:1: deep\nstdin:1: deep\nstack traceback:\n\t[C]: in function 'error'\n"
+    assert.equal("no error so far\nstdin:1: deep\nstdin:1: deep\nstack traceback:\n\t[C]: in "
+      .. "function 'error'\n"
       .. "\tstdin:1: in function 'f'\n\tstdin:1: in main chunk\n\t[C]: in ?\n", err)
   end)
 
@@ -117,7 +138,8 @@ describe("the prompt", function()
   end)
 
   it("remembers the last results", function()
-    assert.equal("1\n2\nthree\t4\nnil\nthree\t2\t1\n", (typed("1\n2\n'three', 4\nnil\n_, _1, _2\n")))
+    assert.equal("1\n2\nthree\t4\nnil\nthree\t2\t1\n",
+      (typed("1\n2\n'three', 4\nnil\n_, _1, _2\n")))
   end)
 
   it("loads ipu and keras when they are used", function()
@@ -126,7 +148,8 @@ describe("the prompt", function()
     command.write(folder .. "/ipulua.lua", "print('loading ipu') return {version = 'v'}")
     command.write(folder .. "/ipulua/keras.lua", "print('loading keras') return {layers = {}}")
     local env = {LUA_PATH = folder .. "/?.lua;;"}
-    assert.equal("start\nloading ipu\nv\nv\nloading keras\n<module ipulua.keras; help shows its names>\n",
+    assert.equal("start\nloading ipu\nv\nv\nloading keras\n<module ipulua.keras; help shows its "
+      .. "names>\n",
       (typed("print('start')\nipu.version\nipu.version\nkeras\n", {env = env})))
     assert.equal("mine\n", (typed("ipu = 'mine'\nipu\n", {env = env})))
     command.remove(folder)
@@ -135,7 +158,8 @@ describe("the prompt", function()
   it("keeps the metatable that a script gave to _G", function()
     local out, err = typed("local _ = setmetatable(_G, nil)\nx\n")
     assert.equal("nil\n", out .. err)
-    local words = {command.ipulua, "-e", "setmetatable(_G, {__index = function(_, k) return 'no ' .. k end})",
+    local words = {command.ipulua, "-e",
+      "setmetatable(_G, {__index = function(_, k) return 'no ' .. k end})",
       "-i", "-e", "_PROMPT = ''", stdin = "nothing\n"}
     assert.truthy(command.run(words).out:find("\nno nothing\n"))
   end)
@@ -155,7 +179,8 @@ describe("the prompt", function()
     end)
     it("values without the library's help", function()
       assert.truthy(typed("?print\n"):find("^print: a function, function: "))
-      assert.equal("f: a function with 2 parameters, stdin:1\n", (typed("function f(a, b) end\n?f\n")))
+      assert.equal("f: a function with 2 parameters, stdin:1\n",
+        (typed("function f(a, b) end\n?f\n")))
       assert.equal("value: a number, 7\n", (typed("help(7)\n")))
       assert.equal("nosuch: nil; nothing by that name\n", (typed("?nosuch\n")))
     end)
@@ -164,12 +189,14 @@ describe("the prompt", function()
       assert.equal("1\n", out)
       assert.truthy(err:find("ipu has no 'reduce_summ'; did you mean 'reduce_sum'?", 1, true))
     end)
-    it("through ipulua.help where it exists", function()
+    it("through ipulua.tools.help where it exists", function()
       local folder = command.folder()
-      os.execute("mkdir -p " .. folder .. "/ipulua")
-      command.write(folder .. "/ipulua/help.lua", "return {show = function(x, text) print('about', type(x), text) end}")
+      os.execute("mkdir -p " .. folder .. "/ipulua/tools")
+      command.write(folder .. "/ipulua/tools/help.lua",
+        "return {show = function(x, text) print('about', type(x), text) end}")
       local env = {LUA_PATH = folder .. "/?.lua;;"}
-      assert.equal("about\tfunction\tstring.rep\nabout\tnil\tnot an expression\nabout\tnumber\tnil\n",
+      assert.equal("about\tfunction\tstring.rep\nabout\tnil\tnot an "
+        .. "expression\nabout\tnumber\tnil\n",
         (typed("? string.rep\n?not an expression\nhelp(1)\n", {env = env})))
       command.remove(folder)
     end)
@@ -180,13 +207,16 @@ describe("the prompt", function()
 
     setup(function()
       folder = command.folder()
-      os.execute(("cd %s && mkdir -p lib/ipulua files/inner && touch files/first.txt files/second.txt"):format(folder))
+      os.execute(("cd %s && mkdir -p lib/ipulua/tools files/inner && touch files/first.txt "
+        .. "files/second.txt"):format(folder))
       command.write(folder .. "/lib/ipulua.lua", [[
         local lazy = {relu = print, later = {inner = 'got it'}}
         local ipu = {matmul = print, mean = print, __names = function() return {"relu", "later", 1} end}
-        return setmetatable(ipu, {__index = function(_, name) return lazy[name] or error(name) end})]])
-      command.write(folder .. "/lib/ipulua/help.lua",
-        "return {options = setmetatable({}, {__mode = 'k', __index = function() end}), show = print}")
+        local function find(_, name) return lazy[name] or error(name) end
+        return setmetatable(ipu, {__index = find})]])
+      command.write(folder .. "/lib/ipulua/tools/help.lua",
+        "return {options = setmetatable({}, {__mode = 'k', __index = function() end}), show = "
+        .. "print}")
     end)
     teardown(function() command.remove(folder) end)
 
@@ -199,7 +229,8 @@ describe("the prompt", function()
     end
 
     it("greets and evaluates", function()
-      local shown = lines {{"6 * 7", "42\r\n"}, {"'é€'", "é€\r\n"}, {"{1,", ">> "}, {"2}", "{1, 2}"}}
+      local shown = lines {{"6 * 7", "42\r\n"}, {"'é€'", "é€\r\n"}, {"{1,", ">> "},
+        {"2}", "{1, 2}"}}
       assert.truthy(shown:find("^Lua 5%.4[^\n]*\r\nipulua %d[^\n]*\r\n[^\n]*Ctrl%-D"))
     end)
 
@@ -208,12 +239,15 @@ describe("the prompt", function()
     end)
 
     edited("drops bytes that are no characters, and only those", function()
-      lines {{"'caf\xe9' .. 'es'", "cafes\r\n"}, {"'\xff\xfea' .. 'b'", "ab\r\n"}, {"'\xe2\x82' .. 'é'", "é\r\n"}}
+      lines {{"'caf\xe9' .. 'es'", "cafes\r\n"}, {"'\xff\xfea' .. 'b'", "ab\r\n"},
+        {"'\xe2\x82' .. 'é'", "é\r\n"}}
     end)
 
     it("takes any text for a prompt", function()
-      for _, prompt in ipairs {"'\\xff> '", "('é'):rep(200)", "('x'):rep(5000)", "'\\1\\1\\1a\\1> '", "'\\xc3'"} do
-        local shown, status = terminal {{expect = "> "}, {send = "_PROMPT = " .. prompt .. "\n"}, {idle = ""},
+      for _, prompt in ipairs {"'\\xff> '", "('é'):rep(200)", "('x'):rep(5000)",
+        "'\\1\\1\\1a\\1> '", "'\\xc3'"} do
+        local shown, status = terminal {{expect = "> "}, {send = "_PROMPT = " .. prompt .. "\n"},
+          {idle = ""},
           {send = "6 * 7, os.exit(7)\n"}, {send = "os.exit(7)\n"}}
         assert.equal(7, status, shown)
       end
@@ -222,14 +256,17 @@ describe("the prompt", function()
     it("leaves alone what is no file in its history's place", function()
       command.run{"mkdir", "-p", folder .. "/pipe/ipulua"}
       command.run{"mkfifo", folder .. "/pipe/ipulua/history"}
-      lines({{"6 * 7", "42\r\n"}, {"7 * 7", "49\r\n"}}, {env = {XDG_STATE_HOME = folder .. "/pipe"}})
+      lines({{"6 * 7", "42\r\n"}, {"7 * 7", "49\r\n"}},
+        {env = {XDG_STATE_HOME = folder .. "/pipe"}})
     end)
 
     edited("keeps its history in a file for the next time", function()
       local state = folder .. "/state"
       local env = {XDG_STATE_HOME = state}
-      lines({{"x = 41"}, {"for i = 1, 2 do", ">> "}, "x = x + 1 end", "x", "x", {"'back\\\\slash'"}}, {env = env})
-      assert.equal("x = 41\nfor i = 1, 2 do\\nx = x + 1 end\nx\n'back\\\\\\\\slash'\n", command.read(state .. "/ipulua/history"))
+      lines({{"x = 41"}, {"for i = 1, 2 do", ">> "}, "x = x + 1 end", "x", "x",
+        {"'back\\\\slash'"}}, {env = env})
+      assert.equal("x = 41\nfor i = 1, 2 do\\nx = x + 1 end\nx\n'back\\\\\\\\slash'\n",
+        command.read(state .. "/ipulua/history"))
       -- The chunk of two lines comes back as one entry, and runs again: 0 + 1 + 1.
       lines({"x = 0", {UP .. UP .. UP .. UP}, {"x", "2\r\n"}, {CTRL_R .. "41\n"}, {"x", "41\r\n"},
         {"#'back\\\\slash'", "10\r\n"}}, {env = env})
@@ -256,23 +293,32 @@ describe("the prompt", function()
         {"keywords", {"func\t() end", ""}},
         {"fields", {"string.form\t('%d', 99)", "99"}},
         {"methods of strings", {"name = 'abc'", ""}, {"name:upp\t()", "ABC"}},
-        {"only functions behind a colon", {"thing = {size = 1, show = function() return 'shown' end}", ""},
+        {"only functions behind a colon",
+          {"thing = {size = 1, show = function() return 'shown' end}", ""},
           {"thing:s\t()", "shown"}},
         {"fields through __index tables",
-          {"object = setmetatable({}, {__index = setmetatable({}, {__index = {area = print}})})", ""},
+          {"object = setmetatable({}, {__index = setmetatable({}, {__index = {area = print}})})",
+            ""},
           {"object.ar\t('found')", "found"}},
-        {"fields of fields and positions", {"deep = {list = {{inner_value = 'got it'}}}", ""}, {"deep.list[1].inn\t", "got it"}},
+        {"fields of fields and positions", {"deep = {list = {{inner_value = 'got it'}}}", ""},
+          {"deep.list[1].inn\t", "got it"}},
         {"fields of the lazy globals", {"ipu.mat\t('product')", "product"}},
-        {"fields that a module loads on demand", {"ipu.rel\t('loaded')", "loaded"}, {"ipu.later.inn\t", "got it"}},
+        {"fields that a module loads on demand", {"ipu.rel\t('loaded')", "loaded"},
+          {"ipu.later.inn\t", "got it"}},
         {"methods beside an __index function",
-          {"object = setmetatable({}, {__index = function() return print end, methods = {area = print}})", ""},
+          {"object = setmetatable({}, {__index = function() return print end, methods = {area = "
+            .. "print}})", ""},
           {"object.ar\t('found')", "found"}},
         {"option keys", {"function dense(o) return o.units + o.bias end", ""},
-          {"package.loaded['ipulua.help'] = {options = {[dense] = {'units', {'bias', 'number'}}}}", ""},
+          {"package.loaded['ipulua.tools.help'] = {options = {[dense] = {'units', {'bias', "
+            .. "'number'}}}}", ""},
           {"dense{uni\t40, bi\t2}", "42"}},
-        {"option keys behind positional arguments", {"function dense(n, o) return n + o.units end", ""},
-          {"package.loaded['ipulua.help'] = {options = {[dense] = {'units'}}}", ""}, {"dense(1, {uni\t4})", "5"}},
-        {"file names in strings", {"io.open('fir\t') ~= nil", "true"}, {"io.open('inn\t') ~= nil", "true"},
+        {"option keys behind positional arguments",
+          {"function dense(n, o) return n + o.units end", ""},
+          {"package.loaded['ipulua.tools.help'] = {options = {[dense] = {'units'}}}", ""},
+          {"dense(1, {uni\t4})", "5"}},
+        {"file names in strings", {"io.open('fir\t') ~= nil", "true"},
+          {"io.open('inn\t') ~= nil", "true"},
           {"io.open(\"../files/sec\t\") ~= nil", "true"}},
         {"nothing in comments", {"1 -- stri\t", "1"}},
         {"with blanks at the start of a line", {"\t\t5", "5"}},
@@ -298,8 +344,10 @@ describe("the prompt", function()
 
     describe("on Ctrl-C", function()
       edited("drops the line", function()
-        local shown, status = terminal {{expect = "> "}, {send = "abc"}, {expect = "abc"}, {send = CTRL_C .. "7 + 7\n"},
-          {expect = "^C"}, {expect = "14\r\n> "}, {send = "while true do\n"}, {expect = ">> "}, {send = CTRL_C},
+        local shown, status = terminal {{expect = "> "}, {send = "abc"}, {expect = "abc"},
+          {send = CTRL_C .. "7 + 7\n"},
+          {expect = "^C"}, {expect = "14\r\n> "}, {send = "while true do\n"}, {expect = ">> "},
+          {send = CTRL_C},
           {expect = "^C\r\n> "}, {send = "8 + 8\n"}, {expect = "16\r\n> "}, {send = CTRL_D}}
         assert.equal(0, status, shown)
       end)
@@ -307,48 +355,65 @@ describe("the prompt", function()
       it("stops what runs, again and again", function()
         local steps = {{expect = "> "}}
         for _ = 1, 4 do
-          for _, step in ipairs {{send = "print('go') " .. command.endless .. "\n"}, {expect = "\r\ngo\r\n"}, {busy = ""},
-            {send = CTRL_C}, {expect = "stdin:1: interrupted!\r\n> "}} do steps[#steps + 1] = step end
+          for _, step in ipairs {{send = "print('go') " .. command.endless .. "\n"},
+            {expect = "\r\ngo\r\n"}, {busy = ""},
+            {send = CTRL_C},
+            {expect = "stdin:1: interrupted!\r\n> "}} do steps[#steps + 1] = step end
         end
-        for _, step in ipairs {{send = "1 + 2\n"}, {expect = "\r\n3\r\n> "}, {send = CTRL_D}} do steps[#steps + 1] = step end
+        for _, step in ipairs {{send = "1 + 2\n"}, {expect = "\r\n3\r\n> "}, {send = CTRL_D}} do
+          steps[#steps + 1] = step
+        end
         local shown, status = terminal(steps)
         assert.equal(0, status, shown)
       end)
 
       it("stops coroutines, however deep, and what resumes them goes on", function()
-        local starts = {"coroutine.wrap(body)()", "coroutine.wrap(function() coroutine.wrap(body)() end)()",
+        local starts = {"coroutine.wrap(body)()",
+          "coroutine.wrap(function() coroutine.wrap(body)() end)()",
           "print(coroutine.resume(coroutine.create(body)))",
-          "for _ in coroutine.wrap(function() while true do coroutine.yield(1) end end) do if not go then go = 1 print('go') end end"}
-        local steps = {{expect = "> "}, {send = "body = function() print('go') " .. command.endless .. " end\n"}}
+          "for _ in coroutine.wrap(function() while true do coroutine.yield(1) end end) do if not "
+          .. "go then go = 1 print('go') end end"}
+        local steps = {{expect = "> "},
+          {send = "body = function() print('go') " .. command.endless .. " end\n"}}
         for _, start in ipairs(starts) do
-          for _, step in ipairs {{expect = "> "}, {send = start .. "\n"}, {expect = "\r\ngo\r\n"}, {busy = ""}, {send = CTRL_C},
+          for _, step in ipairs {{expect = "> "}, {send = start .. "\n"}, {expect = "\r\ngo\r\n"},
+            {busy = ""}, {send = CTRL_C},
             {expect = "interrupted!"}} do steps[#steps + 1] = step end
         end
-        for _, step in ipairs {{expect = "> "}, {send = "1 + 2\n"}, {expect = "\r\n3\r\n> "}, {send = CTRL_D}} do steps[#steps + 1] = step end
+        for _, step in ipairs {{expect = "> "}, {send = "1 + 2\n"}, {expect = "\r\n3\r\n> "},
+          {send = CTRL_D}} do
+          steps[#steps + 1] = step
+        end
         local shown, status = terminal(steps)
         assert.equal(0, status, shown)
       end)
 
       it("stops the printing of a result", function()
         local shown, status = terminal {{expect = "> "},
-          {send = "setmetatable({}, {__tostring = function() print('go') " .. command.endless .. " end})\n"},
-          {expect = "\r\ngo"}, {busy = ""}, {send = CTRL_C}, {expect = "interrupted!\r\n> "}, {send = CTRL_D}}
+          {send = "setmetatable({}, {__tostring = function() print('go') " .. command.endless
+            .. " end})\n"},
+          {expect = "\r\ngo"}, {busy = ""}, {send = CTRL_C}, {expect = "interrupted!\r\n> "},
+          {send = CTRL_D}}
         assert.equal(0, status, shown)
       end)
 
       it("ends the program at the third when errors are caught", function()
         local shown, status = terminal {{expect = "> "},
-          {send = "while true do pcall(function() print('go') " .. command.endless .. " end) end\n"},
+          {send = "while true do pcall(function() print('go') " .. command.endless
+            .. " end) end\n"},
           {expect = "\r\ngo"}, {busy = ""},
-          {send = CTRL_C}, {expect = "go"}, {busy = ""}, {send = CTRL_C}, {expect = "go"}, {busy = ""}, {send = CTRL_C},
+          {send = CTRL_C}, {expect = "go"}, {busy = ""}, {send = CTRL_C}, {expect = "go"},
+          {busy = ""}, {send = CTRL_C},
           {["end"] = ""}}
         assert.equal(130, status, shown)
       end)
     end)
 
     edited("goes on after Ctrl-Z and a new window size", function()
-      local shown, status = terminal {{expect = "> "}, {send = "12 +"}, {expect = "12 +"}, {send = "\26"}, {idle = ""},
-        {signal = "CONT"}, {expect = "> 12 +"}, {size = "10 40"}, {signal = "WINCH"}, {idle = ""}, {send = " 3\n"},
+      local shown, status = terminal {{expect = "> "}, {send = "12 +"}, {expect = "12 +"},
+        {send = "\26"}, {idle = ""},
+        {signal = "CONT"}, {expect = "> 12 +"}, {size = "10 40"}, {signal = "WINCH"}, {idle = ""},
+        {send = " 3\n"},
         {expect = "15\r\n> "}, {send = CTRL_D}}
       assert.equal(0, status, shown)
     end)
@@ -368,7 +433,8 @@ describe("the prompt", function()
     end)
 
     it("uses the prompts of _PROMPT and _PROMPT2", function()
-      lines {"_PROMPT, _PROMPT2 = 'in> ', 'more> '", {"1 +", "more> "}, {"1", "2\r\nin> "}, {"_PROMPT = nil"}}
+      lines {"_PROMPT, _PROMPT2 = 'in> ', 'more> '", {"1 +", "more> "}, {"1", "2\r\nin> "},
+        {"_PROMPT = nil"}}
     end)
 
     it("reads plainly where the terminal can't do more", function()

@@ -5,7 +5,8 @@ local system_config = require "spec.support.system_config"
 local warnings = require "spec.support.warnings"
 
 describe("configuration conformance", function()
-  local caught = warnings.expected{"configure_ipu_system: the existing configuration is being reset, and its compiled programs are forgotten"}
+  local caught = warnings.expected{"configure_ipu_system: the existing configuration is being "
+    .. "reset, and its compiled programs are forgotten"}
   setup(caught.start)
   teardown(caught.stop)
 
@@ -21,8 +22,10 @@ describe("configuration conformance", function()
       {["do"] = "get", path = "allow_recompute", expect = true},
       {["do"] = "get", path = "allow_recompute", expect = false, error = {kind = "any"}},
       {["do"] = "set", path = "ipu_model", value = 1, error = {kind = "type"}},
-      {["do"] = "set", path = "ipu_model", value = 1, error = {kind = "any", must_mention = {"banana"}}},
-      {["do"] = "set", path = "ipu_model", value = 1, error = {kind = "any", must_not_mention = {"category"}}},
+      {["do"] = "set", path = "ipu_model", value = 1,
+        error = {kind = "any", must_mention = {"banana"}}},
+      {["do"] = "set", path = "ipu_model", value = 1,
+        error = {kind = "any", must_not_mention = {"category"}}},
       {["do"] = "dance"},
     } do
       local ok, message = system_config.run {script = {step}}

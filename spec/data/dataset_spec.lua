@@ -57,20 +57,24 @@ describe("dataset sources", function()
 
   it("takes a nested list of numbers as one tensor, a list of tensors as components", function()
     assert.equal("[1. 2.]; [3. 4.]", elements(data.from_tensor_slices{{1, 2}, {3, 4}}))
-    assert.equal("1.0,3.0; 2.0,4.0", elements(data.from_tensor_slices{ipu.tensor{1, 2}, ipu.tensor{3, 4}}))
+    assert.equal("1.0,3.0; 2.0,4.0",
+      elements(data.from_tensor_slices{ipu.tensor{1, 2}, ipu.tensor{3, 4}}))
   end)
 
   it("keeps dicts", function()
-    local ds = data.from_tensor_slices{image = ipu.tensor{1, 2}, label = ipu.tensor({3, 4}, {dtype = "int32"})}
+    local ds = data.from_tensor_slices{image = ipu.tensor{1, 2},
+      label = ipu.tensor({3, 4}, {dtype = "int32"})}
     local seen = {}
     for e in ds:iter() do seen[#seen + 1] = e.image:item() .. ":" .. e.label:item() end
     assert.same({"1.0:3", "2.0:4"}, seen)
-    assert.same({image = {shape = {}, dtype = "float32"}, label = {shape = {}, dtype = "int32"}}, ds.element_spec)
+    assert.same({image = {shape = {}, dtype = "float32"}, label = {shape = {}, dtype = "int32"}},
+      ds.element_spec)
   end)
 
   it("refuses components of different length", function()
     raises(function() data.from_tensor_slices{ipu.zeros{2, 3}, ipu.zeros{3, 3}} end,
-      "spec%.lua:%d+: from_tensor_slices: the first extents differ: component 0 has shape %[2, 3%], component 1 has %[3, 3%]")
+      "spec%.lua:%d+: from_tensor_slices: the first extents differ: component 0 has shape %[2, "
+      .. "3%], component 1 has %[3, 3%]")
   end)
 
   it("range counts in int64", function()
@@ -111,24 +115,30 @@ describe("dataset sources", function()
         if i <= 3 then return ipu.tensor{i, 2 * i} end
       end
     end
-    local infeed = ipu.IPUInfeedQueue(data.from_generator(three, {output_types = "float32", output_shapes = {2}}))
+    local infeed = ipu.IPUInfeedQueue(data.from_generator(three,
+      {output_types = "float32", output_shapes = {2}}))
     local sum = ipu.func(function()
       return ipu.loops.repeat_n(3, function(s, x) return s + x end, {ipu.zeros{2}}, infeed)
     end)()
     assert.same({6, 12}, sum:totable())
-    raises(function() ipu.IPUInfeedQueue(data.from_generator(three, {output_types = "float32"})) end, "shape")
+    raises(function()
+      ipu.IPUInfeedQueue(data.from_generator(three, {output_types = "float32"}))
+    end, "shape")
   end)
 
   it("from_generator takes a coroutine, and says so to a function that yields by itself", function()
     local function counting() for i = 1, 3 do coroutine.yield(i) end end
-    local wrapped = data.from_generator(function() return coroutine.wrap(counting) end, {output_types = "int32", output_shapes = {}})
+    local wrapped = data.from_generator(function() return coroutine.wrap(counting) end,
+      {output_types = "int32", output_shapes = {}})
     assert.equal("1; 2; 3", elements(wrapped))
     local bare = data.from_generator(counting, {output_types = "int32", output_shapes = {}})
-    raises(function() elements(bare) end, "returns an iterator: a generator that yields is coroutine%.wrap")
+    raises(function() elements(bare) end,
+      "returns an iterator: a generator that yields is coroutine%.wrap")
   end)
 
   it("from_generator checks what comes", function()
-    raises(function() data.from_generator(function() end, {output_types = "float32"}) end, "output_shapes")
+    raises(function() data.from_generator(function() end, {output_types = "float32"}) end,
+      "output_shapes")
     local ds = data.from_generator(function() return ipairs{{1, 2}} end,
       {output_types = {"int32", "float32"}, output_shapes = {{}, {3}}})
     raises(function() elements(ds) end, "declared float32%[3%], but an element has float32%[2%]")
@@ -137,7 +147,8 @@ end)
 
 describe("dataset functions", function()
   it("row 78: map traces and passes tuples as arguments", function()
-    assert.equal("[ 1. -1.]; [ 4. -4.]", elements(pairs_of(2):map(function(x, y) return x * ipu.cast(y, "float32") end)))
+    assert.equal("[ 1. -1.]; [ 4. -4.]",
+      elements(pairs_of(2):map(function(x, y) return x * ipu.cast(y, "float32") end)))
   end)
 
   it("map counts several returns and a list as a tuple", function()
@@ -151,7 +162,8 @@ describe("dataset functions", function()
   it("map keeps the order with parallel calls", function()
     local want = elements(numbers(50):map(function(x) return x * x end))
     for _, n in ipairs{2, 7, data.AUTOTUNE} do
-      assert.equal(want, elements(numbers(50):map(function(x) return x * x end, {num_parallel_calls = n})))
+      assert.equal(want,
+        elements(numbers(50):map(function(x) return x * x end, {num_parallel_calls = n})))
     end
   end)
 
@@ -169,7 +181,9 @@ describe("dataset functions", function()
 
   -- {eager = true} would not help: these are wrong in Lua, too
   it("map says what is wrong with a function that would be wrong in Lua, too", function()
-    for wanted, f in pairs{["add: 'b': 0.5 is no int32$"] = function(x) return ipu.cast(x, "int32") + 0.5 end,
+    for wanted, f in pairs{["add: 'b': 0.5 is no int32$"] = function(x)
+      return ipu.cast(x, "int32") + 0.5
+    end,
       ["map: the function returned nothing$"] = function() end,
       ["a tensor has no 'sahpe'; did you mean 'shape'%?$"] = function(x) return x.sahpe end,
       ["tensors are compared with ipu.less.*"] = function(x) return x < 3 end} do
@@ -178,21 +192,25 @@ describe("dataset functions", function()
   end)
 
   it("is no table to walk over, and the end of a walk is no address", function()
-    raises(function() for _ in pairs(numbers(3)) do assert.is_true(false) end end, "a dataset is no table; `for x in ds:iter%(%) do`")
-    raises(function() for _ in ipairs(numbers(3)) do assert.is_true(false) end end, "a dataset has no positions")
+    raises(function() for _ in pairs(numbers(3)) do assert.is_true(false) end end,
+      "a dataset is no table; `for x in ds:iter%(%) do`")
+    raises(function() for _ in ipairs(numbers(3)) do assert.is_true(false) end end,
+      "a dataset has no positions")
     local closer = select(4, numbers(3):iter())
     assert.equal("<ends with the loop>", tostring(closer))
   end)
 
   it("a generator's element that is no number is told of as that", function()
-    local ds = data.from_generator(function() return function() return "a" end end, {output_types = "int32", output_shapes = {}})
+    local ds = data.from_generator(function() return function() return "a" end end,
+      {output_types = "int32", output_shapes = {}})
     raises(function() for _ in ds:iter() do assert.is_true(false) end end,
       "what an element holds must be a number, a list or a tensor, got string %(a%)")
   end)
 
   it("map {eager} calls Lua once an element", function()
     local calls = 0
-    local ds = numbers(3):map(function(x) calls = calls + 1 return x:item() * 10 end, {eager = true})
+    local ds = numbers(3):map(function(x) calls = calls + 1 return x:item() * 10 end,
+      {eager = true})
     assert.equal("0.0; 10.0; 20.0", elements(ds))
     assert.equal(3, calls)
   end)
@@ -202,35 +220,52 @@ describe("dataset functions", function()
       :map(function(x, y) return x:item() + 0.5, y, true, {{1, 2}} end, {eager = true})
     assert.equal("Dataset(map: float32[], int32[], bool[], float32[1, 2])", tostring(ds))
     local found = {}
-    for a, b, c, d in ds:iter() do found[#found + 1] = table.concat({tostring(a), tostring(b), tostring(c), tostring(d)}, " ") end
+    for a, b, c, d in ds:iter() do
+      found[#found + 1] = table.concat({tostring(a), tostring(b), tostring(c), tostring(d)}, " ")
+    end
     assert.same({"0.5 0 True [[1. 2.]]", "1.5 10 True [[1. 2.]]"}, found)
   end)
 
   it("map works on batches of several sizes", function()
-    assert.equal("[0 2]; [4 6]; [8]", elements(numbers(5):batch(2):map(function(x) return x * 2 end)))
-    assert.equal("1; 5; 4", elements(numbers(5):batch(2):map(function(x) return ipu.reduce_sum(x) end)))
-    assert.same({shape = {-1}, dtype = "int64"}, numbers(5):batch(2):map(function(x) return x * 2 end).element_spec)
+    assert.equal("[0 2]; [4 6]; [8]",
+      elements(numbers(5):batch(2):map(function(x) return x * 2 end)))
+    assert.equal("1; 5; 4",
+      elements(numbers(5):batch(2):map(function(x) return ipu.reduce_sum(x) end)))
+    assert.same({shape = {-1}, dtype = "int64"},
+      numbers(5):batch(2):map(function(x) return x * 2 end).element_spec)
   end)
 
   it("map's random numbers depend on the pass and the element alone", function()
-    local function noisy(n) return numbers(8):map(function() return ipu.random.uniform({2}, {seed = 4}) end, {num_parallel_calls = n}) end
+    local function noisy(n)
+      return numbers(8):map(function() return ipu.random.uniform({2}, {seed = 4}) end,
+        {num_parallel_calls = n})
+    end
     local a = noisy(0)
     local first, second = elements(a), elements(a)
     assert.are_not.equal(first, second)
-    for _, same in ipairs{noisy(0), noisy(3), a:prefetch(3)} do assert.equal(first, elements(same)) end
+    for _, same in ipairs{noisy(0), noisy(3), a:prefetch(3)} do
+      assert.equal(first, elements(same))
+    end
     local repeated = elements(a:repeat_n(2))
     assert.equal(first, repeated:sub(1, #first))
     local seen = {}
-    for text in (repeated .. "; "):gmatch("(.-); ") do assert.is_nil(seen[text]) seen[text] = true end
+    for text in (repeated .. "; "):gmatch("(.-); ") do
+      assert.is_nil(seen[text])
+      seen[text] = true
+    end
   end)
 
-  it("map draws the same numbers in whatever order shapes come, and whatever was traced between", function()
+  it(
+    "map draws the same numbers in whatever order shapes come, and whatever was traced between",
+    function()
     local function ragged()
       ipu.random.set_seed(1)
       return ipu.data.from_generator(function()
         local i = 0
         return function() i = i + 1 if i <= 40 then return ipu.ones{1 + i % 7} end end
-      end, {output_types = "float32", output_shapes = {-1}}):map(function(x) return ipu.reduce_sum(x) * 0 + ipu.random.uniform({}) end)
+      end, {output_types = "float32", output_shapes = {-1}}):map(function(x)
+        return ipu.reduce_sum(x) * 0 + ipu.random.uniform({})
+      end)
     end
     local alone = elements(ragged())
     local d = ragged()
@@ -243,13 +278,17 @@ describe("dataset functions", function()
 
   it("map refuses variables", function()
     local v = ipu.Variable(2.0, {name = "scale"})
-    raises(function() numbers(3):map(function(x) return ipu.cast(x, "float32") * v end) end, "reads variable 'scale'")
+    raises(function() numbers(3):map(function(x) return ipu.cast(x, "float32") * v end) end,
+      "reads variable 'scale'")
   end)
 
   it("row 84: filter keeps what the predicate holds for", function()
-    assert.equal("1; 3; 5", elements(numbers(6):filter(function(x) return ipu.equal(ipu.mod(x, 2), 1) end)))
-    assert.equal("4; 5", elements(numbers(6):filter(function(x) return x:item() > 3 end, {eager = true})))
-    raises(function() numbers(3):filter(function(x) return x end) end, "must return one bool%[%], it returns int64%[%]")
+    assert.equal("1; 3; 5",
+      elements(numbers(6):filter(function(x) return ipu.equal(ipu.mod(x, 2), 1) end)))
+    assert.equal("4; 5",
+      elements(numbers(6):filter(function(x) return x:item() > 3 end, {eager = true})))
+    raises(function() numbers(3):filter(function(x) return x end) end,
+      "must return one bool%[%], it returns int64%[%]")
   end)
 
   it("row 85: flat_map and interleave read datasets in turn", function()
@@ -264,12 +303,16 @@ describe("dataset functions", function()
   it("row 85: window gives datasets", function()
     local function sums(w) return w:batch(3) end
     assert.equal("[0 1 2]; [3 4 5]; [6]", elements(numbers(7):window(3):flat_map(sums)))
-    assert.equal("[0 1 2]; [1 2 3]; [2 3 4]", elements(numbers(5):window(3, {shift = 1, drop_remainder = true}):flat_map(sums)))
-    assert.equal("[0 2 4]; [2 4 6]; [4 6]; [6]", elements(numbers(7):window(3, {shift = 2, stride = 2}):flat_map(sums)))
+    assert.equal("[0 1 2]; [1 2 3]; [2 3 4]",
+      elements(numbers(5):window(3, {shift = 1, drop_remainder = true}):flat_map(sums)))
+    assert.equal("[0 2 4]; [2 4 6]; [4 6]; [6]",
+      elements(numbers(7):window(3, {shift = 2, stride = 2}):flat_map(sums)))
     local seen = {}
     for w in numbers(4):window(2):iter() do seen[#seen + 1] = elements(w) end
     assert.same({"0; 1", "2; 3"}, seen)
-    local both = pairs_of(4):window(2):flat_map(function(x, y) return data.zip(x:batch(2), y:batch(2)) end)
+    local both = pairs_of(4):window(2):flat_map(function(x, y)
+      return data.zip(x:batch(2), y:batch(2))
+    end)
     assert.equal("[[ 1. -1.] [ 2. -2.]],[1 2]; [[ 3. -3.] [ 4. -4.]],[3 4]", elements(both))
   end)
 end)
@@ -279,16 +322,19 @@ describe("dataset grouping and order", function()
     assert.equal("[0 1]; [2 3]; [4]", elements(numbers(5):batch(2)))
     assert.equal("[0 1]; [2 3]", elements(numbers(5):batch(2, {drop_remainder = true})))
     assert.same({shape = {-1}, dtype = "int64"}, numbers(4):batch(2).element_spec)
-    assert.same({shape = {2}, dtype = "int64"}, numbers(4):batch(2, {drop_remainder = true}).element_spec)
+    assert.same({shape = {2}, dtype = "int64"},
+      numbers(4):batch(2, {drop_remainder = true}).element_spec)
   end)
 
   it("row 85: padded_batch fills up", function()
     local ragged = data.from_generator(function() return ipairs{{1}, {2, 3}, {4}} end,
-      {output_types = {"int32", "float32"}, output_shapes = {{}, {-1}}}):map(function(_, x) return x end, {eager = true})
+      {output_types = {"int32", "float32"},
+        output_shapes = {{}, {-1}}}):map(function(_, x) return x end, {eager = true})
     assert.equal("[[1. 0.] [2. 3.]]; [[4.]]", elements(ragged:padded_batch(2)))
     assert.equal("[[ 1. -1. -1.] [ 2. 3. -1.]]; [[ 4. -1. -1.]]",
       elements(ragged:padded_batch(2, {padded_shapes = {3}, padding_values = -1})))
-    raises(function() elements(ragged:padded_batch(2, {padded_shapes = {1}})) end, "shape %[2%], larger than %[1%]")
+    raises(function() elements(ragged:padded_batch(2, {padded_shapes = {1}})) end,
+      "shape %[2%], larger than %[1%]")
   end)
 
   it("row 85: unbatch takes batches apart", function()
@@ -330,7 +376,8 @@ describe("dataset grouping and order", function()
       table.sort(list)
       assert.same({0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, list)
     end
-    local same = elements(numbers(10):shuffle(10, {seed = 3, reshuffle_each_iteration = false}):batch(10):repeat_n(2))
+    local same = elements(numbers(10):shuffle(10,
+      {seed = 3, reshuffle_each_iteration = false}):batch(10):repeat_n(2))
     assert.equal(same:match("^%[(.-)%]"), same:match("; %[(.-)%]$"))
   end)
 
@@ -352,14 +399,18 @@ describe("dataset grouping and order", function()
       local core, ipu = require "ipulua.core", require "ipulua"
       ipu.data.range(10):shuffle(10):iter()()
       local before = core.peak_memory()
-      print(ipu.data.range(400000):shuffle(400000):iter()():item() < 400000, core.peak_memory() - before)]]
+      local first = ipu.data.range(400000):shuffle(400000):iter()():item()
+      print(first < 400000, core.peak_memory() - before)]]
     local grown = tonumber(command.run{command.ipulua, "-e", script}.out:match("^true%s+(%d+)"))
-    local most = command.ipulua:find("/build%-[at]san/") and 48e6 or 24e6 -- sanitizers keep notes of all that is allocated
+    -- sanitizers keep notes of all that is allocated
+    local most = command.ipulua:find("/build%-[at]san/") and 48e6 or 24e6
     assert(grown < most, grown) -- 6.4 MB and what doubling leaves; a tensor each would take 120 MB
   end)
 
   it("row 83: prefetch changes nothing", function()
-    for _, n in ipairs{1, 5, data.AUTOTUNE} do assert.equal("0; 1; 2", elements(numbers(3):prefetch(n))) end
+    for _, n in ipairs{1, 5, data.AUTOTUNE} do
+      assert.equal("0; 1; 2", elements(numbers(3):prefetch(n)))
+    end
     assert.equal("0; 1; 2", elements(numbers(3):prefetch():with_options{}))
   end)
 end)
@@ -368,7 +419,8 @@ end)
 describe("shuffled batches", function()
   it("are rows of the source, each of them once, for any team", function()
     local rows, cols = 5003, 33
-    local places = ipu.reshape(ipu.cast(ipu.arange(rows), "float32"), {rows, 1}) * 100 + ipu.cast(ipu.arange(cols), "float32")
+    local places = ipu.reshape(ipu.cast(ipu.arange(rows), "float32"), {rows, 1}) * 100
+      + ipu.cast(ipu.arange(cols), "float32")
     local first
     for _, threads in ipairs{1, 2, 3} do
       ipu.set_num_threads(threads)
@@ -432,19 +484,25 @@ end)
 describe("dataset questions", function()
   it("row 86: cardinality", function()
     for _, case in ipairs{
-      {numbers(5), 5}, {numbers(5):repeat_n(), -1}, {numbers(5):repeat_n(2), 10}, {numbers(5):batch(2), 3},
-      {numbers(5):batch(2, {drop_remainder = true}), 2}, {numbers(5):filter(function(x) return ipu.equal(x, 1) end), -2},
-      {numbers(5):take(3), 3}, {numbers(5):skip(3), 2}, {counted(3, {}), -2}, {numbers(5):shuffle(2):cache():prefetch(), 5},
-      {data.zip(numbers(3), numbers(5):repeat_n()), 3}, {numbers(2):concatenate(numbers(3)), 5}, {numbers(7):window(3), 3},
+      {numbers(5), 5}, {numbers(5):repeat_n(), -1}, {numbers(5):repeat_n(2), 10},
+      {numbers(5):batch(2), 3},
+      {numbers(5):batch(2, {drop_remainder = true}), 2},
+      {numbers(5):filter(function(x) return ipu.equal(x, 1) end), -2},
+      {numbers(5):take(3), 3}, {numbers(5):skip(3), 2}, {counted(3, {}), -2},
+      {numbers(5):shuffle(2):cache():prefetch(), 5},
+      {data.zip(numbers(3), numbers(5):repeat_n()), 3}, {numbers(2):concatenate(numbers(3)), 5},
+      {numbers(7):window(3), 3},
       {data.from_tensors(1), 1}, {numbers(5):shard(2, 0), 3},
     } do assert.equal(case[2], case[1]:cardinality()) end
   end)
 
   it("row 86: element_spec has the element's structure", function()
-    assert.same({{shape = {2}, dtype = "float32"}, {shape = {}, dtype = "int32"}}, pairs_of(3).element_spec)
+    assert.same({{shape = {2}, dtype = "float32"}, {shape = {}, dtype = "int32"}},
+      pairs_of(3).element_spec)
     assert.equal("Dataset(batch: float32[-1, 2], int32[-1])", tostring(pairs_of(3):batch(2)))
     assert.equal("Dataset(from_tensor_slices: {x = {float32[3], int32[]}, y = float32[]})",
-      tostring(data.from_tensor_slices{x = {ipu.ones{4, 3}, ipu.zeros({4}, "int32")}, y = ipu.zeros{4}}))
+      tostring(data.from_tensor_slices{x = {ipu.ones{4, 3}, ipu.zeros({4}, "int32")},
+        y = ipu.zeros{4}}))
     assert.equal("Dataset(from_tensor_slices: float32[3], {a = float32[]})",
       tostring(data.from_tensor_slices{ipu.ones{4, 3}, {a = ipu.ones{4}}}))
   end)
@@ -458,8 +516,10 @@ describe("dataset questions", function()
       {function() numbers(3):shard(2, 2) end, "shard: the index must be between 0 and 1, got 2"},
       {function() data.range(1, 2, 0) end, "range: step is 0"},
       {function() data.zip(numbers(3), 7) end, "zip: argument 2 is no dataset"},
-      {function() numbers(3):concatenate(pairs_of(2)) end, "concatenate: elements of 1 and of 2 components"},
-      {function() numbers(3):flat_map(function(x) return x end) end, "flat_map: the function must return a dataset"},
+      {function() numbers(3):concatenate(pairs_of(2)) end,
+        "concatenate: elements of 1 and of 2 components"},
+      {function() numbers(3):flat_map(function(x) return x end) end,
+        "flat_map: the function must return a dataset"},
     } do raises(case[1], "dataset_spec%.lua:%d+: .*" .. case[2]:gsub("[%[%]%-]", "%%%0")) end
   end)
 end)
@@ -474,40 +534,60 @@ describe("dataset misuse", function()
   holds_itself[1] = holds_itself
 
   for name, case in pairs {
-    ["map: nothing returned"] = {function() numbers(3):map(function() end) end, "the function returned nothing"},
-    ["map: a string returned"] = {function() numbers(3):map(function() return "x" end) end, "must return tensors, got string"},
-    ["map: too many parameters"] = {function() numbers(3):map(function(a, b) return a + b end) end, "the right operand is nil"},
-    ["map: itself returned"] = {function() numbers(3):map(function() return holds_itself end) end, "holds itself"},
+    ["map: nothing returned"] = {function() numbers(3):map(function() end) end,
+      "the function returned nothing"},
+    ["map: a string returned"] = {function() numbers(3):map(function() return "x" end) end,
+      "must return tensors, got string"},
+    ["map: too many parameters"] = {function() numbers(3):map(function(a, b) return a + b end) end,
+      "the right operand is nil"},
+    ["map: itself returned"] = {function() numbers(3):map(function() return holds_itself end) end,
+      "holds itself"},
     ["map: no function"] = {function() numbers(3):map(nil) end, "'f' is missing"},
     ["map: another type later"] = {function()
-      elements(numbers(3):map(function(x) return x:item() == 1 and ipu.zeros{2} or ipu.zeros{} end, {eager = true}))
-    end, "stage 'map' %(.-dataset_spec%.lua:%d+%).*declared float32%[%], but an element has float32%[2%]"},
+      elements(numbers(3):map(function(x) return x:item() == 1 and ipu.zeros{2} or ipu.zeros{} end,
+        {eager = true}))
+    end, "stage 'map' %(.-dataset_spec%.lua:%d+%).*declared float32%[%], but an element has "
+      .. "float32%[2%]"},
     ["batch: different shapes"] = {function() elements(ragged():batch(2)) end,
       "stage 'batch'.*element 1 has shape %[2%], that of the first has %[1%]"},
-    ["batch: larger than memory"] = {function() elements(numbers(3):batch(1 << 60)) end, "is too large"},
-    ["padded_batch: a shape of another rank"] = {function() numbers(3):padded_batch(2, {padded_shapes = {2, 3}}) end,
+    ["batch: larger than memory"] = {function() elements(numbers(3):batch(1 << 60)) end,
+      "is too large"},
+    ["padded_batch: a shape of another rank"] = {function()
+      numbers(3):padded_batch(2, {padded_shapes = {2, 3}})
+    end,
       "can't be filled up to %[2, 3%]"},
     ["unbatch: scalars"] = {function() numbers(3):unbatch() end, "is a scalar: it has no rows"},
     ["from_tensors: itself"] = {function() data.from_tensors(holds_itself) end, "holds itself"},
     ["from_tensors: nothing"] = {function() data.from_tensors(nil) end, "no tensor"},
-    ["from_tensor_slices: a number"] = {function() data.from_tensor_slices(3) end, "no dimension to slice"},
-    ["from_tensor_slices: ragged lists"] = {function() data.from_tensor_slices{{1, 2}, {3}} end, "ragged"},
+    ["from_tensor_slices: a number"] = {function() data.from_tensor_slices(3) end,
+      "no dimension to slice"},
+    ["from_tensor_slices: ragged lists"] = {function() data.from_tensor_slices{{1, 2}, {3}} end,
+      "ragged"},
     ["from_generator: no iterator"] = {function()
       elements(data.from_generator(function() return 3 end, "float32", {}))
     end, "stage 'from_generator'.*must return an iterator.*integer %(3%)"},
-    ["from_generator: no dtype"] = {function() data.from_generator(pairs, "float33", {}) end, "did you mean 'float32'"},
-    ["from_generator: no shape"] = {function() data.from_generator(pairs, "float32") end, "'output_shapes' must be given"},
-    ["cache: no folder"] = {function() elements(numbers(3):cache("/no/such/folder/x")) end, "stage 'cache'.*cannot write"},
+    ["from_generator: no dtype"] = {function() data.from_generator(pairs, "float33", {}) end,
+      "did you mean 'float32'"},
+    ["from_generator: no shape"] = {function() data.from_generator(pairs, "float32") end,
+      "'output_shapes' must be given"},
+    ["cache: no folder"] = {function() elements(numbers(3):cache("/no/such/folder/x")) end,
+      "stage 'cache'.*cannot write"},
     ["prefetch: negative"] = {function() numbers(3):prefetch(-3) end, "must be at least %-1"},
-    ["interleave: no cycle"] = {function() numbers(3):interleave(data.from_tensors, {cycle_length = 0}) end, "cycle_length"},
-    ["a misspelt method"] = {function() numbers(3):shufle(3) end, "has no 'shufle'; did you mean 'shuffle'"},
-    ["a misspelt reader"] = {function() data.from_cvs("x") end, "has no 'from_cvs'; did you mean 'from_csv'"},
+    ["interleave: no cycle"] = {function()
+      numbers(3):interleave(data.from_tensors, {cycle_length = 0})
+    end, "cycle_length"},
+    ["a misspelt method"] = {function() numbers(3):shufle(3) end,
+      "has no 'shufle'; did you mean 'shuffle'"},
+    ["a misspelt reader"] = {function() data.from_cvs("x") end,
+      "has no 'from_cvs'; did you mean 'from_csv'"},
     ["stages without end"] = {function()
       local ds = numbers(3)
       for _ = 1, 1000 do ds = ds:take(2) end
     end, "up to 500 stages"},
   } do
-    it("is an error: " .. name, function() raises(case[1], "dataset_spec%.lua:%d+: .*" .. case[2]) end)
+    it("is an error: " .. name, function()
+      raises(case[1], "dataset_spec%.lua:%d+: .*" .. case[2])
+    end)
   end
 
   it("is none where there is a meaning: too much to take, skip, prefetch and shuffle", function()

@@ -35,7 +35,10 @@ describe("datasets from files", function()
     paths[#paths + 1] = made
   end)
   after_each(function()
-    for _, name in ipairs{"", "a.idx", "b.idx", "t.csv", "t.txt", "c.bin", "n.npz", "n.npy", "n.safetensors"} do os.remove(made .. name) end
+    for _, name in ipairs{"", "a.idx", "b.idx", "t.csv", "t.txt", "c.bin", "n.npz", "n.npy",
+      "n.safetensors"} do
+      os.remove(made .. name)
+    end
   end)
 
   it("from_idx", function()
@@ -44,7 +47,8 @@ describe("datasets from files", function()
     assert.equal("[[1 2]]; [[3 4]]", elements(data.from_idx(images)))
     assert.equal("[[1 2]],7; [[3 4]],8", elements(data.from_idx(images, labels)))
     local one = write("c.bin", "\0\0\8\1" .. string.pack(">I4", 1) .. "\7")
-    raises(function() data.from_idx(images, one) end, "from_idx: %S+a%.idx has 2 elements, but %S+c%.bin has 1 element: the files do not")
+    raises(function() data.from_idx(images, one) end,
+      "from_idx: %S+a%.idx has 2 elements, but %S+c%.bin has 1 element: the files do not")
     raises(function() data.from_idx("/no/such/file") end, "files_spec%.lua:%d+: .*/no/such/file")
   end)
 
@@ -53,15 +57,20 @@ describe("datasets from files", function()
     assert.equal("[1. 2. 0.]; [3. 4.5 1. ]", elements(data.from_csv(path)))
     assert.equal("[1. 2.],0; [3. 4.5],1", elements(data.from_csv(path, {label = "y"})))
     assert.equal("[2. 0.],1; [4.5 1. ],3", elements(data.from_csv(path, {label = 0})))
-    assert.equal("[2.],0; [4.5],1", elements(data.from_csv(path, {columns = {'b "x"'}, label = "y"})))
+    assert.equal("[2.],0; [4.5],1",
+      elements(data.from_csv(path, {columns = {'b "x"'}, label = "y"})))
     assert.equal("Dataset(from_csv: float32[3])", tostring(data.from_csv(path)))
-    assert.equal("Dataset(from_csv: float32[2], int32[])", tostring(data.from_csv(path, {label = "y"})))
+    assert.equal("Dataset(from_csv: float32[2], int32[])",
+      tostring(data.from_csv(path, {label = "y"})))
     raises(function() data.from_csv(path, {label = "z"}) end, "no column is called 'z'")
     for _, number in ipairs{3, -1, 1 << 31, 1 << 32, (1 << 32) + 1, math.mininteger} do
-      raises(function() data.from_csv(path, {columns = {number}}) end, "no column " .. tostring(number):gsub("-", "%%-"))
+      raises(function() data.from_csv(path, {columns = {number}}) end,
+        "no column " .. tostring(number):gsub("-", "%%-"))
     end
-    raises(function() data.from_csv(path, {header = false}) end, "line 1, column 1: 'a' is no number; .*header = true")
-    raises(function() data.from_csv(path, {sep = ";"}) end, "from_csv has no argument 'sep'; did you mean 'separator'%?")
+    raises(function() data.from_csv(path, {header = false}) end,
+      "line 1, column 1: 'a' is no number; .*header = true")
+    raises(function() data.from_csv(path, {sep = ";"}) end,
+      "from_csv has no argument 'sep'; did you mean 'separator'%?")
   end)
 
   it("from_cifar", function()
@@ -109,15 +118,19 @@ describe("datasets from files", function()
     raises(function() data.from_npy(made .. "n.npz") end,
       "files_spec%.lua:%d+: .*n%.npz' holds arrays of unequal lengths: . has 2 rows, . has 3 rows")
     write("n.safetensors", "\255\255\255")
-    raises(function() data.from_safetensors(made .. "n.safetensors") end, "files_spec%.lua:%d+: .*n%.safetensors")
+    raises(function() data.from_safetensors(made .. "n.safetensors") end,
+      "files_spec%.lua:%d+: .*n%.safetensors")
   end)
 
   it("from_image_folder reads pictures and the classes that their folders are", function()
     local core = require "ipulua.core"
-    local is_written, message = pcall(core.write_png, made .. "x.png", ipu.zeros({1, 1, 3}, "uint8"))
+    local is_written, message = pcall(core.write_png, made .. "x.png",
+      ipu.zeros({1, 1, 3}, "uint8"))
     if not is_written then return assert.matches("this build is without", message) end
     os.execute("mkdir -p " .. made .. "pictures/cat " .. made .. "pictures/dog")
-    local function picture(path, value) core.write_png(made .. "pictures/" .. path, ipu.full({2, 3, 3}, value, "uint8")) end
+    local function picture(path, value)
+      core.write_png(made .. "pictures/" .. path, ipu.full({2, 3, 3}, value, "uint8"))
+    end
     picture("cat/1.png", 10)
     picture("dog/1.png", 20)
     picture("dog/2.png", 30)
@@ -135,18 +148,22 @@ describe("datasets from files", function()
     local broken <close> = assert(io.open(made .. "pictures/dog/3.png", "wb"))
     broken:write("no picture")
     broken:close()
-    local damaged = data.from_image_folder(made .. "pictures") -- no error here: pictures are read one by one
-    raises(function() elements(damaged) end, "stage 'from_image_folder' %(%S*files_spec%.lua:%d+%): %S+/dog/3%.png: ")
+    -- no error here: pictures are read one by one
+    local damaged = data.from_image_folder(made .. "pictures")
+    raises(function() elements(damaged) end,
+      "stage 'from_image_folder' %(%S*files_spec%.lua:%d+%): %S+/dog/3%.png: ")
     os.execute("rm -r " .. made .. "pictures")
   end)
 
-  it("from_image_folder reads more pictures than it decodes side by side, in their order, for any team", function()
+  it("from_image_folder reads more pictures than it decodes side by side, in their order, for any "
+    .. "team", function()
     local core = require "ipulua.core"
     if not pcall(core.write_png, made .. "x.png", ipu.zeros({1, 1, 3}, "uint8")) then return end
     for class = 1, 3 do
       os.execute("mkdir -p " .. made .. "many/" .. class)
       for i = 1, 15 do
-        core.write_png(string.format("%smany/%d/%02d.png", made, class, i), ipu.full({2, 3, 3}, class * 20 + i, "uint8"))
+        core.write_png(string.format("%smany/%d/%02d.png", made, class, i),
+          ipu.full({2, 3, 3}, class * 20 + i, "uint8"))
       end
     end
     for _, threads in ipairs{1, 2, 3, 17} do
@@ -173,7 +190,9 @@ describe("datasets from files", function()
   end)
 
   it("from_image_folder wants folders of pictures", function()
-    raises(function() data.from_image_folder("/no/such/folder") end, "files_spec%.lua:%d+: .*/no/such/folder")
-    raises(function() data.from_image_folder(".", {image_size = {0, 3}}) end, "two positive integers")
+    raises(function() data.from_image_folder("/no/such/folder") end,
+      "files_spec%.lua:%d+: .*/no/such/folder")
+    raises(function() data.from_image_folder(".", {image_size = {0, 3}}) end,
+      "two positive integers")
   end)
 end)

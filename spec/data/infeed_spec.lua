@@ -35,7 +35,8 @@ describe("IPUInfeedQueue", function()
     local ones = data.from_tensors(ipu.constant(1.0, {shape = {3}}))
     local infeed = ipu.IPUInfeedQueue(ones:map(function(x) return {x, x + 1} end):repeat_n())
     local f = ipu.func(function()
-      return ipu.loops.repeat_n(4, function(sum, a, b) return sum + a * b end, {ipu.zeros{3}}, infeed)
+      return ipu.loops.repeat_n(4, function(sum, a, b) return sum + a * b end,
+        {ipu.zeros{3}}, infeed)
     end)
     assert.equal("[8. 8. 8.]", tostring(f()))
   end)
@@ -61,11 +62,14 @@ describe("IPUInfeedQueue", function()
   end)
 
   for _, case in ipairs{
-    {"an unknown batch", function() return floats(5):batch(2) end, "drop_remainder = true", "value"},
-    {"int64", function() return data.range(5) end, "component 0 of the dataset is int64.*cast it in map", "failed_precondition"},
+    {"an unknown batch", function() return floats(5):batch(2) end,
+      "drop_remainder = true", "value"},
+    {"int64", function() return data.range(5) end,
+      "component 0 of the dataset is int64.*cast it in map", "failed_precondition"},
     {"float64", function() return data.from_tensors(ipu.tensor({1}, {dtype = "float64"})) end,
       "component 0 of the dataset is float64.*cast it in map", "failed_precondition"},
-    {"an empty component", function() return data.from_tensors(ipu.zeros{0, 2}) end, "zero%-sized", "invalid_argument"},
+    {"an empty component", function() return data.from_tensors(ipu.zeros{0, 2}) end, "zero%-sized",
+      "invalid_argument"},
     {"no dataset", function() return {} end, "must be a dataset", "type"},
   } do
     it("rows 42, 79: refuses " .. case[1], function()
@@ -75,7 +79,8 @@ describe("IPUInfeedQueue", function()
   end
 
   it("rows 92, 93: checks its depth and its life", function()
-    raises(function() ipu.IPUInfeedQueue(floats(3), {prefetch_depth = 256}) end, "at most 255, got 256")
+    raises(function() ipu.IPUInfeedQueue(floats(3), {prefetch_depth = 256}) end,
+      "at most 255, got 256")
     assert.equal(3, ipu.IPUInfeedQueue(floats(3), {prefetch_depth = 0}).prefetch_depth)
     local infeed = ipu.IPUInfeedQueue(floats(3))
     raises(function() infeed:deleter() end, "not initialised")
@@ -87,9 +92,11 @@ describe("IPUInfeedQueue", function()
   end)
 end)
 
--- On several threads an idle one reads the next element while the loop's others work: nobody may notice.
+-- On several threads an idle one reads the next element while the loop's others work: nobody may
+-- notice.
 describe("an element that is read ahead", function()
-  local square = ipu.random.normal({128, 128}, {seed = 1}) -- its product is shared out, the rest isn't
+  -- its product is shared out, the rest isn't
+  local square = ipu.random.normal({128, 128}, {seed = 1})
   local function busy(x) return ipu.reduce_sum(ipu.tanh(ipu.matmul(square, square * x))) end
 
   for _, threads in ipairs{1, 2, 3} do
@@ -106,7 +113,8 @@ describe("an element that is read ahead", function()
         local infeed = ipu.IPUInfeedQueue(floats(1000))
         local read = sum_of(1, infeed)
         local step = ipu.func(function(last)
-          return ipu.loops.repeat_n(50, function(sum, x) return sum + 0 * busy(x) + ipu.sqrt(last - x) end, {0.0}, infeed)
+          return ipu.loops.repeat_n(50,
+            function(sum, x) return sum + 0 * busy(x) + ipu.sqrt(last - x) end, {0.0}, infeed)
         end)
         for last = 7, 240, 9 do
           raises(function() step(ipu.tensor(last + 0.5)) end, "invalid operation")
@@ -121,7 +129,8 @@ describe("an element that is read ahead", function()
         local same = ipu.IPUInfeedQueue(floats(100):shuffle(100, {seed = 3}):repeat_n())
         local function program(queue, work)
           return ipu.func(function(n)
-            return ipu.loops.repeat_n(n, function(sum, x) return 3 * sum + x + 0 * (work and busy(x) or 0) end, {0.0}, queue)
+            return ipu.loops.repeat_n(n,
+              function(sum, x) return 3 * sum + x + 0 * (work and busy(x) or 0) end, {0.0}, queue)
           end)
         end
         local a, b, alone = program(infeed, true), program(infeed, true), program(same)
@@ -135,7 +144,8 @@ describe("an element that is read ahead", function()
       it("ends where the data ends", function()
         local infeed = ipu.IPUInfeedQueue(floats(5))
         local run = ipu.func(function()
-          return ipu.loops.repeat_n(8, function(sum, x) return sum + x + 0 * busy(x) end, {0.0}, infeed)
+          return ipu.loops.repeat_n(8, function(sum, x) return sum + x + 0 * busy(x) end,
+            {0.0}, infeed)
         end)
         raises(run, "end of data: the dataset gave 5 elements")
         raises(run, "end of data: the dataset gave 5 elements")
@@ -184,14 +194,18 @@ describe("dataset_benchmark", function()
     for _, epoch in ipairs(report.epochs) do
       assert.equal(7, epoch.elements_processed)
       assert.equal(7 * 16, epoch.total_bytes_processed)
-      assert.near(epoch.elements_processed / epoch.time_elapsed, epoch.elements_per_second, 1e-6 * epoch.elements_per_second)
-      assert.near(epoch.total_bytes_processed / epoch.time_elapsed / 1e9, epoch.bandwidth, 1e-6 * epoch.bandwidth)
+      assert.near(epoch.elements_processed / epoch.time_elapsed, epoch.elements_per_second,
+        1e-6 * epoch.elements_per_second)
+      assert.near(epoch.total_bytes_processed / epoch.time_elapsed / 1e9, epoch.bandwidth,
+        1e-6 * epoch.bandwidth)
     end
   end)
 
   it("takes infeed queues", function()
     local queue = ipu.IPUInfeedQueue(floats(10):repeat_n())
-    assert.equal(5, ipu.json.decode(bench.infeed_benchmark(queue, 1, 5, {print_stats = false})).epochs[1].elements_processed)
+    assert.equal(5,
+      ipu.json.decode(bench.infeed_benchmark(queue, 1, 5,
+        {print_stats = false})).epochs[1].elements_processed)
   end)
 
   for _, case in ipairs{
@@ -199,11 +213,17 @@ describe("dataset_benchmark", function()
       "'number_of_epochs' must be positive, got 0", "value"},
     {"no elements", function() return bench.dataset_benchmark(floats(5), 1, 0) end,
       "'elements_per_epochs' must be positive", "value"},
-    {"no dataset", function() return bench.dataset_benchmark({}, 1, 5) end, "must be a dataset", "type"},
-    {"no queue", function() return bench.infeed_benchmark(floats(5), 1, 5) end, "must be an IPUInfeedQueue", "type"},
-    {"too little data", function() return bench.dataset_benchmark(floats(5), 2, 3, {print_stats = false}) end,
+    {"no dataset", function() return bench.dataset_benchmark({}, 1, 5) end,
+      "must be a dataset", "type"},
+    {"no queue", function() return bench.infeed_benchmark(floats(5), 1, 5) end,
+      "must be an IPUInfeedQueue", "type"},
+    {"too little data", function()
+      return bench.dataset_benchmark(floats(5), 2, 3, {print_stats = false})
+    end,
       "ended after 5 elements; repeat_n%(%) makes it endless", "out_of_range"},
-    {"empty components", function() return bench.dataset_benchmark(data.from_tensors(ipu.zeros{0}), 1, 1) end,
+    {"empty components", function()
+      return bench.dataset_benchmark(data.from_tensors(ipu.zeros{0}), 1, 1)
+    end,
       "dimension of size 0", "invalid_argument"},
   } do
     it("row 245: refuses " .. case[1], function()

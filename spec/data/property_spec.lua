@@ -24,7 +24,9 @@ end
 -- and the queue.
 local function queue_of(ds)
   local queue = ipu.IPUInfeedQueue(ds:map(function(x) return ipu.cast(x, "int32") end))
-  local f = ipu.func(function() return ipu.loops.repeat_n(1, function(_, x) return x end, {0}, queue) end)
+  local f = ipu.func(function()
+    return ipu.loops.repeat_n(1, function(_, x) return x end, {0}, queue)
+  end)
   local function next_one()
     local fine, x = pcall(f)
     if fine then return math.tointeger(x:item()) end
@@ -52,13 +54,16 @@ describe("random chains of stages", function()
         assert.equal(texts(list), texts(read(ds:iterator())), what)
         assert.equal(texts(list), texts(read(ds:iterator())), what .. ", a second time")
         local left = seed % 5
-        assert.equal(texts(table.move(list, left + 1, #list, 1, {})), texts(read(ds:skip(left):iterator())), what .. ", from " .. left)
+        assert.equal(texts(table.move(list, left + 1, #list, 1, {})),
+          texts(read(ds:skip(left):iterator())), what .. ", from " .. left)
         local count = ds:cardinality()
-        assert.is_true(count == #list or count == -2 or not plain(list), what .. ": cardinality " .. count)
+        assert.is_true(count == #list or count == -2 or not plain(list),
+          what .. ": cardinality " .. count)
       end
     end)
 
-    it("are gone on with at a saved place, whatever failed before, seeds " .. first .. " to " .. first + 49, function()
+    it("are gone on with at a saved place, whatever failed before, seeds " .. first .. " to "
+      .. first + 49, function()
       for seed = first, first + 49, 5 do
         local ds, list, words = chains.make(seed, 12 + seed % 3 * 15, {})
         local at = #list > 0 and seed % #list or 0
@@ -87,10 +92,16 @@ describe("random chains of stages", function()
 
   it("know every stage that makes a dataset of one", function()
     local others = {}
-    for name in ("iter iterator cardinality shuffle with_options extend init made_by is_a"):gmatch "%S+" do others[name] = true end
+    for name in (
+      "iter iterator cardinality shuffle with_options extend init made_by is_a"):gmatch "%S+" do
+      others[name] = true
+    end
     local missing = {}
     for name, f in pairs(data.Dataset) do
-      if type(f) == "function" and not name:find "^_" and not chains.stages[name] and not others[name] then missing[#missing + 1] = name end
+      if type(f) == "function" and not name:find "^_" and not chains.stages[name]
+        and not others[name] then
+        missing[#missing + 1] = name
+      end
     end
     assert.same({}, missing)
   end)

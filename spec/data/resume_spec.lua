@@ -6,7 +6,9 @@ local core = require "ipulua.core"
 local ipu = require "ipulua"
 local data = ipu.data
 
-local function draws(x, seed) return x % 1000 + 1000 * ipu.floor(1000 * ipu.random.uniform({}, {seed = seed})) end
+local function draws(x, seed)
+  return x % 1000 + 1000 * ipu.floor(1000 * ipu.random.uniform({}, {seed = seed}))
+end
 
 -- name → (dataset, random) → dataset. Elements are float32 scalars.
 local stages = {}
@@ -16,7 +18,9 @@ function stages.random_map(ds, random)
 end
 function stages.shuffle(ds, random) return ds:shuffle(random(60) + 1, {seed = random(50)}) end
 function stages.shuffle_unseeded(ds, random) return ds:shuffle(random(60) + 1) end
-function stages.shuffle_once(ds, random) return ds:shuffle(random(60) + 1, {seed = random(50), reshuffle_each_iteration = false}) end
+function stages.shuffle_once(ds, random)
+  return ds:shuffle(random(60) + 1, {seed = random(50), reshuffle_each_iteration = false})
+end
 function stages.cache(ds) return ds:cache() end
 function stages.buffer(ds) return data.BufferDataset(ds, 200):prefetch(1) end
 function stages.prefetch(ds, random) return ds:prefetch(random(4) + 1) end
@@ -24,7 +28,9 @@ function stages.batch(ds, random) return ds:batch(random(5) + 1):unbatch() end
 function stages.repeat_n(ds) return ds:take(15):repeat_n(2) end
 function stages.skip(ds, random) return ds:skip(random(5)) end
 function stages.zip(ds, random)
-  return data.zip(ds, data.range(40):shuffle(random(20) + 1)):map(function(a, b) return a + ipu.cast(b, "float32") / 64 end)
+  return data.zip(ds, data.range(40):shuffle(random(20) + 1)):map(function(a, b)
+    return a + ipu.cast(b, "float32") / 64
+  end)
 end
 function stages.filter(ds) return ds:filter(function(x) return ipu.greater(x % 7, 1) end) end
 function stages.flat_map(ds, random)
@@ -41,7 +47,8 @@ table.sort(names)
 
 local function chain(seed)
   local random = chains.random_of(seed)
-  local ds, words = data.range(30 + random(20)):map(function(x) return ipu.cast(x, "float32") end), {}
+  local ds, words = data.range(30 + random(20)):map(function(x) return ipu.cast(x, "float32") end),
+    {}
   for i = 1, random(5) + 2 do
     words[i] = names[random(#names) + 1]
     ds = stages[words[i]](ds, random)
@@ -52,7 +59,9 @@ end
 local function open(seed)
   local ds, words = chain(seed)
   local queue = ipu.IPUInfeedQueue(ds)
-  local f = ipu.func(function() return ipu.loops.repeat_n(1, function(_, x) return x end, {0.0}, queue) end)
+  local f = ipu.func(function()
+    return ipu.loops.repeat_n(1, function(_, x) return x end, {0.0}, queue)
+  end)
   return queue, function()
     local fine, x = pcall(f)
     if fine then return x:item() end
@@ -93,14 +102,16 @@ describe("a saved place", function()
         local saved = queue.queue:save()
         local again, next_again = open(seed)
         again.queue:restore(saved)
-        assert.equal(rest(queue, next_one, 3), rest(again, next_again, 3), "seed " .. seed .. ", " .. words)
+        assert.equal(rest(queue, next_one, 3), rest(again, next_again, 3),
+          "seed " .. seed .. ", " .. words)
       end
     end)
   end
 
   it("gives a cache what its first reading drew, whichever reading fills it", function()
     local function dataset()
-      return data.range(101):map(function(x) return draws(ipu.cast(x, "float32"), 3) end):shuffle(40, {seed = 4})
+      return data.range(101):map(function(x) return draws(ipu.cast(x, "float32"), 3) end):shuffle(
+        40, {seed = 4})
     end
     local function pass(ds)
       local out = {}
@@ -127,9 +138,12 @@ describe("a saved place", function()
         local function source()
           return data.range(1009):map(function(x) return ipu.broadcast_to(x, {extent}) end)
         end
-        local rows = data.from_tensor_slices(ipu.broadcast_to(ipu.reshape(ipu.cast(ipu.arange(1009), "int64"), {1009, 1}), {1009, extent}))
+        local rows = data.from_tensor_slices(
+          ipu.broadcast_to(ipu.reshape(ipu.cast(ipu.arange(1009), "int64"), {1009, 1}),
+            {1009, extent}))
         local order = {seed = 3, reshuffle_each_iteration = false}
-        local plain, cached = source():shuffle(buffer, order), source():cache():shuffle(buffer, order)
+        local plain, cached = source():shuffle(buffer, order),
+          source():cache():shuffle(buffer, order)
         local one = pass(plain)
         assert.equal(one, pass(plain))
         assert.equal(one, pass(rows:shuffle(buffer, order)))

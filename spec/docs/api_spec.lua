@@ -1,20 +1,24 @@
--- docs/api.md and docs/library/ipulua.lua are those that `make docs` writes; everything public has a sentence, which help shows too.
+-- docs/api.md and docs/library/ipulua.lua are those that `make docs` writes; everything public has
+-- a sentence, which help shows too.
 
 local command = require "spec.support.command"
-local class = require "ipulua.class"
-local help = require "ipulua.help"
+local class = require "ipulua.base.class"
+local help = require "ipulua.tools.help"
 local ipu = require "ipulua"
 
 describe("docs/api.md", function()
-  local apart <const> = {Function = require "ipulua.func".Function, Job = require "ipulua.jobs".Job,
-    HostEmbedding = require "ipulua.host_embedding".HostEmbedding} -- classes that are got otherwise
+  local apart <const> = {Function = require "ipulua.trace.func".Function,
+    Job = require "ipulua.trace.jobs".Job,
+    -- classes that are got otherwise
+    HostEmbedding = require "ipulua.trace.host_embedding".HostEmbedding}
   local page, library = command.read("docs/api.md"), command.read("docs/library/ipulua.lua")
 
   it("is up to date, as is docs/library/ipulua.lua", function()
     local folder = command.folder()
     local made = command.run{command.ipulua, "docs/source/make_api.lua", folder}
     assert.equal("", made.err)
-    local written, annotated = command.read(folder .. "/api.md"), command.read(folder .. "/ipulua.lua")
+    local written, annotated = command.read(folder .. "/api.md"),
+      command.read(folder .. "/ipulua.lua")
     command.remove(folder)
     assert.is_true(page == written, "run make docs")
     assert.is_true(library == annotated, "run make docs")
@@ -22,7 +26,8 @@ describe("docs/api.md", function()
 
   it("has every function and class of ipu, with the words that help has", function()
     assert.is_function(load(library))
-    for name in page:sub(1, (page:find("\n## Values", 1, true))):gmatch("\n%*%*([%w_.]+)%*%* – [^\n]*") do
+    for name in page:sub(1, (page:find("\n## Values", 1, true))):gmatch(
+      "\n%*%*([%w_.]+)%*%* – [^\n]*") do
       local value = apart[name] or ipu
       for part in (apart[name] and "" or name):gmatch("[^.]+") do value = value[part] end
       local lines = help.lines(value, "ipu." .. name)
@@ -34,18 +39,24 @@ describe("docs/api.md", function()
   end)
 
   -- Each page names what is in its part with or without the module in front.
-  it("or another page has every name that help lists of a module, and help all that it has", function()
+  it(
+    "or another page has every name that help lists of a module, and help all that it has",
+    function()
     local pages = {}
-    for _, name in ipairs{"api", "ops", "keras"} do pages[#pages + 1] = command.read("docs/" .. name .. ".md") end
+    for _, name in ipairs{"api", "ops", "keras"} do
+      pages[#pages + 1] = command.read("docs/" .. name .. ".md")
+    end
     local text, walked, missing = table.concat(pages), 0, {}
     local function walk(path, module)
       for _, name in ipairs(help.names(module) or {}) do
         local value, full = module[name], path .. name
         local short = full:gsub("^keras%.", "")
         local leaf = name:gsub("%p", "%%%0")
-        missing[#missing + 1] = not (text:find(short, 1, true) or text:find("%*%*" .. leaf .. "%*%*") or text:find("\n### " .. leaf .. "\n")
+        missing[#missing + 1] = not (text:find(short, 1, true)
+          or text:find("%*%*" .. leaf .. "%*%*") or text:find("\n### " .. leaf .. "\n")
           or text:find("`" .. leaf .. "[`(]")
-          or path == "keras.backend." and text:find("`K." .. leaf .. "%f[^%w_]")) and "ipu." .. full or nil
+          or path == "keras.backend." and text:find("`K." .. leaf .. "%f[^%w_]"))
+          and "ipu." .. full or nil
         walked = walked + 1
         if type(value) == "table" and not class.is_class(value) then walk(full .. ".", value) end
       end
@@ -59,12 +70,16 @@ describe("docs/api.md", function()
       for part in place:gmatch("[^.]+") do module = module[part] end
       for _, each in ipairs(help.names(module)) do if each == leaf then return true end end
     end
-    for name in page:sub(1, (page:find("\n## Values", 1, true))):gmatch("\n%*%*([%w_.]+)%*%* – [^\n]*") do
+    for name in page:sub(1, (page:find("\n## Values", 1, true))):gmatch(
+      "\n%*%*([%w_.]+)%*%* – [^\n]*") do
       assert.is_true(apart[name] ~= nil or listed(name), name)
     end
     for name in pages[2]:gmatch("\n### ([%w_.]+)\n") do assert.is_true(listed(name), name) end
-    for _, name in ipairs{"check_parameters", "innermost", "parameter_count"} do assert.is_nil(listed("loops." .. name)) end
-    assert.is_true(listed("keras.losses.mean_squared_error") and listed("train.Checkpoint") and not listed("keras.losses.prepare"))
+    for _, name in ipairs{"check_parameters", "innermost", "parameter_count"} do
+      assert.is_nil(listed("loops." .. name))
+    end
+    assert.is_true(listed("keras.losses.mean_squared_error") and listed("train.Checkpoint")
+      and not listed("keras.losses.prepare"))
   end)
 
   -- The entries of functions, classes and methods: {name, arguments, what it gives, all its lines}.
@@ -74,12 +89,15 @@ describe("docs/api.md", function()
       local name, method = line:match("^%*%*([%w_.]+)%*%* – "), line:match("^%- `:([%w_]+)%(")
       if name or method then
         class_name = name or class_name
-        entry = {name = name or class_name .. ":" .. method, text = "", arguments = "()", gives = ""}
+        entry = {name = name or class_name .. ":" .. method, text = "", arguments = "()",
+          gives = ""}
         list[#list + 1] = entry
       end
       local arguments, gives = line:match(method and "^%- `:" .. method .. "(%b())`([^:]*)"
         or "^`ipu%." .. (name or class_name or "") .. "(%b())`(.*)")
-      if arguments and entry.arguments == "()" then entry.arguments, entry.gives = arguments, gives end
+      if arguments and entry.arguments == "()" then
+        entry.arguments, entry.gives = arguments, gives
+      end
       if entry and not line:find("^#") then entry.text = entry.text .. line .. "\n" end
     end
     return list
@@ -93,19 +111,23 @@ describe("docs/api.md", function()
         local takes = e.text:match("\n *%- Takes: ([^\n]*)")
         assert.is_truthy(takes, e.name .. " does not say what it takes")
         assert.is_truthy(takes:find("^`[^`]+` %S"), e.name)
-        assert.is_truthy(e.text:find("\n *%- Errors: %w") or e.gives:find("boolean", 1, true), e.name .. " does not say what is an error")
+        assert.is_truthy(e.text:find("\n *%- Errors: %w") or e.gives:find("boolean", 1, true),
+          e.name .. " does not say what is an error")
       end
     end
     assert.is_true(count > 140, count)
   end)
 
-  -- A row of type any says in words what is meant; a range is that of the check, so the row's message must give it, too.
+  -- A row of type any says in words what is meant; a range is that of the check, so the row's
+  -- message must give it, too.
   it("says of no argument that it may be anything", function()
-    local anything <const> = {["is_tensor"] = true, ["json.encode"] = true} -- which any value may be given to
+    -- which any value may be given to
+    local anything <const> = {["is_tensor"] = true, ["json.encode"] = true}
     for _, e in ipairs(entries()) do
       local takes = anything[e.name] and "" or e.text:match("Takes: ([^\n]*)") or ""
       for each in (takes .. "; "):gmatch("(`[^`]+` [^;]*); ") do
-        assert.is_falsy(each:find("^`[^`]+` any$") or each:find("^`[^`]+` any,"), e.name .. " does not say what " .. each .. " may be")
+        assert.is_falsy(each:find("^`[^`]+` any$") or each:find("^`[^`]+` any,"),
+          e.name .. " does not say what " .. each .. " may be")
       end
     end
   end)
@@ -133,7 +155,8 @@ describe("docs/api.md", function()
     local count = 0
     for _, e in ipairs(entries()) do
       local takes = e.text:match("Takes: ([^\n]*)") or ""
-      if (takes .. e.gives):find("%f[%a]tensor%f[%A]") or e.gives:find("Dataset", 1, true) or e.name:find("^%l+%.%w*Optimizer%w*$") then
+      if (takes .. e.gives):find("%f[%a]tensor%f[%A]") or e.gives:find("Dataset", 1, true)
+        or e.name:find("^%l+%.%w*Optimizer%w*$") then
         count = count + 1
         assert.is_truthy(e.text:find("\n *%- Shapes: %S"), e.name .. " does not say shapes")
       end
@@ -144,10 +167,12 @@ describe("docs/api.md", function()
   it("says the units of what is measured", function()
     local count = 0
     for _, e in ipairs(entries()) do
-      for _, word in ipairs{"seconds", "cycles", "duration", "bandwidth", "time steps", "timestamp"} do
+      for _, word in ipairs{"seconds", "cycles", "duration", "bandwidth", "time steps",
+        "timestamp"} do
         if e.text:find(word, 1, true) then
           count = count + 1
-          assert.is_truthy(e.text:find("\n *%- Units: %w"), e.name .. " speaks of " .. word .. " without units")
+          assert.is_truthy(e.text:find("\n *%- Units: %w"),
+            e.name .. " speaks of " .. word .. " without units")
         end
       end
     end
@@ -157,14 +182,21 @@ describe("docs/api.md", function()
   it("says which options of IPUConfig nothing reads", function()
     local sources = {}
     for path in io.popen("find lua src -name '*.lua' -o -name '*.c'"):lines() do
-      if not path:find("config_options.lua", 1, true) then sources[#sources + 1] = command.read(path):gsub("%-%-%-@field[^\n]*", "") end
+      if not path:find("config_options.lua", 1, true) then
+        sources[#sources + 1] = command.read(path):gsub("%-%-%-@field[^\n]*", "")
+      end
     end
     local all = table.concat(sources)
     for name in pairs(ipu.IPUConfig():to_dict()) do
       local words = page:match("\n| `" .. name:gsub("%p", "%%%0") .. "` |[^\n]*")
       local is_read = all:find("%f[%w_]" .. name:match("[%w_]+$") .. "%f[^%w_]") ~= nil
-      if not is_read then assert.is_truthy(words:find("Accepted, without effect", 1, true), name .. " is read nowhere") end
-      if all:find('get("' .. name .. '")', 1, true) then assert.is_falsy(words:find("Accepted, without", 1, true), name) end
+      if not is_read then
+        assert.is_truthy(words:find("Accepted, without effect", 1, true),
+          name .. " is read nowhere")
+      end
+      if all:find('get("' .. name .. '")', 1, true) then
+        assert.is_falsy(words:find("Accepted, without", 1, true), name)
+      end
     end
   end)
 
@@ -172,7 +204,8 @@ describe("docs/api.md", function()
     local cfg = ipu.IPUConfig()
     local count = 0
     for name, default, words in page:gmatch("\n| `([%w_.]+)` | [^|]+ | `([^`]*)` | ([^\n]*) |") do
-      if math.type(cfg:get_attribute_metadata(name).default) == "integer" then -- a number of something, first of all said
+      -- a number of something, first of all said
+      if math.type(cfg:get_attribute_metadata(name).default) == "integer" then
         local units = "^Bytes |^Rows |^Tiles |^How many |^The number of |^The index of "
         local says = false
         for unit in units:gmatch("[^|]+") do says = says or words:find(unit) ~= nil end
@@ -181,7 +214,8 @@ describe("docs/api.md", function()
       local metadata = cfg:get_attribute_metadata(name)
       count = count + 1
       if type(metadata.default) ~= "table" then
-        local text = type(metadata.default) == "string" and '"' .. metadata.default .. '"' or tostring(metadata.default)
+        local text = type(metadata.default) == "string" and '"' .. metadata.default .. '"'
+          or tostring(metadata.default)
         assert.equal(text, default)
       end
     end

@@ -11,7 +11,10 @@ describe("src/ipulua.h", function()
     local list = {}
     for words, declaration in region:gmatch("/%*(.-)%*/%s*([^/;]-);") do
       local name, arguments = declaration:match("(ipu_[%w_]+)(%b())%s*$")
-      if name then list[#list + 1] = {name = name, arguments = arguments, words = words:match(".*/%*(.*)") or words} end
+      if name then
+        list[#list + 1] = {name = name, arguments = arguments,
+          words = words:match(".*/%*(.*)") or words}
+      end
     end
     return list
   end
@@ -31,7 +34,9 @@ describe("src/ipulua.h", function()
 
   it("names statuses that there are", function()
     local known, count = {IPU_ABI_VERSION = true}, 0
-    for name in header:match("enum %{(%s*IPU_OK.-)%}"):gmatch("IPU_[%u_]+") do known[name] = true end
+    for name in header:match("enum %{(%s*IPU_OK.-)%}"):gmatch("IPU_[%u_]+") do
+      known[name] = true
+    end
     for name in region:gmatch("IPU_[%u_]+") do
       count = count + 1
       assert.is_true(known[name] ~= nil, name)
@@ -42,10 +47,12 @@ describe("src/ipulua.h", function()
   it("says whose the tensors are that come out", function()
     local count = 0
     for _, f in ipairs(functions()) do
-      local gives = f.arguments:find("ipu_tensor %*%*out") or f.arguments:find("ipu_tensor %*%*%w+,%s*int capacity")
+      local gives = f.arguments:find("ipu_tensor %*%*out")
+        or f.arguments:find("ipu_tensor %*%*%w+,%s*int capacity")
       if gives and f.name ~= "ipu_tensor_new" then
         count = count + 1
-        assert.is_truthy(f.words:find("yours", 1, true), f.name .. " does not say whose its tensors are")
+        assert.is_truthy(f.words:find("yours", 1, true),
+          f.name .. " does not say whose its tensors are")
       end
     end
     assert.equal(6, count)

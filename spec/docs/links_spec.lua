@@ -1,4 +1,5 @@
--- Links of the documents lead somewhere; every chapter is in the book's list; C and LuaJIT snippets work.
+-- Links of the documents lead somewhere; every chapter is in the book's list; C and LuaJIT snippets
+-- work.
 local command = require "spec.support.command"
 
 local build = command.ipulua:match("^(.*)/[^/]*$")
@@ -37,7 +38,8 @@ describe("links of", function()
           local file, anchor = target:match("^([^#]*)#?(.*)$")
           local full = file == "" and path or folder .. file
           assert(exists(full), ("%s links to %s, which is not there"):format(path, target))
-          assert(anchor == "" or anchors("\n" .. command.read(full))[anchor], ("%s has no heading #%s"):format(full, anchor))
+          assert(anchor == "" or anchors("\n" .. command.read(full))[anchor],
+            ("%s has no heading #%s"):format(full, anchor))
         end
       end
     end)
@@ -52,8 +54,8 @@ describe("links of", function()
   end)
 end)
 
--- Names in a text's backquotes that are files of the source tree. In a list, `src/ops/conv/conv.c`, `lstm.c`, a name alone is in the
--- folder of the one before it.
+-- Names in a text's backquotes that are files of the source tree. In a list,
+-- `src/ops/conv/conv.c`, `pool.c`, a name alone is in the folder of the one before it.
 local function sources(text)
   text = text:gsub("```.-```", "")
   local list, folder, last = {}, nil, 1
@@ -87,11 +89,13 @@ end)
 -- Tiles differ from one instruction set to the next, so any numbers do in a name.
 describe("functions that docs/performance.md tells to look for in a profile", function()
   run_if("are symbols of the command", function()
-    local text, count = command.read("docs/performance.md"):match("symbols are kept:\n\n```.-```\n\n(.-)\n\n"), 0
+    local text, count = command.read("docs/performance.md"):match(
+      "symbols are kept:\n\n```.-```\n\n(.-)\n\n"), 0
     local symbols = command.run{"nm", "--defined-only", command.ipulua}.out:gsub("%d+", "N")
     for name, more in text:gmatch("`([%w_]+)([^`]*)`") do
       count = count + 1
-      assert.is_truthy(symbols:find(" " .. name:gsub("%d+", "N") .. (more == "…" and "" or "\n"), 1, true), name)
+      assert.is_truthy(symbols:find(" " .. name:gsub("%d+", "N") .. (more == "…" and "" or "\n"), 1,
+        true), name)
     end
     assert.equal(4, count)
   end)
@@ -100,7 +104,9 @@ end)
 -- Blocks of a language, with the lines that they should print.
 local function blocks(path, language)
   local list = {}
-  for code in command.read(path):gmatch("\n```" .. language .. "\n(.-)\n```") do list[#list + 1] = code end
+  for code in command.read(path):gmatch("\n```" .. language .. "\n(.-)\n```") do
+    list[#list + 1] = code
+  end
   return list
 end
 
@@ -110,7 +116,8 @@ describe("the op of docs/extending.md", function()
     assert.equal(1, #list)
     local folder = command.folder()
     command.write(folder .. "/bump.c", list[1] .. "\n")
-    local r = command.run{"gcc", "-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Wconversion", "-Werror", "-fsyntax-only", "-Isrc",
+    local r = command.run{"gcc", "-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Wconversion",
+      "-Werror", "-fsyntax-only", "-Isrc",
       "-I" .. build .. "/generated", folder .. "/bump.c"}
     command.remove(folder)
     assert.equal("", r.err)
@@ -126,7 +133,8 @@ describe("snippets of docs/embedding.md", function()
         count = count + 1
         local folder = command.folder()
         command.write(folder .. "/a.c", code)
-        local r = command.run{"gcc", "-std=c99", "-Wall", "-Wextra", "-Werror", "-Isrc", folder .. "/a.c", build .. "/libipulua.so.0",
+        local r = command.run{"gcc", "-std=c99", "-Wall", "-Wextra", "-Werror", "-Isrc",
+          folder .. "/a.c", build .. "/libipulua.so.0",
           "-Wl,-rpath," .. build, "-o", folder .. "/a"}
         assert.equal("", r.err)
         r = command.run{folder .. "/a"}
@@ -141,7 +149,8 @@ describe("snippets of docs/embedding.md", function()
   run_if("for LuaJIT run", function()
     for _, code in ipairs(blocks("docs/embedding.md", "luajit")) do
       local r = command.run{"luajit", "-e", code,
-        env = {LUA_PATH = "lua/?.lua;" .. build .. "/luajit/?.lua", IPULUA_LIBRARY = build .. "/libipulua.so.0"}}
+        env = {LUA_PATH = "lua/?.lua;" .. build .. "/luajit/?.lua",
+          IPULUA_LIBRARY = build .. "/libipulua.so.0"}}
       assert.equal(0, r.status, r.err)
       local at = 1
       for text in code:gmatch("%-%->%s*([^\n]+)") do

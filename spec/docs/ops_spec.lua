@@ -9,7 +9,9 @@ local page <const> = file:read("a")
 describe("docs/ops.md", function()
   it("is up to date (make docs)", function() assert.equal(reference.text(), page) end)
 
-  it("has each op with its shapes, its gradient, the types of its attributes, and what is an error", function()
+  it(
+    "has each op with its shapes, its gradient, the types of its attributes, and what is an error",
+    function()
     local count = 0
     for entry in (page:gsub("\n## [^\n]*", "") .. "\n### "):gmatch("### (.-)%f[#\0]") do
       local name, text = entry:match("^(%S+)(.*)$")
@@ -18,11 +20,14 @@ describe("docs/ops.md", function()
       count = count + 1
       assert.is_truthy(text:find("\n- Shapes: `[^`]+`"), name .. " has no shapes")
       assert.is_truthy(text:find("\n- Gradient: %l"), name .. " does not speak of its gradient")
-      assert.is_truthy(text:find("\n%- [`%w]+: [^\n]*→ [^\n]*%w"), name .. " does not say the dtype of its result")
+      assert.is_truthy(text:find("\n%- [`%w]+: [^\n]*→ [^\n]*%w"),
+        name .. " does not say the dtype of its result")
       for _, a in ipairs(row.attributes) do
-        assert.is_truthy(text:find("\n- `" .. a.name .. "`: %l+"), name .. " does not say the type of " .. a.name)
+        assert.is_truthy(text:find("\n- `" .. a.name .. "`: %l+"),
+          name .. " does not say the type of " .. a.name)
       end
-      assert.is_truthy(#row.inputs == 0 or text:find("\n- Error: `" .. name:gsub("%p", "%%%0")), name .. " has no error")
+      assert.is_truthy(#row.inputs == 0 or text:find("\n- Error: `" .. name:gsub("%p", "%%%0")),
+        name .. " has no error")
     end
     local public = 0
     for name in pairs(core.ops) do

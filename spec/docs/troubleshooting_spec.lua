@@ -13,7 +13,8 @@ end
 
 local function compiled(options)
   local m = keras.Sequential{layers.Dense{1}}
-  m:compile{optimizer = "sgd", loss = "mse", steps_per_execution = options and options.steps_per_execution}
+  m:compile{optimizer = "sgd", loss = "mse", steps_per_execution = options
+    and options.steps_per_execution}
   return m
 end
 
@@ -39,7 +40,8 @@ local causes <const> = {
   ["a tensor has no 'sum'"] = function() ipu.ones{2}:sum() end,
   ["labels[0] is 3"] = function()
     local m = keras.Sequential{layers.Dense{3}}
-    m:compile{optimizer = "sgd", loss = keras.losses.SparseCategoricalCrossentropy{from_logits = true}}
+    m:compile{optimizer = "sgd",
+      loss = keras.losses.SparseCategoricalCrossentropy{from_logits = true}}
     m:fit{x = ipu.ones{2, 2}, y = ipu.tensor{3, 3}, batch_size = 2, verbose = 0}
   end,
   ["inside a loop or branch"] = function()
@@ -52,8 +54,12 @@ local causes <const> = {
   ["dtypes float32"] = function() return ipu.ones{2} + ipu.ones({2}, {dtype = "int32"}) end,
   ["is no int32"] = function() return ipu.ones({2}, {dtype = "int32"}) + 0.5 end,
   ["is ragged"] = function() ipu.tensor{{1, 2}, {3}} end,
-  ["y_true and y_pred"] = function() keras.losses.MeanSquaredError()(ipu.ones{2, 3}, ipu.ones{2, 1}) end,
-  ["while a function is traced"] = function() ipu.func(function(x) return x:item() end)(ipu.tensor(1.0)) end,
+  ["y_true and y_pred"] = function()
+    keras.losses.MeanSquaredError()(ipu.ones{2, 3}, ipu.ones{2, 1})
+  end,
+  ["while a function is traced"] = function()
+    ipu.func(function(x) return x:item() end)(ipu.tensor(1.0))
+  end,
   ["tensors are compared"] = function() return ipu.tensor(1) < ipu.tensor(2) end,
   ["a symbolic tensor has no value"] = function() ipu.placeholder("float32", {2}):item() end,
   ["after the function that made it"] = function()
@@ -73,21 +79,36 @@ local causes <const> = {
   end,
   ["body declares 0 parameters"] = function() ipu.loops.repeat_n(3, function() end, {0}) end,
   ["enqueue works only inside"] = function() ipu.IPUOutfeedQueue():enqueue(ipu.ones{1}) end,
-  ["partial batch"] = function() compiled():fit{x = ipu.ones{10, 2}, y = ipu.ones{10, 1}, batch_size = 4, verbose = 0} end,
-  ["every shape must be fully known"] = function() ipu.IPUInfeedQueue(data.from_tensor_slices(ipu.ones{10}):batch(4)) end,
+  ["partial batch"] = function()
+    compiled():fit{x = ipu.ones{10, 2}, y = ipu.ones{10, 1}, batch_size = 4, verbose = 0}
+  end,
+  ["every shape must be fully known"] = function()
+    ipu.IPUInfeedQueue(data.from_tensor_slices(ipu.ones{10}):batch(4))
+  end,
   ["is int64, which"] = function() ipu.IPUInfeedQueue(data.range(4)) end,
-  ["the function can't be traced"] = function() data.range(3):map(function(x) return x:item() end) end,
-  ["must be compiled first"] = function() keras.Sequential{layers.Dense{1}}:fit{x = ipu.ones{4, 2}, y = ipu.ones{4, 1}} end,
-  ["the dataset is endless"] = function() compiled():fit(data.from_tensors{ipu.ones{2, 2}, ipu.ones{2, 1}}:repeat_n()) end,
+  ["the function can't be traced"] = function()
+    data.range(3):map(function(x) return x:item() end)
+  end,
+  ["must be compiled first"] = function()
+    keras.Sequential{layers.Dense{1}}:fit{x = ipu.ones{4, 2}, y = ipu.ones{4, 1}}
+  end,
+  ["the dataset is endless"] = function()
+    compiled():fit(data.from_tensors{ipu.ones{2, 2}, ipu.ones{2, 1}}:repeat_n())
+  end,
   ["must be a divisor"] = function()
-    compiled{steps_per_execution = 2}:fit{x = ipu.ones{12, 2}, y = ipu.ones{12, 1}, batch_size = 4, verbose = 0}
+    compiled{steps_per_execution = 2}:fit{x = ipu.ones{12, 2}, y = ipu.ones{12, 1}, batch_size = 4,
+      verbose = 0}
   end,
   ["has no weights yet"] = function() keras.Sequential{layers.Dense{1}}:count_params() end,
   ["is not built yet"] = function() keras.Sequential{layers.Dense{1}}:summary() end,
-  ["its files are missing"] = function() keras.datasets.cifar10.load_data{path = "/nonexistent"} end,
+  ["its files are missing"] = function()
+    keras.datasets.cifar10.load_data{path = "/nonexistent"}
+  end,
   ["has the shape"] = function()
-    keras.Sequential{layers.Dense{1, input_shape = {2}, name = "a"}}:save_weights(folder .. "/w.safetensors")
-    keras.Sequential{layers.Dense{2, input_shape = {2}, name = "a"}}:load_weights(folder .. "/w.safetensors")
+    keras.Sequential{layers.Dense{1, input_shape = {2}, name = "a"}}:save_weights(folder
+      .. "/w.safetensors")
+    keras.Sequential{layers.Dense{2, input_shape = {2}, name = "a"}}:load_weights(folder
+      .. "/w.safetensors")
   end,
   ["must end in"] = function() ipu.save("weights.txt", {a = ipu.ones{1}}) end,
   ["a model is saved as"] = function() compiled():save(folder .. "/model.keras") end,
@@ -99,7 +120,9 @@ local causes <const> = {
     configure(function(cfg) cfg.auto_select_ipus = 2 end)
     two_stages{gradient_accumulation_steps_per_replica = 3, pipeline_schedule = "Grouped"}
   end,
-  ["wants each stage"] = function() ipu.timetable{schedule = "OneFOneB", device_mapping = {0, 0}} end,
+  ["wants each stage"] = function()
+    ipu.timetable{schedule = "OneFOneB", device_mapping = {0, 0}}
+  end,
   ["PipelineStage works only"] = function() keras.PipelineStage(0) end,
   ["needs remote memory"] = function()
     configure(function(cfg) cfg.auto_select_ipus, cfg.device_connection.type = 2, "ON_DEMAND" end)
@@ -119,13 +142,16 @@ local causes <const> = {
   end,
 }
 -- What other specs provoke: by a signal, from C, with another library.
-local elsewhere <const> = {"interrupted!", "ONNX has no counterpart", "depends on the batch", "models need ipulua/core.so",
+local elsewhere <const> = {"interrupted!", "ONNX has no counterpart", "depends on the batch",
+  "models need ipulua/core.so",
   "of the C interface", "attempt to call a nil value (method 'compil')", "a script begins with"}
 
 -- Each row's first text of the page.
 local function messages()
   local list = {}
-  for text in command.read("docs/troubleshooting.md"):gmatch("\n| `([^`]+)` |") do list[#list + 1] = text end
+  for text in command.read("docs/troubleshooting.md"):gmatch("\n| `([^`]+)` |") do
+    list[#list + 1] = text
+  end
   return list
 end
 

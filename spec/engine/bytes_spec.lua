@@ -1,4 +1,5 @@
--- A cast of bytes and the division behind it are one pass; each quotient is still the float32 nearest to the true one.
+-- A cast of bytes and the division behind it are one pass; each quotient is still the float32
+-- nearest to the true one.
 
 local ipu = require "ipulua"
 
@@ -6,15 +7,18 @@ local list = {}
 for i = 0, 255 do list[i + 1] = i end
 local bytes = ipu.tensor(list, {dtype = "uint8"})
 
--- Lua's division is that of float64: rounding it once more gives the nearest float32, since it has more than twice its digits.
+-- Lua's division is that of float64: rounding it once more gives the nearest float32, since it has
+-- more than twice its digits.
 local function nearest(x) return string.unpack("<f", string.pack("<f", x)) end
 
 local function text(x) return x ~= x and "nan" or string.format("%a", x) end
 
 describe("bytes divided by a number", function()
-  for _, divisor in ipairs{255, -255, 127.5, 3, -7.25, 0.10000000149011612, 1e-30, 1e30, 0, -0.0, math.huge} do
+  for _, divisor in ipairs{255, -255, 127.5, 3, -7.25, 0.10000000149011612, 1e-30, 1e30, 0, -0.0,
+    math.huge} do
     it("gives the nearest float32, by " .. divisor, function()
-      local quotients = ipu.func(function(x) return ipu.cast(x, "float32") / divisor end)(bytes):totable()
+      local quotients = ipu.func(function(x) return ipu.cast(x, "float32") / divisor end)(
+        bytes):totable()
       local by = nearest(divisor)
       for i, q in ipairs(quotients) do assert.equal(text(nearest((i - 1) / by)), text(q)) end
     end)

@@ -6,7 +6,8 @@ describe("training", function()
   local folder, reference
   local function weights(options, depth)
     local file = folder .. "/w.safetensors"
-    local run = string.format("%s %s spec/support/train_weights.lua %s 300 %d", command.quote(command.ipulua), options,
+    local run = string.format("%s %s spec/support/train_weights.lua %s 300 %d",
+      command.quote(command.ipulua), options,
       command.quote(file), depth)
     assert(os.execute(run))
     return command.read(file)
@@ -47,11 +48,13 @@ describe("training", function()
     ipu.set_num_threads(2)
   end)
 
-  -- A chunk of elementwise work may begin inside of a row: [rows, cols] + [rows, 1], one value a row, on both sides of a chunk.
+  -- A chunk of elementwise work may begin inside of a row: [rows, cols] + [rows, 1], one value a
+  -- row, on both sides of a chunk.
   it("adds columns to rows of any length", function()
     for _, threads in ipairs{1, 2, 3} do
       ipu.set_num_threads(threads)
-      for _, shape in ipairs{{1000, 20}, {819, 20}, {820, 20}, {5462, 3}, {64, 255}, {65, 257}, {7, 5003}, {20000, 2}} do
+      for _, shape in ipairs{{1000, 20}, {819, 20}, {820, 20}, {5462, 3}, {64, 255}, {65, 257},
+        {7, 5003}, {20000, 2}} do
         local rows, cols = shape[1], shape[2]
         local column = ipu.reshape(ipu.cast(ipu.arange(rows), "float32"), {rows, 1})
         local function sum(x, c) return x + c, x + c * 2 - c end

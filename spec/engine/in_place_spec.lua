@@ -19,7 +19,9 @@ end
 local function int(n) return ipu.tensor(n, {dtype = "int32"}) end
 
 describe("a program", function()
-  it("copies no accumulator that a branch leaves alone, and adds products as it stores them", function()
+  it(
+    "copies no accumulator that a branch leaves alone, and adds products as it stores them",
+    function()
     local w = ipu.Variable(ipu.zeros{3, 2})
     local sums = ipu.Variable(ipu.zeros{3, 2})
     local count = ipu.Variable(int(0))
@@ -51,7 +53,8 @@ describe("a program", function()
         local before = v:read_value()
         v:assign(before * 2)
         local doubled = v:read_value()
-        ipu.cond(ipu.greater(ipu.reduce_sum(doubled), 20), function() v:assign(ipu.zeros{2}) end, function() end)
+        ipu.cond(ipu.greater(ipu.reduce_sum(doubled), 20), function() v:assign(ipu.zeros{2}) end,
+          function() end)
         seen:assign(before + doubled + v)
       end)
     end)

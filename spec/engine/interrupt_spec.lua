@@ -1,7 +1,9 @@
--- Ctrl-C while a compiled function runs: what it began to change is finished, what it did not begin to change is left alone.
+-- Ctrl-C while a compiled function runs: what it began to change is finished, what it did not begin
+-- to change is left alone.
 local command = require "spec.support.command"
 
--- Runs the script, which calls start(), and interrupts it when it has computed for a while from there; what it printed.
+-- Runs the script, which calls start(), and interrupts it when it has computed for a while from
+-- there; what it printed.
 local function interrupted(script)
   local r = command.interrupted{command.ipulua, "-e", [[
     local ipu = require "ipulua"
@@ -37,9 +39,11 @@ describe("Ctrl-C in a function that changes variables", function()
   end)
 
   it("ends an iteration that has changed nothing yet, and finishes one that has", function()
-    for _, order in ipairs{"one = heavy(y + ipu.cast(i, 'float32')) * 0 + 1 a:assign_add(one) b:assign_add(one)",
+    for _, order in ipairs{"one = heavy(y + ipu.cast(i, 'float32')) * 0 + 1 a:assign_add(one) "
+      .. "b:assign_add(one)",
       "a:assign_add(1) one = heavy(y + a) * 0 + 1 b:assign_add(one)",
-      -- a loop inside of an iteration that has changed something already, and has yet to change more
+      -- a loop inside of an iteration that has changed something already, and has yet to change
+      -- more
       [[a:assign_add(1)
         one = ipu.reduce_sum(ipu.loops.repeat_n(50, function(z) return ipu.matmul(z, x) end, {y + a})) * 0 + 1
         b:assign_add(one)]],

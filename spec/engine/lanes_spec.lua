@@ -1,5 +1,6 @@
--- Eight lanes on eight threads compute what they compute on one, to the bit: replicas, and the stages of a pipeline, which also is
--- gradient descent on all micro-batches at once. Run by `make tsan`, this is where lanes meet.
+-- Eight lanes on eight threads compute what they compute on one, to the bit: replicas, and the
+-- stages of a pipeline, which also is gradient descent on all micro-batches at once. Run by
+-- `make tsan`, this is where lanes meet.
 
 local config = require "ipulua.config"
 local ipu = require "ipulua"
@@ -14,7 +15,8 @@ local function device()
   cfg:configure_ipu_system()
 end
 
--- Results of run() on 1, 2 and 8 threads, of which the first is returned and the others are the same.
+-- Results of run() on 1, 2 and 8 threads, of which the first is returned and the others are the
+-- same.
 local function same_on_any_threads(run)
   local reference
   for _, threads in ipairs{1, 2, lanes} do
@@ -23,7 +25,8 @@ local function same_on_any_threads(run)
     ipu.random.set_seed(9)
     local got = run()
     reference = reference or got
-    assert.is_true(util.deepcompare(reference, got), threads .. " threads") -- thousands of numbers needn't be shown
+    -- thousands of numbers needn't be shown
+    assert.is_true(util.deepcompare(reference, got), threads .. " threads")
   end
   return reference
 end
@@ -36,12 +39,15 @@ describe("eight lanes", function()
 
   it("are eight replicas that sum their gradients in every step", function()
     local got = same_on_any_threads(function()
-      local w = ipu.Variable(ipu.random.normal({64, 64}, {stddev = 0.1, seed = 1})) -- enough work to be handed out
-      local feed = ipu.IPUInfeedQueue(ipu.data.from_tensor_slices(ipu.random.normal({lanes * 12, 32, 64}, {seed = 2})))
+      -- enough work to be handed out
+      local w = ipu.Variable(ipu.random.normal({64, 64}, {stddev = 0.1, seed = 1}))
+      local feed = ipu.IPUInfeedQueue(
+        ipu.data.from_tensor_slices(ipu.random.normal({lanes * 12, 32, 64}, {seed = 2})))
       local out = ipu.IPUOutfeedQueue()
       ipu.func(function()
         ipu.loops.repeat_n(12, function(x)
-          local loss = ipu.reduce_mean(ipu.square(ipu.nn.dropout(ipu.tanh(ipu.matmul(x, w)), {rate = 0.1}) - 0.5))
+          local loss = ipu.reduce_mean(
+            ipu.square(ipu.nn.dropout(ipu.tanh(ipu.matmul(x, w)), {rate = 0.1}) - 0.5))
           w:assign_sub(ipu.cross_replica_mean(ipu.gradients(loss, {w})[1]))
           out:enqueue(loss)
         end, {}, feed)
@@ -56,11 +62,14 @@ describe("eight lanes", function()
     assert.is_true(last < first)
   end)
 
-  -- Each stage adds what its own weight makes of the value, so that a plain loop can train the same network.
+  -- Each stage adds what its own weight makes of the value, so that a plain loop can train the same
+  -- network.
   local micro_batches <const>, updates <const> = 16, 6
   local function weights()
     local w = {}
-    for i = 1, lanes do w[i] = ipu.Variable(ipu.random.normal({16, 16}, {stddev = 0.2, seed = i})) end
+    for i = 1, lanes do
+      w[i] = ipu.Variable(ipu.random.normal({16, 16}, {stddev = 0.2, seed = i}))
+    end
     return w
   end
   local function rows() return ipu.random.normal({updates * micro_batches, 8, 16}, {seed = 99}) end
@@ -78,9 +87,13 @@ describe("eight lanes", function()
     stages[lanes] = function(x) return loss_of(layer(w[lanes], x)) end
     local feed, out = ipu.IPUInfeedQueue(ipu.data.from_tensor_slices(rows())), ipu.IPUOutfeedQueue()
     ipu.func(function()
-      return ipu.pipeline{computational_stages = stages, gradient_accumulation_count = micro_batches, repeat_count = updates,
-        infeed_queue = feed, outfeed_queue = out, outfeed_loss = true, reduction_method = "SUM", pipeline_schedule = schedule,
-        optimizer_function = function(loss) return ipu.OptimizerFunctionOutput(ipu.train.GradientDescentOptimizer(0.05), loss) end}
+      return ipu.pipeline{computational_stages = stages,
+        gradient_accumulation_count = micro_batches, repeat_count = updates,
+        infeed_queue = feed, outfeed_queue = out, outfeed_loss = true, reduction_method = "SUM",
+        pipeline_schedule = schedule,
+        optimizer_function = function(loss)
+          return ipu.OptimizerFunctionOutput(ipu.train.GradientDescentOptimizer(0.05), loss)
+        end}
     end)()
     return {values(w), out:dequeue():totable()}
   end

@@ -1,4 +1,5 @@
--- What the machine does beyond the range of numbers, what it traps, and looking for the op that made the first NaN.
+-- What the machine does beyond the range of numbers, what it traps, and looking for the op that
+-- made the first NaN.
 
 local ipu = require "ipulua"
 
@@ -18,12 +19,15 @@ local function trap(name) return function(cfg) cfg.floating_point_behaviour[name
 
 local divide = function(a, b) return a / b end
 local cases <const> = {
-  {"a float16 division by zero", "div0", function() return ipu.func(divide)(f16(10000), f16(0)) end, "nan"},
-  {"a float16 overflow", "oflo", function() return ipu.func(function(x) return x * x end)(f16(10000)) end, 65504},
+  {"a float16 division by zero", "div0",
+    function() return ipu.func(divide)(f16(10000), f16(0)) end, "nan"},
+  {"a float16 overflow", "oflo",
+    function() return ipu.func(function(x) return x * x end)(f16(10000)) end, 65504},
   {"a cast to float16 that overflows", "oflo", function()
     return ipu.func(function(x) return ipu.cast(x * 2, "float16") end)(ipu.tensor(-60000.0))
   end, -65504},
-  {"an integer beyond float16", "oflo", function() return ipu.cast(ipu.tensor(70000, {dtype = "int32"}), "float16") end, 65504},
+  {"an integer beyond float16", "oflo",
+    function() return ipu.cast(ipu.tensor(70000, {dtype = "int32"}), "float16") end, 65504},
   {"a NaN that becomes an integer", "inv", function()
     return ipu.func(function(x) return ipu.cast(x, "int32") end)(ipu.tensor(0 / 0))
   end, -2147483648},
@@ -46,20 +50,25 @@ describe("floating point behaviour", function()
     end)
   end
 
-  it("names the op that trapped, also where others were fused with it, for any number of threads", function()
+  it(
+    "names the op that trapped, also where others were fused with it, for any number of threads",
+    function()
     local many <const> = ipu.ones{300, 1000}
     local function chain(x)
       local y = ipu.exp(x) + 1 - x
       local z = ipu.log(-y)
       return ipu.sqrt(z * 2) + 1
     end
-    local function product(x) return ipu.reduce_sum(ipu.tanh(ipu.log(-ipu.matmul(x, ipu.ones{1000, 64})) * 2)) end
+    local function product(x)
+      return ipu.reduce_sum(ipu.tanh(ipu.log(-ipu.matmul(x, ipu.ones{1000, 64})) * 2))
+    end
     local line <const> = debug.getinfo(chain, "S").linedefined + 2
     for _, threads in ipairs{1, 2} do
       ipu.set_num_threads(threads)
       configured(trap("inv"), function()
         local _, message = pcall(ipu.func(chain), many)
-        assert.matches(line .. ": Tiles in excepted state: an invalid operation %(inv%) in log$", message)
+        assert.matches(line .. ": Tiles in excepted state: an invalid operation %(inv%) in log$",
+          message)
         _, message = pcall(ipu.func(product), many)
         assert.matches("%(inv%) in log$", message)
       end)
@@ -90,7 +99,8 @@ describe("floating point behaviour", function()
   end)
 
   it("leaves infinities what they are in a cast to float16", function()
-    assert.same({math.huge, -math.huge, 65504}, ipu.cast(ipu.tensor{math.huge, -math.huge, 1e6}, "float16"):totable())
+    assert.same({math.huge, -math.huge, 65504},
+      ipu.cast(ipu.tensor{math.huge, -math.huge, 1e6}, "float16"):totable())
   end)
 
   it("leaves the device usable after a trap", function()
@@ -101,34 +111,46 @@ describe("floating point behaviour", function()
   end)
 
   it("row 29: adds up in float16 with half partials only", function()
-    local a, b = ipu.full({1, 4096}, 1, {dtype = "float16"}), ipu.full({4096, 1}, 0.3, {dtype = "float16"})
+    local a, b = ipu.full({1, 4096}, 1, {dtype = "float16"}),
+      ipu.full({4096, 1}, 0.3, {dtype = "float16"})
     local product = function() return ipu.func(ipu.matmul)(a, b):item() end
     assert.near(4096 * 0.30004883, product(), 1) -- 0.3 as float16; the sum rounds once
-    local half = configured(function(cfg) cfg.matmuls.poplar_options = {partialsType = "half"} end, product)
+    local half = configured(function(cfg) cfg.matmuls.poplar_options = {partialsType = "half"} end,
+      product)
     assert.is_true(half < 1100) -- beyond 1024 a half steps by 1: 0.3 is lost
   end)
 
   it("row 29: of convolutions has an option of its own, for all three passes", function()
-    local x, k = ipu.full({1, 64, 64, 1}, 1, {dtype = "float16"}), ipu.full({64, 64, 1, 1}, 0.3, {dtype = "float16"})
+    local x, k = ipu.full({1, 64, 64, 1}, 1, {dtype = "float16"}),
+      ipu.full({64, 64, 1, 1}, 0.3, {dtype = "float16"})
     local f = ipu.func(function(image, kernel)
       local y = ipu.nn.conv2d(image, kernel)
       local g = ipu.gradients(ipu.reduce_sum(y * 2), {image, kernel})
-      return y, ipu.gradients(y, {image, kernel})[2], g[1], ipu.matmul(image:reshape{1, 4096}, kernel:reshape{4096, 1})
+      return y, ipu.gradients(y, {image, kernel})[2], g[1],
+        ipu.matmul(image:reshape{1, 4096}, kernel:reshape{4096, 1})
     end)
     local function run()
       local list = {f(x, k)}
-      return list[1]:item(), list[2]:totable()[1][1][1][1], list[3]:totable()[1][1][1][1], list[4]:item()
+      return list[1]:item(), list[2]:totable()[1][1][1][1], list[3]:totable()[1][1][1][1],
+        list[4]:item()
     end
     local y, _, _, product = run()
     assert.near(4096 * 0.30004883, y, 1)
-    local half, dk, dx, still = configured(function(cfg) cfg.convolutions.poplar_options = {partialsType = "half"} end, run)
+    local half, dk, dx, still = configured(function(cfg)
+      cfg.convolutions.poplar_options = {partialsType = "half"}
+    end, run)
     assert.is_true(half < 1100)
     assert.equal(product, still)
     assert.equal(1, dk) -- sums of one product
     assert.near(0.6, dx, 1e-3)
-    -- 4096 results of one channel: the kernel's gradient sums as many ones, and stops where 1 is less than half a step.
-    local counted = configured(function(cfg) cfg.convolutions.poplar_options = {partialsType = "half"} end, function()
-      return ipu.func(function(image, kernel) return ipu.gradients(ipu.nn.conv2d(image, kernel), {kernel})[1] end)(
+    -- 4096 results of one channel: the kernel's gradient sums as many ones, and stops where 1 is
+    -- less than half a step.
+    local counted = configured(function(cfg)
+      cfg.convolutions.poplar_options = {partialsType = "half"}
+    end, function()
+      return ipu.func(function(image, kernel)
+        return ipu.gradients(ipu.nn.conv2d(image, kernel), {kernel})[1]
+      end)(
         x, ipu.ones({1, 1, 1, 1}, {dtype = "float16"})):item()
     end)
     assert.equal(2048, counted)
@@ -136,14 +158,19 @@ describe("floating point behaviour", function()
 
   it("row 29: of convolutions in float16 agrees with float32 where sums are exact", function()
     local function integers(shape, seed)
-      return ipu.cast(ipu.random.uniform(shape, {minval = -3, maxval = 4, seed = seed, dtype = "int32"}), "float16")
+      return ipu.cast(ipu.random.uniform(shape,
+        {minval = -3, maxval = 4, seed = seed, dtype = "int32"}), "float16")
     end
     local function all(options)
-      local x, k, d = integers({2, 6, 5, 4}, 1), integers({3, 2, 2, 6}, 2), integers({2, 1, 3, 4}, 3)
+      local x, k, d = integers({2, 6, 5, 4}, 1), integers({3, 2, 2, 6}, 2),
+        integers({2, 1, 3, 4}, 3)
       local y = ipu.nn.conv2d(x, k, {strides = {2, 1}, padding = "SAME", groups = 2})
       local z = ipu.nn.depthwise_conv2d(x, integers({2, 2, 4, 2}, 4), {dilations = 2})
-      local t = ipu.nn.conv2d_transpose(x, integers({3, 3, 2, 4}, 5), {strides = 2, padding = "VALID"})
-      local g = ipu.gradients(ipu.reduce_sum(y * d:reshape{2, 1, 3, 4}:tile{1, 3, 2, 2}:slice({0, 0, 0, 0}, {2, 3, 5, 6})), {x, k})
+      local t = ipu.nn.conv2d_transpose(x, integers({3, 3, 2, 4}, 5),
+        {strides = 2, padding = "VALID"})
+      local g =
+        ipu.gradients(ipu.reduce_sum(y * d:reshape{2, 1, 3, 4}:tile{1, 3, 2, 2}:slice({0, 0, 0, 0},
+          {2, 3, 5, 6})), {x, k})
       return y, z, t, g[1], g[2], options
     end
     local function lists()
@@ -152,14 +179,20 @@ describe("floating point behaviour", function()
       return list
     end
     local wide = lists()
-    assert.same(wide, configured(function(cfg) cfg.convolutions.poplar_options = {partialsType = "half"} end, lists))
+    assert.same(wide,
+      configured(function(cfg) cfg.convolutions.poplar_options = {partialsType = "half"} end,
+        lists))
   end)
 
   it("row 30: has stable statistics when asked for", function()
     local x = ipu.tensor{{1e4, 1e4 + 1}}
-    local norm = function() return ipu.func(ipu.nn.layer_norm)(x, ipu.ones{2}, ipu.zeros{2}):totable()[1] end
+    local norm = function()
+      return ipu.func(ipu.nn.layer_norm)(x, ipu.ones{2}, ipu.zeros{2}):totable()[1]
+    end
     local y = configured(function(cfg) cfg.norms.use_stable_statistics = true end, norm)
-    for i, want in ipairs {-1, 1} do assert.near(want * 0.5 / math.sqrt(0.25 + 1e-5), y[i], 1e-2) end
+    for i, want in ipairs {-1, 1} do
+      assert.near(want * 0.5 / math.sqrt(0.25 + 1e-5), y[i], 1e-2)
+    end
   end)
 end)
 
@@ -178,7 +211,8 @@ describe("checking numerics", function()
     assert.is_true(hunt(function() return f(ipu.tensor{1, 2}, ipu.tensor{1, 1}) end))
     local ok, message = hunt(function() return f(ipu.tensor{1, 2}, ipu.tensor{1, 5}) end)
     assert.is_false(ok)
-    assert.matches("numerics_spec%.lua:" .. debug.getinfo(1, "l").currentline - 5 .. ": log made the first value", message)
+    assert.matches("numerics_spec%.lua:" .. debug.getinfo(1, "l").currentline - 5
+      .. ": log made the first value", message)
     assert.matches("1 NaN; its operands: x float32%[2%] from %-1 to 1", message)
   end)
 
@@ -189,9 +223,12 @@ describe("checking numerics", function()
       keras.layers.Dense{2, name = "bad", activation = function(x) return ipu.sqrt(x - 100) end},
     }
     model:compile{loss = "mse", optimizer = "sgd"}
-    local ok, message = hunt(function() model:fit{x = ipu.ones{4, 3}, y = ipu.ones{4, 2}, batch_size = 4, verbose = 0} end)
+    local ok, message = hunt(function()
+      model:fit{x = ipu.ones{4, 3}, y = ipu.ones{4, 2}, batch_size = 4, verbose = 0}
+    end)
     assert.is_false(ok)
-    assert.matches("sqrt made the first value that is not finite, in [%w_]+/bad: .*8 NaN; its operands: .* from %-%d+", message)
+    assert.matches("sqrt made the first value that is not finite, in [%w_]+/bad: .*8 NaN; its "
+      .. "operands: .* from %-%d+", message)
   end)
 
   it("finds what a gradient makes, and what comes from a dataset", function()
@@ -200,7 +237,9 @@ describe("checking numerics", function()
     assert.is_false(ok)
     assert.matches("in a gradient", message)
     local infeed = ipu.IPUInfeedQueue(ipu.data.from_tensors(ipu.tensor{0 / 0}):repeat_n())
-    local g = ipu.func(function() return ipu.loops.repeat_n(2, function(s, x) return s + x end, {ipu.zeros{1}}, infeed) end)
+    local g = ipu.func(function()
+      return ipu.loops.repeat_n(2, function(s, x) return s + x end, {ipu.zeros{1}}, infeed)
+    end)
     ok, message = hunt(g)
     assert.is_false(ok)
     assert.matches("infeed_dequeue made the first value", message)
@@ -228,7 +267,8 @@ describe("checking numerics", function()
   it("can be switched on from outside", function()
     local command = os.getenv("IPULUA") or "build/ipulua"
     local script = "local ipu = require 'ipulua'; ipu.func(ipu.sqrt)(ipu.tensor(-1.0))"
-    local pipe = io.popen("IPULUA_ENGINE_OPTIONS='{\"debug.floatPointOpException\": \"true\"}' " .. command
+    local pipe = io.popen("IPULUA_ENGINE_OPTIONS='{\"debug.floatPointOpException\": \"true\"}' "
+      .. command
       .. " -e \"" .. script .. "\" 2>&1")
     local text = pipe:read("a")
     pipe:close()

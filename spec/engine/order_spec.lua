@@ -6,12 +6,15 @@ local function int(n) return ipu.tensor(n, {dtype = "int32"}) end
 
 local function mlp(depth, width, batch)
   local model = keras.Sequential()
-  for _ = 1, depth do model:add(keras.layers.Dense{width, activation = "relu", use_bias = false}) end
+  for _ = 1, depth do
+    model:add(keras.layers.Dense{width, activation = "relu", use_bias = false})
+  end
   model:build{batch, width}
   local optimizer = keras.optimizers.SGD(0.01)
   local x, y = ipu.ones{batch, width}, ipu.ones{batch, width}
   local train = ipu.func(function()
-    local loss, variables = ipu.reduce_mean(ipu.squared_difference(model(x), y)), model.trainable_variables
+    local loss, variables = ipu.reduce_mean(ipu.squared_difference(model(x), y)),
+      model.trainable_variables
     optimizer:apply_gradients(ipu.gradients(loss, variables), variables)
   end)
   train()
@@ -23,7 +26,8 @@ describe("the order of a program", function()
     local depth <const>, width <const>, batch <const> = 24, 64, 128
     local kib = tonumber(mlp(depth, width, batch):match("([%d.]+) KiB of working memory"))
     local activation = batch * width * 4 / 1024
-    assert(kib >= depth * activation and kib <= (depth + 4) * activation, kib .. " KiB for " .. depth .. " activations of " .. activation)
+    assert(kib >= depth * activation and kib <= (depth + 4) * activation,
+      kib .. " KiB for " .. depth .. " activations of " .. activation)
   end)
 
   it("updates a layer before the gradient of the one before it is there", function()
@@ -31,11 +35,13 @@ describe("the order of a program", function()
     for line in mlp(4, 64, 128):gmatch("[^\n]+") do
       kinds[#kinds + 1] = line:match(" (sub) float32") or line:match(" (relu_grad) float32")
     end
-    assert.same({"relu_grad", "relu_grad", "sub", "relu_grad", "sub", "relu_grad", "sub", "sub"}, kinds)
+    assert.same({"relu_grad", "relu_grad", "sub", "relu_grad", "sub", "relu_grad", "sub", "sub"},
+      kinds)
   end)
 
   it("leaves old values to who reads them", function()
-    local a, b, mean, t = ipu.Variable(ipu.tensor{1, 2}), ipu.Variable(ipu.tensor{3, 5}), ipu.Variable(ipu.zeros{2}), ipu.Variable(0.0)
+    local a, b, mean, t = ipu.Variable(ipu.tensor{1, 2}), ipu.Variable(ipu.tensor{3, 5}),
+      ipu.Variable(ipu.zeros{2}), ipu.Variable(0.0)
     local step = ipu.func(function(n)
       return ipu.loops.repeat_n(n, function()
         local rate = 1 / (1 + t)
@@ -73,7 +79,8 @@ describe("the order of a program", function()
         variable[i] = ipu.Variable(ipu.tensor(value[i]))
       end
       for s = 1, math.random(3, 9) do
-        statement[s] = {to = math.random(rank), from = {math.random(rank), math.random(rank)}, kind = math.random(4), plus = math.random(0, 5)}
+        statement[s] = {to = math.random(rank), from = {math.random(rank), math.random(rank)},
+          kind = math.random(4), plus = math.random(0, 5)}
       end
       local swap = ipu.tensor{{0, 1}, {1, 0}}
       local run = ipu.func(function(n)

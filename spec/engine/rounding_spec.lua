@@ -72,18 +72,27 @@ describe("stochastic rounding", function()
     local wide = ipu.cast(ipu.random.normal({64, 48}, {seed = 1}), "float32")
     local half, row, column = ipu.cast(wide, "float16"), f16({48}, 1e-3), f16({64, 1}, 1e-3)
     local cases = {
-      chain = function(x, r, c) local y = (x + r) * c return y, ipu.tanh(y) - x, ipu.cast(wide * 1.0001, "float16") end,
+      chain = function(x, r, c)
+        local y = (x + r) * c
+        return y, ipu.tanh(y) - x, ipu.cast(wide * 1.0001, "float16")
+      end,
       expanded = function(_, r)
         local one_sum = ipu.reshape(ipu.reduce_sum(ipu.cast(r, "float32")) * 21.0003, {1})
         return ipu.cast(ipu.broadcast_to(one_sum, {4096}), "float16") * f16({4096}, 1)
       end,
-      product = function(x, r) return ipu.cast(ipu.matmul(wide, wide, {transpose_b = true}) * 1.0001, "float16"), x + r end,
+      product = function(x, r)
+        return ipu.cast(ipu.matmul(wide, wide, {transpose_b = true}) * 1.0001, "float16"), x + r
+      end,
       loop = function(x, r, c)
-        return ipu.loops.repeat_n(3, function(y) return ipu.cond(ipu.reduce_sum(c):greater(0), function() return (y + r) * 1.001 end,
+        return ipu.loops.repeat_n(
+          3, function(y) return ipu.cond(ipu.reduce_sum(c):greater(0), function()
+            return (y + r) * 1.001
+          end,
           function() return y end) end, {x})
       end,
       gradient = function(x, r, c)
-        local y = ipu.cond(ipu.reduce_sum(c):greater(0), function() return ipu.exp(x * c) * (x + r) end, function() return x end)
+        local y = ipu.cond(ipu.reduce_sum(c):greater(0),
+          function() return ipu.exp(x * c) * (x + r) end, function() return x end)
         return y, ipu.gradients(y, {x})[1]
       end,
     }
@@ -102,14 +111,18 @@ describe("stochastic rounding", function()
     end
   end)
 
-  -- Rounded up with probability 0.024 each: of 4096, 4 are rounded up twice by chance, and about 98 if by one number.
+  -- Rounded up with probability 0.024 each: of 4096, 4 are rounded up twice by chance, and about 98
+  -- if by one number.
   it("rounds each op by numbers of its own, also in another region and eagerly", function()
     local function both_up(a, b)
       local count, first, second = 0, a:totable(), b:totable()
       for i, x in ipairs(first) do if x > 1.001 and second[i] > 1.001 then count = count + 1 end end
       return count
     end
-    local function inner(a, b) return ipu.cond(ipu.reduce_sum(b):greater(0), function() return a + b end, function() return a end) end
+    local function inner(a, b)
+      return ipu.cond(ipu.reduce_sum(b):greater(0), function() return a + b end,
+        function() return a end)
+    end
     local f = ipu.func(function(a, b, other)
       local _ <close> = ipu.stochastic_rounding(true)
       return a + b, a + other, inner(a, b), inner(a, other)
@@ -120,7 +133,9 @@ describe("stochastic rounding", function()
     for _ = 1, 2 do made[#made + 1] = one + thousandth end
     for i, x in ipairs(made) do
       is_mixed(x)
-      for k = 1, i - 1 do assert.is_true(both_up(x, made[k]) < 20, k .. " and " .. i .. " are rounded alike") end
+      for k = 1, i - 1 do
+        assert.is_true(both_up(x, made[k]) < 20, k .. " and " .. i .. " are rounded alike")
+      end
     end
   end)
 
@@ -129,7 +144,8 @@ describe("stochastic rounding", function()
     local f = ipu.func(function(a, b, ones)
       local _ <close> = ipu.stochastic_rounding(true)
       local y = ipu.cond(ipu.reduce_sum(b):greater(0), function()
-        return ipu.cond(ipu.reduce_sum(a):greater(0), function() return (a + b) * ones end, function() return a end)
+        return ipu.cond(ipu.reduce_sum(a):greater(0), function() return (a + b) * ones end,
+          function() return a end)
       end, function() return a end)
       return y, ipu.gradients(y, {ones})[1]
     end)
@@ -142,8 +158,11 @@ describe("stochastic rounding", function()
     local function read(options, skipped)
       ipu.reset_ipu_seed(9)
       local _ <close> = ipu.stochastic_rounding(true)
-      local d = ipu.data.from_tensor_slices(ipu.cast(ipu.random.normal({300, 40}, {seed = 4}), "float16"))
-        :map(function(x) return x * 1.001 + ipu.loops.repeat_n(2, function(y) return y * 1.003 end, {x}) end, options)
+      local d = ipu.data.from_tensor_slices(ipu.cast(ipu.random.normal({300, 40}, {seed = 4}),
+        "float16"))
+        :map(function(x)
+          return x * 1.001 + ipu.loops.repeat_n(2, function(y) return y * 1.003 end, {x})
+        end, options)
       for _ = 1, skipped do for _ in d:take(7):iter() do end end
       local made = {}
       for x in d:iter() do made[#made + 1] = x:totable() end
@@ -151,7 +170,9 @@ describe("stochastic rounding", function()
     end
     local alone = read({num_parallel_calls = 0}, 0)
     assert.not_same(alone[1], alone[2])
-    for _, workers in ipairs{1, 3, 8} do assert.same(alone, read({num_parallel_calls = workers}, 0)) end
+    for _, workers in ipairs{1, 3, 8} do
+      assert.same(alone, read({num_parallel_calls = workers}, 0))
+    end
     assert.same(alone, read({num_parallel_calls = 2}, 3))
   end)
 
@@ -192,6 +213,7 @@ describe("traps", function()
     ipu.reset_ipu_configuration()
     assert.equal(3, fine)
     assert.is_false(ok)
-    assert.is_truthy(message:find("rounding_spec.lua:%d+: Tiles in excepted state: .*reduce_sum"), message)
+    assert.is_truthy(message:find("rounding_spec.lua:%d+: Tiles in excepted state: .*reduce_sum"),
+      message)
   end)
 end)

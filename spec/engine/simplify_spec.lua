@@ -1,4 +1,5 @@
--- What a program leaves out: nodes that are there already, detours, sums of constants; and what it must not take for one.
+-- What a program leaves out: nodes that are there already, detours, sums of constants; and what it
+-- must not take for one.
 local ipu = require "ipulua"
 
 -- The ops that are computed of f's trace, in order; regions' behind their node.
@@ -7,7 +8,9 @@ local function ops_of(f, ...)
   traced(...)
   local ops = {}
   for _, n in ipairs(ipu.graph.nodes(traced)) do
-    if n.op ~= "input" and n.op ~= "argument" and n.op ~= "constant" and #n.operands > 0 then ops[#ops + 1] = n.op end
+    if n.op ~= "input" and n.op ~= "argument" and n.op ~= "constant" and #n.operands > 0 then
+      ops[#ops + 1] = n.op
+    end
   end
   return ops, traced
 end
@@ -33,7 +36,8 @@ describe("a compiled graph", function()
 
   it("tells attributes, operands and their order apart", function()
     assert.same({"reduce_sum", "reduce_sum", "add"}, (ops_of(function(a)
-      return ipu.reduce_sum(a, {axis = 0, keepdims = true}) + ipu.reduce_sum(a, {axis = 1, keepdims = true})
+      return ipu.reduce_sum(a, {axis = 0, keepdims = true})
+        + ipu.reduce_sum(a, {axis = 1, keepdims = true})
     end, x)))
     assert.same({"exp", "sub", "sub", "mul"}, (ops_of(function(a)
       local b = ipu.exp(a)
@@ -43,13 +47,20 @@ describe("a compiled graph", function()
 
   it("leaves out what changes no bit", function()
     local detours = {
-      function(a) return a - 0 end, function(a) return a + -0.0 end, function(a) return -0.0 + a end, function(a) return a * 1 end,
-      function(a) return 1 * a end, function(a) return a / 1 end, function(a) return a * ipu.ones{2, 3} end,
-      function(a) return a * ipu.ones_like(a) end, function(a) return ipu.transpose(ipu.transpose(a)) end,
-      function(a) return a:reshape{6}:reshape{3, 2}:reshape{2, 3} end, function(a) return ipu.squeeze(ipu.expand_dims(a, 0)) end,
-      function(a) return ipu.cast(ipu.cast(a, "float64"), "float32") end, function(a) return ipu.broadcast_to(a, {2, 3}) end,
-      function(a) return ipu.slice(a, {0, 0}, {2, 3}) end, function(a) return ipu.pad(a, {{0, 0}, {0, 0}}) end,
-      function(a) return ipu.tile(a, {1, 1}) end, function(a) return ipu.concat({a}, 0) end, ipu.identity, ipu.stop_gradient,
+      function(a) return a - 0 end, function(a) return a + -0.0 end,
+      function(a) return -0.0 + a end, function(a) return a * 1 end,
+      function(a) return 1 * a end, function(a) return a / 1 end,
+      function(a) return a * ipu.ones{2, 3} end,
+      function(a) return a * ipu.ones_like(a) end,
+      function(a) return ipu.transpose(ipu.transpose(a)) end,
+      function(a) return a:reshape{6}:reshape{3, 2}:reshape{2, 3} end,
+      function(a) return ipu.squeeze(ipu.expand_dims(a, 0)) end,
+      function(a) return ipu.cast(ipu.cast(a, "float64"), "float32") end,
+      function(a) return ipu.broadcast_to(a, {2, 3}) end,
+      function(a) return ipu.slice(a, {0, 0}, {2, 3}) end,
+      function(a) return ipu.pad(a, {{0, 0}, {0, 0}}) end,
+      function(a) return ipu.tile(a, {1, 1}) end, function(a) return ipu.concat({a}, 0) end,
+      ipu.identity, ipu.stop_gradient,
     }
     for i, detour in ipairs(detours) do
       local ops, f = ops_of(function(a) return ipu.exp(detour(a * 2)) end, x)
@@ -58,7 +69,8 @@ describe("a compiled graph", function()
     end
   end)
 
-  it("keeps what may change one: + 0 of -0, products with one that widen, one as an integer's divisor", function()
+  it("keeps what may change one: + 0 of -0, products with one that widen, one as an integer's "
+    .. "divisor", function()
     local minus = ipu.tensor{-0.0, 1.0}
     local ops, f = ops_of(function(a) return 1 / (a + 0.0) end, minus)
     assert.same({"add", "div"}, ops)
@@ -71,14 +83,19 @@ describe("a compiled graph", function()
     local multiplied, h = ops_of(function(a) return a * 1 end, small)
     assert.same({"mul"}, multiplied)
     assert.same((small * 1):totable(), h(small):totable())
-    assert.same({"div"}, (ops_of(function(a) return a / ipu.tensor(1, {dtype = "int32"}) end, ipu.tensor({4, 5}, {dtype = "int32"}))))
+    assert.same({"div"},
+      (ops_of(function(a) return a / ipu.tensor(1, {dtype = "int32"}) end,
+        ipu.tensor({4, 5}, {dtype = "int32"}))))
     assert.same({"sub"}, (ops_of(function(a) return 0.0 - a end, minus)))
-    assert.same({"cast", "cast"}, (ops_of(function(a) return ipu.cast(ipu.cast(a, "float16"), "float32") end, minus)))
+    assert.same({"cast", "cast"},
+      (ops_of(function(a) return ipu.cast(ipu.cast(a, "float16"), "float32") end, minus)))
   end)
 
   it("makes one transpose of two, and one broadcast", function()
     local y = ipu.random.normal({2, 3, 4}, {seed = 1})
-    local ops, f = ops_of(function(a) return ipu.transpose(ipu.transpose(a, {1, 2, 0}), {2, 1, 0}) end, y)
+    local ops, f = ops_of(function(a)
+      return ipu.transpose(ipu.transpose(a, {1, 2, 0}), {2, 1, 0})
+    end, y)
     assert.same({"transpose"}, ops)
     assert.same(ipu.transpose(y, {0, 2, 1}):totable(), f(y):totable())
     assert.same({"broadcast_to", "sort"}, (ops_of(function(a)
@@ -89,7 +106,9 @@ describe("a compiled graph", function()
   it("computes constants while it compiles", function()
     -- d mean(x^2) / dx: 1 / 6 times the seed is a constant
     assert.same({"add", "broadcast_to", "mul"}, (function()
-      local ops = ops_of(function(a) return ipu.gradients(ipu.reduce_mean(ipu.square(a)), {a})[1] end, x)
+      local ops = ops_of(function(a)
+        return ipu.gradients(ipu.reduce_mean(ipu.square(a)), {a})[1]
+      end, x)
       table.sort(ops)
       return ops
     end)())

@@ -2,7 +2,7 @@
 -- growth is that of one half of the steps, after the other half has filled what has a bound.
 
 local config = require "ipulua.config"
-local func = require "ipulua.func"
+local func = require "ipulua.trace.func"
 local ipu = require "ipulua"
 local command = require "spec.support.command"
 local soak = require "spec.support.soak"
@@ -252,7 +252,7 @@ describe("a variable's name", function()
   end
 
   it("is given once, whatever numbers are in it", function()
-    local unique, wanted = require "ipulua.used_names".new().unique, plainly()
+    local unique, wanted = require "ipulua.trace.used_names".new().unique, plainly()
     local pieces <const> = {"d", "d_1", "1", "0", "_", "\0", "a/", "dense_", "12", "007",
       "63", "64", "9007199254740993"}
     local state = 7

@@ -1,4 +1,5 @@
--- Numbers below the normal range count as zero while tensors are computed, everywhere; Lua's own numbers keep theirs.
+-- Numbers below the normal range count as zero while tensors are computed, everywhere; Lua's own
+-- numbers keep theirs.
 
 local ipu = require "ipulua"
 
@@ -20,12 +21,14 @@ describe("numbers below the normal range", function()
     end
   end)
 
-  it("are zero in float64, too; float16's are normal in float32, in which it is computed", function()
+  it(
+    "are zero in float64, too; float16's are normal in float32, in which it is computed", function()
     assert.equal(0, (ipu.tensor(2.0 ^ -1030, {dtype = "float64"}) * 1):item())
     assert.equal(2.0 ^ -23, (ipu.tensor(2.0 ^ -24, {dtype = "float16"}) * 2):item())
   end)
 
   it("stay numbers to Lua", function()
-    assert.is_true(ipu.reduce_sum(ipu.ones{1000}):item() == 1000 and 2.0 ^ -1074 / 1 > 0 and 2.0 ^ -1030 * 2 == 2.0 ^ -1029)
+    assert.is_true(ipu.reduce_sum(ipu.ones{1000}):item() == 1000 and 2.0 ^ -1074 / 1 > 0
+      and 2.0 ^ -1030 * 2 == 2.0 ^ -1029)
   end)
 end)

@@ -76,11 +76,15 @@ describe("synthetic data", function()
     ipu.ipu_event_trace()
     assert.same({1.5, 1.5}, f(ipu.ones{2}):totable())
     assert.same({2.5, 2.5}, f(ipu.ones{2}):totable()) -- once
-    assert.same({4.5, 4.5}, ipu.func(function(x) return w + x end)(ipu.full({2}, 2)):totable()) -- not again by another program
+    -- not again by another program
+    assert.same({4.5, 4.5}, ipu.func(function(x) return w + x end)(ipu.full({2}, 2)):totable())
     assert.equal(9, steps:item()) -- what no optimizer trains is as it was
-    for _, event in ipairs(ipu.ipu_event_trace()) do assert.not_equal("HOST_TO_DEVICE_TRANSFER", event.type) end
+    for _, event in ipairs(ipu.ipu_event_trace()) do
+      assert.not_equal("HOST_TO_DEVICE_TRANSFER", event.type)
+    end
     local late = ipu.get_variable("late " .. tostring(w), {shape = {2}})
-    assert.is_false(pcall(ipu.func(function() return late + 1 end))) -- a value that there isn't is not made up
+    -- a value that there isn't is not made up
+    assert.is_false(pcall(ipu.func(function() return late + 1 end)))
   end)
 
   it("row 34: draws weights from a distribution, each its own", function()
@@ -108,7 +112,7 @@ end)
 
 describe("--log_cycle_count", function()
   it("row 38: logs a line for each run", function()
-    local log = require "ipulua.log"
+    local log = require "ipulua.base.log"
     local lines = {}
     local former = log.set_writer(function(line) lines[#lines + 1] = line end)
     local _ <close> = setmetatable({}, {__close = function()
@@ -122,7 +126,9 @@ describe("--log_cycle_count", function()
     f(ipu.ones{8, 8})
     f(ipu.ones{8, 8})
     local counts = {}
-    for _, line in ipairs(lines) do counts[#counts + 1] = tonumber(line:match("IPU 0: (%d+) cycles in a run of 'square'")) end
+    for _, line in ipairs(lines) do
+      counts[#counts + 1] = tonumber(line:match("IPU 0: (%d+) cycles in a run of 'square'"))
+    end
     assert.equal(2, #counts)
     assert.is_true(counts[1] > 0 and counts[1] == counts[2])
   end)

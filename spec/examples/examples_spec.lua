@@ -1,9 +1,11 @@
--- Every example runs, shortened by an argument, what it prints is right, and its programs waste no memory (spec/support/plans.lua).
+-- Every example runs, shortened by an argument, what it prints is right, and its programs waste no
+-- memory (spec/support/plans.lua).
 
 local command = require "spec.support.command"
 
 local function run(name, argument, environment)
-  local line = string.format("%s IPULUA_LOG=error '%s' -l spec.support.plans --seed 1 examples/%s.lua %s 2>&1", environment or "",
+  local line = string.format("%s IPULUA_LOG=error '%s' -l spec.support.plans --seed 1 "
+    .. "examples/%s.lua %s 2>&1", environment or "",
     command.ipulua, name, argument or "")
   local pipe <close> = assert(io.popen(line))
   local lines = {}
@@ -27,14 +29,17 @@ describe("example", function()
   for name, expected in pairs {
     tutorial_basic = {"[3. 8.]"}, tutorial_xla_compile = {"[3. 8.]"},
     perf_training_example = {"counter\t10", "d1\t10x800\t2.0\t2.0", "d2\t10x800\t0.0\t0.0"},
-    perf_training_example_session = {"d1\t10x800\t2.0\t2.0", "d2\t10x800\t0.0\t0.0"}, tutorial_sharding = {"[ 4. 14.]"},
-    targeting_tf2_example1 = {"[[22. 28.]", " [49. 64.]]"}, targeting_tf2_example2 = {"[[22. 28.]", " [49. 64.]]"},
+    perf_training_example_session = {"d1\t10x800\t2.0\t2.0", "d2\t10x800\t0.0\t0.0"},
+    tutorial_sharding = {"[ 4. 14.]"},
+    targeting_tf2_example1 = {"[[22. 28.]", " [49. 64.]]"},
+    targeting_tf2_example2 = {"[[22. 28.]", " [49. 64.]]"},
   } do
     it("rows 43, 51, 91, 260, 262, 263: " .. name, function() assert.same(expected, run(name)) end)
   end
 
   it("rows 62, 268: recompilation", function()
-    assert.same({"[30. 80.]", "[ 50. 100.]", "compiled\t1", "[300. 800.]", "compiled\t2"}, run("recompilation"))
+    assert.same({"[30. 80.]", "[ 50. 100.]", "compiled\t1", "[300. 800.]", "compiled\t2"},
+      run("recompilation"))
   end)
 
   for _, name in ipairs {"outfeed_example", "outfeed_example_session"} do
@@ -45,7 +50,9 @@ describe("example", function()
       local first, second = classes:match("^%[(%d+) (%d+)%]$")
       assert.is_truthy(first)
       assert.equal(first, second)
-      for i, line in ipairs(lines) do assert.equal(string.format("Step: %d classes: %s", i - 1, classes), line) end
+      for i, line in ipairs(lines) do
+        assert.equal(string.format("Step: %d classes: %s", i - 1, classes), line)
+      end
     end)
   end
 
@@ -73,7 +80,9 @@ describe("example", function()
     local lines = run("outfeed_training_example", 30)
     assert.equal(30, #lines)
     local losses = {}
-    for i, line in ipairs(lines) do losses[i] = tonumber(line:match("^Step " .. i - 1 .. " loss = (.*)")) end
+    for i, line in ipairs(lines) do
+      losses[i] = tonumber(line:match("^Step " .. i - 1 .. " loss = (.*)"))
+    end
     assert.is_true(math.abs(losses[1] - math.log(10)) < 0.3, lines[1]) -- a guess among ten classes
     assert.is_true(losses[30] > 1 and losses[30] < losses[1] - 0.1, lines[30])
   end)
@@ -97,9 +106,11 @@ describe("example", function()
   it("row 263: targeting_tf2_example3", function()
     local lines = run("targeting_tf2_example3")
     assert.equal(10, #lines)
-    assert.same({0, 10, 20, 30, 40, 50, 60, 70, 80, 90}, numbers(lines, "^Current step: (%d+), training loss: "))
+    assert.same({0, 10, 20, 30, 40, 50, 60, 70, 80, 90},
+      numbers(lines, "^Current step: (%d+), training loss: "))
     local losses = numbers(lines, "training loss: (.*)")
-    for _, loss in ipairs(losses) do assert.is_true(loss > 0 and loss < -math.log(1e-7)) end -- probabilities are clipped
+    -- probabilities are clipped
+    for _, loss in ipairs(losses) do assert.is_true(loss > 0 and loss < -math.log(1e-7)) end
     assert.is_true(losses[10] < losses[1] - 0.3)
   end)
 
@@ -124,15 +135,19 @@ describe("example", function()
     local first, last = with[1]:match("^Losses: 300, first (%S+), last (%S+)$")
     assert.is_true(tonumber(last) < tonumber(first))
     assert.is_truthy(with[2]:find("^Time taken using infeed/outfeed queues: %d+%.%d+ seconds$"))
-    assert.is_truthy(without[2]:find("^Time taken without infeed/outfeed queues: %d+%.%d+ seconds$"))
+    assert.is_truthy(
+      without[2]:find("^Time taken without infeed/outfeed queues: %d+%.%d+ seconds$"))
   end)
 
-  -- Shortened so far that only the direction shows: of ten digits 10 % are guessed, of two answers 55 %, and the mean of all
-  -- pictures has a cross-entropy of 0.262 with each.
+  -- Shortened so far that only the direction shows: of ten digits 10 % are guessed, of two answers
+  -- 55 %, and the mean of all pictures has a cross-entropy of 0.262 with each.
   for name, expected in pairs {
-    mnist_cnn = {"^test accuracy (%d+%.%d+) %%$", 40, 100}, autoencoder = {"^test loss (%d+%.%d+)$", 0, 0.2},
-    resnet20 = {"^test accuracy (%d+%.%d+) %%$", 30, 100}, text_classifier = {"^test accuracy (%d+%.%d+) %%$", 62, 100},
-    two_inputs = {"greater right (%d+%.%d+) %%$", 65, 100}, custom_loop = {"^test accuracy (%d+%.%d+) %%$", 80, 100},
+    mnist_cnn = {"^test accuracy (%d+%.%d+) %%$", 40, 100},
+    autoencoder = {"^test loss (%d+%.%d+)$", 0, 0.2},
+    resnet20 = {"^test accuracy (%d+%.%d+) %%$", 30, 100},
+    text_classifier = {"^test accuracy (%d+%.%d+) %%$", 62, 100},
+    two_inputs = {"greater right (%d+%.%d+) %%$", 65, 100},
+    custom_loop = {"^test accuracy (%d+%.%d+) %%$", 80, 100},
   } do
     it(name, function()
       local found = numbers(run(name, "short"), expected[1])
@@ -144,34 +159,42 @@ describe("example", function()
   for _, name in ipairs{"char_lstm", "char_gpt"} do
     it(name, function()
       local folder = command.folder()
-      command.write(folder .. "/tinyshakespeare.txt", ("ROMEO: the king is dead, long live the king!\n"):rep(600))
+      command.write(folder .. "/tinyshakespeare.txt",
+        ("ROMEO: the king is dead, long live the king!\n"):rep(600))
       local lines = run(name, "short", "IPULUA_DATA=" .. folder)
       command.remove(folder)
       local losses = numbers(lines, "^validation loss (%d+%.%d+)$")
       assert.equal(1, #losses)
-      assert.is_true(losses[1] > 0 and losses[1] < math.log(22)) -- less than by guessing among its 22 characters
+      -- less than by guessing among its 22 characters
+      assert.is_true(losses[1] > 0 and losses[1] < math.log(22))
       assert.is_truthy(table.concat(lines, "\n"):find("\nROMEO:.+"))
     end)
   end
 
   it("char_gpt without Shakespeare, from another folder", function()
     local folder = command.folder()
-    local got = command.run{command.ipulua, "--seed", "1", root .. "/examples/char_gpt.lua", "short", dir = folder,
+    local got = command.run{command.ipulua, "--seed", "1", root .. "/examples/char_gpt.lua",
+      "short", dir = folder,
       env = {IPULUA_DATA = "", HOME = folder, IPULUA_PROGRESS = "off"}}
     command.remove(folder)
     assert.equal(0, got.status, got.err)
-    assert.is_truthy(got.out:find("the pages of this project instead\n.*validation loss %d%.%d+\nA tensor.+"), got.out)
+    assert.is_truthy(got.out:find("the pages of this project instead\n.*validation loss %d%.%d+\nA "
+      .. "tensor.+"), got.out)
   end)
 
   it("char_gpt at the prompt", function()
     local folder = command.folder()
-    command.write(folder .. "/tinyshakespeare.txt", ("ROMEO: the king is dead, long live the king!\n"):rep(600))
-    local lines = "'asked'\nsample('the ki', {length = 8, temperature = 0.5})\ntrain(1)\nsample('live', {length = 3})\n"
-    local got = command.run{command.ipulua, "--seed", "1", "-i", "examples/char_gpt.lua", "short", stdin = lines,
+    command.write(folder .. "/tinyshakespeare.txt",
+      ("ROMEO: the king is dead, long live the king!\n"):rep(600))
+    local lines = "'asked'\nsample('the ki', {length = 8, temperature = "
+      .. "0.5})\ntrain(1)\nsample('live', {length = 3})\n"
+    local got = command.run{command.ipulua, "--seed", "1", "-i", "examples/char_gpt.lua", "short",
+      stdin = lines,
       env = {IPULUA_DATA = folder, IPULUA_PROGRESS = "off"}}
     command.remove(folder)
     assert.equal("", (got.err:gsub("One step is[^\n]*\n", "")))
-    local first, text, after, second = got.out:match("validation loss (%S+)\n.*asked\n> (the ki[^>]*)\n> validation loss (%S+)\n> (live[^>]*)\n")
+    local first, text, after, second = got.out:match("validation loss (%S+)\n.*asked\n> (the "
+      .. "ki[^>]*)\n> validation loss (%S+)\n> (live[^>]*)\n")
     assert.is_truthy(first, got.out)
     assert.equal(6 + 8, #text)
     assert.equal(4 + 3, #second)
@@ -184,7 +207,8 @@ describe("example", function()
     for i, schedule in ipairs{"Grouped", "Interleaved", "Sequential"} do
       local lines = run("mnist_sequential_pipelined", "100 " .. schedule)
       local text = table.concat(lines, "\n")
-      assert.is_truthy(text:find(schedule .. ", 2 stages on 2 IPUs, training, 4 micro-batches", 1, true), text)
+      assert.is_truthy(text:find(schedule .. ", 2 stages on 2 IPUs, training, 4 micro-batches", 1,
+        true), text)
       printed[i] = table.concat(lines, "\n", #lines - 3)
       local losses = numbers(lines, "^epoch %d loss (.*)")
       for k = 2, 4 do assert.is_true(losses[k] < losses[k - 1]) end
@@ -203,7 +227,8 @@ describe("example", function()
 
   it("pipelining", function()
     local lines = run("pipelining", 20)
-    local count, first, mean = lines[#lines]:match("^losses: (%d+), first (%S+), mean of the last 16 (%S+)$")
+    local count, first, mean = lines[#lines]:match("^losses: (%d+), first (%S+), mean of the last "
+      .. "16 (%S+)$")
     assert.equal("320", count)
     assert.is_true(tonumber(mean) < tonumber(first))
   end)
@@ -218,10 +243,12 @@ describe("example", function()
   it("rows 224, 266: imdb_pipelined", function()
     local lines = run("imdb_pipelined", 16)
     local text = table.concat(lines, "\n")
-    assert.is_truthy(text:find("Grouped, 4 stages on 2 IPUs, training, 16 micro-batches: 23 time steps", 1, true), text)
+    assert.is_truthy(text:find("Grouped, 4 stages on 2 IPUs, training, 16 micro-batches: 23 time "
+      .. "steps", 1, true), text)
     local losses = numbers(lines, "^epoch %d loss (.*)")
     assert.equal(2, #losses)
-    for _, loss in ipairs(losses) do assert.is_true(math.abs(loss - math.log(2)) < 0.01) end -- two updates: still a guess
+    -- two updates: still a guess
+    for _, loss in ipairs(losses) do assert.is_true(math.abs(loss - math.log(2)) < 0.01) end
   end)
 
   it("row 263: imdb_sequential_pipelined", function()
@@ -229,7 +256,8 @@ describe("example", function()
     assert.same({8}, numbers(lines, "^updates\t(%d+)")) -- a step is an update
     local losses = numbers(lines, "^epoch %d loss (.*)")
     assert.equal(2, #losses)
-    assert.is_true(math.abs(losses[1] - math.log(2)) < 0.05 and losses[2] > 0 and losses[2] < 0.9 * math.log(2))
+    assert.is_true(math.abs(losses[1] - math.log(2)) < 0.05 and losses[2] > 0
+      and losses[2] < 0.9 * math.log(2))
   end)
 
   it("row 267: training_pipelining and inference_pipelining", function()
@@ -238,11 +266,14 @@ describe("example", function()
     assert.is_true(losses[#losses] < losses[1])
     lines = run("inference_pipelining")
     assert.equal("predictions\t64x10", lines[#lines])
-    local warned = command.run{command.ipulua, "examples/inference_pipelining.lua"}.err -- as the comment at its head says
-    assert.matches("steps_per_execution is 10, but there are only 2 steps; it is 2 for this call", warned, 1, true)
+    -- as the comment at its head says
+    local warned = command.run{command.ipulua, "examples/inference_pipelining.lua"}.err
+    assert.matches("steps_per_execution is 10, but there are only 2 steps; it is 2 for this call",
+      warned, 1, true)
   end)
 
-  local parts <const> = {mnist_batches = true, imdb_reviews = true, some_text = true} -- of other examples
+  -- of other examples
+  local parts <const> = {mnist_batches = true, imdb_reviews = true, some_text = true}
   it("explains itself, and refuses arguments that it does not take", function()
     local list <close> = assert(io.popen("ls examples/*.lua"))
     for path in list:lines() do
@@ -253,7 +284,8 @@ describe("example", function()
         assert.equal(first, r.out:match("^[^\n]*"), path)
         r = command.run{command.ipulua, path, "--nothing"}
         assert.equal(1, r.status, path)
-        assert.equal(path:match("([%w_]+%.lua)$") .. ": it has no option '--nothing' (--help lists all arguments)\n",
+        assert.equal(path:match("([%w_]+%.lua)$")
+          .. ": it has no option '--nothing' (--help lists all arguments)\n",
           r.err:match("[^/]*$"), path)
       end
     end
@@ -261,9 +293,12 @@ describe("example", function()
 
   it("reads its arguments by their order, kind and name", function()
     for _, case in ipairs{
-      {"mnist.lua", "epochs: 5\n", "--help"}, {"mnist.lua", "'epochs' must be an integer, got 'x'", "x"},
-      {"replicas.lua", "'steps' must be at least 1, got 0", "4", "0"}, {"resnet20.lua", "'pictures' must be at least 64, got 10", "10"},
-      {"mnist.lua", "it has no argument '2'", "1", "2"}, {"char_lstm.lua", "it has no argument 'shrt'; did you mean 'short'?", "shrt"},
+      {"mnist.lua", "epochs: 5\n", "--help"},
+      {"mnist.lua", "'epochs' must be an integer, got 'x'", "x"},
+      {"replicas.lua", "'steps' must be at least 1, got 0", "4", "0"},
+      {"resnet20.lua", "'pictures' must be at least 64, got 10", "10"},
+      {"mnist.lua", "it has no argument '2'", "1", "2"},
+      {"char_lstm.lua", "it has no argument 'shrt'; did you mean 'short'?", "shrt"},
       {"tutorial_basic.lua", "It takes no arguments.", "-h"},
     } do
       local r = command.run{command.ipulua, "examples/" .. case[1], table.unpack(case, 3)}
@@ -282,9 +317,11 @@ describe("example", function()
   -- A small text has fewer batches to evaluate on than are asked for.
   it("char_lstm and char_gpt evaluate on what there is", function()
     local folder = command.folder()
-    command.write(folder .. "/tinyshakespeare.txt", ("ROMEO: We are accounted poor citizens, the patricians good.\n"):rep(140))
+    command.write(folder .. "/tinyshakespeare.txt",
+      ("ROMEO: We are accounted poor citizens, the patricians good.\n"):rep(140))
     for _, name in ipairs{"char_lstm", "char_gpt"} do
-      local r = command.run{command.ipulua, "examples/" .. name .. ".lua", "short", env = {IPULUA_DATA = folder, IPULUA_LOG = "error"}}
+      local r = command.run{command.ipulua, "examples/" .. name .. ".lua", "short",
+        env = {IPULUA_DATA = folder, IPULUA_LOG = "error"}}
       assert.equal(0, r.status, r.err)
       assert.matches("validation loss %d", r.out)
     end
@@ -292,7 +329,8 @@ describe("example", function()
   end)
 
   it("takes no arguments that are another script's", function()
-    local r = command.run{command.ipulua, "-e", "dofile 'examples/tutorial_basic.lua'", "-", "--help", stdin = ""}
+    local r = command.run{command.ipulua, "-e", "dofile 'examples/tutorial_basic.lua'", "-",
+      "--help", stdin = ""}
     assert.equal("[3. 8.]\n", r.out)
   end)
 
@@ -300,7 +338,8 @@ describe("example", function()
     for _, count in ipairs{"1", "3", "2.5"} do
       local r = command.run{command.ipulua, "examples/where_to_cut.lua", count}
       assert.equal(1, r.status)
-      assert.equal("where_to_cut: the number of IPUs must be a power of two from 2 on, got " .. count .. "\n", r.err)
+      assert.equal("where_to_cut: the number of IPUs must be a power of two from 2 on, got "
+        .. count .. "\n", r.err)
     end
   end)
 
@@ -341,15 +380,18 @@ describe("example", function()
       for i = 1, 8 do x = block("d" .. i, function() return layers.Dense{i < 4 and 2048 or 256, activation = "relu"}(x) end) end
       return keras.Model{inputs = input, outputs = x}
     end]]
-    command.write(folder .. "/model.lua", "return {title = 'Dense', samples = 64, sizes = {8, 16}, loss = 'mse', build = " .. build .. "}")
+    command.write(folder .. "/model.lua", "return {title = 'Dense', samples = 64, sizes = {8, 16}, "
+      .. "loss = 'mse', build = " .. build .. "}")
     local lines = run("where_to_cut", folder .. "/model.lua 2 " .. folder .. "/plot.svg")
     local text = table.concat(lines, "\n")
-    assert.matches("^Dense on 2 IPUs %(Bow%), 64 samples for a weight update: %d+ programs priced in %d+%.%d s, none of them ran", text)
+    assert.matches("^Dense on 2 IPUs %(Bow%), 64 samples for a weight update: %d+ programs priced "
+      .. "in %d+%.%d s, none of them ran", text)
     local speeds = numbers(lines, "^ ?%d+ d%d.- %d+x%d+ +(%d+) ")
     assert.is_true(#speeds >= 8)
     for i = 2, #speeds do assert.is_true(speeds[i] <= speeds[i - 1]) end
     local cut, schedule, again, count, size, best = text:match(
-      "\nCut before (d%d): (%a+)( ?[%a ]*), (%d+) micro%-batches of (%d+), (%d+) samples a second\n")
+      "\nCut before (d%d): (%a+)( ?[%a ]*), (%d+) micro%-batches of (%d+), "
+      .. "(%d+) samples a second\n")
     assert.is_truthy(cut, text)
     assert.matches("stage 0 +IPU 0 +d1 to d%d.*stage 1 +IPU 1 +" .. cut .. " to d8 ", text)
     local fullest = numbers(lines, "^ 1 d%d.- %d+x%d+ +%d+ +%d+ %% +(%d+) ")[1]
@@ -384,8 +426,11 @@ describe("example", function()
     assert.equal(fastest, tonumber(best))
     assert.equal(fastest, found[cut])
     local svg = command.read(folder .. "/plot.svg")
-    assert.equal(tonumber(text:match("update: (%d+) programs")) + 7, select(2, svg:gsub("<circle", "")))
-    assert.equal("", command.run({command.python "xml", "-c", "import sys, xml.dom.minidom; xml.dom.minidom.parse(sys.argv[1])",
+    assert.equal(tonumber(text:match("update: (%d+) programs")) + 7,
+      select(2, svg:gsub("<circle", "")))
+    assert.equal("",
+      command.run({command.python "xml", "-c",
+        "import sys, xml.dom.minidom; xml.dom.minidom.parse(sys.argv[1])",
       folder .. "/plot.svg"}).err)
     command.remove(folder)
   end)

@@ -2,7 +2,7 @@
 
 local command = require "spec.support.command"
 local ipu = require "ipulua"
-local log = require "ipulua.log"
+local log = require "ipulua.base.log"
 
 local keras = ipu.keras
 local data = ipu.data
@@ -11,7 +11,8 @@ local x, y = ipu.ones{8, 3}, ipu.ones{8, 1}
 
 local function model(options)
   local m = keras.Sequential{keras.layers.Dense{1, input_shape = {3}}}
-  m:compile{optimizer = "sgd", loss = "mse", steps_per_execution = options and options.steps_per_execution}
+  m:compile{optimizer = "sgd", loss = "mse", steps_per_execution = options
+    and options.steps_per_execution}
   return m
 end
 
@@ -41,46 +42,62 @@ describe("the arguments of fit", function()
   after_each(function() log.set_writer(former) end)
 
   for what, given in pairs{
-    ["there is no data"] = {}, ["a generator, iterator or sequence can't be fed"] = {x = function() return x end, y = y},
+    ["there is no data"] = {},
+    ["a generator, iterator or sequence can't be fed"] = {x = function() return x end, y = y},
     ["8 samples in batches of 3: it has a partial batch"] = {x = x, y = y, batch_size = 3},
     ["different numbers of samples: 8 and 4"] = {x = x, y = ipu.ones{4, 1}},
     ["'y' must not be given beside a dataset"] = {x = batches(), y = y},
-    ["'sample_weight' must not be given beside a dataset"] = {x = batches(), sample_weight = ipu.ones{8}},
+    ["'sample_weight' must not be given beside a dataset"] = {x = batches(),
+      sample_weight = ipu.ones{8}},
     ["'batch_size' must not be given beside a dataset"] = {x = batches(), batch_size = 2},
     ["every shape must be fully known.*drop_remainder = true"] = {x = slices():batch(3)},
     ["the dataset is endless.*give 'steps_per_epoch'"] = {x = batches():repeat_n()},
-    ["the size of the dataset is unknown.*give 'steps_per_epoch'"] = {x = batches():filter(function() return true end)},
-    ["2 epochs of 3 steps need 6 batches, but the dataset has 4"] = {x = batches(), epochs = 2, steps_per_epoch = 3},
-    ["'validation_split' must lie in %[0, 1%)"] = {x = x, y = y, batch_size = 2, validation_split = 1},
+    ["the size of the dataset is unknown.*give 'steps_per_epoch'"] =
+    {x = batches():filter(function() return true end)},
+    ["2 epochs of 3 steps need 6 batches, but the dataset has 4"] = {x = batches(), epochs = 2,
+      steps_per_epoch = 3},
+    ["'validation_split' must lie in %[0, 1%)"] = {x = x, y = y, batch_size = 2,
+      validation_split = 1},
     ["'validation_split' can't be taken from a dataset"] = {x = batches(), validation_split = 0.5},
     ["'validation_data' is a dataset, or a list {x, y}"] = {x = batches(), validation_data = 3},
-    ["'validation_freq' must be positive, got 0"] = {x = batches(), validation_data = batches(), validation_freq = 0},
-    ["'class_weight' must hold all classes from 0 to 2; 1 is missing"] = {x = batches(), class_weight = {[0] = 1, [2] = 1}},
+    ["'validation_freq' must be positive, got 0"] = {x = batches(), validation_data = batches(),
+      validation_freq = 0},
+    ["'class_weight' must hold all classes from 0 to 2; 1 is missing"] = {x = batches(),
+      class_weight = {[0] = 1, [2] = 1}},
     ["'batch_size' must be positive, got 0"] = {x = x, y = y, batch_size = 0},
     ["'steps_per_epoch' must be positive, got 0"] = {x = batches(), steps_per_epoch = 0},
     ["fit has no argument 'epoch'; did you mean 'epochs'"] = {x = batches(), epoch = 3},
     ["'epochs' must be an integer, got number %(1.5%)"] = {x = batches(), epochs = 1.5},
     ["callbacks: entry 1 is no callback"] = {x = batches(), callbacks = {3}},
   } do
-    it("rows 202, 207, 208: are refused: " .. what, function() refused(what, fit, model(), given) end)
+    it("rows 202, 207, 208: are refused: " .. what, function()
+      refused(what, fit, model(), given)
+    end)
   end
 
   it("row 203: steps_per_execution must divide the steps", function()
-    assert.equal("value", refused("steps_per_execution, 3, must be a divisor of the number of steps, 4", fit,
+    assert.equal("value",
+      refused("steps_per_execution, 3, must be a divisor of the number of steps, 4", fit,
       model{steps_per_execution = 3}, {x = batches()}))
   end)
 
-  it("row 205: steps_per_execution is reduced to the steps, with a warning, for this call", function()
+  it(
+    "row 205: steps_per_execution is reduced to the steps, with a warning, for this call",
+    function()
     local m = model{steps_per_execution = 9}
     assert.equal(1, #fit(m, {x = batches()}).history.loss)
-    assert.matches("steps_per_execution is 9, but there are only 4 steps; it is 4 for this call", table.concat(warnings, "\n"))
+    assert.matches("steps_per_execution is 9, but there are only 4 steps; it is 4 for this call",
+      table.concat(warnings, "\n"))
     assert.equal(9, m.steps_per_execution)
   end)
 
-  it("row 204: steps_per_execution must be a multiple of the accumulated steps, after it was reduced", function()
+  it("row 204: steps_per_execution must be a multiple of the accumulated steps, after it was "
+    .. "reduced", function()
     local m = model{steps_per_execution = 4}
     m:set_gradient_accumulation_options{gradient_accumulation_steps_per_replica = 3}
-    assert.equal("runtime", refused("steps_per_execution, 4, must be a multiple of the gradient accumulation steps, 3", fit, m,
+    assert.equal("runtime",
+      refused("steps_per_execution, 4, must be a multiple of the gradient accumulation steps, 3",
+        fit, m,
       {x = batches()}))
     m:set_gradient_accumulation_options{gradient_accumulation_steps_per_replica = 2}
     assert.equal(2, (function() fit(m, {x = batches()}) return m.optimizer.iterations:item() end)())
@@ -90,11 +107,13 @@ describe("the arguments of fit", function()
     local m = keras.Sequential{keras.layers.Dense{1, input_shape = {3}}}
     assert.equal("runtime", refused("must be compiled first", fit, m, {x = batches()}))
     m:compile{optimizer = "sgd", loss = "mse", run_eagerly = true}
-    assert.equal("runtime", refused("run_eagerly = true, which is not possible", fit, m, {x = batches()}))
+    assert.equal("runtime",
+      refused("run_eagerly = true, which is not possible", fit, m, {x = batches()}))
   end)
 
   it("row 210: float64 is cast, and a finite dataset is read anew for each epoch", function()
-    local wide = data.from_tensor_slices{ipu.cast(x, "float64"), ipu.cast(y, "float64")}:batch(4, {drop_remainder = true})
+    local wide = data.from_tensor_slices{ipu.cast(x, "float64"), ipu.cast(y, "float64")}:batch(4,
+      {drop_remainder = true})
     assert.equal(3, #fit(model(), {x = wide, epochs = 3}).history.loss)
   end)
 
@@ -103,7 +122,8 @@ describe("the arguments of fit", function()
   end)
 
   it("initial_epoch counts from 0, validation_freq may list epochs", function()
-    local history = fit(model(), {x = batches(), epochs = 4, initial_epoch = 1, validation_data = batches(), validation_freq = {2, 4}})
+    local history = fit(model(), {x = batches(), epochs = 4, initial_epoch = 1,
+      validation_data = batches(), validation_freq = {2, 4}})
     assert.same({1, 2, 3}, history.epoch)
     assert.equal(2, #history.history.val_loss)
   end)
@@ -112,11 +132,14 @@ end)
 describe("the arguments of evaluate and predict", function()
   it("are checked as those of fit", function()
     local m = model()
-    refused("evaluate: the dataset is endless.*give 'steps'", m.evaluate, m, batches():repeat_n(), {verbose = 0})
-    refused("evaluate: 1 epoch of 5 steps need 5 batches, but the dataset has 4", m.evaluate, m, batches(), {steps = 5, verbose = 0})
+    refused("evaluate: the dataset is endless.*give 'steps'", m.evaluate, m, batches():repeat_n(),
+      {verbose = 0})
+    refused("evaluate: 1 epoch of 5 steps need 5 batches, but the dataset has 4", m.evaluate, m,
+      batches(), {steps = 5, verbose = 0})
     refused("predict: 8 samples in batches of 3", m.predict, m, x, {batch_size = 3})
     refused("predict has no argument 'y'", m.predict, m, {x = x, y = y})
-    refused("evaluate: 'sample_weight' wants 'y' too", m.evaluate, m, {x = x, sample_weight = ipu.ones{8}})
+    refused("evaluate: 'sample_weight' wants 'y' too", m.evaluate, m,
+      {x = x, sample_weight = ipu.ones{8}})
   end)
 
   it("are quiet about fewer steps than an execution has when verbose is 0", function()
@@ -125,14 +148,16 @@ describe("the arguments of evaluate and predict", function()
         local ipu = require "ipulua"
         local m = ipu.keras.Sequential{ipu.keras.layers.Dense{1, input_shape = {3}}}
         m:compile{optimizer = "sgd", loss = "mse", steps_per_execution = 8}
-        m:evaluate{x = ipu.ones{8, 3}, y = ipu.ones{8, 1}, batch_size = 2, verbose = ]] .. verbose .. "}"
+        m:evaluate{x = ipu.ones{8, 3}, y = ipu.ones{8, 1}, batch_size = 2,
+          verbose = ]] .. verbose .. "}"
       local r = command.run{command.ipulua, "-e", script}
       assert.equal(0, r.status, r.err)
       return r.out, r.err
     end
     assert.same({"", ""}, {shown(0)})
     local _, err = shown(1)
-    assert.matches("warning: .*steps_per_execution is 8, but there are only 4 steps.*\n4/4 %[=+%]", err)
+    assert.matches("warning: .*steps_per_execution is 8, but there are only 4 steps.*\n4/4 %[=+%]",
+      err)
   end)
 
   it("compute_loss wants the predictions too", function()
@@ -178,7 +203,8 @@ describe("parts by name", function()
     for name, shape in pairs{SpatialDropout2D = {4, 8, 6, 6}, SpatialDropout3D = {4, 8, 3, 3, 3}} do
       local axes = {}
       for axis = 2, #shape - 1 do axes[#axes + 1] = axis end
-      local dropped = keras.layers[name]{0.5, data_format = "channels_first", seed = 1}(ipu.ones(shape),
+      local dropped = keras.layers[name]{0.5, data_format = "channels_first",
+        seed = 1}(ipu.ones(shape),
         {training = true})
       local whole = ipu.reduce_max(dropped, {axis = axes}) - ipu.reduce_min(dropped, {axis = axes})
       assert.equal(0, ipu.reduce_max(whole):item())

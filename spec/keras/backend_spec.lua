@@ -1,4 +1,5 @@
--- keras.backend, and names that Keras has beside those of classes. Numbers are worked out by hand or come from Keras' documentation.
+-- keras.backend, and names that Keras has beside those of classes. Numbers are worked out by hand
+-- or come from Keras' documentation.
 
 local command = require "spec.support.command"
 local ipu = require "ipulua"
@@ -22,7 +23,9 @@ describe("keras.backend", function()
     assert.is_false(K.all(ipu.tensor{0, 1}):item())
   end)
 
-  it("multiplies matrices of any rank as Keras' dot does: the last axis by the last but one", function()
+  it(
+    "multiplies matrices of any rank as Keras' dot does: the last axis by the last but one",
+    function()
     assert.same({{22, 28}, {49, 64}}, numbers(K.dot(x, ipu.tensor{{1, 2}, {3, 4}, {5, 6}})))
     assert.same({14, 32}, numbers(K.dot(x, ipu.tensor{1, 2, 3})))
     assert.same({2, 3, 5, 2}, K.dot(ipu.ones{2, 3, 4}, ipu.ones{5, 4, 2}).shape)
@@ -39,7 +42,9 @@ describe("keras.backend", function()
   it("chooses by a condition of lower rank, and calls functions of the branch only", function()
     local rows = K.switch(ipu.tensor{true, false}, ipu.ones{2, 2}, ipu.zeros{2, 2})
     assert.same({{1, 1}, {0, 0}}, numbers(rows))
-    local chosen = K.switch(ipu.tensor(true), function() return ipu.tensor(1.0) end, function() return ipu.tensor(2.0) end)
+    local chosen = K.switch(ipu.tensor(true), function() return ipu.tensor(1.0) end, function()
+      return ipu.tensor(2.0)
+    end)
     assert.equal(1, chosen:item())
     assert.equal(7, K.in_train_phase(7, function() error("not called") end, true))
     assert.equal(8, K.in_test_phase(7, 8, true))
@@ -63,9 +68,11 @@ describe("keras.backend", function()
     assert.is_near(-math.log(0.8), each[2], 1e-6)
     local logits = numbers(K.binary_crossentropy(ipu.tensor{1.0}, ipu.tensor{2.0}, true))
     assert.is_near(math.log(1 + math.exp(-2)), logits[1], 1e-6)
-    assert.is_near(-math.log(0.9), K.categorical_crossentropy(ipu.tensor{{1, 0}}, ipu.tensor{{0.9, 0.1}}):totable()[1], 1e-6)
+    assert.is_near(-math.log(0.9),
+      K.categorical_crossentropy(ipu.tensor{{1, 0}}, ipu.tensor{{0.9, 0.1}}):totable()[1], 1e-6)
     local labels = ipu.tensor({1}, {dtype = "int32"})
-    assert.is_near(-math.log(0.1), K.sparse_categorical_crossentropy(labels, ipu.tensor{{0.9, 0.1}}):totable()[1], 1e-6)
+    assert.is_near(-math.log(0.1),
+      K.sparse_categorical_crossentropy(labels, ipu.tensor{{0.9, 0.1}}):totable()[1], 1e-6)
   end)
 
   it("reads and changes variables", function()
@@ -97,19 +104,24 @@ describe("other names of Keras", function()
     assert.equal(keras.losses.hinge, keras.metrics.hinge)
     assert.equal(keras.initializers.HeNormal, keras.initializers.he_normal)
     assert.equal(keras.constraints.NonNeg, keras.constraints.non_neg)
-    assert.error_matches(function() return keras.layers.MaxPoolin2D end, "keras.layers has no 'MaxPoolin2D'; did you mean 'MaxPooling2D'?",
+    assert.error_matches(function() return keras.layers.MaxPoolin2D end,
+      "keras.layers has no 'MaxPoolin2D'; did you mean 'MaxPooling2D'?",
       1, true)
   end)
 
   it("are understood where a part is named", function()
-    assert.equal("MaxPooling2D", keras.layers.deserialize{class_name = "MaxPool2D", config = {}}.__name)
+    assert.equal("MaxPooling2D",
+      keras.layers.deserialize{class_name = "MaxPool2D", config = {}}.__name)
   end)
 
   it("say what to use where a name can't be had", function()
-    assert.error_matches(function() return keras.layers.RandomHeight end, "RandomHeight is not offered.*RandomZoom")
-    assert.error_matches(function() keras.layers.deserialize("TextVectorization") end, "TextVectorization is not offered.*Tokenizer")
+    assert.error_matches(function() return keras.layers.RandomHeight end,
+      "RandomHeight is not offered.*RandomZoom")
+    assert.error_matches(function() keras.layers.deserialize("TextVectorization") end,
+      "TextVectorization is not offered.*Tokenizer")
     local picture = ipu.ones{1, 4, 4, 1}
-    assert.same({1, 4, 4, 1}, keras.layers.RandomZoom(0, {width_factor = 0.2})(picture, {training = true}).shape)
+    assert.same({1, 4, 4, 1},
+      keras.layers.RandomZoom(0, {width_factor = 0.2})(picture, {training = true}).shape)
   end)
 end)
 
@@ -118,7 +130,8 @@ describe("serialize and deserialize", function()
     local saved = keras.optimizers.serialize(keras.optimizers.Adam(0.25))
     assert.equal("Adam", saved.class_name)
     assert.equal(0.25, K.get_value(keras.optimizers.deserialize(saved).learning_rate):item())
-    assert.equal(2, keras.losses.deserialize(keras.losses.serialize(keras.losses.Huber{delta = 2})).delta)
+    assert.equal(2,
+      keras.losses.deserialize(keras.losses.serialize(keras.losses.Huber{delta = 2})).delta)
     assert.equal("relu", keras.activations.serialize(keras.activations.relu))
     assert.equal(keras.activations.relu, keras.activations.deserialize("relu"))
     assert.equal(3, keras.layers.deserialize(keras.layers.serialize(keras.layers.Dense(3))).units)
@@ -134,7 +147,8 @@ end)
 describe("small parts of Keras", function()
   it("Discretization numbers the bins, as in Keras' documentation", function()
     local layer = keras.layers.Discretization{bin_boundaries = {0, 1, 2}}
-    assert.same({{0, 2, 3, 1}, {1, 3, 2, 1}}, numbers(layer(ipu.tensor{{-1.5, 1, 3.4, 0.5}, {0, 3, 1.3, 0}})))
+    assert.same({{0, 2, 3, 1}, {1, 3, 2, 1}},
+      numbers(layer(ipu.tensor{{-1.5, 1, 3.4, 0.5}, {0, 3, 1.3, 0}})))
     assert.has_error(function() keras.layers.Discretization{bin_boundaries = {1, 0}} end)
   end)
 
@@ -147,7 +161,8 @@ describe("small parts of Keras", function()
     local function project(n)
       return numbers(ipu.reshape(keras.constraints.RadialConstraint()(kernel(n)), {n, n}))
     end
-    assert.same({{4, 4, 4}, {4, 0, 4}, {4, 4, 4}}, project(3)) -- the middle from [0][0], the ring from [1][1]
+    -- the middle from [0][0], the ring from [1][1]
+    assert.same({{4, 4, 4}, {4, 0, 4}, {4, 4, 4}}, project(3))
     assert.same({{15, 15, 15, 15}, {15, 5, 5, 15}, {15, 5, 5, 15}, {15, 15, 15, 15}}, project(4))
     assert.has_error(function() keras.constraints.RadialConstraint()(ipu.ones{2, 3, 1, 1}) end)
   end)
@@ -155,7 +170,8 @@ describe("small parts of Keras", function()
   it("normalize divides vectors by their norm; zeros stay", function()
     assert.same({{0, 0}, {1, 0}}, numbers(keras.utils.normalize(ipu.tensor{{0, 0}, {5, 0}})))
     assert.same({{0.25, 0.75}}, numbers(keras.utils.normalize(ipu.tensor{{2, 6}}, {order = 1})))
-    local x <const> = ipu.tensor{{2, -8, 0}} -- what numpy.linalg.norm means by these orders: 8, 0 (which stays), 2
+    -- what numpy.linalg.norm means by these orders: 8, 0 (which stays), 2
+    local x <const> = ipu.tensor{{2, -8, 0}}
     assert.same({{0.25, -1, 0}}, numbers(keras.utils.normalize(x, {order = math.huge})))
     assert.same({{2, -8, 0}}, numbers(keras.utils.normalize(x, {order = -math.huge})))
     assert.same({{1, -4, 0}}, numbers(keras.utils.normalize(x, {order = 0})))
@@ -180,8 +196,10 @@ describe("small parts of Keras", function()
     assert.equal(0.75, K.mean(hits):item())
     assert.equal(0.1875, K.var(hits):item())
     assert.is_near(0.4330127, K.std(hits):item(), 1e-6)
-    local model = keras.Sequential{keras.layers.Dense{1, input_shape = {2}, kernel_initializer = "ones"}}
-    model:compile{optimizer = "sgd", loss = "mse", metrics = {function(t, p) return K.mean(K.equal(t, K.round(p))) end}}
+    local model = keras.Sequential{keras.layers.Dense{1, input_shape = {2},
+      kernel_initializer = "ones"}}
+    model:compile{optimizer = "sgd", loss = "mse",
+      metrics = {function(t, p) return K.mean(K.equal(t, K.round(p))) end}}
     local x = ipu.tensor{{1, 0}, {0, 1}, {1, 1}, {0, 0}}
     assert.equal(0.5, model:evaluate(x, ipu.ones{4, 1}, {verbose = 0})[2])
   end)

@@ -4,9 +4,12 @@ local layers = ipu.keras.layers
 
 describe("a layer's call by hand", function()
   local cases <const> = {
-    {"Dense", function() return layers.Dense(3) end, {2, 4}}, {"Conv2D", function() return layers.Conv2D(4, 3) end, {2, 4, 4, 3}},
-    {"LSTM", function() return layers.LSTM(4) end, {2, 4, 3}}, {"BatchNormalization", function() return layers.BatchNormalization() end, {2, 3}},
-    {"LayerNormalization", function() return layers.LayerNormalization() end, {2, 3}}, {"PReLU", function() return layers.PReLU() end, {2, 3}},
+    {"Dense", function() return layers.Dense(3) end, {2, 4}},
+    {"Conv2D", function() return layers.Conv2D(4, 3) end, {2, 4, 4, 3}},
+    {"LSTM", function() return layers.LSTM(4) end, {2, 4, 3}},
+    {"BatchNormalization", function() return layers.BatchNormalization() end, {2, 3}},
+    {"LayerNormalization", function() return layers.LayerNormalization() end, {2, 3}},
+    {"PReLU", function() return layers.PReLU() end, {2, 3}},
     {"Bidirectional", function() return layers.Bidirectional(layers.LSTM(4)) end, {2, 4, 3}},
     {"TimeDistributed", function() return layers.TimeDistributed(layers.Dense(3)) end, {2, 4, 3}},
     {"a class made of Dense", function() return layers.Dense:extend("Mine")(3) end, {2, 4}},
@@ -16,7 +19,8 @@ describe("a layer's call by hand", function()
       local layer, x = case[2](), ipu.random.normal(case[3])
       local ok, message = pcall(function() return layer:call(x) end)
       assert.is_false(ok)
-      assert.matches("spec/keras/by_hand_spec.lua:%d+: layer '" .. layer.name .. "' is not built yet, .*layer%(x%).*layer:build%(shape%)",
+      assert.matches("spec/keras/by_hand_spec.lua:%d+: layer '" .. layer.name
+        .. "' is not built yet, .*layer%(x%).*layer:build%(shape%)",
         message)
       layer:build(case[3])
       local by_hand, count = layer:call(x), #layer.weights

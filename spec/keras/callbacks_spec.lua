@@ -17,7 +17,8 @@ local function line()
 end
 
 local function fit(model, list, epochs)
-  return model:fit{x = x, y = y, batch_size = 4, epochs = epochs or 3, verbose = 0, callbacks = list}.history
+  return model:fit{x = x, y = y, batch_size = 4, epochs = epochs or 3, verbose = 0,
+    callbacks = list}.history
 end
 
 describe("callbacks", function()
@@ -27,7 +28,8 @@ describe("callbacks", function()
 
   it("row 217: EarlyStopping stops without improvement and restores the best weights", function()
     local model = line()
-    local stop = callbacks.EarlyStopping{monitor = "loss", min_delta = 1000, patience = 2, restore_best_weights = true}
+    local stop = callbacks.EarlyStopping{monitor = "loss", min_delta = 1000, patience = 2,
+      restore_best_weights = true}
     local after = {}
     local history = fit(model, {callbacks.LambdaCallback{on_epoch_end = function(epoch)
       after[epoch] = model.weights[1]:item()
@@ -48,9 +50,11 @@ describe("callbacks", function()
   it("ReduceLROnPlateau leaves a rate alone that float32 rounds up to min_lr", function()
     local model = keras.Sequential{keras.layers.Dense{1, input_shape = {2}}}
     model:compile{optimizer = keras.optimizers.SGD{0.1}, loss = "mse"}
-    local plateau = callbacks.ReduceLROnPlateau{monitor = "loss", patience = 1, min_lr = 0.001, min_delta = 1e9}
+    local plateau = callbacks.ReduceLROnPlateau{monitor = "loss", patience = 1, min_lr = 0.001,
+      min_delta = 1e9}
     local cooldown = 0
-    model:fit(ipu.ones{8, 2}, ipu.ones{8, 1}, {epochs = 8, verbose = 0, callbacks = {plateau, callbacks.LambdaCallback{
+    model:fit(ipu.ones{8, 2}, ipu.ones{8, 1},
+      {epochs = 8, verbose = 0, callbacks = {plateau, callbacks.LambdaCallback{
       on_epoch_end = function(epoch)
         if epoch == 4 then plateau.cooldown = 7 end -- at min_lr by now
         cooldown = plateau.cooldown_counter
@@ -61,7 +65,9 @@ describe("callbacks", function()
 
   it("ReduceLROnPlateau lowers the rate", function()
     local model = line()
-    fit(model, {callbacks.ReduceLROnPlateau{monitor = "loss", patience = 1, min_delta = 1000, factor = 0.5, min_lr = 0.03}}, 5)
+    fit(model,
+      {callbacks.ReduceLROnPlateau{monitor = "loss", patience = 1, min_delta = 1000, factor = 0.5,
+        min_lr = 0.03}}, 5)
     assert.is_near(0.03, model.optimizer.learning_rate:item(), 1e-7)
   end)
 
@@ -76,8 +82,11 @@ describe("callbacks", function()
     local folder = command.scratch()
     os.execute("mkdir -p " .. folder)
     local model = line()
-    fit(model, {callbacks.ModelCheckpoint{filepath = folder .. "/made/for/{epoch:02d}.safetensors", save_weights_only = true},
-      callbacks.ModelCheckpoint{filepath = folder .. "/best.safetensors", monitor = "loss", save_best_only = true}})
+    fit(model,
+      {callbacks.ModelCheckpoint{filepath = folder .. "/made/for/{epoch:02d}.safetensors",
+        save_weights_only = true},
+      callbacks.ModelCheckpoint{filepath = folder .. "/best.safetensors", monitor = "loss",
+        save_best_only = true}})
     for _, name in ipairs{"made/for/01", "made/for/02", "made/for/03", "best"} do
       local file = io.open(folder .. "/" .. name .. ".safetensors", "rb")
       assert.is_not_nil(file)
@@ -101,7 +110,8 @@ describe("callbacks", function()
 
   -- What an independent reader finds: {kind .. tag → {step → value}}, or a message.
   local function events_in(folder)
-    local pipe <close> = assert(io.popen(command.python "struct" .. " spec/support/read_events.py " .. command.quote(folder) .. " 2>&1"))
+    local pipe <close> = assert(io.popen(command.python "struct" .. " spec/support/read_events.py "
+      .. command.quote(folder) .. " 2>&1"))
     local text = pipe:read("a")
     local found = {}
     for kind, tag, step, value in text:gmatch("(%S+) (%S+) (%-?%d+) (%S+)\n") do
@@ -115,8 +125,10 @@ describe("callbacks", function()
   it("TensorBoard writes event files that another reader accepts", function()
     local folder = command.scratch()
     local model = line()
-    local history = model:fit{x = x, y = y, batch_size = 1, epochs = 3, verbose = 0, validation_data = {x, y},
-      validation_batch_size = 4, callbacks = {callbacks.TensorBoard{folder, update_freq = 3, histogram_freq = 2,
+    local history = model:fit{x = x, y = y, batch_size = 1, epochs = 3, verbose = 0,
+      validation_data = {x, y},
+      validation_batch_size = 4,
+      callbacks = {callbacks.TensorBoard{folder, update_freq = 3, histogram_freq = 2,
         write_steps_per_second = true}}}.history
     local found, text = events_in(folder)
     os.execute("rm -r " .. folder)
@@ -144,12 +156,15 @@ describe("callbacks", function()
     local model = keras.Sequential{layers.Dense(1)}
     model:compile{loss = "mse", optimizer = "sgd", steps_per_execution = 2}
     local calls = {}
-    model:fit{x = ipu.ones{24, 1}, y = ipu.ones{24, 1}, batch_size = 2, epochs = 2, verbose = 0, callbacks = {
-      callbacks.ModelCheckpoint{folder .. "/{epoch}-{batch}.safetensors", save_weights_only = true, save_freq = 4},
+    model:fit{x = ipu.ones{24, 1}, y = ipu.ones{24, 1}, batch_size = 2, epochs = 2, verbose = 0,
+      callbacks = {
+      callbacks.ModelCheckpoint{folder .. "/{epoch}-{batch}.safetensors", save_weights_only = true,
+        save_freq = 4},
       callbacks.LambdaCallback{on_train_batch_end = function(batch, _, info)
         calls[#calls + 1] = {batch, info.step_first, info.step_last, info.samples, info.updates}
       end}}}
-    assert.same({"1-12.safetensors", "1-4.safetensors", "1-8.safetensors", "2-12.safetensors", "2-4.safetensors", "2-8.safetensors"},
+    assert.same({"1-12.safetensors", "1-4.safetensors", "1-8.safetensors", "2-12.safetensors",
+      "2-4.safetensors", "2-8.safetensors"},
       require "ipulua.core".list_folder(folder))
     os.execute("rm -r " .. folder)
     assert.equal(12, #calls)
@@ -164,20 +179,25 @@ describe("callbacks", function()
       model:set_asynchronous_callbacks(asynchronous)
       local calls, values = {}, {}
       local Watch = callbacks.Callback:extend("Watch")
-      function Watch:init() callbacks.Callback.init(self) end -- as classes of layers and models do it
-      function Watch:on_train_batch_begin(batch) calls[#calls + 1] = "begin " .. batch end -- luacheck: ignore 212
+      -- as classes of layers and models do it
+      function Watch:init() callbacks.Callback.init(self) end
+      -- luacheck: ignore 212
+      function Watch:on_train_batch_begin(batch) calls[#calls + 1] = "begin " .. batch end
       function Watch:on_train_batch_end(batch, logs, info) -- luacheck: ignore 212
-        calls[#calls + 1] = string.format("end %d: %d to %d, %d samples, %d updates", batch, info.step_first, info.step_last,
+        calls[#calls + 1] = string.format("end %d: %d to %d, %d samples, %d updates", batch,
+          info.step_first, info.step_last,
           info.samples, info.updates)
         values[#values + 1] = logs.loss
       end
-      local history = model:fit{x = ipu.reshape(ipu.arange(24), {24, 1}) / 24, y = ipu.ones{24, 1}, batch_size = 2, epochs = 1,
+      local history = model:fit{x = ipu.reshape(ipu.arange(24), {24, 1}) / 24, y = ipu.ones{24, 1},
+        batch_size = 2, epochs = 1,
         verbose = 0, shuffle = false, callbacks = {Watch()}}.history
       return calls, values, history, model:get_weights()[1]:item()
     end
     local calls, values, history, weight = fitted(true)
     assert.equal(24, #calls)
-    assert.same({"begin 0", "end 0: 0 to 0, 2 samples, 1 updates", "begin 1", "end 1: 1 to 1, 2 samples, 2 updates"},
+    assert.same({"begin 0", "end 0: 0 to 0, 2 samples, 1 updates", "begin 1",
+      "end 1: 1 to 1, 2 samples, 2 updates"},
       table.move(calls, 1, 4, 1, {}))
     assert.equal("end 11: 11 to 11, 2 samples, 12 updates", calls[24])
     local plain_calls, plain_values, plain_history, plain_weight = fitted(false)
@@ -191,7 +211,8 @@ describe("callbacks", function()
   it("an error in an asynchronous callback ends fit", function()
     local model = line()
     model:set_asynchronous_callbacks(true)
-    local ok, message = pcall(fit, model, {callbacks.LambdaCallback{on_train_batch_end = function() error("too much") end}})
+    local ok, message = pcall(fit, model,
+      {callbacks.LambdaCallback{on_train_batch_end = function() error("too much") end}})
     assert.is_false(ok)
     assert.matches("too much", message)
     assert.equal(3, #fit(model, {}).loss) -- and leaves the model usable
@@ -200,12 +221,16 @@ describe("callbacks", function()
   it("have Keras' defaults", function()
     local filepath <const> = "m.safetensors"
     for name, expected in pairs {
-      EarlyStopping = {monitor = "val_loss", min_delta = 0, patience = 0, verbose = 0, mode = "auto", restore_best_weights = false,
+      EarlyStopping = {monitor = "val_loss", min_delta = 0, patience = 0, verbose = 0,
+        mode = "auto", restore_best_weights = false,
         start_from_epoch = 0},
-      ModelCheckpoint = {filepath, monitor = "val_loss", verbose = 0, save_best_only = false, save_weights_only = false,
+      ModelCheckpoint = {filepath, monitor = "val_loss", verbose = 0, save_best_only = false,
+        save_weights_only = false,
         mode = "auto", save_freq = "epoch"},
-      BackupAndRestore = {"backup", save_freq = "epoch", double_checkpoint = false, delete_checkpoint = true, verbose = 0},
-      ReduceLROnPlateau = {monitor = "val_loss", factor = 0.1, patience = 10, verbose = 0, mode = "auto", min_delta = 1e-4,
+      BackupAndRestore = {"backup", save_freq = "epoch", double_checkpoint = false,
+        delete_checkpoint = true, verbose = 0},
+      ReduceLROnPlateau = {monitor = "val_loss", factor = 0.1, patience = 10, verbose = 0,
+        mode = "auto", min_delta = 1e-4,
         cooldown = 0, min_lr = 0},
       LearningRateScheduler = {print, verbose = 0}, TerminateOnNaN = {raise_error = false},
       CSVLogger = {"log.csv", separator = ",", append = false},
@@ -226,20 +251,26 @@ describe("callbacks", function()
     model:compile{loss = "mse", optimizer = "sgd"}
     local both = keras.callbacks.CallbackList{a, b}
     for _, given in ipairs{both, {both, c}} do
-      model:fit(ipu.ones{4, 2}, ipu.ones{4, 1}, {batch_size = 4, epochs = 2, verbose = 0, callbacks = given})
+      model:fit(ipu.ones{4, 2}, ipu.ones{4, 1},
+        {batch_size = 4, epochs = 2, verbose = 0, callbacks = given})
     end
     assert.same({4, 4, 2}, {a.ends, b.ends, c.ends})
   end)
 
-  it("calls all functions of a LambdaCallback, those of batches before those of training batches", function()
+  it(
+    "calls all functions of a LambdaCallback, those of batches before those of training batches",
+    function()
     local seen, given = {}, {}
-    for _, event in ipairs{"on_train_batch_begin", "on_batch_begin", "on_train_batch_end", "on_batch_end"} do
+    for _, event in ipairs{"on_train_batch_begin", "on_batch_begin", "on_train_batch_end",
+      "on_batch_end"} do
       given[event] = function() seen[#seen + 1] = event end
     end
     local model = keras.Sequential{keras.layers.Dense{1}}
     model:compile{loss = "mse", optimizer = "sgd"}
-    model:fit(x, y, {batch_size = 4, verbose = 0, callbacks = {keras.callbacks.LambdaCallback(given)}})
-    assert.same({"on_batch_begin", "on_train_batch_begin", "on_batch_end", "on_train_batch_end"}, seen)
+    model:fit(x, y,
+      {batch_size = 4, verbose = 0, callbacks = {keras.callbacks.LambdaCallback(given)}})
+    assert.same({"on_batch_begin", "on_train_batch_begin", "on_batch_end", "on_train_batch_end"},
+      seen)
   end)
 
   it("tells callbacks of a fit what its validation does", function()
@@ -250,8 +281,10 @@ describe("callbacks", function()
     end
     local model = keras.Sequential{keras.layers.Dense{1}}
     model:compile{loss = "mse", optimizer = "sgd"}
-    model:fit(x, y, {batch_size = 4, epochs = 2, verbose = 0, callbacks = Notes(), validation_data = {x, y}, validation_freq = 2})
-    assert.same({"on_epoch_end of 2", "on_test_begin of 2", "on_test_batch_end of 2", "on_test_end of 2", "on_epoch_end of 2"}, notes)
+    model:fit(x, y, {batch_size = 4, epochs = 2, verbose = 0, callbacks = Notes(),
+      validation_data = {x, y}, validation_freq = 2})
+    assert.same({"on_epoch_end of 2", "on_test_begin of 2", "on_test_batch_end of 2",
+      "on_test_end of 2", "on_epoch_end of 2"}, notes)
   end)
 
   it("refuses what is no callback", function()

@@ -1,8 +1,8 @@
--- Checkpoints: what is saved comes back to the bit, a killed process leaves a complete one, a killed training goes on as if
--- nothing had been.
+-- Checkpoints: what is saved comes back to the bit, a killed process leaves a complete one, a
+-- killed training goes on as if nothing had been.
 
 local ipu = require "ipulua"
-local log = require "ipulua.log"
+local log = require "ipulua.base.log"
 local core = require "ipulua.core"
 local keras = ipu.keras
 local command = require "spec.support.command"
@@ -34,12 +34,15 @@ after_each(function() core.remove_folder(folder) end)
 
 describe("a training that was killed", function()
   local function run(kind, name, kill, freq, seed)
-    return output_of(string.format("IPULUA_LOG=error '%s' %s spec/support/resume_training.lua %s %s/backup %s/%s.safetensors %s %s",
+    return output_of(string.format("IPULUA_LOG=error '%s' %s spec/support/resume_training.lua %s "
+      .. "%s/backup %s/%s.safetensors %s %s",
       command.ipulua, seed and "--seed " .. seed or "", kind, folder, folder, name, kill, freq))
   end
 
-  for _, case in ipairs{{"dense", "epoch", 15}, {"dense", 4, 15}, {"dense", 1, 1}, {"endless", "epoch", 20}, {"endless", 6, 9},
-    {"stateful", "epoch", 14}, {"stateful", 4, 11}, {"pipeline", 2, 11}, {"replicas", 2, 11}, {"validated", "epoch", 15},
+  for _, case in ipairs{{"dense", "epoch", 15}, {"dense", 4, 15}, {"dense", 1, 1},
+    {"endless", "epoch", 20}, {"endless", 6, 9},
+    {"stateful", "epoch", 14}, {"stateful", 4, 11}, {"pipeline", 2, 11}, {"replicas", 2, 11},
+    {"validated", "epoch", 15},
     {"validated", 4, 15}} do
     local kind, freq, kill = table.unpack(case)
     it(string.format("goes on to the same bits: %s, save_freq %s", kind, freq), function()
@@ -52,22 +55,28 @@ describe("a training that was killed", function()
       local resumed = run(kind, "killed", 0, freq, kill == 1 and 3)
       assert.equal(whole, resumed)
       assert.equal(read(folder .. "/whole.safetensors"), read(folder .. "/killed.safetensors"))
-      assert.equal(read(folder .. "/whole.safetensors.csv"), read(folder .. "/killed.safetensors.csv"))
+      assert.equal(read(folder .. "/whole.safetensors.csv"),
+        read(folder .. "/killed.safetensors.csv"))
     end)
   end
 
-  -- Ctrl-C in the midst of an epoch, at an epoch's last step, while it validates, at the validation's end.
-  for _, case in ipairs{{"dense", "epoch", 4}, {"dense", "epoch", 6}, {"pipeline", 2, 4}, {"replicas", 2, 4}, {"replicas", 2, 6},
-    {"validated", "epoch", 6}, {"validated", 4, 9}, {"validated", "epoch", "test3"}, {"validated", "epoch", "test4"}} do
+  -- Ctrl-C in the midst of an epoch, at an epoch's last step, while it validates, at the
+  -- validation's end.
+  for _, case in ipairs{{"dense", "epoch", 4}, {"dense", "epoch", 6}, {"pipeline", 2, 4},
+    {"replicas", 2, 4}, {"replicas", 2, 6},
+    {"validated", "epoch", 6}, {"validated", 4, 9}, {"validated", "epoch", "test3"},
+    {"validated", "epoch", "test4"}} do
     local kind, freq, stop = table.unpack(case)
-    it(string.format("goes on to the same bits after Ctrl-C: %s, save_freq %s, stopped after %s calls", kind, freq, stop), function()
+    it(string.format("goes on to the same bits after Ctrl-C: %s, save_freq %s, stopped after %s "
+      .. "calls", kind, freq, stop), function()
       local whole = run(kind, "whole", 0, freq, 3)
       local stopped = run(kind, "stopped", type(stop) == "number" and -stop or stop, freq, 3)
       assert.is_true(core.file_exists(folder .. "/backup/latest.json"), stopped)
       assert.not_equal(read(folder .. "/whole.safetensors"), read(folder .. "/stopped.safetensors"))
       assert.equal(whole, (run(kind, "stopped", 0, freq)))
       assert.equal(read(folder .. "/whole.safetensors"), read(folder .. "/stopped.safetensors"))
-      assert.equal(read(folder .. "/whole.safetensors.csv"), read(folder .. "/stopped.safetensors.csv"))
+      assert.equal(read(folder .. "/whole.safetensors.csv"),
+        read(folder .. "/stopped.safetensors.csv"))
     end)
   end
 
@@ -100,7 +109,8 @@ describe("a training that was killed", function()
       end
       local model = Two()
       model:compile{optimizer = keras.optimizers.SGD{0.01, momentum = 0.9}, loss = "mse"}
-      model:fit{ipu.reshape(ipu.linspace(0, 1, 60), {20, 3}), ipu.ones{20, 1}, batch_size = 4, epochs = epochs, verbose = 0,
+      model:fit{ipu.reshape(ipu.linspace(0, 1, 60), {20, 3}), ipu.ones{20, 1}, batch_size = 4,
+        epochs = epochs, verbose = 0,
         callbacks = {keras.callbacks.BackupAndRestore{folder .. "/b", delete_checkpoint = false}}}
       return {model.first:get_weights()[1]:totable(), model.last:get_weights()[1]:totable()}
     end
@@ -110,10 +120,13 @@ describe("a training that was killed", function()
   it("goes on to the same bits within one process, with data held back for validation", function()
     local function fit(epochs)
       keras.utils.set_random_seed(2)
-      local model = keras.Sequential{keras.layers.Dense{4, input_shape = {3}}, keras.layers.Dropout(0.5), keras.layers.Dense(1)}
+      local model = keras.Sequential{keras.layers.Dense{4, input_shape = {3}},
+        keras.layers.Dropout(0.5), keras.layers.Dense(1)}
       model:compile{optimizer = "adam", loss = "mse", metrics = {"mae"}}
-      local history = model:fit{ipu.reshape(ipu.linspace(0, 1, 60), {20, 3}), ipu.ones{20, 1}, batch_size = 4, validation_split = 0.2,
-        epochs = epochs, verbose = 0, callbacks = {keras.callbacks.BackupAndRestore{folder .. "/b", delete_checkpoint = false}}}
+      local history = model:fit{ipu.reshape(ipu.linspace(0, 1, 60), {20, 3}), ipu.ones{20, 1},
+        batch_size = 4, validation_split = 0.2,
+        epochs = epochs, verbose = 0,
+        callbacks = {keras.callbacks.BackupAndRestore{folder .. "/b", delete_checkpoint = false}}}
       assert.matches("^History{.*loss = {", tostring(history))
       return {history.history, model:get_weights()[1]:totable()}
     end
@@ -125,7 +138,8 @@ describe("a training that was killed", function()
     local function fit(epochs)
       local model = keras.Sequential{keras.layers.Dense{1, kernel_initializer = "ones"}}
       model:compile{optimizer = keras.optimizers.SGD(0.01), loss = "mse"}
-      return model:fit(x, y, {batch_size = 4, epochs = epochs, verbose = 0, callbacks = {keras.callbacks.BackupAndRestore{
+      return model:fit(x, y, {batch_size = 4, epochs = epochs, verbose = 0,
+        callbacks = {keras.callbacks.BackupAndRestore{
         folder .. "/b", double_checkpoint = true, delete_checkpoint = false}}})
     end
     assert.equal(3, #fit(3).history.loss)
@@ -133,27 +147,34 @@ describe("a training that was killed", function()
     write(folder .. "/b/step-000006/weights.safetensors", "no tensors")
     local warned, history = log.capture("warn", fit, 4)
     assert.equal(1, #warned)
-    assert.matches("/b/step%-000006/weights.safetensors is not as it was written; the one before it is taken$", warned[1])
+    assert.matches("/b/step%-000006/weights.safetensors is not as it was written; the one before "
+      .. "it is taken$", warned[1])
     assert.same({0, 1, 2, 3}, history.epoch) -- two from the backup, two made now
   end)
 
   it("prints the names of what it holds", function()
     local model = keras.Sequential{keras.layers.Dense(1), name = "m"}
-    local all = ipu.train.Checkpoint{model = model, best = ipu.Variable(1.0), optimizer = keras.optimizers.SGD(), epoch = 3, seen = {1, 2}}
-    assert.equal("Checkpoint{best = a variable, epoch = 3, model = <Sequential m>, optimizer = SGD, save_counter = 0, seen = table}",
+    local all = ipu.train.Checkpoint{model = model, best = ipu.Variable(1.0),
+      optimizer = keras.optimizers.SGD(), epoch = 3, seen = {1, 2}}
+    assert.equal("Checkpoint{best = a variable, epoch = 3, model = <Sequential m>, optimizer = "
+      .. "SGD, save_counter = 0, seen = table}",
       tostring(all))
   end)
 
   it("an error names what is wrong", function()
-    assert.error_matches(function() keras.callbacks.BackupAndRestore{folder, save_freq = "step"} end, "save_freq")
-    assert.error_matches(function() keras.callbacks.BackupAndRestore{folder, save_freq = 0} end, "positive")
+    assert.error_matches(function()
+      keras.callbacks.BackupAndRestore{folder, save_freq = "step"}
+    end, "save_freq")
+    assert.error_matches(function() keras.callbacks.BackupAndRestore{folder, save_freq = 0} end,
+      "positive")
     assert.error_matches(function() keras.callbacks.BackupAndRestore() end, "backup_dir")
   end)
 end)
 
 describe("ipu.train.Checkpoint", function()
   it("has what a Keras optimizer keeps beside variables that are given by name", function()
-    for _, make in ipairs{function() return keras.optimizers.Adam(0.1) end, function() return keras.optimizers.SGD{0.1, momentum = 0.9} end} do
+    for _, make in ipairs{function() return keras.optimizers.Adam(0.1) end,
+      function() return keras.optimizers.SGD{0.1, momentum = 0.9} end} do
       local function train(first, last)
         local w, opt = ipu.Variable(ipu.ones{3}), make()
         local checkpoint = ipu.train.Checkpoint{optimizer = opt, w = w}
@@ -174,7 +195,8 @@ describe("ipu.train.Checkpoint", function()
   end)
 
   local function model_of()
-    local model = keras.Sequential{keras.layers.Dense{4, activation = "tanh"}, keras.layers.Dense(1)}
+    local model = keras.Sequential{keras.layers.Dense{4, activation = "tanh"},
+      keras.layers.Dense(1)}
     model:build{-1, 3}
     return model
   end
@@ -184,13 +206,15 @@ describe("ipu.train.Checkpoint", function()
     local model, opt, v = model_of(), keras.optimizers.Adam(0.1), ipu.Variable(3.5)
     model:compile{optimizer = opt, loss = "mse"}
     for _ = 1, 3 do model:train_on_batch(x, y) end
-    local path = ipu.train.Checkpoint{model = model, optimizer = opt, v = v, epoch = 7, notes = {"a", "b"}}:save(folder)
+    local path = ipu.train.Checkpoint{model = model, optimizer = opt, v = v, epoch = 7,
+      notes = {"a", "b"}}:save(folder)
     assert.equal(folder .. "/step-000003", path)
     local wanted = {model:train_on_batch(x, y), model:train_on_batch(x, y)}
 
     local other, other_opt, w = model_of(), keras.optimizers.Adam(0.5), ipu.Variable(0.0)
     other:compile{optimizer = other_opt, loss = "mse"}
-    local checkpoint = ipu.train.Checkpoint{model = other, optimizer = other_opt, v = w, epoch = 0, notes = {}}
+    local checkpoint = ipu.train.Checkpoint{model = other, optimizer = other_opt, v = w, epoch = 0,
+      notes = {}}
     assert.equal(path, checkpoint:restore(folder))
     assert.equal(3, other_opt.iterations:item())
     assert.equal(3.5, w:item())
@@ -198,11 +222,14 @@ describe("ipu.train.Checkpoint", function()
     assert.same({"a", "b"}, checkpoint.notes)
     assert.same(wanted, {other:train_on_batch(x, y), other:train_on_batch(x, y)})
     local again = model_of()
-    again:load_weights(path .. "/weights.safetensors") -- weights alone are an ordinary file of weights
+    -- weights alone are an ordinary file of weights
+    again:load_weights(path .. "/weights.safetensors")
   end)
 
-  it("brings back values that JSON has no words for, and tables that show what they hold", function()
-    local saved = ipu.train.Checkpoint{best = math.huge, worst = {-math.huge}, none = 0 / 0, log = {loss = {0.5, 0.25}}}
+  it(
+    "brings back values that JSON has no words for, and tables that show what they hold", function()
+    local saved = ipu.train.Checkpoint{best = math.huge, worst = {-math.huge}, none = 0 / 0,
+      log = {loss = {0.5, 0.25}}}
     saved:save(folder)
     local read_back = ipu.train.Checkpoint{best = 0, worst = {}, none = 0, log = {}}
     read_back:restore(folder)
@@ -217,14 +244,18 @@ describe("ipu.train.Checkpoint", function()
       local strategy = ipu.IPUStrategy()
       local _ <close> = strategy:scope()
       local opt, w = ipu.train.MomentumOptimizer(0.1, 0.9), ipu.Variable(1.0)
-      local iterator = ipu.data.range(0, 100, 1):shuffle(10):map(function(i) return ipu.cast(i, "float32") / 100 end):iterator()
+      local iterator = ipu.data.range(0, 100,
+        1):shuffle(10):map(function(i) return ipu.cast(i, "float32") / 100 end):iterator()
       local seen = ipu.IPUOutfeedQueue()
       local step = ipu.func(function()
         local x = iterator:next()
         seen:enqueue(x)
         opt:minimize(ipu.square(w * x - 1), {var_list = {w}})
       end)
-      return {w = w, opt = opt, iterator = iterator}, function() strategy:run(step) return seen:dequeue()[1]:item(), w:item() end
+      return {w = w, opt = opt, iterator = iterator}, function()
+        strategy:run(step)
+        return seen:dequeue()[1]:item(), w:item()
+      end
     end
     local objects, step = begin()
     for _ = 1, 5 do step() end
@@ -245,7 +276,9 @@ describe("ipu.train.Checkpoint", function()
     assert.equal(folder .. "/step-000001", checkpoint:save(folder))
   end)
 
-  it("is numbered by the updates of the first optimizer, and replaces one of the same number", function()
+  it(
+    "is numbered by the updates of the first optimizer, and replaces one of the same number",
+    function()
     local v, first, second = ipu.Variable(0.0), keras.optimizers.SGD(0.1), keras.optimizers.SGD(0.1)
     local checkpoint = ipu.train.Checkpoint{v = v, a = first, b = second}
     for _ = 1, 2 do first:apply_gradients{{ipu.tensor(1.0), v}} end
@@ -260,23 +293,30 @@ describe("ipu.train.Checkpoint", function()
     assert.equal(7, v:item())
   end)
 
-  it("takes the first of several optimizers by name, whether it was given itself or with its model", function()
+  it(
+    "takes the first of several optimizers by name, whether it was given itself or with its model",
+    function()
     local x, y = ipu.ones{4, 1}, ipu.ones{4, 1}
     local model = keras.Sequential{keras.layers.Dense{1, input_shape = {1}}}
     model:compile{optimizer = "sgd", loss = "mse"}
     for _ = 1, 3 do model:train_on_batch(x, y) end
     local other = keras.optimizers.SGD()
-    assert.equal(folder .. "/step-000003", ipu.train.Checkpoint{model = model, other = other}:save(folder))
-    assert.equal(folder .. "/step-000000", ipu.train.Checkpoint{model = model, before = other}:save(folder))
+    assert.equal(folder .. "/step-000003",
+      ipu.train.Checkpoint{model = model, other = other}:save(folder))
+    assert.equal(folder .. "/step-000000",
+      ipu.train.Checkpoint{model = model, before = other}:save(folder))
   end)
 
   it("clears away what a killed process left unfinished, and nothing else", function()
     local checkpoint = ipu.train.Checkpoint{v = ipu.Variable(0.0)}
     checkpoint:save(folder)
     core.make_folder(folder .. "/.step-000002.1.tmp")
-    for _, name in ipairs{"latest.json.0123456789abcdef.tmp", "mine.json.tmp"} do write(folder .. "/" .. name, "{") end
+    for _, name in ipairs{"latest.json.0123456789abcdef.tmp", "mine.json.tmp"} do
+      write(folder .. "/" .. name, "{")
+    end
     checkpoint:save(folder)
-    assert.same({"latest.json", "mine.json.tmp", "step-000001", "step-000002"}, core.list_folder(folder))
+    assert.same({"latest.json", "mine.json.tmp", "step-000001", "step-000002"},
+      core.list_folder(folder))
   end)
 
   it("keeps the newest three and the best; hashes are those of sha256sum", function()
@@ -284,12 +324,15 @@ describe("ipu.train.Checkpoint", function()
     local checkpoint = ipu.train.Checkpoint{v = v}
     checkpoint:save(folder, {best = true})
     for _ = 1, 4 do checkpoint:save(folder) end
-    assert.same({"latest.json", "step-000001", "step-000003", "step-000004", "step-000005"}, core.list_folder(folder))
+    assert.same({"latest.json", "step-000001", "step-000003", "step-000004", "step-000005"},
+      core.list_folder(folder))
     assert.equal(folder .. "/step-000005", ipu.train.latest_checkpoint(folder))
     assert.equal("step-000001", ipu.json.decode(read(folder .. "/latest.json")).best)
     local state = ipu.json.decode(read(folder .. "/step-000005/state.json"))
     local sums = output_of(string.format("cd %s/step-000005 && sha256sum *.safetensors", folder))
-    for file, hash in pairs(state.files) do assert.is_truthy(sums:find(hash .. "  " .. file, 1, true)) end
+    for file, hash in pairs(state.files) do
+      assert.is_truthy(sums:find(hash .. "  " .. file, 1, true))
+    end
   end)
 
   it("passes over what is damaged, and says so when nothing is left", function()
@@ -308,7 +351,8 @@ describe("ipu.train.Checkpoint", function()
       for i, line in ipairs(lines) do lines[i] = line:gsub("^.-/(step%-%d+/)", "%1") end
       return lines, ok and result or tostring(result)
     end
-    local damaged, missing = "step-000003/state.json is missing or damaged; the one before it is taken",
+    local damaged, missing = "step-000003/state.json is missing or damaged; the one before it is "
+      .. "taken",
       "step-000002/weights.safetensors is missing; "
     write(folder .. "/step-000003/state.json", "{")
     assert.same({damaged}, (restored()))
@@ -321,8 +365,10 @@ describe("ipu.train.Checkpoint", function()
     core.remove_folder(folder .. "/step-000001")
     local last, message = restored()
     assert.same({damaged, missing .. "there is no other"}, last)
-    assert.is_truthy(message:find("checkpoint_spec.lua:%d+: Checkpoint.restore: there is no checkpoint in '/"))
-    assert.error_matches(function() checkpoint:restore(folder .. "/none") end, "there is no checkpoint in")
+    assert.is_truthy(
+      message:find("checkpoint_spec.lua:%d+: Checkpoint.restore: there is no checkpoint in '/"))
+    assert.error_matches(function() checkpoint:restore(folder .. "/none") end,
+      "there is no checkpoint in")
   end)
 
   it("refuses to pass over the weights of a model that isn't built", function()
@@ -341,17 +387,24 @@ describe("ipu.train.Checkpoint", function()
   end)
 
   it("refuses what it can't save", function()
-    assert.error_matches(function() ipu.train.Checkpoint{model = print} end, "'model' must be a model.*got function")
-    assert.error_matches(function() ipu.train.Checkpoint{ipu.Variable(1.0)} end, "given by name, as in .*; a variable has none")
-    assert.error_matches(function() ipu.train.Checkpoint{log = {ipu.ones{1}}}:save(folder) end, "'log' is a table with a tensor in it")
-    assert.error_matches(function() ipu.train.Checkpoint(3) end, "a table of what is saved is wanted")
+    assert.error_matches(function() ipu.train.Checkpoint{model = print} end,
+      "'model' must be a model.*got function")
+    assert.error_matches(function() ipu.train.Checkpoint{ipu.Variable(1.0)} end,
+      "given by name, as in .*; a variable has none")
+    assert.error_matches(function() ipu.train.Checkpoint{log = {ipu.ones{1}}}:save(folder) end,
+      "'log' is a table with a tensor in it")
+    assert.error_matches(function() ipu.train.Checkpoint(3) end,
+      "a table of what is saved is wanted")
     assert.error_matches(function() ipu.train.Checkpoint{save = 3} end, "the name 'save' is taken")
     assert.error_matches(function() ipu.train.Checkpoint{v = 1}:save() end, "dir")
-    assert.error_matches(function() ipu.train.Checkpoint{v = 1}:save(folder, {max_to_keep = 0}) end, "must be positive")
+    assert.error_matches(function() ipu.train.Checkpoint{v = 1}:save(folder, {max_to_keep = 0}) end,
+      "must be positive")
     local v, w = ipu.Variable{ipu.zeros{2}}, ipu.Variable{ipu.zeros{3}}
     ipu.train.Checkpoint{v = v}:save(folder)
-    assert.error_matches(function() ipu.train.Checkpoint{v = w}:restore(folder) end, "%[2%] in the file, %[3%] in the model")
-    assert.error_matches(function() ipu.train.Checkpoint{u = v}:restore(folder) end, "no weight 'u'")
+    assert.error_matches(function() ipu.train.Checkpoint{v = w}:restore(folder) end,
+      "%[2%] in the file, %[3%] in the model")
+    assert.error_matches(function() ipu.train.Checkpoint{u = v}:restore(folder) end,
+      "no weight 'u'")
   end)
 
   it("a process killed at any moment leaves a complete checkpoint", function()
@@ -366,7 +419,8 @@ describe("ipu.train.Checkpoint", function()
       done
       kill -KILL $pid; wait $pid]]
     for round = 1, 12 do
-      command.run{"bash", "-c", shell, command.ipulua, folder, tostring(round % 2 + 1), tostring(round)}
+      command.run{"bash", "-c", shell, command.ipulua, folder, tostring(round % 2 + 1),
+        tostring(round)}
       checkpoint:restore(folder)
       assert.equal(checkpoint.number, ipu.reduce_min(v):item())
       assert.equal(checkpoint.number, ipu.reduce_max(v):item())

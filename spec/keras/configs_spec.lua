@@ -4,9 +4,9 @@
 
 local ipu = require "ipulua"
 local all = require "spec.support.keras_layers"
-local json = require "ipulua.json"
+local json = require "ipulua.base.json"
 local others = require "spec.support.keras_parts"
-local parts = require "ipulua.keras.parts"
+local parts = require "ipulua.keras.base.parts"
 local keras = ipu.keras
 local L = keras.layers
 
@@ -63,7 +63,7 @@ local function looks(name, c, arguments)
     local results = table.pack(all.call(name, layer, x, {training = training}))
     for i = 1, results.n do
       seen[#seen + 1] = text(results[i])
-      local mask = require "ipulua.keras.context".mask(results[i])
+      local mask = require "ipulua.keras.base.context".mask(results[i])
       seen[#seen + 1] = mask and text(mask) or "no mask"
     end
     for _, loss in ipairs(layer.losses) do seen[#seen + 1] = text(loss) end
@@ -141,7 +141,8 @@ describe("arguments of layers", function()
   end)
 end)
 
-describe("arguments of losses, metrics, optimizers, schedules, initializers, regularizers and constraints", function()
+describe("arguments of losses, metrics, optimizers, schedules, initializers, regularizers and "
+  .. "constraints", function()
   -- visit(module, name, class, argument, arguments, those without it, row)
   local function each(visit)
     others.each(function(module, name, c)
@@ -164,14 +165,18 @@ describe("arguments of losses, metrics, optimizers, schedules, initializers, reg
       local where = name .. "." .. argument
       local ran, problem = pcall(function()
         local config = c(given):get_config()
-        if text(config[argument]) == text(c(base):get_config()[argument]) then error("is not in the configuration", 0) end
+        if text(config[argument]) == text(c(base):get_config()[argument]) then
+          error("is not in the configuration", 0)
+        end
         if text(config) ~= text(c:from_config(config):get_config()) then error("does not come back",
           0) end
         local written, why = parts.written(config)
         if not written then return assert(why:find("a function of the script's own", 1, true),
           why) end
         local read = parts.unwritten(json.decode(json.encode(written)))
-        if text(written) ~= text(parts.written(c:from_config(read):get_config())) then error("does not come back through JSON", 0) end
+        if text(written) ~= text(parts.written(c:from_config(read):get_config())) then
+          error("does not come back through JSON", 0)
+        end
       end)
       if not ran then wrong[#wrong + 1] = where .. ": " .. tostring(problem) end
       count = count + 1

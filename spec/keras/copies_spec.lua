@@ -70,7 +70,8 @@ describe("copies", function()
     assert.equal(own, clone.layers[2].kernel_constraint)
     assert.equal(own, L.Bidirectional(L.GRU{3, activation = own}).forward_layer.activation)
     local rate = function() return 0.5 end
-    assert.equal(rate, keras.optimizers.SGD:from_config(keras.optimizers.SGD{rate}:get_config()).learning_rate)
+    assert.equal(rate,
+      keras.optimizers.SGD:from_config(keras.optimizers.SGD{rate}:get_config()).learning_rate)
   end)
 
   it("keep classes of a script's own, in Bidirectional, clones and StackedRNNCells", function()
@@ -149,7 +150,8 @@ describe("copies", function()
       for _ = 1, 2 do
         assert.error_matches(function() model:save(path) end, layer.__name .. " '" .. layer.name
           .. "': its '" .. what
-          .. "' is a function of the script's own %(spec/keras/copies_spec.lua:%d+%), which can't be saved")
+          .. "' is a function of the script's own %(spec/keras/copies_spec.lua:%d+%), which can't "
+          .. "be saved")
         assert.error_matches(function() model:to_json() end, "can't be saved")
       end
     end
@@ -162,7 +164,7 @@ describe("copies", function()
   end)
 
   it("in files leave out what of compile has no name, and keep the rest", function()
-    local log = require "ipulua.log"
+    local log = require "ipulua.base.log"
     local warnings = {}
     local former = log.set_writer(function(text) warnings[#warnings + 1] = text end)
     local model = keras.Sequential{L.Dense{1, input_shape = {3}}}

@@ -20,7 +20,8 @@ for t = 1, times do
   end
 end
 
--- Label sequence (as text) → the sum of its alignments' probabilities, for the first `length` steps; class 0 is blank.
+-- Label sequence (as text) → the sum of its alignments' probabilities, for the first `length`
+-- steps; class 0 is blank.
 local function counted(b, length)
   local found = {}
   local function walk(t, last, labels, p)
@@ -57,11 +58,13 @@ describe("CTC", function()
     assert.is_near(-math.log(counted(2, 3)["2"]), loss[2], 1e-5)
     local logits = ipu.log(data) + 3 -- softmax brings the probabilities back
     local from_logits = keras.losses.CTCLoss{from_logits = true, reduction = "sum"}
-    assert.is_near(loss[1] + loss[2], from_logits({labels, label_lengths, lengths}, logits):item(), 1e-4)
+    assert.is_near(loss[1] + loss[2], from_logits({labels, label_lengths, lengths}, logits):item(),
+      1e-4)
   end)
 
   for _, from_logits in ipairs{false, true} do
-    it("row 230: decoding finds the most probable labels, from_logits = " .. tostring(from_logits), function()
+    it("row 230: decoding finds the most probable labels, from_logits = "
+      .. tostring(from_logits), function()
       local options = {beam_width = 27, top_paths = 2, from_logits = from_logits}
       local x = from_logits and ipu.log(data) - 1 or ipu.log(data)
       local scores, label_lengths, labels = keras.layers.CTCInferenceLayer(options)(x, lengths)
@@ -80,8 +83,11 @@ describe("CTC", function()
   end
 
   it("layers are called with data and lengths", function()
-    assert.error_matches(function() keras.layers.CTCInferenceLayer()(data) end, "their lengths %[batch%]")
-    assert.error_matches(function() keras.layers.CTCPredictionsLayer{top_paths = 0} end, "'top_paths' must be positive")
-    assert.error_matches(function() keras.losses.ctc({data}, data) end, "labels, label lengths and data lengths")
+    assert.error_matches(function() keras.layers.CTCInferenceLayer()(data) end,
+      "their lengths %[batch%]")
+    assert.error_matches(function() keras.layers.CTCPredictionsLayer{top_paths = 0} end,
+      "'top_paths' must be positive")
+    assert.error_matches(function() keras.losses.ctc({data}, data) end,
+      "labels, label lengths and data lengths")
   end)
 end)

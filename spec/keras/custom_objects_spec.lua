@@ -1,8 +1,9 @@
--- Names for classes and functions of the script's own, as in Keras' tests of keras.utils.generic_utils.
+-- Names for classes and functions of the script's own, as in Keras' tests of
+-- keras.utils.generic_utils.
 
 local command = require "spec.support.command"
 local ipu = require "ipulua"
-local log = require "ipulua.log"
+local log = require "ipulua.base.log"
 
 local keras = ipu.keras
 local layers, utils = keras.layers, keras.utils
@@ -45,7 +46,8 @@ describe("own classes and functions", function()
     utils.custom_object_scope{Times = Times, triple = triple}(function()
       assert.are.same({{3, 6}}, keras.models.load_model(path)(x):totable())
       assert.are.same({{9, 9}}, layers.Activation("triple")(ipu.tensor{{3, 3}}):totable())
-      assert.are.same({{9, 9}}, layers.Dense{2, activation = "triple", kernel_initializer = "ones"}(x):totable())
+      assert.are.same({{9, 9}},
+        layers.Dense{2, activation = "triple", kernel_initializer = "ones"}(x):totable())
     end)
     assert.matches("unknown layer 'Times'", message_of(keras.models.load_model, path))
     assert.are.same({}, utils.get_custom_objects())
@@ -64,7 +66,8 @@ describe("own classes and functions", function()
 
   it("are found when get_custom_objects has them", function()
     utils.get_custom_objects().Times = Times
-    local copy = keras.models.model_from_json(keras.Sequential{Times{factor = 2, input_shape = {2}}}:to_json())
+    local copy = keras.models.model_from_json(
+      keras.Sequential{Times{factor = 2, input_shape = {2}}}:to_json())
     assert.are.same({{2, 4}}, copy(x):totable())
   end)
 
@@ -72,8 +75,10 @@ describe("own classes and functions", function()
     local model = keras.Sequential{Times{factor = 3, input_shape = {2}}}
     local objects = {Times = Times}
     for _, make in ipairs{
-      function() return keras.models.model_from_json(model:to_json(), {custom_objects = objects}) end,
-      function() return keras.models.model_from_config(model:get_config(), {custom_objects = objects}) end,
+      function() return keras.models.model_from_json(model:to_json(),
+        {custom_objects = objects}) end,
+      function() return keras.models.model_from_config(model:get_config(),
+        {custom_objects = objects}) end,
       function() return keras.models.model_from_config(model:get_config(), objects) end,
       function() return keras.models.clone_model(model) end,
       function() return keras.models.clone_model(model, {custom_objects = objects}) end,
@@ -90,11 +95,14 @@ describe("own classes and functions", function()
       layers.AbstractRNNCell.init(self, given)
       self.state_size, self.output_size = 2, 2
     end
-    function Cell:call(step, states) return step + states[1], {step + states[1]} end -- luacheck: ignore 212
-    local model = keras.Sequential{layers.TimeDistributed{Times{factor = 10}, input_shape = {3, 2}}, layers.RNN(Cell())}
+    -- luacheck: ignore 212
+    function Cell:call(step, states) return step + states[1], {step + states[1]} end
+    local model = keras.Sequential{layers.TimeDistributed{Times{factor = 10}, input_shape = {3, 2}},
+      layers.RNN(Cell())}
     local warned = log.capture("warn", model.save, model, path)
     assert.equal(1, #warned)
-    assert.matches("class Cell has an init with arguments %(.*custom_objects_spec.lua:%d+%), but no get_config that gives them", warned[1])
+    assert.matches("class Cell has an init with arguments %(.*custom_objects_spec.lua:%d+%), but "
+      .. "no get_config that gives them", warned[1])
     local copy = keras.models.load_model(path, {custom_objects = {Times = Times, Cell = Cell}})
     assert.are.same({{90, 120}}, copy(ipu.tensor{{{1, 2}, {3, 4}, {5, 6}}}):totable())
   end)
@@ -127,27 +135,38 @@ describe("own classes and functions", function()
 
   it("are losses and metrics by the names that they had at compile", function()
     local function double_error(y, p) return ipu.reduce_mean(ipu.abs(y - p) * 2, {axis = -1}) end
-    local model = keras.Sequential{Times{factor = 1, input_shape = {2}}, layers.Dense{1, kernel_initializer = "zeros"}}
+    local model = keras.Sequential{Times{factor = 1, input_shape = {2}},
+      layers.Dense{1, kernel_initializer = "zeros"}}
     utils.custom_object_scope{double_error = double_error}(function()
-      model:compile{optimizer = keras.optimizers.SGD(0), loss = "double_error", metrics = {"double_error", "mae"}}
+      model:compile{optimizer = keras.optimizers.SGD(0), loss = "double_error",
+        metrics = {"double_error", "mae"}}
     end)
-    local logs = model:evaluate(ipu.ones{4, 2}, ipu.full({4, 1}, 3), {batch_size = 4, verbose = 0, return_dict = true})
+    local logs = model:evaluate(ipu.ones{4, 2}, ipu.full({4, 1}, 3),
+      {batch_size = 4, verbose = 0, return_dict = true})
     assert.is_near(6, logs.loss, 1e-6)
     assert.is_near(6, logs.double_error, 1e-6)
     assert.is_near(3, logs.mae, 1e-6)
     model:save(path)
-    local loaded = keras.models.load_model(path, {custom_objects = {Times = Times, double_error = double_error}})
-    assert.is_near(6, loaded:evaluate(ipu.ones{4, 2}, ipu.full({4, 1}, 3), {batch_size = 4, verbose = 0})[1], 1e-6)
+    local loaded = keras.models.load_model(path,
+      {custom_objects = {Times = Times, double_error = double_error}})
+    assert.is_near(6, loaded:evaluate(ipu.ones{4, 2}, ipu.full({4, 1}, 3),
+      {batch_size = 4, verbose = 0})[1], 1e-6)
   end)
 
   it("are refused where they are none", function()
-    assert.matches("names of classes or functions are wanted, got Twice = integer %(2%)", message_of(utils.custom_object_scope, {Twice = 2}))
-    assert.matches("'name' is missing: a function has none", message_of(utils.register_keras_serializable, print))
-    assert.matches("a class or a function is wanted, got table", message_of(utils.register_keras_serializable, {}))
-    assert.matches("can't be saved; it has no get_config%(%)", message_of(utils.register_keras_serializable, keras.callbacks.Callback))
+    assert.matches("names of classes or functions are wanted, got Twice = integer %(2%)",
+      message_of(utils.custom_object_scope, {Twice = 2}))
+    assert.matches("'name' is missing: a function has none",
+      message_of(utils.register_keras_serializable, print))
+    assert.matches("a class or a function is wanted, got table",
+      message_of(utils.register_keras_serializable, {}))
+    assert.matches("can't be saved; it has no get_config%(%)",
+      message_of(utils.register_keras_serializable, keras.callbacks.Callback))
     utils.register_keras_serializable(Times:extend("Other"), {name = "T"})
-    assert.matches("'Custom>T' is the name of another", message_of(utils.register_keras_serializable, layers.Dense, {name = "T"}))
-    assert.matches("'custom_objects' must be a table", message_of(keras.models.model_from_config, {class_name = "Sequential", config = {
+    assert.matches("'Custom>T' is the name of another",
+      message_of(utils.register_keras_serializable, layers.Dense, {name = "T"}))
+    assert.matches("'custom_objects' must be a table",
+      message_of(keras.models.model_from_config, {class_name = "Sequential", config = {
       layers = {{class_name = "Dense", config = {units = 1}}}}}, 3))
   end)
 end)

@@ -75,7 +75,8 @@ describe("fit", function()
     local losses = {}
     for i, count in ipairs{1, 2, 4} do
       local model = line{steps_per_execution = count}
-      losses[i] = model:fit(quiet{x = x, y = y, batch_size = 1, epochs = 2, shuffle = false}).history.loss
+      losses[i] = model:fit(quiet{x = x, y = y, batch_size = 1, epochs = 2,
+        shuffle = false}).history.loss
     end
     assert.are.same(losses[1], losses[2])
     assert.are.same(losses[1], losses[3])
@@ -92,18 +93,23 @@ describe("fit", function()
   end)
 
   it("shuffles in another order in each epoch, whether of one call or of several", function()
-    -- lr is 0 and the loss is the prediction, x itself: the loss of an epoch of one step is the sample that it began with
+    -- lr is 0 and the loss is the prediction, x itself: the loss of an epoch of one step is the
+    -- sample that it began with
     local function beginnings(calls, epochs)
       keras.utils.set_random_seed(7)
-      local model = keras.Sequential{layers.Dense{1, kernel_initializer = "ones", input_shape = {1}}}
-      model:compile{optimizer = keras.optimizers.SGD(0), loss = function(_, p) return ipu.reduce_mean(p, {axis = -1}) end}
+      local model = keras.Sequential{layers.Dense{1, kernel_initializer = "ones",
+        input_shape = {1}}}
+      model:compile{optimizer = keras.optimizers.SGD(0), loss = function(_, p)
+        return ipu.reduce_mean(p, {axis = -1})
+      end}
       local order = {}
       for _ = 1, calls do
         local losses = {}
         local Watch = keras.callbacks.LambdaCallback{on_train_batch_end = function(batch, logs)
           if batch == 0 then losses[#losses + 1] = logs.loss end
         end}
-        model:fit{x = ipu.reshape(ipu.cast(ipu.arange(8), "float32"), {8, 1}), y = ipu.zeros{8, 1}, batch_size = 1, epochs = epochs,
+        model:fit{x = ipu.reshape(ipu.cast(ipu.arange(8), "float32"), {8, 1}), y = ipu.zeros{8, 1},
+          batch_size = 1, epochs = epochs,
           verbose = 0, callbacks = {Watch}}
         table.move(losses, 1, #losses, #order + 1, order)
       end
@@ -154,9 +160,11 @@ describe("fit", function()
 
   it("row 214: evaluates validation data at the ends of epochs", function()
     local model = line()
-    local history = model:fit(quiet{x = x, y = y, batch_size = 2, epochs = 2, validation_data = {x, y}, shuffle = false})
+    local history = model:fit(quiet{x = x, y = y, batch_size = 2, epochs = 2,
+      validation_data = {x, y}, shuffle = false})
     assert.are.equal(2, #history.history.val_loss)
-    assert.is_near(model:evaluate(quiet{x = x, y = y, batch_size = 2}), history.history.val_loss[2], 1e-6)
+    assert.is_near(model:evaluate(quiet{x = x, y = y, batch_size = 2}),
+      history.history.val_loss[2], 1e-6)
     local split = line():fit(quiet{x = x, y = y, batch_size = 1, validation_split = 0.25})
     assert.is_near(1, #split.history.val_loss, 0)
   end)
@@ -166,7 +174,8 @@ describe("fit", function()
       local ipu = require "ipulua"
       local m = ipu.keras.Sequential{ipu.keras.layers.Dense(1)}
       m:compile{loss = "mse", metrics = {"mae", "accuracy"}}
-      m:fit{ipu.ones{4, 2}, ipu.ones{4, 1}, batch_size = 2, verbose = 2, validation_split = 0.5}]], env = {IPULUA_STYLE = "classic"}}
+      m:fit{ipu.ones{4, 2}, ipu.ones{4, 1}, batch_size = 2, verbose = 2,
+        validation_split = 0.5}]], env = {IPULUA_STYLE = "classic"}}
     local names = {}
     for name in result.err:gmatch("%- ([%a_]+): ") do names[#names + 1] = name end
     assert.same({"loss", "mae", "accuracy", "val_loss", "val_mae", "val_accuracy"}, names)
@@ -177,10 +186,12 @@ describe("fit", function()
     local seen = {}
     function Recorder:on_train_begin() seen[#seen + 1] = "begin" end -- luacheck: ignore 212
     function Recorder:on_train_batch_end(batch, _, info)
-      seen[#seen + 1] = string.format("%d %d-%d %d", batch, info.step_first, info.step_last, info.samples)
+      seen[#seen + 1] = string.format("%d %d-%d %d", batch, info.step_first, info.step_last,
+        info.samples)
       self.model.stop_training = true
     end
-    function Recorder:on_epoch_end(epoch) seen[#seen + 1] = "epoch " .. epoch end -- luacheck: ignore 212
+    -- luacheck: ignore 212
+    function Recorder:on_epoch_end(epoch) seen[#seen + 1] = "epoch " .. epoch end
     local model = line{steps_per_execution = 2}
     model:fit(quiet{x = x, y = y, batch_size = 1, epochs = 3, callbacks = {Recorder()}})
     assert.are.same({"begin", "1 0-1 2", "epoch 0"}, seen)
@@ -195,8 +206,11 @@ describe("fit", function()
     function Own:call(inputs) return self.dense(inputs) end
     function Own:train_step(inputs, labels)
       local tape = ipu.GradientTape()
-      local loss = tape(function() return ipu.reduce_mean(ipu.square(self(inputs, {training = true}) - labels)) end)
-      self.optimizer:apply_gradients(tape:gradient(loss, self.trainable_variables), self.trainable_variables)
+      local loss = tape(function()
+        return ipu.reduce_mean(ipu.square(self(inputs, {training = true}) - labels))
+      end)
+      self.optimizer:apply_gradients(tape:gradient(loss, self.trainable_variables),
+        self.trainable_variables)
       return {own_loss = loss}
     end
     local model = Own()
@@ -231,7 +245,8 @@ describe("fit", function()
       layers.Dense{1, name = "up", kernel_initializer = "zeros"}(input),
       layers.Dense{1, name = "down", kernel_initializer = "ones"}(input),
     }}
-    model:compile{loss = {up = "mse", down = "mae"}, loss_weights = {up = 1, down = 0.5}, optimizer = "sgd",
+    model:compile{loss = {up = "mse", down = "mae"}, loss_weights = {up = 1, down = 0.5},
+      optimizer = "sgd",
       metrics = {down = {"mse"}}}
     local result = model:evaluate(quiet{x = x, y = {y, y}, batch_size = 4, return_dict = true})
     assert.is_near(21, result.up_loss, 1e-5)
@@ -253,11 +268,13 @@ describe("one table", function()
   end)
 
   it("of x, y and weights has the weights last", function()
-    assert.equal(0.5, line():fit({ipu.zeros{32, 1}, ipu.ones{32, 1}, ipu.full({32}, 0.5)}, {verbose = 0}).history.loss[1])
+    assert.equal(0.5, line():fit({ipu.zeros{32, 1}, ipu.ones{32, 1}, ipu.full({32}, 0.5)},
+      {verbose = 0}).history.loss[1])
   end)
 
   it("of a dataset is the dataset", function()
-    local ds = data.from_tensor_slices{ipu.zeros{8, 1}, ipu.ones{8, 1}}:batch(4, {drop_remainder = true})
+    local ds = data.from_tensor_slices{ipu.zeros{8, 1}, ipu.ones{8, 1}}:batch(4,
+      {drop_remainder = true})
     local model = line()
     assert.equal(2, #model:fit({ds}, {epochs = 2, verbose = 0}).history.loss)
     assert.is_number(model:evaluate({ds}, {verbose = 0}))
@@ -265,7 +282,8 @@ describe("one table", function()
   end)
 
   it("in another one is no place for options", function()
-    assert.matches("fit{x, y, verbose = 0}", message_of(function() line():fit{x, y, {verbose = 0}} end), 1, true)
+    assert.matches("fit{x, y, verbose = 0}",
+      message_of(function() line():fit{x, y, {verbose = 0}} end), 1, true)
   end)
 
   it("of x and y is a batch of both", function()
@@ -301,7 +319,8 @@ describe("a layer", function()
   end)
 end)
 
-it("without a batch_size fewer than 32 samples are one batch; evaluate and predict take the largest divisor from 32 down to 8", function()
+it("without a batch_size fewer than 32 samples are one batch; evaluate and predict take the "
+  .. "largest divisor from 32 down to 8", function()
   local model = keras.Sequential{layers.Dense{1, input_shape = {1}}}
   model:compile{loss = "mse", optimizer = "sgd"}
   local count
@@ -309,7 +328,8 @@ it("without a batch_size fewer than 32 samples are one batch; evaluate and predi
   for _, kind in ipairs{"train", "test", "predict"} do
     Count["on_" .. kind .. "_batch_end"] = function() count = count + 1 end
   end
-  for _, case in ipairs{{"fit", 5, 1}, {"fit", 64, 2}, {"evaluate", 5, 1}, {"evaluate", 1000, 40}, {"predict", 1, 1}, {"predict", 40, 2},
+  for _, case in ipairs{{"fit", 5, 1}, {"fit", 64, 2}, {"evaluate", 5, 1}, {"evaluate", 1000, 40},
+    {"predict", 1, 1}, {"predict", 40, 2},
     {"predict", 10000, 400}} do
     local who, samples, batches = table.unpack(case)
     count = 0
@@ -319,8 +339,10 @@ it("without a batch_size fewer than 32 samples are one batch; evaluate and predi
     assert.equal(batches, count, who .. " of " .. samples)
     if who == "predict" then assert.equal(samples, result.shape[1]) end
   end
-  assert.error_matches(function() model:fit(ipu.ones{40, 1}, ipu.ones{40, 1}, {verbose = 0}) end, "40 samples in batches of 32")
-  assert.error_matches(function() model:predict(ipu.ones{37, 1}) end, "37 samples in batches of 32: it has a partial batch")
+  assert.error_matches(function() model:fit(ipu.ones{40, 1}, ipu.ones{40, 1}, {verbose = 0}) end,
+    "40 samples in batches of 32")
+  assert.error_matches(function() model:predict(ipu.ones{37, 1}) end,
+    "37 samples in batches of 32: it has a partial batch")
 end)
 
 describe("fit that ends before its last epoch", function()
@@ -342,20 +364,30 @@ describe("fit that ends before its last epoch", function()
   end
 
   it("says which way it was", function()
-    local stopped = "ipulua: warning: fit: training was ended by a callback: stop_training is set after epoch 2 of 5\n"
+    local stopped = "ipulua: warning: fit: training was ended by a callback: stop_training is set "
+      .. "after epoch 2 of 5\n"
     assert.same({stopped, "2\n"}, {warned "epochs = 5, callbacks = stop_after(2)"})
     assert.same({stopped, "2\n"}, {warned [[epochs = 5,
       callbacks = keras.callbacks.EarlyStopping{monitor = "loss", min_delta = 100}]]})
-    assert.same({"ipulua: warning: fit: no epoch is left: training begins behind epoch 5 of 5\n", "0\n"},
+    assert.same({"ipulua: warning: fit: no epoch is left: training begins behind epoch 5 of 5\n",
+      "0\n"},
       {warned "epochs = 5, initial_epoch = 5"})
-    assert.matches("the loss is %-?nan; training ends\n.*stop_training is set after epoch 1 of 5\n$",
-      (warned("epochs = 5, callbacks = keras.callbacks.TerminateOnNaN()", "m.optimizer.learning_rate = 0 / 0")))
-    assert.same({"ipulua: warning: fit: interrupted; the model keeps what it has learnt so far\n", "1\n"},
-      {warned [[epochs = 5, callbacks = keras.callbacks.LambdaCallback{on_batch_end = function() io.popen("kill -INT $PPID"):close() end}]]})
+    assert.matches(
+      "the loss is %-?nan; training ends\n.*stop_training is set after epoch 1 of 5\n$",
+      (warned("epochs = 5, callbacks = keras.callbacks.TerminateOnNaN()",
+        "m.optimizer.learning_rate = 0 / 0")))
+    assert.same({"ipulua: warning: fit: interrupted; the model keeps what it has learnt so far\n",
+      "1\n"},
+      {
+        warned [[epochs = 5, callbacks = keras.callbacks.LambdaCallback{on_batch_end = function()
+          io.popen("kill -INT $PPID"):close() end}]]})
     local folder = command.folder()
-    local backup = ("callbacks = keras.callbacks.BackupAndRestore{'%s', delete_checkpoint = false}"):format(folder)
+    local backup =
+      ("callbacks = keras.callbacks.BackupAndRestore{'%s', delete_checkpoint = false}"):format(
+        folder)
     warned("epochs = 5, " .. backup)
-    assert.same({"ipulua: warning: fit: no epoch is left: training begins behind epoch 5 of 5\n", "5\n"},
+    assert.same({"ipulua: warning: fit: no epoch is left: training begins behind epoch 5 of 5\n",
+      "5\n"},
       {warned("epochs = 5, " .. backup)})
     command.remove(folder)
   end)
@@ -373,27 +405,41 @@ describe("fit refuses", function()
   for name, case in pairs{
     ["a model that isn't compiled"] = {"must be compiled first",
       function() return keras.Sequential{layers.Dense(1)}, {x = x, y = y} end},
-    ["a partial batch"] = {"4 samples in batches of 3: it has a partial batch; choose a batch_size that divides 4 %(2, say%), or leave 1 out$",
+    ["a partial batch"] = {"4 samples in batches of 3: it has a partial batch; choose a batch_size "
+      .. "that divides 4 %(2, say%), or leave 1 out$",
       {x = x, y = y, batch_size = 3}},
-    ["a partial batch of a prime number of samples"] = {"5 samples in batches of 4: .*that divides 5 %(5, say%), or leave 1 out$",
+    ["a partial batch of a prime number of samples"] =
+    {"5 samples in batches of 4: .*that divides 5 %(5, say%), or leave 1 out$",
       {x = {{1}, {2}, {3}, {4}, {5}}, y = {{1}, {2}, {3}, {4}, {5}}, batch_size = 4}},
-    ["a partial batch where only batches of 1 divide"] = {"409 samples in batches of 64: it has a partial batch; leave 25 out$",
+    ["a partial batch where only batches of 1 divide"] =
+    {"409 samples in batches of 64: it has a partial batch; leave 25 out$",
       {x = ipu.ones{409, 1}, y = ipu.ones{409, 1}, batch_size = 64}},
     ["an endless dataset without steps"] = {"endless.*steps_per_epoch", {x = endless}},
     ["a generator"] = {"from_generator", {x = function() end}},
-    ["a coroutine"] = {"shapes of its elements must be known", {x = coroutine.create(function() end)}},
-    ["labels beside a dataset"] = {"'y' must not be given", {x = endless, y = y, steps_per_epoch = 1}},
+    ["a coroutine"] = {"shapes of its elements must be known",
+      {x = coroutine.create(function() end)}},
+    ["labels beside a dataset"] = {"'y' must not be given",
+      {x = endless, y = y, steps_per_epoch = 1}},
     ["an open shape"] = {"drop_remainder", {x = data.from_tensor_slices{x, y}:batch(3)}},
-    ["steps that don't divide"] = {"steps_per_execution, 3, must be a divisor of the number of steps, 4",
+    ["steps that don't divide"] = {"steps_per_execution, 3, must be a divisor of the number of "
+      .. "steps, 4",
       function() return line{steps_per_execution = 3}, {x = x, y = y, batch_size = 1} end},
-    ["more steps than there are data"] = {"2 epochs of 2 steps need 4 batches, but the dataset has 3",
-      {x = data.from_tensor_slices{x, y}:take(3):batch(1, {drop_remainder = true}), steps_per_epoch = 2, epochs = 2}},
-    ["tensors of different lengths"] = {"different numbers of samples: 4 and 3", {x = x, y = {{1}, {2}, {3}}}},
-    ["an unknown argument"] = {"fit has no argument 'epoch'; did you mean 'epochs'", {x = x, y = y, epoch = 2}},
-    ["run_eagerly"] = {"run_eagerly", function() return line{run_eagerly = true}, {x = x, y = y} end},
-    ["a prediction of another shape than the labels"] = {"have different shapes, %[4, 2%] and %[4, 1%]",
+    ["more steps than there are data"] = {"2 epochs of 2 steps need 4 batches, but the dataset has "
+      .. "3",
+      {x = data.from_tensor_slices{x, y}:take(3):batch(1, {drop_remainder = true}),
+        steps_per_epoch = 2, epochs = 2}},
+    ["tensors of different lengths"] = {"different numbers of samples: 4 and 3",
+      {x = x, y = {{1}, {2}, {3}}}},
+    ["an unknown argument"] = {"fit has no argument 'epoch'; did you mean 'epochs'",
+      {x = x, y = y, epoch = 2}},
+    ["run_eagerly"] = {"run_eagerly", function()
+      return line{run_eagerly = true}, {x = x, y = y}
+    end},
+    ["a prediction of another shape than the labels"] =
+    {"have different shapes, %[4, 2%] and %[4, 1%]",
       {x = x, y = {{1, 2}, {1, 2}, {1, 2}, {1, 2}}, batch_size = 4}},
-    ["accumulation that doesn't divide"] = {"multiple of the gradient accumulation steps", function()
+    ["accumulation that doesn't divide"] =
+    {"multiple of the gradient accumulation steps", function()
       local model = line{steps_per_execution = 4}
       model:set_gradient_accumulation_options{gradient_accumulation_steps_per_replica = 3}
       return model, {x = x, y = y, batch_size = 1}
@@ -416,7 +462,8 @@ describe("evaluate and predict", function()
     local list = model:evaluate(quiet{x = x, y = y, batch_size = 2})
     assert.is_near(21, list[1], 1e-5)
     assert.is_near(4, list[2], 1e-5)
-    assert.is_near(4, model:evaluate(quiet{x = x, y = y, batch_size = 2, return_dict = true}).mae, 1e-5)
+    assert.is_near(4, model:evaluate(quiet{x = x, y = y, batch_size = 2, return_dict = true}).mae,
+      1e-5)
   end)
 
   it("row 213: predict keeps the order of the data", function()
@@ -444,13 +491,19 @@ describe("accuracy", function()
     local inputs = ipu.tensor{{1, 0, 0}, {0, 1, 0}, {0, 0, 1}, {1, 0, 0}}
     local function accuracy(loss, labels, units)
       local identity = keras.initializers.Identity()
-      local model = keras.Sequential{layers.Dense{units or 3, kernel_initializer = identity, use_bias = false}}
-      if units == 1 then model = keras.Sequential{layers.Dense{1, kernel_initializer = "ones", use_bias = false}} end
+      local model = keras.Sequential{layers.Dense{units or 3, kernel_initializer = identity,
+        use_bias = false}}
+      if units == 1 then
+        model = keras.Sequential{layers.Dense{1, kernel_initializer = "ones", use_bias = false}}
+      end
       model:compile{loss = loss, metrics = {"accuracy"}}
-      return model:evaluate{x = inputs, y = labels, batch_size = 4, verbose = 0, return_dict = true}.accuracy
+      return model:evaluate{x = inputs, y = labels, batch_size = 4, verbose = 0,
+        return_dict = true}.accuracy
     end
-    assert.are.equal(0.75, accuracy("sparse_categorical_crossentropy", ipu.tensor({0, 1, 2, 1}, {dtype = "int32"})))
-    assert.are.equal(0.75, accuracy("categorical_crossentropy", ipu.tensor{{1, 0, 0}, {0, 1, 0}, {0, 0, 1}, {0, 1, 0}}))
+    assert.are.equal(0.75,
+      accuracy("sparse_categorical_crossentropy", ipu.tensor({0, 1, 2, 1}, {dtype = "int32"})))
+    assert.are.equal(0.75,
+      accuracy("categorical_crossentropy", ipu.tensor{{1, 0, 0}, {0, 1, 0}, {0, 0, 1}, {0, 1, 0}}))
     assert.are.equal(0.5, accuracy("binary_crossentropy", ipu.tensor{1, 0, 1, 0}, 1))
   end)
 end)
@@ -462,20 +515,25 @@ describe("a label that is no class", function()
 
   local function model()
     local made = keras.Sequential{layers.Dense{3, input_shape = {2}}}
-    made:compile{loss = keras.losses.SparseCategoricalCrossentropy{from_logits = true}, optimizer = "sgd"}
+    made:compile{loss = keras.losses.SparseCategoricalCrossentropy{from_logits = true},
+      optimizer = "sgd"}
     return made
   end
 
   for _, way in ipairs{"fit", "evaluate", "train_on_batch", "test_on_batch"} do
     it("is refused by " .. way, function()
-      local given = way:find("batch") and {inputs, labels} or {quiet{x = inputs, y = labels, batch_size = 4}}
+      local given = way:find("batch") and {inputs, labels}
+        or {quiet{x = inputs, y = labels, batch_size = 4}}
       local made = model()
-      assert.matches(outside, message_of(function() local _ = made[way](made, table.unpack(given)) end))
+      assert.matches(outside, message_of(function()
+        local _ = made[way](made, table.unpack(given))
+      end))
     end)
   end
 
   it("leaves the last class a class: uniform logits cost log 3", function()
-    local loss = model():evaluate(quiet{x = inputs, y = ipu.tensor({2, 2, 2, 2}, {dtype = "int32"}), batch_size = 4})
+    local loss = model():evaluate(quiet{x = inputs, y = ipu.tensor({2, 2, 2, 2}, {dtype = "int32"}),
+      batch_size = 4})
     assert.is_near(1.0986123, loss, 1e-6)
   end)
 end)

@@ -12,12 +12,16 @@ describe("load_weights of .h5", function()
   local folder
   setup(function()
     folder = command.folder()
-    if there then assert(os.execute(command.python "h5py" .. " spec/support/h5_files.py " .. command.quote(folder))) end
+    if there then
+      assert(os.execute(command.python "h5py" .. " spec/support/h5_files.py "
+        .. command.quote(folder)))
+    end
   end)
   teardown(function() command.remove(folder) end)
 
   local function model(first, second, third)
-    local m = keras.Sequential{layers.Dense{2, name = first}, layers.BatchNormalization{name = second}, layers.Flatten(),
+    local m = keras.Sequential{layers.Dense{2, name = first},
+      layers.BatchNormalization{name = second}, layers.Flatten(),
       layers.Dense{1, name = third}}
     m:build{4, 3}
     return m
@@ -61,7 +65,9 @@ describe("load_weights of .h5", function()
     m:load_weights(folder .. file)
     local firsts = {}
     for _, layer in ipairs(inner) do
-      for _, w in ipairs(layer:get_weights()) do firsts[#firsts + 1] = w:reshape{-1}:totable()[1] end
+      for _, w in ipairs(layer:get_weights()) do
+        firsts[#firsts + 1] = w:reshape{-1}:totable()[1]
+      end
     end
     assert.same({10, 11, 12, 13, 14, 15, 20, 21}, firsts)
     assert.same({{5}, {5.125}}, m.layers[4]:get_weights()[1]:totable())
@@ -77,7 +83,8 @@ describe("load_weights of .h5", function()
 
   run_if("by_name takes what the file knows, skip_mismatch what fits of it", function()
     local function known(options)
-      local m = keras.Sequential{layers.Dense{2, name = "first", input_shape = {3}}, layers.Dense{5, name = "other"},
+      local m = keras.Sequential{layers.Dense{2, name = "first", input_shape = {3}},
+        layers.Dense{5, name = "other"},
         layers.Dense{1, name = "last"}}
       local before = m.layers[3]:get_weights()[1]:totable()
       m:load_weights(folder .. "/keras2.h5", options)
@@ -85,9 +92,12 @@ describe("load_weights of .h5", function()
       assert.same(before, m.layers[3]:get_weights()[1]:totable())
     end
     known{by_name = true, skip_mismatch = true}
-    assert.error_matches(function() known{by_name = true} end, "weight 'last/kernel' has the shape %[2, 1%] in the file, %[5, 1%] in the model")
+    assert.error_matches(function() known{by_name = true} end,
+      "weight 'last/kernel' has the shape %[2, 1%] in the file, %[5, 1%] in the model")
     assert.error_matches(function() known{} end, "layer 'other' has 2 weights, the file 4")
-    assert.error_matches(function() model("x", "y", "z"):load_weights(folder .. "/keras3.weights.h5", {by_name = true}) end,
+    assert.error_matches(function()
+      model("x", "y", "z"):load_weights(folder .. "/keras3.weights.h5", {by_name = true})
+    end,
       "'by_name' wants a file of Keras 2")
   end)
 
@@ -97,8 +107,10 @@ describe("load_weights of .h5", function()
     local cases = {
       short = "2 layers with weights, the model has 3",
       shape = "weight 'first/kernel' has the shape %[2, 3%] in the file, %[3, 2%] in the model",
-      linked = "links to elsewhere", outside = "elements are in another file", claims = "more elements than are stored",
-      cut = "no HDF5 file, or it can't be read", none = "no HDF5 file", missing = "there is no file",
+      linked = "links to elsewhere", outside = "elements are in another file",
+      claims = "more elements than are stored",
+      cut = "no HDF5 file, or it can't be read", none = "no HDF5 file",
+      missing = "there is no file",
     }
     for name, words in pairs(cases) do
       local ok, message = pcall(m.load_weights, m, folder .. "/" .. name .. ".h5")
@@ -118,7 +130,8 @@ describe("load_weights of .h5", function()
       m:load_weights("%s/keras2.h5")
       return m:get_weights()[8]:totable()[1] ]]):format(folder))
     local r = command.run{"timeout", "60", "luajit", "-e", script,
-      env = {LUA_PATH = "lua/?.lua;" .. build .. "/luajit/?.lua", IPULUA_LIBRARY = build .. "/libipulua.so.0"}}
+      env = {LUA_PATH = "lua/?.lua;" .. build .. "/luajit/?.lua",
+        IPULUA_LIBRARY = build .. "/libipulua.so.0"}}
     assert.equal(7, tonumber(r.out), r.err)
   end)
 end)

@@ -4,7 +4,9 @@ local ipu = require "ipulua"
 local keras = ipu.keras
 
 local function full(shape, value, dtype) return ipu.full(shape, value, {dtype = dtype}) end
-local function length(x) return ipu.sqrt(ipu.reduce_sum(ipu.square(ipu.cast(x, "float32")))):item() end
+local function length(x)
+  return ipu.sqrt(ipu.reduce_sum(ipu.square(ipu.cast(x, "float32")))):item()
+end
 
 describe("lengths of 16 bits", function()
   for dtype, error in pairs{float16 = 2e-3, bfloat16 = 1e-2, float32 = 5e-5} do
@@ -16,7 +18,8 @@ describe("lengths of 16 bits", function()
         local value, norm = table.unpack(case)
         for _, option in ipairs{"clipnorm", "global_clipnorm"} do
           local v = ipu.Variable{ipu.zeros({1000}, {dtype = dtype})}
-          keras.optimizers.SGD{1.0, [option] = norm}:apply_gradients{{full({1000}, value, dtype), v}}
+          keras.optimizers.SGD{1.0, [option] = norm}:apply_gradients{
+            {full({1000}, value, dtype), v}}
           near(norm, length(v))
         end
       end
@@ -42,7 +45,8 @@ describe("lengths of 16 bits", function()
       assert.equal(0, ipu.reduce_mean(keras.losses.cosine_similarity(x * 0, x)):item())
     end)
 
-    -- the first step of LAMB goes |w| / |direction| times the direction, of length |w| times the rate
+    -- the first step of LAMB goes |w| / |direction| times the direction, of length |w| times the
+    -- rate
     it("make steps of LAMB of " .. dtype, function()
       local v = ipu.Variable{full({1000}, 20, dtype)}
       keras.optimizers.LAMB{0.5}:apply_gradients{{full({1000}, 0.5, dtype), v}}
@@ -54,11 +58,15 @@ describe("lengths of 16 bits", function()
       for _, name in ipairs{"sampled_softmax_loss", "nce_loss"} do
         local function loss(d)
           local w = ipu.cast(ipu.random.normal({50, 8}, {seed = 1}), d)
-          return ipu.nn[name](w, ipu.zeros({50}, {dtype = d}), labels, w:slice({0, 0}, {2, 8}), 20, 50, {seed = 3})
+          return ipu.nn[name](w, ipu.zeros({50}, {dtype = d}), labels, w:slice({0, 0}, {2, 8}), 20,
+            50, {seed = 3})
         end
         local got, want = loss(dtype), loss "float64"
         assert.equal(dtype, got.dtype)
-        for i = 1, 2 do assert.is_near(want[i]:item(), got[i]:item(), math.abs(want[i]:item()) * 3 * error + 0.02 * error) end
+        for i = 1, 2 do
+          assert.is_near(want[i]:item(), got[i]:item(),
+            math.abs(want[i]:item()) * 3 * error + 0.02 * error)
+        end
       end
     end)
   end
@@ -72,7 +80,9 @@ describe("resized pictures", function()
     list[1][1][1][1] = value
     return ipu.tensor(list)
   end
-  local function broken(y) return ipu.reduce_sum(ipu.cast(ipu.logical_not(ipu.is_finite(y)), "int32")):item() end
+  local function broken(y)
+    return ipu.reduce_sum(ipu.cast(ipu.logical_not(ipu.is_finite(y)), "int32")):item()
+  end
 
   it("keep what is no number where it is", function()
     for _, value in ipairs{0 / 0, math.huge} do
@@ -82,7 +92,8 @@ describe("resized pictures", function()
       assert.equal(4, broken(L.UpSampling2D{2}(spoiled(value))))
       assert.equal(1, broken(L.Resizing{2, 2}(spoiled(value))))
       -- 3 rows of 5 lie at 1/3, 2 and 3 2/3: the middle one is row 2 itself, whatever row 3 holds
-      local five = ipu.where(ipu.equal(ipu.reshape(ipu.arange(25), {1, 5, 5, 1}), 3 * 5 + 2), value, ipu.ones{1, 5, 5, 1})
+      local five = ipu.where(ipu.equal(ipu.reshape(ipu.arange(25), {1, 5, 5, 1}), 3 * 5 + 2), value,
+        ipu.ones{1, 5, 5, 1})
       assert.equal(1, broken(L.Resizing{3, 3}(five)))
     end
   end)
@@ -95,7 +106,9 @@ describe("resized pictures", function()
       for c = 1, 8 do assert.is_near(at[r] * 4 + at[c], y[r][c][1], 1e-5) end
     end
     local x = ipu.Variable{spoiled(0)}
-    local dx = ipu.func(function() return ipu.gradients(L.Resizing{8, 8}(x:read_value()), {x})[1] end)()
+    local dx = ipu.func(function()
+      return ipu.gradients(L.Resizing{8, 8}(x:read_value()), {x})[1]
+    end)()
     assert.is_near(64, ipu.reduce_sum(dx):item(), 1e-4)
     local third = L.Resizing{3, 5, interpolation = "nearest"}(spoiled(0)):totable()[1]
     for r, row in ipairs{0, 2, 3} do
@@ -108,7 +121,8 @@ describe("Discretization", function()
   it("of whole numbers takes any boundaries", function()
     local layer = keras.layers.Discretization{{-1e30, -0.5, 17.5, 64.5, 3e9, 1e30}}
     for _, dtype in ipairs{"int32", "int64"} do
-      assert.same({1, 2, 2, 3, 3, 4}, layer(ipu.tensor({-1, 0, 17, 18, 64, 65}, {dtype = dtype})):totable())
+      assert.same({1, 2, 2, 3, 3, 4},
+        layer(ipu.tensor({-1, 0, 17, 18, 64, 65}, {dtype = dtype})):totable())
     end
     assert.same({5}, layer(ipu.tensor({3000000000}, {dtype = "int64"})):totable())
     assert.same({1, 1, 4}, layer(ipu.tensor({-100, -1, 127}, {dtype = "int8"})):totable())

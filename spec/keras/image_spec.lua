@@ -15,7 +15,8 @@ local three = image{{0, 1, 2}, {3, 4, 5}, {6, 7, 8}}
 
 describe("image layers", function()
   it("change size", function()
-    assert.are.same({{0, 0.25, 0.75, 1}, {0.5, 0.75, 1.25, 1.5}, {1.5, 1.75, 2.25, 2.5}, {2, 2.25, 2.75, 3}},
+    assert.are.same({{0, 0.25, 0.75, 1}, {0.5, 0.75, 1.25, 1.5}, {1.5, 1.75, 2.25, 2.5},
+      {2, 2.25, 2.75, 3}},
       rows_of(layers.Resizing(4, 4)(image{{0, 1}, {2, 3}})))
     assert.are.same({{0, 0, 1, 1}, {0, 0, 1, 1}, {2, 2, 3, 3}, {2, 2, 3, 3}},
       rows_of(layers.Resizing(4, 4, {interpolation = "nearest"})(image{{0, 1}, {2, 3}})))
@@ -23,7 +24,8 @@ describe("image layers", function()
   end)
 
   it("do nothing random outside of training", function()
-    for _, layer in ipairs{layers.RandomFlip(), layers.RandomRotation(0.5), layers.RandomZoom(0.5), layers.RandomContrast(0.5),
+    for _, layer in ipairs{layers.RandomFlip(), layers.RandomRotation(0.5), layers.RandomZoom(0.5),
+      layers.RandomContrast(0.5),
       layers.RandomTranslation(0.5, 0.5)} do
       assert.are.same(rows_of(three), rows_of(layer(three)))
     end
@@ -31,7 +33,8 @@ describe("image layers", function()
 
   local function trained(layer) return rows_of(layer(three, {training = true})) end
 
-  -- tf.keras 2.6: "the contrast factor will be randomly picked between [1 - lower, 1 + upper]"; the mean stays.
+  -- tf.keras 2.6: "the contrast factor will be randomly picked between [1 - lower, 1 + upper]"; the
+  -- mean stays.
   it("change contrast between a lower and an upper factor", function()
     local layer, scales = layers.RandomContrast{factor = {0.5, 0}}, {}
     for i = 1, 20 do
@@ -42,17 +45,21 @@ describe("image layers", function()
     end
     table.sort(scales)
     assert.is_true(scales[20] - scales[1] > 0.05)
-    assert.error_matches(function() layers.RandomContrast{factor = {2, 1}} end, "a lower one of at most 1")
-    assert.error_matches(function() layers.RandomContrast{factor = {-1, 1}} end, "must not be negative")
+    assert.error_matches(function() layers.RandomContrast{factor = {2, 1}} end,
+      "a lower one of at most 1")
+    assert.error_matches(function() layers.RandomContrast{factor = {-1, 1}} end,
+      "must not be negative")
   end)
 
   it("turn counter-clockwise", function()
-    assert.are.same({{2, 5, 8}, {1, 4, 7}, {0, 3, 6}}, trained(layers.RandomRotation{{0.25, 0.25}, interpolation = "nearest"}))
+    assert.are.same({{2, 5, 8}, {1, 4, 7}, {0, 3, 6}},
+      trained(layers.RandomRotation{{0.25, 0.25}, interpolation = "nearest"}))
   end)
 
   it("move, filling in what they uncover", function()
     local function moved(mode)
-      return trained(layers.RandomTranslation({0, 0}, {1 / 3, 1 / 3}, {fill_mode = mode, interpolation = "nearest", fill_value = 9}))[1]
+      return trained(layers.RandomTranslation({0, 0}, {1 / 3, 1 / 3},
+        {fill_mode = mode, interpolation = "nearest", fill_value = 9}))[1]
     end
     assert.are.same({9, 0, 1}, moved("constant"))
     assert.are.same({0, 0, 1}, moved("nearest"))

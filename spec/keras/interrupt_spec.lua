@@ -18,13 +18,15 @@ describe("Ctrl-C during fit", function()
         ]] .. command.ready .. [[
       end
       local history = model:fit(ds, {epochs = 1000000, steps_per_epoch = 10000, callbacks = {Notice()}})
-      print(#history.history.loss >= 0 and "history", model:get_weights()[1].shape[1])]], env = {IPULUA_PROGRESS = "off"}}
+      print(#history.history.loss >= 0 and "history", model:get_weights()[1].shape[1])]],
+        env = {IPULUA_PROGRESS = "off"}}
     assert.equal(0, r.status, r.err)
     assert.equal("history\t8\n", r.out)
     assert.matches("interrupted", r.err)
   end)
 
-  it("behind its last step ends nothing that is over already; in evaluate it is an error", function()
+  it(
+    "behind its last step ends nothing that is over already; in evaluate it is an error", function()
     local folder = command.folder()
     finally(function() command.remove(folder) end)
     command.write(folder .. "/late.lua", [[

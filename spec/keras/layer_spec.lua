@@ -1,7 +1,7 @@
 -- Layers, their weights, and functional models.
 
 local ipu = require "ipulua"
-local log = require "ipulua.log"
+local log = require "ipulua.base.log"
 
 local keras = ipu.keras
 local layers = keras.layers
@@ -16,7 +16,8 @@ end
 
 describe("a layer", function()
   it("takes arguments by position, by name, and both", function()
-    for _, layer in ipairs{layers.Dense(3, "relu"), layers.Dense{3, activation = "relu"}, layers.Dense(3, {activation = "relu"}),
+    for _, layer in ipairs{layers.Dense(3, "relu"), layers.Dense{3, activation = "relu"},
+      layers.Dense(3, {activation = "relu"}),
       layers.Dense{units = 3, activation = "relu"}} do
       assert.are.equal(3, layer.units)
       assert.are.equal(keras.activations.relu, layer.activation)
@@ -24,7 +25,8 @@ describe("a layer", function()
   end)
 
   it("offers the nearest name for an unknown argument", function()
-    assert.matches("layer_spec.lua:%d+: Dense has no argument 'aktivation'; did you mean 'activation'%?",
+    assert.matches("layer_spec.lua:%d+: Dense has no argument 'aktivation'; did you mean "
+      .. "'activation'%?",
       message_of(function() return layers.Dense{3, aktivation = "relu"} end))
   end)
 
@@ -56,7 +58,8 @@ describe("a layer", function()
     local layer = layers.Dense{3, name = "narrow"}
     layer(ipu.ones{2, 4})
     local message = message_of(function() return layer(ipu.ones{2, 5}) end)
-    assert.matches("input 0 of layer 'narrow' doesn't fit the layer: expected axis %-1 to have 4 elements", message)
+    assert.matches("input 0 of layer 'narrow' doesn't fit the layer: expected axis %-1 to have 4 "
+      .. "elements", message)
     assert.matches("got the shape %[2, 5%]", message)
   end)
 
@@ -66,7 +69,8 @@ describe("a layer", function()
     layer:set_weights{{{1, 2}, {3, 4}}, {5, 6}}
     assert.are.same({{9, 12}}, layer(ipu.tensor{{1, 1}}):totable())
     assert.are.same({5, 6}, layer:get_weights()[2]:totable())
-    assert.matches("layer 'd' has 2 weights, but 1 value was given", message_of(layer.set_weights, layer, {{1}}))
+    assert.matches("layer 'd' has 2 weights, but 1 value was given",
+      message_of(layer.set_weights, layer, {{1}}))
     assert.matches("has the shape %[2, 2%]; the value given has %[1, 2%]",
       message_of(layer.set_weights, layer, {{{1, 2}}, {5, 6}}))
   end)
@@ -83,10 +87,12 @@ describe("a layer", function()
 
   it("comes back from its config", function()
     for _, layer in ipairs{
-      layers.Dense{4, activation = "gelu", kernel_initializer = keras.initializers.RandomNormal{stddev = 0.1},
+      layers.Dense{4, activation = "gelu",
+        kernel_initializer = keras.initializers.RandomNormal{stddev = 0.1},
         bias_regularizer = keras.regularizers.l1(0.5)},
       layers.Conv2D{3, {2, 1}, padding = "same"}, layers.LSTM{3, return_sequences = true},
-      layers.Bidirectional{layers.GRU{2}, merge_mode = "sum"}, layers.Embedding{5, 3, mask_zero = true},
+      layers.Bidirectional{layers.GRU{2}, merge_mode = "sum"},
+      layers.Embedding{5, 3, mask_zero = true},
       layers.MultiHeadAttention{2, 3, output_shape = 4}, layers.BatchNormalization{momentum = 0.5},
     } do
       local config = ipu.json.decode(ipu.json.encode(layer:get_config()))
@@ -99,7 +105,8 @@ end)
 describe("an own layer", function()
   local Scale = layers.Layer:extend("Scale")
   function Scale:build(input_shape)
-    self.factor = self:add_weight{name = "factor", shape = {input_shape[#input_shape]}, initializer = "ones"}
+    self.factor = self:add_weight{name = "factor", shape = {input_shape[#input_shape]},
+      initializer = "ones"}
     self.inner = layers.Dense{2, use_bias = false}
   end
   function Scale:call(x, options)
@@ -137,16 +144,20 @@ describe("an own layer", function()
 
   it("names a regularizer that returns no loss", function()
     local function nothing() end
-    assert.error_matches(function() layers.Dense(2, {activity_regularizer = nothing, name = "a"})(ipu.ones{1, 2}) end,
+    assert.error_matches(function()
+      layers.Dense(2, {activity_regularizer = nothing, name = "a"})(ipu.ones{1, 2})
+    end,
       "layer 'a': its activity_regularizer must return a tensor, got nil")
     local layer = layers.Dense(2, {kernel_regularizer = nothing, name = "b"})
     layer(ipu.ones{1, 2})
-    assert.error_matches(function() return layer.losses end, "layer 'b': its regularizer of 'kernel' must return a tensor, got nil")
+    assert.error_matches(function() return layer.losses end,
+      "layer 'b': its regularizer of 'kernel' must return a tensor, got nil")
   end)
 
   it("says that call is missing", function()
     local Empty = layers.Layer:extend("Empty")
-    assert.matches("its class Empty defines no call", message_of(function() return Empty()(ipu.ones{1}) end))
+    assert.matches("its class Empty defines no call",
+      message_of(function() return Empty()(ipu.ones{1}) end))
   end)
 end)
 
@@ -219,7 +230,8 @@ describe("a functional model", function()
     assert.are.equal(1, #model.weights)
     assert.are.equal(2, #shared.nodes)
     assert.are.equal(shared, model:get_layer("shared"))
-    assert.matches("has no layer 'shard'; did you mean 'shared'", message_of(model.get_layer, model, "shard"))
+    assert.matches("has no layer 'shard'; did you mean 'shared'",
+      message_of(model.get_layer, model, "shard"))
   end)
 
   it("can be a layer of another", function()
@@ -240,17 +252,23 @@ describe("a functional model", function()
 
   it("refuses outputs that its inputs don't lead to, and equal names", function()
     local a, b = keras.Input{shape = {3}}, keras.Input{shape = {3}}
-    assert.matches("not connected", message_of(function() return keras.Model{inputs = a, outputs = layers.Dense(1)(b)} end))
+    assert.matches("not connected", message_of(function()
+      return keras.Model{inputs = a, outputs = layers.Dense(1)(b)}
+    end))
     local y = layers.Dense{3, name = "same"}(layers.Dense{3, name = "same"}(a))
-    assert.matches("two layers have the name 'same'", message_of(function() return keras.Model{inputs = a, outputs = y} end))
+    assert.matches("two layers have the name 'same'",
+      message_of(function() return keras.Model{inputs = a, outputs = y} end))
   end)
 end)
 
 describe("a Sequential model", function()
-  it("row 180: is built by its first batch, its first layer's input_shape, an Input, or build", function()
+  it(
+    "row 180: is built by its first batch, its first layer's input_shape, an Input, or build",
+    function()
     local made = {
       keras.Sequential{layers.Dense(2)}, keras.Sequential{layers.Dense{2, input_shape = {3}}},
-      keras.Sequential{keras.Input{shape = {3}}, layers.Dense(2)}, keras.Sequential{layers.Dense(2)},
+      keras.Sequential{keras.Input{shape = {3}}, layers.Dense(2)},
+      keras.Sequential{layers.Dense(2)},
     }
     made[1](ipu.ones{1, 3})
     made[4]:build{-1, 3}
@@ -276,8 +294,11 @@ describe("a class of one's own", function()
   it("whose call gives a number is told so", function()
     local Five = layers.Layer:extend("Five")
     function Five:call() return 5 end -- luacheck: ignore 212
-    assert.matches("layer_spec.lua:%d+: layer 'five': its call must give tensors, got integer %(5%)",
-      message_of(function() return keras.Sequential{layers.Dense{4, input_shape = {3}}, Five()} end))
+    assert.matches(
+      "layer_spec.lua:%d+: layer 'five': its call must give tensors, got integer %(5%)",
+      message_of(function()
+        return keras.Sequential{layers.Dense{4, input_shape = {3}}, Five()}
+      end))
     local One = keras.losses.Loss:extend("One")
     function One:call() return 1 end -- luacheck: ignore 212
     assert.matches("a loss must return a tensor, .* integer %(1%)",
@@ -298,7 +319,8 @@ describe("a class of one's own", function()
     end
     local told = saved()
     assert.are.equal(1, #told)
-    assert.matches("class Times has an init with arguments %(spec/keras/layer_spec.lua:%d+%), but no get_config that gives them", told[1])
+    assert.matches("class Times has an init with arguments %(spec/keras/layer_spec.lua:%d+%), but "
+      .. "no get_config that gives them", told[1])
     assert.are.equal(0, #saved(function(self) return {factor = self.factor} end))
   end)
 end)
@@ -306,15 +328,20 @@ end)
 describe("functions that make a layer and call it", function()
   it("take the layer's arguments behind the inputs, or among them", function()
     local a, b = keras.Input{3}, keras.Input{3}
-    for _, name in ipairs{"add", "subtract", "multiply", "average", "maximum", "minimum", "concatenate"} do
+    for _, name in ipairs{"add", "subtract", "multiply", "average", "maximum", "minimum",
+      "concatenate"} do
       local f = keras.layers[name]
-      for i, out in ipairs{f({a, b}, {name = name .. "_1"}), f{a, b, name = name .. "_2"}, f{{a, b}, name = name .. "_3"}} do
+      for i, out in ipairs{f({a, b}, {name = name .. "_1"}), f{a, b, name = name .. "_2"},
+        f{{a, b}, name = name .. "_3"}} do
         assert.equal(name .. "_" .. i, keras.Model{inputs = {a, b}, outputs = out}.layers[3].name)
       end
       assert.equal("float16", f({a, b}, {dtype = "float16"}).dtype)
-      assert.error_matches(function() f({a, b}, {nam = "x"}) end, "has no argument 'nam'; did you mean 'name'?", 1, true)
+      assert.error_matches(function() f({a, b}, {nam = "x"}) end,
+        "has no argument 'nam'; did you mean 'name'?", 1, true)
     end
-    assert.same({{11}}, keras.layers.dot({ipu.tensor{{1, 2}}, ipu.tensor{{3, 4}}}, {axes = 1}):totable())
-    assert.same({{11}}, keras.layers.dot{ipu.tensor{{1, 2}}, ipu.tensor{{3, 4}}, axes = 1}:totable())
+    assert.same({{11}}, keras.layers.dot({ipu.tensor{{1, 2}}, ipu.tensor{{3, 4}}},
+      {axes = 1}):totable())
+    assert.same({{11}}, keras.layers.dot{ipu.tensor{{1, 2}}, ipu.tensor{{3, 4}},
+      axes = 1}:totable())
   end)
 end)

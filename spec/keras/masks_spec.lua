@@ -4,7 +4,7 @@
 
 local ipu = require "ipulua"
 local all = require "spec.support.keras_layers"
-local context = require "ipulua.keras.context"
+local context = require "ipulua.keras.base.context"
 local keras = ipu.keras
 local L = keras.layers
 
@@ -240,7 +240,8 @@ describe("masks", function()
       for sample = 0, batch - 1 do
         local short, list = kept_steps(x, plain, sample)
         local want = layer(short)
-        local steps = {} -- where the kept ones are in the result, which is turned around when it was read backwards
+        -- where the kept ones are in the result, which is turned around when it was read backwards
+        local steps = {}
         for i, t in ipairs(list) do steps[i] = direction == "backwards" and time - 1 - t or t end
         if direction == "backwards" then table.sort(steps) end
         local got = ipu.gather(of_sample(y, sample), ipu.tensor(steps, "int32"), {axis = 1})

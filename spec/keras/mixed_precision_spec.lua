@@ -1,5 +1,5 @@
--- float16: what is computed in it, what is kept, and scaled losses. Expected numbers follow from IEEE half precision: 11 bits, the
--- smallest number 2^-24.
+-- float16: what is computed in it, what is kept, and scaled losses. Expected numbers follow from
+-- IEEE half precision: 11 bits, the smallest number 2^-24.
 
 local ipu = require "ipulua"
 local keras = ipu.keras
@@ -21,7 +21,8 @@ describe("mixed precision", function()
     assert.equal("float32", dense.weights[1].dtype)
     assert.equal("float32", dense.dtype)
     assert.equal("float16", dense.compute_dtype)
-    assert.equal(2049, layers.Dense{1, kernel_initializer = "ones", dtype = "float32"}(ipu.tensor{{2049}}):item())
+    assert.equal(2049, layers.Dense{1, kernel_initializer = "ones",
+      dtype = "float32"}(ipu.tensor{{2049}}):item())
   end)
 
   it("bfloat16 has 8 bits", function()
@@ -29,26 +30,34 @@ describe("mixed precision", function()
     assert.equal(256, layers.Dense{1, kernel_initializer = "ones"}(ipu.tensor{{257}}):item())
   end)
 
-  it("trains with float32 steps: w ← w - lr·2·mean((w·x - y)·x), where the products are halves", function()
+  it(
+    "trains with float32 steps: w ← w - lr·2·mean((w·x - y)·x), where the products are halves",
+    function()
     policy.set_global_policy("mixed_float16")
-    local model = keras.Sequential{layers.Dense{1, use_bias = false, kernel_initializer = constant(0.5)},
+    local model = keras.Sequential{layers.Dense{1, use_bias = false,
+      kernel_initializer = constant(0.5)},
       layers.Activation{"linear", dtype = "float32"}}
     model:compile{optimizer = optimizers.SGD(0.0001), loss = "mse"}
     model:fit{ipu.tensor{{2}, {4}}, ipu.tensor{{0}, {1}}, batch_size = 2, verbose = 0}
     -- predictions 1 and 2, errors 1 and 1, gradient mean(2·1·2, 2·1·4) = 6
-    assert.is_near(0.5 - 0.0006, model.weights[1]:item(), 1e-7) -- a float16 weight would have stayed at 0.5 or gone to 0.49951
+    -- a float16 weight would have stayed at 0.5 or gone to 0.49951
+    assert.is_near(0.5 - 0.0006, model.weights[1]:item(), 1e-7)
     assert.equal("float32", model.weights[1].dtype)
   end)
 
   it("names what is no policy", function()
-    assert.error_matches(function() policy.set_global_policy("mixed_float8") end, "'mixed_float8' is neither a dtype .* nor a policy")
+    assert.error_matches(function() policy.set_global_policy("mixed_float8") end,
+      "'mixed_float8' is neither a dtype .* nor a policy")
   end)
 end)
 
 -- dloss/dw = 2^-26, which no half is: without scaling it is 0.
 local function small_gradients(optimizer)
-  local model = keras.Sequential{layers.Dense{1, use_bias = false, kernel_initializer = constant(1), dtype = "float16"}}
-  model:compile{optimizer = optimizer, loss = function(_, y) return ipu.reduce_mean(y * 2 ^ -13, {axis = -1}) * 2 ^ -13 end}
+  local model = keras.Sequential{layers.Dense{1, use_bias = false, kernel_initializer = constant(1),
+    dtype = "float16"}}
+  model:compile{optimizer = optimizer, loss = function(_, y)
+    return ipu.reduce_mean(y * 2 ^ -13, {axis = -1}) * 2 ^ -13
+  end}
   model:fit{half{{1}}, half{{0}}, batch_size = 1, verbose = 0}
   return model.weights[1]:item()
 end
@@ -57,14 +66,18 @@ describe("scaled losses", function()
   it("save gradients that are no halves", function()
     assert.equal(1, small_gradients(optimizers.SGD(2 ^ 13)))
     local scaled = {initial_loss_scaling_factor = 2 ^ 10, update_frequency = 100}
-    assert.equal(1, small_gradients(optimizers.ALSOptimizer(optimizers.SGD(2 ^ 13), scaled))) -- divided as a half: gone again
+    -- divided as a half: gone again
+    assert.equal(1, small_gradients(optimizers.ALSOptimizer(optimizers.SGD(2 ^ 13), scaled)))
     scaled.learning_rate = 2 ^ 20
-    assert.equal(1 - 2 ^ -6, small_gradients(optimizers.ALSOptimizerSGD(scaled))) -- divided within the update
+    -- divided within the update
+    assert.equal(1 - 2 ^ -6, small_gradients(optimizers.ALSOptimizerSGD(scaled)))
   end)
 
-  -- Adam's first step is lr in the direction of the gradient (epsilon aside); RMSprop's is lr / √(1 - rho).
+  -- Adam's first step is lr in the direction of the gradient (epsilon aside); RMSprop's is
+  -- lr / √(1 - rho).
   it("within Adam and RMSprop, which keep their moments in float32", function()
-    local options = {learning_rate = 2 ^ -5, epsilon = 0, initial_loss_scaling_factor = 2 ^ 10, update_frequency = 100}
+    local options = {learning_rate = 2 ^ -5, epsilon = 0, initial_loss_scaling_factor = 2 ^ 10,
+      update_frequency = 100}
     assert.is_near(1 - 2 ^ -5, small_gradients(optimizers.ALSOptimizerAdam(options)), 2 ^ -11)
     options.rho = 0.75
     assert.is_near(1 - 2 ^ -4, small_gradients(optimizers.ALSOptimizerRMSProp(options)), 2 ^ -11)
@@ -75,18 +88,24 @@ describe("scaled losses", function()
       options.update_frequency, options.initial_loss_scaling_factor = 100, 1
       local opt = optimizers.ALSOptimizer(optimizers.SGD(0), options)
       local v = ipu.Variable(half{1, 1})
-      for _, g in ipairs{half{1, 2}, half{8192, 3}, half{9000, 10000}} do opt:apply_gradients({g}, {v}) end
+      for _, g in ipairs{half{1, 2}, half{8192, 3}, half{9000, 10000}} do
+        opt:apply_gradients({g}, {v})
+      end
       return opt.histogram:totable()
     end
-    assert.same({3, 3}, histogram{})                                                     -- all six elements
-    assert.same({0, 2}, histogram{accumulate_statistics_over_update_period = false})      -- the last two
+    -- all six elements
+    assert.same({3, 3}, histogram{})
+    -- the last two
+    assert.same({0, 2}, histogram{accumulate_statistics_over_update_period = false})
     -- {1, 0}, then {0.5 + 0.5, 0.5}, then {0.5, 0.25 + 1}
-    assert.same({0.5, 1.25}, histogram{accumulate_statistics_over_update_period = false, lpf_alpha = 0.5})
+    assert.same({0.5, 1.25},
+      histogram{accumulate_statistics_over_update_period = false, lpf_alpha = 0.5})
   end)
 
   it("accumulate with float16 weights", function()
     local v = ipu.Variable(half(1))
-    local opt = optimizers.ALSGradientAccumulationOptimizer(optimizers.ALSOptimizer(optimizers.SGD(0.25),
+    local opt = optimizers.ALSGradientAccumulationOptimizer(
+      optimizers.ALSOptimizer(optimizers.SGD(0.25),
       {initial_loss_scaling_factor = 4}), 2, {reduction_method = "mean"})
     assert.equal(8, opt:scale_loss(half(2)):item())
     opt:apply_gradients({half(4)}, {v})

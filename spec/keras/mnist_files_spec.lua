@@ -29,7 +29,8 @@ describe("mnist.load_data", function()
     assert.same({1, 2}, y:totable())
   end)
   for what, case in pairs{
-    ["labels of another number"] = {images, idx({3}, "\1\2\3"), "train%-labels.*3 labels at byte offset 4.*2 images"},
+    ["labels of another number"] = {images, idx({3}, "\1\2\3"),
+      "train%-labels.*3 labels at byte offset 4.*2 images"},
     ["labels in place of images"] = {labels, labels, "train%-images.*byte offset 0"},
     ["images in place of labels"] = {images, images, "train%-labels.*byte offset 0"},
     ["a truncated file"] = {images:sub(1, -2), labels, "train%-images.*offset"},
@@ -44,9 +45,12 @@ describe("mnist.load_data", function()
   end
 
   it("says that it draws, for a path again", function()
-    local script = "local mnist = require('ipulua').keras.datasets.mnist mnist.load_data() mnist.load_data('nowhere')"
-    local err = command.run{command.ipulua, "-e", script, env = {HOME = folder, IPULUA_DATA = folder}}.err
-    assert.matches("no MNIST files were found; digits are drawn.*no MNIST files at 'nowhere'; digits are drawn", err)
+    local script = "local mnist = require('ipulua').keras.datasets.mnist mnist.load_data() "
+      .. "mnist.load_data('nowhere')"
+    local err = command.run{command.ipulua, "-e", script,
+      env = {HOME = folder, IPULUA_DATA = folder}}.err
+    assert.matches("no MNIST files were found; digits are drawn.*no MNIST files at 'nowhere'; "
+      .. "digits are drawn", err)
   end)
 
   it("looks in $IPULUA_DATA/mnist, then in ~/.ipulua/datasets/mnist, and only there", function()
@@ -56,7 +60,8 @@ describe("mnist.load_data", function()
       os.execute("mkdir -p '" .. at .. "'")
       files(images, labels)
       os.execute(string.format("mv '%s'/*ubyte '%s'", folder, at))
-      local out = command.run{command.ipulua, "-e", script, env = {HOME = folder, IPULUA_DATA = folder .. "/data"}}.out
+      local out = command.run{command.ipulua, "-e", script,
+        env = {HOME = folder, IPULUA_DATA = folder .. "/data"}}.out
       os.execute("rm -r '" .. at .. "'")
       return out
     end

@@ -1,9 +1,10 @@
--- Files of models that somebody else may have written: what they may name, and what is damaged in them.
+-- Files of models that somebody else may have written: what they may name, and what is damaged in
+-- them.
 
 local command = require "spec.support.command"
 local core = require "ipulua.core"
 local ipu = require "ipulua"
-local json = require "ipulua.json"
+local json = require "ipulua.base.json"
 
 local keras, layers = ipu.keras, ipu.keras.layers
 
@@ -12,7 +13,8 @@ local function described(layer, shape, dtype)
   return json.decode(keras.Model{inputs = i, outputs = layer(i)}:to_json())
 end
 
--- As Python's reader has it, which takes neither NaN nor a name twice nor other text than UTF-8 here.
+-- As Python's reader has it, which takes neither NaN nor a name twice nor other text than UTF-8
+-- here.
 local strict <const> = [[
 import json, sys
 def pairs(list):
@@ -28,14 +30,17 @@ describe("JSON", function()
   it("that is written is read by other programs", function()
     local folder, i = command.folder(), keras.Input{shape = {2}}
     finally(function() command.remove(folder) end)
-    local m = keras.Model{inputs = i, outputs = layers.ReLU{max_value = math.huge}(layers.Dense{2, name = "grö\"ß\\e\1"}(i))}
+    local m = keras.Model{inputs = i,
+      outputs = layers.ReLU{max_value = math.huge}(layers.Dense{2, name = "grö\"ß\\e\1"}(i))}
     m:compile{optimizer = keras.optimizers.SGD{0.1, clipnorm = math.huge}, loss = "mse"}
     m:save(folder .. "/m.safetensors")
-    ipu.train.Checkpoint{model = m, values = {1, math.huge, {x = -math.huge, y = 0 / 0}, "\127é"}}:save(folder)
+    ipu.train.Checkpoint{model = m,
+      values = {1, math.huge, {x = -math.huge, y = 0 / 0}, "\127é"}}:save(folder)
     local words = keras.preprocessing.text.Tokenizer()
     words:fit_on_texts{"é \1 b", "b"}
     local _, metadata = core.load(folder .. "/m.safetensors")
-    local texts = {m:to_json(), metadata.model, metadata.training, metadata.options, metadata.order, words:to_json(), ipu.IPUConfig():to_json()}
+    local texts = {m:to_json(), metadata.model, metadata.training, metadata.options, metadata.order,
+      words:to_json(), ipu.IPUConfig():to_json()}
     local paths = {folder .. "/latest.json", folder .. "/step-000000/state.json"}
     for k, text in ipairs(texts) do
       paths[#paths + 1] = folder .. "/" .. k .. ".json"
@@ -78,7 +83,8 @@ describe("a model's file", function()
       if core.describe_op(name).internal then
         spec.config.layers[1].config.op = name
         spec.config.layers[2].config.op = name
-        assert.error_matches(function() keras.models.model_from_json(json.encode(spec)) end, "there is no op '" .. name .. "'", 1, true)
+        assert.error_matches(function() keras.models.model_from_json(json.encode(spec)) end,
+          "there is no op '" .. name .. "'", 1, true)
         refused = refused + 1
       end
     end
@@ -92,7 +98,8 @@ describe("a model's file", function()
     assert.same({11, 12}, spec.config.layers[2].config.vocabulary)
     spec.config.layers[2].config.vocabulary = path
     assert.error_matches(function() keras.models.model_from_json(json.encode(spec)) end,
-      "IntegerLookup:from_config: a configuration has a list of integers as its 'vocabulary', got string")
+      "IntegerLookup:from_config: a configuration has a list of integers as its 'vocabulary', got "
+      .. "string")
     os.remove(path)
   end)
 end)

@@ -1,4 +1,5 @@
--- keras.onnx.export, op by op: what the files compute in onnxruntime is what the ops compute here, for floats and integers.
+-- keras.onnx.export, op by op: what the files compute in onnxruntime is what the ops compute here,
+-- for floats and integers.
 
 local command = require "spec.support.command"
 local exports = require "spec.support.onnx_exports"
@@ -10,7 +11,8 @@ local keras = ipu.keras
 local function again(f, x)
   local path = command.scratch ".onnx"
   local i = keras.Input{batch_shape = x.shape, dtype = x.dtype}
-  keras.onnx.export(keras.Model{inputs = i, outputs = keras.layers.Lambda(f)(i)}, path, {batch_size = x.shape[1]})
+  keras.onnx.export(keras.Model{inputs = i, outputs = keras.layers.Lambda(f)(i)}, path,
+    {batch_size = x.shape[1]})
   local y = keras.onnx.import(path)(x)
   os.remove(path)
   return y:totable()
@@ -20,9 +22,12 @@ describe("onnx.export", function()
   it("divides integers of all sizes exactly", function()
     local function by_three(v) return ipu.floordiv(v, ipu.tensor(3, {dtype = v.dtype})) end
     local function rest(v) return ipu.mod(v, ipu.tensor(-3, {dtype = v.dtype})) end
-    local x = ipu.tensor({14270590001427059, (1 << 60) + 5, -7, 7, math.mininteger}, {dtype = "int64"})
-    assert.same({4756863333809019, 384307168202282327, -3, 2, math.mininteger // 3}, again(by_three, x))
-    assert.same({14270590001427059 % -3, ((1 << 60) + 5) % -3, -7 % -3, 7 % -3, math.mininteger % -3}, again(rest, x))
+    local x = ipu.tensor({14270590001427059, (1 << 60) + 5, -7, 7, math.mininteger},
+      {dtype = "int64"})
+    assert.same({4756863333809019, 384307168202282327, -3, 2, math.mininteger // 3},
+      again(by_three, x))
+    assert.same({14270590001427059 % -3, ((1 << 60) + 5) % -3, -7 % -3, 7 % -3,
+      math.mininteger % -3}, again(rest, x))
     assert.same({-43, 42}, again(by_three, ipu.tensor({-128, 127}, {dtype = "int8"})))
   end)
 
@@ -37,31 +42,37 @@ describe("onnx.export", function()
   end)
 
   it("gives remainders of large floats exactly", function()
-    assert.same({1, 2, -1}, again(function(v) return ipu.mod(v, ipu.tensor{3.0, 3.0, -2.0}) end, ipu.tensor{1e10, -1e10, 16777215.0}))
+    assert.same({1, 2, -1}, again(function(v) return ipu.mod(v, ipu.tensor{3.0, 3.0, -2.0}) end,
+      ipu.tensor{1e10, -1e10, 16777215.0}))
   end)
 
   local packages = os.getenv("NODE_PATH") or "build/npm/node_modules"
-  local if_runtime = os.execute("test -d " .. command.quote(packages .. "/onnxruntime-web")) and it or pending
+  local if_runtime = os.execute("test -d " .. command.quote(packages .. "/onnxruntime-web"))
+    and it or pending
   if_runtime("writes files of every op that onnxruntime takes and computes alike", function()
     local folder = command.folder()
     finally(function() command.remove(folder) end)
     local cases, refused = exports.write(folder, {"float32", "int32", "int64", "int8", "uint8"})
-    local r = command.run{"node", "spec/support/onnx_run.js", folder, "typed", env = {NODE_PATH = packages}}
+    local r = command.run{"node", "spec/support/onnx_run.js", folder, "typed",
+      env = {NODE_PATH = packages}}
     assert.equal(0, r.status, r.err)
     local i, good, wrong = 0, 0, {}
     for line in r.out:gmatch("[^\n]+") do
       i = i + 1
       local wanted, c = ipu.json.decode(line), cases[i]
-      local lacks = wanted.error and (wanted.error:find("Could not find an implementation", 1, true) -- of a legal file
+      -- of a legal file
+      local lacks = wanted.error and (wanted.error:find("Could not find an implementation", 1, true)
         or wanted.error:find("^%d+$")) -- which brought it down
       local problem = wanted.error or graphs.compare(c.wanted, wanted)
       if not problem then good = good + 1
-      elseif not lacks then wrong[#wrong + 1] = ("%s of %s, %s: %s"):format(c.op, c.dtype, c.sample, problem:sub(1, 200)) end
+      elseif not lacks then wrong[#wrong + 1] = ("%s of %s, %s: %s"):format(c.op, c.dtype, c.sample,
+        problem:sub(1, 200)) end
     end
     assert.same({}, wrong)
     assert(i == #cases and good >= 1200, ("%d of %d good"):format(good, i))
     for op, message in pairs(refused) do
-      assert(message:find("ONNX has no", 1, true) or message:find("onnx.export: " .. op, 1, true), message)
+      assert(message:find("ONNX has no", 1, true)
+        or message:find("onnx.export: " .. op, 1, true), message)
     end
   end)
 end)

@@ -70,11 +70,15 @@ local function compare(results, outputs)
     local got = results[i]
     if not got then return "there is no result " .. i end
     local type_of = got.dtype .. "[" .. table.concat(got.shape, ",") .. "]"
-    if type_of ~= wanted.dtype .. "[" .. table.concat(wanted.shape, ",") .. "]" then return "the type is " .. type_of end
+    if type_of ~= wanted.dtype .. "[" .. table.concat(wanted.shape, ",") .. "]" then
+      return "the type is " .. type_of
+    end
     local list = got.size == 0 and {} or ipu.reshape(got, {-1}):totable()
     if #list ~= #wanted.data then return ("%d elements, not %d"):format(#list, #wanted.data) end
     for k, value in ipairs(wanted.data) do
-      if not is_near(list[k], value, wanted.dtype) then return ("element %d is %s, not %s"):format(k, list[k], value) end
+      if not is_near(list[k], value, wanted.dtype) then
+        return ("element %d is %s, not %s"):format(k, list[k], value)
+      end
     end
   end
 end
@@ -127,7 +131,8 @@ describe("onnx.import", function()
   (there and it or pending)("gives what ONNX says of each node that it knows", function()
     local folder = command.folder()
     finally(function() command.remove(folder) end)
-    local made = command.run{command.python "onnx", "-W", "ignore", "spec/support/onnx_cases.py", folder}
+    local made = command.run{command.python "onnx", "-W", "ignore",
+      "spec/support/onnx_cases.py", folder}
     assert.equal(0, made.status, made.err)
     local list = ipu.json.decode(command.read(folder .. "/cases.json"))
     local found, wrong = {all = #list.cases, good = 0, refused = 0, foreign = 0, excepted = 0}, {}

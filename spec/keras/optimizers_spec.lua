@@ -13,7 +13,8 @@ end
 
 describe("an optimizer", function()
   it("is made by position, by name and by a string", function()
-    for _, opt in ipairs{optimizers.SGD(0.5), optimizers.SGD{0.5}, optimizers.SGD{learning_rate = 0.5},
+    for _, opt in ipairs{optimizers.SGD(0.5), optimizers.SGD{0.5},
+      optimizers.SGD{learning_rate = 0.5},
       optimizers.SGD{0.5, momentum = 0.9}} do
       assert.are.equal(0.5, opt.learning_rate:item())
     end
@@ -67,7 +68,8 @@ describe("an optimizer", function()
     assert.is_near(1.1, v:totable()[2], 1e-6)
   end)
 
-  -- Five steps with gradients that change sign, by the formulas in double precision. update(m, v, t, g) → m, v, step down.
+  -- Five steps with gradients that change sign, by the formulas in double precision. update(m, v,
+  -- t, g) → m, v, step down.
   local function follows(opt, update)
     local w, m, v = 1.0, 0.0, 0.0
     local variable = ipu.Variable(w)
@@ -94,7 +96,8 @@ describe("an optimizer", function()
       m = 0.9 * m - 0.1 * g
       return m, v, -m
     end},
-    ["SGD with Nesterov's momentum"] = {optimizers.SGD{0.1, momentum = 0.9, nesterov = true}, function(m, v, _, g)
+    ["SGD with Nesterov's momentum"] = {optimizers.SGD{0.1, momentum = 0.9,
+      nesterov = true}, function(m, v, _, g)
       m = 0.9 * m - 0.1 * g
       return m, v, -(0.9 * m - 0.1 * g)
     end},
@@ -104,10 +107,14 @@ describe("an optimizer", function()
       return m, v, 0.001 * g / (math.sqrt(v) + 1e-7)
     end},
   } do
-    it("row 168: takes five steps by its formula, with its defaults: " .. name, function() follows(case[1], case[2]) end)
+    it("row 168: takes five steps by its formula, with its defaults: " .. name, function()
+      follows(case[1], case[2])
+    end)
   end
 
-  it("row 169: AdamW takes weight decay off beside Adam's step, LAMB scales the step to the weight", function()
+  it(
+    "row 169: AdamW takes weight decay off beside Adam's step, LAMB scales the step to the weight",
+    function()
     follows(optimizers.AdamW{0.01, weight_decay = 0.1}, function(m, v, t, g, w)
       local step
       m, v, step = adam(0.01, 0.9, 0.999, 1e-7)(m, v, t, g)
@@ -121,7 +128,8 @@ describe("an optimizer", function()
   end)
 
   it("row 169: schedules see the number of updates", function()
-    local rate = optimizers.schedules.ExponentialDecay{initial_learning_rate = 1.0, decay_steps = 1, decay_rate = 0.5}
+    local rate = optimizers.schedules.ExponentialDecay{initial_learning_rate = 1.0, decay_steps = 1,
+      decay_rate = 0.5}
     local opt, v = optimizers.SGD(rate), ipu.Variable(0.0)
     local seen = {}
     for i = 1, 4 do
@@ -132,19 +140,26 @@ describe("an optimizer", function()
   end)
 
   it("comes back from its config, schedules included", function()
-    local opt = optimizers.Adam{optimizers.schedules.CosineDecay{0.1, 100, alpha = 0.5}, beta_1 = 0.8}
+    local opt = optimizers.Adam{optimizers.schedules.CosineDecay{0.1, 100, alpha = 0.5},
+      beta_1 = 0.8}
     local copy = optimizers.Adam:from_config(ipu.json.decode(ipu.json.encode(opt:get_config())))
     assert.are.equal(0.8, copy.beta_1)
     assert.is_near(0.1 * 0.5, copy.learning_rate(100):item(), 1e-7)
   end)
 
-  -- get_config() of Keras 2.6's SGD() and RMSprop(momentum=1): what is a float there is written as one, whoever said 0 or 1.
+  -- get_config() of Keras 2.6's SGD() and RMSprop(momentum=1): what is a float there is written as
+  -- one, whoever said 0 or 1.
   it("has floats where Keras has them", function()
-    local sgd, rmsprop = optimizers.SGD():get_config(), optimizers.RMSprop{momentum = 1}:get_config()
-    for _, value in ipairs{sgd.decay, sgd.momentum, rmsprop.decay, rmsprop.momentum} do assert.are.equal("float", math.type(value)) end
+    local sgd, rmsprop = optimizers.SGD():get_config(),
+      optimizers.RMSprop{momentum = 1}:get_config()
+    for _, value in ipairs{sgd.decay, sgd.momentum, rmsprop.decay, rmsprop.momentum} do
+      assert.are.equal("float", math.type(value))
+    end
     assert.matches('"decay":0.0', ipu.json.encode(sgd), 1, true)
-    local decay, glorot = optimizers.schedules.CosineDecay(0.1, 100):get_config(), ipu.keras.initializers.VarianceScaling():get_config()
-    assert.are.same({"float", "float", "integer"}, {math.type(decay.alpha), math.type(glorot.scale), math.type(decay.decay_steps)})
+    local decay, glorot = optimizers.schedules.CosineDecay(0.1, 100):get_config(),
+      ipu.keras.initializers.VarianceScaling():get_config()
+    assert.are.same({"float", "float", "integer"},
+      {math.type(decay.alpha), math.type(glorot.scale), math.type(decay.decay_steps)})
     assert.are.equal("float", math.type(ipu.keras.regularizers.L1L2():get_config().l1))
     local set = optimizers.SGD()
     set.momentum = 1
@@ -155,60 +170,78 @@ end)
 describe("optimizer wrappers", function()
   it("row 162: map gradients", function()
     local v = ipu.Variable(3)
-    local opt = optimizers.MapGradientOptimizer(optimizers.SGD(1), function(g, w) return g + w * 0.01 end)
+    local opt = optimizers.MapGradientOptimizer(optimizers.SGD(1), function(g, w)
+      return g + w * 0.01
+    end)
     opt:apply_gradients({ipu.tensor(1)}, {v})
     assert.is_near(3 - 1.03, v:item(), 1e-6)
   end)
 
   it("row 163: accumulate over one call by doing nothing: the optimizer itself", function()
     local sgd = keras.optimizers.SGD(0.1)
-    assert.are.equal(sgd, keras.optimizers.GradientAccumulationOptimizer(sgd, {num_mini_batches = 1}))
-    assert.are_not.equal(sgd, keras.optimizers.GradientAccumulationOptimizer(sgd, {num_mini_batches = 2}))
+    assert.are.equal(sgd,
+      keras.optimizers.GradientAccumulationOptimizer(sgd, {num_mini_batches = 1}))
+    assert.are_not.equal(sgd,
+      keras.optimizers.GradientAccumulationOptimizer(sgd, {num_mini_batches = 2}))
   end)
 
   it("accumulate over calls", function()
     local v = ipu.Variable(10)
-    local opt = optimizers.GradientAccumulationOptimizer(optimizers.SGD(1), 3, {reduction_method = "mean"})
+    local opt = optimizers.GradientAccumulationOptimizer(optimizers.SGD(1), 3,
+      {reduction_method = "mean"})
     for i = 1, 3 do
       assert.are.equal(10, v:item())
       opt:apply_gradients({ipu.tensor(i)}, {v})
     end
     assert.is_near(8, v:item(), 1e-6)
     assert.are.equal(1, opt.iterations:item())
-    assert.matches("'num_mini_batches' must be positive", message_of(optimizers.GradientAccumulationOptimizer, optimizers.SGD(1), 0))
+    assert.matches("'num_mini_batches' must be positive",
+      message_of(optimizers.GradientAccumulationOptimizer, optimizers.SGD(1), 0))
   end)
 end)
 
 describe("MapGradientOptimizer", function()
   -- Gradients of w·x are 1, 3 | 5, 7; each is clipped to 4 before two are added.
   local x = ipu.tensor{{1}, {3}, {5}, {7}}
-  local function clipped(opt) return optimizers.MapGradientOptimizer(opt, function(g) return ipu.clip_by_value(g, -4, 4) end) end
+  local function clipped(opt)
+    return optimizers.MapGradientOptimizer(opt, function(g) return ipu.clip_by_value(g, -4, 4) end)
+  end
 
   local function trained(optimizer, accumulates)
-    local model = keras.Sequential{keras.layers.Dense{1, use_bias = false, kernel_initializer = "zeros", input_shape = {1}}}
-    model:compile{loss = function(_, p) return ipu.reduce_mean(p, {axis = -1}) end, optimizer = optimizer, steps_per_execution = 4}
-    if accumulates then model:set_gradient_accumulation_options{gradient_accumulation_steps_per_replica = 2} end
+    local model = keras.Sequential{keras.layers.Dense{1, use_bias = false,
+      kernel_initializer = "zeros", input_shape = {1}}}
+    model:compile{loss = function(_, p) return ipu.reduce_mean(p, {axis = -1}) end,
+      optimizer = optimizer, steps_per_execution = 4}
+    if accumulates then
+      model:set_gradient_accumulation_options{gradient_accumulation_steps_per_replica = 2}
+    end
     model:fit{x = x, y = ipu.zeros{4, 1}, batch_size = 1, shuffle = false, verbose = 0}
     return -model.weights[1]:item()
   end
 
   it("row 162: changes each gradient before it is accumulated", function()
     assert.are.equal(1 + 3 + 4 + 4, trained(clipped(optimizers.SGD(1)), true))
-    assert.are.equal(1 + 3 + 4 + 4, trained(clipped(optimizers.GradientAccumulationOptimizer(optimizers.SGD(1), 2))))
-    assert.are.equal(1 + 3 + 4 + 4, trained(optimizers.GradientAccumulationOptimizer(clipped(optimizers.SGD(1)), 2)))
+    assert.are.equal(1 + 3 + 4 + 4,
+      trained(clipped(optimizers.GradientAccumulationOptimizer(optimizers.SGD(1), 2))))
+    assert.are.equal(1 + 3 + 4 + 4,
+      trained(optimizers.GradientAccumulationOptimizer(clipped(optimizers.SGD(1)), 2)))
   end)
 
   it("changes gradients that an ALSOptimizer around it has divided by its factor", function()
-    local scaled = optimizers.ALSOptimizer(clipped(optimizers.SGD(1)), {initial_loss_scaling_factor = 16})
+    local scaled = optimizers.ALSOptimizer(clipped(optimizers.SGD(1)),
+      {initial_loss_scaling_factor = 16})
     assert.are.equal(4 + 4, trained(scaled, true)) -- the accumulated 1 + 3 and 5 + 7
   end)
 end)
 
 describe("ALSOptimizer", function()
   it("works inside of other wrappers, and is not wrapped twice", function()
-    local function als(opt) return optimizers.ALSOptimizer(opt or optimizers.SGD(0.1), {initial_loss_scaling_factor = 64}) end
+    local function als(opt)
+      return optimizers.ALSOptimizer(opt or optimizers.SGD(0.1), {initial_loss_scaling_factor = 64})
+    end
     local function trained(opt)
-      local model = keras.Sequential{keras.layers.Dense{1, input_shape = {4}, kernel_initializer = "zeros"}}
+      local model = keras.Sequential{keras.layers.Dense{1, input_shape = {4},
+        kernel_initializer = "zeros"}}
       model:compile{optimizer = opt, loss = "mse"}
       model:fit(ipu.ones{16, 4}, ipu.ones{16, 1}, {batch_size = 4, verbose = 0, shuffle = false})
       return model:get_weights()[1]:totable()[1][1]
@@ -216,7 +249,8 @@ describe("ALSOptimizer", function()
     local function accumulated(o) return optimizers.GradientAccumulationOptimizer(o, 2) end
     local plain, by_two = trained(optimizers.SGD(0.1)), trained(accumulated(optimizers.SGD(0.1)))
     assert.is_near(plain, trained(optimizers.CrossReplicaOptimizer(als())), 1e-6)
-    assert.is_near(plain, trained(optimizers.MapGradientOptimizer(als(), function(g) return g end)), 1e-6)
+    assert.is_near(plain, trained(optimizers.MapGradientOptimizer(als(), function(g) return g end)),
+      1e-6)
     assert.is_near(by_two, trained(accumulated(als())), 1e-6)
     local mapped = optimizers.MapGradientOptimizer(als(), function(g) return g end)
     mapped:reset()
@@ -244,8 +278,10 @@ describe("ALSOptimizer", function()
     assert.are.equal("9:2.0 18:4.0", changes(optimizers.ALSOptimizer(optimizers.SGD(0)), 1, 20))
   end)
 
-  it("row 165: halves the factor when too many elements lie at the edge or beyond, and keeps it above 1", function()
-    local opt = optimizers.ALSOptimizer(optimizers.SGD(0), {update_frequency = 1, initial_loss_scaling_factor = 4})
+  it("row 165: halves the factor when too many elements lie at the edge or beyond, and keeps it "
+    .. "above 1", function()
+    local opt = optimizers.ALSOptimizer(optimizers.SGD(0),
+      {update_frequency = 1, initial_loss_scaling_factor = 4})
     assert.are.equal("1:2.0 2:1.0", changes(opt, 8192, 5))
   end)
 
@@ -258,10 +294,12 @@ describe("ALSOptimizer", function()
   end)
 
   it("row 166: checks its arguments and keeps statistics read-only", function()
-    assert.matches("must be a power of two, got 3", message_of(optimizers.ALSOptimizer, optimizers.SGD(1), {increase_factor = 3}))
+    assert.matches("must be a power of two, got 3",
+      message_of(optimizers.ALSOptimizer, optimizers.SGD(1), {increase_factor = 3}))
     local opt = optimizers.ALSOptimizer(optimizers.SGD(1))
     assert.matches("'histogram' is read%-only", message_of(function() opt.histogram = 1 end))
-    assert.matches("must be an ALSOptimizer", message_of(optimizers.ALSGradientAccumulationOptimizer, optimizers.SGD(1), 2))
+    assert.matches("must be an ALSOptimizer",
+      message_of(optimizers.ALSGradientAccumulationOptimizer, optimizers.SGD(1), 2))
     assert.are.equal(0.5, opt.decrease_factor)
   end)
 end)

@@ -10,7 +10,8 @@ describe("layers and losses at random", function()
   for seed = 1, 2 do
     (has_numpy and it or pending)("agree with NumPy, seed " .. seed, function()
       local folder = command.folder()
-      local line = string.format("'%s' --threads %d spec/support/keras_cases.lua %d 200 '%s' 2>&1 && /usr/bin/python3 "
+      local line = string.format("'%s' --threads %d spec/support/keras_cases.lua %d 200 '%s' 2>&1 "
+        .. "&& /usr/bin/python3 "
         .. "spec/support/keras_oracle.py '%s' 2>&1", command.ipulua, seed, seed + 100, folder,
           folder)
       local pipe <close> = assert(io.popen(line))

@@ -257,11 +257,13 @@ describe("losses", function()
     model:add_metric(ipu.reduce_mean(code), {name = "mean_code"})
     model:compile{loss = "mse", optimizer = keras.optimizers.SGD(0.0)}
     local p, c = model:predict(x, {batch_size = 20}), encoder:predict(x, {batch_size = 20})
-    local want = mse(p, x) + 10 * ipu.reduce_mean(ipu.square(c)):item() + ipu.reduce_mean(p):item() + ipu.reduce_mean(x):item()
+    local want = mse(p, x) + 10 * ipu.reduce_mean(ipu.square(c)):item() + ipu.reduce_mean(p):item()
+      + ipu.reduce_mean(x):item()
     local r = model:evaluate(x, x, options)
     assert.near(want, r.loss, 1e-4)
     assert.near(ipu.reduce_mean(c):item(), r.mean_code, 1e-5)
-    local outer = keras.Model{inputs = i, outputs = model(i)} -- the losses of a model inside another count there
+    -- the losses of a model inside another count there
+    local outer = keras.Model{inputs = i, outputs = model(i)}
     outer:compile{loss = "mse", optimizer = keras.optimizers.SGD(0.0)}
     assert.near(want, outer:evaluate(x, x, options).loss, 1e-4)
     assert.error_matches(function() L.Dense(1):add_loss(code) end, "is no functional model")
@@ -272,7 +274,7 @@ end)
 
 describe("inputs by name", function()
   it("are wanted all, and what is none is told once", function()
-    local log = require "ipulua.log"
+    local log = require "ipulua.base.log"
     local function input(name) return keras.Input{shape = {2}, name = name} end
     local a, b, c = input "a", input "b", input "c"
     local v = {a = ipu.ones{3, 2}, b = ipu.ones{3, 2} * 2, c = ipu.ones{3, 2} * 3}
@@ -286,7 +288,8 @@ describe("inputs by name", function()
       assert.same({1, 1, 2, 2, 3, 3}, out:totable()[1])
       assert.same({}, (log.capture("warn", more)))
     end
-    local nested = keras.Model{inputs = {first = a, rest = {b, c}}, outputs = L.Concatenate(){a, b, c}}
+    local nested = keras.Model{inputs = {first = a, rest = {b, c}},
+      outputs = L.Concatenate(){a, b, c}}
     assert.same({1, 1, 2, 2, 3, 3}, nested{first = v.a, rest = {v.b, v.c}}:totable()[1])
   end)
 end)

@@ -1,7 +1,7 @@
 -- The options of training on IPUs and the assignment of layers to pipeline stages.
 
 local ipu = require "ipulua"
-local log = require "ipulua.log"
+local log = require "ipulua.base.log"
 
 local keras = ipu.keras
 local layers = keras.layers
@@ -14,7 +14,9 @@ end
 
 local function stack(count)
   local list = {}
-  for i = 1, count do list[i] = layers.Dense{2, name = "layer" .. i, input_shape = i == 1 and {2} or nil} end
+  for i = 1, count do
+    list[i] = layers.Dense{2, name = "layer" .. i, input_shape = i == 1 and {2} or nil}
+  end
   return keras.Sequential{layers = list}
 end
 
@@ -23,25 +25,30 @@ describe("set_pipelining_options", function()
     local model = stack(1)
     model:set_pipelining_options{gradient_accumulation_steps_per_replica = 2}
     model:compile{loss = "mse", optimizer = "sgd"}
-    local function fit() model:fit{x = ipu.ones{4, 2}, y = ipu.ones{4, 2}, batch_size = 2, verbose = 0} end
+    local function fit()
+      model:fit{x = ipu.ones{4, 2}, y = ipu.ones{4, 2}, batch_size = 2, verbose = 0}
+    end
     local told = log.capture("warn", function()
       fit()
       fit()
     end)
     assert.are.equal(1, #told)
-    assert.matches("has no pipeline stages, so what set_pipelining_options says has no effect", told[1])
+    assert.matches("has no pipeline stages, so what set_pipelining_options says has no effect",
+      told[1])
   end)
 
   it("row 194: merges options over calls", function()
     local model = stack(2)
-    model:set_pipelining_options{gradient_accumulation_steps_per_replica = 4, schedule = "interleaved"}
+    model:set_pipelining_options{gradient_accumulation_steps_per_replica = 4,
+      schedule = "interleaved"}
     model:set_pipelining_options{gradient_accumulation_steps_per_replica = 8}
     assert.are.equal("Interleaved", model._options.pipelining.pipeline_schedule)
     assert.are.equal(8, model._options.pipelining.gradient_accumulation_steps_per_replica)
   end)
 
   for words, options in pairs{
-    ["must be a positive integer, got integer %(%-1%)"] = {gradient_accumulation_steps_per_replica = -1},
+    ["must be a positive integer, got integer %(%-1%)"] =
+    {gradient_accumulation_steps_per_replica = -1},
     ["'device_mapping' must be a list of integers"] = {device_mapping = {0.5, 1}},
     ["gradient_accumulation_steps_per_replica"] = {gradient_accumulation_count = 4},
     ["'repeat_count' is set automatically"] = {repeat_count = 2},
@@ -57,16 +64,20 @@ describe("set_pipelining_options", function()
 
   it("rows 193, 195: of gradient accumulation refuses what the model sets itself", function()
     local model = stack(1)
-    assert.matches("'opt' is set automatically by the model", message_of(model.set_gradient_accumulation_options, model, {opt = 1}))
+    assert.matches("'opt' is set automatically by the model",
+      message_of(model.set_gradient_accumulation_options, model, {opt = 1}))
     assert.matches("must be a boolean", message_of(model.set_asynchronous_callbacks, model, 1))
   end)
 end)
 
 describe("a pipeline's arguments that a model sets itself", function()
   local remedies <const> = {
-    gradient_accumulation_count = "gradient_accumulation_steps_per_replica", experimental_normalize_gradients = "removed",
-    outfeed_loss = "not compatible", outfeed_mask = "not compatible", batch_serialization_iterations = "not compatible",
-    computational_stages = "automatically", repeat_count = "automatically", inputs = "automatically", infeed_queue = "automatically",
+    gradient_accumulation_count = "gradient_accumulation_steps_per_replica",
+    experimental_normalize_gradients = "removed",
+    outfeed_loss = "not compatible", outfeed_mask = "not compatible",
+    batch_serialization_iterations = "not compatible",
+    computational_stages = "automatically", repeat_count = "automatically",
+    inputs = "automatically", infeed_queue = "automatically",
     outfeed_queue = "automatically", optimizer_function = "automatically",
   }
   for name, remedy in pairs(remedies) do
@@ -80,7 +91,8 @@ describe("a pipeline's arguments that a model sets itself", function()
   end
 
   for name, remedy in pairs{
-    opt = "automatically", num_mini_batches = "gradient_accumulation_steps_per_replica", experimental_normalize_gradients = "removed",
+    opt = "automatically", num_mini_batches = "gradient_accumulation_steps_per_replica",
+    experimental_normalize_gradients = "removed",
   } do
     it("row 195: are refused by gradient accumulation, with what to do: " .. name, function()
       local model = stack(1)
@@ -109,8 +121,10 @@ describe("a Sequential model's stages", function()
   end)
 
   for words, stages in pairs{
-    ["wants a stage for each layer, got 2 stages for 3 layers"] = {0, 1}, ["must start at 0, got 1"] = {1, 1, 2},
-    ["not all in increasing order: .* after 1$"] = {0, 1, 0}, ["must be integers"] = {0.5, 0.5, 1.5},
+    ["wants a stage for each layer, got 2 stages for 3 layers"] = {0, 1},
+    ["must start at 0, got 1"] = {1, 1, 2},
+    ["not all in increasing order: .* after 1$"] = {0, 1, 0},
+    ["must be integers"] = {0.5, 0.5, 1.5},
     ["has stage 2 after 0, and no layer has 1$"] = {0, 0, 2},
   } do
     it("rows 186, 187: refuse, with words: " .. words, function()
@@ -120,7 +134,8 @@ describe("a Sequential model's stages", function()
   end
 
   for words, stages in pairs{
-    ["'layer2' has stage 2 after 0"] = {0, 2}, ["must start at 0, got 1"] = {1, 1}, ["stages must start at 0"] = {1, 0},
+    ["'layer2' has stage 2 after 0"] = {0, 2}, ["must start at 0, got 1"] = {1, 1},
+    ["stages must start at 0"] = {1, 0},
   } do
     it("row 187: refuse " .. table.concat(stages, ", "), function()
       local model = stack(2)
@@ -137,9 +152,12 @@ describe("a Sequential model's stages", function()
   end)
 
   it("row 191: print as a table", function()
-    local model = keras.Sequential{layers.Flatten{name = "flatten"}, layers.Dense{2, name = "dense"}, name = "mlp"}
+    local model = keras.Sequential{layers.Flatten{name = "flatten"},
+      layers.Dense{2, name = "dense"}, name = "mlp"}
     local lines = {}
-    model:print_pipeline_stage_assignment_summary{line_length = 65, print_fn = function(l) lines[#lines + 1] = l end}
+    model:print_pipeline_stage_assignment_summary{line_length = 65, print_fn = function(l)
+      lines[#lines + 1] = l
+    end}
     assert.are.equal('Model: "mlp"', lines[1])
     assert.are.equal("Layer (type)                    Pipeline Stage                   ", lines[3])
     assert.are.equal("flatten (Flatten)               None                             ", lines[5])
@@ -194,7 +212,8 @@ end)
 describe("a functional model's stages", function()
   it("row 187: must not go backwards, nor leave one empty", function()
     local x = keras.Input{shape = {2}}
-    local model = keras.Model{inputs = x, outputs = layers.Dense{2, name = "b"}(layers.Dense{2, name = "a"}(x))}
+    local model = keras.Model{inputs = x,
+      outputs = layers.Dense{2, name = "b"}(layers.Dense{2, name = "a"}(x))}
     local list = model:get_pipeline_stage_assignment()
     list[1].pipeline_stage, list[2].pipeline_stage = 1, 0
     assert.matches("layer 'b' is in stage 0, but takes the output of layer 'a' in stage 1",

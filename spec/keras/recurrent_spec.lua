@@ -43,8 +43,10 @@ describe("states kept between batches", function()
   it("go on from batch to batch, and begin anew in layers, wrappers and nested models", function()
     local o = {stateful = true, return_sequences = true}
     local both = L.Bidirectional(L.GRU(4, o))
-    local model = keras.Sequential{keras.Sequential{L.LSTM(4, {stateful = true, batch_input_shape = {8, 6, 3}})}, L.Dense(1)}
-    for name, layer in pairs{layer = L.SimpleRNN(4, o), cell = L.RNN(L.LSTMCell(4), o), both = both, model = model} do
+    local model = keras.Sequential{
+      keras.Sequential{L.LSTM(4, {stateful = true, batch_input_shape = {8, 6, 3}})}, L.Dense(1)}
+    for name, layer in pairs{layer = L.SimpleRNN(4, o), cell = L.RNN(L.LSTMCell(4), o), both = both,
+      model = model} do
       local first, second = layer(x), layer(x)
       layer:reset_states()
       assert.is_false(same(first, second), name)
@@ -55,7 +57,8 @@ describe("states kept between batches", function()
     parts(x)
     parts:set_weights(whole:get_weights())
     parts:reset_states()
-    local halves = {parts(ipu.slice(x, {0, 0, 0}, {8, 3, 3})), parts(ipu.slice(x, {0, 3, 0}, {8, 3, 3}))}
+    local halves = {parts(ipu.slice(x, {0, 0, 0}, {8, 3, 3})),
+      parts(ipu.slice(x, {0, 3, 0}, {8, 3, 3}))}
     assert.is_true(same(ipu.concat(halves, {axis = 1}), whole(x)))
   end)
 end)

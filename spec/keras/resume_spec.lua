@@ -11,10 +11,16 @@ local function draws(a, b) return a + ipu.random.normal({37}, {seed = 7}), b end
 
 local sources <const> = {
   ["tensors"] = function() return nil end,
-  ["random numbers, a cache, an order"] = function(ds) return ds:map(draws):cache():shuffle(31, {seed = 3}) end,
+  ["random numbers, a cache, an order"] = function(ds)
+    return ds:map(draws):cache():shuffle(31, {seed = 3})
+  end,
   ["an order, a cache, random numbers"] = function(ds) return ds:shuffle(31):cache():map(draws) end,
-  ["a cache below and above an order"] = function(ds) return ds:cache():shuffle(31, {seed = 3}):map(draws):cache() end,
-  ["a buffer"] = function(ds) return ipu.data.BufferDataset(ds:map(draws):shuffle(20), 96):prefetch(1) end,
+  ["a cache below and above an order"] = function(ds)
+    return ds:cache():shuffle(31, {seed = 3}):map(draws):cache()
+  end,
+  ["a buffer"] = function(ds)
+    return ipu.data.BufferDataset(ds:map(draws):shuffle(20), 96):prefetch(1)
+  end,
   ["one order for all epochs"] = function(ds)
     return ds:map(draws):shuffle(31, {seed = 3, reshuffle_each_iteration = false})
   end,
@@ -23,7 +29,9 @@ local sources <const> = {
 local made <const> = {
   sgd = function() return optimizers.SGD(0.1) end,
   adam = function() return optimizers.Adam(0.01) end,
-  accumulating = function() return optimizers.GradientAccumulationOptimizer(optimizers.SGD(0.1), 4) end,
+  accumulating = function()
+    return optimizers.GradientAccumulationOptimizer(optimizers.SGD(0.1), 4)
+  end,
   ["accumulating momenta"] = function()
     return optimizers.GradientAccumulationOptimizer(optimizers.SGD{0.1, momentum = 0.5}, 4)
   end,
@@ -31,12 +39,16 @@ local made <const> = {
 
 local function fit(source, optimizer, epochs, folder)
   keras.utils.set_random_seed(1)
-  local model = keras.Sequential{layers.Dropout{0.25, input_shape = {37}}, layers.Dense{5, use_bias = false}}
+  local model = keras.Sequential{layers.Dropout{0.25, input_shape = {37}},
+    layers.Dense{5, use_bias = false}}
   model:compile{loss = "mse", optimizer = made[optimizer](), steps_per_execution = 2}
   local o = {epochs = epochs, verbose = 0,
-    callbacks = folder and {keras.callbacks.BackupAndRestore{folder, delete_checkpoint = false}} or nil}
+    callbacks = folder and {keras.callbacks.BackupAndRestore{folder, delete_checkpoint = false}}
+    or nil}
   if source == "tensors" then o.x, o.y, o.batch_size = x, y, 8
-  else o[1] = sources[source](ipu.data.from_tensor_slices{x, y}):batch(8, {drop_remainder = true}) end
+  else
+    o[1] = sources[source](ipu.data.from_tensor_slices{x, y}):batch(8, {drop_remainder = true})
+  end
   model:fit(o)
   return model:get_weights()[1]
 end
@@ -55,8 +67,10 @@ describe("a resumed training", function()
   for replicas = 1, 2 do
     for source in pairs(sources) do
       for optimizer in pairs(made) do
-        if source == "tensors" or optimizer == "adam" or replicas == 2 and optimizer == "accumulating" then
-          it(string.format("ends as one that went through: %s, %s, %d replicas", source, optimizer, replicas), function()
+        if source == "tensors" or optimizer == "adam" or replicas == 2
+          and optimizer == "accumulating" then
+          it(string.format("ends as one that went through: %s, %s, %d replicas", source, optimizer,
+            replicas), function()
             local config = ipu.IPUConfig()
             config.auto_select_ipus = replicas
             config:configure_ipu_system()

@@ -24,7 +24,8 @@ local function dataset(kind)
   return ipu.data.range(samples // batch):map(function(i)
     fail_here(kind)
     return rows(x, i:item(), 5), rows(y, i:item(), 2)
-  end, {eager = true, output_types = {"float32", "float32"}, output_shapes = {{batch, 5}, {batch, 2}}})
+  end, {eager = true, output_types = {"float32", "float32"},
+    output_shapes = {{batch, 5}, {batch, 2}}})
 end
 
 local Host = layers.Layer:extend("Host")
@@ -57,7 +58,8 @@ function Watch:init() self.seen = {} end
 
 local forms <const> = {
   plain = {}, pipelined = {pipelined = true}, asynchronous = {asynchronous = true},
-  ["pipelined and asynchronous"] = {pipelined = true, asynchronous = true}, ["on the host, too"] = {host = true},
+  ["pipelined and asynchronous"] = {pipelined = true, asynchronous = true},
+  ["on the host, too"] = {host = true},
 }
 
 local weights
@@ -73,7 +75,8 @@ local function new_model(form)
     model:set_pipelining_options{gradient_accumulation_steps_per_replica = 4}
   end
   if form.asynchronous then model:set_asynchronous_callbacks(true) end
-  model:compile{optimizer = keras.optimizers.SGD{0.125, momentum = 0.5}, loss = "mse", steps_per_execution = 4}
+  model:compile{optimizer = keras.optimizers.SGD{0.125, momentum = 0.5}, loss = "mse",
+    steps_per_execution = 4}
   model:set_weights(weights)
   return model
 end
@@ -98,7 +101,8 @@ end
 local works <const> = {
   fit = function(model)
     local watch = Watch()
-    model:fit{dataset "element", epochs = 2, validation_data = dataset "validation", verbose = 0, prefetch_depth = 5,
+    model:fit{dataset "element", epochs = 2, validation_data = dataset "validation", verbose = 0,
+      prefetch_depth = 5,
       callbacks = {nil, watch}}
     return table.concat(watch.seen, "\n") .. bits(model:get_weights())
   end,
@@ -156,7 +160,9 @@ describe("a run that fails", function()
           end
         end
         assert.is_true(count >= 6, count)
-        for _, entry in pairs(model._programs) do assert.is_nil(entry.infeed.queue:state() or nil) end
+        for _, entry in pairs(model._programs) do
+          assert.is_nil(entry.infeed.queue:state() or nil)
+        end
       end)
     end
   end
@@ -178,7 +184,8 @@ describe("fit", function()
 
   it("uses a hyperparameter that a callback sets from the next execution on", function()
     local function train(by_callback)
-      local model = keras.Sequential{layers.Dense{2, input_shape = {5}, kernel_initializer = "ones"}}
+      local model = keras.Sequential{layers.Dense{2, input_shape = {5},
+        kernel_initializer = "ones"}}
       local optimizer = keras.optimizers.SGD{0.0625, momentum = 0.5}
       model:compile{optimizer = optimizer, loss = "mse", steps_per_execution = 2}
       local Set = keras.callbacks.Callback:extend "Set"
@@ -187,7 +194,8 @@ describe("fit", function()
       end
       local o = {x, y, batch_size = 4, verbose = 0, shuffle = false}
       if by_callback then
-        model:fit{x, y, batch_size = 4, verbose = 0, shuffle = false, epochs = 2, callbacks = {Set()}}
+        model:fit{x, y, batch_size = 4, verbose = 0, shuffle = false, epochs = 2,
+          callbacks = {Set()}}
       else
         model:fit(o)
         optimizer.momentum = 0.0
@@ -203,7 +211,9 @@ describe("fit", function()
     model:compile{optimizer = "sgd", loss = "mse"}
     local order = {}
     local function note(word)
-      return keras.callbacks.LambdaCallback{on_train_begin = function() order[#order + 1] = word end}
+      return keras.callbacks.LambdaCallback{on_train_begin = function()
+        order[#order + 1] = word
+      end}
     end
     model:fit{x, y, verbose = 0, callbacks = {nil, note "second", nil, note "fourth"}}
     assert.same({"second", "fourth"}, order)
@@ -218,8 +228,11 @@ describe("fit", function()
     local model = keras.Sequential{layers.Dense{2, input_shape = {5}}}
     model:compile{optimizer = "sgd", loss = "mse"}
     local logger = keras.callbacks.CSVLogger(path)
-    local stop = keras.callbacks.LambdaCallback{on_epoch_end = function(epoch) if epoch == 1 then error "stop" end end}
-    assert.is_false((pcall(model.fit, model, {x, y, verbose = 0, epochs = 3, callbacks = {logger, stop}})))
+    local stop = keras.callbacks.LambdaCallback{on_epoch_end = function(epoch)
+      if epoch == 1 then error "stop" end
+    end}
+    assert.is_false(
+      (pcall(model.fit, model, {x, y, verbose = 0, epochs = 3, callbacks = {logger, stop}})))
     assert.is_nil(logger.file)
     model:fit{x, y, verbose = 0, epochs = 2, callbacks = {logger}}
     local lines = 0
@@ -230,7 +243,7 @@ describe("fit", function()
   it("warns when a backup doesn't hold a hyperparameter that a callback sets", function()
     local folder = os.tmpname()
     os.remove(folder)
-    local log, warned = require "ipulua.log", {}
+    local log, warned = require "ipulua.base.log", {}
     local warn = log.warn
     log.warn = function(...) warned[#warned + 1] = string.format(...) end
     finally(function()
@@ -258,13 +271,16 @@ describe("fit", function()
     os.remove(folder)
     finally(function() os.execute("rm -rf " .. folder) end)
     local function train(fails, backs_up)
-      local model = keras.Sequential{layers.Dense{2, input_shape = {5}, kernel_initializer = "ones"}}
+      local model = keras.Sequential{layers.Dense{2, input_shape = {5},
+        kernel_initializer = "ones"}}
       model:compile{optimizer = "adam", loss = "mse"}
       local list = {keras.callbacks.LambdaCallback{on_epoch_begin = function(epoch)
         if fails and epoch == 2 then error "stop here" end
       end}}
-      list[2] = backs_up and keras.callbacks.BackupAndRestore{folder, delete_checkpoint = false} or nil
-      local fine = pcall(model.fit, model, {x, y, batch_size = 4, epochs = 4, verbose = 0, callbacks = list})
+      list[2] = backs_up and keras.callbacks.BackupAndRestore{folder, delete_checkpoint = false}
+        or nil
+      local fine = pcall(model.fit, model,
+        {x, y, batch_size = 4, epochs = 4, verbose = 0, callbacks = list})
       assert.equal(not fails, fine)
       return model:get_weights()[1]:totable()
     end

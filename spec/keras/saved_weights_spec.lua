@@ -2,13 +2,15 @@
 
 local command = require "spec.support.command"
 local ipu = require "ipulua"
-local json = require "ipulua.json"
+local json = require "ipulua.base.json"
 
 local keras, layers = ipu.keras, ipu.keras.layers
 
 local function most(v) return ipu.reduce_max(v):item() end
 
-local function dense(name) return keras.Sequential{layers.Dense{2, input_shape = {3}, name = name or "d"}} end
+local function dense(name)
+  return keras.Sequential{layers.Dense{2, input_shape = {3}, name = name or "d"}}
+end
 
 -- Gives the k-th weight k everywhere, and tells what the weights hold.
 local function fill(model)
@@ -77,7 +79,9 @@ describe("what several models hold", function()
     local loaded = keras.models.load_model(path, objects)
     assert.equal(#model.weights, #loaded.weights)
     assert.equal(0, most(ipu.abs(loaded(x) - model(x))))
-    if not objects then assert.equal(#model.weights, #keras.models.model_from_json(model:to_json()).weights) end
+    if not objects then
+      assert.equal(#model.weights, #keras.models.model_from_json(model:to_json()).weights)
+    end
     return loaded
   end
 
@@ -88,19 +92,22 @@ describe("what several models hold", function()
       return keras.Model{inputs = i, outputs = shared(i), name = name}
     end
     local a, b, i = part "A", part "B", keras.Input{shape = {3}}
-    local loaded = again(keras.Model{inputs = i, outputs = layers.Add(){a(i), shared(b(i))}}, ipu.random.normal{4, 3})
+    local loaded = again(keras.Model{inputs = i, outputs = layers.Add(){a(i), shared(b(i))}},
+      ipu.random.normal{4, 3})
     assert.equal(2, #loaded.weights)
   end)
 
   it("may be a model", function()
     local core = keras.Sequential({layers.Dense{3, input_shape = {3}}, layers.Dense(3)}, "core")
     local i = keras.Input{shape = {3}}
-    local m = keras.Model{inputs = i, outputs = layers.Add(){core(i), keras.Sequential{layers.ReLU{input_shape = {3}}, core}(i)}}
+    local m = keras.Model{inputs = i,
+      outputs = layers.Add(){core(i), keras.Sequential{layers.ReLU{input_shape = {3}}, core}(i)}}
     assert.equal(4, #again(m, ipu.random.normal{4, 3}).weights)
   end)
 
   it("leaves the descriptions of other layers as they were", function()
-    local m = keras.Sequential{layers.Bidirectional{layers.LSTM(2), input_shape = {3, 2}}, layers.Dense(1)}
+    local m = keras.Sequential{layers.Bidirectional{layers.LSTM(2), input_shape = {3, 2}},
+      layers.Dense(1)}
     assert.is_nil(m:to_json():find("shared_object_id"))
   end)
 
@@ -117,14 +124,16 @@ describe("what several models hold", function()
     m:compile{optimizer = keras.optimizers.Adam(0.1), loss = "mse"}
     m:fit{x, ipu.zeros{5, 3}, batch_size = 5, verbose = 0}
     local loaded = again(m, x, {Net = Net})
-    assert.equal(m:train_on_batch(x, ipu.zeros{5, 3}), loaded:train_on_batch(x, ipu.zeros{5, 3})) -- slots, too
+    -- slots, too
+    assert.equal(m:train_on_batch(x, ipu.zeros{5, 3}), loaded:train_on_batch(x, ipu.zeros{5, 3}))
     assert.equal(0, most(ipu.abs(loaded(x) - m(x))))
   end)
 end)
 
 describe("numbers that JSON has not", function()
   local i = keras.Input{shape = {4, 3}}
-  for name, layer in pairs{ReLU = layers.ReLU{max_value = math.huge}, Masking = layers.Masking{mask_value = -math.huge},
+  for name, layer in pairs{ReLU = layers.ReLU{max_value = math.huge},
+    Masking = layers.Masking{mask_value = -math.huge},
     MaxNorm = layers.Dense{3, kernel_constraint = keras.constraints.MaxNorm{max_value = math.huge}},
     constant = function(x) return ipu.minimum(x, ipu.tensor{math.huge, 0, -math.huge}) end} do
     it("are saved with a model and loaded: " .. name, function()
@@ -141,34 +150,47 @@ describe("numbers that JSON has not", function()
   end
 
   it("come back as they were from a packed value", function()
-    local value = {a = {1, math.huge, {-math.huge}}, b = {}, c = json.array(), d = 0 / 0, e = "$number"}
+    local value = {a = {1, math.huge, {-math.huge}}, b = {}, c = json.array(), d = 0 / 0,
+      e = "$number"}
     local back = json.unpack(json.decode(json.encode(json.pack(value))))
     assert.equal("[1,", json.encode(json.pack(back.a)):sub(1, 3))
     assert.same({1, math.huge, {-math.huge}}, {back.a[1], back.a[2], {back.a[3][1]}})
-    assert.is_true(json.is_array(back.c) and not json.is_array(back.b) and back.d ~= back.d and back.e == "$number")
+    assert.is_true(json.is_array(back.c) and not json.is_array(back.b) and back.d ~= back.d
+      and back.e == "$number")
   end)
 
   it("and texts that aren't UTF-8 are told with their place", function()
     local m = keras.Sequential{layers.Dense{2, input_shape = {3}, name = "gr\xf6n"}}
     assert.error_matches(function() m:to_json() end,
-      "to_json: the model can't be written as JSON: config.layers%[1%].config.name: a string is not valid UTF%-8")
-    local function saved() ipu.train.Checkpoint{v = ipu.Variable(1.0), notes = {{1, "\xff"}}}:save(command.scratch() .. "d") end
-    assert.error_matches(saved, "Checkpoint.save: 'notes' can't be written as JSON: %[1%]%[2%]: a string is not valid UTF%-8")
+      "to_json: the model can't be written as JSON: config.layers%[1%].config.name: a string is "
+      .. "not valid UTF%-8")
+    local function saved()
+      ipu.train.Checkpoint{v = ipu.Variable(1.0),
+        notes = {{1, "\xff"}}}:save(command.scratch() .. "d")
+    end
+    assert.error_matches(saved, "Checkpoint.save: 'notes' can't be written as JSON: %[1%]%[2%]: a "
+      .. "string is not valid UTF%-8")
   end)
 end)
 
 -- What may be loaded into which dtype, and what not: values, not dtypes, say so.
 describe("values of another dtype", function()
   for _, case in ipairs{
-    {"float32", {1.7, 2.9}, "int32", false}, {"int64", {(1 << 40) + 3, 1}, "int32", false}, {"int32", {5, 6}, "int32", true},
-    {"float32", {5, 6}, "int32", true}, {"int64", {5, -6}, "int8", true}, {"int32", {128, 0}, "int8", false},
-    {"float32", {0.1, 1e-9}, "float16", true}, {"float32", {1e6, 1}, "float16", false}, {"float32", {math.huge, 1}, "float16", true},
-    {"float64", {1e300, 0}, "float32", false}, {"float64", {0.1, 0}, "float32", true}, {"int32", {(1 << 24) + 1, 0}, "float32", false},
-    {"int32", {1 << 24, 0}, "float32", true}, {"float32", {0 / 0, 0}, "float16", true}, {"float32", {0 / 0, 0}, "int32", false},
+    {"float32", {1.7, 2.9}, "int32", false}, {"int64", {(1 << 40) + 3, 1}, "int32", false},
+    {"int32", {5, 6}, "int32", true},
+    {"float32", {5, 6}, "int32", true}, {"int64", {5, -6}, "int8", true},
+    {"int32", {128, 0}, "int8", false},
+    {"float32", {0.1, 1e-9}, "float16", true}, {"float32", {1e6, 1}, "float16", false},
+    {"float32", {math.huge, 1}, "float16", true},
+    {"float64", {1e300, 0}, "float32", false}, {"float64", {0.1, 0}, "float32", true},
+    {"int32", {(1 << 24) + 1, 0}, "float32", false},
+    {"int32", {1 << 24, 0}, "float32", true}, {"float32", {0 / 0, 0}, "float16", true},
+    {"float32", {0 / 0, 0}, "int32", false},
     {"float32", {1, 0}, "bool", true}, {"float32", {2, 0}, "bool", false},
   } do
     local from, values, to, fits = table.unpack(case)
-    it(string.format("%s: %s as %s", fits and "are taken" or "are refused", table.concat(values, " ") .. " of " .. from, to), function()
+    it(string.format("%s: %s as %s", fits and "are taken" or "are refused",
+      table.concat(values, " ") .. " of " .. from, to), function()
       local folder, t = command.folder(), ipu.tensor(values, {dtype = from})
       ipu.train.Checkpoint{v = ipu.Variable(t)}:save(folder)
       local v = ipu.Variable(ipu.cast(ipu.zeros{2}, to))
@@ -176,7 +198,8 @@ describe("values of another dtype", function()
       command.remove(folder)
       assert.equal(fits, ok, message)
       if not fits then
-        assert.matches(string.format("weight 'v' is %s in the file, with values that the model's %s can't hold", from, to), message)
+        assert.matches(string.format("weight 'v' is %s in the file, with values that the model's "
+          .. "%s can't hold", from, to), message)
         assert.equal(0, ipu.reduce_sum(ipu.abs(ipu.cast(v, "float32"))):item())
       end
     end)
@@ -185,8 +208,10 @@ describe("values of another dtype", function()
   it("are refused by load_weights, too, which changes nothing", function()
     local path, m = command.scratch ".npz", dense()
     fill(m)
-    ipu.save(path, {["d/kernel"] = ipu.ones{3, 2}, ["d/bias"] = ipu.full({2}, 1e300, {dtype = "float64"})})
-    assert.error_matches(function() m:load_weights(path) end, "load_weights: weight 'd/bias' is float64 in the file")
+    ipu.save(path,
+      {["d/kernel"] = ipu.ones{3, 2}, ["d/bias"] = ipu.full({2}, 1e300, {dtype = "float64"})})
+    assert.error_matches(function() m:load_weights(path) end,
+      "load_weights: weight 'd/bias' is float64 in the file")
     ipu.save(path, {["d/kernel"] = ipu.zeros{3, 2}, ["d/bias"] = ipu.zeros{2}, more = ipu.zeros{1}})
     assert.error_matches(function() m:load_weights(path) end, "no place for the file's weight more")
     os.remove(path)
@@ -227,16 +252,22 @@ describe("a checkpoint that doesn't fit", function()
       assert.equal(first, ipu.random.uniform{1}:item()) -- as if nothing had been
     end
     saved()
-    kept({v = ipu.Variable(ipu.zeros{5})}, "weight 'v' has the shape %[4%] in the file, %[5%] in the model")
+    kept({v = ipu.Variable(ipu.zeros{5})},
+      "weight 'v' has the shape %[4%] in the file, %[5%] in the model")
     saved{other = ipu.train.MomentumOptimizer(0.1, 0.9)}
     saved{other = keras.optimizers.Adam()}
-    kept({v = ipu.Variable(ipu.zeros{4}), w = ipu.Variable(ipu.zeros{1})}, "the file has no weight 'w'")
+    kept({v = ipu.Variable(ipu.zeros{4}), w = ipu.Variable(ipu.zeros{1})},
+      "the file has no weight 'w'")
   end)
 
   it("is refused when it is written, where two names collide", function()
-    local whole = keras.Sequential{keras.Sequential({layers.Dense{2, input_shape = {3}, name = "d"}}, "enc")}
-    assert.error_matches(function() ipu.train.Checkpoint{model = whole, enc = dense()}:save(folder) end,
-      "Checkpoint.save: two of what is saved would be called 'enc/d/kernel' in the file; give one another name")
+    local whole =
+      keras.Sequential{keras.Sequential({layers.Dense{2, input_shape = {3}, name = "d"}}, "enc")}
+    assert.error_matches(function()
+      ipu.train.Checkpoint{model = whole, enc = dense()}:save(folder)
+    end,
+      "Checkpoint.save: two of what is saved would be called 'enc/d/kernel' in the file; give one "
+      .. "another name")
   end)
 
   it("keeps a model's optimizer apart from another one", function()

@@ -26,15 +26,19 @@ describe("saving", function()
 
   local function trained()
     local a = keras.Input{shape = {2}, name = "a"}
-    local hidden = layers.BatchNormalization()(layers.Dense{4, activation = "tanh", name = "hidden"}(a) * 2)
-    local model = keras.Model{inputs = a, outputs = layers.Dense{2, name = "out"}(hidden), name = "saved"}
-    model:compile{loss = keras.losses.SparseCategoricalCrossentropy{from_logits = true}, optimizer = keras.optimizers.Adam{0.05},
+    local hidden = layers.BatchNormalization()(layers.Dense{4, activation = "tanh",
+      name = "hidden"}(a) * 2)
+    local model = keras.Model{inputs = a, outputs = layers.Dense{2, name = "out"}(hidden),
+      name = "saved"}
+    model:compile{loss = keras.losses.SparseCategoricalCrossentropy{from_logits = true},
+      optimizer = keras.optimizers.Adam{0.05},
       metrics = {"accuracy"}, steps_per_execution = 2}
     model:fit{x = x, y = y, batch_size = 2, epochs = 2, verbose = 0, shuffle = false}
     return model
   end
 
-  it("row 223: restores a whole model, which goes on training as if nothing had happened", function()
+  it(
+    "row 223: restores a whole model, which goes on training as if nothing had happened", function()
     local model = trained()
     model:save(path)
     local copy = keras.models.load_model(path)
@@ -42,14 +46,17 @@ describe("saving", function()
     assert.are.equal(0, difference(model(x), copy(x)))
     assert.are.equal(2, copy.steps_per_execution)
     assert.are.equal(4, copy.optimizer.iterations:item())
-    for _, each in ipairs{model, copy} do each:fit{x = x, y = y, batch_size = 2, verbose = 0, shuffle = false} end
+    for _, each in ipairs{model, copy} do
+      each:fit{x = x, y = y, batch_size = 2, verbose = 0, shuffle = false}
+    end
     assert.are.equal(0, difference(model(x), copy(x)))
   end)
 
   it("row 223: restores options and stage assignments", function()
     local model = keras.Sequential{layers.Dense{2, input_shape = {2}}, layers.Dense(2)}
     model:set_pipeline_stage_assignment{0, 1}
-    model:set_pipelining_options{gradient_accumulation_steps_per_replica = 4, pipeline_schedule = "interleaved"}
+    model:set_pipelining_options{gradient_accumulation_steps_per_replica = 4,
+      pipeline_schedule = "interleaved"}
     model:save(path)
     local copy = keras.models.load_model(path)
     assert.is_true(copy:is_pipelined())
@@ -66,7 +73,8 @@ describe("saving", function()
     local names = ipu.load and ipu.load(path) or require "ipulua.core".load(path)
     assert.is_not_nil(names["hidden/kernel"])
     local wide = keras.Sequential{layers.Dense{5, name = "hidden", input_shape = {2}}}
-    assert.matches("weight 'hidden/kernel' has the shape %[2, 4%] in the file, %[2, 5%] in the model",
+    assert.matches("weight 'hidden/kernel' has the shape %[2, 4%] in the file, %[2, 5%] in the "
+      .. "model",
       message_of(wide.load_weights, wide, path))
     assert.matches("holds no model, only tensors", message_of(keras.models.load_model, path))
   end)
@@ -81,7 +89,8 @@ import numpy as np
 f = np.load("%s")
 print(" ".join(f.files), f["hidden/kernel"].shape)
 np.savez("%s", *[f[name] for name in f.files])]]
-    local python = io.popen((command.python "numpy" .. " - <<'END'\n" .. program .. "\nEND"):format(written, theirs))
+    local python = io.popen((command.python "numpy" .. " - <<'END'\n" .. program
+      .. "\nEND"):format(written, theirs))
     local said = python:read("a")
     python:close()
     local names = {}
@@ -94,18 +103,22 @@ np.savez("%s", *[f[name] for name in f.files])]]
       assert.equal(0, difference(model(x), other(x)))
     end
     local short = keras.Sequential{layers.Dense{4, input_shape = {2}}}
-    assert.matches("the file has 8 weights, the model has 2", message_of(short.load_weights, short, theirs))
+    assert.matches("the file has 8 weights, the model has 2",
+      message_of(short.load_weights, short, theirs))
     os.remove(written)
     os.remove(theirs)
   end)
 
   it("takes by name what the file knows, with skip_mismatch what fits of it", function()
-    ipu.save(path, {["known/kernel"] = ipu.full({2, 3}, 4), ["known/bias"] = ipu.full({3}, 5), ["wide/kernel"] = ipu.ones{9, 9}})
-    local model = keras.Sequential{layers.Dense{3, name = "known", input_shape = {2}}, layers.Dense{1, name = "wide"}}
+    ipu.save(path, {["known/kernel"] = ipu.full({2, 3}, 4), ["known/bias"] = ipu.full({3}, 5),
+      ["wide/kernel"] = ipu.ones{9, 9}})
+    local model = keras.Sequential{layers.Dense{3, name = "known", input_shape = {2}},
+      layers.Dense{1, name = "wide"}}
     local last = model.layers[2]:get_weights()[1]:totable()
     assert.error_matches(function() model:load_weights(path, {by_name = true}) end, "wide/kernel")
     -- as in Keras 2.6: ValueError "skip_mismatch can only be set to True when by_name is True"
-    assert.matches("saving_spec%.lua:%d+: load_weights: 'skip_mismatch' can only be true when 'by_name' is",
+    assert.matches("saving_spec%.lua:%d+: load_weights: 'skip_mismatch' can only be true when "
+      .. "'by_name' is",
       message_of(function() model:load_weights(path, {skip_mismatch = true}) end))
     model:load_weights(path, {by_name = true, skip_mismatch = true})
     assert.same({{4, 4, 4}, {4, 4, 4}}, model.layers[1]:get_weights()[1]:totable())
@@ -115,7 +128,8 @@ np.savez("%s", *[f[name] for name in f.files])]]
 
   it("says which files it reads", function()
     local model = trained()
-    assert.matches("must end in .safetensors, .npz or .h5", message_of(model.load_weights, model, "w.pt"))
+    assert.matches("must end in .safetensors, .npz or .h5",
+      message_of(model.load_weights, model, "w.pt"))
     assert.matches("'m.h5' is of Keras", message_of(keras.models.load_model, "m.h5"))
   end)
 
@@ -136,7 +150,8 @@ np.savez("%s", *[f[name] for name in f.files])]]
     local Own = layers.Layer:extend("OwnUnknown")
     function Own:call(inputs) return inputs end -- luacheck: ignore 212
     keras.Sequential{Own{input_shape = {2}}}:save(path)
-    assert.matches("unknown layer 'OwnUnknown'; .*custom_objects = {OwnUnknown = Class}", message_of(keras.models.load_model, path))
+    assert.matches("unknown layer 'OwnUnknown'; .*custom_objects = {OwnUnknown = Class}",
+      message_of(keras.models.load_model, path))
   end)
 
   it("rebuilds own classes that are handed in", function()
@@ -184,24 +199,33 @@ np.savez("%s", *[f[name] for name in f.files])]]
     model:save(path)
     local core = require "ipulua.core"
     local tensors, metadata = core.load(path)
-    for _, inputs in ipairs{"3", '{"dtype": "float32"}', '{"dtype": "float32", "shape": [0.5]}', '{"dtype": "float3", "shape": [2]}'} do
+    for _, inputs in ipairs{"3", '{"dtype": "float32"}', '{"dtype": "float32", "shape": [0.5]}',
+      '{"dtype": "float3", "shape": [2]}'} do
       metadata.inputs = inputs
       core.save(path, tensors, metadata)
-      assert.matches("is damaged: 'inputs' holds no shapes", message_of(keras.models.load_model, path, {custom_objects = {OwnDamaged = Own}}))
+      assert.matches("is damaged: 'inputs' holds no shapes",
+        message_of(keras.models.load_model, path, {custom_objects = {OwnDamaged = Own}}))
     end
   end)
 
-  it("brings back a model of one's own that takes several inputs by name, and makes weights in build", function()
+  it("brings back a model of one's own that takes several inputs by name, and makes weights in "
+    .. "build", function()
     local Own = keras.Model:extend("OwnTwo")
-    function Own:init() keras.Model.init(self, {name = "own"}); self.table = layers.Embedding{5, 3} end
-    function Own:build(shape) self.scale = self:add_weight{name = "scale", shape = {shape.values[2]}, initializer = "random_normal"} end
+    function Own:init()
+      keras.Model.init(self, {name = "own"}); self.table = layers.Embedding{5, 3}
+    end
+    function Own:build(shape)
+      self.scale = self:add_weight{name = "scale", shape = {shape.values[2]},
+        initializer = "random_normal"}
+    end
     function Own:call(inputs) return self.table(inputs.ids) + inputs.values * self.scale end
     function Own:get_config() return {} end -- luacheck: ignore 212
     local given = {ids = ipu.tensor({1, 4}, {dtype = "int32"}), values = ipu.ones{2, 3}}
     local model = Own()
     local before = model(given)
     model:save(path)
-    assert.equal(0, difference(before, keras.models.load_model(path, {custom_objects = {OwnTwo = Own}})(given)))
+    assert.equal(0,
+      difference(before, keras.models.load_model(path, {custom_objects = {OwnTwo = Own}})(given)))
   end)
 
   it("describes the architecture as JSON", function()
@@ -215,33 +239,45 @@ np.savez("%s", *[f[name] for name in f.files])]]
   local optimizers <const> = keras.optimizers
   for name, make in pairs{
     ALSOptimizer = function()
-      return optimizers.ALSOptimizer(optimizers.Adam(0.1), {initial_loss_scaling_factor = 4, update_frequency = 2})
+      return optimizers.ALSOptimizer(optimizers.Adam(0.1),
+        {initial_loss_scaling_factor = 4, update_frequency = 2})
     end,
-    ALSOptimizerSGD = function() return optimizers.ALSOptimizerSGD{learning_rate = 0.1, momentum = 0.5, update_frequency = 2} end,
-    GradientAccumulationOptimizer = function() return optimizers.GradientAccumulationOptimizer(optimizers.SGD(0.1), 2) end,
-    CrossReplicaOptimizer = function() return optimizers.CrossReplicaOptimizer(optimizers.RMSprop(0.1)) end,
-    SGD = function() return optimizers.SGD{optimizers.schedules.CosineDecay{0.1, decay_steps = 10}, momentum = 0.9} end,
+    ALSOptimizerSGD = function()
+      return optimizers.ALSOptimizerSGD{learning_rate = 0.1, momentum = 0.5, update_frequency = 2}
+    end,
+    GradientAccumulationOptimizer = function()
+      return optimizers.GradientAccumulationOptimizer(optimizers.SGD(0.1), 2)
+    end,
+    CrossReplicaOptimizer = function()
+      return optimizers.CrossReplicaOptimizer(optimizers.RMSprop(0.1))
+    end,
+    SGD = function()
+      return optimizers.SGD{optimizers.schedules.CosineDecay{0.1, decay_steps = 10}, momentum = 0.9}
+    end,
     Nadam = function() return optimizers.Nadam(0.1) end,
     Adam = function() return optimizers.Adam{0.1, use_ema = true} end,
   } do
     it("brings a model back with its optimizer: " .. name, function()
       local model = keras.Sequential{layers.Dense{1, input_shape = {2}}}
       model:compile{optimizer = make(), loss = "mse"}
-      model:fit{ipu.ones{12, 2}, ipu.zeros{12, 1}, batch_size = 4, verbose = 0} -- three updates, or one and a half
+      -- three updates, or one and a half
+      model:fit{ipu.ones{12, 2}, ipu.zeros{12, 1}, batch_size = 4, verbose = 0}
       model:save(path)
       local loaded = keras.models.load_model(path)
       for _ = 1, 3 do
-        assert.equal(model:train_on_batch(ipu.ones{4, 2}, ipu.zeros{4, 1}), loaded:train_on_batch(ipu.ones{4, 2}, ipu.zeros{4, 1}))
+        assert.equal(model:train_on_batch(ipu.ones{4, 2}, ipu.zeros{4, 1}),
+          loaded:train_on_batch(ipu.ones{4, 2}, ipu.zeros{4, 1}))
       end
     end)
   end
 
   it("says that an optimizer's function can't be saved", function()
-    local log = require "ipulua.log"
+    local log = require "ipulua.base.log"
     local warnings = {}
     local former = log.set_writer(function(text) warnings[#warnings + 1] = text end)
     local model = keras.Sequential{layers.Dense{1, input_shape = {2}}}
-    model:compile{optimizer = optimizers.MapGradientOptimizer(optimizers.SGD(0.1), function(g) return g end), loss = "mse"}
+    model:compile{optimizer = optimizers.MapGradientOptimizer(optimizers.SGD(0.1),
+      function(g) return g end), loss = "mse"}
     model:save(path)
     log.set_writer(former)
     assert.matches("an optimizer of compile can't be saved.*a function of the script's own",

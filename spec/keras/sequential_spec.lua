@@ -62,7 +62,8 @@ describe("a Sequential", function()
     end
     steps(20)
     local short, long = steps(100), steps(800)
-    assert.is_true(short > 50 and long < 10 * short, short .. " for 100 layers, " .. long .. " for 800")
+    assert.is_true(short > 50 and long < 10 * short, short .. " for 100 layers, " .. long
+      .. " for 800")
   end)
 
   it("takes other lengths than those of its first batch where no input shape was given", function()

@@ -1,4 +1,5 @@
--- Checkpoint folders that several processes write to, or that somebody else has written; logs on a full disk.
+-- Checkpoint folders that several processes write to, or that somebody else has written; logs on a
+-- full disk.
 
 local command = require "spec.support.command"
 local core = require "ipulua.core"
@@ -23,7 +24,8 @@ describe("a checkpoint folder", function()
         if pcall(c.save, c, %q) then good = good + 1 end
       end
       print(good)]], folder)
-    local other = io.popen(command.quote(command.ipulua) .. " -e " .. command.quote(script) .. " 2>&1")
+    local other = io.popen(command.quote(command.ipulua) .. " -e " .. command.quote(script)
+      .. " 2>&1")
     local mine = command.run(lua(script))
     local theirs = other:read("a")
     other:close()
@@ -40,7 +42,8 @@ describe("a checkpoint folder", function()
       local c = ipu.train.Checkpoint{v = ipu.Variable(1.0)}
       c:save(%q)]], folder)
     local between <const> = command.quote(command.ipulua) .. " -e " .. command.quote(saves)
-    local r = command.run(lua(saves .. ("; c:save(%q); os.execute(%q); c:save(%q)"):format(folder, between, folder)))
+    local r = command.run(
+      lua(saves .. ("; c:save(%q); os.execute(%q); c:save(%q)"):format(folder, between, folder)))
     assert.equal(0, r.status, r.err)
     local _, told = r.err:gsub("process %d+ writes to '.-', too", "")
     assert.equal(1, told, r.err)
@@ -48,9 +51,12 @@ describe("a checkpoint folder", function()
 
   it("says whose it is while another process keeps it", function()
     local lock = core.lock_folder(folder, 0)
-    assert.is_nil(core.lock_folder(folder .. "/../" .. folder:match("[^/]+$"), 0)) -- it is this process's own already
-    local script <const> = string.format([[print(pcall(require "ipulua.core".lock_folder, %q, 0))]], folder)
-    assert.matches("false\t.*" .. folder .. ": process " .. core.process_id() .. " writes to this folder", command.run(lua(script)).out)
+    -- it is this process's own already
+    assert.is_nil(core.lock_folder(folder .. "/../" .. folder:match("[^/]+$"), 0))
+    local script <const> = string.format([[print(pcall(require "ipulua.core".lock_folder, %q, 0))]],
+      folder)
+    assert.matches("false\t.*" .. folder .. ": process " .. core.process_id()
+      .. " writes to this folder", command.run(lua(script)).out)
     core.unlock_folder(lock)
     assert.matches("^true\t", command.run(lua(script)).out)
     local again = core.lock_folder(folder, 0) -- of a process that is gone nothing is left
@@ -73,7 +79,8 @@ describe("a checkpoint folder", function()
     m:compile{optimizer = "sgd", loss = "mse"}
     local Between = keras.callbacks.Callback:extend("Between")
     function Between:on_epoch_end() other = command.run(lua(script)).out end -- luacheck: ignore 212
-    m:fit{ipu.ones{4, 2}, ipu.ones{4, 1}, epochs = 1, verbose = 0, callbacks = {keras.callbacks.BackupAndRestore{folder}, Between()}}
+    m:fit{ipu.ones{4, 2}, ipu.ones{4, 1}, epochs = 1, verbose = 0,
+      callbacks = {keras.callbacks.BackupAndRestore{folder}, Between()}}
     assert.matches("process " .. core.process_id() .. " writes to this folder", other)
     core.make_folder(folder)
     assert.equal("nil\n", command.run(lua(script)).out) -- afterwards it is free
@@ -86,7 +93,8 @@ describe("a checkpoint folder", function()
     ipu.train.Checkpoint{v = v}:save(other)
     v:assign(ipu.full({2}, 5))
     ipu.train.Checkpoint{v = v}:save(folder)
-    for _, step in ipairs{"../" .. other:match("[^/]+$") .. "/step-000001", "step-000001/../../x", ".", "", "step-1/"} do
+    for _, step in ipairs{"../" .. other:match("[^/]+$") .. "/step-000001", "step-000001/../../x",
+      ".", "", "step-1/"} do
       command.write(folder .. "/latest.json", ipu.json.encode{step = step, best = step})
       v:assign(ipu.zeros{2})
       assert.equal(folder .. "/step-000001", ipu.train.Checkpoint{v = v}:restore(folder))
@@ -105,18 +113,21 @@ describe("a log on a full disk", function()
   local function fit(callback)
     local m = keras.Sequential{layers.Dense{1, input_shape = {3}}}
     m:compile{optimizer = "sgd", loss = "mse"}
-    m:fit{ipu.ones{8, 3}, ipu.ones{8, 1}, batch_size = 4, epochs = 2, verbose = 0, callbacks = {callback}}
+    m:fit{ipu.ones{8, 3}, ipu.ones{8, 1}, batch_size = 4, epochs = 2, verbose = 0,
+      callbacks = {callback}}
   end
 
   it("is told by CSVLogger", function()
-    assert.error_matches(function() fit(keras.callbacks.CSVLogger{full}) end, "CSVLogger: /dev/full: cannot write: No space left on device")
+    assert.error_matches(function() fit(keras.callbacks.CSVLogger{full}) end,
+      "CSVLogger: /dev/full: cannot write: No space left on device")
   end)
 
   it("is told by TensorBoard", function()
     local folder = command.folder()
     finally(function() command.remove(folder) end)
     local open <const> = io.open
-    io.open = function(path, mode) return open(path:find("tfevents") and full or path, mode) end -- luacheck: ignore 122
+    -- luacheck: ignore 122
+    io.open = function(path, mode) return open(path:find("tfevents") and full or path, mode) end
     local ok, message = pcall(fit, keras.callbacks.TensorBoard{folder, histogram_freq = 1})
     io.open = open -- luacheck: ignore 122
     assert.is_false(ok)
@@ -125,9 +136,11 @@ describe("a log on a full disk", function()
 
   it("is told by all that write files at once", function()
     local m = keras.Sequential{layers.Dense{1, input_shape = {3}}}
-    for name, f in pairs{save = function() ipu.save(full, ipu.ones{2}) end, onnx = function() keras.onnx.export(m, full) end} do
+    for name, f in pairs{save = function() ipu.save(full, ipu.ones{2}) end,
+      onnx = function() keras.onnx.export(m, full) end} do
       local ok, message = pcall(f)
-      assert(not ok and (message:find("No space left") or message:find("must end in")), name .. ": " .. tostring(message))
+      assert(not ok and (message:find("No space left") or message:find("must end in")),
+        name .. ": " .. tostring(message))
     end
   end)
 end)

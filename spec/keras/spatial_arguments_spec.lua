@@ -1,4 +1,5 @@
--- Amounts along the axes of space: how they are written, with the shapes of the samples in tf.keras' reference of each layer.
+-- Amounts along the axes of space: how they are written, with the shapes of the samples in
+-- tf.keras' reference of each layer.
 
 local ipu = require "ipulua"
 local layers = ipu.keras.layers
@@ -15,19 +16,26 @@ describe("padding, cropping and enlarging", function()
   end)
 
   it("take pairs beside names, and behind one list other arguments", function()
-    assert.same({2, 3, 28, 24}, shape(layers.Cropping2D{{0, 0}, {1, 3}, data_format = "channels_first"}, 2, 3, 28, 28))
-    assert.same({2, 3, 28, 24}, shape(layers.Cropping2D({{0, 0}, {1, 3}}, "channels_first"), 2, 3, 28, 28))
+    assert.same({2, 3, 28, 24},
+      shape(layers.Cropping2D{{0, 0}, {1, 3}, data_format = "channels_first"}, 2, 3, 28, 28))
+    assert.same({2, 3, 28, 24},
+      shape(layers.Cropping2D({{0, 0}, {1, 3}}, "channels_first"), 2, 3, 28, 28))
     assert.same({2, 3, 26, 24}, shape(layers.Cropping2D{{1, 2}, "channels_first"}, 2, 3, 28, 28))
-    assert.same({2, 3, 26, 24}, shape(layers.Cropping2D{1, 2, data_format = "channels_first"}, 2, 3, 28, 28))
-    assert.same({2, 3, 4, 6}, shape(layers.UpSampling2D{2, 3, data_format = "channels_first"}, 2, 3, 2, 2))
+    assert.same({2, 3, 26, 24},
+      shape(layers.Cropping2D{1, 2, data_format = "channels_first"}, 2, 3, 28, 28))
+    assert.same({2, 3, 4, 6},
+      shape(layers.UpSampling2D{2, 3, data_format = "channels_first"}, 2, 3, 2, 2))
   end)
 
   for what, case in pairs{
-    ["too many"] = {layers.ZeroPadding2D, {1, 2, 3}, "'padding' must be an integer, a list of 2, or a list of 2 pairs"},
-    ["a triple among pairs"] = {layers.Cropping2D, {{1, 2}, {3, 4, 5}}, "'cropping' must be .* a list of 2 pairs"},
+    ["too many"] = {layers.ZeroPadding2D, {1, 2, 3},
+      "'padding' must be an integer, a list of 2, or a list of 2 pairs"},
+    ["a triple among pairs"] = {layers.Cropping2D, {{1, 2}, {3, 4, 5}},
+      "'cropping' must be .* a list of 2 pairs"},
     ["half a pair"] = {layers.ZeroPadding2D, {{1, 2}, {3}}, "a list of 2 pairs"},
     ["too few"] = {layers.Cropping3D, {1, 2}, "a list of 3, or a list of 3 pairs"},
-    ["more than an axis has sides"] = {layers.ZeroPadding1D, {1, 2, 3}, "a list of 2, or a list of 1 pair,"},
+    ["more than an axis has sides"] = {layers.ZeroPadding1D, {1, 2, 3},
+      "a list of 2, or a list of 1 pair,"},
     ["a negative one"] = {layers.ZeroPadding2D, {1, -1}, "none negative"},
   } do
     it("refuse " .. what, function()

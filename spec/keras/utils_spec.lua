@@ -31,11 +31,13 @@ describe("keras.utils", function()
     local folder = command.folder()
     local function plotted(path)
       local code = [[local keras = require "ipulua".keras
-        keras.utils.plot_model(keras.Sequential{keras.layers.Dense{2, input_shape = {3}}}, {to_file = "it's.png"})]]
+        local model = keras.Sequential{keras.layers.Dense{2, input_shape = {3}}}
+        keras.utils.plot_model(model, {to_file = "it's.png"})]]
       return command.run{"/usr/bin/env", "PATH=" .. path, command.ipulua, "-e", code, dir = folder}
     end
     local r = plotted "/nowhere"
-    assert.matches("graphviz's 'dot' is needed for 'it's.png'; 'it's.dot' was written instead", r.err, 1, true)
+    assert.matches("graphviz's 'dot' is needed for 'it's.png'; 'it's.dot' was written instead",
+      r.err, 1, true)
     assert.equal("dense: Dense", dot.read(command.read(folder .. "/it's.dot")).nodes.l1.label)
     command.write(folder .. "/dot", '#!/bin/sh\n{ echo "$1 $2 $3 $4"; /bin/cat "$4"; } >"$3"\n')
     assert(os.execute("chmod +x " .. command.quote(folder .. "/dot")))
@@ -48,7 +50,8 @@ describe("keras.utils", function()
     command.remove(folder)
     local model = keras.Sequential{keras.layers.Dense{2, input_shape = {3}}}
     assert.matches("'model' must be", message_of(keras.utils.plot_model, 3))
-    assert.matches("must end in .dot, .png", message_of(keras.utils.plot_model, model, {to_file = "model.txt"}))
+    assert.matches("must end in .dot, .png",
+      message_of(keras.utils.plot_model, model, {to_file = "model.txt"}))
     assert.is_nil(io.open("model.dot"))
   end)
 
@@ -61,7 +64,8 @@ describe("keras.utils", function()
     os.remove(path)
     local graph = dot.read(text)
     assert.equal("m", graph.name)
-    assert.same({l1 = "in: InputLayer\\n(None, 2)", l2 = "left: Dense\\n(None, 3)", l3 = "sum: Add\\n(None, 3)"},
+    assert.same({l1 = "in: InputLayer\\n(None, 2)", l2 = "left: Dense\\n(None, 3)",
+      l3 = "sum: Add\\n(None, 3)"},
       {l1 = graph.nodes.l1.label, l2 = graph.nodes.l2.label, l3 = graph.nodes.l3.label})
     assert.same({{"l1", "l2"}, {"l2", "l3"}}, graph.edges)
   end)
@@ -69,7 +73,8 @@ describe("keras.utils", function()
   it("vocabulary numbers characters, generate_text writes", function()
     local v = keras.utils.vocabulary("hello wörld")
     assert.equal("?d", v:decode{v.size, v:encode("d"):item()})
-    assert.error_matches(function() v:decode(3) end, "a list of integers is wanted, got integer %(3%)")
+    assert.error_matches(function() v:decode(3) end,
+      "a list of integers is wanted, got integer %(3%)")
     assert.error_matches(function() v:decode{0.5} end, "integers are wanted, got number %(0.5%)")
     assert.error_matches(function() v:encode(3) end, "a string is wanted, got integer")
     assert.are.equal(" ", v.characters[1])

@@ -1,9 +1,10 @@
--- The public names, word for word: that each is there, takes its arguments in their order, and has the defaults that it is known
--- for. A line is a name and its arguments; one without a default is just named, `=nil` is one that may be left out.
+-- The public names, word for word: that each is there, takes its arguments in their order, and has
+-- the defaults that it is known for. A line is a name and its arguments; one without a default is
+-- just named, `=nil` is one that may be left out.
 
-local class = require "ipulua.class"
+local class = require "ipulua.base.class"
 local core = require "ipulua.core"
-local help = require "ipulua.help"
+local help = require "ipulua.tools.help"
 local ipu = require "ipulua"
 
 local function words(text) return text:gmatch("%S+") end
@@ -48,7 +49,9 @@ local function shown(value)
     for i, each in ipairs(value) do parts[i] = shown(each) end
     return "{" .. table.concat(parts, ",") .. "}"
   end
-  if math.type(value) == "float" and value == math.floor(value) then value = math.tointeger(value) end
+  if math.type(value) == "float" and value == math.floor(value) then
+    value = math.tointeger(value)
+  end
   return (tostring(value):gsub("^'(.*)'$", "%1"))
 end
 
@@ -79,7 +82,8 @@ local function check(line)
     at = found
     if default then
       assert.is_true(same_default(default, given[found][2]),
-        ("%s: the default of '%s' is %s, not %s"):format(path, name, shown(given[found][2]), default))
+        ("%s: the default of '%s' is %s, not %s"):format(path, name,
+          shown(given[found][2]), default))
     end
   end
 end
@@ -108,7 +112,8 @@ describe("ops", function()
       assert.is_truthy(ipu[name], name)
       assert.is_truthy(t[name], "t:" .. name)
     end
-    for name in words("concat stack scatter_nd einsum histogram_update clip_by_global_norm gradients sequence_slice") do
+    for name in words("concat stack scatter_nd einsum histogram_update clip_by_global_norm "
+      .. "gradients sequence_slice") do
       assert.is_truthy(ipu[name], name)
     end
   end)
@@ -169,15 +174,18 @@ end)
 
 describe("the library", function()
   it("has its modules and enumerations", function()
-    for name in words("loops train optimizers nn random data keras ipu_compiler dataset_benchmark within_replica graph json") do
+    for name in words("loops train optimizers nn random data keras ipu_compiler dataset_benchmark "
+      .. "within_replica graph json") do
       assert.equal("table", type(ipu[name]), name)
     end
     for name, members in pairs{
       PipelineSchedule = "Grouped Interleaved Sequential", IPUOutfeedMode = "ALL LAST",
       GradientAccumulationReductionMethod = "SUM MEAN RUNNING_MEAN",
       RecomputationMode = "Auto RecomputeThenBackpropagate RecomputeAndBackpropagateInterleaved",
-      SelectionOrder = "AUTO ZIGZAG SNAKE HOOF", StochasticRoundingBehaviour = "OFF ON REPLICA_IDENTICAL_ONLY",
-      DeviceConnectionType = "ALWAYS ON_DEMAND PRE_COMPILE NEVER", MergeRemoteBuffersBehaviour = "NO_MERGING MERGE IF_BENEFICIAL",
+      SelectionOrder = "AUTO ZIGZAG SNAKE HOOF",
+      StochasticRoundingBehaviour = "OFF ON REPLICA_IDENTICAL_ONLY",
+      DeviceConnectionType = "ALWAYS ON_DEMAND PRE_COMPILE NEVER",
+      MergeRemoteBuffersBehaviour = "NO_MERGING MERGE IF_BENEFICIAL",
       SchedulingAlgorithm = "CHOOSE_BEST CLUSTERING POST_ORDER LOOK_AHEAD SHORTEST_PATH",
       ExecutionProfileType = "NO_PROFILE DEVICE_PROFILE IPU_PROFILE TILE_PROFILE",
     } do
@@ -287,23 +295,34 @@ describe("the library", function()
       assert.is_not_nil(ds[name], "dataset:" .. name)
     end
     local v = ipu.Variable(1.0)
-    for name in words("name shape dtype trainable assign assign_add assign_sub read_value item totable") do
+    for name in words("name shape dtype trainable assign assign_add assign_sub read_value item "
+      .. "totable") do
       assert.is_not_nil(v[name], "variable:" .. name)
     end
-    local infeed, outfeed, strategy = ipu.IPUInfeedQueue(ds), ipu.IPUOutfeedQueue(), ipu.IPUStrategy()
-    for name in words("initializer deleter number_of_tuple_elements dequeued") do assert.is_not_nil(infeed[name], name) end
-    for name in words("enqueue dequeue iter deleter enqueued") do assert.is_not_nil(outfeed[name], name) end
-    for name in words("scope run run_async reduce experimental_run_v2 num_replicas_in_sync") do assert.is_not_nil(strategy[name], name) end
+    local infeed, outfeed, strategy = ipu.IPUInfeedQueue(ds), ipu.IPUOutfeedQueue(),
+      ipu.IPUStrategy()
+    for name in words("initializer deleter number_of_tuple_elements dequeued") do
+      assert.is_not_nil(infeed[name], name)
+    end
+    for name in words("enqueue dequeue iter deleter enqueued") do
+      assert.is_not_nil(outfeed[name], name)
+    end
+    for name in words("scope run run_async reduce experimental_run_v2 num_replicas_in_sync") do
+      assert.is_not_nil(strategy[name], name)
+    end
     local job = strategy:run_async(ipu.func(function() return 1 end))
     for name in words("done wait cancel") do assert.is_not_nil(job[name], name) end
     job:wait()
-    for name in words([[configure_ipu_system to_dict from_dict to_json from_json copy get_attribute_metadata]]) do
+    for name in words(
+      [[configure_ipu_system to_dict from_dict to_json from_json copy get_attribute_metadata]]) do
       assert.is_not_nil(ipu.IPUConfig()[name], name)
     end
     local f = ipu.func(function(x) return x end)
     assert.is_not_nil(f.signatures)
     local helper = ipu.ReportHelper()
-    for name in words("set_autoreport_options find_report find_reports clear_reports") do assert.is_not_nil(helper[name], name) end
+    for name in words("set_autoreport_options find_report find_reports clear_reports") do
+      assert.is_not_nil(helper[name], name)
+    end
   end)
 end)
 
@@ -358,7 +377,9 @@ describe("Keras", function()
     constraints.MaxNorm max_value=2
   ]]
   each_line(signatures, function(line)
-    it("takes the arguments of " .. line:match("%S+"), function() check("keras." .. line:match("%S.*")) end)
+    it("takes the arguments of " .. line:match("%S+"), function()
+      check("keras." .. line:match("%S.*"))
+    end)
   end)
 
   it("has every other name", function()
@@ -366,10 +387,13 @@ describe("Keras", function()
       activations.relu activations.get initializers.get regularizers.get constraints.get losses.get metrics.get optimizers.get
       losses.sparse_categorical_crossentropy models.load_model models.model_from_json datasets.mnist
       datasets.fashion_mnist datasets.cifar10 datasets.cifar100 datasets.imdb datasets.text mixed_precision.set_global_policy
-      utils.plot_model utils.to_categorical utils.set_random_seed utils.vocabulary utils.generate_text onnx.export onnx.import]]) do
+      utils.plot_model utils.to_categorical utils.set_random_seed utils.vocabulary utils.generate_text
+      onnx.export onnx.import]]) do
       assert.is_not_nil(value_of(name, ipu.keras), name)
     end
-    for name in words("mnist fashion_mnist cifar10 cifar100 imdb text") do assert.is_not_nil(ipu.keras.datasets[name].load_data) end
+    for name in words("mnist fashion_mnist cifar10 cifar100 imdb text") do
+      assert.is_not_nil(ipu.keras.datasets[name].load_data)
+    end
   end)
 
   it("has the methods of models and layers", function()
@@ -383,6 +407,8 @@ describe("Keras", function()
       reset_pipeline_stage_assignment print_pipeline_stage_assignment_summary is_pipelined]]) do
       assert.is_not_nil(model[name], "model:" .. name)
     end
-    for name in words("build call add_weight get_weights extend") do assert.is_not_nil(ipu.keras.layers.Layer[name], name) end
+    for name in words("build call add_weight get_weights extend") do
+      assert.is_not_nil(ipu.keras.layers.Layer[name], name)
+    end
   end)
 end)

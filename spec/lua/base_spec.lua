@@ -1,8 +1,8 @@
-local blame = require "ipulua.blame"
-local class = require "ipulua.class"
-local enum = require "ipulua.enum"
+local blame = require "ipulua.base.blame"
+local class = require "ipulua.base.class"
+local enum = require "ipulua.base.enumeration"
 local nearest = require "ipulua.nearest"
-local scope = require "ipulua.scope"
+local scope = require "ipulua.base.scope"
 
 local function line_here()
   return debug.getinfo(2, "l").currentline
@@ -53,7 +53,8 @@ describe("blame", function()
       enum.new("Colour", {"RED"})("blue")
     end)
     assert.is_false(ok)
-    assert.matches("base_spec.lua:" .. line .. ": 'blue' is not a Colour; choose one of RED", message, 1, true)
+    assert.matches("base_spec.lua:" .. line .. ": 'blue' is not a Colour; choose one of RED",
+      message, 1, true)
     local last = blame.last_error()
     assert.equal("value", last.kind)
     assert.equal("IPU_E_VALUE", last.code)
@@ -65,7 +66,8 @@ describe("blame", function()
   it("can blame another line and knows all kinds", function()
     local _, message = pcall(blame.error, "too big", "out_of_memory", "train.lua:7")
     assert.equal("train.lua:7: too big", message)
-    assert.same({kind = "out_of_memory", code = "IPU_E_OUT_OF_MEMORY", message = "too big", source = "train.lua", line = 7},
+    assert.same({kind = "out_of_memory", code = "IPU_E_OUT_OF_MEMORY", message = "too big",
+      source = "train.lua", line = 7},
       blame.last)
     pcall(blame.error, "stopped", "cancelled")
     assert.equal("runtime", blame.last.kind)
@@ -113,12 +115,15 @@ describe("nearest", function()
     assert.equal("activation", nearest.find("activaton", names))
     assert.equal("units", nearest.find("untis", names))
     assert.equal("use_bias", nearest.find("USE_BIAS", names))
-    assert.equal("learning_rate", nearest.find("lr", {"beta_1", "epsilon", "learning_rate", "name"}))
+    assert.equal("learning_rate",
+      nearest.find("lr", {"beta_1", "epsilon", "learning_rate", "name"}))
     assert.equal("use_bias", nearest.find("UB", names))
     assert.equal("accuracy", nearest.find("accurracy", {"Accuracy", "accuracy"}))
     assert.equal("Accuracy", nearest.find("Accurracy", {"Accuracy", "accuracy"}))
-    local long = {"gradient_accumulation_dtype", "gradient_accumulation_steps_per_replica", "pipeline_schedule"}
-    assert.equal(long[2], nearest.find("gradient_accumulation_steps", long)) -- a beginning is nearer than five edits
+    local long = {"gradient_accumulation_dtype", "gradient_accumulation_steps_per_replica",
+      "pipeline_schedule"}
+    -- a beginning is nearer than five edits
+    assert.equal(long[2], nearest.find("gradient_accumulation_steps", long))
     assert.equal("pipeline_schedule", nearest.find("schedule", long))
     assert.is_nil(nearest.find("line_schedules", {"pipeline_scheduler"}))
     assert.is_nil(nearest.find("lx", {"beta_1", "learning_rate"}))
@@ -167,7 +172,8 @@ describe("scope", function()
 
   it("refuses closing out of order and tidies up", function()
     local a, b = open("a"), open("b")
-    assert.error_matches(function() a:close() end, "a was closed before b %(opened at .*base_spec.lua:%d+%)")
+    assert.error_matches(function() a:close() end,
+      "a was closed before b %(opened at .*base_spec.lua:%d+%)")
     assert.same({"+a", "+b", "-b", "-a"}, log)
     b:close()
     assert.equal(0, scope.depth())
@@ -200,8 +206,9 @@ end)
 
 describe("counted", function()
   it("puts a noun behind its number", function()
-    local counted = require "ipulua.counted"
-    assert.equal("1 entry, 0 entries, 2 entries, 1 step, 3 steps", table.concat({counted(1, "entry", "entries"), counted(0, "entry", "entries"),
+    local counted = require "ipulua.base.counted"
+    assert.equal("1 entry, 0 entries, 2 entries, 1 step, 3 steps",
+      table.concat({counted(1, "entry", "entries"), counted(0, "entry", "entries"),
       counted(2, "entry", "entries"), counted(1, "step"), counted(3, "step")}, ", "))
   end)
 end)

@@ -3,7 +3,7 @@
 
 local command = require "spec.support.command"
 local ipu = require "ipulua"
-local log = require "ipulua.log"
+local log = require "ipulua.base.log"
 
 local function refused(pattern, f, ...)
   local ok, why = pcall(f, ...)
@@ -25,11 +25,14 @@ local function integers(x) return ipu.cast(x, "int32") end
 
 describe("an outfeed", function()
   for name, case in pairs {
-    ["another number of components"] = {bare, pair, "shape"}, ["fewer components"] = {pair, bare, "shape"},
-    ["another structure of the same types"] = {bare, list, "structure"}, ["another dtype"] = {bare, integers, "shape"},
+    ["another number of components"] = {bare, pair, "shape"},
+    ["fewer components"] = {pair, bare, "shape"},
+    ["another structure of the same types"] = {bare, list, "structure"},
+    ["another dtype"] = {bare, integers, "shape"},
     ["another shape"] = {bare, function(x) return ipu.concat({x, x}, {axis = 0}) end, "shape"},
   } do
-    it("that holds values refuses those of " .. name .. ", and takes them when it is drained", function()
+    it("that holds values refuses those of " .. name
+      .. ", and takes them when it is drained", function()
       local queue = ipu.IPUOutfeedQueue()
       local first, second = put(queue, case[1]), put(queue, case[2])
       for i = 1, 5 do first(ipu.full({3001}, i, "float32")) end
@@ -65,7 +68,8 @@ describe("an outfeed", function()
 
   it("of mode LAST gives the newest value, whatever the one before was", function()
     local queue = ipu.IPUOutfeedQueue{outfeed_mode = "LAST"}
-    for _, case in ipairs{{bare, bare}, {pair, function(v) return v.b end}, {list, function(v) return v[1] end}, {integers, bare}} do
+    for _, case in ipairs{{bare, bare}, {pair, function(v) return v.b end},
+      {list, function(v) return v[1] end}, {integers, bare}} do
       put(queue, case[1])(ipu.full({4001}, 6, "float32"))
       assert.equal(case[1] == pair and 12 or 6, case[2](queue:dequeue())[4001]:item())
     end
@@ -97,11 +101,13 @@ describe("an outfeed", function()
     assert.same({0, 5}, got.b.shape)
   end)
 
-  it("takes values of another number of replicas when it is drained, in mode LAST always", function()
+  it(
+    "takes values of another number of replicas when it is drained, in mode LAST always", function()
     local function configure(n)
       local config = ipu.IPUConfig()
       config.auto_select_ipus = n
-      return #log.capture("warn", config.configure_ipu_system, config) -- that the one before is reset
+      -- that the one before is reset
+      return #log.capture("warn", config.configure_ipu_system, config)
     end
     finally(ipu.reset_ipu_configuration)
     local all, last = ipu.IPUOutfeedQueue(), ipu.IPUOutfeedQueue{outfeed_mode = "LAST"}
@@ -125,8 +131,10 @@ end)
 describe("an infeed", function()
   it("refuses another dataset whose elements differ", function()
     local queue = ipu.IPUInfeedQueue(ipu.data.from_tensor_slices(ipu.ones{8, 3}))
-    for _, other in ipairs{ipu.ones{8, 4}, ipu.ones({8, 3}, "int32"), {ipu.ones{8, 3}, ipu.ones{8}}} do
-      refused("differ from those", queue.queue.replace, queue.queue, ipu.data.from_tensor_slices(other).handle, 1)
+    for _, other in ipairs{ipu.ones{8, 4}, ipu.ones({8, 3}, "int32"),
+      {ipu.ones{8, 3}, ipu.ones{8}}} do
+      refused("differ from those", queue.queue.replace, queue.queue,
+        ipu.data.from_tensor_slices(other).handle, 1)
     end
   end)
 end)
@@ -161,7 +169,9 @@ describe("what a script's function gives back", function()
     end,
   } do
     it("is compared each time: " .. name, function()
-      local it = make(function(i) return i == 3 and ipu.ones{4} or ipu.full({3}, i, "float32") end):iterator()
+      local it = make(function(i)
+        return i == 3 and ipu.ones{4} or ipu.full({3}, i, "float32")
+      end):iterator()
       assert.equal(1, it:next()[1]:item())
       assert.equal(2, it:next()[1]:item())
       refused("float32%[4%]", it.next, it)
@@ -174,7 +184,9 @@ describe("a cache's file", function()
   it("is compared with the dataset that reads it, each time", function()
     local path = command.scratch()
     finally(function() os.remove(path) end)
-    local function slices(t) return ipu.data.from_tensor_slices(t):map(function(x) return x end):cache(path) end
+    local function slices(t)
+      return ipu.data.from_tensor_slices(t):map(function(x) return x end):cache(path)
+    end
     local count = 0
     for _ = 1, 2 do
       for x in slices(ipu.ones{5, 3}):iter() do
@@ -191,7 +203,8 @@ describe("a cache's file", function()
 end)
 
 describe("an upstream gradient", function()
-  for name, wrong in pairs{["another shape"] = ipu.ones{4}, ["a shape that would broadcast"] = ipu.ones{1},
+  for name, wrong in pairs{["another shape"] = ipu.ones{4},
+    ["a shape that would broadcast"] = ipu.ones{1},
     ["a scalar"] = ipu.constant(1.0), ["another dtype"] = ipu.ones({3}, "float16")} do
     it("is compared with its value in each trace, and by each tape: " .. name, function()
       local f = ipu.func(function(x, dy) return ipu.gradients(x * x, {x}, {grad_ys = {dy}})[1] end)

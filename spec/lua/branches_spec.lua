@@ -33,7 +33,8 @@ describe("ipu.cond", function()
       local tape = ipu.GradientTape()
       local y = tape(function()
         return ipu.cond(p, function()
-          return ipu.cond(ipu.greater(v, 1), function() return v * v * v end, function() return v end)
+          return ipu.cond(ipu.greater(v, 1), function() return v * v * v end,
+            function() return v end)
         end, function() return -v end)
       end)
       return tape:gradient(y, v)
@@ -72,7 +73,8 @@ describe("ipu.cond", function()
 
   it("drops the same elements forward and backward", function()
     local f = ipu.func(function(p, x)
-      local y = ipu.cond(p, function() return ipu.nn.dropout(x, {rate = 0.5}) end, function() return x end)
+      local y = ipu.cond(p, function() return ipu.nn.dropout(x, {rate = 0.5}) end,
+        function() return x end)
       return y, ipu.gradients(y, {x})[1]
     end)
     for _ = 1, 3 do
@@ -84,7 +86,8 @@ describe("ipu.cond", function()
   it("refuses a gradient that would read an infeed again", function()
     local infeed = ipu.IPUInfeedQueue(ipu.data.from_tensors(ipu.constant(2.0)):repeat_n())
     local f = ipu.func(function(p, x)
-      local y = ipu.cond(p, function() return x * infeed:dequeue_in_loop() end, function() return x end)
+      local y = ipu.cond(p, function() return x * infeed:dequeue_in_loop() end,
+        function() return x end)
       return ipu.gradients(y, {x})[1]
     end)
     local ok, message = pcall(f, ipu.tensor(true), ipu.tensor(1.0))

@@ -11,7 +11,9 @@ describe("captured gradients", function()
   it("row 167: of a tape", function()
     local tape = ipu.GradientCaptureTape()
     local v = ipu.Variable{{2, 3, 4}}
-    local loss = tape(function() return ipu.reduce_sum(ipu.square(ipu.capture_upstream_gradients(v * x, {tag = "h"}))) end)
+    local loss = tape(function()
+      return ipu.reduce_sum(ipu.square(ipu.capture_upstream_gradients(v * x, {tag = "h"})))
+    end)
     assert.same({4, 24, 72}, tape:gradient(loss, v):totable())
     assert.same({4, 12, 24}, tape.captured_gradients.h:totable())
   end)
@@ -39,7 +41,8 @@ describe("captured gradients", function()
   -- y = relu(2·x), loss = Σy: 1 arrives at y; at the activation's input 1 where it is above 0.
   it("of layers", function()
     local function captured(kind, weight)
-      local layer = layers[kind]{layers.Dense{1, activation = "relu", kernel_initializer = {class_name = "Constant",
+      local layer = layers[kind]{layers.Dense{1, activation = "relu",
+        kernel_initializer = {class_name = "Constant",
         config = {value = weight}}}, tag = "t"}
       layer(ipu.ones{2, 1})
       local tape = ipu.GradientCaptureTape()
@@ -52,14 +55,19 @@ describe("captured gradients", function()
     assert.same({{0}, {0}}, captured("CaptureActivationGradients", -2))
   end)
 
-  -- float16: the loss is scaled by 4, so 4/2 (the mean of two samples) arrives, below the edge: two elements a step.
+  -- float16: the loss is scaled by 4, so 4/2 (the mean of two samples) arrives, below the edge: two
+  -- elements a step.
   it("alone count for an ALSOptimizer that is asked for it", function()
     local function histogram(captured_only)
-      local model = keras.Sequential{layers.CaptureUpstreamGradients{layers.Dense{1, dtype = "float16"}, tag = "t", dtype = "float16"}}
+      local model =
+        keras.Sequential{layers.CaptureUpstreamGradients{layers.Dense{1, dtype = "float16"},
+          tag = "t", dtype = "float16"}}
       model:compile{loss = function(_, y) return ipu.reduce_sum(y, {axis = -1}) end,
-        optimizer = keras.optimizers.ALSOptimizer{keras.optimizers.SGD(0.5), initial_loss_scaling_factor = 4, update_frequency = 8,
+        optimizer = keras.optimizers.ALSOptimizer{keras.optimizers.SGD(0.5),
+          initial_loss_scaling_factor = 4, update_frequency = 8,
           captured_grads_only = captured_only}}
-      model:fit{ipu.ones({2, 3}, {dtype = "float16"}), ipu.ones({2, 1}, {dtype = "float16"}), batch_size = 2, verbose = 0}
+      model:fit{ipu.ones({2, 3}, {dtype = "float16"}), ipu.ones({2, 1}, {dtype = "float16"}),
+        batch_size = 2, verbose = 0}
       return model.optimizer.histogram:totable()
     end
     assert.same({2, 0}, histogram(true))

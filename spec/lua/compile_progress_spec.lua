@@ -1,9 +1,9 @@
 -- The line that tells how far a compilation has come.
 
-local compile_progress = require "ipulua.compile_progress"
+local compile_progress = require "ipulua.trace.compile_progress"
 local config = require "ipulua.config"
 local ipu = require "ipulua"
-local terminal = require "ipulua.terminal"
+local terminal = require "ipulua.base.terminal"
 
 describe("the progress of a compilation", function()
   local text, flag
@@ -25,7 +25,9 @@ describe("the progress of a compilation", function()
     flag("")
   end)
 
-  local function compile(name) ipu.func(function(x) return x + 1 end, {name = name})(ipu.tensor(1.0)) end
+  local function compile(name)
+    ipu.func(function(x) return x + 1 end, {name = name})(ipu.tensor(1.0))
+  end
 
   it("row 36: is shown on a terminal only, and goes again where it was short", function()
     terminal.set{is_terminal = false}

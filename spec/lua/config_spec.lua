@@ -1,9 +1,10 @@
--- Rows of the feature checklist that concern configuration, by their numbers, and what surrounds them.
+-- Rows of the feature checklist that concern configuration, by their numbers, and what surrounds
+-- them.
 
-local blame = require "ipulua.blame"
+local blame = require "ipulua.base.blame"
 local config = require "ipulua.config"
-local json = require "ipulua.json"
-local log = require "ipulua.log"
+local json = require "ipulua.base.json"
+local log = require "ipulua.base.log"
 
 local function kind_and_message(f, ...)
   local ok, message = pcall(f, ...)
@@ -20,11 +21,14 @@ end
 local defaults <const> = {
   auto_select_ipus = {}, select_ipus = {}, selection_order = "AUTO", allow_recompute = false,
   serialization_output_folder = "", compilation_poplar_options = {}, gcl_poplar_options = {},
-  ["convolutions.poplar_options"] = {}, ["matmuls.poplar_options"] = {}, ["matmuls.clear_pass_type"] = false,
-  ["slices.poplar_options"] = {}, ["pooling.poplar_options"] = {}, ["device_connection.type"] = "ALWAYS",
+  ["convolutions.poplar_options"] = {}, ["matmuls.poplar_options"] = {},
+  ["matmuls.clear_pass_type"] = false,
+  ["slices.poplar_options"] = {}, ["pooling.poplar_options"] = {},
+  ["device_connection.type"] = "ALWAYS",
   ["device_connection.version"] = "", ["device_connection.enable_remote_buffers"] = false,
   ["experimental.always_rearrange_copies_on_the_host"] = false,
-  ["experimental.enable_remote_buffer_embedding"] = false, ["experimental.enable_prng_stability"] = false,
+  ["experimental.enable_remote_buffer_embedding"] = false,
+  ["experimental.enable_prng_stability"] = false,
   ["experimental.multi_replica_distribution.process_index"] = 0,
   ["experimental.multi_replica_distribution.process_count"] = 0,
   ["floating_point_behaviour.inv"] = false, ["floating_point_behaviour.div0"] = false,
@@ -32,20 +36,28 @@ local defaults <const> = {
   ["floating_point_behaviour.nanoo"] = false, ["floating_point_behaviour.set_all"] = false,
   ["io_tiles.num_io_tiles"] = 0, ["io_tiles.place_ops_on_io_tiles"] = false,
   ["io_tiles.available_memory_proportion"] = 0.9, ["ipu_model.compile_ipu_code"] = true,
-  ["ipu_model.tiles_per_ipu"] = 0, ["ipu_model.version"] = "ipu2", ["norms.use_stable_statistics"] = false,
-  ["norms.experimental.distributed_batch_norm_replica_group_size"] = 1, ["optimizations.math.fast"] = false,
+  ["ipu_model.tiles_per_ipu"] = 0, ["ipu_model.version"] = "ipu2",
+  ["norms.use_stable_statistics"] = false,
+  ["norms.experimental.distributed_batch_norm_replica_group_size"] = 1,
+  ["optimizations.math.fast"] = false,
   ["optimizations.math.dot_strength"] = true, ["optimizations.prefetch_data_streams"] = true,
   ["optimizations.combine_embedding_lookups"] = false, ["optimizations.combine_matmuls"] = false,
   ["optimizations.enable_graph_outlining"] = true, ["optimizations.merge_infeed_io_copies"] = true,
   ["optimizations.maximum_cross_replica_sum_buffer_size"] = 0,
   ["optimizations.maximum_reduce_scatter_buffer_size"] = 0,
-  ["optimizations.maximum_inter_ipu_copies_buffer_size"] = 0, ["optimizations.maximum_send_recv_cluster_size"] = 0,
-  ["optimizations.maximum_reduce_many_buffer_size"] = 0, ["optimizations.maximum_all_gather_buffer_size"] = 0,
-  ["optimizations.minimum_remote_tensor_size"] = 128, ["optimizations.merge_remote_buffers"] = "IF_BENEFICIAL",
-  ["optimizations.enable_gather_simplifier"] = true, ["optimizations.triangular_solve_expander_block_size"] = 0,
+  ["optimizations.maximum_inter_ipu_copies_buffer_size"] = 0,
+  ["optimizations.maximum_send_recv_cluster_size"] = 0,
+  ["optimizations.maximum_reduce_many_buffer_size"] = 0,
+  ["optimizations.maximum_all_gather_buffer_size"] = 0,
+  ["optimizations.minimum_remote_tensor_size"] = 128,
+  ["optimizations.merge_remote_buffers"] = "IF_BENEFICIAL",
+  ["optimizations.enable_gather_simplifier"] = true,
+  ["optimizations.triangular_solve_expander_block_size"] = 0,
   ["optimizations.cholesky_block_size"] = 0, ["optimizations.enable_fast_math"] = false,
-  ["optimizations.enable_dynamic_slice_replacement"] = true, ["scheduling.algorithm"] = "CHOOSE_BEST",
-  ["scheduling.maximum_scheduler_lookahead_depth"] = 5, ["scheduling.maximum_scheduler_search_space_size"] = 64,
+  ["optimizations.enable_dynamic_slice_replacement"] = true,
+  ["scheduling.algorithm"] = "CHOOSE_BEST",
+  ["scheduling.maximum_scheduler_lookahead_depth"] = 5,
+  ["scheduling.maximum_scheduler_search_space_size"] = 64,
 }
 
 local cfg
@@ -71,24 +83,33 @@ describe("IPUConfig", function()
     refuses("runtime", "no IPU system is configured", config.get_ipu_config)
     cfg:configure_ipu_system()
     assert.is_true(config.is_configured())
-    assert.same({{device = "/device:IPU:0", ipus = 2, id = 16, members = {5, 7}}}, config.get_ipu_config())
+    assert.same({{device = "/device:IPU:0", ipus = 2, id = 16, members = {5, 7}}},
+      config.get_ipu_config())
     assert.same({2}, cfg.auto_select_ipus)
   end)
 
   for _, case in ipairs {
     {"ipu_model", "version", true, "'ipu_model.version' must be of type str, got boolean (true)"},
-    {"ipu_model", "tiles_per_ipu", true, "'ipu_model.tiles_per_ipu' must be of type int, got boolean (true)"},
-    {"ipu_model", "tiles_per_ipu", 2.5, "'ipu_model.tiles_per_ipu' must be of type int, got number (2.5)"},
+    {"ipu_model", "tiles_per_ipu", true,
+      "'ipu_model.tiles_per_ipu' must be of type int, got boolean (true)"},
+    {"ipu_model", "tiles_per_ipu", 2.5,
+      "'ipu_model.tiles_per_ipu' must be of type int, got number (2.5)"},
     {"ipu_model", "tiles_per_ipu", 0 / 0, "'ipu_model.tiles_per_ipu' must be of type int"},
-    {"ipu_model", "compile_ipu_code", 1, "'ipu_model.compile_ipu_code' must be of type bool, got integer (1)"},
+    {"ipu_model", "compile_ipu_code", 1,
+      "'ipu_model.compile_ipu_code' must be of type bool, got integer (1)"},
     {"io_tiles", "available_memory_proportion", "1", "must be of type float, got string (1)"},
-    {"io_tiles", "available_memory_proportion", math.maxinteger, "must be of type float, got integer"},
-    {"matmuls", "poplar_options", {partialsType = true}, "dict (a table of str to str), got boolean (true) for 'partialsType'"},
-    {"matmuls", "poplar_options", {"half"}, "dict (a table of str to str), got the key integer (1)"},
-    {"scheduling", "algorithm", 3, "SchedulingAlgorithm (CHOOSE_BEST, CLUSTERING, POST_ORDER, LOOK_AHEAD, SHORTEST_PATH)"},
+    {"io_tiles", "available_memory_proportion", math.maxinteger,
+      "must be of type float, got integer"},
+    {"matmuls", "poplar_options", {partialsType = true},
+      "dict (a table of str to str), got boolean (true) for 'partialsType'"},
+    {"matmuls", "poplar_options", {"half"},
+      "dict (a table of str to str), got the key integer (1)"},
+    {"scheduling", "algorithm", 3,
+      "SchedulingAlgorithm (CHOOSE_BEST, CLUSTERING, POST_ORDER, LOOK_AHEAD, SHORTEST_PATH)"},
     {"ipu_model", "version", nil, "must be of type str, got nil"},
   } do
-    it("row 4: checks the type of " .. case[1] .. "." .. case[2] .. " = " .. tostring(case[3]), function()
+    it("row 4: checks the type of " .. case[1] .. "." .. case[2] .. " = "
+      .. tostring(case[3]), function()
       local before = cfg[case[1]][case[2]]
       refuses("type", case[4], function() cfg[case[1]][case[2]] = case[3] end)
       assert.same(before, cfg[case[1]][case[2]])
@@ -96,13 +117,16 @@ describe("IPUConfig", function()
   end
 
   it("row 4: checks lists of numbers", function()
-    refuses("type", "'select_ipus' must be of type int or list (a list of int), got string (a) at position 2",
+    refuses("type", "'select_ipus' must be of type int or list (a list of int), got string (a) at "
+      .. "position 2",
       function() cfg.select_ipus = {1, "a"} end)
     refuses("type", "'select_ipus'", function() cfg.select_ipus = {1, nil, 3} end)
     refuses("type", "'auto_select_ipus'", function() cfg.auto_select_ipus = {a = 1} end)
   end)
 
-  it("row 4: takes integers for floats, whole floats for integers, enumerations in any case", function()
+  it(
+    "row 4: takes integers for floats, whole floats for integers, enumerations in any case",
+    function()
     cfg.io_tiles.available_memory_proportion = 1
     assert.equal("float", math.type(cfg.io_tiles.available_memory_proportion))
     cfg.ipu_model.tiles_per_ipu = 8.0
@@ -112,29 +136,44 @@ describe("IPUConfig", function()
   end)
 
   it("row 5: refuses unknown names and suggests full ones", function()
-    refuses("value", "'ipu_model.vrsion' is not a valid attribute of IPUConfig. Did you mean 'ipu_model.version'?",
+    refuses("value", "'ipu_model.vrsion' is not a valid attribute of IPUConfig. Did you mean "
+      .. "'ipu_model.version'?",
       function() cfg.ipu_model.vrsion = "x" end)
-    refuses("value", "Did you mean 'ipu_model.version'?", function() return cfg.ipu_model.vrsion end)
-    refuses("value", "Did you mean 'floating_point_behaviour.nanoo'?", function() return cfg.nanoo end)
-    refuses("value", "Did you mean 'floating_point_behaviour'?", function() return cfg.floating_point_behavior end)
+    refuses("value", "Did you mean 'ipu_model.version'?", function()
+      return cfg.ipu_model.vrsion
+    end)
+    refuses("value", "Did you mean 'floating_point_behaviour.nanoo'?", function()
+      return cfg.nanoo
+    end)
+    refuses("value", "Did you mean 'floating_point_behaviour'?", function()
+      return cfg.floating_point_behavior
+    end)
     refuses("value", "'3' is not a valid attribute", function() cfg[3] = 1 end)
-    refuses("value", "'configure_ipu_system' is not a valid attribute", function() cfg.configure_ipu_system = 1 end)
+    refuses("value", "'configure_ipu_system' is not a valid attribute", function()
+      cfg.configure_ipu_system = 1
+    end)
     local _, message = kind_and_message(function() return cfg[("x"):rep(100000)] end)
     assert.is_true(#message < 500)
   end)
 
   it("row 6: refuses to assign to a category", function()
-    refuses("value", "'experimental' is a category of options and cannot be assigned to", function() cfg.experimental = 2 end)
-    refuses("value", "'norms.experimental' is a category", function() cfg.norms.experimental = {} end)
+    refuses("value", "'experimental' is a category of options and cannot be assigned to", function()
+      cfg.experimental = 2
+    end)
+    refuses("value", "'norms.experimental' is a category", function()
+      cfg.norms.experimental = {}
+    end)
   end)
 
   it("row 7: gives metadata", function()
     local m = cfg:get_attribute_metadata("ipu_model.version")
-    assert.same({"ipu_model.version", "str", "ipu2", false}, {m.name, m.type, m.default, m.deprecated})
+    assert.same({"ipu_model.version", "str", "ipu2", false},
+      {m.name, m.type, m.default, m.deprecated})
     assert.is_string(m.doc)
     refuses("type", "'ipu_model.version' must be of type str, got integer (5)", m.check_type, m, 5)
     m:check_type("ipu1")
-    assert.equal("ipu_model.tiles_per_ipu", cfg.ipu_model:get_attribute_metadata("tiles_per_ipu").name)
+    assert.equal("ipu_model.tiles_per_ipu",
+      cfg.ipu_model:get_attribute_metadata("tiles_per_ipu").name)
     local category = cfg:get_attribute_metadata("norms.experimental")
     assert.is_nil(category.type)
     assert.is_nil(category.default)
@@ -189,10 +228,15 @@ describe("IPUConfig", function()
     refuses("value", "Did you mean 'ipu_model.version'?", cfg.from_dict, cfg, dict)
     refuses("type", "takes a table", cfg.from_dict, cfg, 5)
     refuses("value", "from_json: line 1", cfg.from_json, cfg, "{")
-    for _, text in ipairs{"[]", "[1]", "7"} do refuses("value", "from_json wants an object", cfg.from_json, cfg, text) end
-    refuses("value", "IPUConfig: from_json: 'ipus' is not a valid attribute", cfg.from_json, cfg, '{"ipus": 2}')
-    refuses("type", "IPUConfig: from_json: 'allow_recompute' must be of type bool", cfg.from_json, cfg, '{"allow_recompute": 2}')
-    refuses("type", "IPUConfig: from_dict: 'allow_recompute' must be of type bool", cfg.from_dict, cfg, {allow_recompute = 2})
+    for _, text in ipairs{"[]", "[1]", "7"} do
+      refuses("value", "from_json wants an object", cfg.from_json, cfg, text)
+    end
+    refuses("value", "IPUConfig: from_json: 'ipus' is not a valid attribute", cfg.from_json, cfg,
+      '{"ipus": 2}')
+    refuses("type", "IPUConfig: from_json: 'allow_recompute' must be of type bool", cfg.from_json,
+      cfg, '{"allow_recompute": 2}')
+    refuses("type", "IPUConfig: from_dict: 'allow_recompute' must be of type bool", cfg.from_dict,
+      cfg, {allow_recompute = 2})
   end)
 
   it("row 9: warns once, however much is missing, and names some of it", function()
@@ -201,7 +245,8 @@ describe("IPUConfig", function()
     for call, given in pairs{from_json = "{}", from_dict = {}} do
       local lines = log.capture("warn", cfg[call], cfg, given)
       assert.equal(1, #lines)
-      assert.matches(string.format("IPUConfig: %s was not given %d of the %d options", call, count, count), lines[1], 1, true)
+      assert.matches(string.format("IPUConfig: %s was not given %d of the %d options", call, count,
+        count), lines[1], 1, true)
       assert.matches("auto_select_ipus", lines[1])
       assert.matches(string.format(" and %d more", count - 3), lines[1], 1, true)
     end
@@ -247,8 +292,10 @@ describe("devices", function()
     cfg.auto_select_ipus = 4
     cfg:configure_ipu_system()
     assert.equal(4, config.get_num_of_ipus_in_device("/device:IPU:0"))
-    assert.same({{device = "/device:IPU:0", ipus = 4, id = 24, members = {4, 5, 6, 7}}}, config.get_ipu_config())
-    refuses("not_found", "there is no device /device:IPU:1", config.get_num_of_ipus_in_device, "/device:IPU:1")
+    assert.same({{device = "/device:IPU:0", ipus = 4, id = 24, members = {4, 5, 6, 7}}},
+      config.get_ipu_config())
+    refuses("not_found", "there is no device /device:IPU:1", config.get_num_of_ipus_in_device,
+      "/device:IPU:1")
     refuses("value", "a device is named like", config.get_num_of_ipus_in_device, "/device:CPU:0")
   end)
 
@@ -270,7 +317,8 @@ describe("devices", function()
     it("row 13: knows the members of id " .. case[1], function()
       cfg.select_ipus = case[1]
       cfg:configure_ipu_system()
-      assert.same({{device = "/device:IPU:0", ipus = #case[2], id = case[1], members = case[2]}}, config.get_ipu_config())
+      assert.same({{device = "/device:IPU:0", ipus = #case[2], id = case[1], members = case[2]}},
+        config.get_ipu_config())
     end)
   end
 
@@ -290,11 +338,13 @@ describe("devices", function()
 
   it("row 14: refuses both selections", function()
     cfg.auto_select_ipus, cfg.select_ipus = {1, 1}, {1, 2}
-    refuses("value", "only one of 'auto_select_ipus' and 'select_ipus'", cfg.configure_ipu_system, cfg)
+    refuses("value", "only one of 'auto_select_ipus' and 'select_ipus'",
+      cfg.configure_ipu_system, cfg)
   end)
 
   for _, case in ipairs {
-    {"select_ipus", {3, 3}, "value", "the id 3 twice"}, {"select_ipus", {31}, "not_found", "the id 31"},
+    {"select_ipus", {3, 3}, "value", "the id 3 twice"},
+    {"select_ipus", {31}, "not_found", "the id 31"},
     {"select_ipus", {-1}, "not_found", "the id -1"},
     {"select_ipus", {0, 16, 5}, "failed_precondition", "16 and 5, which share IPU 5"},
     {"auto_select_ipus", 3, "failed_precondition", "unsupported number of IPUs: 3"},
@@ -330,22 +380,28 @@ describe("devices", function()
         print(ipu.get_num_of_ipus_in_device("/device:IPU:0"))]]):format(ipus)}
     end
     assert.equal("64\n", run("64", 64).out)
-    assert.matches("%(command line%):4: IPUConfig: unsupported number of IPUs: 8 %(the machine has 4; ipulua %-%-ipus N", run("4", 8).err)
-    assert.matches("'%-%-ipus' needs a power of two of at least 1 and at most 1024, got '3'", run("3", 2).err)
+    assert.matches("%(command line%):4: IPUConfig: unsupported number of IPUs: 8 %(the machine has "
+      .. "4; ipulua %-%-ipus N", run("4", 8).err)
+    assert.matches("'%-%-ipus' needs a power of two of at least 1 and at most 1024, got '3'",
+      run("3", 2).err)
   end)
 
   it("row 16: logs what was attached", function()
-    assert.same({"ipulua: info: Device /device:IPU:0 attached to IPU: 0"}, log.capture("info", cfg.configure_ipu_system, cfg))
+    assert.same({"ipulua: info: Device /device:IPU:0 attached to IPU: 0"},
+      log.capture("info", cfg.configure_ipu_system, cfg))
     config.reset_ipu_configuration()
     cfg.auto_select_ipus = 4
-    assert.same({"ipulua: info: Device /device:IPU:0 attached to IPUs: 24"}, log.capture("info", cfg.configure_ipu_system, cfg))
+    assert.same({"ipulua: info: Device /device:IPU:0 attached to IPUs: 24"},
+      log.capture("info", cfg.configure_ipu_system, cfg))
   end)
 
   it("row 17: knows the selection orders", function()
     assert.same({0, 1, 3, 2}, config.selection_order("SNAKE", 4))
     assert.same({0, 1, 2, 3}, config.selection_order("zigzag", 4))
-    assert.same({0, 1, 3, 2, 4, 5, 7, 6, 8, 9, 11, 10, 12, 13, 15, 14}, config.selection_order("SNAKE", 16))
-    assert.same({0, 2, 4, 6, 8, 10, 12, 14, 15, 13, 11, 9, 7, 5, 3, 1}, config.selection_order("HOOF", 16))
+    assert.same({0, 1, 3, 2, 4, 5, 7, 6, 8, 9, 11, 10, 12, 13, 15, 14},
+      config.selection_order("SNAKE", 16))
+    assert.same({0, 2, 4, 6, 8, 10, 12, 14, 15, 13, 11, 9, 7, 5, 3, 1},
+      config.selection_order("HOOF", 16))
     assert.same({0, 1, 3, 2}, config.selection_order("AUTO", 4, {default_pipeline = true}))
     assert.same({0, 1, 2, 3}, config.selection_order("AUTO", 4))
     assert.same({0}, config.selection_order("HOOF", 1))
@@ -385,7 +441,8 @@ describe("devices", function()
     assert.matches("existing configuration is being reset", lines[1])
     assert.same({2, 1}, {applied, resets})
     cfg.auto_select_ipus = 4
-    refuses("failed_precondition", "reset_ipu_configuration", cfg.configure_ipu_system, cfg, {reset_configuration = false})
+    refuses("failed_precondition", "reset_ipu_configuration", cfg.configure_ipu_system, cfg,
+      {reset_configuration = false})
     assert.equal(2, config.get_num_of_ipus_in_device("/device:IPU:0"))
   end)
 
@@ -399,7 +456,8 @@ describe("devices", function()
   end)
 
   it("row 20: is known of once it is configured; copies are handed out", function()
-    refuses("runtime", "no IPU system is configured; call configure_ipu_system first", config.get_ipu_config)
+    refuses("runtime", "no IPU system is configured; call configure_ipu_system first",
+      config.get_ipu_config)
     cfg:configure_ipu_system()
     config.get_ipu_config()[1].members[1] = 99
     assert.same({0}, config.get_ipu_config()[1].members)
@@ -443,7 +501,9 @@ describe("devices", function()
         return sum + w:assign_add(1.0)
       end, {x})
     end)
-    assert.same({}, log.capture("info", function() assert.same({0, 0}, f(ipu.ones{2}):totable()) end))
+    assert.same({}, log.capture("info", function()
+      assert.same({0, 0}, f(ipu.ones{2}):totable())
+    end))
     assert.same({0, 0}, ipu.IPUStrategy():run_async(f, {ipu.ones{2}}):wait():totable())
     assert.same({6, 2}, queue:dequeue().shape)
     assert.equal(5, w:item())
@@ -487,14 +547,16 @@ describe("settings", function()
 
   for _, case in ipairs {
     {"io_tiles", "num_io_tiles", 193, "'io_tiles.num_io_tiles' must be at most 192, got 193"},
-    {"io_tiles", "num_io_tiles", -1, "at least 0"}, {"io_tiles", "place_ops_on_io_tiles", true, "num_io_tiles' is 0"},
+    {"io_tiles", "num_io_tiles", -1, "at least 0"},
+    {"io_tiles", "place_ops_on_io_tiles", true, "num_io_tiles' is 0"},
     {"io_tiles", "available_memory_proportion", 0, "must be greater than 0"},
     {"io_tiles", "available_memory_proportion", 1.5, "must be at most 1"},
     {"ipu_model", "version", "ipu9", "must be one of ipu1, ipu2, ipu21, got \"ipu9\""},
     {"ipu_model", "tiles_per_ipu", 1 << 40, "must be at most 65536"},
     {"optimizations", "minimum_remote_tensor_size", -1, "at least 0"},
     {{"norms", "experimental"}, "distributed_batch_norm_replica_group_size", 0, "at least 1"},
-    {{"experimental", "multi_replica_distribution"}, "process_index", 1, "must be in [0, process_count)"},
+    {{"experimental", "multi_replica_distribution"}, "process_index", 1,
+      "must be in [0, process_count)"},
     {{"experimental", "multi_replica_distribution"}, "process_count", -1, "at least 0"},
   } do
     it("row 28: refuses " .. case[2] .. " = " .. tostring(case[3]) .. " when applied", function()
@@ -504,7 +566,9 @@ describe("settings", function()
     end)
   end
 
-  it("row 28: refuses I/O tiles with groups of batch statistics, and more than there are tiles", function()
+  it(
+    "row 28: refuses I/O tiles with groups of batch statistics, and more than there are tiles",
+    function()
     cfg.io_tiles.num_io_tiles = 10
     cfg.ipu_model.tiles_per_ipu = 8
     refuses("value", "leaves no tile of the 8", cfg.configure_ipu_system, cfg)
@@ -519,13 +583,16 @@ describe("settings", function()
     cfg:configure_ipu_system()
     assert.same({partialsType = "half"}, config.get("matmuls.poplar_options"))
     assert.same({availableMemoryProportion = "0.2"}, config.get("convolutions.poplar_options"))
-    for _, wrong in ipairs {{"partialsType", "Half"}, {"partialsType", "bogus"}, {"partialType", "half"},
-      {"availableMemoryProportion", "x"}, {"availableMemoryProportion", "nan"}, {"availableMemoryProportion", "-1"},
+    for _, wrong in ipairs {{"partialsType", "Half"}, {"partialsType", "bogus"},
+      {"partialType", "half"},
+      {"availableMemoryProportion", "x"}, {"availableMemoryProportion", "nan"},
+      {"availableMemoryProportion", "-1"},
       {"availableMemoryProportion", "0"}, {"availableMemoryProportion", "1.5"},
       {"availableMemoryPropotion", "0.1"}} do
       cfg.convolutions.poplar_options = {[wrong[1]] = wrong[2]}
       refuses("value", "IPUConfig: 'convolutions.poplar_options'", cfg.configure_ipu_system, cfg)
-      refuses("value", "PipelineStageOptions: 'matmul_options'", require("ipulua").PipelineStageOptions,
+      refuses("value", "PipelineStageOptions: 'matmul_options'",
+        require("ipulua").PipelineStageOptions,
         {matmul_options = {[wrong[1]] = wrong[2]}})
     end
     cfg.convolutions.poplar_options = {enableFastReduce = "true"} -- one of Poplar's many others
@@ -538,7 +605,8 @@ describe("settings", function()
   end)
 
   it("row 32: accept every scheduling algorithm", function()
-    for _, algorithm in ipairs {"CHOOSE_BEST", "CLUSTERING", "POST_ORDER", "LOOK_AHEAD", "SHORTEST_PATH"} do
+    for _, algorithm in ipairs {"CHOOSE_BEST", "CLUSTERING", "POST_ORDER", "LOOK_AHEAD",
+      "SHORTEST_PATH"} do
       config.reset_ipu_configuration()
       cfg.scheduling.algorithm = algorithm
       cfg:configure_ipu_system()
@@ -569,15 +637,22 @@ describe("settings", function()
     cfg.compilation_poplar_options = {["autoReport.all"] = "true"}
     cfg:configure_ipu_system()
     local environment
-    local getenv = stub(os, "getenv", function(name) return name == "IPULUA_ENGINE_OPTIONS" and environment or nil end)
+    local getenv = stub(os, "getenv", function(name)
+      return name == "IPULUA_ENGINE_OPTIONS" and environment or nil
+    end)
     finally(function() getenv:revert() end)
     assert.same({["autoReport.all"] = "true"}, config.engine_options())
     environment = '{"autoReport.all": "false", "autoReport.directory": "logs"}'
-    assert.same({["autoReport.all"] = "false", ["autoReport.directory"] = "logs"}, config.engine_options())
-    for _, case in ipairs {{"{", "value", "line 1"}, {"[1]", "value", "an object"}, {'{"a": 1}', "type", "must be a string"},
-      {'{"autoReport.executionProfileProgramRunCount": "x"}', "value", "RunCount' must be an integer, got string (x)"},
-      {'{"autoReport.executionProfileProgramRunCount": "0"}', "value", "RunCount' must be at least 1, got string (0)"},
-      {'{"autoReport.all": "yes"}', "value", "IPULUA_ENGINE_OPTIONS: 'autoReport.all' must be true or false, got string (yes)"}} do
+    assert.same({["autoReport.all"] = "false", ["autoReport.directory"] = "logs"},
+      config.engine_options())
+    for _, case in ipairs {{"{", "value", "line 1"}, {"[1]", "value", "an object"},
+      {'{"a": 1}', "type", "must be a string"},
+      {'{"autoReport.executionProfileProgramRunCount": "x"}', "value",
+        "RunCount' must be an integer, got string (x)"},
+      {'{"autoReport.executionProfileProgramRunCount": "0"}', "value",
+        "RunCount' must be at least 1, got string (0)"},
+      {'{"autoReport.all": "yes"}', "value",
+        "IPULUA_ENGINE_OPTIONS: 'autoReport.all' must be true or false, got string (yes)"}} do
       environment = case[1]
       refuses(case[2], case[3], config.engine_options)
     end
@@ -586,7 +661,8 @@ end)
 
 describe("run flags", function()
   it("row 33: are read, with defaults", function()
-    config.set_flags("  --use_ipu_model --max_infeed_threads=3\t--log_cycle_count=0 --executable_cache_path=a/b=c ")
+    config.set_flags("  --use_ipu_model --max_infeed_threads=3\t--log_cycle_count=0 "
+      .. "--executable_cache_path=a/b=c ")
     local flags = config.flags()
     assert.is_true(flags.use_ipu_model)
     assert.is_true(config.running_on_ipu_model())
@@ -600,13 +676,17 @@ describe("run flags", function()
 
   for _, case in ipairs {
     {"--use_ipu_modle", "unknown flag '--use_ipu_modle'; did you mean '--use_ipu_model'?"},
-    {"--zzzzzz=1", "unknown flag '--zzzzzz' (--help lists all flags)"}, {"use_ipu_model", "'use_ipu_model' is no flag"},
+    {"--zzzzzz=1", "unknown flag '--zzzzzz' (--help lists all flags)"},
+    {"use_ipu_model", "'use_ipu_model' is no flag"},
     {"-use_ipu_model", "is no flag"}, {"--", "'--' is no flag"}, {"--=1", "is no flag"},
     {"--use_ipu_model=maybe", "must be true or false, got 'maybe'"},
-    {"--max_infeed_threads=many", "must be an integer, got 'many'"}, {"--max_infeed_threads=", "must be an integer, got ''"},
-    {"--max_infeed_threads", "needs a value, as in --max_infeed_threads=..."}, {"--max_infeed_threads=-2", "at least -1, got -2"},
+    {"--max_infeed_threads=many", "must be an integer, got 'many'"},
+    {"--max_infeed_threads=", "must be an integer, got ''"},
+    {"--max_infeed_threads", "needs a value, as in --max_infeed_threads=..."},
+    {"--max_infeed_threads=-2", "at least -1, got -2"},
     {"--ipu_model_tiles=99999999999999999999", "must be an integer"},
-    {"--on_demand_device_poll_time=99", "at least 100, got 99"}, {"--show_progress_bar=yes", "true, false or auto"},
+    {"--on_demand_device_poll_time=99", "at least 100, got 99"},
+    {"--show_progress_bar=yes", "true, false or auto"},
     {"--synthetic_data_categories=infeed,weights", "'weights' is none of them"},
     {"--synthetic_data_initializer=3", "needs --use_synthetic_data or --synthetic_data_categories"},
     {"--use_synthetic_data --synthetic_data_initializer=zeros", "uniform, normal or a number"},
@@ -627,13 +707,17 @@ describe("run flags", function()
   end)
 
   it("row 33: are read from IPULUA_FLAGS at first need", function()
-    local names <const> = {"ipulua.config", "ipulua.ipu_config"}
+    local names <const> = {"ipulua.config", "ipulua.config.ipu_config"}
     local former = {}
-    for _, name in ipairs(names) do former[name], package.loaded[name] = package.loaded[name], nil end
+    for _, name in ipairs(names) do
+      former[name], package.loaded[name] = package.loaded[name], nil
+    end
     local fresh = require "ipulua.config"
     for _, name in ipairs(names) do package.loaded[name] = former[name] end
     local environment = "--use_ipu_modle"
-    local getenv = stub(os, "getenv", function(name) return name == "IPULUA_FLAGS" and environment or nil end)
+    local getenv = stub(os, "getenv", function(name)
+      return name == "IPULUA_FLAGS" and environment or nil
+    end)
     finally(function() getenv:revert() end)
     refuses("value", "IPULUA_FLAGS: unknown flag", fresh.running_on_ipu_model)
     environment = "--use_ipu_model"
@@ -648,14 +732,16 @@ describe("run flags", function()
 
   it("row 34: switch synthetic data on by category", function()
     assert.is_false(config.use_synthetic_data_for("infeed"))
-    config.set_flags("--synthetic_data_categories=infeed,HostEmbedding --synthetic_data_initializer=3")
+    config.set_flags("--synthetic_data_categories=infeed,HostEmbedding "
+      .. "--synthetic_data_initializer=3")
     assert.is_true(config.use_synthetic_data_for("infeed"))
     assert.is_true(config.use_synthetic_data_for("hostembedding"))
     assert.is_false(config.use_synthetic_data_for("outfeed"))
     assert.equal(3.0, config.flags().synthetic_data_initializer)
     config.set_flags("--use_synthetic_data")
     assert.is_true(config.use_synthetic_data_for("outfeed"))
-    refuses("value", "infeed, outfeed, seed, hostembedding, parameters", config.use_synthetic_data_for, "weights")
+    refuses("value", "infeed, outfeed, seed, hostembedding, parameters",
+      config.use_synthetic_data_for, "weights")
   end)
 
   it("row 37: accept thread counts", function()
@@ -665,7 +751,7 @@ describe("run flags", function()
 end)
 
 describe("shards and replicas", function()
-  local devices = require "ipulua.devices"
+  local devices = require "ipulua.config.devices"
 
   it("rounds shards up to a power of two", function()
     local counts = {}
@@ -676,7 +762,8 @@ describe("shards and replicas", function()
   it("divides IPUs by shards", function()
     assert.equal(2, devices.replica_count(2, 1))
     assert.equal(1, devices.replica_count(4, 4))
-    refuses("failed_precondition", "a device with 2 IPUs and has 4 shards; the number of IPUs must be a multiple of 4",
+    refuses("failed_precondition",
+      "a device with 2 IPUs and has 4 shards; the number of IPUs must be a multiple of 4",
       devices.replica_count, 2, 4)
   end)
 

@@ -2,8 +2,8 @@
 
 local core = require "ipulua.core"
 local ipu = require "ipulua"
-local placement = require "ipulua.placement"
-local scope = require "ipulua.scope"
+local placement = require "ipulua.trace.placement"
+local scope = require "ipulua.base.scope"
 
 local function placed(field)
   local value = core.set_placement(field, 0)
@@ -16,19 +16,34 @@ local wrap, yield = coroutine.wrap, coroutine.yield
 -- All that scopes say, where it is called.
 local function state()
   local strategy = require "ipulua.strategy".current()
-  return table.concat({core.scope_key(), tostring(placement.device()), tostring(placement.shard()), scope.depth(),
+  return table.concat({core.scope_key(), tostring(placement.device()), tostring(placement.shard()),
+    scope.depth(),
     tostring(strategy), (ipu.Variable(0.0, {name = "v"}).name:gsub("_%d+$", ""))}, " ")
 end
 
 local scopes <const> = {
   ipu_shard = {function() return ipu.ipu_shard(1) end, function() return ipu.ipu_shard(2) end},
-  device = {function() return ipu.device("cpu") end, function() return ipu.device("/device:IPU:0") end},
-  name_scope = {function() return ipu.name_scope("one") end, function() return ipu.name_scope("two") end},
-  strategy = {function() return ipu.IPUStrategy():scope() end, function() return ipu.IPUStrategy():scope() end},
-  stochastic_rounding = {function() return ipu.stochastic_rounding(true) end, function() return ipu.stochastic_rounding(false) end},
-  partials_type = {function() return ipu.partials_type("float16") end, function() return ipu.partials_type("float32") end},
-  frontend_attribute = {function() return ipu.frontend_attribute("a", "1") end, function() return ipu.frontend_attribute("a", "2") end},
-  variable_scope = {function() return ipu.variable_scope("one") end, function() return ipu.variable_scope("two") end},
+  device = {function() return ipu.device("cpu") end, function()
+    return ipu.device("/device:IPU:0")
+  end},
+  name_scope = {function() return ipu.name_scope("one") end, function()
+    return ipu.name_scope("two")
+  end},
+  strategy = {function() return ipu.IPUStrategy():scope() end, function()
+    return ipu.IPUStrategy():scope()
+  end},
+  stochastic_rounding = {function() return ipu.stochastic_rounding(true) end, function()
+    return ipu.stochastic_rounding(false)
+  end},
+  partials_type = {function() return ipu.partials_type("float16") end, function()
+    return ipu.partials_type("float32")
+  end},
+  frontend_attribute = {function() return ipu.frontend_attribute("a", "1") end, function()
+    return ipu.frontend_attribute("a", "2")
+  end},
+  variable_scope = {function() return ipu.variable_scope("one") end, function()
+    return ipu.variable_scope("two")
+  end},
 }
 
 -- A coroutine that opens a scope, says what is open, closes it, says it again.
@@ -211,9 +226,12 @@ end)
 
 describe("a coroutine that ends by an error and is never closed", function()
   local bodies <const> = {
-    trace = function() ipu.func(function(x) error("inside " .. tostring(x.shape)) end)(ipu.ones{2}) end,
+    trace = function()
+      ipu.func(function(x) error("inside " .. tostring(x.shape)) end)(ipu.ones{2})
+    end,
     loop = function()
-      ipu.func(function(x) return ipu.loops.repeat_n(2, function() error("x") end, {x}) end)(ipu.ones{2})
+      ipu.func(function(x) return ipu.loops.repeat_n(2, function() error("x") end, {x}) end)(
+        ipu.ones{2})
     end,
     scope = function()
       local _ <close> = ipu.ipu_shard(1)

@@ -22,7 +22,9 @@ local function differentiated(f)
 end
 
 local function near(expected, got)
-  for i, v in ipairs(expected) do assert.is_true(math.abs(v - got[i]) <= 1e-5 * math.abs(v), got[i] .. " is not " .. v) end
+  for i, v in ipairs(expected) do
+    assert.is_true(math.abs(v - got[i]) <= 1e-5 * math.abs(v), got[i] .. " is not " .. v)
+  end
 end
 
 describe("custom_gradient", function()
@@ -56,13 +58,18 @@ describe("custom_gradient", function()
     local _, g = differentiated(function(v) return ipu.loops.repeat_n(2, softplus, {v}) end)
     local second = 10 / (1 + math.exp(-value[1]))
     near({slope[1] * second}, g)
-    _, g = differentiated(function(v) return ipu.cond(ipu.less(0, ipu.reduce_sum(v)), function() return softplus(v) end,
+    _, g =
+      differentiated(function(v) return ipu.cond(ipu.less(0, ipu.reduce_sum(v)), function()
+        return softplus(v)
+      end,
       function() return v end) end)
     near(slope, g)
   end)
 
   it("takes and gives several values", function()
-    local both = ipu.custom_gradient(function(a, b) return a * b, a + b, function(d1, d2) return d1 * 100 + d2, nil end end)
+    local both = ipu.custom_gradient(function(a, b)
+      return a * b, a + b, function(d1, d2) return d1 * 100 + d2, nil end
+    end)
     local found = table.pack(ipu.func(function(a, b)
       local p, q = both(a, b)
       local g = ipu.gradients({p, q}, {a, b})
@@ -75,12 +82,15 @@ describe("custom_gradient", function()
   end)
 
   it("explains what it can't take", function()
-    fails("must return its value and a function", ipu.func(function(v) return (ipu.custom_gradient(function(a) return a end)(v)) end), x)
+    fails("must return its value and a function",
+      ipu.func(function(v) return (ipu.custom_gradient(function(a) return a end)(v)) end), x)
     fails("returned 2 values for 1 input", ipu.func(function(v)
       return (ipu.custom_gradient(function(a) return a, function(dy) return dy, dy end end)(v))
     end), x)
     fails("gradient of input 1 must be float32[2], got float32[]", ipu.func(function(v)
-      return (ipu.custom_gradient(function(a) return a, function(dy) return ipu.reduce_sum(dy) end end)(v))
+      return (ipu.custom_gradient(function(a)
+        return a, function(dy) return ipu.reduce_sum(dy) end
+      end)(v))
     end), x)
   end)
 end)
@@ -113,11 +123,14 @@ describe("register_op", function()
     fails("there is an op 'exp' already", ipu.register_op, {name = "exp", call = print})
     fails("there is an op 'func' already", ipu.register_op, {name = "func", call = print})
     fails("must be a name", ipu.register_op, {name = "a b", call = print})
-    for _, module in ipairs{"nowhere", "keras", "json", "matmul", "IPUConfig"} do -- none that ops stand in
-      fails("there is no module '" .. module .. "' of ops; there are ipu itself and ipu.nn, ipu.random", ipu.register_op,
+    -- none that ops stand in
+    for _, module in ipairs{"nowhere", "keras", "json", "matmul", "IPUConfig"} do
+      fails("there is no module '" .. module .. "' of ops; there are ipu itself and ipu.nn, "
+        .. "ipu.random", ipu.register_op,
         {name = module .. ".x", call = print})
     end
-    fails("ipu.nn, ipu.random; did you mean 'random'?", ipu.register_op, {name = "radnom.x", call = print})
+    fails("ipu.nn, ipu.random; did you mean 'random'?", ipu.register_op,
+      {name = "radnom.x", call = print})
   end)
 end)
 
@@ -161,14 +174,18 @@ describe("load_op_library", function()
     local tape = ipu.GradientTape()
     local z = tape(function() return ipu.reduce_sum(snake(x) * 2) end)
     near({2 * (1 + math.sin(2)), 2 * (1 + math.sin(4))}, tape:gradient(z, x):totable())
-    local _, twice = differentiated(function(v) return ipu.loops.repeat_n(2, function(c) return snake(c) end, {v}) end)
+    local _, twice = differentiated(function(v)
+      return ipu.loops.repeat_n(2, function(c) return snake(c) end, {v})
+    end)
     near({(1 + math.sin(2)) * (1 + math.sin(2 * expected(1, 1)))}, twice)
     fails("snake: frequency must be positive", snake, x, {frequency = -1})
     fails("snake: wants float32 or float64", snake, ipu.tensor({1}, {dtype = "int32"}))
     fails("snake has no argument 'frequancy'; did you mean 'frequency'?", snake, x, {frequancy = 1})
   end)
 
-  it("takes numbers for an input that is named as indices are for int32, as its header says", function()
+  it(
+    "takes numbers for an input that is named as indices are for int32, as its header says",
+    function()
     local library = ipu.load_op_library(build_text([[
       static int infer(const IpuHost *h, IpuNode *n) { return h->set_output(n, 0, h->input_type(n, 1)); }
       static int eval(const IpuHost *h, const IpuCall *c) {
@@ -212,7 +229,8 @@ describe("random numbers in a gradient function", function()
   it("are other ones in each execution, in loops of it too", function()
     local noisy = ipu.custom_gradient(function(t)
       return t * 1, function(dy)
-        return dy + ipu.random.normal{3} + ipu.loops.repeat_n(4, function(s) return s + ipu.random.uniform{3} end, {ipu.zeros{3}})
+        return dy + ipu.random.normal{3} + ipu.loops.repeat_n(4,
+          function(s) return s + ipu.random.uniform{3} end, {ipu.zeros{3}})
       end
     end)
     local v = ipu.Variable{ipu.zeros{3}}
@@ -235,7 +253,8 @@ end)
 describe("register_op", function()
   it("leaves the members of tensors and variables alone", function()
     local ones = ipu.ones{2, 3}
-    for _, name in ipairs{"nn.square", "mine_square.sqrt", "size", "shape", "dtype", "rank", "item", "totable", "assign", "trainable", "name"} do
+    for _, name in ipairs{"nn.square", "mine_square.sqrt", "size", "shape", "dtype", "rank", "item",
+      "totable", "assign", "trainable", "name"} do
       local module = name:match("^(mine_%w+)%.")
       if module then rawset(ipu, module, {}) end
       local ok, message = pcall(ipu.register_op, name, function(t) return t end)

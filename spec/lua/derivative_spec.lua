@@ -1,4 +1,5 @@
--- One derivative: what docs/gradients.md's table says, in every form in which a gradient can be asked for.
+-- One derivative: what docs/gradients.md's table says, in every form in which a gradient can be
+-- asked for.
 
 local fuzz = require "spec.support.fuzz_gradients"
 local ipu = require "ipulua"
@@ -26,10 +27,15 @@ local cells <const> = {
   {"one of two of equal numbers", function(a) return sum(a * c + a * a * same) end, c, {1, 2, 3}},
   {"the other one", function(a) return sum(a * c + a * a * same) end, same, {1, 4, 9}},
   {"captured ones", function(a) return sum((a + a) * ones) end, ones, {2, 4, 6}},
-  {"captured, computed while tracing", function(a) return sum(a * (c * 2 + ipu.sin(same))) end, c, {2, 4, 6}},
-  {"captured in a loop", function(a) return sum(ipu.loops.repeat_n(2, function(s) return s * c end, {a})) end, c, {8, 20, 36}},
+  {"captured, computed while tracing", function(a) return sum(a * (c * 2 + ipu.sin(same))) end, c,
+    {2, 4, 6}},
+  {"captured in a loop", function(a)
+    return sum(ipu.loops.repeat_n(2, function(s) return s * c end, {a}))
+  end, c, {8, 20, 36}},
   {"captured in a branch", function(a)
-    return ipu.cond(ipu.greater(sum(a), 0), function() return sum(a * c) end, function() return sum(a) end)
+    return ipu.cond(ipu.greater(sum(a), 0), function() return sum(a * c) end, function()
+      return sum(a)
+    end)
   end, c, {1, 2, 3}},
   {"captured in a branch in a loop", function(a)
     return sum(ipu.loops.repeat_n(2, function(s)
@@ -39,7 +45,8 @@ local cells <const> = {
   {"captured as a loop's first value", function(a)
     return sum(ipu.loops.repeat_n(2, function(s) return s * a end, {c}))
   end, c, {1, 4, 9}},
-  {"captured by a function that is called", function(a) return sum(nested(a) * a) end, c, {1, 4, 9}},
+  {"captured by a function that is called", function(a) return sum(nested(a) * a) end, c,
+    {1, 4, 9}},
   {"the argument behind it", function(a) return sum(nested(a) * a) end, x, {8, 20, 36}},
   {"a reading from before", function(a) return sum(a * before + v) end, v, {1, 1, 1}},
   {"that reading itself", function(a) return sum(a * before + v) end, before, {1, 2, 3}},
@@ -49,10 +56,12 @@ local cells <const> = {
     return sum(ipu.loops.repeat_n(2, function(s) return s * v end, {v}))
   end, v, {3, 12, 27}},
   {"a variable carried by while_loop", function()
-    local _, s = ipu.while_loop(function(i, _) return ipu.less(i, 2) end, function(i, s) return i + 1, s * v end, {0, v})
+    local _, s = ipu.while_loop(function(i, _) return ipu.less(i, 2) end,
+      function(i, s) return i + 1, s * v end, {0, v})
     return sum(s)
   end, v, {3, 12, 27}},
-  {"rows", function() return sum(rows[1] * rows[2]) + sum(rows * rows) end, rows, {{5, 8}, {7, 10}}},
+  {"rows", function() return sum(rows[1] * rows[2]) + sum(rows * rows) end, rows,
+    {{5, 8}, {7, 10}}},
   {"rows of a variable", function() return sum(v[1] * v[3] + v[2]) end, v, {3, 1, 1}},
   {"readings before an assignment", function(a)
     local y = sum(v * a)
@@ -98,8 +107,12 @@ local forms <const> = {
     v:assign(start)
     return around(g, source)
   end},
-  {"by a tape inside", function(f, source) return ipu.func(function(a) return taped(f, a, source) end)(x) end},
-  {"by ipu.gradients", function(f, source) return ipu.func(function(a) return asked(f, a, source) end)(x) end},
+  {"by a tape inside", function(f, source)
+    return ipu.func(function(a) return taped(f, a, source) end)(x)
+  end},
+  {"by ipu.gradients", function(f, source)
+    return ipu.func(function(a) return asked(f, a, source) end)(x)
+  end},
   {"by ipu.gradients in a loop", function(f, source)
     return ipu.func(function(a)
       return ipu.loops.repeat_n(2, function(s)
@@ -111,14 +124,18 @@ local forms <const> = {
   {"by ipu.gradients in a branch behind it", function(f, source)
     return ipu.func(function(a)
       local y = f(a)
-      return ipu.cond(ipu.is_finite(y), function() return ipu.gradients(y, {source == x and a or source})[1] end,
+      return ipu.cond(ipu.is_finite(y), function()
+        return ipu.gradients(y, {source == x and a or source})[1]
+      end,
         function() return ipu.zeros_like(source) end)
     end)(x)
   end},
   {"by ipu.gradients in a branch that goes on", function(f, source)
     return ipu.func(function(a)
       local y = f(a)
-      return ipu.cond(ipu.is_finite(y), function() return ipu.gradients(y * 2 - y, {source == x and a or source})[1] end,
+      return ipu.cond(ipu.is_finite(y), function()
+        return ipu.gradients(y * 2 - y, {source == x and a or source})[1]
+      end,
         function() return ipu.zeros_like(source) end)
     end)(x)
   end},
@@ -131,7 +148,9 @@ describe("one derivative:", function()
     local name, f, source, expected = table.unpack(cell)
     for _, form in ipairs(forms) do
       if not (name == "a host callback" and form[1]:find("around", 1, true)) then
-        it(name .. " " .. form[1], function() assert.same(expected, form[2](f, source):totable()) end)
+        it(name .. " " .. form[1], function()
+          assert.same(expected, form[2](f, source):totable())
+        end)
       end
     end
   end
@@ -142,21 +161,30 @@ describe("one derivative:", function()
     assert.is_true(ipu.reduce_max(ipu.abs(g(a) - s * (1 - s))):item() < 1e-12)
   end
 
-  it("a custom gradient's own derivative goes through what it has of the function around it", function()
-    second(ipu.func(function(a) return ipu.gradients(ipu.gradients(log1pexp(a), {a})[1], {a})[1] end))
+  it(
+    "a custom gradient's own derivative goes through what it has of the function around it",
+    function()
+    second(ipu.func(function(a)
+      return ipu.gradients(ipu.gradients(log1pexp(a), {a})[1], {a})[1]
+    end))
     second(function(a)
       local outer = ipu.GradientTape()
-      local slope = outer(function() return taped(function(b) return sum(log1pexp(b)) end, a, a) end)
+      local slope = outer(function()
+        return taped(function(b) return sum(log1pexp(b)) end, a, a)
+      end)
       return outer:gradient(slope, a)
     end)
     second(function(a)
-      local outer, f = ipu.GradientTape(), ipu.func(function(b) return ipu.gradients(log1pexp(b), {b})[1] end)
+      local outer, f = ipu.GradientTape(),
+        ipu.func(function(b) return ipu.gradients(log1pexp(b), {b})[1] end)
       local slope = outer(f, a)
       return outer:gradient(slope, a)
     end)
   end)
 
-  it("what a gradient function does on the side happens, as often as its gradient is computed", function()
+  it(
+    "what a gradient function does on the side happens, as often as its gradient is computed",
+    function()
     local seen
     local look = ipu.host_callback(function(d)
       seen[#seen + 1] = d[1]:item()
@@ -168,11 +196,13 @@ describe("one derivative:", function()
         return dy * 2 * a
       end
     end)
-    local twice <const> = {2, function(a) return sum(ipu.loops.repeat_n(2, square, {a})) end, {4, 32, 108}}
+    local twice <const> = {2, function(a) return sum(ipu.loops.repeat_n(2, square, {a})) end,
+      {4, 32, 108}}
     for _, case in ipairs{
       {1, function(a) return sum(square(a)) end, {2, 4, 6}}, twice,
       {1, function(a)
-        return sum(ipu.cond(ipu.less(0, sum(a)), function() return square(a) end, function() return a end))
+        return sum(ipu.cond(ipu.less(0, sum(a)), function() return square(a) end,
+          function() return a end))
       end, {2, 4, 6}},
     } do
       for _, form in ipairs{
@@ -195,13 +225,17 @@ describe("one derivative:", function()
         return dy * 2 * a
       end
     end)
-    for _, form in ipairs{taped, function(f) return ipu.func(function(a) return asked(f, a, x) end)(x) end} do
+    for _,
+      form in ipairs{taped, function(f)
+        return ipu.func(function(a) return asked(f, a, x) end)(x)
+      end} do
       local ok, message = pcall(form, function(a) return sum(square(a)) end, x, x)
       assert.is_truthy(not ok and message:find("assigns variable 'Variable", 1, true), message)
     end
   end)
 
-  -- The documented difference: what was assigned carries its gradient on in a compiled function, and doesn't outside.
+  -- The documented difference: what was assigned carries its gradient on in a compiled function,
+  -- and doesn't outside.
   it("an assignment carries the gradient to what was assigned where it is traced", function()
     local function f(a)
       v:assign(a * 3)
@@ -219,10 +253,14 @@ describe("one derivative:", function()
     local y = tape(f, x)
     local ok, message = pcall(tape.gradient, tape, y, x)
     if ok then assert.same({5, 10, 15}, message:totable())
-    else assert.is_truthy(message:find("derivative_spec.lua:%d+: gradients: what a callback gave"), message) end
+    else
+      assert.is_truthy(message:find("derivative_spec.lua:%d+: gradients: what a callback gave"),
+        message)
+    end
   end)
 
-  it("a table of targets is the sum of its tensors, with gradients in the same structure", function()
+  it(
+    "a table of targets is the sum of its tensors, with gradients in the same structure", function()
     local function gradient(target, dy)
       local tape = ipu.GradientTape()
       local y = tape(target)
@@ -230,13 +268,16 @@ describe("one derivative:", function()
     end
     assert.same({6, 6, 6}, gradient(function() return {{v * 1, v * 3}, v * 2} end):totable())
     assert.same({3, 3, 3}, gradient(function() return {a = v * 1, b = v * 2} end):totable())
-    assert.same({5, 6, 7}, gradient(function() return {a = v * 1, b = v * 2} end, {a = ipu.tensor{3, 4, 5}}):totable())
+    assert.same({5, 6, 7},
+      gradient(function() return {a = v * 1, b = v * 2} end, {a = ipu.tensor{3, 4, 5}}):totable())
     local ok, message = pcall(gradient, function() return {a = v * 1} end, {c = ipu.ones{3}})
-    assert.is_truthy(not ok and message:find("a gradient for each of the outputs", 1, true), message)
+    assert.is_truthy(not ok and message:find("a gradient for each of the outputs", 1, true),
+      message)
   end)
 
   local wrong <const> = {
-    {ipu.nn.softmax, ipu.ones{5}}, {ipu.identity, ipu.ones{5}}, {function(a) return a * 2 end, ipu.ones{2, 3}},
+    {ipu.nn.softmax, ipu.ones{5}}, {ipu.identity, ipu.ones{5}},
+    {function(a) return a * 2 end, ipu.ones{2, 3}},
     {ipu.tanh, ipu.ones{1}}, {ipu.tanh, ipu.ones({3}, {dtype = "float64"})},
   }
   it("an output's gradient has the output's shape and dtype", function()
@@ -244,11 +285,15 @@ describe("one derivative:", function()
       local f, dy = table.unpack(case)
       for _, form in ipairs{
         ipu.func(function(a, b) return ipu.gradients(f(a), {a}, {b})[1] end),
-        ipu.func(function(a, b) local tape = ipu.GradientTape(); return tape:gradient(tape(f, a), a, b) end),
+        ipu.func(function(a, b)
+          local tape = ipu.GradientTape()
+          return tape:gradient(tape(f, a), a, b)
+        end),
         function(a, b) local tape = ipu.GradientTape(); return tape:gradient(tape(f, a), a, b) end,
       } do
         local ok, message = pcall(form, x, dy)
-        assert.is_truthy(not ok and message:find("what is given as an output's gradient", 1, true), tostring(message))
+        assert.is_truthy(not ok and message:find("what is given as an output's gradient", 1, true),
+          tostring(message))
       end
     end
   end)

@@ -9,7 +9,8 @@ local function stderr_of(script)
   local file = assert(io.open(path, "w"))
   file:write("local ipu = require 'ipulua'\n", script)
   file:close()
-  local pipe = io.popen((os.getenv("IPULUA") or "build/ipulua") .. " " .. path .. " 2>&1 >/dev/null")
+  local pipe = io.popen((os.getenv("IPULUA") or "build/ipulua") .. " " .. path
+    .. " 2>&1 >/dev/null")
   local lines = {}
   for line in pipe:lines() do lines[#lines + 1] = line end
   pipe:close()
@@ -18,7 +19,9 @@ local function stderr_of(script)
 end
 
 describe("print_tensor", function()
-  it("row 240: writes name and value to standard error at each execution, and gives the value on", function()
+  it(
+    "row 240: writes name and value to standard error at each execution, and gives the value on",
+    function()
     assert.same({"x: [1. 2.]", "x: [1. 2.]", "x: [2. 4.]"}, stderr_of [[
       local f = ipu.func(function(x) return ipu.print_tensor(x, {name = "x"}) * 2 end)
       local y = f(ipu.tensor{1, 2})
@@ -46,7 +49,9 @@ describe("print_tensor", function()
   end)
 
   it("is the identity for gradients", function()
-    local f = ipu.func(function(x) return ipu.gradients(ipu.print_tensor(x, "quiet") * 3, {x})[1] end)
+    local f = ipu.func(function(x)
+      return ipu.gradients(ipu.print_tensor(x, "quiet") * 3, {x})[1]
+    end)
     local stderr = io.stderr
     local sink <close> = assert(io.open("/dev/null", "w"))
     io.stderr = sink -- luacheck: ignore 122

@@ -1,9 +1,10 @@
 -- What other libraries call things: the hints of errors name what is there.
 
 local ipu = require "ipulua"
-local elsewhere = require "ipulua.elsewhere"
+local elsewhere = require "ipulua.base.elsewhere"
 
--- The value of "keras.layers.Dense" or "reduce_sum", looked for in a module, then in ipu; nil when it is nowhere.
+-- The value of "keras.layers.Dense" or "reduce_sum", looked for in a module, then in ipu; nil when
+-- it is nowhere.
 local function find(module, path)
   for _, root in ipairs{module, ipu} do
     local value = root
@@ -18,7 +19,8 @@ local function find(module, path)
 end
 
 local modules <const> = {
-  ipu = ipu, ["ipu.nn"] = ipu.nn, ["ipu.random"] = ipu.random, ["ipu.data"] = ipu.data, keras = ipu.keras,
+  ipu = ipu, ["ipu.nn"] = ipu.nn, ["ipu.random"] = ipu.random, ["ipu.data"] = ipu.data,
+  keras = ipu.keras,
   ["keras.layers"] = ipu.keras.layers, ["keras.losses"] = ipu.keras.losses,
 }
 
@@ -28,7 +30,8 @@ describe("a name of another library", function()
       for other, name in pairs(names) do
         local path = name:gsub("^ipu%.", ""):match("^[%w_.]+")
         local is_words = name:find("itself") or name:find(":")
-        assert.is_truthy(is_words or find(modules[module], path), module .. "." .. other .. " → " .. name)
+        assert.is_truthy(is_words or find(modules[module], path),
+          module .. "." .. other .. " → " .. name)
         assert.is_nil(rawget(modules[module], other), module .. "." .. other .. " is there itself")
       end
     end)

@@ -1,4 +1,5 @@
--- Code that runs inside of a program: what it reads, assigns, calls and waits for (docs/sessions.md).
+-- Code that runs inside of a program: what it reads, assigns, calls and waits for
+-- (docs/sessions.md).
 
 local core = require "ipulua.core"
 local ipu = require "ipulua"
@@ -31,7 +32,8 @@ for name, run in pairs{["a program"] = at_once, ["a job"] = as_job} do
     for _, n in ipairs(sizes) do
       it("a reading is what the variable held then, of " .. n, function()
         local v, read, given = ipu.Variable(ipu.zeros{n}), {}, {}
-        run(counting(v, function(now) read[#read + 1], given[#given + 1] = v:read_value(), now end), ipu.ones{n})
+        run(counting(v, function(now) read[#read + 1], given[#given + 1] = v:read_value(), now end),
+          ipu.ones{n})
         for i = 1, 3 do
           assert.equal(i * n, ipu.reduce_sum(read[i]):item())
           assert.equal(i * n, ipu.reduce_sum(given[i]):item())
@@ -42,7 +44,8 @@ for name, run in pairs{["a program"] = at_once, ["a job"] = as_job} do
 
     it("rows and expressions of a variable are of that moment, too", function()
       local v, rows = ipu.Variable(ipu.zeros{2, 2}), {}
-      run(counting(v, function() rows[#rows + 1] = {v[2], v + 0, ipu.tensor(v)} end), ipu.ones{2, 2})
+      run(counting(v, function() rows[#rows + 1] = {v[2], v + 0, ipu.tensor(v)} end),
+        ipu.ones{2, 2})
       for i = 1, 3 do
         assert.same({i, i}, rows[i][1]:totable())
         assert.same({{i, i}, {i, i}}, rows[i][2]:totable())
@@ -56,7 +59,9 @@ for name, run in pairs{["a program"] = at_once, ["a job"] = as_job} do
         other:assign_add(1)
         local held = v:read_value()
         local ok, message = pcall(v.assign, v, ipu.ones{40000})
-        assert(not ok and message:find("variable 'Variable.*' can't be assigned inside of a program that uses it"), message)
+        assert(not ok
+          and message:find("variable 'Variable.*' can't be assigned inside of a program that uses "
+            .. "it"), message)
         return held and 0
       end)
       assert.equal(3, run(f, ipu.ones{40000})[1]:item())
@@ -72,8 +77,10 @@ for name, run in pairs{["a program"] = at_once, ["a job"] = as_job} do
       f = counting(v, function(now)
         seen[#seen + 1] = twice(now)[1]:item()
         local ok, message = pcall(f, ipu.ones{3})
-        local refused = message:find("a callback can't call the function that it is called from", 1, true)
-          or message:find("can't be assigned inside of a program", 1, true) -- in another scope: a program of its own
+        local refused = message:find("a callback can't call the function that it is called from", 1,
+          true)
+          -- in another scope: a program of its own
+          or message:find("can't be assigned inside of a program", 1, true)
         assert(not ok and refused, message)
       end)
       assert.same({3, 3, 3}, run(f, ipu.ones{3}):totable())
@@ -130,8 +137,10 @@ describe("inside of a job", function()
     local f = counting(v, function()
       local ok, message = pcall(job.wait, job)
       assert(not ok and message:find("job:wait() is called by the job itself", 1, true), message)
-      local begun, words = pcall(ipu.IPUStrategy().run_async, ipu.IPUStrategy(), ipu.func(function(a) return a end), {args = {ipu.ones{1}}})
-      assert(not begun and words:find("run_async can't be done inside of a callback", 1, true), words)
+      local begun, words = pcall(ipu.IPUStrategy().run_async, ipu.IPUStrategy(),
+        ipu.func(function(a) return a end), {args = {ipu.ones{1}}})
+      assert(not begun and words:find("run_async can't be done inside of a callback", 1, true),
+        words)
     end)
     job = ipu.IPUStrategy():run_async(f, {args = {ipu.ones{3}}})
     assert.same({3, 3, 3}, job:wait():totable())

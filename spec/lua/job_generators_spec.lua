@@ -6,7 +6,8 @@ local ipu = require "ipulua"
 
 describe("a function that feeds a program", function()
   local strategy, own, other = ipu.IPUStrategy(), ipu.Variable(2.0), ipu.Variable(5.0)
-  local elsewhere, mine = ipu.IPUOutfeedQueue{outfeed_mode = "LAST"}, ipu.IPUOutfeedQueue{outfeed_mode = "LAST"}
+  local elsewhere, mine = ipu.IPUOutfeedQueue{outfeed_mode = "LAST"},
+    ipu.IPUOutfeedQueue{outfeed_mode = "LAST"}
   local all = ipu.IPUOutfeedQueue()
   local twice = ipu.func(function(x)
     elsewhere:enqueue(x)
@@ -36,12 +37,16 @@ describe("a function that feeds a program", function()
       return ipu.constant(1.0)
     end,
     dequeue_its_last = function() return mine:dequeue() * 0 + 1 end,
-    wait_for_completion = function() return ipu.constant(1.0 + 0 * all:dequeue{wait_for_completion = true}.shape[1]) end,
+    wait_for_completion = function()
+      return ipu.constant(1.0 + 0 * all:dequeue{wait_for_completion = true}.shape[1])
+    end,
     reset_the_seed = function()
       ipu.reset_ipu_seed(3)
       return ipu.constant(1.0)
     end,
-    run_in_the_background = function() return strategy:run_async(twice, {ipu.constant(0.5)}):wait() end,
+    run_in_the_background = function()
+      return strategy:run_async(twice, {ipu.constant(0.5)}):wait()
+    end,
     wait_for_its_job = function() return job and job:wait() or ipu.constant(1.0) end,
     walk_over_its_job = function()
       if job then for _ in all:iter(job) do end end -- luacheck: ignore 542
@@ -49,21 +54,27 @@ describe("a function that feeds a program", function()
     end,
   }
   local refused = {
-    assign_its_variable = "can't be assigned inside of a program", wait_for_completion = "can't be waited for in it",
-    run_in_the_background = "run_async can't be done inside", wait_for_its_job = "job:wait%(%) is called by the job itself",
+    assign_its_variable = "can't be assigned inside of a program",
+    wait_for_completion = "can't be waited for in it",
+    run_in_the_background = "run_async can't be done inside",
+    wait_for_its_job = "job:wait%(%) is called by the job itself",
     walk_over_its_job = "waits for the job",
   }
-  local refused_always = {assign_its_variable = true, run_in_the_background = true} -- in the foreground, too
+  -- in the foreground, too
+  local refused_always = {assign_its_variable = true, run_in_the_background = true}
 
   local sources = {
     ["an eager map"] = function(f)
-      return ipu.data.range(1000):map(function() return f() end, {eager = true, output_types = "float32", output_shapes = {}})
+      return ipu.data.range(1000):map(function() return f() end,
+        {eager = true, output_types = "float32", output_shapes = {}})
     end,
     ["a generator"] = function(f)
-      return ipu.data.from_generator(function() return f end, {output_types = "float32", output_shapes = {}})
+      return ipu.data.from_generator(function() return f end,
+        {output_types = "float32", output_shapes = {}})
     end,
     ["an eager map that is read ahead"] = function(f)
-      return ipu.data.range(1000):map(function() return f() end, {eager = true, output_types = "float32", output_shapes = {}}):prefetch(4)
+      return ipu.data.range(1000):map(function() return f() end,
+        {eager = true, output_types = "float32", output_shapes = {}}):prefetch(4)
     end,
   }
 
@@ -102,7 +113,8 @@ describe("a function that feeds a program", function()
       end)
     end
 
-    it(source .. ": a job that nobody holds ends, also when it is collected inside of it", function()
+    it(source
+      .. ": a job that nobody holds ends, also when it is collected inside of it", function()
       strategy:run_async(program(source, deeds.collect))
       assert.equal(2, twice(ipu.constant(1.0)):item())
       for _ = 1, 5 do strategy:run_async(program(source, deeds.collect)) end
@@ -125,7 +137,9 @@ describe("a function that feeds a program", function()
 
   it("is called for elements of changing shape while the script polls", function()
     local queue = ipu.IPUOutfeedQueue()
-    local infeed = ipu.IPUInfeedQueue(ipu.data.range(40):batch(3):map(function(x) return ipu.cast(ipu.reduce_sum(x), "float32") end))
+    local infeed = ipu.IPUInfeedQueue(ipu.data.range(40):batch(3):map(function(x)
+      return ipu.cast(ipu.reduce_sum(x), "float32")
+    end))
     local running = strategy:run_async(ipu.func(function()
       return ipu.loops.repeat_n(14, function(s, x)
         queue:enqueue(x)

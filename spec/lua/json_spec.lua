@@ -1,24 +1,30 @@
-local json = require "ipulua.json"
+local json = require "ipulua.base.json"
 
 describe("json.encode", function()
   for _, case in ipairs {
-    {1, "1"}, {1.0, "1.0"}, {0.1, "0.1"}, {1 / 3, "0.3333333333333333"}, {1e300, "1e+300"}, {-0.0, "-0.0"},
-    {math.mininteger, "-9223372036854775808"}, {math.maxinteger, "9223372036854775807"}, {2^53, "9007199254740992.0"},
+    {1, "1"}, {1.0, "1.0"}, {0.1, "0.1"}, {1 / 3, "0.3333333333333333"}, {1e300, "1e+300"},
+    {-0.0, "-0.0"},
+    {math.mininteger, "-9223372036854775808"}, {math.maxinteger, "9223372036854775807"},
+    {2^53, "9007199254740992.0"},
     {true, "true"}, {json.null, "null"}, {{}, "{}"}, {json.array(), "[]"}, {{1, {2}}, "[1,[2]]"},
-    {{b = 1, a = {c = false}}, '{"a":{"c":false},"b":1}'}, {'a"\\\n\1\127é', '"a\\"\\\\\\n\\u0001\127é"'},
+    {{b = 1, a = {c = false}}, '{"a":{"c":false},"b":1}'},
+    {'a"\\\n\1\127é', '"a\\"\\\\\\n\\u0001\127é"'},
   } do
     it("writes " .. case[2], function() assert.equal(case[2], json.encode(case[1])) end)
   end
 
   it("indents", function()
-    assert.equal('{\n  "a": [\n    1,\n    2\n  ],\n  "b": {}\n}', json.encode({a = {1, 2}, b = {}}, {indent = 2}))
+    assert.equal('{\n  "a": [\n    1,\n    2\n  ],\n  "b": {}\n}',
+      json.encode({a = {1, 2}, b = {}}, {indent = 2}))
   end)
 
   it("refuses what JSON has no form for", function()
     local loop = {}
     loop[1] = loop
-    for _, case in ipairs {{0 / 0, "no number"}, {1 / 0, "no number"}, {print, "a function has no JSON form"},
-      {{[1] = 1, a = 2}, "names are strings"}, {{1, nil, 3}, "names are strings"}, {"\255", "UTF%-8"}, {loop, "deeper"}} do
+    for _, case in ipairs {{0 / 0, "no number"}, {1 / 0, "no number"},
+      {print, "a function has no JSON form"},
+      {{[1] = 1, a = 2}, "names are strings"}, {{1, nil, 3}, "names are strings"},
+      {"\255", "UTF%-8"}, {loop, "deeper"}} do
       assert.error_matches(function() json.encode(case[1]) end, case[2])
     end
   end)
@@ -26,8 +32,10 @@ end)
 
 describe("json.decode", function()
   for _, case in ipairs {
-    {"1", 1}, {" -1.5e2 ", -150.0}, {"9223372036854775807", math.maxinteger}, {"-9223372036854775808", math.mininteger},
-    {'"\\u00e9\\ud83d\\ude00\\/"', "é😀/"}, {"[]", {}}, {"[1, [2,3]]", {1, {2, 3}}}, {'{"a": {"b": true}}', {a = {b = true}}},
+    {"1", 1}, {" -1.5e2 ", -150.0}, {"9223372036854775807", math.maxinteger},
+    {"-9223372036854775808", math.mininteger},
+    {'"\\u00e9\\ud83d\\ude00\\/"', "é😀/"}, {"[]", {}}, {"[1, [2,3]]", {1, {2, 3}}},
+    {'{"a": {"b": true}}', {a = {b = true}}},
   } do
     it("reads " .. case[1], function() assert.same(case[2], json.decode(case[1])) end)
   end
@@ -44,12 +52,17 @@ describe("json.decode", function()
   for _, case in ipairs {
     {"", "ends where a value"}, {"[1,]", "a value was expected"}, {"{1:2}", "a name in quotes"},
     {"[1 2]", "',' or ']'"},
-    {'{"a":1,"a":2}', "appears twice"}, {"01", "leading zero"}, {"1.", "digits must follow"}, {"1e", "digits must follow"},
-    {"-", "a number was expected"}, {"9223372036854775808", "beyond 64 bits"}, {"1e999", "too large"},
+    {'{"a":1,"a":2}', "appears twice"}, {"01", "leading zero"}, {"1.", "digits must follow"},
+    {"1e", "digits must follow"},
+    {"-", "a number was expected"}, {"9223372036854775808", "beyond 64 bits"},
+    {"1e999", "too large"},
     {"1 2", "after the value's end"},
-    {'"a', "without an end"}, {'"\1"', "control character"}, {'"\\x"', "unknown escape"}, {'"\\u12"', "four hexadecimal"},
-    {'"\\ud800"', "without a low"}, {'"\\udc00"', "without a high"}, {"\255", "UTF-8"}, {"nul", "a value was expected"},
-    {"NaN", "a value was expected"}, {("["):rep(100000), "deeper"}, {"[1,\n  x]", "line 2, column 3"},
+    {'"a', "without an end"}, {'"\1"', "control character"}, {'"\\x"', "unknown escape"},
+    {'"\\u12"', "four hexadecimal"},
+    {'"\\ud800"', "without a low"}, {'"\\udc00"', "without a high"}, {"\255", "UTF-8"},
+    {"nul", "a value was expected"},
+    {"NaN", "a value was expected"}, {("["):rep(100000), "deeper"},
+    {"[1,\n  x]", "line 2, column 3"},
     {"+1", "a value was expected"},
     {"\239\187\1911", "a value was expected"},
   } do

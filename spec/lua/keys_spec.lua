@@ -1,7 +1,7 @@
 -- Programs that are found again: what a trace depends on is in the key, each input of it.
 
 local ipu = require "ipulua"
-local structure = require "ipulua.structure"
+local structure = require "ipulua.base.structure"
 
 local x = ipu.tensor{1, 2}
 
@@ -12,7 +12,8 @@ local function programs_of(f, calls)
 end
 
 local function named(name)
-  return setmetatable({name = name}, {__tostring = function(self) return self.name end, __call = function() return x end})
+  return setmetatable({name = name},
+    {__tostring = function(self) return self.name end, __call = function() return x end})
 end
 
 describe("a function has a program for each", function()
@@ -61,7 +62,9 @@ describe("a function has a program for each", function()
   it("model, not for what it is called", function()
     local layers = ipu.keras.layers
     local function model(value)
-      return ipu.keras.Sequential({layers.Dense(1, {input_shape = {2}, kernel_initializer = ipu.keras.initializers.Constant(value)})},
+      return ipu.keras.Sequential(
+        {layers.Dense(1,
+          {input_shape = {2}, kernel_initializer = ipu.keras.initializers.Constant(value)})},
         {name = "same"})
     end
     local f = ipu.func(function(t, m) return m(t) end)
@@ -95,7 +98,9 @@ end)
 
 it("branches that give other keys are refused", function()
   local f = ipu.func(function(t)
-    return ipu.cond(ipu.less(ipu.reduce_sum(t), 0), function() return {[1] = t} end, function() return {["1"] = t} end)
+    return ipu.cond(ipu.less(ipu.reduce_sum(t), 0), function() return {[1] = t} end, function()
+      return {["1"] = t}
+    end)
   end)
   assert.is_false((pcall(f, x)))
 end)
@@ -122,16 +127,22 @@ end
 
 describe("a session has a program for each", function()
   local sess = ipu.Session()
-  local p, q = ipu.placeholder("float32", {-1}, {name = "p"}), ipu.placeholder("float32", {-1}, {name = "q"})
+  local p, q = ipu.placeholder("float32", {-1}, {name = "p"}),
+    ipu.placeholder("float32", {-1}, {name = "q"})
   local a, b = p * 2 + q, p * 3
   local two, three = ipu.ones{2}, ipu.ones{3}
-  local function run(fetches, feeds) return function() sess:run(fetches, {feed_dict = feeds}) end end
+  local function run(fetches, feeds)
+    return function() sess:run(fetches, {feed_dict = feeds}) end
+  end
 
   it("fetch, order of fetches, fed value, and type of what is fed", function()
     wants_entries(function() return sess.programs end, {
-      run(a, {[p] = two, [q] = two}), run(b, {[p] = two}), run({a, b}, {[p] = two, [q] = two}), run({b, a}, {[p] = two, [q] = two}),
-      run({a, a}, {[p] = two, [q] = two}), run(b, {[p] = three}), run(b, {[b] = two}), run(a, {[p] = two, [q] = two, [b] = two}),
-      run(b, {[p] = two, [q] = two}), run(a, {[p] = two, [q] = ipu.ones{1}}), run(a, {[p] = ipu.ones{1}, [q] = two}),
+      run(a, {[p] = two, [q] = two}), run(b, {[p] = two}), run({a, b}, {[p] = two, [q] = two}),
+      run({b, a}, {[p] = two, [q] = two}),
+      run({a, a}, {[p] = two, [q] = two}), run(b, {[p] = three}), run(b, {[b] = two}),
+      run(a, {[p] = two, [q] = two, [b] = two}),
+      run(b, {[p] = two, [q] = two}), run(a, {[p] = two, [q] = ipu.ones{1}}),
+      run(a, {[p] = ipu.ones{1}, [q] = two}),
     })
   end)
 
@@ -153,7 +164,8 @@ end)
 describe("a Keras model has a program for each", function()
   local layers, optimizers = ipu.keras.layers, ipu.keras.optimizers
   local function model(...)
-    local m = ipu.keras.Sequential{layers.Dense(1, {input_shape = {2}, kernel_initializer = "ones", use_bias = false}), ...}
+    local m = ipu.keras.Sequential{
+      layers.Dense(1, {input_shape = {2}, kernel_initializer = "ones", use_bias = false}), ...}
     m:compile{optimizer = optimizers.SGD(0.0), loss = "mse", steps_per_execution = 1}
     return m
   end
@@ -163,7 +175,8 @@ describe("a Keras model has a program for each", function()
     local m = model(layers.Dense(1))
     local function fit(o)
       return function()
-        m:fit(o.x or given, labels, {verbose = 0, batch_size = o.batch_size or 4, sample_weight = o.sample_weight,
+        m:fit(o.x or given, labels, {verbose = 0, batch_size = o.batch_size or 4,
+          sample_weight = o.sample_weight,
           steps_per_epoch = o.steps})
       end
     end
@@ -187,7 +200,8 @@ describe("a Keras model has a program for each", function()
     local norm = layers.BatchNormalization{center = false, scale = false}
     local m = model(norm)
     local ways <const> = {
-      function() m:fit(given, labels, {verbose = 0, batch_size = 8}) end, function() m:train_on_batch(given, labels) end,
+      function() m:fit(given, labels, {verbose = 0, batch_size = 8}) end,
+      function() m:train_on_batch(given, labels) end,
       function() m:train_step(given, labels) end,
     }
     for _, trainable in ipairs{true, false, true} do
@@ -200,10 +214,14 @@ describe("a Keras model has a program for each", function()
     end
   end)
 
-  -- A prediction is w1 + w2 = 2w: the gradient of its square for each is 4w, so that a step of 1/8 halves the weight.
-  it("optimizer that it is given, though each was set as often as the others; and keeps the newest", function()
+  -- A prediction is w1 + w2 = 2w: the gradient of its square for each is 4w, so that a step of 1/8
+  -- halves the weight.
+  it(
+    "optimizer that it is given, though each was set as often as the others; and keeps the newest",
+    function()
     local ways <const> = {
-      function(m) m:fit(given, labels, {verbose = 0, batch_size = 8}) end, function(m) m:train_on_batch(given, labels) end,
+      function(m) m:fit(given, labels, {verbose = 0, batch_size = 8}) end,
+      function(m) m:train_on_batch(given, labels) end,
       function(m) m:train_step(given, labels) end,
     }
     for i, way in ipairs(ways) do

@@ -1,5 +1,6 @@
--- `return f(x)` is a tail call, after which Lua has forgotten the calling function, but for functions of C: errors name its line
--- all the same. Every wrong sample of the references is called so, too (docs/source/notes.lua).
+-- `return f(x)` is a tail call, after which Lua has forgotten the calling function, but for
+-- functions of C: errors name its line all the same. Every wrong sample of the references is called
+-- so, too (docs/source/notes.lua).
 
 local ipu = require "ipulua"
 local keras = ipu.keras
@@ -34,7 +35,9 @@ local wrong <const> = {
 
 describe("the line of a call that is all that a return gives", function()
   for _, case in ipairs(wrong) do
-    it("is named: " .. case[1], function() assert.equal(debug.getinfo(case[2], "S").linedefined, line_of(case[2])) end)
+    it("is named: " .. case[1], function()
+      assert.equal(debug.getinfo(case[2], "S").linedefined, line_of(case[2]))
+    end)
   end
 
   it("is named in a model of one's own class, and in what is traced", function()
@@ -43,7 +46,8 @@ describe("the line of a call that is all that a return gives", function()
     local traced = ipu.func(function(given) return layers.Reshape{{7}}(given) end)
     assert.equal(debug.getinfo(traced.f, "S").linedefined, line_of(function() return traced(x) end))
     local function body(given) return layers.Reshape{{7}}(given) end
-    assert.equal(debug.getinfo(body, "S").linedefined, line_of(function() return ipu.loops.repeat_n(3, body, {x}) end))
+    assert.equal(debug.getinfo(body, "S").linedefined,
+      line_of(function() return ipu.loops.repeat_n(3, body, {x}) end))
   end)
 
   it("is that of nodes, which reports name", function()
@@ -70,7 +74,9 @@ describe("a function of the library", function()
   end)
 
   it("may yield in a coroutine, and gives and takes any number of values", function()
-    local co = coroutine.wrap(function() return ipu.name_scope("a")(function(...) return coroutine.yield(...) end, 1, nil, 3) end)
+    local co = coroutine.wrap(function()
+      return ipu.name_scope("a")(function(...) return coroutine.yield(...) end, 1, nil, 3)
+    end)
     assert.same({n = 3, 1, nil, 3}, table.pack(co()))
     assert.same({n = 2, nil, 5}, table.pack(co(nil, 5)))
   end)

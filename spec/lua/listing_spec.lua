@@ -52,7 +52,9 @@ describe("ipu.graph.nodes", function()
     assert.equal(2, find(nodes, "mul").shard)
   end)
 
-  it("row 53: puts gradients on the shard of their forward op, whatever scope they are asked for in", function()
+  it(
+    "row 53: puts gradients on the shard of their forward op, whatever scope they are asked for in",
+    function()
     local f = ipu.func(function(x)
       local y = ipu.ipu_shard(1)(function() return ipu.sin(x) end)
       return ipu.ipu_shard(0)(function() return ipu.gradients(y, {x})[1] end)
@@ -108,7 +110,8 @@ describe("ipu.graph.print", function()
   f(ipu.tensor{1, 2})
 
   it("gives a line a node", function()
-    assert.matches("%%2 = reduce_sum%(%%1%) float32%[%]  %[/device:IPU:0%]  .*listing_spec%.lua:%d+\n", ipu.graph.print(f))
+    assert.matches("%%2 = reduce_sum%(%%1%) float32%[%]  %[/device:IPU:0%]  "
+      .. ".*listing_spec%.lua:%d+\n", ipu.graph.print(f))
   end)
 
   it("draws for Graphviz", function()
@@ -127,16 +130,21 @@ describe("ipu.graph.print of a program", function()
       w:assign_sub(ipu.gradients(ipu.reduce_sum(z), {w})[1] * 0.1)
       return ipu.nn.softmax(z)
     end, {x})
-    local z = ipu.cond(ipu.greater(ipu.reduce_sum(y), 0), function() return y + 1 end, function() return -y end)
+    local z = ipu.cond(ipu.greater(ipu.reduce_sum(y), 0), function() return y + 1 end, function()
+      return -y
+    end)
     return z
   end, {name = 'named "so"'})
   f(ipu.ones{4, 3})
 
   local _ <close> = pipelines.device(2)
-  local infeed = ipu.IPUInfeedQueue(ipu.data.from_tensor_slices(ipu.ones{8, 3}):batch(2, {drop_remainder = true}):repeat_n())
+  local infeed = ipu.IPUInfeedQueue(ipu.data.from_tensor_slices(ipu.ones{8, 3}):batch(2,
+    {drop_remainder = true}):repeat_n())
   local pipelined = ipu.func(function()
     return ipu.pipeline{
-      computational_stages = {function(x) return ipu.matmul(x, w) end, function(x) return ipu.nn.relu(x) end},
+      computational_stages = {function(x) return ipu.matmul(x, w) end, function(x)
+        return ipu.nn.relu(x)
+      end},
       gradient_accumulation_count = 4, infeed_queue = infeed, outfeed_queue = ipu.IPUOutfeedQueue(),
     }
   end)
@@ -181,9 +189,12 @@ describe("ipu.graph.print of a program", function()
       arrows = arrows + 1
     end
     assert.is_true(arrows >= 5)
-    for _, frame in ipairs{"repeat", "cond: yes", "cond: no"} do assert.matches('label = "' .. frame .. '"', text) end
+    for _, frame in ipairs{"repeat", "cond: yes", "cond: no"} do
+      assert.matches('label = "' .. frame .. '"', text)
+    end
     assert.matches('label = "named \\"so\\""', text, 1, true)
-    assert.matches("forward of place 1, lane 1", ipu.graph.print(pipelined, {program = true, format = "dot"}))
+    assert.matches("forward of place 1, lane 1",
+      ipu.graph.print(pipelined, {program = true, format = "dot"}))
   end)
 
   it("is a graph of Graphviz's language, its names as they were given", function()
@@ -192,7 +203,9 @@ describe("ipu.graph.print of a program", function()
         local graph = dot.read(ipu.graph.print(program, {program = whole, format = "dot"}))
         assert.equal(whole and "program" or nil, whole and graph.name or nil)
         assert.is_truthy(next(graph.nodes))
-        for _, each in pairs(graph.nodes) do assert.matches("listing_spec%.lua:%d+$", each.label) end
+        for _, each in pairs(graph.nodes) do
+          assert.matches("listing_spec%.lua:%d+$", each.label)
+        end
       end
     end
     local graph = dot.read(ipu.graph.print(f, {program = true, format = "dot"}))

@@ -1,11 +1,14 @@
--- What loops over feeds gave in the original's own tests: element k of the data is a block of k, modulo its length.
+-- What loops over feeds gave in the original's own tests: element k of the data is a block of k,
+-- modulo its length.
 
 local config = require "ipulua.config"
 local ipu = require "ipulua"
 local data, loops = ipu.data, ipu.loops
 
 local function blocks(n, shape)
-  return data.range(n):map(function(i) return ipu.zeros(shape or {4, 4}) + ipu.cast(i, "float32") end)
+  return data.range(n):map(function(i)
+    return ipu.zeros(shape or {4, 4}) + ipu.cast(i, "float32")
+  end)
 end
 local function endless(n) return blocks(n):repeat_n() end
 local function with_half(x) return x, (x + 10) / 2 end
@@ -40,7 +43,10 @@ describe("loops over feeds", function()
     assert.same({20, 4, 4}, got.shape)
     assert.same({16, 91}, {all(got[6]), all(got[20])})
     local short = ipu.IPUInfeedQueue(blocks(10))
-    assert.equal(46, all(ipu.func(function() return loops.repeat_n(10, function(s, x) return s + x end, {ones}, short) end)()))
+    assert.equal(46,
+      all(ipu.func(function()
+        return loops.repeat_n(10, function(s, x) return s + x end, {ones}, short)
+      end)()))
   end)
 
   it("rows 67, 101: take a pair as two arguments: 31", function()
@@ -64,9 +70,12 @@ describe("loops over feeds", function()
   end)
 
   it("row 68: take a dict as one table: 4 and 27", function()
-    local infeed = ipu.IPUInfeedQueue(endless(3):map(function(x) return {a = x, b = (x + 10) / 2} end))
+    local infeed = ipu.IPUInfeedQueue(endless(3):map(function(x)
+      return {a = x, b = (x + 10) / 2}
+    end))
     local v1, v2 = ipu.func(function()
-      return loops.repeat_n(5, function(first, second, x) return first + x.a, second + x.b end, {zeros, zeros}, infeed)
+      return loops.repeat_n(5, function(first, second, x) return first + x.a, second + x.b end,
+        {zeros, zeros}, infeed)
     end)()
     assert.same({4, 27}, {all(v1), all(v2)})
   end)
@@ -74,20 +83,28 @@ describe("loops over feeds", function()
   it("rows 69, 94: go on where the queue stands, and not at all with 0: 0, 1, 5, 9", function()
     local infeed, got = ipu.IPUInfeedQueue(endless(10)), {}
     for i, n in ipairs{0, 2, 2, 2} do
-      got[i] = all(ipu.func(function() return loops.repeat_n(n, function(s, x) return s + x end, {zeros}, infeed) end)())
+      got[i] =
+        all(ipu.func(function()
+          return loops.repeat_n(n, function(s, x) return s + x end, {zeros}, infeed)
+        end)())
     end
     assert.same({0, 1, 5, 9}, got)
   end)
 
-  it("rows 70, 94: two over one queue share its elements, programs of two queues go on by turns", function()
+  it(
+    "rows 70, 94: two over one queue share its elements, programs of two queues go on by turns",
+    function()
     local function sum(s, x) return s + x end
     local infeed = ipu.IPUInfeedQueue(endless(2))
     local v = ipu.func(function()
       return loops.repeat_n(5, sum, {loops.repeat_n(5, sum, {zeros}, infeed)}, infeed)
     end)()
     assert.equal(5, all(v))
-    local function program(queue) return ipu.func(function() return loops.repeat_n(5, sum, {zeros}, queue) end) end
-    local first, second = program(ipu.IPUInfeedQueue(endless(20))), program(ipu.IPUInfeedQueue(endless(3)))
+    local function program(queue)
+      return ipu.func(function() return loops.repeat_n(5, sum, {zeros}, queue) end)
+    end
+    local first, second = program(ipu.IPUInfeedQueue(endless(20))),
+      program(ipu.IPUInfeedQueue(endless(3)))
     assert.same({10, 4, 35, 5}, {all(first()), all(second()), all(first()), all(second())})
   end)
 
@@ -116,17 +133,20 @@ describe("loops over feeds", function()
     local function condition(i, _) return twenty(i) end
     local infeed = ipu.IPUInfeedQueue(endless(10))
     local _, v = ipu.func(function()
-      return loops.while_loop(condition, function(i, s, x) return i + 1, s + x end, {0, ones}, infeed)
+      return loops.while_loop(condition, function(i, s, x) return i + 1, s + x end,
+        {0, ones}, infeed)
     end)()
     assert.equal(91, all(v))
     local pairs_of = ipu.IPUInfeedQueue(endless(3):map(with_half))
     local _, w = ipu.func(function()
-      return loops.while_loop(condition, function(i, s, a, b) return i + 1, s + a + b end, {0, ones}, pairs_of)
+      return loops.while_loop(condition, function(i, s, a, b) return i + 1, s + a + b end,
+        {0, ones}, pairs_of)
     end)()
     assert.equal(129.5, all(w))
   end)
 
-  it("rows 101, 104: two runs before a dequeue add up: 1 and 1000 losses are 1001, the newest is a scalar", function()
+  it("rows 101, 104: two runs before a dequeue add up: 1 and 1000 losses are 1001, the newest is a "
+    .. "scalar", function()
     for _, mode in ipairs{"ALL", "LAST"} do
       local queue, w = ipu.IPUOutfeedQueue{outfeed_mode = mode}, ipu.Variable(1.0)
       local opt = ipu.train.GradientDescentOptimizer(0.1)
@@ -140,7 +160,9 @@ describe("loops over feeds", function()
       for _, n in ipairs{1, 1000} do run(ipu.tensor(n, {dtype = "int32"})) end
       local got = queue:dequeue()
       assert.same(mode == "ALL" and {1001} or {}, got.shape)
-      if mode == "ALL" then assert.same({1, 0.64}, {got[1]:item(), math.floor(got[2]:item() * 1e6 + 0.5) / 1e6}) end
+      if mode == "ALL" then
+        assert.same({1, 0.64}, {got[1]:item(), math.floor(got[2]:item() * 1e6 + 0.5) / 1e6})
+      end
     end
   end)
 
@@ -150,11 +172,15 @@ describe("loops over feeds", function()
       ipu.ipu_event_trace()
       run()
       local count = 0
-      for _, event in ipairs(ipu.ipu_event_trace()) do count = count + (event.type == "EXECUTE" and 1 or 0) end
+      for _, event in ipairs(ipu.ipu_event_trace()) do
+        count = count + (event.type == "EXECUTE" and 1 or 0)
+      end
       return count
     end
     local infeed = ipu.IPUInfeedQueue(blocks(100, {}):repeat_n())
-    local fed = ipu.func(function() loops.repeat_n(10, function(x) w:assign_add(x) end, {}, infeed) end)
+    local fed = ipu.func(function()
+      loops.repeat_n(10, function(x) w:assign_add(x) end, {}, infeed)
+    end)
     local single = ipu.func(function(x) w:assign_add(x) end)
     assert.equal(10, executions(function() for _ = 1, 10 do fed() end end))
     local fed_sum = w:item()
@@ -163,7 +189,9 @@ describe("loops over feeds", function()
     assert.equal(fed_sum, w:item())
   end)
 
-  it("rows 95, 100: two replicas sum over both: 1, 4, 11, 23, 48, and deal [[1, 2], [3, 4]]", function()
+  it(
+    "rows 95, 100: two replicas sum over both: 1, 4, 11, 23, 48, and deal [[1, 2], [3, 4]]",
+    function()
     local _ <close> = setmetatable({}, {__close = config.reset_ipu_configuration})
     local cfg = ipu.IPUConfig()
     cfg.auto_select_ipus = 2

@@ -14,7 +14,9 @@ local function raises(kind, pattern, f, ...)
 end
 
 describe("repeat_n", function()
-  it("row 69: takes its count at run time; 0 changes nothing and leaves the data where it is", function()
+  it(
+    "row 69: takes its count at run time; 0 changes nothing and leaves the data where it is",
+    function()
     local infeed = ipu.IPUInfeedQueue(floats(10):repeat_n())
     local f = ipu.func(function(n)
       return loops.repeat_n(n, function(v, x) return v + x end, {0.0}, infeed)
@@ -56,16 +58,24 @@ describe("repeat_n", function()
 
   local one <const> = {1.0}
   for name, case in pairs {
-    ["a result of another shape"] = {"type", "carried value 1 is float32%[%], but the body returned float32%[2%]",
+    ["a result of another shape"] = {"type",
+      "carried value 1 is float32%[%], but the body returned float32%[2%]",
       function(x) return ipu.stack{x, x} end, one},
-    ["a result of another dtype"] = {"type", "carried value 1 is int32%[%], but the body returned float32%[%]",
+    ["a result of another dtype"] = {"type",
+      "carried value 1 is int32%[%], but the body returned float32%[%]",
       function(x) return ipu.cast(x, "float32") end, {1}},
-    ["too few results"] = {"type", "returned 0 values, but 1 value is carried", function(_) end, one},
-    ["too many results"] = {"type", "returned 2 values, but 1 value is carried", function(x) return x, x end, one},
-    ["too few parameters"] = {"type", "declares 0 parameters, but it is given 1 value", function() end, one},
-    ["something else than tensors to carry"] = {"type", "got string", function(x) return x end, {"x"}},
+    ["too few results"] = {"type", "returned 0 values, but 1 value is carried",
+      function(_) end, one},
+    ["too many results"] = {"type", "returned 2 values, but 1 value is carried",
+      function(x) return x, x end, one},
+    ["too few parameters"] = {"type", "declares 0 parameters, but it is given 1 value",
+      function() end, one},
+    ["something else than tensors to carry"] = {"type", "got string",
+      function(x) return x end, {"x"}},
   } do
-    it("row 73: refuses " .. name, function() raises(case[1], case[2], loops.repeat_n, 3, case[3], case[4]) end)
+    it("row 73: refuses " .. name, function()
+      raises(case[1], case[2], loops.repeat_n, 3, case[3], case[4])
+    end)
   end
 
   it("refuses counts that are none, and queues that are none", function()
@@ -75,12 +85,14 @@ describe("repeat_n", function()
     raises("type", "int32 scalar, got float32%[%]", loops.repeat_n, ipu.tensor(1.0), id, {0})
     raises("type", "'body' must be a function", loops.repeat_n, 3, 4, {0})
     for _, queue in ipairs {{}, floats(3), ipu.IPUOutfeedQueue()} do
-      raises("type", "'infeed_queue' must be an IPUInfeedQueue", loops.repeat_n, 3, function(x, _) return x end, {0}, queue)
+      raises("type", "'infeed_queue' must be an IPUInfeedQueue", loops.repeat_n, 3,
+        function(x, _) return x end, {0}, queue)
     end
   end)
 
   it("leaves nothing open after an error in the body", function()
-    raises("type", "wants bool", loops.repeat_n, 3, function(x) return ipu.logical_not(x) end, {1}, nil, nil)
+    raises("type", "wants bool", loops.repeat_n, 3, function(x) return ipu.logical_not(x) end,
+      {1}, nil, nil)
     assert.equal(2, ipu.func(function(x) return x + 1 end)(ipu.tensor(1.0)):item())
   end)
 end)
@@ -96,10 +108,12 @@ describe("while_loop", function()
 
   it("refuses a condition that is no bool scalar, or wants other values", function()
     local function step(i) return i + 1 end
-    raises("type", "must give a bool scalar, got int32%[%]", loops.while_loop, function(i) return i end, step, {0})
+    raises("type", "must give a bool scalar, got int32%[%]", loops.while_loop,
+      function(i) return i end, step, {0})
     raises("type", "condition declares 2 parameters, but it is given 1 value", loops.while_loop,
       function(i, _) return ipu.less(i, 3) end, step, {0})
-    raises("value", "must not be negative", loops.while_loop, function(i) return ipu.less(i, 3) end, step, {0}, nil,
+    raises("value", "must not be negative", loops.while_loop, function(i) return ipu.less(i, 3) end,
+      step, {0}, nil,
       {maximum_iterations = -1})
   end)
 end)
@@ -169,7 +183,8 @@ describe("a function", function()
   it("draw and assign in the condition of a while_loop each time that it runs", function()
     ipu.random.set_seed(3)
     local rounds = ipu.func(function()
-      return ipu.while_loop(function(_) return ipu.less(ipu.random.uniform{}, 0.9) end, function(i) return i + 1 end, {ipu.tensor(0)},
+      return ipu.while_loop(function(_) return ipu.less(ipu.random.uniform{}, 0.9) end,
+        function(i) return i + 1 end, {ipu.tensor(0)},
         {maximum_iterations = 1000})
     end)
     local sum, seen = 0, {}
@@ -183,7 +198,8 @@ describe("a function", function()
     for _, case in ipairs{{false, 10, 11}, {0, 0, 0}, {1, 1, 1}, {5, 5, 5}, {20, 10, 11}} do
       calls:assign(0)
       local counted = ipu.func(function(x)
-        return ipu.while_loop(function(s) calls:assign_add(1) return ipu.less(s, 10) end, function(s) return s + 1 end, {x},
+        return ipu.while_loop(function(s) calls:assign_add(1) return ipu.less(s, 10) end,
+          function(s) return s + 1 end, {x},
           case[1] and {maximum_iterations = case[1]} or {use_while_v1 = true})
       end)
       assert.equal(case[2], counted(ipu.tensor(0.0)):item())
@@ -191,7 +207,8 @@ describe("a function", function()
     end
     local v = ipu.Variable(2.0)
     local slope = ipu.func(function()
-      local y = ipu.while_loop(function(s) calls:assign_add(1) return ipu.less(s, 100) end, function(s) return s * v end, {ipu.tensor(1.0)},
+      local y = ipu.while_loop(function(s) calls:assign_add(1) return ipu.less(s, 100) end,
+        function(s) return s * v end, {ipu.tensor(1.0)},
         {maximum_iterations = 50})
       return ipu.gradients(y, {v})[1]
     end)

@@ -1,5 +1,6 @@
--- Every public op, called badly from a script: eagerly, in a traced function and as a method. The error stands at the script's
--- line and names the op, and what is wrong: the argument, its shape, its dtype or its value.
+-- Every public op, called badly from a script: eagerly, in a traced function and as a method. The
+-- error stands at the script's line and names the op, and what is wrong: the argument, its shape,
+-- its dtype or its value.
 
 local core = require "ipulua.core"
 local ipu = require "ipulua"
@@ -61,12 +62,16 @@ end
 
 -- Values that an attribute of a type can't have.
 local wrong <const> = {
-  integer = {"a", {}, true, 0.5, function() end}, number = {"a", {}, true, function() end}, boolean = {1, "yes", {}},
-  string = {1, {}, true}, list = {"a", true, {"a"}, function() end, {0.5}}, dtype = {"float33", 1, {}, true},
+  integer = {"a", {}, true, 0.5, function() end}, number = {"a", {}, true, function() end},
+  boolean = {1, "yes", {}},
+  string = {1, {}, true}, list = {"a", true, {"a"}, function() end, {0.5}},
+  dtype = {"float33", 1, {}, true},
 }
 local extreme <const> = {
-  integer = {math.mininteger, math.maxinteger, -7, 1 << 40}, number = {0 / 0, math.huge, -math.huge},
-  list = {{math.mininteger}, {-5, 1 << 40}, {1 << 40, 1 << 40, 1 << 40}, {{1, 2}, {3}}}, string = {"no such choice", ""},
+  integer = {math.mininteger, math.maxinteger, -7, 1 << 40},
+  number = {0 / 0, math.huge, -math.huge},
+  list = {{math.mininteger}, {-5, 1 << 40}, {1 << 40, 1 << 40, 1 << 40}, {{1, 2}, {3}}},
+  string = {"no such choice", ""},
 }
 
 local names = {}
@@ -84,13 +89,19 @@ for _, name in ipairs(names) do
       if attributes then positional[#positional] = nil end
 
       it("without arguments says what is missing", function()
-        if #row.inputs > 0 then must_refuse(name, row.variadic and "must be a list" or "missing", function() return op() end) end
+        if #row.inputs > 0 then
+          must_refuse(name, row.variadic and "must be a list" or "missing", function()
+            return op()
+          end)
+        end
       end)
 
       it("refuses what is no tensor", function()
         for i = 1, operands do
           for _, value in ipairs {"a", print} do
-            both_ways(name, op, with_operand(row, given, i, value), function(who, ...) must_refuse(who, "got %a", ...) end)
+            both_ways(name, op, with_operand(row, given, i, value), function(who, ...)
+              must_refuse(who, "got %a", ...)
+            end)
           end
         end
       end)
@@ -98,13 +109,17 @@ for _, name in ipairs(names) do
       it("refuses an argument that it has not", function()
         local list = copied(positional)
         list[#list + 1] = {nonsense = 1}
-        if #positional > 0 then must_refuse(name, "no argument 'nonsense'", function() return op(table.unpack(list)) end) end
+        if #positional > 0 then
+          must_refuse(name, "no argument 'nonsense'", function() return op(table.unpack(list)) end)
+        end
       end)
 
       it("refuses more arguments than it takes, however many", function()
         local list = row.variadic and {given[1]} or {}
         for _, count in ipairs {80, 5000} do
-          must_refuse(name, "takes at most %d+ arguments?, got %d+$", function() return op(table.unpack(list, 1, count)) end)
+          must_refuse(name, "takes at most %d+ arguments?, got %d+$", function()
+            return op(table.unpack(list, 1, count))
+          end)
         end
       end)
 
@@ -112,7 +127,8 @@ for _, name in ipairs(names) do
         for i = 1, operands do
           local x = operand(row, given, i)
           for _, shape in ipairs(other_shapes(x)) do
-            both_ways(name, op, with_operand(row, given, i, ipu.broadcast_to(ipu.cast(0, x.dtype), shape)), function(who, ...)
+            both_ways(name, op, with_operand(row, given, i,
+              ipu.broadcast_to(ipu.cast(0, x.dtype), shape)), function(who, ...)
               local text = refused(who, ...)
               assert(not text or text:find("[%d%[]"), text)
             end)
@@ -120,7 +136,8 @@ for _, name in ipairs(names) do
           for _, dtype in ipairs {"float64", "float16", "int8", "int64", "bool"} do
             both_ways(name, op, with_operand(row, given, i, ipu.cast(x, dtype)), function(who, ...)
               local text = refused(who, ...)
-              assert(not text or text:find("bool") or text:find("int") or text:find("float") or text:find("%d"), text)
+              assert(not text or text:find("bool") or text:find("int") or text:find("float")
+                or text:find("%d"), text)
             end)
           end
         end

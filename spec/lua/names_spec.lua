@@ -17,7 +17,8 @@ describe("the names of variables", function()
   it("begin with those of the scopes that are open", function()
     local function named() return ipu.Variable(1, "v").name end
     assert.same({"n/v", "n/m/v", "v", "n/v_1"}, {ipu.name_scope("n")(named),
-      ipu.name_scope("n")(function() return ipu.name_scope("m")(named) end), named(), ipu.name_scope("n")(named)})
+      ipu.name_scope("n")(function() return ipu.name_scope("m")(named) end), named(),
+      ipu.name_scope("n")(named)})
   end)
 end)
 
@@ -26,8 +27,10 @@ describe("a lookup", function()
     local e = ipu.create_host_embedding("e", {10, 3}, "float32", {initializer = "ones"})
     local ids = ipu.tensor({1, 2}, {dtype = "int32"})
     local given = {
-      {{{1, 2}, {3, 4}}, {2, 2, 3}}, {{{1, 2}}, {1, 2, 3}}, {{1, 2}, {2, 3}}, {{1}, {1, 3}}, {1, {3}}, {{indices = {{1, 2}}}, {1, 2, 3}},
-      {ids, {2, 3}}, {{ids}, {2, 3}}, {{ids, clip_indices = false}, {2, 3}}, {{indices = ids, clip_indices = false}, {2, 3}},
+      {{{1, 2}, {3, 4}}, {2, 2, 3}}, {{{1, 2}}, {1, 2, 3}}, {{1, 2}, {2, 3}}, {{1}, {1, 3}},
+      {1, {3}}, {{indices = {{1, 2}}}, {1, 2, 3}},
+      {ids, {2, 3}}, {{ids}, {2, 3}}, {{ids, clip_indices = false}, {2, 3}},
+      {{indices = ids, clip_indices = false}, {2, 3}},
       {{{1, 2}, clip_indices = false}, {2, 3}},
     }
     for i, case in ipairs(given) do assert.same(case[2], e:lookup(case[1]).shape, i) end

@@ -1,4 +1,5 @@
--- Tables that hold themselves, given wherever tables are walked through: an error in words, not the end of the stack.
+-- Tables that hold themselves, given wherever tables are walked through: an error in words, not the
+-- end of the stack.
 
 local ipu = require "ipulua"
 local keras = ipu.keras
@@ -26,14 +27,18 @@ local cases <const> = {
     tape:gradient(ipu.tensor(1.0), list())
   end,
   ["inputs of a pipeline"] = function()
-    ipu.pipeline({function(x) return x end, function(x) return x end}, {inputs = list(), gradient_accumulation_count = 4})
+    ipu.pipeline({function(x) return x end, function(x) return x end},
+      {inputs = list(), gradient_accumulation_count = 4})
   end,
   ["elements of a dataset"] = function() ipu.data.from_tensors(list()) end,
   ["what a map gives"] = function() ipu.data.range(3):map(list) end,
-  ["what an eager map gives"] = function() for _ in ipu.data.range(3):map(list, {eager = true}):iter() do end end,
+  ["what an eager map gives"] = function()
+    for _ in ipu.data.range(3):map(list, {eager = true}):iter() do end
+  end,
   ["datasets of a zip"] = function() ipu.data.zip(list()) end,
   ["types of a generator"] = function()
-    ipu.data.from_generator(function() return list end, {output_types = list(), output_shapes = list()})
+    ipu.data.from_generator(function() return list end,
+      {output_types = list(), output_shapes = list()})
   end,
   ["inputs of a layer"] = function() keras.layers.Concatenate()(list()) end,
   ["shapes of a layer"] = function() keras.layers.Dense(2):build(list()) end,
@@ -47,7 +52,9 @@ local cases <const> = {
   end,
   ["objects of a checkpoint"] = function() ipu.train.Checkpoint{a = list()}:save(os.tmpname()) end,
   ["sequences"] = function() keras.preprocessing.sequence.pad_sequences(list()) end,
-  ["steps of sequences"] = function() keras.preprocessing.sequence.pad_sequences{list(), list()} end,
+  ["steps of sequences"] = function()
+    keras.preprocessing.sequence.pad_sequences{list(), list()}
+  end,
 }
 
 describe("tables that hold themselves are refused as", function()
@@ -64,7 +71,8 @@ end)
 describe("batches larger than the samples", function()
   it("are refused at once, with the nearest divisor", function()
     local m = compiled()
-    for batch, divisor in pairs{[2 ^ 31 | 0] = 10, [math.maxinteger] = 10, [9] = 10, [7] = 5, [4] = 5, [3] = 2} do
+    for batch, divisor in pairs{[2 ^ 31 | 0] = 10, [math.maxinteger] = 10, [9] = 10, [7] = 5,
+      [4] = 5, [3] = 2} do
       local ok, message = pcall(m.predict, m, ipu.ones{10, 2}, {batch_size = batch})
       assert.is_false(ok)
       assert.matches("divides 10 %(" .. divisor .. ", say%)", message)

@@ -4,7 +4,8 @@ local ipu = require "ipulua"
 
 local function near(expected, got)
   for i, each in ipairs(expected) do
-    assert(math.abs(each - got[i]:item()) < 1e-4, string.format("element %d: expected %.4f, got %.4f", i, each, got[i]:item()))
+    assert(math.abs(each - got[i]:item()) < 1e-4,
+      string.format("element %d: expected %.4f, got %.4f", i, each, got[i]:item()))
   end
 end
 
@@ -30,19 +31,22 @@ describe("a list", function()
   end)
 
   it("of counts and places is int32 beside rows of numbers", function()
-    near({0, 0, 1.5, 2.5}, ipu.sequence_slice(ipu.zeros{4, 1}, ipu.tensor{{1.5}, {2.5}}, {2}, {0}, {2}):reshape{4})
+    near({0, 0, 1.5, 2.5},
+      ipu.sequence_slice(ipu.zeros{4, 1}, ipu.tensor{{1.5}, {2.5}}, {2}, {0}, {2}):reshape{4})
   end)
 
   it("of offsets of colours takes after the picture", function()
     near({0.5, 0.25, 0}, ipu.normalise_image(ipu.ones{1, 3}, {0.5, 0.75, 1}, {1, 1, 1})[1])
     -- Of bytes as the original's wrapper has them: float16.
-    local bytes = ipu.normalise_image(ipu.tensor({{10, 20, 30}}, {dtype = "uint8"}), {0.5, 2, 3}, {0.5, 1, 0.25})
+    local bytes = ipu.normalise_image(ipu.tensor({{10, 20, 30}}, {dtype = "uint8"}), {0.5, 2, 3},
+      {0.5, 1, 0.25})
     assert.equal("float16", bytes.dtype)
     near({4.75, 18, 6.75, 0}, bytes[1]:cast("float32"))
   end)
 
   it("of booleans may be a mask", function()
-    local outputs = ipu.nn.simple_rnn(ipu.ones{1, 2, 1}, {{1}}, {{0}}, {0}, {{0.5}}, {{true, false}})
+    local outputs = ipu.nn.simple_rnn(ipu.ones{1, 2, 1}, {{1}}, {{0}}, {0}, {{0.5}},
+      {{true, false}})
     near({0.7616, 0.7616}, outputs:reshape{2})
   end)
 end)

@@ -3,7 +3,9 @@ local ipu = require "ipulua"
 local function fails(f, ...)
   local ok, message = pcall(f)
   assert.is_false(ok)
-  for _, text in ipairs {...} do assert.is_truthy(tostring(message):find(text, 1, true), message) end
+  for _, text in ipairs {...} do
+    assert.is_truthy(tostring(message):find(text, 1, true), message)
+  end
 end
 
 local function near(want, got, tolerance)
@@ -15,7 +17,8 @@ local function trained(make, iterations, size)
   local x = ipu.random.normal({iterations * size, 3}, {seed = 5})
   local w = ipu.Variable(ipu.ones{3, 1}, {name = "w"})
   local opt = make()
-  local infeed = ipu.IPUInfeedQueue(ipu.data.from_tensor_slices(x):batch(size, {drop_remainder = true}))
+  local infeed = ipu.IPUInfeedQueue(ipu.data.from_tensor_slices(x):batch(size,
+    {drop_remainder = true}))
   ipu.func(function()
     ipu.loops.repeat_n(iterations, function(batch)
       opt:minimize(ipu.reduce_mean(ipu.square(ipu.matmul(batch, w))), {var_list = {w}})
@@ -33,7 +36,8 @@ describe("gradient accumulation", function()
 
   it("row 158: with MEAN over k mini-batches equals one step on the joined batch", function()
     local function accumulated()
-      return ipu.optimizers.GradientAccumulationOptimizerV2(sgd(0.1), {num_mini_batches = 4, reduction_method = "mean"})
+      return ipu.optimizers.GradientAccumulationOptimizerV2(sgd(0.1),
+        {num_mini_batches = 4, reduction_method = "mean"})
     end
     same_weights(trained(accumulated, 4, 2), trained(function() return sgd(0.1) end, 1, 8))
     same_weights(trained(accumulated, 8, 2), trained(function() return sgd(0.1) end, 2, 8))
@@ -71,19 +75,25 @@ describe("gradient accumulation", function()
     local opt = ipu.optimizers.GradientAccumulationOptimizerV2(sgd(0.1), {num_mini_batches = 4})
     local w = ipu.Variable(1.0)
     fails(function()
-      ipu.func(function() ipu.loops.repeat_n(10, function() opt:minimize(w * 2, {var_list = {w}}) end) end)()
+      ipu.func(function()
+        ipu.loops.repeat_n(10, function() opt:minimize(w * 2, {var_list = {w}}) end)
+      end)()
     end, "4 mini-batches", "10 iterations")
     assert.equal("failed_precondition", ipu.last_error().kind)
     fails(function() ipu.func(function() opt:minimize(w * 2, {var_list = {w}}) end)() end, "loop")
   end)
 
   it("row 161: checks what it is made of", function()
-    fails(function() ipu.optimizers.GradientAccumulationOptimizerV2(sgd(0.1), {num_mini_batches = 0}) end, "num_mini_batches")
     fails(function()
-      ipu.optimizers.GradientAccumulationOptimizerV2(sgd(0.1), {num_mini_batches = 2, reduction_method = "median"})
+      ipu.optimizers.GradientAccumulationOptimizerV2(sgd(0.1), {num_mini_batches = 0})
+    end, "num_mini_batches")
+    fails(function()
+      ipu.optimizers.GradientAccumulationOptimizerV2(sgd(0.1),
+        {num_mini_batches = 2, reduction_method = "median"})
     end, "SUM", "MEAN", "RUNNING_MEAN")
     fails(function()
-      ipu.optimizers.GradientAccumulationOptimizer(ipu.train.AdamOptimizer(0.1), {num_mini_batches = 2})
+      ipu.optimizers.GradientAccumulationOptimizer(ipu.train.AdamOptimizer(0.1),
+        {num_mini_batches = 2})
     end, "MomentumOptimizer")
     fails(function() ipu.optimizers.CrossReplicaOptimizer({}) end, "ipu.train")
   end)
@@ -91,8 +101,11 @@ describe("gradient accumulation", function()
   it("row 136: in a wider dtype says that gradients must be cast, and a map does it", function()
     local function train(opt)
       local w = ipu.Variable(ipu.tensor({1, 2}, {dtype = "float16"}))
-      local ga = ipu.optimizers.GradientAccumulationOptimizerV2(opt, {num_mini_batches = 2, dtype = "float32"})
-      ipu.func(function() ipu.loops.repeat_n(2, function() ga:minimize(w * 2, {var_list = {w}}) end) end)()
+      local ga = ipu.optimizers.GradientAccumulationOptimizerV2(opt,
+        {num_mini_batches = 2, dtype = "float32"})
+      ipu.func(function()
+        ipu.loops.repeat_n(2, function() ga:minimize(w * 2, {var_list = {w}}) end)
+      end)()
       return w
     end
     fails(function() train(sgd(0.1)) end, "float32", "float16", "MapGradientOptimizer")
@@ -102,7 +115,9 @@ describe("gradient accumulation", function()
       return sgd.apply_gradients(self, given, ...)
     end
     near(1 - 0.1 * 4, train(Cast(0.1)):totable()[1], 1e-3)
-    local map = ipu.optimizers.MapGradientOptimizer(sgd(0.1), function(g, v) return ipu.cast(g, v.dtype) end)
+    local map = ipu.optimizers.MapGradientOptimizer(sgd(0.1), function(g, v)
+      return ipu.cast(g, v.dtype)
+    end)
     near(1 - 0.1 * 4, train(map):totable()[1], 1e-3)
   end)
 end)
@@ -148,17 +163,24 @@ describe("wrappers and own optimizers", function()
   it("say when a loss depends on nothing", function()
     local v = ipu.Variable(1.0)
     fails(function()
-      ipu.func(function(x) ipu.train.GradientDescentOptimizer(0.1):minimize(x * 2, {var_list = {v}}) end)(ipu.tensor(1.0))
+      ipu.func(function(x)
+        ipu.train.GradientDescentOptimizer(0.1):minimize(x * 2, {var_list = {v}})
+      end)(ipu.tensor(1.0))
     end, "no gradient")
-    fails(function() ipu.train.GradientDescentOptimizer(0.1):minimize(ipu.tensor(1.0)) end, "symbolic")
+    fails(function() ipu.train.GradientDescentOptimizer(0.1):minimize(ipu.tensor(1.0)) end,
+      "symbolic")
   end)
 end)
 
 describe("an estimate before the first run", function()
   it("leaves a function that has not run fit to run", function()
     for name, make in pairs{
-      Momentum = function() return ipu.train.MomentumOptimizer(0.1, 0.9) end, Adam = function() return ipu.train.AdamOptimizer(0.1) end,
-      accumulated = function() return ipu.optimizers.GradientAccumulationOptimizerV2(ipu.train.GradientDescentOptimizer(0.1), 2) end,
+      Momentum = function() return ipu.train.MomentumOptimizer(0.1, 0.9) end,
+      Adam = function() return ipu.train.AdamOptimizer(0.1) end,
+      accumulated = function()
+        return ipu.optimizers.GradientAccumulationOptimizerV2(
+          ipu.train.GradientDescentOptimizer(0.1), 2)
+      end,
     } do
       local results = {}
       for i, estimated in ipairs{true, false} do

@@ -1,16 +1,19 @@
--- What the library returns as plain tables prints what it holds, and is a plain table to everything that takes one.
+-- What the library returns as plain tables prints what it holds, and is a plain table to everything
+-- that takes one.
 local command = require "spec.support.command"
 local ipu = require "ipulua"
-local args = require "ipulua.args"
-local plain = require "ipulua.plain"
-local structure = require "ipulua.structure"
+local args = require "ipulua.base.args"
+local plain = require "ipulua.base.plain"
+local structure = require "ipulua.base.structure"
 local keras = ipu.keras
 local layers = keras.layers
 
 local function trained()
-  local model = keras.Sequential{layers.Dense(2, {input_shape = {3}, kernel_initializer = "zeros"}), layers.Dense(1)}
+  local model = keras.Sequential{layers.Dense(2, {input_shape = {3}, kernel_initializer = "zeros"}),
+    layers.Dense(1)}
   model:compile{loss = "mse", optimizer = "sgd", metrics = {"mae"}}
-  return model, model:fit(ipu.ones{4, 3}, ipu.zeros{4, 1}, {batch_size = 4, epochs = 2, verbose = 0})
+  return model, model:fit(ipu.ones{4, 3}, ipu.zeros{4, 1},
+    {batch_size = 4, epochs = 2, verbose = 0})
 end
 
 describe("plain tables and tensors print as", function()
@@ -33,7 +36,8 @@ describe("plain tables and tensors print as", function()
     assert.equal("{}", tostring(ipu.json.decode("[]")))
     assert.matches("^{variable%(", tostring(keras.optimizers.SGD().weights))
     assert.equal("{}", tostring(layers.Dense(1).nodes))
-    assert.matches("^{\n  char_level = false,", tostring(keras.preprocessing.text.Tokenizer():get_config()))
+    assert.matches("^{\n  char_level = false,",
+      tostring(keras.preprocessing.text.Tokenizer():get_config()))
   end)
 
   it("the numbers of a tensor", function()
@@ -42,7 +46,9 @@ describe("plain tables and tensors print as", function()
     assert.equal("{3, 4}", tostring(t[2]))
   end)
 
-  it("tensors of a file, words and numbers of a tokenizer, variables, parts as they are saved", function()
+  it(
+    "tensors of a file, words and numbers of a tokenizer, variables, parts as they are saved",
+    function()
     local path = command.scratch ".npz"
     ipu.save(path, {a = ipu.tensor{1, 2}})
     assert.equal("{a = tensor([1., 2.], dtype=float32)}", tostring(ipu.load(path)))
@@ -56,7 +62,8 @@ describe("plain tables and tensors print as", function()
     assert.equal("{{1, 2}}", tostring(ipu.json.decode("[[1, 2]]")))
     pcall(ipu.ones, -1)
     assert.matches('{\n  code = "IPU_E_VALUE",', tostring(ipu.last_error()))
-    assert.equal('{class_name = "Zeros", config = {}}', tostring(keras.initializers.serialize(keras.initializers.Zeros())))
+    assert.equal('{class_name = "Zeros", config = {}}',
+      tostring(keras.initializers.serialize(keras.initializers.Zeros())))
   end)
 
   it("weights: numbers where they fit, else type and name", function()
@@ -67,13 +74,15 @@ describe("plain tables and tensors print as", function()
     assert.matches("variable%(%[0%., 0%.%], dtype=float32", tostring(trained().weights))
     local row = ipu.tensor{0.19922686, 1.1712226, -1.9316759, -0.83009714} -- 74 characters
     for list in ipu.data.from_tensors{{row, row}, row}:iter() do
-      assert.matches("{\n  tensor%(%[ 0.19922686,  1.1712226 , %-1.9316759 , %-0.83009714%], dtype=float32%),\n", tostring(list))
+      assert.matches("{\n  tensor%(%[ 0.19922686,  1.1712226 , %-1.9316759 , %-0.83009714%], "
+        .. "dtype=float32%),\n", tostring(list))
     end
   end)
 
   it("loss and metrics, which are 0 for zeros from zeros", function()
     local model, history = trained()
-    assert.equal("{0.0, 0.0}", tostring(model:evaluate(ipu.ones{4, 3}, ipu.zeros{4, 1}, {batch_size = 4, verbose = 0})))
+    assert.equal("{0.0, 0.0}",
+      tostring(model:evaluate(ipu.ones{4, 3}, ipu.zeros{4, 1}, {batch_size = 4, verbose = 0})))
     assert.equal("{loss = 0.0, mae = 0.0}",
       tostring(model:test_on_batch(ipu.ones{4, 3}, ipu.zeros{4, 1}, {return_dict = true})))
     assert.equal("{loss = {0.0, 0.0}, mae = {0.0, 0.0}}", tostring(history.history))
@@ -84,7 +93,8 @@ describe("plain tables and tensors print as", function()
 
   it("layers, weights, shapes and configs of a model", function()
     local model = trained()
-    assert.equal("{-1, 3}	{-1, 1}", tostring(model.input_shape) .. "\t" .. tostring(model.output_shape))
+    assert.equal("{-1, 3}	{-1, 1}", tostring(model.input_shape) .. "\t"
+      .. tostring(model.output_shape))
     assert.truthy(tostring(model.layers):find("^{<Dense dense[_%d]*>, <Dense dense[_%d]*>}$"))
     assert.truthy(tostring(model:get_weights()):find("tensor([0., 0.]", 1, true))
     for _, list in ipairs{model.weights, model.trainable_weights, model.layers[1].weights} do
@@ -96,8 +106,11 @@ describe("plain tables and tensors print as", function()
 
   it("element specs, gradients, estimates and results of functions", function()
     local ds = ipu.data.from_tensor_slices{x = ipu.ones{4, 3}, y = ipu.zeros{4}}
-    assert.equal('{x = {dtype = "float32", shape = {3}}, y = {dtype = "float32", shape = {}}}', tostring(ds.element_spec))
-    for element in ds:take(1):iter() do assert.truthy(tostring(element):find("x = tensor([1., 1., 1.]", 1, true)) end
+    assert.equal('{x = {dtype = "float32", shape = {3}}, y = {dtype = "float32", shape = {}}}',
+      tostring(ds.element_spec))
+    for element in ds:take(1):iter() do
+      assert.truthy(tostring(element):find("x = tensor([1., 1., 1.]", 1, true))
+    end
     local v, tape = ipu.Variable(3.0), ipu.GradientTape()
     local y
     do
@@ -117,7 +130,8 @@ describe("plain tables and tensors print as", function()
     assert.truthy(tostring(e.cycles):find("total = ", 1, true))
     assert.truthy(tostring(e.memory):find("  vertexCode = ", 1, true))
     assert.truthy(tostring(e.ipu[1].memory):find("  vertexCode = ", 1, true))
-    local t = ipu.timetable{schedule = "Sequential", device_mapping = {0, 1}, count = 1, training = false}
+    local t = ipu.timetable{schedule = "Sequential", device_mapping = {0, 1}, count = 1,
+      training = false}
     assert.equal('{{ipu = 0, kind = "forward", micro_batch = 0, stage = 0}}', tostring(t.order[1]))
     assert.equal("{0, 0}", tostring(t.stash_depth))
     local programs = ipu.programs()
@@ -148,14 +162,18 @@ describe("plain tables and tensors print as", function()
     local function tell(name)
       return function(self, ...)
         local words = {name}
-        for i, value in ipairs{...} do words[i + 1] = tostring(value):gsub("loss = [%d.]+", "loss = …") end
+        for i, value in ipairs{...} do
+          words[i + 1] = tostring(value):gsub("loss = [%d.]+", "loss = …")
+        end
         told[#told + 1] = table.concat(words, " ")
         self.last_params = tostring(self.params)
       end
     end
     local Told = keras.callbacks.Callback:extend("Told")
-    for _, event in ipairs{"train", "test", "predict", "epoch", "train_batch", "test_batch", "predict_batch"} do
-      Told["on_" .. event .. "_begin"], Told["on_" .. event .. "_end"] = tell(event .. " begins"), tell(event .. " ends")
+    for _, event in ipairs{"train", "test", "predict", "epoch", "train_batch", "test_batch",
+      "predict_batch"} do
+      Told["on_" .. event .. "_begin"], Told["on_" .. event .. "_end"] = tell(event .. " begins"),
+        tell(event .. " ends")
     end
     local model = keras.Sequential{layers.Dense(1, {input_shape = {3}})}
     local x, y, callback = ipu.ones{4, 3}, ipu.zeros{4, 1}, Told()
@@ -174,14 +192,17 @@ describe("plain tables and tensors print as", function()
       "train begins {}", "epoch begins 0 {}", "train_batch begins 0 {}",
       "train_batch ends 1 {loss = …} {samples = 4, step_first = 0, step_last = 1, updates = 2}",
       "epoch ends 0 {loss = …}", "train ends {loss = …}",
-      "test begins {}", "test_batch begins 0 {}", "test_batch ends 1 {loss = …} {samples = 4, step_first = 0, step_last = 1}",
+      "test begins {}", "test_batch begins 0 {}",
+      "test_batch ends 1 {loss = …} {samples = 4, step_first = 0, step_last = 1}",
       "test ends {loss = …}",
-      "predict begins {}", "predict_batch begins 0 {}", "predict_batch ends 1 {} {samples = 4, step_first = 0, step_last = 1}",
+      "predict begins {}", "predict_batch begins 0 {}",
+      "predict_batch ends 1 {} {samples = 4, step_first = 0, step_last = 1}",
       "predict ends {}",
     }, runs_of(false))
     assert.same({
       "train begins {}", "epoch begins 0 {}", "train_batch begins 0 {}",
-      "train_batch ends 0 {loss = …} {samples = 2, step_first = 0, step_last = 0, updates = 1}", "train_batch begins 1 {}",
+      "train_batch ends 0 {loss = …} {samples = 2, step_first = 0, step_last = 0, updates = 1}",
+      "train_batch begins 1 {}",
       "train_batch ends 1 {loss = …} {samples = 2, step_first = 1, step_last = 1, updates = 2}",
     }, table.move(runs_of(true), 1, 6, 1, {}))
     assert.falsy(table.concat(told):find("0x", 1, true))
@@ -194,7 +215,8 @@ describe("what is no plain table prints as", function()
   it("modules, classes, and objects by their configuration or fields", function()
     assert.matches("^<module ipulua [%d.]+; help%(ipu%) lists its names>$", tostring(ipu))
     for name, module in pairs{
-      ["ipu.nn"] = ipu.nn, ["ipu.data"] = ipu.data, ["keras.layers"] = layers, ["keras.datasets.mnist"] = keras.datasets.mnist,
+      ["ipu.nn"] = ipu.nn, ["ipu.data"] = ipu.data, ["keras.layers"] = layers,
+      ["keras.datasets.mnist"] = keras.datasets.mnist,
       ["keras.losses"] = keras.losses, ["ipu.within_replica"] = ipu.within_replica,
     } do
       shows(string.format("<module %s; help(%s) lists its names>", name, name), module)
@@ -221,21 +243,27 @@ describe("what is no plain table prints as", function()
     local f = ipu.func(function() return 1 end)
     f(ipu.ones{2, 3}, nil, {training = true, "a", x = ipu.tensor(1, "int32")})
     f(2, ipu.Variable{1, 2})
-    assert.are.same({'(float32[2, 3], nil, {"a", training = true, x = int32[]})', "(2, float32[2])"}, {table.unpack(f:signatures())})
+    assert.are.same({'(float32[2, 3], nil, {"a", training = true, x = int32[]})',
+      "(2, float32[2])"}, {table.unpack(f:signatures())})
   end)
 
   it("never an address", function()
     local ds, input = ipu.data.range(3), keras.Input{3}
-    for _, object in ipairs{ipu.IPUOutfeedQueue(), ipu.IPUStrategy(), ds:iterator(), ipu.train.Checkpoint{a = ipu.Variable(1)},
-      keras.callbacks.EarlyStopping(), keras.callbacks.TensorBoard(), keras.preprocessing.text.Tokenizer(), layers.Conv2D(1, 3).input_spec,
-      layers.Dense(1)(input).node, layers.LSTM(2).cell, keras.metrics.AUC(), ipu.PipelineSchedule, keras.mixed_precision.Policy "float32",
-      ipu.IPUConfig():get_attribute_metadata "ipu_model.version", keras.optimizers.schedules.CosineDecay(0.1, 100)} do
+    for _, object in ipairs{ipu.IPUOutfeedQueue(), ipu.IPUStrategy(), ds:iterator(),
+      ipu.train.Checkpoint{a = ipu.Variable(1)},
+      keras.callbacks.EarlyStopping(), keras.callbacks.TensorBoard(),
+      keras.preprocessing.text.Tokenizer(), layers.Conv2D(1, 3).input_spec,
+      layers.Dense(1)(input).node, layers.LSTM(2).cell, keras.metrics.AUC(), ipu.PipelineSchedule,
+      keras.mixed_precision.Policy "float32",
+      ipu.IPUConfig():get_attribute_metadata "ipu_model.version",
+      keras.optimizers.schedules.CosineDecay(0.1, 100)} do
       assert.falsy(tostring(object):find("0x", 1, true), tostring(object))
     end
     assert.matches('^{\n  AUTO = "auto",\n', tostring(keras.losses.Reduction))
     shows("<HostIterator of Dataset(range: int64[])>", ds:iterator())
     shows("<call 0 of layer 'counted'>", layers.Dense{1, name = "counted"}(input).node)
-    shows('CSVLogger{append = false, filename = "log.csv", separator = ","}', keras.callbacks.CSVLogger "log.csv")
+    shows('CSVLogger{append = false, filename = "log.csv", separator = ","}',
+      keras.callbacks.CSVLogger "log.csv")
   end)
 
   it("a field a line, also where a field alone is as wide as the page", function()
@@ -255,25 +283,30 @@ PiecewiseConstantDecay{
     shows("<Session, closed>", session)
     shows("<IPUStrategy /device:IPU:0>", strategy)
     shows("<IPUOutfeedQueue LAST>", ipu.IPUOutfeedQueue "LAST")
-    shows("<IPUInfeedQueue of Dataset(from_tensors: float32[2])>", ipu.IPUInfeedQueue(ipu.data.from_tensors(ipu.ones{2})))
+    shows("<IPUInfeedQueue of Dataset(from_tensors: float32[2])>",
+      ipu.IPUInfeedQueue(ipu.data.from_tensors(ipu.ones{2})))
     local job = strategy:run_async(ipu.func(function(x) return x + 1 end), {ipu.ones{2}})
     job:wait()
     shows("<Job, ended>", job)
   end)
 
-  it("Keras' optimizers with their hyperparameters and the learning rate, whatever it is", function()
+  it(
+    "Keras' optimizers with their hyperparameters and the learning rate, whatever it is", function()
     local optimizers = keras.optimizers
-    local rest <const> = ',\n  momentum = 0.9,\n  name = "SGD",\n  nesterov = false,\n  use_ema = false\n}'
+    local rest <const> = ',\n  momentum = 0.9,\n  name = "SGD",\n  nesterov = false,\n  use_ema = '
+      .. 'false\n}'
     local sgd = optimizers.SGD{0.001, momentum = 0.9}
     shows("SGD{\n  decay = 0.0,\n  learning_rate = 0.001" .. rest, sgd)
     sgd.learning_rate = 0.25
     shows("SGD{\n  decay = 0.0,\n  learning_rate = 0.25" .. rest, sgd)
     sgd.learning_rate = optimizers.schedules.PiecewiseConstantDecay({10}, {1, 0.1})
-    shows("SGD{\n  decay = 0.0,\n  learning_rate = PiecewiseConstantDecay{boundaries = {10}, values = {1, 0.1}}" .. rest, sgd)
+    shows("SGD{\n  decay = 0.0,\n  learning_rate = PiecewiseConstantDecay{boundaries = {10}, "
+      .. "values = {1, 0.1}}" .. rest, sgd)
     sgd.learning_rate = function() return 0.1 end
     shows("SGD{\n  decay = 0.0,\n  learning_rate = <function>" .. rest, sgd)
     for _, name in ipairs{"Adadelta", "Adagrad", "Adam", "Adamax", "Ftrl", "Nadam", "RMSprop"} do
-      assert.matches("^" .. name .. "{.*learning_rate = 0%.125,.*}$", tostring(optimizers[name](0.125)))
+      assert.matches("^" .. name .. "{.*learning_rate = 0%.125,.*}$",
+        tostring(optimizers[name](0.125)))
     end
     assert.matches("^CrossReplicaOptimizer{.*opt = SGD{.*    learning_rate = 0%.5,.*  }\n}$",
       tostring(optimizers.CrossReplicaOptimizer(optimizers.SGD(0.5))))
@@ -283,12 +316,15 @@ PiecewiseConstantDecay{
     local sgd = ipu.train.GradientDescentOptimizer(0.1)
     shows('GradientDescentOptimizer{learning_rate = 0.1, name = "GradientDescentOptimizer"}', sgd)
     shows("HostEmbeddingOptimizerSpec{learning_rate = 0.5}", ipu.HostEmbeddingOptimizerSpec(0.5))
-    shows("HostEmbeddingSGDGAOptimizerSpec{accumulation_factor = 3, learning_rate = 0.5}", ipu.HostEmbeddingSGDGAOptimizerSpec(0.5, 3))
+    shows("HostEmbeddingSGDGAOptimizerSpec{accumulation_factor = 3, learning_rate = 0.5}",
+      ipu.HostEmbeddingSGDGAOptimizerSpec(0.5, 3))
     shows("<HostEmbedding 'printed' float32[2, 3]>", ipu.create_host_embedding("printed", {2, 3}))
     local given = {partialsType = "half"}
-    shows('PipelineStageOptions{matmul_options = {partialsType = "half"}}', ipu.PipelineStageOptions{matmul_options = given})
+    shows('PipelineStageOptions{matmul_options = {partialsType = "half"}}',
+      ipu.PipelineStageOptions{matmul_options = given})
     assert.is_nil(getmetatable(given))
-    shows("OptimizerFunctionOutput{\n  loss = symbolic float32[] (input),\n  opt = " .. tostring(sgd) .. "\n}",
+    shows("OptimizerFunctionOutput{\n  loss = symbolic float32[] (input),\n  opt = "
+      .. tostring(sgd) .. "\n}",
       ipu.OptimizerFunctionOutput(sgd, ipu.placeholder("float32", {})))
   end)
 end)

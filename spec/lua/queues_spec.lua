@@ -38,7 +38,9 @@ describe("an outfeed", function()
     local f = enqueuing(queue, 5, function(i) return i end)
     raises("value", "not been enqueued", function() queue:dequeue() end)
     f:concrete()
-    raises("failed_precondition", "before any program has put a value in", function() queue:dequeue() end)
+    raises("failed_precondition", "before any program has put a value in", function()
+      queue:dequeue()
+    end)
     f()
     assert.same({}, queue:dequeue().shape)
     assert.equal(4, queue:dequeue():item()) -- and again the same one
@@ -48,7 +50,9 @@ describe("an outfeed", function()
     ["a tensor"] = {function(x) return x end, function(r) return {r} end},
     ["a list of one"] = {function(x) return {x} end, function(r) return {r[1]} end},
     ["a list of two"] = {function(x) return {x, x + 1} end, function(r) return {r[1], r[2]} end},
-    ["a table"] = {function(x) return {loss = x, acc = x + 1} end, function(r) return {r.loss, r.acc} end},
+    ["a table"] = {function(x) return {loss = x, acc = x + 1} end, function(r)
+      return {r.loss, r.acc}
+    end},
     ["nested tables"] = {function(x) return {a = {x, {b = x + 1}}, [7] = x} end,
       function(r) return {r.a[1], r.a[2].b, r[7]} end},
   } do
@@ -67,7 +71,8 @@ describe("an outfeed", function()
     local queue, v = ipu.IPUOutfeedQueue(), ipu.Variable(2.5)
     enqueuing(queue, 2, function() return {1, 0.5, true, v} end)()
     local got = queue:dequeue()
-    assert.same({"int32", "float32", "bool", "float32"}, {got[1].dtype, got[2].dtype, got[3].dtype, got[4].dtype})
+    assert.same({"int32", "float32", "bool", "float32"},
+      {got[1].dtype, got[2].dtype, got[3].dtype, got[4].dtype})
     assert.same({2.5, 2.5}, got[4]:totable())
   end)
 
@@ -155,7 +160,8 @@ describe("an outfeed", function()
   end)
 
   it("row 111: gives the same with any buffer_depth and optimise_latency", function()
-    for _, options in ipairs {{buffer_depth = 1}, {buffer_depth = 100}, {optimise_latency = true}} do
+    for _, options in ipairs {{buffer_depth = 1}, {buffer_depth = 100},
+      {optimise_latency = true}} do
       local queue = ipu.IPUOutfeedQueue(options)
       enqueuing(queue, 3, function(i) return i end)()
       assert.same({0, 1, 2}, queue:dequeue():totable())
@@ -187,8 +193,10 @@ describe("an outfeed", function()
   end)
 
   for name, case in pairs {
-    ["nothing"] = {nil, "nothing to enqueue", "type"}, ["a string"] = {"x", "carries tensors.*string", "type"},
-    ["a function"] = {{print}, "carries tensors.*function", "type"}, ["an empty table"] = {{}, "no tensor", "value"},
+    ["nothing"] = {nil, "nothing to enqueue", "type"},
+    ["a string"] = {"x", "carries tensors.*string", "type"},
+    ["a function"] = {{print}, "carries tensors.*function", "type"},
+    ["an empty table"] = {{}, "no tensor", "value"},
     ["an empty tensor"] = {ipu.zeros{0, 2}, "extent of 0", "invalid_argument"},
   } do
     it("refuses " .. name, function()
@@ -196,13 +204,18 @@ describe("an outfeed", function()
     end)
   end
 
-  it("refuses a table that holds itself, several values, and to be used in the wrong place", function()
+  it(
+    "refuses a table that holds itself, several values, and to be used in the wrong place",
+    function()
     local loop = {}
     loop[1] = loop
     raises("value", "holds itself", ipu.func(function() ipu.IPUOutfeedQueue():enqueue(loop) end))
     raises("type", "takes one value", ipu.func(function() ipu.IPUOutfeedQueue():enqueue(1, 2) end))
-    raises("value", "only inside a compiled function", function() ipu.IPUOutfeedQueue():enqueue(1) end)
-    raises("runtime", "can't be called inside a compiled function", ipu.func(function() ipu.IPUOutfeedQueue():dequeue() end))
+    raises("value", "only inside a compiled function", function()
+      ipu.IPUOutfeedQueue():enqueue(1)
+    end)
+    raises("runtime", "can't be called inside a compiled function",
+      ipu.func(function() ipu.IPUOutfeedQueue():dequeue() end))
     raises("value", "must not be negative", ipu.IPUOutfeedQueue, {device_ordinal = -1})
     raises("value", "'SOME' is not a", ipu.IPUOutfeedQueue, {outfeed_mode = "SOME"})
   end)
@@ -211,7 +224,9 @@ end)
 describe("an infeed", function()
   it("row 93: begins with the first element again after deleter and initializer", function()
     local infeed = ipu.IPUInfeedQueue(floats(10))
-    local f = ipu.func(function() return ipu.loops.repeat_n(2, function(s, x) return s + x end, {0.0}, infeed) end)
+    local f = ipu.func(function()
+      return ipu.loops.repeat_n(2, function(s, x) return s + x end, {0.0}, infeed)
+    end)
     infeed:initializer()
     assert.equal(1, f():item())
     assert.equal(5, f():item())
@@ -237,7 +252,9 @@ describe("an infeed", function()
 
   it("can't be deleted while a program runs with it", function()
     local infeed = ipu.IPUInfeedQueue(floats(10):repeat_n())
-    local f = ipu.func(function() return ipu.loops.repeat_n(100000000, function(s, x) return s + x end, {0.0}, infeed) end)
+    local f = ipu.func(function()
+      return ipu.loops.repeat_n(100000000, function(s, x) return s + x end, {0.0}, infeed)
+    end)
     f:concrete()
     local job = ipu.IPUStrategy():run_async(f)
     raises("failed_precondition", "is running with this infeed", function() infeed:deleter() end)
@@ -264,7 +281,8 @@ describe("an infeed", function()
   end)
 end)
 
--- Runs a script in a process of its own → its output and exit status; with Ctrl-C while the last part of it runs.
+-- Runs a script in a process of its own → its output and exit status; with Ctrl-C while the last
+-- part of it runs.
 local function run_script(text, interrupted)
   local path = command.scratch()
   if interrupted then text = command.ready .. "\n" .. text end
@@ -411,8 +429,10 @@ describe("queues survive", function()
       local before = resident()
       churn(9500, 500)
       print(resident() - before)]]
-    local sanitized = (os.getenv("IPULUA") or ""):find("build-", 1, true) -- freed memory is kept; leaks are its business
-    local most = sanitized and 512 * 1024 or 12 * 1024 -- an element alone is 4 KiB: 40 MiB if the queues stayed
+    -- freed memory is kept; leaks are its business
+    local sanitized = (os.getenv("IPULUA") or ""):find("build-", 1, true)
+    -- an element alone is 4 KiB: 40 MiB if the queues stayed
+    local most = sanitized and 512 * 1024 or 12 * 1024
     assert.is_true(tonumber(output:match("^%-?%d+")) < most, output)
   end)
 end)

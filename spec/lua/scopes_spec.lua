@@ -1,11 +1,13 @@
 local core = require "ipulua.core"
 local ipu = require "ipulua"
-local placement = require "ipulua.placement"
+local placement = require "ipulua.trace.placement"
 
 local function fails(f, ...)
   local ok, message = pcall(f)
   assert.is_false(ok)
-  for _, text in ipairs {...} do assert.is_truthy(tostring(message):find(text, 1, true), message) end
+  for _, text in ipairs {...} do
+    assert.is_truthy(tostring(message):find(text, 1, true), message)
+  end
 end
 
 -- The field of the placement that new nodes get now.
@@ -30,7 +32,8 @@ describe("scopes", function()
   end)
 
   it("understand the ways to write a device", function()
-    for text, ordinal in pairs {["cpu"] = -1, ["/device:CPU:0"] = -1, ["/cpu:0"] = -1, ["/device:IPU:1"] = 1, ["IPU:2"] = 2} do
+    for text, ordinal in pairs {["cpu"] = -1, ["/device:CPU:0"] = -1, ["/cpu:0"] = -1,
+      ["/device:IPU:1"] = 1, ["IPU:2"] = 2} do
       ipu.device(text)(function() assert.equal(ordinal, placement.device()) end)
     end
     assert.is_nil(placement.device())
@@ -94,7 +97,9 @@ describe("scopes", function()
 
   it("name what is made inside", function()
     ipu.reset_default_graph()
-    local a = ipu.name_scope("outer")(function() return ipu.placeholder("float32", {}, {name = "a"}) end)
+    local a = ipu.name_scope("outer")(function()
+      return ipu.placeholder("float32", {}, {name = "a"})
+    end)
     fails(function()
       local sess <close> = ipu.Session()
       sess:run(a + 1)

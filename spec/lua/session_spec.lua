@@ -3,7 +3,9 @@ local ipu = require "ipulua"
 local function fails(f, ...)
   local ok, message = pcall(f)
   assert.is_false(ok)
-  for _, text in ipairs {...} do assert.is_truthy(tostring(message):find(text, 1, true), message) end
+  for _, text in ipairs {...} do
+    assert.is_truthy(tostring(message):find(text, 1, true), message)
+  end
 end
 
 describe("a session", function()
@@ -30,9 +32,12 @@ describe("a session", function()
   it("row 45: names both shapes when a feed has the wrong one", function()
     local a = placeholders(1)
     local sess <close> = ipu.Session()
-    fails(function() sess:run(a + 1, {feed_dict = {[a] = {1, 2, 3}}}) end, "float32[3]", "float32[2]", "session_spec.lua")
+    fails(function() sess:run(a + 1, {feed_dict = {[a] = {1, 2, 3}}}) end, "float32[3]",
+      "float32[2]", "session_spec.lua")
     fails(function() sess:run(a + 1) end, "placeholder 'a'", "feed_dict")
-    fails(function() sess:run(a + 1, {feed_dict = {[a] = ipu.tensor({1, 2}, {dtype = "int32"})}}) end, "int32[2]", "cast")
+    fails(function()
+      sess:run(a + 1, {feed_dict = {[a] = ipu.tensor({1, 2}, {dtype = "int32"})}})
+    end, "int32[2]", "cast")
   end)
 
   it("feeds any value of the graph", function()
@@ -74,8 +79,10 @@ describe("a session", function()
   it("gives no number for what is not known before it is fed", function()
     local x, y = ipu.placeholder("float32", {-1, 3}), ipu.placeholder("float32", {2, -1})
     local sums = ipu.placeholder("float32", {4, 3})
-    for _, f in ipairs {function() return x.size end, function() return #x end, function() return x[1] end, function() return y.size end,
-      function() for _ in ipairs(x * 2) do error("a row") end end, function() return (x + 1).size end} do
+    for _, f in ipairs {function() return x.size end, function() return #x end,
+      function() return x[1] end, function() return y.size end,
+      function() for _ in ipairs(x * 2) do error("a row") end end,
+      function() return (x + 1).size end} do
       fails(f, "is not known until a session feeds it", "session_spec.lua")
     end
     assert.same({2, 12, 4}, {#y, sums.size, #sums})
@@ -87,7 +94,8 @@ describe("a session", function()
   it("refuses to look up trained rows where they would not be trained", function()
     local ids = ipu.placeholder("int32", {2})
     local spec = ipu.HostEmbeddingOptimizerSpec(0.5)
-    local trained = ipu.create_host_embedding("e", {10, 1}, "float32", {optimizer_spec = spec, initializer = "ones"})
+    local trained = ipu.create_host_embedding("e", {10, 1}, "float32",
+      {optimizer_spec = spec, initializer = "ones"})
     local fixed = ipu.create_host_embedding("f", {10, 1}, "float32", {initializer = "ones"})
     fails(function() trained:lookup(ids) end, "'e' is trained", "ipu_compiler.compile")
     local sess <close> = ipu.Session()
@@ -111,7 +119,8 @@ describe("a session", function()
     assert.equal(4, sess:run(double):item())
     assert.equal(4, sess:run(v):item())
     assert.equal(4, v:item())
-    assert.equal(10, sess:run({plus, double})[2]:item()) -- in the order in which the script made them
+    -- in the order in which the script made them
+    assert.equal(10, sess:run({plus, double})[2]:item())
   end)
 
   it("reads a variable before the updates that the script wrote later", function()
@@ -142,7 +151,8 @@ describe("a session", function()
     local step_count = ipu.train.get_or_create_global_step()
     local sess <close> = ipu.Session()
     for _, opt in ipairs {
-      ipu.train.GradientDescentOptimizer(0.1), ipu.train.MomentumOptimizer(0.05, 0.5), ipu.train.AdamOptimizer(0.1),
+      ipu.train.GradientDescentOptimizer(0.1), ipu.train.MomentumOptimizer(0.05, 0.5),
+      ipu.train.AdamOptimizer(0.1),
       ipu.train.RMSPropOptimizer(0.1), ipu.train.AdagradOptimizer(0.5),
     } do
       local train = opt:minimize(loss, {global_step = step_count})
@@ -220,7 +230,8 @@ describe("ipu_compiler.compile", function()
   end)
 
   it("row 59: wants tensors before operations, in a flat list", function()
-    local a, v = ipu.placeholder("float32", {2}), ipu.get_variable("v", {shape = {2}, initializer = 0})
+    local a, v = ipu.placeholder("float32", {2}),
+      ipu.get_variable("v", {shape = {2}, initializer = 0})
     local opt = ipu.train.GradientDescentOptimizer(0.1)
     fails(function()
       ipu.ipu_compiler.compile(function(x) return {opt:minimize(ipu.reduce_sum(x * v)), x} end, {a})
@@ -230,11 +241,15 @@ describe("ipu_compiler.compile", function()
 
   it("rows 60, 61: wants full shapes, as many parameters as inputs, and an IPU", function()
     local x = ipu.placeholder("float32", {-1, 2})
-    fails(function() ipu.ipu_compiler.compile(function(y) return y end, {x}) end, "float32[-1, 2]", "static")
+    fails(function() ipu.ipu_compiler.compile(function(y) return y end, {x}) end,
+      "float32[-1, 2]", "static")
     local a = ipu.placeholder("float32", {2})
-    fails(function() ipu.ipu_compiler.compile(function() return a end, {a}) end, "computation", "0 parameters", "1 value")
+    fails(function() ipu.ipu_compiler.compile(function() return a end, {a}) end, "computation",
+      "0 parameters", "1 value")
     fails(function()
-      ipu.device("cpu")(function() return ipu.ipu_compiler.compile(function(y) return y end, {a}) end)
+      ipu.device("cpu")(function()
+        return ipu.ipu_compiler.compile(function(y) return y end, {a})
+      end)
     end, "not placed on an IPU")
   end)
 
@@ -291,11 +306,16 @@ describe("get_variable", function()
       local _ <close> = ipu.ipu_scope("/device:IPU:0")
       ipu.get_variable("plain", {shape = {2}, use_resource = false})
     end, "'plain'", "use_resource")
-    assert.equal("v", ipu.device("cpu")(function() return ipu.get_variable("v", {shape = {}, use_resource = false}) end).name)
+    assert.equal("v",
+      ipu.device("cpu")(function()
+        return ipu.get_variable("v", {shape = {}, use_resource = false})
+      end).name)
   end)
 
   it("has its value when the function that made it was traced", function()
-    local f = ipu.func(function(x) return x + ipu.get_variable("w", {shape = {}, initializer = 5}) end)
+    local f = ipu.func(function(x)
+      return x + ipu.get_variable("w", {shape = {}, initializer = 5})
+    end)
     assert.equal(6, f(ipu.tensor(1)):item())
   end)
 end)

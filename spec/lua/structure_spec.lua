@@ -6,7 +6,9 @@ local ipu = require "ipulua"
 local function fails(kind, f, ...)
   local ok, message = pcall(f)
   assert.is_false(ok)
-  for _, text in ipairs{"structure_spec.lua:", ...} do assert.is_truthy(message:find(text, 1, true), message) end
+  for _, text in ipairs{"structure_spec.lua:", ...} do
+    assert.is_truthy(message:find(text, 1, true), message)
+  end
   assert.equal(kind, ipu.last_error().kind)
 end
 
@@ -36,7 +38,8 @@ describe("fifo", function()
   end)
 
   it("refuses a depth of 0, and to be used outside of programs", function()
-    fails("value", function() ipu.func(function(x) return ipu.fifo(x, 0) end)(ipu.tensor(1.0)) end, "must be positive, got 0")
+    fails("value", function() ipu.func(function(x) return ipu.fifo(x, 0) end)(ipu.tensor(1.0)) end,
+      "must be positive, got 0")
     fails("runtime", function() ipu.fifo(ipu.tensor(1.0), 2) end, "inside a compiled function")
   end)
 end)
@@ -89,7 +92,10 @@ describe("barrier, remap and outlined functions", function()
 end)
 
 describe("a host embedding", function()
-  local function embedding(spec) return ipu.create_host_embedding("words", {4, 2}, "float32", {optimizer_spec = spec, initializer = "ones"}) end
+  local function embedding(spec)
+    return ipu.create_host_embedding("words", {4, 2}, "float32",
+      {optimizer_spec = spec, initializer = "ones"})
+  end
 
   -- Looks rows up and adds up what the weights 1 and 3 make of them; the optimizer's own rate is 0.
   local function training(e)
@@ -101,7 +107,9 @@ describe("a host embedding", function()
     end)
   end
 
-  it("row 242: is updated by gradient descent where it was looked up, duplicates adding up", function()
+  it(
+    "row 242: is updated by gradient descent where it was looked up, duplicates adding up",
+    function()
     local e = embedding(ipu.HostEmbeddingOptimizerSpec(0.5))
     local step = training(e)
     assert.same({{1, 1}, {1, 1}, {1, 1}}, step(ints(1, 1, 3)):totable())
@@ -119,7 +127,9 @@ describe("a host embedding", function()
     assert.same({0, -2}, e.value[1]:totable())
   end)
 
-  it("row 242: learns in loops, by a rate known at run time, with Keras optimizers and on replicas", function()
+  it(
+    "row 242: learns in loops, by a rate known at run time, with Keras optimizers and on replicas",
+    function()
     local _ <close> = setmetatable({}, {__close = config.reset_ipu_configuration})
     local cfg = ipu.IPUConfig()
     cfg.auto_select_ipus = 2
@@ -127,14 +137,16 @@ describe("a host embedding", function()
     local rate = ipu.Variable(0.25, {trainable = false})
     local e, w = embedding(ipu.HostEmbeddingOptimizerSpec(rate)), ipu.Variable{1, 1}
     local opt = ipu.keras.optimizers.SGD(0.0)
-    local infeed = ipu.IPUInfeedQueue(ipu.data.from_tensor_slices(ints(0, 1, 0, 2)):batch(1, {drop_remainder = true}))
+    local infeed = ipu.IPUInfeedQueue(ipu.data.from_tensor_slices(ints(0, 1, 0, 2)):batch(1,
+      {drop_remainder = true}))
     ipu.func(function()
       ipu.loops.repeat_n(2, function(ids)
         local loss = ipu.reduce_sum(e:lookup(ids) * w)
         opt:apply_gradients(ipu.gradients(loss, {w}), {w})
       end, {}, infeed)
     end)()
-    assert.same({{0.5, 0.5}, {0.75, 0.75}, {0.75, 0.75}, {1, 1}}, e.value:totable()) -- one table for both
+    -- one table for both
+    assert.same({{0.5, 0.5}, {0.75, 0.75}, {0.75, 0.75}, {1, 1}}, e.value:totable())
   end)
 
   it("row 34: is not asked where data is synthetic", function()
@@ -150,15 +162,22 @@ describe("a host embedding", function()
   end)
 
   it("is not trained without an optimizer_spec, and clips indices or refuses them", function()
-    local e = ipu.create_host_embedding("fixed", {3, 2}, "float16", {initializer = {{1, 2}, {3, 4}, {5, 6}}, partition_strategy = "ENCODING"})
+    local e = ipu.create_host_embedding("fixed", {3, 2}, "float16",
+      {initializer = {{1, 2}, {3, 4}, {5, 6}}, partition_strategy = "ENCODING"})
     local sess <close> = ipu.Session()
     local _ <close> = e:register(sess)
-    assert.same({{5, 6}, {1, 2}}, ipu.func(function(ids) return e:lookup(ids) end)(ints(9, -1)):totable())
+    assert.same({{5, 6}, {1, 2}},
+      ipu.func(function(ids) return e:lookup(ids) end)(ints(9, -1)):totable())
     fails("out_of_range", function() e:lookup(ints(9), {clip_indices = false}) end, "9")
     fails("type", function() e:lookup(ipu.tensor{0.5}) end, "int32")
     fails("value", function() ipu.create_host_embedding("x", {3}) end, "{rows, width}")
-    fails("value", function() ipu.create_host_embedding("x", {3, 2}, "float32", {partition_strategy = "ROWS"}) end, "TOKEN", "ENCODING")
-    fails("type", function() ipu.create_host_embedding("x", {3, 2}, "float32", {optimizer_spec = {}}) end, "HostEmbeddingOptimizerSpec")
-    fails("value", function() ipu.HostEmbeddingSGDGAOptimizerSpec(0.1, 0) end, "accumulation_factor")
+    fails("value", function()
+      ipu.create_host_embedding("x", {3, 2}, "float32", {partition_strategy = "ROWS"})
+    end, "TOKEN", "ENCODING")
+    fails("type", function()
+      ipu.create_host_embedding("x", {3, 2}, "float32", {optimizer_spec = {}})
+    end, "HostEmbeddingOptimizerSpec")
+    fails("value", function() ipu.HostEmbeddingSGDGAOptimizerSpec(0.1, 0) end,
+      "accumulation_factor")
   end)
 end)

@@ -1,4 +1,5 @@
--- ipu.estimate: prices of programs. What is asserted is arithmetic of published constants, or a relation that must hold.
+-- ipu.estimate: prices of programs. What is asserted is arithmetic of published constants, or a
+-- relation that must hold.
 
 local command = require "spec.support.command"
 local ipu = require "ipulua"
@@ -7,7 +8,8 @@ local core = require "ipulua.core"
 local keras, layers = ipu.keras, ipu.keras.layers
 
 local function near(expected, got, share)
-  assert(math.abs(got - expected) <= share * math.abs(expected), string.format("expected %.6g, got %.6g", expected, got))
+  assert(math.abs(got - expected) <= share * math.abs(expected),
+    string.format("expected %.6g, got %.6g", expected, got))
 end
 
 local function sum(t, names)
@@ -39,7 +41,9 @@ describe("an estimate", function()
     near(e.seconds, e.cycles.total / 1.33e9, 1e-9)
     local bytes = 0
     for name, value in pairs(e.memory) do
-      if name ~= "total" and name ~= "gaps" and name ~= "always_live" and name ~= "streaming" then bytes = bytes + value end
+      if name ~= "total" and name ~= "gaps" and name ~= "always_live" and name ~= "streaming" then
+        bytes = bytes + value
+      end
     end
     assert.equal(e.memory.total, bytes)
     assert.equal(e.ops, e.ops_priced)
@@ -60,7 +64,8 @@ describe("an estimate", function()
 
   it("says why a model does not fit, and what each remedy saves", function()
     local function wide(target, options)
-      local model = keras.Sequential{layers.Dense{4000, activation = "gelu", input_shape = {4000}}, layers.Dense{4000}}
+      local model = keras.Sequential{layers.Dense{4000, activation = "gelu", input_shape = {4000}},
+        layers.Dense{4000}}
       model:compile{optimizer = "adam", loss = "mse"}
       local given = {target = target, batch_size = 256, explain = true}
       for name, value in pairs(options or {}) do given[name] = value end
@@ -70,10 +75,12 @@ describe("an estimate", function()
     local e = wide("gc2")
     assert.is_false(e.fits)
     assert.is_nil(wide("gc2", {explain = false}).explanation)
-    assert.matches("does not fit on IPU 0 of GC2: tile %d+ needs [%d,]+ bytes of 262,144", e.explanation)
+    assert.matches("does not fit on IPU 0 of GC2: tile %d+ needs [%d,]+ bytes of 262,144",
+      e.explanation)
     assert.matches("the largest that are live there:\n +[%d.]+ MiB", e.explanation)
     -- Both are priced on the chip that was asked for.
-    local amount, unit = e.explanation:match("a batch of 128 instead of 256: ([%d.]+) ([KM])iB less on the fullest tile")
+    local amount, unit = e.explanation:match("a batch of 128 instead of 256: ([%d.]+) ([KM])iB "
+      .. "less on the fullest tile")
     local saved = tonumber(amount) * (unit == "K" and 1024 or 1024 * 1024)
     near(e.fullest_tile_bytes - wide("gc2", {batch_size = 128}).fullest_tile_bytes, saved, 0.01)
     assert.matches("\n  2 pipeline stages: [%d.]+ [KM]iB less", e.explanation)
@@ -81,30 +88,38 @@ describe("an estimate", function()
   end)
 
   it("says why a function does not fit", function()
-    local e = ipu.estimate(ipu.matmul, {inputs = {{20000, 4000}, {4000, 8000}}, target = "gc2", explain = true})
+    local e = ipu.estimate(ipu.matmul,
+      {inputs = {{20000, 4000}, {4000, 8000}}, target = "gc2", explain = true})
     assert.matches("does not fit on IPU 0 of GC2", e.explanation)
     assert.matches("\n +610.35 MiB +matmul", e.explanation) -- 20000 x 8000 float32
     assert.matches("what may help: a smaller batch", e.explanation)
     local w = ipu.Variable(ipu.zeros{4096, 4096})
-    local f = ipu.func(function(x, y) return ipu.reduce_mean(ipu.square(ipu.matmul(ipu.nn.relu(ipu.matmul(x, w)), w) - y)) end)
+    local f = ipu.func(function(x, y)
+      return ipu.reduce_mean(ipu.square(ipu.matmul(ipu.nn.relu(ipu.matmul(x, w)), w) - y))
+    end)
     local function price(batch)
-      return ipu.estimate(f, {inputs = {{batch, 4096}, {shape = {batch, 4096}}}, target = "gc200", explain = true})
+      return ipu.estimate(f,
+        {inputs = {{batch, 4096}, {shape = {batch, 4096}}}, target = "gc200", explain = true})
     end
     local whole = price(16384)
-    local saved = tonumber(whole.explanation:match("a batch of 8192 instead of 16384: ([%d.]+) KiB less on the fullest tile"))
+    local saved =
+      tonumber(whole.explanation:match("a batch of 8192 instead of 16384: ([%d.]+) KiB less on the "
+        .. "fullest tile"))
     near(whole.fullest_tile_bytes - price(8192).fullest_tile_bytes, saved * 1024, 0.01)
   end)
 
   it("counts variables to the byte", function()
     local e = ipu.estimate(dense(), {batch_size = 64})
     local parameters = 256 * 512 + 512 + 512 * 10 + 10
-    assert(e.memory.variable >= 4 * parameters and e.memory.variable < 4 * parameters + 200, "got " .. e.memory.variable)
+    assert(e.memory.variable >= 4 * parameters and e.memory.variable < 4 * parameters + 200,
+      "got " .. e.memory.variable)
     local adam = dense{optimizer = "adam"}
     local more = ipu.estimate(adam, {batch_size = 64}).memory.variable
     assert(more >= 12 * parameters and more < 12 * parameters + 300, "got " .. more)
   end)
 
-  -- Graphcore's matrix-vector tutorial: 40 MB take 6,663,551 cycles at 1.33 GHz, 8,184,787 at 1.6 GHz on its IPU Model.
+  -- Graphcore's matrix-vector tutorial: 40 MB take 6,663,551 cycles at 1.33 GHz, 8,184,787 at 1.6
+  -- GHz on its IPU Model.
   it("moves host data as the IPU Model does", function()
     local function take(m, v) return ipu.matmul(m, v) end
     local inputs = {{10000, 1000}, {1000, 1}}
@@ -115,7 +130,8 @@ describe("an estimate", function()
   it("costs a program the same cycles on GC200 and Bow, but for the host", function()
     local function f(a, b) return ipu.nn.relu(ipu.matmul(a, b)) end
     local inputs = {{512, 1024}, {1024, 4096}}
-    local old, new = cycles_of(f, {inputs = inputs, target = "gc200"}), cycles_of(f, {inputs = inputs, target = "bow"})
+    local old, new = cycles_of(f, {inputs = inputs, target = "gc200"}),
+      cycles_of(f, {inputs = inputs, target = "bow"})
     assert.equal(work(old), work(new))
     assert(new.stream > old.stream)
   end)
@@ -126,10 +142,13 @@ describe("an estimate", function()
         return ipu.loops.repeat_n(n, function(y) return ipu.nn.gelu(y * 1.5) end, {x})
       end
     end
-    local one, ten = cycles_of(body(1), {inputs = {{4096}}}), cycles_of(body(10), {inputs = {{4096}}})
+    local one, ten = cycles_of(body(1), {inputs = {{4096}}}),
+      cycles_of(body(10), {inputs = {{4096}}})
     near(10 * work(one), work(ten), 1e-9)
     local function branch(x)
-      return ipu.cond(ipu.reduce_sum(x):less(0), function() return ipu.matmul(x, x) end, function() return x + 1 end)
+      return ipu.cond(ipu.reduce_sum(x):less(0), function() return ipu.matmul(x, x) end, function()
+        return x + 1
+      end)
     end
     local both = cycles_of(branch, {inputs = {{256, 256}}})
     local dear = cycles_of(function(x) return ipu.matmul(x, x) end, {inputs = {{256, 256}}})
@@ -137,8 +156,13 @@ describe("an estimate", function()
   end)
 
   it("knows a count that is handed over", function()
-    local f = ipu.func(function(n, x) return (ipu.loops.repeat_n(n, function(y) return y * 2 end, {x})) end)
-    local function count(n) return work(ipu.estimate(f, {inputs = {ipu.tensor(n, {dtype = "int32"}), ipu.zeros{64}}}).cycles) end
+    local f = ipu.func(function(n, x)
+      return (ipu.loops.repeat_n(n, function(y) return y * 2 end, {x}))
+    end)
+    local function count(n)
+      return work(
+        ipu.estimate(f, {inputs = {ipu.tensor(n, {dtype = "int32"}), ipu.zeros{64}}}).cycles)
+    end
     near(7 * count(1), count(7), 1e-9)
   end)
 
@@ -147,7 +171,8 @@ describe("an estimate", function()
     local v = ipu.Variable(ipu.zeros{4}, {name = "kept"})
     ipu.estimate(ipu.func(function(x)
       outfeed:enqueue(x)
-      ipu.host_callback(function(y) called = called + 1 return y end, {outputs = {{shape = {4}, dtype = "float32"}}})(x)
+      ipu.host_callback(function(y) called = called + 1 return y end,
+        {outputs = {{shape = {4}, dtype = "float32"}}})(x)
       v:assign_add(x)
       return x
     end), {inputs = {{4}}})
@@ -164,7 +189,8 @@ describe("an estimate", function()
     ipu.estimate(unbuilt, {inputs = {8, 3}})
     assert.same(before, model:get_weights()[1]:totable())
     assert.same({3, 4}, unbuilt:get_weights()[1].shape)
-    assert(math.abs(ipu.reduce_max(ipu.abs(unbuilt:get_weights()[1])):item()) > 0, "weights begin as zeros")
+    assert(math.abs(ipu.reduce_max(ipu.abs(unbuilt:get_weights()[1])):item()) > 0,
+      "weights begin as zeros")
     for m, sizes in pairs{[model] = {256, 10}, [unbuilt] = {3, 4}} do
       local ds = ipu.data.from_tensors{ipu.ones{8, sizes[1]}, ipu.ones{8, sizes[2]}}:repeat_n()
       local losses = m:fit(ds, {epochs = 2, steps_per_epoch = 10, verbose = 0}).history.loss
@@ -172,27 +198,38 @@ describe("an estimate", function()
     end
   end)
 
-  -- Bytes from the host for 8 samples: inputs [8, 4] and [8, 6], labels [8, 2], 4 bytes each, of float16 2; the loss, 4 bytes, goes back.
+  -- Bytes from the host for 8 samples: inputs [8, 4] and [8, 6], labels [8, 2], 4 bytes each, of
+  -- float16 2; the loss, 4 bytes, goes back.
   it("takes a model's inputs and labels as shapes, with dtypes, and by name", function()
     local a, b = keras.Input{shape = {4}, name = "a"}, keras.Input{shape = {6}, name = "b"}
-    local two = keras.Model{inputs = {a = a, b = b}, outputs = layers.Dense(2)(layers.Concatenate(){a, b})}
+    local two = keras.Model{inputs = {a = a, b = b},
+      outputs = layers.Dense(2)(layers.Concatenate(){a, b})}
     two:compile{optimizer = "sgd", loss = "mse"}
     local function streamed(options) return ipu.estimate(two, options).streamed_bytes end
     assert.equal(8 * (4 + 6 + 2) * 4 + 4, streamed{inputs = {a = {8, 4}, b = {8, 6}}})
-    assert.equal(8 * (4 + 6 + 2) * 4 + 4, streamed{inputs = {a = {shape = {8, 4}}, b = ipu.zeros{8, 6}}})
+    assert.equal(8 * (4 + 6 + 2) * 4 + 4,
+      streamed{inputs = {a = {shape = {8, 4}}, b = ipu.zeros{8, 6}}})
     assert.equal(8 * (4 + 6 + 2) * 4 + 4, streamed{batch_size = 8, labels = {shape = {8, 2}}})
-    assert.equal(8 * ((4 + 6) * 4 + 2 * 2) + 4, streamed{batch_size = 8, labels = {shape = {8, 2}, dtype = "float16"}})
+    assert.equal(8 * ((4 + 6) * 4 + 2 * 2) + 4,
+      streamed{batch_size = 8, labels = {shape = {8, 2}, dtype = "float16"}})
     local unbuilt = keras.Sequential{layers.Dense{4}}
-    assert.equal((8 * 3 + 8 * 4) * 4, ipu.estimate(unbuilt, {inputs = {shape = {8, 3}}}).streamed_bytes)
+    assert.equal((8 * 3 + 8 * 4) * 4,
+      ipu.estimate(unbuilt, {inputs = {shape = {8, 3}}}).streamed_bytes)
   end)
 
   it("refuses what describes no inputs or labels, at the script's line", function()
     local model = dense()
-    local function message(options) return select(2, pcall(function() ipu.estimate(model, options) end)) end
-    assert.matches("estimate_spec.lua:%d+: estimate: 'inputs' must be shapes, .*got string %(a%)", message{inputs = {"a"}})
-    assert.matches("estimate_spec.lua:%d+: estimate: 'labels' must be shapes, .*got integer %(3%)", message{labels = 3})
-    assert.matches("estimate_spec.lua:%d+: estimate: 'inputs': 'shape' must be a list, got integer", message{inputs = {shape = 5}})
-    assert.matches("estimate_spec.lua:%d+: estimate: 'labels': every extent must be known", message{labels = {-1, 10}})
+    local function message(options)
+      return select(2, pcall(function() ipu.estimate(model, options) end))
+    end
+    assert.matches("estimate_spec.lua:%d+: estimate: 'inputs' must be shapes, .*got string %(a%)",
+      message{inputs = {"a"}})
+    assert.matches("estimate_spec.lua:%d+: estimate: 'labels' must be shapes, .*got integer %(3%)",
+      message{labels = 3})
+    assert.matches("estimate_spec.lua:%d+: estimate: 'inputs': 'shape' must be a list, got integer",
+      message{inputs = {shape = 5}})
+    assert.matches("estimate_spec.lua:%d+: estimate: 'labels': every extent must be known",
+      message{labels = {-1, 10}})
   end)
 
   it("shows in a model's summary", function()
@@ -204,16 +241,22 @@ describe("an estimate", function()
   end)
 
   it("prices a prediction from several inputs, in a list or by name", function()
-    local left, right = keras.Input{shape = {4}, name = "left"}, keras.Input{shape = {4}, name = "right"}
+    local left, right = keras.Input{shape = {4}, name = "left"},
+      keras.Input{shape = {4}, name = "right"}
     local output = layers.Dense(1)(layers.Concatenate(){left, right})
     for _, inputs in ipairs{{left, right}, {left = left, right = right}} do
       local model = keras.Model{inputs = inputs, outputs = output}
       local price = ipu.estimate(model, {batch_size = 16})
-      assert.equal(16 * (2 * 8 + 1), price.flops)                -- a product with 8 x 1 weights, and the bias
-      assert.equal(16 * (4 + 4 + 1) * 4, price.streamed_bytes)   -- both inputs and the output, in float32
+      -- a product with 8 x 1 weights, and the bias
+      assert.equal(16 * (2 * 8 + 1), price.flops)
+      -- both inputs and the output, in float32
+      assert.equal(16 * (4 + 4 + 1) * 4, price.streamed_bytes)
       local lines = {}
-      model:summary{ipu = true, style = "classic", print_fn = function(line) lines[#lines + 1] = line end}
-      assert.matches("%(Dense%) +%(None, 1%) +9 +[^\n]* %- +%d,%d+ +[%d,]+", table.concat(lines, "\n"))
+      model:summary{ipu = true, style = "classic", print_fn = function(line)
+        lines[#lines + 1] = line
+      end}
+      assert.matches("%(Dense%) +%(None, 1%) +9 +[^\n]* %- +%d,%d+ +[%d,]+",
+        table.concat(lines, "\n"))
     end
   end)
 
@@ -229,7 +272,8 @@ describe("an estimate", function()
 
   it("allocates nothing of a model's size", function()
     local function giant()
-      local model = keras.Sequential{layers.Dense{100000, input_shape = {100000}}, layers.Dense{100000}}
+      local model = keras.Sequential{layers.Dense{100000, input_shape = {100000}},
+        layers.Dense{100000}}
       model:compile{optimizer = "adam", loss = "mse"}
       return model
     end
@@ -244,7 +288,8 @@ describe("an estimate", function()
     local function f(x) return x + 1 end
     assert.equal("GC2", ipu.estimate(f, {inputs = {{8}}, target = "gc2"}).target)
     assert.equal("C600", ipu.estimate(f, {inputs = {{8}}, target = "C600"}).target)
-    local e = ipu.estimate(f, {inputs = {{8}}, target = {base = "bow", name = "mine", tiles = 8, tile_bytes = 1000000}})
+    local e = ipu.estimate(f,
+      {inputs = {{8}}, target = {base = "bow", name = "mine", tiles = 8, tile_bytes = 1000000}})
     assert.equal("mine", e.target)
     assert.equal(1000000, e.tile_bytes)
     local path = command.scratch ".json"
@@ -262,15 +307,19 @@ describe("an estimate", function()
       return text
     end
     assert.matches("no target 'gc3'", message{inputs = {{2}}, target = "gc3"})
-    assert.matches("links %(0%) must be pair_links %(5%) and 4", message{inputs = {{2}}, target = {base = "gc200", links = 0}})
-    assert.matches("element_bytes %(700000%) is more than tile_bytes", message{inputs = {{2}}, target = {element_bytes = 700000}})
+    assert.matches("links %(0%) must be pair_links %(5%) and 4",
+      message{inputs = {{2}}, target = {base = "gc200", links = 0}})
+    assert.matches("element_bytes %(700000%) is more than tile_bytes",
+      message{inputs = {{2}}, target = {element_bytes = 700000}})
     assert.matches("batch_size", message{inputs = {{2}}, batch_size = 0})
     assert.matches("can't be read", message{inputs = {{2}}, target = "nowhere.json"})
-    local path <close> = setmetatable({name = command.scratch()}, {__close = function(self) os.remove(self.name .. ".json") end})
+    local path <close> = setmetatable({name = command.scratch()},
+      {__close = function(self) os.remove(self.name .. ".json") end})
     local file <const> = assert(io.open(path.name .. ".json", "w"))
     os.remove(path.name)
     file:write('{"base": "GC200", "tiles": "many"}'):close()
-    assert.matches("target: tiles must be a number %(.*" .. path.name:match("[^/]*$") .. "%.json'%)",
+    assert.matches("target: tiles must be a number %(.*" .. path.name:match("[^/]*$")
+      .. "%.json'%)",
       message{inputs = {{2}}, target = path.name .. ".json"})
     assert.matches("did you mean 'inputs'", message{input = {{2}}})
     assert.matches("a function or a model", select(2, pcall(ipu.estimate, 3)))
@@ -280,10 +329,12 @@ end)
 describe("replicas", function()
   it("share the work and pay for the sum of their gradients", function()
     local model = dense()
-    local one, many = ipu.estimate(model, {batch_size = 64, ipus = 1}), ipu.estimate(model, {batch_size = 64, ipus = 16})
+    local one, many = ipu.estimate(model, {batch_size = 64, ipus = 1}),
+      ipu.estimate(model, {batch_size = 64, ipus = 16})
     assert.equal(16, many.replicas)
     assert(many.seconds > one.seconds)
-    assert(many.samples_per_second > 8 * one.samples_per_second and many.samples_per_second < 16 * one.samples_per_second)
+    assert(many.samples_per_second > 8 * one.samples_per_second
+      and many.samples_per_second < 16 * one.samples_per_second)
   end)
 end)
 
@@ -294,7 +345,9 @@ describe("a pipeline", function()
   local function pipelined(schedule, count, options)
     local _ <close> = strategy:scope()
     local list = {}
-    for i = 1, stages do list[i] = layers.Dense{1024, activation = "relu", input_shape = i == 1 and {1024} or nil} end
+    for i = 1, stages do
+      list[i] = layers.Dense{1024, activation = "relu", input_shape = i == 1 and {1024} or nil}
+    end
     local model = keras.Sequential(list)
     model:compile{optimizer = "sgd", loss = "mse"}
     model:set_pipeline_stage_assignment{0, 1, 2, 3}
@@ -304,7 +357,8 @@ describe("a pipeline", function()
     return ipu.estimate(model, {batch_size = 32, ipus = stages, host = "model"})
   end
 
-  -- Graphcore's pipelining guide: Grouped N + 2S - 1 time steps, Interleaved 2N + 2S - 2, Sequential 2SN.
+  -- Graphcore's pipelining guide: Grouped N + 2S - 1 time steps, Interleaved 2N + 2S - 2,
+  -- Sequential 2SN.
   it("takes the time steps of its schedule", function()
     assert.equal(16 + 2 * stages - 1, pipelined("Grouped", 16).time_steps)
     assert.equal(2 * 16 + 2 * stages - 2, pipelined("Interleaved", 16).time_steps)
@@ -334,10 +388,13 @@ describe("a pipeline", function()
     assert.same({0, 0, 0, 0}, depths(pipelined("Sequential", 16)))
   end)
 
-  it("is fastest grouped, smallest in sequence; recomputing saves stashes and costs time", function()
-    local grouped, interleaved, sequential = pipelined("Grouped", 64), pipelined("Interleaved", 64), pipelined("Sequential", 64)
+  it(
+    "is fastest grouped, smallest in sequence; recomputing saves stashes and costs time", function()
+    local grouped, interleaved, sequential = pipelined("Grouped", 64), pipelined("Interleaved", 64),
+      pipelined("Sequential", 64)
     assert(grouped.seconds < interleaved.seconds and interleaved.seconds < sequential.seconds)
-    assert(grouped.memory.total > interleaved.memory.total and interleaved.memory.total > sequential.memory.total)
+    assert(grouped.memory.total > interleaved.memory.total
+      and interleaved.memory.total > sequential.memory.total)
     local cfg = ipu.IPUConfig()
     cfg.auto_select_ipus, cfg.allow_recompute = stages, true
     cfg:configure_ipu_system()
@@ -366,7 +423,8 @@ describe("a pipeline", function()
       return model
     end, {ipus = 1})
     assert.is_false(ok)
-    assert(text:find("spread over 2 IPUs", 1, true) or text:find("number of shards, 2", 1, true), text)
+    assert(text:find("spread over 2 IPUs", 1, true)
+      or text:find("number of shards, 2", 1, true), text)
   end)
 end)
 
@@ -380,17 +438,20 @@ describe("estimate's words", function()
   it("name the file of a target", function()
     local path = command.scratch ".json"
     for text, wanted in pairs{
-      ['{"base": "GC200"'] = "',' or '}' was expected", [""] = "a value was expected", ["[1]"] = "must hold an object",
+      ['{"base": "GC200"'] = "',' or '}' was expected", [""] = "a value was expected",
+      ["[1]"] = "must hold an object",
     } do
       command.write(path, text)
-      assert(words{inputs = {{2}}, target = path}:find("target: '" .. path .. "'[: ].*" .. wanted), text)
+      assert(words{inputs = {{2}}, target = path}:find("target: '" .. path .. "'[: ].*" .. wanted),
+        text)
     end
     os.remove(path)
   end)
 
   it("ask for extents that are known", function()
     for _, inputs in ipairs{{{-1, 5}}, {{shape = {-1, 5}}}} do
-      assert.matches("estimate_spec.lua:%d+: estimate: 'inputs': every extent must be known, the batch's, too; got {%-1, 5}",
+      assert.matches("estimate_spec.lua:%d+: estimate: 'inputs': every extent must be known, the "
+        .. "batch's, too; got {%-1, 5}",
         words{inputs = inputs})
     end
   end)

@@ -1,4 +1,5 @@
--- Programs that do not fit: refused when a machine was named, with what is needed to do something about it.
+-- Programs that do not fit: refused when a machine was named, with what is needed to do something
+-- about it.
 
 local command = require "spec.support.command"
 local ipu = require "ipulua"
@@ -15,7 +16,8 @@ end, {name = "too_large"})
 print("ran", f(ipu.zeros{30000000}):item())
 ]]
 
-local configure <const> = "local cfg = ipu.IPUConfig() cfg.ipu_model.version = 'ipu1' cfg:configure_ipu_system()"
+local configure <const> = "local cfg = ipu.IPUConfig() cfg.ipu_model.version = 'ipu1' "
+  .. "cfg:configure_ipu_system()"
 
 local function run(lines, environment, ...)
   local folder = command.folder()
@@ -34,10 +36,13 @@ describe("a program that does not fit", function()
     assert.equal(1, status)
     assert.equal("", out)
     for _, words in ipairs{
-      "large.lua:8: out of memory: 'too_large' does not fit on IPU 0 of GC2", "needs [%d,]+ bytes of 262,144, [%d,]+ too many",
-      "of 1216 tiles are over", "most is live at step %d+, %w+ %(.*large.lua:[56]%)", "wide %(variable%)", "abs %(activation%)  .*large.lua:5",
+      "large.lua:8: out of memory: 'too_large' does not fit on IPU 0 of GC2",
+      "needs [%d,]+ bytes of 262,144, [%d,]+ too many",
+      "of 1216 tiles are over", "most is live at step %d+, %w+ %(.*large.lua:[56]%)",
+      "wide %(variable%)", "abs %(activation%)  .*large.lua:5",
       "always live", "it is code", "a smaller batch",
-      "to run it all the same, with its profile: IPULUA_ENGINE_OPTIONS='{\"debug.allowOutOfMemory\": \"true\"}'",
+      "to run it all the same, with its profile: "
+      .. "IPULUA_ENGINE_OPTIONS='{\"debug.allowOutOfMemory\": \"true\"}'",
     } do
       assert.matches(words, err)
     end
@@ -48,7 +53,8 @@ describe("a program that does not fit", function()
     assert.equal(1, status)
     assert.matches("out of memory", err)
     local folder = command.folder()
-    command.write(folder .. "/roomy.json", '{"base": "gc2", "name": "roomy", "tile_bytes": 16777216}')
+    command.write(folder .. "/roomy.json",
+      '{"base": "gc2", "name": "roomy", "tile_bytes": 16777216}')
     local out
     out, _, status = run("", nil, "--target", folder .. "/roomy.json")
     command.remove(folder)
@@ -56,7 +62,9 @@ describe("a program that does not fit", function()
     assert.matches("ran", out)
   end)
 
-  it("row 250: runs where nothing was configured, where that is allowed, and on part of a chip", function()
+  it(
+    "row 250: runs where nothing was configured, where that is allowed, and on part of a chip",
+    function()
     for _, each in ipairs{
       {""}, {configure, {IPULUA_ENGINE_OPTIONS = '{"debug.allowOutOfMemory": "true"}'}},
       {"local cfg = ipu.IPUConfig() cfg.ipu_model.tiles_per_ipu = 4 cfg:configure_ipu_system()"},
@@ -69,24 +77,29 @@ describe("a program that does not fit", function()
 end)
 
 describe("remedies", function()
-  local estimate = require "ipulua.estimate"
+  local estimate = require "ipulua.tools.estimate"
   local strategy = ipu.IPUStrategy()
 
   it("tell what each would save", function()
     local function deep()
       local _ <close> = strategy:scope()
       local list = {}
-      for i = 1, 4 do list[i] = layers.Dense{3000, activation = "gelu", input_shape = i == 1 and {3000} or nil} end
+      for i = 1, 4 do
+        list[i] = layers.Dense{3000, activation = "gelu", input_shape = i == 1 and {3000} or nil}
+      end
       local model = keras.Sequential(list)
       model:compile{optimizer = "adam", loss = "mse"}
       model:set_pipeline_stage_assignment{0, 0, 1, 1}
-      model:set_pipelining_options{gradient_accumulation_steps_per_replica = 16, offload_weight_update_variables = false}
+      model:set_pipelining_options{gradient_accumulation_steps_per_replica = 16,
+        offload_weight_update_variables = false}
       return model
     end
-    local text = (estimate.price{fn = deep, batch_size = 8192, ipus = 2, target = "gc2"}):complaint()
+    local text = (estimate.price{fn = deep, batch_size = 8192, ipus = 2,
+      target = "gc2"}):complaint()
     assert.matches("pipeline stage %d", text)
     assert.matches("what would help:", text)
-    assert.matches("recomputation %(allow_recompute%): [%d.]+ [KM]iB less on the fullest tile", text)
+    assert.matches("recomputation %(allow_recompute%): [%d.]+ [KM]iB less on the fullest tile",
+      text)
     assert.matches("the Interleaved schedule: [%d.]+ [KM]iB less", text)
     assert.matches("optimizer state in streaming memory[^\n]*: [%d.]+ [KM]iB less", text)
   end)
@@ -99,11 +112,14 @@ describe("remedies", function()
       cfg:configure_ipu_system()
       local function build()
         local _ <close> = strategy:scope()
-        local model = keras.Sequential{layers.Dense{1000, activation = "gelu", input_shape = {1000}},
-          layers.Dense{1000, activation = "gelu"}, layers.Dense{1000, activation = "gelu"}, layers.Dense{1000}}
+        local model = keras.Sequential{layers.Dense{1000, activation = "gelu",
+          input_shape = {1000}},
+          layers.Dense{1000, activation = "gelu"}, layers.Dense{1000, activation = "gelu"},
+          layers.Dense{1000}}
         model:compile{optimizer = "sgd", loss = "mse"}
         model:set_pipeline_stage_assignment{0, 0, 1, 1}
-        options.gradient_accumulation_steps_per_replica, options.offload_weight_update_variables = 16, false
+        options.gradient_accumulation_steps_per_replica, options.offload_weight_update_variables =
+          16, false
         model:set_pipelining_options(options)
         return model
       end
@@ -117,10 +133,12 @@ describe("remedies", function()
       local amount, unit = text:match(words .. ": ([%d.]+) ([KM])iB less")
       return tonumber(amount) * (unit == "K" and 1024 or 1024 * 1024)
     end
-    local interleaved = price({pipeline_schedule = ipu.PipelineSchedule.Interleaved}, 2048):summary().fullest_tile_bytes
+    local interleaved = price({pipeline_schedule = ipu.PipelineSchedule.Interleaved},
+      2048):summary().fullest_tile_bytes
     assert(math.abs(promised("the Interleaved schedule") - (before - interleaved)) < 0.01 * before)
     local again = price({}, 2048, true):summary().fullest_tile_bytes
-    assert(math.abs(promised("recomputation %(allow_recompute%)") - (before - again)) < 0.01 * before)
+    assert(math.abs(promised("recomputation %(allow_recompute%)") - (before - again))
+      < 0.01 * before)
   end)
 
   it("include less data and more IPUs, traced and priced again", function()
@@ -130,7 +148,8 @@ describe("remedies", function()
     local model
     do
       local _ <close> = strategy:scope()
-      model = keras.Sequential{layers.Dense{3000, input_shape = {3000}}, layers.Dense{3000}, layers.Dense{3000}, layers.Dense{3000}}
+      model = keras.Sequential{layers.Dense{3000, input_shape = {3000}}, layers.Dense{3000},
+        layers.Dense{3000}, layers.Dense{3000}}
       model:compile{optimizer = "adam", loss = "mse"}
     end
     local x = ipu.zeros{1024, 3000}
@@ -156,7 +175,8 @@ describe("the memory of a training step", function()
       model:compile{optimizer = optimizer, loss = "mse"}
       local memory = ipu.estimate(model, {batch_size = batch, target = "gc200"}).memory
       -- activations of all layers, and what one or two layers are at; all gradients would be 12 MiB
-      assert(memory.activation <= 4 * (depth * batch * width + 2 * width * (width + batch)), optimizer .. ": " .. memory.activation)
+      assert(memory.activation <= 4 * (depth * batch * width + 2 * width * (width + batch)),
+        optimizer .. ": " .. memory.activation)
       assert(memory.activation >= 4 * depth * batch * width, memory.activation)
     end
   end)

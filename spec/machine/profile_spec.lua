@@ -1,4 +1,5 @@
--- Profiles: files whose numbers agree, and a page that shows them (spec/support/page.js runs its script).
+-- Profiles: files whose numbers agree, and a page that shows them (spec/support/page.js runs its
+-- script).
 
 local command = require "spec.support.command"
 local ipu = require "ipulua"
@@ -42,13 +43,16 @@ local function profiled(script, words, env)
   run[#run + 1] = "train.lua"
   local result = command.run(run)
   assert.equal(0, result.status, result.err)
-  local pipe <close> = assert(io.popen("ls -d " .. command.quote(folder) .. "/*/ipulua_report_* 2>/dev/null"))
+  local pipe <close> =
+    assert(io.popen("ls -d " .. command.quote(folder) .. "/*/ipulua_report_* 2>/dev/null"))
   local reports = {}
   for line in pipe:lines() do reports[#reports + 1] = line end
   return folder, reports, result
 end
 
-local function read_profile(report) return ipu.json.decode(command.read(report .. "/profile.json")) end
+local function read_profile(report)
+  return ipu.json.decode(command.read(report .. "/profile.json"))
+end
 
 local function columns(names)
   local at = {}
@@ -56,9 +60,13 @@ local function columns(names)
   return at
 end
 
-local function near(expected, got) assert(math.abs(expected - got) <= 1e-6 * math.max(1, math.abs(expected)), expected .. " is not " .. got) end
+local function near(expected, got)
+  assert(math.abs(expected - got) <= 1e-6 * math.max(1, math.abs(expected)),
+    expected .. " is not " .. got)
+end
 
--- What the script of a report's page shows: {title, first = {[id] = text or rows}, line, layer, op, step, filtered}.
+-- What the script of a report's page shows: {title, first = {[id] = text or rows}, line, layer, op,
+-- step, filtered}.
 local function run_page(report)
   local result = command.run{"node", "spec/support/page.js", report}
   assert.equal("", result.err)
@@ -80,7 +88,9 @@ local function cycles_of_steps(profile)
   local k, parts = columns(profile.step_columns), {}
   for _, phase in ipairs(phases) do
     parts[phase] = 0
-    for _, step in ipairs(profile.steps) do parts[phase] = parts[phase] + step[k.times] * step[k[phase]] end
+    for _, step in ipairs(profile.steps) do
+      parts[phase] = parts[phase] + step[k.times] * step[k[phase]]
+    end
   end
   return parts
 end
@@ -97,9 +107,11 @@ local function check_compute_sets(profile)
   end
 end
 
--- What the Trace Event Format asks of an event, by its phase: its keys and their types; nothing else is written.
+-- What the Trace Event Format asks of an event, by its phase: its keys and their types; nothing
+-- else is written.
 local event_keys <const> = {
-  X = {name = "string", cat = "string", ph = "string", ts = "number", dur = "number", pid = "integer", tid = "integer", args = "table"},
+  X = {name = "string", cat = "string", ph = "string", ts = "number", dur = "number",
+    pid = "integer", tid = "integer", args = "table"},
   M = {name = "string", ph = "string", pid = "integer", tid = "integer", args = "table"},
 }
 
@@ -110,7 +122,9 @@ local function check_event(event)
     if kind ~= keys[key] then error(("%s of a slice is a %s"):format(key, kind)) end
   end
   for key in pairs(keys) do
-    if event[key] == nil and not (key == "tid" and event.ph == "M") then error("a slice has no " .. key) end
+    if event[key] == nil and not (key == "tid" and event.ph == "M") then
+      error("a slice has no " .. key)
+    end
   end
   if event.ph == "X" then assert(event.ts >= 0 and event.dur >= 0 and event.name ~= "") end
   if event.ph == "M" then
@@ -119,8 +133,8 @@ local function check_event(event)
   end
 end
 
--- A file in the Trace Event Format → its tracks by the names of their threads, and how many slices have each name. Slices of a
--- track neither overlap nor go back.
+-- A file in the Trace Event Format → its tracks by the names of their threads, and how many slices
+-- have each name. Slices of a track neither overlap nor go back.
 local function read_trace(path)
   local trace = ipu.json.decode(command.read(path))
   assert.matches("^[mn]s$", trace.displayTimeUnit)
@@ -134,13 +148,16 @@ local function read_trace(path)
     elseif event.ph == "X" then
       local track = by_thread[key] or {slices = 0, us = 0, last = 0}
       assert(event.ts >= track.last - 2e-3, "slices overlap") -- each is rounded to a nanosecond
-      track.slices, track.us, track.last = track.slices + 1, track.us + event.dur, math.max(track.last, event.ts + event.dur)
+      track.slices, track.us, track.last = track.slices + 1, track.us + event.dur,
+        math.max(track.last, event.ts + event.dur)
       by_thread[key] = track
       names[event.name] = (names[event.name] or 0) + 1
     end
   end
   local tracks = {}
-  for key, track in pairs(by_thread) do tracks[assert(threads[key], "a thread has no name")] = track end
+  for key, track in pairs(by_thread) do
+    tracks[assert(threads[key], "a thread has no name")] = track
+  end
   return tracks, names
 end
 
@@ -185,7 +202,10 @@ describe("a profile", function()
       assert(math.abs(tiles - x.memory.total) <= 0.5 * #x.tiles.bytes, "tiles hold " .. tiles)
       local v, peak = columns(profile.variable_columns), x.memory.peak_step
       for _, each in ipairs(profile.variables) do
-        if each[v.ipu] == x.ipu and (each[v.always] == 1 or each[v.first] <= peak and peak <= each[v.last]) then live = live + each[v.bytes] end
+        if each[v.ipu] == x.ipu
+          and (each[v.always] == 1 or each[v.first] <= peak and peak <= each[v.last]) then
+          live = live + each[v.bytes]
+        end
       end
       local c = x.memory.categories
       near(live, c.variable + c.constant + c.activation + c.stash)
@@ -232,9 +252,12 @@ describe("a profile", function()
       local us = 1e6 / written.target.clock_hz
       for name, track in pairs(wanted) do
         local got = tracks[name]
-        if i < 3 then assert.equal(track.slices, got.slices) end -- a page lists fewer steps than a trace
-        assert(math.abs(track.cycles * us - got.us) <= 1e-6 * got.us + 1e-3 * got.slices, name .. " works for " .. got.us .. " us")
-        assert(math.abs(track.last * us - got.last) <= 1e-6 * got.last + 1e-3, name .. " ends at " .. got.last .. " us")
+        -- a page lists fewer steps than a trace
+        if i < 3 then assert.equal(track.slices, got.slices) end
+        assert(math.abs(track.cycles * us - got.us) <= 1e-6 * got.us + 1e-3 * got.slices,
+          name .. " works for " .. got.us .. " us")
+        assert(math.abs(track.last * us - got.last) <= 1e-6 * got.last + 1e-3,
+          name .. " ends at " .. got.last .. " us")
       end
       if i == 2 then assert(tracks["IPU 1"] and names["B7 stage 1"] == 1) end
       if i == 3 then assert(tracks["IPU 0"].slices > 100000, tracks["IPU 0"].slices) end
@@ -264,10 +287,13 @@ describe("a profile", function()
     for _, by in ipairs{"line", "layer", "op", "step"} do
       local total = 0
       for i = 2, #shown[by].ops do total = total + number(shown[by].ops[i][4]) end
-      assert(math.abs(total - profile.totals.cycles.total) <= 0.5 * #shown[by].ops, by .. " adds up to " .. total)
+      assert(math.abs(total - profile.totals.cycles.total) <= 0.5 * #shown[by].ops,
+        by .. " adds up to " .. total)
     end
     local most, parts = 0, 0 -- bytes of a tile, all categories
-    for _, bytes in pairs(profile.ipus[1].memory.categories) do most = most + bytes / #profile.ipus[1].tiles.bytes end
+    for _, bytes in pairs(profile.ipus[1].memory.categories) do
+      most = most + bytes / #profile.ipus[1].tiles.bytes
+    end
     for _, row in ipairs(page.categories) do parts = parts + number(row[3]:match("^[%d,]+")) end
     assert(math.abs(most - parts) <= 0.5 * #page.categories, parts .. " bytes of a tile")
     assert.equal(1, #shown.filtered.ops)
@@ -279,7 +305,8 @@ describe("a profile", function()
     command.remove(place)
     assert.equal(3, #page.stages)
     assert.same({"0", "1"}, {page.stages[2][1], page.stages[3][1]})
-    assert.same({"IPU 0", "IPU 1"}, {find_text(page.trace, "^IPU 0"), find_text(page.trace, "^IPU 1")})
+    assert.same({"IPU 0", "IPU 1"},
+      {find_text(page.trace, "^IPU 0"), find_text(page.trace, "^IPU 1")})
   end)
 
   it("tells the same in words", function()
@@ -291,7 +318,8 @@ end)
 
 describe("the options of reports", function()
   it("row 246: come from the environment", function()
-    local folder, reports = profiled(training, nil, {IPULUA_ENGINE_OPTIONS = '{"autoReport.all": "true", "autoReport.directory": "here"}'})
+    local folder, reports = profiled(training, nil,
+      {IPULUA_ENGINE_OPTIONS = '{"autoReport.all": "true", "autoReport.directory": "here"}'})
     assert.equal(1, #reports)
     command.remove(folder)
     folder, reports = profiled(training, nil, {IPULUA_ENGINE_OPTIONS =
@@ -305,7 +333,8 @@ describe("the options of reports", function()
 
   it("row 248: record as many runs as they say", function()
     local folder, reports = profiled(training, nil, {IPULUA_ENGINE_OPTIONS =
-      '{"autoReport.all": "true", "autoReport.directory": "here", "autoReport.executionProfileProgramRunCount": "10"}'})
+      '{"autoReport.all": "true", "autoReport.directory": "here", '
+      .. '"autoReport.executionProfileProgramRunCount": "10"}'})
     assert.equal(3, #read_profile(reports[1]).session.runs) -- all that there were
     command.remove(folder)
   end)
@@ -336,7 +365,7 @@ local model = keras.Sequential{layers.Dense{256, input_shape = {256}}, layers.De
 model:compile{optimizer = "sgd", loss = "mse"}
 model:set_pipeline_stage_assignment{0, 1}
 model:set_pipelining_options{gradient_accumulation_steps_per_replica = 8}
-local price = require "ipulua.estimate".price{fn = model, batch_size = 16, ipus = 2}
+local price = require "ipulua.tools.estimate".price{fn = model, batch_size = 16, ipus = 2}
 local out = io.open("profile.json", "w")
 out:write(price:json())
 out:close()
@@ -346,7 +375,8 @@ out:close()
     command.remove(folder)
     assert.equal(2, #p.ipus)
     assert.equal(8 + 2 * 2 - 1, p.timetable.time_steps)
-    assert.equal(2 * 2 * 8, #p.timetable.slots) -- two stages, forward and backward, of eight micro-batches
+    -- two stages, forward and backward, of eight micro-batches
+    assert.equal(2 * 2 * 8, #p.timetable.slots)
     for _, x in ipairs(p.ipus) do
       local total = 0
       for _, phase in ipairs(phases) do total = total + x.cycles[phase] end
@@ -354,14 +384,17 @@ out:close()
     end
   end)
 
-  it("adds up: steps to compute sets, also of what waits for the host and for streaming memory", function()
+  it(
+    "adds up: steps to compute sets, also of what waits for the host and for streaming memory",
+    function()
     local folder, reports = profiled(pipeline:gsub('"sgd"', '"adam"'), {"--profile", "reports"})
     local p = read_profile(reports[1])
     command.remove(folder)
     check_compute_sets(p)
     local times = {}
     for _, set in ipairs(p.compute_sets) do times[set.name] = set.times end
-    assert(times["streaming memory"] and times.host and times["call from the host"], "what moves is in the sets")
+    assert(times["streaming memory"] and times.host and times["call from the host"],
+      "what moves is in the sets")
   end)
 end)
 
@@ -396,13 +429,16 @@ local f = ipu.func(function(x) return x * 2 end, {name = "doubled"})
 for _ = 1, 3 do f(ipu.ones{64}) end
 ]], nil, {IPULUA_FLAGS = "--log_cycle_count=0"})
     command.remove(folder)
-    assert.equal(3, select(2, result.err:gsub("%d+ cycles", "")), result.err) -- one line for each run
+    -- one line for each run
+    assert.equal(3, select(2, result.err:gsub("%d+ cycles", "")), result.err)
     assert.equal(3, select(2, result.err:gsub("IPU 0: %d+ cycles in a run of 'doubled'", "")))
   end)
 end)
 
 describe("--profile", function()
-  it("says nothing of missing programs where one was refused: that had an error of its own", function()
+  it(
+    "says nothing of missing programs where one was refused: that had an error of its own",
+    function()
     local folder, _, result = profiled([[
 local ipu = require "ipulua"
 print((pcall(ipu.func(ipu.matmul), ipu.zeros{20000, 4000}, ipu.zeros{4000, 8000})))
@@ -433,7 +469,8 @@ print(table.concat(all.shape, "x"), ipu.reduce_sum(all):item())
     assert.matches("Priced for 6 calls", result.out)
   end)
 
-  it("lets a training loop of one's own run: gradients through what was priced are zeros", function()
+  it(
+    "lets a training loop of one's own run: gradients through what was priced are zeros", function()
     local folder, _, result = profiled([[
 local ipu = require "ipulua"
 local w, opt = ipu.Variable(ipu.ones{3, 1}), ipu.keras.optimizers.SGD(1)
@@ -461,14 +498,18 @@ model:save("kept.safetensors")
 model:save("kept.safetensors")
 ]]
 
-  it("says whether each program fits, and why not, and shows no progress of what isn't computed", function()
+  it(
+    "says whether each program fits, and why not, and shows no progress of what isn't computed",
+    function()
     local folder, _, result = profiled(fitted:format(8, 8), {"--estimate"})
     command.remove(folder)
-    assert.matches("\nIt fits: the fullest tile needs %d+%.%d KiB of 624, gaps included\n\nPriced for 2 calls", result.out)
+    assert.matches("\nIt fits: the fullest tile needs %d+%.%d KiB of 624, gaps included\n\nPriced "
+      .. "for 2 calls", result.out)
     assert.equal("", result.err) -- the file is this run's own
     folder, _, result = profiled(fitted:format(131072, 131072), {"--estimate"})
     command.remove(folder)
-    assert.matches("out of memory: 'fitted.train' does not fit on IPU 0 of GC200: tile %d+ needs", result.out)
+    assert.matches("out of memory: 'fitted.train' does not fit on IPU 0 of GC200: tile %d+ needs",
+      result.out)
     assert.matches("what would help:\n.*\n\nPriced for 2 calls", result.out)
   end)
 
@@ -481,11 +522,14 @@ model:save("kept.safetensors")
     assert.equal(0, ipu.json.decode(text).session.executions)
   end)
 
-  it("says that --ipus replicates the price and not the script, unless the script configures them", function()
+  it(
+    "says that --ipus replicates the price and not the script, unless the script configures them",
+    function()
     local folder, _, result = profiled(fitted:format(8, 8), {"--estimate", "--ipus", "2"})
     command.remove(folder)
     assert.matches("\n  GC200: 2 IPUs, 2 replicas of 1, ", result.out)
-    assert.matches("\nPriced for 2 calls, each of 2 replicas with a call's samples of its own: ", result.out)
+    assert.matches("\nPriced for 2 calls, each of 2 replicas with a call's samples of its own: ",
+      result.out)
     folder, _, result = profiled([[
 local ipu = require "ipulua"
 local cfg = ipu.IPUConfig()
@@ -511,18 +555,22 @@ print(ipu.IPUStrategy():run(double, {ipu.ones{4}}))
 
   it("or a profile by a misspelt option is told", function()
     local folder, reports, result = profiled(training, {}, {
-      IPULUA_ENGINE_OPTIONS = '{"autoReport.al": "true", "autoReport.outputArchive": "true", "target.hostSyncTimeout": "60"}'})
+      IPULUA_ENGINE_OPTIONS = '{"autoReport.al": "true", "autoReport.outputArchive": "true", '
+      .. '"target.hostSyncTimeout": "60"}'})
     command.remove(folder)
     assert.equal(0, #reports)
-    assert.equal("ipulua: warning: the engine option 'autoReport.al' has no effect; did you mean 'autoReport.all'?\n", result.err)
+    assert.equal("ipulua: warning: the engine option 'autoReport.al' has no effect; did you mean "
+      .. "'autoReport.all'?\n", result.err)
   end)
 
   it("and --profile tell that there was no program", function()
     for _, words in ipairs{{"--estimate"}, {"--profile", "out"}} do
-      local folder, _, result = profiled([[local x = require "ipulua".ones{2} print((x + 1)[1]:item())]], words)
+      local folder, _, result =
+        profiled([[local x = require "ipulua".ones{2} print((x + 1)[1]:item())]], words)
       command.remove(folder)
       assert.equal("2.0\n", result.out)
-      assert.matches("warning: " .. words[1]:gsub("%-", "%%-") .. ": .*ops called one at a time are computed at once", result.err)
+      assert.matches("warning: " .. words[1]:gsub("%-", "%%-")
+        .. ": .*ops called one at a time are computed at once", result.err)
     end
   end)
 end)

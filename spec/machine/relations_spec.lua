@@ -1,4 +1,5 @@
--- Relations that Graphcore's tests of its TensorFlow demand of any memory and cycle report (their files are named in each case).
+-- Relations that Graphcore's tests of its TensorFlow demand of any memory and cycle report (their
+-- files are named in each case).
 local ipu = require "ipulua"
 local layers = ipu.keras.layers
 local command = require "spec.support.command"
@@ -24,12 +25,14 @@ describe("a price", function()
       assert.equal(e.ops, e.ops_priced)
       return e.memory.total
     end
-    local last, first = total("channels_last", {1, 14, 14, 64}), total("channels_first", {1, 64, 14, 14})
+    local last, first = total("channels_last", {1, 14, 14, 64}),
+      total("channels_first", {1, 64, 14, 14})
     assert(first <= 1.1 * last, first / last)
   end)
 
   -- synthetic_data_categories_test.py
-  it("counts less memory for each category of synthetic data, and as much less for all as with the one switch", function()
+  it("counts less memory for each category of synthetic data, and as much less for all as with the "
+    .. "one switch", function()
     local script <const> = [[
       local ipu = require "ipulua"
       local ds = ipu.data.from_tensor_slices{ipu.zeros{80, 4, 4, 4}, ipu.zeros{80, 2}}:batch(2, {drop_remainder = true}):repeat_n()
@@ -53,7 +56,8 @@ describe("a price", function()
     for _, category in ipairs{"parameters", "infeed", "outfeed"} do
       assert(total("--synthetic_data_categories=" .. category) < none, category)
     end
-    assert.equal(total("--use_synthetic_data"), total("--synthetic_data_categories=infeed,outfeed,seed,hostembedding,parameters"))
+    assert.equal(total("--use_synthetic_data"),
+      total("--synthetic_data_categories=infeed,outfeed,seed,hostembedding,parameters"))
   end)
 
   -- fifo_test.py
@@ -106,11 +110,14 @@ describe("a price", function()
       end, {}, infeed)
     end)
     local function stream(tiles, placed)
-      local _ <close> = pipelines.device(1, {["io_tiles.num_io_tiles"] = tiles, ["io_tiles.place_ops_on_io_tiles"] = placed})
+      local _ <close> = pipelines.device(1,
+        {["io_tiles.num_io_tiles"] = tiles, ["io_tiles.place_ops_on_io_tiles"] = placed})
       return ipu.estimate(loop, {inputs = {}}).cycles.stream
     end
     local alone = stream(0, false)
     assert.equal(alone, stream(32, false))
-    for _, tiles in ipairs{8, 16, 32, 64, 128} do assert(stream(tiles, true) < 0.4 * alone, tiles) end
+    for _, tiles in ipairs{8, 16, 32, 64, 128} do
+      assert(stream(tiles, true) < 0.4 * alone, tiles)
+    end
   end)
 end)

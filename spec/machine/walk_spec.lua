@@ -22,9 +22,12 @@ end
 local function pipeline(count, more, shape)
   local n = shape or 64
   local w1, w2 = ipu.Variable(ipu.full({n, n}, 0.1)), ipu.Variable(ipu.full({n, n}, 0.1))
-  local infeed, outfeed = ipu.IPUInfeedQueue(ipu.data.from_tensors(ipu.ones{8, n}):repeat_n()), ipu.IPUOutfeedQueue()
+  local infeed, outfeed = ipu.IPUInfeedQueue(ipu.data.from_tensors(ipu.ones{8, n}):repeat_n()),
+    ipu.IPUOutfeedQueue()
   local a = {
-    computational_stages = {function(x) return x:matmul(w1) end, function(h) return ipu.reduce_sum(h:matmul(w2)) end},
+    computational_stages = {function(x) return x:matmul(w1) end, function(h)
+      return ipu.reduce_sum(h:matmul(w2))
+    end},
     gradient_accumulation_count = count, infeed_queue = infeed, outfeed_queue = outfeed,
   }
   for k, v in pairs(more or {}) do a[k] = v end
@@ -35,7 +38,9 @@ local function pipeline(count, more, shape)
   end)
 end
 
-local function momentum(l) return ipu.OptimizerFunctionOutput(ipu.train.MomentumOptimizer(0.1, 0.9), l) end
+local function momentum(l)
+  return ipu.OptimizerFunctionOutput(ipu.train.MomentumOptimizer(0.1, 0.9), l)
+end
 
 describe("a price", function()
   before_each(ipu.reset_ipu_configuration)
@@ -48,11 +53,18 @@ describe("a price", function()
       return e.cycles.compute + e.cycles.exchange
     end
     local one = work(function(a, b) return ipu.matmul(a, b) end)
-    assert.equal(one, work(function(a, b) return ipu.matmul(host(function() return ipu.matmul(a, b) end), b) end))
-    assert.equal(one, work(function(a, b) local x = ipu.matmul(a, b) return host(function() return ipu.matmul(x, b) end) end))
+    assert.equal(one, work(function(a, b)
+      return ipu.matmul(host(function() return ipu.matmul(a, b) end), b)
+    end))
+    assert.equal(one, work(function(a, b)
+      local x = ipu.matmul(a, b)
+      return host(function() return ipu.matmul(x, b) end)
+    end))
   end)
 
-  it("holds what is read later: through a transposition, and behind an update that runs early", function()
+  it(
+    "holds what is read later: through a transposition, and behind an update that runs early",
+    function()
     local inputs = {{8, 128, 128, 16}}
     for k = 1, 6 do inputs[k + 1] = {3, 3, 16, 16} end
     local held = priced(function(x, ...)
@@ -77,7 +89,8 @@ describe("a price", function()
     assert(math.abs(tensors(false) - tensors(true)) < 0.1)
   end)
 
-  it("sends a variable again when it was written, and what is written on another IPU to where it is kept", function()
+  it("sends a variable again when it was written, and what is written on another IPU to where it "
+    .. "is kept", function()
     local bytes <const> = 512 * 512 * 4
     local function sent(twice, assigns)
       local v = ipu.Variable(ipu.full({512, 512}, 0.1))
@@ -93,9 +106,13 @@ describe("a price", function()
     assert.equal(2 * bytes, sent(true, true))
   end)
 
-  it("has the rows of a host function, and arguments and results, on the IPU that needs them", function()
+  it(
+    "has the rows of a host function, and arguments and results, on the IPU that needs them",
+    function()
     local host = ipu.create_host_embedding("t", {10000, 512})
-    local e = priced(ipu.func(function(i) return on(1, function() return ipu.sin(host:lookup(i)) end) end),
+    local e = priced(ipu.func(function(i)
+      return on(1, function() return ipu.sin(host:lookup(i)) end)
+    end),
       {{shape = {5120}, dtype = "int32"}}, {ipus = 2})
     assert(e.ipu[1].memory.activation < 100000)
     assert(e.ipu[2].memory.activation >= 5120 * 512 * 4)
@@ -110,17 +127,24 @@ describe("a price", function()
     assert(math.abs(total(1) / total(0) - 1) < 0.03)
   end)
 
-  it("of a pipeline has its collectives, and twice the micro-batches on either side of what is laid out", function()
+  it("of a pipeline has its collectives, and twice the micro-batches on either side of what is "
+    .. "laid out", function()
     local cfg = ipu.IPUConfig()
     cfg.auto_select_ipus = 8
     cfg:configure_ipu_system()
     local function total(with)
-      local function stage(f) return function(x) local y = f(x) return with and ipu.cross_replica_sum(y) or y end end
+      local function stage(f)
+        return function(x) local y = f(x) return with and ipu.cross_replica_sum(y) or y end
+      end
       local w = ipu.Variable(ipu.full({64, 64}, 0.1))
-      return priced(pipeline(16, {computational_stages = {stage(function(x) return x:matmul(w) end), stage(function(h) return h + 1 end)}}))
+      return priced(
+        pipeline(16,
+          {computational_stages = {stage(function(x) return x:matmul(w) end),
+            stage(function(h) return h + 1 end)}}))
         .cycles.total
     end
-    assert(total(true) > total(false) + 16 * 2 * 6 * 400) -- rings of four replicas: six hops a sum at the least
+    -- rings of four replicas: six hops a sum at the least
+    assert(total(true) > total(false) + 16 * 2 * 6 * 400)
     ipu.reset_ipu_configuration()
     local before
     for _, count in ipairs{1 << 14, 1 << 15, 1 << 16, 1 << 20, 1 << 21} do
@@ -133,7 +157,9 @@ describe("a price", function()
     end
   end)
 
-  it("of a pipeline whose count isn't known is that of the smallest, and each call has its own", function()
+  it(
+    "of a pipeline whose count isn't known is that of the smallest, and each call has its own",
+    function()
     local cfg = ipu.IPUConfig()
     cfg.auto_select_ipus = 2
     cfg:configure_ipu_system()
@@ -145,8 +171,10 @@ describe("a price", function()
       local ipu = require "ipulua"
       local w = ipu.Variable(ipu.ones{32, 32})
       local f = ipu.func(function(n, x) return ipu.loops.repeat_n(n, function(h) return ipu.tanh(h:matmul(w)) end, {x}) end, {name = "f"})
-      for _, n in ipairs{1, 1000, 1} do f(ipu.constant(n, {dtype = "int32"}), ipu.ones{256, 32}) end]]
-    local r = command.run{command.ipulua, "-e", script, env = {IPULUA_FLAGS = "--log_cycle_count=0"}}
+      local x = ipu.ones{256, 32}
+      for _, n in ipairs{1, 1000, 1} do f(ipu.constant(n, {dtype = "int32"}), x) end]]
+    local r = command.run{command.ipulua, "-e", script,
+      env = {IPULUA_FLAGS = "--log_cycle_count=0"}}
     local logged = {}
     for cycles in r.err:gmatch("(%d+) cycles") do logged[#logged + 1] = tonumber(cycles) end
     assert.equal(3, #logged, r.err)
@@ -159,7 +187,8 @@ describe("a price", function()
 
   it("knows how much streaming memory there is", function()
     local function of(target, offload, more)
-      return priced(pipeline(16, {optimizer_function = momentum, offload_weight_update_variables = offload}, 512), nil,
+      return priced(pipeline(16,
+        {optimizer_function = momentum, offload_weight_update_variables = offload}, 512), nil,
         {target = target, ipus = 2, explain = more})
     end
     assert.equal(0, of("c600").memory.streaming) -- by default only where there is some
@@ -193,12 +222,17 @@ describe("a price", function()
     local keras, layers = ipu.keras, ipu.keras.layers
     local function loss(times)
       ipu.random.set_seed(3)
-      local model = keras.Sequential{layers.Dense{16, input_shape = {8}}, layers.Dropout{0.3}, layers.Dense{10}}
+      local model = keras.Sequential{layers.Dense{16, input_shape = {8}}, layers.Dropout{0.3},
+        layers.Dense{10}}
       model:compile{optimizer = "adam", loss = "mse"}
       ipu.random.set_seed(4)
       local x, y = ipu.random.normal{64, 8}, ipu.random.normal{64, 10}
-      for _ = 1, times do ipu.estimate(model, {batch_size = 16, explain = true, target = {base = "GC200", name = "t", tiles = 8}}) end
-      local trained = model:fit(x, y, {batch_size = 16, epochs = 2, verbose = 0, shuffle = false}).history.loss[2]
+      for _ = 1, times do
+        ipu.estimate(model,
+          {batch_size = 16, explain = true, target = {base = "GC200", name = "t", tiles = 8}})
+      end
+      local trained = model:fit(x, y,
+        {batch_size = 16, epochs = 2, verbose = 0, shuffle = false}).history.loss[2]
       return {trained, ipu.random.normal{2}:totable()}
     end
     assert.same(loss(0), loss(1))
@@ -211,7 +245,8 @@ describe("a price", function()
     local core = require "ipulua.core"
     collectgarbage()
     local before = core.bytes_alive()
-    local small, large = ipu.estimate(m, {batch_size = 1000}), ipu.estimate(m, {batch_size = 1000000})
+    local small, large = ipu.estimate(m, {batch_size = 1000}),
+      ipu.estimate(m, {batch_size = 1000000})
     assert(core.bytes_alive() - before < 1 << 20)
     assert.is_false(large.fits)
     assert(large.seconds > 100 * small.seconds)
@@ -225,10 +260,13 @@ describe("a price", function()
       assert.is_false(ok)
       assert.matches("power of two", tostring(why))
     end
-    local r = command.run{command.ipulua, "-e", "local ipu = require 'ipulua' print(ipu.estimate(function(x) return x * 2 end, "
+    local r = command.run{command.ipulua, "-e",
+      "local ipu = require 'ipulua' print(ipu.estimate(function(x) return x * 2 end, "
       .. "{inputs = {{8}}, ipus = 3}).ipus)", env = {IPULUA_FLAGS = "--use_ipu_model"}}
     assert.equal("3\n", r.out)
-    local e = priced(function(x, y) return ipu.reduce_sum(ipu.nn.softmax(ipu.matmul(x, y) + ipu.reduce_sum(y, {axis = 0}))) end,
+    local e = priced(function(x, y)
+      return ipu.reduce_sum(ipu.nn.softmax(ipu.matmul(x, y) + ipu.reduce_sum(y, {axis = 0})))
+    end,
       {{16, 16}, {16, 16}}, {target = {base = "GC200", name = "one", tiles = 1}})
     assert.equal(0, e.cycles.exchange)
   end)
@@ -239,16 +277,19 @@ describe("a price", function()
       local v = ipu.Variable(ipu.ones{100000}, {name = "v"})
       local w = ipu.Variable(ipu.ones{100}, {name = "w"})
       ipu.func(function(x) v:assign_add(x) w:assign(w + 1) return x end, {name = "f"})(ipu.ones{100000})
-      for _, e in ipairs(ipu.ipu_event_trace()) do if e.tensor_map then print(e.tensor_map) end end]]
+      for _, e in ipairs(ipu.ipu_event_trace()) do
+        if e.tensor_map then print(e.tensor_map) end end]]
     for target, tiles in pairs{gc2 = 1216, gc200 = 1472} do
       local map = command.run{command.ipulua, "--target", target, "-e", script}.out
       local most, sum, least = 0, 0, math.huge
       for tile, count in map:gmatch("%[(%d+),(%d+)%]") do
-        most, sum, least = math.max(most, tonumber(tile)), sum + count, math.min(least, tonumber(count))
+        most, sum, least = math.max(most, tonumber(tile)), sum + count,
+          math.min(least, tonumber(count))
       end
       assert(most > 0.5 * tiles and most < tiles, map:sub(1, 200))
       assert.equal(100100, sum)
-      assert(least == 100 % 32 or least >= 100000 % 96) -- 32 elements of 4 bytes to a tile at least, but the last
+      -- 32 elements of 4 bytes to a tile at least, but the last
+      assert(least == 100 % 32 or least >= 100000 % 96)
     end
   end)
 end)

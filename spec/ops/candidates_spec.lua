@@ -12,13 +12,18 @@ local labels = ipu.tensor({{1}, {3}}, {dtype = "int32"})
 local sampled = {ipu.tensor({0, 3, 4}, {dtype = "int32"}), f64{{0.5}, {0.25}}, f64{0.9, 0.4, 0.3}}
 
 local function near(expected, got)
-  for i, v in ipairs(expected) do assert.is_true(math.abs(v - got[i]) < 1e-12, got[i] .. " is not " .. v) end
+  for i, v in ipairs(expected) do
+    assert.is_true(math.abs(v - got[i]) < 1e-12, got[i] .. " is not " .. v)
+  end
 end
 
 describe("losses over sampled classes", function()
-  it("give the reference's numbers: sampled classes that are right don't count against softmax", function()
+  it(
+    "give the reference's numbers: sampled classes that are right don't count against softmax",
+    function()
     near({0.07005848654841706, 0.12775958943334143},
-      ipu.nn.sampled_softmax_loss(weights, biases, labels, inputs, 3, 5, {sampled_values = sampled}):totable())
+      ipu.nn.sampled_softmax_loss(weights, biases, labels, inputs, 3, 5,
+        {sampled_values = sampled}):totable())
     near({4.644529562716885, 2.6593865102538103},
       ipu.nn.nce_loss(weights, biases, labels, inputs, 3, 5, {sampled_values = sampled}):totable())
   end)
@@ -26,19 +31,22 @@ describe("losses over sampled classes", function()
   it("have gradients", function()
     for _, loss in ipairs {ipu.nn.sampled_softmax_loss, ipu.nn.nce_loss} do
       assert.is_true(differences.worst(function(x)
-        return ipu.reduce_sum(loss(weights, biases, labels, ipu.reshape(x, {2, 2}), 3, 5, {sampled_values = sampled}))
+        return ipu.reduce_sum(loss(weights, biases, labels, ipu.reshape(x, {2, 2}), 3, 5,
+          {sampled_values = sampled}))
       end, f64{1, 2, -0.5, 1}) < 1e-8)
     end
   end)
 
   it("draw classes themselves, the same for the same seed", function()
-    local w, b, x = ipu.cast(weights, "float32"), ipu.cast(biases, "float32"), ipu.cast(inputs, "float32")
+    local w, b, x = ipu.cast(weights, "float32"), ipu.cast(biases, "float32"),
+      ipu.cast(inputs, "float32")
     local first = ipu.nn.nce_loss(w, b, labels, x, 2, 5, {seed = 3}):totable()
     assert.same(first, ipu.nn.nce_loss(w, b, labels, x, 2, 5, {seed = 3}):totable())
     for _, v in ipairs(first) do assert.is_true(v > 0 and v < 100) end
     local ok, message = pcall(ipu.nn.nce_loss, w, b, labels, x, 6, 5)
     assert.is_false(ok)
-    assert.is_truthy(message:find("'num_sampled' must be between 1 and num_classes (5), got 6", 1, true), message)
+    assert.is_truthy(message:find("'num_sampled' must be between 1 and num_classes (5), got 6", 1,
+      true), message)
   end)
 end)
 
@@ -52,7 +60,9 @@ describe("einsum", function()
   end)
 
   -- With y = a (sum of b's rows): dy/da[i] sums all of b, dy/db[j, k] all of a.
-  it("has gradients along a summed index that one operand has once and another more often", function()
+  it(
+    "has gradients along a summed index that one operand has once and another more often",
+    function()
     local a, b = ipu.tensor{{1}, {2}}, ipu.tensor{{1, 2}, {3, 4}, {5, 6}}
     local tape <close> = ipu.GradientTape()
     tape:watch{a, b}
@@ -69,7 +79,8 @@ describe("cast", function()
     local x = ipu.tensor{300, -300, -1, 3.9, -3.9}
     assert.same({44, -44, -1, 3, -3}, ipu.cast(x, "int8"):totable())
     assert.same({44, 212, 255, 3, 253}, ipu.cast(x, "uint8"):totable())
-    assert.same({2147483647, -2147483648, -2147483648}, ipu.cast(ipu.tensor{1e20, -1e20, 0 / 0}, "int32"):totable())
+    assert.same({2147483647, -2147483648, -2147483648},
+      ipu.cast(ipu.tensor{1e20, -1e20, 0 / 0}, "int32"):totable())
     assert.same({44, -44}, ipu.cast(ipu.tensor({300, -300}, {dtype = "int32"}), "int8"):totable())
   end)
 end)

@@ -18,28 +18,36 @@ local function while_until(stop, maximum)
 end
 
 local function branch(v)
-  return ipu.reduce_sum(ipu.cond(ipu.less(1, ipu.reduce_sum(v)), function() return v * v * w end, function() return ipu.exp(v) end))
+  return ipu.reduce_sum(ipu.cond(ipu.less(1, ipu.reduce_sum(v)), function() return v * v * w end,
+    function() return ipu.exp(v) end))
 end
 
 local cases <const> = {
   ["cond, the first branch"] = branch,
   ["cond, the second branch"] = function(v) return branch(v - 1) end,
-  ["repeat_n"] = function(v) return sum_of_squares(ipu.loops.repeat_n(5, function(c) return step(c, v) end, {v})) end,
-  ["repeat_n, no time"] = function(v) return sum_of_squares(ipu.loops.repeat_n(0, function(c) return step(c, v) end, {v})) end,
+  ["repeat_n"] = function(v)
+    return sum_of_squares(ipu.loops.repeat_n(5, function(c) return step(c, v) end, {v}))
+  end,
+  ["repeat_n, no time"] = function(v)
+    return sum_of_squares(ipu.loops.repeat_n(0, function(c) return step(c, v) end, {v}))
+  end,
   ["repeat_n, several values"] = function(v)
     local a, b = ipu.loops.repeat_n(4, function(a, b) return ipu.sin(b), a * v + b end, {v, v * 2})
     return ipu.reduce_sum(a * b)
   end,
   ["repeat_n, a count known when it runs"] = function(v)
     local count = ipu.cast(ipu.reduce_sum(v * 0) + 300, "int32")
-    return sum_of_squares(ipu.loops.repeat_n(count, function(c) return ipu.tanh(c * 0.9 + v * 0.3) end, {v}))
+    return sum_of_squares(ipu.loops.repeat_n(count,
+      function(c) return ipu.tanh(c * 0.9 + v * 0.3) end, {v}))
   end,
   ["while_loop"] = while_until(7),
   ["while_loop, longer than its tape"] = while_until(600),
   ["while_loop, maximum_iterations not reached"] = while_until(7, 20),
   ["while_loop, maximum_iterations reached"] = while_until(7, 4),
   ["while_loop that depends on the values"] = function(v)
-    return sum_of_squares(ipu.loops.while_loop(function(c) return ipu.less(ipu.reduce_sum(c), 50) end,
+    return sum_of_squares(ipu.loops.while_loop(function(c)
+      return ipu.less(ipu.reduce_sum(c), 50)
+    end,
       function(c) return c * 1.5 + v * v end, {v}))
   end,
   ["ipu.range with a variable"] = function(v)
@@ -51,7 +59,8 @@ local cases <const> = {
   ["loops and branches inside each other"] = function(v)
     return sum_of_squares(ipu.loops.repeat_n(3, function(c)
       local d = ipu.loops.repeat_n(2, function(d)
-        return ipu.cond(ipu.less(ipu.reduce_sum(d), 1.2), function() return d * v + c end, function() return ipu.sin(d) end)
+        return ipu.cond(ipu.less(ipu.reduce_sum(d), 1.2), function() return d * v + c end,
+          function() return ipu.sin(d) end)
       end, {c})
       return d * w
     end, {v}))
@@ -62,7 +71,8 @@ describe("the gradient through", function()
   for name, f in pairs(cases) do
     it(name, function() assert.is_true(differences.worst(f, x) < 1e-7) end)
   end
-  for _, name in ipairs {"cond, the first branch", "repeat_n", "while_loop", "while_loop, maximum_iterations not reached",
+  for _, name in ipairs {"cond, the first branch", "repeat_n", "while_loop",
+    "while_loop, maximum_iterations not reached",
     "loops and branches inside each other"} do
     it(name .. ", a second time", function()
       assert.is_true(differences.worst(differences.derivative(cases[name], w), x) < 1e-6)
@@ -87,7 +97,8 @@ describe("the gradient through", function()
       return ipu.gradients(y, {v})[1]
     end), ipu.tensor{1, 2})
     assert.is_false(ok)
-    assert.is_truthy(message:find("control_gradients_spec.lua:%d+: gradients: .*gone by then"), message)
+    assert.is_truthy(message:find("control_gradients_spec.lua:%d+: gradients: .*gone by then"),
+      message)
   end)
 
   it("what no path leads to is nil", function()
@@ -114,9 +125,11 @@ describe("the gradient through", function()
       return ipu.nn.dot_product_attention(heads, heads * 0.5, heads, {is_causal = true})
     end},
     {"ctc_loss", function(v)
-      local labels, lengths = ipu.tensor({{1, 0}, {1, 1}}, {dtype = "int32"}), ipu.tensor({2, 2}, {dtype = "int32"})
+      local labels, lengths = ipu.tensor({{1, 0}, {1, 1}}, {dtype = "int32"}),
+        ipu.tensor({2, 2}, {dtype = "int32"})
       local times = ipu.tensor({5, 4}, {dtype = "int32"})
-      return ipu.nn.ctc_loss(labels, ipu.concat({ipu.reshape(v, {5, 2, 2}), ipu.zeros({5, 2, 1}, {dtype = "float64"})}, -1),
+      return ipu.nn.ctc_loss(labels,
+        ipu.concat({ipu.reshape(v, {5, 2, 2}), ipu.zeros({5, 2, 1}, {dtype = "float64"})}, -1),
         lengths, times, {blank_index = 2})
     end},
   }
@@ -128,7 +141,8 @@ describe("the gradient through", function()
     it(name .. " has second and third derivatives", function()
       local first = differences.derivative(loss, waves(20))
       assert.is_true(differences.worst(first, point) < 1e-7)
-      assert.is_true(differences.worst(differences.derivative(first, ipu.ones({20}, {dtype = "float64"})), point) < 1e-6)
+      assert.is_true(differences.worst(differences.derivative(first,
+        ipu.ones({20}, {dtype = "float64"})), point) < 1e-6)
     end)
 
     it(name .. "'s Hessian is symmetric, by products with vectors", function()
@@ -136,8 +150,10 @@ describe("the gradient through", function()
         return ipu.gradients(ipu.reduce_sum(ipu.gradients(loss(v), {v})[1] * u), {v})[1]
       end)
       local a, b = waves(20), ipu.reverse(waves(20), {0})
-      local left, right = ipu.reduce_sum(product(point, a) * b):item(), ipu.reduce_sum(product(point, b) * a):item()
-      assert.is_true(math.abs(left - right) < 1e-9 * (1 + math.abs(left)), left .. " is not " .. right)
+      local left, right = ipu.reduce_sum(product(point, a) * b):item(),
+        ipu.reduce_sum(product(point, b) * a):item()
+      assert.is_true(math.abs(left - right) < 1e-9 * (1 + math.abs(left)),
+        left .. " is not " .. right)
       assert.is_true(math.abs(left) > 1e-3)
     end)
   end
@@ -145,11 +161,13 @@ describe("the gradient through", function()
   it("a fused op's second derivative runs inside a loop", function()
     local function descend(v)
       return ipu.loops.repeat_n(3, function(c)
-        local loss = ipu.reduce_sum(ipu.square((ipu.nn.lstm(ipu.reshape(c, {1, 3, 2}), ipu.ones({2, 8}, {dtype = "float64"}),
+        local loss = ipu.reduce_sum(
+          ipu.square((ipu.nn.lstm(ipu.reshape(c, {1, 3, 2}), ipu.ones({2, 8}, {dtype = "float64"}),
           ipu.ones({2, 8}, {dtype = "float64"})))))
         return c - ipu.gradients(loss, {c})[1] * 0.1
       end, {v})
     end
-    assert.is_true(differences.worst(function(v) return ipu.reduce_sum(ipu.square(descend(v))) end, waves(6)) < 1e-7)
+    assert.is_true(differences.worst(function(v) return ipu.reduce_sum(ipu.square(descend(v))) end,
+      waves(6)) < 1e-7)
   end)
 end)

@@ -1,8 +1,9 @@
--- The command copied alone: into a root that holds nothing but the shared libraries that `ldd` names; into a folder where no other
--- root may be entered.
+-- The command copied alone: into a root that holds nothing but the shared libraries that `ldd`
+-- names; into a folder where no other root may be entered.
 local command = require "spec.support.command"
 
-local is_built_plainly <const> = command.ipulua:find("/build/ipulua$") -- the sanitizers want more than their libraries
+-- the sanitizers want more than their libraries
+local is_built_plainly <const> = command.ipulua:find("/build/ipulua$")
 local run_if = is_built_plainly and it or pending
 
 local function run(words)
@@ -23,7 +24,9 @@ describe("the command copied alone", function()
     root = command.folder()
     run{"mkdir", root .. "/bin", root .. "/tmp"}
     run{"cp", command.ipulua, root .. "/bin/ipulua"}
-    for library in run{"ldd", command.ipulua}:gmatch("/[^ \n]+") do run{"cp", "-L", "--parents", library, root} end
+    for library in run{"ldd", command.ipulua}:gmatch("/[^ \n]+") do
+      run{"cp", "-L", "--parents", library, root}
+    end
     local may_enter = command.run{"chroot", root, "/bin/ipulua", "-v"}.status == 0
     function alone(words)
       local call = may_enter and {"chroot", root, "/bin/ipulua"} or {root .. "/bin/ipulua"}
@@ -41,9 +44,11 @@ describe("the command copied alone", function()
   end)
 
   run_if("has the prompt and its help", function()
-    local r = alone{"-i", stdin = "ipu.ones{2} * 3\n?ipu.reduce_sum\n?keras.layers.Dense\n?ipu.func\n?keras.losses.Huber\n"}
+    local r = alone{"-i", stdin = "ipu.ones{2} * "
+      .. "3\n?ipu.reduce_sum\n?keras.layers.Dense\n?ipu.func\n?keras.losses.Huber\n"}
     assert.equal(0, r.status, r.err)
-    for _, text in ipairs{"tensor([3., 3.], dtype=float32)", "The sum over axes.", "activation(x · kernel + bias)",
+    for _, text in ipairs{"tensor([3., 3.], dtype=float32)", "The sum over axes.",
+      "activation(x · kernel + bias)",
       "Traced once per signature", "delta"} do
       assert.truthy(r.out:find(text, 1, true), r.out)
     end
@@ -61,12 +66,13 @@ describe("the command copied alone", function()
   end)
 
   run_if("names the script's line in errors, and its own files' in tracebacks", function()
-    command.write(root .. "/wrong.lua", "local ipu = require 'ipulua'\nipu.func(function(x)\n  return ipu.matmul(x, x)\nend)(ipu.ones{2, 3})\n")
+    command.write(root .. "/wrong.lua", "local ipu = require 'ipulua'\nipu.func(function(x)\n  "
+      .. "return ipu.matmul(x, x)\nend)(ipu.ones{2, 3})\n")
     local r = alone{"wrong.lua"}
     assert.equal(1, r.status)
     assert.truthy(r.err:find("wrong.lua:3: matmul", 1, true), r.err)
-    local line = tonumber(r.err:match("%[ipulua%]/func%.lua:(%d+): in"))
-    local text = command.read("lua/ipulua/func.lua")
+    local line = tonumber(r.err:match("%[ipulua%]/trace/func%.lua:(%d+): in"))
+    local text = command.read("lua/ipulua/trace/func.lua")
     assert.is_true(line and line <= select(2, text:gsub("\n", "")), r.err)
   end)
 
@@ -74,8 +80,10 @@ describe("the command copied alone", function()
     local r = alone{"-e", "require 'ipulua.no_such_part'"}
     assert.truthy(r.err:find("module 'ipulua.no_such_part' not found:", 1, true), r.err)
     command.write(root .. "/w.h5", "\137HDF")
-    r = alone{"-e", "local k = require 'ipulua'.keras k.Sequential{k.layers.Dense{1, input_shape = {2}}}:load_weights('w.h5')"}
-    assert.matches("%(command line%):1: load_weights: %.h5 files need the plug%-in ipulua%.hdf5.*libhdf5%-dev", r.err)
+    r = alone{"-e", "local k = require 'ipulua'.keras k.Sequential{k.layers.Dense{1, input_shape = "
+      .. "{2}}}:load_weights('w.h5')"}
+    assert.matches("%(command line%):1: load_weights: %.h5 files need the plug%-in "
+      .. "ipulua%.hdf5.*libhdf5%-dev", r.err)
   end)
 
   run_if("gives way to a library in LUA_PATH, and to a folder beside the executable", function()
@@ -84,7 +92,8 @@ describe("the command copied alone", function()
     command.write(root .. "/lua/ipulua/nearest.lua", "return 'beside'")
     local script = "print((require 'ipulua.nearest'))"
     assert.equal("mine\n", alone{"-e", script, env = {LUA_PATH = "mine/?.lua;;"}}.out)
-    assert.equal("beside\n", run{root .. "/bin/ipulua", "-e", script}) -- without /proc it doesn't know where it is
+    -- without /proc it doesn't know where it is
+    assert.equal("beside\n", run{root .. "/bin/ipulua", "-e", script})
     command.remove(root .. "/lua")
     assert.matches("^table: ", alone{"-e", script}.out)
     assert.matches("^table: ", alone{"-e", script, env = {LUA_PATH = "mine/?/?.lua"}}.out)
@@ -96,11 +105,14 @@ describe("make static", function()
   local there = archive and archive:sub(1, 1) == "/";
   (there and it or pending)("leaves libzip, libc and libm to the system", function()
     run{"make", "-s", "--no-print-directory", "static"}
-    for library in run{"readelf", "-d", "build/ipulua-static"}:gmatch("%(NEEDED%)[^%[]*%[([^%]]+)%]") do
+    for library in run{"readelf", "-d", "build/ipulua-static"}:gmatch(
+      "%(NEEDED%)[^%[]*%[([^%]]+)%]") do
       local name = library:match("^lib(%a+)%.so") or library
       assert.truthy(({zip = true, c = true, m = true})[name] or library:find("^ld%-linux"), library)
     end
-    assert.equal("[2. 2.]\n", run{"build/ipulua-static", "-e", "print(require 'ipulua'.ones{2} * 2)"})
-    assert.equal("[1]\n", run{"build/ipulua-static", "-e", "print(require 'cjson'.encode{1})"}) -- a module in C, made for liblua
+    assert.equal("[2. 2.]\n",
+      run{"build/ipulua-static", "-e", "print(require 'ipulua'.ones{2} * 2)"})
+    -- a module in C, made for liblua
+    assert.equal("[1]\n", run{"build/ipulua-static", "-e", "print(require 'cjson'.encode{1})"})
   end)
 end)

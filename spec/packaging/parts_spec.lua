@@ -1,5 +1,6 @@
--- The parts that a build may be without: the command says which are in, and a format whose part is not names the package that brings it.
--- HIDDEN are those that `make parts` has hidden from pkg-config.
+-- The parts that a build may be without: the command says which are in, and a format whose part is
+-- not names the package that brings it. HIDDEN are those that `make parts` has hidden from
+-- pkg-config.
 local command = require "spec.support.command"
 local core = require "ipulua.core"
 local ipu = require "ipulua"

@@ -1,14 +1,19 @@
--- An inference pipeline of the original's own tests: batches of two blocks v, w of [4, 4, 2] give 80·(v + w) + 320 + c.
+-- An inference pipeline of the original's own tests: batches of two blocks v, w of [4, 4, 2] give
+-- 80·(v + w) + 320 + c.
 
 local ipu = require "ipulua"
-local log = require "ipulua.log"
+local log = require "ipulua.base.log"
 local pipelines = require "spec.support.pipelines"
 
 local blocks <const> = 5
 
 local function infeed()
-  local ds = ipu.data.range(blocks):map(function(i) return ipu.zeros{4, 4, 2} + ipu.cast(i, "float32") end):repeat_n()
-  return ipu.IPUInfeedQueue(ds:batch(2, {drop_remainder = true}):map(function(v) return {a = v, b = (v + 10) / 2} end))
+  local ds = ipu.data.range(blocks):map(function(i)
+    return ipu.zeros{4, 4, 2} + ipu.cast(i, "float32")
+  end):repeat_n()
+  return ipu.IPUInfeedQueue(ds:batch(2, {drop_remainder = true}):map(function(v)
+    return {a = v, b = (v + 10) / 2}
+  end))
 end
 
 local function convolve(c, element)
@@ -20,7 +25,8 @@ local function pass(x) return x end
 
 local function run(options)
   local queue = ipu.IPUOutfeedQueue()
-  local given = {computational_stages = {convolve, add_up, pass}, gradient_accumulation_count = 12, infeed_queue = infeed(),
+  local given = {computational_stages = {convolve, add_up, pass}, gradient_accumulation_count = 12,
+    infeed_queue = infeed(),
     outfeed_queue = queue}
   for name, value in pairs(options) do given[name] = value end
   pipelines.device_for(given, 3)
@@ -32,13 +38,15 @@ local function run(options)
   return queue:dequeue(), list[#list]
 end
 
-local mini_batches <const> = {410.01, 730.01, 650.01, 570.01, 890.01} -- the blocks 0 1, 2 3, 4 0, 1 2, 3 4
+-- the blocks 0 1, 2 3, 4 0, 1 2, 3 4
+local mini_batches <const> = {410.01, 730.01, 650.01, 570.01, 890.01}
 
 describe("the original's inference pipeline", function()
   after_each(ipu.reset_ipu_configuration)
 
   for name, case in pairs{
-    ["stages on IPUs 2, 0 and 1"] = {mapping = {2, 0, 1}, stage_ipus = {2, 0, 1}}, ["all stages on one IPU"] = {mapping = {0, 0, 0}},
+    ["stages on IPUs 2, 0 and 1"] = {mapping = {2, 0, 1}, stage_ipus = {2, 0, 1}},
+    ["all stages on one IPU"] = {mapping = {0, 0, 0}},
     ["the default mapping"] = {stage_ipus = {0, 1, 3}},
   } do
     it("rows 113, 118, 119, 120: gives 12 values with " .. name .. ", in every schedule", function()
@@ -52,7 +60,9 @@ describe("the original's inference pipeline", function()
   end
 
   it("row 125: refuses 10 mini-batches for three Interleaved stages", function()
-    pipelines.fails("failed_precondition", function() run{gradient_accumulation_count = 10, pipeline_schedule = "Interleaved"} end,
+    pipelines.fails("failed_precondition", function()
+      run{gradient_accumulation_count = 10, pipeline_schedule = "Interleaved"}
+    end,
       "gradient_accumulation_count", "multiple of 3", "it is 10")
   end)
 
@@ -76,7 +86,8 @@ describe("a pipeline on two replicas", function()
     local whole = trained{}
     local warned, same, shared = log.capture("warn", trained, {replicated_weight_sharding = true})
     assert.equal(1, #warned)
-    assert.matches("'replicated_weight_sharding' has no effect: what an update reads is not the same on all replicas", warned[1])
+    assert.matches("'replicated_weight_sharding' has no effect: what an update reads is not the "
+      .. "same on all replicas", warned[1])
     assert.same(whole, same)
     assert.equal(2, shared.replicas)
   end)

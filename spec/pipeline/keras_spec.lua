@@ -1,5 +1,5 @@
--- Keras models in pipeline stages: whatever kind of model, schedule or option, the numbers are those of the model on one IPU that
--- accumulates as many gradients.
+-- Keras models in pipeline stages: whatever kind of model, schedule or option, the numbers are
+-- those of the model on one IPU that accumulates as many gradients.
 
 local ipu = require "ipulua"
 local pipelines = require "spec.support.pipelines"
@@ -10,7 +10,8 @@ local layers = keras.layers
 
 local function weights(seed) return keras.initializers.RandomNormal{stddev = 0.4, seed = seed} end
 local function dense(units, seed, activation, name)
-  return layers.Dense{units, kernel_initializer = weights(seed), activation = activation, name = name}
+  return layers.Dense{units, kernel_initializer = weights(seed), activation = activation,
+    name = name}
 end
 
 local function in_stage(stage, f)
@@ -25,11 +26,14 @@ function makers.functional(staged)
   local input = keras.Input{shape = {6}}
   local x = in_stage(staged and 0, function() return dense(8, 1, "tanh")(input) end)
   local skip = x
-  x = in_stage(staged and 0, function() return layers.Dropout(0.25, {seed = 5})(dense(8, 2, "relu")(x)) end)
+  x = in_stage(staged and 0, function()
+    return layers.Dropout(0.25, {seed = 5})(dense(8, 2, "relu")(x))
+  end)
   return keras.Model{inputs = input, outputs = in_stage(staged and 1, function()
     local y = layers.BatchNormalization()(x)
     y = layers.Add()({y, skip})
-    return layers.Dense{3, kernel_initializer = weights(3), kernel_regularizer = keras.regularizers.L2(0.01)}(y)
+    return layers.Dense{3, kernel_initializer = weights(3),
+      kernel_regularizer = keras.regularizers.L2(0.01)}(y)
   end)}
 end
 
@@ -50,7 +54,8 @@ function makers.nested(staged)
   end
   local input = keras.Input{shape = {6}}
   local inner = part(staged and 0)
-  return keras.Model{inputs = input, outputs = in_stage(staged and 1, function() return dense(3, 3, nil, "head")(inner(input)) end)}
+  return keras.Model{inputs = input,
+    outputs = in_stage(staged and 1, function() return dense(3, 3, nil, "head")(inner(input)) end)}
 end
 
 makers["nested as a whole"] = function(staged)
@@ -95,7 +100,8 @@ end
 
 describe("a pipelined Keras model", function()
   local _device, scope
-  local caught = warnings.expected{"fit: steps_per_execution is 16, but there are only 6 steps; it is 6 for this call",
+  local caught = warnings.expected{"fit: steps_per_execution is 16, but there are only 6 steps; it "
+    .. "is 6 for this call",
     "9 steps on 2 replicas: the last 1 are left out"}
   setup(caught.start)
   teardown(caught.stop)
@@ -111,7 +117,8 @@ describe("a pipelined Keras model", function()
 
   local function compiled(model, options)
     options = options or {}
-    model:compile{loss = keras.losses.SparseCategoricalCrossentropy{from_logits = true}, metrics = {"accuracy"},
+    model:compile{loss = keras.losses.SparseCategoricalCrossentropy{from_logits = true},
+      metrics = {"accuracy"},
       optimizer = options.optimizer or keras.optimizers.SGD{learning_rate = 0.02, momentum = 0.9},
       steps_per_execution = options.steps_per_execution or 16}
     return model
@@ -127,21 +134,25 @@ describe("a pipelined Keras model", function()
     for key, value in pairs(options and options.pipelining or {}) do given[key] = value end
     set(model, given)
     local history = model:fit(dataset(), {epochs = 2, steps_per_epoch = 16, verbose = 0}).history
-    local values = {history, model:evaluate(dataset(), {steps = 16, verbose = 0}), model:predict(dataset(), {steps = 16}):totable()}
+    local values = {history, model:evaluate(dataset(), {steps = 16, verbose = 0}),
+      model:predict(dataset(), {steps = 16}):totable()}
     for _, w in ipairs(model:get_weights()) do values[#values + 1] = w:totable() end
     return values, model
   end
 
   for name, maker in pairs(makers) do
-    it("rows 181, 183, 185: has the numbers of accumulation on one IPU, to the bit: " .. name, function()
+    it("rows 181, 183, 185: has the numbers of accumulation on one IPU, to the bit: "
+      .. name, function()
       local one = trained(maker, false)
       local two, model = trained(maker, true)
       assert.are.same(one, two)
       assert.is_true(model:is_pipelined())
       local programs = ipu.programs()
       local train, test, predict = table.unpack(programs, #programs - 2)
-      assert.are.same({{0, 1}, {0, 1}, {0, 1}}, {train.stage_ipus, test.stage_ipus, predict.stage_ipus})
-      assert.are.same({4 + 4 - 1, 16 + 2 - 1, 16 + 2 - 1}, {train.time_steps, test.time_steps, predict.time_steps})
+      assert.are.same({{0, 1}, {0, 1}, {0, 1}},
+        {train.stage_ipus, test.stage_ipus, predict.stage_ipus})
+      assert.are.same({4 + 4 - 1, 16 + 2 - 1, 16 + 2 - 1},
+        {train.time_steps, test.time_steps, predict.time_steps})
       assert.are.same({2, 0}, train.stash_depth)
     end)
   end
@@ -152,7 +163,8 @@ describe("a pipelined Keras model", function()
       local one = trained(makers.functional, false, {pipelining = reduction})
       for _, schedule in ipairs{"Grouped", "Interleaved", "Sequential", "OneFOneB"} do
         local two, model = trained(makers.functional, true, {pipelining = {
-          gradient_accumulation_reduction_method = method, schedule = schedule, offload_activations = schedule == "Grouped",
+          gradient_accumulation_reduction_method = method, schedule = schedule,
+          offload_activations = schedule == "Grouped",
           accumulate_outfeed = true,
         }})
         assert.are.same(one, two)
@@ -161,7 +173,9 @@ describe("a pipelined Keras model", function()
     end
   end)
 
-  it("has them when stages are computed again: dropout draws the same, moving averages move once", function()
+  it(
+    "has them when stages are computed again: dropout draws the same, moving averages move once",
+    function()
     local one = trained(makers.functional, false)
     for _, mode in ipairs{"Auto", "RecomputeAndBackpropagateInterleaved"} do
       local options = {config = {allow_recompute = true}, pipelining = {recomputation_mode = mode}}
@@ -169,15 +183,20 @@ describe("a pipelined Keras model", function()
     end
   end)
 
-  it("row 194: is told apart in reports: Interleaved takes other time steps and half the stash", function()
-    local _, model = trained(makers.sequential, true, {pipelining = {pipeline_schedule = "Interleaved"}})
+  it(
+    "row 194: is told apart in reports: Interleaved takes other time steps and half the stash",
+    function()
+    local _, model = trained(makers.sequential, true,
+      {pipelining = {pipeline_schedule = "Interleaved"}})
     local t = ipu.timetable(model)
     assert.are.same({10, {1, 0}, 4}, {t.time_steps, t.stash_depth, t.count})
     assert.are.equal(2, #t.stage_bytes)
     assert.is_true(t.stage_ops[1].forward > 0 and t.stage_ops[2].backward > 0)
   end)
 
-  it("rows 189, 192: runs on one IPU again after its stages were reset, and calls ignore them", function()
+  it(
+    "rows 189, 192: runs on one IPU again after its stages were reset, and calls ignore them",
+    function()
     local _, model = trained(makers.sequential, true)
     local x = ipu.random.normal({4, 6}, {seed = 4})
     local called = model(x):totable()
@@ -200,15 +219,18 @@ describe("a pipelined Keras model", function()
       local aux = at(0, function() return dense(2, 3, nil, "aux")(h) end)
       local main = at(1, function() return dense(1, 4, nil, "main")(layers.Add()({h, g})) end)
       local model = keras.Model{inputs = {a, b}, outputs = {main, aux}}
-      model:compile{loss = {main = "mse", aux = "mae"}, loss_weights = {main = 1.0, aux = 0.5}, metrics = {main = {"mae"}},
+      model:compile{loss = {main = "mse", aux = "mae"}, loss_weights = {main = 1.0, aux = 0.5},
+        metrics = {main = {"mae"}},
         optimizer = keras.optimizers.Adam(0.01), steps_per_execution = 8}
       local set = staged and model.set_pipelining_options or model.set_gradient_accumulation_options
       set(model, {gradient_accumulation_steps_per_replica = 4})
       local function normal(seed, width) return ipu.random.normal({32, width}, {seed = seed}) end
       local x, y = {a = normal(5, 4), b = normal(6, 3)}, {main = normal(7, 1), aux = normal(8, 2)}
-      local history = model:fit{x = x, y = y, batch_size = 4, epochs = 2, shuffle = false, verbose = 0}.history
+      local history = model:fit{x = x, y = y, batch_size = 4, epochs = 2, shuffle = false,
+        verbose = 0}.history
       local p = model:predict(x, {batch_size = 4})
-      return {history, model:evaluate{x = x, y = y, batch_size = 4, verbose = 0, return_dict = true}, p[1]:totable(), p[2]:totable()}
+      return {history, model:evaluate{x = x, y = y, batch_size = 4, verbose = 0,
+        return_dict = true}, p[1]:totable(), p[2]:totable()}
     end
     assert.are.same(results(false), results(true))
   end)
@@ -254,8 +276,10 @@ describe("a pipelined Keras model", function()
       local input, layer = keras.Input{shape = {6}}, dense(6, 1)
       local x = in_stage(0, function() return layer(input) end)
       x = in_stage(1, function() return dense(6, 2)(x) end)
-      local model = compiled(keras.Model{inputs = input, outputs = in_stage(2, function() return layer(x) end)})
-      model:set_pipelining_options{gradient_accumulation_steps_per_replica = 6, device_mapping = mapping}
+      local model = compiled(keras.Model{inputs = input,
+        outputs = in_stage(2, function() return layer(x) end)})
+      model:set_pipelining_options{gradient_accumulation_steps_per_replica = 6,
+        device_mapping = mapping}
       return model:fit(dataset(), {steps_per_epoch = 6, verbose = 0})
     end
     assert.is_number(shared{0, 1, 0}.history.loss[1])
@@ -267,7 +291,8 @@ describe("a pipelined Keras model", function()
     model:set_pipelining_options{gradient_accumulation_steps_per_replica = 4}
     model:set_asynchronous_callbacks(true)
     local seen = {}
-    model:fit(dataset(), {steps_per_epoch = 16, verbose = 0, callbacks = {keras.callbacks.LambdaCallback{
+    model:fit(dataset(),
+      {steps_per_epoch = 16, verbose = 0, callbacks = {keras.callbacks.LambdaCallback{
       on_train_batch_end = function(step) seen[#seen + 1] = step end}}})
     local want = {}
     for i = 0, 15 do want[i + 1] = i end
@@ -282,17 +307,23 @@ describe("a pipelined Keras model", function()
   it("row 125: refuses counts that its schedule can't have, by the option's name", function()
     local model = compiled(makers.sequential(true), {steps_per_execution = 6})
     model:set_pipelining_options{gradient_accumulation_steps_per_replica = 6}
-    pipelines.fails("failed_precondition", function() model:fit(dataset(), {steps_per_epoch = 6, verbose = 0}) end,
+    pipelines.fails("failed_precondition", function()
+      model:fit(dataset(), {steps_per_epoch = 6, verbose = 0})
+    end,
       "gradient_accumulation_steps_per_replica", "multiple of 4", "it is 6")
     model:set_pipelining_options{schedule = "Interleaved"}
     model:fit(dataset(), {steps_per_epoch = 6, verbose = 0})
     model = compiled(makers.sequential(true), {steps_per_execution = 3})
-    pipelines.fails("failed_precondition", function() model:evaluate(dataset(), {steps = 3, verbose = 0}) end,
+    pipelines.fails("failed_precondition", function()
+      model:evaluate(dataset(), {steps = 3, verbose = 0})
+    end,
       "steps_per_execution", "multiple of 2", "it is 3")
   end)
 
   it("row 206: refuses to train without a number of gradients to accumulate", function()
-    pipelines.fails("value", function() compiled(makers.sequential(true)):fit(dataset(), {steps_per_epoch = 16, verbose = 0}) end,
+    pipelines.fails("value", function()
+      compiled(makers.sequential(true)):fit(dataset(), {steps_per_epoch = 16, verbose = 0})
+    end,
       "gradient_accumulation_steps_per_replica")
   end)
 
@@ -312,48 +343,63 @@ describe("a pipelined Keras model", function()
     pipelines.device(1)
     local model = compiled(makers.sequential(true))
     model:set_pipelining_options{gradient_accumulation_steps_per_replica = 4}
-    pipelines.fails("value", function() model:fit(dataset(), {steps_per_epoch = 16, verbose = 0}) end,
+    pipelines.fails("value", function()
+      model:fit(dataset(), {steps_per_epoch = 16, verbose = 0})
+    end,
       "has 1 IPU", "multiple of 2")
   end)
 
   it("refuses continuous updates, own steps, and stages that leave a gap", function()
     local model = makers.sequential(true)
-    pipelines.fails("not_implemented", function() model:set_pipelining_options{continuous_weight_updates = true} end, "continuous",
+    pipelines.fails("not_implemented",
+      function() model:set_pipelining_options{continuous_weight_updates = true} end, "continuous",
       "not implemented")
     local Own = keras.Sequential:extend("Own")
     function Own:train_step() return {} end -- luacheck: ignore 212
     local own = compiled(Own{dense(8, 1), dense(3, 2)})
     own:set_pipeline_stage_assignment{0, 1}
     own:set_pipelining_options{gradient_accumulation_steps_per_replica = 4}
-    pipelines.fails("runtime", function() own:fit(dataset(), {steps_per_epoch = 16, verbose = 0}) end, "train_step")
+    pipelines.fails("runtime",
+      function() own:fit(dataset(), {steps_per_epoch = 16, verbose = 0}) end, "train_step")
   end)
 
   it("row 197: refuses queue options that it sets itself, and takes the others", function()
     local model = makers.sequential(true)
     for _, name in ipairs{"dataset", "infeed_spec", "element_spec"} do
-      pipelines.fails("value", function() model:set_infeed_queue_options{[name] = 1} end, name, "automatically")
+      pipelines.fails("value", function() model:set_infeed_queue_options{[name] = 1} end, name,
+        "automatically")
     end
     for _, name in ipairs{"outfeed_mode", "device_ordinal"} do
-      pipelines.fails("value", function() model:set_outfeed_queue_options{[name] = 0} end, name, "automatically")
+      pipelines.fails("value", function() model:set_outfeed_queue_options{[name] = 0} end, name,
+        "automatically")
     end
-    pipelines.fails("value", function() model:set_infeed_queue_options{prefetch_deph = 2} end, "prefetch_depth")
-    pipelines.fails("type", function() model:set_infeed_queue_options{prefetch_depth = "x"} end, "set_infeed_queue_options: 'prefetch_depth'")
-    pipelines.fails("type", function() model:set_outfeed_queue_options{optimise_latency = 3} end, "optimise_latency")
-    pipelines.fails("value", function() model:set_outfeed_queue_options{buffer_depth = -3} end, "at least 1, got -3")
-    pipelines.fails("type", function() model:set_pipelining_options{offload_weights = 3} end, "offload_weights")
-    pipelines.fails("type", function() model:set_gradient_accumulation_options{dtype = 3} end, "'dtype' must be a dtype")
+    pipelines.fails("value", function() model:set_infeed_queue_options{prefetch_deph = 2} end,
+      "prefetch_depth")
+    pipelines.fails("type", function() model:set_infeed_queue_options{prefetch_depth = "x"} end,
+      "set_infeed_queue_options: 'prefetch_depth'")
+    pipelines.fails("type", function() model:set_outfeed_queue_options{optimise_latency = 3} end,
+      "optimise_latency")
+    pipelines.fails("value", function() model:set_outfeed_queue_options{buffer_depth = -3} end,
+      "at least 1, got -3")
+    pipelines.fails("type", function() model:set_pipelining_options{offload_weights = 3} end,
+      "offload_weights")
+    pipelines.fails("type", function() model:set_gradient_accumulation_options{dtype = 3} end,
+      "'dtype' must be a dtype")
     model:set_infeed_queue_options{prefetch_depth = 5}
     model:set_outfeed_queue_options{buffer_depth = 2}
     model:set_pipelining_options{gradient_accumulation_steps_per_replica = 4}
     compiled(model):fit(dataset(), {steps_per_epoch = 16, verbose = 0})
   end)
 
-  it("rows 209, 210: is fed float64 data, and leaves steps out that its replicas can't share", function()
+  it(
+    "rows 209, 210: is fed float64 data, and leaves steps out that its replicas can't share",
+    function()
     pipelines.device(4)
     local model = makers.sequential(true)
     model:compile{loss = "mse", optimizer = keras.optimizers.SGD(0.01), steps_per_execution = 4}
     model:set_pipelining_options{gradient_accumulation_steps_per_replica = 4}
-    local x, y = ipu.random.normal({36, 6}, {seed = 1}):cast("float64"), ipu.random.normal({36, 3}, {seed = 2}):cast("float64")
+    local x, y = ipu.random.normal({36, 6}, {seed = 1}):cast("float64"),
+      ipu.random.normal({36, 3}, {seed = 2}):cast("float64")
     local finite = ipu.data.from_tensor_slices{x, y}:batch(4, {drop_remainder = true})
     local history = model:fit(finite, {verbose = 0}).history
     assert.is_true(history.loss[1] > 0)
@@ -371,7 +417,9 @@ describe("a pipelined Keras model", function()
     assert.are.same({0, 1, 1}, found)
     assert.are.equal("inner", model:get_pipeline_stage_assignment()[2].nested_model.name)
     local lines = {}
-    model:print_pipeline_stage_assignment_summary{print_fn = function(line) lines[#lines + 1] = line end}
+    model:print_pipeline_stage_assignment_summary{print_fn = function(line)
+      lines[#lines + 1] = line
+    end}
     local function starts(i, text) assert.are.equal(text, lines[i]:sub(1, #text)) end
     starts(4, "=====")
     starts(5, 'Nested Model: "inner"')
@@ -405,9 +453,12 @@ describe("a pipelined Keras model", function()
       m:set_pipeline_stage_assignment(list)
       m:set_pipelining_options{gradient_accumulation_steps_per_replica = 4}
       m:compile{loss = "mse", optimizer = "sgd", steps_per_execution = 4}
-      local fine, why = pcall(m.fit, m, {x = ipu.ones{64, 17}, y = ipu.ones{64, 3}, batch_size = 4, verbose = 0})
+      local fine, why = pcall(m.fit, m,
+        {x = ipu.ones{64, 17}, y = ipu.ones{64, 3}, batch_size = 4, verbose = 0})
       assert.equal(when == "always", fine)
-      if not fine then assert.matches("call 0 of layer '" .. m.d.name .. "' has no pipeline stage", why) end
+      if not fine then
+        assert.matches("call 0 of layer '" .. m.d.name .. "' has no pipeline stage", why)
+      end
     end
   end)
 end)

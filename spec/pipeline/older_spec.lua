@@ -1,4 +1,5 @@
--- The pipelined models of earlier releases: the same numbers as today's, with steps that are weight updates.
+-- The pipelined models of earlier releases: the same numbers as today's, with steps that are weight
+-- updates.
 
 local ipu = require "ipulua"
 local pipelines = require "spec.support.pipelines"
@@ -7,7 +8,8 @@ local keras = ipu.keras
 local layers = keras.layers
 
 local function dense(units, seed, activation)
-  return layers.Dense{units, kernel_initializer = keras.initializers.RandomNormal{stddev = 0.4, seed = seed}, activation = activation}
+  return layers.Dense{units, kernel_initializer = keras.initializers.RandomNormal{stddev = 0.4,
+    seed = seed}, activation = activation}
 end
 
 local function dataset()
@@ -26,11 +28,14 @@ describe("older pipelined models", function()
     getmetatable(_device).__close()
   end)
 
-  local function compile(model) model:compile{loss = "mse", optimizer = keras.optimizers.SGD(0.05), steps_per_execution = 8} end
+  local function compile(model)
+    model:compile{loss = "mse", optimizer = keras.optimizers.SGD(0.05), steps_per_execution = 8}
+  end
 
   local function results(model, fit, evaluate)
     local history = model:fit(dataset(), fit).history
-    return {history, model:evaluate(dataset(), evaluate), model:get_weights()[1]:totable(), model.optimizer.iterations:item()}
+    return {history, model:evaluate(dataset(), evaluate), model:get_weights()[1]:totable(),
+      model.optimizer.iterations:item()}
   end
 
   local function today()
@@ -42,10 +47,12 @@ describe("older pipelined models", function()
   end
 
   it("SequentialPipelineModel: a list of layers for each stage", function()
-    local model = keras.SequentialPipelineModel({{dense(8, 1, "tanh")}, {dense(8, 2, "tanh"), dense(2, 3)}},
+    local model = keras.SequentialPipelineModel({{dense(8, 1, "tanh")},
+      {dense(8, 2, "tanh"), dense(2, 3)}},
       {gradient_accumulation_count = 4})
     compile(model)
-    assert.are.same(today(), results(model, {epochs = 2, steps_per_epoch = 4, steps_per_run = 2, verbose = 0},
+    assert.are.same(today(),
+      results(model, {epochs = 2, steps_per_epoch = 4, steps_per_run = 2, verbose = 0},
       {steps = 2, steps_per_run = 2, verbose = 0}))
     assert.are.equal(4, ipu.timetable(model).count)
     assert.are.equal(keras.SequentialPipelineModel, keras.PipelineSequential)
@@ -62,37 +69,52 @@ describe("older pipelined models", function()
       local _ <close> = keras.PipelineStage(1)
       x = dense(2, 3)(dense(8, 2, "tanh")(x))
     end
-    local model = keras.PipelineModel{inputs = input, outputs = x, gradient_accumulation_count = 4, device_mapping = {1, 0},
+    local model = keras.PipelineModel{inputs = input, outputs = x, gradient_accumulation_count = 4,
+      device_mapping = {1, 0},
       pipeline_schedule = ipu.PipelineSchedule.Interleaved}
     compile(model)
-    assert.are.same(today(), results(model, {epochs = 2, steps_per_epoch = 4, verbose = 0}, {steps = 2, verbose = 0}))
+    assert.are.same(today(),
+      results(model, {epochs = 2, steps_per_epoch = 4, verbose = 0}, {steps = 2, verbose = 0}))
     assert.are.equal("Interleaved", ipu.timetable(model).schedule)
-    assert.are.same({4, 2}, model:predict(dataset():map(function(a) return a end):take(4), {}):slice({0, 0}, {4, 2}).shape)
+    assert.are.same({4, 2}, model:predict(dataset():map(function(a) return a end):take(4),
+      {}):slice({0, 0}, {4, 2}).shape)
   end)
 
   it("say what is wrong", function()
     local fails = pipelines.fails
-    fails("value", function() keras.SequentialPipelineModel{{dense(2, 1)}, {dense(2, 2)}} end, "gradient_accumulation_count")
-    fails("type", function() keras.SequentialPipelineModel({dense(2, 1), dense(2, 2)}, {gradient_accumulation_count = 4}) end, "stage 0")
+    fails("value", function() keras.SequentialPipelineModel{{dense(2, 1)}, {dense(2, 2)}} end,
+      "gradient_accumulation_count")
+    fails("type", function()
+      keras.SequentialPipelineModel({dense(2, 1), dense(2, 2)}, {gradient_accumulation_count = 4})
+    end, "stage 0")
     local input = keras.Input{shape = {6}}
     fails("value", function()
-      keras.PipelineModel{inputs = input, outputs = dense(2, 1)(input), gradient_accumulation_count = 4}
+      keras.PipelineModel{inputs = input, outputs = dense(2, 1)(input),
+        gradient_accumulation_count = 4}
     end, "PipelineStage")
-    local model = keras.SequentialPipelineModel({{dense(8, 1)}, {dense(2, 3)}}, {gradient_accumulation_count = 4})
+    local model = keras.SequentialPipelineModel({{dense(8, 1)}, {dense(2, 3)}},
+      {gradient_accumulation_count = 4})
     compile(model)
-    fails("value", function() model:fit(dataset(), {steps_per_epoch = 3, steps_per_run = 2, verbose = 0}) end, "steps_per_epoch", "3", "2")
+    fails("value", function()
+      model:fit(dataset(), {steps_per_epoch = 3, steps_per_run = 2, verbose = 0})
+    end, "steps_per_epoch", "3", "2")
   end)
 
   it("validate runs, too, and leave steps_per_execution as it was", function()
-    local model = keras.SequentialPipelineModel({{dense(8, 1)}, {dense(2, 3)}}, {gradient_accumulation_count = 4})
+    local model = keras.SequentialPipelineModel({{dense(8, 1)}, {dense(2, 3)}},
+      {gradient_accumulation_count = 4})
     compile(model)
     local last = {}
     local Last = keras.callbacks.Callback:extend "Last"
     function Last:on_test_batch_end(step) last[#last + 1] = step end
-    function Last:on_epoch_end() self.model:evaluate(dataset(), {steps = 5, verbose = 0, callbacks = {self}}) end
-    model:fit(dataset(), {steps_per_epoch = 6, steps_per_run = 3, verbose = 0, validation_data = dataset(),
+    function Last:on_epoch_end()
+      self.model:evaluate(dataset(), {steps = 5, verbose = 0, callbacks = {self}})
+    end
+    model:fit(dataset(), {steps_per_epoch = 6, steps_per_run = 3, verbose = 0,
+      validation_data = dataset(),
       validation_steps = 3, callbacks = {Last()}})
-    assert.same({11, 3, 7, 11, 15, 19}, last) -- three runs at once; of the callback's own call one after the other
+    -- three runs at once; of the callback's own call one after the other
+    assert.same({11, 3, 7, 11, 15, 19}, last)
     assert.equal(8, model.steps_per_execution)
   end)
 end)

@@ -29,7 +29,9 @@ describe("a pipeline's outfeed", function()
   end
 
   local function times_w(x, ...) return x * w, ... end
-  local function sgd(loss) return ipu.OptimizerFunctionOutput(ipu.train.GradientDescentOptimizer(0.0), loss) end
+  local function sgd(loss)
+    return ipu.OptimizerFunctionOutput(ipu.train.GradientDescentOptimizer(0.0), loss)
+  end
 
   it("row 139: gets a list of the last stage's outputs in training, also of one", function()
     local got = run({computational_stages = stages(times_w, pass), optimizer_function = sgd}, 1.0)
@@ -44,14 +46,17 @@ describe("a pipeline's outfeed", function()
   end)
 
   it("row 138: does not get masked outputs: true is masked", function()
-    local got = run({computational_stages = stages(times_w, function(x) return x, x + 3 end), outfeed_mask = {true, false},
+    local got = run({computational_stages = stages(times_w, function(x) return x, x + 3 end),
+      outfeed_mask = {true, false},
       optimizer_function = function(x, _) return sgd(x) end}, 1.0)
     assert.are.same({{4, 4, 4, 4, 4, 4, 4, 4}}, {got[1]:totable(), got[2]})
   end)
 
   for _, method in ipairs{"SUM", "MEAN", "running_mean"} do
-    it("row 140: gets a plain sum with accumulate_outfeed, also with the reduction " .. method, function()
-      local given = {computational_stages = stages(times_w, pass), accumulate_outfeed = true, reduction_method = method,
+    it("row 140: gets a plain sum with accumulate_outfeed, also with the reduction "
+      .. method, function()
+      local given = {computational_stages = stages(times_w, pass), accumulate_outfeed = true,
+        reduction_method = method,
         optimizer_function = sgd, repeat_count = 3}
       assert.are.same({8, 8, 8}, run(given, 1.0)[1]:totable())
       given.outfeed_loss, outfeed = true, ipu.IPUOutfeedQueue()
@@ -60,7 +65,8 @@ describe("a pipeline's outfeed", function()
   end
 
   it("row 140: gets sums in a list in inference, each in the dtype asked for", function()
-    local given = {computational_stages = stages(pass, function(x, y) return ipu.cast(x, "float16"), y end), accumulate_outfeed = true}
+    local given = {computational_stages = stages(pass,
+      function(x, y) return ipu.cast(x, "float16"), y end), accumulate_outfeed = true}
     local got = run(given, 30000.0, 2.0)
     assert.are.equal("inf", tostring(got[1]):match("inf"))
     assert.are.same({16}, got[2]:totable())
@@ -68,7 +74,9 @@ describe("a pipeline's outfeed", function()
     given.accumulate_outfeed_dtype = "float32"
     assert.are.same({240000}, run(given, 30000.0, 2.0)[1]:totable())
     outfeed = ipu.IPUOutfeedQueue()
-    given.accumulate_outfeed_dtype = function(x) return x.dtype == "float16" and "float32" or nil end
+    given.accumulate_outfeed_dtype = function(x)
+      return x.dtype == "float16" and "float32" or nil
+    end
     got = run(given, 30000.0, 2.0)
     assert.are.equal("float32", got[1].dtype)
     outfeed = ipu.IPUOutfeedQueue()
@@ -81,14 +89,22 @@ describe("a pipeline's outfeed", function()
     outfeed = ipu.IPUOutfeedQueue()
     assert.are.equal(2, #run({computational_stages = stages(pass, pass)}, 1.0, 2.0))
     outfeed = ipu.IPUOutfeedQueue()
-    local got = run({computational_stages = stages(pass, function(x) return {twice = x * 2, parts = {x, x + 1}} end)}, 1.0)
+    local got =
+      run(
+        {computational_stages = stages(pass,
+          function(x) return {twice = x * 2, parts = {x, x + 1}} end)}, 1.0)
     assert.are.equal(2, got.twice[8]:item())
     assert.are.equal(2, got.parts[2][1]:item())
   end)
 
-  it("rows 129, 130: gets count times repeat_count values, and the weights stay while a run lasts", function()
-    local got = run({computational_stages = {function(x) return x * w end, pass}, gradient_accumulation_count = 4, repeat_count = 3,
-      optimizer_function = function(loss) return ipu.OptimizerFunctionOutput(ipu.train.GradientDescentOptimizer(0.125), loss) end}, 1.0)
+  it(
+    "rows 129, 130: gets count times repeat_count values, and the weights stay while a run lasts",
+    function()
+    local got = run({computational_stages = {function(x) return x * w end, pass},
+      gradient_accumulation_count = 4, repeat_count = 3,
+      optimizer_function = function(loss)
+        return ipu.OptimizerFunctionOutput(ipu.train.GradientDescentOptimizer(0.125), loss)
+      end}, 1.0)
     assert.are.same({1, 1, 1, 1, 0.5, 0.5, 0.5, 0.5, 0, 0, 0, 0}, got[1]:totable())
     assert.are.equal(-0.5, w:item())
   end)
@@ -96,9 +112,12 @@ describe("a pipeline's outfeed", function()
   it("needs no outfeed where everything is masked", function()
     pipelines.device(2)
     ipu.func(function()
-      ipu.pipeline{computational_stages = {function(x) return x * w end, pass}, gradient_accumulation_count = 4,
+      ipu.pipeline{computational_stages = {function(x) return x * w end, pass},
+        gradient_accumulation_count = 4,
         inputs = {ipu.tensor(1.0)}, outfeed_mask = {true},
-        optimizer_function = function(loss) return ipu.OptimizerFunctionOutput(ipu.train.GradientDescentOptimizer(1.0), loss) end}
+        optimizer_function = function(loss)
+          return ipu.OptimizerFunctionOutput(ipu.train.GradientDescentOptimizer(1.0), loss)
+        end}
     end)()
     assert.are.equal(-3, w:item())
   end)
@@ -109,13 +128,18 @@ describe("a pipeline's gradients", function()
   before_each(function() _device = pipelines.device(2) end)
   after_each(function() getmetatable(_device).__close() end)
 
-  -- The weight after one update by gradients g₀ … g₇ of x·w; what apply_gradients sees is kept in `seen`.
+  -- The weight after one update by gradients g₀ … g₇ of x·w; what apply_gradients sees is kept in
+  -- `seen`.
   local function updated(values, dtype, given, opt)
     local w = ipu.Variable(ipu.tensor(0.0, {dtype = dtype}))
-    local infeed = ipu.IPUInfeedQueue(ipu.data.from_tensor_slices(ipu.tensor(values, {dtype = dtype})))
+    local infeed = ipu.IPUInfeedQueue(
+      ipu.data.from_tensor_slices(ipu.tensor(values, {dtype = dtype})))
     given.computational_stages = {function(x) return x * w end, function(y) return y end}
-    given.gradient_accumulation_count, given.infeed_queue, given.outfeed_mask = #values, infeed, {true}
-    given.optimizer_function = function(loss) return ipu.OptimizerFunctionOutput(opt or ipu.train.GradientDescentOptimizer(1.0), loss) end
+    given.gradient_accumulation_count, given.infeed_queue, given.outfeed_mask = #values,
+      infeed, {true}
+    given.optimizer_function = function(loss)
+      return ipu.OptimizerFunctionOutput(opt or ipu.train.GradientDescentOptimizer(1.0), loss)
+    end
     ipu.func(function() ipu.pipeline(given) end)()
     return -w:item()
   end
@@ -125,10 +149,14 @@ describe("a pipeline's gradients", function()
   it("rows 131, 133: are summed, or averaged", function()
     assert.are.equal(36, updated(eight, "float32", {}))
     assert.are.equal(4.5, updated(eight, "float32", {reduction_method = "mean"}))
-    assert.is_near(4.5, updated(eight, "float32", {reduction_method = ipu.GradientAccumulationReductionMethod.RUNNING_MEAN}), 1e-5)
+    assert.is_near(4.5,
+      updated(eight, "float32",
+        {reduction_method = ipu.GradientAccumulationReductionMethod.RUNNING_MEAN}), 1e-5)
   end)
 
-  it("row 132: of float16: a mean is scaled before it is added, so that it does not overflow", function()
+  it(
+    "row 132: of float16: a mean is scaled before it is added, so that it does not overflow",
+    function()
     local large = {}
     for i = 1, 8 do large[i] = 8192 end
     assert.are.equal(8192, updated(large, "float16", {reduction_method = "MEAN"}))
@@ -136,8 +164,11 @@ describe("a pipeline's gradients", function()
     assert.are.equal(math.huge, updated(large, "float16", {}))
   end)
 
-  it("rows 135, 136: in another dtype reach the optimizer in it: a mismatch says what to do, casting mends it", function()
-    pipelines.fails("type", function() updated(eight, "float16", {gradient_accumulation_dtype = "float32"}) end,
+  it("rows 135, 136: in another dtype reach the optimizer in it: a mismatch says what to do, "
+    .. "casting mends it", function()
+    pipelines.fails("type", function()
+      updated(eight, "float16", {gradient_accumulation_dtype = "float32"})
+    end,
       "is float32", "is float16", "MapGradientOptimizer")
     local cast = {seen = {}}
     local Caster = ipu.train.GradientDescentOptimizer:extend("Caster")
@@ -157,16 +188,23 @@ describe("a pipeline's gradients", function()
   end)
 
   for name, mapped in pairs{
-    ["ipu.train"] = function(f) return ipu.optimizers.MapGradientOptimizer(ipu.train.GradientDescentOptimizer(1.0), f) end,
-    ["Keras"] = function(f) return ipu.keras.optimizers.MapGradientOptimizer(ipu.keras.optimizers.SGD(1.0), f) end,
+    ["ipu.train"] = function(f)
+      return ipu.optimizers.MapGradientOptimizer(ipu.train.GradientDescentOptimizer(1.0), f)
+    end,
+    ["Keras"] = function(f)
+      return ipu.keras.optimizers.MapGradientOptimizer(ipu.keras.optimizers.SGD(1.0), f)
+    end,
   } do
     it("row 162: are mapped before they are accumulated, by optimizers of " .. name, function()
-      assert.are.equal(1 + 7 * 2, updated(eight, "float32", {}, mapped(function(g) return ipu.clip_by_value(g, -2, 2) end)))
+      assert.are.equal(1 + 7 * 2,
+        updated(eight, "float32", {}, mapped(function(g) return ipu.clip_by_value(g, -2, 2) end)))
     end)
 
-    it("row 136: are cast by a map where they were accumulated in another dtype, by optimizers of " .. name, function()
+    it("row 136: are cast by a map where they were accumulated in another dtype, by optimizers of "
+      .. name, function()
       local opt = mapped(function(g, v) return ipu.cast(g, v.dtype) end)
-      assert.are.equal(36, updated(eight, "float16", {gradient_accumulation_dtype = "float32"}, opt))
+      assert.are.equal(36,
+        updated(eight, "float16", {gradient_accumulation_dtype = "float32"}, opt))
     end)
   end
 
@@ -179,10 +217,12 @@ describe("a pipeline's gradients", function()
         ipu.pipeline{computational_stages = {function(y)
           tape = options.tape and ipu.GradientTape()
           return y * w * frozen
-        end, function(y) return y end}, gradient_accumulation_count = 4, inputs = {x}, outfeed_mask = {true},
+        end, function(y) return y end}, gradient_accumulation_count = 4, inputs = {x},
+          outfeed_mask = {true},
           optimizer_function = function(loss)
             if tape then tape:close() end
-            return ipu.OptimizerFunctionOutput{opt = opt, loss = loss, tape = tape, variables = options.variables}
+            return ipu.OptimizerFunctionOutput{opt = opt, loss = loss, tape = tape,
+              variables = options.variables}
           end}
       end)(1.0)
       return opt.iterations:item()
@@ -203,11 +243,13 @@ describe("a pipeline's gradients", function()
       ipu.func(function()
         local context = ipu.GradientCaptureContext()
         ipu.pipeline{computational_stages = {
-          function(x) return ipu.capture_upstream_gradients(x * w, {tag = "h"}) end, function(h) return ipu.square(h) end,
+          function(x) return ipu.capture_upstream_gradients(x * w, {tag = "h"}) end,
+          function(h) return ipu.square(h) end,
         }, gradient_accumulation_count = 4, infeed_queue = infeed, outfeed_mask = {true},
           gradient_accumulation_for_captured_grads = accumulated,
           optimizer_function = function(loss)
-            return ipu.OptimizerFunctionOutput{opt = ipu.train.GradientDescentOptimizer(0.0), loss = loss,
+            return ipu.OptimizerFunctionOutput{opt = ipu.train.GradientDescentOptimizer(0.0),
+              loss = loss,
               gradient_capture_context = context, captured_gradient_outfeed = captured}
           end}
         context:close()

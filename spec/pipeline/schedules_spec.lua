@@ -35,7 +35,8 @@ describe("a pipeline", function()
     assert.is_true(last < first)
   end)
 
-  -- 50 updates by each; dropout draws anew in each micro-batch, and the same again when a stage is computed twice.
+  -- 50 updates by each; dropout draws anew in each micro-batch, and the same again when a stage is
+  -- computed twice.
   local long <const> = {repeat_count = 50, rate = 0.25}
   local function with(more)
     local options = {}
@@ -54,13 +55,16 @@ describe("a pipeline", function()
   end
 
   local schedules <const> = {
-    Grouped = {{}, {recomputation_mode = "RecomputeThenBackpropagate"}, {recomputation_mode = "RecomputeAndBackpropagateInterleaved"}},
+    Grouped = {{}, {recomputation_mode = "RecomputeThenBackpropagate"},
+      {recomputation_mode = "RecomputeAndBackpropagateInterleaved"}},
     Interleaved = {{}, {recomputation_mode = "RecomputeThenBackpropagate"}},
-    Sequential = {{}, {recomputation_mode = "RecomputeAndBackpropagateInterleaved"}}, OneFOneB = {{}, {recomputation_mode = "Auto"}},
+    Sequential = {{}, {recomputation_mode = "RecomputeAndBackpropagateInterleaved"}},
+    OneFOneB = {{}, {recomputation_mode = "Auto"}},
   }
   local offloads <const> = {
     {offload_weight_update_variables = false},
-    {offload_activations = true, offload_gradient_accumulation_buffers = true, offload_weight_update_variables = true,
+    {offload_activations = true, offload_gradient_accumulation_buffers = true,
+      offload_weight_update_variables = true,
       offload_weights = true},
   }
   for schedule, modes in pairs(schedules) do
@@ -79,9 +83,12 @@ describe("a pipeline", function()
   end
 
   for name, options in pairs{
-    ["InterleavedVirtual on two IPUs"] = {pipeline_schedule = "InterleavedVirtual", device_mapping = {0, 1, 0, 1}},
-    ["InterleavedVirtual on one IPU"] = {pipeline_schedule = "InterleavedVirtual", device_mapping = {0, 0, 0, 0}},
-    ["four stages on two IPUs"] = {device_mapping = {0, 1, 1, 0}}, ["all on one IPU"] = {device_mapping = {0, 0, 0, 0}},
+    ["InterleavedVirtual on two IPUs"] = {pipeline_schedule = "InterleavedVirtual",
+      device_mapping = {0, 1, 0, 1}},
+    ["InterleavedVirtual on one IPU"] = {pipeline_schedule = "InterleavedVirtual",
+      device_mapping = {0, 0, 0, 0}},
+    ["four stages on two IPUs"] = {device_mapping = {0, 1, 1, 0}},
+    ["all on one IPU"] = {device_mapping = {0, 0, 0, 0}},
     ["another order of IPUs"] = {device_mapping = {3, 1, 2, 0}},
   } do
     it("row 120: has the same bits: " .. name, function() same_as_grouped(with(options)) end)
@@ -98,12 +105,14 @@ describe("a pipeline", function()
 
   it("by a schedule of one's own: checked, and the same numbers", function()
     local grouped, their_weights = trained{}
-    local steps = ipu.timetable{schedule = "OneFOneB", device_mapping = {0, 1, 2, 3}, count = 8}.order
+    local steps = ipu.timetable{schedule = "OneFOneB", device_mapping = {0, 1, 2, 3},
+      count = 8}.order
     local these, weights_of_these, f = trained{pipeline_schedule = steps}
     assert.are.same(grouped, these)
     assert.are.same(their_weights, weights_of_these)
     assert.are.equal("Custom", ipu.timetable(f).schedule)
-    assert.are.equal(ipu.timetable{schedule = "OneFOneB", device_mapping = {0, 1, 2, 3}, count = 8}.time_steps, ipu.timetable(f).time_steps)
+    assert.are.equal(ipu.timetable{schedule = "OneFOneB", device_mapping = {0, 1, 2, 3},
+      count = 8}.time_steps, ipu.timetable(f).time_steps)
   end)
 
   -- All forward passes, then all backward passes: four stages, eight micro-batches.
@@ -114,7 +123,9 @@ describe("a pipeline", function()
         local entries = {}
         for place = 0, 3 do
           local stage, m = half == 1 and place or 3 - place, time - place
-          if m >= 0 and m < 8 then entries[#entries + 1] = {ipu = stage, kind = kind, stage = stage, micro_batch = m} end
+          if m >= 0 and m < 8 then
+            entries[#entries + 1] = {ipu = stage, kind = kind, stage = stage, micro_batch = m}
+          end
         end
         steps[#steps + 1] = entries
       end
@@ -123,15 +134,19 @@ describe("a pipeline", function()
   end
 
   for _, options in ipairs{
-    {}, {offload_activations = true}, {offload_gradient_accumulation_buffers = true}, {offload_weights = true},
-    {recomputation_mode = "RecomputeThenBackpropagate"}, {recomputation_mode = "RecomputeAndBackpropagateInterleaved"},
-    {offload_activations = true, offload_gradient_accumulation_buffers = true, offload_weight_update_variables = true},
+    {}, {offload_activations = true}, {offload_gradient_accumulation_buffers = true},
+    {offload_weights = true},
+    {recomputation_mode = "RecomputeThenBackpropagate"},
+    {recomputation_mode = "RecomputeAndBackpropagateInterleaved"},
+    {offload_activations = true, offload_gradient_accumulation_buffers = true,
+      offload_weight_update_variables = true},
     {offload_activations = true, recomputation_mode = "RecomputeThenBackpropagate"},
   } do
     local words = {}
     for name in pairs(options) do words[#words + 1] = name end
     table.sort(words)
-    it("all forward passes first changes no bit either, with " .. table.concat(words, ", "), function()
+    it("all forward passes first changes no bit either, with "
+      .. table.concat(words, ", "), function()
       local grouped, their_weights = trained{}
       for _, schedule in ipairs{all_forward_first(), "OneFOneB", "Interleaved", "Sequential"} do
         local given = {pipeline_schedule = schedule}
@@ -148,8 +163,12 @@ describe("a pipeline", function()
   end
 
   for words, spoil in pairs{
-    ["must be 8, for which the schedule was written, but it is 16"] = function(_, given) given.gradient_accumulation_count = 16 end,
-    ["entry 1 of time step 1"] = function(steps) steps[1][1] = {ipu = 0, kind = "sideways", stage = 0, micro_batch = 0} end,
+    ["must be 8, for which the schedule was written, but it is 16"] = function(_, given)
+      given.gradient_accumulation_count = 16
+    end,
+    ["entry 1 of time step 1"] = function(steps)
+      steps[1][1] = {ipu = 0, kind = "sideways", stage = 0, micro_batch = 0}
+    end,
     ["names IPU 7"] = function(steps) steps[1][1].ipu = 7 end,
     ["where it isn't"] = function(steps)
       steps[#steps][2] = {ipu = 1, kind = "backward", stage = 0, micro_batch = 7}
@@ -158,14 +177,17 @@ describe("a pipeline", function()
     ["runs on 7 micro-batches of 8"] = function(steps) steps[#steps] = {} end,
     ["a list of time steps, numbered from 1 without gaps"] = function(steps) steps[1] = nil end,
     ["a list of time steps"] = function(steps) steps[1] = "first" end,
-    ["forward pass of stage 1 on micro-batch 0 in time step 1, which must come after the forward pass of stage 0, in time step 2"] =
+    ["forward pass of stage 1 on micro-batch 0 in time step 1, which must come after the forward "
+      .. "pass of stage 0, in time step 2"] =
       function(steps) table.insert(steps, 1, {table.remove(steps[2], 1)}) end,
-    ["backward pass of stage 3 on micro-batch 0 in time step 4, which must come after the forward pass of stage 3, in time step 4"] =
+    ["backward pass of stage 3 on micro-batch 0 in time step 4, which must come after the forward "
+      .. "pass of stage 3, in time step 4"] =
       function(steps) table.move(table.remove(steps, 5), 1, 4, #steps[4] + 1, steps[4]) end,
   } do
     it("refuses a schedule of one's own: " .. words, function()
       local given = {}
-      local steps = ipu.timetable{schedule = "OneFOneB", device_mapping = {0, 1, 2, 3}, count = 8}.order
+      local steps = ipu.timetable{schedule = "OneFOneB", device_mapping = {0, 1, 2, 3},
+        count = 8}.order
       spoil(steps, given)
       given.pipeline_schedule = steps
       local ok, message = pcall(trained, given)
@@ -176,7 +198,8 @@ describe("a pipeline", function()
 
   it("rows 119, 122, 123, 124, 127, 128: reports IPUs, stashes and time steps", function()
     for _, row in ipairs {
-      {"Grouped", {6, 4, 2, 0}, 8 + 8 - 1}, {"Interleaved", {3, 2, 1, 0}, 2 * 8 + 2 * 4 - 2}, {"Sequential", {0, 0, 0, 0}, 2 * 4 * 8},
+      {"Grouped", {6, 4, 2, 0}, 8 + 8 - 1}, {"Interleaved", {3, 2, 1, 0}, 2 * 8 + 2 * 4 - 2},
+      {"Sequential", {0, 0, 0, 0}, 2 * 4 * 8},
     } do
       trained({pipeline_schedule = row[1]}, {})
       local list = ipu.programs()

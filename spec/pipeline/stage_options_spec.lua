@@ -20,20 +20,24 @@ local function configure(o)
   config:configure_ipu_system()
 end
 
-local function both(options) return options and {ipu.PipelineStageOptions(options), ipu.PipelineStageOptions(options)} end
+local function both(options)
+  return options and {ipu.PipelineStageOptions(options), ipu.PipelineStageOptions(options)}
+end
 
 -- o: whole (of the configuration), forward, backward. Two updates of a convolution and a product.
 local function by_pipeline(o)
   configure(o.whole or {})
   local k, m = ipu.Variable(kernel), ipu.Variable(matrix)
-  local infeed, outfeed = ipu.IPUInfeedQueue(ipu.data.from_tensor_slices(pictures)), ipu.IPUOutfeedQueue()
+  local infeed, outfeed = ipu.IPUInfeedQueue(ipu.data.from_tensor_slices(pictures)),
+    ipu.IPUOutfeedQueue()
   ipu.func(function()
     return ipu.pipeline{
       computational_stages = {
         function(x) return ipu.reshape(ipu.nn.conv2d(x, k, {padding = "SAME"}), {4, 9 * 9 * 8}) end,
         function(h) return ipu.reduce_mean(ipu.square(h:matmul(m):cast "float32")) end,
       },
-      gradient_accumulation_count = 4, repeat_count = 2, infeed_queue = infeed, outfeed_queue = outfeed,
+      gradient_accumulation_count = 4, repeat_count = 2, infeed_queue = infeed,
+      outfeed_queue = outfeed,
       forward_propagation_stages_poplar_options = both(o.forward),
       backward_propagation_stages_poplar_options = both(o.backward),
       optimizer_function = function(loss)
@@ -46,7 +50,8 @@ end
 
 local function new_model(o)
   local model = keras.Sequential{
-    layers.Conv2D{8, 3, padding = "same", use_bias = false, dtype = "float16", input_shape = {9, 9, 32}},
+    layers.Conv2D{8, 3, padding = "same", use_bias = false, dtype = "float16",
+      input_shape = {9, 9, 32}},
     layers.Flatten{dtype = "float16"}, layers.Dense{5, use_bias = false, dtype = "float16"},
     layers.Activation{"linear", dtype = "float32"},
   }
@@ -69,7 +74,9 @@ local function by_keras(o)
   return table.unpack(model:get_weights())
 end
 
-local function differs(a, b) return ipu.reduce_max(ipu.abs(a:cast "float32" - b:cast "float32")):item() > 0 end
+local function differs(a, b)
+  return ipu.reduce_max(ipu.abs(a:cast "float32" - b:cast "float32")):item() > 0
+end
 
 describe("options of pipeline stages", function()
   teardown(function() ipu.reset_ipu_configuration() end)
@@ -78,7 +85,8 @@ describe("options of pipeline stages", function()
     it("are the configuration's, kind by kind: " .. name, function()
       local plain_k, plain_m = train{}
       for _, options in ipairs{
-        {matmul_options = half}, {convolution_options = half}, {matmul_options = float, convolution_options = half},
+        {matmul_options = half}, {convolution_options = half},
+        {matmul_options = float, convolution_options = half},
         {matmul_options = half, convolution_options = half},
       } do
         local whole_k, whole_m = train{whole = options}
@@ -113,8 +121,10 @@ describe("options of pipeline stages", function()
       for _, value in ipairs(wrong) do
         local model = new_model{}
         local fine, why = pcall(function()
-          model:set_pipelining_options{gradient_accumulation_steps_per_replica = 4, [option] = value}
-          model:fit{ipu.reshape(pictures, {32, 9, 9, 32}), ipu.zeros{32, 5}, batch_size = 4, verbose = 0}
+          model:set_pipelining_options{gradient_accumulation_steps_per_replica = 4,
+            [option] = value}
+          model:fit{ipu.reshape(pictures, {32, 9, 9, 32}), ipu.zeros{32, 5}, batch_size = 4,
+            verbose = 0}
         end)
         assert.is_false(fine)
         assert.matches(option, why)
@@ -131,7 +141,8 @@ describe("options of pipeline stages", function()
     local model = new_model{forward = options, backward = options}
     model:save(path)
     local loaded = keras.models.load_model(path)
-    for _, name in ipairs{"forward_propagation_stages_poplar_options", "backward_propagation_stages_poplar_options"} do
+    for _, name in ipairs{"forward_propagation_stages_poplar_options",
+      "backward_propagation_stages_poplar_options"} do
       local list = loaded._options.pipelining[name]
       assert.equal(2, #list)
       assert.equal(tostring(model._options.pipelining[name][2]), tostring(list[2]))

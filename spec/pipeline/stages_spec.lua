@@ -1,7 +1,8 @@
--- What stages are given and may do: inputs, elements, tables, shared variables, concurrent stages, recomputation, counters.
+-- What stages are given and may do: inputs, elements, tables, shared variables, concurrent stages,
+-- recomputation, counters.
 
 local ipu = require "ipulua"
-local log = require "ipulua.log"
+local log = require "ipulua.base.log"
 local pipelines = require "spec.support.pipelines"
 
 local function pass(...) return ... end
@@ -30,7 +31,8 @@ describe("the stages of a pipeline", function()
     local w = ipu.Variable(1.0)
     local function train(lr)
       run({
-        computational_stages = {function(rate, x) return rate, x * w end, pass}, gradient_accumulation_count = 4, outfeed_mask = {true, true},
+        computational_stages = {function(rate, x) return rate, x * w end, pass},
+        gradient_accumulation_count = 4, outfeed_mask = {true, true},
         optimizer_function = function(rate, loss)
           return ipu.OptimizerFunctionOutput(ipu.train.GradientDescentOptimizer(rate * 2), loss)
         end,
@@ -48,9 +50,12 @@ describe("the stages of a pipeline", function()
     local former = log.set_writer(function(text) warnings[#warnings + 1] = text end)
     local _ <close> = setmetatable({}, {__close = function() log.set_writer(former) end})
     local v = ipu.Variable(5.0)
-    local infeed = ipu.IPUInfeedQueue(ipu.data.range(0, 4):map(function(i) return ipu.cast(i, "float32") end))
+    local infeed = ipu.IPUInfeedQueue(ipu.data.range(0, 4):map(function(i)
+      return ipu.cast(i, "float32")
+    end))
     ipu.func(function()
-      ipu.pipeline{{function(a, b, x) return ipu.cast(a, "float32") * 100 + b + x end, pass}, gradient_accumulation_count = 4,
+      ipu.pipeline{{function(a, b, x) return ipu.cast(a, "float32") * 100 + b + x end, pass},
+        gradient_accumulation_count = 4,
         inputs = {2, v}, infeed_queue = infeed, outfeed_queue = outfeed}
     end)()
     assert.are.same({205, 206, 207, 208}, outfeed:dequeue():totable())
@@ -58,7 +63,8 @@ describe("the stages of a pipeline", function()
   end)
 
   it("row 118: get a dict element as one table, and hand on tables and lists", function()
-    local ds = ipu.data.from_tensor_slices{a = ipu.tensor{1, 2, 3, 4}, b = ipu.tensor{10, 20, 30, 40}}
+    local ds = ipu.data.from_tensor_slices{a = ipu.tensor{1, 2, 3, 4},
+      b = ipu.tensor{10, 20, 30, 40}}
     local got = run({computational_stages = {
       function(c, element) return {sum = element.a + element.b, c = c} end,
       function(t) return {t.sum, t.c} end, -- a list: two values for the next
@@ -69,9 +75,12 @@ describe("the stages of a pipeline", function()
 
   it("row 121: may share a variable on one IPU: its gradients are added", function()
     local w = ipu.Variable(3.0)
-    run({computational_stages = {function(x) return x * w end, pass, function(y) return y * w end}, device_mapping = {0, 1, 0},
+    run({computational_stages = {function(x) return x * w end, pass, function(y) return y * w end},
+      device_mapping = {0, 1, 0},
       gradient_accumulation_count = 6,
-      optimizer_function = function(loss) return ipu.OptimizerFunctionOutput(ipu.train.GradientDescentOptimizer(0.125), loss) end}, 1.0)
+      optimizer_function = function(loss)
+        return ipu.OptimizerFunctionOutput(ipu.train.GradientDescentOptimizer(0.125), loss)
+      end}, 1.0)
     assert.are.equal(3 - 0.125 * 6 * 2 * 3, w:item())
   end)
 
@@ -86,32 +95,46 @@ describe("the stages of a pipeline", function()
 
   it("row 151: work on batch_serialization_iterations micro-batches in a row", function()
     local w = ipu.Variable(1.0)
-    local infeed = ipu.IPUInfeedQueue(ipu.data.range(0, 100):map(function(i) return ipu.cast(i, "float32") end))
-    local got = run({computational_stages = {function(x) return x * w end, pass}, gradient_accumulation_count = 2,
+    local infeed = ipu.IPUInfeedQueue(ipu.data.range(0, 100):map(function(i)
+      return ipu.cast(i, "float32")
+    end))
+    local got = run({computational_stages = {function(x) return x * w end, pass},
+      gradient_accumulation_count = 2,
       batch_serialization_iterations = 3, infeed_queue = infeed, outfeed_loss = true,
-      optimizer_function = function(loss) return ipu.OptimizerFunctionOutput(ipu.train.GradientDescentOptimizer(1.0), loss) end})
+      optimizer_function = function(loss)
+        return ipu.OptimizerFunctionOutput(ipu.train.GradientDescentOptimizer(1.0), loss)
+      end})
     assert.are.same({0, 1, 2, 3, 4, 5}, got:totable())
     assert.are.equal(1 - 15, w:item())
   end)
 
-  it("row 143: run side by side: outputs in the order of the list, the same bits as in a row", function()
+  it(
+    "row 143: run side by side: outputs in the order of the list, the same bits as in a row",
+    function()
     local function net()
-      local function weights(shape, seed) return ipu.Variable(ipu.random.normal(shape, {stddev = 0.4, seed = seed})) end
+      local function weights(shape, seed)
+        return ipu.Variable(ipu.random.normal(shape, {stddev = 0.4, seed = seed}))
+      end
       return {weights({4, 6}, 1), weights({6, 5}, 2), weights({6, 5}, 3), weights({10, 1}, 4)}
     end
     local function train(concurrent)
       local w, queue = net(), ipu.IPUOutfeedQueue()
       local x = ipu.random.normal({32, 4}, {seed = 9})
-      local infeed = ipu.IPUInfeedQueue(ipu.data.from_tensor_slices(x):batch(2, {drop_remainder = true}):repeat_n())
+      local infeed = ipu.IPUInfeedQueue(ipu.data.from_tensor_slices(x):batch(2,
+        {drop_remainder = true}):repeat_n())
       local function first(a) return ipu.tanh(a:matmul(w[1])) end
       local function left(h) return ipu.sigmoid(h:matmul(w[2])) end
       local function right(h) return ipu.tanh(h:matmul(w[3])) end
-      local function last(a, b) return ipu.reduce_mean(ipu.square(ipu.concat({a, b}, 1):matmul(w[4]) - 1)) end
+      local function last(a, b)
+        return ipu.reduce_mean(ipu.square(ipu.concat({a, b}, 1):matmul(w[4]) - 1))
+      end
       local stages = concurrent and {first, {left, right}, last} or
         {first, function(h) return h, left(h) end, function(h, a) return a, right(h) end, last}
       local f = ipu.func(function()
-        ipu.pipeline{computational_stages = stages, device_mapping = concurrent and {0, {1, 2}, 3} or nil, repeat_count = 4,
-          gradient_accumulation_count = 24, infeed_queue = infeed, outfeed_queue = queue, outfeed_loss = true,
+        ipu.pipeline{computational_stages = stages, device_mapping = concurrent and {0, {1, 2}, 3}
+          or nil, repeat_count = 4,
+          gradient_accumulation_count = 24, infeed_queue = infeed, outfeed_queue = queue,
+          outfeed_loss = true,
           optimizer_function = function(loss)
             return ipu.OptimizerFunctionOutput(ipu.train.AdamOptimizer(0.01), loss)
           end}
@@ -132,10 +155,12 @@ describe("the stages of a pipeline", function()
   end)
 
   it("row 146: keep the partials of matrix products in the dtype of their options", function()
-    local x, w = ipu.ones({1, 4096}, {dtype = "float16"}), ipu.Variable(ipu.full({4096, 1}, 1.0009765625, {dtype = "float16"}))
+    local x, w = ipu.ones({1, 4096}, {dtype = "float16"}),
+      ipu.Variable(ipu.full({4096, 1}, 1.0009765625, {dtype = "float16"}))
     local function product(options)
       outfeed = ipu.IPUOutfeedQueue()
-      return run({computational_stages = {function(a) return a:matmul(w) end, pass}, gradient_accumulation_count = 2,
+      return run({computational_stages = {function(a) return a:matmul(w) end, pass},
+        gradient_accumulation_count = 2,
         forward_propagation_stages_poplar_options = options}, x)[1]:totable()[1][1]
     end
     local half = ipu.PipelineStageOptions{matmul_options = {partialsType = "half"}}
@@ -157,25 +182,32 @@ describe("the stages of a pipeline", function()
         ipu.pipeline{computational_stages = {
           function(x) return ipu.capture_upstream_gradients(x * v, {tag = "x"}):matmul(w) end,
           function(y) return ipu.reduce_sum(ipu.cast(y, "float32")) end,
-        }, gradient_accumulation_count = 4, inputs = {ipu.ones({1, 1}, {dtype = "float16"})}, outfeed_mask = {true},
-          gradient_accumulation_for_captured_grads = false, forward_propagation_stages_poplar_options = forward,
+        }, gradient_accumulation_count = 4, inputs = {ipu.ones({1, 1}, {dtype = "float16"})},
+        outfeed_mask = {true},
+          gradient_accumulation_for_captured_grads = false,
+          forward_propagation_stages_poplar_options = forward,
           backward_propagation_stages_poplar_options = backward,
           optimizer_function = function(loss)
-            return ipu.OptimizerFunctionOutput{opt = ipu.train.GradientDescentOptimizer(0.0), loss = loss,
-              compute_gradients_kwargs = {var_list = {v}}, gradient_capture_context = context, captured_gradient_outfeed = queue}
+            return ipu.OptimizerFunctionOutput{opt = ipu.train.GradientDescentOptimizer(0.0),
+              loss = loss,
+              compute_gradients_kwargs = {var_list = {v}}, gradient_capture_context = context,
+              captured_gradient_outfeed = queue}
           end}
         context:close()
       end)()
       return queue:dequeue().x:totable()[1][1][1]
     end
-    local half, plain = ipu.PipelineStageOptions{matmul_options = {partialsType = "half"}}, ipu.PipelineStageOptions()
+    local half, plain = ipu.PipelineStageOptions{matmul_options = {partialsType = "half"}},
+      ipu.PipelineStageOptions()
     assert.are.equal(4100, gradient(nil, nil))
     assert.are.equal(4096, gradient(nil, {half, plain}))
     assert.are.equal(4100, gradient({half, plain}, nil))
     assert.are.equal(4100, gradient({half, plain}, {plain, half}))
   end)
 
-  it("rows 22, 153, 154: are computed again with the same random numbers, and say what they keep", function()
+  it(
+    "rows 22, 153, 154: are computed again with the same random numbers, and say what they keep",
+    function()
     local function bytes(options, config)
       pipelines.device(4, config)
       local _, _, f = pipelines.net(30):train(options)
@@ -183,14 +215,16 @@ describe("the stages of a pipeline", function()
     end
     local kept = bytes{}
     local again = bytes({}, {allow_recompute = true})
-    local by_op = bytes({recomputation_mode = "RecomputeAndBackpropagateInterleaved"}, {allow_recompute = true})
+    local by_op = bytes({recomputation_mode = "RecomputeAndBackpropagateInterleaved"},
+      {allow_recompute = true})
     for stage = 1, 3 do assert.is_true(again[stage] <= kept[stage], stage) end
     assert.is_true(again[2] < kept[2])
     assert.are.equal(kept[4], again[4]) -- the last stage has nothing to compute again
     assert.is_true(by_op[2] >= again[2]) -- its checkpoint is kept too
   end)
 
-  it("rows 147, 148: put what they offload into streaming memory, as the price of their program says", function()
+  it("rows 147, 148: put what they offload into streaming memory, as the price of their program "
+    .. "says", function()
     local function memory(options)
       pipelines.device(4)
       local _, _, f = pipelines.net(30):train(options)
@@ -199,7 +233,8 @@ describe("the stages of a pipeline", function()
     local plain, t = memory{offload_weight_update_variables = false}
     assert.is_true(plain.stash > 0)
     assert.are.equal(0, plain.streaming)
-    -- Activations are 4 x 8 floats, 128 bytes, the least that is moved. What stays: x (4 x 6 floats) six times in stage 0.
+    -- Activations are 4 x 8 floats, 128 bytes, the least that is moved. What stays: x (4 x 6
+    -- floats) six times in stage 0.
     local offloaded = memory{offload_activations = true, offload_weight_update_variables = false}
     assert.are.equal(6 * 4 * 6 * 4, offloaded.stash)
     -- one tensor in stage 0, two in each of the stages 1 and 2; one more copy than wait
@@ -225,15 +260,20 @@ describe("the stages of a pipeline", function()
     local function net(rate, count)
       return ipu.pipeline{{
         function(r, x)
-          return r, ipu.matmul(x, ipu.get_variable("w", {shape = {3, 2}, initializer = "ones", use_resource = true}))
+          return r,
+            ipu.matmul(x,
+              ipu.get_variable("w", {shape = {3, 2}, initializer = "ones", use_resource = true}))
         end,
         function(r, h) return r, ipu.reduce_mean(h) end,
-      }, gradient_accumulation_count = count, inputs = {rate}, infeed_queue = infeed, outfeed_queue = outfeed, outfeed_loss = true,
+      }, gradient_accumulation_count = count, inputs = {rate}, infeed_queue = infeed,
+      outfeed_queue = outfeed, outfeed_loss = true,
         optimizer_function = function(r, loss)
           return ipu.OptimizerFunctionOutput(ipu.train.GradientDescentOptimizer(r), loss)
         end}
     end
-    local op = ipu.ipu_scope("/device:IPU:0")(function() return ipu.ipu_compiler.compile(net, {lr, n}) end)
+    local op = ipu.ipu_scope("/device:IPU:0")(function()
+      return ipu.ipu_compiler.compile(net, {lr, n})
+    end)
     local sess <close> = ipu.Session()
     sess:run(ipu.global_variables_initializer())
     infeed:initializer()
@@ -243,7 +283,8 @@ describe("the stages of a pipeline", function()
     assert.are.same({8}, outfeed:dequeue().shape)
     local list = ipu.programs()
     assert.are.same({0, 1}, list[#list].stage_ipus)
-    pipelines.fails("runtime", function() sess:run(op, {feed_dict = {[lr] = 0.1, [n] = 6}}) end, "multiple of 4")
+    pipelines.fails("runtime", function() sess:run(op, {feed_dict = {[lr] = 0.1, [n] = 6}}) end,
+      "multiple of 4")
   end)
 end)
 
@@ -253,7 +294,9 @@ describe("ipu.recomputation_checkpoint", function()
     local got = ipu.recomputation_checkpoint{a = x, rest = {y}}
     assert.are.same({1, 2}, got.a:totable())
     assert.are.equal(3, got.rest[1]:item())
-    local g = ipu.func(function(a) return ipu.gradients(ipu.recomputation_checkpoint(a * a), a)[1] end)(ipu.tensor(4.0))
+    local g = ipu.func(function(a)
+      return ipu.gradients(ipu.recomputation_checkpoint(a * a), a)[1]
+    end)(ipu.tensor(4.0))
     assert.are.equal(8, g:item())
     pipelines.fails("type", function() ipu.recomputation_checkpoint("x") end, "tensors")
   end)

@@ -8,7 +8,8 @@ local system_table = require "spec.support.system_table"
 local schedules <const> = {"Grouped", "Interleaved", "Sequential", "OneFOneB", "InterleavedVirtual"}
 
 local function timetable(schedule, mapping, count, training)
-  return ipu.timetable{schedule = schedule, device_mapping = mapping, count = count, training = training}
+  return ipu.timetable{schedule = schedule, device_mapping = mapping, count = count,
+    training = training}
 end
 
 -- Rows of a drawing without their labels.
@@ -26,7 +27,8 @@ local function cells(t)
   local list = {}
   for step, entries in ipairs(t.order) do
     for _, e in ipairs(entries) do
-      list[#list + 1] = {step = step, ipu = e.ipu, kind = e.kind, stage = e.stage, micro = e.micro_batch}
+      list[#list + 1] = {step = step, ipu = e.ipu, kind = e.kind, stage = e.stage,
+        micro = e.micro_batch}
     end
   end
   return list
@@ -40,23 +42,30 @@ describe("ipu.timetable", function()
     end)
   end
 
-  it("rows 122, 123, 124: draws Grouped, Interleaved and Sequential as the reference does", function()
+  it(
+    "rows 122, 123, 124: draws Grouped, Interleaved and Sequential as the reference does",
+    function()
     assert.are.same({
       "F  0 1 2 3 4 5 6 7 . . .", "B  . . . 0 1 2 3 4 5 6 7",
       "F  . 0 1 2 3 4 5 6 7 . .", "B  . . 0 1 2 3 4 5 6 7 .",
     }, rows(timetable("Grouped", {0, 1}, 8)))
-    assert.are.same({"F0 .  F1 B0 F2 B1 F3 B2 .  B3", ".  F0 B0 F1 B1 F2 B2 F3 B3 ."}, rows(timetable("Interleaved", {0, 1}, 4)))
-    assert.are.same({"F0 .  .  B0 F1 .  .  B1", ".  F0 B0 .  .  F1 B1 ."}, rows(timetable("Sequential", {0, 1}, 2)))
-    assert.are.same({"0 1 2 . .", ". 0 1 2 .", ". . 0 1 2"}, rows(timetable("Grouped", {0, 1, 2}, 3, false)))
+    assert.are.same({"F0 .  F1 B0 F2 B1 F3 B2 .  B3", ".  F0 B0 F1 B1 F2 B2 F3 B3 ."},
+      rows(timetable("Interleaved", {0, 1}, 4)))
+    assert.are.same({"F0 .  .  B0 F1 .  .  B1", ".  F0 B0 .  .  F1 B1 ."},
+      rows(timetable("Sequential", {0, 1}, 2)))
+    assert.are.same({"0 1 2 . .", ". 0 1 2 .", ". . 0 1 2"},
+      rows(timetable("Grouped", {0, 1, 2}, 3, false)))
   end)
 
   it("draws three stages as the reference does", function()
     assert.are.same({
-      "F0 .  F1 .  F2 B0 F3 B1 F4 B2 F5 B3 .  B4 .  B5", ".  F0 .  F1 B0 F2 B1 F3 B2 F4 B3 F5 B4 .  B5 .",
+      "F0 .  F1 .  F2 B0 F3 B1 F4 B2 F5 B3 .  B4 .  B5",
+      ".  F0 .  F1 B0 F2 B1 F3 B2 F4 B3 F5 B4 .  B5 .",
       ".  .  F0 B0 F1 B1 F2 B2 F3 B3 F4 B4 F5 B5 .  .",
     }, rows(timetable("Interleaved", {0, 1, 2}, 6)))
     assert.are.same({
-      "F  0 1 2 3 4 5 . . . . .", "B  . . . . . 0 1 2 3 4 5", "F  . 0 1 2 3 4 5 . . . .", "B  . . . . 0 1 2 3 4 5 .",
+      "F  0 1 2 3 4 5 . . . . .", "B  . . . . . 0 1 2 3 4 5", "F  . 0 1 2 3 4 5 . . . .",
+      "B  . . . . 0 1 2 3 4 5 .",
       "F  . . 0 1 2 3 4 5 . . .", "B  . . . 0 1 2 3 4 5 . .",
     }, rows(timetable("Grouped", {0, 1, 2}, 6)))
   end)
@@ -69,7 +78,8 @@ describe("ipu.timetable", function()
       for _, row in ipairs {
         {"Grouped", true, n + 2 * stages - 1, (2 * stages - 1) / (n + 2 * stages - 1)},
         {"Interleaved", true, 2 * n + 2 * stages - 2, (stages - 1) / (n + stages - 1)},
-        {"Sequential", true, 2 * stages * n, 1 - 1 / stages}, {"Grouped", false, n + stages - 1, (stages - 1) / (n + stages - 1)},
+        {"Sequential", true, 2 * stages * n, 1 - 1 / stages},
+        {"Grouped", false, n + stages - 1, (stages - 1) / (n + stages - 1)},
         {"OneFOneB", true, 2 * n + 2 * stages - 2, (stages - 1) / (n + stages - 1)},
       } do
         local t = timetable(row[1], mapping, n, row[2])
@@ -81,10 +91,12 @@ describe("ipu.timetable", function()
 
   it("overlaps Interleaved stages as their IPUs allow", function()
     assert.are.equal(1, timetable("Interleaved", {2, 2, 2}, 1, false).count_multiple)
-    assert.are.equal(2, timetable("Interleaved", {0, 1, 1, 0}, 2, false).count_multiple) -- rotations 0 and 2
+    -- rotations 0 and 2
+    assert.are.equal(2, timetable("Interleaved", {0, 1, 1, 0}, 2, false).count_multiple)
   end)
 
-  local mappings <const> = {{0, 1}, {0, 1, 2}, {3, 1, 0, 2}, {0, 1, 0, 1}, {0, 0, 0}, {0, {1, 2}, 3}, {0, 1, 1, 0}}
+  local mappings <const> = {{0, 1}, {0, 1, 2}, {3, 1, 0, 2}, {0, 1, 0, 1}, {0, 0, 0},
+    {0, {1, 2}, 3}, {0, 1, 1, 0}}
   local function check_order(t, schedule)
     local at, last, busy, latest = {}, {}, {}, {}
     for _, c in ipairs(cells(t)) do
@@ -102,11 +114,15 @@ describe("ipu.timetable", function()
       local forward = c.kind == "forward"
       local before = latest[c.kind .. (forward and c.stage - 1 or c.stage + 1) .. "." .. c.micro]
       if before then assert.is_true(before < c.step) end
-      if not forward then assert.is_true(latest["forward" .. c.stage .. "." .. c.micro] < c.step) end
+      if not forward then
+        assert.is_true(latest["forward" .. c.stage .. "." .. c.micro] < c.step)
+      end
     end
   end
 
-  it("runs each micro-batch once in each stage, in order, and one thing at a time on an IPU", function()
+  it(
+    "runs each micro-batch once in each stage, in order, and one thing at a time on an IPU",
+    function()
     local checked = 0
     for _, schedule in ipairs(schedules) do
       for _, mapping in ipairs(mappings) do
@@ -126,7 +142,8 @@ describe("ipu.timetable", function()
     assert.is_true(checked > 30, checked)
   end)
 
-  -- The depth is laid down when a program is compiled, while the count may come at run time: it must do for any count.
+  -- The depth is laid down when a program is compiled, while the count may come at run time: it
+  -- must do for any count.
   it("stashes what is in flight, however many micro-batches there are", function()
     for _, schedule in ipairs(schedules) do
       for _, count in ipairs{16, 160} do
@@ -154,19 +171,26 @@ describe("ipu.timetable", function()
 
   it("refuses what is none", function()
     local fails = pipelines.fails
-    fails("value", function() ipu.timetable{schedule = "Sideways", device_mapping = {0, 1}} end, "Grouped")
-    fails("failed_precondition", function() timetable("Grouped", {0, 1}, 6) end, "multiple of 4", "it is 6")
+    fails("value", function() ipu.timetable{schedule = "Sideways", device_mapping = {0, 1}} end,
+      "Grouped")
+    fails("failed_precondition", function() timetable("Grouped", {0, 1}, 6) end,
+      "multiple of 4", "it is 6")
     fails("not_implemented", function() timetable("Interleaved", {0, 0}, 2) end, "Interleaved")
     fails("value", function() timetable({}, {0, 1}, 2) end, "holds no time steps")
-    fails("type", function() timetable({nil, {}, {}}, {0, 1}, 2) end, "a string or a list, got table")
+    fails("type", function() timetable({nil, {}, {}}, {0, 1}, 2) end,
+      "a string or a list, got table")
     local one <const> = {{{ipu = 0, kind = "forward", stage = 0, micro_batch = 0}}}
-    fails("value", function() timetable(one, {0, 1}, 1) end, "the backward pass of stage 0 runs on 0 micro-batches of 1")
-    assert.matches("1 stage on 1 IPU, inference, 1 micro%-batch: 1 time step,", tostring(timetable("Sequential", {0}, 1, false)))
+    fails("value", function() timetable(one, {0, 1}, 1) end,
+      "the backward pass of stage 0 runs on 0 micro-batches of 1")
+    assert.matches("1 stage on 1 IPU, inference, 1 micro%-batch: 1 time step,",
+      tostring(timetable("Sequential", {0}, 1, false)))
     fails("type", function() timetable("Grouped", 3, 2) end, "device_mapping")
     fails("value", function() ipu.timetable{schedule = "Grouped"} end, "device_mapping")
     fails("value", function() ipu.timetable{{}} end, "a pipelined model, a function")
-    fails("type", function() ipu.timetable(nil) end, "a model, a function or a schedule is wanted, got nil")
+    fails("type", function() ipu.timetable(nil) end,
+      "a model, a function or a schedule is wanted, got nil")
     assert.equal("Grouped", ipu.timetable(nil, {0, 1}).schedule)
-    fails("value", function() ipu.timetable(ipu.func(function() return 1 end)) end, "not been compiled with a pipeline")
+    fails("value", function() ipu.timetable(ipu.func(function() return 1 end)) end,
+      "not been compiled with a pipeline")
   end)
 end)

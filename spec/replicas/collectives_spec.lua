@@ -41,14 +41,16 @@ describe("collectives", function()
     end
     assert.same({{46, 86}, {46, 86}, {46, 86}, {46, 86}}, sums())
     assert.same({{21, 41}, {21, 41}, {25, 45}, {25, 45}}, sums{replica_group_size = 2})
-    assert.same({{22, 42}, {24, 44}, {22, 42}, {24, 44}}, sums{replica_group_size = 2, replica_group_type = "orthogonal"})
+    assert.same({{22, 42}, {24, 44}, {22, 42}, {24, 44}},
+      sums{replica_group_size = 2, replica_group_type = "orthogonal"})
     assert.same({{10, 20}, {11, 21}, {12, 22}, {13, 23}}, sums{replica_group_size = 1})
   end)
 
   it("take the mean of float16 without overflow", function()
     with_ipus(4)
     local out = ipu.IPUOutfeedQueue()
-    ipu.func(function(x) out:enqueue(ipu.cross_replica_mean(x)) end)(ipu.tensor({65504, 1}, {dtype = "float16"}))
+    ipu.func(function(x) out:enqueue(ipu.cross_replica_mean(x)) end)(
+      ipu.tensor({65504, 1}, {dtype = "float16"}))
     assert.same({{65504, 1}, {65504, 1}, {65504, 1}, {65504, 1}}, out:dequeue()[1]:totable())
   end)
 
@@ -86,11 +88,14 @@ describe("collectives", function()
   end)
 
   it("row 232: list each combination once, and say which is meant", function()
-    local words <const> = "reduce_scatter: 'op' must be one of ADD, MUL, MIN, MAX, LOGICAL_AND, LOGICAL_OR, SQUARE_ADD, LOCAL, MEAN, got '"
-    for given, meant in pairs{SUM = "ADD", prod = "MUL", COLLECTIVE_OP_MEEN = "MEAN", logical_adn = "LOGICAL_AND"} do
+    local words <const> = "reduce_scatter: 'op' must be one of ADD, MUL, MIN, MAX, LOGICAL_AND, "
+      .. "LOGICAL_OR, SQUARE_ADD, LOCAL, MEAN, got '"
+    for given, meant in pairs{SUM = "ADD", prod = "MUL", COLLECTIVE_OP_MEEN = "MEAN",
+      logical_adn = "LOGICAL_AND"} do
       local ok, message = pcall(function() return ipu.reduce_scatter(ipu.ones{4}, {op = given}) end)
       assert.is_false(ok)
-      assert.truthy(message:find(words .. given .. "'; did you mean '" .. meant .. "'?", 1, true), message)
+      assert.truthy(message:find(words .. given .. "'; did you mean '" .. meant .. "'?", 1, true),
+        message)
     end
   end)
 
@@ -99,7 +104,8 @@ describe("collectives", function()
     local out = ipu.IPUOutfeedQueue()
     ipu.func(function(x)
       local mine = ipu.equal(x, ipu.cast(ipu.replication_index(), "float32"))
-      out:enqueue{all = ipu.reduce_scatter(mine, {op = "LOGICAL_AND"}), any = ipu.reduce_scatter(mine, {op = "LOGICAL_OR"})}
+      out:enqueue{all = ipu.reduce_scatter(mine, {op = "LOGICAL_AND"}),
+        any = ipu.reduce_scatter(mine, {op = "LOGICAL_OR"})}
     end)(ipu.tensor{0, 1, 2, 0})
     local got = out:dequeue()
     assert.same({{false, false}, {false, false}}, got.all[1]:totable())
@@ -108,7 +114,8 @@ describe("collectives", function()
 
   it("take a list of tensors where the original does", function()
     with_ipus(2)
-    local a, b = ipu.func(function(x, y) return table.unpack(ipu.reduce_scatter{x, y}) end)(ipu.tensor{1, 2}, ipu.tensor{3, 4, 5})
+    local a, b = ipu.func(function(x, y) return table.unpack(ipu.reduce_scatter{x, y}) end)(
+      ipu.tensor{1, 2}, ipu.tensor{3, 4, 5})
     assert.same({2}, a:totable())
     assert.same({6, 8}, b:totable())
   end)
@@ -117,7 +124,8 @@ describe("collectives", function()
     assert.same({{{0, 1, 1, 2}}, {{2, 3, 3, 4}}}, on_each(2, function(x)
       return ipu.all_to_all(x, {split_dimension = 0, concat_dimension = 1})
     end, {{0, 1}, {2, 3}}))
-    assert.same({{1, 2, 3, 4}, {11, 12, 13, 14}, {21, 22, 23, 24}, {31, 32, 33, 34}}, on_each(4, function(x)
+    assert.same({{1, 2, 3, 4}, {11, 12, 13, 14}, {21, 22, 23, 24}, {31, 32, 33, 34}},
+      on_each(4, function(x)
       return ipu.all_to_all(x, {split_dimension = 0, concat_dimension = 0})
     end, {1, 11, 21, 31}))
   end)
@@ -131,7 +139,8 @@ describe("collectives", function()
 
   it("are not computed while tracing: constants count once for each replica", function()
     with_ipus(2)
-    assert.equal(6, ipu.func(function() return ipu.cross_replica_sum(ipu.constant(3.0)) end)():item())
+    assert.equal(6,
+      ipu.func(function() return ipu.cross_replica_sum(ipu.constant(3.0)) end)():item())
   end)
 
   it("are the value itself where nothing is replicated", function()
@@ -153,15 +162,25 @@ describe("collectives", function()
         return ipu.gradients(ipu.reduce_sum(y * weight), {given})[1]
       end)(ipu.tensor(x)):totable()
     end
-    it("a sum's is the sum", function() assert.same({3, 3}, gradient(ipu.cross_replica_sum, {1, 2})) end)
-    it("a mean's is the mean", function() assert.same({1.5, 1.5}, gradient(ipu.cross_replica_mean, {1, 2})) end)
-    it("a gathered value's is what all made of it", function() assert.same({3, 3}, gradient(ipu.all_gather, {1, 2})) end)
-    it("a scattered sum's is gathered", function() assert.same({1, 1, 2}, gradient(ipu.reduce_scatter, {1, 2, 3})) end)
+    it("a sum's is the sum", function()
+      assert.same({3, 3}, gradient(ipu.cross_replica_sum, {1, 2}))
+    end)
+    it("a mean's is the mean", function()
+      assert.same({1.5, 1.5}, gradient(ipu.cross_replica_mean, {1, 2}))
+    end)
+    it("a gathered value's is what all made of it", function()
+      assert.same({3, 3}, gradient(ipu.all_gather, {1, 2}))
+    end)
+    it("a scattered sum's is gathered", function()
+      assert.same({1, 1, 2}, gradient(ipu.reduce_scatter, {1, 2, 3}))
+    end)
     it("of squares, with the factor 2 x", function()
-      assert.same({2, 4, 12}, gradient(function(x) return ipu.reduce_scatter(x, {op = "SQUARE_ADD"}) end, {1, 2, 3}))
+      assert.same({2, 4, 12},
+        gradient(function(x) return ipu.reduce_scatter(x, {op = "SQUARE_ADD"}) end, {1, 2, 3}))
     end)
     it("of one's own share, zero elsewhere", function()
-      assert.same({1, 1, 0}, gradient(function(x) return ipu.reduce_scatter(x, {op = "LOCAL"}) end, {1, 2, 3}))
+      assert.same({1, 1, 0},
+        gradient(function(x) return ipu.reduce_scatter(x, {op = "LOCAL"}) end, {1, 2, 3}))
     end)
     it("an exchange's is the exchange back", function()
       assert.same({1, 2}, gradient(function(x)
@@ -199,11 +218,14 @@ describe("collectives", function()
         return ipu.all_to_all(x, {split_dimension = 0, concat_dimension = 0})
       end, {1, 2, 3}))
       with_ipus(2)
-      message(ipu.func(function(x) return ipu.cross_replica_mean(ipu.cast(x, "int32")) end), ipu.tensor{1})
+      message(ipu.func(function(x) return ipu.cross_replica_mean(ipu.cast(x, "int32")) end),
+        ipu.tensor{1})
     end)
 
     it("to have a gradient where there is none", function()
-      message(on_each, 2, function(x) return ipu.gradients(ipu.reduce_scatter(x, {op = "MAX"}), {x})[1] end, {1})
+      message(on_each, 2, function(x)
+        return ipu.gradients(ipu.reduce_scatter(x, {op = "MAX"}), {x})[1]
+      end, {1})
     end)
   end)
 
@@ -244,16 +266,21 @@ describe("collectives over the shards of one replica", function()
   teardown(function() config.reset_ipu_configuration() end)
 
   it("row 233: reduce to all", function()
-    assert.same({{4, 6}, {4, 6}}, run(function(list) return within.all_reduce(list, "COLLECTIVE_OP_ADD") end, ipu.tensor{1, 2},
+    assert.same({{4, 6}, {4, 6}},
+      run(function(list) return within.all_reduce(list, "COLLECTIVE_OP_ADD") end, ipu.tensor{1, 2},
       ipu.tensor{3, 4}))
-    assert.same({{4, 6}, {4, 6}}, run(function(list) return within.all_reduce(list, {op = "ADD"}) end, ipu.tensor{1, 2},
+    assert.same({{4, 6}, {4, 6}},
+      run(function(list) return within.all_reduce(list, {op = "ADD"}) end, ipu.tensor{1, 2},
       ipu.tensor{3, 4}))
-    assert.same({{3, 8}, {3, 8}}, run(function(list) return within.all_reduce(list, "MUL") end, ipu.tensor{1, 2}, ipu.tensor{3, 4}))
+    assert.same({{3, 8}, {3, 8}}, run(function(list) return within.all_reduce(list, "MUL") end,
+      ipu.tensor{1, 2}, ipu.tensor{3, 4}))
   end)
   it("row 233: reduce and scatter", function()
-    assert.same({{5, 7}, {9, 0}}, run(function(list) return within.reduce_scatter(list, "ADD") end, ipu.tensor{1, 2, 3},
+    assert.same({{5, 7}, {9, 0}}, run(function(list) return within.reduce_scatter(list, "ADD") end,
+      ipu.tensor{1, 2, 3},
       ipu.tensor{4, 5, 6}))
-    assert.same({{2.5, 3.5}, {4.5, 0}}, run(function(list) return within.reduce_scatter(list, "MEAN") end, ipu.tensor{1, 2, 3},
+    assert.same({{2.5, 3.5}, {4.5, 0}},
+      run(function(list) return within.reduce_scatter(list, "MEAN") end, ipu.tensor{1, 2, 3},
       ipu.tensor{4, 5, 6}))
   end)
   it("row 233: gather", function()
@@ -261,12 +288,18 @@ describe("collectives over the shards of one replica", function()
   end)
   it("give lists that print their tensors", function()
     local x = ipu.tensor{1, 2}
-    for _, f in ipairs{within.all_reduce, within.reduce_scatter} do assert.matches("^{tensor%(%[", tostring(f{x, x})) end
+    for _, f in ipairs{within.all_reduce, within.reduce_scatter} do
+      assert.matches("^{tensor%(%[", tostring(f{x, x}))
+    end
     assert.matches("^{%s*tensor%(%[1%., 2%., 1%., 2%.%]", tostring(within.all_gather{x, x}))
   end)
   it("refuse lists that don't fit", function()
-    assert.has_error(function() run(within.all_reduce, ipu.tensor{1, 2}, ipu.tensor({1, 2}, {dtype = "int32"})) end)
+    assert.has_error(function()
+      run(within.all_reduce, ipu.tensor{1, 2}, ipu.tensor({1, 2}, {dtype = "int32"}))
+    end)
     assert.has_error(function() run(within.all_reduce, ipu.tensor{1, 2}, ipu.tensor{{1, 2}}) end)
-    assert.has_error(function() run(function(list) return within.all_reduce{list[1]} end, ipu.tensor{1, 2}, ipu.tensor{1, 2}) end)
+    assert.has_error(function()
+      run(function(list) return within.all_reduce{list[1]} end, ipu.tensor{1, 2}, ipu.tensor{1, 2})
+    end)
   end)
 end)

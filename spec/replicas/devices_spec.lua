@@ -38,7 +38,9 @@ describe("a program's device", function()
   end)
 
   it("is one: ops for two are refused with their lines", function()
-    local function both(x) return on(0, function() return sum(x) end) + on(1, function() return sum(x) end) end
+    local function both(x)
+      return on(0, function() return sum(x) end) + on(1, function() return sum(x) end)
+    end
     local ok, why = pcall(ipu.func(both), one)
     assert.is_false(ok)
     for _, text in ipairs {"/device:IPU:0", "/device:IPU:1", "devices_spec.lua"} do
@@ -48,7 +50,9 @@ describe("a program's device", function()
 
   it("is of a session's value the one that it was made for, wherever it is run", function()
     local x = ipu.placeholder("float32", {1})
-    local function compiled(device) return on(device, function() return ipu.ipu_compiler.compile(sum, {x})[1] end) end
+    local function compiled(device)
+      return on(device, function() return ipu.ipu_compiler.compile(sum, {x})[1] end)
+    end
     local a, b, fed = compiled(0), compiled(1), {feed_dict = {[x] = {1}}}
     local plain = ipu.cross_replica_sum(x)
     local s <close> = ipu.Session()
@@ -66,16 +70,21 @@ describe("a program's device", function()
   it("and the numerics of the scopes around a call belong to what is traced for it", function()
     local scopes = {
       function(f) return f() end, function(f) return ipu.partials_type("float16")(f) end,
-      function(f) return ipu.stochastic_rounding(true)(f) end, function(f) return ipu.stochastic_rounding(false)(f) end,
+      function(f) return ipu.stochastic_rounding(true)(f) end,
+      function(f) return ipu.stochastic_rounding(false)(f) end,
       function(f) return ipu.ipu_shard(1)(f) end,
-      function(f) return ipu.device("cpu")(f) end, function(f) return ipu.frontend_attribute("a", "b")(f) end,
+      function(f) return ipu.device("cpu")(f) end,
+      function(f) return ipu.frontend_attribute("a", "b")(f) end,
     }
     local f = ipu.func(function(x) return x + 1 end)
     for _ = 1, 2 do
-      for _, scope in ipairs(scopes) do scope(function() return on(1, function() return f(one) end) end) end
+      for _, scope in ipairs(scopes) do
+        scope(function() return on(1, function() return f(one) end) end)
+      end
     end
     assert.equal(#scopes - 1, #f:signatures()) -- the IPU's scope is the innermost one
-    local m, n = ipu.random.normal({64, 4096}, {seed = 1}):cast("float16"), ipu.random.normal({4096, 64}, {seed = 2}):cast("float16")
+    local m, n = ipu.random.normal({64, 4096}, {seed = 1}):cast("float16"),
+      ipu.random.normal({4096, 64}, {seed = 2}):cast("float16")
     local function product(x, y) return ipu.matmul(x, y) end
     local p = ipu.func(product)
     local whole = p(m, n):totable()

@@ -19,21 +19,25 @@ local y = ipu.random.normal({samples, 2}, {seed = 4})
 
 local function network(extra)
   local list = {
-    layers.Dense{6, activation = "tanh", kernel_initializer = keras.initializers.GlorotUniform{seed = 1}, input_shape = {features}},
+    layers.Dense{6, activation = "tanh",
+      kernel_initializer = keras.initializers.GlorotUniform{seed = 1}, input_shape = {features}},
   }
   if extra then list[#list + 1] = extra() end
   list[#list + 1] = layers.Dense{2, kernel_initializer = keras.initializers.GlorotUniform{seed = 2}}
   return keras.Sequential{layers = list}
 end
 
--- A model trained on so many replicas; o: optimizer, steps_per_execution, prepare(model), fit options.
+-- A model trained on so many replicas; o: optimizer, steps_per_execution, prepare(model), fit
+-- options.
 local function train(replicas, o)
   with_ipus(replicas, o.config)
   local _ <close> = ipu.IPUStrategy():scope()
   local model = network(o.extra)
-  model:compile{loss = "mse", optimizer = o.optimizer, metrics = o.metrics, steps_per_execution = o.steps_per_execution or 3}
+  model:compile{loss = "mse", optimizer = o.optimizer, metrics = o.metrics,
+    steps_per_execution = o.steps_per_execution or 3}
   if o.prepare then o.prepare(model) end
-  local fit = {x = x, y = y, shuffle = false, verbose = 0, epochs = 2, batch_size = o.batch_size or batch}
+  local fit = {x = x, y = y, shuffle = false, verbose = 0, epochs = 2,
+    batch_size = o.batch_size or batch}
   for key, value in pairs(o.fit or {}) do fit[key] = value end
   local history = model:fit(fit).history
   return model, history
@@ -49,10 +53,15 @@ local function same(a, b, tolerance)
 end
 
 local function gathered(replicas, f)
-  with_ipus(replicas, function(cfg) cfg.norms.experimental.distributed_batch_norm_replica_group_size = replicas end)
+  with_ipus(replicas, function(cfg)
+    cfg.norms.experimental.distributed_batch_norm_replica_group_size = replicas
+  end)
   local out = ipu.IPUOutfeedQueue()
-  local feed = ipu.IPUInfeedQueue(ipu.data.from_tensor_slices(x):batch(samples // replicas, {drop_remainder = true}))
-  ipu.func(function() ipu.loops.repeat_n(1, function(part) out:enqueue(f(part)) end, {}, feed) end)()
+  local feed = ipu.IPUInfeedQueue(ipu.data.from_tensor_slices(x):batch(samples // replicas,
+    {drop_remainder = true}))
+  ipu.func(function()
+    ipu.loops.repeat_n(1, function(part) out:enqueue(f(part)) end, {}, feed)
+  end)()
   return out:dequeue()
 end
 
@@ -74,22 +83,27 @@ describe("fit on replicas", function()
 
   for _, replicas in ipairs{2, 4} do
     it("row 164: adds the gradients of " .. replicas .. " replicas", function()
-      local one = train(1, {optimizer = keras.optimizers.SGD{0.1, momentum = 0.9}, batch_size = batch * replicas,
+      local one = train(1, {optimizer = keras.optimizers.SGD{0.1, momentum = 0.9},
+        batch_size = batch * replicas,
         steps_per_execution = 3})
-      local many = train(replicas, {optimizer = keras.optimizers.SGD{0.1 / replicas, momentum = 0.9}, steps_per_execution = 3})
+      local many = train(replicas,
+        {optimizer = keras.optimizers.SGD{0.1 / replicas, momentum = 0.9}, steps_per_execution = 3})
       same(one, many)
     end)
   end
 
   it("takes the mean with CrossReplicaOptimizer", function()
     local one = train(1, {optimizer = keras.optimizers.Adam(0.01), batch_size = 2 * batch})
-    local two = train(2, {optimizer = keras.optimizers.CrossReplicaOptimizer(keras.optimizers.Adam(0.01))})
+    local two = train(2,
+      {optimizer = keras.optimizers.CrossReplicaOptimizer(keras.optimizers.Adam(0.01))})
     same(one, two)
   end)
 
   it("accumulates on each replica, then adds once", function()
-    local one = train(1, {optimizer = keras.optimizers.SGD(0.1), batch_size = 6 * batch, steps_per_execution = 1})
-    local two = train(2, {optimizer = keras.optimizers.SGD(0.05), steps_per_execution = 3, prepare = function(model)
+    local one = train(1, {optimizer = keras.optimizers.SGD(0.1), batch_size = 6 * batch,
+      steps_per_execution = 1})
+    local two = train(2, {optimizer = keras.optimizers.SGD(0.05), steps_per_execution = 3,
+      prepare = function(model)
       model:set_gradient_accumulation_options{gradient_accumulation_steps_per_replica = 3,
         gradient_accumulation_reduction_method = "mean"}
     end})
@@ -99,11 +113,14 @@ describe("fit on replicas", function()
   it("pipelined, too", function()
     local function staged(model)
       model:set_pipeline_stage_assignment{0, 1}
-      model:set_pipelining_options{gradient_accumulation_steps_per_replica = 2, pipeline_schedule = "Interleaved",
+      model:set_pipelining_options{gradient_accumulation_steps_per_replica = 2,
+        pipeline_schedule = "Interleaved",
         gradient_accumulation_reduction_method = "mean"}
     end
-    local one = train(1, {optimizer = keras.optimizers.SGD(0.1), batch_size = 4 * batch, steps_per_execution = 1})
-    local four = train(4, {optimizer = keras.optimizers.SGD(0.05), steps_per_execution = 2, prepare = staged})
+    local one = train(1, {optimizer = keras.optimizers.SGD(0.1), batch_size = 4 * batch,
+      steps_per_execution = 1})
+    local four = train(4,
+      {optimizer = keras.optimizers.SGD(0.05), steps_per_execution = 2, prepare = staged})
     same(one, four)
     assert.equal(2, ipu.programs()[1].replicas)
     assert.equal(2, ipu.programs()[1].shards)
@@ -125,7 +142,8 @@ describe("fit on replicas", function()
   it("row 196: reports by set_replication_options", function()
     local values = {}
     for _, method in ipairs{"NONE", "LIST", "SUM", "mean"} do
-      local _, history = train(2, {optimizer = keras.optimizers.SGD(0.0), metrics = {"mae"}, prepare = function(model)
+      local _, history = train(2, {optimizer = keras.optimizers.SGD(0.0), metrics = {"mae"},
+        prepare = function(model)
         model:set_replication_options{replicated_metric_reduction_method = method}
       end})
       values[method] = history.mae[1]
@@ -143,7 +161,8 @@ describe("fit on replicas", function()
     model:compile{loss = "mse", metrics = {"mae"}}
     local sum = 0
     for i = 0, samples // batch - 1, 2 do
-      local mae = model:test_on_batch(ipu.slice(x, {i * batch, 0}, {batch, features}), ipu.slice(y, {i * batch, 0}, {batch, 2}),
+      local mae = model:test_on_batch(ipu.slice(x, {i * batch, 0}, {batch, features}),
+        ipu.slice(y, {i * batch, 0}, {batch, 2}),
         {return_dict = true}).mae
       sum = sum + mae
     end
@@ -152,7 +171,8 @@ describe("fit on replicas", function()
 
   it("row 198: calls asynchronous callbacks for each step and replica", function()
     local calls = {}
-    train(2, {optimizer = keras.optimizers.SGD(0.1), fit = {epochs = 1, callbacks = {keras.callbacks.LambdaCallback{
+    train(2, {optimizer = keras.optimizers.SGD(0.1),
+      fit = {epochs = 1, callbacks = {keras.callbacks.LambdaCallback{
       on_train_batch_end = function(step) calls[#calls + 1] = step end,
     }}}, prepare = function(model) model:set_asynchronous_callbacks(true) end})
     assert.same({0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5}, calls)
@@ -172,7 +192,9 @@ describe("fit on replicas", function()
   end)
 
   it("leaves one state behind: batch statistics are those of the first replica", function()
-    local model = train(2, {optimizer = keras.optimizers.SGD(0.01), extra = function() return layers.BatchNormalization() end})
+    local model = train(2, {optimizer = keras.optimizers.SGD(0.01), extra = function()
+      return layers.BatchNormalization()
+    end})
     local _ <close> = ipu.IPUStrategy():scope()
     local two = model:predict{x, batch_size = batch}
     with_ipus(1)
@@ -207,7 +229,8 @@ describe("fit on replicas", function()
   end)
 
   it("row 211: refuses IPUs that are no multiple of the stages", function()
-    local ok, problem = pcall(train, 2, {optimizer = "sgd", extra = function() return layers.Dense(3) end, prepare = function(model)
+    local ok, problem = pcall(train, 2,
+      {optimizer = "sgd", extra = function() return layers.Dense(3) end, prepare = function(model)
       model:set_pipeline_stage_assignment{0, 1, 2}
       model:set_pipelining_options{gradient_accumulation_steps_per_replica = 4}
     end})
@@ -221,10 +244,12 @@ describe("distributed batch normalisation", function()
 
   it("row 31: has the statistics of the joined batch", function()
     local got = gathered(2, function(part)
-      local normed, mean, variance = ipu.nn.batch_norm(part, ipu.ones{features}, ipu.zeros{features}, {training = true})
+      local normed, mean, variance = ipu.nn.batch_norm(part, ipu.ones{features},
+        ipu.zeros{features}, {training = true})
       return {y = normed, mean = mean, variance = variance}
     end)
-    local joined_y, mean, variance = ipu.nn.batch_norm(x, ipu.ones{features}, ipu.zeros{features}, {training = true})
+    local joined_y, mean, variance = ipu.nn.batch_norm(x, ipu.ones{features}, ipu.zeros{features},
+      {training = true})
     local function close(a, b) assert.is_true(ipu.reduce_max(ipu.abs(a - b)):item() < 1e-5) end
     for replica = 1, 2 do
       close(got.mean[1][replica], mean)
@@ -235,8 +260,10 @@ describe("distributed batch normalisation", function()
 
   it("trains a model as one replica on the joined batch does", function()
     local function norm() return layers.BatchNormalization() end
-    local one = train(1, {optimizer = keras.optimizers.SGD(0.1), batch_size = 2 * batch, extra = norm})
-    local two = train(2, {optimizer = keras.optimizers.SGD(0.05), extra = norm, config = function(cfg)
+    local one = train(1, {optimizer = keras.optimizers.SGD(0.1), batch_size = 2 * batch,
+      extra = norm})
+    local two = train(2, {optimizer = keras.optimizers.SGD(0.05), extra = norm,
+      config = function(cfg)
       cfg.norms.experimental.distributed_batch_norm_replica_group_size = 2
     end})
     same(one, two, 2e-6)
@@ -245,8 +272,12 @@ describe("distributed batch normalisation", function()
   end)
 
   it("wants a multiple of the group", function()
-    local ok, problem = pcall(train, 4, {optimizer = "sgd", extra = function() return layers.BatchNormalization() end,
-      config = function(cfg) cfg.norms.experimental.distributed_batch_norm_replica_group_size = 3 end})
+    local ok, problem = pcall(train, 4, {optimizer = "sgd", extra = function()
+      return layers.BatchNormalization()
+    end,
+      config = function(cfg)
+        cfg.norms.experimental.distributed_batch_norm_replica_group_size = 3
+      end})
     assert.is_false(ok)
     assert.matches("4.*multiple of.*3", problem)
   end)

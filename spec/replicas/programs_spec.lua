@@ -1,4 +1,5 @@
--- Programs on several replicas: who gets which data, what comes back, what variables are, where replicas must agree.
+-- Programs on several replicas: who gets which data, what comes back, what variables are, where
+-- replicas must agree.
 
 local config = require "ipulua.config"
 local ipu = require "ipulua"
@@ -10,7 +11,9 @@ local function with_ipus(count)
   cfg:configure_ipu_system()
 end
 
-local function numbers(n) return ipu.data.from_tensor_slices(ipu.arange(1, n + 1, 1):cast("float32")) end
+local function numbers(n)
+  return ipu.data.from_tensor_slices(ipu.arange(1, n + 1, 1):cast("float32"))
+end
 
 local function message(f, ...)
   local ok, problem = pcall(f, ...)
@@ -23,7 +26,8 @@ describe("replicas", function()
   teardown(function() config.reset_ipu_configuration() end)
 
   it("rows 40, 41: are IPUs divided by shards, rounded up to a power of two", function()
-    for _, case in ipairs{{4, 0, 4, 1}, {4, 1, 2, 2}, {4, 2, 1, 4}, {4, 3, 1, 4}, {1, 0, 1, 1}, {8, 1, 4, 2}} do
+    for _, case in ipairs{{4, 0, 4, 1}, {4, 1, 2, 2}, {4, 2, 1, 4}, {4, 3, 1, 4}, {1, 0, 1, 1},
+      {8, 1, 4, 2}} do
       local ipus, shard, replicas, shards = table.unpack(case)
       with_ipus(ipus)
       local index = ipu.func(function(x)
@@ -43,14 +47,17 @@ describe("replicas", function()
       local _ <close> = ipu.ipu_shard(2)
       return x + 1
     end)
-    assert.matches("2 IPUs and has 4 shards; the number of IPUs must be a multiple of 4", message(f, ipu.tensor(1.0)))
+    assert.matches("2 IPUs and has 4 shards; the number of IPUs must be a multiple of 4",
+      message(f, ipu.tensor(1.0)))
     assert.equal("failed_precondition", ipu.last_error().kind)
   end)
 
   it("row 95: are dealt elements in turns, in each iteration", function()
     with_ipus(2)
     local out, feed = ipu.IPUOutfeedQueue(), ipu.IPUInfeedQueue(numbers(6))
-    local run = ipu.func(function() ipu.loops.repeat_n(3, function(x) out:enqueue(x) end, {}, feed) end)
+    local run = ipu.func(function()
+      ipu.loops.repeat_n(3, function(x) out:enqueue(x) end, {}, feed)
+    end)
     run()
     assert.same({{1, 2}, {3, 4}, {5, 6}}, out:dequeue():totable())
     assert.same({0, 2}, out:dequeue().shape)
@@ -71,9 +78,12 @@ describe("replicas", function()
     assert.same({5, 6, 7, 8}, last:dequeue():totable())
     local got = all:dequeue()
     assert.same({2, 4}, got.a.shape)
-    assert.same({{{1, -1}, {2, -2}, {3, -3}, {4, -4}}, {{5, -5}, {6, -6}, {7, -7}, {8, -8}}}, got.list[1]:totable())
+    assert.same({{{1, -1}, {2, -2}, {3, -3}, {4, -4}}, {{5, -5}, {6, -6}, {7, -7}, {8, -8}}},
+      got.list[1]:totable())
     ipu.func(function()
-      ipu.loops.repeat_n(3, function() all:enqueue{a = ipu.replication_index():cast("float32"), list = {ipu.zeros{2}}} end)
+      ipu.loops.repeat_n(3, function()
+        all:enqueue{a = ipu.replication_index():cast("float32"), list = {ipu.zeros{2}}}
+      end)
     end)()
     local count = 0
     for element in all:iter() do
@@ -140,7 +150,9 @@ describe("replicas", function()
       return x * 2
     end, {outputs = {{{}, "int32"}}})
     local sum = ipu.func(function()
-      return (ipu.loops.repeat_n(2, function(total) return total + ipu.cross_replica_sum(show(ipu.replication_index())) end, {0}))
+      return (ipu.loops.repeat_n(2, function(total)
+        return total + ipu.cross_replica_sum(show(ipu.replication_index()))
+      end, {0}))
     end)()
     assert.same({0, 1, 0, 1}, seen)
     assert.equal(4, sum:item())
@@ -152,8 +164,11 @@ describe("replicas", function()
     ipu.func(function()
       local i = ipu.replication_index()
       local power = ipu.loops.repeat_n(i, function(x) return x * 2 end, {1.0})
-      local digits = ipu.loops.while_loop(function(n) return ipu.greater(n, 0) end, function(n) return n - 1 end, {i * 3})
-      local branch = ipu.cond(ipu.greater(i, 1), function() return ipu.constant(1.0) end, function() return ipu.constant(-1.0) end)
+      local digits = ipu.loops.while_loop(function(n) return ipu.greater(n, 0) end,
+        function(n) return n - 1 end, {i * 3})
+      local branch = ipu.cond(ipu.greater(i, 1), function() return ipu.constant(1.0) end, function()
+        return ipu.constant(-1.0)
+      end)
       out:enqueue{power, digits, branch}
     end)()
     local got = out:dequeue()
@@ -165,15 +180,20 @@ describe("replicas", function()
   it("must agree where they meet", function()
     with_ipus(2)
     local function meets(x) return ipu.cross_replica_sum(x) end
-    assert.matches("agree on the number of iterations; it is 0 on replica 0 and 1 on replica 1", message(ipu.func(function()
+    assert.matches("agree on the number of iterations; it is 0 on replica 0 and 1 on replica 1",
+      message(ipu.func(function()
       return (ipu.loops.repeat_n(ipu.replication_index(), meets, {1.0}))
     end)))
     assert.matches("agree on the condition", message(ipu.func(function()
-      return ipu.cond(ipu.equal(ipu.replication_index(), 0), function() return meets(ipu.constant(1.0)) end,
+      return ipu.cond(ipu.equal(ipu.replication_index(), 0), function()
+        return meets(ipu.constant(1.0))
+      end,
         function() return ipu.constant(1.0) end)
     end)))
     assert.matches("agree on the condition", message(ipu.func(function()
-      return (ipu.loops.while_loop(function(n) return ipu.less(n, ipu.replication_index()) end, function(n)
+      return (ipu.loops.while_loop(function(n)
+        return ipu.less(n, ipu.replication_index())
+      end, function(n)
         return meets(n) + 1
       end, {0}))
     end)))
@@ -202,7 +222,8 @@ describe("replicas", function()
       end)
     end
     program(1)()
-    assert.matches("replication factors: it feeds 2 replicas, and the program has 4", message(program(0)))
+    assert.matches("replication factors: it feeds 2 replicas, and the program has 4",
+      message(program(0)))
   end)
 
   it("are known inside of pipelines: IPUs over what the stages take", function()
@@ -210,7 +231,9 @@ describe("replicas", function()
     local out, feed = ipu.IPUOutfeedQueue(), ipu.IPUInfeedQueue(numbers(16))
     ipu.func(function()
       ipu.pipeline{
-        computational_stages = {function(x) return x + 1 end, function(x) return ipu.all_gather(x) end},
+        computational_stages = {function(x) return x + 1 end, function(x)
+          return ipu.all_gather(x)
+        end},
         gradient_accumulation_count = 4, infeed_queue = feed, outfeed_queue = out,
       }
     end)()
@@ -226,7 +249,8 @@ describe("replicas", function()
       with_ipus(ipus)
       local w1, w2 = ipu.Variable(ipu.full({3, 3}, 0.2)), ipu.Variable(ipu.full({3, 1}, 0.3))
       local x = ipu.random.normal({48, 3}, {seed = 21})
-      local feed = ipu.IPUInfeedQueue(ipu.data.from_tensor_slices(x):batch(per_step, {drop_remainder = true}):repeat_n())
+      local feed = ipu.IPUInfeedQueue(ipu.data.from_tensor_slices(x):batch(per_step,
+        {drop_remainder = true}):repeat_n())
       local out = ipu.IPUOutfeedQueue()
       ipu.func(function()
         ipu.pipeline{
@@ -234,7 +258,8 @@ describe("replicas", function()
             function(part) return ipu.tanh(ipu.matmul(part, w1)) end,
             function(h) return ipu.reduce_mean(ipu.square(ipu.matmul(h, w2) - 1)) end,
           },
-          gradient_accumulation_count = 4, repeat_count = 3, infeed_queue = feed, outfeed_queue = out,
+          gradient_accumulation_count = 4, repeat_count = 3, infeed_queue = feed,
+          outfeed_queue = out,
           reduction_method = "MEAN",
           optimizer_function = function(loss) return ipu.OptimizerFunctionOutput(make(), loss) end,
         }
@@ -252,11 +277,15 @@ describe("replicas", function()
   it("work in sessions and on the second device", function()
     with_ipus({1, 2})
     local result = ipu.ipu_scope("/device:IPU:1")(function()
-      return ipu.ipu_compiler.compile(function() return ipu.cross_replica_sum(ipu.constant(2.0)) end, {})
+      return ipu.ipu_compiler.compile(function()
+        return ipu.cross_replica_sum(ipu.constant(2.0))
+      end, {})
     end)
     local sess <close> = ipu.Session()
     assert.equal(4, sess:run(result)[1]:item())
-    local alone = ipu.ipu_compiler.compile(function() return ipu.cross_replica_sum(ipu.constant(2.0)) end, {})
+    local alone = ipu.ipu_compiler.compile(function()
+      return ipu.cross_replica_sum(ipu.constant(2.0))
+    end, {})
     assert.equal(2, sess:run(alone)[1]:item())
   end)
 
@@ -296,8 +325,10 @@ describe("replicas", function()
       ipu.set_num_threads(threads)
       with_ipus(4)
       ipu.random.set_seed(9)
-      local w = ipu.Variable(ipu.random.normal({100, 100}, {seed = 1})) -- enough work to be handed out
-      local feed = ipu.IPUInfeedQueue(ipu.data.from_tensor_slices(ipu.random.normal({32, 60, 100}, {seed = 2})):repeat_n())
+      -- enough work to be handed out
+      local w = ipu.Variable(ipu.random.normal({100, 100}, {seed = 1}))
+      local feed = ipu.IPUInfeedQueue(
+        ipu.data.from_tensor_slices(ipu.random.normal({32, 60, 100}, {seed = 2})):repeat_n())
       local out = ipu.IPUOutfeedQueue()
       ipu.func(function()
         ipu.loops.repeat_n(10, function(x)
@@ -321,7 +352,8 @@ local batches <const> = 24
 local data = ipu.random.normal({batches, 4, 3}, {seed = 11})
 local labels = ipu.random.normal({batches, 4, 2}, {seed = 12})
 
--- Weights after `iterations` of wrap(optimizer) on replicas, which together see `per_step` batches of 4 each.
+-- Weights after `iterations` of wrap(optimizer) on replicas, which together see `per_step` batches
+-- of 4 each.
 local function trained(replicas, iterations, joined, wrap)
   with_ipus(replicas)
   local x = ipu.reshape(data, {batches // joined, 4 * joined, 3})
@@ -355,7 +387,8 @@ describe("the table of what reduces where", function()
     local w, b = ipu.Variable(ipu.full({3, 2}, 0.3)), ipu.Variable(ipu.zeros{2})
     local opt = momentum(0.1)
     local step = ipu.func(function(features, wanted)
-      opt:minimize(ipu.reduce_mean(ipu.square(ipu.tanh(ipu.matmul(features, w) + b) - wanted)), {var_list = {w, b}})
+      opt:minimize(ipu.reduce_mean(ipu.square(ipu.tanh(ipu.matmul(features, w) + b) - wanted)),
+        {var_list = {w, b}})
     end)
     for _, i in ipairs{1, 3, 5} do step(data[i], labels[i]) end
     close(two, ipu.concat({ipu.reshape(w:read_value(), {6}), b:read_value()}, {axis = 0}))
@@ -364,17 +397,23 @@ describe("the table of what reduces where", function()
   for _, replicas in ipairs{2, 4} do
     it("row 157: CrossReplicaOptimizer is the joined batch of " .. replicas, function()
       close(trained(1, 6, replicas, function() return momentum(0.1) end),
-        trained(replicas, 6, 1, function() return optimizers.CrossReplicaOptimizer(momentum(0.1)) end))
+        trained(replicas, 6, 1, function()
+          return optimizers.CrossReplicaOptimizer(momentum(0.1))
+        end))
     end)
   end
 
   for method, factor in pairs{MEAN = 1, SUM = 3, RUNNING_MEAN = 1} do
     it("row 160: accumulation by " .. method .. ", then the mean over replicas", function()
-      close(trained(1, 2, 6, function() return momentum(0.1 * factor) end), trained(2, 6, 1, function()
-        return optimizers.CrossReplicaGradientAccumulationOptimizerV2(momentum(0.1), {num_mini_batches = 3, reduction_method = method})
+      close(trained(1, 2, 6, function() return momentum(0.1 * factor) end),
+        trained(2, 6, 1, function()
+        return optimizers.CrossReplicaGradientAccumulationOptimizerV2(momentum(0.1),
+          {num_mini_batches = 3, reduction_method = method})
       end))
-      close(trained(1, 2, 6, function() return momentum(0.1 * factor) end), trained(2, 6, 1, function()
-        return optimizers.GradientAccumulationOptimizerV2(optimizers.CrossReplicaOptimizer(momentum(0.1)),
+      close(trained(1, 2, 6, function() return momentum(0.1 * factor) end),
+        trained(2, 6, 1, function()
+        return optimizers.GradientAccumulationOptimizerV2(
+          optimizers.CrossReplicaOptimizer(momentum(0.1)),
           {num_mini_batches = 3, reduction_method = method})
       end))
     end)
@@ -382,16 +421,19 @@ describe("the table of what reduces where", function()
 
   it("row 161: the first version sums", function()
     close(trained(1, 2, 6, function() return momentum(0.3) end), trained(2, 6, 1, function()
-      return optimizers.CrossReplicaGradientAccumulationOptimizer(momentum(0.1), {num_mini_batches = 3})
+      return optimizers.CrossReplicaGradientAccumulationOptimizer(momentum(0.1),
+        {num_mini_batches = 3})
     end))
   end)
 
   it("state shared out among replicas gives the same weights", function()
     local function options(sharded)
-      return {num_mini_batches = 3, reduction_method = "MEAN", offload_weight_update_variables = true,
+      return {num_mini_batches = 3, reduction_method = "MEAN",
+        offload_weight_update_variables = true,
         replicated_optimizer_state_sharding = sharded}
     end
-    for _, make in ipairs{function() return momentum(0.1) end, function() return train.AdamOptimizer(0.05) end} do
+    for _, make in ipairs{function() return momentum(0.1) end,
+      function() return train.AdamOptimizer(0.05) end} do
       close(trained(2, 6, 1, function()
         return optimizers.CrossReplicaGradientAccumulationOptimizerV2(make(), options(false))
       end), trained(2, 6, 1, function()
@@ -400,7 +442,8 @@ describe("the table of what reduces where", function()
     end
   end)
 
-  it("row 149: offloaded state is in streaming memory, shared out among replicas where that is asked for", function()
+  it("row 149: offloaded state is in streaming memory, shared out among replicas where that is "
+    .. "asked for", function()
     with_ipus(4)
     local streaming = {}
     for i, options in ipairs{{}, {offload_weight_update_variables = true},
@@ -439,7 +482,8 @@ describe("the table of what reduces where", function()
       end, {}, feed)
     end)
     run()
-    assert.same(whole:totable(), ipu.concat({ipu.reshape(w:read_value(), {6}), b:read_value()}, {axis = 0}):totable())
+    assert.same(whole:totable(),
+      ipu.concat({ipu.reshape(w:read_value(), {6}), b:read_value()}, {axis = 0}):totable())
     assert.equal(1, ipu.programs()[1].replicas)
     for _, node in ipairs(ipu.graph.nodes(run)) do
       if node.op == "matmul" and node.backward then assert.equal(0, node.shard) end

@@ -1,9 +1,10 @@
--- One replica over several IPUs: where ops and gradients are, what is copied between IPUs, and that results don't change.
+-- One replica over several IPUs: where ops and gradients are, what is copied between IPUs, and that
+-- results don't change.
 
 local config = require "ipulua.config"
-local func = require "ipulua.func"
+local func = require "ipulua.trace.func"
 local ipu = require "ipulua"
-local log = require "ipulua.log"
+local log = require "ipulua.base.log"
 
 local function with_ipus(options)
   config.reset_ipu_configuration()
@@ -40,9 +41,12 @@ describe("shards", function()
       local pa, pb, pc
       do
         local _ <close> = ipu.device("cpu")
-        pa, pb, pc = ipu.placeholder("float32", {2}), ipu.placeholder("float32", {2}), ipu.placeholder("float32", {2})
+        pa, pb, pc = ipu.placeholder("float32", {2}), ipu.placeholder("float32", {2}),
+          ipu.placeholder("float32", {2})
       end
-      local out = ipu.ipu_scope("/device:IPU:0")(function() return ipu.ipu_compiler.compile(four, {pa, pb, pc}) end)
+      local out = ipu.ipu_scope("/device:IPU:0")(function()
+        return ipu.ipu_compiler.compile(four, {pa, pb, pc})
+      end)
       local sess <close> = ipu.Session()
       local got = sess:run(out, {feed_dict = {[pa] = {1, 1}, [pb] = {0, 1}, [pc] = {1, 5}}})
       assert.equal("[ 4. 14.]", tostring(got[1]))
@@ -56,7 +60,10 @@ describe("shards", function()
     local program = text()
     assert.matches("1 replica of 4 IPUs", program)
     for shard = 0, 3 do assert.matches("add float32%[2%] on shard " .. shard, program) end
-    for shard = 0, 2 do assert.matches("inter%-IPU copy of add float32%[2%] from shard " .. shard .. " to shard 3", program) end
+    for shard = 0, 2 do
+      assert.matches("inter%-IPU copy of add float32%[2%] from shard " .. shard
+        .. " to shard 3", program)
+    end
     local _, copies = program:gsub("inter%-IPU copy", "")
     assert.equal(3, copies)
   end)
@@ -83,7 +90,9 @@ describe("shards", function()
     with_ipus{auto_select_ipus = 4}
     local w = ipu.Variable(ipu.ones{3, 3})
     local f = ipu.func(function(x)
-      local y = on_shard(2, function() return on_shard(1, function() return ipu.matmul(x, w) end) end)
+      local y = on_shard(2, function()
+        return on_shard(1, function() return ipu.matmul(x, w) end)
+      end)
       local loss = on_shard(3, function() return ipu.reduce_sum(ipu.tanh(y)) end)
       return on_shard(0, function() return ipu.gradients(loss, {w})[1] end)
     end)
@@ -104,8 +113,10 @@ describe("shards", function()
     local results = {}
     for i, sharded in ipairs{false, true} do
       with_ipus{auto_select_ipus = sharded and 2 or 1}
-      local w1, w2 = ipu.Variable(ipu.random.normal({6, 8}, {seed = 2})), ipu.Variable(ipu.random.normal({8, 1}, {seed = 3}))
-      local feed = ipu.IPUInfeedQueue(ipu.data.from_tensor_slices(x):batch(8, {drop_remainder = true}):repeat_n())
+      local w1, w2 = ipu.Variable(ipu.random.normal({6, 8}, {seed = 2})),
+        ipu.Variable(ipu.random.normal({8, 1}, {seed = 3}))
+      local feed = ipu.IPUInfeedQueue(ipu.data.from_tensor_slices(x):batch(8,
+        {drop_remainder = true}):repeat_n())
       local opt = ipu.train.AdamOptimizer(0.01)
       ipu.func(function()
         ipu.loops.repeat_n(10, function(part)
@@ -114,7 +125,9 @@ describe("shards", function()
             return f()
           end
           local h = at(0, function() return ipu.tanh(ipu.matmul(part, w1)) end)
-          at(1, function() opt:minimize(ipu.reduce_mean(ipu.square(ipu.matmul(h, w2) - 1)), {var_list = {w1, w2}}) end)
+          at(1, function()
+            opt:minimize(ipu.reduce_mean(ipu.square(ipu.matmul(h, w2) - 1)), {var_list = {w1, w2}})
+          end)
         end, {}, feed)
       end)()
       results[i] = {w1:totable(), w2:totable()}

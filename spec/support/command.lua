@@ -8,8 +8,10 @@ if command.ipulua:sub(1, 1) ~= "/" then
   command.ipulua = pipe:read("l") .. "/" .. command.ipulua
 end
 
--- Statements that never end. The thread sanitizer delivers a signal only inside a call of the C library.
-command.endless = command.ipulua:find("/build%-tsan/") and "while true do io.write('') end" or "while true do end"
+-- Statements that never end. The thread sanitizer delivers a signal only inside a call of the C
+-- library.
+command.endless = command.ipulua:find("/build%-tsan/") and "while true do io.write('') end"
+  or "while true do end"
 
 function command.quote(text)
   return "'" .. text:gsub("'", [['\'']]) .. "'"
@@ -41,7 +43,8 @@ local count = 0
 -- A name of that ending (".npz") for a file that isn't there.
 function command.scratch(ending)
   if not place then
-    place = setmetatable({path = command.folder()}, {__gc = function(self) command.remove(self.path) end})
+    place = setmetatable({path = command.folder()},
+      {__gc = function(self) command.remove(self.path) end})
   end
   count = count + 1
   return ("%s/%d%s"):format(place.path, count, ending or "")
@@ -49,7 +52,8 @@ end
 
 local interpreters = {}
 
--- A Python that has these modules: $PYTHON, or that of the path, or Debian's own; nil where none has them.
+-- A Python that has these modules: $PYTHON, or that of the path, or Debian's own; nil where none
+-- has them.
 function command.python(modules)
   if interpreters[modules] == nil then
     interpreters[modules] = false
@@ -73,16 +77,18 @@ local function environment(env)
   return table.concat(words, " ")
 end
 
--- Runs {program, argument ...}: named fields are name (the program's name as it sees it), stdin (a text), env, dir.
--- Returns {out, err, status}; a signal gives 128 + its number.
+-- Runs {program, argument ...}: named fields are name (the program's name as it sees it), stdin (a
+-- text), env, dir. Returns {out, err, status}; a signal gives 128 + its number.
 function command.run(words)
   local files = {}
   for i = 1, 3 do files[i] = command.scratch() end
   command.write(files[1], words.stdin or "")
   local line = {}
   for i, word in ipairs(words) do line[i] = command.quote(word) end
-  local call = ("exec -a %s %s"):format(command.quote(words.name or words[1]), table.concat(line, " "))
-  local shell = ("cd %s && %s bash -c %s <%s >%s 2>%s"):format(command.quote(words.dir or "."), environment(words.env),
+  local call = ("exec -a %s %s"):format(command.quote(words.name or words[1]),
+    table.concat(line, " "))
+  local shell = ("cd %s && %s bash -c %s <%s >%s 2>%s"):format(command.quote(words.dir or "."),
+    environment(words.env),
     command.quote(call), command.quote(files[1]), command.quote(files[2]), command.quote(files[3]))
   local _, kind, status = os.execute(shell)
   local result = {out = command.read(files[2]), err = command.read(files[3]),
@@ -91,8 +97,9 @@ function command.run(words)
   return result
 end
 
--- Runs words (as run does) and presses Ctrl-C, once or `times` times, each when the process has computed a while: from the
--- moment on when it has made the file of its environment's variable READY, or from its start if words.at_once.
+-- Runs words (as run does) and presses Ctrl-C, once or `times` times, each when the process has
+-- computed a while: from the moment on when it has made the file of its environment's variable
+-- READY, or from its start if words.at_once.
 function command.interrupted(words, times)
   local ready = command.scratch()
   local script = [[

@@ -1,8 +1,9 @@
--- Runs every conformance case under a folder: build/ipulua spec/support/conformance.lua DIR. Prints a line for each failure,
--- one for each group, and last "N passed, N failed"; the exit status is 1 after a failure.
+-- Runs every conformance case under a folder: build/ipulua spec/support/conformance.lua DIR. Prints
+-- a line for each failure, one for each group, and last "N passed, N failed"; the exit status is 1
+-- after a failure.
 
-local json = require "ipulua.json"
-local log = require "ipulua.log"
+local json = require "ipulua.base.json"
+local log = require "ipulua.base.log"
 
 local root <const> = arg[0]:match("^(.*)spec/support/[^/]*$") or "./"
 package.path = root .. "?.lua;" .. package.path
@@ -10,7 +11,8 @@ package.path = root .. "?.lua;" .. package.path
 local function files(folder)
   local list = {}
   local quoted = "'" .. folder:gsub("'", "'\\''") .. "'"
-  local pipe <close> = assert(io.popen("find " .. quoted .. " -maxdepth 1 -name '*.jsonl' | LC_ALL=C sort"))
+  local pipe <close> =
+    assert(io.popen("find " .. quoted .. " -maxdepth 1 -name '*.jsonl' | LC_ALL=C sort"))
   for path in pipe:lines() do list[#list + 1] = path end
   return list
 end
@@ -20,17 +22,21 @@ local loaded = {}
 local function runner(name)
   if loaded[name] == nil then
     local ok, found = pcall(require, name)
-    loaded[name] = ok and found or {run = function() return false, "no runner: " .. tostring(found):match("^[^\n]*") end}
+    loaded[name] = ok and found or {run = function()
+      return false, "no runner: " .. tostring(found):match("^[^\n]*")
+    end}
   end
   return loaded[name]
 end
 
 local kinds <const> = {
-  program = "spec.support.system_program", keras = "spec.support.system_keras", config = "spec.support.system_config",
+  program = "spec.support.system_program", keras = "spec.support.system_keras",
+  config = "spec.support.system_config",
   benchmark = "spec.support.system_benchmark", table = "spec.support.system_table",
   closed_form = "spec.support.system_closed_form",
 }
-local groups <const> = {op = "spec.support.conformance_ops", activation = "spec.support.conformance_ops"}
+local groups <const> = {op = "spec.support.conformance_ops",
+  activation = "spec.support.conformance_ops"}
 
 local function run_case(case)
   if case.script then
@@ -58,7 +64,8 @@ end
 
 local function run_line(path, number, line)
   local case, problem = json.parse(line)
-  local group = type(case) == "table" and (case.group or case.script and "system " .. (case.kind or "program")) or "unreadable"
+  local group = type(case) == "table"
+    and (case.group or case.script and "system " .. (case.kind or "program")) or "unreadable"
   local id = type(case) == "table" and case.id or path .. ":" .. number
   local ok, message
   if problem then

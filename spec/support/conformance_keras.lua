@@ -1,11 +1,11 @@
--- Runs conformance cases of Keras' parts (see spec/conformance/README.md): names and arguments are mapped to
--- classes by rule, never by case.
+-- Runs conformance cases of Keras' parts (see spec/conformance/README.md): names and arguments are
+-- mapped to classes by rule, never by case.
 --
 --   local ok, message = runner.run(case)
 
-local context = require "ipulua.keras.context"
+local context = require "ipulua.keras.base.context"
 local ipu = require "ipulua"
-local parts = require "ipulua.keras.parts"
+local parts = require "ipulua.keras.base.parts"
 local run_model = require "spec.support.conformance_models"
 local shared = require "spec.support.conformance_parts"
 local values = require "spec.support.conformance_values"
@@ -96,7 +96,8 @@ end
 
 function groups.loss(case)
   local inputs = read_all(case.inputs)
-  local constraint, regularizer = case.name:match("^constraint_(.*)"), case.name:match("^regularizer_(.*)")
+  local constraint, regularizer = case.name:match("^constraint_(.*)"),
+    case.name:match("^regularizer_(.*)")
   if constraint or regularizer then
     local kind = constraint and "constraint" or "regularizer"
     local object = find(kind, constraint or regularizer)(plain_args(case.args))
@@ -104,7 +105,9 @@ function groups.loss(case)
   end
   local options, weighted = split_loss_arguments(case)
   local loss = find("loss", case.name)(options)
-  return check(case, function() return {loss(inputs[1], inputs[2], weighted and inputs[3] or nil)} end, inputs)
+  return check(case, function()
+    return {loss(inputs[1], inputs[2], weighted and inputs[3] or nil)}
+  end, inputs)
 end
 
 groups.op = groups.loss -- constraints are listed there
@@ -157,7 +160,9 @@ function groups.initializer(case)
   local wanted = case.outputs[1].data
   for i, w in ipairs(wanted) do wanted[i] = values.number(w) end
   local slack = 1e-6 * (1 + math.abs(wanted[3]))
-  if not values.near(mean, wanted[1], 0, case.atol) then return string.format("mean %g for %g", mean, wanted[1]) end
+  if not values.near(mean, wanted[1], 0, case.atol) then
+    return string.format("mean %g for %g", mean, wanted[1])
+  end
   if not values.near(std, wanted[2], case.rtol, 0) then
     return string.format("standard deviation %g for %g", std, wanted[2])
   end

@@ -33,7 +33,8 @@ local function build_model(a)
     given[#given + 1] = passed
     tensors[l.name] = layer(table.unpack(given))
   end
-  return ipu.keras.Model{inputs = #list == 1 and list[1] or list, outputs = tensors[a.output]}, by_name
+  return ipu.keras.Model{inputs = #list == 1 and list[1] or list, outputs = tensors[a.output]},
+    by_name
 end
 
 local function set_weights(layers, weights)
@@ -66,7 +67,8 @@ local function input_names(a)
   return list
 end
 
--- The gradients of one optimizer step as Keras' pieces give them: micro-batches accumulate, replicas average.
+-- The gradients of one optimizer step as Keras' pieces give them: micro-batches accumulate,
+-- replicas average.
 local function gradient_step(case, model, loss, data, step)
   local a = case.args
   local variables = model.trainable_variables
@@ -104,7 +106,9 @@ local function compare_losses(case, step, got, index)
   for _, list in ipairs(step.losses) do
     for _, loss in ipairs(list) do wanted[#wanted + 1] = loss end
   end
-  if #got ~= #wanted then return string.format("step %d: %d losses for %d", index, #got, #wanted) end
+  if #got ~= #wanted then
+    return string.format("step %d: %d losses for %d", index, #got, #wanted)
+  end
   for i, w in ipairs(wanted) do
     if not close(got[i], w, case.rtol, case.atol) then
       return string.format("step %d: loss %d is %.9g for %.9g", index, i - 1, got[i], w)

@@ -1,37 +1,46 @@
--- Runs a conformance case of the groups op and activation: at once, and inside a traced function; values, and gradients of
--- the outputs weighted with the case's upstream.
+-- Runs a conformance case of the groups op and activation: at once, and inside a traced function;
+-- values, and gradients of the outputs weighted with the case's upstream.
 
 local ipu = require "ipulua"
 local values = require "spec.support.conformance_values"
 
 local runner = {}
 
--- Names whose function, called with the inputs, has another name here. A name that is in no table is that of ipu.<name> or
--- ipu.nn.<name>, which takes the inputs and, if there are any, the arguments by name.
+-- Names whose function, called with the inputs, has another name here. A name that is in no table
+-- is that of ipu.<name> or ipu.nn.<name>, which takes the inputs and, if there are any, the
+-- arguments by name.
 local other_name <const> = {
-  subtract = "sub", multiply = "mul", divide = "div", negative = "neg", floor_divide = "floordiv", select = "where",
+  subtract = "sub", multiply = "mul", divide = "div", negative = "neg", floor_divide = "floordiv",
+  select = "where",
 }
 local reductions <const> = {
-  sum = "reduce_sum", mean = "reduce_mean", max = "reduce_max", min = "reduce_min", prod = "reduce_prod", std = "reduce_std",
+  sum = "reduce_sum", mean = "reduce_mean", max = "reduce_max", min = "reduce_min",
+  prod = "reduce_prod", std = "reduce_std",
   var = "reduce_variance", logsumexp = "reduce_logsumexp", any = "reduce_any", all = "reduce_all",
 }
 -- Ops whose only argument besides the tensor is one of the case's: {function, argument}.
 local one_argument <const> = {
-  expand_dims = {"expand_dims", "axis"}, broadcast_to = {"broadcast_to", "shape"}, reshape = {"reshape", "newshape"},
+  expand_dims = {"expand_dims", "axis"}, broadcast_to = {"broadcast_to", "shape"},
+  reshape = {"reshape", "newshape"},
   tile = {"tile", "repeats"},
 }
 -- Ops that take {axis = }.
 local with_axis <const> = {
-  argmax = "argmax", argmin = "argmin", cumsum = "cumsum", cumprod = "cumprod", squeeze = "squeeze", unstack = "unstack",
+  argmax = "argmax", argmin = "argmin", cumsum = "cumsum", cumprod = "cumprod", squeeze = "squeeze",
+  unstack = "unstack",
   gather = "gather",
 }
 
 local ops = {}
 for name, ours in pairs(other_name) do ops[name] = function(_, ...) return ipu[ours](...) end end
 for name, ours in pairs(reductions) do
-  ops[name] = function(a, x) return ipu[ours](x, {axis = a.axis, keepdims = a.keepdims or false}) end
+  ops[name] = function(a, x)
+    return ipu[ours](x, {axis = a.axis, keepdims = a.keepdims or false})
+  end
 end
-for name, row in pairs(one_argument) do ops[name] = function(a, x) return ipu[row[1]](x, a[row[2]]) end end
+for name, row in pairs(one_argument) do
+  ops[name] = function(a, x) return ipu[row[1]](x, a[row[2]]) end
+end
 for name, ours in pairs(with_axis) do
   ops[name] = function(a, ...)
     local given = table.pack(...)
@@ -64,7 +73,8 @@ function ops.stack(a, ...) return ipu.stack({...}, {axis = a.axis}) end
 function ops.split(a, x) return ipu.split(x, a.num_or_size_splits, {axis = a.axis}) end
 function ops.slice(a, x) return ipu.slice(x, a.begin, a.size) end
 function ops.pad(a, x)
-  return ipu.pad(x, a.pad_width, {mode = (a.mode or "constant"):upper(), constant_values = a.constant_values})
+  return ipu.pad(x, a.pad_width,
+    {mode = (a.mode or "constant"):upper(), constant_values = a.constant_values})
 end
 ops["repeat"] = function(a, x) return ipu.repeat_n(x, a.repeats, {axis = a.axis}) end
 function ops.one_hot(a, x) return ipu.one_hot(x, a.num_classes, {axis = a.axis}) end
@@ -84,20 +94,23 @@ function ops.strided_slice(a, x)
 end
 
 function ops.matmul(a, x, y)
-  return ipu.matmul(x, y, {transpose_a = a.transpose_a or false, transpose_b = a.transpose_b or false})
+  return ipu.matmul(x, y,
+    {transpose_a = a.transpose_a or false, transpose_b = a.transpose_b or false})
 end
 
 local function convolution(name)
   return function(a, x, kernel)
     local options = {
-      strides = a.strides, padding = (a.padding or "valid"):upper(), dilations = a.dilation_rate, groups = a.groups,
+      strides = a.strides, padding = (a.padding or "valid"):upper(), dilations = a.dilation_rate,
+      groups = a.groups,
       output_padding = a.output_padding,
     }
     return ipu.nn[name](x, kernel, options)
   end
 end
 for _, name in ipairs {
-  "conv1d", "conv2d", "conv3d", "depthwise_conv2d", "conv1d_transpose", "conv2d_transpose", "conv3d_transpose",
+  "conv1d", "conv2d", "conv3d", "depthwise_conv2d", "conv1d_transpose", "conv2d_transpose",
+  "conv3d_transpose",
 } do
   ops[name] = convolution(name)
 end
@@ -105,7 +118,8 @@ end
 local function pooling(name)
   return function(a, x)
     return ipu.nn[name](x, {
-      ksize = a.pool_size, strides = a.strides or a.pool_size, padding = (a.padding or "valid"):upper(),
+      ksize = a.pool_size, strides = a.strides or a.pool_size,
+      padding = (a.padding or "valid"):upper(),
     })
   end
 end
@@ -113,8 +127,12 @@ ops.max_pool, ops.average_pool = pooling("max_pool"), pooling("avg_pool")
 
 function ops.softmax(a, x) return ipu.nn.softmax(x, {axis = a.axis}) end
 function ops.log_softmax(a, x) return ipu.nn.log_softmax(x, {axis = a.axis}) end
-function ops.l2_normalize(a, x) return ipu.nn.l2_normalize(x, {axis = a.axis or -1, epsilon = a.epsilon}) end
-function ops.moments(a, x) return ipu.nn.moments(x, {axes = a.axes or a.axis, keepdims = a.keepdims}) end
+function ops.l2_normalize(a, x)
+  return ipu.nn.l2_normalize(x, {axis = a.axis or -1, epsilon = a.epsilon})
+end
+function ops.moments(a, x)
+  return ipu.nn.moments(x, {axes = a.axes or a.axis, keepdims = a.keepdims})
+end
 
 -- The axes of x in another order, those of `axes` (a number or a list) last; and the order back.
 local function axes_last(x, axes)
@@ -143,16 +161,19 @@ end
 function ops.batch_norm(a, x, gamma, beta, mean, variance)
   local order, back = axes_last(x, a.axis or -1)
   local options = {epsilon = a.epsilon, training = a.training or false}
-  local y, new_mean, new_variance = ipu.nn.batch_norm(ipu.transpose(x, order), gamma, beta, mean, variance, options)
+  local y, new_mean, new_variance = ipu.nn.batch_norm(ipu.transpose(x, order), gamma, beta, mean,
+    variance, options)
   return ipu.transpose(y, back), new_mean, new_variance
 end
 
 function ops.dot_product_attention(a, q, k, v, mask)
-  return ipu.nn.dot_product_attention(q, k, v, {mask = mask, is_causal = a.is_causal, scale = a.scale})
+  return ipu.nn.dot_product_attention(q, k, v,
+    {mask = mask, is_causal = a.is_causal, scale = a.scale})
 end
 
 local constraints <const> = {
-  constraint_max_norm = "MaxNorm", constraint_min_max_norm = "MinMaxNorm", constraint_non_neg = "NonNeg",
+  constraint_max_norm = "MaxNorm", constraint_min_max_norm = "MinMaxNorm",
+  constraint_non_neg = "NonNeg",
   constraint_unit_norm = "UnitNorm", constraint_radial_constraint = "RadialConstraint",
 }
 for name, class in pairs(constraints) do
@@ -183,7 +204,8 @@ local function function_of(case)
   local group = groups[case.group]
   if not group then return nil end
   if group[case.name] then return group[case.name] end
-  local found = case.group == "op" and (ipu[case.name] or ipu.nn[case.name]) or ipu.keras.activations[case.name]
+  local found = case.group == "op" and (ipu[case.name] or ipu.nn[case.name])
+    or ipu.keras.activations[case.name]
   if type(found) ~= "function" then return nil end
   return function(a, ...)
     local given, options = table.pack(...), {}
@@ -211,7 +233,9 @@ local unnamed <const> = {batch_norm = 2}
 -- The outputs that the case is about: all, but where it leaves out exactly those that it may.
 local function named(list, case)
   local left = unnamed[case.name]
-  if left and #list == #case.outputs + left then return table.move(list, 1, #case.outputs, 1, {}) end
+  if left and #list == #case.outputs + left then
+    return table.move(list, 1, #case.outputs, 1, {})
+  end
   return list
 end
 
@@ -232,7 +256,8 @@ local function weighted(case, outputs)
     local u = case.upstream and case.upstream[i]
     if values.is_given(u) and t then
       ys[#ys + 1] = outputs[i]
-      upstream[#upstream + 1] = ipu.cast(values.tensor(u), outputs[i].dtype) -- float16 cases give float32 ones
+      -- float16 cases give float32 ones
+      upstream[#upstream + 1] = ipu.cast(values.tensor(u), outputs[i].dtype)
     end
   end
   return ys, upstream
@@ -276,11 +301,13 @@ local function check(case, how, outputs, gradients)
     return string.format("%s: %d outputs, expected %d", how, #outputs, #case.outputs)
   end
   for i, want in ipairs(case.outputs) do
-    local problem = values.compare(how .. ": output " .. i - 1, outputs[i], want, case.rtol, case.atol)
+    local problem = values.compare(how .. ": output " .. i - 1, outputs[i], want,
+      case.rtol, case.atol)
     if problem then return problem end
   end
   for i, want in pairs((wanted_gradients(case))) do
-    local problem = values.compare(how .. ": gradient of input " .. i - 1, gradients[i], want, case.rtol, case.atol)
+    local problem = values.compare(how .. ": gradient of input " .. i - 1, gradients[i], want,
+      case.rtol, case.atol)
     if problem then return problem end
   end
   return nil

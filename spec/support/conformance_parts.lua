@@ -1,10 +1,10 @@
--- What the conformance runners of Keras' parts share: tensors of cases, their comparison, parts by name and arguments, layers and
--- how they are called.
+-- What the conformance runners of Keras' parts share: tensors of cases, their comparison, parts by
+-- name and arguments, layers and how they are called.
 
-local class = require "ipulua.class"
+local class = require "ipulua.base.class"
 local ipu = require "ipulua"
-local names = require "ipulua.keras.names"
-local parts = require "ipulua.keras.parts"
+local names = require "ipulua.keras.base.names"
+local parts = require "ipulua.keras.base.parts"
 local values = require "spec.support.conformance_values"
 
 -- ------------------------------------------------ tensors
@@ -68,13 +68,16 @@ end
 
 -- How many inputs a layer's call takes as one list, and what further ones are.
 local merges <const> = {
-  add = true, subtract = true, multiply = true, average = true, maximum = true, minimum = true, concatenate = true,
+  add = true, subtract = true, multiply = true, average = true, maximum = true, minimum = true,
+  concatenate = true,
   dot = true, attention = true, additiveattention = true,
 }
 
 local not_arguments <const> = {
-  training = true, mask = true, initial_state = true, query_mask = true, value_mask = true, causal_mask = true,
-  attention_mask = true, return_attention_scores = true, use_causal_mask = true, fused = true, alias = true,
+  training = true, mask = true, initial_state = true, query_mask = true, value_mask = true,
+  causal_mask = true,
+  attention_mask = true, return_attention_scores = true, use_causal_mask = true, fused = true,
+  alias = true,
 }
 
 local function layer_options(case)
@@ -91,7 +94,8 @@ local function layer_call(case, inputs)
   local name = names.plain(case.name)
   if name == "multiheadattention" then
     if a.attention_mask then options.attention_mask = table.remove(rest) end
-    options.return_attention_scores, options.use_causal_mask = a.return_attention_scores, a.use_causal_mask
+    options.return_attention_scores, options.use_causal_mask = a.return_attention_scores,
+      a.use_causal_mask
     if #rest == 1 then rest[2] = rest[1] end
     if rest[3] then options.key = table.remove(rest, 3) end
     return rest, options
@@ -101,7 +105,8 @@ local function layer_call(case, inputs)
     if a.value_mask then masks[2] = table.remove(rest) end
     if a.query_mask then masks[1] = table.remove(rest) end
     if next(masks) then options.mask = {masks[1] or false, masks[2] or false} end
-    options.return_attention_scores, options.use_causal_mask = a.return_attention_scores, a.use_causal_mask
+    options.return_attention_scores, options.use_causal_mask = a.return_attention_scores,
+      a.use_causal_mask
     return {rest}, options
   end
   if merges[name] then return {rest}, options end
@@ -132,9 +137,11 @@ local function as_list(...)
   return out
 end
 
--- Arguments that are parts themselves: a name, {class_name =, config =}, or a name beside the part's own arguments.
+-- Arguments that are parts themselves: a name, {class_name =, config =}, or a name beside the
+-- part's own arguments.
 local part_kinds <const> = {
-  {"_regularizer$", "regularizer", "l1_l2"}, {"_constraint$", "constraint"}, {"_initializer$", "initializer"},
+  {"_regularizer$", "regularizer", "l1_l2"}, {"_constraint$", "constraint"},
+  {"_initializer$", "initializer"},
 }
 
 local function make_parts(options)
@@ -162,7 +169,8 @@ local function make_inner(given, options)
 end
 
 local own_of_wrappers <const> = {
-  merge_mode = "layer", return_sequences = "cell", return_state = "cell", go_backwards = "cell", stateful = "cell",
+  merge_mode = "layer", return_sequences = "cell", return_state = "cell", go_backwards = "cell",
+  stateful = "cell",
   unroll = "cell", time_major = "cell", zero_output_for_mask = "cell",
 }
 
@@ -171,7 +179,11 @@ function make_layer(name, options)
   if wraps then
     local outer, inner = {}, {}
     for key, value in pairs(options) do
-      if own_of_wrappers[key] == wraps then outer[key] = value elseif key ~= wraps then inner[key] = value end
+      if own_of_wrappers[key] == wraps then
+        outer[key] = value
+      elseif key ~= wraps then
+        inner[key] = value
+      end
     end
     outer[wraps] = make_inner(options[wraps], inner)
     options = outer
@@ -180,7 +192,9 @@ function make_layer(name, options)
 end
 
 return {
-  read_tensor = values.tensor, read_all = read_all, close = values.near, compare = compare, compare_all = compare_all,
+  read_tensor = values.tensor, read_all = read_all, close = values.near, compare = compare,
+  compare_all = compare_all,
   find = find, plain_args = plain_args, make_optimizer = make_optimizer,
-  layer_options = layer_options, layer_call = layer_call, as_list = as_list, make_layer = make_layer,
+  layer_options = layer_options, layer_call = layer_call, as_list = as_list,
+  make_layer = make_layer,
 }

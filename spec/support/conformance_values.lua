@@ -1,4 +1,5 @@
--- What conformance runners share: tensors from cases, tensors to numbers, comparison within a case's tolerance.
+-- What conformance runners share: tensors from cases, tensors to numbers, comparison within a
+-- case's tolerance.
 
 local ipu = require "ipulua"
 
@@ -11,7 +12,9 @@ local special <const> = {nan = 0 / 0, inf = math.huge, ["-inf"] = -math.huge}
 ---@return number
 function values.number(x) return special[x] or x end
 
-local function is_integer_type(dtype) return dtype ~= "bool" and not dtype:find("float", 1, true) end
+local function is_integer_type(dtype)
+  return dtype ~= "bool" and not dtype:find("float", 1, true)
+end
 
 ---A tensor from {shape =, dtype =, data = flat list}.
 ---@param t table
@@ -20,7 +23,11 @@ function values.tensor(t)
   local dtype, list = t.dtype or "float32", {}
   for i, x in ipairs(t.data) do
     x = special[x] or x
-    if dtype == "bool" then x = x == true or x == 1 elseif is_integer_type(dtype) then x = math.tointeger(x) or x end
+    if dtype == "bool" then
+      x = x == true or x == 1
+    elseif is_integer_type(dtype) then
+      x = math.tointeger(x) or x
+    end
     list[i] = x
   end
   if #t.shape == 0 then return ipu.tensor(list[1], {dtype = dtype}) end
@@ -48,15 +55,21 @@ function values.flat(t) return collect(t:totable(), {}) end
 ---@return string
 function values.shape_text(shape) return "[" .. table.concat(shape, ", ") .. "]" end
 
----Whether two numbers agree: nan with nan, infinities by sign; what isn't there agrees with nothing. Booleans are 0 and 1,
----words what they stand for.
+---Whether two numbers agree: nan with nan, infinities by sign; what isn't there agrees with
+---nothing. Booleans are 0 and 1, words what they stand for.
 ---@param got number?
 ---@param want number|string|boolean
 ---@param rtol number
 ---@param atol number
 ---@return boolean
 function values.near(got, want, rtol, atol)
-  if want == true then want = 1 elseif want == false then want = 0 else want = special[want] or want end
+  if want == true then
+    want = 1
+  elseif want == false then
+    want = 0
+  else
+    want = special[want] or want
+  end
   if type(got) ~= "number" or type(want) ~= "number" then return false end
   if want ~= want then return got ~= got end
   if got == want then return true end
@@ -80,15 +93,22 @@ end
 function values.compare(what, got, want, rtol, atol)
   if got == nil then return what .. ": there is none" end
   local shape, wanted = values.shape_text(got.shape), values.shape_text(want.shape)
-  if shape ~= wanted then return string.format("%s: the shape is %s, expected %s", what, shape, wanted) end
+  if shape ~= wanted then
+    return string.format("%s: the shape is %s, expected %s", what, shape, wanted)
+  end
   local dtype = want.dtype or "float32"
-  if not same_type(got.dtype, dtype) then return string.format("%s: the dtype is %s, expected %s", what, got.dtype, dtype) end
+  if not same_type(got.dtype, dtype) then
+    return string.format("%s: the dtype is %s, expected %s", what, got.dtype, dtype)
+  end
   if dtype == "bool" or is_integer_type(dtype) then rtol, atol = 0, 0 end
   local found = values.flat(got)
-  if #found ~= #want.data then return string.format("%s: %d elements, expected %d", what, #found, #want.data) end
+  if #found ~= #want.data then
+    return string.format("%s: %d elements, expected %d", what, #found, #want.data)
+  end
   for i, x in ipairs(found) do
     if not values.near(x, want.data[i], rtol, atol) then
-      return string.format("%s: element %d is %.9g, expected %.9g", what, i - 1, x, values.number(want.data[i]))
+      return string.format("%s: element %d is %.9g, expected %.9g", what, i - 1, x,
+        values.number(want.data[i]))
     end
   end
   return nil

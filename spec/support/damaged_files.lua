@@ -1,5 +1,5 @@
--- Files of each format, cut at each byte and with each byte changed: whoever reads one says what is wrong in the file's terms, or reads
--- what is still a file of that format.
+-- Files of each format, cut at each byte and with each byte changed: whoever reads one says what is
+-- wrong in the file's terms, or reads what is still a file of that format.
 
 local command = require "spec.support.command"
 local ipu = require "ipulua"
@@ -7,9 +7,12 @@ local ipu = require "ipulua"
 local damaged = {}
 
 -- What Lua says of a mistake in a program.
-local raw <const> = {"attempt to ", "bad argument", "invalid value %(", "invalid order function", "stack overflow", "invalid key to 'next'",
-  "number has no integer representation", "number .- has no integer representation", "C stack", "table index is ", "string length overflow",
-  "malformed", "assertion failed", "invalid option '%%", "out of memory", "error in error handling", "missing '"}
+local raw <const> = {"attempt to ", "bad argument", "invalid value %(", "invalid order function",
+  "stack overflow", "invalid key to 'next'",
+  "number has no integer representation", "number .- has no integer representation", "C stack",
+  "table index is ", "string length overflow",
+  "malformed", "assertion failed", "invalid option '%%", "out of memory", "error in error handling",
+  "missing '"}
 
 ---Why a message is none that a user should see; nil: it is one.
 function damaged.what_is_raw(message)
@@ -17,9 +20,12 @@ function damaged.what_is_raw(message)
   for _, pattern in ipairs(raw) do
     if message:find(pattern) then return message end
   end
-  if message:find("lua/ipulua/", 1, true) then return message end -- the place of the mistake, not the script's
+  -- the place of the mistake, not the script's
+  if message:find("lua/ipulua/", 1, true) then return message end
   local last = ipu.last_error()
-  if not last or not message:find(last.message, 1, true) then return "nobody told it: " .. message end
+  if not last or not message:find(last.message, 1, true) then
+    return "nobody told it: " .. message
+  end
   if last.code == "IPU_E_INTERNAL" then return message end
 end
 
@@ -52,7 +58,9 @@ function damaged.try(path, read, most)
     local began = os.clock()
     local ok, message = pcall(read, path)
     local problem = not ok and damaged.what_is_raw(message)
-    if not problem and os.clock() - began > 3 then problem = "it took " .. os.clock() - began .. " s" end
+    if not problem and os.clock() - began > 3 then
+      problem = "it took " .. os.clock() - began .. " s"
+    end
     if problem then problems[#problems + 1] = variant[1] .. ": " .. problem end
     tried = tried + 1
   end
@@ -64,7 +72,8 @@ end
 
 local others <const> = {0, -1, 1.5, 1 << 40, math.mininteger, "", "x", true, false}
 
--- Calls f with each copy of a value in which one part is another value, is missing, or has another key.
+-- Calls f with each copy of a value in which one part is another value, is missing, or has another
+-- key.
 local function each_change(value, f, path)
   if type(value) ~= "table" then return end
   local keys = {}
@@ -104,7 +113,9 @@ function damaged.try_values(text, read, step)
     local began = os.clock()
     local ok, message = pcall(read, ipu.json.encode(value))
     local problem = not ok and damaged.what_is_raw(message)
-    if not problem and os.clock() - began > 3 then problem = "it took " .. os.clock() - began .. " s" end
+    if not problem and os.clock() - began > 3 then
+      problem = "it took " .. os.clock() - began .. " s"
+    end
     if problem then problems[#problems + 1] = change .. ": " .. problem end
     tried = tried + 1
   end, "")

@@ -62,23 +62,28 @@ chains.stages = stages
 
 function stages.map(ds, list, random)
   local k = random(5)
-  return ds:map(function(x) return x * 2 + k end, {num_parallel_calls = random(3)}), mapped(list, function(x) return x * 2 + k end)
+  return ds:map(function(x) return x * 2 + k end, {num_parallel_calls = random(3)}),
+    mapped(list, function(x) return x * 2 + k end)
 end
 
 function stages.map_eager(ds, list)
-  return ds:map(function(x) return x + 1 end, {eager = true, output_types = "int64", output_shapes = {}}),
+  return ds:map(function(x) return x + 1 end,
+    {eager = true, output_types = "int64", output_shapes = {}}),
     mapped(list, function(x) return x + 1 end)
 end
 
 function stages.map_failing(ds, list, random)
   local m = random(4) + 3
   return ds:map(function(x) return x:item() % m == 1 and error "it can't be read" or x end,
-    {eager = true, output_types = "int64", output_shapes = {}}), mapped(list, function(x) return x % m == 1 and failed or x end)
+    {eager = true, output_types = "int64", output_shapes = {}}),
+    mapped(list, function(x) return x % m == 1 and failed or x end)
 end
 
 function stages.filter(ds, list, random)
   local m, eager = random(3) + 2, random(2) == 1
-  local function keep(x) return eager and x:item() % m ~= 0 or not eager and ipu.not_equal(x % m, 0) end
+  local function keep(x)
+    return eager and x:item() % m ~= 0 or not eager and ipu.not_equal(x % m, 0)
+  end
   return ds:filter(keep, {eager = eager}),
     filtered(list, function(x) return x == failed or x % m ~= 0 end)
 end
@@ -132,7 +137,8 @@ function stages.window(ds, list, random)
     elseif from + (size - 1) * stride <= #list or not drop then out = joined(out, window)
     else break end
   end
-  return ds:window(size, {shift = shift, stride = stride, drop_remainder = drop}):flat_map(function(w) return w end), out
+  return ds:window(size, {shift = shift, stride = stride, drop_remainder = drop}):flat_map(
+    function(w) return w end), out
 end
 
 function stages.flat_map(ds, list)
@@ -178,7 +184,8 @@ end
 
 function stages.enumerate(ds, list, random)
   local start = random(5)
-  return ds:enumerate(start):map(function(i, x) return i * 100 + x end), mapped(list, function(x, i) return (i - 1 + start) * 100 + x end)
+  return ds:enumerate(start):map(function(i, x) return i * 100 + x end),
+    mapped(list, function(x, i) return (i - 1 + start) * 100 + x end)
 end
 
 -- A failure of either leaves both elements behind; the second part is asked only when the first one
@@ -191,7 +198,9 @@ function stages.zip(ds, list, random)
     if x ~= failed and not y then break end
     out[i] = (x == failed or y == failed) and failed or x + y
   end
-  local second = data.range(7):map(function(i) return i:item() == bad - 1 and error "it can't be read" or i * 3 end,
+  local second = data.range(7):map(function(i)
+    return i:item() == bad - 1 and error "it can't be read" or i * 3
+  end,
     {eager = true, output_types = "int64", output_shapes = {}})
   return data.zip(ds, second):map(function(a, b) return a + b end), out
 end
@@ -204,16 +213,19 @@ function stages.buffer(ds, list)
   local n = 40
   list = sub(list, 1, n)
   local bad = filtered(list, function(x) return x == failed end)
-  return data.BufferDataset(ds, n):prefetch(1), joined(bad, filtered(list, function(x) return x ~= failed end))
+  return data.BufferDataset(ds, n):prefetch(1),
+    joined(bad, filtered(list, function(x) return x ~= failed end))
 end
 
-local looks_ahead <const> = {flat_map = 1, interleave = 1, window = 5} -- at so many elements, when they are made
+-- at so many elements, when they are made
+local looks_ahead <const> = {flat_map = 1, interleave = 1, window = 5}
 
 local names = {}
 for name in pairs(stages) do names[#names + 1] = name end
 table.sort(names)
 
----A chain for a seed: dataset, list, its text. length: of the source; avoid: stages by name that are left out.
+---A chain for a seed: dataset, list, its text. length: of the source; avoid: stages by name that
+---are left out.
 function chains.make(seed, length, avoid)
   local random = chains.random_of(seed)
   local n = random(length)

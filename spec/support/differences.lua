@@ -4,7 +4,8 @@ local ipu = require "ipulua"
 
 local differences = {}
 
----The largest |gradient - difference| / (1 + |gradient|) over x's elements; f gives a scalar tensor of a float64 tensor.
+---The largest |gradient - difference| / (1 + |gradient|) over x's elements; f gives a scalar tensor
+---of a float64 tensor.
 ---@return number
 function differences.worst(f, x)
   local value = ipu.func(f)
@@ -16,7 +17,8 @@ function differences.worst(f, x)
       list[i] = list[i] + step
       return value(ipu.tensor(list, {dtype = "float64"})):item()
     end
-    worst = math.max(worst, math.abs((at(h) - at(-h)) / (2 * h) - gradient[i]) / (1 + math.abs(gradient[i])))
+    worst = math.max(worst, math.abs((at(h) - at(-h)) / (2 * h) - gradient[i])
+      / (1 + math.abs(gradient[i])))
   end
   return worst
 end

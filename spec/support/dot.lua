@@ -1,5 +1,6 @@
--- Reads a graph in the DOT language as Graphviz's grammar has it: dot.read(text) → {name, nodes = {[id] = attributes},
--- edges = {{from, to}, …}, frames = {label, …}}; anything that the grammar hasn't is an error with its line.
+-- Reads a graph in the DOT language as Graphviz's grammar has it: dot.read(text) → {name, nodes =
+-- {[id] = attributes}, edges = {{from, to}, …}, frames = {label, …}}; anything that the grammar
+-- hasn't is an error with its line.
 local dot = {}
 
 local word <const> = "^([%a_\128-\255][%w_\128-\255]*)()"
@@ -29,13 +30,17 @@ local function reader(text)
   local self = {}
   function self.is(wanted) return kind == wanted or kind == "word" and value:lower() == wanted end
   function self.take(wanted)
-    if wanted and not self.is(wanted) then error(("%s where %s belongs"):format(value or kind or "the end", wanted)) end
+    if wanted and not self.is(wanted) then
+      error(("%s where %s belongs"):format(value or kind or "the end", wanted))
+    end
     local taken = value or kind
     kind, at, value = next_token(text, at)
     return taken
   end
   function self.id()
-    if kind ~= "id" and kind ~= "word" then error(("%s where a name belongs"):format(kind or "the end")) end
+    if kind ~= "id" and kind ~= "word" then
+      error(("%s where a name belongs"):format(kind or "the end"))
+    end
     return self.take()
   end
   function self.line() return select(2, text:sub(1, at):gsub("\n", "")) + 1 end
@@ -109,7 +114,9 @@ function dot.read(text)
   end)
   if not ok then error(("line %d: %s"):format(r and r.line() or 1, why), 2) end
   for _, edge in ipairs(graph.edges) do
-    for i = 1, 2 do assert(graph.nodes[edge[i]], "an arrow of " .. edge[i] .. ", which isn't declared") end
+    for i = 1, 2 do
+      assert(graph.nodes[edge[i]], "an arrow of " .. edge[i] .. ", which isn't declared")
+    end
   end
   return graph
 end

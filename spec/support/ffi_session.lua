@@ -1,4 +1,5 @@
--- What a LuaJIT program does with ipulua.ffi; run by spec/api/ffi_spec.lua, one section at a time. Lua 5.1 syntax.
+-- What a LuaJIT program does with ipulua.ffi; run by spec/api/ffi_spec.lua, one section at a time.
+-- Lua 5.1 syntax.
 local ipu = require "ipulua.ffi"
 
 local sections = {}
@@ -16,19 +17,23 @@ function sections.arrays()
   local function shown(data, options) return tostring(ipu.tensor(data, options)) end
   local three = ffi.new("float[3]", {1, 2, 3})
   assert(shown(three) == "[1. 2. 3.]" and shown(three, {shape = {3, 1}}) == "[[1.]\n [2.]\n [3.]]")
-  assert(shown(ffi.new("double[3]", {1, 2, 3})) == "[1. 2. 3.]" and shown(ffi.new("double[3]", {1, 2, 3}), "float64") == "[1. 2. 3.]")
+  assert(shown(ffi.new("double[3]", {1, 2, 3})) == "[1. 2. 3.]"
+    and shown(ffi.new("double[3]", {1, 2, 3}), "float64") == "[1. 2. 3.]")
   assert(shown(ffi.new("int64_t[2]", {5, -6}), "int32") == "[ 5 -6]")
   assert(shown(ffi.new("int[2][2]", {{1, 2}, {3, 4}}), {shape = {2, 2}}) == "[[1. 2.]\n [3. 4.]]")
   assert(shown(ffi.new("float[?]", 2, {7, 8}), {dtype = "float16"}) == "[7. 8.]")
   assert(shown(ffi.new("bool[2]", {true, false}), "bool") == "[ True False]")
   assert(shown(ffi.new("uint16_t[1]", {0x3c00}), "float16") == "[1.]") -- its own bits
-  assert(shown(ffi.cast("float *", three), {shape = {2}}) == "[1. 2.]") -- of a pointer the shape is all that is known
+  -- of a pointer the shape is all that is known
+  assert(shown(ffi.cast("float *", three), {shape = {2}}) == "[1. 2.]")
   assert(shown({1, 2, 3, 4}, {dtype = "float16", shape = {2, 2}}) == "[[1. 2.]\n [3. 4.]]")
-  refused("4 elements can't fill the shape {200, 200}", ipu.tensor, {1, 2, 3, 4}, {shape = {200, 200}})
+  refused("4 elements can't fill the shape {200, 200}", ipu.tensor, {1, 2, 3, 4},
+    {shape = {200, 200}})
   refused("4 elements can't fill the shape {2}", ipu.tensor, {1, 2, 3, 4}, {shape = {2}})
   refused("3 elements can't fill the shape {3000}", ipu.tensor, three, {shape = {3000}})
   refused("must be given", ipu.tensor, ffi.cast("float *", three))
-  refused("read from 'double *', got a ctype<float *>", ipu.tensor, ffi.cast("float *", three), {dtype = "float64", shape = {3}})
+  refused("read from 'double *', got a ctype<float *>", ipu.tensor, ffi.cast("float *", three),
+    {dtype = "float64", shape = {3}})
   refused("300 does not fit uint8", ipu.tensor, ffi.new("int[1]", {300}), "uint8")
   refused("an array of numbers is wanted", ipu.tensor, ffi.new("struct { int a; }"), {shape = {1}})
   refused("its element 1 is 2.5", ipu.zeros, {2.5})
@@ -40,10 +45,13 @@ end
 function sections.json()
   local json = ipu.json
   local list = json.decode '[1, null, {"a": null, "b": [null]}, null]'
-  assert(#list == 4 and list[1] == 1 and list[2] == json.null and list[3].a == nil and list[3].b[1] == json.null)
+  assert(#list == 4 and list[1] == 1 and list[2] == json.null and list[3].a == nil
+    and list[3].b[1] == json.null)
   assert(json.encode(list) == '[1,null,{"b":[null]},null]')
   local x, y = ipu.tensor{{1, 1, 1}, {1, 1, 1}}, ipu.tensor{{0}, {0}}
-  local m = ipu.model_from_lua "local k = require 'ipulua'.keras return k.Sequential{k.layers.Dense{1, kernel_initializer = 'ones'}}"
+  local m =
+    ipu.model_from_lua("local k = require 'ipulua'.keras "
+      .. "return k.Sequential{k.layers.Dense{1, kernel_initializer = 'ones'}}")
   m:compile{optimizer = {class_name = "SGD", config = {learning_rate = 1e30}}, loss = "mse"}
   local loss = m:fit(x, y, {epochs = 4, batch_size = 2}).loss
   assert(#loss == 4 and loss[1] == 9 and loss[4] ~= loss[4]) -- (3 - 0)^2, then NaN
@@ -53,7 +61,8 @@ end
 
 function sections.tensors()
   local t = ipu.tensor{{1, 2, 3}, {4, 5, 6}}
-  assert(t.dtype == "float32" and #t.shape == 2 and t.shape[2] == 3 and tostring(t.shape) == "{2, 3}")
+  assert(t.dtype == "float32" and #t.shape == 2 and t.shape[2] == 3
+    and tostring(t.shape) == "{2, 3}")
   assert(tostring(t) == "[[1. 2. 3.]\n [4. 5. 6.]]")
   assert(t:totable()[2][1] == 4)
   assert(ipu.reduce_sum(t):item() == 21)
@@ -82,18 +91,29 @@ function sections.tensors()
   assert(ipu.tensor({1, 2}, "int32").dtype == "int32")
   local whole = ipu.tensor({1, 2}, "int32")
   refused("0.5 is no int32", function() local x = whole + 0.5 return x end)
-  refused("300 does not fit uint8", function() local x = ipu.tensor({300, -1}, "uint8") return x end)
+  refused("300 does not fit uint8", function()
+    local x = ipu.tensor({300, -1}, "uint8")
+    return x
+  end)
   refused("nan is no int32", function() local x = ipu.tensor({0 / 0}, "int32") return x end)
   refused("write: 2.5 is no int32", function() whole:write{1, 2.5} end)
   refused("float16 has no C type", function() ipu.tensor({1}, "float16"):write{1} end)
   assert(ipu.tensor({0.5, 0}, "bool"):totable()[1] == true)
   refused("no dtype 'int33'", function() return ipu.tensor({1, 2}, "int33") end)
-  refused("a tensor has no '1'; t:totable() has its elements", function() local x = t[1] return x end)
-  refused("a tensor has no 'reduce_sum'; it is a function: ipu.reduce_sum(x)", function() local x = t:reduce_sum() return x end)
+  refused("a tensor has no '1'; t:totable() has its elements", function()
+    local x = t[1]
+    return x
+  end)
+  refused("a tensor has no 'reduce_sum'; it is a function: ipu.reduce_sum(x)", function()
+    local x = t:reduce_sum()
+    return x
+  end)
   refused("it is a function: ipu.nn.relu(x)", function() local x = t.relu return x end)
   refused("a tensor has no 'shap'", function() local x = t.shap return x end)
   refused("item is a method; it is called with a colon", function() return t.item() end)
-  refused("read is a method; it is called with a colon", function() return ipu.variable(1).read() end)
+  refused("read is a method; it is called with a colon", function()
+    return ipu.variable(1).read()
+  end)
   refused("compared with ipu.less(a, b)", function() local x = t < t return x end)
   refused("v:read() gives its tensor", function() local x = ipu.variable(1):item() return x end)
   refused("zeros: 'shape' must be a table, got a number", ipu.zeros, 3)
@@ -104,7 +124,9 @@ function sections.tensors()
   refused("set_threads: 'n' must be a number, got a string", ipu.set_threads, "x")
   refused("run_lua: 'code' must be a string, got none", ipu.run_lua)
   refused("load_model: 'path' must be a string, got none", ipu.load_model)
-  refused("not known while a function is traced", function() ipu.func(function(x) local y = x:item() return y end)(t) end)
+  refused("not known while a function is traced", function()
+    ipu.func(function(x) local y = x:item() return y end)(t)
+  end)
   local count = 0
   for _ in pairs(ipu.ops()) do count = count + 1 end
   assert(count > 100)
@@ -135,7 +157,8 @@ function sections.functions()
     return kept + 1
   end)
   assert(tostring(w) == "0.0", tostring(w))
-  assert(tostring(step):find("^<Function .*ffi_session.lua:%d+, traced for 2 signatures>$"), tostring(step))
+  assert(tostring(step):find("^<Function .*ffi_session.lua:%d+, traced for 2 signatures>$"),
+    tostring(step))
   assert(tostring(ipu):find("^<module ipulua.ffi %d"), tostring(ipu))
   assert(tostring(ipu.nn):find("^<module ipulua.ffi: nn;"), tostring(ipu.nn))
   ipu.func(function(x)
@@ -156,11 +179,14 @@ function sections.models()
   local model = ipu.model_from_json(description)
   local x, y = ipu.tensor{{1}, {2}, {3}, {4}}, ipu.tensor{{3}, {5}, {7}, {9}}
   model:build{4, 1}
-  model:compile{optimizer = {class_name = "SGD", config = {learning_rate = 0.05}}, loss = "mse", metrics = {"mae"}}
+  model:compile{optimizer = {class_name = "SGD", config = {learning_rate = 0.05}}, loss = "mse",
+    metrics = {"mae"}}
   assert(tostring(model) == "<model 'line', 1 layer; m:summary() shows them>", tostring(model))
   refused("a model has no 'foo'", function() model.foo() end)
   refused("a model has no 'fitt'; did you mean 'fit'?", function() model:fitt() end)
-  refused("fit is a method; it is called with a colon, as in model:fit(...)", function() return model.fit{x} end)
+  refused("fit is a method; it is called with a colon, as in model:fit(...)", function()
+    return model.fit{x}
+  end)
   refused("a tensor or a list of tensors is wanted, got a number", function() model:predict(5) end)
   refused("save: 'path' must be a string, got none", function() model:save() end)
   local history = model:fit(x, y, {epochs = 300, batch_size = 4})

@@ -1,9 +1,10 @@
--- Coroutines at random: they open scopes, trace functions and loops, record tapes, resume and close each other, fail, and are forgotten.
--- In a scope of its own each sees that one, and nothing of it shows where the script is. run(seed, turns) gives how often one yielded.
+-- Coroutines at random: they open scopes, trace functions and loops, record tapes, resume and close
+-- each other, fail, and are forgotten. In a scope of its own each sees that one, and nothing of it
+-- shows where the script is. run(seed, turns) gives how often one yielded.
 
 local core = require "ipulua.core"
 local ipu = require "ipulua"
-local scope = require "ipulua.scope"
+local scope = require "ipulua.base.scope"
 
 local random = math.random
 local most_alive <const>, deepest <const> = 40, 4
@@ -66,7 +67,9 @@ local function run(seed, turns)
       maybe_yield()
       local y = v * v
       maybe_yield()
-      if core.trace_depth() == 0 then assert(tape:gradient(y, v):item() == 4, "another gradient") end
+      if core.trace_depth() == 0 then
+        assert(tape:gradient(y, v):item() == 4, "another gradient")
+      end
     end,
     function()
       ipu.func(function(z)
@@ -90,7 +93,8 @@ local function run(seed, turns)
       end)
     end,
     function() error("planned") end,
-    function() if #alive < most_alive then alive[#alive + 1] = coroutine.create(function() body(deepest) end) end end,
+    function() if #alive
+      < most_alive then alive[#alive + 1] = coroutine.create(function() body(deepest) end) end end,
     function() if #alive > 0 then resume(alive[random(#alive)]) end end,
     function()
       if #alive > 0 then table.remove(alive, random(#alive)) end
@@ -107,11 +111,13 @@ local function run(seed, turns)
   end
 
   for _ = 1, turns do
-    local co = #alive > 0 and random(3) > 1 and alive[random(#alive)] or coroutine.create(function() body(deepest) end)
+    local co = #alive > 0 and random(3) > 1 and alive[random(#alive)]
+      or coroutine.create(function() body(deepest) end)
     if random(3) == 1 then alive[#alive + 1] = co end
     resume(co)
     if random(8) == 1 and coroutine.status(co) == "suspended" then coroutine.close(co) end
-    assert(shard() == -1 and core.trace_depth() == 0 and scope.depth() == 0, "the script is disturbed")
+    assert(shard() == -1 and core.trace_depth() == 0 and scope.depth() == 0,
+      "the script is disturbed")
   end
   return yields
 end

@@ -1,6 +1,7 @@
--- Random programs, differentiated in every form that there is: what an eager tape says of a function, a tape around its compiled form
--- (a first and a second time) and one inside of it, ipu.gradients, the same in a loop and in a branch. All must agree, and with
--- central differences where no gradient is stopped or replaced.
+-- Random programs, differentiated in every form that there is: what an eager tape says of a
+-- function, a tape around its compiled form (a first and a second time) and one inside of it,
+-- ipu.gradients, the same in a loop and in a branch. All must agree, and with central differences
+-- where no gradient is stopped or replaced.
 --
 --   build/ipulua spec/support/fuzz_gradients.lua [first seed] [how many]
 
@@ -20,7 +21,8 @@ end
 
 local function tensor(list) return ipu.reshape(ipu.tensor(list, {dtype = "float64"}), shape) end
 
--- One step of a program: f(env, a, b) of two values that there are already. env: x, v, c, d (c's numbers in another tensor), k.
+-- One step of a program: f(env, a, b) of two values that there are already. env: x, v, c, d (c's
+-- numbers in another tensor), k.
 local steps <const> = {
   function(_, a, b) return a * b end,
   function(_, a, b) return a + b end,
@@ -35,13 +37,17 @@ local steps <const> = {
   function(e, a) return a - e.former * 0.5 end, -- what v held before
   function(_, a, b) return ipu.stack{a[2] * b[1], a[1] + b[2]} end,
   function(e, a) return ipu.stack{e.c[1], e.v[2]} * a end,
-  function(e, a) return ipu.loops.repeat_n(2, function(s) return ipu.sin(s) * e.c + e.v end, {a}) end,
+  function(e, a) return ipu.loops.repeat_n(2,
+    function(s) return ipu.sin(s) * e.c + e.v end, {a}) end,
   function(_, a, b)
-    local _, s = ipu.while_loop(function(i, _) return ipu.less(i, 3) end, function(i, s) return i + 1, s * 0.5 + b end, {0, a})
+    local _, s = ipu.while_loop(function(i, _) return ipu.less(i, 3) end,
+      function(i, s) return i + 1, s * 0.5 + b end, {0, a})
     return s
   end,
   function(e, a, b)
-    return ipu.cond(ipu.less(ipu.reduce_sum(a), 0), function() return a * e.d end, function() return ipu.tanh(b) + e.v end)
+    return ipu.cond(ipu.less(ipu.reduce_sum(a), 0), function() return a * e.d end, function()
+      return ipu.tanh(b) + e.v
+    end)
   end,
   function(e, a) return e.inner(a) end,
   function(e, a)
@@ -53,7 +59,10 @@ local steps <const> = {
     return a + e.v * 0.5
   end,
   function(_, a, b) return ipu.stop_gradient(a) * b end,
-  function(_, a) return ipu.custom_gradient(function(s) local t = ipu.sin(s); return t * s, function(dy) return dy * t end end)(a) end,
+  function(_, a) return ipu.custom_gradient(function(s)
+    local t = ipu.sin(s)
+    return t * s, function(dy) return dy * t end
+  end)(a) end,
 }
 local smooth <const> = #steps - 2 -- those whose gradient is the derivative
 local steady <const> = #steps - 4 -- and that leave v alone
@@ -61,7 +70,8 @@ local steady <const> = #steps - 4 -- and that leave v alone
 local function program(random, most)
   local list = {}
   for i = 1, 1 + math.floor(random() * 7) do
-    list[i] = {steps[1 + math.floor(random() * most)], math.floor(random() * 4), math.floor(random() * 4)}
+    list[i] = {steps[1 + math.floor(random() * most)], math.floor(random() * 4),
+      math.floor(random() * 4)}
   end
   return function(e)
     local values = {e.x, e.x * e.c, e.v * 1, e.x}
@@ -107,16 +117,22 @@ end
 -- Each gives the gradients of f(env) for all sources, and the value that v ends with.
 fuzz.forms = {
   {"an eager tape", function(f, e) return taped(f, e, e.x) end},
-  {"a tape around the function", function(f, e) return around(ipu.func(function(x) return f(with(e, x)) end), e) end},
+  {"a tape around the function", function(f, e)
+    return around(ipu.func(function(x) return f(with(e, x)) end), e)
+  end},
   {"a tape around it a second time", function(f, e)
     local compiled = ipu.func(function(x) return f(with(e, x)) end)
     compiled(e.x)
     e.v:assign(e.first)
     return around(compiled, e)
   end},
-  {"a tape inside", function(f, e) return {ipu.func(function(x) return table.unpack(taped(f, e, x)) end)(e.x)} end},
+  {"a tape inside", function(f, e)
+    return {ipu.func(function(x) return table.unpack(taped(f, e, x)) end)(e.x)}
+  end},
   {"ipu.gradients", function(f, e)
-    return {ipu.func(function(x) return table.unpack(or_zeros(ipu.gradients(f(with(e, x)), listed(e, x)))) end)(e.x)}
+    return {ipu.func(function(x)
+      return table.unpack(or_zeros(ipu.gradients(f(with(e, x)), listed(e, x))))
+    end)(e.x)}
   end},
   {"ipu.gradients in a loop", function(f, e)
     return {ipu.func(function(x)
@@ -129,7 +145,9 @@ fuzz.forms = {
   {"ipu.gradients in a branch behind the function", function(f, e)
     return {ipu.func(function(x)
       local y = f(with(e, x))
-      return ipu.cond(ipu.is_finite(y), function() return table.unpack(or_zeros(ipu.gradients(y, listed(e, x)))) end,
+      return ipu.cond(ipu.is_finite(y), function()
+        return table.unpack(or_zeros(ipu.gradients(y, listed(e, x))))
+      end,
         function() return table.unpack(or_zeros{}) end)
     end)(e.x)}
   end},
@@ -163,7 +181,9 @@ fuzz.second_forms = {
     end)(e.x)}
   end},
   {"a tape around a function with gradients", function(f, e)
-    return around(ipu.func(function(x) return sum_of_squares(or_zeros(ipu.gradients(f(with(e, x)), listed(e, x)))) end), e)
+    return around(ipu.func(function(x)
+      return sum_of_squares(or_zeros(ipu.gradients(f(with(e, x)), listed(e, x))))
+    end), e)
   end},
   {"a tape around a tape around the function", function(f, e)
     local compiled, outer = ipu.func(function(x) return f(with(e, x)) end), ipu.GradientTape()
@@ -174,7 +194,8 @@ fuzz.second_forms = {
 
 local function environment(random)
   local c, v, x = numbers(random), numbers(random), numbers(random)
-  local e = {c = tensor(c), d = tensor(c), ones = ipu.ones(shape, {dtype = "float64"}), first = tensor(v), x = tensor(x)}
+  local e = {c = tensor(c), d = tensor(c), ones = ipu.ones(shape, {dtype = "float64"}),
+    first = tensor(v), x = tensor(x)}
   e.v = ipu.Variable(e.first)
   e.former = e.v:read_value()
   e.inner = ipu.func(function(a) return ipu.sin(a) * e.c + e.v end)
@@ -191,7 +212,9 @@ local function differences(f, e, name)
     local changed = setmetatable({}, {__index = e})
     if name == "v" then e.v:assign(ipu.tensor(at, {dtype = "float64"}))
     else changed[name] = ipu.tensor(at, {dtype = "float64"}) end
-    if name == "c" then changed.inner = ipu.func(function(a) return ipu.sin(a) * changed.c + e.v end) end
+    if name == "c" then
+      changed.inner = ipu.func(function(a) return ipu.sin(a) * changed.c + e.v end)
+    end
     local y = f(changed):item()
     e.v:assign(e.first)
     return y
@@ -229,9 +252,13 @@ local function agreed(seed, forms, f, e)
     expected, last = expected or got, last or now
     for i, name in ipairs(sources) do
       local off = worst(expected[i], got[i])
-      if off ~= off or off >= 1e-9 then return nil, string.format("seed %d: d/d%s by %s is off by %g", seed, name, form[1], off) end
+      if off ~= off or off >= 1e-9 then
+        return nil, string.format("seed %d: d/d%s by %s is off by %g", seed, name, form[1], off)
+      end
     end
-    if worst(last, now) > 1e-12 then return nil, string.format("seed %d: v ends as another by %s", seed, form[1]) end
+    if worst(last, now) > 1e-12 then
+      return nil, string.format("seed %d: v ends as another by %s", seed, form[1])
+    end
   end
   return expected
 end
@@ -255,13 +282,16 @@ function fuzz.check(seed)
   e.v:assign(e.first)
   for i, name in ipairs{"x", "v", "c", "d"} do
     local off = worst(differences(f, e, name), expected[i])
-    if off ~= off or off >= 1e-6 then return string.format("seed %d: d/d%s differs from central differences by %g", seed, name, off) end
+    if off ~= off or off >= 1e-6 then
+      return string.format("seed %d: d/d%s differs from central differences by %g", seed, name, off)
+    end
   end
   return nil
 end
 
 if arg and arg[0] and arg[0]:find("fuzz_gradients", 1, true) then
-  local first, count, bad = math.tointeger(tonumber(arg[1])) or 1, math.tointeger(tonumber(arg[2])) or 100, 0
+  local first, count, bad = math.tointeger(tonumber(arg[1])) or 1,
+    math.tointeger(tonumber(arg[2])) or 100, 0
   for seed = first, first + count - 1 do
     local ok, message = pcall(fuzz.check, seed)
     if not ok or message then

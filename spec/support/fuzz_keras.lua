@@ -1,9 +1,9 @@
--- Calls of ipu.keras with arguments of all kinds: each must work or raise words that name this file. fuzz_keras.lua SEED COUNT;
--- prints what is wrong, then "N calls, M wrong".
-local class = require "ipulua.class"
+-- Calls of ipu.keras with arguments of all kinds: each must work or raise words that name this
+-- file. fuzz_keras.lua SEED COUNT; prints what is wrong, then "N calls, M wrong".
+local class = require "ipulua.base.class"
 local ipu = require "ipulua"
 local keras = ipu.keras
-require "ipulua.log".set_writer(function() end)
+require "ipulua.base.log".set_writer(function() end)
 
 local seed, count = math.tointeger(tonumber(arg[1])) or 1, math.tointeger(tonumber(arg[2])) or 2000
 math.randomseed(seed)
@@ -12,26 +12,36 @@ keras.utils.set_random_seed(seed)
 local function pick(list) return list[math.random(#list)] end
 
 local function scalar()
-  return pick{0, 1, -1, 2, 3, 0.5, -0.25, 1e13, math.maxinteger, 0 / 0, math.huge, "relu", "same", "", "\0", "nonsense", true, false,
+  return pick{0, 1, -1, 2, 3, 0.5, -0.25, 1e13, math.maxinteger, 0 / 0, math.huge, "relu", "same",
+    "", "\0", "nonsense", true, false,
     "float16", "mse", "adam", "softmax", "channels_first", "valid", "sum"}
 end
 
 local value
 local makers <const> = {
   scalar, scalar, scalar, function() return nil end,
-  function() return {} end, function() return {1, 2} end, function() return {2, 3, 4} end, function() return {-1, 3} end,
-  function() return {value()} end, function() return {a = value()} end, function() return {name = value()} end,
+  function() return {} end, function() return {1, 2} end, function() return {2, 3, 4} end,
+  function() return {-1, 3} end,
+  function() return {value()} end, function() return {a = value()} end,
+  function() return {name = value()} end,
   function() return {{1, 2}, {3}} end, function() return {{1, 1}, {2, 2}} end,
-  function() return ipu.ones{2, 3} end, function() return ipu.ones{2, 4, 4, 3} end, function() return ipu.ones({}, {dtype = "int32"}) end,
-  function() return ipu.tensor({0, 1}, {dtype = "int32"}) end, function() return ipu.ones({2, 3}, {dtype = "float64"}) end,
-  function() return ipu.zeros{0, 3} end, function() return ipu.Variable(1.0) end, function() return function(x) return x end end,
+  function() return ipu.ones{2, 3} end, function() return ipu.ones{2, 4, 4, 3} end,
+  function() return ipu.ones({}, {dtype = "int32"}) end,
+  function() return ipu.tensor({0, 1}, {dtype = "int32"}) end,
+  function() return ipu.ones({2, 3}, {dtype = "float64"}) end,
+  function() return ipu.zeros{0, 3} end, function() return ipu.Variable(1.0) end,
+  function() return function(x) return x end end,
   function() return function() error("own error", 0) end end, function() return print end,
-  function() return keras.layers.Dense(2) end, function() return keras.layers.LSTM(2) end, function() return keras.layers.Dense end,
-  function() return keras.optimizers.SGD(0.1) end, function() return keras.losses.MeanSquaredError() end,
+  function() return keras.layers.Dense(2) end, function() return keras.layers.LSTM(2) end,
+  function() return keras.layers.Dense end,
+  function() return keras.optimizers.SGD(0.1) end,
+  function() return keras.losses.MeanSquaredError() end,
   function() return keras.Input{shape = {3}} end, function() return ipu.data.range(0, 4, 1) end,
-  function() return ipu.data.from_tensor_slices{ipu.ones{4, 3}, ipu.ones{4, 1}}:batch(2, {drop_remainder = true}) end,
+  function() return ipu.data.from_tensor_slices{ipu.ones{4, 3}, ipu.ones{4, 1}}:batch(2,
+    {drop_remainder = true}) end,
   function() return ipu.data.from_tensor_slices{ipu.ones{5, 3}, ipu.ones{5, 1}}:batch(2) end,
-  function() return keras.callbacks.EarlyStopping() end, function() return coroutine.create(print) end,
+  function() return keras.callbacks.EarlyStopping() end,
+  function() return coroutine.create(print) end,
 }
 local depth = 0
 function value()
@@ -41,7 +51,8 @@ function value()
   return made
 end
 
--- Arguments: positional ones, then perhaps named ones, of which some have a name that the class knows.
+-- Arguments: positional ones, then perhaps named ones, of which some have a name that the class
+-- knows.
 local function arguments(rows)
   local list, n = {}, math.random(0, 3)
   for i = 1, n do list[i] = value() end
@@ -59,15 +70,18 @@ end
 
 -- What needs files, or is for the library itself.
 local skipped <const> = {
-  load_model = true, reset_names = true, reduce = true, prepare = true, CallbackList = true, plot_model = true,
+  load_model = true, reset_names = true, reduce = true, prepare = true, CallbackList = true,
+  plot_model = true,
   save_model = true,
   custom_object_scope = true, register_keras_serializable = true, -- these change what names mean
 }
 
 local functions = {} -- {what, function, rows}
 
-for _, module in ipairs{"layers", "losses", "metrics", "optimizers", "initializers", "regularizers", "constraints", "callbacks",
-  "activations", "models", "utils", "mixed_precision", "backend", "preprocessing", "preprocessing.sequence", "preprocessing.text"} do
+for _, module in ipairs{"layers", "losses", "metrics", "optimizers", "initializers", "regularizers",
+  "constraints", "callbacks",
+  "activations", "models", "utils", "mixed_precision", "backend", "preprocessing",
+  "preprocessing.sequence", "preprocessing.text"} do
   local owner = keras
   for each in module:gmatch("[^.]+") do owner = owner[each] end
   for name, f in pairs(owner) do
@@ -80,12 +94,17 @@ end
 for name, c in pairs(keras.optimizers.schedules) do
   functions[#functions + 1] = {"schedules." .. name, c, class.is_class(c) and c.argument_rows}
 end
-for _, name in ipairs{"Model", "Sequential", "Input", "PipelineStage"} do functions[#functions + 1] = {name, keras[name]} end
+for _, name in ipairs{"Model", "Sequential", "Input", "PipelineStage"} do
+  functions[#functions + 1] = {name, keras[name]}
+end
 
 local method_rows <const> = {}
-for _, name in ipairs{"x", "y", "batch_size", "epochs", "verbose", "callbacks", "validation_split", "validation_data", "shuffle",
-  "class_weight", "sample_weight", "initial_epoch", "steps_per_epoch", "validation_steps", "validation_batch_size", "validation_freq",
-  "prefetch_depth", "steps", "return_dict", "optimizer", "loss", "metrics", "loss_weights", "weighted_metrics",
+for _, name in ipairs{"x", "y", "batch_size", "epochs", "verbose", "callbacks", "validation_split",
+  "validation_data", "shuffle",
+  "class_weight", "sample_weight", "initial_epoch", "steps_per_epoch", "validation_steps",
+  "validation_batch_size", "validation_freq",
+  "prefetch_depth", "steps", "return_dict", "optimizer", "loss", "metrics", "loss_weights",
+  "weighted_metrics",
   "steps_per_execution", "device_mapping", "gradient_accumulation_steps_per_replica"} do
   method_rows[#method_rows + 1] = {name}
 end
@@ -95,10 +114,14 @@ local function model()
   if math.random() < 0.8 then m:compile{optimizer = "sgd", loss = "mse", metrics = {"mae"}} end
   return m
 end
-for _, name in ipairs{"compile", "fit", "evaluate", "predict", "train_on_batch", "test_on_batch", "predict_on_batch", "get_layer",
-  "set_weights", "summary", "count_params", "build", "add_loss", "add_metric", "set_pipelining_options",
-  "set_gradient_accumulation_options", "set_replication_options", "set_asynchronous_callbacks", "set_pipeline_stage_assignment",
-  "set_infeed_queue_options", "set_outfeed_queue_options", "print_pipeline_stage_assignment_summary", "add", "pop",
+for _, name in ipairs{"compile", "fit", "evaluate", "predict", "train_on_batch", "test_on_batch",
+  "predict_on_batch", "get_layer",
+  "set_weights", "summary", "count_params", "build", "add_loss", "add_metric",
+  "set_pipelining_options",
+  "set_gradient_accumulation_options", "set_replication_options", "set_asynchronous_callbacks",
+  "set_pipeline_stage_assignment",
+  "set_infeed_queue_options", "set_outfeed_queue_options",
+  "print_pipeline_stage_assignment_summary", "add", "pop",
   "get_config", "to_json", "save", "save_weights", "load_weights"} do
   for _ = 1, 4 do -- methods are what scripts call most
     functions[#functions + 1] = {"model:" .. name, function(...)
@@ -112,7 +135,9 @@ table.sort(functions, function(a, b) return a[1] < b[1] end)
 -- What an object made of odd arguments does with inputs is fuzzed, too.
 local function use(what, made)
   if what == "layers.Input" or not class.of(made).__call then return end
-  if what:find("^layers") then return made(pick{ipu.ones{2, 3}, ipu.ones{2, 4, 4, 3}, ipu.ones{2, 5, 3}}) end
+  if what:find("^layers") then
+    return made(pick{ipu.ones{2, 3}, ipu.ones{2, 4, 4, 3}, ipu.ones{2, 5, 3}})
+  end
   if what:find("^losses") then return made(ipu.ones{2, 3}, ipu.ones{2, pick{3, 3, 4}}) end
   if what:find("^metrics") then return made(ipu.ones{2, 3}, ipu.ones{2, pick{3, 3, 4}}) end
   if what:find("^initializers") then return made(pick{{2, 3}, {}, {4}, {-1}}) end
@@ -131,14 +156,18 @@ local function check(what, given, n, message)
   if type(message) ~= "string" then bad = "an error that is no string: " .. type(message)
   elseif message == "own error" then return
   elseif not message:find(here, 1, true) then bad = "another file's line"
-  elseif message:find("attempt to ", 1, true) or message:find("bad argument", 1, true) or message:find("stack overflow", 1, true)
-    or message:find("IPU_E_INTERNAL", 1, true) or message:find("table: 0x", 1, true) then bad = "not the words of a user"
+  elseif message:find("attempt to ", 1, true) or message:find("bad argument", 1, true)
+    or message:find("stack overflow", 1, true)
+    or message:find("IPU_E_INTERNAL", 1, true)
+    or message:find("table: 0x", 1, true) then bad = "not the words of a user"
   end
   if not bad then return end
   wrong = wrong + 1
   local shown = {}
   local function show(v, level)
-    if type(v) ~= "table" or getmetatable(v) or level > 2 then return (tostring(v):gsub("0x%x+", ""):gsub("%c", " "):sub(1, 30)) end
+    if type(v) ~= "table" or getmetatable(v) or level > 2 then
+      return (tostring(v):gsub("0x%x+", ""):gsub("%c", " "):sub(1, 30))
+    end
     local list = {}
     for k, each in pairs(v) do list[#list + 1] = tostring(k) .. " = " .. show(each, level + 1) end
     return "{" .. table.concat(list, ", ") .. "}"

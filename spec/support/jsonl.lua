@@ -1,6 +1,6 @@
 -- Reads the cases of a file: one JSON object per line.
 
-local json = require "ipulua.json"
+local json = require "ipulua.base.json"
 
 return function(path)
   local cases = {}

@@ -1,8 +1,10 @@
--- How a group of `make test` went. Arguments: its name, the stem of the files that it left (.status: exit status and
--- seconds; .printed; .results, by output.lua, of specs), the list of its spec files, groups.txt, whether all of the
--- group ran, the seconds that it may take, "none" where nothing may be left out, and the build's folder. Prints failures, what was left out,
--- and a line with count and time; adds the count to `counts` beside the stem and JUnit's XML to <stem>.xml.
-local name <const>, stem <const>, list <const>, groups <const>, whole <const>, limit <const>, strict <const>, build <const> =
+-- How a group of `make test` went. Arguments: its name, the stem of the files that it left
+-- (.status: exit status and seconds; .printed; .results, by output.lua, of specs), the list of its
+-- spec files, groups.txt, whether all of the group ran, the seconds that it may take, "none" where
+-- nothing may be left out, and the build's folder. Prints failures, what was left out, and a line
+-- with count and time; adds the count to `counts` beside the stem and JUnit's XML to <stem>.xml.
+local name <const>, stem <const>, list <const>, groups <const>, whole <const>, limit <const>,
+  strict <const>, build <const> =
   table.unpack(arg, 1, 8)
 
 local function read(path)
@@ -20,13 +22,16 @@ local function read_results(text)
   local cases, started, finished = {}, nil, false
   for line in text:gmatch("[^\n]+") do
     local fields = {}
-    for field in (line .. "\t"):gmatch("(.-)\t") do fields[#fields + 1] = field:gsub("\\(.)", unescaped) end
+    for field in (line .. "\t"):gmatch("(.-)\t") do
+      fields[#fields + 1] = field:gsub("\\(.)", unescaped)
+    end
     if fields[1] == "done" then
       finished = true
     elseif fields[1] == "start" then
       started = fields
     else
-      cases[#cases + 1] = {kind = fields[1], file = fields[2], name = fields[3], seconds = tonumber(fields[4]) or 0, text = fields[5]}
+      cases[#cases + 1] = {kind = fields[1], file = fields[2], name = fields[3],
+        seconds = tonumber(fields[4]) or 0, text = fields[5]}
       started = nil
     end
   end
@@ -75,7 +80,9 @@ local function take_specs(files)
   for file in files:gmatch("[^\n]+") do
     if finished and not seen[file] then fail(file, "has no case") end
   end
-  if #failures == 0 and printed ~= "" then fail(name, "prints what no spec looks at:\n" .. printed:sub(1, 2000)) end
+  if #failures == 0 and printed ~= "" then
+    fail(name, "prints what no spec looks at:\n" .. printed:sub(1, 2000))
+  end
 end
 
 -- A program's last line is its count; "pending NAME: why" tells what it left out.
@@ -83,7 +90,9 @@ local function take_program()
   local good, bad
   for line in printed:gmatch("[^\n]+") do
     local left, why = line:match("^pending ([^:]+): (.*)")
-    if left then pendings[#pendings + 1] = {kind = "pending", name = left, text = why, seconds = 0} end
+    if left then
+      pendings[#pendings + 1] = {kind = "pending", name = left, text = why, seconds = 0}
+    end
     local n, m = line:match("^(%d+) passed, (%d+) failed$")
     if n then good, bad = math.tointeger(n), math.tointeger(m) end
   end
@@ -94,20 +103,22 @@ local function take_program()
   elseif bad > 0 then
     for _ = 1, bad do fail(name, "") end
   else
-    cases[#cases + 1] = {kind = "pass", name = name .. ": " .. passed .. " cases", seconds = tonumber(seconds) or 0}
+    cases[#cases + 1] = {kind = "pass", name = name .. ": " .. passed .. " cases",
+      seconds = tonumber(seconds) or 0}
   end
 end
 
 -- ------------------------------------------------ what may be left out, and what must be there
 
--- Whether a line of pendings.txt is about this build: "[sanitized]", "[without hdf5]". What "[hardware]" lacks may be left out
--- wherever it is.
+-- Whether a line of pendings.txt is about this build: "[sanitized]", "[without hdf5]". What
+-- "[hardware]" lacks may be left out wherever it is.
 local function applies(condition)
   if condition == "hardware" then return true end
   if strict == "none" then return false end
   if condition == "sanitized" then return build:find("%f[%w][at]san%f[%W]") ~= nil end
   local part = condition:match("^without (%S+)$")
-  return part ~= nil and not (" " .. (read(build .. "/parts") or ""):gsub("%s", " ") .. " "):find(" " .. part .. " ", 1, true)
+  return part ~= nil and not (" " .. (read(build .. "/parts") or ""):gsub("%s", " ")
+    .. " "):find(" " .. part .. " ", 1, true)
 end
 
 -- The names of pendings.txt; a star at the end stands for any rest.
@@ -117,7 +128,9 @@ local function is_listed(pending)
     if not condition then title = line:match("^([^#%[].-) :: ") end
     if title and (condition and applies(condition) or not condition and strict ~= "none") then
       if title == pending.name then return true end
-      if title:sub(-1) == "*" and pending.name:sub(1, #title - 1) == title:sub(1, -2) then return true end
+      if title:sub(-1) == "*" and pending.name:sub(1, #title - 1) == title:sub(1, -2) then
+        return true
+      end
     end
   end
   return false
@@ -126,7 +139,8 @@ end
 local function check_pendings()
   for _, pending in ipairs(pendings) do
     if not is_listed(pending) then
-      fail(pending.name, strict == "none" and "is left out, and here nothing may be: " .. pending.text
+      fail(pending.name, strict == "none" and "is left out, and here nothing may be: "
+        .. pending.text
         or "is left out, but pendings.txt doesn't list it: " .. pending.text)
     else
       print("pending " .. pending.name .. ": " .. pending.text)
@@ -163,7 +177,8 @@ local function write_xml()
   file:write(('<testsuite name="%s" tests="%d" failures="%d" skipped="%d" time="%s">\n'):format(
     xml_text(name), #cases, #failures, #pendings, seconds or "0"))
   for _, case in ipairs(cases) do
-    file:write(('  <testcase classname="%s" name="%s" time="%.3f">'):format(xml_text(case.file or name), xml_text(case.name), case.seconds))
+    file:write(('  <testcase classname="%s" name="%s" time="%.3f">'):format(
+      xml_text(case.file or name), xml_text(case.name), case.seconds))
     if case.kind == "fail" then file:write("<failure>", xml_text(case.text), "</failure>") end
     if case.kind == "pending" then file:write('<skipped message="', xml_text(case.text), '"/>') end
     file:write("</testcase>\n")
@@ -185,11 +200,14 @@ if files then take_specs(files) else take_program() end
 check_pendings()
 check_floor()
 for _, each in ipairs(failures) do
-  if each.text ~= "" then print("FAIL " .. each.place .. "\n    " .. each.text:gsub("\n", "\n    ")) end
+  if each.text ~= "" then
+    print("FAIL " .. each.place .. "\n    " .. each.text:gsub("\n", "\n    "))
+  end
 end
 if #failures > 0 then show_printed() end
 write_xml()
 local left = #pendings > 0 and ("  %d left out"):format(#pendings) or ""
-print(("%-36s %6s s  %7d passed  %d failed%s"):format(name, seconds or "?", passed, #failures, left))
+print(("%-36s %6s s  %7d passed  %d failed%s"):format(name, seconds or "?", passed,
+  #failures, left))
 local counts <close> = assert(io.open((stem:gsub("[^/]*$", "counts")), "a"))
 counts:write(passed, " ", #failures, "\n")

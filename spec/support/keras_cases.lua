@@ -2,7 +2,7 @@
 -- SEED COUNT FOLDER writes case-N.npz
 -- (inputs, weights, results, a mask where there is one) and cases.json, which says what each is.
 
-local context = require "ipulua.keras.context"
+local context = require "ipulua.keras.base.context"
 local ipu = require "ipulua"
 local keras = ipu.keras
 local L = keras.layers
@@ -149,7 +149,9 @@ function makers.loss()
   local y = ipu.exp(normal(shape))
   if kind == "Huber" then o.delta = pick{0.5, 1.5} end
   if kind:find "entropy" then o.from_logits = maybe() end
-  if kind == "BinaryCrossentropy" or kind == "CategoricalCrossentropy" then o.label_smoothing = pick{0, 0.2} end
+  if kind == "BinaryCrossentropy" or kind == "CategoricalCrossentropy" then
+    o.label_smoothing = pick{0, 0.2}
+  end
   if kind:find "^Mean" or kind == "Huber" or kind == "LogCosh" or kind == "CosineSimilarity" then p,
     y = normal(shape) * 3, normal(shape) end
   if kind == "MeanSquaredLogarithmicError" then p, y = ipu.exp(p), ipu.exp(y) end

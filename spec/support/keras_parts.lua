@@ -3,7 +3,7 @@
 -- each of their arguments, for specs over all of them.
 
 local ipu = require "ipulua"
-local class = require "ipulua.class"
+local class = require "ipulua.base.class"
 local values = require "spec.support.keras_layers".values
 local keras = ipu.keras
 local O = keras.optimizers
@@ -104,7 +104,9 @@ function support.unlike(module, name, row)
   if type(value) == "function" then return value() end
   if type(row[3]) == "boolean" then return not row[3] end
   for _, choice in ipairs(row.choices or {}) do
-    if value == nil and choice ~= row[3] and choice:lower() ~= tostring(row[3]):lower() then value = choice end
+    if value == nil and choice ~= row[3] and choice:lower() ~= tostring(row[3]):lower() then
+      value = choice
+    end
   end
   return value
 end
@@ -209,7 +211,8 @@ local bases <const> = {Loss = true, Metric = true, Optimizer = true, LearningRat
 ---visit(module, name, class) of each class; its name is the one that it shows.
 function support.each(visit)
   for _, module in ipairs(modules) do
-    local list = module == "schedules" and require "ipulua.keras.schedules" or keras[module]
+    local list = module == "schedules" and require "ipulua.keras.optimizers.schedules"
+      or keras[module]
     for name, c in next, list do
       if class.is_class(c) and not bases[name] and c.__name == name then visit(module, name, c) end
     end

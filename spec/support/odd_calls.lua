@@ -1,12 +1,13 @@
--- Every public function, class and method, called with each of some odd arguments: it must work, or raise words that name this file.
--- Prints what is wrong, then "N calls, M wrong". To be run in a folder of its own: some calls write files.
+-- Every public function, class and method, called with each of some odd arguments: it must work, or
+-- raise words that name this file. Prints what is wrong, then "N calls, M wrong". To be run in a
+-- folder of its own: some calls write files.
 
-local class = require "ipulua.class"
-local help = require "ipulua.help"
+local class = require "ipulua.base.class"
+local help = require "ipulua.tools.help"
 local ipu = require "ipulua"
 local keras = ipu.keras
 local layers = keras.layers
-require "ipulua.log".set_writer(function() end)
+require "ipulua.base.log".set_writer(function() end)
 
 print = function() end -- luacheck: ignore 121
 
@@ -17,13 +18,20 @@ local function odd_arguments()
   local t, t2 = ipu.ones{2, 3}, ipu.ones{2, 3}
   local dense, model = layers.Dense(3), keras.Sequential{layers.Dense{1, input_shape = {3}}}
   local list = {
-    {"()", {}}, {"(nil)", {n = 1}}, {"(1)", {1}}, {"(-1)", {-1}}, {"(1.5)", {1.5}}, {"('x')", {"x"}}, {"(true)", {true}}, {"(nan)", {0 / 0}},
-    {"(inf)", {math.huge}}, {"({})", {{}}}, {"({1, 2})", {{1, 2}}}, {"({'a'})", {{"a"}}}, {"({{}})", {{{}}}}, {"({false})", {{false}}},
-    {"({x = 1})", {{x = 1}}}, {"({f})", {{identity}}}, {"({t, t})", {{t, t2}}}, {"(t)", {t}}, {"(scalar)", {ipu.tensor(1.0)}},
-    {"(variable)", {ipu.Variable(ipu.ones{3})}}, {"(f)", {identity}}, {"(fails)", {function() error("its own", 0) end}}, {"(dense)", {dense}},
-    {"(model)", {model}}, {"(Dense)", {layers.Dense}}, {"(dataset)", {ipu.data.range(4)}}, {"(symbolic)", {layers.Input{3}}},
-    {"(coroutine)", {coroutine.create(print)}}, {"(file)", {io.stdout}}, {"(ipu)", {ipu}}, {"(1, 2)", {1, 2}}, {"(t, t)", {t, t2}},
-    {"(t, 'x')", {t, "x"}}, {"(t, -1)", {t, -1}}, {"(t, {axis = 7})", {t, {axis = 7}}}, {"('x', {})", {"x", {}}}, {"({}, {})", {{}, {}}},
+    {"()", {}}, {"(nil)", {n = 1}}, {"(1)", {1}}, {"(-1)", {-1}}, {"(1.5)", {1.5}},
+    {"('x')", {"x"}}, {"(true)", {true}}, {"(nan)", {0 / 0}},
+    {"(inf)", {math.huge}}, {"({})", {{}}}, {"({1, 2})", {{1, 2}}}, {"({'a'})", {{"a"}}},
+    {"({{}})", {{{}}}}, {"({false})", {{false}}},
+    {"({x = 1})", {{x = 1}}}, {"({f})", {{identity}}}, {"({t, t})", {{t, t2}}}, {"(t)", {t}},
+    {"(scalar)", {ipu.tensor(1.0)}},
+    {"(variable)", {ipu.Variable(ipu.ones{3})}}, {"(f)", {identity}},
+    {"(fails)", {function() error("its own", 0) end}}, {"(dense)", {dense}},
+    {"(model)", {model}}, {"(Dense)", {layers.Dense}}, {"(dataset)", {ipu.data.range(4)}},
+    {"(symbolic)", {layers.Input{3}}},
+    {"(coroutine)", {coroutine.create(print)}}, {"(file)", {io.stdout}}, {"(ipu)", {ipu}},
+    {"(1, 2)", {1, 2}}, {"(t, t)", {t, t2}},
+    {"(t, 'x')", {t, "x"}}, {"(t, -1)", {t, -1}}, {"(t, {axis = 7})", {t, {axis = 7}}},
+    {"('x', {})", {"x", {}}}, {"({}, {})", {{}, {}}},
     {"(f, {})", {identity, {}}}, {"(f, 3)", {identity, 3}}, {"(3, f)", {3, identity}},
   }
   for _, each in ipairs(list) do each[2].n = each[2].n or #each[2] end
@@ -43,30 +51,43 @@ local objects <const> = {
     local x = layers.Input{3}
     return keras.Model(x, layers.Dense(2)(x))
   end,
-  Dense = function() return layers.Dense(3) end, LSTM = function() return layers.LSTM(3) end, Conv2D = function() return layers.Conv2D(3, 3) end,
+  Dense = function() return layers.Dense(3) end, LSTM = function() return layers.LSTM(3) end,
+  Conv2D = function() return layers.Conv2D(3, 3) end,
   built = function()
     local dense = layers.Dense(3)
     dense(ipu.ones{2, 3})
     return dense
   end,
-  Normalization = function() return layers.Normalization() end, IntegerLookup = function() return layers.IntegerLookup() end,
-  Bidirectional = function() return layers.Bidirectional(layers.LSTM(3)) end, RNN = function() return layers.RNN(layers.LSTMCell(3)) end,
+  Normalization = function() return layers.Normalization() end,
+  IntegerLookup = function() return layers.IntegerLookup() end,
+  Bidirectional = function() return layers.Bidirectional(layers.LSTM(3)) end,
+  RNN = function() return layers.RNN(layers.LSTMCell(3)) end,
   TimeDistributed = function() return layers.TimeDistributed(layers.Dense(3)) end,
-  MultiHeadAttention = function() return layers.MultiHeadAttention(2, 4) end, Adam = function() return keras.optimizers.Adam() end,
-  MeanSquaredError = function() return keras.losses.MeanSquaredError() end, Mean = function() return keras.metrics.Mean() end,
-  AUC = function() return keras.metrics.AUC() end, EarlyStopping = function() return keras.callbacks.EarlyStopping() end,
+  MultiHeadAttention = function() return layers.MultiHeadAttention(2, 4) end,
+  Adam = function() return keras.optimizers.Adam() end,
+  MeanSquaredError = function() return keras.losses.MeanSquaredError() end,
+  Mean = function() return keras.metrics.Mean() end,
+  AUC = function() return keras.metrics.AUC() end,
+  EarlyStopping = function() return keras.callbacks.EarlyStopping() end,
   ModelCheckpoint = function() return keras.callbacks.ModelCheckpoint "w.safetensors" end,
   CSVLogger = function() return keras.callbacks.CSVLogger "log.csv" end,
   schedule = function() return schedules.ExponentialDecay(0.1, 10, 0.9) end,
-  GlorotUniform = function() return keras.initializers.GlorotUniform() end, L2 = function() return keras.regularizers.L2(0.1) end,
-  MaxNorm = function() return keras.constraints.MaxNorm() end, Tokenizer = function() return keras.preprocessing.text.Tokenizer() end,
-  dataset = function() return ipu.data.range(4) end, iterator = function() return ipu.data.range(4):iterator() end,
+  GlorotUniform = function() return keras.initializers.GlorotUniform() end,
+  L2 = function() return keras.regularizers.L2(0.1) end,
+  MaxNorm = function() return keras.constraints.MaxNorm() end,
+  Tokenizer = function() return keras.preprocessing.text.Tokenizer() end,
+  dataset = function() return ipu.data.range(4) end,
+  iterator = function() return ipu.data.range(4):iterator() end,
   infeed = function() return ipu.IPUInfeedQueue(ipu.data.from_tensor_slices(ipu.ones{4, 3})) end,
   outfeed = function() return ipu.IPUOutfeedQueue() end,
   Session = function() return ipu.Session() end, IPUConfig = function() return ipu.IPUConfig() end,
-  Checkpoint = function() return train.Checkpoint{v = ipu.Variable(1.0)} end, GradientTape = function() return ipu.GradientTape() end,
-  func = function() return ipu.func(function(x) return ipu.mul(x, 2) end) end, Variable = function() return ipu.Variable(ipu.ones{3}) end,
-  CrossReplicaOptimizer = function() return ipu.optimizers.CrossReplicaOptimizer(train.GradientDescentOptimizer(0.1)) end,
+  Checkpoint = function() return train.Checkpoint{v = ipu.Variable(1.0)} end,
+  GradientTape = function() return ipu.GradientTape() end,
+  func = function() return ipu.func(function(x) return ipu.mul(x, 2) end) end,
+  Variable = function() return ipu.Variable(ipu.ones{3}) end,
+  CrossReplicaOptimizer = function()
+    return ipu.optimizers.CrossReplicaOptimizer(train.GradientDescentOptimizer(0.1))
+  end,
 }
 
 local here <const> = debug.getinfo(1, "S").short_src
@@ -74,8 +95,10 @@ local calls, wrong, told = 0, 0, {}
 
 local function check(what, message)
   if message == "its own" then return end
-  local in_words = type(message) == "string" and message:find(here, 1, true) == 1 and not message:find("attempt to ", 1, true)
-    and not message:find("bad argument", 1, true) and not message:find("0x%x") and not message:find("IPU_E_INTERNAL", 1, true)
+  local in_words = type(message) == "string" and message:find(here, 1, true) == 1
+    and not message:find("attempt to ", 1, true)
+    and not message:find("bad argument", 1, true) and not message:find("0x%x")
+    and not message:find("IPU_E_INTERNAL", 1, true)
   if in_words then return end
   wrong = wrong + 1
   local kind = what:gsub("%b()$", "") .. tostring(message):gsub("%d+", "")
@@ -90,7 +113,9 @@ local function check_shown(what, result, arguments)
     if rawequal(result, arguments[i]) then return end
   end
   local text = tostring(result)
-  if text:find(": 0x%x") and not text:find("function: 0x%x") then check(what .. " is shown as", text) end
+  if text:find(": 0x%x") and not text:find("function: 0x%x") then
+    check(what .. " is shown as", text)
+  end
 end
 
 local function call(what, f, arguments)
@@ -106,7 +131,8 @@ end
 -- ------------------------------------------------ functions and classes
 
 -- dataset_benchmark runs for a while; the others change what all that follows does.
-local skipped <const> = {dataset_benchmark = true, set_num_threads = true, enable_check_numerics = true, CallbackList = true}
+local skipped <const> = {dataset_benchmark = true, set_num_threads = true,
+  enable_check_numerics = true, CallbackList = true}
 local seen = {[ipu.json.null] = true}
 
 local function try_module(name, module)
@@ -114,7 +140,9 @@ local function try_module(name, module)
   for _, each in ipairs(help.names(module) or {}) do
     local value = not skipped[each] and module[each]
     if type(value) == "function" or class.is_class(value) then
-      for _, odd in ipairs(odd_arguments()) do call(name .. "." .. each .. odd[1], value, odd[2]) end
+      for _, odd in ipairs(odd_arguments()) do
+        call(name .. "." .. each .. odd[1], value, odd[2])
+      end
     elseif type(value) == "table" and not seen[value] then
       try_module(name .. "." .. each, value)
     end
@@ -135,7 +163,10 @@ local function try_methods(name, make)
     for _, odd in ipairs(odd_arguments()) do
       local object = make()
       local f = method(object, each)
-      if f then call(name .. ":" .. each .. odd[1], f, table.pack(object, table.unpack(odd[2], 1, odd[2].n))) end
+      if f then
+        call(name .. ":" .. each .. odd[1], f,
+          table.pack(object, table.unpack(odd[2], 1, odd[2].n)))
+      end
     end
   end
 end

@@ -1,4 +1,5 @@
--- Every op of the registry, as a model of one layer that onnx.export writes: its samples with floats and integers of several types.
+-- Every op of the registry, as a model of one layer that onnx.export writes: its samples with
+-- floats and integers of several types.
 
 local command = require "spec.support.command"
 local core = require "ipulua.core"
@@ -12,14 +13,19 @@ local keras = ipu.keras
 -- Letters as op.h has them; integers with numbers beyond what floats hold.
 local function value(operand, dtype, seed, name)
   local shape = operand.shape
-  local function uniform(from, to) return ipu.random.uniform(shape, {minval = from, maxval = to, seed = seed}) end
+  local function uniform(from, to)
+    return ipu.random.uniform(shape, {minval = from, maxval = to, seed = seed})
+  end
   local letter = operand.letter
   if letter == "B" then return ipu.greater(uniform(0.0, 1.0), 0.5) end
-  if letter == "I" then return ipu.random.uniform(shape, {minval = operand.is_divisor and 1 or 0, maxval = operand.below or 2,
+  if letter == "I" then
+    return ipu.random.uniform(shape, {minval = operand.is_divisor and 1 or 0,
+      maxval = operand.below or 2,
     dtype = "int32", seed = seed}) end
   if not ("FPUD"):find(letter) then return nil end
   if dtype:find("int") then
-    local v = ipu.random.uniform(shape, {minval = (letter == "P" or name == "pow") and 1 or -9, maxval = name == "pow" and 4
+    local v = ipu.random.uniform(shape, {minval = (letter == "P" or name == "pow") and 1 or -9,
+      maxval = name == "pow" and 4
       or 10, dtype = "int32", seed = seed})
     v = ipu.where(ipu.equal(v, 0), ipu.ones_like(v), v) -- a divisor
     if dtype == "int64" and name ~= "pow" then v = ipu.cast(v, "int64") * ((1 << 53) // 3 + 1) end
@@ -49,7 +55,9 @@ local function model_of(name, operands, attributes, dtype)
   if not ok then return nil end
   local values = {}
   for i, t in ipairs(given) do
-    if #t.shape > 0 then inputs[#inputs + 1] = keras.Input{batch_shape = t.shape, dtype = t.dtype, name = "x" .. i} end
+    if #t.shape > 0 then
+      inputs[#inputs + 1] = keras.Input{batch_shape = t.shape, dtype = t.dtype, name = "x" .. i}
+    end
   end
   if #inputs == 0 then return nil end
   local layer = keras.layers.Lambda(function(list)
@@ -65,7 +73,8 @@ local function model_of(name, operands, attributes, dtype)
     return #out == 1 and out[1] or out
   end)
   local made, model = pcall(function()
-    return keras.Model{inputs = #inputs == 1 and inputs[1] or inputs, outputs = layer(#inputs == 1 and inputs[1] or inputs)}
+    return keras.Model{inputs = #inputs == 1 and inputs[1] or inputs,
+      outputs = layer(#inputs == 1 and inputs[1] or inputs)}
   end)
   if not made then return nil end
   local fed = {}
@@ -77,11 +86,14 @@ end
 
 local function told(t, i)
   local list = {}
-  for k, x in ipairs(ipu.reshape(t, {-1}):totable()) do list[k] = t.dtype == "int64" and tostring(x) or x end
+  for k, x in ipairs(ipu.reshape(t, {-1}):totable()) do
+    list[k] = t.dtype == "int64" and tostring(x) or x
+  end
   return {name = "x" .. i, shape = t.shape, dtype = t.dtype, data = list}
 end
 
----Writes all that can be exported, and cases.json for onnx_run.js; the others are counted by what is said of them.
+---Writes all that can be exported, and cases.json for onnx_run.js; the others are counted by what
+---is said of them.
 ---@return table[] cases {op =, dtype =, file =, inputs =, wanted =}
 ---@return table<string, string> refused op → message
 function exports.write(folder, dtypes)
@@ -101,10 +113,13 @@ function exports.write(folder, dtypes)
         if model then ok, problem = pcall(keras.onnx.export, model, folder .. "/" .. file) end
         if ok then
           local inputs = {}
-          for i, t in ipairs(fed) do inputs[i] = told(t, tonumber(model.inputs[i].layer.name:match("%d+"))) end
+          for i, t in ipairs(fed) do
+            inputs[i] = told(t, tonumber(model.inputs[i].layer.name:match("%d+")))
+          end
           local wanted = {}
           for _, t in ipairs(plain) do wanted[#wanted + 1] = core.is_tensor(t) and t or nil end
-          cases[#cases + 1] = {op = name, dtype = dtype, file = file, inputs = inputs, wanted = wanted, sample = sample}
+          cases[#cases + 1] = {op = name, dtype = dtype, file = file, inputs = inputs,
+            wanted = wanted, sample = sample}
         elseif model then refused[name] = problem end
       end
     end

@@ -28,18 +28,23 @@ local function count_of(shape)
   return count
 end
 
-local odd <const> = {0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, 1e-6, -300.0, 5000.0, 1e20, math.huge, -math.huge}
+local odd <const> = {0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, 1e-6, -300.0, 5000.0, 1e20,
+  math.huge, -math.huge}
 
 -- Elements: small ones, or (wild) also the odd ones; integers around the edges of their types.
 local function tensor(shape, dtype, wild)
   local list = {}
   for i = 1, count_of(shape) do
     if dtype == "bool" then list[i] = chance(2)
-    elseif dtype:find("float") then list[i] = wild and chance(4) and pick(odd) or (below(2001) - 1000) / 256
+    elseif dtype:find("float") then list[i] = wild and chance(4) and pick(odd)
+      or (below(2001) - 1000) / 256
     elseif dtype == "uint8" then list[i] = below(wild and 256 or 8)
     elseif dtype == "int8" then list[i] = below(wild and 256 or 16) - (wild and 128 or 8)
-    elseif dtype == "int64" then list[i] = wild and chance(3) and pick{(1 << 53) + 1, -(1 << 40) - 7, 16777217} or below(21) - 10
-    else list[i] = wild and chance(3) and pick{16777217, 2147483647, -2147483647} or below(21) - 10 end
+    elseif dtype == "int64" then list[i] = wild and chance(3)
+      and pick{(1 << 53) + 1, -(1 << 40) - 7, 16777217} or below(21) - 10
+    else
+      list[i] = wild and chance(3) and pick{16777217, 2147483647, -2147483647} or below(21) - 10
+    end
   end
   if #list == 0 then return ipu.zeros(shape, {dtype = dtype}) end
   return ipu.reshape(ipu.tensor(list, {dtype = dtype}), shape)
@@ -68,14 +73,18 @@ end
 
 -- ------------------------------------------------ kinds of nodes
 
--- Each gives {op, opset, operands …, a = attributes, known = {operand = true} for constants}, operands being tensors or false.
+-- Each gives {op, opset, operands …, a = attributes, known = {operand = true} for constants},
+-- operands being tensors or false.
 local kinds = {}
 nodes.kinds = kinds
 
 function kinds.unary()
-  local op = pick{"Abs", "Acosh", "Asinh", "Atanh", "Ceil", "Cos", "Erf", "Exp", "Floor", "Log", "Neg", "Reciprocal", "Relu", "Round",
-    "Sigmoid", "Sign", "Sin", "Softplus", "Softsign", "Sqrt", "Tan", "Tanh", "IsNaN", "HardSwish", "Atan", "Asin", "Sinh", "Cosh"}
-  local wild = op ~= "Sin" and op ~= "Cos" and op ~= "Tan" and op ~= "Softsign" and op ~= "HardSwish" and op ~= "Sigmoid"
+  local op = pick{"Abs", "Acosh", "Asinh", "Atanh", "Ceil", "Cos", "Erf", "Exp", "Floor", "Log",
+    "Neg", "Reciprocal", "Relu", "Round",
+    "Sigmoid", "Sign", "Sin", "Softplus", "Softsign", "Sqrt", "Tan", "Tanh", "IsNaN", "HardSwish",
+    "Atan", "Asin", "Sinh", "Cosh"}
+  local wild = op ~= "Sin" and op ~= "Cos" and op ~= "Tan" and op ~= "Softsign"
+    and op ~= "HardSwish" and op ~= "Sigmoid"
   return {op, between(14, 17), tensor(shape_of(between(0, 3)), "float32", wild)}
 end
 
@@ -84,8 +93,11 @@ function kinds.unary_integer()
 end
 
 function kinds.activation()
-  local v, f = tensor(shape_of(between(1, 3)), "float32"), function() return (below(200) + 1) / 100 end
-  local case = pick{{"Elu", "alpha"}, {"LeakyRelu", "alpha"}, {"Selu", "alpha", "gamma"}, {"HardSigmoid", "alpha", "beta"},
+  local v, f = tensor(shape_of(between(1, 3)), "float32"), function()
+    return (below(200) + 1) / 100
+  end
+  local case = pick{{"Elu", "alpha"}, {"LeakyRelu", "alpha"}, {"Selu", "alpha", "gamma"},
+    {"HardSigmoid", "alpha", "beta"},
     {"ThresholdedRelu", "alpha"}, {"Celu", "alpha"}, {"Shrink", "lambd", "bias"}}
   local a = {}
   for i = 2, #case do
@@ -96,10 +108,13 @@ end
 
 function kinds.binary()
   local dtype, shape = pick{"float32", "int32", "int64"}, shape_of(between(1, 3))
-  local op = pick{"Add", "Sub", "Mul", "Max", "Min", "Div", "Less", "Equal", "GreaterOrEqual", "Sum"}
+  local op = pick{"Add", "Sub", "Mul", "Max", "Min", "Div", "Less", "Equal",
+    "GreaterOrEqual", "Sum"}
   if op == "Sum" then dtype = "float32" end
   local b = tensor(partner(shape), dtype, true)
-  if op == "Div" and dtype ~= "float32" then b = ipu.where(ipu.equal(b, 0), ipu.ones_like(b) * 3, b) end
+  if op == "Div" and dtype ~= "float32" then
+    b = ipu.where(ipu.equal(b, 0), ipu.ones_like(b) * 3, b)
+  end
   local wild = op ~= "Mul" or dtype == "float32"
   return {op, 13, tensor(shape, dtype, wild), b}
 end
@@ -109,7 +124,8 @@ function kinds.old_binary()
   local axis = below(#shape)
   local length = between(1, #shape - axis)
   local op = pick{"Add", "Sub", "Mul", "Div"}
-  return {op, 6, tensor(shape, "float32"), tensor(table.move(shape, axis + 1, axis + length, 1, {}), "float32"),
+  return {op, 6, tensor(shape, "float32"),
+    tensor(table.move(shape, axis + 1, axis + length, 1, {}), "float32"),
     a = {broadcast = 1, axis = chance(2) and axis or axis}}
 end
 
@@ -135,35 +151,44 @@ end
 
 function kinds.where()
   local shape, dtype = shape_of(3), pick{"float32", "int64", "int32"}
-  return {"Where", 16, tensor(partner(shape), "bool"), tensor(shape, dtype, true), tensor(partner(shape), dtype, true)}
+  return {"Where", 16, tensor(partner(shape), "bool"), tensor(shape, dtype, true),
+    tensor(partner(shape), dtype, true)}
 end
 
 function kinds.clip()
   local dtype, opset = pick{"float32", "int32", "int64", "int8"}, pick{6, 11, 12, 13}
   local v = tensor(shape_of(2), opset < 12 and "float32" or dtype, true)
-  if opset < 11 then return {"Clip", opset, v, a = {min = chance(2) and -1.5 or nil, max = chance(2) and 2.25 or nil}} end
+  if opset < 11 then
+    return {"Clip", opset, v,
+      a = {min = chance(2) and -1.5 or nil, max = chance(2) and 2.25 or nil}}
+  end
   local least, most = ipu.cast(ipu.tensor(-2), v.dtype), ipu.cast(ipu.tensor(3), v.dtype)
-  return {"Clip", opset, v, chance(3) and false or least, chance(3) and false or most, known = {[2] = true, [3] = true}}
+  return {"Clip", opset, v, chance(3) and false or least, chance(3) and false or most,
+    known = {[2] = true, [3] = true}}
 end
 
 function kinds.prelu()
   local shape = shape_of(3)
-  return {"PRelu", 16, tensor(shape, "float32", false), tensor(partner(shape), "float32"), known = {[2] = true}}
+  return {"PRelu", 16, tensor(shape, "float32", false), tensor(partner(shape), "float32"),
+    known = {[2] = true}}
 end
 
 function kinds.softmax()
   local shape = shape_of(between(1, 4))
-  return {pick{"Softmax", "LogSoftmax"}, pick{11, 13}, tensor(shape, "float32"), a = {axis = chance(3) and nil
+  return {pick{"Softmax", "LogSoftmax"}, pick{11, 13}, tensor(shape, "float32"),
+    a = {axis = chance(3) and nil
     or between(-#shape, #shape - 1)}}
 end
 
 function kinds.cast()
-  return {"Cast", 13, tensor(shape_of(2), pick{"float32", "int32", "int64", "bool", "uint8", "int8"}),
+  return {"Cast", 13,
+    tensor(shape_of(2), pick{"float32", "int32", "int64", "bool", "uint8", "int8"}),
     a = {to = pick{1, 6, 7, 9, 11}}}
 end
 
 function kinds.reduce()
-  local op = pick{"L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "SumSquare", "Sum"}
+  local op = pick{"L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod",
+    "SumSquare", "Sum"}
   local shape = shape_of(between(1, 4), 1, 4)
   local dtype = (op == "LogSum" or op == "LogSumExp") and "float32" or pick{"float32", "int32"}
   local v, axes = tensor(shape, dtype), some_axes(#shape)
@@ -177,7 +202,8 @@ function kinds.reduce()
   return {"ReduceSum", 13, v, #axes > 0 and longs(axes) or false, a = a, known = {[2] = true}}
 end
 
-function kinds.reduce_axes() -- operands since opset 18; of none noop_with_empty_axes makes runtimes differ
+-- operands since opset 18; of none noop_with_empty_axes makes runtimes differ
+function kinds.reduce_axes()
   local op = pick{"L1", "L2", "Max", "Mean", "Min", "Prod", "SumSquare"}
   local shape = shape_of(between(1, 4), 1, 4)
   local v, axes = tensor(shape, pick{"float32", "int32"}), some_axes(#shape)
@@ -193,7 +219,8 @@ end
 
 function kinds.cumsum()
   local shape = shape_of(between(1, 3))
-  return {"CumSum", 14, tensor(shape, pick{"float32", "int32", "int64"}), ipu.tensor(between(-#shape, #shape - 1), {dtype = "int32"}),
+  return {"CumSum", 14, tensor(shape, pick{"float32", "int32", "int64"}),
+    ipu.tensor(between(-#shape, #shape - 1), {dtype = "int32"}),
     a = {exclusive = below(2), reverse = below(2)}, known = {[2] = true}}
 end
 
@@ -202,7 +229,8 @@ function kinds.shape()
   local case = pick{"Shape", "Size", "Flatten", "Transpose", "Squeeze", "Unsqueeze"}
   local v = tensor(shape, "float32")
   if case == "Shape" then
-    return {"Shape", 15, v, a = {start = chance(2) and between(-6, 6) or nil, ["end"] = chance(2) and between(-6, 6) or nil}}
+    return {"Shape", 15, v, a = {start = chance(2) and between(-6, 6) or nil,
+      ["end"] = chance(2) and between(-6, 6) or nil}}
   elseif case == "Size" then return {"Size", 13, v}
   elseif case == "Flatten" then return {"Flatten", 13, v, a = {axis = between(-#shape, #shape)}}
   elseif case == "Transpose" then return {"Transpose", 13, v}
@@ -220,8 +248,10 @@ end
 
 function kinds.reshape()
   local shape = shape_of(3, 1, 4)
-  local to = pick{{-1}, {0, -1}, {0, 0, -1}, {-1, shape[3]}, {shape[1] * shape[2], 0 + shape[3]}, {shape[3], -1, 1}}
-  return {"Reshape", pick{5, 13, 14}, tensor(shape, pick{"float32", "int64"}), longs(to), known = {[2] = true}}
+  local to = pick{{-1}, {0, -1}, {0, 0, -1}, {-1, shape[3]}, {shape[1] * shape[2], 0 + shape[3]},
+    {shape[3], -1, 1}}
+  return {"Reshape", pick{5, 13, 14}, tensor(shape, pick{"float32", "int64"}), longs(to),
+    known = {[2] = true}}
 end
 
 function kinds.expand()
@@ -231,7 +261,8 @@ function kinds.expand()
     if to[i] == 1 and chance(2) then to[i] = 4 elseif chance(3) then to[i] = 1 end
   end
   if chance(2) then table.insert(to, 1, 2) end
-  return {"Expand", 13, tensor(shape, pick{"float32", "int64", "bool"}), longs(to), known = {[2] = true}}
+  return {"Expand", 13, tensor(shape, pick{"float32", "int64", "bool"}), longs(to),
+    known = {[2] = true}}
 end
 
 function kinds.tile()
@@ -252,17 +283,24 @@ end
 function kinds.split()
   local shape = shape_of(2)
   shape[2] = 6
-  if chance(3) then return {"Split", 13, tensor(shape, "float32"), a = {axis = pick{1, -1}}, outputs = pick{1, 2, 3}} end
+  if chance(3) then
+    return {"Split", 13, tensor(shape, "float32"), a = {axis = pick{1, -1}},
+      outputs = pick{1, 2, 3}}
+  end
   if chance(2) then
     local count = pick{1, 2, 3, 4, 6}
     shape[2] = pick{6, 3 * count - 1}
     if (shape[2] + count - 1) // count * (count - 1) > shape[2] then shape[2] = 3 * count end
-    return {"Split", 18, tensor(shape, "float32"), a = {axis = pick{1, -1}, num_outputs = count}, outputs = count}
+    return {"Split", 18, tensor(shape, "float32"), a = {axis = pick{1, -1}, num_outputs = count},
+      outputs = count}
   end
   local sizes, axis = {between(0, 2), 3, 0}, pick{1, -1}
   sizes[3] = 6 - sizes[1] - 3
-  if chance(2) then return {"Split", 11, tensor(shape, "float32"), a = {axis = axis, split = sizes}, outputs = 3} end
-  return {"Split", 13, tensor(shape, "float32"), longs(sizes), a = {axis = axis}, outputs = 3, known = {[2] = true}}
+  if chance(2) then
+    return {"Split", 11, tensor(shape, "float32"), a = {axis = axis, split = sizes}, outputs = 3}
+  end
+  return {"Split", 13, tensor(shape, "float32"), longs(sizes), a = {axis = axis}, outputs = 3,
+    known = {[2] = true}}
 end
 
 function kinds.pad()
@@ -270,11 +308,14 @@ function kinds.pad()
   local shape, pads = shape_of(rank, 3, 5), {}
   for i = 1, 2 * rank do pads[i] = chance(3) and mode == "constant" and -1 or below(3) end
   local dtype = mode == "constant" and pick{"float32", "int32", "int64"} or "float32"
-  local value = chance(2) and mode == "constant" and ipu.reshape(tensor({1}, dtype, dtype ~= "float32"), {}) or nil
+  local value = chance(2) and mode == "constant"
+    and ipu.reshape(tensor({1}, dtype, dtype ~= "float32"), {}) or nil
   if chance(3) and dtype == "float32" then
-    return {"Pad", 10, tensor(shape, dtype), a = {pads = pads, mode = mode, value = chance(2) and 1.5 or nil}}
+    return {"Pad", 10, tensor(shape, dtype),
+      a = {pads = pads, mode = mode, value = chance(2) and 1.5 or nil}}
   end
-  return {"Pad", 13, tensor(shape, dtype), longs(pads), value, a = {mode = mode}, known = {[2] = true, [3] = true}}
+  return {"Pad", 13, tensor(shape, dtype), longs(pads), value, a = {mode = mode},
+    known = {[2] = true, [3] = true}}
 end
 
 function kinds.pad_axes()
@@ -297,9 +338,11 @@ function kinds.slice()
       ends[k] = pick{between(-8, 8), steps[k] > 0 and math.maxinteger or math.mininteger}
     end
   end
-  if chance(3) and math.min(table.unpack(steps)) > 0 then return {"Slice", 9, tensor(shape, "float32"), a = {starts = starts,
+  if chance(3) and math.min(table.unpack(steps)) > 0 then
+    return {"Slice", 9, tensor(shape, "float32"), a = {starts = starts,
     ends = ends, axes = axes}} end
-  return {"Slice", 13, tensor(shape, pick{"float32", "int64"}), longs(starts), longs(ends), longs(axes), chance(2)
+  return {"Slice", 13, tensor(shape, pick{"float32", "int64"}), longs(starts), longs(ends),
+    longs(axes), chance(2)
     and longs(steps) or nil,
     known = {[2] = true, [3] = true, [4] = true, [5] = true}}
 end
@@ -309,7 +352,8 @@ function kinds.gather()
   local axis = below(#shape)
   local index = {}
   for i = 1, between(1, 4) do index[i] = between(-shape[axis + 1], shape[axis + 1] - 1) end
-  return {"Gather", 13, tensor(shape, pick{"float32", "int64"}, true), ipu.cast(longs(index), pick{"int32", "int64"}),
+  return {"Gather", 13, tensor(shape, pick{"float32", "int64"}, true),
+    ipu.cast(longs(index), pick{"int32", "int64"}),
     a = {axis = chance(2) and axis or axis - #shape}, known = {[2] = chance(2)}}
 end
 
@@ -335,7 +379,8 @@ end
 function kinds.one_hot()
   local depth, dtype = between(1, 4), pick{"float32", "int64", "int32"}
   local v = tensor(shape_of(between(1, 2)), "int64")
-  return {"OneHot", 11, v, ipu.tensor({depth}, {dtype = "int64"}), tensor({2}, dtype, dtype == "int64"),
+  return {"OneHot", 11, v, ipu.tensor({depth}, {dtype = "int64"}),
+    tensor({2}, dtype, dtype == "int64"),
     a = {axis = between(-#v.shape - 1, #v.shape)},
     known = {[2] = true, [3] = true}}
 end
@@ -343,14 +388,17 @@ end
 function kinds.top_k()
   local shape = shape_of(between(1, 3), 2, 5)
   local axis = below(#shape)
-  return {"TopK", 11, tensor(shape, pick{"float32", "int32", "int64"}), longs{between(1, shape[axis + 1])},
-    a = {axis = chance(2) and axis or axis - #shape, largest = below(2), sorted = 1}, outputs = 2, known = {[2] = true}}
+  return {"TopK", 11, tensor(shape, pick{"float32", "int32", "int64"}),
+    longs{between(1, shape[axis + 1])},
+    a = {axis = chance(2) and axis or axis - #shape, largest = below(2), sorted = 1}, outputs = 2,
+    known = {[2] = true}}
 end
 
 function kinds.space()
   local b = between(1, 3)
   if chance(2) then
-    return {"DepthToSpace", 13, tensor({2, 2 * b * b, 2, 3}, "float32"), a = {blocksize = b, mode = chance(3) and nil
+    return {"DepthToSpace", 13, tensor({2, 2 * b * b, 2, 3}, "float32"),
+      a = {blocksize = b, mode = chance(3) and nil
       or pick{"DCR", "CRD"}}}
   end
   return {"SpaceToDepth", 13, tensor({2, 2, 2 * b, 3 * b}, "float32"), a = {blocksize = b}}
@@ -364,20 +412,24 @@ end
 
 function kinds.gemm()
   local m, k, n, ta, tb = between(1, 4), between(1, 5), between(1, 4), below(2), below(2)
-  return {"Gemm", 13, tensor(ta == 1 and {k, m} or {m, k}, "float32"), tensor(tb == 1 and {n, k} or {k, n}, "float32"),
+  return {"Gemm", 13, tensor(ta == 1 and {k, m} or {m, k}, "float32"),
+    tensor(tb == 1 and {n, k} or {k, n}, "float32"),
     chance(3) and false or tensor(pick{{n}, {1, n}, {m, 1}, {m, n}, {}}, "float32"),
-    a = {transA = ta, transB = tb, alpha = chance(2) and 0.5 or nil, beta = chance(2) and 2.0 or nil}}
+    a = {transA = ta, transB = tb, alpha = chance(2) and 0.5 or nil,
+      beta = chance(2) and 2.0 or nil}}
 end
 
 function kinds.einsum()
-  local equation = pick{"ij,jk->ik", "bij,bjk->bik", "ij->ji", "ij->", "i,j->ij", " ij , jk -> i k", "ii->i", "ij,ij"}
+  local equation = pick{"ij,jk->ik", "bij,bjk->bik", "ij->ji", "ij->", "i,j->ij", " ij , jk -> i k",
+    "ii->i", "ij,ij"}
   local shapes = {}
   for term in equation:gsub("%->.*", ""):gsub(" ", ""):gmatch("[^,]+") do
     local s = {}
     for _ in term:gmatch("%a") do s[#s + 1] = 3 end
     shapes[#shapes + 1] = s
   end
-  return {"Einsum", 12, tensor(shapes[1], "float32"), shapes[2] and tensor(shapes[2], "float32") or nil, a = {equation = equation}}
+  return {"Einsum", 12, tensor(shapes[1], "float32"), shapes[2] and tensor(shapes[2], "float32")
+    or nil, a = {equation = equation}}
 end
 
 local function window_attributes(rank, kernel)
@@ -388,7 +440,8 @@ local function window_attributes(rank, kernel)
     for i = 1, 2 * rank do a.pads[i] = below(kernel[(i - 1) % rank + 1]) end
   end
   if chance(2) then a.strides = shape_of(rank, 1, 3) end
-  for i = 1, a.strides and auto:find("SAME") and rank or 0 do -- runtimes differ in what no kernel reaches
+  -- runtimes differ in what no kernel reaches
+  for i = 1, a.strides and auto:find("SAME") and rank or 0 do
     a.strides[i] = math.min(a.strides[i], kernel[i])
   end
   if chance(2) then a.kernel_shape = kernel end
@@ -401,8 +454,10 @@ function kinds.conv()
   local a = window_attributes(rank, kernel)
   if groups > 1 then a.group = groups end
   if chance(3) and not (a.auto_pad or ""):find("SAME") then a.dilations = shape_of(rank, 1, 2) end
-  local size, image = table.move(kernel, 1, rank, 3, {2 * groups, 2}), table.move(shape_of(rank, 5, 8), 1, rank, 3, {2, 2 * groups})
-  return {"Conv", 11, tensor(image, "float32"), tensor(size, "float32"), chance(2) and tensor({2 * groups}, "float32") or nil,
+  local size, image = table.move(kernel, 1, rank, 3, {2 * groups, 2}),
+    table.move(shape_of(rank, 5, 8), 1, rank, 3, {2, 2 * groups})
+  return {"Conv", 11, tensor(image, "float32"), tensor(size, "float32"),
+    chance(2) and tensor({2 * groups}, "float32") or nil,
     a = a, known = {[2] = true, [3] = true}}
 end
 
@@ -421,12 +476,15 @@ function kinds.conv_transpose()
   if chance(3) and not a.auto_pad then
     a.pads, a.output_shape = nil, {}
     for i = 1, rank do
-      local whole = 4 * (a.strides and a.strides[i] or 1) + kernel[i] + (a.output_padding and a.output_padding[i] or 0)
+      local whole = 4 * (a.strides and a.strides[i] or 1) + kernel[i]
+        + (a.output_padding and a.output_padding[i] or 0)
       a.output_shape[i] = whole - 2 * below(2)
     end
   end
-  local size, image = table.move(kernel, 1, rank, 3, {2 * groups, 2}), {1, 2 * groups, 5, rank == 2 and 5 or nil}
-  return {"ConvTranspose", 11, tensor(image, "float32"), tensor(size, "float32"), chance(2) and tensor({2 * groups}, "float32") or nil,
+  local size, image = table.move(kernel, 1, rank, 3, {2 * groups, 2}),
+    {1, 2 * groups, 5, rank == 2 and 5 or nil}
+  return {"ConvTranspose", 11, tensor(image, "float32"), tensor(size, "float32"),
+    chance(2) and tensor({2 * groups}, "float32") or nil,
     a = a, known = {[2] = true, [3] = true}}
 end
 
@@ -435,8 +493,10 @@ function kinds.pool()
   local kernel = shape_of(rank, 1, 3)
   local a = window_attributes(rank, kernel)
   a.kernel_shape = kernel
-  if op == "MaxPool" and not a.auto_pad then a.ceil_mode = below(2) end -- of means onnxruntime divides by more than ONNX' text says
-  for i = 1, a.ceil_mode == 1 and rank or 0 do -- and has windows that lie behind the image or begin in its pads there
+  -- of means onnxruntime divides by more than ONNX' text says
+  if op == "MaxPool" and not a.auto_pad then a.ceil_mode = below(2) end
+  -- and has windows that lie behind the image or begin in its pads there
+  for i = 1, a.ceil_mode == 1 and rank or 0 do
     if a.strides then a.strides[i] = math.min(a.strides[i], kernel[i]) end
     if a.pads then a.pads[rank + i] = 0 end
   end
@@ -459,7 +519,8 @@ function kinds.dilated_pool()
 end
 
 function kinds.global_pool()
-  return {pick{"GlobalMaxPool", "GlobalAveragePool"}, 13, tensor({2, 3, table.unpack(shape_of(between(1, 3)))}, "float32")}
+  return {pick{"GlobalMaxPool", "GlobalAveragePool"}, 13,
+    tensor({2, 3, table.unpack(shape_of(between(1, 3)))}, "float32")}
 end
 
 function kinds.norm()
@@ -471,34 +532,42 @@ function kinds.norm()
   end
   local epsilon = chance(2) and 0.125 or nil
   if chance(2) then
-    return {"BatchNormalization", pick{9, 14, 15}, tensor(shape, "float32"), vector(), vector(), vector(), vector(true),
+    return {"BatchNormalization", pick{9, 14, 15}, tensor(shape, "float32"), vector(), vector(),
+      vector(), vector(true),
       a = {epsilon = epsilon},
       known = {[2] = true, [3] = true, [4] = true, [5] = true}}
   elseif chance(2) then
     table.insert(shape, 3)
-    return {"InstanceNormalization", 6, tensor(shape, "float32"), vector(), vector(), a = {epsilon = epsilon},
+    return {"InstanceNormalization", 6, tensor(shape, "float32"), vector(), vector(),
+      a = {epsilon = epsilon},
       known = {[2] = true, [3] = true}}
   end
   local axis = between(1, rank - 1)
   local part = table.move(shape, axis + 1, rank, 1, {})
-  return {"LayerNormalization", 17, tensor(shape, "float32"), tensor(part, "float32"), chance(2) and tensor(part, "float32") or nil,
-    a = {axis = chance(2) and axis or axis - rank, epsilon = epsilon}, known = {[2] = true, [3] = true}}
+  return {"LayerNormalization", 17, tensor(shape, "float32"), tensor(part, "float32"),
+    chance(2) and tensor(part, "float32") or nil,
+    a = {axis = chance(2) and axis or axis - rank, epsilon = epsilon},
+    known = {[2] = true, [3] = true}}
 end
 
 function kinds.recurrent()
   local op = pick{"LSTM", "GRU", "RNN"}
-  local gates, units, features, steps, batch = ({LSTM = 4, GRU = 3, RNN = 1})[op], between(1, 3), between(1, 3), between(1, 4), 2
+  local gates, units, features, steps, batch = ({LSTM = 4, GRU = 3, RNN = 1})[op], between(1, 3),
+    between(1, 3), between(1, 4), 2
   local direction = pick{"forward", "reverse", "bidirectional"}
   local d = direction == "bidirectional" and 2 or 1
-  local h, c = chance(2) and tensor({d, batch, units}, "float32"), op == "LSTM" and chance(2) and tensor({d, batch, units},
+  local h, c = chance(2) and tensor({d, batch, units}, "float32"),
+    op == "LSTM" and chance(2) and tensor({d, batch, units},
     "float32") or nil
   local a = {hidden_size = units, direction = direction}
   if op == "GRU" then a.linear_before_reset = below(2) end
   if op == "RNN" and chance(2) then a.activations = d == 2 and {"Relu", "Tanh"} or {"Relu"} end
   local peepholes = op == "LSTM" and chance(3) and tensor({d, 3 * units}, "float32") / 4 or nil
   if peepholes then h, c = h or false, c or false end
-  return {op, 14, tensor({steps, batch, features}, "float32"), tensor({d, gates * units, features}, "float32") / 4,
-    tensor({d, gates * units, units}, "float32") / 4, chance(2) and tensor({d, 2 * gates * units}, "float32") / 4,
+  return {op, 14, tensor({steps, batch, features}, "float32"),
+    tensor({d, gates * units, features}, "float32") / 4,
+    tensor({d, gates * units, units}, "float32") / 4, chance(2)
+    and tensor({d, 2 * gates * units}, "float32") / 4,
     false, h or (c and false or nil), c, peepholes, a = a, outputs = op == "LSTM" and 3 or 2,
     known = {[2] = true, [3] = true, [4] = true, [8] = true}}
 end

@@ -11,7 +11,8 @@ function samples.first_case(sample)
   for letter, below, shape in rest:gsub("{.*}", ""):gmatch("(%u)(%d*)(%b[])") do
     operands[#operands + 1] = {letter = letter, below = tonumber(below), shape = shape}
   end
-  if #operands == 0 or rest:gsub("{.*}", ""):find("%u%d*%s") or rest:gsub("{.*}", ""):find("%u%d*$") then
+  if #operands == 0 or rest:gsub("{.*}", ""):find("%u%d*%s")
+    or rest:gsub("{.*}", ""):find("%u%d*$") then
     operands = {}
     for word in rest:gsub("{.*}", ""):gmatch("%S+") do
       local letter, below, shape = word:match("^(%u)(%d*)(%[?[%d,]*%]?)$")
@@ -27,9 +28,13 @@ function samples.first_case(sample)
 end
 
 local values = {}
-function values.F(shape) return ipu.random.uniform(shape, {minval = 0.1, maxval = 0.9, seed = 1}) end
+function values.F(shape)
+  return ipu.random.uniform(shape, {minval = 0.1, maxval = 0.9, seed = 1})
+end
 values.P, values.U, values.D, values.H = values.F, values.F, values.F, values.F
-function values.I(shape, below) return ipu.random.uniform(shape, {minval = 0, maxval = below or 2, dtype = "int32", seed = 1}) end
+function values.I(shape, below)
+  return ipu.random.uniform(shape, {minval = 0, maxval = below or 2, dtype = "int32", seed = 1})
+end
 function values.S(shape) return ipu.zeros(shape, {dtype = "int32"}) end
 function values.B(shape) return ipu.cast(ipu.ones(shape), "bool") end
 function values.M(shape)
@@ -45,7 +50,8 @@ function samples.value(operand, dtype)
   return is_real[operand.letter] and ipu.cast(x, dtype or "float32") or x
 end
 
----The arguments of a call: operands (a list of them for variadic ops), then the attributes as a table.
+---The arguments of a call: operands (a list of them for variadic ops), then the attributes as a
+---table.
 function samples.arguments(row, dtype)
   local operands, attributes = samples.first_case(row.sample)
   local given = {}

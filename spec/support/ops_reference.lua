@@ -1,8 +1,8 @@
--- docs/ops.md from the rows of the registry: `ipulua spec/support/ops_reference.lua > docs/ops.md`. What dtypes an op takes is
--- found by calling it on its own sample.
+-- docs/ops.md from the rows of the registry: `ipulua spec/support/ops_reference.lua > docs/ops.md`.
+-- What dtypes an op takes is found by calling it on its own sample.
 
 local core = require "ipulua.core"
-local help = require "ipulua.help"
+local help = require "ipulua.tools.help"
 local samples = require "spec.support.op_samples"
 
 local reference = {}
@@ -21,15 +21,19 @@ local function results_of(op, arguments)
   return alike and list[1] or table.concat(list, ", ")
 end
 
--- What the op takes for its numbers, with the dtypes of its results: "float32, int8", "float32, int8 → bool", "float32; int8 → float32".
+-- What the op takes for its numbers, with the dtypes of its results: "float32, int8", "float32,
+-- int8 → bool", "float32; int8 → float32".
 local function dtypes(op, row)
   local case
-  for each in ((row.sample or "") .. "|"):gmatch("([^|]*)|") do case = case or each:find("[FPUDM]") and each end
+  for each in ((row.sample or "") .. "|"):gmatch("([^|]*)|") do
+    case = case or each:find("[FPUDM]") and each
+  end
   if not case then return nil end
   local taken, result_of, refusal, all_alike = {}, {}, nil, true
   for _, names in ipairs {floats, others} do
     for _, dtype in ipairs(names) do
-      local result, message = results_of(op, (samples.arguments({sample = case, variadic = row.variadic}, dtype)))
+      local result, message = results_of(op,
+        (samples.arguments({sample = case, variadic = row.variadic}, dtype)))
       refusal = refusal or message
       if result then
         taken[#taken + 1], result_of[dtype] = dtype, result
@@ -51,11 +55,14 @@ local function dtypes(op, row)
     end
     table.insert(by_result[result], dtype)
   end
-  for i, result in ipairs(groups) do groups[i] = table.concat(by_result[result], ", ") .. " → " .. result end
+  for i, result in ipairs(groups) do
+    groups[i] = table.concat(by_result[result], ", ") .. " → " .. result
+  end
   return table.concat(groups, "; "), refusal
 end
 
--- What else there is: the operands that are indices or conditions, with the dtypes that they may have; or the results' alone.
+-- What else there is: the operands that are indices or conditions, with the dtypes that they may
+-- have; or the results' alone.
 local function other_dtypes(op, row)
   local lines = {}
   local operands = row.sample and samples.first_case(row.sample) or {}
@@ -74,7 +81,8 @@ local function other_dtypes(op, row)
         result = of
       end
     end
-    if #list > 0 and not (numbers and #list == 1 and list[1] == "int32") then -- else they are numbers, too
+    -- else they are numbers, too
+    if #list > 0 and not (numbers and #list == 1 and list[1] == "int32") then
       local name = (row.inputs[i] or row.inputs[1]):gsub("%?$", "")
       local gives = not numbers and i == 1 and " → " .. (own and "dtype" or result) or ""
       lines[#lines + 1] = string.format("- `%s`: %s%s", name, table.concat(list, ", "), gives)
@@ -92,13 +100,16 @@ end
 
 local function copy(t) return table.move(t, 1, #t, 1, {}) end
 
--- The sample's call with one thing wrong in it: an operand of another shape, an attribute out of its range, a text for a tensor.
+-- The sample's call with one thing wrong in it: an operand of another shape, an attribute out of
+-- its range, a text for a tensor.
 local function wrong_calls(row)
   local calls = {}
   local operands, attributes = samples.first_case(row.sample)
   local function call(changed, with)
     local given = {}
-    for i, operand in ipairs(changed) do given[i] = operand.shape and samples.value(operand) or operand end
+    for i, operand in ipairs(changed) do
+      given[i] = operand.shape and samples.value(operand) or operand
+    end
     if row.variadic then given = {given} end
     if next(with) then given[#given + 1] = with end
     calls[#calls + 1] = given
@@ -107,11 +118,13 @@ local function wrong_calls(row)
     for k = #operands[i].shape, 1, -1 do
       local shape, changed = copy(operands[i].shape), copy(operands)
       shape[k] = shape[k] + 1
-      changed[i] = {letter = operands[i].letter == "M" and "F" or operands[i].letter, below = operands[i].below, shape = shape}
+      changed[i] = {letter = operands[i].letter == "M" and "F" or operands[i].letter,
+        below = operands[i].below, shape = shape}
       call(changed, attributes or {})
     end
   end
-  local wrong <const> = {integer = 99, list = {99, 99}, string = "OTHER", dtype = "float", number = "much"}
+  local wrong <const> = {integer = 99, list = {99, 99}, string = "OTHER", dtype = "float",
+    number = "much"}
   for _, a in ipairs(row.attributes) do
     local with = {[a.name] = wrong[a.type]}
     for name, value in pairs(attributes or {}) do
@@ -121,7 +134,8 @@ local function wrong_calls(row)
   end
   if #operands > 0 then
     local changed = copy(operands)
-    changed[1] = {letter = operands[1].letter == "M" and "F" or operands[1].letter, below = operands[1].below, shape = {}}
+    changed[1] = {letter = operands[1].letter == "M" and "F" or operands[1].letter,
+      below = operands[1].below, shape = {}}
     call(changed, attributes or {})
     changed[1] = "text"
     call(changed, attributes or {})
@@ -134,7 +148,10 @@ local function refusal_of(op, row, other)
   for _, given in ipairs(row.sample and wrong_calls(row) or {}) do
     local ok, message = pcall(op, table.unpack(given))
     message = not ok and tostring(message):gsub("^[^:]+:%d+: ", "") or nil
-    if message and message ~= other and message:find("^" .. row.name:gsub("%p", "%%%0") .. "%A") then return message end
+    if message and message ~= other
+      and message:find("^" .. row.name:gsub("%p", "%%%0") .. "%A") then
+      return message
+    end
   end
 end
 
@@ -147,7 +164,8 @@ local function signature(row)
     if row.variadic then parts[1] = "{" .. parts[1] .. ", …}" break end
   end
   for _, a in ipairs(row.attributes) do
-    named[#named + 1] = a.default and (a.default == "nil" and a.name or a.name .. " = " .. a.default:gsub("'", '"')) or nil
+    named[#named + 1] = a.default
+      and (a.default == "nil" and a.name or a.name .. " = " .. a.default:gsub("'", '"')) or nil
     if not a.default then parts[#parts + 1] = a.name end
   end
   if #named > 0 then parts[#parts + 1] = "{" .. table.concat(named, ", ") .. "}" end
@@ -167,12 +185,16 @@ local function entry(row, lines)
   add("%s\n", row.summary)
   if row.shapes and row.shapes ~= "" then add("- Shapes: `%s`", row.shapes) end
   for _, name in ipairs(row.inputs) do
-    if name:find("?$") then add("- `%s` may be left out, with what stands behind it.", (name:gsub("%?$", ""))) end
+    if name:find("?$") then
+      add("- `%s` may be left out, with what stands behind it.", (name:gsub("%?$", "")))
+    end
   end
   for _, a in ipairs(row.attributes) do
     local kind = a.choices and a.type or help.attribute_type(a)
-    add("- `%s`: %s%s%s%s", a.name, kind, a.default and (a.default == "nil" and ", optional" or ", default `" .. a.default .. "`") or "",
-      a.choices and ", one of " .. a.choices:gsub(" ", ", ") or "", a.summary and a.summary ~= "" and "; " .. a.summary or "")
+    add("- `%s`: %s%s%s%s", a.name, kind, a.default
+      and (a.default == "nil" and ", optional" or ", default `" .. a.default .. "`") or "",
+      a.choices and ", one of " .. a.choices:gsub(" ", ", ") or "",
+      a.summary and a.summary ~= "" and "; " .. a.summary or "")
   end
   local list, refusal = dtypes(core.ops[row.name], row)
   if list then add("- dtypes: %s", list) end
@@ -215,7 +237,9 @@ function reference.text()
     local row = core.describe_op(name)
     if not row.internal then
       local of = name:match("^(.*)%.") or ""
-      if of ~= module then lines[#lines + 1] = "## ipu" .. (of ~= "" and "." .. of or "") .. "\n" end
+      if of ~= module then
+        lines[#lines + 1] = "## ipu" .. (of ~= "" and "." .. of or "") .. "\n"
+      end
       module = of
       entry(row, lines)
     end

@@ -1,6 +1,7 @@
--- busted's output for `make test`: failing specs with their messages, at the end "N passed, N failed". With -Xoutput FILE
--- each case is a line of that file, as it ends, and judge.lua tells from it how the group went: what a spec prints counts
--- for nothing, and a run that ends early lacks the last line.
+-- busted's output for `make test`: failing specs with their messages, at the end "N passed, N
+-- failed". With -Xoutput FILE each case is a line of that file, as it ends, and judge.lua tells
+-- from it how the group went: what a spec prints counts for nothing, and a run that ends early
+-- lacks the last line.
 local base = require "busted.outputHandlers.base"
 local busted = require "busted"
 local pretty = require "pl.pretty"
@@ -46,14 +47,17 @@ end
 return function(options)
   local handler = base()
   local arguments = options.arguments or {}
-  local put = writer(arguments[1] and table.concat(arguments, ",")) -- busted cuts the path at its commas
+  -- busted cuts the path at its commas
+  local put = writer(arguments[1] and table.concat(arguments, ","))
   local running, message_of_pending
 
   local function report(element, parent, message, debug)
     local failure = handler.format(element, parent, message, debug)
     local place, words = place_of(failure.element), text_of(message)
     put("fail", file_of(element), failure.name, element.duration or 0, place .. words)
-    if not arguments[1] then io.write("FAIL ", place, failure.name, "\n    ", (words:gsub("\n", "\n    ")), "\n") end
+    if not arguments[1] then
+      io.write("FAIL ", place, failure.name, "\n    ", (words:gsub("\n", "\n    ")), "\n")
+    end
     io.flush()
     return nil, true
   end
@@ -73,7 +77,10 @@ return function(options)
   end)
   busted.subscribe({"test", "end"}, function(element, _, status)
     local kind = ({success = "pass", pending = "pending"})[status]
-    if kind then put(kind, file_of(element), running, element.duration or 0, place_of(element) .. text_of(message_of_pending or "")) end
+    if kind then
+      put(kind, file_of(element), running, element.duration or 0,
+        place_of(element) .. text_of(message_of_pending or ""))
+    end
     running = nil
     return nil, true
   end)
@@ -89,7 +96,8 @@ return function(options)
       for _, pending in ipairs(handler.pendings) do
         io.write("pending ", place_of(pending.element), pending.name, "\n")
       end
-      io.write(("%.1f s\n%d passed, %d failed\n"):format(suite.duration or 0, handler.successesCount, failed))
+      io.write(("%.1f s\n%d passed, %d failed\n"):format(suite.duration or 0,
+        handler.successesCount, failed))
     end
     io.flush()
     return guard and nil, true

@@ -1,15 +1,17 @@
--- Loaded before a script (ipulua -l spec.support.plans): every program that it compiles must be planned into at most a tenth more memory
--- than is live at one of its steps.
+-- Loaded before a script (ipulua -l spec.support.plans): every program that it compiles must be
+-- planned into at most a tenth more memory than is live at one of its steps.
 local core = require "ipulua.core"
 
-local SLACK <const>, ALIGNMENT <const> = 1.1, 4096 -- what starts at multiples of 64 bytes matters in small plans
+-- what starts at multiples of 64 bytes matters in small plans
+local SLACK <const>, ALIGNMENT <const> = 1.1, 4096
 
 local trace_end = core.trace_end
 core.trace_end = function(...)
   local program = trace_end(...)
   local d = program and program:describe()
   if d and d.memory_bytes > SLACK * d.live_bytes + ALIGNMENT then
-    error(string.format("the plan of %s takes %d bytes, at most %d are live at once", d.name, d.memory_bytes, d.live_bytes), 0)
+    error(string.format("the plan of %s takes %d bytes, at most %d are live at once", d.name,
+      d.memory_bytes, d.live_bytes), 0)
   end
   return program
 end

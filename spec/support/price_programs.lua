@@ -1,8 +1,9 @@
--- Random programs and what must hold of their prices: price_programs.lua SEED COUNT prints what is wrong, then "N programs, M wrong".
--- Expected bytes are counted here, from the program as it was drawn, not by the code under test.
+-- Random programs and what must hold of their prices: price_programs.lua SEED COUNT prints what is
+-- wrong, then "N programs, M wrong". Expected bytes are counted here, from the program as it was
+-- drawn, not by the code under test.
 local ipu = require "ipulua"
-local estimate = require "ipulua.estimate"
-local json = require "ipulua.json"
+local estimate = require "ipulua.tools.estimate"
+local json = require "ipulua.base.json"
 
 local programs = {}
 
@@ -44,23 +45,30 @@ local function check(wrong, holds, ...)
   if not holds then wrong[#wrong + 1] = string.format(...) end
 end
 
-local function near(a, b, share) return math.abs(a - b) <= share * math.max(math.abs(a), math.abs(b)) + 1 end
+local function near(a, b, share)
+  return math.abs(a - b) <= share * math.max(math.abs(a), math.abs(b)) + 1
+end
 
 -- ------------------------------------------------ what holds of every price
 
 local function check_sums(wrong, p, s)
   local ends, categories = 0, 0
   for _, e in ipairs(p.timeline) do ends = math.max(ends, e[1] + e[2]) end
-  check(wrong, near(ends, s.cycles.total, 1e-4), "the trace ends at %.0f, a run takes %.0f cycles", ends, s.cycles.total)
+  check(wrong, near(ends, s.cycles.total, 1e-4), "the trace ends at %.0f, a run takes %.0f cycles",
+    ends, s.cycles.total)
   for i, x in ipairs(p.ipus) do
     local c, tiles = x.cycles, 0
-    check(wrong, near(c.compute + c.exchange + c.sync + c.stream, c.total, 1e-6), "IPU %d: phases don't add up", i - 1)
-    check(wrong, near(c.total, s.cycles.total, 1e-6), "IPU %d takes %.0f of %.0f cycles", i - 1, c.total, s.cycles.total)
+    check(wrong, near(c.compute + c.exchange + c.sync + c.stream, c.total, 1e-6),
+      "IPU %d: phases don't add up", i - 1)
+    check(wrong, near(c.total, s.cycles.total, 1e-6), "IPU %d takes %.0f of %.0f cycles", i - 1,
+      c.total, s.cycles.total)
     for _, bytes in ipairs(x.tiles.bytes) do tiles = tiles + bytes end
     for _, bytes in pairs(x.memory.categories) do categories = categories + bytes end
-    check(wrong, near(tiles, x.memory.total, 1e-3), "IPU %d: tiles hold %.0f, the categories %.0f bytes", i - 1, tiles, x.memory.total)
+    check(wrong, near(tiles, x.memory.total, 1e-3),
+      "IPU %d: tiles hold %.0f, the categories %.0f bytes", i - 1, tiles, x.memory.total)
   end
-  check(wrong, near(categories, s.memory.total, 1e-6), "categories hold %.0f, all is %.0f", categories, s.memory.total)
+  check(wrong, near(categories, s.memory.total, 1e-6), "categories hold %.0f, all is %.0f",
+    categories, s.memory.total)
 end
 programs.check_sums = check_sums
 
@@ -69,7 +77,8 @@ programs.check_sums = check_sums
 local unary <const> = {"exp", "tanh", "sin", "cos", "sigmoid"}
 local binary <const> = {"add", "mul", "maximum", "sub"}
 
--- A value for each node: {op, operands, shard}. Sources read an argument each. No two nodes are equal, and all reach a result.
+-- A value for each node: {op, operands, shard}. Sources read an argument each. No two nodes are
+-- equal, and all reach a result.
 local function draw(random, shards)
   local extent, list, seen = 32 * random(1, 16), {}, {}
   local sources = random(1, 3)
@@ -88,7 +97,8 @@ local function draw(random, shards)
       if a ~= b then add(binary[random(1, #binary)], {math.min(a, b), math.max(a, b)}, shard) end
     end
   end
-  return {list = list, sources = sources, shape = {extent, 256}, bytes = extent * 256 * BYTES, shards = shards}
+  return {list = list, sources = sources, shape = {extent, 256}, bytes = extent * 256 * BYTES,
+    shards = shards}
 end
 
 local function traced(drawn, arguments)
@@ -135,11 +145,15 @@ end
 ---Values on several IPUs: what is read elsewhere crosses once, and nothing else does.
 function programs.values(random)
   local drawn, wrong = draw(random, 2 ^ random(1, 3) // 1 | 0), {}
-  local p, s = profile_of(function(...) return table.unpack(traced(drawn, {...})) end, inputs_of(drawn), drawn.shards)
+  local p, s = profile_of(function(...) return table.unpack(traced(drawn, {...})) end,
+    inputs_of(drawn), drawn.shards)
   local into, copies = expected_links(drawn)
   local got, count = links_of(p, drawn.shards)
   check(wrong, count == copies, "%g copies between IPUs, %d are needed", count, copies)
-  for i = 0, drawn.shards - 1 do check(wrong, got[i] == into[i], "%.0f bytes come to IPU %d, %.0f are needed", got[i], i, into[i]) end
+  for i = 0, drawn.shards - 1 do
+    check(wrong, got[i] == into[i], "%.0f bytes come to IPU %d, %.0f are needed", got[i],
+      i, into[i])
+  end
   check_sums(wrong, p, s)
   local results = {}
   for _, node in ipairs(drawn.list) do
@@ -150,12 +164,14 @@ function programs.values(random)
   end
   for shard, bytes in pairs(results) do
     local held = p.ipus[shard + 1].memory.categories.activation
-    check(wrong, held >= bytes, "IPU %d holds %.0f bytes, its results alone are %.0f", shard, held, bytes)
+    check(wrong, held >= bytes, "IPU %d holds %.0f bytes, its results alone are %.0f", shard,
+      held, bytes)
   end
   return wrong
 end
 
----The same in a loop, which only reads the arguments and values made before it: those cross once, however many rounds there are.
+---The same in a loop, which only reads the arguments and values made before it: those cross once,
+---however many rounds there are.
 function programs.rounds(random)
   local drawn, wrong, shards = draw(random, 2), {}, 2
   local function stream(rounds)
@@ -176,8 +192,12 @@ function programs.rounds(random)
     return (links_of(p, shards))
   end
   local once, often = stream(1), stream(random(2, 50))
-  for i = 0, 1 do check(wrong, once[i] == often[i], "%.0f bytes come to IPU %d in one round, %.0f in several", once[i], i, often[i]) end
-  check(wrong, once[0] == (drawn.sources + 1) // 2 * drawn.bytes, "%.0f bytes cross for %d values", once[0], drawn.sources)
+  for i = 0, 1 do
+    check(wrong, once[i] == often[i], "%.0f bytes come to IPU %d in one round, %.0f in several",
+      once[i], i, often[i])
+  end
+  check(wrong, once[0] == (drawn.sources + 1) // 2 * drawn.bytes, "%.0f bytes cross for %d values",
+    once[0], drawn.sources)
   return wrong
 end
 
@@ -196,7 +216,8 @@ function programs.branches(random)
   end
   local function total(a, b)
     local f = ipu.func(function(p, x, z)
-      local second = on(1, function() return ipu.cos(z) end) -- of two IPUs, whatever the branches are
+      -- of two IPUs, whatever the branches are
+      local second = on(1, function() return ipu.cos(z) end)
       return on(0, function()
         local y = ipu.exp(x)
         local function there(g) return function() return on(0, function() return g(y) end) end end
@@ -209,7 +230,8 @@ function programs.branches(random)
   end
   local a, b = body(random(1, 4)), body(random(1, 4))
   local both, dearer = total(a, b), math.max(total(a, a), total(b, b))
-  check(wrong, both >= 0.97 * dearer and both <= 1.03 * dearer, "one of two branches takes %.0f cycles, the dearer one alone %.0f", both,
+  check(wrong, both >= 0.97 * dearer and both <= 1.03 * dearer,
+    "one of two branches takes %.0f cycles, the dearer one alone %.0f", both,
     dearer)
   check(wrong, near(both, total(b, a), 0.03), "the order of branches matters")
   return wrong
@@ -218,7 +240,8 @@ end
 -- ------------------------------------------------ trained stages
 
 local momentums <const> = { -- the first one's rate is a variable of one IPU that all updates read
-  function() return ipu.train.MomentumOptimizer(ipu.Variable(0.1, {name = "rate", trainable = false}), 0.9) end,
+  function() return ipu.train.MomentumOptimizer(
+    ipu.Variable(0.1, {name = "rate", trainable = false}), 0.9) end,
   function() return ipu.train.RMSPropOptimizer{0.1, momentum = 0} end,
 }
 
@@ -237,9 +260,11 @@ local function trained(width, stages, residual, count, optimizer, offload)
     end
   end
   return ipu.func(function()
-    ipu.pipeline{computational_stages = list, gradient_accumulation_count = count, infeed_queue = infeed, outfeed_queue = outfeed,
+    ipu.pipeline{computational_stages = list, gradient_accumulation_count = count,
+      infeed_queue = infeed, outfeed_queue = outfeed,
       offload_weight_update_variables = offload,
-      optimizer_function = optimizer and function(l) return ipu.OptimizerFunctionOutput(optimizer(), l) end or nil}
+      optimizer_function = optimizer
+      and function(l) return ipu.OptimizerFunctionOutput(optimizer(), l) end or nil}
   end)
 end
 
@@ -262,32 +287,39 @@ function programs.residuals(random)
   end
   local plain, with = priced(none), priced(some)
   for i = 0, ipus - 1 do
-    check(wrong, with[i] - plain[i] <= 16 * width * BYTES * count, "a residual adds %.0f bytes to what comes to IPU %d", with[i] - plain[i], i)
+    check(wrong, with[i] - plain[i] <= 16 * width * BYTES * count,
+      "a residual adds %.0f bytes to what comes to IPU %d", with[i] - plain[i], i)
   end
   return wrong
 end
 
----A longer pipeline of equal stages takes no longer for a micro-batch once it is full; twice the micro-batches more take twice as long.
+---A longer pipeline of equal stages takes no longer for a micro-batch once it is full; twice the
+---micro-batches more take twice as long.
 function programs.depths(random)
   local wrong, width, residual = {}, 64 * random(1, 4), {}
   for i = 1, 8 do residual[i] = random(1, 2) == 1 end
   local function each(stages, first)
     local function total(n)
-      return select(2, profile_of(trained(width, stages, residual, n, momentums[1], false), nil, stages)).cycles.total
+      return select(2, profile_of(trained(width, stages, residual, n, momentums[1], false), nil,
+        stages)).cycles.total
     end
     local a, b, c = total(first), total(2 * first), total(4 * first)
-    check(wrong, near(c - b, 2 * (b - a), 0.001), "%d stages: %.0f cycles for %d micro-batches more, %.0f for twice as many", stages,
+    check(wrong, near(c - b, 2 * (b - a), 0.001),
+      "%d stages: %.0f cycles for %d micro-batches more, %.0f for twice as many", stages,
       b - a, first, c - b)
     return (b - a) / first
   end
   local few, many = each(2, 16), each(8, 16 * 2 ^ random(0, 6) // 1 | 0)
-  check(wrong, many <= 1.1 * few, "2 stages take %.0f cycles for a micro-batch, 8 of the same take %.0f", few, many)
+  check(wrong, many <= 1.1 * few,
+    "2 stages take %.0f cycles for a micro-batch, 8 of the same take %.0f", few, many)
   return wrong
 end
 
----Two optimizers with one tensor of state each cost the same but for what they compute, wherever the state lies.
+---Two optimizers with one tensor of state each cost the same but for what they compute, wherever
+---the state lies.
 function programs.optimizers(random)
-  local wrong, stages, width, offload = {}, 2 ^ random(1, 3) // 1 | 0, 128 * random(1, 4), random(1, 2) == 1
+  local wrong, stages, width, offload = {}, 2 ^ random(1, 3) // 1 | 0, 128 * random(1, 4),
+    random(1, 2) == 1
   local list = {}
   for k, optimizer in ipairs(momentums) do
     local p, s = profile_of(trained(width, stages, {}, 2 * stages, optimizer, offload), nil, stages)
@@ -297,15 +329,19 @@ function programs.optimizers(random)
   local work = 0
   for i, x in ipairs(list[1].ipu) do
     local y = list[2].ipu[i]
-    work = math.max(work, math.abs(x.cycles.compute + x.cycles.exchange - y.cycles.compute - y.cycles.exchange))
+    work = math.max(work,
+      math.abs(x.cycles.compute + x.cycles.exchange - y.cycles.compute - y.cycles.exchange))
   end
   local between = math.abs(list[1].cycles.total - list[2].cycles.total)
-  check(wrong, near(list[1].memory.streaming, list[2].memory.streaming, 1e-3), "the states aren't of one size")
-  check(wrong, between <= 1.5 * work + 12000, "the optimizers' runs differ by %.0f cycles, their work by %.0f", between, work)
+  check(wrong, near(list[1].memory.streaming, list[2].memory.streaming, 1e-3),
+    "the states aren't of one size")
+  check(wrong, between <= 1.5 * work + 12000,
+    "the optimizers' runs differ by %.0f cycles, their work by %.0f", between, work)
   return wrong
 end
 
----Replicas take as long as one, and their collectives; a sum of something else doesn't spare those of the gradients.
+---Replicas take as long as one, and their collectives; a sum of something else doesn't spare those
+---of the gradients.
 function programs.replicas(random)
   local wrong, width, replicas = {}, 64 * random(1, 8), 2 ^ random(1, 3) // 1 | 0
   local function total(ipus, sums)
@@ -320,17 +356,22 @@ function programs.replicas(random)
     check_sums(wrong, p, s)
     local collectives = 0
     for _, step in ipairs(p.steps) do
-      if step.kind == "collective" then collectives = collectives + step.times * (step.compute + step.exchange + step.sync + step.stream) end
+      if step.kind == "collective" then
+        collectives = collectives + step.times
+          * (step.compute + step.exchange + step.sync + step.stream)
+      end
     end
     return s.cycles.total, collectives
   end
   local one, least = total(1), 0
   for _, sums in ipairs{"gradient", "none", "loss"} do
     local all, collectives = total(replicas, sums)
-    check(wrong, collectives >= least and collectives > 0, "%d replicas (%s) sum for %.0f cycles, with less to sum for %.0f", replicas, sums,
+    check(wrong, collectives >= least and collectives > 0,
+      "%d replicas (%s) sum for %.0f cycles, with less to sum for %.0f", replicas, sums,
       collectives, least)
     least = collectives
-    check(wrong, near(all, one + collectives, 0.05), "%d replicas (%s) take %.0f cycles, one %.0f, collectives %.0f", replicas, sums, all, one,
+    check(wrong, near(all, one + collectives, 0.05),
+      "%d replicas (%s) take %.0f cycles, one %.0f, collectives %.0f", replicas, sums, all, one,
       collectives)
   end
   return wrong
@@ -350,13 +391,16 @@ function programs.check(kind, first, last)
     end
     for _ = 1, 3 do random(0, 1) end
     ipu.reset_default_graph()
-    for _, words in ipairs(programs[kind](random)) do found[#found + 1] = string.format("%s, seed %d: %s", kind, seed, words) end
+    for _, words in ipairs(programs[kind](random)) do
+      found[#found + 1] = string.format("%s, seed %d: %s", kind, seed, words)
+    end
   end
   return found
 end
 
 if arg and arg[0] and arg[0]:find("price_programs.lua", 1, true) then
-  local first, count, wrong = math.tointeger(tonumber(arg[1])) or 1, math.tointeger(tonumber(arg[2])) or 100, 0
+  local first, count, wrong = math.tointeger(tonumber(arg[1])) or 1,
+    math.tointeger(tonumber(arg[2])) or 100, 0
   for _, kind in ipairs(arg[3] and {arg[3]} or programs.kinds) do
     for _, words in ipairs(programs.check(kind, first, first + count - 1)) do
       print(words)

@@ -1,6 +1,7 @@
--- Whole programs against published figures: `build/ipulua spec/support/programs.lua [filter]`, also a part of `make validate`.
--- N rows: memory that Graphcore's TensorFlow tests pin down on the IPU Model (bytes without gaps). V rows: its tutorials (IPU
--- Model cycles) and its published throughput of whole machines.
+-- Whole programs against published figures: `build/ipulua spec/support/programs.lua [filter]`, also
+-- a part of `make validate`. N rows: memory that Graphcore's TensorFlow tests pin down on the IPU
+-- Model (bytes without gaps). V rows: its tutorials (IPU Model cycles) and its published throughput
+-- of whole machines.
 
 local ipu = require "ipulua"
 
@@ -16,14 +17,17 @@ local function f16(shape) return {shape = shape, dtype = "float16"} end
 
 -- Variables without values.
 local function weight(shape, dtype)
-  return require "ipulua.variables".make("w", dtype or "float32", shape, true, function() return ipu.zeros(shape, {dtype = dtype}) end)
+  return require "ipulua.trace.variables".make("w", dtype or "float32", shape, true, function()
+    return ipu.zeros(shape, {dtype = dtype})
+  end)
 end
 
 local rows = {}
 
 -- what: "total", "max" (bytes), "cycles", "rate" (samples a second)
 -- why: what is known of a row that is further off than its tolerance
-local function row(id, what, published, tolerance, note, run, why) rows[#rows + 1] = {id = id, what = what, published = published,
+local function row(id, what, published, tolerance, note, run, why) rows[#rows + 1] = {id = id,
+  what = what, published = published,
   tolerance = tolerance, note = note, run = run, why = why} end
 
 local function memory(f, inputs, target)
@@ -41,14 +45,16 @@ end, {{64, 64}, {64, 64}, {64, 64}, {64, 64}, {64, 64}}, chip(8, false))
 row("N01", "total", 204616, 0.5, "two outlined dense layers, 8 tiles", n01)
 row("N01", "max", 25647, 0.5, "", n01)
 
-row("N04", "max", 1868, 0.5, "difference of two sigmoids of a broadcast scalar, 8 tiles", memory(function(a, b)
+row("N04", "max", 1868, 0.5, "difference of two sigmoids of a broadcast scalar, 8 tiles",
+  memory(function(a, b)
   return ipu.sigmoid(ipu.broadcast_to(a, {1024})) - ipu.sigmoid(ipu.broadcast_to(b, {1024}))
 end, {{shape = {}}, {shape = {}}}, chip(8, false)))
 
 local n20 = memory(function(x, y, z)
   return x + ipu.serialized_matmul(y, z, 6, "a_columns")
 end, {f16{30522, 768}, f16{30522, 128}, f16{128, 768}}, chip(1472, false))
-local too_wide = "the fastest plan within 0.6 of a tile takes 57 kB of it; the published one must be a slower, smaller one"
+local too_wide = "the fastest plan within 0.6 of a tile takes 57 kB of it; the published one must "
+  .. "be a slower, smaller one"
 row("N20", "total", 126942643, 0.10, "serialised matmul in six parts", n20, too_wide)
 row("N20", "max", 86813, 0.10, "", n20, too_wide)
 
@@ -61,18 +67,22 @@ row("N21", "max", 1732922, 0.5, "", n21)
 local function assigned(f, inputs, target)
   return function()
     local v = weight{1024, 2048}
-    return ipu.estimate(function(...) return f(v, ...) end, {inputs = inputs, target = target, host = "model"})
+    return ipu.estimate(function(...) return f(v, ...) end,
+      {inputs = inputs, target = target, host = "model"})
   end
 end
-row("N28", "max", 71020, 0.10, "a wide variable set to a constant, 128 tiles, code", assigned(function(v)
+row("N28", "max", 71020, 0.10, "a wide variable set to a constant, 128 tiles, code",
+  assigned(function(v)
   v:assign(ipu.broadcast_to(ipu.tensor(2.0), {1024, 2048}))
 end, {}, chip(128, true)))
-row("N29", "max", 203950, 0.10, "variable + argument + wide constant, 128 tiles, code", assigned(function(v, b)
+row("N29", "max", 203950, 0.10, "variable + argument + wide constant, 128 tiles, code",
+  assigned(function(v, b)
   return v + b + ipu.broadcast_to(ipu.tensor(4.0), {1024, 2048})
 end, {{1024, 2048}}, chip(128, true)))
 
 local v24 = memory(function(m, v) return ipu.matmul(m, v) end, {{10000, 1000}, {1000, 1}}, "gc200")
-row("V-24", "cycles", 6681766, 0.02, "matrix-vector product 10000 x 1000 with its data streamed in", v24)
+row("V-24", "cycles", 6681766, 0.02, "matrix-vector product 10000 x 1000 with its data streamed in",
+  v24)
 
 -- ------------------------------------------------ networks
 
@@ -83,10 +93,12 @@ local function dense_stack(batch, trains)
       local model = keras.Sequential{layers.Dense{32, activation = "relu", input_shape = {50176}},
         layers.Dense{64, activation = "relu"}, layers.Dense{64, activation = "relu"}}
       keras.mixed_precision.set_global_policy("float32")
-      model:compile{optimizer = "sgd", loss = keras.losses.CategoricalCrossentropy{from_logits = true}}
+      model:compile{optimizer = "sgd",
+        loss = keras.losses.CategoricalCrossentropy{from_logits = true}}
       return model
     end
-    return ipu.estimate(build, {batch_size = batch, training = trains, target = chip(1472, false), host = "model"})
+    return ipu.estimate(build,
+      {batch_size = batch, training = trains, target = chip(1472, false), host = "model"})
   end
 end
 row("N17", "total", 12181182, 1.0, "three dense layers, inference, batch 2", dense_stack(2, false))
@@ -105,7 +117,8 @@ local function small_model(optimizer)
   x = layers.Flatten()(layers.MaxPooling2D{56}(x))
   local model = keras.Model{inputs = input, outputs = layers.Dense{1000}(x)}
   keras.mixed_precision.set_global_policy("float32")
-  model:compile{optimizer = optimizer(), loss = keras.losses.CategoricalCrossentropy{from_logits = true}}
+  model:compile{optimizer = optimizer(),
+    loss = keras.losses.CategoricalCrossentropy{from_logits = true}}
   return model
 end
 
@@ -128,7 +141,8 @@ local function example(name, arguments, changes)
   local file <close> = assert(io.open("examples/" .. name .. ".lua"))
   local text = file:read("a"):gsub("\nlocal e = ipu%.estimate%(.*$", "")
   for from, to in pairs(changes or {}) do text = text:gsub(from, to) end
-  local chunk = assert(load(text .. "\nreturn resnet50 or bert, micro_batch", "=" .. name, "t", setmetatable({}, {__index = _G})))
+  local chunk = assert(load(text .. "\nreturn resnet50 or bert, micro_batch", "=" .. name, "t",
+    setmetatable({}, {__index = _G})))
   return function()
     local own = arg
     arg = {[0] = name, table.unpack(arguments)} -- luacheck: ignore 121
@@ -157,9 +171,11 @@ row("V-42", "rate", 425514, 0.20, "ResNet-50 training, Bow Pod256, batch 10,240"
 local function bert(shape, ipus, accumulation, micro_batch)
   return function()
     local constants = "stages <const> = " .. table.concat(shape, ", ")
-    local build, batch = example("estimate_bert", {"bow", tostring(micro_batch or 8), tostring(accumulation)},
+    local build, batch = example("estimate_bert",
+      {"bow", tostring(micro_batch or 8), tostring(accumulation)},
       {["stages <const> = 128, 20, 1024, 16, 30528, 24, 16"] = constants,
-        ["return 1 %+ %(block %- 1%) %* %(stages %- 2%) // %(blocks %- 2%)"] = "return block * stages // blocks"})()
+        ["return 1 %+ %(block %- 1%) %* %(stages %- 2%) // %(blocks %- 2%)"] = "return block * "
+        .. "stages // blocks"})()
     local strategy = ipu.IPUStrategy()
     local _ <close> = strategy:scope()
     local e = ipu.estimate(build, {batch_size = batch, target = "bow", ipus = ipus})
@@ -169,11 +185,14 @@ local function bert(shape, ipus, accumulation, micro_batch)
   end
 end
 local large <const> = {128, 20, 1024, 16, 30528, 24, 4}
-row("V-43", "rate", 5179, 0.20, "BERT-Large phase 1, Bow Pod16, batch 65,536", bert(large, 16, 2048))
-row("V-43", "rate", 19353, 0.20, "BERT-Large phase 1, Bow Pod64, batch 65,536", bert(large, 64, 512))
+row("V-43", "rate", 5179, 0.20, "BERT-Large phase 1, Bow Pod16, batch 65,536",
+  bert(large, 16, 2048))
+row("V-43", "rate", 19353, 0.20, "BERT-Large phase 1, Bow Pod64, batch 65,536",
+  bert(large, 64, 512))
 
 require "spec.support.published_programs"(row,
-  {chip = chip, f16 = f16, memory = memory, weight = weight, example = example, small_model = small_model, sgd = sgd, resnet = resnet,
+  {chip = chip, f16 = f16, memory = memory, weight = weight, example = example,
+    small_model = small_model, sgd = sgd, resnet = resnet,
     bert = bert})
 
 -- ------------------------------------------------ printing
@@ -182,18 +201,22 @@ local function of_ipu(i, category) return function(e) return e.ipu[i].memory[cat
 
 local read <const> = {
   total = function(e) return e.memory.total end, max = function(e) return e.max_tile_bytes end,
-  cycles = function(e) return e.cycles.total end, rate = function(e) return e.samples_per_second end,
+  cycles = function(e) return e.cycles.total end,
+  rate = function(e) return e.samples_per_second end,
   seconds = function(e) return e.seconds end, milliseconds = function(e) return e.milliseconds end,
   ratio = function(e) return e.ratio end,
-  ["variables 1"] = of_ipu(1, "variable"), ["variables 2"] = of_ipu(2, "variable"), ["code 1"] = of_ipu(1, "vertexCode"),
-  ["state 1"] = of_ipu(1, "vertexInstanceState"), ["exchange 1"] = of_ipu(1, "internalExchangeCode"),
+  ["variables 1"] = of_ipu(1, "variable"), ["variables 2"] = of_ipu(2, "variable"),
+  ["code 1"] = of_ipu(1, "vertexCode"),
+  ["state 1"] = of_ipu(1, "vertexInstanceState"),
+  ["exchange 1"] = of_ipu(1, "internalExchangeCode"),
   ["control 1"] = of_ipu(1, "controlCode"),
 }
 
 ---Is a row as near as its tolerance says? One of 1 or more is a factor: within a factor of two.
 function programs.is_inside(r)
   local ratio = r.predicted / r.published
-  return ratio < 1 + r.tolerance and ratio > (r.tolerance < 1 and 1 - r.tolerance or 1 / (1 + r.tolerance))
+  return ratio < 1 + r.tolerance
+    and ratio > (r.tolerance < 1 and 1 - r.tolerance or 1 / (1 + r.tolerance))
 end
 
 ---All rows: {id, what, published, predicted, tolerance, note}.
@@ -202,7 +225,8 @@ function programs.run(filter)
   for _, r in ipairs(rows) do
     if not filter or r.id:find(filter, 1, true) then
       done[r.run] = done[r.run] or r.run()
-      list[#list + 1] = {id = r.id, what = r.what, published = r.published, predicted = read[r.what](done[r.run]),
+      list[#list + 1] = {id = r.id, what = r.what, published = r.published,
+        predicted = read[r.what](done[r.run]),
         tolerance = r.tolerance, note = r.note, why = r.why}
     end
   end
@@ -213,7 +237,8 @@ if arg and arg[0] and arg[0]:match("programs%.lua$") then
   print(string.format("\n%-6s %-11s %12s %12s  ratio", "row", "what", "published", "predicted"))
   for _, r in ipairs(programs.run(arg[1])) do
     local ratio = r.predicted / r.published
-    print(string.format("%-6s %-11s %12.4g %12.4g  %5.2f %s  %s", r.id, r.what, r.published, r.predicted, ratio,
+    print(string.format("%-6s %-11s %12.4g %12.4g  %5.2f %s  %s", r.id, r.what, r.published,
+      r.predicted, ratio,
       programs.is_inside(r) and " " or "*", r.note))
     if not programs.is_inside(r) then print(string.format("%48s* %s", "", r.why or "")) end
   end

@@ -6,7 +6,7 @@
 local ipu = require "ipulua"
 local config = require "ipulua.config"
 local core = require "ipulua.core"
-local func = require "ipulua.func"
+local func = require "ipulua.trace.func"
 
 local keras, layers = ipu.keras, ipu.keras.layers
 local soak = {}

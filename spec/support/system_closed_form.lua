@@ -1,4 +1,5 @@
--- Runs a conformance case of kind "closed_form": a function told in words, and what the variable w is after each run.
+-- Runs a conformance case of kind "closed_form": a function told in words, and what the variable w
+-- is after each run.
 
 local config = require "ipulua.config"
 local ipu = require "ipulua"
@@ -34,7 +35,8 @@ function runner.run(case)
     if not make then return false, "unknown function '" .. tostring(step.fn) .. "'" end
     run = run or ipu.func(make(infeed, w))
     strategy:run(run)
-    local problem = system.compare("w", w:read_value(), {shape = {}, data = {step.expect_w}}, {rtol = 1e-5, atol = 1e-5})
+    local problem = system.compare("w", w:read_value(), {shape = {}, data = {step.expect_w}},
+      {rtol = 1e-5, atol = 1e-5})
     if problem then return false, "step " .. i .. ": " .. problem end
   end
   return true

@@ -1,8 +1,8 @@
--- Runs a conformance case of kind "config": a list of steps on an IPUConfig, each with what must come out or
--- which error it must raise. The cases restate tests made on the IPU Model.
+-- Runs a conformance case of kind "config": a list of steps on an IPUConfig, each with what must
+-- come out or which error it must raise. The cases restate tests made on the IPU Model.
 
 local config = require "ipulua.config"
-local json = require "ipulua.json"
+local json = require "ipulua.base.json"
 local system = require "spec.support.system_values"
 
 local runner = {}
@@ -29,7 +29,9 @@ local function expect(step, got)
 end
 
 local function expect_equal_configs(a, b)
-  if not same(a:to_dict(), b:to_dict()) then error({mismatch = "the round trip changed the options"}) end
+  if not same(a:to_dict(), b:to_dict()) then
+    error({mismatch = "the round trip changed the options"})
+  end
 end
 
 local function parent(cfg, path)
@@ -114,7 +116,9 @@ function runner.run(case)
   local at = {cfg = config.IPUConfig()}
   for i, step in ipairs(case.script) do
     local problem = run_step(at, step)
-    if problem then return nil, string.format("step %d (%s): %s", i, tostring(step["do"]), problem) end
+    if problem then
+      return nil, string.format("step %d (%s): %s", i, tostring(step["do"]), problem)
+    end
   end
   return true
 end

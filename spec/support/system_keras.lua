@@ -1,10 +1,11 @@
--- Runs a conformance case of kind "keras": a model of dense layers, data from fills, then its steps in order.
+-- Runs a conformance case of kind "keras": a model of dense layers, data from fills, then its steps
+-- in order.
 
 local config = require "ipulua.config"
 local ipu = require "ipulua"
-local json = require "ipulua.json"
-local nest = require "ipulua.keras.nest"
-local scope = require "ipulua.scope"
+local json = require "ipulua.base.json"
+local nest = require "ipulua.keras.base.nest"
+local scope = require "ipulua.base.scope"
 local system = require "spec.support.system_values"
 
 local runner = {}
@@ -25,7 +26,8 @@ end
 local function dense(spec, first)
   return in_stage(spec.scope, function()
     return ipu.keras.layers.Dense{
-      units = spec.units, activation = not absent(spec.activation) and spec.activation or nil, use_bias = not absent(spec.bias),
+      units = spec.units, activation = not absent(spec.activation) and spec.activation or nil,
+      use_bias = not absent(spec.bias),
       kernel_initializer = fill_initializer(spec.kernel),
       bias_initializer = not absent(spec.bias) and fill_initializer(spec.bias) or nil,
       input_shape = first and {spec["in"]} or nil,
@@ -62,14 +64,18 @@ local function sequential(specs)
 end
 
 local optimizers <const> = {
-  sgd = function(o) return ipu.keras.optimizers.SGD{learning_rate = o.lr, momentum = o.momentum, nesterov = o.nesterov} end,
+  sgd = function(o)
+    return ipu.keras.optimizers.SGD{learning_rate = o.lr, momentum = o.momentum,
+      nesterov = o.nesterov}
+  end,
   adam = function(o) return ipu.keras.optimizers.Adam{learning_rate = o.lr} end,
   rmsprop = function(o) return ipu.keras.optimizers.RMSprop{learning_rate = o.lr} end,
 }
 
 local function compile(model, c)
   model:compile{
-    optimizer = optimizers[c.optimizer.kind](c.optimizer), loss = c.loss, metrics = c.metrics, run_eagerly = c.run_eagerly or false,
+    optimizer = optimizers[c.optimizer.kind](c.optimizer), loss = c.loss, metrics = c.metrics,
+    run_eagerly = c.run_eagerly or false,
     steps_per_execution = c.steps_per_execution,
   }
 end
@@ -101,7 +107,8 @@ local function build(state)
   if m.compile then compile(model, m.compile) end
   set_accumulation(model, m)
   if m.replicated_metric_reduction_method then
-    model:set_replication_options{replicated_metric_reduction_method = m.replicated_metric_reduction_method}
+    model:set_replication_options{
+      replicated_metric_reduction_method = m.replicated_metric_reduction_method}
   end
   return model
 end
@@ -113,10 +120,13 @@ local function replicas(state) return (state.case.setup or {}).replicas or 1 end
 -- What fit and the others are given: tensors for finite data, a dataset for endless ones.
 local function feed(state, step, name)
   local d = (state.case.data or {})[name]
-  if not d then return {x = function() return nil end} end -- words that stand for something that is no data
+  -- words that stand for something that is no data
+  if not d then return {x = function() return nil end} end
   local fields = {}
   for i, key in ipairs{"x", "y"} do fields[i] = d[key] and system.elements(d[key], d.n) or nil end
-  if not d["repeat"] and not d.prebatched then return {x = fields[1], y = fields[2], batch_size = step.batch_size} end
+  if not d["repeat"] and not d.prebatched then
+    return {x = fields[1], y = fields[2], batch_size = step.batch_size}
+  end
   local dataset = ipu.data.from_tensor_slices(fields)
   if d["repeat"] then dataset = dataset:repeat_n() end
   return {x = dataset:batch(step.batch_size, {drop_remainder = d.drop_remainder ~= false})}
@@ -142,10 +152,13 @@ function steps.fit(state, step)
   local options = feed(state, step, step.data)
   options.shuffle, options.verbose = false, 0
   options.epochs, options.steps_per_epoch = step.epochs or 1, total_steps(state, step)
-  options.callbacks = {ipu.keras.callbacks.LambdaCallback{on_batch_end = function() calls = calls + 1 end}}
+  options.callbacks = {ipu.keras.callbacks.LambdaCallback{on_batch_end = function()
+    calls = calls + 1
+  end}}
   if step.validation then
     local v = feed(state, step, step.validation.data)
-    options.validation_data = ipu.data.from_tensor_slices{v.x, v.y}:batch(step.batch_size, {drop_remainder = true})
+    options.validation_data = ipu.data.from_tensor_slices{v.x, v.y}:batch(step.batch_size,
+      {drop_remainder = true})
     options.validation_steps = step.validation.steps
   end
   local history = model:fit(options).history
@@ -155,7 +168,8 @@ function steps.fit(state, step)
     if problem then return problem end
   end
   if step.batch_end_calls and calls ~= step.batch_end_calls then
-    return string.format("on_batch_end was called %d times, expected %d", calls, step.batch_end_calls)
+    return string.format("on_batch_end was called %d times, expected %d", calls,
+      step.batch_end_calls)
   end
 end
 
@@ -164,7 +178,8 @@ function steps.evaluate(state, step)
   options.verbose, options.steps = 0, total_steps(state, step)
   local got = build(state):evaluate(options)
   if type(got) == "number" then got = {got} end
-  return system.compare("evaluate", ipu.tensor(got), {data = nest.flatten(step.expect), shape = ipu.tensor(got).shape},
+  return system.compare("evaluate", ipu.tensor(got),
+    {data = nest.flatten(step.expect), shape = ipu.tensor(got).shape},
     state.tolerance)
 end
 
@@ -196,7 +211,8 @@ function steps.report(state, step)
   local programs = ipu.programs()
   local counts, sum = {}, 0
   for i, p in ipairs(programs) do counts[i], sum = p.executions, sum + p.executions end
-  local facts = {compilations = #programs, executions = type(step.expect.executions) == "table" and counts or sum,
+  local facts = {compilations = #programs, executions = type(step.expect.executions) == "table"
+    and counts or sum,
     variables = #state.model.weights}
   for name, want in pairs(step.expect) do
     local got = facts[name]
@@ -222,7 +238,8 @@ function steps.get_assignment(state, step)
     local want = step.expect[i]
     if absent(want) then want = nil end
     if entry.pipeline_stage ~= want then
-      return string.format("stage %d is %s, expected %s", i, tostring(entry.pipeline_stage), tostring(want))
+      return string.format("stage %d is %s, expected %s", i, tostring(entry.pipeline_stage),
+        tostring(want))
     end
   end
 end
@@ -249,11 +266,15 @@ local function options(given)
   return all
 end
 
-function steps.set_pipelining_options(state, step) build(state):set_pipelining_options(options(step.args)) end
+function steps.set_pipelining_options(state, step)
+  build(state):set_pipelining_options(options(step.args))
+end
 function steps.set_gradient_accumulation_options(state, step)
   build(state):set_gradient_accumulation_options(options(step.args))
 end
-function steps.set_replication_options(state, step) build(state):set_replication_options(step.args) end
+function steps.set_replication_options(state, step)
+  build(state):set_replication_options(step.args)
+end
 
 -- ------------------------------------------------ running
 
@@ -288,7 +309,8 @@ end
 function runner.run(case)
   local depth = scope.depth()
   configure(case)
-  local state = {case = case, tolerance = {rtol = (case.tol or {}).rtol or 1e-5, atol = (case.tol or {}).atol or 1e-5}}
+  local state = {case = case,
+    tolerance = {rtol = (case.tol or {}).rtol or 1e-5, atol = (case.tol or {}).atol or 1e-5}}
   local problem
   local strategy = ipu.IPUStrategy():scope()
   for i, step in ipairs(case.script) do

@@ -1,14 +1,17 @@
 -- Pipelines of conformance cases: programs of kind "pipeline" for spec/support/system_program.
 
 local ipu = require "ipulua"
-local json = require "ipulua.json"
+local json = require "ipulua.base.json"
 local system = require "spec.support.system_values"
 
 -- Keys of a program that the pipeline call does not take under the same name.
 local own_keys <const> = {
-  kind = true, stages = true, ga_count = true, inputs = true, infeed = true, outfeed = true, schedule = true, reduction = true,
-  optimizer = true, ga_count_is_argument = true, outfeed_structure = true, cross_replica = true, device_ordinal = true,
-  compute_gradients_args = true, gradient_accumulation_dtype = true, accumulate_outfeed_dtype = true,
+  kind = true, stages = true, ga_count = true, inputs = true, infeed = true, outfeed = true,
+  schedule = true, reduction = true,
+  optimizer = true, ga_count_is_argument = true, outfeed_structure = true, cross_replica = true,
+  device_ordinal = true,
+  compute_gradients_args = true, gradient_accumulation_dtype = true,
+  accumulate_outfeed_dtype = true,
 }
 
 local function absent(value) return value == nil or value == json.null end
@@ -28,7 +31,8 @@ local function results(env, names)
 end
 
 return function(runner)
-  -- A stage as a function that declares its parameters. The first one's infeed element may be a table.
+  -- A stage as a function that declares its parameters. The first one's infeed element may be a
+  -- table.
   local function stage_function(at, program, spec, is_first, is_last, outer)
     local infeed = is_first and at.case.infeeds and at.case.infeeds[program.infeed]
     local before = infeed and #(program.inputs or {}) or #spec["in"]
@@ -51,7 +55,9 @@ return function(runner)
     for i, spec in ipairs(program.stages) do
       if spec[1] then
         list[i] = {}
-        for k, each in ipairs(spec) do list[i][k] = stage_function(at, program, each, i == 1, i == count, outer) end
+        for k, each in ipairs(spec) do
+          list[i][k] = stage_function(at, program, each, i == 1, i == count, outer)
+        end
       else
         list[i] = stage_function(at, program, spec, i == 1, i == count, outer)
       end
@@ -68,19 +74,24 @@ return function(runner)
       for i, name in ipairs(last.out) do env[name] = (select(i, ...)) end
       runner.evaluate(at, env, o.loss_ops or {})
       local wrap = program.cross_replica and {"CrossReplicaOptimizer"} or nil
-      at.optimizers[program] = at.optimizers[program] or runner.optimizer(at, {opt = o, wrap = wrap})
+      at.optimizers[program] = at.optimizers[program]
+        or runner.optimizer(at, {opt = o, wrap = wrap})
       return ipu.OptimizerFunctionOutput{
-        opt = at.optimizers[program], loss = env[o.loss], compute_gradients_args = program.compute_gradients_args,
+        opt = at.optimizers[program], loss = env[o.loss],
+        compute_gradients_args = program.compute_gradients_args,
       }
     end
   end
 
   local function call_arguments(at, program, inputs, count, outer)
     local given = {
-      computational_stages = stage_functions(at, program, outer), gradient_accumulation_count = count,
-      pipeline_schedule = program.schedule, inputs = inputs, optimizer_function = optimizer_function(at, program),
+      computational_stages = stage_functions(at, program, outer),
+      gradient_accumulation_count = count,
+      pipeline_schedule = program.schedule, inputs = inputs,
+      optimizer_function = optimizer_function(at, program),
       infeed_queue = program.infeed and at:infeed(program.infeed) or nil,
-      outfeed_queue = program.outfeed and at:outfeed(program.outfeed) or nil, reduction_method = program.reduction,
+      outfeed_queue = program.outfeed and at:outfeed(program.outfeed) or nil,
+      reduction_method = program.reduction,
     }
     for _, name in ipairs {"gradient_accumulation_dtype", "accumulate_outfeed_dtype"} do
       given[name] = not absent(program[name]) and system.dtype(program[name]) or nil
@@ -112,7 +123,9 @@ return function(runner)
       list[i] = system.tensor(fill == nil and 0 or fill, input.shape, input.dtype)
     end
     local argument = program.ga_count_is_argument
-    if argument then list[#list + 1] = ipu.tensor(feeds[argument] or program.ga_count, {dtype = "int32"}) end
+    if argument then
+      list[#list + 1] = ipu.tensor(feeds[argument] or program.ga_count, {dtype = "int32"})
+    end
     return list
   end
 
@@ -127,7 +140,8 @@ return function(runner)
     if type(value) ~= "string" or not value:find("^an? ") then return value end
     if value:find("outfeed", 1, true) then return ipu.IPUOutfeedQueue() end
     local captures, tape = value:find("capture", 1, true), value:find("tape", 1, true)
-    local scope = captures and (tape and ipu.GradientCaptureTape() or ipu.GradientCaptureContext()) or tape and ipu.GradientTape()
+    local scope = captures and (tape and ipu.GradientCaptureTape() or ipu.GradientCaptureContext())
+      or tape and ipu.GradientTape()
     if not scope then return value end
     scope:close()
     return scope

@@ -1,5 +1,6 @@
--- Runs a conformance case of kind "program": variables, queues and programs from tables, then its steps in order. How a program
--- of a kind is built is in `kinds`; what an operation means in `ops`; what a step does in `steps`.
+-- Runs a conformance case of kind "program": variables, queues and programs from tables, then its
+-- steps in order. How a program of a kind is built is in `kinds`; what an operation means in `ops`;
+-- what a step does in `steps`.
 
 local config = require "ipulua.config"
 local ipu = require "ipulua"
@@ -11,7 +12,8 @@ local runner = {}
 
 local ops = {}
 
-for _, name in ipairs {"add", "sub", "mul", "div", "neg", "tanh", "square", "sigmoid", "stop_gradient"} do
+for _, name in ipairs {"add", "sub", "mul", "div", "neg", "tanh", "square", "sigmoid",
+  "stop_gradient"} do
   ops[name] = function(_, ...) return ipu[name](...) end
 end
 function ops.relu(_, x) return ipu.nn.relu(x) end
@@ -34,18 +36,25 @@ function ops.gather(a, x, indices) return ipu.gather(x, indices, {axis = a.axis 
 function ops.cast(a, x) return ipu.cast(x, system.dtype(a.to)) end
 function ops.const(a) return system.tensor(a.fill, a.shape or {}, a.dtype) end
 function ops.conv2d(a, x, kernel)
-  return ipu.nn.conv2d(x, kernel, {strides = a.stride or 1, padding = (a.padding or "VALID"):upper()})
+  return ipu.nn.conv2d(x, kernel,
+    {strides = a.stride or 1, padding = (a.padding or "VALID"):upper()})
 end
 function ops.mse(_, x, y) return ipu.reduce_mean(ipu.square(x - y)) end
 function ops.xent(_, logits, labels)
   return ipu.reduce_mean(ipu.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
 end
 ops["and"] = function(_, x, y) return ipu.logical_and(x, y) end
-function ops.cross_replica_sum(a, x) return ipu.cross_replica_sum(x, {replica_group_size = a.group}) end
-function ops.cross_replica_mean(a, x) return ipu.cross_replica_mean(x, {replica_group_size = a.group}) end
+function ops.cross_replica_sum(a, x)
+  return ipu.cross_replica_sum(x, {replica_group_size = a.group})
+end
+function ops.cross_replica_mean(a, x)
+  return ipu.cross_replica_mean(x, {replica_group_size = a.group})
+end
 function ops.all_gather(_, x) return ipu.all_gather(x) end
 function ops.replication_index() return ipu.replication_index() end
-function ops.replica_slice(_, x) return ipu.gather(x, ipu.reshape(ipu.replication_index(), {1}), {axis = 0}) end
+function ops.replica_slice(_, x)
+  return ipu.gather(x, ipu.reshape(ipu.replication_index(), {1}), {axis = 0})
+end
 
 local function first_element(x)
   if x.rank == 0 then return x end
@@ -53,7 +62,9 @@ local function first_element(x)
 end
 
 function ops.select_gt(a, x)
-  return ipu.cond(ipu.greater(first_element(x), a.c), function() return ipu.constant(a.yes, {dtype = x.dtype}) end,
+  return ipu.cond(ipu.greater(first_element(x), a.c), function()
+    return ipu.constant(a.yes, {dtype = x.dtype})
+  end,
     function() return ipu.constant(a.no, {dtype = x.dtype}) end)
 end
 
@@ -69,10 +80,12 @@ local maps <const> = {
 local rules <const> = {
   sgd = function(o) return ipu.train.GradientDescentOptimizer(o.lr) end,
   momentum = function(o)
-    return ipu.train.MomentumOptimizer(o.lr, o.momentum or 0.9, {use_nesterov = o.nesterov or false})
+    return ipu.train.MomentumOptimizer(o.lr, o.momentum or 0.9,
+      {use_nesterov = o.nesterov or false})
   end,
   adam = function(o)
-    return ipu.train.AdamOptimizer(o.lr, {beta1 = o.beta1 or 0.9, beta2 = o.beta2 or 0.999, epsilon = o.eps or 1e-8})
+    return ipu.train.AdamOptimizer(o.lr,
+      {beta1 = o.beta1 or 0.9, beta2 = o.beta2 or 0.999, epsilon = o.eps or 1e-8})
   end,
   rmsprop = function(o) return ipu.train.RMSPropOptimizer(o.lr, {decay = o.decay or 0.9}) end,
 }
@@ -80,7 +93,8 @@ local rules <const> = {
 -- An optimizer that looks at the gradients it is to apply.
 local function observing(at, opt, o)
   local Observer = ipu.train.Optimizer:extend("Observer")
-  function Observer:compute_gradients(...) return opt:compute_gradients(...) end -- luacheck: ignore 212
+  -- luacheck: ignore 212
+  function Observer:compute_gradients(...) return opt:compute_gradients(...) end
   function Observer:apply_gradients(given, options) -- luacheck: ignore 212
     local found, changed = {}, {}
     for i, pair in ipairs(given) do
@@ -88,7 +102,8 @@ local function observing(at, opt, o)
       found[i] = g
       if o.grad_add_var then g = g + at.variables[o.grad_add_var] end
       if g.dtype == v.dtype then changed[#changed + 1] = {g, v}
-      else v:assign(ipu.cast(ipu.cast(v, g.dtype) - g * o.lr, v.dtype)) end -- plain descent, in the gradient's dtype
+      -- plain descent, in the gradient's dtype
+      else v:assign(ipu.cast(ipu.cast(v, g.dtype) - g * o.lr, v.dtype)) end
     end
     if o.enqueue_gradients then at:outfeed(o.enqueue_gradients):enqueue(found) end
     if #changed > 0 then return opt:apply_gradients(changed, options) end
@@ -98,20 +113,27 @@ end
 
 local function accumulation_options(ga)
   local dtype = ga.dtype and system.dtype(ga.dtype)
-  return {num_mini_batches = ga.count, reduction_method = ga.reduction, dtype = dtype and function() return dtype end}
+  return {num_mini_batches = ga.count, reduction_method = ga.reduction,
+    dtype = dtype and function() return dtype end}
 end
 
 local wrappers = {
-  MapGradientOptimizer = function(opt, o) return ipu.optimizers.MapGradientOptimizer(opt, maps[o.map.fn](o.map)) end,
+  MapGradientOptimizer = function(opt, o)
+    return ipu.optimizers.MapGradientOptimizer(opt, maps[o.map.fn](o.map))
+  end,
   GradientAccumulationOptimizer = function(opt, _, ga)
     return ipu.optimizers.GradientAccumulationOptimizer(opt, {num_mini_batches = ga.count})
   end,
   CrossReplicaGradientAccumulationOptimizer = function(opt, _, ga)
-    return ipu.optimizers.CrossReplicaGradientAccumulationOptimizer(opt, {num_mini_batches = ga.count})
+    return ipu.optimizers.CrossReplicaGradientAccumulationOptimizer(opt,
+      {num_mini_batches = ga.count})
   end,
 }
-for _, name in ipairs {"GradientAccumulationOptimizerV2", "CrossReplicaGradientAccumulationOptimizerV2"} do
-  wrappers[name] = function(opt, _, ga) return ipu.optimizers[name](opt, accumulation_options(ga)) end
+for _, name in ipairs {"GradientAccumulationOptimizerV2",
+  "CrossReplicaGradientAccumulationOptimizerV2"} do
+  wrappers[name] = function(opt, _, ga)
+    return ipu.optimizers[name](opt, accumulation_options(ga))
+  end
 end
 for _, name in ipairs {"CrossReplicaOptimizer", "ShardedOptimizer"} do
   wrappers[name] = function(opt) return ipu.optimizers[name](opt) end
@@ -149,7 +171,9 @@ end
 local function enqueued(at, env, value)
   if type(value) == "string" then return value_of(at, env, value) end
   local t = {}
-  for key, name in pairs(value) do t[math.tointeger(tonumber(key)) or key] = value_of(at, env, name) end
+  for key, name in pairs(value) do
+    t[math.tointeger(tonumber(key)) or key] = value_of(at, env, name)
+  end
   return t
 end
 
@@ -183,7 +207,11 @@ function evaluate(at, env, list)
   for _, op in ipairs(list) do
     local a, operands = {}, {}
     for i = 3, #op do
-      if type(op[i]) == "table" then a = op[i] else operands[#operands + 1] = value_of(at, env, op[i]) end
+      if type(op[i]) == "table" then
+        a = op[i]
+      else
+        operands[#operands + 1] = value_of(at, env, op[i])
+      end
     end
     local _ <close> = a.shard and ipu.ipu_shard(a.shard) or nil
     if op[2] == "enqueue" then
@@ -248,10 +276,14 @@ end
 ---The dataset of an infeed of a case.
 function runner.dataset(infeed)
   local tensors = {}
-  for _, field in ipairs(infeed.fields) do tensors[field.name] = system.elements(field, infeed.n) end
+  for _, field in ipairs(infeed.fields) do
+    tensors[field.name] = system.elements(field, infeed.n)
+  end
   local ds = ipu.data.from_tensor_slices(element(structure_of(infeed), tensors))
   if infeed["repeat"] then ds = ds:repeat_n() end
-  if infeed.batch then ds = ds:batch(infeed.batch, {drop_remainder = infeed.drop_remainder ~= false}) end
+  if infeed.batch then
+    ds = ds:batch(infeed.batch, {drop_remainder = infeed.drop_remainder ~= false})
+  end
   return ds
 end
 
@@ -385,7 +417,9 @@ local function carried_arguments(program, feeds)
     if fill == nil then fill = c.init end
     list[i] = system.tensor(fill == nil and 0 or fill, c.shape, c.dtype)
   end
-  if type(program.n) == "string" then list[#list + 1] = ipu.tensor(feeds[program.n] or 1, {dtype = "int32"}) end
+  if type(program.n) == "string" then
+    list[#list + 1] = ipu.tensor(feeds[program.n] or 1, {dtype = "int32"})
+  end
   return list
 end
 arguments["repeat"], arguments["while"] = carried_arguments, carried_arguments
@@ -407,14 +441,17 @@ local Case = {}
 Case.__index = Case
 
 function Case:infeed(name)
-  if not self.queues[name] then self.queues[name] = ipu.IPUInfeedQueue(runner.dataset(self.case.infeeds[name])) end
+  if not self.queues[name] then
+    self.queues[name] = ipu.IPUInfeedQueue(runner.dataset(self.case.infeeds[name]))
+  end
   return self.queues[name]
 end
 
 function Case:outfeed(name)
   if not self.queues[name] then
     local o = self.case.outfeeds[name]
-    self.queues[name] = ipu.IPUOutfeedQueue{outfeed_mode = o.mode, device_ordinal = o.device_ordinal}
+    self.queues[name] = ipu.IPUOutfeedQueue{outfeed_mode = o.mode,
+      device_ordinal = o.device_ordinal}
   end
   return self.queues[name]
 end
@@ -428,7 +465,8 @@ function Case:program(name)
   local known = self.programs[name]
   if known then return known end
   local program = self.case.programs[name]
-  local build = kinds[program.kind] or error("unknown kind of program '" .. tostring(program.kind) .. "'")
+  local build = kinds[program.kind]
+    or error("unknown kind of program '" .. tostring(program.kind) .. "'")
   known = {table = program, func = ipu.func(build(self, program), {name = name})}
   self.programs[name] = known
   return known
@@ -450,11 +488,13 @@ function steps.delete(at, step) at:queue(step.queue):deleter() end
 
 function steps.compile(at, step)
   local p = at:program(step.program)
-  on_device(p.table, function() p.func:concrete(table.unpack(arguments[p.table.kind](p.table, step.feeds or {}))) end)
+  on_device(p.table, function()
+    p.func:concrete(table.unpack(arguments[p.table.kind](p.table, step.feeds or {})))
+  end)
 end
 
--- By the strategy, which initialises queues at their first use; where the script left one uninitialised, by a session, which
--- leaves that to the script.
+-- By the strategy, which initialises queues at their first use; where the script left one
+-- uninitialised, by a session, which leaves that to the script.
 local function run_once(at, p, given)
   local infeed = p.table.infeed and at:infeed(p.table.infeed)
   if not infeed or infeed.initialised then return table.pack(at.strategy:run(p.func, given)) end
@@ -493,7 +533,8 @@ end
 
 function steps.read(at, step)
   for _, name in ipairs(step.vars) do
-    local problem = system.compare(name, at.variables[name]:read_value(), step.expect[name], at.tolerance)
+    local problem = system.compare(name, at.variables[name]:read_value(), step.expect[name],
+      at.tolerance)
     if problem then return problem end
   end
 end
@@ -544,7 +585,9 @@ local strategy_functions <const> = {
 function steps.strategy_run(at, step)
   local f = strategy_functions[step.fn] or error("unknown function '" .. step.fn .. "'")
   local given = {}
-  for i, a in ipairs(step.args) do given[i] = ipu.tensor(a.value, {dtype = system.dtype(a.dtype)}) end
+  for i, a in ipairs(step.args) do
+    given[i] = ipu.tensor(a.value, {dtype = system.dtype(a.dtype)})
+  end
   at.strategy:run(ipu.func(f), given)
 end
 
@@ -615,7 +658,9 @@ local function run_phases(at, step)
   local problem = steps[name](at, step)
   while step.error and acceptable(step.error.phase, next_phase[name]) do
     name = next_phase[name]
-    if not steps[name] or (name == "compile" or name == "run") and not first_program(at.case) then break end
+    if not steps[name] or (name == "compile" or name == "run") and not first_program(at.case) then
+      break
+    end
     steps[name](at, {queue = step.queue, program = step.program or first_program(at.case)})
   end
   return problem
@@ -646,7 +691,8 @@ end
 local function make_variables(case)
   local list = {}
   for name, v in pairs(case.variables or {}) do
-    list[name] = ipu.Variable(system.tensor(v.init or 0, v.shape, v.dtype), {name = name, trainable = v.trainable ~= false})
+    list[name] = ipu.Variable(system.tensor(v.init or 0, v.shape, v.dtype),
+      {name = name, trainable = v.trainable ~= false})
   end
   return list
 end
@@ -660,14 +706,18 @@ function runner.run(case)
   config.reset_ipu_configuration()
   local _ <close> = setmetatable({}, {__close = function() config.reset_ipu_configuration() end})
   configure(case)
-  local tolerance = {rtol = case.tol and case.tol.rtol or 1e-5, atol = case.tol and case.tol.atol or 1e-5}
+  local tolerance = {rtol = case.tol and case.tol.rtol or 1e-5,
+    atol = case.tol and case.tol.atol or 1e-5}
   local at = setmetatable({
-    case = case, variables = make_variables(case), queues = {}, programs = {}, optimizers = {}, tolerance = tolerance,
+    case = case, variables = make_variables(case), queues = {}, programs = {}, optimizers = {},
+    tolerance = tolerance,
     strategy = ipu.IPUStrategy(),
   }, Case)
   for i, step in ipairs(case.script) do
     local problem = run_step(at, step)
-    if problem then return false, string.format("step %d (%s): %s", i, tostring(step["do"]), problem) end
+    if problem then
+      return false, string.format("step %d (%s): %s", i, tostring(step["do"]), problem)
+    end
   end
   return true
 end

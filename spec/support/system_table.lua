@@ -1,4 +1,5 @@
--- Conformance cases of kind "table": rows of facts about schedules and devices, compared with what answers such questions.
+-- Conformance cases of kind "table": rows of facts about schedules and devices, compared with what
+-- answers such questions.
 
 local ipu = require "ipulua"
 
@@ -13,10 +14,13 @@ end
 
 local function timetable(row)
   local training = row.training
-  return ipu.timetable{schedule = row.schedule, device_mapping = mapping_of(row), training = training == nil or training, count = row.count}
+  return ipu.timetable{schedule = row.schedule, device_mapping = mapping_of(row),
+    training = training == nil or training, count = row.count}
 end
 
-local function text(value) return type(value) == "table" and table.concat(value, ", ") or tostring(value) end
+local function text(value)
+  return type(value) == "table" and table.concat(value, ", ") or tostring(value)
+end
 
 -- How often each stage runs forward; nil when not all run equally often.
 local function executions(order)
@@ -32,13 +36,16 @@ local function executions(order)
   return counts[0]
 end
 
--- A letter for each stage, in the order in which a time step issues them: its micro-batches, oldest first.
+-- A letter for each stage, in the order in which a time step issues them: its micro-batches, oldest
+-- first.
 local function letters(table_of, from, to, micro_batches)
   local parts = {}
   for t = from, to do
     local slots = {}
     for m = 1, micro_batches do slots[m] = "." end
-    for _, e in ipairs(table_of.order[t] or {}) do slots[e.micro_batch + 1] = string.char(("a"):byte() + e.stage) end
+    for _, e in ipairs(table_of.order[t] or {}) do
+      slots[e.micro_batch + 1] = string.char(("a"):byte() + e.stage)
+    end
     parts[#parts + 1] = table.concat(slots)
   end
   return table.concat(parts)
@@ -63,19 +70,23 @@ local facts = {
 }
 
 local function grouped_pass(stages, from, to)
-  local t = ipu.timetable{schedule = "Grouped", device_mapping = mapping_of{stages = stages}, training = false, count = stages}
+  local t = ipu.timetable{schedule = "Grouped", device_mapping = mapping_of{stages = stages},
+    training = false, count = stages}
   return is_issued_last_first(t.order) and letters(t, from, to, stages) or "issued in another order"
 end
 
 local function stage_count(row) return tonumber(row.stages:match("%((%d+)")) end
 
 function facts.ramp_up(row) return grouped_pass(stage_count(row), 1, stage_count(row)) end
-function facts.ramp_down(row) return grouped_pass(stage_count(row), stage_count(row) + 1, 2 * stage_count(row)) end
+function facts.ramp_down(row)
+  return grouped_pass(stage_count(row), stage_count(row) + 1, 2 * stage_count(row))
+end
 
 -- "dcba repeated 4 times": of a run three times as long, the middle.
 function facts.steady(row)
   local n = stage_count(row)
-  local t = ipu.timetable{schedule = "Grouped", device_mapping = mapping_of{stages = n}, training = false, count = 3 * n}
+  local t = ipu.timetable{schedule = "Grouped", device_mapping = mapping_of{stages = n},
+    training = false, count = 3 * n}
   local pass = {}
   for _, e in ipairs(t.order[n + 1]) do pass[#pass + 1] = string.char(("a"):byte() + e.stage) end
   return table.concat(pass) .. " repeated " .. n .. " times"
@@ -93,7 +104,8 @@ function runner.run(case)
           asked = asked + 1
           local got = f(row)
           if text(got) ~= text(want) then
-            return false, string.format("row %d: %s is %s, expected %s", i, key, text(got), text(want))
+            return false, string.format("row %d: %s is %s, expected %s", i, key, text(got),
+              text(want))
           end
         end
       end

@@ -1,13 +1,14 @@
 -- Values of system cases: fills, expected arrays, expected errors.
 
-local blame = require "ipulua.blame"
+local blame = require "ipulua.base.blame"
 local ipu = require "ipulua"
 local values = require "spec.support.conformance_values"
 
 local system = {}
 
 local dtypes <const> = {
-  f32 = "float32", f16 = "float16", f64 = "float64", bf16 = "bfloat16", i32 = "int32", i64 = "int64", i8 = "int8", u8 = "uint8",
+  f32 = "float32", f16 = "float16", f64 = "float64", bf16 = "bfloat16", i32 = "int32",
+  i64 = "int64", i8 = "int8", u8 = "uint8",
   bool = "bool",
 }
 
@@ -66,7 +67,8 @@ end
 function system.elements(field, n)
   local data = {}
   for i = 0, n - 1 do append_element(data, field.fill, field, i) end
-  return values.tensor{shape = {n, table.unpack(field.shape)}, dtype = system.dtype(field.dtype), data = data}
+  return values.tensor{shape = {n, table.unpack(field.shape)}, dtype = system.dtype(field.dtype),
+    data = data}
 end
 
 -- ------------------------------------------------ what must come out
@@ -85,7 +87,9 @@ local function compare_array(what, got, want, tolerance)
   if not ipu.is_tensor(got) then return what .. ": there is no tensor" end
   local shape = want.shape or got.shape
   local dtype = system.dtype(want.dtype or (got.dtype:find("int", 1, true) and got.dtype) or nil)
-  if want.dtype and dtype ~= got.dtype then return string.format("%s: dtype %s, expected %s", what, got.dtype, dtype) end
+  if want.dtype and dtype ~= got.dtype then
+    return string.format("%s: dtype %s, expected %s", what, got.dtype, dtype)
+  end
   local wanted = {shape = shape, dtype = dtype, data = expected_data(want, shape)}
   return values.compare(what, got, wanted, tolerance.rtol, tolerance.atol)
 end
@@ -107,10 +111,13 @@ function system.compare(what, got, want, tolerance)
   if is_array(want) then return compare_array(what, got, want, tolerance) end
   if type(got) ~= "table" then return what .. ": a table is expected, got " .. type(got) end
   for key, inner in pairs(want) do
-    local problem = system.compare(what .. "[" .. tostring(key) .. "]", field(got, key), inner, tolerance)
+    local problem = system.compare(what .. "[" .. tostring(key) .. "]", field(got, key),
+      inner, tolerance)
     if problem then return problem end
   end
-  if #want > 0 and #got ~= #want then return string.format("%s: %d values, expected %d", what, #got, #want) end
+  if #want > 0 and #got ~= #want then
+    return string.format("%s: %d values, expected %d", what, #got, #want)
+  end
   return nil
 end
 
@@ -121,7 +128,8 @@ function system.check_error(wanted, message)
   local lower = tostring(message):lower()
   local last = blame.last_error()
   if wanted.kind ~= "any" and (not last or last.kind ~= wanted.kind) then
-    return "the error's kind is " .. tostring(last and last.kind) .. ", not " .. wanted.kind .. ": " .. tostring(message)
+    return "the error's kind is " .. tostring(last and last.kind) .. ", not " .. wanted.kind .. ": "
+      .. tostring(message)
   end
   for _, text in ipairs(wanted.must_mention or {}) do
     if not lower:find(tostring(text):lower(), 1, true) then
@@ -129,7 +137,9 @@ function system.check_error(wanted, message)
     end
   end
   for _, text in ipairs(wanted.must_not_mention or {}) do
-    if lower:find(text:lower(), 1, true) then return "the error mentions '" .. text .. "': " .. tostring(message) end
+    if lower:find(text:lower(), 1, true) then
+      return "the error mentions '" .. text .. "': " .. tostring(message)
+    end
   end
   return nil
 end

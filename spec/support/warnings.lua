@@ -1,10 +1,11 @@
--- Warnings that specs provoke: caught, so that none is shown; one that nobody expects fails, and so does one that doesn't come.
+-- Warnings that specs provoke: caught, so that none is shown; one that nobody expects fails, and so
+-- does one that doesn't come.
 --
 --   local caught = warnings.expected{"a pattern", "another"}
 --   setup(caught.start)
 --   teardown(caught.stop)
 
-local log = require "ipulua.log"
+local log = require "ipulua.base.log"
 
 local warnings = {}
 
@@ -15,7 +16,8 @@ local function first_match(line, patterns)
   return nil
 end
 
----Catches from start to stop, which then compares: each line must match a pattern, each pattern a line.
+---Catches from start to stop, which then compares: each line must match a pattern, each pattern a
+---line.
 ---@param patterns string[]
 ---@return {start: fun(), stop: fun(), lines: string[]}
 function warnings.expected(patterns)

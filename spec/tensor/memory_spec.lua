@@ -1,4 +1,5 @@
--- What the machine has no room for is refused, by name and size, before the system ends the process.
+-- What the machine has no room for is refused, by name and size, before the system ends the
+-- process.
 
 local ipu = require "ipulua"
 
@@ -13,7 +14,9 @@ end
 local function refused(f, ...)
   local ok, message = pcall(f)
   assert.is_false(ok)
-  for _, text in ipairs{"memory_spec.lua:", ...} do assert.is_truthy(message:find(text, 1, true), message) end
+  for _, text in ipairs{"memory_spec.lua:", ...} do
+    assert.is_truthy(message:find(text, 1, true), message)
+  end
   assert.equal("out_of_memory", ipu.last_error().kind)
 end
 
@@ -29,13 +32,16 @@ describe("memory", function()
   end)
 
   it("is refused within a program: for its values and its results", function()
-    local f = ipu.func(function(x) return ipu.reduce_sum(ipu.sin(x:broadcast_to{floats}) + ipu.cos(x:broadcast_to{floats})) end)
+    local f = ipu.func(function(x)
+      return ipu.reduce_sum(ipu.sin(x:broadcast_to{floats}) + ipu.cos(x:broadcast_to{floats}))
+    end)
     refused(function() f(ipu.tensor{1.0}) end)
     assert.equal(3, ipu.func(function(x) return x + 1 end)(ipu.tensor(2.0)):item())
   end)
 
   it("is refused for the weights of a layer that is far too wide", function()
-    refused(function() ipu.keras.layers.Dense(1e9)(ipu.zeros{1, 100}) end, "float32[100, 1000000000]")
+    refused(function() ipu.keras.layers.Dense(1e9)(ipu.zeros{1, 100}) end,
+      "float32[100, 1000000000]")
     local model = ipu.keras.Sequential{ipu.keras.layers.Dense(1e9), ipu.keras.layers.Dense(1e9)}
     refused(function() model:build{1, 1000} end, "1000000000")
   end)

@@ -12,8 +12,10 @@ end
 describe("arange", function()
   it("is int32 for integers, float32 otherwise, or what it is told", function()
     for _, case in ipairs{
-      {{4}, "int32", {0, 1, 2, 3}}, {{2, 10, 2}, "int32", {2, 4, 6, 8}}, {{5, 0, -2}, "int32", {5, 3, 1}},
-      {{0, 1, 0.25}, "float32", {0, 0.25, 0.5, 0.75}}, {{1.0, 4.0}, "float32", {1, 2, 3}}, {{0}, "int32", {}}, {{3, 1}, "int32", {}},
+      {{4}, "int32", {0, 1, 2, 3}}, {{2, 10, 2}, "int32", {2, 4, 6, 8}},
+      {{5, 0, -2}, "int32", {5, 3, 1}},
+      {{0, 1, 0.25}, "float32", {0, 0.25, 0.5, 0.75}}, {{1.0, 4.0}, "float32", {1, 2, 3}},
+      {{0}, "int32", {}}, {{3, 1}, "int32", {}},
       {{1}, "int32", {0}}, {{2}, "int32", {0, 1}}, {{3, dtype = "float16"}, "float16", {0, 1, 2}},
       {{2 ^ 53 | 0, (2 ^ 53 | 0) + 2, dtype = "int64"}, "int64", {2 ^ 53 | 0, (2 ^ 53 | 0) + 1}},
     } do
@@ -49,12 +51,15 @@ describe("linspace", function()
 
   it("and arange reach from end to end of what a dtype has", function()
     local least, most = math.mininteger, math.maxinteger
-    assert.same({least, -(1 << 62), 0, 1 << 62}, ipu.arange(least, most, 1 << 62, {dtype = "int64"}):totable())
-    assert.same({most, (1 << 62) - 1, -1, -(1 << 62) - 1}, ipu.arange(most, least, -(1 << 62), {dtype = "int64"}):totable())
+    assert.same({least, -(1 << 62), 0, 1 << 62},
+      ipu.arange(least, most, 1 << 62, {dtype = "int64"}):totable())
+    assert.same({most, (1 << 62) - 1, -1, -(1 << 62) - 1},
+      ipu.arange(most, least, -(1 << 62), {dtype = "int64"}):totable())
     assert.same({most, -1}, ipu.arange(most, least, least, {dtype = "int64"}):totable())
     raises("value", "too many", ipu.arange, least, most, 1, {dtype = "int64"})
     raises("value", "too many", ipu.arange, 0, most, {dtype = "int64"})
-    assert.same({-1e308, -5e307, 0, 5e307}, ipu.arange(-1e308, 1e308, 5e307, {dtype = "float64"}):totable())
+    assert.same({-1e308, -5e307, 0, 5e307},
+      ipu.arange(-1e308, 1e308, 5e307, {dtype = "float64"}):totable())
     local line = ipu.linspace(-1.5e308, 1.5e308, 7, {dtype = "float64"}):totable()
     for i = 1, 7 do assert.is_near((i - 4) * 0.5, line[i] / 1e308, 1e-14) end
     assert.equal(1.5e308, line[7])

@@ -16,7 +16,7 @@ typedef struct BridgeTensor {
   void (*release)(void *owner); /* from any thread */
 } BridgeTensor;
 
-/* A call of a function of ipulua/embed.lua. */
+/* A call of a function of ipulua/tools/embed.lua. */
 typedef struct BridgeCall {
   const char *function;
   int64_t object;         /* which model; 0: none */

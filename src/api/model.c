@@ -1,4 +1,4 @@
-/* Keras models: each function is a call of ipulua/embed.lua. */
+/* Keras models: each function is a call of ipulua/tools/embed.lua. */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -16,7 +16,7 @@ __asm__(
 __attribute__((visibility("hidden"))) extern const char ipulua_bundle[];
 
 typedef struct Bundled {
-  const char *name; /* "keras/layer.lua" */
+  const char *name; /* "keras/losses.lua" */
   size_t at, bytes;
 } Bundled;
 
@@ -32,7 +32,7 @@ static const Bundled *find(const char *name) {
   return bsearch(name, table, sizeof table / sizeof *table, sizeof *table, compare);
 }
 
-/* "ipulua.keras.layer" → keras/layer.lua; NULL for what isn't there. */
+/* "ipulua.keras.losses" → keras/losses.lua; NULL for what isn't there. */
 static const Bundled *find_module(lua_State *L, const char *module) {
   static const char library[] = "ipulua";
   enum { LENGTH = sizeof library - 1 };
@@ -71,7 +71,7 @@ static int search(lua_State *L) {
   return 2;
 }
 
-/* ("report.html") → its text, nil for what isn't there */
+/* ("machine/report/report.html") → its text, nil for what isn't there */
 static int read(lua_State *L) {
   const Bundled *found = find(luaL_checkstring(L, 1));
   if (found) lua_pushlstring(L, ipulua_bundle + found->at, found->bytes);

@@ -17,7 +17,7 @@ static _Atomic(lua_State *) running, running_callback;
  * innermost of all while that is not loaded. */
 static void push_line(lua_State *L) {
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
-  bool loaded = lua_getfield(L, -1, "ipulua.blame") == LUA_TTABLE &&
+  bool loaded = lua_getfield(L, -1, "ipulua.base.blame") == LUA_TTABLE &&
                 lua_getfield(L, -1, "where") == LUA_TFUNCTION;
   if (loaded && lua_pcall(L, 0, 1, 0) == LUA_OK && lua_isstring(L, -1)) return;
   lua_Debug caller;
@@ -83,7 +83,7 @@ static const char *with_hint(lua_State *L, const char *message) {
   int top = lua_gettop(L);
   luaL_checkstack(L, 4, NULL);
   bool loaded = lua_getglobal(L, "require") == LUA_TFUNCTION;
-  lua_pushliteral(L, "ipulua.slips");
+  lua_pushliteral(L, "ipulua.base.slips");
   if (loaded && lua_pcall(L, 1, 1, 0) == LUA_OK && lua_istable(L, -1) &&
       lua_getfield(L, -1, "explain") == LUA_TFUNCTION) {
     lua_pushvalue(L, 1);

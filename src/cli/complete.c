@@ -91,7 +91,7 @@ static bool is_library(lua_State *L, int index) {
   }
   lua_pop(L, 1);
   if (found || !lua_getmetatable(L, index)) return found;
-  /* of lua/ipulua/modules.lua: a module that is no file of its own */
+  /* of lua/ipulua/base/modules.lua: a module that is no file of its own */
   lua_pushliteral(L, "guarded");
   lua_rawget(L, -2);
   found = lua_toboolean(L, -1);
@@ -99,7 +99,7 @@ static bool is_library(lua_State *L, int index) {
   return found;
 }
 
-/* Pushes the list of names that require("ipulua.help")'s function gives for the value at index,
+/* Pushes the list of names that require("ipulua.tools.help")'s function gives for the value at index,
  * and runs none of the script's code; false, nothing pushed, when it gives none. */
 static bool push_help(lua_State *L, const char *function, int index, bool methods) {
   int top = lua_gettop(L);
@@ -108,7 +108,7 @@ static bool push_help(lua_State *L, const char *function, int index, bool method
   lua_settop(L, top);
   if (!loaded) return false;
   lua_getglobal(L, "require");
-  lua_pushliteral(L, "ipulua.help");
+  lua_pushliteral(L, "ipulua.tools.help");
   if (lua_pcall(L, 1, 1, 0) == LUA_OK && lua_istable(L, -1)) {
     lua_pushstring(L, function);
     lua_rawget(L, -2);
@@ -322,9 +322,9 @@ static void push_rows(lua_State *L, int f, int help) {
 }
 
 /* Adds "name = " for the options of the call around the cursor. They come from
- * require("ipulua.help").options, which maps a function or class to a list of names, or of rows
+ * require("ipulua.tools.help").options, which maps a function or class to a list of names, or of rows
  * that begin with the name; or they are the argument_rows of a class; or what
- * require("ipulua.help").rows says. */
+ * require("ipulua.tools.help").rows says. */
 static void add_options(lua_State *L, const Cursor *p, const char *s, const char *stem,
                         size_t length) {
   if (p->depth < 1 || p->depth > BRACKETS || s[p->open[p->depth - 1]] != '{') return;
@@ -334,7 +334,7 @@ static void add_options(lua_State *L, const Cursor *p, const char *s, const char
   int set = lua_gettop(L);
   push_path(L, s, begin, end);
   if (!lua_isnil(L, -1)) {
-    push_module(L, "ipulua.help");
+    push_module(L, "ipulua.tools.help");
     if (lua_istable(L, -1)) {
       lua_pushliteral(L, "options");
       lua_rawget(L, -2);

@@ -91,7 +91,7 @@ static void describe(lua_State *L, int index, const char *text) {
   }
 }
 
-/* help(value, text): require("ipulua.help").show(value, text) where that exists and doesn't
+/* help(value, text): require("ipulua.tools.help").show(value, text) where that exists and doesn't
  * return false; text is the expression as it was typed, or nil. */
 static int help(lua_State *L) {
   lua_settop(L, lua_gettop(L) ? 2 : 0);
@@ -100,7 +100,7 @@ static int help(lua_State *L) {
     return 0;
   }
   lua_getglobal(L, "require");
-  lua_pushliteral(L, "ipulua.help");
+  lua_pushliteral(L, "ipulua.tools.help");
   if (lua_pcall(L, 1, 1, 0) == LUA_OK && lua_istable(L, -1) &&
       lua_getfield(L, -1, "show") == LUA_TFUNCTION) {
     lua_pushvalue(L, 1);
@@ -145,13 +145,13 @@ static bool call(lua_State *L, int arguments, int results) {
 }
 
 /* Pushes the text of the value at index. A function of the library goes by its name:
- * require("ipulua.help").title(f). */
+ * require("ipulua.tools.help").title(f). */
 static void push_shown(lua_State *L, int index) {
   int top = lua_gettop(L);
   if (lua_isfunction(L, index) &&
       lua_getfield(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE) == LUA_TTABLE &&
       lua_getfield(L, -1, "ipulua") == LUA_TTABLE && lua_getglobal(L, "require") == LUA_TFUNCTION) {
-    lua_pushliteral(L, "ipulua.help");
+    lua_pushliteral(L, "ipulua.tools.help");
     if (lua_pcall(L, 1, 1, 0) == LUA_OK && lua_istable(L, -1) &&
         lua_getfield(L, -1, "title") == LUA_TFUNCTION) {
       lua_pushvalue(L, index);

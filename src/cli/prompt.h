@@ -1,6 +1,6 @@
 /* The prompt: read, evaluate, print, until the input ends.
  *
- * It asks for one Lua module, and does without if there is none: require("ipulua.help") is a table
+ * It asks for one Lua module, and does without if there is none: require("ipulua.tools.help") is a table
  * with
  *   show(value, text)   prints what is known of the value; text is the expression as it was typed,
  *                       or nil

@@ -27,15 +27,17 @@ static int free_state(lua_State *L) {
   return 0;
 }
 
-/* Where the library's Lua files are: beside ipulua/blame.lua, which everything else loads first. */
+/* Where the library's Lua files are: above ipulua/base/blame.lua, which everything else loads first. */
 static void find_library(lua_State *L, State *s) {
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
-  lua_getfield(L, -1, "ipulua.blame");
+  lua_getfield(L, -1, "ipulua.base.blame");
   if (lua_istable(L, -1) && lua_getfield(L, -1, "where") == LUA_TFUNCTION) {
     lua_Debug d;
     lua_getinfo(L, ">S", &d);
-    const char *slash = strrchr(d.source, '/');
-    if (slash) s->library = strndup(d.source, (size_t)(slash - d.source) + 1);
+    static const char own[] = "base/blame.lua";
+    size_t length = strlen(d.source), tail = sizeof own - 1;
+    if (length > tail && !strcmp(d.source + length - tail, own))
+      s->library = strndup(d.source, length - tail);
     lua_pop(L, 2);
     return;
   }
@@ -90,7 +92,7 @@ const char *bind_where(lua_State *L) {
 int bind_raise(lua_State *L, const Error *e) {
   luaL_checkstack(L, 8, NULL);
   lua_getglobal(L, "require");
-  lua_pushliteral(L, "ipulua.blame");
+  lua_pushliteral(L, "ipulua.base.blame");
   lua_call(L, 1, 1);
   lua_getfield(L, -1, "error");
   lua_pushstring(L, e->message);

@@ -63,7 +63,7 @@ static int open_protected(lua_State *L) {
   lua_pushcfunction(L, luaopen_ipulua_core);
   lua_setfield(L, -2, "ipulua.core");
   lua_getglobal(L, "require");
-  lua_pushliteral(L, "ipulua.embed");
+  lua_pushliteral(L, "ipulua.tools.embed");
   lua_call(L, 1, 1);
   lua_rawsetp(L, LUA_REGISTRYINDEX, &EMBED_KEY);
   State *s = bind_state(L);

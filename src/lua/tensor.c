@@ -306,7 +306,7 @@ int bind_refuse_field(lua_State *L, const char *kind) {
         lua_istable(L, 2) ? "; several elements: t:slice(begin, size), ipu.gather(t, indices)"
                           : "");
   lua_getglobal(L, "require");
-  lua_pushliteral(L, "ipulua.slips");
+  lua_pushliteral(L, "ipulua.base.slips");
   lua_call(L, 1, 1);
   lua_getfield(L, -1, "field_hint");
   lua_pushstring(L, kind);

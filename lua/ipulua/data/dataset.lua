@@ -1,19 +1,21 @@
--- The class of datasets: what an element is, and reading elements on the host. The methods that make a longer chain are
--- in functions.lua and order.lua.
+-- The class of datasets: what an element is, and reading elements on the host. The methods that
+-- make a longer chain are in functions.lua and order.lua.
 
-local blame = require "ipulua.blame"
-local class = require "ipulua.class"
+local blame = require "ipulua.base.blame"
+local class = require "ipulua.base.class"
 local core = require "ipulua.core"
 local elements = require "ipulua.data.elements"
-local structure = require "ipulua.structure"
+local structure = require "ipulua.base.structure"
 
----A chain of C iterators: each method makes a longer one. An element is a value, several, or a table of them.
+---A chain of C iterators: each method makes a longer one. An element is a value, several, or a
+---table of them.
 ---@class Dataset
 local Dataset = class.new("Dataset")
 
 function Dataset:init(handle, template)
   if type(handle) ~= "userdata" or getmetatable(handle).__name ~= "ipulua.Dataset" then
-    blame.error("a dataset is made by ipu.data.from_tensor_slices, from_csv, from_generator …", "type")
+    blame.error("a dataset is made by ipu.data.from_tensor_slices, from_csv, from_generator …",
+      "type")
   end
   self.handle = handle
   self.template = template
@@ -27,18 +29,22 @@ function Dataset:cardinality() return self.handle:cardinality() end
 function Dataset:__index(name)
   if name == "element_spec" then
     local specs = {}
-    for i, t in ipairs(self.handle:types()) do specs[i] = core.plain{shape = t.shape, dtype = t.dtype} end
+    for i, t in ipairs(self.handle:types()) do
+      specs[i] = core.plain{shape = t.shape, dtype = t.dtype}
+    end
     return structure.rebuild(self.template, specs)
   end
   if math.type(name) == "integer" then -- ipairs(ds), ds[1]
-    blame.error("a dataset has no positions; `for x in ds:iter() do` walks over its elements", "type")
+    blame.error("a dataset has no positions; `for x in ds:iter() do` walks over its elements",
+      "type")
   end
   local method = rawget(Dataset, name)
   if method == nil and type(name) == "string" then elements.suggest("a dataset", name, Dataset) end
   return method
 end
 
----Says which of the library's functions made the dataset, where that is not the name of the first C iterator.
+---Says which of the library's functions made the dataset, where that is not the name of the first C
+---iterator.
 ---@param name string
 ---@return Dataset
 ---@package
@@ -61,14 +67,16 @@ end
 function Dataset:__tostring()
   local texts = {}
   for i, t in ipairs(self.handle:types()) do texts[i] = structure.type_text(t.dtype, t.shape) end
-  return string.format("Dataset(%s: %s)", rawget(self, "maker") or self.handle:describe(), element_text(self.template, texts))
+  return string.format("Dataset(%s: %s)", rawget(self, "maker") or self.handle:describe(),
+    element_text(self.template, texts))
 end
 
 -- #ds: how many elements, where that is known.
 function Dataset:__len()
   local count = self:cardinality()
   if count >= 0 then return count end
-  blame.error(string.format("the length of a dataset that is %s can't be told; ds:cardinality() is %d",
+  blame.error(string.format("the length of a dataset that is %s can't be told; ds:cardinality() is "
+    .. "%d",
     count == -1 and "endless" or "read until it ends", count), "value")
 end
 
@@ -82,7 +90,8 @@ function Dataset.__pairs()
   blame.error("a dataset is no table; `for x in ds:iter() do` walks over its elements", "type")
 end
 
-local closer_meta <const> = {__close = function(self) self.it:close() end, __tostring = function() return "<ends with the loop>" end}
+local closer_meta <const> = {__close = function(self) self.it:close() end,
+  __tostring = function() return "<ends with the loop>" end}
 
 ---`for x, y in ds:iter() do`: on the host, from the beginning.
 ---Shapes: those of the elements

@@ -1,14 +1,15 @@
--- How the elements of datasets nest: several values are a tuple, a table with names is a dict, one tensor is itself. A template
--- says it, and in which order the flat list of tensors has the components.
+-- How the elements of datasets nest: several values are a tuple, a table with names is a dict, one
+-- tensor is itself. A template says it, and in which order the flat list of tensors has the
+-- components.
 
-local args = require "ipulua.args"
-local blame = require "ipulua.blame"
-local class = require "ipulua.class"
+local args = require "ipulua.base.args"
+local blame = require "ipulua.base.blame"
+local class = require "ipulua.base.class"
 local core = require "ipulua.core"
-local counted = require "ipulua.counted"
+local counted = require "ipulua.base.counted"
 local nearest = require "ipulua.nearest"
-local plain = require "ipulua.plain"
-local structure = require "ipulua.structure"
+local plain = require "ipulua.base.plain"
+local structure = require "ipulua.base.structure"
 
 local elements = {single = {leaf = 1}, AUTOTUNE = -1}
 
@@ -30,7 +31,8 @@ function elements.spread(template, leaves)
   return {structure.rebuild(template, leaves)}, 1
 end
 
--- Components of a nested value: tensors, or numbers and nested lists of numbers, which become one tensor.
+-- Components of a nested value: tensors, or numbers and nested lists of numbers, which become one
+-- tensor.
 local function holds_numbers(value)
   if type(value) ~= "table" then return false end
   local first = value[1]
@@ -44,14 +46,19 @@ elements.holds_numbers = holds_numbers
 
 function elements.components(value, who)
   local leaves, template = structure.flatten(value, function(v)
-    return core.is_tensor(v) or core.is_variable(v) or type(v) == "number" or type(v) == "boolean" or holds_numbers(v)
+    return core.is_tensor(v) or core.is_variable(v) or type(v) == "number" or type(v) == "boolean"
+      or holds_numbers(v)
   end)
   for i, leaf in ipairs(leaves) do
-    if core.is_symbolic(leaf) then blame.error(who .. ": a symbolic tensor has no value to make a dataset of", "value") end
+    if core.is_symbolic(leaf) then
+      blame.error(who .. ": a symbolic tensor has no value to make a dataset of", "value")
+    end
     leaves[i] = core.is_variable(leaf) and leaf:read_value() or core.tensor(leaf)
   end
   local function check(t)
-    if t.static ~= nil then blame.error(who .. ": a dataset holds tensors, got " .. args.describe(t.static), "type") end
+    if t.static ~= nil then
+      blame.error(who .. ": a dataset holds tensors, got " .. args.describe(t.static), "type")
+    end
     for _, item in ipairs(t.items or {}) do check(item[2]) end
   end
   check(template)
@@ -73,7 +80,8 @@ function elements.generator_types(types, shapes)
   end
   local shape_leaves = structure.flatten(shapes, is_shape)
   if #shape_leaves ~= #leaves then
-    blame.error(string.format("from_generator: output_types has %s, output_shapes has %d", counted(#leaves, "component"),
+    blame.error(string.format("from_generator: output_types has %s, output_shapes has %d",
+      counted(#leaves, "component"),
       #shape_leaves),
       "value")
   end
@@ -90,17 +98,23 @@ function elements.checked_element(who, template, types, value)
       local tensor = core.tensor(v, want.dtype, who .. ": what an element holds")
       local _, shape = core.type_of(tensor)
       local fits = #shape == #want.shape
-      for i = 1, #want.shape do fits = fits and (want.shape[i] == -1 or want.shape[i] == shape[i]) end
+      for i = 1, #want.shape do
+        fits = fits and (want.shape[i] == -1 or want.shape[i] == shape[i])
+      end
       if not fits then
         blame.error(string.format("%s: a component is declared %s, but an element has %s", who,
-          structure.type_text(want.dtype, want.shape), structure.type_text(want.dtype, shape)), "invalid_argument")
+          structure.type_text(want.dtype, want.shape), structure.type_text(want.dtype, shape)),
+          "invalid_argument")
       end
       leaves[t.leaf] = tensor
       return
     end
     for _, item in ipairs(t.items) do
       local inner = type(v) == "table" and v[item[1]] or nil
-      if inner == nil then blame.error(string.format("%s: an element has no component '%s'", who, tostring(item[1])), "value") end
+      if inner == nil then
+        blame.error(string.format("%s: an element has no component '%s'", who, tostring(item[1])),
+          "value")
+      end
       walk(item[2], inner)
     end
   end
@@ -169,7 +183,9 @@ function elements.suggest(what, name, known)
   end
   table.sort(names)
   local near = nearest.find(name, names)
-  if near then blame.error(string.format("%s has no '%s'; did you mean '%s'?", what, name, near), "value") end
+  if near then
+    blame.error(string.format("%s has no '%s'; did you mean '%s'?", what, name, near), "value")
+  end
 end
 
 return elements

@@ -1,11 +1,11 @@
 -- Datasets read from files: ipu.data.from_idx and its like.
 
-local args = require "ipulua.args"
-local blame = require "ipulua.blame"
+local args = require "ipulua.base.args"
+local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
-local counted = require "ipulua.counted"
+local counted = require "ipulua.base.counted"
 local data = require "ipulua.data"
-local structure = require "ipulua.structure"
+local structure = require "ipulua.base.structure"
 
 local files = {}
 
@@ -13,7 +13,8 @@ local idx_spec <const> = {{"path", "string"}, {"labels", "string", optional = tr
 
 ---An IDX file (MNIST's), gzipped or not: its rows; with a second file pairs of rows.
 ---Shapes: [n, ...] → n elements [...]; with labels pairs [...], []
----Errors: a file that is missing, damaged or no IDX file, files of unequal lengths: `data.from_idx "nowhere.gz"`
+---Errors: a file that is missing, damaged or no IDX file, files of unequal lengths:
+---`data.from_idx "nowhere.gz"`
 ---Source: yann.lecun.com/exdb/mnist describes the format
 ---@return Dataset
 function files.from_idx(...)
@@ -22,7 +23,8 @@ function files.from_idx(...)
   if not a.labels then return data.from_tensor_slices(images):made_by "from_idx" end
   local labels = core.read_idx(a.labels)
   if images.rank > 0 and labels.rank > 0 and images.shape[1] ~= labels.shape[1] then
-    blame.error(string.format("from_idx: %s has %s, but %s has %s: the files do not belong together", a.path,
+    blame.error(
+      string.format("from_idx: %s has %s, but %s has %s: the files do not belong together", a.path,
       counted(images.shape[1], "element"), a.labels, counted(labels.shape[1], "element")), "value")
   end
   return data.from_tensor_slices{images, labels}:made_by "from_idx"
@@ -33,11 +35,11 @@ local cifar_spec <const> = {
   {"label_mode", "string", "fine", of = "\"fine\" or \"coarse\""},
 }
 
----CIFAR's binary files, one or a list: uint8 [32, 32, 3] and an uint8 label. {classes = 100}: CIFAR-100, fine labels
----unless label_mode is "coarse".
+---CIFAR's binary files, one or a list: uint8 [32, 32, 3] and an uint8 label. {classes = 100}:
+---CIFAR-100, fine labels unless label_mode is "coarse".
 ---Shapes: [32, 32, 3], []
----Errors: a file that is missing or holds no whole records, other classes or label_mode: `data.from_cifar("nowhere.bin")`,
----`data.from_cifar("a.bin", {classes = 20})`
+---Errors: a file that is missing or holds no whole records, other classes or label_mode:
+---`data.from_cifar("nowhere.bin")`, `data.from_cifar("a.bin", {classes = 20})`
 ---Source: cs.toronto.edu/~kriz/cifar.html describes the format
 ---@return Dataset
 function files.from_cifar(...)
@@ -49,12 +51,14 @@ function files.from_cifar(...)
     blame.error("from_cifar: CIFAR-10 has no coarse labels", "value")
   end
   if a.label_mode ~= "fine" and a.label_mode ~= "coarse" then
-    blame.error("from_cifar: 'label_mode' must be \"fine\" or \"coarse\", got " .. args.describe(a.label_mode), "value")
+    blame.error("from_cifar: 'label_mode' must be \"fine\" or \"coarse\", got "
+      .. args.describe(a.label_mode), "value")
   end
   local dataset
   for i, path in ipairs(type(a.path) == "table" and a.path or {a.path}) do
     if type(path) ~= "string" then
-      blame.error(string.format("from_cifar: path %d must be a string, got %s", i, args.describe(path)), "type")
+      blame.error(string.format("from_cifar: path %d must be a string, got %s", i,
+        args.describe(path)), "type")
     end
     local images, fine, coarse = core.read_cifar(path, a.classes)
     local part = data.from_tensor_slices{images, a.label_mode == "coarse" and coarse or fine}
@@ -65,29 +69,40 @@ function files.from_cifar(...)
 end
 
 local csv_spec <const> = {
-  {"path", "string"}, {"columns", "list", optional = true}, {"label", {"string", "integer"}, optional = true},
-  {"header", "boolean", true}, {"separator", "string", ","}, {"dtype", "dtype", "float32"}, {"label_dtype", "dtype", "int32"},
+  {"path", "string"}, {"columns", "list", optional = true},
+  {"label", {"string", "integer"}, optional = true},
+  {"header", "boolean", true}, {"separator", "string", ","}, {"dtype", "dtype", "float32"},
+  {"label_dtype", "dtype", "int32"},
 }
 
----A table of numbers as text (RFC 4180): each record a vector; with `label`, a column's name or position (0-based), pairs
----of a vector of the other columns and that number. {columns = {…}} chooses columns by name or position.
+---A table of numbers as text (RFC 4180): each record a vector; with `label`, a column's name or
+---position (0-based), pairs of a vector of the other columns and that number. {columns = {…}}
+---chooses columns by name or position.
 ---Shapes: [columns]; with a label pairs [columns], []
----Errors: a field that is no number (with its line), an unknown column, a file that is missing: `data.from_csv "nowhere.csv"`
+---Errors: a field that is no number (with its line), an unknown column, a file that is missing:
+---`data.from_csv "nowhere.csv"`
 ---@return Dataset
 function files.from_csv(...)
   local a = args.check("from_csv", csv_spec, ...)
   if #a.separator ~= 1 then
-    blame.error("from_csv: 'separator' must be one character, got " .. args.describe(a.separator), "value")
+    blame.error("from_csv: 'separator' must be one character, got "
+      .. args.describe(a.separator), "value")
   end
-  local function read(dtype, columns) return core.read_csv(a.path, dtype, a.separator, a.header, columns) end
-  if a.label == nil then return data.from_tensor_slices(read(a.dtype, a.columns)):made_by "from_csv" end
+  local function read(dtype, columns)
+    return core.read_csv(a.path, dtype, a.separator, a.header, columns)
+  end
+  if a.label == nil then
+    return data.from_tensor_slices(read(a.dtype, a.columns)):made_by "from_csv"
+  end
   local labels = read(a.label_dtype, {a.label})
   labels = labels:reshape{labels.shape[1]}
   local columns = a.columns
   if not columns then
     columns = {}
     for i, name in ipairs(core.csv_columns(a.path, a.separator)) do
-      if i - 1 ~= a.label and not (a.header and name == a.label) then columns[#columns + 1] = i - 1 end
+      if i - 1 ~= a.label and not (a.header and name == a.label) then
+        columns[#columns + 1] = i - 1
+      end
     end
   end
   return data.from_tensor_slices{read(a.dtype, columns), labels}:made_by "from_csv"
@@ -104,7 +119,8 @@ local function rows_of(who, path, value)
     local rows = value[name].shape[1] -- nil: of a scalar, which is refused as one
     first = first or rows and {name, rows}
     if rows and rows ~= first[2] then
-      blame.error(string.format("%s: '%s' holds arrays of unequal lengths: %s has %s, %s has %s", who, path, first[1],
+      blame.error(string.format("%s: '%s' holds arrays of unequal lengths: %s has %s, %s has %s",
+        who, path, first[1],
         counted(first[2], "row"), name, counted(rows, "row")), "value")
     end
   end
@@ -113,34 +129,46 @@ end
 
 ---A NumPy file: the rows of its array; of a .npz a dict of rows.
 ---Shapes: [n, ...] → n elements [...]
----Errors: a file that is missing or damaged, arrays of unequal lengths or of objects: `data.from_npy "nowhere.npy"`
+---Errors: a file that is missing or damaged, arrays of unequal lengths or of objects:
+---`data.from_npy "nowhere.npy"`
 ---@return Dataset
 function files.from_npy(...)
   local a = args.check("from_npy", path_spec, ...)
-  return rows_of("from_npy", a.path, (core.load(a.path, ending(a.path) == "npz" and ".npz" or ".npy")))
+  return rows_of("from_npy", a.path,
+    (core.load(a.path, ending(a.path) == "npz" and ".npz" or ".npy")))
 end
 
 ---A .safetensors file: a dict of the rows of its tensors.
 ---Shapes: [n, ...] → n elements [...]
----Errors: a file that is missing or damaged, tensors of unequal lengths: `data.from_safetensors "nowhere.safetensors"`
+---Errors: a file that is missing or damaged, tensors of unequal lengths:
+---`data.from_safetensors "nowhere.safetensors"`
 ---@return Dataset
 function files.from_safetensors(...)
   local a = args.check("from_safetensors", path_spec, ...)
   return rows_of("from_safetensors", a.path, (core.load(a.path, ".safetensors")))
 end
 
-local text_spec <const> = {{"path", "string"}, {"unit", "string", "line", of = "\"line\", \"char\" or \"byte\""}}
+local text_spec <const> = {{"path", "string"},
+  {"unit", "string", "line", of = "\"line\", \"char\" or \"byte\""}}
 
----A text: lines as uint8 vectors, characters as int32 scalars (their Unicode numbers), or bytes as uint8 scalars.
+---A text: lines as uint8 vectors, characters as int32 scalars (their Unicode numbers), or bytes as
+---uint8 scalars.
 ---Shapes: [bytes of the line]; of characters and bytes []
 ---Errors: an unknown unit, a file that is missing: `data.from_text("a.txt", {unit = "word"})`
 ---@return Dataset
 function files.from_text(...)
   local a = args.check("from_text", text_spec, ...)
-  if a.unit == "line" then return data.Dataset(core.data.from_lines(a.path), {leaf = 1}):made_by "from_text" end
-  if a.unit == "char" then return data.from_tensor_slices(core.read_characters(a.path)):made_by "from_text" end
-  if a.unit == "byte" then return data.from_tensor_slices(core.read_bytes(a.path)):made_by "from_text" end
-  blame.error("from_text: 'unit' must be \"line\", \"char\" or \"byte\", got " .. args.describe(a.unit), "value")
+  if a.unit == "line" then
+    return data.Dataset(core.data.from_lines(a.path), {leaf = 1}):made_by "from_text"
+  end
+  if a.unit == "char" then
+    return data.from_tensor_slices(core.read_characters(a.path)):made_by "from_text"
+  end
+  if a.unit == "byte" then
+    return data.from_tensor_slices(core.read_bytes(a.path)):made_by "from_text"
+  end
+  blame.error("from_text: 'unit' must be \"line\", \"char\" or \"byte\", got "
+    .. args.describe(a.unit), "value")
 end
 
 local folder_spec <const> = {
@@ -148,22 +176,25 @@ local folder_spec <const> = {
   {"channels", "integer", 3, of = "1 to 4"},
 }
 
----The pictures of a folder's folders: uint8 [height, width, channels] and an int32 label; {image_size = {h, w}} makes
----them one size. The second result is the list of class names.
+---The pictures of a folder's folders: uint8 [height, width, channels] and an int32 label;
+---{image_size = {h, w}} makes them one size. The second result is the list of class names.
 ---Shapes: [height, width, channels], []
----Errors: a folder without folders of pictures, an image_size that is not two positive integers; when read, a damaged picture:
----`data.from_image_folder("nowhere")`
+---Errors: a folder without folders of pictures, an image_size that is not two positive integers;
+---when read, a damaged picture: `data.from_image_folder("nowhere")`
 ---@return Dataset
 ---@return string[] names of the classes
 function files.from_image_folder(...)
   local a = args.check("from_image_folder", folder_spec, ...)
   local size = a.image_size or {0, 0}
-  if #size ~= 2 or math.type(size[1]) ~= "integer" or math.type(size[2]) ~= "integer" or (a.image_size and
+  if #size ~= 2 or math.type(size[1]) ~= "integer" or math.type(size[2]) ~= "integer"
+    or (a.image_size and
     (size[1] < 1 or size[2] < 1)) then
-    blame.error("from_image_folder: 'image_size' must be a list of two positive integers, {height, width}", "value")
+    blame.error("from_image_folder: 'image_size' must be a list of two positive integers, {height, "
+      .. "width}", "value")
   end
   local handle, names = core.data.from_images(a.path, size[1], size[2], a.channels)
-  return data.Dataset(handle, {items = {{1, {leaf = 1}}, {2, {leaf = 2}}}}):made_by "from_image_folder", core.plain(names)
+  return data.Dataset(handle,
+    {items = {{1, {leaf = 1}}, {2, {leaf = 2}}}}):made_by "from_image_folder", core.plain(names)
 end
 
 return files

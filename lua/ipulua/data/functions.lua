@@ -1,14 +1,14 @@
 -- Methods of datasets that take a function on elements.
 
-local args = require "ipulua.args"
-local blame = require "ipulua.blame"
-local class = require "ipulua.class"
+local args = require "ipulua.base.args"
+local blame = require "ipulua.base.blame"
+local class = require "ipulua.base.class"
 local core = require "ipulua.core"
-local creation = require "ipulua.creation"
+local creation = require "ipulua.trace.creation"
 local Dataset = require "ipulua.data.dataset"
 local elements = require "ipulua.data.elements"
-local structure = require "ipulua.structure"
-local tracing = require "ipulua.tracing"
+local structure = require "ipulua.base.structure"
+local tracing = require "ipulua.trace.tracing"
 
 local function wrap_results(results)
   local n = results.n
@@ -22,7 +22,8 @@ end
 
 local function check_result(who, template)
   if template.static ~= nil then
-    blame.error(string.format("%s: the function must return tensors, got %s", who, args.describe(template.static)), "type")
+    blame.error(string.format("%s: the function must return tensors, got %s", who,
+      args.describe(template.static)), "type")
   end
   for _, item in ipairs(template.items or {}) do check_result(who, item[2]) end
 end
@@ -32,7 +33,9 @@ local function trace_element(who, f, types, template)
   local _ <close> = tracing.guard()
   tracing.begin_root()
   local symbolic = {}
-  for i, t in ipairs(types) do symbolic[i] = core.trace_argument(t.dtype, t.shape, "component " .. i) end
+  for i, t in ipairs(types) do
+    symbolic[i] = core.trace_argument(t.dtype, t.shape, "component " .. i)
+  end
   local given, n = elements.spread(template, symbolic)
   local value = wrap_results(table.pack(f(table.unpack(given, 1, n))))
   if value == nil then blame.error(who .. ": the function returned nothing", "value") end
@@ -43,7 +46,9 @@ local function trace_element(who, f, types, template)
   if #leaves == 0 then blame.error(who .. ": the function returned nothing", "value") end
   for i, leaf in ipairs(leaves) do
     if math.type(leaf) == "integer" then leaves[i] = core.tensor(leaf, "int32") end
-    if not core.is_tensor(leaves[i]) and not core.is_variable(leaves[i]) then leaves[i] = core.tensor(leaf) end
+    if not core.is_tensor(leaves[i]) and not core.is_variable(leaves[i]) then
+      leaves[i] = core.tensor(leaf)
+    end
   end
   return tracing.end_root(leaves, who, true), result_template
 end
@@ -59,20 +64,27 @@ local function unknown_results(a, b)
   return types
 end
 
--- What the library itself refuses would fail in Lua, too, but for asking after values; that stands as it is.
+-- What the library itself refuses would fail in Lua, too, but for asking after values; that stands
+-- as it is.
 local function refuse(who, message)
   local own = blame.last and message:sub(-#blame.last.message) == blame.last.message
-  if own and not message:find("is not known while a function is traced", 1, true) then error(message, 0) end
-  blame.error(string.format("%s: the function can't be traced: %s; {eager = true} runs it in Lua, element by element", who, message), "value")
+  if own and not message:find("is not known while a function is traced", 1, true) then
+    error(message, 0)
+  end
+  blame.error(string.format("%s: the function can't be traced: %s; {eager = true} runs it in Lua, "
+    .. "element by element", who, message), "value")
 end
 
 local function trace_function(who, f, dataset)
   local types = dataset.handle:types()
   for _, t in ipairs(types) do
-    if t.nested then blame.error(who .. ": components that are datasets need {eager = true}, or flat_map", "value") end
+    if t.nested then
+      blame.error(who .. ": components that are datasets need {eager = true}, or flat_map", "value")
+    end
   end
   local streams, counters, draws = core.random_place()
-  local ok, program, template = pcall(trace_element, who, f, elements.representative(types, 2), dataset.template)
+  local ok, program, template = pcall(trace_element, who, f, elements.representative(types, 2),
+    dataset.template)
   if not ok then refuse(who, tostring(program)) end
   if not elements.has_unknown(types) then return program, template end
   local other = trace_element(who, f, elements.representative(types, 3), dataset.template)
@@ -94,7 +106,8 @@ local function call_with(f, dataset, leaves)
   return wrap_results(results), #results > 1
 end
 
--- Numbers among several results are components of their own, not the list of numbers that one tensor may be written as.
+-- Numbers among several results are components of their own, not the list of numbers that one
+-- tensor may be written as.
 local function separate(results)
   local list = {}
   for i, value in pairs(results) do
@@ -104,19 +117,22 @@ local function separate(results)
   return list
 end
 
--- The first element, or zeros of the right shapes when there is none. Looking at it changes no shuffle.
+-- The first element, or zeros of the right shapes when there is none. Looking at it changes no
+-- shuffle.
 local function sample(dataset)
   local it = dataset.handle:iterator(true)
   local leaves = it:next()
   it:close()
   if leaves then return leaves, true end
   leaves = {}
-  for i, t in ipairs(elements.representative(dataset.handle:types(), 1)) do leaves[i] = creation.zeros(t.shape, {dtype = t.dtype}) end
+  for i, t in ipairs(elements.representative(dataset.handle:types(), 1)) do
+    leaves[i] = creation.zeros(t.shape, {dtype = t.dtype})
+  end
   return leaves, false
 end
 
--- What a Lua function makes of the first element tells what it makes of all; the first time that this element comes, it
--- isn't computed again, so that the script sees one call for each element.
+-- What a Lua function makes of the first element tells what it makes of all; the first time that
+-- this element comes, it isn't computed again, so that the script sees one call for each element.
 local function with_sample(dataset, compute)
   local input, real = sample(dataset)
   local output = compute(input)
@@ -133,10 +149,14 @@ end
 
 local map_spec <const> = {
   {"f", "callable"},
-  {"num_parallel_calls", "integer", 0, range = "[-1, inf)", says = "elements at a time; 0: one, -1: as many as the host has threads"},
-  {"eager", "boolean", false}, {"deterministic", "boolean", true, says = "changes nothing: order stays"},
-  {"output_types", "any", optional = true, of = "dtype or table of dtypes", says = "of what f gives; for eager"},
-  {"output_shapes", "any", optional = true, of = "shape or table of shapes", says = "-1 where an extent varies; for eager"},
+  {"num_parallel_calls", "integer", 0, range = "[-1, inf)",
+    says = "elements at a time; 0: one, -1: as many as the host has threads"},
+  {"eager", "boolean", false},
+  {"deterministic", "boolean", true, says = "changes nothing: order stays"},
+  {"output_types", "any", optional = true, of = "dtype or table of dtypes",
+    says = "of what f gives; for eager"},
+  {"output_shapes", "any", optional = true, of = "shape or table of shapes",
+    says = "-1 where an extent varies; for eager"},
 }
 
 -- A Lua function called for each element, on the script's thread.
@@ -167,11 +187,12 @@ local function map_eager(self, a)
   return Dataset(self.handle:map_host(f, types), template)
 end
 
----f of every element, in order; traced once, run on worker threads. {eager = true}: called in Lua instead; what it gives
----is learnt from the first element, unless output_types and output_shapes say it.
+---f of every element, in order; traced once, run on worker threads. {eager = true}: called in Lua
+---instead; what it gives is learnt from the first element, unless output_types and output_shapes
+---say it.
 ---Shapes: those that f gives
----Errors: f can't be traced (it asks for a value, or opens a file); without eager, what its ops say:
----`ds:map(function(i) return i:item() end)`
+---Errors: f can't be traced (it asks for a value, or opens a file); without eager, what its ops
+---say: `ds:map(function(i) return i:item() end)`
 ---@return Dataset
 function Dataset:map(...)
   local a = args.check("map", map_spec, ...)
@@ -184,7 +205,8 @@ local filter_spec <const> = {{"predicate", "callable"}, {"eager", "boolean", fal
 
 ---The elements for which predicate gives true (a bool scalar).
 ---Shapes: predicate [...] → []; elements as they were
----Errors: a predicate that can't be traced or gives no bool scalar: `ds:filter(function(i) return ipu.tensor{true, false} end)`
+---Errors: a predicate that can't be traced or gives no bool scalar:
+---`ds:filter(function(i) return ipu.tensor{true, false} end)`
 ---@return Dataset
 function Dataset:filter(...)
   local a = args.check("filter", filter_spec, ...)
@@ -194,7 +216,9 @@ function Dataset:filter(...)
     end), self.template)
   end
   local program, template, retrace, results = trace_function("filter", a.predicate, self)
-  if not template.leaf then blame.error("filter: the predicate must give one bool scalar", "type") end
+  if not template.leaf then
+    blame.error("filter: the predicate must give one bool scalar", "type")
+  end
   return Dataset(self.handle:filter(program, retrace, results), self.template)
 end
 
@@ -204,7 +228,8 @@ local function dataset_function(who, f, dataset)
   local make, first = with_sample(dataset, function(leaves)
     local made = call_with(f, dataset, leaves)
     if not class.is_a(made, Dataset) then
-      blame.error(who .. ": the function must return a dataset, got " .. args.describe(made), "type")
+      blame.error(who .. ": the function must return a dataset, got "
+        .. args.describe(made), "type")
     end
     template = template or made.template
     return made.handle
@@ -220,14 +245,16 @@ local function dataset_function(who, f, dataset)
 end
 
 local interleave_spec <const> = {
-  {"f", "callable"}, {"cycle_length", "integer", 1, range = "[1, 1048576]", says = "datasets in turn"},
+  {"f", "callable"}, {"cycle_length", "integer", 1, range = "[1, 1048576]",
+    says = "datasets in turn"},
   {"block_length", "integer", 1, range = "[1, inf)", says = "elements of one before the next"},
   {"num_parallel_calls", "integer", optional = true, says = "changes nothing"},
 }
 
 ---Elements of the datasets that f makes, cycle_length of them in turn, block_length at a time.
 ---Shapes: those of the datasets that f makes
----Errors: f gives no dataset, a cycle_length or block_length below 1: `ds:interleave(function() return ds end, {cycle_length = 0})`
+---Errors: f gives no dataset, a cycle_length or block_length below 1:
+---`ds:interleave(function() return ds end, {cycle_length = 0})`
 ---@return Dataset
 function Dataset:interleave(...)
   local a = args.check("interleave", interleave_spec, ...)

@@ -1,16 +1,16 @@
 -- How programs read datasets: IPUInfeedQueue, and what a dataset's iterator() gives.
 
-local args = require "ipulua.args"
-local blame = require "ipulua.blame"
-local class = require "ipulua.class"
+local args = require "ipulua.base.args"
+local blame = require "ipulua.base.blame"
+local class = require "ipulua.base.class"
 local core = require "ipulua.core"
 local Dataset = require "ipulua.data.dataset"
 local elements = require "ipulua.data.elements"
-local operation = require "ipulua.operation"
-local queues = require "ipulua.queues"
-local replication = require "ipulua.replication"
-local structure = require "ipulua.structure"
-local tracing = require "ipulua.tracing"
+local operation = require "ipulua.trace.operation"
+local queues = require "ipulua.data.queues"
+local replication = require "ipulua.trace.replication"
+local structure = require "ipulua.base.structure"
+local tracing = require "ipulua.trace.tracing"
 
 local infeed = {}
 
@@ -20,12 +20,14 @@ local function check_feedable(dataset, who)
   local _, source, static, remainder = dataset.handle:describe()
   for i, t in ipairs(dataset.handle:types()) do
     if t.dtype == "int64" or t.dtype == "float64" then
-      blame.error(string.format("%s: component %d of the dataset is %s, which does not go to the device; cast it in map, to %s",
+      blame.error(string.format("%s: component %d of the dataset is %s, which does not go to the "
+        .. "device; cast it in map, to %s",
         who, i - 1, t.dtype, t.dtype == "int64" and "int32" or "float32"), "failed_precondition")
     end
     for _, extent in ipairs(t.shape) do
       if extent == 0 then
-        blame.error(string.format("%s: component %d of the dataset has a zero-sized dimension: %s", who, i - 1,
+        blame.error(string.format("%s: component %d of the dataset has a zero-sized dimension: %s",
+          who, i - 1,
           structure.type_text(t.dtype, t.shape)), "invalid_argument")
       end
     end
@@ -42,11 +44,12 @@ infeed.check_feedable = check_feedable
 
 local most_ahead <const> = 255 -- elements
 
----Brings a dataset's elements into programs, read ahead by threads: what a loop of ipu.loops or a pipeline is given. Component types
----are those that the device has.
+---Brings a dataset's elements into programs, read ahead by threads: what a loop of ipu.loops or a
+---pipeline is given. Component types are those that the device has.
 ---Shapes: every extent of the elements must be known
----Errors: a dataset with unknown extents, int64 or float64 components, extents of 0; a prefetch_depth outside of 1 … 255 (nil and
----0: 3): `ipu.IPUInfeedQueue(ds)`, `ipu.IPUInfeedQueue(data.from_tensors(x), {prefetch_depth = 256})`
+---Errors: a dataset with unknown extents, int64 or float64 components, extents of 0; a
+---prefetch_depth outside of 1 … 255 (nil and 0: 3): `ipu.IPUInfeedQueue(ds)`,
+---`ipu.IPUInfeedQueue(data.from_tensors(x), {prefetch_depth = 256})`
 ---Source: ipu_infeed_queue.IPUInfeedQueue of the original
 ---@class IPUInfeedQueue
 local IPUInfeedQueue = class.new("IPUInfeedQueue")
@@ -54,12 +57,15 @@ local IPUInfeedQueue = class.new("IPUInfeedQueue")
 local depth_row <const> = {"prefetch_depth", "integer", optional = true, of = "integer in [0, 255]",
   says = "elements read ahead; nil and 0: 3",
   check = function(n)
-    if n < 0 or n > most_ahead then return string.format("must be greater than zero and at most %d, got %d", most_ahead, n) end
+    if n < 0 or n > most_ahead then
+      return string.format("must be greater than zero and at most %d, got %d", most_ahead, n)
+    end
   end}
 
 local infeed_spec <const> = {
   {"dataset", "any", one = true, of = "Dataset"},
-  {"device_ordinal", "integer", optional = true, range = "[0, inf)", says = "the device; 0 by default"},
+  {"device_ordinal", "integer", optional = true, range = "[0, inf)",
+    says = "the device; 0 by default"},
   depth_row,
   {"optimise_latency", "boolean", false, says = "changes nothing"},
 }
@@ -72,7 +78,8 @@ local function usual_depth(depth) return (depth or 0) == 0 and 3 or depth end
 function IPUInfeedQueue:init(...)
   local a = args.check("IPUInfeedQueue", infeed_spec, ...)
   if not class.is_a(a.dataset, Dataset) then
-    blame.error("IPUInfeedQueue: 'dataset' must be a dataset, got " .. args.describe(a.dataset), "type")
+    blame.error("IPUInfeedQueue: 'dataset' must be a dataset, got "
+      .. args.describe(a.dataset), "type")
   end
   local depth = usual_depth(a.prefetch_depth)
   check_feedable(a.dataset, "IPUInfeedQueue")
@@ -84,7 +91,9 @@ function IPUInfeedQueue:init(...)
   replication.remember(self, self.queue)
 end
 
-function IPUInfeedQueue:__tostring() return "<IPUInfeedQueue of " .. tostring(self.dataset) .. ">" end
+function IPUInfeedQueue:__tostring()
+  return "<IPUInfeedQueue of " .. tostring(self.dataset) .. ">"
+end
 
 ---@package
 ---Goes on with a dataset of equal elements, so many of them read ahead; the queue is closed.
@@ -110,7 +119,8 @@ end
 ---@return Operation
 function IPUInfeedQueue:initializer()
   if self.initialised then
-    blame.error("IPUInfeedQueue.initializer can be called only once; after deleter() it can be called again", "value")
+    blame.error("IPUInfeedQueue.initializer can be called only once; after deleter() it can be "
+      .. "called again", "value")
   end
   self.queue:open()
   self.initialised = true
@@ -127,16 +137,19 @@ function IPUInfeedQueue:deleter()
 end
 
 function IPUInfeedQueue:get_next()
-  blame.error("IPUInfeedQueue.get_next was removed; hand the queue to ipu.loops.repeat_n, or use a dataset's iterator()", "value")
+  blame.error("IPUInfeedQueue.get_next was removed; hand the queue to ipu.loops.repeat_n, or use a "
+    .. "dataset's iterator()", "value")
 end
 
 -- In a traced function: the next element, spread.
 function IPUInfeedQueue:dequeue_in_loop(who)
   if not tracing.is_active() then
-    blame.error((who or "infeed") .. ": an infeed can only be read inside a compiled function", "runtime")
+    blame.error((who or "infeed") .. ": an infeed can only be read inside a compiled function",
+      "runtime")
   end
   self.dequeued = true
-  if tracing.is_graph() and not self.is_owned then self.queue:open_explicitly() end -- as in the graphs of other frameworks
+  -- as in the graphs of other frameworks
+  if tracing.is_graph() and not self.is_owned then self.queue:open_explicitly() end
   local given, n = elements.spread(self.dataset.template, self.queue:dequeue())
   return table.unpack(given, 1, n)
 end
@@ -157,7 +170,8 @@ end
 ---The next element; only inside a traced function.
 function IPUOwnedIterator:next()
   if not tracing.is_active() then
-    blame.error("iterator:next() works only inside a compiled function (ipu.func); the dataset is that of "
+    blame.error("iterator:next() works only inside a compiled function (ipu.func); the dataset is "
+      .. "that of "
       .. (self.where or "this script"), "runtime")
   end
   return self.infeed:dequeue_in_loop("iterator:next")

@@ -1,14 +1,15 @@
 -- Methods of datasets that group elements, or change which come when.
 
-local args = require "ipulua.args"
-local blame = require "ipulua.blame"
-local class = require "ipulua.class"
+local args = require "ipulua.base.args"
+local blame = require "ipulua.base.blame"
+local class = require "ipulua.base.class"
 local core = require "ipulua.core"
 local Dataset = require "ipulua.data.dataset"
 local elements = require "ipulua.data.elements"
-local structure = require "ipulua.structure"
+local structure = require "ipulua.base.structure"
 
-local batch_spec <const> = {{"batch_size", "integer", range = "[1, inf)", says = "elements"}, {"drop_remainder", "boolean", false}}
+local batch_spec <const> = {{"batch_size", "integer", range = "[1, inf)", says = "elements"},
+  {"drop_remainder", "boolean", false}}
 
 ---Stacks batch_size elements; without drop_remainder the first extent is unknown.
 ---Shapes: [...] → [batch_size, ...]; [-1, ...] without drop_remainder
@@ -23,7 +24,8 @@ local padded_spec <const> = {
   {"batch_size", "integer", range = "[1, inf)", says = "elements"},
   {"padded_shapes", "any", optional = true, of = "shape or table of shapes",
     says = "in the element's structure; -1 and nil: the longest of the batch"},
-  {"padding_values", "any", optional = true, of = "number or table of numbers", says = "0 by default"},
+  {"padding_values", "any", optional = true, of = "number or table of numbers",
+    says = "0 by default"},
   {"drop_remainder", "boolean", false},
 }
 
@@ -60,7 +62,9 @@ local function is_shape_list(v)
   return true
 end
 
-local function is_number_or_tensor(v) return type(v) == "number" or type(v) == "boolean" or core.is_tensor(v) end
+local function is_number_or_tensor(v)
+  return type(v) == "number" or type(v) == "boolean" or core.is_tensor(v)
+end
 
 ---Batches of elements padded to one shape; -1: as long as the longest of the batch.
 ---Shapes: [a, ...] → [batch_size, longest or padded_shapes, ...]
@@ -71,16 +75,19 @@ function Dataset:padded_batch(...)
   local a = args.check("padded_batch", padded_spec, ...)
   local types, shapes, values = self.handle:types(), nil, nil
   if a.padded_shapes ~= nil then
-    local list = for_components("padded_batch", "padded_shapes", self.template, a.padded_shapes, is_shape_list, #types)
+    local list = for_components("padded_batch", "padded_shapes", self.template, a.padded_shapes,
+      is_shape_list, #types)
     shapes = {}
     for i, t in ipairs(types) do shapes[i] = {dtype = t.dtype, shape = list[i]} end
   end
   if a.padding_values ~= nil then
-    local list = for_components("padded_batch", "padding_values", self.template, a.padding_values, is_number_or_tensor, #types)
+    local list = for_components("padded_batch", "padding_values", self.template, a.padding_values,
+      is_number_or_tensor, #types)
     values = {}
     for i, t in ipairs(types) do values[i] = core.tensor(list[i], t.dtype) end
   end
-  return Dataset(self.handle:padded_batch(a.batch_size, a.drop_remainder, shapes, values), self.template)
+  return Dataset(self.handle:padded_batch(a.batch_size, a.drop_remainder, shapes, values),
+    self.template)
 end
 
 ---The slices of the elements along their first axis, one by one.
@@ -91,7 +98,8 @@ function Dataset:unbatch() return Dataset(self.handle:unbatch(), self.template) 
 
 local window_spec <const> = {
   {"size", "integer", range = "[1, inf)"},
-  {"shift", "integer", 0, range = "[0, inf)", says = "elements from one window's beginning to the next; 0: size"},
+  {"shift", "integer", 0, range = "[0, inf)",
+    says = "elements from one window's beginning to the next; 0: size"},
   {"stride", "integer", 1, range = "[1, inf)", says = "elements from one of a window to its next"},
   {"drop_remainder", "boolean", false, says = "no windows of fewer than size elements"},
 }
@@ -106,7 +114,8 @@ function Dataset:window(...)
 end
 
 local shuffle_spec <const> = {
-  {"buffer_size", "integer"}, {"seed", "integer", optional = true}, {"reshuffle_each_iteration", "boolean", true},
+  {"buffer_size", "integer"}, {"seed", "integer", optional = true},
+  {"reshuffle_each_iteration", "boolean", true},
 }
 
 ---In random order: each time one of the buffer_size elements that come next.
@@ -115,7 +124,8 @@ local shuffle_spec <const> = {
 ---@return Dataset
 function Dataset:shuffle(...)
   local a = args.check("shuffle", shuffle_spec, ...)
-  return Dataset(self.handle:shuffle(a.buffer_size, a.seed, a.reshuffle_each_iteration), self.template)
+  return Dataset(self.handle:shuffle(a.buffer_size, a.seed, a.reshuffle_each_iteration),
+    self.template)
 end
 
 local repeat_spec <const>, count_spec <const> = {{"count", "integer", -1}}, {{"count", "integer"}}
@@ -161,7 +171,8 @@ local enumerate_spec <const> = {{"start", "integer", 0}}
 ---@return Dataset
 function Dataset:enumerate(...)
   local a = args.check("enumerate", enumerate_spec, ...)
-  return Dataset(self.handle:enumerate(a.start), {items = {{1, elements.single}, {2, elements.shifted(self.template, 1)}}})
+  return Dataset(self.handle:enumerate(a.start),
+    {items = {{1, elements.single}, {2, elements.shifted(self.template, 1)}}})
 end
 
 ---Its elements, then those of another dataset.
@@ -170,7 +181,9 @@ end
 ---@param other Dataset
 ---@return Dataset
 function Dataset:concatenate(other)
-  if not class.is_a(other, Dataset) then blame.error("concatenate: the argument is no dataset", "type") end
+  if not class.is_a(other, Dataset) then
+    blame.error("concatenate: the argument is no dataset", "type")
+  end
   return Dataset(self.handle:concatenate(other.handle), self.template)
 end
 
@@ -185,7 +198,8 @@ function Dataset:cache(...)
   return Dataset(self.handle:cache(a.filename), self.template)
 end
 
-local prefetch_spec <const> = {{"buffer_size", "integer", elements.AUTOTUNE, range = "[-1, inf)", says = "elements; -1: as far as helps"}}
+local prefetch_spec <const> = {{"buffer_size", "integer", elements.AUTOTUNE, range = "[-1, inf)",
+  says = "elements; -1: as far as helps"}}
 
 ---Read ahead on a thread; nil or data.AUTOTUNE: as far as helps.
 ---Shapes: as they were

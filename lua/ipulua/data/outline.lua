@@ -1,8 +1,9 @@
--- A dataset that only says what its elements are: for programs that are priced and never run. Nothing is allocated.
+-- A dataset that only says what its elements are: for programs that are priced and never run.
+-- Nothing is allocated.
 
 local core = require "ipulua.core"
 local Dataset = require "ipulua.data.dataset"
-local structure = require "ipulua.structure"
+local structure = require "ipulua.base.structure"
 
 local function is_spec(v) return type(v) == "table" and v.shape ~= nil end
 

@@ -1,9 +1,9 @@
 -- Activation functions. softmax and sigmoid note the tensor that they were applied to, so that the
 -- cross-entropies can use it (context.logits).
 
-local args = require "ipulua.args"
-local blame = require "ipulua.blame"
-local context = require "ipulua.keras.context"
+local args = require "ipulua.base.args"
+local blame = require "ipulua.base.blame"
+local context = require "ipulua.keras.base.context"
 local ipu = require "ipulua"
 
 local activations = {}
@@ -18,13 +18,15 @@ local function checked(name, rows, ...)
   local a = args.check(name, rows, ...)
   if type(a.x) == "number" or args.is_plain(a.x) then a.x = ipu.tensor(a.x) end
   if not args.is_tensor(a.x) then
-    blame.error(string.format("%s: 'x' must be a tensor, a number or a list, got %s", name, args.describe(a.x)), "type")
+    blame.error(string.format("%s: 'x' must be a tensor, a number or a list, got %s", name,
+      args.describe(a.x)), "type")
   end
   return a.x, a
 end
 
 local relu_rows <const> = {
-  {"x", "any", of = "tensor, number or list"}, {"alpha", "number", 0}, {"max_value", "number", optional = true}, {"threshold", "number", 0},
+  {"x", "any", of = "tensor, number or list"}, {"alpha", "number", 0},
+  {"max_value", "number", optional = true}, {"threshold", "number", 0},
 }
 
 ---max(x, 0); with threshold, alpha (slope below it) and max_value.
@@ -78,7 +80,8 @@ activations.silu = activations.swish
 ---0.2 x + 0.5, clipped to [0, 1].
 function activations.hard_sigmoid(x) return ipu.nn.hard_sigmoid(x) end
 
-local gelu_rows <const> = {{"x", "any", of = "tensor, number or list"}, {"approximate", "boolean", false}}
+local gelu_rows <const> = {{"x", "any", of = "tensor, number or list"},
+  {"approximate", "boolean", false}}
 
 ---x times the normal distribution's integral up to x; approximate: by tanh.
 function activations.gelu(...)
@@ -112,7 +115,7 @@ end
 ---@return function
 function activations.get(activation)
   if activation == nil then return activations.linear end
-  return require "ipulua.keras.parts".get("activation", activation, {prefers_class = false})
+  return require "ipulua.keras.base.parts".get("activation", activation, {prefers_class = false})
 end
 
-return require("ipulua.keras.other_names").give("activations", activations)
+return require("ipulua.keras.base.other_names").give("activations", activations)

@@ -1,14 +1,15 @@
--- keras.backend: the functions that own losses, metrics and layers of Keras are written with, under Keras' names and with its
--- argument order. Options may also be given by name: K.mean(x, {axis = -1, keepdims = true}).
+-- keras.backend: the functions that own losses, metrics and layers of Keras are written with, under
+-- Keras' names and with its argument order. Options may also be given by name: K.mean(x,
+-- {axis = -1, keepdims = true}).
 
-local args = require "ipulua.args"
-local blame = require "ipulua.blame"
+local args = require "ipulua.base.args"
+local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
-local counted = require "ipulua.counted"
+local counted = require "ipulua.base.counted"
 local ipu = require "ipulua"
 local keras_activations = require "ipulua.keras.activations"
 local mixed_precision = require "ipulua.keras.mixed_precision"
-local names = require "ipulua.keras.names"
+local names = require "ipulua.keras.base.names"
 
 local backend = {}
 
@@ -17,13 +18,17 @@ local backend = {}
 local function is_tensor(x) return core.is_tensor(x) or args.is_tensor(x) end
 
 local function a_tensor(x)
-  if not is_tensor(x) and not core.is_variable(x) then return "must be a tensor, got " .. args.describe(x) end
+  if not is_tensor(x) and not core.is_variable(x) then
+    return "must be a tensor, got " .. args.describe(x)
+  end
 end
 local function a_variable(x)
   if not core.is_variable(x) then return "must be a variable, got " .. args.describe(x) end
 end
 
-local function tensor_row(name) return {name, "any", one = true, check = a_tensor, of = "tensor"} end
+local function tensor_row(name)
+  return {name, "any", one = true, check = a_tensor, of = "tensor"}
+end
 local function optional_row(name, kind) return {name, kind, optional = true} end
 
 -- A function of checked arguments, which it gets in the order of their rows.
@@ -40,8 +45,10 @@ local x_row <const> = tensor_row("x")
 -- ------------------------------------------------ the same function under the same or another name
 
 for _, name in ipairs {
-  "abs", "square", "sqrt", "exp", "log", "sin", "cos", "tanh", "sigmoid", "sign", "round", "pow", "maximum", "minimum", "equal",
-  "not_equal", "greater", "greater_equal", "less", "less_equal", "reshape", "tile", "cast", "stop_gradient", "zeros_like",
+  "abs", "square", "sqrt", "exp", "log", "sin", "cos", "tanh", "sigmoid", "sign", "round", "pow",
+  "maximum", "minimum", "equal",
+  "not_equal", "greater", "greater_equal", "less", "less_equal", "reshape", "tile", "cast",
+  "stop_gradient", "zeros_like",
   "ones_like", "zeros", "ones", "eye", "arange", "constant", "one_hot",
 } do
   backend[name] = ipu[name]
@@ -51,7 +58,8 @@ for _, name in ipairs {"relu", "elu", "softmax", "softplus", "softsign", "hard_s
 end
 backend.permute_dimensions, backend.variable = ipu.transpose, ipu.Variable
 backend.random_normal, backend.random_uniform = ipu.random.normal, ipu.random.uniform
-backend.truncated_normal, backend.random_bernoulli = ipu.random.truncated_normal, ipu.random.bernoulli
+backend.truncated_normal, backend.random_bernoulli = ipu.random.truncated_normal,
+  ipu.random.bernoulli
 
 -- The axes in the opposite order.
 define("transpose", {x_row}, function(x) return ipu.transpose(x) end)
@@ -60,10 +68,12 @@ define("transpose", {x_row}, function(x) return ipu.transpose(x) end)
 
 local axis_row <const> = optional_row("axis", {"integer", "integers"})
 
-local averages <const> = {mean = true, std = true, var = true} -- of a bool tensor: of zeros and ones
+-- of a bool tensor: of zeros and ones
+local averages <const> = {mean = true, std = true, var = true}
 
 for name, op in pairs {
-  sum = "reduce_sum", mean = "reduce_mean", max = "reduce_max", min = "reduce_min", prod = "reduce_prod", std = "reduce_std",
+  sum = "reduce_sum", mean = "reduce_mean", max = "reduce_max", min = "reduce_min",
+  prod = "reduce_prod", std = "reduce_std",
   var = "reduce_variance", logsumexp = "reduce_logsumexp", any = "reduce_any", all = "reduce_all",
 } do
   define(name, {x_row, axis_row, {"keepdims", "boolean", false}}, function(x, axis, keepdims)
@@ -75,14 +85,24 @@ end
 
 -- Functions of a tensor and one axis, with the axis that is meant when none is given.
 for name, default in pairs {argmax = -1, argmin = -1, cumsum = 0, cumprod = 0} do
-  define(name, {x_row, {"axis", "integer", default}}, function(x, axis) return ipu[name](x, {axis = axis}) end)
+  define(name, {x_row, {"axis", "integer", default}}, function(x, axis)
+    return ipu[name](x, {axis = axis})
+  end)
 end
 
 -- x of length 1 along an axis.
-define("l2_normalize", {x_row, axis_row}, function(x, axis) return ipu.nn.l2_normalize(x, {axis = axis}) end)
-define("expand_dims", {x_row, {"axis", "integer", -1}}, function(x, axis) return ipu.expand_dims(x, axis) end)
-define("squeeze", {x_row, {"axis", {"integer", "integers"}}}, function(x, axis) return ipu.squeeze(x, {axis = axis}) end)
-define("reverse", {x_row, {"axes", {"integer", "integers"}}}, function(x, axes) return ipu.reverse(x, axes) end)
+define("l2_normalize", {x_row, axis_row}, function(x, axis)
+  return ipu.nn.l2_normalize(x, {axis = axis})
+end)
+define("expand_dims", {x_row, {"axis", "integer", -1}}, function(x, axis)
+  return ipu.expand_dims(x, axis)
+end)
+define("squeeze", {x_row, {"axis", {"integer", "integers"}}}, function(x, axis)
+  return ipu.squeeze(x, {axis = axis})
+end)
+define("reverse", {x_row, {"axes", {"integer", "integers"}}}, function(x, axes)
+  return ipu.reverse(x, axes)
+end)
 
 -- A function whose first argument is a list.
 local function define_of_list(name, f)
@@ -105,7 +125,9 @@ end)
 
 -- Each row of a matrix n times along a new axis in the middle.
 define("repeat", {x_row, {"n", "integer"}}, function(x, n)
-  if #x.shape ~= 2 then blame.error(string.format("repeat: a matrix is wanted, got rank %d", #x.shape), "value") end
+  if #x.shape ~= 2 then
+    blame.error(string.format("repeat: a matrix is wanted, got rank %d", #x.shape), "value")
+  end
   return ipu.repeat_n(ipu.expand_dims(x, 1), n, {axis = 1})
 end)
 
@@ -127,28 +149,34 @@ define("dot", {x_row, tensor_row "y"}, function(x, y)
   local summed = other == 1 and 1 or other - 1
   local depth = y.shape[summed]
   if x.shape[rank] ~= depth then
-    blame.error(string.format("dot: the last axis of x has %s, the axis of y that it meets %d", counted(x.shape[rank], "element"), depth),
+    blame.error(string.format("dot: the last axis of x has %s, the axis of y that it meets %d",
+      counted(x.shape[rank], "element"), depth),
       "value")
   end
   local shape = table.move(x.shape, 1, rank - 1, 1, {})
   local order, columns = {summed - 1}, 1
   for axis = 1, other do
     if axis ~= summed then
-      order[#order + 1], shape[#shape + 1], columns = axis - 1, y.shape[axis], columns * y.shape[axis]
+      order[#order + 1], shape[#shape + 1], columns = axis - 1, y.shape[axis],
+        columns * y.shape[axis]
     end
   end
-  local product = ipu.matmul(ipu.reshape(x, {-1, depth}), ipu.reshape(ipu.transpose(y, order), {depth, columns}))
+  local product = ipu.matmul(ipu.reshape(x, {-1, depth}),
+    ipu.reshape(ipu.transpose(y, order), {depth, columns}))
   return ipu.reshape(product, shape)
 end)
 
 -- Dot of each sample: over axes (a number or one for each), as the layer Dot.
-define("batch_dot", {x_row, tensor_row "y", optional_row("axes", {"integer", "integers"})}, function(x, y, axes)
+define("batch_dot",
+  {x_row, tensor_row "y", optional_row("axes", {"integer", "integers"})}, function(x, y, axes)
   if axes == nil then axes = #y.shape == 2 and {#x.shape - 1, 1} or {#x.shape - 1, #y.shape - 2} end
   return require "ipulua.keras.layers".Dot{axes = axes} {x, y}
 end)
 
 -- The gradients of a loss by variables or tensors, inside a traced function.
-define("gradients", {tensor_row "loss", {"variables", {"list", "any"}, of = "tensor, variable or list of them"}}, function(loss, variables)
+define("gradients",
+  {tensor_row "loss", {"variables", {"list", "any"},
+    of = "tensor, variable or list of them"}}, function(loss, variables)
   for _, v in ipairs(args.is_plain(variables) and variables or {variables}) do
     local problem = a_tensor(v)
     if problem then blame.error("gradients: each of 'variables' " .. problem, "type") end
@@ -161,13 +189,15 @@ define("bias_add", {x_row, tensor_row "bias"}, function(x, bias) return x + bias
 -- ------------------------------------------------ values and conditions
 
 -- Values outside the bounds become the nearest bound; a bound that is nil is none.
-define("clip", {x_row, optional_row("min_value", "number"), optional_row("max_value", "number")}, function(x, low, high)
+define("clip", {x_row, optional_row("min_value", "number"),
+  optional_row("max_value", "number")}, function(x, low, high)
   return ipu.clip_by_value(x, low or -math.huge, high or math.huge)
 end)
 
 local function made(e) return type(e) == "function" and e() or e end
 
--- One of two tensors, element by element or, by a scalar condition, as a whole; functions are called for theirs.
+-- One of two tensors, element by element or, by a scalar condition, as a whole; functions are
+-- called for theirs.
 define("switch", {
   tensor_row "condition", {"then_expression", "any", of = "tensor or function that gives one"},
   {"else_expression", "any", of = "tensor or function that gives one"},
@@ -178,28 +208,38 @@ define("switch", {
   end
   yes, no = made(yes), made(no)
   if not is_tensor(yes) or not is_tensor(no) then
-    blame.error(string.format("switch: the expressions must be tensors, got %s and %s", args.describe(yes), args.describe(no)),
+    blame.error(string.format("switch: the expressions must be tensors, got %s and %s",
+      args.describe(yes), args.describe(no)),
       "type")
   end
-  for _ = #condition.shape + 1, math.max(#yes.shape, #no.shape) do condition = ipu.expand_dims(condition, -1) end
+  for _ = #condition.shape + 1, math.max(#yes.shape, #no.shape) do
+    condition = ipu.expand_dims(condition, -1)
+  end
   return ipu.where(condition, yes, no)
 end)
 
 -- x in training, else alt; functions are called.
 local phase_rows <const> = {
-  {"x", "any", one = true, of = "tensor or function that gives one"}, {"alt", "any", of = "tensor or function that gives one"},
+  {"x", "any", one = true, of = "tensor or function that gives one"},
+  {"alt", "any", of = "tensor or function that gives one"},
   {"training", "boolean", false},
 }
-define("in_train_phase", phase_rows, function(x, alt, training) return made(training and x or alt) end)
-define("in_test_phase", phase_rows, function(x, alt, training) return made(training and alt or x) end)
+define("in_train_phase", phase_rows, function(x, alt, training)
+  return made(training and x or alt)
+end)
+define("in_test_phase", phase_rows, function(x, alt, training)
+  return made(training and alt or x)
+end)
 
-define("dropout", {x_row, {"level", "number"}, optional_row("seed", "integer")}, function(x, level, seed)
+define("dropout",
+  {x_row, {"level", "number"}, optional_row("seed", "integer")}, function(x, level, seed)
   return ipu.nn.dropout(x, {rate = level, seed = seed})
 end)
 
 -- ------------------------------------------------ crossentropies, targets first
 
-local crossentropy_rows <const> = {tensor_row "target", tensor_row "output", {"from_logits", "boolean", false}}
+local crossentropy_rows <const> = {tensor_row "target", tensor_row "output",
+  {"from_logits", "boolean", false}}
 
 -- For each element: -(target log(output) + (1 - target) log(1 - output)).
 define("binary_crossentropy", crossentropy_rows, function(target, output, from_logits)
@@ -211,9 +251,11 @@ end)
 
 -- For each sample: -log(output) of its class; the targets are one-hot, or class numbers.
 for _, name in ipairs {"categorical_crossentropy", "sparse_categorical_crossentropy"} do
-  local rows <const> = {crossentropy_rows[1], crossentropy_rows[2], crossentropy_rows[3], {"axis", "integer", -1}}
+  local rows <const> = {crossentropy_rows[1], crossentropy_rows[2], crossentropy_rows[3],
+    {"axis", "integer", -1}}
   define(name, rows, function(target, output, from_logits, axis)
-    return require "ipulua.keras.losses"[name](target, output, {from_logits = from_logits, axis = axis})
+    return require "ipulua.keras.losses"[name](target, output,
+      {from_logits = from_logits, axis = axis})
   end)
 end
 
@@ -224,8 +266,11 @@ local variable_row <const> = {"x", "any", one = true, check = a_variable, of = "
 local function value_of(x) return core.is_variable(x) and x:read_value() or x end
 
 define("get_value", {x_row}, value_of)
-define("set_value", {variable_row, {"value", "any", of = "tensor, number or list"}}, function(x, value) x:assign(value) end)
-define("update", {variable_row, {"new_x", "any", of = "tensor, number or list"}}, function(x, new_x) return x:assign(new_x) end)
+define("set_value", {variable_row, {"value", "any", of = "tensor, number or list"}},
+  function(x, value) x:assign(value) end)
+define("update", {variable_row, {"new_x", "any", of = "tensor, number or list"}}, function(x, new_x)
+  return x:assign(new_x)
+end)
 define("update_add", {
   variable_row, {"increment", "any", of = "tensor, number or list"},
 }, function(x, increment) return x:assign_add(increment) end)
@@ -244,7 +289,8 @@ end)
 define_of_list("batch_set_value", function(tuples)
   for _, pair in ipairs(tuples) do
     if not args.is_plain(pair) then
-      blame.error("batch_set_value: pairs of a variable and a value are wanted, got " .. args.describe(pair), "type")
+      blame.error("batch_set_value: pairs of a variable and a value are wanted, got "
+        .. args.describe(pair), "type")
     end
     backend.set_value(pair[1], pair[2])
   end
@@ -258,7 +304,7 @@ backend.shape = backend.int_shape
 
 ---Whether a value stands for a tensor of a functional model.
 function backend.is_keras_tensor(x)
-  return require "ipulua.class".is_a(x, require "ipulua.keras.tensor")
+  return require "ipulua.base.class".is_a(x, require "ipulua.keras.base.tensor")
 end
 
 ---The small number that keeps logarithms and divisions finite.
@@ -279,4 +325,4 @@ function backend.image_data_format() return "channels_last" end
 function backend.clear_session() names.reset() end
 backend.reset_uids = backend.clear_session
 
-return require("ipulua.keras.other_names").answer("backend", backend)
+return require("ipulua.keras.base.other_names").answer("backend", backend)

@@ -1,9 +1,9 @@
 -- Constraints: objects called with a weight's new value that give the value to keep.
 
-local blame = require "ipulua.blame"
+local blame = require "ipulua.base.blame"
 local ipu = require "ipulua"
-local lengths = require "ipulua.keras.lengths"
-local parts = require "ipulua.keras.parts"
+local lengths = require "ipulua.keras.base.lengths"
+local parts = require "ipulua.keras.base.parts"
 
 local constraints = {}
 
@@ -57,15 +57,17 @@ local MinMaxNorm = declare("MinMaxNorm", {
 })
 function MinMaxNorm:project(w)
   local n = norms(w, self.axis)
-  local wanted = ipu.clip_by_value(n, self.min_value, self.max_value) * self.rate + n * (1 - self.rate)
+  local wanted = ipu.clip_by_value(n, self.min_value, self.max_value) * self.rate
+    + n * (1 - self.rate)
   return lengths.scale(w, wanted / (n + epsilon))
 end
 
----The square kernels of a convolution become the same in all directions from their middle: a value for each distance.
+---The square kernels of a convolution become the same in all directions from their middle: a value
+---for each distance.
 local RadialConstraint = declare("RadialConstraint", {})
 
--- The element of the diagonal that a ring takes, counted from the middle (0) outwards: the last one before the middle in
--- the middle itself, then those behind it, as Keras does.
+-- The element of the diagonal that a ring takes, counted from the middle (0) outwards: the last one
+-- before the middle in the middle itself, then those behind it, as Keras does.
 local function on_diagonal(n, ring)
   local half = n // 2
   if ring == 0 then return math.max(half - 1, 0) end
@@ -87,16 +89,20 @@ end
 function RadialConstraint:project(w) -- luacheck: ignore 212
   local shape = w.shape
   if #shape ~= 4 or shape[1] ~= shape[2] then
-    blame.error(string.format("RadialConstraint: a kernel [n, n, in, out] is wanted, got [%s]", table.concat(shape, ", ")), "value")
+    blame.error(string.format("RadialConstraint: a kernel [n, n, in, out] is wanted, got [%s]",
+      table.concat(shape, ", ")), "value")
   end
   local n = shape[1]
   local places = ipu.reshape(w, {n * n, shape[3], shape[4]})
-  return ipu.reshape(ipu.gather(places, ipu.tensor(sources(n), {dtype = "int32"}), {axis = 0}), shape)
+  return ipu.reshape(ipu.gather(places, ipu.tensor(sources(n), {dtype = "int32"}), {axis = 0}),
+    shape)
 end
 
 ---A constraint from its name, its description {class_name =, config =}, or itself.
 ---@param value any
 ---@return any
-function constraints.get(value) return require("ipulua.keras.parts").get("constraint", value) end
+function constraints.get(value)
+  return require("ipulua.keras.base.parts").get("constraint", value)
+end
 
-return require("ipulua.keras.other_names").give("constraints", constraints)
+return require("ipulua.keras.base.other_names").give("constraints", constraints)

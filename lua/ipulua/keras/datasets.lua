@@ -1,13 +1,13 @@
--- keras.datasets: data sets from local files. Nothing is downloaded: where the files of mnist are missing, digits are
--- drawn; the others tell which files they looked for, and where.
+-- keras.datasets: data sets from local files. Nothing is downloaded: where the files of mnist are
+-- missing, digits are drawn; the others tell which files they looked for, and where.
 
-local args = require "ipulua.args"
-local blame = require "ipulua.blame"
+local args = require "ipulua.base.args"
+local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
-local counted = require "ipulua.counted"
+local counted = require "ipulua.base.counted"
 local ipu = require "ipulua"
-local log = require "ipulua.log"
-local modules = require "ipulua.modules"
+local log = require "ipulua.base.log"
+local modules = require "ipulua.base.modules"
 
 local datasets = {}
 
@@ -28,7 +28,8 @@ end
 
 local endings <const> = {"", ".gz"}
 
--- The first folder that holds all files (each may be packed, or have one of several names); their paths.
+-- The first folder that holds all files (each may be packed, or have one of several names); their
+-- paths.
 local function find(name, path, files)
   for _, folder in ipairs(folders(name, path)) do
     local found = {}
@@ -46,7 +47,8 @@ local function find(name, path, files)
   return nil
 end
 
--- An error that lists where was looked for what; other_name: of the folder, as the set's makers call it.
+-- An error that lists where was looked for what; other_name: of the folder, as the set's makers
+-- call it.
 local function missing(name, path, files, other_name)
   local wanted, tried, seen = {}, {}, {}
   for i, names in ipairs(files) do wanted[i] = type(names) == "table" and names[1] or names end
@@ -57,7 +59,8 @@ local function missing(name, path, files, other_name)
     end
   end
   if #tried == 0 then tried[1] = "nowhere: neither IPULUA_DATA nor HOME is set" end
-  blame.error(string.format("keras.datasets.%s: its files are missing. Looked in: %s. Wanted there (each may end in .gz): %s", name,
+  blame.error(string.format("keras.datasets.%s: its files are missing. Looked in: %s. Wanted there "
+    .. "(each may end in .gz): %s", name,
     table.concat(tried, ", "), table.concat(wanted, ", ")), "not_found")
 end
 
@@ -66,8 +69,10 @@ local path_rows <const> = {{"path", "string", optional = true}}
 -- ------------------------------------------------ mnist
 
 local idx_files <const> = {
-  {"train-images-idx3-ubyte", "train-images.idx3-ubyte"}, {"train-labels-idx1-ubyte", "train-labels.idx1-ubyte"},
-  {"t10k-images-idx3-ubyte", "t10k-images.idx3-ubyte"}, {"t10k-labels-idx1-ubyte", "t10k-labels.idx1-ubyte"},
+  {"train-images-idx3-ubyte", "train-images.idx3-ubyte"},
+  {"train-labels-idx1-ubyte", "train-labels.idx1-ubyte"},
+  {"t10k-images-idx3-ubyte", "t10k-images.idx3-ubyte"},
+  {"t10k-labels-idx1-ubyte", "t10k-labels.idx1-ubyte"},
 }
 
 -- mnist.npz as Keras keeps it, beside or in place of the folder.
@@ -76,24 +81,30 @@ local function load_npz(name, path)
     for _, at in ipairs{folder, folder .. ".npz", folder .. "/" .. name .. ".npz"} do
       if at:sub(-4) == ".npz" and core.file_exists(at) then
         local t = core.load(at)
-        if t.x_train and t.y_train and t.x_test and t.y_test then return {t.x_train, t.y_train, t.x_test, t.y_test} end
+        if t.x_train and t.y_train and t.x_test and t.y_test then
+          return {t.x_train, t.y_train, t.x_test, t.y_test}
+        end
       end
     end
   end
   return nil
 end
 
--- An IDX file begins with its magic number (the type, and how many extents), then the extents: the offsets that messages name.
+-- An IDX file begins with its magic number (the type, and how many extents), then the extents: the
+-- offsets that messages name.
 local function check_pair(images_path, images, labels_path, labels)
-  for _, file in ipairs{{images_path, images, 3, "images (magic 0x00000803)"}, {labels_path, labels, 1, "labels (magic 0x00000801)"}} do
+  for _, file in ipairs{{images_path, images, 3, "images (magic 0x00000803)"},
+    {labels_path, labels, 1, "labels (magic 0x00000801)"}} do
     local at, t, rank, what = table.unpack(file)
     if t.dtype ~= "uint8" or t.rank ~= rank then
-      blame.error(string.format("%s: wrong magic number at byte offset 0: %s are wanted, the file holds %s of %s", at, what,
+      blame.error(string.format("%s: wrong magic number at byte offset 0: %s are wanted, the file "
+        .. "holds %s of %s", at, what,
         t.dtype, counted(t.rank, "extent")), "value")
     end
   end
   if images.shape[1] ~= labels.shape[1] then
-    blame.error(string.format("%s: %s at byte offset 4, but %s has %s: the files do not belong together", labels_path,
+    blame.error(string.format("%s: %s at byte offset 4, but %s has %s: the files do not belong "
+      .. "together", labels_path,
       counted(labels.shape[1], "label"), images_path, counted(images.shape[1], "image")), "value")
   end
 end
@@ -113,10 +124,11 @@ end
 datasets.mnist = {}
 local said_so = {} -- by path, "" where none was given
 
----Images (uint8 [60000, 28, 28] and [10000, 28, 28]) and labels (uint8) of handwritten digits: x_train, y_train,
----x_test, y_test. Without files, digits are drawn.
+---Images (uint8 [60000, 28, 28] and [10000, 28, 28]) and labels (uint8) of handwritten digits:
+---x_train, y_train, x_test, y_test. Without files, digits are drawn.
 ---Shapes: uint8 [60000, 28, 28], [60000], [10000, 28, 28], [10000]
----Errors: damaged files (missing ones are drawn), a path that is no string: `keras.datasets.mnist.load_data(1)`
+---Errors: damaged files (missing ones are drawn), a path that is no string:
+---`keras.datasets.mnist.load_data(1)`
 ---Source: yann.lecun.com/exdb/mnist
 ---@param ... any path
 ---@return userdata x_train, userdata y_train, userdata x_test, userdata y_test
@@ -126,7 +138,8 @@ function datasets.mnist.load_data(...)
   if t then return table.unpack(t) end
   if not said_so[path or ""] then
     said_so[path or ""] = true
-    log.warn("keras.datasets.mnist: no MNIST files %s; digits are drawn instead", path and "at '" .. path .. "'" or "were found")
+    log.warn("keras.datasets.mnist: no MNIST files %s; digits are drawn instead",
+      path and "at '" .. path .. "'" or "were found")
   end
   local x_train, y_train = core.digits(false)
   local x_test, y_test = core.digits(true)
@@ -137,7 +150,8 @@ datasets.fashion_mnist = {}
 
 ---Images of clothes in MNIST's format.
 ---Shapes: as mnist's
----Errors: files that are missing (nothing is downloaded) or damaged: `keras.datasets.fashion_mnist.load_data "nowhere"`
+---Errors: files that are missing (nothing is downloaded) or damaged:
+---`keras.datasets.fashion_mnist.load_data "nowhere"`
 ---Source: arXiv:1708.07747
 ---@param ... any path
 ---@return userdata x_train, userdata y_train, userdata x_test, userdata y_test
@@ -150,7 +164,8 @@ end
 
 -- ------------------------------------------------ cifar
 
--- Images and labels of the training files (joined) and of the test file, which is the last; coarse: cifar100's labels of that kind.
+-- Images and labels of the training files (joined) and of the test file, which is the last; coarse:
+-- cifar100's labels of that kind.
 local function load_cifar(name, folder_names, files, path, classes, coarse)
   local found
   for _, folder in ipairs(folder_names) do
@@ -174,9 +189,11 @@ end
 
 datasets.cifar10 = {}
 
----Colour images (uint8 [50000, 32, 32, 3] and [10000, 32, 32, 3]) of ten classes, labels uint8 [n, 1].
+---Colour images (uint8 [50000, 32, 32, 3] and [10000, 32, 32, 3]) of ten classes, labels uint8 [n,
+---1].
 ---Shapes: uint8 [50000, 32, 32, 3], [50000, 1], [10000, 32, 32, 3], [10000, 1]
----Errors: files that are missing (nothing is downloaded) or damaged: `keras.datasets.cifar10.load_data "nowhere"`
+---Errors: files that are missing (nothing is downloaded) or damaged:
+---`keras.datasets.cifar10.load_data "nowhere"`
 ---Source: cs.toronto.edu/~kriz/cifar.html
 ---@param ... any path
 ---@return userdata x_train, userdata y_train, userdata x_test, userdata y_test
@@ -191,7 +208,8 @@ end
 datasets.cifar100 = {}
 
 local cifar100_rows <const> = {
-  {"label_mode", "string", "fine", choices = {"fine", "coarse"}}, {"path", "string", optional = true},
+  {"label_mode", "string", "fine", choices = {"fine", "coarse"}},
+  {"path", "string", optional = true},
 }
 
 ---As cifar10, of 100 classes (label_mode "fine") or 20 ("coarse").
@@ -202,7 +220,8 @@ local cifar100_rows <const> = {
 ---@return userdata x_train, userdata y_train, userdata x_test, userdata y_test
 function datasets.cifar100.load_data(...)
   local a = args.check("load_data", cifar100_rows, ...)
-  return load_cifar("cifar100", {"cifar100", "cifar-100-binary"}, {"train.bin", "test.bin"}, a.path, 100, a.label_mode == "coarse")
+  return load_cifar("cifar100", {"cifar100", "cifar-100-binary"}, {"train.bin", "test.bin"}, a.path,
+    100, a.label_mode == "coarse")
 end
 
 -- ------------------------------------------------ text
@@ -226,32 +245,40 @@ end
 datasets.text = {}
 
 local text_rows <const> = {
-  {"path", "string", optional = true}, {"name", "string", "tinyshakespeare.txt"}, {"validation_split", "number", 0.1, range = "[0, 1)"},
+  {"path", "string", optional = true}, {"name", "string", "tinyshakespeare.txt"},
+  {"validation_split", "number", 0.1, range = "[0, 1)"},
 }
 
----A text as numbers of its characters: those to train on, those to validate with (int32 tensors), and the vocabulary.
+---A text as numbers of its characters: those to train on, those to validate with (int32 tensors),
+---and the vocabulary.
 ---Shapes: int32 [characters] twice
----Errors: a file that is missing, a validation_split outside of [0, 1): `keras.datasets.text.load_data "nowhere"`
+---Errors: a file that is missing, a validation_split outside of [0, 1):
+---`keras.datasets.text.load_data "nowhere"`
 ---@param ... any path (of the file or its folder), name, validation_split
 ---@return userdata train, userdata validation, Vocabulary vocabulary
 function datasets.text.load_data(...)
   local a = args.check("load_data", text_rows, ...)
   local found
-  if a.path and core.file_exists(a.path) and not core.folder_exists(a.path) then found = {a.path} end
+  if a.path and core.file_exists(a.path) and not core.folder_exists(a.path) then
+    found = {a.path}
+  end
   found = found or find("text", a.path, {a.name})
   if not found then missing("text", a.path, {a.name}) end
   local text = read_text(found[1])
   local vocabulary = require "ipulua.keras.utils".vocabulary(text)
   local numbers = vocabulary:encode(text)
   local count = math.floor(numbers.size * (1 - a.validation_split))
-  return ipu.slice(numbers, {0}, {count}), ipu.slice(numbers, {count}, {numbers.size - count}), vocabulary
+  return ipu.slice(numbers, {0}, {count}),
+    ipu.slice(numbers, {count}, {numbers.size - count}), vocabulary
 end
 
 datasets.imdb = {}
 
 local imdb_rows <const> = {
-  {"path", "string", optional = true}, {"num_words", "integer", optional = true}, {"skip_top", "integer", 0},
-  {"maxlen", "integer", 80, range = "[1, inf)"}, {"start_char", "integer", 1}, {"oov_char", "integer", 2}, {"index_from", "integer", 3},
+  {"path", "string", optional = true}, {"num_words", "integer", optional = true},
+  {"skip_top", "integer", 0},
+  {"maxlen", "integer", 80, range = "[1, inf)"}, {"start_char", "integer", 1},
+  {"oov_char", "integer", 2}, {"index_from", "integer", 3},
 }
 
 -- The words of a review, in small letters, without punctuation and line breaks' marks.
@@ -266,7 +293,8 @@ local function read_reviews(folder)
   for label, name in ipairs{"neg", "pos"} do
     for _, file in ipairs(core.list_folder(folder .. "/" .. name)) do
       if file:find("%.txt$") then
-        reviews[#reviews + 1] = {label = label - 1, words = words_of(read_text(folder .. "/" .. name .. "/" .. file))}
+        reviews[#reviews + 1] = {label = label - 1,
+          words = words_of(read_text(folder .. "/" .. name .. "/" .. file))}
       end
     end
   end
@@ -298,7 +326,8 @@ local function as_numbers(reviews, rank, a)
       numbers[#numbers + 1] = kept and n or a.oov_char
     end
     local row = {}
-    for k = 1, a.maxlen do row[k] = numbers[#numbers - a.maxlen + k] or 0 end -- the end of a review counts
+    -- the end of a review counts
+    for k = 1, a.maxlen do row[k] = numbers[#numbers - a.maxlen + k] or 0 end
     rows[i], labels[i] = row, review.label
   end
   return core.tensor(rows, "int32"), core.tensor(labels, "int32")
@@ -311,10 +340,12 @@ local function holds_reviews(folder)
   return true
 end
 
----Film reviews as numbers of words (int32 [n, maxlen], filled up with 0 in front) and labels (0 bad, 1 good), from the
----folders of the Large Movie Review Dataset: train/pos, train/neg, test/pos, test/neg with a text file each.
+---Film reviews as numbers of words (int32 [n, maxlen], filled up with 0 in front) and labels (0
+---bad, 1 good), from the folders of the Large Movie Review Dataset: train/pos, train/neg, test/pos,
+---test/neg with a text file each.
 ---Shapes: int32 [25000, maxlen], int32 [25000], twice
----Errors: files that are missing (nothing is downloaded), a maxlen below 1: `keras.datasets.imdb.load_data "nowhere"`
+---Errors: files that are missing (nothing is downloaded), a maxlen below 1:
+---`keras.datasets.imdb.load_data "nowhere"`
 ---Source: Maas et al. 2011 (ACL)
 ---@param ... any path, num_words, skip_top, maxlen, start_char, oov_char, index_from
 ---@return userdata x_train, userdata y_train, userdata x_test, userdata y_test
@@ -326,7 +357,9 @@ function datasets.imdb.load_data(...)
       if not root and holds_reviews(folder) then root = folder end
     end
   end
-  if not root then missing("imdb", a.path, {"train/pos/*.txt", "train/neg/*.txt", "test/pos/*.txt", "test/neg/*.txt"},
+  if not root then
+    missing("imdb", a.path,
+      {"train/pos/*.txt", "train/neg/*.txt", "test/pos/*.txt", "test/neg/*.txt"},
     "aclImdb") end
   local train, test = read_reviews(root .. "/train"), read_reviews(root .. "/test")
   local rank = rank_words(train)
@@ -338,4 +371,4 @@ end
 for _, name in ipairs{"mnist", "fashion_mnist", "cifar10", "cifar100", "text", "imdb"} do
   modules.guard("keras.datasets." .. name, datasets[name])
 end
-return require("ipulua.keras.other_names").answer("datasets", datasets)
+return require("ipulua.keras.base.other_names").answer("datasets", datasets)

@@ -1,10 +1,10 @@
 -- Initializers: objects called with a shape that give the first value of a weight.
 
-local args = require "ipulua.args"
-local blame = require "ipulua.blame"
+local args = require "ipulua.base.args"
+local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
 local ipu = require "ipulua"
-local parts = require "ipulua.keras.parts"
+local parts = require "ipulua.keras.base.parts"
 
 local initializers = {}
 
@@ -18,7 +18,8 @@ parts.abstract(Initializer, "make", "make(shape, dtype)")
 function Initializer:__call(shape, options)
   if math.type(shape) == "integer" then shape = {shape} end
   if not args.is_list(shape) or shape[1] ~= nil and math.type(shape[1]) ~= "integer" then
-    blame.error(string.format("%s: it is called with a shape, got %s", self.__name, args.describe(shape)), "type")
+    blame.error(string.format("%s: it is called with a shape, got %s", self.__name,
+      args.describe(shape)), "type")
   end
   local dtype = type(options) == "table" and options.dtype or options or "float32"
   return self:make(shape, dtype)
@@ -56,23 +57,28 @@ end
 
 local seed_row <const> = {"seed", "integer", optional = true}
 
-local RandomNormal = declare("RandomNormal", {{"mean", "number", 0.0}, {"stddev", "number", 0.05, range = "[0, inf)"}, seed_row})
+local RandomNormal = declare("RandomNormal",
+  {{"mean", "number", 0.0}, {"stddev", "number", 0.05, range = "[0, inf)"}, seed_row})
 function RandomNormal:make(shape, dtype)
   return draw("normal", shape, dtype, {mean = self.mean, stddev = self.stddev, seed = self.seed})
 end
 
-local RandomUniform = declare("RandomUniform", {{"minval", "number", -0.05}, {"maxval", "number", 0.05}, seed_row})
+local RandomUniform = declare("RandomUniform",
+  {{"minval", "number", -0.05}, {"maxval", "number", 0.05}, seed_row})
 function RandomUniform:make(shape, dtype)
-  return draw("uniform", shape, dtype, {minval = self.minval, maxval = self.maxval, seed = self.seed})
+  return draw("uniform", shape, dtype,
+    {minval = self.minval, maxval = self.maxval, seed = self.seed})
 end
 
-local TruncatedNormal = declare("TruncatedNormal", {{"mean", "number", 0.0}, {"stddev", "number", 0.05, range = "[0, inf)"}, seed_row})
+local TruncatedNormal = declare("TruncatedNormal",
+  {{"mean", "number", 0.0}, {"stddev", "number", 0.05, range = "[0, inf)"}, seed_row})
 function TruncatedNormal:make(shape, dtype)
-  return draw("truncated_normal", shape, dtype, {mean = self.mean, stddev = self.stddev, seed = self.seed})
+  return draw("truncated_normal", shape, dtype,
+    {mean = self.mean, stddev = self.stddev, seed = self.seed})
 end
 
--- Inputs and outputs of a unit: of a matrix its extents; of a convolution's kernel [space…, in, out] times the
--- number of taps.
+-- Inputs and outputs of a unit: of a matrix its extents; of a convolution's kernel [space…, in,
+-- out] times the number of taps.
 local function fans(shape)
   local rank = #shape
   if rank == 0 then return 1, 1 end
@@ -83,7 +89,8 @@ local function fans(shape)
 end
 
 local variance_rows <const> = {
-  {"scale", "number", 1.0, range = "(0, inf)"}, {"mode", "string", "fan_in", choices = {"fan_in", "fan_out", "fan_avg"}},
+  {"scale", "number", 1.0, range = "(0, inf)"},
+  {"mode", "string", "fan_in", choices = {"fan_in", "fan_out", "fan_avg"}},
   {"distribution", "string", "truncated_normal",
     choices = {"truncated_normal", "untruncated_normal", "normal", "uniform"}},
   seed_row,
@@ -99,7 +106,8 @@ end
 
 function VarianceScaling:make(shape, dtype)
   local fan_in, fan_out = fans(shape)
-  local fan = self.mode == "fan_in" and fan_in or self.mode == "fan_out" and fan_out or (fan_in + fan_out) / 2
+  local fan = self.mode == "fan_in" and fan_in or self.mode == "fan_out" and fan_out
+    or (fan_in + fan_out) / 2
   local variance = self.scale / math.max(1, fan)
   if self.distribution == "uniform" then
     local limit = math.sqrt(3 * variance)
@@ -123,8 +131,8 @@ for name, scaling in pairs(scalings) do
   initializers[name] = c
 end
 
--- Orthonormal columns of random matrices: A = Q R by Cholesky of AᵀA, twice, in float64; R's diagonal is
--- positive, which makes Q uniform among the orthogonal matrices.
+-- Orthonormal columns of random matrices: A = Q R by Cholesky of AᵀA, twice, in float64; R's
+-- diagonal is positive, which makes Q uniform among the orthogonal matrices.
 local function orthonormal_columns(a)
   for _ = 1, 2 do
     local lower = ipu.cholesky(ipu.matmul(a, a, {transpose_a = true}))
@@ -137,7 +145,8 @@ local Orthogonal = declare("Orthogonal", {{"gain", "number", 1.0}, seed_row})
 
 function Orthogonal:make(shape, dtype)
   if #shape < 2 then
-    blame.error("Orthogonal: the tensor to initialise must have at least two dimensions, got rank " .. #shape, "value")
+    blame.error("Orthogonal: the tensor to initialise must have at least two dimensions, got rank "
+      .. #shape, "value")
   end
   local rows, columns = 1, shape[#shape]
   for i = 1, #shape - 1 do rows = rows * shape[i] end
@@ -150,7 +159,9 @@ end
 
 local Identity = declare("Identity", {{"gain", "number", 1.0}})
 function Identity:make(shape, dtype)
-  if #shape ~= 2 then blame.error("Identity: only matrices can be the identity, got rank " .. #shape, "value") end
+  if #shape ~= 2 then
+    blame.error("Identity: only matrices can be the identity, got rank " .. #shape, "value")
+  end
   return ipu.eye(shape[1], shape[2], {dtype = dtype}) * self.gain
 end
 
@@ -161,6 +172,8 @@ initializers._aliases = {
 ---An initializer from its name, its description {class_name =, config =}, or itself.
 ---@param value any
 ---@return any
-function initializers.get(value) return require("ipulua.keras.parts").get("initializer", value) end
+function initializers.get(value)
+  return require("ipulua.keras.base.parts").get("initializer", value)
+end
 
-return require("ipulua.keras.other_names").give("initializers", initializers)
+return require("ipulua.keras.base.other_names").give("initializers", initializers)

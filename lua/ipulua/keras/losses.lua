@@ -1,18 +1,19 @@
--- Losses. A function gives one number for each sample (the mean over the last axis); an object weighs these and
--- reduces them to a scalar. The numerics are those of Keras 2.6, to the place of each epsilon.
+-- Losses. A function gives one number for each sample (the mean over the last axis); an object
+-- weighs these and reduces them to a scalar. The numerics are those of Keras 2.6, to the place of
+-- each epsilon.
 
-local args = require "ipulua.args"
-local blame = require "ipulua.blame"
-local class = require "ipulua.class"
-local context = require "ipulua.keras.context"
+local args = require "ipulua.base.args"
+local blame = require "ipulua.base.blame"
+local class = require "ipulua.base.class"
+local context = require "ipulua.keras.base.context"
 local core = require "ipulua.core"
 local ipu = require "ipulua"
-local lengths = require "ipulua.keras.lengths"
-local log = require "ipulua.log"
-local names = require "ipulua.keras.names"
-local operands = require "ipulua.keras.operands"
-local parts = require "ipulua.keras.parts"
-local shapes = require "ipulua.keras.shapes"
+local lengths = require "ipulua.keras.base.lengths"
+local log = require "ipulua.base.log"
+local names = require "ipulua.keras.base.names"
+local operands = require "ipulua.keras.base.operands"
+local parts = require "ipulua.keras.base.parts"
+local shapes = require "ipulua.keras.base.shapes"
 
 local losses = {}
 
@@ -71,7 +72,8 @@ function losses.categorical_hinge(y_true, y_pred)
   return ipu.maximum(negative - positive + 1, 0)
 end
 
-local huber_rows <const> = {operands.rows[1], operands.rows[2], {"delta", "number", 1.0, range = "[0, inf)"}}
+local huber_rows <const> = {operands.rows[1], operands.rows[2],
+  {"delta", "number", 1.0, range = "[0, inf)"}}
 
 ---Squared up to delta, linear beyond.
 ---@return userdata
@@ -106,29 +108,34 @@ local axis_rows <const> = {operands.rows[1], operands.rows[2], {"axis", {"intege
 
 -- x of length 1 along an axis; the root's argument is at least 1e-12, as in l2_normalize.
 function losses._unit(x, axis)
-  return lengths.scale(x, ipu.rsqrt(ipu.maximum(lengths.sum_of_squares(x, {axis = axis, keepdims = true}), 1e-12)))
+  return lengths.scale(x,
+    ipu.rsqrt(ipu.maximum(lengths.sum_of_squares(x, {axis = axis, keepdims = true}), 1e-12)))
 end
 
 ---Minus the cosine of the angle between the two.
 ---@return userdata
 function losses.cosine_similarity(...)
   local a = operands.read("cosine_similarity", axis_rows, ...)
-  return -ipu.reduce_sum(losses._unit(a.y_true, a.axis) * losses._unit(a.y_pred, a.axis), {axis = a.axis})
+  return -ipu.reduce_sum(losses._unit(a.y_true, a.axis) * losses._unit(a.y_pred, a.axis),
+    {axis = a.axis})
 end
 
--- The logits that a prediction was made from by softmax or sigmoid, and whether they are to be used.
+-- The logits that a prediction was made from by softmax or sigmoid, and whether they are to be
+-- used.
 local function find_logits(y_pred, from_logits, what)
   local logits = context.logits(y_pred)
   if not logits then return y_pred, from_logits end
   if from_logits then
-    log.warn("%s has from_logits = true, but its prediction comes from a softmax or sigmoid activation and so is no logits; "
+    log.warn("%s has from_logits = true, but its prediction comes from a softmax or sigmoid "
+      .. "activation and so is no logits; "
       .. "the activation's input is used", what)
   end
   return logits, true
 end
 
 local crossentropy_rows <const> = {
-  operands.rows[1], operands.rows[2], {"from_logits", "boolean", false}, {"label_smoothing", "number", 0, range = "[0, 1]"},
+  operands.rows[1], operands.rows[2], {"from_logits", "boolean", false},
+  {"label_smoothing", "number", 0, range = "[0, 1]"},
   {"axis", "integer", -1},
 }
 
@@ -136,14 +143,17 @@ local crossentropy_rows <const> = {
 function losses.binary_crossentropy(...)
   local a = operands.read("binary_crossentropy", crossentropy_rows, ...)
   local y_true = a.y_true
-  if a.label_smoothing ~= 0 then y_true = y_true * (1 - a.label_smoothing) + 0.5 * a.label_smoothing end
+  if a.label_smoothing ~= 0 then
+    y_true = y_true * (1 - a.label_smoothing) + 0.5 * a.label_smoothing
+  end
   local output, from_logits = find_logits(a.y_pred, a.from_logits, "binary_crossentropy")
   local per_element
   if from_logits then
     per_element = ipu.nn.sigmoid_cross_entropy_with_logits(y_true, output)
   else
     output = ipu.clip_by_value(output, epsilon, 1 - epsilon)
-    per_element = -(y_true * ipu.log(output + epsilon) + (1 - y_true) * ipu.log(1 - output + epsilon))
+    per_element = -(y_true * ipu.log(output + epsilon) + (1 - y_true)
+      * ipu.log(1 - output + epsilon))
   end
   return ipu.reduce_mean(per_element, {axis = a.axis})
 end
@@ -181,22 +191,28 @@ local sparse_rows <const> = {
   operands.rows[1], operands.rows[2], {"from_logits", "boolean", false}, {"axis", "integer", -1},
 }
 
----Labels are class numbers, integers or floats, with or without a last axis of 1; one that is no class is an error.
+---Labels are class numbers, integers or floats, with or without a last axis of 1; one that is no
+---class is an error.
 ---@return userdata
 function losses.sparse_categorical_crossentropy(...)
   local a = operands.read("sparse_categorical_crossentropy", sparse_rows, ...)
-  local output, from_logits = find_logits(a.y_pred, a.from_logits, "sparse_categorical_crossentropy")
+  local output, from_logits = find_logits(a.y_pred, a.from_logits,
+    "sparse_categorical_crossentropy")
   output = classes_last(output, a.axis)
   if not from_logits then output = ipu.log(ipu.clip_by_value(output, epsilon, 1 - epsilon)) end
   local labels = ipu.cast(a.y_true, "int32")
   local wanted = table.move(output.shape, 1, #output.shape - 1, 1, {})
-  if #labels.shape == #wanted + 1 and labels.shape[#labels.shape] == 1 then labels = ipu.squeeze(labels, {axis = -1}) end
-  shapes.check_equal(labels.shape, wanted, "sparse_categorical_crossentropy", "the labels", "the prediction without its classes")
+  if #labels.shape == #wanted + 1 and labels.shape[#labels.shape] == 1 then
+    labels = ipu.squeeze(labels, {axis = -1})
+  end
+  shapes.check_equal(labels.shape, wanted, "sparse_categorical_crossentropy", "the labels",
+    "the prediction without its classes")
   return ipu.nn.sparse_softmax_cross_entropy_with_logits(labels, output)
 end
 
 local ctc_rows <const> = {
-  {"y_true", "list"}, {"y_pred", {"tensor"}}, {"blank_index", "integer", 0}, {"from_logits", "boolean", false},
+  {"y_true", "list"}, {"y_pred", {"tensor"}}, {"blank_index", "integer", 0},
+  {"from_logits", "boolean", false},
 }
 
 ---y_true holds labels, label lengths and data lengths; y_pred [time, batch, classes].
@@ -206,7 +222,8 @@ function losses.ctc(...)
   local labels, label_length, data_length = table.unpack(a.y_true)
   for i = 1, 3 do
     if not args.is_tensor(a.y_true[i]) then
-      blame.error("ctc: 'y_true' must hold the tensors labels, label lengths and data lengths", "type")
+      blame.error("ctc: 'y_true' must hold the tensors labels, label lengths and data lengths",
+        "type")
     end
   end
   local f = a.from_logits and ipu.nn.ctc_loss or ipu.nn.ctc_loss_with_log_probs
@@ -214,14 +231,16 @@ function losses.ctc(...)
 end
 
 for _, name in ipairs{"mean_squared_error", "mean_absolute_error", "mean_absolute_percentage_error",
-  "mean_squared_logarithmic_error", "hinge", "squared_hinge", "categorical_hinge", "log_cosh", "kl_divergence", "poisson"} do
+  "mean_squared_logarithmic_error", "hinge", "squared_hinge", "categorical_hinge", "log_cosh",
+  "kl_divergence", "poisson"} do
   losses[name] = operands.checked(name, losses[name])
 end
 
 -- ------------------------------------------------ objects
 
 ---How the losses of a batch become one number.
-losses.Reduction = core.plain{AUTO = "auto", SUM_OVER_BATCH_SIZE = "sum_over_batch_size", SUM = "sum", NONE = "none"}
+losses.Reduction = core.plain{AUTO = "auto", SUM_OVER_BATCH_SIZE = "sum_over_batch_size",
+  SUM = "sum", NONE = "none"}
 
 local reduction_row <const> = {
   "reduction", "string", "auto", choices = {"auto", "sum_over_batch_size", "sum", "none"},
@@ -250,16 +269,20 @@ local function as_tensor(value, like)
   return core.tensor(value, like, "what a loss is given")
 end
 
----per_sample · weights, reduced. Weights have the rank of per_sample, or one less or a last axis of 1 more.
+---per_sample · weights, reduced. Weights have the rank of per_sample, or one less or a last axis of
+---1 more.
 ---@return userdata
 ---@package
 function losses.reduce(per_sample, sample_weight, reduction)
   if not args.is_tensor(per_sample) then
-    blame.error("a loss must return a tensor, a number for each sample; it returned " .. args.describe(per_sample), "type")
+    blame.error("a loss must return a tensor, a number for each sample; it returned "
+      .. args.describe(per_sample), "type")
   end
   if sample_weight ~= nil then
     local w = sample_weight
-    if type(w) ~= "number" then w = shapes.fit_weight(ipu.cast(as_tensor(w), per_sample.dtype), per_sample) end
+    if type(w) ~= "number" then
+      w = shapes.fit_weight(ipu.cast(as_tensor(w), per_sample.dtype), per_sample)
+    end
     per_sample = per_sample * w
   end
   if reduction == "none" then return per_sample end
@@ -268,12 +291,16 @@ function losses.reduce(per_sample, sample_weight, reduction)
 end
 
 function Loss:__call(y_true, y_pred, sample_weight)
-  if args.is_plain(sample_weight) and sample_weight.sample_weight then sample_weight = sample_weight.sample_weight end
+  if args.is_plain(sample_weight) and sample_weight.sample_weight then
+    sample_weight = sample_weight.sample_weight
+  end
   if y_true == nil or y_pred == nil then
-    blame.error(string.format("%s: it is called with y_true and y_pred, got no %s", self.__name, y_true == nil and "y_true" or "y_pred"), "type")
+    blame.error(string.format("%s: it is called with y_true and y_pred, got no %s", self.__name,
+      y_true == nil and "y_true" or "y_pred"), "type")
   end
   if args.is_plain(y_pred) and type(y_pred[1]) ~= "userdata" then y_pred = as_tensor(y_pred) end
-  return losses.reduce(self:call(y_true, y_pred), sample_weight, self.reduction == "auto" and "sum_over_batch_size"
+  return losses.reduce(self:call(y_true, y_pred), sample_weight,
+    self.reduction == "auto" and "sum_over_batch_size"
     or self.reduction)
 end
 
@@ -285,7 +312,8 @@ local function shape_hint(who, a, b)
   return a[1] ~= b[1] and "; is the dataset batched?" or nil
 end
 
----y_true and y_pred as a loss function wants them: tensors of one floating dtype, of shapes that match.
+---y_true and y_pred as a loss function wants them: tensors of one floating dtype, of shapes that
+---match.
 ---@return userdata y_true, userdata y_pred
 ---@package
 function losses.prepare(y_true, y_pred, who, is_sparse)
@@ -295,7 +323,8 @@ function losses.prepare(y_true, y_pred, who, is_sparse)
   if is_sparse then return y_true, y_pred end
   if y_true.dtype ~= y_pred.dtype then y_true = ipu.cast(y_true, y_pred.dtype) end
   y_true, y_pred = shapes.fit_ranks(y_true, y_pred)
-  shapes.check_equal(y_true.shape, y_pred.shape, who, "y_true", "y_pred", shape_hint(who, y_true.shape, y_pred.shape))
+  shapes.check_equal(y_true.shape, y_pred.shape, who, "y_true", "y_pred",
+    shape_hint(who, y_true.shape, y_pred.shape))
   return y_true, y_pred
 end
 
@@ -303,15 +332,20 @@ end
 local wrapped <const> = {
   MeanSquaredError = {"mean_squared_error"}, MeanAbsoluteError = {"mean_absolute_error"},
   MeanAbsolutePercentageError = {"mean_absolute_percentage_error"},
-  MeanSquaredLogarithmicError = {"mean_squared_logarithmic_error"}, Hinge = {"hinge"}, SquaredHinge = {"squared_hinge"},
-  CategoricalHinge = {"categorical_hinge"}, LogCosh = {"log_cosh"}, KLDivergence = {"kl_divergence"}, Poisson = {"poisson"},
+  MeanSquaredLogarithmicError = {"mean_squared_logarithmic_error"}, Hinge = {"hinge"},
+  SquaredHinge = {"squared_hinge"},
+  CategoricalHinge = {"categorical_hinge"}, LogCosh = {"log_cosh"},
+  KLDivergence = {"kl_divergence"}, Poisson = {"poisson"},
   Huber = {"huber", {"delta", "number", 1.0, range = "[0, inf)"}},
   CosineSimilarity = {"cosine_similarity", {"axis", "integer", -1}},
-  BinaryCrossentropy = {"binary_crossentropy", {"from_logits", "boolean", false}, {"label_smoothing", "number", 0, range = "[0, 1]"},
+  BinaryCrossentropy = {"binary_crossentropy", {"from_logits", "boolean", false},
+    {"label_smoothing", "number", 0, range = "[0, 1]"},
     {"axis", "integer", -1}},
-  CategoricalCrossentropy = {"categorical_crossentropy", {"from_logits", "boolean", false}, {"label_smoothing", "number", 0, range = "[0, 1]"},
+  CategoricalCrossentropy = {"categorical_crossentropy", {"from_logits", "boolean", false},
+    {"label_smoothing", "number", 0, range = "[0, 1]"},
     {"axis", "integer", -1}},
-  SparseCategoricalCrossentropy = {"sparse_categorical_crossentropy", {"from_logits", "boolean", false},
+  SparseCategoricalCrossentropy = {"sparse_categorical_crossentropy",
+    {"from_logits", "boolean", false},
     {"axis", "integer", -1}},
 }
 
@@ -331,23 +365,28 @@ for name, row in pairs(wrapped) do
   losses[name] = c
 end
 
-local CTCLoss = parts.declare("CTCLoss", Loss, {{"blank_index", "integer", 0}, {"from_logits", "boolean", false}},
+local CTCLoss = parts.declare("CTCLoss", Loss,
+  {{"blank_index", "integer", 0}, {"from_logits", "boolean", false}},
   {reduction_row, name_row})
 losses.CTCLoss = CTCLoss
 function CTCLoss:call(y_true, y_pred)
-  return losses.ctc(y_true, y_pred, {blank_index = self.blank_index, from_logits = self.from_logits})
+  return losses.ctc(y_true, y_pred,
+    {blank_index = self.blank_index, from_logits = self.from_logits})
 end
 
 -- A function as a loss, as compile takes one.
-local FunctionLoss = parts.declare("FunctionLoss", Loss, {{"fn", "callable"}}, {reduction_row, {"name", "string", "loss"}})
+local FunctionLoss = parts.declare("FunctionLoss", Loss, {{"fn", "callable"}},
+  {reduction_row, {"name", "string", "loss"}})
 losses.FunctionLoss = FunctionLoss
 function FunctionLoss:call(y_true, y_pred) return self.fn(y_true, y_pred) end
 
 -- Short names that Keras knows.
 losses._aliases = {
   mse = "MeanSquaredError", mae = "MeanAbsoluteError", mape = "MeanAbsolutePercentageError",
-  msle = "MeanSquaredLogarithmicError", kld = "KLDivergence", kullback_leibler_divergence = "KLDivergence",
-  logcosh = "LogCosh", huber_loss = "Huber", cosine_proximity = "CosineSimilarity", bce = "BinaryCrossentropy",
+  msle = "MeanSquaredLogarithmicError", kld = "KLDivergence",
+  kullback_leibler_divergence = "KLDivergence",
+  logcosh = "LogCosh", huber_loss = "Huber", cosine_proximity = "CosineSimilarity",
+  bce = "BinaryCrossentropy",
 }
 
 ---A loss object from a name, a config, a function or an object.
@@ -363,8 +402,11 @@ function losses.get(loss, custom_objects)
   end
   if type(found) == "function" then return FunctionLoss(found) end
   local meta = getmetatable(found)
-  if type(meta) == "table" and meta.__call then return FunctionLoss(function(...) return found(...) end) end
-  blame.error("a loss must be a name, a loss object or a function, got " .. args.describe(loss), "type")
+  if type(meta) == "table" and meta.__call then
+    return FunctionLoss(function(...) return found(...) end)
+  end
+  blame.error("a loss must be a name, a loss object or a function, got "
+    .. args.describe(loss), "type")
 end
 
-return require("ipulua.keras.other_names").give("losses", losses)
+return require("ipulua.keras.base.other_names").give("losses", losses)

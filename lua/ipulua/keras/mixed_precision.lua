@@ -1,12 +1,13 @@
 -- Dtype policies: in which dtype a layer computes and in which its variables are kept.
 
-local args = require "ipulua.args"
-local blame = require "ipulua.blame"
-local class = require "ipulua.class"
+local args = require "ipulua.base.args"
+local blame = require "ipulua.base.blame"
+local class = require "ipulua.base.class"
 
 local mixed_precision = {}
 
----In which dtype a layer computes, and in which it keeps its variables: a dtype, "mixed_float16" or "mixed_bfloat16".
+---In which dtype a layer computes, and in which it keeps its variables: a dtype, "mixed_float16" or
+---"mixed_bfloat16".
 ---@class Policy: Class
 ---@field name string
 ---@field compute_dtype string
@@ -30,8 +31,10 @@ function Policy:init(name)
       return
     end
   end
-  blame.error(string.format("'%s' is neither a dtype (%s) nor a policy (mixed_float16, mixed_bfloat16)",
-    type(name) == "string" and name or args.describe(name), table.concat(args.dtypes, ", ")), "value")
+  blame.error(string.format("'%s' is neither a dtype (%s) nor a policy (mixed_float16, "
+    .. "mixed_bfloat16)",
+    type(name) == "string" and name or args.describe(name),
+    table.concat(args.dtypes, ", ")), "value")
 end
 
 function Policy:__tostring() return '<Policy "' .. self.name .. '">' end

@@ -1,8 +1,8 @@
 -- Regularizers: objects called with a weight that give a scalar loss.
 
 local ipu = require "ipulua"
-local lengths = require "ipulua.keras.lengths"
-local parts = require "ipulua.keras.parts"
+local lengths = require "ipulua.keras.base.lengths"
+local parts = require "ipulua.keras.base.parts"
 
 local regularizers = {}
 
@@ -18,7 +18,8 @@ function Regularizer:__call(x)
   return self:penalty(x)
 end
 
----l1 times the sum of absolute values plus l2 times the sum of squares; float32 of 16 bits, which soon can't hold it.
+---l1 times the sum of absolute values plus l2 times the sum of squares; float32 of 16 bits, which
+---soon can't hold it.
 ---@class L1L2: Regularizer
 local L1L2 = parts.declare("L1L2", Regularizer, {{"l1", "number", 0.0}, {"l2", "number", 0.0}})
 regularizers.L1L2 = L1L2
@@ -48,7 +49,7 @@ local both_rows <const> = {{"l1", "number", 0.01}, {"l2", "number", 0.01}}
 
 ---A regularizer with l1 and l2, 0.01 each by default.
 function regularizers.l1_l2(...)
-  local a = require "ipulua.args".check("l1_l2", both_rows, ...)
+  local a = require "ipulua.base.args".check("l1_l2", both_rows, ...)
   return L1L2{l1 = a.l1, l2 = a.l2}
 end
 
@@ -58,6 +59,8 @@ regularizers._named = {l1_l2 = regularizers.l1_l2}
 ---A regularizer from its name, its description {class_name =, config =}, or itself.
 ---@param value any
 ---@return any
-function regularizers.get(value) return require("ipulua.keras.parts").get("regularizer", value) end
+function regularizers.get(value)
+  return require("ipulua.keras.base.parts").get("regularizer", value)
+end
 
-return require("ipulua.keras.other_names").give("regularizers", regularizers)
+return require("ipulua.keras.base.other_names").give("regularizers", regularizers)

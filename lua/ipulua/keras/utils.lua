@@ -1,29 +1,34 @@
 -- keras.utils: small helpers around models and data.
 
-local args = require "ipulua.args"
-local blame = require "ipulua.blame"
+local args = require "ipulua.base.args"
+local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
-local custom_objects = require "ipulua.keras.custom_objects"
+local custom_objects = require "ipulua.keras.base.custom_objects"
 local ipu = require "ipulua"
-local lengths = require "ipulua.keras.lengths"
-local names = require "ipulua.keras.names"
+local lengths = require "ipulua.keras.base.lengths"
+local names = require "ipulua.keras.base.names"
 
-local Model <const> = require "ipulua.keras.model".Model
+local Model <const> = require "ipulua.keras.models.model".Model
 
 local utils = {
   pad_sequences = require "ipulua.keras.preprocessing.sequence".pad_sequences,
-  timeseries_dataset_from_array = require "ipulua.keras.preprocessing.timeseries".timeseries_dataset_from_array,
+  timeseries_dataset_from_array =
+  require "ipulua.keras.preprocessing.timeseries".timeseries_dataset_from_array,
 }
-for _, name in ipairs{"custom_object_scope", "get_custom_objects", "register_keras_serializable", "get_registered_name",
+for _, name in ipairs{"custom_object_scope", "get_custom_objects", "register_keras_serializable",
+  "get_registered_name",
   "get_registered_object"} do utils[name] = custom_objects[name] end
 
 local categorical_rows <const> = {
-  {"y", {"tensor", "list"}}, {"num_classes", "integer", optional = true, range = "[1, inf)"}, {"dtype", "dtype", "float32"},
+  {"y", {"tensor", "list"}}, {"num_classes", "integer", optional = true, range = "[1, inf)"},
+  {"dtype", "dtype", "float32"},
 }
 
 ---Class numbers as vectors of 0 and 1.
----Shapes: y [...] or [..., 1] → [..., num_classes]. `keras.utils.to_categorical({0, 2, 1})` → [3, 3]
----Errors: a number outside of 0 … num_classes - 1: `keras.utils.to_categorical({0, 5}, 3)`, `keras.utils.to_categorical{-1}`
+---Shapes: y [...] or [..., 1] → [..., num_classes]. `keras.utils.to_categorical({0, 2, 1})` → [3,
+---3]
+---Errors: a number outside of 0 … num_classes - 1: `keras.utils.to_categorical({0, 5}, 3)`,
+---`keras.utils.to_categorical{-1}`
 ---Source: tf.keras.utils.to_categorical
 ---@param ... any y, num_classes, dtype
 ---@return userdata
@@ -35,9 +40,13 @@ function utils.to_categorical(...)
   local highest = y.size > 0 and ipu.reduce_max(y):item() or -1
   local count = a.num_classes or math.tointeger(highest) + 1
   local lowest = y.size > 0 and ipu.reduce_min(y):item() or 0
-  if lowest < 0 then blame.error(string.format("to_categorical: there is a class %d; they count from 0", lowest), "value") end
+  if lowest < 0 then
+    blame.error(string.format("to_categorical: there is a class %d; they count from 0", lowest),
+      "value")
+  end
   if highest >= count then
-    blame.error(string.format("to_categorical: there is a class %d, but num_classes is %d", highest, count), "value")
+    blame.error(string.format("to_categorical: there is a class %d, but num_classes is %d", highest,
+      count), "value")
   end
   return ipu.cast(ipu.one_hot(y, count), a.dtype)
 end
@@ -46,7 +55,8 @@ local normalize_rows <const> = {
   {"x", "tensor"}, {"axis", "integer", -1}, {"order", "number", 2},
 }
 
--- Of order p: the sum of |x|^p to the power of 1 / p; its limits are the largest, the least, and how many are not 0.
+-- Of order p: the sum of |x|^p to the power of 1 / p; its limits are the largest, the least, and
+-- how many are not 0.
 local function norm_of(x, axis, order)
   local reduced <const> = {axis = axis, keepdims = true}
   local size = ipu.abs(x)
@@ -56,7 +66,8 @@ local function norm_of(x, axis, order)
   return ipu.pow(ipu.reduce_sum(ipu.pow(size, order), reduced), 1 / order)
 end
 
----Vectors along an axis divided by their norm of some order (2: Euclid's, math.huge: the largest element); those of length 0 stay.
+---Vectors along an axis divided by their norm of some order (2: Euclid's, math.huge: the largest
+---element); those of length 0 stay.
 ---Shapes: as x: `keras.utils.normalize(x, 0)` → [2, 3]
 ---Errors: an axis that x lacks: `keras.utils.normalize(x, 5)`
 ---@param ... any x, axis, order
@@ -89,7 +100,8 @@ end
 -- ------------------------------------------------ pictures
 
 local plot_rows <const> = {
-  {"model", Model}, {"to_file", "string", "model.png"}, {"show_shapes", "boolean", false}, {"show_dtype", "boolean", false},
+  {"model", Model}, {"to_file", "string", "model.png"}, {"show_shapes", "boolean", false},
+  {"show_dtype", "boolean", false},
   {"show_layer_names", "boolean", true}, {"rankdir", "string", "TB", choices = {"TB", "LR"}},
 }
 
@@ -102,8 +114,8 @@ local function label_of(model, layer, a)
   local parts = {a.show_layer_names and layer.name .. ": " .. class_name or class_name}
   if a.show_dtype then parts[#parts + 1] = layer.dtype end
   if a.show_shapes then
-    local row = require "ipulua.keras.describe".output_shape(model, layer)
-    parts[#parts + 1] = require "ipulua.keras.summary".show_shape(row)
+    local row = require "ipulua.keras.models.describe".output_shape(model, layer)
+    parts[#parts + 1] = require "ipulua.keras.models.summary".show_shape(row)
   end
   return table.concat(parts, "\\n")
 end
@@ -113,11 +125,13 @@ end
 ---@param a table
 ---@return string
 local function dot_text(model, a)
-  local graph = require "ipulua.keras.graph"
-  local lines = {"digraph " .. quote(model.name) .. " {", "  rankdir=" .. a.rankdir .. ";", "  node [shape=box];"}
+  local graph = require "ipulua.keras.models.functional"
+  local lines = {"digraph " .. quote(model.name) .. " {", "  rankdir=" .. a.rankdir .. ";",
+    "  node [shape=box];"}
   local layers = model:sublayers()
   for i, layer in ipairs(layers) do
-    lines[#lines + 1] = string.format("  l%d [label=%s];", i, quote(label_of(model, layer, a)):gsub("\\\\n", "\\n"))
+    lines[#lines + 1] = string.format("  l%d [label=%s];", i,
+      quote(label_of(model, layer, a)):gsub("\\\\n", "\\n"))
   end
   local place = {}
   for i, layer in ipairs(layers) do place[layer] = i end
@@ -141,7 +155,8 @@ end
 
 local drawn_as <const> = {dot = true, png = true, svg = true, pdf = true, jpg = true, gif = true}
 
----Draws a model's layers into a .dot file, or with graphviz a .png, .svg or .pdf; returns the DOT text.
+---Draws a model's layers into a .dot file, or with graphviz a .png, .svg or .pdf; returns the DOT
+---text.
 ---Errors: a model that is not built, an unknown ending or rankdir, a picture without graphviz' dot:
 ---`keras.utils.plot_model{model, to_file = "m.txt"}`
 ---@param ... any model, to_file, show_shapes, show_dtype, show_layer_names, rankdir
@@ -151,15 +166,18 @@ function utils.plot_model(...)
   local text = dot_text(a.model, a)
   local ending = a.to_file:match("%.(%w+)$")
   if ending and not drawn_as[ending] then
-    blame.error("plot_model: 'to_file' must end in .dot, .png, .svg, .pdf, .jpg or .gif, got " .. a.to_file, "value")
+    blame.error("plot_model: 'to_file' must end in .dot, .png, .svg, .pdf, .jpg or .gif, got "
+      .. a.to_file, "value")
   end
   local dot_path = ending == "dot" and a.to_file or a.to_file:gsub("%.%w+$", "") .. ".dot"
   core.replace_file(dot_path, text)
   if ending == "dot" then return text end
   local function shell(s) return "'" .. s:gsub("'", "'\\''") .. "'" end
-  local ok = os.execute(string.format("dot -T%s -o %s %s 2>/dev/null", ending or "png", shell(a.to_file), shell(dot_path)))
+  local ok = os.execute(string.format("dot -T%s -o %s %s 2>/dev/null", ending or "png",
+    shell(a.to_file), shell(dot_path)))
   if not ok then
-    blame.error(string.format("plot_model: graphviz's 'dot' is needed for '%s'; '%s' was written instead", a.to_file, dot_path),
+    blame.error(string.format("plot_model: graphviz's 'dot' is needed for '%s'; '%s' was written "
+      .. "instead", a.to_file, dot_path),
       "not_found")
   end
   os.remove(dot_path)
@@ -172,7 +190,7 @@ end
 ---@class Vocabulary: Class
 ---@field size integer
 ---@field characters string[] in the order of their numbers
-local Vocabulary = require "ipulua.class".new("Vocabulary")
+local Vocabulary = require "ipulua.base.class".new("Vocabulary")
 utils.Vocabulary = Vocabulary
 
 local vocabulary_rows <const> = {{"characters", {"list", "string"}, list = true}}
@@ -194,7 +212,8 @@ local function join(pieces)
   while #pieces > 1 do -- concat takes a bounded number of tensors
     local longer = {}
     for at = 1, #pieces, 32 do
-      longer[#longer + 1] = ipu.concat(table.move(pieces, at, math.min(at + 31, #pieces), 1, {}), {axis = 0})
+      longer[#longer + 1] = ipu.concat(table.move(pieces, at, math.min(at + 31, #pieces), 1, {}),
+        {axis = 0})
     end
     pieces = longer
   end
@@ -205,7 +224,9 @@ end
 ---@param text string
 ---@return userdata
 function Vocabulary:encode(text)
-  if type(text) ~= "string" then blame.error("Vocabulary.encode: a string is wanted, got " .. args.describe(text), "type") end
+  if type(text) ~= "string" then
+    blame.error("Vocabulary.encode: a string is wanted, got " .. args.describe(text), "type")
+  end
   local pieces, list = {}, {} -- a Lua list of a whole text would take several times its memory
   local function finish_piece()
     pieces[#pieces + 1] = core.tensor(list, "int32")
@@ -213,7 +234,9 @@ function Vocabulary:encode(text)
   end
   for c in characters_of(text) do
     local n = self.number[c]
-    if not n then blame.error(string.format("Vocabulary.encode: the character '%s' is unknown", c), "value") end
+    if not n then
+      blame.error(string.format("Vocabulary.encode: the character '%s' is unknown", c), "value")
+    end
     list[#list + 1] = n
     if #list == 65536 then finish_piece() end
   end
@@ -227,12 +250,15 @@ end
 function Vocabulary:decode(numbers)
   if args.is_tensor(numbers) then numbers = numbers:reshape{-1}:totable() end
   if not args.is_list(numbers) then
-    blame.error("Vocabulary.decode: a tensor or a list of integers is wanted, got " .. args.describe(numbers), "type")
+    blame.error("Vocabulary.decode: a tensor or a list of integers is wanted, got "
+      .. args.describe(numbers), "type")
   end
   local list = {}
   for i, n in ipairs(numbers) do
     local number = math.tointeger(n)
-    if not number then blame.error("Vocabulary.decode: integers are wanted, got " .. args.describe(n), "type") end
+    if not number then
+      blame.error("Vocabulary.decode: integers are wanted, got " .. args.describe(n), "type")
+    end
     list[i] = self.characters[number + 1] or "?"
   end
   return table.concat(list)
@@ -258,12 +284,14 @@ function utils.vocabulary(...)
 end
 
 local generate_rows <const> = {
-  {"model", Model}, {"vocabulary", Vocabulary}, {"prompt", "string"}, {"length", "integer", 200, range = "[0, inf)"},
+  {"model", Model}, {"vocabulary", Vocabulary}, {"prompt", "string"},
+  {"length", "integer", 200, range = "[0, inf)"},
   {"temperature", "number", 1, range = "[0, inf)"},
   {"window", "integer", optional = true, range = "[1, inf)"},
 }
 
--- A number drawn with the probabilities of softmax(logits / temperature); the greatest for temperature 0.
+-- A number drawn with the probabilities of softmax(logits / temperature); the greatest for
+-- temperature 0.
 local function sample(logits, temperature)
   local best, greatest = 1, -math.huge
   for i, x in ipairs(logits) do
@@ -283,11 +311,13 @@ local function sample(logits, temperature)
   return best - 1
 end
 
----Text that a character model (numbers [batch, time] to logits [batch, time, characters]) writes after a prompt. The
----model sees the last `window` characters (by default as many as its input is long, else 64).
+---Text that a character model (numbers [batch, time] to logits [batch, time, characters]) writes
+---after a prompt. The model sees the last `window` characters (by default as many as its input is
+---long, else 64).
 ---Shapes: the model: [batch, time] → [batch, time, characters]
 ---Units: length and window in characters
----Errors: a prompt with a character that the vocabulary lacks, a model of other shapes, a temperature below 0:
+---Errors: a prompt with a character that the vocabulary lacks, a model of other shapes, a
+---temperature below 0:
 ---`keras.utils.generate_text{model, keras.utils.vocabulary("abc"), prompt = "xyz"}`
 ---@param ... any model, vocabulary, prompt, length, temperature, window
 ---@return string prompt and continuation
@@ -302,13 +332,16 @@ function utils.generate_text(...)
     local first = math.max(1, #numbers - window + 1)
     local seen = table.move(numbers, first, #numbers, 1, {})
     local used = #seen
-    while extent > 0 and #seen < window do seen[#seen + 1] = 0 end -- what follows doesn't matter to a causal model
+    -- what follows doesn't matter to a causal model
+    while extent > 0 and #seen < window do seen[#seen + 1] = 0 end
     local logits = model:predict_on_batch(core.tensor({seen}, "int32"))
     local shape = logits.shape
-    if #shape == 3 then logits = ipu.slice(logits, {0, math.min(used, shape[2]) - 1, 0}, {1, 1, shape[3]}) end
+    if #shape == 3 then
+      logits = ipu.slice(logits, {0, math.min(used, shape[2]) - 1, 0}, {1, 1, shape[3]})
+    end
     numbers[#numbers + 1] = sample(logits:reshape{-1}:totable(), a.temperature)
   end
   return a.vocabulary:decode(numbers)
 end
 
-return require("ipulua.keras.other_names").answer("utils", utils)
+return require("ipulua.keras.base.other_names").answer("utils", utils)

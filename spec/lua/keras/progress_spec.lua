@@ -1,7 +1,7 @@
 -- Every text is written out: what a person sees is the contract.
 
-local progress = require "ipulua.keras.progress"
-local terminal = require "ipulua.terminal"
+local progress = require "ipulua.keras.training.progress"
+local terminal = require "ipulua.base.terminal"
 
 -- A bar that writes into a list, and a clock that is set by hand.
 local function new_bar(options)
@@ -26,7 +26,8 @@ describe("the classic bar", function()
     assert.same({
       "  1/938 [..............................] - ETA: 15:37 - loss: 2.5000",
       "\r101/938 [==>...........................] - ETA: 8s - loss: 0.2345 - accuracy: 0.9321",
-      "\r938/938 [==============================] - 5s 4ms/step - loss: 0.2345 - accuracy: 0.9321\n",
+      "\r938/938 [==============================] - 5s 4ms/step - loss: 0.2345"
+        .. " - accuracy: 0.9321\n",
     }, out)
   end)
 
@@ -40,7 +41,8 @@ describe("the classic bar", function()
         assert.is_true(utf8.len((out[i]:gsub("\r", ""))) < 72, out[i])
         assert.truthy(out[i]:find(style == "classic" and " - loss: " or " - accuracy: ", 1, true))
       end
-      assert.truthy(out[3]:find(" - loss: 0.2345", 1, true) and out[3]:find(" - accuracy: 0.9321", 1, true))
+      assert.truthy(out[3]:find(" - loss: 0.2345", 1, true)
+        and out[3]:find(" - accuracy: 0.9321", 1, true))
     end
   end)
 
@@ -52,7 +54,8 @@ describe("the classic bar", function()
     assert.same({
       "  1/938 [................] - ETA: 15:37",
       "\r101/938 [=>.................] - ETA: 8s",
-      "\r938/938 [==============================] - 5s 4ms/step - loss: 0.2345 - accuracy: 0.9321\n",
+      "\r938/938 [==============================] - 5s 4ms/step - loss: 0.2345"
+        .. " - accuracy: 0.9321\n",
     }, out)
     bar, out, at = new_bar{target = 938, columns = 40, style = "modern"}
     at(2) bar:update(101, values)
@@ -66,12 +69,14 @@ describe("the classic bar", function()
     local out, columns = {}, 60
     finally(function() terminal.set{} end)
     terminal.set{is_terminal = true, columns = function() return columns end}
-    local bar = progress.new{target = 938, mode = "bar", style = "classic", colour = false, interval = 0,
+    local bar = progress.new{target = 938, mode = "bar", style = "classic", colour = false,
+      interval = 0,
       writer = function(s) out[#out + 1] = s end, clock = function() return 1000 end}
     bar:update(1)
     columns = 40
     bar:update(2)
-    assert.same({"  1/938 [" .. ("."):rep(30) .. "] - ETA: 0s", "\r  2/938 [" .. ("."):rep(19) .. "] - ETA: 0s"}, out)
+    assert.same({"  1/938 [" .. ("."):rep(30) .. "] - ETA: 0s",
+      "\r  2/938 [" .. ("."):rep(19) .. "] - ETA: 0s"}, out)
   end)
 
   it("leaves the first update out of the estimate, whatever it covers", function()
@@ -85,7 +90,8 @@ describe("the classic bar", function()
     local bar, out, at = new_bar {target = 10}
     at(1) bar:update(5, {{"loss", 1e10}})
     at(2) bar:update(6, {{"loss", 1}})
-    assert.equal("\r 6/10 [=================>............] - ETA: 4s - loss: 1.0000          ", out[2])
+    assert.equal("\r 6/10 [=================>............] - ETA: 4s - loss: 1.0000          ",
+      out[2])
   end)
 
   it("counts without a known length", function()
@@ -144,9 +150,11 @@ describe("the modern bar", function()
     local tail = " - accuracy: 0.9321 - loss: 0.2345"
     assert.same({
       "\27[1m  1/938\27[0m \27[37m" .. ("━"):rep(20) .. "\27[0m \27[1m15:37\27[0m 1s/step" .. tail,
-      "\r\27[1m470/938\27[0m \27[32m" .. ("━"):rep(10) .. "\27[0m\27[37m" .. ("━"):rep(10) .. "\27[0m \27[1m0s\27[0m 2ms/step"
+      "\r\27[1m470/938\27[0m \27[32m" .. ("━"):rep(10) .. "\27[0m\27[37m" .. ("━"):rep(10)
+      .. "\27[0m \27[1m0s\27[0m 2ms/step"
         .. tail .. "  ",
-      "\r\27[1m938/938\27[0m \27[32m" .. ("━"):rep(20) .. "\27[0m\27[37m\27[0m \27[1m5s\27[0m 4ms/step" .. tail .. "\n",
+      "\r\27[1m938/938\27[0m \27[32m" .. ("━"):rep(20)
+      .. "\27[0m\27[37m\27[0m \27[1m5s\27[0m 4ms/step" .. tail .. "\n",
     }, out)
   end)
 
@@ -182,7 +190,8 @@ describe("verbosity", function()
     assert.same({}, out)
     assert.equal(1, progress.verbosity("auto"))
     assert.equal(1, progress.verbosity(nil))
-    assert.error_matches(function() progress.verbosity(3) end, "verbose must be 0, 1, 2 or \"auto\", got 3")
+    assert.error_matches(function() progress.verbosity(3) end,
+      "verbose must be 0, 1, 2 or \"auto\", got 3")
   end)
 
   it("shows an epoch's header when there are several", function()
@@ -214,9 +223,11 @@ describe("other modes", function()
     at(0.6) bar:update(2, {{"loss", 0 / 0}, {"per_replica", {1, 0.5}}})
     at(0.7) bar:update(4)
     assert.same({
-      '{"epoch":1,"epochs":2,"event":"progress","metrics":{"loss":"nan","per_replica":[1,0.5]},"seconds":0.6000000000000227,'
+      '{"epoch":1,"epochs":2,"event":"progress","metrics":{"loss":"nan","per_replica":[1,0.5]},'
+        .. '"seconds":0.6000000000000227,'
         .. '"seconds_per_step":0.5,"step":2,"steps":4}\n',
-      '{"epoch":1,"epochs":2,"event":"end","metrics":{"loss":"nan","per_replica":[1,0.5]},"seconds":0.7000000000000455,'
+      '{"epoch":1,"epochs":2,"event":"end","metrics":{"loss":"nan","per_replica":[1,0.5]},'
+        .. '"seconds":0.7000000000000455,'
         .. '"seconds_per_step":0.2000000000000076,"step":4,"steps":4}\n',
     }, out)
   end)
@@ -242,56 +253,69 @@ describe("other modes", function()
     local on <const> = {is_terminal = true, utf8 = true}
     assert.same({mode = "bar", style = "modern", colour = true}, settings(on, {}))
     assert.same({mode = "bar", style = "modern", colour = false}, settings(on, {NO_COLOR = "1"}))
-    assert.same({mode = "bar", style = "classic", colour = true}, settings({is_terminal = true, utf8 = false}, {}))
-    assert.same({mode = "line", style = "classic", colour = false}, settings({is_terminal = false, utf8 = true}, {}))
+    assert.same({mode = "bar", style = "classic", colour = true},
+      settings({is_terminal = true, utf8 = false}, {}))
+    assert.same({mode = "line", style = "classic", colour = false},
+      settings({is_terminal = false, utf8 = true}, {}))
     assert.same({mode = "line", style = "modern", colour = false},
       settings({is_terminal = false, utf8 = true}, {IPULUA_STYLE = "modern"}))
     assert.same({mode = "json", style = "classic", colour = false},
       settings(on, {IPULUA_STYLE = "Classic", IPULUA_PROGRESS = "JSON"}))
-    assert.same({mode = "off", style = "modern", colour = false}, settings(on, {IPULUA_PROGRESS = "off"}))
+    assert.same({mode = "off", style = "modern", colour = false},
+      settings(on, {IPULUA_PROGRESS = "off"}))
     assert.is_true(settings({is_terminal = true}, {LANG = "en_GB.UTF-8"}).style == "modern")
-    assert.is_true(settings({is_terminal = true}, {LC_ALL = "C", LANG = "en_GB.UTF-8"}).style == "classic")
+    assert.is_true(settings({is_terminal = true}, {LC_ALL = "C", LANG = "en_GB.UTF-8"}).style
+      == "classic")
   end)
 
   it("replace an unknown IPULUA_PROGRESS by auto, with a warning", function()
-    local getenv = stub(os, "getenv", function(name) return name == "IPULUA_PROGRESS" and "fancy" or nil end)
+    local getenv = stub(os, "getenv", function(name)
+      return name == "IPULUA_PROGRESS" and "fancy" or nil
+    end)
     finally(function()
       getenv:revert()
       terminal.set {}
     end)
     terminal.set {is_terminal = false}
-    local lines, settings = require "ipulua.log".capture("warn", progress.settings)
+    local lines, settings = require "ipulua.base.log".capture("warn", progress.settings)
     assert.equal("line", settings.mode)
     assert.matches("auto, bar, line, json or off", lines[1])
-    assert.same({}, (require "ipulua.log".capture("warn", progress.settings))) -- once is enough
+    -- once is enough
+    assert.same({}, (require "ipulua.base.log".capture("warn", progress.settings)))
   end)
 end)
 
 describe("numbers", function()
   for _, case in ipairs {
-    {0.5, "0.5000"}, {-0.25, "-0.2500"}, {0.001, "1.0000e-03"}, {0.00101, "0.0010"}, {1e-9, "1.0000e-09"}, {0, "0.0000e+00"},
-    {12345, "12345.0000"}, {0 / 0, "nan"}, {-(0 / 0), "nan"}, {1 / 0, "inf"}, {{1, 2.5}, "[1.0000, 2.5000]"}, {"x", "x"},
+    {0.5, "0.5000"}, {-0.25, "-0.2500"}, {0.001, "1.0000e-03"}, {0.00101, "0.0010"},
+    {1e-9, "1.0000e-09"}, {0, "0.0000e+00"},
+    {12345, "12345.0000"}, {0 / 0, "nan"}, {-(0 / 0), "nan"}, {1 / 0, "inf"},
+    {{1, 2.5}, "[1.0000, 2.5000]"}, {"x", "x"},
   } do
     it("shows " .. case[2], function() assert.equal(case[2], progress.show_value(case[1])) end)
   end
 
   it("shows what is left", function()
-    for seconds, shown in pairs {[0] = "0s", [59.9] = "59s", [60] = "60s", [61] = "1:01", [3600] = "60:00", [3601] = "1:00:01",
+    for seconds, shown in pairs {[0] = "0s", [59.9] = "59s", [60] = "60s", [61] = "1:01",
+      [3600] = "60:00", [3601] = "1:00:01",
       [90061.5] = "25:01:01", [math.huge] = "?"} do
       assert.equal(shown, progress.show_eta(seconds))
     end
   end)
 
   it("shows the time of a step", function()
-    for seconds, shown in pairs {[0] = "0s/step", [1.6] = "2s/step", [0.0154] = "15ms/step", [3.2e-5] = "32us/step"} do
+    for seconds, shown in pairs {[0] = "0s/step", [1.6] = "2s/step", [0.0154] = "15ms/step",
+      [3.2e-5] = "32us/step"} do
       assert.equal(shown, progress.show_rate(seconds, "step"))
     end
   end)
 
   it("says what a step is", function()
-    assert.equal("One step is one micro-batch of 32 samples; the weights are updated after every step.",
+    assert.equal("One step is one micro-batch of 32 samples; the weights are updated after every "
+      .. "step.",
       progress.step_sentence(32, 1, 1))
-    assert.equal("One step is one micro-batch of 32 samples on each of 2 replicas (64 samples); the weights are updated after "
+    assert.equal("One step is one micro-batch of 32 samples on each of 2 replicas (64 samples); "
+      .. "the weights are updated after "
       .. "every 4 steps (256 samples).", progress.step_sentence(32, 2, 4))
   end)
 end)

@@ -1,12 +1,13 @@
-local summary = require "ipulua.keras.summary"
-local text = require "ipulua.keras.text"
+local summary = require "ipulua.keras.models.summary"
+local text = require "ipulua.base.text"
 
 local function mlp()
   return {
     name = "mlp",
     rows = {
       {name = "flatten", class = "Flatten", output_shape = {-1, 784}, params = 0},
-      {name = "dense", class = "Dense", output_shape = {-1, 256}, params = 200960, stage = 0, cycles = 12345, bytes = 803840},
+      {name = "dense", class = "Dense", output_shape = {-1, 256}, params = 200960, stage = 0,
+        cycles = 12345, bytes = 803840},
       {name = "dense_1", class = "Dense", output_shape = {-1, 10}, params = 2570},
     },
     totals = {trainable = 203530, non_trainable = 0},
@@ -17,10 +18,14 @@ local function functional()
   return {
     name = "two_inputs",
     rows = {
-      {name = "input_1", class = "InputLayer", output_shape = {-1, 784}, params = 0, connected_to = {}},
-      {name = "dense", class = "Dense", output_shape = {-1, 64}, params = 50240, connected_to = {"input_1[0][0]"}},
-      {name = "dense_1", class = "Dense", output_shape = {-1, 64}, params = 50240, connected_to = {"input_1[0][0]"}},
-      {name = "add", class = "Add", output_shape = {-1, 64}, params = 0, connected_to = {"dense[0][0]", "dense_1[0][0]"}},
+      {name = "input_1", class = "InputLayer", output_shape = {-1, 784}, params = 0,
+        connected_to = {}},
+      {name = "dense", class = "Dense", output_shape = {-1, 64}, params = 50240,
+        connected_to = {"input_1[0][0]"}},
+      {name = "dense_1", class = "Dense", output_shape = {-1, 64}, params = 50240,
+        connected_to = {"input_1[0][0]"}},
+      {name = "add", class = "Add", output_shape = {-1, 64}, params = 0,
+        connected_to = {"dense[0][0]", "dense_1[0][0]"}},
     },
     totals = {trainable = 100480, non_trainable = 0},
   }
@@ -86,9 +91,11 @@ ________________________________________________________________________________
   it("adds stage, cycles, bytes and stash", function()
     local lines = summary.lines(mlp(), {style = "classic", ipu = true})
     assert.equal(
-      "Layer (type)                 Output Shape              Param #   Stage  Cycles        Bytes         Stash  ", lines[3])
+      "Layer (type)                 Output Shape              Param #   Stage  Cycles        Bytes "
+      .. "        Stash  ", lines[3])
     assert.equal(
-      "dense (Dense)                (None, 256)               200960    0      12,345        803,840       -      ", lines[7])
+      "dense (Dense)                (None, 256)               200960    0      12,345        "
+      .. "803,840       -      ", lines[7])
   end)
 end)
 
@@ -151,17 +158,22 @@ Model: "two_inputs"
   end)
 
   it("adds stage, cycles, bytes and stash", function()
-    for _, line in ipairs(summary.lines(mlp(), {style = "modern", ipu = true, columns = 80})) do assert.is_true(utf8.len(line) <= 80, line) end
+    for _, line in ipairs(summary.lines(mlp(), {style = "modern", ipu = true, columns = 80})) do
+      assert.is_true(utf8.len(line) <= 80, line)
+    end
     local lines = summary.lines(mlp(), {style = "modern", ipu = true, line_length = 76})
-    assert.matches("┃       Param # ┃ Stage ┃       Cycles ┃        Bytes ┃ Stash ┃", lines[3], 1, true)
-    assert.matches("│       200,960 │     0 │       12,345 │      803,840 │     - │", lines[7], 1, true)
+    assert.matches("┃       Param # ┃ Stage ┃       Cycles ┃        Bytes ┃ Stash ┃",
+      lines[3], 1, true)
+    assert.matches("│       200,960 │     0 │       12,345 │      803,840 │     - │",
+      lines[7], 1, true)
   end)
 end)
 
 describe("summaries", function()
   it("print what is not known", function()
     for _, style in ipairs {"classic", "modern"} do
-      local all = summary.text({rows = {{}, {name = "d", class = "Dense", built = false}}}, {style = style, columns = 80})
+      local all = summary.text({rows = {{}, {name = "d", class = "Dense", built = false}}},
+        {style = style, columns = 80})
       assert.matches('Model: "?"', all, 1, true)
       assert.matches("? (?)", all, 1, true)
       assert.matches(style == "classic" and "multiple" or "?", all, 1, true)
@@ -171,10 +183,13 @@ describe("summaries", function()
   end)
 
   for _, case in ipairs {
-    {nil, "?"}, {{}, "()"}, {{-1}, "(None,)"}, {{-1, 28, 28.0}, "(None, 28, 28)"}, {{{-1, 1}, {2}}, "[(None, 1), (2,)]"},
+    {nil, "?"}, {{}, "()"}, {{-1}, "(None,)"}, {{-1, 28, 28.0}, "(None, 28, 28)"},
+    {{{-1, 1}, {2}}, "[(None, 1), (2,)]"},
     {"multiple", "multiple"},
   } do
-    it("show the shape " .. case[2], function() assert.equal(case[2], summary.show_shape(case[1])) end)
+    it("show the shape " .. case[2], function()
+      assert.equal(case[2], summary.show_shape(case[1]))
+    end)
   end
 
   it("show bytes and counts for people", function()
@@ -246,7 +261,8 @@ d (Dense)           1                   |
   end)
 end)
 
--- Keras 2.6 raises ValueError for a model that is not built, and shows "multiple" for layers of a subclass's own `call`.
+-- Keras 2.6 raises ValueError for a model that is not built, and shows "multiple" for layers of a
+-- subclass's own `call`.
 describe("model:summary", function()
   local ipu = require "ipulua"
   local keras, layers = ipu.keras, ipu.keras.layers
@@ -267,7 +283,8 @@ describe("model:summary", function()
     for _, model in ipairs{keras.Sequential{layers.Dense(1), name = "bare"}, Own()} do
       local ok, message = pcall(function() model:summary() end)
       assert.is_false(ok)
-      assert.matches("^[^\n]*summary_spec%.lua:%d+: summary: model '" .. model.name .. "' is not built yet", message)
+      assert.matches("^[^\n]*summary_spec%.lua:%d+: summary: model '" .. model.name
+        .. "' is not built yet", message)
     end
     local empty = keras.Sequential()
     assert.has_error(function() empty:summary() end)

@@ -12,7 +12,8 @@ local function same(a, b)
   if core.same_bytes(a, b) then return true end
   if a.dtype ~= b.dtype or not is_float(a) or #a.shape ~= #b.shape then return false end
   local nan = ipu.is_nan(a)
-  return core.same_bytes(nan, ipu.is_nan(b)) and core.same_bytes(ipu.where(nan, 0, a), ipu.where(nan, 0, b))
+  return core.same_bytes(nan, ipu.is_nan(b))
+    and core.same_bytes(ipu.where(nan, 0, a), ipu.where(nan, 0, b))
 end
 
 ---Nil where all are the same; else words.
@@ -20,15 +21,19 @@ function forms.difference(expected, got)
   if expected.n ~= got.n then return ("%d results instead of %d"):format(got.n, expected.n) end
   for i = 1, expected.n do
     local a, b = expected[i], got[i]
-    if (a == nil) ~= (b == nil) then return ("result %d: %s instead of %s"):format(i, tostring(b), tostring(a)) end
+    if (a == nil) ~= (b == nil) then
+      return ("result %d: %s instead of %s"):format(i, tostring(b), tostring(a))
+    end
     if a ~= nil and not same(a, b) then
       if a.dtype ~= b.dtype or ipu.json.encode(a.shape) ~= ipu.json.encode(b.shape) then
-        return ("result %d: %s %s instead of %s %s"):format(i, b.dtype, ipu.json.encode(b.shape), a.dtype, ipu.json.encode(a.shape))
+        return ("result %d: %s %s instead of %s %s"):format(i, b.dtype, ipu.json.encode(b.shape),
+          a.dtype, ipu.json.encode(a.shape))
       end
       local x, y = ipu.reshape(a, {-1}), ipu.reshape(b, {-1})
       local differ = ipu.cast(ipu.not_equal(x, y), "int32")
       local at = ipu.argmax(differ):item()
-      return ("result %d, %s %s: %d of %d differ, first at %d: %s instead of %s"):format(i, a.dtype, ipu.json.encode(a.shape),
+      return ("result %d, %s %s: %d of %d differ, first at %d: %s instead of %s"):format(i, a.dtype,
+        ipu.json.encode(a.shape),
         ipu.reduce_sum(differ):item(), a.size, at, tostring(y[at + 1]), tostring(x[at + 1]))
     end
   end
@@ -50,7 +55,9 @@ forms.list = {
     g(table.unpack(inputs))
     return g(table.unpack(inputs))
   end},
-  {name = "captured", run = function(inputs, f) return ipu.func(function() return f(table.unpack(inputs)) end)() end},
+  {name = "captured", run = function(inputs, f)
+    return ipu.func(function() return f(table.unpack(inputs)) end)()
+  end},
   {name = "outlined", run = function(inputs, f)
     local g = ipu.outlined_function(f)
     return ipu.func(function(...) return g(...) end)(table.unpack(inputs))
@@ -104,7 +111,8 @@ forms.gradients = {
   end},
   {name = "tape inside a function", run = function(inputs, f)
     local n = #real_of(inputs)
-    return ipu.func(function(...) return unpack_gradients(gradients_by_tape({...}, f), n) end)(table.unpack(inputs))
+    return ipu.func(function(...) return unpack_gradients(gradients_by_tape({...}, f), n) end)(
+      table.unpack(inputs))
   end},
   {name = "ipu.gradients", run = function(inputs, f)
     local n = #real_of(inputs)

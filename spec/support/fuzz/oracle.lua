@@ -1,12 +1,14 @@
--- Single calls at random sizes, for NumPy to judge: `ipulua spec/support/fuzz/oracle.lua SEED COUNT FOLDER [OP]` writes
--- FOLDER/calls.jsonl and FOLDER/values.npz, which oracle.py reads.
+-- Single calls at random sizes, for NumPy to judge:
+-- `ipulua spec/support/fuzz/oracle.lua SEED COUNT FOLDER [OP]` writes FOLDER/calls.jsonl and
+-- FOLDER/values.npz, which oracle.py reads.
 
 package.path = "./?.lua;" .. package.path
 local ipu = require "ipulua"
 local calls = require "spec.support.fuzz.calls"
 local programs = require "spec.support.fuzz.program"
 
-local first_seed, count, folder, only = math.tointeger(tonumber(arg[1])), math.tointeger(tonumber(arg[2])), arg[3], arg[4]
+local first_seed, count, folder, only = math.tointeger(tonumber(arg[1])),
+  math.tointeger(tonumber(arg[2])), arg[3], arg[4]
 calls.most_elements = 50000
 
 -- NumPy has no bfloat16; float32 holds each of its numbers.
@@ -16,7 +18,9 @@ local function storable(t) return t.dtype == "bfloat16" and ipu.cast(t, "float32
 local function attributes_of(call)
   local list = call.attributes and assert(load("return " .. call.attributes))() or {}
   for _, each in ipairs(calls.by_name[call.name].attributes) do
-    if list[each.name] == nil and each.default then list[each.name] = assert(load("return " .. each.default))() end
+    if list[each.name] == nil and each.default then
+      list[each.name] = assert(load("return " .. each.default))()
+    end
   end
   return list
 end
@@ -38,7 +42,8 @@ for seed = first_seed, first_seed + count - 1 do
       dtypes[i] = t.dtype
     end
     lines[#lines + 1] = ipu.json.encode{
-      id = seed, op = step.call.name, dtype = program.dtype, operands = #given, results = results.n, result_dtypes = dtypes,
+      id = seed, op = step.call.name, dtype = program.dtype, operands = #given, results = results.n,
+      result_dtypes = dtypes,
       attributes = attributes_of(step.call),
       source = ("seed %d: %s"):format(seed, programs.source(program)),
     }

@@ -1,5 +1,6 @@
--- Random programs in all forms, from a seed: `ipulua spec/support/fuzz/run.lua SEED COUNT [STEPS [OP]]`. Each failure is shrunk and
--- printed as a script; the last line is "N passed, N failed".
+-- Random programs in all forms, from a seed:
+-- `ipulua spec/support/fuzz/run.lua SEED COUNT [STEPS [OP]]`. Each failure is shrunk and printed as
+-- a script; the last line is "N passed, N failed".
 
 package.path = "./?.lua;" .. package.path
 local ipu = require "ipulua"
@@ -8,7 +9,8 @@ local forms = require "spec.support.fuzz.forms"
 local programs = require "spec.support.fuzz.program"
 local shrink = require "spec.support.fuzz.shrink"
 
-local first_seed, count = math.tointeger(tonumber(arg[1])) or 1, math.tointeger(tonumber(arg[2])) or 100
+local first_seed, count = math.tointeger(tonumber(arg[1])) or 1,
+  math.tointeger(tonumber(arg[2])) or 100
 local steps, only = math.tointeger(tonumber(arg[3])) or 4, arg[4]
 local threads <const> = {2, 3, 7}
 

@@ -5,9 +5,11 @@ local function copy(program)
   for i, step in ipairs(program.steps) do
     local operands = {}
     for k, operand in ipairs(step.operands) do
-      operands[k] = {input = operand.input, wrap = operand.wrap, step = operand.step, result = operand.result}
+      operands[k] = {input = operand.input, wrap = operand.wrap, step = operand.step,
+        result = operand.result}
     end
-    out.steps[i] = {call = step.call, operands = operands, results = step.results, listed = step.listed}
+    out.steps[i] = {call = step.call, operands = operands, results = step.results,
+      listed = step.listed}
   end
   return out
 end

@@ -1,23 +1,26 @@
 -- BackupAndRestore: a training that was killed goes on where it was.
 
-local args = require "ipulua.args"
+local args = require "ipulua.base.args"
 local base = require "ipulua.keras.callbacks.base"
-local blame = require "ipulua.blame"
-local checkpoint = require "ipulua.keras.checkpoint"
-local folder = require "ipulua.checkpoint_folder"
-local log = require "ipulua.log"
-local start = require "ipulua.start"
-local state = require "ipulua.keras.training.state"
+local blame = require "ipulua.base.blame"
+local checkpoint = require "ipulua.keras.files.checkpoint"
+local folder = require "ipulua.keras.files.checkpoint_folder"
+local log = require "ipulua.base.log"
+local start = require "ipulua.base.start"
+local state = require "ipulua.keras.files.state"
 
 local rows <const> = {
-  {"backup_dir", "string"}, {"save_freq", {"string", "integer"}, "epoch"}, {"double_checkpoint", "boolean", false},
+  {"backup_dir", "string"}, {"save_freq", {"string", "integer"}, "epoch"},
+  {"double_checkpoint", "boolean", false},
   {"delete_checkpoint", "boolean", true}, {"verbose", "integer", 0},
 }
 
----Saves the whole state of the training (weights, optimizer, random numbers, place in the dataset, metrics, callbacks) at each
----epoch's end, or each save_freq steps, and begins a later fit with it: its weights are bit for bit those of a run that was never
----interrupted. After Ctrl-C the later fit begins with the next step, where executions of several steps were not cut short.
----double_checkpoint keeps the backup before, too; delete_checkpoint removes them when the training has ended.
+---Saves the whole state of the training (weights, optimizer, random numbers, place in the dataset,
+---metrics, callbacks) at each epoch's end, or each save_freq steps, and begins a later fit with it:
+---its weights are bit for bit those of a run that was never interrupted. After Ctrl-C the later fit
+---begins with the next step, where executions of several steps were not cut short.
+---double_checkpoint keeps the backup before, too; delete_checkpoint removes them when the training
+---has ended.
 ---@class BackupAndRestore: Callback
 local BackupAndRestore = base.Callback:extend("BackupAndRestore")
 BackupAndRestore.runs_last = true
@@ -27,7 +30,8 @@ function BackupAndRestore:init(...)
   for key, value in pairs(args.check("BackupAndRestore", rows, ...)) do self[key] = value end
   local freq = self.save_freq
   if type(freq) == "string" and freq ~= "epoch" or math.type(freq) == "integer" and freq < 1 then
-    blame.error("BackupAndRestore: 'save_freq' is \"epoch\" or a positive number of steps, got " .. freq, "value")
+    blame.error("BackupAndRestore: 'save_freq' is \"epoch\" or a positive number of steps, got "
+      .. freq, "value")
   end
 end
 
@@ -46,13 +50,16 @@ function BackupAndRestore:on_train_begin()
   if not saved then return end
   local model, data = self.model, saved.state.training
   local what <const> = string.format("BackupAndRestore: '%s'", saved.path)
-  if type(data) ~= "table" or math.type(data.epoch) ~= "integer" or math.type(data.step) ~= "integer" or data.epoch < 0 or data.step < 0 then
+  if type(data) ~= "table" or math.type(data.epoch) ~= "integer"
+    or math.type(data.step) ~= "integer" or data.epoch < 0 or data.step < 0 then
     blame.error(what .. " holds no backup of a training", "value")
   end
   local function apply()
     local commit <const> = checkpoint.plan("BackupAndRestore", objects_of(model), saved)
-    blame.reading(what, state.restore, model, model._run, data, (saved.member("training.safetensors")), commit)
-    log.info("BackupAndRestore: going on from %s: epoch %d, step %d", saved.path, data.epoch + 1, data.step)
+    blame.reading(what, state.restore, model, model._run, data,
+      (saved.member("training.safetensors")), commit)
+    log.info("BackupAndRestore: going on from %s: epoch %d, step %d", saved.path,
+      data.epoch + 1, data.step)
   end
   local latest = state.unpack(data.latest, (saved.member("training.safetensors")) or {})
   rawset(model, "_resume", {epoch = data.epoch, step = data.step, latest = latest, apply = apply})
@@ -63,7 +70,8 @@ local function warn_changed(self)
   local version = self.model._run.entry.version
   if version == self.version then return end
   self.version = version
-  log.warn("BackupAndRestore: a hyperparameter was set while training; a resumed run has the one that its optimizer is made with, and "
+  log.warn("BackupAndRestore: a hyperparameter was set while training; a resumed run has the one "
+    .. "that its optimizer is made with, and "
     .. "draws other random numbers than one that goes through")
 end
 
@@ -73,7 +81,8 @@ function BackupAndRestore:save(epoch, step, latest)
   local data, tensors = state.save(model, model._run, epoch, step, latest)
   local members = checkpoint.members(objects_of(model))
   members["training.safetensors"] = {tensors = tensors}
-  folder.write(self.backup_dir, model.optimizer.iterations:item(), {members = members, state = {training = data,
+  folder.write(self.backup_dir, model.optimizer.iterations:item(),
+    {members = members, state = {training = data,
     iteration = model.optimizer.iterations:item()}}, {keep = self.double_checkpoint and 2 or 1})
 end
 
@@ -85,12 +94,14 @@ function BackupAndRestore:on_train_batch_end(batch, _, info)
   if self.save_freq == "epoch" then return end
   self.steps_since_save = self.steps_since_save + info.step_last - info.step_first + 1
   if self.steps_since_save < self.save_freq or batch + 1 >= self.params.steps then return end
-  if (batch + 1) % self.model._run.per_execution ~= 0 then return end -- asynchronous: the weights are ahead of the step
+  -- asynchronous: the weights are ahead of the step
+  if (batch + 1) % self.model._run.per_execution ~= 0 then return end
   self.steps_since_save = self.steps_since_save % self.save_freq
   self:save(self.epoch, batch + 1)
 end
 
--- Ctrl-C between two steps of an epoch, before the callbacks are told that it ends: a later fit ends it.
+-- Ctrl-C between two steps of an epoch, before the callbacks are told that it ends: a later fit
+-- ends it.
 function BackupAndRestore:on_interrupt(epoch, step, latest)
   self:save(epoch, step, latest)
 end

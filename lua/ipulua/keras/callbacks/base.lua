@@ -1,8 +1,9 @@
--- What a callback is: hooks that fit, evaluate and predict call; History; functions as a callback; lists of callbacks.
+-- What a callback is: hooks that fit, evaluate and predict call; History; functions as a callback;
+-- lists of callbacks.
 
-local blame = require "ipulua.blame"
-local args = require "ipulua.args"
-local class = require "ipulua.class"
+local blame = require "ipulua.base.blame"
+local args = require "ipulua.base.args"
+local class = require "ipulua.base.class"
 local core = require "ipulua.core"
 
 local callbacks = {}
@@ -14,8 +15,10 @@ local Callback = class.new("Callback")
 callbacks.Callback = Callback
 
 local events <const> = {
-  "on_train_begin", "on_train_end", "on_test_begin", "on_test_end", "on_predict_begin", "on_predict_end",
-  "on_epoch_begin", "on_epoch_end", "on_train_batch_begin", "on_train_batch_end", "on_test_batch_begin", "on_test_batch_end",
+  "on_train_begin", "on_train_end", "on_test_begin", "on_test_end", "on_predict_begin",
+  "on_predict_end",
+  "on_epoch_begin", "on_epoch_end", "on_train_batch_begin", "on_train_batch_end",
+  "on_test_batch_begin", "on_test_batch_end",
   "on_predict_batch_begin", "on_predict_batch_end",
 }
 for _, event in ipairs(events) do Callback[event] = function() end end
@@ -25,7 +28,8 @@ function Callback:init() end -- for those of one's own, whose init may begin wit
 function Callback:set_model(model) self.model = model end
 function Callback:set_params(params) self.params = params end
 
----What a resumed training needs of the callback: plain values and tensors. Callbacks of one's own may override it.
+---What a resumed training needs of the callback: plain values and tensors. Callbacks of one's own
+---may override it.
 ---@return any
 function Callback:get_state() return nil end -- luacheck: ignore 212
 
@@ -75,7 +79,8 @@ end
 keep_fields(History, {"history", "epoch"})
 
 local lambda_events <const> = {
-  "on_epoch_begin", "on_epoch_end", "on_batch_begin", "on_batch_end", "on_train_begin", "on_train_end",
+  "on_epoch_begin", "on_epoch_end", "on_batch_begin", "on_batch_end", "on_train_begin",
+  "on_train_end",
   "on_train_batch_begin", "on_train_batch_end",
 }
 local lambda_rows <const> = {}
@@ -120,7 +125,8 @@ end
 local function refuse_entry(i, entry)
   local which = math.type(i) == "integer" and tostring(i) or "'" .. tostring(i) .. "'"
   local got = class.is_class(entry) and "the class " .. entry.__name or args.describe(entry)
-  blame.error(string.format("callbacks: entry %s is no callback, got %s%s", which, got, remedy(entry)), "type")
+  blame.error(string.format("callbacks: entry %s is no callback, got %s%s", which, got,
+    remedy(entry)), "type")
 end
 
 ---@param list any[]? callbacks
@@ -130,17 +136,23 @@ function CallbackList:init(list, model, params)
   self.list, self.model = {}, model
   if class.is_a(list, Callback) or class.is_a(list, CallbackList) then list = {list} end
   if list ~= nil and not args.is_plain(list) then
-    blame.error("callbacks: a callback or a list of them is wanted, got " .. args.describe(list), "type")
+    blame.error("callbacks: a callback or a list of them is wanted, got "
+      .. args.describe(list), "type")
   end
   local places = {} -- there may be gaps: callbacks = {wanted and one or nil, another}
   for i, entry in pairs(list or {}) do
-    if math.type(i) ~= "integer" or not (class.is_a(entry, Callback) or class.is_a(entry, CallbackList)) then refuse_entry(i, entry) end
+    if math.type(i) ~= "integer"
+      or not (class.is_a(entry, Callback) or class.is_a(entry, CallbackList)) then
+      refuse_entry(i, entry)
+    end
     places[#places + 1] = i
   end
   table.sort(places)
   for _, i in ipairs(places) do
     local entry = list[i]
-    for _, callback in ipairs(class.is_a(entry, CallbackList) and entry.list or {entry}) do self:add(callback, model, params) end
+    for _, callback in ipairs(class.is_a(entry, CallbackList) and entry.list or {entry}) do
+      self:add(callback, model, params)
+    end
   end
 end
 

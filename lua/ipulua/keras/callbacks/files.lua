@@ -1,9 +1,9 @@
 -- Callbacks that write files: checkpoints of the model, and logs as CSV.
 
-local args = require "ipulua.args"
-local blame = require "ipulua.blame"
+local args = require "ipulua.base.args"
+local blame = require "ipulua.base.blame"
 local monitors = require "ipulua.keras.callbacks.monitors"._monitors
-local nest = require "ipulua.keras.nest"
+local nest = require "ipulua.keras.base.nest"
 local base = require "ipulua.keras.callbacks.base"
 local core = require "ipulua.core"
 local Callback <const> = base.Callback
@@ -23,14 +23,16 @@ local frequency_row <const> = {"save_freq", {"string", "integer"}, "epoch", chec
 end, of = "\"epoch\" or integer ≥ 1", says = "steps"}
 
 local checkpoint_rows <const> = {
-  {"filepath", "string", check = path_check}, {"monitor", "string", "val_loss"}, {"verbose", "integer", 0},
+  {"filepath", "string", check = path_check}, {"monitor", "string", "val_loss"},
+  {"verbose", "integer", 0},
   {"save_best_only", "boolean", false}, {"save_weights_only", "boolean", false},
   {"mode", "string", "auto", choices = {"auto", "min", "max"}}, frequency_row,
   {"initial_value_threshold", "number", optional = true},
 }
 
----Saves the model (or its weights) at each epoch's end, or each save_freq steps; save_best_only: when the metric is
----the best so far. The path may hold {epoch:02d} and metrics such as {val_loss:.2f}; its folder is made.
+---Saves the model (or its weights) at each epoch's end, or each save_freq steps; save_best_only:
+---when the metric is the best so far. The path may hold {epoch:02d} and metrics such as
+---{val_loss:.2f}; its folder is made.
 ---@class ModelCheckpoint: Callback
 local ModelCheckpoint = Callback:extend("ModelCheckpoint")
 files.ModelCheckpoint = ModelCheckpoint
@@ -38,7 +40,9 @@ files.ModelCheckpoint = ModelCheckpoint
 ModelCheckpoint.argument_rows = checkpoint_rows
 
 function ModelCheckpoint:init(...)
-  for key, value in pairs(args.check("ModelCheckpoint", checkpoint_rows, ...)) do self[key] = value end
+  for key, value in pairs(args.check("ModelCheckpoint", checkpoint_rows, ...)) do
+    self[key] = value
+  end
   self.is_max = monitors.is_max(self.mode, self.monitor)
   self.best = self.initial_value_threshold or (self.is_max and -math.huge or math.huge)
   self.steps_since_save = 0
@@ -51,11 +55,13 @@ local function fill(path, values)
   return (path:gsub("{([%w_]+):?([^}]*)}", function(name, format)
     local value = values[name]
     if value == nil then
-      blame.error(string.format("ModelCheckpoint: the path '%s' names '%s', which the logs don't have", path, name), "value")
+      blame.error(string.format("ModelCheckpoint: the path '%s' names '%s', which the logs don't "
+        .. "have", path, name), "value")
     end
     if format == "" then return tostring(value) end
     if not format:find("^%-?0?%d*%.?%d*[dfeg]$") then
-      blame.error(string.format("ModelCheckpoint: '{%s:%s}' has an unknown format", name, format), "value")
+      blame.error(string.format("ModelCheckpoint: '{%s:%s}' has an unknown format", name, format),
+        "value")
     end
     if format:find("d$") then value = math.tointeger(value) or value // 1 | 0 end
     return string.format("%" .. format, value)
@@ -68,10 +74,12 @@ function ModelCheckpoint:save(epoch, logs, batch)
     if not current then return end
     local better = self.is_max and current > self.best or not self.is_max and current < self.best
     if not better then
-      monitors.say(self, "Epoch %d: %s did not improve from %.5f", epoch + 1, self.monitor, self.best)
+      monitors.say(self, "Epoch %d: %s did not improve from %.5f", epoch + 1,
+        self.monitor, self.best)
       return
     end
-    monitors.say(self, "Epoch %d: %s improved from %.5f to %.5f", epoch + 1, self.monitor, self.best, current)
+    monitors.say(self, "Epoch %d: %s improved from %.5f to %.5f", epoch + 1, self.monitor,
+      self.best, current)
     self.best = current
   end
   local values = {epoch = epoch + 1, batch = batch and batch + 1}
@@ -98,7 +106,8 @@ end
 
 -- ------------------------------------------------ CSVLogger
 
-local csv_rows <const> = {{"filename", "string"}, {"separator", "string", ","}, {"append", "boolean", false}}
+local csv_rows <const> = {{"filename", "string"}, {"separator", "string", ","},
+  {"append", "boolean", false}}
 
 ---Writes each epoch's metrics as a line of a CSV file.
 ---@class CSVLogger: Callback
@@ -117,7 +126,8 @@ local function open(self, mode)
   return file
 end
 
--- A log that can't be written ends the training, as a checkpoint does: nobody should find out when it is over.
+-- A log that can't be written ends the training, as a checkpoint does: nobody should find out when
+-- it is over.
 local function put(self, ...)
   local done, problem = self.file:write(...)
   if done then done, problem = self.file:flush() end
@@ -127,7 +137,8 @@ local function put(self, ...)
   blame.error(string.format("CSVLogger: %s: cannot write: %s", self.filename, problem), "runtime")
 end
 
--- Can it be written? Opened to append, nothing is lost yet: a resumed training goes on with the file.
+-- Can it be written? Opened to append, nothing is lost yet: a resumed training goes on with the
+-- file.
 function CSVLogger:on_train_begin()
   open(self, "ab"):close()
   self.file, self.wants_header, self.keys = nil, true, self.append and self.keys or nil
@@ -143,7 +154,8 @@ local function begin(self)
 end
 
 function CSVLogger:get_state()
-  return core.plain{keys = self.keys, wants_header = self.wants_header, bytes = self.file and self.file:seek("cur", 0) or nil}
+  return core.plain{keys = self.keys, wants_header = self.wants_header,
+    bytes = self.file and self.file:seek("cur", 0) or nil}
 end
 
 -- Lines behind those of the interrupted run's last backup are written again.
@@ -166,7 +178,9 @@ local function field(self, value)
     return '"[' .. table.concat(parts, ", ") .. ']"'
   end
   local text = tostring(value)
-  if text:find('["\n]') or text:find(self.separator, 1, true) then return '"' .. text:gsub('"', '""') .. '"' end
+  if text:find('["\n]') or text:find(self.separator, 1, true) then
+    return '"' .. text:gsub('"', '""') .. '"'
+  end
   return text
 end
 

@@ -6,4 +6,4 @@ for _, file in ipairs{"base", "monitors", "files", "tensorboard", "backup"} do
   for name, c in pairs(require("ipulua.keras.callbacks." .. file)) do callbacks[name] = c end
 end
 
-return require("ipulua.keras.other_names").answer("callbacks", callbacks)
+return require("ipulua.keras.base.other_names").answer("callbacks", callbacks)

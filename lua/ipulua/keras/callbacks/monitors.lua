@@ -1,9 +1,9 @@
 -- Callbacks that watch a metric, and those that set the learning rate.
 
-local args = require "ipulua.args"
-local blame = require "ipulua.blame"
+local args = require "ipulua.base.args"
+local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
-local log = require "ipulua.log"
+local log = require "ipulua.base.log"
 local base = require "ipulua.keras.callbacks.base"
 local Callback <const> = base.Callback
 
@@ -30,7 +30,8 @@ local monitor_row <const> = {"monitor", "string", "val_loss"}
 ---@return boolean
 function monitors.is_max(mode, monitor)
   if mode ~= "auto" then return mode == "max" end
-  return monitor:find("acc$") ~= nil or monitor:find("accuracy$") ~= nil or monitor:find("auc$") ~= nil
+  return monitor:find("acc$") ~= nil or monitor:find("accuracy$") ~= nil
+    or monitor:find("auc$") ~= nil
     or monitor:find("^fmeasure") ~= nil
 end
 
@@ -42,7 +43,8 @@ function monitors.value(callback, logs)
   local names = {}
   for name in pairs(logs) do names[#names + 1] = name end
   table.sort(names)
-  log.warn("%s watches '%s', which is not available; there are: %s", getmetatable(callback).__name, callback.monitor,
+  log.warn("%s watches '%s', which is not available; there are: %s", getmetatable(callback).__name,
+    callback.monitor,
     table.concat(names, ", "))
   return nil
 end
@@ -65,7 +67,8 @@ local function print_rate(rate) return string.format("%g", rate) end
 ---Ends training when a metric has not become better for `patience` epochs.
 ---@class EarlyStopping: Callback
 local EarlyStopping = declare("EarlyStopping", {
-  monitor_row, {"min_delta", "number", 0}, {"patience", "integer", 0, range = "[0, inf)"}, verbose_row, mode_row,
+  monitor_row, {"min_delta", "number", 0}, {"patience", "integer", 0, range = "[0, inf)"},
+  verbose_row, mode_row,
   {"baseline", "number", optional = true}, {"restore_best_weights", "boolean", false},
   {"start_from_epoch", "integer", 0, range = "[0, inf)"},
 }, function(self)
@@ -84,7 +87,9 @@ end
 function EarlyStopping:on_epoch_end(epoch, logs)
   local current = monitors.value(self, logs)
   if not current or epoch < self.start_from_epoch then return end
-  if self.restore_best_weights and not self.best_weights then self.best_weights = self.model:get_weights() end
+  if self.restore_best_weights and not self.best_weights then
+    self.best_weights = self.model:get_weights()
+  end
   self.wait = self.wait + 1
   if is_better(self, current, self.best) then
     self.best, self.best_epoch = current, epoch
@@ -112,15 +117,19 @@ end
 local function rate_of(self)
   local rate = self.model.optimizer.learning_rate
   if core.is_variable(rate) then return rate:item() end
-  blame.error(getmetatable(self).__name .. ": the optimizer's learning rate is a schedule, which can't be set", "value")
+  blame.error(getmetatable(self).__name .. ": the optimizer's learning rate is a schedule, which "
+    .. "can't be set", "value")
 end
 
----Multiplies the learning rate by `factor` when a metric has not become better for `patience` epochs.
+---Multiplies the learning rate by `factor` when a metric has not become better for `patience`
+---epochs.
 ---@class ReduceLROnPlateau: Callback
 local ReduceLROnPlateau = declare("ReduceLROnPlateau", {
-  monitor_row, {"factor", "number", 0.1, range = "(-inf, 1)"}, {"patience", "integer", 10, range = "[0, inf)", says = "epochs"},
+  monitor_row, {"factor", "number", 0.1, range = "(-inf, 1)"},
+  {"patience", "integer", 10, range = "[0, inf)", says = "epochs"},
   verbose_row, mode_row, {"min_delta", "number", 1e-4, says = "least change that counts"},
-  {"cooldown", "integer", 0, range = "[0, inf)", says = "epochs after a reduction that don't count"}, {"min_lr", "number", 0},
+  {"cooldown", "integer", 0, range = "[0, inf)",
+    says = "epochs after a reduction that don't count"}, {"min_lr", "number", 0},
 }, function(self) self.is_max = monitors.is_max(self.mode, self.monitor) end)
 
 base._keep_fields(ReduceLROnPlateau, {"best", "cooldown_counter", "wait"})
@@ -146,10 +155,12 @@ function ReduceLROnPlateau:on_epoch_end(epoch, logs)
     self.wait = self.wait + 1
     local former = logs.lr
     -- the rate is read back as float32
-    if self.wait >= self.patience and former > string.unpack("f", string.pack("f", self.min_lr)) then
+    if self.wait >= self.patience
+      and former > string.unpack("f", string.pack("f", self.min_lr)) then
       local rate = math.max(former * self.factor, self.min_lr)
       self.model.optimizer.learning_rate = rate
-      say(self, "Epoch %d: ReduceLROnPlateau reducing learning rate to %s.", epoch + 1, print_rate(rate))
+      say(self, "Epoch %d: ReduceLROnPlateau reducing learning rate to %s.", epoch + 1,
+        print_rate(rate))
       self.cooldown_counter, self.wait = self.cooldown, 0
     end
   end
@@ -157,16 +168,19 @@ end
 
 ---Sets the learning rate at the beginning of each epoch to schedule(epoch, rate).
 ---@class LearningRateScheduler: Callback
-local LearningRateScheduler = declare("LearningRateScheduler", {{"schedule", "callable"}, verbose_row})
+local LearningRateScheduler = declare("LearningRateScheduler",
+  {{"schedule", "callable"}, verbose_row})
 
 function LearningRateScheduler:on_epoch_begin(epoch)
   local rate = self.schedule(epoch, rate_of(self))
   if type(rate) == "userdata" then rate = rate:item() end
   if type(rate) ~= "number" then
-    blame.error("LearningRateScheduler: the schedule must give a number, got " .. args.describe(rate), "value")
+    blame.error("LearningRateScheduler: the schedule must give a number, got "
+      .. args.describe(rate), "value")
   end
   self.model.optimizer.learning_rate = rate
-  say(self, "Epoch %d: LearningRateScheduler setting learning rate to %s.", epoch + 1, print_rate(rate))
+  say(self, "Epoch %d: LearningRateScheduler setting learning rate to %s.", epoch + 1,
+    print_rate(rate))
 end
 
 function LearningRateScheduler:on_epoch_end(_, logs)
@@ -182,12 +196,15 @@ local TerminateOnNaN = declare("TerminateOnNaN", {{"raise_error", "boolean", fal
 function TerminateOnNaN:on_train_batch_end(batch, logs)
   local loss = logs.loss
   if type(loss) ~= "number" or loss == loss and math.abs(loss) ~= math.huge then return end
-  if self.raise_error then blame.error(string.format("batch %d: the loss is %s", batch, tostring(loss)), "runtime") end
+  if self.raise_error then
+    blame.error(string.format("batch %d: the loss is %s", batch, tostring(loss)), "runtime")
+  end
   log.warn("batch %d: the loss is %s; training ends", batch, tostring(loss))
   self.model.stop_training = true
 end
 
 return {
-  EarlyStopping = EarlyStopping, ReduceLROnPlateau = ReduceLROnPlateau, LearningRateScheduler = LearningRateScheduler,
+  EarlyStopping = EarlyStopping, ReduceLROnPlateau = ReduceLROnPlateau,
+  LearningRateScheduler = LearningRateScheduler,
   TerminateOnNaN = TerminateOnNaN, _monitors = monitors,
 }

@@ -1,15 +1,15 @@
--- TensorBoard: metrics as event files. A file is a sequence of TFRecords (length, masked CRC-32C of it, data, masked
--- CRC-32C of that), each an Event in protocol-buffer form.
+-- TensorBoard: metrics as event files. A file is a sequence of TFRecords (length, masked CRC-32C of
+-- it, data, masked CRC-32C of that), each an Event in protocol-buffer form.
 
-local args = require "ipulua.args"
-local blame = require "ipulua.blame"
+local args = require "ipulua.base.args"
+local blame = require "ipulua.base.blame"
 local base = require "ipulua.keras.callbacks.base"
 local core = require "ipulua.core"
 local ipu = require "ipulua"
-local log = require "ipulua.log"
-local nest = require "ipulua.keras.nest"
-local protobuf = require "ipulua.protobuf"
-local saving = require "ipulua.keras.saving"
+local log = require "ipulua.base.log"
+local nest = require "ipulua.keras.base.nest"
+local protobuf = require "ipulua.base.protobuf"
+local saving = require "ipulua.keras.files.saving"
 
 local Callback <const> = base.Callback
 
@@ -57,7 +57,8 @@ end
 
 local bucket_count <const> = 30
 
--- HistogramProto: 1 min, 2 max, 3 num, 4 sum, 5 sum of squares, 6 upper limits of the buckets, 7 how many are in each.
+-- HistogramProto: 1 min, 2 max, 3 num, 4 sum, 5 sum of squares, 6 upper limits of the buckets, 7
+-- how many are in each.
 local function histogram(tag, values)
   local x = ipu.cast(ipu.reshape(values, {-1}), "float32")
   local low, high = ipu.reduce_min(x):item(), ipu.reduce_max(x):item()
@@ -68,7 +69,8 @@ local function histogram(tag, values)
   local limits = {}
   for i = 1, bucket_count do limits[i] = low + i * width end
   local double <const> = protobuf.double
-  local proto = double(1, low) .. double(2, high) .. double(3, x.size) .. double(4, ipu.reduce_sum(x):item())
+  local proto = double(1, low) .. double(2, high) .. double(3, x.size)
+    .. double(4, ipu.reduce_sum(x):item())
     .. double(5, ipu.reduce_sum(ipu.square(x)):item()) .. doubles(6, limits) .. doubles(7, counts)
   return protobuf.bytes(5, protobuf.bytes(1, protobuf.bytes(1, tag) .. protobuf.bytes(5, proto)))
 end
@@ -76,14 +78,17 @@ end
 -- ------------------------------------------------ the callback
 
 local rows <const> = {
-  {"log_dir", "string", "logs"}, {"histogram_freq", "integer", 0, range = "[0, inf)"}, {"write_graph", "boolean", true},
+  {"log_dir", "string", "logs"}, {"histogram_freq", "integer", 0, range = "[0, inf)"},
+  {"write_graph", "boolean", true},
   {"write_images", "boolean", false}, {"write_steps_per_second", "boolean", false},
-  {"update_freq", {"string", "integer"}, "epoch"}, {"profile_batch", "any", 0, of = "anything", says = "changes nothing"},
+  {"update_freq", {"string", "integer"}, "epoch"},
+  {"profile_batch", "any", 0, of = "anything", says = "changes nothing"},
   {"embeddings_freq", "integer", 0},
 }
 
----Writes event files for TensorBoard into log_dir/train and log_dir/validation; update_freq: "epoch", "batch" or a
----number of steps. Scalars are written, and each histogram_freq epochs histograms of the weights.
+---Writes event files for TensorBoard into log_dir/train and log_dir/validation; update_freq:
+---"epoch", "batch" or a number of steps. Scalars are written, and each histogram_freq epochs
+---histograms of the weights.
 ---@class TensorBoard: Callback
 local TensorBoard = Callback:extend("TensorBoard")
 
@@ -93,11 +98,14 @@ function TensorBoard:init(...)
   for key, value in pairs(args.check("TensorBoard", rows, ...)) do self[key] = value end
   if self.update_freq == "batch" then self.update_freq = 1 end
   if type(self.update_freq) == "string" and self.update_freq ~= "epoch" then
-    blame.error("TensorBoard: 'update_freq' is \"epoch\", \"batch\" or a number of steps, got " .. self.update_freq, "value")
+    blame.error("TensorBoard: 'update_freq' is \"epoch\", \"batch\" or a number of steps, got "
+      .. self.update_freq, "value")
   end
   for _, name in ipairs{"write_images", "profile_batch", "embeddings_freq"} do
     local value = self[name]
-    if value ~= false and value ~= 0 then log.warn("TensorBoard: '%s' has no effect: scalars and histograms are written", name) end
+    if value ~= false and value ~= 0 then
+      log.warn("TensorBoard: '%s' has no effect: scalars and histograms are written", name)
+    end
   end
   self.writers, self.names, self.step, self.since_write = {}, {}, 0, 0
 end
@@ -116,7 +124,8 @@ local serial = 0
 
 local function file_name()
   serial = serial + 1
-  return string.format("events.out.tfevents.%d.%s.%s.%d.v2", os.time(), read_word("/proc/sys/kernel/hostname") or "localhost",
+  return string.format("events.out.tfevents.%d.%s.%s.%d.v2", os.time(),
+    read_word("/proc/sys/kernel/hostname") or "localhost",
     read_word("/proc/self/stat") or "0", serial)
 end
 
@@ -147,7 +156,9 @@ end
 function TensorBoard:write(kind, step, logs, prefix)
   for _, name in ipairs(nest.keys(logs)) do
     local value = logs[name]
-    if type(value) == "number" then self:put(kind, record(event(core.epoch(), step, scalar(prefix .. name, value)))) end
+    if type(value) == "number" then
+      self:put(kind, record(event(core.epoch(), step, scalar(prefix .. name, value))))
+    end
   end
   self:flush(kind)
 end
@@ -184,11 +195,14 @@ function TensorBoard:on_epoch_end(epoch, logs)
   elseif rate then train.learning_rate = self.model.optimizer:current_learning_rate():item() end
   train.lr = nil
   if self.write_steps_per_second and self.begun then
-    train.steps_per_second = (self.step - self.first_step) / math.max(core.clock() - self.begun, 1e-9)
+    train.steps_per_second = (self.step - self.first_step)
+      / math.max(core.clock() - self.begun, 1e-9)
   end
   self:write("train", epoch, train, "epoch_")
   if next(validation) then self:write("validation", epoch, validation, "epoch_") end
-  if self.histogram_freq > 0 and epoch % self.histogram_freq == 0 then self:write_histograms(epoch) end
+  if self.histogram_freq > 0 and epoch % self.histogram_freq == 0 then
+    self:write_histograms(epoch)
+  end
 end
 
 function TensorBoard:_leave()

@@ -1,9 +1,9 @@
 -- Activations that have parameters, as layers.
 
 local activations = require "ipulua.keras.activations"
-local blame = require "ipulua.blame"
+local blame = require "ipulua.base.blame"
 local ipu = require "ipulua"
-local Layer = require "ipulua.keras.layer"
+local Layer = require "ipulua.keras.base.layer"
 
 local layers = {}
 
@@ -17,10 +17,12 @@ end
 ---max(x, 0), with a slope below the threshold and a greatest value.
 ---@class ReLU: Layer
 local ReLU = declare("ReLU", {
-  {"max_value", "number", optional = true, range = "[0, inf)"}, {"negative_slope", "number", 0}, {"threshold", "number", 0},
+  {"max_value", "number", optional = true, range = "[0, inf)"}, {"negative_slope", "number", 0},
+  {"threshold", "number", 0},
 })
 function ReLU:call(x)
-  return activations.relu(x, {alpha = self.negative_slope, max_value = self.max_value, threshold = self.threshold})
+  return activations.relu(x,
+    {alpha = self.negative_slope, max_value = self.max_value, threshold = self.threshold})
 end
 
 ---x above 0, alpha x below; alpha is 0.3 here (0.2 in the function).
@@ -31,15 +33,18 @@ function LeakyReLU:call(x) return ipu.nn.leaky_relu(x, {alpha = self.alpha}) end
 ---x above 0, alpha x below, alpha being learned for each element (or shared along shared_axes).
 ---@class PReLU: Layer
 local PReLU = declare("PReLU", {
-  {"alpha_initializer", "initializer", "zeros"}, {"alpha_regularizer", "regularizer"}, {"alpha_constraint", "constraint"},
-  {"shared_axes", {"integers", "integer"}, optional = true, range = "[1, inf)", says = "axes behind the batch, from 1"},
+  {"alpha_initializer", "initializer", "zeros"}, {"alpha_regularizer", "regularizer"},
+  {"alpha_constraint", "constraint"},
+  {"shared_axes", {"integers", "integer"}, optional = true, range = "[1, inf)",
+    says = "axes behind the batch, from 1"},
 })
 function PReLU:build(input_shape)
   local shape = table.move(input_shape, 2, #input_shape, 1, {})
   local shared = self.shared_axes
   for _, axis in ipairs(type(shared) == "number" and {shared} or shared or {}) do
     if axis > #shape then
-      blame.error(string.format("layer '%s': 'shared_axes' count from 1, the first behind the batch, to %d, got %d", self.name, #shape,
+      blame.error(string.format("layer '%s': 'shared_axes' count from 1, the first behind the "
+        .. "batch, to %d, got %d", self.name, #shape,
         axis), "value")
     end
     shape[axis] = 1
@@ -66,12 +71,14 @@ end
 -- What masked elements are lowered by before the softmax.
 local masked <const> = {float16 = -65504, bfloat16 = -1e9, float32 = -1e9, float64 = -1e9}
 
----e^x divided by its sum along an axis (or several); a mask leaves elements out: one of x's shape, or of steps.
+---e^x divided by its sum along an axis (or several); a mask leaves elements out: one of x's shape,
+---or of steps.
 ---@class Softmax: Layer
 local Softmax = declare("Softmax", {{"axis", {"integer", "integers"}, -1}})
 function Softmax:call(x, options)
   local mask = options.mask
-  while mask and #mask.shape < #x.shape do mask = ipu.expand_dims(mask, -1) end -- one of steps leaves out all that is in them
+  -- one of steps leaves out all that is in them
+  while mask and #mask.shape < #x.shape do mask = ipu.expand_dims(mask, -1) end
   if mask then x = x + (1 - ipu.cast(mask, x.dtype)) * masked[x.dtype] end
   if type(self.axis) == "number" then return activations.softmax(x, {axis = self.axis}) end
   if #self.axis == 1 then return activations.softmax(x, {axis = self.axis[1]}) end

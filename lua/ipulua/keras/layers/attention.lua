@@ -1,11 +1,11 @@
 -- Attention layers.
 
-local args = require "ipulua.args"
-local blame = require "ipulua.blame"
-local context = require "ipulua.keras.context"
+local args = require "ipulua.base.args"
+local blame = require "ipulua.base.blame"
+local context = require "ipulua.keras.base.context"
 local core = require "ipulua.core"
 local ipu = require "ipulua"
-local Layer = require "ipulua.keras.layer"
+local Layer = require "ipulua.keras.base.layer"
 
 local layers = {}
 
@@ -14,8 +14,10 @@ local lowered <const> = {float16 = 65504, bfloat16 = 1e9, float32 = 1e9, float64
 
 -- [1, queries, keys] (bool): the past and the present.
 local function causal_mask(queries, keys)
-  local rows, columns = ipu.arange(queries, {dtype = "float32"}), ipu.arange(keys, {dtype = "float32"})
-  local seen = ipu.less_equal(ipu.reshape(columns, {1, keys}), ipu.reshape(rows, {queries, 1}) + 0.5)
+  local rows, columns = ipu.arange(queries, {dtype = "float32"}),
+    ipu.arange(keys, {dtype = "float32"})
+  local seen = ipu.less_equal(ipu.reshape(columns, {1, keys}),
+    ipu.reshape(rows, {queries, 1}) + 0.5)
   return ipu.reshape(seen, {1, queries, keys})
 end
 
@@ -36,12 +38,14 @@ end
 -- ------------------------------------------------ dot product and additive
 
 local simple_rows <const> = {
-  {"causal", "boolean", false}, {"dropout", "number", 0, range = "[0, 1)"}, {"seed", "integer", optional = true},
+  {"causal", "boolean", false}, {"dropout", "number", 0, range = "[0, 1)"},
+  {"seed", "integer", optional = true},
 }
 
 local function check_inputs(self, inputs)
   if not args.is_plain(inputs) or #inputs < 2 or #inputs > 3 or type(inputs[1]) == "number" then
-    blame.error(string.format("layer '%s': it is called with {query, value} or {query, value, key}", self.name), "value")
+    blame.error(string.format("layer '%s': it is called with {query, value} or {query, value, key}",
+      self.name), "value")
   end
 end
 
@@ -56,8 +60,11 @@ function BaseAttention:call(inputs, options)
   local query_mask, value_mask = masks[1], masks[2]
   local mask
   if value_mask then mask = ipu.expand_dims(ipu.cast(value_mask, "bool"), 1) end
-  if self.causal or options.use_causal_mask then mask = both(mask, causal_mask(query.shape[2], value.shape[2])) end
-  local weights = weights_of(self:scores(query, key), mask, self.dropout, options.training, self.seed)
+  if self.causal or options.use_causal_mask then
+    mask = both(mask, causal_mask(query.shape[2], value.shape[2]))
+  end
+  local weights = weights_of(self:scores(query, key), mask, self.dropout,
+    options.training, self.seed)
   local y = ipu.matmul(weights, value)
   if query_mask then y = y * ipu.cast(ipu.expand_dims(query_mask, -1), y.dtype) end
   if options.return_attention_scores then return y, weights end
@@ -70,11 +77,14 @@ end
 
 ---Attention with scores that are dot products (Luong); use_scale: times a learned number.
 ---@class Attention: Layer
-local Attention = Layer.declare("Attention", {{"use_scale", "boolean", false}, simple_rows[1], simple_rows[2], simple_rows[3]},
+local Attention = Layer.declare("Attention",
+  {{"use_scale", "boolean", false}, simple_rows[1], simple_rows[2], simple_rows[3]},
   BaseAttention)
 layers.Attention = Attention
 function Attention:build()
-  if self.use_scale then self.scale = self:add_weight{name = "scale", shape = {}, initializer = "ones"} end
+  if self.use_scale then
+    self.scale = self:add_weight{name = "scale", shape = {}, initializer = "ones"}
+  end
 end
 function Attention:scores(query, key)
   local scores = ipu.matmul(query, key, {transpose_b = true})
@@ -89,7 +99,8 @@ layers.AdditiveAttention = AdditiveAttention
 function AdditiveAttention:build(input_shape)
   check_inputs(self, input_shape)
   if self.use_scale then
-    self.scale = self:add_weight{name = "scale", shape = {input_shape[1][3]}, initializer = "glorot_uniform"}
+    self.scale = self:add_weight{name = "scale", shape = {input_shape[1][3]},
+      initializer = "glorot_uniform"}
   end
 end
 function AdditiveAttention:scores(query, key)
@@ -100,18 +111,21 @@ end
 
 -- ------------------------------------------------ several heads
 
----Several attentions side by side, each of its own projection of query, key and value.
----Called as mha(query, value, {key =, attention_mask =, return_attention_scores =, use_causal_mask =}).
+---Several attentions side by side, each of its own projection of query, key and value. Called as
+---mha(query, value, {key =, attention_mask =, return_attention_scores =, use_causal_mask =}).
 ---@class MultiHeadAttention: Layer
 local MultiHeadAttention = Layer.declare("MultiHeadAttention", {
   {"num_heads", "integer", range = "[1, inf)"}, {"key_dim", "integer", range = "[1, inf)"},
-  {"value_dim", "integer", optional = true, range = "[1, inf)"}, {"dropout", "number", 0, range = "[0, 1)"},
+  {"value_dim", "integer", optional = true, range = "[1, inf)"},
+  {"dropout", "number", 0, range = "[0, 1)"},
   {"use_bias", "boolean", true}, {"attention_output_shape", {"integer", "list"}, optional = true},
   {"attention_axes", {"integer", "list"}, optional = true,
     says = "changes nothing: it can only be 1, the axis of time"}, {"kernel_initializer",
     "initializer", "glorot_uniform"},
-  {"bias_initializer", "initializer", "zeros"}, {"kernel_regularizer", "regularizer"}, {"bias_regularizer", "regularizer"},
-  {"kernel_constraint", "constraint"}, {"bias_constraint", "constraint"}, {"seed", "integer", optional = true},
+  {"bias_initializer", "initializer", "zeros"}, {"kernel_regularizer", "regularizer"},
+  {"bias_regularizer", "regularizer"},
+  {"kernel_constraint", "constraint"}, {"bias_constraint", "constraint"},
+  {"seed", "integer", optional = true},
 })
 layers.MultiHeadAttention = MultiHeadAttention
 
@@ -124,7 +138,7 @@ for _, row in ipairs(MultiHeadAttention.argument_rows) do
 end
 
 function MultiHeadAttention:init(...)
-  local parts = require "ipulua.keras.parts"
+  local parts = require "ipulua.keras.base.parts"
   local given = parts.read(self, MultiHeadAttention, ...)
   rawset(self, "projected_shape", given.output_shape)
   given.output_shape = nil
@@ -134,7 +148,8 @@ function MultiHeadAttention:init(...)
   self.value_dim = self.value_dim or self.key_dim
   local axes = type(self.attention_axes) == "table" and self.attention_axes or {self.attention_axes}
   if #axes > 1 or axes[1] ~= nil and axes[1] ~= 1 then
-    blame.error("MultiHeadAttention: 'attention_axes' can only be 1, the axis of time", "not_implemented")
+    blame.error("MultiHeadAttention: 'attention_axes' can only be 1, the axis of time",
+      "not_implemented")
   end
   self:init_base(given)
 end
@@ -148,11 +163,13 @@ end
 -- kernel [in…, out…] and bias [out…] under a name.
 local function add_projection(self, name, inputs, outputs)
   local shape = table.move(outputs, 1, #outputs, #inputs + 1, table.move(inputs, 1, #inputs, 1, {}))
-  local kernel = self:add_weight{name = name .. "/kernel", shape = shape, initializer = self.kernel_initializer,
+  local kernel = self:add_weight{name = name .. "/kernel", shape = shape,
+    initializer = self.kernel_initializer,
     regularizer = self.kernel_regularizer, constraint = self.kernel_constraint}
   self[name .. "_kernel"] = kernel
   if self.use_bias then
-    self[name .. "_bias"] = self:add_weight{name = name .. "/bias", shape = outputs, initializer = self.bias_initializer,
+    self[name .. "_bias"] = self:add_weight{name = name .. "/bias", shape = outputs,
+      initializer = self.bias_initializer,
       regularizer = self.bias_regularizer, constraint = self.bias_constraint}
   end
 end
@@ -166,7 +183,8 @@ function MultiHeadAttention:build_for(query, value, key)
   add_projection(self, "key", {key}, {heads, self.key_dim})
   add_projection(self, "value", {value}, {heads, self.value_dim})
   local out = self.projected_shape or query
-  add_projection(self, "attention_output", {heads, self.value_dim}, type(out) == "table" and out or {out})
+  add_projection(self, "attention_output", {heads, self.value_dim},
+    type(out) == "table" and out or {out})
 end
 
 -- [batch, time, in] → [batch, time, heads, width]
@@ -174,8 +192,11 @@ local function project(self, name, x)
   local kernel = self[name .. "_kernel"]
   local heads, width = kernel.shape[2], kernel.shape[3]
   local shape = x.shape
-  local y = ipu.matmul(ipu.reshape(x, {shape[1] * shape[2], shape[3]}), ipu.reshape(kernel, {shape[3], heads * width}))
-  if self.use_bias then y = ipu.nn.bias_add(y, ipu.reshape(self[name .. "_bias"], {heads * width})) end
+  local y = ipu.matmul(ipu.reshape(x, {shape[1] * shape[2], shape[3]}),
+    ipu.reshape(kernel, {shape[3], heads * width}))
+  if self.use_bias then
+    y = ipu.nn.bias_add(y, ipu.reshape(self[name .. "_bias"], {heads * width}))
+  end
   return ipu.reshape(y, {shape[1], shape[2], heads, width})
 end
 
@@ -205,7 +226,9 @@ local function score_mask(query, value, key, options)
   end
   for _, x in ipairs(rawequal(key, value) and {value} or {value, key}) do
     local padding = context.mask(x)
-    if padding then mask = both(mask, ipu.reshape(padding, {padding.shape[1], 1, 1, padding.shape[2]})) end
+    if padding then
+      mask = both(mask, ipu.reshape(padding, {padding.shape[1], 1, 1, padding.shape[2]}))
+    end
   end
   if mask then
     mask = ipu.broadcast_to(mask, {query.shape[1], mask.shape[2], query.shape[2], value.shape[2]})
@@ -222,24 +245,31 @@ function MultiHeadAttention:call(query, value, ...)
   end
   key = key or options.key or value
   if #query.shape ~= 3 or #value.shape ~= 3 then
-    blame.error(string.format("layer '%s': query and value must have rank 3, got %d and %d", self.name, #query.shape,
+    blame.error(string.format("layer '%s': query and value must have rank 3, got %d and %d",
+      self.name, #query.shape,
       #value.shape), "value")
   end
   self:build_for(query.shape[3], value.shape[3], key.shape[3])
   local mask = score_mask(query, value, key, options)
-  local q, k, v = project(self, "query", query), project(self, "key", key), project(self, "value", value)
+  local q, k, v = project(self, "query", query), project(self, "key", key),
+    project(self, "value", value)
   local explicit = options.return_attention_scores or options.training and self.dropout > 0
   if not explicit then
-    return project_output(self, ipu.nn.dot_product_attention(q, k, v, {mask = mask, is_causal = options.use_causal_mask == true}))
+    return project_output(self, ipu.nn.dot_product_attention(q, k, v,
+      {mask = mask, is_causal = options.use_causal_mask == true}))
   end
   if options.use_causal_mask then
     local seen = causal_mask(query.shape[2], value.shape[2])
-    mask = both(mask, ipu.broadcast_to(ipu.expand_dims(seen, 1), {query.shape[1], 1, query.shape[2], value.shape[2]}))
+    mask = both(mask, ipu.broadcast_to(ipu.expand_dims(seen, 1),
+      {query.shape[1], 1, query.shape[2], value.shape[2]}))
   end
-  local scores = ipu.matmul(swap_heads(q * (1 / math.sqrt(self.key_dim))), swap_heads(k), {transpose_b = true})
+  local scores = ipu.matmul(swap_heads(q * (1 / math.sqrt(self.key_dim))), swap_heads(k),
+    {transpose_b = true})
   local weights = weights_of(scores, mask, 0, false)
   local dropped = weights
-  if options.training and self.dropout > 0 then dropped = ipu.nn.dropout(weights, {rate = self.dropout, seed = self.seed}) end
+  if options.training and self.dropout > 0 then
+    dropped = ipu.nn.dropout(weights, {rate = self.dropout, seed = self.seed})
+  end
   local y = project_output(self, swap_heads(ipu.matmul(dropped, swap_heads(v))))
   if options.return_attention_scores then return y, weights end
   return y

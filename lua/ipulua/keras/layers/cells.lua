@@ -1,28 +1,34 @@
--- Recurrent cells: one step of a recurrent layer. cell(x, states) gives the output and a list of new states.
+-- Recurrent cells: one step of a recurrent layer. cell(x, states) gives the output and a list of
+-- new states.
 
-local args = require "ipulua.args"
-local blame = require "ipulua.blame"
+local args = require "ipulua.base.args"
+local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
 local ipu = require "ipulua"
-local Layer = require "ipulua.keras.layer"
+local Layer = require "ipulua.keras.base.layer"
 
 local cells = {}
 
 -- Rows of all cells, between their activations and what is their own.
 local common_rows <const> = {
   {"use_bias", "boolean", true}, {"kernel_initializer", "initializer", "glorot_uniform"},
-  {"recurrent_initializer", "initializer", "orthogonal"}, {"bias_initializer", "initializer", "zeros"},
+  {"recurrent_initializer", "initializer", "orthogonal"},
+  {"bias_initializer", "initializer", "zeros"},
 }
 local later_rows <const> = {
-  {"kernel_regularizer", "regularizer"}, {"recurrent_regularizer", "regularizer"}, {"bias_regularizer", "regularizer"},
-  {"kernel_constraint", "constraint"}, {"recurrent_constraint", "constraint"}, {"bias_constraint", "constraint"},
+  {"kernel_regularizer", "regularizer"}, {"recurrent_regularizer", "regularizer"},
+  {"bias_regularizer", "regularizer"},
+  {"kernel_constraint", "constraint"}, {"recurrent_constraint", "constraint"},
+  {"bias_constraint", "constraint"},
   {"dropout", "number", 0, range = "[0, 1)"}, {"recurrent_dropout", "number", 0, range = "[0, 1)"},
   {"seed", "integer", optional = true},
 }
 
 local function rows_of(first, own)
   local rows = {}
-  for _, list in ipairs{first, common_rows, own, later_rows} do table.move(list, 1, #list, #rows + 1, rows) end
+  for _, list in ipairs{first, common_rows, own, later_rows} do
+    table.move(list, 1, #list, #rows + 1, rows)
+  end
   return rows
 end
 
@@ -53,16 +59,19 @@ function Cell:build(input_shape)
   if args.is_plain(input_shape[1]) then input_shape = input_shape[1] end
   local features = input_shape[#input_shape]
   if features < 0 then
-    blame.error(string.format("layer '%s': the number of features of its input must be known", self.name), "value")
+    blame.error(string.format("layer '%s': the number of features of its input must be known",
+      self.name), "value")
   end
   local width = self.gates * self.units
-  self.kernel = self:add_weight{name = "kernel", shape = {features, width}, initializer = self.kernel_initializer,
+  self.kernel = self:add_weight{name = "kernel", shape = {features, width},
+    initializer = self.kernel_initializer,
     regularizer = self.kernel_regularizer, constraint = self.kernel_constraint}
   self.recurrent_kernel = self:add_weight{name = "recurrent_kernel", shape = {self.units, width},
     initializer = self.recurrent_initializer, regularizer = self.recurrent_regularizer,
     constraint = self.recurrent_constraint}
   if self.use_bias then
-    self.bias = self:add_weight{name = "bias", shape = self:bias_shape(width), initializer = self:first_bias(),
+    self.bias = self:add_weight{name = "bias", shape = self:bias_shape(width),
+      initializer = self:first_bias(),
       regularizer = self.bias_regularizer, constraint = self.bias_constraint}
   end
 end
@@ -84,15 +93,18 @@ function Cell:dropout_masks(batch_size, features, dtype, training)
     if not training or rate == 0 then return nil end
     return ipu.nn.dropout(core.full({batch_size, width}, 1, dtype), {rate = rate, seed = seed})
   end
-  return mask(self.dropout, features, self.seed), mask(self.recurrent_dropout, self.units, cells.second_seed(self.seed))
+  return mask(self.dropout, features, self.seed),
+    mask(self.recurrent_dropout, self.units, cells.second_seed(self.seed))
 end
 
 function Cell:call(x, states, options)
   if core.is_tensor(states) then states = {states} end
   if not options or #states == 0 then
-    blame.error(string.format("layer '%s': a cell is called with x and a list of states", self.name), "type")
+    blame.error(string.format("layer '%s': a cell is called with x and a list of states",
+      self.name), "type")
   end
-  local input_mask, state_mask = self:dropout_masks(x.shape[1], x.shape[2], x.dtype, options.training)
+  local input_mask, state_mask = self:dropout_masks(x.shape[1], x.shape[2], x.dtype,
+    options.training)
   if input_mask then x = x * input_mask end
   return self:step(self:project(x), states, state_mask)
 end
@@ -143,7 +155,8 @@ function LSTMCell:first_bias()
     local dtype = options.dtype
     local part = {shape[1] // 4}
     local function zeros() return self.bias_initializer(part, {dtype = dtype}) end
-    return ipu.concat({zeros(), core.full(part, 1, dtype), self.bias_initializer({2 * part[1]}, {dtype = dtype})}, {axis = 0})
+    return ipu.concat({zeros(), core.full(part, 1, dtype),
+      self.bias_initializer({2 * part[1]}, {dtype = dtype})}, {axis = 0})
   end
 end
 
@@ -151,7 +164,8 @@ function LSTMCell:step(projected, states, state_mask)
   local h, c, units = states[1], states[2], self.units
   if state_mask then h = h * state_mask end
   local z = projected + ipu.matmul(h, self.recurrent_kernel)
-  local i, f = self.recurrent_activation(gate(z, 0, units)), self.recurrent_activation(gate(z, 1, units))
+  local i, f = self.recurrent_activation(gate(z, 0, units)),
+    self.recurrent_activation(gate(z, 1, units))
   c = f * c + i * self.activation(gate(z, 2, units))
   local y = self.recurrent_activation(gate(z, 3, units)) * self.activation(c)
   return y, {y, c}
@@ -208,14 +222,16 @@ end
 function cells.zeros(sizes, batch_size, dtype)
   local states = {}
   for i, size in ipairs(type(sizes) == "table" and sizes or {sizes}) do
-    local shape = type(size) == "table" and table.move(size, 1, #size, 2, {batch_size}) or {batch_size, size}
+    local shape = type(size) == "table" and table.move(size, 1, #size, 2, {batch_size})
+      or {batch_size, size}
     states[i] = core.full(shape, 0, dtype)
   end
   return states
 end
 
----What own cells for RNN extend: with the fields `state_size` (units; several states: a list of units or shapes) and `output_size`, and
----with `call(x, states, {training =})`, which gives the output and a list of the new states. States begin with zeros.
+---What own cells for RNN extend: with the fields `state_size` (units; several states: a list of
+---units or shapes) and `output_size`, and with `call(x, states, {training =})`, which gives the
+---output and a list of the new states. States begin with zeros.
 ---@class AbstractRNNCell: Layer
 ---@field state_size any
 ---@field output_size any
@@ -223,14 +239,16 @@ local AbstractRNNCell = Layer.declare("AbstractRNNCell", {})
 cells.AbstractRNNCell = AbstractRNNCell
 
 function AbstractRNNCell:call()
-  blame.error(string.format("cell '%s': its class %s defines no call(x, states)", self.name, self.__name), "not_implemented")
+  blame.error(string.format("cell '%s': its class %s defines no call(x, states)", self.name,
+    self.__name), "not_implemented")
 end
 
 ---Zeros for a batch.
 ---@return userdata[]
 function AbstractRNNCell:get_initial_state(batch_size, dtype)
   if self.state_size == nil then
-    blame.error(string.format("cell '%s': its class %s sets no state_size", self.name, self.__name), "not_implemented")
+    blame.error(string.format("cell '%s': its class %s sets no state_size", self.name, self.__name),
+      "not_implemented")
   end
   return cells.zeros(self.state_size, batch_size, dtype or self.compute_dtype)
 end
@@ -240,7 +258,8 @@ end
 -- A cell: a layer with states.
 function cells.check(who, cell)
   if Layer.is_layer(cell) and cell.state_size then return cell end
-  blame.error(string.format("%s: a cell must be a layer that is called with x and states and has a state_size, got %s", who,
+  blame.error(string.format("%s: a cell must be a layer that is called with x and states and has a "
+    .. "state_size, got %s", who,
     args.describe(cell)), "type")
 end
 
@@ -251,7 +270,7 @@ cells.StackedRNNCells = StackedRNNCells
 
 function StackedRNNCells:setup()
   if #self.cells == 0 then blame.error("StackedRNNCells: 'cells' is empty", "value") end
-  local parts = require "ipulua.keras.parts"
+  local parts = require "ipulua.keras.base.parts"
   self.cells = table.move(self.cells, 1, #self.cells, 1, {}) -- not the caller's list
   for i, given in ipairs(self.cells) do
     local cell = type(given) == "table" and parts.get("layer", given) or given
@@ -287,7 +306,7 @@ end
 
 function StackedRNNCells:get_config()
   local config = Layer.get_config(self)
-  local parts = require "ipulua.keras.parts"
+  local parts = require "ipulua.keras.base.parts"
   config.cells = {}
   for i, cell in ipairs(self.cells) do config.cells[i] = parts.serialize("layer", cell) end
   return config

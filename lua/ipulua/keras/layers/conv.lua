@@ -1,12 +1,12 @@
 -- Convolutions, and what pads, cuts and enlarges images and sequences.
 
 local activations = require "ipulua.keras.activations"
-local blame = require "ipulua.blame"
-local counted = require "ipulua.counted"
-local InputSpec = require "ipulua.keras.layers.spec".InputSpec
+local blame = require "ipulua.base.blame"
+local counted = require "ipulua.base.counted"
+local InputSpec = require "ipulua.keras.layers.input_spec".InputSpec
 local ipu = require "ipulua"
-local Layer = require "ipulua.keras.layer"
-local resize = require "ipulua.keras.resize"
+local Layer = require "ipulua.keras.base.layer"
+local resize = require "ipulua.keras.base.resize"
 local spatial = require "ipulua.keras.layers.spatial"
 
 local layers = {}
@@ -22,7 +22,8 @@ local padding_row <const> = {"padding", "string", "valid", choices = {"valid", "
 
 local kernel_rows <const> = {
   {"use_bias", "boolean", true}, {"kernel_initializer", "initializer", "glorot_uniform"},
-  {"bias_initializer", "initializer", "zeros"}, {"kernel_regularizer", "regularizer"}, {"bias_regularizer", "regularizer"},
+  {"bias_initializer", "initializer", "zeros"}, {"kernel_regularizer", "regularizer"},
+  {"bias_regularizer", "regularizer"},
   {"kernel_constraint", "constraint"}, {"bias_constraint", "constraint"},
 }
 
@@ -48,13 +49,15 @@ function Conv:setup()
     blame.error(self.__name .. ": causal padding is for sequences (Conv1D)", "value")
   end
   if self.filters and self.groups and self.filters % self.groups ~= 0 then
-    blame.error(string.format("%s: 'filters', %d, must be divisible by 'groups', %d", self.__name, self.filters, self.groups),
+    blame.error(string.format("%s: 'filters', %d, must be divisible by 'groups', %d", self.__name,
+      self.filters, self.groups),
       "value")
   end
 end
 
 function Conv:add_kernel(shape, name)
-  return self:add_weight{name = name or "kernel", shape = shape, initializer = self.kernel_initializer,
+  return self:add_weight{name = name or "kernel", shape = shape,
+    initializer = self.kernel_initializer,
     regularizer = self.kernel_regularizer, constraint = self.kernel_constraint}
 end
 
@@ -73,10 +76,12 @@ end
 function Conv:build(input_shape)
   local channels = spatial.channels(self, input_shape)
   if channels % self.groups ~= 0 then
-    blame.error(string.format("layer '%s': the input's %s can't be divided into %d groups", self.name,
+    blame.error(string.format("layer '%s': the input's %s can't be divided into %d groups",
+      self.name,
       counted(channels, "channel"), self.groups), "value")
   end
-  self.kernel = self:add_kernel(with_channels(self.kernel_size, channels // self.groups, self.filters))
+  self.kernel = self:add_kernel(with_channels(self.kernel_size, channels // self.groups,
+    self.filters))
   self:add_bias(self.filters)
 end
 
@@ -88,7 +93,8 @@ end
 function Conv:call(x)
   local restore
   x, restore = spatial.channels_last(self, x)
-  local y = ipu.nn[self.op](x, self.kernel, {strides = self.strides, padding = self.padding, dilations = self.dilation_rate,
+  local y = ipu.nn[self.op](x, self.kernel,
+    {strides = self.strides, padding = self.padding, dilations = self.dilation_rate,
     groups = self.groups})
   return restore(self:finish(y))
 end
@@ -108,22 +114,27 @@ end
 
 local depthwise_rows <const> = {
   {"use_bias", "boolean", true}, {"depthwise_initializer", "initializer", "glorot_uniform"},
-  {"bias_initializer", "initializer", "zeros"}, {"depthwise_regularizer", "regularizer"}, {"bias_regularizer", "regularizer"},
+  {"bias_initializer", "initializer", "zeros"}, {"depthwise_regularizer", "regularizer"},
+  {"bias_regularizer", "regularizer"},
   {"depthwise_constraint", "constraint"}, {"bias_constraint", "constraint"},
 }
 
 ---Each channel convolved by itself.
 ---@class DepthwiseConv2D: Layer
-local DepthwiseConv2D = Layer.declare("DepthwiseConv2D", table.move(depthwise_rows, 1, #depthwise_rows, 8, {
-  kernel_row, strides_row, padding_row, {"depth_multiplier", "integer", 1, range = "[1, inf)"}, spatial.format_row,
+local DepthwiseConv2D = Layer.declare("DepthwiseConv2D",
+  table.move(depthwise_rows, 1, #depthwise_rows, 8, {
+  kernel_row, strides_row, padding_row, {"depth_multiplier", "integer", 1, range = "[1, inf)"},
+  spatial.format_row,
   dilation_row, activation_row,
 }), Conv)
 layers.DepthwiseConv2D = DepthwiseConv2D
 DepthwiseConv2D.space = 2
 
 function DepthwiseConv2D:add_depthwise(channels)
-  return self:add_weight{name = "depthwise_kernel", shape = with_channels(self.kernel_size, channels, self.depth_multiplier),
-    initializer = self.depthwise_initializer, regularizer = self.depthwise_regularizer, constraint = self.depthwise_constraint}
+  return self:add_weight{name = "depthwise_kernel",
+    shape = with_channels(self.kernel_size, channels, self.depth_multiplier),
+    initializer = self.depthwise_initializer, regularizer = self.depthwise_regularizer,
+    constraint = self.depthwise_constraint}
 end
 
 function DepthwiseConv2D:build(input_shape)
@@ -136,7 +147,8 @@ end
 function DepthwiseConv2D:depthwise(x)
   local strides, dilations, kernel = self.strides, self.dilation_rate, self.depthwise_kernel
   if self.space == 2 then
-    return ipu.nn.depthwise_conv2d(x, kernel, {strides = strides, padding = self.padding, dilations = dilations})
+    return ipu.nn.depthwise_conv2d(x, kernel,
+      {strides = strides, padding = self.padding, dilations = dilations})
   end
   x = ipu.expand_dims(x, 1)
   local padding = self.padding
@@ -144,7 +156,8 @@ function DepthwiseConv2D:depthwise(x)
     x = ipu.pad(x, {{0, 0}, {0, 0}, {(self.kernel_size[1] - 1) * dilations[1], 0}, {0, 0}})
     padding = "valid"
   end
-  local y = ipu.nn.depthwise_conv2d(x, ipu.expand_dims(kernel, 0), {strides = {strides[1], strides[1]}, padding = padding,
+  local y = ipu.nn.depthwise_conv2d(x, ipu.expand_dims(kernel, 0),
+    {strides = {strides[1], strides[1]}, padding = padding,
     dilations = {1, dilations[1]}})
   return ipu.squeeze(y, {axis = 1})
 end
@@ -161,14 +174,18 @@ DepthwiseConv1D.space = 1
 
 local separable_rows <const> = {
   {"use_bias", "boolean", true}, {"depthwise_initializer", "initializer", "glorot_uniform"},
-  {"pointwise_initializer", "initializer", "glorot_uniform"}, {"bias_initializer", "initializer", "zeros"},
-  {"depthwise_regularizer", "regularizer"}, {"pointwise_regularizer", "regularizer"}, {"bias_regularizer", "regularizer"},
-  {"depthwise_constraint", "constraint"}, {"pointwise_constraint", "constraint"}, {"bias_constraint", "constraint"},
+  {"pointwise_initializer", "initializer", "glorot_uniform"},
+  {"bias_initializer", "initializer", "zeros"},
+  {"depthwise_regularizer", "regularizer"}, {"pointwise_regularizer", "regularizer"},
+  {"bias_regularizer", "regularizer"},
+  {"depthwise_constraint", "constraint"}, {"pointwise_constraint", "constraint"},
+  {"bias_constraint", "constraint"},
 }
 
 ---A depthwise convolution, then one that mixes channels.
 ---@class SeparableConv2D: Layer
-local SeparableConv2D = Layer.declare("SeparableConv2D", table.move(separable_rows, 1, #separable_rows, 9, {
+local SeparableConv2D = Layer.declare("SeparableConv2D",
+  table.move(separable_rows, 1, #separable_rows, 9, {
   filters_row, kernel_row, strides_row, padding_row, spatial.format_row, dilation_row,
   {"depth_multiplier", "integer", 1, range = "[1, inf)"}, activation_row,
 }), DepthwiseConv2D)
@@ -180,7 +197,8 @@ function SeparableConv2D:build(input_shape)
   local ones = {}
   for i = 1, self.space do ones[i] = 1 end
   self.pointwise_kernel = self:add_weight{name = "pointwise_kernel",
-    shape = with_channels(ones, channels * self.depth_multiplier, self.filters), initializer = self.pointwise_initializer,
+    shape = with_channels(ones, channels * self.depth_multiplier, self.filters),
+    initializer = self.pointwise_initializer,
     regularizer = self.pointwise_regularizer, constraint = self.pointwise_constraint}
   self:add_bias(self.filters)
 end
@@ -202,7 +220,8 @@ SeparableConv1D.space = 1
 ---The adjoint of a convolution.
 ---@class ConvTranspose: Layer
 local ConvTranspose = Layer.declare("ConvTranspose", rows_of(filters_row, kernel_row, strides_row,
-  {"padding", "string", "valid", choices = {"valid", "same"}}, {"output_padding", sizes, optional = true, range = "[0, inf)"},
+  {"padding", "string", "valid", choices = {"valid", "same"}},
+  {"output_padding", sizes, optional = true, range = "[0, inf)"},
   spatial.format_row,
   dilation_row, activation_row), Conv)
 
@@ -249,7 +268,8 @@ local function amounts(layer, name, value, rank)
     list[i] = each
   end
   if not fits then
-    blame.error(string.format("%s: '%s' must be an integer, a list of %d, or a list of %s, none negative", layer.__name, name,
+    blame.error(string.format("%s: '%s' must be an integer, a list of %d, or a list of %s, none "
+      .. "negative", layer.__name, name,
       rank == 1 and 2 or rank, counted(rank, "pair")), "value")
   end
   return list
@@ -257,7 +277,8 @@ end
 
 for rank = 1, 3 do
   local padding_name, cropping_name = "ZeroPadding" .. rank .. "D", "Cropping" .. rank .. "D"
-  local Padding = Layer.declare(padding_name, {{"padding", sizes, 1, list_of = "number"}, spatial.format_row})
+  local Padding = Layer.declare(padding_name,
+    {{"padding", sizes, 1, list_of = "number"}, spatial.format_row})
   layers[padding_name] = Padding
   Padding.input_spec = InputSpec{ndim = rank + 2}
   function Padding:setup() self.padding = amounts(self, "padding", self.padding, rank) end
@@ -270,7 +291,8 @@ for rank = 1, 3 do
     return restore(ipu.pad(x, paddings))
   end
 
-  local Cropping = Layer.declare(cropping_name, {{"cropping", sizes, rank == 1 and {1, 1} or 0, list_of = "number"},
+  local Cropping = Layer.declare(cropping_name,
+    {{"cropping", sizes, rank == 1 and {1, 1} or 0, list_of = "number"},
     spatial.format_row})
   layers[cropping_name] = Cropping
   Cropping.input_spec = InputSpec{ndim = rank + 2}
@@ -282,7 +304,8 @@ for rank = 1, 3 do
     for i, pair in ipairs(self.cropping) do
       begin[i + 1], size[i + 1] = pair[1], x.shape[i + 1] - pair[1] - pair[2]
       if size[i + 1] <= 0 then
-        blame.error(string.format("layer '%s': cropping %d and %d leaves nothing of an axis of %d", self.name, pair[1], pair[2],
+        blame.error(string.format("layer '%s': cropping %d and %d leaves nothing of an axis of %d",
+          self.name, pair[1], pair[2],
           x.shape[i + 1]), "value")
       end
     end
@@ -297,7 +320,9 @@ for rank = 1, 3 do
   local name = "UpSampling" .. rank .. "D"
   local rows = {{"size", sizes, 2, range = "[1, inf)", list_of = "number"}}
   if rank > 1 then rows[2] = spatial.format_row end
-  if rank == 2 then rows[3] = {"interpolation", "string", "nearest", choices = {"nearest", "bilinear"}} end
+  if rank == 2 then
+    rows[3] = {"interpolation", "string", "nearest", choices = {"nearest", "bilinear"}}
+  end
   local c = Layer.declare(name, rows)
   layers[name] = c
   c.input_spec = InputSpec{ndim = rank + 2}

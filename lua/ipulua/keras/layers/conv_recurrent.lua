@@ -1,12 +1,13 @@
--- LSTM over sequences of images: its products are convolutions. [batch, time, space…, channels] → [batch, (time,) space…, filters].
+-- LSTM over sequences of images: its products are convolutions. [batch, time, space…, channels] →
+-- [batch, (time,) space…, filters].
 
 local activations = require "ipulua.keras.activations"
-local blame = require "ipulua.blame"
+local blame = require "ipulua.base.blame"
 local cells = require "ipulua.keras.layers.cells"
 local core = require "ipulua.core"
-local InputSpec = require "ipulua.keras.layers.spec".InputSpec
+local InputSpec = require "ipulua.keras.layers.input_spec".InputSpec
 local ipu = require "ipulua"
-local Layer = require "ipulua.keras.layer"
+local Layer = require "ipulua.keras.base.layer"
 local recurrent = require "ipulua.keras.layers.recurrent"
 local spatial = require "ipulua.keras.layers.spatial"
 
@@ -16,26 +17,34 @@ local RNN = recurrent.RNN
 local gates <const> = 4 -- input, forget, cell, output
 
 local rows = {
-  {"filters", "integer", range = "[1, inf)"}, {"kernel_size", {"integer", "list"}, range = "[1, inf)"},
+  {"filters", "integer", range = "[1, inf)"},
+  {"kernel_size", {"integer", "list"}, range = "[1, inf)"},
   {"strides", {"integer", "list"}, 1, range = "[1, inf)"},
   {"padding", "string", "valid", choices = {"valid", "same"}}, spatial.format_row,
   {"dilation_rate", {"integer", "list"}, 1, range = "[1, inf)"},
 }
 for _, row in ipairs(cells.rows.LSTM) do
-  if row[1] ~= "units" then rows[#rows + 1] = row[1] == "recurrent_activation" and {row[1], row[2], "hard_sigmoid"} or row end
+  if row[1] ~= "units" then
+    rows[#rows + 1] = row[1] == "recurrent_activation" and {row[1], row[2], "hard_sigmoid"} or row
+  end
 end
-for _, name in ipairs{"return_sequences", "return_state", "go_backwards", "stateful"} do rows[#rows + 1] = {name, "boolean", false} end
+for _, name in ipairs{"return_sequences", "return_state", "go_backwards", "stateful"} do
+  rows[#rows + 1] = {name, "boolean", false}
+end
 
 ---@class ConvLSTM: RNN
 local ConvLSTM = Layer.declare("ConvLSTM", rows, RNN)
 
 function ConvLSTM:setup()
   local rank = self.space
-  for _, name in ipairs{"kernel_size", "strides", "dilation_rate"} do self[name] = spatial.list(self, name, self[name], rank) end
+  for _, name in ipairs{"kernel_size", "strides", "dilation_rate"} do
+    self[name] = spatial.list(self, name, self[name], rank)
+  end
   self.activation = self.activation or activations.linear
   self.input_spec = InputSpec{ndim = rank + 3}
   if self.data_format == "channels_first" then
-    blame.error(self.__name .. ": images have their channels last; transpose them before", "not_implemented")
+    blame.error(self.__name .. ": images have their channels last; transpose them before",
+      "not_implemented")
   end
   rawset(self, "units", self.filters)
 end
@@ -50,18 +59,24 @@ function ConvLSTM:build(input_shape)
   if type(input_shape[1]) == "table" then input_shape = input_shape[1] end
   local width = gates * self.filters
   local function weight(name, option, shape, initializer)
-    return self:add_weight{name = name, shape = shape, initializer = initializer, regularizer = self[option .. "_regularizer"],
+    return self:add_weight{name = name, shape = shape, initializer = initializer,
+      regularizer = self[option .. "_regularizer"],
       constraint = self[option .. "_constraint"]}
   end
-  self.kernel = weight("kernel", "kernel", with(self.kernel_size, spatial.channels(self, input_shape), width), self.kernel_initializer)
-  self.recurrent_kernel = weight("recurrent_kernel", "recurrent", with(self.kernel_size, self.filters, width),
+  self.kernel = weight("kernel", "kernel",
+    with(self.kernel_size, spatial.channels(self, input_shape), width), self.kernel_initializer)
+  self.recurrent_kernel = weight("recurrent_kernel", "recurrent",
+    with(self.kernel_size, self.filters, width),
     self.recurrent_initializer)
-  if self.use_bias then self.bias = weight("bias", "bias", {width}, cells.LSTMCell.first_bias(self)) end
+  if self.use_bias then
+    self.bias = weight("bias", "bias", {width}, cells.LSTMCell.first_bias(self))
+  end
 end
 
 ConvLSTM.get_config = Layer.get_config
 
--- [batch, …] without what dropout takes; the same of it for all steps of a sequence, `axis` being that of time.
+-- [batch, …] without what dropout takes; the same of it for all steps of a sequence, `axis` being
+-- that of time.
 local function dropped(x, rate, training, seed, axis)
   if not training or rate == 0 then return x end
   local shape = x.shape
@@ -73,7 +88,8 @@ end
 local function project(self, x)
   local shape = x.shape
   local images = ipu.reshape(x, {shape[1] * shape[2], table.unpack(shape, 3)})
-  local z = ipu.nn[self.op](images, self.kernel, {strides = self.strides, padding = self.padding, dilations = self.dilation_rate})
+  local z = ipu.nn[self.op](images, self.kernel,
+    {strides = self.strides, padding = self.padding, dilations = self.dilation_rate})
   if self.use_bias then z = ipu.nn.bias_add(z, self.bias) end
   return ipu.reshape(z, {shape[1], shape[2], table.unpack(z.shape, 2)})
 end
@@ -85,7 +101,9 @@ function ConvLSTM:call(inputs, options)
   local shape = self.projected.shape
   local state = {shape[1], table.unpack(shape, 3)}
   state[#state] = self.filters
-  rawset(self, "cell", {get_initial_state = function(_, _, dtype) return {core.full(state, 0, dtype), core.full(state, 0, dtype)} end})
+  rawset(self, "cell", {get_initial_state = function(_, _, dtype)
+    return {core.full(state, 0, dtype), core.full(state, 0, dtype)}
+  end})
   local results = table.pack(RNN.call(self, inputs, options))
   rawset(self, "projected", nil)
   rawset(self, "cell", nil)
@@ -101,7 +119,8 @@ end
 
 local function step(self, projected, states, kept)
   local h, c, n = states[1], states[2], self.filters
-  local z = projected + ipu.nn[self.op](kept and h * kept or h, self.recurrent_kernel, {strides = 1, padding = "same"})
+  local z = projected + ipu.nn[self.op](kept and h * kept or h, self.recurrent_kernel,
+    {strides = 1, padding = "same"})
   local i, f = self.recurrent_activation(gate(z, 0, n)), self.recurrent_activation(gate(z, 1, n))
   c = f * c + i * self.activation(gate(z, 2, n))
   local y = self.recurrent_activation(gate(z, 3, n)) * self.activation(c)
@@ -113,7 +132,8 @@ function ConvLSTM:run(_, mask, states, options)
   local projected = self.go_backwards and ipu.reverse(self.projected, 1) or self.projected
   local training = options.training and self.recurrent_dropout > 0
   local ones = core.full(states[1].shape, 1, states[1].dtype)
-  local kept = training and dropped(ones, self.recurrent_dropout, true, cells.second_seed(self.seed)) or nil
+  local kept = training and dropped(ones, self.recurrent_dropout, true,
+    cells.second_seed(self.seed)) or nil
   local outputs, last = {}, nil
   for t = 0, projected.shape[2] - 1 do
     local y, new = step(self, recurrent.step_of(projected, t), states, kept)

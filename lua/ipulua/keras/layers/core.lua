@@ -1,16 +1,16 @@
 -- Core layers: Dense, shapes, dropout and noise, masking.
 
 local activations = require "ipulua.keras.activations"
-local blame = require "ipulua.blame"
-local context = require "ipulua.keras.context"
+local blame = require "ipulua.base.blame"
+local context = require "ipulua.keras.base.context"
 local core = require "ipulua.core"
-local InputSpec = require "ipulua.keras.layers.spec".InputSpec
+local InputSpec = require "ipulua.keras.layers.input_spec".InputSpec
 local ipu = require "ipulua"
-local Layer = require "ipulua.keras.layer"
-local shapes = require "ipulua.keras.shapes"
+local Layer = require "ipulua.keras.base.layer"
+local shapes = require "ipulua.keras.base.shapes"
 local spatial = require "ipulua.keras.layers.spatial"
 
-local keep <const> = require "ipulua.keras.layer_fields".keep
+local keep <const> = require "ipulua.keras.base.layer_fields".keep
 
 local layers = {}
 
@@ -23,7 +23,8 @@ end
 -- The rows of a kernel and a bias.
 local weight_rows <const> = {
   {"use_bias", "boolean", true}, {"kernel_initializer", "initializer", "glorot_uniform"},
-  {"bias_initializer", "initializer", "zeros"}, {"kernel_regularizer", "regularizer"}, {"bias_regularizer", "regularizer"},
+  {"bias_initializer", "initializer", "zeros"}, {"kernel_regularizer", "regularizer"},
+  {"bias_regularizer", "regularizer"},
   {"kernel_constraint", "constraint"}, {"bias_constraint", "constraint"},
 }
 
@@ -36,7 +37,8 @@ end
 
 ---activation(x · kernel + bias) along the last axis.
 ---@class Dense: Layer
-local Dense = declare("Dense", with_weights({"units", "integer", range = "[1, inf)"}, {"activation", "activation"}))
+local Dense = declare("Dense",
+  with_weights({"units", "integer", range = "[1, inf)"}, {"activation", "activation"}))
 
 Dense.supports_masking = true
 
@@ -48,14 +50,17 @@ end
 function Dense:build(input_shape)
   local last = input_shape[#input_shape]
   if not last or last < 0 then
-    blame.error(string.format("layer '%s': the last axis of the input must be known, got the shape %s", self.name,
+    blame.error(string.format("layer '%s': the last axis of the input must be known, got the shape "
+      .. "%s", self.name,
       shapes.text(input_shape)), "value")
   end
   self.input_spec = InputSpec{min_ndim = 2, axes = {[-1] = last}}
-  self.kernel = self:add_weight{name = "kernel", shape = {last, self.units}, initializer = self.kernel_initializer,
+  self.kernel = self:add_weight{name = "kernel", shape = {last, self.units},
+    initializer = self.kernel_initializer,
     regularizer = self.kernel_regularizer, constraint = self.kernel_constraint}
   if self.use_bias then
-    self.bias = self:add_weight{name = "bias", shape = {self.units}, initializer = self.bias_initializer,
+    self.bias = self:add_weight{name = "bias", shape = {self.units},
+      initializer = self.bias_initializer,
       regularizer = self.bias_regularizer, constraint = self.bias_constraint}
   end
 end
@@ -82,18 +87,22 @@ local SerialDense = declare("SerialDense", with_weights({"units", "integer", ran
   {"activation", "activation"}), Dense)
 
 local serial_names <const> = {
-  input_columns = "a_columns", input_rows_kernel_columns = "a_rows_b_columns", kernel_rows = "b_rows",
+  input_columns = "a_columns", input_rows_kernel_columns = "a_rows_b_columns",
+  kernel_rows = "b_rows",
 }
 
 local function check_factor(self, what, extent)
   if extent % self.serialization_factor == 0 then return end
-  blame.error(string.format("SerialDense: 'serialization_factor' %d does not divide %s %d", self.serialization_factor, what, extent),
+  blame.error(string.format("SerialDense: 'serialization_factor' %d does not divide %s %d",
+    self.serialization_factor, what, extent),
     "value")
 end
 
 function SerialDense:setup()
   Dense.setup(self)
-  if self.serialization_dimension == "kernel_rows" then check_factor(self, "'units'", self.units) end
+  if self.serialization_dimension == "kernel_rows" then
+    check_factor(self, "'units'", self.units)
+  end
 end
 
 function SerialDense:build(input_shape)
@@ -104,11 +113,16 @@ function SerialDense:build(input_shape)
 end
 
 function SerialDense:product(x)
-  if context.inferring then return Dense.product(self, x) end -- of the same shape; a batch that is not known yet can't be divided
+  -- of the same shape; a batch that is not known yet can't be divided
+  if context.inferring then return Dense.product(self, x) end
   local shape = x.shape
-  local rows = #shape > 2 and ipu.reshape(x, {-1, shape[#shape]}) or x -- all rows are columns of one matrix to be cut
-  if self.serialization_dimension == "input_columns" then check_factor(self, "the number of rows of the input,", rows.shape[1]) end
-  local y = ipu.serialized_matmul(rows, self.kernel, {serialization_factor = self.serialization_factor,
+  -- all rows are columns of one matrix to be cut
+  local rows = #shape > 2 and ipu.reshape(x, {-1, shape[#shape]}) or x
+  if self.serialization_dimension == "input_columns" then
+    check_factor(self, "the number of rows of the input,", rows.shape[1])
+  end
+  local y = ipu.serialized_matmul(rows, self.kernel,
+    {serialization_factor = self.serialization_factor,
     serialization_dimension = serial_names[self.serialization_dimension]})
   shape[#shape] = self.units
   return #shape > 2 and ipu.reshape(y, shape) or y
@@ -166,7 +180,9 @@ function Reshape:call(x)
     if extent < 0 then open = true else known = known * extent end
   end
   if (not open and known ~= x.size) or (open and (known == 0 or x.size % known ~= 0)) then
-    blame.error(string.format("layer '%s': an input of the shape %s can't become %s for each sample", self.name,
+    blame.error(
+      string.format("layer '%s': an input of the shape %s can't become %s for each sample",
+        self.name,
       shapes.text(x.shape), shapes.text(self.target_shape)), "value")
   end
   return ipu.reshape(x, shape)
@@ -180,7 +196,8 @@ function Permute:setup()
   table.sort(sorted)
   for i, d in ipairs(sorted) do
     if d ~= i then
-      blame.error(string.format("Permute: 'dims' must hold 1 … %d in some order, got %s", #sorted, shapes.text(self.dims)),
+      blame.error(string.format("Permute: 'dims' must hold 1 … %d in some order, got %s", #sorted,
+        shapes.text(self.dims)),
         "value")
     end
   end
@@ -219,7 +236,8 @@ end
 -- Whole feature maps are dropped.
 for name, rank in pairs{SpatialDropout1D = 3, SpatialDropout2D = 4, SpatialDropout3D = 5} do
   local c = declare(name, {
-    {"rate", "number", range = "[0, 1)"}, {"seed", "integer", optional = true}, rank > 3 and spatial.format_row or nil,
+    {"rate", "number", range = "[0, 1)"}, {"seed", "integer", optional = true},
+    rank > 3 and spatial.format_row or nil,
   }, Dropout)
   c.input_spec = InputSpec{ndim = rank}
   function c:mask_shape(x)
@@ -232,7 +250,8 @@ end
 
 ---In training, adds normally distributed noise.
 ---@class GaussianNoise: Layer
-local GaussianNoise = declare("GaussianNoise", {{"stddev", "number", range = "[0, inf)"}, {"seed", "integer", optional = true}})
+local GaussianNoise = declare("GaussianNoise",
+  {{"stddev", "number", range = "[0, inf)"}, {"seed", "integer", optional = true}})
 GaussianNoise.supports_masking = true
 function GaussianNoise:call(x, options)
   if not options.training then return ipu.identity(x) end
@@ -247,7 +266,8 @@ GaussianDropout.supports_masking = true
 function GaussianDropout:call(x, options)
   if not options.training or self.rate == 0 then return ipu.identity(x) end
   local deviation = math.sqrt(self.rate / (1 - self.rate))
-  return x * ipu.cast(ipu.random.normal(x.shape, {mean = 1, stddev = deviation, seed = self.seed}), x.dtype)
+  return x * ipu.cast(ipu.random.normal(x.shape, {mean = 1, stddev = deviation, seed = self.seed}),
+    x.dtype)
 end
 
 -- SELU's lower limit: dropped elements take it (Klambauer et al. 2017, section 3).
@@ -269,13 +289,16 @@ end
 
 ---Adds to the model's loss a penalty on its input.
 ---@class ActivityRegularization: Layer
-local ActivityRegularization = declare("ActivityRegularization", {{"l1", "number", 0}, {"l2", "number", 0}})
+local ActivityRegularization = declare("ActivityRegularization",
+  {{"l1", "number", 0}, {"l2", "number", 0}})
 ActivityRegularization.supports_masking = true
 function ActivityRegularization:setup()
   if self.activity_regularizer ~= nil then
-    blame.error("ActivityRegularization: its penalty is given by 'l1' and 'l2', not as 'activity_regularizer'", "value")
+    blame.error("ActivityRegularization: its penalty is given by 'l1' and 'l2', not as "
+      .. "'activity_regularizer'", "value")
   end
-  rawset(self, "activity_regularizer", require "ipulua.keras.regularizers".L1L2{l1 = self.l1, l2 = self.l2})
+  rawset(self, "activity_regularizer",
+    require "ipulua.keras.regularizers".L1L2{l1 = self.l1, l2 = self.l2})
 end
 function ActivityRegularization:get_config()
   local config = Layer.get_config(self)

@@ -1,11 +1,11 @@
 -- Image layers: sizes, values, and augmentation. Images are [batch, height, width, channels].
 
-local blame = require "ipulua.blame"
+local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
-local InputSpec = require "ipulua.keras.layers.spec".InputSpec
+local InputSpec = require "ipulua.keras.layers.input_spec".InputSpec
 local ipu = require "ipulua"
-local Layer = require "ipulua.keras.layer"
-local resize = require "ipulua.keras.resize"
+local Layer = require "ipulua.keras.base.layer"
+local resize = require "ipulua.keras.base.resize"
 
 local layers = {}
 
@@ -17,7 +17,8 @@ local function declare(name, rows, base)
 end
 
 local seed_row <const> = {"seed", "integer", optional = true}
-local height_row <const>, width_row <const> = {"height", "integer", range = "[1, inf)"}, {"width", "integer", range = "[1, inf)"}
+local height_row <const>, width_row <const> = {"height", "integer", range = "[1, inf)"},
+  {"width", "integer", range = "[1, inf)"}
 
 local function as_float(layer, x)
   return x.dtype:find("float") and x or ipu.cast(x, layer.compute_dtype)
@@ -27,9 +28,12 @@ end
 
 ---x · scale + offset.
 ---@class Rescaling: Layer
-local Rescaling = declare("Rescaling", {{"scale", {"number", "list"}}, {"offset", {"number", "list"}, 0}})
+local Rescaling = declare("Rescaling",
+  {{"scale", {"number", "list"}}, {"offset", {"number", "list"}, 0}})
 Rescaling.input_spec = InputSpec{}
-local function factor(value, dtype) return type(value) == "number" and value or core.tensor(value, dtype) end
+local function factor(value, dtype)
+  return type(value) == "number" and value or core.tensor(value, dtype)
+end
 function Rescaling:call(x)
   x = as_float(self, x)
   return x * factor(self.scale, x.dtype) + factor(self.offset, x.dtype)
@@ -44,7 +48,8 @@ end
 ---Images in another size.
 ---@class Resizing: Layer
 local Resizing = declare("Resizing", {height_row, width_row,
-  {"interpolation", "string", "bilinear", choices = {"bilinear", "nearest"}}, {"crop_to_aspect_ratio", "boolean", false}})
+  {"interpolation", "string", "bilinear", choices = {"bilinear", "nearest"}},
+  {"crop_to_aspect_ratio", "boolean", false}})
 
 local function to_size(x, height, width, interpolation)
   return resize[interpolation or "bilinear"](x, height, width)
@@ -70,7 +75,9 @@ local CenterCrop = declare("CenterCrop", {height_row, width_row})
 
 local function center_crop(x, height, width)
   local h, w = x.shape[2], x.shape[3]
-  if h < height or w < width then return to_size(crop_to_aspect(x, height, width), height, width) end
+  if h < height or w < width then
+    return to_size(crop_to_aspect(x, height, width), height, width)
+  end
   return window(x, (h - height) // 2, (w - width) // 2, height, width)
 end
 
@@ -89,7 +96,9 @@ local RandomCrop = declare("RandomCrop", {height_row, width_row, seed_row})
 function RandomCrop:call(x, options)
   x = as_float(self, x)
   local h, w = x.shape[2], x.shape[3]
-  if not options.training or h < self.height or w < self.width then return center_crop(x, self.height, self.width) end
+  if not options.training or h < self.height or w < self.width then
+    return center_crop(x, self.height, self.width)
+  end
   local seed = self.seed
   local rows = ipu.arange(self.height) + random_integer(h - self.height, seed)
   local columns = ipu.arange(self.width) + random_integer(w - self.width, seed and seed + 1)
@@ -101,7 +110,8 @@ end
 ---In training each image is mirrored or not.
 ---@class RandomFlip: Layer
 local RandomFlip = declare("RandomFlip", {
-  {"mode", "string", "horizontal_and_vertical", choices = {"horizontal", "vertical", "horizontal_and_vertical"}}, seed_row,
+  {"mode", "string", "horizontal_and_vertical",
+    choices = {"horizontal", "vertical", "horizontal_and_vertical"}}, seed_row,
 })
 
 local function flip(x, axis, seed)
@@ -126,9 +136,12 @@ local outside = {
   reflect = function(p, extent)
     local period = 2 * extent
     p = p - ipu.floor((p + 0.5) / period) * period
-    return ipu.clip_by_value(ipu.where(ipu.greater(p, extent - 0.5), period - 1 - p, p), 0, extent - 1)
+    return ipu.clip_by_value(ipu.where(ipu.greater(p, extent - 0.5), period - 1 - p, p), 0,
+      extent - 1)
   end,
-  wrap = function(p, extent) return ipu.clip_by_value(p - ipu.floor((p + 0.5) / extent) * extent, 0, extent - 1) end,
+  wrap = function(p, extent)
+    return ipu.clip_by_value(p - ipu.floor((p + 0.5) / extent) * extent, 0, extent - 1)
+  end,
 }
 
 -- The pixels at whole positions y, x: [batch, n] each, in the images' rows and columns.
@@ -150,8 +163,8 @@ local function pixels(images, y, x, fill_mode, fill_value)
   return ipu.where(ipu.expand_dims(inside, -1), values, fill_value)
 end
 
--- Each output pixel (row i, column j) is read at m0 j + m1 i + m2 (column), m3 j + m4 i + m5 (row); m: lists of
--- [batch, 1] tensors or numbers.
+-- Each output pixel (row i, column j) is read at m0 j + m1 i + m2 (column), m3 j + m4 i + m5 (row);
+-- m: lists of [batch, 1] tensors or numbers.
 local function transform(layer, images, m)
   local batch, height, width, channels = table.unpack(images.shape)
   local rows, columns = {}, {}
@@ -164,7 +177,9 @@ local function transform(layer, images, m)
   local x, y = j * m[1] + i * m[2] + m[3], j * m[4] + i * m[5] + m[6]
   local n = height * width
   x, y = ipu.broadcast_to(x, {batch, n}), ipu.broadcast_to(y, {batch, n})
-  local function read(at_y, at_x) return pixels(images, at_y, at_x, layer.fill_mode, layer.fill_value) end
+  local function read(at_y, at_x)
+    return pixels(images, at_y, at_x, layer.fill_mode, layer.fill_value)
+  end
   local result
   if layer.interpolation == "nearest" then
     result = read(ipu.floor(y + 0.5), ipu.floor(x + 0.5))
@@ -181,7 +196,8 @@ end
 
 local fill_rows <const> = {
   {"fill_mode", "string", "reflect", choices = {"reflect", "wrap", "constant", "nearest"}},
-  {"interpolation", "string", "bilinear", choices = {"bilinear", "nearest"}}, seed_row, {"fill_value", "number", 0},
+  {"interpolation", "string", "bilinear", choices = {"bilinear", "nearest"}}, seed_row,
+  {"fill_value", "number", 0},
 }
 
 -- A range from a number (both signs) or a pair.
@@ -190,7 +206,8 @@ local function range_of(layer, name, value)
   local low, high
   if type(value) == "number" then low, high = -value, value else low, high = value[1], value[2] end
   if type(low) ~= "number" or type(high) ~= "number" or low > high then
-    blame.error(string.format("%s: '%s' must be a number, or a pair of a lower and an upper bound", layer.__name, name), "value")
+    blame.error(string.format("%s: '%s' must be a number, or a pair of a lower and an upper bound",
+      layer.__name, name), "value")
   end
   return {low, high}
 end
@@ -207,8 +224,10 @@ end
 ---In training images are moved by a random share of their height and width.
 ---@class RandomTranslation: Layer
 local RandomTranslation = declare("RandomTranslation", rows_of(
-  {"height_factor", {"number", "list"}, says = "share of the height, either way; or {lower, upper}, down being positive"},
-  {"width_factor", {"number", "list"}, says = "share of the width, either way; or {lower, upper}, right being positive"}))
+  {"height_factor", {"number", "list"},
+    says = "share of the height, either way; or {lower, upper}, down being positive"},
+  {"width_factor", {"number", "list"},
+    says = "share of the width, either way; or {lower, upper}, right being positive"}))
 function RandomTranslation:setup()
   rawset(self, "heights", range_of(self, "height_factor", self.height_factor))
   rawset(self, "widths", range_of(self, "width_factor", self.width_factor))
@@ -225,7 +244,8 @@ end
 ---In training images are turned by a random share of a full turn.
 ---@class RandomRotation: Layer
 local RandomRotation = declare("RandomRotation", rows_of({"factor", {"number", "list"},
-  says = "share of a full turn (2 pi), either way; or {lower, upper}, counter-clockwise being positive"}))
+  says = "share of a full turn (2 pi), either way; or {lower, upper}, counter-clockwise being "
+  .. "positive"}))
 function RandomRotation:setup() rawset(self, "turns", range_of(self, "factor", self.factor)) end
 function RandomRotation:call(x, options)
   if not options.training then return ipu.identity(x) end
@@ -239,8 +259,10 @@ end
 ---In training images are enlarged (negative factors) or made smaller, by a random share.
 ---@class RandomZoom: Layer
 local RandomZoom = declare("RandomZoom", rows_of(
-  {"height_factor", {"number", "list"}, says = "share of the height, either way; or {lower, upper}, negative ones enlarging"},
-  {"width_factor", {"number", "list"}, optional = true, says = "the same of the width; as the height's by default"}))
+  {"height_factor", {"number", "list"},
+    says = "share of the height, either way; or {lower, upper}, negative ones enlarging"},
+  {"width_factor", {"number", "list"}, optional = true,
+    says = "the same of the width; as the height's by default"}))
 function RandomZoom:setup()
   rawset(self, "heights", range_of(self, "height_factor", self.height_factor))
   rawset(self, "widths", range_of(self, "width_factor", self.width_factor))
@@ -257,15 +279,18 @@ end
 
 -- ------------------------------------------------ light
 
----In training the distance of values from their mean is scaled by a random factor from 1 - lower to 1 + upper.
+---In training the distance of values from their mean is scaled by a random factor from 1 - lower to
+---1 + upper.
 ---@class RandomContrast: Layer
 local RandomContrast = declare("RandomContrast", {
-  {"factor", {"number", "list"}, range = "[0, inf)", says = "lower and upper, or {lower, upper}; lower is at most 1"}, seed_row,
+  {"factor", {"number", "list"}, range = "[0, inf)",
+    says = "lower and upper, or {lower, upper}; lower is at most 1"}, seed_row,
 })
 function RandomContrast:setup()
   local f <const> = type(self.factor) == "number" and {self.factor, self.factor} or self.factor
   if type(f[1]) ~= "number" or type(f[2]) ~= "number" or f[1] > 1 then
-    blame.error("RandomContrast: 'factor' must be a number from 0 to 1, or {lower, upper} with a lower one of at most 1", "value")
+    blame.error("RandomContrast: 'factor' must be a number from 0 to 1, or {lower, upper} with a "
+      .. "lower one of at most 1", "value")
   end
   rawset(self, "range", {-f[1], f[2]})
 end
@@ -273,7 +298,8 @@ function RandomContrast:call(x, options)
   if not options.training then return ipu.identity(x) end
   x = as_float(self, x)
   local mean = ipu.reduce_mean(x, {axis = {1, 2}, keepdims = true})
-  local scale = ipu.random.uniform({}, {minval = 1 + self.range[1], maxval = 1 + self.range[2], seed = self.seed})
+  local scale = ipu.random.uniform({},
+    {minval = 1 + self.range[1], maxval = 1 + self.range[2], seed = self.seed})
   return (x - mean) * ipu.cast(scale, x.dtype) + mean
 end
 

@@ -1,13 +1,15 @@
 -- keras.layers: the classes of the family files, by name.
 
-local class = require "ipulua.class"
-local guard = require "ipulua.keras.layer_calls".guard
+local class = require "ipulua.base.class"
+local guard = require "ipulua.keras.base.layer_calls".guard
 
-local layers = {Layer = require "ipulua.keras.layer", Wrapper = require "ipulua.keras.layers.wrapper"}
+local layers = {Layer = require "ipulua.keras.base.layer",
+  Wrapper = require "ipulua.keras.layers.wrapper"}
 
 for _, family in ipairs{
-  "core", "activation", "lambda", "merge", "embed", "lookup", "conv", "pool", "norm", "recurrent", "conv_recurrent", "local", "attention",
-  "image", "wrap", "spec",
+  "core", "activation", "lambda", "merge", "embedding", "lookup", "conv", "pool", "norm",
+  "recurrent", "conv_recurrent", "local", "attention",
+  "image", "extensions", "input_spec",
 } do
   for name, value in pairs(require("ipulua.keras.layers." .. family)) do
     if name:find("^%u") or name:find("^%l+$") and family == "merge" then layers[name] = value end
@@ -15,8 +17,10 @@ for _, family in ipairs{
 end
 
 local called_by_scripts <const> = {
-  add_loss = true, add_metric = true, add_weight = true, adapt = true, compute_mask = true, compute_output_shape = true, count_params = true,
-  get_config = true, get_vocabulary = true, get_weights = true, reset_states = true, set_weights = true, vocabulary_size = true,
+  add_loss = true, add_metric = true, add_weight = true, adapt = true, compute_mask = true,
+  compute_output_shape = true, count_params = true,
+  get_config = true, get_vocabulary = true, get_weights = true, reset_states = true,
+  set_weights = true, vocabulary_size = true,
 }
 
 for _, c in pairs(layers) do
@@ -24,15 +28,20 @@ for _, c in pairs(layers) do
   if class.is_class(c) then class.guard(c, called_by_scripts) end
 end
 
--- Those of one tensor, of any rank, that have no input_spec; pooling and the like have a common base or look at the rank themselves.
+-- Those of one tensor, of any rank, that have no input_spec; pooling and the like have a common
+-- base or look at the rank themselves.
 for _, name in ipairs{
-  "Activation", "ReLU", "LeakyReLU", "ELU", "ThresholdedReLU", "PReLU", "Softmax", "Flatten", "Reshape", "Permute", "Rescaling", "Dropout",
-  "GaussianNoise", "GaussianDropout", "AlphaDropout", "BatchNormalization", "LayerNormalization", "GroupNormalization",
-  "InstanceNormalization", "MaxPooling1D", "MaxPooling2D", "MaxPooling3D", "AveragePooling1D", "AveragePooling2D", "AveragePooling3D",
-  "Cropping1D", "Cropping2D", "Cropping3D", "SimpleRNNCell", "LSTMCell", "GRUCell", "CTCInferenceLayer",
+  "Activation", "ReLU", "LeakyReLU", "ELU", "ThresholdedReLU", "PReLU", "Softmax", "Flatten",
+  "Reshape", "Permute", "Rescaling", "Dropout",
+  "GaussianNoise", "GaussianDropout", "AlphaDropout", "BatchNormalization", "LayerNormalization",
+  "GroupNormalization",
+  "InstanceNormalization", "MaxPooling1D", "MaxPooling2D", "MaxPooling3D", "AveragePooling1D",
+  "AveragePooling2D", "AveragePooling3D",
+  "Cropping1D", "Cropping2D", "Cropping3D", "SimpleRNNCell", "LSTMCell", "GRUCell",
+  "CTCInferenceLayer",
   "CTCPredictionsLayer", "TimeDistributed",
 } do layers[name].takes_one = true end
 
-layers.Input = require "ipulua.keras.input".Input
+layers.Input = require "ipulua.keras.models.input".Input
 
-return require("ipulua.keras.other_names").give("layers", layers)
+return require("ipulua.keras.base.other_names").give("layers", layers)

@@ -1,19 +1,20 @@
 -- Layers made of functions: Lambda, and the layers that ops on KerasTensors become.
 
-local blame = require "ipulua.blame"
+local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
-local Layer = require "ipulua.keras.layer"
-local names = require "ipulua.keras.names"
-local plain = require "ipulua.plain"
+local Layer = require "ipulua.keras.base.layer"
+local names = require "ipulua.keras.base.names"
+local plain = require "ipulua.base.plain"
 
-local keep <const> = require "ipulua.keras.layer_fields".keep
+local keep <const> = require "ipulua.keras.base.layer_fields".keep
 
 local lambda = {}
 
 ---@class Lambda: Layer
 local Lambda = Layer.declare("Lambda", {
   {"func", "callable"},
-  {"output_shape", "any", optional = true, of = "shape or function of the input's shape", says = "without the batch"},
+  {"output_shape", "any", optional = true, of = "shape or function of the input's shape",
+    says = "without the batch"},
   {"mask", "any", optional = true, of = "tensor or function of inputs and mask"},
   {"arguments", "table", optional = true},
 })
@@ -21,7 +22,8 @@ lambda.Lambda = Lambda
 
 -- The fields that hold arguments must not hide the properties of every layer.
 function Lambda:init(...)
-  local given = require "ipulua.keras.parts".read(self, require "ipulua.class".of(self), ...)
+  local given = require "ipulua.keras.base.parts".read(self,
+    require "ipulua.base.class".of(self), ...)
   rawset(self, "func", given.func)
   rawset(self, "arguments", given.arguments)
   rawset(self, "given_output_shape", given.output_shape)
@@ -66,7 +68,8 @@ local others <const> = {
   row = function(x, i) return x[i] end,
 }
 
--- A model's file may name any op: those that only gradients and programs call are none of the interface.
+-- A model's file may name any op: those that only gradients and programs call are none of the
+-- interface.
 function OpLambda:setup()
   local described = core.describe_op(self.op)
   keep(self, "_shapeless", true)
@@ -74,7 +77,8 @@ function OpLambda:setup()
   if not self.f then blame.error("there is no op '" .. self.op .. "'", "value") end
 end
 
--- Ops take numbers, lists and names where they want them: the options that every layer call gets are dropped.
+-- Ops take numbers, lists and names where they want them: the options that every layer call gets
+-- are dropped.
 function OpLambda:call(...)
   local given = table.pack(...)
   local options = given[given.n]
@@ -99,7 +103,8 @@ function lambda.apply(op, ...)
   end
   local short = op:match("[^.]+$")
   local layer = OpLambda{op = op, name = names.unique("ipu." .. short)}
-  return require "ipulua.keras.graph".apply(layer, table.move(given, 1, given.n, 1, {n = given.n}), options)
+  return require "ipulua.keras.models.functional".apply(layer,
+    table.move(given, 1, given.n, 1, {n = given.n}), options)
 end
 
 return lambda

@@ -1,26 +1,32 @@
 -- Convolutions that share no weights: each place of the result has a kernel of its own.
 
 local activations = require "ipulua.keras.activations"
-local blame = require "ipulua.blame"
-local InputSpec = require "ipulua.keras.layers.spec".InputSpec
+local blame = require "ipulua.base.blame"
+local InputSpec = require "ipulua.keras.layers.input_spec".InputSpec
 local ipu = require "ipulua"
-local Layer = require "ipulua.keras.layer"
+local Layer = require "ipulua.keras.base.layer"
 local spatial = require "ipulua.keras.layers.spatial"
 
 local layers = {}
 
 ---@class LocallyConnected: Layer
 local LocallyConnected = Layer.declare("LocallyConnected", {
-  {"filters", "integer", range = "[1, inf)"}, {"kernel_size", {"integer", "list"}, range = "[1, inf)"},
+  {"filters", "integer", range = "[1, inf)"},
+  {"kernel_size", {"integer", "list"}, range = "[1, inf)"},
   {"strides", {"integer", "list"}, 1, range = "[1, inf)"},
-  {"padding", "string", "valid", choices = {"valid"}}, spatial.format_row, {"activation", "activation"}, {"use_bias", "boolean", true},
-  {"kernel_initializer", "initializer", "glorot_uniform"}, {"bias_initializer", "initializer", "zeros"},
-  {"kernel_regularizer", "regularizer"}, {"bias_regularizer", "regularizer"}, {"kernel_constraint", "constraint"},
+  {"padding", "string", "valid", choices = {"valid"}}, spatial.format_row,
+  {"activation", "activation"}, {"use_bias", "boolean", true},
+  {"kernel_initializer", "initializer", "glorot_uniform"},
+  {"bias_initializer", "initializer", "zeros"},
+  {"kernel_regularizer", "regularizer"}, {"bias_regularizer", "regularizer"},
+  {"kernel_constraint", "constraint"},
   {"bias_constraint", "constraint"}, {"implementation", "integer", 1, says = "changes nothing"},
 })
 
 function LocallyConnected:setup()
-  for _, name in ipairs{"kernel_size", "strides"} do self[name] = spatial.list(self, name, self[name], self.space) end
+  for _, name in ipairs{"kernel_size", "strides"} do
+    self[name] = spatial.list(self, name, self[name], self.space)
+  end
   self.activation = self.activation or activations.linear
   self.input_spec = InputSpec{ndim = self.space + 2}
 end
@@ -31,11 +37,13 @@ local function extents(self, shape)
   for i = 1, self.space do
     image[i] = shape[first + i - 1]
     if not image[i] or image[i] < 0 then
-      blame.error(string.format("layer '%s': the extents of its input must be known", self.name), "value")
+      blame.error(string.format("layer '%s': the extents of its input must be known", self.name),
+        "value")
     end
     result[i] = (image[i] - self.kernel_size[i]) // self.strides[i] + 1
     if result[i] < 1 then
-      blame.error(string.format("layer '%s': a window of %d does not fit into an input of %d", self.name, self.kernel_size[i], image[i]),
+      blame.error(string.format("layer '%s': a window of %d does not fit into an input of %d",
+        self.name, self.kernel_size[i], image[i]),
         "value")
     end
   end
@@ -51,16 +59,19 @@ end
 function LocallyConnected:build(input_shape)
   local _, result = extents(self, input_shape)
   local window = product(self.kernel_size) * spatial.channels(self, input_shape)
-  self.kernel = self:add_weight{name = "kernel", shape = {product(result), window, self.filters}, initializer = self.kernel_initializer,
+  self.kernel = self:add_weight{name = "kernel", shape = {product(result), window, self.filters},
+    initializer = self.kernel_initializer,
     regularizer = self.kernel_regularizer, constraint = self.kernel_constraint}
   if not self.use_bias then return end
   local shape = table.move(result, 1, #result, 1, {})
   shape[#shape + 1] = self.filters
-  self.bias = self:add_weight{name = "bias", shape = shape, initializer = self.bias_initializer, regularizer = self.bias_regularizer,
+  self.bias = self:add_weight{name = "bias", shape = shape, initializer = self.bias_initializer,
+    regularizer = self.bias_regularizer,
     constraint = self.bias_constraint}
 end
 
--- For each place of the result the pixels of its window, both counted row by row: positions in the image laid flat.
+-- For each place of the result the pixels of its window, both counted row by row: positions in the
+-- image laid flat.
 local function windows(self, image, result)
   local positions = {}
   local function walk(extent, f, axis, at)
@@ -73,7 +84,9 @@ local function windows(self, image, result)
   walk(result, function(to)
     walk(self.kernel_size, function(tap)
       local pixel = 0
-      for axis = 1, #image do pixel = pixel * image[axis] + to[axis] * self.strides[axis] + tap[axis] end
+      for axis = 1, #image do
+        pixel = pixel * image[axis] + to[axis] * self.strides[axis] + tap[axis]
+      end
       positions[#positions + 1] = pixel
     end, 1, {})
   end, 1, {})
@@ -85,10 +98,14 @@ function LocallyConnected:call(x)
   local restore
   x, restore = spatial.channels_last(self, x)
   local batch, channels, places = x.shape[1], x.shape[#x.shape], product(result)
-  local pixels = ipu.gather(ipu.reshape(x, {batch, product(image), channels}), windows(self, image, result), {axis = 1})
+  local pixels = ipu.gather(ipu.reshape(x, {batch, product(image), channels}),
+    windows(self, image, result), {axis = 1})
   local rows = ipu.transpose(ipu.reshape(pixels, {batch, places, self.kernel.shape[2]}), {1, 0, 2})
   local y = ipu.transpose(ipu.matmul(rows, self.kernel), {1, 0, 2})
-  y = ipu.reshape(y, {batch, table.unpack(table.move({self.filters}, 1, 1, #result + 1, table.move(result, 1, #result, 1, {})))})
+  y = ipu.reshape(y,
+    {batch,
+      table.unpack(table.move({self.filters}, 1, 1, #result + 1,
+        table.move(result, 1, #result, 1, {})))})
   if self.use_bias then y = y + self.bias end
   return restore(self.activation(y))
 end

@@ -1,27 +1,31 @@
 -- IntegerLookup: any integers as the numbers of a vocabulary's words.
 
-local args = require "ipulua.args"
-local blame = require "ipulua.blame"
-local class = require "ipulua.class"
+local args = require "ipulua.base.args"
+local blame = require "ipulua.base.blame"
+local class = require "ipulua.base.class"
 local core = require "ipulua.core"
 local data = require "ipulua.data"
-local encode = require "ipulua.keras.layers.embed".encode
+local encode = require "ipulua.keras.layers.embedding".encode
 local ipu = require "ipulua"
-local Layer = require "ipulua.keras.layer"
+local Layer = require "ipulua.keras.base.layer"
 
 local layers = {}
 
----The number of a value in a vocabulary. First comes 0 for mask_token, if there is one and output_mode is "int"; then
----num_oov_indices numbers for what the vocabulary lacks (of several, the value modulo their count says which); then the
----vocabulary, given or learnt by `adapt(data)`: the most frequent first. output_mode: "int" the numbers; "one_hot" a vector of
----0 and 1 for each; "multi_hot" and "count" a vector for the values along the last axis together. invert = true goes back from
----numbers to values, those without one becoming oov_token. `get_vocabulary()`, `set_vocabulary(list)`, `vocabulary_size()`.
+---The number of a value in a vocabulary. First comes 0 for mask_token, if there is one and
+---output_mode is "int"; then num_oov_indices numbers for what the vocabulary lacks (of several, the
+---value modulo their count says which); then the vocabulary, given or learnt by `adapt(data)`: the
+---most frequent first. output_mode: "int" the numbers; "one_hot" a vector of 0 and 1 for each;
+---"multi_hot" and "count" a vector for the values along the last axis together. invert = true goes
+---back from numbers to values, those without one becoming oov_token. `get_vocabulary()`,
+---`set_vocabulary(list)`, `vocabulary_size()`.
 ---@class IntegerLookup: Layer
 local IntegerLookup = Layer.declare("IntegerLookup", {
-  {"max_tokens", "integer", optional = true, range = "[2, inf)"}, {"num_oov_indices", "integer", 1, range = "[1, 2147483647]"},
+  {"max_tokens", "integer", optional = true, range = "[2, inf)"},
+  {"num_oov_indices", "integer", 1, range = "[1, 2147483647]"},
   {"mask_token", "integer", optional = true}, {"oov_token", "integer", -1},
   {"vocabulary", {"integers", "tensor", "string"}, optional = true}, {"invert", "boolean", false},
-  {"output_mode", "string", "int", choices = {"int", "one_hot", "multi_hot", "count"}}, {"pad_to_max_tokens", "boolean", false},
+  {"output_mode", "string", "int", choices = {"int", "one_hot", "multi_hot", "count"}},
+  {"pad_to_max_tokens", "boolean", false},
 })
 layers.IntegerLookup = IntegerLookup
 IntegerLookup.autocast = false
@@ -29,7 +33,8 @@ IntegerLookup.input_dtype = "int32"
 
 function IntegerLookup:setup()
   if self.invert and self.output_mode ~= "int" then
-    blame.error("IntegerLookup: 'output_mode' must be 'int' where 'invert' is set, got " .. self.output_mode, "value")
+    blame.error("IntegerLookup: 'output_mode' must be 'int' where 'invert' is set, got "
+      .. self.output_mode, "value")
   end
   if self.pad_to_max_tokens and not self.max_tokens then
     blame.error("IntegerLookup: 'pad_to_max_tokens' wants 'max_tokens'", "value")
@@ -45,10 +50,12 @@ function IntegerLookup:get_config()
   return config
 end
 
--- A configuration holds the values themselves: a file's name in it would have a model's file open any other.
+-- A configuration holds the values themselves: a file's name in it would have a model's file open
+-- any other.
 function IntegerLookup.from_config(c, config)
   if type(config) == "table" and type(config.vocabulary) == "string" then
-    blame.error(string.format("IntegerLookup:from_config: a configuration has a list of integers as its 'vocabulary', got %s",
+    blame.error(string.format("IntegerLookup:from_config: a configuration has a list of integers "
+      .. "as its 'vocabulary', got %s",
       args.describe(config.vocabulary)), "type")
   end
   return Layer.from_config(c, config)
@@ -66,11 +73,16 @@ local function token_start(self) return oov_start(self) + self.num_oov_indices e
 local function read_file(path)
   local file <close> = io.open(path)
   local text = file and file:read("a") -- nil of a folder
-  if not text then blame.error(string.format("IntegerLookup: the vocabulary's file '%s' can't be read", path), "not_found") end
+  if not text then
+    blame.error(string.format("IntegerLookup: the vocabulary's file '%s' can't be read", path),
+      "not_found")
+  end
   local list = {}
   for line in text:gmatch("([^\n]*)\n?") do
-    list[#list + 1] = math.tointeger(tonumber(line)) or line:find("%S") and blame.error(string.format(
-      "IntegerLookup: line %d of '%s' is no integer: %s", #list + 1, path, args.describe(line)), "value") or nil
+    list[#list + 1] = math.tointeger(tonumber(line)) or line:find("%S")
+      and blame.error(string.format(
+      "IntegerLookup: line %d of '%s' is no integer: %s", #list + 1, path, args.describe(line)),
+      "value") or nil
   end
   return list
 end
@@ -79,7 +91,8 @@ local function as_list(given)
   if type(given) == "string" then return read_file(given) end
   if core.is_tensor(given) then return ipu.cast(given, "int32"):reshape{-1}:totable() end
   if args.is_list(given) then return given end
-  blame.error("IntegerLookup: a vocabulary is a list or tensor of integers, or the name of a file, got " .. args.describe(given), "type")
+  blame.error("IntegerLookup: a vocabulary is a list or tensor of integers, or the name of a file, "
+    .. "got " .. args.describe(given), "type")
 end
 
 -- The list without mask_token and oov_tokens, where it begins with them as get_vocabulary() does.
@@ -95,18 +108,23 @@ local function check_tokens(self, list)
   local seen = {}
   for i, token in ipairs(list) do
     if type(token) ~= "number" or not math.tointeger(token) then
-      blame.error(string.format("IntegerLookup: a vocabulary holds integers; entry %d is %s", i, args.describe(token)), "type")
+      blame.error(string.format("IntegerLookup: a vocabulary holds integers; entry %d is %s", i,
+        args.describe(token)), "type")
     end
-    if seen[token] then blame.error(string.format("IntegerLookup: the vocabulary has %d twice", token), "value") end
+    if seen[token] then
+      blame.error(string.format("IntegerLookup: the vocabulary has %d twice", token), "value")
+    end
     seen[token] = true
   end
   for name, token in pairs{mask_token = self.mask_token, oov_token = self.oov_token} do
     if seen[token] then
-      blame.error(string.format("IntegerLookup: the vocabulary must not hold %s, %d, among its values", name, token), "value")
+      blame.error(string.format("IntegerLookup: the vocabulary must not hold %s, %d, among its "
+        .. "values", name, token), "value")
     end
   end
   if self.max_tokens and #list + token_start(self) > self.max_tokens then
-    blame.error(string.format("IntegerLookup: a vocabulary of %d values and %d special ones is larger than max_tokens, %d", #list,
+    blame.error(string.format("IntegerLookup: a vocabulary of %d values and %d special ones is "
+      .. "larger than max_tokens, %d", #list,
       token_start(self), self.max_tokens), "value")
   end
 end
@@ -127,7 +145,9 @@ local get_rows <const> = {{"include_special_tokens", "boolean", true}}
 function IntegerLookup:get_vocabulary(...)
   local list = {}
   if args.check("get_vocabulary", get_rows, ...).include_special_tokens then
-    for i = 1, token_start(self) do list[i] = i <= oov_start(self) and self.mask_token or self.oov_token end
+    for i = 1, token_start(self) do
+      list[i] = i <= oov_start(self) and self.mask_token or self.oov_token
+    end
   end
   local tokens = rawget(self, "_tokens") or {}
   return core.plain(table.move(tokens, 1, #tokens, #list + 1, list))
@@ -135,19 +155,25 @@ end
 
 ---How many numbers there are.
 ---@return integer
-function IntegerLookup:vocabulary_size() return token_start(self) + #(rawget(self, "_tokens") or {}) end
+function IntegerLookup:vocabulary_size()
+  return token_start(self) + #(rawget(self, "_tokens") or {})
+end
 
 local function count_values(self, counts, x)
   if not args.is_tensor(x) then x = core.tensor(x, "int32") end
   for _, value in ipairs(x:reshape{-1}:totable()) do
     local token = math.tointeger(value)
-    if not token then blame.error("adapt: IntegerLookup wants integers, got " .. tostring(value), "value") end
-    if token ~= self.mask_token and token ~= self.oov_token then counts[token] = (counts[token] or 0) + 1 end
+    if not token then
+      blame.error("adapt: IntegerLookup wants integers, got " .. tostring(value), "value")
+    end
+    if token ~= self.mask_token and token ~= self.oov_token then
+      counts[token] = (counts[token] or 0) + 1
+    end
   end
 end
 
----Takes the vocabulary from data, a tensor or list, or a dataset of batches: the most frequent value first, of equally frequent ones
----the greatest; no more than max_tokens in all.
+---Takes the vocabulary from data, a tensor or list, or a dataset of batches: the most frequent
+---value first, of equally frequent ones the greatest; no more than max_tokens in all.
 ---@param given any
 function IntegerLookup:adapt(given)
   local counts, list = {}, {}
@@ -156,7 +182,8 @@ function IntegerLookup:adapt(given)
   elseif args.is_tensor(given) or args.is_list(given) then
     count_values(self, counts, given)
   else
-    blame.error("adapt: a tensor, a list or a dataset is wanted, got " .. args.describe(given), "type")
+    blame.error("adapt: a tensor, a list or a dataset is wanted, got "
+      .. args.describe(given), "type")
   end
   for token in pairs(counts) do list[#list + 1] = token end
   table.sort(list, function(a, b)
@@ -172,7 +199,8 @@ end
 local function known_tokens(self)
   local tokens = rawget(self, "_tokens")
   if tokens and #tokens > 0 then return tokens end
-  blame.error(string.format("layer '%s': its vocabulary is unknown; give it, or call adapt(data)", self.name), "failed_precondition")
+  blame.error(string.format("layer '%s': its vocabulary is unknown; give it, or call adapt(data)",
+    self.name), "failed_precondition")
 end
 
 local function constant(list) return ipu.constant(list, {dtype = "int32"}) end
@@ -183,7 +211,8 @@ local function numbers_of(self, x, tokens, masked)
   for i = 1, #tokens do positions[i] = token_start(self) + i - 1 end
   local matches = ipu.equal(ipu.expand_dims(x, -1), constant(tokens))
   local numbers = ipu.reduce_sum(ipu.cast(matches, "int32") * constant(positions), {axis = -1})
-  local unknown = self.num_oov_indices > 1 and x % self.num_oov_indices + oov_start(self) or ipu.zeros_like(x) + oov_start(self)
+  local unknown = self.num_oov_indices > 1 and x % self.num_oov_indices + oov_start(self)
+    or ipu.zeros_like(x) + oov_start(self)
   numbers = ipu.where(ipu.reduce_any(matches, {axis = -1}), numbers, unknown)
   if not self.mask_token then return numbers end
   return ipu.where(ipu.equal(x, self.mask_token), ipu.zeros_like(x) + masked, numbers)
@@ -200,13 +229,15 @@ end
 function IntegerLookup:call(x)
   local tokens = known_tokens(self)
   if not args.is_tensor(x) then
-    blame.error(string.format("layer '%s': a tensor of integers is wanted, got %s", self.name, args.describe(x)), "type")
+    blame.error(string.format("layer '%s': a tensor of integers is wanted, got %s", self.name,
+      args.describe(x)), "type")
   end
   if x.dtype ~= "int32" then x = ipu.cast(x, "int32") end
   if self.invert then return values_of(self, x) end
   if self.output_mode == "int" then return numbers_of(self, x, tokens, 0) end
   local width = self.pad_to_max_tokens and self.max_tokens or self:vocabulary_size()
-  return encode(numbers_of(self, x, tokens, -1), width, self.output_mode, self.compute_dtype) -- -1: nowhere
+  -- -1: nowhere
+  return encode(numbers_of(self, x, tokens, -1), width, self.output_mode, self.compute_dtype)
 end
 
 return layers

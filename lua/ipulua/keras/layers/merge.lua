@@ -1,12 +1,12 @@
 -- Layers that join several tensors of one batch.
 
-local blame = require "ipulua.blame"
-local args = require "ipulua.args"
+local blame = require "ipulua.base.blame"
+local args = require "ipulua.base.args"
 local core = require "ipulua.core"
 local ipu = require "ipulua"
-local Layer = require "ipulua.keras.layer"
-local nest = require "ipulua.keras.nest"
-local shapes = require "ipulua.keras.shapes"
+local Layer = require "ipulua.keras.base.layer"
+local nest = require "ipulua.keras.base.nest"
+local shapes = require "ipulua.keras.base.shapes"
 
 local layers = {}
 
@@ -16,8 +16,10 @@ local Merge = Layer.declare("Merge", {})
 Merge.supports_masking = true
 
 function Merge:build(input_shape)
-  if type(input_shape) ~= "table" or type(input_shape[1]) ~= "table" or #input_shape < (self.fewest or 2) then
-    blame.error(string.format("layer '%s': %s merges a list of at least %d tensors: layer{a, b}", self.name, self.__name,
+  if type(input_shape) ~= "table" or type(input_shape[1]) ~= "table"
+    or #input_shape < (self.fewest or 2) then
+    blame.error(string.format("layer '%s': %s merges a list of at least %d tensors: layer{a, b}",
+      self.name, self.__name,
       self.fewest or 2), "value")
   end
 end
@@ -36,7 +38,8 @@ end
 
 function Merge:call(inputs)
   if not args.is_plain(inputs) then
-    blame.error(string.format("layer '%s': %s is called with a list of tensors", self.name, self.__name), "value")
+    blame.error(string.format("layer '%s': %s is called with a list of tensors", self.name,
+      self.__name), "value")
   end
   return self:merge(of_one_rank(inputs))
 end
@@ -59,7 +62,8 @@ end
 
 local folds <const> = {
   Add = function(a, b) return a + b end, Multiply = function(a, b) return a * b end,
-  Maximum = function(a, b) return ipu.maximum(a, b) end, Minimum = function(a, b) return ipu.minimum(a, b) end,
+  Maximum = function(a, b) return ipu.maximum(a, b) end,
+  Minimum = function(a, b) return ipu.minimum(a, b) end,
 }
 for name, f in pairs(folds) do
   local c = Layer.declare(name, {}, Merge)
@@ -73,7 +77,8 @@ local Subtract = Layer.declare("Subtract", {}, Merge)
 layers.Subtract = Subtract
 function Subtract:merge(list)
   if #list ~= 2 then
-    blame.error(string.format("layer '%s': Subtract takes exactly 2 tensors, got %d", self.name, #list), "value")
+    blame.error(string.format("layer '%s': Subtract takes exactly 2 tensors, got %d", self.name,
+      #list), "value")
   end
   return list[1] - list[2]
 end
@@ -92,7 +97,8 @@ Concatenate.fewest = 1
 function Concatenate:call(inputs)
   return ipu.concat(inputs, {axis = self.axis})
 end
--- Along time the masks are joined, an input without one counting as kept; along an axis behind it a step must be kept in all.
+-- Along time the masks are joined, an input without one counting as kept; along an axis behind it a
+-- step must be kept in all.
 function Concatenate:compute_mask(inputs, mask)
   local first = args.is_plain(mask) and nest.first(mask)
   if not first then return nil end
@@ -112,10 +118,12 @@ function Concatenate:build(input_shape)
   for _, shape in ipairs(input_shape) do
     local fits = #shape == rank
     for i = 1, rank do
-      fits = fits and (i == axis + 1 or shape[i] == input_shape[1][i] or shape[i] < 0 or input_shape[1][i] < 0)
+      fits = fits and (i == axis + 1 or shape[i] == input_shape[1][i] or shape[i] < 0
+        or input_shape[1][i] < 0)
     end
     if not fits then
-      blame.error(string.format("layer '%s': shapes to concatenate must agree except along axis %d, got %s and %s", self.name,
+      blame.error(string.format("layer '%s': shapes to concatenate must agree except along axis "
+        .. "%d, got %s and %s", self.name,
         self.axis, shapes.text(input_shape[1]), shapes.text(shape)), "value")
     end
   end
@@ -123,7 +131,8 @@ end
 
 ---Sums of products over an axis of each of two tensors; normalize: their cosine.
 ---@class Dot: Layer
-local Dot = Layer.declare("Dot", {{"axes", {"integer", "integers"}}, {"normalize", "boolean", false}}, Merge)
+local Dot = Layer.declare("Dot",
+  {{"axes", {"integer", "integers"}}, {"normalize", "boolean", false}}, Merge)
 layers.Dot = Dot
 
 local function axis_of(axis, rank) return axis < 0 and rank + axis or axis end
@@ -167,7 +176,8 @@ function Dot:call(inputs)
 end
 function Dot:compute_mask() return nil end -- luacheck: ignore 212
 
--- add({a, b}, {name = "sum"}), add{a, b, name = "sum"}, add{{a, b}, name = "sum"}: the inputs and the layer's arguments.
+-- add({a, b}, {name = "sum"}), add{a, b, name = "sum"}, add{{a, b}, name = "sum"}: the inputs and
+-- the layer's arguments.
 local function taken_apart(inputs, options)
   if options ~= nil or not args.is_plain(inputs) then return inputs, options end
   local list, named = {}, {}
@@ -179,7 +189,8 @@ local function taken_apart(inputs, options)
 end
 
 -- Functions that make the layer and call it.
-for _, name in ipairs{"Add", "Subtract", "Multiply", "Average", "Maximum", "Minimum", "Concatenate", "Dot"} do
+for _, name in ipairs{"Add", "Subtract", "Multiply", "Average", "Maximum", "Minimum",
+  "Concatenate", "Dot"} do
   layers[name:lower()] = function(...)
     local inputs, options = taken_apart(...)
     return layers[name](options)(inputs)

@@ -1,19 +1,21 @@
 -- Normalization layers.
 
-local args = require "ipulua.args"
-local blame = require "ipulua.blame"
-local class = require "ipulua.class"
+local args = require "ipulua.base.args"
+local blame = require "ipulua.base.blame"
+local class = require "ipulua.base.class"
 local core = require "ipulua.core"
-local counted = require "ipulua.counted"
-local distributed_norm = require "ipulua.distributed_norm"
+local counted = require "ipulua.base.counted"
+local distributed_norm = require "ipulua.trace.distributed_norm"
 local ipu = require "ipulua"
-local Layer = require "ipulua.keras.layer"
+local Layer = require "ipulua.keras.base.layer"
 
 local layers = {}
 
 local affine_rows <const> = {
-  {"center", "boolean", true}, {"scale", "boolean", true}, {"beta_initializer", "initializer", "zeros"},
-  {"gamma_initializer", "initializer", "ones"}, {"beta_regularizer", "regularizer"}, {"gamma_regularizer", "regularizer"},
+  {"center", "boolean", true}, {"scale", "boolean", true},
+  {"beta_initializer", "initializer", "zeros"},
+  {"gamma_initializer", "initializer", "ones"}, {"beta_regularizer", "regularizer"},
+  {"gamma_regularizer", "regularizer"},
   {"beta_constraint", "constraint"}, {"gamma_constraint", "constraint"},
 }
 
@@ -32,7 +34,8 @@ end
 -- gamma and beta, where the layer has them.
 local function add_affine(self, shape)
   if self.scale then
-    self.gamma = self:add_weight{name = "gamma", shape = shape, initializer = self.gamma_initializer,
+    self.gamma = self:add_weight{name = "gamma", shape = shape,
+      initializer = self.gamma_initializer,
       regularizer = self.gamma_regularizer, constraint = self.gamma_constraint}
   end
   if self.center then
@@ -43,20 +46,23 @@ end
 
 -- The variables, or what has no effect in their place.
 local function affine(self, shape, dtype)
-  return self.scale and self.gamma or core.full(shape, 1, dtype), self.center and self.beta or core.full(shape, 0, dtype)
+  return self.scale and self.gamma or core.full(shape, 1, dtype),
+    self.center and self.beta or core.full(shape, 0, dtype)
 end
 
 local function axis_of(self, axis, rank)
   local a = axis < 0 and rank + axis or axis
   if a < 0 or a >= rank then
-    blame.error(string.format("layer '%s': there is no axis %d in an input of rank %d", self.name, axis, rank), "value")
+    blame.error(string.format("layer '%s': there is no axis %d in an input of rank %d", self.name,
+      axis, rank), "value")
   end
   return a
 end
 
 local function known(self, extent)
   if not extent or extent < 0 then
-    blame.error(string.format("layer '%s': the extent of the axis to normalise must be known", self.name), "value")
+    blame.error(string.format("layer '%s': the extent of the axis to normalise must be known",
+      self.name), "value")
   end
   return extent
 end
@@ -69,7 +75,8 @@ local BatchNormalization = declare("BatchNormalization", {
   {"axis", {"integer", "integers"}, -1}, {"momentum", "number", 0.99, range = "[0, 1]"},
   {"epsilon", "number", 0.001, range = "[0, inf)"}, affine_rows[1], affine_rows[2],
   affine_rows[3], affine_rows[4], {"moving_mean_initializer", "initializer", "zeros"},
-  {"moving_variance_initializer", "initializer", "ones"}, affine_rows[5], affine_rows[6], affine_rows[7], affine_rows[8],
+  {"moving_variance_initializer", "initializer", "ones"}, affine_rows[5], affine_rows[6],
+  affine_rows[7], affine_rows[8],
   {"fused", "boolean", optional = true},
 })
 
@@ -85,7 +92,8 @@ end
 function BatchNormalization:build(input_shape)
   local count = known(self, input_shape[axis_of(self, self.axis, #input_shape) + 1])
   add_affine(self, {count})
-  self.moving_mean = self:add_weight{name = "moving_mean", shape = {count}, initializer = self.moving_mean_initializer,
+  self.moving_mean = self:add_weight{name = "moving_mean", shape = {count},
+    initializer = self.moving_mean_initializer,
     trainable = false}
   self.moving_variance = self:add_weight{name = "moving_variance", shape = {count},
     initializer = self.moving_variance_initializer, trainable = false}
@@ -110,11 +118,14 @@ function BatchNormalization:call(x, options)
   local count = x.shape[axis + 1]
   local gamma, beta = affine(self, {count}, x.dtype)
   if not (options.training and self.trainable) then
-    return (ipu.nn.batch_norm(x, gamma, beta, self.moving_mean, self.moving_variance, {axis = axis, epsilon = self.epsilon}))
+    return (ipu.nn.batch_norm(x, gamma, beta, self.moving_mean, self.moving_variance,
+      {axis = axis, epsilon = self.epsilon}))
   end
-  local y, mean, variance = ipu.nn.batch_norm(x, gamma, beta, {axis = axis, epsilon = self.epsilon, training = true})
+  local y, mean, variance = ipu.nn.batch_norm(x, gamma, beta,
+    {axis = axis, epsilon = self.epsilon, training = true})
   move(self:variable("moving_mean"), ipu.stop_gradient(mean), self.momentum)
-  move(self:variable("moving_variance"), ipu.stop_gradient(unbiased(self, x, variance, count)), self.momentum)
+  move(self:variable("moving_variance"), ipu.stop_gradient(unbiased(self, x, variance, count)),
+    self.momentum)
   return y
 end
 
@@ -122,23 +133,31 @@ end
 
 ---By mean and variance over axes of each sample.
 ---@class LayerNormalization: Layer
-local LayerNormalization = declare("LayerNormalization", rows_of({"axis", {"integer", "integers"}, -1, check = function(axis)
+local LayerNormalization = declare("LayerNormalization",
+  rows_of({"axis", {"integer", "integers"}, -1, check = function(axis)
   if type(axis) == "table" and #axis == 0 then return "must name an axis" end
 end}, {"epsilon", "number", 0.001, range = "[0, inf)"}))
 
 local function axes_of(self, rank)
   local list = {}
-  for i, axis in ipairs(type(self.axis) == "table" and self.axis or {self.axis}) do list[i] = axis_of(self, axis, rank) end
+  for i, axis in ipairs(type(self.axis) == "table" and self.axis or {self.axis}) do
+    list[i] = axis_of(self, axis, rank)
+  end
   table.sort(list)
   for i = 2, #list do
-    if list[i] == list[i - 1] then blame.error(string.format("layer '%s': its axis %d is named twice", self.name, list[i]), "value") end
+    if list[i] == list[i - 1] then
+      blame.error(string.format("layer '%s': its axis %d is named twice", self.name, list[i]),
+        "value")
+    end
   end
   return list
 end
 
 function LayerNormalization:build(input_shape)
   local shape = {}
-  for i, axis in ipairs(axes_of(self, #input_shape)) do shape[i] = known(self, input_shape[axis + 1]) end
+  for i, axis in ipairs(axes_of(self, #input_shape)) do
+    shape[i] = known(self, input_shape[axis + 1])
+  end
   add_affine(self, shape)
 end
 
@@ -162,19 +181,22 @@ function LayerNormalization:call(x)
   local order, back = axes_last(axes, #x.shape)
   local last = {}
   for i = 1, #axes do last[i] = -i end
-  return ipu.transpose(ipu.nn.layer_norm(ipu.transpose(x, order), gamma, beta, {axis = last, epsilon = self.epsilon}), back)
+  return ipu.transpose(ipu.nn.layer_norm(ipu.transpose(x, order), gamma, beta,
+    {axis = last, epsilon = self.epsilon}), back)
 end
 
 -- ------------------------------------------------ groups of channels
 
-local groups_row <const> = {"groups", "integer", 32, of = "integer ≥ 1, or -1", says = "-1: one a channel", check = function(n)
+local groups_row <const> = {"groups", "integer", 32, of = "integer ≥ 1, or -1",
+  says = "-1: one a channel", check = function(n)
   if n < -1 or n == 0 then return "must be positive or -1, got " .. n end
 end}
 
 ---By mean and variance over space of groups of channels of each sample.
 ---@class GroupNormalization: Layer
 local GroupNormalization = declare("GroupNormalization", rows_of(groups_row,
-  {"axis", "integer", optional = true}, {"epsilon", "number", 0.001, range = "[0, inf)"}, {"channels_axis", "integer", optional = true},
+  {"axis", "integer", optional = true}, {"epsilon", "number", 0.001, range = "[0, inf)"},
+  {"channels_axis", "integer", optional = true},
   {"strided_channel_grouping", "boolean", false}))
 
 function GroupNormalization:setup()
@@ -186,7 +208,8 @@ function GroupNormalization:build(input_shape)
   local count = known(self, input_shape[axis_of(self, self.axis, #input_shape) + 1])
   local groups = self.groups == -1 and count or self.groups
   if groups < 1 or count % groups ~= 0 then
-    blame.error(string.format("layer '%s': %s can't be divided into %s", self.name, counted(count, "channel"),
+    blame.error(string.format("layer '%s': %s can't be divided into %s", self.name,
+      counted(count, "channel"),
       counted(groups, "group")), "value")
   end
   add_affine(self, {count})
@@ -196,13 +219,15 @@ function GroupNormalization:call(x)
   local axis = axis_of(self, self.axis, #x.shape)
   local count = x.shape[axis + 1]
   local gamma, beta = affine(self, {count}, x.dtype)
-  return ipu.nn.group_norm(x, gamma, beta, {groups = self.groups == -1 and count or self.groups, channels_axis = axis,
+  return ipu.nn.group_norm(x, gamma, beta,
+    {groups = self.groups == -1 and count or self.groups, channels_axis = axis,
     epsilon = self.epsilon, strided_channel_grouping = self.strided_channel_grouping})
 end
 
 ---By mean and variance over space of each channel of each sample.
 ---@class InstanceNormalization: Layer
-local InstanceNormalization = declare("InstanceNormalization", rows_of({"channels_axis", "integer", -1},
+local InstanceNormalization = declare("InstanceNormalization",
+  rows_of({"channels_axis", "integer", -1},
   {"epsilon", "number", 0.001, range = "[0, inf)"}))
 function InstanceNormalization:build(input_shape)
   add_affine(self, {known(self, input_shape[axis_of(self, self.channels_axis, #input_shape) + 1])})
@@ -221,7 +246,8 @@ function UnitNormalization:call(x) return ipu.nn.l2_normalize(x, {axis = self.ax
 ---Shifts and scales features by given or adapted mean and variance.
 ---@class Normalization: Layer
 local Normalization = declare("Normalization", {
-  {"axis", {"integer", "integers"}, -1}, {"mean", "any", optional = true, of = "number, list or tensor", says = "of each feature"},
+  {"axis", {"integer", "integers"}, -1},
+  {"mean", "any", optional = true, of = "number, list or tensor", says = "of each feature"},
   {"variance", "any", optional = true, of = "number, list or tensor", says = "of each feature"},
 })
 
@@ -234,7 +260,8 @@ end
 
 function Normalization:setup()
   if (self.mean == nil) ~= (self.variance == nil) then
-    blame.error("Normalization: give both 'mean' and 'variance', or neither and call adapt(data)", "value")
+    blame.error("Normalization: give both 'mean' and 'variance', or neither and call adapt(data)",
+      "value")
   end
   rawset(self, "mean_value", as_values(self.mean))
   rawset(self, "variance_value", as_values(self.variance))
@@ -243,7 +270,8 @@ end
 ---Takes mean and variance from data: a tensor, or a dataset of batches.
 function Normalization:adapt(data)
   if not args.is_tensor(data) and not class.is_a(data, ipu.data.Dataset) then
-    blame.error("adapt: a tensor or a dataset of batches is wanted, got " .. args.describe(data), "type")
+    blame.error("adapt: a tensor or a dataset of batches is wanted, got "
+      .. args.describe(data), "type")
   end
   local list = {}
   if args.is_tensor(data) then list[1] = data else
@@ -268,7 +296,8 @@ end
 
 function Normalization:call(x)
   if not self.mean_value then
-    blame.error(string.format("layer '%s': its mean and variance are unknown; give them, or call adapt(data)", self.name),
+    blame.error(string.format("layer '%s': its mean and variance are unknown; give them, or call "
+      .. "adapt(data)", self.name),
       "failed_precondition")
   end
   if not x.dtype:find("float") then x = ipu.cast(x, self.compute_dtype) end

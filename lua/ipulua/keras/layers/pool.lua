@@ -1,9 +1,9 @@
 -- Pooling over windows and over all of space.
 
-local blame = require "ipulua.blame"
-local InputSpec = require "ipulua.keras.layers.spec".InputSpec
+local blame = require "ipulua.base.blame"
+local InputSpec = require "ipulua.keras.layers.input_spec".InputSpec
 local ipu = require "ipulua"
-local Layer = require "ipulua.keras.layer"
+local Layer = require "ipulua.keras.base.layer"
 local spatial = require "ipulua.keras.layers.spatial"
 
 local layers = {}
@@ -19,7 +19,8 @@ local sizes <const> = {"integer", "integers"}
 
 local function declare_pool(name, rank, op)
   local c = Layer.declare(name, {
-    {"pool_size", sizes, 2, range = "[1, inf)"}, {"strides", sizes, optional = true, range = "[1, inf)"},
+    {"pool_size", sizes, 2, range = "[1, inf)"},
+    {"strides", sizes, optional = true, range = "[1, inf)"},
     {"padding", "string", "valid", choices = {"valid", "same"}},
     spatial.format_row,
   })
@@ -35,12 +36,14 @@ local function declare_pool(name, rank, op)
     if self.padding == "valid" then
       for i = 1, rank do
         if x.shape[i + 1] < self.pool_size[i] then
-          blame.error(string.format("layer '%s': a window of %d is larger than the input's axis of %d", self.name,
+          blame.error(string.format("layer '%s': a window of %d is larger than the input's axis of "
+            .. "%d", self.name,
             self.pool_size[i], x.shape[i + 1]), "value")
         end
       end
     end
-    return restore(ipu.nn[op](x, {ksize = self.pool_size, strides = self.strides, padding = self.padding}))
+    return restore(
+      ipu.nn[op](x, {ksize = self.pool_size, strides = self.strides, padding = self.padding}))
   end
 end
 

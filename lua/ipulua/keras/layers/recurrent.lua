@@ -1,33 +1,37 @@
--- Recurrent layers. LSTM and GRU with the usual activations are single ops over the whole sequence; everything else
--- is its cell, step after step.
+-- Recurrent layers. LSTM and GRU with the usual activations are single ops over the whole sequence;
+-- everything else is its cell, step after step.
 
 local activations = require "ipulua.keras.activations"
-local args = require "ipulua.args"
-local blame = require "ipulua.blame"
+local args = require "ipulua.base.args"
+local blame = require "ipulua.base.blame"
 local cells = require "ipulua.keras.layers.cells"
-local class = require "ipulua.class"
-local concat = require "ipulua.keras.concat"
-local context = require "ipulua.keras.context"
+local class = require "ipulua.base.class"
+local concat = require "ipulua.keras.base.concat"
+local context = require "ipulua.keras.base.context"
 local core = require "ipulua.core"
-local counted = require "ipulua.counted"
-local InputSpec = require "ipulua.keras.layers.spec".InputSpec
+local counted = require "ipulua.base.counted"
+local InputSpec = require "ipulua.keras.layers.input_spec".InputSpec
 local ipu = require "ipulua"
-local Layer = require "ipulua.keras.layer"
-local layer_fields = require "ipulua.keras.layer_fields"
-local nest = require "ipulua.keras.nest"
-local parts = require "ipulua.keras.parts"
-local shapes = require "ipulua.keras.shapes"
-local tracing = require "ipulua.tracing"
-local variables = require "ipulua.variables"
+local Layer = require "ipulua.keras.base.layer"
+local layer_fields = require "ipulua.keras.base.layer_fields"
+local nest = require "ipulua.keras.base.nest"
+local parts = require "ipulua.keras.base.parts"
+local shapes = require "ipulua.keras.base.shapes"
+local tracing = require "ipulua.trace.tracing"
+local variables = require "ipulua.trace.variables"
 local Wrapper = require "ipulua.keras.layers.wrapper"
 
 local kept <const> = layer_fields.get
 
 local layers = {}
-for _, name in ipairs{"AbstractRNNCell", "SimpleRNNCell", "LSTMCell", "GRUCell", "StackedRNNCells"} do layers[name] = cells[name] end
+for _, name in ipairs{"AbstractRNNCell", "SimpleRNNCell", "LSTMCell", "GRUCell",
+  "StackedRNNCells"} do
+  layers[name] = cells[name]
+end
 
 local sequence_rows <const> = {
-  {"return_sequences", "boolean", false}, {"return_state", "boolean", false}, {"go_backwards", "boolean", false},
+  {"return_sequences", "boolean", false}, {"return_state", "boolean", false},
+  {"go_backwards", "boolean", false},
   {"stateful", "boolean", false},
   {"unroll", "boolean", false, says = "changes nothing"}, {"time_major", "boolean", false},
   {"zero_output_for_mask", "boolean", false},
@@ -37,16 +41,22 @@ local sequence_spec <const> = InputSpec{ndim = 3}
 
 -- ------------------------------------------------ any cell
 
----A layer that applies a cell (a layer called with x and a list of states) to each step of a sequence.
+---A layer that applies a cell (a layer called with x and a list of states) to each step of a
+---sequence.
 ---@class RNN: Layer
-local RNN = Layer.declare("RNN", table.move(sequence_rows, 1, #sequence_rows, 2, {{"cell", {"table", "list", "callable"}}}))
+local RNN = Layer.declare("RNN",
+  table.move(sequence_rows, 1, #sequence_rows, 2, {{"cell", {"table", "list", "callable"}}}))
 layers.RNN = RNN
 RNN.takes_states, RNN.call_options = true, {"initial_state"}
 
 function RNN:setup()
   local cell = self.cell
   if args.is_plain(cell) then
-    if cell.class_name then cell = parts.get("layer", cell) else cell = cells.StackedRNNCells{cells = cell} end
+    if cell.class_name then
+      cell = parts.get("layer", cell)
+    else
+      cell = cells.StackedRNNCells{cells = cell}
+    end
   end
   self.cell = cells.check(self.__name, cell)
   self.input_spec = sequence_spec
@@ -98,7 +108,8 @@ end
 local function stack_steps(list)
   local parts_of = {}
   for at = 1, #list, concat.most do
-    parts_of[#parts_of + 1] = ipu.stack(table.move(list, at, math.min(at + concat.most - 1, #list), 1, {}), {axis = 1})
+    parts_of[#parts_of + 1] =
+      ipu.stack(table.move(list, at, math.min(at + concat.most - 1, #list), 1, {}), {axis = 1})
   end
   return concat.all(parts_of, 1)
 end
@@ -106,11 +117,13 @@ end
 -- The states of a batch: given, kept from the batch before (stateful), or zeros.
 function RNN:first_states(x, given)
   local batch, cell = x.shape[1], self.cell
-  local zeros = cell.get_initial_state and cell:get_initial_state(batch, x.dtype) or cells.zeros(cell.state_size, batch, x.dtype)
+  local zeros = cell.get_initial_state and cell:get_initial_state(batch, x.dtype)
+    or cells.zeros(cell.state_size, batch, x.dtype)
   if core.is_tensor(zeros) then zeros = {zeros} end
   if given then
     if #given == #zeros then return given end
-    blame.error(string.format("layer '%s' has %s, but got %s", self.name, counted(#zeros, "state"), counted(#given, "first state")), "value")
+    blame.error(string.format("layer '%s' has %s, but got %s", self.name, counted(#zeros, "state"),
+      counted(#given, "first state")), "value")
   end
   if not self.stateful then return zeros end
   if context.inferring then return zeros end
@@ -227,7 +240,9 @@ end
 
 local function declare(name, own_rows)
   local rows = {}
-  for _, list in ipairs{cells.rows[name], sequence_rows, own_rows or {}} do table.move(list, 1, #list, #rows + 1, rows) end
+  for _, list in ipairs{cells.rows[name], sequence_rows, own_rows or {}} do
+    table.move(list, 1, #list, #rows + 1, rows)
+  end
   local c = Layer.declare(name, rows, RNN)
   layers[name] = c
   local Cell = cells[name .. "Cell"]
@@ -266,8 +281,8 @@ local function is_fused(self, options)
     and (self.recurrent_dropout == 0 or not options.training)
 end
 
--- The output of the last step, which is the state; with a mask the state may be an initial one that was never an output, or
--- the output 0.
+-- The output of the last step, which is the state; with a mask the state may be an initial one that
+-- was never an output, or the output 0.
 local function last_of(sequence, states, mask)
   return mask and step_of(sequence, sequence.shape[2] - 1) or states[1]
 end
@@ -276,7 +291,8 @@ end
 local LSTM = declare("LSTM", ipu_rows)
 
 local function bias_of(cell)
-  return cell.use_bias and cell.bias or core.full(cell:bias_shape(cell.gates * cell.units), 0, cell.kernel.dtype)
+  return cell.use_bias and cell.bias
+    or core.full(cell:bias_shape(cell.gates * cell.units), 0, cell.kernel.dtype)
 end
 
 function LSTM:run(x, mask, states, options)
@@ -296,7 +312,8 @@ function GRU:run(x, mask, states, options)
   if not is_fused(self, options) then return RNN.run(self, x, mask, states, options) end
   local cell = self.cell
   x = dropped(self, x, options)
-  local named = {bias = bias_of(cell), initial_h = states[1], mask = mask, zero_output_for_mask = self.zero_output_for_mask,
+  local named = {bias = bias_of(cell), initial_h = states[1], mask = mask,
+    zero_output_for_mask = self.zero_output_for_mask,
     reset_after = self.reset_after}
   local y, h = ipu.nn.gru(x, cell.kernel, cell.recurrent_kernel, named)
   return self:results(y, last_of(y, {h}, mask), {h})
@@ -307,10 +324,12 @@ layers.PopnnGRU = GRU:extend("PopnnGRU")
 
 -- ------------------------------------------------ both directions
 
----A recurrent layer forwards and a copy of it backwards; merge_mode: concat, sum, mul, ave, or "none" for both.
+---A recurrent layer forwards and a copy of it backwards; merge_mode: concat, sum, mul, ave, or
+---"none" for both.
 ---@class Bidirectional: Layer
 local Bidirectional = Layer.declare("Bidirectional", {
-  {"layer", {Layer, "dict"}}, {"merge_mode", "string", "concat", choices = {"concat", "sum", "mul", "ave", "none"}},
+  {"layer", {Layer, "dict"}},
+  {"merge_mode", "string", "concat", choices = {"concat", "sum", "mul", "ave", "none"}},
   {"backward_layer", "table", optional = true},
 })
 layers.Bidirectional = Bidirectional
@@ -318,7 +337,9 @@ Bidirectional.takes_states, Bidirectional.call_options = true, {"initial_state"}
 
 local function as_layer(given)
   local layer = parts.get("layer", given)
-  if not class.is_a(layer, Layer) then blame.error("'layer' must be a layer, got " .. args.describe(given), "type") end
+  if not class.is_a(layer, Layer) then
+    blame.error("'layer' must be a layer, got " .. args.describe(given), "type")
+  end
   return layer
 end
 
@@ -341,7 +362,8 @@ function Bidirectional:setup()
     blame.error("Bidirectional: 'layer' and 'backward_layer' must agree in time_major", "value")
   end
   if self.backward.go_backwards == self.forward_layer.go_backwards then
-    blame.error("Bidirectional: 'backward_layer' must go the other way: set its go_backwards", "value")
+    blame.error("Bidirectional: 'backward_layer' must go the other way: set its go_backwards",
+      "value")
   end
   rawset(self, "wrapped", layer)
   self.input_spec = layer.input_spec
@@ -367,7 +389,8 @@ function Bidirectional:get_config()
 end
 
 local merges <const> = {
-  concat = function(a, b) return ipu.concat({a, b}, {axis = -1}) end, sum = function(a, b) return a + b end,
+  concat = function(a, b) return ipu.concat({a, b}, {axis = -1}) end,
+  sum = function(a, b) return a + b end,
   mul = function(a, b) return a * b end, ave = function(a, b) return (a + b) / 2 end,
 }
 
@@ -377,9 +400,12 @@ function Bidirectional:call(inputs, options)
   local function call(layer, from, to)
     local mask = options.mask
     if args.is_plain(mask) then mask = mask[1] end
-    return table.pack(layer(x, {training = options.training, mask = mask, initial_state = given and table.move(given, from, to, 1, {})}))
+    return table.pack(
+      layer(x, {training = options.training, mask = mask, initial_state = given
+        and table.move(given, from, to, 1, {})}))
   end
-  local a, b = call(self.forward_layer, 1, half), call(self.backward, given and half + 1, given and #given)
+  local a, b = call(self.forward_layer, 1, half),
+    call(self.backward, given and half + 1, given and #given)
   local y, z = a[1], b[1]
   if self.return_sequences then z = reversed(z, time_axis(self.backward)) end
   local merge = merges[self.merge_mode]
@@ -406,7 +432,8 @@ layers.TimeDistributed = TimeDistributed
 
 local function check_steps(self, shape)
   if #shape >= 3 then return end
-  blame.error(string.format("layer '%s': TimeDistributed needs at least 3 dimensions (batch, time, features), got the shape %s", self.name,
+  blame.error(string.format("layer '%s': TimeDistributed needs at least 3 dimensions (batch, time, "
+    .. "features), got the shape %s", self.name,
     shapes.text(shape)), "value")
 end
 
@@ -414,7 +441,7 @@ function TimeDistributed:build(input_shape)
   check_steps(self, input_shape)
   local shape = {-1}
   table.move(input_shape, 3, #input_shape, 2, shape)
-  if class.is_a(self.layer, require "ipulua.keras.model".Model) then return end
+  if class.is_a(self.layer, require "ipulua.keras.models.model".Model) then return end
   self.layer:build_once(shape)
 end
 
@@ -436,7 +463,8 @@ end
 function TimeDistributed:call(x, options)
   local shape = x.shape
   check_steps(self, shape)
-  local results = table.pack(self.layer(flattened(x), {training = options.training, mask = options.mask and flattened(options.mask)}))
+  local results = table.pack(self.layer(flattened(x),
+    {training = options.training, mask = options.mask and flattened(options.mask)}))
   for i = 1, results.n do
     results[i] = nest.map(function(y)
       local whole = ipu.reshape(y, table.move(y.shape, 2, #y.shape, 3, {shape[1], shape[2]}))
@@ -447,11 +475,13 @@ function TimeDistributed:call(x, options)
   return table.unpack(results, 1, results.n)
 end
 
----The mask of the results: what the inner layer's compute_mask gives for all steps, else the steps that hold something.
+---The mask of the results: what the inner layer's compute_mask gives for all steps, else the steps
+---that hold something.
 ---Shapes: inputs [batch, steps, ...], mask [batch, steps, ...]
 function TimeDistributed:compute_mask(inputs, mask)
   if not args.is_tensor(inputs) then
-    blame.error(string.format("layer '%s': compute_mask is called with a tensor, got %s", self.name, args.describe(inputs)), "type")
+    blame.error(string.format("layer '%s': compute_mask is called with a tensor, got %s", self.name,
+      args.describe(inputs)), "type")
   end
   check_steps(self, inputs.shape)
   local inner = self.layer:compute_mask(flattened(inputs), mask and flattened(mask))

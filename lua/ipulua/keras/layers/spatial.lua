@@ -1,7 +1,7 @@
--- What layers over space share: ranks, windows given as one number or one for each axis, and channels first, which
--- is done by transposing.
+-- What layers over space share: ranks, windows given as one number or one for each axis, and
+-- channels first, which is done by transposing.
 
-local blame = require "ipulua.blame"
+local blame = require "ipulua.base.blame"
 local ipu = require "ipulua"
 
 local spatial = {}
@@ -24,7 +24,8 @@ function spatial.list(layer, name, value, rank)
     fits = fits and math.type(list[i]) == "integer" and list[i] >= 0
   end
   if not fits then
-    blame.error(string.format("%s: '%s' must be an integer or a list of %d integers", layer.__name, name, rank), "value")
+    blame.error(string.format("%s: '%s' must be an integer or a list of %d integers", layer.__name,
+      name, rank), "value")
   end
   return list
 end
@@ -47,7 +48,8 @@ end
 function spatial.channels(layer, shape)
   local n = shape[layer.data_format == "channels_first" and 2 or #shape]
   if not n or n < 0 then
-    blame.error(string.format("layer '%s': the number of channels of its input must be known", layer.name), "value")
+    blame.error(string.format("layer '%s': the number of channels of its input must be known",
+      layer.name), "value")
   end
   return n
 end

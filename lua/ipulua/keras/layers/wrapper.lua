@@ -1,12 +1,12 @@
 -- Wrapper: what a layer is that holds another one.
 
-local args = require "ipulua.args"
-local blame = require "ipulua.blame"
-local Layer = require "ipulua.keras.layer"
-local parts = require "ipulua.keras.parts"
+local args = require "ipulua.base.args"
+local blame = require "ipulua.base.blame"
+local Layer = require "ipulua.keras.base.layer"
+local parts = require "ipulua.keras.base.parts"
 
----A layer that holds another one, `layer`: own ones extend it with `call(x, {training =, mask =})`. It builds the inner layer for its
----own input, has its weights, and is saved with it.
+---A layer that holds another one, `layer`: own ones extend it with `call(x, {training =, mask =})`.
+---It builds the inner layer for its own input, has its weights, and is saved with it.
 ---@class Wrapper: Layer
 ---@field layer Layer
 local Wrapper = Layer.declare("Wrapper", {{"layer", {Layer, "dict"}}})
@@ -14,7 +14,8 @@ local Wrapper = Layer.declare("Wrapper", {{"layer", {Layer, "dict"}}})
 function Wrapper:setup()
   self.layer = parts.get("layer", self.layer)
   if not Layer.is_layer(self.layer) then
-    blame.error(string.format("%s: 'layer' must be a layer, got %s", self.__name, args.describe(self.layer)), "type")
+    blame.error(string.format("%s: 'layer' must be a layer, got %s", self.__name,
+      args.describe(self.layer)), "type")
   end
 end
 

@@ -1,10 +1,10 @@
 -- Accuracies and the means of errors.
 
 local base = require "ipulua.keras.metrics.base"
-local context = require "ipulua.keras.context"
+local context = require "ipulua.keras.base.context"
 local ipu = require "ipulua"
 local losses = require "ipulua.keras.losses"
-local operands = require "ipulua.keras.operands"
+local operands = require "ipulua.keras.base.operands"
 
 local accuracy = {functions = {}, classes = {}}
 
@@ -46,7 +46,8 @@ local k_rows <const> = {operands.rows[1], operands.rows[2], {"k", "integer", 5, 
 
 -- 1 where fewer than k predictions exceed that of the label.
 local function in_top_k(labels, y_pred, k)
-  local chosen = ipu.reduce_sum(y_pred * ipu.cast(ipu.one_hot(labels, y_pred.shape[#y_pred.shape]), y_pred.dtype),
+  local chosen = ipu.reduce_sum(y_pred * ipu.cast(ipu.one_hot(labels, y_pred.shape[#y_pred.shape]),
+    y_pred.dtype),
     {axis = -1, keepdims = true})
   local above = ipu.reduce_sum(as_float(ipu.greater(y_pred, chosen)), {axis = -1})
   return as_float(ipu.less(above, k))
@@ -72,23 +73,30 @@ function f.cosine_similarity(...)
   return -losses.cosine_similarity(a.y_true, a.y_pred, {axis = a.axis})
 end
 
-for _, name in ipairs{"accuracy", "categorical_accuracy", "sparse_categorical_accuracy"} do f[name] = operands.checked(name, f[name]) end
+for _, name in ipairs{"accuracy", "categorical_accuracy", "sparse_categorical_accuracy"} do
+  f[name] = operands.checked(name, f[name])
+end
 
 -- class → function, whether labels are class numbers, rows of the function's own arguments
-local crossentropy_rows <const> = {{"from_logits", "boolean", false}, {"label_smoothing", "number", 0, range = "[0, 1]"}}
+local crossentropy_rows <const> = {{"from_logits", "boolean", false},
+  {"label_smoothing", "number", 0, range = "[0, 1]"}}
 local wrapped <const> = {
   Accuracy = {f.accuracy}, BinaryAccuracy = {f.binary_accuracy, {"threshold", "number", 0.5}},
-  CategoricalAccuracy = {f.categorical_accuracy}, SparseCategoricalAccuracy = {f.sparse_categorical_accuracy, sparse = true},
+  CategoricalAccuracy = {f.categorical_accuracy},
+  SparseCategoricalAccuracy = {f.sparse_categorical_accuracy, sparse = true},
   TopKCategoricalAccuracy = {f.top_k_categorical_accuracy, {"k", "integer", 5, range = "[1, inf)"}},
-  SparseTopKCategoricalAccuracy = {f.sparse_top_k_categorical_accuracy, {"k", "integer", 5, range = "[1, inf)"}, sparse = true},
+  SparseTopKCategoricalAccuracy = {f.sparse_top_k_categorical_accuracy,
+    {"k", "integer", 5, range = "[1, inf)"}, sparse = true},
   CosineSimilarity = {f.cosine_similarity, {"axis", "integer", -1}},
   MeanSquaredError = {losses.mean_squared_error}, MeanAbsoluteError = {losses.mean_absolute_error},
   MeanAbsolutePercentageError = {losses.mean_absolute_percentage_error},
   MeanSquaredLogarithmicError = {losses.mean_squared_logarithmic_error}, Hinge = {losses.hinge},
-  SquaredHinge = {losses.squared_hinge}, CategoricalHinge = {losses.categorical_hinge}, LogCoshError = {losses.log_cosh},
+  SquaredHinge = {losses.squared_hinge}, CategoricalHinge = {losses.categorical_hinge},
+  LogCoshError = {losses.log_cosh},
   KLDivergence = {losses.kl_divergence}, Poisson = {losses.poisson},
   BinaryCrossentropy = {losses.binary_crossentropy, crossentropy_rows[1], crossentropy_rows[2]},
-  CategoricalCrossentropy = {losses.categorical_crossentropy, crossentropy_rows[1], crossentropy_rows[2]},
+  CategoricalCrossentropy = {losses.categorical_crossentropy, crossentropy_rows[1],
+    crossentropy_rows[2]},
   SparseCategoricalCrossentropy = {losses.sparse_categorical_crossentropy, crossentropy_rows[1],
     {"axis", "integer", -1}, sparse = true},
 }
@@ -125,7 +133,7 @@ accuracy.classes.RootMeanSquaredError = RootMeanSquaredError
 ---Takes a batch in: labels and predictions; sample_weight is a weight of each sample.
 function RootMeanSquaredError:update_state(y_true, y_pred, sample_weight)
   y_true, y_pred = base.as_tensor(y_true, self.dtype), base.as_tensor(y_pred, self.dtype)
-  y_true, y_pred = require "ipulua.keras.shapes".fit_ranks(y_true, y_pred)
+  y_true, y_pred = require "ipulua.keras.base.shapes".fit_ranks(y_true, y_pred)
   base.Mean.update_state(self, ipu.squared_difference(y_pred, y_true), sample_weight)
 end
 
@@ -134,7 +142,8 @@ function RootMeanSquaredError:result() return ipu.sqrt(base.Mean.result(self)) e
 
 ---The mean of absolute errors divided by a normalizer.
 ---@class MeanRelativeError: Metric
-local MeanRelativeError = base.declare("MeanRelativeError", {{"normalizer", {"tensor", "list", "number"}}}, base.Mean)
+local MeanRelativeError = base.declare("MeanRelativeError",
+  {{"normalizer", {"tensor", "list", "number"}}}, base.Mean)
 accuracy.classes.MeanRelativeError = MeanRelativeError
 
 ---Takes a batch in: labels and predictions; sample_weight is a weight of each sample.

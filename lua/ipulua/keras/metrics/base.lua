@@ -1,17 +1,17 @@
--- What a metric is: variables that batches add to, and a result read from them. All of it are ops, so that a
--- metric works eagerly and inside the training program alike.
+-- What a metric is: variables that batches add to, and a result read from them. All of it are ops,
+-- so that a metric works eagerly and inside the training program alike.
 
-local args = require "ipulua.args"
-local blame = require "ipulua.blame"
-local class = require "ipulua.class"
+local args = require "ipulua.base.args"
+local blame = require "ipulua.base.blame"
+local class = require "ipulua.base.class"
 local core = require "ipulua.core"
 local ipu = require "ipulua"
-local names = require "ipulua.keras.names"
-local nest = require "ipulua.keras.nest"
-local parts = require "ipulua.keras.parts"
-local shapes = require "ipulua.keras.shapes"
-local tracing = require "ipulua.tracing"
-local variables = require "ipulua.variables"
+local names = require "ipulua.keras.base.names"
+local nest = require "ipulua.keras.base.nest"
+local parts = require "ipulua.keras.base.parts"
+local shapes = require "ipulua.keras.base.shapes"
+local tracing = require "ipulua.trace.tracing"
+local variables = require "ipulua.trace.variables"
 
 local base = {}
 
@@ -19,9 +19,11 @@ local base = {}
 ---@field name string
 ---@field variables userdata[]
 ---@overload fun(...: any): userdata
-local Metric = parts.declare("Metric", parts.Part, {}, {{"name", "string", optional = true}, {"dtype", "dtype", "float32"}})
+local Metric = parts.declare("Metric", parts.Part, {},
+  {{"name", "string", optional = true}, {"dtype", "dtype", "float32"}})
 base.Metric = Metric
-require "ipulua.keras.layer_fields".Metric = Metric -- fields are looked through for metrics as well
+-- fields are looked through for metrics as well
+require "ipulua.keras.base.layer_fields".Metric = Metric
 
 base.common_rows = {{"name", "string", optional = true}, {"dtype", "dtype", "float32"}}
 
@@ -41,7 +43,8 @@ function Metric:init(...)
 end
 
 local weight_rows <const> = {
-  {"name", "string"}, {"shape", "integers", {}}, {"initializer", {"string", "number", "table", "callable"}, "zeros"},
+  {"name", "string"}, {"shape", "integers", {}},
+  {"initializer", {"string", "number", "table", "callable"}, "zeros"},
   {"dtype", "dtype", optional = true},
 }
 
@@ -50,7 +53,9 @@ local weight_rows <const> = {
 function Metric:add_weight(...)
   local a = args.check("add_weight", weight_rows, ...)
   local initializer = a.initializer
-  if type(initializer) == "number" then initializer = {class_name = "Constant", config = {value = initializer}} end
+  if type(initializer) == "number" then
+    initializer = {class_name = "Constant", config = {value = initializer}}
+  end
   local dtype = a.dtype or self.dtype
   local v = variables.Variable{
     tracing.outside(parts.get("initializer", initializer), a.shape, {dtype = dtype}),
@@ -158,7 +163,8 @@ local function weigh(self, values, sample_weight)
   if weight_rank > 0 and weight_rank < rank - 1 then
     local axes = {}
     for axis = weight_rank, rank - 1 do axes[#axes + 1] = axis end
-    values = self.counts and ipu.reduce_mean(values, {axis = axes}) or ipu.reduce_sum(values, {axis = axes})
+    values = self.counts and ipu.reduce_mean(values, {axis = axes})
+      or ipu.reduce_sum(values, {axis = axes})
   end
   w = shapes.fit_weight(w, values)
   if not shapes.equal(w.shape, values.shape) then w = ipu.broadcast_to(w, values.shape) end
@@ -191,7 +197,9 @@ local Mean = base.declare("Mean", {}, Reduce)
 base.Mean = Mean
 Mean.counts = true
 ---The value so far.
-function Mean:result() return base.divide_no_nan(self.total:read_value(), self.count:read_value()) end
+function Mean:result()
+  return base.divide_no_nan(self.total:read_value(), self.count:read_value())
+end
 
 ---The weighted sum of all values.
 ---@class Sum: Metric
@@ -239,17 +247,22 @@ end
 function MeanTensor:update_state(values, sample_weight)
   values = base.as_tensor(values, self.dtype)
   if not self.total then self:make_state(values.shape) end
-  shapes.check_equal(values.shape, self.total.shape, self.name, "the values", "those of the first batch")
+  shapes.check_equal(values.shape, self.total.shape, self.name, "the values",
+    "those of the first batch")
   sample_weight = base.weight_of(sample_weight)
   local w = ipu.ones_like(values)
-  if sample_weight ~= nil then values, w = weigh({dtype = self.dtype, counts = true}, values, sample_weight) end
+  if sample_weight ~= nil then
+    values, w = weigh({dtype = self.dtype, counts = true}, values, sample_weight)
+  end
   self.total:assign_add(values * w)
   self.count:assign_add(w)
 end
 
 ---The value so far.
 function MeanTensor:result()
-  if not self.total then blame.error(self.name .. ": there is no value before the first update", "failed_precondition") end
+  if not self.total then
+    blame.error(self.name .. ": there is no value before the first update", "failed_precondition")
+  end
   return base.divide_no_nan(self.total:read_value(), self.count:read_value())
 end
 

@@ -1,10 +1,10 @@
 -- Metrics from counts of right and wrong decisions at thresholds.
 
-local args = require "ipulua.args"
+local args = require "ipulua.base.args"
 local base = require "ipulua.keras.metrics.base"
-local blame = require "ipulua.blame"
+local blame = require "ipulua.base.blame"
 local ipu = require "ipulua"
-local shapes = require "ipulua.keras.shapes"
+local shapes = require "ipulua.keras.base.shapes"
 
 local confusion = {classes = {}}
 
@@ -18,7 +18,8 @@ local divide_no_nan <const> = base.divide_no_nan
 -- Predictions outside a sample's k greatest fall below every threshold.
 local function keep_top_k(y_pred, k)
   local _, indices = ipu.top_k(y_pred, {k = k})
-  local mask = ipu.reduce_sum(ipu.cast(ipu.one_hot(indices, y_pred.shape[#y_pred.shape]), y_pred.dtype), {axis = -2})
+  local mask = ipu.reduce_sum(ipu.cast(ipu.one_hot(indices, y_pred.shape[#y_pred.shape]),
+    y_pred.dtype), {axis = -2})
   return y_pred * mask + (1 - mask) * lowest
 end
 
@@ -32,7 +33,7 @@ local function column(x, class_id)
 end
 
 ---Counts of a batch: tables of [thresholds] (or [thresholds, labels]) tensors tp, fp, fn, tn.
----@param o {thresholds: number[], top_k: integer?, class_id: integer?, sample_weight: any, multi_label: boolean?}
+---@param o table {thresholds, top_k, class_id, sample_weight, multi_label}
 function confusion.count(y_true, y_pred, o)
   y_true, y_pred = base.as_tensor(y_true, "float32"), base.as_tensor(y_pred, "float32")
   y_true, y_pred = shapes.fit_ranks(y_true, y_pred)
@@ -55,7 +56,9 @@ function confusion.count(y_true, y_pred, o)
   end
   local labels, predictions = ipu.reshape(y_true, lead), ipu.reshape(y_pred, lead)
   local w = weights and ipu.reshape(weights, lead)
-  if o.label_weights then w = w and w * o.label_weights or ipu.broadcast_to(o.label_weights, lead) end
+  if o.label_weights then
+    w = w and w * o.label_weights or ipu.broadcast_to(o.label_weights, lead)
+  end
   local positive = ipu.cast(ipu.greater(predictions, thresholds), "float32")
   local truth = ipu.cast(ipu.cast(labels, "bool"), "float32")
   local function sum(x)
@@ -98,7 +101,8 @@ end
 
 local thresholds_row <const> = {"thresholds", {"number", "list"}, optional = true}
 
-for name, state in pairs{TruePositives = "tp", FalsePositives = "fp", TrueNegatives = "tn", FalseNegatives = "fn"} do
+for name, state in pairs{TruePositives = "tp", FalsePositives = "fp", TrueNegatives = "tn",
+  FalseNegatives = "fn"} do
   local c = base.declare(name, {thresholds_row})
   confusion.classes[name] = c
   function c:setup()
@@ -117,7 +121,8 @@ end
 -- ------------------------------------------------ precision and recall
 
 local class_row <const> = {"class_id", "integer", optional = true, range = "[0, inf)"}
-local decision_rows <const> = {thresholds_row, {"top_k", "integer", optional = true, range = "[1, inf)"}, class_row}
+local decision_rows <const> = {thresholds_row,
+  {"top_k", "integer", optional = true, range = "[1, inf)"}, class_row}
 
 -- name → the count beside the true positives
 for name, other in pairs{Precision = "fp", Recall = "fn"} do
@@ -129,7 +134,8 @@ for name, other in pairs{Precision = "fp", Recall = "fn"} do
   end
   ---Takes a batch in: labels and predictions; sample_weight is a weight of each sample.
   function c:update_state(y_true, y_pred, sample_weight)
-    add_counts(self, {"tp", other}, confusion.count(y_true, y_pred, {thresholds = self.list, top_k = self.top_k,
+    add_counts(self, {"tp", other},
+      confusion.count(y_true, y_pred, {thresholds = self.list, top_k = self.top_k,
       class_id = self.class_id, sample_weight = base.weight_of(sample_weight), who = self.name}))
   end
   ---The value so far.
@@ -153,9 +159,11 @@ end
 local all_states <const> = {"tp", "fp", "tn", "fn"}
 
 local function rates(self)
-  local tp, fp, tn, fn = self.tp:read_value(), self.fp:read_value(), self.tn:read_value(), self.fn:read_value()
+  local tp, fp, tn, fn = self.tp:read_value(), self.fp:read_value(), self.tn:read_value(),
+    self.fn:read_value()
   return {
-    recall = divide_no_nan(tp, tp + fn), precision = divide_no_nan(tp, tp + fp), specificity = divide_no_nan(tn, tn + fp),
+    recall = divide_no_nan(tp, tp + fn), precision = divide_no_nan(tp, tp + fp),
+    specificity = divide_no_nan(tn, tn + fp),
   }
 end
 
@@ -169,7 +177,8 @@ local constrained <const> = {
 for name, row in pairs(constrained) do
   local argument, limited, reported = table.unpack(row)
   local c = base.declare(name, {
-    {argument, "number", range = "[0, 1]"}, {"num_thresholds", "integer", 200, range = "[1, 1000000]"}, class_row,
+    {argument, "number", range = "[0, 1]"},
+    {"num_thresholds", "integer", 200, range = "[1, 1000000]"}, class_row,
   })
   confusion.classes[name] = c
   function c:setup()
@@ -179,7 +188,8 @@ for name, row in pairs(constrained) do
   ---Takes a batch in: labels and predictions; sample_weight is a weight of each sample.
   function c:update_state(y_true, y_pred, sample_weight)
     add_counts(self, all_states, confusion.count(y_true, y_pred,
-      {thresholds = self.list, class_id = self.class_id, sample_weight = base.weight_of(sample_weight), who = self.name}))
+      {thresholds = self.list, class_id = self.class_id,
+        sample_weight = base.weight_of(sample_weight), who = self.name}))
   end
   ---The value so far.
   function c:result()
@@ -193,12 +203,15 @@ end
 
 ---@class AUC: Metric
 local AUC = base.declare("AUC", {
-  {"num_thresholds", "integer", 200, range = "[2, 1000000]"}, {"curve", "string", "ROC", choices = {"ROC", "PR", "roc", "pr"}},
+  {"num_thresholds", "integer", 200, range = "[2, 1000000]"},
+  {"curve", "string", "ROC", choices = {"ROC", "PR", "roc", "pr"}},
   {"summation_method", "string", "interpolation", choices = {
     "interpolation", "minoring", "majoring", "Interpolation", "Minoring", "Majoring",
   }},
-  {"thresholds", "list", optional = true}, {"multi_label", "boolean", false}, {"num_labels", "integer", optional = true},
-  {"label_weights", "any", optional = true, of = "list or tensor", says = "a factor for each label, with multi_label"},
+  {"thresholds", "list", optional = true}, {"multi_label", "boolean", false},
+  {"num_labels", "integer", optional = true},
+  {"label_weights", "any", optional = true, of = "list or tensor",
+    says = "a factor for each label, with multi_label"},
   {"from_logits", "boolean", false},
 })
 confusion.classes.AUC = AUC
@@ -237,7 +250,8 @@ function AUC:update_state(y_true, y_pred, sample_weight)
     label_weights = ipu.broadcast_to(base.as_tensor(self.label_weights, "float32"), y_pred.shape)
     label_weights = ipu.reshape(label_weights, {1, y_pred.size})
   end
-  add_counts(self, all_states, confusion.count(y_true, y_pred, {thresholds = self.list, multi_label = self.multi_label,
+  add_counts(self, all_states,
+    confusion.count(y_true, y_pred, {thresholds = self.list, multi_label = self.multi_label,
     label_weights = label_weights, sample_weight = base.weight_of(sample_weight), who = self.name}))
 end
 
@@ -259,8 +273,10 @@ local function interpolated_pr(tp, fp, fn)
   local slope = divide_no_nan(dtp, ipu.maximum(dp, 0))
   local intercept = tp_next - slope * p_next
   local both = ipu.logical_and(ipu.greater(p_here, 0), ipu.greater(p_next, 0))
-  local ratio = ipu.where(both, divide_no_nan(p_here, ipu.maximum(p_next, 0)), ipu.ones_like(p_next))
-  return divide_no_nan(slope * (dtp + intercept * ipu.log(ratio)), ipu.maximum(tp_next + fn_next, 0))
+  local ratio = ipu.where(both, divide_no_nan(p_here, ipu.maximum(p_next, 0)),
+    ipu.ones_like(p_next))
+  return divide_no_nan(slope * (dtp + intercept * ipu.log(ratio)),
+    ipu.maximum(tp_next + fn_next, 0))
 end
 
 function AUC:heights(y)
@@ -272,7 +288,8 @@ end
 
 ---The value so far.
 function AUC:result()
-  local tp, fp, tn, fn = self.tp:read_value(), self.fp:read_value(), self.tn:read_value(), self.fn:read_value()
+  local tp, fp, tn, fn = self.tp:read_value(), self.fp:read_value(), self.tn:read_value(),
+    self.fn:read_value()
   local areas
   if self.curve == "PR" and self.summation_method == "interpolation" then
     areas = interpolated_pr(tp, fp, fn)
@@ -298,7 +315,8 @@ local MeanIoU = base.declare("MeanIoU", {{"num_classes", "integer", range = "[1,
 confusion.classes.MeanIoU = MeanIoU
 
 function MeanIoU:setup()
-  self.total_cm = self:add_weight{name = "total_confusion_matrix", shape = {self.num_classes, self.num_classes}}
+  self.total_cm = self:add_weight{name = "total_confusion_matrix",
+    shape = {self.num_classes, self.num_classes}}
 end
 
 ---Takes a batch in: labels and predictions; sample_weight is a weight of each sample.

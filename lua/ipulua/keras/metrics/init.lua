@@ -1,13 +1,13 @@
 -- keras.metrics: classes and functions by name.
 
 local accuracy = require "ipulua.keras.metrics.accuracy"
-local args = require "ipulua.args"
+local args = require "ipulua.base.args"
 local base = require "ipulua.keras.metrics.base"
-local blame = require "ipulua.blame"
-local class = require "ipulua.class"
+local blame = require "ipulua.base.blame"
+local class = require "ipulua.base.class"
 local confusion = require "ipulua.keras.metrics.confusion"
 local losses = require "ipulua.keras.losses"
-local parts = require "ipulua.keras.parts"
+local parts = require "ipulua.keras.base.parts"
 
 local metrics = {
   Metric = base.Metric, Mean = base.Mean, Sum = base.Sum, MeanTensor = base.MeanTensor,
@@ -18,14 +18,17 @@ for name, c in pairs(accuracy.classes) do metrics[name] = c end
 for name, c in pairs(confusion.classes) do metrics[name] = c end
 for name, f in pairs(accuracy.functions) do metrics[name] = f end
 for name, f in pairs(losses) do
-  local is_loss = type(f) == "function" and (name:find("^%a+_") or name == "hinge" or name == "poisson")
+  local is_loss = type(f) == "function"
+    and (name:find("^%a+_") or name == "hinge" or name == "poisson")
   if is_loss and metrics[name] == nil then metrics[name] = f end
 end
 
 metrics._aliases = {
   mse = "MeanSquaredError", mae = "MeanAbsoluteError", mape = "MeanAbsolutePercentageError",
-  msle = "MeanSquaredLogarithmicError", kld = "KLDivergence", kullback_leibler_divergence = "KLDivergence",
-  logcosh = "LogCoshError", log_cosh = "LogCoshError", cosine_proximity = "CosineSimilarity", bce = "BinaryCrossentropy",
+  msle = "MeanSquaredLogarithmicError", kld = "KLDivergence",
+  kullback_leibler_divergence = "KLDivergence",
+  logcosh = "LogCoshError", log_cosh = "LogCoshError", cosine_proximity = "CosineSimilarity",
+  bce = "BinaryCrossentropy",
   iou = "MeanIoU",
 }
 
@@ -37,17 +40,20 @@ local function for_output(kind, loss, label_shape, output_shape)
   if loss_name == "SparseCategoricalCrossentropy" then form = "Sparse"
   elseif loss_name == "BinaryCrossentropy" then form = "Binary"
   elseif last == 1 then form = "Binary"
-  elseif label_shape and (#label_shape < #output_shape or label_shape[#label_shape] == 1) then form = "Sparse"
+  elseif label_shape and (#label_shape < #output_shape
+    or label_shape[#label_shape] == 1) then form = "Sparse"
   else form = "Categorical" end
   local names <const> = {
-    accuracy = {Sparse = "SparseCategoricalAccuracy", Binary = "BinaryAccuracy", Categorical = "CategoricalAccuracy"},
+    accuracy = {Sparse = "SparseCategoricalAccuracy", Binary = "BinaryAccuracy",
+      Categorical = "CategoricalAccuracy"},
     crossentropy = {Sparse = "SparseCategoricalCrossentropy", Binary = "BinaryCrossentropy",
       Categorical = "CategoricalCrossentropy"},
   }
   return names[kind][form]
 end
 
-metrics._by_output = {accuracy = "accuracy", acc = "accuracy", crossentropy = "crossentropy", ce = "crossentropy"}
+metrics._by_output = {accuracy = "accuracy", acc = "accuracy", crossentropy = "crossentropy",
+  ce = "crossentropy"}
 
 ---A metric object from what compile is given. Its name is that under which it was given.
 ---@param given any
@@ -73,10 +79,12 @@ function metrics.get(given, about)
         if f == found then name = key end
       end
     end
-    return base.MeanMetricWrapper{fn = function(...) return found(...) end, name = name or asked or "metric"}
+    return base.MeanMetricWrapper{fn = function(...) return found(...) end,
+      name = name or asked or "metric"}
   end
-  blame.error("a metric must be a name, a metric object or a function, got " .. args.describe(given), "type")
+  blame.error("a metric must be a name, a metric object or a function, got "
+    .. args.describe(given), "type")
 end
 
 class.guard_all(metrics)
-return require("ipulua.keras.other_names").give("metrics", metrics)
+return require("ipulua.keras.base.other_names").give("metrics", metrics)

@@ -1,5 +1,6 @@
--- A node's attributes, as its operator's page has them at the file's opset. What the page doesn't name is refused, and so is what
--- the file gives and nobody reads: a setting that is passed over would make the numbers wrong.
+-- A node's attributes, as its operator's page has them at the file's opset. What the page doesn't
+-- name is refused, and so is what the file gives and nobody reads: a setting that is passed over
+-- would make the numbers wrong.
 
 local schemas = require "ipulua.keras.onnx.schemas"
 local tools = require "ipulua.keras.onnx.tools"
@@ -8,7 +9,8 @@ local attributes = {}
 
 -- ------------------------------------------------ pages
 
-local kinds <const> = {i = "an integer", f = "a float", s = "a string", t = "a tensor", I = "integers", F = "floats", S = "strings"}
+local kinds <const> = {i = "an integer", f = "a float", s = "a string", t = "a tensor",
+  I = "integers", F = "floats", S = "strings"}
 
 local function default_of(kind, text)
   if kind == "i" then return math.tointeger(tonumber(text)) end
@@ -30,7 +32,8 @@ local function parse(line)
   local page = {inputs = read_count(words[1]), outputs = read_count(words[2]), attributes = {}}
   for i = 3, #words do
     local name, kind, required, default = words[i]:match("^([%w_]+):(%a)(!?)=?(.*)$")
-    page.attributes[name] = {kind = kind, required = required == "!", default = default ~= "" and default_of(kind, default) or nil}
+    page.attributes[name] = {kind = kind, required = required == "!",
+      default = default ~= "" and default_of(kind, default) or nil}
   end
   page.attributes.consumed_inputs = page.attributes.consumed_inputs or {kind = "I", is_idle = true}
   return page
@@ -38,7 +41,8 @@ end
 
 local parsed <const> = {}
 
----What an operator's page says at an opset: {inputs = {least =, most =}, outputs =, attributes = name → {kind =, required =, default =}}.
+---What an operator's page says at an opset: {inputs = {least =, most =}, outputs =, attributes =
+---name → {kind =, required =, default =}}.
 ---@param op string
 ---@param opset integer
 ---@return table
@@ -68,7 +72,8 @@ end
 
 local function check_count(n, what, count, limits)
   if count > limits.most then
-    tools.refuse(n, string.format("it has %d %s, where ONNX has %d at most at opset %d", count, what, limits.most, n.opset))
+    tools.refuse(n, string.format("it has %d %s, where ONNX has %d at most at opset %d", count,
+      what, limits.most, n.opset))
   end
 end
 
@@ -86,15 +91,19 @@ function attributes.check(n)
   for name, value in pairs(n.attributes) do
     local wanted, kind = page.attributes[name], kind_of(value)
     if not wanted or not kinds[wanted.kind] then
-      tools.refuse(n, string.format("the attribute '%s' is not known here at opset %d", name, n.opset))
+      tools.refuse(n, string.format("the attribute '%s' is not known here at opset %d",
+        name, n.opset))
     end
     local is_list = wanted.kind:find("%u") ~= nil
-    if kind ~= wanted.kind and not (kind == "i" and wanted.kind == "f") and not (kind == "empty" and is_list) then
+    if kind ~= wanted.kind and not (kind == "i" and wanted.kind == "f")
+      and not (kind == "empty" and is_list) then
       tools.refuse(n, string.format("the attribute '%s' is to be %s", name, kinds[wanted.kind]))
     end
   end
   for name, wanted in pairs(page.attributes) do
-    if wanted.required and n.attributes[name] == nil then tools.refuse(n, "the attribute '" .. name .. "' is missing") end
+    if wanted.required and n.attributes[name] == nil then
+      tools.refuse(n, "the attribute '" .. name .. "' is missing")
+    end
   end
 end
 
@@ -106,7 +115,8 @@ local function is_default(value, default)
   return true
 end
 
----The attributes to be read, with the page's defaults; and a function that refuses what was given and not read.
+---The attributes to be read, with the page's defaults; and a function that refuses what was given
+---and not read.
 ---@param n table
 ---@return table<string, any> a
 ---@return fun() check_read

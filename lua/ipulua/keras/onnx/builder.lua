@@ -1,7 +1,7 @@
--- The graph of an ONNX file while it is written. A value is {name, dtype, shape, tensor}: tensor is there when it is
--- known already; it becomes an initializer when a node first takes it.
+-- The graph of an ONNX file while it is written. A value is {name, dtype, shape, tensor}: tensor is
+-- there when it is known already; it becomes an initializer when a node first takes it.
 
-local class = require "ipulua.class"
+local class = require "ipulua.base.class"
 local core = require "ipulua.core"
 local ipu = require "ipulua"
 
@@ -31,7 +31,9 @@ local function constant(self, data, dtype)
   return self.small[key]
 end
 
-function Builder:ints(list) return constant(self, #list > 0 and list or ipu.zeros({0}, {dtype = "int64"}), "int64") end
+function Builder:ints(list)
+  return constant(self, #list > 0 and list or ipu.zeros({0}, {dtype = "int64"}), "int64")
+end
 function Builder:scalar(x, dtype) return constant(self, x, dtype) end
 
 local function operand(self, v)
@@ -44,13 +46,15 @@ local function operand(self, v)
   return v.name
 end
 
----Adds a node; inputs may be false where ONNX leaves one out. Returns its outputs, which know no type yet.
+---Adds a node; inputs may be false where ONNX leaves one out. Returns its outputs, which know no
+---type yet.
 ---@param op string
 ---@param inputs any[]
 ---@param attributes table?
 ---@param count integer? of outputs, 1
 function Builder:emit(op, inputs, attributes, count)
-  local node = {op = op, name = self:name(op), inputs = {}, outputs = {}, attributes = attributes or {}}
+  local node = {op = op, name = self:name(op), inputs = {}, outputs = {},
+    attributes = attributes or {}}
   for i, v in ipairs(inputs) do node.inputs[i] = operand(self, v) end
   while node.inputs[#node.inputs] == "" do table.remove(node.inputs) end
   local outputs = {}

@@ -1,7 +1,7 @@
--- One conversion an op: convert[op](g, x, a, r) adds the ONNX nodes of an op to a graph and returns its results. x are
--- the operands, a the attributes, r the record (its outputs' types). Opset 17.
+-- One conversion an op: convert[op](g, x, a, r) adds the ONNX nodes of an op to a graph and returns
+-- its results. x are the operands, a the attributes, r the record (its outputs' types). Opset 17.
 
-local blame = require "ipulua.blame"
+local blame = require "ipulua.base.blame"
 local format = require "ipulua.keras.onnx.format"
 local ipu = require "ipulua"
 
@@ -25,29 +25,41 @@ local function filled(n, value)
   return list
 end
 
-local function refuse(r, why) blame.error(string.format("onnx.export: %s: %s", r.op, why), "not_implemented") end
+local function refuse(r, why)
+  blame.error(string.format("onnx.export: %s: %s", r.op, why), "not_implemented")
+end
 
 -- ------------------------------------------------ elementwise
 
 local same_name <const> = {
-  abs = "Abs", acos = "Acos", asin = "Asin", atan = "Atan", ceil = "Ceil", cos = "Cos", cosh = "Cosh", exp = "Exp", erf = "Erf",
-  floor = "Floor", is_inf = "IsInf", is_nan = "IsNaN", log = "Log", logical_not = "Not", neg = "Neg", identity = "Identity",
-  stop_gradient = "Identity", reciprocal = "Reciprocal", round = "Round", sigmoid = "Sigmoid", sign = "Sign", sin = "Sin",
-  sinh = "Sinh", sqrt = "Sqrt", tan = "Tan", tanh = "Tanh", ["nn.relu"] = "Relu", ["nn.softplus"] = "Softplus",
-  ["nn.softsign"] = "Softsign", add = "Add", sub = "Sub", mul = "Mul", pow = "Pow", maximum = "Max", minimum = "Min",
-  equal = "Equal", less = "Less", less_equal = "LessOrEqual", greater = "Greater", greater_equal = "GreaterOrEqual",
-  logical_and = "And", logical_or = "Or", logical_xor = "Xor", where = "Where", ["nn.bias_add"] = "Add",
+  abs = "Abs", acos = "Acos", asin = "Asin", atan = "Atan", ceil = "Ceil", cos = "Cos",
+  cosh = "Cosh", exp = "Exp", erf = "Erf",
+  floor = "Floor", is_inf = "IsInf", is_nan = "IsNaN", log = "Log", logical_not = "Not",
+  neg = "Neg", identity = "Identity",
+  stop_gradient = "Identity", reciprocal = "Reciprocal", round = "Round", sigmoid = "Sigmoid",
+  sign = "Sign", sin = "Sin",
+  sinh = "Sinh", sqrt = "Sqrt", tan = "Tan", tanh = "Tanh", ["nn.relu"] = "Relu",
+  ["nn.softplus"] = "Softplus",
+  ["nn.softsign"] = "Softsign", add = "Add", sub = "Sub", mul = "Mul", pow = "Pow", maximum = "Max",
+  minimum = "Min",
+  equal = "Equal", less = "Less", less_equal = "LessOrEqual", greater = "Greater",
+  greater_equal = "GreaterOrEqual",
+  logical_and = "And", logical_or = "Or", logical_xor = "Xor", where = "Where",
+  ["nn.bias_add"] = "Add",
 }
 for op, name in pairs(same_name) do
   convert[op] = function(g, x) return g:emit(name, x) end
 end
 
 function convert.not_equal(g, x) return g:emit("Not", {g:emit("Equal", x)}) end
-function convert.is_finite(g, x) return g:emit("Not", {g:emit("Or", {g:emit("IsNaN", {x[1]}), g:emit("IsInf", {x[1]})})}) end
+function convert.is_finite(g, x)
+  return g:emit("Not", {g:emit("Or", {g:emit("IsNaN", {x[1]}), g:emit("IsInf", {x[1]})})})
+end
 function convert.square(g, x) return g:emit("Mul", {x[1], x[1]}) end
 function convert.rsqrt(g, x) return g:emit("Reciprocal", {g:emit("Sqrt", {x[1]})}) end
 
--- With u = e^x rounded: (u - 1) x / log u, whose errors cancel; where u is 1 that is x, and where u - 1 is -1 or infinite itself.
+-- With u = e^x rounded: (u - 1) x / log u, whose errors cancel; where u is 1 that is x, and where
+-- u - 1 is -1 or infinite itself.
 function convert.expm1(g, x)
   local one, u = like(g, x[1], 1), g:emit("Exp", {x[1]})
   local d, log = g:emit("Sub", {u, one}), g:emit("Log", {u})
@@ -107,23 +119,31 @@ local function constant_like(value)
 end
 convert.zeros_like, convert.ones_like = constant_like(0), constant_like(1)
 
-local ranges <const> = {uint8 = {0, 255}, int8 = {-128, 127}, int32 = {-2147483648, 2147483647}, int64 = {math.mininteger, math.maxinteger}}
+local ranges <const> = {uint8 = {0, 255}, int8 = {-128, 127}, int32 = {-2147483648, 2147483647},
+  int64 = {math.mininteger, math.maxinteger}}
 
 -- Limits of integers are what becomes of the least and the greatest one.
 function convert.clip_by_value(g, x, a)
   local dtype = x[1].dtype
-  if not ranges[dtype] then return g:emit("Clip", {x[1], like(g, x[1], a.min), like(g, x[1], a.max)}) end
-  local limits = ipu.clip_by_value(ipu.tensor(ranges[dtype], {dtype = dtype}), a.min, a.max):totable()
+  if not ranges[dtype] then
+    return g:emit("Clip", {x[1], like(g, x[1], a.min), like(g, x[1], a.max)})
+  end
+  local limits = ipu.clip_by_value(ipu.tensor(ranges[dtype], {dtype = dtype}), a.min,
+    a.max):totable()
   return g:emit("Clip", {x[1], g:scalar(limits[1], dtype), g:scalar(limits[2], dtype)})
 end
 function convert.cast(g, x, a) return cast(g, x[1], a.dtype) end
 
-convert["nn.relu6"] = function(g, x) return g:emit("Clip", {x[1], like(g, x[1], 0), like(g, x[1], 6)}) end
+convert["nn.relu6"] = function(g, x)
+  return g:emit("Clip", {x[1], like(g, x[1], 0), like(g, x[1], 6)})
+end
 convert["nn.leaky_relu"] = function(g, x, a) return g:emit("LeakyRelu", x, {alpha = a.alpha}) end
 convert["nn.elu"] = function(g, x, a) return g:emit("Elu", x, {alpha = a.alpha}) end
 convert["nn.selu"] = function(g, x) return g:emit("Selu", x) end
 convert["nn.swish"] = function(g, x) return g:emit("Mul", {x[1], g:emit("Sigmoid", x)}) end
-convert["nn.hard_sigmoid"] = function(g, x) return g:emit("HardSigmoid", x, {alpha = 0.2, beta = 0.5}) end
+convert["nn.hard_sigmoid"] = function(g, x)
+  return g:emit("HardSigmoid", x, {alpha = 0.2, beta = 0.5})
+end
 convert["nn.softmax"] = function(g, x, a) return g:emit("Softmax", x, {axis = a.axis}) end
 convert["nn.log_softmax"] = function(g, x, a) return g:emit("LogSoftmax", x, {axis = a.axis}) end
 
@@ -147,11 +167,14 @@ local function axes_of(x, axis) return axis or range(0, #x.shape - 1) end
 -- ReduceSum takes its axes as an operand, the others as an attribute.
 local function reduce(g, op, v, axes, keepdims)
   if #axes == 0 then return g:emit("Identity", {v}) end
-  if op == "ReduceSum" then return g:emit(op, {v, g:ints(axes)}, {keepdims = keepdims and 1 or 0}) end
+  if op == "ReduceSum" then
+    return g:emit(op, {v, g:ints(axes)}, {keepdims = keepdims and 1 or 0})
+  end
   return g:emit(op, {v}, {axes = axes, keepdims = keepdims and 1 or 0})
 end
 
-for name, op in pairs{sum = "Sum", mean = "Mean", max = "Max", min = "Min", prod = "Prod", logsumexp = "LogSumExp"} do
+for name, op in pairs{sum = "Sum", mean = "Mean", max = "Max", min = "Min", prod = "Prod",
+  logsumexp = "LogSumExp"} do
   convert["reduce_" .. name] = function(g, x, a)
     return reduce(g, "Reduce" .. op, x[1], axes_of(x[1], a.axis), a.keepdims)
   end
@@ -162,7 +185,9 @@ local function variance(g, v, axes, keepdims)
   return reduce(g, "ReduceMean", g:emit("Mul", {d, d}), axes, keepdims)
 end
 
-function convert.reduce_variance(g, x, a) return variance(g, x[1], axes_of(x[1], a.axis), a.keepdims) end
+function convert.reduce_variance(g, x, a)
+  return variance(g, x[1], axes_of(x[1], a.axis), a.keepdims)
+end
 function convert.reduce_std(g, x, a) return g:emit("Sqrt", {convert.reduce_variance(g, x, a)}) end
 
 convert["nn.moments"] = function(g, x, a)
@@ -183,12 +208,14 @@ end
 convert.argmax, convert.argmin = position("ArgMax"), position("ArgMin")
 
 function convert.cumsum(g, x, a)
-  return g:emit("CumSum", {x[1], g:scalar(a.axis, "int64")}, {exclusive = a.exclusive and 1 or 0, reverse = a.reverse and 1 or 0})
+  return g:emit("CumSum", {x[1], g:scalar(a.axis, "int64")},
+    {exclusive = a.exclusive and 1 or 0, reverse = a.reverse and 1 or 0})
 end
 
 convert["nn.l2_loss"] = function(g, x)
   local v = x[1]
-  return g:emit("Mul", {reduce(g, "ReduceSum", g:emit("Mul", {v, v}), axes_of(v), false), like(g, v, 0.5)})
+  return g:emit("Mul", {reduce(g, "ReduceSum", g:emit("Mul", {v, v}), axes_of(v), false),
+    like(g, v, 0.5)})
 end
 
 convert["nn.l2_normalize"] = function(g, x, a)
@@ -199,7 +226,8 @@ end
 
 -- ------------------------------------------------ shapes
 
--- The extents of a shape that depends on the batch, as a value: the batch is that of the model's first input.
+-- The extents of a shape that depends on the batch, as a value: the batch is that of the model's
+-- first input.
 local function shape_value(g, shape)
   local is_open = false
   for _, extent in ipairs(shape) do
@@ -272,12 +300,15 @@ end
 
 function convert.split(g, x, a, r)
   local axis, sizes = a.axis, {}
-  for i, type in ipairs(r.outputs) do sizes[i] = type.shape[(axis < 0 and axis + #type.shape or axis) + 1] end
+  for i, type in ipairs(r.outputs) do
+    sizes[i] = type.shape[(axis < 0 and axis + #type.shape or axis) + 1]
+  end
   return g:emit("Split", {x[1], g:ints(sizes)}, {axis = axis}, #sizes)
 end
 
 function convert.unstack(g, x, a, r)
-  local parts = table.pack(g:emit("Split", {x[1], g:ints(filled(#r.outputs, 1))}, {axis = a.axis}, #r.outputs))
+  local parts = table.pack(g:emit("Split", {x[1], g:ints(filled(#r.outputs, 1))}, {axis = a.axis},
+    #r.outputs))
   for i = 1, parts.n do parts[i] = g:emit("Squeeze", {parts[i], g:ints{a.axis}}) end
   return table.unpack(parts, 1, parts.n)
 end
@@ -286,15 +317,19 @@ function convert.tile(g, x, a) return g:emit("Tile", {x[1], g:ints(a.multiples)}
 
 function convert.pad(g, x, a, r)
   local mode = a.mode:lower()
-  if mode ~= "constant" and mode ~= "reflect" then refuse(r, "ONNX has no padding of mode " .. a.mode) end
+  if mode ~= "constant" and mode ~= "reflect" then
+    refuse(r, "ONNX has no padding of mode " .. a.mode)
+  end
   local pads, rank = {}, #x[1].shape
   for i = 1, rank do pads[i], pads[rank + i] = a.paddings[2 * i - 1], a.paddings[2 * i] end
-  return g:emit("Pad", {x[1], g:ints(pads), mode == "constant" and like(g, x[1], a.constant_values)}, {mode = mode})
+  return g:emit("Pad",
+    {x[1], g:ints(pads), mode == "constant" and like(g, x[1], a.constant_values)}, {mode = mode})
 end
 
 function convert.reverse(g, x, a)
   local n = #a.axis
-  return g:emit("Slice", {x[1], g:ints(filled(n, -1)), g:ints(filled(n, math.mininteger)), g:ints(a.axis), g:ints(filled(n, -1))})
+  return g:emit("Slice", {x[1], g:ints(filled(n, -1)), g:ints(filled(n, math.mininteger)),
+    g:ints(a.axis), g:ints(filled(n, -1))})
 end
 
 function convert.slice(g, x, a, r)
@@ -312,9 +347,11 @@ function convert.strided_slice(g, x, a)
     steps[i] = a.strides and (a.strides[i] or a.strides[1]) or 1
     starts[i] = from or (steps[i] > 0 and 0 or END)
     ends[i] = a.ends[i] or (steps[i] > 0 and END or math.mininteger)
-    if ends[i] == -1 and steps[i] > 0 and x[1].shape[i] < 0 then ends[i] = END end -- the batch itself
+    -- the batch itself
+    if ends[i] == -1 and steps[i] > 0 and x[1].shape[i] < 0 then ends[i] = END end
   end
-  return g:emit("Slice", {x[1], g:ints(starts), g:ints(ends), g:ints(range(0, #starts - 1)), g:ints(steps)})
+  return g:emit("Slice",
+    {x[1], g:ints(starts), g:ints(ends), g:ints(range(0, #starts - 1)), g:ints(steps)})
 end
 
 -- Each row so often: the rows' numbers are known, so it is a gather.
@@ -340,7 +377,8 @@ function convert.gather(g, x, a) return g:emit("Gather", x, {axis = a.axis}) end
 function convert.embedding_lookup(g, x) return g:emit("Gather", {x[1], x[2]}, {axis = 0}) end
 function convert.gather_nd(g, x) return g:emit("GatherND", {x[1], cast(g, x[2], "int64")}) end
 
--- An index below 0 is no class here, but counts from the end there: the depth itself is none on both sides.
+-- An index below 0 is no class here, but counts from the end there: the depth itself is none on
+-- both sides.
 function convert.one_hot(g, x, a)
   local values = g:known(ipu.tensor({a.off_value, a.on_value}, {dtype = "float32"}))
   local index, depth = cast(g, x[1], "int64"), g:scalar(a.depth, "int64")
@@ -360,7 +398,8 @@ local function sorted(which)
     local extent = x[1].shape[axis + 1]
     if extent < 0 then refuse(r, "the axis is the batch; give a batch_size") end
     local largest = a.direction == "DESCENDING" and 1 or 0
-    local values, indices = g:emit("TopK", {x[1], g:ints{extent}}, {axis = axis, largest = largest}, 2)
+    local values, indices = g:emit("TopK", {x[1], g:ints{extent}},
+      {axis = axis, largest = largest}, 2)
     return which == 1 and values or cast(g, indices, "int32")
   end
 end
@@ -376,7 +415,8 @@ local function swap_last(g, v)
 end
 
 function convert.matmul(g, x, a)
-  return g:emit("MatMul", {a.transpose_a and swap_last(g, x[1]) or x[1], a.transpose_b and swap_last(g, x[2]) or x[2]})
+  return g:emit("MatMul",
+    {a.transpose_a and swap_last(g, x[1]) or x[1], a.transpose_b and swap_last(g, x[2]) or x[2]})
 end
 convert.serialized_matmul = convert.matmul
 
@@ -392,7 +432,8 @@ convert["nn.dot_product_attention"] = function(g, x, a)
   if mask then scores = g:emit("Where", {mask, scores, least}) end
   if a.is_causal then
     local queries, keys = q.shape[2], k.shape[2]
-    local seen = ipu.less_equal(ipu.reshape(ipu.arange(keys), {1, keys}), ipu.reshape(ipu.arange(queries), {queries, 1}))
+    local seen = ipu.less_equal(ipu.reshape(ipu.arange(keys), {1, keys}),
+      ipu.reshape(ipu.arange(queries), {queries, 1}))
     scores = g:emit("Where", {g:known(seen), scores, least})
   end
   local weights = g:emit("Softmax", {scores}, {axis = -1})
@@ -426,15 +467,23 @@ local bytes <const> = {int8 = true, uint8 = true}
 for _, op in ipairs{"reduce_sum", "reduce_prod", "cumsum", "matmul", "serialized_matmul", "pow"} do
   convert[op] = in_wider(convert[op], bytes, "int32")
 end
-for _, op in ipairs{"sort", "argsort"} do convert[op] = in_wider(convert[op], {bool = true}, "int32") end
+for _, op in ipairs{"sort", "argsort"} do
+  convert[op] = in_wider(convert[op], {bool = true}, "int32")
+end
 
 for _, op in ipairs{"ceil", "floor", "round"} do
   local of_floats = convert[op]
-  convert[op] = function(g, x) return is_integer(x[1]) and g:emit("Identity", {x[1]}) or of_floats(g, x) end
+  convert[op] = function(g, x)
+    return is_integer(x[1]) and g:emit("Identity", {x[1]}) or of_floats(g, x)
+  end
 end
 
 local relu <const>, neg <const> = convert["nn.relu"], convert.neg
-convert["nn.relu"] = function(g, x) return x[1].dtype == "uint8" and g:emit("Identity", {x[1]}) or relu(g, x) end
-function convert.neg(g, x) return x[1].dtype == "uint8" and g:emit("Sub", {g:scalar(0, "uint8"), x[1]}) or neg(g, x) end
+convert["nn.relu"] = function(g, x)
+  return x[1].dtype == "uint8" and g:emit("Identity", {x[1]}) or relu(g, x)
+end
+function convert.neg(g, x)
+  return x[1].dtype == "uint8" and g:emit("Sub", {g:scalar(0, "uint8"), x[1]}) or neg(g, x)
+end
 
 return convert

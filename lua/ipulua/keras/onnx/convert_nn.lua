@@ -1,12 +1,14 @@
--- Conversions of convolutions, pooling, normalisation and recurrent ops; see convert.lua. ONNX has channels first,
--- kernels [out, in, …], gates in its own order.
+-- Conversions of convolutions, pooling, normalisation and recurrent ops; see convert.lua. ONNX has
+-- channels first, kernels [out, in, …], gates in its own order.
 
-local blame = require "ipulua.blame"
+local blame = require "ipulua.base.blame"
 local ipu = require "ipulua"
 
 local convert = {}
 
-local function refuse(r, why) blame.error(string.format("onnx.export: %s: %s", r.op, why), "not_implemented") end
+local function refuse(r, why)
+  blame.error(string.format("onnx.export: %s: %s", r.op, why), "not_implemented")
+end
 
 local function range(from, to)
   local list = {}
@@ -35,7 +37,8 @@ local function pads_of(r, padding, image, size, strides, dilations)
     else
       if padding == "SAME" then
         if image[i] < 0 then refuse(r, "SAME padding needs known extents; give a batch_size") end
-        total = math.max(((image[i] + strides[i] - 1) // strides[i] - 1) * strides[i] + cover - image[i], 0)
+        total = math.max(((image[i] + strides[i] - 1) // strides[i] - 1) * strides[i] + cover
+          - image[i], 0)
       end
       pads[i], pads[n + i] = total // 2, total - total // 2
     end
@@ -60,7 +63,8 @@ end
 local function conv(g, x, a, r)
   local rank = #x[1].shape
   local perm = {rank - 1, rank - 2, table.unpack(range(0, rank - 3))}
-  return convolution(g, x, a, r, g:transpose(x[2], perm), a.groups, table.move(x[2].shape, 1, rank - 2, 1, {}))
+  return convolution(g, x, a, r, g:transpose(x[2], perm), a.groups,
+    table.move(x[2].shape, 1, rank - 2, 1, {}))
 end
 convert["nn.conv1d"], convert["nn.conv2d"], convert["nn.conv3d"] = conv, conv, conv
 
@@ -71,11 +75,13 @@ convert["nn.depthwise_conv2d"] = function(g, x, a, r)
   return convolution(g, x, a, r, kernel, s[3], {s[1], s[2]})
 end
 
--- [k …, d, c] → [c, d, k …]; padding follows from the extents: what the windows cover beyond the result.
+-- [k …, d, c] → [c, d, k …]; padding follows from the extents: what the windows cover beyond the
+-- result.
 local function conv_transpose(g, x, a, r)
   local rank = #x[1].shape
   local n = rank - 2
-  local strides, dilations, size = spread(a.strides, n), spread(a.dilations, n), table.move(x[2].shape, 1, n, 1, {})
+  local strides, dilations, size = spread(a.strides, n), spread(a.dilations, n),
+    table.move(x[2].shape, 1, n, 1, {})
   local image, result = spatial(x[1].shape), spatial(r.outputs[1].shape)
   local pads, more = {}, {}
   for i = 1, n do
@@ -85,7 +91,8 @@ local function conv_transpose(g, x, a, r)
   end
   local kernel = g:transpose(x[2], {rank - 1, rank - 2, table.unpack(range(0, n - 1))})
   local out = g:emit("ConvTranspose", {g:to_first(x[1], rank), kernel}, {
-    kernel_shape = size, strides = strides, dilations = dilations, pads = pads, output_padding = more, group = 1,
+    kernel_shape = size, strides = strides, dilations = dilations, pads = pads,
+    output_padding = more, group = 1,
   })
   return g:to_last(out, rank)
 end
@@ -139,7 +146,8 @@ convert["nn.batch_norm"] = function(g, x, a, r)
   local gamma, beta, mean, variance = x[2].tensor, x[3].tensor, x[4].tensor, x[5].tensor
   local scale = gamma / ipu.sqrt(variance + a.epsilon)
   local centred = g:emit("Sub", {x[1], along(g, g:known(mean), a.axis, rank)})
-  return scaled(g, centred, along(g, g:known(scale), a.axis, rank), along(g, g:known(beta), a.axis, rank))
+  return scaled(g, centred, along(g, g:known(scale), a.axis, rank),
+    along(g, g:known(beta), a.axis, rank))
 end
 
 convert["nn.layer_norm"] = function(g, x, a)
@@ -148,7 +156,8 @@ convert["nn.layer_norm"] = function(g, x, a)
   if #axes == 1 and axes[1] == rank - 1 then
     local n = x[1].shape[rank]
     local gamma = x[2] or g:known(ipu.ones({n}, {dtype = x[1].dtype}))
-    return g:emit("LayerNormalization", {x[1], gamma, x[3] or false}, {axis = -1, epsilon = a.epsilon})
+    return g:emit("LayerNormalization", {x[1], gamma, x[3] or false},
+      {axis = -1, epsilon = a.epsilon})
   end
   local function shaped(v)
     if not v then return nil end
@@ -160,7 +169,8 @@ convert["nn.layer_norm"] = function(g, x, a)
   return scaled(g, normalised(g, x[1], x[1].dtype, axes, a.epsilon), shaped(x[2]), shaped(x[3]))
 end
 
--- Channels last: [n, …, c] as [n, s, c / groups, groups] (strided: a group has every groups-th channel) or [n, s, groups, c / groups].
+-- Channels last: [n, …, c] as [n, s, c / groups, groups] (strided: a group has every groups-th
+-- channel) or [n, s, groups, c / groups].
 convert["nn.group_norm"] = function(g, x, a)
   local rank, shape = #x[1].shape, x[1].shape
   local axis = a.channels_axis < 0 and a.channels_axis + rank or a.channels_axis
@@ -173,8 +183,10 @@ convert["nn.group_norm"] = function(g, x, a)
   local channels, space = extents[rank], 1
   for i = 2, rank - 1 do space = space * extents[i] end
   local inner = channels // a.groups
-  local grouped = a.strided_channel_grouping and {-1, space, inner, a.groups} or {-1, space, a.groups, inner}
-  local y = normalised(g, g:reshape(v, grouped), x[1].dtype, a.strided_channel_grouping and {1, 2} or {1, 3}, a.epsilon)
+  local grouped = a.strided_channel_grouping and {-1, space, inner, a.groups}
+    or {-1, space, a.groups, inner}
+  local y = normalised(g, g:reshape(v, grouped), x[1].dtype, a.strided_channel_grouping and {1, 2}
+    or {1, 3}, a.epsilon)
   extents[1] = -1
   y = scaled(g, g:reshape(y, extents), x[2], x[3])
   return axis == rank - 1 and y or g:to_first(y, rank)
@@ -187,7 +199,8 @@ convert["nn.instance_norm"] = function(g, x, a)
   for i = 1, rank - 1 do
     if i ~= axis then axes[#axes + 1] = i end
   end
-  return scaled(g, normalised(g, x[1], x[1].dtype, axes, a.epsilon), x[2] and along(g, x[2], axis, rank),
+  return scaled(g, normalised(g, x[1], x[1].dtype, axes, a.epsilon),
+    x[2] and along(g, x[2], axis, rank),
     x[3] and along(g, x[3], axis, rank))
 end
 
@@ -226,7 +239,8 @@ local function recurrent(op, order, states, attributes)
   return function(g, x, a, r)
     local units = x[3].shape[1]
     if x[5 + states] then refuse(r, "a mask has no counterpart") end
-    local inputs = {g:transpose(x[1], {1, 0, 2}), gate_matrix(g, x[2], order, r), gate_matrix(g, x[3], order, r),
+    local inputs = {g:transpose(x[1], {1, 0, 2}), gate_matrix(g, x[2], order, r),
+      gate_matrix(g, x[3], order, r),
       gate_bias(g, x[4], order, r), false}
     for i = 1, states do
       local initial = x[4 + i]
@@ -246,6 +260,8 @@ convert["nn.gru"] = recurrent("GRU", {1, 2, 3}, 1, function(a)
   return {linear_before_reset = a.reset_after and 1 or 0}
 end)
 local activations <const> = {tanh = "Tanh", relu = "Relu", sigmoid = "Sigmoid"}
-convert["nn.simple_rnn"] = recurrent("RNN", {1}, 1, function(a) return {activations = {activations[a.activation]}} end)
+convert["nn.simple_rnn"] = recurrent("RNN", {1}, 1, function(a)
+  return {activations = {activations[a.activation]}}
+end)
 
 return convert

@@ -1,8 +1,8 @@
--- keras.onnx.export: a model's inference as an ONNX file, opset 17. The model is traced; each op of the trace is
--- converted (convert.lua).
+-- keras.onnx.export: a model's inference as an ONNX file, opset 17. The model is traced; each op of
+-- the trace is converted (convert.lua).
 
-local args = require "ipulua.args"
-local blame = require "ipulua.blame"
+local args = require "ipulua.base.args"
+local blame = require "ipulua.base.blame"
 local Builder = require "ipulua.keras.onnx.builder"
 local convert = require "ipulua.keras.onnx.convert"
 local core = require "ipulua.core"
@@ -13,11 +13,13 @@ local trace = require "ipulua.keras.onnx.trace"
 local OPSET <const> = 17
 
 -- What an attribute that depends on the batch can be converted in.
-local takes_open <const> = {reshape = true, broadcast_to = true, slice = true, strided_slice = true, split = true}
+local takes_open <const> = {reshape = true, broadcast_to = true, slice = true, strided_slice = true,
+  split = true}
 
 -- The batch as a value [1]: the first extent of the first input that has it open.
 function Builder:batch()
-  self.batch_value = self.batch_value or self:emit("Shape", {self.batched}, {start = 0, ["end"] = 1})
+  self.batch_value = self.batch_value
+    or self:emit("Shape", {self.batched}, {start = 0, ["end"] = 1})
   return self.batch_value
 end
 
@@ -27,13 +29,15 @@ local function open_constant(g, r)
   local rows, first = {}, {}
   for i, extent in ipairs(shape) do
     if extent == trace.DERIVED then
-      blame.error("onnx.export: a constant depends on the batch; give a batch_size", "not_implemented")
+      blame.error("onnx.export: a constant depends on the batch; give a batch_size",
+        "not_implemented")
     end
     rows[i], first[i] = extent < 0 and 1 or extent, 0
   end
   local row = ipu.slice(t, first, rows)
   if ipu.reduce_any(ipu.not_equal(t, row)):item() then
-    blame.error("onnx.export: a constant differs from sample to sample; give a batch_size", "not_implemented")
+    blame.error("onnx.export: a constant differs from sample to sample; give a batch_size",
+      "not_implemented")
   end
   local out = g:emit("Expand", {g:known(row), convert._shape_value(g, shape)})
   out.zero = not ipu.reduce_any(ipu.not_equal(row, 0)):item()
@@ -59,7 +63,8 @@ local function convert_record(g, r, values)
       r.line and ", used at " .. r.line or ""), "not_implemented")
   end
   if r.open and not takes_open[r.op] then
-    blame.error(string.format("onnx.export: an attribute of '%s' depends on the batch; give a batch_size", r.op), "not_implemented")
+    blame.error(string.format("onnx.export: an attribute of '%s' depends on the batch; give a "
+      .. "batch_size", r.op), "not_implemented")
   end
   local x = {}
   for i, reference in ipairs(r.inputs) do x[i] = values[reference[1]][reference[2]] end
@@ -108,7 +113,8 @@ local function build(model, specs)
   local values = {}
   for i, r in ipairs(records) do
     if r.needed then
-      values[i] = #r.inputs == 0 and (r.argument or r.variable or r.tensor) and {source(g, r, inputs)} or convert_record(g, r, values)
+      values[i] = #r.inputs == 0 and (r.argument or r.variable or r.tensor)
+        and {source(g, r, inputs)} or convert_record(g, r, values)
       for k, v in ipairs(values[i]) do
         local type = r.outputs[k]
         v.dtype, v.shape = v.dtype or type.dtype, v.shape or type.shape
@@ -127,26 +133,30 @@ local function build(model, specs)
     for k, extent in ipairs(v.shape) do outputs[i].shape[k] = math.max(extent, -1) end
   end
   local nodes, initializers = prune(g, outputs)
-  return {name = model.name, nodes = nodes, initializers = initializers, inputs = inputs, outputs = outputs}
+  return {name = model.name, nodes = nodes, initializers = initializers, inputs = inputs,
+    outputs = outputs}
 end
 
 local function specs_of(model, batch_size)
   local inputs = model.inputs
   if not inputs then
-    blame.error(string.format("onnx.export: the inputs of model '%s' are not known; a functional model or a Sequential that was "
+    blame.error(string.format("onnx.export: the inputs of model '%s' are not known; a functional "
+      .. "model or a Sequential that was "
       .. "built is wanted", model.name), "value")
   end
   local specs = {}
   for i, t in ipairs(inputs) do
     local shape = table.move(t.shape, 1, #t.shape, 1, {})
     if batch_size and (shape[1] or -1) >= 0 and shape[1] ~= batch_size then
-      blame.error(string.format("onnx.export: 'batch_size' is %d, but input '%s' was made for batches of %d", batch_size, t.layer.name,
+      blame.error(string.format("onnx.export: 'batch_size' is %d, but input '%s' was made for "
+        .. "batches of %d", batch_size, t.layer.name,
         shape[1]), "value")
     end
     for k, extent in ipairs(shape) do
       if extent < 0 and k == 1 then shape[1] = batch_size or -1 end
       if extent < 0 and k > 1 then
-        blame.error(string.format("onnx.export: extent %d of input '%s' is not known; only the batch may be open", k - 1, t.layer.name),
+        blame.error(string.format("onnx.export: extent %d of input '%s' is not known; only the "
+          .. "batch may be open", k - 1, t.layer.name),
           "value")
       end
     end
@@ -155,11 +165,14 @@ local function specs_of(model, batch_size)
   return specs
 end
 
-local rows <const> = {{"model", "any", one = true, of = "Model"}, {"path", "string"}, {"batch_size", "integer", optional = true}}
+local rows <const> = {{"model", "any", one = true, of = "Model"}, {"path", "string"},
+  {"batch_size", "integer", optional = true}}
 
----Writes a model's inference as an ONNX file (opset 17). The batch stays open unless batch_size is given.
+---Writes a model's inference as an ONNX file (opset 17). The batch stays open unless batch_size is
+---given.
 ---Shapes: inputs and outputs with the batch, which is free unless batch_size says it
----Errors: a layer or op that ONNX has no counterpart for, a place that can't be written: `keras.onnx.export(1, "m.onnx")`
+---Errors: a layer or op that ONNX has no counterpart for, a place that can't be written:
+---`keras.onnx.export(1, "m.onnx")`
 ---Source: onnx.ai, ir_version 8
 ---@param ... any model, path, {batch_size}
 return function(...)

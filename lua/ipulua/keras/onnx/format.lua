@@ -1,14 +1,16 @@
--- ONNX files: the messages that a model is made of, to bytes and back. Field numbers are those of onnx.proto.
+-- ONNX files: the messages that a model is made of, to bytes and back. Field numbers are those of
+-- onnx.proto.
 
-local blame = require "ipulua.blame"
+local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
-local protobuf = require "ipulua.protobuf"
+local protobuf = require "ipulua.base.protobuf"
 
 local format = {}
 
 -- Our dtypes, and the numbers of TensorProto.DataType.
 local type_numbers <const> = {
-  float32 = 1, uint8 = 2, int8 = 3, int32 = 6, int64 = 7, bool = 9, float16 = 10, float64 = 11, bfloat16 = 16,
+  float32 = 1, uint8 = 2, int8 = 3, int32 = 6, int64 = 7, bool = 9, float16 = 10, float64 = 11,
+  bfloat16 = 16,
 }
 local dtypes = {}
 for dtype, number in pairs(type_numbers) do dtypes[number] = dtype end
@@ -33,7 +35,8 @@ local integer, bytes = protobuf.integer, protobuf.bytes
 
 -- TensorProto: 1 dims, 2 data_type, 8 name, 9 raw_data.
 local function tensor(name, t)
-  return protobuf.integers(1, t.shape) .. integer(2, type_numbers[t.dtype]) .. bytes(8, name) .. bytes(9, core.to_bytes(t))
+  return protobuf.integers(1, t.shape) .. integer(2, type_numbers[t.dtype]) .. bytes(8, name)
+    .. bytes(9, core.to_bytes(t))
 end
 
 -- AttributeProto: 1 name, 2 f, 3 i, 4 s, 7 floats, 8 ints, 9 strings, 20 type.
@@ -68,12 +71,16 @@ local function node(n)
   return table.concat(parts)
 end
 
--- ValueInfoProto: 1 name, 2 type{1 tensor{1 elem_type, 2 shape{1 dim{1 value | 2 name}}}}; -1 is the batch. Outputs need no type.
+-- ValueInfoProto: 1 name, 2 type{1 tensor{1 elem_type, 2 shape{1 dim{1 value | 2 name}}}}; -1 is
+-- the batch. Outputs need no type.
 local function value_info(v)
   if not v.dtype then return bytes(1, v.name) end
   local dims = {}
-  for i, extent in ipairs(v.shape) do dims[i] = bytes(1, extent < 0 and bytes(2, "batch") or integer(1, extent)) end
-  return bytes(1, v.name) .. bytes(2, bytes(1, integer(1, type_numbers[v.dtype]) .. bytes(2, table.concat(dims))))
+  for i, extent in ipairs(v.shape) do
+    dims[i] = bytes(1, extent < 0 and bytes(2, "batch") or integer(1, extent))
+  end
+  return bytes(1, v.name)
+    .. bytes(2, bytes(1, integer(1, type_numbers[v.dtype]) .. bytes(2, table.concat(dims))))
 end
 
 ---A graph's bytes.
@@ -88,7 +95,8 @@ function format.encode(g, opset, version)
   for _, v in ipairs(g.initializers) do parts[#parts + 1] = bytes(5, tensor(v.name, v.tensor)) end
   for _, v in ipairs(g.inputs) do parts[#parts + 1] = bytes(11, value_info(v)) end
   for _, v in ipairs(g.outputs) do parts[#parts + 1] = bytes(12, value_info(v)) end
-  -- ModelProto: 1 ir_version, 2 producer_name, 3 producer_version, 7 graph, 8 opset_import{1 domain, 2 version}
+  -- ModelProto: 1 ir_version, 2 producer_name, 3 producer_version, 7 graph, 8 opset_import{1
+  -- domain, 2 version}
   return integer(1, 8) .. bytes(2, "ipulua") .. bytes(3, version) .. bytes(7, table.concat(parts))
     .. bytes(8, bytes(1, "") .. integer(2, opset))
 end
@@ -97,7 +105,8 @@ end
 
 -- Where a tensor's elements are when they are not raw: field, how to pack one.
 local typed_fields <const> = {
-  float32 = {4, "<f"}, int32 = {5, "<i4"}, uint8 = {5, "<I1"}, int8 = {5, "<i1"}, bool = {5, "<I1"}, float16 = {5, "<I2"},
+  float32 = {4, "<f"}, int32 = {5, "<i4"}, uint8 = {5, "<I1"}, int8 = {5, "<i1"}, bool = {5, "<I1"},
+  float16 = {5, "<I2"},
   bfloat16 = {5, "<I2"}, int64 = {7, "<i8"}, float64 = {10, "<d"},
 }
 
@@ -115,11 +124,13 @@ local function read_tensor(data, what)
   local number = f[2] and f[2][1] or 0
   local dtype = dtypes[number]
   if not dtype then
-    blame.error(string.format("%s: tensor '%s' has an element type that is not known here: %s", what,
+    blame.error(string.format("%s: tensor '%s' has an element type that is not known here: %s",
+      what,
       name, format.type_name(number)), "not_implemented")
   end
   if f[13] or f[14] and f[14][1] ~= 0 then
-    blame.error(string.format("%s: tensor '%s' is in a file of its own; such files are not read", what, name), "value")
+    blame.error(string.format("%s: tensor '%s' is in a file of its own; such files are not read",
+      what, name), "value")
   end
   local shape = protobuf.read_integers(f[1], what)
   return name, core.from_bytes(dtype, shape, f[9] and f[9][1] or typed_bytes(f, dtype, what))
@@ -127,19 +138,23 @@ end
 
 local function read_attribute(f, what)
   local kind = f[20] and f[20][1]
-  if kind == 1 or not kind and f[2] then return (string.unpack("<f", f[2] and f[2][1] or "\0\0\0\0")) end
+  if kind == 1 or not kind and f[2] then
+    return (string.unpack("<f", f[2] and f[2][1] or "\0\0\0\0"))
+  end
   if kind == 2 or not kind and f[3] then return f[3] and f[3][1] or 0 end
   if kind == 3 then return f[4] and f[4][1] or "" end
   if kind == 4 then return select(2, read_tensor(f[5][1], what)) end
   if kind == 6 then return protobuf.read_floats(f[7]) end
   if kind == 7 then return protobuf.read_integers(f[8], what) end
   if kind == 8 then return f[9] or {} end
-  blame.error(string.format("%s: attribute '%s' is of a kind that is not known here", what, f[1] and f[1][1] or "?"), "value")
+  blame.error(string.format("%s: attribute '%s' is of a kind that is not known here", what,
+    f[1] and f[1][1] or "?"), "value")
 end
 
 local function read_node(data, what)
   local f = protobuf.fields(data, what)
-  local n = {inputs = f[1] or {}, outputs = f[2] or {}, name = f[3] and f[3][1] or "", op = f[4] and f[4][1] or "", attributes = {}}
+  local n = {inputs = f[1] or {}, outputs = f[2] or {}, name = f[3] and f[3][1] or "",
+    op = f[4] and f[4][1] or "", attributes = {}}
   n.domain = f[7] and f[7][1] or ""
   for _, each in ipairs(f[5] or {}) do
     local a = protobuf.fields(each, what)
@@ -177,7 +192,8 @@ end
 
 local VERSION_KEY <const> = 1 << 3
 
--- The outermost message. Every writer begins with the version of the format, field 1: a file that doesn't is something else.
+-- The outermost message. Every writer begins with the version of the format, field 1: a file that
+-- doesn't is something else.
 local function read_model(data, what)
   local ok, model = pcall(protobuf.fields, data, what)
   if ok and model[7] then return model end
@@ -192,7 +208,8 @@ end
 function format.decode(data, what)
   local model = read_model(data, what)
   local f = protobuf.fields(model[7][1], what)
-  local g = {name = f[2] and f[2][1] or "graph", nodes = {}, initializers = {}, inputs = {}, outputs = {}, opset = 0}
+  local g = {name = f[2] and f[2][1] or "graph", nodes = {}, initializers = {}, inputs = {},
+    outputs = {}, opset = 0}
   for _, each in ipairs(model[8] or {}) do
     local import = protobuf.fields(each, what)
     if not import[1] or import[1][1] == "" then g.opset = import[2] and import[2][1] or 0 end

@@ -1,20 +1,21 @@
--- keras.onnx.import: an ONNX file as a Keras model. Its graph is one layer, which runs the nodes (interpret.lua) when it
--- is called; its float tensors are the layer's weights, so the model can be trained on.
+-- keras.onnx.import: an ONNX file as a Keras model. Its graph is one layer, which runs the nodes
+-- (interpret.lua) when it is called; its float tensors are the layer's weights, so the model can be
+-- trained on.
 
-local args = require "ipulua.args"
+local args = require "ipulua.base.args"
 local attributes = require "ipulua.keras.onnx.attributes"
-local blame = require "ipulua.blame"
+local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
 local format = require "ipulua.keras.onnx.format"
-local input = require "ipulua.keras.input"
+local input = require "ipulua.keras.models.input"
 local interpret = require "ipulua.keras.onnx.interpret"
-local Layer = require "ipulua.keras.layer"
-local log = require "ipulua.log"
+local Layer = require "ipulua.keras.base.layer"
+local log = require "ipulua.base.log"
 local schemas = require "ipulua.keras.onnx.schemas"
-local shapes = require "ipulua.keras.shapes"
+local shapes = require "ipulua.keras.base.shapes"
 local tools = require "ipulua.keras.onnx.tools"
 
-local keep <const> = require "ipulua.keras.layer_fields".keep
+local keep <const> = require "ipulua.keras.base.layer_fields".keep
 
 local OLDEST <const>, NEWEST <const> = 1, 22
 
@@ -28,7 +29,8 @@ OnnxGraph.autocast = false
 function OnnxGraph:setup() keep(self, "_shapeless", true) end
 
 -- Operands that are no weights, since they must be known; and weights that are not trained.
-local known_operands <const> = {OneHot = {2, 3}, Clip = {2, 3}, Pad = {2, 3}, Range = {1, 2, 3}, Dropout = {2, 3}}
+local known_operands <const> = {OneHot = {2, 3}, Clip = {2, 3}, Pad = {2, 3}, Range = {1, 2, 3},
+  Dropout = {2, 3}}
 local still_operands <const> = {BatchNormalization = {4, 5}}
 
 local function names_of(graph, operands)
@@ -48,7 +50,8 @@ function OnnxGraph:build()
   for _, name in ipairs(names) do
     local t = self.graph.initializers[name]
     if t.dtype:find("float") and #t.shape > 0 and not known[name] then
-      held[name] = self:add_weight{name = name, shape = t.shape, dtype = t.dtype, initializer = "zeros", trainable = not still[name]}
+      held[name] = self:add_weight{name = name, shape = t.shape, dtype = t.dtype,
+        initializer = "zeros", trainable = not still[name]}
       held[name]:assign(t)
     else
       constants[name] = t
@@ -64,7 +67,8 @@ local function operands(n, values)
   for i, name in ipairs(n.inputs) do
     if name ~= "" then x[i] = values[name] end
     if name ~= "" and x[i] == nil then
-      blame.error(string.format("onnx.import: node '%s' (%s) takes '%s', which nothing gives", n.name, n.op, name), "value")
+      blame.error(string.format("onnx.import: node '%s' (%s) takes '%s', which nothing gives",
+        n.name, n.op, name), "value")
     end
   end
   return x
@@ -80,7 +84,10 @@ local function check_sizes(n, x)
   for i = 1, x.n do
     for k, extent in ipairs(x[i] and x[i].shape or {}) do
       local at = rank - #x[i].shape + k
-      if (n.op == "MatMul" or n.op == "Gemm") and (i == 1 and at == rank or i == 2 and at == rank - 1) then extent = 1 end
+      if (n.op == "MatMul" or n.op == "Gemm")
+        and (i == 1 and at == rank or i == 2 and at == rank - 1) then
+        extent = 1
+      end
       shape[at] = math.max(shape[at] or 1, extent)
     end
   end
@@ -96,27 +103,35 @@ local function run_node(n, x)
   if results[1] then
     check_read()
     for i = 2, results.n do
-      if core.is_symbolic(results[i]) then tools.reserve(n, results[i].shape, results[i].dtype, results[i]) end
+      if core.is_symbolic(results[i]) then
+        tools.reserve(n, results[i].shape, results[i].dtype, results[i])
+      end
     end
     return table.unpack(results, 2, results.n)
   end
   local problem, last = results[2], blame.last
-  if type(problem) ~= "string" or problem:find("onnx.import: node", 1, true) then error(problem, 0) end
+  if type(problem) ~= "string" or problem:find("onnx.import: node", 1, true) then
+    error(problem, 0)
+  end
   if last == former or not problem:find(last.message, 1, true) then -- Lua's own
     log.debug("onnx.import: node '%s' (%s): %s", n.name, n.op, problem)
     tools.refuse(n, "its operands or attributes are none that are known here")
   end
   local is_type = last.kind == "type" -- that a type has no such op here is no fault of the file
-  blame.error(string.format("onnx.import: node '%s' (%s): %s", n.name, n.op, last.message), is_type and "not_implemented" or last.kind)
+  blame.error(string.format("onnx.import: node '%s' (%s): %s", n.name, n.op, last.message),
+    is_type and "not_implemented" or last.kind)
 end
 
 -- What the nodes compute may hold for the file's extents alone.
 local function check_shape(input_of_file, t)
   local wanted = input_of_file.shape
   local same = #wanted == #t.shape
-  for i, extent in ipairs(same and wanted or {}) do same = same and (extent < 0 or t.shape[i] < 0 or extent == t.shape[i]) end
+  for i, extent in ipairs(same and wanted or {}) do
+    same = same and (extent < 0 or t.shape[i] < 0 or extent == t.shape[i])
+  end
   if same then return end
-  blame.error(string.format("input '%s' has the shape %s in the ONNX file, got %s", input_of_file.name, shapes.text(wanted),
+  blame.error(string.format("input '%s' has the shape %s in the ONNX file, got %s",
+    input_of_file.name, shapes.text(wanted),
     shapes.text(t.shape)), "value")
 end
 
@@ -132,19 +147,24 @@ function OnnxGraph:call(given)
   for _, n in ipairs(graph.nodes) do
     local results = table.pack(run_node(n, operands(n, values)))
     for i, name in ipairs(n.outputs) do
-      if name ~= "" then values[name] = results[i] or tools.refuse(n, "its output " .. i .. " is not known here") end
+      if name ~= "" then
+        values[name] = results[i] or tools.refuse(n, "its output " .. i .. " is not known here")
+      end
     end
   end
   local out = {}
   for i, each in ipairs(graph.outputs) do
     out[i] = values[each.name]
-    if out[i] == nil then blame.error(string.format("onnx.import: nothing gives the output '%s'", each.name), "value") end
+    if out[i] == nil then
+      blame.error(string.format("onnx.import: nothing gives the output '%s'", each.name), "value")
+    end
   end
   return #out == 1 and out[1] or out
 end
 
 function OnnxGraph:get_config()
-  blame.error(string.format("layer '%s': a graph from an ONNX file is saved by onnx.export, its weights by save_weights", self.name),
+  blame.error(string.format("layer '%s': a graph from an ONNX file is saved by onnx.export, its "
+    .. "weights by save_weights", self.name),
     "not_implemented")
 end
 
@@ -152,7 +172,8 @@ end
 
 local function check(graph, what)
   if graph.opset < OLDEST or graph.opset > NEWEST then
-    blame.error(string.format("%s: it is of opset %d; %d to %d are known here", what, graph.opset, OLDEST, NEWEST), "not_implemented")
+    blame.error(string.format("%s: it is of opset %d; %d to %d are known here", what, graph.opset,
+      OLDEST, NEWEST), "not_implemented")
   end
   local unknown, seen = {}, {}
   for _, n in ipairs(graph.nodes) do
@@ -163,15 +184,19 @@ local function check(graph, what)
     end
   end
   if #unknown > 0 then
-    blame.error(string.format("%s: it has nodes that are not known here: %s", what, table.concat(unknown, ", ")), "not_implemented")
+    blame.error(string.format("%s: it has nodes that are not known here: %s", what,
+      table.concat(unknown, ", ")), "not_implemented")
   end
   for _, n in ipairs(graph.nodes) do attributes.check(n) end
   for _, v in ipairs(graph.inputs) do
     if v.foreign then
-      blame.error(string.format("%s: input '%s' is of a type that is not known here: %s", what, v.name,
+      blame.error(string.format("%s: input '%s' is of a type that is not known here: %s",
+        what, v.name,
         v.foreign), "not_implemented")
     end
-    if not v.dtype or not v.shape then blame.error(string.format("%s: input '%s' has no known type", what, v.name), "value") end
+    if not v.dtype or not v.shape then
+      blame.error(string.format("%s: input '%s' has no known type", what, v.name), "value")
+    end
   end
 end
 
@@ -179,7 +204,8 @@ local rows <const> = {{"path", "string"}}
 
 ---The model of an ONNX file (opset 1 to 22).
 ---Shapes: as the file says
----Errors: a file that is missing or damaged, an operator that is not known: `keras.onnx.import "nowhere.onnx"`
+---Errors: a file that is missing or damaged, an operator that is not known:
+---`keras.onnx.import "nowhere.onnx"`
 ---Source: onnx.ai, opsets up to 22
 ---@param ... any path
 ---@return Model
@@ -189,7 +215,8 @@ return function(...)
   if not file then blame.error("onnx.import: " .. problem, "not_found") end
   local data = file:read("a")
   file:close()
-  local graph = blame.reading("onnx.import: " .. path, format.decode, data or "", "onnx.import: " .. path)
+  local graph = blame.reading("onnx.import: " .. path, format.decode, data or "",
+    "onnx.import: " .. path)
   check(graph, "onnx.import: " .. path)
   local inputs, taken = {}, {}
   for i, v in ipairs(graph.inputs) do
@@ -202,10 +229,13 @@ return function(...)
     taken[free] = true
     inputs[i] = input.Input{batch_shape = v.shape, dtype = v.dtype, name = free}
   end
-  if #inputs == 0 then blame.error("onnx.import: " .. path .. ": the graph has no inputs", "value") end
+  if #inputs == 0 then
+    blame.error("onnx.import: " .. path .. ": the graph has no inputs", "value")
+  end
   local layer = OnnxGraph{graph = graph}
   local given = #inputs == 1 and inputs[1] or inputs
   local outputs = layer(given)
-  return require "ipulua.keras.model".Model{inputs = given, outputs = outputs, name = core.file_exists(path) and
+  return require "ipulua.keras.models.model".Model{inputs = given, outputs = outputs,
+    name = core.file_exists(path) and
     path:match("([^/]*)%.[^./]*$") or nil}
 end

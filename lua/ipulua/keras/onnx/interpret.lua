@@ -1,6 +1,7 @@
--- What ONNX's nodes compute, in our ops: interpret[op_type](x, a, n) → results. x are the operands (nil where one is left out), a the
--- attributes (attributes.lua), n the node. Shapes and axes given as operands are known while a model is traced. Here: element by
--- element, reductions, products; interpret_shapes, interpret_nn and interpret_recurrent have the others.
+-- What ONNX's nodes compute, in our ops: interpret[op_type](x, a, n) → results. x are the operands
+-- (nil where one is left out), a the attributes (attributes.lua), n the node. Shapes and axes given
+-- as operands are known while a model is traced. Here: element by element, reductions, products;
+-- interpret_shapes, interpret_nn and interpret_recurrent have the others.
 
 local core = require "ipulua.core"
 local format = require "ipulua.keras.onnx.format"
@@ -29,10 +30,14 @@ end
 -- ------------------------------------------------ element by element
 
 local same_name <const> = {
-  Abs = "abs", Acos = "acos", Asin = "asin", Atan = "atan", Ceil = "ceil", Cos = "cos", Cosh = "cosh", Exp = "exp", Erf = "erf",
-  Floor = "floor", IsNaN = "is_nan", Log = "log", Not = "logical_not", Neg = "neg", Identity = "identity",
-  Reciprocal = "reciprocal", Round = "round", Sigmoid = "sigmoid", Sign = "sign", Sin = "sin", Sinh = "sinh", Sqrt = "sqrt",
-  Tan = "tan", Tanh = "tanh", Relu = "nn.relu", Softplus = "nn.softplus", Softsign = "nn.softsign", LessOrEqual = "less_equal",
+  Abs = "abs", Acos = "acos", Asin = "asin", Atan = "atan", Ceil = "ceil", Cos = "cos",
+  Cosh = "cosh", Exp = "exp", Erf = "erf",
+  Floor = "floor", IsNaN = "is_nan", Log = "log", Not = "logical_not", Neg = "neg",
+  Identity = "identity",
+  Reciprocal = "reciprocal", Round = "round", Sigmoid = "sigmoid", Sign = "sign", Sin = "sin",
+  Sinh = "sinh", Sqrt = "sqrt",
+  Tan = "tan", Tanh = "tanh", Relu = "nn.relu", Softplus = "nn.softplus", Softsign = "nn.softsign",
+  LessOrEqual = "less_equal",
   GreaterOrEqual = "greater_equal", Where = "where",
 }
 for name, op in pairs(same_name) do
@@ -40,7 +45,8 @@ for name, op in pairs(same_name) do
   interpret[name] = function(x) return f(table.unpack(x, 1, x.n)) end
 end
 
-for name, op in pairs{Add = "add", Sub = "sub", Mul = "mul", Equal = "equal", Less = "less", Greater = "greater", And = "logical_and",
+for name, op in pairs{Add = "add", Sub = "sub", Mul = "mul", Equal = "equal", Less = "less",
+  Greater = "greater", And = "logical_and",
   Or = "logical_or", Xor = "logical_xor"} do
   interpret[name] = pair(core.ops[op])
 end
@@ -80,7 +86,8 @@ local function quotient(a, b)
   local down = ipu.floordiv(a, b)
   if a.dtype == "uint8" then return down end
   local zero = ipu.zeros_like(down)
-  local is_negative = ipu.logical_xor(ipu.less(a, ipu.zeros_like(a)), ipu.less(b, ipu.zeros_like(b)))
+  local is_negative = ipu.logical_xor(ipu.less(a, ipu.zeros_like(a)),
+    ipu.less(b, ipu.zeros_like(b)))
   local has_rest = ipu.not_equal(a, down * b)
   return down + ipu.where(ipu.logical_and(is_negative, has_rest), ipu.ones_like(down), zero)
 end
@@ -101,16 +108,20 @@ end
 interpret.Pow = pair(function(base, exponent)
   if base.dtype == exponent.dtype then return ipu.pow(base, exponent) end
   if is_float(base) then return ipu.pow(base, ipu.cast(exponent, base.dtype)) end
-  if is_float(exponent) then return ipu.cast(ipu.pow(ipu.cast(base, "float64"), ipu.cast(exponent, "float64")), base.dtype) end
+  if is_float(exponent) then
+    return ipu.cast(ipu.pow(ipu.cast(base, "float64"), ipu.cast(exponent, "float64")), base.dtype)
+  end
   return ipu.cast(ipu.pow(ipu.cast(base, "int64"), ipu.cast(exponent, "int64")), base.dtype)
 end)
 
--- Without differences of neighbours, and without squares of large numbers: both branches are computed, so each gets what it can take.
+-- Without differences of neighbours, and without squares of large numbers: both branches are
+-- computed, so each gets what it can take.
 function interpret.Acosh(x)
   local one = ipu.ones_like(x[1])
   local near, far = ipu.minimum(x[1], one * 2) - 1, ipu.maximum(x[1], one * 2)
   local r = 1 / far
-  return ipu.where(ipu.less(x[1], one * 2), ipu.log1p(near + ipu.sqrt(near * (near + 2))), ipu.log(far) + ipu.log1p(ipu.sqrt(1 - r * r)))
+  return ipu.where(ipu.less(x[1], one * 2), ipu.log1p(near + ipu.sqrt(near * (near + 2))),
+    ipu.log(far) + ipu.log1p(ipu.sqrt(1 - r * r)))
 end
 
 -- f of |x| with x's sign, and x itself where it is 0.
@@ -129,25 +140,31 @@ function interpret.Asinh(x)
   end)
 end
 
-function interpret.Atanh(x) return odd(x[1], function(v) return ipu.log1p(v * 2 / (1 - v)) * 0.5 end) end
+function interpret.Atanh(x)
+  return odd(x[1], function(v) return ipu.log1p(v * 2 / (1 - v)) * 0.5 end)
+end
 
 function interpret.Celu(x, a)
   local alpha = a.alpha
   return ipu.maximum(x[1], 0) + ipu.minimum(ipu.expm1(x[1] / alpha) * alpha, 0)
 end
 
-function interpret.ThresholdedRelu(x, a) return ipu.where(ipu.greater(x[1], a.alpha), x[1], ipu.zeros_like(x[1])) end
+function interpret.ThresholdedRelu(x, a)
+  return ipu.where(ipu.greater(x[1], a.alpha), x[1], ipu.zeros_like(x[1]))
+end
 
 function interpret.Shrink(x, a, n)
   local limit, bias, zero = a.lambd, a.bias, ipu.zeros_like(x[1])
   if not is_float(x[1]) then refuse(n, "Shrink of " .. x[1].dtype .. " is not known here") end
-  return ipu.where(ipu.less(x[1], -limit), x[1] + bias, ipu.where(ipu.greater(x[1], limit), x[1] - bias, zero))
+  return ipu.where(ipu.less(x[1], -limit), x[1] + bias,
+    ipu.where(ipu.greater(x[1], limit), x[1] - bias, zero))
 end
 
 -- The limits were attributes before opset 11.
 function interpret.Clip(x, a, n)
   local least, most, out = a.min, a.max, x[1]
-  if n.opset < 11 then -- where the limits are the greatest numbers of float32, narrower types have none
+  -- where the limits are the greatest numbers of float32, narrower types have none
+  if n.opset < 11 then
     if least and (x[1].dtype ~= "float16" or least >= -65504) then out = ipu.maximum(out, least) end
     if most and (x[1].dtype ~= "float16" or most <= 65504) then out = ipu.minimum(out, most) end
     return out
@@ -165,7 +182,9 @@ function interpret.HardSwish(x) return x[1] * ipu.clip_by_value(x[1] / 6 + 0.5, 
 -- Before opset 7 a slope for each channel was a vector.
 function interpret.PRelu(x, _, n)
   local slope, rank = x[2], #x[1].shape
-  if n.opset < 7 and #slope.shape == 1 and slope.size > 1 and rank > 1 then slope = tools.channels(slope, rank) end
+  if n.opset < 7 and #slope.shape == 1 and slope.size > 1 and rank > 1 then
+    slope = tools.channels(slope, rank)
+  end
   return ipu.where(ipu.less(x[1], ipu.zeros_like(x[1])), x[1] * slope, x[1])
 end
 
@@ -182,7 +201,8 @@ interpret.Softmax, interpret.LogSoftmax = softmax("softmax"), softmax("log_softm
 
 -- Opset 1 names the types.
 local type_names <const> = {
-  FLOAT = "float32", UINT8 = "uint8", INT8 = "int8", INT32 = "int32", INT64 = "int64", BOOL = "bool", FLOAT16 = "float16", DOUBLE = "float64",
+  FLOAT = "float32", UINT8 = "uint8", INT8 = "int8", INT32 = "int32", INT64 = "int64",
+  BOOL = "bool", FLOAT16 = "float16", DOUBLE = "float64",
 }
 -- `saturate` says what becomes of numbers that a float of 8 bits can't hold; there is none here.
 function interpret.Cast(x, a, n)
@@ -251,8 +271,12 @@ interpret.ReduceMean = reduction(function(v, o)
   return ipu.cast(quotient(sum, ipu.tensor(count, {dtype = "int64"})), v.dtype)
 end)
 
-function interpret.GlobalAveragePool(x) return ipu.reduce_mean(x[1], {axis = range(2, #x[1].shape - 1), keepdims = true}) end
-function interpret.GlobalMaxPool(x) return ipu.reduce_max(x[1], {axis = range(2, #x[1].shape - 1), keepdims = true}) end
+function interpret.GlobalAveragePool(x)
+  return ipu.reduce_mean(x[1], {axis = range(2, #x[1].shape - 1), keepdims = true})
+end
+function interpret.GlobalMaxPool(x)
+  return ipu.reduce_max(x[1], {axis = range(2, #x[1].shape - 1), keepdims = true})
+end
 
 local function position(op)
   return function(x, a, n)
@@ -291,7 +315,9 @@ function interpret.Gemm(x, a)
   return out + (beta == 1 and x[3] or x[3] * beta)
 end
 
-function interpret.Einsum(x, a) return ipu.einsum(table.move(x, 1, x.n, 1, {}), {equation = a.equation}) end
+function interpret.Einsum(x, a)
+  return ipu.einsum(table.move(x, 1, x.n, 1, {}), {equation = a.equation})
+end
 
 for _, part in ipairs{"shapes", "nn", "recurrent"} do
   for name, f in pairs(require("ipulua.keras.onnx.interpret_" .. part)) do interpret[name] = f end

@@ -1,11 +1,13 @@
--- ONNX' convolutions, pooling and normalisation in our ops; see interpret.lua. ONNX has channels first, and kernels [out, in, …].
+-- ONNX' convolutions, pooling and normalisation in our ops; see interpret.lua. ONNX has channels
+-- first, and kernels [out, in, …].
 
 local ipu = require "ipulua"
 local tools = require "ipulua.keras.onnx.tools"
 
 local interpret = {}
 
-local refuse <const>, range <const>, filled <const>, channels <const> = tools.refuse, tools.range, tools.filled, tools.channels
+local refuse <const>, range <const>, filled <const>, channels <const> = tools.refuse, tools.range,
+  tools.filled, tools.channels
 
 -- ------------------------------------------------ windows
 
@@ -15,7 +17,9 @@ local function to_last(v)
   return ipu.transpose(v, perm)
 end
 
-local function to_first(v) return ipu.transpose(v, {0, #v.shape - 1, table.unpack(range(1, #v.shape - 2))}) end
+local function to_first(v)
+  return ipu.transpose(v, {0, #v.shape - 1, table.unpack(range(1, #v.shape - 2))})
+end
 
 -- [a, b, k …] → [k …, b, a]
 local function kernel_last(v)
@@ -26,7 +30,9 @@ end
 
 local function positive_list(n, name, list, count, least)
   list = list or filled(count, least)
-  if #list ~= count then refuse(n, string.format("%d %s for %d axes of space", #list, name, count)) end
+  if #list ~= count then
+    refuse(n, string.format("%d %s for %d axes of space", #list, name, count))
+  end
   for _, each in ipairs(list) do
     if each < least then refuse(n, string.format("%s of %d are not known here", name, each)) end
   end
@@ -38,7 +44,9 @@ local paddings <const> = {NOTSET = true, VALID = true, SAME_UPPER = true, SAME_L
 -- What a node's attributes say of its windows: {size, strides, dilations, pads, auto, ceil}.
 local function windows_of(x, a, n, size)
   local count = #x[1].shape - 2
-  if count < 1 or count > 3 then refuse(n, string.format("an operand of rank %d is not known here", #x[1].shape)) end
+  if count < 1 or count > 3 then
+    refuse(n, string.format("an operand of rank %d is not known here", #x[1].shape))
+  end
   local auto = a.auto_pad == "" and "NOTSET" or a.auto_pad
   if not paddings[auto] then refuse(n, "auto_pad " .. auto .. " is not known here") end
   local given = a.kernel_shape
@@ -46,12 +54,14 @@ local function windows_of(x, a, n, size)
   for i, extent in ipairs(given or {}) do
     if extent ~= size[i] then refuse(n, "kernel_shape is not that of its kernel") end
   end
-  return {size = size, strides = positive_list(n, "strides", a.strides, count, 1), auto = auto, ceil = a.ceil_mode == 1,
-    dilations = positive_list(n, "dilations", a.dilations, count, 1), pads = positive_list(n, "pads", a.pads, 2 * count, 0)}
+  return {size = size, strides = positive_list(n, "strides", a.strides, count, 1), auto = auto,
+    ceil = a.ceil_mode == 1,
+    dilations = positive_list(n, "dilations", a.dilations, count, 1),
+    pads = positive_list(n, "pads", a.pads, 2 * count, 0)}
 end
 
--- What windows need around an image (channels last): {before …}, {behind …}, and what ceil_mode adds behind, for a window that begins
--- in the image or the frame before it.
+-- What windows need around an image (channels last): {before …}, {behind …}, and what ceil_mode
+-- adds behind, for a window that begins in the image or the frame before it.
 local function frame_of(v, w)
   local before, behind, more, count = {}, {}, {}, #w.size
   for i = 1, count do
@@ -67,7 +77,8 @@ local function frame_of(v, w)
     end
     local room = extent + before[i] + behind[i] - cover
     local last = (room // stride + 1) * stride -- where the window that ceil_mode adds begins
-    more[i] = w.ceil and room % stride > 0 and last < extent + before[i] and stride - room % stride or 0
+    more[i] = w.ceil and room % stride > 0 and last < extent + before[i]
+      and stride - room % stride or 0
   end
   return before, behind, more
 end
@@ -92,11 +103,13 @@ function interpret.Conv(x, a, n)
   local w, groups, image = windows_of(x, a, n, spatial(x[2])), a.group, to_last(x[1])
   local before, behind = frame_of(image, w)
   local conv = ipu.nn["conv" .. #w.size .. "d"]
-  local out = conv(padded(n, image, before, behind), kernel_last(x[2]), {strides = w.strides, dilations = w.dilations, groups = groups})
+  local out = conv(padded(n, image, before, behind), kernel_last(x[2]),
+    {strides = w.strides, dilations = w.dilations, groups = groups})
   return to_first(with_bias(out, x[3]))
 end
 
--- Of the transposed convolution's whole spread: how much goes before each axis, and how much is left.
+-- Of the transposed convolution's whole spread: how much goes before each axis, and how much is
+-- left.
 local function cut_of(x, w, shape, more, i)
   local extent, stride = x[1].shape[i + 2], w.strides[i]
   local whole = (extent - 1) * stride + (w.size[i] - 1) * w.dilations[i] + 1
@@ -113,7 +126,10 @@ local function spread_groups(x, w, groups)
   local transposed = ipu.nn["conv" .. #w.size .. "d_transpose"]
   local images = table.pack(ipu.split(to_last(x[1]), groups, {axis = -1}))
   local kernels, out = table.pack(ipu.split(x[2], groups, {axis = 0})), {}
-  for g = 1, groups do out[g] = transposed(images[g], kernel_last(kernels[g]), {strides = w.strides, dilations = w.dilations}) end
+  for g = 1, groups do
+    out[g] = transposed(images[g], kernel_last(kernels[g]),
+      {strides = w.strides, dilations = w.dilations})
+  end
   return groups == 1 and out[1] or ipu.concat(out, -1)
 end
 
@@ -121,14 +137,18 @@ function interpret.ConvTranspose(x, a, n)
   local w, groups = windows_of(x, a, n, spatial(x[2])), a.group
   local count, shape = #w.size, a.output_shape
   local more = positive_list(n, "output_padding", a.output_padding, count, 0)
-  if groups < 1 or x[1].shape[2] % groups ~= 0 then refuse(n, "its groups don't divide its channels") end
+  if groups < 1 or x[1].shape[2] % groups ~= 0 then
+    refuse(n, "its groups don't divide its channels")
+  end
   if shape and #shape == count + 2 then shape = table.move(shape, 3, count + 2, 1, {}) end
   if shape then positive_list(n, "output_shape", shape, count, 1) end
-  local spread, room = {x[1].shape[1], x[2].shape[2] * groups}, {x[1].shape[1], x[2].shape[2] * groups}
+  local spread, room = {x[1].shape[1], x[2].shape[2] * groups},
+    {x[1].shape[1], x[2].shape[2] * groups}
   local begin, size, frame = {0}, {x[1].shape[1]}, {{0, 0}}
   for i = 1, count do
     local from, wanted = cut_of(x, w, shape, more, i)
-    local whole = (x[1].shape[i + 2] - 1) * w.strides[i] + math.max((w.size[i] - 1) * w.dilations[i] + 1, w.strides[i])
+    local whole = (x[1].shape[i + 2] - 1) * w.strides[i]
+      + math.max((w.size[i] - 1) * w.dilations[i] + 1, w.strides[i])
     spread[i + 2], room[i + 2] = whole, math.max(wanted, 0)
     if wanted < 1 then refuse(n, "its pads leave nothing") end
     begin[i + 1] = math.max(from, 0)
@@ -149,9 +169,9 @@ end
 
 local MOST_STEPS <const> = 4096 -- of a fold: each is an op
 
--- What windows make of images (channels last) by join(a, b), which takes and gives as many tensors as
--- `images` has: axis by axis, the last one first, so that of the elements of a window the earlier one
--- is a's.
+-- What windows make of images (channels last) by join(a, b), which takes and gives as many tensors
+-- as `images` has: axis by axis, the last one first, so that of the elements of a window the
+-- earlier one is a's.
 local function fold(n, images, w, join)
   for i = #w.size, 1, -1 do
     local extent, step, d = images[1].shape[i + 1], w.strides[i], w.dilations[i]
@@ -187,8 +207,8 @@ end
 
 local function window(w) return {ksize = w.size, strides = w.strides} end
 
--- Each element's position in the whole operand [n, c, space …]; with columns_first the space's first
--- axis runs fastest.
+-- Each element's position in the whole operand [n, c, space …]; with columns_first the space's
+-- first axis runs fastest.
 local function positions(n, x, columns_first)
   local shape, total = x.shape, 1
   for _, extent in ipairs(shape) do total = total * extent end
@@ -233,7 +253,8 @@ local function mean_pool(n, image, w)
   return fold(n, {image}, w, function(p, q) return p[1] + q[1] end)[1] / size
 end
 
--- Sums of windows, divided by how many of their elements count: pads with count_include_pad only, ceil_mode's never.
+-- Sums of windows, divided by how many of their elements count: pads with count_include_pad only,
+-- ceil_mode's never.
 function interpret.AveragePool(x, a, n)
   local w, image, counts_pads = windows_of(x, a, n), to_last(x[1]), a.count_include_pad == 1
   local before, behind, more = frame_of(image, w)
@@ -241,7 +262,8 @@ function interpret.AveragePool(x, a, n)
   local out = mean_pool(n, wide, w)
   if wide ~= image then
     local ones = ipu.ones({1, table.unpack(image.shape, 2)}, {dtype = image.dtype})
-    local counted = padded(n, padded(n, ones, before, behind, counts_pads and 1 or 0), filled(#more, 0), more)
+    local counted = padded(n, padded(n, ones, before, behind, counts_pads and 1 or 0),
+      filled(#more, 0), more)
     out = out / mean_pool(n, counted, w)
   end
   return to_first(out)
@@ -253,7 +275,9 @@ end
 local function in_widest(x, f)
   local widest = x[1].dtype
   for i = 2, x.n do
-    if x[i] and x[i].dtype ~= widest and widest ~= "float64" then widest = x[i].dtype == "float64" and "float64" or "float32" end
+    if x[i] and x[i].dtype ~= widest and widest ~= "float64" then
+      widest = x[i].dtype == "float64" and "float64" or "float32"
+    end
   end
   local wide = {}
   for i = 1, x.n do wide[i] = x[i] and x[i].dtype ~= widest and ipu.cast(x[i], widest) or x[i] end
@@ -295,7 +319,8 @@ end
 
 function interpret.InstanceNormalization(x, a)
   local rank = #x[1].shape
-  return normalised(x[1], range(2, rank - 1), a.epsilon) * channels(x[2], rank) + channels(x[3], rank)
+  return normalised(x[1], range(2, rank - 1), a.epsilon) * channels(x[2], rank)
+    + channels(x[3], rank)
 end
 
 -- With stash_type 1 the statistics, and what comes of them, are float32.

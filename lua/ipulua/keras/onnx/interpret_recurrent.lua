@@ -1,4 +1,5 @@
--- ONNX' recurrent nodes in our ops; see interpret.lua. ONNX has time first, and gates in an order of its own.
+-- ONNX' recurrent nodes in our ops; see interpret.lua. ONNX has time first, and gates in an order
+-- of its own.
 
 local core = require "ipulua.core"
 local ipu = require "ipulua"
@@ -9,7 +10,9 @@ local interpret = {}
 local refuse <const>, filled <const> = tools.refuse, tools.filled
 
 -- Part i (from 0) of an operand's first axis, which goes.
-local function part(v, i) return v and ipu.squeeze(ipu.slice(v, {i, table.unpack(filled(#v.shape - 1, 0))}, {1, table.unpack(v.shape, 2)}),
+local function part(v, i) return v
+  and ipu.squeeze(ipu.slice(v, {i, table.unpack(filled(#v.shape - 1, 0))},
+    {1, table.unpack(v.shape, 2)}),
   {axis = 0}) end
 
 -- [gates · u, rows] → [rows, gates · u], gates in our order (positions from 1 among ONNX').
@@ -44,7 +47,8 @@ local function check_lengths(x, n, steps)
   refuse(n, "sequence_lens are not known here")
 end
 
-local defaults <const> = {LSTM = {"sigmoid", "tanh", "tanh"}, GRU = {"sigmoid", "tanh"}, RNN = {"tanh"}}
+local defaults <const> = {LSTM = {"sigmoid", "tanh", "tanh"}, GRU = {"sigmoid", "tanh"},
+  RNN = {"tanh"}}
 
 -- The names of the activations, lower case; each direction has its own.
 local function activations_of(a, n, directions)
@@ -52,29 +56,42 @@ local function activations_of(a, n, directions)
   for i = 1, #usual * directions do list[i] = (given[i] or usual[(i - 1) % #usual + 1]):lower() end
   if n.op == "RNN" then return list end
   for i, name in ipairs(list) do
-    if name ~= usual[(i - 1) % #usual + 1] then refuse(n, "activation " .. name .. " is not known here") end
+    if name ~= usual[(i - 1) % #usual + 1] then
+      refuse(n, "activation " .. name .. " is not known here")
+    end
   end
 end
 
-local directions <const> = {forward = 1, foward = 1, reverse = 1, bidirectional = 2} -- one word's default is misspelt in opset 1
+-- one word's default is misspelt in opset 1
+local directions <const> = {forward = 1, foward = 1, reverse = 1, bidirectional = 2}
 
 local function check_recurrent(x, a, n)
   local units, _ = a.hidden_size, a.output_sequence -- luacheck: ignore 211
-  if not directions[a.direction] then refuse(n, "direction " .. a.direction .. " is not known here") end
-  if units and units ~= x[3].shape[#x[3].shape] then refuse(n, "hidden_size is not that of its weights") end
-  if x[2].shape[1] ~= directions[a.direction] then refuse(n, "its weights are not those of its directions") end
+  if not directions[a.direction] then
+    refuse(n, "direction " .. a.direction .. " is not known here")
+  end
+  if units and units ~= x[3].shape[#x[3].shape] then
+    refuse(n, "hidden_size is not that of its weights")
+  end
+  if x[2].shape[1] ~= directions[a.direction] then
+    refuse(n, "its weights are not those of its directions")
+  end
   check_lengths(x, n, x[1].shape[a.layout == 1 and 2 or 1])
   if a.clip then refuse(n, "clip is not known here") end
-  if #(a.activation_alpha or {}) + #(a.activation_beta or {}) > 0 then refuse(n, "activation_alpha and activation_beta are not known here") end
+  if #(a.activation_alpha or {}) + #(a.activation_beta or {}) > 0 then
+    refuse(n, "activation_alpha and activation_beta are not known here")
+  end
   if (a.input_forget or 0) ~= 0 then refuse(n, "input_forget is not known here") end
 end
 
--- f(sequence [n, t, f], kernel, recurrent, b1, b2, states) → outputs [n, t, u], states …; for each direction.
+-- f(sequence [n, t, f], kernel, recurrent, b1, b2, states) → outputs [n, t, u], states …; for each
+-- direction.
 local function recurrent(order, states, f)
   return function(x, a, n)
     check_recurrent(x, a, n)
     local direction = a.direction
-    local activations, after = activations_of(a, n, directions[direction]), a.linear_before_reset == 1
+    local activations, after = activations_of(a, n, directions[direction]),
+      a.linear_before_reset == 1
     local batch_first = a.layout == 1 -- of the operand, the states and all outputs
     local sequence = batch_first and x[1] or ipu.transpose(x[1], {1, 0, 2})
     local outputs, finals = {}, {}
@@ -86,10 +103,13 @@ local function recurrent(order, states, f)
         initial[i] = part(state and batch_first and ipu.transpose(state, {1, 0, 2}) or state, d)
       end
       local b1, b2 = biases(part(x[4], d), order)
-      local results = table.pack(f(backwards and ipu.reverse(sequence, 1) or sequence, gates_last(part(x[2], d), order),
-        gates_last(part(x[3], d), order), b1, b2, initial, {activation = activations and activations[d + 1], after = after,
+      local results = table.pack(f(backwards and ipu.reverse(sequence, 1) or sequence,
+        gates_last(part(x[2], d), order),
+        gates_last(part(x[3], d), order), b1, b2, initial,
+        {activation = activations and activations[d + 1], after = after,
         peepholes = part(x[8], d)}, n))
-      outputs[d + 1] = ipu.transpose(backwards and ipu.reverse(results[1], 1) or results[1], {1, 0, 2})
+      outputs[d + 1] = ipu.transpose(backwards and ipu.reverse(results[1], 1)
+        or results[1], {1, 0, 2})
       for i = 1, states do
         finals[i] = finals[i] or {}
         finals[i][d + 1] = results[1 + i]
@@ -136,15 +156,19 @@ interpret.GRU = recurrent({1, 2, 3}, 1, function(s, kernel, own, b1, b2, initial
   local bias
   if after then bias = b1 and ipu.stack({b1, b2}, 0) or ipu.zeros({2, 3 * units}, {dtype = s.dtype})
   else bias = b1 and b1 + b2 or ipu.zeros({3 * units}, {dtype = s.dtype}) end
-  return ipu.nn.gru(s, kernel, own, bias, initial[1] or ipu.zeros({s.shape[1], units}, {dtype = s.dtype}), {reset_after = after})
+  return ipu.nn.gru(s, kernel, own, bias, initial[1]
+    or ipu.zeros({s.shape[1], units}, {dtype = s.dtype}), {reset_after = after})
 end)
 
 local activations <const> = {tanh = true, relu = true, sigmoid = true}
 interpret.RNN = recurrent({1}, 1, function(s, kernel, own, b1, b2, initial, o, n)
   local units = own.shape[1]
-  if not activations[o.activation] then refuse(n, "activation " .. o.activation .. " is not known here") end
+  if not activations[o.activation] then
+    refuse(n, "activation " .. o.activation .. " is not known here")
+  end
   local bias = b1 and b1 + b2 or ipu.zeros({units}, {dtype = s.dtype})
-  return ipu.nn.simple_rnn(s, kernel, own, bias, initial[1] or ipu.zeros({s.shape[1], units}, {dtype = s.dtype}),
+  return ipu.nn.simple_rnn(s, kernel, own, bias, initial[1]
+    or ipu.zeros({s.shape[1], units}, {dtype = s.dtype}),
     {activation = o.activation})
 end)
 

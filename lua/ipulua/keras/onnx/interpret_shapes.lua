@@ -8,7 +8,9 @@ local interpret = {}
 
 local refuse <const>, ints <const>, number <const> = tools.refuse, tools.ints, tools.number
 
-local function long(list) return #list > 0 and ipu.tensor(list, {dtype = "int64"}) or ipu.zeros({0}, {dtype = "int64"}) end
+local function long(list)
+  return #list > 0 and ipu.tensor(list, {dtype = "int64"}) or ipu.zeros({0}, {dtype = "int64"})
+end
 
 -- ------------------------------------------------ shapes and constants
 
@@ -24,7 +26,9 @@ function interpret.Constant(_, a, n)
   if a.value then return a.value end
   if a.value_float then return ipu.tensor(a.value_float, {dtype = "float32"}) end
   if a.value_int then return ipu.tensor(a.value_int, {dtype = "int64"}) end
-  if a.value_floats then return ipu.reshape(ipu.tensor(a.value_floats, {dtype = "float32"}), {-1}) end
+  if a.value_floats then
+    return ipu.reshape(ipu.tensor(a.value_floats, {dtype = "float32"}), {-1})
+  end
   if a.value_ints then return long(a.value_ints) end
   refuse(n, "its value is not known here")
 end
@@ -51,7 +55,9 @@ function interpret.Reshape(x, a, n)
   table.move(given, 1, #given, 1, shape)
   for i, extent in ipairs(shape) do
     if extent == 0 and not keeps_zeros then
-      if not x[1].shape[i] then refuse(n, string.format("extent %d of its shape is 0, but its operand has none there", i)) end
+      if not x[1].shape[i] then
+        refuse(n, string.format("extent %d of its shape is 0, but its operand has none there", i))
+      end
       shape[i] = x[1].shape[i]
     end
   end
@@ -117,8 +123,8 @@ function interpret.Tile(x, _, n)
   return ipu.tile(x[1], counts)
 end
 
--- Parts without given sizes are equal; those that num_outputs asks for (since opset 18) may leave less
--- for the last.
+-- Parts without given sizes are equal; those that num_outputs asks for (since opset 18) may leave
+-- less for the last.
 local function part_sizes(n, sizes, wanted, extent)
   local count = #n.outputs
   if wanted and sizes then refuse(n, "it has both sizes and num_outputs") end
@@ -151,19 +157,26 @@ end
 function interpret.DepthToSpace(x, a, n)
   local batch, c, h, w = table.unpack(x[1].shape)
   local b, mode = a.blocksize, a.mode or "DCR"
-  if #x[1].shape ~= 4 or b < 1 or c % (b * b) ~= 0 then refuse(n, "its operand doesn't fit its blocksize") end
+  if #x[1].shape ~= 4 or b < 1 or c % (b * b) ~= 0 then
+    refuse(n, "its operand doesn't fit its blocksize")
+  end
   if mode ~= "DCR" and mode ~= "CRD" then refuse(n, "mode " .. mode .. " is not known here") end
   if mode == "CRD" then
-    return ipu.reshape(ipu.transpose(ipu.reshape(x[1], {batch, c // (b * b), b, b, h, w}), {0, 1, 4, 2, 5, 3}), {batch, -1, h * b, w * b})
+    return ipu.reshape(ipu.transpose(ipu.reshape(x[1], {batch, c // (b * b), b, b, h, w}),
+      {0, 1, 4, 2, 5, 3}), {batch, -1, h * b, w * b})
   end
-  return ipu.reshape(ipu.transpose(ipu.reshape(x[1], {batch, b, b, c // (b * b), h, w}), {0, 3, 4, 1, 5, 2}), {batch, -1, h * b, w * b})
+  return ipu.reshape(ipu.transpose(ipu.reshape(x[1], {batch, b, b, c // (b * b), h, w}),
+    {0, 3, 4, 1, 5, 2}), {batch, -1, h * b, w * b})
 end
 
 function interpret.SpaceToDepth(x, a, n)
   local batch, c, h, w = table.unpack(x[1].shape)
   local b = a.blocksize
-  if #x[1].shape ~= 4 or b < 1 or h % b ~= 0 or w % b ~= 0 then refuse(n, "its operand doesn't fit its blocksize") end
-  return ipu.reshape(ipu.transpose(ipu.reshape(x[1], {batch, c, h // b, b, w // b, b}), {0, 3, 5, 1, 2, 4}), {batch, -1, h // b, w // b})
+  if #x[1].shape ~= 4 or b < 1 or h % b ~= 0 or w % b ~= 0 then
+    refuse(n, "its operand doesn't fit its blocksize")
+  end
+  return ipu.reshape(ipu.transpose(ipu.reshape(x[1], {batch, c, h // b, b, w // b, b}),
+    {0, 3, 5, 1, 2, 4}), {batch, -1, h // b, w // b})
 end
 
 -- ------------------------------------------------ frames and parts
@@ -185,7 +198,8 @@ local function pad_edge(v, before, behind)
     local extent, parts = v.shape[axis + 1], {}
     local function edge(at, count)
       if count == 0 then return end
-      local begin, size, counts = tools.filled(#v.shape, 0), table.move(v.shape, 1, #v.shape, 1, {}), tools.filled(#v.shape, 1)
+      local begin, size, counts = tools.filled(#v.shape, 0),
+        table.move(v.shape, 1, #v.shape, 1, {}), tools.filled(#v.shape, 1)
       begin[axis + 1], size[axis + 1], counts[axis + 1] = at, 1, count
       parts[#parts + 1] = ipu.tile(ipu.slice(v, begin, size), counts)
     end
@@ -219,11 +233,15 @@ local modes <const> = {
 
 -- A frame of large integers is made of a tensor: the op's own number is a float.
 local function pad_constant(n, v, before, behind, value)
-  if value and core.is_symbolic(value) then refuse(n, "a number is wanted that is known in advance") end
+  if value and core.is_symbolic(value) then
+    refuse(n, "a number is wanted that is known in advance")
+  end
   local fill, pairs_of = value and number(n, value) or 0, {}
   for i = 1, #v.shape do pairs_of[i] = {before[i], behind[i]} end
   if type(fill) == "boolean" then fill = fill and 1 or 0 end
-  if math.type(fill) ~= "integer" or math.abs(fill) <= 1 << 53 then return ipu.pad(v, pairs_of, {constant_values = fill}) end
+  if math.type(fill) ~= "integer" or math.abs(fill) <= 1 << 53 then
+    return ipu.pad(v, pairs_of, {constant_values = fill})
+  end
   local inside = ipu.pad(ipu.cast(ipu.ones_like(v), "bool"), pairs_of)
   return ipu.where(inside, ipu.pad(v, pairs_of), ipu.reshape(value, {}))
 end
@@ -254,7 +272,10 @@ function interpret.Pad(x, a, n)
   if mode == "EDGE" then return pad_edge(v, before, behind) end
   if mode == "WRAP" and v.size == 0 then refuse(n, "there is nothing to repeat") end
   if mode == "WRAP" then return pad_wrap(v, before, behind) end
-  if mode == "CONSTANT" then return pad_constant(n, v, before, behind, x[3] or value and ipu.tensor(value, {dtype = "float32"})) end
+  if mode == "CONSTANT" then
+    return pad_constant(n, v, before, behind, x[3] or value
+      and ipu.tensor(value, {dtype = "float32"}))
+  end
   local pairs_of = {}
   for i = 1, rank do pairs_of[i] = {before[i], behind[i]} end
   return ipu.pad(v, pairs_of, {mode = mode})
@@ -263,7 +284,9 @@ end
 -- One axis from `from` to `to`, which ONNX clamps: begin, end, step as strided_slice wants them.
 local function slice_axis(n, extent, from, to, step)
   if step == 0 then refuse(n, "its step is 0") end
-  local function clamp(i, least, most) return math.max(least, math.min(most, i < 0 and i + extent or i)) end
+  local function clamp(i, least, most)
+    return math.max(least, math.min(most, i < 0 and i + extent or i))
+  end
   if step > 0 then
     local begin, stop = clamp(from, 0, extent), clamp(to, 0, extent)
     return begin, math.max(begin, stop), math.min(step, math.max(extent, 1))
@@ -278,8 +301,11 @@ function interpret.Slice(x, a, n)
   local starts, ends = ints(n, x[2]) or a.starts, ints(n, x[3]) or a.ends
   local rank = #x[1].shape
   local axes, steps = ints(n, x[4]) or a.axes or tools.range(0, #starts - 1), ints(n, x[5]) or {}
-  if #starts ~= #ends or #axes ~= #starts then refuse(n, "its starts, ends and axes differ in number") end
-  local begins, stops, strides, any = tools.filled(rank, false), tools.filled(rank, false), tools.filled(rank, 1), false
+  if #starts ~= #ends or #axes ~= #starts then
+    refuse(n, "its starts, ends and axes differ in number")
+  end
+  local begins, stops, strides, any = tools.filled(rank, false), tools.filled(rank, false),
+    tools.filled(rank, 1), false
   for i, given in ipairs(axes) do
     local at = tools.axis(n, given, rank) + 1
     local extent = x[1].shape[at]

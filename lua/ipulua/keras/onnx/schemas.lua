@@ -1,5 +1,6 @@
--- What ONNX's pages say of the operators that keras.onnx.import knows, version by version (the key: since which opset), as
--- spec/support/onnx_schemas.py writes it, which says how a line is read. attributes.lua reads it.
+-- What ONNX's pages say of the operators that keras.onnx.import knows, version by version (the key:
+-- since which opset), as spec/support/onnx_schemas.py writes it, which says how a line is read.
+-- attributes.lua reads it.
 
 return {
   Abs = {

@@ -1,6 +1,6 @@
 -- What the files that interpret ONNX's nodes share.
 
-local blame = require "ipulua.blame"
+local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
 local ipu = require "ipulua"
 
@@ -9,7 +9,10 @@ local tools = {}
 ---Refuses a node in its own words.
 ---@param n table
 ---@param why string
-function tools.refuse(n, why) blame.error(string.format("onnx.import: node '%s' (%s): %s", n.name, n.op, why), "not_implemented") end
+function tools.refuse(n, why)
+  blame.error(string.format("onnx.import: node '%s' (%s): %s", n.name, n.op, why),
+    "not_implemented")
+end
 
 ---The integers of an operand; nil when there is none.
 ---@return integer[]?
@@ -23,7 +26,9 @@ end
 ---The number of an operand; nil when there is none.
 function tools.number(n, v)
   if not v then return nil end
-  if core.is_symbolic(v) or v.size ~= 1 then tools.refuse(n, "a number is wanted that is known in advance") end
+  if core.is_symbolic(v) or v.size ~= 1 then
+    tools.refuse(n, "a number is wanted that is known in advance")
+  end
   return ipu.reshape(v, {}):item()
 end
 
@@ -59,11 +64,14 @@ end
 
 -- ------------------------------------------------ sizes
 
-local sizes <const> = {float64 = 8, int64 = 8, float16 = 2, bfloat16 = 2, int8 = 1, uint8 = 1, bool = 1} -- others: 4
+-- others: 4
+local sizes <const> = {float64 = 8, int64 = 8, float16 = 2, bfloat16 = 2, int8 = 1,
+  uint8 = 1, bool = 1}
 local MOST_BYTES <const>, MOST_HELD <const>, MOST_TIMES <const> = 1 << 34, 1 << 26, 1 << 20
 
----Refuses a result that a few numbers of a file make enormous: constants are computed at once and may be of 64 MiB; what is made of inputs
----and weights is traced, and may be larger unless it is a million times its operand.
+---Refuses a result that a few numbers of a file make enormous: constants are computed at once and
+---may be of 64 MiB; what is made of inputs and weights is traced, and may be larger unless it is a
+---million times its operand.
 ---@param n table
 ---@param shape integer[]
 ---@param dtype string
@@ -71,7 +79,10 @@ local MOST_BYTES <const>, MOST_HELD <const>, MOST_TIMES <const> = 1 << 34, 1 << 
 function tools.reserve(n, shape, dtype, operand)
   local bytes, is_made = (sizes[dtype] or 4) + 0.0, core.is_symbolic(operand)
   for _, extent in ipairs(shape) do bytes = bytes * extent end
-  if bytes <= MOST_HELD or is_made and bytes <= MOST_BYTES and bytes <= operand.size * 8.0 * MOST_TIMES then return end
+  if bytes <= MOST_HELD or is_made and bytes <= MOST_BYTES
+    and bytes <= operand.size * 8.0 * MOST_TIMES then
+    return
+  end
   tools.refuse(n, string.format("it makes a tensor of %.3g bytes", bytes))
 end
 

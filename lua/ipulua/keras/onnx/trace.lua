@@ -1,20 +1,21 @@
--- What a model computes, as a list of ops: its call is traced once; where the batch is open, twice with different
--- batches, so that what depends on it shows.
+-- What a model computes, as a list of ops: its call is traced once; where the batch is open, twice
+-- with different batches, so that what depends on it shows.
 
-local args = require "ipulua.args"
-local blame = require "ipulua.blame"
-local context = require "ipulua.keras.context"
+local args = require "ipulua.base.args"
+local blame = require "ipulua.base.blame"
+local context = require "ipulua.keras.base.context"
 local core = require "ipulua.core"
-local infer = require "ipulua.keras.infer"
-local nest = require "ipulua.keras.nest"
-local tracing = require "ipulua.tracing"
+local infer = require "ipulua.keras.base.infer"
+local nest = require "ipulua.keras.base.nest"
+local tracing = require "ipulua.trace.tracing"
 
 local trace = {}
 
 local guesses <const> = {61, 67}
 
 local open_batch <const> = "the batch, which onnx.export leaves open"
-local close_it <const> = "a shape inside of the model fits one batch only, which a file for any batch can't say: give a batch_size"
+local close_it <const> = "a shape inside of the model fits one batch only, which a file for any "
+  .. "batch can't say: give a batch_size"
 
 -- Extent of a batch; extent that the batch has a part in.
 trace.BATCH, trace.DERIVED = -1, -2
@@ -22,7 +23,8 @@ trace.BATCH, trace.DERIVED = -1, -2
 local function record(model, specs, batch, is_open)
   local _ <close> = tracing.guard()
   local _ <close> = context.infer()
-  local _ <close> = is_open and blame.explaining(infer.explainer(batch, open_batch, close_it)) or nil
+  local _ <close> = is_open and blame.explaining(infer.explainer(batch, open_batch, close_it))
+    or nil
   tracing.begin_root()
   local arguments = {}
   for i, spec in ipairs(specs) do
@@ -38,7 +40,8 @@ local function record(model, specs, batch, is_open)
 end
 
 local function depends(r)
-  blame.error(string.format("onnx.export: the op '%s' depends on the batch in a way that ONNX has no words for%s; give a batch_size",
+  blame.error(string.format("onnx.export: the op '%s' depends on the batch in a way that ONNX has "
+    .. "no words for%s; give a batch_size",
     r.op, r.line and " (" .. r.line .. ")" or ""), "not_implemented")
 end
 
@@ -56,7 +59,8 @@ end
 -- A number that Lua made of the batch's extent is a constant of the trace.
 local function check_constant(r, other)
   if not other.tensor or core.to_bytes(r.tensor) == core.to_bytes(other.tensor) then return end
-  blame.error("onnx.export: a number that the model computes with depends on the batch (as in x / x.shape[1]), and the file is for any "
+  blame.error("onnx.export: a number that the model computes with depends on the batch (as in x / "
+    .. "x.shape[1]), and the file is for any "
     .. "batch; give a batch_size", "not_implemented")
 end
 
@@ -69,7 +73,8 @@ local function merge(r, other)
     if args.is_plain(value) then
       if #value ~= #other.attributes[name] then depends(r) end
       r.open = merge_list(value, other.attributes[name]) or r.open
-    elseif value ~= other.attributes[name] and name ~= "stream" and name ~= "seed" then -- these number random ops
+    -- these number random ops
+    elseif value ~= other.attributes[name] and name ~= "stream" and name ~= "seed" then
       depends(r)
     end
   end

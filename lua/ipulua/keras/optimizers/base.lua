@@ -1,20 +1,20 @@
--- What an optimizer is: hyperparameters, slots beside the variables, and an update made of ops. The number of
--- updates and the learning rate are variables, so that compiled programs see changes of both; changing another
--- hyperparameter raises `version`, which makes models compile anew.
+-- What an optimizer is: hyperparameters, slots beside the variables, and an update made of ops. The
+-- number of updates and the learning rate are variables, so that compiled programs see changes of
+-- both; changing another hyperparameter raises `version`, which makes models compile anew.
 
-local args = require "ipulua.args"
-local blame = require "ipulua.blame"
-local class = require "ipulua.class"
+local args = require "ipulua.base.args"
+local blame = require "ipulua.base.blame"
+local class = require "ipulua.base.class"
 local core = require "ipulua.core"
-local counted = require "ipulua.counted"
+local counted = require "ipulua.base.counted"
 local ipu = require "ipulua"
-local lengths = require "ipulua.keras.lengths"
-local log = require "ipulua.log"
-local nest = require "ipulua.keras.nest"
-local parts = require "ipulua.keras.parts"
-local replication = require "ipulua.replication"
-local tracing = require "ipulua.tracing"
-local variables = require "ipulua.variables"
+local lengths = require "ipulua.keras.base.lengths"
+local log = require "ipulua.base.log"
+local nest = require "ipulua.keras.base.nest"
+local parts = require "ipulua.keras.base.parts"
+local replication = require "ipulua.trace.replication"
+local tracing = require "ipulua.trace.tracing"
+local variables = require "ipulua.trace.variables"
 
 local base = {}
 
@@ -33,8 +33,10 @@ Optimizer.properties = {learning_rate = true, weights = true} -- what __index ma
 local common_rows <const> = {
   {"name", "string", optional = true}, {"clipnorm", "number", optional = true, range = "[0, inf)"},
   {"clipvalue", "number", optional = true, range = "[0, inf)"},
-  {"global_clipnorm", "number", optional = true, range = "[0, inf)"}, {"decay", "number", 0.0, range = "[0, inf)"},
-  {"weight_decay", "number", optional = true}, {"use_ema", "boolean", false}, {"ema_momentum", "number", 0.99, range = "[0, 1]"},
+  {"global_clipnorm", "number", optional = true, range = "[0, inf)"},
+  {"decay", "number", 0.0, range = "[0, inf)"},
+  {"weight_decay", "number", optional = true}, {"use_ema", "boolean", false},
+  {"ema_momentum", "number", 0.99, range = "[0, 1]"},
   {"ema_overwrite_frequency", "integer", optional = true, range = "[1, inf)"},
 }
 
@@ -62,7 +64,8 @@ local function set_learning_rate(self, value)
     if args.is_plain(value) then value = parts.get("schedule", value) end
     local meta = getmetatable(value)
     if type(value) ~= "function" and not (type(meta) == "table" and meta.__call) then
-      blame.error(string.format("%s: 'learning_rate' must be a number, a tensor, a schedule or a function, got %s", self.name,
+      blame.error(string.format("%s: 'learning_rate' must be a number, a tensor, a schedule or a "
+        .. "function, got %s", self.name,
         args.describe(value)), "type")
     end
     rawset(self, "_learning_rate", value)
@@ -71,7 +74,8 @@ local function set_learning_rate(self, value)
     current:assign(type(value) == "number" and value or ipu.cast(value, "float32"))
   else
     if core.is_variable(value) then value = value:read_value() end
-    rawset(self, "_learning_rate", variables.Variable{core.tensor(value, "float32"), name = self.name .. "/learning_rate",
+    rawset(self, "_learning_rate", variables.Variable{core.tensor(value, "float32"),
+      name = self.name .. "/learning_rate",
       trainable = false})
     rawset(self, "version", (rawget(self, "version") or 0) + 1)
   end
@@ -88,7 +92,8 @@ function Optimizer.__index(self, key)
   return nil
 end
 
--- Hyperparameters that are numbers are floats, as Keras' configurations have them, also when they are written 0 or 1.
+-- Hyperparameters that are numbers are floats, as Keras' configurations have them, also when they
+-- are written 0 or 1.
 local function as_kind(value, kind)
   return kind == "number" and math.type(value) == "integer" and value + 0.0 or value
 end
@@ -105,8 +110,9 @@ function Optimizer:__newindex(key, value)
   rawset(self, key, value)
 end
 
--- A learning rate may itself be a table (a schedule's configuration), so a single table of arguments is told apart here:
--- `SGD{0.01, momentum = 0.9}` has the rate in the first position, `SGD{momentum = 0.9}` none.
+-- A learning rate may itself be a table (a schedule's configuration), so a single table of
+-- arguments is told apart here: `SGD{0.01, momentum = 0.9}` has the rate in the first position,
+-- `SGD{momentum = 0.9}` none.
 local function spread(first, ...)
   if select("#", ...) > 0 or not args.is_plain(first) or first.class_name then return first, ... end
   local given, named = table.move(first, 1, #first, 1, {}), {}
@@ -138,10 +144,12 @@ function Optimizer:init(...)
   rawset(self, "_made", 0)
   rawset(self, "_compact_at", few)
   set_learning_rate(self, rate)
-  rawset(self, "iterations", variables.Variable{core.tensor(0, "int64"), name = self.name .. "/iterations", trainable = false})
+  rawset(self, "iterations", variables.Variable{core.tensor(0, "int64"),
+    name = self.name .. "/iterations", trainable = false})
 end
 
--- As numbers are written: 0.001, not the float32 next to it. What has no number while a program is traced stands as it is.
+-- As numbers are written: 0.001, not the float32 next to it. What has no number while a program is
+-- traced stands as it is.
 local function rate_text(rate)
   if not core.is_variable(rate) then return rate end
   local known, text = pcall(tostring, rate)
@@ -164,7 +172,8 @@ function Optimizer:current_learning_rate()
   else rate = rate() end
   if type(rate) == "number" then rate = core.tensor(rate, "float32") end
   if not core.is_tensor(rate) then
-    blame.error(string.format("%s: the learning rate's function must give a number or a tensor, got %s", self.name,
+    blame.error(string.format("%s: the learning rate's function must give a number or a tensor, "
+      .. "got %s", self.name,
       args.describe(rate)), "type")
   end
   if self.decay and self.decay > 0 then
@@ -175,7 +184,8 @@ end
 
 -- ------------------------------------------------ slots
 
--- In which an update is computed, and slots are kept: the variable's dtype, or float32 where is_wide is set.
+-- In which an update is computed, and slots are kept: the variable's dtype, or float32 where
+-- is_wide is set.
 function Optimizer:dtype_of(v)
   return rawget(self, "is_wide") and "float32" or v.dtype
 end
@@ -184,15 +194,18 @@ end
 ---@param v userdata
 ---@return userdata
 function Optimizer:value_of(v)
-  if not core.is_variable(v) then blame.error("value_of: a variable is wanted, got " .. args.describe(v), "type") end
+  if not core.is_variable(v) then
+    blame.error("value_of: a variable is wanted, got " .. args.describe(v), "type")
+  end
   local dtype = self:dtype_of(v)
   return dtype == v.dtype and v or ipu.cast(v, dtype)
 end
 
 local name_row <const> = {"name", "string"}
 
--- _slots (by identity) live as long as something that stands for their variable, which is what _owners has them by; _weights are those
--- that live, in the order of making, with holes where others were.
+-- _slots (by identity) live as long as something that stands for their variable, which is what
+-- _owners has them by; _weights are those that live, in the order of making, with holes where
+-- others were.
 local function note_weight(self, v)
   if self._made >= self._compact_at then
     local list = self:list_weights()
@@ -204,7 +217,8 @@ local function note_weight(self, v)
   self._weights[self._made] = v
 end
 
----The variable `name` beside a variable; made when first asked for, with zeros or the given first value.
+---The variable `name` beside a variable; made when first asked for, with zeros or the given first
+---value.
 ---@param v userdata
 ---@param name string
 ---@param initial number|userdata|nil
@@ -216,7 +230,8 @@ function Optimizer:slot(v, name, initial)
   self._slots[id], self._owners[v] = slots, slots
   if not slots[name] then
     local dtype = self:dtype_of(v)
-    slots[name] = variables.make(self.name .. "/" .. v.name .. "/" .. name, dtype, v.shape, false, function()
+    slots[name] = variables.make(self.name .. "/" .. v.name .. "/" .. name, dtype, v.shape,
+      false, function()
       if type(initial) ~= "userdata" then return core.full(v.shape, initial or 0, dtype) end
       return ipu.cast(core.is_variable(initial) and core.variable_value(initial) or initial, dtype)
     end)
@@ -233,7 +248,8 @@ function Optimizer:state(name, initial)
   local key = "_state_" .. name
   local v = rawget(self, key)
   if not v then
-    v = variables.Variable{core.tensor(initial, "float32"), name = self.name .. "/" .. name, trainable = false}
+    v = variables.Variable{core.tensor(initial, "float32"), name = self.name .. "/" .. name,
+      trainable = false}
     v.key = name
     rawset(self, key, v)
     note_weight(self, v)
@@ -247,7 +263,8 @@ function Optimizer:list_weights()
   return list
 end
 
----All that must be saved of the optimizer, by name: its own variables, and the slots under the paths of their weights.
+---All that must be saved of the optimizer, by name: its own variables, and the slots under the
+---paths of their weights.
 ---@param weights table[] {path =, variable =}
 ---@return table[] {path =, variable =}
 ---@package
@@ -256,7 +273,9 @@ function Optimizer:entries(weights)
   local rate = self.learning_rate
   if core.is_variable(rate) then list[2] = {path = "learning_rate", variable = rate} end
   for _, v in ipairs(table.move(own, 2, #own, 1, {})) do
-    if rawget(self, "_state_" .. v.key) then list[#list + 1] = {path = "state/" .. v.key, variable = v} end
+    if rawget(self, "_state_" .. v.key) then
+      list[#list + 1] = {path = "state/" .. v.key, variable = v}
+    end
   end
   for _, entry in ipairs(weights) do
     local slots = self._slots[core.variable_identity(entry.variable)] or {}
@@ -288,15 +307,20 @@ end
 function Optimizer:set_weights(values)
   local weights = self.weights
   if #values ~= #weights then
-    blame.error(string.format("set_weights: optimizer '%s' has %s, but %s given", self.name, counted(#weights, "weight"),
+    blame.error(string.format("set_weights: optimizer '%s' has %s, but %s given", self.name,
+      counted(#weights, "weight"),
       counted(#values, "value was", "values were")), "value")
   end
-  for i, v in ipairs(weights) do v:assign(core.is_tensor(values[i]) and values[i] or core.tensor(values[i], v.dtype)) end
+  for i, v in ipairs(weights) do
+    v:assign(core.is_tensor(values[i]) and values[i] or core.tensor(values[i], v.dtype))
+  end
 end
 
 -- ------------------------------------------------ applying
 
-local function clip_to_norm(g, norm) return lengths.scale(g, norm / ipu.maximum(lengths.of(g), norm)) end
+local function clip_to_norm(g, norm)
+  return lengths.scale(g, norm / ipu.maximum(lengths.of(g), norm))
+end
 
 local function clip_global(grads, norm)
   local sum
@@ -323,12 +347,14 @@ end
 
 local function is_value(x) return core.is_tensor(x) or core.is_variable(x) end
 
--- apply_gradients(pairs) or (grads, variables) → two lists without the variables that have no gradient.
+-- apply_gradients(pairs) or (grads, variables) → two lists without the variables that have no
+-- gradient.
 local function read_pairs(self, first, second)
   local grads, vars, missing = {}, {}, {}
   local function add(g, v)
     if not core.is_variable(v) then
-      blame.error("apply_gradients: a list of pairs {gradient, variable}, or gradients and variables, is wanted; got "
+      blame.error("apply_gradients: a list of pairs {gradient, variable}, or gradients and "
+        .. "variables, is wanted; got "
         .. args.describe(v), "type")
     end
     if is_value(g) then
@@ -338,7 +364,8 @@ local function read_pairs(self, first, second)
     end
   end
   if type(first) ~= "table" then
-    blame.error("apply_gradients: a list of gradients is wanted, got " .. args.describe(first), "type")
+    blame.error("apply_gradients: a list of gradients is wanted, got "
+      .. args.describe(first), "type")
   end
   if args.is_plain(second) and second[1] ~= nil then
     for i = 1, #second do add(first[i], second[i]) end
@@ -350,18 +377,22 @@ local function read_pairs(self, first, second)
   end
   if #vars == 0 then
     blame.error(string.format("%s: no gradients are provided for any variable%s", self.name,
-      #missing > 0 and ": " .. table.concat(missing, ", ") or "; is every layer frozen (trainable = false)?"), "value")
+      #missing > 0 and ": " .. table.concat(missing, ", ")
+      or "; is every layer frozen (trainable = false)?"), "value")
   end
   if #missing > 0 then
-    log.warn("gradients do not exist for the variables %s when minimizing the loss", table.concat(missing, ", "))
+    log.warn("gradients do not exist for the variables %s when minimizing the loss",
+      table.concat(missing, ", "))
   end
   return grads, vars
 end
 
 local function check_dtype(self, g, v)
   if g.dtype ~= self:dtype_of(v) then
-    blame.error(string.format("%s: the gradient of variable '%s' is %s, the variable is %s; cast it, for instance with "
-      .. "ipu.optimizers.MapGradientOptimizer(opt, function(g, v) return ipu.cast(g, v.dtype) end)", self.name, v.name, g.dtype,
+    blame.error(string.format("%s: the gradient of variable '%s' is %s, the variable is %s; cast "
+      .. "it, for instance with "
+      .. "ipu.optimizers.MapGradientOptimizer(opt, function(g, v) return ipu.cast(g, v.dtype) end)",
+      self.name, v.name, g.dtype,
       v.dtype), "type")
   end
 end
@@ -413,7 +444,8 @@ local accumulated = false -- whether gradients that are applied went through eac
 ---@return boolean
 function base.is_accumulated() return accumulated end
 
----opt:apply_gradients(…) for gradients that were accumulated (or, within that, for some that are no longer what they were).
+---opt:apply_gradients(…) for gradients that were accumulated (or, within that, for some that are no
+---longer what they were).
 function base.apply_accumulated(is_accumulated, opt, ...)
   local former <const> = accumulated
   local _ <close> = setmetatable({}, {__close = function() accumulated = former end})
@@ -421,7 +453,8 @@ function base.apply_accumulated(is_accumulated, opt, ...)
   opt:apply_gradients(...)
 end
 
----Updates variables by their gradients: (gradients, variables) or a list of pairs {gradient, variable}.
+---Updates variables by their gradients: (gradients, variables) or a list of pairs {gradient,
+---variable}.
 ---@param grads any[]
 ---@param vars userdata[]?
 function Optimizer:apply_gradients(grads, vars)
@@ -446,16 +479,20 @@ function Optimizer:apply_gradients(grads, vars)
   self.iterations:assign_add(1)
 end
 
----The new value of a variable. Optimizers override it; `shared` is what prepare(rate) gave, with the rate.
+---The new value of a variable. Optimizers override it; `shared` is what prepare(rate) gave, with
+---the rate.
 function Optimizer:update()
-  blame.error(getmetatable(self).__name .. " defines no update(variable, gradient, shared)", "not_implemented")
+  blame.error(getmetatable(self).__name .. " defines no update(variable, gradient, shared)",
+    "not_implemented")
 end
 
 ---With use_ema: the variables take their averages, as fit does at its end.
 ---@param list userdata[]
 function Optimizer:finalize_variable_values(list)
   if not self.use_ema then return end
-  for _, v in ipairs(list) do v:assign(ipu.cast(self:slot(v, "average", v):read_value(), v.dtype)) end
+  for _, v in ipairs(list) do
+    v:assign(ipu.cast(self:slot(v, "average", v):read_value(), v.dtype))
+  end
 end
 
 local minimize_rows <const> = {
@@ -464,7 +501,8 @@ local minimize_rows <const> = {
   {"tape", "any", optional = true, of = "GradientTape", says = "of a loss that is a tensor"},
 }
 
----Pairs {gradient, variable} of a loss: a function, or a tensor recorded by `tape` or in a traced function.
+---Pairs {gradient, variable} of a loss: a function, or a tensor recorded by `tape` or in a traced
+---function.
 function Optimizer:compute_gradients(...)
   local a = args.check("compute_gradients", minimize_rows, ...)
   local loss, tape = a.loss, a.tape

@@ -1,13 +1,14 @@
 -- keras.optimizers: the update rules, the schedules, and finding an optimizer by name.
 
-local args = require "ipulua.args"
+local args = require "ipulua.base.args"
 local base = require "ipulua.keras.optimizers.base"
-local blame = require "ipulua.blame"
-local class = require "ipulua.class"
-local parts = require "ipulua.keras.parts"
+local blame = require "ipulua.base.blame"
+local class = require "ipulua.base.class"
+local parts = require "ipulua.keras.base.parts"
 
-local optimizers = {Optimizer = base.Optimizer, schedules = require "ipulua.keras.schedules"}
-require("ipulua.modules").guard("keras.optimizers.schedules", optimizers.schedules)
+local optimizers = {Optimizer = base.Optimizer,
+  schedules = require "ipulua.keras.optimizers.schedules"}
+require("ipulua.base.modules").guard("keras.optimizers.schedules", optimizers.schedules)
 
 for _, file in ipairs{"rules", "wrappers", "loss_scaling"} do
   for name, c in pairs(require("ipulua.keras.optimizers." .. file)) do optimizers[name] = c end
@@ -22,8 +23,9 @@ function optimizers.get(optimizer, custom_objects)
   if class.is_a(found, base.Optimizer) then return found end
   local meta = type(found) == "table" and getmetatable(found)
   if type(meta) == "table" and found.apply_gradients then return found end
-  blame.error("an optimizer must be a name or an optimizer object, got " .. args.describe(optimizer), "type")
+  blame.error("an optimizer must be a name or an optimizer object, got "
+    .. args.describe(optimizer), "type")
 end
 
 class.guard_all(optimizers)
-return require("ipulua.keras.other_names").give("optimizers", optimizers)
+return require("ipulua.keras.base.other_names").give("optimizers", optimizers)

@@ -1,43 +1,50 @@
--- Automatic loss scaling: optimizers that scale the loss by a factor, which follows the sizes of float16 gradients.
+-- Automatic loss scaling: optimizers that scale the loss by a factor, which follows the sizes of
+-- float16 gradients.
 
-local args = require "ipulua.args"
+local args = require "ipulua.base.args"
 local base = require "ipulua.keras.optimizers.base"
-local blame = require "ipulua.blame"
-local class = require "ipulua.class"
+local blame = require "ipulua.base.blame"
+local class = require "ipulua.base.class"
 local core = require "ipulua.core"
 local ipu = require "ipulua"
-local nest = require "ipulua.keras.nest"
+local nest = require "ipulua.keras.base.nest"
 local rules = require "ipulua.keras.optimizers.rules"
-local plain = require "ipulua.plain"
-local variables = require "ipulua.variables"
+local plain = require "ipulua.base.plain"
+local variables = require "ipulua.trace.variables"
 local wrapper = require "ipulua.keras.optimizers.wrapper"
 local wrappers = require "ipulua.keras.optimizers.wrappers"
 
 local loss_scaling = {}
 
-local Wrapper <const>, Accumulation <const> = wrapper.Wrapper, wrappers.GradientAccumulationOptimizer
+local Wrapper <const>, Accumulation <const> = wrapper.Wrapper,
+  wrappers.GradientAccumulationOptimizer
 
 -- ------------------------------------------------ around any optimizer
 
 local function power_of_two(x)
   if x <= 0 then return "must be positive, got " .. x end
   local log2 = math.log(x, 2)
-  if math.abs(log2 - math.floor(log2 + 0.5)) > 1e-9 then return "must be a power of two, got " .. x end
+  if math.abs(log2 - math.floor(log2 + 0.5)) > 1e-9 then
+    return "must be a power of two, got " .. x
+  end
 end
 
 local als_rows <const> = {
   {"initial_loss_scaling_factor", "number", 1.0, check = power_of_two, says = "a power of two"},
-  {"update_frequency", "integer", 8, range = "[1, inf)", says = "weight updates between changes of the factor"},
+  {"update_frequency", "integer", 8, range = "[1, inf)",
+    says = "weight updates between changes of the factor"},
   {"increase_factor", "number", 2.0, check = power_of_two, says = "a power of two"},
   {"max_loss_scaling_factor", "number", 32768.0, check = power_of_two, says = "a power of two"},
   {"accumulate_statistics_over_update_period", "boolean", true},
-  {"ratio_threshold", "number", 1e-5, range = "[0, 1]", says = "share of elements beyond the edge from which the factor is halved"},
-  {"captured_grads_only", "boolean", false}, {"lpf_alpha", "number", 0.0, range = "[0, 1]", says = "weight of the old statistics"},
+  {"ratio_threshold", "number", 1e-5, range = "[0, 1]",
+    says = "share of elements beyond the edge from which the factor is halved"},
+  {"captured_grads_only", "boolean", false},
+  {"lpf_alpha", "number", 0.0, range = "[0, 1]", says = "weight of the old statistics"},
   {"histogram_bin_edge", "number", 2 ^ 13, range = "(0, inf)"}, {"name", "string", optional = true},
 }
 
----Scales the loss so that float16 gradients neither overflow nor vanish: the factor is doubled unless too many
----elements are at or beyond histogram_bin_edge; then it is halved.
+---Scales the loss so that float16 gradients neither overflow nor vanish: the factor is doubled
+---unless too many elements are at or beyond histogram_bin_edge; then it is halved.
 ---@class ALSOptimizer: IpuOptimizerWrapper
 local ALSOptimizer = Wrapper:extend("ALSOptimizer")
 loss_scaling.ALSOptimizer = ALSOptimizer
@@ -47,7 +54,8 @@ ALSOptimizer.argument_rows = als_options
 ALSOptimizer.takes_captured = true
 
 local function scalar_state(self, name, value, shape)
-  rawset(self, name, variables.Variable{core.full(shape or {}, value, "float32"), name = self.name .. "/" .. name,
+  rawset(self, name, variables.Variable{core.full(shape or {}, value, "float32"),
+    name = self.name .. "/" .. name,
     trainable = false})
 end
 
@@ -56,7 +64,8 @@ local function refuse_scaled(name, opt)
   local inner = opt
   while class.is_a(inner, Wrapper) do
     if class.is_a(inner, ALSOptimizer) then
-      blame.error(string.format("%s: 'opt' scales the loss already, by its %s", name, inner.__name), "value")
+      blame.error(string.format("%s: 'opt' scales the loss already, by its %s", name, inner.__name),
+        "value")
     end
     inner = rawget(inner, "opt")
   end
@@ -70,7 +79,8 @@ function ALSOptimizer:init_als(opt, a)
   scalar_state(self, "_factor", a.initial_loss_scaling_factor)
   scalar_state(self, "_previous", a.initial_loss_scaling_factor)
   scalar_state(self, "_histogram", 0, {2})
-  rawset(self, "_counter", variables.Variable{core.tensor(0, "int32"), name = self.name .. "/update_counter", trainable = false})
+  rawset(self, "_counter", variables.Variable{core.tensor(0, "int32"),
+    name = self.name .. "/update_counter", trainable = false})
 end
 
 function ALSOptimizer:init(...)
@@ -167,9 +177,11 @@ local function next_factor(self, factor, histogram)
   local total = ipu.reduce_sum(histogram)
   local upper = ipu.reshape(ipu.slice(histogram, {1}, {1}), {})
   local ratio = upper / ipu.maximum(total, 1e-30)
-  local candidate = ipu.where(ipu.greater(ratio, h.ratio_threshold), factor / h.increase_factor, factor * h.increase_factor)
+  local candidate = ipu.where(ipu.greater(ratio, h.ratio_threshold), factor / h.increase_factor,
+    factor * h.increase_factor)
   local usable = ipu.logical_and(ipu.is_finite(candidate),
-    ipu.logical_and(ipu.less(candidate, h.max_loss_scaling_factor), ipu.greater_equal(candidate, 1)))
+    ipu.logical_and(ipu.less(candidate, h.max_loss_scaling_factor),
+      ipu.greater_equal(candidate, 1)))
   return ipu.where(usable, candidate, factor)
 end
 
@@ -184,7 +196,8 @@ local function update_statistics(self, grads)
   if h.update_frequency == 1 then
     due = ipu.equal(counter, counter)
   else
-    due = ipu.logical_and(ipu.greater(counter, 0), ipu.equal(ipu.mod(counter, h.update_frequency), 0))
+    due = ipu.logical_and(ipu.greater(counter, 0),
+      ipu.equal(ipu.mod(counter, h.update_frequency), 0))
   end
   self._previous:assign(factor)
   self._factor:assign(ipu.where(due, next_factor(self, factor, histogram), factor))
@@ -218,7 +231,9 @@ function ALSOptimizer:apply_gradients(grads, vars, options)
   if not self.hyper.captured_grads_only then
     for i, pair in ipairs(given) do counted[i] = pair[1] end
   end
-  for _, g in ipairs(nest.flatten(options and options.captured_grads)) do counted[#counted + 1] = g end
+  for _, g in ipairs(nest.flatten(options and options.captured_grads)) do
+    counted[#counted + 1] = g
+  end
   local ready = unscaled(self, given)
   update_statistics(self, counted)
   base.apply_accumulated(false, self.opt, ready)
@@ -283,7 +298,8 @@ function ALSAccumulation:init(...)
   local first = ...
   local opt = plain.is(first) and (first.als_optimizer or first.opt or first[1]) or first
   if not class.is_a(opt, ALSOptimizer) then
-    blame.error("ALSGradientAccumulationOptimizer: 'als_optimizer' must be an ALSOptimizer, got " .. args.describe(opt), "value")
+    blame.error("ALSGradientAccumulationOptimizer: 'als_optimizer' must be an ALSOptimizer, got "
+      .. args.describe(opt), "value")
   end
   if plain.is(first) and first.als_optimizer then
     first.opt, first.als_optimizer = first.als_optimizer, nil

@@ -1,10 +1,10 @@
--- Update rules, each with Keras' formulas and defaults. Powers like 1 - beta^t are computed as -expm1(t log beta),
--- which loses nothing in float32.
+-- Update rules, each with Keras' formulas and defaults. Powers like 1 - beta^t are computed as
+-- -expm1(t log beta), which loses nothing in float32.
 
 local base = require "ipulua.keras.optimizers.base"
 local core = require "ipulua.core"
 local ipu = require "ipulua"
-local lengths = require "ipulua.keras.lengths"
+local lengths = require "ipulua.keras.base.lengths"
 
 local rules = {}
 
@@ -37,7 +37,8 @@ end
 -- ------------------------------------------------ SGD
 
 ---@class SGD: Optimizer
-local SGD = declare("SGD", 0.01, {{"momentum", "number", 0.0, range = "[0, 1]"}, {"nesterov", "boolean", false}})
+local SGD = declare("SGD", 0.01,
+  {{"momentum", "number", 0.0, range = "[0, 1]"}, {"nesterov", "boolean", false}})
 
 function SGD:make_slots(v)
   if self.momentum ~= 0 then self:slot(v, "momentum") end
@@ -75,7 +76,8 @@ end
 
 function Adam:prepare(rate)
   local t = step_number(self)
-  return {alpha = rate * ipu.sqrt(one_minus_power(self.beta_2, t)) / one_minus_power(self.beta_1, t)}
+  return {alpha = rate * ipu.sqrt(one_minus_power(self.beta_2, t))
+    / one_minus_power(self.beta_1, t)}
 end
 
 function Adam:update(v, g, s)
@@ -92,7 +94,8 @@ end
 ---Adam with decoupled weight decay.
 ---@class AdamW: Adam
 declare("AdamW", 0.001, {
-  {"weight_decay", "number", 0.004}, beta_rows[1], beta_rows[2], beta_rows[3], {"amsgrad", "boolean", false},
+  {"weight_decay", "number", 0.004}, beta_rows[1], beta_rows[2], beta_rows[3],
+  {"amsgrad", "boolean", false},
 }, Adam)
 
 ---@class Adamax: Optimizer
@@ -143,8 +146,10 @@ end
 function Nadam:update(v, g, s)
   local m = move(self:slot(v, "m"), g, 1 - self.beta_1)
   local second = move(self:slot(v, "v"), ipu.square(g), 1 - self.beta_2)
-  local direction = g * scalar((1 - s.now) / (1 - s.product), v) + m * scalar(s.following / (1 - s.next_product), v)
-  return v - direction * scalar(s.rate, v) / (ipu.sqrt(second / scalar(s.correction, v)) + self.epsilon)
+  local direction = g * scalar((1 - s.now) / (1 - s.product), v)
+    + m * scalar(s.following / (1 - s.next_product), v)
+  return v - direction * scalar(s.rate, v)
+    / (ipu.sqrt(second / scalar(s.correction, v)) + self.epsilon)
 end
 
 function Nadam:finish(s)
@@ -194,7 +199,8 @@ end
 
 ---@class RMSprop: Optimizer
 local RMSprop = declare("RMSprop", 0.001, {
-  {"rho", "number", 0.9, range = "[0, 1]"}, {"momentum", "number", 0.0, range = "[0, 1]"}, {"epsilon", "number", 1e-7, range = "[0, inf)"},
+  {"rho", "number", 0.9, range = "[0, 1]"}, {"momentum", "number", 0.0, range = "[0, 1]"},
+  {"epsilon", "number", 1e-7, range = "[0, inf)"},
   {"centered", "boolean", false},
 })
 
@@ -207,7 +213,9 @@ end
 -- epsilon stands outside the root without momentum, inside it with momentum
 function RMSprop:update(v, g, s)
   local variance = move(self:slot(v, "rms"), ipu.square(g), 1 - self.rho)
-  if self.centered then variance = variance - ipu.square(move(self:slot(v, "mg"), g, 1 - self.rho)) end
+  if self.centered then
+    variance = variance - ipu.square(move(self:slot(v, "mg"), g, 1 - self.rho))
+  end
   local w, step = self:value_of(v), g * scalar(s.rate, g)
   if self.momentum == 0 then return w - step / (ipu.sqrt(variance) + self.epsilon) end
   local momentum = self:slot(v, "momentum")
@@ -218,7 +226,8 @@ end
 
 ---@class Adagrad: Optimizer
 local Adagrad = declare("Adagrad", 0.001, {
-  {"initial_accumulator_value", "number", 0.1, range = "[0, inf)"}, {"epsilon", "number", 1e-7, range = "[0, inf)"},
+  {"initial_accumulator_value", "number", 0.1, range = "[0, inf)"},
+  {"epsilon", "number", 1e-7, range = "[0, inf)"},
 })
 
 function Adagrad:make_slots(v) self:slot(v, "accumulator", self.initial_accumulator_value) end
@@ -231,7 +240,8 @@ function Adagrad:update(v, g, s)
 end
 
 ---@class Adadelta: Optimizer
-local Adadelta = declare("Adadelta", 0.001, {{"rho", "number", 0.95, range = "[0, 1]"}, {"epsilon", "number", 1e-7, range = "[0, inf)"}})
+local Adadelta = declare("Adadelta", 0.001,
+  {{"rho", "number", 0.95, range = "[0, 1]"}, {"epsilon", "number", 1e-7, range = "[0, inf)"}})
 
 function Adadelta:make_slots(v)
   self:slot(v, "accum_grad")
@@ -249,7 +259,8 @@ end
 ---Follow the regularized leader.
 ---@class Ftrl: Optimizer
 local Ftrl = declare("Ftrl", 0.001, {
-  {"learning_rate_power", "number", -0.5, range = "(-inf, 0]"}, {"initial_accumulator_value", "number", 0.1},
+  {"learning_rate_power", "number", -0.5, range = "(-inf, 0]"},
+  {"initial_accumulator_value", "number", 0.1},
   {"l1_regularization_strength", "number", 0.0}, {"l2_regularization_strength", "number", 0.0},
   {"l2_shrinkage_regularization_strength", "number", 0.0}, {"beta", "number", 0.0},
 })
@@ -261,7 +272,8 @@ end
 
 function Ftrl:update(v, g, s)
   local rate = scalar(s.rate, v)
-  local accumulator, linear = self:slot(v, "accumulator", self.initial_accumulator_value), self:slot(v, "linear")
+  local accumulator, linear = self:slot(v, "accumulator", self.initial_accumulator_value),
+    self:slot(v, "linear")
   local shrunk = g
   if self.l2_shrinkage_regularization_strength ~= 0 then
     shrunk = g + v * (2 * self.l2_shrinkage_regularization_strength)

@@ -1,11 +1,12 @@
--- What a wrapper is: an optimizer around another one, to which it leaves whatever it doesn't do itself.
+-- What a wrapper is: an optimizer around another one, to which it leaves whatever it doesn't do
+-- itself.
 
-local args = require "ipulua.args"
+local args = require "ipulua.base.args"
 local base = require "ipulua.keras.optimizers.base"
-local blame = require "ipulua.blame"
-local class = require "ipulua.class"
+local blame = require "ipulua.base.blame"
+local class = require "ipulua.base.class"
 local core = require "ipulua.core"
-local parts = require "ipulua.keras.parts"
+local parts = require "ipulua.keras.base.parts"
 
 local wrapper = {}
 
@@ -15,7 +16,8 @@ local wrapper = {}
 ---@return Optimizer
 function wrapper.check(name, opt)
   if class.is_a(opt, base.Optimizer) then return opt end
-  blame.error(string.format("%s: 'opt' must be a Keras optimizer, got %s", name, args.describe(opt)), "value")
+  blame.error(string.format("%s: 'opt' must be a Keras optimizer, got %s", name,
+    args.describe(opt)), "value")
 end
 
 -- What a wrapper doesn't define itself is the wrapped optimizer's.
@@ -50,7 +52,8 @@ end
 
 -- Methods of every optimizer go to the wrapped one, except those that classes define.
 for _, method in ipairs{
-  "list_weights", "get_weights", "set_weights", "build", "slot", "state", "current_learning_rate", "finalize_variable_values",
+  "list_weights", "get_weights", "set_weights", "build", "slot", "state", "current_learning_rate",
+  "finalize_variable_values",
 } do
   Wrapper[method] = function(self, ...)
     local opt = self.opt
@@ -109,7 +112,8 @@ function Wrapper.from_config(c, config, custom_objects)
   local given = {}
   for key, value in pairs(config) do given[key] = value end
   local wrapped = c.argument_rows[1][1]
-  given[wrapped] = parts.get("optimizer", config[wrapped] or config.opt, {custom_objects = custom_objects})
+  given[wrapped] = parts.get("optimizer", config[wrapped] or config.opt,
+    {custom_objects = custom_objects})
   return c(given)
 end
 

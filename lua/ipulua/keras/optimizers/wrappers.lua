@@ -1,13 +1,13 @@
 -- Optimizers around optimizers: a map over gradients, replicas, accumulation over calls.
 
-local accumulation = require "ipulua.accumulation"
-local args = require "ipulua.args"
+local accumulation = require "ipulua.optimizers.accumulation"
+local args = require "ipulua.base.args"
 local base = require "ipulua.keras.optimizers.base"
 local core = require "ipulua.core"
 local enums = require "ipulua.enums"
 local ipu = require "ipulua"
-local offloading = require "ipulua.offloading"
-local variables = require "ipulua.variables"
+local offloading = require "ipulua.trace.offloading"
+local variables = require "ipulua.trace.variables"
 local wrapper = require "ipulua.keras.optimizers.wrapper"
 
 local wrappers = {}
@@ -23,11 +23,12 @@ end
 -- ------------------------------------------------ maps and replicas
 
 local map_rows <const> = {
-  {"wrapped_optimizer", "table"}, {"gradient_mapping_function", "callable"}, {"name", "string", optional = true},
+  {"wrapped_optimizer", "table"}, {"gradient_mapping_function", "callable"},
+  {"name", "string", optional = true},
 }
 
----Changes each gradient by f(gradient, variable) before it is accumulated and applied. What was accumulated in another dtype than
----the variable's goes through f once more: it may cast.
+---Changes each gradient by f(gradient, variable) before it is accumulated and applied. What was
+---accumulated in another dtype than the variable's goes through f once more: it may cast.
 ---@class MapGradientOptimizer: IpuOptimizerWrapper
 local MapGradientOptimizer = define("MapGradientOptimizer")
 MapGradientOptimizer.argument_rows = map_rows
@@ -40,7 +41,9 @@ end
 
 function MapGradientOptimizer:own_settings() return {gradient_mapping_function = self.map} end
 
-function MapGradientOptimizer:each_gradient(g, v) return self.map(self.opt:each_gradient(g, v), v) end
+function MapGradientOptimizer:each_gradient(g, v)
+  return self.map(self.opt:each_gradient(g, v), v)
+end
 
 function MapGradientOptimizer:apply_gradients(grads, vars)
   local mapped = {}
@@ -84,7 +87,8 @@ local accumulation_rows <const> = {
   {"replicated_optimizer_state_sharding", "boolean", false,
     says = "changes no number; whether replicas share them"},
   {"dtype", {"dtype", "function"}, optional = true},
-  {"reduction_method", enums.GradientAccumulationReductionMethod, "SUM"}, {"name", "string", optional = true},
+  {"reduction_method", enums.GradientAccumulationReductionMethod, "SUM"},
+  {"name", "string", optional = true},
 }
 
 ---Sums (or averages) the gradients of num_mini_batches calls, then applies them once.
@@ -104,7 +108,8 @@ function GradientAccumulationOptimizer:init(...)
   self:init_wrapper(a.opt, a.name)
   rawset(self, "settings", a)
   rawset(self, "accumulators", {})
-  rawset(self, "counter", variables.Variable{core.tensor(0, "int32"), name = self.name .. "/counter", trainable = false})
+  rawset(self, "counter",
+    variables.Variable{core.tensor(0, "int32"), name = self.name .. "/counter", trainable = false})
 end
 
 local function accumulator_of(self, v)
@@ -112,7 +117,9 @@ local function accumulator_of(self, v)
   local found = self.accumulators[id]
   if not found then
     local dtype = accumulation.dtype(self.name, self.settings.dtype, v)
-    found = variables.make(self.name .. "/" .. v.name, dtype, v.shape, false, function() return core.full(v.shape, 0, dtype) end)
+    found = variables.make(self.name .. "/" .. v.name, dtype, v.shape, false, function()
+      return core.full(v.shape, 0, dtype)
+    end)
     self.accumulators[id] = found
   end
   return found

@@ -28,7 +28,8 @@ local function mix(state, block)
   for i = 0, 63 do
     local round = i // 16 + 1
     local f, word = rounds[round][1](b, c, d), block[rounds[round][2](i) + 1]
-    a, d, c, b = d, c, b, (b + rotate(a + f + sines[i + 1] + word, rotations[round][i % 4 + 1])) & mask
+    a, d, c, b = d, c, b,
+      (b + rotate(a + f + sines[i + 1] + word, rotations[round][i % 4 + 1])) & mask
   end
   for i, x in ipairs{a, b, c, d} do state[i] = (state[i] + x) & mask end
 end

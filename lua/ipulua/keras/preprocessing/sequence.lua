@@ -1,19 +1,22 @@
--- keras.preprocessing.sequence: lists of numbers of unequal lengths as one tensor; pairs of words for embeddings.
+-- keras.preprocessing.sequence: lists of numbers of unequal lengths as one tensor; pairs of words
+-- for embeddings.
 
-local args = require "ipulua.args"
-local blame = require "ipulua.blame"
+local args = require "ipulua.base.args"
+local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
-local counted = require "ipulua.counted"
+local counted = require "ipulua.base.counted"
 local ipu = require "ipulua"
-local plain = require "ipulua.plain"
+local plain = require "ipulua.base.plain"
 
 local sequence = {}
 
 -- ------------------------------------------------ padding
 
 local pad_rows <const> = {
-  {"sequences", "list", list = true}, {"maxlen", "integer", optional = true, range = "[0, inf)"}, {"dtype", "dtype", "int32"},
-  {"padding", "string", "pre", choices = {"pre", "post"}}, {"truncating", "string", "pre", choices = {"pre", "post"}},
+  {"sequences", "list", list = true}, {"maxlen", "integer", optional = true, range = "[0, inf)"},
+  {"dtype", "dtype", "int32"},
+  {"padding", "string", "pre", choices = {"pre", "post"}},
+  {"truncating", "string", "pre", choices = {"pre", "post"}},
   {"value", "number", 0},
 }
 
@@ -23,7 +26,8 @@ local function as_lists(sequences)
   for i, given in ipairs(sequences) do
     if core.is_tensor(given) then given = given.rank > 0 and given:totable() or nil end
     if not args.is_list(given) then
-      blame.error(string.format("pad_sequences: 'sequences' must hold lists or tensors; entry %d is %s", i,
+      blame.error(string.format("pad_sequences: 'sequences' must hold lists or tensors; entry %d "
+        .. "is %s", i,
         args.describe(sequences[i])), "type")
     end
     lists[i], longest = given, math.max(longest, #given)
@@ -57,7 +61,8 @@ local function step_shape(lists)
       local shape = shape_of(step)
       wanted = wanted or shape
       if not same_shape(shape, wanted) then
-        blame.error(string.format("pad_sequences: step %d of sequence %d has the shape [%s], the first step has [%s]", k - 1, i - 1,
+        blame.error(string.format("pad_sequences: step %d of sequence %d has the shape [%s], the "
+          .. "first step has [%s]", k - 1, i - 1,
           table.concat(shape, ", "), table.concat(wanted, ", ")), "value")
       end
     end
@@ -74,7 +79,8 @@ local function filled(shape, value, axis)
   return list
 end
 
--- All steps that stay, one after another behind a blank one; for each sequence where its first one is, and how many there are.
+-- All steps that stay, one after another behind a blank one; for each sequence where its first one
+-- is, and how many there are.
 local function kept_steps(lists, length, a, blank)
   local steps, offsets, counts = {blank}, {}, {}
   for i, list in ipairs(lists) do
@@ -97,10 +103,11 @@ local function padded(lists, length, a, blank)
   return ipu.gather(core.tensor(steps, a.dtype), index)
 end
 
----Sequences as the rows of one tensor: those shorter than maxlen (by default the longest one's length) are filled up with
----`value`, longer ones cut, at their beginnings ("pre") or ends ("post").
----Shapes: lists of lengths up to n → [sequences, maxlen]; steps may have a shape of their own, which comes after:
----`keras.preprocessing.sequence.pad_sequences{{1}, {2, 3}, {4, 5, 6}}` → [3, 3]
+---Sequences as the rows of one tensor: those shorter than maxlen (by default the longest one's
+---length) are filled up with `value`, longer ones cut, at their beginnings ("pre") or ends
+---("post").
+---Shapes: lists of lengths up to n → [sequences, maxlen]; steps may have a shape of their own,
+---which comes after: `keras.preprocessing.sequence.pad_sequences{{1}, {2, 3}, {4, 5, 6}}` → [3, 3]
 ---Errors: what holds no lists, steps of unequal shapes, no sequence at all without maxlen:
 ---`keras.preprocessing.sequence.pad_sequences{1, 2}`
 ---@param ... any sequences, maxlen, dtype, padding, truncating, value
@@ -108,9 +115,12 @@ end
 function sequence.pad_sequences(...)
   local a = args.check("pad_sequences", pad_rows, ...)
   local lists, longest = as_lists(a.sequences)
-  if #lists == 0 and not a.maxlen then blame.error("pad_sequences: there are no sequences; give 'maxlen'", "value") end
+  if #lists == 0 and not a.maxlen then
+    blame.error("pad_sequences: there are no sequences; give 'maxlen'", "value")
+  end
   if not a.dtype:find("float") and not math.tointeger(a.value) then
-    blame.error(string.format("pad_sequences: 'value', %s, is no %s; give 'dtype'", a.value, a.dtype), "value")
+    blame.error(string.format("pad_sequences: 'value', %s, is no %s; give 'dtype'", a.value,
+      a.dtype), "value")
   end
   local length, shape = a.maxlen or longest, step_shape(lists)
   if #lists == 0 or length == 0 then
@@ -126,11 +136,13 @@ local table_rows <const> = {
   {"sampling_factor", "number", 1e-5, range = "(0, inf)"},
 }
 
--- What is taken for the frequency of a word is the inverse of this, by Zipf's law: rank·(ln rank + γ) + 1/2 − 1/(12·rank).
+-- What is taken for the frequency of a word is the inverse of this, by Zipf's law: rank·(ln rank +
+-- γ) + 1/2 − 1/(12·rank).
 local euler <const> = 0.577
 
----With what probability to keep the word of each rank (0: none; 1: the most frequent) when words are drawn from a text whose
----frequencies follow Zipf's law: sqrt(sampling_factor / frequency), at most 1.
+---With what probability to keep the word of each rank (0: none; 1: the most frequent) when words
+---are drawn from a text whose frequencies follow Zipf's law: sqrt(sampling_factor / frequency), at
+---most 1.
 ---Shapes: [size]. `keras.preprocessing.sequence.make_sampling_table(10)` → [10]
 ---Errors: a size below 1: `keras.preprocessing.sequence.make_sampling_table(0)`
 ---Source: arXiv:1310.4546
@@ -147,8 +159,10 @@ local skipgram_rows <const> = {
   {"sequence", {"list", "tensor"}}, {"vocabulary_size", "integer", check = function(n)
     if n < 2 then return "must be at least 2 (0 is no word), got " .. n end
   end},
-  {"window_size", "integer", 4, range = "[0, inf)"}, {"negative_samples", "number", 1, range = "[0, inf)"},
-  {"shuffle", "boolean", true}, {"categorical", "boolean", false}, {"sampling_table", {"tensor", "list"}, optional = true},
+  {"window_size", "integer", 4, range = "[0, inf)"},
+  {"negative_samples", "number", 1, range = "[0, inf)"},
+  {"shuffle", "boolean", true}, {"categorical", "boolean", false},
+  {"sampling_table", {"tensor", "list"}, optional = true},
   {"seed", "integer", optional = true},
 }
 
@@ -191,7 +205,8 @@ local function random_pairs(near, a, draw)
   local words, others = {}, {}
   local count = #near * a.negative_samples
   if count ~= count or count >= most_pairs then
-    blame.error(string.format("skipgrams: %g random pairs for each of %d are too many", a.negative_samples, #near), "value")
+    blame.error(string.format("skipgrams: %g random pairs for each of %d are too many",
+      a.negative_samples, #near), "value")
   end
   for i, pair in ipairs(near) do words[i] = pair[1] end
   shuffle(words, draw)
@@ -204,24 +219,28 @@ end
 local function check_words(words, a, kept)
   for i, word in ipairs(words) do
     if math.type(word) ~= "integer" or word < 0 or word >= a.vocabulary_size then
-      blame.error(string.format("skipgrams: 'sequence' must hold numbers of words from 0 to %d; entry %d is %s",
+      blame.error(string.format("skipgrams: 'sequence' must hold numbers of words from 0 to %d; "
+        .. "entry %d is %s",
         a.vocabulary_size - 1, i, args.describe(word)), "value")
     end
     if kept and not kept[word + 1] then
-      blame.error(string.format("skipgrams: 'sampling_table' has %s, none for the word %d", counted(#kept, "entry", "entries"), word), "value")
+      blame.error(string.format("skipgrams: 'sampling_table' has %s, none for the word %d",
+        counted(#kept, "entry", "entries"), word), "value")
     end
   end
 end
 
 local function as_list(value) return core.is_tensor(value) and value:totable() or value end
 
----Pairs of words from a sequence of their numbers (0: no word), and labels: 1 for words that stand at most window_size apart,
----then negative_samples times as many pairs with random words, labelled 0. sampling_table: with what probability to keep a
----word, by its number. With a seed the same each time.
+---Pairs of words from a sequence of their numbers (0: no word), and labels: 1 for words that stand
+---at most window_size apart, then negative_samples times as many pairs with random words, labelled
+---0. sampling_table: with what probability to keep a word, by its number. With a seed the same each
+---time.
 ---Units: window_size in words
----Errors: a number that is no word, a table too short: `keras.preprocessing.sequence.skipgrams({1, 5}, 4)`
+---Errors: a number that is no word, a table too short:
+---`keras.preprocessing.sequence.skipgrams({1, 5}, 4)`
 ---Source: arXiv:1301.3781
----@param ... any sequence, vocabulary_size, window_size, negative_samples, shuffle, categorical, sampling_table, seed
+---@param ... any sequence, vocabulary_size, window_size, negative_samples, shuffle, categorical, …
 ---@return integer[][] pairs
 ---@return any[] labels; with categorical {0, 1} and {1, 0}
 function sequence.skipgrams(...)
@@ -239,4 +258,4 @@ function sequence.skipgrams(...)
   return both, labels
 end
 
-return require("ipulua.keras.other_names").answer("preprocessing.sequence", sequence)
+return require("ipulua.keras.base.other_names").answer("preprocessing.sequence", sequence)

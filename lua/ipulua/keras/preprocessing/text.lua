@@ -1,19 +1,21 @@
 -- keras.preprocessing.text: words and their numbers.
 
-local args = require "ipulua.args"
-local blame = require "ipulua.blame"
-local class = require "ipulua.class"
+local args = require "ipulua.base.args"
+local blame = require "ipulua.base.blame"
+local class = require "ipulua.base.class"
 local core = require "ipulua.core"
 local ipu = require "ipulua"
-local json = require "ipulua.json"
+local json = require "ipulua.base.json"
 local md5 = require "ipulua.keras.preprocessing.md5"
 local words = require "ipulua.keras.preprocessing.words"
 
 local text = {}
 
-local usual_filters <const> = "!\"#$%&()*+,-./:;<=>?@[\\]^_`{|}~\t\n" -- punctuation but the apostrophe, as in Keras
+-- punctuation but the apostrophe, as in Keras
+local usual_filters <const> = "!\"#$%&()*+,-./:;<=>?@[\\]^_`{|}~\t\n"
 
-local filter_row <const>, lower_row <const> = {"filters", "string", optional = true}, {"lower", "boolean", true}
+local filter_row <const>, lower_row <const> = {"filters", "string", optional = true},
+  {"lower", "boolean", true}
 local split_row <const> = {"split", "string", " ", check = function(s)
   if s == "" then return "must not be empty" end
 end}
@@ -24,9 +26,9 @@ local function words_in(given, a)
   return words.split(a.lower and words.lower(given) or given, a.filters or usual_filters, a.split)
 end
 
----The words of a text: what stands between `split`, in small letters if `lower` is set. Each of the characters of `filters` (by
----default punctuation but the apostrophe, tabs and line ends) counts as `split`.
----`keras.preprocessing.text.text_to_word_sequence "Hello, world!"` is {"hello", "world"}.
+---The words of a text: what stands between `split`, in small letters if `lower` is set. Each of the
+---characters of `filters` (by default punctuation but the apostrophe, tabs and line ends) counts as
+---`split`. `keras.preprocessing.text.text_to_word_sequence "Hello, world!"` is {"hello", "world"}.
 ---Errors: an empty split: `keras.preprocessing.text.text_to_word_sequence{"a b", split = ""}`
 ---@param ... any text, filters, lower, split
 ---@return string[]
@@ -47,18 +49,22 @@ local function hash_of(a)
   local f = a.hash_function
   if f == "md5" then return function(word) return md5.modulo(word, a.n - 1) + 1 end end
   if type(f) == "string" then
-    blame.error(string.format("hashing_trick: 'hash_function' must be \"md5\" or a function, got %s", args.describe(f)), "value")
+    blame.error(
+      string.format("hashing_trick: 'hash_function' must be \"md5\" or a function, got %s",
+        args.describe(f)), "value")
   end
   return function(word)
     local hash = f(word)
     if math.type(hash) == "integer" then return hash % (a.n - 1) + 1 end
-    blame.error("hashing_trick: 'hash_function' must give integers, got " .. args.describe(hash), "type")
+    blame.error("hashing_trick: 'hash_function' must give integers, got "
+      .. args.describe(hash), "type")
   end
 end
 
----A number from 1 to n - 1 for each word of a text: a hash of it (by default MD5), so that no list of words need be kept. Different
----words may get the same number.
----Errors: n below 2, a hash_function that gives no integer: `keras.preprocessing.text.hashing_trick("a b", 1)`
+---A number from 1 to n - 1 for each word of a text: a hash of it (by default MD5), so that no list
+---of words need be kept. Different words may get the same number.
+---Errors: n below 2, a hash_function that gives no integer:
+---`keras.preprocessing.text.hashing_trick("a b", 1)`
 ---Source: arXiv:0902.2206
 ---@param ... any text, n, hash_function, filters, lower, split
 ---@return integer[]
@@ -73,13 +79,15 @@ end
 
 local tokenizer_rows <const> = {
   {"num_words", "integer", optional = true, range = "[1, inf)"},
-  filter_row, lower_row, split_row, {"char_level", "boolean", false}, {"oov_token", "string", optional = true},
+  filter_row, lower_row, split_row, {"char_level", "boolean", false},
+  {"oov_token", "string", optional = true},
   {"document_count", "integer", 0},
 }
 
----Numbers the words (or characters) of texts, the most frequent one first. Numbers are those of Keras, from 1; 0 is no word, and
----free for padding. Of a text only the num_words - 1 most frequent words count; the others are left out, or become oov_token,
----which is then number 1. Fields: word_index (word → number), index_word, word_counts, word_docs and index_docs (in how many texts
+---Numbers the words (or characters) of texts, the most frequent one first. Numbers are those of
+---Keras, from 1; 0 is no word, and free for padding. Of a text only the num_words - 1 most frequent
+---words count; the others are left out, or become oov_token, which is then number 1. Fields:
+---word_index (word → number), index_word, word_counts, word_docs and index_docs (in how many texts
 ---a word or number is), document_count.
 ---Errors: an empty split, num_words below 1: `keras.preprocessing.text.Tokenizer{num_words = 0}`
 ---@class Tokenizer: Class
@@ -96,13 +104,17 @@ Tokenizer.argument_rows = tokenizer_rows
 function Tokenizer:init(...)
   for name, value in pairs(args.check("Tokenizer", tokenizer_rows, ...)) do self[name] = value end
   self.filters = self.filters or usual_filters
-  for _, name in ipairs{"word_counts", "word_docs", "index_docs", "word_index", "index_word"} do self[name] = core.plain{} end
-  self._seen = {} -- words in the order in which they came: of equally frequent ones the first has the lower number
+  for _, name in ipairs{"word_counts", "word_docs", "index_docs", "word_index", "index_word"} do
+    self[name] = core.plain{}
+  end
+  -- words in the order in which they came: of equally frequent ones the first has the lower number
+  self._seen = {}
 end
 
 local function check_list(who, name, given)
   if args.is_list(given) then return given end
-  blame.error(string.format("%s: '%s' must be a list, got %s", who, name, args.describe(given)), "type")
+  blame.error(string.format("%s: '%s' must be a list, got %s", who, name, args.describe(given)),
+    "type")
 end
 
 -- The words of an entry of a list of texts: a text, or a list of words.
@@ -111,14 +123,16 @@ local function words_of(self, who, given)
     local list = {}
     for i, word in ipairs(given) do
       if type(word) ~= "string" then
-        blame.error(string.format("%s: a text must hold words, got %s", who, args.describe(word)), "type")
+        blame.error(string.format("%s: a text must hold words, got %s", who, args.describe(word)),
+          "type")
       end
       list[i] = self.lower and words.lower(word) or word
     end
     return list
   end
   if type(given) ~= "string" then
-    blame.error(string.format("%s: 'texts' must hold strings or lists of words, got %s", who, args.describe(given)), "type")
+    blame.error(string.format("%s: 'texts' must hold strings or lists of words, got %s", who,
+      args.describe(given)), "type")
   end
   if self.char_level then return words.characters(self.lower and words.lower(given) or given) end
   return words_in(given, self)
@@ -150,8 +164,10 @@ local function number_words(self)
   for word, count in pairs(self.word_docs) do self.index_docs[self.word_index[word]] = count end
 end
 
----Counts the words of texts (a list of strings, or of lists of words) and numbers them anew; what was counted before counts, too.
----Errors: texts that are no list of strings: `keras.preprocessing.text.Tokenizer():fit_on_texts "a b"`
+---Counts the words of texts (a list of strings, or of lists of words) and numbers them anew; what
+---was counted before counts, too.
+---Errors: texts that are no list of strings:
+---`keras.preprocessing.text.Tokenizer():fit_on_texts "a b"`
 ---@param texts any[] strings, or lists of words
 function Tokenizer:fit_on_texts(texts)
   for _, given in ipairs(check_list("fit_on_texts", "texts", texts)) do
@@ -168,11 +184,13 @@ local function check_sequences(who, sequences)
   for i, given in ipairs(check_list(who, "sequences", sequences)) do
     local list = core.is_tensor(given) and given.rank == 1 and given:totable() or given
     if not args.is_list(list) then
-      blame.error(string.format("%s: 'sequences' must hold lists of numbers, got %s", who, args.describe(given)), "type")
+      blame.error(string.format("%s: 'sequences' must hold lists of numbers, got %s", who,
+        args.describe(given)), "type")
     end
     for _, number in ipairs(list) do
       if math.type(number) ~= "integer" or number < 0 then
-        blame.error(string.format("%s: numbers of words are integers from 0, got %s", who, args.describe(number)), "value")
+        blame.error(string.format("%s: numbers of words are integers from 0, got %s", who,
+          args.describe(number)), "value")
       end
     end
     lists[i] = list
@@ -180,8 +198,10 @@ local function check_sequences(who, sequences)
   return lists
 end
 
----Counts in how many of the sequences each number is, for sequences_to_matrix with "tfidf"; no word need be known.
----Errors: sequences that are no lists of numbers: `keras.preprocessing.text.Tokenizer():fit_on_sequences{{"a"}}`
+---Counts in how many of the sequences each number is, for sequences_to_matrix with "tfidf"; no word
+---need be known.
+---Errors: sequences that are no lists of numbers:
+---`keras.preprocessing.text.Tokenizer():fit_on_sequences{{"a"}}`
 ---@param sequences any[] lists of integers
 function Tokenizer:fit_on_sequences(sequences)
   for _, list in ipairs(check_sequences("fit_on_sequences", sequences)) do
@@ -194,14 +214,17 @@ function Tokenizer:fit_on_sequences(sequences)
   end
 end
 
--- The number that counts for a number of word_index (nil: an unknown word): itself, oov_token's, or nil.
+-- The number that counts for a number of word_index (nil: an unknown word): itself, oov_token's, or
+-- nil.
 local function known_number(self, number)
   if number and not (self.num_words and number >= self.num_words) then return number end
   return self.oov_token and self.word_index[self.oov_token]
 end
 
----The numbers of the words of each text; words that aren't known, or beyond num_words, are left out or become oov_token's.
----Errors: texts that are no list of strings: `keras.preprocessing.text.Tokenizer():texts_to_sequences{1}`
+---The numbers of the words of each text; words that aren't known, or beyond num_words, are left out
+---or become oov_token's.
+---Errors: texts that are no list of strings:
+---`keras.preprocessing.text.Tokenizer():texts_to_sequences{1}`
 ---@param texts any[] strings, or lists of words
 ---@return integer[][]
 function Tokenizer:texts_to_sequences(texts)
@@ -216,9 +239,10 @@ function Tokenizer:texts_to_sequences(texts)
   return sequences
 end
 
----A text for each sequence of numbers, the words with spaces between them. What has no word, as padding, is left out, or becomes
----oov_token.
----Errors: sequences that are no lists of numbers: `keras.preprocessing.text.Tokenizer():sequences_to_texts{1}`
+---A text for each sequence of numbers, the words with spaces between them. What has no word, as
+---padding, is left out, or becomes oov_token.
+---Errors: sequences that are no lists of numbers:
+---`keras.preprocessing.text.Tokenizer():sequences_to_texts{1}`
 ---@param sequences any[] lists of integers
 ---@return string[]
 function Tokenizer:sequences_to_texts(sequences)
@@ -242,18 +266,21 @@ local modes <const> = {
   count = function(_, _, count) return count end,
   freq = function(_, _, count, length) return count / length end,
   tfidf = function(self, number, count)
-    return (1 + math.log(count)) * math.log(1 + self.document_count / (1 + (self.index_docs[number] or 0)))
+    return (1 + math.log(count))
+      * math.log(1 + self.document_count / (1 + (self.index_docs[number] or 0)))
   end,
 }
 
-local mode_row <const> = {"mode", "string", "binary", choices = {"binary", "count", "freq", "tfidf"}}
+local mode_row <const> = {"mode", "string", "binary",
+  choices = {"binary", "count", "freq", "tfidf"}}
 local matrix_rows <const> = {{"sequences", "list", list = true}, mode_row}
 local text_matrix_rows <const> = {{"texts", "list", list = true}, mode_row}
 
 local function matrix_width(self)
   if self.num_words then return self.num_words end
   if next(self.word_index) == nil then
-    blame.error("sequences_to_matrix: the number of columns is unknown; give 'num_words', or call fit_on_texts first", "value")
+    blame.error("sequences_to_matrix: the number of columns is unknown; give 'num_words', or call "
+      .. "fit_on_texts first", "value")
   end
   local width = 1
   for _, number in pairs(self.word_index) do width = math.max(width, number + 1) end
@@ -274,14 +301,16 @@ local function entries(self, lists, width, entry)
   local places, values = {}, {}
   for row, list in ipairs(lists) do
     for number, count in pairs(counts_below(list, width)) do
-      places[#places + 1], values[#values + 1] = {row - 1, number}, entry(self, number, count, #list)
+      places[#places + 1], values[#values + 1] = {row - 1, number},
+        entry(self, number, count, #list)
     end
   end
   return places, values
 end
 
----A row of num_words columns for each sequence. By mode, where a number is in the sequence: 1 ("binary"), how often ("count"), its
----share of the sequence ("freq"), or "tfidf", (1 + log count) · log(1 + document_count / (1 + texts with the word)).
+---A row of num_words columns for each sequence. By mode, where a number is in the sequence: 1
+---("binary"), how often ("count"), its share of the sequence ("freq"), or "tfidf", (1 + log count)
+---· log(1 + document_count / (1 + texts with the word)).
 ---Shapes: [sequences, num_words]; without num_words as many columns as there are numbers, with 0:
 ---`keras.preprocessing.text.Tokenizer{num_words = 4}:sequences_to_matrix{{1, 1}, {3}}` → [2, 4]
 ---Errors: neither num_words nor words, "tfidf" before texts were counted:
@@ -292,7 +321,8 @@ function Tokenizer:sequences_to_matrix(...)
   local a = args.check("sequences_to_matrix", matrix_rows, ...)
   local lists, width = check_sequences("sequences_to_matrix", a.sequences), matrix_width(self)
   if a.mode == "tfidf" and self.document_count == 0 then
-    blame.error("sequences_to_matrix: mode 'tfidf' wants texts to be counted first; call fit_on_texts or fit_on_sequences", "value")
+    blame.error("sequences_to_matrix: mode 'tfidf' wants texts to be counted first; call "
+      .. "fit_on_texts or fit_on_sequences", "value")
   end
   local places, values = entries(self, lists, width, modes[a.mode])
   if #places == 0 then return core.full({#lists, width}, 0, "float32") end
@@ -300,8 +330,10 @@ function Tokenizer:sequences_to_matrix(...)
 end
 
 ---sequences_to_matrix of the numbers of texts.
----Shapes: [texts, num_words]. `keras.preprocessing.text.Tokenizer{num_words = 4}:texts_to_matrix{"a b"}` → [1, 4]
----Errors: as those of texts_to_sequences and sequences_to_matrix: `keras.preprocessing.text.Tokenizer():texts_to_matrix{"a"}`
+---Shapes: [texts, num_words].
+---`keras.preprocessing.text.Tokenizer{num_words = 4}:texts_to_matrix{"a b"}` → [1, 4]
+---Errors: as those of texts_to_sequences and sequences_to_matrix:
+---`keras.preprocessing.text.Tokenizer():texts_to_matrix{"a"}`
 ---@param ... any texts, mode
 ---@return userdata
 function Tokenizer:texts_to_matrix(...)
@@ -343,10 +375,13 @@ end
 function Tokenizer:get_config()
   local function object(t) return next(t) == nil and "{}" or json.encode(t) end
   return core.plain{
-    num_words = self.num_words or json.null, filters = self.filters, lower = self.lower, split = self.split,
-    char_level = self.char_level, oov_token = self.oov_token or json.null, document_count = self.document_count,
+    num_words = self.num_words or json.null, filters = self.filters, lower = self.lower,
+    split = self.split,
+    char_level = self.char_level, oov_token = self.oov_token or json.null,
+    document_count = self.document_count,
     word_counts = ordered_object(self.word_counts, self._seen), word_docs = object(self.word_docs),
-    index_docs = object(with_strings(self.index_docs)), index_word = object(with_strings(self.index_word)),
+    index_docs = object(with_strings(self.index_docs)),
+    index_word = object(with_strings(self.index_word)),
     word_index = object(self.word_index),
   }
 end
@@ -359,14 +394,17 @@ end
 
 local json_rows <const> = {{"json_string", "string"}}
 
--- The parts of a config that are JSON objects themselves: name, whether their own names are numbers, and what their values are.
+-- The parts of a config that are JSON objects themselves: name, whether their own names are
+-- numbers, and what their values are.
 local counted <const> = {
-  {"word_counts", false, "integer"}, {"word_docs", false, "integer"}, {"word_index", false, "integer"},
+  {"word_counts", false, "integer"}, {"word_docs", false, "integer"},
+  {"word_index", false, "integer"},
   {"index_docs", true, "integer"}, {"index_word", true, "string"},
 }
 
 local function refuse(name, what)
-  blame.error(string.format("tokenizer_from_json: the text describes no tokenizer: config.%s %s", name, what), "value")
+  blame.error(string.format("tokenizer_from_json: the text describes no tokenizer: config.%s %s",
+    name, what), "value")
 end
 
 -- One of these parts, decoded.
@@ -376,7 +414,8 @@ local function read_part(given, name, has_numbers, kind)
   if not args.is_plain(object) then refuse(name, "must be an object") end
   for key, value in pairs(object) do
     local number = math.tointeger(tonumber(key))
-    if type(key) ~= "string" or has_numbers and not number or (math.type(value) or type(value)) ~= kind then
+    if type(key) ~= "string" or has_numbers and not number
+      or (math.type(value) or type(value)) ~= kind then
       refuse(name, string.format("must not hold %s = %s", tostring(key), args.describe(value)))
     end
     part[has_numbers and number or key] = value
@@ -385,14 +424,16 @@ local function read_part(given, name, has_numbers, kind)
 end
 
 ---The tokenizer that to_json described, here or in Keras.
----Errors: a text that is not JSON or describes no tokenizer: `keras.preprocessing.text.tokenizer_from_json "{}"`
+---Errors: a text that is not JSON or describes no tokenizer:
+---`keras.preprocessing.text.tokenizer_from_json "{}"`
 ---@param ... any json_string
 ---@return Tokenizer
 function text.tokenizer_from_json(...)
   local json_string = args.check("tokenizer_from_json", json_rows, ...).json_string
   local spec, problem = json.parse(json_string)
   if problem then blame.error("tokenizer_from_json: " .. problem, "value") end
-  local config, given, parts = type(spec) == "table" and args.is_plain(spec.config) and spec.config or {}, {}, {}
+  local config, given, parts = type(spec) == "table" and args.is_plain(spec.config) and spec.config
+    or {}, {}, {}
   for _, row in ipairs(counted) do parts[row[1]] = read_part(config[row[1]], table.unpack(row)) end
   for _, row in ipairs(tokenizer_rows) do
     local value = config[row[1]]
@@ -406,4 +447,4 @@ end
 
 class.guard(Tokenizer)
 
-return require("ipulua.keras.other_names").answer("preprocessing.text", text)
+return require("ipulua.keras.base.other_names").answer("preprocessing.text", text)

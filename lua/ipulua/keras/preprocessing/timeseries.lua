@@ -1,19 +1,23 @@
 -- Windows over a time series, as a dataset.
 
-local args = require "ipulua.args"
-local blame = require "ipulua.blame"
+local args = require "ipulua.base.args"
+local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
-local counted = require "ipulua.counted"
+local counted = require "ipulua.base.counted"
 local data = require "ipulua.data"
 local ipu = require "ipulua"
 
 local timeseries = {}
 
 local rows <const> = {
-  {"data", {"tensor", "list"}}, {"targets", {"tensor", "list"}, optional = true}, {"sequence_length", "integer", range = "[1, inf)"},
-  {"sequence_stride", "integer", 1, range = "[1, inf)"}, {"sampling_rate", "integer", 1, range = "[1, inf)"},
-  {"batch_size", "integer", 128, range = "[1, inf)"}, {"shuffle", "boolean", false}, {"seed", "integer", optional = true},
-  {"start_index", "integer", optional = true}, {"end_index", "integer", optional = true}, {"drop_remainder", "boolean", false},
+  {"data", {"tensor", "list"}}, {"targets", {"tensor", "list"}, optional = true},
+  {"sequence_length", "integer", range = "[1, inf)"},
+  {"sequence_stride", "integer", 1, range = "[1, inf)"},
+  {"sampling_rate", "integer", 1, range = "[1, inf)"},
+  {"batch_size", "integer", 128, range = "[1, inf)"}, {"shuffle", "boolean", false},
+  {"seed", "integer", optional = true},
+  {"start_index", "integer", optional = true}, {"end_index", "integer", optional = true},
+  {"drop_remainder", "boolean", false},
 }
 
 local who <const> = "timeseries_dataset_from_array"
@@ -21,24 +25,30 @@ local who <const> = "timeseries_dataset_from_array"
 local function as_tensor(value, name)
   if value == nil then return nil end
   local t = core.is_tensor(value) and value or core.tensor(value)
-  if t.rank == 0 then blame.error(string.format("%s: '%s' must have steps along its first axis, got one number", who, name), "value") end
+  if t.rank == 0 then
+    blame.error(string.format("%s: '%s' must have steps along its first axis, got one number", who,
+      name), "value")
+  end
   return t
 end
 
 local function check_less(name, n, length)
   if n < length then return end
-  blame.error(string.format("%s: '%s' must be lower than the length of the data, %d, got %d", who, name, length, n), "value")
+  blame.error(string.format("%s: '%s' must be lower than the length of the data, %d, got %d", who,
+    name, length, n), "value")
 end
 
 -- Where of the data to take steps from: first, and behind the last.
 local function range_of(a, length)
   local first, behind = a.start_index or 0, a.end_index or length
   if first < 0 or first >= length then
-    blame.error(string.format("%s: 'start_index' must lie between 0 and %d, the data's last step, got %d", who, length - 1, first),
+    blame.error(string.format("%s: 'start_index' must lie between 0 and %d, the data's last step, "
+      .. "got %d", who, length - 1, first),
       "value")
   end
   if behind <= first or behind > length then
-    blame.error(string.format("%s: 'end_index' must be higher than start_index, %d, and at most %d, got %d", who, first, length, behind),
+    blame.error(string.format("%s: 'end_index' must be higher than start_index, %d, and at most "
+      .. "%d, got %d", who, first, length, behind),
       "value")
   end
   return first, behind
@@ -50,17 +60,20 @@ local function count_windows(a, first, behind, targets)
   local count = fits and behind - first - a.sequence_length * a.sampling_rate + 1 or 0
   if targets then count = math.min(count, targets.shape[1] - first) end
   if count < 1 then
-    blame.error(string.format("%s: no window of %s, %d apart, fits into %s%s", who, counted(a.sequence_length, "step"),
-      a.sampling_rate, counted(behind - first, "step"), targets and " with " .. counted(targets.shape[1], "target") or ""), "value")
+    blame.error(string.format("%s: no window of %s, %d apart, fits into %s%s", who,
+      counted(a.sequence_length, "step"),
+      a.sampling_rate, counted(behind - first, "step"), targets
+      and " with " .. counted(targets.shape[1], "target") or ""), "value")
   end
   return count
 end
 
----A dataset of batches of windows over a series (positions: data, targets or nil, sequence_length): sequence_length steps,
----sampling_rate apart, a window each sequence_stride steps; with targets pairs, targets[i] being that of the window which begins at
----step i. start_index and end_index say which part of the series is used. A last smaller batch comes, too, unless drop_remainder is
----set.
----Shapes: data [steps, ...], targets [steps, ...] → [batch_size, sequence_length, ...], [batch_size, ...]
+---A dataset of batches of windows over a series (positions: data, targets or nil, sequence_length):
+---sequence_length steps, sampling_rate apart, a window each sequence_stride steps; with targets
+---pairs, targets[i] being that of the window which begins at step i. start_index and end_index say
+---which part of the series is used. A last smaller batch comes, too, unless drop_remainder is set.
+---Shapes: data [steps, ...], targets [steps, ...] → [batch_size, sequence_length, ...],
+-- -[batch_size, ...]
 ---Units: lengths, strides and indices in steps of the data; indices from 0
 ---Errors: a stride, a rate or an index outside of the data, no window that fits:
 ---`keras.preprocessing.timeseries_dataset_from_array(ipu.arange(5), nil, 6)`

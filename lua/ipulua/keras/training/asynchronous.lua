@@ -1,12 +1,13 @@
--- Asynchronous callbacks: an execution runs as a job, and the callbacks of each of its steps are called as the step's values
--- arrive by an outfeed, once for each replica.
+-- Asynchronous callbacks: an execution runs as a job, and the callbacks of each of its steps are
+-- called as the step's values arrive by an outfeed, once for each replica.
 
 local compiled = require "ipulua.keras.training.compiled"
 local logs = require "ipulua.keras.training.logs"
 
 local asynchronous = {}
 
--- Left by an error, the execution stops, and has stopped: what comes next finds its queues and variables free.
+-- Left by an error, the execution stops, and has stopped: what comes next finds its queues and
+-- variables free.
 local function cancelled_on_error(job)
   return setmetatable({}, {__close = function(_, problem)
     if problem == nil then return end
@@ -22,7 +23,8 @@ end
 ---@return table logs of the execution, a list of {name, value}
 function asynchronous.run(model, run, first)
   local list, accumulation = run.callbacks, run.accumulation or 1
-  local begin_event, end_event = "on_" .. run.prefix .. "_batch_begin", "on_" .. run.prefix .. "_batch_end"
+  local begin_event, end_event = "on_" .. run.prefix .. "_batch_begin",
+    "on_" .. run.prefix .. "_batch_end"
   local updates = run.accumulation and model.optimizer.iterations:item()
   local job, results = run.entry.program.start()
   local _ <close> = cancelled_on_error(job)
@@ -37,7 +39,8 @@ function asynchronous.run(model, run, first)
         values[i] = {name, compiled.read(run.replicas > 1 and value[replica] or value)}
       end
       list[begin_event](list, step, logs.by_name{})
-      list[end_event](list, step, logs.by_name(values), logs.info(step, step, run.batch_size * run.replicas, updates))
+      list[end_event](list, step, logs.by_name(values),
+        logs.info(step, step, run.batch_size * run.replicas, updates))
     end
     step = step + 1
   end

@@ -1,8 +1,8 @@
 -- Making a model's weights from what it is fed with, where nothing told its inputs before.
 
 local elements = require "ipulua.data.elements"
-local KerasTensor = require "ipulua.keras.tensor"
-local nest = require "ipulua.keras.nest"
+local KerasTensor = require "ipulua.keras.base.tensor"
+local nest = require "ipulua.keras.base.nest"
 
 local building = {}
 
@@ -32,7 +32,8 @@ function building.from_dataset(model, dataset)
   if is_unbuilt(model) then model:build_with(input_specs(dataset)) end
 end
 
----The same for a model of one's own: what is pipelined it says when it is called, and the number of steps depends on that.
+---The same for a model of one's own: what is pipelined it says when it is called, and the number of
+---steps depends on that.
 ---@param model Model
 ---@param dataset Dataset
 function building.own_from_dataset(model, dataset)
@@ -42,7 +43,9 @@ end
 ---@param model Model
 ---@param x any a batch of inputs
 function building.from_batch(model, x)
-  if is_unbuilt(model) then model:build_with(nest.map(function(t) return stand_in(t.shape, t.dtype) end, x)) end
+  if is_unbuilt(model) then
+    model:build_with(nest.map(function(t) return stand_in(t.shape, t.dtype) end, x))
+  end
 end
 
 return building

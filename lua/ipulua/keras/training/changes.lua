@@ -1,11 +1,11 @@
--- Changes of a model's program that may make it fit, for ipulua.remedies: the program for half the batch, and spread over twice
--- the pipeline stages.
+-- Changes of a model's program that may make it fit, for ipulua.remedies: the program for half the
+-- batch, and spread over twice the pipeline stages.
 
 local config = require "ipulua.config"
 local data = require "ipulua.data"
 local outline = require "ipulua.data.outline"
-local remedies = require "ipulua.remedies"
-local structure = require "ipulua.structure"
+local remedies = require "ipulua.machine.remedies"
+local structure = require "ipulua.base.structure"
 
 local changes = {}
 
@@ -13,7 +13,8 @@ local function half_batch(make, model, infeed, count)
   local dataset = infeed.dataset
   local smaller, batch = remedies.halved(dataset.handle:types())
   if not smaller then return nil end
-  local program = make(model, data.IPUInfeedQueue(outline(structure.rebuild(dataset.template, smaller))), count)
+  local program = make(model,
+    data.IPUInfeedQueue(outline(structure.rebuild(dataset.template, smaller))), count)
   return program.func:outline(), remedies.words_of_half(batch)
 end
 
@@ -40,7 +41,8 @@ local function parted(model)
     local s, first = stages[i], i == 1 or stages[i] ~= stages[i - 1]
     if first then next_stage, seen[s] = next_stage + 1, {weight = 0} end
     local weight = weight_of(entry.layer)
-    if not first and not seen[s].cut and (seen[s].weight + weight / 2 > total[s] / 2 or stages[i + 1] ~= s) then
+    if not first and not seen[s].cut
+      and (seen[s].weight + weight / 2 > total[s] / 2 or stages[i + 1] ~= s) then
       next_stage, seen[s].cut = next_stage + 1, true
     end
     seen[s].weight = seen[s].weight + weight
@@ -69,7 +71,8 @@ local function more_stages(make, model, infeed)
   local _ <close> = config.pretend_ipus(ipus)
   local feed = data.IPUInfeedQueue(infeed.dataset)
   local program = make(model, feed, options.pipelining.gradient_accumulation_steps_per_replica)
-  return program.func:outline(), string.format(former == 1 and "%d pipeline stages" or "%d pipeline stages instead of %d", count, former),
+  return program.func:outline(), string.format(former == 1 and "%d pipeline stages"
+    or "%d pipeline stages instead of %d", count, former),
     ipus
 end
 

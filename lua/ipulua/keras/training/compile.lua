@@ -1,22 +1,25 @@
 -- compile: how a model trains, and the metrics that it reports while it does.
 
-local args = require "ipulua.args"
-local blame = require "ipulua.blame"
+local args = require "ipulua.base.args"
+local blame = require "ipulua.base.blame"
 local compiled = require "ipulua.keras.training.compiled"
 local nearest = require "ipulua.nearest"
-local nest = require "ipulua.keras.nest"
+local nest = require "ipulua.keras.base.nest"
 local optimizers = require "ipulua.keras.optimizers"
 
-local keep <const> = require "ipulua.keras.layer_fields".keep
+local keep <const> = require "ipulua.keras.base.layer_fields".keep
 
 local compile = {methods = {}, properties = {}}
 local methods <const> = compile.methods
 
 local compile_rows <const> = {
-  {"optimizer", {"string", "table"}, "rmsprop"}, {"loss", {"string", "callable", "table"}, optional = true},
+  {"optimizer", {"string", "table"}, "rmsprop"},
+  {"loss", {"string", "callable", "table"}, optional = true},
   {"metrics", {"string", "callable", "table"}, optional = true},
-  {"loss_weights", "any", optional = true, of = "numbers or table of numbers", says = "a factor for each output's loss"},
-  {"weighted_metrics", "any", optional = true, of = "metric, name, function or list of them", says = "with the samples' weights"},
+  {"loss_weights", "any", optional = true, of = "numbers or table of numbers",
+    says = "a factor for each output's loss"},
+  {"weighted_metrics", "any", optional = true, of = "metric, name, function or list of them",
+    says = "with the samples' weights"},
   {"run_eagerly", "boolean", false},
   {"steps_per_execution", "integer", 1, range = "[1, inf)"},
 }
@@ -28,14 +31,17 @@ local function check_names(optimizer)
   for i, row in ipairs(compile_rows) do known[row[1]], names[i] = true, row[1] end
   for _, key in ipairs(nest.keys(optimizer)) do
     if type(key) == "string" and not known[key] then
-      blame.error(string.format("compile has no argument '%s'%s", key, nearest.hint(key, names)), "type")
+      blame.error(string.format("compile has no argument '%s'%s", key, nearest.hint(key, names)),
+        "type")
     end
   end
 end
 
----Says how the model trains: optimizer, loss, metrics, loss_weights, weighted_metrics, steps_per_execution.
+---Says how the model trains: optimizer, loss, metrics, loss_weights, weighted_metrics,
+---steps_per_execution.
 ---Shapes: what the model gives for labels of the loss' shape
----Errors: an unknown optimizer, loss or metric, a loss for an output that there is not: `model:compile{optimizer = "sgdd"}`
+---Errors: an unknown optimizer, loss or metric, a loss for an output that there is not:
+---`model:compile{optimizer = "sgdd"}`
 ---@param ... any
 function methods:compile(...)
   local a = args.check("compile", compile_rows, ...)
@@ -63,7 +69,9 @@ function compile.properties.metrics(self)
 end
 
 -- What compile was given, as in Keras.
-function compile.properties.loss(self) return self.compile_arguments and self.compile_arguments.loss end
+function compile.properties.loss(self)
+  return self.compile_arguments and self.compile_arguments.loss
+end
 
 function compile.properties.metrics_names(self)
   local names = {}
@@ -81,11 +89,13 @@ end
 ---@param who string
 function compile.check(model, who)
   if not model.compiled then
-    blame.error(string.format("%s: model '%s' must be compiled first: model:compile{optimizer =, loss =}", who, model.name),
+    blame.error(string.format("%s: model '%s' must be compiled first: model:compile{optimizer =, "
+      .. "loss =}", who, model.name),
       "runtime")
   end
   if model.run_eagerly then
-    blame.error(string.format("%s: model '%s' was compiled with run_eagerly = true, which is not possible on IPUs", who,
+    blame.error(string.format("%s: model '%s' was compiled with run_eagerly = true, which is not "
+      .. "possible on IPUs", who,
       model.name), "runtime")
   end
 end

@@ -1,27 +1,29 @@
--- What compile was given, brought into the shape of a model's outputs when these are known: a loss and metrics for
--- each output, and the running means that training reports.
+-- What compile was given, brought into the shape of a model's outputs when these are known: a loss
+-- and metrics for each output, and the running means that training reports.
 
-local args = require "ipulua.args"
-local blame = require "ipulua.blame"
-local class = require "ipulua.class"
-local context = require "ipulua.keras.context"
+local args = require "ipulua.base.args"
+local blame = require "ipulua.base.blame"
+local class = require "ipulua.base.class"
+local context = require "ipulua.keras.base.context"
 local core = require "ipulua.core"
-local counted = require "ipulua.counted"
-local custom_objects = require "ipulua.keras.custom_objects"
+local counted = require "ipulua.base.counted"
+local custom_objects = require "ipulua.keras.base.custom_objects"
 local ipu = require "ipulua"
 local losses = require "ipulua.keras.losses"
 local metrics = require "ipulua.keras.metrics"
-local nest = require "ipulua.keras.nest"
-local plain = require "ipulua.plain"
-local tracing = require "ipulua.tracing"
+local nest = require "ipulua.keras.base.nest"
+local plain = require "ipulua.base.plain"
+local tracing = require "ipulua.trace.tracing"
 
 local compiled = {}
 
--- Whether it is one loss or metric, not a structure of such: a name, a function, an object, or its description.
+-- Whether it is one loss or metric, not a structure of such: a name, a function, an object, or its
+-- description.
 local function is_one(given) return not args.is_plain(given) or given.class_name ~= nil end
 
 local function refuse_name(who, name, outputs)
-  blame.error(string.format("%s names the output '%s'; the outputs are %s", who, tostring(name), table.concat(outputs.names, ", ")), "value")
+  blame.error(string.format("%s names the output '%s'; the outputs are %s", who, tostring(name),
+    table.concat(outputs.names, ", ")), "value")
 end
 
 ---One entry for each output, from a list, or a table by output name (or key of the outputs).
@@ -38,7 +40,8 @@ function compiled.by_output(given, who, outputs)
     end
     if not at then refuse_name(who, key, outputs) end
     if at < 1 or at > count then
-      blame.error(string.format("%s has %s for %s", who, counted(#given, "entry", "entries"), counted(count, "output")), "value")
+      blame.error(string.format("%s has %s for %s", who, counted(#given, "entry", "entries"),
+        counted(count, "output")), "value")
     end
     list[at] = given[key]
   end
@@ -51,7 +54,8 @@ local function spread(given, what, outputs)
   if given == nil then return {} end
   if not is_one(given) and next(given) ~= nil then
     if #given > 0 and #given ~= count then
-      blame.error(string.format("compile: '%s' has %s for %s", what, counted(#given, "entry", "entries"), counted(count, "output")), "value")
+      blame.error(string.format("compile: '%s' has %s for %s", what,
+        counted(#given, "entry", "entries"), counted(count, "output")), "value")
     end
     return compiled.by_output(given, "compile: '" .. what .. "'", outputs)
   end
@@ -87,14 +91,14 @@ local function each_name(given, visit, depth)
 end
 
 ---@class Compiled
----@field named table<string, any> own classes and functions by the names that compile may have been given
+---@field named table<string, any> own classes and functions by the names that compile may get
 ---@field loss_metric Metric
 ---@field output_losses Metric[]
 ---@field metrics table[] {metric =, output =, weighted =}
 local Compiled = {}
 Compiled.__index = Compiled
 
----@param given {loss: any, loss_weights: any, metrics: any, weighted_metrics: any, custom_objects: table?}
+---@param given table {loss, loss_weights, metrics, weighted_metrics, custom_objects}
 ---@return Compiled
 function compiled.new(given)
   local self = setmetatable({given = given, named = custom_objects.current()}, Compiled)
@@ -154,7 +158,8 @@ end
 ---@param outputs {names: string[], keys: any[]}
 function Compiled:build(outputs, y_true, y_pred)
   if self.losses then return end
-  local _ <close> = custom_objects.enter(self.named) -- names mean what they did when compile was called
+  -- names mean what they did when compile was called
+  local _ <close> = custom_objects.enter(self.named)
   tracing.outside(function()
     local list = spread(self.given.loss, "loss", outputs)
     self.losses = {}
@@ -179,12 +184,15 @@ local function with_mask(y_pred, weight)
   mask = ipu.cast(mask, y_pred.dtype)
   if weight == nil then return mask end
   weight = ipu.cast(weight, y_pred.dtype)
-  while #weight.shape > #mask.shape and weight.shape[#weight.shape] == 1 do weight = ipu.squeeze(weight, {axis = -1}) end
+  while #weight.shape > #mask.shape and weight.shape[#weight.shape] == 1 do
+    weight = ipu.squeeze(weight, {axis = -1})
+  end
   while #weight.shape < #mask.shape do weight = ipu.expand_dims(weight, -1) end
   return mask * weight
 end
 
----The total of the outputs' losses and of further ones; updates the running means. nil where there is no loss.
+---The total of the outputs' losses and of further ones; updates the running means. nil where there
+---is no loss.
 ---@param extra userdata[] regularization and added losses
 function Compiled:loss(y_true, y_pred, weights, extra)
   local total
@@ -224,7 +232,11 @@ function Compiled:update_metrics(y_true, y_pred, weights)
     local i = entry.output
     if y_true[i] ~= nil then
       local weight
-      if entry.weighted then weight = with_mask(y_pred[i], weights[i]) else weight = with_mask(y_pred[i], nil) end
+      if entry.weighted then
+        weight = with_mask(y_pred[i], weights[i])
+      else
+        weight = with_mask(y_pred[i], nil)
+      end
       entry.metric:update_state(y_true[i], y_pred[i], weight)
     end
   end

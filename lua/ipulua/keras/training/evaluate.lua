@@ -1,6 +1,6 @@
 -- evaluate: loss and metrics of data.
 
-local args = require "ipulua.args"
+local args = require "ipulua.base.args"
 local compile = require "ipulua.keras.training.compile"
 local feeding = require "ipulua.keras.training.feeding"
 local logs = require "ipulua.keras.training.logs"
@@ -11,10 +11,13 @@ local methods <const> = evaluate.methods
 
 local evaluate_rows <const> = {
   {"x", "any", optional = true, of = "tensor, table of tensors or Dataset"},
-  {"y", "any", optional = true, of = "tensor or table of tensors", says = "labels"}, feeding.batch_size_row,
+  {"y", "any", optional = true, of = "tensor or table of tensors", says = "labels"},
+  feeding.batch_size_row,
   {"verbose", {"integer", "string", "boolean"}, 1, of = "0, 1, 2, boolean or \"auto\""},
-  {"sample_weight", "any", optional = true, of = "tensor or list", says = "a factor for each sample"}, feeding.count_row "steps",
-  {"callbacks", "table", optional = true, says = "a callback or a list"}, {"return_dict", "boolean", false},
+  {"sample_weight", "any", optional = true, of = "tensor or list",
+    says = "a factor for each sample"}, feeding.count_row "steps",
+  {"callbacks", "table", optional = true, says = "a callback or a list"},
+  {"return_dict", "boolean", false},
 }
 
 ---Loss and metrics of data: a number, a list, or with return_dict a table by name.

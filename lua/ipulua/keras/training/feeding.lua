@@ -1,18 +1,18 @@
--- What fit, evaluate and predict are fed with: datasets, or tensors that become one; and how many steps of it
--- make an epoch and an execution.
+-- What fit, evaluate and predict are fed with: datasets, or tensors that become one; and how many
+-- steps of it make an epoch and an execution.
 
-local args = require "ipulua.args"
-local blame = require "ipulua.blame"
-local class = require "ipulua.class"
+local args = require "ipulua.base.args"
+local blame = require "ipulua.base.blame"
+local class = require "ipulua.base.class"
 local core = require "ipulua.core"
-local counted = require "ipulua.counted"
+local counted = require "ipulua.base.counted"
 local data = require "ipulua.data"
 local elements = require "ipulua.data.elements"
 local infeed = require "ipulua.data.infeed"
 local ipu = require "ipulua"
-local log = require "ipulua.log"
-local nest = require "ipulua.keras.nest"
-local plain = require "ipulua.plain"
+local log = require "ipulua.base.log"
+local nest = require "ipulua.keras.base.nest"
+local plain = require "ipulua.base.plain"
 
 local feeding = {}
 
@@ -24,8 +24,10 @@ local function is_value(x) return core.is_tensor(x) or core.is_variable(x) end
 -- Lists of numbers as tensors, in a structure.
 local function as_tensors(value, who, depth)
   if value == nil then return nil end
-  if type(value) == "function" or type(value) == "thread" or class.of(value) and (class.of(value).next or class.of(value).get_item) then
-    blame.error(who .. ": a generator, iterator or sequence can't be fed, because the shapes of its elements must be known; make a "
+  if type(value) == "function" or type(value) == "thread" or class.of(value)
+    and (class.of(value).next or class.of(value).get_item) then
+    blame.error(who .. ": a generator, iterator or sequence can't be fed, because the shapes of "
+      .. "its elements must be known; make a "
       .. "dataset with ipu.data.from_generator", "value")
   end
   if is_value(value) then return core.is_variable(value) and value:read_value() or value end
@@ -46,7 +48,8 @@ local function length_of(value, who)
     local n = t.shape[1]
     if not n then blame.error(who .. ": a tensor of rank 0 has no samples", "value") end
     if length and n ~= length then
-      blame.error(string.format("%s: the tensors have different numbers of samples: %d and %d", who, length, n), "value")
+      blame.error(string.format("%s: the tensors have different numbers of samples: %d and %d", who,
+        length, n), "value")
     end
     length = n
   end
@@ -57,7 +60,9 @@ feeding.length_of = length_of
 -- 64-bit components don't go to the device.
 local function narrow(dataset)
   local wide = false
-  for _, t in ipairs(dataset.handle:types()) do wide = wide or t.dtype == "float64" or t.dtype == "int64" end
+  for _, t in ipairs(dataset.handle:types()) do
+    wide = wide or t.dtype == "float64" or t.dtype == "int64"
+  end
   if not wide then return dataset end
   local function cast(value)
     return nest.map(function(t)
@@ -81,7 +86,8 @@ local function check_static(dataset, who)
   end
 end
 
--- Weights of the samples and of their classes, brought to one rank: columns are vectors, weights of samples are of their steps.
+-- Weights of the samples and of their classes, brought to one rank: columns are vectors, weights of
+-- samples are of their steps.
 local function multiplied(of_class, w)
   while #w.shape > #of_class.shape and w.shape[#w.shape] == 1 do w = ipu.squeeze(w, {axis = -1}) end
   while #w.shape < #of_class.shape do w = ipu.expand_dims(w, -1) end
@@ -101,14 +107,17 @@ local function weigh_classes(dataset, class_weight)
   local list = {}
   for i = 1, count do
     if not class_weight[i - 1] then
-      blame.error(string.format("fit: 'class_weight' must hold all classes from 0 to %d; %d is missing", count - 1, i - 1),
+      blame.error(string.format("fit: 'class_weight' must hold all classes from 0 to %d; %d is "
+        .. "missing", count - 1, i - 1),
         "value")
     end
     list[i] = class_weight[i - 1]
   end
   local weights = core.tensor(list)
-  if not elements.is_tuple(dataset.template) or #dataset.template.items < 2 or #dataset.handle:types() > 3 then
-    blame.error("fit: 'class_weight' wants data with one tensor of labels beside the inputs", "value")
+  if not elements.is_tuple(dataset.template) or #dataset.template.items < 2
+    or #dataset.handle:types() > 3 then
+    blame.error("fit: 'class_weight' wants data with one tensor of labels beside the inputs",
+      "value")
   end
   return dataset:map(function(x, y, w)
     local classes
@@ -122,12 +131,14 @@ local function weigh_classes(dataset, class_weight)
   end)
 end
 
--- Labels in memory are looked through for classes that have no weight; those of a dataset are met while it is read.
+-- Labels in memory are looked through for classes that have no weight; those of a dataset are met
+-- while it is read.
 local function check_classes(who, class_weight, y)
   if not core.is_tensor(y) or #y.shape > 2 or (#y.shape == 2 and y.shape[2] > 1) then return end
   local largest = ipu.reduce_max(ipu.cast(y, "int32")):item()
   if class_weight[largest] == nil then
-    blame.error(string.format("%s: 'class_weight' must hold all classes of the labels; %d is missing", who, largest), "value")
+    blame.error(string.format("%s: 'class_weight' must hold all classes of the labels; %d is "
+      .. "missing", who, largest), "value")
   end
 end
 
@@ -141,7 +152,9 @@ local function nearest_divisor(length, wanted)
   local nearest, distance = 1, wanted - 1
   local function consider(divisor)
     local apart = math.abs(divisor - wanted)
-    if apart < distance or apart == distance and divisor < nearest then nearest, distance = divisor, apart end
+    if apart < distance or apart == distance and divisor < nearest then
+      nearest, distance = divisor, apart
+    end
   end
   for divisor = 1, math.floor(math.sqrt(length)) do
     if length % divisor == 0 then
@@ -159,21 +172,30 @@ local function check_divides(who, length, batch_size)
   if divisor > 1 or length == 1 then -- batches of 1 are no advice to who asked for large ones
     remedies[1] = string.format("choose a batch_size that divides %d (%d, say)", length, divisor)
   end
-  if length > batch_size then remedies[#remedies + 1] = string.format("leave %d out", length % batch_size) end
-  blame.error(string.format("%s: %s in batches of %d: it has a partial batch; %s", who, samples, batch_size,
+  if length > batch_size then
+    remedies[#remedies + 1] = string.format("leave %d out", length % batch_size)
+  end
+  blame.error(string.format("%s: %s in batches of %d: it has a partial batch; %s", who, samples,
+    batch_size,
     table.concat(remedies, ", or ")), "value")
 end
 
----fit{x, y}: a list of tensors without a y beside it, for a model that was compiled with a loss, is x and y (and sample weights).
+---fit{x, y}: a list of tensors without a y beside it, for a model that was compiled with a loss, is
+---x and y (and sample weights).
 ---@param who string
 ---@param model Model
 ---@param a {x: any, y: any, sample_weight: any}
 function feeding.take_apart(who, model, a)
   local list = a.x
-  if a.y ~= nil or not model.compile_arguments or model.compile_arguments.loss == nil then return end
-  if not args.is_list(list) or #list < 2 or #list > 3 or not args.is_tensor(nest.first(list)) then return end
+  if a.y ~= nil or not model.compile_arguments or model.compile_arguments.loss == nil then
+    return
+  end
+  if not args.is_list(list) or #list < 2 or #list > 3 or not args.is_tensor(nest.first(list)) then
+    return
+  end
   if args.is_plain(list[3]) and not args.is_list(list[3]) then
-    blame.error(string.format("%s: options stand in the table of x and y, %s{x, y, verbose = 0}, or in the last of several arguments, "
+    blame.error(string.format("%s: options stand in the table of x and y, %s{x, y, verbose = 0}, "
+      .. "or in the last of several arguments, "
       .. "%s(x, y, {verbose = 0})", who, who, who), "type")
   end
   a.x, a.y = list[1], list[2]
@@ -193,7 +215,8 @@ end
 
 local keras_batch <const>, least_batch <const> = 32, 8
 
--- Keras' 32, or all samples if they are fewer. Where batches change no result, a smaller one may divide the samples.
+-- Keras' 32, or all samples if they are fewer. Where batches change no result, a smaller one may
+-- divide the samples.
 local function usual_batch_size(who, model, length)
   local fixed = fixed_batch_size(model)
   if fixed then return fixed end
@@ -207,7 +230,7 @@ end
 ---A dataset of batches from what fit and the others were given.
 ---@param who string
 ---@param model Model
----@param o {x: any, y: any, sample_weight: any, batch_size: integer?, shuffle: boolean?, class_weight: table?, epoch: integer?}
+---@param o table {x, y, sample_weight, batch_size, shuffle, class_weight, epoch}
 ---@return Feed
 function feeding.open(who, model, o)
   local x = o.x
@@ -216,12 +239,17 @@ function feeding.open(who, model, o)
   local is_tensors = not is_dataset(x)
   if x == nil then blame.error(who .. ": there is no data; give a dataset, or x =", "type") end
   if not is_tensors then
-    if o.y ~= nil then blame.error(who .. ": 'y' must not be given beside a dataset, which holds the labels", "value") end
+    if o.y ~= nil then
+      blame.error(who .. ": 'y' must not be given beside a dataset, which holds the labels",
+        "value")
+    end
     if o.sample_weight ~= nil then
-      blame.error(who .. ": 'sample_weight' must not be given beside a dataset; it is the third value of its elements", "value")
+      blame.error(who .. ": 'sample_weight' must not be given beside a dataset; it is the third "
+        .. "value of its elements", "value")
     end
     if o.batch_size then
-      blame.error(who .. ": 'batch_size' must not be given beside a dataset, which is batched already", "value")
+      blame.error(who .. ": 'batch_size' must not be given beside a dataset, which is batched "
+        .. "already", "value")
     end
     dataset = x
   else
@@ -232,7 +260,9 @@ function feeding.open(who, model, o)
     local length = length_of(element, who)
     if not length then blame.error(who .. ": there is no tensor in the data", "value") end
     local batch_size = o.batch_size or usual_batch_size(who, model, length)
-    if batch_size < 1 then blame.error(who .. ": 'batch_size' must be positive, got " .. batch_size, "value") end
+    if batch_size < 1 then
+      blame.error(who .. ": 'batch_size' must be positive, got " .. batch_size, "value")
+    end
     if length == 0 then blame.error(who .. ": there are no samples", "value") end
     check_divides(who, length, batch_size)
     if o.class_weight then check_classes(who, o.class_weight, y) end
@@ -268,20 +298,23 @@ feeding.as_tensors = as_tensors
 ---How many steps an epoch has on each replica, and how many of these an execution.
 ---@param who string
 ---@param feed Feed
----@param o {steps: integer?, steps_name: string, steps_per_execution: integer, replicas: integer, quiet: boolean?}
+---@param o table {steps, steps_name, steps_per_execution, replicas, quiet}
 ---@return integer steps, integer steps_per_execution
 function feeding.count_steps(who, feed, o)
   local total = o.steps
   if total ~= nil and total < 1 then
-    blame.error(string.format("%s: '%s' must be positive, got %d", who, o.steps_name, total), "value")
+    blame.error(string.format("%s: '%s' must be positive, got %d", who, o.steps_name, total),
+      "value")
   end
   if total == nil then
     if feed.batches == -1 then
-      blame.error(string.format("%s: the dataset is endless, so the number of steps can't be inferred; give '%s'", who,
+      blame.error(string.format("%s: the dataset is endless, so the number of steps can't be "
+        .. "inferred; give '%s'", who,
         o.steps_name), "value")
     end
     if feed.batches == -2 then
-      blame.error(string.format("%s: the size of the dataset is unknown, so the number of steps can't be inferred; give '%s'",
+      blame.error(string.format("%s: the size of the dataset is unknown, so the number of steps "
+        .. "can't be inferred; give '%s'",
         who, o.steps_name), "value")
     end
     total = feed.batches
@@ -290,25 +323,30 @@ function feeding.count_steps(who, feed, o)
   end
   local steps = total // o.replicas
   if total == 0 then
-    blame.error(who .. ": the dataset has no batches; with drop_remainder it loses those that are not full", "value")
+    blame.error(who .. ": the dataset has no batches; with drop_remainder it loses those that are "
+      .. "not full", "value")
   end
   if steps == 0 then
-    blame.error(string.format("%s: %s can't be shared among %d replicas: there would be 0 steps on each", who,
+    blame.error(string.format("%s: %s can't be shared among %d replicas: there would be 0 steps on "
+      .. "each", who,
       counted(total, "batch", "batches"), o.replicas), "value")
   end
   if total % o.replicas ~= 0 then
-    log.warn("%s: %d steps on %d replicas: the last %d are left out", who, total, o.replicas, total % o.replicas)
+    log.warn("%s: %d steps on %d replicas: the last %d are left out", who, total, o.replicas,
+      total % o.replicas)
   end
   local per_execution = o.steps_per_execution
   if per_execution > steps then
     if not o.quiet then
-      log.warn("%s: steps_per_execution is %d, but there %s only %s; it is %d for this call", who, per_execution,
+      log.warn("%s: steps_per_execution is %d, but there %s only %s; it is %d for this call", who,
+        per_execution,
         steps == 1 and "is" or "are", counted(steps, "step"), steps)
     end
     per_execution = steps
   end
   if steps % per_execution ~= 0 then
-    blame.error(string.format("%s: steps_per_execution, %d, must be a divisor of the number of steps, %d", who, per_execution,
+    blame.error(string.format("%s: steps_per_execution, %d, must be a divisor of the number of "
+      .. "steps, %d", who, per_execution,
       steps), "value")
   end
   return steps, per_execution
@@ -322,8 +360,10 @@ function feeding.check_enough(who, feed, run)
   if feed.batches < 0 or run.recreates then return end
   local needed = run.epochs * run.steps * run.replicas
   if needed > feed.batches then
-    blame.error(string.format("%s: %s of %s need %s, but the dataset has %d; repeat_n() it, or run fewer steps", who,
-      counted(run.epochs, "epoch"), counted(run.steps, "step"), counted(needed, "batch", "batches"), feed.batches), "value")
+    blame.error(string.format("%s: %s of %s need %s, but the dataset has %d; repeat_n() it, or run "
+      .. "fewer steps", who,
+      counted(run.epochs, "epoch"), counted(run.steps, "step"), counted(needed, "batch", "batches"),
+      feed.batches), "value")
   end
 end
 
@@ -335,7 +375,8 @@ function feeding.count_row(name, says)
   return {name, "integer", optional = true, range = "[1, inf)", says = says}
 end
 
-feeding.batch_size_row = feeding.count_row("batch_size", "where x is no dataset; by default what the inputs fix, else 32, "
+feeding.batch_size_row = feeding.count_row("batch_size",
+  "where x is no dataset; by default what the inputs fix, else 32, "
   .. "or all of fewer samples; evaluate and predict take what divides them, from 32 down to 8")
 
 return feeding

@@ -1,40 +1,45 @@
 -- fit: epochs of training, each with validation where it is due.
 
-local args = require "ipulua.args"
+local args = require "ipulua.base.args"
 local building = require "ipulua.keras.training.building"
-local blame = require "ipulua.blame"
+local blame = require "ipulua.base.blame"
 local callbacks = require "ipulua.keras.callbacks"
 local compile = require "ipulua.keras.training.compile"
 local core = require "ipulua.core"
-local counted = require "ipulua.counted"
+local counted = require "ipulua.base.counted"
 local feeding = require "ipulua.keras.training.feeding"
-local log = require "ipulua.log"
+local log = require "ipulua.base.log"
 local logs = require "ipulua.keras.training.logs"
-local nest = require "ipulua.keras.nest"
-local pipelining = require "ipulua.keras.pipelining"
+local nest = require "ipulua.keras.base.nest"
+local pipelining = require "ipulua.keras.models.stage_assignment"
 local programs = require "ipulua.keras.training.programs"
-local progress = require "ipulua.keras.progress"
+local progress = require "ipulua.keras.training.progress"
 local runs = require "ipulua.keras.training.runs"
-local staging = require "ipulua.keras.staging"
+local staging = require "ipulua.keras.training.pipelined"
 local validation = require "ipulua.keras.training.validation"
 
 local fit = {methods = {}}
 local methods <const> = fit.methods
 
 local fit_rows <const> = {
-  {"x", "any", optional = true, of = "tensor, table of tensors or Dataset", says = "with y nil a dataset of {x, y}, or {x, y, sample_weight}"},
-  {"y", "any", optional = true, of = "tensor or table of tensors", says = "labels"}, feeding.batch_size_row,
+  {"x", "any", optional = true, of = "tensor, table of tensors or Dataset",
+    says = "with y nil a dataset of {x, y}, or {x, y, sample_weight}"},
+  {"y", "any", optional = true, of = "tensor or table of tensors", says = "labels"},
+  feeding.batch_size_row,
   {"epochs", "integer", 1, range = "[0, inf)"},
-  {"verbose", {"integer", "string", "boolean"}, "auto", of = "0, 1, 2, boolean or \"auto\"", says = "nothing, a bar, a line an epoch"},
+  {"verbose", {"integer", "string", "boolean"}, "auto", of = "0, 1, 2, boolean or \"auto\"",
+    says = "nothing, a bar, a line an epoch"},
   {"callbacks", "table", optional = true, says = "a callback or a list"},
   {"validation_split", "number", 0, range = "[0, 1)", says = "share of the samples, from the end"},
   {"validation_data", "any", optional = true, of = "{x, y}, {x, y, sample_weight} or Dataset"},
   {"shuffle", "boolean", true, says = "the order of x and y, each epoch"},
   {"class_weight", "table", optional = true, says = "class number → factor"},
-  {"sample_weight", "any", optional = true, of = "tensor or list", says = "a factor for each sample"},
+  {"sample_weight", "any", optional = true, of = "tensor or list",
+    says = "a factor for each sample"},
   {"initial_epoch", "integer", 0, range = "[0, inf)"}, feeding.count_row "steps_per_epoch",
   feeding.count_row "validation_steps", feeding.count_row "validation_batch_size",
-  {"validation_freq", {"integer", "integers"}, 1, range = "[1, inf)", says = "epochs between validations, or the epochs, from 1"},
+  {"validation_freq", {"integer", "integers"}, 1, range = "[1, inf)",
+    says = "epochs between validations, or the epochs, from 1"},
   {"prefetch_depth", "integer", optional = true, range = "[1, 255]", says = "elements read ahead"},
 }
 
@@ -42,9 +47,11 @@ local fit_rows <const> = {
 
 local function check_accumulation(self, per_execution, accumulation)
   if per_execution % accumulation ~= 0 then
-    blame.error(string.format("fit: steps_per_execution, %d, must be a multiple of the gradient accumulation steps, %d "
+    blame.error(string.format("fit: steps_per_execution, %d, must be a multiple of the gradient "
+      .. "accumulation steps, %d "
       .. "(%s model '%s')",
-      per_execution, accumulation, self:is_pipelined() and "pipelined" or "unpipelined", self.name), "runtime")
+      per_execution, accumulation, self:is_pipelined() and "pipelined" or "unpipelined",
+      self.name), "runtime")
   end
 end
 
@@ -52,13 +59,15 @@ end
 local function plan(self, a, feed)
   building.own_from_dataset(self, feed.dataset)
   local replicas = pipelining.replicas(self)
-  local count, per_execution = feeding.count_steps("fit", feed, {steps = a.steps_per_epoch, steps_name = "steps_per_epoch",
+  local count, per_execution = feeding.count_steps("fit", feed,
+    {steps = a.steps_per_epoch, steps_name = "steps_per_epoch",
     steps_per_execution = self.steps_per_execution, replicas = replicas})
   local accumulation = pipelining.accumulation(self)
   check_accumulation(self, per_execution, accumulation)
   staging.check_count(self, true, accumulation, "gradient_accumulation_steps_per_replica")
   local run = {
-    steps = count, per_execution = per_execution, prefix = "train", batch_size = feed.batch_size, replicas = replicas,
+    steps = count, per_execution = per_execution, prefix = "train", batch_size = feed.batch_size,
+    replicas = replicas,
     accumulation = accumulation, epochs = math.max(a.epochs - a.initial_epoch, 0),
     recreates = a.steps_per_epoch == nil or feed.batches == count * replicas,
     validation = feeding.is_dataset(a.validation_data) and a.validation_data or nil,
@@ -70,7 +79,8 @@ end
 
 -- The caller's, and after them the History that fit gives; returns both.
 local function make_callbacks(self, a, steps)
-  local params = core.plain{verbose = progress.verbosity(a.verbose), epochs = a.epochs, steps = steps}
+  local params = core.plain{verbose = progress.verbosity(a.verbose), epochs = a.epochs,
+    steps = steps}
   local list = callbacks.CallbackList(a.callbacks, self, params)
   local history = callbacks.History()
   list:add(history, self, params)
@@ -89,7 +99,9 @@ end
 
 local function write_line(text)
   local settings = progress.settings()
-  if text and settings.mode ~= "off" and settings.mode ~= "json" then io.stderr:write(text, "\n") end
+  if text and settings.mode ~= "off" and settings.mode ~= "json" then
+    io.stderr:write(text, "\n")
+  end
 end
 
 local hinted = setmetatable({}, {__mode = "k"})
@@ -97,12 +109,15 @@ local hinted = setmetatable({}, {__mode = "k"})
 local function say_steps(self, feed, run, verbose)
   if run.per_execution == 1 and not hinted[self] and run.steps > 1 then
     hinted[self] = true
-    log.info("fit: steps_per_execution is 1: each step is an execution of its own; a larger divisor of %d is faster", run.steps)
+    log.info("fit: steps_per_execution is 1: each step is an execution of its own; a larger "
+      .. "divisor of %d is faster", run.steps)
   end
   log.info("fit: training is %s over %s on %s; the effective batch size is %d",
-    run.accumulation > 1 and "accumulated" or "not accumulated", counted(run.accumulation, "batch", "batches"),
+    run.accumulation > 1 and "accumulated" or "not accumulated",
+    counted(run.accumulation, "batch", "batches"),
     counted(run.replicas, "replica"), feed.batch_size * run.accumulation * run.replicas)
-  log.info("fit: %s in each execution and %d in each epoch", counted(run.per_execution // run.accumulation, "weight update"),
+  log.info("fit: %s in each execution and %d in each epoch",
+    counted(run.per_execution // run.accumulation, "weight update"),
     run.steps // run.accumulation)
   if progress.verbosity(verbose) > 0 then
     write_line(progress.step_sentence(feed.batch_size, run.replicas, run.accumulation))
@@ -129,9 +144,15 @@ local function finish_bar(self, bar, run, named, interrupted)
     if named[name] ~= nil then values[#values + 1], shown[name] = {name, named[name]}, true end
   end
   for _, name in ipairs(nest.keys(named)) do
-    if name:sub(1, 4) == "val_" and not shown[name] then values[#values + 1] = {name, named[name]} end
+    if name:sub(1, 4) == "val_" and not shown[name] then
+      values[#values + 1] = {name, named[name]}
+    end
   end
-  if interrupted or self.stop_training and #values == 0 then bar:finish(values) else bar:update(run.steps, values, true) end
+  if interrupted or self.stop_training and #values == 0 then
+    bar:finish(values)
+  else
+    bar:update(run.steps, values, true)
+  end
 end
 
 -- Statistics of batches differ from replica to replica; what is kept are those of the first.
@@ -146,7 +167,8 @@ local function tell_interrupted(run, epoch, latest)
   end
 end
 
--- Adds what validation gives to the epoch's logs. Ctrl-C in its midst: nothing, and true; a later fit validates anew.
+-- Adds what validation gives to the epoch's logs. Ctrl-C in its midst: nothing, and true; a later
+-- fit validates anew.
 local function validate(self, run, a, named)
   local place = run.validation and run.validation.handle:iterations()
   local values = self:evaluate(validation.arguments(a, run.callbacks))
@@ -158,7 +180,8 @@ local function validate(self, run, a, named)
   return false
 end
 
--- One epoch; returns its logs by name, and whether it was interrupted. resume: steps of it were made before.
+-- One epoch; returns its logs by name, and whether it was interrupted. resume: steps of it were
+-- made before.
 local function run_epoch(self, run, epoch, a, resume)
   self:reset_metrics()
   run.callbacks:on_epoch_begin(epoch, logs.by_name{})
@@ -195,14 +218,17 @@ local function begin_resumed(self, run)
   return resume
 end
 
--- Each way by which fit ends before its last epoch has a sentence; errors, such as a dataset's end, have their own.
+-- Each way by which fit ends before its last epoch has a sentence; errors, such as a dataset's end,
+-- have their own.
 local function say_end(self, a, first, done, interrupted)
   if interrupted then
     log.warn("fit: interrupted; the model keeps what it has learnt so far")
-  elseif progress.verbosity(a.verbose) == 0 or done == a.epochs and first < a.epochs then -- asked to be quiet, or all was done
+  -- asked to be quiet, or all was done
+  elseif progress.verbosity(a.verbose) == 0 or done == a.epochs and first < a.epochs then
     return
   elseif self.stop_training then
-    log.warn("fit: training was ended by a callback: stop_training is set after epoch %d of %d", done, a.epochs)
+    log.warn("fit: training was ended by a callback: stop_training is set after epoch %d of %d",
+      done, a.epochs)
   else
     log.warn("fit: no epoch is left: training begins behind epoch %d of %d", first, a.epochs)
   end
@@ -236,11 +262,12 @@ local function known_to_callbacks(self, run)
 end
 
 ---Trains. Give a dataset, or x and y; then epochs, steps_per_epoch, batch_size, verbose, callbacks,
----validation_split, validation_data, shuffle, class_weight, sample_weight, initial_epoch, validation_steps,
----validation_batch_size, validation_freq. Returns a History.
+---validation_split, validation_data, shuffle, class_weight, sample_weight, initial_epoch,
+---validation_steps, validation_batch_size, validation_freq. Returns a History.
 ---Shapes: x and y [samples, ...]; a dataset's elements [batch, ...]; every step takes a whole batch
----Errors: a model that was not compiled, shapes that the model can't take, a partial batch, an endless dataset without
----steps_per_epoch, steps that steps_per_execution doesn't divide: `model:fit(x)`
+---Errors: a model that was not compiled, shapes that the model can't take, a partial batch, an
+---endless dataset without steps_per_epoch, steps that steps_per_execution doesn't divide:
+---`model:fit(x)`
 ---@param ... any
 ---@return History
 function methods:fit(...)
@@ -248,7 +275,8 @@ function methods:fit(...)
   compile.check(self, "fit")
   feeding.take_apart("fit", self, a)
   validation.split(a)
-  local feed = feeding.open("fit", self, {x = a.x, y = a.y, sample_weight = a.sample_weight, batch_size = a.batch_size,
+  local feed = feeding.open("fit", self,
+    {x = a.x, y = a.y, sample_weight = a.sample_weight, batch_size = a.batch_size,
     shuffle = a.shuffle, class_weight = a.class_weight, epoch = self._epochs_fed})
   local run = plan(self, a, feed)
   local history
@@ -261,7 +289,9 @@ function methods:fit(...)
   local _ <close> = known_to_callbacks(self, run)
   run.callbacks:on_train_begin(logs.by_name{})
   local named = run_epochs(self, run, a)
-  if self.optimizer.finalize_variable_values then self.optimizer:finalize_variable_values(self.trainable_variables) end
+  if self.optimizer.finalize_variable_values then
+    self.optimizer:finalize_variable_values(self.trainable_variables)
+  end
   run.callbacks:on_train_end(named)
   rawset(self, "_epochs_fed", (self._epochs_fed or 0) + run.epochs) -- a call that fails is none
   return history

@@ -1,8 +1,9 @@
--- Logs: what a step or an execution reports, a list of {name, value} in the order of the model's metrics.
+-- Logs: what a step or an execution reports, a list of {name, value} in the order of the model's
+-- metrics.
 
 local core = require "ipulua.core"
 local compiled = require "ipulua.keras.training.compiled"
-local nest = require "ipulua.keras.nest"
+local nest = require "ipulua.keras.base.nest"
 
 local logs = {}
 
@@ -46,7 +47,9 @@ function logs.current(model)
   local list = {}
   for _, metric in ipairs(model.metrics) do
     local ok, values = pcall(compiled.values, metric)
-    for _, pair in ipairs(ok and values or {{metric.name}}) do list[#list + 1] = {pair[1], compiled.read(pair[2])} end
+    for _, pair in ipairs(ok and values or {{metric.name}}) do
+      list[#list + 1] = {pair[1], compiled.read(pair[2])}
+    end
   end
   return list
 end

@@ -1,30 +1,37 @@
 -- train_on_batch, test_on_batch, predict_on_batch: one batch, without an infeed.
 
-local args = require "ipulua.args"
-local blame = require "ipulua.blame"
+local args = require "ipulua.base.args"
+local blame = require "ipulua.base.blame"
 local building = require "ipulua.keras.training.building"
 local compile = require "ipulua.keras.training.compile"
 local feeding = require "ipulua.keras.training.feeding"
 local ipu = require "ipulua"
 local logs = require "ipulua.keras.training.logs"
-local nest = require "ipulua.keras.nest"
+local nest = require "ipulua.keras.base.nest"
 local programs = require "ipulua.keras.training.programs"
-local replication = require "ipulua.replication"
+local replication = require "ipulua.trace.replication"
 
 local on_batch = {methods = {}}
 local methods <const> = on_batch.methods
 
 local batch_rows <const> = {
-  {"x", "any", of = "tensor or table of tensors"}, {"y", "any", optional = true, of = "tensor or table of tensors", says = "labels"},
-  {"sample_weight", "any", optional = true, of = "tensor or list", says = "a factor for each sample"},
-  {"class_weight", "table", optional = true}, {"reset_metrics", "boolean", true}, {"return_dict", "boolean", false},
+  {"x", "any", of = "tensor or table of tensors"},
+  {"y", "any", optional = true, of = "tensor or table of tensors", says = "labels"},
+  {"sample_weight", "any", optional = true, of = "tensor or list",
+    says = "a factor for each sample"},
+  {"class_weight", "table", optional = true}, {"reset_metrics", "boolean", true},
+  {"return_dict", "boolean", false},
 }
 
 local function batch_function(self, mode)
   return programs.of_batch(self, mode .. "_on_batch", function(x, y, w)
     replication.alone() -- there is one batch
     local values
-    if mode == "train" then values = self:train_step(x, y, w) else values = self:test_step(x, y, w) end
+    if mode == "train" then
+      values = self:train_step(x, y, w)
+    else
+      values = self:test_step(x, y, w)
+    end
     return values
   end)
 end
@@ -33,9 +40,11 @@ local function run(self, who, mode, ...)
   local a = args.check(who, batch_rows, ...)
   compile.check(self, who)
   feeding.take_apart(who, self, a)
-  local x, y, w = feeding.as_tensors(a.x, who), feeding.as_tensors(a.y, who), feeding.as_tensors(a.sample_weight, who)
+  local x, y, w = feeding.as_tensors(a.x, who), feeding.as_tensors(a.y, who),
+    feeding.as_tensors(a.sample_weight, who)
   if a.class_weight then
-    local feed = feeding.open(who, self, {x = x, y = y, sample_weight = w, class_weight = a.class_weight,
+    local feed = feeding.open(who, self, {x = x, y = y, sample_weight = w,
+      class_weight = a.class_weight,
       batch_size = feeding.length_of(x, who)})
     for _, _, weight in feed.dataset:iter() do w = weight end
   end

@@ -1,13 +1,14 @@
--- train_step, test_step, predict_step, compute_loss: what one step does. Models may define their own with these.
+-- train_step, test_step, predict_step, compute_loss: what one step does. Models may define their
+-- own with these.
 
-local blame = require "ipulua.blame"
+local blame = require "ipulua.base.blame"
 local compile = require "ipulua.keras.training.compile"
 local compiled = require "ipulua.keras.training.compiled"
 local feeding = require "ipulua.keras.training.feeding"
 local programs = require "ipulua.keras.training.programs"
-local replication = require "ipulua.replication"
+local replication = require "ipulua.trace.replication"
 local steps = require "ipulua.keras.training.steps"
-local tracing = require "ipulua.tracing"
+local tracing = require "ipulua.trace.tracing"
 
 local own_steps = {methods = {}}
 local methods <const> = own_steps.methods
@@ -24,7 +25,8 @@ local function at_once(self, name, x, y, sample_weight)
     replication.alone()
     return methods[name](self, ...)
   end)
-  return f(feeding.as_tensors(x, name), feeding.as_tensors(y, name), feeding.as_tensors(sample_weight, name))
+  return f(feeding.as_tensors(x, name), feeding.as_tensors(y, name),
+    feeding.as_tensors(sample_weight, name))
 end
 
 ---One training step. Models may define their own, which is traced; it returns a table of logs.
@@ -68,7 +70,8 @@ function methods:predict_step(x)
   return self(steps.expand(x), {training = false})
 end
 
----compute_loss(x, y, y_pred): the loss of a batch by what compile was given, for own train_steps; updates the running means.
+---compute_loss(x, y, y_pred): the loss of a batch by what compile was given, for own train_steps;
+---updates the running means.
 ---Shapes: x, y and y_pred [batch, ...] → []; nil where nothing was given that is a loss
 ---Errors: a model that was not compiled: `model:compute_loss(x, x, x)`
 ---@param x any tensor or table of tensors
@@ -78,7 +81,8 @@ end
 ---@return userdata
 function methods:compute_loss(x, y, y_pred, sample_weight)
   if y_pred == nil then
-    blame.error("compute_loss: 'y_pred' is missing: compute_loss(x, y, y_pred, sample_weight); x may be nil", "value")
+    blame.error("compute_loss: 'y_pred' is missing: compute_loss(x, y, y_pred, sample_weight); x "
+      .. "may be nil", "value")
   end
   compile.check(self, "compute_loss")
   return steps.loss(self, x, y, y_pred, sample_weight)

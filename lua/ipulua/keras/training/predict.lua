@@ -1,12 +1,12 @@
 -- predict: a model's outputs for data.
 
-local args = require "ipulua.args"
+local args = require "ipulua.base.args"
 local compile = require "ipulua.keras.training.compile"
-local concat = require "ipulua.keras.concat"
+local concat = require "ipulua.keras.base.concat"
 local elements = require "ipulua.data.elements"
 local feeding = require "ipulua.keras.training.feeding"
 local logs = require "ipulua.keras.training.logs"
-local nest = require "ipulua.keras.nest"
+local nest = require "ipulua.keras.base.nest"
 local runs = require "ipulua.keras.training.runs"
 
 local predict = {methods = {}}
@@ -14,13 +14,16 @@ local methods <const> = predict.methods
 
 local predict_rows <const> = {
   {"x", "any", optional = true, of = "tensor, table of tensors or Dataset"}, feeding.batch_size_row,
-  {"verbose", {"integer", "string", "boolean"}, 0, of = "0, 1, 2, boolean or \"auto\""}, feeding.count_row "steps",
+  {"verbose", {"integer", "string", "boolean"}, 0, of = "0, 1, 2, boolean or \"auto\""},
+  feeding.count_row "steps",
   {"callbacks", "table", optional = true, says = "a callback or a list"},
 }
 
 -- Labels of a dataset play no part in predicting.
 local function only_inputs(x)
-  if not feeding.is_dataset(x) or not elements.is_tuple(x.template) or #x.template.items == 1 then return x end
+  if not feeding.is_dataset(x) or not elements.is_tuple(x.template) or #x.template.items == 1 then
+    return x
+  end
   return x:map(function(first) return first end)
 end
 

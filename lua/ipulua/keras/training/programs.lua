@@ -1,20 +1,24 @@
--- The programs that fit, evaluate and predict run. A model keeps one for each kind of elements and number of steps.
+-- The programs that fit, evaluate and predict run. A model keeps one for each kind of elements and
+-- number of steps.
 
 local core = require "ipulua.core"
 local data = require "ipulua.data"
 local ipu = require "ipulua"
-local pipelining = require "ipulua.keras.pipelining"
+local pipelining = require "ipulua.keras.models.stage_assignment"
 local steps = require "ipulua.keras.training.steps"
-local structure = require "ipulua.structure"
+local structure = require "ipulua.base.structure"
 
 local programs = {}
 
----What is trained, as text: variables, and the layers that are frozen, which may behave otherwise though they have none.
+---What is trained, as text: variables, and the layers that are frozen, which may behave otherwise
+---though they have none.
 ---@param model Model
 ---@return string
 function programs.trained(model)
   local parts = {}
-  for _, v in ipairs(model.trainable_variables) do parts[#parts + 1] = tostring(core.variable_identity(v)) end
+  for _, v in ipairs(model.trainable_variables) do
+    parts[#parts + 1] = tostring(core.variable_identity(v))
+  end
   model:walk(function(layer)
     if not layer.trainable then parts[#parts + 1] = "-" .. structure.identity(layer) end
   end)
@@ -23,15 +27,19 @@ end
 
 -- What a program depends on, as text.
 local function program_key(self, mode, dataset, count, outfeed)
-  local parts = {core.scope_key(), mode, count, structure.key(dataset.template), outfeed and "logs" or "-", pipelining.replicas(self)}
-  for _, t in ipairs(dataset.handle:types()) do parts[#parts + 1] = structure.type_text(t.dtype, t.shape) end
+  local parts = {core.scope_key(), mode, count, structure.key(dataset.template),
+    outfeed and "logs" or "-", pipelining.replicas(self)}
+  for _, t in ipairs(dataset.handle:types()) do
+    parts[#parts + 1] = structure.type_text(t.dtype, t.shape)
+  end
   if mode == "train" then
     parts[#parts + 1] = programs.trained(self)
   end
   return table.concat(parts, ";")
 end
 
-local makers <const> = {train = steps.train_program, test = steps.test_program, predict = steps.predict_program}
+local makers <const> = {train = steps.train_program, test = steps.test_program,
+  predict = steps.predict_program}
 
 ---@class ProgramEntry
 ---@field program StepProgram
@@ -52,7 +60,8 @@ function programs.close(entry)
   for _, outfeed in pairs{entry.outfeed, entry.program.outfeed} do outfeed:deleter() end
 end
 
----Hyperparameters are constants of a program: which optimizers there are, each in the next, and how often those of each were set, as text.
+---Hyperparameters are constants of a program: which optimizers there are, each in the next, and how
+---often those of each were set, as text.
 ---@param optimizer Optimizer?
 ---@return string
 function programs.version_of(optimizer)
@@ -71,7 +80,8 @@ local function make(model, mode, entry, count)
   end
 end
 
----Compiles a training program anew, on its queues as they stand, when a hyperparameter was set since.
+---Compiles a training program anew, on its queues as they stand, when a hyperparameter was set
+---since.
 ---@param model Model
 ---@param entry ProgramEntry
 function programs.renew(model, entry)
@@ -81,7 +91,8 @@ function programs.renew(model, entry)
   make(model, "train", entry, entry.program.count)
 end
 
----A compiled function of batches, for what is trained now; made anew when the optimizer isn't the same any more.
+---A compiled function of batches, for what is trained now; made anew when the optimizer isn't the
+---same any more.
 ---@param model Model
 ---@param name string
 ---@param f function
@@ -113,7 +124,8 @@ function programs.open(model, mode, feed, count, wants_logs, depth)
     entry.infeed:read_from(feed.dataset, depth)
   else
     local outfeed = wants_logs and ipu.IPUOutfeedQueue() or nil
-    entry = {infeed = data.IPUInfeedQueue(feed.dataset, {prefetch_depth = depth}), outfeed = outfeed,
+    entry = {infeed = data.IPUInfeedQueue(feed.dataset, {prefetch_depth = depth}),
+      outfeed = outfeed,
       version = programs.version_of(model.optimizer)}
     make(model, mode, entry, count)
     model._programs[key] = entry

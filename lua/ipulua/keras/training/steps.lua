@@ -1,17 +1,18 @@
--- Training, test and prediction steps as programs: loops over an infeed in which nothing of Lua runs.
+-- Training, test and prediction steps as programs: loops over an infeed in which nothing of Lua
+-- runs.
 
-local args = require "ipulua.args"
-local blame = require "ipulua.blame"
-local capture = require "ipulua.capture"
+local args = require "ipulua.base.args"
+local blame = require "ipulua.base.blame"
+local capture = require "ipulua.trace.capture"
 local compiled = require "ipulua.keras.training.compiled"
 local core = require "ipulua.core"
 local ipu = require "ipulua"
-local nest = require "ipulua.keras.nest"
-local replication = require "ipulua.replication"
-local pipelining = require "ipulua.keras.pipelining"
-local staging = require "ipulua.keras.staging"
-local tracing = require "ipulua.tracing"
-local variables = require "ipulua.variables"
+local nest = require "ipulua.keras.base.nest"
+local replication = require "ipulua.trace.replication"
+local pipelining = require "ipulua.keras.models.stage_assignment"
+local staging = require "ipulua.keras.training.pipelined"
+local tracing = require "ipulua.trace.tracing"
+local variables = require "ipulua.trace.variables"
 
 local steps = {}
 
@@ -20,7 +21,9 @@ local steps = {}
 -- A list of labels or weights, one for each output; one tensor is for all.
 local function by_output(model, what, given, outputs)
   if given == nil then return {} end
-  if args.is_plain(given) then return compiled.by_output(given, string.format("model '%s': '%s'", model.name, what), outputs) end
+  if args.is_plain(given) then
+    return compiled.by_output(given, string.format("model '%s': '%s'", model.name, what), outputs)
+  end
   local list = {}
   for i = 1, #outputs.names do list[i] = given end
   return list
@@ -31,7 +34,8 @@ local function check_labels(model, given, labels, outputs)
   if not args.is_list(given) then return end
   for i, loss in ipairs(model.compiled.losses) do
     if loss and labels[i] == nil then
-      blame.error(string.format("model '%s': 'y' has nothing for the output '%s', which has a loss", model.name, outputs.names[i]), "value")
+      blame.error(string.format("model '%s': 'y' has nothing for the output '%s', which has a loss",
+        model.name, outputs.names[i]), "value")
     end
   end
 end
@@ -39,7 +43,9 @@ end
 -- Vectors get a last axis of 1, as in Keras' steps.
 local function expand(value)
   return nest.map(function(t)
-    if (core.is_tensor(t) or core.is_variable(t)) and #t.shape == 1 then return ipu.expand_dims(t, -1) end
+    if (core.is_tensor(t) or core.is_variable(t)) and #t.shape == 1 then
+      return ipu.expand_dims(t, -1)
+    end
     return t
   end, value)
 end
@@ -56,7 +62,8 @@ function steps.outputs(model, y_pred)
   local graph = model._graph
   local seen = {}
   for i = 1, #leaves do
-    local name = graph and graph.outputs[i] and graph.outputs[i].layer.name or keys[i] or "output_" .. i
+    local name = graph and graph.outputs[i] and graph.outputs[i].layer.name or keys[i]
+      or "output_" .. i
     local count = seen[name]
     seen[name] = (count or 0) + 1
     names[i] = count and name .. "_" .. count or name
@@ -79,14 +86,16 @@ end
 
 local function require_labels(model, y)
   if y == nil and model.compile_arguments.loss ~= nil then
-    blame.error(string.format("model '%s': 'y' is missing; the model was compiled with a loss, which compares with it", model.name), "value")
+    blame.error(string.format("model '%s': 'y' is missing; the model was compiled with a loss, "
+      .. "which compares with it", model.name), "value")
   end
 end
 
 local function require_loss(total, model, y)
   if total then return total end
   require_labels(model, y)
-  blame.error(string.format("model '%s' has no loss to optimize; compile it with a loss, or add_loss", model.name), "value")
+  blame.error(string.format("model '%s' has no loss to optimize; compile it with a loss, or "
+    .. "add_loss", model.name), "value")
 end
 
 -- A batch's loss as the optimizer wants it.
@@ -121,13 +130,14 @@ end
 -- ------------------------------------------------ programs
 
 local function is_custom(model, name)
-  local base = require "ipulua.keras.model".Model
+  local base = require "ipulua.keras.models.model".Model
   return model[name] ~= base[name]
 end
 
 local function refuse_custom_pipelined(model, name)
   if is_custom(model, name) and model:is_pipelined() then
-    blame.error(string.format("model '%s': its own %s can't be pipelined", model.name, name), "runtime")
+    blame.error(string.format("model '%s': its own %s can't be pipelined", model.name, name),
+      "runtime")
   end
 end
 
@@ -181,7 +191,8 @@ steps.read_replicas = read_replicas
 ---@field func Function what is run
 ---@field outfeed IPUOutfeedQueue? of its own
 
--- A program of one kind: body(infeed…) is run `count` times, then the values of the metrics are given back.
+-- A program of one kind: body(infeed…) is run `count` times, then the values of the metrics are
+-- given back.
 local function make_program(model, kind, count, trace_steps)
   local names, replicas
   local holder = {}
@@ -204,7 +215,8 @@ local function make_program(model, kind, count, trace_steps)
   local function named(...)
     local results, logs = {...}, {}
     for i, name in ipairs(names) do
-      logs[i] = {name, replicas > 1 and read_replicas(model, results[i]) or compiled.read(results[i])}
+      logs[i] = {name, replicas > 1 and read_replicas(model, results[i])
+        or compiled.read(results[i])}
     end
     return logs
   end
@@ -240,7 +252,8 @@ function steps.train_program(model, infeed, count, outfeed)
   local custom = is_custom(model, "train_step")
   refuse_custom_pipelined(model, "train_step")
   if custom and accumulation > 1 then
-    blame.error(string.format("model '%s': its own train_step can't accumulate gradients", model.name), "runtime")
+    blame.error(string.format("model '%s': its own train_step can't accumulate gradients",
+      model.name), "runtime")
   end
   return make_program(model, "train", count, function(holder)
     if accumulation > 1 or model:is_pipelined() then
@@ -271,7 +284,8 @@ function steps.test_program(model, infeed, count, outfeed)
   end)
 end
 
----The program of `count` predictions; run() gives the outputs of all its steps, joined along the batch.
+---The program of `count` predictions; run() gives the outputs of all its steps, joined along the
+---batch.
 ---@return StepProgram
 function steps.predict_program(model, infeed, count)
   local outfeed = ipu.IPUOutfeedQueue()
@@ -284,7 +298,11 @@ function steps.predict_program(model, infeed, count)
     replicas = replication.count()
     staging.run(model, infeed, count, function(x)
       local y
-      if custom then y = model:predict_step(x) else y = staging.forward(model, expand(x), {training = false}) end
+      if custom then
+        y = model:predict_step(x)
+      else
+        y = staging.forward(model, expand(x), {training = false})
+      end
       structure = y
       outfeed:enqueue(nest.flatten(y))
     end)

@@ -1,11 +1,12 @@
 -- Validation in fit: on what, and after which epochs.
 
-local blame = require "ipulua.blame"
+local blame = require "ipulua.base.blame"
 local feeding = require "ipulua.keras.training.feeding"
 
 local validation = {}
 
----Takes the validation share off tensors: `a` is fit's arguments, x, y, sample_weight and validation_data are set anew.
+---Takes the validation share off tensors: `a` is fit's arguments, x, y, sample_weight and
+---validation_data are set anew.
 ---@param a table
 function validation.split(a)
   if a.validation_split == 0 then return end
@@ -13,10 +14,12 @@ function validation.split(a)
     blame.error("fit: 'validation_split' must lie in [0, 1), got " .. a.validation_split, "value")
   end
   if feeding.is_dataset(a.x) then
-    blame.error("fit: 'validation_split' can't be taken from a dataset; give validation_data", "value")
+    blame.error("fit: 'validation_split' can't be taken from a dataset; give validation_data",
+      "value")
   end
   if a.validation_data then return end
-  local x, y, w = feeding.as_tensors(a.x, "fit"), feeding.as_tensors(a.y, "fit"), feeding.as_tensors(a.sample_weight, "fit")
+  local x, y, w = feeding.as_tensors(a.x, "fit"), feeding.as_tensors(a.y, "fit"),
+    feeding.as_tensors(a.sample_weight, "fit")
   local length = feeding.length_of({x, y, w}, "fit")
   local kept, held = {}, {}
   kept[1], held[1] = feeding.split(x, length, a.validation_split)
@@ -49,7 +52,9 @@ function validation.arguments(a, list)
   local o = {steps = a.validation_steps, verbose = 0, return_dict = true, callbacks = list}
   if feeding.is_dataset(v) then o.x = v
   else
-    if type(v) ~= "table" then blame.error("fit: 'validation_data' is a dataset, or a list {x, y} of tensors", "type") end
+    if type(v) ~= "table" then
+      blame.error("fit: 'validation_data' is a dataset, or a list {x, y} of tensors", "type")
+    end
     o.x, o.y, o.sample_weight = v[1] or v.x, v[2] or v.y, v[3]
     o.batch_size = a.validation_batch_size or a.batch_size
   end

@@ -1,0 +1,559 @@
+-- Arguments are declared once, as rows {name, type, default}; positions, names, types, defaults and
+-- messages follow from the rows.
+--
+--   local spec <const> = {
+--     {"units",      "integer"},                     -- no default: required
+--     {"activation", "string", "linear"},
+--     {"name",       "string", optional = true},     -- may stay nil
+--   }
+--   Dense(256, {activation = "relu"})   Dense{256, activation = "relu"}   Dense{units = 256, …}
+--
+-- Fields of a row: [1] name; [2] a type or a list of types; [3] default, a plain table is copied
+-- for each call; `optional = true` nil is fine; `choices = {…}` the values allowed, strings in any
+-- letter case; `range = "[0, 1)"` those of numbers and of lists of numbers;
+-- `check = function(value)` returns nil or words that complete "'name' …". For help and the
+-- references: `of`, words in place of the type (which a row of type any must have), and `says`,
+-- what the argument means, with its unit; `by_name = true` that neither it nor what stands behind
+-- it has a position. On the first row only: `list = true` where the list part
+-- of a single table *is* the argument (layers, a shape), `whole = true` where a single table is
+-- always the argument itself, `list_of = "number"` where the list part is the argument if it holds
+-- several numbers or lists (a variable's value), `nested = true` where a single list of numbers or
+-- of lists is always the argument itself (positions), `one = true` on a row of type any that is
+-- never a list: f{x} is f(x). Of type table and not list it is one thing, too, if that is an
+-- object.
+--
+-- Types: integer number string boolean function callable table list integers dict tensor dtype any;
+-- an enumeration (the value becomes the member's name, whatever its letter case); a class (an
+-- instance of it). Keep a spec in a local of its file: what is derived from it is cached by its
+-- identity.
+
+local blame = require "ipulua.base.blame"
+local class = require "ipulua.base.class"
+local counted = require "ipulua.base.counted"
+local enum = require "ipulua.base.enumeration"
+local interval = require "ipulua.base.interval"
+local modules = require "ipulua.base.modules"
+local nearest = require "ipulua.nearest"
+local plain = require "ipulua.base.plain"
+
+local args = {}
+
+local math_tointeger <const> = math.tointeger
+
+args.dtypes = {"float32", "float16", "bfloat16", "float64", "int8", "uint8", "int32",
+  "int64", "bool"}
+
+local is_dtype = {}
+for _, name in ipairs(args.dtypes) do is_dtype[name] = true end
+
+---Whether a string is the name of a dtype.
+---@param name any
+---@return boolean
+function args.is_dtype(name) return is_dtype[name] == true end
+
+local own_names <const> = {tensor = "a tensor", variable = "a variable"}
+
+-- The name of a value's type as a user would say it: a class or userdata by its __name.
+local function type_name(value)
+  local t = math.type(value) == "integer" and "integer" or type(value)
+  local meta = (t == "table" or t == "userdata") and getmetatable(value)
+  if type(meta) == "table" then
+    local name = rawget(meta, "__name")
+    if type(name) == "string" then return own_names[name] or name end
+  end
+  return t
+end
+
+-- A module of the library given where something else is wanted is the `ipu` of ipu:ones{2}.
+local function is_module(value)
+  if rawequal(value, package.loaded["ipulua"]) or modules.is_guarded(value) then return true end
+  for name, module in next, package.loaded do
+    if rawequal(value, module) then
+      return type(name) == "string" and name:sub(1, 7) == "ipulua."
+    end
+  end
+  return false
+end
+
+---A value for messages: its type, and for short things the value too: `string (256)`.
+---@param value any
+---@return string
+function args.describe(value)
+  local t = type(value)
+  if t == "string" then
+    local shown = value:gsub("%c", " ")
+    if #shown > 60 then shown = shown:sub(1, 57) .. "..." end
+    return "string (" .. shown .. ")"
+  elseif t == "number" then
+    return type_name(value) .. " (" .. tostring(value) .. ")"
+  elseif t == "boolean" then
+    return "boolean (" .. tostring(value) .. ")"
+  elseif t == "table" and is_module(value) then
+    return "a module; its functions are called with a dot, not with a colon"
+  end
+  return type_name(value)
+end
+
+---Whether value is a tensor or something used as one: userdata named "…Tensor" or "…Variable", or
+---an object whose metatable says `is_tensor = true`.
+---@param value any
+---@return boolean
+function args.is_tensor(value)
+  local t = type(value)
+  if t ~= "userdata" and t ~= "table" then return false end
+  local meta = getmetatable(value)
+  if type(meta) ~= "table" then return false end
+  if meta.is_tensor == true then return true end
+  local name = rawget(meta, "__name")
+  return t == "userdata" and type(name) == "string" and
+    (name:find("[Tt]ensor$") ~= nil or name:find("[Vv]ariable$") ~= nil)
+end
+
+---Whether value is a table that a script wrote down, not an object.
+---@param value any
+---@return boolean
+args.is_plain = plain.is
+
+---Whether a plain table has nothing but a list part (an empty one counts).
+---@param t table
+---@return boolean
+function args.is_list(t)
+  if not args.is_plain(t) then return false end
+  local n, last = 0, 0
+  for key in next, t do
+    if math.type(key) ~= "integer" or key < 1 then return false end
+    n, last = n + 1, math.max(last, key)
+  end
+  return n == last
+end
+
+-- A tester takes a value and returns whether it fits and the value to use.
+local testers = {
+  any = function(v) return true, v end,
+  integer = function(v)
+    if type(v) ~= "number" then return false end
+    local i = math_tointeger(v)
+    return i ~= nil, i
+  end,
+  number = function(v) return type(v) == "number", v end,
+  string = function(v) return type(v) == "string", v end,
+  boolean = function(v) return type(v) == "boolean", v end,
+  ["function"] = function(v) return type(v) == "function", v end,
+  callable = function(v)
+    if type(v) == "function" then return true, v end
+    local meta = (type(v) == "table" or type(v) == "userdata") and getmetatable(v)
+    return type(meta) == "table" and meta.__call ~= nil, v
+  end,
+  table = function(v) return type(v) == "table", v end,
+  list = function(v) return args.is_list(v), v end,
+  integers = function(v)
+    if not args.is_list(v) then return false end
+    for _, each in ipairs(v) do
+      if type(each) ~= "number" or not math_tointeger(each) then return false end
+    end
+    return true, v
+  end,
+  dict = function(v) return args.is_plain(v) and (next(v) == nil or not args.is_list(v)), v end,
+  tensor = function(v) return args.is_tensor(v), v end,
+  dtype = function(v) return is_dtype[v] == true, v end,
+}
+
+local nouns <const> = {
+  any = "any value", integer = "an integer", number = "a number", string = "a string",
+  boolean = "a boolean",
+  ["function"] = "a function", callable = "a function", table = "a table", list = "a list",
+  integers = "a list of integers",
+  dict = "a table with names", tensor = "a tensor",
+  dtype = "a dtype (" .. table.concat(args.dtypes, ", ") .. ")",
+}
+
+local takes_tables <const> = {any = true, table = true, list = true, integers = true, dict = true}
+-- … and their keys may be strings
+local takes_names <const> = {any = true, table = true, dict = true}
+
+-- tester, noun and, for an enumeration, the enumeration.
+local function compile_type(t, where)
+  if type(t) == "string" and testers[t] then return testers[t], nouns[t] end
+  if enum.is(t) then
+    return function(v)
+      local member = enum.find(t, v)
+      return member ~= nil, member
+    end, "a " .. enum.name(t) .. " (" .. table.concat(enum.members(t), ", ") .. ")", t
+  end
+  if class.is_class(t) then
+    local name = t.__name
+    return function(v) return class.is_a(v, t), v end,
+      (name:find("^[AEIOU]") and "an " or "a ") .. name
+  end
+  error("args: " .. where .. " has an unknown type " .. tostring(t))
+end
+
+local function compile_row(row)
+  local types = row[2]
+  if type(types) ~= "table" or enum.is(types) or class.is_class(types) then types = {types} end
+  local compiled = {
+    name = row[1], default = row[3], check = row.check, range = row.range,
+    list = row.list, whole = row.whole, nested = row.nested, list_of = row.list_of, one = row.one,
+    required = row[3] == nil and not row.optional, copies = args.is_plain(row[3]),
+  }
+  local tests, words = {}, {}
+  for i, t in ipairs(types) do
+    local test, noun, enumeration = compile_type(t, row[1])
+    tests[i], words[i] = test, noun
+    compiled.enumeration = enumeration
+    if class.is_class(t) then compiled.takes_objects = true end
+    if type(t) == "string" then
+      compiled.takes_integers = compiled.takes_integers or t == "integers"
+      compiled.takes_tables = compiled.takes_tables or takes_tables[t]
+      compiled.takes_lists = compiled.takes_lists or t == "list" or t == "any"
+      compiled.takes_names = compiled.takes_names or takes_names[t]
+      compiled.takes_objects = compiled.takes_objects or t == "table"
+    end
+  end
+  compiled.tests = tests
+  compiled.first_test, compiled.only_test = tests[1], #tests == 1
+  compiled.noun = #words > 1 and table.concat(words, ", ", 1, #words - 1) .. " or " .. words[#words]
+    or words[1]
+  if row.choices then
+    compiled.choices = row.choices
+    compiled.is_choice = {}
+    for _, choice in ipairs(row.choices) do
+      compiled.is_choice[choice] = choice
+      if type(choice) == "string" then compiled.is_choice[choice:lower()] = choice end
+    end
+  end
+  return compiled
+end
+
+local function compile(spec)
+  local compiled = {count = #spec, positions = #spec, names = {}, index = {}, rows = {}}
+  for i, row in ipairs(spec) do
+    compiled.rows[i] = compile_row(row)
+    compiled.names[i] = row[1]
+    compiled.index[row[1]] = i
+    if row.by_name then compiled.positions = math.min(compiled.positions, i - 1) end
+  end
+  return compiled
+end
+
+local cache = setmetatable({}, {__mode = "k"})
+
+local function compiled_spec(spec)
+  local compiled = cache[spec]
+  if not compiled then
+    compiled = compile(spec)
+    cache[spec] = compiled
+  end
+  return compiled
+end
+
+local function refuse(fname, row, value)
+  local e = row.enumeration
+  if e and type(value) == "string" then
+    blame.error(string.format("%s: '%s': %s", fname, row.name, enum.refusal(e, value)), "value")
+  end
+  local hint = row.takes_integers and args.is_plain(value) and value[1] == nil and value[2] ~= nil
+    and "; an extent that is not known is -1" or "" -- {nil, 8}, which is Keras' (None, 8)
+  blame.error(string.format("%s: '%s' must be %s, got %s%s", fname, row.name, row.noun,
+    args.describe(value), hint), "type")
+end
+
+local function show_choice(choice)
+  return type(choice) == "string" and "'" .. choice .. "'" or tostring(choice)
+end
+
+-- The row's own spelling of a choice, in which letter case is free.
+local function choose(fname, row, value)
+  local choice = row.is_choice[type(value) == "string" and value:lower() or value]
+  if choice ~= nil then return choice end
+  local shown, words = {}, {}
+  for i, each in ipairs(row.choices) do
+    shown[i] = show_choice(each)
+    if type(each) == "string" then words[#words + 1] = each end
+  end
+  blame.error(string.format("%s: '%s' must be one of %s, got %s%s", fname, row.name,
+    table.concat(shown, ", "), args.describe(value),
+    nearest.hint(value, words)), "value")
+end
+
+local function accept(fname, row, value)
+  local ok, converted = row.first_test(value)
+  if not ok and not row.only_test then
+    for i = 2, #row.tests do
+      ok, converted = row.tests[i](value)
+      if ok then break end
+    end
+  end
+  if not ok then refuse(fname, row, value) end
+  if row.is_choice then converted = choose(fname, row, converted) end
+  if row.check or row.range then
+    local words = row.range and interval.refusal(row.range, converted) or row.check
+      and row.check(converted)
+    if words then blame.error(string.format("%s: '%s' %s", fname, row.name, words), "value") end
+  end
+  return converted
+end
+
+-- Checks one value and stores it under its row's name.
+local function put(fname, row, values, value)
+  if value == nil then return end
+  if values[row.name] ~= nil then
+    blame.error(string.format("%s: '%s' is given twice, by position and by name", fname, row.name),
+      "type")
+  end
+  values[row.name] = accept(fname, row, value)
+end
+
+local function put_position(fname, compiled, values, i, value)
+  local row = compiled.rows[i]
+  if row and i <= compiled.positions then
+    put(fname, row, values, value)
+  elseif value ~= nil then
+    return true
+  end
+end
+
+local function too_many(fname, compiled, count)
+  local by_position = compiled.positions < compiled.count and " by position" or ""
+  if compiled.positions == 0 then
+    blame.error(string.format("%s takes no arguments%s, got %d", fname, by_position, count), "type")
+  end
+  blame.error(string.format("%s takes at most %s%s, got %d", fname,
+    counted(compiled.positions, "argument"), by_position, count), "type")
+end
+
+local function unknown(fname, compiled, key, value)
+  if key == fname and type(value) == "function" then
+    blame.error(fname .. " is a function of a module; it is called with a dot, not with a colon",
+      "type")
+  end
+  blame.error(string.format("%s has no argument '%s'%s", fname, tostring(key),
+    nearest.hint(key, compiled.names)),
+    "type")
+end
+
+-- The named part of a table; a list part is the caller's business when `skip_list` is set.
+local function put_named(fname, compiled, values, t, skip_list)
+  for key, value in next, t do
+    local i = compiled.index[key]
+    if i then
+      put(fname, compiled.rows[i], values, value)
+    elseif not (skip_list and math.type(key) == "integer") then
+      if math.type(key) == "integer" then
+        blame.error(string.format("%s: the last table %s", fname, args.is_list(t)
+          and "should hold arguments by name, as in {name = value}; "
+          .. "it is a list" or "mixes names with a list; give the list as an argument of its own"),
+          "type")
+      end
+      unknown(fname, compiled, key, value)
+    end
+  end
+end
+
+-- The largest integer key; lists of arguments may have holes (nil means the default).
+local function list_extent(t)
+  local n = 0
+  for key in next, t do
+    if math.type(key) == "integer" then
+      if key > n then n = key end
+    end
+  end
+  return n
+end
+
+local function names_known(compiled, t)
+  for key in next, t do
+    if not compiled.index[key] then return false end
+  end
+  return true
+end
+
+-- The same for names that are known or nearly so, which are better told as slips.
+local function names_slipped(compiled, t)
+  for key in next, t do
+    if not compiled.index[key] and not nearest.find(key, compiled.names) then return false end
+  end
+  return true
+end
+
+-- {1, 2, name = "w"}: the second element can't be the second argument.
+local function is_whole_list(first, t)
+  return first.list_of ~= nil and #t > 1 and (type(t[2]) == first.list_of or args.is_plain(t[2]))
+end
+
+-- f{{"a", "b"}, mode = "count"}: beside names one list is the first argument, as in f({"a", "b"},
+-- {mode = "count"}); a list of numbers may be its only element.
+local function is_wrapped(t)
+  local inner = #t == 1 and t[1]
+  return args.is_plain(inner) and type(inner[1]) ~= "number" and next(t, next(t)) ~= nil
+end
+
+-- Reshape{3, 2}, but not Reshape{{3, 2}}, which is written as MaxPooling2D{{2, 2}}.
+local function is_whole(first, t)
+  if first.list then
+    return not (args.is_plain(t[1]) and (first.takes_integers or is_wrapped(t)))
+  end
+  return is_whole_list(first, t)
+end
+
+-- f{...}: the list part is the positional arguments (or the first one, when that is a list).
+local function from_constructor(fname, compiled, values, t)
+  local first = compiled.rows[1]
+  if first and is_whole(first, t) then
+    local n = #t
+    if n > 0 or (values[first.name] == nil and t[first.name] == nil
+      and (first.required and next(t) == nil)) then
+      put(fname, first, values, table.move(t, 1, n, 1, {}))
+    end
+    for key in next, t do
+      if math.type(key) == "integer" and (key < 1 or key > n) then
+        blame.error(string.format("%s: the list has a hole before position %d", fname, key), "type")
+      end
+    end
+  else
+    local n = list_extent(t)
+    if n > compiled.positions then too_many(fname, compiled, n) end
+    for i = 1, n do put_position(fname, compiled, values, i, t[i]) end
+  end
+  put_named(fname, compiled, values, t, true)
+end
+
+-- Whether the last of several arguments (or a single one that isn't a constructor) holds names.
+local function holds_names(compiled, position, t)
+  local row = compiled.rows[position]
+  if next(t) == nil then return not (row and row.takes_tables) end
+  local has_name = false
+  for key in next, t do
+    if type(key) == "string" then has_name = true break end
+  end
+  if not has_name then return not (row and row.takes_tables) end
+  return not (row and row.takes_names) or names_known(compiled, t)
+end
+
+-- Whether a value passes one of a row's tests, plain tables aside.
+local function fits(row, value)
+  if type(value) == "table" then
+    return row.one or (row.takes_objects and not row.takes_lists and not args.is_plain(value))
+  end
+  for _, test in ipairs(row.tests) do
+    if test(value) then return true end
+  end
+  return false
+end
+
+-- Whether a list can't be the first argument alone: the second one must be given, too, or {tensor,
+-- 0.5} would be ragged.
+local function is_several(compiled, t)
+  local second = compiled.rows[2]
+  if not second or #t < 2 then return false end
+  if second.required then return true end
+  local deep = type(t[1]) == "table" or type(t[1]) == "userdata"
+  return deep and type(t[2]) ~= "userdata" and fits(second, t[2])
+end
+
+-- A single plain table is a constructor, unless its only sensible reading is as the first argument.
+local function is_constructor(compiled, t)
+  local first = compiled.rows[1]
+  if not first or first.list or is_whole_list(first, t)
+    or (first.list_of and type(t[2]) == "string") then
+    return true
+  end
+  if first.whole or first.nested and args.is_list(t)
+    and (type(t[1]) == "number" or args.is_plain(t[1])) then
+    return false
+  end
+  if not first.takes_tables then return true end
+  if next(t) == nil then return not first.required end
+  if t[first.name] ~= nil then return true end -- it names the first argument
+  if args.is_list(t) then
+    -- what fits the first argument by itself stands for it; several only where that argument can't
+    -- be a list
+    if (#t == 1 or first.one or not first.takes_lists) and fits(first, t[1]) then return true end
+    if is_several(compiled, t) then return true end
+    -- a list for a first argument that takes one: read it as that argument if the element does not
+    -- fit there
+    return not (first.takes_tables and not args.is_plain(t[1]))
+  end
+  return not first.takes_names or t[1] ~= nil or names_slipped(compiled, t)
+end
+
+local function fill_defaults(fname, compiled, values)
+  local rows = compiled.rows
+  for i = 1, compiled.count do
+    local row = rows[i]
+    if values[row.name] == nil then
+      local default = row.default
+      if default ~= nil then
+        if row.copies then
+          local copy = {}
+          for key, value in next, default do copy[key] = value end
+          default = copy
+        end
+        values[row.name] = default
+      elseif row.required then
+        local words = row.noun == nouns.any and "" or "; it must be " .. row.noun
+        blame.error(string.format("%s: '%s' is missing%s", fname, row.name, words), "type")
+      end
+    end
+  end
+end
+
+---Reads a call's arguments as rule 1 of the interface describes and returns them by name.
+---@param fname string for messages
+---@param spec table[] rows, see the head of this file
+---@param ... any what the user gave (without self)
+---@return table<string, any>
+function args.check(fname, spec, ...)
+  local compiled = compiled_spec(spec)
+  local values = {}
+  local count = select("#", ...)
+  local last = select(count > 0 and count or 1, ...)
+  local last_is_plain = count > 0 and args.is_plain(last)
+  if count == 1 and last_is_plain and is_constructor(compiled, last) then
+    from_constructor(fname, compiled, values, last)
+  else
+    local named = last_is_plain and (count > 1 or not compiled.rows[1].whole)
+      and holds_names(compiled, count, last)
+    local positions = named and count - 1 or count
+    for i = 1, positions do
+      if put_position(fname, compiled, values, i, (select(i, ...))) then
+        too_many(fname, compiled, positions)
+      end
+    end
+    if named then put_named(fname, compiled, values, last, false) end
+  end
+  fill_defaults(fname, compiled, values)
+  return values
+end
+
+---The same, with the values returned in the order of the rows.
+---@param fname string
+---@param spec table[]
+---@param ... any
+---@return any ...
+function args.unpack(fname, spec, ...)
+  local values = args.check(fname, spec, ...)
+  local names = compiled_spec(spec).names
+  local list = {}
+  for i = 1, #names do list[i] = values[names[i]] end
+  return table.unpack(list, 1, #names)
+end
+
+---Checks one value against a row and returns it, converted; nil takes the row's default.
+---@param fname string
+---@param row table
+---@param value any
+---@return any
+function args.check_value(fname, row, value)
+  local compiled = cache[row]
+  if not compiled then
+    compiled = compile_row(row)
+    cache[row] = compiled
+  end
+  if value ~= nil then return accept(fname, compiled, value) end
+  local values = {}
+  fill_defaults(fname, {rows = {compiled}, count = 1}, values)
+  return values[compiled.name]
+end
+
+return args

@@ -1,0 +1,143 @@
+-- Errors that name the user's line. Fixed levels go wrong with helpers and tail calls, so the stack
+-- is walked to the first frame whose source is not one of the library's own files.
+
+local blame = {}
+
+-- Every file of the library was found through the same package.path entry as this one, which is in
+-- the library's folder base.
+local own_source <const> = debug.getinfo(1, "S").source
+local root <const> = own_source:match("^(@.*[/\\])base[/\\][^/\\]*$") or own_source
+local root_length <const> = #root
+
+local codes <const> = {
+  value = "IPU_E_VALUE", type = "IPU_E_TYPE", invalid_argument = "IPU_E_INVALID_ARGUMENT",
+  failed_precondition = "IPU_E_FAILED_PRECONDITION", not_found = "IPU_E_NOT_FOUND",
+  not_implemented = "IPU_E_NOT_IMPLEMENTED", out_of_range = "IPU_E_OUT_OF_RANGE",
+  out_of_memory = "IPU_E_OUT_OF_MEMORY", runtime = "IPU_E_RUNTIME", cancelled = "IPU_E_CANCELLED",
+  internal = "IPU_E_INTERNAL",
+}
+
+---@class LastError
+---@field kind string "value", "type", "invalid_argument", …
+---@field code string "IPU_E_VALUE", …
+---@field message string the words alone, without the position
+---@field source string? the script
+---@field line integer?
+
+---The newest error, nil before the first one.
+---@type LastError?
+blame.last = nil
+
+-- Frame of the first function on the stack that is the user's: source to show, line.
+local function user_frame(level)
+  while true do
+    local info = debug.getinfo(level, "Sl")
+    if not info then return nil end
+    if info.what ~= "C" and info.source:sub(1, root_length) ~= root then
+      return info.short_src, info.currentline
+    end
+    level = level + 1
+  end
+end
+
+---Whether a chunk's source (as debug.getinfo gives it) is a file of the library.
+---@param source string
+---@return boolean
+function blame.is_own(source)
+  return source:sub(1, root_length) == root
+end
+
+---"file:line" of the user's frame, nil when there is none (a coroutine that the library began).
+---@return string?
+function blame.where()
+  local source, line = user_frame(3)
+  if not source then return nil end
+  if line <= 0 then return source end
+  return source .. ":" .. line
+end
+
+---Remembers an error that is raised elsewhere (by C code, which places its message itself).
+---@param message string
+---@param kind string?
+---@param source string?
+---@param line integer?
+---@return LastError
+function blame.remember(message, kind, source, line)
+  kind = codes[kind] and kind or "runtime"
+  local code = codes[kind]
+  if kind == "cancelled" then kind = "runtime" end
+  blame.last = {kind = kind, code = code, message = message, source = source, line = line}
+  return blame.last
+end
+
+local explain -- what f adds to messages while blame.explaining(f) is open
+
+---While what it returns is not closed, f(message) gives the words that are added to errors.
+---@param f fun(message: string): string
+---@return table closable
+function blame.explaining(f)
+  local before = explain
+  explain = f
+  return setmetatable({}, {__close = function() explain = before end})
+end
+
+local place -- see blame.placing
+
+---From now on f(message) names what an error arises in, "layer 'net/dense'", nil for nothing: a
+---line may call many layers.
+---@param f fun(message: string): string?
+function blame.placing(f) place = f end
+
+---Raises `script.lua:12: message` for the user's line, or for `at` when that is given.
+---@param message string
+---@param kind string? one of the kinds of ipu.last_error(); "runtime" by default
+---@param at string? "file:line" to blame instead, such as the line that made a graph node
+function blame.error(message, kind, at)
+  local source, line
+  if at then
+    source, line = at:match("^(.*):(%d+)$")
+    source, line = source or at, math.tointeger(tonumber(line))
+  else
+    source, line = user_frame(3)
+  end
+  if line and line <= 0 then line = nil end
+  local within = place and place(message)
+  if within then message = within .. ": " .. message end
+  if explain then message = message .. explain(message) end
+  blame.remember(message, kind, source, line)
+  if source and line then message = source .. ":" .. line .. ": " .. message end
+  error(message, 0)
+end
+
+-- A mistake that Lua itself found in one of the library's files, or while C called it: nobody
+-- blamed the user for it.
+local function is_own_mistake(problem, former)
+  if type(problem) ~= "string" then return false end
+  if blame.last ~= former and problem:find(blame.last.message, 1, true) then return false end
+  local source = problem:match("^([^\n]-):%d+: ")
+  return not source or source:find("ipulua/", 1, true) ~= nil
+end
+
+---f(…) that makes something of a file's content: where the content is none that f can be given, and
+---only Lua notices, that is told in the file's terms. Errors that are told already, and those of a
+---script's own functions, stay.
+---@param what string "load_model: 'x.safetensors'"
+---@param f function
+---@param ... any
+---@return any ...
+function blame.reading(what, f, ...)
+  local former <const> = blame.last
+  local results = table.pack(pcall(f, ...))
+  if results[1] then return table.unpack(results, 2, results.n) end
+  if not is_own_mistake(results[2], former) then error(results[2], 0) end
+  require "ipulua.base.log".debug("%s: %s", what, results[2])
+  blame.error(what .. " is damaged, or of another version", "value")
+end
+
+---The library's newest error as a table, nil before the first one: ipu.last_error().
+---@return LastError?
+function blame.last_error()
+  return require("ipulua.base.plain").mark(blame.last)
+end
+
+return blame

@@ -1,0 +1,417 @@
+-- JSON, strictly (RFC 8259). Writing: keys sorted, integers exact, floats with the fewest digits
+-- that read back the same. Reading: no duplicate names, no trailing text, bounded depth, valid
+-- UTF-8 only; an integer literal becomes a Lua integer or is refused, never rounded.
+
+local blame = require "ipulua.base.blame"
+
+local json = {}
+
+local depth_limit <const> = 200
+
+---What `null` is read as, and what is written as `null`.
+json.null = setmetatable({}, {__name = "null", __tostring = function() return "null" end})
+
+local array_meta = {__name = "json.array", plain = true}
+
+function array_meta:__tostring()
+  return tostring(require "ipulua.core".plain(table.move(self, 1, #self, 1, {})))
+end
+
+---Marks a list as one, so that it is written as `[]` even when it is empty. Empty lists come back
+---marked.
+---Errors: what is no list: `ipu.json.array{width = 3}`
+---@param t table?
+---@return table
+function json.array(t)
+  local args = require "ipulua.base.args"
+  if t ~= nil and not args.is_list(t) then
+    blame.error("json.array: a list is wanted, got " .. args.describe(t), "type")
+  end
+  return setmetatable(t or {}, array_meta)
+end
+
+---Whether a table is marked as a list: `[]` was read as one.
+---@param t table
+---@return boolean
+---@package
+function json.is_array(t) return getmetatable(t) == array_meta end
+
+-- ---------------------------------------------------------------- writing
+
+local escapes = {['"'] = '\\"', ["\\"] = "\\\\", ["\b"] = "\\b", ["\f"] = "\\f", ["\n"] = "\\n",
+  ["\r"] = "\\r", ["\t"] = "\\t"}
+
+local function refuse(message)
+  error({json = message}, 0)
+end
+
+-- Where in the value that is being written: names and numbers from the outside in.
+local trail <const> = {}
+
+local function trail_text(depth)
+  local text = ""
+  for i = 1, depth do
+    local step = trail[i]
+    text = text .. (type(step) == "number" and "[" .. step .. "]" or (i > 1 and "." or "") .. step)
+  end
+  return utf8.len(text) and text or text:gsub("[\128-\255]", "?")
+end
+
+local function write_string(s)
+  if not utf8.len(s) then refuse("a string is not valid UTF-8") end
+  return '"' .. s:gsub('[%c"\\]', function(c)
+    return escapes[c] or (c ~= "\127" and string.format("\\u%04x", c:byte())) or nil
+  end) .. '"'
+end
+
+local function write_number(x)
+  if math.type(x) == "integer" then return string.format("%d", x) end
+  if x ~= x or x == math.huge or x == -math.huge then
+    refuse("JSON has no number " .. tostring(x))
+  end
+  for digits = 15, 17 do
+    local s = string.format("%." .. digits .. "g", x)
+    if tonumber(s) == x then
+      return s:find("[.en]") and s or s .. ".0"
+    end
+  end
+end
+
+-- The number of elements if t is written as a list, nil if as an object.
+local function list_length(t)
+  local n, count = #t, 0
+  if n == 0 then return json.is_array(t) and next(t) == nil and 0 or nil end
+  for _ in next, t do count = count + 1 end
+  return count == n and n or nil
+end
+
+local write
+
+local function sorted_names(t)
+  local names = {}
+  for key in next, t do
+    if type(key) ~= "string" then
+      refuse("an object's names are strings; this table has a " .. type(key) .. " ("
+        .. tostring(key) .. ") among its keys")
+    end
+    names[#names + 1] = key
+  end
+  table.sort(names)
+  return names
+end
+
+local function write_table(t, out, indent, depth)
+  if depth > depth_limit then
+    refuse("nested deeper than " .. depth_limit .. " levels (does a table contain itself?)")
+  end
+  local inner = indent and "\n" .. indent:rep(depth) or ""
+  local outer = indent and "\n" .. indent:rep(depth - 1) or ""
+  local n = list_length(t)
+  if n then
+    out[#out + 1] = "["
+    for i = 1, n do
+      out[#out + 1] = (i > 1 and "," or "") .. inner
+      trail[depth], trail.depth = i, depth
+      write(t[i], out, indent, depth)
+    end
+    out[#out + 1] = (n > 0 and outer or "") .. "]"
+    return
+  end
+  trail.depth = depth - 1
+  local names = sorted_names(t)
+  local colon = indent and ": " or ":"
+  out[#out + 1] = "{"
+  for i, name in ipairs(names) do
+    trail[depth], trail.depth = name, depth
+    out[#out + 1] = (i > 1 and "," or "") .. inner .. write_string(name) .. colon
+    write(t[name], out, indent, depth)
+  end
+  out[#out + 1] = (#names > 0 and outer or "") .. "}"
+end
+
+function write(value, out, indent, depth)
+  local t = type(value)
+  if t == "string" then
+    out[#out + 1] = write_string(value)
+  elseif t == "number" then
+    out[#out + 1] = write_number(value)
+  elseif t == "boolean" then
+    out[#out + 1] = tostring(value)
+  elseif value == json.null or value == nil then
+    out[#out + 1] = "null"
+  elseif t == "table" then
+    write_table(value, out, indent, depth + 1)
+  else
+    refuse("a " .. t .. " has no JSON form")
+  end
+end
+
+---The JSON text of a value, or nil and what of it has none, and where.
+---@param value any
+---@param indent string?
+---@return string? text
+---@return string? problem
+---@package
+function json.text(value, indent)
+  local out = {}
+  trail.depth = 0
+  local ok, problem = pcall(write, value, out, indent, 0)
+  if ok then return table.concat(out) end
+  if type(problem) ~= "table" then return nil, tostring(problem) end
+  local depth = trail.depth < 20 and trail.depth or 0
+  return nil, (depth > 0 and trail_text(depth) .. ": " or "") .. problem.json
+end
+
+-- ---------------------------------------------------------------- numbers that JSON has not
+
+local odd_numbers <const> = {nan = 0 / 0, inf = math.huge, ["-inf"] = -math.huge}
+
+---A number as JSON can hold it: those that aren't finite become {"$number": "inf"}.
+---@param x any
+---@return any
+---@package
+function json.pack_number(x)
+  if type(x) ~= "number" or x - x == 0 then return x end
+  return {["$number"] = x ~= x and "nan" or x > 0 and "inf" or "-inf"}
+end
+
+---The number that pack_number took apart; nil for any other table.
+---@param t table
+---@return number?
+---@package
+function json.packed_number(t) return odd_numbers[t["$number"]] end
+
+---A value whose numbers JSON can all hold.
+---@param value any
+---@param depth integer?
+---@return any
+---@package
+function json.pack(value, depth)
+  depth = depth or 1
+  if type(value) ~= "table" then return json.pack_number(value) end
+  -- what is nested deeper, writing refuses
+  if value == json.null or depth > depth_limit then return value end
+  local out, changed = setmetatable({}, getmetatable(value)), false
+  for key, each in next, value do
+    out[key] = json.pack(each, depth + 1)
+    changed = changed or not rawequal(out[key], each)
+  end
+  return changed and out or value
+end
+
+---What json.pack was given.
+---@param value any
+---@return any
+---@package
+function json.unpack(value)
+  if type(value) ~= "table" or value == json.null then return value end
+  if value["$number"] ~= nil then return json.packed_number(value) or value end
+  for key, each in next, value do
+    if type(each) == "table" then value[key] = json.unpack(each) end
+  end
+  return value
+end
+
+---The JSON text of a value; an empty table is `{}` unless it is marked by `json.array`.
+---Errors: what JSON can't hold (functions, tables in a ring): `ipu.json.encode(print)`
+---@param value any
+---@param options {indent: integer?}? spaces for each level; without, one line
+---@return string
+function json.encode(value, options)
+  local args = require "ipulua.base.args"
+  if options ~= nil and not args.is_plain(options) then
+    blame.error("json.encode: options are a table, as in {indent = 2}, got "
+      .. args.describe(options), "type")
+  end
+  if options and options.indent ~= nil
+    and (math.type(options.indent) ~= "integer" or options.indent < 0 or options.indent > 80) then
+    blame.error("json.encode: 'indent' must be an integer from 0 to 80, got "
+      .. args.describe(options.indent), "type")
+  end
+  local indent = options and options.indent and (" "):rep(options.indent) or nil
+  local text, problem = json.text(value, indent)
+  if text then return text end
+  blame.error("json.encode: " .. problem, "value")
+end
+
+-- ---------------------------------------------------------------- reading
+
+local function complain(text, at, message)
+  local line, start = 1, 0
+  for newline in text:sub(1, at - 1):gmatch("()\n") do
+    line, start = line + 1, newline
+  end
+  refuse(string.format("line %d, column %d: %s", line, at - start, message))
+end
+
+local function skip_space(text, at)
+  return text:find("[^ \t\n\r]", at) or #text + 1
+end
+
+local unescapes = {['"'] = '"', ["\\"] = "\\", ["/"] = "/", b = "\b", f = "\f", n = "\n",
+  r = "\r", t = "\t"}
+
+-- \uXXXX at `at` (its backslash); the code point and the position after it, surrogate pairs joined.
+local function read_unicode(text, at)
+  local hex = text:match("^\\u(%x%x%x%x)", at)
+  if not hex then complain(text, at, "\\u needs four hexadecimal digits") end
+  local code = tonumber(hex, 16)
+  if code >= 0xDC00 and code <= 0xDFFF then
+    complain(text, at, "a low surrogate without a high one")
+  end
+  if code < 0xD800 or code > 0xDBFF then return code, at + 6 end
+  local low = tonumber(text:match("^\\u(%x%x%x%x)", at + 6) or "0", 16)
+  if low < 0xDC00 or low > 0xDFFF then complain(text, at, "a high surrogate without a low one") end
+  return 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00), at + 12
+end
+
+local function read_string(text, at)
+  local start, parts = at, {}
+  at = at + 1
+  while true do
+    local stop = text:find('["\\%c]', at)
+    if not stop then complain(text, start, "a string without an end") end
+    parts[#parts + 1] = text:sub(at, stop - 1)
+    local c = text:sub(stop, stop)
+    if c == '"' then
+      at = stop + 1
+      break
+    elseif c == "\127" then
+      parts[#parts + 1], at = c, stop + 1
+    elseif c ~= "\\" then
+      complain(text, stop, "a control character in a string; write it as an escape")
+    elseif text:sub(stop + 1, stop + 1) == "u" then
+      local code
+      code, at = read_unicode(text, stop)
+      parts[#parts + 1] = utf8.char(code)
+    else
+      local plain = unescapes[text:sub(stop + 1, stop + 1)]
+      if not plain then complain(text, stop, "an unknown escape") end
+      parts[#parts + 1], at = plain, stop + 2
+    end
+  end
+  return table.concat(parts), at
+end
+
+local function read_number(text, at)
+  local stop = select(2, text:find("^-?%d+", at))
+  if not stop then complain(text, at, "a number was expected after '-'") end
+  local digits = text:sub(at, stop)
+  if digits:find("^-?0%d") then complain(text, at, "a number with a leading zero") end
+  local fraction = select(2, text:find("^%.%d+", stop + 1))
+  if not fraction and text:sub(stop + 1, stop + 1) == "." then
+    complain(text, at, "digits must follow the point")
+  end
+  local finish = fraction or stop
+  local exponent = select(2, text:find("^[eE][+-]?%d+", finish + 1))
+  if not exponent and text:find("^[eE]", finish + 1) then
+    complain(text, at, "digits must follow the exponent's e")
+  end
+  finish = exponent or finish
+  local literal = text:sub(at, finish)
+  local value = tonumber(literal)
+  if finish == stop and math.type(value) ~= "integer" then
+    complain(text, at, "an integer beyond 64 bits cannot be held exactly: " .. literal:sub(1, 40))
+  end
+  if value == math.huge or value == -math.huge then
+    complain(text, at, "a number too large: " .. literal:sub(1, 40))
+  end
+  return value, finish + 1
+end
+
+local literals = {["true"] = true, ["false"] = false, null = json.null}
+
+local read
+
+local function read_array(text, at, depth)
+  local list, n = {}, 0
+  at = skip_space(text, at + 1)
+  if text:sub(at, at) == "]" then return json.array(list), at + 1 end
+  while true do
+    n = n + 1
+    list[n], at = read(text, at, depth)
+    at = skip_space(text, at)
+    local c = text:sub(at, at)
+    if c == "]" then return list, at + 1 end
+    if c ~= "," then complain(text, at, "',' or ']' was expected") end
+    at = skip_space(text, at + 1)
+  end
+end
+
+local function read_object(text, at, depth)
+  local object = {}
+  at = skip_space(text, at + 1)
+  if text:sub(at, at) == "}" then return object, at + 1 end
+  while true do
+    if text:sub(at, at) ~= '"' then complain(text, at, "a name in quotes was expected") end
+    local name, after = read_string(text, at)
+    if object[name] ~= nil then
+      complain(text, at, "the name '" .. name:sub(1, 60) .. "' appears twice")
+    end
+    at = skip_space(text, after)
+    if text:sub(at, at) ~= ":" then complain(text, at, "':' was expected") end
+    object[name], at = read(text, skip_space(text, at + 1), depth)
+    at = skip_space(text, at)
+    local c = text:sub(at, at)
+    if c == "}" then return object, at + 1 end
+    if c ~= "," then complain(text, at, "',' or '}' was expected") end
+    at = skip_space(text, at + 1)
+  end
+end
+
+function read(text, at, depth)
+  local c = text:sub(at, at)
+  if c == "{" or c == "[" then
+    if depth >= depth_limit then
+      complain(text, at, "nested deeper than " .. depth_limit .. " levels")
+    end
+    return (c == "{" and read_object or read_array)(text, at, depth + 1)
+  elseif c == '"' then
+    return read_string(text, at)
+  elseif c:find("[%d-]") then
+    return read_number(text, at)
+  end
+  local word = text:match("^%a+", at)
+  local value = literals[word]
+  if value == nil then
+    complain(text, at, c == "" and "the text ends where a value was expected"
+      or "a value was expected")
+  end
+  return value, at + #word
+end
+
+local function read_all(text)
+  local _, bad = utf8.len(text)
+  if bad then complain(text, bad, "not valid UTF-8") end
+  local value, at = read(text, skip_space(text, 1), 0)
+  at = skip_space(text, at)
+  if at <= #text then complain(text, at, "text after the value's end") end
+  return value
+end
+
+---The value of a JSON text, or nil and what is wrong with it.
+---@param text string
+---@return any value
+---@return string? problem
+---@package
+function json.parse(text)
+  if type(text) ~= "string" then return nil, "a string was expected, got " .. type(text) end
+  local ok, result = pcall(read_all, text)
+  if ok then return result end
+  return nil, type(result) == "table" and result.json or tostring(result)
+end
+
+---The value of a JSON text; `null` is `json.null`. Raises when the text is not JSON.
+---Errors: a text that is not JSON, with the byte's position: `ipu.json.decode "{1}"`
+---@param text string
+---@return any
+function json.decode(text)
+  local value, problem = json.parse(text)
+  if problem then
+    blame.error("json.decode: " .. problem, type(text) == "string" and "value" or "type")
+  end
+  return type(value) == "table" and value ~= json.null
+    and require "ipulua.core".plain(value) or value
+end
+
+return json

@@ -1,0 +1,44 @@
+-- Plain tables: lists and records as a script writes them down, objects of classes not. What the
+-- library returns of this kind is marked by core.plain, so that print shows what it holds as the
+-- prompt does; its metatable says `plain = true`.
+
+local blame = require "ipulua.base.blame"
+local core = require "ipulua.core"
+
+local plain = {}
+
+local deepest <const> = 100 -- tables inside tables; more is a table that holds itself
+
+---One more than depth, for whoever walks through tables of a script's; an error where that has no
+---end.
+---@param depth integer how many tables are around this one
+---@return integer
+function plain.deeper(depth)
+  if depth == deepest then
+    blame.error("tables are nested too deeply, or one holds itself", "value")
+  end
+  return depth + 1
+end
+
+---@param value any
+---@return boolean
+function plain.is(value)
+  if type(value) ~= "table" then return false end
+  local meta = getmetatable(value)
+  return meta == nil or type(meta) == "table" and rawget(meta, "plain") == true
+end
+
+---Marks a value, where it is a plain table, and all plain tables in it, so that each prints what it
+---holds.
+---@generic T
+---@param value T
+---@param depth integer?
+---@return T value itself
+function plain.mark(value, depth)
+  if not plain.is(value) then return value end
+  depth = plain.deeper(depth or 0)
+  for _, inner in pairs(value) do plain.mark(inner, depth) end
+  return core.plain(value)
+end
+
+return plain

@@ -1,0 +1,126 @@
+-- What a layer's call knows about the calls around it: whether they train, and what is written
+-- beside tensors while they run.
+
+local blame = require "ipulua.base.blame"
+local core = require "ipulua.core"
+local names = require "ipulua.trace.name_scopes"
+
+local context = {}
+
+local here <const> = core.here -- a coroutine's calls are its own
+local field_of <const> = {
+  training = "keras_training",   -- of the innermost call that said so
+  depth = "keras_depth",         -- calls that are open
+  inferring = "keras_inferring", -- shapes are being found out: losses and metrics are not recorded
+  -- names of the layers being called, for variables: replaced, never changed in place
+  path = "keras_path",
+}
+local outside <const> = {depth = 0, inferring = false, path = {}} -- of all calls
+
+-- Beside a tensor, as long as it lives: the tensor that softmax or sigmoid made it from, and its
+-- mask.
+local logits = setmetatable({}, {__mode = "k"})
+local masks = setmetatable({}, {__mode = "k"})
+
+---@param output any
+---@param input any
+---@return any output
+function context.set_logits(output, input)
+  logits[output] = input
+  return output
+end
+
+---@param output any
+---@return any
+function context.logits(output)
+  return logits[output]
+end
+
+---@param tensor any
+---@param mask any nil: none
+function context.set_mask(tensor, mask)
+  if tensor ~= nil and (mask ~= nil or masks[tensor] ~= nil) then masks[tensor] = mask end
+end
+
+---@param tensor any
+---@return any
+function context.mask(tensor)
+  if tensor == nil then return nil end
+  return masks[tensor]
+end
+
+-- calls of layers inside layers; each takes up to four of the 200 calls through C that Lua allows
+local deepest <const> = 40
+
+-- Nodes are named after the layers that make them.
+local function name_nodes()
+  local path = context.path
+  names.set_layers(#path > 0 and table.concat(path, "/") .. "/" or "")
+end
+
+local Call = {}
+Call.__index = Call
+Call.__close = function(self)
+  context.training = self.training
+  context.depth = context.depth - 1
+  context.path = self.path
+  name_nodes()
+end
+
+---The path of what is called `name` within what is being called.
+---@param name string
+---@return string[]
+function context.extended(name)
+  local path = context.path
+  local longer = table.move(path, 1, #path, 1, {})
+  longer[#longer + 1] = name
+  return longer
+end
+
+---Enters a layer's call; what is returned is to be closed.
+---@param name string
+---@param training boolean?
+function context.enter(name, training)
+  if context.depth >= deepest then
+    blame.error(string.format("layer '%s' is called inside itself, or layers are nested deeper "
+      .. "than %d", name, deepest), "runtime")
+  end
+  local call = setmetatable({training = context.training, path = context.path}, Call)
+  context.training = training
+  context.depth = context.depth + 1
+  context.path = context.extended(name)
+  name_nodes()
+  return call
+end
+
+-- Most errors of layers name them; those of the ops inside don't know them.
+blame.placing(function(message)
+  local path = context.path
+  local innermost = path[#path]
+  if not innermost or message:find("'" .. innermost .. "'", 1, true) then return nil end
+  return "layer '" .. table.concat(path, "/") .. "'"
+end)
+
+local Inference = {}
+Inference.__close = function(self)
+  context.inferring, context.depth, context.training = self.inferring, self.depth, self.training
+end
+
+---Enters the inference of shapes, where nothing is recorded; what is returned is to be closed.
+function context.infer()
+  local former = {inferring = context.inferring, depth = context.depth, training = context.training}
+  context.inferring = true
+  return setmetatable(former, Inference)
+end
+
+return setmetatable(context, {
+  __index = function(_, name)
+    local value = here()[field_of[name]]
+    if value == nil then value = outside[name] end
+    return value
+  end,
+  __newindex = function(_, name, value)
+    if value == outside[name] then value = nil end
+    here()[field_of[name]] = value
+  end,
+})

@@ -1,0 +1,59 @@
+-- Images in another size: an output row (and column) is an input row, or a mean of two that lie
+-- side by side. Pixel centres lie at halves, as in TensorFlow 2.
+
+local core = require "ipulua.core"
+local ipu = require "ipulua"
+
+local resize = {}
+
+-- For each of `to` places the two nearest centres (from 0), and the second one's share.
+local function linear(from, to)
+  local low, high, share = {}, {}, {}
+  for i = 1, to do
+    local at = math.min(math.max((i - 0.5) * from / to - 0.5, 0), from - 1)
+    low[i] = math.floor(at)
+    high[i], share[i] = math.min(low[i] + 1, from - 1), at - low[i]
+  end
+  return low, high, share
+end
+
+-- For each of `to` places the nearest centre.
+local function nearest(from, to)
+  local at = {}
+  for i = 1, to do at[i] = math.min((2 * i - 1) * from // (2 * to), from - 1) end
+  return at
+end
+
+local function along(x, axis, places)
+  return ipu.gather(x, core.tensor(places, "int32"), {axis = axis})
+end
+
+-- What has no share is not read: it may be no number.
+local function mix(x, axis, low, high, share)
+  local first, any = along(x, axis, low), false
+  for i, s in ipairs(share) do
+    any = any or s > 0
+    if s == 0 then high[i] = low[i] end
+  end
+  if not any then return first end
+  local shape = {1, 1, 1, 1}
+  shape[axis + 1] = #share
+  local second, weight = along(x, axis, high), ipu.reshape(core.tensor(share, x.dtype), shape)
+  return first * (1 - weight) + second * weight
+end
+
+local function apply(x, height, width, change)
+  local shape = x.shape
+  if shape[2] ~= height then x = change(x, 1, shape[2], height) end
+  if shape[3] ~= width then x = change(x, 2, shape[3], width) end
+  return x
+end
+
+local function change_linear(x, axis, from, to) return mix(x, axis, linear(from, to)) end
+local function change_nearest(x, axis, from, to) return along(x, axis, nearest(from, to)) end
+
+-- -[batch, height, width, channels] → the same with another height and width.
+function resize.bilinear(x, height, width) return apply(x, height, width, change_linear) end
+function resize.nearest(x, height, width) return apply(x, height, width, change_nearest) end
+
+return resize

@@ -1,0 +1,107 @@
+-- Fitting the shapes of labels, predictions and weights to each other, as Keras does before losses
+-- and metrics; what is left to broadcasting elsewhere is an error here.
+
+local args = require "ipulua.base.args"
+local blame = require "ipulua.base.blame"
+local ipu = require "ipulua"
+local plain = require "ipulua.base.plain"
+
+local shapes = {}
+
+---`[2, 3]`
+---@param shape integer[]
+---@return string
+function shapes.text(shape)
+  local parts = {}
+  for i, extent in ipairs(shape) do parts[i] = extent < 0 and "-1" or tostring(extent) end
+  return "[" .. table.concat(parts, ", ") .. "]"
+end
+
+local function is_shape(value)
+  if not args.is_list(value) then return false end
+  for _, extent in ipairs(value) do
+    if math.type(extent) ~= "integer" then return false end
+  end
+  return true
+end
+
+-- A shape, or a table of such.
+local function has_shapes(value, depth)
+  if is_shape(value) then return true end
+  if not args.is_plain(value) then return false end
+  depth = plain.deeper(depth or 0)
+  for _, each in next, value do
+    if not has_shapes(each, depth) then return false end
+  end
+  return true
+end
+
+---An error unless a value is the shape of an input, or a table of the shapes of several.
+---@param who string
+---@param value any
+function shapes.check_given(who, value)
+  if has_shapes(value) then return end
+  blame.error(string.format("%s: the shape of the input is a list of integers, such as {32, 784}, "
+    .. "-1 where an extent is not known, or "
+    .. "for several inputs a table of such; got %s", who, args.describe(value)), "type")
+end
+
+---@param a integer[]
+---@param b integer[]
+---@return boolean
+function shapes.equal(a, b)
+  if #a ~= #b then return false end
+  for i = 1, #a do
+    if a[i] ~= b[i] then return false end
+  end
+  return true
+end
+
+---An error unless two shapes are equal.
+function shapes.check_equal(a, b, who, a_name, b_name, hint)
+  if shapes.equal(a, b) then return end
+  blame.error(string.format("%s: %s and %s have different shapes, %s and %s%s", who, a_name, b_name,
+    shapes.text(a),
+    shapes.text(b), hint or ""), "value")
+end
+
+---A last axis of 1 that only one of the two has goes away; of equal ranks
+---both stay as they are.
+---@return userdata y_true, userdata y_pred
+function shapes.fit_ranks(y_true, y_pred)
+  local a, b = #y_true.shape, #y_pred.shape
+  if b == a + 1 and y_pred.shape[b] == 1 then
+    y_pred = ipu.squeeze(y_pred, {axis = -1})
+  elseif a == b + 1 and y_true.shape[a] == 1 then
+    y_true = ipu.squeeze(y_true, {axis = -1})
+  end
+  return y_true, y_pred
+end
+
+---Weights for values: one rank less gets a trailing axis of 1, one more with a last axis of 1 loses
+---it.
+---@param weight userdata
+---@param values userdata
+---@return userdata
+function shapes.fit_weight(weight, values)
+  local w, v = #weight.shape, #values.shape
+  if w == 0 then return weight end
+  if w == v + 1 and weight.shape[w] == 1 then
+    weight = ipu.squeeze(weight, {axis = -1})
+  elseif w == v - 1 then
+    weight = ipu.expand_dims(weight, -1)
+  end
+  local shape = weight.shape
+  local fits = #shape == v
+  for i = 1, #shape do
+    fits = fits and (shape[i] == 1 or shape[i] == values.shape[i])
+  end
+  if not fits then
+    blame.error(string.format("sample_weight has the shape %s, the losses %s: one weight for each "
+      .. "is wanted",
+      shapes.text(weight.shape), shapes.text(values.shape)), "value")
+  end
+  return weight
+end
+
+return shapes

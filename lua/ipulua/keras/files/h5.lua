@@ -1,0 +1,239 @@
+-- Keras' weights in HDF5: .h5 files of Keras 2 (layer_names and weight_names as attributes) and
+-- .weights.h5 of Keras 3 (layers/dense/vars/0). Reading needs the plug-in ipulua.hdf5.
+
+local blame = require "ipulua.base.blame"
+local class = require "ipulua.base.class"
+local core = require "ipulua.core"
+local counted = require "ipulua.base.counted"
+local Model = require "ipulua.keras.models.model".Model
+local names = require "ipulua.keras.base.names"
+
+local h5 = {}
+
+local function reader()
+  local ok, plugin = pcall(require, "ipulua.hdf5")
+  if ok then return plugin end
+  blame.error("load_weights: .h5 files need the plug-in ipulua.hdf5, which is not here: make "
+    .. "builds it where libhdf5 is (Debian's"
+    .. " libhdf5-dev), make install puts it where it is found", "not_implemented")
+end
+
+local function tensor(d) return core.from_bytes(d.dtype, d.shape, d.data) end
+
+-- A list of names that is split over several attributes: weight_names0, weight_names1 …
+local function listed(attributes, name)
+  if attributes[name] then return attributes[name] end
+  local out, i = {}, 0
+  while attributes[name .. i] do
+    table.move(attributes[name .. i], 1, #attributes[name .. i], #out + 1, out)
+    i = i + 1
+  end
+  return i > 0 and out or nil
+end
+
+local function weighty(layers)
+  local out = {}
+  for _, layer in ipairs(layers) do
+    if #layer.weights > 0 then out[#out + 1] = layer end
+  end
+  return out
+end
+
+-- ------------------------------------------------ Keras 2
+
+-- List of {name, tensors}, one for each layer with weights.
+local function keras2(datasets, groups, root)
+  local prefix = root == "/" and "" or root .. "/"
+  local out = {}
+  for _, layer in ipairs(listed(groups[root], "layer_names")) do
+    local tensors = {}
+    for i, weight in ipairs(listed(groups[prefix .. layer] or {}, "weight_names") or {}) do
+      local d = datasets[prefix .. layer .. "/" .. weight]
+      if not d then
+        blame.error(string.format("load_weights: the file has no weight '%s/%s'", layer, weight),
+          "value")
+      end
+      tensors[i] = tensor(d)
+    end
+    if #tensors > 0 then out[#out + 1] = {layer, tensors} end
+  end
+  return out
+end
+
+-- Keras 2 wrote what is trained of a layer before the rest: of a model inside a model that is
+-- another order than that of its weights.
+local function as_written(layer)
+  local trained, rest = layer.trainable_weights, layer.non_trainable_weights
+  return table.move(rest, 1, #rest, #trained + 1, trained)
+end
+
+local function pair(layer, tensors)
+  return {layer = layer, tensors = tensors, variables = as_written(layer)}
+end
+
+-- By name where all names are known, else in order.
+local function pair_all(model, found)
+  local layers = weighty(model.layers)
+  if #layers ~= #found then
+    blame.error(string.format("load_weights: the file has %s with weights, the model has %d",
+      counted(#found, "layer"), #layers), "value")
+  end
+  local by_name = {}
+  for _, layer in ipairs(layers) do by_name[layer.name] = layer end
+  local all = true
+  for _, f in ipairs(found) do all = all and by_name[f[1]] ~= nil end
+  local pairs_of = {}
+  for i, f in ipairs(found) do pairs_of[i] = pair(all and by_name[f[1]] or layers[i], f[2]) end
+  return pairs_of
+end
+
+-- Whether each tensor has its weight's shape.
+local function fits(each)
+  if #each.variables ~= #each.tensors then return false end
+  for i, v in ipairs(each.variables) do
+    if table.concat(v.shape, ",") ~= table.concat(each.tensors[i].shape, ",") then return false end
+  end
+  return true
+end
+
+-- Only layers that the file knows by name; with skip_mismatch only those of the same shapes.
+local function pair_known(model, found, skip_mismatch)
+  local tensors_of = {}
+  for _, f in ipairs(found) do tensors_of[f[1]] = f[2] end
+  local pairs_of = {}
+  for _, layer in ipairs(weighty(model.layers)) do
+    local each = tensors_of[layer.name] and pair(layer, tensors_of[layer.name])
+    if each and (not skip_mismatch or fits(each)) then pairs_of[#pairs_of + 1] = each end
+  end
+  return pairs_of
+end
+
+-- ------------------------------------------------ Keras 3
+
+-- Sublayers whose order is not that of the alphabet.
+local ranks <const> = {
+  forward_layer = 1, backward_layer = 2, query_dense = 1, key_dense = 2, value_dense = 3,
+  output_dense = 4,
+}
+
+local function before(a, b)
+  local i = 1
+  while a[i] and a[i] == b[i] do i = i + 1 end
+  local x, y = a[i] or "", b[i] or ""
+  if tonumber(x) and tonumber(y) then return tonumber(x) < tonumber(y) end
+  if ranks[x] and ranks[y] then return ranks[x] < ranks[y] end
+  return x < y
+end
+
+-- The tensors below a folder, in the order of the layer's weights.
+local function below(datasets, folder)
+  local found = {}
+  for path, d in pairs(datasets) do
+    if path:sub(1, #folder) == folder and path:find("/vars/%d+$") then
+      local parts = {data = d}
+      for part in path:sub(#folder + 1):gmatch("[^/]+") do parts[#parts + 1] = part end
+      found[#found + 1] = parts
+    end
+  end
+  table.sort(found, before)
+  for i, parts in ipairs(found) do found[i] = tensor(parts.data) end
+  return found
+end
+
+local function root_of(datasets)
+  for path in pairs(datasets) do
+    local old = path:match("^_layer_checkpoint_dependencies/")
+    if old then return old end
+  end
+  return "layers/"
+end
+
+-- A class's name in a path; that of a model of layers is not Model there.
+local function stem_of(layer)
+  local name = class.of(layer).__name
+  return name == "Model" and layer._graph and "functional" or names.snake(name)
+end
+
+local function any_below(datasets, folder)
+  for path in pairs(datasets) do
+    if path:sub(1, #folder) == folder then return true end
+  end
+  return false
+end
+
+-- Adds {layer =, tensors =, variables =} for each layer with weights; a model among them has its
+-- own layers below its folder.
+local function keras3(layers, datasets, root, out)
+  local used = {}
+  for _, layer in ipairs(layers) do
+    local stem = stem_of(layer)
+    local count = used[stem] or 0
+    used[stem] = count + 1
+    local folder = root .. stem .. (count > 0 and "_" .. count or "") .. "/"
+    if class.is_a(layer, Model) and any_below(datasets, folder .. "layers/") then
+      keras3(layer.layers, datasets, folder .. "layers/", out)
+    elseif #layer.weights > 0 then
+      local tensors = below(datasets, folder)
+      if #tensors == 0 then
+        blame.error("load_weights: the file has nothing for '" .. folder .. "'", "value")
+      end
+      out[#out + 1] = {layer = layer, tensors = tensors, variables = layer.weights}
+    end
+  end
+  return out
+end
+
+-- ------------------------------------------------ both
+
+local function add_to_plan(each, path_of, plan)
+  local variables, tensors = each.variables, each.tensors
+  if #variables ~= #tensors then
+    blame.error(string.format("load_weights: layer '%s' has %s, the file %d", each.layer.name,
+      counted(#variables, "weight"), #tensors),
+      "value")
+  end
+  local saving = require "ipulua.keras.files.saving"
+  for i, t in ipairs(tensors) do
+    local v = variables[i]
+    plan[#plan + 1] = {variable = v,
+      value = saving.fitted("load_weights", path_of[core.variable_identity(v)], v, t)}
+  end
+end
+
+local function find_pairs(model, datasets, groups, o)
+  local root = listed(groups["/"], "layer_names") and "/" or groups.model_weights
+    and "model_weights"
+  if not root then
+    if o.by_name then
+      blame.error("load_weights: 'by_name' wants a file of Keras 2; one of Keras 3 does not have "
+        .. "the layers' names", "value")
+    end
+    return keras3(model.layers, datasets, root_of(datasets), {})
+  end
+  local found = keras2(datasets, groups, root)
+  if o.by_name then return pair_known(model, found, o.skip_mismatch) end
+  return pair_all(model, found)
+end
+
+---Loads weights that Keras wrote; nothing is changed unless all of them fit.
+---@param model Model
+---@param path string
+---@param entries table[] {path =, variable =} of the model's weights
+---@param o {by_name: boolean, skip_mismatch: boolean}
+function h5.load_weights(model, path, entries, o)
+  if not core.file_exists(path) then
+    blame.error("load_weights: there is no file '" .. path .. "'", "not_found")
+  end
+  local ok, datasets, groups = pcall(reader().read, path)
+  if not ok then blame.error("load_weights: " .. datasets, "value") end
+  local found = find_pairs(model, datasets, groups, o)
+  local path_of = {}
+  for _, entry in ipairs(entries) do
+    path_of[core.variable_identity(entry.variable)] = entry.path
+  end
+  local plan = {}
+  for _, each in ipairs(found) do add_to_plan(each, path_of, plan) end
+  require "ipulua.keras.files.saving".commit(plan)
+end
+
+return h5

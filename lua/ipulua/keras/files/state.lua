@@ -1,0 +1,171 @@
+-- What a training run is made of besides weights and optimizer: metrics, states of layers and
+-- callbacks, random numbers, the place in the dataset. Tensors by name, and a table that JSON can
+-- hold.
+
+local args = require "ipulua.base.args"
+local core = require "ipulua.core"
+local ipu = require "ipulua"
+local json = require "ipulua.base.json"
+local log = require "ipulua.base.log"
+local plain = require "ipulua.base.plain"
+local saving = require "ipulua.keras.files.saving"
+
+local state = {}
+
+-- ------------------------------------------------ tables with tensors and odd numbers in them
+
+---A value as JSON can hold it: tensors move to `tensors` under names that begin with prefix.
+---@param value any
+---@param tensors table<string, userdata>
+---@param prefix string
+function state.pack(value, tensors, prefix, depth)
+  if core.is_variable(value) then value = value:read_value() end
+  if core.is_tensor(value) then
+    tensors[prefix] = value
+    return {["$tensor"] = prefix}
+  end
+  if not args.is_plain(value) then return json.pack_number(value) end
+  local out = {}
+  depth = plain.deeper(depth or 0)
+  for key, each in pairs(value) do
+    out[key] = state.pack(each, tensors, prefix .. "/" .. tostring(key), depth)
+  end
+  return json.is_array(value) and json.array(out) or out
+end
+
+---The value that state.pack took apart.
+function state.unpack(value, tensors)
+  if type(value) ~= "table" then return value end
+  if value["$tensor"] then return tensors[value["$tensor"]] end
+  if value["$number"] then return json.packed_number(value) end
+  local out = core.plain{}
+  for key, each in pairs(value) do out[key] = state.unpack(each, tensors) end
+  return out
+end
+
+-- ------------------------------------------------ variables that are no weights
+
+-- Of metrics, and of layers between batches (stateful recurrent ones): by place, since names may
+-- differ in another process.
+local function variables_of(model)
+  local list = {}
+  for i, metric in ipairs(model.metrics) do
+    for k, v in ipairs(metric:all_variables()) do list[string.format("metric/%d/%d", i, k)] = v end
+  end
+  local count = 0
+  model:walk(function(layer)
+    count = count + 1
+    for k, v in ipairs(layer:state_variables()) do
+      list[string.format("layer/%d/%d", count, k)] = v
+    end
+  end)
+  return list
+end
+
+-- All that replicas may have values of their own of: sums of gradients, too, and weights that they
+-- change each by itself.
+local function of_replicas(model)
+  local list = variables_of(model)
+  for i, v in ipairs(model.non_trainable_variables) do list["weight/" .. i] = v end
+  for i, v in ipairs(model.trainable_variables) do list["trainable/" .. i] = v end
+  for i, entry in ipairs(model.optimizer:entries(saving.paths(model))) do
+    list["optimizer/" .. i] = entry.variable
+  end
+  return list
+end
+
+-- The values of replicas 1 …; none where all agree.
+local function differing(v)
+  local values = core.replica_values(v)
+  if #values == 0 then return values end
+  local first = v:read_value()
+  for _, value in ipairs(values) do
+    if not ipu.reduce_all(ipu.equal(first, value)):item() then return values end
+  end
+  return {}
+end
+
+-- ------------------------------------------------ a run of fit
+
+local function program_of(run) return run.entry.program.func:concrete().program end
+
+---Where a run stands, after `step` steps of `epoch`. run: what fit keeps of it; latest: the logs of
+---these steps, where they may be all of the epoch.
+---@return table data, table<string, userdata> tensors
+function state.save(model, run, epoch, step, latest)
+  local tensors, states = {}, {}
+  for name, v in pairs(variables_of(model)) do tensors[name] = v:read_value() end
+  for name, v in pairs(of_replicas(model)) do
+    for r, value in ipairs(differing(v)) do
+      tensors[string.format("replica/%d/%s", r, name)] = value
+    end
+  end
+  for i, callback in ipairs(run.callbacks.list) do
+    states[i] = {class = callback.__name,
+      state = state.pack(callback:get_state(), tensors, "callback/" .. i)}
+  end
+  local place = run.entry.infeed.queue:save()
+  -- nothing of what was read is read again: only which reading it was counts
+  if step == 0 and run.recreates then
+    local words = place:totable()
+    words[2] = 0
+    place = core.tensor(words, "int64")
+  end
+  tensors.place = place
+  return {epoch = epoch, step = step, latest = state.pack(latest, tensors, "latest"),
+    stopped = model.stop_training, callbacks = states,
+    validations = run.cut or run.validation and run.validation.handle:iterations(),
+    random = core.save_random(),
+    counters = core.program_counters(program_of(run))}, tensors
+end
+
+---Puts a run where it stood; its programs must have been traced. What may not fit is looked at
+---before anything is changed.
+---@param commit fun() sets what was saved beside the run: weights, optimizer
+---@return integer epoch, integer step
+function state.restore(model, run, data, tensors, commit)
+  local entries, replicas = {}, {}
+  for name, v in pairs(variables_of(model)) do
+    if tensors[name] then entries[#entries + 1] = {path = name, variable = v} end
+  end
+  for name, v in pairs(of_replicas(model)) do
+    local values, r = {}, 1
+    while tensors[string.format("replica/%d/%s", r, name)] do
+      values[r] = saving.fitted("BackupAndRestore", name, v,
+        tensors[string.format("replica/%d/%s", r, name)])
+      r = r + 1
+    end
+    replicas[v] = values
+  end
+  local plan <const> = saving.plan("BackupAndRestore", entries, tensors)
+  local random <const> = core.save_random()
+  core.restore_random(data.random)
+  -- its stages draw numbers
+  local placed, problem = pcall(run.entry.infeed.queue.restore, run.entry.infeed.queue,
+    tensors.place)
+  if not placed then
+    core.restore_random(random)
+    error(problem, 0)
+  end
+  commit()
+  saving.commit(plan)
+  core.set_program_counters(program_of(run), data.counters)
+  for v, values in pairs(replicas) do core.set_replica_values(v, values) end
+  for i, callback in ipairs(run.callbacks.list) do
+    local saved = data.callbacks[i]
+    if saved and saved.class == callback.__name then
+      if saved.state then callback:set_state(state.unpack(saved.state, tensors)) end
+    else
+      log.warn("fit: callback %d is a %s; the interrupted run had %s there, so it begins anew", i,
+        callback.__name,
+        saved and "a " .. saved.class or "none")
+    end
+  end
+  if run.validation and data.validations then
+    run.validation.handle:continue_from(data.validations)
+  end
+  model.stop_training = data.stopped
+  return data.epoch, data.step
+end
+
+return state

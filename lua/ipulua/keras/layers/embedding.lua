@@ -1,0 +1,134 @@
+-- Embeddings and encodings of class numbers.
+
+local blame = require "ipulua.base.blame"
+local ipu = require "ipulua"
+local Layer = require "ipulua.keras.base.layer"
+
+local layers = {}
+
+---A row of a table for each number.
+---@class Embedding: Layer
+local Embedding = Layer.declare("Embedding", {
+  {"input_dim", "integer"}, {"output_dim", "integer"},
+  {"embeddings_initializer", "initializer", "uniform"},
+  {"embeddings_regularizer", "regularizer"}, {"embeddings_constraint", "constraint"},
+  {"mask_zero", "boolean", false},
+  {"input_length", "any", optional = true, of = "integer", says = "changes nothing"},
+  {"serialization_factor", "integer", 1, range = "[1, inf)",
+    says = "changes no number; the look-up is done in so many parts"},
+})
+layers.Embedding = Embedding
+Embedding.autocast = false
+Embedding.input_dtype = "int32"
+
+function Embedding:init(...)
+  local given = require "ipulua.keras.base.parts".read(self,
+    require "ipulua.base.class".of(self), ...)
+  for _, row in ipairs(self.argument_rows) do
+    local name = row[1]
+    if not Layer.base_names[name] or name == "input_dim" then rawset(self, name, given[name]) end
+  end
+  given.input_dim = nil
+  self:init_base(given)
+  if self.input_dim <= 0 or self.output_dim <= 0 then
+    blame.error(string.format("Embedding: 'input_dim' and 'output_dim' must be positive, got %d "
+      .. "and %d", self.input_dim,
+      self.output_dim), "value")
+  end
+  if self.serialization_factor < 1 or self.input_dim % self.serialization_factor ~= 0 then
+    blame.error(string.format("Embedding: 'serialization_factor' %d does not divide 'input_dim' %d",
+      self.serialization_factor,
+      self.input_dim), "value")
+  end
+end
+
+function Embedding:get_config()
+  local config = Layer.get_config(self)
+  config.input_dim = self.input_dim
+  return config
+end
+
+function Embedding:build()
+  self.embeddings = self:add_weight{name = "embeddings", shape = {self.input_dim, self.output_dim},
+    initializer = self.embeddings_initializer, regularizer = self.embeddings_regularizer,
+    constraint = self.embeddings_constraint}
+end
+
+function Embedding:call(x)
+  if x.dtype ~= "int32" then x = ipu.cast(x, "int32") end
+  return ipu.embedding_lookup(self.embeddings, x,
+    {serialization_factor = self.serialization_factor})
+end
+
+function Embedding:compute_mask(x)
+  if not self.mask_zero then return nil end
+  return ipu.not_equal(x, 0)
+end
+
+---The number of the bin that a value falls into: how many of the boundaries it has reached.
+---@class Discretization: Layer
+local Discretization = Layer.declare("Discretization", {{"bin_boundaries", "list"}})
+layers.Discretization = Discretization
+function Discretization:setup()
+  for i, boundary in ipairs(self.bin_boundaries) do
+    if type(boundary) ~= "number" or i > 1 and boundary < self.bin_boundaries[i - 1] then
+      blame.error("Discretization: 'bin_boundaries' must be numbers in ascending order", "value")
+    end
+  end
+end
+
+local bounds <const> = { -- of the dtypes of whole numbers
+  int8 = {-128, 127}, uint8 = {0, 255}, int32 = {-2 ^ 31 | 0, 2 ^ 31 - 1 | 0},
+  int64 = {math.mininteger, math.maxinteger},
+}
+
+-- Boundaries for whole numbers, which reach b when they reach the next whole number. None reaches
+-- what lies above them all.
+local function whole_boundaries(list, dtype)
+  local least, greatest = table.unpack(bounds[dtype])
+  local whole = {}
+  for _, b in ipairs(list) do
+    if b <= greatest then
+      whole[#whole + 1] = math.max(math.tointeger(math.ceil(b)) or least, least)
+    end
+  end
+  return whole
+end
+
+function Discretization:call(x)
+  local boundaries = self.bin_boundaries
+  if bounds[x.dtype] then boundaries = whole_boundaries(boundaries, x.dtype) end
+  if #boundaries == 0 then return ipu.cast(ipu.zeros_like(x), "int32") end
+  local reached = ipu.greater_equal(ipu.expand_dims(x, -1),
+    ipu.constant(boundaries, {dtype = x.dtype}))
+  return ipu.reduce_sum(ipu.cast(reached, "int32"), {axis = -1})
+end
+
+---Numbers as vectors of `count`: "one_hot" one for each number, "multi_hot" and "count" one for
+---those along the last axis.
+---@package
+function layers.encode(x, count, mode, dtype)
+  local hot = ipu.cast(ipu.one_hot(ipu.cast(x, "int32"), count), dtype)
+  if mode == "one_hot" then
+    if x.shape[#x.shape] == 1 then return ipu.squeeze(hot, {axis = -2}) end
+    return hot
+  end
+  if #x.shape == 1 then return hot end
+  return mode == "multi_hot" and ipu.reduce_max(hot, {axis = -2})
+    or ipu.reduce_sum(hot, {axis = -2})
+end
+
+---Class numbers as vectors of 0 and 1.
+---@class CategoryEncoding: Layer
+local CategoryEncoding = Layer.declare("CategoryEncoding", {
+  {"num_tokens", "integer", range = "[1, inf)"},
+  {"output_mode", "string", "multi_hot", choices = {"one_hot", "multi_hot", "count"}},
+})
+layers.CategoryEncoding = CategoryEncoding
+CategoryEncoding.autocast = false
+CategoryEncoding.input_dtype = "int32"
+function CategoryEncoding:call(x)
+  return layers.encode(x, self.num_tokens, self.output_mode, self.compute_dtype)
+end
+
+return layers

@@ -1,0 +1,49 @@
+-- keras.Input: where a functional model begins.
+
+local args = require "ipulua.base.args"
+local blame = require "ipulua.base.blame"
+local core_layers = require "ipulua.keras.layers.core"
+local graph = require "ipulua.keras.models.functional"
+local names = require "ipulua.keras.base.names"
+
+local keep <const> = require "ipulua.keras.base.layer_fields".keep
+
+local input = {}
+
+local rows <const> = {
+  {"shape", {"integers", "integer"}, optional = true, list = true},
+  {"batch_size", "integer", optional = true},
+  {"name", "string", optional = true},
+  {"dtype", "dtype", "float32"}, {"batch_shape", "integers", optional = true},
+  {"tensor", "any", optional = true, of = "KerasTensor", says = "to be the input itself"},
+}
+
+---A KerasTensor of a shape without the batch, -1 for unknown extents.
+---`keras.Input{28, 28}` is `keras.Input{shape = {28, 28}}`.
+---Errors: no shape: `keras.Input()`
+---@param ... any shape, batch_size, name, dtype, batch_shape
+---@return KerasTensor
+function input.Input(...)
+  local a = args.check("Input", rows, ...)
+  local shape = a.batch_shape
+  if not shape then
+    local rest = type(a.shape) == "number" and {a.shape} or a.shape
+    if not rest then
+      blame.error("Input: 'shape' is missing; it must be a list of extents, without the batch",
+        "type")
+    end
+    shape = table.move(rest, 1, #rest, 2, {a.batch_size or -1})
+  end
+  for i, extent in ipairs(shape) do
+    if math.type(extent) ~= "integer" or extent == 0 or extent < -1 then
+      blame.error(string.format("Input: extent %d of the shape must be positive, or -1 for "
+        .. "unknown, got %s", i - 1,
+        args.describe(extent)), "value")
+    end
+  end
+  local layer = core_layers.InputLayer{name = a.name or names.numbered("input"), dtype = a.dtype}
+  keep(layer, "batch_input_shape", shape)
+  return graph.input(layer, shape, a.dtype)
+end
+
+return input

@@ -1,0 +1,686 @@
+-- help(x) at the prompt. Ops are explained by their rows, classes by the rows of their arguments,
+-- functions by the annotations above them: what the reference is made of, too.
+
+local args = require "ipulua.base.args"
+local blame = require "ipulua.base.blame"
+local class = require "ipulua.base.class"
+local core = require "ipulua.core"
+local enum = require "ipulua.base.enumeration"
+local interval = require "ipulua.base.interval"
+local ipu = require "ipulua"
+local modules = require "ipulua.base.modules"
+local own_files = require "ipulua.base.own_files"
+local values = require "ipulua.tools.values"
+
+local help = {}
+
+local op_names = {}
+for name, f in pairs(core.ops) do
+  op_names[f] = name
+  local module, leaf = name:match("^(.-)%.?([^.]+)$")
+  local place = module == "" and ipu or rawget(ipu, module)
+  local public = place and rawget(place, leaf) -- of some, a Lua function around the row
+  if public then op_names[public] = name end
+end
+
+-- Name → function, of tensors and of variables: each have their own.
+local methods_of <const> = {getmetatable(core.tensor(0)).methods,
+  getmetatable(core.new_variable("", "float32", {}, false)).methods}
+
+for _, methods in ipairs(methods_of) do -- ops as methods
+  for name in pairs(core.ops) do
+    local method = methods[name:match("[^.]+$")]
+    if type(method) == "function" and not op_names[method] then op_names[method] = name end
+  end
+end
+
+---The name of the op that a function calls: "exp"; nil for other functions.
+---@param f function
+---@return string?
+function help.op_name(f) return op_names[f] end
+
+---Function → names of its options, for completion.
+help.options = {}
+for f, name in pairs(op_names) do
+  local names = {}
+  for i, attribute in ipairs(core.describe_op(name).attributes) do names[i] = attribute.name end
+  help.options[f] = names
+end
+
+-- ------------------------------------------------ ops
+
+-- The references say once what "the original" is; who asks at the prompt has not read that.
+local function source_line(source)
+  return "  source: " .. source:gsub("the original%f[%W]", "Graphcore's TensorFlow 2.6 for IPUs")
+end
+
+---The type of an op's attribute in words: where a list is wanted, one integer stands for a list of
+---one.
+---@param a table
+---@return string
+function help.attribute_type(a)
+  if a.choices then return (a.choices:gsub(" ", " | ")) end
+  return a.type == "list" and "integer or list" or a.type
+end
+
+local function attribute_line(width, a)
+  local parts = {help.attribute_type(a)}
+  if a.default and a.default ~= "nil" then parts[2] = "default " .. a.default:gsub("'", '"') end
+  if not a.default then parts[2] = "required" end
+  local line = ("  %-" .. width .. "s  %s"):format(a.name, table.concat(parts, ", "))
+  return a.summary and line .. ": " .. a.summary or line
+end
+
+local function operands(row)
+  local list = {}
+  for i, name in ipairs(row.inputs) do
+    list[i] = name:match("%?$") and "[" .. name:sub(1, -2) .. "]" or name
+  end
+  if row.variadic then return {"{" .. list[1] .. ", ...}"} end
+  return list
+end
+
+---The lines that explain an op.
+---@param name string
+---@return string[]
+function help.op(name)
+  local row = core.describe_op(name)
+  local call, named, width = operands(row), {}, 0
+  -- what must be given stands in its place; the last table holds what may be left out
+  for _, a in ipairs(row.attributes) do
+    local list = a.default and named or call
+    list[#list + 1] = a.name
+    width = math.max(width, #a.name)
+  end
+  if #named > 0 then call[#call + 1] = "{" .. table.concat(named, ", ") .. "}" end
+  local lines = {("ipu.%s(%s)"):format(name, table.concat(call, ", ")), row.summary}
+  if row.shapes then lines[#lines + 1] = "  shapes: " .. row.shapes end
+  for _, a in ipairs(row.attributes) do lines[#lines + 1] = attribute_line(width, a) end
+  if row.outputs > 1 then lines[#lines + 1] = ("  gives %d results"):format(row.outputs) end
+  if row.no_gradient and #row.inputs > 0 then lines[#lines + 1] = "  Gradients stop here." end
+  if row.source then lines[#lines + 1] = source_line(row.source) end
+  return lines
+end
+
+-- ------------------------------------------------ rows of arguments
+
+local function is_rows(value)
+  local row = type(value) == "table" and value[1]
+  return type(row) == "table" and type(row[1]) == "string"
+    and (type(row[2]) == "string" or type(row[2]) == "table")
+end
+
+-- files whose functions stand before methods
+local guards <const> = {class = true, layer_calls = true}
+
+-- A method as it was written, behind the check that it is called with a colon, or of a layer that
+-- is built.
+local function written(f)
+  f = core.entered(f)
+  if not guards[debug.getinfo(f, "S").source:match("([%w_]+)%.lua$")] then return f end
+  for i = 1, 8 do
+    local name, value = debug.getupvalue(f, i)
+    if name == "f" then return written(value) end
+  end
+  return f
+end
+
+local function own_rows(f, wanted)
+  for i = 1, 255 do
+    local name, value = debug.getupvalue(f, i)
+    if not name then return nil end
+    if wanted(name) and is_rows(value) then return value end
+    if name == "read" and type(value) == "function" then return own_rows(value, wanted) end
+  end
+end
+
+---The rows of arguments that a function checks: those that it, or its `read`, holds as an upvalue.
+---Nil for what checks none.
+---@param f any
+---@return table[]?
+function help.rows(f)
+  if type(f) ~= "function" then return nil end
+  return own_rows(written(f), function(name)
+    return name:find("rows$") or name:find("spec$") or name:find("arguments$")
+  end)
+end
+
+---The type of a row in words: "list or integer"; a class by its name, an enumeration by its
+---members; numbers with their range.
+---@param row table
+---@return string
+function help.type_text(row)
+  if row.of then return row.of end
+  local types = row[2]
+  if type(types) ~= "table" or enum.is(types) or class.is_class(types) then types = {types} end
+  local words = {}
+  for i, t in ipairs(types) do
+    words[i] = enum.is(t) and table.concat(enum.members(t), " | ") or class.is_class(t) and t.__name
+      or tostring(t)
+  end
+  if row.choices then return table.concat(row.choices, " | ") end
+  local range = row.range and " " .. interval.words(row.range) or ""
+  return table.concat(words, ", "):gsub("^(.*), ", "%1 or ") .. range
+end
+
+-- part: the kind of Keras' parts that stands behind names and objects ("initializer").
+local function row_line(width, row, part)
+  local kind = part or help.type_text(row)
+  local line = ("  %-" .. width .. "s  %s"):format(row[1], kind)
+  local says = row.says and "; " .. row.says or ""
+  if type(row[3]) == "table" and next(row[3]) == nil then return line .. ", default {}" .. says end
+  if type(row[3]) == "string" and not row[3]:find("%S") then
+    return ('%s, default "%s"%s'):format(line, row[3], says)
+  end
+  if row[3] ~= nil then
+    return line .. ", default " .. args.describe(row[3]):gsub("^%w+ %((.*)%)$", "%1") .. says
+  end
+  return line .. (row.optional and "" or ", required") .. says
+end
+
+-- Adds the lines of rows; returns their names.
+local function add_rows(lines, rows, kinds)
+  local names, width = {}, 0
+  for i, row in ipairs(rows) do
+    names[i] = row[1]
+    width = math.max(width, #row[1])
+  end
+  for _, row in ipairs(rows) do
+    lines[#lines + 1] = row_line(width, row, kinds and kinds[row[1]])
+  end
+  return names
+end
+
+-- ------------------------------------------------ annotations
+
+---What may follow the sentences of a comment, a paragraph each that begins with the word: "Shapes:
+-- -[n, m] → [n]". Words in backquotes are code: in Errors each raises one, in Shapes a shape
+-- follows
+---it. The references run them.
+help.notes = {"Shapes", "Units", "Errors", "Source"}
+
+local is_note <const> = {}
+for _, name in ipairs(help.notes) do is_note[name] = true end
+
+---Types of annotations in words: tensors and variables are userdata in Lua.
+---@param text string
+---@return string
+function help.plain(text)
+  return (text:gsub("userdata(%[?%]?) (variables?)%f[%A]", "%2"):gsub("userdata", "tensor"))
+end
+
+---The lines of a comment, apart: sentences `text`, `takes` and `gives` as annotated, `notes` by
+---name.
+---@param lines string[] without the dashes
+---@return table
+function help.parts(lines)
+  local found = {text = {}, takes = {}, gives = {}, notes = {}}
+  local note
+  for _, line in ipairs(lines) do
+    local tag, rest = line:match("^@(%w+)%s+(.*)$")
+    local name, begun = line:match("^(%u%l+): (.*)$")
+    if line:find("^@package") then found.internal = true end
+    if is_note[name] then
+      note, found.notes[name] = name, begun
+    elseif note and not line:find("^@") then
+      found.notes[note] = found.notes[note] .. " " .. line
+    else
+      note = nil
+      local list = tag == "param" and found.takes or tag == "return" and found.gives or not tag
+        and line ~= "" and found.text
+      if list then list[#list + 1] = tag and rest or line end
+    end
+  end
+  return found
+end
+
+-- What the comment lines that end just above a line say.
+local function comment_above(lines, at)
+  local first = at
+  while first > 1 and lines[first - 1]:match("^%s*%-%-%-") do first = first - 1 end
+  local block = {}
+  for i = first, at - 1 do block[#block + 1] = lines[i]:match("^%s*%-%-%-%s?(.*)$") end
+  return help.parts(block)
+end
+
+local function add_words(lines, heading, words)
+  lines[#lines + 1] = heading .. " " .. table.concat(words, " ")
+end
+
+-- As lines of help.
+local function add_notes(lines, notes)
+  for _, name in ipairs(help.notes) do
+    if notes[name] then
+      lines[#lines + 1] = name == "Source" and source_line(notes[name])
+        or ("  %s: %s"):format(name:lower(), notes[name])
+    end
+  end
+end
+
+local files = {} -- their lines, by source
+
+local function lines_of(source)
+  if files[source] then return files[source] end
+  local list, text = {}, own_files.read_source(source)
+  if not text then return nil end
+  for line in text:gmatch("([^\n]*)\n?") do list[#list + 1] = line end
+  files[source] = list
+  return list
+end
+
+---What is known of a function: sentences `text`, `takes` and `gives` as annotated, `notes`, `rows`
+---of arguments, names of `parameters`. Nil for one that is not written in Lua.
+---@param f function
+---@return table?
+function help.about(f)
+  f = written(f)
+  local info = debug.getinfo(f, "Su")
+  local lines = info.what == "Lua" and lines_of(info.source)
+  if not lines or not lines[info.linedefined] then return nil end
+  local found = comment_above(lines, info.linedefined)
+  found.rows, found.parameters = help.rows(f), {}
+  for i = 1, info.nparams do found.parameters[i] = debug.getlocal(f, i) end
+  local takes_more = #found.takes == 0 -- what is refused is not annotated
+  for _, each in ipairs(found.takes) do takes_more = takes_more or each:sub(1, 3) == "..." end
+  if info.isvararg and takes_more then found.parameters[#found.parameters + 1] = "..." end
+  return found
+end
+
+local function function_help(f, text)
+  local found = help.about(f)
+  if not found or #found.text + #found.takes + #found.gives == 0 and not found.rows then
+    return nil
+  end
+  local lines = {found.rows and ""
+    or ("%s(%s)"):format(text or "function", table.concat(found.parameters, ", "))}
+  table.move(found.text, 1, #found.text, 2, lines)
+  if not found.rows then -- else the rows say it better
+    for _, each in ipairs(found.takes) do lines[#lines + 1] = "  takes " .. help.plain(each) end
+  end
+  for _, each in ipairs(found.gives) do lines[#lines + 1] = "  gives " .. help.plain(each) end
+  if found.rows then
+    local names = add_rows(lines, found.rows)
+    lines[1] = ("%s{%s}"):format(text or "function", table.concat(names, ", "))
+  end
+  add_notes(lines, found.notes)
+  return lines
+end
+
+-- What stands above "---@class Name": in the file of the class's own functions, else in any of the
+-- library's.
+local function class_comment(c)
+  local sources = {}
+  for _, f in next, c do
+    sources[#sources + 1] = type(f) == "function" and debug.getinfo(written(f), "S").source or nil
+  end
+  for module in pairs(package.loaded) do
+    sources[#sources + 1] = type(module) == "string" and own_files.source(module) or nil
+  end
+  for _, source in ipairs(sources) do
+    for i, line in ipairs(lines_of(source) or {}) do
+      if line:match("^%-%-%-@class (%w+)") == c.__name then
+        return comment_above(lines_of(source), i)
+      end
+    end
+  end
+  return help.parts{}
+end
+
+-- Where it is said beside the sources what a part of Keras is: "losses", "Huber".
+local function keras_place(x)
+  local keras = package.loaded["ipulua.keras"]
+  if not keras then return nil end
+  for module, list in pairs(require "ipulua.keras.texts") do
+    local owner = module == "schedules" and keras.optimizers.schedules or rawget(keras, module)
+    for name in pairs(type(owner) == "table" and list or {}) do
+      if rawget(owner, name) == x then return module, name end
+    end
+  end
+end
+
+-- The words on a part of Keras, and its source.
+local function keras_words(x)
+  local module, name = keras_place(x)
+  local sources = require "ipulua.keras.sources"
+  if module then return {require "ipulua.keras.texts"[module][name]}, sources.of(module, name) end
+  return {}, class.is_class(x) and sources.given[x.__name] or nil
+end
+
+-- mean_squared_error is what the class MeanSquaredError computes.
+local function keras_function(f, text)
+  local keras = package.loaded["ipulua.keras"]
+  for _, module in ipairs{"losses", "metrics", "activations", "layers"} do
+    for name, value in next, keras and rawget(keras, module) or {} do
+      if value == f and type(name) == "string" then
+        local title
+        for each in pairs(require "ipulua.keras.texts"[module]) do
+          if each:lower() == name:gsub("_", "") then title = each end
+        end
+        local words = title and require "ipulua.keras.texts"[module][title]
+        local call = module == "activations" and "(x)" or module == "layers" and "(inputs, {…})"
+          or "(y_true, y_pred)"
+        return words and {(text or "keras." .. module .. "." .. name) .. call, words,
+          call == "(y_true, y_pred)" and "  shapes: [batch, …], [batch, …] → one number for each "
+          .. "sample" or nil}
+      end
+    end
+  end
+end
+
+local hidden <const> = {init = true, extend = true, is_a = true, new = true, substitute = true,
+  after_init = true, f = true}
+
+---What is known of a class: sentences `text`, `notes`, `rows` of its arguments, `methods`: {name,
+---about, class that defines it} of those that say what they do.
+---@param c Class
+---@return table
+function help.class(c)
+  local methods, seen, list = {}, {}, nil
+  local k = c
+  while k do
+    list = list or rawget(k, "argument_rows") or help.rows(rawget(k, "init"))
+    for name, f in next, k do
+      local about = type(f) == "function" and type(name) == "string" and name:find("^%l")
+        and not (hidden[name] or seen[name])
+        and help.about(f)
+      if about and #about.text > 0 and not about.internal then
+        methods[#methods + 1] = {name, about, k}
+      end
+      seen[name] = true
+    end
+    k = rawget(k, "super")
+  end
+  table.sort(methods, function(a, b) return a[1] < b[1] end)
+  local comment = class_comment(c)
+  local words, source = keras_words(c)
+  comment.notes.Source = comment.notes.Source or source
+  return {text = #comment.text > 0 and comment.text or words, notes = comment.notes,
+    rows = list or {}, methods = methods}
+end
+
+local function class_help(c)
+  local found = help.class(c)
+  local lines = table.move(found.text, 1, #found.text, 2, {""})
+  local names = add_rows(lines, found.rows, c.argument_kinds)
+  lines[1] = ("%s{%s}"):format(c.__name, table.concat(names, ", "))
+  local methods = {}
+  for i, each in ipairs(found.methods) do methods[i] = each[1] end
+  if #methods > 0 then add_words(lines, "  methods:", methods) end
+  add_notes(lines, found.notes)
+  return lines
+end
+
+-- ------------------------------------------------ whatever it is
+
+-- Whether a table is one that scripts see as a module of the library.
+local function is_module(x)
+  if rawget(x, "__names") or modules.is_guarded(x) then
+    return x ~= package.loaded["ipulua.enums"]
+  end
+  for module, value in pairs(package.loaded) do
+    if value == x and type(module) == "string" and module:find("^ipulua%.") then return true end
+  end
+  return false
+end
+
+-- What the library's own files call of each other: marked as that, or without a word.
+local function is_internal(value)
+  local about = type(value) == "function" and not help.op_name(value) and help.about(value)
+  return about
+    and (about.internal or not about.rows and #about.text + #about.takes + #about.gives == 0)
+    and not (keras_place(value) or keras_function(value))
+end
+
+---The public names of a module of the library; nil for another table.
+---@param x table
+---@return string[]?
+function help.names(x)
+  if not is_module(x) then return nil end
+  local names, seen = {}, {}
+  local function add(name)
+    if type(name) ~= "string" or not name:find("^%a") or seen[name]
+      or is_internal(rawget(x, name)) then
+      return
+    end
+    seen[name], names[#names + 1] = true, name
+  end
+  local listed = rawget(x, "__names")
+  for _, name in ipairs(listed and listed() or {}) do add(name) end
+  if not listed then
+    for name in next, x do add(name) end
+  end
+  table.sort(names)
+  return names
+end
+
+-- A module by its names; of ipu itself, ops apart from the rest.
+local function names_help(x, text, names)
+  local lines, ops, others = {}, {}, {}
+  for _, name in ipairs(names) do
+    local list = x == ipu and core.ops[name] and ops or others
+    list[#list + 1] = name
+  end
+  add_words(lines, (text or x == ipu and "ipu" or "module") .. ":", others)
+  if #ops > 0 then add_words(lines, "ops:", ops) end
+  return lines
+end
+
+-- Methods of tensors and variables that are no ops are written in C, with no comment above them:
+-- function → {call, gives, sentence, notes}.
+local value_methods, method_words = {}, {}
+for i, methods in ipairs(methods_of) do
+  local list = {}
+  for _, entry in ipairs(values[i][4]) do
+    local name = entry[1]:match("^[%w_]+")
+    value_methods[methods[name]], list[#list + 1] = entry, name
+  end
+  method_words[i] = table.concat(list, " ")
+end
+
+local function value_method_help(f, text)
+  local call, gives, sentence, notes = table.unpack(value_methods[f])
+  local lines = {(text or "function") .. call:match("%(.*$"), sentence, "  gives " .. gives}
+  add_notes(lines, notes)
+  return lines
+end
+
+local function tensor_help(x, text)
+  local symbolic = core.is_symbolic(x)
+  local kind = core.is_variable(x) and "a variable" or symbolic and "a symbolic tensor"
+    or "a tensor"
+  local dtype, shape = core.type_of(x)
+  local lines = {("%s: %s, %s[%s]"):format(text or "value", kind, dtype, table.concat(shape, ", "))}
+  local fields = core.is_variable(x) and "fields: name dtype shape trainable"
+    or "fields: dtype shape rank size"
+  lines[2] = "  " .. fields
+  if not symbolic then lines[3] = "  methods: " .. method_words[core.is_variable(x) and 2 or 1] end
+  lines[#lines + 1] = "  all ops that take it first are methods, too, as in x:reduce_sum{axis = 0}"
+  return lines
+end
+
+-- An op that a script has registered: where its function begins, and whose gradient it has.
+local function registered_help(given)
+  local info = type(given.call) == "function" and debug.getinfo(given.call, "S")
+  local place = info and info.what ~= "C"
+    and (", %s:%d"):format(info.short_src, info.linedefined) or ""
+  return {("ipu.%s: an op that was registered by register_op%s"):format(given.name, place),
+    given.gradient and "  with a gradient of its own" or "  with the gradients of the ops in it"}
+end
+
+-- Public names, the longest first: of "mse" and "mean_squared_error" the latter tells more.
+local function names_in(module)
+  local names = {}
+  local function add(name)
+    if type(name) == "string" and name:find("^%a") then names[#names + 1] = name end
+  end
+  for name in next, module do add(name) end
+  local listed = module ~= ipu and rawget(module, "__names") -- of ipu itself what was used is there
+  for _, name in ipairs(listed and listed() or {}) do add(name) end
+  table.sort(names, function(a, b)
+    if #a == #b then return a < b end
+    return #a > #b
+  end)
+  return names
+end
+
+local function method_in(prefix, c, f)
+  for name, value in next, c do
+    if value == f and type(name) == "string" then return prefix .. "." .. name end
+  end
+end
+
+-- Functions of modules come before methods of classes in them.
+local function found_name(f)
+  local function search(prefix, module, depth, methods)
+    local inner = {}
+    for _, name in ipairs(names_in(module)) do
+      local value = module[name]
+      local found = value == f and prefix .. name or methods and class.is_class(value)
+        and method_in(prefix .. name, value, f)
+      if found then return found end
+      if depth > 0 and type(value) == "table" and not class.is_class(value) then
+        inner[#inner + 1] = name
+      end
+    end
+    table.sort(inner)
+    for _, name in ipairs(inner) do
+      local found = search(prefix .. name .. ".", module[name], depth - 1, methods)
+      if found then return found end
+    end
+  end
+  local keras = package.loaded["ipulua.keras"]
+  for _, methods in ipairs{false, true} do
+    local name = search("ipu.", ipu, 0, methods) or keras and search("keras.", keras, 2, methods)
+      or search("ipu.", ipu, 2, methods)
+    if name then return name end
+  end
+end
+
+---The name by which a script reaches a function of the library: "ipu.func".
+---@param f function
+---@return string?
+function help.public_name(f) return op_names[f] and "ipu." .. op_names[f] or found_name(f) end
+
+---What the prompt prints for a function of the library; nil for others.
+---@param f function
+---@return string?
+function help.title(f)
+  local name = help.public_name(f)
+  return name and ("<function %s; help(%s) explains it>"):format(name, name)
+end
+
+---The lines that explain a value; nil when there is nothing to say.
+---@param x any
+---@param text string? the expression as it was typed
+---@return string[]?
+function help.lines(x, text)
+  if op_names[x] then return help.op(op_names[x]) end
+  if value_methods[x] then return value_method_help(x, text) end
+  x = type(x) == "string" and x:gsub("^ipu%.", "") or x
+  if type(x) == "string" and core.describe_op(x) and not core.describe_op(x).internal then
+    return help.op(x)
+  end
+  if type(x) == "function" then
+    local custom = package.loaded["ipulua.trace.custom"]
+    if custom and custom.of(x) then return registered_help(custom.of(x)) end
+    text = text or found_name(x)
+    return function_help(x, text) or keras_function(x, text)
+  end
+  if class.is_class(x) then return class_help(x) end
+  if class.of(x) then return class_help(class.of(x)) end
+  if core.is_tensor(x) or core.is_variable(x) then return tensor_help(x, text) end
+  if enum.is(x) then
+    return {(text or enum.name(x)) .. ": one of " .. table.concat(enum.members(x), ", ")
+      .. "; any letter case will do"}
+  end
+  local names = type(x) == "table" and help.names(x)
+  return names and names_help(x, text, names)
+end
+
+-- Whether a method is for scripts: one of the library says what it does, one of the script's own
+-- need not.
+local function is_public(f)
+  local about = help.about(f)
+  return not about or not about.internal
+    and (#about.text > 0 or not blame.is_own(debug.getinfo(written(f), "S").source))
+end
+
+local function add_class_members(names, c, methods)
+  local k = c
+  while k do
+    for name, f in next, k do
+      if type(name) == "string" and name:find("^%l") and not hidden[name] and type(f) == "function"
+        and is_public(f) then
+        names[#names + 1] = name
+      end
+    end
+    for name in next, not methods and rawget(k, "properties") or {} do names[#names + 1] = name end
+    k = rawget(k, "super")
+  end
+end
+
+---Fields and methods of an object of the library, for completion; nil for anything else. Runs none
+---of the script's code.
+---@param value any
+---@param methods boolean only those
+---@return string[]?
+function help.members(value, methods)
+  if core.is_variable(value) then
+    return methods and {} or {"dtype", "initialized", "name", "nbytes", "rank", "shape", "size",
+      "trainable"}
+  end
+  if core.is_tensor(value) then return methods and {} or {"dtype", "rank", "shape", "size"} end
+  local c, names = class.of(value), {}
+  if c then add_class_members(names, c, methods) end
+  local config = package.loaded["ipulua.config.ipu_config"]
+  for _, name in ipairs(config and not methods and config.names(value) or {}) do
+    names[#names + 1] = name
+  end
+  return #names > 0 and names or nil
+end
+
+-- A line in pieces that the terminal holds, broken between words, the next ones further in by
+-- `deeper`.
+local function wrapped(line, columns, deeper)
+  local indent, words = line:match("^( *)(.*)$")
+  local pieces, piece = {}, indent
+  for word in words:gmatch("%S+ *") do
+    local width = utf8.len(piece .. word:gsub(" +$", "")) or #piece + #word
+    if width > columns and piece:find("%S") then
+      pieces[#pieces + 1] = piece:gsub(" +$", "")
+      piece = indent .. deeper
+    end
+    piece = piece .. word
+  end
+  pieces[#pieces + 1] = piece
+  return table.concat(pieces, "\n")
+end
+
+-- Sentences that a source breaks at its own width are one line here: what follows a line that
+-- doesn't end in a full stop belongs to it.
+local function joined(lines)
+  local out = {lines[1]}
+  for i = 2, #lines do
+    local last = out[#out]
+    local goes_on = #out > 1 and not last:find("^ ") and not last:find("[.:]$")
+      and not lines[i]:find("^ ")
+    if goes_on then out[#out] = last .. " " .. lines[i] else out[#out + 1] = lines[i] end
+  end
+  return out
+end
+
+---Prints them; false when there is nothing to say.
+---@param x any
+---@param text string?
+---@return boolean?
+function help.show(x, text)
+  local lines = help.lines(x, text)
+  if not lines then return false end
+  local columns = math.min(require "ipulua.base.terminal".columns(), 120)
+  for i, line in ipairs(joined(lines)) do
+    local is_sentence = i > 1 and not line:find("^ ")
+    print(wrapped(line, columns, is_sentence and "" or "    "))
+  end
+end
+
+return help

@@ -1,0 +1,71 @@
+-- What calls give, for help() and docs/api.md: tensors and variables, which C makes, and tables.
+-- {name, sentence, fields, methods}, of fields {name, type, what}, of methods {call, what it gives,
+-- sentence, notes}; notes are those of comments, so their samples are run.
+return {
+  {"Tensor", "What `ipu.tensor` and every op give. Its numbers don't change. `t[i]` is the i-th "
+    .. "slice along the first axis, from 1 (nil "
+    .. "behind the last); `#t` the first extent; `+ - * / // % ^` are the ops add, sub, mul, div, "
+    .. "floordiv, mod and pow; every op that takes a "
+    .. "tensor first is a method. In a traced function tensors are symbolic: they have types, but "
+    .. "no numbers yet.",
+    {{"shape", "integer[]", "extents; -1 where one depends on what a session is fed"},
+      {"dtype", "string"},
+      {"rank", "integer", "number of axes"}, {"size", "integer", "number of elements"}},
+    {
+      {"item()", "number or boolean", "The number of a tensor that has one.",
+        {Shapes = "any of one element",
+        Errors = "more elements, or none; a symbolic tensor: `x:item()`, `ipu.func(function(a) "
+        .. "return a:item() end)(ipu.ones{})`"}},
+      {"totable()", "number, boolean or list", "Nested lists of its numbers.",
+        {Shapes = "[n, …] → n lists; [] → the number",
+        Errors = "a symbolic tensor: `ipu.func(function(a) return a:totable() end)(x)`"}},
+    }},
+  {"Variable", "What `ipu.Variable` gives: numbers that can be assigned. It stands for its value "
+    .. "where a tensor is wanted, has the methods "
+    .. "of tensors `item` and `totable`, and is a row of itself at `v[i]`.",
+    {{"name", "string"}, {"shape", "integer[]"}, {"dtype", "string"}, {"rank", "integer"},
+      {"size", "integer", "number of elements"},
+      {"nbytes", "integer", "bytes of its value"}, {"trainable", "boolean", "may be set"},
+      {"initialized", "boolean",
+        "false for one of a session's graph whose initializer has not run"},
+      {"version", "integer", "grows with each assignment"}},
+    {
+      {"assign(value)", "tensor", "Sets it, now or each time that the traced function runs; gives "
+        .. "the new value.", {
+        Shapes = "value as the variable; a number or lists are converted",
+        Errors = "another dtype or shape: `v:assign(x)`"}},
+      {"assign_add(value)", "tensor", "Adds to it.",
+        {Shapes = "value broadcasts to the variable", Errors = "as assign's: `v:assign_add(x)`"}},
+      {"assign_sub(value)", "tensor", "Subtracts from it.",
+        {Shapes = "value broadcasts to the variable", Errors = "as assign's: `v:assign_sub(x)`"}},
+      {"read_value()", "tensor", "Its value as a tensor, which later assignments don't change; "
+        .. "symbolic in a traced function.",
+        {Shapes = "as the variable: `v:read_value()` → [3]",
+          Errors = "a variable of a session's graph that has no value yet"}},
+      {"item()", "number or boolean", "Its number, if it has one.",
+        {Shapes = "any of one element", Errors = "more elements, or none: `v:item()`"}},
+      {"totable()", "number, boolean or list", "Nested lists of its numbers.",
+        {Shapes = "[n, …] → n lists; [] → the number"}},
+    }},
+  {"Scope", "What is open until it is closed: `local _ <close> = scope`, or `scope(f)`, which "
+    .. "calls f inside and gives what it gives.",
+    {{"label", "string", "what messages call it"}}, {}},
+  {"Operation", "Something that a session does when it is fetched, without a value.",
+    {{"name", "string"}}, {}},
+  {"Iterator", "What `dataset:iterator()` gives.",
+    {{"element_spec", "table", "dtype and shape of each component, in the elements' structure"}},
+    {
+      {"next()", "any", "The next element; several values if elements are several. On the host "
+        .. "nothing at the end; in a strategy only "
+        .. "inside of compiled functions, where the end is an error.",
+        {Shapes = "those of the elements",
+        Errors =
+        "in a strategy, outside of a compiled function; beyond the end of a BufferDataset"}},
+      {"close()", nil, "On the host: gives back its threads and buffers; there are no more "
+        .. "elements then.", {}},
+    }},
+  {"Timetable", "What `ipu.timetable` gives; as text it is a drawing: stages by time steps, a "
+    .. "digit being a micro-batch, a point an idle slot.",
+    "lua/ipulua/pipeline/timetable.lua", {}},
+  {"LastError", "What `ipu.last_error()` gives.", "lua/ipulua/base/blame.lua", {}},
+}

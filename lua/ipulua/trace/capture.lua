@@ -1,0 +1,143 @@
+-- Captured gradients: what arrives at a value when gradients are computed, by tag. A captured value
+-- is an identity, and whoever computes gradients in the trace asks for those of its captures, too.
+
+local args = require "ipulua.base.args"
+local blame = require "ipulua.base.blame"
+local class = require "ipulua.base.class"
+local core = require "ipulua.core"
+local scope = require "ipulua.base.scope"
+local tape = require "ipulua.trace.tape"
+
+local capture = {}
+
+-- core.here().capture: {context, below} of the innermost context that is open
+
+-- ------------------------------------------------ contexts
+
+local function begin(self)
+  self.captured_gradients = {}
+  self.captures = {} -- {tag =, value =}
+  local open = core.here()
+  open.capture = {context = self, below = open.capture}
+end
+
+local function finish(self)
+  self.is_finished = true
+  local open = core.here()
+  while open.capture and open.capture.context.is_finished do open.capture = open.capture.below end
+end
+
+---Collects what is captured while it is open; afterwards captured_gradients[tag] is a gradient, or
+---a list where several values had the tag.
+---Source: GradientCaptureContext of the original
+---@class GradientCaptureContext: Scope
+---@field captured_gradients table<string, any>
+local GradientCaptureContext = scope.Scope:extend("GradientCaptureContext")
+capture.GradientCaptureContext = GradientCaptureContext
+
+function GradientCaptureContext:init()
+  begin(self)
+  scope.Scope.init(self, "GradientCaptureContext()", finish)
+end
+
+---A GradientTape whose gradient() fills captured_gradients, too.
+---Shapes: gradients have the shapes of what they are of
+---Errors: an unknown argument: `ipu.GradientCaptureTape{persist = true}`
+---Source: GradientCaptureTape of the original
+---@class GradientCaptureTape: GradientTape
+---@field captured_gradients table<string, any>
+local GradientCaptureTape = tape.GradientTape:extend("GradientCaptureTape")
+capture.GradientCaptureTape = GradientCaptureTape
+
+function GradientCaptureTape:init(...)
+  tape.GradientTape.init(self, ...) -- which may refuse the arguments
+  begin(self)
+end
+
+function GradientCaptureTape:stop()
+  finish(self)
+  tape.GradientTape.stop(self)
+end
+
+-- ------------------------------------------------ capturing
+
+local rows <const> = {{"x", {"tensor"}}, {"tag", "string", ""}}
+
+---x itself; the gradient that arrives at it is recorded under the tag in the innermost context or
+---tape.
+---Shapes: [...] → [...]
+---Errors: x is no tensor: `ipu.capture_upstream_gradients(1)`
+---Source: grad_util_ops.capture_upstream_gradients of the original
+---@param ... any x, tag
+---@return userdata
+function capture.capture_upstream_gradients(...)
+  local a = args.check("capture_upstream_gradients", rows, ...)
+  local value = core.ops.identity(a.x)
+  local open = core.here().capture
+  while open and open.context.is_finished do open = open.below end
+  local context = open and open.context
+  if context then context.captures[#context.captures + 1] = {tag = a.tag, value = value} end
+  return value
+end
+
+-- gradients(targets, sources) with the captured values among the sources; their gradients go to the
+-- context.
+local function collect(context, found, first)
+  local by_tag = {}
+  for i, each in ipairs(context.captures) do
+    local list = by_tag[each.tag] or {}
+    by_tag[each.tag] = list
+    list[#list + 1] = found[first + i] or nil
+  end
+  for tag, list in pairs(by_tag) do
+    context.captured_gradients[tag] = #list > 1 and list or list[1]
+  end
+end
+
+-- Sources, and behind them what this context captured.
+local function with_captures(context, sources)
+  local all = table.move(sources, 1, #sources, 1, {})
+  for _, each in ipairs(context.captures) do all[#all + 1] = each.value end
+  return all
+end
+
+local function is_value(x) return core.is_tensor(x) or core.is_variable(x) end
+
+---ipu.gradients(ys, xs), and those of what the context captured.
+---@param context GradientCaptureContext
+---@param ys any
+---@param xs any[]
+---@return any[]
+function capture.gradients(context, ys, xs)
+  if #context.captures == 0 then return tape.gradients(ys, xs) end
+  local found = tape.gradients(ys, with_captures(context, xs))
+  collect(context, found, #xs)
+  return table.move(found, 1, #xs, 1, {})
+end
+
+---As GradientTape's; captured_gradients[tag] is filled beside it.
+---Shapes: as GradientTape's
+---Errors: arguments in one table, sources that are no tensors:
+---`ipu.GradientCaptureTape():gradient(x, 1)`
+---@param target any a tensor, or a list of them
+---@param sources any tensors and variables
+---@param ... any output_gradients, unconnected_gradients
+---@return any
+function GradientCaptureTape:gradient(target, sources, ...)
+  if args.is_plain(target) and not is_value(target) and sources == nil then
+    blame.error("GradientCaptureTape.gradient: give target and sources by position", "type")
+  end
+  if #self.captures == 0 then return tape.GradientTape.gradient(self, target, sources, ...) end
+  local list = is_value(sources) and {sources} or sources
+  if class.of(list) or type(list) ~= "table" then
+    blame.error("GradientCaptureTape.gradient: 'sources' must be a tensor or a list of them, got "
+      .. args.describe(sources), "type")
+  end
+  local found = tape.GradientTape.gradient(self, target, with_captures(self, list), ...)
+  collect(self, found, #list)
+  if is_value(sources) then return found[1] end
+  return table.move(found, 1, #list, 1, {})
+end
+class.guard(GradientCaptureTape)
+
+return capture

@@ -1,0 +1,70 @@
+-- --show_progress_bar: a line on standard error that tells how far the compilation of a program has
+-- come. `auto`: on a terminal only, once it has taken a while; the line goes again unless it took
+-- long.
+
+local config = require "ipulua.config"
+local core = require "ipulua.core"
+local func = require "ipulua.trace.func"
+local terminal = require "ipulua.base.terminal"
+
+-- Of `auto`, in seconds: how old a compilation is when its line appears, and when the line stays.
+local compile_progress = {appears = 0.5, stays = 2.0}
+
+local width <const> = 20
+
+-- Events of ipu.func in the order of a compilation: per cent done, what is done next.
+local steps <const> = {trace = {0, "tracing"}, lower = {50, "lowering"},
+  compile = {100, "finished"}}
+
+-- name and start of what compiles, whether it is watched anyhow, and how long the line is that was
+-- drawn
+local state = {}
+local function write_stderr(s) io.stderr:write(s) end
+local write = write_stderr
+
+-- What the flag asks for a compilation that begins now; nil: nothing to show.
+local function begin(name)
+  local wanted = config.flag("show_progress_bar")
+  if wanted == "false" or wanted == "auto" and not terminal.is_terminal() then return {} end
+  return {name = name, start = core.epoch(), always = wanted == "true"}
+end
+
+local function age() return core.epoch() - state.start end
+
+-- A line that is drawn over must stay within the window: without room the name is cut, then the
+-- end.
+local function draw(percent, doing)
+  if not state.always and age() < compile_progress.appears then return end
+  local text = require "ipulua.base.text" -- not needed where nothing is drawn
+  local full = percent * width // 100
+  local rest = string.format("' [%s%s] %3d%% %-8s [%.1f s]", ("="):rep(full),
+    ("."):rep(width - full), percent, doing, age())
+  local room = terminal.is_terminal() and terminal.columns() - 1 or math.maxinteger
+  local name = text.cut(state.name, math.max(room - #"Compiling '" - #rest, 8))
+  local line = text.cut("Compiling '" .. name .. rest, room)
+  state.drawn = math.max(state.drawn or 0, text.width(line))
+  write("\r" .. line)
+end
+
+local function finish(keep)
+  if state.drawn then write(keep and "\n" or "\r" .. (" "):rep(state.drawn) .. "\r") end
+  state = {}
+end
+
+func.listen(function(event, entry)
+  local step = steps[event]
+  if event == "trace" then state = begin(entry.name) end
+  if not state.name then return end
+  if step then draw(step[1], step[2]) end
+  if event == "compile" then
+    finish(state.always or age() >= compile_progress.stays)
+  elseif event == "traced" then -- by an error: a compilation has ended already
+    finish(false)
+  end
+end)
+
+---Where the line goes instead of standard error; nil: there again.
+---@param f? fun(s: string)
+function compile_progress.set_writer(f) write = f or write_stderr end
+
+return compile_progress

@@ -1,0 +1,39 @@
+-- Names inside ipu.name_scope: "outer/inner/name".
+
+local args = require "ipulua.base.args"
+local core = require "ipulua.core"
+local scope = require "ipulua.base.scope"
+
+local names = {}
+
+local here <const> = core.here -- here().prefix: of names made now, nil for none
+
+---@param name string
+---@return string
+function names.qualified(name) return (here().prefix or "") .. name end
+
+local function enter(new)
+  local former = here().prefix
+  here().prefix = new
+  core.set_name_prefix(new)
+  return function()
+    here().prefix = former
+    core.set_name_prefix(former or "")
+  end
+end
+
+---What nodes are named inside layers; "" outside.
+function names.set_layers(path) core.set_name_prefix(names.qualified(path)) end
+
+local spec <const> = {{"name", "string"}}
+
+---Names made inside begin with name.
+---Errors: a name that is no string: `ipu.name_scope(1)`
+---Source: tf.name_scope of the original
+---@return Scope
+function names.name_scope(...)
+  local a = args.check("name_scope", spec, ...)
+  return scope.new("name_scope(" .. a.name .. ")", enter(names.qualified(a.name .. "/")))
+end
+
+return names

@@ -1,0 +1,180 @@
+-- How often a program is replicated: IPUs of its device divided by its shards. Nobody states it;
+-- what a traced function is told about it comes from the shards that it has used so far.
+
+local blame = require "ipulua.base.blame"
+local config = require "ipulua.config"
+local core = require "ipulua.core"
+local counted = require "ipulua.base.counted"
+local devices = require "ipulua.config.devices"
+local placement = require "ipulua.trace.placement"
+local tracing = require "ipulua.trace.tracing"
+
+local replication = {}
+
+-- core.here().replication: of the innermost root trace, {root, ipus, shards, left, below}
+
+-- The state of the program being traced.
+local function innermost()
+  local state = core.here().replication
+  while state and state.left do state = state.below end
+  return state and state.root == tracing.root() and state or nil
+end
+
+local function state_replicas(state)
+  if not state or state.alone then return 1 end
+  return math.max(state.ipus // state.shards, 1)
+end
+
+---How many replicas the program being traced has, as far as is known; 1 outside of traces.
+---@return integer
+function replication.count()
+  local state = innermost()
+  local count = state_replicas(state)
+  if state then state.asked = state.asked or count end
+  return count
+end
+
+---Whether the program has another number of replicas than was said while it was traced.
+---@return boolean
+function replication.misled()
+  local state = innermost()
+  if not state then return false end
+  local asked = core.replicas_asked() -- by collectives
+  return asked > 0 and asked ~= state_replicas(state) or state.asked ~= nil
+    and state.asked ~= state_replicas(state)
+end
+
+-- Collectives whose shapes depend on the number of replicas ask the core.
+local function tell() core.set_replicas(state_replicas(innermost())) end
+
+local left_meta = {__close = function(self)
+  self.state.left = true
+  core.here().replication = self.state.below
+  tell()
+end}
+
+---To be closed: what is traced until then becomes a program of its own, which may have replicas.
+---former: what an earlier trace of the same function found out.
+---@param former table?
+function replication.begin(former)
+  local state = {root = tracing.root(), ipus = 1, shards = 1}
+  if not placement.on_host() then
+    state.ordinal = placement.ordinal()
+    state.ipus, state.shards = config.device(state.ordinal).ipus,
+      devices.shard_count(placement.shard())
+  end
+  if former then
+    state.shards, state.ordinal, state.ipus = former.shards, former.ordinal, former.ipus
+  end
+  state.below, core.here().replication = core.here().replication, state
+  core.replicas_asked() -- forget what other programs asked
+  tell()
+  return setmetatable({state = state}, left_meta)
+end
+
+---The program being traced uses that many IPUs at least for each of its replicas.
+---@param count integer
+function replication.need_ipus(count)
+  local state = innermost()
+  if not state then return end
+  state.shards = math.max(state.shards, devices.shard_count(count - 1))
+  tell()
+end
+
+---The program being traced has one replica, whatever its device holds.
+function replication.alone()
+  local state = innermost()
+  if not state then return end
+  state.alone = true
+  tell()
+end
+
+-- A scope inside the traced function says where the program runs.
+placement.on_device(function(ordinal)
+  local state = innermost()
+  if not state then return end
+  state.ordinal, state.ipus = ordinal, config.device(ordinal).ipus
+  tell()
+end)
+
+placement.on_shard(function(index) replication.need_ipus(index + 1) end)
+tracing.on_change(tell)
+
+---What settle must know of the program being traced: {shards, alone}.
+---@return table?
+function replication.traced() return innermost() end
+
+-- ------------------------------------------------ queues
+
+local queues = setmetatable({}, {__mode = "v"}) -- by identity of the core's queue
+
+---A queue that hears how many replicas its programs have, and what they put into it:
+---queue:set_replicas(n, {form, types}).
+function replication.remember(queue, handle) queues[handle:identity()] = queue end
+
+---An infeed deals its elements to the same number of replicas in all programs.
+function replication.check_infeed(infeed, replicas)
+  if infeed.replicas and infeed.replicas ~= replicas then
+    blame.error(string.format("IPUInfeedQueue: a queue can't be shared by programs of different "
+      .. "replication factors: it feeds "
+      .. "%s, and the program has %d", counted(infeed.replicas, "replica"), replicas),
+      "failed_precondition")
+  end
+  infeed.replicas = replicas
+end
+
+config.on_reset(function()
+  for _, queue in pairs(queues) do queue.replicas = nil end
+end)
+
+-- ------------------------------------------------ programs
+
+local function at(line) return line and " (" .. line .. ")" or "" end
+
+---The device that a program runs on: the one that its ops were made for, in whatever scope it is
+---compiled or called; nil where all of it is the host's. Without such ops it is the one of the
+---scope that it was traced in.
+---@param entry table {name, program, replication}
+---@param described table what the program says of itself
+---@return integer?
+function replication.device_of(entry, described)
+  local device, other = described.device, described.other_device
+  if device == nil then return entry.replication and entry.replication.ordinal or 0 end
+  if device < 0 then return nil end
+  if other then
+    blame.error(string.format("'%s' has ops for /device:IPU:%d%s and for /device:IPU:%d%s; a "
+      .. "program runs on one device: compute them "
+      .. "in runs of their own", entry.name, device, at(described.device_line), other,
+      at(described.other_line)), "value")
+  end
+  return device
+end
+
+---Gives a registered program its device and replicas, and tells its queues. A program that a
+---configured device can't hold gets none; where nothing is configured, it runs once.
+---@param entry table
+function replication.settle(entry)
+  local program, traced = entry.program, entry.replication
+  local described = program:describe()
+  local ordinal = replication.device_of(entry, described)
+  local shards = math.max(described.shards, traced and traced.shards or 1)
+  entry.device, entry.shards, entry.replicas = ordinal or 0, shards, 1
+  if ordinal and not (traced and traced.alone) then
+    local ipus = config.device(ordinal).ipus
+    entry.replicas = ipus % shards == 0 and ipus // shards or not config.is_configured()
+      and 1 or nil
+  end
+  if not entry.replicas then return end
+  for _, used in ipairs(program:queues()) do
+    local queue = queues[used.identity]
+    if queue then queue:set_replicas(entry.replicas, used) end
+  end
+  program:replicate(entry.replicas)
+end
+
+---Raises why a program has no replicas.
+function replication.refuse(entry)
+  devices.replica_count(config.device(entry.device).ipus, entry.shards)
+end
+
+return replication

@@ -1,0 +1,255 @@
+-- Differentiation: ipu.gradients in a traced function, ipu.GradientTape anywhere.
+
+local args = require "ipulua.base.args"
+local blame = require "ipulua.base.blame"
+local class = require "ipulua.base.class"
+local core = require "ipulua.core"
+local graph = require "ipulua.trace.session_graph"
+local nearest = require "ipulua.nearest"
+local scope = require "ipulua.base.scope"
+local structure = require "ipulua.base.structure"
+local tracing = require "ipulua.trace.tracing"
+
+local tape = {}
+
+local function is_value(x) return core.is_tensor(x) or core.is_variable(x) end
+
+-- What is given for each leaf of a template, in the order of leaves: false where there is none.
+local function beside(template, given, list)
+  if template.leaf then
+    if given ~= nil and not is_value(given) then return false end
+    list[template.leaf] = given or false
+    return true
+  end
+  if given == nil then given = {} end
+  if not structure.is_plain(given) then return false end
+  local named = {}
+  for _, item in ipairs(template.items or {}) do
+    named[item[1]] = true
+    if not beside(item[2], given[item[1]], list) then return false end
+  end
+  for key in next, given do
+    if not named[key] then return false end
+  end
+  return true
+end
+
+-- Gradients of the leaves of ys as the binding wants them. One tensor may stand in a list, and a
+-- list of one for a tensor.
+local function seeds(who, what, dys, template)
+  if dys == nil or (structure.is_plain(dys) and next(dys) == nil) then return nil end
+  local list = {}
+  if template.leaf and structure.is_plain(dys) and #dys == 1 then dys = dys[1] end
+  if template.items and is_value(dys) then dys = {dys} end
+  if beside(template, dys, list) then return list end
+  blame.error(string.format("%s: '%s' must have a gradient for each of the outputs, or nil, and "
+    .. "nothing else", who, what), "type")
+end
+
+-- ------------------------------------------------ who wants to know of gradients
+
+-- In the facts of the present root trace, `observed`: a list of {value, f, depth of its region}.
+
+---f(gradient) is called, in the trace, with what arrives at the value where gradients by variables
+---are computed next.
+---@param value userdata
+---@param f fun(gradient: userdata)
+function tape.observe(value, f)
+  local facts = tracing.facts()
+  local observed = facts.observed or {}
+  facts.observed = observed
+  observed[#observed + 1] = {value = value, f = f, depth = core.trace_depth()}
+end
+
+-- Takes the observers of the present region out; those of inner ones that are gone go, too.
+local function take_observers(xs)
+  local by_variables = false
+  for _, x in ipairs(xs) do by_variables = by_variables or core.is_variable(x) end
+  local facts = tracing.facts()
+  local observed = facts.observed
+  if not observed or not by_variables then return {} end
+  local depth, taken, kept = core.trace_depth(), {}, {}
+  for _, each in ipairs(observed) do
+    local list = each.depth == depth and taken or each.depth < depth and kept
+    if list then list[#list + 1] = each end
+  end
+  facts.observed = kept
+  return taken
+end
+
+local function differentiate(ys, xs, dys)
+  local observers = take_observers(xs)
+  if #observers == 0 then return core.gradients(ys, xs, dys) end
+  local all = table.move(xs, 1, #xs, 1, {})
+  for i, each in ipairs(observers) do all[#xs + i] = each.value end
+  local found = core.gradients(ys, all, dys)
+  for i, each in ipairs(observers) do
+    if found[#xs + i] then each.f(found[#xs + i]) end
+  end
+  return core.plain(table.move(found, 1, #xs, 1, {}))
+end
+
+-- A tensor, a variable, or a table of them, taken apart.
+local function leaves_of(who, what, value, words)
+  local leaves, template = structure.flatten(value, function(v)
+    return not structure.is_plain(v)
+  end)
+  for _, leaf in ipairs(leaves) do
+    if not is_value(leaf) then
+      blame.error(string.format("%s: '%s' must be a tensor, a variable or %s, got %s", who, what,
+        words, args.describe(leaf)), "type")
+    end
+  end
+  return leaves, template
+end
+
+local gradients_spec <const> = {
+  {"ys", "any", of = "tensor or list of tensors"},
+  {"xs", "any", of = "tensor, variable or list of them"},
+  {"grad_ys", "any", optional = true, of = "tensor or list of tensors",
+    says = "upstream gradients, as ys; ones by default"},
+}
+
+---d(sum of ys) / d xs, a list; nil where there is no path.
+---Shapes: ys any, summed; each gradient has its x's shape
+---Errors: outside of a traced function and a graph: `ipu.gradients(x, {v})`
+---@return userdata[]
+function tape.gradients(...)
+  local a = args.check("gradients", gradients_spec, ...)
+  local ys, ys_template = leaves_of("gradients", "ys", a.ys, "a list of them")
+  local xs, xs_template = leaves_of("gradients", "xs", a.xs, "a list of them")
+  if not tracing.is_active() and not graph.any_deferred(ys) then
+    blame.error("gradients: outside a traced function, record with ipu.GradientTape()", "runtime")
+  end
+  local found = differentiate(ys, xs, seeds("gradients", "grad_ys", a.grad_ys, ys_template))
+  for i = 1, #xs do found[i] = found[i] or nil end
+  return xs_template.leaf and found or structure.rebuild(xs_template, found)
+end
+
+---Records what is computed while it is open; then gradient() differentiates it for any variable or
+---tensor of it, once unless persistent. In a compiled function and outside.
+---Shapes: gradients have the shapes of what they are of
+---Errors: an unknown argument: `ipu.GradientTape{persist = true}`
+---Source: tf.GradientTape of the original
+---@class GradientTape: Scope
+local GradientTape = scope.Scope:extend("GradientTape")
+
+local tape_spec <const> = {
+  {"persistent", "boolean", false, says = "gradient() may be called several times"},
+  {"watch_accessed_variables", "boolean", true, says = "else only what watch() is given"},
+}
+
+function GradientTape:init(...)
+  local a = args.check(getmetatable(self).__name, tape_spec, ...)
+  self.persistent, self.watch_accessed_variables = a.persistent, a.watch_accessed_variables
+  self.watched = {}
+  self.eager = not tracing.is_active()
+  self.recording = true
+  self.used = false
+  self.pretended = tracing.pretended()
+  if self.eager then self.record = core.tape_new() end
+  scope.Scope.init(self, "GradientTape()", function(s) s:stop() end, true)
+end
+
+function GradientTape:stop()
+  if not self.recording then return end
+  self.recording = false
+  if self.eager then core.tape_pause(self.record) end
+end
+
+local function check_values(who, what, value)
+  for _, v in ipairs(structure.is_plain(value)
+    and structure.flatten(value, function(v) return not structure.is_plain(v) end) or {value}) do
+    if not core.is_tensor(v) and not core.is_variable(v) then
+      blame.error(string.format("%s: '%s' must be a tensor, a variable or a table of them, got %s",
+        who, what,
+        args.describe(v)), "type")
+    end
+  end
+end
+
+---Everything recorded can be differentiated; only variables need watching, if
+---watch_accessed_variables is false.
+---Shapes: any
+---Errors: a value that is no tensor: `ipu.GradientTape():watch("x")`
+---@param value any a tensor, a variable, or a table of them
+function GradientTape:watch(value)
+  if value == nil then
+    blame.error("GradientTape.watch: 'value' is missing: a tensor, a variable or a table of them",
+      "type")
+  end
+  check_values("GradientTape.watch", "value", value)
+  for _, leaf in ipairs((structure.flatten(value))) do self.watched[leaf] = true end
+  return self
+end
+
+function GradientTape:is_watched(source)
+  return self.watch_accessed_variables or not core.is_variable(source)
+    or self.watched[source] == true
+end
+
+local gradient_spec <const> = {
+  {"target", "any", of = "tensor or table of tensors"},
+  {"sources", "any", of = "tensor, variable or table of them"},
+  {"output_gradients", "any", optional = true, of = "tensor or table of tensors",
+    says = "upstream gradients, as target; ones by default"},
+  {"unconnected_gradients", "string", "none", choices = {"none", "zero"},
+    says = "nil, or zeros, where there is no path"},
+}
+
+-- A misspelt option would be read as the gradients of outputs.
+local function check_names(a)
+  local given = a.output_gradients
+  if not structure.is_plain(given) or #given > 0
+    or (structure.is_plain(a.target) and #a.target == 0) then
+    return
+  end
+  local key = next(given)
+  if key == nil then return end
+  blame.error(string.format("GradientTape.gradient has no argument '%s'%s", tostring(key),
+    nearest.hint(key, {"output_gradients", "unconnected_gradients"})), "type")
+end
+
+---Gradients of target (a tensor or a list) for sources, in the structure of sources; nil where
+---there is no path.
+---Shapes: target any, summed; each gradient has its source's shape
+---Errors: a second call without persistent, sources that are no tensors:
+---`ipu.GradientTape():gradient(1, 2)`
+---@return any
+function GradientTape:gradient(...)
+  local a = args.check("GradientTape.gradient", gradient_spec, ...)
+  if self.used and not self.persistent then
+    blame.error("GradientTape.gradient: a tape gives gradients once; make it with {persistent = "
+      .. "true}", "runtime")
+  end
+  check_values("GradientTape.gradient", "target", a.target)
+  check_values("GradientTape.gradient", "sources", a.sources)
+  check_names(a)
+  if a.output_gradients ~= nil then
+    check_values("GradientTape.gradient", "output_gradients", a.output_gradients)
+  end
+  local ys, ys_template = structure.flatten(a.target)
+  local leaves, template = structure.flatten(a.sources)
+  local dys = seeds("GradientTape.gradient", "output_gradients", a.output_gradients, ys_template)
+  self.used = true
+  if not self.persistent then self:stop() end
+  local found
+  if self.eager and not tracing.is_active() then
+    found = core.tape_gradients(self.record, ys, leaves, dys)
+  else found = differentiate(ys, leaves, dys) end
+  if self.eager and not self.persistent then core.tape_release(self.record) end
+  for i, leaf in ipairs(leaves) do
+    local g = self:is_watched(leaf) and found[i] or nil
+    if g == nil and (a.unconnected_gradients == "zero" or self.pretended < tracing.pretended()) then
+      local dtype, shape = leaf.dtype, leaf.shape
+      g = core.full(shape, 0, dtype)
+    end
+    found[i] = g
+  end
+  if template.leaf then return found[1] end
+  return structure.rebuild(template, found)
+end
+
+tape.GradientTape = class.guard(GradientTape)
+tape.class = class
+return tape
