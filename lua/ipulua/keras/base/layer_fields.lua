@@ -26,7 +26,7 @@ local kept_names = {}
 for _, name in ipairs{
   "_trainable", "_own", "_losses", "_lasting_losses", "_metrics", "_options", "_programs", "_graph",
   "_stack", "_calls", "_building", "_input_specs", "_input_tensor", "_shapeless", "_watched",
-  "_is_inferred", "_told_inputs", "compiled", "compile_arguments",
+  "_is_inferred", "_told_inputs", "_trained", "compiled", "compile_arguments",
 } do kept_names[name] = true end
 
 -- ------------------------------------------------ what the library keeps

@@ -364,6 +364,7 @@ function Model:build_with(inputs)
   keep_input_specs(self, inputs)
   if self.build ~= Model.build and not self._building then Layer.ensure_built(self, inputs) end
   rawset(self, "built", true)
+  if self.call == Model.call then return end -- its steps call what it holds
   local types
   local calls = stages.record(function()
     types = infer.results(function(...) return self(...) end, {n = 1, inputs}, KerasTensor.is)

@@ -8,6 +8,7 @@ local nest = require "ipulua.keras.base.nest"
 local optimizers = require "ipulua.keras.optimizers"
 
 local keep <const> = require "ipulua.keras.base.layer_fields".keep
+local trainable = require "ipulua.keras.training.trainable"
 
 local compile = {methods = {}, properties = {}}
 local methods <const> = compile.methods
@@ -51,6 +52,7 @@ function methods:compile(...)
   keep(self, "compile_arguments", a)
   rawset(self, "run_eagerly", a.run_eagerly)
   rawset(self, "steps_per_execution", a.steps_per_execution)
+  trainable.record(self)
   self:discard_programs()
 end
 

@@ -8,6 +8,7 @@ local ipu = require "ipulua"
 local pipelining = require "ipulua.keras.models.stage_assignment"
 local steps = require "ipulua.keras.training.steps"
 local structure = require "ipulua.base.structure"
+local trainable = require "ipulua.keras.training.trainable"
 
 local programs = {}
 
@@ -16,6 +17,7 @@ local programs = {}
 ---@param model Model
 ---@return string
 function programs.trained(model)
+  local _ <close> = trainable.as_compiled(model)
   local parts = {}
   for _, v in ipairs(model.trainable_variables) do
     parts[#parts + 1] = tostring(core.variable_identity(v))
@@ -102,7 +104,11 @@ function programs.of_batch(model, name, f)
   local key, version = name .. ";" .. programs.trained(model), programs.version_of(model.optimizer)
   local entry = model._programs[key]
   if not entry or entry.version ~= version then
-    entry = {f = ipu.func(f, {name = model.name .. "." .. name}), version = version}
+    local function traced(...)
+      local _ <close> = trainable.as_compiled(model)
+      return f(...)
+    end
+    entry = {f = ipu.func(traced, {name = model.name .. "." .. name}), version = version}
     model._programs[key] = entry
   end
   return entry.f

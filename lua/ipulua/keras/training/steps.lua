@@ -11,6 +11,7 @@ local nest = require "ipulua.keras.base.nest"
 local replication = require "ipulua.trace.replication"
 local pipelining = require "ipulua.keras.models.stage_assignment"
 local staging = require "ipulua.keras.training.pipelined"
+local trainable = require "ipulua.keras.training.trainable"
 local tracing = require "ipulua.trace.tracing"
 local variables = require "ipulua.trace.variables"
 
@@ -197,6 +198,7 @@ local function make_program(model, kind, count, trace_steps)
   local names, replicas
   local holder = {}
   local f = ipu.func(function()
+    local _ <close> = trainable.as_compiled(model)
     replication.need_ipus(pipelining.shards(model))
     trace_steps(holder)
     local values
