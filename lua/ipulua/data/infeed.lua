@@ -14,8 +14,8 @@ local tracing = require "ipulua.trace.tracing"
 
 local infeed = {}
 
----The types of what programs get of a dataset's elements. Where its last batch may be smaller, those
----of whole batches: rawget(dataset, "gathered") is their extent then.
+---The types of what programs get of a dataset's elements. Where its last batch may be smaller,
+---those of whole batches: rawget(dataset, "gathered") is their extent then.
 ---@param dataset Dataset
 ---@return {dtype: string, shape: integer[]}[] types, boolean static
 function infeed.fed_types(dataset)

@@ -158,6 +158,45 @@ function losses.binary_crossentropy(...)
   return ipu.reduce_mean(per_element, {axis = a.axis})
 end
 
+local focal_rows <const> = {
+  operands.rows[1], operands.rows[2],
+  {"alpha", "number", 0.25, range = "[0, 1]", says = "weight of the class 1, or of all classes"},
+  {"gamma", "number", 2.0, range = "[0, inf)", says = "how much sure predictions count less"},
+  {"from_logits", "boolean", false}, {"label_smoothing", "number", 0, range = "[0, 1]"},
+  {"axis", "integer", -1},
+}
+local balanced_rows <const> = table.move(focal_rows, 1, #focal_rows, 1, {})
+balanced_rows[#balanced_rows + 1] = {"apply_class_balancing", "boolean", false,
+  says = "whether alpha weighs the classes"}
+
+---Binary cross-entropy in which sure predictions count less: times (1 - p)^gamma, p being that of
+---the label.
+---@return userdata
+---Source: Lin et al., Focal loss for dense object detection, 2017
+function losses.binary_focal_crossentropy(...)
+  local a = operands.read("binary_focal_crossentropy", balanced_rows, ...)
+  local y_true = a.y_true
+  if a.label_smoothing ~= 0 then
+    y_true = y_true * (1 - a.label_smoothing) + 0.5 * a.label_smoothing
+  end
+  local output, from_logits = find_logits(a.y_pred, a.from_logits, "binary_focal_crossentropy")
+  local p = from_logits and ipu.sigmoid(output) or output
+  local entropy
+  if from_logits then
+    entropy = ipu.nn.sigmoid_cross_entropy_with_logits(y_true, output)
+  else
+    local clipped = ipu.clip_by_value(output, epsilon, 1 - epsilon)
+    entropy = -(y_true * ipu.log(clipped + epsilon) + (1 - y_true)
+      * ipu.log(1 - clipped + epsilon))
+  end
+  local of_label = y_true * p + (1 - y_true) * (1 - p)
+  local focal = ipu.pow(1 - of_label, a.gamma) * entropy
+  if a.apply_class_balancing then
+    focal = focal * (y_true * a.alpha + (1 - y_true) * (1 - a.alpha))
+  end
+  return ipu.reduce_mean(focal, {axis = a.axis})
+end
+
 -- With the classes on another axis than the last, they are moved there.
 local function classes_last(x, axis)
   local rank = #x.shape
@@ -185,6 +224,26 @@ function losses.categorical_crossentropy(...)
   output = output / ipu.reduce_sum(output, {axis = -1, keepdims = true})
   output = ipu.clip_by_value(output, epsilon, 1 - epsilon)
   return -ipu.reduce_sum(y_true * ipu.log(output), {axis = -1})
+end
+
+---Categorical cross-entropy in which sure predictions count less: times alpha (1 - p)^gamma.
+---@return userdata
+---Source: Lin et al., Focal loss for dense object detection, 2017
+function losses.categorical_focal_crossentropy(...)
+  local a = operands.read("categorical_focal_crossentropy", focal_rows, ...)
+  local y_true = a.y_true
+  if a.label_smoothing ~= 0 then
+    local classes = a.y_pred.shape[#a.y_pred.shape]
+    y_true = y_true * (1 - a.label_smoothing) + a.label_smoothing / classes
+  end
+  local output, from_logits = find_logits(a.y_pred, a.from_logits,
+    "categorical_focal_crossentropy")
+  y_true, output = classes_last(y_true, a.axis), classes_last(output, a.axis)
+  if from_logits then output = ipu.nn.softmax(output) end
+  output = output / ipu.reduce_sum(output, {axis = -1, keepdims = true})
+  output = ipu.clip_by_value(output, epsilon, 1 - epsilon)
+  local focal = ipu.pow(1 - output, a.gamma) * a.alpha
+  return ipu.reduce_sum(-(y_true * ipu.log(output)) * focal, {axis = -1})
 end
 
 local sparse_rows <const> = {
@@ -343,6 +402,14 @@ local wrapped <const> = {
     {"axis", "integer", -1}},
   CategoricalCrossentropy = {"categorical_crossentropy", {"from_logits", "boolean", false},
     {"label_smoothing", "number", 0, range = "[0, 1]"},
+    {"axis", "integer", -1}},
+  BinaryFocalCrossentropy = {"binary_focal_crossentropy",
+    {"apply_class_balancing", "boolean", false}, {"alpha", "number", 0.25, range = "[0, 1]"},
+    {"gamma", "number", 2.0, range = "[0, inf)"}, {"from_logits", "boolean", false},
+    {"label_smoothing", "number", 0, range = "[0, 1]"}, {"axis", "integer", -1}},
+  CategoricalFocalCrossentropy = {"categorical_focal_crossentropy",
+    {"alpha", "number", 0.25, range = "[0, 1]"}, {"gamma", "number", 2.0, range = "[0, inf)"},
+    {"from_logits", "boolean", false}, {"label_smoothing", "number", 0, range = "[0, 1]"},
     {"axis", "integer", -1}},
   SparseCategoricalCrossentropy = {"sparse_categorical_crossentropy",
     {"from_logits", "boolean", false},

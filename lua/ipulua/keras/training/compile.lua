@@ -64,6 +64,9 @@ end
 
 function compile.properties.metrics(self)
   local list = self.compiled and self.compiled:all() or {}
+  local Model <const> = require "ipulua.keras.models.model".Model
+  local has_loss = self.loss ~= nil or self.train_step == Model.train_step
+  if list[1] and not has_loss then table.remove(list, 1) end
   self:walk(function(layer)
     for _, metric in ipairs(layer:all_metrics()) do list[#list + 1] = metric end
   end)

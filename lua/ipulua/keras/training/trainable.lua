@@ -1,5 +1,5 @@
--- What a compiled model trains: `trainable` takes effect where the model is compiled, as in Keras.
--- A generator and a discriminator can so share layers that one of them trains and the other doesn't.
+-- What a compiled model trains: `trainable` takes effect where the model is compiled, as in Keras,
+-- so that two models can share layers that one of them trains and the other doesn't.
 
 local keep = require("ipulua.keras.base.layer_fields").keep
 local log = require "ipulua.base.log"
@@ -20,8 +20,8 @@ local told = setmetatable({}, {__mode = "k"})
 local function tell(model, layer)
   if told[model] then return end
   told[model] = true
-  log.warn("model '%s': 'trainable' of '%s' was set after compile; it takes effect when the model is "
-    .. "compiled again", model.name, layer.name)
+  log.warn("model '%s': 'trainable' of '%s' was set after compile; it takes effect when the model "
+    .. "is compiled again", model.name, layer.name)
 end
 
 ---To be closed: until then layers are trainable as they were where the model was compiled. Those
