@@ -58,8 +58,8 @@ describe("R2Score", function()
     near({0.57142854}, keras.metrics.R2Score()({{1}, {4}, {3}}, {{2}, {4}, {4}}))
   end)
 
-  -- Column 1: labels 1, 2, 3, 6 (mean 3, squares 14), errors 1, 0, 1, 1. Column 2: labels 0, 2, 4, 2
-  -- (mean 2, squares 8), errors 0, 1, 0, 1.
+  -- Column 1: labels 1, 2, 3, 6 (mean 3, squares 14), errors 1, 0, 1, 1. Column 2: labels 0, 2, 4,
+  -- 2 (mean 2, squares 8), errors 0, 1, 0, 1.
   local y <const>, p <const> = {{1, 0}, {2, 2}, {3, 4}, {6, 2}}, {{2, 0}, {2, 3}, {4, 4}, {5, 3}}
   local first <const>, second <const> = 1 - 3 / 14, 1 - 2 / 8
 
