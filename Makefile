@@ -172,10 +172,9 @@ $(BUILD)/parts: FORCE
 	@mkdir -p $(@D)
 	@test "$(PARTS)" = "$$(cat $@ 2>/dev/null)" && test -e $@ || echo "$(PARTS)" > $@
 	@$(if $(HDF5),,rm -f $(BUILD)/modules/ipulua/hdf5.so)
-$(BUILD)/cli/edit.o $(BUILD)/cli/info.o $(BUILD)/tensor/image.o: $(BUILD)/parts
+$(BUILD)/cli/edit.o $(BUILD)/tensor/image.o: $(BUILD)/parts
 
 $(BUILD)/cli/edit.o: ALL_CFLAGS += $(EDIT_CFLAGS)
-$(BUILD)/cli/info.o: ALL_CFLAGS += $(if $(HDF5),-DHAVE_HDF5)
 $(BUILD)/tensor/image.o: ALL_CFLAGS += $(PNG_CFLAGS) $(JPEG_CFLAGS)
 $(BUILD)/%.o: src/%.c
 	@mkdir -p $(@D)
