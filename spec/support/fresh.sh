@@ -2,7 +2,7 @@
 # What a new user tries, in fresh Debian roots (fresh_root.sh); the last line is "N passed, N failed".
 # fresh.sh demo: `make demo` in both suites, in one as root, in the other as a user with sudo: for every submission.
 # fresh.sh all: `make demo`, `make test`, the tarball, the packages, the rock, in each of SUITES (bookworm trixie), as each of USERS
-# (root ada; who isn't root has sudo).
+# (root ada; who isn't root has sudo). fresh.sh test, fresh.sh packages: the one half of that, and the other.
 set -u
 SUITES=${SUITES:-bookworm trixie} USERS=${USERS:-root ada}
 cd "$(dirname "$0")/../.." || exit 1
@@ -48,10 +48,11 @@ packing() { # user
     && test -z \"\$(git -c safe.directory=* status --porcelain)\" && $readme"
 }
 
-all() { # suite, user
+tests() { try "$1" "$2" "make demo and make test" "make demo && make test" "$counts_nothing_bad"; }
+
+packages() { # suite, user
   local suite=$1 user=$2
   rm -rf "$shared/files"
-  try "$suite" "$user" "make demo and make test" "make demo && make test" "$counts_nothing_bad"
   try "$suite" "$user" "make dist and make deb" "$(packing) && echo packed" '^packed$'
   FRESH_TREE=no try "$suite" "$user" "the tarball without git" "tar -xzf /shared/ipulua-*.tar.gz && cd ipulua-* && ! command -v git && make demo" \
     '^test accuracy 9[0-9.]+ %$'
@@ -64,8 +65,14 @@ all() { # suite, user
 
 case ${1:-} in
   demo) demo bookworm root; demo trixie ada ;;
-  all) for suite in $SUITES; do for user in $USERS; do all "$suite" "$user"; done; done ;;
-  *) echo "usage: $0 demo|all" >&2; exit 2 ;;
+  test | packages | all)
+    for suite in $SUITES; do
+      for user in $USERS; do
+        [ "$1" = packages ] || tests "$suite" "$user"
+        [ "$1" = test ] || packages "$suite" "$user"
+      done
+    done ;;
+  *) echo "usage: $0 demo|test|packages|all" >&2; exit 2 ;;
 esac
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]
