@@ -30,13 +30,15 @@ function damaged.what_is_raw(message)
   if last.code == "IPU_E_INTERNAL" then return message end
 end
 
--- A few bytes may not ask for more work than the whole file does: thousands of the interpreter's steps.
+-- A few bytes may not ask for much more work than the whole file does: thousands of the
+-- interpreter's steps.
 local most_steps <const> = 5000
 
 -- nil where reading went well or was refused as it should be.
 local function problem_of(read, argument)
   local count, ok, message = steps.count(read, argument)
-  return not ok and damaged.what_is_raw(message) or count > most_steps and ("it took %d thousand steps"):format(count) or nil
+  if not ok and damaged.what_is_raw(message) then return damaged.what_is_raw(message) end
+  return count > most_steps and ("it took %d thousand steps"):format(count) or nil
 end
 
 -- Every cut, and every byte with one bit or all of them changed; of long files every step-th.

@@ -1,4 +1,5 @@
--- Effort in the interpreter's steps, which are the same on every machine, however busy; what C does is not among them.
+-- Effort in the interpreter's steps, which are the same on every machine, however busy; what C does
+-- is not among them.
 local steps = {}
 
 ---Calls f(...) as pcall does.
