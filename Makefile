@@ -264,7 +264,8 @@ define install_packages
 	sudo=; test "$$(id -u)" = 0 || sudo=sudo; \
 	echo "installing" $$missing; \
 	$$sudo apt-get -q update >/dev/null; \
-	$$sudo env DEBIAN_FRONTEND=noninteractive apt-get -q -y install --no-install-recommends $$missing >/dev/null
+	said=$$($$sudo env DEBIAN_FRONTEND=noninteractive apt-get -q -y install --no-install-recommends $$missing 2>&1 >/dev/null) || \
+	  { echo "$$said"; exit 1; } >&2
 endef
 
 .PHONY: deps deps-build deps-test
