@@ -65,6 +65,7 @@ ISAS := base avx2 avx512
 ifeq ($(filter x86_64-%,$(shell $(CC) -dumpmachine 2>/dev/null)),) # what is compiled for, which may be elsewhere
 ISAS := base
 KERNEL_ISA_base := -O3
+$(BUILD)/kernels_check: ALL_CFLAGS += -fno-tree-vectorize # gcc 12 for ARM ends with an internal error there
 endif
 KERNEL_SOURCES := $(filter-out src/kernels/select.c src/kernels/chain.c src/kernels/numerics.c,$(wildcard src/kernels/*.c))
 SOURCES := $(filter-out $(KERNEL_SOURCES),$(wildcard $(LAYERS:%=src/%/*.c) src/ops/*/*.c))
@@ -80,12 +81,15 @@ NEEDED := lua5.4=liblua5.4-dev zlib=zlib1g-dev jansson=libjansson-dev libzip=lib
           $(foreach part,$(INSISTED),$(PC_$(part))=$(DEB_$(part)))
 .PHONY: needed
 needed:
+	@mkdir -p '$(BUILD)' 2>/dev/null && test -w '$(BUILD)' || \
+	  { echo "$(BUILD) can't be written to; another folder is taken by: make BUILD=folder"; exit 1; } >&2
 	@missing=; command -v $(firstword $(CC)) >/dev/null || missing=" $(firstword $(CC))"; \
 	if ! command -v $(firstword $(PKG_CONFIG)) >/dev/null; then missing="$$missing pkg-config"; fi; \
 	for pair in $(NEEDED); do $(PKG_CONFIG) --exists $${pair%=*} 2>/dev/null || missing="$$missing $${pair#*=}"; done; \
 	test -z "$$missing" || { echo "building needs, by Debian's names:$$missing"; \
 	  echo "this brings what is missing: make deps-build$(INSISTED:%= WITH_%=yes)"; exit 1; } >&2
 $(OBJECTS) $(LUA_OBJECTS) $(CLI_OBJECTS) $(API_OBJECTS) $(PLUGINS): | needed
+$(BUILD)/parts $(BUILD)/generated/ops.inc $(BUILD)/generated/bundle $(BUILD)/luajit/ipulua/ipulua.cdef.h $(BUILD)/ipulua.1: | needed
 
 .PHONY: all plugins
 plugins: $(PLUGINS)
@@ -172,10 +176,9 @@ $(BUILD)/parts: FORCE
 	@mkdir -p $(@D)
 	@test "$(PARTS)" = "$$(cat $@ 2>/dev/null)" && test -e $@ || echo "$(PARTS)" > $@
 	@$(if $(HDF5),,rm -f $(BUILD)/modules/ipulua/hdf5.so)
-$(BUILD)/cli/edit.o $(BUILD)/cli/info.o $(BUILD)/tensor/image.o: $(BUILD)/parts
+$(BUILD)/cli/edit.o $(BUILD)/tensor/image.o: $(BUILD)/parts
 
 $(BUILD)/cli/edit.o: ALL_CFLAGS += $(EDIT_CFLAGS)
-$(BUILD)/cli/info.o: ALL_CFLAGS += $(if $(HDF5),-DHAVE_HDF5)
 $(BUILD)/tensor/image.o: ALL_CFLAGS += $(PNG_CFLAGS) $(JPEG_CFLAGS)
 $(BUILD)/%.o: src/%.c
 	@mkdir -p $(@D)
@@ -261,7 +264,8 @@ define install_packages
 	sudo=; test "$$(id -u)" = 0 || sudo=sudo; \
 	echo "installing" $$missing; \
 	$$sudo apt-get -q update >/dev/null; \
-	$$sudo env DEBIAN_FRONTEND=noninteractive apt-get -q -y install --no-install-recommends $$missing >/dev/null
+	said=$$($$sudo env DEBIAN_FRONTEND=noninteractive apt-get -q -y install --no-install-recommends $$missing 2>&1 >/dev/null) || \
+	  { echo "$$said"; exit 1; } >&2
 endef
 
 .PHONY: deps deps-build deps-test
@@ -372,7 +376,7 @@ fresh: ## run COMMAND='make demo' in a clone in a fresh root of SUITE=bookworm (
 	@spec/support/fresh_root.sh '$(SUITE)' '$(COMMAND)'
 fresh-demo: ## make demo in fresh roots of Debian 12 and 13
 	@spec/support/fresh.sh demo
-fresh-all: ## demo, test, packages, rock and tarball in fresh roots of Debian 12 and 13, as root and with sudo
+fresh-all: ## demo, test, packages, rock and tarball in fresh roots of Debian 12 and 13, as root and with sudo (SUITES=, USERS=: only those)
 	@spec/support/fresh.sh all
 
 .PHONY: docs
