@@ -3,20 +3,14 @@
 local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
 local modules = require "ipulua.base.modules"
+local ops = require "ipulua.ops"
 
 local ipu = {}
 
-local function split_name(name) return name:match("^(.-)%.?([^.]+)$") end
-
 -- Ops stand where their rows say: add, nn.relu, random.normal.
-for name, f in pairs(core.ops) do
-  local module, leaf = split_name(name)
-  local place = ipu
-  if module ~= "" then
-    ipu[module] = ipu[module] or {}
-    place = ipu[module]
-  end
-  if not core.describe_op(name).internal then place[leaf] = f end
+for name, value in pairs(ops) do
+  ipu[name] = type(value) == "table" and {} or value
+  for leaf, f in pairs(type(value) == "table" and value or {}) do ipu[name][leaf] = f end
 end
 
 -- name = {file, field}; field false: the whole module
@@ -24,11 +18,6 @@ local public = {
   Variable = {"trace.variables", "Variable"},
   global_variables = {"trace.variables", "global_variables"},
   trainable_variables = {"trace.variables", "trainable_variables"},
-  tensor = {"trace.creation", "tensor"}, constant = {"trace.creation", "constant"},
-  zeros = {"trace.creation", "zeros"},
-  ones = {"trace.creation", "ones"}, full = {"trace.creation", "full"},
-  eye = {"trace.creation", "eye"}, arange = {"trace.creation", "arange"},
-  linspace = {"trace.creation", "linspace"}, is_tensor = {"trace.creation", "is_tensor"},
   func = {"trace.func", "func"}, loops = {"trace.loops", false}, range = {"trace.loops", "range"},
   cond = {"trace.loops", "cond"},
   while_loop = {"trace.loops", "while_loop"},
@@ -200,7 +189,6 @@ function ipu.clip_by_global_norm(...)
 end
 function ipu.reduce_scatter(...) return require("ipulua.trace.collectives").reduce_scatter(...) end
 function ipu.nn.batch_norm(...) return require("ipulua.trace.distributed_norm").batch_norm(...) end
-ipu.random = ipu.random or {}
 ipu.random.set_seed = require("ipulua.strategy.system").set_seed
 ---Every name, for suggestions and help.
 ---@package

@@ -2,14 +2,17 @@
 -- Keras' names and with its argument order. Options may also be given by name: K.mean(x,
 -- {axis = -1, keepdims = true}).
 
+local Variable = require "ipulua.trace.variables".Variable
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
 local counted = require "ipulua.base.counted"
-local ipu = require "ipulua"
 local keras_activations = require "ipulua.keras.activations"
+local loops = require "ipulua.trace.loops"
 local mixed_precision = require "ipulua.keras.mixed_precision"
 local names = require "ipulua.keras.base.names"
+local ops = require "ipulua.ops"
+local tape = require "ipulua.trace.tape"
 
 local backend = {}
 
@@ -51,18 +54,18 @@ for _, name in ipairs {
   "stop_gradient", "zeros_like",
   "ones_like", "zeros", "ones", "eye", "arange", "constant", "one_hot",
 } do
-  backend[name] = ipu[name]
+  backend[name] = ops[name]
 end
 for _, name in ipairs {"relu", "elu", "softmax", "softplus", "softsign", "hard_sigmoid"} do
   backend[name] = keras_activations[name]
 end
-backend.permute_dimensions, backend.variable = ipu.transpose, ipu.Variable
-backend.random_normal, backend.random_uniform = ipu.random.normal, ipu.random.uniform
-backend.truncated_normal, backend.random_bernoulli = ipu.random.truncated_normal,
-  ipu.random.bernoulli
+backend.permute_dimensions, backend.variable = ops.transpose, Variable
+backend.random_normal, backend.random_uniform = ops.random.normal, ops.random.uniform
+backend.truncated_normal, backend.random_bernoulli = ops.random.truncated_normal,
+  ops.random.bernoulli
 
 -- The axes in the opposite order.
-define("transpose", {x_row}, function(x) return ipu.transpose(x) end)
+define("transpose", {x_row}, function(x) return ops.transpose(x) end)
 
 -- ------------------------------------------------ along axes
 
@@ -77,31 +80,31 @@ for name, op in pairs {
   var = "reduce_variance", logsumexp = "reduce_logsumexp", any = "reduce_any", all = "reduce_all",
 } do
   define(name, {x_row, axis_row, {"keepdims", "boolean", false}}, function(x, axis, keepdims)
-    if (name == "any" or name == "all") and x.dtype ~= "bool" then x = ipu.cast(x, "bool") end
-    if averages[name] and x.dtype == "bool" then x = ipu.cast(x, backend.floatx()) end
-    return ipu[op](x, {axis = axis, keepdims = keepdims})
+    if (name == "any" or name == "all") and x.dtype ~= "bool" then x = ops.cast(x, "bool") end
+    if averages[name] and x.dtype == "bool" then x = ops.cast(x, backend.floatx()) end
+    return ops[op](x, {axis = axis, keepdims = keepdims})
   end)
 end
 
 -- Functions of a tensor and one axis, with the axis that is meant when none is given.
 for name, default in pairs {argmax = -1, argmin = -1, cumsum = 0, cumprod = 0} do
   define(name, {x_row, {"axis", "integer", default}}, function(x, axis)
-    return ipu[name](x, {axis = axis})
+    return ops[name](x, {axis = axis})
   end)
 end
 
 -- x of length 1 along an axis.
 define("l2_normalize", {x_row, axis_row}, function(x, axis)
-  return ipu.nn.l2_normalize(x, {axis = axis})
+  return ops.nn.l2_normalize(x, {axis = axis})
 end)
 define("expand_dims", {x_row, {"axis", "integer", -1}}, function(x, axis)
-  return ipu.expand_dims(x, axis)
+  return ops.expand_dims(x, axis)
 end)
 define("squeeze", {x_row, {"axis", {"integer", "integers"}}}, function(x, axis)
-  return ipu.squeeze(x, {axis = axis})
+  return ops.squeeze(x, {axis = axis})
 end)
 define("reverse", {x_row, {"axes", {"integer", "integers"}}}, function(x, axes)
-  return ipu.reverse(x, axes)
+  return ops.reverse(x, axes)
 end)
 
 -- A function whose first argument is a list.
@@ -114,13 +117,13 @@ local function define_of_list(name, f)
   end
 end
 
-define_of_list("concatenate", function(tensors, axis) return ipu.concat(tensors, axis or -1) end)
-define_of_list("stack", function(tensors, axis) return ipu.stack(tensors, {axis = axis or 0}) end)
+define_of_list("concatenate", function(tensors, axis) return ops.concat(tensors, axis or -1) end)
+define_of_list("stack", function(tensors, axis) return ops.stack(tensors, {axis = axis or 0}) end)
 define("gather", {tensor_row "reference", tensor_row "indices"}, function(reference, indices)
-  return ipu.gather(reference, indices, {axis = 0})
+  return ops.gather(reference, indices, {axis = 0})
 end)
 define("repeat_elements", {x_row, {"rep", "integer"}, {"axis", "integer"}}, function(x, rep, axis)
-  return ipu.repeat_n(x, rep, {axis = axis})
+  return ops.repeat_n(x, rep, {axis = axis})
 end)
 
 -- Each row of a matrix n times along a new axis in the middle.
@@ -128,16 +131,16 @@ define("repeat", {x_row, {"n", "integer"}}, function(x, n)
   if #x.shape ~= 2 then
     blame.error(string.format("repeat: a matrix is wanted, got rank %d", #x.shape), "value")
   end
-  return ipu.repeat_n(ipu.expand_dims(x, 1), n, {axis = 1})
+  return ops.repeat_n(ops.expand_dims(x, 1), n, {axis = 1})
 end)
 
-define("flatten", {x_row}, function(x) return ipu.reshape(x, {-1}) end)
+define("flatten", {x_row}, function(x) return ops.reshape(x, {-1}) end)
 
 -- All axes but the first in one.
 define("batch_flatten", {x_row}, function(x)
   local extent = 1
   for axis = 2, #x.shape do extent = extent * x.shape[axis] end
-  return ipu.reshape(x, {-1, extent})
+  return ops.reshape(x, {-1, extent})
 end)
 
 -- ------------------------------------------------ products
@@ -161,9 +164,9 @@ define("dot", {x_row, tensor_row "y"}, function(x, y)
         columns * y.shape[axis]
     end
   end
-  local product = ipu.matmul(ipu.reshape(x, {-1, depth}),
-    ipu.reshape(ipu.transpose(y, order), {depth, columns}))
-  return ipu.reshape(product, shape)
+  local product = ops.matmul(ops.reshape(x, {-1, depth}),
+    ops.reshape(ops.transpose(y, order), {depth, columns}))
+  return ops.reshape(product, shape)
 end)
 
 -- Dot of each sample: over axes (a number or one for each), as the layer Dot.
@@ -181,7 +184,7 @@ define("gradients",
     local problem = a_tensor(v)
     if problem then blame.error("gradients: each of 'variables' " .. problem, "type") end
   end
-  return ipu.gradients(loss, variables)
+  return tape.gradients(loss, variables)
 end)
 
 define("bias_add", {x_row, tensor_row "bias"}, function(x, bias) return x + bias end)
@@ -191,7 +194,7 @@ define("bias_add", {x_row, tensor_row "bias"}, function(x, bias) return x + bias
 -- Values outside the bounds become the nearest bound; a bound that is nil is none.
 define("clip", {x_row, optional_row("min_value", "number"),
   optional_row("max_value", "number")}, function(x, low, high)
-  return ipu.clip_by_value(x, low or -math.huge, high or math.huge)
+  return ops.clip_by_value(x, low or -math.huge, high or math.huge)
 end)
 
 local function made(e) return type(e) == "function" and e() or e end
@@ -202,9 +205,9 @@ define("switch", {
   tensor_row "condition", {"then_expression", "any", of = "tensor or function that gives one"},
   {"else_expression", "any", of = "tensor or function that gives one"},
 }, function(condition, yes, no)
-  if condition.dtype ~= "bool" then condition = ipu.cast(condition, "bool") end
+  if condition.dtype ~= "bool" then condition = ops.cast(condition, "bool") end
   if #condition.shape == 0 and (type(yes) == "function" or type(no) == "function") then
-    return ipu.cond(condition, function() return made(yes) end, function() return made(no) end)
+    return loops.cond(condition, function() return made(yes) end, function() return made(no) end)
   end
   yes, no = made(yes), made(no)
   if not is_tensor(yes) or not is_tensor(no) then
@@ -213,9 +216,9 @@ define("switch", {
       "type")
   end
   for _ = #condition.shape + 1, math.max(#yes.shape, #no.shape) do
-    condition = ipu.expand_dims(condition, -1)
+    condition = ops.expand_dims(condition, -1)
   end
-  return ipu.where(condition, yes, no)
+  return ops.where(condition, yes, no)
 end)
 
 -- x in training, else alt; functions are called.
@@ -233,7 +236,7 @@ end)
 
 define("dropout",
   {x_row, {"level", "number"}, optional_row("seed", "integer")}, function(x, level, seed)
-  return ipu.nn.dropout(x, {rate = level, seed = seed})
+  return ops.nn.dropout(x, {rate = level, seed = seed})
 end)
 
 -- ------------------------------------------------ crossentropies, targets first
@@ -243,10 +246,10 @@ local crossentropy_rows <const> = {tensor_row "target", tensor_row "output",
 
 -- For each element: -(target log(output) + (1 - target) log(1 - output)).
 define("binary_crossentropy", crossentropy_rows, function(target, output, from_logits)
-  if from_logits then return ipu.nn.sigmoid_cross_entropy_with_logits(target, output) end
+  if from_logits then return ops.nn.sigmoid_cross_entropy_with_logits(target, output) end
   local e <const> = backend.epsilon()
-  output = ipu.clip_by_value(output, e, 1 - e)
-  return -(target * ipu.log(output + e) + (1 - target) * ipu.log(1 - output + e))
+  output = ops.clip_by_value(output, e, 1 - e)
+  return -(target * ops.log(output + e) + (1 - target) * ops.log(1 - output + e))
 end)
 
 -- For each sample: -log(output) of its class; the targets are one-hot, or class numbers.
@@ -315,7 +318,7 @@ function backend.floatx() return mixed_precision.global_policy().variable_dtype 
 
 ---A value with floatx() elements.
 function backend.cast_to_floatx(x)
-  return ipu.cast(core.is_tensor(x) and x or ipu.tensor(x), backend.floatx())
+  return ops.cast(core.is_tensor(x) and x or ops.tensor(x), backend.floatx())
 end
 
 ---Where the channels of pictures are when a layer isn't told.

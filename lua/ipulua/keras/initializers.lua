@@ -3,7 +3,7 @@
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
-local ipu = require "ipulua"
+local ops = require "ipulua.ops"
 local parts = require "ipulua.keras.base.parts"
 
 local initializers = {}
@@ -44,15 +44,15 @@ end
 local Constant = declare("Constant", {{"value", {"number", "boolean", "table", "tensor"}, 0}})
 function Constant:make(shape, dtype)
   if type(self.value) == "table" or type(self.value) == "userdata" then
-    return ipu.reshape(ipu.cast(core.tensor(self.value), dtype), shape)
+    return ops.reshape(ops.cast(core.tensor(self.value), dtype), shape)
   end
   return core.full(shape, self.value, dtype)
 end
 
 -- Random numbers are drawn in float32 and cast.
 local function draw(kind, shape, dtype, options)
-  local value = ipu.random[kind](shape, options)
-  return value.dtype == dtype and value or ipu.cast(value, dtype)
+  local value = ops.random[kind](shape, options)
+  return value.dtype == dtype and value or ops.cast(value, dtype)
 end
 
 local seed_row <const> = {"seed", "integer", optional = true}
@@ -135,8 +135,8 @@ end
 -- diagonal is positive, which makes Q uniform among the orthogonal matrices.
 local function orthonormal_columns(a)
   for _ = 1, 2 do
-    local lower = ipu.cholesky(ipu.matmul(a, a, {transpose_a = true}))
-    a = ipu.transpose(ipu.triangular_solve(lower, ipu.transpose(a)))
+    local lower = ops.cholesky(ops.matmul(a, a, {transpose_a = true}))
+    a = ops.transpose(ops.triangular_solve(lower, ops.transpose(a)))
   end
   return a
 end
@@ -151,10 +151,10 @@ function Orthogonal:make(shape, dtype)
   local rows, columns = 1, shape[#shape]
   for i = 1, #shape - 1 do rows = rows * shape[i] end
   local long, short = math.max(rows, columns), math.min(rows, columns)
-  local a = ipu.random.normal({long, short}, {seed = self.seed})
-  local q = orthonormal_columns(ipu.cast(a, "float64"))
-  if rows < columns then q = ipu.transpose(q) end
-  return ipu.cast(ipu.reshape(q * self.gain, shape), dtype)
+  local a = ops.random.normal({long, short}, {seed = self.seed})
+  local q = orthonormal_columns(ops.cast(a, "float64"))
+  if rows < columns then q = ops.transpose(q) end
+  return ops.cast(ops.reshape(q * self.gain, shape), dtype)
 end
 
 local Identity = declare("Identity", {{"gain", "number", 1.0}})
@@ -162,7 +162,7 @@ function Identity:make(shape, dtype)
   if #shape ~= 2 then
     blame.error("Identity: only matrices can be the identity, got rank " .. #shape, "value")
   end
-  return ipu.eye(shape[1], shape[2], {dtype = dtype}) * self.gain
+  return ops.eye(shape[1], shape[2], {dtype = dtype}) * self.gain
 end
 
 initializers._aliases = {

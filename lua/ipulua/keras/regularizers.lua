@@ -1,7 +1,7 @@
 -- Regularizers: objects called with a weight that give a scalar loss.
 
-local ipu = require "ipulua"
 local lengths = require "ipulua.keras.base.lengths"
+local ops = require "ipulua.ops"
 local parts = require "ipulua.keras.base.parts"
 
 local regularizers = {}
@@ -26,12 +26,12 @@ regularizers.L1L2 = L1L2
 
 function L1L2:penalty(x)
   local sum
-  if self.l1 and self.l1 ~= 0 then sum = ipu.reduce_sum(ipu.abs(lengths.wide(x))) * self.l1 end
+  if self.l1 and self.l1 ~= 0 then sum = ops.reduce_sum(ops.abs(lengths.wide(x))) * self.l1 end
   if self.l2 and self.l2 ~= 0 then
     local squares = lengths.sum_of_squares(x) * self.l2
     sum = sum and sum + squares or squares
   end
-  return sum or ipu.zeros({}, {dtype = x.dtype})
+  return sum or ops.zeros({}, {dtype = x.dtype})
 end
 
 ---@class L1: L1L2

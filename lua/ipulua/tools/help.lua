@@ -194,8 +194,7 @@ end
 -- ------------------------------------------------ annotations
 
 ---What may follow the sentences of a comment, a paragraph each that begins with the word: "Shapes:
--- -[n, m] → [n]". Words in backquotes are code: in Errors each raises one, in Shapes a shape
--- follows
+---[n, m] → [n]". Words in backquotes are code: in Errors each raises one, in Shapes a shape follows
 ---it. The references run them.
 help.notes = {"Shapes", "Units", "Errors", "Source"}
 

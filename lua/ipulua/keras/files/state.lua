@@ -4,9 +4,9 @@
 
 local args = require "ipulua.base.args"
 local core = require "ipulua.core"
-local ipu = require "ipulua"
 local json = require "ipulua.base.json"
 local log = require "ipulua.base.log"
+local ops = require "ipulua.ops"
 local plain = require "ipulua.base.plain"
 local saving = require "ipulua.keras.files.saving"
 
@@ -80,7 +80,7 @@ local function differing(v)
   if #values == 0 then return values end
   local first = v:read_value()
   for _, value in ipairs(values) do
-    if not ipu.reduce_all(ipu.equal(first, value)):item() then return values end
+    if not ops.reduce_all(ops.equal(first, value)):item() then return values end
   end
   return {}
 end

@@ -4,8 +4,8 @@ local activations = require "ipulua.keras.activations"
 local blame = require "ipulua.base.blame"
 local counted = require "ipulua.base.counted"
 local InputSpec = require "ipulua.keras.layers.input_spec".InputSpec
-local ipu = require "ipulua"
 local Layer = require "ipulua.keras.base.layer"
+local ops = require "ipulua.ops"
 local resize = require "ipulua.keras.base.resize"
 local spatial = require "ipulua.keras.layers.spatial"
 
@@ -86,14 +86,14 @@ function Conv:build(input_shape)
 end
 
 function Conv:finish(y)
-  if self.use_bias then y = ipu.nn.bias_add(y, self.bias) end
+  if self.use_bias then y = ops.nn.bias_add(y, self.bias) end
   return self.activation(y)
 end
 
 function Conv:call(x)
   local restore
   x, restore = spatial.channels_last(self, x)
-  local y = ipu.nn[self.op](x, self.kernel,
+  local y = ops.nn[self.op](x, self.kernel,
     {strides = self.strides, padding = self.padding, dilations = self.dilation_rate,
     groups = self.groups})
   return restore(self:finish(y))
@@ -147,19 +147,19 @@ end
 function DepthwiseConv2D:depthwise(x)
   local strides, dilations, kernel = self.strides, self.dilation_rate, self.depthwise_kernel
   if self.space == 2 then
-    return ipu.nn.depthwise_conv2d(x, kernel,
+    return ops.nn.depthwise_conv2d(x, kernel,
       {strides = strides, padding = self.padding, dilations = dilations})
   end
-  x = ipu.expand_dims(x, 1)
+  x = ops.expand_dims(x, 1)
   local padding = self.padding
   if padding == "causal" then
-    x = ipu.pad(x, {{0, 0}, {0, 0}, {(self.kernel_size[1] - 1) * dilations[1], 0}, {0, 0}})
+    x = ops.pad(x, {{0, 0}, {0, 0}, {(self.kernel_size[1] - 1) * dilations[1], 0}, {0, 0}})
     padding = "valid"
   end
-  local y = ipu.nn.depthwise_conv2d(x, ipu.expand_dims(kernel, 0),
+  local y = ops.nn.depthwise_conv2d(x, ops.expand_dims(kernel, 0),
     {strides = {strides[1], strides[1]}, padding = padding,
     dilations = {1, dilations[1]}})
-  return ipu.squeeze(y, {axis = 1})
+  return ops.squeeze(y, {axis = 1})
 end
 
 function DepthwiseConv2D:call(x)
@@ -207,7 +207,7 @@ function SeparableConv2D:call(x)
   local restore
   x, restore = spatial.channels_last(self, x)
   local y = self:depthwise(x)
-  y = ipu.nn[self.space == 2 and "conv2d" or "conv1d"](y, self.pointwise_kernel)
+  y = ops.nn[self.space == 2 and "conv2d" or "conv1d"](y, self.pointwise_kernel)
   return restore(self:finish(y))
 end
 
@@ -238,7 +238,7 @@ function ConvTranspose:call(x)
   if self.output_padding then
     options.output_padding = spatial.list(self, "output_padding", self.output_padding, self.space)
   end
-  return restore(self:finish(ipu.nn[self.op](x, self.kernel, options)))
+  return restore(self:finish(ops.nn[self.op](x, self.kernel, options)))
 end
 
 for rank, op in ipairs{"conv1d_transpose", "conv2d_transpose", "conv3d_transpose"} do
@@ -288,7 +288,7 @@ for rank = 1, 3 do
     local paddings = {{0, 0}}
     table.move(self.padding, 1, rank, 2, paddings)
     paddings[rank + 2] = {0, 0}
-    return restore(ipu.pad(x, paddings))
+    return restore(ops.pad(x, paddings))
   end
 
   local Cropping = Layer.declare(cropping_name,
@@ -310,7 +310,7 @@ for rank = 1, 3 do
       end
     end
     begin[rank + 2], size[rank + 2] = 0, x.shape[rank + 2]
-    return restore(ipu.slice(x, begin, size))
+    return restore(ops.slice(x, begin, size))
   end
 end
 
@@ -334,7 +334,7 @@ for rank = 1, 3 do
       return restore(resize.bilinear(x, x.shape[2] * self.size[1], x.shape[3] * self.size[2]))
     end
     for i = 1, rank do
-      if self.size[i] ~= 1 then x = ipu.repeat_n(x, self.size[i], {axis = i}) end
+      if self.size[i] ~= 1 then x = ops.repeat_n(x, self.size[i], {axis = i}) end
     end
     return restore(x)
   end

@@ -2,8 +2,8 @@
 
 local blame = require "ipulua.base.blame"
 local InputSpec = require "ipulua.keras.layers.input_spec".InputSpec
-local ipu = require "ipulua"
 local Layer = require "ipulua.keras.base.layer"
+local ops = require "ipulua.ops"
 local spatial = require "ipulua.keras.layers.spatial"
 
 local layers = {}
@@ -43,7 +43,7 @@ local function declare_pool(name, rank, op)
       end
     end
     return restore(
-      ipu.nn[op](x, {ksize = self.pool_size, strides = self.strides, padding = self.padding}))
+      ops.nn[op](x, {ksize = self.pool_size, strides = self.strides, padding = self.padding}))
   end
 end
 
@@ -62,7 +62,7 @@ local function declare_global(name, rank, op)
     local first = self.data_format == "channels_first" and 2 or 1
     local axes = {}
     for i = 0, rank - 1 do axes[#axes + 1] = first + i end
-    return ipu[op](x, {axis = axes, keepdims = self.keepdims})
+    return ops[op](x, {axis = axes, keepdims = self.keepdims})
   end
 end
 
@@ -80,9 +80,9 @@ function GlobalAveragePooling1D:call(x, options)
   local mask = options.mask
   if not mask then return mean_over_time(self, x, options) end
   local axis = self.data_format == "channels_first" and 2 or 1
-  local weights = ipu.expand_dims(ipu.cast(mask, x.dtype), axis == 1 and 2 or 1)
-  local sum = ipu.reduce_sum(x * weights, {axis = axis, keepdims = self.keepdims})
-  return sum / ipu.reduce_sum(weights, {axis = axis, keepdims = self.keepdims})
+  local weights = ops.expand_dims(ops.cast(mask, x.dtype), axis == 1 and 2 or 1)
+  local sum = ops.reduce_sum(x * weights, {axis = axis, keepdims = self.keepdims})
+  return sum / ops.reduce_sum(weights, {axis = axis, keepdims = self.keepdims})
 end
 
 return layers

@@ -11,15 +11,15 @@ local context = require "ipulua.keras.base.context"
 local core = require "ipulua.core"
 local counted = require "ipulua.base.counted"
 local InputSpec = require "ipulua.keras.layers.input_spec".InputSpec
-local ipu = require "ipulua"
 local Layer = require "ipulua.keras.base.layer"
+local Wrapper = require "ipulua.keras.layers.wrapper"
 local layer_fields = require "ipulua.keras.base.layer_fields"
 local nest = require "ipulua.keras.base.nest"
+local ops = require "ipulua.ops"
 local parts = require "ipulua.keras.base.parts"
 local shapes = require "ipulua.keras.base.shapes"
 local tracing = require "ipulua.trace.tracing"
 local variables = require "ipulua.trace.variables"
-local Wrapper = require "ipulua.keras.layers.wrapper"
 
 local kept <const> = layer_fields.get
 
@@ -84,7 +84,7 @@ local function split_inputs(inputs, options)
   return inputs, given ~= nil and nest.flatten(given) or nil
 end
 
-local function reversed(x, axis) return ipu.reverse(x, axis or 1) end
+local function reversed(x, axis) return ops.reverse(x, axis or 1) end
 
 -- The axis of time of a layer's input and of its sequence of outputs.
 local function time_axis(layer) return layer.time_major and 0 or 1 end
@@ -92,7 +92,7 @@ local function time_axis(layer) return layer.time_major and 0 or 1 end
 local function swap(x)
   local perm = {1, 0}
   for axis = 2, #x.shape - 1 do perm[#perm + 1] = axis end
-  return ipu.transpose(x, perm)
+  return ops.transpose(x, perm)
 end
 
 -- [batch, time, …] → [batch, …] of one step
@@ -101,7 +101,7 @@ local function step_of(x, t)
   local begin, size = {}, {}
   for i, extent in ipairs(shape) do begin[i], size[i] = 0, extent end
   begin[2], size[2] = t, 1
-  return ipu.squeeze(ipu.slice(x, begin, size), {axis = 1})
+  return ops.squeeze(ops.slice(x, begin, size), {axis = 1})
 end
 
 -- Along the time axis.
@@ -109,7 +109,7 @@ local function stack_steps(list)
   local parts_of = {}
   for at = 1, #list, concat.most do
     parts_of[#parts_of + 1] =
-      ipu.stack(table.move(list, at, math.min(at + concat.most - 1, #list), 1, {}), {axis = 1})
+      ops.stack(table.move(list, at, math.min(at + concat.most - 1, #list), 1, {}), {axis = 1})
   end
   return concat.all(parts_of, 1)
 end
@@ -159,7 +159,7 @@ end
 local function choose(keep, value, former)
   local shape = {keep.shape[1]}
   for axis = 2, #value.shape do shape[axis] = 1 end
-  return ipu.where(ipu.reshape(keep, shape), value, former)
+  return ops.where(ops.reshape(keep, shape), value, former)
 end
 
 -- One step after another: outputs of all steps, last output, last states.
@@ -170,7 +170,7 @@ local function walk(self, x, mask, states, options)
   if built_in then
     local input_mask
     input_mask, state_mask = cell:dropout_masks(x.shape[1], x.shape[3], x.dtype, options.training)
-    if input_mask then x = x * ipu.expand_dims(input_mask, 1) end
+    if input_mask then x = x * ops.expand_dims(input_mask, 1) end
     x = cell:project(x)
   end
   local outputs, last = {}, nil
@@ -182,8 +182,8 @@ local function walk(self, x, mask, states, options)
     if mask then
       local keep, kept_states = step_of(mask, t), {}
       for i, state in ipairs(new) do kept_states[i] = choose(keep, state, states[i]) end
-      new, last = kept_states, choose(keep, y, last or ipu.zeros_like(y))
-      outputs[t + 1] = self.zero_output_for_mask and choose(keep, y, ipu.zeros_like(y)) or last
+      new, last = kept_states, choose(keep, y, last or ops.zeros_like(y))
+      outputs[t + 1] = self.zero_output_for_mask and choose(keep, y, ops.zeros_like(y)) or last
     else
       outputs[t + 1], last = y, y
     end
@@ -195,7 +195,7 @@ end
 -- Results of a layer: outputs of all steps or of the last one, then the states.
 function RNN:results(sequence, last, states)
   if self.stateful and not context.inferring then
-    for i, v in ipairs(self.states or {}) do v:assign(ipu.stop_gradient(states[i])) end
+    for i, v in ipairs(self.states or {}) do v:assign(ops.stop_gradient(states[i])) end
   end
   local y = last
   if self.return_sequences then y = self.time_major and swap(sequence) or sequence end
@@ -207,12 +207,12 @@ end
 local function mask_of(self, mask)
   if args.is_plain(mask) then mask = mask[1] end
   if mask == nil then return nil end
-  if #mask.shape == 3 and mask.shape[3] == 1 then mask = ipu.squeeze(mask, {axis = -1}) end
+  if #mask.shape == 3 and mask.shape[3] == 1 then mask = ops.squeeze(mask, {axis = -1}) end
   if #mask.shape ~= 2 then
     blame.error(string.format("layer '%s': its mask must be %s, got the shape %s", self.name,
       self.time_major and "[time, batch]" or "[batch, time]", shapes.text(mask.shape)), "value")
   end
-  return mask.dtype == "bool" and mask or ipu.cast(mask, "bool")
+  return mask.dtype == "bool" and mask or ops.cast(mask, "bool")
 end
 
 function RNN:call(inputs, options)
@@ -221,7 +221,7 @@ function RNN:call(inputs, options)
   if self.time_major then x, mask = swap(x), mask and swap(mask) end
   if self.go_backwards then x, mask = reversed(x), mask and reversed(mask) end
   local dtype = self.cell.compute_dtype
-  if dtype and dtype ~= x.dtype then x = ipu.cast(x,
+  if dtype and dtype ~= x.dtype then x = ops.cast(x,
     dtype) end -- a cell may have another one than its layer
   local states = self:first_states(x, given)
   return self:run(x, mask, states, options)
@@ -273,7 +273,7 @@ local ipu_rows <const> = {
 -- Inputs without what dropout takes, for the fused ops.
 local function dropped(self, x, options)
   local mask = self.cell:dropout_masks(x.shape[1], x.shape[3], x.dtype, options.training)
-  return mask and x * ipu.expand_dims(mask, 1) or x
+  return mask and x * ops.expand_dims(mask, 1) or x
 end
 
 local function is_fused(self, options)
@@ -301,7 +301,7 @@ function LSTM:run(x, mask, states, options)
   x = dropped(self, x, options)
   local named = {bias = bias_of(cell), initial_h = states[1], initial_c = states[2], mask = mask,
     zero_output_for_mask = self.zero_output_for_mask}
-  local y, h, c = ipu.nn.lstm(x, cell.kernel, cell.recurrent_kernel, named)
+  local y, h, c = ops.nn.lstm(x, cell.kernel, cell.recurrent_kernel, named)
   return self:results(y, last_of(y, {h, c}, mask), {h, c})
 end
 
@@ -315,7 +315,7 @@ function GRU:run(x, mask, states, options)
   local named = {bias = bias_of(cell), initial_h = states[1], mask = mask,
     zero_output_for_mask = self.zero_output_for_mask,
     reset_after = self.reset_after}
-  local y, h = ipu.nn.gru(x, cell.kernel, cell.recurrent_kernel, named)
+  local y, h = ops.nn.gru(x, cell.kernel, cell.recurrent_kernel, named)
   return self:results(y, last_of(y, {h}, mask), {h})
 end
 
@@ -389,7 +389,7 @@ function Bidirectional:get_config()
 end
 
 local merges <const> = {
-  concat = function(a, b) return ipu.concat({a, b}, {axis = -1}) end,
+  concat = function(a, b) return ops.concat({a, b}, {axis = -1}) end,
   sum = function(a, b) return a + b end,
   mul = function(a, b) return a * b end, ave = function(a, b) return (a + b) / 2 end,
 }
@@ -448,15 +448,15 @@ end
 -- [batch, time, …] → [batch · time, …]
 local function flattened(x)
   local shape = x.shape
-  return ipu.reshape(x, table.move(shape, 3, #shape, 2, {shape[1] * shape[2]}))
+  return ops.reshape(x, table.move(shape, 3, #shape, 2, {shape[1] * shape[2]}))
 end
 
 -- The mask of the results: the inner layer's, else the steps that hold something.
 local function mask_of_steps(inner, mask, shape)
   if inner ~= nil then
-    return ipu.reshape(inner, table.move(inner.shape, 2, #inner.shape, 3, {shape[1], shape[2]}))
+    return ops.reshape(inner, table.move(inner.shape, 2, #inner.shape, 3, {shape[1], shape[2]}))
   end
-  while mask and #mask.shape > 2 do mask = ipu.reduce_any(mask, {axis = -1}) end
+  while mask and #mask.shape > 2 do mask = ops.reduce_any(mask, {axis = -1}) end
   return mask
 end
 
@@ -467,7 +467,7 @@ function TimeDistributed:call(x, options)
     {training = options.training, mask = options.mask and flattened(options.mask)}))
   for i = 1, results.n do
     results[i] = nest.map(function(y)
-      local whole = ipu.reshape(y, table.move(y.shape, 2, #y.shape, 3, {shape[1], shape[2]}))
+      local whole = ops.reshape(y, table.move(y.shape, 2, #y.shape, 3, {shape[1], shape[2]}))
       context.set_mask(whole, mask_of_steps(context.mask(y), options.mask, shape))
       return whole
     end, results[i])

@@ -1,6 +1,8 @@
 -- Model: layers that train together. A functional model is given inputs and outputs; a subclass of
 -- its own, keras.Model:extend("Net"), defines `call`.
 
+local KerasTensor = require "ipulua.keras.base.tensor"
+local Layer = require "ipulua.keras.base.layer"
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
@@ -9,13 +11,11 @@ local core = require "ipulua.core"
 local counted = require "ipulua.base.counted"
 local graph = require "ipulua.keras.models.functional"
 local infer = require "ipulua.keras.base.infer"
-local ipu = require "ipulua"
-local KerasTensor = require "ipulua.keras.base.tensor"
-local log = require "ipulua.base.log"
-local Layer = require "ipulua.keras.base.layer"
 local layer_fields = require "ipulua.keras.base.layer_fields"
 local layer_weights = require "ipulua.keras.base.layer_weights"
+local log = require "ipulua.base.log"
 local nest = require "ipulua.keras.base.nest"
+local ops = require "ipulua.ops"
 local parts = require "ipulua.keras.base.parts"
 local shapes = require "ipulua.keras.base.shapes"
 local stages = require "ipulua.keras.models.stage_scope"
@@ -163,9 +163,9 @@ local function fit_input(self, x, wanted)
   local given = x.shape
   local rank, wanted_rank = #given, #wanted.shape
   if rank == wanted_rank + 1 and x.shape[rank] == 1 then
-    x = ipu.squeeze(x, {axis = -1})
+    x = ops.squeeze(x, {axis = -1})
   elseif rank == wanted_rank - 1 and wanted.shape[wanted_rank] == 1 then
-    x = ipu.expand_dims(x, -1)
+    x = ops.expand_dims(x, -1)
   end
   local fits = #x.shape == wanted_rank
   for i = 2, wanted_rank do
@@ -179,7 +179,7 @@ local function fit_input(self, x, wanted)
       and "; a single sample wants a batch around it: ds:batch(n), ipu.expand_dims(x, 0)" or ""),
       "value")
   end
-  if x.dtype ~= wanted.dtype then x = ipu.cast(x, wanted.dtype) end
+  if x.dtype ~= wanted.dtype then x = ops.cast(x, wanted.dtype) end
   if context.mask(x) ~= mask then context.set_mask(x, mask) end
   return x
 end
@@ -187,7 +187,7 @@ end
 -- x with the mask that a call gave beside it, which is not that of the caller's tensor.
 local function masked(x, mask)
   if mask == nil or not args.is_tensor(x) or context.mask(x) == mask then return x end
-  local copy = ipu.identity(x)
+  local copy = ops.identity(x)
   context.set_mask(copy, mask)
   return copy
 end

@@ -3,8 +3,8 @@
 
 local base = require "ipulua.keras.optimizers.base"
 local core = require "ipulua.core"
-local ipu = require "ipulua"
 local lengths = require "ipulua.keras.base.lengths"
+local ops = require "ipulua.ops"
 
 local rules = {}
 
@@ -18,13 +18,13 @@ end
 
 -- The number of this update, from 1, as float32.
 local function step_number(self)
-  return ipu.cast(self.iterations, "float32") + 1
+  return ops.cast(self.iterations, "float32") + 1
 end
 
 -- 1 - beta^t
 local function one_minus_power(beta, t)
   if beta == 0 then return core.tensor(1, "float32") end
-  return -ipu.expm1(t * math.log(beta))
+  return -ops.expm1(t * math.log(beta))
 end
 
 -- A moving average moves towards x; the variable's new value.
@@ -76,19 +76,19 @@ end
 
 function Adam:prepare(rate)
   local t = step_number(self)
-  return {alpha = rate * ipu.sqrt(one_minus_power(self.beta_2, t))
+  return {alpha = rate * ops.sqrt(one_minus_power(self.beta_2, t))
     / one_minus_power(self.beta_1, t)}
 end
 
 function Adam:update(v, g, s)
   local m = move(self:slot(v, "m"), g, 1 - self.beta_1)
-  local second = move(self:slot(v, "v"), ipu.square(g), 1 - self.beta_2)
+  local second = move(self:slot(v, "v"), ops.square(g), 1 - self.beta_2)
   if self.amsgrad then
     local highest = self:slot(v, "vhat")
-    second = ipu.maximum(highest, second)
+    second = ops.maximum(highest, second)
     highest:assign(second)
   end
-  return self:value_of(v) - m * scalar(s.alpha, g) / (ipu.sqrt(second) + self.epsilon)
+  return self:value_of(v) - m * scalar(s.alpha, g) / (ops.sqrt(second) + self.epsilon)
 end
 
 ---Adam with decoupled weight decay.
@@ -113,7 +113,7 @@ end
 function Adamax:update(v, g, s)
   local m = move(self:slot(v, "m"), g, 1 - self.beta_1)
   local u = self:slot(v, "v")
-  local largest = ipu.maximum(u * self.beta_2, ipu.abs(g))
+  local largest = ops.maximum(u * self.beta_2, ops.abs(g))
   u:assign(largest)
   return v - m * scalar(s.alpha, v) / (largest + self.epsilon)
 end
@@ -130,7 +130,7 @@ end
 
 -- The momentum of update t: beta_1 (1 - 0.96^(decay t) / 2).
 function Nadam:momentum_at(t)
-  return (1 - ipu.exp(t * (self.schedule_decay * math.log(0.96))) * 0.5) * self.beta_1
+  return (1 - ops.exp(t * (self.schedule_decay * math.log(0.96))) * 0.5) * self.beta_1
 end
 
 function Nadam:prepare()
@@ -145,11 +145,11 @@ end
 
 function Nadam:update(v, g, s)
   local m = move(self:slot(v, "m"), g, 1 - self.beta_1)
-  local second = move(self:slot(v, "v"), ipu.square(g), 1 - self.beta_2)
+  local second = move(self:slot(v, "v"), ops.square(g), 1 - self.beta_2)
   local direction = g * scalar((1 - s.now) / (1 - s.product), v)
     + m * scalar(s.following / (1 - s.next_product), v)
   return v - direction * scalar(s.rate, v)
-    / (ipu.sqrt(second / scalar(s.correction, v)) + self.epsilon)
+    / (ops.sqrt(second / scalar(s.correction, v)) + self.epsilon)
 end
 
 function Nadam:finish(s)
@@ -172,11 +172,11 @@ end
 
 function LAMB:update(v, g, s)
   local m = move(self:slot(v, "m"), g, 1 - self.beta_1) / scalar(s.first, v)
-  local second = move(self:slot(v, "v"), ipu.square(g), 1 - self.beta_2) / scalar(s.second, v)
-  local direction = m / (ipu.sqrt(second) + self.epsilon)
+  local second = move(self:slot(v, "v"), ops.square(g), 1 - self.beta_2) / scalar(s.second, v)
+  local direction = m / (ops.sqrt(second) + self.epsilon)
   local weight, step = lengths.of(v), lengths.of(direction)
-  local both = ipu.logical_and(ipu.greater(weight, 0), ipu.greater(step, 0))
-  local ratio = ipu.where(both, weight / ipu.maximum(step, 1e-30), ipu.ones_like(weight))
+  local both = ops.logical_and(ops.greater(weight, 0), ops.greater(step, 0))
+  local ratio = ops.where(both, weight / ops.maximum(step, 1e-30), ops.ones_like(weight))
   return v - direction * scalar(ratio * scalar(s.rate, ratio), v)
 end
 
@@ -190,7 +190,7 @@ function Lion:make_slots(v) self:slot(v, "m") end
 
 function Lion:update(v, g, s)
   local m = self:slot(v, "m")
-  local value = v - ipu.sign(m * self.beta_1 + g * (1 - self.beta_1)) * scalar(s.rate, v)
+  local value = v - ops.sign(m * self.beta_1 + g * (1 - self.beta_1)) * scalar(s.rate, v)
   m:assign(m * self.beta_2 + g * (1 - self.beta_2))
   return value
 end
@@ -212,14 +212,14 @@ end
 
 -- epsilon stands outside the root without momentum, inside it with momentum
 function RMSprop:update(v, g, s)
-  local variance = move(self:slot(v, "rms"), ipu.square(g), 1 - self.rho)
+  local variance = move(self:slot(v, "rms"), ops.square(g), 1 - self.rho)
   if self.centered then
-    variance = variance - ipu.square(move(self:slot(v, "mg"), g, 1 - self.rho))
+    variance = variance - ops.square(move(self:slot(v, "mg"), g, 1 - self.rho))
   end
   local w, step = self:value_of(v), g * scalar(s.rate, g)
-  if self.momentum == 0 then return w - step / (ipu.sqrt(variance) + self.epsilon) end
+  if self.momentum == 0 then return w - step / (ops.sqrt(variance) + self.epsilon) end
   local momentum = self:slot(v, "momentum")
-  local value = momentum * self.momentum + step / ipu.sqrt(variance + self.epsilon)
+  local value = momentum * self.momentum + step / ops.sqrt(variance + self.epsilon)
   momentum:assign(value)
   return w - value
 end
@@ -234,9 +234,9 @@ function Adagrad:make_slots(v) self:slot(v, "accumulator", self.initial_accumula
 
 function Adagrad:update(v, g, s)
   local accumulator = self:slot(v, "accumulator", self.initial_accumulator_value)
-  local sum = accumulator + ipu.square(g)
+  local sum = accumulator + ops.square(g)
   accumulator:assign(sum)
-  return v - g * scalar(s.rate, v) / (ipu.sqrt(sum) + self.epsilon)
+  return v - g * scalar(s.rate, v) / (ops.sqrt(sum) + self.epsilon)
 end
 
 ---@class Adadelta: Optimizer
@@ -249,10 +249,10 @@ function Adadelta:make_slots(v)
 end
 
 function Adadelta:update(v, g, s)
-  local squares = move(self:slot(v, "accum_grad"), ipu.square(g), 1 - self.rho)
+  local squares = move(self:slot(v, "accum_grad"), ops.square(g), 1 - self.rho)
   local updates = self:slot(v, "accum_var")
-  local step = g * ipu.sqrt(updates + self.epsilon) / ipu.sqrt(squares + self.epsilon)
-  move(updates, ipu.square(step), 1 - self.rho)
+  local step = g * ops.sqrt(updates + self.epsilon) / ops.sqrt(squares + self.epsilon)
+  move(updates, ops.square(step), 1 - self.rho)
   return v - step * scalar(s.rate, v)
 end
 
@@ -278,18 +278,18 @@ function Ftrl:update(v, g, s)
   if self.l2_shrinkage_regularization_strength ~= 0 then
     shrunk = g + v * (2 * self.l2_shrinkage_regularization_strength)
   end
-  local sum = accumulator + ipu.square(g)
+  local sum = accumulator + ops.square(g)
   local power = core.tensor(-self.learning_rate_power, v.dtype)
-  local new_power = ipu.pow(sum, power)
-  local sigma = (new_power - ipu.pow(accumulator, power)) / rate
+  local new_power = ops.pow(sum, power)
+  local sigma = (new_power - ops.pow(accumulator, power)) / rate
   local z = linear + shrunk - v * sigma
   accumulator:assign(sum)
   linear:assign(z)
   -- beta acts as l2 = beta / (2 rate)
   local quadratic = (new_power + self.beta) / rate + 2 * self.l2_regularization_strength
   local l1 = self.l1_regularization_strength
-  local value = (ipu.sign(z) * l1 - z) / quadratic
-  return ipu.where(ipu.greater(ipu.abs(z), l1), value, ipu.zeros_like(z))
+  local value = (ops.sign(z) * l1 - z) / quadratic
+  return ops.where(ops.greater(ops.abs(z), l1), value, ops.zeros_like(z))
 end
 
 return rules

@@ -1,19 +1,19 @@
 -- The loops that pipelined models run in: over the micro-batches of a run, each call of a layer in
 -- its stage. Training that only accumulates gradients takes the same way without stages.
 
-local core = require "ipulua.core"
 local blame = require "ipulua.base.blame"
 local capture = require "ipulua.trace.capture"
+local core = require "ipulua.core"
 local func = require "ipulua.trace.func"
-local ipu = require "ipulua"
 local loop = require "ipulua.pipeline.loop"
+local loops = require "ipulua.trace.loops"
 local offloading = require "ipulua.trace.offloading"
 local optimizers = require "ipulua.keras.optimizers.base"
 local pipelining = require "ipulua.keras.models.stage_assignment"
 local placement = require "ipulua.trace.placement"
 local plans = require "ipulua.pipeline.plan"
-local stages = require "ipulua.keras.models.stage_scope"
 local stage_options = require "ipulua.pipeline.stage_options"
+local stages = require "ipulua.keras.models.stage_scope"
 local structure = require "ipulua.base.structure"
 
 local staging = {}
@@ -158,7 +158,7 @@ end
 function staging.run(model, infeed, count, body)
   local facts = staging.facts(model, false)
   if not facts then
-    ipu.loops.repeat_n(count, function(...) body(...) end, {}, infeed)
+    loops.repeat_n(count, function(...) body(...) end, {}, infeed)
     return
   end
   facts.count = count

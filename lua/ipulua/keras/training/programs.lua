@@ -3,8 +3,9 @@
 
 local core = require "ipulua.core"
 local data = require "ipulua.data"
-local ipu = require "ipulua"
+local func = require "ipulua.trace.func"
 local pipelining = require "ipulua.keras.models.stage_assignment"
+local queues = require "ipulua.data.queues"
 local steps = require "ipulua.keras.training.steps"
 local structure = require "ipulua.base.structure"
 
@@ -101,7 +102,7 @@ function programs.of_batch(model, name, f)
   local key, version = name .. ";" .. programs.trained(model), programs.version_of(model.optimizer)
   local entry = model._programs[key]
   if not entry or entry.version ~= version then
-    entry = {f = ipu.func(f, {name = model.name .. "." .. name}), version = version}
+    entry = {f = func.func(f, {name = model.name .. "." .. name}), version = version}
     model._programs[key] = entry
   end
   return entry.f
@@ -123,7 +124,7 @@ function programs.open(model, mode, feed, count, wants_logs, depth)
     programs.close(entry)
     entry.infeed:read_from(feed.dataset, depth)
   else
-    local outfeed = wants_logs and ipu.IPUOutfeedQueue() or nil
+    local outfeed = wants_logs and queues.IPUOutfeedQueue() or nil
     entry = {infeed = data.IPUInfeedQueue(feed.dataset, {prefetch_depth = depth}),
       outfeed = outfeed,
       version = programs.version_of(model.optimizer)}
