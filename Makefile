@@ -67,7 +67,7 @@ ISAS := base
 KERNEL_ISA_base := -O3
 endif
 KERNEL_SOURCES := $(filter-out src/kernels/select.c src/kernels/chain.c src/kernels/numerics.c,$(wildcard src/kernels/*.c))
-SOURCES := $(filter-out $(KERNEL_SOURCES),$(wildcard $(LAYERS:%=src/%/*.c)))
+SOURCES := $(filter-out $(KERNEL_SOURCES),$(wildcard $(LAYERS:%=src/%/*.c) src/ops/*/*.c))
 OBJECTS := $(SOURCES:src/%.c=$(BUILD)/%.o) $(foreach isa,$(ISAS),$(KERNEL_SOURCES:src/%.c=$(BUILD)/%.$(isa).o))
 LUA_OBJECTS := $(patsubst src/%.c,$(BUILD)/%.o,$(wildcard src/lua/*.c))
 CLI_OBJECTS := $(patsubst src/%.c,$(BUILD)/%.o,$(wildcard src/cli/*.c))
@@ -159,10 +159,10 @@ endef
 $(foreach isa,$(ISAS),$(eval $(call kernel_rule,$(isa))))
 
 # The files of src/ops each export rows named ops_<file>; the registry includes this list.
-$(BUILD)/generated/ops.inc: src/ops $(wildcard src/ops/*.c)
+OPS_SOURCES := $(filter-out src/ops/registry.c,$(wildcard src/ops/*.c src/ops/*/*.c))
+$(BUILD)/generated/ops.inc: $(sort $(dir $(OPS_SOURCES))) $(OPS_SOURCES)
 	@mkdir -p $(@D)
-	@for f in $(filter-out registry,$(basename $(notdir $(wildcard src/ops/*.c)))); do \
-	  grep -q "const OpDef ops_$$f\[\]" src/ops/$$f.c && echo "OPS($$f)"; done > $@; true
+	@sed -nE 's/^const OpDef ops_([a-z0-9_]+)\[\].*/OPS(\1)/p' $(OPS_SOURCES) | sort > $@
 $(BUILD)/ops/registry.o: $(BUILD)/generated/ops.inc
 
 # Which optional parts are in: written when that changes, and then what depends on it is made anew.

@@ -1,8 +1,7 @@
 /* A function written down in C, differentiated and compiled: a line through points by gradient
  * descent. No Lua is loaded.
  *
- *   cc function.c $(pkg-config --cflags --libs ipulua) -o function && ./function
- * */
+ *   cc function.c $(pkg-config --cflags --libs ipulua) -o function && ./function */
 #include <ipulua.h>
 #include <stdio.h>
 #include <stdlib.h>

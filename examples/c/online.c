@@ -5,8 +5,7 @@
  *   cc online.c $(pkg-config --cflags --libs ipulua) -lm -o online && ./online
  *   [weights.safetensors]
  *
- * What was learnt is written to the file that is named, if one is.
- * */
+ * What was learnt is written to the file that is named, if one is. */
 #include <ipulua.h>
 #include <math.h>
 #include <stdio.h>

@@ -54,8 +54,8 @@ describe("links of", function()
   end)
 end)
 
--- Names in a text's backquotes that are files of the source tree. In a list, `src/ops/conv.c`,
--- `lstm.c`, a name alone is in the folder of the one before it.
+-- Names in a text's backquotes that are files of the source tree. In a list,
+-- `src/ops/conv/conv.c`, `pool.c`, a name alone is in the folder of the one before it.
 local function sources(text)
   text = text:gsub("```.-```", "")
   local list, folder, last = {}, nil, 1

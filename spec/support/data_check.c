@@ -37,8 +37,7 @@ static void check_text(const char *got, const char *want, const char *file, int 
 }
 
 /* ---- allocations that fail
- * -------------------------------------------------------------------------------
- * */
+ * ------------------------------------------------------------------------------- */
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SANITIZED 1
@@ -88,8 +87,7 @@ void free(void *p) {
 #endif
 
 /* ---- elements as text
- * ------------------------------------------------------------------------------------
- * */
+ * ------------------------------------------------------------------------------------ */
 
 enum { TEXT = 8192, MOST = 40 };
 
@@ -189,8 +187,7 @@ static void read_all(Dataset *d, const Setup *s, Text *out) {
 }
 
 /* ---- datasets to try
- * -------------------------------------------------------------------------------------
- * */
+ * ------------------------------------------------------------------------------------- */
 
 static Dataset *consume(Dataset *made, Dataset *a) { return dataset_release(a), made; }
 
@@ -570,8 +567,7 @@ static Dataset *make(const Case *c) {
 }
 
 /* ---- every case in every way
- * -----------------------------------------------------------------------------
- * */
+ * ----------------------------------------------------------------------------- */
 
 static void check_order(const Case *c, const Setup *s, Text *all) {
   Dataset *d = make(c);
@@ -712,8 +708,7 @@ static void sweep(const Setup *one, const Setup *two) {
 }
 
 /* ---- shuffling
- * -------------------------------------------------------------------------------------------
- * */
+ * ------------------------------------------------------------------------------------------- */
 
 static bool is_permutation(const Text *t, int first_component_of, int n) {
   bool seen[256] = {false};
@@ -792,8 +787,7 @@ static void check_uniformity(const Setup *one) {
 }
 
 /* ---- failures
- * --------------------------------------------------------------------------------------------
- * */
+ * -------------------------------------------------------------------------------------------- */
 
 static void check_message(Dataset *d, const Setup *s, const char *want, const char *source,
                           const char *order) {
@@ -884,8 +878,7 @@ static void check_refusals(void) {
 }
 
 /* ---- files
- * -----------------------------------------------------------------------------------------------
- * */
+ * ----------------------------------------------------------------------------------------------- */
 
 static void check_file_cache(const Setup *s) {
   Error e = {.status = OK};
@@ -927,8 +920,7 @@ static void check_file_cache(const Setup *s) {
 }
 
 /* ---- threads
- * ---------------------------------------------------------------------------------------------
- * */
+ * --------------------------------------------------------------------------------------------- */
 
 /* Elements slow enough for a thread, of the given kind of upstream. */
 static Dataset *slow(Error *e, int kind) {
@@ -1324,8 +1316,7 @@ static void check_far_skip(const Setup *one) {
 }
 
 /* ---- digits and benchmarks
- * -------------------------------------------------------------------------------
- * */
+ * ------------------------------------------------------------------------------- */
 
 static void check_digits(const Setup *two) {
   enum { COUNT = 1000, BYTES = DIGITS_SIZE * DIGITS_SIZE };
@@ -1371,8 +1362,7 @@ static void check_benchmark(const Setup *one) {
 }
 
 /* ---- readers
- * ---------------------------------------------------------------------------------------------
- * */
+ * --------------------------------------------------------------------------------------------- */
 
 static void check_lines(const Setup *one) {
   static const struct {

@@ -82,8 +82,7 @@ zip_int64_t __wrap_zip_file_add(zip_t *z, const char *name, zip_source_t *source
 }
 
 /* ---- printing
- * --------------------------------------------------------------------------------------------
- * */
+ * -------------------------------------------------------------------------------------------- */
 
 static bool parse_extents(const char *s, Type *type) {
   type->rank = 0;
@@ -170,8 +169,7 @@ static void check_print_cases(const char *path) {
 }
 
 /* ---- base
- * ------------------------------------------------------------------------------------------------
- * */
+ * ------------------------------------------------------------------------------------------------ */
 
 static char scratch[200];
 
@@ -330,8 +328,7 @@ static void check_files(void) {
 }
 
 /* ---- dtypes, types, tensors
- * ------------------------------------------------------------------------------
- * */
+ * ------------------------------------------------------------------------------ */
 
 static int64_t cast_to_integer(Dtype d, double x) {
   int64_t out = 0;
@@ -565,8 +562,7 @@ static void check_copies(void) {
 }
 
 /* ---- files of tensors
- * ------------------------------------------------------------------------------------
- * */
+ * ------------------------------------------------------------------------------------ */
 
 typedef struct Blob {
   unsigned char bytes[4096];
@@ -1282,8 +1278,7 @@ static uint64_t random_below(uint64_t *counter, uint64_t n) {
 }
 
 /* Change, insert, remove or repeat a few bytes; sometimes cut the end. Works in place; returns the
- * new size.
- * */
+ * new size. */
 static size_t mutate(unsigned char *p, size_t bytes, size_t capacity, uint64_t *counter) {
   static const unsigned char liked[] = {0,   1,   0x7f, 0x80, 0xff, '"', '{', '}', '[',
                                         ']', ',', '0',  '9',  '-',  '(', ')', '\''};

@@ -4,8 +4,7 @@
 #include "base/status.h"
 /* free(*data) it. limit: more bytes are ERR_OUT_OF_RANGE (0: 16 GiB). gzipped files are inflated
  * when inflate is set; damage in them and bytes behind them are errors. A zero byte that doesn't
- * count follows the data.
- * */
+ * count follows the data. */
 Status file_read(Error *e, const char *path, size_t limit, bool inflate, void **data,
                  size_t *bytes);
 /* The first bytes of the same content, as many as there are up to capacity: a header that says

@@ -10,8 +10,7 @@
 enum { HISTORY_LIMIT = 1000 };
 
 /* $XDG_STATE_HOME/ipulua/history, by default below ~/.local/state; makes the folders. false: no
- * such place.
- * */
+ * such place. */
 bool history_path(char *path, size_t size);
 /* Calls visit with each of the last HISTORY_LIMIT entries, oldest first. */
 void history_load(const char *path, void (*visit)(void *context, const char *entry), void *context);

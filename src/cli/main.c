@@ -180,8 +180,7 @@ static void open_libraries(lua_State *L, const CommandLine *line) {
 
 /* Everything between the creation and the end of the state; returns whether it went well. The
  * collector stays incremental: a full collection of the young for each step of tensor memory would
- * cost more than it finds.
- * */
+ * cost more than it finds. */
 static int main_protected(lua_State *L) {
   const CommandLine *line = lua_touserdata(L, 1);
   luaL_checkversion(L);

@@ -9,8 +9,7 @@
  *   estimate  true              --estimate     price everything, execute nothing
  *   target    string            --target NAME  the chip: one that target.h knows, or a .json file
  *   ipus      integer >= 1      --ipus N       how many IPUs the machine has
- *   noenv     true              -E             ignore environment variables, IPULUA_* included
- * */
+ *   noenv     true              -E             ignore environment variables, IPULUA_* included */
 #ifndef IPULUA_CLI_OPTIONS_H
 #define IPULUA_CLI_OPTIONS_H
 #include <stdbool.h>

@@ -81,8 +81,7 @@ Dataset *dataset_from_generator(Error *e, const char *source, int count, const T
                                 Generator g);
 
 /* Functions. parallel: 0 or 1 one element at a time, n > 1 up to n at once, DATA_AUTOTUNE as many
- * as threads.
- * */
+ * as threads. */
 Dataset *dataset_map(Error *e, const char *source, Dataset *in, MapFunction f, int parallel);
 Dataset *dataset_map_host(Error *e, const char *source, Dataset *in, int count, const Type *types,
                           ScriptFunction f);
@@ -164,8 +163,7 @@ const Dataset *iterator_dataset(const Iterator *it);
 /* The next element: a new reference for each component. After the end it stays at the end. After a
  * failure the next call goes on behind the element that failed, which has had its place: a batch or
  * a window that it belongs to is left out whole, its partners in a zip too. Tensors may share
- * memory with the dataset: read only.
- * */
+ * memory with the dataset: read only. */
 Status iterator_next(Iterator *it, Tensor **components, bool *end, Error *e);
 /* The same into memory of type_bytes(component) each; the dataset must be static. */
 Status iterator_next_into(Iterator *it, void *const *destinations, bool *end, Error *e);

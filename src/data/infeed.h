@@ -3,15 +3,14 @@
 #ifndef IPULUA_DATA_INFEED_H
 #define IPULUA_DATA_INFEED_H
 #include "data/dataset.h"
-#include "ops/feed.h"
+#include "ops/io/feed.h"
 
 typedef struct Infeed Infeed; /* begins with a Feed */
 
 /* depth: elements that may be read ahead. The dataset must be static. */
 Infeed *infeed_new(Error *e, Dataset *d, const DataContext *context, int depth);
 /* Another dataset of the same element types, for programs compiled with the queue; only while it is
- * closed.
- * */
+ * closed. */
 Status infeed_replace(Infeed *q, Dataset *d, int depth, Error *e);
 Feed *infeed_feed(Infeed *q);
 bool infeed_is_open(const Infeed *q);

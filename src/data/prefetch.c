@@ -137,8 +137,7 @@ static void start_thread(PrefetchStage *p) {
 
 /* Inline an element and its use follow each other; side by side the slower one counts, and what
  * uses elements has one core less. It is taken to be perfectly parallel, so a thread is started
- * only when it surely pays.
- * */
+ * only when it surely pays. */
 static bool pays(const PrefetchStage *p) {
   int team = pool_size(p->scope.tree->pool);
   double slowed = team > 1 ? p->briefest * team / (team - 1) : p->briefest;

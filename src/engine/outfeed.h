@@ -3,7 +3,7 @@
  * also while the program runs. */
 #ifndef IPULUA_ENGINE_OUTFEED_H
 #define IPULUA_ENGINE_OUTFEED_H
-#include "ops/feed.h"
+#include "ops/io/feed.h"
 
 typedef struct Outfeed Outfeed; /* begins with an Outlet */
 

@@ -5,7 +5,7 @@
 
 #include "lua/callback.h"
 #include "lua/object.h"
-#include "ops/feed.h"
+#include "ops/io/feed.h"
 
 #define HOST_NAME "ipulua.HostFunction"
 enum { MOST_VALUES = 64 };

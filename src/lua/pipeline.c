@@ -6,7 +6,7 @@
 #include "graph/control.h"
 #include "lua/bind.h"
 #include "lua/object.h"
-#include "ops/remote.h"
+#include "ops/io/remote.h"
 #include "program/timetable.h"
 
 #define PLAN_NAME "ipulua.PipelinePlan"

@@ -5,7 +5,7 @@
 #include "engine/outfeed.h"
 #include "lua/bind.h"
 #include "lua/object.h"
-#include "ops/feed.h"
+#include "ops/io/feed.h"
 
 #define OUTFEED_NAME "ipulua.Outfeed"
 

@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "machine/rows.h"
-#include "ops/feed.h"
+#include "ops/io/feed.h"
 
 /* Of infeeds and outfeeds; what other host transfers move doesn't pass these tiles. */
 static bool is_fed(const Row *r) {

@@ -6,7 +6,7 @@
 
 #include "machine/rows.h"
 #include "machine/timeline.h"
-#include "ops/feed.h"
+#include "ops/io/feed.h"
 #include "program/identical.h"
 
 static const Cost *keep(Price *p, const Cost *c) { return arena_copy(p->arena, c, sizeof *c); }

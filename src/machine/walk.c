@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "graph/control.h"
-#include "ops/remote.h"
+#include "ops/io/remote.h"
 #include "program/offload.h"
 
 /* ---- regions ---- */

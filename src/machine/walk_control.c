@@ -3,7 +3,7 @@
 
 #include "graph/control.h"
 #include "machine/walk.h"
-#include "ops/remote.h"
+#include "ops/io/remote.h"
 
 static bool scalar_of(const Tensor *t, int64_t *value) {
   if (type_count(&t->type) != 1) return false;

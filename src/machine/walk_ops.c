@@ -3,7 +3,7 @@
 
 #include "graph/control.h"
 #include "machine/walk.h"
-#include "ops/remote.h"
+#include "ops/io/remote.h"
 
 /* ---- lists ---- */
 

@@ -14,8 +14,7 @@ void nn_run(const Call *c, int64_t count, void *slots, size_t slot_bytes, NnTask
             void *context);
 
 /* Scratch is handed out front to back, in pieces of whole cache lines; with base NULL only the size
- * counts.
- * */
+ * counts. */
 typedef struct Room {
   char *base;
   size_t used;
@@ -48,8 +47,7 @@ typedef struct Window {
 Status nn_spatial(Error *e, const char *what, const Attr *a, int rank, int64_t smallest,
                   const int64_t *absent, int64_t out[SPATIAL]);
 /* in, kernel, stride, dilation and rank are set; fills pad and out. padding is "VALID", "SAME" or
- * "CAUSAL".
- * */
+ * "CAUSAL". */
 Status nn_window(Error *e, const Attr *padding, Window *w);
 /* How far dimension i's window reaches, dilation and all; it and the extent that it slides over
  * have to be int32. */

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "graph/control.h"
-#include "ops/remote.h"
+#include "ops/io/remote.h"
 #include "program/lower.h"
 
 /* Everything the loop touches that was there before it must stay until its end. */

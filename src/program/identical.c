@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "graph/control.h"
-#include "ops/feed.h"
+#include "ops/io/feed.h"
 
 typedef struct Search {
   Arena *arena;

@@ -1,7 +1,7 @@
 /* Which values are written over the variable or carried value that they replace; the others are
  * copied at the end. */
 #include "graph/control.h"
-#include "ops/remote.h"
+#include "ops/io/remote.h"
 #include "program/lower.h"
 
 static int times_read(const Node *n, const Value *root) {

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "graph/control.h"
-#include "ops/remote.h"
+#include "ops/io/remote.h"
 #include "program/identical.h"
 #include "program/lower.h"
 #include "program/offload.h"

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "graph/control.h"
-#include "ops/remote.h"
+#include "ops/io/remote.h"
 #include "program/lower.h"
 #include "program/passes.h"
 #include "program/share.h"

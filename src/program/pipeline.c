@@ -4,7 +4,7 @@
  * another lane, since lanes run side by side. The steps are those of the plain loop: no schedule
  * changes a bit. */
 #include "graph/control.h"
-#include "ops/remote.h"
+#include "ops/io/remote.h"
 #include "program/lower.h"
 #include "program/passes.h"
 

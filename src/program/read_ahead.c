@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "ops/feed.h"
+#include "ops/io/feed.h"
 #include "program/lower.h"
 
 enum { ALIGNMENT = 64 };

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "graph/control.h"
+#include "ops/io/remote.h"
 #include "ops/ops.h"
-#include "ops/remote.h"
 #include "program/lower.h"
 #include "program/offload.h"
 #include "transform/clone.h"

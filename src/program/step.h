@@ -4,7 +4,7 @@
 #define IPULUA_PROGRAM_STEP_H
 #include "base/pool.h"
 #include "graph/trace.h"
-#include "ops/feed.h"
+#include "ops/io/feed.h"
 #include "program/timetable.h"
 #include "transform/lift.h"
 

@@ -209,8 +209,7 @@ static void try_depthwise_weights(const Target *t, const Units *u, const ConvSha
 }
 
 /* The weight gradient is a convolution of the input by the output's gradient, over the points of
- * the kernel.
- * */
+ * the kernel. */
 Plan plan_weights(const Target *t, Dtype d, Dtype partials, const ConvShape *s, double proportion,
                   bool as_charged) {
   Units u = find_units(t, d, partials);

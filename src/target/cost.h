@@ -3,8 +3,7 @@
  * docs/machine-model.md explains the model.
  *
  * An operation is a list of steps; each step exchanges, syncs and computes, and waits for its
- * slowest tile.
- * */
+ * slowest tile. */
 #ifndef IPULUA_TARGET_COST_H
 #define IPULUA_TARGET_COST_H
 #include <stdbool.h>
@@ -109,8 +108,7 @@ void cost_repeat(Cost *c, double times); /* a loop: the same code and memory, mo
  * "nn.relu", "exp"). An unknown name costs what a general function costs. */
 double cost_vector_cycles(const char *name, Dtype d);
 /* One pass over `elements`, spread over all tiles; operands counts the inputs. cycles_per_vector
- * per worker.
- * */
+ * per worker. */
 Cost cost_elementwise(const Target *t, Dtype d, int64_t elements, int operands,
                       double cycles_per_vector);
 /* A pass where the smaller operand (bytes) must first be broadcast or re-laid to the larger
@@ -199,8 +197,7 @@ Cost cost_conv(const Target *t, Dtype d, Dtype partials, const ConvShape *s, Con
                const PlanOptions *options);
 /* Convolutions planned side by side, each on its own share of the tiles (octave convolution). A
  * part may average its input over 2 x 2 points first, or repeat its output 2 x 2 times and add it
- * to another part's.
- * */
+ * to another part's. */
 typedef struct ConvPart {
   ConvShape shape;
   bool pooled, upsampled;

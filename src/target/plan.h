@@ -6,8 +6,7 @@
 /* PL cycle estimators: entering and leaving a vertex that a supervisor splits over the workers. */
 #define SUPERVISOR_CYCLES 11
 /* Control code of one program step on one tile: whole models in Graphcore's profile tests agree on
- * 7.2 bytes.
- * */
+ * 7.2 bytes. */
 #define CONTROL_BYTES 7.2
 
 /* PL reductions: cycles of a vector of sums in the log domain. */
@@ -136,13 +135,11 @@ double step_cycles(const Target *t);
 /* Stages in which `depth` partial sums become one. */
 int reduce_stages(double depth);
 /* Cycles of summing them: outputs of one tile (before the split), bytes of a partial; exchange in
- * *exchange.
- * */
+ * *exchange. */
 double reduce_partials(const Target *t, double outputs, double depth, double partial_bytes,
                        bool half_out, double *exchange, double *steps);
 /* An operand, a result or a whole tensor changes its layout; a step more when bytes are shuffled on
- * the tile.
- * */
+ * the tile. */
 void cost_layout(Cost *c, const Target *t, Dtype d, double elements, double run_elements);
 /* x += k y over elements spread over all tiles. */
 void cost_scaled_add(Cost *c, const Target *t, Dtype d, double elements);

@@ -26,8 +26,7 @@ int pod_boards(const Pod *p);                 /* machines or cards */
 int pod_hops(const Pod *p, int from, int to); /* links passed on the way, 0 to itself */
 int64_t pod_streaming_bytes(const Pod *p);
 /* Cycles in which so many neighbouring IPUs agree: one hop inside a board, one more for each pair
- * of boards.
- * */
+ * of boards. */
 double pod_sync_cycles(const Pod *p, int ipus);
 
 /* One message between two IPUs (shards), alone on the links. */

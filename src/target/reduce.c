@@ -17,8 +17,7 @@ typedef struct Spread {
 } Spread;
 
 /* A tile's run of elements covers the innermost axes whole, then part of one axis; the outer ones
- * select it.
- * */
+ * select it. */
 static Spread spread(const Target *t, Dtype d, const ReduceAxis *axes, int rank) {
   double total = 1, left, all = 1;
   for (int i = 0; i < rank; i++)

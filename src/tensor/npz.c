@@ -1,6 +1,5 @@
 /* A zip whose members are npy files. libzip reads and makes the archive; sizes it declares are not
- * believed.
- * */
+ * believed. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <zip.h>

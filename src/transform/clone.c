@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "graph/control.h"
-#include "ops/feed.h"
+#include "ops/io/feed.h"
 #include "transform/autodiff.h"
 #include "transform/verify.h"
 

@@ -9,7 +9,7 @@
 
 #include "base/subnormal.h"
 #include "graph/control.h"
-#include "ops/remote.h"
+#include "ops/io/remote.h"
 
 enum {
   FOLDED_BYTES = 1024,  /* of a result that becomes a constant */

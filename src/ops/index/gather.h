@@ -1,0 +1,10 @@
+/* What rows that work by index share (gather.c): their checks, and adding up. */
+#ifndef IPULUA_OPS_INDEX_GATHER_H
+#define IPULUA_OPS_INDEX_GATHER_H
+#include "ops/support.h"
+
+/* target += source, n elements of any dtype but float16 and bfloat16; integers wrap. */
+void add_run(Dtype d, void *target, const void *source, int64_t n);
+Status infer_index(Error *e, const Node *n, int input); /* operand input holds integers */
+bool same_but(const Type *a, const Type *b, int axis);  /* one rank, equal extents but along axis */
+#endif

@@ -1,0 +1,53 @@
+/* Where programs meet the world: what an infeed, an outfeed and a host function must offer. The
+ * engine's queues and the binding's callbacks implement these; nodes hold them as objects. */
+#ifndef IPULUA_OPS_IO_FEED_H
+#define IPULUA_OPS_IO_FEED_H
+#include "graph/graph.h"
+
+typedef struct Feed Feed;
+struct Feed {
+  Object object;
+  int count; /* components of an element */
+  const Type *type;
+  /* Write the next element. End of data is an error (ERR_OUT_OF_RANGE). aside: by a thread that
+   * isn't the caller's, while that one works. */
+  Status (*next)(Feed *f, bool aside, void *const *into, Error *e);
+  /* May another thread read the next element now, while whoever runs the program does something
+   * else? NULL: never. */
+  bool (*may_read_aside)(const Feed *f);
+  /* An element, or the failure in its place, that nobody asked for after all: it will be the
+   * next one again. */
+  void (*put_back)(Feed *f, Status s, const Error *failure, void *const *element);
+};
+
+typedef struct Outlet Outlet;
+struct Outlet {
+  Object object;
+  /* One value of count components from each replica: data[replica * count + component]. form:
+   * what outlet_enqueue was told. */
+  Status (*put)(Outlet *o, int form, int replicas, int count, const Type *const *type,
+                const void *const *data, Error *e);
+};
+
+/* A function on the host, called in the middle of a program. */
+typedef struct HostOp HostOp;
+struct HostOp {
+  Object object;
+  int out_count;
+  const Type *out_type;
+  Status (*call)(HostOp *f, const Call *c);
+};
+
+/* Append the node; the infeed's outputs are its components. */
+Node *feed_dequeue(Graph *g, Feed *f);
+/* form: how the components nest, a number that means something to whoever reads the queue. */
+Node *outlet_enqueue(Graph *g, Outlet *o, int form, Value *const *in, int count);
+/* Hand a value of each replica to the node's queue. */
+Status outlet_put(const Node *n, int replicas, const Type *const *type, const void *const *data,
+                  Error *e);
+int outlet_form(const Node *n);
+Node *host_op(Graph *g, HostOp *f, Value *const *in, int count);
+extern const OpDef ops_feed[];
+bool node_is_dequeue(const Node *n);
+bool node_is_enqueue(const Node *n);
+#endif

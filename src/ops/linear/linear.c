@@ -1,0 +1,421 @@
+/* Linear algebra: matrix products, Cholesky factors, triangular systems. Leading axes are
+ * batches. */
+#include <math.h>
+#include <string.h>
+
+#include "ops/linear/product.h"
+
+/* ---- products ---- */
+
+/* The flags' places differ between the rows. */
+typedef struct Turned {
+  bool a, b;
+} Turned;
+
+enum { TRANSPOSE_A, TRANSPOSE_B, FACTOR = 0, DIMENSION, SERIALIZED_A, SERIALIZED_B };
+
+static Turned turned(const Node *n) {
+  int first = op_attr_count(n->op) > 2 ? SERIALIZED_A : TRANSPOSE_A;
+  return (Turned){n->attr[first].i, n->attr[first + 1].i};
+}
+
+static Status infer(Error *e, Node *n) {
+  const Type *a = &n->in[0]->type, *b = &n->in[1]->type;
+  char ta[TYPE_TEXT], tb[TYPE_TEXT];
+  Turned t = turned(n);
+  if (a->dtype != b->dtype)
+    return fail(e, ERR_TYPE, "dtypes of %s and %s differ; ipu.cast one of them", type_text(a, ta),
+                type_text(b, tb));
+  if (a->dtype == BOOL) return fail(e, ERR_TYPE, "wants numbers, got bool");
+  if (a->rank < 2 || b->rank < 2)
+    return fail(e, ERR_INVALID_ARGUMENT, "wants matrices, got %s and %s", shape_text(a, ta),
+                shape_text(b, tb));
+  int64_t k = a->shape[a->rank - (t.a ? 2 : 1)], other = b->shape[b->rank - (t.b ? 1 : 2)];
+  if (k != other)
+    return fail(e, ERR_INVALID_ARGUMENT, "%s%s times %s%s: inner extents %lld and %lld differ",
+                shape_text(a, ta), t.a ? " transposed" : "", shape_text(b, tb),
+                t.b ? " transposed" : "", (long long)k, (long long)other);
+  Type x = *a, y = *b, out;
+  x.rank -= 2, y.rank -= 2;
+  if (!type_broadcast(&x, &y, &out))
+    return fail(e, ERR_INVALID_ARGUMENT, "leading extents of %s and %s don't broadcast",
+                shape_text(a, ta), shape_text(b, tb));
+  out.shape[out.rank++] = a->shape[a->rank - (t.a ? 1 : 2)];
+  out.shape[out.rank++] = b->shape[b->rank - (t.b ? 2 : 1)];
+  n->out[0].type = out;
+  return OK;
+}
+
+static Product product_of(const Type *a, const Type *b, const Type *out, Turned t) {
+  Product p = {.dtype = dtype_to_compute(out->dtype), .rank = out->rank - 2};
+  Gemm *g = &p.gemm;
+  g->m = out->shape[out->rank - 2], g->n = out->shape[out->rank - 1];
+  g->k = a->shape[a->rank - (t.a ? 2 : 1)];
+  g->a_row = t.a ? 1 : g->k, g->a_col = t.a ? g->m : 1;
+  g->b_row = t.b ? 1 : g->n, g->b_col = t.b ? g->k : 1;
+  g->c_row = g->n;
+  p.c_step = g->m * g->n;
+  int64_t as = g->m * g->k, bs = g->k * g->n;
+  for (int i = p.rank - 1; i >= 0; i--) {
+    int ai = i - (out->rank - a->rank), bi = i - (out->rank - b->rank);
+    p.extent[i] = out->shape[i];
+    p.a_step[i] = ai >= 0 && a->shape[ai] != 1 ? as : 0;
+    p.b_step[i] = bi >= 0 && b->shape[bi] != 1 ? bs : 0;
+    if (ai >= 0) as *= a->shape[ai];
+    if (bi >= 0) bs *= b->shape[bi];
+  }
+  bool one_b = !t.a;
+  for (int i = 0; i < p.rank && one_b; i++)
+    one_b = p.b_step[i] == 0 && (p.a_step[i] != 0 || p.extent[i] == 1);
+  if (one_b) { /* one b for all: the leading axes are more rows of a */
+    for (int i = 0; i < p.rank; i++) g->m *= p.extent[i];
+    p.rank = 0;
+  }
+  return p;
+}
+
+static Product product_of_node(const Node *n) {
+  return product_of(&n->in[0]->type, &n->in[1]->type, &n->out[0].type, turned(n));
+}
+
+static bool wants_half_partials(const Call *c) {
+  int8_t half = c->node->place.half_products;
+  return c->in_type[0]->dtype == F16 &&
+         (half >= 0 ? half : c->numerics && c->numerics->half_products);
+}
+
+/* Call one(…) for each matrix of the batch. */
+typedef void (*OneProduct)(const Call *c, const Gemm *g, int64_t a, int64_t b, int64_t first);
+static void each_matrix(const Call *c, const Product *p, OneProduct one) {
+  int64_t batch = 1;
+  for (int i = 0; i < p->rank; i++) batch *= p->extent[i];
+  for (int64_t k = 0; k < batch; k++) {
+    int64_t a = 0, b = 0, rest = k;
+    for (int i = p->rank - 1; i >= 0; rest /= p->extent[i--]) {
+      a += rest % p->extent[i] * p->a_step[i];
+      b += rest % p->extent[i] * p->b_step[i];
+    }
+    one(c, &p->gemm, a, b, k * p->c_step);
+  }
+}
+
+/* Integers wrap around. */
+static void multiply_integers(const Call *c, const Gemm *g, int64_t a, int64_t b, int64_t first) {
+  Dtype d = c->in_type[0]->dtype;
+  for (int64_t i = 0; i < g->m; i++)
+    for (int64_t j = 0; j < g->n; j++) {
+      uint64_t sum = 0;
+      for (int64_t k = 0; k < g->k; k++)
+        sum += (uint64_t)read_index(d, c->in[0], a + i * g->a_row + k * g->a_col) *
+               (uint64_t)read_index(d, c->in[1], b + k * g->b_row + j * g->b_col);
+      int64_t at = first + i * g->c_row + j;
+      dtype_set_integer(d, c->out[0], at, (int64_t)sum); /* the low bits */
+    }
+}
+
+/* float16 whose partial sums are float16 too: one rounding a step. */
+static void multiply_half(const Call *c, const Gemm *g, int64_t ao, int64_t bo, int64_t first) {
+  const f16 *a = (const f16 *)c->in[0] + ao, *b = (const f16 *)c->in[1] + bo;
+  for (int64_t i = 0; i < g->m; i++)
+    for (int64_t j = 0; j < g->n; j++) {
+      float sum = 0;
+      f16 narrow = 0;
+      for (int64_t k = 0; k < g->k; k++) {
+        sum +=
+            f16_to_f32(a[i * g->a_row + k * g->a_col]) * f16_to_f32(b[k * g->b_row + j * g->b_col]);
+        narrow_f16(&sum, &narrow, 1, c->numerics, &c->rng,
+                   (uint64_t)((first + i * g->n + j) * g->k + k));
+        sum = f16_to_f32(narrow);
+      }
+      ((f16 *)c->out[0])[first + i * g->c_row + j] = narrow;
+    }
+}
+
+static Status body(const Call *c) {
+  Product p = product_of(c->in_type[0], c->in_type[1], c->out_type[0], turned(c->node));
+  p.gemm.a = c->in[0], p.gemm.b = c->in[1], p.gemm.c = c->out[0];
+  if (!dtype_is_float(c->in_type[0]->dtype)) each_matrix(c, &p, multiply_integers);
+  else if (wants_half_partials(c)) each_matrix(c, &p, multiply_half);
+  else product_run(c, &p, c->scratch);
+  return OK;
+}
+static Status eval(const Call *c) { return wants_half_partials(c) ? body(c) : eval_wide(c, body); }
+
+static size_t scratch(const Node *n) {
+  if (!dtype_is_float(n->in[0]->type.dtype)) return 0;
+  Product p = product_of_node(n);
+  return wide_scratch(n, product_scratch(&p));
+}
+
+/* Whichever way a and b were turned, each gradient is again one product. */
+static void grad(Graph *g, const Node *n, Value *const *dys, Value **dx) {
+  Value *a = n->in[0], *b = n->in[1], *dy = dys[0];
+  Turned t = turned(n);
+  Value *da = t.a ? ops_matmul(g, b, dy, t.b, true) : ops_matmul(g, dy, b, false, !t.b);
+  Value *db;
+  bool flat = b->type.rank == 2 && a->type.rank > 2 && !t.a;
+  if (flat) { /* one weight for all leading rows: one product over all of them */
+    Around r = around_axis(&a->type, a->type.rank - 1);
+    Type rows = {.dtype = a->type.dtype, .rank = 2, .shape = {r.outer, r.extent}};
+    Type cols = {.dtype = a->type.dtype,
+                 .rank = 2,
+                 .shape = {r.outer, dy ? dy->type.shape[dy->type.rank - 1] : 0}};
+    Value *x = ops_reshape(g, a, &rows), *y = ops_reshape(g, dy, &cols);
+    db = t.b ? ops_matmul(g, y, x, true, false) : ops_matmul(g, x, y, true, false);
+  } else {
+    db = t.b ? ops_matmul(g, dy, a, true, t.a) : ops_matmul(g, a, dy, !t.a, false);
+  }
+  dx[0] = ops_sum_to(g, da, &a->type);
+  dx[1] = ops_sum_to(g, db, &b->type);
+}
+
+/* The serialized dimension is cut into factor parts, which costs time and saves memory on the
+ * machine; the result is the product's. */
+static Status infer_serialized(Error *e, Node *n) {
+  Status s = infer(e, n);
+  if (s != OK) return s;
+  const Type *a = &n->in[0]->type;
+  const char *dimension = n->attr[DIMENSION].s;
+  Turned t = turned(n);
+  int64_t factor = n->attr[FACTOR].i, k = a->shape[a->rank - (t.a ? 2 : 1)];
+  const Type *y = &n->out[0].type;
+  /* Told apart by length: a_columns, a_rows_b_columns, b_rows. */
+  size_t length = strlen(dimension);
+  int64_t extent = length == 9 ? y->shape[y->rank - 2] : length == 6 ? y->shape[y->rank - 1] : k;
+  if (factor < 1 || extent % factor)
+    return fail(e, ERR_VALUE, "serialization_factor %lld doesn't divide the extent %lld of %s",
+                (long long)factor, (long long)extent, dimension);
+  return OK;
+}
+
+/* ---- Cholesky ---- */
+
+static Status infer_square(Error *e, const Type *a) {
+  char text[TYPE_TEXT];
+  Status s = want_float(e, a);
+  if (s == OK && (a->rank < 2 || a->shape[a->rank - 1] != a->shape[a->rank - 2]))
+    return fail(e, ERR_INVALID_ARGUMENT, "wants square matrices, got %s", shape_text(a, text));
+  return s;
+}
+
+static Status infer_cholesky(Error *e, Node *n) {
+  infer_same(e, n);
+  return infer_square(e, &n->in[0]->type);
+}
+
+/* Row by row, in double; both triangles are read, their mean counts. False: pivot *row isn't
+ * positive. */
+static bool factorise(Dtype d, const void *a, void *l, int64_t first, int64_t n, int64_t *row,
+                      double *pivot) {
+  for (int64_t i = 0; i < n; i++)
+    for (int64_t j = 0; j <= i; j++) {
+      double sum = 0.5 * (dtype_get(d, a, first + i * n + j) + dtype_get(d, a, first + j * n + i));
+      for (int64_t k = 0; k < j; k++)
+        sum -= dtype_get(d, l, first + i * n + k) * dtype_get(d, l, first + j * n + k);
+      if (i == j && !(sum > 0)) {
+        *row = i, *pivot = sum;
+        return false;
+      }
+      dtype_set(d, l, first + i * n + j,
+                i == j ? sqrt(sum) : sum / dtype_get(d, l, first + j * n + j));
+    }
+  return true;
+}
+
+static Status body_cholesky(const Call *c) {
+  const Type *a = c->in_type[0];
+  int64_t n = a->shape[a->rank - 1], matrices = n ? type_count(a) / (n * n) : 0, row;
+  double pivot;
+  fill_zero(c, c->out[0], type_bytes(a));
+  for (int64_t i = 0; i < matrices; i++)
+    if (!factorise(a->dtype, c->in[0], c->out[0], i * n * n, n, &row, &pivot))
+      return fail_at(c->error, c->source, ERR_VALUE,
+                     "%s: matrix %lld of %s is not positive definite: pivot %lld is %g",
+                     c->node->op->name, (long long)i, c->node->op->inputs[0], (long long)row,
+                     pivot);
+  return OK;
+}
+static Status eval_cholesky(const Call *c) { return eval_wide(c, body_cholesky); }
+
+/* 1 in one triangle, diagonal in the middle, 0 elsewhere. */
+static Value *triangle(Graph *g, const Type *like, bool lower, double diagonal) {
+  int64_t n = like->shape[like->rank - 1];
+  Type type = {.dtype = like->dtype, .rank = 2, .shape = {n, n}};
+  Tensor *t = tensor_new(&g->error, &type);
+  if (!t) return NULL;
+  for (int64_t i = 0; i < n; i++)
+    for (int64_t j = 0; j < n; j++)
+      dtype_set(type.dtype, t->data, i * n + j, i == j ? diagonal : (j < i) == lower);
+  Value *v = graph_constant(g, t);
+  tensor_release(t);
+  return v;
+}
+
+static Value *solve(Graph *g, Value *a, Value *b, bool lower, bool adjoint) {
+  Attr attrs[] = {attr_bool(lower), attr_bool(adjoint)};
+  return op_with(g, "triangular_solve", (Value *[]){a, b}, 2, attrs);
+}
+
+static Value *swap_last(Graph *g, Value *x) {
+  int64_t perm[MAX_RANK];
+  int rank = x ? x->type.rank : 0;
+  for (int i = 0; i < rank; i++) perm[i] = i < rank - 2 ? i : 2 * rank - 3 - i;
+  return ops_transpose(g, x, perm);
+}
+
+/* Sym(L^-T Phi(L^T dL) L^-1), where Phi keeps the lower triangle and halves the diagonal (Murray,
+ * "Differentiation of the Cholesky decomposition", 2016, equation 10). */
+static void grad_cholesky(Graph *g, const Node *n, Value *const *dy, Value **dx) {
+  Value *l = (Value *)&n->out[0];
+  Value *phi = ops_mul(g, ops_matmul(g, l, dy[0], true, false), triangle(g, &l->type, true, 0.5));
+  Value *left = solve(g, l, phi, true, true);
+  Value *both = swap_last(g, solve(g, l, swap_last(g, left), true, true));
+  dx[0] = ops_scale(g, ops_add(g, both, swap_last(g, both)), 0.5);
+}
+
+/* ---- triangular systems ---- */
+
+enum { LOWER, ADJOINT };
+
+static Status infer_solve(Error *e, Node *n) {
+  const Type *a = &n->in[0]->type, *b = &n->in[1]->type;
+  char ta[TYPE_TEXT], tb[TYPE_TEXT];
+  Status s = infer_square(e, a);
+  if (s == OK) s = want_same_dtype(e, "b", b, a->dtype);
+  if (s != OK) return s;
+  bool fits = a->rank == b->rank;
+  for (int i = 0; i < a->rank - 1 && fits; i++) fits = a->shape[i] == b->shape[i];
+  if (!fits)
+    return fail(e, ERR_INVALID_ARGUMENT, "matrices %s and right-hand sides %s don't fit",
+                shape_text(a, ta), shape_text(b, tb));
+  n->out[0].type = *b;
+  return OK;
+}
+
+/* Substitution, row by row of the unknowns. Element (i, k) of the system is a's, or, for the
+ * adjoint, (k, i). */
+#define SUBSTITUTE(id, T)                                                            \
+  static void substitute_##id(const T *a, T *x, int64_t n, int64_t cols, bool lower, \
+                              bool adjoint) {                                        \
+    bool forward = lower != adjoint;                                                 \
+    for (int64_t s = 0; s < n; s++) {                                                \
+      int64_t i = forward ? s : n - 1 - s;                                           \
+      T *row = x + i * cols;                                                         \
+      for (int64_t t = 0; t < s; t++) {                                              \
+        int64_t k = forward ? t : n - 1 - t;                                         \
+        T factor = adjoint ? a[k * n + i] : a[i * n + k];                            \
+        for (int64_t j = 0; j < cols; j++) row[j] -= factor * x[k * cols + j];       \
+      }                                                                              \
+      for (int64_t j = 0; j < cols; j++) row[j] /= a[i * n + i];                     \
+    }                                                                                \
+  }
+SUBSTITUTE(f32, float)
+SUBSTITUTE(f64, double)
+
+typedef struct Systems {
+  const Call *call;
+  int64_t n, cols;
+} Systems;
+
+static void solve_some(void *context, int64_t begin, int64_t end) {
+  const Systems *s = context;
+  const Call *c = s->call;
+  bool lower = c->attr[LOWER].i, adjoint = c->attr[ADJOINT].i;
+  for (int64_t i = begin; i < end; i++)
+    if (c->in_type[0]->dtype == F64)
+      substitute_f64((const double *)c->in[0] + i * s->n * s->n,
+                     (double *)c->out[0] + i * s->n * s->cols, s->n, s->cols, lower, adjoint);
+    else
+      substitute_f32((const float *)c->in[0] + i * s->n * s->n,
+                     (float *)c->out[0] + i * s->n * s->cols, s->n, s->cols, lower, adjoint);
+}
+
+static Status body_solve(const Call *c) {
+  const Type *b = c->in_type[1];
+  Systems s = {c, b->shape[b->rank - 2], b->shape[b->rank - 1]};
+  if (!type_count(b)) return OK;
+  copy_bytes(c, c->out[0], c->in[1], type_bytes(b));
+  parallel_for(c, type_count(b) / (s.n * s.cols), (1 << 15) / most(s.n * s.n * s.cols, 1),
+               solve_some, &s);
+  return OK;
+}
+static Status eval_solve(const Call *c) { return eval_wide(c, body_solve); }
+
+/* db solves the adjoint system; da is minus the outer product of both solutions, in the triangle
+ * that was read. */
+static void grad_solve(Graph *g, const Node *n, Value *const *dy, Value **dx) {
+  bool lower = n->attr[LOWER].i, adjoint = n->attr[ADJOINT].i;
+  Value *x = (Value *)&n->out[0], *db = solve(g, n->in[0], dy[0], lower, !adjoint);
+  Value *da = adjoint ? ops_matmul(g, x, db, false, true) : ops_matmul(g, db, x, false, true);
+  dx[0] = ops_neg(g, ops_mul(g, da, triangle(g, &n->in[0]->type, lower, 1)));
+  dx[1] = db;
+}
+
+/* ---- rows ---- */
+
+#define TURNED_ATTRS                                                          \
+  {"transpose_a", ATTR_BOOL, "false", NULL, "a's last two axes are swapped"}, \
+      {"transpose_b", ATTR_BOOL, "false", NULL, "b's last two axes are swapped"}
+const OpDef ops_linear[] = {
+    {.name = "matmul",
+     .summary = "The product of matrices; leading extents broadcast.",
+     .shapes = "[…, m, k], […, k, n] → […, m, n]",
+     .inputs = {"a", "b"},
+     .attrs = {TURNED_ATTRS},
+     .infer = infer,
+     .cost = cost_of_matmul,
+     .eval = eval,
+     .scratch = scratch,
+     .grad = grad,
+     .sample =
+         "F[2,3] F[3,4] | F[3,2] F[3,4] {transpose_a = true} | F[2,3] F[4,3] {transpose_b = true} | "
+         "F[3,2] F[4,3] {transpose_a = true, transpose_b = true} | F[5,2,3] F[3,4] | F[2,1,2,3] "
+         "F[5,3,2] | F[5,3,2] F[3,4] {transpose_a = true} | "
+         "F[2,3] F[4,3,5] | F[2,0] F[0,3] | F[0,2] F[2,3] | I9[2,3] I9[3,2] | F[1,5] F[5,1] | "
+         "F[65,130] F[130,70] | "
+         "F[40,9,20] F[40,20,11] | F[5,2,3] F[4,3] {transpose_b = true} | F[1,2,3] F[2,3,4]"},
+    {.name = "serialized_matmul",
+     .source = "math_ops.serialized_matmul of the original",
+     .summary = "matmul done in parts, for less memory on the machine; the same result.",
+     .shapes = "[…, m, k], […, k, n] → […, m, n]",
+     .inputs = {"a", "b"},
+     .attrs = {{"serialization_factor", ATTR_INT, NULL, NULL,
+                "how many parts; divides the extent that is cut"},
+               {"serialization_dimension", ATTR_STRING, NULL, "a_columns a_rows_b_columns b_rows",
+                "what is cut: m, k or n"},
+               TURNED_ATTRS},
+     .infer = infer_serialized,
+     .cost = cost_of_matmul,
+     .eval = eval,
+     .scratch = scratch,
+     .grad = grad,
+     .sample =
+         "F[4,3] F[3,2] {serialization_factor = 2, serialization_dimension = 'a_columns'} | "
+         "F[4,6] F[6,2] {serialization_factor = 3, serialization_dimension = 'a_rows_b_columns'} | "
+         "F[4,3] F[4,3] {serialization_factor = 4, serialization_dimension = 'b_rows', transpose_b = true}"},
+    {.name = "cholesky",
+     .summary =
+         "The lower triangular L with L L^T = a, for symmetric positive definite matrices; of others (a + a^T) / 2 counts.",
+     .shapes = "[…, n, n] → […, n, n]",
+     .inputs = {"a"},
+     .infer = infer_cholesky,
+     .cost = cost_of_cholesky,
+     .eval = eval_cholesky,
+     .scratch = scratch_wide,
+     .grad = grad_cholesky,
+     .sample = "M[3,3] | M[2,4,4] | M[1,1] | M[0,0]"},
+    {.name = "triangular_solve",
+     .summary = "x with a x = b, or a^T x = b, where a's one triangle counts.",
+     .shapes = "[…, n, n], […, n, m] → […, n, m]",
+     .inputs = {"a", "b"},
+     .attrs = {{"lower", ATTR_BOOL, "true", NULL, "a's lower triangle counts, else its upper one"},
+               {"adjoint", ATTR_BOOL, "false", NULL, "solve with a transposed"}},
+     .infer = infer_solve,
+     .cost = cost_of_solve,
+     .eval = eval_solve,
+     .scratch = scratch_wide,
+     .grad = grad_solve,
+     .sample =
+         "M[3,3] F[3,2] | M[2,3,3] F[2,3,4] {lower = false} | M[3,3] F[3,1] {adjoint = true} | M[3,3] "
+         "F[3,2] {lower = false, adjoint = true}"},
+    {0}};

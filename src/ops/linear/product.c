@@ -1,0 +1,152 @@
+/* A batch of matrix products on the pool: small matrices are shared out whole, of large ones the
+ * chunks of each. */
+#include "ops/linear/product.h"
+
+#include "base/interrupt.h"
+
+/* Slots bound the scratch; teams larger than that share the chunks out by slot. */
+enum { PRODUCT_SLOTS = 16 };
+/* multiply-adds: below, whole matrices of a batch are shared out */
+static const double SMALL_PRODUCT = 2e6;
+
+static int64_t batch_count(const Product *p) {
+  int64_t n = 1;
+  for (int i = 0; i < p->rank; i++) n *= p->extent[i];
+  return n;
+}
+
+static bool by_matrix(const Product *p) {
+  const Gemm *g = &p->gemm;
+  int64_t batch = batch_count(p);
+  return batch > 1 &&
+         ((double)g->m * (double)g->n * (double)g->k < SMALL_PRODUCT || batch >= 2 * PRODUCT_SLOTS);
+}
+
+static int64_t slot_count(const Product *p, const GemmPlan *plan) {
+  return most(1, least(PRODUCT_SLOTS, by_matrix(p) ? batch_count(p) : plan->chunks));
+}
+
+static GemmPlan plan_of(const Kernels *k, const Product *p) {
+  Gemm g = p->gemm;
+  char dummy[8];
+  if (!g.c) g.c = dummy; /* the result has a place of its own, though it isn't known yet */
+  return k->gemm_plan(p->dtype, &g);
+}
+
+static size_t bytes_for(const Kernels *k, const Product *p) {
+  GemmPlan plan = plan_of(k, p);
+  size_t slots = (size_t)slot_count(p, &plan), shared = round_to_line(plan.shared_bytes);
+  return slots * round_to_line(plan.slot_bytes) + (by_matrix(p) ? slots : 1) * shared;
+}
+
+size_t product_scratch(const Product *p) {
+  static const char *const names[] = {"base", "avx2", "avx512"};
+  size_t bytes = 0;
+  for (int i = 0; i < 3; i++) {
+    const Kernels *k = kernels_find(names[i]);
+    size_t needed = k ? bytes_for(k, p) : 0;
+    if (needed > bytes) bytes = needed;
+  }
+  return bytes;
+}
+
+typedef struct ProductRun {
+  const Call *call;
+  const Product *product;
+  GemmPlan plan;
+  Gemm gemm; /* the matrix at hand, when chunks are shared out */
+  char *shared, *slots;
+  size_t shared_bytes, slot_bytes;
+  int64_t count, slot_total; /* matrices or chunks; slots that there is room for */
+  DroppableLoop loop;
+} ProductRun;
+
+static Gemm matrix_at(const ProductRun *r, int64_t index) {
+  const Product *p = r->product;
+  Gemm g = r->gemm;
+  size_t size = dtype_size(p->dtype);
+  g.c = (char *)g.c + (size_t)(index * p->c_step) * size;
+  for (int i = p->rank - 1; i >= 0; i--) {
+    int64_t at = index % p->extent[i];
+    g.a = (const char *)g.a + at * p->a_step[i] * (int64_t)size;
+    g.b = (const char *)g.b + at * p->b_step[i] * (int64_t)size;
+    index /= p->extent[i];
+  }
+  return g;
+}
+
+static void run_matrix(ProductRun *r, int64_t index, int slot) {
+  Dtype d = r->product->dtype;
+  Gemm g = matrix_at(r, index);
+  g.shared = r->shared + (size_t)slot * r->shared_bytes;
+  for (int64_t i = 0; i < r->plan.pack_chunks; i++) r->call->kernels->gemm_pack(d, &g, i);
+  for (int64_t i = 0; i < r->plan.chunks && !interrupt_drops(&r->loop); i++)
+    r->call->kernels->gemm_run(d, &g, i, slot);
+  for (int64_t i = 0; i < r->plan.finish_chunks; i++) r->call->kernels->gemm_finish(d, &g, i, slot);
+}
+
+static void matrix_task(void *context, int64_t index, int slot) {
+  run_matrix(context, index, slot);
+}
+static void pack_task(void *context, int64_t chunk, int slot) {
+  const ProductRun *r = context;
+  (void)slot;
+  r->call->kernels->gemm_pack(r->product->dtype, &r->gemm, chunk);
+}
+static void chunk_task(void *context, int64_t chunk, int slot) {
+  ProductRun *r = context;
+  if (interrupt_drops(&r->loop)) return;
+  r->call->kernels->gemm_run(r->product->dtype, &r->gemm, chunk, slot);
+}
+
+static void finish_task(void *context, int64_t chunk, int slot) {
+  const ProductRun *r = context;
+  r->call->kernels->gemm_finish(r->product->dtype, &r->gemm, chunk, slot);
+}
+
+/* For teams with more members than slots: task number i owns slot i and takes every
+ * slot_total-th piece of work. */
+typedef struct Striding {
+  PoolTask task;
+  ProductRun *run;
+} Striding;
+
+static void stride_task(void *context, int64_t slot, int member) {
+  const Striding *s = context;
+  (void)member;
+  for (int64_t i = slot; i < s->run->count; i += s->run->slot_total) s->task(s->run, i, (int)slot);
+}
+
+static void share_out(ProductRun *r, int64_t count, PoolTask task) {
+  r->count = count;
+  Striding s = {task, r};
+  if (pool_size(r->call->pool) <= r->slot_total) pool_run(r->call->pool, count, task, r);
+  else pool_run(r->call->pool, least(count, r->slot_total), stride_task, &s);
+}
+
+void product_run(const Call *c, const Product *p, void *scratch) {
+  int64_t batch = batch_count(p);
+  if (!batch || !p->gemm.m || !p->gemm.n) return;
+  ProductRun r = {.call = c, .product = p, .plan = plan_of(c->kernels, p), .gemm = p->gemm};
+  r.loop = interrupt_begin_loop();
+  r.slot_total = slot_count(p, &r.plan);
+  r.slot_bytes = round_to_line(r.plan.slot_bytes);
+  r.shared_bytes = round_to_line(r.plan.shared_bytes);
+  r.slots = scratch;
+  r.shared = r.slots + (size_t)r.slot_total * r.slot_bytes;
+  r.gemm.slots = r.slots, r.gemm.slot_bytes = r.slot_bytes, r.gemm.shared = r.shared;
+  if (by_matrix(p)) {
+    share_out(&r, batch, matrix_task);
+    interrupt_end_loop(&r.loop);
+    return;
+  }
+  Gemm first = r.gemm;
+  for (int64_t i = 0; i < batch; i++) {
+    r.gemm = first;
+    r.gemm = matrix_at(&r, i);
+    if (r.plan.pack_chunks) pool_run(c->pool, r.plan.pack_chunks, pack_task, &r);
+    share_out(&r, r.plan.chunks, chunk_task);
+    if (r.plan.finish_chunks) share_out(&r, r.plan.finish_chunks, finish_task);
+  }
+  interrupt_end_loop(&r.loop);
+}
