@@ -24,6 +24,7 @@ keras.utils.set_random_seed(1)
 -- ------------------------------------------------ comments in the source
 
 local comments = {} -- class → text; "Model:fit" → text
+local internal = {} -- "Model:fit" → whether the library alone calls it
 
 local function scan(path)
   local block = {}
@@ -35,7 +36,9 @@ local function scan(path)
   for line in io.lines(path) do
     if line:find("^%-%-%-") then block[#block + 1] = line:sub(4)
     else
-      local text, named = help.parts(block).text, {owner(line)}
+      local about, named = help.parts(block), {owner(line)}
+      local text = about.text
+      for _, each in ipairs(about.internal and named or {}) do internal[each] = true end
       for _, each in ipairs(block) do named[#named + 1] = each:match("^@class ([%w_]+)") end
       for _, each in ipairs(#text > 0 and named or {}) do
         comments[each] = comments[each] or table.concat(text, " ")
@@ -577,7 +580,7 @@ for _, name in ipairs{"Model", "Sequential"} do
   write ""
 end
 for _, method in ipairs(methods_of("Model")) do
-  if not parts.internal[method] then
+  if not (parts.internal[method] or internal["Model:" .. method]) then
     write_function("model:" .. method, keras.Model[method], comments["Model:" .. method])
     annotate_method("Model", method, comments["Model:" .. method])
   end
@@ -666,7 +669,7 @@ end
 
 -- ------------------------------------------------ backend, other names
 
-local other_names = require "ipulua.keras.base.other_names"
+local other_names = require "ipulua.base.parts.offering"
 
 local function sorted(t)
   local list = {}

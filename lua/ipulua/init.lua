@@ -2,8 +2,10 @@
 
 local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
+local func = require "ipulua.trace.func"
 local modules = require "ipulua.base.modules"
 local ops = require "ipulua.ops"
+local registry = require "ipulua.base.parts.registry"
 
 local ipu = {}
 
@@ -22,7 +24,7 @@ local public = {
   cond = {"trace.loops", "cond"},
   while_loop = {"trace.loops", "while_loop"},
   Session = {"strategy.session", "Session"}, placeholder = {"trace.session_graph", "placeholder"},
-  ipu_compiler = {"strategy.compiler", false},
+  ipu_compiler = {"trace.compiler", false},
   reset_default_graph = {"trace.session_graph", "reset_default_graph"},
   get_variable = {"trace.variables", "get_variable"},
   variable_scope = {"trace.variables", "variable_scope"},
@@ -81,11 +83,29 @@ local configuration <const> = {
 }
 for _, name in ipairs(configuration) do public[name] = {"config", name} end
 
+-- Checkpoints are of models, and so of Keras, but stand in ipu.train.
+local in_train <const> = {Checkpoint = true, latest_checkpoint = true}
+
+local function with_checkpoints(train)
+  ---Every name, for completion and help.
+  ---@package
+  function train.__names()
+    local names = {}
+    for name in next, train do names[#names + 1] = name end
+    for name in pairs(in_train) do names[#names + 1] = name end
+    return names
+  end
+  return modules.guard("ipu.train", train, function(name)
+    if in_train[name] then return require("ipulua.keras.files.checkpoint")[name] end
+  end)
+end
+
 -- Enumerations and whatever a module offers under the name of a public field.
 local function find(name)
   local at = public[name]
   if at then
     local module = require("ipulua." .. at[1])
+    if name == "train" then return with_checkpoints(module) end
     if at[2] then return modules.offered(module[at[2]]) end
     return at[1] ~= "keras" and modules.guard("ipu." .. name, module) or module
   end
@@ -183,6 +203,8 @@ function ipu.load(...)
 end
 
 require "ipulua.base.start"
+registry.load_by(function(kind) ipu.keras.__load(kind) end)
+func.report_by(function() return require "ipulua.machine.report" end)
 function ipu.clip_by_global_norm(...)
   local results = table.pack(core.ops.clip_by_global_norm(...))
   return table.move(results, 1, results.n - 1, 1, core.plain{}), results[results.n]
@@ -206,4 +228,5 @@ if os.getenv("IPULUA_FLAGS") then require("ipulua.config").flags() end
 modules.guard("ipu.random", ipu.random)
 modules.offer_all(ipu)
 
+modules.publish(ipu)
 return ipu

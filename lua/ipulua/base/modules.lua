@@ -57,9 +57,15 @@ function modules.guard(name, module, find)
   return setmetatable(module, meta)
 end
 
+local public -- see modules.publish
+
+---Says which is the module that scripts require.
+---@param module table
+function modules.publish(module) public = module end
+
 ---The module that scripts require; nil before it is loaded. Only files that it loads ask for it.
 ---@return table?
-function modules.public() return package.loaded["ipulua"] end
+function modules.public() return public end
 
 ---Whether x is a module that tells misspelt names: one that scripts see.
 ---@param x table

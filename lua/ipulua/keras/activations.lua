@@ -115,7 +115,7 @@ end
 ---@return function
 function activations.get(activation)
   if activation == nil then return activations.linear end
-  return require "ipulua.keras.base.parts".get("activation", activation, {prefers_class = false})
+  return require "ipulua.base.parts".get("activation", activation, {prefers_class = false})
 end
 
-return require("ipulua.keras.base.other_names").give("activations", activations)
+return require("ipulua.base.parts").give("activations", activations)

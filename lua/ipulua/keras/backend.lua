@@ -10,7 +10,8 @@ local counted = require "ipulua.base.counted"
 local keras_activations = require "ipulua.keras.activations"
 local loops = require "ipulua.trace.loops"
 local mixed_precision = require "ipulua.keras.mixed_precision"
-local names = require "ipulua.keras.base.names"
+local names = require "ipulua.base.parts.names"
+local offering = require "ipulua.base.parts.offering"
 local ops = require "ipulua.ops"
 local tape = require "ipulua.trace.tape"
 
@@ -328,4 +329,36 @@ function backend.image_data_format() return "channels_last" end
 function backend.clear_session() names.reset() end
 backend.reset_uids = backend.clear_session
 
-return require("ipulua.keras.base.other_names").answer("backend", backend)
+-- What keras.backend has beside the functions of tensors: {names, what to use}.
+local missing = {}
+for _, group in ipairs{
+  {"eval function placeholder", "tensors have their numbers, t:totable(); a program is made by "
+    .. "ipu.func, a model begins with keras.Input"},
+  {"learning_phase set_learning_phase learning_phase_scope",
+    "a layer's call has options.training; a model is called with {training = true}"},
+  {"set_floatx set_epsilon", "a layer has a dtype, and mixed_precision.set_global_policy one for "
+    .. "all; an epsilon is an argument"},
+  {"set_image_data_format", "data_format is an argument of each layer"},
+  {"map_fn foldl foldr rnn", "use ipu.loops.repeat_n, or an op on the whole tensor; a layer of "
+    .. "steps is layers.RNN"},
+  {"conv1d conv2d conv3d conv2d_transpose depthwise_conv2d batch_normalization",
+    "use the op in ipu.nn, or the layer"},
+  {"separable_conv2d local_conv1d local_conv2d pool2d pool3d resize_images resize_volumes",
+    "use the layer"},
+  {"temporal_padding spatial_2d_padding spatial_3d_padding", "use ipu.pad, or the layer"},
+  {"normalize_batch_in_training moving_average_update",
+    "use layers.BatchNormalization, or v:assign"},
+  {"ctc_batch_cost ctc_decode ctc_label_dense_to_sparse",
+    "use ipu.nn.ctc_loss and ipu.nn.ctc_beam_search_decoder"},
+  {"random_uniform_variable random_normal_variable random_binomial",
+    "use ipu.Variable(ipu.random.normal(shape)), ipu.random.bernoulli"},
+  {"in_top_k", "use metrics.top_k_categorical_accuracy"}, {"print_tensor", "use ipu.print_tensor"},
+  {"is_sparse to_dense", "all tensors are dense"},
+  {"get_uid", "a layer is numbered when it is made"},
+  {"name_scope", "use ipu.name_scope"},
+  {"manual_variable_initialization", "variables have values from the start"},
+} do
+  for name in group[1]:gmatch("%S+") do missing[name] = group[2] end
+end
+
+return offering.answer("backend", backend, {missing = missing})

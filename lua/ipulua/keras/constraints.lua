@@ -2,8 +2,9 @@
 
 local blame = require "ipulua.base.blame"
 local lengths = require "ipulua.keras.base.lengths"
+local offering = require "ipulua.base.parts.offering"
 local ops = require "ipulua.ops"
-local parts = require "ipulua.keras.base.parts"
+local parts = require "ipulua.base.parts"
 
 local constraints = {}
 
@@ -102,7 +103,8 @@ end
 ---@param value any
 ---@return any
 function constraints.get(value)
-  return require("ipulua.keras.base.parts").get("constraint", value)
+  return require("ipulua.base.parts").get("constraint", value)
 end
 
-return require("ipulua.keras.base.other_names").give("constraints", constraints)
+return parts.give("constraints", constraints,
+  {names = offering.small(constraints)})

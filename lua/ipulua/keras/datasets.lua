@@ -7,6 +7,7 @@ local core = require "ipulua.core"
 local counted = require "ipulua.base.counted"
 local log = require "ipulua.base.log"
 local modules = require "ipulua.base.modules"
+local offering = require "ipulua.base.parts.offering"
 local ops = require "ipulua.ops"
 
 local datasets = {}
@@ -371,4 +372,12 @@ end
 for _, name in ipairs{"mnist", "fashion_mnist", "cifar10", "cifar100", "text", "imdb"} do
   modules.guard("keras.datasets." .. name, datasets[name])
 end
-return require("ipulua.keras.base.other_names").answer("datasets", datasets)
+-- What Keras has in its module of that name and this one lacks, with what to use instead.
+local no_downloads <const> = "nothing is downloaded; "
+local not_offered <const> = {
+  boston_housing = no_downloads .. "read its file by ipu.load or ipu.data.from_csv",
+  reuters = no_downloads .. "read its file by ipu.load, and fill its sequences up by "
+  .. "utils.pad_sequences",
+}
+
+return offering.answer("datasets", datasets, {missing = not_offered})

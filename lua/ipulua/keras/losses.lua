@@ -9,10 +9,10 @@ local context = require "ipulua.keras.base.context"
 local core = require "ipulua.core"
 local lengths = require "ipulua.keras.base.lengths"
 local log = require "ipulua.base.log"
-local names = require "ipulua.keras.base.names"
+local names = require "ipulua.base.parts.names"
 local operands = require "ipulua.keras.base.operands"
 local ops = require "ipulua.ops"
-local parts = require "ipulua.keras.base.parts"
+local parts = require "ipulua.base.parts"
 local shapes = require "ipulua.keras.base.shapes"
 
 local losses = {}
@@ -409,4 +409,11 @@ function losses.get(loss, custom_objects)
     .. args.describe(loss), "type")
 end
 
-return require("ipulua.keras.base.other_names").give("losses", losses)
+-- Other names of the functions, of which metrics has the same.
+local other_names = {kullback_leibler_divergence = "kl_divergence", logcosh = "log_cosh"}
+for short, long in pairs{
+  mse = "mean_squared_error", mae = "mean_absolute_error", mape = "mean_absolute_percentage_error",
+  msle = "mean_squared_logarithmic_error", kld = "kl_divergence",
+} do other_names[short], other_names[short:upper()] = long, long end
+
+return parts.give("losses", losses, {names = other_names})

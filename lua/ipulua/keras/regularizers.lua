@@ -2,7 +2,7 @@
 
 local lengths = require "ipulua.keras.base.lengths"
 local ops = require "ipulua.ops"
-local parts = require "ipulua.keras.base.parts"
+local parts = require "ipulua.base.parts"
 
 local regularizers = {}
 
@@ -60,7 +60,7 @@ regularizers._named = {l1_l2 = regularizers.l1_l2}
 ---@param value any
 ---@return any
 function regularizers.get(value)
-  return require("ipulua.keras.base.parts").get("regularizer", value)
+  return require("ipulua.base.parts").get("regularizer", value)
 end
 
-return require("ipulua.keras.base.other_names").give("regularizers", regularizers)
+return parts.give("regularizers", regularizers)

@@ -3,12 +3,13 @@
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
-local custom_objects = require "ipulua.keras.base.custom_objects"
+local custom_objects = require "ipulua.base.parts.custom_objects"
 local lengths = require "ipulua.keras.base.lengths"
-local names = require "ipulua.keras.base.names"
+local names = require "ipulua.base.parts.names"
+local offering = require "ipulua.base.parts.offering"
 local ops = require "ipulua.ops"
 
-local Model <const> = require "ipulua.keras.models.model".Model
+local Model <const> = require "ipulua.keras.models".Model
 
 local utils = {
   pad_sequences = require "ipulua.keras.preprocessing.sequence".pad_sequences,
@@ -344,4 +345,21 @@ function utils.generate_text(...)
   return a.vocabulary:decode(numbers)
 end
 
-return require("ipulua.keras.base.other_names").answer("utils", utils)
+-- What Keras has in its module of that name and this one lacks, with what to use instead.
+local no_downloads <const> = "nothing is downloaded; "
+local no_queue <const> = "datasets have threads of their own"
+local folder_of_images <const> = "use ipu.data.from_image_folder(path, {image_size = {height, "
+  .. "width}})"
+local no_texts <const> = "there are no tensors of text; number the words with "
+  .. "preprocessing.text.Tokenizer, and make a dataset of the numbers"
+local missing <const> = {
+  Sequence = "programs must know the shapes of batches ahead; make them by "
+  .. "ipu.data.from_generator",
+  Progbar = "fit, evaluate and predict show their progress themselves",
+  get_file = no_downloads .. "give the paths of files that are there",
+  model_to_dot = "plot_model returns the DOT text",
+  GeneratorEnqueuer = no_queue, OrderedEnqueuer = no_queue, SequenceEnqueuer = no_queue,
+  image_dataset_from_directory = folder_of_images, text_dataset_from_directory = no_texts,
+}
+
+return offering.answer("utils", utils, {missing = missing})

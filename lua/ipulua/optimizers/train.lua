@@ -8,7 +8,6 @@ local class = require "ipulua.base.class"
 local core = require "ipulua.core"
 local counted = require "ipulua.base.counted"
 local graph = require "ipulua.trace.session_graph"
-local modules = require "ipulua.base.modules"
 local operation = require "ipulua.trace.operation"
 local structure = require "ipulua.base.structure"
 local tape = require "ipulua.trace.tape"
@@ -472,20 +471,5 @@ define("AdagradOptimizer", {
 ---@package
 function train.is_optimizer(value) return class.is_a(value, Optimizer) end
 
-local checkpoints <const> = {Checkpoint = true, latest_checkpoint = true}
-
----Every name, for completion and help.
----@package
-function train.__names()
-  local names = {}
-  for name in next, train do names[#names + 1] = name end
-  for name in pairs(checkpoints) do names[#names + 1] = name end
-  return names
-end
-
 class.guard_all(train)
-
--- Checkpoints are of models, and so of Keras.
-return modules.guard("ipu.train", train, function(name)
-  if checkpoints[name] then return require("ipulua.keras.files.checkpoint")[name] end
-end)
+return train

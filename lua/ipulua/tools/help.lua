@@ -10,29 +10,12 @@ local interval = require "ipulua.base.interval"
 local ipu = require "ipulua"
 local modules = require "ipulua.base.modules"
 local own_files = require "ipulua.base.own_files"
+local public_names = require "ipulua.base.public_names"
 local values = require "ipulua.tools.values"
 
 local help = {}
 
-local op_names = {}
-for name, f in pairs(core.ops) do
-  op_names[f] = name
-  local module, leaf = name:match("^(.-)%.?([^.]+)$")
-  local place = module == "" and ipu or rawget(ipu, module)
-  local public = place and rawget(place, leaf) -- of some, a Lua function around the row
-  if public then op_names[public] = name end
-end
-
--- Name → function, of tensors and of variables: each have their own.
-local methods_of <const> = {getmetatable(core.tensor(0)).methods,
-  getmetatable(core.new_variable("", "float32", {}, false)).methods}
-
-for _, methods in ipairs(methods_of) do -- ops as methods
-  for name in pairs(core.ops) do
-    local method = methods[name:match("[^.]+$")]
-    if type(method) == "function" and not op_names[method] then op_names[method] = name end
-  end
-end
+local op_names <const>, methods_of <const> = public_names.ops(), public_names.methods_of
 
 ---The name of the op that a function calls: "exp"; nil for other functions.
 ---@param f function
@@ -218,7 +201,7 @@ function help.parts(lines)
   for _, line in ipairs(lines) do
     local tag, rest = line:match("^@(%w+)%s+(.*)$")
     local name, begun = line:match("^(%u%l+): (.*)$")
-    if line:find("^@package") then found.internal = true end
+    if line:find("^@package") then found.internal, line = true, "" end
     if is_note[name] then
       note, found.notes[name] = name, begun
     elseif note and not line:find("^@") then
@@ -506,65 +489,11 @@ local function registered_help(given)
     given.gradient and "  with a gradient of its own" or "  with the gradients of the ops in it"}
 end
 
--- Public names, the longest first: of "mse" and "mean_squared_error" the latter tells more.
-local function names_in(module)
-  local names = {}
-  local function add(name)
-    if type(name) == "string" and name:find("^%a") then names[#names + 1] = name end
-  end
-  for name in next, module do add(name) end
-  local listed = module ~= ipu and rawget(module, "__names") -- of ipu itself what was used is there
-  for _, name in ipairs(listed and listed() or {}) do add(name) end
-  table.sort(names, function(a, b)
-    if #a == #b then return a < b end
-    return #a > #b
-  end)
-  return names
-end
-
-local function method_in(prefix, c, f)
-  for name, value in next, c do
-    if value == f and type(name) == "string" then return prefix .. "." .. name end
-  end
-end
-
--- Functions of modules come before methods of classes in them.
-local function found_name(f)
-  local function search(prefix, module, depth, methods)
-    local inner = {}
-    for _, name in ipairs(names_in(module)) do
-      local value = module[name]
-      local found = value == f and prefix .. name or methods and class.is_class(value)
-        and method_in(prefix .. name, value, f)
-      if found then return found end
-      if depth > 0 and type(value) == "table" and not class.is_class(value) then
-        inner[#inner + 1] = name
-      end
-    end
-    table.sort(inner)
-    for _, name in ipairs(inner) do
-      local found = search(prefix .. name .. ".", module[name], depth - 1, methods)
-      if found then return found end
-    end
-  end
-  local keras = package.loaded["ipulua.keras"]
-  for _, methods in ipairs{false, true} do
-    local name = search("ipu.", ipu, 0, methods) or keras and search("keras.", keras, 2, methods)
-      or search("ipu.", ipu, 2, methods)
-    if name then return name end
-  end
-end
-
----The name by which a script reaches a function of the library: "ipu.func".
----@param f function
----@return string?
-function help.public_name(f) return op_names[f] and "ipu." .. op_names[f] or found_name(f) end
-
 ---What the prompt prints for a function of the library; nil for others.
 ---@param f function
 ---@return string?
 function help.title(f)
-  local name = help.public_name(f)
+  local name = public_names.of(f)
   return name and ("<function %s; help(%s) explains it>"):format(name, name)
 end
 
@@ -582,7 +511,7 @@ function help.lines(x, text)
   if type(x) == "function" then
     local custom = package.loaded["ipulua.trace.custom"]
     if custom and custom.of(x) then return registered_help(custom.of(x)) end
-    text = text or found_name(x)
+    text = text or public_names.of(x)
     return function_help(x, text) or keras_function(x, text)
   end
   if class.is_class(x) then return class_help(x) end

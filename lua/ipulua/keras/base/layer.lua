@@ -9,8 +9,8 @@ local layer_fields = require "ipulua.keras.base.layer_fields"
 local layer_losses = require "ipulua.keras.base.layer_losses"
 local layer_weights = require "ipulua.keras.base.layer_weights"
 local log = require "ipulua.base.log"
-local names = require "ipulua.keras.base.names"
-local parts = require "ipulua.keras.base.parts"
+local names = require "ipulua.base.parts.names"
+local parts = require "ipulua.base.parts"
 local stages = require "ipulua.keras.models.stage_scope"
 
 local kept <const> = layer_fields.get

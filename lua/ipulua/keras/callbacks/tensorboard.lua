@@ -6,10 +6,10 @@ local base = require "ipulua.keras.callbacks.base"
 local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
 local log = require "ipulua.base.log"
-local nest = require "ipulua.keras.base.nest"
+local nest = require "ipulua.base.nest"
 local ops = require "ipulua.ops"
 local protobuf = require "ipulua.base.protobuf"
-local saving = require "ipulua.keras.files.saving"
+local weights = require "ipulua.keras.files.weights"
 
 local Callback <const> = base.Callback
 
@@ -178,7 +178,7 @@ function TensorBoard:on_epoch_begin()
 end
 
 function TensorBoard:write_histograms(epoch)
-  for _, entry in ipairs(saving.paths(self.model)) do
+  for _, entry in ipairs(weights.paths(self.model)) do
     local summary = histogram(entry.path .. "/histogram", entry.variable:read_value())
     if summary then self:put("train", record(event(core.epoch(), epoch, summary))) end
   end

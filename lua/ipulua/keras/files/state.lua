@@ -8,7 +8,7 @@ local json = require "ipulua.base.json"
 local log = require "ipulua.base.log"
 local ops = require "ipulua.ops"
 local plain = require "ipulua.base.plain"
-local saving = require "ipulua.keras.files.saving"
+local weights = require "ipulua.keras.files.weights"
 
 local state = {}
 
@@ -68,7 +68,7 @@ local function of_replicas(model)
   local list = variables_of(model)
   for i, v in ipairs(model.non_trainable_variables) do list["weight/" .. i] = v end
   for i, v in ipairs(model.trainable_variables) do list["trainable/" .. i] = v end
-  for i, entry in ipairs(model.optimizer:entries(saving.paths(model))) do
+  for i, entry in ipairs(model.optimizer:entries(weights.paths(model))) do
     list["optimizer/" .. i] = entry.variable
   end
   return list
@@ -131,13 +131,13 @@ function state.restore(model, run, data, tensors, commit)
   for name, v in pairs(of_replicas(model)) do
     local values, r = {}, 1
     while tensors[string.format("replica/%d/%s", r, name)] do
-      values[r] = saving.fitted("BackupAndRestore", name, v,
+      values[r] = weights.fitted("BackupAndRestore", name, v,
         tensors[string.format("replica/%d/%s", r, name)])
       r = r + 1
     end
     replicas[v] = values
   end
-  local plan <const> = saving.plan("BackupAndRestore", entries, tensors)
+  local plan <const> = weights.plan("BackupAndRestore", entries, tensors)
   local random <const> = core.save_random()
   core.restore_random(data.random)
   -- its stages draw numbers
@@ -148,7 +148,7 @@ function state.restore(model, run, data, tensors, commit)
     error(problem, 0)
   end
   commit()
-  saving.commit(plan)
+  weights.commit(plan)
   core.set_program_counters(program_of(run), data.counters)
   for v, values in pairs(replicas) do core.set_replica_values(v, values) end
   for i, callback in ipairs(run.callbacks.list) do

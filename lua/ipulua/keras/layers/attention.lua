@@ -138,7 +138,7 @@ for _, row in ipairs(MultiHeadAttention.argument_rows) do
 end
 
 function MultiHeadAttention:init(...)
-  local parts = require "ipulua.keras.base.parts"
+  local parts = require "ipulua.base.parts"
   local given = parts.read(self, MultiHeadAttention, ...)
   rawset(self, "projected_shape", given.output_shape)
   given.output_shape = nil

@@ -270,7 +270,7 @@ cells.StackedRNNCells = StackedRNNCells
 
 function StackedRNNCells:setup()
   if #self.cells == 0 then blame.error("StackedRNNCells: 'cells' is empty", "value") end
-  local parts = require "ipulua.keras.base.parts"
+  local parts = require "ipulua.base.parts"
   self.cells = table.move(self.cells, 1, #self.cells, 1, {}) -- not the caller's list
   for i, given in ipairs(self.cells) do
     local cell = type(given) == "table" and parts.get("layer", given) or given
@@ -306,7 +306,7 @@ end
 
 function StackedRNNCells:get_config()
   local config = Layer.get_config(self)
-  local parts = require "ipulua.keras.base.parts"
+  local parts = require "ipulua.base.parts"
   config.cells = {}
   for i, cell in ipairs(self.cells) do config.cells[i] = parts.serialize("layer", cell) end
   return config

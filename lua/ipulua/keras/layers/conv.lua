@@ -104,6 +104,7 @@ for rank, op in ipairs{"conv1d", "conv2d", "conv3d"} do
   local c = Conv:extend(name)
   c.space, c.op = rank, op
   layers[name] = c
+  c.other_names = {(name:gsub("Conv", "Convolution"))}
 end
 
 ---@class Conv1D: Layer
@@ -190,6 +191,7 @@ local SeparableConv2D = Layer.declare("SeparableConv2D",
   {"depth_multiplier", "integer", 1, range = "[1, inf)"}, activation_row,
 }), DepthwiseConv2D)
 layers.SeparableConv2D = SeparableConv2D
+SeparableConv2D.other_names = {"SeparableConvolution2D"}
 
 function SeparableConv2D:build(input_shape)
   local channels = spatial.channels(self, input_shape)
@@ -213,6 +215,7 @@ end
 
 local SeparableConv1D = SeparableConv2D:extend("SeparableConv1D")
 layers.SeparableConv1D = SeparableConv1D
+SeparableConv1D.other_names = {"SeparableConvolution1D"}
 SeparableConv1D.space = 1
 
 -- ------------------------------------------------ transposed
@@ -246,6 +249,7 @@ for rank, op in ipairs{"conv1d_transpose", "conv2d_transpose", "conv3d_transpose
   local c = ConvTranspose:extend(name)
   c.space, c.op = rank, op
   layers[name] = c
+  c.other_names = {(name:gsub("Conv", "Convolution"))}
 end
 
 ---@class Conv1DTranspose: Layer

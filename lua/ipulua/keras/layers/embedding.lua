@@ -22,7 +22,7 @@ Embedding.autocast = false
 Embedding.input_dtype = "int32"
 
 function Embedding:init(...)
-  local given = require "ipulua.keras.base.parts".read(self,
+  local given = require "ipulua.base.parts".read(self,
     require "ipulua.base.class".of(self), ...)
   for _, row in ipairs(self.argument_rows) do
     local name = row[1]

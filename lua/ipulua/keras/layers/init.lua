@@ -16,6 +16,13 @@ for _, family in ipairs{
   end
 end
 
+local other_names = {} -- a name of Keras → the class' own
+for name, c in pairs(layers) do
+  for _, other in ipairs(class.is_class(c) and rawget(c, "other_names") or {}) do
+    other_names[other] = name
+  end
+end
+
 local called_by_scripts <const> = {
   add_loss = true, add_metric = true, add_weight = true, adapt = true, compute_mask = true,
   compute_output_shape = true, count_params = true,
@@ -44,4 +51,21 @@ for _, name in ipairs{
 
 layers.Input = require "ipulua.keras.models.input".Input
 
-return require("ipulua.keras.base.other_names").give("layers", layers)
+-- What Keras has in its module of that name and this one lacks, with what to use instead.
+local size_changes <const> = "the size of its output would change from step to step, and shapes "
+  .. "are static; use "
+local text_needed <const> = "there are no tensors of text; number the words while the dataset is "
+  .. "made, with "
+local missing <const> = {
+  RandomHeight = size_changes .. "RandomZoom(height_factor, {width_factor = 0}), which keeps it",
+  RandomWidth = size_changes .. "RandomZoom(0, {width_factor = factor}), which keeps it",
+  StringLookup = text_needed .. "preprocessing.text.Tokenizer, utils.Vocabulary or a Lua table",
+  Hashing = text_needed .. "preprocessing.text.hashing_trick",
+  TextVectorization = text_needed .. "preprocessing.text.Tokenizer (characters: "
+  .. "utils.Vocabulary) and utils.pad_sequences",
+  experimental = "what Keras has there is in layers itself",
+  DenseFeatures = "there are no feature columns; use Embedding, CategoryEncoding and "
+  .. "Normalization",
+}
+
+return require("ipulua.base.parts").give("layers", layers, {names = other_names, missing = missing})

@@ -3,7 +3,7 @@
 local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
 local Layer = require "ipulua.keras.base.layer"
-local names = require "ipulua.keras.base.names"
+local names = require "ipulua.base.parts.names"
 local plain = require "ipulua.base.plain"
 
 local keep <const> = require "ipulua.keras.base.layer_fields".keep
@@ -22,7 +22,7 @@ lambda.Lambda = Lambda
 
 -- The fields that hold arguments must not hide the properties of every layer.
 function Lambda:init(...)
-  local given = require "ipulua.keras.base.parts".read(self,
+  local given = require "ipulua.base.parts".read(self,
     require "ipulua.base.class".of(self), ...)
   rawset(self, "func", given.func)
   rawset(self, "arguments", given.arguments)

@@ -4,7 +4,7 @@ local Layer = require "ipulua.keras.base.layer"
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
-local nest = require "ipulua.keras.base.nest"
+local nest = require "ipulua.base.nest"
 local ops = require "ipulua.ops"
 local shapes = require "ipulua.keras.base.shapes"
 

@@ -25,6 +25,7 @@ local function declare_pool(name, rank, op)
     spatial.format_row,
   })
   layers[name] = c
+  c.other_names = {(name:gsub("Pooling", "Pool"):gsub("Average", "Avg"))}
   c.input_spec = InputSpec{ndim = rank + 2}
   function c:setup()
     self.pool_size = spatial.list(self, "pool_size", self.pool_size, rank)
@@ -57,6 +58,7 @@ end
 local function declare_global(name, rank, op)
   local c = Layer.declare(name, {spatial.format_row, {"keepdims", "boolean", false}})
   layers[name] = c
+  c.other_names = {(name:gsub("Pooling", "Pool"):gsub("Average", "Avg"))}
   c.input_spec = InputSpec{ndim = rank + 2}
   function c:call(x)
     local first = self.data_format == "channels_first" and 2 or 1

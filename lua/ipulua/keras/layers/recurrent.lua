@@ -14,9 +14,9 @@ local InputSpec = require "ipulua.keras.layers.input_spec".InputSpec
 local Layer = require "ipulua.keras.base.layer"
 local Wrapper = require "ipulua.keras.layers.wrapper"
 local layer_fields = require "ipulua.keras.base.layer_fields"
-local nest = require "ipulua.keras.base.nest"
+local nest = require "ipulua.base.nest"
 local ops = require "ipulua.ops"
-local parts = require "ipulua.keras.base.parts"
+local parts = require "ipulua.base.parts"
 local shapes = require "ipulua.keras.base.shapes"
 local tracing = require "ipulua.trace.tracing"
 local variables = require "ipulua.trace.variables"
@@ -441,7 +441,7 @@ function TimeDistributed:build(input_shape)
   check_steps(self, input_shape)
   local shape = {-1}
   table.move(input_shape, 3, #input_shape, 2, shape)
-  if class.is_a(self.layer, require "ipulua.keras.models.model".Model) then return end
+  if class.of(self.layer).is_model then return end
   self.layer:build_once(shape)
 end
 

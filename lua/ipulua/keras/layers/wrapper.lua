@@ -3,7 +3,7 @@
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local Layer = require "ipulua.keras.base.layer"
-local parts = require "ipulua.keras.base.parts"
+local parts = require "ipulua.base.parts"
 
 ---A layer that holds another one, `layer`: own ones extend it with `call(x, {training =, mask =})`.
 ---It builds the inner layer for its own input, has its weights, and is saved with it.

@@ -7,7 +7,8 @@ local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
 local confusion = require "ipulua.keras.metrics.confusion"
 local losses = require "ipulua.keras.losses"
-local parts = require "ipulua.keras.base.parts"
+local offering = require "ipulua.base.parts.offering"
+local parts = require "ipulua.base.parts"
 
 local metrics = {
   Metric = base.Metric, Mean = base.Mean, Sum = base.Sum, MeanTensor = base.MeanTensor,
@@ -87,4 +88,5 @@ function metrics.get(given, about)
 end
 
 class.guard_all(metrics)
-return require("ipulua.keras.base.other_names").give("metrics", metrics)
+return parts.give("metrics", metrics,
+  {names = offering.names.losses})

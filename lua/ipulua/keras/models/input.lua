@@ -4,7 +4,7 @@ local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local core_layers = require "ipulua.keras.layers.core"
 local graph = require "ipulua.keras.models.functional"
-local names = require "ipulua.keras.base.names"
+local names = require "ipulua.base.parts.names"
 
 local keep <const> = require "ipulua.keras.base.layer_fields".keep
 

@@ -9,9 +9,9 @@ local core = require "ipulua.core"
 local counted = require "ipulua.base.counted"
 local lengths = require "ipulua.keras.base.lengths"
 local log = require "ipulua.base.log"
-local nest = require "ipulua.keras.base.nest"
+local nest = require "ipulua.base.nest"
 local ops = require "ipulua.ops"
-local parts = require "ipulua.keras.base.parts"
+local parts = require "ipulua.base.parts"
 local replication = require "ipulua.trace.replication"
 local tapes = require "ipulua.trace.tape"
 local tracing = require "ipulua.trace.tracing"
@@ -453,6 +453,10 @@ function base.apply_accumulated(is_accumulated, opt, ...)
   accumulated = is_accumulated
   opt:apply_gradients(...)
 end
+
+---self:apply_gradients(…) for what a pipeline or a loop has accumulated.
+---@package
+function Optimizer:apply_accumulated(...) return base.apply_accumulated(true, self, ...) end
 
 ---Updates variables by their gradients: (gradients, variables) or a list of pairs {gradient,
 ---variable}.

@@ -5,7 +5,7 @@ local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
 local counted = require "ipulua.base.counted"
 local ops = require "ipulua.ops"
-local parts = require "ipulua.keras.base.parts"
+local parts = require "ipulua.base.parts"
 
 local schedules = {}
 
@@ -148,4 +148,4 @@ function LinearCosineDecay:rate(step)
   return ((linear + self.alpha) * wave + self.beta) * self.initial_learning_rate
 end
 
-return require("ipulua.keras.base.other_names").give("schedules", schedules)
+return parts.give("schedules", schedules)

@@ -5,6 +5,7 @@ local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
 local counted = require "ipulua.base.counted"
+local offering = require "ipulua.base.parts.offering"
 local ops = require "ipulua.ops"
 local plain = require "ipulua.base.plain"
 
@@ -258,4 +259,10 @@ function sequence.skipgrams(...)
   return both, labels
 end
 
-return require("ipulua.keras.base.other_names").answer("preprocessing.sequence", sequence)
+-- What Keras has in its module of that name and this one lacks, with what to use instead.
+local missing <const> = {
+  TimeseriesGenerator = "use preprocessing.timeseries_dataset_from_array, a dataset of the same "
+  .. "windows",
+}
+
+return offering.answer("preprocessing.sequence", sequence, {missing = missing})

@@ -6,6 +6,7 @@ local class = require "ipulua.base.class"
 local core = require "ipulua.core"
 local json = require "ipulua.base.json"
 local md5 = require "ipulua.keras.preprocessing.md5"
+local offering = require "ipulua.base.parts.offering"
 local ops = require "ipulua.ops"
 local words = require "ipulua.keras.preprocessing.words"
 
@@ -447,4 +448,10 @@ end
 
 class.guard(Tokenizer)
 
-return require("ipulua.keras.base.other_names").answer("preprocessing.text", text)
+-- What Keras has in its module of that name and this one lacks, with what to use instead.
+local missing <const> = {
+  one_hot = "its numbers depend on a hash that differs from run to run; use hashing_trick or "
+  .. "Tokenizer",
+}
+
+return offering.answer("preprocessing.text", text, {missing = missing})

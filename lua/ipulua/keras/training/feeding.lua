@@ -10,7 +10,7 @@ local data = require "ipulua.data"
 local elements = require "ipulua.data.elements"
 local infeed = require "ipulua.data.infeed"
 local log = require "ipulua.base.log"
-local nest = require "ipulua.keras.base.nest"
+local nest = require "ipulua.base.nest"
 local ops = require "ipulua.ops"
 local plain = require "ipulua.base.plain"
 

@@ -7,7 +7,7 @@ local compile = require "ipulua.keras.training.compile"
 local feeding = require "ipulua.keras.training.feeding"
 local func = require "ipulua.trace.func"
 local logs = require "ipulua.keras.training.logs"
-local nest = require "ipulua.keras.base.nest"
+local nest = require "ipulua.base.nest"
 local programs = require "ipulua.keras.training.programs"
 local replication = require "ipulua.trace.replication"
 

@@ -16,7 +16,8 @@ local stage_options = require "ipulua.pipeline.stage_options"
 local stages = require "ipulua.keras.models.stage_scope"
 local structure = require "ipulua.base.structure"
 
-local staging = {}
+local staging, methods = {}, {}
+staging.methods = methods
 
 -- ------------------------------------------------ plans
 
@@ -183,15 +184,17 @@ end
 
 ---The timetable of a pipelined model: of what it has run, training first; of training as it would
 ---be otherwise.
-function staging.timetable(model, Timetable)
-  local facts = staging.facts(model, true)
+---@package
+---@param Timetable table the class
+function methods:timetable_of(Timetable)
+  local facts = staging.facts(self, true)
   if not facts then
-    blame.error(string.format("timetable: model '%s' is not pipelined", model.name), "value")
+    blame.error(string.format("timetable: model '%s' is not pipelined", self.name), "value")
   end
-  local entry = made_program(model, "train") or made_program(model, "test")
-    or made_program(model, "predict")
+  local entry = made_program(self, "train") or made_program(self, "test")
+    or made_program(self, "predict")
   if entry then return Timetable(entry.pipeline, entry.pipeline.count, entry) end
-  return Timetable(facts, (pipelining.accumulation(model)))
+  return Timetable(facts, (pipelining.accumulation(self)))
 end
 
 return staging

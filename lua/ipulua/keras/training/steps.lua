@@ -8,10 +8,11 @@ local compiled = require "ipulua.keras.training.compiled"
 local core = require "ipulua.core"
 local func = require "ipulua.trace.func"
 local loops = require "ipulua.trace.loops"
-local nest = require "ipulua.keras.base.nest"
+local nest = require "ipulua.base.nest"
 local ops = require "ipulua.ops"
 local pipelining = require "ipulua.keras.models.stage_assignment"
 local queues = require "ipulua.data.queues"
+local registry = require "ipulua.base.parts.registry"
 local replication = require "ipulua.trace.replication"
 local staging = require "ipulua.keras.training.pipelined"
 local tracing = require "ipulua.trace.tracing"
@@ -133,7 +134,7 @@ end
 -- ------------------------------------------------ programs
 
 local function is_custom(model, name)
-  local base = require "ipulua.keras.models.model".Model
+  local base = registry.module("model").Model
   return model[name] ~= base[name]
 end
 

@@ -3,8 +3,9 @@
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
+local offering = require "ipulua.base.parts.offering"
 local ops = require "ipulua.ops"
-local parts = require "ipulua.keras.base.parts"
+local parts = require "ipulua.base.parts"
 
 local initializers = {}
 
@@ -173,7 +174,8 @@ initializers._aliases = {
 ---@param value any
 ---@return any
 function initializers.get(value)
-  return require("ipulua.keras.base.parts").get("initializer", value)
+  return parts.get("initializer", value)
 end
 
-return require("ipulua.keras.base.other_names").give("initializers", initializers)
+return parts.give("initializers", initializers,
+  {names = offering.small(initializers)})
