@@ -89,6 +89,14 @@ end
 
 local function program_of(run) return run.entry.program.func:concrete().program end
 
+local function counters_beside(run)
+  local list = {}
+  for name, entry in pairs(run.beside) do
+    list[name] = core.program_counters(entry.program.func:concrete().program)
+  end
+  return next(list) and list or nil
+end
+
 ---Where a run stands, after `step` steps of `epoch`. run: what fit keeps of it; latest: the logs of
 ---these steps, where they may be all of the epoch.
 ---@return table data, table<string, userdata> tensors
@@ -116,7 +124,7 @@ function state.save(model, run, epoch, step, latest)
     stopped = model.stop_training, callbacks = states,
     validations = run.cut or run.validation and run.validation.handle:iterations(),
     random = core.save_random(),
-    counters = core.program_counters(program_of(run))}, tensors
+    counters = core.program_counters(program_of(run)), beside = counters_beside(run)}, tensors
 end
 
 ---Puts a run where it stood; its programs must have been traced. What may not fit is looked at
@@ -150,6 +158,7 @@ function state.restore(model, run, data, tensors, commit)
   commit()
   weights.commit(plan)
   core.set_program_counters(program_of(run), data.counters)
+  run.counters_beside = data.beside
   for v, values in pairs(replicas) do core.set_replica_values(v, values) end
   for i, callback in ipairs(run.callbacks.list) do
     local saved = data.callbacks[i]

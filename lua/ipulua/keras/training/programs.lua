@@ -4,6 +4,7 @@
 local core = require "ipulua.core"
 local data = require "ipulua.data"
 local func = require "ipulua.trace.func"
+local infeed = require "ipulua.data.infeed"
 local pipelining = require "ipulua.keras.models.stage_assignment"
 local queues = require "ipulua.data.queues"
 local steps = require "ipulua.keras.training.steps"
@@ -30,7 +31,7 @@ end
 local function program_key(self, mode, dataset, count, outfeed)
   local parts = {core.scope_key(), mode, count, structure.key(dataset.template),
     outfeed and "logs" or "-", pipelining.replicas(self)}
-  for _, t in ipairs(dataset.handle:types()) do
+  for _, t in ipairs(infeed.fed_types(dataset)) do
     parts[#parts + 1] = structure.type_text(t.dtype, t.shape)
   end
   if mode == "train" then
@@ -133,6 +134,24 @@ function programs.open(model, mode, feed, count, wants_logs, depth)
   end
   if mode == "train" then programs.renew(model, entry) end
   return entry
+end
+
+---A program of another number of steps that reads on where an entry's infeed stands.
+---@param model Model
+---@param mode "train"|"test"|"predict"
+---@param entry ProgramEntry
+---@param count integer steps of an execution
+---@return ProgramEntry
+function programs.beside(model, mode, entry, count)
+  local key = program_key(model, mode, entry.infeed.dataset, count, false) .. ";"
+    .. structure.identity(entry.infeed)
+  local other = model._programs[key]
+  if not other then
+    other = {infeed = entry.infeed, version = programs.version_of(model.optimizer)}
+    make(model, mode, other, count)
+    model._programs[key] = other
+  end
+  return other
 end
 
 return programs

@@ -329,6 +329,7 @@ end
 ---stops.
 ---@param values table?
 function Bar:finish(values)
+  self.target = self.target or self.current
   self:update(self.current or 0, values, true)
 end
 
