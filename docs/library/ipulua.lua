@@ -2689,10 +2689,11 @@ function ipu.IPUConfig:from_dict(dict) end
 ---@param text string as to_json makes it
 function ipu.IPUConfig:from_json(text) end
 
----What is known about an option or a category.
+---What is known about an option or a category; metadata:check_type(value) refuses a value of
+---another type, metadata:warn_if_deprecated() says when it is deprecated.
 ---Errors: an unknown option: `cfg:get_attribute_metadata "ipus"`
 ---@param name string such as "ipu_model.version"
----@return table metadata name, type, types, default, deprecated, deprecated_msg, doc; two methods
+---@return table metadata name, type, types, default, deprecated, deprecated_msg, doc
 function ipu.IPUConfig:get_attribute_metadata(name) end
 
 ---Every option by its full dotted name; tables are copies.

@@ -978,7 +978,7 @@ optimizers.CrossReplicaOptimizer = {}
 ---@overload fun(opt: table, num_mini_batches: integer, options?: {offload_weight_update_variables?: boolean, replicated_optimizer_state_sharding?: boolean, dtype?: string|function, reduction_method?: any, name?: string}): keras.optimizers.GradientAccumulationOptimizer
 optimizers.GradientAccumulationOptimizer = {}
 
----Scales the loss so that float16 gradients neither overflow nor vanish: the factor is doubled unless too many elements are at or beyond histogram_bin_edge; then it is halved.
+---Scales the loss so that float16 gradients neither overflow nor vanish: the factor is doubled unless too many elements are at or beyond histogram_bin_edge; then it is halved. Fields that are only read: loss_scaling_factor, previous_loss_scaling_factor, histogram, normalized_histogram, update_counter, decrease_factor.
 ---@class keras.optimizers.ALSOptimizer: keras.optimizers.Optimizer
 ---@overload fun(opt: table, options?: {initial_loss_scaling_factor?: number, update_frequency?: integer, increase_factor?: number, max_loss_scaling_factor?: number, accumulate_statistics_over_update_period?: boolean, ratio_threshold?: number, captured_grads_only?: boolean, lpf_alpha?: number, histogram_bin_edge?: number, name?: string}): keras.optimizers.ALSOptimizer
 optimizers.ALSOptimizer = {}

@@ -44,7 +44,9 @@ local als_rows <const> = {
 }
 
 ---Scales the loss so that float16 gradients neither overflow nor vanish: the factor is doubled
----unless too many elements are at or beyond histogram_bin_edge; then it is halved.
+---unless too many elements are at or beyond histogram_bin_edge; then it is halved. Fields that are
+---only read: loss_scaling_factor, previous_loss_scaling_factor, histogram, normalized_histogram,
+---update_counter, decrease_factor.
 ---@class ALSOptimizer: IpuOptimizerWrapper
 local ALSOptimizer = Wrapper:extend("ALSOptimizer")
 loss_scaling.ALSOptimizer = ALSOptimizer
