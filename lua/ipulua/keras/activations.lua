@@ -1,6 +1,7 @@
 -- Activation functions. softmax and sigmoid note the tensor that they were applied to, so that the
 -- cross-entropies can use it (context.logits).
 
+local about = require "ipulua.base.parts.about"
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local context = require "ipulua.keras.base.context"
@@ -117,5 +118,26 @@ function activations.get(activation)
   if activation == nil then return activations.linear end
   return require "ipulua.base.parts".get("activation", activation, {prefers_class = false})
 end
+
+about.say("activations", {
+  {"elu", text = "x above 0, alpha·(eˣ − 1) below"},
+  {"exponential", text = "eˣ"},
+  {"gelu", text = "x·Φ(x); approximate = true takes the tanh formula"},
+  {"get", text = "the function of a name"},
+  {"hard_sigmoid", text = "0.2·x + 0.5, from 0 to 1"},
+  {"leaky_relu", text = "x above 0, alpha·x below", keras = "tf.nn.leaky_relu"},
+  {"linear", text = "x"},
+  {"log_softmax", text = "log of softmax", keras = "tf.nn.log_softmax"},
+  {"relu", text = "max(x, 0); alpha, max_value and threshold as in the layer ReLU"},
+  {"relu6", text = "min(max(x, 0), 6)", keras = "tf.nn.relu6"},
+  {"selu", text = "scaled ELU with fixed constants"},
+  {"sigmoid", text = "1 / (1 + e⁻ˣ)"},
+  {"silu", text = "x·σ(x)", keras = "as swish"},
+  {"softmax", text = "eˣ / Σeˣ along an axis"},
+  {"softplus", text = "log(1 + eˣ)"},
+  {"softsign", text = "x / (1 + |x|)"},
+  {"swish", text = "x·σ(x)"},
+  {"tanh", text = "tanh(x)"},
+})
 
 return require("ipulua.base.parts").give("activations", activations)

@@ -3,6 +3,7 @@
 -- {axis = -1, keepdims = true}).
 
 local Variable = require "ipulua.trace.variables".Variable
+local about = require "ipulua.base.parts.about"
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
@@ -360,5 +361,79 @@ for _, group in ipairs{
 } do
   for name in group[1]:gmatch("%S+") do missing[name] = group[2] end
 end
+
+about.say("backend", {
+  {"all", text = "Whether all elements over axes are true (not 0): bool."},
+  {"any", text = "Whether any element over axes is true (not 0): bool."},
+  {"arange", text = "As `ipu.arange`."},
+  {"argmax", text = "The position of the greatest along an axis: int32, without it."},
+  {"argmin", text = "The position of the least along an axis: int32, without it."},
+  {"batch_dot", text = "dot of each sample, over axes, as the layer Dot: [batch, a, n], [batch, n, "
+    .. "b] → [batch, a, b]."},
+  {"batch_flatten", text = "All axes but the first in one: [batch, ...] → [batch, n]."},
+  {"batch_get_value", text = "The values of a list of variables: a list of tensors."},
+  {"batch_set_value", text = "Assigns to the variables of a list of {variable, value}."},
+  {"bias_add", text = "x + bias, along the last axis: [..., n], [n] → [..., n]."},
+  {"binary_crossentropy", text = "−(y log p + (1 − y) log(1 − p)) of each element: {[...], [...]} "
+    .. "→ [...]."},
+  {"categorical_crossentropy",
+    text = "−Σ y log p; targets are one-hot: {[..., classes], [..., classes]} → [...]."},
+  {"clip", text = "Values outside the bounds become the nearest bound; nil is none."},
+  {"concatenate", text = "Tensors one behind the other: [..., a], [..., b] → [..., a + b]."},
+  {"constant", text = "As `ipu.constant`."},
+  {"count_params", text = "The number of elements, an integer."},
+  {"cumprod", text = "Running products along an axis."},
+  {"cumsum", text = "Running sums along an axis."},
+  {"dot", text = "Sums of products over the last axis of x and the last but one (or only) axis of "
+    .. "y: [a, n], [n, b] → [a, b]."},
+  {"dropout", text = "Each element is 0 with probability level, in [0, 1), else divided by 1 − "
+    .. "level."},
+  {"dtype", text = "The name of the dtype."},
+  {"elu", text = "As `activations.elu`."},
+  {"expand_dims", text = "A new axis of 1: [...] → [..., 1, ...]."},
+  {"eye", text = "As `ipu.eye`: the identity [n, n]."},
+  {"flatten", text = "All elements in one axis: [...] → [size]."},
+  {"gather", text = "Rows of reference by index: [n, ...], [indices] → [indices, ...]."},
+  {"get_value", text = "A variable's value as a tensor."},
+  {"gradients", text = "d loss / d variables, a list; inside a traced function."},
+  {"hard_sigmoid", text = "As `activations.hard_sigmoid`."},
+  {"in_test_phase", text = "alt if training is set, else x; functions are called."},
+  {"in_train_phase", text = "x if training is set, else alt; functions are called."},
+  {"int_shape", text = "The shape as a list of integers."},
+  {"l2_normalize", text = "x divided by its length along axes."},
+  {"logsumexp", text = "log Σ eˣ over axes, without overflow."},
+  {"max", text = "The greatest over axes."},
+  {"mean", text = "The mean over axes."},
+  {"min", text = "The least over axes."},
+  {"ndim", text = "The number of axes, an integer."},
+  {"ones", text = "As `ipu.ones`: [...] of 1."},
+  {"prod", text = "The product over axes."},
+  {"random_normal", text = "As `ipu.random.normal`."},
+  {"relu", text = "As `activations.relu`."},
+  {"repeat", text = "Each row n times along a new axis: [batch, features] → [batch, n, features]."},
+  {"repeat_elements", text = "Each slice along an axis rep times: [..., n, ...] → [..., rep · n, "
+    .. "...]."},
+  {"reverse", text = "Back to front along axes."},
+  {"set_value", text = "Assigns."},
+  {"shape", text = "The shape as a list of integers."},
+  {"softmax", text = "As `activations.softmax`."},
+  {"softplus", text = "As `activations.softplus`."},
+  {"softsign", text = "As `activations.softsign`."},
+  {"sparse_categorical_crossentropy",
+    text = "−log p of the class; targets are class numbers: {[...], [..., classes]} → [...]."},
+  {"squeeze", text = "Without an axis of 1: [..., 1, ...] → [...]."},
+  {"stack", text = "Tensors of one shape along a new axis: n × [...] → [n, ...]."},
+  {"std", text = "The population standard deviation over axes."},
+  {"sum", text = "The sum over axes; all when there is none."},
+  {"switch", text = "Then or else, element by element or, by a scalar condition, as a whole; "
+    .. "functions are called for theirs."},
+  {"transpose", text = "The axes in the opposite order: [a, …, z] → [z, …, a]."},
+  {"update", text = "Assigns, and gives the new value."},
+  {"update_add", text = "Adds to a variable, and gives the new value."},
+  {"update_sub", text = "Subtracts from a variable, and gives the new value."},
+  {"var", text = "The population variance over axes."},
+  {"variable", text = "As `ipu.Variable`."},
+  {"zeros", text = "As `ipu.zeros`: [...] of 0."},
+})
 
 return offering.answer("backend", backend, {missing = missing})

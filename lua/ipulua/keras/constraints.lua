@@ -1,5 +1,6 @@
 -- Constraints: objects called with a weight's new value that give the value to keep.
 
+local about = require "ipulua.base.parts.about"
 local blame = require "ipulua.base.blame"
 local lengths = require "ipulua.keras.base.lengths"
 local offering = require "ipulua.base.parts.offering"
@@ -105,6 +106,17 @@ end
 function constraints.get(value)
   return require("ipulua.base.parts").get("constraint", value)
 end
+
+about.say("constraints", {
+  {"Constraint", text = "What every constraint is: own ones extend it with `project(w)`, the new "
+    .. "weight."},
+  {"MaxNorm", text = "Vectors along an axis no longer than max_value."},
+  {"MinMaxNorm", text = "Vectors along an axis neither shorter nor longer."},
+  {"NonNeg", text = "Negative weights become 0."},
+  {"RadialConstraint", text = "Square kernels the same in all directions from their middle: a "
+    .. "value for each ring."},
+  {"UnitNorm", text = "Vectors along an axis of length 1."},
+})
 
 return parts.give("constraints", constraints,
   {names = offering.small(constraints)})

@@ -2,6 +2,7 @@
 -- weighs these and reduces them to a scalar. The numerics are those of Keras 2.6, to the place of
 -- each epsilon.
 
+local about = require "ipulua.base.parts.about"
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
@@ -415,5 +416,33 @@ for short, long in pairs{
   mse = "mean_squared_error", mae = "mean_absolute_error", mape = "mean_absolute_percentage_error",
   msle = "mean_squared_logarithmic_error", kld = "kl_divergence",
 } do other_names[short], other_names[short:upper()] = long, long end
+
+about.say("losses", {
+  {"BinaryCrossentropy", text = "−mean(y log p + (1 − y) log(1 − p)), with label smoothing and "
+    .. "from_logits"},
+  {"CTCLoss", text = "connectionist temporal classification: called with (labels, predictions), a "
+    .. "dictionary's lengths beside",
+    source = "Graves et al. 2006 (ICML); ipu.keras.losses.CTCLoss of the original"},
+  {"CategoricalCrossentropy", text = "−Σ y log p over the classes; labels are one-hot"},
+  {"CategoricalHinge", text = "max(0, 1 + max((1 − y)·p) − Σ y·p)"},
+  {"CosineSimilarity", text = "minus the cosine of the angle between y and p"},
+  {"FunctionLoss", text = "What a plain function becomes as the loss of compile.",
+    keras = "what tf.keras calls LossFunctionWrapper"},
+  {"Hinge", text = "mean(max(1 − y·p, 0)), labels −1 and 1 (0 counts as −1)"},
+  {"Huber", text = "½e² where |e| ≤ delta, else delta·|e| − ½delta², averaged",
+    source = "Huber 1964 (Ann. Math. Statist. 35)"},
+  {"KLDivergence", text = "Σ y log(y / p)",
+    source = "Kullback & Leibler 1951 (Ann. Math. Statist. 22)"},
+  {"LogCosh", text = "mean(log(cosh(p − y)))"},
+  {"Loss", text = "What every loss is: own ones extend it with `call(y_true, y_pred)`, which gives "
+    .. "a number for each sample."},
+  {"MeanAbsoluteError", text = "mean(|y − p|)"},
+  {"MeanAbsolutePercentageError", text = "100 · mean(|y − p| / max(|y|, 1e-7))"},
+  {"MeanSquaredError", text = "mean((y − p)²)"},
+  {"MeanSquaredLogarithmicError", text = "mean((log(1 + y) − log(1 + p))²)"},
+  {"Poisson", text = "mean(p − y log p)"},
+  {"SparseCategoricalCrossentropy", text = "−log p of the class; labels are class numbers"},
+  {"SquaredHinge", text = "mean(max(1 − y·p, 0)²)"},
+})
 
 return parts.give("losses", losses, {names = other_names})

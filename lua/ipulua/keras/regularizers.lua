@@ -1,5 +1,6 @@
 -- Regularizers: objects called with a weight that give a scalar loss.
 
+local about = require "ipulua.base.parts.about"
 local lengths = require "ipulua.keras.base.lengths"
 local ops = require "ipulua.ops"
 local parts = require "ipulua.base.parts"
@@ -62,5 +63,15 @@ regularizers._named = {l1_l2 = regularizers.l1_l2}
 function regularizers.get(value)
   return require("ipulua.base.parts").get("regularizer", value)
 end
+
+about.say("regularizers", {
+  {"L1", text = "l1 · Σ|x|."},
+  {"L2", text = "l2 · Σx²."},
+  {"Regularizer", text = "What every regularizer is: own ones extend it with `penalty(x)`, a "
+    .. "number."},
+  {"l1", text = "Calls L1."},
+  {"l1_l2", text = "Calls L1L2."},
+  {"l2", text = "Calls L2."},
+})
 
 return parts.give("regularizers", regularizers)

@@ -1,6 +1,7 @@
 -- help(x) at the prompt. Ops are explained by their rows, classes by the rows of their arguments,
 -- functions by the annotations above them: what the reference is made of, too.
 
+local about_parts = require "ipulua.base.parts.about"
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
@@ -308,14 +309,14 @@ local function class_comment(c)
   return help.parts{}
 end
 
--- Where it is said beside the sources what a part of Keras is: "losses", "Huber".
+-- Of what module a part of Keras is: "losses", "Huber".
 local function keras_place(x)
   local keras = package.loaded["ipulua.keras"]
   if not keras then return nil end
-  for module, list in pairs(require "ipulua.keras.texts") do
+  for module, list in pairs(about_parts.all()) do
     local owner = module == "schedules" and keras.optimizers.schedules or rawget(keras, module)
-    for name in pairs(type(owner) == "table" and list or {}) do
-      if rawget(owner, name) == x then return module, name end
+    for _, row in ipairs(type(owner) == "table" and list or {}) do
+      if rawget(owner, row[1]) == x then return module, row[1] end
     end
   end
 end
@@ -323,9 +324,8 @@ end
 -- The words on a part of Keras, and its source.
 local function keras_words(x)
   local module, name = keras_place(x)
-  local sources = require "ipulua.keras.sources"
-  if module then return {require "ipulua.keras.texts"[module][name]}, sources.of(module, name) end
-  return {}, class.is_class(x) and sources.given[x.__name] or nil
+  if not module then return {} end
+  return {about_parts.of(module, name).text}, about_parts.source(module, name)
 end
 
 -- mean_squared_error is what the class MeanSquaredError computes.
@@ -334,11 +334,10 @@ local function keras_function(f, text)
   for _, module in ipairs{"losses", "metrics", "activations", "layers"} do
     for name, value in next, keras and rawget(keras, module) or {} do
       if value == f and type(name) == "string" then
-        local title
-        for each in pairs(require "ipulua.keras.texts"[module]) do
-          if each:lower() == name:gsub("_", "") then title = each end
+        local words
+        for _, row in ipairs(about_parts.list(module)) do
+          if row[1]:lower() == name:gsub("_", "") then words = row.text end
         end
-        local words = title and require "ipulua.keras.texts"[module][title]
         local call = module == "activations" and "(x)" or module == "layers" and "(inputs, {…})"
           or "(y_true, y_pred)"
         return words and {(text or "keras." .. module .. "." .. name) .. call, words,

@@ -1,5 +1,6 @@
 -- Initializers: objects called with a shape that give the first value of a weight.
 
+local about = require "ipulua.base.parts.about"
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
@@ -176,6 +177,30 @@ initializers._aliases = {
 function initializers.get(value)
   return parts.get("initializer", value)
 end
+
+about.say("initializers", {
+  {"Constant", text = "One value."},
+  {"GlorotNormal", text = "Variance 2 / (fan in + fan out), truncated normal.",
+    source = "Glorot & Bengio 2010 (AISTATS)"},
+  {"GlorotUniform", text = "Variance 2 / (fan in + fan out), uniform.",
+    source = "Glorot & Bengio 2010 (AISTATS)"},
+  {"HeNormal", text = "Variance 2 / fan in, truncated normal.", source = "arXiv:1502.01852"},
+  {"HeUniform", text = "Variance 2 / fan in, uniform.", source = "arXiv:1502.01852"},
+  {"Identity", text = "1 on the diagonal."},
+  {"Initializer",
+    text = "What every initializer is: own ones extend it with `make(shape, dtype)`."},
+  {"LecunNormal", text = "Variance 1 / fan in, truncated normal.",
+    source = "LeCun et al. 1998, Efficient BackProp"},
+  {"LecunUniform", text = "Variance 1 / fan in, uniform.",
+    source = "LeCun et al. 1998, Efficient BackProp"},
+  {"Ones", text = "1."},
+  {"Orthogonal", text = "A matrix with orthogonal rows or columns.", source = "arXiv:1312.6120"},
+  {"RandomNormal", text = "Normally distributed."},
+  {"RandomUniform", text = "Evenly distributed."},
+  {"TruncatedNormal", text = "Normally distributed, within two deviations."},
+  {"VarianceScaling", text = "Variance scale / n, n the fan in, the fan out or their mean."},
+  {"Zeros", text = "0."},
+})
 
 return parts.give("initializers", initializers,
   {names = offering.small(initializers)})

@@ -1,5 +1,6 @@
 -- Activations that have parameters, as layers.
 
+local about = require "ipulua.base.parts.about"
 local Layer = require "ipulua.keras.base.layer"
 local activations = require "ipulua.keras.activations"
 local blame = require "ipulua.base.blame"
@@ -84,5 +85,24 @@ function Softmax:call(x, options)
   if #self.axis == 1 then return activations.softmax(x, {axis = self.axis[1]}) end
   return ops.exp(x - ops.reduce_logsumexp(x, {axis = self.axis, keepdims = true}))
 end
+
+about.say("layers", {
+  {"ReLU", takes_one = true, section = "Activations as layers", sample = "ReLU{max_value = 6}",
+    input = {2, 3}, wrong = "ReLU{max_value = -1}", is = "[batch, ...] → [batch, ...]"},
+  {"LeakyReLU", source = "Maas, Hannun & Ng 2013 (ICML)", takes_one = true,
+    section = "Activations as layers", sample = "LeakyReLU()", input = {2, 3},
+    wrong = "LeakyReLU{slope = 1}", is = "[batch, ...] → [batch, ...]"},
+  {"PReLU", source = "arXiv:1502.01852", takes_one = true, section = "Activations as layers",
+    sample = "PReLU()", input = {2, 3}, wrong = "PReLU{shared_axes = \"all\"}",
+    is = "[batch, ...] → [batch, ...]"},
+  {"ELU", source = "arXiv:1511.07289", takes_one = true, section = "Activations as layers",
+    sample = "ELU()", input = {2, 3}, wrong = "ELU{alpha = \"1\"}",
+    is = "[batch, ...] → [batch, ...]"},
+  {"ThresholdedReLU", source = "arXiv:1402.3337", takes_one = true,
+    section = "Activations as layers", sample = "ThresholdedReLU()", input = {2, 3},
+    wrong = "ThresholdedReLU{theta = -1}", is = "[batch, ...] → [batch, ...]"},
+  {"Softmax", takes_one = true, section = "Activations as layers", sample = "Softmax()",
+    input = {2, 3}, wrong = "Softmax{axis = \"last\"}", is = "[batch, ...] → [batch, ...]"},
+}, layers)
 
 return layers

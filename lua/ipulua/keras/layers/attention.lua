@@ -1,5 +1,6 @@
 -- Attention layers.
 
+local about = require "ipulua.base.parts.about"
 local Layer = require "ipulua.keras.base.layer"
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
@@ -278,5 +279,19 @@ end
 function MultiHeadAttention:compute_mask(_, mask)
   return mask
 end
+
+about.say("layers", {
+  {"Attention", source = "arXiv:1508.04025", section = "Attention", sample = "Attention()",
+    input = {{2, 5, 4}, {2, 6, 4}}, wrong = {2, 5, 4},
+    is = "{[batch, queries, width], [batch, keys, width]} → [batch, queries, width]"},
+  {"AdditiveAttention", source = "arXiv:1409.0473", section = "Attention",
+    sample = "AdditiveAttention()", input = {{2, 5, 4}, {2, 6, 4}}, wrong = {2, 5, 4},
+    is = "{[batch, queries, width], [batch, keys, width]} → [batch, queries, width]"},
+  {"MultiHeadAttention", source = "arXiv:1706.03762", section = "Attention",
+    sample = "MultiHeadAttention{num_heads = 2, key_dim = 4}",
+    wrong = "MultiHeadAttention{num_heads = 0, key_dim = 4}",
+    shapes = "query [batch, queries, width], value [batch, keys, width] → [batch, queries, width]; "
+    .. "return_attention_scores: [batch, num_heads, queries, keys] besides"},
+}, layers)
 
 return layers

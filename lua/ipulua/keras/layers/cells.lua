@@ -2,6 +2,7 @@
 -- new states.
 
 local Layer = require "ipulua.keras.base.layer"
+local about = require "ipulua.base.parts.about"
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
@@ -311,5 +312,26 @@ function StackedRNNCells:get_config()
   for i, cell in ipairs(self.cells) do config.cells[i] = parts.serialize("layer", cell) end
   return config
 end
+
+about.say("layers", {
+  {"SimpleRNNCell", text = "One step of SimpleRNN: called with x and a list of states.",
+    source = "as SimpleRNN", takes_one = true, section = "Recurrent", sample = "SimpleRNNCell(4)",
+    wrong = "SimpleRNNCell(-4)",
+    shapes = "x [batch, features], {h [batch, units]} → [batch, units], {[batch, units]}"},
+  {"LSTMCell", text = "One step of LSTM: called with x and the states {h, c}.", source = "as LSTM",
+    takes_one = true, section = "Recurrent", sample = "LSTMCell(4)", wrong = "LSTMCell(-4)",
+    shapes = "x [batch, features], {h, c [batch, units]} → [batch, units], {[batch, units], "
+    .. "[batch, units]}"},
+  {"GRUCell", text = "One step of GRU: called with x and the states {h}.", source = "as GRU",
+    takes_one = true, section = "Recurrent", sample = "GRUCell(4)", wrong = "GRUCell(-4)",
+    shapes = "x [batch, features], {h [batch, units]} → [batch, units], {[batch, units]}"},
+  {"AbstractRNNCell", section = "Recurrent", sample = "AbstractRNNCell()",
+    wrong = "AbstractRNNCell{units = 4}", shapes = "x [batch, features], {[batch, state_size], …} "
+    .. "→ [batch, output_size], {[batch, state_size], …}"},
+  {"StackedRNNCells", section = "Recurrent",
+    sample = "RNN(StackedRNNCells{GRUCell(4), GRUCell(6)})", input = {2, 5, 3},
+    wrong = "StackedRNNCells()", is = "[batch, steps, features] → [batch, units']",
+    also = "units of the last cell"},
+}, cells)
 
 return cells

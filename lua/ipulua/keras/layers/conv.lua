@@ -1,5 +1,6 @@
 -- Convolutions, and what pads, cuts and enlarges images and sequences.
 
+local about = require "ipulua.base.parts.about"
 local activations = require "ipulua.keras.activations"
 local blame = require "ipulua.base.blame"
 local counted = require "ipulua.base.counted"
@@ -104,7 +105,6 @@ for rank, op in ipairs{"conv1d", "conv2d", "conv3d"} do
   local c = Conv:extend(name)
   c.space, c.op = rank, op
   layers[name] = c
-  c.other_names = {(name:gsub("Conv", "Convolution"))}
 end
 
 ---@class Conv1D: Layer
@@ -191,7 +191,6 @@ local SeparableConv2D = Layer.declare("SeparableConv2D",
   {"depth_multiplier", "integer", 1, range = "[1, inf)"}, activation_row,
 }), DepthwiseConv2D)
 layers.SeparableConv2D = SeparableConv2D
-SeparableConv2D.other_names = {"SeparableConvolution2D"}
 
 function SeparableConv2D:build(input_shape)
   local channels = spatial.channels(self, input_shape)
@@ -215,7 +214,6 @@ end
 
 local SeparableConv1D = SeparableConv2D:extend("SeparableConv1D")
 layers.SeparableConv1D = SeparableConv1D
-SeparableConv1D.other_names = {"SeparableConvolution1D"}
 SeparableConv1D.space = 1
 
 -- ------------------------------------------------ transposed
@@ -249,7 +247,6 @@ for rank, op in ipairs{"conv1d_transpose", "conv2d_transpose", "conv3d_transpose
   local c = ConvTranspose:extend(name)
   c.space, c.op = rank, op
   layers[name] = c
-  c.other_names = {(name:gsub("Conv", "Convolution"))}
 end
 
 ---@class Conv1DTranspose: Layer
@@ -343,5 +340,73 @@ for rank = 1, 3 do
     return restore(x)
   end
 end
+
+about.say("layers", {
+  {"Conv1D", text = "Filters over a sequence: a product-sum of each window, one number a filter.",
+    other_names = {"Convolution1D"}, section = "Convolutions", sample = "Conv1D(4, 3)",
+    input = {2, 6, 3}, wrong = {2, 6}, is = "[batch, steps, channels] → [batch, steps', filters]"},
+  {"Conv2D", text = "Filters over pictures.", other_names = {"Convolution2D"},
+    section = "Convolutions", sample = "Conv2D(4, 3)", input = {2, 6, 6, 3},
+    wrong = "Conv2D{4, 3, padding = \"full\"}",
+    is = "[batch, rows, cols, channels] → [batch, rows', cols', filters]"},
+  {"Conv3D", text = "Filters over volumes.", other_names = {"Convolution3D"},
+    section = "Convolutions", sample = "Conv3D(4, 3)", input = {2, 6, 6, 6, 3},
+    wrong = {2, 6, 6, 3}, is = "[batch, depth, rows, cols, channels] → [batch, depth', rows', "
+    .. "cols', filters]"},
+  {"SeparableConv1D", text = "A depthwise convolution of a sequence, then one that mixes channels.",
+    source = "arXiv:1610.02357", other_names = {"SeparableConvolution1D"}, section = "Convolutions",
+    sample = "SeparableConv1D(4, 3)", input = {2, 6, 3}, wrong = {2, 6},
+    is = "[batch, steps, channels] → [batch, steps', filters]"},
+  {"SeparableConv2D", source = "arXiv:1610.02357", other_names = {"SeparableConvolution2D"},
+    section = "Convolutions", sample = "SeparableConv2D(4, 3)", input = {2, 6, 6, 3},
+    wrong = {2, 6}, is = "[batch, rows, cols, channels] → [batch, rows', cols', filters]"},
+  {"DepthwiseConv1D", text = "Each channel of a sequence convolved by itself.",
+    section = "Convolutions", sample = "DepthwiseConv1D(3)", input = {2, 6, 3}, wrong = {2, 6},
+    is = "[batch, steps, channels] → [batch, steps', channels * depth_multiplier]"},
+  {"DepthwiseConv2D", source = "arXiv:1610.02357", section = "Convolutions",
+    sample = "DepthwiseConv2D(3)", input = {2, 6, 6, 3}, wrong = {2, 6},
+    is = "[batch, rows, cols, channels] → [batch, rows', cols', channels * depth_multiplier]"},
+  {"Conv1DTranspose", text = "The adjoint of Conv1D: from small to large.",
+    source = "arXiv:1603.07285", other_names = {"Convolution1DTranspose"}, section = "Convolutions",
+    sample = "Conv1DTranspose{4, 3, strides = 2}", input = {2, 6, 3}, wrong = {2, 6},
+    is = "[batch, steps, channels] → [batch, steps', filters]"},
+  {"Conv2DTranspose", text = "The adjoint of Conv2D.", source = "arXiv:1603.07285",
+    other_names = {"Convolution2DTranspose"}, section = "Convolutions",
+    sample = "Conv2DTranspose{4, 3, strides = 2}", input = {2, 6, 6, 3}, wrong = {2, 6},
+    is = "[batch, rows, cols, channels] → [batch, rows', cols', filters]"},
+  {"Conv3DTranspose", text = "The adjoint of Conv3D.", source = "arXiv:1603.07285",
+    other_names = {"Convolution3DTranspose"}, section = "Convolutions",
+    sample = "Conv3DTranspose{4, 3, strides = 2}", input = {2, 3, 3, 3, 2}, wrong = {2, 6},
+    is = "[batch, depth, rows, cols, channels] → [batch, depth', rows', cols', filters]"},
+  {"ZeroPadding1D", text = "Zeros at both ends.", section = "Convolutions",
+    sample = "ZeroPadding1D(2)", input = {2, 6, 3}, wrong = {2, 6},
+    is = "[batch, steps, channels] → [batch, steps', channels]"},
+  {"ZeroPadding2D", text = "Zeros around pictures; `{{top, bottom}, {left, right}}` says where.",
+    section = "Convolutions", sample = "ZeroPadding2D(2)", input = {2, 6, 6, 3}, wrong = {2, 6},
+    is = "[batch, rows, cols, channels] → [batch, rows', cols', channels]"},
+  {"ZeroPadding3D", text = "Zeros around volumes.", section = "Convolutions",
+    sample = "ZeroPadding3D(1)", input = {2, 3, 3, 3, 2}, wrong = {2, 6},
+    is = "[batch, depth, rows, cols, channels] → [batch, depth', rows', cols', channels]"},
+  {"Cropping1D", text = "Cuts off both ends.", takes_one = true, section = "Convolutions",
+    sample = "Cropping1D(1)", input = {2, 6, 3}, wrong = {2, 2, 3},
+    is = "[batch, steps, channels] → [batch, steps', channels]"},
+  {"Cropping2D", text = "Cuts off the edges of pictures.", takes_one = true,
+    section = "Convolutions", sample = "Cropping2D(1)", input = {2, 6, 6, 3}, wrong = {2, 6},
+    is = "[batch, rows, cols, channels] → [batch, rows', cols', channels]"},
+  {"Cropping3D", text = "Cuts off the edges of volumes.", takes_one = true,
+    section = "Convolutions", sample = "Cropping3D(1)", input = {2, 4, 4, 4, 2}, wrong = {2, 6},
+    is = "[batch, depth, rows, cols, channels] → [batch, depth', rows', cols', channels]"},
+  {"UpSampling1D", text = "Each step several times.", section = "Convolutions",
+    sample = "UpSampling1D(2)", input = {2, 6, 3}, wrong = {2, 6},
+    is = "[batch, steps, channels] → [batch, steps * size, channels]"},
+  {"UpSampling2D", text = "Pictures enlarged, by repeating or bilinearly.",
+    section = "Convolutions", sample = "UpSampling2D(2)", input = {2, 6, 6, 3},
+    wrong = "UpSampling2D{2, interpolation = \"cubic\"}",
+    is = "[batch, rows, cols, channels] → [batch, rows * size[1], cols * size[2], channels]"},
+  {"UpSampling3D", text = "Volumes enlarged by repeating.", section = "Convolutions",
+    sample = "UpSampling3D(2)", input = {2, 3, 3, 3, 2}, wrong = {2, 6},
+    is = "[batch, depth, rows, cols, channels] → [batch, depth * size[1], rows * size[2], cols * "
+    .. "size[3], channels]"},
+}, layers)
 
 return layers

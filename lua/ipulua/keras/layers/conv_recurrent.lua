@@ -1,6 +1,7 @@
 -- LSTM over sequences of images: its products are convolutions. [batch, time, space…, channels] →
 -- [batch, (time,) space…, filters].
 
+local about = require "ipulua.base.parts.about"
 local activations = require "ipulua.keras.activations"
 local blame = require "ipulua.base.blame"
 local cells = require "ipulua.keras.layers.cells"
@@ -158,5 +159,22 @@ end
 ---@class ConvLSTM1D: ConvLSTM
 ---@class ConvLSTM2D: ConvLSTM
 ---@class ConvLSTM3D: ConvLSTM
+
+about.say("layers", {
+  {"ConvLSTM1D", text = "LSTM whose products are convolutions, over sequences of rows.",
+    source = "arXiv:1506.04214", section = "Recurrent", sample = "ConvLSTM1D{4, 3}",
+    input = {2, 5, 6, 3}, wrong = {2, 5, 6},
+    is = "[batch, steps, cols, channels] → [batch, cols', filters]",
+    also = "with return_sequences steps behind the batch; return_state: h and c besides"},
+  {"ConvLSTM2D", text = "The same over sequences of pictures.", source = "arXiv:1506.04214",
+    section = "Recurrent", sample = "ConvLSTM2D{4, 3, padding = \"same\"}", input = {2, 5, 6, 6, 3},
+    wrong = {2, 5, 6}, is = "[batch, steps, rows, cols, channels] → [batch, rows', cols', filters]",
+    also = "with return_sequences steps behind the batch; return_state: h and c besides"},
+  {"ConvLSTM3D", text = "The same over sequences of volumes.", source = "arXiv:1506.04214",
+    section = "Recurrent", sample = "ConvLSTM3D{4, 2}", input = {2, 3, 4, 4, 4, 2},
+    wrong = {2, 5, 6}, is = "[batch, steps, depth, rows, cols, channels] → [batch, depth', rows', "
+    .. "cols', filters]", also = "with return_sequences steps behind the batch; return_state: h "
+    .. "and c besides"},
+}, layers)
 
 return layers

@@ -1,5 +1,6 @@
 -- Core layers: Dense, shapes, dropout and noise, masking.
 
+local about = require "ipulua.base.parts.about"
 local activations = require "ipulua.keras.activations"
 local blame = require "ipulua.base.blame"
 local context = require "ipulua.keras.base.context"
@@ -342,5 +343,58 @@ AssumeEqualAcrossReplicas.supports_masking = true
 function AssumeEqualAcrossReplicas:call(x) -- luacheck: ignore 212
   return ops.assume_equal_across_replicas(x)
 end
+
+about.say("layers", {
+  {"InputLayer", section = "Core", sample = "InputLayer{input_shape = {4}}",
+    wrong = "InputLayer{shapes = {4}}", shapes = "[batch_size or -1, input_shape…]"},
+  {"Dense", section = "Core", sample = "Dense(4)", input = {2, 3}, wrong = "Dense(-1)",
+    is = "[batch, ..., features] → [batch, ..., units]"},
+  {"SerialDense", source = "ipu.keras.layers.SerialDense of the original", section = "Core",
+    sample = "SerialDense(4, 2, \"kernel_rows\")", input = {2, 3}, wrong = "SerialDense{4}",
+    is = "[batch, ..., features] → [batch, ..., units]"},
+  {"Activation", takes_one = true, section = "Core", sample = "Activation(\"relu\")",
+    input = {2, 3}, wrong = "Activation(\"reluu\")", is = "[batch, ...] → [batch, ...]"},
+  {"Flatten", takes_one = true, section = "Core", sample = "Flatten()", input = {2, 6, 6, 3},
+    wrong = "Flatten{data_format = \"last\"}",
+    is = "[batch, rows, cols, channels] → [batch, rows * cols * channels]"},
+  {"Reshape", takes_one = true, section = "Core", sample = "Reshape{3, -1}", input = {2, 6},
+    wrong = {2, 7}, is = "[batch, ...] → [batch, ...']", also = "...' is target_shape"},
+  {"Permute", takes_one = true, section = "Core", sample = "Permute{2, 1}", input = {2, 3, 4},
+    wrong = "Permute{2, 3}", is = "[batch, a, b] → [batch, b, a]"},
+  {"RepeatVector", section = "Core", sample = "RepeatVector(3)", input = {2, 4}, wrong = {2, 3, 4},
+    is = "[batch, features] → [batch, n, features]"},
+  {"Masking", section = "Core", sample = "Masking()", input = {2, 3, 4},
+    wrong = "Masking{mask_value = \"none\"}",
+    is = "[batch, steps, features] → [batch, steps, features]"},
+  {"ActivityRegularization", section = "Core", sample = "ActivityRegularization{l2 = 0.01}",
+    input = {2, 3}, wrong = "ActivityRegularization{l3 = 1}", is = "[batch, ...] → [batch, ...]"},
+  {"RecomputationCheckpoint", source = "ipu.keras.layers.RecomputationCheckpoint of the original",
+    section = "Core", sample = "RecomputationCheckpoint()", input = {2, 3},
+    wrong = "RecomputationCheckpoint{inplace = true}", is = "[batch, ...] → [batch, ...]"},
+  {"AssumeEqualAcrossReplicas", source = "ipu.keras.layers.AssumeEqualAcrossReplicas of the "
+    .. "original", section = "Core", sample = "AssumeEqualAcrossReplicas()", input = {2, 3},
+    wrong = "AssumeEqualAcrossReplicas{inplace = 3}", is = "[batch, ...] → [batch, ...]"},
+  {"Dropout", source = "Srivastava et al. 2014 (JMLR 15)", takes_one = true,
+    section = "Dropout and noise", sample = "Dropout(0.5)", input = {2, 3}, wrong = "Dropout(1.5)",
+    is = "[batch, ...] → [batch, ...]"},
+  {"SpatialDropout1D", text = "Dropout of whole channels of a sequence.",
+    source = "arXiv:1411.4280", section = "Dropout and noise", sample = "SpatialDropout1D(0.5)",
+    input = {2, 5, 3}, wrong = {2, 3}, is = "[batch, steps, channels] → [batch, steps, channels]"},
+  {"SpatialDropout2D", text = "Dropout of whole channels of a picture.", source = "arXiv:1411.4280",
+    section = "Dropout and noise", sample = "SpatialDropout2D(0.5)", input = {2, 6, 6, 3},
+    wrong = {2, 3}, is = "[batch, rows, cols, channels] → [batch, rows, cols, channels]"},
+  {"SpatialDropout3D", text = "Dropout of whole channels of a volume.", source = "arXiv:1411.4280",
+    section = "Dropout and noise", sample = "SpatialDropout3D(0.5)", input = {2, 4, 4, 4, 3},
+    wrong = {2, 3}, is = "[batch, depth, rows, cols, channels] → [batch, depth, rows, cols, "
+    .. "channels]"},
+  {"GaussianNoise", takes_one = true, section = "Dropout and noise", sample = "GaussianNoise(0.1)",
+    input = {2, 3}, wrong = "GaussianNoise(-1)", is = "[batch, ...] → [batch, ...]"},
+  {"GaussianDropout", source = "Srivastava et al. 2014 (JMLR 15)", takes_one = true,
+    section = "Dropout and noise", sample = "GaussianDropout(0.3)", input = {2, 3},
+    wrong = "GaussianDropout(1)", is = "[batch, ...] → [batch, ...]"},
+  {"AlphaDropout", source = "arXiv:1706.02515", takes_one = true, section = "Dropout and noise",
+    sample = "AlphaDropout(0.3)", input = {2, 3}, wrong = "AlphaDropout(2)",
+    is = "[batch, ...] → [batch, ...]"},
+}, layers)
 
 return layers

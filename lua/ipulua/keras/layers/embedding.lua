@@ -1,5 +1,6 @@
 -- Embeddings and encodings of class numbers.
 
+local about = require "ipulua.base.parts.about"
 local Layer = require "ipulua.keras.base.layer"
 local blame = require "ipulua.base.blame"
 local ops = require "ipulua.ops"
@@ -130,5 +131,18 @@ CategoryEncoding.input_dtype = "int32"
 function CategoryEncoding:call(x)
   return layers.encode(x, self.num_tokens, self.output_mode, self.compute_dtype)
 end
+
+about.say("layers", {
+  {"Embedding", source = "ipu.keras.layers.Embedding of the original", section = "Core",
+    sample = "Embedding(100, 8)", input = {2, 5},
+    wrong = "Embedding{100, 8, serialization_factor = 3}",
+    is = "[batch, ...] → [batch, ..., output_dim]"},
+  {"Discretization", section = "Core", sample = "Discretization{bin_boundaries = {0, 1, 2}}",
+    input = {2, 3}, wrong = "Discretization{bin_boundaries = {2, 1}}",
+    is = "[batch, ...] → [batch, ...]"},
+  {"CategoryEncoding", section = "Core", sample = "CategoryEncoding{num_tokens = 4, output_mode = "
+    .. "\"one_hot\"}", input = {2, 1}, wrong = "CategoryEncoding{4, output_mode = \"bag\"}",
+    is = "[batch, n] → [batch, num_tokens]"},
+}, layers)
 
 return layers

@@ -1,5 +1,6 @@
 -- Layers of the IPU extensions that are about speech decoding and about watching gradients.
 
+local about = require "ipulua.base.parts.about"
 local Layer = require "ipulua.keras.base.layer"
 local Wrapper = require "ipulua.keras.layers.wrapper"
 local args = require "ipulua.base.args"
@@ -97,5 +98,28 @@ function CaptureActivationGradients:call(x, options)
   if not ok then error(y, 0) end
   return y
 end
+
+about.say("layers", {
+  {"CTCInferenceLayer", source = "Graves et al. 2006 (ICML); ipu.keras.layers.CTCInferenceLayer of "
+    .. "the original", takes_one = true, section = "Sequences of labels, captured gradients",
+    sample = "CTCInferenceLayer{beam_width = 4}", wrong = "CTCInferenceLayer{beam_width = 0}",
+    shapes = "data [time, batch, classes], lengths [batch] → probabilities [batch, paths], lengths "
+    .. "[batch, paths], labels [batch, paths, time]"},
+  {"CTCPredictionsLayer", source = "Graves et al. 2006 (ICML); "
+    .. "ipu.keras.layers.CTCPredictionsLayer of the original", takes_one = true,
+    section = "Sequences of labels, captured gradients",
+    sample = "CTCPredictionsLayer{beam_width = 4}", wrong = "CTCPredictionsLayer{beam_width = 0}",
+    shapes = "data [time, batch, classes], lengths [batch] → labels [batch, time]"},
+  {"CaptureUpstreamGradients", source = "ipu.keras.layers.CaptureUpstreamGradients of the original",
+    section = "Sequences of labels, captured gradients",
+    sample = "CaptureUpstreamGradients(Dense(4))", input = {2, 3},
+    wrong = "CaptureUpstreamGradients(4)", is = "[batch, ...] → [batch, ...']",
+    also = "as the layer inside"},
+  {"CaptureActivationGradients", source = "ipu.keras.layers.CaptureActivationGradients of the "
+    .. "original", section = "Sequences of labels, captured gradients",
+    sample = "CaptureActivationGradients(Dense{4, activation = \"relu\"})", input = {2, 3},
+    wrong = "CaptureActivationGradients(4)", is = "[batch, ...] → [batch, ...']",
+    also = "as the layer inside"},
+}, layers)
 
 return layers

@@ -1,5 +1,6 @@
 -- Image layers: sizes, values, and augmentation. Images are [batch, height, width, channels].
 
+local about = require "ipulua.base.parts.about"
 local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
 local InputSpec = require "ipulua.keras.layers.input_spec".InputSpec
@@ -302,5 +303,34 @@ function RandomContrast:call(x, options)
     {minval = 1 + self.range[1], maxval = 1 + self.range[2], seed = self.seed})
   return (x - mean) * ops.cast(scale, x.dtype) + mean
 end
+
+about.say("layers", {
+  {"Rescaling", takes_one = true, section = "Pictures", sample = "Rescaling{1 / 255}",
+    input = {2, 6, 6, 3}, wrong = "Rescaling()", is = "[batch, ...] → [batch, ...]"},
+  {"Resizing", section = "Pictures", sample = "Resizing(4, 4)", input = {2, 6, 6, 3},
+    wrong = "Resizing{4, 4, interpolation = \"magic\"}",
+    is = "[batch, rows, cols, channels] → [batch, height, width, channels]"},
+  {"CenterCrop", section = "Pictures", sample = "CenterCrop(4, 4)", input = {2, 6, 6, 3},
+    wrong = "CenterCrop{4}",
+    is = "[batch, rows, cols, channels] → [batch, height, width, channels]"},
+  {"RandomCrop", section = "Pictures", sample = "RandomCrop(4, 4)", input = {2, 6, 6, 3},
+    wrong = "RandomCrop{4}",
+    is = "[batch, rows, cols, channels] → [batch, height, width, channels]"},
+  {"RandomFlip", section = "Pictures", sample = "RandomFlip(\"horizontal\")", input = {2, 6, 6, 3},
+    wrong = "RandomFlip(\"diagonal\")",
+    is = "[batch, rows, cols, channels] → [batch, rows, cols, channels]"},
+  {"RandomTranslation", section = "Pictures", sample = "RandomTranslation(0.1, 0.1)",
+    input = {2, 6, 6, 3}, wrong = "RandomTranslation(0.1)",
+    is = "[batch, rows, cols, channels] → [batch, rows, cols, channels]"},
+  {"RandomRotation", section = "Pictures", sample = "RandomRotation(0.1)", input = {2, 6, 6, 3},
+    wrong = "RandomRotation{0.1, fill_mode = \"black\"}",
+    is = "[batch, rows, cols, channels] → [batch, rows, cols, channels]"},
+  {"RandomZoom", section = "Pictures", sample = "RandomZoom(0.2)", input = {2, 6, 6, 3},
+    wrong = "RandomZoom{0.2, interpolation = \"magic\"}",
+    is = "[batch, rows, cols, channels] → [batch, rows, cols, channels]"},
+  {"RandomContrast", section = "Pictures", sample = "RandomContrast(0.2)", input = {2, 6, 6, 3},
+    wrong = "RandomContrast(-1)",
+    is = "[batch, rows, cols, channels] → [batch, rows, cols, channels]"},
+}, layers)
 
 return layers

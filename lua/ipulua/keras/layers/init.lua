@@ -8,7 +8,7 @@ local layers = {Layer = require "ipulua.keras.base.layer",
 
 for _, family in ipairs{
   "core", "activation", "lambda", "merge", "embedding", "lookup", "conv", "pool", "norm",
-  "recurrent", "conv_recurrent", "local", "attention",
+  "recurrent", "sequence_wrappers", "conv_recurrent", "local", "attention",
   "image", "extensions", "input_spec",
 } do
   for name, value in pairs(require("ipulua.keras.layers." .. family)) do
@@ -34,20 +34,6 @@ for _, c in pairs(layers) do
   if class.is_class(c) and c.build then guard(c) end
   if class.is_class(c) then class.guard(c, called_by_scripts) end
 end
-
--- Those of one tensor, of any rank, that have no input_spec; pooling and the like have a common
--- base or look at the rank themselves.
-for _, name in ipairs{
-  "Activation", "ReLU", "LeakyReLU", "ELU", "ThresholdedReLU", "PReLU", "Softmax", "Flatten",
-  "Reshape", "Permute", "Rescaling", "Dropout",
-  "GaussianNoise", "GaussianDropout", "AlphaDropout", "BatchNormalization", "LayerNormalization",
-  "GroupNormalization",
-  "InstanceNormalization", "MaxPooling1D", "MaxPooling2D", "MaxPooling3D", "AveragePooling1D",
-  "AveragePooling2D", "AveragePooling3D",
-  "Cropping1D", "Cropping2D", "Cropping3D", "SimpleRNNCell", "LSTMCell", "GRUCell",
-  "CTCInferenceLayer",
-  "CTCPredictionsLayer", "TimeDistributed",
-} do layers[name].takes_one = true end
 
 layers.Input = require "ipulua.keras.models.input".Input
 

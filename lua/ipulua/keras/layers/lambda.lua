@@ -1,5 +1,6 @@
 -- Layers made of functions: Lambda, and the layers that ops on KerasTensors become.
 
+local about = require "ipulua.base.parts.about"
 local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
 local Layer = require "ipulua.keras.base.layer"
@@ -106,5 +107,14 @@ function lambda.apply(op, ...)
   return require "ipulua.keras.models.functional".apply(layer,
     table.move(given, 1, given.n, 1, {n = given.n}), options)
 end
+
+about.say("layers", {
+  {"Lambda", text = "A function of one's own as a layer.", section = "Core",
+    sample = "Lambda(function(x) return x * 2 end)", input = {2, 3}, wrong = "Lambda(2)",
+    is = "[batch, ...] → [batch, ...']", also = "what func gives"},
+  {"OpLambda", text = "What an op becomes that is applied to a functional model's tensors, such as "
+    .. "`x * 2`; nobody has to make it.", keras = "what tf.keras calls TFOpLambda",
+    section = "Core"},
+})
 
 return lambda

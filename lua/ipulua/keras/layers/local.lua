@@ -1,5 +1,6 @@
 -- Convolutions that share no weights: each place of the result has a kernel of its own.
 
+local about = require "ipulua.base.parts.about"
 local activations = require "ipulua.keras.activations"
 local blame = require "ipulua.base.blame"
 local InputSpec = require "ipulua.keras.layers.input_spec".InputSpec
@@ -118,5 +119,14 @@ end
 
 ---@class LocallyConnected1D: LocallyConnected
 ---@class LocallyConnected2D: LocallyConnected
+
+about.say("layers", {
+  {"LocallyConnected1D", text = "Conv1D with a kernel of its own at each place.",
+    section = "Convolutions", sample = "LocallyConnected1D{4, 3, strides = 2}", input = {2, 6, 3},
+    wrong = {2, 6}, is = "[batch, steps, channels] → [batch, steps', filters]"},
+  {"LocallyConnected2D", text = "Conv2D with a kernel of its own at each place.",
+    section = "Convolutions", sample = "LocallyConnected2D{4, 3}", input = {2, 6, 6, 3},
+    wrong = {2, 6}, is = "[batch, rows, cols, channels] → [batch, rows', cols', filters]"},
+}, layers)
 
 return layers

@@ -1,5 +1,6 @@
 -- IntegerLookup: any integers as the numbers of a vocabulary's words.
 
+local about = require "ipulua.base.parts.about"
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
@@ -239,5 +240,12 @@ function IntegerLookup:call(x)
   -- -1: nowhere
   return encode(numbers_of(self, x, tokens, -1), width, self.output_mode, self.compute_dtype)
 end
+
+about.say("layers", {
+  {"IntegerLookup", section = "Core", sample = "IntegerLookup{vocabulary = {12, 36, 1138, 42}, "
+    .. "output_mode = \"count\"}", input = {2, 3}, wrong = "IntegerLookup{vocabulary = {12, 12}}",
+    is = "[batch, n] → [batch, tokens']",
+    also = "\"int\": [...] → [...]; tokens: max_tokens or the vocabulary's size"},
+}, layers)
 
 return layers

@@ -1,5 +1,6 @@
 -- Layers that join several tensors of one batch.
 
+local about = require "ipulua.base.parts.about"
 local Layer = require "ipulua.keras.base.layer"
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
@@ -196,5 +197,38 @@ for _, name in ipairs{"Add", "Subtract", "Multiply", "Average", "Maximum", "Mini
     return layers[name](options)(inputs)
   end
 end
+
+about.say("layers", {
+  {"Add", text = "The sum of several tensors.", section = "Merging", sample = "Add()",
+    input = {{2, 3}, {2, 3}}, wrong = {{2, 3}, {2, 4}},
+    is = "{[batch, ...], [batch, ...]} → [batch, ...]", also = "extents of 1 broadcast"},
+  {"Subtract", section = "Merging", sample = "Subtract()", input = {{2, 3}, {2, 3}},
+    wrong = {{2, 3}, {2, 3}, {2, 3}}, is = "{[batch, ...], [batch, ...]} → [batch, ...]",
+    also = "extents of 1 broadcast"},
+  {"Multiply", text = "The product, element by element.", section = "Merging",
+    sample = "Multiply()", input = {{2, 3}, {2, 3}}, wrong = {{2, 3}, {2, 4}},
+    is = "{[batch, ...], [batch, ...]} → [batch, ...]", also = "extents of 1 broadcast"},
+  {"Average", text = "The mean, element by element.", section = "Merging", sample = "Average()",
+    input = {{2, 3}, {2, 3}}, wrong = {{2, 3}, {2, 4}},
+    is = "{[batch, ...], [batch, ...]} → [batch, ...]", also = "extents of 1 broadcast"},
+  {"Maximum", text = "The greatest, element by element.", section = "Merging", sample = "Maximum()",
+    input = {{2, 3}, {2, 3}}, wrong = {{2, 3}, {2, 4}},
+    is = "{[batch, ...], [batch, ...]} → [batch, ...]", also = "extents of 1 broadcast"},
+  {"Minimum", text = "The least, element by element.", section = "Merging", sample = "Minimum()",
+    input = {{2, 3}, {2, 3}}, wrong = {{2, 3}, {2, 4}},
+    is = "{[batch, ...], [batch, ...]} → [batch, ...]", also = "extents of 1 broadcast"},
+  {"Concatenate", section = "Merging", sample = "Concatenate()", input = {{2, 3}, {2, 4}},
+    wrong = {{2, 3}, {3, 4, 5}}, is = "{[batch, a], [batch, b]} → [batch, a + b]"},
+  {"Dot", section = "Merging", sample = "Dot{axes = 1}", input = {{2, 3}, {2, 3}}, wrong = "Dot()",
+    is = "{[batch, n], [batch, n]} → [batch, 1]"},
+  {"add", text = "Calls Add.", section = "Merging"},
+  {"subtract", text = "Calls Subtract.", section = "Merging"},
+  {"multiply", text = "Calls Multiply.", section = "Merging"},
+  {"average", text = "Calls Average.", section = "Merging"},
+  {"maximum", text = "Calls Maximum.", section = "Merging"},
+  {"minimum", text = "Calls Minimum.", section = "Merging"},
+  {"concatenate", text = "Calls Concatenate.", section = "Merging"},
+  {"dot", text = "Calls Dot.", section = "Merging"},
+}, layers)
 
 return layers

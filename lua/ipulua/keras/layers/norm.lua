@@ -1,5 +1,6 @@
 -- Normalization layers.
 
+local about = require "ipulua.base.parts.about"
 local Layer = require "ipulua.keras.base.layer"
 local Dataset = require "ipulua.data.dataset"
 local args = require "ipulua.base.args"
@@ -305,5 +306,26 @@ function Normalization:call(x)
   local deviation = ops.maximum(ops.sqrt(self.variance_value), 1e-7)
   return (x - ops.cast(self.mean_value, x.dtype)) / ops.cast(deviation, x.dtype)
 end
+
+about.say("layers", {
+  {"BatchNormalization", source = "arXiv:1502.03167", takes_one = true, section = "Normalisation",
+    sample = "BatchNormalization()", input = {2, 3}, wrong = "BatchNormalization{axis = 5}",
+    is = "[batch, ...] → [batch, ...]"},
+  {"LayerNormalization", source = "arXiv:1607.06450; ipu.keras.layers.LayerNormalization of the "
+    .. "original", takes_one = true, section = "Normalisation", sample = "LayerNormalization()",
+    input = {2, 3}, wrong = "LayerNormalization{axis = 7}", is = "[batch, ...] → [batch, ...]"},
+  {"GroupNormalization", source = "arXiv:1803.08494; ipu.keras.layers.GroupNormalization of the "
+    .. "original", takes_one = true, section = "Normalisation",
+    sample = "GroupNormalization{groups = 3}", input = {2, 6, 6, 3},
+    wrong = "GroupNormalization{groups = 2}", is = "[batch, ...] → [batch, ...]"},
+  {"InstanceNormalization", source = "arXiv:1607.08022; ipu.keras.layers.InstanceNormalization of "
+    .. "the original", takes_one = true, section = "Normalisation",
+    sample = "InstanceNormalization()", input = {2, 6, 6, 3},
+    wrong = "InstanceNormalization{groups = 2}", is = "[batch, ...] → [batch, ...]"},
+  {"UnitNormalization", section = "Normalisation", sample = "UnitNormalization()", input = {2, 3},
+    wrong = "UnitNormalization{axis = \"last\"}", is = "[batch, ...] → [batch, ...]"},
+  {"Normalization", section = "Normalisation", sample = "Normalization{mean = 1, variance = 4}",
+    input = {2, 3}, wrong = "Normalization{mean = 1}", is = "[batch, ...] → [batch, ...]"},
+}, layers)
 
 return layers

@@ -1,18 +1,17 @@
 -- Recurrent layers. LSTM and GRU with the usual activations are single ops over the whole sequence;
 -- everything else is its cell, step after step.
 
+local about = require "ipulua.base.parts.about"
 local activations = require "ipulua.keras.activations"
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local cells = require "ipulua.keras.layers.cells"
-local class = require "ipulua.base.class"
 local concat = require "ipulua.keras.base.concat"
 local context = require "ipulua.keras.base.context"
 local core = require "ipulua.core"
 local counted = require "ipulua.base.counted"
 local InputSpec = require "ipulua.keras.layers.input_spec".InputSpec
 local Layer = require "ipulua.keras.base.layer"
-local Wrapper = require "ipulua.keras.layers.wrapper"
 local layer_fields = require "ipulua.keras.base.layer_fields"
 local nest = require "ipulua.base.nest"
 local ops = require "ipulua.ops"
@@ -86,8 +85,6 @@ end
 
 local function reversed(x, axis) return ops.reverse(x, axis or 1) end
 
--- The axis of time of a layer's input and of its sequence of outputs.
-local function time_axis(layer) return layer.time_major and 0 or 1 end
 
 local function swap(x)
   local perm = {1, 0}
@@ -322,173 +319,35 @@ end
 layers.PopnnLSTM = LSTM:extend("PopnnLSTM")
 layers.PopnnGRU = GRU:extend("PopnnGRU")
 
--- ------------------------------------------------ both directions
-
----A recurrent layer forwards and a copy of it backwards; merge_mode: concat, sum, mul, ave, or
----"none" for both.
----@class Bidirectional: Layer
-local Bidirectional = Layer.declare("Bidirectional", {
-  {"layer", {Layer, "dict"}},
-  {"merge_mode", "string", "concat", choices = {"concat", "sum", "mul", "ave", "none"}},
-  {"backward_layer", "table", optional = true},
-})
-layers.Bidirectional = Bidirectional
-Bidirectional.takes_states, Bidirectional.call_options = true, {"initial_state"}
-
-local function as_layer(given)
-  local layer = parts.get("layer", given)
-  if not class.is_a(layer, Layer) then
-    blame.error("'layer' must be a layer, got " .. args.describe(given), "type")
-  end
-  return layer
-end
-
-local function copy_of(layer, name, flip)
-  local config = layer:get_config()
-  config.name = name
-  if flip then config.go_backwards = not config.go_backwards end
-  if flip and config.seed then config.seed = config.seed + 2 end -- each direction takes two
-  return class.of(layer):from_config(config)
-end
-
-function Bidirectional:setup()
-  local layer = as_layer(self.layer)
-  rawset(self, "return_sequences", layer.return_sequences)
-  rawset(self, "return_state", layer.return_state)
-  self.forward_layer = copy_of(layer, "forward_" .. layer.name)
-  local backward = self.backward_layer and as_layer(self.backward_layer)
-  self.backward = backward or copy_of(layer, "backward_" .. layer.name, true)
-  if self.backward.time_major ~= self.forward_layer.time_major then
-    blame.error("Bidirectional: 'layer' and 'backward_layer' must agree in time_major", "value")
-  end
-  if self.backward.go_backwards == self.forward_layer.go_backwards then
-    blame.error("Bidirectional: 'backward_layer' must go the other way: set its go_backwards",
-      "value")
-  end
-  rawset(self, "wrapped", layer)
-  self.input_spec = layer.input_spec
-  rawset(self, "has_own_backward", backward ~= nil)
-  for _, name in ipairs{"layer", "backward_layer"} do layer_fields.forget(self, name) end
-end
-
-function Bidirectional:build(input_shape)
-  self.forward_layer:build_once(input_shape)
-  self.backward:build_once(input_shape)
-end
-
----Sets the states kept between batches to zero, in both directions.
-function Bidirectional:reset_states()
-  for _, layer in ipairs{self.forward_layer, self.backward} do layer:reset_states() end
-end
-
-function Bidirectional:get_config()
-  local config = Layer.get_config(self)
-  config.layer = parts.serialize("layer", self.wrapped)
-  config.backward_layer = self.has_own_backward and parts.serialize("layer", self.backward) or nil
-  return config
-end
-
-local merges <const> = {
-  concat = function(a, b) return ops.concat({a, b}, {axis = -1}) end,
-  sum = function(a, b) return a + b end,
-  mul = function(a, b) return a * b end, ave = function(a, b) return (a + b) / 2 end,
-}
-
-function Bidirectional:call(inputs, options)
-  local x, given = split_inputs(inputs, options)
-  local half = given and #given // 2
-  local function call(layer, from, to)
-    local mask = options.mask
-    if args.is_plain(mask) then mask = mask[1] end
-    return table.pack(
-      layer(x, {training = options.training, mask = mask, initial_state = given
-        and table.move(given, from, to, 1, {})}))
-  end
-  local a, b = call(self.forward_layer, 1, half),
-    call(self.backward, given and half + 1, given and #given)
-  local y, z = a[1], b[1]
-  if self.return_sequences then z = reversed(z, time_axis(self.backward)) end
-  local merge = merges[self.merge_mode]
-  local results = merge and {merge(y, z)} or {y, z}
-  if self.return_state then
-    table.move(a, 2, a.n, #results + 1, results)
-    table.move(b, 2, b.n, #results + 1, results)
-  end
-  return table.unpack(results)
-end
-
-function Bidirectional:compute_mask(_, mask)
-  if args.is_plain(mask) then mask = mask[1] end
-  if not self.return_sequences then return nil end
-  return merges[self.merge_mode] and mask or {mask, mask}
-end
-
--- ------------------------------------------------ every step
-
----A layer applied to each step of a sequence.
----@class TimeDistributed: Wrapper
-local TimeDistributed = Layer.declare("TimeDistributed", {{"layer", {Layer, "dict"}}}, Wrapper)
-layers.TimeDistributed = TimeDistributed
-
-local function check_steps(self, shape)
-  if #shape >= 3 then return end
-  blame.error(string.format("layer '%s': TimeDistributed needs at least 3 dimensions (batch, time, "
-    .. "features), got the shape %s", self.name,
-    shapes.text(shape)), "value")
-end
-
-function TimeDistributed:build(input_shape)
-  check_steps(self, input_shape)
-  local shape = {-1}
-  table.move(input_shape, 3, #input_shape, 2, shape)
-  if class.of(self.layer).is_model then return end
-  self.layer:build_once(shape)
-end
-
--- [batch, time, …] → [batch · time, …]
-local function flattened(x)
-  local shape = x.shape
-  return ops.reshape(x, table.move(shape, 3, #shape, 2, {shape[1] * shape[2]}))
-end
-
--- The mask of the results: the inner layer's, else the steps that hold something.
-local function mask_of_steps(inner, mask, shape)
-  if inner ~= nil then
-    return ops.reshape(inner, table.move(inner.shape, 2, #inner.shape, 3, {shape[1], shape[2]}))
-  end
-  while mask and #mask.shape > 2 do mask = ops.reduce_any(mask, {axis = -1}) end
-  return mask
-end
-
-function TimeDistributed:call(x, options)
-  local shape = x.shape
-  check_steps(self, shape)
-  local results = table.pack(self.layer(flattened(x),
-    {training = options.training, mask = options.mask and flattened(options.mask)}))
-  for i = 1, results.n do
-    results[i] = nest.map(function(y)
-      local whole = ops.reshape(y, table.move(y.shape, 2, #y.shape, 3, {shape[1], shape[2]}))
-      context.set_mask(whole, mask_of_steps(context.mask(y), options.mask, shape))
-      return whole
-    end, results[i])
-  end
-  return table.unpack(results, 1, results.n)
-end
-
----The mask of the results: what the inner layer's compute_mask gives for all steps, else the steps
----that hold something.
----Shapes: inputs [batch, steps, ...], mask [batch, steps, ...]
-function TimeDistributed:compute_mask(inputs, mask)
-  if not args.is_tensor(inputs) then
-    blame.error(string.format("layer '%s': compute_mask is called with a tensor, got %s", self.name,
-      args.describe(inputs)), "type")
-  end
-  check_steps(self, inputs.shape)
-  local inner = self.layer:compute_mask(flattened(inputs), mask and flattened(mask))
-  return mask_of_steps(inner, mask, inputs.shape)
-end
-
-TimeDistributed.masks_by_call = true
-
 layers.step_of, layers.stack_steps = step_of, stack_steps
+layers.split_inputs, layers.reversed = split_inputs, reversed
+
+about.say("layers", {
+  {"SimpleRNN", text = "h ← tanh(x·kernel + h·recurrent_kernel + bias), step by step.",
+    source = "Elman 1990 (Cognitive Science 14)", section = "Recurrent", sample = "SimpleRNN(4)",
+    input = {2, 5, 3}, wrong = {2, 3}, is = "[batch, steps, features] → [batch, units]",
+    also = "with return_sequences [batch, steps, units]; return_state: h [batch, units] besides"},
+  {"LSTM", text = "Long short-term memory; gates in the order i, f, c, o.",
+    source = "Hochreiter & Schmidhuber 1997 (Neural Computation 9)", section = "Recurrent",
+    sample = "LSTM{4, return_sequences = true}", input = {2, 5, 3}, wrong = "LSTM(0)",
+    is = "[batch, steps, features] → [batch, steps, units]",
+    also = "without return_sequences [batch, units]; return_state: h and c [batch, units] besides"},
+  {"GRU", text = "Gated recurrent unit; gates in the order z, r, h; `reset_after` as in cuDNN.",
+    source = "arXiv:1406.1078", section = "Recurrent", sample = "GRU(4)", input = {2, 5, 3},
+    wrong = {2, 3}, is = "[batch, steps, features] → [batch, units]",
+    also = "with return_sequences [batch, steps, units]; return_state: h [batch, units] besides"},
+  {"PopnnLSTM", text = "Another name of LSTM.",
+    source = "ipu.keras.layers.PopnnLSTM of the original", section = "Recurrent",
+    sample = "PopnnLSTM(4)", input = {2, 5, 3}, wrong = {2, 3},
+    is = "[batch, steps, features] → [batch, units]",
+    also = "with return_sequences [batch, steps, units]; return_state: h and c [batch, units] "
+    .. "besides"},
+  {"PopnnGRU", text = "Another name of GRU.", source = "ipu.keras.layers.PopnnGRU of the original",
+    section = "Recurrent", sample = "PopnnGRU(4)", input = {2, 5, 3}, wrong = {2, 3},
+    is = "[batch, steps, features] → [batch, units]",
+    also = "with return_sequences [batch, steps, units]; return_state: h [batch, units] besides"},
+  {"RNN", section = "Recurrent", sample = "RNN(GRUCell(4))", input = {2, 5, 3}, wrong = "RNN(4)",
+    is = "[batch, steps, ...] → [batch, ...']", also = "...' is the cell's output_size"},
+}, layers)
+
 return layers

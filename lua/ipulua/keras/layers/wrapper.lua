@@ -1,5 +1,6 @@
 -- Wrapper: what a layer is that holds another one.
 
+local about = require "ipulua.base.parts.about"
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local Layer = require "ipulua.keras.base.layer"
@@ -26,5 +27,10 @@ function Wrapper:get_config()
   config.layer = parts.serialize("layer", self.layer)
   return config
 end
+
+about.say("layers", {
+  {"Wrapper", section = "Core", sample = "Wrapper(Dense(4))", wrong = "Wrapper(4)",
+    shapes = "any, with the batch first"},
+})
 
 return Wrapper

@@ -1,5 +1,6 @@
 -- Accuracies and the means of errors.
 
+local about = require "ipulua.base.parts.about"
 local base = require "ipulua.keras.metrics.base"
 local context = require "ipulua.keras.base.context"
 local losses = require "ipulua.keras.losses"
@@ -154,5 +155,32 @@ function MeanRelativeError:update_state(y_true, y_pred, sample_weight)
   normalizer = ops.broadcast_to(normalizer, difference.shape)
   base.Mean.update_state(self, base.divide_no_nan(difference, normalizer), sample_weight)
 end
+
+about.say("metrics", {
+  {"Accuracy", text = "How often label and prediction are equal."},
+  {"BinaryAccuracy", text = "How often p > threshold says the label, 0 or 1."},
+  {"BinaryCrossentropy", text = "As the loss, averaged."},
+  {"CategoricalAccuracy", text = "How often the greatest prediction is that of the one-hot label."},
+  {"CategoricalCrossentropy", text = "As the loss, averaged."},
+  {"CategoricalHinge", text = "As the loss, averaged."},
+  {"CosineSimilarity", text = "The cosine of the angle between y and p, averaged."},
+  {"Hinge", text = "As the loss, averaged."},
+  {"KLDivergence", text = "As the loss, averaged.",
+    source = "Kullback & Leibler 1951 (Ann. Math. Statist. 22)"},
+  {"LogCoshError", text = "The loss LogCosh, averaged."},
+  {"MeanAbsoluteError", text = "The mean of |y − p|."},
+  {"MeanAbsolutePercentageError", text = "As the loss, averaged."},
+  {"MeanSquaredError", text = "The mean of (y − p)²."},
+  {"MeanSquaredLogarithmicError", text = "As the loss, averaged."},
+  {"Poisson", text = "As the loss, averaged."},
+  {"SparseCategoricalAccuracy",
+    text = "How often the greatest prediction is that of the class number."},
+  {"SparseCategoricalCrossentropy", text = "As the loss, averaged."},
+  {"SparseTopKCategoricalAccuracy",
+    text = "How often the class number is among the k greatest predictions."},
+  {"SquaredHinge", text = "As the loss, averaged."},
+  {"TopKCategoricalAccuracy", text = "How often the one-hot label is among the k greatest "
+    .. "predictions."},
+})
 
 return accuracy

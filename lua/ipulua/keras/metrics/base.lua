@@ -1,6 +1,7 @@
 -- What a metric is: variables that batches add to, and a result read from them. All of it are ops,
 -- so that a metric works eagerly and inside the training program alike.
 
+local about = require "ipulua.base.parts.about"
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
@@ -265,5 +266,11 @@ function MeanTensor:result()
   end
   return base.divide_no_nan(self.total:read_value(), self.count:read_value())
 end
+
+about.say("metrics", {
+  {"Metric", text = "What every metric is: own ones extend it with `update_state(y_true, y_pred, "
+    .. "{sample_weight})` and `result()`; `add_weight{name =, shape =}` makes its state, "
+    .. "`reset_state()` clears it."},
+})
 
 return base

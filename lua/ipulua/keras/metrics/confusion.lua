@@ -1,5 +1,6 @@
 -- Metrics from counts of right and wrong decisions at thresholds.
 
+local about = require "ipulua.base.parts.about"
 local args = require "ipulua.base.args"
 local base = require "ipulua.keras.metrics.base"
 local blame = require "ipulua.base.blame"
@@ -340,5 +341,21 @@ function MeanIoU:result()
   local present = ops.reduce_sum(ops.cast(ops.not_equal(union, 0), self.dtype))
   return divide_no_nan(ops.reduce_sum(divide_no_nan(hits, union)), present)
 end
+
+about.say("metrics", {
+  {"AUC", text = "The area under the ROC (or PR) curve, from num_thresholds thresholds."},
+  {"FalseNegatives", text = "Predictions not above whose label is 1."},
+  {"FalsePositives", text = "Predictions above a threshold whose label is 0."},
+  {"MeanIoU", text = "Intersection over union of class numbers, averaged over the classes that "
+    .. "occur; a pair with a number outside of 0 … num_classes - 1 doesn't count."},
+  {"Precision", text = "The share of positive predictions that are right."},
+  {"PrecisionAtRecall", text = "The best precision where recall is at least a value."},
+  {"Recall", text = "The share of positives that were predicted."},
+  {"RecallAtPrecision", text = "The best recall where precision is at least a value."},
+  {"SensitivityAtSpecificity", text = "The best sensitivity at a specificity."},
+  {"SpecificityAtSensitivity", text = "The best specificity at a sensitivity."},
+  {"TrueNegatives", text = "Predictions not above whose label is 0."},
+  {"TruePositives", text = "Predictions above a threshold whose label is 1."},
+})
 
 return confusion

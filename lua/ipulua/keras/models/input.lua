@@ -1,5 +1,6 @@
 -- keras.Input: where a functional model begins.
 
+local about = require "ipulua.base.parts.about"
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local core_layers = require "ipulua.keras.layers.core"
@@ -45,5 +46,11 @@ function input.Input(...)
   keep(layer, "batch_input_shape", shape)
   return graph.input(layer, shape, a.dtype)
 end
+
+about.say("layers", {
+  {"Input", text = "What a functional model begins with: a placeholder with the shape of a sample.",
+    section = "Core", sample = "Input{shape = {28, 28}}", wrong = "Input()",
+    shapes = "a KerasTensor [-1, 28, 28]: [batch_size or -1, shape…]"},
+})
 
 return input

@@ -2,6 +2,7 @@
 -- number of updates and the learning rate are variables, so that compiled programs see changes of
 -- both; changing another hyperparameter raises `version`, which makes models compile anew.
 
+local about = require "ipulua.base.parts.about"
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
@@ -546,5 +547,14 @@ function Optimizer.from_config(c, config)
   parts.want_config(c, config)
   return c(config)
 end
+
+about.say("optimizers", {
+  {"Optimizer", text = "What every optimizer is: own ones extend it with `update(variable, "
+    .. "gradient, shared)`, which gives the new value (`shared.rate`: the learning rate), and "
+    .. "`make_slots(variable)`, which makes what is kept beside it by `self:slot(variable, "
+    .. "\"name\")`. Hyperparameters are fields; `iterations` counts updates; "
+    .. "`apply_gradients(grads, variables)`, `minimize(loss, {var_list})`, `get_weights`, "
+    .. "`set_weights`, `get_config`."},
+})
 
 return base

@@ -1,6 +1,7 @@
 -- Automatic loss scaling: optimizers that scale the loss by a factor, which follows the sizes of
 -- float16 gradients.
 
+local about = require "ipulua.base.parts.about"
 local args = require "ipulua.base.args"
 local base = require "ipulua.keras.optimizers.base"
 local blame = require "ipulua.base.blame"
@@ -310,5 +311,17 @@ function ALSAccumulation:init(...)
 end
 
 function ALSAccumulation:scale_loss(loss) return self.opt:scale_loss(loss) end
+
+about.say("optimizers", {
+  {"ALSGradientAccumulationOptimizer",
+    source = "ipu.keras.optimizers.ALSGradientAccumulationOptimizer of the original"},
+  {"ALSOptimizer", source = "ipu.keras.optimizers.ALSOptimizer of the original"},
+  {"ALSOptimizerAdam", text = "Adam with ALSOptimizer's scaling built in.",
+    keras = "as ALSOptimizer"},
+  {"ALSOptimizerRMSProp", text = "RMSprop with ALSOptimizer's scaling built in.",
+    keras = "as ALSOptimizer"},
+  {"ALSOptimizerSGD", text = "SGD with ALSOptimizer's scaling built in.",
+    keras = "as ALSOptimizer"},
+})
 
 return loss_scaling

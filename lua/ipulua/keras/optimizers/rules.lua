@@ -1,6 +1,7 @@
 -- Update rules, each with Keras' formulas and defaults. Powers like 1 - beta^t are computed as
 -- -expm1(t log beta), which loses nothing in float32.
 
+local about = require "ipulua.base.parts.about"
 local base = require "ipulua.keras.optimizers.base"
 local core = require "ipulua.core"
 local lengths = require "ipulua.keras.base.lengths"
@@ -291,5 +292,24 @@ function Ftrl:update(v, g, s)
   local value = (ops.sign(z) * l1 - z) / quadratic
   return ops.where(ops.greater(ops.abs(z), l1), value, ops.zeros_like(z))
 end
+
+about.say("optimizers", {
+  {"Adadelta", text = "Steps as large as the last ones, without a unit of their own.",
+    source = "arXiv:1212.5701"},
+  {"Adagrad", text = "g / √(sum of squares).", source = "Duchi, Hazan & Singer 2011 (JMLR 12)"},
+  {"Adam", text = "Moments m, v of gradient and square, corrected for their beginning; amsgrad "
+    .. "keeps the greatest v.", source = "arXiv:1412.6980; amsgrad: arXiv:1904.09237"},
+  {"AdamW", source = "arXiv:1711.05101"},
+  {"Adamax", text = "Adam with the greatest gradient in place of the second moment.",
+    source = "arXiv:1412.6980"},
+  {"Ftrl", source = "McMahan et al. 2013 (KDD)"},
+  {"LAMB", source = "arXiv:1904.00962", keras = false},
+  {"Lion", source = "arXiv:2302.06675"},
+  {"Nadam", source = "Dozat 2016 (ICLR workshop)"},
+  {"RMSprop", text = "g / √(mean of squares), with momentum and centered.",
+    source = "Tieleman & Hinton 2012, lecture 6.5"},
+  {"SGD", text = "v ← momentum·v − lr·g; w ← w + v (nesterov: w ← w + momentum·v − lr·g).",
+    source = "Sutskever et al. 2013 (ICML), for momentum"},
+})
 
 return rules

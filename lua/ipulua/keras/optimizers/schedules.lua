@@ -1,6 +1,7 @@
 -- Learning-rate schedules: objects called with the number of weight updates so far that give a
 -- rate.
 
+local about = require "ipulua.base.parts.about"
 local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
 local counted = require "ipulua.base.counted"
@@ -147,5 +148,13 @@ function LinearCosineDecay:rate(step)
   local wave = cosine(at / self.decay_steps * (2 * self.num_periods))
   return ((linear + self.alpha) * wave + self.beta) * self.initial_learning_rate
 end
+
+about.say("schedules", {
+  {"CosineDecay", source = "arXiv:1608.03983"},
+  {"CosineDecayRestarts", source = "arXiv:1608.03983"},
+  {"LearningRateSchedule", text = "What every schedule is: own ones extend it with `rate(step)`."},
+  {"LinearCosineDecay", source = "arXiv:1709.07417",
+    keras = "tf.keras.experimental.LinearCosineDecay"},
+})
 
 return parts.give("schedules", schedules)

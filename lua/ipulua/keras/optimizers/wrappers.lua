@@ -1,5 +1,6 @@
 -- Optimizers around optimizers: a map over gradients, replicas, accumulation over calls.
 
+local about = require "ipulua.base.parts.about"
 local accumulation = require "ipulua.optimizers.accumulation"
 local args = require "ipulua.base.args"
 local base = require "ipulua.keras.optimizers.base"
@@ -169,5 +170,15 @@ function GradientAccumulationOptimizer:apply_gradients(grads, vars)
   end
   loops.cond(due, apply, function() end)
 end
+
+about.say("optimizers", {
+  {"CrossReplicaOptimizer", source = "ipu.keras.optimizers.CrossReplicaOptimizer of the original"},
+  {"GradientAccumulationOptimizer",
+    source = "ipu.keras.optimizers.GradientAccumulationOptimizer of the original"},
+  {"MapGradientOptimizer", source = "ipu.keras.optimizers.MapGradientOptimizer of the original"},
+  {"MapGradientOptimizerInvertedChaining",
+    text = "As MapGradientOptimizer, the map being applied last.",
+    source = "ipu.keras.optimizers.MapGradientOptimizerInvertedChaining of the original"},
+})
 
 return wrappers
