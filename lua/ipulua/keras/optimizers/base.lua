@@ -13,6 +13,7 @@ local log = require "ipulua.base.log"
 local nest = require "ipulua.base.nest"
 local ops = require "ipulua.ops"
 local parts = require "ipulua.base.parts"
+local rules = require "ipulua.optimizers.rules"
 local replication = require "ipulua.trace.replication"
 local tapes = require "ipulua.trace.tape"
 local tracing = require "ipulua.trace.tracing"
@@ -399,21 +400,15 @@ local function check_dtype(self, g, v)
   end
 end
 
--- A scalar in the dtype of a variable; numbers stay.
-function base.scalar(x, v)
-  if type(x) == "number" or x.dtype == v.dtype then return x end
-  return ops.cast(x, v.dtype)
-end
-
 function Optimizer:decay_weight(v, rate)
   if not self.weight_decay or self.weight_decay == 0 then return end
-  v:assign_sub(v * base.scalar(rate * self.weight_decay, v))
+  v:assign_sub(v * rules.scalar(rate * self.weight_decay, v))
 end
 
 local function update_average(self, v)
   local average = self:slot(v, "average", v)
   local later = ops.cast(ops.not_equal(self.iterations, 0), "float32")
-  local m = base.scalar(later * self.ema_momentum, average)
+  local m = rules.scalar(later * self.ema_momentum, average)
   average:assign(average * m + self:value_of(v) * (1 - m))
   if not self.ema_overwrite_frequency then return end
   local due = ops.equal(ops.mod(self.iterations + 1, self.ema_overwrite_frequency), 0)

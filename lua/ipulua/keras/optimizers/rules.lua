@@ -1,15 +1,17 @@
--- Update rules, each with Keras' formulas and defaults. Powers like 1 - beta^t are computed as
--- -expm1(t log beta), which loses nothing in float32.
+-- The optimizers, each with Keras' formulas and defaults; the rules that ipu.train has, too, are in
+-- optimizers/rules.lua.
 
 local about = require "ipulua.base.parts.about"
 local base = require "ipulua.keras.optimizers.base"
 local core = require "ipulua.core"
 local lengths = require "ipulua.keras.base.lengths"
 local ops = require "ipulua.ops"
+local update_rules = require "ipulua.optimizers.rules"
 
 local rules = {}
 
-local scalar <const> = base.scalar
+local scalar <const>, move <const> = update_rules.scalar, update_rules.move
+local one_minus_power <const> = update_rules.one_minus_power
 
 local function declare(name, learning_rate, rows, parent)
   local c = base.declare(name, learning_rate, rows, parent)
@@ -22,17 +24,9 @@ local function step_number(self)
   return ops.cast(self.iterations, "float32") + 1
 end
 
--- 1 - beta^t
-local function one_minus_power(beta, t)
-  if beta == 0 then return core.tensor(1, "float32") end
-  return -ops.expm1(t * math.log(beta))
-end
-
--- A moving average moves towards x; the variable's new value.
-local function move(slot, x, share)
-  local value = slot + (x - slot) * share
-  slot:assign(value)
-  return value
+-- What a rule that ipu.train has, too, makes of a variable.
+local function by(rule, self, v, w, g, s)
+  return rule(self, w, g, s, function(name, initial) return self:slot(v, name, initial) end)
 end
 
 -- ------------------------------------------------ SGD
@@ -46,13 +40,8 @@ function SGD:make_slots(v)
 end
 
 function SGD:update(v, g, s)
-  local w, step = self:value_of(v), g * scalar(s.rate, g)
-  if self.momentum == 0 then return w - step end
-  local velocity = self:slot(v, "momentum")
-  local value = velocity * self.momentum - step
-  velocity:assign(value)
-  if self.nesterov then return w + (value * self.momentum - step) end
-  return w + value
+  local rule = self.momentum == 0 and update_rules.descent or update_rules.momentum_of_steps
+  return by(rule, self, v, self:value_of(v), g, s)
 end
 
 -- ------------------------------------------------ Adam and its kin
@@ -81,16 +70,7 @@ function Adam:prepare(rate)
     / one_minus_power(self.beta_1, t)}
 end
 
-function Adam:update(v, g, s)
-  local m = move(self:slot(v, "m"), g, 1 - self.beta_1)
-  local second = move(self:slot(v, "v"), ops.square(g), 1 - self.beta_2)
-  if self.amsgrad then
-    local highest = self:slot(v, "vhat")
-    second = ops.maximum(highest, second)
-    highest:assign(second)
-  end
-  return self:value_of(v) - m * scalar(s.alpha, g) / (ops.sqrt(second) + self.epsilon)
-end
+function Adam:update(v, g, s) return by(update_rules.adam, self, v, self:value_of(v), g, s) end
 
 ---Adam with decoupled weight decay.
 ---@class AdamW: Adam
@@ -211,18 +191,8 @@ function RMSprop:make_slots(v)
   if self.centered then self:slot(v, "mg") end
 end
 
--- epsilon stands outside the root without momentum, inside it with momentum
 function RMSprop:update(v, g, s)
-  local variance = move(self:slot(v, "rms"), ops.square(g), 1 - self.rho)
-  if self.centered then
-    variance = variance - ops.square(move(self:slot(v, "mg"), g, 1 - self.rho))
-  end
-  local w, step = self:value_of(v), g * scalar(s.rate, g)
-  if self.momentum == 0 then return w - step / (ops.sqrt(variance) + self.epsilon) end
-  local momentum = self:slot(v, "momentum")
-  local value = momentum * self.momentum + step / ops.sqrt(variance + self.epsilon)
-  momentum:assign(value)
-  return w - value
+  return by(update_rules.rmsprop, self, v, self:value_of(v), g, s)
 end
 
 ---@class Adagrad: Optimizer
@@ -233,12 +203,7 @@ local Adagrad = declare("Adagrad", 0.001, {
 
 function Adagrad:make_slots(v) self:slot(v, "accumulator", self.initial_accumulator_value) end
 
-function Adagrad:update(v, g, s)
-  local accumulator = self:slot(v, "accumulator", self.initial_accumulator_value)
-  local sum = accumulator + ops.square(g)
-  accumulator:assign(sum)
-  return v - g * scalar(s.rate, v) / (ops.sqrt(sum) + self.epsilon)
-end
+function Adagrad:update(v, g, s) return by(update_rules.adagrad, self, v, v, g, s) end
 
 ---@class Adadelta: Optimizer
 local Adadelta = declare("Adadelta", 0.001,
