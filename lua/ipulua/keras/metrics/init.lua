@@ -8,7 +8,8 @@ local class = require "ipulua.base.class"
 local confusion = require "ipulua.keras.metrics.confusion"
 local function_name = require "ipulua.base.function_name"
 local losses = require "ipulua.keras.losses"
-local parts = require "ipulua.keras.base.parts"
+local offering = require "ipulua.base.parts.offering"
+local parts = require "ipulua.base.parts"
 local scores = require "ipulua.keras.metrics.scores"
 
 local metrics = {
@@ -90,4 +91,5 @@ function metrics.get(given, about)
 end
 
 class.guard_all(metrics)
-return require("ipulua.keras.base.other_names").give("metrics", metrics)
+return parts.give("metrics", metrics,
+  {names = offering.names.losses})

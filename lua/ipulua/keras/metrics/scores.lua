@@ -2,7 +2,7 @@
 
 local base = require "ipulua.keras.metrics.base"
 local blame = require "ipulua.base.blame"
-local ipu = require "ipulua"
+local ops = require "ipulua.ops"
 local shapes = require "ipulua.keras.base.shapes"
 
 local scores = {classes = {}}
@@ -15,7 +15,7 @@ local function batch(self, y_true, y_pred, sample_weight)
   y_true, y_pred = base.as_tensor(y_true, self.dtype), base.as_tensor(y_pred, self.dtype)
   y_true, y_pred = shapes.fit_ranks(y_true, y_pred)
   if #y_pred.shape == 1 then
-    y_true, y_pred = ipu.expand_dims(y_true, -1), ipu.expand_dims(y_pred, -1)
+    y_true, y_pred = ops.expand_dims(y_true, -1), ops.expand_dims(y_pred, -1)
   end
   shapes.check_equal(y_true.shape, y_pred.shape, self.name, "y_true", "y_pred")
   if #y_pred.shape ~= 2 then
@@ -25,7 +25,7 @@ local function batch(self, y_true, y_pred, sample_weight)
   sample_weight = base.weight_of(sample_weight)
   local w
   if sample_weight ~= nil then
-    w = ipu.reshape(base.as_tensor(sample_weight, self.dtype), {-1, 1})
+    w = ops.reshape(base.as_tensor(sample_weight, self.dtype), {-1, 1})
   end
   return y_true, y_pred, w
 end
@@ -41,7 +41,7 @@ end
 
 local function add(self, name, values, w, axis)
   if w then values = values * w end
-  self[name]:assign_add(axis and ipu.reduce_sum(values, {axis = axis}) or ipu.reduce_sum(values))
+  self[name]:assign_add(axis and ops.reduce_sum(values, {axis = axis}) or ops.reduce_sum(values))
 end
 
 local function check_begun(self, name)
@@ -67,10 +67,10 @@ scores.classes.FBetaScore = FBetaScore
 local counts <const> = {"tp", "fp", "fn", "weights"}
 
 local function decide(self, y_pred)
-  if self.threshold then return ipu.greater(y_pred, self.threshold) end
-  local greatest = ipu.reduce_max(y_pred, {axis = -1, keepdims = true})
-  return ipu.logical_and(ipu.greater_equal(y_pred, greatest),
-    ipu.greater(ipu.abs(y_pred), least_prediction))
+  if self.threshold then return ops.greater(y_pred, self.threshold) end
+  local greatest = ops.reduce_max(y_pred, {axis = -1, keepdims = true})
+  return ops.logical_and(ops.greater_equal(y_pred, greatest),
+    ops.greater(ops.abs(y_pred), least_prediction))
 end
 
 ---Takes a batch in: labels and predictions; sample_weight is a weight of each sample.
@@ -78,8 +78,8 @@ function FBetaScore:update_state(y_true, y_pred, sample_weight)
   local truth, predicted, w = batch(self, y_true, y_pred, sample_weight)
   local axis = self.average ~= "micro" and 0 or nil
   sums(self, counts, axis and {predicted.shape[2]} or {})
-  local decided = ipu.cast(decide(self, predicted), self.dtype)
-  truth = ipu.cast(ipu.cast(truth, "bool"), self.dtype)
+  local decided = ops.cast(decide(self, predicted), self.dtype)
+  truth = ops.cast(ops.cast(truth, "bool"), self.dtype)
   add(self, "tp", decided * truth, w, axis)
   add(self, "fp", decided * (1 - truth), w, axis)
   add(self, "fn", (1 - decided) * truth, w, axis)
@@ -95,9 +95,9 @@ function FBetaScore:result()
   local score = divide_no_nan(precision * recall, precision * squared + recall) * (1 + squared)
   if self.average == "weighted" then
     local weights = self.weights:read_value()
-    return ipu.reduce_sum(score * divide_no_nan(weights, ipu.reduce_sum(weights)))
+    return ops.reduce_sum(score * divide_no_nan(weights, ops.reduce_sum(weights)))
   end
-  return self.average and ipu.reduce_mean(score) or score
+  return self.average and ops.reduce_mean(score) or score
 end
 
 ---FBetaScore with beta = 1.
@@ -126,9 +126,9 @@ function R2Score:update_state(y_true, y_pred, sample_weight)
   sums(self, moments, {predicted.shape[2]})
   if not self.values then self.values = self:add_weight{name = "values"} end
   add(self, "sum", truth, w, 0)
-  add(self, "squares", ipu.square(truth), w, 0)
-  add(self, "errors", ipu.squared_difference(truth, predicted), w, 0)
-  add(self, "count", ipu.ones_like(truth), w, 0)
+  add(self, "squares", ops.square(truth), w, 0)
+  add(self, "errors", ops.squared_difference(truth, predicted), w, 0)
+  add(self, "count", ops.ones_like(truth), w, 0)
   self.values:assign_add(truth.size)
 end
 
@@ -137,8 +137,8 @@ local function adjusted(self, score)
   local n, p = self.values:read_value(), self.num_regressors
   if p == 0 then return score end
   local spare = n - p - 1
-  local enough = ipu.greater(spare, 0)
-  return ipu.where(enough, 1 - (1 - score) * (n - 1) / ipu.where(enough, spare, ipu.ones_like(n)),
+  local enough = ops.greater(spare, 0)
+  return ops.where(enough, 1 - (1 - score) * (n - 1) / ops.where(enough, spare, ops.ones_like(n)),
     score)
 end
 
@@ -148,10 +148,10 @@ function R2Score:result()
   local sum = self.sum:read_value()
   local total = self.squares:read_value() - sum * divide_no_nan(sum, self.count:read_value())
   local score = 1 - self.errors:read_value() / total
-  score = ipu.where(ipu.is_inf(score), ipu.zeros_like(score), score)
-  if self.class_aggregation == "uniform_average" then score = ipu.reduce_mean(score)
+  score = ops.where(ops.is_inf(score), ops.zeros_like(score), score)
+  if self.class_aggregation == "uniform_average" then score = ops.reduce_mean(score)
   elseif self.class_aggregation == "variance_weighted_average" then
-    score = ipu.reduce_sum(score * total) / ipu.reduce_sum(total)
+    score = ops.reduce_sum(score * total) / ops.reduce_sum(total)
   end
   return adjusted(self, score)
 end

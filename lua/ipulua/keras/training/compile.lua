@@ -4,7 +4,7 @@ local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local compiled = require "ipulua.keras.training.compiled"
 local nearest = require "ipulua.nearest"
-local nest = require "ipulua.keras.base.nest"
+local nest = require "ipulua.base.nest"
 local optimizers = require "ipulua.keras.optimizers"
 
 local keep <const> = require "ipulua.keras.base.layer_fields".keep

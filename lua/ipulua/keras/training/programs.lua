@@ -3,9 +3,10 @@
 
 local core = require "ipulua.core"
 local data = require "ipulua.data"
+local func = require "ipulua.trace.func"
 local infeed = require "ipulua.data.infeed"
-local ipu = require "ipulua"
 local pipelining = require "ipulua.keras.models.stage_assignment"
+local queues = require "ipulua.data.queues"
 local steps = require "ipulua.keras.training.steps"
 local structure = require "ipulua.base.structure"
 local trainable = require "ipulua.keras.training.trainable"
@@ -108,7 +109,7 @@ function programs.of_batch(model, name, f)
       local _ <close> = trainable.as_compiled(model)
       return f(...)
     end
-    entry = {f = ipu.func(traced, {name = model.name .. "." .. name}), version = version}
+    entry = {f = func.func(traced, {name = model.name .. "." .. name}), version = version}
     model._programs[key] = entry
   end
   return entry.f
@@ -130,7 +131,7 @@ function programs.open(model, mode, feed, count, wants_logs, depth)
     programs.close(entry)
     entry.infeed:read_from(feed.dataset, depth)
   else
-    local outfeed = wants_logs and ipu.IPUOutfeedQueue() or nil
+    local outfeed = wants_logs and queues.IPUOutfeedQueue() or nil
     entry = {infeed = data.IPUInfeedQueue(feed.dataset, {prefetch_depth = depth}),
       outfeed = outfeed,
       version = programs.version_of(model.optimizer)}

@@ -24,7 +24,7 @@ end
 ---A tensor of numbers, nested lists, booleans or tensors; float32 unless dtype says otherwise.
 ---Shapes: numbers []; nested lists [outer, …, inner]; a list of n tensors [...] → [n, ...].
 ---`ipu.tensor{{1, 2, 3}, {4, 5, 6}}` →
--- -[2, 3]
+---[2, 3]
 ---Errors: lists of unequal lengths, values that the dtype can't hold: `ipu.tensor{{1, 2}, {3}}`,
 ---`ipu.tensor({300}, {dtype = "int8"})`
 ---@return userdata
