@@ -181,21 +181,21 @@ function losses.binary_focal_crossentropy(...)
     y_true = y_true * (1 - a.label_smoothing) + 0.5 * a.label_smoothing
   end
   local output, from_logits = find_logits(a.y_pred, a.from_logits, "binary_focal_crossentropy")
-  local p = from_logits and ipu.sigmoid(output) or output
+  local p = from_logits and ops.sigmoid(output) or output
   local entropy
   if from_logits then
-    entropy = ipu.nn.sigmoid_cross_entropy_with_logits(y_true, output)
+    entropy = ops.nn.sigmoid_cross_entropy_with_logits(y_true, output)
   else
-    local clipped = ipu.clip_by_value(output, epsilon, 1 - epsilon)
-    entropy = -(y_true * ipu.log(clipped + epsilon) + (1 - y_true)
-      * ipu.log(1 - clipped + epsilon))
+    local clipped = ops.clip_by_value(output, epsilon, 1 - epsilon)
+    entropy = -(y_true * ops.log(clipped + epsilon) + (1 - y_true)
+      * ops.log(1 - clipped + epsilon))
   end
   local of_label = y_true * p + (1 - y_true) * (1 - p)
-  local focal = ipu.pow(1 - of_label, a.gamma) * entropy
+  local focal = ops.pow(1 - of_label, a.gamma) * entropy
   if a.apply_class_balancing then
     focal = focal * (y_true * a.alpha + (1 - y_true) * (1 - a.alpha))
   end
-  return ipu.reduce_mean(focal, {axis = a.axis})
+  return ops.reduce_mean(focal, {axis = a.axis})
 end
 
 -- With the classes on another axis than the last, they are moved there.
@@ -240,11 +240,11 @@ function losses.categorical_focal_crossentropy(...)
   local output, from_logits = find_logits(a.y_pred, a.from_logits,
     "categorical_focal_crossentropy")
   y_true, output = classes_last(y_true, a.axis), classes_last(output, a.axis)
-  if from_logits then output = ipu.nn.softmax(output) end
-  output = output / ipu.reduce_sum(output, {axis = -1, keepdims = true})
-  output = ipu.clip_by_value(output, epsilon, 1 - epsilon)
-  local focal = ipu.pow(1 - output, a.gamma) * a.alpha
-  return ipu.reduce_sum(-(y_true * ipu.log(output)) * focal, {axis = -1})
+  if from_logits then output = ops.nn.softmax(output) end
+  output = output / ops.reduce_sum(output, {axis = -1, keepdims = true})
+  output = ops.clip_by_value(output, epsilon, 1 - epsilon)
+  local focal = ops.pow(1 - output, a.gamma) * a.alpha
+  return ops.reduce_sum(-(y_true * ops.log(output)) * focal, {axis = -1})
 end
 
 local sparse_rows <const> = {
@@ -487,10 +487,15 @@ for short, long in pairs{
 about.say("losses", {
   {"BinaryCrossentropy", text = "−mean(y log p + (1 − y) log(1 − p)), with label smoothing and "
     .. "from_logits"},
+  {"BinaryFocalCrossentropy", text = "BinaryCrossentropy of which a prediction that is sure counts "
+    .. "less: times (1 − p of the label)^gamma",
+    source = "Lin et al. 2017, Focal loss for dense object detection"},
   {"CTCLoss", text = "connectionist temporal classification: called with (labels, predictions), a "
     .. "dictionary's lengths beside",
     source = "Graves et al. 2006 (ICML); ipu.keras.losses.CTCLoss of the original"},
   {"CategoricalCrossentropy", text = "−Σ y log p over the classes; labels are one-hot"},
+  {"CategoricalFocalCrossentropy", text = "−Σ alpha (1 − p)^gamma y log p over the classes",
+    source = "Lin et al. 2017, Focal loss for dense object detection"},
   {"CategoricalHinge", text = "max(0, 1 + max((1 − y)·p) − Σ y·p)"},
   {"CosineSimilarity", text = "minus the cosine of the angle between y and p"},
   {"FunctionLoss", text = "What a plain function becomes as the loss of compile.",

@@ -1,5 +1,6 @@
 -- Scores of classifications and regressions, from sums over all samples.
 
+local about = require "ipulua.base.parts.about"
 local base = require "ipulua.keras.metrics.base"
 local blame = require "ipulua.base.blame"
 local ops = require "ipulua.ops"
@@ -155,5 +156,12 @@ function R2Score:result()
   end
   return adjusted(self, score)
 end
+
+about.say("metrics", {
+  {"F1Score", text = "The harmonic mean of precision and recall, of each class or averaged."},
+  {"FBetaScore", text = "The weighted harmonic mean of precision and recall: beta says how much "
+    .. "more recall counts."},
+  {"R2Score", text = "The share of the labels' variance that the predictions explain."},
+})
 
 return scores
