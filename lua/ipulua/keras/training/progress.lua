@@ -45,10 +45,10 @@ local function write_error(s)
 end
 
 ---Writes a line where progress goes; nothing where there is none, or where programs read it.
----@param text string?
-function progress.line(text)
+---@param line string?
+function progress.line(line)
   local mode = progress.settings().mode
-  if text and mode ~= "off" and mode ~= "json" then write_output(text .. "\n") end
+  if line and mode ~= "off" and mode ~= "json" then write_output(line .. "\n") end
 end
 
 local told -- which unknown mode a warning named already
