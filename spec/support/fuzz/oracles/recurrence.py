@@ -116,7 +116,7 @@ def triangular_solve(c):
     a, b = c.wide
     a = np.tril(a) if c.get("lower") else np.triu(a)
     a = np.swapaxes(a, -1, -2) if c.get("adjoint") else a
-    if not b.size:
+    if not b.size or not finite(a, b):
         return None
     y, n = np.linalg.solve(a, b), a.shape[-1]
     return [(y, 4 * n * (c.w + c.u) * np.matmul(np.abs(np.linalg.inv(a)), np.matmul(np.abs(a), np.abs(y))))]
