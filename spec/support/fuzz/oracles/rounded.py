@@ -10,7 +10,11 @@ UNIT, FUNCTION, TINY, LARGEST = 2.0**-24, 8, 1.2e-38, 3.4e38
 
 
 def rounded(x):
-    return x if isinstance(x, Rounded) else Rounded(np.asarray(x, np.float64))
+    """Numbers of a formula are the next ones in the dtype."""
+    if isinstance(x, Rounded):
+        return x
+    value = np.asarray(x, np.float64)
+    return Rounded(value, np.abs(value - value.astype(np.float32)))
 
 
 class Rounded:

@@ -1,0 +1,1 @@
+return {family = "stages", names = {"none"}, random = function() end}
