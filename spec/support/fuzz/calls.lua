@@ -69,6 +69,12 @@ calls.registry = read_registry()
 calls.by_name = {}
 for _, row in ipairs(calls.registry) do calls.by_name[row.name] = row end
 
+local collective <const> = {all_gather = true, all_to_all = true, cross_replica_mean = true, cross_replica_sum = true,
+  reduce_scatter = true, replication_index = true}
+
+---Whether replicas get other results of it than one alone does.
+function calls.is_collective(name) return collective[name] or false end
+
 -- Extents of the sample → new ones. `wanted`: the shape that operand `slot` is to have, if its rank fits.
 local function substitution(operands, slot, wanted)
   local map, largest_rank = {}, 0

@@ -10,7 +10,7 @@ require "ipulua.log".set_writer(function() end)
 
 local families <const> = {
   require "spec.support.fuzz.layers", losses.losses, losses.metrics, require "spec.support.fuzz.optimizers",
-  require "spec.support.fuzz.stages",
+  (require "spec.support.fuzz.stages"),
 }
 local first_seed, count, folder = math.tointeger(tonumber(arg[1])), math.tointeger(tonumber(arg[2])), arg[3]
 local only_family, only_name = arg[4], arg[5]
@@ -73,6 +73,10 @@ local function chosen(seed)
 end
 
 local passed, failed = 0, 0
+for _, name in ipairs(require "spec.support.fuzz.stages".unknown()) do
+  failed = failed + 1
+  print(("FAIL datasets have a stage that stages.lua doesn't call: %s"):format(name))
+end
 for seed = first_seed, first_seed + count - 1 do
   math.randomseed(seed)
   ipu.random.set_seed(seed)
@@ -98,3 +102,4 @@ ipu.save(folder .. "/values.npz", values)
 local file <close> = assert(io.open(folder .. "/cases.jsonl", "w"))
 file:write(table.concat(lines, "\n"), "\n")
 print(("%d passed, %d failed"):format(passed, failed))
+os.exit(failed == 0)

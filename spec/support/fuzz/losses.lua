@@ -2,7 +2,6 @@
 
 local ipu = require "ipulua"
 local parts = require "spec.support.keras_parts"
-local keras = ipu.keras
 
 local families = {}
 

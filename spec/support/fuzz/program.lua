@@ -84,8 +84,12 @@ local function choose_operand(program, made, o, dtype, integer)
       return {step = each.step, result = each.result}
     end
   end
+  local key = table.concat({o.letter, o.below or "", ipu.json.encode(o.shape), dtype, integer}, " ")
+  for k, input in ipairs(program.inputs) do -- the same tensor twice
+    if input.key == key and math.random() < 0.2 then return {input = k, wrap = "%s"} end
+  end
   local source, wrap = values.source(o, dtype, integer)
-  program.inputs[#program.inputs + 1] = {source = source}
+  program.inputs[#program.inputs + 1] = {source = source, key = wrap == "%s" and key or nil}
   return {input = #program.inputs, wrap = wrap}
 end
 
