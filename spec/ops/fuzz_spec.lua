@@ -1,5 +1,5 @@
--- A fixed slice of `make fuzz`: random programs of every op in all forms; random calls, layers, losses, metrics, optimizers and
--- dataset stages beside NumPy.
+-- A fixed slice of `make fuzz`: random programs of every op in all forms; random calls, layers,
+-- losses, metrics, optimizers and dataset stages beside NumPy.
 local command = require "spec.support.command"
 
 local fuzz <const> = "spec/support/fuzz/"
@@ -19,11 +19,12 @@ end
 
 -- What a script of the folder wrote, before NumPy.
 local function judge(script, folder, lines, least)
-  check({assert(command.python("numpy")), fuzz .. script, folder .. "/" .. lines, folder .. "/values.npz"}, least)
+  check({assert(command.python("numpy")), fuzz .. script, folder .. "/" .. lines, folder
+    .. "/values.npz"}, least)
 end
 
 describe("random programs of the registry's ops", function()
-  it("have the same bits eagerly, in functions, loops, branches and pipelines, under gradients, on replicas, on any threads", function()
+  it("have the same bits in all forms: eager, functions, loops, gradients, replicas", function()
     check({command.ipulua, fuzz .. "run.lua", "1", "330", "3"}, 300)
   end)
 
@@ -37,12 +38,15 @@ describe("random programs of the registry's ops", function()
 end)
 
 describe("at random, compiled or not, on any threads and beside NumPy:", function()
-  for family, least in pairs{layers = {190, 170}, losses = {80, 80}, metrics = {90, 85}, optimizers = {28, 15}, stages = {60, 50}} do
+  for family, least in pairs{layers = {190, 170}, losses = {80, 80}, metrics = {90, 85},
+    optimizers = {28, 15}, stages = {60, 50}} do
     it(family, function()
       local folder <const> = command.folder()
       finally(function() command.remove(folder) end)
-      local count <const> = {layers = 200, losses = 100, metrics = 100, optimizers = 30, stages = 100}
-      check({command.ipulua, fuzz .. "cases.lua", "1", tostring(count[family]), folder, family}, least[1])
+      local count <const> = {layers = 200, losses = 100, metrics = 100, optimizers = 30,
+        stages = 100}
+      check({command.ipulua, fuzz .. "cases.lua", "1", tostring(count[family]), folder, family},
+        least[1])
       judge("cases.py", folder, "cases.jsonl", least[2])
     end)
   end

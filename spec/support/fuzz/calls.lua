@@ -1,11 +1,13 @@
--- Calls of ops at random sizes, from the registry's own samples: the extents of a sample are replaced, equal ones by equal ones, and
--- what the op then refuses is left out. An op that is added later is called without being named here.
+-- Calls of ops at random sizes, from the registry's own samples: the extents of a sample are
+-- replaced, equal ones by equal ones, and what the op then refuses is left out. An op that is added
+-- later is called without being named here.
 
 local core = require "ipulua.core"
 
 local calls = {}
 
--- Vector tails, panels of products, blocks and grains of kernels: sizes at which some algorithm changes, and primes between them.
+-- Vector tails, panels of products, blocks and grains of kernels: sizes at which some algorithm
+-- changes, and primes between them.
 local small <const> = {1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33}
 local medium <const> = {63, 64, 65, 67, 96, 127, 128, 129, 131, 200, 255, 256, 257}
 local large <const> = {511, 513, 1000, 1023, 1025, 2047, 2049, 4095, 4097, 4099}
@@ -69,13 +71,15 @@ calls.registry = read_registry()
 calls.by_name = {}
 for _, row in ipairs(calls.registry) do calls.by_name[row.name] = row end
 
-local collective <const> = {all_gather = true, all_to_all = true, cross_replica_mean = true, cross_replica_sum = true,
+local collective <const> = {all_gather = true, all_to_all = true, cross_replica_mean = true,
+  cross_replica_sum = true,
   reduce_scatter = true, replication_index = true}
 
 ---Whether replicas get other results of it than one alone does.
 function calls.is_collective(name) return collective[name] or false end
 
--- Extents of the sample → new ones. `wanted`: the shape that operand `slot` is to have, if its rank fits.
+-- Extents of the sample → new ones. `wanted`: the shape that operand `slot` is to have, if its rank
+-- fits.
 local function substitution(operands, slot, wanted)
   local map, largest_rank = {}, 0
   for _, each in ipairs(operands) do largest_rank = math.max(largest_rank, #each.shape) end
@@ -90,7 +94,8 @@ local function substitution(operands, slot, wanted)
   for _, each in ipairs(operands) do
     for _, extent in ipairs(each.shape) do
       -- An extent of 1 broadcasts: it mostly stays.
-      if not map[extent] then map[extent] = (extent == 1 and math.random() < 0.8) and 1 or calls.extent(largest_rank) end
+      if not map[extent] then map[extent] = (extent == 1 and math.random() < 0.8) and 1
+        or calls.extent(largest_rank) end
     end
   end
   return map
@@ -103,7 +108,8 @@ local function replace(operands, map)
     for k, extent in ipairs(each.shape) do shape[k] = map[extent] end
     if calls.count(shape) > calls.most_elements then return nil end
     -- Positions below an extent follow that extent.
-    out[i] = {letter = each.letter, below = each.below and (map[each.below] or each.below), shape = shape}
+    out[i] = {letter = each.letter, below = each.below and (map[each.below] or each.below),
+      shape = shape}
   end
   return out
 end
@@ -122,13 +128,16 @@ local function change_numbers(attributes)
   end))
 end
 
----A call of a random op, or of the one named: {name, operands, attributes, variadic}. `wanted` (optional): the shape that one of its
----real operands (`call.slot`) should have. Whether the op takes it is only known by calling it; nil where nothing fits.
+---A call of a random op, or of the one named: {name, operands, attributes, variadic}. `wanted`
+---(optional): the shape that one of its
+---real operands (`call.slot`) should have. Whether the op takes it is only known by calling it; nil
+---where nothing fits.
 function calls.random(name, wanted)
   local row = name and calls.by_name[name] or pick(calls.registry)
   local operands, attributes = read_case(pick(row.cases))
   local slots = {}
-  for i, each in ipairs(operands) do if each.letter == "F" and not each.below then slots[#slots + 1] = i end end
+  for i, each in ipairs(operands) do if each.letter == "F"
+    and not each.below then slots[#slots + 1] = i end end
   local slot = wanted and #slots > 0 and pick(slots) or nil
   if wanted and not slot then return nil end
   if math.random() < 0.1 and not wanted then
@@ -140,7 +149,8 @@ function calls.random(name, wanted)
   if not changed then return nil end
   if math.random() < 0.5 then attributes = replace_numbers(attributes, map) end
   if math.random() < 0.2 then attributes = change_numbers(attributes) end
-  return {name = row.name, operands = changed, attributes = attributes, variadic = row.variadic, slot = slot}
+  return {name = row.name, operands = changed, attributes = attributes, variadic = row.variadic,
+    slot = slot}
 end
 
 return calls

@@ -1,6 +1,7 @@
--- Layers, losses, metrics, optimizers and dataset stages at random: `ipulua spec/support/fuzz/cases.lua SEED COUNT FOLDER [FAMILY
--- [NAME]]`. Each case gives the same bits eagerly and compiled, on one thread and on several; FOLDER/cases.jsonl and
--- FOLDER/values.npz are for NumPy to judge (cases.py). The last line is "N passed, N failed".
+-- Layers, losses, metrics, optimizers and dataset stages at random: `ipulua
+-- spec/support/fuzz/cases.lua SEED COUNT FOLDER [FAMILY [NAME]]`. Each case gives the same bits
+-- eagerly and compiled, on one thread and on several; FOLDER/cases.jsonl and FOLDER/values.npz are
+-- for NumPy to judge (cases.py). The last line is "N passed, N failed".
 
 package.path = "./?.lua;" .. package.path
 local ipu = require "ipulua"
@@ -9,10 +10,12 @@ local losses = require "spec.support.fuzz.losses"
 require "ipulua.log".set_writer(function() end)
 
 local families <const> = {
-  require "spec.support.fuzz.layers", losses.losses, losses.metrics, require "spec.support.fuzz.optimizers",
+  require "spec.support.fuzz.layers", losses.losses, losses.metrics,
+    require "spec.support.fuzz.optimizers",
   (require "spec.support.fuzz.stages"),
 }
-local first_seed, count, folder = math.tointeger(tonumber(arg[1])), math.tointeger(tonumber(arg[2])), arg[3]
+local first_seed, count, folder = math.tointeger(tonumber(arg[1])),
+  math.tointeger(tonumber(arg[2])), arg[3]
 local only_family, only_name = arg[4], arg[5]
 local threads <const> = {2, 3, 7}
 
@@ -23,9 +26,11 @@ local function eager(f, inputs) return f(table.unpack(inputs)) end
 local function forms_of(case)
   if case.read then return {{"read", case.read}, {"read again", case.read}} end
   if case.train then
-    return {{"eager", function() return case.train(false, case.inputs) end}, {"func", function() return case.train(true, case.inputs) end}}
+    return {{"eager", function() return case.train(false, case.inputs) end},
+      {"func", function() return case.train(true, case.inputs) end}}
   end
-  return {{"eager", function() return eager(case.f, case.inputs) end}, {"func", function() return compiled(case.f, case.inputs) end}}
+  return {{"eager", function() return eager(case.f, case.inputs) end},
+    {"func", function() return compiled(case.f, case.inputs) end}}
 end
 
 local function run(case, form)
@@ -38,7 +43,8 @@ local function results_of(packed)
   return table.pack(table.unpack(packed, 2, packed.n))
 end
 
--- The results; or what differs, in the first form that gives others than the first one on one thread; or why none takes it.
+-- The results; or what differs, in the first form that gives others than the first one on one
+-- thread; or why none takes it.
 local function compare(case)
   local expected, wrong
   for _, form in ipairs(forms_of(case)) do
@@ -48,7 +54,8 @@ local function compare(case)
       if not expected and not got then return nil, nil, words end
       expected = expected or got
       local difference = got and forms.difference(expected, got) or words
-      if difference and not wrong then wrong = ("%s, %d threads: %s"):format(form[1], n, difference) end
+      if difference and not wrong then wrong = ("%s, %d threads: %s"):format(form[1], n,
+        difference) end
     end
   end
   return expected, wrong
@@ -61,8 +68,10 @@ local function write(seed, case, results)
     return #list
   end
   local line = case.about
-  line.id, line.family, line.name, line.source = seed, case.family, case.name, ("seed %d: %s"):format(seed, case.source)
-  line.inputs, line.weights, line.results = keep("x", case.inputs), keep("w", case.weights or {}), keep("y", results)
+  line.id, line.family, line.name, line.source = seed, case.family, case.name,
+    ("seed %d: %s"):format(seed, case.source)
+  line.inputs, line.weights, line.results = keep("x", case.inputs), keep("w", case.weights or {}),
+    keep("y", results)
   lines[#lines + 1] = ipu.json.encode(line)
 end
 
@@ -86,7 +95,8 @@ for seed = first_seed, first_seed + count - 1 do
   if made and case then
     case.family = family.family
     local results, wrong, refusal = compare(case)
-    if refusal and only_name then print(("seed %d: %s is refused: %s"):format(seed, case.source, refusal)) end
+    if refusal and only_name then print(("seed %d: %s is refused: %s"):format(seed, case.source,
+      refusal)) end
     if wrong then
       failed = failed + 1
       print(("FAIL seed %d: %s: %s"):format(seed, case.source, wrong))

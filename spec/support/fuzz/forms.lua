@@ -97,7 +97,8 @@ local function on_ipus(count, f)
   return table.unpack(results, 2, results.n)
 end
 
--- Results of several replicas or micro-batches, stacked: those of the first, which the others must equal.
+-- Results of several replicas or micro-batches, stacked: those of the first, which the others must
+-- equal.
 local function first_of(stacked, expected)
   local parts = {}
   for k = 1, stacked[1].shape[1] do
@@ -115,7 +116,8 @@ local function copies(list)
   return out
 end
 
----Forms that take several IPUs: what replicas say to each other (calls.is_collective) is left out by the caller.
+---Forms that take several IPUs: what replicas say to each other (calls.is_collective) is left out
+---by the caller.
 forms.devices = {
   {name = "two replicas", run = function(inputs, f, expected)
     return on_ipus(2, function()
@@ -129,7 +131,8 @@ forms.devices = {
       local out = ipu.IPUOutfeedQueue()
       local function last(...) return table.unpack(copies{...}) end
       ipu.func(function(...)
-        return ipu.pipeline{computational_stages = {f, last}, gradient_accumulation_count = 4, inputs = {...}, outfeed_queue = out}
+        return ipu.pipeline{computational_stages = {f, last}, gradient_accumulation_count = 4,
+          inputs = {...}, outfeed_queue = out}
       end)(table.unpack(inputs))
       local found = out:dequeue()
       return first_of(#expected == 1 and type(found) ~= "table" and {found} or found, expected)

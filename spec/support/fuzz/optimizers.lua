@@ -7,12 +7,14 @@ local parts = require "spec.support.keras_parts"
 local optimizers = {family = "optimizers", names = {}}
 local classes = {}
 parts.each(function(module, name, class)
-  if module == "optimizers" then classes[name], optimizers.names[#optimizers.names + 1] = class, name end
+  if module == "optimizers" then classes[name], optimizers.names[#optimizers.names + 1] = class,
+    name end
 end)
 table.sort(optimizers.names)
 
 local most_numbers <const> = 120000
-local left_out <const> = {name = true, dtype = true, opt = true, wrapped_optimizer = true, gradient_mapping_function = true,
+local left_out <const> = {name = true, dtype = true, opt = true, wrapped_optimizer = true,
+  gradient_mapping_function = true,
   offload_weight_update_variables = true, replicated_optimizer_state_sharding = true}
 
 local function normal(shape) return ipu.random.normal(shape, {seed = math.random(1, 1 << 20)}) end
@@ -23,7 +25,8 @@ local function maker_of(name)
   for _, row in ipairs(classes[name].argument_rows) do
     if not left_out[row[1]] and math.random() < 0.2 then
       changed[row[1]] = parts.unlike("optimizers", name, row)
-      for key, value in pairs(parts.beside[name .. "." .. row[1]] or parts.beside[row[1]] or {}) do changed[key] = value end
+      for key, value in pairs(parts.beside[name .. "." .. row[1]] or parts.beside[row[1]]
+        or {}) do changed[key] = value end
     end
   end
   changed.offload_weight_update_variables, changed.replicated_optimizer_state_sharding = nil, nil
@@ -39,7 +42,8 @@ local function plain_config(optimizer)
   return plain
 end
 
----A case: variables and their gradients in every step are its inputs; the values after the last step its results.
+---A case: variables and their gradients in every step are its inputs; the values after the last
+---step its results.
 function optimizers.random(name)
   local make, count, steps = maker_of(name), math.random(1, 3), math.random(20, 300)
   local shapes, size = {}, 0
@@ -71,8 +75,10 @@ function optimizers.random(name)
     for i = 1, count do results[i] = variables[i]:read_value() end
     return table.unpack(results)
   end
-  return {name = name, inputs = inputs, weights = {}, train = train, about = {o = config, count = count, steps = steps},
-    source = ("keras.optimizers.%s %s, %d steps of %s"):format(name, ipu.json.encode(config), steps, ipu.json.encode(shapes))}
+  return {name = name, inputs = inputs, weights = {}, train = train,
+    about = {o = config, count = count, steps = steps},
+    source = ("keras.optimizers.%s %s, %d steps of %s"):format(name, ipu.json.encode(config),
+      steps, ipu.json.encode(shapes))}
 end
 
 return optimizers

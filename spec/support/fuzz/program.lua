@@ -1,6 +1,8 @@
--- A random program: calls whose operands are earlier results where they fit, as data that can be shrunk and as Lua source.
---   program.inputs  {source}                           what the function is given, one a line
---   program.steps   {call, operands, results}          operands: {input = k, wrap = format} or {step = s, result = r}
+-- A random program: calls whose operands are earlier results where they fit, as data that can be
+-- shrunk and as Lua source.
+--   program.inputs  {source}: what the function is given, one a line
+--   program.steps   {call, operands, results}; operands: {input = k, wrap = format} or
+--                   {step = s, result = r}
 -- A program's function returns every result of every step, so that each is compared.
 
 local ipu = require "ipulua"
@@ -11,7 +13,8 @@ local programs = {}
 
 local function pick(list) return list[math.random(#list)] end
 
-local dtypes <const> = {"float32", "float32", "float32", "float32", "float16", "bfloat16", "float64"}
+local dtypes <const> = {"float32", "float32", "float32", "float32", "float16", "bfloat16",
+  "float64"}
 local integers <const> = {"int32", "int32", "int32", "int64"}
 
 local most_results <const> = 64 -- a Lua function has at most 200 local variables
@@ -72,10 +75,12 @@ end
 
 -- An operand of the call: an earlier result of that shape and dtype, or a new input.
 local function choose_operand(program, made, o, dtype, integer)
-  if values.is_real(o.letter) and o.letter ~= "M" and o.letter ~= "P" and o.letter ~= "U" and o.letter ~= "H" then
+  if values.is_real(o.letter) and o.letter ~= "M" and o.letter ~= "P" and o.letter ~= "U"
+    and o.letter ~= "H" then
     local fitting = {}
     for _, each in ipairs(made) do
-      if each.tensor.dtype == dtype and ipu.json.encode(each.tensor.shape) == ipu.json.encode(o.shape) then
+      if each.tensor.dtype == dtype
+        and ipu.json.encode(each.tensor.shape) == ipu.json.encode(o.shape) then
         fitting[#fitting + 1] = each
       end
     end
@@ -95,28 +100,36 @@ end
 
 local function evaluate(operand, program, made)
   if operand.step then
-    for _, each in ipairs(made) do if each.step == operand.step and each.result == operand.result then return each.tensor end end
+    for _, each in ipairs(made) do
+      if each.step == operand.step and each.result == operand.result then return each.tensor end
+    end
   end
   local input = program.inputs[operand.input]
-  input.tensor = input.tensor or assert(load("local ipu = ... return " .. input.source, "=input"))(ipu)
-  return assert(load(("local ipu, x = ... return " .. operand.wrap):format("x"), "=view"))(ipu, input.tensor)
+  input.tensor = input.tensor or assert(load("local ipu = ... return " .. input.source,
+    "=input"))(ipu)
+  return assert(load(("local ipu, x = ... return " .. operand.wrap):format("x"), "=view"))(ipu,
+    input.tensor)
 end
 
 ---The operands of the first step, computed.
 function programs.operands(program)
   local list = {}
-  for i, operand in ipairs(program.steps[1].operands) do list[i] = evaluate(operand, program, {}) end
+  for i, operand in ipairs(program.steps[1].operands) do
+    list[i] = evaluate(operand, program, {})
+  end
   return list
 end
 
 local function apply(call, given)
   local arguments = call.variadic and {given} or {table.unpack(given)}
-  if call.attributes then arguments[#arguments + 1] = assert(load("return " .. call.attributes))() end
+  if call.attributes then
+    arguments[#arguments + 1] = assert(load("return " .. call.attributes))()
+  end
   return function_of(call.name)(table.unpack(arguments))
 end
 
--- Whether the results are of a size that is worth computing; tracing tells without computing them. What can't be traced is
--- taken for small.
+-- Whether the results are of a size that is worth computing; tracing tells without computing them.
+-- What can't be traced is taken for small.
 local function is_small(call, given)
   local elements = 0
   pcall(ipu.func(function(...)
@@ -137,7 +150,9 @@ local function try_step(program, made, name, dtype)
   local before = #program.inputs
   local integer = pick(integers)
   local operands, given = {}, {}
-  for i, o in ipairs(call.operands) do operands[i] = choose_operand(program, made, o, dtype, integer) end
+  for i, o in ipairs(call.operands) do
+    operands[i] = choose_operand(program, made, o, dtype, integer)
+  end
   local ok = pcall(function()
     for i, operand in ipairs(operands) do given[i] = evaluate(operand, program, made) end
     assert(is_small(call, given))
@@ -152,12 +167,16 @@ local function try_step(program, made, name, dtype)
     for i = #program.inputs, before + 1, -1 do program.inputs[i] = nil end
     return false
   end
-  program.steps[#program.steps + 1] = {call = call, operands = operands, results = results.n, listed = listed}
-  for r = 1, results.n do made[#made + 1] = {tensor = results[r], step = #program.steps, result = r} end
+  program.steps[#program.steps + 1] = {call = call, operands = operands, results = results.n,
+    listed = listed}
+  for r = 1, results.n do
+    made[#made + 1] = {tensor = results[r], step = #program.steps, result = r}
+  end
   return true
 end
 
----A program of at most `steps` calls, of one real dtype; nil where none was found. `name`: an op that is to be in it.
+---A program of at most `steps` calls, of one real dtype; nil where none was found. `name`: an op
+---that is to be in it.
 function programs.random(steps, name)
   local program, made, dtype = {inputs = {}, steps = {}}, {}, pick(dtypes)
   for _ = 1, name and 8 or 0 do if try_step(program, made, name, dtype) then break end end

@@ -41,9 +41,12 @@ local function compare(list, inputs, f)
   return nil, expected
 end
 
--- One that several IPUs run alike: with inputs, without words between replicas, and with results that a queue carries.
+-- One that several IPUs run alike: with inputs, without words between replicas, and with results
+-- that a queue carries.
 local function is_alike(program, results)
-  for _, step in ipairs(program.steps) do if calls.is_collective(step.call.name) then return false end end
+  for _, step in ipairs(program.steps) do
+    if calls.is_collective(step.call.name) then return false end
+  end
   for i = 1, results.n do if results[i].size == 0 then return false end end
   return #program.inputs > 0
 end

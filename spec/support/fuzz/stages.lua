@@ -1,5 +1,5 @@
--- Random chains of dataset stages over rows of numbers, as data that NumPy repeats on a list (oracles/stages.py). An element is
--- {x, i}: numbers [k] and the row's number, or batches of both.
+-- Random chains of dataset stages over rows of numbers, as data that NumPy repeats on a list
+-- (oracles/stages.py). An element is {x, i}: numbers [k] and the row's number, or batches of both.
 
 local calls = require "spec.support.fuzz.calls"
 local ipu = require "ipulua"
@@ -12,13 +12,14 @@ local function pick(list) return list[math.random(#list)] end
 local function some() return pick{1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 31, 33, 64, 100} end
 local function workers() return math.random(0, 3) end
 
--- By method: (dataset, state) → dataset, the numbers that NumPy needs. state.batched: whether elements are batches; a stage that
--- doesn't fit gives nil.
+-- By method: (dataset, state) → dataset, the numbers that NumPy needs. state.batched: whether
+-- elements are batches; a stage that doesn't fit gives nil.
 local makers = {}
 
 function makers.map(ds)
   local a, b = math.random(1, 4), math.random(0, 9)
-  return ds:map(function(x, i) return x * a + b, i + b end, {num_parallel_calls = workers(), deterministic = true}), {a, b}
+  return ds:map(function(x, i) return x * a + b, i + b end,
+    {num_parallel_calls = workers(), deterministic = true}), {a, b}
 end
 
 function makers.filter(ds)
@@ -51,7 +52,8 @@ function makers.padded_batch(ds, state)
   if state.batched then return nil end
   local n, more, drop, value = some(), math.random(0, 4), math.random() < 0.5, math.random(0, 3)
   state.batched, state.width = true, state.width + more
-  return ds:padded_batch(n, {padded_shapes = {{state.width}, {}}, padding_values = {value + 0.0, 0}, drop_remainder = drop}),
+  return ds:padded_batch(n, {padded_shapes = {{state.width}, {}},
+    padding_values = {value + 0.0, 0}, drop_remainder = drop}),
     {n, more, drop, value}
 end
 
@@ -63,7 +65,8 @@ end
 
 function makers.window(ds, state)
   if state.batched then return nil end
-  local size, shift, stride, drop = some(), math.random(1, 9), math.random(1, 3), math.random() < 0.5
+  local size, shift, stride, drop = some(), math.random(1, 9), math.random(1, 3),
+    math.random() < 0.5
   local made = ds:window(size, {shift = shift, stride = stride, drop_remainder = drop})
     :flat_map(function(x, i) return data.zip(x, i) end)
   return made, {size, shift, stride, drop}
@@ -89,7 +92,8 @@ end
 function makers.shuffle(ds, state)
   local buffer = some()
   state.last = true
-  return ds:shuffle(buffer, {seed = math.random(1, 1000), reshuffle_each_iteration = false}), {buffer}
+  return ds:shuffle(buffer, {seed = math.random(1, 1000), reshuffle_each_iteration = false}),
+    {buffer}
 end
 
 -- Functions of ipu.data that take datasets or make them.
@@ -110,14 +114,16 @@ function sources.range(x, i)
   return data.range(x.shape[1]):map(function(k) return ipu.gather(x, k), ipu.gather(i, k) end)
 end
 
-local no_stages <const> = {made_by = true, iterator = true, iter = true, cardinality = true, extend = true, init = true, is_a = true,
+local no_stages <const> = {made_by = true, iterator = true, iter = true, cardinality = true,
+  extend = true, init = true, is_a = true,
   with_options = true}
 
 ---Stages that a dataset has and that nothing here calls.
 function stages.unknown()
   local list = {}
   for name, value in pairs(getmetatable(data.range(1))) do
-    if type(value) == "function" and not name:find("^_") and not makers[name] and not no_stages[name] then list[#list + 1] = name end
+    if type(value) == "function" and not name:find("^_") and not makers[name]
+      and not no_stages[name] then list[#list + 1] = name end
   end
   table.sort(list)
   return list
@@ -131,16 +137,19 @@ local function read(ds)
   local xs, is, shapes = {}, {}, {}
   for x, i in ds:iter() do
     xs[#xs + 1], is[#is + 1] = ipu.reshape(x, {-1}), ipu.reshape(i, {-1})
-    shapes[#shapes + 1] = ipu.tensor({#x.shape > 1 and x.shape[1] or -1, x.shape[#x.shape]}, {dtype = "int64"})
+    shapes[#shapes + 1] = ipu.tensor({#x.shape > 1 and x.shape[1] or -1, x.shape[#x.shape]},
+      {dtype = "int64"})
     if #xs > 20000 then error "too many" end
   end
-  if #xs == 0 then return ipu.zeros{0}, ipu.zeros({0}, {dtype = "int64"}), ipu.zeros({0, 2}, {dtype = "int64"}) end
+  if #xs == 0 then return ipu.zeros{0}, ipu.zeros({0}, {dtype = "int64"}),
+    ipu.zeros({0, 2}, {dtype = "int64"}) end
   return ipu.concat(xs, 0), ipu.concat(is, 0), ipu.stack(shapes, 0)
 end
 
 ---A chain that has this stage in it.
 function stages.random(name)
-  local rows, width = some() * pick{1, 1, 10, 30}, math.max(pick{1, 2, 3, 5, 17, 33, calls.extent(1)}, 1)
+  local rows, width = some() * pick{1, 1, 10, 30}, math.max(pick{1, 2, 3, 5, 17, 33,
+    calls.extent(1)}, 1)
   width = math.max(math.min(width, most_numbers // rows), 1)
   local x = ipu.random.normal({rows, width}, {seed = math.random(1, 1 << 20)})
   local i = ipu.arange(rows, {dtype = "int64"})
@@ -154,7 +163,8 @@ function stages.random(name)
   for _ = 1, before do if not state.last then add(pick(stages.names)) end end
   if not state.last then add(name) end
   for _ = 1, behind do if not state.last then add(pick(stages.names)) end end
-  return {name = "chain", inputs = {x, i}, weights = {}, read = function() return read(ds) end, about = {chain = chain},
+  return {name = "chain", inputs = {x, i}, weights = {}, read = function() return read(ds) end,
+    about = {chain = chain},
     source = ("%s of [%d, %d]: %s"):format(source, rows, width, ipu.json.encode(chain))}
 end
 
