@@ -60,8 +60,8 @@ function programs.source(program)
     local made = {}
     for r = 1, step.results do made[r] = "v" .. step.first + r - 1 end
     local call = ("ipu.%s(%s)"):format(step.call.name, arguments_of(program, step))
-    if step.listed then lines[#lines + 1] = ("  local %s = table.unpack((%s))"):format(table.concat(made, ", "), call)
-    else lines[#lines + 1] = ("  local %s = %s"):format(table.concat(made, ", "), call) end
+    if step.listed then call = ("table.unpack((%s))"):format(call) end
+    lines[#lines + 1] = ("  local %s = %s"):format(table.concat(made, ", "), call)
     table.move(made, 1, #made, #results + 1, results)
   end
   lines[#lines + 1] = "  return " .. table.concat(results, ", ")
