@@ -42,7 +42,7 @@ describe("optional parts", function()
       assert.equal(not said[part], message:find(package) ~= nil, message)
       assert.truthy(message:find(file, 1, true), message)
     end
-    local good, message = pcall(core.write_png, folder .. "/y.png", ipu.ones({1, 1, 3}, "uint8"))
+    local good, message = pcall(core.write_image, folder .. "/y.png", ipu.ones({1, 1, 3}, "uint8"))
     assert.equal(said.libpng, good)
     if not good then assert.matches("y%.png: PNG files need libpng, .*libpng%-dev", message) end
     command.write(folder .. "/x.h5", "no such file")

@@ -8,6 +8,7 @@ local lengths = require "ipulua.keras.base.lengths"
 local names = require "ipulua.base.parts.names"
 local offering = require "ipulua.base.parts.offering"
 local ops = require "ipulua.ops"
+local pictures = require "ipulua.keras.pictures"
 
 local Model <const> = require "ipulua.keras.models".Model
 
@@ -16,6 +17,7 @@ local utils = {
   timeseries_dataset_from_array =
   require "ipulua.keras.preprocessing.timeseries".timeseries_dataset_from_array,
 }
+for name, f in pairs(pictures) do utils[name] = f end
 for _, name in ipairs{"custom_object_scope", "get_custom_objects", "register_keras_serializable",
   "get_registered_name",
   "get_registered_object"} do utils[name] = custom_objects[name] end
