@@ -36,7 +36,8 @@ describe("keras.utils", function()
       return command.run{"/usr/bin/env", "PATH=" .. path, command.ipulua, "-e", code, dir = folder}
     end
     local r = plotted "/nowhere"
-    assert.matches("graphviz's 'dot' is needed for 'it's.png'; 'it's.dot' was written instead",
+    assert.matches("graphviz's 'dot' is needed for 'it's.png' (.svg needs nothing); 'it's.dot' was written "
+      .. "instead",
       r.err, 1, true)
     assert.equal("dense: Dense", dot.read(command.read(folder .. "/it's.dot")).nodes.l1.label)
     command.write(folder .. "/dot", '#!/bin/sh\n{ echo "$1 $2 $3 $4"; /bin/cat "$4"; } >"$3"\n')
@@ -70,7 +71,7 @@ describe("keras.utils", function()
     assert.same({{"l1", "l2"}, {"l2", "l3"}}, graph.edges)
   end)
 
-  it("plot_model draws SVG by itself: boxes apart, each below (or right of) what it reads", function()
+  it("plot_model draws SVG by itself: boxes apart, each below or behind what it reads", function()
     local a, b = keras.Input{shape = {8}, name = "left"}, keras.Input{shape = {4}, name = "right"}
     local x, y = layers.Dense{16, name = "x"}(a), layers.Dense{16, name = "a<b"}(b)
     local sum = layers.Add{name = "sum"}{x, y}
