@@ -36,8 +36,8 @@ describe("keras.utils", function()
       return command.run{"/usr/bin/env", "PATH=" .. path, command.ipulua, "-e", code, dir = folder}
     end
     local r = plotted "/nowhere"
-    assert.matches("graphviz's 'dot' is needed for 'it's.png' (.svg needs nothing); 'it's.dot' was written "
-      .. "instead",
+    assert.matches("graphviz's 'dot' is needed for 'it's.png' (.svg needs nothing); 'it's.dot' was "
+      .. "written instead",
       r.err, 1, true)
     assert.equal("dense: Dense", dot.read(command.read(folder .. "/it's.dot")).nodes.l1.label)
     command.write(folder .. "/dot", '#!/bin/sh\n{ echo "$1 $2 $3 $4"; /bin/cat "$4"; } >"$3"\n')
