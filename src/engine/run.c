@@ -313,7 +313,7 @@ void program_bind(Program *p, int index, void *data) {
     *p->link[i].where = data;
 }
 
-static Status bind_variables(Program *p, Error *e) {
+static Status bind_variables(Program *p, const Observed *seen, Error *e) {
   if (p->outline)
     return fail(e, ERR_FAILED_PRECONDITION, "'%s' was compiled to be priced: it can't run",
                 p->name);
@@ -322,7 +322,7 @@ static Status bind_variables(Program *p, Error *e) {
     if (!v->value)
       return fail(e, ERR_FAILED_PRECONDITION, "variable '%s' is read before it was initialised",
                   v->name);
-    void *data = p->writes[i] ? variable_writable(e, v) : v->value->data;
+    void *data = p->writes[i] ? variable_writable(e, v) : (void *)(uintptr_t)observed_data(seen, v);
     if (!data) return e->status;
     program_bind(p, p->argument_count + i, data);
   }
@@ -338,7 +338,7 @@ Status program_run_into(Engine *g, Pool *pool, Program *p, uint64_t number,
   Run r = {.engine = g, .program = p, .pool = pool, .error = e, .stop = &p->cancelled};
   program_begin_rounding(g, p);
   uint64_t subnormal = subnormal_flush();
-  Status s = bind_variables(p, e);
+  Status s = bind_variables(p, NULL, e);
   if (s == OK) s = run_block(&r, &p->main);
   subnormal_restore(subnormal);
   p->executions++;
@@ -369,7 +369,7 @@ static Status run_bound(Engine *g, Program *p, Error *e) {
     if (s == OK) s = run_replicas(g, r.pool, p, e);
   } else if (s == OK) {
     program_begin_rounding(g, p);
-    s = bind_variables(p, e);
+    s = bind_variables(p, g->seen, e);
     if (s == OK) s = run_on_variables(&r, p);
   }
   subnormal_restore(subnormal);

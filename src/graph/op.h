@@ -111,6 +111,7 @@ enum {
   /* of use to gradients only: programs read what simplify says, wherever that is */
   MARKER = 1 << 13,
   HALF_OF_BYTES = 1 << 12, /* bytes become float16: so do Lua numbers beside them */
+  OBSERVES = 1 << 14,      /* may read variables besides its operands (observe.h) */
 };
 #define IN_PLACE(k) (1 << (16 + (k))) /* k < 8: output 0 may be written over input k */
 #define INDICES(k) \

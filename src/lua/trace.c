@@ -142,7 +142,7 @@ static int begin(lua_State *L) {
   r->trace->follows = follows;
   r->parent = trace_ref_retain(parent);
   r->is_region = region;
-  r->is_gradient = region && lua_toboolean(L, 3);
+  r->is_gradient = r->trace->is_gradient = region && lua_toboolean(L, 3);
   r->below = trace_ref_retain(s->trace);
   r->thread = s->thread;
   s->trace = r;

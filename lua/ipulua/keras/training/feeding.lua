@@ -9,9 +9,9 @@ local counted = require "ipulua.base.counted"
 local data = require "ipulua.data"
 local elements = require "ipulua.data.elements"
 local infeed = require "ipulua.data.infeed"
-local ipu = require "ipulua"
 local log = require "ipulua.base.log"
-local nest = require "ipulua.keras.base.nest"
+local nest = require "ipulua.base.nest"
+local ops = require "ipulua.ops"
 local pipelining = require "ipulua.keras.models.stage_assignment"
 local plain = require "ipulua.base.plain"
 
@@ -67,8 +67,8 @@ local function narrow(dataset)
   if not wide then return dataset end
   local function cast(value)
     return nest.map(function(t)
-      if t.dtype == "float64" then return ipu.cast(t, "float32") end
-      if t.dtype == "int64" then return ipu.cast(t, "int32") end
+      if t.dtype == "float64" then return ops.cast(t, "float32") end
+      if t.dtype == "int64" then return ops.cast(t, "int32") end
       return t
     end, value)
   end
@@ -95,10 +95,10 @@ end
 -- Weights of the samples and of their classes, brought to one rank: columns are vectors, weights of
 -- samples are of their steps.
 local function multiplied(of_class, w)
-  while #w.shape > #of_class.shape and w.shape[#w.shape] == 1 do w = ipu.squeeze(w, {axis = -1}) end
-  while #w.shape < #of_class.shape do w = ipu.expand_dims(w, -1) end
-  while #of_class.shape < #w.shape do of_class = ipu.expand_dims(of_class, -1) end
-  return of_class * ipu.cast(w, "float32")
+  while #w.shape > #of_class.shape and w.shape[#w.shape] == 1 do w = ops.squeeze(w, {axis = -1}) end
+  while #w.shape < #of_class.shape do w = ops.expand_dims(w, -1) end
+  while #of_class.shape < #w.shape do of_class = ops.expand_dims(of_class, -1) end
+  return of_class * ops.cast(w, "float32")
 end
 
 -- class_weight = {[0] = 1, [1] = 5}: a sample's weight by its class.
@@ -127,12 +127,12 @@ local function weigh_classes(dataset, class_weight)
   end
   return dataset:map(function(x, y, w)
     local classes
-    if #y.shape > 1 and y.shape[#y.shape] > 1 then classes = ipu.argmax(y, {axis = -1})
+    if #y.shape > 1 and y.shape[#y.shape] > 1 then classes = ops.argmax(y, {axis = -1})
     else
-      classes = ipu.cast(y, "int32")
-      if #classes.shape > 1 then classes = ipu.squeeze(classes, {axis = -1}) end
+      classes = ops.cast(y, "int32")
+      if #classes.shape > 1 then classes = ops.squeeze(classes, {axis = -1}) end
     end
-    local of_class = ipu.gather(weights, classes)
+    local of_class = ops.gather(weights, classes)
     return x, y, w and multiplied(of_class, w) or of_class
   end)
 end
@@ -141,7 +141,7 @@ end
 -- while it is read.
 local function check_classes(who, class_weight, y)
   if not core.is_tensor(y) or #y.shape > 2 or (#y.shape == 2 and y.shape[2] > 1) then return end
-  local largest = ipu.reduce_max(ipu.cast(y, "int32")):item()
+  local largest = ops.reduce_max(ops.cast(y, "int32")):item()
   if class_weight[largest] == nil then
     blame.error(string.format("%s: 'class_weight' must hold all classes of the labels; %d is "
       .. "missing", who, largest), "value")
@@ -309,7 +309,7 @@ function feeding.split(value, length, share)
     local begin, size = {}, {}
     for i, extent in ipairs(t.shape) do begin[i], size[i] = 0, extent end
     begin[1], size[1] = from, to - from
-    return ipu.slice(t, begin, size)
+    return ops.slice(t, begin, size)
   end
   if value == nil then return nil, nil end
   return nest.map(function(t) return part(t, 0, count) end, value),

@@ -10,7 +10,7 @@ local counted = require "ipulua.base.counted"
 local feeding = require "ipulua.keras.training.feeding"
 local log = require "ipulua.base.log"
 local logs = require "ipulua.keras.training.logs"
-local nest = require "ipulua.keras.base.nest"
+local nest = require "ipulua.base.nest"
 local pipelining = require "ipulua.keras.models.stage_assignment"
 local programs = require "ipulua.keras.training.programs"
 local progress = require "ipulua.keras.training.progress"
@@ -101,11 +101,9 @@ end
 
 -- ------------------------------------------------ what is said
 
-local function write_line(text)
-  local settings = progress.settings()
-  if text and settings.mode ~= "off" and settings.mode ~= "json" then
-    io.stderr:write(text, "\n")
-  end
+-- What a step is says something where there are replicas, stages or accumulated steps.
+local function is_of_ipus(self, run)
+  return run.replicas > 1 or run.accumulation > 1 or self:is_pipelined()
 end
 
 local hinted = setmetatable({}, {__mode = "k"})
@@ -124,8 +122,8 @@ local function say_steps(self, feed, run, verbose)
   log.info("fit: %s in each execution and %s in each epoch",
     counted(run.per_execution // run.accumulation, "weight update"),
     steps and string.format("%d", steps // run.accumulation) or "as many as the dataset gives")
-  if progress.verbosity(verbose) > 0 then
-    write_line(progress.step_sentence(feed.batch_size, run.replicas, run.accumulation))
+  if progress.verbosity(verbose) > 0 and is_of_ipus(self, run) then
+    progress.line(progress.step_sentence(feed.batch_size, run.replicas, run.accumulation))
   end
 end
 
@@ -193,7 +191,7 @@ local function run_epoch(self, run, epoch, a, resume)
   run.callbacks:on_epoch_begin(epoch, logs.by_name{})
   run.done, run.latest = resume and resume.step or 0, resume and resume.latest
   if run.done > 0 then resume.apply() end
-  write_line(progress.epoch_header(epoch + 1, a.epochs, a.verbose))
+  progress.line(progress.epoch_header(epoch + 1, a.epochs, a.verbose))
   local steps = run.steps or run.found -- what the epoch before had
   local bar = runs.bar(a.verbose, steps, epoch + 1, a.epochs)
   if run.recreates and run.started then programs.rewind(run.entry) end

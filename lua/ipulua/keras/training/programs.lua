@@ -3,11 +3,13 @@
 
 local core = require "ipulua.core"
 local data = require "ipulua.data"
+local func = require "ipulua.trace.func"
 local infeed = require "ipulua.data.infeed"
-local ipu = require "ipulua"
 local pipelining = require "ipulua.keras.models.stage_assignment"
+local queues = require "ipulua.data.queues"
 local steps = require "ipulua.keras.training.steps"
 local structure = require "ipulua.base.structure"
+local trainable = require "ipulua.keras.training.trainable"
 
 local programs = {}
 
@@ -16,6 +18,7 @@ local programs = {}
 ---@param model Model
 ---@return string
 function programs.trained(model)
+  local _ <close> = trainable.as_compiled(model)
   local parts = {}
   for _, v in ipairs(model.trainable_variables) do
     parts[#parts + 1] = tostring(core.variable_identity(v))
@@ -102,7 +105,11 @@ function programs.of_batch(model, name, f)
   local key, version = name .. ";" .. programs.trained(model), programs.version_of(model.optimizer)
   local entry = model._programs[key]
   if not entry or entry.version ~= version then
-    entry = {f = ipu.func(f, {name = model.name .. "." .. name}), version = version}
+    local function traced(...)
+      local _ <close> = trainable.as_compiled(model)
+      return f(...)
+    end
+    entry = {f = func.func(traced, {name = model.name .. "." .. name}), version = version}
     model._programs[key] = entry
   end
   return entry.f
@@ -124,7 +131,7 @@ function programs.open(model, mode, feed, count, wants_logs, depth)
     programs.close(entry)
     entry.infeed:read_from(feed.dataset, depth)
   else
-    local outfeed = wants_logs and ipu.IPUOutfeedQueue() or nil
+    local outfeed = wants_logs and queues.IPUOutfeedQueue() or nil
     entry = {infeed = data.IPUInfeedQueue(feed.dataset, {prefetch_depth = depth}),
       outfeed = outfeed,
       version = programs.version_of(model.optimizer)}
