@@ -7,27 +7,18 @@
 local ipu = require "ipulua"
 local estimate = require "ipulua.tools.estimate"
 local pipelines = require "spec.support.pipelines"
+local seeds = require "spec.support.fuzz_seeds"
 
 local fuzz = {}
 
--- A generator of numbers in [0, 1) of its own: the same on every machine.
-local function generator(seed)
-  local state = seed * 2654435761 % 4294967296 + 1
-  return function()
-    state = (state * 1664525 + 1013904223) % 4294967296
-    return (state >> 8) / 16777216
-  end
-end
-
-local function below(random, n) return math.floor(random() * n) end
-local function pick(random, list) return list[1 + below(random, #list)] end
+local below <const>, pick <const> = seeds.below, seeds.pick
 
 -- ------------------------------------------------ programs
 
 local extents <const> = {1, 2, 3, 7, 16, 31, 64, 100, 129, 257, 1000}
 
 -- f(x, w): of x [m, n] and a variable [n, n] one or more values; all have the shape of x.
-local steps <const> = {
+local kinds_of_step <const> = {
   function(x, w) return x:matmul(w) end,
   function(x, w) return ipu.tanh(x + w[1]) end,
   function(x) return ipu.nn.softmax(x) end,
@@ -54,7 +45,9 @@ local steps <const> = {
     return x - w[1]
   end,
   function(x) return ipu.cross_replica_sum(x) end,
-  function(x) return x + ipu.host_callback(function() return 0 end, {outputs = {{{}, "float32"}}})(x) end,
+  function(x)
+    return x + ipu.host_callback(function() return 0 end, {outputs = {{{}, "float32"}}})(x)
+  end,
   function(x, w)
     for _ in ipu.range(4) do w:assign(w * 0.5) end
     return x
@@ -71,7 +64,7 @@ local steps <const> = {
 local function random_chain(random, shards)
   local list = {}
   for i = 1, 1 + below(random, 6) do
-    list[i] = {pick(random, steps), 1 + below(random, 2), below(random, shards)}
+    list[i] = {pick(random, kinds_of_step), 1 + below(random, 2), below(random, shards)}
   end
   return list
 end
@@ -84,7 +77,9 @@ local function apply(chain, x, ws, stage)
   return x
 end
 
-local function variables(n) return {ipu.Variable(ipu.zeros{n, n}), ipu.Variable(ipu.zeros{n, n})} end
+local function variables(n)
+  return {ipu.Variable(ipu.zeros{n, n}), ipu.Variable(ipu.zeros{n, n})}
+end
 
 local kinds = {}
 
@@ -94,7 +89,8 @@ function kinds.straight(random, m, n, shards)
 end
 
 function kinds.fed(random, m, n, shards)
-  local chain, ws, rounds = random_chain(random, shards), variables(n), pick(random, {1, 2, 10, 1000})
+  local chain, ws = random_chain(random, shards), variables(n)
+  local rounds = pick(random, {1, 2, 10, 1000})
   local infeed = ipu.IPUInfeedQueue(ipu.data.from_tensors(ipu.zeros{m, n}):repeat_n())
   local outfeed = ipu.IPUOutfeedQueue()
   return function()
@@ -147,7 +143,10 @@ local settings <const> = {
 
 local phases <const> = {"compute", "exchange", "sync", "stream"}
 
-local function near(a, b, share) return math.abs(a - b) <= share * math.max(math.abs(a), math.abs(b)) + 1 end
+-- Bytes and cycles of each IPU are rounded.
+local function near(a, b, share)
+  return math.abs(a - b) <= share * math.max(math.abs(a), math.abs(b)) + 2
+end
 
 local Check = {}
 Check.__index = Check
@@ -228,7 +227,8 @@ local function check_memory(check, p, steps, s)
     all = all + categories
     for _, bytes in ipairs(x.tiles.bytes) do tiles, most = tiles + bytes, math.max(most, bytes) end
     check:equal("categories of IPU " .. x.ipu, categories, x.memory.total)
-    check:equal("parts of IPU " .. x.ipu, x.memory.always_live + x.memory.not_always_live, x.memory.total)
+    check:equal("parts of IPU " .. x.ipu, x.memory.always_live + x.memory.not_always_live,
+      x.memory.total)
     check:that(math.abs(tiles - x.memory.total) <= 0.5 * #x.tiles.bytes + 1e-6 * tiles,
       "tiles of IPU %d hold %g of %g bytes", x.ipu, tiles, x.memory.total)
     check:that(math.abs(most - x.tiles.most) <= 1, "most of IPU %d is %g, of its tiles %g", x.ipu,
@@ -239,17 +239,21 @@ local function check_memory(check, p, steps, s)
     for i = 0, math.max(#steps - 1, 0) do live[i] = 0 end
     for _, v in ipairs(held) do
       if v.ipu == x.ipu and v.offloaded ~= 1 then
-        check:that(v.always == 1 or v.first <= v.last, "%s is live from %d to %d", v.name, v.first, v.last)
-        for i = v.always == 1 and 0 or math.max(v.first, 0), v.always == 1 and #steps - 1 or v.last do
+        local always = v.always == 1
+        check:that(always or v.first <= v.last, "%s is live from %d to %d", v.name, v.first, v.last)
+        for i = always and 0 or math.max(v.first, 0), always and #steps - 1 or v.last do
           live[i] = (live[i] or 0) + v.bytes
         end
       end
     end
-    if #steps > 0 then check:equal("live at the peak of IPU " .. x.ipu, live[peak] or 0, tensors, 1e-6) end
+    if #steps > 0 then
+      check:equal("live at the peak of IPU " .. x.ipu, live[peak] or 0, tensors)
+    end
     for i = 0, #steps - 1 do
       local temporary = steps[i + 1].ipu == x.ipu and steps[i + 1].temporary or 0
       check:that(live[i] + temporary <= x.memory.total * (1 + 1e-6) + 1,
-        "step %d of IPU %d has %g bytes live, the peak has %g", i, x.ipu, live[i] + temporary, x.memory.total)
+        "step %d of IPU %d has %g bytes live, the peak has %g", i, x.ipu, live[i] + temporary,
+        x.memory.total)
     end
   end
   check:equal("memory", all, s.memory.total)
@@ -259,7 +263,8 @@ local function check_timeline(check, p)
   local ends, last = 0, {}
   for _, e in ipairs(rows_of(p.timeline, p.timeline_columns, p.strings)) do
     local former = last[e.ipu] or 0
-    check:that(e.begin >= former - 2 - 1e-9 * former, "on IPU %d %g begins before %g", e.ipu, e.begin, former)
+    check:that(e.begin >= former - 2 - 1e-9 * former, "on IPU %d %g begins before %g", e.ipu,
+      e.begin, former)
     last[e.ipu] = e.begin + e.cycles
     ends = math.max(ends, last[e.ipu])
   end
@@ -292,15 +297,18 @@ local function check_text(check, p, text)
     check:that(said, "the summary has no %s", phase)
     if said then check:equal(phase .. " in words", whole(said), p.totals.cycles[phase], 1e-9) end
   end
-  check:that(not text:find("nan", 1, true) and not text:find("inf[^e]"), "the summary has no number")
-  check:that(p.totals.fits == not text:find("DOES NOT FIT", 1, true), "the summary says of fitting otherwise")
+  check:that(not text:find("nan", 1, true) and not text:find("inf[^e]"),
+    "the summary has what is no number")
+  check:that(p.totals.fits == not text:find("DOES NOT FIT", 1, true),
+    "the summary says something else of fitting")
 end
 
 local function check_stages(check, p, s)
   check:that(#p.stages == #s.stages, "%d and %d stages", #p.stages, #s.stages)
   for i, stage in ipairs(p.stages) do
     local other = s.stages[i]
-    for _, key in ipairs{"ipu", "forward_cycles", "backward_cycles", "stash_bytes", "stash_depth"} do
+    for _, key in ipairs{"ipu", "forward_cycles", "backward_cycles", "stash_bytes",
+      "stash_depth"} do
       check:equal("stage " .. i .. "'s " .. key, stage[key], other[key])
     end
   end
@@ -319,8 +327,7 @@ end
 ---@param seed integer
 ---@return string?
 function fuzz.check(seed)
-  local random = generator(seed)
-  for _ = 1, 4 do random() end
+  local random = seeds.generator(seed)
   local kind = pick(random, {"straight", "straight", "fed", "pipeline"})
   local m, n, shards = pick(random, extents), pick(random, extents), pick(random, {1, 1, 1, 2, 3})
   local options = {target = pick(random, targets), host = pick(random, {"machine", "model"}),
@@ -350,25 +357,16 @@ function fuzz.check(seed)
     return #check > 0 and table.concat(check, "\n  ", 1, math.min(#check, 6)) or nil
   end)
   if ok and not problem then return nil end
-  local refused = not ok and (problem:find("must be a multiple", 1, true)
-    or problem:find("is used by stages", 1, true) or problem:find("a pipeline can't overlap this", 1, true))
+  local refused = false
+  for _, words in ipairs{"must be a multiple", "is used by stages", "a pipeline can't overlap"} do
+    refused = refused or not ok and problem:find(words, 1, true) ~= nil
+  end
   if refused then return nil end
   local name = type(options.target) == "table" and options.target.name or options.target
-  return string.format("seed %d, %s of [%d, %d] on %d IPUs of %s, %d shards:\n  %s", seed, kind, m, n,
-    options.ipus, name, shards, problem)
+  return string.format("seed %d, %s of [%d, %d] on %d IPUs of %s, %d shards:\n  %s", seed, kind, m,
+    n, options.ipus, name, shards, problem)
 end
 
-if arg and arg[0] and arg[0]:find("fuzz_profiles", 1, true) then
-  local first, count = math.tointeger(tonumber(arg[1])) or 1, math.tointeger(tonumber(arg[2])) or 100
-  local bad = 0
-  for seed = first, first + count - 1 do
-    local message = fuzz.check(seed)
-    if message then
-      bad = bad + 1
-      print(message)
-    end
-  end
-  print(string.format("%d programs, %d wrong", count, bad))
-end
+seeds.main("fuzz_profiles", fuzz.check)
 
 return fuzz
