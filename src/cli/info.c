@@ -1,5 +1,6 @@
 #include "cli/info.h"
 
+#include <lauxlib.h>
 #include <lua.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,12 +19,6 @@
 #define COMPILER "gcc " __VERSION__
 #endif
 
-#ifdef HAVE_HDF5
-#define PLUGINS "hdf5"
-#else
-#define PLUGINS "none"
-#endif
-
 static void row(const char *name, const char *value) { printf("%-18s%s\n", name, value); }
 
 /* The instruction sets that have a table of kernels and run on this CPU. */
@@ -39,7 +34,21 @@ static void print_kernels(const char *at_most) {
   printf("\n");
 }
 
-void info_print(bool environment) {
+/* Those that scripts would find, which are files of their own: a copy of the command alone has none. */
+static void print_plugins(lua_State *L) {
+  int top = lua_gettop(L);
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
+  bool offered = lua_getfield(L, -1, "ipulua.hdf5") != LUA_TNIL;
+  lua_getglobal(L, "require");
+  lua_pushliteral(L, "ipulua.hdf5");
+  bool loaded = lua_pcall(L, 1, 1, 0) == LUA_OK;
+  const char *problem = !loaded && offered ? lua_tostring(L, -1) : NULL;
+  if (problem) printf("%-18snone (hdf5 can't be loaded: %s)\n", "plug-ins", problem);
+  else row("plug-ins", loaded ? "hdf5" : "none");
+  lua_settop(L, top);
+}
+
+void info_print(lua_State *L, bool environment) {
   row("ipulua", IPULUA_VERSION);
   row("Lua", LUA_VERSION_MAJOR "." LUA_VERSION_MINOR "." LUA_VERSION_RELEASE);
   row("compiler", COMPILER);
@@ -49,7 +58,7 @@ void info_print(bool environment) {
   row("images", image_reads_png()    ? image_reads_jpeg() ? "PNG JPEG" : "PNG"
                 : image_reads_jpeg() ? "JPEG"
                                      : "none");
-  row("plug-ins", PLUGINS);
+  print_plugins(L);
   row("matrix products", "own kernels, no BLAS");
   printf("%-18s%d\n", "C interface", (int)IPU_ABI_VERSION);
 }

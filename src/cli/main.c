@@ -189,7 +189,7 @@ static int main_protected(lua_State *L) {
   open_libraries(L, line);
   lua_gc(L, LUA_GCRESTART);
   bool good = true;
-  if (is_info(line)) info_print(!line->no_environment);
+  if (is_info(line)) info_print(L, !line->no_environment);
   else
     good = (line->no_environment || run_environment(L, line)) && run_options(L, line) &&
            run_main(L, line);

@@ -237,6 +237,7 @@ Dataset *dataset_batch(Error *e, const char *source, Dataset *in, int64_t size,
   if (!d) return NULL;
   ((BatchDataset *)d)->size = size;
   ((BatchDataset *)d)->drop_remainder = drop_remainder;
+  d->batch = drop_remainder ? 0 : size;
   int64_t n = in->cardinality;
   d->cardinality = n < 0 ? n : n / size + (!drop_remainder && n % size != 0);
   for (int c = 0; c < in->count; c++)

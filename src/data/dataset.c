@@ -147,14 +147,17 @@ const char *dataset_kind(const Dataset *d) { return d->class->name; }
 const char *dataset_source(const Dataset *d) { return d->source; }
 
 const Dataset *dataset_find_remainder(const Dataset *d) {
-  if (!strcmp(d->class->name, "batch") || !strcmp(d->class->name, "padded_batch"))
-    for (int i = 0; i < d->count; i++)
-      if (d->type[i].shape[0] == -1) return d;
+  if (d->batch) return d;
   for (int i = 0; i < d->input_count; i++) {
     const Dataset *found = dataset_find_remainder(d->input[i]);
     if (found) return found;
   }
   return NULL;
+}
+
+int64_t dataset_remainder_batch(const Dataset *d) {
+  const Dataset *found = dataset_find_remainder(d);
+  return found ? found->batch : 0;
 }
 
 bool type_matches(const Type *spec, const Type *t) {

@@ -72,6 +72,7 @@ const char *dataset_source(const Dataset *d); /* "" when unknown */
 /* Where an unknown batch extent comes from: the batch stage below d that keeps the remainder, or
  * NULL. */
 const Dataset *dataset_find_remainder(const Dataset *d);
+int64_t dataset_remainder_batch(const Dataset *d); /* the extent of that one's whole batches; 0 */
 
 /* Sources. */
 Dataset *dataset_from_tensors(Error *e, const char *source, int count, Tensor *const *components);

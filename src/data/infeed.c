@@ -11,6 +11,14 @@ struct Infeed {
   bool explicit_open; /* a program never opens it by itself */
   int64_t taken;
   Type *type;
+  /* Elements of which the program's whole batches are told apart from smaller ones (infeed_gather).
+   * Those in waiting are handed out first. */
+  bool gathers;
+  bool *varies;     /* [count]: the first extent does */
+  Tensor **waiting; /* [capacity * count], of which `waiting_count` elements from `first` on */
+  int64_t first, waiting_count, capacity;
+  Tensor **smaller; /* [count], the element behind those in waiting; NULL: none */
+  bool ended;
   /* An element that came back: the next one, or the failure in its place. */
   bool came_back;
   Status status;
@@ -34,6 +42,21 @@ static void copy_element(const Infeed *q, void *const *component, char *element,
   }
 }
 
+static void release_all(Tensor **t, int count) {
+  for (int c = 0; c < count; c++) tensor_release(t[c]), t[c] = NULL;
+}
+
+static void forget_gathered(Infeed *q) {
+  int count = q->feed.count;
+  for (int64_t i = 0; i < q->waiting_count; i++)
+    release_all(q->waiting + (q->first + i) * count, count);
+  if (q->smaller) release_all(q->smaller, count);
+  free(q->waiting), free(q->smaller);
+  q->waiting = q->smaller = NULL;
+  q->first = q->waiting_count = q->capacity = 0;
+  q->ended = false;
+}
+
 static void forget_returned(Infeed *q) {
   free(q->element);
   q->element = NULL;
@@ -46,7 +69,9 @@ static void destroy(Object *o) {
   dataset_release(q->ahead);
   dataset_release(q->dataset);
   forget_returned(q);
+  forget_gathered(q);
   free(q->type);
+  free(q->varies);
   free(q);
 }
 
@@ -59,6 +84,115 @@ static Status take_returned(Infeed *q, void *const *into, Error *e) {
   return s;
 }
 
+/* ---- whole batches and smaller ones ---- */
+
+static bool type_is_smaller(const Type *whole, const Type *t) {
+  Type same = *whole;
+  if (t->rank < 1 || t->shape[0] < 1 || t->shape[0] >= whole->shape[0]) return false;
+  same.shape[0] = t->shape[0];
+  return type_equal(&same, t);
+}
+
+/* Is it a whole batch (true), or a smaller one in all components that vary? Else an error. */
+static Status tell_size(const Infeed *q, Tensor *const *t, bool *whole, Error *e) {
+  char wanted[TYPE_TEXT], given[TYPE_TEXT];
+  int64_t rows = -1;
+  *whole = true;
+  for (int c = 0; c < q->feed.count; c++) {
+    bool equal = type_equal(&q->type[c], &t[c]->type);
+    bool fits = equal || (q->varies[c] && type_is_smaller(&q->type[c], &t[c]->type));
+    int64_t extent = q->varies[c] ? t[c]->type.shape[0] : rows;
+    if (!fits || (rows >= 0 && extent != rows))
+      return fail_at(e, dataset_source(q->dataset), ERR_VALUE,
+                     "dataset stage '%s': component %d of an element is %s, where batches are %s",
+                     dataset_kind(q->dataset), c, type_text(&t[c]->type, given),
+                     type_text(&q->type[c], wanted));
+    if (q->varies[c]) rows = extent;
+    *whole = *whole && equal;
+  }
+  return OK;
+}
+
+/* Room for another element in waiting; those that are left move to the front. */
+static Tensor **room_for_element(Infeed *q) {
+  int64_t count = q->feed.count;
+  if (q->first + q->waiting_count < q->capacity)
+    return q->waiting + (q->first + q->waiting_count) * count;
+  int64_t capacity = q->waiting_count < 4 ? 8 : 2 * q->waiting_count;
+  Tensor **moved = calloc((size_t)(capacity * count), sizeof(Tensor *));
+  if (!moved) return NULL;
+  if (q->waiting_count)
+    memcpy(moved, q->waiting + q->first * count,
+           (size_t)(q->waiting_count * count) * sizeof(Tensor *));
+  free(q->waiting);
+  q->waiting = moved, q->first = 0, q->capacity = capacity;
+  return moved + q->waiting_count * count;
+}
+
+/* One more element in waiting, or the smaller one, or the end. */
+static Status gather_one(Infeed *q, Error *e) {
+  Tensor **into = room_for_element(q);
+  bool whole = true;
+  if (!into) return fail(e, ERR_OUT_OF_MEMORY, "out of memory");
+  Status s = iterator_next(q->iterator, into, &q->ended, e);
+  if (s != OK || q->ended) return s;
+  s = tell_size(q, into, &whole, e);
+  if (s == OK && !whole && !(q->smaller = calloc((size_t)q->feed.count + 1, sizeof(Tensor *))))
+    s = fail(e, ERR_OUT_OF_MEMORY, "out of memory");
+  if (s != OK) {
+    release_all(into, q->feed.count);
+  } else if (whole) {
+    q->waiting_count++;
+  } else {
+    memcpy(q->smaller, into, (size_t)q->feed.count * sizeof(Tensor *));
+    memset(into, 0, (size_t)q->feed.count * sizeof(Tensor *));
+  }
+  return s;
+}
+
+Status infeed_gather(Infeed *q, int64_t wanted, int64_t *got, int64_t *rows, Error *e) {
+  Status s = q->iterator ? OK : infeed_open(q, e);
+  while (s == OK && q->waiting_count < wanted && !q->smaller && !q->ended) s = gather_one(q, e);
+  *got = q->waiting_count < wanted ? q->waiting_count : wanted;
+  *rows = 0;
+  for (int c = 0; q->smaller && c < q->feed.count; c++)
+    if (q->varies[c]) *rows = q->smaller[c]->type.shape[0];
+  return s;
+}
+
+void infeed_take_smaller(Infeed *q, Tensor **out) {
+  memcpy(out, q->smaller, (size_t)q->feed.count * sizeof(Tensor *));
+  free(q->smaller);
+  q->smaller = NULL;
+  q->taken++;
+}
+
+void infeed_leave_out(Infeed *q) {
+  int count = q->feed.count;
+  for (; q->waiting_count > 0; q->waiting_count--, q->first++, q->taken++)
+    release_all(q->waiting + q->first * count, count);
+}
+
+static Status end_of_data(const Infeed *q, Error *e) {
+  return fail(
+      e, ERR_OUT_OF_RANGE,
+      "end of data: the dataset gave %lld element%s and the program asks for another; repeat_n() "
+      "it, or run fewer steps",
+      (long long)q->taken, plural(q->taken));
+}
+
+static Status next_gathered(Infeed *q, void *const *into, Error *e) {
+  int count = q->feed.count;
+  int64_t got, rows;
+  Status s = infeed_gather(q, 1, &got, &rows, e);
+  if (s != OK || !got) return s != OK ? s : end_of_data(q, e);
+  Tensor **t = q->waiting + q->first * count;
+  for (int c = 0; c < count; c++) memcpy(into[c], t[c]->data, type_bytes(&q->type[c]));
+  release_all(t, count);
+  q->first++, q->waiting_count--, q->taken++;
+  return OK;
+}
+
 static Status next(Feed *f, bool aside, void *const *into, Error *e) {
   Infeed *q = (Infeed *)f;
   if (!q->iterator && q->explicit_open)
@@ -67,22 +201,18 @@ static Status next(Feed *f, bool aside, void *const *into, Error *e) {
         "the infeed queue is not initialised; a session's program needs infeed:initializer() first");
   if (!q->iterator && infeed_open(q, e) != OK) return e->status;
   if (q->came_back) return take_returned(q, into, e);
+  if (q->gathers) return next_gathered(q, into, e);
   bool end = false;
   Status s = aside ? iterator_next_aside(q->iterator, into, &end, e)
                    : iterator_next_into(q->iterator, into, &end, e);
-  if (s == OK && end)
-    return fail(
-        e, ERR_OUT_OF_RANGE,
-        "end of data: the dataset gave %lld element%s and the program asks for another; repeat_n() "
-        "it, or run fewer steps",
-        (long long)q->taken, plural(q->taken));
+  if (s == OK && end) return end_of_data(q, e);
   if (s != ERR_CANCELLED) q->taken++; /* an element that failed has had its place */
   return s;
 }
 
 static bool may_read_aside(const Feed *f) {
   const Infeed *q = (const Infeed *)f;
-  return q->iterator && iterator_may_be_read_aside(q->iterator);
+  return q->iterator && !q->gathers && iterator_may_be_read_aside(q->iterator);
 }
 
 /* The end of the data is met again anyway, and who was interrupted has read nothing. */
@@ -104,16 +234,27 @@ static void put_back(Feed *f, Status s, const Error *failure, void *const *eleme
   }
 }
 
-Infeed *infeed_new(Error *e, Dataset *d, const DataContext *context, int depth) {
+/* What a program sees of component c: its first extent is that of whole batches where it varies. */
+static Type whole_type(const Dataset *d, int c, int64_t batch, bool *varies) {
+  Type t = *dataset_component(d, c);
+  *varies = batch && t.rank > 0 && t.shape[0] < 0;
+  if (*varies) t.shape[0] = batch;
+  return t;
+}
+
+Infeed *infeed_new(Error *e, Dataset *d, const DataContext *context, int depth, int64_t batch) {
   int count = dataset_component_count(d);
   Infeed *q = calloc(1, sizeof *q);
   if (q) q->type = calloc((size_t)count + 1, sizeof *q->type);
-  if (!q || !q->type) {
+  if (q) q->varies = calloc((size_t)count + 1, sizeof *q->varies);
+  if (!q || !q->type || !q->varies) {
+    if (q) free(q->type), free(q->varies);
     free(q);
     fail(e, ERR_OUT_OF_MEMORY, "out of memory");
     return NULL;
   }
-  for (int i = 0; i < count; i++) q->type[i] = *dataset_component(d, i);
+  q->gathers = batch != 0;
+  for (int i = 0; i < count; i++) q->type[i] = whole_type(d, i, batch, &q->varies[i]);
   q->feed = (Feed){.object = {.references = 1, .kind = "infeed", .destroy = destroy},
                    .count = count,
                    .type = q->type,
@@ -128,13 +269,17 @@ Infeed *infeed_new(Error *e, Dataset *d, const DataContext *context, int depth) 
   return NULL;
 }
 
-Status infeed_replace(Infeed *q, Dataset *d, int depth, Error *e) {
+Status infeed_replace(Infeed *q, Dataset *d, int depth, int64_t batch, Error *e) {
   if (q->iterator)
     return fail(e, ERR_FAILED_PRECONDITION,
                 "this infeed queue is initialised; delete it before it gets another dataset");
   int count = dataset_component_count(d);
   bool fits = count == q->feed.count;
-  for (int i = 0; fits && i < count; i++) fits = type_equal(dataset_component(d, i), &q->type[i]);
+  for (int i = 0; fits && i < count; i++) {
+    bool varies;
+    Type t = whole_type(d, i, batch, &varies);
+    fits = type_equal(&t, &q->type[i]);
+  }
   if (!fits)
     return fail(e, ERR_INVALID_ARGUMENT,
                 "the dataset's elements differ from those that this infeed queue was made for");
@@ -144,6 +289,8 @@ Status infeed_replace(Infeed *q, Dataset *d, int depth, Error *e) {
   dataset_release(q->dataset);
   q->dataset = dataset_retain(d);
   q->ahead = ahead;
+  q->gathers = batch != 0;
+  for (int i = 0; i < count; i++) whole_type(d, i, batch, &q->varies[i]);
   return OK;
 }
 
@@ -169,6 +316,7 @@ Status infeed_close(Infeed *q, Error *e) {
   iterator_close(q->iterator);
   q->iterator = NULL;
   forget_returned(q);
+  forget_gathered(q);
   return OK;
 }
 
@@ -182,6 +330,7 @@ Status infeed_restore(Infeed *q, const Tensor *saved, Error *e) {
   if (!it) return e->status;
   iterator_close(q->iterator);
   forget_returned(q);
+  forget_gathered(q);
   q->iterator = it;
   q->taken = iterator_position(it);
   return OK;

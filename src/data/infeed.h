@@ -7,11 +7,20 @@
 
 typedef struct Infeed Infeed; /* begins with a Feed */
 
-/* depth: elements that may be read ahead. The dataset must be static. */
-Infeed *infeed_new(Error *e, Dataset *d, const DataContext *context, int depth);
+/* depth: elements that may be read ahead. batch 0: the dataset must be static. Else only first
+ * extents may be unknown; they are `batch` in what programs see, and elements are gathered. */
+Infeed *infeed_new(Error *e, Dataset *d, const DataContext *context, int depth, int64_t batch);
 /* Another dataset of the same element types, for programs compiled with the queue; only while it is
  * closed. */
-Status infeed_replace(Infeed *q, Dataset *d, int depth, Error *e);
+Status infeed_replace(Infeed *q, Dataset *d, int depth, int64_t batch, Error *e);
+/* Reads until `wanted` whole batches are in waiting, which programs get next, or a smaller batch or
+ * the end comes before. *got: how many are in waiting, at most `wanted`; *rows: of the smaller
+ * batch behind all that are, 0 where there is none. Opens a closed queue. */
+Status infeed_gather(Infeed *q, int64_t wanted, int64_t *got, int64_t *rows, Error *e);
+/* Hands the smaller batch's components over. */
+void infeed_take_smaller(Infeed *q, Tensor **out);
+/* Those in waiting are never handed out. */
+void infeed_leave_out(Infeed *q);
 Feed *infeed_feed(Infeed *q);
 bool infeed_is_open(const Infeed *q);
 Status infeed_open(Infeed *q, Error *e); /* also done by the first element */

@@ -177,6 +177,7 @@ Dataset *dataset_padded_batch(Error *e, const char *source, Dataset *in, int64_t
   if (!d) return NULL;
   d->size = size < INT32_MAX / 4 ? size : INT32_MAX / 4;
   d->drop_remainder = drop_remainder;
+  d->base.batch = drop_remainder ? 0 : size;
   d->shape = calloc((size_t)in->count, sizeof *d->shape);
   d->value = calloc((size_t)in->count, sizeof *d->value);
   Status s = d->shape && d->value ? OK : fail(e, ERR_OUT_OF_MEMORY, "out of memory");

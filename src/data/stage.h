@@ -29,6 +29,7 @@ struct Dataset {
   bool *nested; /* [count] */
   bool is_static;
   int64_t cardinality;
+  int64_t batch; /* of a stage that batches and keeps the remainder: elements; else 0 */
   int input_count;
   Dataset **input;
   const Rows *rows;            /* elements 0 … length-1, when they lie in memory for good */

@@ -363,7 +363,7 @@ static int cardinality(lua_State *L) {
   return 1;
 }
 
-/* → kind, source, static, kind and source of the batch that keeps a remainder */
+/* → kind, source, static; source and whole batches' extent of the batch that keeps a remainder */
 static int describe(lua_State *L) {
   Dataset *d = bind_check_dataset(L, 1);
   const Dataset *rest = dataset_find_remainder(d);
@@ -371,7 +371,8 @@ static int describe(lua_State *L) {
   lua_pushstring(L, dataset_source(d));
   lua_pushboolean(L, dataset_is_static(d));
   lua_pushstring(L, rest ? dataset_source(rest) : NULL);
-  return 4;
+  lua_pushinteger(L, dataset_remainder_batch(d));
+  return 5;
 }
 
 void bind_open_dataset(lua_State *L) {

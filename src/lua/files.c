@@ -328,12 +328,14 @@ static int epoch(lua_State *L) {
   return 1;
 }
 
-static int terminal(lua_State *L) { /* of stderr → is it one, columns | nil */
+/* → whether stderr is a terminal, its columns | nil, whether stdout is one */
+static int terminal(lua_State *L) {
   struct winsize size = {0};
   lua_pushboolean(L, isatty(STDERR_FILENO));
   if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col) lua_pushinteger(L, size.ws_col);
   else lua_pushnil(L);
-  return 2;
+  lua_pushboolean(L, isatty(STDOUT_FILENO));
+  return 3;
 }
 
 static int peak_memory(lua_State *L) { /* bytes */

@@ -8,13 +8,15 @@
 
 static Infeed *check_infeed(lua_State *L) { return (Infeed *)bind_check_object(L, 1, INFEED_NAME); }
 
-static int new_infeed(lua_State *L) { /* (dataset, depth) */
+/* (dataset, depth, batch | nil: of whole batches, where smaller ones may come) */
+static int new_infeed(lua_State *L) {
   Dataset *d = bind_check_dataset(L, 1);
   int depth = (int)luaL_checkinteger(L, 2);
   DataContext context = bind_data_context(L);
   bind_push_object(L, NULL, INFEED_NAME);
   Error e = {0};
-  *(Object **)lua_touserdata(L, -1) = (Object *)infeed_new(&e, d, &context, depth);
+  *(Object **)lua_touserdata(L, -1) =
+      (Object *)infeed_new(&e, d, &context, depth, luaL_optinteger(L, 3, 0));
   bind_check(L, &e);
   return 1;
 }
@@ -63,14 +65,56 @@ static int close_infeed(lua_State *L) {
   return 0;
 }
 
-static int replace_infeed(lua_State *L) { /* (infeed, dataset, depth): while it is closed */
+/* (infeed, dataset, depth, batch | nil): while it is closed */
+static int replace_infeed(lua_State *L) {
   Infeed *q = check_infeed(L);
   Dataset *d = bind_check_dataset(L, 2);
   Error e = {0};
-  infeed_replace(q, d, (int)luaL_checkinteger(L, 3), &e);
+  infeed_replace(q, d, (int)luaL_checkinteger(L, 3), luaL_optinteger(L, 4, 0), &e);
   bind_check(L, &e);
   lua_pushvalue(L, 2);
   lua_setiuservalue(L, 1, 1);
+  return 0;
+}
+
+/* (infeed, wanted) → whole batches in waiting, rows of the smaller one behind them */
+static int gather(lua_State *L) {
+  Infeed *q = check_infeed(L);
+  DataContext context = bind_data_context(L);
+  int64_t got = 0, rows = 0;
+  Error e = {0};
+  if (!infeed_is_open(q)) infeed_set_context(q, &context);
+  infeed_gather(q, luaL_checkinteger(L, 2), &got, &rows, &e);
+  bind_check(L, &e);
+  lua_pushinteger(L, got);
+  lua_pushinteger(L, rows);
+  return 2;
+}
+
+/* (infeed) → the smaller batch's components, which gather has told of */
+static int take_smaller(lua_State *L) {
+  Infeed *q = check_infeed(L);
+  int count = infeed_feed(q)->count;
+  int64_t got, rows = 0;
+  Error e = {0};
+  infeed_gather(q, 0, &got, &rows, &e);
+  bind_check(L, &e);
+  if (!rows) return luaL_error(L, "there is no smaller batch");
+  lua_createtable(L, count, 0);
+  for (int i = 0; i < count; i++) bind_new_tensor(L), lua_rawseti(L, -2, i + 1);
+  Tensor **out = lua_newuserdatauv(L, (size_t)(count + 1) * sizeof(Tensor *), 0);
+  infeed_take_smaller(q, out);
+  for (int i = 0; i < count; i++) {
+    lua_rawgeti(L, -2, i + 1);
+    ((LuaTensor *)lua_touserdata(L, -1))->tensor = out[i];
+    lua_pop(L, 1);
+  }
+  lua_pop(L, 1);
+  return 1;
+}
+
+static int leave_out(lua_State *L) {
+  infeed_leave_out(check_infeed(L));
   return 0;
 }
 
@@ -104,6 +148,9 @@ void bind_open_infeed(lua_State *L) {
                                      {"open_explicitly", open_infeed_explicitly},
                                      {"close", close_infeed},
                                      {"replace", replace_infeed},
+                                     {"gather", gather},
+                                     {"take_smaller", take_smaller},
+                                     {"leave_out", leave_out},
                                      {"state", infeed_state},
                                      {"save", save_infeed},
                                      {"restore", restore_infeed},

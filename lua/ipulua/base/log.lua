@@ -64,13 +64,6 @@ function log.shows(level)
   return levels[level] <= current_level()
 end
 
----Sets the level; nil reads IPULUA_LOG again at the next line.
----@param level "error"|"warn"|"info"|"debug"|nil
-function log.set_level(level)
-  assert(level == nil or levels[level], "error, warn, info or debug")
-  state.level = level and levels[level]
-end
-
 ---Hands lines (without newline) to a function instead of stderr; nil goes back. Returns the former
 ---one.
 ---@param writer fun(line: string)?

@@ -25,9 +25,9 @@ local function number(name, least)
   return n
 end
 
-terminal.set{is_terminal = core.terminal(), columns = function()
-  return (select(2, core.terminal()))
-end,
+local is_terminal, _, output_is_terminal = core.terminal()
+local function columns() return (select(2, core.terminal())) end
+terminal.set{is_terminal = is_terminal, output_is_terminal = output_is_terminal, columns = columns,
   quiet = options.estimate}
 
 local threads = options.threads or number("IPULUA_THREADS", 1)

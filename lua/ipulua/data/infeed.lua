@@ -14,11 +14,28 @@ local tracing = require "ipulua.trace.tracing"
 
 local infeed = {}
 
+---The types of what programs get of a dataset's elements. Where its last batch may be smaller,
+---those of whole batches: rawget(dataset, "gathered") is their extent then.
+---@param dataset Dataset
+---@return {dtype: string, shape: integer[]}[] types, boolean static
+function infeed.fed_types(dataset)
+  local _, _, static = dataset.handle:describe()
+  local types, batch = dataset.handle:types(), rawget(dataset, "gathered")
+  if static or not batch then return types, static end
+  static = true
+  for _, t in ipairs(types) do
+    if t.shape[1] == -1 then t.shape[1] = batch end
+    for _, extent in ipairs(t.shape) do static = static and extent >= 0 end
+  end
+  return types, static
+end
+
 ---Raise when a program could not be fed with this dataset.
 ---@package
 local function check_feedable(dataset, who)
-  local _, source, static, remainder = dataset.handle:describe()
-  for i, t in ipairs(dataset.handle:types()) do
+  local _, source, _, remainder = dataset.handle:describe()
+  local types, static = infeed.fed_types(dataset)
+  for i, t in ipairs(types) do
     if t.dtype == "int64" or t.dtype == "float64" then
       blame.error(string.format("%s: component %d of the dataset is %s, which does not go to the "
         .. "device; cast it in map, to %s",
@@ -34,7 +51,7 @@ local function check_feedable(dataset, who)
   end
   if static then return end
   local text = {}
-  for i, t in ipairs(dataset.handle:types()) do text[i] = structure.type_text(t.dtype, t.shape) end
+  for i, t in ipairs(types) do text[i] = structure.type_text(t.dtype, t.shape) end
   local hint = remainder and "; batch(n, {drop_remainder = true}) makes the batch's extent known"
     .. (remainder ~= "" and " (batched at " .. remainder .. ")" or "") or ""
   blame.error(string.format("%s: every shape must be fully known, the dataset%s has %s%s", who,
@@ -53,6 +70,7 @@ local most_ahead <const> = 255 -- elements
 ---Source: ipu_infeed_queue.IPUInfeedQueue of the original
 ---@class IPUInfeedQueue
 local IPUInfeedQueue = class.new("IPUInfeedQueue")
+IPUInfeedQueue.feeds_loops = true
 
 local depth_row <const> = {"prefetch_depth", "integer", optional = true, of = "integer in [0, 255]",
   says = "elements read ahead; nil and 0: 3",
@@ -85,7 +103,7 @@ function IPUInfeedQueue:init(...)
   check_feedable(a.dataset, "IPUInfeedQueue")
   self.dataset, self.prefetch_depth, self.read_ahead = a.dataset, depth, depth
   self.device_ordinal = queues.check_ordinal("IPUInfeedQueue", a.device_ordinal)
-  self.queue = core.data.new_infeed(a.dataset.handle, depth)
+  self.queue = core.data.new_infeed(a.dataset.handle, depth, rawget(a.dataset, "gathered"))
   self.number_of_tuple_elements = #a.dataset.handle:types()
   self.dequeued = false
   replication.remember(self, self.queue)
@@ -101,7 +119,7 @@ function IPUInfeedQueue:read_from(dataset, depth)
   depth = usual_depth(depth)
   if dataset == self.dataset and depth == self.prefetch_depth then return end
   local ahead = math.min(depth * (self.replicas or 1), most_ahead)
-  self.queue:replace(dataset.handle, ahead)
+  self.queue:replace(dataset.handle, ahead, rawget(dataset, "gathered"))
   self.dataset, self.prefetch_depth, self.read_ahead = dataset, depth, ahead
 end
 
@@ -110,7 +128,7 @@ function IPUInfeedQueue:set_replicas(n)
   replication.check_infeed(self, n)
   local ahead = math.min(self.prefetch_depth * n, most_ahead)
   if ahead == self.read_ahead or self.queue:state() then return end
-  self.queue:replace(self.dataset.handle, ahead)
+  self.queue:replace(self.dataset.handle, ahead, rawget(self.dataset, "gathered"))
   self.read_ahead = ahead
 end
 
@@ -207,7 +225,7 @@ function HostIterator:close() self.it:close() end
 ---Shapes: those of the elements
 ---@return IPUOwnedIterator|HostIterator
 function Dataset:iterator()
-  local strategy = require("ipulua.strategy").current()
+  local strategy = core.here().strategy
   if strategy and strategy.enable_dataset_iterators then return IPUOwnedIterator(self) end
   return HostIterator(self)
 end

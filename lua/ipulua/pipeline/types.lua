@@ -114,8 +114,9 @@ local output_spec <const> = {
     says = "what is captured goes there"},
 }
 
+-- Those of Keras say how gradients are applied that were accumulated.
 local function is_keras_optimizer(opt)
-  return class.is_a(opt, require("ipulua.keras.optimizers.base").Optimizer)
+  return class.of(opt) ~= nil and class.of(opt).apply_accumulated ~= nil
 end
 
 local function refuse(name, what, value)
@@ -283,11 +284,10 @@ function OptimizerFunctionOutput:apply(given, captured)
   if self.is_keras then
     local grads, list = {}, {}
     for i, pair in ipairs(given) do grads[i], list[i] = pair[1] or false, pair[2] end
-    local apply = require("ipulua.keras.optimizers.base").apply_accumulated
     if captured and self.opt.takes_captured then
-      return apply(true, self.opt, grads, list, {captured_grads = captured})
+      return self.opt:apply_accumulated(grads, list, {captured_grads = captured})
     end
-    return apply(true, self.opt, grads, list,
+    return self.opt:apply_accumulated(grads, list,
       with_options(self.apply_gradients_args, self.apply_gradients_kwargs))
   end
   return self.opt:apply_gradients(given,

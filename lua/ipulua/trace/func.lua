@@ -9,6 +9,7 @@ local core = require "ipulua.core"
 local counted = require "ipulua.base.counted"
 local jobs = require "ipulua.trace.jobs"
 local offloading = require "ipulua.trace.offloading"
+local public_names = require "ipulua.base.public_names"
 local replication = require "ipulua.trace.replication"
 local structure = require "ipulua.base.structure"
 local tracing = require "ipulua.trace.tracing"
@@ -122,9 +123,16 @@ function func.prune(most)
   compiled = kept
 end
 
+local report, load_report -- see func.report_by
+
+---From the first program on, what load() gives says what programs cost, and stands in for those
+---that aren't run: {pretend = , give_zeros = }, each a function of the entry and its arguments.
+---@param load fun(): table
+function func.report_by(load) load_report = load end
+
 ---Notes a compiled program, {program, name, key}, and gives it back.
 function func.register(entry)
-  require "ipulua.machine.report" -- listens; nobody needs it before there is a program
+  report = report or load_report and load_report()
   replication.settle(entry)
   entry.record = {name = entry.name, executions = 0, facts = entry.program:describe(),
     shards = entry.shards,
@@ -149,10 +157,10 @@ function func.execute(entry, arguments)
   begin(entry, arguments)
   if core.is_estimating() then
     tracing.note_pretended()
-    return require "ipulua.machine.report".pretend(entry, arguments)
+    return report.pretend(entry, arguments)
   end
   if config.only_compiles() then
-    return require "ipulua.machine.report".give_zeros(entry, arguments)
+    return report.give_zeros(entry, arguments)
   end
   return entry.program:run(arguments)
 end
@@ -376,7 +384,7 @@ local function name_of(f)
   end
   local info = debug.getinfo(body_of(f), "S")
   local is_c = info.what == "C"
-  local public = (is_c or blame.is_own(info.source)) and require "ipulua.tools.help".public_name(f)
+  local public = (is_c or blame.is_own(info.source)) and public_names.of(f)
   return public or is_c and "[C]" or info.short_src:match("[^/]*$") .. ":" .. info.linedefined
 end
 

@@ -275,7 +275,7 @@ function variables.initial_value(given, shape, dtype)
     given = dtype:find("float", 1, true) and "glorot_uniform" or "zeros"
   end
   if type(given) == "string" or class.is_class(given) then
-    given = require("ipulua.keras.base.parts").get("initializer", given)
+    given = require("ipulua.trace.initializers").get(given)
   end
   if type(given) == "number" or type(given) == "boolean" then
     return function() return core.full(shape, given, dtype) end

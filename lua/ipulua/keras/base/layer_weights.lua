@@ -5,7 +5,7 @@ local blame = require "ipulua.base.blame"
 local context = require "ipulua.keras.base.context"
 local core = require "ipulua.core"
 local counted = require "ipulua.base.counted"
-local parts = require "ipulua.keras.base.parts"
+local parts = require "ipulua.base.parts"
 local shapes = require "ipulua.keras.base.shapes"
 local variables = require "ipulua.trace.variables"
 

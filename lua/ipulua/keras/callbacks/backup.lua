@@ -93,7 +93,8 @@ end
 function BackupAndRestore:on_train_batch_end(batch, _, info)
   if self.save_freq == "epoch" then return end
   self.steps_since_save = self.steps_since_save + info.step_last - info.step_first + 1
-  if self.steps_since_save < self.save_freq or batch + 1 >= self.params.steps then return end
+  local steps = self.params.steps or math.huge
+  if self.steps_since_save < self.save_freq or batch + 1 >= steps then return end
   -- asynchronous: the weights are ahead of the step
   if (batch + 1) % self.model._run.per_execution ~= 0 then return end
   self.steps_since_save = self.steps_since_save % self.save_freq

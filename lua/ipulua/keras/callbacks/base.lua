@@ -1,6 +1,7 @@
 -- What a callback is: hooks that fit, evaluate and predict call; History; functions as a callback;
 -- lists of callbacks.
 
+local about = require "ipulua.base.parts.about"
 local blame = require "ipulua.base.blame"
 local args = require "ipulua.base.args"
 local class = require "ipulua.base.class"
@@ -186,5 +187,15 @@ function CallbackList:listens(event)
   end
   return false
 end
+
+about.say("callbacks", {
+  {"Callback", text = "What every callback is: own ones extend it with any of "
+    .. "`on_{train,test,predict}_{begin,end}(logs)`, `on_epoch_{begin,end}(epoch, logs)`, "
+    .. "`on_{train,test,predict}_batch_{begin,end}(batch, logs, info)`; at a batch's end info "
+    .. "holds step_first, step_last, samples, and in training updates. `self.model`, "
+    .. "`self.params`; `get_state` and `set_state(state)` are for BackupAndRestore."},
+  {"CallbackList", text = "Several callbacks as one, made of a list of them; what fit makes of its "
+    .. "list."},
+})
 
 return callbacks

@@ -3,7 +3,7 @@
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local monitors = require "ipulua.keras.callbacks.monitors"._monitors
-local nest = require "ipulua.keras.base.nest"
+local nest = require "ipulua.base.nest"
 local base = require "ipulua.keras.callbacks.base"
 local core = require "ipulua.core"
 local Callback <const> = base.Callback

@@ -56,7 +56,7 @@ local function is_better(self, value, other)
 end
 
 local function say(self, format, ...)
-  if self.verbose > 0 then io.stderr:write(string.format(format, ...), "\n") end
+  if self.verbose > 0 then io.stdout:write(string.format(format, ...), "\n") end
 end
 monitors.say = say
 

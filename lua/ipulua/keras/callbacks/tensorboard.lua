@@ -2,14 +2,14 @@
 -- it, data, masked CRC-32C of that), each an Event in protocol-buffer form.
 
 local args = require "ipulua.base.args"
-local blame = require "ipulua.base.blame"
 local base = require "ipulua.keras.callbacks.base"
+local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
-local ipu = require "ipulua"
 local log = require "ipulua.base.log"
-local nest = require "ipulua.keras.base.nest"
+local nest = require "ipulua.base.nest"
+local ops = require "ipulua.ops"
 local protobuf = require "ipulua.base.protobuf"
-local saving = require "ipulua.keras.files.saving"
+local weights = require "ipulua.keras.files.weights"
 
 local Callback <const> = base.Callback
 
@@ -60,18 +60,18 @@ local bucket_count <const> = 30
 -- HistogramProto: 1 min, 2 max, 3 num, 4 sum, 5 sum of squares, 6 upper limits of the buckets, 7
 -- how many are in each.
 local function histogram(tag, values)
-  local x = ipu.cast(ipu.reshape(values, {-1}), "float32")
-  local low, high = ipu.reduce_min(x):item(), ipu.reduce_max(x):item()
+  local x = ops.cast(ops.reshape(values, {-1}), "float32")
+  local low, high = ops.reduce_min(x):item(), ops.reduce_max(x):item()
   if low - low ~= 0 or high - high ~= 0 then return nil end -- not finite
   local width = high > low and (high - low) / bucket_count or 1
-  local at = ipu.minimum(ipu.cast(ipu.floor((x - low) / width), "int32"), bucket_count - 1)
-  local counts = ipu.segment_sum(ipu.ones{x.size}, at, bucket_count):totable()
+  local at = ops.minimum(ops.cast(ops.floor((x - low) / width), "int32"), bucket_count - 1)
+  local counts = ops.segment_sum(ops.ones{x.size}, at, bucket_count):totable()
   local limits = {}
   for i = 1, bucket_count do limits[i] = low + i * width end
   local double <const> = protobuf.double
   local proto = double(1, low) .. double(2, high) .. double(3, x.size)
-    .. double(4, ipu.reduce_sum(x):item())
-    .. double(5, ipu.reduce_sum(ipu.square(x)):item()) .. doubles(6, limits) .. doubles(7, counts)
+    .. double(4, ops.reduce_sum(x):item())
+    .. double(5, ops.reduce_sum(ops.square(x)):item()) .. doubles(6, limits) .. doubles(7, counts)
   return protobuf.bytes(5, protobuf.bytes(1, protobuf.bytes(1, tag) .. protobuf.bytes(5, proto)))
 end
 
@@ -178,7 +178,7 @@ function TensorBoard:on_epoch_begin()
 end
 
 function TensorBoard:write_histograms(epoch)
-  for _, entry in ipairs(saving.paths(self.model)) do
+  for _, entry in ipairs(weights.paths(self.model)) do
     local summary = histogram(entry.path .. "/histogram", entry.variable:read_value())
     if summary then self:put("train", record(event(core.epoch(), epoch, summary))) end
   end

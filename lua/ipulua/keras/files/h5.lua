@@ -5,8 +5,7 @@ local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
 local core = require "ipulua.core"
 local counted = require "ipulua.base.counted"
-local Model = require "ipulua.keras.models.model".Model
-local names = require "ipulua.keras.base.names"
+local names = require "ipulua.base.parts.names"
 
 local h5 = {}
 
@@ -170,7 +169,7 @@ local function keras3(layers, datasets, root, out)
     local count = used[stem] or 0
     used[stem] = count + 1
     local folder = root .. stem .. (count > 0 and "_" .. count or "") .. "/"
-    if class.is_a(layer, Model) and any_below(datasets, folder .. "layers/") then
+    if class.of(layer).is_model and any_below(datasets, folder .. "layers/") then
       keras3(layer.layers, datasets, folder .. "layers/", out)
     elseif #layer.weights > 0 then
       local tensors = below(datasets, folder)
@@ -192,11 +191,11 @@ local function add_to_plan(each, path_of, plan)
       counted(#variables, "weight"), #tensors),
       "value")
   end
-  local saving = require "ipulua.keras.files.saving"
+  local weights = require "ipulua.keras.files.weights"
   for i, t in ipairs(tensors) do
     local v = variables[i]
     plan[#plan + 1] = {variable = v,
-      value = saving.fitted("load_weights", path_of[core.variable_identity(v)], v, t)}
+      value = weights.fitted("load_weights", path_of[core.variable_identity(v)], v, t)}
   end
 end
 
@@ -233,7 +232,7 @@ function h5.load_weights(model, path, entries, o)
   end
   local plan = {}
   for _, each in ipairs(found) do add_to_plan(each, path_of, plan) end
-  require "ipulua.keras.files.saving".commit(plan)
+  require "ipulua.keras.files.weights".commit(plan)
 end
 
 return h5

@@ -4,11 +4,11 @@
 
 local args = require "ipulua.base.args"
 local core = require "ipulua.core"
-local ipu = require "ipulua"
 local json = require "ipulua.base.json"
 local log = require "ipulua.base.log"
+local ops = require "ipulua.ops"
 local plain = require "ipulua.base.plain"
-local saving = require "ipulua.keras.files.saving"
+local weights = require "ipulua.keras.files.weights"
 
 local state = {}
 
@@ -68,7 +68,7 @@ local function of_replicas(model)
   local list = variables_of(model)
   for i, v in ipairs(model.non_trainable_variables) do list["weight/" .. i] = v end
   for i, v in ipairs(model.trainable_variables) do list["trainable/" .. i] = v end
-  for i, entry in ipairs(model.optimizer:entries(saving.paths(model))) do
+  for i, entry in ipairs(model.optimizer:entries(weights.paths(model))) do
     list["optimizer/" .. i] = entry.variable
   end
   return list
@@ -80,7 +80,7 @@ local function differing(v)
   if #values == 0 then return values end
   local first = v:read_value()
   for _, value in ipairs(values) do
-    if not ipu.reduce_all(ipu.equal(first, value)):item() then return values end
+    if not ops.reduce_all(ops.equal(first, value)):item() then return values end
   end
   return {}
 end
@@ -88,6 +88,14 @@ end
 -- ------------------------------------------------ a run of fit
 
 local function program_of(run) return run.entry.program.func:concrete().program end
+
+local function counters_beside(run)
+  local list = {}
+  for name, entry in pairs(run.beside) do
+    list[name] = core.program_counters(entry.program.func:concrete().program)
+  end
+  return next(list) and list or nil
+end
 
 ---Where a run stands, after `step` steps of `epoch`. run: what fit keeps of it; latest: the logs of
 ---these steps, where they may be all of the epoch.
@@ -116,7 +124,7 @@ function state.save(model, run, epoch, step, latest)
     stopped = model.stop_training, callbacks = states,
     validations = run.cut or run.validation and run.validation.handle:iterations(),
     random = core.save_random(),
-    counters = core.program_counters(program_of(run))}, tensors
+    counters = core.program_counters(program_of(run)), beside = counters_beside(run)}, tensors
 end
 
 ---Puts a run where it stood; its programs must have been traced. What may not fit is looked at
@@ -131,13 +139,13 @@ function state.restore(model, run, data, tensors, commit)
   for name, v in pairs(of_replicas(model)) do
     local values, r = {}, 1
     while tensors[string.format("replica/%d/%s", r, name)] do
-      values[r] = saving.fitted("BackupAndRestore", name, v,
+      values[r] = weights.fitted("BackupAndRestore", name, v,
         tensors[string.format("replica/%d/%s", r, name)])
       r = r + 1
     end
     replicas[v] = values
   end
-  local plan <const> = saving.plan("BackupAndRestore", entries, tensors)
+  local plan <const> = weights.plan("BackupAndRestore", entries, tensors)
   local random <const> = core.save_random()
   core.restore_random(data.random)
   -- its stages draw numbers
@@ -148,8 +156,9 @@ function state.restore(model, run, data, tensors, commit)
     error(problem, 0)
   end
   commit()
-  saving.commit(plan)
+  weights.commit(plan)
   core.set_program_counters(program_of(run), data.counters)
+  run.counters_beside = data.beside
   for v, values in pairs(replicas) do core.set_replica_values(v, values) end
   for i, callback in ipairs(run.callbacks.list) do
     local saved = data.callbacks[i]

@@ -3,15 +3,16 @@
 
 local config = require "ipulua.config"
 local data = require "ipulua.data"
+local infeed = require "ipulua.data.infeed"
 local outline = require "ipulua.data.outline"
 local remedies = require "ipulua.machine.remedies"
 local structure = require "ipulua.base.structure"
 
 local changes = {}
 
-local function half_batch(make, model, infeed, count)
-  local dataset = infeed.dataset
-  local smaller, batch = remedies.halved(dataset.handle:types())
+local function half_batch(make, model, queue, count)
+  local dataset = queue.dataset
+  local smaller, batch = remedies.halved((infeed.fed_types(dataset)))
   if not smaller then return nil end
   local program = make(model,
     data.IPUInfeedQueue(outline(structure.rebuild(dataset.template, smaller))), count)
@@ -52,7 +53,7 @@ local function parted(model)
   return next_stage + 1 > former and made or nil, former, next_stage + 1
 end
 
-local function more_stages(make, model, infeed)
+local function more_stages(make, model, queue)
   if model._options.pipelining.device_mapping then return nil end
   local made, former, count = parted(model)
   if not made then return nil end
@@ -69,19 +70,19 @@ local function more_stages(make, model, infeed)
   local ipus = 1
   while ipus < count do ipus = ipus * 2 end
   local _ <close> = config.pretend_ipus(ipus)
-  local feed = data.IPUInfeedQueue(infeed.dataset)
+  local feed = data.IPUInfeedQueue(queue.dataset)
   local program = make(model, feed, options.pipelining.gradient_accumulation_steps_per_replica)
   return program.func:outline(), string.format(former == 1 and "%d pipeline stages"
     or "%d pipeline stages instead of %d", count, former),
     ipus
 end
 
----@param make fun(model: Model, infeed: table, count: integer): StepProgram
+---@param make fun(model: Model, queue: table, count: integer): StepProgram
 ---@return function[]
-function changes.of(make, model, infeed, count)
+function changes.of(make, model, queue, count)
   return {
-    function() return half_batch(make, model, infeed, count) end,
-    function() return more_stages(make, model, infeed) end,
+    function() return half_batch(make, model, queue, count) end,
+    function() return more_stages(make, model, queue) end,
   }
 end
 

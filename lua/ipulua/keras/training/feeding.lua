@@ -9,9 +9,10 @@ local counted = require "ipulua.base.counted"
 local data = require "ipulua.data"
 local elements = require "ipulua.data.elements"
 local infeed = require "ipulua.data.infeed"
-local ipu = require "ipulua"
 local log = require "ipulua.base.log"
-local nest = require "ipulua.keras.base.nest"
+local nest = require "ipulua.base.nest"
+local ops = require "ipulua.ops"
+local pipelining = require "ipulua.keras.models.stage_assignment"
 local plain = require "ipulua.base.plain"
 
 local feeding = {}
@@ -66,8 +67,8 @@ local function narrow(dataset)
   if not wide then return dataset end
   local function cast(value)
     return nest.map(function(t)
-      if t.dtype == "float64" then return ipu.cast(t, "float32") end
-      if t.dtype == "int64" then return ipu.cast(t, "int32") end
+      if t.dtype == "float64" then return ops.cast(t, "float32") end
+      if t.dtype == "int64" then return ops.cast(t, "int32") end
       return t
     end, value)
   end
@@ -78,21 +79,26 @@ local function narrow(dataset)
   end)
 end
 
-local function check_static(dataset, who)
-  for _, t in ipairs(dataset.handle:types()) do
-    for _, extent in ipairs(t.shape) do
-      if extent < 0 then infeed.check_feedable(dataset, who) end
-    end
+-- Elements of a dataset whose last batch may be smaller, or whose number is unknown, are gathered:
+-- an execution begins when all that it reads is there. Returns the extent of whole batches.
+local function gather(dataset, who)
+  local _, _, static, _, batch = dataset.handle:describe()
+  local first = dataset.handle:types()[1].shape[1]
+  if not static and batch > 0 or static and dataset:cardinality() == -2 then
+    rawset(dataset, "gathered", batch > 0 and batch or math.max(first or 1, 1))
   end
+  local types, feedable = infeed.fed_types(dataset)
+  if not feedable then infeed.check_feedable(dataset, who) end
+  return types[1].shape[1] or 1
 end
 
 -- Weights of the samples and of their classes, brought to one rank: columns are vectors, weights of
 -- samples are of their steps.
 local function multiplied(of_class, w)
-  while #w.shape > #of_class.shape and w.shape[#w.shape] == 1 do w = ipu.squeeze(w, {axis = -1}) end
-  while #w.shape < #of_class.shape do w = ipu.expand_dims(w, -1) end
-  while #of_class.shape < #w.shape do of_class = ipu.expand_dims(of_class, -1) end
-  return of_class * ipu.cast(w, "float32")
+  while #w.shape > #of_class.shape and w.shape[#w.shape] == 1 do w = ops.squeeze(w, {axis = -1}) end
+  while #w.shape < #of_class.shape do w = ops.expand_dims(w, -1) end
+  while #of_class.shape < #w.shape do of_class = ops.expand_dims(of_class, -1) end
+  return of_class * ops.cast(w, "float32")
 end
 
 -- class_weight = {[0] = 1, [1] = 5}: a sample's weight by its class.
@@ -121,12 +127,12 @@ local function weigh_classes(dataset, class_weight)
   end
   return dataset:map(function(x, y, w)
     local classes
-    if #y.shape > 1 and y.shape[#y.shape] > 1 then classes = ipu.argmax(y, {axis = -1})
+    if #y.shape > 1 and y.shape[#y.shape] > 1 then classes = ops.argmax(y, {axis = -1})
     else
-      classes = ipu.cast(y, "int32")
-      if #classes.shape > 1 then classes = ipu.squeeze(classes, {axis = -1}) end
+      classes = ops.cast(y, "int32")
+      if #classes.shape > 1 then classes = ops.squeeze(classes, {axis = -1}) end
     end
-    local of_class = ipu.gather(weights, classes)
+    local of_class = ops.gather(weights, classes)
     return x, y, w and multiplied(of_class, w) or of_class
   end)
 end
@@ -135,7 +141,7 @@ end
 -- while it is read.
 local function check_classes(who, class_weight, y)
   if not core.is_tensor(y) or #y.shape > 2 or (#y.shape == 2 and y.shape[2] > 1) then return end
-  local largest = ipu.reduce_max(ipu.cast(y, "int32")):item()
+  local largest = ops.reduce_max(ops.cast(y, "int32")):item()
   if class_weight[largest] == nil then
     blame.error(string.format("%s: 'class_weight' must hold all classes of the labels; %d is "
       .. "missing", who, largest), "value")
@@ -144,8 +150,9 @@ end
 
 ---@class Feed
 ---@field dataset Dataset
----@field batch_size integer
----@field batches integer number of batches; -1 endless, -2 unknown
+---@field batch_size integer of whole batches
+---@field batches integer number of batches, the smaller one too; -1 endless, -2 unknown
+---@field samples integer? of tensors
 
 -- The divisor of length that is nearest to the wanted batch size.
 local function nearest_divisor(length, wanted)
@@ -165,8 +172,9 @@ local function nearest_divisor(length, wanted)
   return nearest
 end
 
-local function check_divides(who, length, batch_size)
-  if length % batch_size == 0 then return end
+-- Samples that make whole batches, where a smaller one can't be taken.
+local function refuse_remainder(who, feed)
+  local length, batch_size = feed.samples, feed.batch_size
   local samples = length == 1 and "1 sample" or length .. " samples"
   local divisor, remedies = nearest_divisor(length, batch_size), {}
   if divisor > 1 or length == 1 then -- batches of 1 are no advice to who asked for large ones
@@ -176,8 +184,7 @@ local function check_divides(who, length, batch_size)
     remedies[#remedies + 1] = string.format("leave %d out", length % batch_size)
   end
   blame.error(string.format("%s: %s in batches of %d: it has a partial batch; %s", who, samples,
-    batch_size,
-    table.concat(remedies, ", or ")), "value")
+    batch_size, table.concat(remedies, ", or ")), "value")
 end
 
 ---fit{x, y}: a list of tensors without a y beside it, for a model that was compiled with a loss, is
@@ -215,16 +222,28 @@ end
 
 local keras_batch <const>, least_batch <const> = 32, 8
 
--- Keras' 32, or all samples if they are fewer. Where batches change no result, a smaller one may
--- divide the samples.
+-- Keras' 32, or all samples if they are fewer. Where a smaller batch at the end can't be taken and
+-- batches change no result, one that divides the samples.
 local function usual_batch_size(who, model, length)
   local fixed = fixed_batch_size(model)
   if fixed then return fixed end
   if length <= keras_batch then return math.max(length, 1) end
-  for size = keras_batch, who == "fit" and keras_batch or least_batch, -1 do
+  local least = who == "fit" and keras_batch or least_batch
+  if feeding.takes_remainder(model, who ~= "fit") then least = keras_batch end
+  for size = keras_batch, least, -1 do
     if length % size == 0 then return size end
   end
   return keras_batch
+end
+
+---Whether a smaller batch can be trained on (or tested): not where replicas, stages or accumulation
+---want the same of each.
+---@param model Model
+---@param is_test boolean
+---@return boolean
+function feeding.takes_remainder(model, is_test)
+  return not fixed_batch_size(model) and pipelining.replicas(model) == 1
+    and not model:is_pipelined() and (is_test or pipelining.accumulation(model) == 1)
 end
 
 ---A dataset of batches from what fit and the others were given.
@@ -235,7 +254,7 @@ end
 function feeding.open(who, model, o)
   local x = o.x
   if args.is_list(x) and #x == 1 and is_dataset(x[1]) then x = x[1] end -- fit{ds}
-  local dataset
+  local dataset, samples
   local is_tensors = not is_dataset(x)
   if x == nil then blame.error(who .. ": there is no data; give a dataset, or x =", "type") end
   if not is_tensors then
@@ -264,20 +283,23 @@ function feeding.open(who, model, o)
       blame.error(who .. ": 'batch_size' must be positive, got " .. batch_size, "value")
     end
     if length == 0 then blame.error(who .. ": there are no samples", "value") end
-    check_divides(who, length, batch_size)
+    if not fixed_batch_size(model) then batch_size = math.min(batch_size, length) end
+    samples = length
     if o.class_weight then check_classes(who, o.class_weight, y) end
     dataset = data.from_tensor_slices(element)
     if o.shuffle then
       dataset = dataset:shuffle(math.max(length, 1))
       dataset.handle:begin_at(o.epoch or 0) -- another order in each call, too
     end
-    dataset = dataset:batch(batch_size, {drop_remainder = true})
+    dataset = dataset:batch(batch_size, {drop_remainder = length % batch_size == 0})
+    if length % batch_size ~= 0 and fixed_batch_size(model) then
+      refuse_remainder(who, {samples = length, batch_size = batch_size})
+    end
   end
   dataset = narrow(dataset)
-  check_static(dataset, who)
   if o.class_weight then dataset = weigh_classes(dataset, o.class_weight) end
-  local first = dataset.handle:types()[1]
-  return {dataset = dataset, batch_size = first.shape[1] or 1, batches = dataset:cardinality()}
+  return {batch_size = gather(dataset, who), dataset = dataset, batches = dataset:cardinality(),
+    samples = samples}
 end
 
 ---The first `share` of tensors, and the rest: validation_split.
@@ -287,7 +309,7 @@ function feeding.split(value, length, share)
     local begin, size = {}, {}
     for i, extent in ipairs(t.shape) do begin[i], size[i] = 0, extent end
     begin[1], size[1] = from, to - from
-    return ipu.slice(t, begin, size)
+    return ops.slice(t, begin, size)
   end
   if value == nil then return nil, nil end
   return nest.map(function(t) return part(t, 0, count) end, value),
@@ -295,32 +317,84 @@ function feeding.split(value, length, share)
 end
 feeding.as_tensors = as_tensors
 
----How many steps an epoch has on each replica, and how many of these an execution.
+local told = setmetatable({}, {__mode = "k"})
+
+---What neither replicas nor accumulation can take is left out, which is said once for a model.
+function feeding.say_left_out(model, who, batches, samples)
+  if told[model] then return end
+  told[model] = true
+  local what = batches > 0 and counted(batches, "batch", "batches")
+    or "a smaller batch of " .. counted(samples, "sample")
+  log.warn("%s: %s at the end %s left out: replicas, stages, accumulated steps and a fixed batch "
+    .. "size take whole executions", who, what, batches > 1 and "are" or "is")
+end
+
+---Tensors whose last samples are no whole batch, where that can't be taken.
+function feeding.tell_remainder(model, who, feed, takes_remainder)
+  local rest = feed.samples and feed.samples % feed.batch_size or 0
+  if rest > 0 and not takes_remainder then feeding.say_left_out(model, who, 0, rest) end
+end
+
+---A prediction leaves no sample out.
+function feeding.check_all_taken(who, feed, takes_remainder)
+  if feed.samples and not takes_remainder and feed.samples % feed.batch_size ~= 0 then
+    refuse_remainder(who, feed)
+  end
+end
+
+local function refuse_steps(who, per_execution, steps)
+  blame.error(string.format("%s: steps_per_execution, %d, must be a divisor of the number of "
+    .. "steps, %d", who, per_execution, steps), "value")
+end
+feeding.refuse_steps = refuse_steps
+feeding.refuse_remainder = refuse_remainder
+
+-- Batches of an epoch that are known to be whole. Of a dataset only its reader knows whether the
+-- last one is.
+local function whole_batches(feed)
+  if not feed.samples then return nil end
+  return feed.samples // feed.batch_size
+end
+
+-- Steps of an execution, where the steps of an epoch are known.
+local function fit_execution(who, o, steps, whole)
+  local per_execution = o.steps_per_execution
+  if per_execution > steps then
+    if not o.quiet then
+      log.warn("%s: steps_per_execution is %d, but there %s only %s; it is %d for this call", who,
+        per_execution,
+        steps == 1 and "is" or "are", counted(steps, "step"), steps)
+    end
+    per_execution = steps
+  end
+  local divides = steps % per_execution == 0 or whole and whole % per_execution == 0
+  if not divides then refuse_steps(who, per_execution, whole or steps) end
+  return per_execution
+end
+
+---How many steps an epoch has on each replica (nil: as many as the dataset turns out to have), and
+---how many of these an execution. A smaller batch is a step where it can be taken.
 ---@param who string
 ---@param feed Feed
----@param o table {steps, steps_name, steps_per_execution, replicas, quiet}
----@return integer steps, integer steps_per_execution
+---@param o table {steps, steps_name, steps_per_execution, replicas, takes_remainder, quiet}
+---@return integer? steps, integer steps_per_execution
 function feeding.count_steps(who, feed, o)
   local total = o.steps
   if total ~= nil and total < 1 then
     blame.error(string.format("%s: '%s' must be positive, got %d", who, o.steps_name, total),
       "value")
   end
-  if total == nil then
-    if feed.batches == -1 then
-      blame.error(string.format("%s: the dataset is endless, so the number of steps can't be "
-        .. "inferred; give '%s'", who,
-        o.steps_name), "value")
-    end
-    if feed.batches == -2 then
-      blame.error(string.format("%s: the size of the dataset is unknown, so the number of steps "
-        .. "can't be inferred; give '%s'",
-        who, o.steps_name), "value")
-    end
-    total = feed.batches
-  elseif feed.batches == -2 then
+  if total == nil and feed.batches == -1 then
+    blame.error(string.format("%s: the dataset is endless, so the number of steps can't be "
+      .. "inferred; give '%s'", who,
+      o.steps_name), "value")
+  end
+  if total == nil and feed.batches == -2 then return nil, o.steps_per_execution end
+  if total and feed.batches == -2 then
     log.info("%s: the size of the dataset is unknown; it may end before the steps do", who)
   end
+  local whole = whole_batches(feed)
+  total = total or (o.takes_remainder and feed.batches or whole or feed.batches)
   local steps = total // o.replicas
   if total == 0 then
     blame.error(who .. ": the dataset has no batches; with drop_remainder it loses those that are "
@@ -335,21 +409,8 @@ function feeding.count_steps(who, feed, o)
     log.warn("%s: %d steps on %d replicas: the last %d are left out", who, total, o.replicas,
       total % o.replicas)
   end
-  local per_execution = o.steps_per_execution
-  if per_execution > steps then
-    if not o.quiet then
-      log.warn("%s: steps_per_execution is %d, but there %s only %s; it is %d for this call", who,
-        per_execution,
-        steps == 1 and "is" or "are", counted(steps, "step"), steps)
-    end
-    per_execution = steps
-  end
-  if steps % per_execution ~= 0 then
-    blame.error(string.format("%s: steps_per_execution, %d, must be a divisor of the number of "
-      .. "steps, %d", who, per_execution,
-      steps), "value")
-  end
-  return steps, per_execution
+  local may_end_smaller = not o.steps and o.takes_remainder and rawget(feed.dataset, "gathered")
+  return steps, fit_execution(who, o, steps, may_end_smaller and (whole or steps - 1) or nil)
 end
 
 ---An error when a dataset ends before a run's epochs do.
@@ -357,7 +418,7 @@ end
 ---@param feed Feed
 ---@param run Run
 function feeding.check_enough(who, feed, run)
-  if feed.batches < 0 or run.recreates then return end
+  if feed.batches < 0 or run.recreates or not run.steps then return end
   local needed = run.epochs * run.steps * run.replicas
   if needed > feed.batches then
     blame.error(string.format("%s: %s of %s need %s, but the dataset has %d; repeat_n() it, or run "
@@ -377,6 +438,6 @@ end
 
 feeding.batch_size_row = feeding.count_row("batch_size",
   "where x is no dataset; by default what the inputs fix, else 32, "
-  .. "or all of fewer samples; evaluate and predict take what divides them, from 32 down to 8")
+  .. "or all of fewer samples; the last batch may be smaller")
 
 return feeding

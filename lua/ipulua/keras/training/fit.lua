@@ -10,7 +10,7 @@ local counted = require "ipulua.base.counted"
 local feeding = require "ipulua.keras.training.feeding"
 local log = require "ipulua.base.log"
 local logs = require "ipulua.keras.training.logs"
-local nest = require "ipulua.keras.base.nest"
+local nest = require "ipulua.base.nest"
 local pipelining = require "ipulua.keras.models.stage_assignment"
 local programs = require "ipulua.keras.training.programs"
 local progress = require "ipulua.keras.training.progress"
@@ -59,17 +59,21 @@ end
 local function plan(self, a, feed)
   building.own_from_dataset(self, feed.dataset)
   local replicas = pipelining.replicas(self)
+  local takes_remainder = feeding.takes_remainder(self, false)
+  feeding.tell_remainder(self, "fit", feed, takes_remainder)
   local count, per_execution = feeding.count_steps("fit", feed,
-    {steps = a.steps_per_epoch, steps_name = "steps_per_epoch",
+    {steps = a.steps_per_epoch, steps_name = "steps_per_epoch", takes_remainder = takes_remainder,
     steps_per_execution = self.steps_per_execution, replicas = replicas})
   local accumulation = pipelining.accumulation(self)
   check_accumulation(self, per_execution, accumulation)
   staging.check_count(self, true, accumulation, "gradient_accumulation_steps_per_replica")
-  local run = {
+  local run = runs.new{
+    who = "fit", dataset = feed.dataset, asked = a.steps_per_epoch ~= nil,
+    takes_remainder = takes_remainder, wanted_per_execution = self.steps_per_execution,
     steps = count, per_execution = per_execution, prefix = "train", batch_size = feed.batch_size,
     replicas = replicas,
     accumulation = accumulation, epochs = math.max(a.epochs - a.initial_epoch, 0),
-    recreates = a.steps_per_epoch == nil or feed.batches == count * replicas,
+    recreates = a.steps_per_epoch == nil or feed.batches == a.steps_per_epoch,
     validation = feeding.is_dataset(a.validation_data) and a.validation_data or nil,
   }
   feeding.check_enough("fit", feed, run)
@@ -97,30 +101,29 @@ end
 
 -- ------------------------------------------------ what is said
 
-local function write_line(text)
-  local settings = progress.settings()
-  if text and settings.mode ~= "off" and settings.mode ~= "json" then
-    io.stderr:write(text, "\n")
-  end
+-- What a step is says something where there are replicas, stages or accumulated steps.
+local function is_of_ipus(self, run)
+  return run.replicas > 1 or run.accumulation > 1 or self:is_pipelined()
 end
 
 local hinted = setmetatable({}, {__mode = "k"})
 
 local function say_steps(self, feed, run, verbose)
-  if run.per_execution == 1 and not hinted[self] and run.steps > 1 then
+  local steps = run.steps
+  if steps and run.per_execution == 1 and not hinted[self] and steps > 1 then
     hinted[self] = true
     log.info("fit: steps_per_execution is 1: each step is an execution of its own; a larger "
-      .. "divisor of %d is faster", run.steps)
+      .. "divisor of %d is faster", steps)
   end
   log.info("fit: training is %s over %s on %s; the effective batch size is %d",
     run.accumulation > 1 and "accumulated" or "not accumulated",
     counted(run.accumulation, "batch", "batches"),
     counted(run.replicas, "replica"), feed.batch_size * run.accumulation * run.replicas)
-  log.info("fit: %s in each execution and %d in each epoch",
+  log.info("fit: %s in each execution and %s in each epoch",
     counted(run.per_execution // run.accumulation, "weight update"),
-    run.steps // run.accumulation)
-  if progress.verbosity(verbose) > 0 then
-    write_line(progress.step_sentence(feed.batch_size, run.replicas, run.accumulation))
+    steps and string.format("%d", steps // run.accumulation) or "as many as the dataset gives")
+  if progress.verbosity(verbose) > 0 and is_of_ipus(self, run) then
+    progress.line(progress.step_sentence(feed.batch_size, run.replicas, run.accumulation))
   end
 end
 
@@ -130,7 +133,7 @@ end
 local function all_but_last(bar, steps)
   return {update = function(self, done, values)
     self.values = values
-    if done < steps then bar:update(done, values) end
+    if not steps or done < steps then bar:update(done, values) end
   end}
 end
 
@@ -151,7 +154,8 @@ local function finish_bar(self, bar, run, named, interrupted)
   if interrupted or self.stop_training and #values == 0 then
     bar:finish(values)
   else
-    bar:update(run.steps, values, true)
+    bar.target = bar.target or run.made
+    bar:update(run.made, values, true)
   end
 end
 
@@ -173,7 +177,7 @@ local function validate(self, run, a, named)
   local place = run.validation and run.validation.handle:iterations()
   local values = self:evaluate(validation.arguments(a, run.callbacks))
   if run.callbacks.interrupted then
-    run.stopped_at, run.cut = run.steps, place
+    run.stopped_at, run.cut = run.made, place
     return true
   end
   for name, value in pairs(values) do named["val_" .. name] = value end
@@ -187,12 +191,14 @@ local function run_epoch(self, run, epoch, a, resume)
   run.callbacks:on_epoch_begin(epoch, logs.by_name{})
   run.done, run.latest = resume and resume.step or 0, resume and resume.latest
   if run.done > 0 then resume.apply() end
-  write_line(progress.epoch_header(epoch + 1, a.epochs, a.verbose))
-  local bar = runs.bar(a.verbose, run.steps, epoch + 1, a.epochs)
+  progress.line(progress.epoch_header(epoch + 1, a.epochs, a.verbose))
+  local steps = run.steps or run.found -- what the epoch before had
+  local bar = runs.bar(a.verbose, steps, epoch + 1, a.epochs)
   if run.recreates and run.started then programs.rewind(run.entry) end
   run.started = true
-  run.bar = bar and all_but_last(bar, run.steps)
+  run.bar = bar and all_but_last(bar, steps)
   local latest, interrupted = runs.epoch(self, run)
+  if not interrupted and not self.stop_training then run.found = run.made end
   local named = logs.by_name(latest)
   if interrupted and run.stopped_at then tell_interrupted(run, epoch, latest) end
   agree(self)

@@ -3,7 +3,7 @@
 
 local core = require "ipulua.core"
 local compiled = require "ipulua.keras.training.compiled"
-local nest = require "ipulua.keras.base.nest"
+local nest = require "ipulua.base.nest"
 
 local logs = {}
 

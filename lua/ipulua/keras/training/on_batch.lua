@@ -5,9 +5,9 @@ local blame = require "ipulua.base.blame"
 local building = require "ipulua.keras.training.building"
 local compile = require "ipulua.keras.training.compile"
 local feeding = require "ipulua.keras.training.feeding"
-local ipu = require "ipulua"
+local func = require "ipulua.trace.func"
 local logs = require "ipulua.keras.training.logs"
-local nest = require "ipulua.keras.base.nest"
+local nest = require "ipulua.base.nest"
 local programs = require "ipulua.keras.training.programs"
 local replication = require "ipulua.trace.replication"
 
@@ -78,7 +78,7 @@ function methods:predict_on_batch(x)
   if nest.first(x) == nil then blame.error("predict_on_batch: there is no data; give x", "type") end
   local f = self._programs.predict_on_batch
   if not f then
-    f = ipu.func(function(given)
+    f = func.func(function(given)
       replication.alone()
       return self:predict_step(given)
     end, {name = self.name .. ".predict_on_batch"})

@@ -6,7 +6,7 @@ local concat = require "ipulua.keras.base.concat"
 local elements = require "ipulua.data.elements"
 local feeding = require "ipulua.keras.training.feeding"
 local logs = require "ipulua.keras.training.logs"
-local nest = require "ipulua.keras.base.nest"
+local nest = require "ipulua.base.nest"
 local runs = require "ipulua.keras.training.runs"
 
 local predict = {methods = {}}

@@ -3,10 +3,13 @@
 
 local core = require "ipulua.core"
 local data = require "ipulua.data"
-local ipu = require "ipulua"
+local func = require "ipulua.trace.func"
+local infeed = require "ipulua.data.infeed"
 local pipelining = require "ipulua.keras.models.stage_assignment"
+local queues = require "ipulua.data.queues"
 local steps = require "ipulua.keras.training.steps"
 local structure = require "ipulua.base.structure"
+local trainable = require "ipulua.keras.training.trainable"
 
 local programs = {}
 
@@ -15,6 +18,7 @@ local programs = {}
 ---@param model Model
 ---@return string
 function programs.trained(model)
+  local _ <close> = trainable.as_compiled(model)
   local parts = {}
   for _, v in ipairs(model.trainable_variables) do
     parts[#parts + 1] = tostring(core.variable_identity(v))
@@ -29,7 +33,7 @@ end
 local function program_key(self, mode, dataset, count, outfeed)
   local parts = {core.scope_key(), mode, count, structure.key(dataset.template),
     outfeed and "logs" or "-", pipelining.replicas(self)}
-  for _, t in ipairs(dataset.handle:types()) do
+  for _, t in ipairs(infeed.fed_types(dataset)) do
     parts[#parts + 1] = structure.type_text(t.dtype, t.shape)
   end
   if mode == "train" then
@@ -101,7 +105,11 @@ function programs.of_batch(model, name, f)
   local key, version = name .. ";" .. programs.trained(model), programs.version_of(model.optimizer)
   local entry = model._programs[key]
   if not entry or entry.version ~= version then
-    entry = {f = ipu.func(f, {name = model.name .. "." .. name}), version = version}
+    local function traced(...)
+      local _ <close> = trainable.as_compiled(model)
+      return f(...)
+    end
+    entry = {f = func.func(traced, {name = model.name .. "." .. name}), version = version}
     model._programs[key] = entry
   end
   return entry.f
@@ -123,7 +131,7 @@ function programs.open(model, mode, feed, count, wants_logs, depth)
     programs.close(entry)
     entry.infeed:read_from(feed.dataset, depth)
   else
-    local outfeed = wants_logs and ipu.IPUOutfeedQueue() or nil
+    local outfeed = wants_logs and queues.IPUOutfeedQueue() or nil
     entry = {infeed = data.IPUInfeedQueue(feed.dataset, {prefetch_depth = depth}),
       outfeed = outfeed,
       version = programs.version_of(model.optimizer)}
@@ -132,6 +140,24 @@ function programs.open(model, mode, feed, count, wants_logs, depth)
   end
   if mode == "train" then programs.renew(model, entry) end
   return entry
+end
+
+---A program of another number of steps that reads on where an entry's infeed stands.
+---@param model Model
+---@param mode "train"|"test"|"predict"
+---@param entry ProgramEntry
+---@param count integer steps of an execution
+---@return ProgramEntry
+function programs.beside(model, mode, entry, count)
+  local key = program_key(model, mode, entry.infeed.dataset, count, false) .. ";"
+    .. structure.identity(entry.infeed)
+  local other = model._programs[key]
+  if not other then
+    other = {infeed = entry.infeed, version = programs.version_of(model.optimizer)}
+    make(model, mode, other, count)
+    model._programs[key] = other
+  end
+  return other
 end
 
 return programs

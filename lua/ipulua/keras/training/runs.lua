@@ -7,6 +7,7 @@ local building = require "ipulua.keras.training.building"
 local callbacks = require "ipulua.keras.callbacks"
 local class = require "ipulua.base.class"
 local core = require "ipulua.core"
+local executions = require "ipulua.keras.training.executions"
 local feeding = require "ipulua.keras.training.feeding"
 local log = require "ipulua.base.log"
 local logs = require "ipulua.keras.training.logs"
@@ -22,7 +23,15 @@ if core.clock then progress.set_clock(core.clock) end
 ---@class Run
 ---@field entry ProgramEntry
 ---@field prefix "train"|"test"|"predict" of the callbacks' events
----@field steps integer of an epoch, on each replica
+---@field who string what the script called
+---@field dataset Dataset
+---@field steps integer? of an epoch, on each replica; nil: as many as the dataset turns out to have
+---@field asked boolean? these steps are what the script asked for
+---@field takes_remainder boolean whether a smaller batch at the end is a step
+---@field may_shorten boolean? whether the last execution may have fewer steps
+---@field beside table<string, ProgramEntry> programs of a smaller batch, or of fewer steps
+---@field counters_beside table<string, any>? of their random numbers, where a run goes on
+---@field made integer? steps of the epoch that were made
 ---@field per_execution integer
 ---@field done integer? steps of the epoch that were made before
 ---@field latest Logs? of these steps
@@ -62,6 +71,14 @@ end
 
 -- ------------------------------------------------ beginning
 
+---@param run table what is known of it
+---@return Run
+function runs.new(run)
+  run.beside = {}
+  run.may_shorten = run.steps == nil or run.per_execution < run.wanted_per_execution
+  return run
+end
+
 -- The callbacks of a fit that validates: they keep what they know of it.
 local function is_at_work(list, model)
   return class.is_a(list, callbacks.CallbackList) and list.model == model
@@ -79,14 +96,18 @@ function runs.begin(model, who, mode, a, take)
     {x = a.x, y = a.y, sample_weight = a.sample_weight, batch_size = a.batch_size})
   building.own_from_dataset(model, feed.dataset)
   local replicas = pipelining.replicas(model)
+  local takes_remainder = feeding.takes_remainder(model, true)
+  if mode == "predict" then feeding.check_all_taken(who, feed, takes_remainder)
+  else feeding.tell_remainder(model, who, feed, takes_remainder) end
   local count, per_execution = feeding.count_steps(who, feed,
-    {steps = a.steps, steps_name = "steps",
+    {steps = a.steps, steps_name = "steps", takes_remainder = takes_remainder,
     steps_per_execution = model.steps_per_execution or 1, replicas = replicas,
     quiet = progress.verbosity(a.verbose) == 0})
   staging.check_count(model, false, per_execution, "steps_per_execution")
   building.from_dataset(model, feed.dataset)
-  local run = {steps = count, per_execution = per_execution, prefix = mode,
-    batch_size = feed.batch_size,
+  local run = runs.new{who = who, dataset = feed.dataset, steps = count, asked = a.steps ~= nil,
+    per_execution = per_execution, prefix = mode, takes_remainder = takes_remainder,
+    batch_size = feed.batch_size, wanted_per_execution = model.steps_per_execution or 1,
     replicas = replicas, take = take, epochs = 1, is_alone = not is_at_work(a.callbacks, model)}
   feeding.check_enough(who, feed, run)
   run.callbacks = not run.is_alone and a.callbacks
@@ -105,6 +126,7 @@ end
 function runs.closing(run)
   return setmetatable({}, {__close = function()
     programs.close(run.entry)
+    executions.close(run)
     if run.is_alone ~= false then run.callbacks:leave() end
   end})
 end
@@ -125,12 +147,25 @@ local function interrupted(run, latest)
 end
 
 -- An execution that called its callbacks when it was over: once, for its last step.
-local function call_batch_end(model, run, first, done, named)
+local function call_batch_end(model, run, first, execution, named)
   local list, event = run.callbacks, "on_" .. run.prefix .. "_batch_end"
   if not list:listens(event) then return end
-  local updates = run.accumulation and model.optimizer.iterations:item() or nil
-  list[event](list, done - 1, named,
-    logs.info(first, done - 1, (done - first) * run.batch_size * run.replicas, updates))
+  local updates, last = run.accumulation and model.optimizer.iterations:item() or nil,
+    first + execution.steps - 1
+  list[event](list, last, named,
+    logs.info(first, last, execution.samples * run.replicas, updates))
+end
+
+-- One execution after `done` steps; its logs or outputs and their form.
+local function execute(model, run, execution, done)
+  local list, prefix, entry = run.callbacks, run.prefix, execution.entry
+  if entry.outfeed then
+    if prefix == "train" then programs.renew(model, entry) end
+    return pcall(asynchronous.run, model, run, done)
+  end
+  list["on_" .. prefix .. "_batch_begin"](list, done, logs.by_name{})
+  if prefix == "train" then programs.renew(model, entry) end
+  return pcall(entry.program.run)
 end
 
 ---Runs the executions of an epoch.
@@ -139,37 +174,33 @@ end
 ---@return Logs of the last execution; none where outputs are taken
 ---@return boolean interrupted
 function runs.epoch(model, run)
-  local done = run.done or 0
+  run.made = run.done or 0
   local latest = run.latest or {}
-  local list, prefix = run.callbacks, run.prefix
-  local is_asynchronous = run.entry.outfeed ~= nil
-  while done < run.steps do
-    local ok, result, more
-    if is_asynchronous then
-      if prefix == "train" then programs.renew(model, run.entry) end
-      ok, result = pcall(asynchronous.run, model, run, done)
-    else
-      list["on_" .. prefix .. "_batch_begin"](list, done, logs.by_name{})
-      if prefix == "train" then programs.renew(model, run.entry) end
-      ok, result, more = pcall(run.entry.program.run)
-    end
+  while not run.steps or run.made < run.steps do
+    local done, more = run.made, nil
+    local ok, result = pcall(executions.next, model, run, done)
+    local execution = result
+    if ok and not execution then break end
+    if ok then ok, result, more = execute(model, run, execution, done) end
     if not ok then
       if is_cancelled(result) then
         return interrupted(run, run.take and latest or logs.current(model))
       end
       error(result, 0)
     end
-    local first = done
-    done = done + run.per_execution
+    run.made = done + execution.steps
     if run.take then run.take(result, more) else latest = result end
-    if run.bar then run.bar:update(done, latest) end
-    if not is_asynchronous then call_batch_end(model, run, first, done, logs.by_name(latest)) end
+    if run.bar then run.bar:update(run.made, latest) end
+    if not execution.entry.outfeed then
+      call_batch_end(model, run, done, execution, logs.by_name(latest))
+    end
     if core.take_interrupt() then
-      run.stopped_at = done
+      run.stopped_at = run.made
       return interrupted(run, latest)
     end
-    if model.stop_training and prefix == "train" then break end
+    if model.stop_training and run.prefix == "train" then break end
   end
+  if run.bar and run.is_alone then run.bar:finish(latest) end
   return latest, false
 end
 

@@ -6,11 +6,16 @@ local blame = require "ipulua.base.blame"
 local capture = require "ipulua.trace.capture"
 local compiled = require "ipulua.keras.training.compiled"
 local core = require "ipulua.core"
-local ipu = require "ipulua"
-local nest = require "ipulua.keras.base.nest"
-local replication = require "ipulua.trace.replication"
+local func = require "ipulua.trace.func"
+local loops = require "ipulua.trace.loops"
+local nest = require "ipulua.base.nest"
+local ops = require "ipulua.ops"
 local pipelining = require "ipulua.keras.models.stage_assignment"
+local queues = require "ipulua.data.queues"
+local registry = require "ipulua.base.parts.registry"
+local replication = require "ipulua.trace.replication"
 local staging = require "ipulua.keras.training.pipelined"
+local trainable = require "ipulua.keras.training.trainable"
 local tracing = require "ipulua.trace.tracing"
 local variables = require "ipulua.trace.variables"
 
@@ -44,7 +49,7 @@ end
 local function expand(value)
   return nest.map(function(t)
     if (core.is_tensor(t) or core.is_variable(t)) and #t.shape == 1 then
-      return ipu.expand_dims(t, -1)
+      return ops.expand_dims(t, -1)
     end
     return t
   end, value)
@@ -130,7 +135,7 @@ end
 -- ------------------------------------------------ programs
 
 local function is_custom(model, name)
-  local base = require "ipulua.keras.models.model".Model
+  local base = registry.module("model").Model
   return model[name] ~= base[name]
 end
 
@@ -174,8 +179,8 @@ local reductions <const> = {
     for i = 1, #t do list[i] = compiled.read(t[i]) end
     return list
   end,
-  SUM = function(t) return compiled.read(ipu.reduce_sum(t, {axis = 0})) end,
-  MEAN = function(t) return compiled.read(ipu.reduce_mean(ipu.cast(t, "float32"), {axis = 0})) end,
+  SUM = function(t) return compiled.read(ops.reduce_sum(t, {axis = 0})) end,
+  MEAN = function(t) return compiled.read(ops.reduce_mean(ops.cast(t, "float32"), {axis = 0})) end,
 }
 
 -- A value of each replica as one.
@@ -196,7 +201,8 @@ steps.read_replicas = read_replicas
 local function make_program(model, kind, count, trace_steps)
   local names, replicas
   local holder = {}
-  local f = ipu.func(function()
+  local f = func.func(function()
+    local _ <close> = trainable.as_compiled(model)
     replication.need_ipus(pipelining.shards(model))
     trace_steps(holder)
     local values
@@ -208,7 +214,7 @@ local function make_program(model, kind, count, trace_steps)
     end
     replicas = replication.count()
     for i, value in ipairs(values) do
-      if replicas > 1 then values[i] = ipu.all_gather(value) end
+      if replicas > 1 then values[i] = ops.all_gather(value) end
     end
     return table.unpack(values)
   end, {name = model.name .. "." .. kind})
@@ -264,7 +270,7 @@ function steps.train_program(model, infeed, count, outfeed)
       end)
       return
     end
-    ipu.loops.repeat_n(count, function(...)
+    loops.repeat_n(count, function(...)
       if custom then log_variables(holder, model:train_step(...)) else steps.train(model, ...) end
       enqueue_logs(model, outfeed)
     end, {}, infeed)
@@ -288,12 +294,12 @@ end
 ---batch.
 ---@return StepProgram
 function steps.predict_program(model, infeed, count)
-  local outfeed = ipu.IPUOutfeedQueue()
+  local outfeed = queues.IPUOutfeedQueue()
   local structure
   local custom = is_custom(model, "predict_step")
   refuse_custom_pipelined(model, "predict_step")
   local replicas
-  local f = ipu.func(function()
+  local f = func.func(function()
     replication.need_ipus(pipelining.shards(model))
     replicas = replication.count()
     staging.run(model, infeed, count, function(x)
@@ -316,7 +322,7 @@ function steps.predict_program(model, infeed, count)
         -- [steps, replicas, batch, …]: elements were dealt in this order
         local shape, at = t.shape, replicas > 1 and 3 or 2
         local rest = table.move(shape, at + 1, #shape, 2, {-1})
-        joined[i] = ipu.reshape(t, rest)
+        joined[i] = ops.reshape(t, rest)
       end
       return joined, structure
     end,

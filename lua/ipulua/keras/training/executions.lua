@@ -1,0 +1,97 @@
+-- Which program a run executes next: the one of its whole batches, that of a smaller batch at the
+-- end, or none, where the data has ended.
+
+local blame = require "ipulua.base.blame"
+local core = require "ipulua.core"
+local Dataset = require "ipulua.data.dataset"
+local feeding = require "ipulua.keras.training.feeding"
+local programs = require "ipulua.keras.training.programs"
+
+local executions = {}
+
+---@class Execution
+---@field entry ProgramEntry
+---@field steps integer
+---@field samples integer on each replica
+
+-- A program beside the run's own. A resumed run has the random numbers of one that went through.
+local function beside(run, name, entry)
+  local counters = run.counters_beside and run.counters_beside[name]
+  if counters and not run.beside[name] then
+    entry.program.prepare()
+    core.set_program_counters(entry.program.func:concrete().program, counters)
+  end
+  run.beside[name] = entry
+  return entry
+end
+
+-- A program of a smaller batch, which reads it from a dataset of its own.
+local function of_smaller_batch(model, run, rows)
+  local handle = core.data.from_tensors(run.entry.infeed.queue:take_smaller())
+  local dataset = Dataset(handle, run.dataset.template)
+  local entry = programs.open(model, run.prefix, {dataset = dataset}, 1, false)
+  return {entry = beside(run, "batch of " .. rows, entry), steps = 1, samples = rows}
+end
+
+local function leave_smaller_out(model, run, rows)
+  if run.prefix == "predict" then
+    feeding.refuse_remainder(run.who, {batch_size = run.batch_size,
+      samples = (run.made or 0) * run.batch_size * run.replicas + rows})
+  end
+  feeding.say_left_out(model, run.who, 0, rows)
+  run.entry.infeed.queue:take_smaller()
+end
+
+-- Fewer whole batches than an execution takes.
+local function of_fewer(model, run, waiting, done)
+  if not run.takes_remainder then
+    feeding.say_left_out(model, run.who, waiting, 0)
+    run.entry.infeed.queue:leave_out()
+    return nil
+  end
+  if not run.may_shorten then feeding.refuse_steps(run.who, run.per_execution, done + waiting) end
+  local entry = programs.beside(model, run.prefix, run.entry, waiting)
+  return {entry = beside(run, waiting .. " steps", entry), steps = waiting,
+    samples = waiting * run.batch_size}
+end
+
+local function whole(run)
+  return {entry = run.entry, steps = run.per_execution,
+    samples = run.per_execution * run.batch_size}
+end
+
+---The next execution of an epoch in which `done` steps were made; nil: the data has ended.
+---Errors: a dataset that ends before the steps do that were asked for, steps that
+---steps_per_execution doesn't divide
+---@param model Model
+---@param run Run
+---@param done integer
+---@return Execution?
+function executions.next(model, run, done)
+  if not rawget(run.dataset, "gathered") then return whole(run) end
+  local queue = run.entry.infeed.queue
+  local wanted = run.per_execution * run.replicas
+  while true do
+    local waiting, rows = queue:gather(wanted)
+    if waiting == wanted then return whole(run) end
+    -- the program tells that the data has ended
+    if run.asked and rows == 0 then return whole(run) end
+    if waiting > 0 then return of_fewer(model, run, waiting, done) end
+    if rows == 0 then
+      if done == 0 then blame.error(run.who .. ": the dataset has no elements", "value") end
+      return nil
+    end
+    if run.takes_remainder then return of_smaller_batch(model, run, rows) end
+    leave_smaller_out(model, run, rows)
+  end
+end
+
+---What executions opened beside a run's own program is closed.
+---@param run Run
+function executions.close(run)
+  for _, entry in pairs(run.beside or {}) do
+    if entry.infeed ~= run.entry.infeed then programs.close(entry) end
+  end
+end
+
+return executions

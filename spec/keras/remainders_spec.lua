@@ -1,0 +1,313 @@
+-- A last batch that is smaller, and datasets whose size is unknown: what fit, evaluate and predict
+-- make of them, against the same arithmetic written out sample by sample.
+
+local config = require "ipulua.config"
+local core = require "ipulua.core"
+local ipu = require "ipulua"
+local log = require "ipulua.base.log"
+
+local keras, layers, data = ipu.keras, ipu.keras.layers, ipu.data
+
+local samples <const>, rate <const> = 37, 0.05
+
+-- Numbers that float32 holds: multiples of 1/8.
+local function number(i) return (i * 7 % 23 - 11) / 8 end
+
+local xs, ys = {}, {}
+for i = 1, samples do
+  xs[i] = {number(i), number(3 * i + 1)}
+  ys[i] = {number(5 * i + 2)}
+end
+local x, y = ipu.tensor(xs, "float32"), ipu.tensor(ys, "float32")
+local pairs_of <const> = data.from_tensor_slices{x, y}
+
+-- y = w x + b by gradient descent on the mean squared error of each batch, in float64; and Keras'
+-- loss of an epoch, the mean over its samples.
+local function by_hand(batch, epochs, keep_remainder)
+  local w, b, losses = {0, 0}, 0, {}
+  for e = 1, epochs do
+    local sum, count = 0, 0
+    for first = 1, samples, batch do
+      local n = math.min(batch, samples - first + 1)
+      if n == batch or keep_remainder then
+        local slope, shift = {0, 0}, 0
+        for i = first, first + n - 1 do
+          local d = w[1] * xs[i][1] + w[2] * xs[i][2] + b - ys[i][1]
+          sum, count = sum + d * d, count + 1
+          for k = 1, 2 do slope[k] = slope[k] + 2 / n * d * xs[i][k] end
+          shift = shift + 2 / n * d
+        end
+        for k = 1, 2 do w[k] = w[k] - rate * slope[k] end
+        b = b - rate * shift
+      end
+    end
+    losses[e] = sum / count
+  end
+  return w, b, losses
+end
+
+local function line(options)
+  local model = keras.Sequential{layers.Dense{1, input_shape = {2}, kernel_initializer = "zeros"}}
+  options = options or {}
+  options.loss, options.optimizer = "mse", keras.optimizers.SGD{rate}
+  model:compile(options)
+  return model
+end
+
+local function weights_of(model)
+  local list = model:get_weights()
+  return {list[1]:totable()[1][1], list[1]:totable()[2][1]}, list[2]:totable()[1]
+end
+
+local function assert_trained(model, batch, epochs, keep_remainder)
+  local w, b = by_hand(batch, epochs, keep_remainder)
+  local got, shift = weights_of(model)
+  for k = 1, 2 do assert.is_near(w[k], got[k], 1e-6) end
+  assert.is_near(b, shift, 1e-6)
+end
+
+-- What is warned of while f runs.
+local function warnings_of(f)
+  local list = {}
+  local former = log.set_writer(function(text) list[#list + 1] = tostring(text) end)
+  local ok, problem = pcall(f)
+  log.set_writer(former)
+  assert(ok, problem)
+  return list
+end
+
+-- "steps of the execution: samples" of all executions.
+local function counting()
+  local seen = {}
+  local Count = keras.callbacks.Callback:extend("Count")
+  for _, kind in ipairs{"train", "test", "predict"} do
+    Count["on_" .. kind .. "_batch_end"] = function(_, batch, _, info)
+      seen[#seen + 1] = string.format("%d-%d:%d", info.step_first, batch, info.samples)
+    end
+  end
+  return Count(), seen
+end
+
+local function unknown(d) return d:filter(function() return true end) end
+
+describe("a last batch that is smaller", function()
+  for name, feed in pairs{
+    ["of tensors"] = {x, y, batch_size = 8},
+    ["of a dataset"] = {pairs_of:batch(8)},
+    ["of a dataset that was mapped behind the batch"] =
+      {pairs_of:batch(8):map(function(a, b) return a, b end)},
+    ["of a dataset of unknown size"] = {unknown(pairs_of):batch(8)},
+    ["of a generator"] = {data.from_generator(function()
+      local i = 0
+      return function()
+        i = i + 1
+        if i <= samples then return xs[i], ys[i] end
+      end
+    end, {"float32", "float32"}, {{2}, {1}}):batch(8)},
+  } do
+    it(name .. " is trained on, tested and predicted", function()
+      local model = line()
+      local count, seen = counting()
+      local options = {epochs = 3, shuffle = false, verbose = 0, callbacks = {count}}
+      for key, value in pairs(feed) do options[key] = value end
+      local history = model:fit(options)
+      assert.equal("0-0:8 1-1:8 2-2:8 3-3:8 4-4:5", table.concat(seen, " ", 1, 5))
+      assert.equal(15, #seen)
+      assert_trained(model, 8, 3, true)
+      local _, _, losses = by_hand(8, 3, true)
+      for e = 1, 3 do assert.is_near(losses[e], history.history.loss[e], 1e-5) end
+
+      local w, b = weights_of(model)
+      local sum, given = 0, model:predict{feed[1], batch_size = feed.batch_size}
+      assert.same({samples, 1}, core.plain(given.shape))
+      for i = 1, samples do
+        local predicted = w[1] * xs[i][1] + w[2] * xs[i][2] + b
+        assert.is_near(predicted, given:totable()[i][1], 1e-5)
+        sum = sum + (predicted - ys[i][1]) ^ 2
+      end
+      local evaluated = {verbose = 0, batch_size = feed.batch_size, feed[1], feed[2]}
+      assert.is_near(sum / samples, model:evaluate(evaluated), 1e-5)
+    end)
+  end
+
+  it("may stand anywhere in a dataset", function()
+    local count, seen = counting()
+    line():fit{pairs_of:take(5):batch(4):repeat_n(2), verbose = 0, callbacks = {count}}
+    assert.same({"0-0:4", "1-1:1", "2-2:4", "3-3:1"}, seen)
+  end)
+
+  it("has the bits of a dataset of its size", function()
+    local function model()
+      keras.utils.set_random_seed(3)
+      local m = keras.Sequential{layers.Dense{4, input_shape = {2}, activation = "tanh"},
+        layers.BatchNormalization(), layers.Dense{1}}
+      m:compile{loss = "mse", optimizer = "adam", metrics = {"mae"}}
+      return m
+    end
+    local whole, parts = model(), model()
+    whole:fit{x, y, batch_size = 32, shuffle = false, verbose = 0}
+    parts:fit{pairs_of:take(32):batch(32, {drop_remainder = true}), verbose = 0}
+    parts:fit{pairs_of:skip(32):batch(5, {drop_remainder = true}), verbose = 0}
+    for i, w in ipairs(whole:get_weights()) do
+      assert.same(w:totable(), parts:get_weights()[i]:totable())
+    end
+  end)
+
+  it("is an execution of its own beside those of several steps, which must divide the others",
+    function()
+      local model = line{steps_per_execution = 2}
+      local count, seen = counting()
+      model:fit{x, y, batch_size = 8, epochs = 2, shuffle = false, verbose = 0,
+        callbacks = {count}}
+      assert.same({"0-1:16", "2-3:16", "4-4:5"}, {table.unpack(seen, 1, 3)})
+      assert_trained(model, 8, 2, true)
+      for _, feed in ipairs{{x, y, batch_size = 8}, {pairs_of:batch(8)}} do
+        feed.verbose = 0
+        assert.error_matches(function() line{steps_per_execution = 3}:fit(feed) end,
+          "steps_per_execution, 3, must be a divisor of the number of steps, [45]$")
+      end
+    end)
+
+  it("of a dataset of unknown size ends in a shorter execution", function()
+    local model = line{steps_per_execution = 3}
+    local count, seen = counting()
+    model:fit{unknown(pairs_of):batch(8), epochs = 2, verbose = 0, callbacks = {count}}
+    assert.same({"0-2:24", "3-3:8", "4-4:5"}, {table.unpack(seen, 1, 3)})
+    assert_trained(model, 8, 2, true)
+  end)
+
+  it("is validated on", function()
+    local history = line():fit{x, y, batch_size = 8, validation_split = 0.3, shuffle = false,
+      verbose = 0}
+    local model = line()
+    local kept = math.floor(samples * 0.7)
+    model:fit{ipu.slice(x, {0, 0}, {kept, 2}), ipu.slice(y, {0, 0}, {kept, 1}), batch_size = 8,
+      shuffle = false, verbose = 0}
+    local w, b = weights_of(model)
+    local sum = 0
+    for i = kept + 1, samples do
+      sum = sum + (w[1] * xs[i][1] + w[2] * xs[i][2] + b - ys[i][1]) ^ 2
+    end
+    assert.is_near(sum / (samples - kept), history.history.val_loss[1], 1e-5)
+  end)
+
+  it("is left out with accumulated gradients, which is said once", function()
+    local model = line{steps_per_execution = 2}
+    model:set_gradient_accumulation_options{gradient_accumulation_steps_per_replica = 2,
+      gradient_accumulation_reduction_method = "MEAN"}
+    local said = warnings_of(function()
+      model:fit{x, y, batch_size = 8, epochs = 3, shuffle = false, verbose = 0}
+    end)
+    assert.equal(1, #said)
+    assert.matches("fit: a smaller batch of 5 samples at the end is left out", said[1])
+    -- two batches of 8 are one of 16
+    assert_trained(model, 16, 3, false)
+  end)
+
+  it("is left out on replicas by fit and evaluate; predict refuses it", function()
+    local machine = config.IPUConfig()
+    machine.auto_select_ipus = 2
+    machine:configure_ipu_system()
+    finally(config.reset_ipu_configuration)
+    local _ <close> = ipu.IPUStrategy():scope()
+    local model = line()
+    local count, seen = counting()
+    local said = warnings_of(function()
+      model:fit{x, y, batch_size = 8, shuffle = false, verbose = 0, callbacks = {count}}
+      model:evaluate{x, y, batch_size = 8, verbose = 0}
+    end)
+    assert.same({"0-0:16", "1-1:16"}, seen)
+    assert.equal(1, #said)
+    assert.error_matches(function() model:predict{x, batch_size = 8} end,
+      "predict: 37 samples in batches of 8: it has a partial batch")
+  end)
+
+  it("goes on where a backup was made", function()
+    local command = require "spec.support.command"
+    local folder = command.folder()
+    finally(function() command.remove(folder) end)
+    local function model()
+      keras.utils.set_random_seed(5)
+      local m = keras.Sequential{layers.Dense{4, input_shape = {2}}, layers.Dropout{0.3},
+        layers.Dense{1}}
+      m:compile{loss = "mse", optimizer = "adam"}
+      return m
+    end
+    local through = model()
+    through:fit{x, y, batch_size = 8, epochs = 4, verbose = 0}
+    local Stop = keras.callbacks.Callback:extend("Stop")
+    local stops = true
+    function Stop:on_epoch_end(epoch) -- luacheck: ignore 212
+      if epoch == 1 and stops then error("stopped") end
+    end
+    local function options()
+      return {x, y, batch_size = 8, epochs = 4, verbose = 0,
+        callbacks = {keras.callbacks.BackupAndRestore{folder}, Stop()}}
+    end
+    local cut = model()
+    assert.is_false((pcall(cut.fit, cut, options())))
+    stops = false
+    local resumed = model()
+    resumed:fit(options())
+    for i, w in ipairs(through:get_weights()) do
+      assert.same(w:totable(), resumed:get_weights()[i]:totable())
+    end
+  end)
+end)
+
+describe("a dataset of unknown size", function()
+  it("is read to its end in each epoch; the count is shown when it is known", function()
+    local command = require "spec.support.command"
+    local r = command.run{command.ipulua, "-e", [[
+      local ipu = require "ipulua"
+      local m = ipu.keras.Sequential{ipu.keras.layers.Dense{1, input_shape = {1}}}
+      m:compile{optimizer = "sgd", loss = "mse"}
+      local d = ipu.data.range(20):map(function(i)
+        return ipu.reshape(ipu.cast(i, "float32"), {1})
+      end)
+      local function is_small(v) return ipu.reduce_all(ipu.less(v, 10)) end
+      m:fit{ipu.data.zip{d, d}:filter(is_small):batch(4), epochs = 2}]],
+      env = {IPULUA_PROGRESS = "line"}}
+    local said = r.out .. r.err
+    local _, epochs = said:gsub("\n3/3 %[", "")
+    assert.equal(2, epochs, said)
+  end)
+
+  it("may differ from epoch to epoch", function()
+    local opened = 0
+    local d = data.from_generator(function()
+      opened = opened + 1
+      local left = 4 * opened
+      return function()
+        left = left - 1
+        if left >= 0 then return {1, 2}, {3} end
+      end
+    end, {"float32", "float32"}, {{2}, {1}}):batch(4)
+    local count, seen = counting()
+    line():fit{d, epochs = 3, verbose = 0, callbacks = {count}}
+    assert.same({"0-0:4", "0-0:4", "1-1:4", "0-0:4", "1-1:4", "2-2:4"}, seen)
+  end)
+
+  it("that ends before the steps that were asked for is told", function()
+    assert.error_matches(function()
+      line():fit{unknown(pairs_of):batch(8), steps_per_epoch = 9, verbose = 0}
+    end, "end of data: the dataset gave 5 elements")
+  end)
+
+  it("without an end wants steps_per_epoch", function()
+    assert.error_matches(function() line():fit{pairs_of:batch(8):repeat_n(), verbose = 0} end,
+      "endless.*give 'steps_per_epoch'")
+  end)
+
+  it("tells where elements are no batches", function()
+    local d = data.from_generator(function()
+      local sizes, i = {4, 5, 4}, 0
+      return function()
+        i = i + 1
+        if sizes[i] then return ipu.ones{sizes[i], 2}, ipu.ones{sizes[i], 1} end
+      end
+    end, {"float32", "float32"}, {{-1, 2}, {-1, 1}})
+    assert.error_matches(function() line():fit{d, verbose = 0} end,
+      "every shape must be fully known")
+  end)
+end)
