@@ -140,7 +140,11 @@ row("N25", "total", 41844478, 1.0, "the same, momentum", small_resnet(momentum, 
 local function example(name, arguments, changes)
   local file <close> = assert(io.open("examples/" .. name .. ".lua"))
   local text = file:read("a"):gsub("\nlocal e = ipu%.estimate%(.*$", "")
-  for from, to in pairs(changes or {}) do text = text:gsub(from, to) end
+  for from, to in pairs(changes or {}) do
+    local count
+    text, count = text:gsub(from, to)
+    assert(count > 0, name .. " has no " .. from)
+  end
   local chunk = assert(load(text .. "\nreturn resnet50 or bert, micro_batch", "=" .. name, "t",
     setmetatable({}, {__index = _G})))
   return function()
@@ -173,7 +177,7 @@ local function bert(shape, ipus, accumulation, micro_batch)
     local constants = "stages <const> = " .. table.concat(shape, ", ")
     local build, batch = example("estimate_bert",
       {"bow", tostring(micro_batch or 8), tostring(accumulation)},
-      {["stages <const> = 128, 20, 1024, 16, 30528, 24, 16"] = constants,
+      {["stages <const> = 128, 20, 1024, 16,%s+30528, 24, 16"] = constants,
         ["return 1 %+ %(block %- 1%) %* %(stages %- 2%) // %(blocks %- 2%)"] = "return block * "
         .. "stages // blocks"})()
     local strategy = ipu.IPUStrategy()
