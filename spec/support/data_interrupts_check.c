@@ -1,7 +1,7 @@
-/* Chains of dataset stages that are interrupted again and again (Ctrl-C) give the elements of those that
- * are not: random chains over sources that have an interruption come before, behind and inside of their
- * elements, read by tensors, into memory and skipped. Arguments: first seed, number of seeds. Prints
- * what differs; exit status 1 if anything did. */
+/* Chains of dataset stages that are interrupted again and again (Ctrl-C) give the elements of those
+ * that are not: random chains over sources that have an interruption come before, behind and inside
+ * of their elements, read by tensors, into memory and skipped. Arguments: first seed, number of
+ * seeds. Prints what differs; exit status 1 if anything did. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static int draw(int n) {
   return (int)((state >> 33) % (uint64_t)n);
 }
 
-/* Where interruptions come; their own numbers, so that both readings of a chain are of equal ones. */
+/* Where interruptions come; numbers of their own, so that both readings are of equal chains. */
 static bool interrupting;
 static uint64_t moments;
 static bool moment(int one_in) {

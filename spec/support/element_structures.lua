@@ -12,7 +12,7 @@ local dtypes <const> = {"bool", "int32", "int64", "float32", "uint8"}
 local extents <const> = {{}, {}, {2}, {3, 2}}
 local names <const> = {"a", "b", "label", "x"}
 
--- A structure: {dtype, shape} or {items = {{key, structure}, …}}, a tuple where keys are 1, 2 ….
+-- A structure: {dtype, shape}, or {items = {{key, structure}, …}}: a tuple where keys are 1, 2 …
 local function draw(random, depth)
   local kind = random(depth > 2 and 1 or 3)
   if kind == 0 then

@@ -165,7 +165,10 @@ function elements.checked_element(who, template, types, value)
     for _, item in ipairs(t.items) do
       local inner
       if is_plain then inner = v[item[1]] end
-      if inner == nil then blame.error(string.format("%s: an element has no component '%s'", who, tostring(item[1])), "value") end
+      if inner == nil then
+        blame.error(string.format("%s: an element has no component '%s'", who, tostring(item[1])),
+          "value")
+      end
       walk(item[2], inner)
     end
     check_names(who, t.items, v)

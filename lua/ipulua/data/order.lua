@@ -181,7 +181,9 @@ end
 ---@param other Dataset
 ---@return Dataset
 function Dataset:concatenate(other)
-  if not class.is_a(other, Dataset) then blame.error("concatenate: the argument is no dataset", "type") end
+  if not class.is_a(other, Dataset) then
+    blame.error("concatenate: the argument is no dataset", "type")
+  end
   if not elements.same_structure(self.template, other.template) then
     blame.error(string.format("concatenate: the elements nest as %s in the first dataset, as %s in"
       .. " the second",
