@@ -41,6 +41,12 @@ local function objects_of(model)
   return checkpoint.objects_of{model = model, optimizer = model.optimizer}
 end
 
+-- Under verbose = 1 on the terminal, else in the log.
+local function tell(self, format, ...)
+  local text = "BackupAndRestore: " .. string.format(format, ...)
+  if self.verbose > 0 then io.stderr:write(text, "\n") else log.info("%s", text) end
+end
+
 -- Where fit begins: it calls resume.apply() when the programs are there.
 function BackupAndRestore:on_train_begin()
   self.steps_since_save, self.version = 0, self.model._run.entry.version
@@ -58,8 +64,7 @@ function BackupAndRestore:on_train_begin()
     local commit <const> = checkpoint.plan("BackupAndRestore", objects_of(model), saved)
     blame.reading(what, state.restore, model, model._run, data,
       (saved.member("training.safetensors")), commit)
-    log.info("BackupAndRestore: going on from %s: epoch %d, step %d", saved.path,
-      data.epoch + 1, data.step)
+    tell(self, "going on from %s: epoch %d, step %d", saved.path, data.epoch + 1, data.step)
   end
   local latest = state.unpack(data.latest, (saved.member("training.safetensors")) or {})
   rawset(model, "_resume", {epoch = data.epoch, step = data.step, latest = latest, apply = apply})
@@ -84,6 +89,7 @@ function BackupAndRestore:save(epoch, step, latest)
   folder.write(self.backup_dir, model.optimizer.iterations:item(),
     {members = members, state = {training = data,
     iteration = model.optimizer.iterations:item()}}, {keep = self.double_checkpoint and 2 or 1})
+  tell(self, "saved epoch %d, step %d, in %s", epoch + 1, step, self.backup_dir)
 end
 
 function BackupAndRestore:on_epoch_begin(epoch)
@@ -92,9 +98,9 @@ end
 
 function BackupAndRestore:on_train_batch_end(batch, _, info)
   if self.save_freq == "epoch" then return end
-  self.steps_since_save = self.steps_since_save + info.step_last - info.step_first + 1
-  local steps = self.params.steps or math.huge
-  if self.steps_since_save < self.save_freq or batch + 1 >= steps then return end
+  local count, steps = base._new_steps(info), self.params.steps or math.huge
+  self.steps_since_save = self.steps_since_save + count
+  if count == 0 or self.steps_since_save < self.save_freq or batch + 1 >= steps then return end
   -- asynchronous: the weights are ahead of the step
   if (batch + 1) % self.model._run.per_execution ~= 0 then return end
   self.steps_since_save = self.steps_since_save % self.save_freq
