@@ -81,16 +81,25 @@ function runs.case(seed)
   c.metrics_of = choose(random, {"NONE", "SUM", "MEAN"})
   c.steps = c.accumulation * (random(4) + 1)
   c.per_execution = choose(random, divisors(c.steps, c.accumulation))
-  c.source = choose(random, {"tensors", "list", "dataset"})
+  c.source = choose(random, {"tensors", "list", "dataset", "unknown size"})
+  -- a smaller last batch, in training and in validation
+  if c.replicas == 1 and c.accumulation == 1 and c.batch > 1 then
+    c.rest, c.held_rest = random(c.batch), random(c.batch)
+  else
+    c.rest, c.held_rest = 0, 0
+  end
   c.validation = choose(random, {"none", "split", "list", "named", "dataset"})
-  if c.validation == "split" and c.source == "dataset" then c.validation = "list" end
+  local is_dataset = c.source == "dataset" or c.source == "unknown size"
+  if c.validation == "split" and is_dataset then c.validation = "list" end
+  if c.validation == "split" then c.held_rest = c.rest end
   c.validation_steps = c.replicas * c.per_execution * (random(2) + 1)
   c.freq = choose(random, {1, 1, 2, {2, 3}})
   c.validates_always = c.validation ~= "none" and c.freq == 1
-  local n = c.steps * c.batch * c.replicas
+  local n = c.steps * c.batch * c.replicas + c.rest
   c.data = draw_data(random, c, n)
   -- a split takes the end of all, the same share of which is this
-  c.held = draw_data(random, c, c.validation == "split" and n or c.validation_steps * c.batch)
+  c.held = draw_data(random, c, c.validation == "split" and n
+    or c.validation_steps * c.batch + c.held_rest)
   c.callbacks = draw_callbacks(random, c)
   c.rate = 0.03
   return c
@@ -140,8 +149,10 @@ local function joined(a, b)
   return d
 end
 
-local function dataset_of(c, d)
-  return ipu.data.from_tensor_slices{tensors_of(d)}:batch(c.batch, {drop_remainder = true})
+local function dataset_of(c, d, rest)
+  local ds = ipu.data.from_tensor_slices{tensors_of(d)}
+  if c.source == "unknown size" then ds = ds:filter(function() return ipu.tensor(true) end) end
+  return ds:batch(c.batch, {drop_remainder = rest == 0})
 end
 
 local function validation_of(c, o)
@@ -150,11 +161,15 @@ local function validation_of(c, o)
   if c.validation == "split" then o.validation_split = 0.5 return end
   local x, y, w = tensors_of(c.held)
   if c.validation == "dataset" then
-    o.validation_data = dataset_of(c, c.held)
-    o.validation_steps = c.validation_steps
+    o.validation_data = dataset_of(c, c.held, c.held_rest)
+    if c.source ~= "unknown size" and c.held_rest == 0 then
+      o.validation_steps = c.validation_steps
+    end
     return
   end
-  if c.source == "dataset" or c.seed % 2 == 0 then o.validation_batch_size = c.batch end
+  if type(o.x) ~= "userdata" and not o.batch_size or c.seed % 2 == 0 then
+    o.validation_batch_size = c.batch
+  end
   o.validation_data = c.validation == "named" and {x = x, y = y, sample_weight = w} or {x, y, w}
 end
 
@@ -163,14 +178,14 @@ function runs.arguments(c, list)
   local d = c.validation == "split" and joined(c.data, c.held) or c.data
   local o = {epochs = c.epochs + c.initial_epoch, initial_epoch = c.initial_epoch, verbose = 0,
     callbacks = list, class_weight = c.class_weight, shuffle = false}
-  validation_of(c, o)
-  if c.source == "dataset" then
-    o.x = dataset_of(c, d)
-    return o
+  if c.source == "dataset" or c.source == "unknown size" then
+    o.x = dataset_of(c, d, c.rest)
+  else
+    o.x, o.y, o.sample_weight = tensors_of(d)
+    if c.source == "list" then o[1], o[2], o.x, o.y = o.x, o.y, nil, nil end
+    o.batch_size = c.batch
   end
-  o.x, o.y, o.sample_weight = tensors_of(d)
-  if c.source == "list" then o[1], o[2], o.x, o.y = o.x, o.y, nil, nil end
-  o.batch_size = c.batch
+  validation_of(c, o)
   return o
 end
 
@@ -198,26 +213,27 @@ local function weight_of(c, d, i, trains)
 end
 
 -- A batch's loss, its gradient, and what it adds to the metrics of its replica.
-function Plain:batch(d, from, sums, trains)
+function Plain:batch(d, from, sums, trains, rows)
   local c, gradient, loss = self.c, {}, 0
+  rows = rows or c.batch
   for k = 1, #self.w do gradient[k] = 0 end
-  for i = from + 1, from + c.batch do
+  for i = from + 1, from + rows do
     local w, error = weight_of(c, d, i, trains), self:predict(d.x[i]) - d.y[i]
-    loss = loss + w * error * error / c.batch
+    loss = loss + w * error * error / rows
     for k = 1, #self.w do
-      gradient[k] = gradient[k] + 2 * w * error * (d.x[i][k] or 1) / c.batch
+      gradient[k] = gradient[k] + 2 * w * error * (d.x[i][k] or 1) / rows
     end
     sums.mae, sums.count = sums.mae + math.abs(error), sums.count + 1
     sums.wse, sums.weights = sums.wse + w * error * error, sums.weights + w
   end
-  sums.loss, sums.batches = sums.loss + loss, sums.batches + 1
+  sums.loss = sums.loss + loss * rows
   return gradient
 end
 
 local function new_sums(c)
   local list = {}
   for r = 1, c.replicas do
-    list[r] = {loss = 0, batches = 0, mae = 0, count = 0, wse = 0, weights = 0}
+    list[r] = {loss = 0, mae = 0, count = 0, wse = 0, weights = 0}
   end
   return list
 end
@@ -229,7 +245,7 @@ local function logs_of(c, sums, prefix, replica)
   if c.metrics_of == "NONE" and not replica then first = last end
   for r = first, last do
     local s = sums[r]
-    local values = {loss = s.loss / s.batches, mae = s.mae / s.count,
+    local values = {loss = s.loss / s.count, mae = s.mae / s.count,
       wse = c.weighted and (s.weights > 0 and s.wse / s.weights or 0) or nil}
     for name, value in pairs(values) do
       if c.metrics_of == "MEAN" then value = value / (last - first + 1) end
@@ -265,18 +281,23 @@ function Plain:epoch(rate)
     all[step] = logs_of(c, sums, "", c.asynchronous and step < c.steps and c.replicas or nil)
     if step == c.steps then all.last_replica = logs_of(c, sums, "", c.replicas) end
   end
+  if c.rest > 0 then
+    self:update(self:batch(c.data, c.steps * c.batch, sums[1], true, c.rest), rate)
+    all[c.steps + 1] = logs_of(c, sums, "")
+  end
   return all
 end
 
 function Plain:validate()
   local c, sums = self.c, new_sums(self.c)
   local d = c.held
-  local batches = c.validation == "dataset" and c.validation_steps or #d.y // c.batch
+  local batches = #d.y // c.batch
   for step = 0, batches // c.replicas - 1 do
     for r = 1, c.replicas do
       self:batch(d, (step * c.replicas + r - 1) * c.batch, sums[r], false)
     end
   end
+  if c.held_rest > 0 then self:batch(d, batches * c.batch, sums[1], false, c.held_rest) end
   return logs_of(c, sums, "val_"), batches // c.replicas
 end
 
@@ -379,7 +400,7 @@ local function is_due(freq, epoch)
   return false
 end
 
-local function expect_steps(c, calls, prefix, steps, per_execution)
+local function expect_steps(c, calls, prefix, steps, per_execution, rest)
   local event = "on_" .. prefix .. "_batch_"
   if c.asynchronous then
     for step = 0, steps - 1 do
@@ -388,10 +409,9 @@ local function expect_steps(c, calls, prefix, steps, per_execution)
         calls[#calls + 1] = string.format("%send %d %d-%d", event, step, step, step)
       end
     end
-    return
   end
-  for first = 0, steps - 1, per_execution do
-    local last = first + per_execution - 1
+  for first = c.asynchronous and steps or 0, steps - 1 + (rest > 0 and 1 or 0), per_execution do
+    local last = math.min(first + per_execution - 1, first < steps and steps - 1 or steps)
     calls[#calls + 1] = string.format("%sbegin %d", event, first)
     calls[#calls + 1] = string.format("%send %d %d-%d", event, last, first, last)
   end
@@ -434,12 +454,15 @@ local function expected(c, seen)
     if not seen.logs[epoch] then break end
     if o.schedule and epoch > c.initial_epoch then rate = rate * o.schedule end
     e.calls[#e.calls + 1] = "on_epoch_begin " .. epoch
-    expect_steps(c, e.calls, "train", c.steps, c.per_execution)
+    expect_steps(c, e.calls, "train", c.steps, c.per_execution, c.rest)
     local all = p:epoch(rate)
     if o.checkpoint and o.checkpoint.save_freq ~= "epoch" then
-      local count = c.asynchronous and 1 or c.per_execution
-      for step = count, c.steps, count do
-        saving.since = saving.since + count
+      local count, ends = c.asynchronous and 1 or c.per_execution, {}
+      for step = count, c.steps, count do ends[#ends + 1] = {step, count} end
+      if c.rest > 0 then ends[#ends + 1] = {c.steps + 1, 1} end
+      for _, each in ipairs(ends) do
+        local step = each[1]
+        saving.since = saving.since + each[2]
         if saving.since >= o.checkpoint.save_freq then
           saving.since = saving.since % o.checkpoint.save_freq
           local of_step = c.asynchronous and step == c.steps and all.last_replica or all[step]
@@ -449,12 +472,12 @@ local function expected(c, seen)
         end
       end
     end
-    local logs = all[c.steps]
+    local logs = all[#all]
     if validates(c, epoch) then
       local values, steps = p:validate()
       for name, value in pairs(values) do logs[name] = value end
       e.calls[#e.calls + 1] = "on_test_begin"
-      expect_steps(c, e.calls, "test", steps, validation_execution(c, steps))
+      expect_steps(c, e.calls, "test", steps, validation_execution(c, steps), c.held_rest)
       e.calls[#e.calls + 1] = "on_test_end"
     end
     e.calls[#e.calls + 1] = "on_epoch_end " .. epoch

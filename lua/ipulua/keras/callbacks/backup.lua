@@ -6,6 +6,7 @@ local blame = require "ipulua.base.blame"
 local checkpoint = require "ipulua.keras.files.checkpoint"
 local folder = require "ipulua.keras.files.checkpoint_folder"
 local log = require "ipulua.base.log"
+local logs = require "ipulua.keras.training.logs"
 local start = require "ipulua.base.start"
 local state = require "ipulua.keras.files.state"
 
@@ -44,7 +45,7 @@ end
 -- Under verbose = 1 on the terminal, else in the log.
 local function tell(self, format, ...)
   local text = "BackupAndRestore: " .. string.format(format, ...)
-  if self.verbose > 0 then io.stderr:write(text, "\n") else log.info("%s", text) end
+  if self.verbose > 0 then io.stdout:write(text, "\n") else log.info("%s", text) end
 end
 
 -- Where fit begins: it calls resume.apply() when the programs are there.
@@ -96,7 +97,8 @@ function BackupAndRestore:on_epoch_begin(epoch)
   self.epoch, self.steps_since_save = epoch, 0
 end
 
-function BackupAndRestore:on_train_batch_end(batch, _, info)
+-- The logs are kept, since of a dataset whose size isn't known the epoch may be over.
+function BackupAndRestore:on_train_batch_end(batch, values, info)
   if self.save_freq == "epoch" then return end
   local count, steps = base._new_steps(info), self.params.steps or math.huge
   self.steps_since_save = self.steps_since_save + count
@@ -104,7 +106,7 @@ function BackupAndRestore:on_train_batch_end(batch, _, info)
   -- asynchronous: the weights are ahead of the step
   if (batch + 1) % self.model._run.per_execution ~= 0 then return end
   self.steps_since_save = self.steps_since_save % self.save_freq
-  self:save(self.epoch, batch + 1)
+  self:save(self.epoch, batch + 1, logs.in_order(self.model, values))
 end
 
 -- Ctrl-C between two steps of an epoch, before the callbacks are told that it ends: a later fit
