@@ -55,9 +55,19 @@ static Status run_local(Team *t, const Phase *p) {
 
 /* ---- meetings ---- */
 
+/* Each replica has an element of a step, or none has: one that fails costs the step, what was read
+ * before an interruption or the end of the data comes again. */
 static Status dequeue(Team *t, const Phase *p) {
-  for (int r = 0; r < t->replication->count; r++)
-    if (run_dequeue(&t->run[r], p->step[r]) != OK) return first_failure(t);
+  int count = t->replication->count;
+  Feed *f = (Feed *)p->step[0]->node->attr[0].object;
+  for (int r = 0; r < count; r++) {
+    Status s = run_dequeue(&t->run[r], p->step[r]);
+    if (s == OK) continue;
+    if (s == ERR_CANCELLED || s == ERR_OUT_OF_RANGE)
+      while (r--) f->put_back(f, OK, NULL, p->step[r]->call.out);
+    else f->leave_out(f, count - r - 1);
+    return first_failure(t);
+  }
   return OK;
 }
 

@@ -134,11 +134,17 @@ end
 
 local rows <const> = {
   {"log_dir", "string", "logs"}, {"histogram_freq", "integer", 0, range = "[0, inf)"},
-  {"write_graph", "boolean", true},
-  {"write_images", "boolean", false}, {"write_steps_per_second", "boolean", false},
-  {"update_freq", {"string", "integer"}, "epoch"},
+  {"write_graph", "boolean", true, says = "changes nothing"},
+  {"write_images", "boolean", false, says = "changes nothing"},
+    {"write_steps_per_second", "boolean", false},
+  {"update_freq", {"string", "integer"}, "epoch", of = "\"epoch\", \"batch\" or integer ≥ 1",
+    says = "steps", check = function(x)
+      if x ~= "epoch" and x ~= "batch" and (type(x) == "string" or x < 1) then
+        return 'is "epoch", "batch" or a positive number of steps, got ' .. x
+      end
+    end},
   {"profile_batch", "any", 0, of = "anything", says = "changes nothing"},
-  {"embeddings_freq", "integer", 0},
+  {"embeddings_freq", "integer", 0, says = "changes nothing"},
 }
 
 ---Writes event files for TensorBoard into log_dir/train and log_dir/validation; update_freq:
@@ -153,10 +159,6 @@ TensorBoard.argument_rows = rows
 function TensorBoard:init(...)
   for key, value in pairs(args.check("TensorBoard", rows, ...)) do self[key] = value end
   if self.update_freq == "batch" then self.update_freq = 1 end
-  if type(self.update_freq) == "string" and self.update_freq ~= "epoch" then
-    blame.error("TensorBoard: 'update_freq' is \"epoch\", \"batch\" or a number of steps, got "
-      .. self.update_freq, "value")
-  end
   for _, name in ipairs{"profile_batch", "embeddings_freq"} do
     local value = self[name]
     if value ~= false and value ~= 0 then
@@ -221,11 +223,11 @@ function TensorBoard:write(kind, step, logs, prefix)
 end
 
 function TensorBoard:on_train_batch_end(_, logs, info)
-  local count = info.step_last - info.step_first + 1
+  local count = base._new_steps(info)
   self.step = self.step + count
   if self.update_freq == "epoch" then return end
   self.since_write = self.since_write + count
-  if self.since_write < self.update_freq then return end
+  if count == 0 or self.since_write < self.update_freq then return end
   self.since_write = 0
   self:write("train", self.step, logs, "batch_")
 end

@@ -141,10 +141,12 @@ end
 -- while it is read.
 local function check_classes(who, class_weight, y)
   if not core.is_tensor(y) or #y.shape > 2 or (#y.shape == 2 and y.shape[2] > 1) then return end
-  local largest = ops.reduce_max(ops.cast(y, "int32")):item()
-  if class_weight[largest] == nil then
-    blame.error(string.format("%s: 'class_weight' must hold all classes of the labels; %d is "
-      .. "missing", who, largest), "value")
+  local classes = ops.cast(y, "int32")
+  for _, outermost in ipairs{ops.reduce_max(classes):item(), ops.reduce_min(classes):item()} do
+    if class_weight[outermost] == nil then
+      blame.error(string.format("%s: 'class_weight' must hold all classes of the labels; %d is "
+        .. "missing", who, outermost), "value")
+    end
   end
 end
 

@@ -88,7 +88,6 @@ local function make_callbacks(self, a, steps)
   local list = callbacks.CallbackList(a.callbacks, self, params)
   local history = callbacks.History()
   list:add(history, self, params)
-  self.history = history
   return list, history
 end
 
@@ -258,12 +257,21 @@ local function run_epochs(self, run, a)
   return named
 end
 
--- To be closed: what callbacks such as BackupAndRestore know of the run.
-local function known_to_callbacks(self, run)
+local noted <const> = {"_run", "_resume", "_interrupted", "stop_training", "history"}
+
+-- To be closed: what callbacks such as BackupAndRestore know of the run. A fit that a callback
+-- begins leaves what those of the other one know.
+local function known_to_callbacks(self, run, history)
+  local former = {}
+  for _, name in ipairs(noted) do former[name] = rawget(self, name) end
   rawset(self, "_run", run)
+  rawset(self, "_resume", nil)
   rawset(self, "_interrupted", false)
+  self.stop_training, self.history = false, history
   return setmetatable({}, {__close = function()
-    for _, name in ipairs{"_run", "_resume", "_interrupted"} do rawset(self, name, nil) end
+    for i, name in ipairs(noted) do
+      if former._run or i <= 3 then rawset(self, name, former[name]) end
+    end
   end})
 end
 
@@ -281,6 +289,7 @@ function methods:fit(...)
   compile.check(self, "fit")
   feeding.take_apart("fit", self, a)
   validation.split(a)
+  validation.check(a.validation_data)
   local feed = feeding.open("fit", self,
     {x = a.x, y = a.y, sample_weight = a.sample_weight, batch_size = a.batch_size,
     shuffle = a.shuffle, class_weight = a.class_weight, epoch = self._epochs_fed})
@@ -288,11 +297,10 @@ function methods:fit(...)
   local history
   run.callbacks, history = make_callbacks(self, a, run.steps)
   run.entry = program_for(self, feed, run, a.prefetch_depth)
-  local _ <close> = runs.closing(run)
+  local _ <close> = runs.closing(self, run)
   say_steps(self, feed, run, a.verbose)
-  self.stop_training = false
   local _ <close> = runs.hold_interrupts()
-  local _ <close> = known_to_callbacks(self, run)
+  local _ <close> = known_to_callbacks(self, run, history)
   run.callbacks:on_train_begin(logs.by_name{})
   local named = run_epochs(self, run, a)
   if self.optimizer.finalize_variable_values then

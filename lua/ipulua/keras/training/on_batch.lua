@@ -8,6 +8,7 @@ local feeding = require "ipulua.keras.training.feeding"
 local func = require "ipulua.trace.func"
 local logs = require "ipulua.keras.training.logs"
 local nest = require "ipulua.base.nest"
+local nested = require "ipulua.keras.training.nested"
 local programs = require "ipulua.keras.training.programs"
 local replication = require "ipulua.trace.replication"
 
@@ -49,8 +50,11 @@ local function run(self, who, mode, ...)
     for _, _, weight in feed.dataset:iter() do w = weight end
   end
   building.from_batch(self, x)
+  local restore = nested.keep_metrics(self)
   if a.reset_metrics then self:reset_metrics() end
-  local values = batch_function(self, mode)(x, y, w)
+  local ok, values = pcall(batch_function(self, mode), x, y, w)
+  if restore then restore() end
+  if not ok then error(values, 0) end
   return logs.results(logs.in_order(self, values), a.return_dict)
 end
 

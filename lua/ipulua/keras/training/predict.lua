@@ -53,7 +53,7 @@ function methods:predict(...)
   local run = runs.begin(self, "predict", "predict", a, function(outputs, structure_of_outputs)
     parts[#parts + 1], form = outputs, structure_of_outputs
   end)
-  local _ <close> = runs.closing(run)
+  local _ <close> = runs.closing(self, run)
   run.callbacks:on_predict_begin(logs.by_name{})
   runs.epoch(self, run)
   run.callbacks:on_predict_end(logs.by_name{})

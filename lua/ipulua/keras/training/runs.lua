@@ -11,6 +11,7 @@ local executions = require "ipulua.keras.training.executions"
 local feeding = require "ipulua.keras.training.feeding"
 local log = require "ipulua.base.log"
 local logs = require "ipulua.keras.training.logs"
+local nested = require "ipulua.keras.training.nested"
 local pipelining = require "ipulua.keras.models.stage_assignment"
 local programs = require "ipulua.keras.training.programs"
 local progress = require "ipulua.keras.training.progress"
@@ -130,12 +131,20 @@ end
 
 ---To be closed: however a run is left, what it opened is closed, and what it left in queues and
 ---callbacks is gone.
+---@param model Model
 ---@param run Run
-function runs.closing(run)
+function runs.closing(model, run)
+  local is_validation = run.is_alone == false -- of a fit, whose metrics are done with
+  local restore = not is_validation and nested.keep_metrics(model)
+  local leave = nested.enter(model, run)
   return setmetatable({}, {__close = function()
+    leave()
+    local _ <close> = setmetatable({}, {__close = function()
+      if not is_validation then run.callbacks:leave() end
+    end})
     programs.close(run.entry)
     executions.close(run)
-    if run.is_alone ~= false then run.callbacks:leave() end
+    if restore then restore() end
   end})
 end
 

@@ -196,6 +196,12 @@ steps.read_replicas = read_replicas
 ---@field func Function what is run
 ---@field outfeed IPUOutfeedQueue? of its own
 
+-- What a pipeline is called, or the model.
+local function program_name(model, kind)
+  local name = model:is_pipelined() and model._options.pipelining.name or model.name
+  return name .. "." .. kind
+end
+
 -- A program of one kind: body(infeed…) is run `count` times, then the values of the metrics are
 -- given back.
 local function make_program(model, kind, count, trace_steps)
@@ -217,7 +223,7 @@ local function make_program(model, kind, count, trace_steps)
       if replicas > 1 then values[i] = ops.all_gather(value) end
     end
     return table.unpack(values)
-  end, {name = model.name .. "." .. kind})
+  end, {name = program_name(model, kind)})
   local function named(...)
     local results, logs = {...}, {}
     for i, name in ipairs(names) do
@@ -312,7 +318,7 @@ function steps.predict_program(model, infeed, count)
       structure = y
       outfeed:enqueue(nest.flatten(y))
     end)
-  end, {name = model.name .. ".predict"})
+  end, {name = program_name(model, "predict")})
   return {
     count = count, kind = "predict", func = f, outfeed = outfeed,
     run = function()
