@@ -88,6 +88,26 @@ static int value_of(lua_State *L) {
   return 1;
 }
 
+/* (variable, aggregate, first_only): outside of programs its value is the aggregate's; what is assigned there is
+ * replica 0's alone, or everybody's. */
+static int set_aggregate(lua_State *L) {
+  Variable *v = check(L), *of = bind_test_variable(L, 2);
+  if (!of || v->aggregate) return luaL_error(L, "a variable has one aggregate");
+  v->aggregate = variable_retain(of);
+  v->first_only = lua_toboolean(L, 3);
+  return 0;
+}
+
+/* (variable): what it holds is zero, on this instance. */
+static int set_zero(lua_State *L) {
+  Variable *v = check(L);
+  Error e = {0};
+  void *data = variable_writable(&e, v);
+  bind_check(L, &e);
+  memset(data, 0, type_bytes(&v->type));
+  return 0;
+}
+
 /* All replicas go on from the first one's value. */
 static int merge_replicas(lua_State *L) {
   Variable *v = check(L);
@@ -414,6 +434,8 @@ void bind_open_variable(lua_State *L) {
                                        {"set_variable", set_value},
                                        {"is_variable", is_variable},
                                        {"variable_value", value_of},
+                                       {"set_aggregate", set_aggregate},
+                                       {"set_zero", set_zero},
                                        {"merge_replicas", merge_replicas},
                                        {"replica_values", replica_values},
                                        {"set_replica_values", set_replica_values},

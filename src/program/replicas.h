@@ -20,8 +20,9 @@ typedef enum PhaseKind {
 struct Phase {
   PhaseKind kind;
   int count;
-  bool heavy;  /* LOCAL: worth a hand-off to other threads */
-  Step **step; /* [replicas]: the first one in each instance */
+  uint32_t detail; /* MEETING of instances: what must be alike; 0: not known yet */
+  bool heavy;      /* LOCAL: worth a hand-off to other threads */
+  Step **step;     /* [replicas]: the first one in each instance */
   Phases body, other;
   Phases *pass; /* of a pipelined loop: [2 * passes], the dequeues and the body of each */
 };
@@ -35,8 +36,12 @@ typedef struct Replication {
   int most_values; /* of an element that is enqueued */
 } Replication;
 
-/* Make p run as so many replicas; once. */
-Status program_replicate(Error *e, Program *p, int replicas, int threads);
+/* Make p run as so many replicas; once. With others: they are replicas first, first + 1, … of `all`, which several
+ * instances have (one, too: then they meet nobody, but are numbered so). all 0: the program is of this process alone. */
+Status program_replicate(Error *e, Program *p, int replicas, int first, int all, int threads);
+/* What instances must have in common to run p together, a line for each node; the script's lines follow a tab. free() it. */
+bool program_meets(const Program *p); /* has collectives */
+char *program_common_text(const Program *p);
 /* Its replicas may hold different values now, so all must run; else the first one speaks for
  * all. Makes their instances. */
 bool program_diverges(const Program *p);
