@@ -43,7 +43,7 @@ void notice_send(Instances *t, NoticeKind kind, int status, const char *words) {
   snprintf(s->notice.words, sizeof s->notice.words, "%s", words ? words : "");
   size_t bytes = offsetof(Notice, words) + strlen(s->notice.words) + 1;
   for (int q = 0; q < t->count; q++)
-    if (q != t->rank && !t->peer[q].ended)
+    if (q != t->rank && (kind == NOTICE_END || !t->peer[q].ended))
       t->comm->send(&s->notice, (int64_t)bytes, q, TAG, 1, &s->request[q]);
   s->next = t->sending;
   t->sending = s;
