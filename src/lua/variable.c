@@ -1,6 +1,7 @@
 /* The Lua type of variables. In an expression a variable is its value. */
 #include <string.h>
 
+#include "dist/instances.h"
 #include "lua/bind.h"
 #include "ops/ops.h"
 
@@ -161,6 +162,16 @@ static int set_replica_values(lua_State *L) {
   return 0;
 }
 
+/* What is assigned outside of programs is the first replica's of all instances where the others' is zero. */
+static Status assign_value(lua_State *L, Error *e, Variable *v, const Tensor *t) {
+  const Engine *g = bind_state(L)->engine;
+  if (variable_assign(e, v, t) != OK) return e->status;
+  if (!v->first_only || !g->instances || !instances_rank(g->instances)) return OK;
+  void *data = variable_writable(e, v);
+  if (data) memset(data, 0, type_bytes(&v->type));
+  return e->status;
+}
+
 /* Replace the value at once: (variable, tensor). */
 static int set_value(lua_State *L) {
   Variable *v = check(L);
@@ -168,7 +179,9 @@ static int set_value(lua_State *L) {
   bind_settle(L, v);
   Error e = {0};
   Tensor *t = bind_concrete(L, -1, v->name);
-  variable_assign(&e, v, t);
+  bool is_first = !v->value; /* no script has assigned it */
+  assign_value(L, &e, v, t);
+  if (is_first) v->assigned = false;
   bind_check(L, &e);
   return 0;
 }
@@ -244,7 +257,7 @@ static int assign_with(lua_State *L, const char *method, const char *op) {
     bind_settle(L, v);
     Error e = {0};
     Tensor *t = bind_concrete(L, 2, v->name);
-    variable_assign(&e, v, t);
+    assign_value(L, &e, v, t);
     lua_pop(L, 1);
     bind_check(L, &e);
   }

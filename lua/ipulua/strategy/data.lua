@@ -54,10 +54,10 @@ function data.distribute(team, dataset)
     return core.ops.reshape(core.ops.slice(t, begin, extent), shape)
   end
   local parts = dataset:map(function(...)
+    local count = select("#", ...)
     local leaves, template = structure.flatten{...}
     for i, leaf in ipairs(leaves) do leaves[i] = part(leaf) end
-    local cut = structure.rebuild(template, leaves)
-    return table.unpack(cut, 1, select("#", cut and ...))
+    return table.unpack(structure.rebuild(template, leaves), 1, count)
   end)
   return parts:unbatch()
 end
