@@ -61,7 +61,7 @@ static Status send_piece(Chain *c, int slot_way, int way, int64_t piece) {
   int64_t bytes = HEADER_BYTES + elements_of(c, piece) * (int64_t)c->sum->element_bytes;
   int to = c->way[way].to;
   CommRequest **r = request_of(c, slot_way, piece);
-  t->request_peer[r - t->request] = to;
+  t->request_peer[r - t->request] = to | LARGE_SEND;
   int code = t->comm->send(slot, bytes, to, TAG, 0, r);
   if (code) return comm_failed(t, code, c->error);
   t->statistics.bytes_sent += bytes;

@@ -110,7 +110,7 @@ static Status exchange_data(Instances *t, const Meeting *m, const Part *part, in
       if (s == OK)
         s = request(
             t, t->comm->send(part[i].data, (int64_t)part[i].bytes, q, TAG, 0, &t->request[count]),
-            q, &count, e);
+            q | LARGE_SEND, &count, e);
     }
     if (bytes > INLINE_BYTES) t->statistics.bytes_sent += (int64_t)bytes;
   }

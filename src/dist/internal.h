@@ -15,6 +15,7 @@ enum {
   CHAIN_PIECES = 4,        /* that are on their way at once, up and down */
   MESSAGE_BYTES = 64 + CHAIN_BYTES,
   TAG = 1,
+  LARGE_SEND = 1 << 24, /* in request_peer: what is sent may wait for its receiver */
 };
 
 /* In front of every message of a meeting; data begin behind 64 bytes. */

@@ -42,13 +42,14 @@ static void words_of(const Meeting *m, char *text, size_t n) {
 /* The first instance that something is awaited from or wasn't taken by; -1: none. */
 static int missing(const Instances *t, const Wait *w) {
   for (int i = 0; i < w->count; i++)
-    if (t->request[i]) return t->request_peer[i];
+    if (t->request[i]) return t->request_peer[i] & ~LARGE_SEND;
   return -1;
 }
 
 static int missing_and_ended(const Instances *t, const Wait *w) {
   for (int i = 0; i < w->count; i++)
-    if (t->request[i] && t->peer[t->request_peer[i]].ended) return t->request_peer[i];
+    if (t->request[i] && t->peer[t->request_peer[i] & ~LARGE_SEND].ended)
+      return t->request_peer[i] & ~LARGE_SEND;
   return -1;
 }
 
@@ -143,7 +144,7 @@ void wait_abandon(Instances *t, int count) {
   while (t->comm->test(t->request, count, &done) == 0 && !done && clock_seconds() - began < most)
     nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
   for (int i = 0; i < count; i++) {
-    if (t->request[i]) t->abandoned++;
+    if (t->request[i] && t->request_peer[i] & LARGE_SEND) t->abandoned++;
     t->request[i] = NULL;
   }
 }

@@ -109,6 +109,58 @@ static int set_zero(lua_State *L) {
   return 0;
 }
 
+/* (variable, replicas) → what each of so many replicas of this instance holds, a list; whatever scripts read */
+static int values_of_replicas(lua_State *L) {
+  Variable *v = check(L);
+  int count = bind_check_int(L, 2, "replicas");
+  bind_settle(L, v);
+  lua_createtable(L, count, 0);
+  for (int r = 0; r < count; r++) {
+    LuaTensor *u = bind_new_tensor(L);
+    Error e = {0};
+    bool is_zero = r && v->first_only && v->replicas != count;
+    if (is_zero) u->tensor = tensor_new(&e, &v->type);
+    else u->tensor = tensor_from(&e, &v->type, variable_of_replica(v, r, count));
+    bind_check(L, &e);
+    lua_rawseti(L, -2, r + 1);
+  }
+  return 1;
+}
+
+/* (variable, list of tensors): all replicas of this instance get values of their own. */
+static int set_values_of_replicas(lua_State *L) {
+  Variable *v = check(L);
+  int count = (int)luaL_len(L, 2);
+  void **data = lua_newuserdatauv(L, (size_t)(count + 1) * sizeof *data, 0);
+  Error e = {0};
+  bind_settle(L, v);
+  variable_spread(&e, v, count, data);
+  bind_check(L, &e);
+  for (int r = 0; r < count; r++) {
+    lua_rawgeti(L, 2, r + 1);
+    const LuaTensor *t = bind_check_tensor(L, -1, v->name);
+    if (!t->tensor || !type_equal(&t->tensor->type, &v->type))
+      return bind_fail(L, ERR_INVALID_ARGUMENT, "a value of variable '%s' has another type",
+                       v->name);
+    tensor_copy_out(t->tensor, data[r]);
+    lua_pop(L, 1);
+  }
+  return 0;
+}
+
+static int is_aggregated(lua_State *L) {
+  lua_pushboolean(L, check(L)->aggregate != NULL);
+  return 1;
+}
+
+/* (dense tensor) → the CRC32C of its elements */
+static int crc_of_tensor(lua_State *L) {
+  const LuaTensor *t = bind_check_tensor(L, 1, "value");
+  if (!t->tensor || !tensor_is_dense(t->tensor)) return luaL_error(L, "a dense tensor is wanted");
+  lua_pushinteger(L, dist_crc(0, t->tensor->data, type_bytes(&t->tensor->type)));
+  return 1;
+}
+
 /* All replicas go on from the first one's value. */
 static int merge_replicas(lua_State *L) {
   Variable *v = check(L);
@@ -449,6 +501,10 @@ void bind_open_variable(lua_State *L) {
                                        {"variable_value", value_of},
                                        {"set_aggregate", set_aggregate},
                                        {"set_zero", set_zero},
+                                       {"values_of_replicas", values_of_replicas},
+                                       {"set_values_of_replicas", set_values_of_replicas},
+                                       {"is_aggregated", is_aggregated},
+                                       {"crc_of_tensor", crc_of_tensor},
                                        {"merge_replicas", merge_replicas},
                                        {"replica_values", replica_values},
                                        {"set_replica_values", set_replica_values},

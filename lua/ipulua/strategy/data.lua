@@ -44,7 +44,6 @@ function data.distribute(team, dataset)
   if rows % replicas ~= 0 then
     blame.error(string.format("%s: a global batch of %d rows can't be cut for %d replicas", who, rows, replicas), "value")
   end
-  if replicas == 1 then return dataset end
   local size <const>, first <const> = rows // replicas, launch.index() * mine
   local function part(t)
     local begin, extent, shape = {}, {}, {mine, size}
@@ -59,7 +58,9 @@ function data.distribute(team, dataset)
     for i, leaf in ipairs(leaves) do leaves[i] = part(leaf) end
     return table.unpack(structure.rebuild(template, leaves), 1, count)
   end)
-  return parts:unbatch()
+  local mine_only = parts:unbatch()
+  mine_only.is_distributed = true
+  return mine_only
 end
 
 ---What a function of distribute_datasets_from_function is told.

@@ -113,6 +113,7 @@ local csv_rows <const> = {{"filename", "string"}, {"separator", "string", ","},
 ---@class CSVLogger: Callback
 local CSVLogger = Callback:extend("CSVLogger")
 files.CSVLogger = CSVLogger
+CSVLogger.writes_files = true
 
 CSVLogger.argument_rows = csv_rows
 

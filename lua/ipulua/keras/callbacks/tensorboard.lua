@@ -91,6 +91,7 @@ local rows <const> = {
 ---histograms of the weights.
 ---@class TensorBoard: Callback
 local TensorBoard = Callback:extend("TensorBoard")
+TensorBoard.writes_files = true
 
 TensorBoard.argument_rows = rows
 

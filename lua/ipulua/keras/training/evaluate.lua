@@ -5,7 +5,7 @@ local compile = require "ipulua.keras.training.compile"
 local feeding = require "ipulua.keras.training.feeding"
 local logs = require "ipulua.keras.training.logs"
 local runs = require "ipulua.keras.training.runs"
-local together = require "ipulua.keras.training.together"
+local together = require "ipulua.keras.base.together"
 
 local evaluate = {methods = {}}
 local methods <const> = evaluate.methods

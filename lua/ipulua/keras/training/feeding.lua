@@ -14,7 +14,7 @@ local nest = require "ipulua.base.nest"
 local ops = require "ipulua.ops"
 local pipelining = require "ipulua.keras.models.stage_assignment"
 local plain = require "ipulua.base.plain"
-local together = require "ipulua.keras.training.together"
+local together = require "ipulua.keras.base.together"
 
 local feeding = {}
 

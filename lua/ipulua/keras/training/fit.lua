@@ -16,7 +16,7 @@ local programs = require "ipulua.keras.training.programs"
 local progress = require "ipulua.keras.training.progress"
 local runs = require "ipulua.keras.training.runs"
 local staging = require "ipulua.keras.training.pipelined"
-local together = require "ipulua.keras.training.together"
+local together = require "ipulua.keras.base.together"
 local validation = require "ipulua.keras.training.validation"
 
 local fit = {methods = {}}

@@ -11,7 +11,7 @@ local nest = require "ipulua.base.nest"
 local programs = require "ipulua.keras.training.programs"
 local replication = require "ipulua.trace.replication"
 local steps = require "ipulua.keras.training.steps"
-local together = require "ipulua.keras.training.together"
+local together = require "ipulua.keras.base.together"
 
 local on_batch = {methods = {}}
 local methods <const> = on_batch.methods

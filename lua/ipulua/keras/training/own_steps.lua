@@ -8,7 +8,7 @@ local feeding = require "ipulua.keras.training.feeding"
 local programs = require "ipulua.keras.training.programs"
 local replication = require "ipulua.trace.replication"
 local steps = require "ipulua.keras.training.steps"
-local together = require "ipulua.keras.training.together"
+local together = require "ipulua.keras.base.together"
 local tracing = require "ipulua.trace.tracing"
 
 local own_steps = {methods = {}}

@@ -8,7 +8,7 @@ local feeding = require "ipulua.keras.training.feeding"
 local logs = require "ipulua.keras.training.logs"
 local nest = require "ipulua.base.nest"
 local runs = require "ipulua.keras.training.runs"
-local together = require "ipulua.keras.training.together"
+local together = require "ipulua.keras.base.together"
 
 local predict = {methods = {}}
 local methods <const> = predict.methods

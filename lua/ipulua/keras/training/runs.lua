@@ -17,7 +17,7 @@ local progress = require "ipulua.keras.training.progress"
 local instances = require "ipulua.config.instances"
 local staging = require "ipulua.keras.training.pipelined"
 local teams = require "ipulua.trace.teams"
-local together = require "ipulua.keras.training.together"
+local together = require "ipulua.keras.base.together"
 
 local runs = {}
 

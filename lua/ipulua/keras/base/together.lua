@@ -5,6 +5,7 @@ local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
 local counted = require "ipulua.base.counted"
 local instances = require "ipulua.config.instances"
+local json = require "ipulua.base.json"
 local log = require "ipulua.base.log"
 local teams = require "ipulua.trace.teams"
 
@@ -26,6 +27,18 @@ end
 ---@return boolean
 function together.is_speaker(model)
   return not together.is_one_of_several(model) or instances.is_first()
+end
+
+---Of methods that one of several instances does for all.
+together.every_row = {"all_instances", "boolean", false,
+  says = "of several instances each writes, not the first alone"}
+
+---Whether this instance leaves a file to the first one.
+---@param model Model
+---@param a table arguments, with every_row among them
+---@return boolean
+function together.leaves_to_first(model, a)
+  return not a.all_instances and not together.is_speaker(model)
 end
 
 -- The words of an error of this instance's own, without the place in the script.
@@ -162,6 +175,48 @@ function together.interrupted(model, who)
   for _, each in ipairs(instances.exchange("executed", who, flags)) do flags = flags | each end
   if flags & 2 ~= 0 then model.stop_training = true end
   return flags & 1 ~= 0
+end
+
+-- ------------------------------------------------ checkpoints
+
+local members <const> = {"weights.safetensors", "optim.safetensors", "variables.safetensors",
+  "training.safetensors"}
+
+-- What a checkpoint holds, without the values: {path, state, members}.
+local function outline(saved)
+  if not saved then return {} end
+  local all = {path = saved.path, state = saved.state, members = {}}
+  for _, file in ipairs(members) do
+    local tensors, metadata = saved.member(file)
+    local list = {}
+    for name, t in pairs(tensors or {}) do list[#list + 1] = {name, t.dtype, t.shape} end
+    table.sort(list, function(a, b) return a[1] < b[1] end)
+    all.members[file] = {list = json.array(list), metadata = metadata, is_there = tensors ~= nil}
+  end
+  return all
+end
+
+---A checkpoint that instance 0 has read, on all of them.
+---@param model Model
+---@param who string
+---@param saved table?
+---@return table?
+function together.from_first(model, who, saved)
+  if not together.is_one_of_several(model) then return saved end
+  local all = instances.exchange("checkpoint", who, outline(saved))[1]
+  if not all.path then return nil end
+  local found = {}
+  for _, file in ipairs(members) do
+    local own, tensors = saved and saved.member(file) or {}, {}
+    for _, row in ipairs(all.members[file].list) do
+      local name, dtype, shape = row[1], row[2], row[3]
+      tensors[name] = instances.collect("broadcast", file .. ":" .. name, who,
+        own[name] or core.full(shape, 0, dtype), 0)
+    end
+    found[file] = {all.members[file].is_there and tensors or nil, all.members[file].metadata}
+  end
+  return {path = all.path, state = all.state,
+    member = function(file) return table.unpack(found[file] or {}, 1, 2) end}
 end
 
 return together
