@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/interrupt.h"
+#include "base/arena.h"
 #include "base/sha256.h"
 #include "dist/instances.h"
 
@@ -189,8 +189,7 @@ static bool allocate(Across *a) {
   a->in = calloc(all, sizeof *a->in);
   a->nowhere = calloc(MAX_OUTPUTS, sizeof *a->nowhere);
   a->from = calloc((size_t)instances_count(a->instances), sizeof *a->from);
-  a->part = calloc((size_t)a->local, sizeof *a->part);
-  return a->call && a->replica && a->in && a->nowhere && a->from && a->part;
+  return a->call && a->replica && a->in && a->nowhere && a->from;
 }
 
 static void release(Across *a) {
@@ -222,9 +221,6 @@ void across_end(Across *a, Status s, Error *e) {
 
 /* ---- collectives ---- */
 
-/* Beyond so many bytes from each instance to the others the chain is faster. */
-enum { GATHER_BYTES = 128 << 10, GATHER_BYTES_OF_TWO = 1 << 20 };
-
 static uint32_t detail_of(const Node *n) {
   char text[TYPE_TEXT];
   uint32_t crc = dist_crc(0, &n->id, sizeof n->id);
@@ -234,21 +230,20 @@ static uint32_t detail_of(const Node *n) {
 }
 
 static bool is_far(const Across *a, const Call *c, size_t bytes) {
-  int instances = instances_count(a->instances);
-  size_t sent = bytes * (size_t)(a->local * (instances - 1));
   return c->node->op->meet_far && c->attr[0].kind == ATTR_NONE &&
-         sent > (instances == 2 ? GATHER_BYTES_OF_TWO : GATHER_BYTES);
+         bytes > program_gather_bytes(a->program);
 }
 
-/* The calls of all replicas: others' bring what has arrived, and have no places. */
-static void set_calls(Across *a, const Call *const *call, size_t bytes) {
+/* The calls of all replicas: others' bring what has arrived, and have no places. stride: bytes that a replica
+ * has brought, of which those of this collective begin at `ahead`. */
+static void set_calls(Across *a, const Call *const *call, size_t ahead, size_t bytes) {
   for (int r = 0; r < a->all; r++) {
     int owner = r / a->local, at = r % a->local;
     if (owner == instances_rank(a->instances)) {
       a->replica[r] = call[at];
       continue;
     }
-    a->in[r] = (const char *)a->from[owner].data + (size_t)at * bytes;
+    a->in[r] = (const char *)a->from[owner].data + (size_t)a->local * ahead + (size_t)at * bytes;
     a->call[r] = *call[0];
     a->call[r].in = &a->in[r];
     a->call[r].out = a->nowhere;
@@ -257,7 +252,27 @@ static void set_calls(Across *a, const Call *const *call, size_t bytes) {
   }
 }
 
-Status across_meet(Across *a, Phase *phase, const Call *const *call, Error *e) {
+static Status add_parts(Across *a, const Phase *p, int *count, Error *e) {
+  if (!array_reserve(&a->part, &a->part_capacity, *count + a->local, sizeof *a->part))
+    return fail(e, ERR_OUT_OF_MEMORY, "out of memory");
+  for (int r = 0; r < a->local; r++) {
+    const Call *c = &p->step[r]->call;
+    a->part[(*count)++] = (Part){c->in[0], type_bytes(c->in_type[0])};
+  }
+  return OK;
+}
+
+/* What this collective brings, or all of its bucket. */
+static Status exchange(Across *a, const Phases *list, const Phase *p, const Meeting *m, Error *e) {
+  int count = 0;
+  Status s = OK;
+  if (!p->bucket) s = add_parts(a, p, &count, e);
+  for (int k = 0; p->bucket && k < p->bucket->count && s == OK; k++)
+    s = add_parts(a, &list->phase[p->bucket->member[k]], &count, e);
+  return s == OK ? instances_gather(a->instances, m, a->part, count, a->from, e) : s;
+}
+
+Status across_meet(Across *a, const Phases *list, Phase *phase, const Call *const *call, Error *e) {
   const Node *n = phase->step[0]->node;
   const OpDef *op = n->op;
   Words words = {a->program, n};
@@ -271,9 +286,9 @@ Status across_meet(Across *a, Phase *phase, const Call *const *call, Error *e) {
     FarMeeting far = {a->instances, m};
     return op->meet_far(call, a->local, a->all, &far);
   }
-  for (int r = 0; r < a->local; r++) a->part[r] = (Part){call[r]->in[0], bytes};
-  Status s = instances_gather(a->instances, &m, a->part, a->local, a->from, e);
+  Status s = OK;
+  if (!phase->bucket || !phase->place) s = exchange(a, list, phase, &m, e);
   if (s != OK) return s;
-  set_calls(a, call, bytes);
+  set_calls(a, call, phase->ahead, bytes);
   return op->meet(a->replica, a->all);
 }

@@ -14,13 +14,14 @@ typedef struct Across {
   const void **in;       /* [all] what they bring */
   void **nowhere;        /* [MAX_OUTPUTS] NULLs */
   struct Brought *from;  /* [instances] */
-  struct Part *part;     /* [local] */
+  struct Part *part;     /* [part_capacity] */
+  int part_capacity;
 } Across;
 
 /* Memory for a run of p, and the agreement of all on it. */
 Status across_begin(Across *a, Engine *g, Program *p, Error *e);
 /* A collective of all replicas: the calls are those of this instance's. */
-Status across_meet(Across *a, Phase *phase, const Call *const *call, Error *e);
+Status across_meet(Across *a, const Phases *list, Phase *phase, const Call *const *call, Error *e);
 /* The run has ended so; what failed here alone is told to all. */
 void across_end(Across *a, Status s, Error *e);
 #endif

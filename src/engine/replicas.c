@@ -74,7 +74,7 @@ static Status enqueue(Team *t, const Phase *p) {
   return outlet_put(p->step[0]->node, t->replication->count, first->in_type, t->value, t->error);
 }
 
-static Status meet(Team *t, Phase *p) {
+static Status meet(Team *t, const Phases *list, Phase *p) {
   for (int r = 0; r < t->replication->count; r++) {
     Call *c = &p->step[r]->call;
     c->pool = t->pool;
@@ -84,17 +84,17 @@ static Status meet(Team *t, Phase *p) {
   }
   const OpDef *op = p->step[0]->node->op;
   bool across = t->across.instances && op->traits & ACROSS;
-  Status s = across ? across_meet(&t->across, p, t->call, t->error)
+  Status s = across ? across_meet(&t->across, list, p, t->call, t->error)
                     : op->meet(t->call, t->replication->count);
   for (int r = 0; r < t->replication->count && s == OK; r++)
     if (t->call[r]->numerics->check_finite) s = hunt_results(&(Hunt){0}, t->call[r], t->error);
   return s;
 }
 
-static Status run_meeting(Team *t, Phase *p) {
+static Status run_meeting(Team *t, const Phases *list, Phase *p) {
   if (p->step[0]->kind == STEP_DEQUEUE) return dequeue(t, p);
   if (p->step[0]->kind == STEP_ENQUEUE) return enqueue(t, p);
-  return meet(t, p);
+  return meet(t, list, p);
 }
 
 /* ---- control with meetings inside: all replicas must go the same way ---- */
@@ -223,7 +223,7 @@ static Status run_phases(Team *t, const Phases *list) {
   for (int i = 0; i < list->count && s == OK; i++) {
     Phase *p = &list->phase[i];
     s = p->kind == PHASE_LOCAL     ? run_local(t, p)
-        : p->kind == PHASE_MEETING ? run_meeting(t, p)
+        : p->kind == PHASE_MEETING ? run_meeting(t, list, p)
                                    : run_control(t, p);
   }
   return s;

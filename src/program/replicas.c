@@ -227,7 +227,8 @@ static Status build(Builder *b, Block *const *block, Phases *list) {
     if (status != OK) return status;
     list->phase[list->count - 1] = made;
   }
-  return OK;
+  bool others = b->program->all_replicas > b->program->replicas;
+  return !others || buckets_find(b->program, list) ? OK : no_memory(b);
 }
 
 /* ---- making and freeing ---- */
