@@ -217,6 +217,11 @@ CHECKS := $(patsubst spec/support/%.c,$(BUILD)/%,$(wildcard spec/support/*_check
 $(BUILD)/%_check: spec/support/%_check.c $(BUILD)/libipulua.a
 	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -MMD -MP -MF $@.d -o $@ $< $(BUILD)/libipulua.a $(LIBS)
 
+# A plug-in for communication that needs no MPI: what specs of several processes run with.
+$(BUILD)/comm_stub.so: spec/support/comm_stub.c src/dist/comm.h
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -shared -o $@ $<
+
 # The sweep over the registry, with the naive evaluator that it compares with.
 $(BUILD)/ops_check: $(addprefix spec/support/,ops_check.c interpret.c samples.c) $(BUILD)/libipulua.a
 	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
@@ -267,7 +272,7 @@ validate: $(BUILD)/validate all ## predicted against published cycles and memory
 	@test '$(BENCH)' != spec/machine/benchmarks.jsonl || IPULUA_LOG=error $(BUILD)/ipulua spec/support/programs.lua
 
 .PHONY: checks
-checks: $(CHECKS) $(BUILD)/validate ## build the C check programs
+checks: $(CHECKS) $(BUILD)/validate $(BUILD)/comm_stub.so ## build the C check programs
 
 space := $(subst x,,x x)
 # What Debian calls the things that we need.

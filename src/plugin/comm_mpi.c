@@ -1,6 +1,7 @@
 /* The communication plug-in over MPI: one source, built against Open MPI and against MPICH. Nothing in
  * here waits; no type or constant of MPI leaves. */
 #include <mpi.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,8 @@ enum { MOST_PIECES = 1024 };
 static const int64_t piece_bytes = (int64_t)1 << 30; /* MPI counts in int */
 
 struct CommRequest {
-  CommRequest *next; /* of those that are free */
+  CommRequest *next, *former; /* of those that are free, or of those that are on their way */
+  bool receives;
   int count;
   MPI_Request *part; /* [count] */
   MPI_Request first; /* where part points to, if one is enough */
@@ -20,7 +22,7 @@ struct CommRequest {
 /* The library has one state for the process, and so has its plug-in. */
 static struct {
   MPI_Comm channel[2]; /* data, control */
-  CommRequest *spare;
+  CommRequest *spare, *active;
   int begun;
   char words[MPI_MAX_ERROR_STRING + 1];
 } mpi;
@@ -61,16 +63,6 @@ static int begin(int32_t *rank, int32_t *size, char *library, size_t n) {
   return 0;
 }
 
-static int end(void) {
-  for (CommRequest *r = mpi.spare; r;) {
-    CommRequest *next = r->next;
-    free(r);
-    r = next;
-  }
-  mpi.spare = NULL;
-  return MPI_Finalize();
-}
-
 static void abort_all(int32_t status) { MPI_Abort(MPI_COMM_WORLD, status); }
 
 static const char *words(int code) {
@@ -91,13 +83,23 @@ static CommRequest *new_request(int64_t bytes) {
   else if (!(r = malloc(sizeof *r))) return NULL;
   r->count = (int)count;
   r->part = count == 1 ? &r->first : malloc((size_t)count * sizeof *r->part);
-  if (r->part) return r;
-  free(r);
-  return NULL;
+  r->receives = false;
+  r->former = NULL;
+  r->next = mpi.active;
+  if (!r->part) {
+    free(r);
+    return NULL;
+  }
+  if (mpi.active) mpi.active->former = r;
+  mpi.active = r;
+  return r;
 }
 
 static void free_request(CommRequest *r) {
   if (r->part != &r->first) free(r->part);
+  if (r->next) r->next->former = r->former;
+  if (r->former) r->former->next = r->next;
+  else mpi.active = r->next;
   r->next = mpi.spare;
   mpi.spare = r;
 }
@@ -122,6 +124,7 @@ static int receive(void *data, int64_t bytes, int32_t from, int32_t tag, int32_t
                    CommRequest **out) {
   CommRequest *r = new_request(bytes);
   if (!r) return MPI_ERR_NO_MEM;
+  r->receives = true;
   int code = MPI_SUCCESS;
   for (int i = 0; i < r->count; i++) {
     int64_t at = i * piece_bytes, n = bytes - at < piece_bytes ? bytes - at : piece_bytes;
@@ -170,6 +173,47 @@ static int look(int32_t *from, int32_t *bytes) {
   if ((code = MPI_Get_count(&status, MPI_BYTE, &n)) != MPI_SUCCESS) return code;
   *from = status.MPI_SOURCE, *bytes = n;
   return 0;
+}
+
+/* ---- the end ---- */
+
+/* What nobody will answer any more: where instances failed, the library should not wait for it. */
+static void take_back_receives(void) {
+  for (CommRequest *r = mpi.active; r; r = r->next)
+    for (int i = 0; r->receives && i < r->count; i++)
+      if (r->part[i] != MPI_REQUEST_NULL && MPI_Cancel(&r->part[i]) == MPI_SUCCESS)
+        MPI_Request_free(&r->part[i]);
+}
+
+/* Messages that nobody has asked for. */
+static void drain(MPI_Comm channel) {
+  for (;;) {
+    MPI_Status status;
+    MPI_Request request;
+    int found = 0, bytes = 0, done = 0;
+    if (MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, channel, &found, &status) != MPI_SUCCESS || !found)
+      return;
+    if (MPI_Get_count(&status, MPI_BYTE, &bytes) != MPI_SUCCESS) return;
+    char *data = malloc((size_t)bytes + 1);
+    if (!data) return;
+    if (MPI_Irecv(data, bytes, MPI_BYTE, status.MPI_SOURCE, status.MPI_TAG, channel, &request) !=
+        MPI_SUCCESS)
+      return;
+    while (MPI_Test(&request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && !done) continue;
+    free(data);
+  }
+}
+
+static int end(void) {
+  take_back_receives();
+  for (int i = 0; i < 2; i++) drain(mpi.channel[i]);
+  for (CommRequest *r = mpi.spare; r;) {
+    CommRequest *next = r->next;
+    free(r);
+    r = next;
+  }
+  mpi.spare = NULL;
+  return MPI_Finalize();
 }
 
 extern const Comm comm_table;
