@@ -222,6 +222,9 @@ $(BUILD)/comm_stub.so: spec/support/comm_stub.c src/dist/comm.h
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -shared -o $@ $<
 
+.PHONY: comm-stub
+comm-stub: $(BUILD)/comm_stub.so
+
 # The sweep over the registry, with the naive evaluator that it compares with.
 $(BUILD)/ops_check: $(addprefix spec/support/,ops_check.c interpret.c samples.c) $(BUILD)/libipulua.a
 	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)

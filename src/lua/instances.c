@@ -219,21 +219,36 @@ static int finish(lua_State *L) {
   return 1;
 }
 
-/* Folders in which plug-ins may lie, as module_offer_plugins noted them: (name) → the file, or nil */
-static int plugin(lua_State *L) {
-  const char *name = luaL_checkstring(L, 1);
+/* Pushes the file of a plug-in, in one of the folders that module_offer_plugins noted, or nil. */
+static bool push_plugin(lua_State *L, const char *name) {
+  int top = lua_gettop(L);
   luaL_getsubtable(L, LUA_REGISTRYINDEX, PLUGIN_FOLDERS);
   for (lua_Integer i = luaL_len(L, -1); i > 0; i--) {
-    lua_rawgeti(L, -1, i);
+    lua_rawgeti(L, top + 1, i);
     const char *path = lua_pushfstring(L, "%s/%s.so", lua_tostring(L, -1), name);
-    if (!access(path, R_OK)) return 1;
-    lua_pop(L, 2);
+    if (access(path, R_OK)) continue;
+    lua_replace(L, top + 1);
+    lua_settop(L, top + 1);
+    return true;
   }
+  lua_settop(L, top);
   lua_getglobal(L, "package");
   lua_getfield(L, -1, "searchpath");
   lua_pushfstring(L, "ipulua.%s", name);
   lua_getfield(L, -3, "cpath");
   lua_call(L, 2, 1);
+  lua_replace(L, top + 1);
+  return lua_isstring(L, top + 1);
+}
+
+bool module_has_plugin(lua_State *L, const char *name) {
+  bool found = push_plugin(L, name);
+  lua_pop(L, 1);
+  return found;
+}
+
+static int plugin(lua_State *L) {
+  push_plugin(L, luaL_checkstring(L, 1));
   return 1;
 }
 

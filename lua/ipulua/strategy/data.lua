@@ -88,6 +88,7 @@ function InputContext:get_per_replica_batch_size(size)
   return size // self.num_replicas_in_sync
 end
 class.guard(InputContext)
+data.InputContext = InputContext
 
 ---@package
 function data.from_function(team, f)
