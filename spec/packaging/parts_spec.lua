@@ -14,8 +14,10 @@ local function row(name) return info:match("\n" .. name .. " +([^\n]*)") end
 -- By pkg-config's name, whether the command says that it has the part.
 local said <const> = {
   libedit = row "line editing" == "libedit", libpng = row "images":find("PNG", 1, true) ~= nil,
-  libjpeg = row "images":find("JPEG", 1, true) ~= nil, hdf5 = row "plug%-ins" == "hdf5",
-}
+  libjpeg = row "images":find("JPEG", 1, true) ~= nil}
+for name, plugin in pairs{hdf5 = "hdf5", ["ompi-c"] = "comm_openmpi", mpich = "comm_mpich"} do
+  said[name] = (" " .. row "plug%-ins" .. " "):find(" " .. plugin .. " ", 1, true) ~= nil
+end
 
 local function message_of(f, ...)
   local ok, message = pcall(f, ...)

@@ -8,6 +8,7 @@ local folder = require "ipulua.keras.files.checkpoint_folder"
 local log = require "ipulua.base.log"
 local logs = require "ipulua.keras.training.logs"
 local start = require "ipulua.base.start"
+local together = require "ipulua.keras.base.together"
 local state = require "ipulua.keras.files.state"
 
 local rows <const> = {
@@ -51,9 +52,13 @@ end
 -- Where fit begins: it calls resume.apply() when the programs are there.
 function BackupAndRestore:on_train_begin()
   self.steps_since_save, self.version = 0, self.model._run.entry.version
-  -- Two trainings would go on from each other's backups.
-  if not start.options.estimate then self.lock = folder.own(self.backup_dir, 0) end
-  local saved = folder.read(self.backup_dir)
+  local saved = together.check(self.model, "BackupAndRestore", function()
+    if not together.is_speaker(self.model) then return nil end
+    -- Two trainings would go on from each other's backups.
+    if not start.options.estimate then self.lock = folder.own(self.backup_dir, 0) end
+    return folder.read(self.backup_dir)
+  end)
+  saved = together.from_first(self.model, "BackupAndRestore", saved)
   if not saved then return end
   local model, data = self.model, saved.state.training
   local what <const> = string.format("BackupAndRestore: '%s'", saved.path)
@@ -85,6 +90,7 @@ function BackupAndRestore:save(epoch, step, latest)
   local model = self.model
   warn_changed(self)
   local data, tensors = state.save(model, model._run, epoch, step, latest)
+  if not together.is_speaker(model) then return end
   local members = checkpoint.members(objects_of(model))
   members["training.safetensors"] = {tensors = tensors}
   folder.write(self.backup_dir, model.optimizer.iterations:item(),
@@ -120,6 +126,7 @@ function BackupAndRestore:on_epoch_end(epoch)
 end
 
 function BackupAndRestore:on_train_end()
+  if not together.is_speaker(self.model) then return end
   if self.delete_checkpoint and not self.model._interrupted then folder.remove(self.backup_dir) end
 end
 

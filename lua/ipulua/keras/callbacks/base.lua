@@ -6,6 +6,7 @@ local blame = require "ipulua.base.blame"
 local args = require "ipulua.base.args"
 local class = require "ipulua.base.class"
 local core = require "ipulua.core"
+local together = require "ipulua.keras.base.together"
 
 local callbacks = {}
 
@@ -184,9 +185,16 @@ function CallbackList:add(callback, model, params)
   callback:set_params(params)
 end
 
+-- Of several instances the first one writes files.
+local function is_called(self, callback)
+  return not callback.writes_files or together.is_speaker(self.model)
+end
+
 for _, event in ipairs(events) do
   CallbackList[event] = function(self, ...)
-    for _, callback in ipairs(self.list) do callback[event](callback, ...) end
+    for _, callback in ipairs(self.list) do
+      if is_called(self, callback) then callback[event](callback, ...) end
+    end
   end
 end
 

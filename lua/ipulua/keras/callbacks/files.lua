@@ -119,6 +119,7 @@ local csv_rows <const> = {{"filename", "string"}, separator_row, {"append", "boo
 ---@class CSVLogger: Callback
 local CSVLogger = Callback:extend("CSVLogger")
 files.CSVLogger = CSVLogger
+CSVLogger.writes_files = true
 
 CSVLogger.argument_rows = csv_rows
 

@@ -153,6 +153,7 @@ local rows <const> = {
 ---pictures, too.
 ---@class TensorBoard: Callback
 local TensorBoard = Callback:extend("TensorBoard")
+TensorBoard.writes_files = true
 
 TensorBoard.argument_rows = rows
 

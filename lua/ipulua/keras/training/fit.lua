@@ -16,6 +16,7 @@ local programs = require "ipulua.keras.training.programs"
 local progress = require "ipulua.keras.training.progress"
 local runs = require "ipulua.keras.training.runs"
 local staging = require "ipulua.keras.training.pipelined"
+local together = require "ipulua.keras.base.together"
 local validation = require "ipulua.keras.training.validation"
 
 local fit = {methods = {}}
@@ -63,7 +64,7 @@ local function plan(self, a, feed)
   feeding.tell_remainder(self, "fit", feed, takes_remainder)
   local count, per_execution = feeding.count_steps("fit", feed,
     {steps = a.steps_per_epoch, steps_name = "steps_per_epoch", takes_remainder = takes_remainder,
-    steps_per_execution = self.steps_per_execution, replicas = replicas})
+    steps_per_execution = self.steps_per_execution, replicas = replicas, model = self})
   local accumulation = pipelining.accumulation(self)
   check_accumulation(self, per_execution, accumulation)
   staging.check_count(self, true, accumulation, "gradient_accumulation_steps_per_replica")
@@ -74,9 +75,10 @@ local function plan(self, a, feed)
     replicas = replicas,
     accumulation = accumulation, epochs = math.max(a.epochs - a.initial_epoch, 0),
     recreates = a.steps_per_epoch == nil or feed.batches == a.steps_per_epoch,
+    is_distributed = feed.is_distributed,
     validation = feeding.is_dataset(a.validation_data) and a.validation_data or nil,
   }
-  feeding.check_enough("fit", feed, run)
+  together.check(self, "fit", function() feeding.check_enough("fit", feed, run) end)
   building.from_dataset(self, feed.dataset)
   return run
 end
@@ -108,6 +110,7 @@ end
 local hinted = setmetatable({}, {__mode = "k"})
 
 local function say_steps(self, feed, run, verbose)
+  if not together.is_speaker(self) then return end
   local steps = run.steps
   if steps and run.per_execution == 1 and not hinted[self] and steps > 1 then
     hinted[self] = true
@@ -190,7 +193,9 @@ local function run_epoch(self, run, epoch, a, resume)
   run.callbacks:on_epoch_begin(epoch, logs.by_name{})
   run.done, run.latest = resume and resume.step or 0, resume and resume.latest
   if run.done > 0 then resume.apply() end
-  progress.line(progress.epoch_header(epoch + 1, a.epochs, a.verbose))
+  if together.is_speaker(self) then
+    progress.line(progress.epoch_header(epoch + 1, a.epochs, a.verbose))
+  end
   local steps = run.steps or run.found -- what the epoch before had
   local bar = runs.bar(a.verbose, steps, epoch + 1, a.epochs)
   if run.recreates and run.started then programs.rewind(run.entry) end
@@ -226,6 +231,7 @@ end
 -- Each way by which fit ends before its last epoch has a sentence; errors, such as a dataset's end,
 -- have their own.
 local function say_end(self, a, first, done, interrupted)
+  if not together.is_speaker(self) then return end
   if interrupted then
     log.warn("fit: interrupted; the model keeps what it has learnt so far")
   -- asked to be quiet, or all was done
@@ -246,6 +252,7 @@ local function run_epochs(self, run, a)
   local first = resume and resume.epoch or a.initial_epoch
   local done = first
   for epoch = first, a.epochs - 1 do
+    self.stop_training = together.any(self, "fit", self.stop_training)
     if self.stop_training then break end
     named, interrupted = run_epoch(self, run, epoch, a, resume)
     resume, done = nil, epoch + 1
@@ -287,6 +294,7 @@ end
 function methods:fit(...)
   local a = args.check("fit", fit_rows, ...)
   compile.check(self, "fit")
+  local _ <close> = together.enter(self)
   feeding.take_apart("fit", self, a)
   validation.split(a)
   validation.check(a.validation_data)

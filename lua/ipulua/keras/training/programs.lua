@@ -11,6 +11,7 @@ local queues = require "ipulua.data.queues"
 local steps = require "ipulua.keras.training.steps"
 local structure = require "ipulua.base.structure"
 local trainable = require "ipulua.keras.training.trainable"
+local teams = require "ipulua.trace.teams"
 
 local programs = {}
 
@@ -108,6 +109,7 @@ function programs.of_batch(model, name, f)
   if not entry or entry.version ~= version then
     local function traced(...)
       local _ <close> = trainable.as_compiled(model)
+      local _ <close> = teams.fitting()
       return f(...)
     end
     entry = {f = func.func(traced, {name = model.name .. "." .. name}), version = version}

@@ -15,7 +15,10 @@ local nested = require "ipulua.keras.training.nested"
 local pipelining = require "ipulua.keras.models.stage_assignment"
 local programs = require "ipulua.keras.training.programs"
 local progress = require "ipulua.keras.training.progress"
+local instances = require "ipulua.config.instances"
 local staging = require "ipulua.keras.training.pipelined"
+local teams = require "ipulua.trace.teams"
+local together = require "ipulua.keras.base.together"
 
 local runs = {}
 
@@ -57,6 +60,7 @@ if core.clock then progress.set_clock(core.clock) end
 ---@param epochs integer?
 ---@return ProgressBar?
 function runs.bar(verbose, target, epoch, epochs)
+  if not instances.is_first() and teams.current() then return nil end
   if progress.verbosity(verbose) == 0 then return nil end
   return progress.new{target = target, verbose = verbose, epoch = epoch, epochs = epochs}
 end
@@ -111,14 +115,15 @@ function runs.begin(model, who, mode, a, take)
   local count, per_execution = feeding.count_steps(who, feed,
     {steps = a.steps, steps_name = "steps", takes_remainder = takes_remainder,
     steps_per_execution = model.steps_per_execution or 1, replicas = replicas,
-    quiet = progress.verbosity(a.verbose) == 0})
+    quiet = progress.verbosity(a.verbose) == 0, model = mode ~= "predict" and model or nil})
   staging.check_count(model, false, per_execution, "steps_per_execution")
   building.from_dataset(model, feed.dataset)
   local run = runs.new{who = who, dataset = feed.dataset, steps = count, asked = a.steps ~= nil,
     per_execution = per_execution, prefix = mode, takes_remainder = takes_remainder,
     batch_size = feed.batch_size, wanted_per_execution = model.steps_per_execution or 1,
     replicas = replicas, take = take, epochs = 1, is_alone = not is_at_work(a.callbacks, model)}
-  feeding.check_enough(who, feed, run)
+  local function check() feeding.check_enough(who, feed, run) end
+  if mode == "predict" then check() else together.check(model, who, check) end
   run.callbacks = not run.is_alone and a.callbacks
     or callbacks.CallbackList(a.callbacks, model,
       core.plain{verbose = progress.verbosity(a.verbose), steps = count})
@@ -185,6 +190,18 @@ local function execute(model, run, execution, done)
   return pcall(entry.program.run)
 end
 
+-- Predicting meets nobody.
+local function is_interrupted(model, run)
+  if run.prefix == "predict" then return core.take_interrupt() end
+  return together.interrupted(model, run.who)
+end
+
+-- Whether the data have ended; of several instances where those of one have.
+local function has_ended(model, run, execution)
+  if run.steps or run.prefix == "predict" then return not execution end
+  return together.has_ended(model, run.who, not execution)
+end
+
 ---Runs the executions of an epoch.
 ---@param model Model
 ---@param run Run
@@ -197,7 +214,7 @@ function runs.epoch(model, run)
     local done, more = run.made, nil
     local ok, result = pcall(executions.next, model, run, done)
     local execution = result
-    if ok and not execution then break end
+    if ok and has_ended(model, run, execution) then break end
     if ok then ok, result, more = execute(model, run, execution, done) end
     if not ok then
       if is_cancelled(result) then
@@ -211,7 +228,7 @@ function runs.epoch(model, run)
     if not execution.entry.outfeed then
       call_batch_end(model, run, done, execution, logs.by_name(latest))
     end
-    if core.take_interrupt() then
+    if is_interrupted(model, run) then
       run.stopped_at = run.made
       return interrupted(run, latest)
     end
