@@ -126,7 +126,7 @@ end
 ---@param a table
 ---@return string
 local function dot_text(model, a)
-  local graph = require "ipulua.keras.models.functional"
+  local functional = require "ipulua.keras.models.functional"
   local lines = {"digraph " .. quote(model.name) .. " {", "  rankdir=" .. a.rankdir .. ";",
     "  node [shape=box];"}
   local layers = model:sublayers()
@@ -138,7 +138,7 @@ local function dot_text(model, a)
   for i, layer in ipairs(layers) do place[layer] = i end
   local drawn = {}
   for _, node in ipairs(model._graph and model._graph.nodes or {}) do
-    for _, operand in ipairs(graph.operands(node)) do
+    for _, operand in ipairs(functional.operands(node)) do
       local from, to = place[operand.layer], place[node.layer]
       local edge = from and to and string.format("  l%d -> l%d;", from, to)
       if edge and not drawn[edge] then

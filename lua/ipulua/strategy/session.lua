@@ -6,8 +6,8 @@ local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
 local core = require "ipulua.core"
 local func = require "ipulua.trace.func"
-local graph = require "ipulua.trace.session_graph"
 local operation = require "ipulua.trace.operation"
+local session_graph = require "ipulua.trace.session_graph"
 local structure = require "ipulua.base.structure"
 local tracing = require "ipulua.trace.tracing"
 
@@ -27,7 +27,7 @@ local session_spec <const> = {
 function Session:init(...)
   args.check("Session", session_spec, ...)
   self.programs = {}
-  self.graph = graph.serial()
+  self.graph = session_graph.serial()
   self.is_open = true
 end
 
@@ -147,7 +147,7 @@ function Session:program(wanted, feeds)
   entry = func.register{
     program = core.graph_compile(wanted, feeds.targets, feeds.types, "session"),
     name = "session", key = key,
-    pipeline = graph.pipeline_of(keys),
+    pipeline = session_graph.pipeline_of(keys),
   }
   self.programs[key] = entry
   return entry
@@ -163,7 +163,9 @@ local function prepare(self, who, ...)
   if tracing.is_active() then
     blame.error(who .. " can't be called inside a traced function", "runtime")
   end
-  if self.graph ~= graph.serial() then self.graph, self.programs = graph.serial(), {} end
+  if self.graph ~= session_graph.serial() then
+    self.graph, self.programs = session_graph.serial(), {}
+  end
   local leaves, template = structure.flatten(a.fetches, is_fetch)
   check_fetches(template)
   for _, leaf in ipairs(leaves) do
