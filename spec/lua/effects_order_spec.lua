@@ -3,6 +3,7 @@
 
 local fuzz = require "spec.support.fuzz_effects"
 local ipu = require "ipulua"
+local pipelines = require "spec.support.pipelines"
 
 local scalar <const> = {outputs = {{{}, "float32"}}}
 
@@ -45,7 +46,7 @@ local cases <const> = {
     v:assign(v * 2)
     log(x)
   end},
-  {"a loop that meets it behind the call", "0.0 0.0 0.0, 1.0 2.0 3.0, 2.0 4.0 6.0", function(x, v, log)
+  {"a loop that meets it later", "0.0 0.0 0.0, 1.0 2.0 3.0, 2.0 4.0 6.0", function(x, v, log)
     for _ in ipu.range(2) do
       log(x)
       v:assign_add(x)
@@ -82,13 +83,31 @@ describe("a variable that a callback reads", function()
     end)
   end
 
+  it("is that of the replica that calls", function()
+    local _ <close> = pipelines.device(2)
+    local v, read = ipu.Variable(ipu.zeros{1}), {}
+    local log = ipu.host_callback(function()
+      read[#read + 1] = v[1]:item()
+      return 0
+    end, scalar)
+    ipu.func(function()
+      for _ in ipu.range(2) do
+        log(ipu.zeros{})
+        v:assign_add(ipu.cast(ipu.replication_index(), "float32") + 1)
+        log(ipu.zeros{})
+      end
+      return ipu.cross_replica_sum(v)
+    end)()
+    assert.same({0, 0, 1, 2, 1, 2, 2, 4}, read)
+  end)
+
   it("takes no gradient away, and doesn't keep one from being asked for", function()
     local v, x = ipu.Variable(ipu.tensor{4, 5, 6}), ipu.tensor{1, 2, 3}
     local log = ipu.host_callback(function() return v[1]:item() end, scalar)
-    local found = ipu.func(function(x)
-      local y = ipu.reduce_sum(v * x)
-      log(x)
-      v:assign_add(x)
+    local found = ipu.func(function(given)
+      local y = ipu.reduce_sum(v * given)
+      log(given)
+      v:assign_add(given)
       return ipu.gradients(y + ipu.reduce_sum(v * v), {v})[1]
     end)(x)
     assert.same({1 + 2 * 5, 2 + 2 * 7, 3 + 2 * 9}, found:totable())

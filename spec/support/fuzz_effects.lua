@@ -6,21 +6,13 @@
 --   build/ipulua spec/support/fuzz_effects.lua [first seed] [how many]
 
 local ipu = require "ipulua"
+local seeds = require "spec.support.fuzz_seeds"
 
 local fuzz = {}
 
 local extent <const>, modulus <const> = 3, 11
 
--- A generator of numbers in [0, 1) of its own: the same on every machine.
-local function generator(seed)
-  local state = seed * 2654435761 % 4294967296 + 1
-  return function()
-    state = (state * 1664525 + 1013904223) % 4294967296
-    return (state >> 8) / 16777216
-  end
-end
-
-local function below(random, n) return math.floor(random() * n) end
+local below <const> = seeds.below
 
 -- ------------------------------------------------ two machines
 
@@ -137,7 +129,8 @@ end
 
 -- ------------------------------------------------ programs
 
--- A statement takes a machine (its functions and its state), and the list of values that there are; it may append one.
+-- A statement takes a machine (its functions and its state), and the list of values that there
+-- are; it may append one.
 local statements = {}
 
 local variables <const> = 3
@@ -310,18 +303,18 @@ fuzz.forms = {
     return g(x)
   end},
   {"in a job", 1, function(f, x)
-    local strategy <close> = ipu.IPUStrategy():scope()
+    local _ <close> = ipu.IPUStrategy():scope()
     return ipu.IPUStrategy():run_async(ipu.func(f), {args = {x}}):wait()
   end},
   {"in a loop", 2, function(f, x)
-    return ipu.func(function(x)
-      return ipu.loops.repeat_n(2, function(_, _) return f(x) end, {x * 0, x * 0})
+    return ipu.func(function(given)
+      return ipu.loops.repeat_n(2, function(_, _) return f(given) end, {given * 0, given * 0})
     end)(x)
   end},
   {"in a branch", 1, function(f, x)
-    return ipu.func(function(x)
-      return ipu.cond(ipu.less(ipu.reduce_sum(x), 1e6), function() return f(x) end,
-        function() return x * 1, x * 2 end)
+    return ipu.func(function(given)
+      return ipu.cond(ipu.less(ipu.reduce_sum(given), 1e6), function() return f(given) end,
+        function() return given * 1, given * 2 end)
     end)(x)
   end},
 }
@@ -339,8 +332,7 @@ end
 ---@param seed integer
 ---@return string?
 function fuzz.check(seed)
-  local random = generator(seed)
-  for _ = 1, 4 do random() end
+  local random = seeds.generator(seed)
   ids = 0
   local program = block(random, 3, 6)
   local first, x = {}, numbers(random)
@@ -359,17 +351,6 @@ function fuzz.check(seed)
   return wrong
 end
 
-if arg and arg[0] and arg[0]:find("fuzz_effects", 1, true) then
-  local first, count = math.tointeger(tonumber(arg[1])) or 1, math.tointeger(tonumber(arg[2])) or 100
-  local bad = 0
-  for seed = first, first + count - 1 do
-    local message = fuzz.check(seed)
-    if message then
-      bad = bad + 1
-      print(message)
-    end
-  end
-  print(string.format("%d programs, %d disagree", count, bad))
-end
+seeds.main("fuzz_effects", fuzz.check)
 
 return fuzz

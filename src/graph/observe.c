@@ -120,7 +120,24 @@ static void keep(Graph *g, Node *n, const int64_t *serial, int count) {
   n->in_count = shown + kept;
 }
 
+/* Variables that were met behind a call that sees them are inputs in front of it. */
+static void put_leaves_first(Graph *g) {
+  Node **order = arena_alloc(g->arena, (size_t)(g->node_count + 1) * sizeof *order);
+  int n = 0;
+  if (!order) {
+    no_memory(g);
+    return;
+  }
+  for (int leaves = 1; leaves >= 0; leaves--)
+    for (int i = 0; i < g->node_count; i++) {
+      Node *node = g->node[i];
+      if ((node_is_input(node) || node_is_constant(node)) == leaves) order[n++] = node;
+    }
+  for (int i = 0; i < n; i++) g->node[i] = order[i], order[i]->id = i;
+}
+
 void graph_observe_only(Graph *g, const int64_t *serial, int count) {
+  if (holds_call(g)) put_leaves_first(g);
   for (int i = 0; i < g->node_count; i++) {
     Node *n = g->node[i];
     if (is_call(n)) keep(g, n, serial, count);

@@ -116,6 +116,7 @@ static int host_callback(lua_State *L) {
   State *s = bind_state(L);
   TraceRef *ref = s->trace ? s->trace : bind_graph(L);
   Graph *g = ref->trace->graph;
+  lua_settop(L, 4);
   int in_count = (int)luaL_len(L, 2), out_count = (int)luaL_len(L, 3);
   if (in_count > MOST_VALUES || out_count > MOST_VALUES)
     return bind_fail(L, ERR_VALUE, "host_callback: at most %d values", MOST_VALUES);

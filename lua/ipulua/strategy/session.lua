@@ -9,6 +9,7 @@ local func = require "ipulua.trace.func"
 local operation = require "ipulua.trace.operation"
 local session_graph = require "ipulua.trace.session_graph"
 local structure = require "ipulua.base.structure"
+local teams = require "ipulua.trace.teams"
 local tracing = require "ipulua.trace.tracing"
 
 ---Computes values of the graph that placeholders and ops outside of functions make; to be closed:
@@ -147,7 +148,8 @@ function Session:program(wanted, feeds)
   entry = func.register{
     program = core.graph_compile(wanted, feeds.targets, feeds.types, "session"),
     name = "session", key = key,
-    pipeline = session_graph.pipeline_of(keys),
+    pipeline = session_graph.pipeline_of(keys), team = session_graph.team_of(keys)
+    or teams.current(),
   }
   self.programs[key] = entry
   return entry

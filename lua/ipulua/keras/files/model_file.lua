@@ -16,6 +16,7 @@ local parts = require "ipulua.base.parts"
 local PipelineStageOptions = require "ipulua.pipeline.types".PipelineStageOptions
 local plain = require "ipulua.base.plain"
 local registry = require "ipulua.base.parts.registry"
+local together = require "ipulua.keras.base.together"
 local untrained = require "ipulua.base.untrained"
 local weights = require "ipulua.keras.files.weights"
 
@@ -111,13 +112,13 @@ end
 -- ------------------------------------------------ whole models
 
 local save_rows <const> = {{"path", "string"}, {"include_optimizer", "boolean", true},
-  {"overwrite", "boolean", true}}
+  {"overwrite", "boolean", true}, together.every_row}
 
 ---Writes the whole model to a .safetensors file: architecture, weights, compile's arguments, the
 ---optimizer's state.
 ---Errors: another ending than .safetensors, a class that can't be described, a place that can't be
 ---written: `model:save "model.h5"`
----@param ... any path, include_optimizer, overwrite
+---@param ... any path, include_optimizer, overwrite, all_instances
 function methods:save(...)
   local a = args.check("save", save_rows, ...)
   if not a.path:find("%.safetensors$") then
@@ -138,7 +139,7 @@ function methods:save(...)
     weights.collect("save", tensors, weights.optimizer_paths(self.optimizer, weights.paths(self)))
   end
   local training, inputs = training_config(self), self._input_specs
-  if untrained.keeps(a.path) then return end
+  if untrained.keeps(a.path) or together.leaves_to_first(self, a) then return end
   core.save(a.path, tensors, {
     format = "ipulua.model/1", order = json.encode(json.array(order)),
     model = architecture.methods.to_json(self),

@@ -7,6 +7,7 @@ local core = require "ipulua.core"
 local counted = require "ipulua.base.counted"
 local formats = require "ipulua.keras.files.formats"
 local json = require "ipulua.base.json"
+local together = require "ipulua.keras.base.together"
 local untrained = require "ipulua.base.untrained"
 
 local weights, methods = {}, {}
@@ -59,7 +60,8 @@ end
 
 -- ------------------------------------------------ weights
 
-local weights_rows <const> = {{"path", "string"}, {"overwrite", "boolean", true}}
+local weights_rows <const> = {{"path", "string"}, {"overwrite", "boolean", true},
+  together.every_row}
 
 ---Adds the values of entries to tensors by path; what another has the path of is refused.
 ---@param who string
@@ -89,7 +91,7 @@ end
 ---Writes the weights to a .safetensors or .npz file.
 ---Errors: another ending than .safetensors and .npz, a model without weights, a place that can't be
 ---written, a file that is there where overwrite is false: `model:save_weights "w.txt"`
----@param ... any path, overwrite
+---@param ... any path, overwrite, all_instances
 function methods:save_weights(...)
   local a = args.check("save_weights", weights_rows, ...)
   local path = a.path
@@ -102,7 +104,7 @@ function methods:save_weights(...)
     blame.error(string.format("save_weights: model '%s' has no weights yet; build it first",
       self.name), "value")
   end
-  if untrained.keeps(path) then return end
+  if untrained.keeps(path) or together.leaves_to_first(self, a) then return end
   format.write(path, tensors, order)
 end
 

@@ -6,10 +6,12 @@ local core = require "ipulua.core"
 local data = require "ipulua.data"
 local func = require "ipulua.trace.func"
 local infeed = require "ipulua.data.infeed"
+local nested = require "ipulua.keras.training.nested"
 local queues = require "ipulua.data.queues"
 local steps = require "ipulua.keras.training.steps"
 local structure = require "ipulua.base.structure"
 local trainable = require "ipulua.keras.training.trainable"
+local teams = require "ipulua.trace.teams"
 
 local programs = {}
 
@@ -107,6 +109,7 @@ function programs.of_batch(model, name, f)
   if not entry or entry.version ~= version then
     local function traced(...)
       local _ <close> = trainable.as_compiled(model)
+      local _ <close> = teams.fitting()
       return f(...)
     end
     entry = {f = func.func(traced, {name = model.name .. "." .. name}), version = version}
@@ -125,8 +128,13 @@ end
 ---@return ProgramEntry
 function programs.open(model, mode, feed, count, wants_logs, depth)
   depth = depth or model._options.infeed.prefetch_depth
-  local key = program_key(model, mode, feed.dataset, count, wants_logs)
+  local key, tries = program_key(model, mode, feed.dataset, count, wants_logs), 1
   local entry = model._programs[key]
+  while entry and nested.uses(model, entry) do -- a callback of that run begins this one
+    tries = tries + 1
+    entry = model._programs[key .. ";" .. tries]
+  end
+  if tries > 1 then key = key .. ";" .. tries end
   if entry then
     programs.close(entry)
     entry.infeed:read_from(feed.dataset, depth)
