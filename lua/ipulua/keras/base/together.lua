@@ -118,7 +118,8 @@ function together.total(model, who, o, find)
   for _, each in ipairs(all) do
     if each.total == nil and not differ(all, "total") then return nil end -- nobody knows
     if each.total == nil then
-      blame.error(string.format("%s: some instances know how many batches their data have, and some "
+      blame.error(string.format("%s: some instances know how many batches their data have, and "
+        .. "some "
         .. "don't; give '%s'", who, o.steps_name), "value")
     end
   end

@@ -2,6 +2,7 @@
 -- steps of it make an epoch and an execution.
 
 local args = require "ipulua.base.args"
+local assignment = require "ipulua.keras.models.stage_assignment"
 local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
 local core = require "ipulua.core"
@@ -12,7 +13,6 @@ local infeed = require "ipulua.data.infeed"
 local log = require "ipulua.base.log"
 local nest = require "ipulua.base.nest"
 local ops = require "ipulua.ops"
-local pipelining = require "ipulua.keras.models.stage_assignment"
 local plain = require "ipulua.base.plain"
 local together = require "ipulua.keras.base.together"
 
@@ -245,9 +245,9 @@ end
 ---@param is_test boolean
 ---@return boolean
 function feeding.takes_remainder(model, is_test)
-  return not fixed_batch_size(model) and pipelining.replicas(model) == 1
+  return not fixed_batch_size(model) and assignment.replicas(model) == 1
     and not together.is_one_of_several(model)
-    and not model:is_pipelined() and (is_test or pipelining.accumulation(model) == 1)
+    and not model:is_pipelined() and (is_test or assignment.accumulation(model) == 1)
 end
 
 ---A dataset of batches from what fit and the others were given.
