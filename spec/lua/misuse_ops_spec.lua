@@ -62,7 +62,9 @@ end
 
 -- Values that an attribute of a type can't have.
 local wrong <const> = {
-  integer = {"a", {}, true, 0.5, function() end}, number = {"a", {}, true, function() end},
+  integer = {"a", {}, true, 0.5, function() end},
+  -- integers that a double can't hold would become others
+  number = {"a", {}, true, function() end, (1 << 53) + 1, -(1 << 53) - 1},
   boolean = {1, "yes", {}},
   string = {1, {}, true}, list = {"a", true, {"a"}, function() end, {0.5}},
   dtype = {"float33", 1, {}, true},

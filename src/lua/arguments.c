@@ -95,6 +95,20 @@ static Attr read_choice(lua_State *L, int index, const OpDef *op, const AttrDef 
   return attr_string(lua_tostring(L, -1));
 }
 
+/* Attributes are doubles. The greatest integer becomes 2^63, which is beyond all integers, and is
+ * taken for the greatest by whoever makes one of it. */
+static double read_number(lua_State *L, int index, const OpDef *op, const AttrDef *def) {
+  lua_Number number = lua_tonumber(L, index);
+  lua_Integer whole = lua_tointeger(L, index);
+  if (lua_isinteger(L, index) && whole != LUA_MAXINTEGER &&
+      (number >= 0x1p63 || (lua_Integer)number != whole))
+    bind_fail(L, ERR_VALUE,
+              "%s: '%s' is %lld, but integers beyond 2^53 are exact in tensors alone: "
+              "ipu.minimum, ipu.maximum, ipu.where and ipu.concat take them there",
+              op->name, def->name, (long long)whole);
+  return number;
+}
+
 static Attr read_attr(lua_State *L, int index, const OpDef *op, const AttrDef *def) {
   index = lua_absindex(L, index);
   switch (def->kind) {
@@ -104,7 +118,7 @@ static Attr read_attr(lua_State *L, int index, const OpDef *op, const AttrDef *d
       if (lua_type(L, index) != LUA_TNUMBER)
         bind_fail(L, ERR_TYPE, "%s: '%s' must be a number, got %s", op->name, def->name,
                   bind_describe(L, index));
-      return attr_float(lua_tonumber(L, index));
+      return attr_float(read_number(L, index, op, def));
     case ATTR_BOOL:
       if (!lua_isboolean(L, index))
         bind_fail(L, ERR_TYPE, "%s: '%s' must be a boolean, got %s", op->name, def->name,
