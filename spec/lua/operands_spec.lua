@@ -56,7 +56,7 @@ describe("lists", function()
     local sizes, endless = {}, {}
     for i = 1, 100 do sizes[i] = i end
     endless[1] = endless
-    local parts = ipu.split(ipu.arange(5050), sizes)
+    local parts = {ipu.split(ipu.arange(5050), sizes)}
     assert.equal(100, #parts)
     assert.same({4950, 4951}, parts[100]:slice({0}, {2}):totable())
     local ok, message = pcall(ipu.pad, ipu.ones{2}, endless)
