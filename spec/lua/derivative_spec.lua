@@ -382,15 +382,15 @@ describe("a tape's record", function()
 end)
 
 describe("gradients asked in branches in branches", function()
-  -- x (1 + depth) of x: its square times x, differentiated in the innermost branch.
+  -- x + depth: its square times x, differentiated in the innermost branch.
   local function asked_at(depth)
-    return ipu.func(function(x)
+    return ipu.func(function(given)
       local function go(left, s)
-        if left == 0 then return ipu.gradients(ipu.reduce_sum(s * s * x), {x})[1] end
+        if left == 0 then return ipu.gradients(ipu.reduce_sum(s * s * given), {given})[1] end
         return ipu.cond(ipu.less(ipu.reduce_sum(s), 1e9), function() return go(left - 1, s + 1) end,
-          function() return x * 0 end)
+          function() return given * 0 end)
       end
-      return go(depth, x)
+      return go(depth, given)
     end)(ipu.tensor{1.0})
   end
 

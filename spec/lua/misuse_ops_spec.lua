@@ -76,7 +76,8 @@ for i = 1, 200 do long[i], longer[i] = 0, i end
 local extreme <const> = {
   integer = {math.mininteger, math.maxinteger, -7, 1 << 40},
   number = {0 / 0, math.huge, -math.huge},
-  list = {long, longer, {math.mininteger}, {-5, 1 << 40}, {1 << 40, 1 << 40, 1 << 40}, {{1, 2}, {3}}},
+  list = {long, longer, {math.mininteger}, {-5, 1 << 40},
+    {1 << 40, 1 << 40, 1 << 40}, {{1, 2}, {3}}},
   string = {"no such choice", ""},
 }
 
