@@ -1,5 +1,5 @@
 -- The folders of src are layers: an include points to its own layer or to one on its left.
-local order <const> = {"base", "tensor", "kernels", "target", "graph", "ops", "transform",
+local order <const> = {"base", "dist", "tensor", "kernels", "target", "graph", "ops", "transform",
   "program", "machine", "engine", "data",
   "api", "lua", "plugin", "cli"}
 

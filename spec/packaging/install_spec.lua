@@ -213,9 +213,9 @@ describe("a build folder that can't be written to", function()
     local r = command.run{"make", "-j2", "--no-print-directory", "-C", root or ".",
       "BUILD=/proc/none"}
     assert.equal(2, r.status)
-    assert.equal("", (r.out:gsub("make:[^\n]*\n", "")))
+    assert.equal("", (r.out:gsub("make%S*:[^\n]*\n", "")))
     assert.equal("/proc/none can't be written to; another folder is taken by: make BUILD=folder\n",
-      (r.err:gsub("make: [^\n]*\n", "")))
+      (r.err:gsub("make%S*: [^\n]*\n", "")))
   end)
 end)
 

@@ -10,6 +10,7 @@
 #include "cli/edit.h"
 #include "ipulua.h"
 #include "kernels/kernels.h"
+#include "lua/module.h"
 #include "tensor/image.h"
 
 /* The compiler of this binary; clang calls itself gcc 4.2 too, so it is asked first. */
@@ -43,8 +44,16 @@ static void print_plugins(lua_State *L) {
   lua_pushliteral(L, "ipulua.hdf5");
   bool loaded = lua_pcall(L, 1, 1, 0) == LUA_OK;
   const char *problem = !loaded && offered ? lua_tostring(L, -1) : NULL;
-  if (problem) printf("%-18snone (hdf5 can't be loaded: %s)\n", "plug-ins", problem);
-  else row("plug-ins", loaded ? "hdf5" : "none");
+  printf("%-18s%s", "plug-ins", loaded ? "hdf5" : "");
+  bool any = loaded;
+  static const char *const communication[] = {"comm_openmpi", "comm_mpich"};
+  for (size_t i = 0; i < sizeof communication / sizeof *communication; i++) {
+    if (!module_has_plugin(L, communication[i])) continue;
+    printf("%s%s", any ? " " : "", communication[i]);
+    any = true;
+  }
+  if (problem) printf("%s (hdf5 can't be loaded: %s)\n", any ? "" : "none", problem);
+  else printf("%s\n", any ? "" : "none");
   lua_settop(L, top);
 }
 

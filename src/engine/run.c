@@ -192,6 +192,7 @@ static Status run_enqueue(Run *r, Step *s) {
  * run beside it are told. */
 Status run_interrupted(Run *r) {
   if (!interrupt_pending() && !atomic_load_explicit(r->stop, memory_order_relaxed)) return OK;
+  if (r->with_others && interrupt_pending() != INTERRUPT_NOW) return OK;
   bool replicated = r->program->replicas > 1 || r->program->replica,
        by_script = !replicated && !interrupt_pending();
   interrupt_take();
@@ -364,7 +365,7 @@ static Status run_bound(Engine *g, Program *p, Error *e) {
   Run r = {.engine = g, .program = p, .pool = engine_pool(g), .error = e, .stop = &p->cancelled};
   Status s = program_fit_team(e, p, pool_size(r.pool));
   uint64_t subnormal = subnormal_flush();
-  if (s == OK && p->replicas > 1 && program_diverges(p)) {
+  if (s == OK && (p->replicas > 1 || p->all_replicas > 1) && program_diverges(p)) {
     s = program_make_instances(e, p, g->threads);
     if (s == OK) s = run_replicas(g, r.pool, p, e);
   } else if (s == OK) {

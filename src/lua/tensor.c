@@ -111,6 +111,7 @@ Tensor *bind_concrete(lua_State *L, int index, const char *what) {
     return t->tensor;
   }
   if (v) {
+    if (v->aggregate) v = v->aggregate;
     bind_settle(L, v);
     if (!v->value) bind_initialise(L, index);
     if (!v->value && bind_state(L)->estimating) {

@@ -462,7 +462,15 @@ losses._aliases = {
 ---@param custom_objects table?
 ---@return Loss
 function losses.get(loss, custom_objects)
-  if type(loss) == "string" then loss = losses._aliases[loss:lower()] or loss end
+  if type(loss) == "string" then
+    local asked <const> = loss:lower():gsub("_", "")
+    if asked == "crossentropy" then
+      blame.error(string.format("unknown loss '%s'; there are binary_crossentropy (labels 0 and "
+        .. "1), categorical_crossentropy (one-hot labels) and sparse_categorical_crossentropy "
+        .. "(labels are numbers of classes)", loss), "value")
+    end
+    loss = losses._aliases[loss:lower()] or loss
+  end
   local found = parts.get("loss", loss, {custom_objects = custom_objects})
   if found == nil or class.is_a(found, Loss) then return found end
   for name, row in pairs(wrapped) do

@@ -8,6 +8,7 @@ local lengths = require "ipulua.keras.base.lengths"
 local names = require "ipulua.base.parts.names"
 local offering = require "ipulua.base.parts.offering"
 local ops = require "ipulua.ops"
+local pictures = require "ipulua.keras.pictures"
 
 local Model <const> = require "ipulua.keras.models".Model
 
@@ -16,6 +17,8 @@ local utils = {
   timeseries_dataset_from_array =
   require "ipulua.keras.preprocessing.timeseries".timeseries_dataset_from_array,
 }
+utils.plot_model = require "ipulua.keras.drawing"
+for name, f in pairs(pictures) do utils[name] = f end
 for _, name in ipairs{"custom_object_scope", "get_custom_objects", "register_keras_serializable",
   "get_registered_name",
   "get_registered_object"} do utils[name] = custom_objects[name] end
@@ -96,93 +99,6 @@ end
 ---Begins to count the names of layers anew.
 function utils.reset_names()
   names.reset()
-end
-
--- ------------------------------------------------ pictures
-
-local plot_rows <const> = {
-  {"model", Model}, {"to_file", "string", "model.png"}, {"show_shapes", "boolean", false},
-  {"show_dtype", "boolean", false},
-  {"show_layer_names", "boolean", true}, {"rankdir", "string", "TB", choices = {"TB", "LR"}},
-}
-
-local function quote(s)
-  return '"' .. s:gsub('[\\"]', "\\%0") .. '"'
-end
-
-local function label_of(model, layer, a)
-  local class_name = getmetatable(layer).__name
-  local parts = {a.show_layer_names and layer.name .. ": " .. class_name or class_name}
-  if a.show_dtype then parts[#parts + 1] = layer.dtype end
-  if a.show_shapes then
-    local row = require "ipulua.keras.models.describe".output_shape(model, layer)
-    parts[#parts + 1] = require "ipulua.keras.models.summary".show_shape(row)
-  end
-  return table.concat(parts, "\\n")
-end
-
----The graph of a model's layers in DOT.
----@param model Model
----@param a table
----@return string
-local function dot_text(model, a)
-  local graph = require "ipulua.keras.models.functional"
-  local lines = {"digraph " .. quote(model.name) .. " {", "  rankdir=" .. a.rankdir .. ";",
-    "  node [shape=box];"}
-  local layers = model:sublayers()
-  for i, layer in ipairs(layers) do
-    lines[#lines + 1] = string.format("  l%d [label=%s];", i,
-      quote(label_of(model, layer, a)):gsub("\\\\n", "\\n"))
-  end
-  local place = {}
-  for i, layer in ipairs(layers) do place[layer] = i end
-  local drawn = {}
-  for _, node in ipairs(model._graph and model._graph.nodes or {}) do
-    for _, operand in ipairs(graph.operands(node)) do
-      local from, to = place[operand.layer], place[node.layer]
-      local edge = from and to and string.format("  l%d -> l%d;", from, to)
-      if edge and not drawn[edge] then
-        drawn[edge] = true
-        lines[#lines + 1] = edge
-      end
-    end
-  end
-  if not model._graph then
-    for i = 2, #layers do lines[#lines + 1] = string.format("  l%d -> l%d;", i - 1, i) end
-  end
-  lines[#lines + 1] = "}"
-  return table.concat(lines, "\n") .. "\n"
-end
-
-local drawn_as <const> = {dot = true, png = true, svg = true, pdf = true, jpg = true, gif = true}
-
----Draws a model's layers into a .dot file, or with graphviz a .png, .svg or .pdf; returns the DOT
----text.
----Errors: a model that is not built, an unknown ending or rankdir, a picture without graphviz' dot:
----`keras.utils.plot_model{model, to_file = "m.txt"}`
----@param ... any model, to_file, show_shapes, show_dtype, show_layer_names, rankdir
----@return string
-function utils.plot_model(...)
-  local a = args.check("plot_model", plot_rows, ...)
-  local text = dot_text(a.model, a)
-  local ending = a.to_file:match("%.(%w+)$")
-  if ending and not drawn_as[ending] then
-    blame.error("plot_model: 'to_file' must end in .dot, .png, .svg, .pdf, .jpg or .gif, got "
-      .. a.to_file, "value")
-  end
-  local dot_path = ending == "dot" and a.to_file or a.to_file:gsub("%.%w+$", "") .. ".dot"
-  core.replace_file(dot_path, text)
-  if ending == "dot" then return text end
-  local function shell(s) return "'" .. s:gsub("'", "'\\''") .. "'" end
-  local ok = os.execute(string.format("dot -T%s -o %s %s 2>/dev/null", ending or "png",
-    shell(a.to_file), shell(dot_path)))
-  if not ok then
-    blame.error(string.format("plot_model: graphviz's 'dot' is needed for '%s'; '%s' was written "
-      .. "instead", a.to_file, dot_path),
-      "not_found")
-  end
-  os.remove(dot_path)
-  return text
 end
 
 -- ------------------------------------------------ text

@@ -12,6 +12,7 @@ local rules = require "ipulua.optimizers.rules"
 local operation = require "ipulua.trace.operation"
 local structure = require "ipulua.base.structure"
 local tape = require "ipulua.trace.tape"
+local teams = require "ipulua.trace.teams"
 local tracing = require "ipulua.trace.tracing"
 local variables = require "ipulua.trace.variables"
 
@@ -251,7 +252,7 @@ end
 local function with_gradient(self, given)
   local kept = {}
   for _, pair in ipairs(given) do
-    if pair[1] then kept[#kept + 1] = pair end
+    if pair[1] then kept[#kept + 1] = {pair[1], pair[2]} end
   end
   if #kept == 0 then
     blame.error(string.format("%s.apply_gradients: no gradient for any of %s: the loss depends on "
@@ -261,10 +262,20 @@ local function with_gradient(self, given)
   return kept
 end
 
+-- In the scope of a strategy for several instances gradients are added over all replicas.
+local function sum_over_replicas(kept)
+  local how = tracing.is_active() and teams.reduction()
+  for _, pair in ipairs(kept) do
+    if how then pair[1] = core.ops["cross_replica_" .. how](pair[1]) end
+    teams.note_trained(pair[2])
+  end
+end
+
 -- Apply here: in the current trace, or at once.
 local function apply(self, kept, step)
   local done = {}
   for _, pair in ipairs(kept) do check_dtype(self, pair[1], pair[2]) end
+  sum_over_replicas(kept)
   self:begin_update()
   for _, pair in ipairs(kept) do done[#done + 1] = self:apply_gradient(pair[1], pair[2]) end
   done[#done + 1] = self:end_update()

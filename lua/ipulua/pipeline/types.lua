@@ -16,8 +16,9 @@ local types = {}
 
 -- ------------------------------------------------ options of a stage
 
----Options of a stage's convolutions, matrix products and slices; they go before those of the
----configuration.
+---Options of a stage's convolutions and matrix products, partialsType and
+---availableMemoryProportion;
+---they go before those of the configuration. Options of slices change nothing, there as here.
 ---Errors: options that are no table of texts: `ipu.PipelineStageOptions{matmul_options = 1}`
 ---Source: pipelining_ops.PipelineStageOptions of the original
 ---@class PipelineStageOptions
@@ -36,7 +37,8 @@ local checked_names <const> = {convolution_options = true, matmul_options = true
 
 local stage_spec = {}
 for i, name in ipairs(option_names) do
-  stage_spec[i] = {name, "any", optional = true, of = "table<string, string>"}
+  stage_spec[i] = {name, "any", optional = true, of = "table<string, string>",
+    says = not checked_names[name] and "changes nothing" or nil}
 end
 
 -- ": 'partialsType' is integer (3); did you mean …?" of the first member that is no string.

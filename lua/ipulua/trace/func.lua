@@ -12,6 +12,7 @@ local offloading = require "ipulua.trace.offloading"
 local public_names = require "ipulua.base.public_names"
 local replication = require "ipulua.trace.replication"
 local structure = require "ipulua.base.structure"
+local teams = require "ipulua.trace.teams"
 local tracing = require "ipulua.trace.tracing"
 local variables = require "ipulua.trace.variables"
 
@@ -36,7 +37,8 @@ end
 -- All that a trace depends on: how many arguments there are, their structure and types, and the
 -- scopes that it is called in.
 local function signature(leaves, template, count)
-  local parts = {count .. structure.key(template), core.scope_key()}
+  local team = teams.current()
+  local parts = {count .. structure.key(template), core.scope_key(), team and team.key or ""}
   for _, leaf in ipairs(leaves) do
     if core.is_variable(leaf) then
       parts[#parts + 1] = "v" .. core.variable_identity(leaf)
@@ -88,10 +90,12 @@ local function trace(self, leaves, template, count, former)
     local _ <close> = variables.initialise_at_end()
     tracing.begin_root()
     local _ <close> = replication.begin(former)
+    local _ <close> = teams.begin_trace()
     local outputs, traced = call_symbolic(self, leaves, template, count)
+    teams.end_trace()
     found = replication.traced()
     if former or not replication.misled() then
-      traced.replication = found
+      traced.replication, traced.team = found, teams.current()
       local facts = tracing.take_facts()
       traced.pipeline = facts.pipeline
       notify("lower", self)

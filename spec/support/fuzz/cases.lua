@@ -7,7 +7,7 @@ package.path = "./?.lua;" .. package.path
 local ipu = require "ipulua"
 local forms = require "spec.support.fuzz.forms"
 local losses = require "spec.support.fuzz.losses"
-require "ipulua.log".set_writer(function() end)
+require "ipulua.base.log".set_writer(function() end)
 
 local families <const> = {
   require "spec.support.fuzz.layers", losses.losses, losses.metrics,

@@ -12,6 +12,9 @@ local Layer = require "ipulua.keras.base.layer"
 local nest = require "ipulua.base.nest"
 local optimizers = require "ipulua.keras.optimizers"
 local kept_weights = require "ipulua.keras.files.weights"
+local instances = require "ipulua.config.instances"
+local together = require "ipulua.keras.base.together"
+local teams = require "ipulua.trace.teams"
 local state = require "ipulua.keras.files.state"
 local train = require "ipulua.optimizers.train"
 
@@ -276,6 +279,7 @@ end
 
 local save_rows <const> = {
   {"dir", "string"}, {"max_to_keep", "integer", 3, range = "[1, inf)"}, {"best", "boolean", false},
+  together.every_row,
 }
 
 -- A plain value as JSON can hold it: infinities and NaN, too.
@@ -316,6 +320,9 @@ function Checkpoint:save(...)
   local former <const> = self.save_counter
   self.save_counter = former + 1
   local step = step_of(self, list)
+  if not a.all_instances and teams.current() and not instances.is_first() then
+    return string.format("%s/step-%06d", a.dir, step)
+  end
   local written, result = pcall(folder.write, a.dir, step,
     {members = members, state = {iteration = step, values = values,
     save_counter = self.save_counter, random = core.save_random()}},

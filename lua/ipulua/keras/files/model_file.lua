@@ -6,6 +6,7 @@ local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
 local core = require "ipulua.core"
+local formats = require "ipulua.keras.files.formats"
 local json = require "ipulua.base.json"
 local KerasTensor = require "ipulua.keras.base.tensor"
 local log = require "ipulua.base.log"
@@ -15,6 +16,7 @@ local parts = require "ipulua.base.parts"
 local PipelineStageOptions = require "ipulua.pipeline.types".PipelineStageOptions
 local plain = require "ipulua.base.plain"
 local registry = require "ipulua.base.parts.registry"
+local together = require "ipulua.keras.base.together"
 local untrained = require "ipulua.base.untrained"
 local weights = require "ipulua.keras.files.weights"
 
@@ -110,13 +112,13 @@ end
 -- ------------------------------------------------ whole models
 
 local save_rows <const> = {{"path", "string"}, {"include_optimizer", "boolean", true},
-  {"overwrite", "boolean", true}}
+  {"overwrite", "boolean", true}, together.every_row}
 
 ---Writes the whole model to a .safetensors file: architecture, weights, compile's arguments, the
 ---optimizer's state.
 ---Errors: another ending than .safetensors, a class that can't be described, a place that can't be
 ---written: `model:save "model.h5"`
----@param ... any path, include_optimizer, overwrite
+---@param ... any path, include_optimizer, overwrite, all_instances
 function methods:save(...)
   local a = args.check("save", save_rows, ...)
   if not a.path:find("%.safetensors$") then
@@ -137,7 +139,7 @@ function methods:save(...)
     weights.collect("save", tensors, weights.optimizer_paths(self.optimizer, weights.paths(self)))
   end
   local training, inputs = training_config(self), self._input_specs
-  if untrained.keeps(a.path) then return end
+  if untrained.keeps(a.path) or together.leaves_to_first(self, a) then return end
   core.save(a.path, tensors, {
     format = "ipulua.model/1", order = json.encode(json.array(order)),
     model = architecture.methods.to_json(self),
@@ -181,12 +183,15 @@ local load_model_rows <const> = {
 ---@return Model
 function saving.load_model(...)
   local a = args.check("load_model", load_model_rows, ...)
-  if weights.is_hdf5(a.path) or a.path:find("%.keras$") then
+  local format = formats.find(a.path)
+  if format and format.plan or a.path:find("%.keras$") then
     blame.error(string.format("load_model: '%s' is of Keras, whose layers are not read: build the "
       .. "model here, and give it " ..
       "the weights of an .h5 file with model:load_weights", a.path), "value")
   end
-  weights.check_path("load_model", a.path, ".safetensors")
+  if not format then
+    blame.error(string.format("load_model: '%s' must end in .safetensors", a.path), "value")
+  end
   local tensors, metadata = core.load(a.path)
   if not metadata or not metadata.model then
     blame.error(string.format("load_model: '%s' holds no model, only tensors; load_weights reads "

@@ -71,6 +71,7 @@ function Model:init_base(given)
   Layer.init_base(self, given)
   rawset(self, "stop_training", false)
   keep(self, "_programs", {})
+  keep(self, "_team", require "ipulua.trace.teams".current())
   keep(self, "_options", require "ipulua.keras.models.stage_assignment".defaults())
 end
 
@@ -194,9 +195,11 @@ local function masked(x, mask)
   return copy
 end
 
-local function missing(self, name)
-  blame.error(string.format("model '%s': its input '%s' is missing", self.name, tostring(name)),
-    "value")
+local function missing(self, name, given)
+  local names = {}
+  for i, key in ipairs(nest.keys(given)) do names[i] = tostring(key) end
+  blame.error(string.format("model '%s': its input '%s' is missing; what is given: %s", self.name,
+    tostring(name), table.concat(names, ", ")), "value")
 end
 
 -- What a table has beside a model's inputs is told once; datasets may hold more than a model reads.
@@ -217,7 +220,7 @@ local function by_name(self, given)
   for i, t in ipairs(self._graph.inputs) do
     is_input[t.layer.name] = true
     list[i] = given[t.layer.name]
-    if list[i] == nil then missing(self, t.layer.name) end
+    if list[i] == nil then missing(self, t.layer.name, given) end
   end
   tell_others(self, given, is_input)
   return list
@@ -228,7 +231,7 @@ local function by_key(self, structure, given, list)
   local is_input = {}
   for _, key in ipairs(nest.keys(structure)) do
     is_input[key] = true
-    if given[key] == nil then missing(self, key) end
+    if given[key] == nil then missing(self, key, given) end
     if args.is_plain(structure[key]) and args.is_plain(given[key]) then
       by_key(self, structure[key], given[key], list)
     else list[#list + 1] = given[key] end

@@ -16,6 +16,7 @@ local parts = require "ipulua.base.parts"
 local rules = require "ipulua.optimizers.rules"
 local replication = require "ipulua.trace.replication"
 local tapes = require "ipulua.trace.tape"
+local teams = require "ipulua.trace.teams"
 local tracing = require "ipulua.trace.tracing"
 local variables = require "ipulua.trace.variables"
 
@@ -233,7 +234,7 @@ function Optimizer:slot(v, name, initial)
   self._slots[id], self._owners[v] = slots, slots
   if not slots[name] then
     local dtype = self:dtype_of(v)
-    slots[name] = variables.make(self.name .. "/" .. v.name .. "/" .. name, dtype, v.shape,
+    slots[name] = variables.make_alone(self.name .. "/" .. v.name .. "/" .. name, dtype, v.shape,
       false, function()
       if type(initial) ~= "userdata" then return core.full(v.shape, initial or 0, dtype) end
       return ops.cast(core.is_variable(initial) and core.variable_value(initial) or initial, dtype)
@@ -417,10 +418,14 @@ end
 
 local summing = true
 
--- On several replicas their gradients are added up; of one replica the gradients themselves.
+-- On several replicas their gradients are added up; of one replica the gradients themselves. A
+-- strategy for several instances says how.
 local function sum_over_replicas(list)
   if not summing or replication.count() == 1 then return end
-  for i, g in ipairs(list) do list[i] = ops.cross_replica_sum(g) end
+  local how = "sum"
+  if teams.current() then how = teams.reduction() end
+  if not how then return end
+  for i, g in ipairs(list) do list[i] = ops["cross_replica_" .. how](g) end
 end
 
 local former_summing <const> = {__close = function(self) summing = self.former end}
@@ -462,6 +467,7 @@ function Optimizer:apply_gradients(grads, vars)
   local list
   list, vars = read_pairs(self, grads, vars)
   sum_over_replicas(list)
+  for _, v in ipairs(vars) do teams.note_trained(v) end
   if self.aggregate then list = self:aggregate(list, vars) end
   for i, v in ipairs(vars) do check_dtype(self, list[i], v) end
   self:build(vars)

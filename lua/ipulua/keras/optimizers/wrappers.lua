@@ -9,6 +9,7 @@ local enums = require "ipulua.enums"
 local loops = require "ipulua.trace.loops"
 local offloading = require "ipulua.trace.offloading"
 local ops = require "ipulua.ops"
+local teams = require "ipulua.trace.teams"
 local variables = require "ipulua.trace.variables"
 local wrapper = require "ipulua.keras.optimizers.wrapper"
 
@@ -73,6 +74,7 @@ function CrossReplicaOptimizer:init(...)
 end
 
 function CrossReplicaOptimizer:apply_gradients(grads, vars)
+  teams.refuse_wrapper(self.__name)
   local means = {}
   for i, pair in ipairs(as_pairs(grads, vars)) do
     means[i] = {pair[1] and ops.cross_replica_mean(pair[1]) or pair[1], pair[2]}
@@ -119,7 +121,7 @@ local function accumulator_of(self, v)
   local found = self.accumulators[id]
   if not found then
     local dtype = accumulation.dtype(self.name, self.settings.dtype, v)
-    found = variables.make(self.name .. "/" .. v.name, dtype, v.shape, false, function()
+    found = variables.make_alone(self.name .. "/" .. v.name, dtype, v.shape, false, function()
       return core.full(v.shape, 0, dtype)
     end)
     self.accumulators[id] = found

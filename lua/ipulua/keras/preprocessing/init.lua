@@ -13,13 +13,14 @@ for _, name in ipairs{"sequence", "text"} do
     (require("ipulua.keras.preprocessing." .. name)))
 end
 
+preprocessing.image = modules.guard("keras.preprocessing.image", require "ipulua.keras.pictures")
+
 -- What Keras has in its module of that name and this one lacks, with what to use instead.
 local folder_of_images <const> = "use ipu.data.from_image_folder(path, {image_size = {height, "
   .. "width}})"
 local no_texts <const> = "there are no tensors of text; number the words with "
   .. "preprocessing.text.Tokenizer, and make a dataset of the numbers"
 local missing <const> = {
-  image = "use ipu.data.from_image_folder, and layers such as RandomFlip and RandomRotation",
   image_dataset_from_directory = folder_of_images, text_dataset_from_directory = no_texts,
 }
 

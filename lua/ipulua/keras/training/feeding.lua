@@ -14,6 +14,7 @@ local nest = require "ipulua.base.nest"
 local ops = require "ipulua.ops"
 local pipelining = require "ipulua.keras.models.stage_assignment"
 local plain = require "ipulua.base.plain"
+local together = require "ipulua.keras.base.together"
 
 local feeding = {}
 
@@ -141,10 +142,12 @@ end
 -- while it is read.
 local function check_classes(who, class_weight, y)
   if not core.is_tensor(y) or #y.shape > 2 or (#y.shape == 2 and y.shape[2] > 1) then return end
-  local largest = ops.reduce_max(ops.cast(y, "int32")):item()
-  if class_weight[largest] == nil then
-    blame.error(string.format("%s: 'class_weight' must hold all classes of the labels; %d is "
-      .. "missing", who, largest), "value")
+  local classes = ops.cast(y, "int32")
+  for _, outermost in ipairs{ops.reduce_max(classes):item(), ops.reduce_min(classes):item()} do
+    if class_weight[outermost] == nil then
+      blame.error(string.format("%s: 'class_weight' must hold all classes of the labels; %d is "
+        .. "missing", who, outermost), "value")
+    end
   end
 end
 
@@ -243,6 +246,7 @@ end
 ---@return boolean
 function feeding.takes_remainder(model, is_test)
   return not fixed_batch_size(model) and pipelining.replicas(model) == 1
+    and not together.is_one_of_several(model)
     and not model:is_pipelined() and (is_test or pipelining.accumulation(model) == 1)
 end
 
@@ -296,10 +300,11 @@ function feeding.open(who, model, o)
       refuse_remainder(who, {samples = length, batch_size = batch_size})
     end
   end
+  local is_distributed <const> = rawget(dataset, "is_distributed") == true
   dataset = narrow(dataset)
   if o.class_weight then dataset = weigh_classes(dataset, o.class_weight) end
   return {batch_size = gather(dataset, who), dataset = dataset, batches = dataset:cardinality(),
-    samples = samples}
+    samples = samples, is_distributed = is_distributed}
 end
 
 ---The first `share` of tensors, and the rest: validation_split.
@@ -321,7 +326,7 @@ local told = setmetatable({}, {__mode = "k"})
 
 ---What neither replicas nor accumulation can take is left out, which is said once for a model.
 function feeding.say_left_out(model, who, batches, samples)
-  if told[model] then return end
+  if told[model] or not together.is_speaker(model) then return end
   told[model] = true
   local what = batches > 0 and counted(batches, "batch", "batches")
     or "a smaller batch of " .. counted(samples, "sample")
@@ -372,13 +377,9 @@ local function fit_execution(who, o, steps, whole)
   return per_execution
 end
 
----How many steps an epoch has on each replica (nil: as many as the dataset turns out to have), and
----how many of these an execution. A smaller batch is a step where it can be taken.
----@param who string
----@param feed Feed
----@param o table {steps, steps_name, steps_per_execution, replicas, takes_remainder, quiet}
----@return integer? steps, integer steps_per_execution
-function feeding.count_steps(who, feed, o)
+-- How many batches an epoch has, by what the script states or the data hold; nil: the dataset's end
+-- will tell.
+local function total_of(who, feed, o)
   local total = o.steps
   if total ~= nil and total < 1 then
     blame.error(string.format("%s: '%s' must be positive, got %d", who, o.steps_name, total),
@@ -389,27 +390,43 @@ function feeding.count_steps(who, feed, o)
       .. "inferred; give '%s'", who,
       o.steps_name), "value")
   end
-  if total == nil and feed.batches == -2 then return nil, o.steps_per_execution end
+  if total == nil and feed.batches == -2 then return nil end
   if total and feed.batches == -2 then
     log.info("%s: the size of the dataset is unknown; it may end before the steps do", who)
   end
-  local whole = whole_batches(feed)
-  total = total or (o.takes_remainder and feed.batches or whole or feed.batches)
-  local steps = total // o.replicas
+  total = total or (o.takes_remainder and feed.batches or whole_batches(feed) or feed.batches)
   if total == 0 then
     blame.error(who .. ": the dataset has no batches; with drop_remainder it loses those that are "
       .. "not full", "value")
   end
+  return total
+end
+
+---How many steps an epoch has on each replica (nil: as many as the dataset turns out to have), and
+---how many of these an execution. A smaller batch is a step where it can be taken. model: whose
+---instances agree, nil where this one is alone.
+---@param who string
+---@param feed Feed
+---@param o table {steps, steps_name, steps_per_execution, replicas, takes_remainder, quiet, model}
+---@return integer? steps, integer steps_per_execution
+function feeding.count_steps(who, feed, o)
+  local function find() return total_of(who, feed, o) end
+  local total
+  if o.model then total = together.total(o.model, who, o, find) else total = find() end
+  if total == nil then return nil, o.steps_per_execution end
+  o.quiet = o.quiet or o.model and not together.is_speaker(o.model)
+  local steps = total // o.replicas
   if steps == 0 then
     blame.error(string.format("%s: %s can't be shared among %d replicas: there would be 0 steps on "
       .. "each", who,
       counted(total, "batch", "batches"), o.replicas), "value")
   end
-  if total % o.replicas ~= 0 then
+  if total % o.replicas ~= 0 and not (o.model and not together.is_speaker(o.model)) then
     log.warn("%s: %d steps on %d replicas: the last %d are left out", who, total, o.replicas,
       total % o.replicas)
   end
   local may_end_smaller = not o.steps and o.takes_remainder and rawget(feed.dataset, "gathered")
+  local whole = whole_batches(feed)
   return steps, fit_execution(who, o, steps, may_end_smaller and (whole or steps - 1) or nil)
 end
 

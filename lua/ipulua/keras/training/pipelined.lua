@@ -68,7 +68,7 @@ local function new_route(model, facts)
     stage_options.enter(options[stage + 1], around)
   end
   function route.beside(stage) return placement.in_stage(stage, ipu_of(stage), false) end
-  route.ipu_of, route.place_of = ipu_of, facts.place_of
+  route.ipu_of, route.place_of, route.around = ipu_of, facts.place_of, around
   return route
 end
 
@@ -101,7 +101,9 @@ local function gradients(route, captures, total, model)
     local stage = route and (route.stage_of[core.variable_identity(v)] or route.last) or nil
     given[i] = {found[i] and model.optimizer:each_gradient(found[i], v), v, stage = stage}
   end
-  if route then stage_options.backward(model._options.pipelining, route.place_of, first) end
+  if route then
+    stage_options.backward(model._options.pipelining, route.place_of, first, route.around)
+  end
   return given
 end
 

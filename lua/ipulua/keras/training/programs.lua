@@ -5,11 +5,13 @@ local core = require "ipulua.core"
 local data = require "ipulua.data"
 local func = require "ipulua.trace.func"
 local infeed = require "ipulua.data.infeed"
+local nested = require "ipulua.keras.training.nested"
 local pipelining = require "ipulua.keras.models.stage_assignment"
 local queues = require "ipulua.data.queues"
 local steps = require "ipulua.keras.training.steps"
 local structure = require "ipulua.base.structure"
 local trainable = require "ipulua.keras.training.trainable"
+local teams = require "ipulua.trace.teams"
 
 local programs = {}
 
@@ -107,12 +109,25 @@ function programs.of_batch(model, name, f)
   if not entry or entry.version ~= version then
     local function traced(...)
       local _ <close> = trainable.as_compiled(model)
+      local _ <close> = teams.fitting()
       return f(...)
     end
     entry = {f = func.func(traced, {name = model.name .. "." .. name}), version = version}
     model._programs[key] = entry
   end
   return entry.f
+end
+
+---A program whose run goes on with another dataset of such elements.
+---@param model Model
+---@param mode "train"|"test"|"predict"
+---@param entry ProgramEntry
+---@param dataset Dataset
+---@param depth integer? elements read ahead
+function programs.read_from(model, mode, entry, dataset, depth)
+  programs.close(entry)
+  entry.infeed:read_from(dataset, depth)
+  if mode == "train" then programs.renew(model, entry) end
 end
 
 ---The program for a dataset, with its infeed at the dataset's beginning.
@@ -125,11 +140,14 @@ end
 ---@return ProgramEntry
 function programs.open(model, mode, feed, count, wants_logs, depth)
   depth = depth or model._options.infeed.prefetch_depth
-  local key = program_key(model, mode, feed.dataset, count, wants_logs)
+  local key, tries = program_key(model, mode, feed.dataset, count, wants_logs), 1
   local entry = model._programs[key]
-  if entry then
-    programs.close(entry)
-    entry.infeed:read_from(feed.dataset, depth)
+  while entry and nested.uses(model, entry) do -- a callback of that run begins this one
+    tries = tries + 1
+    entry = model._programs[key .. ";" .. tries]
+  end
+  if tries > 1 then key = key .. ";" .. tries end
+  if entry then programs.read_from(model, mode, entry, feed.dataset, depth)
   else
     local outfeed = wants_logs and queues.IPUOutfeedQueue() or nil
     entry = {infeed = data.IPUInfeedQueue(feed.dataset, {prefetch_depth = depth}),
@@ -137,8 +155,8 @@ function programs.open(model, mode, feed, count, wants_logs, depth)
       version = programs.version_of(model.optimizer)}
     make(model, mode, entry, count)
     model._programs[key] = entry
+    if mode == "train" then programs.renew(model, entry) end
   end
-  if mode == "train" then programs.renew(model, entry) end
   return entry
 end
 

@@ -16,6 +16,7 @@ local registry = require "ipulua.base.parts.registry"
 local replication = require "ipulua.trace.replication"
 local staging = require "ipulua.keras.training.pipelined"
 local trainable = require "ipulua.keras.training.trainable"
+local teams = require "ipulua.trace.teams"
 local tracing = require "ipulua.trace.tracing"
 local variables = require "ipulua.trace.variables"
 
@@ -171,6 +172,36 @@ local function metric_results(model)
   return names, values
 end
 
+-- Whether a program's results are those of the states of all replicas together, which all have.
+local function is_joined(model, holder)
+  return teams.current() ~= nil and #holder == 0
+    and model._options.replicated_metric_reduction_method == "NONE"
+end
+
+-- The results of a program, behind its loop.
+local function joined_results(model)
+  if not is_joined(model, {}) then return metric_results(model) end
+  local states = {}
+  for _, metric in ipairs(model.metrics) do
+    local own = metric:all_variables()
+    table.move(own, 1, #own, #states + 1, states)
+  end
+  return teams.with_joined(states, function() return metric_results(model) end)
+end
+steps.joined_results = joined_results
+
+---What one step on each instance gives: of the library's own steps the results of all together.
+---@param model Model
+---@param name "train_step"|"test_step"
+---@param values table<string, any>
+---@return table<string, any>
+function steps.joined_logs(model, name, values)
+  if not teams.current() or is_custom(model, name) then return values end
+  local names, results = joined_results(model)
+  for i, each in ipairs(names) do values[each] = results[i] end
+  return values
+end
+
 -- One value out of those of all replicas.
 local reductions <const> = {
   NONE = function(t) return compiled.read(t[#t]) end,
@@ -196,6 +227,12 @@ steps.read_replicas = read_replicas
 ---@field func Function what is run
 ---@field outfeed IPUOutfeedQueue? of its own
 
+-- What a pipeline is called, or the model.
+local function program_name(model, kind)
+  local name = model:is_pipelined() and model._options.pipelining.name or model.name
+  return name .. "." .. kind
+end
+
 -- A program of one kind: body(infeed…) is run `count` times, then the values of the metrics are
 -- given back.
 local function make_program(model, kind, count, trace_steps)
@@ -210,14 +247,14 @@ local function make_program(model, kind, count, trace_steps)
       names, values = holder, {}
       for i, name in ipairs(holder) do values[i] = holder[name]:read_value() end
     else
-      names, values = metric_results(model)
+      names, values = joined_results(model)
     end
-    replicas = replication.count()
+    replicas = is_joined(model, holder) and 1 or replication.count()
     for i, value in ipairs(values) do
       if replicas > 1 then values[i] = ops.all_gather(value) end
     end
     return table.unpack(values)
-  end, {name = model.name .. "." .. kind})
+  end, {name = program_name(model, kind)})
   local function named(...)
     local results, logs = {...}, {}
     for i, name in ipairs(names) do
@@ -262,6 +299,7 @@ function steps.train_program(model, infeed, count, outfeed)
       model.name), "runtime")
   end
   return make_program(model, "train", count, function(holder)
+    local _ <close> = teams.fitting()
     if accumulation > 1 or model:is_pipelined() then
       staging.train(model, infeed, accumulation, count // accumulation, function(x, y, weight)
         local total = total_of(model, expand(x), expand(y), expand(weight))
@@ -301,7 +339,7 @@ function steps.predict_program(model, infeed, count)
   local replicas
   local f = func.func(function()
     replication.need_ipus(pipelining.shards(model))
-    replicas = replication.count()
+    replicas = replication.local_count()
     staging.run(model, infeed, count, function(x)
       local y
       if custom then
@@ -312,7 +350,7 @@ function steps.predict_program(model, infeed, count)
       structure = y
       outfeed:enqueue(nest.flatten(y))
     end)
-  end, {name = model.name .. ".predict"})
+  end, {name = program_name(model, "predict")})
   return {
     count = count, kind = "predict", func = f, outfeed = outfeed,
     run = function()
