@@ -3,7 +3,7 @@
 
 local blame = require "ipulua.base.blame"
 local format = require "ipulua.keras.onnx.format"
-local ipu = require "ipulua"
+local ops = require "ipulua.ops"
 
 local convert = {}
 
@@ -128,7 +128,7 @@ function convert.clip_by_value(g, x, a)
   if not ranges[dtype] then
     return g:emit("Clip", {x[1], like(g, x[1], a.min), like(g, x[1], a.max)})
   end
-  local limits = ipu.clip_by_value(ipu.tensor(ranges[dtype], {dtype = dtype}), a.min,
+  local limits = ops.clip_by_value(ops.tensor(ranges[dtype], {dtype = dtype}), a.min,
     a.max):totable()
   return g:emit("Clip", {x[1], g:scalar(limits[1], dtype), g:scalar(limits[2], dtype)})
 end
@@ -380,7 +380,7 @@ function convert.gather_nd(g, x) return g:emit("GatherND", {x[1], cast(g, x[2], 
 -- An index below 0 is no class here, but counts from the end there: the depth itself is none on
 -- both sides.
 function convert.one_hot(g, x, a)
-  local values = g:known(ipu.tensor({a.off_value, a.on_value}, {dtype = "float32"}))
+  local values = g:known(ops.tensor({a.off_value, a.on_value}, {dtype = "float32"}))
   local index, depth = cast(g, x[1], "int64"), g:scalar(a.depth, "int64")
   index = g:emit("Where", {g:emit("Less", {index, g:scalar(0, "int64")}), depth, index})
   local out = g:emit("OneHot", {index, depth, values}, {axis = a.axis})
@@ -432,8 +432,8 @@ convert["nn.dot_product_attention"] = function(g, x, a)
   if mask then scores = g:emit("Where", {mask, scores, least}) end
   if a.is_causal then
     local queries, keys = q.shape[2], k.shape[2]
-    local seen = ipu.less_equal(ipu.reshape(ipu.arange(keys), {1, keys}),
-      ipu.reshape(ipu.arange(queries), {queries, 1}))
+    local seen = ops.less_equal(ops.reshape(ops.arange(keys), {1, keys}),
+      ops.reshape(ops.arange(queries), {queries, 1}))
     scores = g:emit("Where", {g:known(seen), scores, least})
   end
   local weights = g:emit("Softmax", {scores}, {axis = -1})

@@ -3,11 +3,15 @@
 
 local core = require "ipulua.core"
 local data = require "ipulua.data"
+local func = require "ipulua.trace.func"
 local infeed = require "ipulua.data.infeed"
-local ipu = require "ipulua"
+local nested = require "ipulua.keras.training.nested"
 local pipelining = require "ipulua.keras.models.stage_assignment"
+local queues = require "ipulua.data.queues"
 local steps = require "ipulua.keras.training.steps"
 local structure = require "ipulua.base.structure"
+local trainable = require "ipulua.keras.training.trainable"
+local teams = require "ipulua.trace.teams"
 
 local programs = {}
 
@@ -16,6 +20,7 @@ local programs = {}
 ---@param model Model
 ---@return string
 function programs.trained(model)
+  local _ <close> = trainable.as_compiled(model)
   local parts = {}
   for _, v in ipairs(model.trainable_variables) do
     parts[#parts + 1] = tostring(core.variable_identity(v))
@@ -102,7 +107,12 @@ function programs.of_batch(model, name, f)
   local key, version = name .. ";" .. programs.trained(model), programs.version_of(model.optimizer)
   local entry = model._programs[key]
   if not entry or entry.version ~= version then
-    entry = {f = ipu.func(f, {name = model.name .. "." .. name}), version = version}
+    local function traced(...)
+      local _ <close> = trainable.as_compiled(model)
+      local _ <close> = teams.fitting()
+      return f(...)
+    end
+    entry = {f = func.func(traced, {name = model.name .. "." .. name}), version = version}
     model._programs[key] = entry
   end
   return entry.f
@@ -118,13 +128,18 @@ end
 ---@return ProgramEntry
 function programs.open(model, mode, feed, count, wants_logs, depth)
   depth = depth or model._options.infeed.prefetch_depth
-  local key = program_key(model, mode, feed.dataset, count, wants_logs)
+  local key, tries = program_key(model, mode, feed.dataset, count, wants_logs), 1
   local entry = model._programs[key]
+  while entry and nested.uses(model, entry) do -- a callback of that run begins this one
+    tries = tries + 1
+    entry = model._programs[key .. ";" .. tries]
+  end
+  if tries > 1 then key = key .. ";" .. tries end
   if entry then
     programs.close(entry)
     entry.infeed:read_from(feed.dataset, depth)
   else
-    local outfeed = wants_logs and ipu.IPUOutfeedQueue() or nil
+    local outfeed = wants_logs and queues.IPUOutfeedQueue() or nil
     entry = {infeed = data.IPUInfeedQueue(feed.dataset, {prefetch_depth = depth}),
       outfeed = outfeed,
       version = programs.version_of(model.optimizer)}

@@ -24,7 +24,7 @@ end
 ---A tensor of numbers, nested lists, booleans or tensors; float32 unless dtype says otherwise.
 ---Shapes: numbers []; nested lists [outer, …, inner]; a list of n tensors [...] → [n, ...].
 ---`ipu.tensor{{1, 2, 3}, {4, 5, 6}}` →
--- -[2, 3]
+---[2, 3]
 ---Errors: lists of unequal lengths, values that the dtype can't hold: `ipu.tensor{{1, 2}, {3}}`,
 ---`ipu.tensor({300}, {dtype = "int8"})`
 ---@return userdata
@@ -221,6 +221,29 @@ function creation.linspace(...)
     return wide_range("linspace", start, stop / scale - start / scale, a.num - 1, a.num, a.dtype)
   end
   return range("linspace", a.start, difference, a.num - 1, a.num, a.dtype)
+end
+
+local confusion_spec <const> = {
+  {"labels", {"tensor", "list"}}, {"predictions", {"tensor", "list"}},
+  {"num_classes", "integer", range = "[1, inf)"},
+  {"weights", {"tensor", "list"}, optional = true, by_name = true,
+    says = "of each sample; the result has their dtype"},
+  {"dtype", "dtype", "int32", by_name = true},
+}
+
+---How often prediction j was made for label i, in row i and column j; with weights their sums.
+---Shapes: [n], [n] → [num_classes, num_classes]
+---Errors: classes outside of 0 … num_classes - 1, vectors of different lengths:
+---`ipu.confusion_matrix(ipu.tensor({3}, "int32"), ipu.tensor({0}, "int32"), 3)`
+---@return userdata
+function creation.confusion_matrix(...)
+  local a = args.check("confusion_matrix", confusion_spec, ...)
+  local function as_tensor(x) return args.is_tensor(x) and x or core.tensor(x, "int32") end
+  local labels, predictions = as_tensor(a.labels), as_tensor(a.predictions)
+  local options = {num_classes = a.num_classes, dtype = a.dtype}
+  if a.weights == nil then return core.ops.confusion_matrix(labels, predictions, options) end
+  local weights = args.is_tensor(a.weights) and a.weights or core.tensor(a.weights)
+  return core.ops.confusion_matrix(labels, predictions, weights, options)
 end
 
 ---Whether x is a tensor, of values or symbolic.

@@ -1,10 +1,12 @@
 -- Initializers: objects called with a shape that give the first value of a weight.
 
+local about = require "ipulua.base.parts.about"
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
-local ipu = require "ipulua"
-local parts = require "ipulua.keras.base.parts"
+local offering = require "ipulua.base.parts.offering"
+local ops = require "ipulua.ops"
+local parts = require "ipulua.base.parts"
 
 local initializers = {}
 
@@ -44,15 +46,15 @@ end
 local Constant = declare("Constant", {{"value", {"number", "boolean", "table", "tensor"}, 0}})
 function Constant:make(shape, dtype)
   if type(self.value) == "table" or type(self.value) == "userdata" then
-    return ipu.reshape(ipu.cast(core.tensor(self.value), dtype), shape)
+    return ops.reshape(ops.cast(core.tensor(self.value), dtype), shape)
   end
   return core.full(shape, self.value, dtype)
 end
 
 -- Random numbers are drawn in float32 and cast.
 local function draw(kind, shape, dtype, options)
-  local value = ipu.random[kind](shape, options)
-  return value.dtype == dtype and value or ipu.cast(value, dtype)
+  local value = ops.random[kind](shape, options)
+  return value.dtype == dtype and value or ops.cast(value, dtype)
 end
 
 local seed_row <const> = {"seed", "integer", optional = true}
@@ -135,8 +137,8 @@ end
 -- diagonal is positive, which makes Q uniform among the orthogonal matrices.
 local function orthonormal_columns(a)
   for _ = 1, 2 do
-    local lower = ipu.cholesky(ipu.matmul(a, a, {transpose_a = true}))
-    a = ipu.transpose(ipu.triangular_solve(lower, ipu.transpose(a)))
+    local lower = ops.cholesky(ops.matmul(a, a, {transpose_a = true}))
+    a = ops.transpose(ops.triangular_solve(lower, ops.transpose(a)))
   end
   return a
 end
@@ -151,10 +153,10 @@ function Orthogonal:make(shape, dtype)
   local rows, columns = 1, shape[#shape]
   for i = 1, #shape - 1 do rows = rows * shape[i] end
   local long, short = math.max(rows, columns), math.min(rows, columns)
-  local a = ipu.random.normal({long, short}, {seed = self.seed})
-  local q = orthonormal_columns(ipu.cast(a, "float64"))
-  if rows < columns then q = ipu.transpose(q) end
-  return ipu.cast(ipu.reshape(q * self.gain, shape), dtype)
+  local a = ops.random.normal({long, short}, {seed = self.seed})
+  local q = orthonormal_columns(ops.cast(a, "float64"))
+  if rows < columns then q = ops.transpose(q) end
+  return ops.cast(ops.reshape(q * self.gain, shape), dtype)
 end
 
 local Identity = declare("Identity", {{"gain", "number", 1.0}})
@@ -162,7 +164,7 @@ function Identity:make(shape, dtype)
   if #shape ~= 2 then
     blame.error("Identity: only matrices can be the identity, got rank " .. #shape, "value")
   end
-  return ipu.eye(shape[1], shape[2], {dtype = dtype}) * self.gain
+  return ops.eye(shape[1], shape[2], {dtype = dtype}) * self.gain
 end
 
 initializers._aliases = {
@@ -173,7 +175,32 @@ initializers._aliases = {
 ---@param value any
 ---@return any
 function initializers.get(value)
-  return require("ipulua.keras.base.parts").get("initializer", value)
+  return parts.get("initializer", value)
 end
 
-return require("ipulua.keras.base.other_names").give("initializers", initializers)
+about.say("initializers", {
+  {"Constant", text = "One value."},
+  {"GlorotNormal", text = "Variance 2 / (fan in + fan out), truncated normal.",
+    source = "Glorot & Bengio 2010 (AISTATS)"},
+  {"GlorotUniform", text = "Variance 2 / (fan in + fan out), uniform.",
+    source = "Glorot & Bengio 2010 (AISTATS)"},
+  {"HeNormal", text = "Variance 2 / fan in, truncated normal.", source = "arXiv:1502.01852"},
+  {"HeUniform", text = "Variance 2 / fan in, uniform.", source = "arXiv:1502.01852"},
+  {"Identity", text = "1 on the diagonal."},
+  {"Initializer",
+    text = "What every initializer is: own ones extend it with `make(shape, dtype)`."},
+  {"LecunNormal", text = "Variance 1 / fan in, truncated normal.",
+    source = "LeCun et al. 1998, Efficient BackProp"},
+  {"LecunUniform", text = "Variance 1 / fan in, uniform.",
+    source = "LeCun et al. 1998, Efficient BackProp"},
+  {"Ones", text = "1."},
+  {"Orthogonal", text = "A matrix with orthogonal rows or columns.", source = "arXiv:1312.6120"},
+  {"RandomNormal", text = "Normally distributed."},
+  {"RandomUniform", text = "Evenly distributed."},
+  {"TruncatedNormal", text = "Normally distributed, within two deviations."},
+  {"VarianceScaling", text = "Variance scale / n, n the fan in, the fan out or their mean."},
+  {"Zeros", text = "0."},
+})
+
+return parts.give("initializers", initializers,
+  {names = offering.small(initializers)})

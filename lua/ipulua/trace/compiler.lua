@@ -9,6 +9,7 @@ local operation = require "ipulua.trace.operation"
 local placement = require "ipulua.trace.placement"
 local replication = require "ipulua.trace.replication"
 local structure = require "ipulua.base.structure"
+local teams = require "ipulua.trace.teams"
 local tracing = require "ipulua.trace.tracing"
 local variables = require "ipulua.trace.variables"
 
@@ -76,6 +77,7 @@ local function trace(computation, inputs)
   core.trace_begin(true)
   for i, t in ipairs(symbolic) do symbolic[i] = core.trace_argument(t[1], t[2], "input " .. i) end
   local tensors = sort_results(table.pack(computation(table.unpack(symbolic))))
+  teams.end_trace()
   local is_empty = #tensors == 0
   if is_empty then tensors[1] = core.tensor(0, "int32") end -- something to fetch
   return core.end_call(inputs, tensors), is_empty
@@ -110,9 +112,11 @@ function compiler.compile(...)
     local _ <close> = tracing.guard()
     local _ <close> = variables.initialise_at_end()
     local _ <close> = replication.begin()
+    local _ <close> = teams.begin_trace()
     results, is_empty = trace(a.computation, inputs)
     facts = tracing.take_facts()
   end
+  for _, value in ipairs(results) do graph.note_team(value, teams.current()) end
   if facts.pipeline then
     for _, value in ipairs(results) do graph.note_pipeline(value, facts.pipeline) end
   end

@@ -6,40 +6,21 @@ local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
 local core = require "ipulua.core"
-local custom_objects = require "ipulua.keras.base.custom_objects"
+local custom_objects = require "ipulua.base.parts.custom_objects"
 local json = require "ipulua.base.json"
-local names = require "ipulua.keras.base.names"
+local names = require "ipulua.base.parts.names"
 local nearest = require "ipulua.nearest"
-local nest = require "ipulua.keras.base.nest"
-local other_names = require "ipulua.keras.base.other_names"
+local nest = require "ipulua.base.nest"
+local offering = require "ipulua.base.parts.offering"
 local plain = require "ipulua.base.plain"
+local registry = require "ipulua.base.parts.registry"
 
 local parts = {}
-
--- kind → module that holds its classes and functions
-local modules <const> = {
-  activation = "ipulua.keras.activations", initializer = "ipulua.keras.initializers",
-  regularizer = "ipulua.keras.regularizers", constraint = "ipulua.keras.constraints",
-  loss = "ipulua.keras.losses", metric = "ipulua.keras.metrics",
-  optimizer = "ipulua.keras.optimizers",
-  schedule = "ipulua.keras.optimizers.schedules", layer = "ipulua.keras.layers",
-}
-
--- kind → its module's name in ipulua.keras
-local plural <const> = {
-  initializer = "initializers", constraint = "constraints", loss = "losses", metric = "metrics",
-  layer = "layers",
-}
 
 -- description → the class that it is of, which need not be known by a name
 local described = setmetatable({}, {__mode = "k"})
 
----@param kind string
----@return table
-function parts.module(kind)
-  -- without the file's name, which the first require gives beside it
-  return (require(modules[kind]))
-end
+parts.module = registry.module
 
 -- Public entries of a module by plain name; classes win over functions of the same plain name when
 -- `prefers_class`.
@@ -59,13 +40,10 @@ local function find(module, name, prefers_class)
 end
 
 -- Models are layers too.
+local models <const> = {Sequential = "Sequential", Model = "Model", Functional = "Model"}
+
 local function find_model(kind, name)
-  if kind ~= "layer" then return nil end
-  if name == "Sequential" then return require "ipulua.keras.models.sequential".Sequential end
-  if name == "Model" or name == "Functional" then
-    return require "ipulua.keras.models.model".Model
-  end
-  return nil
+  return kind == "layer" and models[name] and registry.module("model")[models[name]]
 end
 
 local function known_names(module)
@@ -97,14 +75,14 @@ function parts.find(kind, name, options)
   if custom ~= nil then return custom end
   local module = parts.module(kind)
   local aliases = rawget(module, "_aliases")
-  name = aliases and aliases[name:lower()] or other_names.target(plural[kind], name) or name
+  name = aliases and aliases[name:lower()] or offering.target(registry.kinds[kind], name) or name
   local entry = find_model(kind, name) or find(module, name, options.prefers_class ~= false)
   if entry == nil then entry = custom_objects.registered_as(name) end
   if entry ~= nil then return entry end
-  local why = other_names.why_missing(plural[kind], name)
+  local why = offering.why_missing(registry.kinds[kind], name)
   if why then blame.error(why, "value") end
   local list = known_names(module)
-  for other in pairs(other_names.names[plural[kind]] or {}) do
+  for other in pairs(offering.names[registry.kinds[kind]] or {}) do
     if other ~= other:upper() then list[#list + 1] = other end -- mse rather than MSE
   end
   local hint = nearest.hint(name, list)
@@ -288,7 +266,7 @@ local function plain_rows(rows)
   for i, row in ipairs(rows) do
     local copy = {}
     for key, value in next, row do copy[key] = value end
-    if modules[row[2]] then
+    if registry.kinds[row[2]] then
       kinds[row[1]] = row[2]
       copy[2] = accepted
       if copy[3] == nil then copy.optional = true end
@@ -334,7 +312,7 @@ local told_apart <const> = {initializer = true, regularizer = true, constraint =
 local function is_of_another_kind(kind, value)
   if not told_apart[kind] or not class.of(value) then return false end
   for other, name in pairs(bases) do
-    local module = other ~= kind and package.loaded[modules[other]]
+    local module = other ~= kind and registry.loaded(other)
     if module and class.is_a(value, module[name]) then return true end
   end
   return false
@@ -435,6 +413,38 @@ end
 function Part.from_config(c, config)
   parts.want_config(c, config)
   return c(config)
+end
+
+local kind_of = {} -- module's name → kind
+for kind, module in pairs(registry.kinds) do kind_of[module] = kind end
+
+---Makes a module of parts known, which then also saves its parts and makes them of what was saved,
+---and answers to its other names.
+---@param which string "layers", "losses" …
+---@param module table
+---@param about {names: table<string, string>?, missing: table<string, string>?}?
+---@return table module
+function parts.give(which, module, about)
+  local kind = kind_of[which]
+  registry.enter(kind, module)
+
+  ---What a config holds for a part: {class_name =, config =}, or the name of a function.
+  function module.serialize(part) return core.plain(parts.serialize(kind, part)) end
+
+  ---The part that serialize described, or that a name stands for. objects: {custom_objects = {name
+  ---= class}}, or that table itself.
+  function module.deserialize(config, objects)
+    if type(config) ~= "string"
+      and not (args.is_plain(config) and type(config.class_name) == "string") then
+      blame.error("deserialize: a name or {class_name =, config =} is wanted, got "
+        .. args.describe(config), "type")
+    end
+    local options = {custom_objects = custom_objects.given(objects),
+      prefers_class = kind ~= "activation"}
+    return parts.get(kind, config, options)
+  end
+
+  return offering.answer(which, module, about)
 end
 
 return parts
