@@ -118,6 +118,18 @@ function programs.of_batch(model, name, f)
   return entry.f
 end
 
+---A program whose run goes on with another dataset of such elements.
+---@param model Model
+---@param mode "train"|"test"|"predict"
+---@param entry ProgramEntry
+---@param dataset Dataset
+---@param depth integer? elements read ahead
+function programs.read_from(model, mode, entry, dataset, depth)
+  programs.close(entry)
+  entry.infeed:read_from(dataset, depth)
+  if mode == "train" then programs.renew(model, entry) end
+end
+
 ---The program for a dataset, with its infeed at the dataset's beginning.
 ---@param model Model
 ---@param mode "train"|"test"|"predict"
@@ -135,9 +147,7 @@ function programs.open(model, mode, feed, count, wants_logs, depth)
     entry = model._programs[key .. ";" .. tries]
   end
   if tries > 1 then key = key .. ";" .. tries end
-  if entry then
-    programs.close(entry)
-    entry.infeed:read_from(feed.dataset, depth)
+  if entry then programs.read_from(model, mode, entry, feed.dataset, depth)
   else
     local outfeed = wants_logs and queues.IPUOutfeedQueue() or nil
     entry = {infeed = data.IPUInfeedQueue(feed.dataset, {prefetch_depth = depth}),
@@ -145,8 +155,8 @@ function programs.open(model, mode, feed, count, wants_logs, depth)
       version = programs.version_of(model.optimizer)}
     make(model, mode, entry, count)
     model._programs[key] = entry
+    if mode == "train" then programs.renew(model, entry) end
   end
-  if mode == "train" then programs.renew(model, entry) end
   return entry
 end
 
