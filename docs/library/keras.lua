@@ -1461,7 +1461,7 @@ function utils.Vocabulary(...) end
 ---Text that a character model (numbers [batch, time] to logits [batch, time, characters]) writes after a prompt. The model sees the last `window` characters (by default as many as its input is long, else 64).
 function utils.generate_text(...) end
 
----
+---A dataset of batches of windows over a series (positions: data, targets or nil, sequence_length): sequence_length steps, sampling_rate apart, a window each sequence_stride steps; with targets pairs, targets[i] being that of the window which begins at step i. start_index and end_index say which part of the series is used. A last smaller batch comes, too, unless drop_remainder is set.
 function preprocessing.timeseries_dataset_from_array(...) end
 
 ---Sequences as the rows of one tensor: those shorter than maxlen (by default the longest one's length) are filled up with `value`, longer ones cut, at their beginnings ("pre") or ends ("post").
