@@ -11,7 +11,7 @@ local operation = require "ipulua.trace.operation"
 local placement = require "ipulua.trace.placement"
 local scope = require "ipulua.base.scope"
 local structure = require "ipulua.base.structure"
-local teams = require "ipulua.trace.teams"
+local teams = require "ipulua.config.teams"
 local tracing = require "ipulua.trace.tracing"
 
 local variables = {}

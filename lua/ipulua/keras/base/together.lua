@@ -7,7 +7,7 @@ local counted = require "ipulua.base.counted"
 local instances = require "ipulua.config.instances"
 local json = require "ipulua.base.json"
 local log = require "ipulua.base.log"
-local teams = require "ipulua.trace.teams"
+local teams = require "ipulua.config.teams"
 
 local together = {}
 

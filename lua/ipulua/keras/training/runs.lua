@@ -17,7 +17,7 @@ local programs = require "ipulua.keras.training.programs"
 local progress = require "ipulua.keras.training.progress"
 local instances = require "ipulua.config.instances"
 local staging = require "ipulua.keras.training.pipelined"
-local teams = require "ipulua.trace.teams"
+local teams = require "ipulua.config.teams"
 local together = require "ipulua.keras.base.together"
 
 local runs = {}
