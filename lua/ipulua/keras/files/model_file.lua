@@ -6,6 +6,7 @@ local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
 local core = require "ipulua.core"
+local formats = require "ipulua.keras.files.formats"
 local json = require "ipulua.base.json"
 local KerasTensor = require "ipulua.keras.base.tensor"
 local log = require "ipulua.base.log"
@@ -182,12 +183,15 @@ local load_model_rows <const> = {
 ---@return Model
 function saving.load_model(...)
   local a = args.check("load_model", load_model_rows, ...)
-  if weights.is_hdf5(a.path) or a.path:find("%.keras$") then
+  local format = formats.find(a.path)
+  if format and format.plan or a.path:find("%.keras$") then
     blame.error(string.format("load_model: '%s' is of Keras, whose layers are not read: build the "
       .. "model here, and give it " ..
       "the weights of an .h5 file with model:load_weights", a.path), "value")
   end
-  weights.check_path("load_model", a.path, ".safetensors")
+  if not format then
+    blame.error(string.format("load_model: '%s' must end in .safetensors", a.path), "value")
+  end
   local tensors, metadata = core.load(a.path)
   if not metadata or not metadata.model then
     blame.error(string.format("load_model: '%s' holds no model, only tensors; load_weights reads "

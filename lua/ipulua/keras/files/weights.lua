@@ -5,6 +5,7 @@ local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
 local counted = require "ipulua.base.counted"
+local formats = require "ipulua.keras.files.formats"
 local json = require "ipulua.base.json"
 local together = require "ipulua.keras.base.together"
 local untrained = require "ipulua.base.untrained"
@@ -62,16 +63,6 @@ end
 local weights_rows <const> = {{"path", "string"}, {"overwrite", "boolean", true},
   together.every_row}
 
-function weights.check_path(who, path, endings)
-  if path == "" then
-    blame.error(who .. ": the path of a file is wanted, got " .. args.describe(path), "type")
-  end
-  if not path:find("%.safetensors$") and not path:find("%.npz$") then
-    blame.error(string.format("%s: '%s' must end in %s", who, path,
-      endings or ".safetensors or .npz"), "value")
-  end
-end
-
 ---Adds the values of entries to tensors by path; what another has the path of is refused.
 ---@param who string
 ---@param tensors table<string, userdata>
@@ -104,7 +95,7 @@ end
 function methods:save_weights(...)
   local a = args.check("save_weights", weights_rows, ...)
   local path = a.path
-  weights.check_path("save_weights", path)
+  local format = formats.of("save_weights", path, true)
   if not a.overwrite and core.file_exists(path) then
     blame.error(string.format("save_weights: '%s' exists already", path), "value")
   end
@@ -114,11 +105,7 @@ function methods:save_weights(...)
       self.name), "value")
   end
   if untrained.keeps(path) or together.leaves_to_first(self, a) then return end
-  -- its members' order is all that it can say beside them
-  if path:find("%.npz$") then core.save(path, tensors, nil, order)
-  else
-    core.save(path, tensors, {format = "ipulua.weights/1", order = json.encode(json.array(order))})
-  end
+  format.write(path, tensors, order)
 end
 
 ---Refuses a file's tensor whose shape is not that of the weight.
@@ -244,8 +231,6 @@ local function check_built(model, entries)
     model.name), "value")
 end
 
-function weights.is_hdf5(path) return path:find("%.h5$") or path:find("%.hdf5$") end
-
 local load_rows <const> = {{"path", "string"}, {"by_name", "boolean", false},
   {"skip_mismatch", "boolean", false}}
 
@@ -261,13 +246,13 @@ function methods:load_weights(...)
     blame.error("load_weights: 'skip_mismatch' can only be true when 'by_name' is", "value")
   end
   local entries = weights.paths(self)
-  if weights.is_hdf5(a.path) then
+  local format = formats.of("load_weights", a.path)
+  if format.plan then
     check_built(self, entries)
-    return require "ipulua.keras.files.h5".load_weights(self, a.path, entries, a)
+    weights.commit(format.plan(self, a.path, entries, a, weights.fitted))
+    return
   end
-  weights.check_path("load_weights", a.path, ".safetensors, .npz or .h5")
-  local tensors, metadata, order = core.load(a.path)
-  if a.path:find("%.npz$") then metadata = {order = json.encode(json.array(order))} end
+  local tensors, metadata = format.read(a.path)
   check_built(self, entries)
   if a.by_name then
     local known = {}
