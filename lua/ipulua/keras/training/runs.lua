@@ -228,6 +228,7 @@ function runs.epoch(model, run)
     if not execution.entry.outfeed then
       call_batch_end(model, run, done, execution, logs.by_name(latest))
     end
+    if run.prefix == "train" then together.compare_data(model, run) end
     if is_interrupted(model, run) then
       run.stopped_at = run.made
       return interrupted(run, latest)
