@@ -78,9 +78,11 @@ static void put_target(FILE *f, const Price *p) {
       f,
       ",\"tiles_per_ipu\":%lld,\"bytes_per_tile\":%lld,\"workers_per_tile\":%lld,\"clock_hz\":%lld",
       (long long)t->tiles, (long long)t->tile_bytes, (long long)t->workers, (long long)t->clock_hz);
-  fprintf(f, ",\"ipus\":%d,\"ipus_per_replica\":%d,\"replicas\":%d,\"host\":\"%s\",\"code\":%s}",
-          p->machine.pod.ipus, p->shards, p->replicas,
-          p->machine.pod.model_host ? "model" : "machine", t->code ? "true" : "false");
+  fprintf(
+      f,
+      ",\"ipus\":%d,\"ipus_per_replica\":%d,\"replicas\":%d,\"instances\":%d,\"host\":\"%s\",\"code\":%s}",
+      p->machine.pod.ipus, p->shards, p->replicas, pod_hosts(&p->machine.pod),
+      p->machine.pod.model_host ? "model" : "machine", t->code ? "true" : "false");
 }
 
 static void put_cycles(FILE *f, const double *cycles, double total) {
