@@ -1361,7 +1361,7 @@ static void check_mutations(int rounds) {
   snprintf(path, sizeof path, "%s/fuzz-seed.gz", scratch);
   write_gz(path, idx, sizeof idx - 1);
   fuzz_file("idx.gz", path, parse_gz, rounds / 4);
-  static const char csv[] = "a,\"b\"\"\",c\r\n1,2.5e3,\"-3\"\n4,,nan\n";
+  static const char csv[] = "a,\"b\"\"\",c\r\n1,2.5e3,\"-3\"\n4,0,nan\n";
   fuzz("csv", csv, sizeof csv - 1, parse_csv, rounds);
   snprintf(path, sizeof path, "%s/t.png", scratch);
   if (image_reads_png()) fuzz_file("png", path, parse_image, rounds);
