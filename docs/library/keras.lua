@@ -129,6 +129,16 @@ layers.CategoryEncoding = {}
 ---@overload fun(options?: {max_tokens?: integer, num_oov_indices?: integer, mask_token?: integer, oov_token?: integer, vocabulary?: any|userdata|string, invert?: boolean, output_mode?: string, pad_to_max_tokens?: boolean, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.IntegerLookup
 layers.IntegerLookup = {}
 
+---The number of a word in a vocabulary, which is given or learnt by `adapt(data)`: the most frequent word first. Before it come 0 for mask_token, if there is one and output_mode is "int", and a number for all words that it lacks. Called with a string, a list, or the bytes of a text; invert = true goes back from numbers to words.
+---@class keras.layers.StringLookup: keras.layers.Layer
+---@overload fun(options?: {max_tokens?: integer, num_oov_indices?: integer, mask_token?: string, oov_token?: string, vocabulary?: any[]|string, invert?: boolean, output_mode?: string, pad_to_max_tokens?: boolean}): keras.layers.StringLookup
+layers.StringLookup = {}
+
+---Texts as the numbers of their words: in small letters without punctuation (standardize), split at spaces, in a vocabulary that is given or learnt by `adapt(data)`. 0 fills up, 1 is an unknown word. ngrams = 2 counts pairs of neighbours as words, too. output_mode "int" gives the numbers, of output_sequence_length or of the longest text; "multi_hot" and "count" a vector for each text. Called with a string, a list, or the bytes of a text.
+---@class keras.layers.TextVectorization: keras.layers.Layer
+---@overload fun(options?: {max_tokens?: integer, standardize?: string|function, split?: string|function, ngrams?: integer|any, output_mode?: string, output_sequence_length?: integer, pad_to_max_tokens?: boolean, vocabulary?: any[]|string}): keras.layers.TextVectorization
+layers.TextVectorization = {}
+
 ---In training, each element is 0 with probability rate; the others are scaled to keep the sum.
 ---@class keras.layers.Dropout: keras.layers.Layer
 ---@overload fun(rate: number, options?: {noise_shape?: any, seed?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Dropout
