@@ -260,6 +260,10 @@ ROUNDS ?= $(if $(PEERS),3,1)
 bench: all ## run the workloads of examples/bench (PEERS=1: next to PyTorch, in turn)
 	@IPULUA=$(BUILD)/ipulua $(BUILD)/ipulua examples/bench/run.lua --rounds $(ROUNDS) $(if $(PEERS),--peers) $(BENCH_ARGS)
 
+.PHONY: bench-processes
+bench-processes: all ## a training step on two processes, by each MPI, next to one process and PyTorch's DDP (ROUNDS=3)
+	@IPULUA=$(BUILD)/ipulua $(BUILD)/ipulua examples/bench/processes.lua $(if $(filter 1,$(ROUNDS)),3,$(ROUNDS))
+
 .PHONY: bench-ops
 bench-ops: all $(BUILD)/ops_bench ## our ops next to PyTorch's on 1 and 2 threads (NAMES=: only those)
 	@OPS_BENCH=$(BUILD)/ops_bench $(BUILD)/ipulua examples/bench/ops.lua $(NAMES)

@@ -127,7 +127,8 @@ describe("row 176: PopDistStrategy", function()
       strategy:run(step)
       say("went on", w)
     ]])
-    assert.truthy(results[1].out:find("variable 'apples' differs between instances 0 and 1", 1, true),
+    assert.truthy(results[1].out:find("variable 'apples' differs between instances 0 and 1", 1,
+      true),
       results[1].out .. results[1].err)
     assert.truthy(results[1].out:find("went on\t%[0. 0. 0.%]"), results[1].out)
   end)
@@ -156,7 +157,8 @@ describe("row 176: PopDistStrategy", function()
       strategy:run(ipu.func(function() return ipu.cross_replica_sum(ipu.tensor(1.0)) end))
     ]], {replicas = 2})
     assert.equal(1, results[1].status)
-    assert.truthy(results[1].err:find("this program has 2 replicas in each instance, but --replicas "
+    assert.truthy(results[1].err:find("this program has 2 replicas in each instance, but "
+      .. "--replicas "
       .. "2 with 2 instances says 1", 1, true), results[1].err)
   end)
   it("trains on the least of unequal data, and says so", function()
@@ -190,7 +192,8 @@ describe("row 176: PopDistStrategy", function()
       ipu.PopDistStrategy():update_ipu_config(cfg)
       say(cfg.experimental.multi_replica_distribution.process_count)
     ]], {replicas = 4})
-    assert.truthy(results[1].out:find("^4\t0\t24\t2\t4\n4\t4\nworker\t2\t2\nfalse\t.-not implemented.-"
+    assert.truthy(results[1].out:find("^4\t0\t24\t2\t4\n4\t4\nworker\t2\t2\nfalse\t.-not "
+      .. "implemented.-"
       .. "\n%-%-ipus 64\n2\n$"), results[1].out .. results[1].err)
   end)
   it("warns once where all are fed the same", function()
@@ -201,7 +204,8 @@ describe("row 176: PopDistStrategy", function()
         for _ = 1, 2 do model:fit(]] .. data .. [[, {epochs = 2, verbose = 0}) end
       ]])
       assert.equal(0, results[1].status, results[1].err)
-      return select(2, (results[1].err .. results[2].err):gsub("every instance is fed the same", ""))
+      return select(2, (results[1].err .. results[2].err):gsub("every instance is fed the same",
+        ""))
     end
     assert.equal(1, warnings "ipu.data.from_tensors{ipu.ones{2, 1}, ipu.ones{2, 1}}")
     assert.equal(0, warnings "ipu.data.from_tensors{ipu.ones{2, 1} * me, ipu.ones{2, 1}}")

@@ -118,7 +118,8 @@ function together.total(model, who, o, find)
   for _, each in ipairs(all) do
     if each.total == nil and not differ(all, "total") then return nil end -- nobody knows
     if each.total == nil then
-      blame.error(string.format("%s: some instances know how many batches their data have, and some "
+      blame.error(string.format("%s: some instances know how many batches their data have, and "
+        .. "some "
         .. "don't; give '%s'", who, o.steps_name), "value")
     end
   end
@@ -186,7 +187,8 @@ local told_equal = setmetatable({}, {__mode = "k"})
 ---@param model Model
 ---@param run Run
 function together.watch_data(model, run)
-  if run.is_distributed or told_equal[model] or not together.is_one_of_several(model) then return end
+  if run.is_distributed or told_equal[model]
+    or not together.is_one_of_several(model) then return end
   run.watches = true
   run.entry.infeed.queue:watch()
 end

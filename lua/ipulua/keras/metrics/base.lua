@@ -60,7 +60,8 @@ function Metric:add_weight(...)
   local dtype = a.dtype or self.dtype
   local v = variables.Variable{
     tracing.outside(parts.get("initializer", initializer), a.shape, {dtype = dtype}),
-    name = self.name .. "/" .. a.name, trainable = false, synchronization = "ON_READ", aggregation = "SUM",
+    name = self.name .. "/" .. a.name, trainable = false, synchronization = "ON_READ",
+      aggregation = "SUM",
   }
   self.variables[#self.variables + 1] = v
   return v
