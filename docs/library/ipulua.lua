@@ -2654,8 +2654,9 @@ function ipu.pipeline(computational_stages, options) end
 ---@overload fun(...): ipulua.OptimizerFunctionOutput
 ipu.OptimizerFunctionOutput = {}
 
----Options of a stage's convolutions, matrix products and slices; they go before those of the
----configuration.
+---Options of a stage's convolutions and matrix products, partialsType and
+---availableMemoryProportion;
+---they go before those of the configuration. Options of slices change nothing, there as here.
 ---Errors: options that are no table of texts: `ipu.PipelineStageOptions{matmul_options = 1}`
 ---Source: pipelining_ops.PipelineStageOptions of the original
 ---@class ipulua.PipelineStageOptions

@@ -230,7 +230,7 @@ describe("the command line", function()
     for _, option in ipairs {"-e", "-l", "-i", "-v", "-E", "-W", "--threads N", "--seed N",
       "--profile DIR", "--estimate",
       "--target NAME", "--ipus N", "--replicas N", "--ipus-per-replica N", "--instances N",
-        "--help", "--version", "info"} do
+      "--help", "--version", "info"} do
       assert.truthy(help.out:find("  " .. option, 1, true), option)
     end
   end)

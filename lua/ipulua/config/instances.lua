@@ -42,7 +42,7 @@ local function plugin_of(library)
     .. "there: build ipulua with %s installed "
     .. "(Debian's name)%s", launch.count(), launch.facts().launcher, library, state.names[library],
     joined.plugin("comm_" .. other) and "; the plug-in for " .. other .. " is there: use its mpirun"
-      or ""), "runtime")
+    or ""), "runtime")
 end
 
 -- What must be alike everywhere, and what only should.
@@ -54,7 +54,7 @@ local function own_facts()
   return {version = core.version, order = string.pack("=I2", 1) == "\1\0" and "little" or "big",
     kernels = engine.kernels,
     replicas = launch.stated_replicas() or json.null, script = core.crc(text),
-      seed = tostring(engine.seed),
+    seed = tostring(engine.seed),
     seeded = start.seeded == true}
 end
 

@@ -11,8 +11,7 @@ local launch = {}
 local facts
 
 ---Who started this process, how many there are and which one this is: {launcher, library, count,
----index};
----without a launcher one.
+---index}; without a launcher one.
 ---@return table
 function launch.facts()
   if facts then return facts end
@@ -46,8 +45,9 @@ local function stated_replicas()
   local text = start.environment("IPULUA_REPLICAS")
   if not text then return nil end
   local n = math.tointeger(tonumber(text))
-  if not n or n < 1 then blame.error("IPULUA_REPLICAS must be an integer of at least 1, got '"
-    .. text .. "'", "value") end
+  if not n or n < 1 then
+    blame.error("IPULUA_REPLICAS must be an integer of at least 1, got '" .. text .. "'", "value")
+  end
   return n, "IPULUA_REPLICAS"
 end
 
@@ -93,7 +93,7 @@ function launch.check_local(replicas)
   blame.error(string.format("this program has %d replica%s in each instance, but %s %d with %d "
     .. "instance%s says %d", replicas,
     replicas == 1 and "" or "s", name, all, launch.count(), launch.count() == 1 and "" or "s",
-      all // launch.count()),
+    all // launch.count()),
     "failed_precondition")
 end
 

@@ -1,6 +1,5 @@
 -- Which programs are those of all replicas of all instances: what is traced, made or run in the
--- scope of a strategy for several
--- processes. `core.here().team` is that strategy; nil elsewhere.
+-- scope of a strategy for several processes. `core.here().team` is that strategy; nil elsewhere.
 
 local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
@@ -35,28 +34,11 @@ function teams.place(replicas) return replicas * launch.index(), replicas * laun
 
 -- ------------------------------------------------ variables
 
-local sharing -- a list while those that are made wait for a common message
-
----A variable was made in a scope: it takes instance 0's value, at once or with others.
+---A variable was made in a scope: it takes instance 0's value.
 ---@param v userdata
 function teams.share(v)
   if not core.here().team or not instances.are_several() then return end
-  if sharing then sharing[#sharing + 1] = v
-  else instances.share{v} end
-end
-
-local shared_meta = {__close = function(self, problem)
-  local list = sharing
-  sharing = self.former
-  if problem == nil and not self.former then instances.share(list) end
-end}
-
----To be closed: variables that are made until then take instance 0's values in one message.
-function teams.share_together()
-  if not core.here().team or not instances.are_several() then return nil end
-  local former = sharing
-  sharing = former or {}
-  return setmetatable({former = former}, shared_meta)
+  instances.share{v}
 end
 
 local unshared_meta = {__close = function(self) core.here().team = self.team end}
@@ -166,8 +148,7 @@ end
 -- ------------------------------------------------ gradients
 
 ---How an optimizer's gradients are combined in the program that is traced: "mean" where fit trains,
----"sum" in loops of a script's own, nil
----where nothing is reduced.
+---"sum" in loops of a script's own, nil where nothing is reduced.
 ---@return string?
 function teams.reduction()
   local team = core.here().team

@@ -99,8 +99,9 @@ data.InputContext = InputContext
 ---@package
 function data.from_function(team, f)
   local who <const> = "distribute_datasets_from_function"
-  if type(f) ~= "function" then blame.error(who .. ": a function is wanted, got "
-    .. args.describe(f), "type") end
+  if type(f) ~= "function" then
+    blame.error(who .. ": a function is wanted, got " .. args.describe(f), "type")
+  end
   local dataset = f(InputContext(team))
   check_dataset(who, dataset)
   return dataset

@@ -24,8 +24,9 @@ end
 local function as_tensor(who, x)
   if core.is_variable(x) then return x:read_value() end
   if core.is_tensor(x) then
-    if core.is_symbolic(x) then blame.error(who .. ": a symbolic tensor has no value on the host",
-      "type") end
+    if core.is_symbolic(x) then
+      blame.error(who .. ": a symbolic tensor has no value on the host", "type")
+    end
     return x
   end
   return core.tensor(x, nil, who .. ": 'x'")
@@ -35,14 +36,14 @@ local function type_text(t) return structure.type_text(core.type_of(t)) end
 
 local function collect(who, name, label, x, tensor_name, more)
   local detail <const> = label .. ";" .. type_text(x) .. ";" .. tensor_name
-  local words <const> = string.format("%s%s of %s", who, tensor_name ~= "" and " '" .. tensor_name
-    .. "'" or "", type_text(x))
+  local words <const> = string.format("%s%s of %s", who, tensor_name ~= ""
+    and " '" .. tensor_name .. "'" or "", type_text(x))
   return instances.collect(name, detail, words, x, more)
 end
 
 local reduce_spec <const> = {
-  {"x", "any", list_of = "number", of = "tensor, variable or number"}, {"reduce_op", ReduceOp,
-    says = "SUM or MEAN"}, name_row,
+  {"x", "any", list_of = "number", of = "tensor, variable or number"},
+  {"reduce_op", ReduceOp, says = "SUM or MEAN"}, name_row,
 }
 
 ---The sum or mean of all instances' values, added in their order; of one instance the value.
@@ -65,8 +66,8 @@ local gather_spec <const> = {{"x", "any", list_of = "number", of = "tensor, vari
 
 ---The values of all instances, stacked along a new first axis.
 ---Shapes: [...] → [instances, ...]
----Errors: a call inside of a compiled function: `ipu.func(function(a) return
----ipu.distributed.allgather(a) end)(x)`
+---Errors: a call inside of a compiled function:
+---`ipu.func(function(a) return ipu.distributed.allgather(a) end)(x)`
 ---@return userdata
 function distributed.allgather(...)
   refuse_tracing("distributed.allgather")

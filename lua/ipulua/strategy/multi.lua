@@ -78,8 +78,10 @@ local reductions <const> = {SUM = "cross_replica_sum", MEAN = "cross_replica_mea
 function Multi:reduce(reduce_op, value)
   local how = type(reduce_op) == "string" and reduce_op:upper()
   local name = reductions[how]
-  if not name then blame.error("strategy:reduce: the reduction must be SUM or MEAN, got "
-    .. args.describe(reduce_op), "value") end
+  if not name then
+    blame.error("strategy:reduce: the reduction must be SUM or MEAN, got "
+      .. args.describe(reduce_op), "value")
+  end
   if not tracing.is_active() then return distributed.allreduce(value, how) end
   if not self.add_ipu_cross_replica_reductions then return value end
   return core.ops[name](value)
@@ -109,8 +111,8 @@ end
 
 local popdist_spec <const> = {
   {"ipu_device", "string", "/device:IPU:0"},
-  {"add_ipu_cross_replica_reductions", "boolean", true, says = "false: for loops that reduce by "
-    .. "themselves"},
+  {"add_ipu_cross_replica_reductions", "boolean", true,
+    says = "false: for loops that reduce by themselves"},
   {"enable_dataset_iterators", "boolean", true, says = "dataset:iterator() gives an infeed"},
   {"enable_keras_extensions", "boolean", true, says = "changes nothing"},
 }
@@ -139,8 +141,8 @@ function PopDistStrategy:update_ipu_config(cfg) -- luacheck: ignore 212
 end
 
 local worker_spec <const> = {
-  {"cluster_resolver", "any", optional = true, of = "MPIClusterResolver"}, {"ipu_device", "string",
-    "/device:IPU:0"},
+  {"cluster_resolver", "any", optional = true, of = "MPIClusterResolver"},
+  {"ipu_device", "string", "/device:IPU:0"},
   {"variables_on_host", "boolean", false, says = "refused when true"},
 }
 
@@ -174,8 +176,8 @@ function IPUMultiWorkerStrategy:init(...)
       .. "keep their states in streaming memory with "
       .. "offload_weight_update_variables", "not_implemented")
   end
-  if a.cluster_resolver ~= nil and not class.is_a(a.cluster_resolver,
-    resolver.MPIClusterResolver) then
+  if a.cluster_resolver ~= nil
+    and not class.is_a(a.cluster_resolver, resolver.MPIClusterResolver) then
     blame.error("IPUMultiWorkerStrategy: 'cluster_resolver' must be an MPIClusterResolver, got "
       .. args.describe(a.cluster_resolver),
       "type")
@@ -188,8 +190,9 @@ function IPUMultiWorkerStrategy:init(...)
   end
 end
 
-function IPUMultiWorkerStrategy:__tostring() return "<IPUMultiWorkerStrategy " .. self.ipu_device
-  .. ">" end
+function IPUMultiWorkerStrategy:__tostring()
+  return "<IPUMultiWorkerStrategy " .. self.ipu_device .. ">"
+end
 
 class.guard(Multi)
 class.guard(PopDistStrategy)

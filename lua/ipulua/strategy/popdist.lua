@@ -91,8 +91,10 @@ function popdist.set_ipu_config(...)
   local ipus = a.ipus_per_replica or launch.ipus_per_replica()
   launch.set_ipus_per_replica(ipus)
   if config.running_on_ipu_model() then
-    if a.configure_device then a.config.auto_select_ipus = (launch.stated_replicas()
-      or launch.count()) // launch.count() * ipus end
+    if a.configure_device then
+      a.config.auto_select_ipus = (launch.stated_replicas() or launch.count())
+        // launch.count() * ipus
+    end
     return a.config
   end
   if a.configure_device then a.config.select_ipus = device_id("popdist.set_ipu_config", ipus) end
@@ -124,8 +126,9 @@ end
 function popdist.execute_on_instances(list, f, ...)
   local who <const> = "popdist.execute_on_instances"
   args.check_value(who, {"instances", "integers"}, list)
-  if type(f) ~= "function" then blame.error(who .. ": a function is wanted, got "
-    .. args.describe(f), "type") end
+  if type(f) ~= "function" then
+    blame.error(who .. ": a function is wanted, got " .. args.describe(f), "type")
+  end
   for _, each in ipairs(list) do
     if each < 0 or each >= launch.count() then
       blame.error(string.format("%s: there is no instance %d; they are 0 to %d", who, each,

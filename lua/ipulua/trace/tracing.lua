@@ -1,7 +1,7 @@
 -- What is being traced now. Errors leave no trace open: a guard closes what was begun.
 
 local core = require "ipulua.core"
-local frozen_numbers = require "ipulua.trace.frozen_numbers"
+local frozen_numbers = require "ipulua.base.frozen_numbers"
 
 local tracing = {}
 

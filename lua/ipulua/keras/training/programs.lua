@@ -1,12 +1,12 @@
 -- The programs that fit, evaluate and predict run. A model keeps one for each kind of elements and
 -- number of steps.
 
+local assignment = require "ipulua.keras.models.stage_assignment"
 local core = require "ipulua.core"
 local data = require "ipulua.data"
 local func = require "ipulua.trace.func"
 local infeed = require "ipulua.data.infeed"
 local nested = require "ipulua.keras.training.nested"
-local pipelining = require "ipulua.keras.models.stage_assignment"
 local queues = require "ipulua.data.queues"
 local steps = require "ipulua.keras.training.steps"
 local structure = require "ipulua.base.structure"
@@ -34,7 +34,7 @@ end
 -- What a program depends on, as text.
 local function program_key(self, mode, dataset, count, outfeed)
   local parts = {core.scope_key(), mode, count, structure.key(dataset.template),
-    outfeed and "logs" or "-", pipelining.replicas(self)}
+    outfeed and "logs" or "-", assignment.replicas(self)}
   for _, t in ipairs(infeed.fed_types(dataset)) do
     parts[#parts + 1] = structure.type_text(t.dtype, t.shape)
   end
@@ -118,6 +118,18 @@ function programs.of_batch(model, name, f)
   return entry.f
 end
 
+---A program whose run goes on with another dataset of such elements.
+---@param model Model
+---@param mode "train"|"test"|"predict"
+---@param entry ProgramEntry
+---@param dataset Dataset
+---@param depth integer? elements read ahead
+function programs.read_from(model, mode, entry, dataset, depth)
+  programs.close(entry)
+  entry.infeed:read_from(dataset, depth)
+  if mode == "train" then programs.renew(model, entry) end
+end
+
 ---The program for a dataset, with its infeed at the dataset's beginning.
 ---@param model Model
 ---@param mode "train"|"test"|"predict"
@@ -135,9 +147,7 @@ function programs.open(model, mode, feed, count, wants_logs, depth)
     entry = model._programs[key .. ";" .. tries]
   end
   if tries > 1 then key = key .. ";" .. tries end
-  if entry then
-    programs.close(entry)
-    entry.infeed:read_from(feed.dataset, depth)
+  if entry then programs.read_from(model, mode, entry, feed.dataset, depth)
   else
     local outfeed = wants_logs and queues.IPUOutfeedQueue() or nil
     entry = {infeed = data.IPUInfeedQueue(feed.dataset, {prefetch_depth = depth}),
@@ -145,8 +155,8 @@ function programs.open(model, mode, feed, count, wants_logs, depth)
       version = programs.version_of(model.optimizer)}
     make(model, mode, entry, count)
     model._programs[key] = entry
+    if mode == "train" then programs.renew(model, entry) end
   end
-  if mode == "train" then programs.renew(model, entry) end
   return entry
 end
 
