@@ -328,7 +328,7 @@ check: ## what takes less than a minute of make test: before a commit
 nightly: deps ## what takes long: the sanitizers, every seed anew
 	+@failed=; for each in $(NIGHTLY); do echo "== $$each"; $(MAKE) --no-print-directory $$each || failed="$$failed $$each"; done; \
 	test -z "$$failed" || { echo "failed:$$failed"; exit 1; }
-NIGHTLY := nightly-specs new-seeds mutants debug asan tsan compilers arm64
+NIGHTLY := kills nightly-specs new-seeds mutants debug asan tsan compilers arm64
 .PHONY: mutants
 mutants: all ## plant each mistake of spec/mutants in a copy: the check that the patch names must fail
 	+@MAKE='$(MAKE)' JOBS=$(JOBS) BUILD='$(BUILD)' CC='$(CC)' spec/support/mutants.sh
@@ -402,6 +402,13 @@ coverage: all ## lines and branches by folder that the checks and specs run; thr
 	  echo 'something failed: counts are of what ran'
 	@build-coverage/ipulua spec/support/fuzz/main.lua $(SECONDS) $(FUZZ_SEED) || true
 	@$(BUILD)/ipulua spec/support/coverage.lua build-coverage
+
+# Every case of spec/processes under each MPI that is installed, in place of the stub that make test runs them with.
+.PHONY: processes kills
+processes: all checks ## the specs of several processes under each MPI that is installed
+	+@MAKE='$(MAKE)' JOBS=$(JOBS) BUILD='$(BUILD)' CC='$(CC)' spec/support/processes.sh
+kills: all checks ## 200 times a process of a training is killed: nothing hangs, files are whole, training goes on to the same bits
+	@IPULUA=$(BUILD)/ipulua $(BUILD)/ipulua spec/support/kills.lua $(or $(KILLS),200)
 
 .PHONY: built parts arm64 fresh fresh-demo fresh-all
 built: ## build everything, with the check programs
