@@ -260,6 +260,10 @@ ROUNDS ?= $(if $(PEERS),3,1)
 bench: all ## run the workloads of examples/bench (PEERS=1: next to PyTorch, in turn)
 	@IPULUA=$(BUILD)/ipulua $(BUILD)/ipulua examples/bench/run.lua --rounds $(ROUNDS) $(if $(PEERS),--peers) $(BENCH_ARGS)
 
+.PHONY: bench-processes
+bench-processes: all ## a training step on two processes, by each MPI, next to one process and PyTorch's DDP (ROUNDS=3)
+	@IPULUA=$(BUILD)/ipulua $(BUILD)/ipulua examples/bench/processes.lua $(if $(filter 1,$(ROUNDS)),3,$(ROUNDS))
+
 .PHONY: bench-ops
 bench-ops: all $(BUILD)/ops_bench ## our ops next to PyTorch's on 1 and 2 threads (NAMES=: only those)
 	@OPS_BENCH=$(BUILD)/ops_bench $(BUILD)/ipulua examples/bench/ops.lua $(NAMES)
@@ -324,7 +328,7 @@ check: ## what takes less than a minute of make test: before a commit
 nightly: deps ## what takes long: the sanitizers, every seed anew
 	+@failed=; for each in $(NIGHTLY); do echo "== $$each"; $(MAKE) --no-print-directory $$each || failed="$$failed $$each"; done; \
 	test -z "$$failed" || { echo "failed:$$failed"; exit 1; }
-NIGHTLY := nightly-specs new-seeds mutants debug asan tsan compilers arm64
+NIGHTLY := kills nightly-specs new-seeds mutants debug asan tsan compilers arm64
 .PHONY: mutants
 mutants: all ## plant each mistake of spec/mutants in a copy: the check that the patch names must fail
 	+@MAKE='$(MAKE)' JOBS=$(JOBS) BUILD='$(BUILD)' CC='$(CC)' spec/support/mutants.sh
@@ -398,6 +402,13 @@ coverage: all ## lines and branches by folder that the checks and specs run; thr
 	  echo 'something failed: counts are of what ran'
 	@build-coverage/ipulua spec/support/fuzz/main.lua $(SECONDS) $(FUZZ_SEED) || true
 	@$(BUILD)/ipulua spec/support/coverage.lua build-coverage
+
+# Every case of spec/processes under each MPI that is installed, in place of the stub that make test runs them with.
+.PHONY: processes kills
+processes: all checks ## the specs of several processes under each MPI that is installed
+	+@MAKE='$(MAKE)' JOBS=$(JOBS) BUILD='$(BUILD)' CC='$(CC)' spec/support/processes.sh
+kills: all checks ## 200 times a process of a training is killed: nothing hangs, files are whole, training goes on to the same bits
+	@IPULUA=$(BUILD)/ipulua $(BUILD)/ipulua spec/support/kills.lua $(or $(KILLS),200)
 
 .PHONY: built parts arm64 fresh fresh-demo fresh-all
 built: ## build everything, with the check programs

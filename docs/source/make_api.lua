@@ -45,6 +45,7 @@ local sections <const> = {
     .. "data.from_csv data.from_npy data.from_safetensors data.from_text data.from_image_folder "
     .. "data.Dataset "
     .. "dataset_benchmark.dataset_benchmark dataset_benchmark.infeed_benchmark"},
+  {"Pictures", "Tensors as pictures in files.", "image.read image.write image.grid"},
   {"Queues and strategies", nil,
     "IPUInfeedQueue IPUOutfeedQueue ScopedIPUOutfeedQueue IPUStrategy IPUStrategyV1",
     {require "ipulua.trace.jobs".Job, "strategy:run_async(f)"}},
