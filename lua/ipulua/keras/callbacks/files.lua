@@ -6,6 +6,7 @@ local monitors = require "ipulua.keras.callbacks.monitors"._monitors
 local nest = require "ipulua.base.nest"
 local base = require "ipulua.keras.callbacks.base"
 local core = require "ipulua.core"
+local log = require "ipulua.base.log"
 local Callback <const> = base.Callback
 
 local files = {}
@@ -149,6 +150,7 @@ end
 function CSVLogger:on_train_begin()
   open(self, "ab"):close()
   self.file, self.wants_header, self.keys = nil, true, self.append and self.keys or nil
+  self.told = false
 end
 
 local function begin(self)
@@ -191,11 +193,26 @@ local function field(self, value)
   return text
 end
 
+-- The columns are those of the first epoch, as in Keras: what comes later, such as values of a
+-- validation that not every epoch has, is told of once.
+local function tell_left_out(self, logs)
+  local known, names = {}, {}
+  for _, name in ipairs(self.keys) do known[name] = true end
+  for _, name in ipairs(nest.keys(logs)) do
+    if not known[name] then names[#names + 1] = name end
+  end
+  if #names == 0 or self.told then return end
+  self.told = true
+  log.warn("CSVLogger: '%s' has the columns of the first epoch, without %s", self.filename,
+    table.concat(names, ", "))
+end
+
 function CSVLogger:on_epoch_end(epoch, logs)
   if not self.file then begin(self) end
   if not self.keys then
     self.keys = nest.keys(logs)
   end
+  tell_left_out(self, logs)
   if self.wants_header then
     put(self, table.concat({"epoch", table.unpack(self.keys)}, self.separator), "\n")
     self.wants_header = false
