@@ -171,6 +171,10 @@ local function run(plan, options)
     end,
   }
   local outfeed, optimizer = ipu.IPUOutfeedQueue(), optimizers[plan.optimizer]()
+  if plan.dtype then
+    optimizer = ipu.optimizers.MapGradientOptimizer(optimizer,
+      function(g, v) return ipu.cast(g, v.dtype) end)
+  end
   if options.replicas > 1 then optimizer = ipu.optimizers.CrossReplicaOptimizer(optimizer) end
   local functions, twin = functions_of(plan, net, e)
   local given = {
@@ -282,10 +286,9 @@ local function random_plan(random)
     stages = {}, count = count, elements = pick(random, {7, 12, 64}), calls = 1 + below(random, 2),
     optimizer = pick(random, {"sgd", "momentum", "adam"}),
     reduction = pick(random, {"SUM", "MEAN", "RUNNING_MEAN"}),
-    dtype = pick(random, {false, "float32", "float64"}) or nil,
+    dtype = pick(random, {false, "float32", "float64", "float16", "bfloat16"}) or nil,
     sums = random() < 0.25, more = random() < 0.5, known = random() < 0.7,
   }
-  if plan.dtype == "float64" then plan.dtype = nil end
   plan.loss_alone = random() < 0.4
   local stages = 2 + below(random, 3)
   for s = 1, stages do plan.stages[s] = random_stage(random) end
@@ -457,7 +460,8 @@ local function problem(plan, plain, options)
   local ok, base = pcall(configured, plan, plain)
   if not ok then return "plainly: " .. base, false end
   if not options then
-    if plan.draws or plain.replicas > 1 then return nil, true end
+    local narrow = plan.dtype == "float16" or plan.dtype == "bfloat16"
+    if plan.draws or narrow or plain.replicas > 1 then return nil, true end
     local hand = by_hand(plan)
     local wrong = far(base.held, hand.held, "variable") or far(base.out, hand.out, "output")
     return wrong and "by hand: " .. wrong, true
