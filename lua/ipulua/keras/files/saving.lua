@@ -198,9 +198,11 @@ function saving.plan(who, entries, tensors)
   return plan, expected
 end
 
----@param plan table[] of saving.plan
+---@param plan table[] of saving.plan or saving.plan_optimizer
 function saving.commit(plan)
-  for _, each in ipairs(plan) do each.variable:assign(each.value) end
+  for _, each in ipairs(plan) do
+    if each.optimizer then each.optimizer:state(each.state, each.value) else each.variable:assign(each.value) end
+  end
 end
 
 ---The entries under the names that a file gives them. Names that were given automatically differ
@@ -303,8 +305,41 @@ function saving.optimizer_paths(optimizer, weights)
   return list
 end
 
----What saving.commit will assign to an optimizer of what was saved; slots that the file has are
----made.
+-- The kinds of slots among names, such as "momentum": sorted.
+local function kinds_of(names)
+  local kinds, list = {}, {}
+  for name in pairs(names) do
+    local kind = name:match("^optimizer/slot/.*/([^/]+)$")
+    if kind and not kinds[kind] then list[#list + 1] = kind end
+    kinds[kind or 0] = true
+  end
+  table.sort(list)
+  return table.concat(list, ", ")
+end
+
+-- State of another optimizer would be left out without a word, and its step count taken for this one's. One that has made no step may have
+-- made no slots yet.
+local function check_kinds(who, optimizer, paths, tensors)
+  local mine, theirs = kinds_of(paths), kinds_of(tensors)
+  local steps <const> = tensors["optimizer/iterations"]
+  if mine == theirs or theirs == "" and steps.size == 1 and steps:reshape{}:item() == 0 then return end
+  local function told(kinds) return kinds == "" and "nothing" or kinds end
+  blame.error(string.format("%s: the file has the state of another optimizer: beside its weights that kept %s, optimizer '%s' keeps %s", who,
+    told(theirs), optimizer.name, told(mine)), "value")
+end
+
+-- States that the optimizer has not made yet are made when the plan is carried out.
+local function plan_states(who, optimizer, tensors, known, plan)
+  for name, t in pairs(tensors) do
+    local state = name:match("^optimizer/state/([^/]+)$")
+    if state and t.size ~= 1 then
+      blame.error(string.format("%s: '%s' is a number, in the file it has the shape [%s]", who, name, table.concat(t.shape, ", ")), "value")
+    end
+    if state and not known[name] then plan[#plan + 1] = {optimizer = optimizer, state = state, value = t:reshape{}:item()} end
+  end
+end
+
+---What saving.commit will assign to an optimizer of what was saved; slots that the file has are made.
 ---@param who string
 ---@param optimizer Optimizer?
 ---@param weights table[] {path =, variable =}
@@ -317,21 +352,15 @@ function saving.plan_optimizer(who, optimizer, weights, tensors)
     if entry.variable.trainable then trained[#trained + 1] = entry.variable end
   end
   optimizer:build(trained)
-  for name, t in pairs(tensors) do
-    local state = name:match("^optimizer/state/([^/]+)$")
-    if state then
-      if t.size ~= 1 then
-        blame.error(string.format("%s: '%s' is a number, in the file it has the shape [%s]", who,
-          name,
-        table.concat(t.shape, ", ")), "value") end
-      optimizer:state(state, t:reshape{}:item())
-    end
-  end
-  local known = {}
+  local found, known = {}, {}
   for _, entry in ipairs(saving.optimizer_paths(optimizer, weights)) do
-    if tensors[entry.path] then known[#known + 1] = entry end
+    known[entry.path] = true
+    if tensors[entry.path] then found[#found + 1] = entry end
   end
-  return (saving.plan(who, known, tensors))
+  if #trained > 0 then check_kinds(who, optimizer, known, tensors) end
+  local plan <const> = saving.plan(who, found, tensors)
+  plan_states(who, optimizer, tensors, known, plan)
+  return plan
 end
 
 -- ------------------------------------------------ architecture
@@ -674,7 +703,6 @@ function saving.load_model(...)
   local entries = saving.as_in_file(saving.paths(model), tensors, metadata)
   local plan, expected = saving.plan("load_model", entries, tensors)
   check_left("load_model", tensors, expected)
-  saving.commit(plan)
   if metadata.options then
     local options = described "options"
     if type(options) ~= "table" then
@@ -684,8 +712,10 @@ function saving.load_model(...)
   end
   if a.compile and metadata.training then
     blame.reading(file, saving.compile, model, described "training", a.custom_objects)
-    saving.commit(saving.plan_optimizer("load_model", model.optimizer, entries, tensors))
+    local of_optimizer <const> = saving.plan_optimizer("load_model", model.optimizer, entries, tensors)
+    table.move(of_optimizer, 1, #of_optimizer, #plan + 1, plan)
   end
+  saving.commit(plan)
   return model
 end
 
