@@ -32,7 +32,9 @@ local function problem_of(case, path)
   if case.refused ~= ipu.json.null then
     if ok then return "taken, though a number of " .. case.refused .. " doesn't fit" end
     for i, t in ipairs(before) do
-      if not same(t:reshape{-1}:totable(), after[i]) then return "refused, but weight " .. i .. " is another one" end
+      if not same(t:reshape{-1}:totable(), after[i]) then
+        return "refused, but weight " .. i .. " is another one"
+      end
     end
     return not message:find("hold", 1, true) and message or nil
   end
@@ -43,7 +45,8 @@ local function problem_of(case, path)
 end
 
 local function run(folder, seed, count)
-  local made = command.run{command.python "h5py", "spec/support/h5_random.py", folder, tostring(seed), tostring(count)}
+  local made = command.run{command.python "h5py", "spec/support/h5_random.py", folder,
+    tostring(seed), tostring(count)}
   assert(made.status == 0, made.err)
   local wrong = {}
   for i, case in ipairs(ipu.json.decode(command.read(folder .. "/cases.json"))) do

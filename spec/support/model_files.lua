@@ -1,5 +1,6 @@
--- Random models, compiled and trained a little, through every file that they can be in: each brings back the same bits, goes on training
--- to the same bits, and (ONNX) computes the same. problems(seed, folder) gives what is wrong with one model.
+-- Random models, compiled and trained a little, through every file that they can be in: each brings
+-- back the same bits, goes on training to the same bits, and (ONNX) computes the same.
+-- problems(seed, folder) gives what is wrong with one model.
 
 local exports = require "spec.support.onnx_exports"
 local ipu = require "ipulua"
@@ -18,13 +19,19 @@ local function named(t)
   return t
 end
 
-local function activation() return pick{"relu", "tanh", "sigmoid", "gelu", "elu", "softplus", "linear"} end
+local function activation()
+  return pick{"relu", "tanh", "sigmoid", "gelu", "elu", "softplus", "linear"}
+end
 
 -- ------------------------------------------------ parts, [batch, features] to the same
 
-local function dense(x) return L.Dense(named{random(2, 7), activation = activation(), use_bias = random(3) > 1})(x) end
+local function dense(x)
+  return L.Dense(named{random(2, 7), activation = activation(), use_bias = random(3) > 1})(x)
+end
 
-local function norm(x) return pick{L.BatchNormalization, L.LayerNormalization}(named{epsilon = pick{1e-3, 1e-5}})(x) end
+local function norm(x)
+  return pick{L.BatchNormalization, L.LayerNormalization}(named{epsilon = pick{1e-3, 1e-5}})(x)
+end
 
 local function twice(x) -- a shared layer
   local layer = L.Dense(named{x.shape[2], activation = "tanh"})
@@ -32,15 +39,18 @@ local function twice(x) -- a shared layer
 end
 
 local function residual(x)
-  return pick{L.Add, L.Average, L.Maximum, L.Multiply}()({x, L.Dense(named{x.shape[2], activation = activation()})(x)})
+  return pick{L.Add, L.Average, L.Maximum, L.Multiply}()({x, L.Dense(named{x.shape[2],
+    activation = activation()})(x)})
 end
 
 local function nested(x)
-  return keras.Sequential{L.Dense(named{3, input_shape = {x.shape[2]}}), L.BatchNormalization(named{}), L.Dense(named{random(2, 5)})}(x)
+  return keras.Sequential{L.Dense(named{3, input_shape = {x.shape[2]}}),
+    L.BatchNormalization(named{}), L.Dense(named{random(2, 5)})}(x)
 end
 
 local function branches(x)
-  return L.Concatenate{axis = -1}{L.Dense(named{2})(x), L.Dense(named{3, activation = "relu"})(x), x}
+  return L.Concatenate{axis = -1}{L.Dense(named{2})(x), L.Dense(named{3, activation = "relu"})(x),
+    x}
 end
 
 local function recurrent(x)
@@ -57,21 +67,26 @@ local function image(x)
   y = pick{
     function() return L.Conv2D(named{3, 2, padding = "same", activation = "relu"})(y) end,
     function() return L.DepthwiseConv2D(named{2, padding = "same", depth_multiplier = 2})(y) end,
-    function() return L.Conv2DTranspose(named{2, 2, strides = 2, padding = pick{"same", "valid"}})(y) end,
+    function() return L.Conv2DTranspose(named{2, 2, strides = 2, padding = pick{"same",
+      "valid"}})(y) end,
     function() return L.SeparableConv2D(named{3, {2, 1}, padding = "same"})(y) end,
   }()
   if random(2) == 1 then y = L.BatchNormalization(named{axis = pick{-1, 3}})(y) end
-  if random(2) == 1 then y = pick{L.MaxPooling2D, L.AveragePooling2D}{{2, 1}, padding = "same"}(y) end
+  if random(2) == 1 then
+    y = pick{L.MaxPooling2D, L.AveragePooling2D}{{2, 1}, padding = "same"}(y)
+  end
   return pick{L.Flatten(), L.GlobalAveragePooling2D(), L.GlobalMaxPooling2D()}(y)
 end
 
 local function spread(x) -- over a time axis
   local y = L.RepeatVector(3)(x)
   y = L.TimeDistributed{L.Dense(named{2, activation = "tanh"})}(y)
-  return L.Flatten()(pick{L.Permute{{2, 1}}, L.ZeroPadding1D(1), L.Cropping1D{{1, 0}}, L.UpSampling1D(2)}(y))
+  return L.Flatten()(pick{L.Permute{{2, 1}}, L.ZeroPadding1D(1), L.Cropping1D{{1, 0}},
+    L.UpSampling1D(2)}(y))
 end
 
-local parts <const> = {dense, dense, norm, twice, residual, nested, branches, recurrent, image, spread}
+local parts <const> = {dense, dense, norm, twice, residual, nested, branches, recurrent, image,
+  spread}
 
 -- ------------------------------------------------ models
 
@@ -85,14 +100,16 @@ local function build(seed)
   for _ = 1, random(1, 4) do x = pick(parts)(x) end
   local outputs = {L.Dense(1)(x)} -- never frozen: something is trained
   if random(3) == 1 then outputs[2] = L.Dense(named{2, activation = "sigmoid"})(x) end
-  return keras.Model{inputs = #inputs == 1 and inputs[1] or inputs, outputs = #outputs == 1 and outputs[1] or outputs}
+  return keras.Model{inputs = #inputs == 1 and inputs[1] or inputs, outputs = #outputs == 1
+    and outputs[1] or outputs}
 end
 
 local function compile(model, seed)
   math.randomseed(seed)
   local rate = pick{0.01, 0.125, keras.optimizers.schedules.ExponentialDecay{0.05, 3, 0.5}}
   local optimizer = pick{
-    function() return keras.optimizers.SGD{rate, momentum = pick{0.0, 0.9}, nesterov = random(2) == 1} end,
+    function() return keras.optimizers.SGD{rate, momentum = pick{0.0, 0.9},
+      nesterov = random(2) == 1} end,
     function() return keras.optimizers.Adam{rate, amsgrad = random(2) == 1} end,
     function() return keras.optimizers.RMSprop{rate, centered = random(2) == 1} end,
     function() return keras.optimizers.Nadam{0.01} end,
@@ -100,11 +117,14 @@ local function compile(model, seed)
     function() return keras.optimizers.Ftrl{rate} end,
   }()
   local several = #model.outputs > 1
-  model:compile{optimizer = optimizer, loss = pick{"mse", "mae", "huber"}, metrics = {"mae"}, loss_weights = several and {1.0, 0.5} or nil}
+  model:compile{optimizer = optimizer, loss = pick{"mse", "mae", "huber"}, metrics = {"mae"},
+    loss_weights = several and {1.0, 0.5} or nil}
 end
 
 local function data_of(model)
-  local function values(t, i) return ipu.random.normal({12, table.unpack(t.shape, 2)}, {seed = i}) end
+  local function values(t, i)
+    return ipu.random.normal({12, table.unpack(t.shape, 2)}, {seed = i})
+  end
   local x, y = {}, {}
   for i, t in ipairs(model.inputs) do x[i] = values(t, i) end
   for i, t in ipairs(model.outputs) do y[i] = values(t, 10 + i) end
@@ -116,7 +136,9 @@ local function fit(model, x, y)
 end
 
 local function bytes_of(value)
-  if ipu.is_tensor(value) then return value.dtype .. tostring(value:totable()) .. require "ipulua.core".to_bytes(value) end
+  if ipu.is_tensor(value) then
+    return value.dtype .. tostring(value:totable()) .. require "ipulua.core".to_bytes(value)
+  end
   local list = {}
   for i, each in ipairs(value) do list[i] = bytes_of(each) end
   return table.concat(list, "|")
@@ -129,7 +151,9 @@ local function weights_are(model, wanted, what)
   if #got ~= #wanted then return ("%s: %d weights instead of %d"):format(what, #got, #wanted) end
   for i, t in ipairs(wanted) do
     local problem = exports.difference(t, got[i])
-    if problem or bytes_of(t) ~= bytes_of(got[i]) then return ("%s: weight %d: %s"):format(what, i, problem or "other bits") end
+    if problem or bytes_of(t) ~= bytes_of(got[i]) then
+      return ("%s: weight %d: %s"):format(what, i, problem or "other bits")
+    end
   end
 end
 
@@ -194,10 +218,13 @@ local function problems(seed, folder)
     if not ok then found[#found + 1] = name .. ": " .. tostring(again)
     else
       found[#found + 1] = weights_are(again, weights, name)
-      if bytes_of(again:predict(x)) ~= before then found[#found + 1] = name .. ": predicts other bits" end
+      if bytes_of(again:predict(x)) ~= before then
+        found[#found + 1] = name .. ": predicts other bits"
+      end
       for i, v in ipairs(again.trainable_variables) do
         if #again.trainable_variables ~= #model.trainable_variables or table.concat(v.shape, ",")
-          ~= table.concat(model.trainable_variables[i].shape, ",") then found[#found + 1] = name .. ": trains other weights" break end
+          ~= table.concat(model.trainable_variables[i].shape, ",") then found[#found + 1] = name
+            .. ": trains other weights" break end
       end
       if has_optimizer then trained[name] = again end
     end

@@ -107,7 +107,9 @@ local tolerance <const> = {float64 = 1e-12, float32 = 1e-5, float16 = 4e-3, bflo
 
 ---How two tensors differ in type or value, nil: they don't.
 function exports.difference(wanted, got)
-  if told_type(wanted) ~= told_type(got) then return told_type(got) .. " instead of " .. told_type(wanted) end
+  if told_type(wanted) ~= told_type(got) then
+    return told_type(got) .. " instead of " .. told_type(wanted)
+  end
   local d = wanted.size > 0 and greatest_difference(wanted, got) or 0
   if d > (tolerance[wanted.dtype] or 0) then return ("differs by %.3g"):format(d) end
 end
@@ -124,7 +126,8 @@ function exports.differs(case, path)
   end
 end
 
----Writes all that can be exported, and cases.json for onnx_run.js; the others are counted by what is said of them.
+---Writes all that can be exported, and cases.json for onnx_run.js; the others are counted by what
+---is said of them.
 ---@return table[] cases {op =, dtype =, file =, inputs =, fed =, wanted =}
 ---@return table<string, string> refused op → message
 function exports.write(folder, dtypes)
@@ -149,7 +152,8 @@ function exports.write(folder, dtypes)
           end
           local wanted = {}
           for _, t in ipairs(plain) do wanted[#wanted + 1] = core.is_tensor(t) and t or nil end
-          cases[#cases + 1] = {op = name, dtype = dtype, file = file, inputs = inputs, fed = fed, wanted = wanted,
+          cases[#cases + 1] = {op = name, dtype = dtype, file = file, inputs = inputs, fed = fed,
+            wanted = wanted,
             sample = sample}
         elseif model then refused[name] = problem end
       end

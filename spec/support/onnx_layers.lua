@@ -1,5 +1,5 @@
--- Every layer of keras.layers under each policy, as a model that onnx.export writes, for a batch of its own and for any batch; the file is
--- read again and run. onnx_types.py looks at the files.
+-- Every layer of keras.layers under each policy, as a model that onnx.export writes, for a batch of
+-- its own and for any batch; the file is read again and run. onnx_types.py looks at the files.
 
 local command = require "spec.support.command"
 local exports = require "spec.support.onnx_exports"
@@ -21,7 +21,8 @@ end
 local function input_like(x, is_open)
   if type(x) ~= "table" then
     local shape = table.move(x.shape, 2, #x.shape, 1, {})
-    return keras.Input{shape = shape, batch_size = not is_open and x.shape[1] or nil, dtype = x.dtype}
+    return keras.Input{shape = shape, batch_size = not is_open and x.shape[1] or nil,
+      dtype = x.dtype}
   end
   local list = {}
   for i, each in ipairs(x) do list[i] = input_like(each, is_open) end
@@ -32,7 +33,8 @@ end
 local function set_weights(model)
   local list = {}
   for i, w in ipairs(model:get_weights()) do
-    local values = w.dtype:find("float") and ipu.cast(ipu.random.uniform(w.shape, {minval = 0.1, maxval = 1.0, seed = i}), w.dtype) or w
+    local values = w.dtype:find("float") and ipu.cast(ipu.random.uniform(w.shape, {minval = 0.1,
+      maxval = 1.0, seed = i}), w.dtype) or w
     list[i] = values
   end
   model:set_weights(list)
@@ -51,7 +53,8 @@ local function compare(model, x, path)
   end
 end
 
----One layer under one policy: the model, and what it is called with; nil where the layer doesn't take the dtype.
+---One layer under one policy: the model, and what it is called with; nil where the layer doesn't
+---take the dtype.
 local function model_of(name, policy, is_open)
   local compute = policy:gsub("^mixed_", "")
   local x = as(support.inputs(name), compute)
@@ -64,7 +67,8 @@ local function model_of(name, policy, is_open)
   return model, x
 end
 
----Writes what can be exported into folder. Returns cases {layer =, policy =, path =, problem =}, and what was refused: "layer policy" → message.
+---Writes what can be exported into folder. Returns cases {layer =, policy =, path =, problem =},
+---and what was refused: "layer policy" → message.
 function files.write(folder, policies, names)
   local cases, refused = {}, {}
   if not names then
@@ -80,7 +84,8 @@ function files.write(folder, policies, names)
       for _, is_open in ipairs{false, true} do
         local key = ("%s %s %s"):format(name, policy, is_open and "any batch" or "one batch")
         local made, model, x = pcall(model_of, name, policy, is_open)
-        local path = ("%s/%s-%s-%s.onnx"):format(folder, name, policy, is_open and "open" or "closed")
+        local path = ("%s/%s-%s-%s.onnx"):format(folder, name, policy, is_open and "open"
+          or "closed")
         local ok, problem
         if made then ok, problem = pcall(keras.onnx.export, model, path) end
         if ok then

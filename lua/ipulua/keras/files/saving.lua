@@ -201,7 +201,8 @@ end
 ---@param plan table[] of saving.plan or saving.plan_optimizer
 function saving.commit(plan)
   for _, each in ipairs(plan) do
-    if each.optimizer then each.optimizer:state(each.state, each.value) else each.variable:assign(each.value) end
+    if each.optimizer then each.optimizer:state(each.state, each.value)
+    else each.variable:assign(each.value) end
   end
 end
 
@@ -317,15 +318,18 @@ local function kinds_of(names)
   return table.concat(list, ", ")
 end
 
--- State of another optimizer would be left out without a word, and its step count taken for this one's. One that has made no step may have
--- made no slots yet.
+-- State of another optimizer would be left out without a word, and its step count taken for this
+-- one's. One that has made no step may have made no slots yet.
 local function check_kinds(who, optimizer, paths, tensors)
   local mine, theirs = kinds_of(paths), kinds_of(tensors)
   local steps <const> = tensors["optimizer/iterations"]
-  if mine == theirs or theirs == "" and steps.size == 1 and steps:reshape{}:item() == 0 then return end
+  if mine == theirs or theirs == "" and steps.size == 1 and steps:reshape{}:item() == 0 then
+    return
+  end
   local function told(kinds) return kinds == "" and "nothing" or kinds end
-  blame.error(string.format("%s: the file has the state of another optimizer: beside its weights that kept %s, optimizer '%s' keeps %s", who,
-    told(theirs), optimizer.name, told(mine)), "value")
+  blame.error(string.format("%s: the file has the state of another optimizer: beside its weights "
+    .. "that kept %s, optimizer '%s' keeps %s", who, told(theirs), optimizer.name, told(mine)),
+    "value")
 end
 
 -- States that the optimizer has not made yet are made when the plan is carried out.
@@ -333,13 +337,17 @@ local function plan_states(who, optimizer, tensors, known, plan)
   for name, t in pairs(tensors) do
     local state = name:match("^optimizer/state/([^/]+)$")
     if state and t.size ~= 1 then
-      blame.error(string.format("%s: '%s' is a number, in the file it has the shape [%s]", who, name, table.concat(t.shape, ", ")), "value")
+      blame.error(string.format("%s: '%s' is a number, in the file it has the shape [%s]", who,
+        name, table.concat(t.shape, ", ")), "value")
     end
-    if state and not known[name] then plan[#plan + 1] = {optimizer = optimizer, state = state, value = t:reshape{}:item()} end
+    if state and not known[name] then
+      plan[#plan + 1] = {optimizer = optimizer, state = state, value = t:reshape{}:item()}
+    end
   end
 end
 
----What saving.commit will assign to an optimizer of what was saved; slots that the file has are made.
+---What saving.commit will assign to an optimizer of what was saved; slots that the file has are
+---made.
 ---@param who string
 ---@param optimizer Optimizer?
 ---@param weights table[] {path =, variable =}
@@ -712,7 +720,8 @@ function saving.load_model(...)
   end
   if a.compile and metadata.training then
     blame.reading(file, saving.compile, model, described "training", a.custom_objects)
-    local of_optimizer <const> = saving.plan_optimizer("load_model", model.optimizer, entries, tensors)
+    local of_optimizer <const> = saving.plan_optimizer("load_model", model.optimizer, entries,
+      tensors)
     table.move(of_optimizer, 1, #of_optimizer, #plan + 1, plan)
   end
   saving.commit(plan)

@@ -376,12 +376,14 @@ function convert.gather(g, x, a) return g:emit("Gather", x, {axis = a.axis}) end
 function convert.embedding_lookup(g, x) return g:emit("Gather", {x[1], x[2]}, {axis = 0}) end
 function convert.gather_nd(g, x) return g:emit("GatherND", {x[1], cast(g, x[2], "int64")}) end
 
--- An index below 0 is no class here, but counts from the end there: the depth itself is none on both sides. Values that float32 holds
--- are given in it, since few runtimes take others.
+-- An index below 0 is no class here, but counts from the end there: the depth itself is none on
+-- both sides. Values that float32 holds are given in it, since few runtimes take others.
 function convert.one_hot(g, x, a)
   local exact = ipu.tensor({a.off_value, a.on_value}, {dtype = a.dtype})
   local values = g:known(ipu.cast(exact, "float32"))
-  if ipu.reduce_any(ipu.not_equal(ipu.cast(values.tensor, a.dtype), exact)):item() then values = g:known(exact) end
+  if ipu.reduce_any(ipu.not_equal(ipu.cast(values.tensor, a.dtype), exact)):item() then
+    values = g:known(exact)
+  end
   local index, depth = cast(g, x[1], "int64"), g:scalar(a.depth, "int64")
   index = g:emit("Where", {g:emit("Less", {index, g:scalar(0, "int64")}), depth, index})
   local out = g:emit("OneHot", {index, depth, values}, {axis = a.axis})

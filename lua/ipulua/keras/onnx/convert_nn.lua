@@ -168,10 +168,12 @@ convert["nn.layer_norm"] = function(g, x, a)
   local rank, axes = #x[1].shape, a.axis
   if #axes ~= 1 or axes[1] % rank ~= rank - 1 then return convert._layer_norm_by_nodes(g, x, a) end
   local gamma = x[2] or g:known(ipu.ones({x[1].shape[rank]}, {dtype = x[1].dtype}))
-  return g:emit("LayerNormalization", {x[1], gamma, x[3] or false}, {axis = -1, epsilon = a.epsilon})
+  return g:emit("LayerNormalization", {x[1], gamma, x[3] or false}, {axis = -1,
+    epsilon = a.epsilon})
 end
 
--- Channels last: [n, …, c] as [n, s, c / groups, groups] (strided: a group has every groups-th channel) or [n, s, groups, c / groups].
+-- Channels last: [n, …, c] as [n, s, c / groups, groups] (strided: a group has every groups-th
+-- channel) or [n, s, groups, c / groups].
 convert["nn.group_norm"] = function(g, x, a)
   local rank, shape = #x[1].shape, x[1].shape
   local axis = a.channels_axis < 0 and a.channels_axis + rank or a.channels_axis
