@@ -1,5 +1,5 @@
--- What a locale with a decimal comma must not change: defaults of ops, files, and what is read from
--- them. A program that ipulua is embedded in may have set one.
+-- What a locale with a decimal comma, and an order of letters of its own, must not change: defaults
+-- of ops, files, and what is read from them. A program that ipulua is embedded in may have set one.
 
 local command = require "spec.support.command"
 
@@ -45,6 +45,13 @@ tell(bytes(keras.onnx.import(path .. ".onnx")(x)))
 local cfg = ipu.IPUConfig()
 cfg:from_json(cfg:to_json())
 tell(cfg:to_json())
+ipu.train.Checkpoint{model = model, select_ipus = 1, selection_order = 2}:save(path
+  .. os.getenv "WANTED")
+for _, saved in ipairs{"C", "de_DE.UTF-8"} do -- that of the other locale, too
+  if #(ipu.train.latest_checkpoint(path .. saved) or "") > 0 then
+    ipu.train.Checkpoint{model = model, select_ipus = 0, selection_order = 0}:restore(path .. saved)
+  end
+end
 for line in io.lines(path .. ".csv") do tell(line) end
 print(table.concat(told, "\n"))
 ]]
@@ -61,7 +68,7 @@ describe("a locale with a decimal comma", function()
       return r.out
     end
     assert.equal(told("C", "c"), told("de_DE.UTF-8", "de"))
-    local text = command.read(folder .. "/de/report.json")
-    assert.truthy(require "ipulua.base.json".parse(text))
+    local pipe <close> = io.popen("cat " .. command.quote(folder) .. "/de/*/profile.json")
+    assert(require "ipulua.base.json".parse(pipe:read("a")))
   end)
 end)

@@ -2,7 +2,7 @@
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
-local decimal = require "ipulua.base.decimal"
+local locale = require "ipulua.base.locale"
 local monitors = require "ipulua.keras.callbacks.monitors"._monitors
 local nest = require "ipulua.keras.base.nest"
 local base = require "ipulua.keras.callbacks.base"
@@ -172,7 +172,7 @@ function CSVLogger:set_state(state)
 end
 
 local function plain(value)
-  return type(value) == "number" and decimal.plain(tostring(value)) or tostring(value)
+  return type(value) == "number" and locale.plain_number(tostring(value)) or tostring(value)
 end
 
 local function field(self, value)
