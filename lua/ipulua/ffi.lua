@@ -82,6 +82,9 @@ end
 
 -- Refuses an argument of another type, in words and at the caller's line.
 local function want(who, name, value, wanted)
+  if wanted == "string" and type(value) == wanted and value:find("%z") then
+    raise(who .. ": '" .. name .. "' has a NUL in it, where C would cut it")
+  end
   if type(value) == wanted then return end
   raise(who .. ": '" .. name .. "' must be a " .. wanted .. ", got "
     .. (value == nil and "none" or "a " .. type(value)))
@@ -434,6 +437,7 @@ function ipu.save(path, tensors)
     if type(name) ~= "string" or not is_tensor(t) then
       raise("save: tensors by name are wanted, as in {x = tensor}")
     end
+    want("save", "name", name, "string")
     names[#names + 1] = name
   end
   if is_tensor(tensors) then tensors = {[""] = tensors} end
