@@ -6,8 +6,8 @@ local keras, layers = ipu.keras, ipu.keras.layers
 
 local target, micro_batch, accumulation = require "ipulua.script".arguments{{"target", "bow"},
   {"micro_batch", 4}, {"accumulation", 512}}
-local sequence, masked, width, heads, vocabulary, blocks, stages <const> = 128, 20, 1024, 16,
-  30528, 24, 16
+local sequence, masked, width, heads, vocabulary, blocks, stages <const> =
+  128, 20, 1024, 16, 30528, 24, 16
 
 local function encoder(x)
   local attended = layers.MultiHeadAttention{num_heads = heads, key_dim = width // heads}(x, x)

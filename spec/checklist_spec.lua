@@ -4,8 +4,6 @@
 
 -- Rows that need no spec of their own, and why.
 local elsewhere <const> = {
-  [175] = "one process: there are no collectives between hosts",
-  [176] = "one process: there is no PopDistStrategy",
   [257] = "compiling takes milliseconds: no executable is kept in a file",
   [258] = "models are saved and loaded instead (row 223)",
 }

@@ -1,5 +1,5 @@
 -- The folders of src are layers: an include points to its own layer or to one on its left.
-local order <const> = {"base", "tensor", "kernels", "target", "graph", "ops", "transform",
+local order <const> = {"base", "dist", "tensor", "kernels", "target", "graph", "ops", "transform",
   "program", "machine", "engine", "data",
   "api", "lua", "plugin", "cli"}
 
@@ -36,5 +36,102 @@ describe("layers", function()
       end
     end
     assert.same({}, wrong)
+  end)
+end)
+
+-- From left to right; a module requires what is in its own layer or on its left. `init`, the public
+-- names, leads to everything when a name is asked for, and is there for the tools.
+local lua_order <const> = {"base", "config", "trace", "data", "machine", "optimizers", "pipeline",
+  "strategy", "keras", "init", "tools"}
+-- Files at the root: what they stand beside, or nothing where only they themselves are required.
+local at_root <const> = {nearest = 0, enums = 1, ops = 1, init = 10}
+local apart <const> = {script = true, ffi = true}
+
+local most_files <const>, most_at_root <const>, largest_knot <const> = 25, 18, 12
+
+describe("the Lua files", function()
+  local command = require "spec.support.command"
+  local lua_modules = require "spec.support.lua_modules"
+  local all, places = lua_modules.all(), {}
+
+  for i, name in ipairs(lua_order) do places[name] = i end
+
+  local function layer(module)
+    local first = module == "ipulua" and "init" or module:match("^ipulua%.([%w_]+)")
+    if apart[first] then return nil end
+    return places[first] or assert(at_root[first], "a file that is in no layer: " .. module)
+  end
+
+  it("are in the folders that docs/architecture.md names, in its order", function()
+    local named, here = {}, {}
+    local words = command.read("docs/architecture.md"):match("```\n(base ← config[^\n]*)")
+    for name in words:gmatch("%l+") do named[#named + 1] = name end
+    for _, name in ipairs(lua_order) do here[#here + 1] = name ~= "init" and name or nil end
+    assert.same(named, here)
+  end)
+
+  it("require only what stands on their left, lazily and by computed names, too", function()
+    local wrong = {}
+    for module in pairs(all) do
+      local found, problems = lua_modules.requires(all, module)
+      for _, problem in ipairs(problems) do wrong[#wrong + 1] = problem end
+      if module == "ipulua.keras" then found = lua_modules.named(all, module) end
+      for name in pairs(found) do
+        local mine, other = layer(module), layer(name)
+        local fits = mine and other and other <= mine
+          or not mine
+          and (name == "ipulua.nearest" or name:find(module:match("^ipulua%.%w+"), 1, true))
+        -- `init` has reports loaded when the first program is made
+        if not fits and module ~= "ipulua" then wrong[#wrong + 1] = module .. " → " .. name end
+      end
+    end
+    table.sort(wrong)
+    assert.same({}, wrong)
+  end)
+
+  it("have no large knot, what registries of names lead to counted", function()
+    local edges = {}
+    for module in pairs(all) do
+      edges[module] = lua_modules.requires(all, module)
+      for name in pairs(lua_modules.named(all, module)) do edges[module][name] = true end
+    end
+    local largest = lua_modules.knots(edges)[1]
+    assert.is_true(#largest <= largest_knot, #largest .. ": " .. table.concat(largest, " "))
+  end)
+
+  it("load where nothing on their right can be found", function()
+    local names = {}
+    for module in pairs(all) do names[#names + 1] = module end
+    table.sort(names)
+    for i, name in ipairs(lua_order) do
+      local list, right = {}, {}
+      for _, module in ipairs(names) do
+        local mine = layer(module)
+        if mine and mine > i then right[#right + 1] = string.format("[%q] = true", module) end
+        if mine == i then list[#list + 1] = string.format("%q", module) end
+      end
+      local script <const> = string.format([[
+        local right <const> = {%s}
+        table.insert(package.searchers, 1, function(module)
+          if right[module] then error("%s requires " .. module .. ", which is on its right", 0) end
+        end)
+        for _, module in ipairs{%s} do require(module) end
+        print "loaded"]], table.concat(right, ", "), name, table.concat(list, ", "))
+      local result = command.run{command.ipulua, "-e", script}
+      assert.equal("loaded\n", result.out, result.err)
+    end
+  end)
+
+  it("are few in a folder", function()
+    local folders = {}
+    local list <close> = assert(io.popen("find lua/ipulua -type d"))
+    for folder in list:lines() do
+      local pipe <close> = assert(io.popen("find '" .. folder .. "' -maxdepth 1 -type f | wc -l"))
+      local count = tonumber(pipe:read("a"))
+      if count > most_files then folders[#folders + 1] = folder .. ": " .. count .. " files" end
+    end
+    assert.same({}, folders)
+    local pipe <close> = assert(io.popen("ls lua/ipulua | wc -l"))
+    assert.is_true(tonumber(pipe:read("a")) <= most_at_root)
   end)
 end)

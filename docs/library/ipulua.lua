@@ -1506,7 +1506,8 @@ function ipu.random.set_seed(seed) end
 ---@return ipulua.Tensor variable
 function ipu.Variable(initial_value, options) end
 
----The variable of that name in the scopes that are open: made now, or with reuse the one made before.
+---The variable of that name in the scopes that are open: made now, or with reuse the one made
+---before.
 ---Shapes: shape, or that of the initializer when it is a value
 ---Errors: no shape, a name that is taken, none to be used again, another shape or dtype than before: `ipu.get_variable "unshaped"`
 ---Source: tf.get_variable of the original
@@ -1546,7 +1547,8 @@ function ipu.move_variable_initialization_to_cpu(options) end
 ---Forgets the graph, its names, and the variables of get_variable.
 function ipu.reset_default_graph() end
 
----Traced once per signature (dtypes and shapes of tensors; values of numbers, strings, booleans); called like f.
+---Traced once per signature (dtypes and shapes of tensors; values of numbers, strings, booleans);
+---called like f.
 ---Shapes: those of f: extents are fixed for each signature
 ---Errors: f is no function; while f is traced whatever its ops say, with f's line: `ipu.func(1)`, `ipu.func(function(a) return ipu.matmul(a, a) end)(x)`
 ---Source: tf.function(jit_compile=True) of the original
@@ -1555,7 +1557,8 @@ function ipu.reset_default_graph() end
 ---@return ipulua.Function
 function ipu.func(f, options) end
 
----`for i in ipu.range(n) do … end`: on the device inside a traced function, an ordinary loop outside.
+---`for i in ipu.range(n) do … end`: on the device inside a traced function, an ordinary loop
+---outside.
 ---Shapes: i is an int32 scalar [] inside a traced function
 ---Errors: a count that is no integer; leaving a loop on the device by break: `ipu.range(1.5)`
 ---Source: for _ in tf.range(n) of the original
@@ -1609,8 +1612,8 @@ function ipu.loops.while_loop(condition, body, options) end
 ---@return ipulua.Tensor ... one for each of the list
 function ipu.barrier(list) end
 
----A function of tensors that calls f on the host each time that the program comes to it; outputs = {{shape, dtype}, …} says what
----f returns.
+---A function of tensors that calls f on the host each time that the program comes to it; outputs =
+---{{shape, dtype}, …} says what f returns.
 ---Shapes: results as outputs says: {{shape, dtype}, …}
 ---Errors: outputs of another form; when it runs, what f raises or a result of another shape: `ipu.host_callback(print, {outputs = {1}})`
 ---@param f function
@@ -1618,8 +1621,8 @@ function ipu.barrier(list) end
 ---@return fun(...): ...
 function ipu.host_callback(f, options) end
 
----What this was given `depth` executions ago; zeros in the first ones. Only in a program: each place where it is called has values
----of its own.
+---What this was given `depth` executions ago; zeros in the first ones. Only in a program: each
+---place where it is called has values of its own.
 ---Shapes: [...] → [...]
 ---Errors: outside of a compiled function, a depth below 1: `ipu.fifo(x, 2)`
 ---Source: internal_ops.fifo of the original
@@ -1638,8 +1641,8 @@ function ipu.fifo(x, depth, options) end
 ---@return ipulua.Tensor
 function ipu.remap(x, options) end
 
----A function like f. The compiler keeps the code of equal operations once anyway; so where it is called several times, its
----operations are found again, and this says that they are meant to.
+---A function like f. The compiler keeps the code of equal operations once anyway; so where it is
+---called several times, its operations are found again, and this says that they are meant to.
 ---Shapes: those of func
 ---Errors: func is no function: `ipu.outlined_function(1)`
 ---Source: functional_ops.outlined_function of the original
@@ -1666,8 +1669,8 @@ local Function = {}
 ---@return string[]
 function Function:signatures() end
 
----Records what is computed while it is open; then gradient() differentiates it for any variable or tensor of it, once unless
----persistent. In a compiled function and outside.
+---Records what is computed while it is open; then gradient() differentiates it for any variable or
+---tensor of it, once unless persistent. In a compiled function and outside.
 ---Shapes: gradients have the shapes of what they are of
 ---Errors: an unknown argument: `ipu.GradientTape{persist = true}`
 ---Source: tf.GradientTape of the original
@@ -1675,7 +1678,8 @@ function Function:signatures() end
 ---@overload fun(...): ipulua.GradientTape
 ipu.GradientTape = {}
 
----Gradients of target (a tensor or a list) for sources, in the structure of sources; nil where there is no path.
+---Gradients of target (a tensor or a list) for sources, in the structure of sources; nil where
+---there is no path.
 ---Shapes: target any, summed; each gradient has its source's shape
 ---Errors: a second call without persistent, sources that are no tensors: `ipu.GradientTape():gradient(1, 2)`
 ---@param target any
@@ -1684,7 +1688,8 @@ ipu.GradientTape = {}
 ---@return any
 function ipu.GradientTape:gradient(target, sources, options) end
 
----Everything recorded can be differentiated; only variables need watching, if watch_accessed_variables is false.
+---Everything recorded can be differentiated; only variables need watching, if
+---watch_accessed_variables is false.
 ---Shapes: any
 ---Errors: a value that is no tensor: `ipu.GradientTape():watch("x")`
 ---@param value any a tensor, a variable, or a table of them
@@ -1706,7 +1711,8 @@ function ipu.gradients(ys, xs, options) end
 ---@return fun(...): ...
 function ipu.custom_gradient(f) end
 
----x itself; the gradient that arrives at it is recorded under the tag in the innermost context or tape.
+---x itself; the gradient that arrives at it is recorded under the tag in the innermost context or
+---tape.
 ---Shapes: [...] → [...]
 ---Errors: x is no tensor: `ipu.capture_upstream_gradients(1)`
 ---Source: grad_util_ops.capture_upstream_gradients of the original
@@ -1715,8 +1721,8 @@ function ipu.custom_gradient(f) end
 ---@return ipulua.Tensor
 function ipu.capture_upstream_gradients(x, options) end
 
----Collects what is captured while it is open; afterwards captured_gradients[tag] is a gradient, or a list where several values
----had the tag.
+---Collects what is captured while it is open; afterwards captured_gradients[tag] is a gradient, or
+---a list where several values had the tag.
 ---Source: GradientCaptureContext of the original
 ---@class ipulua.GradientCaptureContext: ipulua.Scope
 ---@overload fun(...): ipulua.GradientCaptureContext
@@ -1739,8 +1745,8 @@ ipu.GradientCaptureTape = {}
 ---@return any
 function ipu.GradientCaptureTape:gradient(target, sources, ...) end
 
----An op written in Lua: call(arguments…) gives its results; gradient(upstream…, arguments…, results…) those of
----the tensors among its arguments.
+---An op written in Lua: call(arguments…) gives its results; gradient(upstream…, arguments…,
+---results…) those of the tensors among its arguments.
 ---Without gradient that of the ops in call is taken.
 ---Shapes: those of call; each gradient has its argument's shape
 ---Errors: a name that is taken, also by a member of tensors, or no name: `ipu.register_op("matmul", print)`, `ipu.register_op("a b", print)`
@@ -1758,7 +1764,8 @@ function ipu.register_op(name, call, options) end
 ---@return table<string, fun(...): ...>
 function ipu.load_op_library(path) end
 
----Computes values of the graph that placeholders and ops outside of functions make; to be closed: `local sess <close> = ipu.Session()`.
+---Computes values of the graph that placeholders and ops outside of functions make; to be closed:
+---`local sess <close> = ipu.Session()`.
 ---Errors: arguments that it doesn't have: `ipu.Session{graphs = 1}`
 ---Source: tf.compat.v1.Session of the original
 ---@class ipulua.Session
@@ -1791,7 +1798,8 @@ function ipu.Session:run_async(...) end
 ---@return ipulua.Tensor
 function ipu.placeholder(dtype, shape, options) end
 
----computation(inputs…) as one device program: a list of its tensors, or an operation if it gives none.
+---computation(inputs…) as one device program: a list of its tensors, or an operation if it gives
+---none.
 ---Shapes: inputs any; results those of computation
 ---Errors: computation is no function; whatever its ops say, with their line: `ipu.ipu_compiler.compile(1)`
 ---Source: ipu_compiler.compile of the original
@@ -1896,7 +1904,8 @@ function ipu.data.from_generator(f, output_types, options) end
 ---@return ipulua.Dataset
 function ipu.data.range(start, options) end
 
----Elements of several datasets side by side; ends with the shortest. A table of datasets gives elements in its structure.
+---Elements of several datasets side by side; ends with the shortest. A table of datasets gives
+---elements in its structure.
 ---Shapes: those of the datasets
 ---Errors: an argument that is no dataset: `data.zip(1)`
 ---@param ... ipulua.Dataset|table
@@ -1921,8 +1930,8 @@ function ipu.data.BufferDataset(dataset, buffer_size) end
 ---@return ipulua.Dataset
 function ipu.data.from_idx(path, options) end
 
----CIFAR's binary files, one or a list: uint8 [32, 32, 3] and an uint8 label. {classes = 100}: CIFAR-100, fine labels
----unless label_mode is "coarse".
+---CIFAR's binary files, one or a list: uint8 [32, 32, 3] and an uint8 label. {classes = 100}:
+---CIFAR-100, fine labels unless label_mode is "coarse".
 ---Shapes: [32, 32, 3], []
 ---Errors: a file that is missing or holds no whole records, other classes or label_mode: `data.from_cifar("nowhere.bin")`, `data.from_cifar("a.bin", {classes = 20})`
 ---Source: cs.toronto.edu/~kriz/cifar.html describes the format
@@ -1931,8 +1940,9 @@ function ipu.data.from_idx(path, options) end
 ---@return ipulua.Dataset
 function ipu.data.from_cifar(path, options) end
 
----A table of numbers as text (RFC 4180): each record a vector; with `label`, a column's name or position (0-based), pairs
----of a vector of the other columns and that number. {columns = {…}} chooses columns by name or position.
+---A table of numbers as text (RFC 4180): each record a vector; with `label`, a column's name or
+---position (0-based), pairs of a vector of the other columns and that number. {columns = {…}}
+---chooses columns by name or position.
 ---Shapes: [columns]; with a label pairs [columns], []
 ---Errors: a field that is no number (with its line), an unknown column, a file that is missing: `data.from_csv "nowhere.csv"`
 ---@param path string
@@ -1954,7 +1964,8 @@ function ipu.data.from_npy(path) end
 ---@return ipulua.Dataset
 function ipu.data.from_safetensors(path) end
 
----A text: lines as uint8 vectors, characters as int32 scalars (their Unicode numbers), or bytes as uint8 scalars.
+---A text: lines as uint8 vectors, characters as int32 scalars (their Unicode numbers), or bytes as
+---uint8 scalars.
 ---Shapes: [bytes of the line]; of characters and bytes []
 ---Errors: an unknown unit, a file that is missing: `data.from_text("a.txt", {unit = "word"})`
 ---@param path string
@@ -1962,8 +1973,8 @@ function ipu.data.from_safetensors(path) end
 ---@return ipulua.Dataset
 function ipu.data.from_text(path, options) end
 
----The pictures of a folder's folders: uint8 [height, width, channels] and an int32 label; {image_size = {h, w}} makes
----them one size. The second result is the list of class names.
+---The pictures of a folder's folders: uint8 [height, width, channels] and an int32 label;
+---{image_size = {h, w}} makes them one size. The second result is the list of class names.
 ---Shapes: [height, width, channels], []
 ---Errors: a folder without folders of pictures, an image_size that is not two positive integers; when read, a damaged picture: `data.from_image_folder("nowhere")`
 ---@param path string
@@ -1972,7 +1983,8 @@ function ipu.data.from_text(path, options) end
 ---@return string[] names of the classes
 function ipu.data.from_image_folder(path, options) end
 
----A chain of C iterators: each method makes a longer one. An element is a value, several, or a table of them.
+---A chain of C iterators: each method makes a longer one. An element is a value, several, or a
+---table of them.
 ---@class ipulua.Dataset
 ---@overload fun(...): ipulua.Dataset
 ipu.data.Dataset = {}
@@ -2043,8 +2055,9 @@ function ipu.data.Dataset:iter() end
 ---@return IPUOwnedIterator|HostIterator
 function ipu.data.Dataset:iterator() end
 
----f of every element, in order; traced once, run on worker threads. {eager = true}: called in Lua instead; what it gives
----is learnt from the first element, unless output_types and output_shapes say it.
+---f of every element, in order; traced once, run on worker threads. {eager = true}: called in Lua
+---instead; what it gives is learnt from the first element, unless output_types and output_shapes
+---say it.
 ---Shapes: those that f gives
 ---Errors: f can't be traced (it asks for a value, or opens a file); without eager, what its ops say: `ds:map(function(i) return i:item() end)`
 ---@param f function
@@ -2123,7 +2136,8 @@ function ipu.data.Dataset:window(size, options) end
 ---@return ipulua.Dataset
 function ipu.data.Dataset:with_options() end
 
----Pull elements from a dataset; the report is JSON text. apply_debug_options is accepted; it changes nothing here.
+---Pull elements from a dataset; the report is JSON text. apply_debug_options is accepted; it
+---changes nothing here.
 ---Units: time_elapsed in seconds, total_bytes_processed in bytes, bandwidth in GB/s (1e9 bytes)
 ---Errors: no dataset, counts below 1: `ipu.dataset_benchmark.dataset_benchmark(1, 1, 1)`
 ---Source: dataset_benchmark.dataset_benchmark of the original
@@ -2145,8 +2159,8 @@ function ipu.dataset_benchmark.dataset_benchmark(dataset, number_of_epochs, elem
 ---@return string
 function ipu.dataset_benchmark.infeed_benchmark(infeed_queue, number_of_epochs, elements_per_epochs, options) end
 
----Brings a dataset's elements into programs, read ahead by threads: what a loop of ipu.loops or a pipeline is given. Component types
----are those that the device has.
+---Brings a dataset's elements into programs, read ahead by threads: what a loop of ipu.loops or a
+---pipeline is given. Component types are those that the device has.
 ---Shapes: every extent of the elements must be known
 ---Errors: a dataset with unknown extents, int64 or float64 components, extents of 0; a prefetch_depth outside of 1 … 255 (nil and 0: 3): `ipu.IPUInfeedQueue(ds)`, `ipu.IPUInfeedQueue(data.from_tensors(x), {prefetch_depth = 256})`
 ---Source: ipu_infeed_queue.IPUInfeedQueue of the original
@@ -2164,7 +2178,8 @@ function ipu.IPUInfeedQueue:deleter() end
 ---@return Operation
 function ipu.IPUInfeedQueue:initializer() end
 
----Takes values out of programs, also while they run. Mode ALL keeps every value since the last dequeue, LAST the newest.
+---Takes values out of programs, also while they run. Mode ALL keeps every value since the last
+---dequeue, LAST the newest.
 ---Errors: an unknown mode, a buffer_depth below 1: `ipu.IPUOutfeedQueue{outfeed_mode = "SOME"}`
 ---Source: ipu_outfeed_queue.IPUOutfeedQueue of the original
 ---@class ipulua.IPUOutfeedQueue
@@ -2204,8 +2219,8 @@ function ipu.IPUOutfeedQueue:iter(job) end
 ---@overload fun(...): ipulua.ScopedIPUOutfeedQueue
 ipu.ScopedIPUOutfeedQueue = {}
 
----What is made in its scope lives on the IPU, and what it runs is compiled. A device of several IPUs makes replicas, or the shards or
----stages of a model.
+---What is made in its scope lives on the IPU, and what it runs is compiled. A device of several
+---IPUs makes replicas, or the shards or stages of a model.
 ---Errors: a device of another form; when it is used, one that is not configured: `ipu.IPUStrategy("/device:GPU:0")`
 ---Source: ipu_strategy.IPUStrategyV1 of the original
 ---@class ipulua.IPUStrategy
@@ -2236,7 +2251,8 @@ function ipu.IPUStrategy:run(fn, options) end
 ---@return ipulua.Job
 function ipu.IPUStrategy:run_async(fn, options) end
 
----Until it is closed, models and variables are made for the strategy's device: `local _ <close> = strategy:scope()`.
+---Until it is closed, models and variables are made for the strategy's device:
+---`local _ <close> = strategy:scope()`.
 ---@return Scope
 function ipu.IPUStrategy:scope() end
 
@@ -2257,7 +2273,8 @@ function Job:done() end
 ---@return any
 function Job:wait() end
 
----What optimizers in the manner of sessions are made of: `ipu.train.Optimizer:extend("Name")` with `apply_gradient(g, v)`.
+---What optimizers in the manner of sessions are made of: `ipu.train.Optimizer:extend("Name")` with
+---`apply_gradient(g, v)`.
 ---Shapes: gradients and variables alike
 ---@class ipulua.Optimizer
 ---@overload fun(...): ipulua.Optimizer
@@ -2281,7 +2298,8 @@ function ipu.train.Optimizer:apply_gradients(...) end
 ---Called before the updates of all variables; subclasses may define it.
 function ipu.train.Optimizer:begin_update() end
 
----Pairs {gradient, variable} of what the loss depends on; the gradient is nil where there is no path.
+---Pairs {gradient, variable} of what the loss depends on; the gradient is nil where there is no
+---path.
 ---Shapes: loss any, summed; each gradient has its variable's shape
 ---Errors: a loss that is not symbolic: `ipu.train.GradientDescentOptimizer(0.1):compute_gradients(x)`
 ---@param loss any
@@ -2341,7 +2359,8 @@ function ipu.train.Optimizer:slot(v, slot, value, dtype) end
 ---@overload fun(...): ipulua.GradientDescentOptimizer
 ipu.train.GradientDescentOptimizer = {}
 
----sum ← momentum·sum + g; v ← v − learning_rate·sum (use_nesterov: − learning_rate·(g + momentum·sum)).
+---sum ← momentum·sum + g; v ← v − learning_rate·sum (use_nesterov: − learning_rate·(g +
+---momentum·sum)).
 ---Shapes: gradients and variables alike; learning_rate []; beside each variable: Momentum
 ---Errors: as GradientDescentOptimizer's; a momentum that is no number: `ipu.train.MomentumOptimizer(0.1)`
 ---Source: tf.compat.v1.train.MomentumOptimizer of the original
@@ -2358,8 +2377,8 @@ ipu.train.MomentumOptimizer = {}
 ---@overload fun(...): ipulua.AdamOptimizer
 ipu.train.AdamOptimizer = {}
 
----s ← decay·s + (1 − decay)·g², from 1; step = learning_rate·g / √(s + epsilon) (centered: s less the squared mean of g);
----sum ← momentum·sum + step; v ← v − sum.
+---s ← decay·s + (1 − decay)·g², from 1; step = learning_rate·g / √(s + epsilon) (centered: s less
+---the squared mean of g); sum ← momentum·sum + step; v ← v − sum.
 ---Shapes: gradients and variables alike; learning_rate []; beside each variable: RMSProp, MeanGradient if centered, Momentum
 ---Errors: as GradientDescentOptimizer's: `ipu.train.RMSPropOptimizer()`
 ---Source: Tieleman & Hinton 2012, lecture 6.5; tf.compat.v1.train.RMSPropOptimizer of the original
@@ -2381,24 +2400,25 @@ ipu.train.AdagradOptimizer = {}
 ---@return ipulua.Tensor
 function ipu.train.get_or_create_global_step() end
 
----What is saved together: `model`, `optimizer`, or under any other name a model, layer, optimizer, variable, infeed queue or
----iterator, or a value that JSON can hold. Fields may be set later.
+---What is saved together: `model`, `optimizer`, or under any other name a model, layer, optimizer,
+---variable, infeed queue or iterator, or a value that JSON can hold. Fields may be set later.
 ---Errors: a name that it can't save: `ipu.train.Checkpoint{thing = print}`
 ---Source: tf.train.Checkpoint of the original
 ---@class ipulua.Checkpoint
 ---@overload fun(...): ipulua.Checkpoint
 ipu.train.Checkpoint = {}
 
----Sets everything as the newest complete checkpoint of a folder (or the one at this path) says; nothing is changed where one thing
----doesn't fit.
+---Sets everything as the newest complete checkpoint of a folder (or the one at this path) says;
+---nothing is changed where one thing doesn't fit.
 ---Errors: no complete checkpoint, a file whose hash is not what its state.json says, tensors of other shapes or names: `ipu.train.Checkpoint{model = model}:restore("nowhere")`
 ---@param dir string
 ---@return string path
 function ipu.train.Checkpoint:restore(dir) end
 
----Writes a checkpoint into dir/step-NNNNNN; older ones but the newest max_to_keep (and the last that was said to be best) go. The number
----is how many updates its Keras optimizer, or its model's, has made (of several, the first by name), without one how many saves; a checkpoint
----of the same number is replaced.
+---Writes a checkpoint into dir/step-NNNNNN; older ones but the newest max_to_keep (and the last
+---that was said to be best) go. The number is how many updates its Keras optimizer, or its model's,
+---has made (of several, the first by name), without one how many saves; a checkpoint of the same
+---number is replaced.
 ---Errors: a folder that can't be written, a max_to_keep below 1: `ipu.train.Checkpoint{model = model}:save("/proc/none")`
 ---@param dir string
 ---@param options? {max_to_keep?: integer, best?: boolean}
@@ -2412,7 +2432,8 @@ function ipu.train.Checkpoint:save(dir, options) end
 ---@return string?
 function ipu.train.latest_checkpoint(dir) end
 
----Hands everything on to the optimizer that it wraps: the base class of those below, to be extended.
+---Hands everything on to the optimizer that it wraps: the base class of those below, to be
+---extended.
 ---Shapes: gradients and variables alike
 ---Errors: what it wraps is no optimizer of ipu.train: `ipu.optimizers.IpuOptimizer "sgd"`
 ---Source: optimizers.IpuOptimizer of the original
@@ -2436,8 +2457,8 @@ ipu.optimizers.CrossReplicaOptimizer = {}
 ---@overload fun(...): ipulua.ShardedOptimizer
 ipu.optimizers.ShardedOptimizer = {}
 
----Hands on f(gradient, variable) in place of each gradient. What was accumulated in another dtype than the variable's goes through f once
----more: it may cast.
+---Hands on f(gradient, variable) in place of each gradient. What was accumulated in another dtype
+---than the variable's goes through f once more: it may cast.
 ---Shapes: f gives a gradient of the shape that it is given
 ---Errors: what it wraps is no optimizer of ipu.train, a mapping that is no function: `ipu.optimizers.MapGradientOptimizer("sgd", print)`
 ---Source: optimizers.MapGradientOptimizer of the original
@@ -2445,14 +2466,16 @@ ipu.optimizers.ShardedOptimizer = {}
 ---@overload fun(...): ipulua.MapGradientOptimizer
 ipu.optimizers.MapGradientOptimizer = {}
 
----What was accumulated in another dtype than the variable's goes through the function once more: it may cast.
+---What was accumulated in another dtype than the variable's goes through the function once more: it
+---may cast.
 ---Shapes: each gradient has its variable's shape
----Errors: as the wrapped optimizer's: `ipu.optimizers.MapGradientOptimizer(ipu.train.GradientDescentOptimizer(0.1), print):apply_gradients{}`
+---Errors: as the wrapped optimizer's: `ipu.optimizers.MapGradientOptimizer(ipu.train.AdamOptimizer(0.1), print):apply_gradients{}`
 ---@param ... any as ipulua.Optimizer's
 ---@return Operation
 function ipu.optimizers.MapGradientOptimizer:apply_gradients(...) end
 
----In a training loop: gradients of num_mini_batches iterations are accumulated, then the wrapped optimizer makes one update.
+---In a training loop: gradients of num_mini_batches iterations are accumulated, then the wrapped
+---optimizer makes one update.
 ---Shapes: gradients and variables alike
 ---Errors: num_mini_batches below 1; when it is applied, outside of a training loop or in one whose count is no multiple: `ipu.optimizers.GradientAccumulationOptimizerV2(ipu.train.GradientDescentOptimizer(0.1), 0)`
 ---Source: gradient_accumulation_optimizer.GradientAccumulationOptimizerV2 of the original
@@ -2484,8 +2507,8 @@ ipu.optimizers.CrossReplicaGradientAccumulationOptimizerV2 = {}
 ---@overload fun(...): ipulua.CrossReplicaGradientAccumulationOptimizer
 ipu.optimizers.CrossReplicaGradientAccumulationOptimizer = {}
 
----Runs computational_stages, a list of functions, on gradient_accumulation_count micro-batches, and updates the weights by what
----optimizer_function returns. All data leaves by the outfeed.
+---Runs computational_stages, a list of functions, on gradient_accumulation_count micro-batches, and
+---updates the weights by what optimizer_function returns. All data leaves by the outfeed.
 ---Shapes: what a stage gives is what the next one takes; a micro-batch is an element of infeed_queue
 ---Errors: a gradient_accumulation_count that the schedule can't run, stages whose values don't fit, fewer IPUs than device_mapping names, outfeed_loss without an optimizer_function: `ipu.pipeline{{print}, 4}`
 ---Source: pipelining_ops.pipeline of the original
@@ -2494,7 +2517,8 @@ ipu.optimizers.CrossReplicaGradientAccumulationOptimizer = {}
 ---@return Operation
 function ipu.pipeline(computational_stages, options) end
 
----What the optimizer function of a pipeline returns: the optimizer and the loss; how gradients are computed; what is captured.
+---What the optimizer function of a pipeline returns: the optimizer and the loss; how gradients are
+---computed; what is captured.
 ---Shapes: loss is what the last stage gave, or made of it
 ---Errors: a loss that is no tensor, an optimizer that is none of ipu.train: `ipu.OptimizerFunctionOutput("sgd", x)`
 ---Source: pipelining_ops.OptimizerFunctionOutput of the original
@@ -2502,7 +2526,8 @@ function ipu.pipeline(computational_stages, options) end
 ---@overload fun(...): ipulua.OptimizerFunctionOutput
 ipu.OptimizerFunctionOutput = {}
 
----Options of a stage's convolutions, matrix products and slices; they go before those of the configuration.
+---Options of a stage's convolutions, matrix products and slices; they go before those of the
+---configuration.
 ---Errors: options that are no table of texts: `ipu.PipelineStageOptions{matmul_options = 1}`
 ---Source: pipelining_ops.PipelineStageOptions of the original
 ---@class ipulua.PipelineStageOptions
@@ -2525,8 +2550,8 @@ function ipu.recomputation_checkpoint(tensors, options) end
 ---@return ipulua.Tensor
 function ipu.get_current_iteration_counter() end
 
----The timetable of a pipelined model, of a function that runs a pipeline, or of a schedule: {schedule =, device_mapping =, training =,
----count =}.
+---The timetable of a pipelined model, of a function that runs a pipeline, or of a schedule:
+---{schedule =, device_mapping =, training =, count =}.
 ---Units: time steps; a step lasts as long as its longest stage
 ---Errors: a model without stages, an unknown schedule, a mapping that the schedule can't have: `ipu.timetable{schedule = "Round", device_mapping = {0, 1}}`
 ---@param ... any a model, a function, or {schedule, device_mapping, training, count}
@@ -2560,8 +2585,9 @@ function ipu.within_replica.reduce_scatter(input_shards, options) end
 ---@return ipulua.Tensor[]
 function ipu.within_replica.all_gather(input_shards, options) end
 
----Softmax cross-entropy over the true classes and a sample of the others, for training only. sampled_values are classes, and how
----often the true and the sampled ones are to be expected; without them, classes are drawn, small numbers more often.
+---Softmax cross-entropy over the true classes and a sample of the others, for training only.
+---sampled_values are classes, and how often the true and the sampled ones are to be expected;
+---without them, classes are drawn, small numbers more often.
 ---Shapes: weights [classes, dim], biases [classes], labels [batch, num_true], inputs [batch, dim] → [batch]
 ---Errors: counts that don't fit: `ipu.nn.sampled_softmax_loss(ipu.ones{5, 3}, ipu.ones{5}, ipu.zeros{2, 1}, ipu.ones{2, 3}, 6, 5)`
 ---Source: tf.nn.sampled_softmax_loss; Jean et al. 2015, arXiv:1412.2007
@@ -2634,8 +2660,9 @@ function HostEmbedding:lookup(indices, options) end
 ---@return Scope
 function HostEmbedding:register() end
 
----What devices there are and how programs are made for them. Options are its fields, those of a category in a table of its own
----(`cfg.ipu_model.version`); an unknown one or a value of another type is an error.
+---What devices there are and how programs are made for them. Options are its fields, those of a
+---category in a table of its own (`cfg.ipu_model.version`); an unknown one or a value of another
+---type is an error.
 ---Errors: an unknown option, a value of another type: `set(cfg, "auto_select", 2)`, `set(cfg, "auto_select_ipus", "two")`
 ---Source: config.IPUConfig of the original
 ---@class ipulua.IPUConfig
@@ -2651,7 +2678,8 @@ function ipu.IPUConfig:configure_ipu_system(...) end
 ---@return ipulua.IPUConfig
 function ipu.IPUConfig:copy() end
 
----Takes over the options of a table as to_dict makes it. Options that it lacks keep their values, of which one warning tells.
+---Takes over the options of a table as to_dict makes it. Options that it lacks keep their values,
+---of which one warning tells.
 ---Errors: an unknown option, a value of another type: `cfg:from_dict{ipus = 2}`
 ---@param dict table<string, any>
 function ipu.IPUConfig:from_dict(dict) end
@@ -2661,10 +2689,11 @@ function ipu.IPUConfig:from_dict(dict) end
 ---@param text string as to_json makes it
 function ipu.IPUConfig:from_json(text) end
 
----What is known about an option or a category.
+---What is known about an option or a category; metadata:check_type(value) refuses a value of
+---another type, metadata:warn_if_deprecated() says when it is deprecated.
 ---Errors: an unknown option: `cfg:get_attribute_metadata "ipus"`
 ---@param name string such as "ipu_model.version"
----@return table metadata name, type, types, default, deprecated, deprecated_msg, doc; check_type(v), warn_if_deprecated()
+---@return table metadata name, type, types, default, deprecated, deprecated_msg, doc
 function ipu.IPUConfig:get_attribute_metadata(name) end
 
 ---Every option by its full dotted name; tables are copies.
@@ -2675,9 +2704,9 @@ function ipu.IPUConfig:to_dict() end
 ---@return string
 function ipu.IPUConfig:to_json() end
 
----Applies a configuration. A different one that is active is reset first, with a warning; an identical one is left
----as it is.
----Errors: a number of IPUs that the machine can't give (powers of two; 16 unless the command says --ipus), options that exclude each other, another active configuration with reset_configuration = false: `ipu.configure_ipu_system(set(cfg, "auto_select_ipus", 3))`
+---Applies a configuration. A different one that is active is reset first, with a warning; an
+---identical one is left as it is.
+---Errors: a number of IPUs that the machine can't give (powers of two; 16 without --ipus), options that exclude each other, another active configuration with reset_configuration = false: `ipu.configure_ipu_system(set(cfg, "auto_select_ipus", 3))`
 ---Source: config.configure_ipu_system of the original
 ---@param config any
 ---@param options? {device?: string, reset_configuration?: boolean}
@@ -2687,7 +2716,8 @@ function ipu.configure_ipu_system(config, options) end
 ---Source: config.reset_ipu_configuration of the original
 function ipu.reset_ipu_configuration() end
 
----The configured devices: {device = "/device:IPU:0", ipus = 4, id = 24, members = {4, 5, 6, 7}}, one each.
+---The configured devices: {device = "/device:IPU:0", ipus = 4, id = 24, members = {4, 5, 6, 7}},
+---one each.
 ---Errors: nothing is configured
 ---Source: config.get_ipu_config of the original
 ---@return table[]
@@ -2713,7 +2743,8 @@ function ipu.running_on_ipu_model() end
 ---@return boolean
 function ipu.use_synthetic_data_for(category) end
 
----Sets the run flags, in the form of IPULUA_FLAGS and in its place; only while nothing is configured.
+---Sets the run flags, in the form of IPULUA_FLAGS and in its place; only while nothing is
+---configured.
 ---Errors: an unknown flag, a value that it can't have, devices that there are already: `ipu.set_flags(1)`
 ---@param text string
 function ipu.set_flags(text) end
@@ -2731,7 +2762,8 @@ function ipu.set_num_threads(n) end
 ---@param options? {device?: string, cpu_device?: string, experimental_identical_replicas?: boolean}
 function ipu.reset_ipu_seed(seed, options) end
 
----The positions in a device that shards 0, 1, 2, … take: selection_order("SNAKE", 4) is {0, 1, 3, 2}.
+---The positions in a device that shards 0, 1, 2, … take: selection_order("SNAKE", 4) is {0, 1, 3,
+---2}.
 ---Errors: an unknown order, a count outside of 1 … 1024: `ipu.selection_order("SPIRAL", 4)`
 ---Source: config.SelectionOrder of the original
 ---@param order string
@@ -2740,9 +2772,10 @@ function ipu.reset_ipu_seed(seed, options) end
 ---@return integer[]
 function ipu.selection_order(order, count, options) end
 
----The price of a function or model: {target, ipus, fits, seconds, samples_per_second, cycles, memory, max_tile_bytes, tile_bytes,
----stages, …}. Of a model: one weight update if it is compiled, else one prediction. A function that returns a model is called
----first; the weights made in it have no values, so that their size doesn't matter. With explain, explanation is a text about what
+---The price of a function or model: {target, ipus, fits, seconds, samples_per_second, cycles,
+---memory, max_tile_bytes, tile_bytes, stages, …}. Of a model: one weight update if it is compiled,
+---else one prediction. A function that returns a model is called first; the weights made in it have
+---no values, so that their size doesn't matter. With explain, explanation is a text about what
 ---doesn't fit: by how much, the largest tensors, and what each remedy saves; nil if all fits.
 ---Shapes: inputs: shapes, or {shape =, dtype =}, or tensors, with the batch
 ---Units: seconds; cycles of the chip's clock; memory in bytes; max_tile_bytes and tile_bytes in bytes of one tile; samples per second
@@ -2757,15 +2790,17 @@ function ipu.estimate(fn, options) end
 ---@return table[]
 function ipu.programs() end
 
----The nodes that are computed, in the order of tracing: {op, name, shape, dtype, device, shard, stage, backward, line, attributes, operands, id,
----depth}; what loops and branches hold follows, one deeper. shard, stage and attributes are nil where there is none.
+---The nodes that are computed, in the order of tracing: {op, name, shape, dtype, device, shard,
+---stage, backward, line, attributes, operands, id, depth}; what loops and branches hold follows,
+---one deeper. shard, stage and attributes are nil where there is none.
 ---Shapes: shape of each node as a list
 ---Errors: what is neither a function of ipu.func that has been traced nor a value of the graph: `ipu.graph.nodes(1)`
 ---@param fn any
 ---@return table[]
 function ipu.graph.nodes(fn) end
 
----The same as text: a line a node, or ("dot") for Graphviz. With program = true what was compiled of it: a line (or box) a step.
+---The same as text: a line a node, or ("dot") for Graphviz. With program = true what was compiled
+---of it: a line (or box) a step.
 ---Shapes: the dtype and shape of each node stand in its line
 ---Errors: as graph.nodes'; an unknown format: `ipu.graph.print(f, {format = "svg"})`
 ---@param fn any
@@ -2773,8 +2808,8 @@ function ipu.graph.nodes(fn) end
 ---@return string
 function ipu.graph.print(fn, options) end
 
----What happened on the devices since the last call, of more than 10,000 events the newest: a list of {type, timestamp, duration,
----device, module, tensors}.
+---What happened on the devices since the last call, of more than 10,000 events the newest: a list
+---of {type, timestamp, duration, device, module, tensors}.
 ---Units: timestamp in seconds since 1970, duration in seconds
 ---Source: gen_ipu_ops.ipu_event_trace of the original
 ---@return table[]
@@ -2804,7 +2839,8 @@ function ipu.ReportHelper:find_reports() end
 ---@param options? {output_graph_profile?: boolean, output_execution_profile?: boolean, max_execution_reports?: integer}
 function ipu.ReportHelper:set_autoreport_options(config, options) end
 
----Programs stop from now on at the first op that makes a NaN or an infinity, and say which and of what: slow, for looking.
+---Programs stop from now on at the first op that makes a NaN or an infinity, and say which and of
+---what: slow, for looking.
 function ipu.enable_check_numerics() end
 
 ---Programs run as usual again.

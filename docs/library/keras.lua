@@ -21,18 +21,15 @@ preprocessing.sequence, preprocessing.text = {}, {}
 ---@class keras.Model: keras.layers.Layer
 local Model = {}
 
----What every layer is: own layers extend it (`Layer:extend("Name")`) with `build(input_shape)` and `call(x, {training =, mask =})`; `add_weight`, `add_loss`, `add_metric`, `get_weights`, `set_weights`, `count_params`, `compute_output_shape`, `get_config`.
----@class keras.layers.Layer
----@overload fun(options?: {name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Layer
-layers.Layer = {}
-
 ---What a layer expects of its input; it is checked at each call where the layer (or its class) has it as `input_spec`, or a list of them for several inputs. axes: the extents of some axes, by their numbers from 0 or, negative, from the end. shape, with -1 for what may be any, says rank and extents at once. A plain table with the fields ndim, max_ndim, min_ndim, axes and dtype does as well.
 ---@class keras.layers.InputSpec
 ---@overload fun(options?: {dtype?: string, shape?: any, ndim?: integer, max_ndim?: integer, min_ndim?: integer, axes?: table}): keras.layers.InputSpec
 layers.InputSpec = {}
 
----What a functional model begins with: a placeholder with the shape of a sample.
-function layers.Input(...) end
+---What every layer is: own layers extend it (`Layer:extend("Name")`) with `build(input_shape)` and `call(x, {training =, mask =})`; `add_weight`, `add_loss`, `add_metric`, `get_weights`, `set_weights`, `count_params`, `compute_output_shape`, `get_config`.
+---@class keras.layers.Layer
+---@overload fun(options?: {name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Layer
+layers.Layer = {}
 
 ---What a functional model begins with; keras.Input makes it.
 ---@class keras.layers.InputLayer: keras.layers.Layer
@@ -54,31 +51,6 @@ layers.SerialDense = {}
 ---@overload fun(options?: {activation?: string|function, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Activation
 layers.Activation = {}
 
----A row of a table for each number.
----@class keras.layers.Embedding: keras.layers.Layer
----@overload fun(input_dim: integer, output_dim: integer, options?: {embeddings_initializer?: string|table, embeddings_regularizer?: string|table, embeddings_constraint?: string|table, mask_zero?: boolean, input_length?: any, serialization_factor?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Embedding
-layers.Embedding = {}
-
----The number of the bin that a value falls into: how many of the boundaries it has reached.
----@class keras.layers.Discretization: keras.layers.Layer
----@overload fun(bin_boundaries: any[], options?: {name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Discretization
-layers.Discretization = {}
-
----The number of a value in a vocabulary. First comes 0 for mask_token, if there is one and output_mode is "int"; then num_oov_indices numbers for what the vocabulary lacks (of several, the value modulo their count says which); then the vocabulary, given or learnt by `adapt(data)`: the most frequent first. output_mode: "int" the numbers; "one_hot" a vector of 0 and 1 for each; "multi_hot" and "count" a vector for the values along the last axis together. invert = true goes back from numbers to values, those without one becoming oov_token. `get_vocabulary()`, `set_vocabulary(list)`, `vocabulary_size()`.
----@class keras.layers.IntegerLookup: keras.layers.Layer
----@overload fun(options?: {max_tokens?: integer, num_oov_indices?: integer, mask_token?: integer, oov_token?: integer, vocabulary?: any|userdata|string, invert?: boolean, output_mode?: string, pad_to_max_tokens?: boolean, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.IntegerLookup
-layers.IntegerLookup = {}
-
----Class numbers as vectors of 0 and 1.
----@class keras.layers.CategoryEncoding: keras.layers.Layer
----@overload fun(num_tokens: integer, options?: {output_mode?: string, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.CategoryEncoding
-layers.CategoryEncoding = {}
-
----A layer that holds another one, `layer`: own ones extend it with `call(x, {training =, mask =})`. It builds the inner layer for its own input, has its weights, and is saved with it.
----@class keras.layers.Wrapper: keras.layers.Layer
----@overload fun(layer: any|table, options?: {name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Wrapper
-layers.Wrapper = {}
-
 ---Everything but the batch in one axis.
 ---@class keras.layers.Flatten: keras.layers.Layer
 ---@overload fun(options?: {data_format?: string, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Flatten
@@ -99,16 +71,6 @@ layers.Permute = {}
 ---@overload fun(n: integer, options?: {name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.RepeatVector
 layers.RepeatVector = {}
 
----A function of one's own as a layer.
----@class keras.layers.Lambda: keras.layers.Layer
----@overload fun(func: function, options?: {output_shape?: any, mask?: any, arguments?: table, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Lambda
-layers.Lambda = {}
-
----What an op becomes that is applied to a functional model's tensors, such as `x * 2`; nobody has to make it.
----@class keras.layers.OpLambda: keras.layers.Layer
----@overload fun(op: string, options?: {name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.OpLambda
-layers.OpLambda = {}
-
 ---Steps whose features all equal mask_value are 0 and masked.
 ---@class keras.layers.Masking: keras.layers.Layer
 ---@overload fun(options?: {mask_value?: number, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Masking
@@ -128,6 +90,44 @@ layers.RecomputationCheckpoint = {}
 ---@class keras.layers.AssumeEqualAcrossReplicas: keras.layers.Layer
 ---@overload fun(options?: {inplace?: boolean, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.AssumeEqualAcrossReplicas
 layers.AssumeEqualAcrossReplicas = {}
+
+---What a functional model begins with: a placeholder with the shape of a sample.
+function layers.Input(...) end
+
+---A layer that holds another one, `layer`: own ones extend it with `call(x, {training =, mask =})`. It builds the inner layer for its own input, has its weights, and is saved with it.
+---@class keras.layers.Wrapper: keras.layers.Layer
+---@overload fun(layer: any|table, options?: {name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Wrapper
+layers.Wrapper = {}
+
+---A function of one's own as a layer.
+---@class keras.layers.Lambda: keras.layers.Layer
+---@overload fun(func: function, options?: {output_shape?: any, mask?: any, arguments?: table, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Lambda
+layers.Lambda = {}
+
+---What an op becomes that is applied to a functional model's tensors, such as `x * 2`; nobody has to make it.
+---@class keras.layers.OpLambda: keras.layers.Layer
+---@overload fun(op: string, options?: {name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.OpLambda
+layers.OpLambda = {}
+
+---A row of a table for each number.
+---@class keras.layers.Embedding: keras.layers.Layer
+---@overload fun(input_dim: integer, output_dim: integer, options?: {embeddings_initializer?: string|table, embeddings_regularizer?: string|table, embeddings_constraint?: string|table, mask_zero?: boolean, input_length?: any, serialization_factor?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Embedding
+layers.Embedding = {}
+
+---The number of the bin that a value falls into: how many of the boundaries it has reached.
+---@class keras.layers.Discretization: keras.layers.Layer
+---@overload fun(bin_boundaries: any[], options?: {name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Discretization
+layers.Discretization = {}
+
+---Class numbers as vectors of 0 and 1.
+---@class keras.layers.CategoryEncoding: keras.layers.Layer
+---@overload fun(num_tokens: integer, options?: {output_mode?: string, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.CategoryEncoding
+layers.CategoryEncoding = {}
+
+---The number of a value in a vocabulary. First comes 0 for mask_token, if there is one and output_mode is "int"; then num_oov_indices numbers for what the vocabulary lacks (of several, the value modulo their count says which); then the vocabulary, given or learnt by `adapt(data)`: the most frequent first. output_mode: "int" the numbers; "one_hot" a vector of 0 and 1 for each; "multi_hot" and "count" a vector for the values along the last axis together. invert = true goes back from numbers to values, those without one becoming oov_token. `get_vocabulary()`, `set_vocabulary(list)`, `vocabulary_size()`.
+---@class keras.layers.IntegerLookup: keras.layers.Layer
+---@overload fun(options?: {max_tokens?: integer, num_oov_indices?: integer, mask_token?: integer, oov_token?: integer, vocabulary?: any|userdata|string, invert?: boolean, output_mode?: string, pad_to_max_tokens?: boolean, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.IntegerLookup
+layers.IntegerLookup = {}
 
 ---In training, each element is 0 with probability rate; the others are scaled to keep the sum.
 ---@class keras.layers.Dropout: keras.layers.Layer
@@ -244,16 +244,6 @@ layers.Conv2DTranspose = {}
 ---@overload fun(filters: integer, kernel_size: integer|any[], options?: {strides?: integer|any[], padding?: string, output_padding?: integer|any[], data_format?: string, dilation_rate?: integer|any[], activation?: string|function, use_bias?: boolean, kernel_initializer?: string|table, bias_initializer?: string|table, kernel_regularizer?: string|table, bias_regularizer?: string|table, kernel_constraint?: string|table, bias_constraint?: string|table, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Conv3DTranspose
 layers.Conv3DTranspose = {}
 
----Conv1D with a kernel of its own at each place.
----@class keras.layers.LocallyConnected1D: keras.layers.Layer
----@overload fun(filters: integer, kernel_size: integer|any[], options?: {strides?: integer|any[], padding?: string, data_format?: string, activation?: string|function, use_bias?: boolean, kernel_initializer?: string|table, bias_initializer?: string|table, kernel_regularizer?: string|table, bias_regularizer?: string|table, kernel_constraint?: string|table, bias_constraint?: string|table, implementation?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.LocallyConnected1D
-layers.LocallyConnected1D = {}
-
----Conv2D with a kernel of its own at each place.
----@class keras.layers.LocallyConnected2D: keras.layers.Layer
----@overload fun(filters: integer, kernel_size: integer|any[], options?: {strides?: integer|any[], padding?: string, data_format?: string, activation?: string|function, use_bias?: boolean, kernel_initializer?: string|table, bias_initializer?: string|table, kernel_regularizer?: string|table, bias_regularizer?: string|table, kernel_constraint?: string|table, bias_constraint?: string|table, implementation?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.LocallyConnected2D
-layers.LocallyConnected2D = {}
-
 ---Zeros at both ends.
 ---@class keras.layers.ZeroPadding1D: keras.layers.Layer
 ---@overload fun(options?: {padding?: integer|any[], data_format?: string, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.ZeroPadding1D
@@ -298,6 +288,16 @@ layers.UpSampling2D = {}
 ---@class keras.layers.UpSampling3D: keras.layers.Layer
 ---@overload fun(options?: {size?: integer|any[], data_format?: string, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.UpSampling3D
 layers.UpSampling3D = {}
+
+---Conv1D with a kernel of its own at each place.
+---@class keras.layers.LocallyConnected1D: keras.layers.Layer
+---@overload fun(filters: integer, kernel_size: integer|any[], options?: {strides?: integer|any[], padding?: string, data_format?: string, activation?: string|function, use_bias?: boolean, kernel_initializer?: string|table, bias_initializer?: string|table, kernel_regularizer?: string|table, bias_regularizer?: string|table, kernel_constraint?: string|table, bias_constraint?: string|table, implementation?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.LocallyConnected1D
+layers.LocallyConnected1D = {}
+
+---Conv2D with a kernel of its own at each place.
+---@class keras.layers.LocallyConnected2D: keras.layers.Layer
+---@overload fun(filters: integer, kernel_size: integer|any[], options?: {strides?: integer|any[], padding?: string, data_format?: string, activation?: string|function, use_bias?: boolean, kernel_initializer?: string|table, bias_initializer?: string|table, kernel_regularizer?: string|table, bias_regularizer?: string|table, kernel_constraint?: string|table, bias_constraint?: string|table, implementation?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.LocallyConnected2D
+layers.LocallyConnected2D = {}
 
 ---The greatest of each window.
 ---@class keras.layers.MaxPooling1D: keras.layers.Layer
@@ -389,6 +389,31 @@ layers.UnitNormalization = {}
 ---@overload fun(options?: {axis?: integer|any, mean?: any, variance?: any, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Normalization
 layers.Normalization = {}
 
+---One step of SimpleRNN: called with x and a list of states.
+---@class keras.layers.SimpleRNNCell: keras.layers.Layer
+---@overload fun(units: integer, options?: {activation?: string|function, use_bias?: boolean, kernel_initializer?: string|table, recurrent_initializer?: string|table, bias_initializer?: string|table, kernel_regularizer?: string|table, recurrent_regularizer?: string|table, bias_regularizer?: string|table, kernel_constraint?: string|table, recurrent_constraint?: string|table, bias_constraint?: string|table, dropout?: number, recurrent_dropout?: number, seed?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.SimpleRNNCell
+layers.SimpleRNNCell = {}
+
+---One step of LSTM: called with x and the states {h, c}.
+---@class keras.layers.LSTMCell: keras.layers.Layer
+---@overload fun(units: integer, options?: {activation?: string|function, recurrent_activation?: string|function, use_bias?: boolean, kernel_initializer?: string|table, recurrent_initializer?: string|table, bias_initializer?: string|table, unit_forget_bias?: boolean, kernel_regularizer?: string|table, recurrent_regularizer?: string|table, bias_regularizer?: string|table, kernel_constraint?: string|table, recurrent_constraint?: string|table, bias_constraint?: string|table, dropout?: number, recurrent_dropout?: number, seed?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.LSTMCell
+layers.LSTMCell = {}
+
+---One step of GRU: called with x and the states {h}.
+---@class keras.layers.GRUCell: keras.layers.Layer
+---@overload fun(units: integer, options?: {activation?: string|function, recurrent_activation?: string|function, use_bias?: boolean, kernel_initializer?: string|table, recurrent_initializer?: string|table, bias_initializer?: string|table, reset_after?: boolean, kernel_regularizer?: string|table, recurrent_regularizer?: string|table, bias_regularizer?: string|table, kernel_constraint?: string|table, recurrent_constraint?: string|table, bias_constraint?: string|table, dropout?: number, recurrent_dropout?: number, seed?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.GRUCell
+layers.GRUCell = {}
+
+---What own cells for RNN extend: with the fields `state_size` (units; several states: a list of units or shapes) and `output_size`, and with `call(x, states, {training =})`, which gives the output and a list of the new states. States begin with zeros.
+---@class keras.layers.AbstractRNNCell: keras.layers.Layer
+---@overload fun(options?: {name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.AbstractRNNCell
+layers.AbstractRNNCell = {}
+
+---Cells one above the other.
+---@class keras.layers.StackedRNNCells: keras.layers.Layer
+---@overload fun(cells: any[], options?: {name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.StackedRNNCells
+layers.StackedRNNCells = {}
+
 ---h ← tanh(x·kernel + h·recurrent_kernel + bias), step by step.
 ---@class keras.layers.SimpleRNN: keras.layers.Layer
 ---@overload fun(units: integer, options?: {activation?: string|function, use_bias?: boolean, kernel_initializer?: string|table, recurrent_initializer?: string|table, bias_initializer?: string|table, kernel_regularizer?: string|table, recurrent_regularizer?: string|table, bias_regularizer?: string|table, kernel_constraint?: string|table, recurrent_constraint?: string|table, bias_constraint?: string|table, dropout?: number, recurrent_dropout?: number, seed?: integer, return_sequences?: boolean, return_state?: boolean, go_backwards?: boolean, stateful?: boolean, unroll?: boolean, time_major?: boolean, zero_output_for_mask?: boolean, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.SimpleRNN
@@ -419,30 +444,15 @@ layers.PopnnGRU = {}
 ---@overload fun(cell: table|any[]|function, options?: {return_sequences?: boolean, return_state?: boolean, go_backwards?: boolean, stateful?: boolean, unroll?: boolean, time_major?: boolean, zero_output_for_mask?: boolean, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.RNN
 layers.RNN = {}
 
----One step of SimpleRNN: called with x and a list of states.
----@class keras.layers.SimpleRNNCell: keras.layers.Layer
----@overload fun(units: integer, options?: {activation?: string|function, use_bias?: boolean, kernel_initializer?: string|table, recurrent_initializer?: string|table, bias_initializer?: string|table, kernel_regularizer?: string|table, recurrent_regularizer?: string|table, bias_regularizer?: string|table, kernel_constraint?: string|table, recurrent_constraint?: string|table, bias_constraint?: string|table, dropout?: number, recurrent_dropout?: number, seed?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.SimpleRNNCell
-layers.SimpleRNNCell = {}
+---A recurrent layer forwards and a copy of it backwards; merge_mode: concat, sum, mul, ave, or "none" for both.
+---@class keras.layers.Bidirectional: keras.layers.Layer
+---@overload fun(layer: any|table, options?: {merge_mode?: string, backward_layer?: table, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Bidirectional
+layers.Bidirectional = {}
 
----One step of LSTM: called with x and the states {h, c}.
----@class keras.layers.LSTMCell: keras.layers.Layer
----@overload fun(units: integer, options?: {activation?: string|function, recurrent_activation?: string|function, use_bias?: boolean, kernel_initializer?: string|table, recurrent_initializer?: string|table, bias_initializer?: string|table, unit_forget_bias?: boolean, kernel_regularizer?: string|table, recurrent_regularizer?: string|table, bias_regularizer?: string|table, kernel_constraint?: string|table, recurrent_constraint?: string|table, bias_constraint?: string|table, dropout?: number, recurrent_dropout?: number, seed?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.LSTMCell
-layers.LSTMCell = {}
-
----One step of GRU: called with x and the states {h}.
----@class keras.layers.GRUCell: keras.layers.Layer
----@overload fun(units: integer, options?: {activation?: string|function, recurrent_activation?: string|function, use_bias?: boolean, kernel_initializer?: string|table, recurrent_initializer?: string|table, bias_initializer?: string|table, reset_after?: boolean, kernel_regularizer?: string|table, recurrent_regularizer?: string|table, bias_regularizer?: string|table, kernel_constraint?: string|table, recurrent_constraint?: string|table, bias_constraint?: string|table, dropout?: number, recurrent_dropout?: number, seed?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.GRUCell
-layers.GRUCell = {}
-
----What own cells for RNN extend: with the fields `state_size` (units; several states: a list of units or shapes) and `output_size`, and with `call(x, states, {training =})`, which gives the output and a list of the new states. States begin with zeros.
----@class keras.layers.AbstractRNNCell: keras.layers.Layer
----@overload fun(options?: {name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.AbstractRNNCell
-layers.AbstractRNNCell = {}
-
----Cells one above the other.
----@class keras.layers.StackedRNNCells: keras.layers.Layer
----@overload fun(cells: any[], options?: {name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.StackedRNNCells
-layers.StackedRNNCells = {}
+---A layer applied to each step of a sequence.
+---@class keras.layers.TimeDistributed: keras.layers.Layer
+---@overload fun(layer: any|table, options?: {name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.TimeDistributed
+layers.TimeDistributed = {}
 
 ---LSTM whose products are convolutions, over sequences of rows.
 ---@class keras.layers.ConvLSTM1D: keras.layers.Layer
@@ -458,16 +468,6 @@ layers.ConvLSTM2D = {}
 ---@class keras.layers.ConvLSTM3D: keras.layers.Layer
 ---@overload fun(filters: integer, kernel_size: integer|any[], options?: {strides?: integer|any[], padding?: string, data_format?: string, dilation_rate?: integer|any[], activation?: string|function, recurrent_activation?: string|function, use_bias?: boolean, kernel_initializer?: string|table, recurrent_initializer?: string|table, bias_initializer?: string|table, unit_forget_bias?: boolean, kernel_regularizer?: string|table, recurrent_regularizer?: string|table, bias_regularizer?: string|table, kernel_constraint?: string|table, recurrent_constraint?: string|table, bias_constraint?: string|table, dropout?: number, recurrent_dropout?: number, seed?: integer, return_sequences?: boolean, return_state?: boolean, go_backwards?: boolean, stateful?: boolean, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.ConvLSTM3D
 layers.ConvLSTM3D = {}
-
----A recurrent layer forwards and a copy of it backwards; merge_mode: concat, sum, mul, ave, or "none" for both.
----@class keras.layers.Bidirectional: keras.layers.Layer
----@overload fun(layer: any|table, options?: {merge_mode?: string, backward_layer?: table, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Bidirectional
-layers.Bidirectional = {}
-
----A layer applied to each step of a sequence.
----@class keras.layers.TimeDistributed: keras.layers.Layer
----@overload fun(layer: any|table, options?: {name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.TimeDistributed
-layers.TimeDistributed = {}
 
 ---Attention with scores that are dot products (Luong); use_scale: times a learned number.
 ---@class keras.layers.Attention: keras.layers.Layer
@@ -978,7 +978,7 @@ optimizers.CrossReplicaOptimizer = {}
 ---@overload fun(opt: table, num_mini_batches: integer, options?: {offload_weight_update_variables?: boolean, replicated_optimizer_state_sharding?: boolean, dtype?: string|function, reduction_method?: any, name?: string}): keras.optimizers.GradientAccumulationOptimizer
 optimizers.GradientAccumulationOptimizer = {}
 
----Scales the loss so that float16 gradients neither overflow nor vanish: the factor is doubled unless too many elements are at or beyond histogram_bin_edge; then it is halved.
+---Scales the loss so that float16 gradients neither overflow nor vanish: the factor is doubled unless too many elements are at or beyond histogram_bin_edge; then it is halved. Fields that are only read: loss_scaling_factor, previous_loss_scaling_factor, histogram, normalized_histogram, update_counter, decrease_factor.
 ---@class keras.optimizers.ALSOptimizer: keras.optimizers.Optimizer
 ---@overload fun(opt: table, options?: {initial_loss_scaling_factor?: number, update_frequency?: integer, increase_factor?: number, max_loss_scaling_factor?: number, accumulate_statistics_over_update_period?: boolean, ratio_threshold?: number, captured_grads_only?: boolean, lpf_alpha?: number, histogram_bin_edge?: number, name?: string}): keras.optimizers.ALSOptimizer
 optimizers.ALSOptimizer = {}
@@ -1352,7 +1352,7 @@ callbacks.History = {}
 
 ---Functions as a callback: {on_epoch_end = function(epoch, logs) … end}.
 ---@class keras.callbacks.LambdaCallback: keras.callbacks.Callback
----@overload fun(options?: {on_epoch_begin?: function, on_epoch_end?: function, on_batch_begin?: function, on_batch_end?: function, on_train_begin?: function, on_train_end?: function, on_train_batch_begin?: function, on_train_batch_end?: function}): keras.callbacks.LambdaCallback
+---@overload fun(options?: {on_epoch_begin?: function, on_epoch_end?: function, on_batch_begin?: function, on_batch_end?: function, on_train_begin?: function, on_train_end?: function, on_test_begin?: function, on_test_end?: function, on_predict_begin?: function, on_predict_end?: function, on_train_batch_begin?: function, on_train_batch_end?: function, on_test_batch_begin?: function, on_test_batch_end?: function, on_predict_batch_begin?: function, on_predict_batch_end?: function}): keras.callbacks.LambdaCallback
 callbacks.LambdaCallback = {}
 
 ---Ends training when a metric has not become better for `patience` epochs.
@@ -1461,7 +1461,7 @@ function utils.Vocabulary(...) end
 ---Text that a character model (numbers [batch, time] to logits [batch, time, characters]) writes after a prompt. The model sees the last `window` characters (by default as many as its input is long, else 64).
 function utils.generate_text(...) end
 
----A dataset of batches of windows over a series (positions: data, targets or nil, sequence_length): sequence_length steps, sampling_rate apart, a window each sequence_stride steps; with targets pairs, targets[i] being that of the window which begins at step i. start_index and end_index say which part of the series is used. A last smaller batch comes, too, unless drop_remainder is set.
+---
 function preprocessing.timeseries_dataset_from_array(...) end
 
 ---Sequences as the rows of one tensor: those shorter than maxlen (by default the longest one's length) are filled up with `value`, longer ones cut, at their beginnings ("pre") or ends ("post").

@@ -48,6 +48,15 @@ local sections <const> = {
   {"Queues and strategies", nil,
     "IPUInfeedQueue IPUOutfeedQueue ScopedIPUOutfeedQueue IPUStrategy IPUStrategyV1",
     {require "ipulua.trace.jobs".Job, "strategy:run_async(f)"}},
+  {"Several processes", "[processes.md](processes.md) shows them at work.",
+    "PopDistStrategy IPUMultiWorkerStrategy MPIClusterResolver popdist.init "
+    .. "popdist.isPopdistEnvSet popdist.getNumInstances popdist.getInstanceIndex "
+    .. "popdist.getNumTotalReplicas popdist.getNumLocalReplicas popdist.getReplicaIndexOffset "
+    .. "popdist.getNumIpusPerReplica popdist.getDeviceId popdist.set_ipu_config "
+    .. "popdist.execute_on_instances popdist.finalizeBackend distributed.allreduce "
+    .. "distributed.allgather distributed.broadcast distributed.barrier distributed.statistics",
+    {require "ipulua.strategy.data".InputContext,
+      "strategy:distribute_datasets_from_function(f)"}},
   {"Training in the manner of sessions", "`ipu.train` and the wrappers of `ipu.optimizers`.",
     "train.Optimizer train.GradientDescentOptimizer train.MomentumOptimizer train.AdamOptimizer "
     .. "train.RMSPropOptimizer "

@@ -9,7 +9,7 @@ local help = require "ipulua.tools.help"
 local ipu = require "ipulua"
 local layer_sections, parts = require "keras_layers", require "keras_parts"
 local notes = require "notes"
-local sources, texts = require "ipulua.keras.sources", require "ipulua.keras.texts"
+local about_parts = require "ipulua.base.parts.about"
 local row_text = require "rows"
 local shapes = require "shapes"
 local lua_type = row_text.lua_type
@@ -24,6 +24,7 @@ keras.utils.set_random_seed(1)
 -- ------------------------------------------------ comments in the source
 
 local comments = {} -- class → text; "Model:fit" → text
+local internal = {} -- "Model:fit" → whether the library alone calls it
 
 local function scan(path)
   local block = {}
@@ -35,7 +36,9 @@ local function scan(path)
   for line in io.lines(path) do
     if line:find("^%-%-%-") then block[#block + 1] = line:sub(4)
     else
-      local text, named = help.parts(block).text, {owner(line)}
+      local about, named = help.parts(block), {owner(line)}
+      local text = about.text
+      for _, each in ipairs(about.internal and named or {}) do internal[each] = true end
       for _, each in ipairs(block) do named[#named + 1] = each:match("^@class ([%w_]+)") end
       for _, each in ipairs(#text > 0 and named or {}) do
         comments[each] = comments[each] or table.concat(text, " ")
@@ -119,7 +122,7 @@ local function run(code, names)
 end
 
 local function text_of(module, name)
-  local text = texts[module] and texts[module][name] or comments[name]
+  local text = about_parts.of(module, name).text or comments[name]
   if not text then io.stderr:write("no text for ", name, "\n") end
   return text or ""
 end
@@ -202,18 +205,18 @@ local function in_layers(code)
 end
 
 local function wrong_of(entry)
-  local wrong, names = entry[4], keras.layers
+  local wrong, names = entry.wrong, keras.layers
   if type(wrong) == "string" then
     local made, message = run(wrong, names)
     if message then return "`" .. in_layers(wrong) .. "`", message end
-    local _, later = run("layer:compute_output_shape(shape)", {layer = made, shape = entry[3]})
-    return string.format("`%s` on %s", in_layers(wrong), shape_text(entry[3])),
+    local _, later = run("layer:compute_output_shape(shape)", {layer = made, shape = entry.input})
+    return string.format("`%s` on %s", in_layers(wrong), shape_text(entry.input)),
       (assert(later, wrong))
   end
   if not wrong then return nil end
   local _, message = run("layer:compute_output_shape(shape)",
-    {layer = run(entry[2], names), shape = wrong})
-  return string.format("`%s` on %s", in_layers(entry[2]), shape_text(wrong)),
+    {layer = run(entry.sample, names), shape = wrong})
+  return string.format("`%s` on %s", in_layers(entry.sample), shape_text(wrong)),
     (assert(message, entry[1]))
 end
 
@@ -222,7 +225,7 @@ local function markdown(text) return (text:gsub(" %* ", " · ")) end
 local function layer_entry(entry)
   local name = entry[1]
   local c = keras.layers[name]
-  local o = {text = text_of("layers", name), source = sources.of("layers", name)}
+  local o = {text = text_of("layers", name), source = about_parts.source("layers", name)}
   if not class.is_class(c) then
     annotate_function("layers", name, o.text)
     local of = name:gsub("^%l", string.upper)
@@ -241,17 +244,17 @@ local function layer_entry(entry)
     o.takes = details.arguments({rows = own_part.argument_rows}, c.argument_kinds)
   end
   keras.utils.reset_names()
-  if entry[2] and entry[3] then
-    local layer = assert(run(entry[2], keras.layers))
-    local result = layer:compute_output_shape(entry[3])
-    local problem = shapes.problem(assert(entry.is, name), entry[3], result, layer)
+  if entry.sample and entry.input then
+    local layer = assert(run(entry.sample, keras.layers))
+    local result = layer:compute_output_shape(entry.input)
+    local problem = shapes.problem(assert(entry.is, name), entry.input, result, layer)
     if problem then notes.problem("%s: %s", name, problem) end
     o.shapes = string.format("%s%s. `%s`: %s → %s", markdown(entry.is),
-      entry.also and "; " .. entry.also or "", in_layers(entry[2]),
-      shape_text(entry[3]), shape_text(result))
-  elseif entry[2] then
-    assert(run(entry[2], keras.layers))
-    o.shapes = string.format("%s. `%s`", assert(entry[5], name), in_layers(entry[2]))
+      entry.also and "; " .. entry.also or "", in_layers(entry.sample),
+      shape_text(entry.input), shape_text(result))
+  elseif entry.sample then
+    assert(run(entry.sample, keras.layers))
+    o.shapes = string.format("%s. `%s`", assert(entry.shapes, name), in_layers(entry.sample))
   elseif name == "Layer" or name == "OpLambda" then o.shapes = "any, with the batch first" end
   keras.utils.reset_names()
   local sample, message = wrong_of(entry)
@@ -277,7 +280,9 @@ for _, section in ipairs(layer_sections) do
     write("%s", section.words)
     write ""
   end
-  for _, entry in ipairs(section[2]) do layer_entry(entry) end
+  for _, row in ipairs(about_parts.list "layers") do
+    if row.section == section[1] then layer_entry(row) end
+  end
 end
 
 -- ------------------------------------------------ losses and metrics
@@ -318,7 +323,7 @@ for _, entry in ipairs(parts.losses) do
   local c = keras.losses[name]
   local o = {text = text_of("losses", name),
     call = string.format("losses.%s(%s)", name, signature(c)), takes = types_of(c),
-    source = sources.of("losses", name)}
+    source = about_parts.source("losses", name)}
   annotate_class("losses", name, c, o.text, name ~= "Loss" and "keras.losses.Loss" or nil)
   if name ~= "Loss" and kind ~= "ctc" and kind ~= "function" then
     local labels = kind == "sparse" and classes or y
@@ -400,7 +405,7 @@ for _, entry in ipairs(parts.metrics) do
   local c = keras.metrics[name]
   local o = {text = text_of("metrics", name),
     call = string.format("metrics.%s(%s)", name, signature(c)), takes = types_of(c),
-    source = sources.of("metrics", name)}
+    source = about_parts.source("metrics", name)}
   annotate_class("metrics", name, c, o.text, name ~= "Metric" and "keras.metrics.Metric" or nil)
   o.shapes = metric_shapes(name, entry[2])
   o.errors = wrong_text("metrics", wrong_sample("metrics", name, c))
@@ -449,7 +454,7 @@ for _, entry in ipairs(parts.optimizers) do
       .. ((wraps or name == "Optimizer") and "" or "; beside each variable, like it: "
         .. slots_of(c)),
     errors = wrong_text("optimizers", wrong_sample("optimizers", name, c)),
-    source = sources.of("optimizers", name)})
+    source = about_parts.source("optimizers", name)})
 end
 
 write "### Learning-rate schedules"
@@ -473,7 +478,7 @@ for _, entry in ipairs(parts.schedules) do
     takes = types_of(c),
     shapes = "int64 [] → float32 []",
     more = more, errors = wrong_text("schedules", wrong_sample("schedules", name, c)),
-    source = sources.of("schedules", name)})
+    source = about_parts.source("schedules", name)})
 end
 
 -- ------------------------------------------------ initializers, regularizers, constraints
@@ -497,7 +502,7 @@ for _, entry in ipairs(parts.initializers) do
     takes = types_of(c),
     shapes = "a shape {...} → [...] of the dtype given, float32 by default",
     errors = errors or wrong_text("initializers", wrong_sample("initializers", name, c)),
-    source = sources.of("initializers", name)})
+    source = about_parts.source("initializers", name)})
 end
 
 for _, module in ipairs{"regularizers", "constraints"} do
@@ -512,7 +517,7 @@ for _, module in ipairs{"regularizers", "constraints"} do
     local name = entry[1]
     local c, text = keras[module][name], text_of(module, name)
     local o = {text = text, shapes = module == "regularizers" and "[...] → []" or "[...] → [...]",
-      source = sources.of(module, name)}
+      source = about_parts.source(module, name)}
     if class.is_class(c) then
       annotate_class(module, name, c, text)
       o.call, o.takes = string.format("%s.%s(%s)", module, name, signature(c)), types_of(c)
@@ -542,7 +547,7 @@ for _, entry in ipairs(parts.activations) do
   local call = about and about.rows and row_text.signature(about.rows) or about
     and table.concat(about.parameters, ", ") or "x"
   write("- **%s** – %s; `activations.%s(%s)`", entry[1], text, entry[1], call)
-  if entry[1] ~= "get" then write("  - Source: %s", sources.of("activations", entry[1])) end
+  if entry[1] ~= "get" then write("  - Source: %s", about_parts.source("activations", entry[1])) end
 end
 write ""
 
@@ -577,7 +582,7 @@ for _, name in ipairs{"Model", "Sequential"} do
   write ""
 end
 for _, method in ipairs(methods_of("Model")) do
-  if not parts.internal[method] then
+  if not (parts.internal[method] or internal["Model:" .. method]) then
     write_function("model:" .. method, keras.Model[method], comments["Model:" .. method])
     annotate_method("Model", method, comments["Model:" .. method])
   end
@@ -615,7 +620,7 @@ for _, entry in ipairs(parts.callbacks) do
   write_entry(name, {text = text, call = string.format("callbacks.%s(%s)", name, signature(c)),
     takes = types_of(c),
     errors = code and wrong_text("callbacks", code, message),
-    source = sources.of("callbacks", name)})
+    source = about_parts.source("callbacks", name)})
 end
 
 -- ------------------------------------------------ functions
@@ -666,7 +671,7 @@ end
 
 -- ------------------------------------------------ backend, other names
 
-local other_names = require "ipulua.keras.base.other_names"
+local other_names = require "ipulua.base.parts.offering"
 
 local function sorted(t)
   local list = {}
@@ -688,7 +693,7 @@ write("A result has the shape and dtype of x where nothing else is said; reducti
   .. "or leave it as 1 with keepdims.")
 write ""
 for _, name in ipairs(sorted(keras.backend)) do
-  local f, words = keras.backend[name], texts.backend[name]
+  local f, words = keras.backend[name], about_parts.of("backend", name).text
   local op = help.op_name(f)
   if op then write("- `K.%s` is the op [`ipu.%s`](ops.md)", name, op)
   else

@@ -2,21 +2,17 @@
 
 local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
+local func = require "ipulua.trace.func"
 local modules = require "ipulua.base.modules"
+local ops = require "ipulua.ops"
+local registry = require "ipulua.base.parts.registry"
 
 local ipu = {}
 
-local function split_name(name) return name:match("^(.-)%.?([^.]+)$") end
-
 -- Ops stand where their rows say: add, nn.relu, random.normal.
-for name, f in pairs(core.ops) do
-  local module, leaf = split_name(name)
-  local place = ipu
-  if module ~= "" then
-    ipu[module] = ipu[module] or {}
-    place = ipu[module]
-  end
-  if not core.describe_op(name).internal then place[leaf] = f end
+for name, value in pairs(ops) do
+  ipu[name] = type(value) == "table" and {} or value
+  for leaf, f in pairs(type(value) == "table" and value or {}) do ipu[name][leaf] = f end
 end
 
 -- name = {file, field}; field false: the whole module
@@ -24,16 +20,11 @@ local public = {
   Variable = {"trace.variables", "Variable"},
   global_variables = {"trace.variables", "global_variables"},
   trainable_variables = {"trace.variables", "trainable_variables"},
-  tensor = {"trace.creation", "tensor"}, constant = {"trace.creation", "constant"},
-  zeros = {"trace.creation", "zeros"},
-  ones = {"trace.creation", "ones"}, full = {"trace.creation", "full"},
-  eye = {"trace.creation", "eye"}, arange = {"trace.creation", "arange"},
-  linspace = {"trace.creation", "linspace"}, is_tensor = {"trace.creation", "is_tensor"},
   func = {"trace.func", "func"}, loops = {"trace.loops", false}, range = {"trace.loops", "range"},
   cond = {"trace.loops", "cond"},
   while_loop = {"trace.loops", "while_loop"},
   Session = {"strategy.session", "Session"}, placeholder = {"trace.session_graph", "placeholder"},
-  ipu_compiler = {"strategy.compiler", false},
+  ipu_compiler = {"trace.compiler", false},
   reset_default_graph = {"trace.session_graph", "reset_default_graph"},
   get_variable = {"trace.variables", "get_variable"},
   variable_scope = {"trace.variables", "variable_scope"},
@@ -54,10 +45,15 @@ local public = {
   capture_upstream_gradients = {"trace.capture", "capture_upstream_gradients"},
   GradientCaptureContext = {"trace.capture", "GradientCaptureContext"},
   GradientCaptureTape = {"trace.capture", "GradientCaptureTape"},
-  data = {"data", false}, dataset_benchmark = {"data.benchmark", false},
+  data = {"data", false}, image = {"data.image", false},
+  dataset_benchmark = {"data.benchmark", false},
   IPUInfeedQueue = {"data", "IPUInfeedQueue"},
   IPUOutfeedQueue = {"data.queues", "IPUOutfeedQueue"}, IPUStrategy = {"strategy", "IPUStrategy"},
-  IPUStrategyV1 = {"strategy", "IPUStrategy"},
+  IPUStrategyV1 = {"strategy", "IPUStrategy"}, popdist = {"strategy.popdist", false},
+  distributed = {"strategy.distributed", false},
+  PopDistStrategy = {"strategy.multi", "PopDistStrategy"},
+  IPUMultiWorkerStrategy = {"strategy.multi", "IPUMultiWorkerStrategy"},
+  MPIClusterResolver = {"strategy.resolver", "MPIClusterResolver"},
   reset_ipu_seed = {"strategy.system", "reset_ipu_seed"},
   programs = {"strategy.system", "programs"},
   ipu_event_trace = {"strategy.system", "ipu_event_trace"},
@@ -92,11 +88,29 @@ local configuration <const> = {
 }
 for _, name in ipairs(configuration) do public[name] = {"config", name} end
 
+-- Checkpoints are of models, and so of Keras, but stand in ipu.train.
+local in_train <const> = {Checkpoint = true, latest_checkpoint = true}
+
+local function with_checkpoints(train)
+  ---Every name, for completion and help.
+  ---@package
+  function train.__names()
+    local names = {}
+    for name in next, train do names[#names + 1] = name end
+    for name in pairs(in_train) do names[#names + 1] = name end
+    return names
+  end
+  return modules.guard("ipu.train", train, function(name)
+    if in_train[name] then return require("ipulua.keras.files.checkpoint")[name] end
+  end)
+end
+
 -- Enumerations and whatever a module offers under the name of a public field.
 local function find(name)
   local at = public[name]
   if at then
     local module = require("ipulua." .. at[1])
+    if name == "train" then return with_checkpoints(module) end
     if at[2] then return modules.offered(module[at[2]]) end
     return at[1] ~= "keras" and modules.guard("ipu." .. name, module) or module
   end
@@ -194,13 +208,14 @@ function ipu.load(...)
 end
 
 require "ipulua.base.start"
+registry.load_by(function(kind) ipu.keras.__load(kind) end)
+func.report_by(function() return require "ipulua.machine.report" end)
 function ipu.clip_by_global_norm(...)
   local results = table.pack(core.ops.clip_by_global_norm(...))
   return table.move(results, 1, results.n - 1, 1, core.plain{}), results[results.n]
 end
 function ipu.reduce_scatter(...) return require("ipulua.trace.collectives").reduce_scatter(...) end
 function ipu.nn.batch_norm(...) return require("ipulua.trace.distributed_norm").batch_norm(...) end
-ipu.random = ipu.random or {}
 ipu.random.set_seed = require("ipulua.strategy.system").set_seed
 ---Every name, for suggestions and help.
 ---@package
@@ -218,4 +233,5 @@ if os.getenv("IPULUA_FLAGS") then require("ipulua.config").flags() end
 modules.guard("ipu.random", ipu.random)
 modules.offer_all(ipu)
 
+modules.publish(ipu)
 return ipu

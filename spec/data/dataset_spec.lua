@@ -517,7 +517,7 @@ describe("dataset questions", function()
       {function() data.range(1, 2, 0) end, "range: step is 0"},
       {function() data.zip(numbers(3), 7) end, "zip: argument 2 is no dataset"},
       {function() numbers(3):concatenate(pairs_of(2)) end,
-        "concatenate: elements of 1 and of 2 components"},
+        "concatenate: the elements nest as int64[] in the first dataset, as {float32[2], int32[]}"},
       {function() numbers(3):flat_map(function(x) return x end) end,
         "flat_map: the function must return a dataset"},
     } do raises(case[1], "dataset_spec%.lua:%d+: .*" .. case[2]:gsub("[%[%]%-]", "%%%0")) end

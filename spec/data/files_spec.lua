@@ -124,12 +124,12 @@ describe("datasets from files", function()
 
   it("from_image_folder reads pictures and the classes that their folders are", function()
     local core = require "ipulua.core"
-    local is_written, message = pcall(core.write_png, made .. "x.png",
+    local is_written, message = pcall(core.write_image, made .. "x.png",
       ipu.zeros({1, 1, 3}, "uint8"))
     if not is_written then return assert.matches("this build is without", message) end
     os.execute("mkdir -p " .. made .. "pictures/cat " .. made .. "pictures/dog")
     local function picture(path, value)
-      core.write_png(made .. "pictures/" .. path, ipu.full({2, 3, 3}, value, "uint8"))
+      core.write_image(made .. "pictures/" .. path, ipu.full({2, 3, 3}, value, "uint8"))
     end
     picture("cat/1.png", 10)
     picture("dog/1.png", 20)
@@ -158,11 +158,11 @@ describe("datasets from files", function()
   it("from_image_folder reads more pictures than it decodes side by side, in their order, for any "
     .. "team", function()
     local core = require "ipulua.core"
-    if not pcall(core.write_png, made .. "x.png", ipu.zeros({1, 1, 3}, "uint8")) then return end
+    if not pcall(core.write_image, made .. "x.png", ipu.zeros({1, 1, 3}, "uint8")) then return end
     for class = 1, 3 do
       os.execute("mkdir -p " .. made .. "many/" .. class)
       for i = 1, 15 do
-        core.write_png(string.format("%smany/%d/%02d.png", made, class, i),
+        core.write_image(string.format("%smany/%d/%02d.png", made, class, i),
           ipu.full({2, 3, 3}, class * 20 + i, "uint8"))
       end
     end

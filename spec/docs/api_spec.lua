@@ -10,6 +10,7 @@ describe("docs/api.md", function()
   local apart <const> = {Function = require "ipulua.trace.func".Function,
     Job = require "ipulua.trace.jobs".Job,
     -- classes that are got otherwise
+    InputContext = require "ipulua.strategy.data".InputContext,
     HostEmbedding = require "ipulua.trace.host_embedding".HostEmbedding}
   local page, library = command.read("docs/api.md"), command.read("docs/library/ipulua.lua")
 

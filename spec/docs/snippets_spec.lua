@@ -40,9 +40,8 @@ describe("snippets of", function()
         local folder = command.folder()
         local script = folder .. "/" .. path:match("[^/]+$") .. ".lua"
         command.write(script, code)
-        local run = string.format("cd %s && IPULUA_PROGRESS=off %s %s >out 2>err",
-          command.quote(folder),
-          command.quote(command.ipulua), command.quote(script))
+        local run = string.format("cd %s && IPULUA_PROGRESS=off %s --seed 20 %s >out 2>err",
+          command.quote(folder), command.quote(command.ipulua), command.quote(script))
         local ok = os.execute(run)
         local out, err = command.read(folder .. "/out"), command.read(folder .. "/err")
         command.remove(folder)
@@ -52,7 +51,7 @@ describe("snippets of", function()
 
       it(path .. " at the prompt", function()
         local folder = command.folder()
-        local r = command.run{command.ipulua, "-i", stdin = code, dir = folder,
+        local r = command.run{command.ipulua, "--seed", "20", "-i", stdin = code, dir = folder,
           env = {IPULUA_PROGRESS = "off", XDG_STATE_HOME = folder}}
         command.remove(folder)
         assert.is_nil(r.err:match("stdin:%d+:[^\n]*"))
@@ -68,7 +67,7 @@ describe("what is shown of", function()
     local page = command.read("README.md")
     local folder = command.folder()
     command.write(folder .. "/a.lua", (snippets("README.md")))
-    local r = command.run{command.ipulua, folder .. "/a.lua",
+    local r = command.run{command.ipulua, "--seed", "20", folder .. "/a.lua",
       env = {IPULUA_PROGRESS = "off", IPULUA_LOG = "error"}}
     command.remove(folder)
     local shown = page:match("\n```\n(Grouped, .-)```\n")

@@ -150,6 +150,24 @@ describe("callbacks", function()
     assert.is_truthy(text:find("kernel/histogram", 1, true))
   end)
 
+  it("TensorBoard draws the model's graph and its weights", function()
+    local folder = command.scratch()
+    local model = keras.Sequential{layers.Conv2D{2, 3, input_shape = {6, 6, 1}, name = "c",
+      kernel_initializer = "ones"}, layers.Flatten{name = "f"}, layers.Dense{3, name = "d"}}
+    model:compile{optimizer = keras.optimizers.SGD{0.0}, loss = "mse"}
+    model:fit{ipu.zeros{4, 6, 6, 1}, ipu.zeros{4, 3}, verbose = 0, callbacks = {
+      callbacks.TensorBoard{folder, histogram_freq = 1, write_images = true}}}
+    local _, text = events_in(folder)
+    command.remove(folder)
+    assert.matches("train node c Conv2D %S+\n", text)
+    assert.matches("train node f Flatten c\n", text)
+    assert.matches("train node d Dense f\n", text)
+    -- [3, 3, 1, 2] without the 1: two pictures of 3 × 3, all white
+    assert.matches("train c/kernel/image/1 0 picture 3 3 1 " .. 9 * 255 .. "\n", text)
+    assert.matches("train d/kernel/image 0 picture 3 32 1 %d+\n", text) -- turned to lie
+    assert.matches("train d/bias/image 0 picture 3 1 1 0\n", text)
+  end)
+
   it("counts steps under steps_per_execution", function()
     local folder = command.scratch()
     require "ipulua.core".make_folder(folder)

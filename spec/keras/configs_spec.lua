@@ -6,7 +6,7 @@ local ipu = require "ipulua"
 local all = require "spec.support.keras_layers"
 local json = require "ipulua.base.json"
 local others = require "spec.support.keras_parts"
-local parts = require "ipulua.keras.base.parts"
+local parts = require "ipulua.base.parts"
 local keras = ipu.keras
 local L = keras.layers
 

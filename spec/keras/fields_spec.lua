@@ -95,7 +95,7 @@ describe("fields of layers", function()
     local names = {}
     for i, layer in ipairs(net.layers) do names[i] = layer.name end
     assert.same({"second", "first", "two", "tenth", net.head.name}, names)
-    local keys = require "ipulua.keras.base.nest".keys{[10] = 1, [2] = 1, [-3] = 1,
+    local keys = require "ipulua.base.nest".keys{[10] = 1, [2] = 1, [-3] = 1,
       [1.5] = 1, a = 1,
       B = 1}
     assert.same({-3, 1.5, 2, 10, "B", "a"}, keys)

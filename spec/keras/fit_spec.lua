@@ -177,7 +177,7 @@ describe("fit", function()
       m:fit{ipu.ones{4, 2}, ipu.ones{4, 1}, batch_size = 2, verbose = 2,
         validation_split = 0.5}]], env = {IPULUA_STYLE = "classic"}}
     local names = {}
-    for name in result.err:gmatch("%- ([%a_]+): ") do names[#names + 1] = name end
+    for name in result.out:gmatch("%- ([%a_]+): ") do names[#names + 1] = name end
     assert.same({"loss", "mae", "accuracy", "val_loss", "val_mae", "val_accuracy"}, names)
   end)
 

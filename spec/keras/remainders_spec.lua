@@ -136,6 +136,13 @@ describe("a last batch that is smaller", function()
     assert.same({"0-0:4", "1-1:1", "2-2:4", "3-3:1"}, seen)
   end)
 
+  it("has one program for all epochs", function()
+    local model, made = line(), 0
+    model:fit{x, y, batch_size = 8, epochs = 3, verbose = 0}
+    for _ in pairs(model._programs) do made = made + 1 end
+    assert.equal(2, made)
+  end)
+
   it("has the bits of a dataset of its size", function()
     local function model()
       keras.utils.set_random_seed(3)

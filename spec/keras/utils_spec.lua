@@ -36,7 +36,8 @@ describe("keras.utils", function()
       return command.run{"/usr/bin/env", "PATH=" .. path, command.ipulua, "-e", code, dir = folder}
     end
     local r = plotted "/nowhere"
-    assert.matches("graphviz's 'dot' is needed for 'it's.png'; 'it's.dot' was written instead",
+    assert.matches("graphviz's 'dot' is needed for 'it's.png' (.svg needs nothing); 'it's.dot' was "
+      .. "written instead",
       r.err, 1, true)
     assert.equal("dense: Dense", dot.read(command.read(folder .. "/it's.dot")).nodes.l1.label)
     command.write(folder .. "/dot", '#!/bin/sh\n{ echo "$1 $2 $3 $4"; /bin/cat "$4"; } >"$3"\n')
@@ -68,6 +69,42 @@ describe("keras.utils", function()
       l3 = "sum: Add\\n(None, 3)"},
       {l1 = graph.nodes.l1.label, l2 = graph.nodes.l2.label, l3 = graph.nodes.l3.label})
     assert.same({{"l1", "l2"}, {"l2", "l3"}}, graph.edges)
+  end)
+
+  it("plot_model draws SVG by itself: boxes apart, each below or behind what it reads", function()
+    local a, b = keras.Input{shape = {8}, name = "left"}, keras.Input{shape = {4}, name = "right"}
+    local x, y = layers.Dense{16, name = "x"}(a), layers.Dense{16, name = "a<b"}(b)
+    local sum = layers.Add{name = "sum"}{x, y}
+    local last = layers.Concatenate{name = "last"}{layers.Multiply{name = "product"}{x, y}, sum}
+    local model = keras.Model{inputs = {a, b}, outputs = last}
+    for rankdir, axis in pairs{TB = 2, LR = 1} do
+      local path = command.scratch ".svg"
+      local graph = dot.read(keras.utils.plot_model(model, {to_file = path, rankdir = rankdir}))
+      local svg = command.read(path)
+      os.remove(path)
+      local boxes = {}
+      local box <const> = '<rect x="([%d.]+)" y="([%d.]+)" width="(%d+)" height="(%d+)" rx="4"/>\n'
+        .. '<text[^>]*>([^<]+)</text>'
+      for left, top, width, height, label in svg:gmatch(box) do
+        boxes[#boxes + 1] = {tonumber(left), tonumber(top), left + width, top + height,
+          label = label}
+      end
+      assert.equal(7, #boxes)
+      assert.equal("a&lt;b: Dense", boxes[4].label)
+      for i, p in ipairs(boxes) do
+        for k = 1, i - 1 do
+          local q = boxes[k]
+          assert(p[1] >= q[3] or q[1] >= p[3] or p[2] >= q[4] or q[2] >= p[4],
+            p.label .. " covers " .. q.label)
+        end
+      end
+      local _, arrows = svg:gsub("<path ", "")
+      assert.equal(#graph.edges, arrows)
+      for _, edge in ipairs(graph.edges) do
+        local from, to = boxes[tonumber(edge[1]:sub(2))], boxes[tonumber(edge[2]:sub(2))]
+        assert.is_true(to[axis] > from[axis + 2], from.label .. " and " .. to.label)
+      end
+    end
   end)
 
   it("vocabulary numbers characters, generate_text writes", function()

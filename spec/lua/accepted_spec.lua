@@ -3,6 +3,7 @@
 local config = require "ipulua.config"
 local engine_options = require "ipulua.config.engine_options"
 local flag_table = require "ipulua.config.flags"
+local command = require "spec.support.command"
 local ipu = require "ipulua"
 local options = require "ipulua.config.options"
 local report = require "ipulua.machine.report"
@@ -211,11 +212,10 @@ describe("what is accepted is used:", function()
   -- name → {text, what is observed}
   local flags <const> = {
     help = {"--help", function()
-      local told
-      config.set_help_handler(function() told = true end)
-      config.set_flags(config.flags() and "--help" or "")
-      config.set_help_handler(nil)
-      return told
+      local flag <const> = config.flags() and "--help" or ""
+      local run = command.run{command.ipulua, "-e",
+        "require 'ipulua'.set_flags '" .. flag .. "'"}
+      return run.out:find("--use_ipu_model", 1, true) ~= nil
     end, true},
     use_ipu_model = {"--use_ipu_model", function()
       return (pcall(configure, {auto_select_ipus = 3}))

@@ -298,6 +298,33 @@ describe("one derivative:", function()
     end
   end)
 
+  it("whether the compiler knows an operand is no matter, 0, 1 and infinities too", function()
+    local inf <const>, nan <const> = math.huge, 0 / 0
+    local given = ipu.tensor({0, -0.0, 1, 2, -1, 0.5, 3, -2.5, inf, -inf, nan, 1e30})
+    local function text(t)
+      return t and table.concat(t:totable(), " "):gsub("%-nan", "nan") or "nil"
+    end
+    local ops <const> = {"add", "sub", "mul", "div", "pow", "maximum", "minimum", "mod", "floordiv",
+      "atan2", "squared_difference"}
+    for _, name in ipairs(ops) do
+      for _, number in ipairs{0, -0.0, 1, 2, -1, 0.5, 3, -2, inf, -inf} do
+        for _, f in ipairs{
+          function(a) return ipu[name](a, number) end,
+          function(a) return ipu[name](ipu.tensor(number), a) end,
+        } do
+          local tape = ipu.GradientTape()
+          local eager = tape:gradient(tape(f, given), given)
+          local compiled = ipu.func(function(a)
+            return ipu.gradients(f(a), {a})[1] or nil
+          end)(given)
+          assert.equal(text(eager), text(compiled), name .. " and " .. number)
+        end
+      end
+    end
+    local slope = ipu.func(function(a) return ipu.gradients(a ^ 0, {a})[1] end)
+    assert.same({0, 0, 0}, slope(ipu.tensor{0, 2, -1}):totable()) -- it is 1 whatever a is
+  end)
+
   it("random programs agree in all forms", function()
     for seed = 1, 36 do assert.is_nil(fuzz.check(seed)) end
   end)

@@ -208,6 +208,17 @@ describe("make", function()
   end)
 end)
 
+describe("a build folder that can't be written to", function()
+  it("is told once, before anything is compiled", function()
+    local r = command.run{"make", "-j2", "--no-print-directory", "-C", root or ".",
+      "BUILD=/proc/none"}
+    assert.equal(2, r.status)
+    assert.equal("", (r.out:gsub("make%S*:[^\n]*\n", "")))
+    assert.equal("/proc/none can't be written to; another folder is taken by: make BUILD=folder\n",
+      (r.err:gsub("make%S*: [^\n]*\n", "")))
+  end)
+end)
+
 describe("make dist", function()
   run_if("gives the same bytes each time", function()
     if git("rev-parse", "HEAD").status ~= 0 then return pending("not a git checkout") end

@@ -54,6 +54,23 @@ describe("the command copied alone", function()
     end
   end)
 
+  run_if("tells which parts are in it, and that plug-ins are not", function()
+    local whole, r = run{command.ipulua, "info"}, alone{"info"}
+    assert.equal(0, r.status, r.err)
+    local function row(text, name) return text:match("\n" .. name .. " +([^\n]+)") end
+    assert.equal("none", row(r.out, "plug%-ins"))
+    for _, name in ipairs{"line editing", "images", "compiler"} do
+      assert.equal(row(whole, name), row(r.out, name))
+    end
+    -- One that is found, but is none.
+    local folder = root .. "/lib/lua/5.4/ipulua"
+    run{"mkdir", "-p", folder}
+    command.write(folder .. "/hdf5.so", "no library")
+    assert.matches("^none %(hdf5 can't be loaded: .*hdf5%.so: ",
+      row(run{root .. "/bin/ipulua", "info"}, "plug%-ins"))
+    command.remove(root .. "/lib/lua")
+  end)
+
   run_if("writes reports", function()
     run{"mkdir", root .. "/profiles"}
     command.write(root .. "/profiled.lua", [[

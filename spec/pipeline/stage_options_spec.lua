@@ -97,6 +97,15 @@ describe("options of pipeline stages", function()
       end
     end)
 
+    it("of the forward pass say nothing of gradients: " .. name, function()
+      local all_half = {matmul_options = half, convolution_options = half}
+      local all_float = {matmul_options = float, convolution_options = float}
+      local k, m = train{whole = all_half, forward = all_float}
+      local same_k, same_m = train{whole = all_half, forward = all_float, backward = all_half}
+      assert.is_false(differs(k, same_k))
+      assert.is_false(differs(m, same_m))
+    end)
+
     it("say it of the forward and the backward pass apart: " .. name, function()
       local all_half = {matmul_options = half, convolution_options = half}
       local all_float = {matmul_options = float, convolution_options = float}
@@ -108,6 +117,49 @@ describe("options of pipeline stages", function()
       assert.is_true(differs(k, plain_k))
     end)
   end
+
+  -- Cycles of the first stage's passes, and of the second's.
+  local function priced(option, given)
+    configure{}
+    local _ <close> = ipu.IPUStrategy():scope()
+    local model = keras.Sequential{
+      layers.Conv2D{64, 3, padding = "same", input_shape = {32, 32, 64}},
+      layers.Flatten(), layers.Dense(512)}
+    model:set_pipeline_stage_assignment{0, 0, 1}
+    model:set_pipelining_options{gradient_accumulation_steps_per_replica = 4,
+      [option] = given and both(given)}
+    model:compile{loss = "mse", optimizer = "sgd", steps_per_execution = 4}
+    local stages = ipu.estimate(model, {batch_size = 8}).stages
+    return {stages[1].forward_cycles, stages[1].backward_cycles, stages[2].forward_cycles,
+      stages[2].backward_cycles}
+  end
+
+  it("say what share of a tile's memory products and convolutions take, pass by pass", function()
+    local small <const> = {availableMemoryProportion = "0.005"}
+    for option, first in pairs{forward_propagation_stages_poplar_options = 1,
+      backward_propagation_stages_poplar_options = 2} do
+      local plain = priced(option)
+      for kind, place in pairs{convolution_options = first, matmul_options = first + 2} do
+        local got = priced(option, {[kind] = small})
+        for i = 1, 4 do
+          local what = option .. " " .. kind .. " " .. i
+          if i == place then assert.is_true(got[i] > plain[i], what)
+          else assert.equal(plain[i], got[i], what) end
+        end
+      end
+      assert.same(plain, priced(option, {slice_options = small}))
+    end
+  end)
+
+  it("name the program of a model that trains", function()
+    configure{}
+    local _ <close> = ipu.IPUStrategy():scope()
+    local model = new_model{}
+    model:set_pipelining_options{name = "of two stages"}
+    model:fit{ipu.reshape(pictures, {32, 9, 9, 32}), ipu.zeros{32, 5}, batch_size = 4, verbose = 0}
+    local made = ipu.programs()
+    assert.equal("of two stages.train", made[#made].name)
+  end)
 
   it("are refused where they don't fit the stages", function()
     configure{}

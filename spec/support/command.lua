@@ -67,12 +67,14 @@ function command.python(modules)
   return interpreters[modules] or nil
 end
 
--- Starts with no variable that steers an interpreter, then adds those of env.
+-- Starts with no variable that steers an interpreter and with a seed, so that no process draws by
+-- chance; then adds those of env.
 local function environment(env)
   local words = {"env"}
   for _, name in ipairs {"LUA_INIT", "LUA_PATH", "LUA_CPATH"} do
     words[#words + 1] = ("-u %s -u %s_5_4"):format(name, name)
   end
+  words[#words + 1] = "IPULUA_SEED=20"
   for name, value in pairs(env or {}) do words[#words + 1] = name .. "=" .. command.quote(value) end
   return table.concat(words, " ")
 end

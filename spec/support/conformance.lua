@@ -85,7 +85,7 @@ local function main(folder)
     io.stderr:write("usage: conformance.lua DIR\n")
     os.exit(2)
   end
-  log.set_level("error")
+  log.set_writer(function() end)
   for _, path in ipairs(files(folder)) do
     local number = 0
     for line in io.lines(path) do

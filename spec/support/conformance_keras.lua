@@ -5,7 +5,7 @@
 
 local context = require "ipulua.keras.base.context"
 local ipu = require "ipulua"
-local parts = require "ipulua.keras.base.parts"
+local parts = require "ipulua.base.parts"
 local run_model = require "spec.support.conformance_models"
 local shared = require "spec.support.conformance_parts"
 local values = require "spec.support.conformance_values"

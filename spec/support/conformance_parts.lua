@@ -3,8 +3,8 @@
 
 local class = require "ipulua.base.class"
 local ipu = require "ipulua"
-local names = require "ipulua.keras.base.names"
-local parts = require "ipulua.keras.base.parts"
+local names = require "ipulua.base.parts.names"
+local parts = require "ipulua.base.parts"
 local values = require "spec.support.conformance_values"
 
 -- ------------------------------------------------ tensors

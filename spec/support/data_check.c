@@ -1112,7 +1112,8 @@ static void check_aside(const Setup *s) {
     int64_t x[4];
     void *into[] = {x};
     bool end = false;
-    for (int i = 0; i < 40; i++) {
+    /* Whether one pays is measured: on a busy machine perhaps not by the first elements. */
+    for (int i = 0; i < (aside ? 40 : 100000) && (aside || iterator_may_be_read_aside(it)); i++) {
       if (aside) iterator_next_aside(it, into, &end, &e);
       else iterator_next_into(it, into, &end, &e);
       usleep(100);
@@ -1300,15 +1301,13 @@ static void check_saved_elsewhere(const Setup *one) {
   dataset_release(b);
 }
 
-/* A million epochs on, at once. */
+/* Further on than anybody could walk. */
 static void check_far_skip(const Setup *one) {
   Error e = {.status = OK};
   Dataset *d = batched(&e, repeated(&e, shuffled(&e, slices(&e, 6), 6, 1), -1), 3, true);
   Iterator *it = open_at(&e, d, one);
-  int64_t skipped;
-  double begin = clock_seconds();
-  CHECK(iterator_skip(it, 100000001, &skipped, &e) == OK && skipped == 100000001);
-  CHECK(clock_seconds() - begin < 1);
+  int64_t skipped, far = 100000000000000001;
+  CHECK(iterator_skip(it, far, &skipped, &e) == OK && skipped == far);
   Text a = {.used = 0};
   read_tensors(it, 1, &a, &e);
   iterator_close(it);

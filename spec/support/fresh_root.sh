@@ -26,8 +26,12 @@ suite=$1 command=$2
 
 fail() { echo "a fresh root of $suite: $1" >&2; exit 3; }
 root=$(mktemp -d "${TMPDIR:-/var/tmp}/ipulua-$suite.XXXXXX") || exit 3
+# Downloaded packages are there and back again as links, so that several roots at once don't wait for each other.
+link() { cp -ln "$@" 2>/dev/null || cp -n "$@" 2>/dev/null; }
+keep_packages() { find "$root/var/cache/apt/archives" -maxdepth 1 -name '*.deb' 2>/dev/null | while read -r deb; do link "$deb" "$cache/$suite/"; done; }
 # Removed only once nothing is mounted below it: folders of this machine are.
 remove() {
+  keep_packages
   umount -R "$root" 2>/dev/null || umount -R -l "$root"
   grep -qF " $root" /proc/self/mountinfo && { echo "still mounted: $root" >&2; return; }
   rm -rf --one-file-system "$root"
@@ -54,8 +58,8 @@ echo force-unsafe-io > "$root/etc/dpkg/dpkg.cfg.d/fresh"
 echo 'APT::Keep-Downloaded-Packages "true";' > "$root/etc/apt/apt.conf.d/99keep"
 cp /etc/resolv.conf "$root/etc/" 2>/dev/null
 echo "127.0.0.1 localhost $(uname -n)" > "$root/etc/hosts"
-mount -t proc proc "$root/proc" && mount --rbind /dev "$root/dev" && mkdir -p "$cache/$suite/partial" &&
-  mount --bind "$cache/$suite" "$root/var/cache/apt/archives" || fail "mounting failed"
+mount -t proc proc "$root/proc" && mount --rbind /dev "$root/dev" || fail "mounting failed"
+link "$cache/$suite"/*.deb "$root/var/cache/apt/archives/"
 if [ -n "$shared" ]; then
   mkdir -p "$shared" "$root/shared" && chmod 777 "$shared" && mount --bind "$shared" "$root/shared" || fail "mounting failed"
 fi

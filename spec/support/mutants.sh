@@ -20,6 +20,13 @@ field() { sed -n "s/^$1: *//p" "$2" | head -n 1; }
 complain() { failed=$((failed + 1)); echo "FAIL $name: $*"; }
 built() { (cd "$copy" && "$MAKE" --no-print-directory -s -j"$JOBS" BUILD=build ${CC:+CC="$CC"} "$@") >"$copy/log" 2>&1; }
 
+# The files that a patch changes, as they were: applied backwards it may find another place like its own.
+restore() {
+  sed -n 's|^+++ b/||p' "$1" | while read -r file; do
+    cp "$file" "$copy/$file" && touch "$copy/$file"
+  done
+}
+
 # Whether the check of the patch fails, as it should.
 try() { # check, its arguments ...
   local status
@@ -40,14 +47,14 @@ try() { # check, its arguments ...
 for patch in spec/mutants/*.patch; do
   name=$(basename "$patch" .patch)
   [ $# = 0 ] || case " $* " in *" $name "*) ;; *) continue ;; esac
-  if ! (cd "$copy" && patch -s -p1 --dry-run && true) <"$patch" >"$copy/log" 2>&1; then
+  if ! (cd "$copy" && patch -s -F0 -p1 --dry-run && true) <"$patch" >"$copy/log" 2>&1; then
     complain "doesn't apply"
     continue
   fi
-  (cd "$copy" && patch -s -p1) <"$patch"
+  (cd "$copy" && patch -s -F0 -p1) <"$patch"
   # shellcheck disable=SC2046 # the words of the check
   try $(field Fails "$patch")
-  (cd "$copy" && patch -s -R -p1) <"$patch"
+  restore "$patch"
 done
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ] && [ "$passed" -gt 0 ]

@@ -18,6 +18,7 @@ headers_of() {
     libpng) echo png.h pngconf.h ;;
     libjpeg) echo jpeglib.h jerror.h ;;
     hdf5) echo hdf5.h hdf5_hl.h ;;
+    ompi-c | mpich) ;; # both have an mpi.h: the plug-in of one is built where the other is hidden
   esac
 }
 specs_of() {
@@ -26,6 +27,7 @@ specs_of() {
     libpng) echo spec/data/files_spec.lua spec/keras/utils_spec.lua spec/keras/image_spec.lua ;;
     libjpeg) echo spec/data/files_spec.lua ;;
     hdf5) echo spec/keras/h5_spec.lua spec/keras/saving_spec.lua ;;
+    ompi-c | mpich) echo spec/processes/mpi_spec.lua ;;
   esac
 }
 checks_of() { case $1 in libpng | libjpeg) echo tensor_check data_check ;; esac; }
@@ -88,7 +90,7 @@ without() { # parts
   done
   mapfile -t checks < <(printf '%s\n' ${checks[@]+"${checks[@]}"} | sort -u | grep .)
   mapfile -t specs < <(printf '%s\n' "${specs[@]}" | sort -u)
-  CPATH=$hidden count "building $name" counted build "$copy" PKG_CONFIG="$hidden/pkg-config" all \
+  CPATH=$hidden count "building $name" counted build "$copy" PKG_CONFIG="$hidden/pkg-config" all comm-stub \
     ${checks[@]+"${checks[@]/#/$copy/}"} || return
   for check in ${checks[@]+"${checks[@]}"}; do count "$check $name" "$copy/$check"; done
   HIDDEN=$parts IPULUA=$copy/ipulua count "specs $name" busted --lua="$copy/ipulua" -o spec/support/output.lua "${specs[@]}"
@@ -98,8 +100,8 @@ without() { # parts
 if count "building" counted build "$from" all checks; then
   rm -rf "$copy" && mkdir -p "$copy"
   (cd "$from" && find . -path ./npm -prune -o -path ./deb -prune -o \( -type f -o -type l \) -print | tar -cf - -T -) | tar -xf - -C "$copy"
-  for part in libedit libpng libjpeg hdf5; do without "$part"; done
-  without libedit libpng libjpeg hdf5
+  for part in libedit libpng libjpeg hdf5 ompi-c mpich; do without "$part"; done
+  without libedit libpng libjpeg hdf5 ompi-c mpich
 fi
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

@@ -140,7 +140,11 @@ row("N25", "total", 41844478, 1.0, "the same, momentum", small_resnet(momentum, 
 local function example(name, arguments, changes)
   local file <close> = assert(io.open("examples/" .. name .. ".lua"))
   local text = file:read("a"):gsub("\nlocal e = ipu%.estimate%(.*$", "")
-  for from, to in pairs(changes or {}) do text = text:gsub(from, to) end
+  for from, to in pairs(changes or {}) do
+    local count
+    text, count = text:gsub(from, to)
+    assert(count > 0, name .. ".lua has no " .. from)
+  end
   local chunk = assert(load(text .. "\nreturn resnet50 or bert, micro_batch", "=" .. name, "t",
     setmetatable({}, {__index = _G})))
   return function()
@@ -170,10 +174,10 @@ row("V-42", "rate", 425514, 0.20, "ResNet-50 training, Bow Pod256, batch 10,240"
 -- shape: of the example's constants, sequence, masked, width, heads, vocabulary, blocks, stages
 local function bert(shape, ipus, accumulation, micro_batch)
   return function()
-    local constants = "stages <const> = " .. table.concat(shape, ", ")
+    local constants = table.concat(shape, ", ")
     local build, batch = example("estimate_bert",
       {"bow", tostring(micro_batch or 8), tostring(accumulation)},
-      {["stages <const> = 128, 20, 1024, 16, 30528, 24, 16"] = constants,
+      {["128, 20, 1024, 16, 30528, 24, 16"] = constants,
         ["return 1 %+ %(block %- 1%) %* %(stages %- 2%) // %(blocks %- 2%)"] = "return block * "
         .. "stages // blocks"})()
     local strategy = ipu.IPUStrategy()

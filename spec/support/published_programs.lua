@@ -184,8 +184,7 @@ return function(row, t)
   -- Two halves of BERT-Large, inference on a pipeline of two IPUs.
   local function bert_inference()
     local build = t.example("estimate_bert", {"gc200", "1", "8"},
-      {["stages <const> = 128, 20, 1024, 16, 30528, 24, 16"] = "stages <const> = 128, 128, 1024, "
-        .. "16, 2, 24, 2",
+      {["128, 20, 1024, 16, 30528, 24, 16"] = "128, 128, 1024, 16, 2, 24, 2",
         ["return 1 %+ %(block %- 1%) %* %(stages %- 2%) // %(blocks %- 2%)"] = "return block * "
         .. "stages // blocks",
         ["layers%.Embedding{vocabulary, width}"] = "layers.Embedding{30522, width}"})()
@@ -252,8 +251,7 @@ return function(row, t)
     "the same network on Bow and on an M2000 (BERT-Base; there a Conformer)", function()
     local function rate(target)
       local build = t.example("estimate_bert", {target, "8", "512"}, {
-        ["stages <const> = 128, 20, 1024, 16, 30528, 24, 16"] = "stages <const> = 128, 20, 768, "
-        .. "12, 30528, 12, 4",
+        ["128, 20, 1024, 16, 30528, 24, 16"] = "128, 20, 768, 12, 30528, 12, 4",
         ["return 1 %+ %(block %- 1%) %* %(stages %- 2%) // %(blocks %- 2%)"] = "return block * "
         .. "stages // blocks"})()
       local strategy = ipu.IPUStrategy()

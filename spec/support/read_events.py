@@ -1,9 +1,12 @@
-"""Reads TensorBoard event files, knowing nothing of how they were written: `read_events.py folder` prints, for each scalar of
-folder/*/events.out.tfevents.*, "kind tag step value"; for a histogram the number of its elements. Damage ends it."""
+"""Reads TensorBoard event files, knowing nothing of how they were written: `read_events.py folder`
+prints, for each scalar of folder/*/events.out.tfevents.*, "kind tag step value"; for a histogram the
+number of its elements; for a picture "kind tag step", its extents and the sum of its samples; for a
+graph "kind node name class inputs". Damage ends it."""
 import glob
 import os
 import struct
 import sys
+import zlib
 
 
 def crc32c(data):
@@ -72,6 +75,35 @@ def number_of_elements(proto):
     return found[3]
 
 
+def picture(proto):
+    """Extents, and the sum of all samples of an 8-bit PNG without interlacing."""
+    found = dict(fields(proto))
+    png, at, data = found[4], 8, b""
+    assert png[:8] == b"\x89PNG\r\n\x1a\n", "a picture that is no PNG"
+    while at < len(png):
+        length, kind = struct.unpack_from(">I4s", png, at)
+        if kind == b"IDAT":
+            data += png[at + 8:at + 8 + length]
+        if kind == b"IHDR":
+            width, height, depth, colour = struct.unpack_from(">IIBB", png, at + 8)
+        at += 12 + length
+    channels = {0: 1, 2: 3, 4: 2, 6: 4}[colour]
+    assert (height, width, channels, depth) == (found[1], found[2], found[3], 8), "extents differ"
+    raw, row, total = zlib.decompress(data), width * channels, 0
+    before = [0] * row
+    for y in range(height):
+        kind, line = raw[y * (row + 1)], list(raw[y * (row + 1) + 1:(y + 1) * (row + 1)])
+        for x in range(row):
+            left = line[x - channels] if x >= channels else 0
+            up, corner = before[x], before[x - channels] if x >= channels else 0
+            guess = left + up - corner
+            near = min((abs(guess - left), 0, left), (abs(guess - up), 1, up),
+                       (abs(guess - corner), 2, corner))[2]
+            line[x] = line[x] + (0, left, up, (left + up) // 2, near)[kind] & 255
+        before, total = line, total + sum(line)
+    return f"{height} {width} {channels} {total}"
+
+
 for path in sorted(glob.glob(sys.argv[1] + "/*/events.out.tfevents.*")):
     run = os.path.basename(os.path.dirname(path))
     for body in records(path):
@@ -79,7 +111,14 @@ for path in sorted(glob.glob(sys.argv[1] + "/*/events.out.tfevents.*")):
         assert event[1] > 1.6e9, "the time of an event"
         if 3 in event:
             print(run, "version", event[3].decode())
+        for _, node in fields(event.get(4, b"")):
+            parts = list(fields(node))
+            names = [value.decode() for number, value in parts if number != 5]
+            print(run, "node", *names)
         for number, value in fields(event.get(5, b"")):
             parts = dict(fields(value))
+            if 4 in parts:
+                print(run, parts[1].decode(), event.get(2, 0), "picture", picture(parts[4]))
+                continue
             shown = number_of_elements(parts[5]) if 5 in parts else parts[2]
             print(run, parts[1].decode(), event.get(2, 0), repr(shown))

@@ -1,7 +1,7 @@
 -- Trainings of every kind that go on and on, and what is held meanwhile. spec/engine/soak_spec.lua
 -- asserts the counts of short runs. As a script, `ipulua spec/support/soak.lua MINUTES KIND` (`make
--- soak`), one kind runs for so long; the line that it prints says how memory and time change by the
--- step.
+-- soak`), one kind runs for so long, or 10,000 times where it makes and drops things; the line that
+-- it prints says how memory and time change by the step.
 
 local ipu = require "ipulua"
 local config = require "ipulua.config"
@@ -235,15 +235,38 @@ local function run(seconds, step, look)
   end
 end
 
+-- Calls step(i) so often, and look(i) as often as above.
+local function run_counted(steps, step, look)
+  local first, every = warm_up * steps // 1, (1 - warm_up) * steps // samples_a_run
+  for i = 1, steps do
+    step(i)
+    if i > first and (i - first) % every == 0 then look(i) end
+  end
+end
+
+---What isn't a training, and is made and dropped so often instead of for so long.
+soak.counted = {steps = 10000}
+
+function soak.counted.models()
+  return function() fits(soak.compiled_model(), soak.endless())() end
+end
+
+function soak.counted.functions()
+  local x = soak.samples()
+  return function(i) ipu.func(function(a) return ipu.tanh(a * i) end)(x) end
+end
+
 local function run_kind(kind, seconds)
-  local step, samples, count = soak.kinds[kind](), {}, 0
+  local counted = soak.counted[kind]
+  local step, samples, count = (counted or soak.kinds[kind])(), {}, 0
   for i = 1, samples_a_run do -- memory that is there from the beginning
     samples[i] = {steps = 0, began = 0, ended = 0, tensors = 0, lua = 0, heap = 0, resident = 0}
   end
-  run(seconds, step, function(i)
+  local function look(i)
     count = count + 1
     fill(samples[count], i)
-  end)
+  end
+  if counted then run_counted(soak.counted.steps, step, look) else run(seconds, step, look) end
   return table.move(samples, 1, count, 1, {})
 end
 
@@ -269,8 +292,9 @@ end
 
 if arg and arg[0] == "spec/support/soak.lua" then
   local seconds, kind = (tonumber(arg[1]) or 10) * 60, arg[2]
-  if kind ~= "prompt" and not soak.kinds[kind] then
-    error("KIND is eager, compiled, pipeline, replicas, datasets or prompt")
+  local known = kind == "prompt" or soak.kinds[kind] or soak.counted[kind]
+  if not known or kind == "steps" then
+    error("KIND is eager, compiled, pipeline, replicas, datasets, prompt, models or functions")
   end
   print_slopes(kind, kind == "prompt" and run_prompt(seconds) or run_kind(kind, seconds))
 end

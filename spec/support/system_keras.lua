@@ -4,7 +4,7 @@
 local config = require "ipulua.config"
 local ipu = require "ipulua"
 local json = require "ipulua.base.json"
-local nest = require "ipulua.keras.base.nest"
+local nest = require "ipulua.base.nest"
 local scope = require "ipulua.base.scope"
 local system = require "spec.support.system_values"
 

@@ -3,9 +3,8 @@
 #include <string.h>
 
 #include "api/context.h"
-#include "tensor/npy.h"
+#include "tensor/formats.h"
 #include "tensor/print.h"
-#include "tensor/safetensors.h"
 
 int ipu_tensor_new(ipu_context *c, const char *dtype, int rank, const int64_t *shape,
                    const void *data, ipu_tensor **out) {
@@ -61,13 +60,11 @@ struct ipu_archive {
   NamedTensors tensors;
 };
 
-static bool ends_with(const char *path, const char *ending) {
-  size_t n = strlen(path), m = strlen(ending);
-  return n >= m && !strcmp(path + n - m, ending);
-}
-
-static Status unknown_ending(Error *e, const char *path) {
-  return fail(e, ERR_VALUE, "'%s' must end in .safetensors, .npz or .npy", path);
+static const TensorFormat *format_of(Error *e, const char *path) {
+  char text[FORMAT_ENDINGS_TEXT];
+  const TensorFormat *format = tensor_format(path);
+  if (!format) fail(e, ERR_VALUE, "'%s' must end in %s", path, tensor_format_endings(text));
+  return format;
 }
 
 int ipu_save(ipu_context *c, const char *path, const char *const *names, ipu_tensor *const *tensors,
@@ -75,29 +72,19 @@ int ipu_save(ipu_context *c, const char *path, const char *const *names, ipu_ten
   if (!context_given(c, "ipu_save", (Given[]){{"path", path}, {0}})) return IPU_E_INVALID_ARGUMENT;
   Error *e = context_begin(c);
   if (context_check_list(e, "ipu_save: tensors", tensors, count) != OK) return context_end(c);
-  if (ends_with(path, ".npy")) {
-    if (count != 1)
-      return context_fail(c, ERR_VALUE, "ipu_save: a .npy holds one tensor, got %d", count);
-    npy_write(e, path, tensor_of(tensors[0]));
-    return context_end(c);
-  }
+  const TensorFormat *format = tensor_format(path);
+  if (format && format->one && count != 1)
+    return context_fail(c, ERR_VALUE, "ipu_save: a %s holds one tensor, got %d", format->ending,
+                        count);
   NamedTensors n;
   named_init(&n);
-  context_check_list(e, "ipu_save: names", names, count);
+  bool named = !format || !format->one;
+  if (named) context_check_list(e, "ipu_save: names", names, count);
   for (int i = 0; i < count && e->status == OK; i++)
-    named_add(e, &n, names[i], tensor_of(tensors[i]));
-  if (e->status == OK && ends_with(path, ".npz")) npz_write(e, path, &n);
-  else if (e->status == OK && ends_with(path, ".safetensors")) safetensors_write(e, path, &n);
-  else if (e->status == OK) unknown_ending(e, path);
+    named_add(e, &n, named ? names[i] : "", tensor_of(tensors[i]));
+  if (e->status == OK && (format = format_of(e, path))) format->write(e, path, &n);
   named_clear(&n);
   return context_end(c);
-}
-
-static Status read_npy(Error *e, const char *path, NamedTensors *n) {
-  Tensor *t = NULL;
-  if (npy_read(e, path, &t) == OK) named_add(e, n, "", t);
-  tensor_release(t);
-  return e->status;
 }
 
 int ipu_archive_open(ipu_context *c, const char *path, ipu_archive **out) {
@@ -107,10 +94,8 @@ int ipu_archive_open(ipu_context *c, const char *path, ipu_archive **out) {
   *out = NULL;
   ipu_archive *a = calloc(1, sizeof *a);
   if (!a) return context_fail(c, ERR_OUT_OF_MEMORY, "out of memory");
-  if (ends_with(path, ".npy")) read_npy(e, path, &a->tensors);
-  else if (ends_with(path, ".npz")) npz_read(e, path, &a->tensors);
-  else if (ends_with(path, ".safetensors")) safetensors_read(e, path, &a->tensors);
-  else unknown_ending(e, path);
+  const TensorFormat *format = format_of(e, path);
+  if (format) format->read(e, path, &a->tensors);
   if (e->status == OK) *out = a;
   else ipu_archive_free(a);
   return context_end(c);

@@ -4,7 +4,7 @@
 
 _Static_assert(ATOMIC_INT_LOCK_FREE == 2, "a signal handler may use lock-free atomics only");
 
-static atomic_int raised, pending, held;
+static atomic_int raised, pending, held, terminated;
 static _Thread_local bool droppable, dropped;
 
 int interrupt_raise(void) {
@@ -12,6 +12,13 @@ int interrupt_raise(void) {
   atomic_store(&pending, count > 1 ? INTERRUPT_NOW : INTERRUPT_SOON);
   return count;
 }
+
+int interrupt_terminate(void) {
+  atomic_store(&terminated, 1);
+  return interrupt_raise();
+}
+
+bool interrupt_terminated(void) { return atomic_load_explicit(&terminated, memory_order_relaxed); }
 
 int interrupt_count(void) { return atomic_load(&raised); }
 

@@ -83,9 +83,9 @@ static const char *with_hint(lua_State *L, const char *message) {
   int top = lua_gettop(L);
   luaL_checkstack(L, 4, NULL);
   bool loaded = lua_getglobal(L, "require") == LUA_TFUNCTION;
-  lua_pushliteral(L, "ipulua.base.slips");
+  lua_pushliteral(L, "ipulua.tools.explain");
   if (loaded && lua_pcall(L, 1, 1, 0) == LUA_OK && lua_istable(L, -1) &&
-      lua_getfield(L, -1, "explain") == LUA_TFUNCTION) {
+      lua_getfield(L, -1, "message") == LUA_TFUNCTION) {
     lua_pushvalue(L, 1);
     if (lua_pcall(L, 1, 1, 0) == LUA_OK && lua_type(L, -1) == LUA_TSTRING)
       return lua_tostring(L, -1);

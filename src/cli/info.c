@@ -1,5 +1,6 @@
 #include "cli/info.h"
 
+#include <lauxlib.h>
 #include <lua.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +10,7 @@
 #include "cli/edit.h"
 #include "ipulua.h"
 #include "kernels/kernels.h"
+#include "lua/module.h"
 #include "tensor/image.h"
 
 /* The compiler of this binary; clang calls itself gcc 4.2 too, so it is asked first. */
@@ -16,12 +18,6 @@
 #define COMPILER "clang " __clang_version__
 #else
 #define COMPILER "gcc " __VERSION__
-#endif
-
-#ifdef HAVE_HDF5
-#define PLUGINS "hdf5"
-#else
-#define PLUGINS "none"
 #endif
 
 static void row(const char *name, const char *value) { printf("%-18s%s\n", name, value); }
@@ -39,7 +35,29 @@ static void print_kernels(const char *at_most) {
   printf("\n");
 }
 
-void info_print(bool environment) {
+/* Those that scripts would find, which are files of their own: a copy of the command alone has none. */
+static void print_plugins(lua_State *L) {
+  int top = lua_gettop(L);
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
+  bool offered = lua_getfield(L, -1, "ipulua.hdf5") != LUA_TNIL;
+  lua_getglobal(L, "require");
+  lua_pushliteral(L, "ipulua.hdf5");
+  bool loaded = lua_pcall(L, 1, 1, 0) == LUA_OK;
+  const char *problem = !loaded && offered ? lua_tostring(L, -1) : NULL;
+  printf("%-18s%s", "plug-ins", loaded ? "hdf5" : "");
+  bool any = loaded;
+  static const char *const communication[] = {"comm_openmpi", "comm_mpich"};
+  for (size_t i = 0; i < sizeof communication / sizeof *communication; i++) {
+    if (!module_has_plugin(L, communication[i])) continue;
+    printf("%s%s", any ? " " : "", communication[i]);
+    any = true;
+  }
+  if (problem) printf("%s (hdf5 can't be loaded: %s)\n", any ? "" : "none", problem);
+  else printf("%s\n", any ? "" : "none");
+  lua_settop(L, top);
+}
+
+void info_print(lua_State *L, bool environment) {
   row("ipulua", IPULUA_VERSION);
   row("Lua", LUA_VERSION_MAJOR "." LUA_VERSION_MINOR "." LUA_VERSION_RELEASE);
   row("compiler", COMPILER);
@@ -49,7 +67,7 @@ void info_print(bool environment) {
   row("images", image_reads_png()    ? image_reads_jpeg() ? "PNG JPEG" : "PNG"
                 : image_reads_jpeg() ? "JPEG"
                                      : "none");
-  row("plug-ins", PLUGINS);
+  print_plugins(L);
   row("matrix products", "own kernels, no BLAS");
   printf("%-18s%d\n", "C interface", (int)IPU_ABI_VERSION);
 }

@@ -14,6 +14,7 @@
 #include "cli/options.h"
 #include "cli/paths.h"
 #include "cli/prompt.h"
+#include "dist/launch.h"
 #include "lua/module.h"
 
 enum { EXIT_USAGE = 2 };
@@ -36,10 +37,15 @@ static const char usage[] =
     "  --estimate      price every program, execute none\n"
     "  --target NAME   the chip to price for: gc2, gc200, bow, c600 or a JSON file\n"
     "  --ipus N        the machine's IPUs: 16 unless given\n"
+    "  --replicas N    replicas of all instances together\n"
+    "  --ipus-per-replica N  IPUs of each replica\n"
+    "  --instances N   with --estimate: how many instances to price\n"
     "  --help          show this text\n"
     "  --version       show the version\n"
     "Sub-command:\n"
     "  info            show version, features and CPU kernels (unless a file 'info' exists)\n";
+
+#define FAILURE_KEY "ipulua.failure" /* in the registry: the words that the script ended with */
 
 static const char *program_name(char *const argv[]) {
   return argv[0] && argv[0][0] ? argv[0] : "ipulua";
@@ -54,10 +60,14 @@ static void print_version(void) {
 static bool succeeded(lua_State *L, const CommandLine *line, int status) {
   if (status == LUA_OK) return true;
   const char *message = lua_tostring(L, -1);
+  int instance = module_instance(L);
+  if (!message) message = "(error message is not a string)";
   fflush(stdout);
-  fprintf(stderr, "%s: %s\n", program_name(line->argv),
-          message ? message : "(error message is not a string)");
+  if (instance >= 0) fprintf(stderr, "[instance %d] ", instance);
+  fprintf(stderr, "%s: %s\n", program_name(line->argv), message);
   fflush(stderr);
+  lua_pushlstring(L, message, strcspn(message, "\n"));
+  lua_setfield(L, LUA_REGISTRYINDEX, FAILURE_KEY);
   lua_pop(L, 1);
   return false;
 }
@@ -149,11 +159,19 @@ static bool is_info(const CommandLine *line) {
          access("info", F_OK);
 }
 
+/* Several prompts can't share a keyboard. */
+static bool refuse_prompt(const CommandLine *line) {
+  fprintf(stderr, "%s: the prompt is for one process alone; several instances run a script\n",
+          program_name(line->argv));
+  return false;
+}
+
 static bool run_main(lua_State *L, const CommandLine *line) {
   bool has_script = line->script < line->argc;
   if (has_script && !run_script(L, line)) return false;
   bool silent = has_script || line->statement || (line->version && !line->interactive);
   if (line->interactive || (!silent && isatty(STDIN_FILENO))) {
+    if (launch_read().size > 1) return refuse_prompt(line);
     if (!line->version) print_version();
     prompt_run(L);
   } else if (!silent) {
@@ -189,12 +207,22 @@ static int main_protected(lua_State *L) {
   open_libraries(L, line);
   lua_gc(L, LUA_GCRESTART);
   bool good = true;
-  if (is_info(line)) info_print(!line->no_environment);
+  if (is_info(line)) info_print(L, !line->no_environment);
   else
     good = (line->no_environment || run_environment(L, line)) && run_options(L, line) &&
            run_main(L, line);
   lua_pushboolean(L, good);
   return 1;
+}
+
+/* Everything was said by now: once the others know that this instance has ended, its launcher may end it. */
+static int end_instances(lua_State *L, int status) {
+  fflush(stdout);
+  fflush(stderr);
+  lua_getfield(L, LUA_REGISTRYINDEX, FAILURE_KEY);
+  status = module_finish(L, status, status ? lua_tostring(L, -1) : NULL);
+  lua_pop(L, 1);
+  return status;
 }
 
 static int run(const CommandLine *line) {
@@ -206,8 +234,9 @@ static int run(const CommandLine *line) {
   lua_pushcfunction(L, main_protected);
   lua_pushlightuserdata(L, (void *)(uintptr_t)line);
   bool good = succeeded(L, line, lua_pcall(L, 1, 1, 0)) && lua_toboolean(L, -1);
+  int status = end_instances(L, good ? EXIT_SUCCESS : EXIT_FAILURE);
   lua_close(L);
-  return good ? EXIT_SUCCESS : EXIT_FAILURE;
+  return status;
 }
 
 int main(int argc, char **argv) {

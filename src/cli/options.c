@@ -16,8 +16,9 @@ static const struct LongOption {
   const char *name;
   Kind kind;
 } long_options[] = {
-    {"threads", COUNT}, {"seed", NATURAL}, {"profile", FOLDER}, {"estimate", FLAG},
-    {"target", CHIP},   {"ipus", IPUS},    {"help", HELP},      {"version", VERSION},
+    {"threads", COUNT},   {"seed", NATURAL}, {"profile", FOLDER},  {"estimate", FLAG},
+    {"target", CHIP},     {"ipus", IPUS},    {"replicas", COUNT},  {"ipus-per-replica", COUNT},
+    {"instances", COUNT}, {"help", HELP},    {"version", VERSION},
 };
 typedef struct LongOption LongOption;
 

@@ -9,6 +9,9 @@
  *   estimate  true              --estimate     price everything, execute nothing
  *   target    string            --target NAME  the chip: one that target.h knows, or a .json file
  *   ipus      integer >= 1      --ipus N       how many IPUs the machine has
+ *   replicas  integer >= 1      --replicas N   replicas of all instances together
+ *   ipus-per-replica  integer >= 1  --ipus-per-replica N
+ *   instances integer >= 1      --instances N  how many instances to price
  *   noenv     true              -E             ignore environment variables, IPULUA_* included */
 #ifndef IPULUA_CLI_OPTIONS_H
 #define IPULUA_CLI_OPTIONS_H

@@ -16,6 +16,9 @@ typedef struct BatchStage {
   void **row;     /* [components] where the next row goes */
   Elements list;  /* of components whose shapes may differ */
   int64_t owed;   /* elements of a batch that failed */
+  /* Of a batch that was interrupted: rows that are there, in index or side by side in kept. */
+  int64_t have;
+  char **kept; /* [components] */
 } BatchStage;
 
 /* Batches up to this size are written straight to their place; larger ones grow as elements
@@ -31,9 +34,17 @@ static Status batch_open(Stage *s, Error *e) {
   return stage_open_input(s, e);
 }
 
+static void forget_kept(BatchStage *b) {
+  for (int c = 0; b->kept && c < b->base.dataset->count; c++) free(b->kept[c]);
+  free(b->kept);
+  b->kept = NULL;
+  b->have = 0;
+}
+
 static void batch_close(Stage *s) {
   BatchStage *b = (BatchStage *)s;
   elements_clear(&b->list);
+  forget_kept(b);
   free(b->row);
   free(b->index);
 }
@@ -49,7 +60,13 @@ static Status next_indices(BatchStage *b, int64_t *got, Error *e) {
   if (!b->index && !(b->index = malloc((size_t)size * sizeof *b->index)))
     return dataset_fail(b->base.dataset, e, ERR_OUT_OF_MEMORY, "no memory for batches of %lld",
                         (long long)batch_of(&b->base)->size);
-  return stage_indices(in, b->index, size, got, e);
+  int64_t more;
+  Status status = stage_indices(in, b->index + b->have, size - b->have, &more, e);
+  b->have += more;
+  if (status != OK) return status;
+  *got = b->have;
+  b->have = 0;
+  return OK;
 }
 
 static void gather_batch(const BatchStage *b, int64_t n, void *const *out) {
@@ -64,14 +81,39 @@ static Status owe(BatchStage *b, int64_t got, Status status) {
   return status;
 }
 
+/* The rows so far, for the next request. */
+static Status keep_rows(BatchStage *b, void *const *out, int64_t got, Error *e) {
+  const Dataset *in = b->base.input->dataset;
+  b->kept = calloc((size_t)in->count, sizeof *b->kept);
+  bool kept = b->kept != NULL;
+  for (int c = 0; c < in->count && kept; c++) {
+    size_t bytes = (size_t)got * type_bytes(&in->type[c]);
+    if ((kept = (b->kept[c] = malloc(bytes + 1)))) memcpy(b->kept[c], out[c], bytes);
+  }
+  if (kept) return b->have = got, ERR_CANCELLED;
+  forget_kept(b);
+  error_clear(e);
+  return owe(b, got - 1, fail(e, ERR_OUT_OF_MEMORY, "out of memory"));
+}
+
+static int64_t take_kept(BatchStage *b, void *const *out) {
+  const Dataset *in = b->base.input->dataset;
+  int64_t have = b->kept ? b->have : 0;
+  for (int c = 0; c < in->count && b->kept; c++)
+    memcpy(out[c], b->kept[c], (size_t)have * type_bytes(&in->type[c]));
+  forget_kept(b);
+  return have;
+}
+
 /* Elements one by one to their rows; *got < n at the end. */
 static Status fill_rows(BatchStage *b, int64_t n, void *const *out, int64_t *got, Error *e) {
   const Dataset *in = b->base.input->dataset;
-  for (*got = 0; *got < n; ++*got) {
+  for (*got = take_kept(b, out); *got < n; ++*got) {
     bool end;
     for (int c = 0; c < in->count; c++)
       b->row[c] = (char *)out[c] + (size_t)*got * type_bytes(&in->type[c]);
     Status status = stage_next_into(b->base.input, b->row, &end, e);
+    if (status == ERR_CANCELLED) return *got ? keep_rows(b, out, *got, e) : status;
     if (status != OK) return owe(b, *got, status);
     if (end) return OK;
   }
@@ -141,7 +183,6 @@ static Status next_filled(Stage *s, Tensor **out, void **data, bool *end, Error 
 }
 
 static Status collect(Stage *s, Elements *l, int64_t size, Error *e) {
-  elements_drop(l, l->count);
   while (l->count < size) {
     bool end;
     Status status = elements_reserve(l, e);
@@ -164,7 +205,7 @@ static Status next_collected(Stage *s, Tensor **out, bool *end, Error *e) {
         status = e->status;
         break;
       }
-  elements_drop(l, l->count);
+  if (status != ERR_CANCELLED) elements_drop(l, l->count);
   return status;
 }
 
@@ -196,11 +237,20 @@ static Status batch_next(Stage *s, Tensor **out, bool *end, Error *e) {
 }
 
 static Status batch_skip(Stage *s, int64_t n, int64_t *skipped, Error *e) {
+  BatchStage *b = (BatchStage *)s;
   int64_t size = batch_of(s)->size, rows = 0, want;
   if (__builtin_mul_overflow(n, size, &want)) want = INT64_MAX;
-  Status status = stage_pass_owed(s->input, &((BatchStage *)s)->owed, e);
-  if (status == OK) status = stage_pass(s->input, want, &rows, e);
-  *skipped = rows / size + (!batch_of(s)->drop_remainder && rows % size != 0);
+  Status status = stage_pass_owed(s->input, &b->owed, e);
+  if (status != OK) return status;
+  int64_t have = b->have + b->list.count;
+  forget_kept(b);
+  elements_drop(&b->list, b->list.count);
+  status = stage_pass(s->input, want - have, &rows, e);
+  rows += have;
+  *skipped = rows / size;
+  if (rows % size == 0) return status;
+  if (status != OK) b->owed = size - rows % size; /* the batch that is begun is behind, too */
+  if (status != OK || !batch_of(s)->drop_remainder) ++*skipped;
   return status;
 }
 

@@ -330,7 +330,7 @@ static Status read_and_keep(CacheStage *k, Tensor **out, bool *end, Error *e) {
   if (status == OK && *end) return complete(k, e);
   if (status == OK && (status = k->broken && !at_once ? OK : keep(k, out, e)) != OK)
     tensors_release(out, k->base.dataset->count);
-  if (status == OK) return OK;
+  if (status == OK || status == ERR_CANCELLED) return status;
   k->broken = true;
   if (!at_once) filling_clear(&k->filling, k->base.dataset->count);
   return status;

@@ -7,8 +7,11 @@
 /* zip */
 typedef struct ZipStage {
   Stage base;
-  Stage **part;  /* [inputs] */
-  int64_t *owed; /* [inputs] elements beside one that failed */
+  Stage **part;   /* [inputs] */
+  int64_t *owed;  /* [inputs] elements beside one that failed */
+  int64_t *ahead; /* [inputs] elements that others are still to leave out */
+  Tensor **kept;  /* [components] of the parts before one that was interrupted */
+  int kept_parts;
 } ZipStage;
 
 static Status zip_open(Stage *s, Error *e) {
@@ -16,7 +19,10 @@ static Status zip_open(Stage *s, Error *e) {
   int count = s->dataset->input_count;
   z->part = calloc((size_t)count, sizeof *z->part);
   z->owed = calloc((size_t)count, sizeof *z->owed);
-  if (!z->part || !z->owed) return fail(e, ERR_OUT_OF_MEMORY, "out of memory");
+  z->ahead = calloc((size_t)count, sizeof *z->ahead);
+  z->kept = calloc((size_t)s->dataset->count, sizeof *z->kept);
+  if (!z->part || !z->owed || !z->ahead || !z->kept)
+    return fail(e, ERR_OUT_OF_MEMORY, "out of memory");
   Status status = OK;
   for (int i = 0; i < count && status == OK; i++)
     status = stage_open(e, s->scope, s->dataset->input[i], s->epoch, &z->part[i]);
@@ -26,49 +32,106 @@ static Status zip_open(Stage *s, Error *e) {
 static void zip_close(Stage *s) {
   ZipStage *z = (ZipStage *)s;
   for (int i = 0; z->part && i < s->dataset->input_count; i++) stage_close(z->part[i]);
+  if (z->kept) tensors_release(z->kept, s->dataset->count);
   free(z->part);
   free(z->owed);
+  free(z->ahead);
+  free(z->kept);
 }
 
-/* Part i failed or has ended: those behind it leave their element out. */
-static Status zip_stop(ZipStage *z, int i, Status status) {
-  if (status != OK && status != ERR_CANCELLED)
-    while (++i < z->base.dataset->input_count) z->owed[i]++;
+/* Part i failed: those behind it leave their element out. */
+static Status zip_failed(ZipStage *z, int i, Status status) {
+  while (++i < z->base.dataset->input_count) z->owed[i]++;
   return status;
+}
+
+/* Component by component, one part after the other. */
+static int components_before(const ZipStage *z, int parts) {
+  int count = 0;
+  for (int i = 0; i < parts; i++) count += z->part[i]->dataset->count;
+  return count;
+}
+
+/* Elements that all parts are behind are skipped; an interruption leaves some parts ahead. */
+static Status zip_skip(Stage *s, int64_t n, int64_t *skipped, Error *e) {
+  ZipStage *z = (ZipStage *)s;
+  int count = s->dataset->input_count;
+  tensors_release(z->kept, components_before(z, z->kept_parts));
+  while (z->kept_parts) z->ahead[--z->kept_parts]++;
+  int64_t least = n, some;
+  for (int i = 0; i < count; i++) {
+    Status status = stage_pass_owed(z->part[i], &z->owed[i], e);
+    if (status == OK && z->ahead[i] < least) {
+      status = stage_pass(z->part[i], least - z->ahead[i], &some, e);
+      z->ahead[i] += some;
+    }
+    if (status != OK) return status;
+    if (z->ahead[i] < least) least = z->ahead[i];
+  }
+  for (int i = 0; i < count; i++) z->ahead[i] -= least;
+  *skipped = least;
+  return OK;
+}
+
+/* What some parts have left behind, when a skip was interrupted and isn't gone on with. */
+static Status zip_catch_up(ZipStage *z, Error *e) {
+  int64_t most = 0, skipped;
+  for (int i = 0; i < z->base.dataset->input_count; i++)
+    if (z->ahead[i] > most) most = z->ahead[i];
+  return most ? zip_skip(&z->base, most, &skipped, e) : OK;
+}
+
+static Status part_next(ZipStage *z, int i, Tensor **out, bool *end, Error *e) {
+  Status status = stage_pass_owed(z->part[i], &z->owed[i], e);
+  return status == OK ? stage_next(z->part[i], out, end, e) : status;
 }
 
 static Status zip_next(Stage *s, Tensor **out, bool *end, Error *e) {
   ZipStage *z = (ZipStage *)s;
-  int filled = 0;
-  for (int i = 0; i < s->dataset->input_count; i++) {
-    Status status = stage_pass_owed(z->part[i], &z->owed[i], e);
-    if (status == OK) status = stage_next(z->part[i], out + filled, end, e);
-    if (status != OK || *end) return tensors_release(out, filled), zip_stop(z, i, status);
+  Status status = zip_catch_up(z, e);
+  if (status != OK) return status;
+  int filled = components_before(z, z->kept_parts), i = z->kept_parts;
+  for (int c = 0; c < filled; c++) out[c] = z->kept[c], z->kept[c] = NULL;
+  for (z->kept_parts = 0; i < s->dataset->input_count; i++) {
+    status = part_next(z, i, out + filled, end, e);
+    if (status == ERR_CANCELLED) {
+      for (int c = 0; c < filled; c++) z->kept[c] = out[c], out[c] = NULL;
+      return z->kept_parts = i, status;
+    }
+    if (status != OK || *end) tensors_release(out, filled);
+    if (status != OK) return zip_failed(z, i, status);
+    if (*end) return OK;
     filled += z->part[i]->dataset->count;
   }
   return OK;
 }
 
-static Status zip_next_into(Stage *s, void *const *out, bool *end, Error *e) {
-  ZipStage *z = (ZipStage *)s;
-  for (int i = 0; i < s->dataset->input_count; i++) {
-    Status status = stage_pass_owed(z->part[i], &z->owed[i], e);
-    if (status == OK) status = stage_next_into(z->part[i], out, end, e);
-    if (status != OK || *end) return zip_stop(z, i, status);
-    out += z->part[i]->dataset->count;
-  }
-  return OK;
+/* What was written for the parts before one that was interrupted. */
+static Status keep_written(ZipStage *z, int parts, void *const *out, Error *e) {
+  const Dataset *d = z->base.dataset;
+  for (int c = 0; c < components_before(z, parts); c++)
+    if (!(z->kept[c] = tensor_from(e, &d->type[c], out[c]))) {
+      tensors_release(z->kept, c);
+      for (int i = parts; i < d->input_count; i++) z->owed[i]++; /* they stay side by side */
+      return ERR_OUT_OF_MEMORY;
+    }
+  return z->kept_parts = parts, ERR_CANCELLED;
 }
 
-static Status zip_skip(Stage *s, int64_t n, int64_t *skipped, Error *e) {
+static Status zip_next_into(Stage *s, void *const *out, bool *end, Error *e) {
   ZipStage *z = (ZipStage *)s;
-  *skipped = n;
-  for (int i = 0; i < s->dataset->input_count; i++) {
-    int64_t some;
-    Status status = stage_pass_owed(z->part[i], &z->owed[i], e);
-    if (status == OK) status = stage_pass(z->part[i], *skipped, &some, e);
-    if (status != OK) return *skipped = 0, status;
-    *skipped = some;
+  Status status = zip_catch_up(z, e);
+  if (status != OK) return status;
+  int filled = components_before(z, z->kept_parts), i = z->kept_parts;
+  for (int c = 0; c < filled; c++) tensor_copy_out(z->kept[c], out[c]);
+  tensors_release(z->kept, filled);
+  for (z->kept_parts = 0; i < s->dataset->input_count; i++) {
+    status = stage_pass_owed(z->part[i], &z->owed[i], e);
+    if (status == OK) status = stage_next_into(z->part[i], out + filled, end, e);
+    if (status == ERR_CANCELLED) return keep_written(z, i, out, e);
+    if (status != OK) return zip_failed(z, i, status);
+    if (*end) return OK;
+    filled += z->part[i]->dataset->count;
   }
   return OK;
 }

@@ -173,6 +173,8 @@ Status iterator_next_aside(Iterator *it, void *const *destinations, bool *end, E
 /* Leave out up to count elements; cheaper than reading them. *skipped < count: the end. After a
  * failure it counts the element that failed. */
 Status iterator_skip(Iterator *it, int64_t count, int64_t *skipped, Error *e);
+/* The same, whatever fails. */
+Status iterator_pass(Iterator *it, int64_t count, int64_t *passed, Error *e);
 int64_t iterator_position(const Iterator *it); /* elements read or skipped so far */
 
 /* A place to come back to: an int64 vector of a few numbers. position: elements that really were

@@ -108,6 +108,26 @@ typedef struct SpecialiseRequest {
   Type in[];
 } SpecialiseRequest;
 
+/* What one shape of elements gives is of the types that the function is known by: who reads it has
+ * memory for those. */
+static Status check_variant(const MapFunction *f, const MapFunction *variant, Error *e) {
+  char want[TYPE_TEXT], got[TYPE_TEXT];
+  if (variant->out_count != f->out_count)
+    return fail(
+        e, ERR_TYPE,
+        "the function gives %d component%s for elements of one shape, %d for those of another",
+        f->out_count, plural(f->out_count), variant->out_count);
+  for (int c = 0; c < f->out_count; c++) {
+    if (!type_is_static(&variant->out_type[c]))
+      return fail(e, ERR_INTERNAL, "a result's shape is unknown");
+    if (!type_matches(&f->out_type[c], &variant->out_type[c]))
+      return fail(e, ERR_TYPE,
+                  "the function gives %s for elements of one shape, %s for those of another",
+                  type_text(&f->out_type[c], want), type_text(&variant->out_type[c], got));
+  }
+  return OK;
+}
+
 /* On the script's thread: nobody else adds variants meanwhile, so each exists once. */
 static Status specialise(HostRequest *request, Error *e) {
   SpecialiseRequest *r = (SpecialiseRequest *)request;
@@ -118,9 +138,7 @@ static Status specialise(HostRequest *request, Error *e) {
   memcpy(v->in, r->in, bytes);
   Status status = f->function.specialise(f->function.context, r->in, &v->function, e);
   bool known = status == OK;
-  for (int c = 0; status == OK && c < v->function.out_count; c++)
-    if (!type_is_static(&v->function.out_type[c]))
-      status = fail(e, ERR_INTERNAL, "a result's shape is unknown");
+  if (known) status = check_variant(&f->function, &v->function, e);
   if (status == OK && !add_variant(f, v)) status = fail(e, ERR_OUT_OF_MEMORY, "out of memory");
   if (status == OK) return r->made = &v->function, OK;
   if (known && v->function.release) v->function.release(v->function.context);

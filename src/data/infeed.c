@@ -1,5 +1,7 @@
 #include "data/infeed.h"
 
+#include "base/arena.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,12 +21,17 @@ struct Infeed {
   int64_t first, waiting_count, capacity;
   Tensor **smaller; /* [count], the element behind those in waiting; NULL: none */
   bool ended;
-  /* An element that came back: the next one, or the failure in its place. */
-  bool came_back;
+  int64_t owed; /* elements to be left out before the next one */
+  /* Elements that came back, or the failures in their place: the next one is the last of them. */
+  int returned_count, returned_capacity;
+  struct Returned *returned;
+};
+
+typedef struct Returned {
   Status status;
   Error failure;
   char *element;
-};
+} Returned;
 
 static size_t element_bytes(const Infeed *q) {
   size_t bytes = 0;
@@ -58,9 +65,8 @@ static void forget_gathered(Infeed *q) {
 }
 
 static void forget_returned(Infeed *q) {
-  free(q->element);
-  q->element = NULL;
-  q->came_back = false;
+  while (q->returned_count) free(q->returned[--q->returned_count].element);
+  q->owed = 0;
 }
 
 static void destroy(Object *o) {
@@ -70,17 +76,34 @@ static void destroy(Object *o) {
   dataset_release(q->dataset);
   forget_returned(q);
   forget_gathered(q);
+  free(q->returned);
   free(q->type);
   free(q->varies);
   free(q);
 }
 
 static Status take_returned(Infeed *q, void *const *into, Error *e) {
-  Status s = q->status;
+  Returned *r = &q->returned[--q->returned_count];
+  Status s = r->status;
   q->taken++;
-  if (s == OK) copy_element(q, into, q->element, true);
-  else if (e->status == OK) *e = q->failure;
-  forget_returned(q);
+  if (s == OK) copy_element(q, into, r->element, true);
+  else if (e->status == OK) *e = r->failure;
+  free(r->element);
+  return s;
+}
+
+static void drop_waiting(Infeed *q) {
+  int count = q->feed.count;
+  release_all(q->waiting + q->first * count, count);
+  q->waiting_count--, q->first++, q->taken++;
+}
+
+static Status pass_owed(Infeed *q, Error *e) {
+  int64_t passed = 0;
+  for (; q->owed && q->waiting_count; q->owed--) drop_waiting(q);
+  Status s = q->owed ? iterator_pass(q->iterator, q->owed, &passed, e) : OK;
+  q->taken += passed;
+  q->owed = s == OK ? 0 : q->owed - passed;
   return s;
 }
 
@@ -168,9 +191,7 @@ void infeed_take_smaller(Infeed *q, Tensor **out) {
 }
 
 void infeed_leave_out(Infeed *q) {
-  int count = q->feed.count;
-  for (; q->waiting_count > 0; q->waiting_count--, q->first++, q->taken++)
-    release_all(q->waiting + q->first * count, count);
+  while (q->waiting_count > 0) drop_waiting(q);
 }
 
 static Status end_of_data(const Infeed *q, Error *e) {
@@ -188,8 +209,7 @@ static Status next_gathered(Infeed *q, void *const *into, Error *e) {
   if (s != OK || !got) return s != OK ? s : end_of_data(q, e);
   Tensor **t = q->waiting + q->first * count;
   for (int c = 0; c < count; c++) memcpy(into[c], t[c]->data, type_bytes(&q->type[c]));
-  release_all(t, count);
-  q->first++, q->waiting_count--, q->taken++;
+  drop_waiting(q);
   return OK;
 }
 
@@ -200,11 +220,13 @@ static Status next(Feed *f, bool aside, void *const *into, Error *e) {
         e, ERR_FAILED_PRECONDITION,
         "the infeed queue is not initialised; a session's program needs infeed:initializer() first");
   if (!q->iterator && infeed_open(q, e) != OK) return e->status;
-  if (q->came_back) return take_returned(q, into, e);
-  if (q->gathers) return next_gathered(q, into, e);
+  if (q->returned_count) return take_returned(q, into, e);
   bool end = false;
-  Status s = aside ? iterator_next_aside(q->iterator, into, &end, e)
-                   : iterator_next_into(q->iterator, into, &end, e);
+  Status s = pass_owed(q, e);
+  if (s != OK) return s;
+  if (q->gathers) return next_gathered(q, into, e);
+  s = aside ? iterator_next_aside(q->iterator, into, &end, e)
+            : iterator_next_into(q->iterator, into, &end, e);
   if (s == OK && end) return end_of_data(q, e);
   if (s != ERR_CANCELLED) q->taken++; /* an element that failed has had its place */
   return s;
@@ -219,20 +241,24 @@ static bool may_read_aside(const Feed *f) {
 static void put_back(Feed *f, Status s, const Error *failure, void *const *element) {
   Infeed *q = (Infeed *)f;
   if (s == ERR_OUT_OF_RANGE || s == ERR_CANCELLED) return;
-  q->came_back = true;
-  q->status = s;
+  /* without memory for a place it is lost, and counts as read */
+  if (!array_reserve(&q->returned, &q->returned_capacity, q->returned_count + 1,
+                     sizeof *q->returned))
+    return;
+  Returned *r = &q->returned[q->returned_count++];
+  *r = (Returned){.status = s};
   q->taken--;
   if (s != OK) {
-    q->failure = *failure;
+    r->failure = *failure;
+  } else if ((r->element = malloc(element_bytes(q) + 1))) {
+    copy_element(q, element, r->element, false);
   } else {
-    q->element = malloc(element_bytes(q) + 1);
-    if (q->element) copy_element(q, element, q->element, false);
-    else
-      error_clear(&q->failure),
-          q->status = fail(&q->failure, ERR_OUT_OF_MEMORY,
-                           "out of memory: an element that was read ahead is lost");
+    r->status = fail(&r->failure, ERR_OUT_OF_MEMORY,
+                     "out of memory: an element that was read ahead is lost");
   }
 }
+
+static void leave_out(Feed *f, int64_t count) { ((Infeed *)f)->owed += count; }
 
 /* What a program sees of component c: its first extent is that of whole batches where it varies. */
 static Type whole_type(const Dataset *d, int c, int64_t batch, bool *varies) {
@@ -260,7 +286,8 @@ Infeed *infeed_new(Error *e, Dataset *d, const DataContext *context, int depth, 
                    .type = q->type,
                    .next = next,
                    .may_read_aside = may_read_aside,
-                   .put_back = put_back};
+                   .put_back = put_back,
+                   .leave_out = leave_out};
   q->dataset = dataset_retain(d);
   q->ahead = dataset_prefetch(e, dataset_source(d), d, depth);
   q->context = *context;
@@ -322,7 +349,7 @@ Status infeed_close(Infeed *q, Error *e) {
 
 Tensor *infeed_save(Infeed *q, Error *e) {
   if (!q->iterator && infeed_open(q, e) != OK) return NULL;
-  return iterator_save(e, q->iterator, q->taken);
+  return iterator_save(e, q->iterator, q->taken + q->owed);
 }
 
 Status infeed_restore(Infeed *q, const Tensor *saved, Error *e) {

@@ -223,10 +223,13 @@ static Status count_shuffles(Error *e, const Dataset *d, int64_t *count) {
   return s;
 }
 
-/* To a place: what failed on the way was told when it was read first. */
-static Status pass(Iterator *it, int64_t count, int64_t *passed, Error *e) {
-  Status s = stage_pass(it->stage, count, passed, e);
+Status iterator_pass(Iterator *it, int64_t count, int64_t *passed, Error *e) {
+  *passed = 0;
+  Status s = begin(it, e);
+  if (s != OK) return s;
+  s = stage_pass(it->stage, count, passed, e);
   it->position += *passed;
+  atomic_store(&it->busy, false);
   return s;
 }
 
@@ -240,7 +243,8 @@ Iterator *iterator_restore(Error *e, Dataset *d, const DataContext *context, con
   int64_t position = word[SAVED_POSITION];
   Iterator *it = open_at(e, d, &c, word + SAVED_ITERATION);
   if (!it) return NULL;
-  Status s = pass(it, position, &skipped, e);
+  /* what failed on the way was told when it was read first */
+  Status s = iterator_pass(it, position, &skipped, e);
   if (s == OK && skipped < position)
     s = dataset_fail(d, e, ERR_OUT_OF_RANGE,
                      "the saved place is element %lld, the dataset ended after %lld",

@@ -22,6 +22,7 @@ typedef struct Item {
   char *scratch; /* for static inputs: all components */
   const MapFunction *function;
   uint64_t number; /* of the element */
+  bool waits;      /* it is there, but its computation was interrupted */
   Status status;
   Error error;
 } Item;
@@ -143,14 +144,19 @@ static Status make_dense(Item *item, int count, Error *e) {
 static Status fetch(MapStage *m, Item *item, bool *end, Error *e) {
   Stage *s = &m->base;
   int count = s->input->dataset->count;
-  item->number = element_number(s, m->fetched++);
+  Status status;
+  item->number = element_number(s, m->fetched);
+  item->waits = false;
   if (uses_scratch(s)) {
     for (int c = 0; c < count; c++) m->into[c] = (void *)(uintptr_t)item->in_data[c];
     item->function = &function_of(s)->function;
-    return stage_next_into(s->input, m->into, end, e);
+    status = stage_next_into(s->input, m->into, end, e);
+    if (status != ERR_CANCELLED) m->fetched++;
+    return status;
   }
   tensors_release(item->in, count);
-  Status status = stage_next(s->input, item->in, end, e);
+  status = stage_next(s->input, item->in, end, e);
+  if (status != ERR_CANCELLED) m->fetched++;
   if (status == OK && !*end) status = make_dense(item, count, e);
   if (status == OK && !*end)
     status = function_find(function_of(s), s, item->in, &item->function, e);
@@ -197,6 +203,27 @@ static void fill_group(MapStage *m) {
   pool_run(m->base.scope->tree->pool, m->ready, run_item, m);
 }
 
+/* The same for one element at a time, where it isn't there already. */
+static Status fetch_one(MapStage *m, bool *end, Error *e) {
+  Item *item = &m->item[0];
+  *end = false;
+  if (!item->waits) return fetch(m, item, end, e);
+  item->waits = false;
+  return OK;
+}
+
+static Status run_one(MapStage *m, void *const *out, Error *e) {
+  Status status = run(&m->base, &m->item[0], m->worker[0], out, e);
+  m->item[0].waits = status == ERR_CANCELLED;
+  return status;
+}
+
+/* One whose computation was interrupted is computed when it is asked for again. */
+static void compute_again(MapStage *m, Item *item) {
+  error_clear(&item->error);
+  item->status = run(&m->base, item, m->worker[0], item->out_data, &item->error);
+}
+
 /* The next of the group; NULL at the end and after a failure. */
 static Item *next_item(MapStage *m, bool *end, Status *status, Error *e) {
   *status = OK;
@@ -208,8 +235,12 @@ static Item *next_item(MapStage *m, bool *end, Status *status, Error *e) {
     *end = *status == OK;
     return NULL;
   }
-  Item *item = &m->item[m->first++];
+  Item *item = &m->item[m->first];
+  if (item->waits) compute_again(m, item);
   *status = item->status;
+  item->waits = *status == ERR_CANCELLED;
+  if (item->waits) return *e = item->error, NULL;
+  m->first++;
   if (*status == OK) return item;
   if (e->status == OK) *e = item->error;
   tensors_release(item->out, m->base.dataset->count);
@@ -224,10 +255,10 @@ static Status map_next(Stage *s, Tensor **out, bool *end, Error *e) {
     item = next_item(m, end, &status, e);
     if (!item) return status;
   } else {
-    status = fetch(m, item, end, e);
+    status = fetch_one(m, end, e);
     if (status != OK || *end) return status;
     status = new_outputs(s, item, e);
-    if (status == OK) status = run(s, item, m->worker[0], item->out_data, e);
+    if (status == OK) status = run_one(m, item->out_data, e);
     if (status != OK) return tensors_release(item->out, s->dataset->count), status;
   }
   for (int c = 0; c < s->dataset->count; c++) out[c] = item->out[c], item->out[c] = NULL;
@@ -238,8 +269,8 @@ static Status map_next_into(Stage *s, void *const *out, bool *end, Error *e) {
   MapStage *m = (MapStage *)s;
   Status status;
   if (m->item_count == 1) {
-    status = fetch(m, &m->item[0], end, e);
-    return status != OK || *end ? status : run(s, &m->item[0], m->worker[0], out, e);
+    status = fetch_one(m, end, e);
+    return status != OK || *end ? status : run_one(m, out, e);
   }
   Item *item = next_item(m, end, &status, e);
   if (!item) return status;
@@ -252,6 +283,7 @@ static Status map_next_into(Stage *s, void *const *out, bool *end, Error *e) {
 /* What is left out needn't be computed. */
 static Status map_skip(Stage *s, int64_t n, int64_t *skipped, Error *e) {
   MapStage *m = (MapStage *)s;
+  if (m->item_count == 1 && m->item[0].waits) m->item[0].waits = false, ++*skipped;
   for (; *skipped < n && m->first < m->ready; ++*skipped)
     tensors_release(m->item[m->first++].out, s->dataset->count);
   if (*skipped == n) return OK;
@@ -259,7 +291,7 @@ static Status map_skip(Stage *s, int64_t n, int64_t *skipped, Error *e) {
     bool end;
     Status status;
     next_item(m, &end, &status, e);
-    *skipped += status != OK;
+    *skipped += status != OK && status != ERR_CANCELLED;
     return status;
   }
   int64_t more;
@@ -341,20 +373,30 @@ static void filter_close(Stage *s) {
   function_return_worker(function_of(s), f->worker);
 }
 
+static Status filter_fetch(FilterStage *f, bool *end, Error *e) {
+  Stage *s = &f->base;
+  Item *item = &f->item;
+  tensors_release(item->in, s->dataset->count);
+  Status status = stage_check_cancelled(s, e);
+  if (status != OK) return status;
+  item->number = element_number(s, f->fetched);
+  status = stage_next(s->input, item->in, end, e);
+  if (status != ERR_CANCELLED) f->fetched++;
+  if (status != OK || *end) return status;
+  status = make_dense(item, s->dataset->count, e);
+  return status == OK ? function_find(function_of(s), s, item->in, &item->function, e) : status;
+}
+
 static Status filter_next(Stage *s, Tensor **out, bool *end, Error *e) {
   FilterStage *f = (FilterStage *)s;
   Item *item = &f->item;
   for (;;) {
     uint8_t keep = 0;
     void *into = &keep;
-    tensors_release(item->in, s->dataset->count);
-    item->number = element_number(s, f->fetched++);
-    Status status = stage_check_cancelled(s, e);
-    if (status == OK) status = stage_next(s->input, item->in, end, e);
+    Status status = item->waits ? OK : filter_fetch(f, end, e);
     if (status != OK || *end) return status;
-    status = make_dense(item, s->dataset->count, e);
-    if (status == OK) status = function_find(function_of(s), s, item->in, &item->function, e);
-    if (status == OK) status = run(s, item, f->worker, &into, e);
+    status = run(s, item, f->worker, &into, e);
+    item->waits = status == ERR_CANCELLED;
     if (status != OK) return status;
     if (!keep) continue;
     for (int c = 0; c < s->dataset->count; c++) out[c] = item->in[c], item->in[c] = NULL;

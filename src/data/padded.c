@@ -90,7 +90,6 @@ static Status padded_next(Stage *s, Tensor **out, bool *end, Error *e) {
   Elements *l = &((PaddedStage *)s)->list;
   int64_t *owed = &((PaddedStage *)s)->owed;
   Status status = stage_pass_owed(s->input, owed, e);
-  elements_drop(l, l->count);
   if (status != OK) return status;
   while (l->count < d->size) {
     status = elements_reserve(l, e);
@@ -99,8 +98,11 @@ static Status padded_next(Stage *s, Tensor **out, bool *end, Error *e) {
     if (status != OK || *end) break;
     l->count++;
   }
-  if (status != OK && status != ERR_CANCELLED) *owed = d->size - l->count - 1;
-  if (status != OK) return status;
+  if (status == ERR_CANCELLED) return status;
+  if (status != OK) {
+    *owed = d->size - l->count - 1;
+    return elements_drop(l, l->count), status;
+  }
   *end = !l->count || (l->count < d->size && d->drop_remainder);
   for (int c = 0; c < l->width && !*end; c++)
     if (!(out[c] = pad_component(d, l, c, e))) {

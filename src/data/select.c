@@ -40,21 +40,20 @@ static Status take_indices(Stage *s, int64_t *out, int64_t n, int64_t *got, Erro
   return status;
 }
 
-/* An element that fails counts: it was asked for. */
+/* An element that fails counts: it was asked for. One that was interrupted is still to come. */
+static Status counted(Stage *s, Status status) {
+  if (status != ERR_CANCELLED) ((CountStage *)s)->position++;
+  return status;
+}
+
 static Status take_next(Stage *s, Tensor **out, bool *end, Error *e) {
-  CountStage *t = (CountStage *)s;
-  *end = t->position >= counts(s)->count;
-  if (*end) return OK;
-  t->position++;
-  return stage_next(s->input, out, end, e);
+  *end = ((CountStage *)s)->position >= counts(s)->count;
+  return *end ? OK : counted(s, stage_next(s->input, out, end, e));
 }
 
 static Status take_next_into(Stage *s, void *const *out, bool *end, Error *e) {
-  CountStage *t = (CountStage *)s;
-  *end = t->position >= counts(s)->count;
-  if (*end) return OK;
-  t->position++;
-  return stage_next_into(s->input, out, end, e);
+  *end = ((CountStage *)s)->position >= counts(s)->count;
+  return *end ? OK : counted(s, stage_next_into(s->input, out, end, e));
 }
 
 static Status take_skip(Stage *s, int64_t n, int64_t *skipped, Error *e) {
@@ -138,17 +137,17 @@ static Status shard_open(Stage *s, Error *e) {
   return open_over_rows(s, e);
 }
 
-static Status shard_advance(Stage *s, Error *e) {
-  Status status = leave_out(s, e);
-  if (status == OK) ((CountStage *)s)->position = counts(s)->count - 1;
+/* Behind an element of this shard those of the others are left out. */
+static Status read_by_shard(Stage *s, Status status) {
+  if (status != ERR_CANCELLED) ((CountStage *)s)->position = counts(s)->count - 1;
   return status;
 }
 
 static Status shard_indices(Stage *s, int64_t *out, int64_t n, int64_t *got, Error *e) {
   for (*got = 0; *got < n;) {
     int64_t one;
-    Status status = shard_advance(s, e);
-    if (status == OK) status = stage_indices(s->input, out + *got, 1, &one, e);
+    Status status = leave_out(s, e);
+    if (status == OK) status = read_by_shard(s, stage_indices(s->input, out + *got, 1, &one, e));
     if (status != OK || !one) return status;
     ++*got;
   }
@@ -156,13 +155,13 @@ static Status shard_indices(Stage *s, int64_t *out, int64_t n, int64_t *got, Err
 }
 
 static Status shard_next(Stage *s, Tensor **out, bool *end, Error *e) {
-  Status status = shard_advance(s, e);
-  return status == OK ? stage_next(s->input, out, end, e) : status;
+  Status status = leave_out(s, e);
+  return status == OK ? read_by_shard(s, stage_next(s->input, out, end, e)) : status;
 }
 
 static Status shard_next_into(Stage *s, void *const *out, bool *end, Error *e) {
-  Status status = shard_advance(s, e);
-  return status == OK ? stage_next_into(s->input, out, end, e) : status;
+  Status status = leave_out(s, e);
+  return status == OK ? read_by_shard(s, stage_next_into(s->input, out, end, e)) : status;
 }
 
 static const StageClass shard_class = {.name = "shard",
@@ -204,9 +203,10 @@ static Status next_epoch(Stage *s, bool *done, Error *e) {
   int64_t count = counts(s)->count;
   *done = !r->any || (count >= 0 && r->position + 1 >= count);
   if (*done) return OK;
-  r->position++;
   Status status = stage_check_cancelled(s, e);
-  return status == OK ? reopen(s, e) : status;
+  if (status != OK) return status;
+  r->position++;
+  return reopen(s, e);
 }
 
 static Status repeat_open(Stage *s, Error *e) {
@@ -232,12 +232,17 @@ static Status repeat_indices(Stage *s, int64_t *out, int64_t n, int64_t *got, Er
   return status;
 }
 
+static Status had_one(Stage *s, Status status) {
+  if (status != ERR_CANCELLED) ((CountStage *)s)->any = true;
+  return status;
+}
+
 static Status repeat_next(Stage *s, Tensor **out, bool *end, Error *e) {
   Status status = repeat_ready(s, e);
   for (bool done = false; status == OK; status = next_epoch(s, &done, e)) {
     if ((*end = done)) return OK;
     status = stage_next(s->input, out, end, e);
-    if (status != OK || !*end) return ((CountStage *)s)->any = true, status;
+    if (status != OK || !*end) return had_one(s, status);
   }
   return status;
 }
@@ -247,7 +252,7 @@ static Status repeat_next_into(Stage *s, void *const *out, bool *end, Error *e) 
   for (bool done = false; status == OK; status = next_epoch(s, &done, e)) {
     if ((*end = done)) return OK;
     status = stage_next_into(s->input, out, end, e);
-    if (status != OK || !*end) return ((CountStage *)s)->any = true, status;
+    if (status != OK || !*end) return had_one(s, status);
   }
   return status;
 }
@@ -295,10 +300,13 @@ Dataset *dataset_repeat(Error *e, const char *source, Dataset *in, int64_t count
 }
 
 /* enumerate */
+static int64_t next_number(const Stage *s) {
+  return (int64_t)((uint64_t)counts(s)->index + (uint64_t)((const CountStage *)s)->position);
+}
+
 static Status enumerate_next(Stage *s, Tensor **out, bool *end, Error *e) {
-  CountStage *t = (CountStage *)s;
-  Status status = stage_next(s->input, out + 1, end, e);
-  int64_t number = (int64_t)((uint64_t)counts(s)->index + (uint64_t)t->position++);
+  int64_t number = next_number(s);
+  Status status = counted(s, stage_next(s->input, out + 1, end, e));
   if (status != OK || *end) return status;
   Type type = type_scalar(I64);
   if ((out[0] = tensor_from(e, &type, &number))) return OK;
@@ -307,9 +315,8 @@ static Status enumerate_next(Stage *s, Tensor **out, bool *end, Error *e) {
 }
 
 static Status enumerate_next_into(Stage *s, void *const *out, bool *end, Error *e) {
-  CountStage *t = (CountStage *)s;
-  *(int64_t *)out[0] = (int64_t)((uint64_t)counts(s)->index + (uint64_t)t->position++);
-  return stage_next_into(s->input, out + 1, end, e);
+  *(int64_t *)out[0] = next_number(s);
+  return counted(s, stage_next_into(s->input, out + 1, end, e));
 }
 
 static Status enumerate_skip(Stage *s, int64_t n, int64_t *skipped, Error *e) {

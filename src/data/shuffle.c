@@ -74,9 +74,10 @@ static Status fill_rows(ShuffleStage *f, Error *e) {
     }
     int64_t got, n = room < most - f->count ? room : most - f->count;
     Status status = stage_check_cancelled(&f->base, e);
-    if (status == OK) status = stage_indices(f->base.input, f->row + f->count, n, &got, e);
     if (status != OK) return status;
+    status = stage_indices(f->base.input, f->row + f->count, n, &got, e);
     f->count += (int)got;
+    if (status != OK) return status;
     f->drained = got < n;
   }
   return OK;
@@ -92,8 +93,8 @@ static Status shuffle_indices(Stage *s, int64_t *out, int64_t n, int64_t *got, E
     int64_t next[BLOCK], fresh = 0, want = n - *got < BLOCK ? n - *got : BLOCK;
     if (!f->drained) {
       status = stage_indices(s->input, next, want, &fresh, e);
-      if (status != OK) break;
-      f->drained = fresh < want;
+      if (status == OK) f->drained = fresh < want;
+      else want = fresh; /* what came before an interruption */
     }
     for (int64_t i = 0; i < want && f->count; i++) {
       int k = draw(f);

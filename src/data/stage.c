@@ -133,9 +133,10 @@ static Status skip_rows(Stage *s, int64_t n, int64_t *skipped, Error *e) {
   while (*skipped < n && got) {
     int64_t want = n - *skipped < 256 ? n - *skipped : 256;
     Status status = stage_check_cancelled(s, e);
-    if (status == OK) status = stage_indices(s, index, want, &got, e);
     if (status != OK) return status;
+    status = stage_indices(s, index, want, &got, e);
     *skipped += got;
+    if (status != OK) return status;
   }
   return OK;
 }

@@ -120,7 +120,9 @@ int64_t cardinality_scale(int64_t n, int64_t factor); /* saturates to unknown */
 
 /* Stages. After a failure that isn't ERR_CANCELLED the element that failed is behind: elements
  * keep their places, whatever fails. A stage that makes one of several leaves the others behind
- * too, but only when it is asked again, so that failures are told at once. */
+ * too, but only when it is asked again, so that failures are told at once. After ERR_CANCELLED
+ * (an interruption) the next request gives what this one would have given: a stage keeps what it
+ * has read for it. Row numbers that came with it count as given. */
 Scope scope_within(const Scope *parent);
 /* what orders and random numbers of this reading depend on, beside its epoch */
 uint64_t stage_iteration(const Stage *s);

@@ -1,13 +1,13 @@
 #include "engine/engine.h"
 
 #include <stdlib.h>
-#include <unistd.h>
+#include "dist/launch.h"
 
 enum { MOST_THREADS = 256 };
 
 static int core_count(void) {
-  long n = sysconf(_SC_NPROCESSORS_ONLN);
-  return n < 1 ? 1 : n > MOST_THREADS ? MOST_THREADS : (int)n;
+  int n = launch_threads();
+  return n > MOST_THREADS ? MOST_THREADS : n;
 }
 
 static Status check_threads(Error *e, int threads) {

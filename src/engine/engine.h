@@ -3,6 +3,7 @@
 #ifndef IPULUA_ENGINE_ENGINE_H
 #define IPULUA_ENGINE_ENGINE_H
 #include "engine/synthetic.h"
+#include "graph/observe.h"
 #include "program/step.h"
 
 typedef struct Engine {
@@ -19,6 +20,9 @@ typedef struct Engine {
   uint64_t eager_roundings; /* eager ops that rounded so since then: their step */
   int8_t eager_rounding;    /* a scope's word on eager ops; -1: as configured */
   _Atomic int running;      /* programs, one inside of the other's callback */
+  const Observed *seen;     /* by the function of the script that a program is calling; or NULL */
+  /* of which this process is one; NULL: it is alone, or they have not begun */
+  struct Instances *instances;
   int64_t random_count;     /* eager random calls so far: their step */
 } Engine;
 

@@ -4,6 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/interrupt.h"
+#include "dist/instances.h"
+#include "engine/across.h"
 #include "engine/drop.h"
 #include "engine/hunt.h"
 #include "engine/pipeline.h"
@@ -20,6 +23,7 @@ typedef struct Team {
   const void **value; /* [replicas * most_values] */
   _Atomic bool *stop;
   const Phase *local; /* that the pool runs now */
+  Across across;      /* with the replicas of other instances */
 } Team;
 
 static Status run_phases(Team *t, const Phases *list);
@@ -55,9 +59,19 @@ static Status run_local(Team *t, const Phase *p) {
 
 /* ---- meetings ---- */
 
+/* Each replica has an element of a step, or none has: one that fails costs the step, what was read
+ * before an interruption or the end of the data comes again. */
 static Status dequeue(Team *t, const Phase *p) {
-  for (int r = 0; r < t->replication->count; r++)
-    if (run_dequeue(&t->run[r], p->step[r]) != OK) return first_failure(t);
+  int count = t->replication->count;
+  Feed *f = (Feed *)p->step[0]->node->attr[0].object;
+  for (int r = 0; r < count; r++) {
+    Status s = run_dequeue(&t->run[r], p->step[r]);
+    if (s == OK) continue;
+    if (s == ERR_CANCELLED || s == ERR_OUT_OF_RANGE)
+      while (r--) f->put_back(f, OK, NULL, p->step[r]->call.out);
+    else f->leave_out(f, count - r - 1);
+    return first_failure(t);
+  }
   return OK;
 }
 
@@ -70,7 +84,7 @@ static Status enqueue(Team *t, const Phase *p) {
   return outlet_put(p->step[0]->node, t->replication->count, first->in_type, t->value, t->error);
 }
 
-static Status meet(Team *t, const Phase *p) {
+static Status meet(Team *t, const Phases *list, Phase *p) {
   for (int r = 0; r < t->replication->count; r++) {
     Call *c = &p->step[r]->call;
     c->pool = t->pool;
@@ -78,16 +92,19 @@ static Status meet(Team *t, const Phase *p) {
     run_next_rounding(&t->run[r], c->numerics, &c->rng);
     t->call[r] = c;
   }
-  Status s = p->step[0]->node->op->meet(t->call, t->replication->count);
+  const OpDef *op = p->step[0]->node->op;
+  bool across = t->across.instances && op->traits & ACROSS;
+  Status s = across ? across_meet(&t->across, list, p, t->call, t->error)
+                    : op->meet(t->call, t->replication->count);
   for (int r = 0; r < t->replication->count && s == OK; r++)
     if (t->call[r]->numerics->check_finite) s = hunt_results(&(Hunt){0}, t->call[r], t->error);
   return s;
 }
 
-static Status run_meeting(Team *t, const Phase *p) {
+static Status run_meeting(Team *t, const Phases *list, Phase *p) {
   if (p->step[0]->kind == STEP_DEQUEUE) return dequeue(t, p);
   if (p->step[0]->kind == STEP_ENQUEUE) return enqueue(t, p);
-  return meet(t, p);
+  return meet(t, list, p);
 }
 
 /* ---- control with meetings inside: all replicas must go the same way ---- */
@@ -120,8 +137,19 @@ static Status common_test(Team *t, const Phase *p, bool *out) {
   return OK;
 }
 
+/* Where instances meet, one that was interrupted goes on until all know: they stop at the same place. What has failed
+ * elsewhere ends it at once. */
+static bool others_stop(Team *t) {
+  if (instances_look(t->across.instances, &t->own_error[0]) != OK) return true;
+  if (!instances_asked_to_stop(t->across.instances)) return false;
+  interrupt_take();
+  fail(&t->own_error[0], ERR_CANCELLED, "interrupted!");
+  return true;
+}
+
 /* An iteration around the loop that has yet to change something is finished first. */
 static bool is_asked_to_stop(Team *t, const Phase *loop) {
+  if (t->across.instances) return !loop->step[0]->changes_follow && others_stop(t);
   return !loop->step[0]->changes_follow && run_interrupted(&t->run[0]) != OK;
 }
 
@@ -176,7 +204,9 @@ static Status run_pipelined(Team *t, const Phase *p) {
   for (int i = 0; s == OK && i < table->rows; i++) {
     s = run_row(t, p, table->entry + table->row_begin[i],
                 table->row_begin[i + 1] - table->row_begin[i]);
-    if (s == OK && i + 1 < table->rows && run_interrupted(&t->run[0]) != OK) s = first_failure(t);
+    bool whole = i + 1 < table->rows;
+    if (s == OK && whole && !t->across.instances && run_interrupted(&t->run[0]) != OK)
+      s = first_failure(t);
   }
   return s;
 }
@@ -201,9 +231,9 @@ static Status run_control(Team *t, const Phase *p) {
 static Status run_phases(Team *t, const Phases *list) {
   Status s = OK;
   for (int i = 0; i < list->count && s == OK; i++) {
-    const Phase *p = &list->phase[i];
+    Phase *p = &list->phase[i];
     s = p->kind == PHASE_LOCAL     ? run_local(t, p)
-        : p->kind == PHASE_MEETING ? run_meeting(t, p)
+        : p->kind == PHASE_MEETING ? run_meeting(t, list, p)
                                    : run_control(t, p);
   }
   return s;
@@ -226,6 +256,21 @@ static void bind_others(const Replication *r) {
   }
 }
 
+/* Whether replicas have places of their own for a variable. */
+static bool is_spread(const Program *p, int i) {
+  return p->writes[i] || p->variable[i]->first_only;
+}
+
+/* Counters begin as far apart as replicas are numbered, whatever instance they are of. */
+static Status place_counter(Error *e, const Program *p, Variable *v) {
+  if (!v->replica_step || v->is_placed || !p->first_replica) return OK;
+  int64_t *data = variable_writable(e, v);
+  if (!data) return e->status;
+  *data += p->first_replica * v->replica_step;
+  v->is_placed = true;
+  return OK;
+}
+
 static Status bind_variables(const Replication *r, void **data, Error *e) {
   const Program *first = r->instance[0];
   for (int i = 0; i < first->variable_count; i++) {
@@ -236,7 +281,8 @@ static Status bind_variables(const Replication *r, void **data, Error *e) {
     if (first->shared[i]) {
       if (!(data[0] = variable_writable(e, v))) return e->status;
       for (int k = 1; k < r->count; k++) data[k] = data[0];
-    } else if (first->writes[i] && variable_spread(e, v, r->count, data) != OK) {
+    } else if (is_spread(first, i) &&
+               (place_counter(e, first, v) != OK || variable_spread(e, v, r->count, data) != OK)) {
       return e->status;
     }
     for (int k = 0; k < r->count; k++)
@@ -256,7 +302,7 @@ Status run_replicas(Engine *g, Pool *pool, Program *p, Error *e) {
             .pool = pool,
             .error = e,
             .stop = stop,
-            .side_by_side = 2 * r->count > pool_size(pool)};
+            .side_by_side = r->count > 1 && 2 * r->count > pool_size(pool)};
   t.run = calloc(count, sizeof *t.run);
   t.own_error = calloc(count, sizeof *t.own_error);
   t.call = calloc(count, sizeof *t.call);
@@ -268,10 +314,13 @@ Status run_replicas(Engine *g, Pool *pool, Program *p, Error *e) {
                      .program = r->instance[i],
                      .pool = pool,
                      .error = &t.own_error[i],
-                     .stop = stop};
+                     .stop = stop,
+                     .with_others = p->meets};
     program_begin_rounding(g, r->instance[i]);
     s = program_fit_team(e, r->instance[i], pool_size(pool));
   }
+  if (s == OK) s = across_begin(&t.across, g, p, e);
+  bool begun = s == OK;
   if (s == OK) bind_others(r);
   if (s == OK) s = bind_variables(r, (void **)(uintptr_t)t.call, e);
   if (s == OK) {
@@ -280,6 +329,7 @@ Status run_replicas(Engine *g, Pool *pool, Program *p, Error *e) {
     s = run_phases(&t, &r->main);
     run_hold_variables(r->instance[0], -1);
   }
+  if (begun) across_end(&t.across, s, e);
   free(t.run), free(t.own_error), free(t.call), free(t.value);
   return s;
 }

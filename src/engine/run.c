@@ -192,6 +192,7 @@ static Status run_enqueue(Run *r, Step *s) {
  * run beside it are told. */
 Status run_interrupted(Run *r) {
   if (!interrupt_pending() && !atomic_load_explicit(r->stop, memory_order_relaxed)) return OK;
+  if (r->with_others && interrupt_pending() != INTERRUPT_NOW) return OK;
   bool replicated = r->program->replicas > 1 || r->program->replica,
        by_script = !replicated && !interrupt_pending();
   interrupt_take();
@@ -313,7 +314,7 @@ void program_bind(Program *p, int index, void *data) {
     *p->link[i].where = data;
 }
 
-static Status bind_variables(Program *p, Error *e) {
+static Status bind_variables(Program *p, const Observed *seen, Error *e) {
   if (p->outline)
     return fail(e, ERR_FAILED_PRECONDITION, "'%s' was compiled to be priced: it can't run",
                 p->name);
@@ -322,7 +323,7 @@ static Status bind_variables(Program *p, Error *e) {
     if (!v->value)
       return fail(e, ERR_FAILED_PRECONDITION, "variable '%s' is read before it was initialised",
                   v->name);
-    void *data = p->writes[i] ? variable_writable(e, v) : v->value->data;
+    void *data = p->writes[i] ? variable_writable(e, v) : (void *)(uintptr_t)observed_data(seen, v);
     if (!data) return e->status;
     program_bind(p, p->argument_count + i, data);
   }
@@ -338,7 +339,7 @@ Status program_run_into(Engine *g, Pool *pool, Program *p, uint64_t number,
   Run r = {.engine = g, .program = p, .pool = pool, .error = e, .stop = &p->cancelled};
   program_begin_rounding(g, p);
   uint64_t subnormal = subnormal_flush();
-  Status s = bind_variables(p, e);
+  Status s = bind_variables(p, NULL, e);
   if (s == OK) s = run_block(&r, &p->main);
   subnormal_restore(subnormal);
   p->executions++;
@@ -364,12 +365,12 @@ static Status run_bound(Engine *g, Program *p, Error *e) {
   Run r = {.engine = g, .program = p, .pool = engine_pool(g), .error = e, .stop = &p->cancelled};
   Status s = program_fit_team(e, p, pool_size(r.pool));
   uint64_t subnormal = subnormal_flush();
-  if (s == OK && p->replicas > 1 && program_diverges(p)) {
+  if (s == OK && (p->replicas > 1 || p->all_replicas > 1) && program_diverges(p)) {
     s = program_make_instances(e, p, g->threads);
     if (s == OK) s = run_replicas(g, r.pool, p, e);
   } else if (s == OK) {
     program_begin_rounding(g, p);
-    s = bind_variables(p, e);
+    s = bind_variables(p, g->seen, e);
     if (s == OK) s = run_on_variables(&r, p);
   }
   subnormal_restore(subnormal);

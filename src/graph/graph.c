@@ -276,7 +276,8 @@ bool node_same_place(const Node *a, const Node *b) {
   const Placement *p = &a->place, *q = &b->place;
   return p->device == q->device && p->shard == q->shard && p->stage == q->stage &&
          p->backward == q->backward && p->stochastic_rounding == q->stochastic_rounding &&
-         p->half_products == q->half_products && p->half_convolutions == q->half_convolutions;
+         p->half_products == q->half_products && p->half_convolutions == q->half_convolutions &&
+         p->product_share == q->product_share && p->convolution_share == q->convolution_share;
 }
 
 static Node *leaf(Graph *g, const OpDef *op, const Type *type) {

@@ -22,6 +22,8 @@ typedef struct Placement {
   int8_t stochastic_rounding; /* -1: as configured */
   /* are float16 ones summed in float16? -1: as configured */
   int8_t half_products, half_convolutions;
+  /* of a tile's memory, in millionths, what they may take at work; -1: as configured */
+  int32_t product_share, convolution_share;
 } Placement;
 enum { DEVICE_HOST = -1, DEVICE_ANY = -2 };
 
@@ -32,7 +34,9 @@ enum { DEVICE_HOST = -1, DEVICE_ANY = -2 };
                .stage = -1,               \
                .stochastic_rounding = -1, \
                .half_products = -1,       \
-               .half_convolutions = -1})
+               .half_convolutions = -1,   \
+               .product_share = -1,       \
+               .convolution_share = -1})
 
 struct Node {
   const OpDef *op;

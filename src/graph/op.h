@@ -15,6 +15,7 @@ typedef struct Value Value;
 typedef struct OpDef OpDef;
 struct Target;
 struct Cost;
+struct FarMeeting;
 
 enum { MAX_INPUTS = 8, MAX_OUTPUTS = 8, MAX_ATTRS = 12 };
 
@@ -110,7 +111,9 @@ enum {
   SELECTS = 1 << 11,
   /* of use to gradients only: programs read what simplify says, wherever that is */
   MARKER = 1 << 13,
+  ACROSS = 1 << 14, /* its meeting is one of the replicas of all instances (dist/instances.h) */
   HALF_OF_BYTES = 1 << 12, /* bytes become float16: so do Lua numbers beside them */
+  OBSERVES = 1 << 14,      /* may read variables besides its operands (observe.h) */
 };
 #define IN_PLACE(k) (1 << (16 + (k))) /* k < 8: output 0 may be written over input k */
 #define INDICES(k) \
@@ -137,6 +140,10 @@ struct OpDef {
   /* What replicas do together: the calls of all of them in order (eval: the only one's). NULL:
    * each does it by itself. */
   Status (*meet)(const Call *const *replica, int count);
+  /* ACROSS: replicas of other instances have no places for results (out[i] is NULL): only what they
+   * bring is known. meet_far, where it is there, does without that: `count` replicas of this instance,
+   * of which there are `all` (meet, for large ones). */
+  Status (*meet_far)(const Call *const *replica, int count, int all, const struct FarMeeting *far);
   size_t (*scratch)(const Node *n); /* bytes; NULL: none */
   /* Elementwise: which kernel, with which parameters. */
   void (*strip)(const Node *n, Elementwise *kernel, double p[4]);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "graph/control.h"
+#include "graph/observe.h"
 
 Trace *trace_new(Trace *parent) {
   Trace *t = calloc(1, sizeof *t);
@@ -23,6 +24,7 @@ void trace_free(Trace *t) {
   graph_free(t->graph);
   tensor_map_clear(&t->constant);
   free(t->extra);
+  free(t->observer);
   free(t->effect);
   free(t->derivation);
   free(t->placeholder);
@@ -56,6 +58,9 @@ static Extra *new_extra(Trace *t, Value *outer, Variable *variable, const Type *
   if (!inner) return NULL;
   Extra *x = &t->extra[t->extra_count++];
   *x = (Extra){outer, variable_retain(variable), inner, inner, 0};
+  if (variable && variable_is_observed(variable)) /* nothing has assigned it until now */
+    for (int i = 0; i < t->observer_count; i++)
+      node_observe(t->graph, t->observer[i], variable, inner);
   return x;
 }
 
@@ -83,6 +88,37 @@ static Extra *find_variable(Trace *t, Variable *v) {
   Value *outer = around ? trace_read(around, v) : NULL;
   if (around && !outer) return NULL;
   return new_extra(t, outer, v, &v->type);
+}
+
+static void add_observer(Trace *t, Node *n) {
+  if (array_reserve(&t->observer, &t->observer_capacity, t->observer_count + 1,
+                    sizeof *t->observer))
+    t->observer[t->observer_count++] = n;
+  else fail(&t->graph->error, ERR_OUT_OF_MEMORY, "out of memory while tracing");
+}
+
+/* What runs in another order than the script's, or again, sees what is there. */
+static bool has_order(const Trace *t) {
+  for (; t; t = t->parent)
+    if (t->deferred || t->follows || t->is_gradient) return false;
+  return true;
+}
+
+void trace_observe(Trace *t, Node *n) {
+  if (!has_order(t) || n->place.stage >= 0) return;
+  n->attr[OBSERVED] = attr_ints(NULL, 0);
+  for (int i = 0; i < t->extra_count; i++)
+    if (t->extra[i].variable && variable_is_observed(t->extra[i].variable))
+      node_observe(t->graph, n, t->extra[i].variable, t->extra[i].current);
+  add_observer(t, n);
+}
+
+/* A region that holds calls takes all variables in that the trace around it has met. */
+static void observe_outer(Trace *region) {
+  const Trace *outer = region->parent;
+  for (int i = 0; region->observer_count && i < outer->extra_count; i++)
+    if (outer->extra[i].variable && variable_is_observed(outer->extra[i].variable))
+      find_variable(region, outer->extra[i].variable);
 }
 
 /* The newest reading of v serves again unless an effect on v came in between. */
@@ -262,6 +298,7 @@ static Status end_regions(const OpDef *op, Region *a, Region *b, Value *const *l
                         .plan = plan};
   Node *node = control_node(g, op, in, lead_count + n, &parts);
   if (!node) return g->error.status;
+  if (a->trace->observer_count || (b && b->trace->observer_count)) add_observer(parent, node);
   for (int i = 0; i < explicit_count; i++) out[i] = &node->out[i];
   for (int i = 0; i < written_count; i++)
     trace_assign(parent, a->trace->extra[written[i]].variable, &node->out[explicit_count + i]);
@@ -285,6 +322,7 @@ Status trace_end_repeat(Trace *body, Value *count, Value *const *carried, int ca
   Graph *g = body->parent->graph;
   Value **lead = loop_lead(g, count, carried, carried_count);
   Region r = {body, results, carried_count};
+  observe_outer(body);
   Status s = lead ? end_regions(&control_repeat, &r, NULL, lead, 1 + carried_count, carried_count,
                                 plan, out)
                   : g->error.status;
@@ -298,6 +336,7 @@ Status trace_end_while(Trace *cond, Value *test, Trace *body, Value *limit, Valu
   Value **lead = loop_lead(g, limit, carried, carried_count);
   Region c = {cond, &test, 1}, b = {body, results, carried_count};
   Status s = lead ? OK : g->error.status;
+  observe_outer(cond), observe_outer(body);
   if (s == OK && !(share_extras(cond, body) && share_extras(body, cond)))
     s = fail(&g->error, ERR_OUT_OF_MEMORY, "out of memory");
   if (s == OK) {
@@ -313,6 +352,7 @@ Status trace_end_cond(Value *test, Trace *yes, Value *const *yes_results, Trace 
                       Value *const *no_results, int count, Value **out) {
   Graph *g = yes->parent->graph;
   Region a = {yes, yes_results, count}, b = {no, no_results, count};
+  observe_outer(yes), observe_outer(no);
   Status s = share_extras(yes, no) && share_extras(no, yes)
                  ? OK
                  : fail(&g->error, ERR_OUT_OF_MEMORY, "out of memory");
@@ -390,6 +430,7 @@ Status trace_end_custom(Trace *body, Value *const *arguments, Value *const *resu
   if (s != OK && g->error.status == OK)
     fail(&g->error, s, "out of memory while tracing a gradient");
   Region r = {body, kept, all};
+  observe_outer(body);
   if (s == OK)
     s = end_regions(&control_custom, &r, NULL, arguments, body->argument_count, all, NULL, made);
   if (s == OK) {
@@ -406,8 +447,19 @@ Status trace_end_custom(Trace *body, Value *const *arguments, Value *const *resu
   return g->error.status;
 }
 
+/* Of what no program changes there is one value only. */
+static void observe_written(Trace *t) {
+  int64_t *serial = arena_alloc(t->graph->arena, (size_t)(t->extra_count + 1) * sizeof *serial);
+  int count = 0;
+  for (int i = 0; serial && i < t->extra_count; i++)
+    if (is_written(&t->extra[i])) serial[count++] = t->extra[i].variable->serial;
+  if (serial) graph_observe_only(t->graph, serial, count);
+  else fail(&t->graph->error, ERR_OUT_OF_MEMORY, "out of memory while tracing");
+}
+
 int trace_end_root(Trace *t, Value *const *results, int count, int *written) {
   int n = 0;
+  if (t->observer_count) observe_written(t);
   for (int i = 0; i < count; i++) graph_output(t->graph, results[i]);
   for (int i = 0; i < t->extra_count; i++) {
     if (!is_written(&t->extra[i])) continue;

@@ -49,12 +49,15 @@ struct Trace {
   int argument_count;
   Extra *extra;
   int extra_count, extra_capacity;
+  Node **observer; /* nodes of the graph that see what its variables hold there (observe.h) */
+  int observer_count, observer_capacity;
   TensorMap constant; /* tensors that are known while tracing: each is one value */
   bool deferred, has_unknown;
   Offload offload; /* of a root trace's program */
   int replicas;    /* of it, as far as is known */
   /* comes after its parent, a loop's body: its variables are those of the parent's parent */
   bool follows;
+  bool is_gradient; /* computed when somebody differentiates */
   Effect *effect;
   int effect_count, effect_capacity;
   Derivation *derivation;
@@ -79,6 +82,8 @@ Value *trace_constant(Trace *t, Tensor *tensor); /* the same value each time */
  * loop or branch gave. */
 void trace_assign(Trace *t, Variable *v, Value *value);
 
+/* The call n, the graph's newest node, is to see what the script has assigned before it. */
+void trace_observe(Trace *t, Node *n);
 bool trace_writes(const Trace *t); /* has it assigned a variable? */
 
 /* ---- deferred traces ---- */

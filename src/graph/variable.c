@@ -28,10 +28,16 @@ Variable *variable_retain(Variable *v) {
 void variable_release(Variable *v) {
   if (!v || atomic_fetch_sub(&v->references, 1) != 1) return;
   tensor_release(v->value);
+  variable_release(v->aggregate);
   for (int i = 0; i + 1 < v->replica_count; i++) tensor_release(v->replica[i]);
   free(v->replica);
   free(v->name);
   free(v);
+}
+
+/* Of an aggregated variable, too; other replicas than the first may have zero. */
+static Status assign_aggregate(Error *e, Variable *v, const Tensor *t) {
+  return v->aggregate ? variable_assign(e, v->aggregate, t) : OK;
 }
 
 Status variable_check_idle(Error *e, const Variable *v) {
@@ -48,7 +54,7 @@ Status variable_assign(Error *e, Variable *v, const Tensor *t) {
   if (!type_equal(&v->type, &t->type))
     return fail(e, ERR_INVALID_ARGUMENT, "variable '%s' is %s, got %s", v->name,
                 type_text(&v->type, want), type_text(&t->type, got));
-  if (variable_check_idle(e, v) != OK) return e->status;
+  if (variable_check_idle(e, v) != OK || assign_aggregate(e, v, t) != OK) return e->status;
   if (v->value && tensor_is_shared(v->value)) {
     tensor_release(v->value);
     v->value = NULL;
@@ -58,6 +64,7 @@ Status variable_assign(Error *e, Variable *v, const Tensor *t) {
   if (type_count(&v->type)) tensor_copy_out(t, v->value->data);
   v->replicas = 1;
   v->version++;
+  v->assigned = true;
   return OK;
 }
 
@@ -104,7 +111,8 @@ Status variable_spread(Error *e, Variable *v, int replicas, void **data) {
   for (int r = 1; r < replicas; r++) {
     data[r] = v->replica[r - 1]->data;
     if (v->replicas == replicas) continue;
-    memcpy(data[r], data[0], type_bytes(&v->type));
+    if (v->first_only) memset(data[r], 0, type_bytes(&v->type));
+    else memcpy(data[r], data[0], type_bytes(&v->type));
     if (v->replica_step)
       dtype_set_integer(v->type.dtype, data[r], 0,
                         dtype_get_integer(v->type.dtype, data[0], 0) + r * v->replica_step);

@@ -14,11 +14,16 @@ typedef struct Variable {
   bool remote;       /* lives in streaming memory in every program */
   bool of_optimizer; /* what an optimizer keeps beside a weight, and only its updates use */
   bool counts_runs;  /* of a random op: made for it, no script's own */
+  bool assigned;     /* by the script, since a program used it last */
   bool deferred;     /* outside of a traced function it is symbolic: sessions read it */
   Tensor *value;     /* dense; NULL: not initialised */
   /* programs that are running on its memory; those of them that change it */
   _Atomic int users, writers;
-  int64_t version;  /* grows with each write; transfers and reads compare it */
+  int64_t version; /* grows with each write; transfers and reads compare it */
+  /* outside of programs it is read there: what the replicas of all instances have together */
+  struct Variable *aggregate;
+  bool first_only;  /* what is assigned outside of programs is replica 0's, the others' is zero */
+  bool is_placed;   /* a counter's value is that of this instance's first replica */
   int replicas;     /* that have values of their own; 1: `value` is everybody's */
   Tensor **replica; /* [replica_count - 1]: of replicas 1 …; `value` is that of replica 0 */
   int replica_count;

@@ -444,6 +444,14 @@ static void add_factor(lua_State *L, Arguments *a) {
 
 /* ---- all of it ---- */
 
+/* t.reshape{2, 3}: what was meant for an argument has become the operand. */
+static const char *colon_hint(lua_State *L, const OpDef *op) {
+  if (!lua_istable(L, 1) || (op->traits & VARIADIC)) return "";
+  bool is_numbers = lua_rawgeti(L, 1, 1) == LUA_TNUMBER;
+  lua_pop(L, 1);
+  return is_numbers ? "; a tensor's methods are called with a colon, t:name(…)" : "";
+}
+
 static void check_operands(lua_State *L, const Arguments *a) {
   const OpDef *op = a->op;
   int required;
@@ -457,7 +465,8 @@ static void check_attributes(lua_State *L, const Arguments *a) {
   const OpDef *op = a->op;
   for (int i = 0; i < op_attr_count(op); i++)
     if (a->attr[i].kind == ATTR_NONE && !op->attrs[i].fallback)
-      bind_fail(L, ERR_TYPE, "%s: '%s' is missing", op->name, op->attrs[i].name);
+      bind_fail(L, ERR_TYPE, "%s: '%s' is missing%s", op->name, op->attrs[i].name,
+                colon_hint(L, op));
 }
 
 void arguments_read(lua_State *L, Arguments *a) {

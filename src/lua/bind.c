@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "dist/instances.h"
+
 static const char STATE_KEY, CALLBACKS_KEY;
 
 static int free_state(lua_State *L) {
@@ -12,6 +14,8 @@ static int free_state(lua_State *L) {
   if (s->graph) trace_free(s->graph->trace), s->graph->trace = NULL;
   trace_ref_release(s->graph);
   host_calls_free(s->host);
+  if (s->engine && s->engine->instances)
+    instances_end(s->engine->instances, 0, NULL); /* no command ended them */
   engine_free(s->engine);
   free(s->prefix);
   free(s->attributes);
@@ -42,6 +46,13 @@ static void find_library(lua_State *L, State *s) {
     return;
   }
   lua_settop(L, lua_gettop(L) - 2);
+}
+
+const State *bind_known_state(lua_State *L) {
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &STATE_KEY);
+  const State *s = lua_touserdata(L, -1);
+  lua_pop(L, 1);
+  return s;
 }
 
 State *bind_state(lua_State *L) {

@@ -67,6 +67,7 @@ typedef struct State {
 
 /* Its scopes and traces are those of L from now on. */
 State *bind_state(lua_State *L);
+const State *bind_known_state(lua_State *L); /* NULL: there is none yet, or no more */
 
 /* "script.lua:12" of the user's frame, in the state's buffer; NULL when there is none. */
 const char *bind_where(lua_State *L);
@@ -224,6 +225,7 @@ void bind_open_price(lua_State *L);
 void bind_open_host(lua_State *L);
 void bind_open_behind(lua_State *L);
 void bind_open_job(lua_State *L);
+void bind_open_instances(lua_State *L);
 void bind_open_queue(lua_State *L);
 void bind_open_dataset(lua_State *L);
 void bind_open_files(lua_State *L);

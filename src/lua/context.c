@@ -61,7 +61,8 @@ static bool same(const Around *a, const Around *b) {
   return trace_ref_open(a->trace) == trace_ref_open(b->trace) && p->device == q->device &&
          p->shard == q->shard && p->stage == q->stage && p->backward == q->backward &&
          p->stochastic_rounding == q->stochastic_rounding && p->half_products == q->half_products &&
-         p->half_convolutions == q->half_convolutions && a->estimating == b->estimating &&
+         p->half_convolutions == q->half_convolutions && p->product_share == q->product_share &&
+         p->convolution_share == q->convolution_share && a->estimating == b->estimating &&
          same_text(a->prefix, b->prefix) && same_text(a->attributes, b->attributes);
 }
 

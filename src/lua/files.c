@@ -13,13 +13,7 @@
 #include "base/lock.h"
 #include "base/sha256.h"
 #include "lua/bind.h"
-#include "tensor/npy.h"
-#include "tensor/safetensors.h"
-
-static bool ends_with(const char *path, const char *ending) {
-  size_t n = strlen(path), m = strlen(ending);
-  return n >= m && !strcmp(path + n - m, ending);
-}
+#include "tensor/formats.h"
 
 static int push_read(lua_State *L, Tensor *t, const Error *e) {
   bind_check(L, e);
@@ -83,15 +77,16 @@ static const char **listed_names(lua_State *L, int index, int *count) {
   return names;
 }
 
-/* Replaces a table of tensors by name, of which a .npy holds one, by that one. A list is a
+/* Replaces a table of tensors by name by the one that a file of such a format holds. A list is a
  * tensor itself. */
-static void only_tensor(lua_State *L, int index) {
+static void only_tensor(lua_State *L, int index, const char *ending) {
   if (lua_rawlen(L, index)) return;
   int count;
   const char **names = sorted_names(L, index, &count);
   if (count != 1)
     bind_fail(L, ERR_VALUE,
-              "save: a .npy holds one tensor, got %d; save them as .npz or .safetensors", count);
+              "save: a %s holds one tensor, got %d; save them as .npz or .safetensors", ending,
+              count);
   lua_getfield(L, index, names[0]);
   lua_replace(L, index);
 }
@@ -105,22 +100,46 @@ static const char *check_path(lua_State *L, int index, const char *who) {
   return path;
 }
 
+static const TensorFormat *format_of(lua_State *L, const char *who, const char *path,
+                                     const char *ending) {
+  char text[FORMAT_ENDINGS_TEXT];
+  const TensorFormat *format = tensor_format(ending);
+  if (!format)
+    bind_fail(L, ERR_VALUE, "%s: '%s' must end in %s", who, path, tensor_format_endings(text));
+  return format;
+}
+
+/* The texts of the table at index. */
+static void add_metadata(lua_State *L, NamedTensors *n, int index) {
+  Error e = {0};
+  int count;
+  const char **names = sorted_names(L, index, &count);
+  for (int i = 0; i < count; i++) {
+    lua_getfield(L, index, names[i]);
+    named_add_metadata(&e, n, names[i], luaL_checkstring(L, -1));
+    bind_check(L, &e);
+    lua_pop(L, 1);
+  }
+}
+
+static int save_one(lua_State *L, const char *path, const TensorFormat *format) {
+  Error e = {0};
+  if (lua_istable(L, 2)) only_tensor(L, 2, format->ending);
+  NamedTensors *n = new_named(L);
+  named_add(&e, n, "", bind_concrete(L, 2, lua_istable(L, 2) ? "save: the list" : "save"));
+  if (e.status == OK) format->write(&e, path, n);
+  bind_check(L, &e);
+  return 0;
+}
+
 /* (path, {name = tensor} | tensor, {key = text} | nil, names in the order in which they are
  * written | nil: sorted) */
 static int save(lua_State *L) {
   const char *path = check_path(L, 1, "save");
   Error e = {0};
   lua_settop(L, 4);
-  if (ends_with(path, ".npy")) {
-    if (lua_istable(L, 2)) only_tensor(L, 2);
-    Tensor *t = bind_concrete(L, 2, lua_istable(L, 2) ? "save: the list" : "save");
-    npy_write(&e, path, t);
-    bind_check(L, &e);
-    return 0;
-  }
-  bool npz = ends_with(path, ".npz");
-  if (!npz && !ends_with(path, ".safetensors"))
-    bind_fail(L, ERR_VALUE, "save: '%s' must end in .safetensors, .npz or .npy", path);
+  const TensorFormat *format = format_of(L, "save", path, path);
+  if (format->one) return save_one(L, path, format);
   if (!lua_istable(L, 2))
     bind_fail(L, ERR_TYPE,
               "save: '%s' holds tensors by name, as in {x = tensor}; a .npy holds a single one",
@@ -136,17 +155,8 @@ static int save(lua_State *L) {
     bind_check(L, &e);
     lua_pop(L, 3);
   }
-  if (lua_istable(L, 3)) {
-    names = sorted_names(L, 3, &count);
-    for (int i = 0; i < count; i++) {
-      lua_getfield(L, 3, names[i]);
-      named_add_metadata(&e, n, names[i], luaL_checkstring(L, -1));
-      bind_check(L, &e);
-      lua_pop(L, 1);
-    }
-  }
-  if (npz) npz_write(&e, path, n);
-  else safetensors_write(&e, path, n);
+  if (lua_istable(L, 3)) add_metadata(L, n, 3);
+  format->write(&e, path, n);
   bind_check(L, &e);
   return 0;
 }
@@ -156,15 +166,10 @@ static int save(lua_State *L) {
 static int load(lua_State *L) {
   const char *path = check_path(L, 1, "load"), *ending = luaL_optstring(L, 2, path);
   Error e = {0};
-  if (ends_with(ending, ".npy")) {
-    Tensor *t = NULL;
-    npy_read(&e, path, &t);
-    return push_read(L, t, &e);
-  }
+  const TensorFormat *format = format_of(L, "load", path, ending);
   NamedTensors *n = new_named(L);
-  if (ends_with(ending, ".npz")) npz_read(&e, path, n);
-  else if (ends_with(ending, ".safetensors")) safetensors_read(&e, path, n);
-  else bind_fail(L, ERR_VALUE, "load: '%s' must end in .safetensors, .npz or .npy", path);
+  format->read(&e, path, n);
+  if (format->one && e.status == OK) return push_read(L, tensor_retain(n->tensor[0]), &e);
   bind_check(L, &e);
   lua_createtable(L, 0, n->count);
   for (int i = 0; i < n->count; i++) {
@@ -182,6 +187,23 @@ static int load(lua_State *L) {
     lua_rawseti(L, -2, i + 1);
   }
   return 3;
+}
+
+/* () → the formats: a list of {ending = , one = , metadata = } */
+static int file_formats(lua_State *L) {
+  const TensorFormat *format;
+  lua_newtable(L);
+  for (int i = 0; (format = tensor_format_at(i)); i++) {
+    lua_createtable(L, 0, 3);
+    lua_pushstring(L, format->ending);
+    lua_setfield(L, -2, "ending");
+    lua_pushboolean(L, format->one);
+    lua_setfield(L, -2, "one");
+    lua_pushboolean(L, format->metadata);
+    lua_setfield(L, -2, "metadata");
+    lua_rawseti(L, -2, i + 1);
+  }
+  return 1;
 }
 
 static int exists(lua_State *L) {
@@ -342,12 +364,14 @@ static int epoch(lua_State *L) {
   return 1;
 }
 
-static int terminal(lua_State *L) { /* of stderr → is it one, columns | nil */
+/* → whether stderr is a terminal, its columns | nil, whether stdout is one */
+static int terminal(lua_State *L) {
   struct winsize size = {0};
   lua_pushboolean(L, isatty(STDERR_FILENO));
   if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col) lua_pushinteger(L, size.ws_col);
   else lua_pushnil(L);
-  return 2;
+  lua_pushboolean(L, isatty(STDOUT_FILENO));
+  return 3;
 }
 
 static int peak_memory(lua_State *L) { /* bytes */
@@ -395,6 +419,7 @@ static int process_seconds(lua_State *L) {
 void bind_open_files(lua_State *L) {
   static const luaL_Reg functions[] = {{"save", save},
                                        {"load", load},
+                                       {"file_formats", file_formats},
                                        {"file_exists", exists},
                                        {"replace_file", replace_file},
                                        {"file_hash", file_hash},

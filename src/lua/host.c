@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/observe.h"
 #include "lua/callback.h"
 #include "lua/object.h"
 #include "ops/io/feed.h"
@@ -20,6 +21,7 @@ typedef struct LuaFunction {
 typedef struct Request {
   HostRequest head;
   LuaFunction *function;
+  Observed seen; /* the program waits: its memory stays as it is */
   int in_count;
   Tensor *tensor[]; /* inputs, then outputs */
 } Request;
@@ -51,9 +53,13 @@ static Status run_request(HostRequest *r, Error *e) {
   int out_count = f->op.out_count;
   lua_State *L = callback_begin(f->callback);
   for (int i = 0; i < q->in_count; i++) bind_push_tensor(L, tensor_retain(q->tensor[i]));
+  Engine *engine = f->state->engine;
+  q->seen.outer = engine->seen;
+  engine->seen = &q->seen;
   f->state->in_callback++;
   Status s = callback_call(f->callback, q->in_count, out_count, e);
   f->state->in_callback--;
+  engine->seen = q->seen.outer;
   if (s != OK) return s;
   int first = lua_gettop(L) - out_count + 1;
   for (int i = 0; i < out_count && s == OK; i++)
@@ -71,17 +77,20 @@ static Status call_function(HostOp *h, const Call *c) {
   LuaFunction *f = (LuaFunction *)h;
   Request *q = calloc(1, sizeof *q + (size_t)(c->in_count + c->out_count + 1) * sizeof *q->tensor);
   if (!q) return fail(c->error, ERR_OUT_OF_MEMORY, "out of memory in a host callback");
+  const Attr *seen = &c->attr[OBSERVED];
+  int hidden = seen->kind == ATTR_INTS ? seen->ints.n : 0;
   q->function = f;
-  q->in_count = c->in_count;
+  q->in_count = c->in_count - hidden;
+  if (hidden) q->seen = (Observed){hidden, seen->ints.v, c->in + q->in_count, NULL};
   Status s = OK;
-  for (int i = 0; i < c->in_count && s == OK; i++) {
+  for (int i = 0; i < q->in_count && s == OK; i++) {
     q->tensor[i] = tensor_from(c->error, c->in_type[i], c->in[i]);
     if (!q->tensor[i]) s = c->error->status;
   }
   host_request_init(&q->head, run_request, free_request);
   if (s == OK) s = host_call(f->state->host, c->error, &q->head, never, NULL);
   for (int i = 0; i < c->out_count && s == OK; i++)
-    memcpy(c->out[i], q->tensor[c->in_count + i]->data, type_bytes(c->out_type[i]));
+    memcpy(c->out[i], q->tensor[q->in_count + i]->data, type_bytes(c->out_type[i]));
   host_request_release(&q->head);
   return s;
 }
@@ -101,12 +110,13 @@ static Type read_type(lua_State *L, int index) {
   return type;
 }
 
-/* (function, list of values, list of {dtype, shape}) in the current trace, or the sessions'
+/* (function, list of values, list of {dtype, shape}, whether it may read variables) in the current trace, or the sessions'
  * graph → list of results */
 static int host_callback(lua_State *L) {
   State *s = bind_state(L);
   TraceRef *ref = s->trace ? s->trace : bind_graph(L);
   Graph *g = ref->trace->graph;
+  lua_settop(L, 4);
   int in_count = (int)luaL_len(L, 2), out_count = (int)luaL_len(L, 3);
   if (in_count > MOST_VALUES || out_count > MOST_VALUES)
     return bind_fail(L, ERR_VALUE, "host_callback: at most %d values", MOST_VALUES);
@@ -138,6 +148,7 @@ static int host_callback(lua_State *L) {
   f->op.out_count = out_count;
   bind_mark_line(L, g);
   Node *n = host_op(g, &f->op, in, in_count);
+  if (n && lua_toboolean(L, 4)) trace_observe(ref->trace, n);
   Error e = g->error;
   error_clear(&g->error);
   bind_check(L, &e);

@@ -29,6 +29,7 @@ int luaopen_ipulua_core(lua_State *L) {
   bind_open_behind(L);
   bind_open_context(L);
   bind_open_job(L);
+  bind_open_instances(L);
   bind_open_queue(L);
   bind_open_dataset(L);
   bind_open_files(L);
@@ -54,6 +55,10 @@ static int load_hdf5(lua_State *L) {
 }
 
 void module_offer_plugins(lua_State *L, const char *folder, bool has_other_lua) {
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, PLUGIN_FOLDERS);
+  lua_pushstring(L, folder);
+  lua_rawseti(L, -2, luaL_len(L, -2) + 1);
+  lua_pop(L, 1);
   int flags = RTLD_NOW | RTLD_LOCAL;
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
   (void)has_other_lua; /* they refuse RTLD_DEEPBIND */

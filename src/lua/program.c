@@ -1,4 +1,5 @@
 /* Programs, which come out of traces: running them, replicas, what they hold. */
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -108,14 +109,16 @@ static int run(lua_State *L) {
   return 1;
 }
 
-/* (program, replicas) */
+/* (program, replicas, first, all): where several instances have replicas, first … of all are this one's */
 static int replicate(lua_State *L) {
   Program *p = bind_check_program(L, 1);
-  lua_Integer replicas = luaL_checkinteger(L, 2);
-  if (replicas < 1 || replicas > MOST_LISTED)
+  lua_Integer replicas = luaL_checkinteger(L, 2), first = luaL_optinteger(L, 3, 0),
+              all = luaL_optinteger(L, 4, 0);
+  if (replicas < 1 || replicas > MOST_LISTED || first < 0 || all < 0 || all > INT_MAX / 2 ||
+      first > all)
     return luaL_error(L, "a program has 1 to %d replicas", MOST_LISTED);
   Error e = {0};
-  program_replicate(&e, p, (int)replicas, bind_state(L)->engine->threads);
+  program_replicate(&e, p, (int)replicas, (int)first, (int)all, bind_state(L)->engine->threads);
   bind_check(L, &e);
   return 0;
 }
@@ -130,6 +133,12 @@ static int set_replicas(lua_State *L) {
 static int replicas_asked(lua_State *L) {
   lua_pushinteger(L, bind_state(L)->replicas_asked);
   bind_state(L)->replicas_asked = 0;
+  return 1;
+}
+
+/* Whether its replicas meet. */
+static int meets(lua_State *L) {
+  lua_pushboolean(L, program_meets(bind_check_program(L, 1)));
   return 1;
 }
 
@@ -183,7 +192,9 @@ static void push_devices(lua_State *L, const Program *p) {
 static int describe(lua_State *L) {
   Program *p = bind_check_program(L, 1);
   lua_newtable(L);
-  lua_pushinteger(L, p->replicas), lua_setfield(L, -2, "replicas");
+  lua_pushinteger(L, p->all_replicas ? p->all_replicas : p->replicas),
+      lua_setfield(L, -2, "replicas");
+  lua_pushinteger(L, p->replicas), lua_setfield(L, -2, "local_replicas");
   push_devices(L, p);
   lua_pushinteger(L, program_shards(p)), lua_setfield(L, -2, "shards");
   lua_pushstring(L, p->name), lua_setfield(L, -2, "name");
@@ -259,6 +270,7 @@ void bind_open_program(lua_State *L) {
       {"set_replicas", set_replicas}, {"replicas_asked", replicas_asked}, {NULL, NULL}};
   static const luaL_Reg methods[] = {{"run", run},
                                      {"replicate", replicate},
+                                     {"meets", meets},
                                      {"queues", queues},
                                      {"describe", describe},
                                      {"text", text},

@@ -14,6 +14,7 @@ static void set_counter(Variable *v, int64_t value) {
   Error e = {0};
   void *data = variable_writable(&e, v);
   if (data) dtype_set_integer(I64, data, 0, value);
+  v->is_placed = false;
 }
 
 /* Replicas draw other numbers: their counters begin so far apart that they never meet. */

@@ -1,6 +1,8 @@
 /* Readers of data sets for Lua: a file as tensors, or as a dataset. */
 #include "data/reader.h"
 
+#include <stdlib.h>
+
 #include "data/digits.h"
 #include "lua/dataset.h"
 #include "tensor/cifar.h"
@@ -139,13 +141,34 @@ static int read_image(lua_State *L) { /* (path, channels) */
   return 1;
 }
 
-static int write_png(lua_State *L) { /* (path, tensor) */
+enum { JPEG_QUALITY = 95 };
+
+static ImageFormat check_format(lua_State *L, int index) {
+  return lua_toboolean(L, index) ? IMAGE_JPEG : IMAGE_PNG;
+}
+
+static int write_image(lua_State *L) { /* (path, tensor, whether as JPEG, quality | nil) */
   const char *path = luaL_checkstring(L, 1);
-  Tensor *t = bind_concrete(L, 2, "write_png");
+  lua_settop(L, 4); /* a tensor's values may be pushed behind them */
+  Tensor *t = bind_concrete(L, 2, "image.write");
   Error e = {0};
-  image_write_png(&e, path, t);
+  image_write(&e, path, t, check_format(L, 3), (int)luaL_optinteger(L, 4, JPEG_QUALITY));
   bind_check(L, &e);
   return 0;
+}
+
+static int encode_image(lua_State *L) { /* (tensor, whether as JPEG, quality | nil) → bytes */
+  lua_settop(L, 3);
+  Tensor *t = bind_concrete(L, 1, "image.encode");
+  char *data;
+  size_t bytes;
+  Error e = {0};
+  image_encode(&e, "image", t, check_format(L, 2), (int)luaL_optinteger(L, 3, JPEG_QUALITY), &data,
+               &bytes);
+  bind_check(L, &e);
+  lua_pushlstring(L, data, bytes);
+  free(data);
+  return 1;
 }
 
 static int digits(lua_State *L) { /* (test, count | nil, seed | nil) → images, labels */
@@ -170,7 +193,8 @@ void bind_open_readers(lua_State *L) {
                                      {"read_csv", read_csv},
                                      {"csv_columns", csv_columns},
                                      {"read_image", read_image},
-                                     {"write_png", write_png},
+                                     {"write_image", write_image},
+                                     {"encode_image", encode_image},
                                      {"digits", digits},
                                      {NULL, NULL}};
   luaL_setfuncs(L, datasets, 0);

@@ -221,16 +221,19 @@ static int uses(lua_State *L) {
   return 2;
 }
 
-/* (first, stage, half_products, half_convolutions) What products of a stage's backward pass add
- * up in, of the current trace's nodes from the first on. */
-static int set_backward_partials(lua_State *L) {
+/* (first, stage, half_products, half_convolutions, product_share, convolution_share) What holds
+ * for products of a stage's backward pass, of the current trace's nodes from the first on. */
+static int set_backward_options(lua_State *L) {
   const Graph *g = bind_current_trace(L)->trace->graph;
   lua_Integer stage = luaL_checkinteger(L, 2);
   int8_t products = (int8_t)luaL_checkinteger(L, 3), convolutions = (int8_t)luaL_checkinteger(L, 4);
+  int32_t product_share = (int32_t)luaL_checkinteger(L, 5),
+          convolution_share = (int32_t)luaL_checkinteger(L, 6);
   for (int i = (int)luaL_checkinteger(L, 1); i < g->node_count; i++) {
     Placement *p = &g->node[i]->place;
-    if (p->backward && p->stage == (int)stage)
-      p->half_products = products, p->half_convolutions = convolutions;
+    if (!p->backward || p->stage != (int)stage) continue;
+    p->half_products = products, p->half_convolutions = convolutions;
+    p->product_share = product_share, p->convolution_share = convolution_share;
   }
   return 0;
 }
@@ -246,7 +249,7 @@ void bind_open_region(lua_State *L) {
                                        {"trace_captured", captured},
                                        {"trace_uses", uses},
                                        {"trace_value", symbolic},
-                                       {"set_backward_partials", set_backward_partials},
+                                       {"set_backward_options", set_backward_options},
                                        {NULL, NULL}};
   bind_set_functions(L, functions);
   luaL_newmetatable(L, REGION_NAME);

@@ -84,10 +84,12 @@ static int set_placement(lua_State *L) {
   Placement *p = &bind_state(L)->scope.place;
   const char *field = luaL_checkstring(L, 1);
   int value = (int)luaL_checkinteger(L, 2);
-  int *slot = !strcmp(field, "device")  ? &p->device
-              : !strcmp(field, "shard") ? &p->shard
-              : !strcmp(field, "stage") ? &p->stage
-                                        : NULL;
+  int *slot = !strcmp(field, "device")              ? &p->device
+              : !strcmp(field, "shard")             ? &p->shard
+              : !strcmp(field, "stage")             ? &p->stage
+              : !strcmp(field, "product_share")     ? &p->product_share
+              : !strcmp(field, "convolution_share") ? &p->convolution_share
+                                                    : NULL;
   int8_t *small = !strcmp(field, "stochastic_rounding") ? &p->stochastic_rounding
                   : !strcmp(field, "half_products")     ? &p->half_products
                   : !strcmp(field, "half_convolutions") ? &p->half_convolutions
@@ -112,8 +114,9 @@ static int set_placement(lua_State *L) {
 static int scope_key(lua_State *L) {
   const State *s = bind_state(L);
   const Placement *p = &s->scope.place;
-  lua_pushfstring(L, "%d,%d,%d,%d,%d,%d,%d,%s", p->device, p->shard, p->stage, (int)p->backward,
-                  (int)p->stochastic_rounding, (int)p->half_products, (int)p->half_convolutions,
+  lua_pushfstring(L, "%d,%d,%d,%d,%d,%d,%d,%d,%d,%s", p->device, p->shard, p->stage,
+                  (int)p->backward, (int)p->stochastic_rounding, (int)p->half_products,
+                  (int)p->half_convolutions, (int)p->product_share, (int)p->convolution_share,
                   s->attributes ? s->attributes : "");
   return 1;
 }

@@ -98,7 +98,8 @@ Value *tape_value_of(Tape *t, Tensor *tensor) {
 
 static bool note_reading(Tape *t, Variable *v, Value *value) {
   Error e = {0};
-  Tensor *held = v->writers ? tensor_from(&e, &v->type, v->value->data) : tensor_retain(v->value);
+  Tensor *held = v->writers ? tensor_from(&e, &v->type, observed_data(t->state->engine->seen, v))
+                            : tensor_retain(v->value);
   bool noted = held && tape_note(t, value, held) && tensor_map_put(&t->known, v->value, value, v);
   tensor_release(held);
   if (!noted ||

@@ -111,6 +111,7 @@ Tensor *bind_concrete(lua_State *L, int index, const char *what) {
     return t->tensor;
   }
   if (v) {
+    if (v->aggregate) v = v->aggregate;
     bind_settle(L, v);
     if (!v->value) bind_initialise(L, index);
     if (!v->value && bind_state(L)->estimating) {
@@ -127,7 +128,7 @@ Tensor *bind_concrete(lua_State *L, int index, const char *what) {
       return v->value;
     }
     Error e = {0}; /* a program writes where the value is */
-    Tensor *copy = tensor_from(&e, &v->type, v->value->data);
+    Tensor *copy = tensor_from(&e, &v->type, observed_data(bind_state(L)->engine->seen, v));
     bind_check(L, &e);
     bind_push_tensor(L, copy);
     return copy;

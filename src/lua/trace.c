@@ -142,7 +142,7 @@ static int begin(lua_State *L) {
   r->trace->follows = follows;
   r->parent = trace_ref_retain(parent);
   r->is_region = region;
-  r->is_gradient = region && lua_toboolean(L, 3);
+  r->is_gradient = r->trace->is_gradient = region && lua_toboolean(L, 3);
   r->below = trace_ref_retain(s->trace);
   r->thread = s->thread;
   s->trace = r;
@@ -408,6 +408,19 @@ static int read_variables(lua_State *L) {
   return 1;
 }
 
+/* Variables that the current trace has assigned, in the order in which it met them: a list. */
+static int written_variables(lua_State *L) {
+  const State *s = bind_state(L);
+  lua_newtable(L);
+  for (int i = 0; s->trace && i < s->trace->trace->extra_count; i++) {
+    const Extra *x = &s->trace->trace->extra[i];
+    if (!x->variable || x->current == x->inner) continue;
+    bind_push_variable(L, variable_retain(x->variable));
+    lua_rawseti(L, -2, luaL_len(L, -2) + 1);
+  }
+  return 1;
+}
+
 void bind_open_trace(lua_State *L) {
   static const luaL_Reg functions[] = {{"trace_begin", begin},
                                        {"trace_depth", depth},
@@ -420,6 +433,7 @@ void bind_open_trace(lua_State *L) {
                                        {"offload", offload},
                                        {"trace_current", current_token},
                                        {"trace_read_variables", read_variables},
+                                       {"trace_written_variables", written_variables},
                                        {"trace_hide", hide},
                                        {"trace_show", show},
                                        {NULL, NULL}};

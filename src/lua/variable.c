@@ -1,6 +1,7 @@
 /* The Lua type of variables. In an expression a variable is its value. */
 #include <string.h>
 
+#include "dist/instances.h"
 #include "lua/bind.h"
 #include "ops/ops.h"
 
@@ -88,6 +89,78 @@ static int value_of(lua_State *L) {
   return 1;
 }
 
+/* (variable, aggregate, first_only): outside of programs its value is the aggregate's; what is assigned there is
+ * replica 0's alone, or everybody's. */
+static int set_aggregate(lua_State *L) {
+  Variable *v = check(L), *of = bind_test_variable(L, 2);
+  if (!of || v->aggregate) return luaL_error(L, "a variable has one aggregate");
+  v->aggregate = variable_retain(of);
+  v->first_only = lua_toboolean(L, 3);
+  return 0;
+}
+
+/* (variable): what it holds is zero, on this instance. */
+static int set_zero(lua_State *L) {
+  Variable *v = check(L);
+  Error e = {0};
+  void *data = variable_writable(&e, v);
+  bind_check(L, &e);
+  memset(data, 0, type_bytes(&v->type));
+  return 0;
+}
+
+/* (variable, replicas) → what each of so many replicas of this instance holds, a list; whatever scripts read */
+static int values_of_replicas(lua_State *L) {
+  Variable *v = check(L);
+  int count = bind_check_int(L, 2, "replicas");
+  bind_settle(L, v);
+  lua_createtable(L, count, 0);
+  for (int r = 0; r < count; r++) {
+    LuaTensor *u = bind_new_tensor(L);
+    Error e = {0};
+    bool is_zero = r && v->first_only && v->replicas != count;
+    if (is_zero) u->tensor = tensor_new(&e, &v->type);
+    else u->tensor = tensor_from(&e, &v->type, variable_of_replica(v, r, count));
+    bind_check(L, &e);
+    lua_rawseti(L, -2, r + 1);
+  }
+  return 1;
+}
+
+/* (variable, list of tensors): all replicas of this instance get values of their own. */
+static int set_values_of_replicas(lua_State *L) {
+  Variable *v = check(L);
+  int count = (int)luaL_len(L, 2);
+  void **data = lua_newuserdatauv(L, (size_t)(count + 1) * sizeof *data, 0);
+  Error e = {0};
+  bind_settle(L, v);
+  variable_spread(&e, v, count, data);
+  bind_check(L, &e);
+  for (int r = 0; r < count; r++) {
+    lua_rawgeti(L, 2, r + 1);
+    const LuaTensor *t = bind_check_tensor(L, -1, v->name);
+    if (!t->tensor || !type_equal(&t->tensor->type, &v->type))
+      return bind_fail(L, ERR_INVALID_ARGUMENT, "a value of variable '%s' has another type",
+                       v->name);
+    tensor_copy_out(t->tensor, data[r]);
+    lua_pop(L, 1);
+  }
+  return 0;
+}
+
+static int is_aggregated(lua_State *L) {
+  lua_pushboolean(L, check(L)->aggregate != NULL);
+  return 1;
+}
+
+/* (dense tensor) → the CRC32C of its elements */
+static int crc_of_tensor(lua_State *L) {
+  const LuaTensor *t = bind_check_tensor(L, 1, "value");
+  if (!t->tensor || !tensor_is_dense(t->tensor)) return luaL_error(L, "a dense tensor is wanted");
+  lua_pushinteger(L, dist_crc(0, t->tensor->data, type_bytes(&t->tensor->type)));
+  return 1;
+}
+
 /* All replicas go on from the first one's value. */
 static int merge_replicas(lua_State *L) {
   Variable *v = check(L);
@@ -141,6 +214,16 @@ static int set_replica_values(lua_State *L) {
   return 0;
 }
 
+/* What is assigned outside of programs is the first replica's of all instances where the others' is zero. */
+static Status assign_value(lua_State *L, Error *e, Variable *v, const Tensor *t) {
+  const Engine *g = bind_state(L)->engine;
+  if (variable_assign(e, v, t) != OK) return e->status;
+  if (!v->first_only || !g->instances || !instances_rank(g->instances)) return OK;
+  void *data = variable_writable(e, v);
+  if (data) memset(data, 0, type_bytes(&v->type));
+  return e->status;
+}
+
 /* Replace the value at once: (variable, tensor). */
 static int set_value(lua_State *L) {
   Variable *v = check(L);
@@ -148,7 +231,9 @@ static int set_value(lua_State *L) {
   bind_settle(L, v);
   Error e = {0};
   Tensor *t = bind_concrete(L, -1, v->name);
-  variable_assign(&e, v, t);
+  bool is_first = !v->value; /* no script has assigned it */
+  assign_value(L, &e, v, t);
+  if (is_first) v->assigned = false;
   bind_check(L, &e);
   return 0;
 }
@@ -224,7 +309,7 @@ static int assign_with(lua_State *L, const char *method, const char *op) {
     bind_settle(L, v);
     Error e = {0};
     Tensor *t = bind_concrete(L, 2, v->name);
-    variable_assign(&e, v, t);
+    assign_value(L, &e, v, t);
     lua_pop(L, 1);
     bind_check(L, &e);
   }
@@ -414,6 +499,12 @@ void bind_open_variable(lua_State *L) {
                                        {"set_variable", set_value},
                                        {"is_variable", is_variable},
                                        {"variable_value", value_of},
+                                       {"set_aggregate", set_aggregate},
+                                       {"set_zero", set_zero},
+                                       {"values_of_replicas", values_of_replicas},
+                                       {"set_values_of_replicas", set_values_of_replicas},
+                                       {"is_aggregated", is_aggregated},
+                                       {"crc_of_tensor", crc_of_tensor},
                                        {"merge_replicas", merge_replicas},
                                        {"replica_values", replica_values},
                                        {"set_replica_values", set_replica_values},

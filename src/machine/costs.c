@@ -38,8 +38,8 @@ static char *key_of(const Node *n) {
   size_t bytes = 0;
   FILE *f = open_memstream(&text, &bytes);
   if (!f) return NULL;
-  fprintf(f, "%s;%d;%d;%d", n->op->name, n->place.half_products, n->place.half_convolutions,
-          n->place.device == DEVICE_HOST);
+  fprintf(f, "%s;%d;%d;%d;%d;%d", n->op->name, n->place.half_products, n->place.half_convolutions,
+          n->place.product_share, n->place.convolution_share, n->place.device == DEVICE_HOST);
   for (int i = 0; i < op_attr_count(n->op); i++) put_attr(f, &n->attr[i]);
   for (int i = 0; i < n->in_count; i++) put_type(f, &n->in[i]->type);
   for (int i = 0; i < n->out_count; i++) put_type(f, &n->out[i].type);
@@ -57,6 +57,11 @@ static bool is_empty(const Node *n) {
   return n->out_count > 0;
 }
 
+/* What a pipeline stage says goes before the configuration. */
+static void set_share(double *proportion, int32_t millionths) {
+  if (millionths >= 0) *proportion = millionths / 1e6;
+}
+
 const Cost *cost_of_node(CostTable *t, const Node *n) {
   Node copy = *n;
   if (copy.place.half_products < 0) copy.place.half_products = t->machine->half_products;
@@ -69,7 +74,12 @@ const Cost *cost_of_node(CostTable *t, const Node *n) {
     *c = cost_free();
     bool works =
         n->op->cost && !(n->op->traits & VIEW) && n->place.device != DEVICE_HOST && !is_empty(n);
-    if (works) n->op->cost(&t->machine->pod.target, &copy, c);
+    if (works) {
+      Target target = t->machine->pod.target;
+      set_share(&target.matmul_proportion, n->place.product_share);
+      set_share(&target.conv_proportion, n->place.convolution_share);
+      n->op->cost(&target, &copy, c);
+    }
     if (!map_set(t->by_key, key, c)) c = NULL;
   }
   free(key);

@@ -218,6 +218,7 @@ static void add_temporaries(IpuPrice *x, const Cost *c, Spread *s) {
     x->bytes[to[m]] += c->temporary_total * c->bytes[m] / parts;
   s->next = 0;
   spread_over(s, c->temporary_total, c->tiles > 1 ? (int)fmin(c->tiles, s->tiles) : 1);
+  x->bytes[BYTES_PARTIALS] += c->uneven_bytes;
   s->change[0] += c->uneven_bytes;
   s->change[1] -= c->uneven_bytes;
 }

@@ -191,6 +191,7 @@ typedef struct Rhythm {
   Work *work;                      /* [stages], of one micro-batch */
   double links, host_in, host_out; /* of a time step */
   double elapsed;
+  double waited;    /* for the host, of that */
   double *ipu_step; /* [shards] cycles of the present time step */
   bool keeps_beats;
 } Rhythm;
@@ -264,9 +265,11 @@ static bool run_row(Rhythm *t, const Timetable *table, int row) {
     if (x.program == plan->places - 1) host += t->host_out;
   }
   for (int i = 0; i < p->shards; i++) most = fmax(most, t->ipu_step[i]);
-  double cycles = (price_overlaps(p, plan->ipu_of[0]) ? fmax(most, host) : most + host) + t->links;
+  double waited = price_overlaps(p, plan->ipu_of[0]) ? fmax(0, host - most) : host,
+         cycles = most + waited + t->links;
   if (t->keeps_beats) p->step_cycles_most = fmax(p->step_cycles_most, cycles);
   t->elapsed += cycles;
+  t->waited += waited;
   return true;
 }
 
@@ -279,8 +282,11 @@ static void charge_ipus(Rhythm *t, double steps) {
       ipu->cycles[k] += runs * n * (t->work[s].forward[k] + t->work[s].backward[k]);
   }
   for (int i = 0; i < p->shards; i++) p->ipu[i].cycles[PHASE_STREAM] += runs * steps * t->links;
-  p->ipu[t->plan->ipu_of[0]].cycles[PHASE_STREAM] += runs * n * t->host_in;
-  p->ipu[t->plan->ipu_of[t->plan->stages - 1]].cycles[PHASE_STREAM] += runs * n * t->host_out;
+  /* of what moves while IPUs compute nothing is charged */
+  double moved = n * (t->host_in + t->host_out), share = moved > 0 ? t->waited / moved : 0;
+  p->ipu[t->plan->ipu_of[0]].cycles[PHASE_STREAM] += runs * n * t->host_in * share;
+  p->ipu[t->plan->ipu_of[t->plan->stages - 1]].cycles[PHASE_STREAM] +=
+      runs * n * t->host_out * share;
 }
 
 static void note_stages(Rhythm *t, int rows) {
@@ -320,11 +326,12 @@ static Status extrapolate(Error *e, Rhythm *t, double counted, double *rows) {
   Rhythm half = *t;
   int overlap = plan_overlap(t->plan);
   double some = overlap * floor(counted / overlap / 2), half_rows = 0;
-  half.elapsed = 0;
+  half.elapsed = half.waited = 0;
   half.keeps_beats = false;
   if (run_table(e, &half, (int)some, &half_rows) != OK) return e->status;
   double more = (t->block->repeats - counted) / (counted - some);
   t->elapsed += more * (t->elapsed - half.elapsed);
+  t->waited += more * (t->waited - half.waited);
   *rows += more * (*rows - half_rows);
   return OK;
 }

@@ -66,13 +66,29 @@ static void walk_loop(Timeline *t, const Price *p, int i, Clocks *c, bool draws)
   set_all(p, c, at + r->repeats * each);
 }
 
+/* Behind the last pass what it made is handed over, and micro-batches that aren't laid out run. */
+static void draw_rest(Timeline *t, const Price *p, int i, double at, double passed) {
+  const Row *block = &p->row[i];
+  int row = i;
+  bool whole = p->beat_count && p->beat[p->beat_count - 1].step + 1 >= p->time_steps;
+  for (int k = i + 1; whole && k < block->end; k++)
+    if (p->row[k].kind == ROW_HOST_OUT || (p->row[k].kind == ROW_LINK && row == i)) row = k;
+  add(t, (Event){.begin = at + passed,
+                 .cycles = block->elapsed - passed,
+                 .row = row,
+                 .ipu = price_ipu_of(p, &p->row[row]),
+                 .slot = -1});
+}
+
 static void walk_pipeline(Timeline *t, const Price *p, int i, Clocks *c, bool draws) {
-  double at = latest(p, c);
+  double at = latest(p, c), passed = 0;
   for (int k = 0; draws && i == p->beat_row && k < p->beat_count; k++) {
     const Beat *b = &p->beat[k];
     add(t,
         (Event){.begin = at + b->begin, .cycles = b->cycles, .row = i, .ipu = b->ipu, .slot = k});
+    passed = fmax(passed, b->begin + b->cycles);
   }
+  if (draws && p->row[i].elapsed - passed > 0.5) draw_rest(t, p, i, at, passed);
   set_all(p, c, at + p->row[i].elapsed);
 }
 
@@ -144,6 +160,7 @@ static void walk(Timeline *t, const Price *p, int begin, int end, Clocks *c, boo
   for (int i = begin; i < end;) {
     const Row *r = &p->row[i];
     int next = row_is_block(r->kind) ? r->end : i + 1;
+    if (row_is_block(r->kind)) note_end(t, i, latest(p, c)); /* what it is given is there */
     if (!(r->times > 0)) { /* of a branch that isn't taken, a loop of no round */
     } else if (r->kind == ROW_LOOP) walk_loop(t, p, i, c, draws);
     else if (r->kind == ROW_PIPELINE) walk_pipeline(t, p, i, c, draws);

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "graph/control.h"
+#include "graph/observe.h"
 #include "machine/walk.h"
 #include "ops/io/remote.h"
 
@@ -419,7 +420,8 @@ void walk_dequeue(Walk *w, Inside *in, Node *n) {
     w->price->batch = n->out[0].type.shape[0];
 }
 
-/* What goes to the host, from each IPU that holds some of it. */
+/* What goes to the host, from each IPU that holds some of it. What a function of the script may
+ * look at besides doesn't go there unless it does. */
 static void give_out(Walk *w, Inside *in, Node *n, bool synthetic) {
   double *bytes = arena_alloc(w->price->arena, (size_t)w->price->shards * sizeof *bytes);
   bool any = false;
@@ -427,7 +429,7 @@ static void give_out(Walk *w, Inside *in, Node *n, bool synthetic) {
     w->failed = true;
     return;
   }
-  for (int i = 0; i < n->in_count; i++) {
+  for (int i = 0; i < node_shown(n); i++) {
     int held = walk_held_operand(w, in, n->in[i]);
     int ipu =
         held >= 0 && w->price->held[held].ipu < w->price->shards ? w->price->held[held].ipu : 0;

@@ -228,8 +228,9 @@ int64_t index_at(const Call *c, const char *what, Dtype d, const void *data, int
                  int64_t extent) {
   int64_t index = read_index(d, data, i);
   if (index >= 0 && index < extent) return index;
-  fail_at(c->error, c->source, ERR_OUT_OF_RANGE, "%s: %s[%lld] is %lld, outside 0 … %lld",
-          c->node->op->name, what, (long long)i, (long long)index, (long long)extent - 1);
+  const char *hint = strcmp(what, "labels") ? "" : "; classes count from 0";
+  fail_at(c->error, c->source, ERR_OUT_OF_RANGE, "%s: %s[%lld] is %lld, outside 0 … %lld%s",
+          c->node->op->name, what, (long long)i, (long long)index, (long long)extent - 1, hint);
   return -1;
 }
 

@@ -5,7 +5,7 @@ _ipulua_has_script() {
   local i
   for ((i = 1; i < COMP_CWORD; i++)); do
     case ${COMP_WORDS[i]} in
-      --threads|--seed|--profile|--target|--ipus|-e|-l)
+      --threads|--seed|--profile|--target|--ipus|--replicas|--ipus-per-replica|--instances|-e|-l)
         [[ ${COMP_WORDS[i+1]} == = ]] && ((i++))   # bash takes --seed=1 for three words
         ((i++)) ;;
       -|[!-]*) return 0 ;;
@@ -28,10 +28,10 @@ _ipulua() {
   case $before in
     --target) mapfile -t COMPREPLY < <(compgen -W "gc2 gc200 bow c600" -- "$word"; compgen -f -X '!*.json' -- "$word"); return ;;
     --profile) mapfile -t COMPREPLY < <(compgen -d -- "$word"); return ;;
-    --threads|--seed|--ipus|-e|-l) return ;;
+    --threads|--seed|--ipus|--replicas|--ipus-per-replica|--instances|-e|-l) return ;;
   esac
   case $word in
-    -*) mapfile -t COMPREPLY < <(compgen -W "-e -i -l -v -E -W -- --threads --seed --profile --estimate --target --ipus --help --version" -- "$word") ;;
+    -*) mapfile -t COMPREPLY < <(compgen -W "-e -i -l -v -E -W -- --threads --seed --profile --estimate --target --ipus --replicas --ipus-per-replica --instances --help --version" -- "$word") ;;
     *) mapfile -t COMPREPLY < <(compgen -W info -- "$word"; compgen -f -X '!*.lua' -- "$word"; compgen -d -- "$word") ;;
   esac
 }

@@ -227,7 +227,8 @@ static Status build(Builder *b, Block *const *block, Phases *list) {
     if (status != OK) return status;
     list->phase[list->count - 1] = made;
   }
-  return OK;
+  bool others = b->program->all_replicas > b->program->replicas;
+  return !others || buckets_find(b->program, list) ? OK : no_memory(b);
 }
 
 /* ---- making and freeing ---- */
@@ -241,12 +242,46 @@ static bool make_spare(const Program *p, char **out) {
   return false;
 }
 
-Status program_replicate(Error *e, Program *p, int replicas, int threads) {
-  if (replicas == p->replicas) return OK;
-  if (p->replicas > 1) return fail(e, ERR_INTERNAL, "'%s' is replicated already", p->name);
+static bool graph_meets(const Graph *g) {
+  for (int i = 0; i < g->node_count; i++)
+    if (g->node[i]->op->traits & ACROSS) return true;
+  for (int i = 0; i < g->region_count; i++)
+    if (graph_meets(g->region[i])) return true;
+  return false;
+}
+
+bool program_meets(const Program *p) { return graph_meets(p->graph); }
+
+Status program_replicate(Error *e, Program *p, int replicas, int first, int all, int threads) {
+  if (replicas == p->replicas && !all) return OK;
+  if (p->replicas > 1 || p->all_replicas)
+    return fail(e, ERR_INTERNAL, "'%s' is replicated already", p->name);
   p->replicas = replicas;
+  p->first_replica = first;
+  p->all_replicas = all;
+  p->meets = all > replicas && graph_meets(p->graph);
   p->uniform = graph_is_uniform(p->graph);
-  return p->uniform || p->outline ? OK : program_make_instances(e, p, threads);
+  return p->uniform || p->outline || (replicas == 1 && all <= 1)
+             ? OK
+             : program_make_instances(e, p, threads);
+}
+
+/* Ops that ask are told the number among the replicas of all instances. */
+static void number_replica(Block *b, int replica) {
+  for (int i = 0; i < b->count; i++) {
+    Step *s = &b->step[i];
+    if (s->kind == STEP_PIPELINE) {
+      for (int k = 0; k < s->pipeline->pass_count; k++) {
+        number_replica(&s->pipeline->pass[k].dequeues, replica);
+        number_replica(&s->pipeline->pass[k].body, replica);
+      }
+    } else if (is_control(s)) {
+      number_replica(s->control.body, replica);
+      if (s->control.other) number_replica(s->control.other, replica);
+    } else if (s->kind == STEP_OP) {
+      s->call.replica = replica;
+    }
+  }
 }
 
 static Status fill(Builder *b, int threads) {
@@ -260,7 +295,10 @@ static Status fill(Builder *b, int threads) {
   }
   Block **block = arena_alloc(p->arena, (size_t)r->count * sizeof *block);
   if (!block) return no_memory(b);
-  for (int i = 0; i < r->count; i++) block[i] = &r->instance[i]->main;
+  for (int i = 0; i < r->count; i++) {
+    block[i] = &r->instance[i]->main;
+    if (p->first_replica) number_replica(block[i], p->first_replica + i);
+  }
   return build(b, block, &r->main);
 }
 

@@ -11,6 +11,13 @@ typedef struct Phases {
   int count, capacity;
 } Phases;
 
+/* Sums that are exchanged with other instances in one message: phases of one list. */
+typedef struct Bucket {
+  int count;
+  const int *member; /* their places in the list */
+  size_t bytes;      /* of all, of one replica */
+} Bucket;
+
 typedef enum PhaseKind {
   PHASE_LOCAL,   /* `count` steps that concern one replica alone */
   PHASE_MEETING, /* a step that all do together: a collective, a queue, a call of the host */
@@ -20,8 +27,12 @@ typedef enum PhaseKind {
 struct Phase {
   PhaseKind kind;
   int count;
-  bool heavy;  /* LOCAL: worth a hand-off to other threads */
-  Step **step; /* [replicas]: the first one in each instance */
+  Bucket *bucket;  /* MEETING: whose message it is exchanged with; NULL: one of its own */
+  int place;       /* among those of the bucket; the first one exchanges all */
+  size_t ahead;    /* bytes of a replica in front of its own */
+  uint32_t detail; /* MEETING of instances: what must be alike; 0: not known yet */
+  bool heavy;      /* LOCAL: worth a hand-off to other threads */
+  Step **step;     /* [replicas]: the first one in each instance */
   Phases body, other;
   Phases *pass; /* of a pipelined loop: [2 * passes], the dequeues and the body of each */
 };
@@ -35,8 +46,16 @@ typedef struct Replication {
   int most_values; /* of an element that is enqueued */
 } Replication;
 
-/* Make p run as so many replicas; once. */
-Status program_replicate(Error *e, Program *p, int replicas, int threads);
+/* Make p run as so many replicas; once. With others: they are replicas first, first + 1, … of `all`, which several
+ * instances have (one, too: then they meet nobody, but are numbered so). all 0: the program is of this process alone. */
+Status program_replicate(Error *e, Program *p, int replicas, int first, int all, int threads);
+/* What instances must have in common to run p together, a line for each node; the script's lines follow a tab. free() it. */
+/* buckets.c: those of a list of phases. False: out of memory. */
+bool buckets_find(const Program *p, Phases *list);
+/* The most bytes of a replica that are sent from each instance to all others. */
+size_t program_gather_bytes(const Program *p);
+bool program_meets(const Program *p); /* has collectives */
+char *program_common_text(const Program *p);
 /* Its replicas may hold different values now, so all must run; else the first one speaks for
  * all. Makes their instances. */
 bool program_diverges(const Program *p);

@@ -195,6 +195,9 @@ typedef struct Program {
   _Atomic bool cancelled; /* loops stop after the iteration they are in */
   char *name;
   int replicas, replica;           /* how many there are; whose instance this is */
+  int all_replicas, first_replica; /* of all instances; 0: it is of this process alone */
+  bool meets;                      /* its replicas meet those of other instances */
+  bool agreed;                     /* the others run the same program */
   bool uniform;                    /* nothing in it tells replicas apart */
   struct Replication *replication; /* owned; NULL: none yet (replicas.h) */
 } Program;

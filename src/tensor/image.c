@@ -66,6 +66,13 @@ static bool make_image(Decoder *d, uint64_t height, uint64_t width, int channels
 }
 #endif
 
+/* The file is made in memory, then put in place in one step. */
+typedef struct Encoder {
+  Decoder base; /* error, path, escape */
+  Text text;
+  int quality; /* of JPEG, 1 … 100 */
+} Encoder;
+
 #ifdef HAVE_LIBPNG
 bool image_reads_png(void) { return true; }
 
@@ -115,12 +122,6 @@ static void decode_png(Decoder *d) {
   png_destroy_read_struct(&png, &info, NULL);
 }
 
-/* The file is made in memory, then put in place in one step. */
-typedef struct Encoder {
-  Decoder base; /* error, path, escape */
-  Text text;
-} Encoder;
-
 static void png_put(png_structp png, png_bytep from, size_t bytes) {
   Encoder *w = png_get_io_ptr(png);
   text_add_bytes(&w->text, (const char *)from, bytes);
@@ -147,27 +148,20 @@ static void encode_png_with(Encoder *w, const Tensor *t, png_structp png, png_in
   png_write_end(png, NULL);
 }
 
-static Status encode_png(Error *e, const char *path, const Tensor *dense, int channels) {
-  Encoder w = {.base = {.error = e, .path = path}};
-  Error own = {.status = OK};
-  w.base.error = &own;
-  png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, &w.base, png_failed, png_ignore);
+static void encode_png(Encoder *w, const Tensor *dense, int channels) {
+  png_structp png =
+      png_create_write_struct(PNG_LIBPNG_VER_STRING, &w->base, png_failed, png_ignore);
   png_infop info = png ? png_create_info_struct(png) : NULL;
-  if (info) encode_png_with(&w, dense, png, info, channels);
-  else fail(&own, ERR_OUT_OF_MEMORY, "out of memory");
+  if (info) encode_png_with(w, dense, png, info, channels);
+  else fail(w->base.error, ERR_OUT_OF_MEMORY, "out of memory");
   png_destroy_write_struct(&png, &info);
-  Status s = own.status;
-  if (s == OK) s = file_write(e, path, w.text.data, w.text.used);
-  else fail(e, s, "%s", own.message);
-  text_free(&w.text);
-  return s;
 }
 #else
 bool image_reads_png(void) { return false; }
 static void decode_png(Decoder *d) { without(d->error, d->path, "PNG", "libpng", "libpng-dev"); }
-static Status encode_png(Error *e, const char *path, const Tensor *dense, int channels) {
+static void encode_png(Encoder *w, const Tensor *dense, int channels) {
   (void)dense, (void)channels;
-  return without(e, path, "PNG", "libpng", "libpng-dev");
+  without(w->base.error, w->base.path, "PNG", "libpng", "libpng-dev");
 }
 #endif
 
@@ -252,10 +246,48 @@ static void decode_jpeg(Decoder *d) {
   d->image = tensor_from(d->error, &type, inks->data);
   tensor_release(inks);
 }
+/* out: libjpeg's memory, which it may move. */
+static void encode_jpeg_with(Encoder *w, j_compress_ptr jpeg, const Tensor *t, int channels,
+                             unsigned char **out, unsigned long *bytes) {
+  if (setjmp(w->base.escape)) return;
+  jpeg_create_compress(jpeg); /* clears all but err */
+  jpeg_mem_dest(jpeg, out, bytes);
+  jpeg->image_height = (JDIMENSION)t->type.shape[0];
+  jpeg->image_width = (JDIMENSION)t->type.shape[1];
+  jpeg->input_components = channels;
+  jpeg->in_color_space = channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
+  jpeg_set_defaults(jpeg);
+  jpeg_set_quality(jpeg, w->quality, TRUE);
+  jpeg_start_compress(jpeg, TRUE);
+  while (jpeg->next_scanline < jpeg->image_height) {
+    JSAMPROW row =
+        (JSAMPROW)(uintptr_t)t->data + jpeg->next_scanline * jpeg->image_width * (unsigned)channels;
+    jpeg_write_scanlines(jpeg, &row, 1);
+  }
+  jpeg_finish_compress(jpeg);
+}
+
+static void encode_jpeg(Encoder *w, const Tensor *dense, int channels) {
+  unsigned char *out = NULL;
+  unsigned long bytes = 0;
+  JpegErrors errors = {.decoder = &w->base};
+  struct jpeg_compress_struct jpeg = {.err = jpeg_std_error(&errors.base)};
+  errors.base.error_exit = jpeg_failed;
+  errors.base.output_message = jpeg_quiet;
+  encode_jpeg_with(w, &jpeg, dense, channels, &out, &bytes);
+  jpeg_destroy_compress(&jpeg);
+  if (w->base.error->status == OK) text_add_bytes(&w->text, (const char *)out, bytes);
+  if (w->text.failed) fail(w->base.error, ERR_OUT_OF_MEMORY, "out of memory");
+  free(out);
+}
 #else
 bool image_reads_jpeg(void) { return false; }
 static void decode_jpeg(Decoder *d) {
   without(d->error, d->path, "JPEG", "libjpeg", "libjpeg62-turbo-dev");
+}
+static void encode_jpeg(Encoder *w, const Tensor *dense, int channels) {
+  (void)dense, (void)channels;
+  without(w->base.error, w->base.path, "JPEG", "libjpeg", "libjpeg62-turbo-dev");
 }
 #endif
 
@@ -313,7 +345,9 @@ Status image_read(Error *e, const char *path, int channels, Tensor **out) {
   return s;
 }
 
-Status image_write_png(Error *e, const char *path, const Tensor *t) {
+/* ---- writing ---- */
+
+static Status check_picture(Error *e, const char *path, const Tensor *t, ImageFormat format) {
   int64_t channels = t->type.rank == 3 ? t->type.shape[2] : 1;
   char text[TYPE_TEXT];
   if (t->type.dtype != U8 || t->type.rank < 2 || t->type.rank > 3 || channels < 1 || channels > 4 ||
@@ -321,11 +355,38 @@ Status image_write_png(Error *e, const char *path, const Tensor *t) {
       t->type.shape[1] > 1000000)
     return fail(e, ERR_VALUE, "%s: a picture is uint8 [height, width, 1 to 4 channels], not %s",
                 path, type_text(&t->type, text));
-  if (tensor_is_dense(t)) return encode_png(e, path, t, (int)channels);
-  Tensor *packed = tensor_new_uninitialised(e, &t->type);
-  if (!packed) return ERR_OUT_OF_MEMORY;
-  tensor_copy_out(t, packed->data);
-  Status s = encode_png(e, path, packed, (int)channels);
+  bool fits = channels % 2 == 1 && t->type.shape[0] <= 65500 && t->type.shape[1] <= 65500;
+  if (format == IMAGE_JPEG && !fits)
+    return fail(e, ERR_VALUE,
+                "%s: JPEG has 1 or 3 channels and at most 65500 rows and columns, not %s", path,
+                type_text(&t->type, text));
+  return OK;
+}
+
+Status image_encode(Error *e, const char *path, const Tensor *t, ImageFormat format, int quality,
+                    char **out, size_t *bytes) {
+  int channels = t->type.rank == 3 ? (int)t->type.shape[2] : 1;
+  Error own = {.status = OK};
+  Encoder w = {.base = {.error = &own, .path = path}, .quality = quality};
+  *out = NULL;
+  if (check_picture(e, path, t, format) != OK) return e->status;
+  Tensor *packed = NULL;
+  if (!tensor_is_dense(t)) {
+    if (!(packed = tensor_new_uninitialised(e, &t->type))) return e->status;
+    tensor_copy_out(t, packed->data);
+  }
+  (format == IMAGE_JPEG ? encode_jpeg : encode_png)(&w, packed ? packed : t, channels);
   tensor_release(packed);
+  if (own.status != OK) return text_free(&w.text), fail(e, own.status, "%s", own.message);
+  *out = w.text.data, *bytes = w.text.used;
+  return OK;
+}
+
+Status image_write(Error *e, const char *path, const Tensor *t, ImageFormat format, int quality) {
+  char *data;
+  size_t bytes;
+  Status s = image_encode(e, path, t, format, quality, &data, &bytes);
+  if (s == OK) s = file_write(e, path, data, bytes);
+  free(data);
   return s;
 }

@@ -10,6 +10,11 @@ bool image_reads_png(void), image_reads_jpeg(void);
 Status image_parse(Error *e, const char *path, const void *data, size_t bytes, int channels,
                    Tensor **out);
 Status image_read(Error *e, const char *path, int channels, Tensor **out);
-/* t: uint8 [height, width] or [height, width, 1 to 4]. Atomic. */
-Status image_write_png(Error *e, const char *path, const Tensor *t);
+typedef enum ImageFormat { IMAGE_PNG, IMAGE_JPEG } ImageFormat;
+/* t: uint8 [height, width] or [height, width, 1 to 4]; 1 or 3 as JPEG, whose quality is 1 to 100.
+ * Atomic. */
+Status image_write(Error *e, const char *path, const Tensor *t, ImageFormat format, int quality);
+/* The file's bytes; free() them. path names them in errors. */
+Status image_encode(Error *e, const char *path, const Tensor *t, ImageFormat format, int quality,
+                    char **out, size_t *bytes);
 #endif

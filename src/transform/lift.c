@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "graph/control.h"
+#include "graph/observe.h"
 
 static int by_address(const void *a, const void *b) {
   uintptr_t x = (uintptr_t)*(Tensor *const *)a, y = (uintptr_t)*(Tensor *const *)b;
@@ -82,27 +83,6 @@ static void mark_used(const Graph *g, const TensorList *list, bool *used) {
   }
 }
 
-static bool append_operands(Graph *g, Node *n, Value *const *more, int count) {
-  Value **in = arena_alloc(g->arena, (size_t)(n->in_count + count + 1) * sizeof *in);
-  if (!in) return false;
-  memcpy(in, n->in, (size_t)n->in_count * sizeof *in);
-  memcpy(in + n->in_count, more, (size_t)count * sizeof *in);
-  n->in = in;
-  n->in_count += count;
-  return true;
-}
-
-/* The gradient's region of a custom node finds the new operands among what is saved for it. */
-static bool save_operands(Graph *g, Node *n, int first, int count) {
-  Attr *saved = &n->attr[CONTROL_SAVED];
-  int64_t *v = arena_alloc(g->arena, (size_t)(saved->ints.n + count + 1) * sizeof *v);
-  if (!v) return false;
-  for (int i = 0; i < saved->ints.n; i++) v[i] = saved->ints.v[i];
-  for (int i = 0; i < count; i++) v[saved->ints.n + i] = first + i;
-  *saved = attr_ints(v, saved->ints.n + count);
-  return true;
-}
-
 static Status no_memory(Graph *g) {
   return fail(&g->error, ERR_OUT_OF_MEMORY, "out of memory in autodiff");
 }
@@ -111,27 +91,26 @@ static Status no_memory(Graph *g) {
 static Status lift_regions(Graph *g, Node *n, const TensorList *list, Value *const *value) {
   size_t room = (size_t)list->count + 1;
   bool *used = arena_alloc(g->arena, room);
-  Value **outer = arena_alloc(g->arena, room * sizeof *outer),
-        **inner = arena_alloc(g->arena, room * sizeof *inner);
-  if (!used || !outer || !inner) return no_memory(g);
+  Value **outer = arena_alloc(g->arena, 4 * room * sizeof *outer), **inner = outer + room;
+  if (!used || !outer) return no_memory(g);
+  Value **made[2] = {outer + 2 * room, outer + 3 * room};
   for (int r = CONTROL_BODY; r <= CONTROL_OTHER; r++)
     if (region_of(n, r)) mark_used(region_of(n, r), list, used);
-  int count = 0, first = n->in_count;
+  int count = 0;
   for (int i = 0; i < list->count; i++)
     if (used[i] && value[i]) outer[count++] = value[i];
     else used[i] = false;
   if (!count) return OK;
+  if (!control_append(g, n, outer, count, made)) return no_memory(g);
   for (int r = CONTROL_BODY; r <= CONTROL_OTHER; r++) {
     Graph *region = n->attr[r].kind == ATTR_GRAPH ? n->attr[r].graph : NULL;
     if (!region) continue;
-    for (int i = 0; i < list->count; i++)
-      inner[i] = used[i] ? graph_input(region, &value[i]->type, NULL) : NULL;
+    for (int i = 0, k = 0; i < list->count; i++)
+      inner[i] = used[i] ? made[r - CONTROL_BODY][k++] : NULL;
     if (lift_constants(region, list, inner) != OK)
       return fail(&g->error, region->error.status, "%s", region->error.message);
   }
-  bool ok = append_operands(g, n, outer, count);
-  if (ok && n->op == &control_custom) ok = save_operands(g, n, first, count);
-  return ok ? OK : no_memory(g);
+  return OK;
 }
 
 Status lift_constants(Graph *g, const TensorList *list, Value *const *value) {

@@ -66,7 +66,7 @@ end
 
 -- A module of the library given where something else is wanted is the `ipu` of ipu:ones{2}.
 local function is_module(value)
-  if rawequal(value, package.loaded["ipulua"]) or modules.is_guarded(value) then return true end
+  if rawequal(value, modules.public()) or modules.is_guarded(value) then return true end
   for name, module in next, package.loaded do
     if rawequal(value, module) then
       return type(name) == "string" and name:sub(1, 7) == "ipulua."

@@ -7,7 +7,7 @@ local levels <const> = {error = 1, warn = 2, info = 3, debug = 4}
 local labels <const> = {error = "error", warn = "warning", info = "info", debug = "debug"}
 
 -- the level is read from the environment at the first line
-local state = {level = nil, writer = nil}
+local state = {level = nil, writer = nil, prefix = ""}
 
 local function write_stderr(line)
   io.stderr:write(line, "\n")
@@ -29,7 +29,7 @@ end
 local function show(level, format, ...)
   local text = select("#", ...) > 0 and string.format(format, ...) or format
   local write = state.writer or write_stderr
-  write("ipulua: " .. labels[level] .. ": " .. text:gsub("[\r\n]+", " "))
+  write(state.prefix .. "ipulua: " .. labels[level] .. ": " .. text:gsub("[\r\n]+", " "))
 end
 
 local function put(level, ...)
@@ -64,12 +64,9 @@ function log.shows(level)
   return levels[level] <= current_level()
 end
 
----Sets the level; nil reads IPULUA_LOG again at the next line.
----@param level "error"|"warn"|"info"|"debug"|nil
-function log.set_level(level)
-  assert(level == nil or levels[level], "error, warn, info or debug")
-  state.level = level and levels[level]
-end
+---What lines begin with: which process they are of, where there are several.
+---@param prefix string
+function log.set_prefix(prefix) state.prefix = prefix end
 
 ---Hands lines (without newline) to a function instead of stderr; nil goes back. Returns the former
 ---one.

@@ -48,7 +48,7 @@ function modules.guard(name, module, find)
     local listed = lister and lister() or {}
     table.move(listed, 1, #listed, #names + 1, names)
     table.sort(names)
-    local ipu = name:find("^ipu%.") and package.loaded["ipulua"]
+    local ipu = name:find("^ipu%.") and modules.public()
     local above = ipu and rawget(ipu, key) and "; did you mean 'ipu." .. key .. "'?" -- ipu.nn.top_k
     local hint = require "ipulua.base.elsewhere".hint(name, key) or above
       or require "ipulua.nearest".hint(key, names)
@@ -56,6 +56,16 @@ function modules.guard(name, module, find)
   end
   return setmetatable(module, meta)
 end
+
+local public -- see modules.publish
+
+---Says which is the module that scripts require.
+---@param module table
+function modules.publish(module) public = module end
+
+---The module that scripts require; nil before it is loaded. Only files that it loads ask for it.
+---@return table?
+function modules.public() return public end
 
 ---Whether x is a module that tells misspelt names: one that scripts see.
 ---@param x table

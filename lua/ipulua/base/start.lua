@@ -25,9 +25,9 @@ local function number(name, least)
   return n
 end
 
-terminal.set{is_terminal = core.terminal(), columns = function()
-  return (select(2, core.terminal()))
-end,
+local is_terminal, _, output_is_terminal = core.terminal()
+local function columns() return (select(2, core.terminal())) end
+terminal.set{is_terminal = is_terminal, output_is_terminal = output_is_terminal, columns = columns,
   quiet = options.estimate}
 
 local threads = options.threads or number("IPULUA_THREADS", 1)
@@ -42,7 +42,7 @@ if seed then core.set_seed(seed) end
 if options.estimate then core.set_estimating(true) end
 
 -- and priced, profiled, refused: whether any program was
-local start = {options = options, environment = environment}
+local start = {options = options, environment = environment, seeded = seed ~= nil}
 
 -- When the script has ended: what was asked for and didn't come about, since nothing made a
 -- program. One that was refused had an error of its own.

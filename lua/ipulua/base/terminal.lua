@@ -4,15 +4,15 @@
 
 local terminal = {}
 
-local known = {} -- fields: is_terminal, columns, utf8, colour, quiet
+-- fields: is_terminal, output_is_terminal, columns, utf8, colour, quiet
+local known = {}
 
 ---Overrides what would be found out; nil fields are found out again.
----@param answers table {is_terminal, columns (a number, or a function that gives it), utf8, colour,
----quiet}
+---@param answers table {is_terminal, output_is_terminal, columns (a number, or a function that
+---gives it), utf8, colour, quiet}
 function terminal.set(answers)
-  known = {is_terminal = answers.is_terminal, columns = answers.columns, utf8 = answers.utf8,
-    colour = answers.colour,
-    quiet = answers.quiet}
+  known = {}
+  for name, value in pairs(answers) do known[name] = value end
 end
 
 -- Lua itself cannot ask whether a stream is a terminal; the shell's `test` can, of the inherited
@@ -47,6 +47,13 @@ end
 ---Whether standard error is a terminal.
 ---@return boolean
 function terminal.is_terminal() return answer("is_terminal", find_is_terminal) end
+
+---Whether standard output is one.
+---@return boolean
+function terminal.output_is_terminal()
+  if known.output_is_terminal == nil then return terminal.is_terminal() end
+  return known.output_is_terminal
+end
 
 ---Whether progress is kept quiet, as nothing is computed of which it could tell.
 ---@return boolean

@@ -35,13 +35,12 @@ local state = {
   assigned = {},       -- the names that the applied configuration's script has set
   fingerprint = nil,   -- of the applied values, to tell an identical configuration
   on_apply = {}, on_reset = {},
-  show_help = print_and_stop,
 }
 
 -- ------------------------------------------------ run flags
 
 local function use_flags(values)
-  if values.help then state.show_help(flag_table.help()) end
+  if values.help then print_and_stop(flag_table.help()) end
   state.flags = values
 end
 
@@ -68,12 +67,6 @@ function config.set_flags(text)
       .. "ipu.reset_ipu_configuration() first", "failed_precondition")
   end
   use_flags(flag_table.parse(text, "set_flags"))
-end
-
----Replaces what --help does (print to standard output and end the process).
----@param handler fun(text: string)?
-function config.set_help_handler(handler)
-  state.show_help = handler or print_and_stop
 end
 
 ---Whether the limits of the IPU Model apply.

@@ -353,10 +353,11 @@ function IPUConfig:init(...)
   hidden[self] = {values = values, assigned = {}, categories = {}, prefix = ""}
 end
 
----What is known about an option or a category.
+---What is known about an option or a category; metadata:check_type(value) refuses a value of
+---another type, metadata:warn_if_deprecated() says when it is deprecated.
 ---Errors: an unknown option: `cfg:get_attribute_metadata "ipus"`
 ---@param name string such as "ipu_model.version"
----@return table metadata name, type, types, default, deprecated, deprecated_msg, doc; two methods
+---@return table metadata name, type, types, default, deprecated, deprecated_msg, doc
 function IPUConfig:get_attribute_metadata(name)
   return metadata(hidden[self].prefix, name)
 end

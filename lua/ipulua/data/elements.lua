@@ -66,27 +66,79 @@ function elements.components(value, who)
   return leaves, template
 end
 
+---Whether two templates nest alike, names included.
+function elements.same_structure(a, b) return structure.key(a) == structure.key(b) end
+
+---`{a = float32[2], b = {int32[], int32[]}}`: how elements nest, with their types or without.
+function elements.text(template, types)
+  if template.leaf then
+    local t = types and types[template.leaf]
+    return t and structure.type_text(t.dtype, t.shape) or "a tensor"
+  end
+  local parts, tuple = {}, elements.is_tuple(template)
+  for i, item in ipairs(template.items) do
+    parts[i] = (tuple and "" or tostring(item[1]) .. " = ") .. elements.text(item[2], types)
+  end
+  return "{" .. table.concat(parts, ", ") .. "}"
+end
+
+local function is_shape(v)
+  if type(v) ~= "table" then return false end
+  for _, extent in pairs(v) do
+    if math.type(extent) ~= "integer" then return false end
+  end
+  return true
+end
+
+-- The shapes of output_shapes, in the order of a template's components.
+local function generator_shapes(who, template, count, shapes)
+  if count == 1 and template.leaf then shapes = {shapes} end
+  local list, nested = structure.flatten(shapes, is_shape)
+  if #list ~= count then
+    blame.error(string.format("%s: output_types has %s, output_shapes has %d", who,
+      counted(count, "component"), #list), "value")
+  end
+  if not template.leaf and not elements.same_structure(template, nested) then
+    blame.error(string.format("%s: output_shapes must have the structure of output_types, %s", who,
+      elements.text(template)), "value")
+  end
+  return list
+end
+
 -- {dtype, shape} lists for output_types and output_shapes in one structure.
-function elements.generator_types(types, shapes)
+function elements.generator_types(who, types, shapes)
   local leaves, template = structure.flatten(types, function(v) return type(v) == "string" end)
   local list = {}
-  if #leaves == 1 and template.leaf then shapes = {shapes} end
-  local function is_shape(v)
-    if type(v) ~= "table" then return false end
-    for _, extent in pairs(v) do
-      if math.type(extent) ~= "integer" then return false end
-    end
-    return true
+  for i, shape in ipairs(generator_shapes(who, template, #leaves, shapes)) do
+    list[i] = {dtype = leaves[i], shape = shape}
   end
-  local shape_leaves = structure.flatten(shapes, is_shape)
-  if #shape_leaves ~= #leaves then
-    blame.error(string.format("from_generator: output_types has %s, output_shapes has %d",
-      counted(#leaves, "component"),
-      #shape_leaves),
-      "value")
-  end
-  for i, dtype in ipairs(leaves) do list[i] = {dtype = dtype, shape = shape_leaves[i]} end
   return list, template
+end
+
+-- A component as a tensor of the declared dtype. A tensor of another one must keep its values where
+-- that holds whole numbers, as numbers must.
+local function checked_component(who, value, dtype)
+  local tensor = core.tensor(value, dtype, who .. ": what an element holds")
+  if not core.is_tensor(value) then return tensor end
+  local own = core.type_of(value)
+  local rounds = dtype == "float16" or dtype == "bfloat16" or dtype == "float32"
+    or dtype == "float64"
+  if own == dtype or rounds or core.data.same({core.tensor(tensor, own)}, {value}) then
+    return tensor
+  end
+  blame.error(string.format("%s: a component is declared %s, but an element has %s values that it"
+    .. " can't hold", who, dtype, own), "value")
+end
+
+local function check_names(who, items, value)
+  local known = {}
+  for _, item in ipairs(items) do known[item[1]] = true end
+  for key in next, value do
+    if not known[key] then
+      blame.error(string.format("%s: an element has a component '%s', which is not declared", who,
+        tostring(key)), "value")
+    end
+  end
 end
 
 -- What a host function gave, as tensors of the declared types.
@@ -95,7 +147,7 @@ function elements.checked_element(who, template, types, value)
   local function walk(t, v)
     if t.leaf then
       local want = types[t.leaf]
-      local tensor = core.tensor(v, want.dtype, who .. ": what an element holds")
+      local tensor = checked_component(who, v, want.dtype)
       local _, shape = core.type_of(tensor)
       local fits = #shape == #want.shape
       for i = 1, #want.shape do
@@ -109,14 +161,17 @@ function elements.checked_element(who, template, types, value)
       leaves[t.leaf] = tensor
       return
     end
+    local is_plain = structure.is_plain(v)
     for _, item in ipairs(t.items) do
-      local inner = type(v) == "table" and v[item[1]] or nil
+      local inner
+      if is_plain then inner = v[item[1]] end
       if inner == nil then
         blame.error(string.format("%s: an element has no component '%s'", who, tostring(item[1])),
           "value")
       end
       walk(item[2], inner)
     end
+    check_names(who, t.items, v)
   end
   walk(template, value)
   return leaves

@@ -4,7 +4,7 @@ local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
 local core = require "ipulua.core"
-local creation = require "ipulua.trace.creation"
+local creation = require "ipulua.base.creation"
 local Dataset = require "ipulua.data.dataset"
 local elements = require "ipulua.data.elements"
 local structure = require "ipulua.base.structure"
@@ -53,14 +53,33 @@ local function trace_element(who, f, types, template)
   return tracing.end_root(leaves, who, true), result_template
 end
 
+-- Results of elements of one shape are what those of others are, but for extents that are known to
+-- change (-1 in a).
+local function check_alike(who, a, b, template, other)
+  local alike = elements.same_structure(template, other)
+  for i, t in ipairs(alike and a or {}) do
+    alike = alike and t.dtype == b[i].dtype and #t.shape == #b[i].shape
+    for k, extent in ipairs(alike and t.shape or {}) do
+      alike = alike and (extent == -1 or extent == b[i].shape[k])
+    end
+  end
+  if alike then return end
+  blame.error(string.format("%s: the function gives %s for elements of one shape, %s for those of"
+    .. " another", who,
+    elements.text(template, a), elements.text(other, b)), "type")
+end
+
 -- Two traces with different extents tell which result extents are unknown.
-local function unknown_results(a, b)
+local function unknown_results(who, a, b, template, other)
   local types = {}
   for i, t in ipairs(a) do
     local shape = {}
-    for k, extent in ipairs(t.shape) do shape[k] = extent == b[i].shape[k] and extent or -1 end
+    for k, extent in ipairs(t.shape) do
+      shape[k] = b[i] and extent == b[i].shape[k] and extent or -1
+    end
     types[i] = {dtype = t.dtype, shape = shape}
   end
+  check_alike(who, types, b, template, other)
   return types
 end
 
@@ -87,17 +106,21 @@ local function trace_function(who, f, dataset)
     dataset.template)
   if not ok then refuse(who, tostring(program)) end
   if not elements.has_unknown(types) then return program, template end
-  local other = trace_element(who, f, elements.representative(types, 3), dataset.template)
+  local other, other_template = trace_element(who, f, elements.representative(types, 3),
+    dataset.template)
+  local results = unknown_results(who, program:result_types(), other:result_types(), template,
+    other_template)
   -- whenever a shape comes first, its random ops draw what they would have drawn then
   local function retrace(static)
     local streams_now, counters_now, draws_now = core.random_place()
     core.set_random_place(streams, counters, draws)
-    local fine, made = pcall(trace_element, who, f, static, dataset.template)
+    local fine, made, made_template = pcall(trace_element, who, f, static, dataset.template)
     core.set_random_place(streams_now, counters_now, draws_now)
     if not fine then error(made, 0) end
+    check_alike(who, results, made:result_types(), template, made_template)
     return made
   end
-  return program, template, retrace, unknown_results(program:result_types(), other:result_types())
+  return program, template, retrace, results
 end
 
 local function call_with(f, dataset, leaves)
@@ -159,11 +182,30 @@ local map_spec <const> = {
     says = "-1 where an extent varies; for eager"},
 }
 
+-- The types of an eager map's results: as declared, dtypes and shapes or shapes alone, else as the
+-- first element has them.
+local function learnt_types(list, template, shapes, unknown)
+  local types = {}
+  for i, leaf in ipairs(list) do
+    local dtype, shape = core.type_of(leaf)
+    -- of elements that differ in shape the results may, too
+    for k in ipairs(unknown and shape or {}) do shape[k] = -1 end
+    types[i] = {dtype = dtype, shape = shape}
+  end
+  if shapes == nil then return types end
+  local dtypes = {}
+  for i, t in ipairs(types) do dtypes[i] = t.dtype end
+  return (elements.generator_types("map", structure.rebuild(template, dtypes), shapes))
+end
+
 -- A Lua function called for each element, on the script's thread.
 local function map_eager(self, a)
   local types, template
   if a.output_types then
-    types, template = elements.generator_types(a.output_types, a.output_shapes)
+    if a.output_shapes == nil then
+      blame.error("map: output_types needs output_shapes beside it", "value")
+    end
+    types, template = elements.generator_types("map", a.output_types, a.output_shapes)
     return Dataset(self.handle:map_host(function(leaves)
       return elements.checked_element("map", template, types, (call_with(a.f, self, leaves)))
     end, types), template)
@@ -174,13 +216,8 @@ local function map_eager(self, a)
     if types then return elements.checked_element("map", template, types, value) end
     local list
     list, template = elements.components(several and separate(value) or value, "map")
-    types = {}
-    for i, leaf in ipairs(list) do
-      local dtype, shape = core.type_of(leaf)
-      -- of elements that differ in shape the results may, too
-      for k in ipairs(unknown and shape or {}) do shape[k] = -1 end
-      types[i] = {dtype = dtype, shape = shape}
-    end
+    types = learnt_types(list, template, a.output_shapes, unknown)
+    if a.output_shapes then return elements.checked_element("map", template, types, value) end
     return list
   end
   local f = with_sample(self, compute)
@@ -197,11 +234,26 @@ end
 function Dataset:map(...)
   local a = args.check("map", map_spec, ...)
   if a.eager then return map_eager(self, a) end
+  if a.output_types ~= nil or a.output_shapes ~= nil then
+    blame.error("map: output_types and output_shapes are for {eager = true}; a traced function's"
+      .. " results have types of their own", "value")
+  end
   local program, template, retrace, results = trace_function("map", a.f, self)
   return Dataset(self.handle:map(a.num_parallel_calls, program, retrace, results), template)
 end
 
 local filter_spec <const> = {{"predicate", "callable"}, {"eager", "boolean", false}}
+
+-- What a predicate called in Lua gave, as a traced one must give it.
+local function answer_of(value)
+  if type(value) == "boolean" then return core.tensor(value, "bool") end
+  if core.is_tensor(value) then
+    local dtype, shape = core.type_of(value)
+    if dtype == "bool" and #shape == 0 then return value end
+  end
+  blame.error("filter: the predicate must give one bool scalar, got " .. args.describe(value),
+    "type")
+end
 
 ---The elements for which predicate gives true (a bool scalar).
 ---Shapes: predicate [...] → []; elements as they were
@@ -212,7 +264,7 @@ function Dataset:filter(...)
   local a = args.check("filter", filter_spec, ...)
   if a.eager then
     return Dataset(self.handle:filter_host(function(leaves)
-      return {core.tensor((call_with(a.predicate, self, leaves)), "bool")}
+      return {answer_of((call_with(a.predicate, self, leaves)))}
     end), self.template)
   end
   local program, template, retrace, results = trace_function("filter", a.predicate, self)
@@ -232,6 +284,11 @@ local function dataset_function(who, f, dataset)
         .. args.describe(made), "type")
     end
     template = template or made.template
+    if not elements.same_structure(template, made.template) then
+      blame.error(string.format("%s: the datasets that the function makes have elements %s and %s",
+        who, elements.text(template),
+        elements.text(made.template)), "type")
+    end
     return made.handle
   end)
   local types = first:types()

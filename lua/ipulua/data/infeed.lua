@@ -14,8 +14,8 @@ local tracing = require "ipulua.trace.tracing"
 
 local infeed = {}
 
----The types of what programs get of a dataset's elements. Where its last batch may be smaller, those
----of whole batches: rawget(dataset, "gathered") is their extent then.
+---The types of what programs get of a dataset's elements. Where its last batch may be smaller,
+---those of whole batches: rawget(dataset, "gathered") is their extent then.
 ---@param dataset Dataset
 ---@return {dtype: string, shape: integer[]}[] types, boolean static
 function infeed.fed_types(dataset)
@@ -70,6 +70,7 @@ local most_ahead <const> = 255 -- elements
 ---Source: ipu_infeed_queue.IPUInfeedQueue of the original
 ---@class IPUInfeedQueue
 local IPUInfeedQueue = class.new("IPUInfeedQueue")
+IPUInfeedQueue.feeds_loops = true
 
 local depth_row <const> = {"prefetch_depth", "integer", optional = true, of = "integer in [0, 255]",
   says = "elements read ahead; nil and 0: 3",
@@ -224,7 +225,7 @@ function HostIterator:close() self.it:close() end
 ---Shapes: those of the elements
 ---@return IPUOwnedIterator|HostIterator
 function Dataset:iterator()
-  local strategy = require("ipulua.strategy").current()
+  local strategy = core.here().strategy
   if strategy and strategy.enable_dataset_iterators then return IPUOwnedIterator(self) end
   return HostIterator(self)
 end

@@ -80,6 +80,19 @@ local function start(f)
   error(problem, 0)
 end
 
+-- What an iterator gave: several values are a tuple, which may come as one table, too.
+local function element_of(template, values)
+  local count = values.n
+  values.n = nil
+  while values[count] == nil do count = count - 1 end
+  if count > 1 then return values end
+  local one_table = structure.is_plain(values[1])
+  if not elements.is_tuple(template) or (one_table and #template.items > 1) then
+    return values[1]
+  end
+  return values
+end
+
 ---f is called at each start and returns an iterator as `for` takes it.
 ---Shapes: output_shapes, in the structure of output_types; -1 where an extent varies
 ---Errors: no output_shapes; when read, an element of another shape or without a component:
@@ -91,7 +104,8 @@ function data.from_generator(...)
     blame.error("from_generator: 'output_shapes' must be given: an infeed needs every shape",
       "value")
   end
-  local types, template = elements.generator_types(a.output_types, a.output_shapes)
+  local types, template = elements.generator_types("from_generator", a.output_types,
+    a.output_shapes)
   local function open()
     local step, state, control = start(a.f)
     local meta = getmetatable(step)
@@ -104,13 +118,8 @@ function data.from_generator(...)
       local values = table.pack(step(state, control))
       control = values[1]
       if control == nil then return nil end
-      values.n = nil
-      local value = values
-      local one_table = #values == 1 and structure.is_plain(values[1])
-      if not elements.is_tuple(template) or (one_table and #template.items > 1) then
-        value = values[1]
-      end
-      return elements.checked_element("from_generator", template, types, value)
+      return elements.checked_element("from_generator", template, types,
+        element_of(template, values))
     end
   end
   return Dataset(core.data.from_generator(open, types), template)

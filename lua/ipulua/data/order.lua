@@ -184,6 +184,12 @@ function Dataset:concatenate(other)
   if not class.is_a(other, Dataset) then
     blame.error("concatenate: the argument is no dataset", "type")
   end
+  if not elements.same_structure(self.template, other.template) then
+    blame.error(string.format("concatenate: the elements nest as %s in the first dataset, as %s in"
+      .. " the second",
+      elements.text(self.template, self.handle:types()),
+        elements.text(other.template, other.handle:types())), "type")
+  end
   return Dataset(self.handle:concatenate(other.handle), self.template)
 end
 

@@ -169,7 +169,7 @@ local dequeue_spec <const> = {{"wait_for_completion", "boolean", false}}
 
 ---All values since the last call, stacked (mode ALL); the newest (mode LAST).
 ---Shapes: mode ALL: [n, ...] of n values [...]; LAST: [...]; with replicas [n, replicas, ...] and
--- -[replicas, ...]
+---[replicas, ...]
 ---Errors: a queue that no program has put anything into, inside of a compiled function:
 ---`ipu.IPUOutfeedQueue():dequeue()`
 ---@return any

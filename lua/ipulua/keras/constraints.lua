@@ -1,9 +1,11 @@
 -- Constraints: objects called with a weight's new value that give the value to keep.
 
+local about = require "ipulua.base.parts.about"
 local blame = require "ipulua.base.blame"
-local ipu = require "ipulua"
 local lengths = require "ipulua.keras.base.lengths"
-local parts = require "ipulua.keras.base.parts"
+local offering = require "ipulua.base.parts.offering"
+local ops = require "ipulua.ops"
+local parts = require "ipulua.base.parts"
 
 local constraints = {}
 
@@ -35,19 +37,19 @@ local function norms(w, axis) return lengths.of(w, {axis = axis, keepdims = true
 local MaxNorm = declare("MaxNorm", {{"max_value", "number", 2, range = "[0, inf)"}, axis_row})
 function MaxNorm:project(w)
   local n = norms(w, self.axis)
-  return lengths.scale(w, ipu.clip_by_value(n, 0, self.max_value) / (n + epsilon))
+  return lengths.scale(w, ops.clip_by_value(n, 0, self.max_value) / (n + epsilon))
 end
 
 ---No element is negative.
 local NonNeg = declare("NonNeg", {})
 function NonNeg:project(w) -- luacheck: ignore 212
-  return w * ipu.cast(ipu.greater_equal(w, 0), w.dtype)
+  return w * ops.cast(ops.greater_equal(w, 0), w.dtype)
 end
 
 ---Norms along an axis are 1.
 local UnitNorm = declare("UnitNorm", {axis_row})
 function UnitNorm:project(w)
-  return ipu.cast(lengths.wide(w) / (norms(w, self.axis) + epsilon), w.dtype)
+  return ops.cast(lengths.wide(w) / (norms(w, self.axis) + epsilon), w.dtype)
 end
 
 ---Norms along an axis come nearer to the range, by `rate`.
@@ -57,7 +59,7 @@ local MinMaxNorm = declare("MinMaxNorm", {
 })
 function MinMaxNorm:project(w)
   local n = norms(w, self.axis)
-  local wanted = ipu.clip_by_value(n, self.min_value, self.max_value) * self.rate
+  local wanted = ops.clip_by_value(n, self.min_value, self.max_value) * self.rate
     + n * (1 - self.rate)
   return lengths.scale(w, wanted / (n + epsilon))
 end
@@ -93,8 +95,8 @@ function RadialConstraint:project(w) -- luacheck: ignore 212
       table.concat(shape, ", ")), "value")
   end
   local n = shape[1]
-  local places = ipu.reshape(w, {n * n, shape[3], shape[4]})
-  return ipu.reshape(ipu.gather(places, ipu.tensor(sources(n), {dtype = "int32"}), {axis = 0}),
+  local places = ops.reshape(w, {n * n, shape[3], shape[4]})
+  return ops.reshape(ops.gather(places, ops.tensor(sources(n), {dtype = "int32"}), {axis = 0}),
     shape)
 end
 
@@ -102,7 +104,19 @@ end
 ---@param value any
 ---@return any
 function constraints.get(value)
-  return require("ipulua.keras.base.parts").get("constraint", value)
+  return require("ipulua.base.parts").get("constraint", value)
 end
 
-return require("ipulua.keras.base.other_names").give("constraints", constraints)
+about.say("constraints", {
+  {"Constraint", text = "What every constraint is: own ones extend it with `project(w)`, the new "
+    .. "weight."},
+  {"MaxNorm", text = "Vectors along an axis no longer than max_value."},
+  {"MinMaxNorm", text = "Vectors along an axis neither shorter nor longer."},
+  {"NonNeg", text = "Negative weights become 0."},
+  {"RadialConstraint", text = "Square kernels the same in all directions from their middle: a "
+    .. "value for each ring."},
+  {"UnitNorm", text = "Vectors along an axis of length 1."},
+})
+
+return parts.give("constraints", constraints,
+  {names = offering.small(constraints)})

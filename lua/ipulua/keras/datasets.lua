@@ -6,9 +6,10 @@ local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
 local counted = require "ipulua.base.counted"
-local ipu = require "ipulua"
 local log = require "ipulua.base.log"
 local modules = require "ipulua.base.modules"
+local offering = require "ipulua.base.parts.offering"
+local ops = require "ipulua.ops"
 
 local datasets = {}
 
@@ -181,7 +182,7 @@ local function load_cifar(name, folder_names, files, path, classes, coarse)
   local last = #found
   local function joined(list)
     local train = table.move(list, 1, last - 1, 1, {})
-    return #train == 1 and train[1] or ipu.concat(train, {axis = 0}), list[last]
+    return #train == 1 and train[1] or ops.concat(train, {axis = 0}), list[last]
   end
   local x_train, x_test = joined(images)
   local y_train, y_test = joined(labels)
@@ -269,8 +270,8 @@ function datasets.text.load_data(...)
   local vocabulary = require "ipulua.keras.utils".vocabulary(text)
   local numbers = vocabulary:encode(text)
   local count = math.floor(numbers.size * (1 - a.validation_split))
-  return ipu.slice(numbers, {0}, {count}),
-    ipu.slice(numbers, {count}, {numbers.size - count}), vocabulary
+  return ops.slice(numbers, {0}, {count}),
+    ops.slice(numbers, {count}, {numbers.size - count}), vocabulary
 end
 
 datasets.imdb = {}
@@ -372,4 +373,12 @@ end
 for _, name in ipairs{"mnist", "fashion_mnist", "cifar10", "cifar100", "text", "imdb"} do
   modules.guard("keras.datasets." .. name, datasets[name])
 end
-return require("ipulua.keras.base.other_names").answer("datasets", datasets)
+-- What Keras has in its module of that name and this one lacks, with what to use instead.
+local no_downloads <const> = "nothing is downloaded; "
+local not_offered <const> = {
+  boston_housing = no_downloads .. "read its file by ipu.load or ipu.data.from_csv",
+  reuters = no_downloads .. "read its file by ipu.load, and fill its sequences up by "
+  .. "utils.pad_sequences",
+}
+
+return offering.answer("datasets", datasets, {missing = not_offered})

@@ -4,29 +4,34 @@ local blame = require "ipulua.base.blame"
 local elsewhere = require "ipulua.base.elsewhere"
 local modules = require "ipulua.base.modules"
 local nearest = require "ipulua.nearest"
+local registry = require "ipulua.base.parts.registry"
 
 local keras = {}
 
 -- name → module, field; without a field the module itself
 local public <const> = {
-  layers = {"layers"}, activations = {"activations"}, initializers = {"initializers"},
-  losses = {"losses"},
-  metrics = {"metrics"}, optimizers = {"optimizers"}, regularizers = {"regularizers"},
-  constraints = {"constraints"},
-  backend = {"backend"}, callbacks = {"callbacks"}, datasets = {"datasets"}, models = {"models"},
-  utils = {"utils"},
-  mixed_precision = {"mixed_precision"}, onnx = {"onnx"}, preprocessing = {"preprocessing"},
-  Model = {"models.model", "Model"}, Sequential = {"models.sequential", "Sequential"},
-  Input = {"models.input", "Input"},
-  PipelineStage = {"models.stage_scope", "PipelineStage"},
-  PipelineModel = {"models.older", "PipelineModel"},
-  SequentialPipelineModel = {"models.older", "SequentialPipelineModel"},
-  PipelineSequential = {"models.older", "PipelineSequential"},
-  SequentialLayerPipelineStageAssignment = {"models.stage_assignment",
+  layers = {"keras.layers"}, activations = {"keras.activations"},
+  initializers = {"trace.initializers"},
+  losses = {"keras.losses"},
+  metrics = {"keras.metrics"}, optimizers = {"keras.optimizers"},
+  regularizers = {"keras.regularizers"},
+  constraints = {"keras.constraints"},
+  backend = {"keras.backend"}, callbacks = {"keras.callbacks"}, datasets = {"keras.datasets"},
+  models = {"keras.models"},
+  utils = {"keras.utils"},
+  mixed_precision = {"keras.mixed_precision"}, onnx = {"keras.onnx"},
+  preprocessing = {"keras.preprocessing"},
+  Model = {"keras.models", "Model"}, Sequential = {"keras.models", "Sequential"},
+  Input = {"keras.models.input", "Input"},
+  PipelineStage = {"keras.models.stage_scope", "PipelineStage"},
+  PipelineModel = {"keras.models.older", "PipelineModel"},
+  SequentialPipelineModel = {"keras.models.older", "SequentialPipelineModel"},
+  PipelineSequential = {"keras.models.older", "PipelineSequential"},
+  SequentialLayerPipelineStageAssignment = {"keras.models.stage_assignment",
     "SequentialLayerPipelineStageAssignment"},
-  FunctionalLayerPipelineStageAssignment = {"models.stage_assignment",
+  FunctionalLayerPipelineStageAssignment = {"keras.models.stage_assignment",
     "FunctionalLayerPipelineStageAssignment"},
-  ModelLayerPipelineStageAssignment = {"models.stage_assignment",
+  ModelLayerPipelineStageAssignment = {"keras.models.stage_assignment",
     "ModelLayerPipelineStageAssignment"},
 }
 
@@ -34,9 +39,21 @@ local public <const> = {
 local function in_module(name)
   for _, module in ipairs{"layers", "losses", "metrics", "optimizers", "callbacks", "initializers",
     "utils"} do
-    if rawget(require("ipulua.keras." .. module), name) then return module .. "." .. name end
+    if rawget(keras[module], name) then return module .. "." .. name end
   end
   return nil
+end
+
+local missing <const> = {applications = "nothing is downloaded; build the model of keras.layers; "
+  .. "load_weights and onnx.import read the weights of a file"}
+require "ipulua.base.parts.offering".missing.keras = missing
+
+---Loads the parts of a kind, which enter themselves in the registry.
+---@package
+function keras.__load(kind)
+  local module = kind == "schedule" and "keras.optimizers.schedules"
+    or kind == "model" and "keras.models" or public[registry.kinds[kind]][1]
+  require("ipulua." .. module)
 end
 
 setmetatable(keras, {
@@ -44,7 +61,7 @@ setmetatable(keras, {
   __index = function(t, name)
     local at = public[name]
     if not at then
-      local why = require "ipulua.keras.base.other_names".missing.keras[name]
+      local why = missing[name]
       if why then blame.error(string.format("keras.%s is not offered: %s", name, why), "value") end
       local list = {}
       for each in pairs(public) do list[#list + 1] = each end
@@ -54,7 +71,7 @@ setmetatable(keras, {
       blame.error(string.format("keras has no '%s'%s", tostring(name),
         known or near and "; did you mean '" .. near .. "'?" or ""), "value")
     end
-    local module = require("ipulua.keras." .. at[1])
+    local module = require("ipulua." .. at[1])
     local value = at[2] and modules.offered(module[at[2]])
       or modules.guard("keras." .. name, module)
     rawset(t, name, value)

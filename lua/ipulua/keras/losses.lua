@@ -2,17 +2,18 @@
 -- weighs these and reduces them to a scalar. The numerics are those of Keras 2.6, to the place of
 -- each epsilon.
 
+local about = require "ipulua.base.parts.about"
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
 local context = require "ipulua.keras.base.context"
 local core = require "ipulua.core"
-local ipu = require "ipulua"
 local lengths = require "ipulua.keras.base.lengths"
 local log = require "ipulua.base.log"
-local names = require "ipulua.keras.base.names"
+local names = require "ipulua.base.parts.names"
 local operands = require "ipulua.keras.base.operands"
-local parts = require "ipulua.keras.base.parts"
+local ops = require "ipulua.ops"
+local parts = require "ipulua.base.parts"
 local shapes = require "ipulua.keras.base.shapes"
 
 local losses = {}
@@ -21,13 +22,13 @@ local epsilon <const> = 1e-7
 
 -- ------------------------------------------------ functions
 
-local function mean_last(x) return ipu.reduce_mean(x, {axis = -1}) end
+local function mean_last(x) return ops.reduce_mean(x, {axis = -1}) end
 
-local function absolute(x) return ipu.abs(x) end
+local function absolute(x) return ops.abs(x) end
 
 ---@return userdata one number for each sample
 function losses.mean_squared_error(y_true, y_pred)
-  return mean_last(ipu.squared_difference(y_pred, y_true))
+  return mean_last(ops.squared_difference(y_pred, y_true))
 end
 
 ---@return userdata
@@ -37,39 +38,39 @@ end
 
 ---@return userdata
 function losses.mean_absolute_percentage_error(y_true, y_pred)
-  local relative = absolute((y_true - y_pred) / ipu.maximum(absolute(y_true), epsilon))
+  local relative = absolute((y_true - y_pred) / ops.maximum(absolute(y_true), epsilon))
   return mean_last(relative) * 100
 end
 
 ---@return userdata
 function losses.mean_squared_logarithmic_error(y_true, y_pred)
-  local first = ipu.log(ipu.maximum(y_pred, epsilon) + 1)
-  local second = ipu.log(ipu.maximum(y_true, epsilon) + 1)
-  return mean_last(ipu.squared_difference(first, second))
+  local first = ops.log(ops.maximum(y_pred, epsilon) + 1)
+  local second = ops.log(ops.maximum(y_true, epsilon) + 1)
+  return mean_last(ops.squared_difference(first, second))
 end
 
 -- Labels of 0 and 1 become -1 and 1; others stay.
 local function signed_labels(y_true)
-  local is_zero, is_one = ipu.equal(y_true, 0), ipu.equal(y_true, 1)
-  local binary = ipu.cast(ipu.reduce_all(ipu.logical_or(is_zero, is_one)), y_true.dtype)
+  local is_zero, is_one = ops.equal(y_true, 0), ops.equal(y_true, 1)
+  local binary = ops.cast(ops.reduce_all(ops.logical_or(is_zero, is_one)), y_true.dtype)
   return binary * (2 * y_true - 1) + (1 - binary) * y_true
 end
 
 ---@return userdata
 function losses.hinge(y_true, y_pred)
-  return mean_last(ipu.maximum(1 - signed_labels(y_true) * y_pred, 0))
+  return mean_last(ops.maximum(1 - signed_labels(y_true) * y_pred, 0))
 end
 
 ---@return userdata
 function losses.squared_hinge(y_true, y_pred)
-  return mean_last(ipu.square(ipu.maximum(1 - signed_labels(y_true) * y_pred, 0)))
+  return mean_last(ops.square(ops.maximum(1 - signed_labels(y_true) * y_pred, 0)))
 end
 
 ---@return userdata
 function losses.categorical_hinge(y_true, y_pred)
-  local positive = ipu.reduce_sum(y_true * y_pred, {axis = -1})
-  local negative = ipu.reduce_max((1 - y_true) * y_pred, {axis = -1})
-  return ipu.maximum(negative - positive + 1, 0)
+  local positive = ops.reduce_sum(y_true * y_pred, {axis = -1})
+  local negative = ops.reduce_max((1 - y_true) * y_pred, {axis = -1})
+  return ops.maximum(negative - positive + 1, 0)
 end
 
 local huber_rows <const> = {operands.rows[1], operands.rows[2],
@@ -81,7 +82,7 @@ function losses.huber(...)
   local a = operands.read("huber", huber_rows, ...)
   local difference = absolute(a.y_pred - a.y_true)
   local delta = a.delta
-  return mean_last(ipu.where(ipu.less_equal(difference, delta), ipu.square(difference) * 0.5,
+  return mean_last(ops.where(ops.less_equal(difference, delta), ops.square(difference) * 0.5,
     difference * delta - 0.5 * delta * delta))
 end
 
@@ -89,19 +90,19 @@ end
 ---@return userdata
 function losses.log_cosh(y_true, y_pred)
   local x = y_pred - y_true
-  return mean_last(x + ipu.nn.softplus(x * -2) - math.log(2))
+  return mean_last(x + ops.nn.softplus(x * -2) - math.log(2))
 end
 
 ---@return userdata
 function losses.kl_divergence(y_true, y_pred)
-  y_true = ipu.clip_by_value(y_true, epsilon, 1)
-  y_pred = ipu.clip_by_value(y_pred, epsilon, 1)
-  return ipu.reduce_sum(y_true * ipu.log(y_true / y_pred), {axis = -1})
+  y_true = ops.clip_by_value(y_true, epsilon, 1)
+  y_pred = ops.clip_by_value(y_pred, epsilon, 1)
+  return ops.reduce_sum(y_true * ops.log(y_true / y_pred), {axis = -1})
 end
 
 ---@return userdata
 function losses.poisson(y_true, y_pred)
-  return mean_last(y_pred - y_true * ipu.log(y_pred + epsilon))
+  return mean_last(y_pred - y_true * ops.log(y_pred + epsilon))
 end
 
 local axis_rows <const> = {operands.rows[1], operands.rows[2], {"axis", {"integer", "list"}, -1}}
@@ -109,14 +110,14 @@ local axis_rows <const> = {operands.rows[1], operands.rows[2], {"axis", {"intege
 -- x of length 1 along an axis; the root's argument is at least 1e-12, as in l2_normalize.
 function losses._unit(x, axis)
   return lengths.scale(x,
-    ipu.rsqrt(ipu.maximum(lengths.sum_of_squares(x, {axis = axis, keepdims = true}), 1e-12)))
+    ops.rsqrt(ops.maximum(lengths.sum_of_squares(x, {axis = axis, keepdims = true}), 1e-12)))
 end
 
 ---Minus the cosine of the angle between the two.
 ---@return userdata
 function losses.cosine_similarity(...)
   local a = operands.read("cosine_similarity", axis_rows, ...)
-  return -ipu.reduce_sum(losses._unit(a.y_true, a.axis) * losses._unit(a.y_pred, a.axis),
+  return -ops.reduce_sum(losses._unit(a.y_true, a.axis) * losses._unit(a.y_pred, a.axis),
     {axis = a.axis})
 end
 
@@ -149,13 +150,52 @@ function losses.binary_crossentropy(...)
   local output, from_logits = find_logits(a.y_pred, a.from_logits, "binary_crossentropy")
   local per_element
   if from_logits then
-    per_element = ipu.nn.sigmoid_cross_entropy_with_logits(y_true, output)
+    per_element = ops.nn.sigmoid_cross_entropy_with_logits(y_true, output)
   else
-    output = ipu.clip_by_value(output, epsilon, 1 - epsilon)
-    per_element = -(y_true * ipu.log(output + epsilon) + (1 - y_true)
-      * ipu.log(1 - output + epsilon))
+    output = ops.clip_by_value(output, epsilon, 1 - epsilon)
+    per_element = -(y_true * ops.log(output + epsilon) + (1 - y_true)
+      * ops.log(1 - output + epsilon))
   end
-  return ipu.reduce_mean(per_element, {axis = a.axis})
+  return ops.reduce_mean(per_element, {axis = a.axis})
+end
+
+local focal_rows <const> = {
+  operands.rows[1], operands.rows[2],
+  {"alpha", "number", 0.25, range = "[0, 1]", says = "weight of the class 1, or of all classes"},
+  {"gamma", "number", 2.0, range = "[0, inf)", says = "how much sure predictions count less"},
+  {"from_logits", "boolean", false}, {"label_smoothing", "number", 0, range = "[0, 1]"},
+  {"axis", "integer", -1},
+}
+local balanced_rows <const> = table.move(focal_rows, 1, #focal_rows, 1, {})
+balanced_rows[#balanced_rows + 1] = {"apply_class_balancing", "boolean", false,
+  says = "whether alpha weighs the classes"}
+
+---Binary cross-entropy in which sure predictions count less: times (1 - p)^gamma, p being that of
+---the label.
+---@return userdata
+---Source: Lin et al., Focal loss for dense object detection, 2017
+function losses.binary_focal_crossentropy(...)
+  local a = operands.read("binary_focal_crossentropy", balanced_rows, ...)
+  local y_true = a.y_true
+  if a.label_smoothing ~= 0 then
+    y_true = y_true * (1 - a.label_smoothing) + 0.5 * a.label_smoothing
+  end
+  local output, from_logits = find_logits(a.y_pred, a.from_logits, "binary_focal_crossentropy")
+  local p = from_logits and ops.sigmoid(output) or output
+  local entropy
+  if from_logits then
+    entropy = ops.nn.sigmoid_cross_entropy_with_logits(y_true, output)
+  else
+    local clipped = ops.clip_by_value(output, epsilon, 1 - epsilon)
+    entropy = -(y_true * ops.log(clipped + epsilon) + (1 - y_true)
+      * ops.log(1 - clipped + epsilon))
+  end
+  local of_label = y_true * p + (1 - y_true) * (1 - p)
+  local focal = ops.pow(1 - of_label, a.gamma) * entropy
+  if a.apply_class_balancing then
+    focal = focal * (y_true * a.alpha + (1 - y_true) * (1 - a.alpha))
+  end
+  return ops.reduce_mean(focal, {axis = a.axis})
 end
 
 -- With the classes on another axis than the last, they are moved there.
@@ -168,7 +208,7 @@ local function classes_last(x, axis)
     if i ~= axis then perm[#perm + 1] = i end
   end
   perm[rank] = axis
-  return ipu.transpose(x, perm)
+  return ops.transpose(x, perm)
 end
 
 ---@return userdata
@@ -181,10 +221,30 @@ function losses.categorical_crossentropy(...)
   end
   local output, from_logits = find_logits(a.y_pred, a.from_logits, "categorical_crossentropy")
   y_true, output = classes_last(y_true, a.axis), classes_last(output, a.axis)
-  if from_logits then return ipu.nn.softmax_cross_entropy_with_logits(y_true, output) end
-  output = output / ipu.reduce_sum(output, {axis = -1, keepdims = true})
-  output = ipu.clip_by_value(output, epsilon, 1 - epsilon)
-  return -ipu.reduce_sum(y_true * ipu.log(output), {axis = -1})
+  if from_logits then return ops.nn.softmax_cross_entropy_with_logits(y_true, output) end
+  output = output / ops.reduce_sum(output, {axis = -1, keepdims = true})
+  output = ops.clip_by_value(output, epsilon, 1 - epsilon)
+  return -ops.reduce_sum(y_true * ops.log(output), {axis = -1})
+end
+
+---Categorical cross-entropy in which sure predictions count less: times alpha (1 - p)^gamma.
+---@return userdata
+---Source: Lin et al., Focal loss for dense object detection, 2017
+function losses.categorical_focal_crossentropy(...)
+  local a = operands.read("categorical_focal_crossentropy", focal_rows, ...)
+  local y_true = a.y_true
+  if a.label_smoothing ~= 0 then
+    local classes = a.y_pred.shape[#a.y_pred.shape]
+    y_true = y_true * (1 - a.label_smoothing) + a.label_smoothing / classes
+  end
+  local output, from_logits = find_logits(a.y_pred, a.from_logits,
+    "categorical_focal_crossentropy")
+  y_true, output = classes_last(y_true, a.axis), classes_last(output, a.axis)
+  if from_logits then output = ops.nn.softmax(output) end
+  output = output / ops.reduce_sum(output, {axis = -1, keepdims = true})
+  output = ops.clip_by_value(output, epsilon, 1 - epsilon)
+  local focal = ops.pow(1 - output, a.gamma) * a.alpha
+  return ops.reduce_sum(-(y_true * ops.log(output)) * focal, {axis = -1})
 end
 
 local sparse_rows <const> = {
@@ -199,15 +259,15 @@ function losses.sparse_categorical_crossentropy(...)
   local output, from_logits = find_logits(a.y_pred, a.from_logits,
     "sparse_categorical_crossentropy")
   output = classes_last(output, a.axis)
-  if not from_logits then output = ipu.log(ipu.clip_by_value(output, epsilon, 1 - epsilon)) end
-  local labels = ipu.cast(a.y_true, "int32")
+  if not from_logits then output = ops.log(ops.clip_by_value(output, epsilon, 1 - epsilon)) end
+  local labels = ops.cast(a.y_true, "int32")
   local wanted = table.move(output.shape, 1, #output.shape - 1, 1, {})
   if #labels.shape == #wanted + 1 and labels.shape[#labels.shape] == 1 then
-    labels = ipu.squeeze(labels, {axis = -1})
+    labels = ops.squeeze(labels, {axis = -1})
   end
   shapes.check_equal(labels.shape, wanted, "sparse_categorical_crossentropy", "the labels",
     "the prediction without its classes")
-  return ipu.nn.sparse_softmax_cross_entropy_with_logits(labels, output)
+  return ops.nn.sparse_softmax_cross_entropy_with_logits(labels, output)
 end
 
 local ctc_rows <const> = {
@@ -226,7 +286,7 @@ function losses.ctc(...)
         "type")
     end
   end
-  local f = a.from_logits and ipu.nn.ctc_loss or ipu.nn.ctc_loss_with_log_probs
+  local f = a.from_logits and ops.nn.ctc_loss or ops.nn.ctc_loss_with_log_probs
   return f(labels, a.y_pred, label_length, data_length, {blank_index = a.blank_index})
 end
 
@@ -281,13 +341,13 @@ function losses.reduce(per_sample, sample_weight, reduction)
   if sample_weight ~= nil then
     local w = sample_weight
     if type(w) ~= "number" then
-      w = shapes.fit_weight(ipu.cast(as_tensor(w), per_sample.dtype), per_sample)
+      w = shapes.fit_weight(ops.cast(as_tensor(w), per_sample.dtype), per_sample)
     end
     per_sample = per_sample * w
   end
   if reduction == "none" then return per_sample end
-  if reduction == "sum" or per_sample.size == 0 then return ipu.reduce_sum(per_sample) end
-  return ipu.reduce_mean(per_sample) -- whose sum may be greater than what half precision holds
+  if reduction == "sum" or per_sample.size == 0 then return ops.reduce_sum(per_sample) end
+  return ops.reduce_mean(per_sample) -- whose sum may be greater than what half precision holds
 end
 
 function Loss:__call(y_true, y_pred, sample_weight)
@@ -318,10 +378,10 @@ end
 ---@package
 function losses.prepare(y_true, y_pred, who, is_sparse)
   y_pred = as_tensor(y_pred)
-  if not y_pred.dtype:find("float") then y_pred = ipu.cast(y_pred, "float32") end
+  if not y_pred.dtype:find("float") then y_pred = ops.cast(y_pred, "float32") end
   y_true = as_tensor(y_true)
   if is_sparse then return y_true, y_pred end
-  if y_true.dtype ~= y_pred.dtype then y_true = ipu.cast(y_true, y_pred.dtype) end
+  if y_true.dtype ~= y_pred.dtype then y_true = ops.cast(y_true, y_pred.dtype) end
   y_true, y_pred = shapes.fit_ranks(y_true, y_pred)
   shapes.check_equal(y_true.shape, y_pred.shape, who, "y_true", "y_pred",
     shape_hint(who, y_true.shape, y_pred.shape))
@@ -343,6 +403,14 @@ local wrapped <const> = {
     {"axis", "integer", -1}},
   CategoricalCrossentropy = {"categorical_crossentropy", {"from_logits", "boolean", false},
     {"label_smoothing", "number", 0, range = "[0, 1]"},
+    {"axis", "integer", -1}},
+  BinaryFocalCrossentropy = {"binary_focal_crossentropy",
+    {"apply_class_balancing", "boolean", false}, {"alpha", "number", 0.25, range = "[0, 1]"},
+    {"gamma", "number", 2.0, range = "[0, inf)"}, {"from_logits", "boolean", false},
+    {"label_smoothing", "number", 0, range = "[0, 1]"}, {"axis", "integer", -1}},
+  CategoricalFocalCrossentropy = {"categorical_focal_crossentropy",
+    {"alpha", "number", 0.25, range = "[0, 1]"}, {"gamma", "number", 2.0, range = "[0, inf)"},
+    {"from_logits", "boolean", false}, {"label_smoothing", "number", 0, range = "[0, 1]"},
     {"axis", "integer", -1}},
   SparseCategoricalCrossentropy = {"sparse_categorical_crossentropy",
     {"from_logits", "boolean", false},
@@ -394,7 +462,15 @@ losses._aliases = {
 ---@param custom_objects table?
 ---@return Loss
 function losses.get(loss, custom_objects)
-  if type(loss) == "string" then loss = losses._aliases[loss:lower()] or loss end
+  if type(loss) == "string" then
+    local asked <const> = loss:lower():gsub("_", "")
+    if asked == "crossentropy" then
+      blame.error(string.format("unknown loss '%s'; there are binary_crossentropy (labels 0 and "
+        .. "1), categorical_crossentropy (one-hot labels) and sparse_categorical_crossentropy "
+        .. "(labels are numbers of classes)", loss), "value")
+    end
+    loss = losses._aliases[loss:lower()] or loss
+  end
   local found = parts.get("loss", loss, {custom_objects = custom_objects})
   if found == nil or class.is_a(found, Loss) then return found end
   for name, row in pairs(wrapped) do
@@ -409,4 +485,44 @@ function losses.get(loss, custom_objects)
     .. args.describe(loss), "type")
 end
 
-return require("ipulua.keras.base.other_names").give("losses", losses)
+-- Other names of the functions, of which metrics has the same.
+local other_names = {kullback_leibler_divergence = "kl_divergence", logcosh = "log_cosh"}
+for short, long in pairs{
+  mse = "mean_squared_error", mae = "mean_absolute_error", mape = "mean_absolute_percentage_error",
+  msle = "mean_squared_logarithmic_error", kld = "kl_divergence",
+} do other_names[short], other_names[short:upper()] = long, long end
+
+about.say("losses", {
+  {"BinaryCrossentropy", text = "−mean(y log p + (1 − y) log(1 − p)), with label smoothing and "
+    .. "from_logits"},
+  {"BinaryFocalCrossentropy", text = "BinaryCrossentropy of which a prediction that is sure counts "
+    .. "less: times (1 − p of the label)^gamma",
+    source = "Lin et al. 2017, Focal loss for dense object detection"},
+  {"CTCLoss", text = "connectionist temporal classification: called with (labels, predictions), a "
+    .. "dictionary's lengths beside",
+    source = "Graves et al. 2006 (ICML); ipu.keras.losses.CTCLoss of the original"},
+  {"CategoricalCrossentropy", text = "−Σ y log p over the classes; labels are one-hot"},
+  {"CategoricalFocalCrossentropy", text = "−Σ alpha (1 − p)^gamma y log p over the classes",
+    source = "Lin et al. 2017, Focal loss for dense object detection"},
+  {"CategoricalHinge", text = "max(0, 1 + max((1 − y)·p) − Σ y·p)"},
+  {"CosineSimilarity", text = "minus the cosine of the angle between y and p"},
+  {"FunctionLoss", text = "What a plain function becomes as the loss of compile.",
+    keras = "what tf.keras calls LossFunctionWrapper"},
+  {"Hinge", text = "mean(max(1 − y·p, 0)), labels −1 and 1 (0 counts as −1)"},
+  {"Huber", text = "½e² where |e| ≤ delta, else delta·|e| − ½delta², averaged",
+    source = "Huber 1964 (Ann. Math. Statist. 35)"},
+  {"KLDivergence", text = "Σ y log(y / p)",
+    source = "Kullback & Leibler 1951 (Ann. Math. Statist. 22)"},
+  {"LogCosh", text = "mean(log(cosh(p − y)))"},
+  {"Loss", text = "What every loss is: own ones extend it with `call(y_true, y_pred)`, which gives "
+    .. "a number for each sample."},
+  {"MeanAbsoluteError", text = "mean(|y − p|)"},
+  {"MeanAbsolutePercentageError", text = "100 · mean(|y − p| / max(|y|, 1e-7))"},
+  {"MeanSquaredError", text = "mean((y − p)²)"},
+  {"MeanSquaredLogarithmicError", text = "mean((log(1 + y) − log(1 + p))²)"},
+  {"Poisson", text = "mean(p − y log p)"},
+  {"SparseCategoricalCrossentropy", text = "−log p of the class; labels are class numbers"},
+  {"SquaredHinge", text = "mean(max(1 − y·p, 0)²)"},
+})
+
+return parts.give("losses", losses, {names = other_names})

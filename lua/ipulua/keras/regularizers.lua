@@ -1,8 +1,9 @@
 -- Regularizers: objects called with a weight that give a scalar loss.
 
-local ipu = require "ipulua"
+local about = require "ipulua.base.parts.about"
 local lengths = require "ipulua.keras.base.lengths"
-local parts = require "ipulua.keras.base.parts"
+local ops = require "ipulua.ops"
+local parts = require "ipulua.base.parts"
 
 local regularizers = {}
 
@@ -26,12 +27,12 @@ regularizers.L1L2 = L1L2
 
 function L1L2:penalty(x)
   local sum
-  if self.l1 and self.l1 ~= 0 then sum = ipu.reduce_sum(ipu.abs(lengths.wide(x))) * self.l1 end
+  if self.l1 and self.l1 ~= 0 then sum = ops.reduce_sum(ops.abs(lengths.wide(x))) * self.l1 end
   if self.l2 and self.l2 ~= 0 then
     local squares = lengths.sum_of_squares(x) * self.l2
     sum = sum and sum + squares or squares
   end
-  return sum or ipu.zeros({}, {dtype = x.dtype})
+  return sum or ops.zeros({}, {dtype = x.dtype})
 end
 
 ---@class L1: L1L2
@@ -60,7 +61,17 @@ regularizers._named = {l1_l2 = regularizers.l1_l2}
 ---@param value any
 ---@return any
 function regularizers.get(value)
-  return require("ipulua.keras.base.parts").get("regularizer", value)
+  return require("ipulua.base.parts").get("regularizer", value)
 end
 
-return require("ipulua.keras.base.other_names").give("regularizers", regularizers)
+about.say("regularizers", {
+  {"L1", text = "l1 · Σ|x|."},
+  {"L2", text = "l2 · Σx²."},
+  {"Regularizer", text = "What every regularizer is: own ones extend it with `penalty(x)`, a "
+    .. "number."},
+  {"l1", text = "Calls L1."},
+  {"l1_l2", text = "Calls L1L2."},
+  {"l2", text = "Calls L2."},
+})
+
+return parts.give("regularizers", regularizers)

@@ -3,18 +3,22 @@
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
-local custom_objects = require "ipulua.keras.base.custom_objects"
-local ipu = require "ipulua"
+local custom_objects = require "ipulua.base.parts.custom_objects"
 local lengths = require "ipulua.keras.base.lengths"
-local names = require "ipulua.keras.base.names"
+local names = require "ipulua.base.parts.names"
+local offering = require "ipulua.base.parts.offering"
+local ops = require "ipulua.ops"
+local pictures = require "ipulua.keras.pictures"
 
-local Model <const> = require "ipulua.keras.models.model".Model
+local Model <const> = require "ipulua.keras.models".Model
 
 local utils = {
   pad_sequences = require "ipulua.keras.preprocessing.sequence".pad_sequences,
   timeseries_dataset_from_array =
   require "ipulua.keras.preprocessing.timeseries".timeseries_dataset_from_array,
 }
+utils.plot_model = require "ipulua.keras.drawing"
+for name, f in pairs(pictures) do utils[name] = f end
 for _, name in ipairs{"custom_object_scope", "get_custom_objects", "register_keras_serializable",
   "get_registered_name",
   "get_registered_object"} do utils[name] = custom_objects[name] end
@@ -34,12 +38,12 @@ local categorical_rows <const> = {
 ---@return userdata
 function utils.to_categorical(...)
   local a = args.check("to_categorical", categorical_rows, ...)
-  local y = ipu.cast(core.is_tensor(a.y) and a.y or core.tensor(a.y), "int32")
+  local y = ops.cast(core.is_tensor(a.y) and a.y or core.tensor(a.y), "int32")
   local shape = y.shape
-  if #shape > 1 and shape[#shape] == 1 then y = ipu.squeeze(y, {axis = -1}) end
-  local highest = y.size > 0 and ipu.reduce_max(y):item() or -1
+  if #shape > 1 and shape[#shape] == 1 then y = ops.squeeze(y, {axis = -1}) end
+  local highest = y.size > 0 and ops.reduce_max(y):item() or -1
   local count = a.num_classes or math.tointeger(highest) + 1
-  local lowest = y.size > 0 and ipu.reduce_min(y):item() or 0
+  local lowest = y.size > 0 and ops.reduce_min(y):item() or 0
   if lowest < 0 then
     blame.error(string.format("to_categorical: there is a class %d; they count from 0", lowest),
       "value")
@@ -48,7 +52,7 @@ function utils.to_categorical(...)
     blame.error(string.format("to_categorical: there is a class %d, but num_classes is %d", highest,
       count), "value")
   end
-  return ipu.cast(ipu.one_hot(y, count), a.dtype)
+  return ops.cast(ops.one_hot(y, count), a.dtype)
 end
 
 local normalize_rows <const> = {
@@ -59,11 +63,11 @@ local normalize_rows <const> = {
 -- how many are not 0.
 local function norm_of(x, axis, order)
   local reduced <const> = {axis = axis, keepdims = true}
-  local size = ipu.abs(x)
-  if order == math.huge then return ipu.reduce_max(size, reduced) end
-  if order == -math.huge then return ipu.reduce_min(size, reduced) end
-  if order == 0 then return ipu.reduce_sum(ipu.cast(ipu.not_equal(x, 0), x.dtype), reduced) end
-  return ipu.pow(ipu.reduce_sum(ipu.pow(size, order), reduced), 1 / order)
+  local size = ops.abs(x)
+  if order == math.huge then return ops.reduce_max(size, reduced) end
+  if order == -math.huge then return ops.reduce_min(size, reduced) end
+  if order == 0 then return ops.reduce_sum(ops.cast(ops.not_equal(x, 0), x.dtype), reduced) end
+  return ops.pow(ops.reduce_sum(ops.pow(size, order), reduced), 1 / order)
 end
 
 ---Vectors along an axis divided by their norm of some order (2: Euclid's, math.huge: the largest
@@ -75,10 +79,10 @@ end
 function utils.normalize(...)
   local a = args.check("normalize", normalize_rows, ...)
   local x = a.x
-  if not x.dtype:find("float", 1, true) then x = ipu.cast(x, "float32") end
+  if not x.dtype:find("float", 1, true) then x = ops.cast(x, "float32") end
   local wide = lengths.wide(x)
   local norms = norm_of(wide, a.axis, a.order)
-  return ipu.cast(wide / ipu.where(ipu.equal(norms, 0), ipu.ones_like(norms), norms), x.dtype)
+  return ops.cast(wide / ops.where(ops.equal(norms, 0), ops.ones_like(norms), norms), x.dtype)
 end
 
 local seed_rows <const> = {{"seed", "integer"}}
@@ -95,93 +99,6 @@ end
 ---Begins to count the names of layers anew.
 function utils.reset_names()
   names.reset()
-end
-
--- ------------------------------------------------ pictures
-
-local plot_rows <const> = {
-  {"model", Model}, {"to_file", "string", "model.png"}, {"show_shapes", "boolean", false},
-  {"show_dtype", "boolean", false},
-  {"show_layer_names", "boolean", true}, {"rankdir", "string", "TB", choices = {"TB", "LR"}},
-}
-
-local function quote(s)
-  return '"' .. s:gsub('[\\"]', "\\%0") .. '"'
-end
-
-local function label_of(model, layer, a)
-  local class_name = getmetatable(layer).__name
-  local parts = {a.show_layer_names and layer.name .. ": " .. class_name or class_name}
-  if a.show_dtype then parts[#parts + 1] = layer.dtype end
-  if a.show_shapes then
-    local row = require "ipulua.keras.models.describe".output_shape(model, layer)
-    parts[#parts + 1] = require "ipulua.keras.models.summary".show_shape(row)
-  end
-  return table.concat(parts, "\\n")
-end
-
----The graph of a model's layers in DOT.
----@param model Model
----@param a table
----@return string
-local function dot_text(model, a)
-  local graph = require "ipulua.keras.models.functional"
-  local lines = {"digraph " .. quote(model.name) .. " {", "  rankdir=" .. a.rankdir .. ";",
-    "  node [shape=box];"}
-  local layers = model:sublayers()
-  for i, layer in ipairs(layers) do
-    lines[#lines + 1] = string.format("  l%d [label=%s];", i,
-      quote(label_of(model, layer, a)):gsub("\\\\n", "\\n"))
-  end
-  local place = {}
-  for i, layer in ipairs(layers) do place[layer] = i end
-  local drawn = {}
-  for _, node in ipairs(model._graph and model._graph.nodes or {}) do
-    for _, operand in ipairs(graph.operands(node)) do
-      local from, to = place[operand.layer], place[node.layer]
-      local edge = from and to and string.format("  l%d -> l%d;", from, to)
-      if edge and not drawn[edge] then
-        drawn[edge] = true
-        lines[#lines + 1] = edge
-      end
-    end
-  end
-  if not model._graph then
-    for i = 2, #layers do lines[#lines + 1] = string.format("  l%d -> l%d;", i - 1, i) end
-  end
-  lines[#lines + 1] = "}"
-  return table.concat(lines, "\n") .. "\n"
-end
-
-local drawn_as <const> = {dot = true, png = true, svg = true, pdf = true, jpg = true, gif = true}
-
----Draws a model's layers into a .dot file, or with graphviz a .png, .svg or .pdf; returns the DOT
----text.
----Errors: a model that is not built, an unknown ending or rankdir, a picture without graphviz' dot:
----`keras.utils.plot_model{model, to_file = "m.txt"}`
----@param ... any model, to_file, show_shapes, show_dtype, show_layer_names, rankdir
----@return string
-function utils.plot_model(...)
-  local a = args.check("plot_model", plot_rows, ...)
-  local text = dot_text(a.model, a)
-  local ending = a.to_file:match("%.(%w+)$")
-  if ending and not drawn_as[ending] then
-    blame.error("plot_model: 'to_file' must end in .dot, .png, .svg, .pdf, .jpg or .gif, got "
-      .. a.to_file, "value")
-  end
-  local dot_path = ending == "dot" and a.to_file or a.to_file:gsub("%.%w+$", "") .. ".dot"
-  core.replace_file(dot_path, text)
-  if ending == "dot" then return text end
-  local function shell(s) return "'" .. s:gsub("'", "'\\''") .. "'" end
-  local ok = os.execute(string.format("dot -T%s -o %s %s 2>/dev/null", ending or "png",
-    shell(a.to_file), shell(dot_path)))
-  if not ok then
-    blame.error(string.format("plot_model: graphviz's 'dot' is needed for '%s'; '%s' was written "
-      .. "instead", a.to_file, dot_path),
-      "not_found")
-  end
-  os.remove(dot_path)
-  return text
 end
 
 -- ------------------------------------------------ text
@@ -212,7 +129,7 @@ local function join(pieces)
   while #pieces > 1 do -- concat takes a bounded number of tensors
     local longer = {}
     for at = 1, #pieces, 32 do
-      longer[#longer + 1] = ipu.concat(table.move(pieces, at, math.min(at + 31, #pieces), 1, {}),
+      longer[#longer + 1] = ops.concat(table.move(pieces, at, math.min(at + 31, #pieces), 1, {}),
         {axis = 0})
     end
     pieces = longer
@@ -337,11 +254,28 @@ function utils.generate_text(...)
     local logits = model:predict_on_batch(core.tensor({seen}, "int32"))
     local shape = logits.shape
     if #shape == 3 then
-      logits = ipu.slice(logits, {0, math.min(used, shape[2]) - 1, 0}, {1, 1, shape[3]})
+      logits = ops.slice(logits, {0, math.min(used, shape[2]) - 1, 0}, {1, 1, shape[3]})
     end
     numbers[#numbers + 1] = sample(logits:reshape{-1}:totable(), a.temperature)
   end
   return a.vocabulary:decode(numbers)
 end
 
-return require("ipulua.keras.base.other_names").answer("utils", utils)
+-- What Keras has in its module of that name and this one lacks, with what to use instead.
+local no_downloads <const> = "nothing is downloaded; "
+local no_queue <const> = "datasets have threads of their own"
+local folder_of_images <const> = "use ipu.data.from_image_folder(path, {image_size = {height, "
+  .. "width}})"
+local no_texts <const> = "there are no tensors of text; number the words with "
+  .. "preprocessing.text.Tokenizer, and make a dataset of the numbers"
+local missing <const> = {
+  Sequence = "programs must know the shapes of batches ahead; make them by "
+  .. "ipu.data.from_generator",
+  Progbar = "fit, evaluate and predict show their progress themselves",
+  get_file = no_downloads .. "give the paths of files that are there",
+  model_to_dot = "plot_model returns the DOT text",
+  GeneratorEnqueuer = no_queue, OrderedEnqueuer = no_queue, SequenceEnqueuer = no_queue,
+  image_dataset_from_directory = folder_of_images, text_dataset_from_directory = no_texts,
+}
+
+return offering.answer("utils", utils, {missing = missing})

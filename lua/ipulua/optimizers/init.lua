@@ -9,6 +9,7 @@ local counted = require "ipulua.base.counted"
 local loops = require "ipulua.trace.loops"
 local offloading = require "ipulua.trace.offloading"
 local operation = require "ipulua.trace.operation"
+local teams = require "ipulua.trace.teams"
 local tracing = require "ipulua.trace.tracing"
 local train = require "ipulua.optimizers.train"
 
@@ -67,6 +68,7 @@ function CrossReplicaOptimizer:init(...)
 end
 
 function CrossReplicaOptimizer:apply_gradients(...)
+  teams.refuse_wrapper(self.name)
   local given, step = train.read_apply_arguments(self, ...)
   local means = {}
   for i, pair in ipairs(given) do

@@ -8,10 +8,11 @@ local class = require "ipulua.base.class"
 local core = require "ipulua.core"
 local counted = require "ipulua.base.counted"
 local graph = require "ipulua.trace.session_graph"
-local modules = require "ipulua.base.modules"
+local rules = require "ipulua.optimizers.rules"
 local operation = require "ipulua.trace.operation"
 local structure = require "ipulua.base.structure"
 local tape = require "ipulua.trace.tape"
+local teams = require "ipulua.trace.teams"
 local tracing = require "ipulua.trace.tracing"
 local variables = require "ipulua.trace.variables"
 
@@ -251,7 +252,7 @@ end
 local function with_gradient(self, given)
   local kept = {}
   for _, pair in ipairs(given) do
-    if pair[1] then kept[#kept + 1] = pair end
+    if pair[1] then kept[#kept + 1] = {pair[1], pair[2]} end
   end
   if #kept == 0 then
     blame.error(string.format("%s.apply_gradients: no gradient for any of %s: the loss depends on "
@@ -261,10 +262,20 @@ local function with_gradient(self, given)
   return kept
 end
 
+-- In the scope of a strategy for several instances gradients are added over all replicas.
+local function sum_over_replicas(kept)
+  local how = tracing.is_active() and teams.reduction()
+  for _, pair in ipairs(kept) do
+    if how then pair[1] = core.ops["cross_replica_" .. how](pair[1]) end
+    teams.note_trained(pair[2])
+  end
+end
+
 -- Apply here: in the current trace, or at once.
 local function apply(self, kept, step)
   local done = {}
   for _, pair in ipairs(kept) do check_dtype(self, pair[1], pair[2]) end
+  sum_over_replicas(kept)
   self:begin_update()
   for _, pair in ipairs(kept) do done[#done + 1] = self:apply_gradient(pair[1], pair[2]) end
   done[#done + 1] = self:end_update()
@@ -341,14 +352,20 @@ end
 
 -- ------------------------------------------------ the rules
 
-local function define(name, spec, init, methods)
+-- rule: of rules.lua; begin_update leaves in self.prepared what it needs beside the rate.
+local function define(name, spec, init, rule, methods)
   local Class = Optimizer:extend(name)
   function Class:init(...)
     local a = args.check(name, spec, ...)
     Optimizer.init(self, a.learning_rate, a.name)
     if init then init(self, a) end
   end
-  for key, method in pairs(methods) do Class[key] = method end
+  function Class:apply_gradient(g, v)
+    local s = self.prepared or {}
+    s.rate = self:rate(v.dtype)
+    return v:assign(rule(self, v, g, s, function(slot, value) return self:slot(v, slot, value) end))
+  end
+  for key, method in pairs(methods or {}) do Class[key] = method end
   train[name] = Class
 end
 
@@ -359,9 +376,7 @@ end
 ---Source: tf.compat.v1.train.GradientDescentOptimizer of the original
 ---@class GradientDescentOptimizer: Optimizer
 define("GradientDescentOptimizer", {rate_row,
-  {"use_locking", "boolean", false, says = "changes nothing"}, name_row}, nil, {
-  apply_gradient = function(self, g, v) return v:assign_sub(g * self:rate(v.dtype)) end,
-})
+  {"use_locking", "boolean", false, says = "changes nothing"}, name_row}, nil, rules.descent)
 
 ---sum ← momentum·sum + g; v ← v − learning_rate·sum (use_nesterov: − learning_rate·(g +
 ---momentum·sum)).
@@ -374,14 +389,8 @@ define("MomentumOptimizer", {
   rate_row, {"momentum", "number"}, {"use_nesterov", "boolean", false},
   {"use_locking", "boolean", false, says = "changes nothing"},
   name_row,
-}, function(self, a) self.momentum, self.use_nesterov = a.momentum, a.use_nesterov end, {
-  apply_gradient = function(self, g, v)
-    local sum = self:slot(v, "Momentum")
-    local new = sum:assign(sum * self.momentum + g)
-    if self.use_nesterov then new = g + new * self.momentum end
-    return v:assign_sub(new * self:rate(v.dtype)), new
-  end,
-})
+}, function(self, a) self.momentum, self.use_nesterov = a.momentum, a.use_nesterov end,
+rules.momentum_of_gradients)
 
 ---m ← beta1·m + (1 − beta1)·g; s ← beta2·s + (1 − beta2)·g²; after t updates
 ---v ← v − learning_rate·√(1 − beta2ᵗ) / (1 − beta1ᵗ) · m / (√s + epsilon).
@@ -397,20 +406,12 @@ define("AdamOptimizer", {
   {"beta2", "number", 0.999},
   {"epsilon", "number", 1e-8}, {"use_locking", "boolean", false, says = "changes nothing"},
   name_row,
-}, function(self, a) self.beta1, self.beta2, self.epsilon = a.beta1, a.beta2, a.epsilon end, {
+}, function(self, a) self.beta1, self.beta2, self.epsilon = a.beta1, a.beta2, a.epsilon end,
+rules.adam_with_factor, {
   begin_update = function(self)
     local power1, power2 = self:scalar("beta1_power", self.beta1),
       self:scalar("beta2_power", self.beta2)
-    self.step_factor = ((1 - power2:read_value()):sqrt()) / (1 - power1:read_value())
-  end,
-  apply_gradient = function(self, g, v)
-    local m, s = self:slot(v, "m"), self:slot(v, "v")
-    local new_m = m:assign(m * self.beta1 + g * (1 - self.beta1))
-    local new_s = s:assign(s * self.beta2 + g:square() * (1 - self.beta2))
-    local factor = self.step_factor
-    if v.dtype ~= "float32" then factor = factor:cast(v.dtype) end
-    local step = factor * self:rate(v.dtype)
-    return v:assign_sub(new_m / (new_s:sqrt() + self.epsilon) * step)
+    self.prepared = {factor = (1 - power2:read_value()):sqrt() / (1 - power1:read_value())}
   end,
   end_update = function(self)
     local power1, power2 = self:scalar("beta1_power", self.beta1),
@@ -436,22 +437,7 @@ define("RMSPropOptimizer", {
 }, function(self, a)
   self.decay, self.momentum, self.epsilon, self.centered = a.decay, a.momentum,
     a.epsilon, a.centered
-end, {
-  apply_gradient = function(self, g, v)
-    local mean_square = self:slot(v, "RMSProp", 1)
-    local square = mean_square:assign(mean_square * self.decay + g:square() * (1 - self.decay))
-    if self.centered then
-      local mean = self:slot(v, "MeanGradient")
-      square = square - mean:assign(mean * self.decay + g * (1 - self.decay)):square()
-    end
-    local step = g / (square + self.epsilon):sqrt() * self:rate(v.dtype)
-    if self.momentum ~= 0 then
-      local sum = self:slot(v, "Momentum")
-      step = sum:assign(sum * self.momentum + step)
-    end
-    return v:assign_sub(step)
-  end,
-})
+end, rules.rmsprop_from_one)
 
 ---sum ← sum + g²; v ← v − learning_rate·g / √sum.
 ---Shapes: gradients and variables alike; learning_rate []; beside each variable: Adagrad
@@ -461,31 +447,12 @@ end, {
 define("AdagradOptimizer", {
   rate_row, {"initial_accumulator_value", "number", 0.1},
   {"use_locking", "boolean", false, says = "changes nothing"}, name_row,
-}, function(self, a) self.initial = a.initial_accumulator_value end, {
-  apply_gradient = function(self, g, v)
-    local sum = self:slot(v, "Adagrad", self.initial)
-    return v:assign_sub(g / sum:assign_add(g:square()):sqrt() * self:rate(v.dtype))
-  end,
-})
+}, function(self, a) self.initial = a.initial_accumulator_value end,
+  rules.adagrad_of_sums)
 
 ---Whether value is an optimizer of this kind.
 ---@package
 function train.is_optimizer(value) return class.is_a(value, Optimizer) end
 
-local checkpoints <const> = {Checkpoint = true, latest_checkpoint = true}
-
----Every name, for completion and help.
----@package
-function train.__names()
-  local names = {}
-  for name in next, train do names[#names + 1] = name end
-  for name in pairs(checkpoints) do names[#names + 1] = name end
-  return names
-end
-
 class.guard_all(train)
-
--- Checkpoints are of models, and so of Keras.
-return modules.guard("ipu.train", train, function(name)
-  if checkpoints[name] then return require("ipulua.keras.files.checkpoint")[name] end
-end)
+return train

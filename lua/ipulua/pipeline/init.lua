@@ -417,7 +417,7 @@ local function trace_apart(a)
     return trace(a)
   end
   if graph.any_deferred(given) then
-    return require("ipulua.strategy.compiler").compile(body, given)
+    return require("ipulua.trace.compiler").compile(body, given)
   end
   return func.func(body, {name = a.name})(table.unpack(given))
 end

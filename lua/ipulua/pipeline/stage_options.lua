@@ -1,5 +1,7 @@
 -- PipelineStageOptions at work, in pipelines and in pipelined Keras models: what a stage's matrix
--- products and convolutions add up in, forwards, backwards and in the weight update.
+-- products and convolutions add up in, and the share of a tile's memory that they may take,
+-- forwards,
+-- backwards and in the weight update.
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
@@ -46,15 +48,29 @@ function stage_options.check(who, a, places, training)
   end
 end
 
-local kinds <const> = {half_products = "matmul_options", half_convolutions = "convolution_options"}
+local function partials(given)
+  local half = library_options.half_partials(given)
+  if half ~= nil then return half and 1 or 0 end
+end
 
--- 1 or 0 by kind where the options say it, else what holds around.
+-- In millionths of a tile's memory.
+local function share(given)
+  local proportion = library_options.proportion(given)
+  if proportion > 0 then return math.max(1, math.floor(proportion * 1e6 + 0.5)) end
+end
+
+-- Field of a placement → the options that say it, and how: an integer, or nil.
+local kinds <const> = {
+  half_products = {"matmul_options", partials},
+  half_convolutions = {"convolution_options", partials},
+  product_share = {"matmul_options", share}, convolution_share = {"convolution_options", share},
+}
+
+-- By kind what the options say, else what holds around.
 local function codes(options, around)
   local found = {}
-  for kind, name in pairs(kinds) do
-    local half
-    if options then half = library_options.half_partials(options[name]) end
-    found[kind] = half == nil and around[kind] or half and 1 or half == false and 0 or around[kind]
+  for kind, row in pairs(kinds) do
+    found[kind] = options and row[2](options[row[1]]) or around[kind]
   end
   return found
 end
@@ -85,19 +101,21 @@ function stage_options.scope(options)
   return setmetatable({}, {__close = function() stage_options.enter(nil, around) end})
 end
 
--- Gradients inherit what the forward pass adds its products up in; the options of the backward pass
--- say otherwise.
+-- The nodes of gradients inherit the options of the forward pass' nodes, which is no business of
+-- theirs: they take those of the backward pass.
 ---@param a table
 ---@param place_of integer[] the place of each stage, from 0
 ---@param first integer the gradients' first node
-function stage_options.backward(a, place_of, first)
+---@param around table<string, integer>? what holds outside of the stages; by default what holds now
+function stage_options.backward(a, place_of, first, around)
   local forward, backward = a.forward_propagation_stages_poplar_options,
     a.backward_propagation_stages_poplar_options
   if not forward and not backward then return end
-  local around = stage_options.around()
+  around = around or stage_options.around()
   for stage, place in ipairs(place_of) do
     local found = codes((backward or {})[place + 1], around)
-    core.set_backward_partials(first, stage - 1, found.half_products, found.half_convolutions)
+    core.set_backward_options(first, stage - 1, found.half_products, found.half_convolutions,
+      found.product_share, found.convolution_share)
   end
 end
 

@@ -290,10 +290,8 @@ end
 function timetable.timetable(...)
   local first = ...
   if func.is_function(first) then return of_function(first) end
-  local Model = package.loaded["ipulua.keras.models.model"]
-  if Model and class.is_a(first, Model.Model) then
-    return require("ipulua.keras.training.pipelined").timetable(first, Timetable)
-  end
+  local of = class.of(first)
+  if of and of.timetable_of then return first:timetable_of(Timetable) end -- a model
   if first == nil and select("#", ...) == 1 then -- a name that stands for nothing
     blame.error("timetable: a model, a function or a schedule is wanted, got nil", "type")
   end

@@ -16,8 +16,9 @@ local types = {}
 
 -- ------------------------------------------------ options of a stage
 
----Options of a stage's convolutions, matrix products and slices; they go before those of the
----configuration.
+---Options of a stage's convolutions and matrix products, partialsType and
+---availableMemoryProportion;
+---they go before those of the configuration. Options of slices change nothing, there as here.
 ---Errors: options that are no table of texts: `ipu.PipelineStageOptions{matmul_options = 1}`
 ---Source: pipelining_ops.PipelineStageOptions of the original
 ---@class PipelineStageOptions
@@ -36,7 +37,8 @@ local checked_names <const> = {convolution_options = true, matmul_options = true
 
 local stage_spec = {}
 for i, name in ipairs(option_names) do
-  stage_spec[i] = {name, "any", optional = true, of = "table<string, string>"}
+  stage_spec[i] = {name, "any", optional = true, of = "table<string, string>",
+    says = not checked_names[name] and "changes nothing" or nil}
 end
 
 -- ": 'partialsType' is integer (3); did you mean …?" of the first member that is no string.
@@ -114,8 +116,9 @@ local output_spec <const> = {
     says = "what is captured goes there"},
 }
 
+-- Those of Keras say how gradients are applied that were accumulated.
 local function is_keras_optimizer(opt)
-  return class.is_a(opt, require("ipulua.keras.optimizers.base").Optimizer)
+  return class.of(opt) ~= nil and class.of(opt).apply_accumulated ~= nil
 end
 
 local function refuse(name, what, value)
@@ -283,11 +286,10 @@ function OptimizerFunctionOutput:apply(given, captured)
   if self.is_keras then
     local grads, list = {}, {}
     for i, pair in ipairs(given) do grads[i], list[i] = pair[1] or false, pair[2] end
-    local apply = require("ipulua.keras.optimizers.base").apply_accumulated
     if captured and self.opt.takes_captured then
-      return apply(true, self.opt, grads, list, {captured_grads = captured})
+      return self.opt:apply_accumulated(grads, list, {captured_grads = captured})
     end
-    return apply(true, self.opt, grads, list,
+    return self.opt:apply_accumulated(grads, list,
       with_options(self.apply_gradients_args, self.apply_gradients_kwargs))
   end
   return self.opt:apply_gradients(given,

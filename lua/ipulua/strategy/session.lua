@@ -9,6 +9,7 @@ local func = require "ipulua.trace.func"
 local graph = require "ipulua.trace.session_graph"
 local operation = require "ipulua.trace.operation"
 local structure = require "ipulua.base.structure"
+local teams = require "ipulua.trace.teams"
 local tracing = require "ipulua.trace.tracing"
 
 ---Computes values of the graph that placeholders and ops outside of functions make; to be closed:
@@ -147,7 +148,7 @@ function Session:program(wanted, feeds)
   entry = func.register{
     program = core.graph_compile(wanted, feeds.targets, feeds.types, "session"),
     name = "session", key = key,
-    pipeline = graph.pipeline_of(keys),
+    pipeline = graph.pipeline_of(keys), team = graph.team_of(keys) or teams.current(),
   }
   self.programs[key] = entry
   return entry

@@ -1,13 +1,14 @@
 -- Models for C programs: what libipulua's ipu_model_* functions call. Options come as JSON, models
 -- are known by number.
 
+local architecture = require "ipulua.keras.files.architecture"
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
 local ipu = require "ipulua"
 local json = require "ipulua.base.json"
-local nest = require "ipulua.keras.base.nest"
-local saving = require "ipulua.keras.files.saving"
+local nest = require "ipulua.base.nest"
+local saving = require "ipulua.keras.files.model_file"
 
 local embed = {}
 
@@ -74,7 +75,7 @@ end
 -- name → function(text, x, y) → text, object
 local library = {}
 
-function library.model_from_json(text) return remember(saving.model_from_json(text)) end
+function library.model_from_json(text) return remember(architecture.model_from_json(text)) end
 function library.model_from_lua(code) return remember(run_chunk(code)) end
 function library.model_load(path) return remember(saving.load_model(path)) end
 
@@ -89,10 +90,10 @@ function library.set_seed(text) core.set_seed(math.tointeger(tonumber(text))) en
 -- name → function(model, text, x, y) → text, tensors
 local methods = {}
 
-function methods.save(model, path) saving.save(model, path) end
+function methods.save(model, path) model:save(path) end
 function methods.load_weights(model, path) model:load_weights(path) end
 function methods.save_weights(model, path) model:save_weights(path) end
-function methods.to_json(model) return saving.to_json(model) end
+function methods.to_json(model) return model:to_json() end
 function methods.build(model, text)
   local shape, problem = json.parse(text)
   if problem then blame.error("build: the input's shape: " .. problem, "value") end

@@ -7,9 +7,9 @@ local class = require "ipulua.base.class"
 local config = require "ipulua.config"
 local core = require "ipulua.core"
 local counted = require "ipulua.base.counted"
-local devices = require "ipulua.config.devices"
 local func = require "ipulua.trace.func"
 local machine = require "ipulua.config.target"
+local pricing = require "ipulua.machine.pricing"
 local plain = require "ipulua.base.plain"
 local remedies = require "ipulua.machine.remedies"
 local structure = require "ipulua.base.structure"
@@ -38,43 +38,6 @@ local rows <const> = {
   {"explain", "boolean", false, says = "add a text about what doesn't fit"},
 }
 
-local estimating_meta = {__close = function(self) core.set_estimating(self.former) end}
-
----To be closed: until then programs are only outlined and variables made have no values.
-function estimate.mode()
-  return setmetatable({former = core.set_estimating(true)}, estimating_meta)
-end
-
-local drawn_meta <const> = {__close = function(self)
-  core.set_random_place(self[1], self[2], self[3], true)
-end}
-
--- To be closed: what is traced until then draws no random numbers that others would draw.
-local function draw_nothing() return setmetatable({core.random_place()}, drawn_meta) end
-
--- Devices have 1, 2, 4 … IPUs; the IPU Model takes any number.
-local function check_ipus(ipus)
-  if not ipus or devices.is_system_size(ipus) or config.running_on_ipu_model() then return end
-  blame.error(string.format("estimate: there is no device of %d IPUs; devices have a power of two, "
-    .. "at most 1024", ipus), "value")
-end
-
--- A shape whose extents are all known; argument is whose it is.
-local function known(shape, argument)
-  if not structure.is_plain(shape) then
-    blame.error(string.format("estimate: '%s': 'shape' must be a list, got %s", argument,
-      args.describe(shape)), "type")
-  end
-  for _, extent in ipairs(shape) do
-    if math.type(extent) == "integer" and extent < 0 then
-      blame.error(string.format("estimate: '%s': every extent must be known, the batch's, too; got "
-        .. "{%s}", argument,
-        table.concat(shape, ", ")), "value")
-    end
-  end
-  return shape
-end
-
 -- In the function being traced: an argument for a tensor, a shape or {shape =, dtype =}; integers
 -- of rank 0 stay known, since they may count iterations. Nothing of an argument's size is made;
 -- make(dtype, shape, name) makes it.
@@ -85,9 +48,11 @@ local function as_argument(spec, name, make)
     return make(spec.dtype, spec.shape, name)
   end
   if not structure.is_plain(spec) then return spec end
-  if spec.shape then return make(spec.dtype or "float32", known(spec.shape, "inputs"), name) end
+  if spec.shape then
+    return make(spec.dtype or "float32", pricing.known(spec.shape, "inputs"), name)
+  end
   if #spec > 0 and math.type(spec[1]) == "integer" then
-    return make("float32", known(spec, "inputs"), name)
+    return make("float32", pricing.known(spec, "inputs"), name)
   end
   local out = {}
   for _, k in ipairs(structure.sorted_keys(spec)) do out[k] = as_argument(spec[k], name, make) end
@@ -165,161 +130,6 @@ local function of_function(f, a)
   end
 end
 
--- ------------------------------------------------ models
-
-local function is_model(x) return class.is_a(x, require "ipulua.keras.models.model".Model) end
-
--- Extents in a row; {} is the shape of a scalar.
-local function is_shape(x)
-  return structure.is_plain(x) and (next(x) == nil or math.type(x[1]) == "integer")
-end
-
--- What 'inputs' or 'labels' describes: {shape =, dtype =} for each tensor, in the structure given.
-local function described(spec, argument, depth)
-  if core.is_tensor(spec) then return {shape = spec.shape, dtype = spec.dtype} end
-  if is_shape(spec) then return {shape = known(spec, argument), dtype = "float32"} end
-  if not structure.is_plain(spec) then
-    blame.error(
-      string.format("estimate: '%s' must be shapes, {shape =, dtype =} or tensors, got %s",
-        argument, args.describe(spec)),
-      "type")
-  end
-  if spec.shape then
-    return {shape = known(spec.shape, argument), dtype = spec.dtype or "float32"}
-  end
-  local out = {}
-  depth = plain.deeper(depth or 0)
-  for k, v in pairs(spec) do out[k] = described(v, argument, depth) end
-  return out
-end
-
-local function first_spec(specs)
-  if specs.shape then return specs end
-  for _, key in ipairs(structure.sorted_keys(specs)) do
-    local found = first_spec(specs[key])
-    if found then return found end
-  end
-end
-
--- Shapes and dtypes of a model's inputs with the batch, in their structure.
-local function input_specs(model, a, batch)
-  local nest = require "ipulua.keras.base.nest"
-  local function with_batch(shape, dtype)
-    local full = table.move(shape, 1, #shape, 1, {})
-    if full[1] == nil or full[1] < 0 then full[1] = batch end
-    return {shape = full, dtype = dtype}
-  end
-  if a.inputs then
-    local specs = described(a.inputs, "inputs")
-    local given = first_spec(specs)
-    if a.batch_size and given and given.shape[1] ~= a.batch_size then
-      blame.error(string.format("estimate: 'batch_size' is %d, but 'inputs' describes %s",
-        a.batch_size,
-        counted(given.shape[1] or 0, "sample")), "value")
-    end
-    return specs
-  end
-  if not model._graph then
-    blame.error(string.format("estimate: model '%s' is not built; say the shapes of its inputs: "
-      .. "inputs = {32, 28, 28}", model.name),
-      "value")
-  end
-  return nest.map(function(t) return with_batch(t.shape, t.dtype) end, model._graph.input_structure)
-end
-
-local function loss_name(loss)
-  if type(loss) == "string" then return loss:lower() end
-  local c = class.of(loss)
-  if c then return (c.__name or ""):lower() end
-  for name, f in pairs(require "ipulua.keras.losses") do
-    if f == loss then return name:lower() end
-  end
-  return ""
-end
-
--- Labels as the loss wants them: classes for sparse losses, else values like the outputs.
-local function label_specs(model, outputs, a)
-  if a.labels then return described(a.labels, "labels") end
-  local nest = require "ipulua.keras.base.nest"
-  local list = {}
-  for i, out in ipairs(nest.flatten(outputs)) do
-    local loss = model.compile_arguments.loss
-    if structure.is_plain(loss) and not loss.class_name then
-      loss = loss[i] or loss[model._graph and model._graph.outputs[i].layer.name]
-    end
-    local shape = table.move(out.shape, 1, #out.shape, 1, {})
-    if loss_name(loss):find("sparse", 1, true) then
-      shape[#shape] = nil
-      list[i] = {shape = shape, dtype = "int32"}
-    else
-      list[i] = {shape = shape, dtype = "float32"}
-    end
-  end
-  return #list == 1 and list[1] or list
-end
-
--- What the model gives for inputs of known shapes: {shape =} in the outputs' structure.
-local function output_types(model, specs)
-  local KerasTensor = require "ipulua.keras.base.tensor"
-  local function keras_tensors(s)
-    if s.shape then return KerasTensor(s.shape, s.dtype) end
-    local out = {}
-    for k, v in pairs(s) do out[k] = keras_tensors(v) end
-    return out
-  end
-  local inputs = keras_tensors(specs)
-  if not model._graph and not rawget(model, "output_types") then model:build_with(inputs) end
-  local types = require "ipulua.keras.base.infer".results(function(...) return model(...) end,
-    {n = 1, inputs}, KerasTensor.is)
-  return types[1]
-end
-
--- To be closed: until then the device has the IPUs asked for, or those of the stages where nothing
--- was configured.
-local function pretend_ipus(model, a)
-  local shards = require "ipulua.keras.models.stage_assignment".shards
-  return config.pretend_ipus(a.ipus or not config.is_configured() and shards(model) or nil)
-end
-
--- Training is counted by weight updates, prediction by runs of the pipeline.
-local function steps_of(model, training)
-  local pipelining = require "ipulua.keras.models.stage_assignment"
-  if training then return pipelining.accumulation(model) end
-  return model:is_pipelined() and model._options.pipelining.gradient_accumulation_steps_per_replica
-    or 1
-end
-
--- See estimate.price.
-local function of_model(model, a)
-  local data = require "ipulua.data"
-  local steps = require "ipulua.keras.training.steps"
-  local training = a.training
-  if training == nil then training = model.compiled ~= nil end
-  if training and not model.compiled then
-    blame.error(string.format("estimate: model '%s' must be compiled before its training can be "
-      .. "estimated", model.name), "runtime")
-  end
-  local _ <close> = estimate.mode()
-  local _ <close> = pretend_ipus(model, a)
-  local specs = input_specs(model, a, a.batch_size or 32)
-  local outputs, count_of_steps = output_types(model, specs), steps_of(model, training)
-  local element = training and {specs, label_specs(model, outputs, a)} or specs
-  -- inputs alone, several: one value of an element, for the second of two would be labels
-  if not training and not specs.shape then element = {element} end
-  local infeed = data.IPUInfeedQueue(require "ipulua.data.outline"(element))
-  local make, ordinal = training and steps.train_program or steps.predict_program,
-    config.device(0).ordinal
-  local options = machine.options(a, ordinal)
-  options.calls = count_of_steps / math.max(model.steps_per_execution or 1, count_of_steps)
-  local price = machine.price(make(model, infeed, count_of_steps).func:outline(), options)
-  return price, first_spec(specs).shape[1], function()
-    local _ <close> = estimate.mode()
-    local _ <close> = pretend_ipus(model, a)
-    local changes = require "ipulua.keras.training.changes".of(make, model, infeed, count_of_steps)
-    return remedies.price(model.name, changes, a, ordinal)
-  end
-end
-
 ---The price of a function or model: {target, ipus, fits, seconds, samples_per_second, cycles,
 ---memory, max_tile_bytes, tile_bytes, stages, …}. Of a model: one weight update if it is compiled,
 ---else one prediction. A function that returns a model is called first; the weights made in it have
@@ -336,7 +146,7 @@ end
 ---@return table
 function estimate.estimate(...)
   local a = args.check("estimate", rows, ...)
-  local _ <close> = draw_nothing()
+  local _ <close> = pricing.draw_nothing()
   local price, samples, changed = estimate.price(a)
   local result = finished(price, a.batch_size or samples)
   if a.explain and not result.fits then
@@ -349,17 +159,17 @@ end
 ---changes which may make it fit.
 function estimate.price(a)
   local what = a.fn
-  check_ipus(a.ipus)
-  local _ <close> = draw_nothing()
+  pricing.check_ipus(a.ipus)
+  local _ <close> = pricing.draw_nothing()
   local _ <close> = config.pretend_ipus(a.ipus)
   local _ <close> = machine.pretend_target(a.target)
-  if is_model(what) then return of_model(what, a) end
+  if class.of(what) and class.of(what).is_model then return what:priced(a) end
   if type(what) == "function" and a.inputs == nil then
     check_count(what, {})
     local made
     local traced = func.func(function() made = what() return made end,
       {name = "estimate"}):outline()
-    if is_model(made) then return of_model(made, a) end
+    if class.of(made) and class.of(made).is_model then return made:priced(a) end
     return machine.price(traced, machine.options(a, traced.device))
   end
   if type(what) ~= "function" and not func.is_function(what) then

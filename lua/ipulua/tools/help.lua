@@ -1,6 +1,7 @@
 -- help(x) at the prompt. Ops are explained by their rows, classes by the rows of their arguments,
 -- functions by the annotations above them: what the reference is made of, too.
 
+local about_parts = require "ipulua.base.parts.about"
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
@@ -10,29 +11,12 @@ local interval = require "ipulua.base.interval"
 local ipu = require "ipulua"
 local modules = require "ipulua.base.modules"
 local own_files = require "ipulua.base.own_files"
+local public_names = require "ipulua.base.public_names"
 local values = require "ipulua.tools.values"
 
 local help = {}
 
-local op_names = {}
-for name, f in pairs(core.ops) do
-  op_names[f] = name
-  local module, leaf = name:match("^(.-)%.?([^.]+)$")
-  local place = module == "" and ipu or rawget(ipu, module)
-  local public = place and rawget(place, leaf) -- of some, a Lua function around the row
-  if public then op_names[public] = name end
-end
-
--- Name → function, of tensors and of variables: each have their own.
-local methods_of <const> = {getmetatable(core.tensor(0)).methods,
-  getmetatable(core.new_variable("", "float32", {}, false)).methods}
-
-for _, methods in ipairs(methods_of) do -- ops as methods
-  for name in pairs(core.ops) do
-    local method = methods[name:match("[^.]+$")]
-    if type(method) == "function" and not op_names[method] then op_names[method] = name end
-  end
-end
+local op_names <const>, methods_of <const> = public_names.ops(), public_names.methods_of
 
 ---The name of the op that a function calls: "exp"; nil for other functions.
 ---@param f function
@@ -194,8 +178,7 @@ end
 -- ------------------------------------------------ annotations
 
 ---What may follow the sentences of a comment, a paragraph each that begins with the word: "Shapes:
--- -[n, m] → [n]". Words in backquotes are code: in Errors each raises one, in Shapes a shape
--- follows
+---[n, m] → [n]". Words in backquotes are code: in Errors each raises one, in Shapes a shape follows
 ---it. The references run them.
 help.notes = {"Shapes", "Units", "Errors", "Source"}
 
@@ -219,7 +202,7 @@ function help.parts(lines)
   for _, line in ipairs(lines) do
     local tag, rest = line:match("^@(%w+)%s+(.*)$")
     local name, begun = line:match("^(%u%l+): (.*)$")
-    if line:find("^@package") then found.internal = true end
+    if line:find("^@package") then found.internal, line = true, "" end
     if is_note[name] then
       note, found.notes[name] = name, begun
     elseif note and not line:find("^@") then
@@ -326,14 +309,14 @@ local function class_comment(c)
   return help.parts{}
 end
 
--- Where it is said beside the sources what a part of Keras is: "losses", "Huber".
+-- Of what module a part of Keras is: "losses", "Huber".
 local function keras_place(x)
   local keras = package.loaded["ipulua.keras"]
   if not keras then return nil end
-  for module, list in pairs(require "ipulua.keras.texts") do
+  for module, list in pairs(about_parts.all()) do
     local owner = module == "schedules" and keras.optimizers.schedules or rawget(keras, module)
-    for name in pairs(type(owner) == "table" and list or {}) do
-      if rawget(owner, name) == x then return module, name end
+    for _, row in ipairs(type(owner) == "table" and list or {}) do
+      if rawget(owner, row[1]) == x then return module, row[1] end
     end
   end
 end
@@ -341,9 +324,8 @@ end
 -- The words on a part of Keras, and its source.
 local function keras_words(x)
   local module, name = keras_place(x)
-  local sources = require "ipulua.keras.sources"
-  if module then return {require "ipulua.keras.texts"[module][name]}, sources.of(module, name) end
-  return {}, class.is_class(x) and sources.given[x.__name] or nil
+  if not module then return {} end
+  return {about_parts.of(module, name).text}, about_parts.source(module, name)
 end
 
 -- mean_squared_error is what the class MeanSquaredError computes.
@@ -352,11 +334,10 @@ local function keras_function(f, text)
   for _, module in ipairs{"losses", "metrics", "activations", "layers"} do
     for name, value in next, keras and rawget(keras, module) or {} do
       if value == f and type(name) == "string" then
-        local title
-        for each in pairs(require "ipulua.keras.texts"[module]) do
-          if each:lower() == name:gsub("_", "") then title = each end
+        local words
+        for _, row in ipairs(about_parts.list(module)) do
+          if row[1]:lower() == name:gsub("_", "") then words = row.text end
         end
-        local words = title and require "ipulua.keras.texts"[module][title]
         local call = module == "activations" and "(x)" or module == "layers" and "(inputs, {…})"
           or "(y_true, y_pred)"
         return words and {(text or "keras." .. module .. "." .. name) .. call, words,
@@ -507,65 +488,11 @@ local function registered_help(given)
     given.gradient and "  with a gradient of its own" or "  with the gradients of the ops in it"}
 end
 
--- Public names, the longest first: of "mse" and "mean_squared_error" the latter tells more.
-local function names_in(module)
-  local names = {}
-  local function add(name)
-    if type(name) == "string" and name:find("^%a") then names[#names + 1] = name end
-  end
-  for name in next, module do add(name) end
-  local listed = module ~= ipu and rawget(module, "__names") -- of ipu itself what was used is there
-  for _, name in ipairs(listed and listed() or {}) do add(name) end
-  table.sort(names, function(a, b)
-    if #a == #b then return a < b end
-    return #a > #b
-  end)
-  return names
-end
-
-local function method_in(prefix, c, f)
-  for name, value in next, c do
-    if value == f and type(name) == "string" then return prefix .. "." .. name end
-  end
-end
-
--- Functions of modules come before methods of classes in them.
-local function found_name(f)
-  local function search(prefix, module, depth, methods)
-    local inner = {}
-    for _, name in ipairs(names_in(module)) do
-      local value = module[name]
-      local found = value == f and prefix .. name or methods and class.is_class(value)
-        and method_in(prefix .. name, value, f)
-      if found then return found end
-      if depth > 0 and type(value) == "table" and not class.is_class(value) then
-        inner[#inner + 1] = name
-      end
-    end
-    table.sort(inner)
-    for _, name in ipairs(inner) do
-      local found = search(prefix .. name .. ".", module[name], depth - 1, methods)
-      if found then return found end
-    end
-  end
-  local keras = package.loaded["ipulua.keras"]
-  for _, methods in ipairs{false, true} do
-    local name = search("ipu.", ipu, 0, methods) or keras and search("keras.", keras, 2, methods)
-      or search("ipu.", ipu, 2, methods)
-    if name then return name end
-  end
-end
-
----The name by which a script reaches a function of the library: "ipu.func".
----@param f function
----@return string?
-function help.public_name(f) return op_names[f] and "ipu." .. op_names[f] or found_name(f) end
-
 ---What the prompt prints for a function of the library; nil for others.
 ---@param f function
 ---@return string?
 function help.title(f)
-  local name = help.public_name(f)
+  local name = public_names.of(f)
   return name and ("<function %s; help(%s) explains it>"):format(name, name)
 end
 
@@ -583,7 +510,7 @@ function help.lines(x, text)
   if type(x) == "function" then
     local custom = package.loaded["ipulua.trace.custom"]
     if custom and custom.of(x) then return registered_help(custom.of(x)) end
-    text = text or found_name(x)
+    text = text or public_names.of(x)
     return function_help(x, text) or keras_function(x, text)
   end
   if class.is_class(x) then return class_help(x) end

@@ -93,7 +93,7 @@ end
 ---sampled_values are classes, and how often the true and the sampled ones are to be expected;
 ---without them, classes are drawn, small numbers more often.
 ---Shapes: weights [classes, dim], biases [classes], labels [batch, num_true], inputs [batch, dim] →
--- -[batch]
+---[batch]
 ---Errors: counts that don't fit:
 ---`ipu.nn.sampled_softmax_loss(ipu.ones{5, 3}, ipu.ones{5}, ipu.zeros{2, 1}, ipu.ones{2, 3}, 6, 5)`
 ---Source: tf.nn.sampled_softmax_loss; Jean et al. 2015, arXiv:1412.2007
@@ -106,7 +106,7 @@ end
 
 ---Noise-contrastive estimation: true classes told from a sample of the others, each by itself.
 ---Shapes: weights [classes, dim], biases [classes], labels [batch, num_true], inputs [batch, dim] →
--- -[batch]
+---[batch]
 ---Errors: counts that don't fit:
 ---`ipu.nn.nce_loss(ipu.ones{5, 3}, ipu.ones{5}, ipu.zeros{2, 1}, ipu.ones{2, 3}, 6, 5)`
 ---Source: tf.nn.nce_loss; Gutmann & Hyvärinen 2010

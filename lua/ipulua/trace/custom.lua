@@ -3,6 +3,7 @@
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
+local modules = require "ipulua.base.modules"
 local counted = require "ipulua.base.counted"
 local func = require "ipulua.trace.func"
 local graph = require "ipulua.trace.session_graph"
@@ -202,7 +203,7 @@ end
 
 -- ipu.name or ipu.module.name, and the method.
 local function publish(name, f)
-  local ipu = require "ipulua"
+  local ipu = modules.public()
   local module, leaf = name:match("^([%a_][%w_]*)%.([%a_][%w_]*)$")
   if not module then leaf = name:match("^[%a_][%w_]*$") end
   if not leaf then

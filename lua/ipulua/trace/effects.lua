@@ -59,7 +59,7 @@ function effects.host_callback(...)
     local values = {...}
     for i, v in ipairs(values) do values[i] = core.is_variable(v) and v or core.tensor(v) end
     if not symbolic(values) then return core.unrecorded(f, ...) end -- no gradient, as in a program
-    return table.unpack(core.host_callback(f, values, types))
+    return table.unpack(core.host_callback(f, values, types, true))
   end
 end
 

@@ -9,8 +9,10 @@ local core = require "ipulua.core"
 local counted = require "ipulua.base.counted"
 local jobs = require "ipulua.trace.jobs"
 local offloading = require "ipulua.trace.offloading"
+local public_names = require "ipulua.base.public_names"
 local replication = require "ipulua.trace.replication"
 local structure = require "ipulua.base.structure"
+local teams = require "ipulua.trace.teams"
 local tracing = require "ipulua.trace.tracing"
 local variables = require "ipulua.trace.variables"
 
@@ -35,7 +37,8 @@ end
 -- All that a trace depends on: how many arguments there are, their structure and types, and the
 -- scopes that it is called in.
 local function signature(leaves, template, count)
-  local parts = {count .. structure.key(template), core.scope_key()}
+  local team = teams.current()
+  local parts = {count .. structure.key(template), core.scope_key(), team and team.key or ""}
   for _, leaf in ipairs(leaves) do
     if core.is_variable(leaf) then
       parts[#parts + 1] = "v" .. core.variable_identity(leaf)
@@ -87,10 +90,12 @@ local function trace(self, leaves, template, count, former)
     local _ <close> = variables.initialise_at_end()
     tracing.begin_root()
     local _ <close> = replication.begin(former)
+    local _ <close> = teams.begin_trace()
     local outputs, traced = call_symbolic(self, leaves, template, count)
+    teams.end_trace()
     found = replication.traced()
     if former or not replication.misled() then
-      traced.replication = found
+      traced.replication, traced.team = found, teams.current()
       local facts = tracing.take_facts()
       traced.pipeline = facts.pipeline
       notify("lower", self)
@@ -122,9 +127,16 @@ function func.prune(most)
   compiled = kept
 end
 
+local report, load_report -- see func.report_by
+
+---From the first program on, what load() gives says what programs cost, and stands in for those
+---that aren't run: {pretend = , give_zeros = }, each a function of the entry and its arguments.
+---@param load fun(): table
+function func.report_by(load) load_report = load end
+
 ---Notes a compiled program, {program, name, key}, and gives it back.
 function func.register(entry)
-  require "ipulua.machine.report" -- listens; nobody needs it before there is a program
+  report = report or load_report and load_report()
   replication.settle(entry)
   entry.record = {name = entry.name, executions = 0, facts = entry.program:describe(),
     shards = entry.shards,
@@ -149,10 +161,10 @@ function func.execute(entry, arguments)
   begin(entry, arguments)
   if core.is_estimating() then
     tracing.note_pretended()
-    return require "ipulua.machine.report".pretend(entry, arguments)
+    return report.pretend(entry, arguments)
   end
   if config.only_compiles() then
-    return require "ipulua.machine.report".give_zeros(entry, arguments)
+    return report.give_zeros(entry, arguments)
   end
   return entry.program:run(arguments)
 end
@@ -376,7 +388,7 @@ local function name_of(f)
   end
   local info = debug.getinfo(body_of(f), "S")
   local is_c = info.what == "C"
-  local public = (is_c or blame.is_own(info.source)) and require "ipulua.tools.help".public_name(f)
+  local public = (is_c or blame.is_own(info.source)) and public_names.of(f)
   return public or is_c and "[C]" or info.short_src:match("[^/]*$") .. ":" .. info.linedefined
 end
 

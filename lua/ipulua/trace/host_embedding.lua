@@ -8,7 +8,7 @@ local class = require "ipulua.base.class"
 local config = require "ipulua.config"
 local core = require "ipulua.core"
 local effects = require "ipulua.trace.effects"
-local ipu = require "ipulua"
+local ops = require "ipulua.ops"
 local scope = require "ipulua.base.scope"
 local structure = require "ipulua.base.structure"
 local tape = require "ipulua.trace.tape"
@@ -103,7 +103,7 @@ end
 -- On the host, in the middle of a run.
 local function update(self, ids, gradient, rate)
   local n, width = ids.size, self.shape[2]
-  local change = ipu.scatter_nd(ids:reshape{n, 1}, gradient:reshape{n, width} * rate, self.shape)
+  local change = ops.scatter_nd(ids:reshape{n, 1}, gradient:reshape{n, width} * rate, self.shape)
   self.sum, self.count = self.sum and self.sum + change or change, self.count + 1
   if self.count < self.spec.accumulation_factor then return end
   self.value = self.value - self.sum
@@ -134,8 +134,8 @@ function HostEmbedding:lookup(...)
   if not ids.dtype:find("int", 1, true) then
     blame.error("lookup: 'indices' must be int32, got " .. ids.dtype, "type")
   end
-  if a.clip_indices then ids = ipu.clip_by_value(ids, 0, self.shape[1] - 1) end
-  local function rows(positions) return ipu.gather(self.value, positions) end
+  if a.clip_indices then ids = ops.clip_by_value(ids, 0, self.shape[1] - 1) end
+  local function rows(positions) return ops.gather(self.value, positions) end
   local shape = table.move(ids.shape, 1, #ids.shape, 1, {})
   shape[#shape + 1] = self.shape[2]
   if tracing.is_active() and config.use_synthetic_data_for("hostembedding") then -- nothing crosses

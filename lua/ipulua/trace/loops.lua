@@ -6,7 +6,6 @@ local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
 local core = require "ipulua.core"
 local counted = require "ipulua.base.counted"
-local data = require "ipulua.data"
 local func = require "ipulua.trace.func"
 local graph = require "ipulua.trace.session_graph"
 local operation = require "ipulua.trace.operation"
@@ -122,7 +121,7 @@ local function body_arguments(who, body, carried, infeed)
   local given = {table.unpack(carried)}
   local n = #given
   if infeed then
-    if not class.is_a(infeed, data.IPUInfeedQueue) then
+    if not (class.of(infeed) and class.of(infeed).feeds_loops) then
       blame.error(who .. ": 'infeed_queue' must be an IPUInfeedQueue, got "
         .. args.describe(infeed), "type")
     end

@@ -6,7 +6,9 @@ local config = require "ipulua.config"
 local core = require "ipulua.core"
 local counted = require "ipulua.base.counted"
 local devices = require "ipulua.config.devices"
+local launch = require "ipulua.config.launch"
 local placement = require "ipulua.trace.placement"
+local teams = require "ipulua.trace.teams"
 local tracing = require "ipulua.trace.tracing"
 
 local replication = {}
@@ -20,9 +22,16 @@ local function innermost()
   return state and state.root == tracing.root() and state or nil
 end
 
-local function state_replicas(state)
+-- Of this process.
+local function local_replicas(state)
   if not state or state.alone then return 1 end
   return math.max(state.ipus // state.shards, 1)
+end
+
+-- Of all instances, where the program is a strategy's for several.
+local function state_replicas(state)
+  local count = local_replicas(state)
+  return state and state.team and teams.all(count) or count
 end
 
 ---How many replicas the program being traced has, as far as is known; 1 outside of traces.
@@ -32,6 +41,14 @@ function replication.count()
   local count = state_replicas(state)
   if state then state.asked = state.asked or count end
   return count
+end
+
+---How many of them this process has.
+---@return integer
+function replication.local_count()
+  local state = innermost()
+  replication.count()
+  return local_replicas(state)
 end
 
 ---Whether the program has another number of replicas than was said while it was traced.
@@ -57,7 +74,7 @@ end}
 ---former: what an earlier trace of the same function found out.
 ---@param former table?
 function replication.begin(former)
-  local state = {root = tracing.root(), ipus = 1, shards = 1}
+  local state = {root = tracing.root(), ipus = 1, shards = 1, team = teams.current()}
   if not placement.on_host() then
     state.ordinal = placement.ordinal()
     state.ipus, state.shards = config.device(state.ordinal).ipus,
@@ -150,6 +167,14 @@ function replication.device_of(entry, described)
   return device
 end
 
+-- Replicas of a strategy's program for several instances are numbered among those of all.
+local function replicate(entry, is_alone)
+  if not entry.team then return entry.program:replicate(entry.replicas) end
+  local first, all = teams.place(entry.replicas)
+  if not is_alone and all > 1 and entry.program:meets() then launch.check_local(entry.replicas) end
+  entry.program:replicate(entry.replicas, first, all)
+end
+
 ---Gives a registered program its device and replicas, and tells its queues. A program that a
 ---configured device can't hold gets none; where nothing is configured, it runs once.
 ---@param entry table
@@ -169,7 +194,7 @@ function replication.settle(entry)
     local queue = queues[used.identity]
     if queue then queue:set_replicas(entry.replicas, used) end
   end
-  program:replicate(entry.replicas)
+  replicate(entry, traced and traced.alone)
 end
 
 ---Raises why a program has no replicas.

@@ -46,6 +46,19 @@ function graph.fed_by_default()
 end
 
 local notes = {} -- by value: what a program that computes it holds
+local teams = {} -- by value: the strategy for several processes in whose scope it was made
+
+---Notes that a value is computed by all replicas of that strategy.
+function graph.note_team(value, team) teams[core.graph_value_key(value)] = team end
+
+---The strategy for several processes of a program that computes values with these keys.
+---@param keys string[]
+function graph.team_of(keys)
+  for _, key in ipairs(keys) do
+    if teams[key] then return teams[key] end
+  end
+  return nil
+end
 
 ---Notes that computing a value runs a pipeline.
 function graph.note_pipeline(value, facts) notes[core.graph_value_key(value)] = facts end
@@ -70,7 +83,7 @@ function graph.reset_default_graph()
     blame.error("reset_default_graph can't be called while a function is traced", "runtime")
   end
   core.graph_reset()
-  notes = {}
+  notes, teams = {}, {}
   serial, placeholders, made = serial + 1, 0, {}
   for _, f in ipairs(resets) do f() end
 end

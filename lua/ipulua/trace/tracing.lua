@@ -1,6 +1,7 @@
 -- What is being traced now. Errors leave no trace open: a guard closes what was begun.
 
 local core = require "ipulua.core"
+local frozen_numbers = require "ipulua.base.frozen_numbers"
 
 local tracing = {}
 
@@ -27,6 +28,7 @@ end
 local function push(is_graph)
   serial = serial + 1
   here().root = {serial = serial, is_graph = is_graph, below = innermost()}
+  frozen_numbers.begin()
   changed()
 end
 
@@ -34,6 +36,7 @@ local function pop()
   local root = innermost()
   if not root then return end
   root.ended = true
+  frozen_numbers.finish()
   here().root = root.below
 end
 

@@ -4,12 +4,14 @@ local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
 local core = require "ipulua.core"
+local enumeration = require "ipulua.base.enumeration"
 local graph = require "ipulua.trace.session_graph"
 local names = require "ipulua.trace.name_scopes"
 local operation = require "ipulua.trace.operation"
 local placement = require "ipulua.trace.placement"
 local scope = require "ipulua.base.scope"
 local structure = require "ipulua.base.structure"
+local teams = require "ipulua.trace.teams"
 local tracing = require "ipulua.trace.tracing"
 
 local variables = {}
@@ -31,12 +33,21 @@ local function unique(name)
 end
 variables.unique_name = unique
 
+local VariableSynchronization <const> = enumeration.new("VariableSynchronization",
+  {"AUTO", "NONE", "ON_WRITE", "ON_READ"})
+local VariableAggregation <const> = enumeration.new("VariableAggregation",
+  {"NONE", "SUM", "MEAN", "ONLY_FIRST_REPLICA"})
+
 local variable_spec <const> = {
   {"initial_value", "any", list_of = "number",
     of = "tensor, number, nested lists or function that gives one of them"},
   {"name", "string", "Variable"}, {"trainable", "boolean", true},
   {"dtype", "dtype", optional = true, says = "that of initial_value"},
   {"shape", "integers", optional = true, says = "that initial_value must have; -1: any extent"},
+  {"synchronization", VariableSynchronization, "AUTO",
+    says = "ON_READ: replicas have values of their own"},
+  {"aggregation", VariableAggregation, "NONE",
+    says = "what those of an ON_READ variable are outside of programs"},
 }
 
 -- Whether a shape is one that is wanted, in which -1 is any extent.
@@ -45,6 +56,18 @@ local function fits_shape(shape, wanted)
     if extent ~= -1 and extent ~= shape[i] then return false end
   end
   return #shape == #wanted
+end
+
+-- An ON_READ variable of several replicas is read as what these have together, which another
+-- variable holds.
+local function aggregate(v, a, value)
+  if a.synchronization ~= "ON_READ" or a.aggregation == "NONE" then return end
+  teams.aggregate(v, a.aggregation, function()
+    local of = core.new_variable(v.name .. "/" .. a.aggregation:lower(), value.dtype, value.shape,
+      false)
+    core.set_variable(of, v)
+    return of
+  end)
 end
 
 ---A variable with its value at once; initial_value may be a function that makes it.
@@ -75,7 +98,15 @@ function variables.Variable(...)
   local v = core.new_variable(unique(names.qualified(a.name)), value.dtype, value.shape,
     a.trainable)
   core.set_variable(v, value)
+  teams.share(v)
+  aggregate(v, a, value)
   return remember(v)
+end
+
+---The same for what begins alike everywhere: it takes nobody's value.
+function variables.make_alone(...)
+  local _ <close> = teams.share_nothing()
+  return variables.make(...)
 end
 
 -- variables that have no value yet → what makes it
@@ -275,7 +306,7 @@ function variables.initial_value(given, shape, dtype)
     given = dtype:find("float", 1, true) and "glorot_uniform" or "zeros"
   end
   if type(given) == "string" or class.is_class(given) then
-    given = require("ipulua.keras.base.parts").get("initializer", given)
+    given = require("ipulua.trace.initializers").get(given)
   end
   if type(given) == "number" or type(given) == "boolean" then
     return function() return core.full(shape, given, dtype) end

@@ -102,7 +102,7 @@ describe("the classic bar", function()
     assert.same({
       "      1/Unknown - 1s 1s/step - loss: 1.0000",
       "\r      3/Unknown - 3s 1s/step - loss: 0.5000",
-      "\r      3/Unknown - 4s 2s/step - loss: 0.5000\n",
+      "\r3/3 [==============================] - 4s 2s/step - loss: 0.5000\n",
     }, out)
   end)
 

@@ -71,6 +71,13 @@ calls.registry = read_registry()
 calls.by_name = {}
 for _, row in ipairs(calls.registry) do calls.by_name[row.name] = row end
 
+local collective <const> = {all_gather = true, all_to_all = true, cross_replica_mean = true,
+  cross_replica_sum = true,
+  reduce_scatter = true, replication_index = true}
+
+---Whether replicas get other results of it than one alone does.
+function calls.is_collective(name) return collective[name] or false end
+
 -- Extents of the sample → new ones. `wanted`: the shape that operand `slot` is to have, if its rank
 -- fits.
 local function substitution(operands, slot, wanted)
@@ -87,9 +94,8 @@ local function substitution(operands, slot, wanted)
   for _, each in ipairs(operands) do
     for _, extent in ipairs(each.shape) do
       -- An extent of 1 broadcasts: it mostly stays.
-      if not map[extent] then
-        map[extent] = (extent == 1 and math.random() < 0.8) and 1 or calls.extent(largest_rank)
-      end
+      if not map[extent] then map[extent] = (extent == 1 and math.random() < 0.8) and 1
+        or calls.extent(largest_rank) end
     end
   end
   return map
@@ -115,16 +121,23 @@ local function replace_numbers(attributes, map)
   end))
 end
 
+-- Each whole number becomes another one, now and then: axes, windows, widths of beams.
+local function change_numbers(attributes)
+  return attributes and (attributes:gsub("%f[%w_]%d+%f[^%w_.]", function()
+    return math.random() < 0.5 and tostring(math.random(0, 6)) or nil
+  end))
+end
+
 ---A call of a random op, or of the one named: {name, operands, attributes, variadic}. `wanted`
----(optional): the shape that one of its real operands (`call.slot`) should have. Whether the op
----takes it is only known by calling it; nil where nothing fits.
+---(optional): the shape that one of its
+---real operands (`call.slot`) should have. Whether the op takes it is only known by calling it; nil
+---where nothing fits.
 function calls.random(name, wanted)
   local row = name and calls.by_name[name] or pick(calls.registry)
   local operands, attributes = read_case(pick(row.cases))
   local slots = {}
-  for i, each in ipairs(operands) do
-    if each.letter == "F" and not each.below then slots[#slots + 1] = i end
-  end
+  for i, each in ipairs(operands) do if each.letter == "F"
+    and not each.below then slots[#slots + 1] = i end end
   local slot = wanted and #slots > 0 and pick(slots) or nil
   if wanted and not slot then return nil end
   if math.random() < 0.1 and not wanted then
@@ -135,6 +148,7 @@ function calls.random(name, wanted)
   local changed = replace(operands, map)
   if not changed then return nil end
   if math.random() < 0.5 then attributes = replace_numbers(attributes, map) end
+  if math.random() < 0.2 then attributes = change_numbers(attributes) end
   return {name = row.name, operands = changed, attributes = attributes, variadic = row.variadic,
     slot = slot}
 end

@@ -1,5 +1,6 @@
 -- A program in every form that it can take; the results of each must be the same bits.
 
+local config = require "ipulua.config"
 local core = require "ipulua.core"
 local ipu = require "ipulua"
 
@@ -81,6 +82,61 @@ forms.list = {
         return table.unpack(same_values)
       end)
     end)(ipu.less(ipu.tensor(0), 1), table.unpack(inputs))
+  end},
+}
+
+-- On so many IPUs, whatever becomes of f.
+local function on_ipus(count, f)
+  config.reset_ipu_configuration()
+  local cfg = ipu.IPUConfig()
+  cfg.auto_select_ipus = count
+  cfg:configure_ipu_system()
+  local results = table.pack(pcall(f))
+  config.reset_ipu_configuration()
+  if not results[1] then error(results[2], 0) end
+  return table.unpack(results, 2, results.n)
+end
+
+-- Results of several replicas or micro-batches, stacked: those of the first, which the others must
+-- equal.
+local function first_of(stacked, expected)
+  local parts = {}
+  for k = 1, stacked[1].shape[1] do
+    parts[k] = {n = #stacked}
+    for i, t in ipairs(stacked) do parts[k][i] = t[k] end
+    local difference = forms.difference(expected, parts[k])
+    if difference then error(("part %d: %s"):format(k, difference), 0) end
+  end
+  return table.unpack(parts[1], 1, #stacked)
+end
+
+local function copies(list)
+  local out = {}
+  for i, t in ipairs(list) do out[i] = ipu.identity(t) end
+  return out
+end
+
+---Forms that take several IPUs: what replicas say to each other (calls.is_collective) is left out
+---by the caller.
+forms.devices = {
+  {name = "two replicas", run = function(inputs, f, expected)
+    return on_ipus(2, function()
+      local out = ipu.IPUOutfeedQueue{outfeed_mode = "LAST"}
+      ipu.func(function(...) out:enqueue(copies{f(...)}) end)(table.unpack(inputs))
+      return first_of(out:dequeue(), expected)
+    end)
+  end},
+  {name = "pipeline", run = function(inputs, f, expected)
+    return on_ipus(2, function()
+      local out = ipu.IPUOutfeedQueue()
+      local function last(...) return table.unpack(copies{...}) end
+      ipu.func(function(...)
+        return ipu.pipeline{computational_stages = {f, last}, gradient_accumulation_count = 4,
+          inputs = {...}, outfeed_queue = out}
+      end)(table.unpack(inputs))
+      local found = out:dequeue()
+      return first_of(#expected == 1 and type(found) ~= "table" and {found} or found, expected)
+    end)
   end},
 }
 

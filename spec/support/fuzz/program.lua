@@ -1,8 +1,9 @@
 -- A random program: calls whose operands are earlier results where they fit, as data that can be
 -- shrunk and as Lua source.
---   program.inputs  {source}                           what the function is given, one a line
---   program.steps {call, operands, results} operands: {input = k, wrap = format} or {step = s,
---   result = r} A program's function returns every result of every step, so that each is compared.
+--   program.inputs  {source}: what the function is given, one a line
+--   program.steps   {call, operands, results}; operands: {input = k, wrap = format} or
+--                   {step = s, result = r}
+-- A program's function returns every result of every step, so that each is compared.
 
 local ipu = require "ipulua"
 local calls = require "spec.support.fuzz.calls"
@@ -12,8 +13,8 @@ local programs = {}
 
 local function pick(list) return list[math.random(#list)] end
 
-local dtypes <const> = {"float32", "float32", "float32", "float32", "float16",
-  "bfloat16", "float64"}
+local dtypes <const> = {"float32", "float32", "float32", "float32", "float16", "bfloat16",
+  "float64"}
 local integers <const> = {"int32", "int32", "int32", "int64"}
 
 local most_results <const> = 64 -- a Lua function has at most 200 local variables
@@ -59,9 +60,8 @@ function programs.source(program)
     local made = {}
     for r = 1, step.results do made[r] = "v" .. step.first + r - 1 end
     local call = ("ipu.%s(%s)"):format(step.call.name, arguments_of(program, step))
-    if step.listed then
-      lines[#lines + 1] = ("  local %s = table.unpack((%s))"):format(table.concat(made, ", "), call)
-    else lines[#lines + 1] = ("  local %s = %s"):format(table.concat(made, ", "), call) end
+    if step.listed then call = ("table.unpack((%s))"):format(call) end
+    lines[#lines + 1] = ("  local %s = %s"):format(table.concat(made, ", "), call)
     table.move(made, 1, #made, #results + 1, results)
   end
   lines[#lines + 1] = "  return " .. table.concat(results, ", ")
@@ -79,8 +79,8 @@ local function choose_operand(program, made, o, dtype, integer)
     and o.letter ~= "H" then
     local fitting = {}
     for _, each in ipairs(made) do
-      if each.tensor.dtype == dtype and ipu.json.encode(each.tensor.shape)
-        == ipu.json.encode(o.shape) then
+      if each.tensor.dtype == dtype
+        and ipu.json.encode(each.tensor.shape) == ipu.json.encode(o.shape) then
         fitting[#fitting + 1] = each
       end
     end
@@ -89,8 +89,12 @@ local function choose_operand(program, made, o, dtype, integer)
       return {step = each.step, result = each.result}
     end
   end
+  local key = table.concat({o.letter, o.below or "", ipu.json.encode(o.shape), dtype, integer}, " ")
+  for k, input in ipairs(program.inputs) do -- the same tensor twice
+    if input.key == key and math.random() < 0.2 then return {input = k, wrap = "%s"} end
+  end
   local source, wrap = values.source(o, dtype, integer)
-  program.inputs[#program.inputs + 1] = {source = source}
+  program.inputs[#program.inputs + 1] = {source = source, key = wrap == "%s" and key or nil}
   return {input = #program.inputs, wrap = wrap}
 end
 
@@ -101,8 +105,8 @@ local function evaluate(operand, program, made)
     end
   end
   local input = program.inputs[operand.input]
-  input.tensor = input.tensor
-    or assert(load("local ipu = ... return " .. input.source, "=input"))(ipu)
+  input.tensor = input.tensor or assert(load("local ipu = ... return " .. input.source,
+    "=input"))(ipu)
   return assert(load(("local ipu, x = ... return " .. operand.wrap):format("x"), "=view"))(ipu,
     input.tensor)
 end
@@ -114,6 +118,28 @@ function programs.operands(program)
     list[i] = evaluate(operand, program, {})
   end
   return list
+end
+
+local function apply(call, given)
+  local arguments = call.variadic and {given} or {table.unpack(given)}
+  if call.attributes then
+    arguments[#arguments + 1] = assert(load("return " .. call.attributes))()
+  end
+  return function_of(call.name)(table.unpack(arguments))
+end
+
+-- Whether the results are of a size that is worth computing; tracing tells without computing them.
+-- What can't be traced is taken for small.
+local function is_small(call, given)
+  local elements = 0
+  pcall(ipu.func(function(...)
+    local results = table.pack(apply(call, {...}))
+    for _, t in ipairs(type(results[1]) == "table" and results[1] or results) do
+      elements = math.max(elements, calls.count(t.shape))
+    end
+    error "that is all"
+  end), table.unpack(given))
+  return elements <= calls.most_elements
 end
 
 -- Adds a step if the op takes it; what it says where it doesn't is of no interest here.
@@ -129,11 +155,8 @@ local function try_step(program, made, name, dtype)
   end
   local ok = pcall(function()
     for i, operand in ipairs(operands) do given[i] = evaluate(operand, program, made) end
-    local arguments = call.variadic and {given} or {table.unpack(given)}
-    if call.attributes then
-      arguments[#arguments + 1] = assert(load("return " .. call.attributes))()
-    end
-    given = table.pack(function_of(call.name)(table.unpack(arguments)))
+    assert(is_small(call, given))
+    given = table.pack(apply(call, given))
   end)
   local results = ok and given or {n = 0}
   local listed = ok and type(results[1]) == "table"

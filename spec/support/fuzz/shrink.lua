@@ -1,7 +1,8 @@
 -- Takes steps away from a program as long as it stays wrong.
 
 local function copy(program)
-  local out = {inputs = program.inputs, steps = {}, dtype = program.dtype}
+  local out = {inputs = program.inputs, steps = {}, dtype = program.dtype,
+    on_devices = program.on_devices}
   for i, step in ipairs(program.steps) do
     local operands = {}
     for k, operand in ipairs(step.operands) do

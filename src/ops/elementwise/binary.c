@@ -42,11 +42,11 @@ static bool constant_of(const Value *v, double *out) {
   return true;
 }
 
-/* b a^(b-1); a constant exponent needs no care for 0^-1. */
+/* b a^(b-1), and 0 where b is 0, whatever a is. */
 static Value *power_slope(Graph *g, Value *a, Value *b) {
   double v;
   if (constant_of(b, &v)) {
-    if (v == 1) return number(g, a, 1);
+    if (v == 0 || v == 1) return number(g, a, v == 1);
     if (v == 2) return ops_add(g, a, a);
     return mul(g, b, op2(g, "pow", a, number(g, a, v - 1)));
   }

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "dist/instances.h"
 #include "ops/same.h"
 #include "ops/support.h"
 
@@ -198,15 +199,15 @@ static void combine_group(const Call *const *replica, const Groups *g, int group
   }
 }
 
-typedef struct Meeting {
+typedef struct Combining {
   const Call *const *replica;
   Groups groups;
   Combination combination;
   int64_t count, share; /* elements of an input; of a replica's share of it */
   _Atomic bool overflow;
-} Meeting;
+} Combining;
 
-static Status finish(const Meeting *m) {
+static Status finish(const Combining *m) {
   const Call *c = m->replica[0];
   if (!m->overflow) return OK;
   return fail_at(c->error, c->source, ERR_INTERNAL,
@@ -225,24 +226,32 @@ static Status infer_mean(Error *e, Node *n) {
   return s == OK ? infer_float(e, n) : s;
 }
 
+/* Whether a replica of the group is this instance's. */
+static bool is_wanted(const Combining *m, int group) {
+  for (int i = 0; i < m->groups.size; i++)
+    if (m->replica[group * m->groups.group + i * m->groups.member]->out[0]) return true;
+  return false;
+}
+
 static void reduce_part(void *context, int64_t begin, int64_t end) {
-  Meeting *m = context;
+  Combining *m = context;
   for (int g = 0; g < m->groups.count; g++)
     for (int64_t at = begin; at < end; at += BLOCK) {
       int64_t n = least(BLOCK, end - at);
       Block acc;
+      if (!is_wanted(m, g)) break;
       combine_group(m->replica, &m->groups, g, m->combination, at, n, &acc);
       if (overflows(m->replica[0], &acc, n)) m->overflow = true;
       for (int i = 0; i < m->groups.size; i++) {
         const Call *c = m->replica[g * m->groups.group + i * m->groups.member];
-        store(c, &acc, c->out[0], at, n, at);
+        if (c->out[0]) store(c, &acc, c->out[0], at, n, at);
       }
     }
 }
 
 static Status meet_reduce(const Call *const *replica, int count, Combination o) {
   const Call *c = replica[0];
-  Meeting m = {.replica = replica, .combination = o};
+  Combining m = {.replica = replica, .combination = o};
   Status s = make_groups(c, count, &m.groups);
   if (s != OK) return s;
   parallel_for(c, type_count(c->in_type[0]), MEET_GRAIN, reduce_part, &m);
@@ -254,6 +263,70 @@ static Status meet_sum(const Call *const *replica, int count) {
 }
 static Status meet_mean(const Call *const *replica, int count) {
   return meet_reduce(replica, count, MEAN);
+}
+
+/* ---- the same along the chain of instances ---- */
+
+typedef struct FarSum {
+  const Call *const *replica; /* [count] of this instance */
+  int count, all;
+  Combination combination;
+  _Atomic bool overflow;
+} FarSum;
+
+/* Accumulators as they travel: of what a block computes with. */
+static size_t accumulator_bytes(Dtype d) { return !dtype_is_float(d) || d == F64 ? 8 : 4; }
+
+static void far_add(void *context, int64_t begin, int64_t n, void *acc, bool is_first) {
+  FarSum *f = context;
+  Dtype d = f->replica[0]->in_type[0]->dtype;
+  size_t size = accumulator_bytes(d);
+  for (int64_t at = 0; at < n; at += BLOCK) {
+    int64_t m = least(BLOCK, n - at);
+    char *where = (char *)acc + (size_t)at * size;
+    Block sum, x;
+    if (!is_first) memcpy(&sum, where, (size_t)m * size);
+    for (int r = 0; r < f->count; r++) {
+      Block *into = r || !is_first ? &x : &sum;
+      load(f->replica[r], f->replica[r]->in[0], begin + at, m, into);
+      prepare(d, f->combination, into, m, f->all);
+      if (into == &x) combine(d, f->combination, &sum, &x, m);
+    }
+    memcpy(where, &sum, (size_t)m * size);
+  }
+}
+
+static void far_take(void *context, int64_t begin, int64_t n, const void *acc) {
+  FarSum *f = context;
+  size_t size = accumulator_bytes(f->replica[0]->in_type[0]->dtype);
+  for (int64_t at = 0; at < n; at += BLOCK) {
+    int64_t m = least(BLOCK, n - at);
+    Block sum;
+    memcpy(&sum, (const char *)acc + (size_t)at * size, (size_t)m * size);
+    if (overflows(f->replica[0], &sum, m)) f->overflow = true;
+    for (int r = 0; r < f->count; r++)
+      store(f->replica[r], &sum, f->replica[r]->out[0], begin + at, m, begin + at);
+  }
+}
+
+static Status meet_far(const Call *const *replica, int count, int all, const FarMeeting *far,
+                       Combination o) {
+  const Call *c = replica[0];
+  FarSum f = {.replica = replica, .count = count, .all = all, .combination = o};
+  ChainSum sum = {.count = type_count(c->in_type[0]),
+                  .element_bytes = accumulator_bytes(c->in_type[0]->dtype),
+                  .add = far_add,
+                  .take = far_take,
+                  .context = &f};
+  Status s = instances_chain(far->instances, &far->meeting, &sum, c->error);
+  return s == OK ? finish(&(Combining){.replica = replica, .overflow = f.overflow}) : s;
+}
+
+static Status meet_far_sum(const Call *const *replica, int count, int all, const FarMeeting *far) {
+  return meet_far(replica, count, all, far, ADD);
+}
+static Status meet_far_mean(const Call *const *replica, int count, int all, const FarMeeting *far) {
+  return meet_far(replica, count, all, far, MEAN);
 }
 
 /* Each replica's loss depends on what all of its group put in. */
@@ -284,7 +357,7 @@ static Status meet_gather(const Call *const *replica, int count) {
   if (s != OK) return s;
   size_t bytes = type_bytes(c->in_type[0]);
   for (int to = 0; to < count; to++)
-    for (int from = 0; from < count; from++)
+    for (int from = 0; from < count && replica[to]->out[0]; from++)
       copy_bytes(c, (char *)replica[to]->out[0] + (size_t)from * bytes, replica[from]->in[0],
                  bytes);
   return OK;
@@ -322,9 +395,9 @@ static Status infer_scatter(Error *e, Node *n) {
 
 /* Blocks of one replica's share, the part beyond the input's end being zero. */
 static void scatter_part(void *context, int64_t begin, int64_t end) {
-  Meeting *m = context;
+  Combining *m = context;
   for (int r = 0; r < m->groups.size; r++)
-    for (int64_t at = begin; at < end; at += BLOCK) {
+    for (int64_t at = begin; at < end && m->replica[r]->out[0]; at += BLOCK) {
       const Call *c = m->replica[r];
       int64_t n = least(BLOCK, end - at), from = r * m->share + at,
               there = most(0, least(n, m->count - from));
@@ -342,11 +415,11 @@ static Status meet_scatter(const Call *const *replica, int count) {
   const Call *c = replica[0];
   Status s = check_factor(c, &c->attr[SCATTER_FACTOR], count);
   if (s != OK) return s;
-  Meeting m = {.replica = replica,
-               .groups = {.count = 1, .size = count, .member = 1},
-               .count = c->in_type[0]->shape[0],
-               .share = c->out_type[0]->shape[0],
-               .combination = combination_of(c->attr[SCATTER_OP].s)};
+  Combining m = {.replica = replica,
+                 .groups = {.count = 1, .size = count, .member = 1},
+                 .count = c->in_type[0]->shape[0],
+                 .share = c->out_type[0]->shape[0],
+                 .combination = combination_of(c->attr[SCATTER_OP].s)};
   parallel_for(c, m.share, MEET_GRAIN, scatter_part, &m);
   return finish(&m);
 }
@@ -446,7 +519,7 @@ static Status meet_exchange(const Call *const *replica, int count) {
   Status s = check_factor(replica[0], &replica[0]->attr[EXCHANGE_FACTOR], count);
   if (s != OK || type_count(replica[0]->in_type[0]) == 0) return s;
   for (int to = 0; to < count; to++)
-    for (int from = 0; from < count; from++)
+    for (int from = 0; from < count && replica[to]->out[0]; from++)
       exchange_block(replica[from], replica[to], from, to, count);
   return OK;
 }
@@ -494,10 +567,11 @@ const OpDef ops_collective[] = {
      .shapes = "[...]",
      .inputs = {"x"},
      GROUPS,
-     .traits = PER_REPLICA,
+     .traits = PER_REPLICA | ACROSS,
      .infer = infer_sum,
      .eval = eval_alone,
      .meet = meet_sum,
+     .meet_far = meet_far_sum,
      .grad = grad_reduce,
      .cost = cost_of_copy,
      .sample = "F[2,3] | F[] {replica_group_size = 1} | F[0]"},
@@ -508,10 +582,11 @@ const OpDef ops_collective[] = {
      .shapes = "[...]",
      .inputs = {"x"},
      GROUPS,
-     .traits = PER_REPLICA,
+     .traits = PER_REPLICA | ACROSS,
      .infer = infer_mean,
      .eval = eval_alone,
      .meet = meet_mean,
+     .meet_far = meet_far_mean,
      .grad = grad_reduce,
      .cost = cost_of_copy,
      .sample = "F[2,3] | F[] {replica_group_type = 'ORTHOGONAL'}"},
@@ -521,7 +596,7 @@ const OpDef ops_collective[] = {
      .shapes = "[...] → [replicas, ...]",
      .inputs = {"x"},
      .attrs = {FACTOR},
-     .traits = PER_REPLICA,
+     .traits = PER_REPLICA | ACROSS,
      .infer = infer_gather,
      .eval = eval_alone,
      .meet = meet_gather,
@@ -538,7 +613,7 @@ const OpDef ops_collective[] = {
                 "ADD MUL MIN MAX LOGICAL_AND LOGICAL_OR SQUARE_ADD LOCAL MEAN",
                 "how elements combine; COLLECTIVE_OP_ADD, as the original writes it, is ADD"},
                FACTOR},
-     .traits = PER_REPLICA,
+     .traits = PER_REPLICA | ACROSS,
      .infer = infer_scatter,
      .eval = eval_alone,
      .meet = meet_scatter,
@@ -555,7 +630,7 @@ const OpDef ops_collective[] = {
                {"concat_dimension", ATTR_INT, NULL, NULL,
                 "the axis that the blocks are joined along"},
                FACTOR},
-     .traits = PER_REPLICA,
+     .traits = PER_REPLICA | ACROSS,
      .infer = infer_exchange,
      .eval = eval_alone,
      .meet = meet_exchange,

@@ -18,6 +18,8 @@ struct Feed {
   /* An element, or the failure in its place, that nobody asked for after all: it will be the
    * next one again. */
   void (*put_back)(Feed *f, Status s, const Error *failure, void *const *element);
+  /* So many elements, of a step that failed: the next request is for the one behind them. */
+  void (*leave_out)(Feed *f, int64_t count);
 };
 
 typedef struct Outlet Outlet;

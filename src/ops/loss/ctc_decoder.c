@@ -32,9 +32,11 @@ static Status infer_decoder(Error *e, Node *n) {
 }
 
 /* A prefix is a path to the root of a tree; a beam is a prefix with the probabilities of ending
- * in a blank or not. */
+ * in a blank or not. A prefix that leaves the beams stays in the tree: when it comes back, it is
+ * the same one that longer beams grew from. */
 typedef struct Prefix {
-  int64_t parent; /* -1: the empty one */
+  int64_t parent;         /* -1: the empty one */
+  int64_t child, sibling; /* the newest of its own, and the parent's next older; -1: none */
   int32_t label, length;
 } Prefix;
 typedef struct Beam {
@@ -123,9 +125,18 @@ static void extend(const Decoder *d, const DecoderSlot *s, int64_t index, int64_
   }
 }
 
+/* The prefix that is `parent` and a label. */
+static int64_t prefix_with(const DecoderSlot *s, int64_t parent, int32_t label, int64_t *prefixes) {
+  Prefix *p = &s->prefix[parent];
+  for (int64_t i = p->child; i >= 0; i = s->prefix[i].sibling)
+    if (s->prefix[i].label == label) return i;
+  s->prefix[*prefixes] = (Prefix){parent, -1, p->child, label, p->length + 1};
+  return p->child = (*prefixes)++;
+}
+
 static int64_t decode_steps(const Decoder *d, const DecoderSlot *s, int64_t sample, int64_t time) {
   int64_t beams = 1, prefixes = 1;
-  s->prefix[0] = (Prefix){-1, -1, 0};
+  s->prefix[0] = (Prefix){-1, -1, -1, -1, 0};
   s->beam[0] = (Beam){0, -1, 0, -INFINITY};
   s->beam_of[0] = 0;
   for (int64_t t = 0; t < time; t++) {
@@ -139,10 +150,7 @@ static int64_t decode_steps(const Decoder *d, const DecoderSlot *s, int64_t samp
     for (int64_t i = 0; i < beams; i++) s->beam_of[s->beam[i].prefix] = -1;
     for (int64_t i = 0; i < kept; i++) {
       Beam b = s->best[i];
-      if (b.label >= 0) {
-        s->prefix[prefixes] = (Prefix){b.prefix, b.label, s->prefix[b.prefix].length + 1};
-        b.prefix = prefixes++;
-      }
+      if (b.label >= 0) b.prefix = prefix_with(s, b.prefix, b.label, &prefixes);
       s->beam[i] = b;
       s->beam_of[b.prefix] = i;
     }

@@ -1,6 +1,6 @@
 -- Any number of tensors as one; the op takes so many at once.
 
-local ipu = require "ipulua"
+local ops = require "ipulua.ops"
 
 local concat = {most = 32}
 
@@ -13,7 +13,7 @@ function concat.all(list, axis)
     local shorter = {}
     for at = 1, #list, concat.most do
       local chunk = table.move(list, at, math.min(at + concat.most - 1, #list), 1, {})
-      shorter[#shorter + 1] = #chunk == 1 and chunk[1] or ipu.concat(chunk, {axis = axis})
+      shorter[#shorter + 1] = #chunk == 1 and chunk[1] or ops.concat(chunk, {axis = axis})
     end
     list = shorter
   end

@@ -5,7 +5,7 @@
 local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
 local context = require "ipulua.keras.base.context"
-local nest = require "ipulua.keras.base.nest"
+local nest = require "ipulua.base.nest"
 local tracing = require "ipulua.trace.tracing"
 
 local infer = {}

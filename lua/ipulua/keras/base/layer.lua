@@ -1,6 +1,7 @@
 -- Layer: what holds weights and maps tensors to tensors. Own layers: Layer:extend("MyLayer") with
 -- `build(input_shape)`, which makes weights, and `call(x, {training =, mask =})`.
 
+local about = require "ipulua.base.parts.about"
 local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
 local core = require "ipulua.core"
@@ -9,8 +10,8 @@ local layer_fields = require "ipulua.keras.base.layer_fields"
 local layer_losses = require "ipulua.keras.base.layer_losses"
 local layer_weights = require "ipulua.keras.base.layer_weights"
 local log = require "ipulua.base.log"
-local names = require "ipulua.keras.base.names"
-local parts = require "ipulua.keras.base.parts"
+local names = require "ipulua.base.parts.names"
+local parts = require "ipulua.base.parts"
 local stages = require "ipulua.keras.models.stage_scope"
 
 local kept <const> = layer_fields.get
@@ -203,5 +204,12 @@ for _, part in ipairs{layer_fields, layer_weights, layer_losses, layer_calls} do
 end
 layer_fields.Layer = Layer
 layer_fields.reserve(Layer)
+
+about.say("layers", {
+  {"Layer", text = "What every layer is: own layers extend it (`Layer:extend(\"Name\")`) with "
+    .. "`build(input_shape)` and `call(x, {training =, mask =})`; `add_weight`, `add_loss`, "
+    .. "`add_metric`, `get_weights`, `set_weights`, `count_params`, `compute_output_shape`, "
+    .. "`get_config`.", section = "Core", wrong = "Layer{size = 3}"},
+})
 
 return Layer

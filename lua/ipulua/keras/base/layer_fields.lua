@@ -8,7 +8,7 @@ local class = require "ipulua.base.class"
 local context = require "ipulua.keras.base.context"
 local core = require "ipulua.core"
 local layer_weights = require "ipulua.keras.base.layer_weights"
-local nest = require "ipulua.keras.base.nest"
+local nest = require "ipulua.base.nest"
 
 ---@class Layer
 local Layer = {} -- what the class gets of this file
@@ -26,7 +26,7 @@ local kept_names = {}
 for _, name in ipairs{
   "_trainable", "_own", "_losses", "_lasting_losses", "_metrics", "_options", "_programs", "_graph",
   "_stack", "_calls", "_building", "_input_specs", "_input_tensor", "_shapeless", "_watched",
-  "_is_inferred", "_told_inputs", "compiled", "compile_arguments",
+  "_is_inferred", "_told_inputs", "_trained", "compiled", "compile_arguments",
 } do kept_names[name] = true end
 
 -- ------------------------------------------------ what the library keeps
@@ -87,7 +87,7 @@ local function refuse(layer, key, what)
   blame.error(string.format("layer '%s': its field can't be called '%s', which is %s of every %s; "
     .. "choose another name",
     tostring(rawget(layer, "name") or getmetatable(layer).__name), tostring(key), what,
-    class.is_a(layer, require "ipulua.keras.models.model".Model) and "model" or "layer"), "value")
+    class.of(layer).is_model and "model" or "layer"), "value")
 end
 
 -- class → names that were looked at and are a script's

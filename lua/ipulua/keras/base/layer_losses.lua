@@ -6,7 +6,7 @@ local blame = require "ipulua.base.blame"
 local context = require "ipulua.keras.base.context"
 local core = require "ipulua.core"
 local KerasTensor = require "ipulua.keras.base.tensor"
-local nest = require "ipulua.keras.base.nest"
+local nest = require "ipulua.base.nest"
 local stages = require "ipulua.keras.models.stage_scope"
 
 ---@class Layer

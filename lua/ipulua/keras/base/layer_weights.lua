@@ -5,8 +5,9 @@ local blame = require "ipulua.base.blame"
 local context = require "ipulua.keras.base.context"
 local core = require "ipulua.core"
 local counted = require "ipulua.base.counted"
-local parts = require "ipulua.keras.base.parts"
+local parts = require "ipulua.base.parts"
 local shapes = require "ipulua.keras.base.shapes"
+local teams = require "ipulua.trace.teams"
 local variables = require "ipulua.trace.variables"
 
 ---@class Layer
@@ -64,6 +65,7 @@ function Layer:add_weight(...)
   local v = variables.make(path_of(self) .. "/" .. a.name, dtype, shape, a.trainable,
     function() return initial_value(a.initializer, dtype, shape) end)
   v.weight_name = a.name
+  teams.note_weight(v)
   v.constraint = parts.get("constraint", a.constraint)
   v.regularizer = parts.get("regularizer", a.regularizer)
   self._own[#self._own + 1] = v

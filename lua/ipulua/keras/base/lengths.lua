@@ -1,7 +1,7 @@
 -- Sums of squares and lengths of tensors. Those of 16 bits are computed in float32: in float16 a
 -- sum stops at 65504, and squares of what is below 2.4e-4 vanish.
 
-local ipu = require "ipulua"
+local ops = require "ipulua.ops"
 
 local lengths = {}
 
@@ -9,7 +9,7 @@ local lengths = {}
 ---@param x userdata
 ---@return userdata
 function lengths.wide(x)
-  if x.dtype == "float16" or x.dtype == "bfloat16" then return ipu.cast(x, "float32") end
+  if x.dtype == "float16" or x.dtype == "bfloat16" then return ops.cast(x, "float32") end
   return x
 end
 
@@ -18,19 +18,19 @@ end
 ---@param axes table? as reduce_sum takes them
 ---@return userdata
 function lengths.sum_of_squares(x, axes)
-  return ipu.reduce_sum(ipu.square(lengths.wide(x)), axes)
+  return ops.reduce_sum(ops.square(lengths.wide(x)), axes)
 end
 
 ---The root of that.
 ---@param x userdata
 ---@param axes table?
 ---@return userdata
-function lengths.of(x, axes) return ipu.sqrt(lengths.sum_of_squares(x, axes)) end
+function lengths.of(x, axes) return ops.sqrt(lengths.sum_of_squares(x, axes)) end
 
 ---x times a factor that was computed of such a sum, in x's dtype.
 ---@param x userdata
 ---@param factor userdata
 ---@return userdata
-function lengths.scale(x, factor) return ipu.cast(lengths.wide(x) * factor, x.dtype) end
+function lengths.scale(x, factor) return ops.cast(lengths.wide(x) * factor, x.dtype) end
 
 return lengths

@@ -2,7 +2,7 @@
 -- side by side. Pixel centres lie at halves, as in TensorFlow 2.
 
 local core = require "ipulua.core"
-local ipu = require "ipulua"
+local ops = require "ipulua.ops"
 
 local resize = {}
 
@@ -25,7 +25,7 @@ local function nearest(from, to)
 end
 
 local function along(x, axis, places)
-  return ipu.gather(x, core.tensor(places, "int32"), {axis = axis})
+  return ops.gather(x, core.tensor(places, "int32"), {axis = axis})
 end
 
 -- What has no share is not read: it may be no number.
@@ -38,7 +38,7 @@ local function mix(x, axis, low, high, share)
   if not any then return first end
   local shape = {1, 1, 1, 1}
   shape[axis + 1] = #share
-  local second, weight = along(x, axis, high), ipu.reshape(core.tensor(share, x.dtype), shape)
+  local second, weight = along(x, axis, high), ops.reshape(core.tensor(share, x.dtype), shape)
   return first * (1 - weight) + second * weight
 end
 
@@ -52,7 +52,7 @@ end
 local function change_linear(x, axis, from, to) return mix(x, axis, linear(from, to)) end
 local function change_nearest(x, axis, from, to) return along(x, axis, nearest(from, to)) end
 
--- -[batch, height, width, channels] → the same with another height and width.
+---[batch, height, width, channels] → the same with another height and width.
 function resize.bilinear(x, height, width) return apply(x, height, width, change_linear) end
 function resize.nearest(x, height, width) return apply(x, height, width, change_nearest) end
 

@@ -3,7 +3,7 @@
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
-local ipu = require "ipulua"
+local ops = require "ipulua.ops"
 local plain = require "ipulua.base.plain"
 
 local shapes = {}
@@ -71,9 +71,9 @@ end
 function shapes.fit_ranks(y_true, y_pred)
   local a, b = #y_true.shape, #y_pred.shape
   if b == a + 1 and y_pred.shape[b] == 1 then
-    y_pred = ipu.squeeze(y_pred, {axis = -1})
+    y_pred = ops.squeeze(y_pred, {axis = -1})
   elseif a == b + 1 and y_true.shape[a] == 1 then
-    y_true = ipu.squeeze(y_true, {axis = -1})
+    y_true = ops.squeeze(y_true, {axis = -1})
   end
   return y_true, y_pred
 end
@@ -87,9 +87,9 @@ function shapes.fit_weight(weight, values)
   local w, v = #weight.shape, #values.shape
   if w == 0 then return weight end
   if w == v + 1 and weight.shape[w] == 1 then
-    weight = ipu.squeeze(weight, {axis = -1})
+    weight = ops.squeeze(weight, {axis = -1})
   elseif w == v - 1 then
-    weight = ipu.expand_dims(weight, -1)
+    weight = ops.expand_dims(weight, -1)
   end
   local shape = weight.shape
   local fits = #shape == v

@@ -6,7 +6,9 @@ local blame = require "ipulua.base.blame"
 local checkpoint = require "ipulua.keras.files.checkpoint"
 local folder = require "ipulua.keras.files.checkpoint_folder"
 local log = require "ipulua.base.log"
+local logs = require "ipulua.keras.training.logs"
 local start = require "ipulua.base.start"
+local together = require "ipulua.keras.base.together"
 local state = require "ipulua.keras.files.state"
 
 local rows <const> = {
@@ -41,12 +43,22 @@ local function objects_of(model)
   return checkpoint.objects_of{model = model, optimizer = model.optimizer}
 end
 
+-- Under verbose = 1 on the terminal, else in the log.
+local function tell(self, format, ...)
+  local text = "BackupAndRestore: " .. string.format(format, ...)
+  if self.verbose > 0 then io.stdout:write(text, "\n") else log.info("%s", text) end
+end
+
 -- Where fit begins: it calls resume.apply() when the programs are there.
 function BackupAndRestore:on_train_begin()
   self.steps_since_save, self.version = 0, self.model._run.entry.version
-  -- Two trainings would go on from each other's backups.
-  if not start.options.estimate then self.lock = folder.own(self.backup_dir, 0) end
-  local saved = folder.read(self.backup_dir)
+  local saved = together.check(self.model, "BackupAndRestore", function()
+    if not together.is_speaker(self.model) then return nil end
+    -- Two trainings would go on from each other's backups.
+    if not start.options.estimate then self.lock = folder.own(self.backup_dir, 0) end
+    return folder.read(self.backup_dir)
+  end)
+  saved = together.from_first(self.model, "BackupAndRestore", saved)
   if not saved then return end
   local model, data = self.model, saved.state.training
   local what <const> = string.format("BackupAndRestore: '%s'", saved.path)
@@ -58,8 +70,7 @@ function BackupAndRestore:on_train_begin()
     local commit <const> = checkpoint.plan("BackupAndRestore", objects_of(model), saved)
     blame.reading(what, state.restore, model, model._run, data,
       (saved.member("training.safetensors")), commit)
-    log.info("BackupAndRestore: going on from %s: epoch %d, step %d", saved.path,
-      data.epoch + 1, data.step)
+    tell(self, "going on from %s: epoch %d, step %d", saved.path, data.epoch + 1, data.step)
   end
   local latest = state.unpack(data.latest, (saved.member("training.safetensors")) or {})
   rawset(model, "_resume", {epoch = data.epoch, step = data.step, latest = latest, apply = apply})
@@ -79,26 +90,29 @@ function BackupAndRestore:save(epoch, step, latest)
   local model = self.model
   warn_changed(self)
   local data, tensors = state.save(model, model._run, epoch, step, latest)
+  if not together.is_speaker(model) then return end
   local members = checkpoint.members(objects_of(model))
   members["training.safetensors"] = {tensors = tensors}
   folder.write(self.backup_dir, model.optimizer.iterations:item(),
     {members = members, state = {training = data,
     iteration = model.optimizer.iterations:item()}}, {keep = self.double_checkpoint and 2 or 1})
+  tell(self, "saved epoch %d, step %d, in %s", epoch + 1, step, self.backup_dir)
 end
 
 function BackupAndRestore:on_epoch_begin(epoch)
   self.epoch, self.steps_since_save = epoch, 0
 end
 
-function BackupAndRestore:on_train_batch_end(batch, _, info)
+-- The logs are kept, since of a dataset whose size isn't known the epoch may be over.
+function BackupAndRestore:on_train_batch_end(batch, values, info)
   if self.save_freq == "epoch" then return end
-  self.steps_since_save = self.steps_since_save + info.step_last - info.step_first + 1
-  local steps = self.params.steps or math.huge
-  if self.steps_since_save < self.save_freq or batch + 1 >= steps then return end
+  local count, steps = base._new_steps(info), self.params.steps or math.huge
+  self.steps_since_save = self.steps_since_save + count
+  if count == 0 or self.steps_since_save < self.save_freq or batch + 1 >= steps then return end
   -- asynchronous: the weights are ahead of the step
   if (batch + 1) % self.model._run.per_execution ~= 0 then return end
   self.steps_since_save = self.steps_since_save % self.save_freq
-  self:save(self.epoch, batch + 1)
+  self:save(self.epoch, batch + 1, logs.in_order(self.model, values))
 end
 
 -- Ctrl-C between two steps of an epoch, before the callbacks are told that it ends: a later fit
@@ -112,6 +126,7 @@ function BackupAndRestore:on_epoch_end(epoch)
 end
 
 function BackupAndRestore:on_train_end()
+  if not together.is_speaker(self.model) then return end
   if self.delete_checkpoint and not self.model._interrupted then folder.remove(self.backup_dir) end
 end
 

@@ -1,10 +1,12 @@
 -- What a callback is: hooks that fit, evaluate and predict call; History; functions as a callback;
 -- lists of callbacks.
 
+local about = require "ipulua.base.parts.about"
 local blame = require "ipulua.base.blame"
 local args = require "ipulua.base.args"
 local class = require "ipulua.base.class"
 local core = require "ipulua.core"
+local together = require "ipulua.keras.base.together"
 
 local callbacks = {}
 
@@ -36,6 +38,15 @@ function Callback:get_state() return nil end -- luacheck: ignore 212
 ---Takes back what get_state gave.
 ---@param state any
 function Callback:set_state(state) end -- luacheck: ignore 212
+
+---Steps that a callback has been told of whole: asynchronous callbacks are called once for each
+---replica, and count a step with the last one, whose logs are also those of an epoch.
+---@param info {step_first: integer, step_last: integer, replica: integer?, replicas: integer?}
+---@return integer
+function callbacks._new_steps(info)
+  if info.replica and info.replica + 1 < info.replicas then return 0 end
+  return info.step_last - info.step_first + 1
+end
 
 -- Fields as a state.
 local function keep_fields(c, names)
@@ -78,13 +89,21 @@ end
 
 keep_fields(History, {"history", "epoch"})
 
+-- Keras' positional ones, then the others. on_batch_begin is another name of on_train_batch_begin,
+-- called before it.
 local lambda_events <const> = {
   "on_epoch_begin", "on_epoch_end", "on_batch_begin", "on_batch_end", "on_train_begin",
   "on_train_end",
-  "on_train_batch_begin", "on_train_batch_end",
 }
-local lambda_rows <const> = {}
-for i, event in ipairs(lambda_events) do lambda_rows[i] = {event, "callable", optional = true} end
+local lambda_rows <const>, is_row = {}, {}
+for _, list in ipairs{lambda_events, events} do
+  for _, event in ipairs(list) do
+    if not is_row[event] then
+      lambda_rows[#lambda_rows + 1] = {event, "callable", optional = true}
+    end
+    is_row[event] = true
+  end
+end
 
 ---Functions as a callback: {on_epoch_end = function(epoch, logs) … end}.
 ---@class LambdaCallback: Callback
@@ -95,8 +114,9 @@ LambdaCallback.argument_rows = lambda_rows
 
 function LambdaCallback:init(...)
   local given = args.check("LambdaCallback", lambda_rows, ...)
-  for _, event in ipairs(lambda_events) do
-    local f, name = given[event], event:gsub("^on_batch", "on_train_batch")
+  for _, row in ipairs(lambda_rows) do
+    local event = row[1]
+    local f, name = given[event], (event:gsub("^on_batch", "on_train_batch"))
     local before = rawget(self, name) -- on_batch_end of on_train_batch_end
     if f then
       self[name] = function(callback, ...)
@@ -165,9 +185,16 @@ function CallbackList:add(callback, model, params)
   callback:set_params(params)
 end
 
+-- Of several instances the first one writes files.
+local function is_called(self, callback)
+  return not callback.writes_files or together.is_speaker(self.model)
+end
+
 for _, event in ipairs(events) do
   CallbackList[event] = function(self, ...)
-    for _, callback in ipairs(self.list) do callback[event](callback, ...) end
+    for _, callback in ipairs(self.list) do
+      if is_called(self, callback) then callback[event](callback, ...) end
+    end
   end
 end
 
@@ -186,5 +213,15 @@ function CallbackList:listens(event)
   end
   return false
 end
+
+about.say("callbacks", {
+  {"Callback", text = "What every callback is: own ones extend it with any of "
+    .. "`on_{train,test,predict}_{begin,end}(logs)`, `on_epoch_{begin,end}(epoch, logs)`, "
+    .. "`on_{train,test,predict}_batch_{begin,end}(batch, logs, info)`; at a batch's end info "
+    .. "holds step_first, step_last, samples, and in training updates. `self.model`, "
+    .. "`self.params`; `get_state` and `set_state(state)` are for BackupAndRestore."},
+  {"CallbackList", text = "Several callbacks as one, made of a list of them; what fit makes of its "
+    .. "list."},
+})
 
 return callbacks

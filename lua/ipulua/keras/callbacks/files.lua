@@ -4,7 +4,7 @@ local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local locale = require "ipulua.base.locale"
 local monitors = require "ipulua.keras.callbacks.monitors"._monitors
-local nest = require "ipulua.keras.base.nest"
+local nest = require "ipulua.base.nest"
 local base = require "ipulua.keras.callbacks.base"
 local core = require "ipulua.core"
 local Callback <const> = base.Callback
@@ -95,8 +95,9 @@ function ModelCheckpoint:on_epoch_begin(epoch) self.epoch = epoch end
 
 function ModelCheckpoint:on_train_batch_end(batch, logs, info)
   if self.save_freq == "epoch" then return end
-  self.steps_since_save = self.steps_since_save + info.step_last - info.step_first + 1
-  if self.steps_since_save < self.save_freq then return end
+  local count = base._new_steps(info)
+  self.steps_since_save = self.steps_since_save + count
+  if count == 0 or self.steps_since_save < self.save_freq then return end
   self.steps_since_save = self.steps_since_save % self.save_freq
   self:save(self.epoch or 0, logs, batch)
 end
@@ -107,13 +108,19 @@ end
 
 -- ------------------------------------------------ CSVLogger
 
-local csv_rows <const> = {{"filename", "string"}, {"separator", "string", ","},
-  {"append", "boolean", false}}
+local separator_row <const> = {"separator", "string", ",", of = "one character",
+  check = function(text)
+    if utf8.len(text) ~= 1 or text:find '["\r\n]' then
+      return "must be one character, and no quote or line break"
+    end
+  end}
+local csv_rows <const> = {{"filename", "string"}, separator_row, {"append", "boolean", false}}
 
 ---Writes each epoch's metrics as a line of a CSV file.
 ---@class CSVLogger: Callback
 local CSVLogger = Callback:extend("CSVLogger")
 files.CSVLogger = CSVLogger
+CSVLogger.writes_files = true
 
 CSVLogger.argument_rows = csv_rows
 

@@ -24,15 +24,20 @@ local mode_row <const> = {"mode", "string", "auto", choices = {"auto", "min", "m
 local verbose_row <const> = {"verbose", "integer", 0}
 local monitor_row <const> = {"monitor", "string", "val_loss"}
 
----Whether greater values of a metric are better.
+---Whether greater values of a metric are better: mode "auto" tells it by the metric's name, which
+---may have an output's before and a number behind it, val_left_accuracy_1.
 ---@param mode string
 ---@param monitor string
 ---@return boolean
 function monitors.is_max(mode, monitor)
   if mode ~= "auto" then return mode == "max" end
-  return monitor:find("acc$") ~= nil or monitor:find("accuracy$") ~= nil
-    or monitor:find("auc$") ~= nil
-    or monitor:find("^fmeasure") ~= nil
+  local name = monitor:gsub("_%d+$", "")
+  if name:find "loss$" then return false end
+  for word in name:gmatch "[^_]+" do
+    if word == "acc" or word == "accuracy" or word == "auc" then return true end
+  end
+  return name:find "acc$" ~= nil or name:find "accuracy$" ~= nil or name:find "auc$" ~= nil
+    or name:find "^fmeasure" ~= nil
 end
 
 ---The value of a metric in the logs; a warning when there is none.
@@ -56,7 +61,7 @@ local function is_better(self, value, other)
 end
 
 local function say(self, format, ...)
-  if self.verbose > 0 then io.stderr:write(string.format(format, ...), "\n") end
+  if self.verbose > 0 then io.stdout:write(string.format(format, ...), "\n") end
 end
 monitors.say = say
 

@@ -2,14 +2,15 @@
 -- it, data, masked CRC-32C of that), each an Event in protocol-buffer form.
 
 local args = require "ipulua.base.args"
-local blame = require "ipulua.base.blame"
 local base = require "ipulua.keras.callbacks.base"
+local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
-local ipu = require "ipulua"
+local image = require "ipulua.data.image"
 local log = require "ipulua.base.log"
-local nest = require "ipulua.keras.base.nest"
+local nest = require "ipulua.base.nest"
+local ops = require "ipulua.ops"
 local protobuf = require "ipulua.base.protobuf"
-local saving = require "ipulua.keras.files.saving"
+local weights = require "ipulua.keras.files.weights"
 
 local Callback <const> = base.Callback
 
@@ -60,51 +61,110 @@ local bucket_count <const> = 30
 -- HistogramProto: 1 min, 2 max, 3 num, 4 sum, 5 sum of squares, 6 upper limits of the buckets, 7
 -- how many are in each.
 local function histogram(tag, values)
-  local x = ipu.cast(ipu.reshape(values, {-1}), "float32")
-  local low, high = ipu.reduce_min(x):item(), ipu.reduce_max(x):item()
+  local x = ops.cast(ops.reshape(values, {-1}), "float32")
+  local low, high = ops.reduce_min(x):item(), ops.reduce_max(x):item()
   if low - low ~= 0 or high - high ~= 0 then return nil end -- not finite
   local width = high > low and (high - low) / bucket_count or 1
-  local at = ipu.minimum(ipu.cast(ipu.floor((x - low) / width), "int32"), bucket_count - 1)
-  local counts = ipu.segment_sum(ipu.ones{x.size}, at, bucket_count):totable()
+  local at = ops.minimum(ops.cast(ops.floor((x - low) / width), "int32"), bucket_count - 1)
+  local counts = ops.segment_sum(ops.ones{x.size}, at, bucket_count):totable()
   local limits = {}
   for i = 1, bucket_count do limits[i] = low + i * width end
   local double <const> = protobuf.double
   local proto = double(1, low) .. double(2, high) .. double(3, x.size)
-    .. double(4, ipu.reduce_sum(x):item())
-    .. double(5, ipu.reduce_sum(ipu.square(x)):item()) .. doubles(6, limits) .. doubles(7, counts)
+    .. double(4, ops.reduce_sum(x):item())
+    .. double(5, ops.reduce_sum(ops.square(x)):item()) .. doubles(6, limits) .. doubles(7, counts)
   return protobuf.bytes(5, protobuf.bytes(1, protobuf.bytes(1, tag) .. protobuf.bytes(5, proto)))
+end
+
+-- A weight as pictures [pictures, height, width, channels], as Keras lays them out: columns side by
+-- side, kernels of convolutions one by one; nil where that shows nothing.
+local function as_pictures(x)
+  x = ops.squeeze(x)
+  local rank = #x.shape
+  if rank == 1 then return ops.reshape(x, {1, x.shape[1], 1, 1}) end
+  if rank == 2 then
+    if x.shape[1] > x.shape[2] then x = ops.transpose(x) end
+    return ops.reshape(x, {1, x.shape[1], x.shape[2], 1})
+  end
+  if rank == 3 then return ops.expand_dims(ops.transpose(x, {2, 0, 1}), -1) end
+  local channels = rank == 4 and x.shape[4]
+  return (channels == 1 or channels == 3 or channels == 4) and x or nil
+end
+
+local most_pictures <const> = 3 -- of a weight
+
+-- A summary of pictures whose numbers are shares of white.
+local function pictures(tag, x)
+  local shown = as_pictures(x)
+  if not shown or shown.size == 0 then return nil end
+  local list = {}
+  local count, height, width, channels = table.unpack(shown.shape)
+  for i = 1, math.min(count, most_pictures) do
+    local one = ops.reshape(ops.slice(shown, {i - 1, 0, 0, 0}, {1, height, width, channels}),
+      {height, width, channels})
+    local png = core.encode_image(image.as_bytes(one * 255, false))
+    local proto = protobuf.integer(1, height) .. protobuf.integer(2, width)
+      .. protobuf.integer(3, channels) .. protobuf.bytes(4, png)
+    local name = count == 1 and tag or tag .. "/" .. i - 1
+    list[i] = protobuf.bytes(1, protobuf.bytes(1, name) .. protobuf.bytes(4, proto))
+  end
+  return protobuf.bytes(5, table.concat(list))
+end
+
+-- The model's layers as a graph: a node each, with its class as the op.
+local function graph_of(model)
+  local functional = require "ipulua.keras.models.functional"
+  local nodes, inputs = {}, {}
+  for _, node in ipairs(model._graph and model._graph.nodes or {}) do
+    local list = inputs[node.layer] or {}
+    for _, operand in ipairs(functional.operands(node)) do list[#list + 1] = operand.layer.name end
+    inputs[node.layer] = list
+  end
+  local former
+  for i, layer in ipairs(model:sublayers()) do
+    local proto = protobuf.bytes(1, layer.name) .. protobuf.bytes(2, layer.__name)
+    local from = inputs[layer] or (not model._graph and {former}) or {}
+    for _, name in ipairs(from) do proto = proto .. protobuf.bytes(3, name) end
+    nodes[i], former = protobuf.bytes(1, proto), layer.name
+  end
+  return protobuf.bytes(4, table.concat(nodes))
 end
 
 -- ------------------------------------------------ the callback
 
 local rows <const> = {
   {"log_dir", "string", "logs"}, {"histogram_freq", "integer", 0, range = "[0, inf)"},
-  {"write_graph", "boolean", true},
-  {"write_images", "boolean", false}, {"write_steps_per_second", "boolean", false},
-  {"update_freq", {"string", "integer"}, "epoch"},
+  {"write_graph", "boolean", true, says = "changes nothing"},
+  {"write_images", "boolean", false, says = "changes nothing"},
+    {"write_steps_per_second", "boolean", false},
+  {"update_freq", {"string", "integer"}, "epoch", of = "\"epoch\", \"batch\" or integer ≥ 1",
+    says = "steps", check = function(x)
+      if x ~= "epoch" and x ~= "batch" and (type(x) == "string" or x < 1) then
+        return 'is "epoch", "batch" or a positive number of steps, got ' .. x
+      end
+    end},
   {"profile_batch", "any", 0, of = "anything", says = "changes nothing"},
-  {"embeddings_freq", "integer", 0},
+  {"embeddings_freq", "integer", 0, says = "changes nothing"},
 }
 
 ---Writes event files for TensorBoard into log_dir/train and log_dir/validation; update_freq:
----"epoch", "batch" or a number of steps. Scalars are written, and each histogram_freq epochs
----histograms of the weights.
+---"epoch", "batch" or a number of steps. Scalars are written, the graph of the model's layers
+---(write_graph), and each histogram_freq epochs histograms of the weights, with write_images as
+---pictures, too.
 ---@class TensorBoard: Callback
 local TensorBoard = Callback:extend("TensorBoard")
+TensorBoard.writes_files = true
 
 TensorBoard.argument_rows = rows
 
 function TensorBoard:init(...)
   for key, value in pairs(args.check("TensorBoard", rows, ...)) do self[key] = value end
   if self.update_freq == "batch" then self.update_freq = 1 end
-  if type(self.update_freq) == "string" and self.update_freq ~= "epoch" then
-    blame.error("TensorBoard: 'update_freq' is \"epoch\", \"batch\" or a number of steps, got "
-      .. self.update_freq, "value")
-  end
-  for _, name in ipairs{"write_images", "profile_batch", "embeddings_freq"} do
+  for _, name in ipairs{"profile_batch", "embeddings_freq"} do
     local value = self[name]
     if value ~= false and value ~= 0 then
-      log.warn("TensorBoard: '%s' has no effect: scalars and histograms are written", name)
+      log.warn("TensorBoard: '%s' has no effect: scalars, histograms, pictures and the graph are "
+        .. "written", name)
     end
   end
   self.writers, self.names, self.step, self.since_write = {}, {}, 0, 0
@@ -164,23 +224,30 @@ function TensorBoard:write(kind, step, logs, prefix)
 end
 
 function TensorBoard:on_train_batch_end(_, logs, info)
-  local count = info.step_last - info.step_first + 1
+  local count = base._new_steps(info)
   self.step = self.step + count
   if self.update_freq == "epoch" then return end
   self.since_write = self.since_write + count
-  if self.since_write < self.update_freq then return end
+  if count == 0 or self.since_write < self.update_freq then return end
   self.since_write = 0
   self:write("train", self.step, logs, "batch_")
 end
 
 function TensorBoard:on_epoch_begin()
+  if self.write_graph and not self.drawn then
+    self.drawn = true
+    self:put("train", record(event(core.epoch(), nil, graph_of(self.model))))
+  end
   self.begun, self.first_step = core.clock(), self.step
 end
 
 function TensorBoard:write_histograms(epoch)
-  for _, entry in ipairs(saving.paths(self.model)) do
+  for _, entry in ipairs(weights.paths(self.model)) do
     local summary = histogram(entry.path .. "/histogram", entry.variable:read_value())
     if summary then self:put("train", record(event(core.epoch(), epoch, summary))) end
+    local value <const> = entry.variable:read_value()
+    local shown = self.write_images and pictures(entry.path .. "/image", value)
+    if shown then self:put("train", record(event(core.epoch(), epoch, shown))) end
   end
   self:flush "train"
 end

@@ -9,9 +9,12 @@ local data = require "ipulua.data"
 local folder = require "ipulua.keras.files.checkpoint_folder"
 local json = require "ipulua.base.json"
 local Layer = require "ipulua.keras.base.layer"
-local nest = require "ipulua.keras.base.nest"
+local nest = require "ipulua.base.nest"
 local optimizers = require "ipulua.keras.optimizers"
-local saving = require "ipulua.keras.files.saving"
+local kept_weights = require "ipulua.keras.files.weights"
+local instances = require "ipulua.config.instances"
+local together = require "ipulua.keras.base.together"
+local teams = require "ipulua.trace.teams"
 local state = require "ipulua.keras.files.state"
 local train = require "ipulua.optimizers.train"
 
@@ -150,7 +153,7 @@ local function entries_of(list)
   local weights, alone = {}, {}
   for _, object in ipairs(list) do
     if object.kind == "layer" then
-      for _, entry in ipairs(saving.paths(object.value)) do
+      for _, entry in ipairs(kept_weights.paths(object.value)) do
         weights[#weights + 1] = {path = prefix_of(object, list) .. entry.path,
           variable = entry.variable}
       end
@@ -173,7 +176,7 @@ end
 
 local function values_of(entries)
   local tensors = {}
-  return tensors, json.encode(json.array(saving.collect("Checkpoint.save", tensors, entries)))
+  return tensors, json.encode(json.array(kept_weights.collect("Checkpoint.save", tensors, entries)))
 end
 
 -- ------------------------------------------------ saving
@@ -187,13 +190,13 @@ function checkpoint.members(list)
   for _, object in ipairs(list) do
     local found = {}
     if object.kind == "optimizer" then
-      found = saving.optimizer_paths(object.value, with_alone(weights, alone))
+      found = kept_weights.optimizer_paths(object.value, with_alone(weights, alone))
     elseif object.kind == "graph_optimizer" then found = object.value:entries() end
     local named = {}
     for i, entry in ipairs(found) do
       named[i] = {path = prefix_of(object, list) .. entry.path, variable = entry.variable}
     end
-    saving.collect("Checkpoint.save", slots, named)
+    kept_weights.collect("Checkpoint.save", slots, named)
   end
   local tensors, order = values_of(weights)
   return {
@@ -211,7 +214,7 @@ local function check_built(who, list, entries, weights)
   for _ in pairs(weights) do count = count + 1 end
   if count <= #entries then return end
   for _, object in ipairs(list) do
-    if object.kind == "layer" and #saving.paths(object.value) == 0 then
+    if object.kind == "layer" and #kept_weights.paths(object.value) == 0 then
       blame.error(string.format("%s: '%s' has no weights yet; build it first", who, object.key),
         "value")
     end
@@ -238,24 +241,25 @@ function checkpoint.plan(who, list, saved)
   local slots = saved.member("optim.safetensors") or {}
   local entries, alone = entries_of(list)
   check_built(who, list, entries, weights or {})
-  entries = saving.as_in_file(entries, weights or {}, metadata)
-  local plans = {(saving.plan(who, entries, weights or {})),
-    (saving.plan(who, alone, saved.member("variables.safetensors") or {}))}
+  entries = kept_weights.as_in_file(entries, weights or {}, metadata)
+  local plans = {(kept_weights.plan(who, entries, weights or {})),
+    (kept_weights.plan(who, alone, saved.member("variables.safetensors") or {}))}
   local graph_optimizers = {}
   for _, object in ipairs(list) do
     local mine = under(prefix_of(object, list), slots)
     if object.kind == "optimizer" then
-      plans[#plans + 1] = saving.plan_optimizer(who, object.value, with_alone(entries, alone), mine)
+      plans[#plans + 1] = kept_weights.plan_optimizer(who, object.value,
+        with_alone(entries, alone), mine)
     elseif object.kind == "graph_optimizer" then
       for _, entry in ipairs(object.value:entries()) do
         local t = mine[entry.path]
-        if t then mine[entry.path] = saving.fitted(who, entry.path, entry.variable, t) end
+        if t then mine[entry.path] = kept_weights.fitted(who, entry.path, entry.variable, t) end
       end
       graph_optimizers[object.value] = mine
     end
   end
   return function()
-    for _, plan in ipairs(plans) do saving.commit(plan) end
+    for _, plan in ipairs(plans) do kept_weights.commit(plan) end
     for optimizer, mine in pairs(graph_optimizers) do optimizer:restore(mine) end
   end
 end
@@ -275,6 +279,7 @@ end
 
 local save_rows <const> = {
   {"dir", "string"}, {"max_to_keep", "integer", 3, range = "[1, inf)"}, {"best", "boolean", false},
+  together.every_row,
 }
 
 -- A plain value as JSON can hold it: infinities and NaN, too.
@@ -315,6 +320,9 @@ function Checkpoint:save(...)
   local former <const> = self.save_counter
   self.save_counter = former + 1
   local step = step_of(self, list)
+  if not a.all_instances and teams.current() and not instances.is_first() then
+    return string.format("%s/step-%06d", a.dir, step)
+  end
   local written, result = pcall(folder.write, a.dir, step,
     {members = members, state = {iteration = step, values = values,
     save_counter = self.save_counter, random = core.save_random()}},

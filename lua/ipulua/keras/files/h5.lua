@@ -6,8 +6,7 @@ local class = require "ipulua.base.class"
 local core = require "ipulua.core"
 local counted = require "ipulua.base.counted"
 local locale = require "ipulua.base.locale"
-local Model = require "ipulua.keras.models.model".Model
-local names = require "ipulua.keras.base.names"
+local names = require "ipulua.base.parts.names"
 
 local h5 = {}
 
@@ -171,7 +170,7 @@ local function keras3(layers, datasets, root, out)
     local count = used[stem] or 0
     used[stem] = count + 1
     local folder = root .. stem .. (count > 0 and "_" .. count or "") .. "/"
-    if class.is_a(layer, Model) and any_below(datasets, folder .. "layers/") then
+    if class.of(layer).is_model and any_below(datasets, folder .. "layers/") then
       keras3(layer.layers, datasets, folder .. "layers/", out)
     elseif #layer.weights > 0 then
       local tensors = below(datasets, folder)
@@ -186,18 +185,17 @@ end
 
 -- ------------------------------------------------ both
 
-local function add_to_plan(each, path_of, plan)
+local function add_to_plan(each, path_of, plan, fitted)
   local variables, tensors = each.variables, each.tensors
   if #variables ~= #tensors then
     blame.error(string.format("load_weights: layer '%s' has %s, the file %d", each.layer.name,
       counted(#variables, "weight"), #tensors),
       "value")
   end
-  local saving = require "ipulua.keras.files.saving"
   for i, t in ipairs(tensors) do
     local v = variables[i]
     plan[#plan + 1] = {variable = v,
-      value = saving.fitted("load_weights", path_of[core.variable_identity(v)], v, t)}
+      value = fitted("load_weights", path_of[core.variable_identity(v)], v, t)}
   end
 end
 
@@ -216,12 +214,14 @@ local function find_pairs(model, datasets, groups, o)
   return pair_all(model, found)
 end
 
----Loads weights that Keras wrote; nothing is changed unless all of them fit.
+---What to assign to a model's weights of a file that Keras wrote; an error unless all of them fit.
 ---@param model Model
 ---@param path string
 ---@param entries table[] {path =, variable =} of the model's weights
 ---@param o {by_name: boolean, skip_mismatch: boolean}
-function h5.load_weights(model, path, entries, o)
+---@param fitted fun(who: string, name: string, v: userdata, t: userdata): userdata of weights.lua
+---@return table[] plan {variable =, value =}
+function h5.plan(model, path, entries, o, fitted)
   if not core.file_exists(path) then
     blame.error("load_weights: there is no file '" .. path .. "'", "not_found")
   end
@@ -233,8 +233,8 @@ function h5.load_weights(model, path, entries, o)
     path_of[core.variable_identity(entry.variable)] = entry.path
   end
   local plan = {}
-  for _, each in ipairs(found) do add_to_plan(each, path_of, plan) end
-  require "ipulua.keras.files.saving".commit(plan)
+  for _, each in ipairs(found) do add_to_plan(each, path_of, plan, fitted) end
+  return plan
 end
 
 return h5

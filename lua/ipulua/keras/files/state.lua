@@ -3,12 +3,15 @@
 -- hold.
 
 local args = require "ipulua.base.args"
+local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
-local ipu = require "ipulua"
+local counted = require "ipulua.base.counted"
+local instances = require "ipulua.config.instances"
 local json = require "ipulua.base.json"
 local log = require "ipulua.base.log"
+local ops = require "ipulua.ops"
 local plain = require "ipulua.base.plain"
-local saving = require "ipulua.keras.files.saving"
+local weights = require "ipulua.keras.files.weights"
 
 local state = {}
 
@@ -68,7 +71,7 @@ local function of_replicas(model)
   local list = variables_of(model)
   for i, v in ipairs(model.non_trainable_variables) do list["weight/" .. i] = v end
   for i, v in ipairs(model.trainable_variables) do list["trainable/" .. i] = v end
-  for i, entry in ipairs(model.optimizer:entries(saving.paths(model))) do
+  for i, entry in ipairs(model.optimizer:entries(weights.paths(model))) do
     list["optimizer/" .. i] = entry.variable
   end
   return list
@@ -80,9 +83,93 @@ local function differing(v)
   if #values == 0 then return values end
   local first = v:read_value()
   for _, value in ipairs(values) do
-    if not ipu.reduce_all(ipu.equal(first, value)):item() then return values end
+    if not ops.reduce_all(ops.equal(first, value)):item() then return values end
   end
   return {}
+end
+
+-- ------------------------------------------------ replicas of several instances
+
+local function names_of(list)
+  local names = {}
+  for name in pairs(list) do names[#names + 1] = name end
+  table.sort(names)
+  return names
+end
+
+local function all_equal(all, i)
+  for _, each in ipairs(all) do
+    for _, crc in ipairs(each.crcs[i]) do
+      if crc ~= all[1].crcs[i][1] then return false end
+    end
+  end
+  return true
+end
+
+-- What the replicas of all instances hold of a variable, [replicas, …].
+local function gathered(name, values)
+  local own = ops.stack(values)
+  if not instances.are_several() then return own end
+  local all = instances.collect("allgather", "backup;" .. name, "BackupAndRestore", own)
+  return ops.reshape(all, {-1, table.unpack(own.shape, 2)})
+end
+
+-- Of variables that replicas may have each for themselves: all replicas' values, where they differ.
+local function save_replicas(model, run, place, data, tensors)
+  local list = of_replicas(model)
+  local names <const> = names_of(list)
+  local crcs, values = {}, {}
+  for i, name in ipairs(names) do
+    values[i], crcs[i] = core.values_of_replicas(list[name], run.replicas), {}
+    for r, value in ipairs(values[i]) do crcs[i][r] = core.crc_of_tensor(value) end
+  end
+  local all = instances.exchange("backup", "BackupAndRestore", {crcs = crcs,
+    place = place:totable()})
+  for i, name in ipairs(names) do
+    if core.is_aggregated(list[name]) or not all_equal(all, i) then
+      tensors["all/" .. name] = gathered(name, values[i])
+    end
+  end
+  data.places = {}
+  for q, each in ipairs(all) do data.places[q] = each.place end
+  data.local_replicas, data.distributed = run.replicas, run.is_distributed
+end
+
+-- This instance's place: of a distributed dataset that of the whole, of data of its own its own.
+local function place_of(run, data)
+  local count <const>, former <const> = instances.count(), #data.places
+  if data.distributed then
+    local words = data.places[1]
+    words[2] = words[2] // data.local_replicas * run.replicas
+    return core.tensor(words, "int64")
+  end
+  if count ~= former or data.local_replicas ~= run.replicas then
+    blame.error(string.format("BackupAndRestore: the backup is of %s with %s each and data of their "
+      .. "own; it can't go on as %d with %d: only what experimental_distribute_dataset gives has a "
+      .. "place of the whole", counted(former, "instance"), counted(data.local_replicas, "replica"),
+      count, run.replicas), "value")
+  end
+  return core.tensor(data.places[instances.index() + 1], "int64")
+end
+
+-- What this instance's replicas have of what was saved for all, by variable.
+local function replicas_of(model, run, tensors)
+  local found, first = {}, instances.index() * run.replicas
+  for name, v in pairs(of_replicas(model)) do
+    local all = tensors["all/" .. name]
+    if all then
+      local values = {}
+      for r = 1, run.replicas do
+        if first + r > all.shape[1] then
+          blame.error(string.format("BackupAndRestore: the backup is of %d replicas, these are %d",
+            all.shape[1], instances.count() * run.replicas), "value")
+        end
+        values[r] = weights.fitted("BackupAndRestore", name, v, all[first + r])
+      end
+      found[v] = values
+    end
+  end
+  return found
 end
 
 -- ------------------------------------------------ a run of fit
@@ -103,7 +190,7 @@ end
 function state.save(model, run, epoch, step, latest)
   local tensors, states = {}, {}
   for name, v in pairs(variables_of(model)) do tensors[name] = v:read_value() end
-  for name, v in pairs(of_replicas(model)) do
+  for name, v in pairs(model._team and {} or of_replicas(model)) do
     for r, value in ipairs(differing(v)) do
       tensors[string.format("replica/%d/%s", r, name)] = value
     end
@@ -119,12 +206,13 @@ function state.save(model, run, epoch, step, latest)
     words[2] = 0
     place = core.tensor(words, "int64")
   end
-  tensors.place = place
-  return {epoch = epoch, step = step, latest = state.pack(latest, tensors, "latest"),
+  local data = {epoch = epoch, step = step, latest = state.pack(latest, tensors, "latest"),
     stopped = model.stop_training, callbacks = states,
     validations = run.cut or run.validation and run.validation.handle:iterations(),
     random = core.save_random(),
-    counters = core.program_counters(program_of(run)), beside = counters_beside(run)}, tensors
+    counters = core.program_counters(program_of(run)), beside = counters_beside(run)}
+  if model._team then save_replicas(model, run, place, data, tensors) else tensors.place = place end
+  return data, tensors
 end
 
 ---Puts a run where it stood; its programs must have been traced. What may not fit is looked at
@@ -133,33 +221,37 @@ end
 ---@return integer epoch, integer step
 function state.restore(model, run, data, tensors, commit)
   local entries, replicas = {}, {}
+  local is_shared <const> = data.places ~= nil
+  local place <const> = is_shared and place_of(run, data) or tensors.place
+  local of_all <const> = is_shared and replicas_of(model, run, tensors) or {}
   for name, v in pairs(variables_of(model)) do
     if tensors[name] then entries[#entries + 1] = {path = name, variable = v} end
   end
   for name, v in pairs(of_replicas(model)) do
     local values, r = {}, 1
     while tensors[string.format("replica/%d/%s", r, name)] do
-      values[r] = saving.fitted("BackupAndRestore", name, v,
+      values[r] = weights.fitted("BackupAndRestore", name, v,
         tensors[string.format("replica/%d/%s", r, name)])
       r = r + 1
     end
     replicas[v] = values
   end
-  local plan <const> = saving.plan("BackupAndRestore", entries, tensors)
+  local plan <const> = weights.plan("BackupAndRestore", entries, tensors)
   local random <const> = core.save_random()
   core.restore_random(data.random)
   -- its stages draw numbers
   local placed, problem = pcall(run.entry.infeed.queue.restore, run.entry.infeed.queue,
-    tensors.place)
+    place)
   if not placed then
     core.restore_random(random)
     error(problem, 0)
   end
   commit()
-  saving.commit(plan)
+  weights.commit(plan)
   core.set_program_counters(program_of(run), data.counters)
   run.counters_beside = data.beside
   for v, values in pairs(replicas) do core.set_replica_values(v, values) end
+  for v, values in pairs(of_all) do core.set_values_of_replicas(v, values) end
   for i, callback in ipairs(run.callbacks.list) do
     local saved = data.callbacks[i]
     if saved and saved.class == callback.__name then

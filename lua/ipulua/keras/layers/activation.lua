@@ -1,9 +1,10 @@
 -- Activations that have parameters, as layers.
 
+local about = require "ipulua.base.parts.about"
+local Layer = require "ipulua.keras.base.layer"
 local activations = require "ipulua.keras.activations"
 local blame = require "ipulua.base.blame"
-local ipu = require "ipulua"
-local Layer = require "ipulua.keras.base.layer"
+local ops = require "ipulua.ops"
 
 local layers = {}
 
@@ -28,7 +29,7 @@ end
 ---x above 0, alpha x below; alpha is 0.3 here (0.2 in the function).
 ---@class LeakyReLU: Layer
 local LeakyReLU = declare("LeakyReLU", {{"alpha", "number", 0.3}})
-function LeakyReLU:call(x) return ipu.nn.leaky_relu(x, {alpha = self.alpha}) end
+function LeakyReLU:call(x) return ops.nn.leaky_relu(x, {alpha = self.alpha}) end
 
 ---x above 0, alpha x below, alpha being learned for each element (or shared along shared_axes).
 ---@class PReLU: Layer
@@ -53,19 +54,19 @@ function PReLU:build(input_shape)
     regularizer = self.alpha_regularizer, constraint = self.alpha_constraint}
 end
 function PReLU:call(x)
-  return ipu.nn.relu(x) - self.alpha * ipu.nn.relu(-x)
+  return ops.nn.relu(x) - self.alpha * ops.nn.relu(-x)
 end
 
 ---x above 0, alpha (e^x - 1) below.
 ---@class ELU: Layer
 local ELU = declare("ELU", {{"alpha", "number", 1}})
-function ELU:call(x) return ipu.nn.elu(x, {alpha = self.alpha}) end
+function ELU:call(x) return ops.nn.elu(x, {alpha = self.alpha}) end
 
 ---x above theta, else 0.
 ---@class ThresholdedReLU: Layer
 local ThresholdedReLU = declare("ThresholdedReLU", {{"theta", "number", 1, range = "[0, inf)"}})
 function ThresholdedReLU:call(x)
-  return x * ipu.cast(ipu.greater(x, self.theta), x.dtype)
+  return x * ops.cast(ops.greater(x, self.theta), x.dtype)
 end
 
 -- What masked elements are lowered by before the softmax.
@@ -78,11 +79,30 @@ local Softmax = declare("Softmax", {{"axis", {"integer", "integers"}, -1}})
 function Softmax:call(x, options)
   local mask = options.mask
   -- one of steps leaves out all that is in them
-  while mask and #mask.shape < #x.shape do mask = ipu.expand_dims(mask, -1) end
-  if mask then x = x + (1 - ipu.cast(mask, x.dtype)) * masked[x.dtype] end
+  while mask and #mask.shape < #x.shape do mask = ops.expand_dims(mask, -1) end
+  if mask then x = x + (1 - ops.cast(mask, x.dtype)) * masked[x.dtype] end
   if type(self.axis) == "number" then return activations.softmax(x, {axis = self.axis}) end
   if #self.axis == 1 then return activations.softmax(x, {axis = self.axis[1]}) end
-  return ipu.exp(x - ipu.reduce_logsumexp(x, {axis = self.axis, keepdims = true}))
+  return ops.exp(x - ops.reduce_logsumexp(x, {axis = self.axis, keepdims = true}))
 end
+
+about.say("layers", {
+  {"ReLU", takes_one = true, section = "Activations as layers", sample = "ReLU{max_value = 6}",
+    input = {2, 3}, wrong = "ReLU{max_value = -1}", is = "[batch, ...] → [batch, ...]"},
+  {"LeakyReLU", source = "Maas, Hannun & Ng 2013 (ICML)", takes_one = true,
+    section = "Activations as layers", sample = "LeakyReLU()", input = {2, 3},
+    wrong = "LeakyReLU{slope = 1}", is = "[batch, ...] → [batch, ...]"},
+  {"PReLU", source = "arXiv:1502.01852", takes_one = true, section = "Activations as layers",
+    sample = "PReLU()", input = {2, 3}, wrong = "PReLU{shared_axes = \"all\"}",
+    is = "[batch, ...] → [batch, ...]"},
+  {"ELU", source = "arXiv:1511.07289", takes_one = true, section = "Activations as layers",
+    sample = "ELU()", input = {2, 3}, wrong = "ELU{alpha = \"1\"}",
+    is = "[batch, ...] → [batch, ...]"},
+  {"ThresholdedReLU", source = "arXiv:1402.3337", takes_one = true,
+    section = "Activations as layers", sample = "ThresholdedReLU()", input = {2, 3},
+    wrong = "ThresholdedReLU{theta = -1}", is = "[batch, ...] → [batch, ...]"},
+  {"Softmax", takes_one = true, section = "Activations as layers", sample = "Softmax()",
+    input = {2, 3}, wrong = "Softmax{axis = \"last\"}", is = "[batch, ...] → [batch, ...]"},
+}, layers)
 
 return layers

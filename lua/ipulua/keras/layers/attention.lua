@@ -1,11 +1,12 @@
 -- Attention layers.
 
+local about = require "ipulua.base.parts.about"
+local Layer = require "ipulua.keras.base.layer"
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local context = require "ipulua.keras.base.context"
 local core = require "ipulua.core"
-local ipu = require "ipulua"
-local Layer = require "ipulua.keras.base.layer"
+local ops = require "ipulua.ops"
 
 local layers = {}
 
@@ -14,24 +15,24 @@ local lowered <const> = {float16 = 65504, bfloat16 = 1e9, float32 = 1e9, float64
 
 -- [1, queries, keys] (bool): the past and the present.
 local function causal_mask(queries, keys)
-  local rows, columns = ipu.arange(queries, {dtype = "float32"}),
-    ipu.arange(keys, {dtype = "float32"})
-  local seen = ipu.less_equal(ipu.reshape(columns, {1, keys}),
-    ipu.reshape(rows, {queries, 1}) + 0.5)
-  return ipu.reshape(seen, {1, queries, keys})
+  local rows, columns = ops.arange(queries, {dtype = "float32"}),
+    ops.arange(keys, {dtype = "float32"})
+  local seen = ops.less_equal(ops.reshape(columns, {1, keys}),
+    ops.reshape(rows, {queries, 1}) + 0.5)
+  return ops.reshape(seen, {1, queries, keys})
 end
 
 local function both(a, b)
   if a == nil or a == false then return b or nil end
   if b == nil or b == false then return a end
-  return ipu.logical_and(a, b)
+  return ops.logical_and(a, b)
 end
 
 -- Softmax of the scores, masked, with dropout.
 local function weights_of(scores, mask, rate, training, seed)
-  if mask then scores = scores - (1 - ipu.cast(mask, scores.dtype)) * lowered[scores.dtype] end
-  local weights = ipu.nn.softmax(scores)
-  if training and rate > 0 then weights = ipu.nn.dropout(weights, {rate = rate, seed = seed}) end
+  if mask then scores = scores - (1 - ops.cast(mask, scores.dtype)) * lowered[scores.dtype] end
+  local weights = ops.nn.softmax(scores)
+  if training and rate > 0 then weights = ops.nn.dropout(weights, {rate = rate, seed = seed}) end
   return weights
 end
 
@@ -59,14 +60,14 @@ function BaseAttention:call(inputs, options)
   local masks = args.is_plain(options.mask) and options.mask or {}
   local query_mask, value_mask = masks[1], masks[2]
   local mask
-  if value_mask then mask = ipu.expand_dims(ipu.cast(value_mask, "bool"), 1) end
+  if value_mask then mask = ops.expand_dims(ops.cast(value_mask, "bool"), 1) end
   if self.causal or options.use_causal_mask then
     mask = both(mask, causal_mask(query.shape[2], value.shape[2]))
   end
   local weights = weights_of(self:scores(query, key), mask, self.dropout,
     options.training, self.seed)
-  local y = ipu.matmul(weights, value)
-  if query_mask then y = y * ipu.cast(ipu.expand_dims(query_mask, -1), y.dtype) end
+  local y = ops.matmul(weights, value)
+  if query_mask then y = y * ops.cast(ops.expand_dims(query_mask, -1), y.dtype) end
   if options.return_attention_scores then return y, weights end
   return y
 end
@@ -87,7 +88,7 @@ function Attention:build()
   end
 end
 function Attention:scores(query, key)
-  local scores = ipu.matmul(query, key, {transpose_b = true})
+  local scores = ops.matmul(query, key, {transpose_b = true})
   return self.use_scale and scores * self.scale or scores
 end
 
@@ -104,9 +105,9 @@ function AdditiveAttention:build(input_shape)
   end
 end
 function AdditiveAttention:scores(query, key)
-  local sum = ipu.tanh(ipu.expand_dims(query, 2) + ipu.expand_dims(key, 1))
+  local sum = ops.tanh(ops.expand_dims(query, 2) + ops.expand_dims(key, 1))
   if self.use_scale then sum = sum * self.scale end
-  return ipu.reduce_sum(sum, {axis = -1})
+  return ops.reduce_sum(sum, {axis = -1})
 end
 
 -- ------------------------------------------------ several heads
@@ -138,7 +139,7 @@ for _, row in ipairs(MultiHeadAttention.argument_rows) do
 end
 
 function MultiHeadAttention:init(...)
-  local parts = require "ipulua.keras.base.parts"
+  local parts = require "ipulua.base.parts"
   local given = parts.read(self, MultiHeadAttention, ...)
   rawset(self, "projected_shape", given.output_shape)
   given.output_shape = nil
@@ -192,16 +193,16 @@ local function project(self, name, x)
   local kernel = self[name .. "_kernel"]
   local heads, width = kernel.shape[2], kernel.shape[3]
   local shape = x.shape
-  local y = ipu.matmul(ipu.reshape(x, {shape[1] * shape[2], shape[3]}),
-    ipu.reshape(kernel, {shape[3], heads * width}))
+  local y = ops.matmul(ops.reshape(x, {shape[1] * shape[2], shape[3]}),
+    ops.reshape(kernel, {shape[3], heads * width}))
   if self.use_bias then
-    y = ipu.nn.bias_add(y, ipu.reshape(self[name .. "_bias"], {heads * width}))
+    y = ops.nn.bias_add(y, ops.reshape(self[name .. "_bias"], {heads * width}))
   end
-  return ipu.reshape(y, {shape[1], shape[2], heads, width})
+  return ops.reshape(y, {shape[1], shape[2], heads, width})
 end
 
 -- Heads before time, and back.
-local function swap_heads(x) return ipu.transpose(x, {0, 2, 1, 3}) end
+local function swap_heads(x) return ops.transpose(x, {0, 2, 1, 3}) end
 
 local function project_output(self, y)
   local kernel = self.attention_output_kernel
@@ -210,28 +211,28 @@ local function project_output(self, y)
   local size = 1
   for _, extent in ipairs(out) do size = size * extent end
   local batch, time = y.shape[1], y.shape[2]
-  y = ipu.reshape(y, {batch * time, heads * width})
-  y = ipu.matmul(y, ipu.reshape(kernel, {heads * width, size}))
-  if self.use_bias then y = ipu.nn.bias_add(y, ipu.reshape(self.attention_output_bias, {size})) end
-  return ipu.reshape(y, table.move(out, 1, #out, 3, {batch, time}))
+  y = ops.reshape(y, {batch * time, heads * width})
+  y = ops.matmul(y, ops.reshape(kernel, {heads * width, size}))
+  if self.use_bias then y = ops.nn.bias_add(y, ops.reshape(self.attention_output_bias, {size})) end
+  return ops.reshape(y, table.move(out, 1, #out, 3, {batch, time}))
 end
 
 -- The mask of scores, [batch, 1 or heads, queries, keys]; nil when everything is seen.
 local function score_mask(query, value, key, options)
   local mask = options.attention_mask
   if mask then
-    if mask.dtype ~= "bool" then mask = ipu.cast(mask, "bool") end
-    if #mask.shape == 3 then mask = ipu.expand_dims(mask, 1) end
-    if #mask.shape == 2 then mask = ipu.reshape(mask, {1, 1, mask.shape[1], mask.shape[2]}) end
+    if mask.dtype ~= "bool" then mask = ops.cast(mask, "bool") end
+    if #mask.shape == 3 then mask = ops.expand_dims(mask, 1) end
+    if #mask.shape == 2 then mask = ops.reshape(mask, {1, 1, mask.shape[1], mask.shape[2]}) end
   end
   for _, x in ipairs(rawequal(key, value) and {value} or {value, key}) do
     local padding = context.mask(x)
     if padding then
-      mask = both(mask, ipu.reshape(padding, {padding.shape[1], 1, 1, padding.shape[2]}))
+      mask = both(mask, ops.reshape(padding, {padding.shape[1], 1, 1, padding.shape[2]}))
     end
   end
   if mask then
-    mask = ipu.broadcast_to(mask, {query.shape[1], mask.shape[2], query.shape[2], value.shape[2]})
+    mask = ops.broadcast_to(mask, {query.shape[1], mask.shape[2], query.shape[2], value.shape[2]})
   end
   return mask
 end
@@ -255,22 +256,22 @@ function MultiHeadAttention:call(query, value, ...)
     project(self, "value", value)
   local explicit = options.return_attention_scores or options.training and self.dropout > 0
   if not explicit then
-    return project_output(self, ipu.nn.dot_product_attention(q, k, v,
+    return project_output(self, ops.nn.dot_product_attention(q, k, v,
       {mask = mask, is_causal = options.use_causal_mask == true}))
   end
   if options.use_causal_mask then
     local seen = causal_mask(query.shape[2], value.shape[2])
-    mask = both(mask, ipu.broadcast_to(ipu.expand_dims(seen, 1),
+    mask = both(mask, ops.broadcast_to(ops.expand_dims(seen, 1),
       {query.shape[1], 1, query.shape[2], value.shape[2]}))
   end
-  local scores = ipu.matmul(swap_heads(q * (1 / math.sqrt(self.key_dim))), swap_heads(k),
+  local scores = ops.matmul(swap_heads(q * (1 / math.sqrt(self.key_dim))), swap_heads(k),
     {transpose_b = true})
   local weights = weights_of(scores, mask, 0, false)
   local dropped = weights
   if options.training and self.dropout > 0 then
-    dropped = ipu.nn.dropout(weights, {rate = self.dropout, seed = self.seed})
+    dropped = ops.nn.dropout(weights, {rate = self.dropout, seed = self.seed})
   end
-  local y = project_output(self, swap_heads(ipu.matmul(dropped, swap_heads(v))))
+  local y = project_output(self, swap_heads(ops.matmul(dropped, swap_heads(v))))
   if options.return_attention_scores then return y, weights end
   return y
 end
@@ -278,5 +279,19 @@ end
 function MultiHeadAttention:compute_mask(_, mask)
   return mask
 end
+
+about.say("layers", {
+  {"Attention", source = "arXiv:1508.04025", section = "Attention", sample = "Attention()",
+    input = {{2, 5, 4}, {2, 6, 4}}, wrong = {2, 5, 4},
+    is = "{[batch, queries, width], [batch, keys, width]} → [batch, queries, width]"},
+  {"AdditiveAttention", source = "arXiv:1409.0473", section = "Attention",
+    sample = "AdditiveAttention()", input = {{2, 5, 4}, {2, 6, 4}}, wrong = {2, 5, 4},
+    is = "{[batch, queries, width], [batch, keys, width]} → [batch, queries, width]"},
+  {"MultiHeadAttention", source = "arXiv:1706.03762", section = "Attention",
+    sample = "MultiHeadAttention{num_heads = 2, key_dim = 4}",
+    wrong = "MultiHeadAttention{num_heads = 0, key_dim = 4}",
+    shapes = "query [batch, queries, width], value [batch, keys, width] → [batch, queries, width]; "
+    .. "return_attention_scores: [batch, num_heads, queries, keys] besides"},
+}, layers)
 
 return layers

@@ -1,11 +1,12 @@
 -- Recurrent cells: one step of a recurrent layer. cell(x, states) gives the output and a list of
 -- new states.
 
+local Layer = require "ipulua.keras.base.layer"
+local about = require "ipulua.base.parts.about"
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
-local ipu = require "ipulua"
-local Layer = require "ipulua.keras.base.layer"
+local ops = require "ipulua.ops"
 
 local cells = {}
 
@@ -91,7 +92,7 @@ end
 function Cell:dropout_masks(batch_size, features, dtype, training)
   local function mask(rate, width, seed)
     if not training or rate == 0 then return nil end
-    return ipu.nn.dropout(core.full({batch_size, width}, 1, dtype), {rate = rate, seed = seed})
+    return ops.nn.dropout(core.full({batch_size, width}, 1, dtype), {rate = rate, seed = seed})
   end
   return mask(self.dropout, features, self.seed),
     mask(self.recurrent_dropout, self.units, cells.second_seed(self.seed))
@@ -113,19 +114,19 @@ end
 function Cell:project(x)
   local shape = x.shape
   local last = shape[#shape]
-  local flat = #shape > 2 and ipu.reshape(x, {x.size // last, last}) or x
-  local y = ipu.matmul(flat, self.kernel)
-  if self.use_bias then y = ipu.nn.bias_add(y, self:input_bias()) end
+  local flat = #shape > 2 and ops.reshape(x, {x.size // last, last}) or x
+  local y = ops.matmul(flat, self.kernel)
+  if self.use_bias then y = ops.nn.bias_add(y, self:input_bias()) end
   if #shape == 2 then return y end
   shape[#shape] = y.shape[2]
-  return ipu.reshape(y, shape)
+  return ops.reshape(y, shape)
 end
 
 function Cell:input_bias() return self.bias end
 
 -- Columns of a matrix: gate i of n, from 0.
 local function gate(z, i, units)
-  return ipu.slice(z, {0, i * units}, {z.shape[1], units})
+  return ops.slice(z, {0, i * units}, {z.shape[1], units})
 end
 
 -- ------------------------------------------------ simple
@@ -137,7 +138,7 @@ SimpleRNNCell.gates, SimpleRNNCell.state_count = 1, 1
 
 function SimpleRNNCell:step(projected, states, state_mask)
   local h = state_mask and states[1] * state_mask or states[1]
-  local y = self.activation(projected + ipu.matmul(h, self.recurrent_kernel))
+  local y = self.activation(projected + ops.matmul(h, self.recurrent_kernel))
   return y, {y}
 end
 
@@ -155,7 +156,7 @@ function LSTMCell:first_bias()
     local dtype = options.dtype
     local part = {shape[1] // 4}
     local function zeros() return self.bias_initializer(part, {dtype = dtype}) end
-    return ipu.concat({zeros(), core.full(part, 1, dtype),
+    return ops.concat({zeros(), core.full(part, 1, dtype),
       self.bias_initializer({2 * part[1]}, {dtype = dtype})}, {axis = 0})
   end
 end
@@ -163,7 +164,7 @@ end
 function LSTMCell:step(projected, states, state_mask)
   local h, c, units = states[1], states[2], self.units
   if state_mask then h = h * state_mask end
-  local z = projected + ipu.matmul(h, self.recurrent_kernel)
+  local z = projected + ops.matmul(h, self.recurrent_kernel)
   local i, f = self.recurrent_activation(gate(z, 0, units)),
     self.recurrent_activation(gate(z, 1, units))
   c = f * c + i * self.activation(gate(z, 2, units))
@@ -184,7 +185,7 @@ end
 
 -- With reset_after the first row is the input's bias, the second the recurrent one.
 local function bias_row(self, row)
-  return ipu.reshape(ipu.slice(self.bias, {row, 0}, {1, 3 * self.units}), {3 * self.units})
+  return ops.reshape(ops.slice(self.bias, {row, 0}, {1, 3 * self.units}), {3 * self.units})
 end
 
 function GRUCell:input_bias()
@@ -197,16 +198,16 @@ function GRUCell:step(projected, states, state_mask)
   local candidate
   local z, r
   if self.reset_after then
-    local inner = ipu.matmul(h, self.recurrent_kernel)
-    if self.use_bias then inner = ipu.nn.bias_add(inner, bias_row(self, 1)) end
+    local inner = ops.matmul(h, self.recurrent_kernel)
+    if self.use_bias then inner = ops.nn.bias_add(inner, bias_row(self, 1)) end
     z = self.recurrent_activation(gate(projected, 0, units) + gate(inner, 0, units))
     r = self.recurrent_activation(gate(projected, 1, units) + gate(inner, 1, units))
     candidate = gate(projected, 2, units) + r * gate(inner, 2, units)
   else
-    local inner = ipu.matmul(h, gate(self.recurrent_kernel, 0, 2 * units))
+    local inner = ops.matmul(h, gate(self.recurrent_kernel, 0, 2 * units))
     z = self.recurrent_activation(gate(projected, 0, units) + gate(inner, 0, units))
     r = self.recurrent_activation(gate(projected, 1, units) + gate(inner, 1, units))
-    candidate = gate(projected, 2, units) + ipu.matmul(r * h, gate(self.recurrent_kernel, 2, units))
+    candidate = gate(projected, 2, units) + ops.matmul(r * h, gate(self.recurrent_kernel, 2, units))
   end
   local y = z * before + (1 - z) * self.activation(candidate)
   return y, {y}
@@ -270,7 +271,7 @@ cells.StackedRNNCells = StackedRNNCells
 
 function StackedRNNCells:setup()
   if #self.cells == 0 then blame.error("StackedRNNCells: 'cells' is empty", "value") end
-  local parts = require "ipulua.keras.base.parts"
+  local parts = require "ipulua.base.parts"
   self.cells = table.move(self.cells, 1, #self.cells, 1, {}) -- not the caller's list
   for i, given in ipairs(self.cells) do
     local cell = type(given) == "table" and parts.get("layer", given) or given
@@ -306,10 +307,31 @@ end
 
 function StackedRNNCells:get_config()
   local config = Layer.get_config(self)
-  local parts = require "ipulua.keras.base.parts"
+  local parts = require "ipulua.base.parts"
   config.cells = {}
   for i, cell in ipairs(self.cells) do config.cells[i] = parts.serialize("layer", cell) end
   return config
 end
+
+about.say("layers", {
+  {"SimpleRNNCell", text = "One step of SimpleRNN: called with x and a list of states.",
+    source = "as SimpleRNN", takes_one = true, section = "Recurrent", sample = "SimpleRNNCell(4)",
+    wrong = "SimpleRNNCell(-4)",
+    shapes = "x [batch, features], {h [batch, units]} → [batch, units], {[batch, units]}"},
+  {"LSTMCell", text = "One step of LSTM: called with x and the states {h, c}.", source = "as LSTM",
+    takes_one = true, section = "Recurrent", sample = "LSTMCell(4)", wrong = "LSTMCell(-4)",
+    shapes = "x [batch, features], {h, c [batch, units]} → [batch, units], {[batch, units], "
+    .. "[batch, units]}"},
+  {"GRUCell", text = "One step of GRU: called with x and the states {h}.", source = "as GRU",
+    takes_one = true, section = "Recurrent", sample = "GRUCell(4)", wrong = "GRUCell(-4)",
+    shapes = "x [batch, features], {h [batch, units]} → [batch, units], {[batch, units]}"},
+  {"AbstractRNNCell", section = "Recurrent", sample = "AbstractRNNCell()",
+    wrong = "AbstractRNNCell{units = 4}", shapes = "x [batch, features], {[batch, state_size], …} "
+    .. "→ [batch, output_size], {[batch, state_size], …}"},
+  {"StackedRNNCells", section = "Recurrent",
+    sample = "RNN(StackedRNNCells{GRUCell(4), GRUCell(6)})", input = {2, 5, 3},
+    wrong = "StackedRNNCells()", is = "[batch, steps, features] → [batch, units']",
+    also = "units of the last cell"},
+}, cells)
 
 return cells

@@ -1,11 +1,12 @@
 -- Convolutions, and what pads, cuts and enlarges images and sequences.
 
+local about = require "ipulua.base.parts.about"
 local activations = require "ipulua.keras.activations"
 local blame = require "ipulua.base.blame"
 local counted = require "ipulua.base.counted"
 local InputSpec = require "ipulua.keras.layers.input_spec".InputSpec
-local ipu = require "ipulua"
 local Layer = require "ipulua.keras.base.layer"
+local ops = require "ipulua.ops"
 local resize = require "ipulua.keras.base.resize"
 local spatial = require "ipulua.keras.layers.spatial"
 
@@ -86,14 +87,14 @@ function Conv:build(input_shape)
 end
 
 function Conv:finish(y)
-  if self.use_bias then y = ipu.nn.bias_add(y, self.bias) end
+  if self.use_bias then y = ops.nn.bias_add(y, self.bias) end
   return self.activation(y)
 end
 
 function Conv:call(x)
   local restore
   x, restore = spatial.channels_last(self, x)
-  local y = ipu.nn[self.op](x, self.kernel,
+  local y = ops.nn[self.op](x, self.kernel,
     {strides = self.strides, padding = self.padding, dilations = self.dilation_rate,
     groups = self.groups})
   return restore(self:finish(y))
@@ -147,19 +148,19 @@ end
 function DepthwiseConv2D:depthwise(x)
   local strides, dilations, kernel = self.strides, self.dilation_rate, self.depthwise_kernel
   if self.space == 2 then
-    return ipu.nn.depthwise_conv2d(x, kernel,
+    return ops.nn.depthwise_conv2d(x, kernel,
       {strides = strides, padding = self.padding, dilations = dilations})
   end
-  x = ipu.expand_dims(x, 1)
+  x = ops.expand_dims(x, 1)
   local padding = self.padding
   if padding == "causal" then
-    x = ipu.pad(x, {{0, 0}, {0, 0}, {(self.kernel_size[1] - 1) * dilations[1], 0}, {0, 0}})
+    x = ops.pad(x, {{0, 0}, {0, 0}, {(self.kernel_size[1] - 1) * dilations[1], 0}, {0, 0}})
     padding = "valid"
   end
-  local y = ipu.nn.depthwise_conv2d(x, ipu.expand_dims(kernel, 0),
+  local y = ops.nn.depthwise_conv2d(x, ops.expand_dims(kernel, 0),
     {strides = {strides[1], strides[1]}, padding = padding,
     dilations = {1, dilations[1]}})
-  return ipu.squeeze(y, {axis = 1})
+  return ops.squeeze(y, {axis = 1})
 end
 
 function DepthwiseConv2D:call(x)
@@ -207,7 +208,7 @@ function SeparableConv2D:call(x)
   local restore
   x, restore = spatial.channels_last(self, x)
   local y = self:depthwise(x)
-  y = ipu.nn[self.space == 2 and "conv2d" or "conv1d"](y, self.pointwise_kernel)
+  y = ops.nn[self.space == 2 and "conv2d" or "conv1d"](y, self.pointwise_kernel)
   return restore(self:finish(y))
 end
 
@@ -238,7 +239,7 @@ function ConvTranspose:call(x)
   if self.output_padding then
     options.output_padding = spatial.list(self, "output_padding", self.output_padding, self.space)
   end
-  return restore(self:finish(ipu.nn[self.op](x, self.kernel, options)))
+  return restore(self:finish(ops.nn[self.op](x, self.kernel, options)))
 end
 
 for rank, op in ipairs{"conv1d_transpose", "conv2d_transpose", "conv3d_transpose"} do
@@ -288,7 +289,7 @@ for rank = 1, 3 do
     local paddings = {{0, 0}}
     table.move(self.padding, 1, rank, 2, paddings)
     paddings[rank + 2] = {0, 0}
-    return restore(ipu.pad(x, paddings))
+    return restore(ops.pad(x, paddings))
   end
 
   local Cropping = Layer.declare(cropping_name,
@@ -310,7 +311,7 @@ for rank = 1, 3 do
       end
     end
     begin[rank + 2], size[rank + 2] = 0, x.shape[rank + 2]
-    return restore(ipu.slice(x, begin, size))
+    return restore(ops.slice(x, begin, size))
   end
 end
 
@@ -334,10 +335,78 @@ for rank = 1, 3 do
       return restore(resize.bilinear(x, x.shape[2] * self.size[1], x.shape[3] * self.size[2]))
     end
     for i = 1, rank do
-      if self.size[i] ~= 1 then x = ipu.repeat_n(x, self.size[i], {axis = i}) end
+      if self.size[i] ~= 1 then x = ops.repeat_n(x, self.size[i], {axis = i}) end
     end
     return restore(x)
   end
 end
+
+about.say("layers", {
+  {"Conv1D", text = "Filters over a sequence: a product-sum of each window, one number a filter.",
+    other_names = {"Convolution1D"}, section = "Convolutions", sample = "Conv1D(4, 3)",
+    input = {2, 6, 3}, wrong = {2, 6}, is = "[batch, steps, channels] → [batch, steps', filters]"},
+  {"Conv2D", text = "Filters over pictures.", other_names = {"Convolution2D"},
+    section = "Convolutions", sample = "Conv2D(4, 3)", input = {2, 6, 6, 3},
+    wrong = "Conv2D{4, 3, padding = \"full\"}",
+    is = "[batch, rows, cols, channels] → [batch, rows', cols', filters]"},
+  {"Conv3D", text = "Filters over volumes.", other_names = {"Convolution3D"},
+    section = "Convolutions", sample = "Conv3D(4, 3)", input = {2, 6, 6, 6, 3},
+    wrong = {2, 6, 6, 3}, is = "[batch, depth, rows, cols, channels] → [batch, depth', rows', "
+    .. "cols', filters]"},
+  {"SeparableConv1D", text = "A depthwise convolution of a sequence, then one that mixes channels.",
+    source = "arXiv:1610.02357", other_names = {"SeparableConvolution1D"}, section = "Convolutions",
+    sample = "SeparableConv1D(4, 3)", input = {2, 6, 3}, wrong = {2, 6},
+    is = "[batch, steps, channels] → [batch, steps', filters]"},
+  {"SeparableConv2D", source = "arXiv:1610.02357", other_names = {"SeparableConvolution2D"},
+    section = "Convolutions", sample = "SeparableConv2D(4, 3)", input = {2, 6, 6, 3},
+    wrong = {2, 6}, is = "[batch, rows, cols, channels] → [batch, rows', cols', filters]"},
+  {"DepthwiseConv1D", text = "Each channel of a sequence convolved by itself.",
+    section = "Convolutions", sample = "DepthwiseConv1D(3)", input = {2, 6, 3}, wrong = {2, 6},
+    is = "[batch, steps, channels] → [batch, steps', channels * depth_multiplier]"},
+  {"DepthwiseConv2D", source = "arXiv:1610.02357", section = "Convolutions",
+    sample = "DepthwiseConv2D(3)", input = {2, 6, 6, 3}, wrong = {2, 6},
+    is = "[batch, rows, cols, channels] → [batch, rows', cols', channels * depth_multiplier]"},
+  {"Conv1DTranspose", text = "The adjoint of Conv1D: from small to large.",
+    source = "arXiv:1603.07285", other_names = {"Convolution1DTranspose"}, section = "Convolutions",
+    sample = "Conv1DTranspose{4, 3, strides = 2}", input = {2, 6, 3}, wrong = {2, 6},
+    is = "[batch, steps, channels] → [batch, steps', filters]"},
+  {"Conv2DTranspose", text = "The adjoint of Conv2D.", source = "arXiv:1603.07285",
+    other_names = {"Convolution2DTranspose"}, section = "Convolutions",
+    sample = "Conv2DTranspose{4, 3, strides = 2}", input = {2, 6, 6, 3}, wrong = {2, 6},
+    is = "[batch, rows, cols, channels] → [batch, rows', cols', filters]"},
+  {"Conv3DTranspose", text = "The adjoint of Conv3D.", source = "arXiv:1603.07285",
+    other_names = {"Convolution3DTranspose"}, section = "Convolutions",
+    sample = "Conv3DTranspose{4, 3, strides = 2}", input = {2, 3, 3, 3, 2}, wrong = {2, 6},
+    is = "[batch, depth, rows, cols, channels] → [batch, depth', rows', cols', filters]"},
+  {"ZeroPadding1D", text = "Zeros at both ends.", section = "Convolutions",
+    sample = "ZeroPadding1D(2)", input = {2, 6, 3}, wrong = {2, 6},
+    is = "[batch, steps, channels] → [batch, steps', channels]"},
+  {"ZeroPadding2D", text = "Zeros around pictures; `{{top, bottom}, {left, right}}` says where.",
+    section = "Convolutions", sample = "ZeroPadding2D(2)", input = {2, 6, 6, 3}, wrong = {2, 6},
+    is = "[batch, rows, cols, channels] → [batch, rows', cols', channels]"},
+  {"ZeroPadding3D", text = "Zeros around volumes.", section = "Convolutions",
+    sample = "ZeroPadding3D(1)", input = {2, 3, 3, 3, 2}, wrong = {2, 6},
+    is = "[batch, depth, rows, cols, channels] → [batch, depth', rows', cols', channels]"},
+  {"Cropping1D", text = "Cuts off both ends.", takes_one = true, section = "Convolutions",
+    sample = "Cropping1D(1)", input = {2, 6, 3}, wrong = {2, 2, 3},
+    is = "[batch, steps, channels] → [batch, steps', channels]"},
+  {"Cropping2D", text = "Cuts off the edges of pictures.", takes_one = true,
+    section = "Convolutions", sample = "Cropping2D(1)", input = {2, 6, 6, 3}, wrong = {2, 6},
+    is = "[batch, rows, cols, channels] → [batch, rows', cols', channels]"},
+  {"Cropping3D", text = "Cuts off the edges of volumes.", takes_one = true,
+    section = "Convolutions", sample = "Cropping3D(1)", input = {2, 4, 4, 4, 2}, wrong = {2, 6},
+    is = "[batch, depth, rows, cols, channels] → [batch, depth', rows', cols', channels]"},
+  {"UpSampling1D", text = "Each step several times.", section = "Convolutions",
+    sample = "UpSampling1D(2)", input = {2, 6, 3}, wrong = {2, 6},
+    is = "[batch, steps, channels] → [batch, steps * size, channels]"},
+  {"UpSampling2D", text = "Pictures enlarged, by repeating or bilinearly.",
+    section = "Convolutions", sample = "UpSampling2D(2)", input = {2, 6, 6, 3},
+    wrong = "UpSampling2D{2, interpolation = \"cubic\"}",
+    is = "[batch, rows, cols, channels] → [batch, rows * size[1], cols * size[2], channels]"},
+  {"UpSampling3D", text = "Volumes enlarged by repeating.", section = "Convolutions",
+    sample = "UpSampling3D(2)", input = {2, 3, 3, 3, 2}, wrong = {2, 6},
+    is = "[batch, depth, rows, cols, channels] → [batch, depth * size[1], rows * size[2], cols * "
+    .. "size[3], channels]"},
+}, layers)
 
 return layers

@@ -1,13 +1,14 @@
 -- LSTM over sequences of images: its products are convolutions. [batch, time, space…, channels] →
 -- [batch, (time,) space…, filters].
 
+local about = require "ipulua.base.parts.about"
 local activations = require "ipulua.keras.activations"
 local blame = require "ipulua.base.blame"
 local cells = require "ipulua.keras.layers.cells"
 local core = require "ipulua.core"
 local InputSpec = require "ipulua.keras.layers.input_spec".InputSpec
-local ipu = require "ipulua"
 local Layer = require "ipulua.keras.base.layer"
+local ops = require "ipulua.ops"
 local recurrent = require "ipulua.keras.layers.recurrent"
 local spatial = require "ipulua.keras.layers.spatial"
 
@@ -81,17 +82,17 @@ local function dropped(x, rate, training, seed, axis)
   if not training or rate == 0 then return x end
   local shape = x.shape
   if axis then shape[axis] = 1 end
-  return x * ipu.nn.dropout(core.full(shape, 1, x.dtype), {rate = rate, seed = seed})
+  return x * ops.nn.dropout(core.full(shape, 1, x.dtype), {rate = rate, seed = seed})
 end
 
 -- The input's share of the gates of all steps at once: [batch, time, space…, 4 filters].
 local function project(self, x)
   local shape = x.shape
-  local images = ipu.reshape(x, {shape[1] * shape[2], table.unpack(shape, 3)})
-  local z = ipu.nn[self.op](images, self.kernel,
+  local images = ops.reshape(x, {shape[1] * shape[2], table.unpack(shape, 3)})
+  local z = ops.nn[self.op](images, self.kernel,
     {strides = self.strides, padding = self.padding, dilations = self.dilation_rate})
-  if self.use_bias then z = ipu.nn.bias_add(z, self.bias) end
-  return ipu.reshape(z, {shape[1], shape[2], table.unpack(z.shape, 2)})
+  if self.use_bias then z = ops.nn.bias_add(z, self.bias) end
+  return ops.reshape(z, {shape[1], shape[2], table.unpack(z.shape, 2)})
 end
 
 function ConvLSTM:call(inputs, options)
@@ -114,12 +115,12 @@ local function gate(z, i, filters)
   local begin, size = {}, z.shape
   for axis = 1, #size do begin[axis] = 0 end
   begin[#size], size[#size] = i * filters, filters
-  return ipu.slice(z, begin, size)
+  return ops.slice(z, begin, size)
 end
 
 local function step(self, projected, states, kept)
   local h, c, n = states[1], states[2], self.filters
-  local z = projected + ipu.nn[self.op](kept and h * kept or h, self.recurrent_kernel,
+  local z = projected + ops.nn[self.op](kept and h * kept or h, self.recurrent_kernel,
     {strides = 1, padding = "same"})
   local i, f = self.recurrent_activation(gate(z, 0, n)), self.recurrent_activation(gate(z, 1, n))
   c = f * c + i * self.activation(gate(z, 2, n))
@@ -129,7 +130,7 @@ end
 
 -- Of RNN.call: x may be reversed, what was projected then is, too.
 function ConvLSTM:run(_, mask, states, options)
-  local projected = self.go_backwards and ipu.reverse(self.projected, 1) or self.projected
+  local projected = self.go_backwards and ops.reverse(self.projected, 1) or self.projected
   local training = options.training and self.recurrent_dropout > 0
   local ones = core.full(states[1].shape, 1, states[1].dtype)
   local kept = training and dropped(ones, self.recurrent_dropout, true,
@@ -140,9 +141,9 @@ function ConvLSTM:run(_, mask, states, options)
     if mask then
       local shape = {}
       for axis = 1, #y.shape do shape[axis] = axis == 1 and y.shape[1] or 1 end
-      local keep = ipu.reshape(recurrent.step_of(mask, t), shape)
-      for k, state in ipairs(new) do new[k] = ipu.where(keep, state, states[k]) end
-      y = ipu.where(keep, y, last or ipu.zeros_like(y))
+      local keep = ops.reshape(recurrent.step_of(mask, t), shape)
+      for k, state in ipairs(new) do new[k] = ops.where(keep, state, states[k]) end
+      y = ops.where(keep, y, last or ops.zeros_like(y))
     end
     outputs[t + 1], last, states = y, y, new
   end
@@ -158,5 +159,22 @@ end
 ---@class ConvLSTM1D: ConvLSTM
 ---@class ConvLSTM2D: ConvLSTM
 ---@class ConvLSTM3D: ConvLSTM
+
+about.say("layers", {
+  {"ConvLSTM1D", text = "LSTM whose products are convolutions, over sequences of rows.",
+    source = "arXiv:1506.04214", section = "Recurrent", sample = "ConvLSTM1D{4, 3}",
+    input = {2, 5, 6, 3}, wrong = {2, 5, 6},
+    is = "[batch, steps, cols, channels] → [batch, cols', filters]",
+    also = "with return_sequences steps behind the batch; return_state: h and c besides"},
+  {"ConvLSTM2D", text = "The same over sequences of pictures.", source = "arXiv:1506.04214",
+    section = "Recurrent", sample = "ConvLSTM2D{4, 3, padding = \"same\"}", input = {2, 5, 6, 6, 3},
+    wrong = {2, 5, 6}, is = "[batch, steps, rows, cols, channels] → [batch, rows', cols', filters]",
+    also = "with return_sequences steps behind the batch; return_state: h and c besides"},
+  {"ConvLSTM3D", text = "The same over sequences of volumes.", source = "arXiv:1506.04214",
+    section = "Recurrent", sample = "ConvLSTM3D{4, 2}", input = {2, 3, 4, 4, 4, 2},
+    wrong = {2, 5, 6}, is = "[batch, steps, depth, rows, cols, channels] → [batch, depth', rows', "
+    .. "cols', filters]", also = "with return_sequences steps behind the batch; return_state: h "
+    .. "and c besides"},
+}, layers)
 
 return layers

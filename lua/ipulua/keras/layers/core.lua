@@ -1,12 +1,13 @@
 -- Core layers: Dense, shapes, dropout and noise, masking.
 
+local about = require "ipulua.base.parts.about"
 local activations = require "ipulua.keras.activations"
 local blame = require "ipulua.base.blame"
 local context = require "ipulua.keras.base.context"
 local core = require "ipulua.core"
 local InputSpec = require "ipulua.keras.layers.input_spec".InputSpec
-local ipu = require "ipulua"
 local Layer = require "ipulua.keras.base.layer"
+local ops = require "ipulua.ops"
 local shapes = require "ipulua.keras.base.shapes"
 local spatial = require "ipulua.keras.layers.spatial"
 
@@ -66,13 +67,13 @@ function Dense:build(input_shape)
 end
 
 function Dense:product(x)
-  return ipu.matmul(x, self.kernel)
+  return ops.matmul(x, self.kernel)
 end
 
 function Dense:call(x)
-  if x.dtype ~= self.compute_dtype then x = ipu.cast(x, self.compute_dtype) end
+  if x.dtype ~= self.compute_dtype then x = ops.cast(x, self.compute_dtype) end
   local y = self:product(x)
-  if self.use_bias then y = ipu.nn.bias_add(y, self.bias) end
+  if self.use_bias then y = ops.nn.bias_add(y, self.bias) end
   return self.activation(y)
 end
 
@@ -117,15 +118,15 @@ function SerialDense:product(x)
   if context.inferring then return Dense.product(self, x) end
   local shape = x.shape
   -- all rows are columns of one matrix to be cut
-  local rows = #shape > 2 and ipu.reshape(x, {-1, shape[#shape]}) or x
+  local rows = #shape > 2 and ops.reshape(x, {-1, shape[#shape]}) or x
   if self.serialization_dimension == "input_columns" then
     check_factor(self, "the number of rows of the input,", rows.shape[1])
   end
-  local y = ipu.serialized_matmul(rows, self.kernel,
+  local y = ops.serialized_matmul(rows, self.kernel,
     {serialization_factor = self.serialization_factor,
     serialization_dimension = serial_names[self.serialization_dimension]})
   shape[#shape] = self.units
-  return #shape > 2 and ipu.reshape(y, shape) or y
+  return #shape > 2 and ops.reshape(y, shape) or y
 end
 
 -- ------------------------------------------------ activation
@@ -161,9 +162,9 @@ function Flatten:call(x)
     local perm = {0}
     for axis = 2, #shape - 1 do perm[#perm + 1] = axis end
     perm[#perm + 1] = 1
-    x = ipu.transpose(x, perm)
+    x = ops.transpose(x, perm)
   end
-  return ipu.reshape(x, {shape[1], shape[1] > 0 and x.size // shape[1] or 1})
+  return ops.reshape(x, {shape[1], shape[1] > 0 and x.size // shape[1] or 1})
 end
 
 ---The same elements in another shape; one extent may be -1.
@@ -185,7 +186,7 @@ function Reshape:call(x)
         self.name,
       shapes.text(x.shape), shapes.text(self.target_shape)), "value")
   end
-  return ipu.reshape(x, shape)
+  return ops.reshape(x, shape)
 end
 
 ---Axes in another order; dims counts from 1, the batch being 0.
@@ -204,7 +205,7 @@ function Permute:setup()
   self.input_spec = InputSpec{ndim = #self.dims + 1}
 end
 function Permute:call(x)
-  return ipu.transpose(x, table.move(self.dims, 1, #self.dims, 2, {0}))
+  return ops.transpose(x, table.move(self.dims, 1, #self.dims, 2, {0}))
 end
 
 ---Each sample n times along a new axis.
@@ -212,7 +213,7 @@ end
 local RepeatVector = declare("RepeatVector", {{"n", "integer", range = "[1, inf)"}})
 RepeatVector.input_spec = InputSpec{ndim = 2}
 function RepeatVector:call(x)
-  return ipu.tile(ipu.expand_dims(x, 1), {1, self.n, 1})
+  return ops.tile(ops.expand_dims(x, 1), {1, self.n, 1})
 end
 
 -- ------------------------------------------------ dropout and noise
@@ -228,9 +229,9 @@ Dropout.supports_masking = true
 function Dropout:mask_shape() return self.noise_shape end
 
 function Dropout:call(x, options)
-  if not options.training or self.rate == 0 then return ipu.identity(x) end
-  if self.rate >= 1 then return ipu.zeros_like(x) end
-  return ipu.nn.dropout(x, {rate = self.rate, noise_shape = self:mask_shape(x), seed = self.seed})
+  if not options.training or self.rate == 0 then return ops.identity(x) end
+  if self.rate >= 1 then return ops.zeros_like(x) end
+  return ops.nn.dropout(x, {rate = self.rate, noise_shape = self:mask_shape(x), seed = self.seed})
 end
 
 -- Whole feature maps are dropped.
@@ -254,8 +255,8 @@ local GaussianNoise = declare("GaussianNoise",
   {{"stddev", "number", range = "[0, inf)"}, {"seed", "integer", optional = true}})
 GaussianNoise.supports_masking = true
 function GaussianNoise:call(x, options)
-  if not options.training then return ipu.identity(x) end
-  return x + ipu.cast(ipu.random.normal(x.shape, {stddev = self.stddev, seed = self.seed}), x.dtype)
+  if not options.training then return ops.identity(x) end
+  return x + ops.cast(ops.random.normal(x.shape, {stddev = self.stddev, seed = self.seed}), x.dtype)
 end
 
 ---In training, multiplies by normally distributed noise around 1.
@@ -264,9 +265,9 @@ local GaussianDropout = declare("GaussianDropout", {{"rate", "number", range = "
   {"seed", "integer", optional = true}})
 GaussianDropout.supports_masking = true
 function GaussianDropout:call(x, options)
-  if not options.training or self.rate == 0 then return ipu.identity(x) end
+  if not options.training or self.rate == 0 then return ops.identity(x) end
   local deviation = math.sqrt(self.rate / (1 - self.rate))
-  return x * ipu.cast(ipu.random.normal(x.shape, {mean = 1, stddev = deviation, seed = self.seed}),
+  return x * ops.cast(ops.random.normal(x.shape, {mean = 1, stddev = deviation, seed = self.seed}),
     x.dtype)
 end
 
@@ -279,9 +280,9 @@ local AlphaDropout = declare("AlphaDropout", {{"rate", "number", range = "[0, 1)
   {"noise_shape", "integers", optional = true}, {"seed", "integer", optional = true}})
 AlphaDropout.supports_masking = true
 function AlphaDropout:call(x, options)
-  if not options.training or self.rate == 0 then return ipu.identity(x) end
-  local noise = ipu.random.uniform(self.noise_shape or x.shape, {seed = self.seed})
-  local kept = ipu.cast(ipu.greater_equal(noise, self.rate), x.dtype)
+  if not options.training or self.rate == 0 then return ops.identity(x) end
+  local noise = ops.random.uniform(self.noise_shape or x.shape, {seed = self.seed})
+  local kept = ops.cast(ops.greater_equal(noise, self.rate), x.dtype)
   local a = ((1 - self.rate) * (1 + self.rate * selu_limit ^ 2)) ^ -0.5
   local b = -a * selu_limit * self.rate
   return (x * kept + (1 - kept) * selu_limit) * a + b
@@ -305,7 +306,7 @@ function ActivityRegularization:get_config()
   config.activity_regularizer = nil -- which is made of l1 and l2
   return config
 end
-function ActivityRegularization:call(x) return ipu.identity(x) end -- luacheck: ignore 212
+function ActivityRegularization:call(x) return ops.identity(x) end -- luacheck: ignore 212
 
 -- ------------------------------------------------ masking
 
@@ -314,13 +315,13 @@ function ActivityRegularization:call(x) return ipu.identity(x) end -- luacheck: 
 local Masking = declare("Masking", {{"mask_value", "number", 0}})
 Masking.supports_masking = true
 function Masking:call(x)
-  local used = ipu.reduce_any(ipu.not_equal(x, self.mask_value), {axis = -1, keepdims = true})
-  local y = x * ipu.cast(used, x.dtype)
-  context.set_mask(y, ipu.squeeze(used, {axis = -1}))
+  local used = ops.reduce_any(ops.not_equal(x, self.mask_value), {axis = -1, keepdims = true})
+  local y = x * ops.cast(used, x.dtype)
+  context.set_mask(y, ops.squeeze(used, {axis = -1}))
   return y
 end
 function Masking:compute_mask(x)
-  return ipu.reduce_any(ipu.not_equal(x, self.mask_value), {axis = -1})
+  return ops.reduce_any(ops.not_equal(x, self.mask_value), {axis = -1})
 end
 
 -- ------------------------------------------------ IPU
@@ -331,7 +332,7 @@ local RecomputationCheckpoint = declare("RecomputationCheckpoint", {})
 RecomputationCheckpoint.supports_masking = true
 function RecomputationCheckpoint:call(x) -- luacheck: ignore 212
   local checkpoint = core.ops.recomputation_checkpoint
-  return checkpoint and checkpoint(x) or ipu.identity(x)
+  return checkpoint and checkpoint(x) or ops.identity(x)
 end
 
 ---Promises that a value is equal on all replicas; the value itself.
@@ -340,7 +341,60 @@ local AssumeEqualAcrossReplicas = declare("AssumeEqualAcrossReplicas", {{"inplac
   false, says = "changes nothing"}})
 AssumeEqualAcrossReplicas.supports_masking = true
 function AssumeEqualAcrossReplicas:call(x) -- luacheck: ignore 212
-  return ipu.assume_equal_across_replicas(x)
+  return ops.assume_equal_across_replicas(x)
 end
+
+about.say("layers", {
+  {"InputLayer", section = "Core", sample = "InputLayer{input_shape = {4}}",
+    wrong = "InputLayer{shapes = {4}}", shapes = "[batch_size or -1, input_shape…]"},
+  {"Dense", section = "Core", sample = "Dense(4)", input = {2, 3}, wrong = "Dense(-1)",
+    is = "[batch, ..., features] → [batch, ..., units]"},
+  {"SerialDense", source = "ipu.keras.layers.SerialDense of the original", section = "Core",
+    sample = "SerialDense(4, 2, \"kernel_rows\")", input = {2, 3}, wrong = "SerialDense{4}",
+    is = "[batch, ..., features] → [batch, ..., units]"},
+  {"Activation", takes_one = true, section = "Core", sample = "Activation(\"relu\")",
+    input = {2, 3}, wrong = "Activation(\"reluu\")", is = "[batch, ...] → [batch, ...]"},
+  {"Flatten", takes_one = true, section = "Core", sample = "Flatten()", input = {2, 6, 6, 3},
+    wrong = "Flatten{data_format = \"last\"}",
+    is = "[batch, rows, cols, channels] → [batch, rows * cols * channels]"},
+  {"Reshape", takes_one = true, section = "Core", sample = "Reshape{3, -1}", input = {2, 6},
+    wrong = {2, 7}, is = "[batch, ...] → [batch, ...']", also = "...' is target_shape"},
+  {"Permute", takes_one = true, section = "Core", sample = "Permute{2, 1}", input = {2, 3, 4},
+    wrong = "Permute{2, 3}", is = "[batch, a, b] → [batch, b, a]"},
+  {"RepeatVector", section = "Core", sample = "RepeatVector(3)", input = {2, 4}, wrong = {2, 3, 4},
+    is = "[batch, features] → [batch, n, features]"},
+  {"Masking", section = "Core", sample = "Masking()", input = {2, 3, 4},
+    wrong = "Masking{mask_value = \"none\"}",
+    is = "[batch, steps, features] → [batch, steps, features]"},
+  {"ActivityRegularization", section = "Core", sample = "ActivityRegularization{l2 = 0.01}",
+    input = {2, 3}, wrong = "ActivityRegularization{l3 = 1}", is = "[batch, ...] → [batch, ...]"},
+  {"RecomputationCheckpoint", source = "ipu.keras.layers.RecomputationCheckpoint of the original",
+    section = "Core", sample = "RecomputationCheckpoint()", input = {2, 3},
+    wrong = "RecomputationCheckpoint{inplace = true}", is = "[batch, ...] → [batch, ...]"},
+  {"AssumeEqualAcrossReplicas", source = "ipu.keras.layers.AssumeEqualAcrossReplicas of the "
+    .. "original", section = "Core", sample = "AssumeEqualAcrossReplicas()", input = {2, 3},
+    wrong = "AssumeEqualAcrossReplicas{inplace = 3}", is = "[batch, ...] → [batch, ...]"},
+  {"Dropout", source = "Srivastava et al. 2014 (JMLR 15)", takes_one = true,
+    section = "Dropout and noise", sample = "Dropout(0.5)", input = {2, 3}, wrong = "Dropout(1.5)",
+    is = "[batch, ...] → [batch, ...]"},
+  {"SpatialDropout1D", text = "Dropout of whole channels of a sequence.",
+    source = "arXiv:1411.4280", section = "Dropout and noise", sample = "SpatialDropout1D(0.5)",
+    input = {2, 5, 3}, wrong = {2, 3}, is = "[batch, steps, channels] → [batch, steps, channels]"},
+  {"SpatialDropout2D", text = "Dropout of whole channels of a picture.", source = "arXiv:1411.4280",
+    section = "Dropout and noise", sample = "SpatialDropout2D(0.5)", input = {2, 6, 6, 3},
+    wrong = {2, 3}, is = "[batch, rows, cols, channels] → [batch, rows, cols, channels]"},
+  {"SpatialDropout3D", text = "Dropout of whole channels of a volume.", source = "arXiv:1411.4280",
+    section = "Dropout and noise", sample = "SpatialDropout3D(0.5)", input = {2, 4, 4, 4, 3},
+    wrong = {2, 3}, is = "[batch, depth, rows, cols, channels] → [batch, depth, rows, cols, "
+    .. "channels]"},
+  {"GaussianNoise", takes_one = true, section = "Dropout and noise", sample = "GaussianNoise(0.1)",
+    input = {2, 3}, wrong = "GaussianNoise(-1)", is = "[batch, ...] → [batch, ...]"},
+  {"GaussianDropout", source = "Srivastava et al. 2014 (JMLR 15)", takes_one = true,
+    section = "Dropout and noise", sample = "GaussianDropout(0.3)", input = {2, 3},
+    wrong = "GaussianDropout(1)", is = "[batch, ...] → [batch, ...]"},
+  {"AlphaDropout", source = "arXiv:1706.02515", takes_one = true, section = "Dropout and noise",
+    sample = "AlphaDropout(0.3)", input = {2, 3}, wrong = "AlphaDropout(2)",
+    is = "[batch, ...] → [batch, ...]"},
+}, layers)
 
 return layers

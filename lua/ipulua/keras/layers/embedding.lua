@@ -1,8 +1,9 @@
 -- Embeddings and encodings of class numbers.
 
-local blame = require "ipulua.base.blame"
-local ipu = require "ipulua"
+local about = require "ipulua.base.parts.about"
 local Layer = require "ipulua.keras.base.layer"
+local blame = require "ipulua.base.blame"
+local ops = require "ipulua.ops"
 
 local layers = {}
 
@@ -22,7 +23,7 @@ Embedding.autocast = false
 Embedding.input_dtype = "int32"
 
 function Embedding:init(...)
-  local given = require "ipulua.keras.base.parts".read(self,
+  local given = require "ipulua.base.parts".read(self,
     require "ipulua.base.class".of(self), ...)
   for _, row in ipairs(self.argument_rows) do
     local name = row[1]
@@ -55,14 +56,14 @@ function Embedding:build()
 end
 
 function Embedding:call(x)
-  if x.dtype ~= "int32" then x = ipu.cast(x, "int32") end
-  return ipu.embedding_lookup(self.embeddings, x,
+  if x.dtype ~= "int32" then x = ops.cast(x, "int32") end
+  return ops.embedding_lookup(self.embeddings, x,
     {serialization_factor = self.serialization_factor})
 end
 
 function Embedding:compute_mask(x)
   if not self.mask_zero then return nil end
-  return ipu.not_equal(x, 0)
+  return ops.not_equal(x, 0)
 end
 
 ---The number of the bin that a value falls into: how many of the boundaries it has reached.
@@ -98,24 +99,24 @@ end
 function Discretization:call(x)
   local boundaries = self.bin_boundaries
   if bounds[x.dtype] then boundaries = whole_boundaries(boundaries, x.dtype) end
-  if #boundaries == 0 then return ipu.cast(ipu.zeros_like(x), "int32") end
-  local reached = ipu.greater_equal(ipu.expand_dims(x, -1),
-    ipu.constant(boundaries, {dtype = x.dtype}))
-  return ipu.reduce_sum(ipu.cast(reached, "int32"), {axis = -1})
+  if #boundaries == 0 then return ops.cast(ops.zeros_like(x), "int32") end
+  local reached = ops.greater_equal(ops.expand_dims(x, -1),
+    ops.constant(boundaries, {dtype = x.dtype}))
+  return ops.reduce_sum(ops.cast(reached, "int32"), {axis = -1})
 end
 
 ---Numbers as vectors of `count`: "one_hot" one for each number, "multi_hot" and "count" one for
 ---those along the last axis.
 ---@package
 function layers.encode(x, count, mode, dtype)
-  local hot = ipu.cast(ipu.one_hot(ipu.cast(x, "int32"), count), dtype)
+  local hot = ops.cast(ops.one_hot(ops.cast(x, "int32"), count), dtype)
   if mode == "one_hot" then
-    if x.shape[#x.shape] == 1 then return ipu.squeeze(hot, {axis = -2}) end
+    if x.shape[#x.shape] == 1 then return ops.squeeze(hot, {axis = -2}) end
     return hot
   end
   if #x.shape == 1 then return hot end
-  return mode == "multi_hot" and ipu.reduce_max(hot, {axis = -2})
-    or ipu.reduce_sum(hot, {axis = -2})
+  return mode == "multi_hot" and ops.reduce_max(hot, {axis = -2})
+    or ops.reduce_sum(hot, {axis = -2})
 end
 
 ---Class numbers as vectors of 0 and 1.
@@ -130,5 +131,18 @@ CategoryEncoding.input_dtype = "int32"
 function CategoryEncoding:call(x)
   return layers.encode(x, self.num_tokens, self.output_mode, self.compute_dtype)
 end
+
+about.say("layers", {
+  {"Embedding", source = "ipu.keras.layers.Embedding of the original", section = "Core",
+    sample = "Embedding(100, 8)", input = {2, 5},
+    wrong = "Embedding{100, 8, serialization_factor = 3}",
+    is = "[batch, ...] → [batch, ..., output_dim]"},
+  {"Discretization", section = "Core", sample = "Discretization{bin_boundaries = {0, 1, 2}}",
+    input = {2, 3}, wrong = "Discretization{bin_boundaries = {2, 1}}",
+    is = "[batch, ...] → [batch, ...]"},
+  {"CategoryEncoding", section = "Core", sample = "CategoryEncoding{num_tokens = 4, output_mode = "
+    .. "\"one_hot\"}", input = {2, 1}, wrong = "CategoryEncoding{4, output_mode = \"bag\"}",
+    is = "[batch, n] → [batch, num_tokens]"},
+}, layers)
 
 return layers

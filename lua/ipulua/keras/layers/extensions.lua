@@ -1,12 +1,14 @@
 -- Layers of the IPU extensions that are about speech decoding and about watching gradients.
 
-local ipu = require "ipulua"
-local args = require "ipulua.base.args"
-local blame = require "ipulua.base.blame"
-local context = require "ipulua.keras.base.context"
-local core = require "ipulua.core"
+local about = require "ipulua.base.parts.about"
 local Layer = require "ipulua.keras.base.layer"
 local Wrapper = require "ipulua.keras.layers.wrapper"
+local args = require "ipulua.base.args"
+local blame = require "ipulua.base.blame"
+local capture = require "ipulua.trace.capture"
+local context = require "ipulua.keras.base.context"
+local core = require "ipulua.core"
+local ops = require "ipulua.ops"
 
 local layers = {}
 
@@ -24,8 +26,8 @@ local CTCInferenceLayer = Layer.declare("CTCInferenceLayer", ctc_rows)
 layers.CTCInferenceLayer = CTCInferenceLayer
 
 local function decode(self, data, lengths)
-  local f = self.from_logits and ipu.nn.ctc_beam_search_decoder
-    or ipu.nn.ctc_beam_search_decoder_with_log_probs
+  local f = self.from_logits and ops.nn.ctc_beam_search_decoder
+    or ops.nn.ctc_beam_search_decoder_with_log_probs
   return f(data, lengths,
     {blank_index = self.blank_index, beam_width = self.beam_width, top_paths = self.top_paths})
 end
@@ -55,13 +57,13 @@ function CTCPredictionsLayer:call(data, lengths)
   check_operands(self, operands(data, lengths))
   local probabilities, label_lengths, labels = decode(self, operands(data, lengths))
   -- labels [batch, paths, length]: the best path is the one of the highest probability
-  local best = ipu.argmax(probabilities, {axis = 1})
-  local chosen = ipu.cast(ipu.one_hot(best, probabilities.shape[2]), "int32")
-  local path = ipu.reduce_sum(labels * ipu.expand_dims(chosen, -1), {axis = 1})
-  local length = ipu.reduce_sum(label_lengths * chosen, {axis = 1, keepdims = true})
-  local positions = ipu.reshape(ipu.arange(path.shape[2]), {1, path.shape[2]})
-  local used = ipu.less(positions, ipu.broadcast_to(length, path.shape))
-  return ipu.where(used, path, ipu.zeros_like(path) + self.blank_index)
+  local best = ops.argmax(probabilities, {axis = 1})
+  local chosen = ops.cast(ops.one_hot(best, probabilities.shape[2]), "int32")
+  local path = ops.reduce_sum(labels * ops.expand_dims(chosen, -1), {axis = 1})
+  local length = ops.reduce_sum(label_lengths * chosen, {axis = 1, keepdims = true})
+  local positions = ops.reshape(ops.arange(path.shape[2]), {1, path.shape[2]})
+  local used = ops.less(positions, ops.broadcast_to(length, path.shape))
+  return ops.where(used, path, ops.zeros_like(path) + self.blank_index)
 end
 
 -- ------------------------------------------------ gradients
@@ -74,7 +76,7 @@ layers.CaptureUpstreamGradients = CaptureUpstreamGradients
 
 function CaptureUpstreamGradients:call(x, options)
   local y = self.layer(x, {training = options.training, mask = options.mask})
-  local captured = ipu.capture_upstream_gradients(y, {tag = self.tag or self.name})
+  local captured = capture.capture_upstream_gradients(y, {tag = self.tag or self.name})
   context.set_mask(captured, context.mask(y))
   return captured
 end
@@ -89,12 +91,35 @@ function CaptureActivationGradients:call(x, options)
   local activation = layer.activation
   if not activation then return CaptureUpstreamGradients.call(self, x, options) end
   rawset(layer, "activation", function(z)
-    return activation(ipu.capture_upstream_gradients(z, {tag = tag}))
+    return activation(capture.capture_upstream_gradients(z, {tag = tag}))
   end)
   local ok, y = pcall(layer, x, {training = options.training, mask = options.mask})
   rawset(layer, "activation", activation)
   if not ok then error(y, 0) end
   return y
 end
+
+about.say("layers", {
+  {"CTCInferenceLayer", source = "Graves et al. 2006 (ICML); ipu.keras.layers.CTCInferenceLayer of "
+    .. "the original", takes_one = true, section = "Sequences of labels, captured gradients",
+    sample = "CTCInferenceLayer{beam_width = 4}", wrong = "CTCInferenceLayer{beam_width = 0}",
+    shapes = "data [time, batch, classes], lengths [batch] → probabilities [batch, paths], lengths "
+    .. "[batch, paths], labels [batch, paths, time]"},
+  {"CTCPredictionsLayer", source = "Graves et al. 2006 (ICML); "
+    .. "ipu.keras.layers.CTCPredictionsLayer of the original", takes_one = true,
+    section = "Sequences of labels, captured gradients",
+    sample = "CTCPredictionsLayer{beam_width = 4}", wrong = "CTCPredictionsLayer{beam_width = 0}",
+    shapes = "data [time, batch, classes], lengths [batch] → labels [batch, time]"},
+  {"CaptureUpstreamGradients", source = "ipu.keras.layers.CaptureUpstreamGradients of the original",
+    section = "Sequences of labels, captured gradients",
+    sample = "CaptureUpstreamGradients(Dense(4))", input = {2, 3},
+    wrong = "CaptureUpstreamGradients(4)", is = "[batch, ...] → [batch, ...']",
+    also = "as the layer inside"},
+  {"CaptureActivationGradients", source = "ipu.keras.layers.CaptureActivationGradients of the "
+    .. "original", section = "Sequences of labels, captured gradients",
+    sample = "CaptureActivationGradients(Dense{4, activation = \"relu\"})", input = {2, 3},
+    wrong = "CaptureActivationGradients(4)", is = "[batch, ...] → [batch, ...']",
+    also = "as the layer inside"},
+}, layers)
 
 return layers

@@ -1,10 +1,11 @@
 -- Image layers: sizes, values, and augmentation. Images are [batch, height, width, channels].
 
+local about = require "ipulua.base.parts.about"
 local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
 local InputSpec = require "ipulua.keras.layers.input_spec".InputSpec
-local ipu = require "ipulua"
 local Layer = require "ipulua.keras.base.layer"
+local ops = require "ipulua.ops"
 local resize = require "ipulua.keras.base.resize"
 
 local layers = {}
@@ -21,7 +22,7 @@ local height_row <const>, width_row <const> = {"height", "integer", range = "[1,
   {"width", "integer", range = "[1, inf)"}
 
 local function as_float(layer, x)
-  return x.dtype:find("float") and x or ipu.cast(x, layer.compute_dtype)
+  return x.dtype:find("float") and x or ops.cast(x, layer.compute_dtype)
 end
 
 -- ------------------------------------------------ values
@@ -42,7 +43,7 @@ end
 -- ------------------------------------------------ sizes
 
 local function window(x, top, left, height, width)
-  return ipu.slice(x, {0, top, left, 0}, {x.shape[1], height, width, x.shape[4]})
+  return ops.slice(x, {0, top, left, 0}, {x.shape[1], height, width, x.shape[4]})
 end
 
 ---Images in another size.
@@ -85,8 +86,8 @@ function CenterCrop:call(x) return center_crop(as_float(self, x), self.height, s
 
 -- A whole random number from 0 to most, an int32 scalar.
 local function random_integer(most, seed)
-  local u = ipu.random.uniform({1}, {seed = seed})
-  return ipu.minimum(ipu.cast(ipu.floor(u * (most + 1)), "int32"), most)
+  local u = ops.random.uniform({1}, {seed = seed})
+  return ops.minimum(ops.cast(ops.floor(u * (most + 1)), "int32"), most)
 end
 
 ---In training a window at a random place, the same for a batch; else the middle.
@@ -100,9 +101,9 @@ function RandomCrop:call(x, options)
     return center_crop(x, self.height, self.width)
   end
   local seed = self.seed
-  local rows = ipu.arange(self.height) + random_integer(h - self.height, seed)
-  local columns = ipu.arange(self.width) + random_integer(w - self.width, seed and seed + 1)
-  return ipu.gather(ipu.gather(x, rows, {axis = 1}), columns, {axis = 2})
+  local rows = ops.arange(self.height) + random_integer(h - self.height, seed)
+  local columns = ops.arange(self.width) + random_integer(w - self.width, seed and seed + 1)
+  return ops.gather(ops.gather(x, rows, {axis = 1}), columns, {axis = 2})
 end
 
 -- ------------------------------------------------ flips
@@ -115,12 +116,12 @@ local RandomFlip = declare("RandomFlip", {
 })
 
 local function flip(x, axis, seed)
-  local chosen = ipu.less(ipu.random.uniform({x.shape[1], 1, 1, 1}, {seed = seed}), 0.5)
-  return ipu.where(chosen, ipu.reverse(x, axis), x)
+  local chosen = ops.less(ops.random.uniform({x.shape[1], 1, 1, 1}, {seed = seed}), 0.5)
+  return ops.where(chosen, ops.reverse(x, axis), x)
 end
 
 function RandomFlip:call(x, options)
-  if not options.training then return ipu.identity(x) end
+  if not options.training then return ops.identity(x) end
   local seed = self.seed
   if self.mode ~= "vertical" then x = flip(x, 2, seed) end
   if self.mode ~= "horizontal" then x = flip(x, 1, seed and seed + 1) end
@@ -131,16 +132,16 @@ end
 
 -- Where positions outside 0 … extent - 1 are read.
 local outside = {
-  nearest = function(p, extent) return ipu.clip_by_value(p, 0, extent - 1) end,
+  nearest = function(p, extent) return ops.clip_by_value(p, 0, extent - 1) end,
   -- abcd → dcba|abcd|dcba
   reflect = function(p, extent)
     local period = 2 * extent
-    p = p - ipu.floor((p + 0.5) / period) * period
-    return ipu.clip_by_value(ipu.where(ipu.greater(p, extent - 0.5), period - 1 - p, p), 0,
+    p = p - ops.floor((p + 0.5) / period) * period
+    return ops.clip_by_value(ops.where(ops.greater(p, extent - 0.5), period - 1 - p, p), 0,
       extent - 1)
   end,
   wrap = function(p, extent)
-    return ipu.clip_by_value(p - ipu.floor((p + 0.5) / extent) * extent, 0, extent - 1)
+    return ops.clip_by_value(p - ops.floor((p + 0.5) / extent) * extent, 0, extent - 1)
   end,
 }
 
@@ -149,18 +150,18 @@ local function pixels(images, y, x, fill_mode, fill_value)
   local batch, height, width, channels = table.unpack(images.shape)
   local inside
   if fill_mode == "constant" then
-    inside = ipu.logical_and(
-      ipu.logical_and(ipu.greater_equal(y, 0), ipu.less_equal(y, height - 1)),
-      ipu.logical_and(ipu.greater_equal(x, 0), ipu.less_equal(x, width - 1)))
-    y, x = ipu.clip_by_value(y, 0, height - 1), ipu.clip_by_value(x, 0, width - 1)
+    inside = ops.logical_and(
+      ops.logical_and(ops.greater_equal(y, 0), ops.less_equal(y, height - 1)),
+      ops.logical_and(ops.greater_equal(x, 0), ops.less_equal(x, width - 1)))
+    y, x = ops.clip_by_value(y, 0, height - 1), ops.clip_by_value(x, 0, width - 1)
   else
     y, x = outside[fill_mode](y, height), outside[fill_mode](x, width)
   end
-  local first = ipu.reshape(ipu.arange(batch) * (height * width), {batch, 1})
-  local index = first + ipu.cast(y, "int32") * width + ipu.cast(x, "int32")
-  local values = ipu.gather(ipu.reshape(images, {batch * height * width, channels}), index)
+  local first = ops.reshape(ops.arange(batch) * (height * width), {batch, 1})
+  local index = first + ops.cast(y, "int32") * width + ops.cast(x, "int32")
+  local values = ops.gather(ops.reshape(images, {batch * height * width, channels}), index)
   if not inside then return values end
-  return ipu.where(ipu.expand_dims(inside, -1), values, fill_value)
+  return ops.where(ops.expand_dims(inside, -1), values, fill_value)
 end
 
 -- Each output pixel (row i, column j) is read at m0 j + m1 i + m2 (column), m3 j + m4 i + m5 (row);
@@ -176,22 +177,22 @@ local function transform(layer, images, m)
   local i, j = core.tensor({rows}, "float32"), core.tensor({columns}, "float32")
   local x, y = j * m[1] + i * m[2] + m[3], j * m[4] + i * m[5] + m[6]
   local n = height * width
-  x, y = ipu.broadcast_to(x, {batch, n}), ipu.broadcast_to(y, {batch, n})
+  x, y = ops.broadcast_to(x, {batch, n}), ops.broadcast_to(y, {batch, n})
   local function read(at_y, at_x)
     return pixels(images, at_y, at_x, layer.fill_mode, layer.fill_value)
   end
   local result
   if layer.interpolation == "nearest" then
-    result = read(ipu.floor(y + 0.5), ipu.floor(x + 0.5))
+    result = read(ops.floor(y + 0.5), ops.floor(x + 0.5))
   else
-    local y0, x0 = ipu.floor(y), ipu.floor(x)
-    local dy, dx = ipu.expand_dims(y - y0, -1), ipu.expand_dims(x - x0, -1)
-    dy, dx = ipu.cast(dy, images.dtype), ipu.cast(dx, images.dtype)
+    local y0, x0 = ops.floor(y), ops.floor(x)
+    local dy, dx = ops.expand_dims(y - y0, -1), ops.expand_dims(x - x0, -1)
+    dy, dx = ops.cast(dy, images.dtype), ops.cast(dx, images.dtype)
     local upper = read(y0, x0) * (1 - dx) + read(y0, x0 + 1) * dx
     local lower = read(y0 + 1, x0) * (1 - dx) + read(y0 + 1, x0 + 1) * dx
     result = upper * (1 - dy) + lower * dy
   end
-  return ipu.reshape(result, {batch, height, width, channels})
+  return ops.reshape(result, {batch, height, width, channels})
 end
 
 local fill_rows <const> = {
@@ -213,7 +214,7 @@ local function range_of(layer, name, value)
 end
 
 local function draw(range, batch, seed)
-  return ipu.random.uniform({batch, 1}, {minval = range[1], maxval = range[2], seed = seed})
+  return ops.random.uniform({batch, 1}, {minval = range[1], maxval = range[2], seed = seed})
 end
 
 local function rows_of(...)
@@ -233,7 +234,7 @@ function RandomTranslation:setup()
   rawset(self, "widths", range_of(self, "width_factor", self.width_factor))
 end
 function RandomTranslation:call(x, options)
-  if not options.training then return ipu.identity(x) end
+  if not options.training then return ops.identity(x) end
   x = as_float(self, x)
   local batch, seed = x.shape[1], self.seed
   local down = draw(self.heights, batch, seed) * x.shape[2]
@@ -248,10 +249,10 @@ local RandomRotation = declare("RandomRotation", rows_of({"factor", {"number", "
   .. "positive"}))
 function RandomRotation:setup() rawset(self, "turns", range_of(self, "factor", self.factor)) end
 function RandomRotation:call(x, options)
-  if not options.training then return ipu.identity(x) end
+  if not options.training then return ops.identity(x) end
   x = as_float(self, x)
   local angle = draw(self.turns, x.shape[1], self.seed) * (2 * math.pi)
-  local c, s = ipu.cos(angle), ipu.sin(angle)
+  local c, s = ops.cos(angle), ops.sin(angle)
   local cx, cy = (x.shape[3] - 1) / 2, (x.shape[2] - 1) / 2 -- the middle stays where it is
   return transform(self, x, {c, -s, cx - (c * cx - s * cy), s, c, cy - (s * cx + c * cy)})
 end
@@ -268,7 +269,7 @@ function RandomZoom:setup()
   rawset(self, "widths", range_of(self, "width_factor", self.width_factor))
 end
 function RandomZoom:call(x, options)
-  if not options.training then return ipu.identity(x) end
+  if not options.training then return ops.identity(x) end
   x = as_float(self, x)
   local batch, seed = x.shape[1], self.seed
   local zoom_y = draw(self.heights, batch, seed) + 1
@@ -295,12 +296,41 @@ function RandomContrast:setup()
   rawset(self, "range", {-f[1], f[2]})
 end
 function RandomContrast:call(x, options)
-  if not options.training then return ipu.identity(x) end
+  if not options.training then return ops.identity(x) end
   x = as_float(self, x)
-  local mean = ipu.reduce_mean(x, {axis = {1, 2}, keepdims = true})
-  local scale = ipu.random.uniform({},
+  local mean = ops.reduce_mean(x, {axis = {1, 2}, keepdims = true})
+  local scale = ops.random.uniform({},
     {minval = 1 + self.range[1], maxval = 1 + self.range[2], seed = self.seed})
-  return (x - mean) * ipu.cast(scale, x.dtype) + mean
+  return (x - mean) * ops.cast(scale, x.dtype) + mean
 end
+
+about.say("layers", {
+  {"Rescaling", takes_one = true, section = "Pictures", sample = "Rescaling{1 / 255}",
+    input = {2, 6, 6, 3}, wrong = "Rescaling()", is = "[batch, ...] → [batch, ...]"},
+  {"Resizing", section = "Pictures", sample = "Resizing(4, 4)", input = {2, 6, 6, 3},
+    wrong = "Resizing{4, 4, interpolation = \"magic\"}",
+    is = "[batch, rows, cols, channels] → [batch, height, width, channels]"},
+  {"CenterCrop", section = "Pictures", sample = "CenterCrop(4, 4)", input = {2, 6, 6, 3},
+    wrong = "CenterCrop{4}",
+    is = "[batch, rows, cols, channels] → [batch, height, width, channels]"},
+  {"RandomCrop", section = "Pictures", sample = "RandomCrop(4, 4)", input = {2, 6, 6, 3},
+    wrong = "RandomCrop{4}",
+    is = "[batch, rows, cols, channels] → [batch, height, width, channels]"},
+  {"RandomFlip", section = "Pictures", sample = "RandomFlip(\"horizontal\")", input = {2, 6, 6, 3},
+    wrong = "RandomFlip(\"diagonal\")",
+    is = "[batch, rows, cols, channels] → [batch, rows, cols, channels]"},
+  {"RandomTranslation", section = "Pictures", sample = "RandomTranslation(0.1, 0.1)",
+    input = {2, 6, 6, 3}, wrong = "RandomTranslation(0.1)",
+    is = "[batch, rows, cols, channels] → [batch, rows, cols, channels]"},
+  {"RandomRotation", section = "Pictures", sample = "RandomRotation(0.1)", input = {2, 6, 6, 3},
+    wrong = "RandomRotation{0.1, fill_mode = \"black\"}",
+    is = "[batch, rows, cols, channels] → [batch, rows, cols, channels]"},
+  {"RandomZoom", section = "Pictures", sample = "RandomZoom(0.2)", input = {2, 6, 6, 3},
+    wrong = "RandomZoom{0.2, interpolation = \"magic\"}",
+    is = "[batch, rows, cols, channels] → [batch, rows, cols, channels]"},
+  {"RandomContrast", section = "Pictures", sample = "RandomContrast(0.2)", input = {2, 6, 6, 3},
+    wrong = "RandomContrast(-1)",
+    is = "[batch, rows, cols, channels] → [batch, rows, cols, channels]"},
+}, layers)
 
 return layers

@@ -8,11 +8,18 @@ local layers = {Layer = require "ipulua.keras.base.layer",
 
 for _, family in ipairs{
   "core", "activation", "lambda", "merge", "embedding", "lookup", "conv", "pool", "norm",
-  "recurrent", "conv_recurrent", "local", "attention",
+  "recurrent", "sequence_wrappers", "conv_recurrent", "local", "attention",
   "image", "extensions", "input_spec",
 } do
   for name, value in pairs(require("ipulua.keras.layers." .. family)) do
     if name:find("^%u") or name:find("^%l+$") and family == "merge" then layers[name] = value end
+  end
+end
+
+local other_names = {} -- a name of Keras → the class' own
+for name, c in pairs(layers) do
+  for _, other in ipairs(class.is_class(c) and rawget(c, "other_names") or {}) do
+    other_names[other] = name
   end
 end
 
@@ -28,20 +35,23 @@ for _, c in pairs(layers) do
   if class.is_class(c) then class.guard(c, called_by_scripts) end
 end
 
--- Those of one tensor, of any rank, that have no input_spec; pooling and the like have a common
--- base or look at the rank themselves.
-for _, name in ipairs{
-  "Activation", "ReLU", "LeakyReLU", "ELU", "ThresholdedReLU", "PReLU", "Softmax", "Flatten",
-  "Reshape", "Permute", "Rescaling", "Dropout",
-  "GaussianNoise", "GaussianDropout", "AlphaDropout", "BatchNormalization", "LayerNormalization",
-  "GroupNormalization",
-  "InstanceNormalization", "MaxPooling1D", "MaxPooling2D", "MaxPooling3D", "AveragePooling1D",
-  "AveragePooling2D", "AveragePooling3D",
-  "Cropping1D", "Cropping2D", "Cropping3D", "SimpleRNNCell", "LSTMCell", "GRUCell",
-  "CTCInferenceLayer",
-  "CTCPredictionsLayer", "TimeDistributed",
-} do layers[name].takes_one = true end
-
 layers.Input = require "ipulua.keras.models.input".Input
 
-return require("ipulua.keras.base.other_names").give("layers", layers)
+-- What Keras has in its module of that name and this one lacks, with what to use instead.
+local size_changes <const> = "the size of its output would change from step to step, and shapes "
+  .. "are static; use "
+local text_needed <const> = "there are no tensors of text; number the words while the dataset is "
+  .. "made, with "
+local missing <const> = {
+  RandomHeight = size_changes .. "RandomZoom(height_factor, {width_factor = 0}), which keeps it",
+  RandomWidth = size_changes .. "RandomZoom(0, {width_factor = factor}), which keeps it",
+  StringLookup = text_needed .. "preprocessing.text.Tokenizer, utils.Vocabulary or a Lua table",
+  Hashing = text_needed .. "preprocessing.text.hashing_trick",
+  TextVectorization = text_needed .. "preprocessing.text.Tokenizer (characters: "
+  .. "utils.Vocabulary) and utils.pad_sequences",
+  experimental = "what Keras has there is in layers itself",
+  DenseFeatures = "there are no feature columns; use Embedding, CategoryEncoding and "
+  .. "Normalization",
+}
+
+return require("ipulua.base.parts").give("layers", layers, {names = other_names, missing = missing})

@@ -1,5 +1,6 @@
 -- InputSpec: what a layer expects of its input.
 
+local about = require "ipulua.base.parts.about"
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
@@ -75,5 +76,10 @@ function InputSpec:__tostring()
   add("axes", self._given_axes, axes_text)
   return "InputSpec(" .. table.concat(shown, ", ") .. ")"
 end
+
+about.say("layers", {
+  {"InputSpec", section = "Core", sample = "InputSpec{shape = {-1, 3}}",
+    wrong = "InputSpec{shape = {-1, 3}, ndim = 3}", shapes = "any"},
+}, layers)
 
 return layers

@@ -1,9 +1,10 @@
 -- Layers made of functions: Lambda, and the layers that ops on KerasTensors become.
 
+local about = require "ipulua.base.parts.about"
 local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
 local Layer = require "ipulua.keras.base.layer"
-local names = require "ipulua.keras.base.names"
+local names = require "ipulua.base.parts.names"
 local plain = require "ipulua.base.plain"
 
 local keep <const> = require "ipulua.keras.base.layer_fields".keep
@@ -22,7 +23,7 @@ lambda.Lambda = Lambda
 
 -- The fields that hold arguments must not hide the properties of every layer.
 function Lambda:init(...)
-  local given = require "ipulua.keras.base.parts".read(self,
+  local given = require "ipulua.base.parts".read(self,
     require "ipulua.base.class".of(self), ...)
   rawset(self, "func", given.func)
   rawset(self, "arguments", given.arguments)
@@ -106,5 +107,14 @@ function lambda.apply(op, ...)
   return require "ipulua.keras.models.functional".apply(layer,
     table.move(given, 1, given.n, 1, {n = given.n}), options)
 end
+
+about.say("layers", {
+  {"Lambda", text = "A function of one's own as a layer.", section = "Core",
+    sample = "Lambda(function(x) return x * 2 end)", input = {2, 3}, wrong = "Lambda(2)",
+    is = "[batch, ...] → [batch, ...']", also = "what func gives"},
+  {"OpLambda", text = "What an op becomes that is applied to a functional model's tensors, such as "
+    .. "`x * 2`; nobody has to make it.", keras = "what tf.keras calls TFOpLambda",
+    section = "Core"},
+})
 
 return lambda

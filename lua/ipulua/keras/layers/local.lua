@@ -1,10 +1,11 @@
 -- Convolutions that share no weights: each place of the result has a kernel of its own.
 
+local about = require "ipulua.base.parts.about"
 local activations = require "ipulua.keras.activations"
 local blame = require "ipulua.base.blame"
 local InputSpec = require "ipulua.keras.layers.input_spec".InputSpec
-local ipu = require "ipulua"
 local Layer = require "ipulua.keras.base.layer"
+local ops = require "ipulua.ops"
 local spatial = require "ipulua.keras.layers.spatial"
 
 local layers = {}
@@ -90,7 +91,7 @@ local function windows(self, image, result)
       positions[#positions + 1] = pixel
     end, 1, {})
   end, 1, {})
-  return ipu.tensor(positions, {dtype = "int32"})
+  return ops.tensor(positions, {dtype = "int32"})
 end
 
 function LocallyConnected:call(x)
@@ -98,11 +99,11 @@ function LocallyConnected:call(x)
   local restore
   x, restore = spatial.channels_last(self, x)
   local batch, channels, places = x.shape[1], x.shape[#x.shape], product(result)
-  local pixels = ipu.gather(ipu.reshape(x, {batch, product(image), channels}),
+  local pixels = ops.gather(ops.reshape(x, {batch, product(image), channels}),
     windows(self, image, result), {axis = 1})
-  local rows = ipu.transpose(ipu.reshape(pixels, {batch, places, self.kernel.shape[2]}), {1, 0, 2})
-  local y = ipu.transpose(ipu.matmul(rows, self.kernel), {1, 0, 2})
-  y = ipu.reshape(y,
+  local rows = ops.transpose(ops.reshape(pixels, {batch, places, self.kernel.shape[2]}), {1, 0, 2})
+  local y = ops.transpose(ops.matmul(rows, self.kernel), {1, 0, 2})
+  y = ops.reshape(y,
     {batch,
       table.unpack(table.move({self.filters}, 1, 1, #result + 1,
         table.move(result, 1, #result, 1, {})))})
@@ -118,5 +119,14 @@ end
 
 ---@class LocallyConnected1D: LocallyConnected
 ---@class LocallyConnected2D: LocallyConnected
+
+about.say("layers", {
+  {"LocallyConnected1D", text = "Conv1D with a kernel of its own at each place.",
+    section = "Convolutions", sample = "LocallyConnected1D{4, 3, strides = 2}", input = {2, 6, 3},
+    wrong = {2, 6}, is = "[batch, steps, channels] → [batch, steps', filters]"},
+  {"LocallyConnected2D", text = "Conv2D with a kernel of its own at each place.",
+    section = "Convolutions", sample = "LocallyConnected2D{4, 3}", input = {2, 6, 6, 3},
+    wrong = {2, 6}, is = "[batch, rows, cols, channels] → [batch, rows', cols', filters]"},
+}, layers)
 
 return layers

@@ -1,13 +1,14 @@
 -- IntegerLookup: any integers as the numbers of a vocabulary's words.
 
+local about = require "ipulua.base.parts.about"
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
 local core = require "ipulua.core"
 local data = require "ipulua.data"
 local encode = require "ipulua.keras.layers.embedding".encode
-local ipu = require "ipulua"
 local Layer = require "ipulua.keras.base.layer"
+local ops = require "ipulua.ops"
 
 local layers = {}
 
@@ -89,7 +90,7 @@ end
 
 local function as_list(given)
   if type(given) == "string" then return read_file(given) end
-  if core.is_tensor(given) then return ipu.cast(given, "int32"):reshape{-1}:totable() end
+  if core.is_tensor(given) then return ops.cast(given, "int32"):reshape{-1}:totable() end
   if args.is_list(given) then return given end
   blame.error("IntegerLookup: a vocabulary is a list or tensor of integers, or the name of a file, "
     .. "got " .. args.describe(given), "type")
@@ -203,27 +204,27 @@ local function known_tokens(self)
     self.name), "failed_precondition")
 end
 
-local function constant(list) return ipu.constant(list, {dtype = "int32"}) end
+local function constant(list) return ops.constant(list, {dtype = "int32"}) end
 
 -- Numbers of values; those of masked ones are `masked`.
 local function numbers_of(self, x, tokens, masked)
   local positions = {}
   for i = 1, #tokens do positions[i] = token_start(self) + i - 1 end
-  local matches = ipu.equal(ipu.expand_dims(x, -1), constant(tokens))
-  local numbers = ipu.reduce_sum(ipu.cast(matches, "int32") * constant(positions), {axis = -1})
+  local matches = ops.equal(ops.expand_dims(x, -1), constant(tokens))
+  local numbers = ops.reduce_sum(ops.cast(matches, "int32") * constant(positions), {axis = -1})
   local unknown = self.num_oov_indices > 1 and x % self.num_oov_indices + oov_start(self)
-    or ipu.zeros_like(x) + oov_start(self)
-  numbers = ipu.where(ipu.reduce_any(matches, {axis = -1}), numbers, unknown)
+    or ops.zeros_like(x) + oov_start(self)
+  numbers = ops.where(ops.reduce_any(matches, {axis = -1}), numbers, unknown)
   if not self.mask_token then return numbers end
-  return ipu.where(ipu.equal(x, self.mask_token), ipu.zeros_like(x) + masked, numbers)
+  return ops.where(ops.equal(x, self.mask_token), ops.zeros_like(x) + masked, numbers)
 end
 
 -- Values of numbers.
 local function values_of(self, x)
   local all = self:get_vocabulary()
-  local is_number = ipu.logical_and(ipu.greater_equal(x, 0), ipu.less(x, #all))
-  local values = ipu.gather(constant(all), ipu.clip_by_value(x, 0, #all - 1))
-  return ipu.where(is_number, values, ipu.zeros_like(x) + self.oov_token)
+  local is_number = ops.logical_and(ops.greater_equal(x, 0), ops.less(x, #all))
+  local values = ops.gather(constant(all), ops.clip_by_value(x, 0, #all - 1))
+  return ops.where(is_number, values, ops.zeros_like(x) + self.oov_token)
 end
 
 function IntegerLookup:call(x)
@@ -232,12 +233,19 @@ function IntegerLookup:call(x)
     blame.error(string.format("layer '%s': a tensor of integers is wanted, got %s", self.name,
       args.describe(x)), "type")
   end
-  if x.dtype ~= "int32" then x = ipu.cast(x, "int32") end
+  if x.dtype ~= "int32" then x = ops.cast(x, "int32") end
   if self.invert then return values_of(self, x) end
   if self.output_mode == "int" then return numbers_of(self, x, tokens, 0) end
   local width = self.pad_to_max_tokens and self.max_tokens or self:vocabulary_size()
   -- -1: nowhere
   return encode(numbers_of(self, x, tokens, -1), width, self.output_mode, self.compute_dtype)
 end
+
+about.say("layers", {
+  {"IntegerLookup", section = "Core", sample = "IntegerLookup{vocabulary = {12, 36, 1138, 42}, "
+    .. "output_mode = \"count\"}", input = {2, 3}, wrong = "IntegerLookup{vocabulary = {12, 12}}",
+    is = "[batch, n] → [batch, tokens']",
+    also = "\"int\": [...] → [...]; tokens: max_tokens or the vocabulary's size"},
+}, layers)
 
 return layers

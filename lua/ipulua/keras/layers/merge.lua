@@ -1,11 +1,12 @@
 -- Layers that join several tensors of one batch.
 
-local blame = require "ipulua.base.blame"
-local args = require "ipulua.base.args"
-local core = require "ipulua.core"
-local ipu = require "ipulua"
+local about = require "ipulua.base.parts.about"
 local Layer = require "ipulua.keras.base.layer"
-local nest = require "ipulua.keras.base.nest"
+local args = require "ipulua.base.args"
+local blame = require "ipulua.base.blame"
+local core = require "ipulua.core"
+local nest = require "ipulua.base.nest"
+local ops = require "ipulua.ops"
 local shapes = require "ipulua.keras.base.shapes"
 
 local layers = {}
@@ -30,7 +31,7 @@ local function of_one_rank(list)
   for _, x in ipairs(list) do rank = math.max(rank, #x.shape) end
   local out = {}
   for i, x in ipairs(list) do
-    while #x.shape < rank do x = ipu.expand_dims(x, 1) end
+    while #x.shape < rank do x = ops.expand_dims(x, 1) end
     out[i] = x
   end
   return out
@@ -48,7 +49,7 @@ end
 function Merge:compute_mask(_, mask)
   if not args.is_plain(mask) then return nil end
   local all
-  for _, m in pairs(mask) do all = all and ipu.logical_and(all, m) or m end
+  for _, m in pairs(mask) do all = all and ops.logical_and(all, m) or m end
   return all
 end
 
@@ -62,8 +63,8 @@ end
 
 local folds <const> = {
   Add = function(a, b) return a + b end, Multiply = function(a, b) return a * b end,
-  Maximum = function(a, b) return ipu.maximum(a, b) end,
-  Minimum = function(a, b) return ipu.minimum(a, b) end,
+  Maximum = function(a, b) return ops.maximum(a, b) end,
+  Minimum = function(a, b) return ops.minimum(a, b) end,
 }
 for name, f in pairs(folds) do
   local c = Layer.declare(name, {}, Merge)
@@ -95,7 +96,7 @@ local Concatenate = Layer.declare("Concatenate", {{"axis", "integer", -1}}, Merg
 layers.Concatenate = Concatenate
 Concatenate.fewest = 1
 function Concatenate:call(inputs)
-  return ipu.concat(inputs, {axis = self.axis})
+  return ops.concat(inputs, {axis = self.axis})
 end
 -- Along time the masks are joined, an input without one counting as kept; along an axis behind it a
 -- step must be kept in all.
@@ -109,7 +110,7 @@ function Concatenate:compute_mask(inputs, mask)
   for i, x in ipairs(inputs) do
     list[i] = mask[i] or core.full(table.move(x.shape, 1, rank, 1, {}), true, "bool")
   end
-  return ipu.concat(list, {axis = axis})
+  return ops.concat(list, {axis = axis})
 end
 function Concatenate:build(input_shape)
   Merge.build(self, input_shape)
@@ -146,7 +147,7 @@ local function to_last(x, axis)
     if i ~= axis then perm[#perm + 1] = i end
   end
   perm[rank] = axis
-  return ipu.transpose(x, perm)
+  return ops.transpose(x, perm)
 end
 
 -- [batch, rest, last]
@@ -154,7 +155,7 @@ local function as_matrix(x)
   local shape = x.shape
   local rest = 1
   for i = 2, #shape - 1 do rest = rest * shape[i] end
-  return ipu.reshape(x, {shape[1], rest, shape[#shape]}), table.move(shape, 2, #shape - 1, 1, {})
+  return ops.reshape(x, {shape[1], rest, shape[#shape]}), table.move(shape, 2, #shape - 1, 1, {})
 end
 
 function Dot:call(inputs)
@@ -162,17 +163,17 @@ function Dot:call(inputs)
   local axes = type(self.axes) == "number" and {self.axes, self.axes} or self.axes
   local i, j = axis_of(axes[1], #a.shape), axis_of(axes[2], #b.shape)
   if self.normalize then
-    a, b = ipu.nn.l2_normalize(a, {axis = i}), ipu.nn.l2_normalize(b, {axis = j})
+    a, b = ops.nn.l2_normalize(a, {axis = i}), ops.nn.l2_normalize(b, {axis = j})
   end
   local rest_a, rest_b
   a, rest_a = as_matrix(to_last(a, i))
   b, rest_b = as_matrix(to_last(b, j))
-  local product = ipu.matmul(a, b, {transpose_b = true})
+  local product = ops.matmul(a, b, {transpose_b = true})
   local shape = {a.shape[1]}
   table.move(rest_a, 1, #rest_a, 2, shape)
   table.move(rest_b, 1, #rest_b, #shape + 1, shape)
   if #shape == 1 then shape[2] = 1 end
-  return ipu.reshape(product, shape)
+  return ops.reshape(product, shape)
 end
 function Dot:compute_mask() return nil end -- luacheck: ignore 212
 
@@ -196,5 +197,38 @@ for _, name in ipairs{"Add", "Subtract", "Multiply", "Average", "Maximum", "Mini
     return layers[name](options)(inputs)
   end
 end
+
+about.say("layers", {
+  {"Add", text = "The sum of several tensors.", section = "Merging", sample = "Add()",
+    input = {{2, 3}, {2, 3}}, wrong = {{2, 3}, {2, 4}},
+    is = "{[batch, ...], [batch, ...]} → [batch, ...]", also = "extents of 1 broadcast"},
+  {"Subtract", section = "Merging", sample = "Subtract()", input = {{2, 3}, {2, 3}},
+    wrong = {{2, 3}, {2, 3}, {2, 3}}, is = "{[batch, ...], [batch, ...]} → [batch, ...]",
+    also = "extents of 1 broadcast"},
+  {"Multiply", text = "The product, element by element.", section = "Merging",
+    sample = "Multiply()", input = {{2, 3}, {2, 3}}, wrong = {{2, 3}, {2, 4}},
+    is = "{[batch, ...], [batch, ...]} → [batch, ...]", also = "extents of 1 broadcast"},
+  {"Average", text = "The mean, element by element.", section = "Merging", sample = "Average()",
+    input = {{2, 3}, {2, 3}}, wrong = {{2, 3}, {2, 4}},
+    is = "{[batch, ...], [batch, ...]} → [batch, ...]", also = "extents of 1 broadcast"},
+  {"Maximum", text = "The greatest, element by element.", section = "Merging", sample = "Maximum()",
+    input = {{2, 3}, {2, 3}}, wrong = {{2, 3}, {2, 4}},
+    is = "{[batch, ...], [batch, ...]} → [batch, ...]", also = "extents of 1 broadcast"},
+  {"Minimum", text = "The least, element by element.", section = "Merging", sample = "Minimum()",
+    input = {{2, 3}, {2, 3}}, wrong = {{2, 3}, {2, 4}},
+    is = "{[batch, ...], [batch, ...]} → [batch, ...]", also = "extents of 1 broadcast"},
+  {"Concatenate", section = "Merging", sample = "Concatenate()", input = {{2, 3}, {2, 4}},
+    wrong = {{2, 3}, {3, 4, 5}}, is = "{[batch, a], [batch, b]} → [batch, a + b]"},
+  {"Dot", section = "Merging", sample = "Dot{axes = 1}", input = {{2, 3}, {2, 3}}, wrong = "Dot()",
+    is = "{[batch, n], [batch, n]} → [batch, 1]"},
+  {"add", text = "Calls Add.", section = "Merging"},
+  {"subtract", text = "Calls Subtract.", section = "Merging"},
+  {"multiply", text = "Calls Multiply.", section = "Merging"},
+  {"average", text = "Calls Average.", section = "Merging"},
+  {"maximum", text = "Calls Maximum.", section = "Merging"},
+  {"minimum", text = "Calls Minimum.", section = "Merging"},
+  {"concatenate", text = "Calls Concatenate.", section = "Merging"},
+  {"dot", text = "Calls Dot.", section = "Merging"},
+}, layers)
 
 return layers

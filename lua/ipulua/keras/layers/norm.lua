@@ -1,13 +1,15 @@
 -- Normalization layers.
 
+local about = require "ipulua.base.parts.about"
+local Layer = require "ipulua.keras.base.layer"
+local Dataset = require "ipulua.data.dataset"
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
 local core = require "ipulua.core"
 local counted = require "ipulua.base.counted"
 local distributed_norm = require "ipulua.trace.distributed_norm"
-local ipu = require "ipulua"
-local Layer = require "ipulua.keras.base.layer"
+local ops = require "ipulua.ops"
 
 local layers = {}
 
@@ -109,7 +111,7 @@ local function unbiased(self, x, variance, count)
 end
 
 local function move(variable, value, momentum)
-  value = value.dtype == variable.dtype and value or ipu.cast(value, variable.dtype)
+  value = value.dtype == variable.dtype and value or ops.cast(value, variable.dtype)
   variable:assign(variable * momentum + value * (1 - momentum))
 end
 
@@ -118,13 +120,13 @@ function BatchNormalization:call(x, options)
   local count = x.shape[axis + 1]
   local gamma, beta = affine(self, {count}, x.dtype)
   if not (options.training and self.trainable) then
-    return (ipu.nn.batch_norm(x, gamma, beta, self.moving_mean, self.moving_variance,
+    return (distributed_norm.batch_norm(x, gamma, beta, self.moving_mean, self.moving_variance,
       {axis = axis, epsilon = self.epsilon}))
   end
-  local y, mean, variance = ipu.nn.batch_norm(x, gamma, beta,
+  local y, mean, variance = distributed_norm.batch_norm(x, gamma, beta,
     {axis = axis, epsilon = self.epsilon, training = true})
-  move(self:variable("moving_mean"), ipu.stop_gradient(mean), self.momentum)
-  move(self:variable("moving_variance"), ipu.stop_gradient(unbiased(self, x, variance, count)),
+  move(self:variable("moving_mean"), ops.stop_gradient(mean), self.momentum)
+  move(self:variable("moving_variance"), ops.stop_gradient(unbiased(self, x, variance, count)),
     self.momentum)
   return y
 end
@@ -176,12 +178,12 @@ function LayerNormalization:call(x)
   for i, axis in ipairs(axes) do shape[i] = x.shape[axis + 1] end
   local gamma, beta = affine(self, shape, x.dtype)
   if axes[#axes] - axes[1] == #axes - 1 then
-    return ipu.nn.layer_norm(x, gamma, beta, {axis = axes, epsilon = self.epsilon})
+    return ops.nn.layer_norm(x, gamma, beta, {axis = axes, epsilon = self.epsilon})
   end
   local order, back = axes_last(axes, #x.shape)
   local last = {}
   for i = 1, #axes do last[i] = -i end
-  return ipu.transpose(ipu.nn.layer_norm(ipu.transpose(x, order), gamma, beta,
+  return ops.transpose(ops.nn.layer_norm(ops.transpose(x, order), gamma, beta,
     {axis = last, epsilon = self.epsilon}), back)
 end
 
@@ -219,7 +221,7 @@ function GroupNormalization:call(x)
   local axis = axis_of(self, self.axis, #x.shape)
   local count = x.shape[axis + 1]
   local gamma, beta = affine(self, {count}, x.dtype)
-  return ipu.nn.group_norm(x, gamma, beta,
+  return ops.nn.group_norm(x, gamma, beta,
     {groups = self.groups == -1 and count or self.groups, channels_axis = axis,
     epsilon = self.epsilon, strided_channel_grouping = self.strided_channel_grouping})
 end
@@ -235,13 +237,13 @@ end
 function InstanceNormalization:call(x)
   local axis = axis_of(self, self.channels_axis, #x.shape)
   local gamma, beta = affine(self, {x.shape[axis + 1]}, x.dtype)
-  return ipu.nn.instance_norm(x, gamma, beta, {channels_axis = axis, epsilon = self.epsilon})
+  return ops.nn.instance_norm(x, gamma, beta, {channels_axis = axis, epsilon = self.epsilon})
 end
 
 ---Each vector along an axis scaled to length 1.
 ---@class UnitNormalization: Layer
 local UnitNormalization = declare("UnitNormalization", {{"axis", {"integer", "integers"}, -1}})
-function UnitNormalization:call(x) return ipu.nn.l2_normalize(x, {axis = self.axis}) end
+function UnitNormalization:call(x) return ops.nn.l2_normalize(x, {axis = self.axis}) end
 
 ---Shifts and scales features by given or adapted mean and variance.
 ---@class Normalization: Layer
@@ -269,7 +271,7 @@ end
 
 ---Takes mean and variance from data: a tensor, or a dataset of batches.
 function Normalization:adapt(data)
-  if not args.is_tensor(data) and not class.is_a(data, ipu.data.Dataset) then
+  if not args.is_tensor(data) and not class.is_a(data, Dataset) then
     blame.error("adapt: a tensor or a dataset of batches is wanted, got "
       .. args.describe(data), "type")
   end
@@ -277,8 +279,8 @@ function Normalization:adapt(data)
   if args.is_tensor(data) then list[1] = data else
     for x in data:iter() do list[#list + 1] = x end
   end
-  local x = #list == 1 and list[1] or ipu.concat(list, {axis = 0})
-  x = ipu.cast(x, "float32")
+  local x = #list == 1 and list[1] or ops.concat(list, {axis = 0})
+  x = ops.cast(x, "float32")
   local kept = {}
   for _, axis in ipairs(type(self.axis) == "table" and self.axis or {self.axis}) do
     kept[axis_of(self, axis, #x.shape)] = true
@@ -287,7 +289,7 @@ function Normalization:adapt(data)
   for axis = 0, #x.shape - 1 do
     if not kept[axis] then axes[#axes + 1] = axis end
   end
-  local mean, variance = ipu.nn.moments(x, axes, {keepdims = true})
+  local mean, variance = ops.nn.moments(x, axes, {keepdims = true})
   rawset(self, "mean_value", mean)
   rawset(self, "variance_value", variance)
   rawset(self, "mean", mean:totable())
@@ -300,9 +302,30 @@ function Normalization:call(x)
       .. "adapt(data)", self.name),
       "failed_precondition")
   end
-  if not x.dtype:find("float") then x = ipu.cast(x, self.compute_dtype) end
-  local deviation = ipu.maximum(ipu.sqrt(self.variance_value), 1e-7)
-  return (x - ipu.cast(self.mean_value, x.dtype)) / ipu.cast(deviation, x.dtype)
+  if not x.dtype:find("float") then x = ops.cast(x, self.compute_dtype) end
+  local deviation = ops.maximum(ops.sqrt(self.variance_value), 1e-7)
+  return (x - ops.cast(self.mean_value, x.dtype)) / ops.cast(deviation, x.dtype)
 end
+
+about.say("layers", {
+  {"BatchNormalization", source = "arXiv:1502.03167", takes_one = true, section = "Normalisation",
+    sample = "BatchNormalization()", input = {2, 3}, wrong = "BatchNormalization{axis = 5}",
+    is = "[batch, ...] → [batch, ...]"},
+  {"LayerNormalization", source = "arXiv:1607.06450; ipu.keras.layers.LayerNormalization of the "
+    .. "original", takes_one = true, section = "Normalisation", sample = "LayerNormalization()",
+    input = {2, 3}, wrong = "LayerNormalization{axis = 7}", is = "[batch, ...] → [batch, ...]"},
+  {"GroupNormalization", source = "arXiv:1803.08494; ipu.keras.layers.GroupNormalization of the "
+    .. "original", takes_one = true, section = "Normalisation",
+    sample = "GroupNormalization{groups = 3}", input = {2, 6, 6, 3},
+    wrong = "GroupNormalization{groups = 2}", is = "[batch, ...] → [batch, ...]"},
+  {"InstanceNormalization", source = "arXiv:1607.08022; ipu.keras.layers.InstanceNormalization of "
+    .. "the original", takes_one = true, section = "Normalisation",
+    sample = "InstanceNormalization()", input = {2, 6, 6, 3},
+    wrong = "InstanceNormalization{groups = 2}", is = "[batch, ...] → [batch, ...]"},
+  {"UnitNormalization", section = "Normalisation", sample = "UnitNormalization()", input = {2, 3},
+    wrong = "UnitNormalization{axis = \"last\"}", is = "[batch, ...] → [batch, ...]"},
+  {"Normalization", section = "Normalisation", sample = "Normalization{mean = 1, variance = 4}",
+    input = {2, 3}, wrong = "Normalization{mean = 1}", is = "[batch, ...] → [batch, ...]"},
+}, layers)
 
 return layers

@@ -1,9 +1,10 @@
 -- Pooling over windows and over all of space.
 
+local about = require "ipulua.base.parts.about"
 local blame = require "ipulua.base.blame"
 local InputSpec = require "ipulua.keras.layers.input_spec".InputSpec
-local ipu = require "ipulua"
 local Layer = require "ipulua.keras.base.layer"
+local ops = require "ipulua.ops"
 local spatial = require "ipulua.keras.layers.spatial"
 
 local layers = {}
@@ -43,7 +44,7 @@ local function declare_pool(name, rank, op)
       end
     end
     return restore(
-      ipu.nn[op](x, {ksize = self.pool_size, strides = self.strides, padding = self.padding}))
+      ops.nn[op](x, {ksize = self.pool_size, strides = self.strides, padding = self.padding}))
   end
 end
 
@@ -62,7 +63,7 @@ local function declare_global(name, rank, op)
     local first = self.data_format == "channels_first" and 2 or 1
     local axes = {}
     for i = 0, rank - 1 do axes[#axes + 1] = first + i end
-    return ipu[op](x, {axis = axes, keepdims = self.keepdims})
+    return ops[op](x, {axis = axes, keepdims = self.keepdims})
   end
 end
 
@@ -80,9 +81,59 @@ function GlobalAveragePooling1D:call(x, options)
   local mask = options.mask
   if not mask then return mean_over_time(self, x, options) end
   local axis = self.data_format == "channels_first" and 2 or 1
-  local weights = ipu.expand_dims(ipu.cast(mask, x.dtype), axis == 1 and 2 or 1)
-  local sum = ipu.reduce_sum(x * weights, {axis = axis, keepdims = self.keepdims})
-  return sum / ipu.reduce_sum(weights, {axis = axis, keepdims = self.keepdims})
+  local weights = ops.expand_dims(ops.cast(mask, x.dtype), axis == 1 and 2 or 1)
+  local sum = ops.reduce_sum(x * weights, {axis = axis, keepdims = self.keepdims})
+  return sum / ops.reduce_sum(weights, {axis = axis, keepdims = self.keepdims})
 end
+
+about.say("layers", {
+  {"MaxPooling1D", text = "The greatest of each window.", takes_one = true,
+    other_names = {"MaxPool1D"}, section = "Pooling", sample = "MaxPooling1D(2)", input = {2, 6, 3},
+    wrong = {2, 1, 3}, is = "[batch, steps, channels] → [batch, steps', channels]"},
+  {"MaxPooling2D", text = "The greatest of each window.", takes_one = true,
+    other_names = {"MaxPool2D"}, section = "Pooling", sample = "MaxPooling2D(2)",
+    input = {2, 6, 6, 3}, wrong = {2, 1, 1, 3},
+    is = "[batch, rows, cols, channels] → [batch, rows', cols', channels]"},
+  {"MaxPooling3D", text = "The greatest of each window.", takes_one = true,
+    other_names = {"MaxPool3D"}, section = "Pooling", sample = "MaxPooling3D(2)",
+    input = {2, 4, 4, 4, 3}, wrong = {2, 3},
+    is = "[batch, depth, rows, cols, channels] → [batch, depth', rows', cols', channels]"},
+  {"AveragePooling1D", text = "The mean of each window.", takes_one = true,
+    other_names = {"AvgPool1D"}, section = "Pooling", sample = "AveragePooling1D(2)",
+    input = {2, 6, 3}, wrong = {2, 1, 3},
+    is = "[batch, steps, channels] → [batch, steps', channels]"},
+  {"AveragePooling2D", text = "The mean of each window.", takes_one = true,
+    other_names = {"AvgPool2D"}, section = "Pooling", sample = "AveragePooling2D(2)",
+    input = {2, 6, 6, 3}, wrong = "AveragePooling2D{2, padding = \"full\"}",
+    is = "[batch, rows, cols, channels] → [batch, rows', cols', channels]"},
+  {"AveragePooling3D", text = "The mean of each window.", takes_one = true,
+    other_names = {"AvgPool3D"}, section = "Pooling", sample = "AveragePooling3D(2)",
+    input = {2, 4, 4, 4, 3}, wrong = {2, 3},
+    is = "[batch, depth, rows, cols, channels] → [batch, depth', rows', cols', channels]"},
+  {"GlobalMaxPooling1D", text = "The greatest over all steps.", other_names = {"GlobalMaxPool1D"},
+    section = "Pooling", sample = "GlobalMaxPooling1D()", input = {2, 6, 3}, wrong = {2, 3},
+    is = "[batch, steps, channels] → [batch, channels]",
+    also = "keepdims: 1 in place of each axis"},
+  {"GlobalMaxPooling2D", text = "The greatest over each picture.",
+    other_names = {"GlobalMaxPool2D"}, section = "Pooling", sample = "GlobalMaxPooling2D()",
+    input = {2, 6, 6, 3}, wrong = {2, 3}, is = "[batch, rows, cols, channels] → [batch, channels]",
+    also = "keepdims: 1 in place of each axis"},
+  {"GlobalMaxPooling3D", text = "The greatest over each volume.", other_names = {"GlobalMaxPool3D"},
+    section = "Pooling", sample = "GlobalMaxPooling3D()", input = {2, 4, 4, 4, 3}, wrong = {2, 3},
+    is = "[batch, depth, rows, cols, channels] → [batch, channels]",
+    also = "keepdims: 1 in place of each axis"},
+  {"GlobalAveragePooling1D", text = "The mean over all steps; a mask leaves steps out.",
+    other_names = {"GlobalAvgPool1D"}, section = "Pooling", sample = "GlobalAveragePooling1D()",
+    input = {2, 6, 3}, wrong = {2, 3}, is = "[batch, steps, channels] → [batch, channels]",
+    also = "keepdims: 1 in place of each axis"},
+  {"GlobalAveragePooling2D", text = "The mean over each picture.", source = "arXiv:1312.4400",
+    other_names = {"GlobalAvgPool2D"}, section = "Pooling", sample = "GlobalAveragePooling2D()",
+    input = {2, 6, 6, 3}, wrong = {2, 3}, is = "[batch, rows, cols, channels] → [batch, channels]",
+    also = "keepdims: 1 in place of each axis"},
+  {"GlobalAveragePooling3D", text = "The mean over each volume.", other_names = {"GlobalAvgPool3D"},
+    section = "Pooling", sample = "GlobalAveragePooling3D()", input = {2, 4, 4, 4, 3},
+    wrong = {2, 3}, is = "[batch, depth, rows, cols, channels] → [batch, channels]",
+    also = "keepdims: 1 in place of each axis"},
+}, layers)
 
 return layers

@@ -1,25 +1,24 @@
 -- Recurrent layers. LSTM and GRU with the usual activations are single ops over the whole sequence;
 -- everything else is its cell, step after step.
 
+local about = require "ipulua.base.parts.about"
 local activations = require "ipulua.keras.activations"
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local cells = require "ipulua.keras.layers.cells"
-local class = require "ipulua.base.class"
 local concat = require "ipulua.keras.base.concat"
 local context = require "ipulua.keras.base.context"
 local core = require "ipulua.core"
 local counted = require "ipulua.base.counted"
 local InputSpec = require "ipulua.keras.layers.input_spec".InputSpec
-local ipu = require "ipulua"
 local Layer = require "ipulua.keras.base.layer"
 local layer_fields = require "ipulua.keras.base.layer_fields"
-local nest = require "ipulua.keras.base.nest"
-local parts = require "ipulua.keras.base.parts"
+local nest = require "ipulua.base.nest"
+local ops = require "ipulua.ops"
+local parts = require "ipulua.base.parts"
 local shapes = require "ipulua.keras.base.shapes"
 local tracing = require "ipulua.trace.tracing"
 local variables = require "ipulua.trace.variables"
-local Wrapper = require "ipulua.keras.layers.wrapper"
 
 local kept <const> = layer_fields.get
 
@@ -84,15 +83,13 @@ local function split_inputs(inputs, options)
   return inputs, given ~= nil and nest.flatten(given) or nil
 end
 
-local function reversed(x, axis) return ipu.reverse(x, axis or 1) end
+local function reversed(x, axis) return ops.reverse(x, axis or 1) end
 
--- The axis of time of a layer's input and of its sequence of outputs.
-local function time_axis(layer) return layer.time_major and 0 or 1 end
 
 local function swap(x)
   local perm = {1, 0}
   for axis = 2, #x.shape - 1 do perm[#perm + 1] = axis end
-  return ipu.transpose(x, perm)
+  return ops.transpose(x, perm)
 end
 
 -- [batch, time, …] → [batch, …] of one step
@@ -101,7 +98,7 @@ local function step_of(x, t)
   local begin, size = {}, {}
   for i, extent in ipairs(shape) do begin[i], size[i] = 0, extent end
   begin[2], size[2] = t, 1
-  return ipu.squeeze(ipu.slice(x, begin, size), {axis = 1})
+  return ops.squeeze(ops.slice(x, begin, size), {axis = 1})
 end
 
 -- Along the time axis.
@@ -109,7 +106,7 @@ local function stack_steps(list)
   local parts_of = {}
   for at = 1, #list, concat.most do
     parts_of[#parts_of + 1] =
-      ipu.stack(table.move(list, at, math.min(at + concat.most - 1, #list), 1, {}), {axis = 1})
+      ops.stack(table.move(list, at, math.min(at + concat.most - 1, #list), 1, {}), {axis = 1})
   end
   return concat.all(parts_of, 1)
 end
@@ -159,7 +156,7 @@ end
 local function choose(keep, value, former)
   local shape = {keep.shape[1]}
   for axis = 2, #value.shape do shape[axis] = 1 end
-  return ipu.where(ipu.reshape(keep, shape), value, former)
+  return ops.where(ops.reshape(keep, shape), value, former)
 end
 
 -- One step after another: outputs of all steps, last output, last states.
@@ -170,7 +167,7 @@ local function walk(self, x, mask, states, options)
   if built_in then
     local input_mask
     input_mask, state_mask = cell:dropout_masks(x.shape[1], x.shape[3], x.dtype, options.training)
-    if input_mask then x = x * ipu.expand_dims(input_mask, 1) end
+    if input_mask then x = x * ops.expand_dims(input_mask, 1) end
     x = cell:project(x)
   end
   local outputs, last = {}, nil
@@ -182,8 +179,8 @@ local function walk(self, x, mask, states, options)
     if mask then
       local keep, kept_states = step_of(mask, t), {}
       for i, state in ipairs(new) do kept_states[i] = choose(keep, state, states[i]) end
-      new, last = kept_states, choose(keep, y, last or ipu.zeros_like(y))
-      outputs[t + 1] = self.zero_output_for_mask and choose(keep, y, ipu.zeros_like(y)) or last
+      new, last = kept_states, choose(keep, y, last or ops.zeros_like(y))
+      outputs[t + 1] = self.zero_output_for_mask and choose(keep, y, ops.zeros_like(y)) or last
     else
       outputs[t + 1], last = y, y
     end
@@ -195,7 +192,7 @@ end
 -- Results of a layer: outputs of all steps or of the last one, then the states.
 function RNN:results(sequence, last, states)
   if self.stateful and not context.inferring then
-    for i, v in ipairs(self.states or {}) do v:assign(ipu.stop_gradient(states[i])) end
+    for i, v in ipairs(self.states or {}) do v:assign(ops.stop_gradient(states[i])) end
   end
   local y = last
   if self.return_sequences then y = self.time_major and swap(sequence) or sequence end
@@ -207,12 +204,12 @@ end
 local function mask_of(self, mask)
   if args.is_plain(mask) then mask = mask[1] end
   if mask == nil then return nil end
-  if #mask.shape == 3 and mask.shape[3] == 1 then mask = ipu.squeeze(mask, {axis = -1}) end
+  if #mask.shape == 3 and mask.shape[3] == 1 then mask = ops.squeeze(mask, {axis = -1}) end
   if #mask.shape ~= 2 then
     blame.error(string.format("layer '%s': its mask must be %s, got the shape %s", self.name,
       self.time_major and "[time, batch]" or "[batch, time]", shapes.text(mask.shape)), "value")
   end
-  return mask.dtype == "bool" and mask or ipu.cast(mask, "bool")
+  return mask.dtype == "bool" and mask or ops.cast(mask, "bool")
 end
 
 function RNN:call(inputs, options)
@@ -221,7 +218,7 @@ function RNN:call(inputs, options)
   if self.time_major then x, mask = swap(x), mask and swap(mask) end
   if self.go_backwards then x, mask = reversed(x), mask and reversed(mask) end
   local dtype = self.cell.compute_dtype
-  if dtype and dtype ~= x.dtype then x = ipu.cast(x,
+  if dtype and dtype ~= x.dtype then x = ops.cast(x,
     dtype) end -- a cell may have another one than its layer
   local states = self:first_states(x, given)
   return self:run(x, mask, states, options)
@@ -273,7 +270,7 @@ local ipu_rows <const> = {
 -- Inputs without what dropout takes, for the fused ops.
 local function dropped(self, x, options)
   local mask = self.cell:dropout_masks(x.shape[1], x.shape[3], x.dtype, options.training)
-  return mask and x * ipu.expand_dims(mask, 1) or x
+  return mask and x * ops.expand_dims(mask, 1) or x
 end
 
 local function is_fused(self, options)
@@ -301,7 +298,7 @@ function LSTM:run(x, mask, states, options)
   x = dropped(self, x, options)
   local named = {bias = bias_of(cell), initial_h = states[1], initial_c = states[2], mask = mask,
     zero_output_for_mask = self.zero_output_for_mask}
-  local y, h, c = ipu.nn.lstm(x, cell.kernel, cell.recurrent_kernel, named)
+  local y, h, c = ops.nn.lstm(x, cell.kernel, cell.recurrent_kernel, named)
   return self:results(y, last_of(y, {h, c}, mask), {h, c})
 end
 
@@ -315,180 +312,42 @@ function GRU:run(x, mask, states, options)
   local named = {bias = bias_of(cell), initial_h = states[1], mask = mask,
     zero_output_for_mask = self.zero_output_for_mask,
     reset_after = self.reset_after}
-  local y, h = ipu.nn.gru(x, cell.kernel, cell.recurrent_kernel, named)
+  local y, h = ops.nn.gru(x, cell.kernel, cell.recurrent_kernel, named)
   return self:results(y, last_of(y, {h}, mask), {h})
 end
 
 layers.PopnnLSTM = LSTM:extend("PopnnLSTM")
 layers.PopnnGRU = GRU:extend("PopnnGRU")
 
--- ------------------------------------------------ both directions
-
----A recurrent layer forwards and a copy of it backwards; merge_mode: concat, sum, mul, ave, or
----"none" for both.
----@class Bidirectional: Layer
-local Bidirectional = Layer.declare("Bidirectional", {
-  {"layer", {Layer, "dict"}},
-  {"merge_mode", "string", "concat", choices = {"concat", "sum", "mul", "ave", "none"}},
-  {"backward_layer", "table", optional = true},
-})
-layers.Bidirectional = Bidirectional
-Bidirectional.takes_states, Bidirectional.call_options = true, {"initial_state"}
-
-local function as_layer(given)
-  local layer = parts.get("layer", given)
-  if not class.is_a(layer, Layer) then
-    blame.error("'layer' must be a layer, got " .. args.describe(given), "type")
-  end
-  return layer
-end
-
-local function copy_of(layer, name, flip)
-  local config = layer:get_config()
-  config.name = name
-  if flip then config.go_backwards = not config.go_backwards end
-  if flip and config.seed then config.seed = config.seed + 2 end -- each direction takes two
-  return class.of(layer):from_config(config)
-end
-
-function Bidirectional:setup()
-  local layer = as_layer(self.layer)
-  rawset(self, "return_sequences", layer.return_sequences)
-  rawset(self, "return_state", layer.return_state)
-  self.forward_layer = copy_of(layer, "forward_" .. layer.name)
-  local backward = self.backward_layer and as_layer(self.backward_layer)
-  self.backward = backward or copy_of(layer, "backward_" .. layer.name, true)
-  if self.backward.time_major ~= self.forward_layer.time_major then
-    blame.error("Bidirectional: 'layer' and 'backward_layer' must agree in time_major", "value")
-  end
-  if self.backward.go_backwards == self.forward_layer.go_backwards then
-    blame.error("Bidirectional: 'backward_layer' must go the other way: set its go_backwards",
-      "value")
-  end
-  rawset(self, "wrapped", layer)
-  self.input_spec = layer.input_spec
-  rawset(self, "has_own_backward", backward ~= nil)
-  for _, name in ipairs{"layer", "backward_layer"} do layer_fields.forget(self, name) end
-end
-
-function Bidirectional:build(input_shape)
-  self.forward_layer:build_once(input_shape)
-  self.backward:build_once(input_shape)
-end
-
----Sets the states kept between batches to zero, in both directions.
-function Bidirectional:reset_states()
-  for _, layer in ipairs{self.forward_layer, self.backward} do layer:reset_states() end
-end
-
-function Bidirectional:get_config()
-  local config = Layer.get_config(self)
-  config.layer = parts.serialize("layer", self.wrapped)
-  config.backward_layer = self.has_own_backward and parts.serialize("layer", self.backward) or nil
-  return config
-end
-
-local merges <const> = {
-  concat = function(a, b) return ipu.concat({a, b}, {axis = -1}) end,
-  sum = function(a, b) return a + b end,
-  mul = function(a, b) return a * b end, ave = function(a, b) return (a + b) / 2 end,
-}
-
-function Bidirectional:call(inputs, options)
-  local x, given = split_inputs(inputs, options)
-  local half = given and #given // 2
-  local function call(layer, from, to)
-    local mask = options.mask
-    if args.is_plain(mask) then mask = mask[1] end
-    return table.pack(
-      layer(x, {training = options.training, mask = mask, initial_state = given
-        and table.move(given, from, to, 1, {})}))
-  end
-  local a, b = call(self.forward_layer, 1, half),
-    call(self.backward, given and half + 1, given and #given)
-  local y, z = a[1], b[1]
-  if self.return_sequences then z = reversed(z, time_axis(self.backward)) end
-  local merge = merges[self.merge_mode]
-  local results = merge and {merge(y, z)} or {y, z}
-  if self.return_state then
-    table.move(a, 2, a.n, #results + 1, results)
-    table.move(b, 2, b.n, #results + 1, results)
-  end
-  return table.unpack(results)
-end
-
-function Bidirectional:compute_mask(_, mask)
-  if args.is_plain(mask) then mask = mask[1] end
-  if not self.return_sequences then return nil end
-  return merges[self.merge_mode] and mask or {mask, mask}
-end
-
--- ------------------------------------------------ every step
-
----A layer applied to each step of a sequence.
----@class TimeDistributed: Wrapper
-local TimeDistributed = Layer.declare("TimeDistributed", {{"layer", {Layer, "dict"}}}, Wrapper)
-layers.TimeDistributed = TimeDistributed
-
-local function check_steps(self, shape)
-  if #shape >= 3 then return end
-  blame.error(string.format("layer '%s': TimeDistributed needs at least 3 dimensions (batch, time, "
-    .. "features), got the shape %s", self.name,
-    shapes.text(shape)), "value")
-end
-
-function TimeDistributed:build(input_shape)
-  check_steps(self, input_shape)
-  local shape = {-1}
-  table.move(input_shape, 3, #input_shape, 2, shape)
-  if class.is_a(self.layer, require "ipulua.keras.models.model".Model) then return end
-  self.layer:build_once(shape)
-end
-
--- [batch, time, …] → [batch · time, …]
-local function flattened(x)
-  local shape = x.shape
-  return ipu.reshape(x, table.move(shape, 3, #shape, 2, {shape[1] * shape[2]}))
-end
-
--- The mask of the results: the inner layer's, else the steps that hold something.
-local function mask_of_steps(inner, mask, shape)
-  if inner ~= nil then
-    return ipu.reshape(inner, table.move(inner.shape, 2, #inner.shape, 3, {shape[1], shape[2]}))
-  end
-  while mask and #mask.shape > 2 do mask = ipu.reduce_any(mask, {axis = -1}) end
-  return mask
-end
-
-function TimeDistributed:call(x, options)
-  local shape = x.shape
-  check_steps(self, shape)
-  local results = table.pack(self.layer(flattened(x),
-    {training = options.training, mask = options.mask and flattened(options.mask)}))
-  for i = 1, results.n do
-    results[i] = nest.map(function(y)
-      local whole = ipu.reshape(y, table.move(y.shape, 2, #y.shape, 3, {shape[1], shape[2]}))
-      context.set_mask(whole, mask_of_steps(context.mask(y), options.mask, shape))
-      return whole
-    end, results[i])
-  end
-  return table.unpack(results, 1, results.n)
-end
-
----The mask of the results: what the inner layer's compute_mask gives for all steps, else the steps
----that hold something.
----Shapes: inputs [batch, steps, ...], mask [batch, steps, ...]
-function TimeDistributed:compute_mask(inputs, mask)
-  if not args.is_tensor(inputs) then
-    blame.error(string.format("layer '%s': compute_mask is called with a tensor, got %s", self.name,
-      args.describe(inputs)), "type")
-  end
-  check_steps(self, inputs.shape)
-  local inner = self.layer:compute_mask(flattened(inputs), mask and flattened(mask))
-  return mask_of_steps(inner, mask, inputs.shape)
-end
-
-TimeDistributed.masks_by_call = true
-
 layers.step_of, layers.stack_steps = step_of, stack_steps
+layers.split_inputs, layers.reversed = split_inputs, reversed
+
+about.say("layers", {
+  {"SimpleRNN", text = "h ← tanh(x·kernel + h·recurrent_kernel + bias), step by step.",
+    source = "Elman 1990 (Cognitive Science 14)", section = "Recurrent", sample = "SimpleRNN(4)",
+    input = {2, 5, 3}, wrong = {2, 3}, is = "[batch, steps, features] → [batch, units]",
+    also = "with return_sequences [batch, steps, units]; return_state: h [batch, units] besides"},
+  {"LSTM", text = "Long short-term memory; gates in the order i, f, c, o.",
+    source = "Hochreiter & Schmidhuber 1997 (Neural Computation 9)", section = "Recurrent",
+    sample = "LSTM{4, return_sequences = true}", input = {2, 5, 3}, wrong = "LSTM(0)",
+    is = "[batch, steps, features] → [batch, steps, units]",
+    also = "without return_sequences [batch, units]; return_state: h and c [batch, units] besides"},
+  {"GRU", text = "Gated recurrent unit; gates in the order z, r, h; `reset_after` as in cuDNN.",
+    source = "arXiv:1406.1078", section = "Recurrent", sample = "GRU(4)", input = {2, 5, 3},
+    wrong = {2, 3}, is = "[batch, steps, features] → [batch, units]",
+    also = "with return_sequences [batch, steps, units]; return_state: h [batch, units] besides"},
+  {"PopnnLSTM", text = "Another name of LSTM.",
+    source = "ipu.keras.layers.PopnnLSTM of the original", section = "Recurrent",
+    sample = "PopnnLSTM(4)", input = {2, 5, 3}, wrong = {2, 3},
+    is = "[batch, steps, features] → [batch, units]",
+    also = "with return_sequences [batch, steps, units]; return_state: h and c [batch, units] "
+    .. "besides"},
+  {"PopnnGRU", text = "Another name of GRU.", source = "ipu.keras.layers.PopnnGRU of the original",
+    section = "Recurrent", sample = "PopnnGRU(4)", input = {2, 5, 3}, wrong = {2, 3},
+    is = "[batch, steps, features] → [batch, units]",
+    also = "with return_sequences [batch, steps, units]; return_state: h [batch, units] besides"},
+  {"RNN", section = "Recurrent", sample = "RNN(GRUCell(4))", input = {2, 5, 3}, wrong = "RNN(4)",
+    is = "[batch, steps, ...] → [batch, ...']", also = "...' is the cell's output_size"},
+}, layers)
+
 return layers

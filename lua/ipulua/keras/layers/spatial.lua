@@ -2,7 +2,7 @@
 -- channels first, which is done by transposing.
 
 local blame = require "ipulua.base.blame"
-local ipu = require "ipulua"
+local ops = require "ipulua.ops"
 
 local spatial = {}
 
@@ -40,7 +40,7 @@ function spatial.channels_last(layer, x)
   for axis = 2, rank - 1 do forth[#forth + 1] = axis end
   forth[rank] = 1
   for axis = 1, rank - 2 do back[#back + 1] = axis end
-  return ipu.transpose(x, forth), function(y) return ipu.transpose(y, back) end
+  return ops.transpose(x, forth), function(y) return ops.transpose(y, back) end
 end
 
 ---The number of channels of an input shape.

@@ -1,9 +1,10 @@
 -- Wrapper: what a layer is that holds another one.
 
+local about = require "ipulua.base.parts.about"
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local Layer = require "ipulua.keras.base.layer"
-local parts = require "ipulua.keras.base.parts"
+local parts = require "ipulua.base.parts"
 
 ---A layer that holds another one, `layer`: own ones extend it with `call(x, {training =, mask =})`.
 ---It builds the inner layer for its own input, has its weights, and is saved with it.
@@ -26,5 +27,10 @@ function Wrapper:get_config()
   config.layer = parts.serialize("layer", self.layer)
   return config
 end
+
+about.say("layers", {
+  {"Wrapper", section = "Core", sample = "Wrapper(Dense(4))", wrong = "Wrapper(4)",
+    shapes = "any, with the batch first"},
+})
 
 return Wrapper

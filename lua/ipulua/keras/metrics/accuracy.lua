@@ -1,20 +1,21 @@
 -- Accuracies and the means of errors.
 
+local about = require "ipulua.base.parts.about"
 local base = require "ipulua.keras.metrics.base"
 local context = require "ipulua.keras.base.context"
-local ipu = require "ipulua"
 local losses = require "ipulua.keras.losses"
 local operands = require "ipulua.keras.base.operands"
+local ops = require "ipulua.ops"
 
 local accuracy = {functions = {}, classes = {}}
 
 local f <const> = accuracy.functions
 
-local function as_float(condition) return ipu.cast(condition, "float32") end
+local function as_float(condition) return ops.cast(condition, "float32") end
 
 ---1 where label and prediction are equal.
 function f.accuracy(y_true, y_pred)
-  return as_float(ipu.equal(y_true, y_pred))
+  return as_float(ops.equal(y_true, y_pred))
 end
 
 local threshold_rows <const> = {operands.rows[1], operands.rows[2], {"threshold", "number", 0.5}}
@@ -22,35 +23,35 @@ local threshold_rows <const> = {operands.rows[1], operands.rows[2], {"threshold"
 ---The share of a sample's labels that the predictions, cut at a threshold, meet.
 function f.binary_accuracy(...)
   local a = operands.read("binary_accuracy", threshold_rows, ...)
-  local y_pred = ipu.cast(ipu.greater(a.y_pred, a.threshold), a.y_true.dtype)
-  return ipu.reduce_mean(as_float(ipu.equal(a.y_true, y_pred)), {axis = -1})
+  local y_pred = ops.cast(ops.greater(a.y_pred, a.threshold), a.y_true.dtype)
+  return ops.reduce_mean(as_float(ops.equal(a.y_true, y_pred)), {axis = -1})
 end
 
 ---1 where the greatest prediction is at the greatest label.
 function f.categorical_accuracy(y_true, y_pred)
-  return as_float(ipu.equal(ipu.argmax(y_true, {axis = -1}), ipu.argmax(y_pred, {axis = -1})))
+  return as_float(ops.equal(ops.argmax(y_true, {axis = -1}), ops.argmax(y_pred, {axis = -1})))
 end
 
 -- Labels without a last axis of 1.
 local function class_numbers(y_true, y_pred)
-  if #y_true.shape == #y_pred.shape then y_true = ipu.squeeze(y_true, {axis = -1}) end
-  return ipu.cast(y_true, "int32")
+  if #y_true.shape == #y_pred.shape then y_true = ops.squeeze(y_true, {axis = -1}) end
+  return ops.cast(y_true, "int32")
 end
 
 ---1 where the greatest prediction is at the label, a class number.
 function f.sparse_categorical_accuracy(y_true, y_pred)
-  return as_float(ipu.equal(class_numbers(y_true, y_pred), ipu.argmax(y_pred, {axis = -1})))
+  return as_float(ops.equal(class_numbers(y_true, y_pred), ops.argmax(y_pred, {axis = -1})))
 end
 
 local k_rows <const> = {operands.rows[1], operands.rows[2], {"k", "integer", 5, range = "[1, inf)"}}
 
 -- 1 where fewer than k predictions exceed that of the label.
 local function in_top_k(labels, y_pred, k)
-  local chosen = ipu.reduce_sum(y_pred * ipu.cast(ipu.one_hot(labels, y_pred.shape[#y_pred.shape]),
+  local chosen = ops.reduce_sum(y_pred * ops.cast(ops.one_hot(labels, y_pred.shape[#y_pred.shape]),
     y_pred.dtype),
     {axis = -1, keepdims = true})
-  local above = ipu.reduce_sum(as_float(ipu.greater(y_pred, chosen)), {axis = -1})
-  return as_float(ipu.less(above, k))
+  local above = ops.reduce_sum(as_float(ops.greater(y_pred, chosen)), {axis = -1})
+  return as_float(ops.less(above, k))
 end
 
 ---1 where the label is among the k greatest predictions.
@@ -62,7 +63,7 @@ end
 ---1 where the greatest label is among the k greatest predictions.
 function f.top_k_categorical_accuracy(...)
   local a = operands.read("top_k_categorical_accuracy", k_rows, ...)
-  return in_top_k(ipu.argmax(a.y_true, {axis = -1}), a.y_pred, a.k)
+  return in_top_k(ops.argmax(a.y_true, {axis = -1}), a.y_pred, a.k)
 end
 
 local axis_rows <const> = {operands.rows[1], operands.rows[2], {"axis", "integer", -1}}
@@ -120,7 +121,7 @@ local update <const> = base.MeanMetricWrapper.update_state
 function base.MeanMetricWrapper:update_state(y_true, y_pred, sample_weight)
   local cast = base.as_tensor(y_pred, self.dtype)
   if cast ~= y_pred and context.logits(y_pred) then
-    context.set_logits(cast, ipu.cast(context.logits(y_pred), self.dtype))
+    context.set_logits(cast, ops.cast(context.logits(y_pred), self.dtype))
   end
   return update(self, y_true, cast, sample_weight)
 end
@@ -134,11 +135,11 @@ accuracy.classes.RootMeanSquaredError = RootMeanSquaredError
 function RootMeanSquaredError:update_state(y_true, y_pred, sample_weight)
   y_true, y_pred = base.as_tensor(y_true, self.dtype), base.as_tensor(y_pred, self.dtype)
   y_true, y_pred = require "ipulua.keras.base.shapes".fit_ranks(y_true, y_pred)
-  base.Mean.update_state(self, ipu.squared_difference(y_pred, y_true), sample_weight)
+  base.Mean.update_state(self, ops.squared_difference(y_pred, y_true), sample_weight)
 end
 
 ---The value so far.
-function RootMeanSquaredError:result() return ipu.sqrt(base.Mean.result(self)) end
+function RootMeanSquaredError:result() return ops.sqrt(base.Mean.result(self)) end
 
 ---The mean of absolute errors divided by a normalizer.
 ---@class MeanRelativeError: Metric
@@ -150,9 +151,36 @@ accuracy.classes.MeanRelativeError = MeanRelativeError
 function MeanRelativeError:update_state(y_true, y_pred, sample_weight)
   y_true, y_pred = base.as_tensor(y_true, self.dtype), base.as_tensor(y_pred, self.dtype)
   local normalizer = base.as_tensor(self.normalizer, self.dtype)
-  local difference = ipu.abs(y_true - y_pred)
-  normalizer = ipu.broadcast_to(normalizer, difference.shape)
+  local difference = ops.abs(y_true - y_pred)
+  normalizer = ops.broadcast_to(normalizer, difference.shape)
   base.Mean.update_state(self, base.divide_no_nan(difference, normalizer), sample_weight)
 end
+
+about.say("metrics", {
+  {"Accuracy", text = "How often label and prediction are equal."},
+  {"BinaryAccuracy", text = "How often p > threshold says the label, 0 or 1."},
+  {"BinaryCrossentropy", text = "As the loss, averaged."},
+  {"CategoricalAccuracy", text = "How often the greatest prediction is that of the one-hot label."},
+  {"CategoricalCrossentropy", text = "As the loss, averaged."},
+  {"CategoricalHinge", text = "As the loss, averaged."},
+  {"CosineSimilarity", text = "The cosine of the angle between y and p, averaged."},
+  {"Hinge", text = "As the loss, averaged."},
+  {"KLDivergence", text = "As the loss, averaged.",
+    source = "Kullback & Leibler 1951 (Ann. Math. Statist. 22)"},
+  {"LogCoshError", text = "The loss LogCosh, averaged."},
+  {"MeanAbsoluteError", text = "The mean of |y − p|."},
+  {"MeanAbsolutePercentageError", text = "As the loss, averaged."},
+  {"MeanSquaredError", text = "The mean of (y − p)²."},
+  {"MeanSquaredLogarithmicError", text = "As the loss, averaged."},
+  {"Poisson", text = "As the loss, averaged."},
+  {"SparseCategoricalAccuracy",
+    text = "How often the greatest prediction is that of the class number."},
+  {"SparseCategoricalCrossentropy", text = "As the loss, averaged."},
+  {"SparseTopKCategoricalAccuracy",
+    text = "How often the class number is among the k greatest predictions."},
+  {"SquaredHinge", text = "As the loss, averaged."},
+  {"TopKCategoricalAccuracy", text = "How often the one-hot label is among the k greatest "
+    .. "predictions."},
+})
 
 return accuracy

@@ -1,14 +1,15 @@
 -- What a metric is: variables that batches add to, and a result read from them. All of it are ops,
 -- so that a metric works eagerly and inside the training program alike.
 
+local about = require "ipulua.base.parts.about"
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
 local core = require "ipulua.core"
-local ipu = require "ipulua"
-local names = require "ipulua.keras.base.names"
-local nest = require "ipulua.keras.base.nest"
-local parts = require "ipulua.keras.base.parts"
+local names = require "ipulua.base.parts.names"
+local nest = require "ipulua.base.nest"
+local ops = require "ipulua.ops"
+local parts = require "ipulua.base.parts"
 local shapes = require "ipulua.keras.base.shapes"
 local tracing = require "ipulua.trace.tracing"
 local variables = require "ipulua.trace.variables"
@@ -59,7 +60,7 @@ function Metric:add_weight(...)
   local dtype = a.dtype or self.dtype
   local v = variables.Variable{
     tracing.outside(parts.get("initializer", initializer), a.shape, {dtype = dtype}),
-    name = self.name .. "/" .. a.name, trainable = false,
+    name = self.name .. "/" .. a.name, trainable = false, synchronization = "ON_READ", aggregation = "SUM",
   }
   self.variables[#self.variables + 1] = v
   return v
@@ -137,13 +138,13 @@ end
 function base.as_tensor(value, dtype)
   if core.is_variable(value) then value = value:read_value() end
   if not core.is_tensor(value) then return core.tensor(value, dtype, "what a metric is given") end
-  return value.dtype == dtype and value or ipu.cast(value, dtype)
+  return value.dtype == dtype and value or ops.cast(value, dtype)
 end
 
 ---a / b, 0 where b is 0.
 function base.divide_no_nan(a, b)
-  local zero = ipu.equal(b, 0)
-  return ipu.where(zero, ipu.zeros_like(a), a / ipu.where(zero, ipu.ones_like(b), b))
+  local zero = ops.equal(b, 0)
+  return ops.where(zero, ops.zeros_like(a), a / ops.where(zero, ops.ones_like(b), b))
 end
 
 ---The weight argument: a tensor, a number, or a table {sample_weight = …}.
@@ -163,11 +164,11 @@ local function weigh(self, values, sample_weight)
   if weight_rank > 0 and weight_rank < rank - 1 then
     local axes = {}
     for axis = weight_rank, rank - 1 do axes[#axes + 1] = axis end
-    values = self.counts and ipu.reduce_mean(values, {axis = axes})
-      or ipu.reduce_sum(values, {axis = axes})
+    values = self.counts and ops.reduce_mean(values, {axis = axes})
+      or ops.reduce_sum(values, {axis = axes})
   end
   w = shapes.fit_weight(w, values)
-  if not shapes.equal(w.shape, values.shape) then w = ipu.broadcast_to(w, values.shape) end
+  if not shapes.equal(w.shape, values.shape) then w = ops.broadcast_to(w, values.shape) end
   return values, w
 end
 
@@ -185,9 +186,9 @@ function Reduce:update_state(values, sample_weight)
     local w
     values, w = weigh(self, values, sample_weight)
     values = values * w
-    count = ipu.reduce_sum(w)
+    count = ops.reduce_sum(w)
   end
-  self.total:assign_add(ipu.reduce_sum(values))
+  self.total:assign_add(ops.reduce_sum(values))
   if self.counts then self.count:assign_add(count or values.size) end
 end
 
@@ -250,7 +251,7 @@ function MeanTensor:update_state(values, sample_weight)
   shapes.check_equal(values.shape, self.total.shape, self.name, "the values",
     "those of the first batch")
   sample_weight = base.weight_of(sample_weight)
-  local w = ipu.ones_like(values)
+  local w = ops.ones_like(values)
   if sample_weight ~= nil then
     values, w = weigh({dtype = self.dtype, counts = true}, values, sample_weight)
   end
@@ -265,5 +266,11 @@ function MeanTensor:result()
   end
   return base.divide_no_nan(self.total:read_value(), self.count:read_value())
 end
+
+about.say("metrics", {
+  {"Metric", text = "What every metric is: own ones extend it with `update_state(y_true, y_pred, "
+    .. "{sample_weight})` and `result()`; `add_weight{name =, shape =}` makes its state, "
+    .. "`reset_state()` clears it."},
+})
 
 return base

@@ -1,9 +1,10 @@
 -- Metrics from counts of right and wrong decisions at thresholds.
 
+local about = require "ipulua.base.parts.about"
 local args = require "ipulua.base.args"
 local base = require "ipulua.keras.metrics.base"
 local blame = require "ipulua.base.blame"
-local ipu = require "ipulua"
+local ops = require "ipulua.ops"
 local shapes = require "ipulua.keras.base.shapes"
 
 local confusion = {classes = {}}
@@ -17,8 +18,8 @@ local divide_no_nan <const> = base.divide_no_nan
 
 -- Predictions outside a sample's k greatest fall below every threshold.
 local function keep_top_k(y_pred, k)
-  local _, indices = ipu.top_k(y_pred, {k = k})
-  local mask = ipu.reduce_sum(ipu.cast(ipu.one_hot(indices, y_pred.shape[#y_pred.shape]),
+  local _, indices = ops.top_k(y_pred, {k = k})
+  local mask = ops.reduce_sum(ops.cast(ops.one_hot(indices, y_pred.shape[#y_pred.shape]),
     y_pred.dtype), {axis = -2})
   return y_pred * mask + (1 - mask) * lowest
 end
@@ -29,7 +30,7 @@ local function column(x, class_id)
   local begin, size = {}, {}
   for i, extent in ipairs(x.shape) do begin[i], size[i] = 0, extent end
   begin[rank], size[rank] = class_id, 1
-  return ipu.squeeze(ipu.slice(x, begin, size), {axis = -1})
+  return ops.squeeze(ops.slice(x, begin, size), {axis = -1})
 end
 
 ---Counts of a batch: tables of [thresholds] (or [thresholds, labels]) tensors tp, fp, fn, tn.
@@ -44,26 +45,26 @@ function confusion.count(y_true, y_pred, o)
   local thresholds, weights
   if o.sample_weight ~= nil then
     weights = shapes.fit_weight(base.as_tensor(o.sample_weight, "float32"), y_pred)
-    weights = ipu.broadcast_to(weights, y_pred.shape)
+    weights = ops.broadcast_to(weights, y_pred.shape)
   end
   local lead, axis
   if o.multi_label then -- [1, samples, labels]
     lead, axis = {1, y_pred.shape[1], y_pred.size // y_pred.shape[1]}, 1
-    thresholds = ipu.tensor(o.thresholds):reshape{count, 1, 1}
+    thresholds = ops.tensor(o.thresholds):reshape{count, 1, 1}
   else
     lead, axis = {1, y_pred.size}, 1
-    thresholds = ipu.tensor(o.thresholds):reshape{count, 1}
+    thresholds = ops.tensor(o.thresholds):reshape{count, 1}
   end
-  local labels, predictions = ipu.reshape(y_true, lead), ipu.reshape(y_pred, lead)
-  local w = weights and ipu.reshape(weights, lead)
+  local labels, predictions = ops.reshape(y_true, lead), ops.reshape(y_pred, lead)
+  local w = weights and ops.reshape(weights, lead)
   if o.label_weights then
-    w = w and w * o.label_weights or ipu.broadcast_to(o.label_weights, lead)
+    w = w and w * o.label_weights or ops.broadcast_to(o.label_weights, lead)
   end
-  local positive = ipu.cast(ipu.greater(predictions, thresholds), "float32")
-  local truth = ipu.cast(ipu.cast(labels, "bool"), "float32")
+  local positive = ops.cast(ops.greater(predictions, thresholds), "float32")
+  local truth = ops.cast(ops.cast(labels, "bool"), "float32")
   local function sum(x)
     if w then x = x * w end
-    return ipu.reduce_sum(x, {axis = axis})
+    return ops.reduce_sum(x, {axis = axis})
   end
   return {
     tp = sum(positive * truth), fp = sum(positive * (1 - truth)), fn = sum((1 - positive) * truth),
@@ -88,12 +89,12 @@ end
 
 local function add_counts(self, states, counts)
   for _, name in ipairs(states) do
-    self[name]:assign_add(ipu.cast(ipu.reshape(counts[name], self[name].shape), self.dtype))
+    self[name]:assign_add(ops.cast(ops.reshape(counts[name], self[name].shape), self.dtype))
   end
 end
 
 local function first_if_single(self, values)
-  if #self.list == 1 then return ipu.reshape(values, {}) end
+  if #self.list == 1 then return ops.reshape(values, {}) end
   return values
 end
 
@@ -194,8 +195,8 @@ for name, row in pairs(constrained) do
   ---The value so far.
   function c:result()
     local r = rates(self)
-    local feasible = ipu.greater_equal(r[limited], self[argument])
-    return ipu.reduce_max(ipu.where(feasible, r[reported], ipu.zeros_like(r[reported])))
+    local feasible = ops.greater_equal(r[limited], self[argument])
+    return ops.reduce_max(ops.where(feasible, r[reported], ops.zeros_like(r[reported])))
   end
 end
 
@@ -241,14 +242,14 @@ end
 ---Takes a batch in: labels and predictions; sample_weight is a weight of each sample.
 function AUC:update_state(y_true, y_pred, sample_weight)
   y_pred = base.as_tensor(y_pred, "float32")
-  if self.from_logits then y_pred = ipu.sigmoid(y_pred) end
+  if self.from_logits then y_pred = ops.sigmoid(y_pred) end
   if self.multi_label and not self.tp then
     add_states(self, all_states, {#self.list, y_pred.shape[#y_pred.shape]})
   end
   local label_weights
   if self.label_weights and not self.multi_label then
-    label_weights = ipu.broadcast_to(base.as_tensor(self.label_weights, "float32"), y_pred.shape)
-    label_weights = ipu.reshape(label_weights, {1, y_pred.size})
+    label_weights = ops.broadcast_to(base.as_tensor(self.label_weights, "float32"), y_pred.shape)
+    label_weights = ops.reshape(label_weights, {1, y_pred.size})
   end
   add_counts(self, all_states,
     confusion.count(y_true, y_pred, {thresholds = self.list, multi_label = self.multi_label,
@@ -261,7 +262,7 @@ local function neighbours(x)
   local begin, size, after = {}, {}, {}
   for i, extent in ipairs(x.shape) do begin[i], size[i], after[i] = 0, extent, 0 end
   size[1], after[1] = count - 1, 1
-  return ipu.slice(x, begin, size), ipu.slice(x, after, size)
+  return ops.slice(x, begin, size), ops.slice(x, after, size)
 end
 
 -- Precision between two points isn't linear: the interpolation of Davis & Goadrich (2006).
@@ -270,20 +271,20 @@ local function interpolated_pr(tp, fp, fn)
   local p_here, p_next = neighbours(tp + fp)
   local _, fn_next = neighbours(fn)
   local dtp, dp = tp_here - tp_next, p_here - p_next
-  local slope = divide_no_nan(dtp, ipu.maximum(dp, 0))
+  local slope = divide_no_nan(dtp, ops.maximum(dp, 0))
   local intercept = tp_next - slope * p_next
-  local both = ipu.logical_and(ipu.greater(p_here, 0), ipu.greater(p_next, 0))
-  local ratio = ipu.where(both, divide_no_nan(p_here, ipu.maximum(p_next, 0)),
-    ipu.ones_like(p_next))
-  return divide_no_nan(slope * (dtp + intercept * ipu.log(ratio)),
-    ipu.maximum(tp_next + fn_next, 0))
+  local both = ops.logical_and(ops.greater(p_here, 0), ops.greater(p_next, 0))
+  local ratio = ops.where(both, divide_no_nan(p_here, ops.maximum(p_next, 0)),
+    ops.ones_like(p_next))
+  return divide_no_nan(slope * (dtp + intercept * ops.log(ratio)),
+    ops.maximum(tp_next + fn_next, 0))
 end
 
 function AUC:heights(y)
   local here, following = neighbours(y)
   if self.summation_method == "interpolation" then return (here + following) / 2 end
-  if self.summation_method == "minoring" then return ipu.minimum(here, following) end
-  return ipu.maximum(here, following)
+  if self.summation_method == "minoring" then return ops.minimum(here, following) end
+  return ops.maximum(here, following)
 end
 
 ---The value so far.
@@ -301,11 +302,11 @@ function AUC:result()
     local here, following = neighbours(x)
     areas = (here - following) * self:heights(y)
   end
-  if not self.multi_label then return ipu.reduce_sum(areas) end
-  local by_label = ipu.reduce_sum(areas, {axis = 0})
-  if not self.label_weights then return ipu.reduce_mean(by_label) end
+  if not self.multi_label then return ops.reduce_sum(areas) end
+  local by_label = ops.reduce_sum(areas, {axis = 0})
+  if not self.label_weights then return ops.reduce_mean(by_label) end
   local w = base.as_tensor(self.label_weights, "float32")
-  return divide_no_nan(ipu.reduce_sum(by_label * w), ipu.reduce_sum(w))
+  return divide_no_nan(ops.reduce_sum(by_label * w), ops.reduce_sum(w))
 end
 
 -- ------------------------------------------------ intersection over union
@@ -323,22 +324,38 @@ end
 function MeanIoU:update_state(y_true, y_pred, sample_weight)
   y_true, y_pred = base.as_tensor(y_true, "int32"), base.as_tensor(y_pred, "int32")
   local count = y_pred.size
-  local truth = ipu.cast(ipu.one_hot(ipu.reshape(y_true, {count}), self.num_classes), self.dtype)
-  local guess = ipu.cast(ipu.one_hot(ipu.reshape(y_pred, {count}), self.num_classes), self.dtype)
+  local truth = ops.cast(ops.one_hot(ops.reshape(y_true, {count}), self.num_classes), self.dtype)
+  local guess = ops.cast(ops.one_hot(ops.reshape(y_pred, {count}), self.num_classes), self.dtype)
   sample_weight = base.weight_of(sample_weight)
   if sample_weight ~= nil then
-    truth = truth * ipu.reshape(base.as_tensor(sample_weight, self.dtype), {count, 1})
+    truth = truth * ops.reshape(base.as_tensor(sample_weight, self.dtype), {count, 1})
   end
-  self.total_cm:assign_add(ipu.matmul(truth, guess, {transpose_a = true}))
+  self.total_cm:assign_add(ops.matmul(truth, guess, {transpose_a = true}))
 end
 
 ---The value so far.
 function MeanIoU:result()
   local cm = self.total_cm:read_value()
-  local hits = ipu.reduce_sum(cm * ipu.eye(self.num_classes, {dtype = self.dtype}), {axis = 0})
-  local union = ipu.reduce_sum(cm, {axis = 0}) + ipu.reduce_sum(cm, {axis = 1}) - hits
-  local present = ipu.reduce_sum(ipu.cast(ipu.not_equal(union, 0), self.dtype))
-  return divide_no_nan(ipu.reduce_sum(divide_no_nan(hits, union)), present)
+  local hits = ops.reduce_sum(cm * ops.eye(self.num_classes, {dtype = self.dtype}), {axis = 0})
+  local union = ops.reduce_sum(cm, {axis = 0}) + ops.reduce_sum(cm, {axis = 1}) - hits
+  local present = ops.reduce_sum(ops.cast(ops.not_equal(union, 0), self.dtype))
+  return divide_no_nan(ops.reduce_sum(divide_no_nan(hits, union)), present)
 end
+
+about.say("metrics", {
+  {"AUC", text = "The area under the ROC (or PR) curve, from num_thresholds thresholds."},
+  {"FalseNegatives", text = "Predictions not above whose label is 1."},
+  {"FalsePositives", text = "Predictions above a threshold whose label is 0."},
+  {"MeanIoU", text = "Intersection over union of class numbers, averaged over the classes that "
+    .. "occur; a pair with a number outside of 0 … num_classes - 1 doesn't count."},
+  {"Precision", text = "The share of positive predictions that are right."},
+  {"PrecisionAtRecall", text = "The best precision where recall is at least a value."},
+  {"Recall", text = "The share of positives that were predicted."},
+  {"RecallAtPrecision", text = "The best recall where precision is at least a value."},
+  {"SensitivityAtSpecificity", text = "The best sensitivity at a specificity."},
+  {"SpecificityAtSensitivity", text = "The best specificity at a sensitivity."},
+  {"TrueNegatives", text = "Predictions not above whose label is 0."},
+  {"TruePositives", text = "Predictions above a threshold whose label is 1."},
+})
 
 return confusion

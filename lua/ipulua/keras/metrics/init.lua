@@ -6,8 +6,11 @@ local base = require "ipulua.keras.metrics.base"
 local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
 local confusion = require "ipulua.keras.metrics.confusion"
+local function_name = require "ipulua.base.function_name"
 local losses = require "ipulua.keras.losses"
-local parts = require "ipulua.keras.base.parts"
+local offering = require "ipulua.base.parts.offering"
+local parts = require "ipulua.base.parts"
+local scores = require "ipulua.keras.metrics.scores"
 
 local metrics = {
   Metric = base.Metric, Mean = base.Mean, Sum = base.Sum, MeanTensor = base.MeanTensor,
@@ -16,6 +19,7 @@ local metrics = {
 
 for name, c in pairs(accuracy.classes) do metrics[name] = c end
 for name, c in pairs(confusion.classes) do metrics[name] = c end
+for name, c in pairs(scores.classes) do metrics[name] = c end
 for name, f in pairs(accuracy.functions) do metrics[name] = f end
 for name, f in pairs(losses) do
   local is_loss = type(f) == "function"
@@ -80,11 +84,12 @@ function metrics.get(given, about)
       end
     end
     return base.MeanMetricWrapper{fn = function(...) return found(...) end,
-      name = name or asked or "metric"}
+      name = name or asked or function_name(found) or "metric"}
   end
   blame.error("a metric must be a name, a metric object or a function, got "
     .. args.describe(given), "type")
 end
 
 class.guard_all(metrics)
-return require("ipulua.keras.base.other_names").give("metrics", metrics)
+return parts.give("metrics", metrics,
+  {names = offering.names.losses})

@@ -5,11 +5,13 @@ local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
 local graph = require "ipulua.keras.models.functional"
 local pipelining = require "ipulua.keras.models.stage_assignment"
+local pricing = require "ipulua.machine.pricing"
 local summary = require "ipulua.keras.models.summary"
 
 local kept <const> = require "ipulua.keras.base.layer_fields".get
 
-local describe = {}
+local describe, methods = {}, {}
+describe.methods = methods
 
 local function sizes(list)
   local count, bytes = 0, 0
@@ -83,7 +85,10 @@ end
 
 -- Cycles of a run and bytes of each layer, where the model can be priced: its inputs have shapes.
 local function add_prices(model, description)
-  local ok, price = pcall(require "ipulua.tools.estimate".price, {fn = model})
+  local ok, price = pcall(function()
+    local _ <close> = pricing.draw_nothing()
+    return (model:priced{})
+  end)
   if not ok then return end
   local cycles, bytes = price:names()
   local stages = price:summary().stages
@@ -124,16 +129,21 @@ local function check_positions(positions, count)
   end
 end
 
-function describe.summary(model, ...)
+---Prints the table of layers. Options: line_length, positions, style, ipu, print_fn.
+---Units: line_length in characters; with ipu = true cycles of the chip's clock, memory in bytes
+---Errors: an unknown option, a model that is not built: `model:summary{widths = 3}`,
+---`keras.Sequential{keras.layers.Dense(1)}:summary()`
+---@param ... any {line_length, positions, style, ipu, print_fn}
+function methods:summary(...)
   local a = args.check("summary", rows, ...)
-  if not model.built then
+  if not self.built then
     blame.error(string.format("summary: model '%s' is not built yet, so the shapes of its layers "
       .. "are not known; call model:build(shape) or "
-      .. "model:fit, or give the first layer an input_shape", model.name), "value")
+      .. "model:fit, or give the first layer an input_shape", self.name), "value")
   end
   local print_line = a.print_fn or print
-  local description = describe.model(model)
-  if a.ipu then add_prices(model, description) end
+  local description = describe.model(self)
+  if a.ipu then add_prices(self, description) end
   check_positions(a.positions, description.functional and 4 or 3)
   for _, line in ipairs(summary.lines(description, a)) do print_line(line) end
 end

@@ -5,7 +5,7 @@ local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local infer = require "ipulua.keras.base.infer"
 local KerasTensor = require "ipulua.keras.base.tensor"
-local nest = require "ipulua.keras.base.nest"
+local nest = require "ipulua.base.nest"
 local stages = require "ipulua.keras.models.stage_scope"
 
 local kept <const> = require "ipulua.keras.base.layer_fields".get

@@ -1,19 +1,48 @@
--- keras.models: loading and copying models.
+-- keras.models: the models with all that they are asked for, loading and copying them.
 
+local architecture = require "ipulua.keras.files.architecture"
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
-local custom_objects = require "ipulua.keras.base.custom_objects"
-local parts = require "ipulua.keras.base.parts"
-local saving = require "ipulua.keras.files.saving"
+local custom_objects = require "ipulua.base.parts.custom_objects"
+local layer_fields = require "ipulua.keras.base.layer_fields"
+local offering = require "ipulua.base.parts.offering"
+local parts = require "ipulua.base.parts"
+local registry = require "ipulua.base.parts.registry"
+local saving = require "ipulua.keras.files.model_file"
+
+local Model = require "ipulua.keras.models.model".Model
+local Sequential = require "ipulua.keras.models.sequential".Sequential
+
+-- What a model is asked for is in files of their own.
+for _, part in ipairs{
+  require "ipulua.keras.training.compile",
+  require "ipulua.keras.training.fit",
+  require "ipulua.keras.training.evaluate",
+  require "ipulua.keras.training.predict",
+  require "ipulua.keras.training.on_batch",
+  require "ipulua.keras.training.own_steps",
+  require "ipulua.keras.training.priced",
+  require "ipulua.keras.training.pipelined",
+  require "ipulua.keras.models.stage_assignment",
+  require "ipulua.keras.models.describe",
+  require "ipulua.keras.files.weights",
+  require "ipulua.keras.files.architecture",
+  require "ipulua.keras.files.model_file",
+} do
+  for name, f in pairs(part.methods) do Model[name] = f end
+  for name, f in pairs(part.properties or {}) do Model.properties[name] = f end
+end
+class.guard(Model)
+layer_fields.reserve(Model)
+registry.enter("model", {Model = Model, Sequential = Sequential})
 
 local models = {
-  Model = require "ipulua.keras.models.model".Model,
-  Sequential = require "ipulua.keras.models.sequential".Sequential,
-  load_model = saving.load_model, model_from_json = saving.model_from_json,
+  Model = Model, Sequential = Sequential,
+  load_model = saving.load_model, model_from_json = architecture.model_from_json,
 }
 
-local clone_rows <const> = {{"model", require "ipulua.keras.models.model".Model},
+local clone_rows <const> = {{"model", Model},
   {"custom_objects", "table", optional = true}}
 
 -- The classes of a model and of what is in it, by their names in files.
@@ -50,7 +79,7 @@ function models.model_from_config(config, objects)
     {custom_objects = custom_objects.given(objects)})
 end
 
-local save_rows <const> = {{"model", require "ipulua.keras.models.model".Model}, {"path", "string"}}
+local save_rows <const> = {{"model", Model}, {"path", "string"}}
 
 ---Writes a model to a file, as model:save(path) does.
 ---Errors: what is no model, a path that model:save refuses:
@@ -60,4 +89,9 @@ function models.save_model(...)
   a.model:save(a.path)
 end
 
-return require("ipulua.keras.base.other_names").answer("models", models)
+-- What Keras has in its module of that name and this one lacks, with what to use instead.
+local missing <const> = {
+  model_from_yaml = "it was taken out of Keras, too; use model_from_json",
+}
+
+return offering.answer("models", models, {missing = missing})

@@ -1,10 +1,11 @@
 -- keras.Input: where a functional model begins.
 
+local about = require "ipulua.base.parts.about"
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local core_layers = require "ipulua.keras.layers.core"
 local graph = require "ipulua.keras.models.functional"
-local names = require "ipulua.keras.base.names"
+local names = require "ipulua.base.parts.names"
 
 local keep <const> = require "ipulua.keras.base.layer_fields".keep
 
@@ -45,5 +46,11 @@ function input.Input(...)
   keep(layer, "batch_input_shape", shape)
   return graph.input(layer, shape, a.dtype)
 end
+
+about.say("layers", {
+  {"Input", text = "What a functional model begins with: a placeholder with the shape of a sample.",
+    section = "Core", sample = "Input{shape = {28, 28}}", wrong = "Input()",
+    shapes = "a KerasTensor [-1, 28, 28]: [batch_size or -1, shape…]"},
+})
 
 return input

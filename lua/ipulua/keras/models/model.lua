@@ -1,6 +1,8 @@
 -- Model: layers that train together. A functional model is given inputs and outputs; a subclass of
 -- its own, keras.Model:extend("Net"), defines `call`.
 
+local KerasTensor = require "ipulua.keras.base.tensor"
+local Layer = require "ipulua.keras.base.layer"
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
@@ -9,14 +11,12 @@ local core = require "ipulua.core"
 local counted = require "ipulua.base.counted"
 local graph = require "ipulua.keras.models.functional"
 local infer = require "ipulua.keras.base.infer"
-local ipu = require "ipulua"
-local KerasTensor = require "ipulua.keras.base.tensor"
-local log = require "ipulua.base.log"
-local Layer = require "ipulua.keras.base.layer"
 local layer_fields = require "ipulua.keras.base.layer_fields"
 local layer_weights = require "ipulua.keras.base.layer_weights"
-local nest = require "ipulua.keras.base.nest"
-local parts = require "ipulua.keras.base.parts"
+local log = require "ipulua.base.log"
+local nest = require "ipulua.base.nest"
+local ops = require "ipulua.ops"
+local registry = require "ipulua.base.parts.registry"
 local shapes = require "ipulua.keras.base.shapes"
 local stages = require "ipulua.keras.models.stage_scope"
 
@@ -36,6 +36,7 @@ local model = {}
 ---@field stop_training boolean
 local Model = Layer:extend("Model")
 model.Model = Model
+Model.is_model = true
 
 Model.properties = setmetatable({}, {__index = Layer.properties})
 Model.setters = setmetatable({}, {__index = Layer.setters})
@@ -66,9 +67,11 @@ function Model:init(...)
 end
 
 function Model:init_base(given)
+  registry.module("model") -- with all methods, of which this file has the first
   Layer.init_base(self, given)
   rawset(self, "stop_training", false)
   keep(self, "_programs", {})
+  keep(self, "_team", require "ipulua.trace.teams".current())
   keep(self, "_options", require "ipulua.keras.models.stage_assignment".defaults())
 end
 
@@ -163,9 +166,9 @@ local function fit_input(self, x, wanted)
   local given = x.shape
   local rank, wanted_rank = #given, #wanted.shape
   if rank == wanted_rank + 1 and x.shape[rank] == 1 then
-    x = ipu.squeeze(x, {axis = -1})
+    x = ops.squeeze(x, {axis = -1})
   elseif rank == wanted_rank - 1 and wanted.shape[wanted_rank] == 1 then
-    x = ipu.expand_dims(x, -1)
+    x = ops.expand_dims(x, -1)
   end
   local fits = #x.shape == wanted_rank
   for i = 2, wanted_rank do
@@ -179,7 +182,7 @@ local function fit_input(self, x, wanted)
       and "; a single sample wants a batch around it: ds:batch(n), ipu.expand_dims(x, 0)" or ""),
       "value")
   end
-  if x.dtype ~= wanted.dtype then x = ipu.cast(x, wanted.dtype) end
+  if x.dtype ~= wanted.dtype then x = ops.cast(x, wanted.dtype) end
   if context.mask(x) ~= mask then context.set_mask(x, mask) end
   return x
 end
@@ -187,14 +190,16 @@ end
 -- x with the mask that a call gave beside it, which is not that of the caller's tensor.
 local function masked(x, mask)
   if mask == nil or not args.is_tensor(x) or context.mask(x) == mask then return x end
-  local copy = ipu.identity(x)
+  local copy = ops.identity(x)
   context.set_mask(copy, mask)
   return copy
 end
 
-local function missing(self, name)
-  blame.error(string.format("model '%s': its input '%s' is missing", self.name, tostring(name)),
-    "value")
+local function missing(self, name, given)
+  local names = {}
+  for i, key in ipairs(nest.keys(given)) do names[i] = tostring(key) end
+  blame.error(string.format("model '%s': its input '%s' is missing; what is given: %s", self.name,
+    tostring(name), table.concat(names, ", ")), "value")
 end
 
 -- What a table has beside a model's inputs is told once; datasets may hold more than a model reads.
@@ -215,7 +220,7 @@ local function by_name(self, given)
   for i, t in ipairs(self._graph.inputs) do
     is_input[t.layer.name] = true
     list[i] = given[t.layer.name]
-    if list[i] == nil then missing(self, t.layer.name) end
+    if list[i] == nil then missing(self, t.layer.name, given) end
   end
   tell_others(self, given, is_input)
   return list
@@ -226,7 +231,7 @@ local function by_key(self, structure, given, list)
   local is_input = {}
   for _, key in ipairs(nest.keys(structure)) do
     is_input[key] = true
-    if given[key] == nil then missing(self, key) end
+    if given[key] == nil then missing(self, key, given) end
     if args.is_plain(structure[key]) and args.is_plain(given[key]) then
       by_key(self, structure[key], given[key], list)
     else list[#list + 1] = given[key] end
@@ -364,6 +369,7 @@ function Model:build_with(inputs)
   keep_input_specs(self, inputs)
   if self.build ~= Model.build and not self._building then Layer.ensure_built(self, inputs) end
   rawset(self, "built", true)
+  if self.call == Model.call then return end -- its steps call what it holds
   local types
   local calls = stages.record(function()
     types = infer.results(function(...) return self(...) end, {n = 1, inputs}, KerasTensor.is)
@@ -388,78 +394,11 @@ function Model:get_weights()
   return Layer.get_weights(self)
 end
 
----Writes the weights to a .safetensors or .npz file.
----Errors: another ending than .safetensors and .npz, a model without weights, a place that can't be
----written, a file that is there where overwrite is false: `model:save_weights "w.txt"`
----@param ... any path, overwrite
-function Model:save_weights(...)
-  return require "ipulua.keras.files.saving".save_weights(self, ...)
-end
----Sets the weights from a file; by_name: only those that the file knows, skip_mismatch: of these
----only those whose shapes agree.
----Shapes: each weight has the shape that it was saved with, unless skip_mismatch leaves it out
----Errors: a file that is missing or damaged, weights of other shapes or names, skip_mismatch
----without by_name: `model:load_weights "nowhere.safetensors"`
----@param ... any path, by_name, skip_mismatch
-function Model:load_weights(...)
-  return require "ipulua.keras.files.saving".load_weights(self, ...)
-end
----Writes the whole model to a .safetensors file: architecture, weights, compile's arguments, the
----optimizer's state.
----Errors: another ending than .safetensors, a class that can't be described, a place that can't be
----written: `model:save "model.h5"`
----@param ... any path, include_optimizer, overwrite
-function Model:save(...) return require "ipulua.keras.files.saving".save(self, ...) end
----The architecture as JSON.
----@return string
-function Model:to_json() return require "ipulua.keras.files.saving".to_json(self) end
-
 ---Sets the states that stateful layers keep between batches to zero, in nested models, too.
 function Model:reset_states()
   self:walk(function(layer)
     if layer.stateful then layer:reset_states() end
   end)
 end
-
--- ------------------------------------------------ configs
-
-function Model:get_config()
-  if not self._graph then
-    blame.error(string.format("model '%s': its class %s defines no get_config()", self.name,
-      class.of(self).__name),
-      "not_implemented")
-  end
-  return require "ipulua.keras.files.saving".graph_config(self)
-end
-
-function Model.from_config(c, config, custom_objects)
-  parts.want_config(c, config)
-  if config.layers then
-    return require "ipulua.keras.files.saving".graph_from_config(c, config, custom_objects)
-  end
-  return c(config)
-end
-
--- ------------------------------------------------ looking
-
----Prints the table of layers. Options: line_length, positions, style, ipu, print_fn.
----Units: line_length in characters; with ipu = true cycles of the chip's clock, memory in bytes
----Errors: an unknown option, a model that is not built: `model:summary{widths = 3}`,
----`keras.Sequential{keras.layers.Dense(1)}:summary()`
----@param ... any {line_length, positions, style, ipu, print_fn}
-function Model:summary(...) return require "ipulua.keras.models.describe".summary(self, ...) end
-
--- Training, pipeline stages: files of their own.
-for _, file in ipairs{
-  "training.compile", "training.fit", "training.evaluate", "training.predict", "training.on_batch",
-  "training.own_steps",
-  "models.stage_assignment",
-} do
-  local part = require("ipulua.keras." .. file)
-  for name, f in pairs(part.methods) do Model[name] = f end
-  for name, f in pairs(part.properties or {}) do properties[name] = f end
-end
-class.guard(Model)
-layer_fields.reserve(Model)
 
 return model

@@ -7,8 +7,8 @@ local blame = require "ipulua.base.blame"
 local callbacks = require "ipulua.keras.callbacks"
 local class = require "ipulua.base.class"
 local Layer = require "ipulua.keras.base.layer"
-local Model = require "ipulua.keras.models.model".Model
-local Sequential = require "ipulua.keras.models.sequential".Sequential
+local Model = require "ipulua.keras.models".Model
+local Sequential = require "ipulua.keras.models".Sequential
 
 local older = {}
 

@@ -12,7 +12,7 @@ local KerasTensor = require "ipulua.keras.base.tensor"
 local Layer = require "ipulua.keras.base.layer"
 local layer_fields = require "ipulua.keras.base.layer_fields"
 local Model = require "ipulua.keras.models.model".Model
-local nest = require "ipulua.keras.base.nest"
+local nest = require "ipulua.base.nest"
 local shapes = require "ipulua.keras.base.shapes"
 
 local keep <const> = layer_fields.keep
@@ -240,7 +240,7 @@ function Sequential:ensure_built(inputs)
 end
 
 function Sequential:get_config()
-  local parts = require "ipulua.keras.base.parts"
+  local parts = require "ipulua.base.parts"
   local _ <close> = parts.describing(self)
   local config = core.plain{name = self.name, trainable = self._trainable, layers = {}}
   if self._watched then
@@ -261,7 +261,7 @@ function Sequential:get_config()
 end
 
 function Sequential.from_config(c, config, custom_objects)
-  local parts = require "ipulua.keras.base.parts"
+  local parts = require "ipulua.base.parts"
   parts.want_config(c, config)
   local _ <close> = parts.making()
   local layers = {}

@@ -4,7 +4,7 @@
 local class = require "ipulua.base.class"
 local core = require "ipulua.core"
 local format = require "ipulua.keras.onnx.format"
-local ipu = require "ipulua"
+local ops = require "ipulua.ops"
 
 ---@class OnnxBuilder
 local Builder = class.new("OnnxBuilder")
@@ -26,14 +26,14 @@ end
 
 -- Constants made by conversions are shared when they are equal.
 local function constant(self, data, dtype)
-  local tensor = ipu.tensor(data, {dtype = dtype})
+  local tensor = ops.tensor(data, {dtype = dtype})
   local key = dtype .. table.concat(tensor.shape, ",") .. ":" .. core.to_bytes(tensor)
   self.small[key] = self.small[key] or self:known(tensor)
   return self.small[key]
 end
 
 function Builder:ints(list)
-  return constant(self, #list > 0 and list or ipu.zeros({0}, {dtype = "int64"}), "int64")
+  return constant(self, #list > 0 and list or ops.zeros({0}, {dtype = "int64"}), "int64")
 end
 function Builder:scalar(x, dtype) return constant(self, x, dtype) end
 
@@ -68,18 +68,18 @@ function Builder:emit(op, inputs, attributes, count)
 end
 
 function Builder:cast(v, dtype)
-  if v.tensor then return self:known(ipu.cast(v.tensor, dtype)) end
+  if v.tensor then return self:known(ops.cast(v.tensor, dtype)) end
   return self:emit("Cast", {v}, {to = format.type_number(dtype)})
 end
 
 ---@param perm integer[] from 0
 function Builder:transpose(v, perm)
-  if v.tensor then return self:known(ipu.transpose(v.tensor, perm)) end
+  if v.tensor then return self:known(ops.transpose(v.tensor, perm)) end
   return self:emit("Transpose", {v}, {perm = perm})
 end
 
 function Builder:reshape(v, shape)
-  if v.tensor then return self:known(ipu.reshape(v.tensor, shape)) end
+  if v.tensor then return self:known(ops.reshape(v.tensor, shape)) end
   return self:emit("Reshape", {v, self:ints(shape)})
 end
 

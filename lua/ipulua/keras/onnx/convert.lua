@@ -2,7 +2,7 @@
 -- its results. x are the operands, a the attributes, r the record (its outputs' types). Opset 17.
 
 local blame = require "ipulua.base.blame"
-local ipu = require "ipulua"
+local ops = require "ipulua.ops"
 
 local convert = {}
 
@@ -127,7 +127,7 @@ function convert.clip_by_value(g, x, a)
   if not ranges[dtype] then
     return g:emit("Clip", {x[1], like(g, x[1], a.min), like(g, x[1], a.max)})
   end
-  local limits = ipu.clip_by_value(ipu.tensor(ranges[dtype], {dtype = dtype}), a.min,
+  local limits = ops.clip_by_value(ops.tensor(ranges[dtype], {dtype = dtype}), a.min,
     a.max):totable()
   return g:emit("Clip", {x[1], g:scalar(limits[1], dtype), g:scalar(limits[2], dtype)})
 end
@@ -379,9 +379,9 @@ function convert.gather_nd(g, x) return g:emit("GatherND", {x[1], cast(g, x[2], 
 -- An index below 0 is no class here, but counts from the end there: the depth itself is none on
 -- both sides. Values that float32 holds are given in it, since few runtimes take others.
 function convert.one_hot(g, x, a)
-  local exact = ipu.tensor({a.off_value, a.on_value}, {dtype = a.dtype})
-  local values = g:known(ipu.cast(exact, "float32"))
-  if ipu.reduce_any(ipu.not_equal(ipu.cast(values.tensor, a.dtype), exact)):item() then
+  local exact = ops.tensor({a.off_value, a.on_value}, {dtype = a.dtype})
+  local values = g:known(ops.cast(exact, "float32"))
+  if ops.reduce_any(ops.not_equal(ops.cast(values.tensor, a.dtype), exact)):item() then
     values = g:known(exact)
   end
   local index, depth = cast(g, x[1], "int64"), g:scalar(a.depth, "int64")
@@ -435,8 +435,8 @@ convert["nn.dot_product_attention"] = function(g, x, a)
   if mask then scores = g:emit("Where", {mask, scores, least}) end
   if a.is_causal then
     local queries, keys = q.shape[2], k.shape[2]
-    local seen = ipu.less_equal(ipu.reshape(ipu.arange(keys), {1, keys}),
-      ipu.reshape(ipu.arange(queries), {queries, 1}))
+    local seen = ops.less_equal(ops.reshape(ops.arange(keys), {1, keys}),
+      ops.reshape(ops.arange(queries), {queries, 1}))
     scores = g:emit("Where", {g:known(seen), scores, least})
   end
   local weights = g:emit("Softmax", {scores}, {axis = -1})

@@ -2,7 +2,7 @@
 -- channels first, kernels [out, in, …], gates in its own order.
 
 local blame = require "ipulua.base.blame"
-local ipu = require "ipulua"
+local ops = require "ipulua.ops"
 
 local convert = {}
 
@@ -144,7 +144,7 @@ convert["nn.batch_norm"] = function(g, x, a, r)
     if not x[i] or not x[i].tensor then refuse(r, "its statistics must be weights") end
   end
   local gamma, beta, mean, variance = x[2].tensor, x[3].tensor, x[4].tensor, x[5].tensor
-  local scale = gamma / ipu.sqrt(variance + a.epsilon)
+  local scale = gamma / ops.sqrt(variance + a.epsilon)
   local centred = g:emit("Sub", {x[1], along(g, g:known(mean), a.axis, rank)})
   return scaled(g, centred, along(g, g:known(scale), a.axis, rank),
     along(g, g:known(beta), a.axis, rank))
@@ -167,7 +167,7 @@ end
 convert["nn.layer_norm"] = function(g, x, a)
   local rank, axes = #x[1].shape, a.axis
   if #axes ~= 1 or axes[1] % rank ~= rank - 1 then return convert._layer_norm_by_nodes(g, x, a) end
-  local gamma = x[2] or g:known(ipu.ones({x[1].shape[rank]}, {dtype = x[1].dtype}))
+  local gamma = x[2] or g:known(ops.ones({x[1].shape[rank]}, {dtype = x[1].dtype}))
   return g:emit("LayerNormalization", {x[1], gamma, x[3] or false}, {axis = -1,
     epsilon = a.epsilon})
 end
@@ -211,15 +211,15 @@ end
 
 local function is_zero(v)
   if v.zero then return true end
-  return v.tensor ~= nil and not ipu.reduce_any(ipu.not_equal(v.tensor, 0)):item()
+  return v.tensor ~= nil and not ops.reduce_any(ops.not_equal(v.tensor, 0)):item()
 end
 
 -- [rows, gates · u] → [1, gates · u, rows], gates in ONNX' order (positions from 1 among ours).
 local function gate_matrix(g, v, order, r)
   if not v.tensor then refuse(r, "its weights must be known") end
-  local parts, gates = table.pack(ipu.split(v.tensor, #order, {axis = 1})), {}
-  for i, k in ipairs(order) do gates[i] = ipu.transpose(parts[k], {1, 0}) end
-  return g:known(ipu.expand_dims(#gates == 1 and gates[1] or ipu.concat(gates, 0), 0))
+  local parts, gates = table.pack(ops.split(v.tensor, #order, {axis = 1})), {}
+  for i, k in ipairs(order) do gates[i] = ops.transpose(parts[k], {1, 0}) end
+  return g:known(ops.expand_dims(#gates == 1 and gates[1] or ops.concat(gates, 0), 0))
 end
 
 -- [gates · u] or [2, gates · u] → [1, 2 · gates · u]
@@ -227,14 +227,14 @@ local function gate_bias(g, v, order, r)
   if not v then return false end
   if not v.tensor then refuse(r, "its weights must be known") end
   local b = v.tensor
-  if #b.shape == 1 then b = ipu.stack({b, ipu.zeros_like(b)}, 0) end
+  if #b.shape == 1 then b = ops.stack({b, ops.zeros_like(b)}, 0) end
   local width, out = b.shape[2] // #order, {}
   for row = 0, 1 do
     for _, k in ipairs(order) do
-      out[#out + 1] = ipu.reshape(ipu.slice(b, {row, (k - 1) * width}, {1, width}), {width})
+      out[#out + 1] = ops.reshape(ops.slice(b, {row, (k - 1) * width}, {1, width}), {width})
     end
   end
-  return g:known(ipu.expand_dims(ipu.concat(out, 0), 0))
+  return g:known(ops.expand_dims(ops.concat(out, 0), 0))
 end
 
 -- first: where the initial states stand among the operands; states: how many.

@@ -1,13 +1,13 @@
 -- keras.onnx.export: a model's inference as an ONNX file, opset 17. The model is traced; each op of
 -- the trace is converted (convert.lua).
 
+local Builder = require "ipulua.keras.onnx.builder"
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
-local Builder = require "ipulua.keras.onnx.builder"
 local convert = require "ipulua.keras.onnx.convert"
 local core = require "ipulua.core"
 local format = require "ipulua.keras.onnx.format"
-local ipu = require "ipulua"
+local ops = require "ipulua.ops"
 local trace = require "ipulua.keras.onnx.trace"
 
 local OPSET <const> = 17
@@ -34,13 +34,13 @@ local function open_constant(g, r)
     end
     rows[i], first[i] = extent < 0 and 1 or extent, 0
   end
-  local row = ipu.slice(t, first, rows)
-  if ipu.reduce_any(ipu.not_equal(t, row)):item() then
+  local row = ops.slice(t, first, rows)
+  if ops.reduce_any(ops.not_equal(t, row)):item() then
     blame.error("onnx.export: a constant differs from sample to sample; give a batch_size",
       "not_implemented")
   end
   local out = g:emit("Expand", {g:known(row), convert._shape_value(g, shape)})
-  out.zero = not ipu.reduce_any(ipu.not_equal(row, 0)):item()
+  out.zero = not ops.reduce_any(ops.not_equal(row, 0)):item()
   return out
 end
 

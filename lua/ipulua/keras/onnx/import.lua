@@ -235,7 +235,7 @@ return function(...)
   local layer = OnnxGraph{graph = graph}
   local given = #inputs == 1 and inputs[1] or inputs
   local outputs = layer(given)
-  return require "ipulua.keras.models.model".Model{inputs = given, outputs = outputs,
+  return require "ipulua.keras.models".Model{inputs = given, outputs = outputs,
     name = core.file_exists(path) and
     path:match("([^/]*)%.[^./]*$") or nil}
 end

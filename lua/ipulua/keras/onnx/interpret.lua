@@ -5,7 +5,7 @@
 
 local core = require "ipulua.core"
 local format = require "ipulua.keras.onnx.format"
-local ipu = require "ipulua"
+local ops = require "ipulua.ops"
 local tools = require "ipulua.keras.onnx.tools"
 
 local interpret = {}
@@ -20,7 +20,7 @@ local function aligned(x, a, n)
   if n.opset >= 7 or broadcast ~= 1 or not axis then return x[2] end
   local rank, shape = #x[1].shape, table.move(x[2].shape, 1, #x[2].shape, 1, {})
   for i = #shape + 1, rank - tools.axis(n, axis, rank) do shape[i] = 1 end
-  return ipu.reshape(x[2], shape)
+  return ops.reshape(x[2], shape)
 end
 
 local function pair(f)
@@ -56,17 +56,17 @@ function interpret.Dropout(x, a, n)
   local is_test, training, _ = a.is_test, x[3], a.ratio or a.seed -- luacheck: ignore 211
   if n.opset < 7 and is_test == 0 then refuse(n, "training (is_test = 0) is not known here") end
   local trains = training and (core.is_symbolic(training)
-    or ipu.reduce_any(ipu.cast(training, "bool")):item())
+    or ops.reduce_any(ops.cast(training, "bool")):item())
   if trains and tools.number(n, x[2]) ~= 0 then
     refuse(n, "training_mode is not known here, unless its ratio is 0")
   end
-  return x[1], ipu.cast(ipu.ones_like(x[1]), n.opset < 10 and x[1].dtype or "bool")
+  return x[1], ops.cast(ops.ones_like(x[1]), n.opset < 10 and x[1].dtype or "bool")
 end
 
 function interpret.IsInf(x, a)
-  local found, zero = ipu.is_inf(x[1]), ipu.zeros_like(x[1])
-  if a.detect_positive == 0 then found = ipu.logical_and(found, ipu.less(x[1], zero)) end
-  if a.detect_negative == 0 then found = ipu.logical_and(found, ipu.greater(x[1], zero)) end
+  local found, zero = ops.is_inf(x[1]), ops.zeros_like(x[1])
+  if a.detect_positive == 0 then found = ops.logical_and(found, ops.less(x[1], zero)) end
+  if a.detect_negative == 0 then found = ops.logical_and(found, ops.greater(x[1], zero)) end
   return found
 end
 
@@ -77,19 +77,19 @@ local function fold(f)
     return out
   end
 end
-interpret.Max, interpret.Min, interpret.Sum = fold(ipu.maximum), fold(ipu.minimum), fold(ipu.add)
+interpret.Max, interpret.Min, interpret.Sum = fold(ops.maximum), fold(ops.minimum), fold(ops.add)
 function interpret.Mean(x) return interpret.Sum(x) / x.n end
 
 -- Of integers: towards zero, exactly.
 local function quotient(a, b)
-  if is_float(a) then return ipu.div(a, b) end
-  local down = ipu.floordiv(a, b)
+  if is_float(a) then return ops.div(a, b) end
+  local down = ops.floordiv(a, b)
   if a.dtype == "uint8" then return down end
-  local zero = ipu.zeros_like(down)
-  local is_negative = ipu.logical_xor(ipu.less(a, ipu.zeros_like(a)),
-    ipu.less(b, ipu.zeros_like(b)))
-  local has_rest = ipu.not_equal(a, down * b)
-  return down + ipu.where(ipu.logical_and(is_negative, has_rest), ipu.ones_like(down), zero)
+  local zero = ops.zeros_like(down)
+  local is_negative = ops.logical_xor(ops.less(a, ops.zeros_like(a)),
+    ops.less(b, ops.zeros_like(b)))
+  local has_rest = ops.not_equal(a, down * b)
+  return down + ops.where(ops.logical_and(is_negative, has_rest), ops.ones_like(down), zero)
 end
 interpret.Div = pair(quotient)
 
@@ -97,67 +97,67 @@ interpret.Div = pair(quotient)
 function interpret.Mod(x, a, n)
   if a.fmod == 0 then
     if is_float(x[1]) then refuse(n, "fmod = 0 is for integers") end
-    return ipu.mod(x[1], x[2])
+    return ops.mod(x[1], x[2])
   end
   if not is_float(x[1]) then return x[1] - quotient(x[1], x[2]) * x[2] end
-  local rest = ipu.mod(ipu.abs(x[1]), ipu.abs(x[2]))
-  return ipu.where(ipu.less(x[1], ipu.zeros_like(x[1])), -rest, rest)
+  local rest = ops.mod(ops.abs(x[1]), ops.abs(x[2]))
+  return ops.where(ops.less(x[1], ops.zeros_like(x[1])), -rest, rest)
 end
 
 -- The result has the base's type, and is computed in one that holds both.
 interpret.Pow = pair(function(base, exponent)
-  if base.dtype == exponent.dtype then return ipu.pow(base, exponent) end
-  if is_float(base) then return ipu.pow(base, ipu.cast(exponent, base.dtype)) end
+  if base.dtype == exponent.dtype then return ops.pow(base, exponent) end
+  if is_float(base) then return ops.pow(base, ops.cast(exponent, base.dtype)) end
   if is_float(exponent) then
-    return ipu.cast(ipu.pow(ipu.cast(base, "float64"), ipu.cast(exponent, "float64")), base.dtype)
+    return ops.cast(ops.pow(ops.cast(base, "float64"), ops.cast(exponent, "float64")), base.dtype)
   end
-  return ipu.cast(ipu.pow(ipu.cast(base, "int64"), ipu.cast(exponent, "int64")), base.dtype)
+  return ops.cast(ops.pow(ops.cast(base, "int64"), ops.cast(exponent, "int64")), base.dtype)
 end)
 
 -- Without differences of neighbours, and without squares of large numbers: both branches are
 -- computed, so each gets what it can take.
 function interpret.Acosh(x)
-  local one = ipu.ones_like(x[1])
-  local near, far = ipu.minimum(x[1], one * 2) - 1, ipu.maximum(x[1], one * 2)
+  local one = ops.ones_like(x[1])
+  local near, far = ops.minimum(x[1], one * 2) - 1, ops.maximum(x[1], one * 2)
   local r = 1 / far
-  return ipu.where(ipu.less(x[1], one * 2), ipu.log1p(near + ipu.sqrt(near * (near + 2))),
-    ipu.log(far) + ipu.log1p(ipu.sqrt(1 - r * r)))
+  return ops.where(ops.less(x[1], one * 2), ops.log1p(near + ops.sqrt(near * (near + 2))),
+    ops.log(far) + ops.log1p(ops.sqrt(1 - r * r)))
 end
 
 -- f of |x| with x's sign, and x itself where it is 0.
 local function odd(x, f)
-  local size, zero = f(ipu.abs(x)), ipu.zeros_like(x)
-  return ipu.where(ipu.less(x, zero), -size, ipu.where(ipu.equal(x, zero), x, size))
+  local size, zero = f(ops.abs(x)), ops.zeros_like(x)
+  return ops.where(ops.less(x, zero), -size, ops.where(ops.equal(x, zero), x, size))
 end
 
 function interpret.Asinh(x)
   return odd(x[1], function(v)
-    local one = ipu.ones_like(v)
-    local near, far = ipu.minimum(v, one), ipu.maximum(v, one)
+    local one = ops.ones_like(v)
+    local near, far = ops.minimum(v, one), ops.maximum(v, one)
     local square, r = near * near, 1 / far
-    return ipu.where(ipu.less(v, one), ipu.log1p(near + square / (ipu.sqrt(square + 1) + 1)),
-      ipu.log(far) + ipu.log1p(ipu.sqrt(r * r + 1)))
+    return ops.where(ops.less(v, one), ops.log1p(near + square / (ops.sqrt(square + 1) + 1)),
+      ops.log(far) + ops.log1p(ops.sqrt(r * r + 1)))
   end)
 end
 
 function interpret.Atanh(x)
-  return odd(x[1], function(v) return ipu.log1p(v * 2 / (1 - v)) * 0.5 end)
+  return odd(x[1], function(v) return ops.log1p(v * 2 / (1 - v)) * 0.5 end)
 end
 
 function interpret.Celu(x, a)
   local alpha = a.alpha
-  return ipu.maximum(x[1], 0) + ipu.minimum(ipu.expm1(x[1] / alpha) * alpha, 0)
+  return ops.maximum(x[1], 0) + ops.minimum(ops.expm1(x[1] / alpha) * alpha, 0)
 end
 
 function interpret.ThresholdedRelu(x, a)
-  return ipu.where(ipu.greater(x[1], a.alpha), x[1], ipu.zeros_like(x[1]))
+  return ops.where(ops.greater(x[1], a.alpha), x[1], ops.zeros_like(x[1]))
 end
 
 function interpret.Shrink(x, a, n)
-  local limit, bias, zero = a.lambd, a.bias, ipu.zeros_like(x[1])
+  local limit, bias, zero = a.lambd, a.bias, ops.zeros_like(x[1])
   if not is_float(x[1]) then refuse(n, "Shrink of " .. x[1].dtype .. " is not known here") end
-  return ipu.where(ipu.less(x[1], -limit), x[1] + bias,
-    ipu.where(ipu.greater(x[1], limit), x[1] - bias, zero))
+  return ops.where(ops.less(x[1], -limit), x[1] + bias,
+    ops.where(ops.greater(x[1], limit), x[1] - bias, zero))
 end
 
 -- The limits were attributes before opset 11.
@@ -165,19 +165,19 @@ function interpret.Clip(x, a, n)
   local least, most, out = a.min, a.max, x[1]
   -- where the limits are the greatest numbers of float32, narrower types have none
   if n.opset < 11 then
-    if least and (x[1].dtype ~= "float16" or least >= -65504) then out = ipu.maximum(out, least) end
-    if most and (x[1].dtype ~= "float16" or most <= 65504) then out = ipu.minimum(out, most) end
+    if least and (x[1].dtype ~= "float16" or least >= -65504) then out = ops.maximum(out, least) end
+    if most and (x[1].dtype ~= "float16" or most <= 65504) then out = ops.minimum(out, most) end
     return out
   end
-  if x[2] then out = ipu.maximum(out, ipu.reshape(x[2], {})) end
-  return x[3] and ipu.minimum(out, ipu.reshape(x[3], {})) or out
+  if x[2] then out = ops.maximum(out, ops.reshape(x[2], {})) end
+  return x[3] and ops.minimum(out, ops.reshape(x[3], {})) or out
 end
 
-function interpret.LeakyRelu(x, a) return ipu.nn.leaky_relu(x[1], {alpha = a.alpha}) end
-function interpret.Elu(x, a) return ipu.nn.elu(x[1], {alpha = a.alpha}) end
-function interpret.Selu(x, a) return ipu.nn.elu(x[1], {alpha = a.alpha}) * a.gamma end
-function interpret.HardSigmoid(x, a) return ipu.clip_by_value(x[1] * a.alpha + a.beta, 0, 1) end
-function interpret.HardSwish(x) return x[1] * ipu.clip_by_value(x[1] / 6 + 0.5, 0, 1) end
+function interpret.LeakyRelu(x, a) return ops.nn.leaky_relu(x[1], {alpha = a.alpha}) end
+function interpret.Elu(x, a) return ops.nn.elu(x[1], {alpha = a.alpha}) end
+function interpret.Selu(x, a) return ops.nn.elu(x[1], {alpha = a.alpha}) * a.gamma end
+function interpret.HardSigmoid(x, a) return ops.clip_by_value(x[1] * a.alpha + a.beta, 0, 1) end
+function interpret.HardSwish(x) return x[1] * ops.clip_by_value(x[1] / 6 + 0.5, 0, 1) end
 
 -- Before opset 7 a slope for each channel was a vector.
 function interpret.PRelu(x, _, n)
@@ -185,16 +185,16 @@ function interpret.PRelu(x, _, n)
   if n.opset < 7 and #slope.shape == 1 and slope.size > 1 and rank > 1 then
     slope = tools.channels(slope, rank)
   end
-  return ipu.where(ipu.less(x[1], ipu.zeros_like(x[1])), x[1] * slope, x[1])
+  return ops.where(ops.less(x[1], ops.zeros_like(x[1])), x[1] * slope, x[1])
 end
 
 -- Before opset 13 all axes from `axis` on were one.
 local function softmax(op)
   return function(x, a, n)
     local shape, rank, rows = x[1].shape, #x[1].shape, 1
-    if n.opset >= 13 then return ipu.nn[op](x[1], {axis = tools.axis(n, a.axis, rank)}) end
+    if n.opset >= 13 then return ops.nn[op](x[1], {axis = tools.axis(n, a.axis, rank)}) end
     for i = 1, tools.axis(n, a.axis, rank, rank) do rows = rows * shape[i] end
-    return ipu.reshape(ipu.nn[op](ipu.reshape(x[1], {rows, -1}), {axis = -1}), shape)
+    return ops.reshape(ops.nn[op](ops.reshape(x[1], {rows, -1}), {axis = -1}), shape)
   end
 end
 interpret.Softmax, interpret.LogSoftmax = softmax("softmax"), softmax("log_softmax")
@@ -208,12 +208,12 @@ local type_names <const> = {
 function interpret.Cast(x, a, n)
   local dtype, _ = type_names[a.to] or format.dtype(a.to), a.saturate -- luacheck: ignore 211
   if not dtype then refuse(n, "the type " .. format.type_name(a.to) .. " is not known here") end
-  return ipu.cast(x[1], dtype)
+  return ops.cast(x[1], dtype)
 end
 
 function interpret.CastLike(x, a)
   local _ = a.saturate -- luacheck: ignore 211
-  return ipu.cast(x[1], x[2].dtype)
+  return ops.cast(x[1], x[2].dtype)
 end
 
 -- ------------------------------------------------ reductions
@@ -235,16 +235,16 @@ local function reduction(f, wants_float)
     local options = {axis = axes, keepdims = a.keepdims ~= 0}
     if idle then return x[1] end
     if is_float(x[1]) or not wants_float then return f(x[1], options) end
-    return ipu.cast(f(ipu.cast(x[1], "float64"), options), x[1].dtype)
+    return ops.cast(f(ops.cast(x[1], "float64"), options), x[1].dtype)
   end
 end
 
-interpret.ReduceSum, interpret.ReduceProd = reduction(ipu.reduce_sum), reduction(ipu.reduce_prod)
-interpret.ReduceLogSumExp = reduction(ipu.reduce_logsumexp, true)
-interpret.ReduceSumSquare = reduction(function(v, o) return ipu.reduce_sum(v * v, o) end)
-interpret.ReduceL1 = reduction(function(v, o) return ipu.reduce_sum(ipu.abs(v), o) end)
-interpret.ReduceL2 = reduction(function(v, o) return ipu.sqrt(ipu.reduce_sum(v * v, o)) end, true)
-interpret.ReduceLogSum = reduction(function(v, o) return ipu.log(ipu.reduce_sum(v, o)) end, true)
+interpret.ReduceSum, interpret.ReduceProd = reduction(ops.reduce_sum), reduction(ops.reduce_prod)
+interpret.ReduceLogSumExp = reduction(ops.reduce_logsumexp, true)
+interpret.ReduceSumSquare = reduction(function(v, o) return ops.reduce_sum(v * v, o) end)
+interpret.ReduceL1 = reduction(function(v, o) return ops.reduce_sum(ops.abs(v), o) end)
+interpret.ReduceL2 = reduction(function(v, o) return ops.sqrt(ops.reduce_sum(v * v, o)) end, true)
+interpret.ReduceLogSum = reduction(function(v, o) return ops.log(ops.reduce_sum(v, o)) end, true)
 
 local least_of <const> = {int8 = -128, uint8 = 0, int32 = -1 << 31, int64 = math.mininteger}
 local most_of <const> = {int8 = 127, uint8 = 255, int32 = (1 << 31) - 1, int64 = math.maxinteger}
@@ -255,43 +255,43 @@ local function extreme(f, of_bools, ends, infinite)
   return reduction(function(v, o)
     if v.dtype == "bool" then return of_bools(v, o) end
     if v.size > 0 then return f(v, o) end
-    local none = ipu.tensor(ends[v.dtype] or infinite, {dtype = v.dtype})
-    return ipu.broadcast_to(none, ipu.reduce_sum(v, o).shape)
+    local none = ops.tensor(ends[v.dtype] or infinite, {dtype = v.dtype})
+    return ops.broadcast_to(none, ops.reduce_sum(v, o).shape)
   end)
 end
-interpret.ReduceMax = extreme(ipu.reduce_max, ipu.reduce_any, least_of, -math.huge)
-interpret.ReduceMin = extreme(ipu.reduce_min, ipu.reduce_all, most_of, math.huge)
+interpret.ReduceMax = extreme(ops.reduce_max, ops.reduce_any, least_of, -math.huge)
+interpret.ReduceMin = extreme(ops.reduce_min, ops.reduce_all, most_of, math.huge)
 
 -- Of integers: their sum, divided towards zero.
 interpret.ReduceMean = reduction(function(v, o)
-  if is_float(v) then return ipu.reduce_mean(v, o) end
+  if is_float(v) then return ops.reduce_mean(v, o) end
   local count = 1
   for _, axis in ipairs(o.axis) do count = count * v.shape[axis + 1] end
-  local sum = ipu.reduce_sum(ipu.cast(v, "int64"), o)
-  return ipu.cast(quotient(sum, ipu.tensor(count, {dtype = "int64"})), v.dtype)
+  local sum = ops.reduce_sum(ops.cast(v, "int64"), o)
+  return ops.cast(quotient(sum, ops.tensor(count, {dtype = "int64"})), v.dtype)
 end)
 
 function interpret.GlobalAveragePool(x)
-  return ipu.reduce_mean(x[1], {axis = range(2, #x[1].shape - 1), keepdims = true})
+  return ops.reduce_mean(x[1], {axis = range(2, #x[1].shape - 1), keepdims = true})
 end
 function interpret.GlobalMaxPool(x)
-  return ipu.reduce_max(x[1], {axis = range(2, #x[1].shape - 1), keepdims = true})
+  return ops.reduce_max(x[1], {axis = range(2, #x[1].shape - 1), keepdims = true})
 end
 
 local function position(op)
   return function(x, a, n)
     local axis = tools.axis(n, a.axis, #x[1].shape)
     local v, last, keeps = x[1], a.select_last_index == 1, a.keepdims ~= 0
-    local out = ipu.cast(ipu[op](last and ipu.reverse(v, axis) or v, {axis = axis}), "int64")
+    local out = ops.cast(ops[op](last and ops.reverse(v, axis) or v, {axis = axis}), "int64")
     if last then out = v.shape[axis + 1] - 1 - out end
-    return keeps and ipu.expand_dims(out, axis) or out
+    return keeps and ops.expand_dims(out, axis) or out
   end
 end
 interpret.ArgMax, interpret.ArgMin = position("argmax"), position("argmin")
 
 function interpret.CumSum(x, a, n)
   local axis = tools.axis(n, tools.number(n, x[2]), #x[1].shape)
-  return ipu.cumsum(x[1], {axis = axis, exclusive = a.exclusive == 1, reverse = a.reverse == 1})
+  return ops.cumsum(x[1], {axis = axis, exclusive = a.exclusive == 1, reverse = a.reverse == 1})
 end
 
 -- ------------------------------------------------ products
@@ -300,23 +300,23 @@ end
 function interpret.MatMul(x)
   local a, b = x[1], x[2]
   local row, column = #a.shape == 1, #b.shape == 1
-  if row then a = ipu.expand_dims(a, 0) end
-  if column then b = ipu.expand_dims(b, 1) end
-  local out = ipu.matmul(a, b)
-  if column then out = ipu.squeeze(out, {axis = -1}) end
-  return row and ipu.squeeze(out, {axis = column and -1 or -2}) or out
+  if row then a = ops.expand_dims(a, 0) end
+  if column then b = ops.expand_dims(b, 1) end
+  local out = ops.matmul(a, b)
+  if column then out = ops.squeeze(out, {axis = -1}) end
+  return row and ops.squeeze(out, {axis = column and -1 or -2}) or out
 end
 
 function interpret.Gemm(x, a)
   local alpha, beta, _ = a.alpha, a.beta, a.broadcast -- luacheck: ignore 211
-  local out = ipu.matmul(x[1], x[2], {transpose_a = a.transA ~= 0, transpose_b = a.transB ~= 0})
+  local out = ops.matmul(x[1], x[2], {transpose_a = a.transA ~= 0, transpose_b = a.transB ~= 0})
   if alpha ~= 1 then out = out * alpha end
   if not x[3] then return out end
   return out + (beta == 1 and x[3] or x[3] * beta)
 end
 
 function interpret.Einsum(x, a)
-  return ipu.einsum(table.move(x, 1, x.n, 1, {}), {equation = a.equation})
+  return ops.einsum(table.move(x, 1, x.n, 1, {}), {equation = a.equation})
 end
 
 for _, part in ipairs{"shapes", "nn", "recurrent"} do

@@ -1,7 +1,7 @@
 -- ONNX' convolutions, pooling and normalisation in our ops; see interpret.lua. ONNX has channels
 -- first, and kernels [out, in, …].
 
-local ipu = require "ipulua"
+local ops = require "ipulua.ops"
 local tools = require "ipulua.keras.onnx.tools"
 
 local interpret = {}
@@ -14,18 +14,18 @@ local refuse <const>, range <const>, filled <const>, channels <const> = tools.re
 local function to_last(v)
   local perm = {0, table.unpack(range(2, #v.shape - 1))}
   perm[#perm + 1] = 1
-  return ipu.transpose(v, perm)
+  return ops.transpose(v, perm)
 end
 
 local function to_first(v)
-  return ipu.transpose(v, {0, #v.shape - 1, table.unpack(range(1, #v.shape - 2))})
+  return ops.transpose(v, {0, #v.shape - 1, table.unpack(range(1, #v.shape - 2))})
 end
 
 -- [a, b, k …] → [k …, b, a]
 local function kernel_last(v)
   local perm = range(2, #v.shape - 1)
   perm[#perm + 1], perm[#perm + 2] = 1, 0
-  return ipu.transpose(v, perm)
+  return ops.transpose(v, perm)
 end
 
 local function positive_list(n, name, list, count, least)
@@ -92,17 +92,17 @@ local function padded(n, v, before, behind, value)
   end
   frame[#frame + 1] = {0, 0}
   tools.reserve(n, shape, v.dtype, v)
-  return any and ipu.pad(v, frame, {constant_values = value or 0}) or v
+  return any and ops.pad(v, frame, {constant_values = value or 0}) or v
 end
 
-local function with_bias(v, bias) return bias and ipu.nn.bias_add(v, bias) or v end
+local function with_bias(v, bias) return bias and ops.nn.bias_add(v, bias) or v end
 
 local function spatial(v) return table.move(v.shape, 3, #v.shape, 1, {}) end
 
 function interpret.Conv(x, a, n)
   local w, groups, image = windows_of(x, a, n, spatial(x[2])), a.group, to_last(x[1])
   local before, behind = frame_of(image, w)
-  local conv = ipu.nn["conv" .. #w.size .. "d"]
+  local conv = ops.nn["conv" .. #w.size .. "d"]
   local out = conv(padded(n, image, before, behind), kernel_last(x[2]),
     {strides = w.strides, dilations = w.dilations, groups = groups})
   return to_first(with_bias(out, x[3]))
@@ -123,14 +123,14 @@ local function cut_of(x, w, shape, more, i)
 end
 
 local function spread_groups(x, w, groups)
-  local transposed = ipu.nn["conv" .. #w.size .. "d_transpose"]
-  local images = table.pack(ipu.split(to_last(x[1]), groups, {axis = -1}))
-  local kernels, out = table.pack(ipu.split(x[2], groups, {axis = 0})), {}
+  local transposed = ops.nn["conv" .. #w.size .. "d_transpose"]
+  local images = table.pack(ops.split(to_last(x[1]), groups, {axis = -1}))
+  local kernels, out = table.pack(ops.split(x[2], groups, {axis = 0})), {}
   for g = 1, groups do
     out[g] = transposed(images[g], kernel_last(kernels[g]),
       {strides = w.strides, dilations = w.dilations})
   end
-  return groups == 1 and out[1] or ipu.concat(out, -1)
+  return groups == 1 and out[1] or ops.concat(out, -1)
 end
 
 function interpret.ConvTranspose(x, a, n)
@@ -158,7 +158,7 @@ function interpret.ConvTranspose(x, a, n)
   for _, each in ipairs{spread, room} do tools.reserve(n, each, x[1].dtype, x[1]) end
   local out = spread_groups(x, w, groups)
   begin[count + 2], size[count + 2], frame[count + 2] = 0, out.shape[count + 2], {0, 0}
-  return to_first(with_bias(ipu.pad(ipu.slice(out, begin, size), frame), x[3]))
+  return to_first(with_bias(ops.pad(ops.slice(out, begin, size), frame), x[3]))
 end
 
 local function add(a, b)
@@ -189,7 +189,7 @@ local function fold(n, images, w, join)
       begins[i + 1], stops[i + 1] = k * d, k * d + (count - 1) * step + 1
       strides[i + 1] = math.min(step, extent)
       for p, image in ipairs(images) do
-        views[p] = ipu.strided_slice(image, begins, stops, strides)
+        views[p] = ops.strided_slice(image, begins, stops, strides)
       end
       out = out and {join(out, views)} or views
     end
@@ -213,22 +213,22 @@ local function positions(n, x, columns_first)
   local shape, total = x.shape, 1
   for _, extent in ipairs(shape) do total = total * extent end
   tools.reserve(n, shape, "int64", x)
-  local all = ipu.cast(ipu.arange(total), "int64")
-  if not columns_first then return ipu.reshape(all, shape) end
+  local all = ops.cast(ops.arange(total), "int64")
+  if not columns_first then return ops.reshape(all, shape) end
   local turned, perm = {shape[1], shape[2]}, {0, 1}
   for i = #shape, 3, -1 do turned[#turned + 1], perm[#perm + 1] = shape[i], i - 1 end
-  return ipu.transpose(ipu.reshape(all, turned), perm)
+  return ops.transpose(ops.reshape(all, turned), perm)
 end
 
 -- Frames are at position -1: any element of the operand comes before them, of equal ones the first.
 local function later(a, b)
-  local takes = ipu.logical_or(ipu.greater(b[1], a[1]), ipu.less(a[2], 0))
-  return ipu.where(takes, b[1], a[1]), ipu.where(takes, b[2], a[2])
+  local takes = ops.logical_or(ops.greater(b[1], a[1]), ops.less(a[2], 0))
+  return ops.where(takes, b[1], a[1]), ops.where(takes, b[2], a[2])
 end
 
 function interpret.MaxPool(x, a, n)
   local w, dtype, columns_first = windows_of(x, a, n), x[1].dtype, a.storage_order == 1
-  local image = to_last(tools.is_float(x[1]) and x[1] or ipu.cast(x[1], "float32"))
+  local image = to_last(tools.is_float(x[1]) and x[1] or ops.cast(x[1], "float32"))
   local before, behind, more = frame_of(image, w)
   behind = add(behind, more)
   local wide = padded(n, image, before, behind, -math.huge)
@@ -237,17 +237,17 @@ function interpret.MaxPool(x, a, n)
     local where = padded(n, to_last(positions(n, x[1], columns_first)), before, behind, -1)
     out = fold(n, {wide, where}, w, later)
   elseif is_dilated(w) then
-    out = fold(n, {wide}, w, function(p, q) return ipu.maximum(p[1], q[1]) end)
+    out = fold(n, {wide}, w, function(p, q) return ops.maximum(p[1], q[1]) end)
   else
-    out = {ipu.nn.max_pool(wide, window(w))}
+    out = {ops.nn.max_pool(wide, window(w))}
   end
   local values, at = to_first(out[1]), out[2] and to_first(out[2])
-  return values.dtype == dtype and values or ipu.cast(values, dtype), at
+  return values.dtype == dtype and values or ops.cast(values, dtype), at
 end
 
 -- Means of windows, those of their frames included.
 local function mean_pool(n, image, w)
-  if not is_dilated(w) then return ipu.nn.avg_pool(image, window(w)) end
+  if not is_dilated(w) then return ops.nn.avg_pool(image, window(w)) end
   local size = 1
   for _, extent in ipairs(w.size) do size = size * extent end
   return fold(n, {image}, w, function(p, q) return p[1] + q[1] end)[1] / size
@@ -261,7 +261,7 @@ function interpret.AveragePool(x, a, n)
   local wide = padded(n, image, before, add(behind, more))
   local out = mean_pool(n, wide, w)
   if wide ~= image then
-    local ones = ipu.ones({1, table.unpack(image.shape, 2)}, {dtype = image.dtype})
+    local ones = ops.ones({1, table.unpack(image.shape, 2)}, {dtype = image.dtype})
     local counted = padded(n, padded(n, ones, before, behind, counts_pads and 1 or 0),
       filled(#more, 0), more)
     out = out / mean_pool(n, counted, w)
@@ -280,14 +280,14 @@ local function in_widest(x, f)
     end
   end
   local wide = {}
-  for i = 1, x.n do wide[i] = x[i] and x[i].dtype ~= widest and ipu.cast(x[i], widest) or x[i] end
+  for i = 1, x.n do wide[i] = x[i] and x[i].dtype ~= widest and ops.cast(x[i], widest) or x[i] end
   local out = f(wide)
-  return out.dtype == x[1].dtype and out or ipu.cast(out, x[1].dtype)
+  return out.dtype == x[1].dtype and out or ops.cast(out, x[1].dtype)
 end
 
 -- With training_mode the statistics are the batch's, and outputs 2 and 3 the running ones after it.
 local function with_batch_statistics(x, momentum)
-  local mean, variance = ipu.nn.moments(x[1], {0, table.unpack(range(2, #x[1].shape - 1))})
+  local mean, variance = ops.nn.moments(x[1], {0, table.unpack(range(2, #x[1].shape - 1))})
   local function running(old, new) return old * momentum + new * (1 - momentum) end
   return mean, variance, running(x[4], mean), running(x[5], variance)
 end
@@ -303,17 +303,17 @@ function interpret.BatchNormalization(x, a, n)
     if trains then
       mean, variance, running_mean, running_variance = with_batch_statistics(v, momentum)
     end
-    local scale = v[2] / ipu.sqrt(variance + epsilon)
+    local scale = v[2] / ops.sqrt(variance + epsilon)
     return (v[1] - channels(mean, rank)) * channels(scale, rank) + channels(v[3], rank)
   end)
   if not trains then return out end
-  return out, ipu.cast(running_mean, x[4].dtype), ipu.cast(running_variance, x[5].dtype)
+  return out, ops.cast(running_mean, x[4].dtype), ops.cast(running_variance, x[5].dtype)
 end
 
 local function normalised(v, axes, epsilon)
-  local mean = ipu.reduce_mean(v, {axis = axes, keepdims = true})
+  local mean = ops.reduce_mean(v, {axis = axes, keepdims = true})
   local d = v - mean
-  local scale = ipu.rsqrt(ipu.reduce_mean(d * d, {axis = axes, keepdims = true}) + epsilon)
+  local scale = ops.rsqrt(ops.reduce_mean(d * d, {axis = axes, keepdims = true}) + epsilon)
   return d * scale, mean, scale
 end
 
@@ -328,9 +328,9 @@ function interpret.LayerNormalization(x, a, n)
   local rank, epsilon = #x[1].shape, a.epsilon
   local axes = range(tools.axis(n, a.axis, rank), rank - 1)
   if a.stash_type ~= 1 then refuse(n, "stash_type is not known here") end
-  local v = x[1].dtype == "float32" and x[1] or ipu.cast(x[1], "float32")
+  local v = x[1].dtype == "float32" and x[1] or ops.cast(x[1], "float32")
   local out, mean, scale = normalised(v, axes, epsilon)
-  out = (out.dtype == x[1].dtype and out or ipu.cast(out, x[1].dtype)) * x[2]
+  out = (out.dtype == x[1].dtype and out or ops.cast(out, x[1].dtype)) * x[2]
   return x[3] and out + x[3] or out, mean, scale
 end
 

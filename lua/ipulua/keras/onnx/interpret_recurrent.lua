@@ -2,7 +2,7 @@
 -- of its own.
 
 local core = require "ipulua.core"
-local ipu = require "ipulua"
+local ops = require "ipulua.ops"
 local tools = require "ipulua.keras.onnx.tools"
 
 local interpret = {}
@@ -11,26 +11,26 @@ local refuse <const>, filled <const> = tools.refuse, tools.filled
 
 -- Part i (from 0) of an operand's first axis, which goes.
 local function part(v, i) return v
-  and ipu.squeeze(ipu.slice(v, {i, table.unpack(filled(#v.shape - 1, 0))},
+  and ops.squeeze(ops.slice(v, {i, table.unpack(filled(#v.shape - 1, 0))},
     {1, table.unpack(v.shape, 2)}),
   {axis = 0}) end
 
 -- [gates · u, rows] → [rows, gates · u], gates in our order (positions from 1 among ONNX').
 local function gates_last(v, order)
-  local parts = table.pack(ipu.split(v, #order, {axis = 0}))
+  local parts = table.pack(ops.split(v, #order, {axis = 0}))
   local out = {}
   for i, k in ipairs(order) do out[i] = parts[k] end
-  return ipu.transpose(#out == 1 and out[1] or ipu.concat(out, 0), {1, 0})
+  return ops.transpose(#out == 1 and out[1] or ops.concat(out, 0), {1, 0})
 end
 
 -- The two biases [2 · gates · u] as two in our order, or nil.
 local function biases(v, order)
   if not v then return nil end
-  local parts = table.pack(ipu.split(v, 2 * #order, {axis = 0}))
+  local parts = table.pack(ops.split(v, 2 * #order, {axis = 0}))
   local function half(from)
     local out = {}
     for i, k in ipairs(order) do out[i] = parts[from + k] end
-    return #out == 1 and out[1] or ipu.concat(out, 0)
+    return #out == 1 and out[1] or ops.concat(out, 0)
   end
   return half(0), half(#order)
 end
@@ -93,31 +93,31 @@ local function recurrent(order, states, f)
     local activations, after = activations_of(a, n, directions[direction]),
       a.linear_before_reset == 1
     local batch_first = a.layout == 1 -- of the operand, the states and all outputs
-    local sequence = batch_first and x[1] or ipu.transpose(x[1], {1, 0, 2})
+    local sequence = batch_first and x[1] or ops.transpose(x[1], {1, 0, 2})
     local outputs, finals = {}, {}
     for d = 0, direction == "bidirectional" and 1 or 0 do
       local backwards = direction == "reverse" or d == 1
       local initial = {}
       for i = 1, states do
         local state = x[5 + i]
-        initial[i] = part(state and batch_first and ipu.transpose(state, {1, 0, 2}) or state, d)
+        initial[i] = part(state and batch_first and ops.transpose(state, {1, 0, 2}) or state, d)
       end
       local b1, b2 = biases(part(x[4], d), order)
-      local results = table.pack(f(backwards and ipu.reverse(sequence, 1) or sequence,
+      local results = table.pack(f(backwards and ops.reverse(sequence, 1) or sequence,
         gates_last(part(x[2], d), order),
         gates_last(part(x[3], d), order), b1, b2, initial,
         {activation = activations and activations[d + 1], after = after,
         peepholes = part(x[8], d)}, n))
-      outputs[d + 1] = ipu.transpose(backwards and ipu.reverse(results[1], 1)
+      outputs[d + 1] = ops.transpose(backwards and ops.reverse(results[1], 1)
         or results[1], {1, 0, 2})
       for i = 1, states do
         finals[i] = finals[i] or {}
         finals[i][d + 1] = results[1 + i]
       end
     end
-    local out = {ipu.stack(outputs, 1)}
-    if batch_first then out[1] = ipu.transpose(out[1], {2, 0, 1, 3}) end
-    for i = 1, states do out[1 + i] = ipu.stack(finals[i], batch_first and 1 or 0) end
+    local out = {ops.stack(outputs, 1)}
+    if batch_first then out[1] = ops.transpose(out[1], {2, 0, 1, 3}) end
+    for i = 1, states do out[1 + i] = ops.stack(finals[i], batch_first and 1 or 0) end
     return table.unpack(out)
   end
 end
@@ -130,34 +130,34 @@ local function with_peepholes(s, kernel, own, bias, h, c, weights, n)
   if steps > MOST_STEPS then
     refuse(n, string.format("peephole weights (P) over %d steps are not known here", steps))
   end
-  local of_input, of_output, of_forget = ipu.split(weights, 3, {axis = 0})
+  local of_input, of_output, of_forget = ops.split(weights, 3, {axis = 0})
   for t = 1, steps do
-    local x = ipu.squeeze(ipu.slice(s, {0, t - 1, 0}, {-1, 1, -1}), {axis = 1})
-    local gates = ipu.matmul(x, kernel) + ipu.matmul(h, own) + bias
-    local i, f, new, o = ipu.split(gates, 4, {axis = -1})
-    c = ipu.sigmoid(f + of_forget * c) * c + ipu.sigmoid(i + of_input * c) * ipu.tanh(new)
-    h = ipu.sigmoid(o + of_output * c) * ipu.tanh(c)
+    local x = ops.squeeze(ops.slice(s, {0, t - 1, 0}, {-1, 1, -1}), {axis = 1})
+    local gates = ops.matmul(x, kernel) + ops.matmul(h, own) + bias
+    local i, f, new, o = ops.split(gates, 4, {axis = -1})
+    c = ops.sigmoid(f + of_forget * c) * c + ops.sigmoid(i + of_input * c) * ops.tanh(new)
+    h = ops.sigmoid(o + of_output * c) * ops.tanh(c)
     outputs[t] = h
   end
-  return ipu.stack(outputs, 1), h, c
+  return ops.stack(outputs, 1), h, c
 end
 
 interpret.LSTM = recurrent({1, 3, 4, 2}, 2, function(s, kernel, own, b1, b2, initial, o, n)
   local units = own.shape[1]
-  local bias = b1 and b1 + b2 or ipu.zeros({4 * units}, {dtype = s.dtype})
-  local zero = ipu.zeros({s.shape[1], units}, {dtype = s.dtype})
+  local bias = b1 and b1 + b2 or ops.zeros({4 * units}, {dtype = s.dtype})
+  local zero = ops.zeros({s.shape[1], units}, {dtype = s.dtype})
   local h, c = initial[1] or zero, initial[2] or zero
   if o.peepholes then return with_peepholes(s, kernel, own, bias, h, c, o.peepholes, n) end
-  return ipu.nn.lstm(s, kernel, own, bias, h, c)
+  return ops.nn.lstm(s, kernel, own, bias, h, c)
 end)
 
 interpret.GRU = recurrent({1, 2, 3}, 1, function(s, kernel, own, b1, b2, initial, o)
   local units, after = own.shape[1], o.after
   local bias
-  if after then bias = b1 and ipu.stack({b1, b2}, 0) or ipu.zeros({2, 3 * units}, {dtype = s.dtype})
-  else bias = b1 and b1 + b2 or ipu.zeros({3 * units}, {dtype = s.dtype}) end
-  return ipu.nn.gru(s, kernel, own, bias, initial[1]
-    or ipu.zeros({s.shape[1], units}, {dtype = s.dtype}), {reset_after = after})
+  if after then bias = b1 and ops.stack({b1, b2}, 0) or ops.zeros({2, 3 * units}, {dtype = s.dtype})
+  else bias = b1 and b1 + b2 or ops.zeros({3 * units}, {dtype = s.dtype}) end
+  return ops.nn.gru(s, kernel, own, bias, initial[1]
+    or ops.zeros({s.shape[1], units}, {dtype = s.dtype}), {reset_after = after})
 end)
 
 local activations <const> = {tanh = true, relu = true, sigmoid = true}
@@ -166,9 +166,9 @@ interpret.RNN = recurrent({1}, 1, function(s, kernel, own, b1, b2, initial, o, n
   if not activations[o.activation] then
     refuse(n, "activation " .. o.activation .. " is not known here")
   end
-  local bias = b1 and b1 + b2 or ipu.zeros({units}, {dtype = s.dtype})
-  return ipu.nn.simple_rnn(s, kernel, own, bias, initial[1]
-    or ipu.zeros({s.shape[1], units}, {dtype = s.dtype}),
+  local bias = b1 and b1 + b2 or ops.zeros({units}, {dtype = s.dtype})
+  return ops.nn.simple_rnn(s, kernel, own, bias, initial[1]
+    or ops.zeros({s.shape[1], units}, {dtype = s.dtype}),
     {activation = o.activation})
 end)
 

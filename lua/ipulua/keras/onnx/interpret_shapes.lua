@@ -1,7 +1,7 @@
 -- ONNX's nodes that make, arrange and pick elements; see interpret.lua.
 
 local core = require "ipulua.core"
-local ipu = require "ipulua"
+local ops = require "ipulua.ops"
 local tools = require "ipulua.keras.onnx.tools"
 
 local interpret = {}
@@ -9,7 +9,7 @@ local interpret = {}
 local refuse <const>, ints <const>, number <const> = tools.refuse, tools.ints, tools.number
 
 local function long(list)
-  return #list > 0 and ipu.tensor(list, {dtype = "int64"}) or ipu.zeros({0}, {dtype = "int64"})
+  return #list > 0 and ops.tensor(list, {dtype = "int64"}) or ops.zeros({0}, {dtype = "int64"})
 end
 
 -- ------------------------------------------------ shapes and constants
@@ -20,32 +20,32 @@ function interpret.Shape(x, a)
   return long(table.move(x[1].shape, clamp(first) + 1, clamp(last or rank), 1, {}))
 end
 
-function interpret.Size(x) return ipu.tensor(x[1].size, {dtype = "int64"}) end
+function interpret.Size(x) return ops.tensor(x[1].size, {dtype = "int64"}) end
 
 function interpret.Constant(_, a, n)
   if a.value then return a.value end
-  if a.value_float then return ipu.tensor(a.value_float, {dtype = "float32"}) end
-  if a.value_int then return ipu.tensor(a.value_int, {dtype = "int64"}) end
+  if a.value_float then return ops.tensor(a.value_float, {dtype = "float32"}) end
+  if a.value_int then return ops.tensor(a.value_int, {dtype = "int64"}) end
   if a.value_floats then
-    return ipu.reshape(ipu.tensor(a.value_floats, {dtype = "float32"}), {-1})
+    return ops.reshape(ops.tensor(a.value_floats, {dtype = "float32"}), {-1})
   end
   if a.value_ints then return long(a.value_ints) end
   refuse(n, "its value is not known here")
 end
 
 function interpret.ConstantOfShape(x, a, n)
-  local shape, value = ints(n, x[1]), a.value or ipu.tensor{0.0}
+  local shape, value = ints(n, x[1]), a.value or ops.tensor{0.0}
   if value.size ~= 1 then refuse(n, "its value has more than one element") end
   tools.reserve(n, shape, value.dtype)
-  return ipu.broadcast_to(ipu.reshape(value, {}), shape)
+  return ops.broadcast_to(ops.reshape(value, {}), shape)
 end
 
 function interpret.Range(x, _, n)
   local from, to, step = number(n, x[1]), number(n, x[2]), number(n, x[3])
   if step == 0 then refuse(n, "its step is 0") end
   tools.reserve(n, {math.max((to + 0.0 - from) / step, 0)}, x[1].dtype)
-  if math.max((to + 0.0 - from) / step, 0) == 0 then return ipu.zeros({0}, {dtype = x[1].dtype}) end
-  return ipu.cast(ipu.arange(from, to, step), x[1].dtype)
+  if math.max((to + 0.0 - from) / step, 0) == 0 then return ops.zeros({0}, {dtype = x[1].dtype}) end
+  return ops.cast(ops.arange(from, to, step), x[1].dtype)
 end
 
 -- ------------------------------------------------ arrangements
@@ -61,7 +61,7 @@ function interpret.Reshape(x, a, n)
       shape[i] = x[1].shape[i]
     end
   end
-  return ipu.reshape(x[1], shape)
+  return ops.reshape(x[1], shape)
 end
 
 function interpret.Flatten(x, a, n)
@@ -70,13 +70,13 @@ function interpret.Flatten(x, a, n)
   for i, extent in ipairs(x[1].shape) do
     if i <= axis then rows = rows * extent else columns = columns * extent end
   end
-  return ipu.reshape(x[1], rows > 0 and {rows, -1} or {rows, columns})
+  return ops.reshape(x[1], rows > 0 and {rows, -1} or {rows, columns})
 end
 
-function interpret.Transpose(x, a) return ipu.transpose(x[1], a.perm) end
+function interpret.Transpose(x, a) return ops.transpose(x[1], a.perm) end
 
 function interpret.Concat(x, a, n)
-  return ipu.concat(table.move(x, 1, x.n, 1, {}), tools.axis(n, a.axis or 1, #x[1].shape))
+  return ops.concat(table.move(x, 1, x.n, 1, {}), tools.axis(n, a.axis or 1, #x[1].shape))
 end
 
 function interpret.Unsqueeze(x, a, n)
@@ -85,18 +85,18 @@ function interpret.Unsqueeze(x, a, n)
   for i, axis in ipairs(given) do axes[i] = tools.axis(n, axis, rank) end
   table.sort(axes)
   local out = x[1]
-  for _, axis in ipairs(axes) do out = ipu.expand_dims(out, axis) end
+  for _, axis in ipairs(axes) do out = ops.expand_dims(out, axis) end
   return out
 end
 
 function interpret.Squeeze(x, a, n)
   local axes = ints(n, x[2]) or a.axes
-  return axes and ipu.squeeze(x[1], {axis = axes}) or ipu.squeeze(x[1])
+  return axes and ops.squeeze(x[1], {axis = axes}) or ops.squeeze(x[1])
 end
 
 local function broadcast(n, v, shape)
   tools.reserve(n, shape, v.dtype, v)
-  return ipu.broadcast_to(v, shape)
+  return ops.broadcast_to(v, shape)
 end
 
 -- Both ways: an extent of 1 on either side gives way.
@@ -120,7 +120,7 @@ function interpret.Tile(x, _, n)
   end
   for i, extent in ipairs(x[1].shape) do shape[i] = extent * (counts[i] or 1) end
   tools.reserve(n, shape, x[1].dtype, x[1])
-  return ipu.tile(x[1], counts)
+  return ops.tile(x[1], counts)
 end
 
 -- Parts without given sizes are equal; those that num_outputs asks for (since opset 18) may leave
@@ -150,7 +150,7 @@ function interpret.Split(x, a, n)
   for _, size in ipairs(sizes) do sum = sum + size end
   if sum ~= x[1].shape[axis + 1] then refuse(n, "its parts are not the whole") end
   if #sizes == 1 then return x[1] end -- a list of one would be a count
-  return ipu.split(x[1], sizes, {axis = axis})
+  return ops.split(x[1], sizes, {axis = axis})
 end
 
 -- Channels stand before space: [n, c, h, w] and [n, c / b², h b, w b].
@@ -162,10 +162,10 @@ function interpret.DepthToSpace(x, a, n)
   end
   if mode ~= "DCR" and mode ~= "CRD" then refuse(n, "mode " .. mode .. " is not known here") end
   if mode == "CRD" then
-    return ipu.reshape(ipu.transpose(ipu.reshape(x[1], {batch, c // (b * b), b, b, h, w}),
+    return ops.reshape(ops.transpose(ops.reshape(x[1], {batch, c // (b * b), b, b, h, w}),
       {0, 1, 4, 2, 5, 3}), {batch, -1, h * b, w * b})
   end
-  return ipu.reshape(ipu.transpose(ipu.reshape(x[1], {batch, b, b, c // (b * b), h, w}),
+  return ops.reshape(ops.transpose(ops.reshape(x[1], {batch, b, b, c // (b * b), h, w}),
     {0, 3, 4, 1, 5, 2}), {batch, -1, h * b, w * b})
 end
 
@@ -175,7 +175,7 @@ function interpret.SpaceToDepth(x, a, n)
   if #x[1].shape ~= 4 or b < 1 or h % b ~= 0 or w % b ~= 0 then
     refuse(n, "its operand doesn't fit its blocksize")
   end
-  return ipu.reshape(ipu.transpose(ipu.reshape(x[1], {batch, c, h // b, b, w // b, b}),
+  return ops.reshape(ops.transpose(ops.reshape(x[1], {batch, c, h // b, b, w // b, b}),
     {0, 3, 5, 1, 2, 4}), {batch, -1, h // b, w // b})
 end
 
@@ -190,7 +190,7 @@ local function cut(v, before, behind)
     any = any or before[i] < 0 or behind[i] < 0
     before[i], behind[i] = math.max(before[i], 0), math.max(behind[i], 0)
   end
-  return any and ipu.slice(v, begin, size) or v
+  return any and ops.slice(v, begin, size) or v
 end
 
 local function pad_edge(v, before, behind)
@@ -201,12 +201,12 @@ local function pad_edge(v, before, behind)
       local begin, size, counts = tools.filled(#v.shape, 0),
         table.move(v.shape, 1, #v.shape, 1, {}), tools.filled(#v.shape, 1)
       begin[axis + 1], size[axis + 1], counts[axis + 1] = at, 1, count
-      parts[#parts + 1] = ipu.tile(ipu.slice(v, begin, size), counts)
+      parts[#parts + 1] = ops.tile(ops.slice(v, begin, size), counts)
     end
     edge(0, before[axis + 1])
     parts[#parts + 1] = v
     edge(extent - 1, behind[axis + 1])
-    if #parts > 1 then v = ipu.concat(parts, axis) end
+    if #parts > 1 then v = ops.concat(parts, axis) end
   end
   return v
 end
@@ -220,7 +220,7 @@ local function pad_wrap(v, before, behind)
       local size = table.move(v.shape, 1, #v.shape, 1, {})
       counts[axis + 1] = (b + extent - 1) // extent + 1 + (e + extent - 1) // extent
       begin[axis + 1], size[axis + 1] = -b % extent, b + extent + e
-      v = ipu.slice(ipu.tile(v, counts), begin, size)
+      v = ops.slice(ops.tile(v, counts), begin, size)
     end
   end
   return v
@@ -240,10 +240,10 @@ local function pad_constant(n, v, before, behind, value)
   for i = 1, #v.shape do pairs_of[i] = {before[i], behind[i]} end
   if type(fill) == "boolean" then fill = fill and 1 or 0 end
   if math.type(fill) ~= "integer" or math.abs(fill) <= 1 << 53 then
-    return ipu.pad(v, pairs_of, {constant_values = fill})
+    return ops.pad(v, pairs_of, {constant_values = fill})
   end
-  local inside = ipu.pad(ipu.cast(ipu.ones_like(v), "bool"), pairs_of)
-  return ipu.where(inside, ipu.pad(v, pairs_of), ipu.reshape(value, {}))
+  local inside = ops.pad(ops.cast(ops.ones_like(v), "bool"), pairs_of)
+  return ops.where(inside, ops.pad(v, pairs_of), ops.reshape(value, {}))
 end
 
 -- Paddings before and behind each axis; without axes (an operand since opset 18) they are of all.
@@ -274,11 +274,11 @@ function interpret.Pad(x, a, n)
   if mode == "WRAP" then return pad_wrap(v, before, behind) end
   if mode == "CONSTANT" then
     return pad_constant(n, v, before, behind, x[3] or value
-      and ipu.tensor(value, {dtype = "float32"}))
+      and ops.tensor(value, {dtype = "float32"}))
   end
   local pairs_of = {}
   for i = 1, rank do pairs_of[i] = {before[i], behind[i]} end
-  return ipu.pad(v, pairs_of, {mode = mode})
+  return ops.pad(v, pairs_of, {mode = mode})
 end
 
 -- One axis from `from` to `to`, which ONNX clamps: begin, end, step as strided_slice wants them.
@@ -312,20 +312,20 @@ function interpret.Slice(x, a, n)
     begins[at], stops[at], strides[at] = slice_axis(n, extent, starts[i], ends[i], steps[i] or 1)
     any = any or begins[at] ~= 0 or stops[at] ~= extent or strides[at] ~= 1
   end
-  return any and ipu.strided_slice(x[1], begins, stops, strides) or x[1]
+  return any and ops.strided_slice(x[1], begins, stops, strides) or x[1]
 end
 
 -- ------------------------------------------------ picking
 
 -- Negative indices count from the end.
 local function index(v, extent)
-  v = ipu.cast(v, "int32")
-  return ipu.where(ipu.less(v, 0), v + extent, v)
+  v = ops.cast(v, "int32")
+  return ops.where(ops.less(v, 0), v + extent, v)
 end
 
 function interpret.Gather(x, a, n)
   local axis = tools.axis(n, a.axis, #x[1].shape)
-  return ipu.gather(x[1], index(x[2], x[1].shape[axis + 1]), {axis = axis})
+  return ops.gather(x[1], index(x[2], x[1].shape[axis + 1]), {axis = axis})
 end
 
 -- Indices within each of the first axes, which both operands share, as indices of the whole.
@@ -337,10 +337,10 @@ local function with_batch(n, indices, shape, batch)
     end
     local at, row = tools.filled(#own, 1), table.move(own, 1, #own, 1, {})
     at[i], row[#own] = own[i], 1
-    all[i] = ipu.broadcast_to(ipu.reshape(ipu.cast(ipu.arange(own[i]), "int32"), at), row)
+    all[i] = ops.broadcast_to(ops.reshape(ops.cast(ops.arange(own[i]), "int32"), at), row)
   end
   all[batch + 1] = indices
-  return ipu.concat(all, -1)
+  return ops.concat(all, -1)
 end
 
 function interpret.GatherND(x, a, n)
@@ -354,8 +354,8 @@ function interpret.GatherND(x, a, n)
   end
   if depth == 0 then refuse(n, "indices without parts are not known here") end
   local extents = table.move(shape, batch + 1, batch + depth, 1, {})
-  local parts = index(x[2], ipu.tensor(extents, {dtype = "int32"}))
-  return ipu.gather_nd(x[1], batch == 0 and parts or with_batch(n, parts, shape, batch))
+  local parts = index(x[2], ops.tensor(extents, {dtype = "int32"}))
+  return ops.gather_nd(x[1], batch == 0 and parts or with_batch(n, parts, shape, batch))
 end
 
 function interpret.OneHot(x, a, n)
@@ -366,9 +366,9 @@ function interpret.OneHot(x, a, n)
   local axis = tools.axis(n, a.axis, rank)
   shape[rank] = depth
   tools.reserve(n, shape, x[3].dtype, x[1])
-  local hot = ipu.cast(ipu.one_hot(index(x[1], depth), depth, {axis = axis}), "bool")
-  local off, on = ipu.split(ipu.reshape(x[3], {2}), 2, {axis = 0})
-  return ipu.where(hot, ipu.reshape(on, {}), ipu.reshape(off, {}))
+  local hot = ops.cast(ops.one_hot(index(x[1], depth), depth, {axis = axis}), "bool")
+  local off, on = ops.split(ops.reshape(x[3], {2}), 2, {axis = 0})
+  return ops.where(hot, ops.reshape(on, {}), ops.reshape(off, {}))
 end
 
 -- Turns the order of numbers round, without overflow; its own inverse.
@@ -383,9 +383,9 @@ function interpret.TopK(x, a, n)
   local perm = tools.range(0, rank - 1)
   perm[axis + 1], perm[rank] = rank - 1, axis
   local v = least and turned(x[1]) or x[1]
-  local values, indices = ipu.top_k(ipu.transpose(v, perm), {k = k})
+  local values, indices = ops.top_k(ops.transpose(v, perm), {k = k})
   if least then values = turned(values) end
-  return ipu.transpose(values, perm), ipu.cast(ipu.transpose(indices, perm), "int64")
+  return ops.transpose(values, perm), ops.cast(ops.transpose(indices, perm), "int64")
 end
 
 return interpret

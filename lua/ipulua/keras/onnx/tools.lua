@@ -2,7 +2,7 @@
 
 local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
-local ipu = require "ipulua"
+local ops = require "ipulua.ops"
 
 local tools = {}
 
@@ -29,7 +29,7 @@ function tools.number(n, v)
   if core.is_symbolic(v) or v.size ~= 1 then
     tools.refuse(n, "a number is wanted that is known in advance")
   end
-  return ipu.reshape(v, {}):item()
+  return ops.reshape(v, {}):item()
 end
 
 function tools.range(from, to)
@@ -59,7 +59,7 @@ function tools.is_float(v) return v.dtype:find("float") ~= nil end
 function tools.channels(v, rank)
   local shape = tools.filled(rank, 1)
   shape[2] = -1
-  return ipu.reshape(v, shape)
+  return ops.reshape(v, shape)
 end
 
 -- ------------------------------------------------ sizes

@@ -6,7 +6,7 @@ local blame = require "ipulua.base.blame"
 local context = require "ipulua.keras.base.context"
 local core = require "ipulua.core"
 local infer = require "ipulua.keras.base.infer"
-local nest = require "ipulua.keras.base.nest"
+local nest = require "ipulua.base.nest"
 local tracing = require "ipulua.trace.tracing"
 
 local trace = {}

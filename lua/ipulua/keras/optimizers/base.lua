@@ -2,17 +2,21 @@
 -- number of updates and the learning rate are variables, so that compiled programs see changes of
 -- both; changing another hyperparameter raises `version`, which makes models compile anew.
 
+local about = require "ipulua.base.parts.about"
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
 local core = require "ipulua.core"
 local counted = require "ipulua.base.counted"
-local ipu = require "ipulua"
 local lengths = require "ipulua.keras.base.lengths"
 local log = require "ipulua.base.log"
-local nest = require "ipulua.keras.base.nest"
-local parts = require "ipulua.keras.base.parts"
+local nest = require "ipulua.base.nest"
+local ops = require "ipulua.ops"
+local parts = require "ipulua.base.parts"
+local rules = require "ipulua.optimizers.rules"
 local replication = require "ipulua.trace.replication"
+local tapes = require "ipulua.trace.tape"
+local teams = require "ipulua.trace.teams"
 local tracing = require "ipulua.trace.tracing"
 local variables = require "ipulua.trace.variables"
 
@@ -71,7 +75,7 @@ local function set_learning_rate(self, value)
     rawset(self, "_learning_rate", value)
     rawset(self, "version", (rawget(self, "version") or 0) + 1)
   elseif core.is_variable(current) then
-    current:assign(type(value) == "number" and value or ipu.cast(value, "float32"))
+    current:assign(type(value) == "number" and value or ops.cast(value, "float32"))
   else
     if core.is_variable(value) then value = value:read_value() end
     rawset(self, "_learning_rate", variables.Variable{core.tensor(value, "float32"),
@@ -177,7 +181,7 @@ function Optimizer:current_learning_rate()
       args.describe(rate)), "type")
   end
   if self.decay and self.decay > 0 then
-    rate = rate / (ipu.cast(self.iterations, "float32") * self.decay + 1)
+    rate = rate / (ops.cast(self.iterations, "float32") * self.decay + 1)
   end
   return rate
 end
@@ -198,7 +202,7 @@ function Optimizer:value_of(v)
     blame.error("value_of: a variable is wanted, got " .. args.describe(v), "type")
   end
   local dtype = self:dtype_of(v)
-  return dtype == v.dtype and v or ipu.cast(v, dtype)
+  return dtype == v.dtype and v or ops.cast(v, dtype)
 end
 
 local name_row <const> = {"name", "string"}
@@ -230,10 +234,10 @@ function Optimizer:slot(v, name, initial)
   self._slots[id], self._owners[v] = slots, slots
   if not slots[name] then
     local dtype = self:dtype_of(v)
-    slots[name] = variables.make(self.name .. "/" .. v.name .. "/" .. name, dtype, v.shape,
+    slots[name] = variables.make_alone(self.name .. "/" .. v.name .. "/" .. name, dtype, v.shape,
       false, function()
       if type(initial) ~= "userdata" then return core.full(v.shape, initial or 0, dtype) end
-      return ipu.cast(core.is_variable(initial) and core.variable_value(initial) or initial, dtype)
+      return ops.cast(core.is_variable(initial) and core.variable_value(initial) or initial, dtype)
     end)
     note_weight(self, slots[name])
     slots[name].key, slots[name].of_optimizer = v.name .. "/" .. name, true
@@ -319,26 +323,26 @@ end
 -- ------------------------------------------------ applying
 
 local function clip_to_norm(g, norm)
-  return lengths.scale(g, norm / ipu.maximum(lengths.of(g), norm))
+  return lengths.scale(g, norm / ops.maximum(lengths.of(g), norm))
 end
 
 local function clip_global(grads, norm)
   local sum
   for _, g in ipairs(grads) do
-    local s = lengths.sum_of_squares(ipu.cast(g, "float32"))
+    local s = lengths.sum_of_squares(ops.cast(g, "float32"))
     sum = sum and sum + s or s
   end
-  local scale = norm / ipu.maximum(ipu.sqrt(sum), norm)
+  local scale = norm / ops.maximum(ops.sqrt(sum), norm)
   for i, g in ipairs(grads) do
     local wide = lengths.wide(g)
-    grads[i] = ipu.cast(wide * ipu.cast(scale, wide.dtype), g.dtype)
+    grads[i] = ops.cast(wide * ops.cast(scale, wide.dtype), g.dtype)
   end
 end
 
 -- By value, then each gradient by its norm, then all by their common norm.
 function Optimizer:clip(grads)
   for i, g in ipairs(grads) do
-    if self.clipvalue then g = ipu.clip_by_value(g, -self.clipvalue, self.clipvalue) end
+    if self.clipvalue then g = ops.clip_by_value(g, -self.clipvalue, self.clipvalue) end
     if self.clipnorm then g = clip_to_norm(g, self.clipnorm) end
     grads[i] = g
   end
@@ -397,33 +401,31 @@ local function check_dtype(self, g, v)
   end
 end
 
--- A scalar in the dtype of a variable; numbers stay.
-function base.scalar(x, v)
-  if type(x) == "number" or x.dtype == v.dtype then return x end
-  return ipu.cast(x, v.dtype)
-end
-
 function Optimizer:decay_weight(v, rate)
   if not self.weight_decay or self.weight_decay == 0 then return end
-  v:assign_sub(v * base.scalar(rate * self.weight_decay, v))
+  v:assign_sub(v * rules.scalar(rate * self.weight_decay, v))
 end
 
 local function update_average(self, v)
   local average = self:slot(v, "average", v)
-  local later = ipu.cast(ipu.not_equal(self.iterations, 0), "float32")
-  local m = base.scalar(later * self.ema_momentum, average)
+  local later = ops.cast(ops.not_equal(self.iterations, 0), "float32")
+  local m = rules.scalar(later * self.ema_momentum, average)
   average:assign(average * m + self:value_of(v) * (1 - m))
   if not self.ema_overwrite_frequency then return end
-  local due = ipu.equal(ipu.mod(self.iterations + 1, self.ema_overwrite_frequency), 0)
-  v:assign(ipu.where(due, ipu.cast(average:read_value(), v.dtype), v:read_value()))
+  local due = ops.equal(ops.mod(self.iterations + 1, self.ema_overwrite_frequency), 0)
+  v:assign(ops.where(due, ops.cast(average:read_value(), v.dtype), v:read_value()))
 end
 
 local summing = true
 
--- On several replicas their gradients are added up; of one replica the gradients themselves.
+-- On several replicas their gradients are added up; of one replica the gradients themselves. A
+-- strategy for several instances says how.
 local function sum_over_replicas(list)
   if not summing or replication.count() == 1 then return end
-  for i, g in ipairs(list) do list[i] = ipu.cross_replica_sum(g) end
+  local how = "sum"
+  if teams.current() then how = teams.reduction() end
+  if not how then return end
+  for i, g in ipairs(list) do list[i] = ops["cross_replica_" .. how](g) end
 end
 
 local former_summing <const> = {__close = function(self) summing = self.former end}
@@ -453,6 +455,10 @@ function base.apply_accumulated(is_accumulated, opt, ...)
   opt:apply_gradients(...)
 end
 
+---self:apply_gradients(…) for what a pipeline or a loop has accumulated.
+---@package
+function Optimizer:apply_accumulated(...) return base.apply_accumulated(true, self, ...) end
+
 ---Updates variables by their gradients: (gradients, variables) or a list of pairs {gradient,
 ---variable}.
 ---@param grads any[]
@@ -461,6 +467,7 @@ function Optimizer:apply_gradients(grads, vars)
   local list
   list, vars = read_pairs(self, grads, vars)
   sum_over_replicas(list)
+  for _, v in ipairs(vars) do teams.note_trained(v) end
   if self.aggregate then list = self:aggregate(list, vars) end
   for i, v in ipairs(vars) do check_dtype(self, list[i], v) end
   self:build(vars)
@@ -471,7 +478,7 @@ function Optimizer:apply_gradients(grads, vars)
   for i, v in ipairs(vars) do
     self:decay_weight(v, rate)
     local value = self:update(v, list[i], shared)
-    if value.dtype ~= v.dtype then value = ipu.cast(value, v.dtype) end
+    if value.dtype ~= v.dtype then value = ops.cast(value, v.dtype) end
     v:assign(v.constraint and v.constraint(value) or value)
     if self.use_ema then update_average(self, v) end
   end
@@ -491,7 +498,7 @@ end
 function Optimizer:finalize_variable_values(list)
   if not self.use_ema then return end
   for _, v in ipairs(list) do
-    v:assign(ipu.cast(self:slot(v, "average", v):read_value(), v.dtype))
+    v:assign(ops.cast(self:slot(v, "average", v):read_value(), v.dtype))
   end
 end
 
@@ -507,14 +514,14 @@ function Optimizer:compute_gradients(...)
   local a = args.check("compute_gradients", minimize_rows, ...)
   local loss, tape = a.loss, a.tape
   if type(loss) == "function" and not tracing.is_active() then
-    tape = tape or ipu.GradientTape()
+    tape = tape or tapes.GradientTape()
     loss = tape(loss)
   elseif type(loss) == "function" then
     loss = loss()
   end
   local list = a.var_list or variables.trainable_variables()
   if type(list) == "function" then list = list() end
-  local grads = tape and tape:gradient(loss, list) or ipu.gradients(loss, list)
+  local grads = tape and tape:gradient(loss, list) or tapes.gradients(loss, list)
   local found = {}
   for i, v in ipairs(list) do found[i] = {grads[i] or false, v} end
   return found
@@ -541,5 +548,14 @@ function Optimizer.from_config(c, config)
   parts.want_config(c, config)
   return c(config)
 end
+
+about.say("optimizers", {
+  {"Optimizer", text = "What every optimizer is: own ones extend it with `update(variable, "
+    .. "gradient, shared)`, which gives the new value (`shared.rate`: the learning rate), and "
+    .. "`make_slots(variable)`, which makes what is kept beside it by `self:slot(variable, "
+    .. "\"name\")`. Hyperparameters are fields; `iterations` counts updates; "
+    .. "`apply_gradients(grads, variables)`, `minimize(loss, {var_list})`, `get_weights`, "
+    .. "`set_weights`, `get_config`."},
+})
 
 return base

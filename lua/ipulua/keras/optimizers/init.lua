@@ -4,7 +4,7 @@ local args = require "ipulua.base.args"
 local base = require "ipulua.keras.optimizers.base"
 local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
-local parts = require "ipulua.keras.base.parts"
+local parts = require "ipulua.base.parts"
 
 local optimizers = {Optimizer = base.Optimizer,
   schedules = require "ipulua.keras.optimizers.schedules"}
@@ -28,4 +28,4 @@ function optimizers.get(optimizer, custom_objects)
 end
 
 class.guard_all(optimizers)
-return require("ipulua.keras.base.other_names").give("optimizers", optimizers)
+return parts.give("optimizers", optimizers)

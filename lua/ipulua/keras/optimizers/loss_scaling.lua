@@ -1,15 +1,16 @@
 -- Automatic loss scaling: optimizers that scale the loss by a factor, which follows the sizes of
 -- float16 gradients.
 
+local about = require "ipulua.base.parts.about"
 local args = require "ipulua.base.args"
 local base = require "ipulua.keras.optimizers.base"
 local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
 local core = require "ipulua.core"
-local ipu = require "ipulua"
-local nest = require "ipulua.keras.base.nest"
-local rules = require "ipulua.keras.optimizers.rules"
+local nest = require "ipulua.base.nest"
+local ops = require "ipulua.ops"
 local plain = require "ipulua.base.plain"
+local rules = require "ipulua.keras.optimizers.rules"
 local variables = require "ipulua.trace.variables"
 local wrapper = require "ipulua.keras.optimizers.wrapper"
 local wrappers = require "ipulua.keras.optimizers.wrappers"
@@ -44,7 +45,9 @@ local als_rows <const> = {
 }
 
 ---Scales the loss so that float16 gradients neither overflow nor vanish: the factor is doubled
----unless too many elements are at or beyond histogram_bin_edge; then it is halved.
+---unless too many elements are at or beyond histogram_bin_edge; then it is halved. Fields that are
+---only read: loss_scaling_factor, previous_loss_scaling_factor, histogram, normalized_histogram,
+---update_counter, decrease_factor.
 ---@class ALSOptimizer: IpuOptimizerWrapper
 local ALSOptimizer = Wrapper:extend("ALSOptimizer")
 loss_scaling.ALSOptimizer = ALSOptimizer
@@ -91,8 +94,8 @@ function ALSOptimizer:init(...)
 end
 
 local function normalized(histogram)
-  local total = ipu.reduce_sum(histogram)
-  return histogram / ipu.maximum(total, 1e-30)
+  local total = ops.reduce_sum(histogram)
+  return histogram / ops.maximum(total, 1e-30)
 end
 
 -- Fields that can only be read.
@@ -151,7 +154,7 @@ end
 ---@param loss userdata
 ---@return userdata
 function ALSOptimizer:scale_loss(loss)
-  return loss * ipu.cast(self._factor, loss.dtype)
+  return loss * ops.cast(self._factor, loss.dtype)
 end
 ALSOptimizer.get_scaled_loss = ALSOptimizer.scale_loss
 
@@ -161,28 +164,28 @@ local function count_elements(self, grads)
   local histogram
   for _, g in ipairs(grads) do
     if g and g.dtype == "float16" then
-      local size = ipu.cast(ipu.abs(g), "float32")
+      local size = ops.cast(ops.abs(g), "float32")
       -- infinities and numbers that are none count as beyond
-      local below = ipu.reduce_sum(ipu.cast(ipu.less(size, edge), "float32"))
-      local counts = ipu.stack{below, g.size - below}
+      local below = ops.reduce_sum(ops.cast(ops.less(size, edge), "float32"))
+      local counts = ops.stack{below, g.size - below}
       histogram = histogram and histogram + counts or counts
     end
   end
-  return histogram and ipu.cross_replica_sum(histogram) or core.full({2}, 0, "float32")
+  return histogram and ops.cross_replica_sum(histogram) or core.full({2}, 0, "float32")
 end
 
 -- The factor after statistics: unchanged where it would leave [1, max) or be no number.
 local function next_factor(self, factor, histogram)
   local h = self.hyper
-  local total = ipu.reduce_sum(histogram)
-  local upper = ipu.reshape(ipu.slice(histogram, {1}, {1}), {})
-  local ratio = upper / ipu.maximum(total, 1e-30)
-  local candidate = ipu.where(ipu.greater(ratio, h.ratio_threshold), factor / h.increase_factor,
+  local total = ops.reduce_sum(histogram)
+  local upper = ops.reshape(ops.slice(histogram, {1}, {1}), {})
+  local ratio = upper / ops.maximum(total, 1e-30)
+  local candidate = ops.where(ops.greater(ratio, h.ratio_threshold), factor / h.increase_factor,
     factor * h.increase_factor)
-  local usable = ipu.logical_and(ipu.is_finite(candidate),
-    ipu.logical_and(ipu.less(candidate, h.max_loss_scaling_factor),
-      ipu.greater_equal(candidate, 1)))
-  return ipu.where(usable, candidate, factor)
+  local usable = ops.logical_and(ops.is_finite(candidate),
+    ops.logical_and(ops.less(candidate, h.max_loss_scaling_factor),
+      ops.greater_equal(candidate, 1)))
+  return ops.where(usable, candidate, factor)
 end
 
 local function update_statistics(self, grads)
@@ -194,15 +197,15 @@ local function update_statistics(self, grads)
   local counter, factor = self._counter:read_value(), self._factor:read_value()
   local due
   if h.update_frequency == 1 then
-    due = ipu.equal(counter, counter)
+    due = ops.equal(counter, counter)
   else
-    due = ipu.logical_and(ipu.greater(counter, 0),
-      ipu.equal(ipu.mod(counter, h.update_frequency), 0))
+    due = ops.logical_and(ops.greater(counter, 0),
+      ops.equal(ops.mod(counter, h.update_frequency), 0))
   end
   self._previous:assign(factor)
-  self._factor:assign(ipu.where(due, next_factor(self, factor, histogram), factor))
-  self._histogram:assign(ipu.where(due, ipu.zeros_like(histogram), histogram))
-  self._counter:assign(ipu.where(due, ipu.zeros_like(counter), counter + 1))
+  self._factor:assign(ops.where(due, next_factor(self, factor, histogram), factor))
+  self._histogram:assign(ops.where(due, ops.zeros_like(histogram), histogram))
+  self._counter:assign(ops.where(due, ops.zeros_like(counter), counter + 1))
 end
 
 -- Divided in float32 where the update is float32, too: what is small doesn't vanish.
@@ -211,8 +214,8 @@ local function unscaled(self, pairs_list)
   local factor = self._factor:read_value()
   for i, pair in ipairs(pairs_list) do
     local g = pair[1]
-    if g and rawget(self.opt, "is_wide") then g = ipu.cast(g, "float32") end
-    list[i] = {g and g / ipu.cast(factor, g.dtype) or g, pair[2]}
+    if g and rawget(self.opt, "is_wide") then g = ops.cast(g, "float32") end
+    list[i] = {g and g / ops.cast(factor, g.dtype) or g, pair[2]}
   end
   return list
 end
@@ -308,5 +311,17 @@ function ALSAccumulation:init(...)
 end
 
 function ALSAccumulation:scale_loss(loss) return self.opt:scale_loss(loss) end
+
+about.say("optimizers", {
+  {"ALSGradientAccumulationOptimizer",
+    source = "ipu.keras.optimizers.ALSGradientAccumulationOptimizer of the original"},
+  {"ALSOptimizer", source = "ipu.keras.optimizers.ALSOptimizer of the original"},
+  {"ALSOptimizerAdam", text = "Adam with ALSOptimizer's scaling built in.",
+    keras = "as ALSOptimizer"},
+  {"ALSOptimizerRMSProp", text = "RMSprop with ALSOptimizer's scaling built in.",
+    keras = "as ALSOptimizer"},
+  {"ALSOptimizerSGD", text = "SGD with ALSOptimizer's scaling built in.",
+    keras = "as ALSOptimizer"},
+})
 
 return loss_scaling

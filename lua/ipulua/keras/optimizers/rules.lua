@@ -1,14 +1,17 @@
--- Update rules, each with Keras' formulas and defaults. Powers like 1 - beta^t are computed as
--- -expm1(t log beta), which loses nothing in float32.
+-- The optimizers, each with Keras' formulas and defaults; the rules that ipu.train has, too, are in
+-- optimizers/rules.lua.
 
+local about = require "ipulua.base.parts.about"
 local base = require "ipulua.keras.optimizers.base"
 local core = require "ipulua.core"
-local ipu = require "ipulua"
 local lengths = require "ipulua.keras.base.lengths"
+local ops = require "ipulua.ops"
+local update_rules = require "ipulua.optimizers.rules"
 
 local rules = {}
 
-local scalar <const> = base.scalar
+local scalar <const>, move <const> = update_rules.scalar, update_rules.move
+local one_minus_power <const> = update_rules.one_minus_power
 
 local function declare(name, learning_rate, rows, parent)
   local c = base.declare(name, learning_rate, rows, parent)
@@ -18,20 +21,12 @@ end
 
 -- The number of this update, from 1, as float32.
 local function step_number(self)
-  return ipu.cast(self.iterations, "float32") + 1
+  return ops.cast(self.iterations, "float32") + 1
 end
 
--- 1 - beta^t
-local function one_minus_power(beta, t)
-  if beta == 0 then return core.tensor(1, "float32") end
-  return -ipu.expm1(t * math.log(beta))
-end
-
--- A moving average moves towards x; the variable's new value.
-local function move(slot, x, share)
-  local value = slot + (x - slot) * share
-  slot:assign(value)
-  return value
+-- What a rule that ipu.train has, too, makes of a variable.
+local function by(rule, self, v, w, g, s)
+  return rule(self, w, g, s, function(name, initial) return self:slot(v, name, initial) end)
 end
 
 -- ------------------------------------------------ SGD
@@ -45,13 +40,8 @@ function SGD:make_slots(v)
 end
 
 function SGD:update(v, g, s)
-  local w, step = self:value_of(v), g * scalar(s.rate, g)
-  if self.momentum == 0 then return w - step end
-  local velocity = self:slot(v, "momentum")
-  local value = velocity * self.momentum - step
-  velocity:assign(value)
-  if self.nesterov then return w + (value * self.momentum - step) end
-  return w + value
+  local rule = self.momentum == 0 and update_rules.descent or update_rules.momentum_of_steps
+  return by(rule, self, v, self:value_of(v), g, s)
 end
 
 -- ------------------------------------------------ Adam and its kin
@@ -76,20 +66,11 @@ end
 
 function Adam:prepare(rate)
   local t = step_number(self)
-  return {alpha = rate * ipu.sqrt(one_minus_power(self.beta_2, t))
+  return {alpha = rate * ops.sqrt(one_minus_power(self.beta_2, t))
     / one_minus_power(self.beta_1, t)}
 end
 
-function Adam:update(v, g, s)
-  local m = move(self:slot(v, "m"), g, 1 - self.beta_1)
-  local second = move(self:slot(v, "v"), ipu.square(g), 1 - self.beta_2)
-  if self.amsgrad then
-    local highest = self:slot(v, "vhat")
-    second = ipu.maximum(highest, second)
-    highest:assign(second)
-  end
-  return self:value_of(v) - m * scalar(s.alpha, g) / (ipu.sqrt(second) + self.epsilon)
-end
+function Adam:update(v, g, s) return by(update_rules.adam, self, v, self:value_of(v), g, s) end
 
 ---Adam with decoupled weight decay.
 ---@class AdamW: Adam
@@ -113,7 +94,7 @@ end
 function Adamax:update(v, g, s)
   local m = move(self:slot(v, "m"), g, 1 - self.beta_1)
   local u = self:slot(v, "v")
-  local largest = ipu.maximum(u * self.beta_2, ipu.abs(g))
+  local largest = ops.maximum(u * self.beta_2, ops.abs(g))
   u:assign(largest)
   return v - m * scalar(s.alpha, v) / (largest + self.epsilon)
 end
@@ -130,7 +111,7 @@ end
 
 -- The momentum of update t: beta_1 (1 - 0.96^(decay t) / 2).
 function Nadam:momentum_at(t)
-  return (1 - ipu.exp(t * (self.schedule_decay * math.log(0.96))) * 0.5) * self.beta_1
+  return (1 - ops.exp(t * (self.schedule_decay * math.log(0.96))) * 0.5) * self.beta_1
 end
 
 function Nadam:prepare()
@@ -145,11 +126,11 @@ end
 
 function Nadam:update(v, g, s)
   local m = move(self:slot(v, "m"), g, 1 - self.beta_1)
-  local second = move(self:slot(v, "v"), ipu.square(g), 1 - self.beta_2)
+  local second = move(self:slot(v, "v"), ops.square(g), 1 - self.beta_2)
   local direction = g * scalar((1 - s.now) / (1 - s.product), v)
     + m * scalar(s.following / (1 - s.next_product), v)
   return v - direction * scalar(s.rate, v)
-    / (ipu.sqrt(second / scalar(s.correction, v)) + self.epsilon)
+    / (ops.sqrt(second / scalar(s.correction, v)) + self.epsilon)
 end
 
 function Nadam:finish(s)
@@ -172,11 +153,11 @@ end
 
 function LAMB:update(v, g, s)
   local m = move(self:slot(v, "m"), g, 1 - self.beta_1) / scalar(s.first, v)
-  local second = move(self:slot(v, "v"), ipu.square(g), 1 - self.beta_2) / scalar(s.second, v)
-  local direction = m / (ipu.sqrt(second) + self.epsilon)
+  local second = move(self:slot(v, "v"), ops.square(g), 1 - self.beta_2) / scalar(s.second, v)
+  local direction = m / (ops.sqrt(second) + self.epsilon)
   local weight, step = lengths.of(v), lengths.of(direction)
-  local both = ipu.logical_and(ipu.greater(weight, 0), ipu.greater(step, 0))
-  local ratio = ipu.where(both, weight / ipu.maximum(step, 1e-30), ipu.ones_like(weight))
+  local both = ops.logical_and(ops.greater(weight, 0), ops.greater(step, 0))
+  local ratio = ops.where(both, weight / ops.maximum(step, 1e-30), ops.ones_like(weight))
   return v - direction * scalar(ratio * scalar(s.rate, ratio), v)
 end
 
@@ -190,7 +171,7 @@ function Lion:make_slots(v) self:slot(v, "m") end
 
 function Lion:update(v, g, s)
   local m = self:slot(v, "m")
-  local value = v - ipu.sign(m * self.beta_1 + g * (1 - self.beta_1)) * scalar(s.rate, v)
+  local value = v - ops.sign(m * self.beta_1 + g * (1 - self.beta_1)) * scalar(s.rate, v)
   m:assign(m * self.beta_2 + g * (1 - self.beta_2))
   return value
 end
@@ -210,18 +191,8 @@ function RMSprop:make_slots(v)
   if self.centered then self:slot(v, "mg") end
 end
 
--- epsilon stands outside the root without momentum, inside it with momentum
 function RMSprop:update(v, g, s)
-  local variance = move(self:slot(v, "rms"), ipu.square(g), 1 - self.rho)
-  if self.centered then
-    variance = variance - ipu.square(move(self:slot(v, "mg"), g, 1 - self.rho))
-  end
-  local w, step = self:value_of(v), g * scalar(s.rate, g)
-  if self.momentum == 0 then return w - step / (ipu.sqrt(variance) + self.epsilon) end
-  local momentum = self:slot(v, "momentum")
-  local value = momentum * self.momentum + step / ipu.sqrt(variance + self.epsilon)
-  momentum:assign(value)
-  return w - value
+  return by(update_rules.rmsprop, self, v, self:value_of(v), g, s)
 end
 
 ---@class Adagrad: Optimizer
@@ -232,12 +203,7 @@ local Adagrad = declare("Adagrad", 0.001, {
 
 function Adagrad:make_slots(v) self:slot(v, "accumulator", self.initial_accumulator_value) end
 
-function Adagrad:update(v, g, s)
-  local accumulator = self:slot(v, "accumulator", self.initial_accumulator_value)
-  local sum = accumulator + ipu.square(g)
-  accumulator:assign(sum)
-  return v - g * scalar(s.rate, v) / (ipu.sqrt(sum) + self.epsilon)
-end
+function Adagrad:update(v, g, s) return by(update_rules.adagrad, self, v, v, g, s) end
 
 ---@class Adadelta: Optimizer
 local Adadelta = declare("Adadelta", 0.001,
@@ -249,10 +215,10 @@ function Adadelta:make_slots(v)
 end
 
 function Adadelta:update(v, g, s)
-  local squares = move(self:slot(v, "accum_grad"), ipu.square(g), 1 - self.rho)
+  local squares = move(self:slot(v, "accum_grad"), ops.square(g), 1 - self.rho)
   local updates = self:slot(v, "accum_var")
-  local step = g * ipu.sqrt(updates + self.epsilon) / ipu.sqrt(squares + self.epsilon)
-  move(updates, ipu.square(step), 1 - self.rho)
+  local step = g * ops.sqrt(updates + self.epsilon) / ops.sqrt(squares + self.epsilon)
+  move(updates, ops.square(step), 1 - self.rho)
   return v - step * scalar(s.rate, v)
 end
 
@@ -278,18 +244,37 @@ function Ftrl:update(v, g, s)
   if self.l2_shrinkage_regularization_strength ~= 0 then
     shrunk = g + v * (2 * self.l2_shrinkage_regularization_strength)
   end
-  local sum = accumulator + ipu.square(g)
+  local sum = accumulator + ops.square(g)
   local power = core.tensor(-self.learning_rate_power, v.dtype)
-  local new_power = ipu.pow(sum, power)
-  local sigma = (new_power - ipu.pow(accumulator, power)) / rate
+  local new_power = ops.pow(sum, power)
+  local sigma = (new_power - ops.pow(accumulator, power)) / rate
   local z = linear + shrunk - v * sigma
   accumulator:assign(sum)
   linear:assign(z)
   -- beta acts as l2 = beta / (2 rate)
   local quadratic = (new_power + self.beta) / rate + 2 * self.l2_regularization_strength
   local l1 = self.l1_regularization_strength
-  local value = (ipu.sign(z) * l1 - z) / quadratic
-  return ipu.where(ipu.greater(ipu.abs(z), l1), value, ipu.zeros_like(z))
+  local value = (ops.sign(z) * l1 - z) / quadratic
+  return ops.where(ops.greater(ops.abs(z), l1), value, ops.zeros_like(z))
 end
+
+about.say("optimizers", {
+  {"Adadelta", text = "Steps as large as the last ones, without a unit of their own.",
+    source = "arXiv:1212.5701"},
+  {"Adagrad", text = "g / √(sum of squares).", source = "Duchi, Hazan & Singer 2011 (JMLR 12)"},
+  {"Adam", text = "Moments m, v of gradient and square, corrected for their beginning; amsgrad "
+    .. "keeps the greatest v.", source = "arXiv:1412.6980; amsgrad: arXiv:1904.09237"},
+  {"AdamW", source = "arXiv:1711.05101"},
+  {"Adamax", text = "Adam with the greatest gradient in place of the second moment.",
+    source = "arXiv:1412.6980"},
+  {"Ftrl", source = "McMahan et al. 2013 (KDD)"},
+  {"LAMB", source = "arXiv:1904.00962", keras = false},
+  {"Lion", source = "arXiv:2302.06675"},
+  {"Nadam", source = "Dozat 2016 (ICLR workshop)"},
+  {"RMSprop", text = "g / √(mean of squares), with momentum and centered.",
+    source = "Tieleman & Hinton 2012, lecture 6.5"},
+  {"SGD", text = "v ← momentum·v − lr·g; w ← w + v (nesterov: w ← w + momentum·v − lr·g).",
+    source = "Sutskever et al. 2013 (ICML), for momentum"},
+})
 
 return rules

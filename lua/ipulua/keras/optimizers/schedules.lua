@@ -1,11 +1,12 @@
 -- Learning-rate schedules: objects called with the number of weight updates so far that give a
 -- rate.
 
+local about = require "ipulua.base.parts.about"
 local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
 local counted = require "ipulua.base.counted"
-local ipu = require "ipulua"
-local parts = require "ipulua.keras.base.parts"
+local ops = require "ipulua.ops"
+local parts = require "ipulua.base.parts"
 
 local schedules = {}
 
@@ -19,7 +20,7 @@ parts.abstract(LearningRateSchedule, "rate", "rate(step)")
 function LearningRateSchedule:__call(step)
   if core.is_variable(step) then step = step:read_value() end
   if not core.is_tensor(step) then step = core.tensor(step, "float32") end
-  if step.dtype ~= "float32" then step = ipu.cast(step, "float32") end
+  if step.dtype ~= "float32" then step = ops.cast(step, "float32") end
   local rate = self:rate(step)
   return type(rate) == "number" and core.tensor(rate, "float32") or rate
 end
@@ -34,7 +35,7 @@ end
 local initial_row <const> = {"initial_learning_rate", "number"}
 local steps_row <const> = {"decay_steps", "number", range = "(0, inf)"}
 
-local function power(base, exponent) return ipu.pow(core.tensor(base, "float32"), exponent) end
+local function power(base, exponent) return ops.pow(core.tensor(base, "float32"), exponent) end
 
 ---initial · rate ^ (step / decay_steps); staircase: whole powers.
 ---@class ExponentialDecay: LearningRateSchedule
@@ -42,7 +43,7 @@ local ExponentialDecay = declare("ExponentialDecay",
   {initial_row, steps_row, {"decay_rate", "number"}, {"staircase", "boolean", false}})
 function ExponentialDecay:rate(step)
   local p = step / self.decay_steps
-  if self.staircase then p = ipu.floor(p) end
+  if self.staircase then p = ops.floor(p) end
   return power(self.decay_rate, p) * self.initial_learning_rate
 end
 
@@ -52,7 +53,7 @@ local InverseTimeDecay = declare("InverseTimeDecay",
   {initial_row, steps_row, {"decay_rate", "number"}, {"staircase", "boolean", false}})
 function InverseTimeDecay:rate(step)
   local p = step / self.decay_steps
-  if self.staircase then p = ipu.floor(p) end
+  if self.staircase then p = ops.floor(p) end
   return self.initial_learning_rate / (p * self.decay_rate + 1)
 end
 
@@ -70,7 +71,7 @@ end
 function PiecewiseConstantDecay:rate(step)
   local rate = core.tensor(self.values[#self.values], "float32")
   for i = #self.boundaries, 1, -1 do
-    rate = ipu.where(ipu.less_equal(step, self.boundaries[i]),
+    rate = ops.where(ops.less_equal(step, self.boundaries[i]),
       core.tensor(self.values[i], "float32"), rate)
   end
   return rate
@@ -84,18 +85,18 @@ local PolynomialDecay = declare("PolynomialDecay",
 function PolynomialDecay:rate(step)
   local p
   if self.cycle then
-    local whole = ipu.ceil(step / self.decay_steps)
-    local multiplier = ipu.where(ipu.equal(step, 0), ipu.ones_like(step), whole)
+    local whole = ops.ceil(step / self.decay_steps)
+    local multiplier = ops.where(ops.equal(step, 0), ops.ones_like(step), whole)
     p = step / (multiplier * self.decay_steps)
   else
-    p = ipu.minimum(step, self.decay_steps) / self.decay_steps
+    p = ops.minimum(step, self.decay_steps) / self.decay_steps
   end
   local difference = self.initial_learning_rate - self.end_learning_rate
-  return ipu.pow(1 - p, core.tensor(self.power, "float32")) * difference + self.end_learning_rate
+  return ops.pow(1 - p, core.tensor(self.power, "float32")) * difference + self.end_learning_rate
 end
 
 -- (1 + cos(π p)) / 2
-local function cosine(p) return (ipu.cos(p * math.pi) + 1) * 0.5 end
+local function cosine(p) return (ops.cos(p * math.pi) + 1) * 0.5 end
 
 ---Half a cosine from initial to alpha · initial; after a linear warm-up if warmup_target is given.
 ---@class CosineDecay: LearningRateSchedule
@@ -104,13 +105,13 @@ local CosineDecay = declare("CosineDecay", {initial_row, steps_row, {"alpha", "n
 function CosineDecay:rate(step)
   local start = self.initial_learning_rate
   local function decayed(from, at)
-    local p = ipu.minimum(at, self.decay_steps) / self.decay_steps
+    local p = ops.minimum(at, self.decay_steps) / self.decay_steps
     return (cosine(p) * (1 - self.alpha) + self.alpha) * from
   end
   if not self.warmup_target then return decayed(start, step) end
   local warm = step * ((self.warmup_target - start) / math.max(self.warmup_steps, 1)) + start
-  return ipu.where(ipu.less(step, self.warmup_steps), warm,
-    decayed(self.warmup_target, ipu.maximum(step - self.warmup_steps, 0)))
+  return ops.where(ops.less(step, self.warmup_steps), warm,
+    decayed(self.warmup_target, ops.maximum(step - self.warmup_steps, 0)))
 end
 
 ---Cosine decays, each t_mul times as long as the one before and m_mul times as high.
@@ -122,13 +123,13 @@ function CosineDecayRestarts:rate(step)
   local p = step / self.first_decay_steps
   local restart
   if self.t_mul == 1 then
-    restart = ipu.floor(p)
+    restart = ops.floor(p)
     p = p - restart
   else
     -- restarts at (1 - t^n) / (1 - t); a hair above, so that rounding doesn't fall short of the
     -- restart itself
-    local n = ipu.log(1 - p * (1 - self.t_mul)) / math.log(self.t_mul)
-    restart = ipu.floor(n + 1e-6)
+    local n = ops.log(1 - p * (1 - self.t_mul)) / math.log(self.t_mul)
+    restart = ops.floor(n + 1e-6)
     local t = power(self.t_mul, restart)
     p = (p - (1 - t) / (1 - self.t_mul)) / t
   end
@@ -142,10 +143,18 @@ local LinearCosineDecay = declare("LinearCosineDecay",
   {initial_row, steps_row, {"num_periods", "number", 0.5},
   {"alpha", "number", 0.0}, {"beta", "number", 0.001}})
 function LinearCosineDecay:rate(step)
-  local at = ipu.minimum(step, self.decay_steps)
+  local at = ops.minimum(step, self.decay_steps)
   local linear = (self.decay_steps - at) / self.decay_steps
   local wave = cosine(at / self.decay_steps * (2 * self.num_periods))
   return ((linear + self.alpha) * wave + self.beta) * self.initial_learning_rate
 end
 
-return require("ipulua.keras.base.other_names").give("schedules", schedules)
+about.say("schedules", {
+  {"CosineDecay", source = "arXiv:1608.03983"},
+  {"CosineDecayRestarts", source = "arXiv:1608.03983"},
+  {"LearningRateSchedule", text = "What every schedule is: own ones extend it with `rate(step)`."},
+  {"LinearCosineDecay", source = "arXiv:1709.07417",
+    keras = "tf.keras.experimental.LinearCosineDecay"},
+})
+
+return parts.give("schedules", schedules)

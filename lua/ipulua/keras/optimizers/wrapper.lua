@@ -6,7 +6,7 @@ local base = require "ipulua.keras.optimizers.base"
 local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
 local core = require "ipulua.core"
-local parts = require "ipulua.keras.base.parts"
+local parts = require "ipulua.base.parts"
 
 local wrapper = {}
 

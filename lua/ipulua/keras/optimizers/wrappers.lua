@@ -1,12 +1,15 @@
 -- Optimizers around optimizers: a map over gradients, replicas, accumulation over calls.
 
+local about = require "ipulua.base.parts.about"
 local accumulation = require "ipulua.optimizers.accumulation"
 local args = require "ipulua.base.args"
 local base = require "ipulua.keras.optimizers.base"
 local core = require "ipulua.core"
 local enums = require "ipulua.enums"
-local ipu = require "ipulua"
+local loops = require "ipulua.trace.loops"
 local offloading = require "ipulua.trace.offloading"
+local ops = require "ipulua.ops"
+local teams = require "ipulua.trace.teams"
 local variables = require "ipulua.trace.variables"
 local wrapper = require "ipulua.keras.optimizers.wrapper"
 
@@ -71,9 +74,10 @@ function CrossReplicaOptimizer:init(...)
 end
 
 function CrossReplicaOptimizer:apply_gradients(grads, vars)
+  teams.refuse_wrapper(self.__name)
   local means = {}
   for i, pair in ipairs(as_pairs(grads, vars)) do
-    means[i] = {pair[1] and ipu.cross_replica_mean(pair[1]) or pair[1], pair[2]}
+    means[i] = {pair[1] and ops.cross_replica_mean(pair[1]) or pair[1], pair[2]}
   end
   base.without_sum(function() self.opt:apply_gradients(means) end)
 end
@@ -117,7 +121,7 @@ local function accumulator_of(self, v)
   local found = self.accumulators[id]
   if not found then
     local dtype = accumulation.dtype(self.name, self.settings.dtype, v)
-    found = variables.make(self.name .. "/" .. v.name, dtype, v.shape, false, function()
+    found = variables.make_alone(self.name .. "/" .. v.name, dtype, v.shape, false, function()
       return core.full(v.shape, 0, dtype)
     end)
     self.accumulators[id] = found
@@ -158,15 +162,25 @@ function GradientAccumulationOptimizer:apply_gradients(grads, vars)
   end
   self.opt:build(list)
   self.counter:assign_add(1)
-  local due = ipu.equal(self.counter, count)
+  local due = ops.equal(self.counter, count)
   local function apply()
     local now = {}
     for i, sum in ipairs(sums) do now[i] = sum:read_value() end
     base.apply_accumulated(true, self.opt, now, list)
-    for _, sum in ipairs(sums) do sum:assign(ipu.zeros_like(sum)) end
+    for _, sum in ipairs(sums) do sum:assign(ops.zeros_like(sum)) end
     self.counter:assign(0)
   end
-  ipu.cond(due, apply, function() end)
+  loops.cond(due, apply, function() end)
 end
+
+about.say("optimizers", {
+  {"CrossReplicaOptimizer", source = "ipu.keras.optimizers.CrossReplicaOptimizer of the original"},
+  {"GradientAccumulationOptimizer",
+    source = "ipu.keras.optimizers.GradientAccumulationOptimizer of the original"},
+  {"MapGradientOptimizer", source = "ipu.keras.optimizers.MapGradientOptimizer of the original"},
+  {"MapGradientOptimizerInvertedChaining",
+    text = "As MapGradientOptimizer, the map being applied last.",
+    source = "ipu.keras.optimizers.MapGradientOptimizerInvertedChaining of the original"},
+})
 
 return wrappers

@@ -2,6 +2,7 @@
 -- series.
 
 local modules = require "ipulua.base.modules"
+local offering = require "ipulua.base.parts.offering"
 
 local preprocessing = {
   timeseries_dataset_from_array =
@@ -12,4 +13,15 @@ for _, name in ipairs{"sequence", "text"} do
     (require("ipulua.keras.preprocessing." .. name)))
 end
 
-return require("ipulua.keras.base.other_names").answer("preprocessing", preprocessing)
+preprocessing.image = modules.guard("keras.preprocessing.image", require "ipulua.keras.pictures")
+
+-- What Keras has in its module of that name and this one lacks, with what to use instead.
+local folder_of_images <const> = "use ipu.data.from_image_folder(path, {image_size = {height, "
+  .. "width}})"
+local no_texts <const> = "there are no tensors of text; number the words with "
+  .. "preprocessing.text.Tokenizer, and make a dataset of the numbers"
+local missing <const> = {
+  image_dataset_from_directory = folder_of_images, text_dataset_from_directory = no_texts,
+}
+
+return offering.answer("preprocessing", preprocessing, {missing = missing})

@@ -5,7 +5,8 @@ local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
 local counted = require "ipulua.base.counted"
-local ipu = require "ipulua"
+local offering = require "ipulua.base.parts.offering"
+local ops = require "ipulua.ops"
 local plain = require "ipulua.base.plain"
 
 local sequence = {}
@@ -96,11 +97,11 @@ end
 local function padded(lists, length, a, blank)
   local steps, offsets, counts = kept_steps(lists, length, a, blank)
   local count = core.tensor(counts, "int32")
-  local place = ipu.broadcast_to(ipu.arange(length):reshape{1, length}, {#lists, length})
+  local place = ops.broadcast_to(ops.arange(length):reshape{1, length}, {#lists, length})
   if a.padding == "pre" then place = place - (length - count) end
-  local is_step = ipu.logical_and(ipu.greater_equal(place, 0), ipu.less(place, count))
-  local index = ipu.where(is_step, place + core.tensor(offsets, "int32"), ipu.zeros_like(place))
-  return ipu.gather(core.tensor(steps, a.dtype), index)
+  local is_step = ops.logical_and(ops.greater_equal(place, 0), ops.less(place, count))
+  local index = ops.where(is_step, place + core.tensor(offsets, "int32"), ops.zeros_like(place))
+  return ops.gather(core.tensor(steps, a.dtype), index)
 end
 
 ---Sequences as the rows of one tensor: those shorter than maxlen (by default the longest one's
@@ -150,9 +151,9 @@ local euler <const> = 0.577
 ---@return userdata
 function sequence.make_sampling_table(...)
   local a = args.check("make_sampling_table", table_rows, ...)
-  local rank = ipu.maximum(ipu.cast(ipu.arange(a.size), "float64"), 1)
-  local inverse_frequency = rank * (ipu.log(rank) + euler) + 0.5 - ipu.reciprocal(rank * 12)
-  return ipu.cast(ipu.minimum(ipu.sqrt(inverse_frequency * a.sampling_factor), 1), "float32")
+  local rank = ops.maximum(ops.cast(ops.arange(a.size), "float64"), 1)
+  local inverse_frequency = rank * (ops.log(rank) + euler) + 0.5 - ops.reciprocal(rank * 12)
+  return ops.cast(ops.minimum(ops.sqrt(inverse_frequency * a.sampling_factor), 1), "float32")
 end
 
 local skipgram_rows <const> = {
@@ -173,7 +174,7 @@ local function draws(seed)
     at = at + 1
     if at > #list then
       local own = seed and seed + round
-      list, at, round = ipu.random.uniform({4096}, {seed = own}):totable(), 1, round + 1
+      list, at, round = ops.random.uniform({4096}, {seed = own}):totable(), 1, round + 1
     end
     return list[at]
   end
@@ -258,4 +259,10 @@ function sequence.skipgrams(...)
   return both, labels
 end
 
-return require("ipulua.keras.base.other_names").answer("preprocessing.sequence", sequence)
+-- What Keras has in its module of that name and this one lacks, with what to use instead.
+local missing <const> = {
+  TimeseriesGenerator = "use preprocessing.timeseries_dataset_from_array, a dataset of the same "
+  .. "windows",
+}
+
+return offering.answer("preprocessing.sequence", sequence, {missing = missing})

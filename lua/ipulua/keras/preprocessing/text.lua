@@ -4,9 +4,10 @@ local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
 local core = require "ipulua.core"
-local ipu = require "ipulua"
 local json = require "ipulua.base.json"
 local md5 = require "ipulua.keras.preprocessing.md5"
+local offering = require "ipulua.base.parts.offering"
+local ops = require "ipulua.ops"
 local words = require "ipulua.keras.preprocessing.words"
 
 local text = {}
@@ -326,7 +327,7 @@ function Tokenizer:sequences_to_matrix(...)
   end
   local places, values = entries(self, lists, width, modes[a.mode])
   if #places == 0 then return core.full({#lists, width}, 0, "float32") end
-  return ipu.scatter_nd(core.tensor(places, "int32"), core.tensor(values), {#lists, width})
+  return ops.scatter_nd(core.tensor(places, "int32"), core.tensor(values), {#lists, width})
 end
 
 ---sequences_to_matrix of the numbers of texts.
@@ -447,4 +448,10 @@ end
 
 class.guard(Tokenizer)
 
-return require("ipulua.keras.base.other_names").answer("preprocessing.text", text)
+-- What Keras has in its module of that name and this one lacks, with what to use instead.
+local missing <const> = {
+  one_hot = "its numbers depend on a hash that differs from run to run; use hashing_trick or "
+  .. "Tokenizer",
+}
+
+return offering.answer("preprocessing.text", text, {missing = missing})

@@ -5,7 +5,7 @@ local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
 local counted = require "ipulua.base.counted"
 local data = require "ipulua.data"
-local ipu = require "ipulua"
+local ops = require "ipulua.ops"
 
 local timeseries = {}
 
@@ -73,7 +73,7 @@ end
 ---pairs, targets[i] being that of the window which begins at step i. start_index and end_index say
 ---which part of the series is used. A last smaller batch comes, too, unless drop_remainder is set.
 ---Shapes: data [steps, ...], targets [steps, ...] → [batch_size, sequence_length, ...],
--- -[batch_size, ...]
+---[batch_size, ...]
 ---Units: lengths, strides and indices in steps of the data; indices from 0
 ---Errors: a stride, a rate or an index outside of the data, no window that fits:
 ---`keras.preprocessing.timeseries_dataset_from_array(ipu.arange(5), nil, 6)`
@@ -87,14 +87,14 @@ function timeseries.timeseries_dataset_from_array(...)
   check_less("sequence_stride", a.sequence_stride, length)
   local first, behind = range_of(a, length)
   local count = count_windows(a, first, behind, targets)
-  local positions = ipu.arange(first, first + count, a.sequence_stride)
-  local offsets = ipu.arange(0, a.sequence_length * a.sampling_rate, a.sampling_rate)
+  local positions = ops.arange(first, first + count, a.sequence_stride)
+  local offsets = ops.arange(0, a.sequence_length * a.sampling_rate, a.sampling_rate)
   local dataset = data.from_tensor_slices(positions)
   if a.shuffle then dataset = dataset:shuffle(positions.shape[1], {seed = a.seed}) end
   return dataset:batch(a.batch_size, {drop_remainder = a.drop_remainder}):map(function(p)
-    local windows = ipu.gather(x, ipu.expand_dims(p, 1) + offsets)
+    local windows = ops.gather(x, ops.expand_dims(p, 1) + offsets)
     if not targets then return windows end
-    return windows, ipu.gather(targets, p)
+    return windows, ops.gather(targets, p)
   end)
 end
 

@@ -40,7 +40,8 @@ function asynchronous.run(model, run, first)
       end
       list[begin_event](list, step, logs.by_name{})
       list[end_event](list, step, logs.by_name(values),
-        logs.info(step, step, run.batch_size * run.replicas, updates))
+        logs.info(step, step, run.batch_size * run.replicas, updates,
+          run.replicas > 1 and replica - 1 or nil, run.replicas))
     end
     step = step + 1
   end

@@ -2,7 +2,7 @@
 
 local elements = require "ipulua.data.elements"
 local KerasTensor = require "ipulua.keras.base.tensor"
-local nest = require "ipulua.keras.base.nest"
+local nest = require "ipulua.base.nest"
 
 local building = {}
 

@@ -4,10 +4,11 @@ local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local compiled = require "ipulua.keras.training.compiled"
 local nearest = require "ipulua.nearest"
-local nest = require "ipulua.keras.base.nest"
+local nest = require "ipulua.base.nest"
 local optimizers = require "ipulua.keras.optimizers"
 
 local keep <const> = require "ipulua.keras.base.layer_fields".keep
+local trainable = require "ipulua.keras.training.trainable"
 
 local compile = {methods = {}, properties = {}}
 local methods <const> = compile.methods
@@ -51,6 +52,7 @@ function methods:compile(...)
   keep(self, "compile_arguments", a)
   rawset(self, "run_eagerly", a.run_eagerly)
   rawset(self, "steps_per_execution", a.steps_per_execution)
+  trainable.record(self)
   self:discard_programs()
 end
 
@@ -62,6 +64,9 @@ end
 
 function compile.properties.metrics(self)
   local list = self.compiled and self.compiled:all() or {}
+  local Model <const> = require "ipulua.keras.models.model".Model
+  local has_loss = self.loss ~= nil or self.train_step == Model.train_step
+  if list[1] and not has_loss then table.remove(list, 1) end
   self:walk(function(layer)
     for _, metric in ipairs(layer:all_metrics()) do list[#list + 1] = metric end
   end)

@@ -7,11 +7,11 @@ local class = require "ipulua.base.class"
 local context = require "ipulua.keras.base.context"
 local core = require "ipulua.core"
 local counted = require "ipulua.base.counted"
-local custom_objects = require "ipulua.keras.base.custom_objects"
-local ipu = require "ipulua"
+local custom_objects = require "ipulua.base.parts.custom_objects"
 local losses = require "ipulua.keras.losses"
 local metrics = require "ipulua.keras.metrics"
-local nest = require "ipulua.keras.base.nest"
+local nest = require "ipulua.base.nest"
+local ops = require "ipulua.ops"
 local plain = require "ipulua.base.plain"
 local tracing = require "ipulua.trace.tracing"
 
@@ -181,13 +181,13 @@ end
 local function with_mask(y_pred, weight)
   local mask = context.mask(y_pred)
   if mask == nil then return weight end
-  mask = ipu.cast(mask, y_pred.dtype)
+  mask = ops.cast(mask, y_pred.dtype)
   if weight == nil then return mask end
-  weight = ipu.cast(weight, y_pred.dtype)
+  weight = ops.cast(weight, y_pred.dtype)
   while #weight.shape > #mask.shape and weight.shape[#weight.shape] == 1 do
-    weight = ipu.squeeze(weight, {axis = -1})
+    weight = ops.squeeze(weight, {axis = -1})
   end
-  while #weight.shape < #mask.shape do weight = ipu.expand_dims(weight, -1) end
+  while #weight.shape < #mask.shape do weight = ops.expand_dims(weight, -1) end
   return mask * weight
 end
 
@@ -203,7 +203,7 @@ function Compiled:loss(y_true, y_pred, weights, extra)
     elseif total.dtype == value.dtype then
       total = total + value
     else -- of a half loss and float32 penalties
-      total = ipu.cast(total, "float32") + ipu.cast(value, "float32")
+      total = ops.cast(total, "float32") + ops.cast(value, "float32")
     end
   end
   local batch
@@ -212,14 +212,14 @@ function Compiled:loss(y_true, y_pred, weights, extra)
     batch = batch or predicted.shape[1] or 1
     if loss and y_true[i] ~= nil then
       local value = loss(y_true[i], predicted, with_mask(predicted, weights[i]))
-      if #value.shape > 0 then value = ipu.reduce_mean(value) end
+      if #value.shape > 0 then value = ops.reduce_mean(value) end
       if self.output_losses[i] then self.output_losses[i]:update_state(value, batch) end
       local weight = self.loss_weights[i]
       add(weight and weight ~= 1 and value * weight or value)
     end
   end
   for _, value in ipairs(extra) do
-    if type(value) ~= "number" and #value.shape > 0 then value = ipu.reduce_sum(value) end
+    if type(value) ~= "number" and #value.shape > 0 then value = ops.reduce_sum(value) end
     add(value)
   end
   if total then self.loss_metric:update_state(total, batch) end

@@ -5,6 +5,7 @@ local compile = require "ipulua.keras.training.compile"
 local feeding = require "ipulua.keras.training.feeding"
 local logs = require "ipulua.keras.training.logs"
 local runs = require "ipulua.keras.training.runs"
+local together = require "ipulua.keras.base.together"
 
 local evaluate = {methods = {}}
 local methods <const> = evaluate.methods
@@ -28,9 +29,11 @@ local evaluate_rows <const> = {
 function methods:evaluate(...)
   local a = args.check("evaluate", evaluate_rows, ...)
   compile.check(self, "evaluate")
-  feeding.take_apart("evaluate", self, a)
-  local run = runs.begin(self, "evaluate", "test", a)
-  local _ <close> = runs.closing(run)
+  local _ <close> = together.enter(self)
+  local who <const> = runs.who_tests(self, a.callbacks)
+  feeding.take_apart(who, self, a)
+  local run = runs.begin(self, who, "test", a)
+  local _ <close> = runs.closing(self, run)
   self:reset_metrics()
   run.callbacks:on_test_begin(logs.by_name{})
   local latest, interrupted = runs.epoch(self, run)

@@ -29,8 +29,13 @@ end
 local function of_smaller_batch(model, run, rows)
   local handle = core.data.from_tensors(run.entry.infeed.queue:take_smaller())
   local dataset = Dataset(handle, run.dataset.template)
-  local entry = programs.open(model, run.prefix, {dataset = dataset}, 1, false)
-  return {entry = beside(run, "batch of " .. rows, entry), steps = 1, samples = rows}
+  local name <const> = "batch of " .. rows
+  local entry = run.beside[name]
+  if entry then programs.read_from(model, run.prefix, entry, dataset)
+  else
+    entry = beside(run, name, programs.open(model, run.prefix, {dataset = dataset}, 1, false))
+  end
+  return {entry = entry, steps = 1, samples = rows}
 end
 
 local function leave_smaller_out(model, run, rows)

@@ -9,11 +9,12 @@ local counted = require "ipulua.base.counted"
 local data = require "ipulua.data"
 local elements = require "ipulua.data.elements"
 local infeed = require "ipulua.data.infeed"
-local ipu = require "ipulua"
 local log = require "ipulua.base.log"
-local nest = require "ipulua.keras.base.nest"
+local nest = require "ipulua.base.nest"
+local ops = require "ipulua.ops"
 local pipelining = require "ipulua.keras.models.stage_assignment"
 local plain = require "ipulua.base.plain"
+local together = require "ipulua.keras.base.together"
 
 local feeding = {}
 
@@ -67,8 +68,8 @@ local function narrow(dataset)
   if not wide then return dataset end
   local function cast(value)
     return nest.map(function(t)
-      if t.dtype == "float64" then return ipu.cast(t, "float32") end
-      if t.dtype == "int64" then return ipu.cast(t, "int32") end
+      if t.dtype == "float64" then return ops.cast(t, "float32") end
+      if t.dtype == "int64" then return ops.cast(t, "int32") end
       return t
     end, value)
   end
@@ -95,10 +96,10 @@ end
 -- Weights of the samples and of their classes, brought to one rank: columns are vectors, weights of
 -- samples are of their steps.
 local function multiplied(of_class, w)
-  while #w.shape > #of_class.shape and w.shape[#w.shape] == 1 do w = ipu.squeeze(w, {axis = -1}) end
-  while #w.shape < #of_class.shape do w = ipu.expand_dims(w, -1) end
-  while #of_class.shape < #w.shape do of_class = ipu.expand_dims(of_class, -1) end
-  return of_class * ipu.cast(w, "float32")
+  while #w.shape > #of_class.shape and w.shape[#w.shape] == 1 do w = ops.squeeze(w, {axis = -1}) end
+  while #w.shape < #of_class.shape do w = ops.expand_dims(w, -1) end
+  while #of_class.shape < #w.shape do of_class = ops.expand_dims(of_class, -1) end
+  return of_class * ops.cast(w, "float32")
 end
 
 -- class_weight = {[0] = 1, [1] = 5}: a sample's weight by its class.
@@ -127,12 +128,12 @@ local function weigh_classes(dataset, class_weight)
   end
   return dataset:map(function(x, y, w)
     local classes
-    if #y.shape > 1 and y.shape[#y.shape] > 1 then classes = ipu.argmax(y, {axis = -1})
+    if #y.shape > 1 and y.shape[#y.shape] > 1 then classes = ops.argmax(y, {axis = -1})
     else
-      classes = ipu.cast(y, "int32")
-      if #classes.shape > 1 then classes = ipu.squeeze(classes, {axis = -1}) end
+      classes = ops.cast(y, "int32")
+      if #classes.shape > 1 then classes = ops.squeeze(classes, {axis = -1}) end
     end
-    local of_class = ipu.gather(weights, classes)
+    local of_class = ops.gather(weights, classes)
     return x, y, w and multiplied(of_class, w) or of_class
   end)
 end
@@ -141,10 +142,12 @@ end
 -- while it is read.
 local function check_classes(who, class_weight, y)
   if not core.is_tensor(y) or #y.shape > 2 or (#y.shape == 2 and y.shape[2] > 1) then return end
-  local largest = ipu.reduce_max(ipu.cast(y, "int32")):item()
-  if class_weight[largest] == nil then
-    blame.error(string.format("%s: 'class_weight' must hold all classes of the labels; %d is "
-      .. "missing", who, largest), "value")
+  local classes = ops.cast(y, "int32")
+  for _, outermost in ipairs{ops.reduce_max(classes):item(), ops.reduce_min(classes):item()} do
+    if class_weight[outermost] == nil then
+      blame.error(string.format("%s: 'class_weight' must hold all classes of the labels; %d is "
+        .. "missing", who, outermost), "value")
+    end
   end
 end
 
@@ -243,6 +246,7 @@ end
 ---@return boolean
 function feeding.takes_remainder(model, is_test)
   return not fixed_batch_size(model) and pipelining.replicas(model) == 1
+    and not together.is_one_of_several(model)
     and not model:is_pipelined() and (is_test or pipelining.accumulation(model) == 1)
 end
 
@@ -296,10 +300,11 @@ function feeding.open(who, model, o)
       refuse_remainder(who, {samples = length, batch_size = batch_size})
     end
   end
+  local is_distributed <const> = rawget(dataset, "is_distributed") == true
   dataset = narrow(dataset)
   if o.class_weight then dataset = weigh_classes(dataset, o.class_weight) end
   return {batch_size = gather(dataset, who), dataset = dataset, batches = dataset:cardinality(),
-    samples = samples}
+    samples = samples, is_distributed = is_distributed}
 end
 
 ---The first `share` of tensors, and the rest: validation_split.
@@ -309,7 +314,7 @@ function feeding.split(value, length, share)
     local begin, size = {}, {}
     for i, extent in ipairs(t.shape) do begin[i], size[i] = 0, extent end
     begin[1], size[1] = from, to - from
-    return ipu.slice(t, begin, size)
+    return ops.slice(t, begin, size)
   end
   if value == nil then return nil, nil end
   return nest.map(function(t) return part(t, 0, count) end, value),
@@ -321,7 +326,7 @@ local told = setmetatable({}, {__mode = "k"})
 
 ---What neither replicas nor accumulation can take is left out, which is said once for a model.
 function feeding.say_left_out(model, who, batches, samples)
-  if told[model] then return end
+  if told[model] or not together.is_speaker(model) then return end
   told[model] = true
   local what = batches > 0 and counted(batches, "batch", "batches")
     or "a smaller batch of " .. counted(samples, "sample")
@@ -372,13 +377,9 @@ local function fit_execution(who, o, steps, whole)
   return per_execution
 end
 
----How many steps an epoch has on each replica (nil: as many as the dataset turns out to have), and
----how many of these an execution. A smaller batch is a step where it can be taken.
----@param who string
----@param feed Feed
----@param o table {steps, steps_name, steps_per_execution, replicas, takes_remainder, quiet}
----@return integer? steps, integer steps_per_execution
-function feeding.count_steps(who, feed, o)
+-- How many batches an epoch has, by what the script states or the data hold; nil: the dataset's end
+-- will tell.
+local function total_of(who, feed, o)
   local total = o.steps
   if total ~= nil and total < 1 then
     blame.error(string.format("%s: '%s' must be positive, got %d", who, o.steps_name, total),
@@ -389,27 +390,43 @@ function feeding.count_steps(who, feed, o)
       .. "inferred; give '%s'", who,
       o.steps_name), "value")
   end
-  if total == nil and feed.batches == -2 then return nil, o.steps_per_execution end
+  if total == nil and feed.batches == -2 then return nil end
   if total and feed.batches == -2 then
     log.info("%s: the size of the dataset is unknown; it may end before the steps do", who)
   end
-  local whole = whole_batches(feed)
-  total = total or (o.takes_remainder and feed.batches or whole or feed.batches)
-  local steps = total // o.replicas
+  total = total or (o.takes_remainder and feed.batches or whole_batches(feed) or feed.batches)
   if total == 0 then
     blame.error(who .. ": the dataset has no batches; with drop_remainder it loses those that are "
       .. "not full", "value")
   end
+  return total
+end
+
+---How many steps an epoch has on each replica (nil: as many as the dataset turns out to have), and
+---how many of these an execution. A smaller batch is a step where it can be taken. model: whose
+---instances agree, nil where this one is alone.
+---@param who string
+---@param feed Feed
+---@param o table {steps, steps_name, steps_per_execution, replicas, takes_remainder, quiet, model}
+---@return integer? steps, integer steps_per_execution
+function feeding.count_steps(who, feed, o)
+  local function find() return total_of(who, feed, o) end
+  local total
+  if o.model then total = together.total(o.model, who, o, find) else total = find() end
+  if total == nil then return nil, o.steps_per_execution end
+  o.quiet = o.quiet or o.model and not together.is_speaker(o.model)
+  local steps = total // o.replicas
   if steps == 0 then
     blame.error(string.format("%s: %s can't be shared among %d replicas: there would be 0 steps on "
       .. "each", who,
       counted(total, "batch", "batches"), o.replicas), "value")
   end
-  if total % o.replicas ~= 0 then
+  if total % o.replicas ~= 0 and not (o.model and not together.is_speaker(o.model)) then
     log.warn("%s: %d steps on %d replicas: the last %d are left out", who, total, o.replicas,
       total % o.replicas)
   end
   local may_end_smaller = not o.steps and o.takes_remainder and rawget(feed.dataset, "gathered")
+  local whole = whole_batches(feed)
   return steps, fit_execution(who, o, steps, may_end_smaller and (whole or steps - 1) or nil)
 end
 

@@ -10,12 +10,13 @@ local counted = require "ipulua.base.counted"
 local feeding = require "ipulua.keras.training.feeding"
 local log = require "ipulua.base.log"
 local logs = require "ipulua.keras.training.logs"
-local nest = require "ipulua.keras.base.nest"
+local nest = require "ipulua.base.nest"
 local pipelining = require "ipulua.keras.models.stage_assignment"
 local programs = require "ipulua.keras.training.programs"
 local progress = require "ipulua.keras.training.progress"
 local runs = require "ipulua.keras.training.runs"
 local staging = require "ipulua.keras.training.pipelined"
+local together = require "ipulua.keras.base.together"
 local validation = require "ipulua.keras.training.validation"
 
 local fit = {methods = {}}
@@ -63,7 +64,7 @@ local function plan(self, a, feed)
   feeding.tell_remainder(self, "fit", feed, takes_remainder)
   local count, per_execution = feeding.count_steps("fit", feed,
     {steps = a.steps_per_epoch, steps_name = "steps_per_epoch", takes_remainder = takes_remainder,
-    steps_per_execution = self.steps_per_execution, replicas = replicas})
+    steps_per_execution = self.steps_per_execution, replicas = replicas, model = self})
   local accumulation = pipelining.accumulation(self)
   check_accumulation(self, per_execution, accumulation)
   staging.check_count(self, true, accumulation, "gradient_accumulation_steps_per_replica")
@@ -74,9 +75,10 @@ local function plan(self, a, feed)
     replicas = replicas,
     accumulation = accumulation, epochs = math.max(a.epochs - a.initial_epoch, 0),
     recreates = a.steps_per_epoch == nil or feed.batches == a.steps_per_epoch,
+    is_distributed = feed.is_distributed,
     validation = feeding.is_dataset(a.validation_data) and a.validation_data or nil,
   }
-  feeding.check_enough("fit", feed, run)
+  together.check(self, "fit", function() feeding.check_enough("fit", feed, run) end)
   building.from_dataset(self, feed.dataset)
   return run
 end
@@ -88,7 +90,6 @@ local function make_callbacks(self, a, steps)
   local list = callbacks.CallbackList(a.callbacks, self, params)
   local history = callbacks.History()
   list:add(history, self, params)
-  self.history = history
   return list, history
 end
 
@@ -101,16 +102,15 @@ end
 
 -- ------------------------------------------------ what is said
 
-local function write_line(text)
-  local settings = progress.settings()
-  if text and settings.mode ~= "off" and settings.mode ~= "json" then
-    io.stderr:write(text, "\n")
-  end
+-- What a step is says something where there are replicas, stages or accumulated steps.
+local function is_of_ipus(self, run)
+  return run.replicas > 1 or run.accumulation > 1 or self:is_pipelined()
 end
 
 local hinted = setmetatable({}, {__mode = "k"})
 
 local function say_steps(self, feed, run, verbose)
+  if not together.is_speaker(self) then return end
   local steps = run.steps
   if steps and run.per_execution == 1 and not hinted[self] and steps > 1 then
     hinted[self] = true
@@ -124,8 +124,8 @@ local function say_steps(self, feed, run, verbose)
   log.info("fit: %s in each execution and %s in each epoch",
     counted(run.per_execution // run.accumulation, "weight update"),
     steps and string.format("%d", steps // run.accumulation) or "as many as the dataset gives")
-  if progress.verbosity(verbose) > 0 then
-    write_line(progress.step_sentence(feed.batch_size, run.replicas, run.accumulation))
+  if progress.verbosity(verbose) > 0 and is_of_ipus(self, run) then
+    progress.line(progress.step_sentence(feed.batch_size, run.replicas, run.accumulation))
   end
 end
 
@@ -193,7 +193,9 @@ local function run_epoch(self, run, epoch, a, resume)
   run.callbacks:on_epoch_begin(epoch, logs.by_name{})
   run.done, run.latest = resume and resume.step or 0, resume and resume.latest
   if run.done > 0 then resume.apply() end
-  write_line(progress.epoch_header(epoch + 1, a.epochs, a.verbose))
+  if together.is_speaker(self) then
+    progress.line(progress.epoch_header(epoch + 1, a.epochs, a.verbose))
+  end
   local steps = run.steps or run.found -- what the epoch before had
   local bar = runs.bar(a.verbose, steps, epoch + 1, a.epochs)
   if run.recreates and run.started then programs.rewind(run.entry) end
@@ -229,6 +231,7 @@ end
 -- Each way by which fit ends before its last epoch has a sentence; errors, such as a dataset's end,
 -- have their own.
 local function say_end(self, a, first, done, interrupted)
+  if not together.is_speaker(self) then return end
   if interrupted then
     log.warn("fit: interrupted; the model keeps what it has learnt so far")
   -- asked to be quiet, or all was done
@@ -249,6 +252,7 @@ local function run_epochs(self, run, a)
   local first = resume and resume.epoch or a.initial_epoch
   local done = first
   for epoch = first, a.epochs - 1 do
+    self.stop_training = together.any(self, "fit", self.stop_training)
     if self.stop_training then break end
     named, interrupted = run_epoch(self, run, epoch, a, resume)
     resume, done = nil, epoch + 1
@@ -260,12 +264,21 @@ local function run_epochs(self, run, a)
   return named
 end
 
--- To be closed: what callbacks such as BackupAndRestore know of the run.
-local function known_to_callbacks(self, run)
+local noted <const> = {"_run", "_resume", "_interrupted", "stop_training", "history"}
+
+-- To be closed: what callbacks such as BackupAndRestore know of the run. A fit that a callback
+-- begins leaves what those of the other one know.
+local function known_to_callbacks(self, run, history)
+  local former = {}
+  for _, name in ipairs(noted) do former[name] = rawget(self, name) end
   rawset(self, "_run", run)
+  rawset(self, "_resume", nil)
   rawset(self, "_interrupted", false)
+  self.stop_training, self.history = false, history
   return setmetatable({}, {__close = function()
-    for _, name in ipairs{"_run", "_resume", "_interrupted"} do rawset(self, name, nil) end
+    for i, name in ipairs(noted) do
+      if former._run or i <= 3 then rawset(self, name, former[name]) end
+    end
   end})
 end
 
@@ -281,8 +294,10 @@ end
 function methods:fit(...)
   local a = args.check("fit", fit_rows, ...)
   compile.check(self, "fit")
+  local _ <close> = together.enter(self)
   feeding.take_apart("fit", self, a)
   validation.split(a)
+  validation.check(a.validation_data)
   local feed = feeding.open("fit", self,
     {x = a.x, y = a.y, sample_weight = a.sample_weight, batch_size = a.batch_size,
     shuffle = a.shuffle, class_weight = a.class_weight, epoch = self._epochs_fed})
@@ -290,11 +305,10 @@ function methods:fit(...)
   local history
   run.callbacks, history = make_callbacks(self, a, run.steps)
   run.entry = program_for(self, feed, run, a.prefetch_depth)
-  local _ <close> = runs.closing(run)
+  local _ <close> = runs.closing(self, run)
   say_steps(self, feed, run, a.verbose)
-  self.stop_training = false
   local _ <close> = runs.hold_interrupts()
-  local _ <close> = known_to_callbacks(self, run)
+  local _ <close> = known_to_callbacks(self, run, history)
   run.callbacks:on_train_begin(logs.by_name{})
   local named = run_epochs(self, run, a)
   if self.optimizer.finalize_variable_values then

@@ -3,7 +3,7 @@
 
 local core = require "ipulua.core"
 local compiled = require "ipulua.keras.training.compiled"
-local nest = require "ipulua.keras.base.nest"
+local nest = require "ipulua.base.nest"
 
 local logs = {}
 
@@ -23,9 +23,13 @@ end
 ---@param last integer
 ---@param samples integer
 ---@param updates integer? of the weights so far, where it trains
----@return {step_first: integer, step_last: integer, samples: integer, updates: integer?}
-function logs.info(first, last, samples, updates)
-  return core.plain{step_first = first, step_last = last, samples = samples, updates = updates}
+---@param replica integer? whose logs these are, where each has its own
+---@param replicas integer?
+---@return {step_first: integer, step_last: integer, samples: integer, updates: integer?,
+---replica: integer?, replicas: integer?}
+function logs.info(first, last, samples, updates, replica, replicas)
+  return core.plain{step_first = first, step_last = last, samples = samples, updates = updates,
+    replica = replica, replicas = replica and replicas}
 end
 
 ---As evaluate gives them: a table by name, or a list of values; one value is itself.

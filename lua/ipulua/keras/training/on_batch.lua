@@ -5,11 +5,14 @@ local blame = require "ipulua.base.blame"
 local building = require "ipulua.keras.training.building"
 local compile = require "ipulua.keras.training.compile"
 local feeding = require "ipulua.keras.training.feeding"
-local ipu = require "ipulua"
+local func = require "ipulua.trace.func"
 local logs = require "ipulua.keras.training.logs"
-local nest = require "ipulua.keras.base.nest"
+local nest = require "ipulua.base.nest"
+local nested = require "ipulua.keras.training.nested"
 local programs = require "ipulua.keras.training.programs"
 local replication = require "ipulua.trace.replication"
+local steps = require "ipulua.keras.training.steps"
+local together = require "ipulua.keras.base.together"
 
 local on_batch = {methods = {}}
 local methods <const> = on_batch.methods
@@ -27,18 +30,16 @@ local function batch_function(self, mode)
   return programs.of_batch(self, mode .. "_on_batch", function(x, y, w)
     replication.alone() -- there is one batch
     local values
-    if mode == "train" then
-      values = self:train_step(x, y, w)
-    else
-      values = self:test_step(x, y, w)
-    end
-    return values
+    if mode == "train" then values = self:train_step(x, y, w)
+    else values = self:test_step(x, y, w) end
+    return steps.joined_logs(self, mode .. "_step", values)
   end)
 end
 
 local function run(self, who, mode, ...)
   local a = args.check(who, batch_rows, ...)
   compile.check(self, who)
+  local _ <close> = together.enter(self)
   feeding.take_apart(who, self, a)
   local x, y, w = feeding.as_tensors(a.x, who), feeding.as_tensors(a.y, who),
     feeding.as_tensors(a.sample_weight, who)
@@ -49,8 +50,11 @@ local function run(self, who, mode, ...)
     for _, _, weight in feed.dataset:iter() do w = weight end
   end
   building.from_batch(self, x)
+  local restore = nested.keep_metrics(self)
   if a.reset_metrics then self:reset_metrics() end
-  local values = batch_function(self, mode)(x, y, w)
+  local ok, values = pcall(batch_function(self, mode), x, y, w)
+  if restore then restore() end
+  if not ok then error(values, 0) end
   return logs.results(logs.in_order(self, values), a.return_dict)
 end
 
@@ -78,7 +82,7 @@ function methods:predict_on_batch(x)
   if nest.first(x) == nil then blame.error("predict_on_batch: there is no data; give x", "type") end
   local f = self._programs.predict_on_batch
   if not f then
-    f = ipu.func(function(given)
+    f = func.func(function(given)
       replication.alone()
       return self:predict_step(given)
     end, {name = self.name .. ".predict_on_batch"})

@@ -8,6 +8,7 @@ local feeding = require "ipulua.keras.training.feeding"
 local programs = require "ipulua.keras.training.programs"
 local replication = require "ipulua.trace.replication"
 local steps = require "ipulua.keras.training.steps"
+local together = require "ipulua.keras.base.together"
 local tracing = require "ipulua.trace.tracing"
 
 local own_steps = {methods = {}}
@@ -21,6 +22,7 @@ end
 
 -- A step called outside of a traced function is one by itself.
 local function at_once(self, name, x, y, sample_weight)
+  local _ <close> = together.enter(self)
   local f = programs.of_batch(self, name, function(...)
     replication.alone()
     return methods[name](self, ...)

@@ -1,22 +1,23 @@
 -- The loops that pipelined models run in: over the micro-batches of a run, each call of a layer in
 -- its stage. Training that only accumulates gradients takes the same way without stages.
 
-local core = require "ipulua.core"
 local blame = require "ipulua.base.blame"
 local capture = require "ipulua.trace.capture"
+local core = require "ipulua.core"
 local func = require "ipulua.trace.func"
-local ipu = require "ipulua"
 local loop = require "ipulua.pipeline.loop"
+local loops = require "ipulua.trace.loops"
 local offloading = require "ipulua.trace.offloading"
 local optimizers = require "ipulua.keras.optimizers.base"
 local pipelining = require "ipulua.keras.models.stage_assignment"
 local placement = require "ipulua.trace.placement"
 local plans = require "ipulua.pipeline.plan"
-local stages = require "ipulua.keras.models.stage_scope"
 local stage_options = require "ipulua.pipeline.stage_options"
+local stages = require "ipulua.keras.models.stage_scope"
 local structure = require "ipulua.base.structure"
 
-local staging = {}
+local staging, methods = {}, {}
+staging.methods = methods
 
 -- ------------------------------------------------ plans
 
@@ -67,7 +68,7 @@ local function new_route(model, facts)
     stage_options.enter(options[stage + 1], around)
   end
   function route.beside(stage) return placement.in_stage(stage, ipu_of(stage), false) end
-  route.ipu_of, route.place_of = ipu_of, facts.place_of
+  route.ipu_of, route.place_of, route.around = ipu_of, facts.place_of, around
   return route
 end
 
@@ -100,7 +101,9 @@ local function gradients(route, captures, total, model)
     local stage = route and (route.stage_of[core.variable_identity(v)] or route.last) or nil
     given[i] = {found[i] and model.optimizer:each_gradient(found[i], v), v, stage = stage}
   end
-  if route then stage_options.backward(model._options.pipelining, route.place_of, first) end
+  if route then
+    stage_options.backward(model._options.pipelining, route.place_of, first, route.around)
+  end
   return given
 end
 
@@ -158,7 +161,7 @@ end
 function staging.run(model, infeed, count, body)
   local facts = staging.facts(model, false)
   if not facts then
-    ipu.loops.repeat_n(count, function(...) body(...) end, {}, infeed)
+    loops.repeat_n(count, function(...) body(...) end, {}, infeed)
     return
   end
   facts.count = count
@@ -183,15 +186,17 @@ end
 
 ---The timetable of a pipelined model: of what it has run, training first; of training as it would
 ---be otherwise.
-function staging.timetable(model, Timetable)
-  local facts = staging.facts(model, true)
+---@package
+---@param Timetable table the class
+function methods:timetable_of(Timetable)
+  local facts = staging.facts(self, true)
   if not facts then
-    blame.error(string.format("timetable: model '%s' is not pipelined", model.name), "value")
+    blame.error(string.format("timetable: model '%s' is not pipelined", self.name), "value")
   end
-  local entry = made_program(model, "train") or made_program(model, "test")
-    or made_program(model, "predict")
+  local entry = made_program(self, "train") or made_program(self, "test")
+    or made_program(self, "predict")
   if entry then return Timetable(entry.pipeline, entry.pipeline.count, entry) end
-  return Timetable(facts, (pipelining.accumulation(model)))
+  return Timetable(facts, (pipelining.accumulation(self)))
 end
 
 return staging

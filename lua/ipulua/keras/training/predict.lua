@@ -6,8 +6,9 @@ local concat = require "ipulua.keras.base.concat"
 local elements = require "ipulua.data.elements"
 local feeding = require "ipulua.keras.training.feeding"
 local logs = require "ipulua.keras.training.logs"
-local nest = require "ipulua.keras.base.nest"
+local nest = require "ipulua.base.nest"
 local runs = require "ipulua.keras.training.runs"
+local together = require "ipulua.keras.base.together"
 
 local predict = {methods = {}}
 local methods <const> = predict.methods
@@ -48,12 +49,13 @@ end
 function methods:predict(...)
   local a = args.check("predict", predict_rows, ...)
   if self.run_eagerly then compile.check(self, "predict") end
+  local _ <close> = together.enter(self)
   a.x = only_inputs(a.x)
   local parts, form = {}, nil
   local run = runs.begin(self, "predict", "predict", a, function(outputs, structure_of_outputs)
     parts[#parts + 1], form = outputs, structure_of_outputs
   end)
-  local _ <close> = runs.closing(run)
+  local _ <close> = runs.closing(self, run)
   run.callbacks:on_predict_begin(logs.by_name{})
   runs.epoch(self, run)
   run.callbacks:on_predict_end(logs.by_name{})

@@ -3,11 +3,15 @@
 
 local core = require "ipulua.core"
 local data = require "ipulua.data"
+local func = require "ipulua.trace.func"
 local infeed = require "ipulua.data.infeed"
-local ipu = require "ipulua"
+local nested = require "ipulua.keras.training.nested"
 local pipelining = require "ipulua.keras.models.stage_assignment"
+local queues = require "ipulua.data.queues"
 local steps = require "ipulua.keras.training.steps"
 local structure = require "ipulua.base.structure"
+local trainable = require "ipulua.keras.training.trainable"
+local teams = require "ipulua.trace.teams"
 
 local programs = {}
 
@@ -16,6 +20,7 @@ local programs = {}
 ---@param model Model
 ---@return string
 function programs.trained(model)
+  local _ <close> = trainable.as_compiled(model)
   local parts = {}
   for _, v in ipairs(model.trainable_variables) do
     parts[#parts + 1] = tostring(core.variable_identity(v))
@@ -102,10 +107,27 @@ function programs.of_batch(model, name, f)
   local key, version = name .. ";" .. programs.trained(model), programs.version_of(model.optimizer)
   local entry = model._programs[key]
   if not entry or entry.version ~= version then
-    entry = {f = ipu.func(f, {name = model.name .. "." .. name}), version = version}
+    local function traced(...)
+      local _ <close> = trainable.as_compiled(model)
+      local _ <close> = teams.fitting()
+      return f(...)
+    end
+    entry = {f = func.func(traced, {name = model.name .. "." .. name}), version = version}
     model._programs[key] = entry
   end
   return entry.f
+end
+
+---A program whose run goes on with another dataset of such elements.
+---@param model Model
+---@param mode "train"|"test"|"predict"
+---@param entry ProgramEntry
+---@param dataset Dataset
+---@param depth integer? elements read ahead
+function programs.read_from(model, mode, entry, dataset, depth)
+  programs.close(entry)
+  entry.infeed:read_from(dataset, depth)
+  if mode == "train" then programs.renew(model, entry) end
 end
 
 ---The program for a dataset, with its infeed at the dataset's beginning.
@@ -118,20 +140,23 @@ end
 ---@return ProgramEntry
 function programs.open(model, mode, feed, count, wants_logs, depth)
   depth = depth or model._options.infeed.prefetch_depth
-  local key = program_key(model, mode, feed.dataset, count, wants_logs)
+  local key, tries = program_key(model, mode, feed.dataset, count, wants_logs), 1
   local entry = model._programs[key]
-  if entry then
-    programs.close(entry)
-    entry.infeed:read_from(feed.dataset, depth)
+  while entry and nested.uses(model, entry) do -- a callback of that run begins this one
+    tries = tries + 1
+    entry = model._programs[key .. ";" .. tries]
+  end
+  if tries > 1 then key = key .. ";" .. tries end
+  if entry then programs.read_from(model, mode, entry, feed.dataset, depth)
   else
-    local outfeed = wants_logs and ipu.IPUOutfeedQueue() or nil
+    local outfeed = wants_logs and queues.IPUOutfeedQueue() or nil
     entry = {infeed = data.IPUInfeedQueue(feed.dataset, {prefetch_depth = depth}),
       outfeed = outfeed,
       version = programs.version_of(model.optimizer)}
     make(model, mode, entry, count)
     model._programs[key] = entry
+    if mode == "train" then programs.renew(model, entry) end
   end
-  if mode == "train" then programs.renew(model, entry) end
   return entry
 end
 

@@ -1,4 +1,5 @@
--- The progress of fit, evaluate and predict, on standard error.
+-- The progress of fit, evaluate and predict, on standard output; what programs read (json) on
+-- standard error.
 --
 --   classic   3/10 [=======>......................] - ETA: 12s - loss: 0.2345
 --   modern    3/10 ━━━━━━━━━━━━━━━━━━━━ 12s 2s/step - loss: 0.2345
@@ -33,9 +34,21 @@ function progress.set_clock(clock)
   default_clock = clock or os.time
 end
 
-local function write_stderr(s)
+local function write_output(s)
+  io.stdout:write(s)
+  io.stdout:flush()
+end
+
+local function write_error(s)
   io.stderr:write(s)
   io.stderr:flush()
+end
+
+---Writes a line where progress goes; nothing where there is none, or where programs read it.
+---@param line string?
+function progress.line(line)
+  local mode = progress.settings().mode
+  if line and mode ~= "off" and mode ~= "json" then write_output(line .. "\n") end
 end
 
 local told -- which unknown mode a warning named already
@@ -54,7 +67,7 @@ function progress.settings()
     told, mode = mode, "auto"
   end
   if mode == "auto" and terminal.is_quiet() then mode = "off" end
-  if mode == "auto" then mode = terminal.is_terminal() and "bar" or "line" end
+  if mode == "auto" then mode = terminal.output_is_terminal() and "bar" or "line" end
   return {mode = mode, style = terminal.style(), colour = mode == "bar" and terminal.wants_colour()}
 end
 
@@ -127,7 +140,7 @@ function Bar:init(options)
   self.style = options.style or settings.style
   self.colour = self.mode == "bar" and options.colour
   if options.colour == nil then self.colour = settings.colour or false end
-  self.write = options.writer or write_stderr
+  self.write = options.writer or (self.mode == "json" and write_error or write_output)
   self.clock = options.clock or default_clock
   self.interval = options.interval or intervals[self.mode] or 0
   self.epoch, self.epochs = options.epoch, options.epochs

@@ -11,10 +11,14 @@ local executions = require "ipulua.keras.training.executions"
 local feeding = require "ipulua.keras.training.feeding"
 local log = require "ipulua.base.log"
 local logs = require "ipulua.keras.training.logs"
+local nested = require "ipulua.keras.training.nested"
 local pipelining = require "ipulua.keras.models.stage_assignment"
 local programs = require "ipulua.keras.training.programs"
 local progress = require "ipulua.keras.training.progress"
+local instances = require "ipulua.config.instances"
 local staging = require "ipulua.keras.training.pipelined"
+local teams = require "ipulua.trace.teams"
+local together = require "ipulua.keras.base.together"
 
 local runs = {}
 
@@ -56,6 +60,7 @@ if core.clock then progress.set_clock(core.clock) end
 ---@param epochs integer?
 ---@return ProgressBar?
 function runs.bar(verbose, target, epoch, epochs)
+  if not instances.is_first() and teams.current() then return nil end
   if progress.verbosity(verbose) == 0 then return nil end
   return progress.new{target = target, verbose = verbose, epoch = epoch, epochs = epochs}
 end
@@ -84,6 +89,14 @@ local function is_at_work(list, model)
   return class.is_a(list, callbacks.CallbackList) and list.model == model
 end
 
+---What the script called: evaluate, or a fit that validates.
+---@param model Model
+---@param list any callbacks that evaluate was given
+---@return string
+function runs.who_tests(model, list)
+  return is_at_work(list, model) and "fit: validation_data" or "evaluate"
+end
+
 ---What is common to evaluate and predict, up to where their callbacks begin.
 ---@param model Model
 ---@param who string
@@ -102,14 +115,15 @@ function runs.begin(model, who, mode, a, take)
   local count, per_execution = feeding.count_steps(who, feed,
     {steps = a.steps, steps_name = "steps", takes_remainder = takes_remainder,
     steps_per_execution = model.steps_per_execution or 1, replicas = replicas,
-    quiet = progress.verbosity(a.verbose) == 0})
+    quiet = progress.verbosity(a.verbose) == 0, model = mode ~= "predict" and model or nil})
   staging.check_count(model, false, per_execution, "steps_per_execution")
   building.from_dataset(model, feed.dataset)
   local run = runs.new{who = who, dataset = feed.dataset, steps = count, asked = a.steps ~= nil,
     per_execution = per_execution, prefix = mode, takes_remainder = takes_remainder,
     batch_size = feed.batch_size, wanted_per_execution = model.steps_per_execution or 1,
     replicas = replicas, take = take, epochs = 1, is_alone = not is_at_work(a.callbacks, model)}
-  feeding.check_enough(who, feed, run)
+  local function check() feeding.check_enough(who, feed, run) end
+  if mode == "predict" then check() else together.check(model, who, check) end
   run.callbacks = not run.is_alone and a.callbacks
     or callbacks.CallbackList(a.callbacks, model,
       core.plain{verbose = progress.verbosity(a.verbose), steps = count})
@@ -122,12 +136,20 @@ end
 
 ---To be closed: however a run is left, what it opened is closed, and what it left in queues and
 ---callbacks is gone.
+---@param model Model
 ---@param run Run
-function runs.closing(run)
+function runs.closing(model, run)
+  local is_validation = run.is_alone == false -- of a fit, whose metrics are done with
+  local restore = not is_validation and nested.keep_metrics(model)
+  local leave = nested.enter(model, run)
   return setmetatable({}, {__close = function()
+    leave()
+    local _ <close> = setmetatable({}, {__close = function()
+      if not is_validation then run.callbacks:leave() end
+    end})
     programs.close(run.entry)
     executions.close(run)
-    if run.is_alone ~= false then run.callbacks:leave() end
+    if restore then restore() end
   end})
 end
 
@@ -168,6 +190,18 @@ local function execute(model, run, execution, done)
   return pcall(entry.program.run)
 end
 
+-- Predicting meets nobody.
+local function is_interrupted(model, run)
+  if run.prefix == "predict" then return core.take_interrupt() end
+  return together.interrupted(model, run.who)
+end
+
+-- Whether the data have ended; of several instances where those of one have.
+local function has_ended(model, run, execution)
+  if run.steps or run.prefix == "predict" then return not execution end
+  return together.has_ended(model, run.who, not execution)
+end
+
 ---Runs the executions of an epoch.
 ---@param model Model
 ---@param run Run
@@ -180,7 +214,7 @@ function runs.epoch(model, run)
     local done, more = run.made, nil
     local ok, result = pcall(executions.next, model, run, done)
     local execution = result
-    if ok and not execution then break end
+    if ok and has_ended(model, run, execution) then break end
     if ok then ok, result, more = execute(model, run, execution, done) end
     if not ok then
       if is_cancelled(result) then
@@ -194,7 +228,7 @@ function runs.epoch(model, run)
     if not execution.entry.outfeed then
       call_batch_end(model, run, done, execution, logs.by_name(latest))
     end
-    if core.take_interrupt() then
+    if is_interrupted(model, run) then
       run.stopped_at = run.made
       return interrupted(run, latest)
     end

@@ -6,11 +6,17 @@ local blame = require "ipulua.base.blame"
 local capture = require "ipulua.trace.capture"
 local compiled = require "ipulua.keras.training.compiled"
 local core = require "ipulua.core"
-local ipu = require "ipulua"
-local nest = require "ipulua.keras.base.nest"
-local replication = require "ipulua.trace.replication"
+local func = require "ipulua.trace.func"
+local loops = require "ipulua.trace.loops"
+local nest = require "ipulua.base.nest"
+local ops = require "ipulua.ops"
 local pipelining = require "ipulua.keras.models.stage_assignment"
+local queues = require "ipulua.data.queues"
+local registry = require "ipulua.base.parts.registry"
+local replication = require "ipulua.trace.replication"
 local staging = require "ipulua.keras.training.pipelined"
+local trainable = require "ipulua.keras.training.trainable"
+local teams = require "ipulua.trace.teams"
 local tracing = require "ipulua.trace.tracing"
 local variables = require "ipulua.trace.variables"
 
@@ -44,7 +50,7 @@ end
 local function expand(value)
   return nest.map(function(t)
     if (core.is_tensor(t) or core.is_variable(t)) and #t.shape == 1 then
-      return ipu.expand_dims(t, -1)
+      return ops.expand_dims(t, -1)
     end
     return t
   end, value)
@@ -130,7 +136,7 @@ end
 -- ------------------------------------------------ programs
 
 local function is_custom(model, name)
-  local base = require "ipulua.keras.models.model".Model
+  local base = registry.module("model").Model
   return model[name] ~= base[name]
 end
 
@@ -166,6 +172,36 @@ local function metric_results(model)
   return names, values
 end
 
+-- Whether a program's results are those of the states of all replicas together, which all have.
+local function is_joined(model, holder)
+  return teams.current() ~= nil and #holder == 0
+    and model._options.replicated_metric_reduction_method == "NONE"
+end
+
+-- The results of a program, behind its loop.
+local function joined_results(model)
+  if not is_joined(model, {}) then return metric_results(model) end
+  local states = {}
+  for _, metric in ipairs(model.metrics) do
+    local own = metric:all_variables()
+    table.move(own, 1, #own, #states + 1, states)
+  end
+  return teams.with_joined(states, function() return metric_results(model) end)
+end
+steps.joined_results = joined_results
+
+---What one step on each instance gives: of the library's own steps the results of all together.
+---@param model Model
+---@param name "train_step"|"test_step"
+---@param values table<string, any>
+---@return table<string, any>
+function steps.joined_logs(model, name, values)
+  if not teams.current() or is_custom(model, name) then return values end
+  local names, results = joined_results(model)
+  for i, each in ipairs(names) do values[each] = results[i] end
+  return values
+end
+
 -- One value out of those of all replicas.
 local reductions <const> = {
   NONE = function(t) return compiled.read(t[#t]) end,
@@ -174,8 +210,8 @@ local reductions <const> = {
     for i = 1, #t do list[i] = compiled.read(t[i]) end
     return list
   end,
-  SUM = function(t) return compiled.read(ipu.reduce_sum(t, {axis = 0})) end,
-  MEAN = function(t) return compiled.read(ipu.reduce_mean(ipu.cast(t, "float32"), {axis = 0})) end,
+  SUM = function(t) return compiled.read(ops.reduce_sum(t, {axis = 0})) end,
+  MEAN = function(t) return compiled.read(ops.reduce_mean(ops.cast(t, "float32"), {axis = 0})) end,
 }
 
 -- A value of each replica as one.
@@ -191,12 +227,19 @@ steps.read_replicas = read_replicas
 ---@field func Function what is run
 ---@field outfeed IPUOutfeedQueue? of its own
 
+-- What a pipeline is called, or the model.
+local function program_name(model, kind)
+  local name = model:is_pipelined() and model._options.pipelining.name or model.name
+  return name .. "." .. kind
+end
+
 -- A program of one kind: body(infeed…) is run `count` times, then the values of the metrics are
 -- given back.
 local function make_program(model, kind, count, trace_steps)
   local names, replicas
   local holder = {}
-  local f = ipu.func(function()
+  local f = func.func(function()
+    local _ <close> = trainable.as_compiled(model)
     replication.need_ipus(pipelining.shards(model))
     trace_steps(holder)
     local values
@@ -204,14 +247,14 @@ local function make_program(model, kind, count, trace_steps)
       names, values = holder, {}
       for i, name in ipairs(holder) do values[i] = holder[name]:read_value() end
     else
-      names, values = metric_results(model)
+      names, values = joined_results(model)
     end
-    replicas = replication.count()
+    replicas = is_joined(model, holder) and 1 or replication.count()
     for i, value in ipairs(values) do
-      if replicas > 1 then values[i] = ipu.all_gather(value) end
+      if replicas > 1 then values[i] = ops.all_gather(value) end
     end
     return table.unpack(values)
-  end, {name = model.name .. "." .. kind})
+  end, {name = program_name(model, kind)})
   local function named(...)
     local results, logs = {...}, {}
     for i, name in ipairs(names) do
@@ -256,6 +299,7 @@ function steps.train_program(model, infeed, count, outfeed)
       model.name), "runtime")
   end
   return make_program(model, "train", count, function(holder)
+    local _ <close> = teams.fitting()
     if accumulation > 1 or model:is_pipelined() then
       staging.train(model, infeed, accumulation, count // accumulation, function(x, y, weight)
         local total = total_of(model, expand(x), expand(y), expand(weight))
@@ -264,7 +308,7 @@ function steps.train_program(model, infeed, count, outfeed)
       end)
       return
     end
-    ipu.loops.repeat_n(count, function(...)
+    loops.repeat_n(count, function(...)
       if custom then log_variables(holder, model:train_step(...)) else steps.train(model, ...) end
       enqueue_logs(model, outfeed)
     end, {}, infeed)
@@ -288,14 +332,14 @@ end
 ---batch.
 ---@return StepProgram
 function steps.predict_program(model, infeed, count)
-  local outfeed = ipu.IPUOutfeedQueue()
+  local outfeed = queues.IPUOutfeedQueue()
   local structure
   local custom = is_custom(model, "predict_step")
   refuse_custom_pipelined(model, "predict_step")
   local replicas
-  local f = ipu.func(function()
+  local f = func.func(function()
     replication.need_ipus(pipelining.shards(model))
-    replicas = replication.count()
+    replicas = replication.local_count()
     staging.run(model, infeed, count, function(x)
       local y
       if custom then
@@ -306,7 +350,7 @@ function steps.predict_program(model, infeed, count)
       structure = y
       outfeed:enqueue(nest.flatten(y))
     end)
-  end, {name = model.name .. ".predict"})
+  end, {name = program_name(model, "predict")})
   return {
     count = count, kind = "predict", func = f, outfeed = outfeed,
     run = function()
@@ -316,7 +360,7 @@ function steps.predict_program(model, infeed, count)
         -- [steps, replicas, batch, …]: elements were dealt in this order
         local shape, at = t.shape, replicas > 1 and 3 or 2
         local rest = table.move(shape, at + 1, #shape, 2, {-1})
-        joined[i] = ipu.reshape(t, rest)
+        joined[i] = ops.reshape(t, rest)
       end
       return joined, structure
     end,

@@ -43,6 +43,23 @@ function validation.is_due(freq, epoch)
   return (epoch + 1) % freq == 0
 end
 
+local parts <const> = {"x", "y", "sample_weight"}
+
+---Refuses validation data that is neither a dataset nor {x, y, sample_weight}, by place or name.
+---@param v any
+function validation.check(v)
+  if not v or feeding.is_dataset(v) then return end
+  if type(v) ~= "table" then
+    blame.error("fit: 'validation_data' is a dataset, or a list {x, y} of tensors", "type")
+  end
+  for key in pairs(v) do
+    if not parts[key] and key ~= "x" and key ~= "y" and key ~= "sample_weight" then
+      blame.error(string.format("fit: 'validation_data' is {x, y} or {x, y, sample_weight}; it has "
+        .. "an entry '%s'", tostring(key)), "value")
+    end
+  end
+end
+
 ---What evaluate is called with, from fit's arguments.
 ---@param a table
 ---@param list CallbackList of fit
@@ -52,10 +69,10 @@ function validation.arguments(a, list)
   local o = {steps = a.validation_steps, verbose = 0, return_dict = true, callbacks = list}
   if feeding.is_dataset(v) then o.x = v
   else
-    if type(v) ~= "table" then
-      blame.error("fit: 'validation_data' is a dataset, or a list {x, y} of tensors", "type")
+    for i, name in ipairs(parts) do
+      o[name] = v[i]
+      if o[name] == nil then o[name] = v[name] end
     end
-    o.x, o.y, o.sample_weight = v[1] or v.x, v[2] or v.y, v[3]
     o.batch_size = a.validation_batch_size or a.batch_size
   end
   return o

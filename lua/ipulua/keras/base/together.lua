@@ -1,0 +1,222 @@
+-- What fit and evaluate agree on where a model is one of several instances': the number of steps,
+-- who writes and talks, and when to stop.
+
+local blame = require "ipulua.base.blame"
+local core = require "ipulua.core"
+local counted = require "ipulua.base.counted"
+local instances = require "ipulua.config.instances"
+local json = require "ipulua.base.json"
+local log = require "ipulua.base.log"
+local teams = require "ipulua.trace.teams"
+
+local together = {}
+
+---To be closed: until then what is made and run is the model's strategy's.
+---@param model Model
+function together.enter(model) return teams.enter(model._team) end
+
+---Whether the model meets other instances.
+---@param model Model
+---@return boolean
+function together.is_one_of_several(model)
+  return model._team ~= nil and instances.are_several()
+end
+
+---Whether this instance writes the files of such a model, and talks for all.
+---@param model Model
+---@return boolean
+function together.is_speaker(model)
+  return not together.is_one_of_several(model) or instances.is_first()
+end
+
+---Of methods that one of several instances does for all.
+together.every_row = {"all_instances", "boolean", false,
+  says = "of several instances each writes, not the first alone"}
+
+---Whether this instance leaves a file to the first one.
+---@param model Model
+---@param a table arguments, with every_row among them
+---@return boolean
+function together.leaves_to_first(model, a)
+  return not a.all_instances and not together.is_speaker(model)
+end
+
+-- The words of an error of this instance's own, without the place in the script.
+local function words_of(problem)
+  local last = blame.last
+  local text = tostring(problem)
+  return last and text:find(last.message, 1, true) and last.message or text
+end
+
+-- An error of any instance is everybody's; nothing has been changed.
+local function raise_first(who, all, own)
+  for q, each in ipairs(all) do
+    if each.problem then
+      if q - 1 == instances.index() then error(own, 0) end
+      blame.error(string.format("%s: instance %d: %s", who, q - 1, each.problem), "value")
+    end
+  end
+end
+
+---f(), which may raise on some instances: then all raise, before anything ran.
+---@param model Model
+---@param who string
+---@param f fun(): any
+---@return any
+function together.check(model, who, f)
+  if not together.is_one_of_several(model) then return f() end
+  local results = table.pack(pcall(f))
+  local problem = not results[1] and words_of(results[2]) or nil
+  raise_first(who, instances.exchange(who, who, {problem = problem}), results[2])
+  return table.unpack(results, 2, results.n)
+end
+
+local function describe(all, field)
+  local list = {}
+  for q, each in ipairs(all) do list[q] = string.format("%d on instance %d", each[field], q - 1) end
+  return table.concat(list, ", ")
+end
+
+local function differ(all, field)
+  for _, each in ipairs(all) do
+    if each[field] ~= all[1][field] then return true end
+  end
+  return false
+end
+
+local told = setmetatable({}, {__mode = "k"})
+
+-- Data of unequal length: all make the steps of the shortest.
+local function least(model, who, all)
+  local total, largest = all[1].total, all[1].total
+  for _, each in ipairs(all) do
+    total, largest = math.min(total, each.total), math.max(largest, each.total)
+  end
+  if total ~= largest and instances.is_first() and not told[model] then
+    told[model] = true
+    log.warn("%s: the instances' data have other numbers of batches: %s; all make %s, and up to %s "
+      .. "left out", who, describe(all, "total"), counted(total, "step"),
+      counted(largest - total, "batch is", "batches are"))
+  end
+  return total
+end
+
+---The number of steps that all instances make: what find() gives, on each of them. What a script
+---states must be the same; what follows from the data is the least.
+---@param model Model
+---@param who string
+---@param o table {steps = what the script states, steps_name}
+---@param find fun(): integer
+---@return integer
+function together.total(model, who, o, find)
+  if not together.is_one_of_several(model) then return find() end
+  local ok, total = pcall(find)
+  local own = {stated = o.steps ~= nil, total = ok and total or nil,
+    problem = not ok and words_of(total) or nil}
+  local all = instances.exchange(who, who, own)
+  raise_first(who, all, total)
+  for _, each in ipairs(all) do
+    if each.total == nil and not differ(all, "total") then return nil end -- nobody knows
+    if each.total == nil then
+      blame.error(string.format("%s: some instances know how many batches their data have, and some "
+        .. "don't; give '%s'", who, o.steps_name), "value")
+    end
+  end
+  if differ(all, "stated") or all[1].stated and differ(all, "total") then
+    blame.error(string.format("%s: '%s' must be the same on all instances; it is %s", who,
+      o.steps_name, describe(all, "total")), "value")
+  end
+  return all[1].stated and total or least(model, who, all)
+end
+
+local told_end = setmetatable({}, {__mode = "k"})
+
+---Whether the data of any instance have ended, where nobody knew their number of batches.
+---@param model Model
+---@param who string
+---@param ended boolean
+---@return boolean
+function together.has_ended(model, who, ended)
+  if not together.is_one_of_several(model) then return ended end
+  local flags = instances.exchange("ended", who, ended and 1 or 0)
+  local first, count = nil, 0
+  for q, each in ipairs(flags) do
+    if each == 1 then first, count = first or q - 1, count + 1 end
+  end
+  if first and count < #flags and instances.is_first() and not told_end[model] then
+    told_end[model] = true
+    log.warn("%s: the data of instance %d have ended; the epoch ends on all, and what others have "
+      .. "more is left out", who, first)
+  end
+  return first ~= nil
+end
+
+---Whether anybody's flag is set.
+---@param model Model
+---@param what string what messages call it
+---@param flag boolean
+---@return boolean
+function together.any(model, what, flag)
+  if not together.is_one_of_several(model) then return flag end
+  for _, each in ipairs(instances.exchange("flag", what, flag and 1 or 0)) do
+    flag = flag or each == 1
+  end
+  return flag
+end
+
+---After an execution: whether Ctrl-C was pressed anywhere. stop_training of one is everybody's.
+---@param model Model
+---@param who string
+---@return boolean
+function together.interrupted(model, who)
+  local mine = core.take_interrupt()
+  if not together.is_one_of_several(model) then return mine end
+  local flags = (mine and 1 or 0) + (model.stop_training and 2 or 0)
+  for _, each in ipairs(instances.exchange("executed", who, flags)) do flags = flags | each end
+  if flags & 2 ~= 0 then model.stop_training = true end
+  return flags & 1 ~= 0
+end
+
+-- ------------------------------------------------ checkpoints
+
+local members <const> = {"weights.safetensors", "optim.safetensors", "variables.safetensors",
+  "training.safetensors"}
+
+-- What a checkpoint holds, without the values: {path, state, members}.
+local function outline(saved)
+  if not saved then return {} end
+  local all = {path = saved.path, state = saved.state, members = {}}
+  for _, file in ipairs(members) do
+    local tensors, metadata = saved.member(file)
+    local list = {}
+    for name, t in pairs(tensors or {}) do list[#list + 1] = {name, t.dtype, t.shape} end
+    table.sort(list, function(a, b) return a[1] < b[1] end)
+    all.members[file] = {list = json.array(list), metadata = metadata, is_there = tensors ~= nil}
+  end
+  return all
+end
+
+---A checkpoint that instance 0 has read, on all of them.
+---@param model Model
+---@param who string
+---@param saved table?
+---@return table?
+function together.from_first(model, who, saved)
+  if not together.is_one_of_several(model) then return saved end
+  local all = instances.exchange("checkpoint", who, outline(saved))[1]
+  if not all.path then return nil end
+  local found = {}
+  for _, file in ipairs(members) do
+    local own, tensors = saved and saved.member(file) or {}, {}
+    for _, row in ipairs(all.members[file].list) do
+      local name, dtype, shape = row[1], row[2], row[3]
+      tensors[name] = instances.collect("broadcast", file .. ":" .. name, who,
+        own[name] or core.full(shape, 0, dtype), 0)
+    end
+    found[file] = {all.members[file].is_there and tensors or nil, all.members[file].metadata}
+  end
+  return {path = all.path, state = all.state,
+    member = function(file) return table.unpack(found[file] or {}, 1, 2) end}
+end
+
+return together

@@ -1,0 +1,357 @@
+-- The weights of a model in a file, by their place in it: layer, then weight; and beside them the
+-- state of its optimizer.
+
+local args = require "ipulua.base.args"
+local blame = require "ipulua.base.blame"
+local core = require "ipulua.core"
+local counted = require "ipulua.base.counted"
+local formats = require "ipulua.keras.files.formats"
+local json = require "ipulua.base.json"
+local together = require "ipulua.keras.base.together"
+local untrained = require "ipulua.base.untrained"
+
+local weights, methods = {}, {}
+weights.methods = methods
+
+-- ------------------------------------------------ names of weights
+
+local function leaf_name(v)
+  return v.weight_name or v.name:match("[^/]+$") or v.name
+end
+
+-- A path that no weight before had: with the least number behind it where one had.
+local function free_path(taken, path)
+  local free, count = path, 0
+  while taken[free] do
+    count = count + 1
+    free = path .. "_" .. count
+  end
+  taken[free] = true
+  return free
+end
+
+-- Visits each variable once, with its path: layers of a model by their names, others by the field
+-- that holds them. seen: variables; taken: paths.
+local function walk_weights(layer, prefix, seen, taken, visit)
+  for _, v in ipairs(layer:own_variables()) do
+    local id = core.variable_identity(v)
+    if not seen[id] then
+      seen[id] = true
+      visit(free_path(taken, prefix .. leaf_name(v)), v)
+    end
+  end
+  local is_graph = layer._graph or layer._stack
+  for i, inner in ipairs(layer:sublayers()) do
+    local name = is_graph and inner.name or layer:place_of(inner) or tostring(i)
+    walk_weights(inner, prefix .. name .. "/", seen, taken, visit)
+  end
+end
+
+---The weights of a layer or model: a list of {path =, variable =}. No two have one path.
+---@param layer Layer
+---@return table[]
+function weights.paths(layer)
+  local list = {}
+  walk_weights(layer, "", {}, {}, function(path, v)
+    list[#list + 1] = {path = path, variable = v}
+  end)
+  return list
+end
+
+-- ------------------------------------------------ weights
+
+local weights_rows <const> = {{"path", "string"}, {"overwrite", "boolean", true},
+  together.every_row}
+
+---Adds the values of entries to tensors by path; what another has the path of is refused.
+---@param who string
+---@param tensors table<string, userdata>
+---@param entries table[] {path =, variable =}
+---@return string[] paths in the order of the entries
+function weights.collect(who, tensors, entries)
+  local order = {}
+  for i, entry in ipairs(entries) do
+    if tensors[entry.path] then
+      blame.error(string.format("%s: two of what is saved would be called '%s' in the file; give "
+        .. "one another name", who, entry.path), "value")
+    end
+    tensors[entry.path] = entry.variable:read_value()
+    order[i] = entry.path
+  end
+  return order
+end
+
+-- Tensors by path, and the paths in the order of the weights.
+---@return table<string, userdata>, string[]
+function weights.tensors(who, model)
+  local list = {}
+  return list, weights.collect(who, list, weights.paths(model))
+end
+
+---Writes the weights to a .safetensors or .npz file.
+---Errors: another ending than .safetensors and .npz, a model without weights, a place that can't be
+---written, a file that is there where overwrite is false: `model:save_weights "w.txt"`
+---@param ... any path, overwrite, all_instances
+function methods:save_weights(...)
+  local a = args.check("save_weights", weights_rows, ...)
+  local path = a.path
+  local format = formats.of("save_weights", path, true)
+  if not a.overwrite and core.file_exists(path) then
+    blame.error(string.format("save_weights: '%s' exists already", path), "value")
+  end
+  local tensors, order = weights.tensors("save_weights", self)
+  if #order == 0 and not self.built then
+    blame.error(string.format("save_weights: model '%s' has no weights yet; build it first",
+      self.name), "value")
+  end
+  if untrained.keeps(path) or together.leaves_to_first(self, a) then return end
+  format.write(path, tensors, order)
+end
+
+---Refuses a file's tensor whose shape is not that of the weight.
+---@param who string
+---@param name string of the weight
+---@param v userdata
+---@param t userdata
+---@package
+function weights.check_shape(who, name, v, t)
+  local want, got = table.concat(v.shape, ", "), table.concat(t.shape, ", ")
+  if want == got then return end
+  blame.error(string.format("%s: weight '%s' has the shape [%s] in the file, [%s] in the model",
+    who, name, got, want), "value")
+end
+
+-- Whether two tensors of one dtype and shape are equal, element by element; NaN equals itself.
+local function same_values(a, b)
+  local equal = core.ops.equal(a, b)
+  if a.dtype:find("float") then
+    equal = core.ops.logical_or(equal, core.ops.logical_and(core.ops.is_nan(a), core.ops.is_nan(b)))
+  end
+  return core.ops.reduce_all(equal):item()
+end
+
+-- Between floats rounding is wanted, as that of a float32 model loaded into a float16 one; but
+-- nothing may become infinite or be cut to the greatest number there is.
+local function is_held(t, cast)
+  local back <const>, ops <const> = cast:cast(t.dtype), core.ops
+  if not (t.dtype:find("float") and cast.dtype:find("float")) then return same_values(t, back) end
+  local lost = ops.less(ops.abs(back), ops.mul(ops.abs(t), 0.99))
+  return same_values(ops.is_finite(t), ops.is_finite(cast))
+    and not ops.reduce_any(ops.logical_and(lost, ops.greater(ops.abs(t), 1))):item()
+end
+
+---A file's tensor in the dtype of the weight; refused where the shapes differ, or the weight's
+---dtype can't hold its values.
+---@param who string
+---@param name string of the weight
+---@param v userdata
+---@param t userdata
+---@return userdata
+---@package
+function weights.fitted(who, name, v, t)
+  weights.check_shape(who, name, v, t)
+  if t.dtype == v.dtype then return t end
+  local cast = t:cast(v.dtype)
+  if is_held(t, cast) then return cast end
+  blame.error(string.format("%s: weight '%s' is %s in the file, with values that the model's %s "
+    .. "can't hold", who, name, t.dtype, v.dtype),
+    "value")
+end
+
+---What weights.commit will assign: the tensors by path, all of which must be there and fit. Nothing
+---is changed.
+---@param who string
+---@param entries table[] {path =, variable =}
+---@param tensors table<string, userdata>
+---@return table[] plan {variable =, value =}
+---@return table<string, true> expected
+function weights.plan(who, entries, tensors)
+  local plan, expected = {}, {}
+  for i, entry in ipairs(entries) do
+    local t = tensors[entry.path]
+    expected[entry.path] = true
+    if not t then
+      blame.error(string.format("%s: the file has no weight '%s'", who, entry.path), "value")
+    end
+    plan[i] = {variable = entry.variable,
+      value = weights.fitted(who, entry.path, entry.variable, t)}
+  end
+  return plan, expected
+end
+
+---@param plan table[] of weights.plan or weights.plan_optimizer
+function weights.commit(plan)
+  for _, each in ipairs(plan) do
+    if each.optimizer then each.optimizer:state(each.state, each.value)
+    else each.variable:assign(each.value) end
+  end
+end
+
+---The entries under the names that a file gives them. Names that were given automatically differ
+---when a model is made twice: where the file knows the order of its weights and has as many as the
+---model, they are taken in that order.
+---@param entries table[] {path =, variable =}
+---@param tensors table<string, userdata>
+---@param metadata table<string, string>?
+---@return table[]
+function weights.as_in_file(entries, tensors, metadata)
+  local order = metadata and metadata.order and json.decode(metadata.order)
+  local missing = false
+  for _, entry in ipairs(entries) do missing = missing or tensors[entry.path] == nil end
+  if not missing or not order or #order ~= #entries then return entries end
+  local renamed = {}
+  for i, entry in ipairs(entries) do renamed[i] = {path = order[i], variable = entry.variable} end
+  return renamed
+end
+
+-- Weights that are told by their order alone are told by their number first.
+local function check_count(entries, tensors, metadata)
+  local order = metadata and metadata.order and json.decode(metadata.order)
+  if not order or #order == #entries then return end
+  for _, entry in ipairs(entries) do
+    if tensors[entry.path] then return end -- names say more
+  end
+  blame.error(string.format("load_weights: the file has %s, the model has %d",
+    counted(#order, "weight"), #entries), "value")
+end
+
+function weights.check_left(who, tensors, expected)
+  local left = {}
+  for name in pairs(tensors) do
+    if not expected[name] and not name:find("^optimizer/") then left[#left + 1] = name end
+  end
+  table.sort(left)
+  if #left > 0 then
+    blame.error(string.format("%s: the model has no place for the file's weight%s %s", who,
+      #left == 1 and "" or "s",
+      table.concat(left, ", ")), "value")
+  end
+end
+
+local function check_built(model, entries)
+  if #entries > 0 or model.built then return end
+  blame.error(string.format("load_weights: model '%s' has no weights yet; build it first",
+    model.name), "value")
+end
+
+local load_rows <const> = {{"path", "string"}, {"by_name", "boolean", false},
+  {"skip_mismatch", "boolean", false}}
+
+---Sets the weights from a file; by_name: only those that the file knows, skip_mismatch: of these
+---only those whose shapes agree.
+---Shapes: each weight has the shape that it was saved with, unless skip_mismatch leaves it out
+---Errors: a file that is missing or damaged, weights of other shapes or names, skip_mismatch
+---without by_name: `model:load_weights "nowhere.safetensors"`
+---@param ... any path, by_name, skip_mismatch
+function methods:load_weights(...)
+  local a = args.check("load_weights", load_rows, ...)
+  if a.skip_mismatch and not a.by_name then
+    blame.error("load_weights: 'skip_mismatch' can only be true when 'by_name' is", "value")
+  end
+  local entries = weights.paths(self)
+  local format = formats.of("load_weights", a.path)
+  if format.plan then
+    check_built(self, entries)
+    weights.commit(format.plan(self, a.path, entries, a, weights.fitted))
+    return
+  end
+  local tensors, metadata = format.read(a.path)
+  check_built(self, entries)
+  if a.by_name then
+    local known = {}
+    for _, entry in ipairs(entries) do
+      local t = tensors[entry.path]
+      local fits = t and (not a.skip_mismatch or table.concat(t.shape, ",")
+        == table.concat(entry.variable.shape, ","))
+      if fits then known[#known + 1] = entry end
+    end
+    weights.commit((weights.plan("load_weights", known, tensors)))
+    return
+  end
+  check_count(entries, tensors, metadata)
+  local plan, expected = weights.plan("load_weights",
+    weights.as_in_file(entries, tensors, metadata), tensors)
+  weights.check_left("load_weights", tensors, expected)
+  weights.commit(plan)
+end
+
+-- ------------------------------------------------ optimizer state
+
+---An optimizer's variables by name, beside the weights they belong to.
+---@param optimizer Optimizer?
+---@param of_model table[] {path =, variable =}
+---@return table[] {path =, variable =}
+function weights.optimizer_paths(optimizer, of_model)
+  local list = {}
+  for i, entry in ipairs(optimizer and optimizer.entries and optimizer:entries(of_model) or {}) do
+    list[i] = {path = "optimizer/" .. entry.path, variable = entry.variable}
+  end
+  return list
+end
+
+-- The kinds of slots among names, such as "momentum": sorted.
+local function kinds_of(names)
+  local kinds, list = {}, {}
+  for name in pairs(names) do
+    local kind = name:match("^optimizer/slot/.*/([^/]+)$")
+    if kind and not kinds[kind] then list[#list + 1] = kind end
+    kinds[kind or 0] = true
+  end
+  table.sort(list)
+  return table.concat(list, ", ")
+end
+
+-- State of another optimizer would be left out without a word, and its step count taken for this
+-- one's. One that has made no step may have made no slots yet.
+local function check_kinds(who, optimizer, paths, tensors)
+  local mine, theirs = kinds_of(paths), kinds_of(tensors)
+  local steps <const> = tensors["optimizer/iterations"]
+  if mine == theirs or theirs == "" and steps.size == 1 and steps:reshape{}:item() == 0 then
+    return
+  end
+  local function told(kinds) return kinds == "" and "nothing" or kinds end
+  blame.error(string.format("%s: the file has the state of another optimizer: beside its weights "
+    .. "that kept %s, optimizer '%s' keeps %s", who, told(theirs), optimizer.name, told(mine)),
+    "value")
+end
+
+-- States that the optimizer has not made yet are made when the plan is carried out.
+local function plan_states(who, optimizer, tensors, known, plan)
+  for name, t in pairs(tensors) do
+    local state = name:match("^optimizer/state/([^/]+)$")
+    if state and t.size ~= 1 then
+      blame.error(string.format("%s: '%s' is a number, in the file it has the shape [%s]", who,
+        name, table.concat(t.shape, ", ")), "value")
+    end
+    if state and not known[name] then
+      plan[#plan + 1] = {optimizer = optimizer, state = state, value = t:reshape{}:item()}
+    end
+  end
+end
+
+---What weights.commit will assign to an optimizer of what was saved; slots that the file has are
+---made.
+---@param who string
+---@param optimizer Optimizer?
+---@param of_model table[] {path =, variable =}
+---@param tensors table<string, userdata>
+---@return table[] plan
+function weights.plan_optimizer(who, optimizer, of_model, tensors)
+  if not optimizer or not tensors["optimizer/iterations"] then return {} end
+  local trained = {}
+  for _, entry in ipairs(of_model) do
+    if entry.variable.trainable then trained[#trained + 1] = entry.variable end
+  end
+  optimizer:build(trained)
+  local found, known = {}, {}
+  for _, entry in ipairs(weights.optimizer_paths(optimizer, of_model)) do
+    known[entry.path] = true
+    if tensors[entry.path] then found[#found + 1] = entry end
+  end
+  if #trained > 0 then check_kinds(who, optimizer, known, tensors) end
+  local plan <const> = weights.plan(who, found, tensors)
+  plan_states(who, optimizer, tensors, known, plan)
+  return plan
+end
+
+return weights

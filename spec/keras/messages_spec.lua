@@ -1,0 +1,98 @@
+-- What is said to who makes a common mistake in the first hours: the words that help.
+
+local ipu = require "ipulua"
+local log = require "ipulua.base.log"
+
+local keras, layers = ipu.keras, ipu.keras.layers
+
+local x, y = ipu.ones{8, 4}, ipu.ones{8, 1}
+
+local function model(options)
+  local m = keras.Sequential{layers.Dense{1, input_shape = {4}}}
+  if options then m:compile(options) end
+  return m
+end
+
+local function compiled() return model{optimizer = "sgd", loss = "mse"} end
+
+local mistakes <const> = {
+  ["fit of a model that was compiled without a loss"] = {
+    function() model{optimizer = "sgd"}:fit{x, y, verbose = 0} end,
+    "has no loss to optimize; compile it with a loss"},
+  ["a misspelt input name"] = {function()
+    local a = keras.Input{shape = {4}, name = "left"}
+    local b = keras.Input{shape = {4}, name = "right"}
+    keras.Model{inputs = {left = a, right = b}, outputs = layers.Add(){a, b}}:predict{
+      {left = x, rigth = x}}
+  end, "its input 'right' is missing; what is given: left, rigth"},
+  ["a method called with a dot"] = {function() return x.reshape{2, 16} end,
+    "methods are called with a colon"},
+  ["validation data of two lengths"] = {function()
+    compiled():fit{x, y, verbose = 0, validation_data = {ipu.ones{2, 4}, ipu.ones{3, 1}}}
+  end, "fit: validation_data: the tensors have different numbers of samples: 2 and 3"},
+  ["labels that begin with 1"] = {function()
+    local m = keras.Sequential{layers.Dense{3, activation = "softmax", input_shape = {4}}}
+    m:compile{optimizer = "sgd", loss = "sparse_categorical_crossentropy"}
+    m:fit{x, ipu.full({8}, 3), verbose = 0}
+  end, "labels%[0%] is 3, outside 0 … 2; classes count from 0"},
+  ["another framework's name of an activation"] = {function() return ipu.nn.silu end,
+    "did you mean 'swish'"},
+  ["a cross-entropy of no kind"] = {function() model{loss = "crossentropy"} end,
+    "binary_crossentropy.*categorical_crossentropy.*sparse_categorical_crossentropy"},
+  ["bytes for a convolution"] = {function()
+    return layers.Conv2D{2, 3}(ipu.ones({1, 5, 5, 1}, "uint8"))
+  end, "must be floating point, got uint8; ipu.cast it, of a dataset in map"},
+  ["a dataset that isn't batched"] = {function()
+    compiled():fit{ipu.data.from_tensor_slices{x, y}, verbose = 0}
+  end, "a single sample wants a batch around it: ds:batch%(n%)"},
+}
+
+describe("a common mistake is told with what helps:", function()
+  for name, case in pairs(mistakes) do
+    it(name, function()
+      local former = log.set_writer(function() end)
+      local ok, message = pcall(case[1])
+      log.set_writer(former)
+      assert.is_false(ok)
+      assert.matches(case[2], message)
+    end)
+  end
+end)
+
+describe("Lua's random numbers in a traced function", function()
+  local function warnings_of(f)
+    local list = {}
+    local former = log.set_writer(function(text) list[#list + 1] = tostring(text) end)
+    local ok, problem = pcall(f)
+    log.set_writer(former)
+    assert(ok, problem)
+    return list
+  end
+
+  it("are told, once for each line; math.random is itself again afterwards", function()
+    local original <const> = math.random
+    local said = warnings_of(function()
+      for _ = 1, 2 do
+        local f = ipu.func(function(v) return v * math.random() end)
+        f(ipu.ones{2})
+      end
+      for _ in ipu.data.range(3):map(function(v) return v + math.random(3) end):iter() do end
+    end)
+    assert.equal(2, #said)
+    for _, text in ipairs(said) do
+      assert.matches("messages_spec.lua:%d+: math.random is called while a function is traced",
+        text)
+    end
+    assert.equal(original, math.random)
+  end)
+
+  it("are not, where they are drawn on the host", function()
+    assert.same({}, warnings_of(function()
+      local _ = ipu.ones{2} * math.random()
+      local d = ipu.data.range(3):map(function(v) return v + math.random(3) end, {eager = true})
+      for _ in d:iter() do end
+      pcall(function() ipu.func(function() error("no") end)() end)
+      math.random()
+    end))
+  end)
+end)

@@ -1,0 +1,85 @@
+-- Instances under the launchers of MPI that are installed: one script of each kind.
+local processes = require "spec.support.processes"
+
+local launchers <const> = processes.launchers()
+
+describe("under MPI", function()
+  if #launchers == 0 then
+    pending("a launcher and its plug-in are there")
+    return
+  end
+  for _, launcher in ipairs(launchers) do
+    local function run(text, o)
+      o = o or {}
+      o.script, o.count = processes.script(text), o.count or 2
+      return processes.launched(launcher, o)
+    end
+    it("rows 175, 176: instances meet and train: " .. launcher, function()
+      local result = run([[
+        local layers = keras.layers
+        local cfg = ipu.IPUConfig()
+        popdist.set_ipu_config(cfg)
+        cfg:configure_ipu_system()
+        local strategy = ipu.PopDistStrategy()
+        local _ <close> = strategy:scope()
+        say(strategy.cluster_resolver.environment, distributed.allreduce(me + 1.0, "SUM"))
+        local model = keras.Sequential{layers.Dense{1, use_bias = false, kernel_initializer = "ones",
+          input_shape = {1}}}
+        model:compile{loss = "mse", optimizer = keras.optimizers.SGD(0.25)}
+        model:fit{x = ipu.tensor{{me + 1.0}}, y = ipu.tensor{{0.0}}, batch_size = 1, verbose = 0}
+        say(distributed.allgather(model:get_weights()[1]:item()))
+        local long = ipu.ones{400000} * (me + 1)
+        local sum = strategy:run(ipu.func(function(x) return ipu.cross_replica_sum(x) end), {long})
+        say(ipu.reduce_min(sum):item(), ipu.reduce_max(sum):item())
+      ]])
+      assert.equal(0, result.status, result.err)
+      -- 1 - 0.25 * (2 * 1 + 2 * 4) / 2
+      assert.equal(launcher .. "\t3.0\n[-0.25 -0.25]\n3.0\t3.0\n", result.out)
+    end)
+    it("four instances have the bits of one with four replicas: " .. launcher, function()
+      local text = [[
+        local cfg = ipu.IPUConfig()
+        popdist.set_ipu_config(cfg)
+        cfg:configure_ipu_system()
+        local strategy = ipu.PopDistStrategy()
+        local values = ipu.tensor{1e8, 1, -1e8, 1}
+        local long = ipu.cast(ipu.mod(ipu.arange(200000), 31), "float32") / 3
+        local small, sum = strategy:run(ipu.func(function()
+          local i = ipu.replication_index()
+          return ipu.cross_replica_sum(ipu.gather(values, i)),
+            ipu.cross_replica_sum(long * (ipu.cast(i, "float32") * 1000003 + 1))
+        end))
+        say(small, string.format("%a", ipu.reduce_sum(sum):item()))
+      ]]
+      local four = run(text, {count = 4})
+      assert.equal(0, four.status, four.err)
+      local one = processes.alone{script = processes.script(text), replicas = 4}
+      assert.equal(one.out, four.out)
+      assert.truthy(one.out:find("^1.0\t")) -- ((1e8 + 1) - 1e8) + 1 in float32
+    end)
+    it("an error on one ends all, with its words: " .. launcher, function()
+      local result = run([[
+        distributed.barrier()
+        if me == 1 then error("no more apples") end
+        distributed.barrier()
+        say("not reached")
+      ]], {count = 3})
+      assert.is_true(result.status ~= 0)
+      assert.is_nil(result.out:find("not reached"), result.out)
+      assert.truthy(result.err:find("no more apples", 1, true), result.err)
+      assert.truthy(result.err:find("[instance 1]", 1, true), result.err)
+    end)
+    it("a killed instance ends the job: " .. launcher, function()
+      local result = run[[
+        distributed.barrier()
+        if me == 1 then
+          os.execute("kill -9 " .. math.tointeger(assert(io.open("/proc/self/stat")):read("n")))
+        end
+        distributed.barrier()
+        say("not reached")
+      ]]
+      assert.is_true(result.status ~= 0)
+      assert.is_nil(result.out:find("not reached"), result.out)
+    end)
+  end
+end)

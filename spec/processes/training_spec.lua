@@ -1,0 +1,196 @@
+-- One training on several instances, on the stub: the same bits for every split of its replicas.
+local processes = require "spec.support.processes"
+
+local splits <const> = {{1, 4}, {2, 2}, {4, 1}} -- instances, replicas of each
+
+-- What instance 0 prints, in every split of so many replicas; all must print the same.
+local function in_every_split(text, o)
+  local script <const> = processes.script(text)
+  local first
+  for _, split in ipairs(splits) do
+    local given = {script = script, count = split[1], replicas = 4, threads = o and o.threads}
+    local result = split[1] == 1 and processes.alone(given) or processes.with_stub(given)[1]
+    assert.equal(0, result.status, result.err)
+    first = first or result.out
+    assert.equal(first, result.out, split[1] .. " instances\n" .. result.err)
+  end
+  return first
+end
+
+local begin <const> = [[
+  local layers = keras.layers
+  local cfg = ipu.IPUConfig()
+  popdist.set_ipu_config(cfg)
+  cfg:configure_ipu_system()
+  keras.utils.set_random_seed(7)
+  local strategy = ipu.PopDistStrategy()
+  local _ <close> = strategy:scope()
+]]
+
+local function run(text, o)
+  o = o or {}
+  o.script, o.count = processes.script(text), o.count or 2
+  return processes.with_stub(o)
+end
+
+describe("row 176: PopDistStrategy", function()
+  it("trains a network to the same bits, however its replicas are spread", function()
+    local out = in_every_split(begin .. [[
+      local x = ipu.random.normal({64, 5}, {seed = 1})
+      local y = ipu.cast(ipu.floor(ipu.random.uniform({64}, {seed = 2}) * 3), "int32")
+      local function batches()
+        return strategy:experimental_distribute_dataset(
+          ipu.data.from_tensor_slices{x, y}:shuffle(64, {seed = 3}):batch(16,
+            {drop_remainder = true}))
+      end
+      local model = keras.Sequential{layers.Dense{9, activation = "relu", input_shape = {5}},
+        layers.BatchNormalization(), layers.Dropout(0.25), layers.Dense{3}}
+      model:set_gradient_accumulation_options{gradient_accumulation_steps_per_replica = 2}
+      model:compile{loss = keras.losses.SparseCategoricalCrossentropy{from_logits = true},
+        optimizer = keras.optimizers.Adam(0.01), metrics = {"accuracy"}, steps_per_execution = 4}
+      local history = model:fit(batches(), {epochs = 3, verbose = 0}).history
+      for epoch = 1, 3 do say(string.format("%a %a", history.loss[epoch], history.accuracy[epoch])) end
+      for _, w in ipairs(model:get_weights()) do say(string.format("%a", ipu.reduce_sum(w):item())) end
+      local all = distributed.allgather(ipu.reshape(model:get_weights()[1], {-1}))
+      say(ipu.reduce_all(ipu.equal(all, ipu.expand_dims(all[1], 0))):item())
+      say(string.format("%a", model:evaluate(batches(), {verbose = 0})[1]))
+    ]])
+    assert.truthy(out:find("\ntrue\n", 1, true), out)
+  end)
+  it("is one process of as many replicas under IPUStrategy with CrossReplicaOptimizer", function()
+    local text = [[
+      local layers = keras.layers
+      local cfg = ipu.IPUConfig()
+      cfg.auto_select_ipus = 4
+      cfg:configure_ipu_system()
+      keras.utils.set_random_seed(7)
+      local ours = arg[1] == "popdist"
+      local strategy = ours and ipu.PopDistStrategy() or ipu.IPUStrategy()
+      local _ <close> = strategy:scope()
+      local x = ipu.random.normal({32, 5}, {seed = 1})
+      local model = keras.Sequential{layers.Dense{9, activation = "tanh", input_shape = {5}},
+        layers.Dropout(0.5), layers.Dense{1}}
+      local optimizer = keras.optimizers.SGD{0.1, momentum = 0.9}
+      model:compile{loss = "mse", optimizer = ours and optimizer
+        or ipu.keras.optimizers.CrossReplicaOptimizer(optimizer)}
+      model:fit{x = x, y = ipu.reduce_sum(x, {axis = 1, keepdims = true}), batch_size = 4,
+        epochs = 3, shuffle = false, verbose = 0}
+      for _, w in ipairs(model:get_weights()) do print(string.format("%a", ipu.reduce_sum(w):item())) end
+    ]]
+    local script <const> = processes.script(text)
+    local ours = processes.alone{script = script, args = {"popdist"}}
+    local theirs = processes.alone{script = script, args = {"ipu"}}
+    assert.equal(0, ours.status, ours.err)
+    assert.equal(theirs.out, ours.out)
+  end)
+  it("adds gradients in loops of a script's own, and takes the mean in fit", function()
+    local out = in_every_split(begin .. [[
+      local w = ipu.Variable(2.0)
+      local optimizer = keras.optimizers.SGD(0.5)
+      local step = ipu.func(function(x)
+        local tape = ipu.GradientTape()
+        local loss = tape(function() return w * x end)
+        optimizer:apply_gradients{{tape:gradient(loss, w), w}}
+        return strategy:reduce("SUM", loss)
+      end)
+      say(strategy:run(step, {ipu.tensor(1.0)}), w)
+    ]])
+    assert.equal("8.0\t0.0\n", out) -- 4 times 2 * 1; 2 - 0.5 * 4
+  end)
+  it("refuses wrappers that reduce once more, unless it reduces nothing", function()
+    local results = run(begin .. [[
+      local function step(team)
+        local w = ipu.Variable(2.0)
+        local optimizer = keras.optimizers.CrossReplicaOptimizer(keras.optimizers.SGD(1.0))
+        return pcall(team.run, team, ipu.func(function(x)
+          optimizer:apply_gradients{{x, w}}
+          return team:reduce("SUM", x)
+        end), {ipu.tensor(me + 1.0)}), w
+      end
+      local ok, w = step(strategy)
+      say(ok)
+      ok, w = step(ipu.PopDistStrategy{add_ipu_cross_replica_reductions = false})
+      say(ok, w:item())
+    ]])
+    assert.equal("false\ntrue\t0.5\n", results[1].out, results[1].err) -- 2 - mean of 1 and 2
+  end)
+  it("tells weights that one instance alone has assigned", function()
+    local results = run(begin .. [[
+      local w = ipu.Variable(ipu.ones{3}, {name = "apples"})
+      local step = ipu.func(function() w:assign_sub(ipu.cross_replica_mean(w * 0.5)) end)
+      strategy:run(step)
+      w:assign(ipu.ones{3} * 2)
+      strategy:run(step)
+      if me == 1 then w:assign(ipu.zeros{3}) end
+      say(pcall(strategy.run, strategy, step))
+      w:assign(ipu.zeros{3})
+      strategy:run(step)
+      say("went on", w)
+    ]])
+    assert.truthy(results[1].out:find("variable 'apples' differs between instances 0 and 1", 1, true),
+      results[1].out .. results[1].err)
+    assert.truthy(results[1].out:find("went on\t%[0. 0. 0.%]"), results[1].out)
+  end)
+  it("meets nobody in programs without collectives, nor where values are read", function()
+    local results = run(begin .. [[
+      local model = keras.Sequential{layers.Dense{1, input_shape = {2}}}
+      local before = distributed.statistics().meetings
+      if me == 1 then
+        strategy:run(ipu.func(function(x) return x * 2 end), {ipu.ones{2}})
+        model:predict(ipu.ones{4, 2})
+        print(model:get_weights()[1])
+        model:save_weights(os.tmpname() .. ".safetensors")
+      end
+      say(distributed.statistics().meetings == before)
+      distributed.barrier()
+    ]])
+    assert.equal("true\n", results[1].out, results[1].err)
+    assert.equal(0, results[2].status, results[2].err)
+  end)
+  it("refuses another number of local replicas than the command says", function()
+    local results = run([[
+      local cfg = ipu.IPUConfig()
+      cfg.auto_select_ipus = 2
+      cfg:configure_ipu_system()
+      local strategy = ipu.PopDistStrategy()
+      strategy:run(ipu.func(function() return ipu.cross_replica_sum(ipu.tensor(1.0)) end))
+    ]], {replicas = 2})
+    assert.equal(1, results[1].status)
+    assert.truthy(results[1].err:find("this program has 2 replicas in each instance, but --replicas "
+      .. "2 with 2 instances says 1", 1, true), results[1].err)
+  end)
+  it("trains on the least of unequal data, and says so", function()
+    local results = run(begin .. [[
+      local model = keras.Sequential{layers.Dense{1, input_shape = {1}}}
+      model:compile{loss = "mse", optimizer = keras.optimizers.SGD(0.0)}
+      local n = me == 0 and 5 or 7
+      local function data() return ipu.data.from_tensor_slices{ipu.ones{n, 1}, ipu.ones{n, 1}} end
+      model:fit(data():batch(1, {drop_remainder = true}), {epochs = 2, verbose = 0})
+      say(model.optimizer.iterations:read_value())
+      model:fit(data():filter(function(x) return ipu.reduce_all(x:greater(0)) end):batch(1),
+        {epochs = 1, verbose = 0})
+      say(model.optimizer.iterations:read_value())
+    ]])
+    assert.equal("10\n15\n", results[1].out, results[1].err)
+    assert.truthy(results[1].err:find("5 on instance 0, 7 on instance 1", 1, true), results[1].err)
+    assert.truthy(results[1].err:find("the data of instance 0 have ended", 1, true), results[1].err)
+  end)
+  it("has as many replicas as there are in all, from the names of the original", function()
+    local results = run([[
+      local cfg = ipu.IPUConfig()
+      popdist.set_ipu_config(cfg, {ipus_per_replica = 2})
+      cfg:configure_ipu_system()
+      say(popdist.getNumTotalReplicas(), popdist.getReplicaIndexOffset(), popdist.getDeviceId(),
+        popdist.getNumIpusPerReplica(), ipu.get_ipu_config()[1].ipus)
+      say(ipu.PopDistStrategy().num_replicas_in_sync, ipu.IPUMultiWorkerStrategy().num_replicas_in_sync)
+      local resolver = ipu.MPIClusterResolver()
+      say(resolver.task_type, resolver.num_workers, #resolver.hosts)
+      say(pcall(ipu.IPUMultiWorkerStrategy, {variables_on_host = true}))
+      say(select(2, pcall(popdist.getDeviceId, 16)):match("%-%-ipus %d+"))
+      ipu.PopDistStrategy():update_ipu_config(cfg)
+      say(cfg.experimental.multi_replica_distribution.process_count)
+    ]], {replicas = 4})
+    assert.truthy(results[1].out:find("^4\t0\t24\t2\t4\n4\t4\nworker\t2\t2\nfalse\t.-not implemented.-"
+      .. "\n%-%-ipus 64\n2\n$"), results[1].out .. results[1].err)
+  end)
+end)

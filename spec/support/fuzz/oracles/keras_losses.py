@@ -1,0 +1,93 @@
+"""Keras losses by the formulas of their documentation: one number a row, then weights and a reduction."""
+import numpy as np
+
+from . import rounded as r
+from .rounded import rounded
+
+EPSILON = 1e-7
+
+
+def log_softmax(x):
+    shifted = x - r.greatest(x, -1, True)
+    return shifted - r.log(r.exp(shifted).sum(-1, True))
+
+
+def clipped(p):
+    return r.minimum(r.maximum(p, EPSILON), 1 - EPSILON)
+
+
+def smoothed(o, y, share):
+    s = o.get("label_smoothing") or 0.0
+    return y * (1 - s) + s * share if s else y
+
+
+def binary_crossentropy(o, y, p):
+    y = smoothed(o, y, 0.5)
+    if o.get("from_logits"):
+        return (r.maximum(p, 0) - p * y + r.log1p(r.exp(-r.absolute(p)))).mean(-1)
+    q = clipped(p)
+    return -(y * r.log(q + EPSILON) + (1 - y) * r.log(1 - q + EPSILON)).mean(-1)
+
+
+def categorical_crossentropy(o, y, p):
+    y = smoothed(o, y, 1 / y.shape[-1])
+    return -(y * (log_softmax(p) if o.get("from_logits") else r.log(clipped(p / p.sum(-1, True))))).sum(-1)
+
+
+def sparse_categorical_crossentropy(o, y, p):
+    scores = log_softmax(p if o.get("from_logits") else r.log(clipped(p)))
+    return -scores.each(lambda v: np.take_along_axis(v, y.value[..., None].astype(int), -1)[..., 0])
+
+
+def unit(x):
+    return x / r.sqrt(r.maximum((x * x).sum(-1, True), 1e-12))
+
+
+def log_cosh(_, y, p):
+    x = p - y
+    return (x + r.softplus(x * -2) - np.log(2)).mean(-1)
+
+
+def kl_divergence(_, y, p):
+    y, p = (r.minimum(r.maximum(x, EPSILON), 1) for x in (y, p))
+    return (y * r.log(y / p)).sum(-1)
+
+
+def huber(o, y, p):
+    off, delta = r.absolute(p - y), o.get("delta", 1.0)
+    return r.where_positive(off - delta, off * delta - 0.5 * delta**2, off * off * 0.5).mean(-1)
+
+
+def logarithmic(_, y, p):
+    a, b = (r.log(r.maximum(x, EPSILON) + 1) for x in (y, p))
+    return ((a - b) * (a - b)).mean(-1)
+
+
+ROWS = {
+    "MeanSquaredError": lambda o, y, p: ((y - p) * (y - p)).mean(-1),
+    "MeanAbsoluteError": lambda o, y, p: r.absolute(y - p).mean(-1),
+    "FunctionLoss": lambda o, y, p: r.absolute(y - p).mean(-1),
+    "MeanAbsolutePercentageError": lambda o, y, p: r.absolute((y - p) / r.maximum(r.absolute(y), EPSILON)).mean(-1) * 100,
+    "MeanSquaredLogarithmicError": logarithmic,
+    "Hinge": lambda o, y, p: r.maximum(1 - y * p, 0).mean(-1),
+    "SquaredHinge": lambda o, y, p: (r.maximum(1 - y * p, 0) * r.maximum(1 - y * p, 0)).mean(-1),
+    "CategoricalHinge": lambda o, y, p: r.maximum(r.greatest((1 - y) * p, -1) - (y * p).sum(-1) + 1, 0),
+    "LogCosh": log_cosh, "KLDivergence": kl_divergence, "Huber": huber,
+    "Poisson": lambda o, y, p: (p - y * r.log(p + EPSILON)).mean(-1),
+    "CosineSimilarity": lambda o, y, p: -(unit(y) * unit(p)).sum(-1),
+    "BinaryCrossentropy": binary_crossentropy, "CategoricalCrossentropy": categorical_crossentropy,
+    "SparseCategoricalCrossentropy": sparse_categorical_crossentropy,
+}
+
+
+def loss(name):
+    def applied(c):
+        each = ROWS[name](c.o, *c.x[:2])
+        if len(c.x) > 2:
+            each = each * c.x[2]
+        reduction = c.o["reduction"]
+        return [each if reduction == "none" else each.sum() if reduction == "sum" else each.sum() / rounded(float(each.size))]
+    return applied
+
+
+LOSSES = {name: loss(name) for name in ROWS}

@@ -1,0 +1,46 @@
+-- Functions of lua/ipulua that nobody calls: `make lint`. A function of a module or a class is used
+-- where its name stands in another line of the library or of its C, or in the references, which say
+-- what scripts call. Fails when there is one.
+package.path = "./?.lua;" .. package.path
+local lua_modules = require "spec.support.lua_modules"
+
+local function read(path)
+  local file <close> = assert(io.open(path, "rb"))
+  return file:read("a")
+end
+
+local count = {} -- word → how often it stands anywhere
+
+local function count_words(text)
+  for word in text:gmatch("[%a_][%w_]*") do count[word] = (count[word] or 0) + 1 end
+end
+
+local function lines_of(command)
+  local pipe <close> = assert(io.popen(command))
+  local list = {}
+  for line in pipe:lines() do list[#list + 1] = line end
+  return list
+end
+
+local all, modules = lua_modules.all(), {}
+for name in pairs(all) do modules[#modules + 1] = name end
+table.sort(modules)
+for _, name in ipairs(modules) do count_words(all[name].code) end
+for _, path in ipairs(lines_of "find src -name '*.c' -o -name '*.h'") do count_words(read(path)) end
+-- what scripts call
+for _, path in ipairs{"docs/api.md", "docs/keras.md"} do count_words(read(path)) end
+
+local unused = {}
+for _, name in ipairs(modules) do
+  local at = 0
+  for line in (all[name].code .. "\n"):gmatch("(.-)\n") do
+    at = at + 1
+    local defined = line:match("^%s*function [%w_.]+[.:]([%w_]+)%(")
+      or line:match("^%s*[%w_]+%.([%w_]+) = function%(") or line:match("^  ([%w_]+) = function%(")
+    if defined and count[defined] == 1 and not defined:find("^__") then
+      unused[#unused + 1] = string.format("%s:%d: nobody calls %s", all[name].path, at, defined)
+    end
+  end
+end
+for _, line in ipairs(unused) do print(line) end
+os.exit(#unused == 0)

@@ -1,0 +1,88 @@
+/* The instances of one training: processes that run the same script. A meeting is a point where all
+ * exchange something; instances come to the same meetings in the same order, and whoever comes to
+ * another one is told. How values combine is the caller's: what moves here is bytes.
+ *
+ * Once an instance has failed, every meeting fails on all of them, with the same words. */
+#ifndef IPULUA_DIST_INSTANCES_H
+#define IPULUA_DIST_INSTANCES_H
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+typedef struct Instances Instances;
+
+/* What an instance comes to. Meetings with another kind or detail don't meet. */
+typedef struct Meeting {
+  uint32_t kind, detail;
+  bool varying; /* each instance may bring another number of bytes */
+  /* What messages call it: "allreduce 'SUM' of float32[3] (train.lua:20)". */
+  void (*describe)(const void *context, char *text, size_t n);
+  const void *context;
+} Meeting;
+
+typedef struct Part {
+  const void *data;
+  size_t bytes;
+} Part;
+
+/* What an instance brought to a meeting. */
+typedef struct Brought {
+  const void *data;
+  size_t bytes;
+} Brought;
+
+/* A combination that goes along the chain of instances: element by element, the ones of lower numbers
+ * first. */
+typedef struct ChainSum {
+  int64_t count; /* elements */
+  size_t element_bytes;
+  /* Put this instance's share in: acc holds elements [begin, begin + n) of those before, if any. */
+  void (*add)(void *context, int64_t begin, int64_t n, void *acc, bool is_first);
+  /* The combination of all is there. */
+  void (*take)(void *context, int64_t begin, int64_t n, const void *acc);
+  void *context;
+} ChainSum;
+
+/* A meeting of replicas that are spread over instances. */
+typedef struct FarMeeting {
+  Instances *instances;
+  Meeting meeting;
+} FarMeeting;
+
+typedef struct Statistics {
+  int64_t meetings, bytes_sent, bytes_received;
+  double seconds, waited; /* in meetings; of these, without anything to do */
+} Statistics;
+
+/* Opens a plug-in and joins the others. launcher: who started this process, for messages; rank and size
+ * are what it said. One for the process, which never ends before instances_end. */
+Status instances_begin(Error *e, const char *plugin, const char *launcher, int rank, int size,
+                       Instances **out);
+int instances_rank(const Instances *t);
+int instances_count(const Instances *t);
+const char *instances_library(const Instances *t);
+const char *instances_host(const Instances *t, int instance);
+Statistics instances_statistics(const Instances *t);
+
+/* Everybody's bytes to everybody. from[q] is the other instance q's, until the next meeting; of this one
+ * it is what is given, if that is one part. */
+Status instances_gather(Instances *t, const Meeting *m, const Part *part, int parts, Brought *from,
+                        Error *e);
+/* A combination in the order of instances: the prefix goes from each to the next, the whole back. */
+Status instances_chain(Instances *t, const Meeting *m, const ChainSum *sum, Error *e);
+/* Whether the last meetings were told that somebody wants to stop: the same everywhere. */
+bool instances_asked_to_stop(const Instances *t);
+void instances_forget_stop(Instances *t);
+
+/* What this instance computes has failed: all are told. e becomes what every meeting fails with. */
+void instances_fail(Instances *t, Error *e);
+/* What others have said meanwhile: fails when one of them has failed. Cheap enough for each iteration. */
+Status instances_look(Instances *t, Error *e);
+/* The script has ended with a status, and words if it failed. Waits for the others, leaves the library
+ * and gives the status that the process ends with. Words and output must have been written before. */
+int instances_end(Instances *t, int status, const char *words);
+
+/* CRC32C, begun with 0. */
+uint32_t dist_crc(uint32_t crc, const void *data, size_t bytes);
+#endif

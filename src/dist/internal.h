@@ -1,0 +1,105 @@
+/* Shared by the files of this folder. */
+#ifndef IPULUA_DIST_INTERNAL_H
+#define IPULUA_DIST_INTERNAL_H
+#include <pthread.h>
+#include <sys/types.h>
+
+#include "base/log.h"
+#include "dist/comm.h"
+#include "dist/instances.h"
+
+enum {
+  WORDS = 1600,            /* of an instance, in a notice */
+  INLINE_BYTES = 4096,     /* data of a meeting that travel with its header */
+  CHAIN_BYTES = 128 << 10, /* of a piece of a chain */
+  CHAIN_PIECES = 4,        /* that are on their way at once, up and down */
+  MESSAGE_BYTES = 64 + CHAIN_BYTES,
+  TAG = 1,
+  LARGE_SEND = 1 << 24, /* in request_peer: what is sent may wait for its receiver */
+};
+
+/* In front of every message of a meeting; data begin behind 64 bytes. */
+typedef struct Header {
+  uint32_t number, kind, detail, flags;
+  int64_t bytes; /* of data that the sender brings */
+} Header;
+enum { HEADER_BYTES = 64, FLAG_STOP = 1 };
+_Static_assert(sizeof(Header) <= HEADER_BYTES, "a header has its room");
+
+/* What goes over the control channel. */
+typedef enum NoticeKind { NOTICE_END = 1, NOTICE_FAIL, NOTICE_DIFFERENCE } NoticeKind;
+typedef struct Notice {
+  int32_t kind, status;
+  char words[WORDS];
+} Notice;
+
+typedef struct Sending { /* a notice that is on its way */
+  Notice notice;
+  CommRequest **request; /* [count of instances] */
+  struct Sending *next;
+} Sending;
+
+typedef struct Peer {
+  char host[64];
+  int64_t pid;
+  bool ended;
+  int end_status;
+  char *where;   /* what it was in when it found a difference; NULL: not told */
+  char *message; /* MESSAGE_BYTES: its newest header, with data that came with it */
+  char *data;    /* larger data */
+  size_t capacity;
+} Peer;
+
+struct Instances {
+  const Comm *comm;
+  int rank, count;
+  char library[96];
+  Log log;
+  pthread_mutex_t lock;
+  uint32_t meetings;
+  uint32_t stop_flags;   /* seen in headers */
+  char *own;             /* MESSAGE_BYTES: this one's header */
+  Peer *peer;            /* [count] */
+  CommRequest **request; /* scratch for meetings */
+  int *request_peer;
+  int request_capacity;
+  char *slot[2][CHAIN_PIECES]; /* of chains: MESSAGE_BYTES each; NULL before the first */
+  Sending *sending;
+  bool different, told_where;
+  int abandoned;  /* requests of meetings that failed: their memory is never freed */
+  double timeout; /* seconds; 0: none */
+  double looked;  /* when notices were looked for last */
+  Error failure;  /* of the job; status OK: none */
+  Statistics statistics;
+};
+
+/* wait.c */
+typedef struct Wait {
+  const Meeting *meeting; /* NULL: none */
+  int count;              /* of t->request that are waited for */
+  int spins;
+  double began;
+  double missed_since; /* a partner has ended */
+  bool told;
+} Wait;
+Wait wait_begin(const Meeting *m, int count);
+/* Once more, after a test that found nothing done: fails when there is nothing more to wait for. */
+Status wait_step(Instances *t, Wait *w, Error *e);
+/* Until the first count of t->request are done. */
+Status wait_all(Instances *t, const Meeting *m, int count, Error *e);
+/* What failed meetings leave: waits for a moment, so that little stays. */
+void wait_abandon(Instances *t, int count);
+Status reserve_requests(Instances *t, int count, Error *e);
+Status comm_failed(Instances *t, int code, Error *e);
+
+/* notices.c */
+void notice_send(Instances *t, NoticeKind kind, int status, const char *words);
+/* Takes in all that has arrived. */
+void notices_take(Instances *t);
+bool notices_sent(Instances *t);
+/* The failure of the job, once it is known, and e. */
+Status job_failed(Instances *t, Error *e, Status s, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+/* Says where this instance is, hears the others, and fails with both sides. */
+Status tell_difference(Instances *t, const Meeting *m, Error *e);
+#endif

@@ -1,0 +1,27 @@
+/* Programs whose replicas are spread over instances: agreement before each execution, and collectives. */
+#ifndef IPULUA_ENGINE_ACROSS_H
+#define IPULUA_ENGINE_ACROSS_H
+#include "engine/run.h"
+#include "program/replicas.h"
+
+/* What collectives of a run need besides their calls. */
+typedef struct Across {
+  struct Instances *instances; /* NULL: the program meets nobody */
+  Program *program;
+  int local, first, all; /* replicas */
+  Call *call;            /* [all] of other instances */
+  const Call **replica;  /* [all] */
+  const void **in;       /* [all] what they bring */
+  void **nowhere;        /* [MAX_OUTPUTS] NULLs */
+  struct Brought *from;  /* [instances] */
+  struct Part *part;     /* [part_capacity] */
+  int part_capacity;
+} Across;
+
+/* Memory for a run of p, and the agreement of all on it. */
+Status across_begin(Across *a, Engine *g, Program *p, Error *e);
+/* A collective of all replicas: the calls are those of this instance's. */
+Status across_meet(Across *a, const Phases *list, Phase *phase, const Call *const *call, Error *e);
+/* The run has ended so; what failed here alone is told to all. */
+void across_end(Across *a, Status s, Error *e);
+#endif
