@@ -1390,7 +1390,7 @@ callbacks.TerminateOnNaN = {}
 ---@overload fun(filename: string, options?: {separator?: string, append?: boolean}): keras.callbacks.CSVLogger
 callbacks.CSVLogger = {}
 
----Writes event files for TensorBoard into log_dir/train and log_dir/validation; update_freq: "epoch", "batch" or a number of steps. Scalars are written, and each histogram_freq epochs histograms of the weights.
+---Writes event files for TensorBoard into log_dir/train and log_dir/validation; update_freq: "epoch", "batch" or a number of steps. Scalars are written, the graph of the model's layers (write_graph), and each histogram_freq epochs histograms of the weights, with write_images as pictures, too.
 ---@class keras.callbacks.TensorBoard: keras.callbacks.Callback
 ---@overload fun(options?: {log_dir?: string, histogram_freq?: integer, write_graph?: boolean, write_images?: boolean, write_steps_per_second?: boolean, update_freq?: string|integer, profile_batch?: any, embeddings_freq?: integer}): keras.callbacks.TensorBoard
 callbacks.TensorBoard = {}
@@ -1428,7 +1428,7 @@ function utils.set_random_seed(...) end
 ---Begins to count the names of layers anew.
 function utils.reset_names(...) end
 
----Draws a model's layers into a .dot file, or with graphviz a .png, .svg or .pdf; returns the DOT text.
+---Draws a model's layers into an .svg or .dot file, or with graphviz a .png, .pdf, .jpg or .gif; returns the DOT text.
 function utils.plot_model(...) end
 
 ---Another name of `preprocessing.sequence.pad_sequences`.
@@ -1461,7 +1461,7 @@ function utils.Vocabulary(...) end
 ---Text that a character model (numbers [batch, time] to logits [batch, time, characters]) writes after a prompt. The model sees the last `window` characters (by default as many as its input is long, else 64).
 function utils.generate_text(...) end
 
----
+---A dataset of batches of windows over a series (positions: data, targets or nil, sequence_length): sequence_length steps, sampling_rate apart, a window each sequence_stride steps; with targets pairs, targets[i] being that of the window which begins at step i. start_index and end_index say which part of the series is used. A last smaller batch comes, too, unless drop_remainder is set.
 function preprocessing.timeseries_dataset_from_array(...) end
 
 ---Sequences as the rows of one tensor: those shorter than maxlen (by default the longest one's length) are filled up with `value`, longer ones cut, at their beginnings ("pre") or ends ("post").

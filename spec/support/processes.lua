@@ -31,7 +31,9 @@ local function noting(line, path)
   return string.format("( %s; echo $? > %s )", line, command.quote(path))
 end
 
-local function number_in(path) return math.tointeger(tonumber((command.read(path):match("%d+")))) end
+local function number_in(path)
+  return math.tointeger(tonumber((command.read(path):match("%d+"))))
+end
 
 local clean <const> = "env -u OMPI_COMM_WORLD_SIZE -u PMI_SIZE -u SLURM_STEP_NUM_TASKS "
 
@@ -47,6 +49,7 @@ function processes.with_stub(o)
     local env = {PMI_RANK = tostring(p), PMI_SIZE = tostring(o.count), IPULUA_COMM = processes.stub,
       COMM_STUB_FOLDER = folder, IPULUA_PROGRESS = "off"}
     for name, value in pairs(o.env or {}) do env[name] = value end
+    for name, value in pairs(o.env_of and o.env_of[p + 1] or {}) do env[name] = value end
     lines[#lines + 1] = noting(string.format("%s %s timeout 100 %s > %s.out 2> %s.err < /dev/null",
       clean, assignments(env), words_of(command.ipulua, o), command.quote(at), command.quote(at)),
       at .. ".status") .. " &"
@@ -69,7 +72,8 @@ function processes.alone(o)
   local folder <const> = command.folder()
   local env = {IPULUA_PROGRESS = "off"}
   for name, value in pairs(o.env or {}) do env[name] = value end
-  os.execute(noting(string.format("%s %s %s > %s/out 2> %s/err < /dev/null", clean, assignments(env),
+  os.execute(noting(string.format("%s %s %s > %s/out 2> %s/err < /dev/null", clean,
+    assignments(env),
     words_of(command.ipulua, o), folder, folder), folder .. "/status"))
   local result = {out = command.read(folder .. "/out"), err = command.read(folder .. "/err"),
     status = number_in(folder .. "/status")}

@@ -6,6 +6,9 @@ local modules = require "ipulua.base.modules"
 local nearest = require "ipulua.nearest"
 local registry = require "ipulua.base.parts.registry"
 
+-- What the public names set up: where the parts of Keras are, reports of programs.
+require "ipulua"
+
 local keras = {}
 
 -- name → module, field; without a field the module itself

@@ -11,7 +11,7 @@ local json = require "ipulua.base.json"
 local plain = require "ipulua.base.plain"
 local plans = require "ipulua.pipeline.plan"
 
-require "ipulua.trace.compile_progress" -- listens
+require "ipulua.machine.compile_progress" -- listens
 
 local system = {}
 

@@ -12,7 +12,7 @@ local offloading = require "ipulua.trace.offloading"
 local public_names = require "ipulua.base.public_names"
 local replication = require "ipulua.trace.replication"
 local structure = require "ipulua.base.structure"
-local teams = require "ipulua.trace.teams"
+local teams = require "ipulua.config.teams"
 local tracing = require "ipulua.trace.tracing"
 local variables = require "ipulua.trace.variables"
 
