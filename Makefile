@@ -136,9 +136,9 @@ $(BUILD)/modules/ipulua/core.so: $(LUA_OBJECTS) $(BUILD)/libipulua.a src/export_
 	  $(LUA_OBJECTS) $(BUILD)/libipulua.a $(LUA_LIBS) $(LIBS)
 
 # What is large and seldom needed, as a module of its own.
-$(BUILD)/modules/ipulua/hdf5.so: src/plugin/hdf5.c
+$(BUILD)/modules/ipulua/hdf5.so: $(wildcard src/plugin/hdf5*.c) src/plugin/hdf5_read.h
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) $(LUA_CFLAGS) $(patsubst -I%,-isystem%,$(shell $(PKG_CONFIG) --cflags-only-I hdf5)) $(LDFLAGS) -shared -o $@ $< \
+	$(CC) $(ALL_CFLAGS) $(LUA_CFLAGS) $(patsubst -I%,-isystem%,$(shell $(PKG_CONFIG) --cflags-only-I hdf5)) $(LDFLAGS) -shared -o $@ $(filter %.c,$^) \
 	  $(call libs_of,$(HDF5)) $(LUA_LIBS)
 
 # One source, each library of MPI.

@@ -2,6 +2,7 @@
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
+local locale = require "ipulua.base.locale"
 local monitors = require "ipulua.keras.callbacks.monitors"._monitors
 local nest = require "ipulua.base.nest"
 local base = require "ipulua.keras.callbacks.base"
@@ -179,14 +180,18 @@ function CSVLogger:set_state(state)
   self.file = open(self, "ab")
 end
 
+local function plain(value)
+  return type(value) == "number" and locale.plain_number(tostring(value)) or tostring(value)
+end
+
 local function field(self, value)
   if value == nil then return "NA" end
   if type(value) == "table" then
     local parts = {}
-    for i, each in ipairs(value) do parts[i] = tostring(each) end
+    for i, each in ipairs(value) do parts[i] = plain(each) end
     return '"[' .. table.concat(parts, ", ") .. ']"'
   end
-  local text = tostring(value)
+  local text = plain(value)
   if text:find('["\n]') or text:find(self.separator, 1, true) then
     return '"' .. text:gsub('"', '""') .. '"'
   end
@@ -214,7 +219,9 @@ function CSVLogger:on_epoch_end(epoch, logs)
   end
   tell_left_out(self, logs)
   if self.wants_header then
-    put(self, table.concat({"epoch", table.unpack(self.keys)}, self.separator), "\n")
+    local names = {"epoch"}
+    for i, name in ipairs(self.keys) do names[i + 1] = field(self, name) end
+    put(self, table.concat(names, self.separator), "\n")
     self.wants_header = false
   end
   local row = {tostring(epoch)}
