@@ -330,7 +330,8 @@ local rest = {}
 for name in pairs(enums) do written[name] = true end
 for _, name in ipairs(help.names(ipu)) do
   local is_op = require "ipulua.core".ops[name]
-  if not (written[name] or is_op or name == "keras" or name == "nn" or name == "random") then
+  local holds_ops = type(require "ipulua.ops"[name]) == "table" -- nn, random …
+  if not (written[name] or is_op or holds_ops or name == "keras") then
     rest[#rest + 1] = name
   end
 end
