@@ -389,6 +389,16 @@ KIND ?= eager compiled pipeline replicas datasets prompt models functions
 soak: all ## six kinds of training that go on, models and functions made 10,000 times: memory and time by the step (MINUTES=10, KIND=)
 	@for each in $(KIND); do GLIBC_TUNABLES=glibc.malloc.tcache_count=0 $(BUILD)/ipulua spec/support/soak.lua $(MINUTES) $$each || exit; done
 
+# gcov's counts of the checks, the specs and a minute of fuzzing, in a build folder of their own.
+COVERED := -O1 -g --coverage -fprofile-update=atomic
+.PHONY: coverage
+coverage: all ## lines and branches by folder that the checks and specs run; thresholds and their two sides
+	@find build-coverage -name '*.gcda' -delete 2>/dev/null; true
+	+@MAKE='$(MAKE)' JOBS=$(JOBS) BUILD=build-coverage CC='$(CC)' CFLAGS='$(COVERED)' spec/support/run.sh build checks specs || \
+	  echo 'something failed: counts are of what ran'
+	@build-coverage/ipulua spec/support/fuzz/main.lua $(SECONDS) $(FUZZ_SEED) || true
+	@$(BUILD)/ipulua spec/support/coverage.lua build-coverage
+
 .PHONY: built parts arm64 fresh fresh-demo fresh-all
 built: ## build everything, with the check programs
 	+@$(SUBMAKE) all checks

@@ -1390,6 +1390,8 @@ ipu.loops = {}
 ipu.ipu_compiler = {}
 ipu.data = {}
 ipu.dataset_benchmark = {}
+ipu.popdist = {}
+ipu.distributed = {}
 ipu.train = {}
 ipu.optimizers = {}
 ipu.within_replica = {}
@@ -1502,7 +1504,7 @@ function ipu.random.set_seed(seed) end
 ---Errors: a symbolic initial value, one that the dtype can't hold, one that has not the shape wanted: `ipu.func(function(a) return ipu.Variable(a) end)(x)`, `ipu.Variable({1, 2}, {shape = {3}})`
 ---Source: tf.Variable
 ---@param initial_value any
----@param options? {name?: string, trainable?: boolean, dtype?: string, shape?: any}
+---@param options? {name?: string, trainable?: boolean, dtype?: string, shape?: any, synchronization?: any, aggregation?: any}
 ---@return ipulua.Tensor variable
 function ipu.Variable(initial_value, options) end
 
@@ -2273,6 +2275,132 @@ function Job:done() end
 ---@return any
 function Job:wait() end
 
+---One training on the replicas of all processes that a launcher started, or of one process alone.
+---Errors: a device of another form; a library of MPI that the launcher doesn't fit: `ipu.PopDistStrategy("/device:GPU:0")`
+---Source: popdist_strategy.PopDistStrategy of the original
+---@class ipulua.PopDistStrategy: ipulua.MultiStrategy
+---@overload fun(...): ipulua.PopDistStrategy
+ipu.PopDistStrategy = {}
+
+---Fills in a configuration's place among the instances: experimental.multi_replica_distribution.
+---Errors: what is no IPUConfig: `ipu.PopDistStrategy():update_ipu_config(1)`
+---@param cfg ipulua.IPUConfig
+function ipu.PopDistStrategy:update_ipu_config(cfg) end
+
+---As PopDistStrategy, under the name that older scripts say.
+---Errors: variables_on_host = true: `ipu.IPUMultiWorkerStrategy{variables_on_host = true}`
+---Source: ipu_multi_worker_strategy.IPUMultiWorkerStrategyV1 of the original
+---@class ipulua.IPUMultiWorkerStrategy: ipulua.MultiStrategy
+---@overload fun(...): ipulua.IPUMultiWorkerStrategy
+ipu.IPUMultiWorkerStrategy = {}
+
+---Which worker this process is: task_type, task_id, num_workers, environment and the workers' hosts.
+---Errors: an argument, which it has none of: `ipu.MPIClusterResolver(1)`
+---@class ipulua.MPIClusterResolver
+---@overload fun(...): ipulua.MPIClusterResolver
+ipu.MPIClusterResolver = {}
+
+---Joins the other instances, as strategies do by themselves.
+---Errors: a library that the launcher doesn't fit
+function ipu.popdist.init(...) end
+
+---Whether a launcher started this process.
+---@return boolean
+function ipu.popdist.isPopdistEnvSet() end
+
+---How many instances there are.
+---@return integer
+function ipu.popdist.getNumInstances() end
+
+---Which one this is, from 0.
+---@return integer
+function ipu.popdist.getInstanceIndex() end
+
+---Replicas of all instances.
+---@return integer
+function ipu.popdist.getNumTotalReplicas() end
+
+---Replicas of this instance.
+---@return integer
+function ipu.popdist.getNumLocalReplicas() end
+
+---The number, among all, of this instance's first replica.
+---@return integer
+function ipu.popdist.getReplicaIndexOffset() end
+
+---IPUs of a replica: what set_ipu_config was told, else --ipus-per-replica, else 1.
+---@return integer
+function ipu.popdist.getNumIpusPerReplica() end
+
+---The device id of this instance's IPUs: its group of local replicas times IPUs, in the order of instances.
+---Errors: more IPUs than the machine has: `ipu.popdist.getDeviceId(1024)`
+---@param options? {ipus_per_replica?: integer}
+---@return integer
+function ipu.popdist.getDeviceId(options) end
+
+---Makes an IPUConfig one for this instance: its IPUs, its place among the instances. Returns it.
+---Errors: more IPUs than the machine has
+---@param config any
+---@param options? {ipus_per_replica?: integer, configure_device?: boolean}
+---@return ipulua.IPUConfig
+function ipu.popdist.set_ipu_config(config, options) end
+
+---f(…) on the instances that are listed; all wait for its end. An error in it is everybody's.
+---Errors: an instance that there is not, no function: `ipu.popdist.execute_on_instances({0}, 1)`
+---@param list integer[]
+---@param f function
+---@param ... any handed to f
+---@return any ... what f gave; nothing on the others
+function ipu.popdist.execute_on_instances(list, f, ...) end
+
+---Changes nothing: instances leave each other at the script's end.
+function ipu.popdist.finalizeBackend() end
+
+---The sum or mean of all instances' values, added in their order; of one instance the value.
+---Shapes: [...] → [...], the same everywhere
+---Errors: another combination than SUM and MEAN, booleans, a call inside of a compiled function: `ipu.distributed.allreduce(x, "MAX")`
+---@param x any
+---@param reduce_op any
+---@param options? {tensor_name?: string}
+---@return ipulua.Tensor
+function ipu.distributed.allreduce(x, reduce_op, options) end
+
+---The values of all instances, stacked along a new first axis.
+---Shapes: [...] → [instances, ...]
+---Errors: a call inside of a compiled function: `ipu.func(function(a) return ipu.distributed.allgather(a) end)(x)`
+---@param x any
+---@param options? {tensor_name?: string}
+---@return ipulua.Tensor
+function ipu.distributed.allgather(x, options) end
+
+---One instance's value, on all; the others give one of its type.
+---Shapes: [...] → [...]
+---Errors: a root that there is not: `ipu.distributed.broadcast(x, {root_rank = 9})`
+---@param x any
+---@param options? {root_rank?: integer, tensor_name?: string}
+---@return ipulua.Tensor
+function ipu.distributed.broadcast(x, options) end
+
+---Waits until all instances are there.
+---Errors: an argument, which it has none of: `ipu.distributed.barrier(1)`
+function ipu.distributed.barrier(...) end
+
+---What meetings have cost since the start: {meetings, bytes_sent, bytes_received, seconds, waited}.
+---Units: bytes; seconds
+---@return table
+function ipu.distributed.statistics() end
+
+---What a function of distribute_datasets_from_function is told.
+---@class ipulua.InputContext
+---@overload fun(...): ipulua.InputContext
+local InputContext = {}
+
+---A replica's share of a global batch.
+---Errors: a size that the replicas don't divide
+---@param size integer of the global batch
+---@return integer
+function InputContext:get_per_replica_batch_size(size) end
+
 ---What optimizers in the manner of sessions are made of: `ipu.train.Optimizer:extend("Name")` with
 ---`apply_gradient(g, v)`.
 ---Shapes: gradients and variables alike
@@ -2421,7 +2549,7 @@ function ipu.train.Checkpoint:restore(dir) end
 ---number is replaced.
 ---Errors: a folder that can't be written, a max_to_keep below 1: `ipu.train.Checkpoint{model = model}:save("/proc/none")`
 ---@param dir string
----@param options? {max_to_keep?: integer, best?: boolean}
+---@param options? {max_to_keep?: integer, best?: boolean, all_instances?: boolean}
 ---@return string path
 function ipu.train.Checkpoint:save(dir, options) end
 
@@ -2526,8 +2654,9 @@ function ipu.pipeline(computational_stages, options) end
 ---@overload fun(...): ipulua.OptimizerFunctionOutput
 ipu.OptimizerFunctionOutput = {}
 
----Options of a stage's convolutions, matrix products and slices; they go before those of the
----configuration.
+---Options of a stage's convolutions and matrix products, partialsType and
+---availableMemoryProportion;
+---they go before those of the configuration. Options of slices change nothing, there as here.
 ---Errors: options that are no table of texts: `ipu.PipelineStageOptions{matmul_options = 1}`
 ---Source: pipelining_ops.PipelineStageOptions of the original
 ---@class ipulua.PipelineStageOptions

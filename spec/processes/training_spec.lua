@@ -196,4 +196,63 @@ describe("row 176: PopDistStrategy", function()
       .. "implemented.-"
       .. "\n%-%-ipus 64\n2\n$"), results[1].out .. results[1].err)
   end)
+  it("warns once where all are fed the same", function()
+    local function warnings(data)
+      local results = run(begin .. [[
+        local model = keras.Sequential{layers.Dense{1, input_shape = {1}}}
+        model:compile{loss = "mse", optimizer = "sgd"}
+        for _ = 1, 2 do model:fit(]] .. data .. [[, {epochs = 2, verbose = 0}) end
+      ]])
+      assert.equal(0, results[1].status, results[1].err)
+      return select(2, (results[1].err .. results[2].err):gsub("every instance is fed the same", ""))
+    end
+    assert.equal(1, warnings "ipu.data.from_tensors{ipu.ones{2, 1}, ipu.ones{2, 1}}")
+    assert.equal(0, warnings "ipu.data.from_tensors{ipu.ones{2, 1} * me, ipu.ones{2, 1}}")
+    assert.equal(0, warnings [[strategy:experimental_distribute_dataset(
+      ipu.data.from_tensors{ipu.ones{2, 1}, ipu.ones{2, 1}})]])
+  end)
+  it("refuses what is not there for several instances, with what is", function()
+    local results = run(begin .. [[
+      say(select(2, pcall(ipu.create_host_embedding, "e", {8, 2}, "float32")):match("layers.Embedding"))
+      local model = keras.Sequential{layers.Dense{1, input_shape = {1}}}
+      model:set_gradient_accumulation_options{gradient_accumulation_steps_per_replica = 2,
+        offload_weight_update_variables = true, replicated_optimizer_state_sharding = true}
+      model:compile{loss = "mse", optimizer = keras.optimizers.Adam(0.1), steps_per_execution = 2}
+      say(select(2, pcall(model.fit, model, {x = ipu.ones{4, 1}, y = ipu.ones{4, 1}, batch_size = 1,
+        verbose = 0})):match("several instances"))
+    ]])
+    assert.equal("layers.Embedding\nseveral instances\n", results[1].out, results[1].err)
+  end)
+  it("computes with the kernels of the least of its hosts, and says so", function()
+    local script <const> = processes.script [[
+      popdist.init()
+      say(require "ipulua.core".engine_info().kernels)
+    ]]
+    local results = processes.with_stub{script = script, count = 2,
+      env_of = {{}, {IPULUA_CPU = "base"}}}
+    assert.equal("base\n", results[1].out, results[1].err)
+    local own = processes.alone{script = script}
+    local says = results[1].err:find("all compute with those of base", 1, true) ~= nil
+    assert.equal(own.out ~= "base\n", says, results[1].err)
+  end)
+  it("is priced as one program on the IPUs of all, the same with a launcher and without", function()
+    local script <const> = processes.script(begin .. [[
+      local model = keras.Sequential{layers.Dense{8, input_shape = {4}}}
+      model:compile{loss = "mse", optimizer = "sgd"}
+      model:fit{x = ipu.ones{8, 4}, y = ipu.ones{8, 8}, batch_size = 8, verbose = 0}
+      if me == 0 then
+        local one, four = ipu.estimate(model, {batch_size = 8, instances = 1}),
+          ipu.estimate(model, {batch_size = 8, instances = 128})
+        io.stderr:write(string.format("%d %d %d %s\n", one.replicas, four.replicas, four.instances,
+          four.seconds > one.seconds))
+      end
+    ]])
+    local priced = processes.alone{script = script, options = {"--estimate", "--instances", "2"}}
+    assert.equal(0, priced.status, priced.err)
+    assert.truthy(priced.out:find("2 IPUs, 2 replicas of 1", 1, true), priced.out)
+    assert.truthy(priced.err:find("1 128 128 true", 1, true), priced.err)
+    local launched = processes.with_stub{script = script, count = 2, options = {"--estimate"}}
+    assert.equal(priced.out, launched[1].out)
+    assert.equal("", launched[2].out)
+  end)
 end)

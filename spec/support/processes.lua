@@ -49,6 +49,7 @@ function processes.with_stub(o)
     local env = {PMI_RANK = tostring(p), PMI_SIZE = tostring(o.count), IPULUA_COMM = processes.stub,
       COMM_STUB_FOLDER = folder, IPULUA_PROGRESS = "off"}
     for name, value in pairs(o.env or {}) do env[name] = value end
+    for name, value in pairs(o.env_of and o.env_of[p + 1] or {}) do env[name] = value end
     lines[#lines + 1] = noting(string.format("%s %s timeout 100 %s > %s.out 2> %s.err < /dev/null",
       clean, assignments(env), words_of(command.ipulua, o), command.quote(at), command.quote(at)),
       at .. ".status") .. " &"

@@ -201,6 +201,16 @@ function instances.share(list)
   joined.broadcast_variables("values", table.concat(mine, ";"), meeting_words(words), list)
 end
 
+---Refuses what is not there for several instances.
+---@param who string
+---@param what string what of it
+---@param instead string what to use
+function instances.refuse(who, what, instead)
+  if not instances.are_several() or not core.here().team then return end
+  blame.error(string.format("%s: %s is not implemented for several instances; %s", who, what, instead),
+    "not_implemented")
+end
+
 ---@return table
 function instances.statistics() return joined.statistics() end
 

@@ -9,7 +9,7 @@ local counted = require "ipulua.base.counted"
 local loops = require "ipulua.trace.loops"
 local offloading = require "ipulua.trace.offloading"
 local operation = require "ipulua.trace.operation"
-local teams = require "ipulua.trace.teams"
+local teams = require "ipulua.config.teams"
 local tracing = require "ipulua.trace.tracing"
 local train = require "ipulua.optimizers.train"
 

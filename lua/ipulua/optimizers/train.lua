@@ -12,7 +12,7 @@ local rules = require "ipulua.optimizers.rules"
 local session_graph = require "ipulua.trace.session_graph"
 local structure = require "ipulua.base.structure"
 local tape = require "ipulua.trace.tape"
-local teams = require "ipulua.trace.teams"
+local teams = require "ipulua.config.teams"
 local tracing = require "ipulua.trace.tracing"
 local variables = require "ipulua.trace.variables"
 

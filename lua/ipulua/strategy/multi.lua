@@ -15,7 +15,7 @@ local popdist = require "ipulua.strategy.popdist"
 local resolver = require "ipulua.strategy.resolver"
 local scope = require "ipulua.base.scope"
 local strategy = require "ipulua.strategy"
-local teams = require "ipulua.trace.teams"
+local teams = require "ipulua.config.teams"
 local tracing = require "ipulua.trace.tracing"
 
 local multi = {}

@@ -11,14 +11,9 @@ local launch = require "ipulua.config.launch"
 
 local popdist = {}
 
-local none <const> = {}
-
 ---Joins the other instances, as strategies do by themselves.
 ---Errors: a library that the launcher doesn't fit
-function popdist.init(...)
-  args.check("popdist.init", none, ...)
-  instances.begin()
-end
+function popdist.init() instances.begin() end
 
 ---Whether a launcher started this process.
 ---@return boolean

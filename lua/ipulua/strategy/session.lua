@@ -9,7 +9,7 @@ local func = require "ipulua.trace.func"
 local operation = require "ipulua.trace.operation"
 local session_graph = require "ipulua.trace.session_graph"
 local structure = require "ipulua.base.structure"
-local teams = require "ipulua.trace.teams"
+local teams = require "ipulua.config.teams"
 local tracing = require "ipulua.trace.tracing"
 
 ---Computes values of the graph that placeholders and ops outside of functions make; to be closed:

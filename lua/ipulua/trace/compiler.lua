@@ -9,7 +9,7 @@ local placement = require "ipulua.trace.placement"
 local replication = require "ipulua.trace.replication"
 local session_graph = require "ipulua.trace.session_graph"
 local structure = require "ipulua.base.structure"
-local teams = require "ipulua.trace.teams"
+local teams = require "ipulua.config.teams"
 local tracing = require "ipulua.trace.tracing"
 local variables = require "ipulua.trace.variables"
 

@@ -9,7 +9,7 @@ local core = require "ipulua.core"
 local counted = require "ipulua.base.counted"
 local replication = require "ipulua.trace.replication"
 local structure = require "ipulua.base.structure"
-local teams = require "ipulua.trace.teams"
+local teams = require "ipulua.config.teams"
 local tracing = require "ipulua.trace.tracing"
 local variables = require "ipulua.trace.variables"
 

@@ -11,7 +11,7 @@ local placement = require "ipulua.trace.placement"
 local scope = require "ipulua.base.scope"
 local session_graph = require "ipulua.trace.session_graph"
 local structure = require "ipulua.base.structure"
-local teams = require "ipulua.trace.teams"
+local teams = require "ipulua.config.teams"
 local tracing = require "ipulua.trace.tracing"
 
 local variables = {}

@@ -71,7 +71,7 @@ function Model:init_base(given)
   Layer.init_base(self, given)
   rawset(self, "stop_training", false)
   keep(self, "_programs", {})
-  keep(self, "_team", require "ipulua.trace.teams".current())
+  keep(self, "_team", require "ipulua.config.teams".current())
   keep(self, "_options", require "ipulua.keras.models.stage_assignment".defaults())
 end
 

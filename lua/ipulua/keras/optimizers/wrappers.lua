@@ -10,7 +10,7 @@ local enums = require "ipulua.enums"
 local loops = require "ipulua.trace.loops"
 local offloading = require "ipulua.trace.offloading"
 local ops = require "ipulua.ops"
-local teams = require "ipulua.trace.teams"
+local teams = require "ipulua.config.teams"
 local variables = require "ipulua.trace.variables"
 
 local wrappers = {}

@@ -310,6 +310,7 @@ function methods:fit(...)
   local _ <close> = runs.hold_interrupts()
   local _ <close> = known_to_callbacks(self, run, history)
   run.callbacks:on_train_begin(logs.by_name{})
+  together.watch_data(self, run)
   local named = run_epochs(self, run, a)
   if self.optimizer.finalize_variable_values then
     self.optimizer:finalize_variable_values(self.trainable_variables)

@@ -20,6 +20,7 @@ local pricing = require "ipulua.machine.pricing"
 local remedies = require "ipulua.machine.remedies"
 local steps = require "ipulua.keras.training.steps"
 local structure = require "ipulua.base.structure"
+local together = require "ipulua.keras.base.together"
 
 local methods = {}
 
@@ -151,6 +152,7 @@ function methods:priced(a)
       .. "estimated", self.name), "runtime")
   end
   local _ <close> = pricing.mode()
+  local _ <close> = together.enter(self)
   local _ <close> = pretend_ipus(self, a)
   local specs = input_specs(self, a, a.batch_size or 32)
   local outputs, count_of_steps = output_types(self, specs), steps_of(self, training)

@@ -11,7 +11,7 @@ local queues = require "ipulua.data.queues"
 local steps = require "ipulua.keras.training.steps"
 local structure = require "ipulua.base.structure"
 local trainable = require "ipulua.keras.training.trainable"
-local teams = require "ipulua.trace.teams"
+local teams = require "ipulua.config.teams"
 
 local programs = {}
 

@@ -17,7 +17,7 @@ local programs = require "ipulua.keras.training.programs"
 local progress = require "ipulua.keras.training.progress"
 local nested = require "ipulua.keras.training.nested"
 local instances = require "ipulua.config.instances"
-local teams = require "ipulua.trace.teams"
+local teams = require "ipulua.config.teams"
 local together = require "ipulua.keras.base.together"
 
 local runs = {}
@@ -228,6 +228,7 @@ function runs.epoch(model, run)
     if not execution.entry.outfeed then
       call_batch_end(model, run, done, execution, logs.by_name(latest))
     end
+    if run.prefix == "train" then together.compare_data(model, run) end
     if is_interrupted(model, run) then
       run.stopped_at = run.made
       return interrupted(run, latest)

@@ -16,7 +16,7 @@ local queues = require "ipulua.data.queues"
 local registry = require "ipulua.base.parts.registry"
 local replication = require "ipulua.trace.replication"
 local trainable = require "ipulua.keras.training.trainable"
-local teams = require "ipulua.trace.teams"
+local teams = require "ipulua.config.teams"
 local tracing = require "ipulua.trace.tracing"
 local variables = require "ipulua.trace.variables"
 
