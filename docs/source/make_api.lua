@@ -332,7 +332,11 @@ for _, name in ipairs(help.names(ipu)) do
   local is_op = require "ipulua.core".ops[name]
   local holds_ops = type(require "ipulua.ops"[name]) == "table" -- nn, random …
   if not (written[name] or is_op or holds_ops or name == "keras") then
-    rest[#rest + 1] = name
+    local module = type(ipu[name]) == "table" and not class.is_class(ipu[name]) and ipu[name]
+    if not module then rest[#rest + 1] = name end
+    for _, each in ipairs(module and help.names(module) or {}) do
+      if not written[name .. "." .. each] then rest[#rest + 1] = name .. "." .. each end
+    end
   end
 end
 if #rest > 0 then

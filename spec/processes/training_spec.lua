@@ -204,7 +204,8 @@ describe("row 176: PopDistStrategy", function()
         for _ = 1, 2 do model:fit(]] .. data .. [[, {epochs = 2, verbose = 0}) end
       ]])
       assert.equal(0, results[1].status, results[1].err)
-      return select(2, (results[1].err .. results[2].err):gsub("every instance is fed the same", ""))
+      return select(2,
+        (results[1].err .. results[2].err):gsub("every instance is fed the same", ""))
     end
     assert.equal(1, warnings "ipu.data.from_tensors{ipu.ones{2, 1}, ipu.ones{2, 1}}")
     assert.equal(0, warnings "ipu.data.from_tensors{ipu.ones{2, 1} * me, ipu.ones{2, 1}}")
