@@ -1464,6 +1464,16 @@ function ipu.arange(start, options) end
 ---@return ipulua.Tensor
 function ipu.linspace(start, stop, options) end
 
+---How often prediction j was made for label i, in row i and column j; with weights their sums.
+---Shapes: [n], [n] → [num_classes, num_classes]
+---Errors: classes outside of 0 … num_classes - 1, vectors of different lengths: `ipu.confusion_matrix(ipu.tensor({3}, "int32"), ipu.tensor({0}, "int32"), 3)`
+---@param labels ipulua.Tensor|any[]
+---@param predictions ipulua.Tensor|any[]
+---@param num_classes integer
+---@param options? {weights?: ipulua.Tensor|any[], dtype?: string}
+---@return ipulua.Tensor
+function ipu.confusion_matrix(labels, predictions, num_classes, options) end
+
 ---Whether x is a tensor, of values or symbolic.
 ---Shapes: any
 ---@param x any
@@ -1952,6 +1962,16 @@ function ipu.data.from_cifar(path, options) end
 ---@param options? {columns?: any[], label?: string|integer, header?: boolean, separator?: string, dtype?: string, label_dtype?: string, fill?: number|table}
 ---@return ipulua.Dataset
 function ipu.data.from_csv(path, options) end
+
+---A table as text (RFC 4180) by columns: {name = a tensor, or a list of strings}, and the type of
+---each, as the cells have it: "int32", "float32" or "text". Without a header the names are
+---"column0" …. A cell that is empty, NA, N/A or null is an error, or becomes `fill`.
+---Shapes: [records] each
+---Errors: a missing cell without a fill (with its record and column), an unknown column, a file that is missing: `data.read_csv "nowhere.csv"`
+---@param path string
+---@param options? {columns?: any[], header?: boolean, separator?: string, fill?: number|string|table}
+---@return table<string, any> columns, table<string, string> types
+function ipu.data.read_csv(path, options) end
 
 ---A NumPy file: the rows of its array; of a .npz a dict of rows.
 ---Shapes: [n, ...] → n elements [...]

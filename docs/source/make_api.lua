@@ -21,7 +21,8 @@ local folder = arg and arg[1]
 -- offer by name is {class, how one is got}.
 local sections <const> = {
   {"Tensors", "Ops, which are functions of `ipu` and methods of tensors, are in [ops.md](ops.md).",
-    "tensor constant zeros ones full eye arange linspace is_tensor print_tensor save load "
+    "tensor constant zeros ones full eye arange linspace confusion_matrix is_tensor print_tensor "
+    .. "save load "
     .. "random.set_seed"},
   {"Variables", "What lives between calls.",
     "Variable get_variable variable_scope global_variables trainable_variables "
@@ -42,7 +43,8 @@ local sections <const> = {
   {"Datasets", "`ipu.data`; [datasets.md](datasets.md) shows them at work.",
     "data.from_tensors data.from_tensor_slices data.from_generator data.range data.zip "
     .. "data.BufferDataset data.from_idx data.from_cifar "
-    .. "data.from_csv data.from_npy data.from_safetensors data.from_text data.from_image_folder "
+    .. "data.from_csv data.read_csv data.from_npy data.from_safetensors data.from_text "
+    .. "data.from_image_folder "
     .. "data.Dataset "
     .. "dataset_benchmark.dataset_benchmark dataset_benchmark.infeed_benchmark"},
   {"Queues and strategies", nil,
