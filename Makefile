@@ -73,7 +73,7 @@ ISAS := base
 KERNEL_ISA_base := -O3
 $(BUILD)/kernels_check: ALL_CFLAGS += -fno-tree-vectorize # gcc 12 for ARM ends with an internal error there
 endif
-KERNEL_SOURCES := $(filter-out src/kernels/select.c src/kernels/chain.c src/kernels/numerics.c,$(wildcard src/kernels/*.c))
+KERNEL_SOURCES := $(filter-out $(patsubst %,src/kernels/%.c,blas chain lapack numerics products select),$(wildcard src/kernels/*.c))
 SOURCES := $(filter-out $(KERNEL_SOURCES),$(wildcard $(LAYERS:%=src/%/*.c) src/ops/*/*.c))
 OBJECTS := $(SOURCES:src/%.c=$(BUILD)/%.o) $(foreach isa,$(ISAS),$(KERNEL_SOURCES:src/%.c=$(BUILD)/%.$(isa).o))
 LUA_OBJECTS := $(patsubst src/%.c,$(BUILD)/%.o,$(wildcard src/lua/*.c))
@@ -259,6 +259,11 @@ ROUNDS ?= $(if $(PEERS),3,1)
 .PHONY: bench
 bench: all ## run the workloads of examples/bench (PEERS=1: next to PyTorch, in turn)
 	@IPULUA=$(BUILD)/ipulua $(BUILD)/ipulua examples/bench/run.lua --rounds $(ROUNDS) $(if $(PEERS),--peers) $(BENCH_ARGS)
+
+# Of one instruction set in a process: the library takes one core.
+.PHONY: bench-gemm
+bench-gemm: $(BUILD)/kernels_bench ## products by our kernels and by OpenBLAS, by shape and instruction set (ISA=avx2: only that)
+	@for isa in $(or $(ISA),base avx2 avx512); do $(BUILD)/kernels_bench $$isa gemm || true; done
 
 .PHONY: bench-ops
 bench-ops: all $(BUILD)/ops_bench ## our ops next to PyTorch's on 1 and 2 threads (NAMES=: only those)

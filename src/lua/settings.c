@@ -16,7 +16,8 @@ static int set_threads(lua_State *L) {
 /* (class | nil) Kernels of at most that class. */
 static int set_kernels(lua_State *L) {
   Error e = {0};
-  engine_choose_kernels(&e, bind_state(L)->engine, luaL_optstring(L, 1, NULL));
+  engine_choose_kernels(&e, bind_state(L)->engine, luaL_optstring(L, 1, NULL),
+                        luaL_optstring(L, 2, NULL));
   bind_check(L, &e);
   return 0;
 }
