@@ -61,8 +61,10 @@ static Cost qr(const Target *t, const Matrices *x) {
   int64_t k = least(x->rows, x->cols), panel = least(k, PANEL), right = most(x->cols / 2, 1);
   Cost c = cost_reduce(t, x->d, COST_SUM, x->count, x->rows, 1);
   cost_repeat(&c, 2 * (double)k);
-  Cost both = product(t, x, panel, x->rows, right);
-  then(&both, product(t, x, x->rows, panel, right));
+  Cost both = panel > 1 ? product(t, x, panel, x->rows, right)
+                        : cost_elementwise(t, x->d, x->count * x->rows * right, 2,
+                                           2 * cost_vector_cycles("mul", x->d));
+  if (panel > 1) then(&both, product(t, x, x->rows, panel, right));
   then_times(&c, both, (double)((k + panel - 1) / panel));
   return c;
 }
