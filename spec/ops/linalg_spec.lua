@@ -236,9 +236,11 @@ describe("linear algebra", function()
     fails("value", "linalg.inv" .. words, linalg.inv, batch)
     fails("value", "linalg.solve" .. words, linalg.solve, batch, batch)
     fails("value", "linalg.inv" .. words, ipu.func(function(x) return linalg.inv(x) end), batch)
-    local holes = ipu.stack{good, ipu.tensor{{1, 0}, {0, 0 / 0}}, ipu.tensor{{math.huge, 0}, {0, 1}}}
+    local holes = ipu.stack{good, ipu.tensor{{1, 0}, {0, 0 / 0}},
+      ipu.tensor{{math.huge, 0}, {0, 1}}}
     for _, name in ipairs{"svd", "eigh", "pinv", "matrix_rank"} do
-      fails("value", "linalg." .. name .. ": matrix 1 has a NaN or an infinity", linalg[name], holes)
+      fails("value", "linalg." .. name .. ": matrix 1 has a NaN or an infinity", linalg[name],
+        holes)
     end
     fails("value", "linalg.lstsq: matrix 1 has a NaN", linalg.lstsq, holes, holes)
     local x = ipu.Variable(bad)

@@ -28,8 +28,9 @@ static Status infer_lstsq(Error *e, Node *n) {
   return OK;
 }
 
-/* A system [m, n] with k right-hand sides. Fewer rows than columns: QR of aᵀ gives the least x;
- * otherwise QR of a, below which a regulariser puts the rows of a multiple of the identity. */
+/* A system [m, n] with k right-hand sides. The QR of a, or of aᵀ where that is taller, below which a
+ * regulariser puts the rows of a multiple of the identity: of the former x = R⁻¹ Qᵀ b, of the
+ * latter, where Q's first rows Q₁ = aᵀ R⁻¹ and Rᵀ R = a aᵀ + λ I, x = Q₁ R⁻ᵀ b. */
 typedef struct Sizes {
   int64_t m, n, k, rows, cols; /* rows, cols: of what is factorised */
   bool wide;
@@ -38,9 +39,9 @@ typedef struct Sizes {
 
 static Sizes sizes_of(const Type *a, const Type *b, double l2) {
   Sizes s = {.m = matrix_rows(a), .n = matrix_cols(a), .k = matrix_cols(b), .root = sqrt(l2)};
-  s.wide = s.m < s.n && l2 == 0;
-  s.rows = s.wide ? s.n : l2 > 0 ? s.m + s.n : s.m;
+  s.wide = s.m < s.n;
   s.cols = s.wide ? s.m : s.n;
+  s.rows = (s.wide ? s.n : s.m) + (l2 > 0 ? s.cols : 0);
   return s;
 }
 
@@ -55,23 +56,20 @@ static size_t take_least(LeastPieces *p, char *scratch, Dtype d, const Sizes *s,
   p->r = scratch_take(&at, s->cols * s->cols, size);
   p->tau = scratch_take(&at, s->cols, size);
   p->sides = scratch_take(&at, s->rows * s->k, size);
-  p->x = scratch_take(&at, most(s->cols, s->n) * s->k, size);
+  p->x = scratch_take(&at, s->rows * s->k, size);
   p->work = scratch_take(&at, work, size);
   return at.used;
 }
 
-/* The columns of a row-major x [from, cols] below each other, `apart` elements from one to the next; 0 in between. */
-static void put_columns(const Batch *b, const char *x, int64_t from, int64_t cols, int64_t apart,
-                        char *to) {
-  Dtype d = b->lapack.dtype;
-  if (apart == from) {
-    transpose_matrix(b, x, from, cols, to);
-    return;
-  }
-  memset(to, 0, (size_t)(cols * apart) * dtype_size(d));
-  for (int64_t j = 0; j < cols; j++)
-    for (int64_t i = 0; i < from; i++)
-      dtype_set(d, to, j * apart + i, dtype_get(d, x, i * cols + j));
+/* The columns of a row-major x [from, cols], or its rows, `apart` elements from one to the next; 0 in
+ * between. */
+static void put_columns(Dtype d, const void *x, int64_t from, int64_t cols, bool rows,
+                        int64_t apart, void *to) {
+  int64_t count = rows ? from : cols, length = rows ? cols : from;
+  memset(to, 0, (size_t)(count * apart) * dtype_size(d));
+  for (int64_t j = 0; j < count; j++)
+    for (int64_t i = 0; i < length; i++)
+      dtype_set(d, to, j * apart + i, dtype_get(d, x, rows ? j * cols + i : i * cols + j));
 }
 
 static Sizes batch_sizes(const Batch *b) {
@@ -87,11 +85,10 @@ static int64_t solve_least(const Batch *b, int64_t index, char *scratch) {
   take_least(&p, scratch, d, &s, b->work_count);
   const char *a = matrix_in(b, 0, index), *rhs = matrix_in(b, 1, index);
   if (!all_finite(d, a, s.m * s.n) || !all_finite(d, rhs, s.m * s.k)) return NOT_FINITE;
-  if (s.wide) memcpy(p.a, a, (size_t)(s.m * s.n) * size);
-  else put_columns(b, a, s.m, s.n, s.rows, p.a);
-  for (int64_t j = 0; s.rows > s.m && !s.wide && j < s.n; j++)
-    dtype_set(d, p.a, j * s.rows + s.m + j, s.root);
-  put_columns(b, rhs, s.m, s.k, s.wide ? s.m : s.rows, p.sides);
+  put_columns(d, a, s.m, s.n, s.wide, s.rows, p.a);
+  for (int64_t j = 0; s.root > 0 && j < s.cols; j++)
+    dtype_set(d, p.a, j * s.rows + s.rows - s.cols + j, s.root);
+  put_columns(d, rhs, s.m, s.k, false, s.wide ? s.m : s.rows, p.sides);
   lapack_qr(l, s.rows, s.cols, p.a, p.tau, p.work, b->work_count);
   for (int64_t j = 0; j < s.cols; j++)
     memcpy((char *)p.r + (size_t)(j * s.cols) * size, (char *)p.a + (size_t)(j * s.rows) * size,
@@ -100,12 +97,16 @@ static int64_t solve_least(const Batch *b, int64_t index, char *scratch) {
   Triangular t = {.upper = true, .turned = s.wide, .a_apart = s.cols};
   if (s.wide) {
     lapack_triangular(l, &t, s.cols, s.k, p.r, p.sides);
-    lapack_product(l, false, false, s.n, s.k, s.m, 1, p.a, p.sides, false, p.x);
+    lapack_product(l, false, false, s.rows, s.k, s.m, 1, p.a, p.sides, false, p.x);
   } else {
     lapack_product(l, true, false, s.n, s.k, s.rows, 1, p.a, p.sides, false, p.x);
     lapack_triangular(l, &t, s.n, s.k, p.r, p.x);
   }
-  transpose_matrix(b, p.x, s.k, s.n, matrix_out(b, 0, index));
+  int64_t apart = s.wide ? s.rows : s.n;
+  char *x = matrix_out(b, 0, index);
+  for (int64_t i = 0; i < s.n; i++)
+    for (int64_t j = 0; j < s.k; j++)
+      dtype_set(d, x, i * s.k + j, dtype_get(d, p.x, j * apart + i));
   return 0;
 }
 
@@ -153,6 +154,15 @@ static Value *with_rows(Graph *g, Value *x, int64_t rows, double value) {
   return op_with(g, "concat", (Value *[]){x, added}, 2, (Attr[]){attr_int(-2)});
 }
 
+static Value *first_rows(Graph *g, Value *x, int64_t rows) {
+  if (!x) return NULL;
+  int64_t begin[MAX_RANK] = {0}, size[MAX_RANK];
+  for (int i = 0; i < x->type.rank; i++) size[i] = x->type.shape[i];
+  size[x->type.rank - 2] = rows;
+  Attr attrs[] = {attr_ints(begin, x->type.rank), attr_ints(size, x->type.rank)};
+  return op_with(g, "slice", &x, 1, attrs);
+}
+
 static void factor(Graph *g, Value *x, Value **q, Value **r) {
   Node *n = x ? graph_node(g, op_find("linalg.qr"), &x, 1, NULL) : NULL;
   *q = n ? &n->out[0] : NULL, *r = n ? &n->out[1] : NULL;
@@ -161,12 +171,13 @@ static void factor(Graph *g, Value *x, Value **q, Value **r) {
 static void compose_lstsq(Graph *g, const Node *n, Value **out) {
   Value *a = grad_wide(g, n->in[0]), *b = grad_wide(g, n->in[1]), *q, *r, *x;
   Sizes s = sizes_of(&n->in[0]->type, &n->in[1]->type, n->attr[L2_REGULARIZER].f);
+  if (s.wide) a = grad_turn(g, a);
+  if (s.root > 0) a = with_rows(g, a, s.cols, s.root);
+  factor(g, a, &q, &r);
   if (s.wide) {
-    factor(g, grad_turn(g, a), &q, &r);
-    x = grad_product(g, q, grad_solve_triangle(g, r, b, false, true));
+    x = grad_product(g, first_rows(g, q, s.n), grad_solve_triangle(g, r, b, false, true));
   } else {
-    if (s.root > 0) a = with_rows(g, a, s.n, s.root), b = with_rows(g, b, s.n, 0);
-    factor(g, a, &q, &r);
+    if (s.root > 0) b = with_rows(g, b, s.cols, 0);
     x = grad_solve_triangle(g, r, grad_product_turned(g, q, b), false, false);
   }
   out[0] = grad_narrow(g, x, n->in[0]);
