@@ -1,7 +1,7 @@
 """The oracle's linear algebra: NumPy in float64, and how far rounding may be carried by each matrix's condition."""
 import numpy as np
 
-from oracles.common import exactly, op
+from .common import exactly, op
 
 
 def turned(x):
