@@ -122,7 +122,7 @@ local lazy_nn <const> = {sampled_softmax_loss = true, nce_loss = true, multi_con
 
 -- "nn.relu" for relu: an op that stands in a module.
 local function in_module(name)
-  for _, module in ipairs{"nn", "random"} do
+  for _, module in ipairs{"nn", "linalg", "random"} do
     if rawget(ipu[module], name) or module == "nn" and lazy_nn[name] then
       return module .. "." .. name
     end
@@ -233,6 +233,7 @@ modules.guard("ipu.nn", ipu.nn, function(name)
 end)
 -- wrong ones are told at once
 if os.getenv("IPULUA_FLAGS") then require("ipulua.config").flags() end
+modules.guard("ipu.linalg", ipu.linalg)
 modules.guard("ipu.random", ipu.random)
 modules.offer_all(ipu)
 

@@ -7,6 +7,7 @@
 #include "base/arena.h"
 #include "base/rng.h"
 #include "base/version.h"
+#include "kernels/products.h"
 
 /* A status of the interface is the negative of ours. */
 _Static_assert(IPU_E_VALUE == -ERR_VALUE && IPU_E_TYPE == -ERR_TYPE &&
@@ -42,7 +43,8 @@ int ipu_context_new(ipu_context **out) {
   if (!c) return IPU_E_OUT_OF_MEMORY;
   c->references = 1;
   c->engine = engine_new(&c->error, 0, rng_system_seed());
-  if (!c->engine || engine_choose_kernels(&c->error, c->engine, getenv(KERNELS_VARIABLE)) != OK) {
+  if (!c->engine || engine_choose_kernels(&c->error, c->engine, getenv(KERNELS_VARIABLE),
+                                          getenv(PRODUCTS_VARIABLE)) != OK) {
     snprintf(without_context, sizeof without_context, "%.150s", c->error.message);
     int status = context_end(c);
     engine_free(c->engine);

@@ -170,6 +170,8 @@ local takes_tables <const> = {any = true, table = true, list = true, integers = 
 -- … and their keys may be strings
 local takes_names <const> = {any = true, table = true, dict = true}
 
+local function with_article(name) return (name:find("^[AEIOU]") and "an " or "a ") .. name end
+
 -- tester, noun and, for an enumeration, the enumeration.
 local function compile_type(t, where)
   if type(t) == "string" and testers[t] then return testers[t], nouns[t] end
@@ -177,12 +179,10 @@ local function compile_type(t, where)
     return function(v)
       local member = enum.find(t, v)
       return member ~= nil, member
-    end, "a " .. enum.name(t) .. " (" .. table.concat(enum.members(t), ", ") .. ")", t
+    end, with_article(enum.name(t)) .. " (" .. table.concat(enum.members(t), ", ") .. ")", t
   end
   if class.is_class(t) then
-    local name = t.__name
-    return function(v) return class.is_a(v, t), v end,
-      (name:find("^[AEIOU]") and "an " or "a ") .. name
+    return function(v) return class.is_a(v, t), v end, with_article(t.__name)
   end
   error("args: " .. where .. " has an unknown type " .. tostring(t))
 end
