@@ -111,7 +111,7 @@ enum {
   SELECTS = 1 << 11,
   /* of use to gradients only: programs read what simplify says, wherever that is */
   MARKER = 1 << 13,
-  ACROSS = 1 << 14, /* its meeting is one of the replicas of all instances (dist/instances.h) */
+  ACROSS = 1 << 15, /* its meeting is one of the replicas of all instances (dist/instances.h) */
   HALF_OF_BYTES = 1 << 12, /* bytes become float16: so do Lua numbers beside them */
   OBSERVES = 1 << 14,      /* may read variables besides its operands (observe.h) */
 };
@@ -161,7 +161,7 @@ struct OpDef {
   void (*cost)(const struct Target *t, const Node *n, struct Cost *cost);
   /* Cases for the sweeps: "F[2,3] F[3,4] {transpose_b = true} | F[3] ..." Letters: F any float,
    * P positive float, U float in (-0.9, 0.9), D distinct floats, M symmetric positive definite
-   * matrices, I<k> integers below k, S<k> sorted ones, B bool, H float32 whatever the others
+   * matrices, W others with a dominant diagonal, I<k> integers below k, S<k> sorted ones, B bool, H float32 whatever the others
    * are; attributes in Lua syntax. The counter of RANDOM rows is not written. */
   const char *sample;
 };

@@ -144,7 +144,8 @@ local function place_of(run, data)
     return core.tensor(words, "int64")
   end
   if count ~= former or data.local_replicas ~= run.replicas then
-    blame.error(string.format("BackupAndRestore: the backup is of %s with %s each and data of their "
+    blame.error(string.format("BackupAndRestore: the backup is of %s with %s each and data of "
+      .. "their "
       .. "own; it can't go on as %d with %d: only what experimental_distribute_dataset gives has a "
       .. "place of the whole", counted(former, "instance"), counted(data.local_replicas, "replica"),
       count, run.replicas), "value")
@@ -257,9 +258,8 @@ function state.restore(model, run, data, tensors, commit)
     if saved and saved.class == callback.__name then
       if saved.state then callback:set_state(state.unpack(saved.state, tensors)) end
     else
-      log.warn("fit: callback %d is a %s; the interrupted run had %s there, so it begins anew", i,
-        callback.__name,
-        saved and "a " .. saved.class or "none")
+      log.warn("fit: callback %d is %s; the interrupted run had %s there, so it begins anew", i,
+        callback.__name, saved and saved.class or "none")
     end
   end
   if run.validation and data.validations then
