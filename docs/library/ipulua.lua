@@ -1390,6 +1390,7 @@ ipu.loops = {}
 ipu.ipu_compiler = {}
 ipu.data = {}
 ipu.dataset_benchmark = {}
+ipu.image = {}
 ipu.popdist = {}
 ipu.distributed = {}
 ipu.train = {}
@@ -1944,11 +1945,12 @@ function ipu.data.from_cifar(path, options) end
 
 ---A table of numbers as text (RFC 4180): each record a vector; with `label`, a column's name or
 ---position (0-based), pairs of a vector of the other columns and that number. {columns = {…}}
----chooses columns by name or position.
+---chooses columns by name or position. A cell that is empty, NA, N/A or null is an error, or
+---becomes `fill`, a number or a table of numbers by column. read_csv reads words, too.
 ---Shapes: [columns]; with a label pairs [columns], []
----Errors: a field that is no number (with its line), an unknown column, a file that is missing: `data.from_csv "nowhere.csv"`
+---Errors: a field that is no number (with its line), a missing cell without a fill, an unknown column, a file that is missing: `data.from_csv "nowhere.csv"`
 ---@param path string
----@param options? {columns?: any[], label?: string|integer, header?: boolean, separator?: string, dtype?: string, label_dtype?: string}
+---@param options? {columns?: any[], label?: string|integer, header?: boolean, separator?: string, dtype?: string, label_dtype?: string, fill?: number|table}
 ---@return ipulua.Dataset
 function ipu.data.from_csv(path, options) end
 
@@ -2161,6 +2163,30 @@ function ipu.dataset_benchmark.dataset_benchmark(dataset, number_of_epochs, elem
 ---@return string
 function ipu.dataset_benchmark.infeed_benchmark(infeed_queue, number_of_epochs, elements_per_epochs, options) end
 
+---A PNG or JPEG file's picture.
+---Shapes: → [height, width, channels], uint8
+---Errors: a file that is missing, damaged or of another format: `ipu.image.read("none.png")`
+---@param path string
+---@param options? {channels?: integer}
+---@return ipulua.Tensor
+function ipu.image.read(path, options) end
+
+---Writes a picture, by the path's ending as PNG or JPEG.
+---Shapes: [height, width] or [height, width, channels]; 1 to 4 channels, of JPEG 1 or 3
+---Errors: another ending, another shape: `ipu.image.write("x.gif", ipu.ones{2, 2})`
+---@param path string
+---@param x ipulua.Tensor
+---@param options? {scale?: boolean, quality?: integer}
+function ipu.image.write(path, x, options) end
+
+---Samples side by side in one picture, row by row, on white: for image.write.
+---Shapes: [samples, height, width] or [samples, height, width, channels] → [rows, columns, channels]
+---Errors: another rank, no samples: `ipu.image.grid(ipu.ones{4, 4})`
+---@param x ipulua.Tensor
+---@param options? {columns?: integer, gap?: integer, scale?: boolean}
+---@return ipulua.Tensor uint8
+function ipu.image.grid(x, options) end
+
 ---Brings a dataset's elements into programs, read ahead by threads: what a loop of ipu.loops or a
 ---pipeline is given. Component types are those that the device has.
 ---Shapes: every extent of the elements must be known
@@ -2294,7 +2320,8 @@ function ipu.PopDistStrategy:update_ipu_config(cfg) end
 ---@overload fun(...): ipulua.IPUMultiWorkerStrategy
 ipu.IPUMultiWorkerStrategy = {}
 
----Which worker this process is: task_type, task_id, num_workers, environment and the workers' hosts.
+---Which worker this process is: task_type, task_id, num_workers, environment and the workers'
+---hosts.
 ---Errors: an argument, which it has none of: `ipu.MPIClusterResolver(1)`
 ---@class ipulua.MPIClusterResolver
 ---@overload fun(...): ipulua.MPIClusterResolver
@@ -2302,7 +2329,7 @@ ipu.MPIClusterResolver = {}
 
 ---Joins the other instances, as strategies do by themselves.
 ---Errors: a library that the launcher doesn't fit
-function ipu.popdist.init(...) end
+function ipu.popdist.init() end
 
 ---Whether a launcher started this process.
 ---@return boolean
@@ -2332,7 +2359,8 @@ function ipu.popdist.getReplicaIndexOffset() end
 ---@return integer
 function ipu.popdist.getNumIpusPerReplica() end
 
----The device id of this instance's IPUs: its group of local replicas times IPUs, in the order of instances.
+---The device id of this instance's IPUs: its group of local replicas times IPUs, in the order of
+---instances.
 ---Errors: more IPUs than the machine has: `ipu.popdist.getDeviceId(1024)`
 ---@param options? {ipus_per_replica?: integer}
 ---@return integer
@@ -2382,8 +2410,8 @@ function ipu.distributed.allgather(x, options) end
 function ipu.distributed.broadcast(x, options) end
 
 ---Waits until all instances are there.
----Errors: an argument, which it has none of: `ipu.distributed.barrier(1)`
-function ipu.distributed.barrier(...) end
+---Errors: a call inside of a compiled function
+function ipu.distributed.barrier() end
 
 ---What meetings have cost since the start: {meetings, bytes_sent, bytes_received, seconds, waited}.
 ---Units: bytes; seconds
@@ -2901,7 +2929,8 @@ function ipu.reset_ipu_seed(seed, options) end
 ---@return integer[]
 function ipu.selection_order(order, count, options) end
 
----The price of a function or model: {target, ipus, fits, seconds, samples_per_second, cycles,
+---The price of a function or model: {target, ipus, replicas, instances, local_replicas, fits,
+---seconds, samples_per_second, cycles,
 ---memory, max_tile_bytes, tile_bytes, stages, …}. Of a model: one weight update if it is compiled,
 ---else one prediction. A function that returns a model is called first; the weights made in it have
 ---no values, so that their size doesn't matter. With explain, explanation is a text about what
@@ -2910,7 +2939,7 @@ function ipu.selection_order(order, count, options) end
 ---Units: seconds; cycles of the chip's clock; memory in bytes; max_tile_bytes and tile_bytes in bytes of one tile; samples per second
 ---Errors: neither function nor model, a model that is not built when inputs aren't given, an unknown target, a number of IPUs that no device has (the IPU Model takes any); a program that doesn't fit is no error (fits is false): `ipu.estimate(1)`, `ipu.estimate(f, {target = "gc3"})`
 ---@param fn any
----@param options? {batch_size?: integer, inputs?: any, target?: string|table, ipus?: integer, labels?: any, training?: boolean, topology?: string, host?: string, explain?: boolean}
+---@param options? {batch_size?: integer, inputs?: any, target?: string|table, ipus?: integer, instances?: integer, labels?: any, training?: boolean, topology?: string, host?: string, explain?: boolean}
 ---@return table
 function ipu.estimate(fn, options) end
 

@@ -207,7 +207,8 @@ end
 ---@param instead string what to use
 function instances.refuse(who, what, instead)
   if not instances.are_several() or not core.here().team then return end
-  blame.error(string.format("%s: %s is not implemented for several instances; %s", who, what, instead),
+  blame.error(string.format("%s: %s is not implemented for several instances; %s", who, what,
+    instead),
     "not_implemented")
 end
 

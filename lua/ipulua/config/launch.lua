@@ -101,7 +101,8 @@ end
 ---@param count integer? nil: as many as there are
 function launch.pretend(count)
   local former = launch.facts()
-  if count then facts = setmetatable({count = count, index = 0, is_priced = true}, {__index = former}) end
+  if count then facts = setmetatable({count = count, index = 0, is_priced = true},
+    {__index = former}) end
   return setmetatable({}, {__close = function() facts = former end})
 end
 

@@ -107,7 +107,8 @@ function machine.options(given, ordinal)
   if given.host then model_host = given.host == "model" end
   return {
     target = target, target_file = file,
-    ipus = given.ipus or default_ipus(ordinal), instances = given.instances, topology = given.topology,
+    ipus = given.ipus or default_ipus(ordinal), instances = given.instances,
+      topology = given.topology,
     tiles_per_ipu = config.get("ipu_model.tiles_per_ipu"),
     io_tiles = config.get("io_tiles.num_io_tiles"),
     io_proportion = config.get("io_tiles.place_ops_on_io_tiles")

@@ -34,11 +34,27 @@ function teams.place(replicas) return replicas * launch.index(), replicas * laun
 
 -- ------------------------------------------------ variables
 
----A variable was made in a scope: it takes instance 0's value.
+local sharing -- a list, while those that are made wait for a common message
+
+---A variable was made in a scope: it takes instance 0's value, at once or with others.
 ---@param v userdata
 function teams.share(v)
   if not core.here().team or not instances.are_several() then return end
-  instances.share{v}
+  if sharing then sharing[#sharing + 1] = v else instances.share{v} end
+end
+
+local shared_meta = {__close = function(_, problem)
+  local list = sharing
+  sharing = nil
+  if problem == nil then instances.share(list) end
+end}
+
+---To be closed: variables that are made until then take instance 0's values in one message.
+---@return table? closable nil where there is nobody to tell, or somebody collects them already
+function teams.share_together()
+  if sharing or not core.here().team or not instances.are_several() then return nil end
+  sharing = {}
+  return setmetatable({}, shared_meta)
 end
 
 local unshared_meta = {__close = function(self) core.here().team = self.team end}

@@ -187,7 +187,8 @@ local told_equal = setmetatable({}, {__mode = "k"})
 ---@param model Model
 ---@param run Run
 function together.watch_data(model, run)
-  if run.is_distributed or told_equal[model] or not together.is_one_of_several(model) then return end
+  if run.is_distributed or told_equal[model]
+    or not together.is_one_of_several(model) then return end
   run.watches = true
   run.entry.infeed.queue:watch()
 end
