@@ -12,6 +12,8 @@ WITH_LIBJPEG ?= auto
 WITH_HDF5 ?= auto
 WITH_OPENMPI ?= auto
 WITH_MPICH ?= auto
+# Opened when it is needed, linked with nothing: auto installs it with the rest, yes insists that it is here, no never opens it.
+WITH_OPENBLAS ?= auto
 CFLAGS ?= -O3
 PKG_CONFIG ?= pkg-config
 
@@ -37,7 +39,8 @@ DEB_LIBJPEG := libjpeg62-turbo-dev
 DEB_HDF5 := libhdf5-dev
 DEB_OPENMPI := libopenmpi-dev
 DEB_MPICH := libmpich-dev
-$(foreach part,$(OPTIONAL),$(if $(filter auto yes no,$(WITH_$(part))),,$(error WITH_$(part) is auto, yes or no, not \
+DEB_OPENBLAS := libopenblas0
+$(foreach part,$(OPTIONAL) OPENBLAS,$(if $(filter auto yes no,$(WITH_$(part))),,$(error WITH_$(part) is auto, yes or no, not \
   "$(WITH_$(part))")))
 # (LIBEDIT): pkg-config's name when that part is wanted and there; nothing otherwise, not even a blank
 optional = $(strip $(if $(filter no,$(WITH_$(1))),,$(shell $(PKG_CONFIG) --exists $(PC_$(1)) 2>/dev/null && echo $(PC_$(1)))))
@@ -73,7 +76,7 @@ ISAS := base
 KERNEL_ISA_base := -O3
 $(BUILD)/kernels_check: ALL_CFLAGS += -fno-tree-vectorize # gcc 12 for ARM ends with an internal error there
 endif
-KERNEL_SOURCES := $(filter-out src/kernels/select.c src/kernels/chain.c src/kernels/numerics.c,$(wildcard src/kernels/*.c))
+KERNEL_SOURCES := $(filter-out $(patsubst %,src/kernels/%.c,blas chain lapack numerics products select),$(wildcard src/kernels/*.c))
 SOURCES := $(filter-out $(KERNEL_SOURCES),$(wildcard $(LAYERS:%=src/%/*.c) src/ops/*/*.c))
 OBJECTS := $(SOURCES:src/%.c=$(BUILD)/%.o) $(foreach isa,$(ISAS),$(KERNEL_SOURCES:src/%.c=$(BUILD)/%.$(isa).o))
 LUA_OBJECTS := $(patsubst src/%.c,$(BUILD)/%.o,$(wildcard src/lua/*.c))
@@ -97,6 +100,7 @@ needed:
 	@missing=; command -v $(firstword $(CC)) >/dev/null || missing=" $(firstword $(CC))"; \
 	if ! command -v $(firstword $(PKG_CONFIG)) >/dev/null; then missing="$$missing pkg-config"; fi; \
 	for pair in $(NEEDED); do $(PKG_CONFIG) --exists $${pair%=*} 2>/dev/null || missing="$$missing $${pair#*=}"; done; \
+	$(if $(filter yes,$(WITH_OPENBLAS)),PATH="$$PATH:/usr/sbin:/sbin" ldconfig -p | grep -q 'libopenblas\.so\.0 ' || missing="$$missing $(DEB_OPENBLAS)";) \
 	test -z "$$missing" || { echo "building needs, by Debian's names:$$missing"; \
 	  echo "this brings what is missing: make deps-build$(INSISTED:%= WITH_%=yes)"; exit 1; } >&2
 $(OBJECTS) $(LUA_OBJECTS) $(CLI_OBJECTS) $(API_OBJECTS) $(PLUGINS): | needed
@@ -136,9 +140,9 @@ $(BUILD)/modules/ipulua/core.so: $(LUA_OBJECTS) $(BUILD)/libipulua.a src/export_
 	  $(LUA_OBJECTS) $(BUILD)/libipulua.a $(LUA_LIBS) $(LIBS)
 
 # What is large and seldom needed, as a module of its own.
-$(BUILD)/modules/ipulua/hdf5.so: src/plugin/hdf5.c
+$(BUILD)/modules/ipulua/hdf5.so: $(wildcard src/plugin/hdf5*.c) src/plugin/hdf5_read.h
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) $(LUA_CFLAGS) $(patsubst -I%,-isystem%,$(shell $(PKG_CONFIG) --cflags-only-I hdf5)) $(LDFLAGS) -shared -o $@ $< \
+	$(CC) $(ALL_CFLAGS) $(LUA_CFLAGS) $(patsubst -I%,-isystem%,$(shell $(PKG_CONFIG) --cflags-only-I hdf5)) $(LDFLAGS) -shared -o $@ $(filter %.c,$^) \
 	  $(call libs_of,$(HDF5)) $(LUA_LIBS)
 
 # One source, each library of MPI.
@@ -189,15 +193,16 @@ $(BUILD)/generated/ops.inc: $(sort $(dir $(OPS_SOURCES))) $(OPS_SOURCES)
 $(BUILD)/ops/registry.o: $(BUILD)/generated/ops.inc
 
 # Which optional parts are in: written when that changes, and then what depends on it is made anew.
-PARTS := $(strip $(foreach part,$(OPTIONAL),$($(part))))
+PARTS := $(strip $(foreach part,$(OPTIONAL),$($(part))) $(if $(filter no,$(WITH_OPENBLAS)),,openblas))
 .PHONY: FORCE
 $(BUILD)/parts: FORCE
 	@mkdir -p $(@D)
 	@test "$(PARTS)" = "$$(cat $@ 2>/dev/null)" && test -e $@ || echo "$(PARTS)" > $@
 	@rm -f $(foreach part,$(MODULES),$(if $($(part)),,$(BUILD)/modules/ipulua/$(PLUGIN_$(part)).so))
-$(BUILD)/cli/edit.o $(BUILD)/tensor/image.o: $(BUILD)/parts
+$(BUILD)/cli/edit.o $(BUILD)/tensor/image.o $(BUILD)/kernels/blas.o: $(BUILD)/parts
 
 $(BUILD)/cli/edit.o: ALL_CFLAGS += $(EDIT_CFLAGS)
+$(BUILD)/kernels/blas.o: ALL_CFLAGS += $(if $(filter no,$(WITH_OPENBLAS)),-DWITHOUT_OPENBLAS)
 $(BUILD)/tensor/image.o: ALL_CFLAGS += $(PNG_CFLAGS) $(JPEG_CFLAGS)
 $(BUILD)/%.o: src/%.c
 	@mkdir -p $(@D)
@@ -264,6 +269,11 @@ bench: all ## run the workloads of examples/bench (PEERS=1: next to PyTorch, in 
 bench-processes: all ## a training step on two processes, by each MPI, next to one process and PyTorch's DDP (ROUNDS=3)
 	@IPULUA=$(BUILD)/ipulua $(BUILD)/ipulua examples/bench/processes.lua $(if $(filter 1,$(ROUNDS)),3,$(ROUNDS))
 
+# Of one instruction set in a process: the library takes one core.
+.PHONY: bench-gemm
+bench-gemm: $(BUILD)/kernels_bench ## products by our kernels and by OpenBLAS, by shape and instruction set (ISA=avx2: only that)
+	@for isa in $(or $(ISA),base avx2 avx512); do $(BUILD)/kernels_bench $$isa gemm || true; done
+
 .PHONY: bench-ops
 bench-ops: all $(BUILD)/ops_bench ## our ops next to PyTorch's on 1 and 2 threads (NAMES=: only those)
 	@OPS_BENCH=$(BUILD)/ops_bench $(BUILD)/ipulua examples/bench/ops.lua $(NAMES)
@@ -284,7 +294,7 @@ checks: $(CHECKS) $(BUILD)/validate $(BUILD)/comm_stub.so ## build the C check p
 space := $(subst x,,x x)
 # What Debian calls the things that we need.
 PACKAGES_BUILD := gcc make pkg-config lua5.4 liblua5.4-dev zlib1g-dev libjansson-dev libzip-dev \
-  $(foreach part,$(filter-out $(MODULES),$(OPTIONAL)),$(if $(filter-out no,$(WITH_$(part))),$(DEB_$(part)))) \
+  $(foreach part,$(filter-out $(MODULES),$(OPTIONAL)) OPENBLAS,$(if $(filter-out no,$(WITH_$(part))),$(DEB_$(part)))) \
   $(foreach part,$(filter $(MODULES),$(INSISTED)),$(DEB_$(part)))
 PACKAGES_TEST := lua-busted lua-check clang-format-19 luajit libhdf5-dev python3-h5py python3 python3-numpy python3-onnx build-essential binutils git luarocks lua-cjson nodejs \
                  lua-socket lua-filesystem debhelper man-db tzdata libopenmpi-dev libmpich-dev openmpi-bin mpich

@@ -31,8 +31,22 @@ local cases <const> = {
   {"a NaN that becomes an integer", "inv", function()
     return ipu.func(function(x) return ipu.cast(x, "int32") end)(ipu.tensor(0 / 0))
   end, -2147483648},
+  {"a NaN that becomes an integer behind a fused op", "inv", function()
+    return ipu.func(function(x) return ipu.cast(ipu.abs(x) + 1, "int32") end)(ipu.tensor(0 / 0))
+  end, -2147483648},
   {"a root of -1", "inv", function() return ipu.func(ipu.sqrt)(ipu.tensor(-1.0)) end, "nan"},
   {"0 / 0", "inv", function() return ipu.func(divide)(ipu.tensor(0.0), ipu.tensor(0.0)) end, "nan"},
+  {"a tensor of numbers beyond float16", "oflo", function() return f16{-70000}:reshape{} end, -65504},
+  {"a tensor of tensors beyond float16", "oflo", function() return f16{ipu.tensor(65519.0)}:reshape{} end, 65504},
+  {"full beyond float16", "oflo", function() return ipu.full({}, 70000, {dtype = "float16"}) end, 65504},
+  {"a constant beyond float16", "oflo", function() return ipu.constant(1e300, {dtype = "float16"}) end, 65504},
+  {"a range beyond float16", "oflo", function() return ipu.reduce_max(ipu.arange(0, 80001, 40000, {dtype = "float16"})) end, 65504},
+  {"padding beyond float16", "oflo", function()
+    return ipu.reduce_max(ipu.pad(f16{1}, {{0, 1}}, {constant_values = 70000}))
+  end, 65504},
+  {"a hot value beyond float16", "oflo", function()
+    return ipu.reduce_max(ipu.one_hot(ipu.tensor({0}, {dtype = "int32"}), 2, {on_value = 70000, dtype = "float16"}))
+  end, 65504},
 }
 
 describe("floating point behaviour", function()
@@ -49,6 +63,28 @@ describe("floating point behaviour", function()
       end
     end)
   end
+
+  it("keeps infinities that a script writes; beyond float16 is NaN under nanoo", function()
+    local inf <const> = math.huge
+    local makers <const> = {
+      tensor = f16,
+      cast = function(list) return ipu.cast(ipu.tensor(list), "float16") end,
+      constant = function(list) return ipu.constant(list, {dtype = "float16"}) end,
+      full = function(list)
+        local each = {}
+        for i, x in ipairs(list) do each[i] = ipu.full({}, x, {dtype = "float16"}) end
+        return ipu.stack(each)
+      end,
+    }
+    for name, make in pairs(makers) do
+      assert.same({65504, inf, -65504, -inf}, make{70000, inf, -70000, -inf}:totable(), name)
+      local found = configured(trap("nanoo"), function()
+        return make{70000, inf, -70000, -inf, 65504}:totable()
+      end)
+      assert.is_true(found[1] ~= found[1] and found[3] ~= found[3], name)
+      assert.same({inf, -inf, 65504}, {found[2], found[4], found[5]}, name)
+    end
+  end)
 
   it(
     "names the op that trapped, also where others were fused with it, for any number of threads",

@@ -205,7 +205,7 @@ describe("the library", function()
     zeros shape dtype=float32
     ones shape dtype=float32
     full shape value dtype=float32
-    eye n
+    eye num_rows num_columns=nil batch_shape=nil dtype=float32
     arange start stop=nil step=1
     linspace start stop num=50
     Variable initial_value name trainable=true

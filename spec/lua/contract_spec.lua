@@ -81,6 +81,9 @@ local slips <const> = {
   {"a strategy on the CPU", function() ipu.IPUStrategy{ipu_device = "cpu"} end, "is not an IPU"},
   {"an enumeration with a vowel", function() ipu.IPUOutfeedMode("some") end,
     "'some' is not an IPUOutfeedMode"},
+  {"another type than an enumeration with a vowel",
+    function() ipu.IPUOutfeedQueue{outfeed_mode = 3} end,
+    "'outfeed_mode' must be an IPUOutfeedMode (ALL, LAST), got integer"},
   {"an unknown option of a stage", function() ipu.PipelineStageOptions{conv_options = {}} end,
     "'conv_options'"},
   {"a number among options of a stage", function()

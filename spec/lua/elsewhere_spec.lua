@@ -20,6 +20,7 @@ end
 
 local modules <const> = {
   ipu = ipu, ["ipu.nn"] = ipu.nn, ["ipu.random"] = ipu.random, ["ipu.data"] = ipu.data,
+  ["ipu.linalg"] = ipu.linalg,
   keras = ipu.keras,
   ["keras.layers"] = ipu.keras.layers, ["keras.losses"] = ipu.keras.losses,
 }

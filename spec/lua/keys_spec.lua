@@ -195,7 +195,7 @@ describe("a Keras model has a program for each", function()
       end,
       function() -- weights of another shape
         local ds = ipu.data.from_tensor_slices{given, labels}:batch(4, {drop_remainder = true})
-        m:fit(ds:map(function(x, y) return x, y, ipu.ones{4, 1} end), {verbose = 0})
+        m:fit(ds:map(function(given_x, y) return given_x, y, ipu.ones{4, 1} end), {verbose = 0})
       end,
       function() ipu.partials_type("float16")(fit{}) end,
     })

@@ -177,7 +177,6 @@ function groups.layer(case)
   local options = layer_options(case)
   if inputs[1].dtype == "float16" then options.dtype = "float16" end
   local layer = make_layer(case.name, options)
-  if case.args.fused ~= nil then layer.fused = case.args.fused end
   if case.args.alias then inputs[2] = inputs[1] end
   local given, passed = layer_call(case, inputs)
   local function call()

@@ -26,9 +26,7 @@ local one_argument <const> = {
 }
 -- Ops that take {axis = }.
 local with_axis <const> = {
-  argmax = "argmax", argmin = "argmin", cumsum = "cumsum", cumprod = "cumprod", squeeze = "squeeze",
-  unstack = "unstack",
-  gather = "gather",
+  squeeze = "squeeze", unstack = "unstack", gather = "gather",
 }
 
 local ops = {}
@@ -49,6 +47,25 @@ for name, ours in pairs(with_axis) do
   end
 end
 
+for _, name in ipairs{"argmax", "argmin"} do
+  ops[name] = function(a, x)
+    if not a.axis then return ipu[name](ipu.reshape(x, {-1}), {axis = 0}) end
+    return ipu[name](x, {axis = a.axis})
+  end
+end
+for _, name in ipairs{"cumsum", "cumprod"} do
+  ops[name] = function(a, x) return ipu[name](x, {axis = a.axis, exclusive = a.exclusive, reverse = a.reverse}) end
+end
+
+-- NumPy's: vectors count as a row and a column, whose axes the result lacks.
+function ops.dot(_, x, y)
+  local rows, columns = #x.shape == 1, #y.shape == 1
+  local z = ipu.matmul(rows and ipu.expand_dims(x, 0) or x, columns and ipu.expand_dims(y, -1) or y)
+  if columns then z = ipu.squeeze(z, {axis = {-1}}) end
+  return rows and ipu.squeeze(z, {axis = {0}}) or z
+end
+
+function ops.eye(a) return ipu.eye{num_rows = a.N, num_columns = a.M, dtype = a.dtype} end
 function ops.power(a, x, y) return ipu.pow(x, y or a.exponent) end
 function ops.clip(a, x) return ipu.clip_by_value(x, a.min, a.max) end
 function ops.cast(a, x) return ipu.cast(x, a.dtype) end
@@ -125,7 +142,10 @@ local function pooling(name)
 end
 ops.max_pool, ops.average_pool = pooling("max_pool"), pooling("avg_pool")
 
-function ops.softmax(a, x) return ipu.nn.softmax(x, {axis = a.axis}) end
+function ops.softmax(a, x)
+  if type(a.axis) == "table" then return ipu.keras.activations.softmax(x, {axis = a.axis}) end
+  return ipu.nn.softmax(x, {axis = a.axis})
+end
 function ops.log_softmax(a, x) return ipu.nn.log_softmax(x, {axis = a.axis}) end
 function ops.l2_normalize(a, x)
   return ipu.nn.l2_normalize(x, {axis = a.axis or -1, epsilon = a.epsilon})
@@ -199,23 +219,44 @@ end
 
 local groups <const> = {op = ops, activation = activations}
 
+-- ipu.<name>, dots and all; nil when there is none.
+local function public(name)
+  local ok, found = pcall(function()
+    local at = ipu
+    for part in name:gmatch("[^.]+") do at = at[part] end
+    return at
+  end)
+  return ok and type(found) == "function" and found or nil
+end
+
+local infinities <const> = {inf = math.huge, ["-inf"] = -math.huge, nan = 0 / 0}
+
+-- The tensors in the order of the parameters, then one table of what is given by name: arguments, and inputs that `by_name` lists.
+-- as_list: the tensors are one argument.
+local function call_public(found, case, a, ...)
+  local inputs, options, given = table.pack(...), {}, {}
+  for key, value in pairs(a) do if key ~= "alias" then options[key] = infinities[value] or value end end
+  local position_of = {}
+  for name, position in pairs(case.by_name or {}) do
+    options[name], position_of[position] = inputs[position + 1], name
+  end
+  for i = 1, inputs.n do
+    if not position_of[i - 1] then given[#given + 1] = inputs[i] end
+  end
+  if case.as_list then given = {given} end
+  if next(options) then given[#given + 1] = options end
+  return found(table.unpack(given))
+end
+
 -- The function of a case: from the tables above, or the one that has its name.
 local function function_of(case)
   local group = groups[case.group]
   if not group then return nil end
-  if group[case.name] then return group[case.name] end
-  local found = case.group == "op" and (ipu[case.name] or ipu.nn[case.name])
-    or ipu.keras.activations[case.name]
+  if group[case.name] and not case.name:find("%.") then return group[case.name] end
+  local found = case.group == "op" and (public(case.name) or public("nn." .. case.name))
+    or case.group == "activation" and rawget(ipu.keras.activations, case.name)
   if type(found) ~= "function" then return nil end
-  return function(a, ...)
-    local given, options = table.pack(...), {}
-    for key, value in pairs(a) do if key ~= "alias" then options[key] = value end end
-    if next(options) then
-      given.n = given.n + 1
-      given[given.n] = options
-    end
-    return found(table.unpack(given, 1, given.n))
-  end
+  return function(a, ...) return call_public(found, case, a, ...) end
 end
 
 -- ------------------------------------------------ one case
@@ -336,6 +377,27 @@ local function compute_traced(case, f, inputs)
   return outputs, gradients
 end
 
+-- The call must be refused, at once and in a traced function, by an error of one of the kinds that mentions these words.
+local function check_error(case, how, call)
+  local ok, message = pcall(call)
+  if ok then return how .. ": no error was raised" end
+  local kind, found = ipu.last_error().kind, false
+  for _, each in ipairs(case.error.kinds) do found = found or each == kind end
+  if not found then
+    return string.format("%s: the error is of kind %s, expected %s: %s", how, kind, table.concat(case.error.kinds, " or "), message)
+  end
+  for _, words in ipairs(case.error.mentions or {}) do
+    if not tostring(message):find(words, 1, true) then return string.format("%s: '%s' is not mentioned: %s", how, words, message) end
+  end
+end
+
+local function run_error(case, f, inputs)
+  local function call(...) return f(case.args, ...) end
+  local problem = check_error(case, "eager", function() call(table.unpack(inputs)) end)
+    or check_error(case, "traced", function() ipu.func(call)(table.unpack(inputs)) end)
+  return problem == nil, problem
+end
+
 ---@param case table a decoded case of the group op or activation
 ---@return boolean ok
 ---@return string? message what differs
@@ -343,6 +405,7 @@ function runner.run(case)
   local f = function_of(case)
   if not f then return false, "unknown name '" .. tostring(case.name) .. "'" end
   local inputs = operands(case)
+  if case.error then return run_error(case, f, inputs) end
   local problem = check(case, "eager", compute(case, f, inputs))
   problem = problem or check(case, "traced", compute_traced(case, f, inputs))
   return problem == nil, problem

@@ -76,8 +76,7 @@ local merges <const> = {
 local not_arguments <const> = {
   training = true, mask = true, initial_state = true, query_mask = true, value_mask = true,
   causal_mask = true,
-  attention_mask = true, return_attention_scores = true, use_causal_mask = true, fused = true,
-  alias = true,
+  attention_mask = true, return_attention_scores = true, use_causal_mask = true, alias = true,
 }
 
 local function layer_options(case)
@@ -175,6 +174,7 @@ local own_of_wrappers <const> = {
 }
 
 function make_layer(name, options)
+  if name == "time_distributed_dense" then name, options.layer = "time_distributed", "dense" end
   local wraps = options.layer and "layer" or options.cell and "cell"
   if wraps then
     local outer, inner = {}, {}

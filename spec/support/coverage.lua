@@ -65,12 +65,17 @@ local function allocates(text)
   return false
 end
 
--- Whether a line tests what was allocated there or a few lines above it.
+local words_of_failure <const> = {"OUT_OF_MEMORY", "out of memory", "out_of_memory", "no_memory"}
+
+-- Whether a line tests what was allocated there or a few lines above it, or stands beside the words
+-- of such a failure.
 local function is_of_allocation(text, n)
   local line = text[n]
-  local next_line = text[n + 1] or ""
-  if line:find("OUT_OF_MEMORY") or line:find("out of memory") or next_line:find("OUT_OF_MEMORY")
-    or next_line:find("out of memory") or line:find("out_of_memory") then return true end
+  for k = math.max(n - 1, 1), math.min(n + 1, #text) do
+    for _, words in ipairs(words_of_failure) do
+      if text[k]:find(words, 1, true) then return true end
+    end
+  end
   for name in line:gmatch("!([%w_%.%->%[%]]+)") do
     if allocates(line) then return true end
     local plain = name:gsub("%p", "%%%0")

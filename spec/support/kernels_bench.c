@@ -1,7 +1,8 @@
 /* Speed of the kernels on one thread: GEMM of the layers that the workloads train, and
  * elementwise and row kernels. usage: kernels_bench [isa [gemm|ops]] (isa: base, avx2, avx512;
  * the best one when left out) */
-#include "kernels/kernels.h"
+#include "kernels/blas.h"
+#include "kernels/products.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,9 +50,22 @@ typedef struct GemmCall {
 
 static void call_gemm(void *context) {
   GemmCall *c = context;
-  for (int64_t i = 0; i < c->plan.pack_chunks; i++) c->k->gemm_pack(F32, &c->g, i);
-  for (int64_t i = 0; i < c->plan.chunks; i++) c->k->gemm_run(F32, &c->g, i, 0);
-  for (int64_t i = 0; i < c->plan.finish_chunks; i++) c->k->gemm_finish(F32, &c->g, i, 0);
+  for (int64_t i = 0; i < c->plan.pack_chunks; i++) product_pack(c->k, &c->plan, F32, &c->g, i);
+  for (int64_t i = 0; i < c->plan.chunks; i++) product_chunk(c->k, &c->plan, F32, &c->g, i, 0);
+  for (int64_t i = 0; i < c->plan.finish_chunks; i++)
+    product_finish(c->k, &c->plan, F32, &c->g, i, 0);
+}
+
+static double measure_gemm(const Kernels *k, ProductUse use, const Gemm *g) {
+  GemmCall call = {.k = kernels_with_products(k, use), .g = *g};
+  call.plan = product_plan(call.k, F32, g);
+  call.g.shared = aligned_alloc(64, (call.plan.shared_bytes + 127) / 64 * 64);
+  call.g.slots = aligned_alloc(64, (call.plan.slot_bytes + 127) / 64 * 64);
+  call.g.slot_bytes = call.plan.slot_bytes;
+  double t = measure(call_gemm, &call);
+  free(call.g.shared);
+  free(call.g.slots);
+  return t;
 }
 
 /* Forward of a layer Y [batch, out] = X [batch, in] W [in, out]; dW = X' dY; dX = dY W'. */
@@ -67,36 +81,44 @@ static const struct {
     {"W5.fc1", 2048, 128, 512},   {"W5.fc2", 2048, 512, 128},   {"W5.head", 2048, 128, 65},
     {"W5.qk/head", 128, 32, 128}, {"W5.av/head", 128, 128, 32}, {"W6.step", 32, 256, 1024},
     {"W6.in", 2048, 128, 1024},   {"W6.head", 2048, 256, 65},   {"W7.l1", 256, 1024, 4096},
-    {"W7.l2", 256, 4096, 4096},   {"W7.l3", 256, 4096, 1024},   {"sq512", 512, 512, 512},
+    {"W7.l2", 256, 4096, 4096},   {"W7.l3", 256, 4096, 1024},   {"sq64", 64, 64, 64},
+    {"sq128", 128, 128, 128},     {"sq256", 256, 256, 256},     {"sq512", 512, 512, 512},
     {"sq2048", 2048, 2048, 2048}};
+
+static void bench_product(const Kernels *k, const Gemm *g, const char *name, const char *pass,
+                          bool has_blas) {
+  double own = measure_gemm(k, PRODUCTS_OWN, g), flops = 2e-9 * (double)g->m * (double)g->n;
+  double blas = has_blas ? measure_gemm(k, PRODUCTS_OPENBLAS, g) : 0;
+  char shape[64];
+  flops *= (double)g->k;
+  snprintf(shape, sizeof shape, "%dx%dx%d", (int)g->m, (int)g->n, (int)g->k);
+  printf("%-14s %-7s %16s %10.2f %8.1f", name, pass, shape, own * 1e6, flops / own);
+  if (has_blas)
+    printf(" %8.1f %6.2f  %s", flops / blas, own / blas,
+           product_plan(k, F32, g).openblas ? "openblas" : "own");
+  printf("\n");
+  fflush(stdout);
+}
 
 static void bench_gemm(const Kernels *k) {
   size_t most = (size_t)4096 * 4096 * 4;
   void *a = buffer(most), *b = buffer(most), *c = buffer(most);
-  printf("%-14s %-7s %16s %10s %8s\n", "layer", "pass", "m x n x k", "us", "GFLOP/s");
+  blas_choose_core(k->core);
+  const Blas *blas = blas_open();
+  bool has_blas = blas && blas->is_openblas;
+  if (has_blas) printf("OpenBLAS %s, core %s\n", blas->version, blas->core);
+  printf("%-14s %-7s %16s %10s %8s %8s %6s  goes to\n", "layer", "pass", "m x n x k", "us own",
+         "GFLOP/s", "openblas", "ratio");
   for (size_t i = 0; i < sizeof layers / sizeof *layers; i++)
     for (int pass = 0; pass < 3; pass++) {
       int64_t batch = layers[i].batch, in = layers[i].in, out = layers[i].out;
-      GemmCall call = {.k = k, .g = {.a = a, .b = b, .c = c, .a_col = 1, .b_col = 1}};
-      Gemm *g = &call.g;
-      if (pass == 0) g->m = batch, g->n = out, g->k = in, g->a_row = in, g->b_row = out;
-      if (pass == 1)
-        g->m = in, g->n = out, g->k = batch, g->a_row = 1, g->a_col = in, g->b_row = out;
-      if (pass == 2)
-        g->m = batch, g->n = in, g->k = out, g->a_row = out, g->b_row = 1, g->b_col = out;
-      g->c_row = g->n;
-      call.plan = k->gemm_plan(F32, g);
-      g->shared = aligned_alloc(64, call.plan.shared_bytes + 64);
-      g->slots = aligned_alloc(64, call.plan.slot_bytes + 64);
-      g->slot_bytes = call.plan.slot_bytes;
-      double t = measure(call_gemm, &call);
-      char shape[64];
-      snprintf(shape, sizeof shape, "%dx%dx%d", (int)g->m, (int)g->n, (int)g->k);
-      printf("%-14s %-7s %16s %10.2f %8.1f   %d chunks\n", layers[i].name,
-             (const char *[]){"fwd-NN", "dW-TN", "dX-NT"}[pass], shape, t * 1e6,
-             2e-9 * (double)g->m * (double)g->n * (double)g->k / t, (int)call.plan.chunks);
-      free(g->shared);
-      free(g->slots);
+      Gemm g = {.a = a, .b = b, .c = c, .a_col = 1, .b_col = 1};
+      if (pass == 0) g.m = batch, g.n = out, g.k = in, g.a_row = in, g.b_row = out;
+      if (pass == 1) g.m = in, g.n = out, g.k = batch, g.a_row = 1, g.a_col = in, g.b_row = out;
+      if (pass == 2) g.m = batch, g.n = in, g.k = out, g.a_row = out, g.b_row = 1, g.b_col = out;
+      g.c_row = g.n;
+      bench_product(k, &g, layers[i].name, (const char *[]){"fwd-NN", "dW-TN", "dX-NT"}[pass],
+                    has_blas);
     }
   free(a);
   free(b);
@@ -206,8 +228,8 @@ static void bench_ops(const Kernels *k) {
 }
 
 int main(int argc, char **argv) {
-  const Kernels *k = argc > 1 ? kernels_find(argv[1]) : kernels_select();
-  if (!k) {
+  const Kernels *k = kernels_at_most(argc > 1 ? argv[1] : NULL);
+  if (!k || (argc > 1 && strcmp(k->name, argv[1]))) {
     fprintf(stderr, "this CPU has no %s\n", argv[1]);
     return 1;
   }

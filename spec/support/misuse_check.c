@@ -151,7 +151,8 @@ static bool is_small(const Node *n) {
 static void check_failure(const BadCall *c, const Error *e, Tensor *const *in) {
   const OpDef *op = c->sample->op;
   const char *reason = after_name(c, e->message);
-  bool names = op->traits & INTERNAL;
+  /* which matrix of a batch can't be */
+  bool names = (op->traits & INTERNAL) || (reason && strstr(reason, "matrix "));
   for (int i = 0; reason && i < op_attr_count(op); i++)
     names = names || says_attr(reason, &op->attrs[i], &c->attr[i]);
   for (int i = 0; reason && i < c->sample->count; i++) {

@@ -41,8 +41,9 @@ function values.M(shape)
   local n = shape[#shape]
   return ipu.broadcast_to(ipu.eye(n) * 4 + 0.5, shape)
 end
+values.W = values.M
 
-local is_real = {F = true, P = true, U = true, D = true, M = true}
+local is_real = {F = true, P = true, U = true, D = true, M = true, W = true}
 
 ---@param dtype string? of the numbers; float32
 function samples.value(operand, dtype)

@@ -99,6 +99,7 @@ end
 -- ---- what is refused besides a dtype ----
 
 local function copy(t) return table.move(t, 1, #t, 1, {}) end
+local function without_matrices(letter) return (letter == "M" or letter == "W") and "F" or letter end
 
 -- The sample's call with one thing wrong in it: an operand of another shape, an attribute out of
 -- its range, a text for a tensor.
@@ -118,8 +119,8 @@ local function wrong_calls(row)
     for k = #operands[i].shape, 1, -1 do
       local shape, changed = copy(operands[i].shape), copy(operands)
       shape[k] = shape[k] + 1
-      changed[i] = {letter = operands[i].letter == "M" and "F" or operands[i].letter,
-        below = operands[i].below, shape = shape}
+      changed[i] = {letter = without_matrices(operands[i].letter), below = operands[i].below,
+        shape = shape}
       call(changed, attributes or {})
     end
   end
@@ -134,8 +135,8 @@ local function wrong_calls(row)
   end
   if #operands > 0 then
     local changed = copy(operands)
-    changed[1] = {letter = operands[1].letter == "M" and "F" or operands[1].letter,
-      below = operands[1].below, shape = {}}
+    changed[1] = {letter = without_matrices(operands[1].letter), below = operands[1].below,
+      shape = {}}
     call(changed, attributes or {})
     changed[1] = "text"
     call(changed, attributes or {})

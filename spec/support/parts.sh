@@ -28,8 +28,11 @@ specs_of() {
     libjpeg) echo spec/data/files_spec.lua ;;
     hdf5) echo spec/keras/h5_spec.lua spec/keras/saving_spec.lua ;;
     ompi-c | mpich) echo spec/processes/mpi_spec.lua ;;
+    openblas) echo spec/ops/linalg_spec.lua spec/ops/products_spec.lua spec/ops/goldens_spec.lua ;;
   esac
 }
+# What is opened at run time is hidden from nobody: the build is told to do without it.
+settings_of() { case $1 in openblas) echo WITH_OPENBLAS=no ;; esac; }
 checks_of() { case $1 in libpng | libjpeg) echo tensor_check data_check ;; esac; }
 
 # A pkg-config that doesn't know the parts, and headers of theirs that nobody may include: in a folder for each case, since a compiler's
@@ -83,14 +86,15 @@ without() { # parts
   local name="without $*" start=$SECONDS before=$passed parts="$*" targets check
   hide "$@"
   forget_users "$@"
-  local checks=() specs=(spec/packaging/parts_spec.lua)
+  local checks=() settings=() specs=(spec/packaging/parts_spec.lua)
   for part; do
+    read -ra targets <<<"$(settings_of "$part")"; settings+=(${targets[@]+"${targets[@]}"})
     read -ra targets <<<"$(checks_of "$part")"; checks+=(${targets[@]+"${targets[@]}"})
     read -ra targets <<<"$(specs_of "$part")"; specs+=("${targets[@]}")
   done
   mapfile -t checks < <(printf '%s\n' ${checks[@]+"${checks[@]}"} | sort -u | grep .)
   mapfile -t specs < <(printf '%s\n' "${specs[@]}" | sort -u)
-  CPATH=$hidden count "building $name" counted build "$copy" PKG_CONFIG="$hidden/pkg-config" all comm-stub \
+  CPATH=$hidden count "building $name" counted build "$copy" PKG_CONFIG="$hidden/pkg-config" ${settings[@]+"${settings[@]}"} all comm-stub \
     ${checks[@]+"${checks[@]/#/$copy/}"} || return
   for check in ${checks[@]+"${checks[@]}"}; do count "$check $name" "$copy/$check"; done
   HIDDEN=$parts IPULUA=$copy/ipulua count "specs $name" busted --lua="$copy/ipulua" -o spec/support/output.lua "${specs[@]}"
@@ -100,8 +104,8 @@ without() { # parts
 if count "building" counted build "$from" all checks; then
   rm -rf "$copy" && mkdir -p "$copy"
   (cd "$from" && find . -path ./npm -prune -o -path ./deb -prune -o \( -type f -o -type l \) -print | tar -cf - -T -) | tar -xf - -C "$copy"
-  for part in libedit libpng libjpeg hdf5 ompi-c mpich; do without "$part"; done
-  without libedit libpng libjpeg hdf5 ompi-c mpich
+  for part in libedit libpng libjpeg hdf5 ompi-c mpich openblas; do without "$part"; done
+  without libedit libpng libjpeg hdf5 ompi-c mpich openblas
 fi
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

@@ -151,13 +151,13 @@ static void fill_distinct(double *v, int64_t n, const RngKey *key) {
   }
 }
 
-/* Symmetric, with a dominant diagonal. */
-static void fill_matrices(SampleOperand *o, const RngKey *key) {
+/* With a dominant diagonal; symmetric or not. */
+static void fill_matrices(SampleOperand *o, const RngKey *key, bool symmetric) {
   int rank = o->type.rank;
   int64_t n = rank ? o->type.shape[rank - 1] : 0, count = type_count(&o->type);
   for (int64_t k = 0; k < count; k++) {
     int64_t matrix = k / (n * n), i = k / n % n, j = k % n;
-    int64_t low = i < j ? i : j, high = i < j ? j : i;
+    int64_t low = symmetric && j < i ? j : i, high = symmetric && j < i ? i : j;
     o->value[k] = i == j ? 1.5 + (double)n * 0.5 + draw(key, k)
                          : draw(key, matrix * n * n + low * n + high) - 0.5;
   }
@@ -166,7 +166,7 @@ static void fill_matrices(SampleOperand *o, const RngKey *key) {
 static void fill(SampleOperand *o, const RngKey *key) {
   int64_t n = type_count(&o->type);
   if (o->letter == 'D') fill_distinct(o->value, n, key);
-  if (o->letter == 'M') fill_matrices(o, key);
+  if (o->letter == 'M' || o->letter == 'W') fill_matrices(o, key, o->letter == 'M');
   uint32_t word[4];
   for (int64_t i = 0; i < n; i++) {
     if (i % 4 == 0) rng_block(key, (uint64_t)i / 4, word); /* four draws at once */
@@ -200,7 +200,7 @@ static bool read_operand(Reader *r, Sample *s) {
   if (s->count == SAMPLE_OPERANDS - 1) return complain(r, "too many operands");
   SampleOperand *o = &s->operand[s->count++];
   o->letter = *r->at++;
-  if (!strchr("FPUDMISBH", o->letter)) return complain(r, "unknown letter");
+  if (!strchr("FPUDMWISBH", o->letter)) return complain(r, "unknown letter");
   char *end;
   o->below = strtoll(r->at, &end, 10);
   r->at = end;

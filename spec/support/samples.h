@@ -25,7 +25,7 @@ typedef struct Sample {
  * can't be read. All memory is the arena's. Values depend on op and position alone. */
 bool sample_next(Error *e, Arena *a, const OpDef *op, const char **text, Sample *out);
 static inline bool sample_is_float(const SampleOperand *o) {
-  return strchr("FPUDM", o->letter) != NULL;
+  return strchr("FPUDMW", o->letter) != NULL;
 }
 /* The operands' dtypes: floats as real, integers as integer (the counter stays int64). */
 Type sample_type(const Sample *s, int operand, Dtype real, Dtype integer);

@@ -59,7 +59,7 @@ const char *form_text(Arena *a, const Form *f) {
 bool form_is_cheap(const Form *f) {
   for (int i = 0; i < f->count; i++) {
     if (type_count(&f->type[i]) > 300000) return false;
-    if (f->letter[i] == 'M' && last(&f->type[i]) > 200) return false;
+    if (strchr("MW", f->letter[i]) && last(&f->type[i]) > 200) return false;
   }
   return true;
 }
@@ -120,8 +120,8 @@ bool sizes_small(const char *op) {
 }
 
 bool sizes_whole(const char *op) {
-  static const char *const list[] = {"clip_by_norm", "clip_by_global_norm", "strided_slice",
-                                     "cumprod", NULL};
+  static const char *const list[] = {
+      "clip_by_norm", "clip_by_global_norm", "strided_slice", "cumprod", "tril", "triu", NULL};
   return is_among(list, op);
 }
 

@@ -8,14 +8,21 @@ local system_program = require "spec.support.system_program"
 
 local runner = {}
 
-local functions <const> = {
-  ["apply_gradients([(next(infeed), w)]) with SGD(0.5)"] = function(infeed, w)
-    local optimizer = ipu.keras.optimizers.SGD(0.5)
-    return function()
-      ipu.loops.repeat_n(1, function(g) optimizer:apply_gradients{{g, w}} end, {}, infeed)
-    end
-  end,
-}
+-- What is called by a name in words is what has it in the case; where nothing has, the only one there is.
+local function named(list, name) return list[name] or list[next(list)] end
+
+-- "apply_gradients([(next(infeed), w)]) with SGD(0.5)": the names of a queue and a variable, and the rate.
+local function read_words(words)
+  local queue, variable, rate = words:match("^apply_gradients%(%[%(next%(([%w_]+)%), ([%w_]+)%)%]%) with SGD%(([%d.e+-]+)%)$")
+  return queue, variable, tonumber(rate)
+end
+
+local function step_of(infeed, w, rate)
+  local optimizer = ipu.keras.optimizers.SGD(rate)
+  return ipu.func(function()
+    ipu.loops.repeat_n(1, function(g) optimizer:apply_gradients{{g, w}} end, {}, infeed)
+  end)
+end
 
 ---@param case table
 ---@return boolean ok, string? message
@@ -27,15 +34,20 @@ function runner.run(case)
   cfg:configure_ipu_system()
   local strategy = ipu.IPUStrategy()
   local _ <close> = strategy:scope()
-  local w = ipu.Variable(system.tensor(case.variables.w.init, case.variables.w.shape))
-  local infeed = ipu.IPUInfeedQueue(system_program.dataset(case.infeeds["in"]))
-  local run
+  local variables, infeeds, runs = {}, {}, {}
+  for name, v in pairs(case.variables) do
+    variables[name] = ipu.Variable(system.tensor(v.init, v.shape))
+  end
+  for name, each in pairs(case.infeeds) do
+    infeeds[name] = ipu.IPUInfeedQueue(system_program.dataset(each))
+  end
   for i, step in ipairs(case.script) do
-    local make = functions[step.fn]
-    if not make then return false, "unknown function '" .. tostring(step.fn) .. "'" end
-    run = run or ipu.func(make(infeed, w))
-    strategy:run(run)
-    local problem = system.compare("w", w:read_value(), {shape = {}, data = {step.expect_w}},
+    local queue, variable, rate = read_words(step.fn)
+    if not queue then return false, "unknown function '" .. tostring(step.fn) .. "'" end
+    local w = named(variables, variable)
+    runs[step.fn] = runs[step.fn] or step_of(named(infeeds, queue), w, rate)
+    strategy:run(runs[step.fn])
+    local problem = system.compare(variable, w:read_value(), {shape = {}, data = {step.expect_w}},
       {rtol = 1e-5, atol = 1e-5})
     if problem then return false, "step " .. i .. ": " .. problem end
   end

@@ -68,7 +68,14 @@ local optimizers <const> = {
     return ipu.keras.optimizers.SGD{learning_rate = o.lr, momentum = o.momentum,
       nesterov = o.nesterov}
   end,
-  adam = function(o) return ipu.keras.optimizers.Adam{learning_rate = o.lr} end,
+  momentum = function(o)
+    return ipu.keras.optimizers.SGD{learning_rate = o.lr, momentum = o.momentum or 0.9,
+      nesterov = o.nesterov}
+  end,
+  adam = function(o)
+    return ipu.keras.optimizers.Adam{learning_rate = o.lr, beta_1 = o.b1, beta_2 = o.b2,
+      epsilon = o.eps}
+  end,
   rmsprop = function(o) return ipu.keras.optimizers.RMSprop{learning_rate = o.lr} end,
 }
 
@@ -251,7 +258,8 @@ function steps.is_pipelined(state, step)
   return got ~= step.expect and "is_pipelined() is " .. tostring(got) or nil
 end
 
-function steps.enter_stage(_, step) ipu.keras.PipelineStage(step.value) end
+function steps.enter_stage(state, step) table.insert(state.stages, ipu.keras.PipelineStage(step.value)) end
+function steps.leave_stage(state) table.remove(state.stages):close() end
 
 -- Further arguments by name, which cases list in a table of their own, are beside the others here.
 local function options(given)
@@ -309,7 +317,7 @@ end
 function runner.run(case)
   local depth = scope.depth()
   configure(case)
-  local state = {case = case,
+  local state = {case = case, stages = {},
     tolerance = {rtol = (case.tol or {}).rtol or 1e-5, atol = (case.tol or {}).atol or 1e-5}}
   local problem
   local strategy = ipu.IPUStrategy():scope()

@@ -85,7 +85,7 @@ local rules <const> = {
   end,
   adam = function(o)
     return ipu.train.AdamOptimizer(o.lr,
-      {beta1 = o.beta1 or 0.9, beta2 = o.beta2 or 0.999, epsilon = o.eps or 1e-8})
+      {beta1 = o.b1 or 0.9, beta2 = o.b2 or 0.999, epsilon = o.eps or 1e-8})
   end,
   rmsprop = function(o) return ipu.train.RMSPropOptimizer(o.lr, {decay = o.decay or 0.9}) end,
 }
@@ -582,13 +582,20 @@ local strategy_functions <const> = {
   ["cast to float64"] = function(x) return ipu.cast(x, "float64") end,
 }
 
+-- The function that words tell of: "identity", "an uncompiled function", "identity, not compiled".
+local function function_in_words(words)
+  local rest = words:gsub("^an? uncompiled ", ""):gsub(",? ?%(?not compiled%)?$", "")
+  local f = strategy_functions[rest == "function" and "identity" or rest]
+    or error("unknown function '" .. words .. "'")
+  return rest == words and ipu.func(f) or f
+end
+
 function steps.strategy_run(at, step)
-  local f = strategy_functions[step.fn] or error("unknown function '" .. step.fn .. "'")
   local given = {}
-  for i, a in ipairs(step.args) do
+  for i, a in ipairs(step.args or {}) do
     given[i] = ipu.tensor(a.value, {dtype = system.dtype(a.dtype)})
   end
-  at.strategy:run(ipu.func(f), given)
+  at.strategy:run(function_in_words(step.fn), given)
 end
 
 function steps.iterate_dataset_on_host(at)

@@ -9,7 +9,8 @@
 #include "base/version.h"
 #include "cli/edit.h"
 #include "ipulua.h"
-#include "kernels/kernels.h"
+#include "kernels/blas.h"
+#include "kernels/products.h"
 #include "lua/module.h"
 #include "tensor/image.h"
 
@@ -23,9 +24,8 @@
 static void row(const char *name, const char *value) { printf("%-18s%s\n", name, value); }
 
 /* The instruction sets that have a table of kernels and run on this CPU. */
-static void print_kernels(const char *at_most) {
+static void print_kernels(const Kernels *chosen, const char *at_most) {
   static const char *const names[] = {"base", "avx2", "avx512"};
-  const Kernels *chosen = kernels_at_most(at_most);
   printf("%-18s%s (of", "CPU kernels", chosen ? chosen->name : "none");
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (kernels_find(names[i])) printf(" %s", names[i]);
@@ -57,17 +57,37 @@ static void print_plugins(lua_State *L) {
   lua_settop(L, top);
 }
 
+/* What products are computed with, and what linear algebra asks. */
+static void print_blas(const Kernels *chosen, const char *products) {
+  ProductUse use;
+  char text[PRODUCTS_TEXT];
+  bool known = products_use(products, &use);
+  const Kernels *k = kernels_with_products(chosen ? chosen : kernels_select(), use);
+  blas_choose_core(k->core);
+  const Blas *b = blas_open();
+  printf("%-18s%s", "matrix products", known ? products_text(k, text) : "none");
+  if (!known) printf("; " PRODUCTS_WORDS, products);
+  else if (use == PRODUCTS_OPENBLAS && !(b && b->is_openblas)) printf("; there is no OpenBLAS");
+  else if (products && *products) printf("; " PRODUCTS_VARIABLE "=%s", products);
+  printf("\n%-18s", "linear algebra");
+  if (!b) printf("none; " BLAS_PACKAGE " brings it\n");
+  else if (b->is_openblas) printf("OpenBLAS %s (%s)\n", b->version, b->core);
+  else printf("%s\n", b->file);
+}
+
 void info_print(lua_State *L, bool environment) {
+  const char *at_most = environment ? getenv(KERNELS_VARIABLE) : NULL;
+  const Kernels *chosen = kernels_at_most(at_most);
   row("ipulua", IPULUA_VERSION);
   row("Lua", LUA_VERSION_MAJOR "." LUA_VERSION_MINOR "." LUA_VERSION_RELEASE);
   row("compiler", COMPILER);
-  print_kernels(environment ? getenv(KERNELS_VARIABLE) : NULL);
+  print_kernels(chosen, at_most);
   printf("%-18s%ld\n", "CPU cores", sysconf(_SC_NPROCESSORS_ONLN));
   row("line editing", editor_library());
   row("images", image_reads_png()    ? image_reads_jpeg() ? "PNG JPEG" : "PNG"
                 : image_reads_jpeg() ? "JPEG"
                                      : "none");
   print_plugins(L);
-  row("matrix products", "own kernels, no BLAS");
+  print_blas(chosen, environment ? getenv(PRODUCTS_VARIABLE) : NULL);
   printf("%-18s%d\n", "C interface", (int)IPU_ABI_VERSION);
 }

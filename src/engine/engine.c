@@ -1,5 +1,8 @@
 #include "engine/engine.h"
 
+#include "kernels/blas.h"
+#include "kernels/products.h"
+
 #include <stdlib.h>
 #include "dist/launch.h"
 
@@ -32,10 +35,20 @@ Engine *engine_new(Error *e, int threads, uint64_t seed) {
   return g;
 }
 
-Status engine_choose_kernels(Error *e, Engine *g, const char *at_most) {
+Status engine_choose_kernels(Error *e, Engine *g, const char *at_most, const char *products) {
   const Kernels *k = kernels_at_most(at_most);
+  ProductUse use;
   if (!k) return fail(e, ERR_VALUE, KERNELS_WORDS, at_most);
-  g->kernels = k;
+  if (!products_use(products, &use)) return fail(e, ERR_VALUE, PRODUCTS_WORDS, products);
+  blas_choose_core(k->core);
+  if (use == PRODUCTS_OPENBLAS) {
+    const Blas *b = blas_open();
+    if (!b || !b->is_openblas)
+      return fail(e, ERR_NOT_FOUND,
+                  PRODUCTS_VARIABLE "=openblas: there is no OpenBLAS; Debian's " BLAS_PACKAGE
+                                    " brings it");
+  }
+  g->kernels = kernels_with_products(k, use);
   return OK;
 }
 

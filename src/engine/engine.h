@@ -27,7 +27,7 @@ typedef struct Engine {
 } Engine;
 
 /* Kernels of at most that class, as the environment says; NULL or "": the best. */
-Status engine_choose_kernels(Error *e, Engine *g, const char *at_most);
+Status engine_choose_kernels(Error *e, Engine *g, const char *at_most, const char *products);
 Engine *engine_new(Error *e, int threads, uint64_t seed); /* threads 0: the CPU's cores */
 void engine_free(Engine *g);
 Pool *engine_pool(Engine *g);

@@ -7,6 +7,7 @@
 #include "engine/drop.h"
 #include "engine/hunt.h"
 #include "engine/pipeline.h"
+#include "kernels/products.h"
 #include "program/replicas.h"
 
 enum { CHAIN_GRAIN = 16384 };
@@ -111,18 +112,18 @@ typedef struct GemmWork {
 static void pack_chunk(void *context, int64_t chunk, int slot) {
   (void)slot;
   GemmWork *w = context;
-  w->kernels->gemm_pack(w->step->dtype, &w->step->gemm, chunk);
+  product_pack(w->kernels, &w->step->plan, w->step->dtype, &w->step->gemm, chunk);
 }
 
 static void gemm_chunk(void *context, int64_t chunk, int slot) {
   GemmWork *w = context;
   if (interrupt_drops(&w->loop)) return;
-  w->kernels->gemm_run(w->step->dtype, &w->step->gemm, chunk, slot);
+  product_chunk(w->kernels, &w->step->plan, w->step->dtype, &w->step->gemm, chunk, slot);
 }
 
 static void finish_chunk(void *context, int64_t chunk, int slot) {
   GemmWork *w = context;
-  w->kernels->gemm_finish(w->step->dtype, &w->step->gemm, chunk, slot);
+  product_finish(w->kernels, &w->step->plan, w->step->dtype, &w->step->gemm, chunk, slot);
 }
 
 static void run_epilogue(void *context, void *block, int64_t block_row, int64_t row, int64_t rows,

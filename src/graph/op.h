@@ -161,7 +161,7 @@ struct OpDef {
   void (*cost)(const struct Target *t, const Node *n, struct Cost *cost);
   /* Cases for the sweeps: "F[2,3] F[3,4] {transpose_b = true} | F[3] ..." Letters: F any float,
    * P positive float, U float in (-0.9, 0.9), D distinct floats, M symmetric positive definite
-   * matrices, I<k> integers below k, S<k> sorted ones, B bool, H float32 whatever the others
+   * matrices, W others with a dominant diagonal, I<k> integers below k, S<k> sorted ones, B bool, H float32 whatever the others
    * are; attributes in Lua syntax. The counter of RANDOM rows is not written. */
   const char *sample;
 };

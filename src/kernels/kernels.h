@@ -87,6 +87,7 @@ struct Gemm {
   size_t slot_bytes;
 };
 typedef struct GemmPlan {
+  bool openblas; /* kernels/products.h: not for our own kernels */
   size_t shared_bytes, slot_bytes;
   int64_t pack_chunks; /* 0: nothing to pack */
   int64_t chunks;
@@ -152,8 +153,19 @@ typedef enum Reduction {
   REDUCTION_COUNT
 } Reduction;
 
+/* Where products go: by the table of kernels/products.c, always to our own kernels, or to OpenBLAS
+ * whatever their size. */
+typedef enum ProductUse {
+  PRODUCTS_BY_TABLE,
+  PRODUCTS_OWN,
+  PRODUCTS_OPENBLAS,
+  PRODUCT_USES
+} ProductUse;
+
 typedef struct Kernels {
   const char *name; /* "base", "avx2", "avx512" */
+  const char *core; /* of OpenBLAS: the best of this class; NULL: its own choice */
+  ProductUse products;
   Strip strip
       [ELEMENTWISE_COUNT]
       [DTYPE_COUNT]; /* [kernel][dtype of operand 0 (WHERE: operand 1)]; NULL: none. float16 and
@@ -260,6 +272,8 @@ const Kernels *kernels_find(const char *name);
 const Kernels *kernels_at_most(const char *name);
 /* Whoever runs programs in this process asks the environment for that class here; what a wrong
  * value is told. */
+/* The same kernels, with products going elsewhere. */
+const Kernels *kernels_with_products(const Kernels *k, ProductUse use);
 #define KERNELS_VARIABLE "IPULUA_CPU"
 #define KERNELS_WORDS \
   KERNELS_VARIABLE " must be base, avx2 or avx512 (kernels of at most that class), got '%.40s'"

@@ -77,3 +77,8 @@ int clip_cast(Dtype from, const void *x, bool single, f16 *y, int64_t n, const N
   }
   return events;
 }
+
+int set_cast(Dtype d, void *data, int64_t i, double x, const Numerics *numerics) {
+  dtype_set(d, data, i, x);
+  return d == F16 ? clip_cast(F64, &x, true, (f16 *)data + i, 1, numerics) : 0;
+}

@@ -49,4 +49,6 @@ void narrow_f16_by(const struct Kernels *k, const float *x, f16 *y, int64_t n,
  * becomes NaN. single: x is one element. EVENT_OVERFLOW if there is any, as far as numerics
  * traps it; else 0. */
 int clip_cast(Dtype from, const void *x, bool single, f16 *y, int64_t n, const Numerics *numerics);
+/* Element i of data becomes x, as a cast would have it; the same events. */
+int set_cast(Dtype d, void *data, int64_t i, double x, const Numerics *numerics);
 #endif

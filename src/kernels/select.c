@@ -9,8 +9,12 @@ enum {
       TABLE_COUNT
 };
 
+/* A class that IPULUA_CPU asks for, or the best one: a CPU with AVX alone has no kernels of ours
+ * for that, but OpenBLAS has. */
+enum { UNASKED, ASKED, WAYS_OF_ASKING };
+
 /* Filled once, then only read. */
-static Kernels tables[TABLE_COUNT];
+static Kernels tables[TABLE_COUNT][WAYS_OF_ASKING][PRODUCT_USES];
 static pthread_once_t filled = PTHREAD_ONCE_INIT;
 
 /* Whether this CPU (and its operating system) runs what the table was compiled for. */
@@ -26,34 +30,64 @@ static bool cpu_has(const char *name) {
   return !strcmp(name, "base");
 }
 
+/* The newest core of OpenBLAS whose instructions a class has. OpenBLAS itself knows CPUs by their
+ * model, and takes those newer than itself for the oldest. */
+static const char *core_of(const char *name, bool asked) {
+#if defined(__x86_64__)
+  if (!strcmp(name, "avx512")) return "SkylakeX";
+  if (!strcmp(name, "avx2")) return "Haswell";
+  return !asked && __builtin_cpu_supports("avx") ? "Sandybridge" : "Prescott";
+#else
+  (void)name, (void)asked;
+  return NULL;
+#endif
+}
+
+static void fill_variants(int t) {
+  const Kernels first = tables[t][UNASKED][PRODUCTS_BY_TABLE];
+  for (int asked = UNASKED; asked < WAYS_OF_ASKING; asked++)
+    for (int use = 0; use < PRODUCT_USES; use++) {
+      Kernels *k = &tables[t][asked][use];
+      *k = first;
+      k->core = core_of(k->name, asked);
+      k->products = (ProductUse)use;
+    }
+}
+
 /* What fills a table is compiled as its kernels are: another CPU could not even run that. */
 static void fill_tables(void) {
-#define FILL_FILE(file, isa) kernels_fill_##file##_##isa(&tables[TABLE_##isa]);
-#define FILL_TABLE(isa)            \
-  tables[TABLE_##isa].name = #isa; \
-  if (cpu_has(#isa)) {             \
-    KERNEL_FILES(FILL_FILE, isa)   \
-  }
+#define FIRST(isa) tables[TABLE_##isa][UNASKED][PRODUCTS_BY_TABLE]
+#define FILL_FILE(file, isa) kernels_fill_##file##_##isa(&FIRST(isa));
+#define FILL_TABLE(isa)          \
+  FIRST(isa).name = #isa;        \
+  if (cpu_has(#isa)) {           \
+    KERNEL_FILES(FILL_FILE, isa) \
+  }                              \
+  fill_variants(TABLE_##isa);
   KERNEL_ISAS(FILL_TABLE)
 #undef FILL_FILE
 #undef FILL_TABLE
+#undef FIRST
 }
+
+static const Kernels *first_of(int t, int asked) { return &tables[t][asked][PRODUCTS_BY_TABLE]; }
 
 const Kernels *kernels_find(const char *name) {
   pthread_once(&filled, fill_tables);
   for (int t = 0; t < TABLE_COUNT; t++)
-    if (!strcmp(tables[t].name, name)) return cpu_has(name) ? &tables[t] : NULL;
+    if (!strcmp(first_of(t, UNASKED)->name, name))
+      return cpu_has(name) ? first_of(t, UNASKED) : NULL;
   return NULL;
 }
 
-static const Kernels *best_up_to(int t) {
-  while (t > 0 && !cpu_has(tables[t].name)) t--;
-  return &tables[t];
+static const Kernels *best_up_to(int t, int asked) {
+  while (t > 0 && !cpu_has(first_of(t, asked)->name)) t--;
+  return first_of(t, asked);
 }
 
 const Kernels *kernels_select(void) {
   pthread_once(&filled, fill_tables);
-  return best_up_to(TABLE_COUNT - 1);
+  return best_up_to(TABLE_COUNT - 1, UNASKED);
 }
 
 /* Where a class has no table, as on another architecture, what is below it is meant. */
@@ -62,6 +96,10 @@ const Kernels *kernels_at_most(const char *name) {
   if (!name || !*name) return kernels_select();
   pthread_once(&filled, fill_tables);
   for (int t = 0; t < (int)(sizeof classes / sizeof *classes); t++)
-    if (!strcmp(classes[t], name)) return best_up_to(t < TABLE_COUNT ? t : TABLE_COUNT - 1);
+    if (!strcmp(classes[t], name)) return best_up_to(t < TABLE_COUNT ? t : TABLE_COUNT - 1, ASKED);
   return NULL;
+}
+
+const Kernels *kernels_with_products(const Kernels *k, ProductUse use) {
+  return k - k->products + use;
 }

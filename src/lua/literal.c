@@ -69,6 +69,18 @@ static void measure(lua_State *L, int index, Literal *l, int depth) {
   lua_pop(L, 1);
 }
 
+static const Numerics *numerics_of(lua_State *L) { return &bind_state(L)->engine->numerics; }
+
+static void check_events(lua_State *L, const char *what, int events) {
+  const char *trap = numerics_trap(numerics_of(L), events);
+  if (trap) bind_fail(L, ERR_INTERNAL, "Tiles in excepted state: %s in %s", trap, what);
+}
+
+/* float16 takes finite numbers beyond its range as a cast does. */
+static void put_number(lua_State *L, const char *what, Tensor *t, int64_t at, double x) {
+  check_events(L, what, set_cast(t->type.dtype, t->data, at, x, numerics_of(L)));
+}
+
 static void put_scalar(lua_State *L, int index, const Literal *l, Tensor *t, int64_t at) {
   Dtype d = l->type.dtype;
   int is_whole; /* 3.0, too */
@@ -84,21 +96,25 @@ static void put_scalar(lua_State *L, int index, const Literal *l, Tensor *t, int
       bind_fail(L, ERR_VALUE, "%s: %s does not fit %s", l->what, lua_tostring(L, index),
                 dtype_name(d));
   } else {
-    dtype_set(d, t->data, at, lua_tonumber(L, index));
+    put_number(L, l->what, t, at, lua_tonumber(L, index));
   }
 }
 
-static Status cast_into(lua_State *L, const Tensor *from, Tensor *to, int64_t at) {
+static void cast_into(lua_State *L, const char *what, const Tensor *from, Tensor *to, int64_t at) {
   State *s = bind_state(L);
   int64_t n = type_count(&from->type);
   Error e = {0};
   Tensor *dense = tensor_dense(&e, (Tensor *)(uintptr_t)from);
   if (!dense) bind_raise(L, &e);
   const void *in[1] = {dense->data};
-  s->engine->kernels->cast[from->type.dtype][to->type.dtype](
-      in, 0, to->data + (size_t)at * dtype_size(to->type.dtype), n, NULL);
+  Dtype d = from->type.dtype, to_dtype = to->type.dtype;
+  unsigned char *out = (unsigned char *)to->data + (size_t)at * dtype_size(to_dtype);
+  s->engine->kernels->cast[d][to_dtype](in, 0, out, n, NULL);
+  int events = to_dtype == F16 && d != F16
+                   ? clip_cast(d, in[0], false, (f16 *)(void *)out, n, numerics_of(L))
+                   : 0;
   tensor_release(dense);
-  return OK;
+  check_events(L, what, events);
 }
 
 static int64_t fill(lua_State *L, int index, const Literal *l, Tensor *t, int64_t at, int depth) {
@@ -115,7 +131,7 @@ static int64_t fill(lua_State *L, int index, const Literal *l, Tensor *t, int64_
     for (int i = 0; i < rest && same; i++) same = inner.shape[i] == l->type.shape[depth + i];
     if (!same) bind_fail(L, ERR_VALUE, "%s is ragged: its tensors have different shapes", l->what);
     Tensor *from = bind_concrete(L, index, l->what);
-    cast_into(L, from, t, at);
+    cast_into(L, l->what, from, t, at);
     lua_pop(L, 1);
     return at + type_count(&inner);
   }
@@ -201,10 +217,10 @@ static int range(lua_State *L) {
   u->tensor = tensor_new_uninitialised(&e, &type);
   bind_check(L, &e);
   for (int64_t i = 0; i < type.shape[0]; i++) {
-    if (exact && divisor == 1)
+    if (exact && divisor == 1 && type.dtype != F16)
       dtype_set_integer(type.dtype, u->tensor->data, i,
                         (int64_t)((uint64_t)first + (uint64_t)each * (uint64_t)i));
-    else dtype_set(type.dtype, u->tensor->data, i, start + step * (double)i / divisor);
+    else put_number(L, "range", u->tensor, i, start + step * (double)i / divisor);
   }
   return 1;
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/interrupt.h"
+#include "kernels/products.h"
 #include "lua/bind.h"
 
 static int set_threads(lua_State *L) {
@@ -16,7 +17,8 @@ static int set_threads(lua_State *L) {
 /* (class | nil) Kernels of at most that class. */
 static int set_kernels(lua_State *L) {
   Error e = {0};
-  engine_choose_kernels(&e, bind_state(L)->engine, luaL_optstring(L, 1, NULL));
+  engine_choose_kernels(&e, bind_state(L)->engine, luaL_optstring(L, 1, NULL),
+                        luaL_optstring(L, 2, NULL));
   bind_check(L, &e);
   return 0;
 }
@@ -27,6 +29,8 @@ static int engine_info(lua_State *L) {
   lua_pushinteger(L, g->threads), lua_setfield(L, -2, "threads");
   lua_pushinteger(L, (lua_Integer)g->seed), lua_setfield(L, -2, "seed");
   lua_pushstring(L, g->kernels->name), lua_setfield(L, -2, "kernels");
+  char text[PRODUCTS_TEXT];
+  lua_pushstring(L, products_text(g->kernels, text)), lua_setfield(L, -2, "products");
   return 1;
 }
 

@@ -30,9 +30,11 @@ static void put_string(FILE *f, const char *s) {
 
 /* Whole numbers up to 2^53, others to six digits. */
 static void put_number(FILE *f, double x) {
-  if (!isfinite(x)) fputc('0', f);
-  else if (x == floor(x) && fabs(x) < 9007199254740992.0) fprintf(f, "%.0f", x);
-  else fprintf(f, "%.12g", x);
+  char text[64];
+  bool whole = x == floor(x) && fabs(x) < 9007199254740992.0;
+  snprintf(text, sizeof text, whole ? "%.0f" : "%.12g", isfinite(x) ? x : 0);
+  text_use_point(text);
+  fputs(text, f);
 }
 
 static void put_member(FILE *f, const char *name, double x) {

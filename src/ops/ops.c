@@ -1,4 +1,4 @@
-#include "ops/ops.h"
+#include "ops/support.h"
 
 #include <string.h>
 
@@ -175,7 +175,7 @@ static void run_chain(void *context, int64_t begin, int64_t end) {
   if (events) atomic_fetch_or(&l->events, events);
 }
 
-static Status trap(const Call *c, int events) {
+Status trap_events(const Call *c, int events) {
   const char *what = numerics_trap(c->numerics, events);
   if (!what) return OK;
   return fail_at(c->error, c->source, ERR_INTERNAL, "Tiles in excepted state: %s in %s", what,
@@ -217,7 +217,7 @@ Status eval_elementwise(const Call *c, const Node *n) {
   chain_finish(&chain, false);
   ChainLoop loop = {.chain = &chain};
   parallel_for(c, chain.count, ELEMENTWISE_GRAIN, run_chain, &loop);
-  return trap(c, loop.events);
+  return trap_events(c, loop.events);
 }
 
 /* An empty tensor may have any extents beside the 0: nobody shall walk through them. */

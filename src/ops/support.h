@@ -37,6 +37,9 @@ static inline size_t round_to_line(size_t bytes) { return (bytes + 63) / 64 * 64
 /* Bytes of t when computed with. */
 size_t compute_bytes(const Type *t);
 
+/* Fails when numerics traps what happened (EVENT_ …). */
+Status trap_events(const Call *c, int events);
+
 /* Run body with float16 and bfloat16 operands widened to float32 and its float32 results rounded
  * once. body sees the widened types in c->in_type and c->out_type (c->node keeps the true ones)
  * and scratch of its own. At most MAX_INPUTS operands. */

@@ -1,5 +1,6 @@
 /* Steps of what runs together: a chain of elementwise ops, block by block; a matrix product,
  * whose chain runs on each finished block of it. */
+#include "kernels/products.h"
 #include "program/lower.h"
 
 /* Elementwise work and products smaller than this run on one thread: a hand-off would cost as
@@ -133,7 +134,7 @@ void lower_product(Lower *l, Region *r, Node *n, const Group *g, Block *b) {
   m->c_row = m->n;
   lower_link(l, lower_operand(l, r, n->in[0]), &m->a);
   lower_link(l, lower_operand(l, r, n->in[1]), &m->b);
-  gs->plan = l->p->kernels->gemm_plan(gs->dtype, m);
+  gs->plan = product_plan(l->p->kernels, gs->dtype, m);
   m->accumulate = g && accumulates(l, r, g, &gs->plan);
   if (!g || m->accumulate || region_read_outside(r, n->id)) {
     lower_link(l, lower_result(l, r, m->accumulate ? &r->graph->node[g->last]->out[0] : &n->out[0]),
@@ -141,7 +142,7 @@ void lower_product(Lower *l, Region *r, Node *n, const Group *g, Block *b) {
     m->c = m; /* present, for the plan */
   }
   if (g && !m->accumulate) gs->epilogue = build_chain(l, r, g);
-  gs->plan = l->p->kernels->gemm_plan(gs->dtype, m);
+  gs->plan = product_plan(l->p->kernels, gs->dtype, m);
   if (gs->plan.shared_bytes)
     lower_link(l, lower_buffer(l, BUFFER_ARENA, gs->plan.shared_bytes, n), &m->shared);
   if (gs->plan.slot_bytes > l->p->slot_bytes) l->p->slot_bytes = gs->plan.slot_bytes;

@@ -51,6 +51,8 @@ Cost cost_reduce_axes(const Target *t, Dtype d, ReduceKind kind, const ReduceAxi
   bool cut = kind != COST_MAX && vectors < w && s.depth >= 2 * w;
   double local = cut ? vertex(t, s.outputs, scale * s.depth / w) + vertex(t, s.outputs, scale * w)
                      : vertex(t, s.outputs, scale * s.depth);
+  /* No worker mix loads more than 16 bytes a cycle. */
+  local = fmax(local, s.elements * element_bytes(d) / 16);
   c.tiles = tiles_used(t, d, total);
   cost_step(&c, t, "reduce", 0, local);
   /* PL ReductionPlan, calculateNextStep: twice the root of the tiles; on fewer tiles published

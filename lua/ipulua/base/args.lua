@@ -31,7 +31,6 @@ local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
 local counted = require "ipulua.base.counted"
 local enum = require "ipulua.base.enumeration"
-local interval = require "ipulua.base.interval"
 local modules = require "ipulua.base.modules"
 local nearest = require "ipulua.nearest"
 local plain = require "ipulua.base.plain"
@@ -171,6 +170,8 @@ local takes_tables <const> = {any = true, table = true, list = true, integers = 
 -- … and their keys may be strings
 local takes_names <const> = {any = true, table = true, dict = true}
 
+local function with_article(name) return (name:find("^[AEIOU]") and "an " or "a ") .. name end
+
 -- tester, noun and, for an enumeration, the enumeration.
 local function compile_type(t, where)
   if type(t) == "string" and testers[t] then return testers[t], nouns[t] end
@@ -178,12 +179,10 @@ local function compile_type(t, where)
     return function(v)
       local member = enum.find(t, v)
       return member ~= nil, member
-    end, "a " .. enum.name(t) .. " (" .. table.concat(enum.members(t), ", ") .. ")", t
+    end, with_article(enum.name(t)) .. " (" .. table.concat(enum.members(t), ", ") .. ")", t
   end
   if class.is_class(t) then
-    local name = t.__name
-    return function(v) return class.is_a(v, t), v end,
-      (name:find("^[AEIOU]") and "an " or "a ") .. name
+    return function(v) return class.is_a(v, t), v end, with_article(t.__name)
   end
   error("args: " .. where .. " has an unknown type " .. tostring(t))
 end
@@ -287,7 +286,8 @@ local function accept(fname, row, value)
   if not ok then refuse(fname, row, value) end
   if row.is_choice then converted = choose(fname, row, converted) end
   if row.check or row.range then
-    local words = row.range and interval.refusal(row.range, converted) or row.check
+    local words = row.range and require "ipulua.base.interval".refusal(row.range, converted)
+      or row.check
       and row.check(converted)
     if words then blame.error(string.format("%s: '%s' %s", fname, row.name, words), "value") end
   end

@@ -102,16 +102,20 @@ function creation.full(...)
   return core.full(a.shape, a.value, a.dtype)
 end
 
-local eye_spec <const> = {{"n", "integer"}, {"m", "integer", optional = true},
-  {"dtype", "dtype", "float32"}}
+local eye_spec <const> = {
+  {"num_rows", "integer"}, {"num_columns", "integer", optional = true, says = "num_rows by default"},
+  {"batch_shape", {"integers", "integer"}, optional = true,
+    says = "leading extents; none by default"},
+  {"dtype", "dtype", "float32"},
+}
 
----The identity matrix [n, m].
----Shapes: [n, m], m being n by default. `ipu.eye(2, 3)` → [2, 3]
+---The identity matrix; with a batch_shape as many of them.
+---Shapes: batch_shape and [num_rows, num_columns]. `ipu.eye(2, 3)` → [2, 3], `ipu.eye(2, {batch_shape = {4}})` → [4, 2, 2]
 ---Errors: a negative extent: `ipu.eye(-1)`
 ---@return userdata
 function creation.eye(...)
   local a = args.check("eye", eye_spec, ...)
-  local rows, cols = a.n, a.m or a.n
+  local rows, cols = a.num_rows, a.num_columns or a.num_rows
   if rows < 0 or cols < 0 then
     blame.error(string.format("eye: extents must not be negative, got [%d, %d]", rows, cols),
       "value")
@@ -120,7 +124,11 @@ function creation.eye(...)
     blame.error(string.format("eye: %g elements are too many", rows * 1.0 * cols), "value")
   end
   local row, col = creation.arange(rows), creation.arange(cols)
-  return core.ops.cast(core.ops.equal(core.ops.reshape(row, {rows, 1}), col), a.dtype)
+  local matrix = core.ops.cast(core.ops.equal(core.ops.reshape(row, {rows, 1}), col), a.dtype)
+  if not a.batch_shape then return matrix end
+  local shape = type(a.batch_shape) == "table" and {table.unpack(a.batch_shape)} or {a.batch_shape}
+  table.move({rows, cols}, 1, 2, #shape + 1, shape)
+  return core.ops.broadcast_to(matrix, shape)
 end
 
 local arange_spec <const> = {

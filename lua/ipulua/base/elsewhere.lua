@@ -41,6 +41,12 @@ for other, name in pairs(ops) do functions[other] = name end
 -- Module → other name → the name here, which may stand in another module.
 local names <const> = {
   ipu = functions,
+  ["ipu.linalg"] = {
+    cholesky = "ipu.cholesky", triangular_solve = "ipu.triangular_solve", matmul = "ipu.matmul",
+    einsum = "ipu.einsum", eye = "ipu.eye", l2_normalize = "ipu.nn.l2_normalize",
+    logdet = "slogdet", eigvalsh = "eigh", svdvals = "svd{compute_uv = false}", lu = "solve",
+    lu_solve = "solve", eig = "eigh", tridiagonal_solve = "solve", inverse = "inv",
+  },
   ["ipu.nn"] = {Module = "keras.Model", Linear = "keras.layers.Dense",
     Sequential = "keras.Sequential",
     CrossEntropyLoss = "keras.losses.SparseCategoricalCrossentropy",
@@ -113,7 +119,7 @@ function elsewhere.hint(module, name)
   if module == "ipu" and dtypes[name] then
     return string.format("; a dtype is a string: \"%s\"", name)
   end
-  if module == "ipu" and (name == "math" or name == "linalg") then
+  if module == "ipu" and name == "math" then
     return "; its functions stand in ipu itself: ipu.exp, ipu.matmul"
   end
   if module == "ipu" and flattened[name] then

@@ -33,8 +33,8 @@ terminal.set{is_terminal = is_terminal, output_is_terminal = output_is_terminal,
 local threads = options.threads or number("IPULUA_THREADS", 1)
 if threads then core.set_threads(threads) end
 
-local kernels = environment "IPULUA_CPU"
-if kernels then core.set_kernels(kernels) end
+local kernels, products = environment "IPULUA_CPU", environment "IPULUA_BLAS"
+if kernels or products then core.set_kernels(kernels, products) end
 
 local seed = options.seed or number("IPULUA_SEED", 0)
 if seed then core.set_seed(seed) end

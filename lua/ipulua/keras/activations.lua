@@ -91,12 +91,20 @@ function activations.gelu(...)
 end
 
 local axis_rows <const> = {{"x", "any", of = "tensor, number or list"}, {"axis", "integer", -1}}
+local axes_rows <const> = {
+  {"x", "any", of = "tensor, number or list"}, {"axis", {"integer", "integers"}, -1},
+}
 
----e^x divided by its sum along an axis.
+---e^x divided by its sum along an axis, or several together.
 function activations.softmax(...)
-  local x, a = checked("softmax", axis_rows, ...)
-  local y = ops.nn.softmax(x, {axis = a.axis})
-  if a.axis == -1 or a.axis == #x.shape - 1 then context.set_logits(y, x) end
+  local x, a = checked("softmax", axes_rows, ...)
+  local axis = a.axis
+  if type(axis) == "table" and #axis == 1 then axis = axis[1] end
+  if type(axis) == "table" then
+    return ops.exp(x - ops.reduce_logsumexp(x, {axis = axis, keepdims = true}))
+  end
+  local y = ops.nn.softmax(x, {axis = axis})
+  if axis == -1 or axis == #x.shape - 1 then context.set_logits(y, x) end
   return y
 end
 

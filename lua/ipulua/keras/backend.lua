@@ -391,7 +391,7 @@ about.say("backend", {
   {"dtype", text = "The name of the dtype."},
   {"elu", text = "As `activations.elu`."},
   {"expand_dims", text = "A new axis of 1: [...] → [..., 1, ...]."},
-  {"eye", text = "As `ipu.eye`: the identity [n, n]."},
+  {"eye", text = "As `ipu.eye`: the identity matrix."},
   {"flatten", text = "All elements in one axis: [...] → [size]."},
   {"gather", text = "Rows of reference by index: [n, ...], [indices] → [indices, ...]."},
   {"get_value", text = "A variable's value as a tensor."},

@@ -9,6 +9,7 @@ local counted = require "ipulua.base.counted"
 local loops = require "ipulua.trace.loops"
 local offloading = require "ipulua.trace.offloading"
 local operation = require "ipulua.trace.operation"
+local replication = require "ipulua.trace.replication"
 local teams = require "ipulua.config.teams"
 local tracing = require "ipulua.trace.tracing"
 local train = require "ipulua.optimizers.train"
@@ -65,6 +66,11 @@ local CrossReplicaOptimizer = define("CrossReplicaOptimizer")
 function CrossReplicaOptimizer:init(...)
   local a = args.check("CrossReplicaOptimizer", wrapper_spec, ...)
   IpuOptimizer.init(self, a.opt, a.name)
+  local inside = a.opt
+  while inside do -- what it wraps gets the means
+    inside.gets_means = true
+    inside = inside.wrapped
+  end
 end
 
 function CrossReplicaOptimizer:apply_gradients(...)
@@ -287,6 +293,20 @@ function GradientAccumulationOptimizer:init(...)
       .. "GradientAccumulationOptimizerV2 takes any", name, inner.name), "value")
   end
   self.count, self.reduction, self.verify_usage = a.num_mini_batches, "SUM", a.verify_usage
+end
+
+-- Momenta of each replica's own gradients would take the replicas' weights apart.
+local function check_momenta(self)
+  local inner = innermost_optimizer(self)
+  if self.gets_means or inner.gets_means or not inner:is_a(train.MomentumOptimizer) or replication.count() == 1 then return end
+  blame.error(string.format("%s: on %d replicas each would keep momenta, and with them weights, of its own; "
+    .. "CrossReplicaGradientAccumulationOptimizer averages over the replicas", self.name, replication.count()),
+    "failed_precondition")
+end
+
+function GradientAccumulationOptimizer:apply_gradients(...)
+  check_momenta(self)
+  return GradientAccumulationOptimizerV2.apply_gradients(self, ...)
 end
 
 ---GradientAccumulationOptimizer, its sums averaged over the replicas.

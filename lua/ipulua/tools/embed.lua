@@ -10,6 +10,8 @@ local json = require "ipulua.base.json"
 local model_file = require "ipulua.keras.files.model_file"
 local nest = require "ipulua.base.nest"
 
+require "ipulua.keras" -- says where the parts of models are
+
 local embed = {}
 
 local models, last = {}, 0

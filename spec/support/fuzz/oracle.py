@@ -9,7 +9,7 @@ import sys
 sys.dont_write_bytecode = True
 import numpy as np  # noqa: E402
 
-from oracles import elementwise, losses, normalisation, products, recurrence, reductions, sequences, shapes  # noqa: E402,F401
+from oracles import elementwise, linear_algebra, losses, normalisation, products, recurrence, reductions, sequences, shapes  # noqa: E402,F401
 from oracles.common import LARGEST, OPS, SMALLEST, Call  # noqa: E402
 
 

@@ -75,8 +75,7 @@ end
 
 -- An operand of the call: an earlier result of that shape and dtype, or a new input.
 local function choose_operand(program, made, o, dtype, integer)
-  if values.is_real(o.letter) and o.letter ~= "M" and o.letter ~= "P" and o.letter ~= "U"
-    and o.letter ~= "H" then
+  if o.letter == "F" or o.letter == "D" then
     local fitting = {}
     for _, each in ipairs(made) do
       if each.tensor.dtype == dtype

@@ -6,7 +6,7 @@ local calls = require "spec.support.fuzz.calls"
 
 local values = {}
 
-local real <const> = {F = true, P = true, U = true, D = true, M = true, H = true}
+local real <const> = {F = true, P = true, U = true, D = true, M = true, W = true, H = true}
 
 local function pick(list) return list[math.random(#list)] end
 local function list(shape) return "{" .. table.concat(shape, ", ") .. "}" end
@@ -29,6 +29,10 @@ function makers.M(o, dtype)
   local n = o.shape[#o.shape]
   return ("ipu.cast(ipu.eye(%d), %q) * %d + %s"):format(n, dtype, n + 2,
     uniform(o.shape, 0, 0.01, dtype))
+end
+function makers.W(o, dtype)
+  local n = o.shape[#o.shape]
+  return ("ipu.cast(ipu.eye(%d), %q) * %d + %s"):format(n, dtype, n + 2, uniform(o.shape, -1, 1, dtype))
 end
 function makers.I(o, _, integer)
   return uniform(o.shape, 0, math.max(o.below or 9, 1), integer)
@@ -86,7 +90,7 @@ local kinds <const> = {"sliced", "transposed", "spread", "reversed"}
 ---inside the function (a format for the input's name).
 function values.source(o, dtype, integer)
   local shape, wrap = o.shape, "%s"
-  if o.letter ~= "M" and o.letter ~= "S" and math.random() < 0.25 then
+  if o.letter ~= "M" and o.letter ~= "W" and o.letter ~= "S" and math.random() < 0.25 then
     local inner, how = views[pick(kinds)](o)
     if inner and calls.count(inner) <= calls.most_elements then shape, wrap = inner, how end
   end

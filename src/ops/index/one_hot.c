@@ -31,8 +31,8 @@ static Status eval_one_hot(const Call *c) {
   Around a = around_axis(y, (int)c->attr[HOT_AXIS].i);
   int64_t on = 0, off = 0;
   size_t size = dtype_size(y->dtype);
-  dtype_set(y->dtype, &on, 0, c->attr[ON_VALUE].f);
-  dtype_set(y->dtype, &off, 0, c->attr[OFF_VALUE].f);
+  int events = set_cast(y->dtype, &on, 0, c->attr[ON_VALUE].f, c->numerics) |
+               set_cast(y->dtype, &off, 0, c->attr[OFF_VALUE].f, c->numerics);
   fill_elements(c->out[0], size, &off, type_count(y));
   for (int64_t k = 0; k < a.outer * a.inner; k++) {
     int64_t index = read_index(c->in_type[0]->dtype, c->in[0], k), outer = k / a.inner,
@@ -41,7 +41,7 @@ static Status eval_one_hot(const Call *c) {
       memcpy((char *)c->out[0] + (size_t)((outer * a.extent + index) * a.inner + inner) * size, &on,
              size);
   }
-  return OK;
+  return trap_events(c, events);
 }
 
 const OpDef ops_one_hot[] = {

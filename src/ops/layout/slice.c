@@ -270,12 +270,12 @@ static Status eval_pad(const Call *c) {
   size_t size = dtype_size(x->dtype);
   int64_t first[MAX_RANK], bits = 0;
   for (int i = 0; i < x->rank; i++) first[i] = before(c->node, i);
-  dtype_set(x->dtype, &bits, 0, c->attr[CONSTANT_VALUES].f);
+  int events = set_cast(x->dtype, &bits, 0, c->attr[CONSTANT_VALUES].f, c->numerics);
   Fill f = {&bits, size, c->out[0]};
   if (pad_mode(c->node) == PAD_CONSTANT) parallel_for(c, type_count(y), 1 << 16, fill_range, &f);
   copy_steps(c, y, x, first, NULL, c->in[0], c->out[0], true);
   if (pad_mode(c->node) != PAD_CONSTANT) fill_mirrors(c, size);
-  return OK;
+  return trap_events(c, events);
 }
 
 static void grad_pad(Graph *g, const Node *n, Value *const *dy, Value **dx) {

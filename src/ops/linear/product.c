@@ -3,6 +3,7 @@
 #include "ops/linear/product.h"
 
 #include "base/interrupt.h"
+#include "kernels/products.h"
 
 /* Slots bound the scratch; teams larger than that share the chunks out by slot. */
 enum { PRODUCT_SLOTS = 16 };
@@ -30,7 +31,7 @@ static GemmPlan plan_of(const Kernels *k, const Product *p) {
   Gemm g = p->gemm;
   char dummy[8];
   if (!g.c) g.c = dummy; /* the result has a place of its own, though it isn't known yet */
-  return k->gemm_plan(p->dtype, &g);
+  return product_plan(k, p->dtype, &g);
 }
 
 static size_t bytes_for(const Kernels *k, const Product *p) {
@@ -44,7 +45,8 @@ size_t product_scratch(const Product *p) {
   size_t bytes = 0;
   for (int i = 0; i < 3; i++) {
     const Kernels *k = kernels_find(names[i]);
-    size_t needed = k ? bytes_for(k, p) : 0;
+    /* OpenBLAS needs none */
+    size_t needed = k ? bytes_for(kernels_with_products(k, PRODUCTS_OWN), p) : 0;
     if (needed > bytes) bytes = needed;
   }
   return bytes;
@@ -79,10 +81,12 @@ static void run_matrix(ProductRun *r, int64_t index, int slot) {
   Dtype d = r->product->dtype;
   Gemm g = matrix_at(r, index);
   g.shared = r->shared + (size_t)slot * r->shared_bytes;
-  for (int64_t i = 0; i < r->plan.pack_chunks; i++) r->call->kernels->gemm_pack(d, &g, i);
+  for (int64_t i = 0; i < r->plan.pack_chunks; i++)
+    product_pack(r->call->kernels, &r->plan, d, &g, i);
   for (int64_t i = 0; i < r->plan.chunks && !interrupt_drops(&r->loop); i++)
-    r->call->kernels->gemm_run(d, &g, i, slot);
-  for (int64_t i = 0; i < r->plan.finish_chunks; i++) r->call->kernels->gemm_finish(d, &g, i, slot);
+    product_chunk(r->call->kernels, &r->plan, d, &g, i, slot);
+  for (int64_t i = 0; i < r->plan.finish_chunks; i++)
+    product_finish(r->call->kernels, &r->plan, d, &g, i, slot);
 }
 
 static void matrix_task(void *context, int64_t index, int slot) {
@@ -91,17 +95,17 @@ static void matrix_task(void *context, int64_t index, int slot) {
 static void pack_task(void *context, int64_t chunk, int slot) {
   const ProductRun *r = context;
   (void)slot;
-  r->call->kernels->gemm_pack(r->product->dtype, &r->gemm, chunk);
+  product_pack(r->call->kernels, &r->plan, r->product->dtype, &r->gemm, chunk);
 }
 static void chunk_task(void *context, int64_t chunk, int slot) {
   ProductRun *r = context;
   if (interrupt_drops(&r->loop)) return;
-  r->call->kernels->gemm_run(r->product->dtype, &r->gemm, chunk, slot);
+  product_chunk(r->call->kernels, &r->plan, r->product->dtype, &r->gemm, chunk, slot);
 }
 
 static void finish_task(void *context, int64_t chunk, int slot) {
   const ProductRun *r = context;
-  r->call->kernels->gemm_finish(r->product->dtype, &r->gemm, chunk, slot);
+  product_finish(r->call->kernels, &r->plan, r->product->dtype, &r->gemm, chunk, slot);
 }
 
 /* For teams with more members than slots: task number i owns slot i and takes every

@@ -212,7 +212,6 @@ function model_file.load_model(...)
   local entries = weights.as_in_file(weights.paths(model), tensors, metadata)
   local plan, expected = weights.plan("load_model", entries, tensors)
   weights.check_left("load_model", tensors, expected)
-  weights.commit(plan)
   if metadata.options then
     local options = described "options"
     if type(options) ~= "table" then
@@ -222,8 +221,11 @@ function model_file.load_model(...)
   end
   if a.compile and metadata.training then
     blame.reading(file, model_file.compile, model, described "training", a.custom_objects)
-    weights.commit(weights.plan_optimizer("load_model", model.optimizer, entries, tensors))
+    local of_optimizer <const> = weights.plan_optimizer("load_model", model.optimizer, entries,
+      tensors)
+    table.move(of_optimizer, 1, #of_optimizer, #plan + 1, plan)
   end
+  weights.commit(plan)
   return model
 end
 

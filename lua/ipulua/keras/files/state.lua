@@ -258,9 +258,8 @@ function state.restore(model, run, data, tensors, commit)
     if saved and saved.class == callback.__name then
       if saved.state then callback:set_state(state.unpack(saved.state, tensors)) end
     else
-      log.warn("fit: callback %d is a %s; the interrupted run had %s there, so it begins anew", i,
-        callback.__name,
-        saved and "a " .. saved.class or "none")
+      log.warn("fit: callback %d is %s; the interrupted run had %s there, so it begins anew", i,
+        callback.__name, saved and saved.class or "none")
     end
   end
   if run.validation and data.validations then

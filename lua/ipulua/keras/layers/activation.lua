@@ -81,9 +81,7 @@ function Softmax:call(x, options)
   -- one of steps leaves out all that is in them
   while mask and #mask.shape < #x.shape do mask = ops.expand_dims(mask, -1) end
   if mask then x = x + (1 - ops.cast(mask, x.dtype)) * masked[x.dtype] end
-  if type(self.axis) == "number" then return activations.softmax(x, {axis = self.axis}) end
-  if #self.axis == 1 then return activations.softmax(x, {axis = self.axis[1]}) end
-  return ops.exp(x - ops.reduce_logsumexp(x, {axis = self.axis, keepdims = true}))
+  return activations.softmax(x, {axis = self.axis})
 end
 
 about.say("layers", {

@@ -103,8 +103,7 @@ end
 
 -- Keras' fused path, taken by images, feeds the moving variance with the unbiased estimate.
 local function unbiased(self, x, variance, count)
-  local is_fused = self.fused
-  if is_fused == nil then is_fused = #x.shape == 4 end
+  local is_fused = self.fused ~= false and #x.shape == 4
   local n = x.size // count * distributed_norm.group_size()
   if not is_fused or n < 2 then return variance end
   return variance * (n / (n - 1))
