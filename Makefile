@@ -140,9 +140,9 @@ $(BUILD)/modules/ipulua/core.so: $(LUA_OBJECTS) $(BUILD)/libipulua.a src/export_
 	  $(LUA_OBJECTS) $(BUILD)/libipulua.a $(LUA_LIBS) $(LIBS)
 
 # What is large and seldom needed, as a module of its own.
-$(BUILD)/modules/ipulua/hdf5.so: src/plugin/hdf5.c
+$(BUILD)/modules/ipulua/hdf5.so: $(wildcard src/plugin/hdf5*.c) src/plugin/hdf5_read.h
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) $(LUA_CFLAGS) $(patsubst -I%,-isystem%,$(shell $(PKG_CONFIG) --cflags-only-I hdf5)) $(LDFLAGS) -shared -o $@ $< \
+	$(CC) $(ALL_CFLAGS) $(LUA_CFLAGS) $(patsubst -I%,-isystem%,$(shell $(PKG_CONFIG) --cflags-only-I hdf5)) $(LDFLAGS) -shared -o $@ $(filter %.c,$^) \
 	  $(call libs_of,$(HDF5)) $(LUA_LIBS)
 
 # One source, each library of MPI.
@@ -265,6 +265,10 @@ ROUNDS ?= $(if $(PEERS),3,1)
 bench: all ## run the workloads of examples/bench (PEERS=1: next to PyTorch, in turn)
 	@IPULUA=$(BUILD)/ipulua $(BUILD)/ipulua examples/bench/run.lua --rounds $(ROUNDS) $(if $(PEERS),--peers) $(BENCH_ARGS)
 
+.PHONY: bench-processes
+bench-processes: all ## a training step on two processes, by each MPI, next to one process and PyTorch's DDP (ROUNDS=3)
+	@IPULUA=$(BUILD)/ipulua $(BUILD)/ipulua examples/bench/processes.lua $(if $(filter 1,$(ROUNDS)),3,$(ROUNDS))
+
 # Of one instruction set in a process: the library takes one core.
 .PHONY: bench-gemm
 bench-gemm: $(BUILD)/kernels_bench ## products by our kernels and by OpenBLAS, by shape and instruction set (ISA=avx2: only that)
@@ -334,7 +338,7 @@ check: ## what takes less than a minute of make test: before a commit
 nightly: deps ## what takes long: the sanitizers, every seed anew
 	+@failed=; for each in $(NIGHTLY); do echo "== $$each"; $(MAKE) --no-print-directory $$each || failed="$$failed $$each"; done; \
 	test -z "$$failed" || { echo "failed:$$failed"; exit 1; }
-NIGHTLY := nightly-specs new-seeds mutants debug asan tsan compilers arm64
+NIGHTLY := kills nightly-specs new-seeds mutants debug asan tsan compilers arm64
 .PHONY: mutants
 mutants: all ## plant each mistake of spec/mutants in a copy: the check that the patch names must fail
 	+@MAKE='$(MAKE)' JOBS=$(JOBS) BUILD='$(BUILD)' CC='$(CC)' spec/support/mutants.sh
@@ -398,6 +402,23 @@ KIND ?= eager compiled pipeline replicas datasets prompt models functions
 .PHONY: soak
 soak: all ## six kinds of training that go on, models and functions made 10,000 times: memory and time by the step (MINUTES=10, KIND=)
 	@for each in $(KIND); do GLIBC_TUNABLES=glibc.malloc.tcache_count=0 $(BUILD)/ipulua spec/support/soak.lua $(MINUTES) $$each || exit; done
+
+# gcov's counts of the checks, the specs and a minute of fuzzing, in a build folder of their own.
+COVERED := -O1 -g --coverage -fprofile-update=atomic
+.PHONY: coverage
+coverage: all ## lines and branches by folder that the checks and specs run; thresholds and their two sides
+	@find build-coverage -name '*.gcda' -delete 2>/dev/null; true
+	+@MAKE='$(MAKE)' JOBS=$(JOBS) BUILD=build-coverage CC='$(CC)' CFLAGS='$(COVERED)' spec/support/run.sh build checks specs || \
+	  echo 'something failed: counts are of what ran'
+	@build-coverage/ipulua spec/support/fuzz/main.lua $(SECONDS) $(FUZZ_SEED) || true
+	@$(BUILD)/ipulua spec/support/coverage.lua build-coverage
+
+# Every case of spec/processes under each MPI that is installed, in place of the stub that make test runs them with.
+.PHONY: processes kills
+processes: all checks ## the specs of several processes under each MPI that is installed
+	+@MAKE='$(MAKE)' JOBS=$(JOBS) BUILD='$(BUILD)' CC='$(CC)' spec/support/processes.sh
+kills: all checks ## 200 times a process of a training is killed: nothing hangs, files are whole, training goes on to the same bits
+	@IPULUA=$(BUILD)/ipulua $(BUILD)/ipulua spec/support/kills.lua $(or $(KILLS),200)
 
 .PHONY: built parts arm64 fresh fresh-demo fresh-all
 built: ## build everything, with the check programs

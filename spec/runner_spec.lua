@@ -126,9 +126,21 @@ describe("the runner", function()
     assert.matches("\n0 passed, 1 failed\n$", out)
   end)
 
+  -- The second is over when the case has begun, however long that takes.
   it("stops a spec that takes too long, and names it", function()
-    local out, status = run({slow = "it('never ends', function() while true do end end)"}, 1,
-      {TEST_TIMEOUT = "1"})
+    local bin, began = folder .. "/bin", folder .. "/began"
+    assert(os.execute("mkdir " .. command.quote(bin)))
+    command.write(bin .. "/timeout", [[#!/bin/bash
+      [ "$1 $2 $3" = "-k 10 1" ] || exit 1
+      setsid "${@:4}" & pid=$!
+      until [ -e "$BEGAN" ]; do kill -0 $pid || exit 1; sleep 0.05; done
+      kill -- -$pid
+      wait $pid
+      exit 124]])
+    assert(os.execute("chmod +x " .. command.quote(bin .. "/timeout")))
+    local out, status = run({slow = "it('never ends', function() "
+      .. "io.open(os.getenv('BEGAN'), 'w'):close() while true do end end)"}, 1,
+      {TEST_TIMEOUT = "1", BEGAN = began, PATH = bin .. ":" .. os.getenv("PATH")})
     assert.equal(1, status)
     assert.matches("FAIL never ends\n    the program ended here: stopped after 1 seconds\n", out)
   end)

@@ -1390,6 +1390,9 @@ ipu.loops = {}
 ipu.ipu_compiler = {}
 ipu.data = {}
 ipu.dataset_benchmark = {}
+ipu.image = {}
+ipu.popdist = {}
+ipu.distributed = {}
 ipu.train = {}
 ipu.optimizers = {}
 ipu.within_replica = {}
@@ -1502,7 +1505,7 @@ function ipu.random.set_seed(seed) end
 ---Errors: a symbolic initial value, one that the dtype can't hold, one that has not the shape wanted: `ipu.func(function(a) return ipu.Variable(a) end)(x)`, `ipu.Variable({1, 2}, {shape = {3}})`
 ---Source: tf.Variable
 ---@param initial_value any
----@param options? {name?: string, trainable?: boolean, dtype?: string, shape?: any}
+---@param options? {name?: string, trainable?: boolean, dtype?: string, shape?: any, synchronization?: any, aggregation?: any}
 ---@return ipulua.Tensor variable
 function ipu.Variable(initial_value, options) end
 
@@ -1942,11 +1945,12 @@ function ipu.data.from_cifar(path, options) end
 
 ---A table of numbers as text (RFC 4180): each record a vector; with `label`, a column's name or
 ---position (0-based), pairs of a vector of the other columns and that number. {columns = {…}}
----chooses columns by name or position.
+---chooses columns by name or position. A cell that is empty, NA, N/A or null is an error, or
+---becomes `fill`, a number or a table of numbers by column. read_csv reads words, too.
 ---Shapes: [columns]; with a label pairs [columns], []
----Errors: a field that is no number (with its line), an unknown column, a file that is missing: `data.from_csv "nowhere.csv"`
+---Errors: a field that is no number (with its line), a missing cell without a fill, an unknown column, a file that is missing: `data.from_csv "nowhere.csv"`
 ---@param path string
----@param options? {columns?: any[], label?: string|integer, header?: boolean, separator?: string, dtype?: string, label_dtype?: string}
+---@param options? {columns?: any[], label?: string|integer, header?: boolean, separator?: string, dtype?: string, label_dtype?: string, fill?: number|table}
 ---@return ipulua.Dataset
 function ipu.data.from_csv(path, options) end
 
@@ -2159,6 +2163,30 @@ function ipu.dataset_benchmark.dataset_benchmark(dataset, number_of_epochs, elem
 ---@return string
 function ipu.dataset_benchmark.infeed_benchmark(infeed_queue, number_of_epochs, elements_per_epochs, options) end
 
+---A PNG or JPEG file's picture.
+---Shapes: → [height, width, channels], uint8
+---Errors: a file that is missing, damaged or of another format: `ipu.image.read("none.png")`
+---@param path string
+---@param options? {channels?: integer}
+---@return ipulua.Tensor
+function ipu.image.read(path, options) end
+
+---Writes a picture, by the path's ending as PNG or JPEG.
+---Shapes: [height, width] or [height, width, channels]; 1 to 4 channels, of JPEG 1 or 3
+---Errors: another ending, another shape: `ipu.image.write("x.gif", ipu.ones{2, 2})`
+---@param path string
+---@param x ipulua.Tensor
+---@param options? {scale?: boolean, quality?: integer}
+function ipu.image.write(path, x, options) end
+
+---Samples side by side in one picture, row by row, on white: for image.write.
+---Shapes: [samples, height, width] or [samples, height, width, channels] → [rows, columns, channels]
+---Errors: another rank, no samples: `ipu.image.grid(ipu.ones{4, 4})`
+---@param x ipulua.Tensor
+---@param options? {columns?: integer, gap?: integer, scale?: boolean}
+---@return ipulua.Tensor uint8
+function ipu.image.grid(x, options) end
+
 ---Brings a dataset's elements into programs, read ahead by threads: what a loop of ipu.loops or a
 ---pipeline is given. Component types are those that the device has.
 ---Shapes: every extent of the elements must be known
@@ -2272,6 +2300,134 @@ function Job:done() end
 ---Errors: what the function raised; that it was cancelled
 ---@return any
 function Job:wait() end
+
+---One training on the replicas of all processes that a launcher started, or of one process alone.
+---Errors: a device of another form; a library of MPI that the launcher doesn't fit: `ipu.PopDistStrategy("/device:GPU:0")`
+---Source: popdist_strategy.PopDistStrategy of the original
+---@class ipulua.PopDistStrategy: ipulua.MultiStrategy
+---@overload fun(...): ipulua.PopDistStrategy
+ipu.PopDistStrategy = {}
+
+---Fills in a configuration's place among the instances: experimental.multi_replica_distribution.
+---Errors: what is no IPUConfig: `ipu.PopDistStrategy():update_ipu_config(1)`
+---@param cfg ipulua.IPUConfig
+function ipu.PopDistStrategy:update_ipu_config(cfg) end
+
+---As PopDistStrategy, under the name that older scripts say.
+---Errors: variables_on_host = true: `ipu.IPUMultiWorkerStrategy{variables_on_host = true}`
+---Source: ipu_multi_worker_strategy.IPUMultiWorkerStrategyV1 of the original
+---@class ipulua.IPUMultiWorkerStrategy: ipulua.MultiStrategy
+---@overload fun(...): ipulua.IPUMultiWorkerStrategy
+ipu.IPUMultiWorkerStrategy = {}
+
+---Which worker this process is: task_type, task_id, num_workers, environment and the workers'
+---hosts.
+---Errors: an argument, which it has none of: `ipu.MPIClusterResolver(1)`
+---@class ipulua.MPIClusterResolver
+---@overload fun(...): ipulua.MPIClusterResolver
+ipu.MPIClusterResolver = {}
+
+---Joins the other instances, as strategies do by themselves.
+---Errors: a library that the launcher doesn't fit
+function ipu.popdist.init() end
+
+---Whether a launcher started this process.
+---@return boolean
+function ipu.popdist.isPopdistEnvSet() end
+
+---How many instances there are.
+---@return integer
+function ipu.popdist.getNumInstances() end
+
+---Which one this is, from 0.
+---@return integer
+function ipu.popdist.getInstanceIndex() end
+
+---Replicas of all instances.
+---@return integer
+function ipu.popdist.getNumTotalReplicas() end
+
+---Replicas of this instance.
+---@return integer
+function ipu.popdist.getNumLocalReplicas() end
+
+---The number, among all, of this instance's first replica.
+---@return integer
+function ipu.popdist.getReplicaIndexOffset() end
+
+---IPUs of a replica: what set_ipu_config was told, else --ipus-per-replica, else 1.
+---@return integer
+function ipu.popdist.getNumIpusPerReplica() end
+
+---The device id of this instance's IPUs: its group of local replicas times IPUs, in the order of
+---instances.
+---Errors: more IPUs than the machine has: `ipu.popdist.getDeviceId(1024)`
+---@param options? {ipus_per_replica?: integer}
+---@return integer
+function ipu.popdist.getDeviceId(options) end
+
+---Makes an IPUConfig one for this instance: its IPUs, its place among the instances. Returns it.
+---Errors: more IPUs than the machine has
+---@param config any
+---@param options? {ipus_per_replica?: integer, configure_device?: boolean}
+---@return ipulua.IPUConfig
+function ipu.popdist.set_ipu_config(config, options) end
+
+---f(…) on the instances that are listed; all wait for its end. An error in it is everybody's.
+---Errors: an instance that there is not, no function: `ipu.popdist.execute_on_instances({0}, 1)`
+---@param list integer[]
+---@param f function
+---@param ... any handed to f
+---@return any ... what f gave; nothing on the others
+function ipu.popdist.execute_on_instances(list, f, ...) end
+
+---Changes nothing: instances leave each other at the script's end.
+function ipu.popdist.finalizeBackend() end
+
+---The sum or mean of all instances' values, added in their order; of one instance the value.
+---Shapes: [...] → [...], the same everywhere
+---Errors: another combination than SUM and MEAN, booleans, a call inside of a compiled function: `ipu.distributed.allreduce(x, "MAX")`
+---@param x any
+---@param reduce_op any
+---@param options? {tensor_name?: string}
+---@return ipulua.Tensor
+function ipu.distributed.allreduce(x, reduce_op, options) end
+
+---The values of all instances, stacked along a new first axis.
+---Shapes: [...] → [instances, ...]
+---Errors: a call inside of a compiled function: `ipu.func(function(a) return ipu.distributed.allgather(a) end)(x)`
+---@param x any
+---@param options? {tensor_name?: string}
+---@return ipulua.Tensor
+function ipu.distributed.allgather(x, options) end
+
+---One instance's value, on all; the others give one of its type.
+---Shapes: [...] → [...]
+---Errors: a root that there is not: `ipu.distributed.broadcast(x, {root_rank = 9})`
+---@param x any
+---@param options? {root_rank?: integer, tensor_name?: string}
+---@return ipulua.Tensor
+function ipu.distributed.broadcast(x, options) end
+
+---Waits until all instances are there.
+---Errors: a call inside of a compiled function
+function ipu.distributed.barrier() end
+
+---What meetings have cost since the start: {meetings, bytes_sent, bytes_received, seconds, waited}.
+---Units: bytes; seconds
+---@return table
+function ipu.distributed.statistics() end
+
+---What a function of distribute_datasets_from_function is told.
+---@class ipulua.InputContext
+---@overload fun(...): ipulua.InputContext
+local InputContext = {}
+
+---A replica's share of a global batch.
+---Errors: a size that the replicas don't divide
+---@param size integer of the global batch
+---@return integer
+function InputContext:get_per_replica_batch_size(size) end
 
 ---What optimizers in the manner of sessions are made of: `ipu.train.Optimizer:extend("Name")` with
 ---`apply_gradient(g, v)`.
@@ -2421,7 +2577,7 @@ function ipu.train.Checkpoint:restore(dir) end
 ---number is replaced.
 ---Errors: a folder that can't be written, a max_to_keep below 1: `ipu.train.Checkpoint{model = model}:save("/proc/none")`
 ---@param dir string
----@param options? {max_to_keep?: integer, best?: boolean}
+---@param options? {max_to_keep?: integer, best?: boolean, all_instances?: boolean}
 ---@return string path
 function ipu.train.Checkpoint:save(dir, options) end
 
@@ -2526,8 +2682,9 @@ function ipu.pipeline(computational_stages, options) end
 ---@overload fun(...): ipulua.OptimizerFunctionOutput
 ipu.OptimizerFunctionOutput = {}
 
----Options of a stage's convolutions, matrix products and slices; they go before those of the
----configuration.
+---Options of a stage's convolutions and matrix products, partialsType and
+---availableMemoryProportion;
+---they go before those of the configuration. Options of slices change nothing, there as here.
 ---Errors: options that are no table of texts: `ipu.PipelineStageOptions{matmul_options = 1}`
 ---Source: pipelining_ops.PipelineStageOptions of the original
 ---@class ipulua.PipelineStageOptions
@@ -2772,7 +2929,8 @@ function ipu.reset_ipu_seed(seed, options) end
 ---@return integer[]
 function ipu.selection_order(order, count, options) end
 
----The price of a function or model: {target, ipus, fits, seconds, samples_per_second, cycles,
+---The price of a function or model: {target, ipus, replicas, instances, local_replicas, fits,
+---seconds, samples_per_second, cycles,
 ---memory, max_tile_bytes, tile_bytes, stages, …}. Of a model: one weight update if it is compiled,
 ---else one prediction. A function that returns a model is called first; the weights made in it have
 ---no values, so that their size doesn't matter. With explain, explanation is a text about what
@@ -2781,7 +2939,7 @@ function ipu.selection_order(order, count, options) end
 ---Units: seconds; cycles of the chip's clock; memory in bytes; max_tile_bytes and tile_bytes in bytes of one tile; samples per second
 ---Errors: neither function nor model, a model that is not built when inputs aren't given, an unknown target, a number of IPUs that no device has (the IPU Model takes any); a program that doesn't fit is no error (fits is false): `ipu.estimate(1)`, `ipu.estimate(f, {target = "gc3"})`
 ---@param fn any
----@param options? {batch_size?: integer, inputs?: any, target?: string|table, ipus?: integer, labels?: any, training?: boolean, topology?: string, host?: string, explain?: boolean}
+---@param options? {batch_size?: integer, inputs?: any, target?: string|table, ipus?: integer, instances?: integer, labels?: any, training?: boolean, topology?: string, host?: string, explain?: boolean}
 ---@return table
 function ipu.estimate(fn, options) end
 

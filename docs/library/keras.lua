@@ -129,6 +129,16 @@ layers.CategoryEncoding = {}
 ---@overload fun(options?: {max_tokens?: integer, num_oov_indices?: integer, mask_token?: integer, oov_token?: integer, vocabulary?: any|userdata|string, invert?: boolean, output_mode?: string, pad_to_max_tokens?: boolean, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.IntegerLookup
 layers.IntegerLookup = {}
 
+---The number of a word in a vocabulary, which is given or learnt by `adapt(data)`: the most frequent word first. Before it come 0 for mask_token, if there is one and output_mode is "int", and a number for all words that it lacks. Called with a string, a list, or the bytes of a text; invert = true goes back from numbers to words.
+---@class keras.layers.StringLookup: keras.layers.Layer
+---@overload fun(options?: {max_tokens?: integer, num_oov_indices?: integer, mask_token?: string, oov_token?: string, vocabulary?: any[]|string, invert?: boolean, output_mode?: string, pad_to_max_tokens?: boolean}): keras.layers.StringLookup
+layers.StringLookup = {}
+
+---Texts as the numbers of their words: in small letters without punctuation (standardize), split at spaces, in a vocabulary that is given or learnt by `adapt(data)`. 0 fills up, 1 is an unknown word. ngrams = 2 counts pairs of neighbours as words, too. output_mode "int" gives the numbers, of output_sequence_length or of the longest text; "multi_hot" and "count" a vector for each text. Called with a string, a list, or the bytes of a text.
+---@class keras.layers.TextVectorization: keras.layers.Layer
+---@overload fun(options?: {max_tokens?: integer, standardize?: string|function, split?: string|function, ngrams?: integer|any, output_mode?: string, output_sequence_length?: integer, pad_to_max_tokens?: boolean, vocabulary?: any[]|string}): keras.layers.TextVectorization
+layers.TextVectorization = {}
+
 ---In training, each element is 0 with probability rate; the others are scaled to keep the sum.
 ---@class keras.layers.Dropout: keras.layers.Layer
 ---@overload fun(rate: number, options?: {noise_shape?: any, seed?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Dropout
@@ -648,6 +658,16 @@ losses.BinaryCrossentropy = {}
 ---@overload fun(options?: {from_logits?: boolean, label_smoothing?: number, axis?: integer, reduction?: string, name?: string}): keras.losses.CategoricalCrossentropy
 losses.CategoricalCrossentropy = {}
 
+---BinaryCrossentropy of which a prediction that is sure counts less: times (1 − p of the label)^gamma
+---@class keras.losses.BinaryFocalCrossentropy: keras.losses.Loss
+---@overload fun(options?: {apply_class_balancing?: boolean, alpha?: number, gamma?: number, from_logits?: boolean, label_smoothing?: number, axis?: integer, reduction?: string, name?: string}): keras.losses.BinaryFocalCrossentropy
+losses.BinaryFocalCrossentropy = {}
+
+---−Σ alpha (1 − p)^gamma y log p over the classes
+---@class keras.losses.CategoricalFocalCrossentropy: keras.losses.Loss
+---@overload fun(options?: {alpha?: number, gamma?: number, from_logits?: boolean, label_smoothing?: number, axis?: integer, reduction?: string, name?: string}): keras.losses.CategoricalFocalCrossentropy
+losses.CategoricalFocalCrossentropy = {}
+
 ---−log p of the class; labels are class numbers
 ---@class keras.losses.SparseCategoricalCrossentropy: keras.losses.Loss
 ---@overload fun(options?: {from_logits?: boolean, axis?: integer, reduction?: string, name?: string}): keras.losses.SparseCategoricalCrossentropy
@@ -817,6 +837,21 @@ metrics.SpecificityAtSensitivity = {}
 ---@class keras.metrics.AUC: keras.metrics.Metric
 ---@overload fun(options?: {num_thresholds?: integer, curve?: string, summation_method?: string, thresholds?: any[], multi_label?: boolean, num_labels?: integer, label_weights?: any, from_logits?: boolean, name?: string, dtype?: string}): keras.metrics.AUC
 metrics.AUC = {}
+
+---The harmonic mean of precision and recall, of each class or averaged.
+---@class keras.metrics.F1Score: keras.metrics.Metric
+---@overload fun(options?: {average?: string, threshold?: number, name?: string, dtype?: string}): keras.metrics.F1Score
+metrics.F1Score = {}
+
+---The weighted harmonic mean of precision and recall: beta says how much more recall counts.
+---@class keras.metrics.FBetaScore: keras.metrics.Metric
+---@overload fun(options?: {average?: string, beta?: number, threshold?: number, name?: string, dtype?: string}): keras.metrics.FBetaScore
+metrics.FBetaScore = {}
+
+---The share of the labels' variance that the predictions explain.
+---@class keras.metrics.R2Score: keras.metrics.Metric
+---@overload fun(options?: {class_aggregation?: string, num_regressors?: integer, name?: string, dtype?: string}): keras.metrics.R2Score
+metrics.R2Score = {}
 
 ---Intersection over union of class numbers, averaged over the classes that occur; a pair with a number outside of 0 … num_classes - 1 doesn't count.
 ---@class keras.metrics.MeanIoU: keras.metrics.Metric
@@ -1390,7 +1425,7 @@ callbacks.TerminateOnNaN = {}
 ---@overload fun(filename: string, options?: {separator?: string, append?: boolean}): keras.callbacks.CSVLogger
 callbacks.CSVLogger = {}
 
----Writes event files for TensorBoard into log_dir/train and log_dir/validation; update_freq: "epoch", "batch" or a number of steps. Scalars are written, and each histogram_freq epochs histograms of the weights.
+---Writes event files for TensorBoard into log_dir/train and log_dir/validation; update_freq: "epoch", "batch" or a number of steps. Scalars are written, the graph of the model's layers (write_graph), and each histogram_freq epochs histograms of the weights, with write_images as pictures, too.
 ---@class keras.callbacks.TensorBoard: keras.callbacks.Callback
 ---@overload fun(options?: {log_dir?: string, histogram_freq?: integer, write_graph?: boolean, write_images?: boolean, write_steps_per_second?: boolean, update_freq?: string|integer, profile_batch?: any, embeddings_freq?: integer}): keras.callbacks.TensorBoard
 callbacks.TensorBoard = {}
@@ -1428,7 +1463,7 @@ function utils.set_random_seed(...) end
 ---Begins to count the names of layers anew.
 function utils.reset_names(...) end
 
----Draws a model's layers into a .dot file, or with graphviz a .png, .svg or .pdf; returns the DOT text.
+---Draws a model's layers into an .svg or .dot file, or with graphviz a .png, .pdf, .jpg or .gif; returns the DOT text.
 function utils.plot_model(...) end
 
 ---Another name of `preprocessing.sequence.pad_sequences`.
@@ -1449,6 +1484,18 @@ function utils.register_keras_serializable(...) end
 ---The name that a class or function has in files: "package>name" if it was registered, else a class' own.
 function utils.get_registered_name(...) end
 
+---Another name of `preprocessing.image.array_to_img`.
+function utils.array_to_img(...) end
+
+---Another name of `preprocessing.image.img_to_array`.
+function utils.img_to_array(...) end
+
+---Another name of `preprocessing.image.load_img`.
+function utils.load_img(...) end
+
+---Another name of `preprocessing.image.save_img`.
+function utils.save_img(...) end
+
 ---The class or function that a name stands for, nil for none: registered, in a scope, or in the given table.
 function utils.get_registered_object(...) end
 
@@ -1461,7 +1508,7 @@ function utils.Vocabulary(...) end
 ---Text that a character model (numbers [batch, time] to logits [batch, time, characters]) writes after a prompt. The model sees the last `window` characters (by default as many as its input is long, else 64).
 function utils.generate_text(...) end
 
----
+---A dataset of batches of windows over a series (positions: data, targets or nil, sequence_length): sequence_length steps, sampling_rate apart, a window each sequence_stride steps; with targets pairs, targets[i] being that of the window which begins at step i. start_index and end_index say which part of the series is used. A last smaller batch comes, too, unless drop_remainder is set.
 function preprocessing.timeseries_dataset_from_array(...) end
 
 ---Sequences as the rows of one tensor: those shorter than maxlen (by default the longest one's length) are filled up with `value`, longer ones cut, at their beginnings ("pre") or ends ("post").
@@ -1510,6 +1557,18 @@ function preprocessing.text.Tokenizer:to_json(...) end
 
 ---The tokenizer that to_json described, here or in Keras.
 function preprocessing.text.tokenizer_from_json(...) end
+
+---Numbers as a picture.
+function preprocessing.image.array_to_img(...) end
+
+---A picture as numbers.
+function preprocessing.image.img_to_array(...) end
+
+---A PNG or JPEG file's picture, of a size where one is wanted.
+function preprocessing.image.load_img(...) end
+
+---Writes a picture, by the path's ending as PNG or JPEG. uint8 stays as it is.
+function preprocessing.image.save_img(...) end
 
 ---Sets it: "float32", "float16", "mixed_float16", …
 function mixed_precision.set_global_policy(...) end

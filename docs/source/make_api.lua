@@ -21,7 +21,8 @@ local folder = arg and arg[1]
 -- offer by name is {class, how one is got}.
 local sections <const> = {
   {"Tensors", "Ops, which are functions of `ipu` and methods of tensors, are in [ops.md](ops.md).",
-    "tensor constant zeros ones full eye arange linspace is_tensor print_tensor save load "
+    "tensor constant zeros ones full eye arange linspace confusion_matrix is_tensor print_tensor "
+    .. "save load "
     .. "random.set_seed"},
   {"Variables", "What lives between calls.",
     "Variable get_variable variable_scope global_variables trainable_variables "
@@ -42,9 +43,11 @@ local sections <const> = {
   {"Datasets", "`ipu.data`; [datasets.md](datasets.md) shows them at work.",
     "data.from_tensors data.from_tensor_slices data.from_generator data.range data.zip "
     .. "data.BufferDataset data.from_idx data.from_cifar "
-    .. "data.from_csv data.from_npy data.from_safetensors data.from_text data.from_image_folder "
+    .. "data.from_csv data.read_csv data.from_npy data.from_safetensors data.from_text "
+    .. "data.from_image_folder "
     .. "data.Dataset "
     .. "dataset_benchmark.dataset_benchmark dataset_benchmark.infeed_benchmark"},
+  {"Pictures", "Tensors as pictures in files.", "image.read image.write image.grid"},
   {"Queues and strategies", nil,
     "IPUInfeedQueue IPUOutfeedQueue ScopedIPUOutfeedQueue IPUStrategy IPUStrategyV1",
     {require "ipulua.trace.jobs".Job, "strategy:run_async(f)"}},
@@ -330,8 +333,13 @@ local rest = {}
 for name in pairs(enums) do written[name] = true end
 for _, name in ipairs(help.names(ipu)) do
   local is_op = require "ipulua.core".ops[name]
-  if not (written[name] or is_op or name == "keras" or name == "nn" or name == "random") then
-    rest[#rest + 1] = name
+  local holds_ops = type(require "ipulua.ops"[name]) == "table" -- nn, random …
+  if not (written[name] or is_op or holds_ops or name == "keras") then
+    local module = type(ipu[name]) == "table" and not class.is_class(ipu[name]) and ipu[name]
+    if not module then rest[#rest + 1] = name end
+    for _, each in ipairs(module and help.names(module) or {}) do
+      if not written[name .. "." .. each] then rest[#rest + 1] = name .. "." .. each end
+    end
   end
 end
 if #rest > 0 then

@@ -407,7 +407,7 @@ for _, entry in ipairs(parts.metrics) do
     call = string.format("metrics.%s(%s)", name, signature(c)), takes = types_of(c),
     source = about_parts.source("metrics", name)}
   annotate_class("metrics", name, c, o.text, name ~= "Metric" and "keras.metrics.Metric" or nil)
-  o.shapes = metric_shapes(name, entry[2])
+  o.shapes = entry[3] or metric_shapes(name, entry[2])
   o.errors = wrong_text("metrics", wrong_sample("metrics", name, c))
   write_entry(name, o)
 end
@@ -641,9 +641,9 @@ end
 local titles = {models = "Files of models", utils = "Utilities",
   mixed_precision = "Mixed precision", datasets = "Data sets",
   preprocessing = "Preprocessing", ["preprocessing.sequence"] = "Sequences of numbers",
-  ["preprocessing.text"] = "Texts"}
+  ["preprocessing.text"] = "Texts", ["preprocessing.image"] = "Pictures as files"}
 for _, module in ipairs{"models", "utils", "preprocessing", "preprocessing.sequence",
-  "preprocessing.text", "mixed_precision", "datasets"} do
+  "preprocessing.text", "preprocessing.image", "mixed_precision", "datasets"} do
   write("%s %s", module:find(".", 1, true) and "###" or "##", titles[module])
   write ""
   local owner = keras

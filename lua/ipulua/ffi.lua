@@ -82,6 +82,9 @@ end
 
 -- Refuses an argument of another type, in words and at the caller's line.
 local function want(who, name, value, wanted)
+  if wanted == "string" and type(value) == wanted and value:find("%z") then
+    raise(who .. ": '" .. name .. "' has a NUL in it, where C would cut it")
+  end
   if type(value) == wanted then return end
   raise(who .. ": '" .. name .. "' must be a " .. wanted .. ", got "
     .. (value == nil and "none" or "a " .. type(value)))
@@ -180,6 +183,11 @@ local function flatten(data, shape, depth, out)
     if depth <= #shape then raise("tensor: the lists have different depths") end
     out[#out + 1] = data
     return
+  end
+  if #data == 0 and next(data) ~= nil then
+    raise("tensor: a number or a list is wanted, got a "
+      .. (is_tensor(data) and "tensor; ipu.stack takes a list of them" or is_value(data) and "value"
+        or is_variable(data) and "variable; v:read() gives its tensor" or "table with names"))
   end
   if depth > 8 then raise("tensor: the lists are nested deeper than 8") end
   if shape[depth] == nil then
@@ -294,12 +302,40 @@ local function from_array(dtype, shape, data)
   return raw_tensor(dtype, shape, array)
 end
 
+-- What is not known would be left out without a word.
+local function options_of(who, options, known)
+  if options == nil then return {} end
+  want(who, "options", options, "table")
+  for name in pairs(options) do
+    if not known[name] then
+      local names = {}
+      for each in pairs(known) do names[#names + 1] = each end
+      raise(who .. ": there is no option '" .. tostring(name) .. "'" .. nearest.hint(name, names))
+    end
+  end
+  return options
+end
+
+local tensor_options = {dtype = true, shape = true}
+
+-- The same tensor, where options ask for nothing else.
+local function converted(t, options)
+  if options.dtype and options.dtype ~= t.dtype then
+    t = apply("cast", {t}, {dtype = options.dtype})
+  end
+  if options.shape and shape_text(options.shape) ~= shape_text(t.shape) then
+    check_count("tensor", t:count(), options.shape)
+    t = apply("reshape", {t}, {shape = options.shape})
+  end
+  return t
+end
+
 ---A tensor of numbers in nested lists, or of an array of C's. Options: dtype (float32), shape,
 ---which the numbers fill; or the dtype alone.
 function ipu.tensor(data, options)
   if type(options) == "string" then options = {dtype = options} end
-  options = options or {}
-  if is_tensor(data) then return data end
+  options = options_of("tensor", options, tensor_options)
+  if is_tensor(data) then return converted(data, options) end
   local dtype = options.dtype or "float32"
   if type(data) == "cdata" then return from_array(dtype, options.shape, data) end
   local shape, numbers = {}, {}
@@ -308,12 +344,16 @@ function ipu.tensor(data, options)
   return from_numbers(dtype, options.shape or shape, numbers)
 end
 
-function ipu.zeros(shape, options)
-  want("zeros", "shape", shape, "table")
-  return raw_tensor(options and options.dtype or "float32", shape, nil)
+local function zeros(who, shape, options)
+  if type(options) == "string" then options = {dtype = options} end
+  want(who, "shape", shape, "table")
+  return raw_tensor(options_of(who, options, {dtype = true}).dtype or "float32", shape, nil)
 end
 
-function ipu.ones(shape, options) return (apply("ones_like", {ipu.zeros(shape, options)})) end
+function ipu.zeros(shape, options) return zeros("zeros", shape, options) end
+function ipu.ones(shape, options)
+  return (apply("ones_like", {zeros("ones", shape, options)}))
+end
 
 local function c_type(t) return element[t.dtype] or raise(t.dtype .. " has no C type; cast it") end
 
@@ -383,15 +423,21 @@ end
 
 -- ------------------------------------------------ files
 
----Tensors by name into .safetensors or .npz.
+local function is_npy(path) return path:sub(-4) == ".npy" end
+
+---Tensors by name into .safetensors or .npz; one into .npy.
 function ipu.save(path, tensors)
   want("save", "path", path, "string")
   want("save", "tensors", tensors, "table")
+  if is_tensor(tensors) and not is_npy(path) then
+    raise("save: '" .. path .. "' holds tensors by name, as in {x = tensor}; a .npy holds one")
+  end
   local names = {}
   for name, t in pairs(is_tensor(tensors) and {[""] = tensors} or tensors) do
     if type(name) ~= "string" or not is_tensor(t) then
       raise("save: tensors by name are wanted, as in {x = tensor}")
     end
+    want("save", "name", name, "string")
     names[#names + 1] = name
   end
   if is_tensor(tensors) then tensors = {[""] = tensors} end
@@ -414,14 +460,36 @@ function ipu.load(path)
     check(C.ipu_archive_tensor(context, archive, name, out))
     tensors[ffi.string(name)] = new_tensor(out[0])
   end
-  return tensors[""] or tensors
+  if is_npy(path) then return tensors[""] end
+  return tensors
 end
 
 -- ------------------------------------------------ ops
 
-local builder -- of the function that is being traced; nil: ops run at once
+-- The builder of the function that a coroutine is tracing; what other coroutines do meanwhile runs
+-- at once, unless it takes values of one that is being traced. A coroutine that is forgotten in the
+-- middle takes its builder along.
+local builders, main = setmetatable({}, {__mode = "k"}), {}
+local is_open = setmetatable({}, {__mode = "k"})
+local function tracing() return builders[coroutine.running() or main] end
+local function set_tracing(builder) builders[coroutine.running() or main] = builder end
 
-local function new_value(p)
+-- Where an op on these belongs; nil: it runs at once.
+local function builder_for(who, operands)
+  local builder = tracing()
+  for i = 1, #operands do
+    local v = operands[i]
+    if is_value(v) then
+      builder = builder or is_open[v.builder] and v.builder
+      if v.builder ~= builder then
+        raise(who .. ": a value is used outside the function that made it")
+      end
+    end
+  end
+  return builder or nil
+end
+
+local function new_value(p, builder)
   local shape = shape_of(C.ipu_value_rank(p), function(axis) return C.ipu_value_extent(p, axis) end)
   return setmetatable({p = p, shape = shape, dtype = ffi.string(C.ipu_value_dtype(p)),
     builder = builder}, Value)
@@ -433,7 +501,7 @@ local function as_tensor(v, dtype)
   return ipu.tensor(v, {dtype = dtype})
 end
 
-local function as_value(v, dtype)
+local function as_value(v, dtype, builder)
   if is_value(v) then
     if v.builder ~= builder then raise("a value is used outside the function that made it") end
     return v
@@ -441,52 +509,64 @@ local function as_value(v, dtype)
   local out = ffi.new("ipu_value *[1]")
   if is_variable(v) then check(C.ipu_builder_read(builder, v.p, out))
   else check(C.ipu_builder_constant(builder, as_tensor(v, dtype).p, out)) end
-  return new_value(out[0])
+  return new_value(out[0], builder)
 end
 
 local function is_operand(v) return is_tensor(v) or is_value(v) or is_variable(v) end
 
 function apply(op, operands, attributes)
+  local builder = builder_for(op, operands)
   local traced, dtype = builder ~= nil, nil
   for _, v in ipairs(operands) do
-    if is_value(v) and not builder then
-      raise(op .. ": a value is used outside the function that made it")
-    end
     if is_operand(v) then dtype = dtype or v.dtype end
   end
   local convert, ctype = as_tensor, "ipu_tensor *[?]"
   if traced then convert, ctype = as_value, "ipu_value *[?]" end
   local keep, list = {}, ffi.new(ctype, #operands + 1)
   for i, v in ipairs(operands) do
-    keep[i] = convert(v, dtype)
+    keep[i] = convert(v, dtype, builder)
     list[i - 1] = keep[i].p
   end
-  local text = attributes and next(attributes) ~= nil and json.encode(attributes) or nil
+  local good, text = true, nil
+  if attributes and next(attributes) ~= nil then good, text = pcall(json.encode, attributes) end
+  if not good then raise(op .. ": " .. text) end
   local out, count = ffi.new(ctype, MOST), ffi.new("int[1]")
   if traced then check(C.ipu_builder_apply(builder, op, list, #operands, text, out, MOST, count))
   else check(C.ipu_apply(context, op, list, #operands, text, out, MOST, count)) end
   hold(keep)
   local results = {}
-  for i = 1, count[0] do results[i] = (traced and new_value or new_tensor)(out[i - 1]) end
+  for i = 1, count[0] do results[i] = (traced and new_value or new_tensor)(out[i - 1], builder) end
   return unpack(results, 1, count[0])
+end
+
+-- What follows an operand that is left out would be taken for it.
+local function check_gap(op, i, gap)
+  if not gap then return end
+  raise(string.format("%s: argument %d is nil, but argument %d is given; only the last ones can be "
+    .. "left out", op, gap, i))
 end
 
 -- Operands, lists of them, and at the end a table of attributes.
 local function call(op, ...)
   local n = select("#", ...)
-  local operands, attributes = {}, nil
+  local operands, attributes, gap = {}, nil, nil
   for i = 1, n do
     local v = select(i, ...)
     if type(v) == "table" and not is_operand(v) then
       if is_operand(v[1]) then
+        check_gap(op, i, gap)
         for k = 1, #v do operands[#operands + 1] = v[k] end
       elseif i == n and v[1] == nil then
         attributes = v
       else
+        check_gap(op, i, gap)
         operands[#operands + 1] = v
       end
     elseif v ~= nil then
+      check_gap(op, i, gap)
       operands[#operands + 1] = v
+    else
+      gap = gap or i
     end
   end
   return apply(op, operands, attributes)
@@ -572,8 +652,11 @@ end
 
 ---What outlives a call of a function.
 function ipu.variable(initial, options)
-  local t, out = ipu.tensor(initial, options), ffi.new("ipu_variable *[1]")
-  check(C.ipu_variable_new(context, options and options.name, t.p, out))
+  if type(options) == "string" then options = {dtype = options} end
+  options = options_of("variable", options, {dtype = true, shape = true, name = true})
+  local t, out = ipu.tensor(initial, {dtype = options.dtype, shape = options.shape}),
+    ffi.new("ipu_variable *[1]")
+  check(C.ipu_variable_new(context, options.name, t.p, out))
   note(tonumber(C.ipu_tensor_bytes(t.p)))
   return setmetatable({p = ffi.gc(out[0], C.ipu_variable_free), shape = t.shape, dtype = t.dtype},
     Variable)
@@ -587,8 +670,12 @@ end
 
 ---In a function being traced: whenever it runs; else at once.
 function Variable:assign(value)
-  if builder then check(C.ipu_builder_assign(builder, self.p, as_value(value, self.dtype).p))
-  else check(C.ipu_variable_assign(context, self.p, as_tensor(value, self.dtype).p)) end
+  local builder = builder_for("assign", {value})
+  if builder then
+    check(C.ipu_builder_assign(builder, self.p, as_value(value, self.dtype, builder).p))
+  else
+    check(C.ipu_variable_assign(context, self.p, as_tensor(value, self.dtype).p))
+  end
 end
 
 -- A method that tells those who write x.method() that a colon is wanted.
@@ -613,16 +700,17 @@ end
 ---In a function being traced: the gradients of y for a list of values and variables; false where
 ---there is no path.
 function ipu.gradients(y, xs)
+  local builder = builder_for("gradients", {y})
   if not builder then raise("gradients: only inside a function given to ipu.func") end
   want("gradients", "xs", xs, "table")
   local keep, list, out = {}, ffi.new("ipu_value *[?]", #xs + 1), ffi.new("ipu_value *[?]", #xs + 1)
   for i, x in ipairs(xs) do
-    keep[i] = as_value(x)
+    keep[i] = as_value(x, nil, builder)
     list[i - 1] = keep[i].p
   end
-  check(C.ipu_builder_gradients(builder, as_value(y).p, list, #xs, out))
+  check(C.ipu_builder_gradients(builder, as_value(y, nil, builder).p, list, #xs, out))
   local gradients = {}
-  for i = 1, #xs do gradients[i] = out[i - 1] ~= nil and new_value(out[i - 1]) or false end
+  for i = 1, #xs do gradients[i] = out[i - 1] ~= nil and new_value(out[i - 1], builder) or false end
   return gradients
 end
 
@@ -632,30 +720,45 @@ local function type_text(x) return x.dtype .. "[" .. table.concat(x.shape, ", ")
 function Value:__tostring() return "<value of a traced function: " .. type_text(self) .. ">" end
 function Variable:__tostring() return tostring(self:read()) end
 
+-- What a traced function returned; n values, of which each must be one that a program gives.
+local function check_results(n, ...)
+  for i = 1, n do
+    local v = select(i, ...)
+    if not is_operand(v) and type(v) ~= "number" then
+      raise(string.format("func: a function returns tensors; its result %d is a %s", i, type(v)))
+    end
+  end
+  return {...}
+end
+
+local function results_of(...) return check_results(select("#", ...), ...) end
+
 local function trace(f, arguments)
-  if builder then
+  if tracing() then
     raise("func: functions are not traced inside one another; call the plain function")
   end
   local out = ffi.new("ipu_builder *[1]")
   check(C.ipu_builder_new(context, out))
   local mine = ffi.gc(out[0], C.ipu_builder_free)
-  builder = mine
+  set_tracing(mine)
+  is_open[mine] = true
   local ok, result = pcall(function()
     local values, place = {}, ffi.new("ipu_value *[1]")
     for i, t in ipairs(arguments) do
       check(C.ipu_builder_argument(mine, t.dtype, #t.shape, ints(t.shape), place))
-      values[i] = new_value(place[0])
+      values[i] = new_value(place[0], mine)
     end
-    local results = {f(unpack(values))}
+    local results = results_of(f(unpack(values)))
     local list, compiled = ffi.new("ipu_value *[?]", #results + 1), ffi.new("ipu_function *[1]")
     for i, v in ipairs(results) do
-      results[i] = as_value(v)
+      results[i] = as_value(v, nil, mine)
       list[i - 1] = results[i].p
     end
     check(C.ipu_builder_finish(mine, list, #results, compiled))
     return ffi.gc(compiled[0], C.ipu_function_free)
   end)
-  builder = nil
+  set_tracing(nil)
+  is_open[mine] = nil
   ffi.gc(mine, nil)
   C.ipu_builder_free(mine)
   if not ok then error(result, 0) end
@@ -682,7 +785,11 @@ function Function:__call(...)
   local n = select("#", ...)
   local arguments, key, list = {}, {}, ffi.new("ipu_tensor *[?]", n + 1)
   for i = 1, n do
-    local t = as_tensor((select(i, ...)))
+    local given = select(i, ...)
+    if is_value(given) then
+      raise("func: functions are not traced inside one another; call the plain function")
+    end
+    local t = as_tensor(given)
     arguments[i], list[i - 1] = t, t.p
     key[i] = t.dtype .. "[" .. table.concat(t.shape, ",") .. "]"
   end
@@ -710,13 +817,20 @@ function ipu.run_lua(code)
   want("run_lua", "code", code, "string")
   return text_of(C.ipu_run_lua, context, code)
 end
+local function want_integer(who, n)
+  want(who, "n", n, "number")
+  if n % 1 ~= 0 or math.abs(n) > 2 ^ 53 then
+    raise(who .. ": 'n' must be an integer, got " .. tostring(n))
+  end
+end
 function ipu.set_threads(n)
-  want("set_threads", "n", n, "number")
+  want_integer("set_threads", n)
+  if math.abs(n) > 2 ^ 30 then raise("set_threads: 0 (one a core) to 256 are wanted, got " .. n) end
   check(C.ipu_set_threads(context, n))
 end
 function ipu.set_seed(n)
-  want("set_seed", "n", n, "number")
-  check(C.ipu_set_seed(context, n))
+  want_integer("set_seed", n)
+  check(C.ipu_set_seed(context, ffi.cast("uint64_t", ffi.cast("int64_t", n))))
 end
 
 return ipu

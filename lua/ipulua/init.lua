@@ -5,7 +5,6 @@ local core = require "ipulua.core"
 local func = require "ipulua.trace.func"
 local modules = require "ipulua.base.modules"
 local ops = require "ipulua.ops"
-local registry = require "ipulua.base.parts.registry"
 
 local ipu = {}
 
@@ -101,7 +100,9 @@ local function with_checkpoints(train)
     return names
   end
   return modules.guard("ipu.train", train, function(name)
-    if in_train[name] then return require("ipulua.keras.files.checkpoint")[name] end
+    if not in_train[name] then return nil end
+    require "ipulua.keras" -- says where the parts are that a checkpoint may name
+    return require("ipulua.keras.files.checkpoint")[name]
   end)
 end
 
@@ -208,8 +209,10 @@ function ipu.load(...)
 end
 
 require "ipulua.base.start"
-registry.load_by(function(kind) ipu.keras.__load(kind) end)
-func.report_by(function() return require "ipulua.machine.report" end)
+func.attend_by(function()
+  require "ipulua.machine.compile_progress"
+  return require "ipulua.machine.report"
+end)
 function ipu.clip_by_global_norm(...)
   local results = table.pack(core.ops.clip_by_global_norm(...))
   return table.move(results, 1, results.n - 1, 1, core.plain{}), results[results.n]

@@ -14,7 +14,7 @@ for name, f in pairs(core.ops) do
     ops[module] = ops[module] or {}
     place = ops[module]
   end
-  if not core.describe_op(name).internal then place[leaf] = f end
+  if not core.is_internal(name) then place[leaf] = f end
 end
 
 for _, name in ipairs{

@@ -47,6 +47,15 @@ describe("ipulua.h", function()
 end)
 
 describe("libipulua.so.0", function()
+  run_if("computes at random what ops at once do, and gives out nothing that it still needs",
+    function()
+    local program = command.scratch()
+    run{"gcc", "-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Werror",
+      "-Isrc", "spec/support/api_random.c", library, "-Wl,-rpath," .. build, "-o", program}
+    assert.equal("1000 functions, 0 wrong\n", run{program, "1", "1000"})
+    os.remove(program)
+  end)
+
   it("is asked what it says of NULL by each function that can fail", function()
     local asked = {}
     for name in command.read("spec/support/api_check.c"):gmatch("NULLED%((ipu_[%w_]+),") do

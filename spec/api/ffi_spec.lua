@@ -14,7 +14,8 @@ local function session(section, env)
 end
 
 describe("ipulua.ffi under LuaJIT #ffi", function()
-  for _, section in ipairs{"tensors", "arrays", "json", "functions", "models", "leaks", "ending",
+  for _, section in ipairs{"tensors", "arrays", "json", "functions", "dropped", "coroutines",
+    "models", "leaks", "ending",
     "loading"} do
     run_if(section, function()
       local r = session(section)

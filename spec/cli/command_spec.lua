@@ -229,7 +229,8 @@ describe("the command line", function()
     assert.equal(0, help.status)
     for _, option in ipairs {"-e", "-l", "-i", "-v", "-E", "-W", "--threads N", "--seed N",
       "--profile DIR", "--estimate",
-      "--target NAME", "--ipus N", "--replicas N", "--ipus-per-replica N", "--instances N", "--help", "--version", "info"} do
+      "--target NAME", "--ipus N", "--replicas N", "--ipus-per-replica N", "--instances N",
+      "--help", "--version", "info"} do
       assert.truthy(help.out:find("  " .. option, 1, true), option)
     end
   end)

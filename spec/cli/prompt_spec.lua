@@ -103,6 +103,44 @@ describe("the prompt", function()
     assert.equal("stdin:1: <name> expected near '3'\nstdin:1: unknown attribute 'consts'\n", err)
   end)
 
+  -- Declarations with comments and line ends wherever Lua has them; the names a to e.
+  local function declarations(seed)
+    math.randomseed(seed)
+    local function pick(list) return list[math.random(#list)] end
+    local gaps <const> = {" ", " ", "  ", "\t", " --[[c]] ", " --[=[ ]] = ]=] "}
+    local function gap() return pick(gaps) end -- where a line may end as well, and would
+    local function space() return pick{gap(), " -- c\n", "\n"} end
+    local lines = {}
+    for i = 1, 12 do
+      local parts, count, names = {"local" .. space()}, math.random(3), {"a", "b", "c", "d", "e"}
+      for k = 1, count do
+        parts[#parts + 1] = table.remove(names, math.random(#names)) .. pick{"", "", gap()}
+          .. (i > 8 and pick{"", "<const> ", "<" .. space() .. "const > "} or "")
+          .. (k < count and pick{",", "," .. space(), gap() .. ","} or "")
+      end
+      if math.random(4) > 1 then
+        parts[#parts + 1] = pick{"=", gap() .. "=" .. space()} .. pick{tostring(i), "a, b, " .. i,
+          "(function() return " .. i .. ", e end)()", "'= local ' .. " .. i, "{" .. space() .. i
+          .. "}", "nil, c -- c"}
+      end
+      lines[i] = table.concat(parts)
+    end
+    lines[#lines + 1] = "for _, x in ipairs{tostring(a), tostring(b), tostring(c), tostring(d), "
+      .. "tostring(e)} do print((x:gsub('0x%x+', ''))) end"
+    return table.concat(lines, "\n") .. "\n"
+  end
+
+  it("keeps what lines declare as a script does", function()
+    for seed = 1, 40 do
+      local text = declarations(seed)
+      local script = command.run{command.ipulua, "-", stdin = text}
+      assert.equal(0, script.status, text .. script.err)
+      local out, err = typed(text)
+      assert.equal("", err, text)
+      assert.equal(script.out, (out:gsub("\n*$", "\n")), text)
+    end
+  end)
+
   it("closes what is <close> at the end of its line, and says so", function()
     local out, err = typed("local s <close> = setmetatable({}, {__close = function() "
       .. "print('closed') end})\nprint(s)\n")
@@ -209,9 +247,11 @@ describe("the prompt", function()
       folder = command.folder()
       os.execute(("cd %s && mkdir -p lib/ipulua/tools files/inner && touch files/first.txt "
         .. "files/second.txt"):format(folder))
+      command.write(folder .. "/files/odd\n.txt", "")
       command.write(folder .. "/lib/ipulua.lua", [[
         local lazy = {relu = print, later = {inner = 'got it'}}
-        local ipu = {matmul = print, mean = print, __names = function() return {"relu", "later", 1} end}
+        local ipu = {matmul = print, mean = print, __names = function() return {"relu", "later",
+          1} end}
         local function find(_, name) return lazy[name] or error(name) end
         return setmetatable(ipu, {__index = find})]])
       command.write(folder .. "/lib/ipulua/tools/help.lua",
@@ -318,6 +358,7 @@ describe("the prompt", function()
           {"package.loaded['ipulua.tools.help'] = {options = {[dense] = {'units'}}}", ""},
           {"dense(1, {uni\t4})", "5"}},
         {"file names in strings", {"io.open('fir\t') ~= nil", "true"},
+          {"io.open('odd\t.txt') == nil", "true"}, -- none with a newline
           {"io.open('inn\t') ~= nil", "true"},
           {"io.open(\"../files/sec\t\") ~= nil", "true"}},
         {"nothing in comments", {"1 -- stri\t", "1"}},
@@ -371,6 +412,8 @@ describe("the prompt", function()
         local starts = {"coroutine.wrap(body)()",
           "coroutine.wrap(function() coroutine.wrap(body)() end)()",
           "print(coroutine.resume(coroutine.create(body)))",
+          "co = coroutine.create(function() local x <close> = setmetatable({}, {__close = body}) "
+          .. "coroutine.yield() end) coroutine.resume(co) print(coroutine.close(co))",
           "for _ in coroutine.wrap(function() while true do coroutine.yield(1) end end) do if not "
           .. "go then go = 1 print('go') end end"}
         local steps = {{expect = "> "},

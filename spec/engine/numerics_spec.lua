@@ -31,6 +31,9 @@ local cases <const> = {
   {"a NaN that becomes an integer", "inv", function()
     return ipu.func(function(x) return ipu.cast(x, "int32") end)(ipu.tensor(0 / 0))
   end, -2147483648},
+  {"a NaN that becomes an integer behind a fused op", "inv", function()
+    return ipu.func(function(x) return ipu.cast(ipu.abs(x) + 1, "int32") end)(ipu.tensor(0 / 0))
+  end, -2147483648},
   {"a root of -1", "inv", function() return ipu.func(ipu.sqrt)(ipu.tensor(-1.0)) end, "nan"},
   {"0 / 0", "inv", function() return ipu.func(divide)(ipu.tensor(0.0), ipu.tensor(0.0)) end, "nan"},
   {"a tensor of numbers beyond float16", "oflo", function()

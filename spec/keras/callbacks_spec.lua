@@ -97,6 +97,21 @@ describe("callbacks", function()
     os.execute("rm -r " .. folder)
   end)
 
+  it("CSVLogger tells once what its columns, those of the first epoch, lack", function()
+    local path = command.scratch()
+    local log = require "ipulua.base.log"
+    local lines = {}
+    local former = log.set_writer(function(text) lines[#lines + 1] = text end)
+    finally(function()
+      log.set_writer(former)
+      os.remove(path)
+    end)
+    line():fit{x = x, y = y, batch_size = 4, epochs = 4, verbose = 0, validation_data = {x, y},
+      validation_freq = 2, callbacks = callbacks.CSVLogger(path)}
+    assert.equal(1, #lines)
+    assert.matches("has the columns of the first epoch, without val_loss", lines[1])
+  end)
+
   it("row 217: CSVLogger writes a line an epoch", function()
     local path = command.scratch()
     local history = fit(line(), {callbacks.CSVLogger(path)}, 2)

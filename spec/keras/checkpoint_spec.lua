@@ -371,6 +371,42 @@ describe("ipu.train.Checkpoint", function()
       "there is no checkpoint in")
   end)
 
+  it("refuses another optimizer's state, and changes nothing where anything doesn't fit", function()
+    local x, y = ipu.random.normal({8, 3}, {seed = 1}), ipu.ones{8, 1}
+    local function trained(optimizer)
+      local model = keras.Sequential{keras.layers.Dense{1, input_shape = {3}}}
+      model:compile{optimizer = optimizer, loss = "mse"}
+      model:fit{x, y, batch_size = 4, verbose = 0}
+      return model
+    end
+    local function state(model)
+      local list = {}
+      for i, w in ipairs(model.optimizer.weights) do list[i] = {w.name,
+        w:read_value():totable()} end
+      return list
+    end
+    local O = keras.optimizers
+    local saved = ipu.train.Checkpoint{model = trained(O.Adam(0.1))}:save(folder .. "/adam")
+    for _, other in ipairs{O.SGD(0.1), O.SGD{0.1, momentum = 0.9}, O.RMSprop(0.1)} do
+      local model = trained(other)
+      local before = state(model)
+      assert.error_matches(function() ipu.train.Checkpoint{model = model}:restore(saved) end,
+        "state of another optimizer: beside its weights that kept m, v, optimizer '"
+          .. other.name .. "' keeps ")
+      assert.same(before, state(model))
+    end
+    local nadam = ipu.train.Checkpoint{model = trained(O.Nadam(0.1))}:save(folder .. "/nadam")
+    local fresh = keras.Sequential{keras.layers.Dense{1, input_shape = {3}}}
+    fresh:compile{optimizer = O.Nadam(0.1), loss = "mse"}
+    local function restore(more)
+      ipu.train.Checkpoint{model = fresh, variable = more}:restore(nadam)
+    end
+    assert.error_matches(function() restore(ipu.Variable(1.0)) end,
+      "the file has no weight 'variable'")
+    assert.equal(1, fresh.optimizer:state("momentum_cache", 1):item())
+    restore()
+  end)
+
   it("refuses to pass over the weights of a model that isn't built", function()
     local function make() return keras.Sequential{keras.layers.Dense(1)} end
     local model, other = make(), make()

@@ -64,6 +64,29 @@ describe("own classes and functions", function()
     assert.are.same({triple = triple}, utils.get_custom_objects())
   end)
 
+  it("are a coroutine's own, and what was registered meanwhile stays", function()
+    local co = coroutine.create(function()
+      local _ <close> = utils.custom_object_scope{Times = Times}
+      coroutine.yield()
+      assert.equal(Times, utils.get_registered_object "Times")
+      assert.equal(triple, utils.get_registered_object "triple")
+    end)
+    assert(coroutine.resume(co))
+    assert.is_nil(utils.get_registered_object "Times")
+    utils.get_custom_objects().triple = triple
+    assert(coroutine.resume(co))
+    assert.are.same({triple = triple}, utils.get_custom_objects())
+    local forgotten = coroutine.wrap(function()
+      local _ <const> = utils.custom_object_scope{Times = Times}
+      coroutine.yield()
+    end)
+    forgotten()
+    utils.custom_object_scope{Times = triple}(function() -- one without a scope of its own
+      assert.equal(triple, coroutine.wrap(utils.get_registered_object)("Times"))
+    end)
+    assert.are.same({triple = triple}, utils.get_custom_objects())
+  end)
+
   it("are found when get_custom_objects has them", function()
     utils.get_custom_objects().Times = Times
     local copy = keras.models.model_from_json(

@@ -119,12 +119,39 @@ describe("load_weights of .h5", function()
     assert.same(before, m:get_weights()[1]:totable())
   end)
 
+  run_if("takes every number however it is stored, or refuses what a weight can't hold", function()
+    local random = folder .. "/random"
+    os.execute("mkdir " .. command.quote(random))
+    assert.same({}, require "spec.support.h5_random".run(random, 1, 60))
+  end)
+
+  run_if("outlives files that bring libhdf5 down", function()
+    local m = keras.Sequential{layers.Dense{2, name = "first", input_shape = {3}}}
+    m:load_weights(folder .. "/heap.h5")
+    local before = m:get_weights()[1]:totable()
+    assert.same({{0, 0.125}, {0.25, 0.375}, {0.5, 0.625}}, before)
+    assert.error_matches(function() m:load_weights(folder .. "/heap_damaged.h5") end,
+      "^load_weights: ")
+    local path = folder .. "/heap.h5"
+    local text = command.read(path)
+    for at = 1, #text, 131 do
+      for _, bits in ipairs{0x01, 0xff} do
+        command.write(path, text:sub(1, at - 1) .. string.char(text:byte(at) ~ bits)
+          .. text:sub(at + 1))
+        local ok, message = pcall(m.load_weights, m, path)
+        assert(ok or message:find("h5_spec.lua:%d+: load_weights: "), at .. ": "
+          .. tostring(message))
+      end
+    end
+  end)
+
   run_if("reads them in a process that has another Lua, too", function()
     local script = ([[
       local loaded = require "ipulua.ffi".run_lua(%q)
       print(loaded)]]):format(([[
       local keras = require "ipulua".keras
-      local m = keras.Sequential{keras.layers.Dense{2, name = "first"}, keras.layers.BatchNormalization{name = "middle"},
+      local m = keras.Sequential{keras.layers.Dense{2, name = "first"},
+        keras.layers.BatchNormalization{name = "middle"},
         keras.layers.Flatten(), keras.layers.Dense{1, name = "last"}}
       m:build{4, 3}
       m:load_weights("%s/keras2.h5")

@@ -230,6 +230,8 @@ describe("words", function()
     assert.are.same({"one", "two"}, split{"one…two", filters = "…"})
     -- as Python's lower()
     assert.are.same({"äöü", "жё", "čćł"}, split "ÄÖÜ ЖЁ ČĆŁ")
+    assert.are.same({"ɓƃɔ", "ἀἁᾳ", "ⴀⴁ", "ａｚ", "ⰰⰱ", "𐐨", "ⱥⱦ", "ϗθϸ"},
+      split "ƁƂƆ ἈἉᾼ ႠႡ ＡＺ ⰀⰁ 𐐀 ȺȾ ϏϴϷ")
     assert.matches("'split' must not be empty", message_of(split, {"a b", split = ""}))
   end)
 

@@ -285,3 +285,18 @@ np.savez("%s", *[f[name] for name in f.files])]]
     assert.is_nil(keras.models.load_model(path).optimizer)
   end)
 end)
+
+describe("ipu.save and ipu.load", function()
+  it("refuse names and paths with a NUL in them, which no file can have", function()
+    local path = command.scratch ".safetensors"
+    ipu.save(path, {a = ipu.ones{1}})
+    for _, ending in ipairs{".safetensors", ".npz"} do
+      local words = message_of(ipu.save, path .. ending, {a = ipu.ones{1}, ["a\0b"] = ipu.ones{1}})
+      assert.matches("no file can hold a name with a NUL in it: 'a\\0…'", words, 1, true)
+      assert.matches("has a NUL in it", message_of(ipu.save, path .. "\0" .. ending,
+        {a = ipu.ones{1}}))
+      assert.matches("has a NUL in it", message_of(ipu.load, path .. "\0" .. ending))
+    end
+    os.remove(path)
+  end)
+end)

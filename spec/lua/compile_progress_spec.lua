@@ -1,6 +1,6 @@
 -- The line that tells how far a compilation has come.
 
-local compile_progress = require "ipulua.trace.compile_progress"
+local compile_progress = require "ipulua.machine.compile_progress"
 local config = require "ipulua.config"
 local ipu = require "ipulua"
 local terminal = require "ipulua.base.terminal"

@@ -380,3 +380,24 @@ describe("a tape's record", function()
     assert.is_nil(other:gradient(y, x))
   end)
 end)
+
+describe("gradients asked in branches in branches", function()
+  -- x + depth: its square times x, differentiated in the innermost branch.
+  local function asked_at(depth)
+    return ipu.func(function(given)
+      local function go(left, s)
+        if left == 0 then return ipu.gradients(ipu.reduce_sum(s * s * given), {given})[1] end
+        return ipu.cond(ipu.less(ipu.reduce_sum(s), 1e9), function() return go(left - 1, s + 1) end,
+          function() return given * 0 end)
+      end
+      return go(depth, given)
+    end)(ipu.tensor{1.0})
+  end
+
+  it("are those of the code, however deep", function()
+    for _, depth in ipairs{1, 2, 3, 17, 63, 64, 65, 130} do
+      local s = 1 + depth
+      assert.same({2 * s + s * s}, asked_at(depth):totable())
+    end
+  end)
+end)

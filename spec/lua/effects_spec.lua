@@ -61,3 +61,22 @@ describe("print_tensor", function()
     assert.equal(3, d:item())
   end)
 end)
+
+describe("a host callback", function()
+  it("takes and gives a hundred values and more", function()
+    local types, given = {}, {}
+    for i = 1, 300 do types[i], given[i] = {{}, "float32"}, ipu.tensor(i) end
+    local add = ipu.host_callback(function(...)
+      local results = {...}
+      for i, x in ipairs(results) do results[i] = x + 1 end
+      return table.unpack(results)
+    end, {outputs = types})
+    local results = {ipu.func(function(x)
+      local list = {}
+      for i = 1, 300 do list[i] = given[i] * x end
+      return add(table.unpack(list))
+    end)(ipu.tensor(2))}
+    assert.equal(300, #results)
+    for i, x in ipairs(results) do assert.equal(2 * i + 1, x:item()) end
+  end)
+end)

@@ -171,7 +171,7 @@ describe("a Keras model has a program for each", function()
   end
   local given, labels = ipu.ones{8, 2}, ipu.zeros{8, 1}
 
-  it("mode, batch, steps, kind of data, scope and what is trained", function()
+  it("mode, batch, steps, kind of data and scope", function()
     local m = model(layers.Dense(1))
     local function fit(o)
       return function()
@@ -189,14 +189,34 @@ describe("a Keras model has a program for each", function()
       function() m:predict_on_batch(given) end,
       function() ipu.stochastic_rounding(true)(fit{}) end,
       function()
-        m.layers[1].trainable = false
+        m.steps_per_execution = 2
         fit{}()
-        m.layers[1].trainable = true
+        m.steps_per_execution = 1
       end,
+      function() -- weights of another shape
+        local ds = ipu.data.from_tensor_slices{given, labels}:batch(4, {drop_remainder = true})
+        m:fit(ds:map(function(given_x, y) return given_x, y, ipu.ones{4, 1} end), {verbose = 0})
+      end,
+      function() ipu.partials_type("float16")(fit{}) end,
     })
   end)
 
-  it("layer that is frozen, though it has no weights to train", function()
+  it("number of replicas, which may be configured anew between two calls", function()
+    finally(ipu.reset_ipu_configuration)
+    local m = model()
+    local function on(replicas)
+      return function()
+        ipu.reset_ipu_configuration()
+        local cfg = ipu.IPUConfig()
+        cfg.auto_select_ipus = replicas
+        cfg:configure_ipu_system()
+        m:fit(given, labels, {verbose = 0, batch_size = 2})
+      end
+    end
+    wants_entries(function() return m._programs end, {on(1), on(2), on(4)})
+  end)
+
+  it("layer that was frozen when it was compiled, though it has no weights to train", function()
     local norm = layers.BatchNormalization{center = false, scale = false}
     local m = model(norm)
     local ways <const> = {
@@ -206,6 +226,7 @@ describe("a Keras model has a program for each", function()
     }
     for _, trainable in ipairs{true, false, true} do
       norm.trainable = trainable
+      m:compile{optimizer = optimizers.SGD(0.0), loss = "mse"}
       for i, way in ipairs(ways) do
         local before = norm.moving_mean:read_value():totable()[1]
         way()

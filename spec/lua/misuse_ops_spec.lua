@@ -61,16 +61,23 @@ local function other_shapes(x)
 end
 
 -- Values that an attribute of a type can't have.
+local without_end <const> = {}
+without_end[1] = without_end
 local wrong <const> = {
-  integer = {"a", {}, true, 0.5, function() end}, number = {"a", {}, true, function() end},
+  integer = {"a", {}, true, 0.5, function() end},
+  -- integers that a double can't hold would become others
+  number = {"a", {}, true, function() end, (1 << 53) + 1, -(1 << 53) - 1},
   boolean = {1, "yes", {}},
-  string = {1, {}, true}, list = {"a", true, {"a"}, function() end, {0.5}},
+  string = {1, {}, true}, list = {"a", true, {"a"}, function() end, {0.5}, without_end},
   dtype = {"float33", 1, {}, true},
 }
+local long <const>, longer <const> = {}, {}
+for i = 1, 200 do long[i], longer[i] = 0, i end
 local extreme <const> = {
   integer = {math.mininteger, math.maxinteger, -7, 1 << 40},
   number = {0 / 0, math.huge, -math.huge},
-  list = {{math.mininteger}, {-5, 1 << 40}, {1 << 40, 1 << 40, 1 << 40}, {{1, 2}, {3}}},
+  list = {long, longer, {math.mininteger}, {-5, 1 << 40},
+    {1 << 40, 1 << 40, 1 << 40}, {{1, 2}, {3}}},
   string = {"no such choice", ""},
 }
 

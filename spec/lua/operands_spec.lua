@@ -50,3 +50,17 @@ describe("a list", function()
     near({0.7616, 0.7616}, outputs:reshape{2})
   end)
 end)
+
+describe("lists", function()
+  it("of sizes may be long, and are refused when they hold themselves", function()
+    local sizes, endless = {}, {}
+    for i = 1, 100 do sizes[i] = i end
+    endless[1] = endless
+    local parts = {ipu.split(ipu.arange(5050), sizes)}
+    assert.equal(100, #parts)
+    assert.same({4950, 4951}, parts[100]:slice({0}, {2}):totable())
+    local ok, message = pcall(ipu.pad, ipu.ones{2}, endless)
+    assert.is_false(ok)
+    assert.matches("pad: 'paddings' has lists in lists without end", message)
+  end)
+end)

@@ -73,6 +73,39 @@ describe("a price", function()
     assert(math.abs(tiles - p.ipus[1].memory.total) <= 0.5 * 8, tiles)
   end)
 
+  it("has what the host reads and gives in the middle of a program, once", function()
+    local function host(f) return ipu.outside_compilation_scope()(f) end
+    local function moved(f)
+      local price = estimate.price{fn = f, inputs = {{512, 1024}}, host = "model"}
+      local p, bytes = ipu.json.decode(price:json("{}")), {["host in"] = 0, ["host out"] = 0}
+      local at = {}
+      for i, name in ipairs(p.step_columns) do at[name] = i end
+      for _, step in ipairs(p.steps) do
+        local kind = p.strings[step[at.kind] + 1]
+        if bytes[kind] then bytes[kind] = bytes[kind] + step[at.times] * step[at.bytes] end
+      end
+      return {bytes["host in"] / (2 << 20), bytes["host out"] / (2 << 20)}
+    end
+    assert.same({1, 1}, moved(function(x) return ipu.exp(x) end))
+    assert.same({2, 2}, moved(function(x)
+      return ipu.exp(host(function() return ipu.sin(x) end))
+    end))
+    assert.same({1, 1}, moved(function(x) return host(function() return ipu.sin(x) end) end))
+    assert.same({2, 2}, moved(function(x)
+      local h = host(function() return ipu.exp(ipu.sin(x)) end)
+      return ipu.exp(h) + ipu.tanh(h)
+    end))
+    assert.same({11, 11}, moved(function(x)
+      return ipu.loops.repeat_n(10, function(s)
+        return ipu.exp(host(function() return ipu.sin(s) end))
+      end, {x})
+    end))
+    local v = ipu.Variable(ipu.zeros{512, 1024})
+    assert.same({2, 1}, moved(function(x)
+      v:assign(host(function() return ipu.sin(x) end))
+    end))
+  end)
+
   it("lets no copy into a loop's branch wait for that branch", function()
     local function on(shard, f) return ipu.ipu_shard(shard)(f) end
     local w = ipu.Variable(ipu.zeros{100, 100})

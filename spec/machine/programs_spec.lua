@@ -10,6 +10,7 @@ describe("the price of whole programs", function()
   local by_note, list = {}, nil
 
   setup(function()
+    ipu.reset_ipu_configuration()
     local warned
     warned, list = log.capture("warn", programs.run)
     for _, line in ipairs(warned) do

@@ -38,8 +38,8 @@ describe("random programs of the registry's ops", function()
 end)
 
 describe("at random, compiled or not, on any threads and beside NumPy:", function()
-  for family, least in pairs{layers = {190, 170}, losses = {80, 80}, metrics = {90, 85},
-    optimizers = {28, 15}, stages = {60, 50}} do
+  for family, least in pairs{layers = {185, 170}, losses = {85, 72}, metrics = {92, 85},
+    optimizers = {28, 18}, stages = {55, 45}} do
     it(family, function()
       local folder <const> = command.folder()
       finally(function() command.remove(folder) end)

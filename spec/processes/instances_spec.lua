@@ -23,7 +23,8 @@ describe("collectives of the host", function()
       say(distributed.allreduce(ipu.tensor({100, -7}, {dtype = "int8"}), "MEAN"))
       say(distributed.allreduce(ipu.tensor(me == 0 and 5 or -4, {dtype = "int32"}), "MEAN"))
     ]]
-    assert.equal("0.0\n1.0\n[6.144e+03 3.000e+00 3.000e+00]\n[100  -7]\n-1\n", results[1].out, results[1].err)
+    assert.equal("0.0\n1.0\n[6.144e+03 3.000e+00 3.000e+00]\n[100  -7]\n-1\n", results[1].out,
+      results[1].err)
     assert.same({0, 0, 0}, statuses(results))
   end)
   it("stack, send and wait, of any size and root", function()

@@ -9,7 +9,7 @@ local function in_every_split(text, o)
   local first
   for _, split in ipairs(splits) do
     local given = {script = script, count = split[1], replicas = 4, threads = o and o.threads}
-    local result = split[1] == 1 and processes.alone(given) or processes.with_stub(given)[1]
+    local result = split[1] == 1 and processes.alone(given) or processes.together(given)
     assert.equal(0, result.status, result.err)
     first = first or result.out
     assert.equal(first, result.out, split[1] .. " instances\n" .. result.err)
@@ -30,7 +30,7 @@ local begin <const> = [[
 local function run(text, o)
   o = o or {}
   o.script, o.count = processes.script(text), o.count or 2
-  return processes.with_stub(o)
+  return processes.together(o)
 end
 
 describe("row 176: PopDistStrategy", function()
@@ -98,7 +98,7 @@ describe("row 176: PopDistStrategy", function()
     assert.equal("8.0\t0.0\n", out) -- 4 times 2 * 1; 2 - 0.5 * 4
   end)
   it("refuses wrappers that reduce once more, unless it reduces nothing", function()
-    local results = run(begin .. [[
+    local result = run(begin .. [[
       local function step(team)
         local w = ipu.Variable(2.0)
         local optimizer = keras.optimizers.CrossReplicaOptimizer(keras.optimizers.SGD(1.0))
@@ -112,10 +112,10 @@ describe("row 176: PopDistStrategy", function()
       ok, w = step(ipu.PopDistStrategy{add_ipu_cross_replica_reductions = false})
       say(ok, w:item())
     ]])
-    assert.equal("false\ntrue\t0.5\n", results[1].out, results[1].err) -- 2 - mean of 1 and 2
+    assert.equal("false\ntrue\t0.5\n", result.out, result.err) -- 2 - mean of 1 and 2
   end)
   it("tells weights that one instance alone has assigned", function()
-    local results = run(begin .. [[
+    local result = run(begin .. [[
       local w = ipu.Variable(ipu.ones{3}, {name = "apples"})
       local step = ipu.func(function() w:assign_sub(ipu.cross_replica_mean(w * 0.5)) end)
       strategy:run(step)
@@ -127,40 +127,42 @@ describe("row 176: PopDistStrategy", function()
       strategy:run(step)
       say("went on", w)
     ]])
-    assert.truthy(results[1].out:find("variable 'apples' differs between instances 0 and 1", 1, true),
-      results[1].out .. results[1].err)
-    assert.truthy(results[1].out:find("went on\t%[0. 0. 0.%]"), results[1].out)
+    assert.truthy(result.out:find("variable 'apples' differs between instances 0 and 1", 1,
+      true),
+      result.out .. result.err)
+    assert.truthy(result.out:find("went on\t%[0. 0. 0.%]"), result.out)
   end)
   it("meets nobody in programs without collectives, nor where values are read", function()
-    local results = run(begin .. [[
+    local result = run(begin .. [[
       local model = keras.Sequential{layers.Dense{1, input_shape = {2}}}
       local before = distributed.statistics().meetings
       if me == 1 then
         strategy:run(ipu.func(function(x) return x * 2 end), {ipu.ones{2}})
         model:predict(ipu.ones{4, 2})
-        print(model:get_weights()[1])
+        io.stderr:write(tostring(model:get_weights()[1]), "\n")
         model:save_weights(os.tmpname() .. ".safetensors")
       end
       say(distributed.statistics().meetings == before)
       distributed.barrier()
     ]])
-    assert.equal("true\n", results[1].out, results[1].err)
-    assert.equal(0, results[2].status, results[2].err)
+    assert.equal("true\n", result.out, result.err)
+    assert.equal(0, result.status, result.err)
   end)
   it("refuses another number of local replicas than the command says", function()
-    local results = run([[
+    local result = run([[
       local cfg = ipu.IPUConfig()
       cfg.auto_select_ipus = 2
       cfg:configure_ipu_system()
       local strategy = ipu.PopDistStrategy()
       strategy:run(ipu.func(function() return ipu.cross_replica_sum(ipu.tensor(1.0)) end))
     ]], {replicas = 2})
-    assert.equal(1, results[1].status)
-    assert.truthy(results[1].err:find("this program has 2 replicas in each instance, but --replicas "
-      .. "2 with 2 instances says 1", 1, true), results[1].err)
+    assert.equal(1, result.status)
+    assert.truthy(result.err:find("this program has 2 replicas in each instance, but "
+      .. "--replicas "
+      .. "2 with 2 instances says 1", 1, true), result.err)
   end)
   it("trains on the least of unequal data, and says so", function()
-    local results = run(begin .. [[
+    local result = run(begin .. [[
       local model = keras.Sequential{layers.Dense{1, input_shape = {1}}}
       model:compile{loss = "mse", optimizer = keras.optimizers.SGD(0.0)}
       local n = me == 0 and 5 or 7
@@ -171,12 +173,12 @@ describe("row 176: PopDistStrategy", function()
         {epochs = 1, verbose = 0})
       say(model.optimizer.iterations:read_value())
     ]])
-    assert.equal("10\n15\n", results[1].out, results[1].err)
-    assert.truthy(results[1].err:find("5 on instance 0, 7 on instance 1", 1, true), results[1].err)
-    assert.truthy(results[1].err:find("the data of instance 0 have ended", 1, true), results[1].err)
+    assert.equal("10\n15\n", result.out, result.err)
+    assert.truthy(result.err:find("5 on instance 0, 7 on instance 1", 1, true), result.err)
+    assert.truthy(result.err:find("the data of instance 0 have ended", 1, true), result.err)
   end)
   it("has as many replicas as there are in all, from the names of the original", function()
-    local results = run([[
+    local result = run([[
       local cfg = ipu.IPUConfig()
       popdist.set_ipu_config(cfg, {ipus_per_replica = 2})
       cfg:configure_ipu_system()
@@ -190,7 +192,68 @@ describe("row 176: PopDistStrategy", function()
       ipu.PopDistStrategy():update_ipu_config(cfg)
       say(cfg.experimental.multi_replica_distribution.process_count)
     ]], {replicas = 4})
-    assert.truthy(results[1].out:find("^4\t0\t24\t2\t4\n4\t4\nworker\t2\t2\nfalse\t.-not implemented.-"
-      .. "\n%-%-ipus 64\n2\n$"), results[1].out .. results[1].err)
+    assert.truthy(result.out:find("^4\t0\t24\t2\t4\n4\t4\nworker\t2\t2\nfalse\t.-not "
+      .. "implemented.-"
+      .. "\n%-%-ipus 64\n2\n$"), result.out .. result.err)
+  end)
+  it("warns once where all are fed the same", function()
+    local function warnings(data)
+      local result = run(begin .. [[
+        local model = keras.Sequential{layers.Dense{1, input_shape = {1}}}
+        model:compile{loss = "mse", optimizer = "sgd"}
+        for _ = 1, 2 do model:fit(]] .. data .. [[, {epochs = 2, verbose = 0}) end
+      ]])
+      assert.equal(0, result.status, result.err)
+      return select(2, (result.err):gsub("every instance is fed the same",
+        ""))
+    end
+    assert.equal(1, warnings "ipu.data.from_tensors{ipu.ones{2, 1}, ipu.ones{2, 1}}")
+    assert.equal(0, warnings "ipu.data.from_tensors{ipu.ones{2, 1} * me, ipu.ones{2, 1}}")
+    assert.equal(0, warnings [[strategy:experimental_distribute_dataset(
+      ipu.data.from_tensors{ipu.ones{2, 1}, ipu.ones{2, 1}})]])
+  end)
+  it("refuses what is not there for several instances, with what is", function()
+    local result = run(begin .. [[
+      say(select(2, pcall(ipu.create_host_embedding, "e", {8, 2}, "float32")):match("layers.Embedding"))
+      local model = keras.Sequential{layers.Dense{1, input_shape = {1}}}
+      model:set_gradient_accumulation_options{gradient_accumulation_steps_per_replica = 2,
+        offload_weight_update_variables = true, replicated_optimizer_state_sharding = true}
+      model:compile{loss = "mse", optimizer = keras.optimizers.Adam(0.1), steps_per_execution = 2}
+      say(select(2, pcall(model.fit, model, {x = ipu.ones{4, 1}, y = ipu.ones{4, 1}, batch_size = 1,
+        verbose = 0})):match("several instances"))
+    ]])
+    assert.equal("layers.Embedding\nseveral instances\n", result.out, result.err)
+  end)
+  it("computes with the kernels of the least of its hosts, and says so", function()
+    local script <const> = processes.script [[
+      popdist.init()
+      say(require "ipulua.core".engine_info().kernels)
+    ]]
+    local results = processes.with_stub{script = script, count = 2,
+      env_of = {{}, {IPULUA_CPU = "base"}}}
+    assert.equal("base\n", results[1].out, results[1].err)
+    local own = processes.alone{script = script}
+    local says = results[1].err:find("all compute with those of base", 1, true) ~= nil
+    assert.equal(own.out ~= "base\n", says, results[1].err)
+  end)
+  it("is priced as one program on the IPUs of all, the same with a launcher and without", function()
+    local script <const> = processes.script(begin .. [[
+      local model = keras.Sequential{layers.Dense{8, input_shape = {4}}}
+      model:compile{loss = "mse", optimizer = "sgd"}
+      model:fit{x = ipu.ones{8, 4}, y = ipu.ones{8, 8}, batch_size = 8, verbose = 0}
+      if me == 0 then
+        local one, four = ipu.estimate(model, {batch_size = 8, instances = 1}),
+          ipu.estimate(model, {batch_size = 8, instances = 128})
+        io.stderr:write(string.format("%d %d %d %s\n", one.replicas, four.replicas, four.instances,
+          four.seconds > one.seconds))
+      end
+    ]])
+    local priced = processes.alone{script = script, options = {"--estimate", "--instances", "2"}}
+    assert.equal(0, priced.status, priced.err)
+    assert.truthy(priced.out:find("2 IPUs, 2 replicas of 1", 1, true), priced.out)
+    assert.truthy(priced.err:find("1 128 128 true", 1, true), priced.err)
+    local launched = processes.with_stub{script = script, count = 2, options = {"--estimate"}}
+    assert.equal(priced.out, launched[1].out)
+    assert.equal("", launched[2].out)
   end)
 end)

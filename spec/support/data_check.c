@@ -1394,7 +1394,7 @@ static void write_picture(const char *path, int shade) {
   Type type = type_make(U8, 3, (int64_t[]){2, 4, 3});
   Tensor *t = tensor_new(&e, &type);
   for (int i = 0; i < 24; i++) t->data[i] = (char)(shade + i / 3 % 4 * 10);
-  CHECK(image_write_png(&e, path, t) == OK);
+  CHECK(image_write(&e, path, t, IMAGE_PNG, 0) == OK);
   tensor_release(t);
 }
 

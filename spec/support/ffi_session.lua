@@ -132,6 +132,77 @@ function sections.tensors()
   assert(count > 100)
 end
 
+-- What was taken once, and dropped without a word.
+function sections.dropped()
+  local t, v = ipu.tensor{1, 2, 3}, ipu.variable({5}, {name = "v"})
+  refused("got a variable; v:read() gives its tensor", ipu.tensor, v)
+  refused("got a tensor; ipu.stack takes a list", ipu.tensor, {t, t})
+  refused("got a table with names", ipu.tensor, {a = 1})
+  refused("no option 'dtpye'; did you mean 'dtype'?", ipu.tensor, {1}, {dtpye = "int32"})
+  refused("no option 'shape'", ipu.zeros, {1}, {shape = {1}})
+  refused("no option 'nmae'", ipu.variable, {1}, {nmae = "v"})
+  assert(tostring(ipu.tensor(t, {dtype = "int32", shape = {3, 1}})) == "[[1]\n [2]\n [3]]")
+  assert(tostring(ipu.ones({2}, "int32")) == "[1 1]")
+  refused("layer_norm: argument 2 is nil, but argument 3 is given", ipu.nn.layer_norm,
+    ipu.tensor{{1, 2, 4}}, nil, ipu.tensor{10, 20, 30})
+  refused("argument 1 is nil", ipu.sub, nil, t, t)
+  assert(tostring(ipu.sub(t, t, nil)) == "[0. 0. 0.]")
+  refused("its result 1 is a table", ipu.func(function(x) return {x} end), t)
+  refused("its result 2 is a nil", ipu.func(function(x) return x, nil, x end), t)
+  refused("not traced inside one another", ipu.func(function(x)
+    return ipu.func(function(y) return y end)(x)
+  end), t)
+  refused("JSON has no number inf", ipu.clip_by_value, t, {min = 0, max = 1 / 0})
+  refused("no list with a name in it, 'a'", ipu.pad, t, {paddings = {1, 1, a = 3}})
+  for _, n in ipairs{1.5, 1 / 0, 0 / 0} do
+    refused("must be an integer", ipu.set_seed, n)
+    refused("must be an integer", ipu.set_threads, n)
+  end
+  ipu.set_seed(-1)
+  refused("has a NUL in it", ipu.run_lua, "return 1 \0 + 5")
+  refused("has a NUL in it", ipu.load, "a.npz\0.npy")
+  refused("has a NUL in it", ipu.save, "a.npz", {["a\0b"] = t})
+  local path = os.tmpname()
+  refused("holds tensors by name", ipu.save, path .. ".safetensors", t)
+  ipu.save(path .. ".safetensors", {[""] = t, b = v:read()})
+  local file = ipu.load(path .. ".safetensors")
+  assert(tostring(file[""]) == "[1. 2. 3.]" and file.b:item() == 5)
+  ipu.save(path .. ".npy", t)
+  assert(tostring(ipu.load(path .. ".npy")) == "[1. 2. 3.]")
+  os.remove(path .. ".safetensors")
+  os.remove(path .. ".npy")
+  os.remove(path)
+end
+
+-- A coroutine traces for itself.
+function sections.coroutines()
+  local t = ipu.tensor{1, 2, 3}
+  local function tracing()
+    return coroutine.wrap(function()
+      return ipu.func(function(x)
+        coroutine.yield()
+        return x * 2
+      end)(t)
+    end)
+  end
+  local resume = tracing()
+  resume()
+  assert(ipu.add(t, t):totable()[3] == 6)
+  assert(ipu.func(function(x) return x + 1 end)(t):totable()[3] == 4)
+  assert(resume():totable()[3] == 6)
+  for _ = 1, 50 do tracing()() end
+  collectgarbage()
+  collectgarbage()
+  assert(ipu.add(t, t):totable()[3] == 6)
+  local sum = ipu.func(function(x) -- values of the function that resumes it
+    local s = x
+    for v in coroutine.wrap(function() for i = 1,
+      3 do coroutine.yield(x * i) end end) do s = s + v end
+    return s
+  end)
+  assert(sum(t):totable()[3] == 21)
+end
+
 function sections.functions()
   local w = ipu.variable(2.0, {name = "w"})
   local calls = 0

@@ -2,10 +2,12 @@
 -- each other, fail, and are forgotten. In a scope of its own each sees that one, and nothing of it
 -- shows where the script is. run(seed, turns) gives how often one yielded.
 
+local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
 local ipu = require "ipulua"
 local scope = require "ipulua.base.scope"
 
+local utils <const> = ipu.keras.utils
 local random = math.random
 local most_alive <const>, deepest <const> = 40, 4
 
@@ -92,6 +94,23 @@ local function run(seed, turns)
         body(depth - 1)
       end)
     end,
+    function(depth, own)
+      local name, mine = "N" .. random(3), function() end
+      utils.custom_object_scope{[name] = mine}(function()
+        maybe_yield()
+        body(depth - 1, own)
+        maybe_yield()
+        assert(utils.get_registered_object(name) == mine, "another object of that name")
+      end)
+    end,
+    function(depth, own)
+      local mine <const> = "(" .. random(1000) .. ")"
+      local _ <close> = blame.explaining(function() return mine end)
+      maybe_yield()
+      body(depth - 1, own)
+      local _, message = pcall(ipu.ones, "x")
+      assert(message:sub(-#mine) == mine, "another explanation")
+    end,
     function() error("planned") end,
     function() if #alive
       < most_alive then alive[#alive + 1] = coroutine.create(function() body(deepest) end) end end,
@@ -116,6 +135,8 @@ local function run(seed, turns)
     if random(3) == 1 then alive[#alive + 1] = co end
     resume(co)
     if random(8) == 1 and coroutine.status(co) == "suspended" then coroutine.close(co) end
+    assert(next(utils.get_custom_objects()) == nil, "a name is left")
+    assert(not tostring(select(2, pcall(ipu.ones, "x"))):find("%(%d+%)$"), "an explanation is left")
     assert(shard() == -1 and core.trace_depth() == 0 and scope.depth() == 0,
       "the script is disturbed")
   end

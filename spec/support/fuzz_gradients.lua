@@ -159,6 +159,24 @@ fuzz.forms = {
       end, function() return table.unpack(or_zeros{}) end)
     end)(e.x)}
   end},
+  {"ipu.gradients in a branch in a loop in a branch, of what each adds", function(f, e)
+    return {ipu.func(function(x)
+      local y = f(with(e, x))
+      local function zeros() return table.unpack(or_zeros{}) end
+      return ipu.cond(ipu.is_finite(y), function()
+        local half = y * 0.5
+        return ipu.loops.repeat_n(1, function(...) -- luacheck: ignore 212
+          local more = half * y
+          return ipu.cond(ipu.is_finite(more), function()
+            -- 1 in all, of y
+            local whole = half + more - ipu.stop_gradient(y) * half
+              - ipu.stop_gradient(half) * y + half
+            return table.unpack(or_zeros(ipu.gradients(whole, listed(e, x))))
+          end, zeros)
+        end, or_zeros{})
+      end, zeros)
+    end)(e.x)}
+  end},
 }
 
 local function sum_of_squares(list)

@@ -171,6 +171,10 @@ local function run(plan, options)
     end,
   }
   local outfeed, optimizer = ipu.IPUOutfeedQueue(), optimizers[plan.optimizer]()
+  if plan.dtype then
+    optimizer = ipu.optimizers.MapGradientOptimizer(optimizer,
+      function(g, v) return ipu.cast(g, v.dtype) end)
+  end
   if options.replicas > 1 then optimizer = ipu.optimizers.CrossReplicaOptimizer(optimizer) end
   local functions, twin = functions_of(plan, net, e)
   local given = {
@@ -206,7 +210,9 @@ local function run(plan, options)
     given.gradient_accumulation_count = plan.known and count or n
     return ipu.pipeline(given)
   end)
-  for _ = 1, plan.calls do f(ipu.tensor(0.875), ipu.tensor(count, {dtype = "int32"})) end
+  for call = 1, plan.calls do -- a count that is handed over may be another one each time
+    f(ipu.tensor(0.875), ipu.tensor(plan.known and count or count * call, {dtype = "int32"}))
+  end
   local held = {}
   for i, v in ipairs(net.named) do held[i] = v:read_value() end
   for _, v in ipairs(optimizer.variables and optimizer:variables() or {}) do
@@ -227,10 +233,11 @@ local function by_hand(plan)
   local optimizer, trained = optimizers[plan.optimizer](), {}
   for _, v in ipairs(net.named) do if v.trainable then trained[#trained + 1] = v end end
   local losses, others, element = {}, {}, 0
-  for _ = 1, plan.calls * repeats do
+  for run_number = 0, plan.calls * repeats - 1 do
     local sums = {}
+    local count = plan.known and plan.count or plan.count * (1 + run_number // repeats)
     local loss_sum, other_sum = 0, 0
-    for k = 0, plan.count - 1 do
+    for k = 0, count - 1 do
       at = k
       local begin = {element % plan.elements * rows, 0}
       element = element + 1
@@ -254,16 +261,16 @@ local function by_hand(plan)
       loss_sum, other_sum = loss_sum + loss, other and other_sum + other
     end
     if plan.sums then
-      losses[#losses - plan.count + 1] = loss_sum
-      for _ = 2, plan.count do table.remove(losses) end
+      losses[#losses - count + 1] = loss_sum
+      for _ = 2, count do table.remove(losses) end
       if plan.more or plan.infers then
-        others[#others - plan.count + 1] = other_sum
-        for _ = 2, plan.count do table.remove(others) end
+        others[#others - count + 1] = other_sum
+        for _ = 2, count do table.remove(others) end
       end
     end
     local pairs_of = {}
     for i, v in ipairs(plan.infers and {} or trained) do
-      pairs_of[i] = {plan.reduction == "SUM" and sums[i] or sums[i] / plan.count, v}
+      pairs_of[i] = {plan.reduction == "SUM" and sums[i] or sums[i] / count, v}
     end
     if not plan.infers then optimizer:apply_gradients(pairs_of) end
   end
@@ -282,10 +289,9 @@ local function random_plan(random)
     stages = {}, count = count, elements = pick(random, {7, 12, 64}), calls = 1 + below(random, 2),
     optimizer = pick(random, {"sgd", "momentum", "adam"}),
     reduction = pick(random, {"SUM", "MEAN", "RUNNING_MEAN"}),
-    dtype = pick(random, {false, "float32", "float64"}) or nil,
+    dtype = pick(random, {false, "float32", "float64", "float16", "bfloat16"}) or nil,
     sums = random() < 0.25, more = random() < 0.5, known = random() < 0.7,
   }
-  if plan.dtype == "float64" then plan.dtype = nil end
   plan.loss_alone = random() < 0.4
   local stages = 2 + below(random, 3)
   for s = 1, stages do plan.stages[s] = random_stage(random) end
@@ -457,7 +463,8 @@ local function problem(plan, plain, options)
   local ok, base = pcall(configured, plan, plain)
   if not ok then return "plainly: " .. base, false end
   if not options then
-    if plan.draws or plain.replicas > 1 then return nil, true end
+    local narrow = plan.dtype == "float16" or plan.dtype == "bfloat16"
+    if plan.draws or narrow or plain.replicas > 1 then return nil, true end
     local hand = by_hand(plan)
     local wrong = far(base.held, hand.held, "variable") or far(base.out, hand.out, "output")
     return wrong and "by hand: " .. wrong, true

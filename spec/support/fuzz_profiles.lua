@@ -58,6 +58,10 @@ local kinds_of_step <const> = {
     return slope[1]
   end,
   function(x) return ipu.stop_gradient(x) end,
+  function(x, w)
+    return ipu.outside_compilation_scope()(function() return ipu.sin(x + w[1]) end) * 2
+  end,
+  function(x) return x + ipu.outside_compilation_scope()(function() return ipu.exp(x) end) end,
   function(x) return x end,
 }
 

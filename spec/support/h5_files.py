@@ -1,4 +1,5 @@
 """Writes weights in the layouts of Keras 2 and 3, and hostile files: h5_files.py FOLDER."""
+import struct
 import sys
 
 import h5py
@@ -68,3 +69,15 @@ with h5py.File(folder + "/claims.h5", "w") as f:
 data = bytearray(open(folder + "/keras3.weights.h5", "rb").read())
 open(folder + "/cut.h5", "wb").write(data[: len(data) // 2])
 open(folder + "/none.h5", "wb").write(b"not HDF5")
+
+# The names' text lies in a heap of its own, and its number is one that the heap doesn't have: libhdf5 1.10 reads what is behind it.
+with h5py.File(folder + "/heap.h5", "w") as f:
+    f.attrs["layer_names"] = ["first"]
+    f.create_group("first").attrs["weight_names"] = ["first/w0:0", "first/w1:0"]
+    for i, w in enumerate(dense):
+        f[f"first/first/w{i}:0"] = w
+data = bytearray(open(folder + "/heap.h5", "rb").read())
+heap = struct.pack("<Q", data.index(b"GCOL"))
+at = data.index(heap + struct.pack("<I", 1)) + len(heap)
+data[at + 1] = 1
+open(folder + "/heap_damaged.h5", "wb").write(data)

@@ -129,7 +129,8 @@ support.samples = samples
 ---Those that are no layers of their own: bases of own ones, what ops become, descriptions of
 ---inputs.
 support.others = {AbstractRNNCell = true, Layer = true, Wrapper = true, OpLambda = true,
-  InputSpec = true, InputLayer = true}
+  InputSpec = true, InputLayer = true,
+  StringLookup = true, TextVectorization = true} -- of strings: spec/keras/strings_spec.lua
 
 ---All classes of keras.layers, by name.
 function support.classes()

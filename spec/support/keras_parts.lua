@@ -66,6 +66,9 @@ end
 local special <const> = {
   name = "another", dtype = "float16", from_logits = true, label_smoothing = 0.3, axis = 0,
     delta = 0.3, blank_index = 1, threshold = 0.9,
+  gamma = 3.0, ["BinaryFocalCrossentropy.alpha"] = 0.6,
+  ["CategoricalFocalCrossentropy.alpha"] = 0.6, num_regressors = 2, class_aggregation = "none",
+  ["CategoricalFocalCrossentropy.axis"] = 1,
   ["CategoricalCrossentropy.axis"] = 1, ["constraints.axis"] = 1,
     ["SparseCategoricalCrossentropy.axis"] = 1, thresholds = 0.3, top_k = 1, class_id = 1, k = 1,
   num_thresholds = 3, num_classes = 4, ["AUC.thresholds"] = {0.2, 0.6}, multi_label = true,
@@ -119,6 +122,8 @@ support.beside = {
     use_ema = {ema_overwrite_frequency = 1},
   warmup_steps = {warmup_target = 0.5}, warmup_target = {warmup_steps = 4},
     ["MinMaxNorm.axis"] = {max_value = 0.5},
+  ["BinaryFocalCrossentropy.alpha"] = {apply_class_balancing = true},
+  ["BinaryFocalCrossentropy.axis"] = {reduction = "none"},
   ["BinaryCrossentropy.axis"] = {reduction = "none"}, ["RMSprop.epsilon"] = {centered = true},
   replicated_optimizer_state_sharding = {offload_weight_update_variables = true},
 }

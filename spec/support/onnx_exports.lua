@@ -71,7 +71,7 @@ local function model_of(name, operands, attributes, dtype)
       if not core.is_tensor(out[i]) then table.remove(out, i) end
     end
     return #out == 1 and out[1] or out
-  end)
+  end, {dtype = dtype:find("float") and dtype or nil})
   local made, model = pcall(function()
     return keras.Model{inputs = #inputs == 1 and inputs[1] or inputs,
       outputs = layer(#inputs == 1 and inputs[1] or inputs)}
@@ -92,9 +92,43 @@ local function told(t, i)
   return {name = "x" .. i, shape = t.shape, dtype = t.dtype, data = list}
 end
 
+-- NaN and infinities equal themselves.
+local function greatest_difference(a, b)
+  local x, y = ipu.cast(a, "float64"), ipu.cast(b, "float64")
+  local same = ipu.logical_or(ipu.equal(x, y), ipu.logical_and(ipu.is_nan(x), ipu.is_nan(y)))
+  local d = ipu.where(same, ipu.zeros_like(x), ipu.abs(x - y) / (1 + ipu.abs(x)))
+  return ipu.reduce_max(ipu.where(ipu.is_nan(d), ipu.ones_like(d) * math.huge, d)):item()
+end
+
+local function told_type(t) return ("%s [%s]"):format(t.dtype, table.concat(t.shape, ", ")) end
+
+-- A few roundings of the type, relative to 1 and the value itself.
+local tolerance <const> = {float64 = 1e-12, float32 = 1e-5, float16 = 4e-3, bfloat16 = 3e-2}
+
+---How two tensors differ in type or value, nil: they don't.
+function exports.difference(wanted, got)
+  if told_type(wanted) ~= told_type(got) then
+    return told_type(got) .. " instead of " .. told_type(wanted)
+  end
+  local d = wanted.size > 0 and greatest_difference(wanted, got) or 0
+  if d > (tolerance[wanted.dtype] or 0) then return ("differs by %.3g"):format(d) end
+end
+
+---How the results of a case's file, read and run here, differ from the op's; nil: they don't.
+function exports.differs(case, path)
+  local fed = {}
+  for i, t in ipairs(case.fed) do fed[i] = t end
+  local y = keras.onnx.import(path)(#fed == 1 and fed[1] or fed)
+  if type(y) ~= "table" then y = {y} end
+  for i, t in ipairs(case.wanted) do
+    local problem = exports.difference(t, y[i])
+    if problem then return problem end
+  end
+end
+
 ---Writes all that can be exported, and cases.json for onnx_run.js; the others are counted by what
 ---is said of them.
----@return table[] cases {op =, dtype =, file =, inputs =, wanted =}
+---@return table[] cases {op =, dtype =, file =, inputs =, fed =, wanted =}
 ---@return table<string, string> refused op → message
 function exports.write(folder, dtypes)
   local names, cases, refused = {}, {}, {}
@@ -118,8 +152,9 @@ function exports.write(folder, dtypes)
           end
           local wanted = {}
           for _, t in ipairs(plain) do wanted[#wanted + 1] = core.is_tensor(t) and t or nil end
-          cases[#cases + 1] = {op = name, dtype = dtype, file = file, inputs = inputs,
-            wanted = wanted, sample = sample}
+          cases[#cases + 1] = {op = name, dtype = dtype, file = file, inputs = inputs, fed = fed,
+            wanted = wanted,
+            sample = sample}
         elseif model then refused[name] = problem end
       end
     end

@@ -31,7 +31,9 @@ local function noting(line, path)
   return string.format("( %s; echo $? > %s )", line, command.quote(path))
 end
 
-local function number_in(path) return math.tointeger(tonumber((command.read(path):match("%d+")))) end
+local function number_in(path)
+  return math.tointeger(tonumber((command.read(path):match("%d+"))))
+end
 
 local clean <const> = "env -u OMPI_COMM_WORLD_SIZE -u PMI_SIZE -u SLURM_STEP_NUM_TASKS "
 
@@ -47,6 +49,7 @@ function processes.with_stub(o)
     local env = {PMI_RANK = tostring(p), PMI_SIZE = tostring(o.count), IPULUA_COMM = processes.stub,
       COMM_STUB_FOLDER = folder, IPULUA_PROGRESS = "off"}
     for name, value in pairs(o.env or {}) do env[name] = value end
+    for name, value in pairs(o.env_of and o.env_of[p + 1] or {}) do env[name] = value end
     lines[#lines + 1] = noting(string.format("%s %s timeout 100 %s > %s.out 2> %s.err < /dev/null",
       clean, assignments(env), words_of(command.ipulua, o), command.quote(at), command.quote(at)),
       at .. ".status") .. " &"
@@ -69,7 +72,8 @@ function processes.alone(o)
   local folder <const> = command.folder()
   local env = {IPULUA_PROGRESS = "off"}
   for name, value in pairs(o.env or {}) do env[name] = value end
-  os.execute(noting(string.format("%s %s %s > %s/out 2> %s/err < /dev/null", clean, assignments(env),
+  os.execute(noting(string.format("%s %s %s > %s/out 2> %s/err < /dev/null", clean,
+    assignments(env),
     words_of(command.ipulua, o), folder, folder), folder .. "/status"))
   local result = {out = command.read(folder .. "/out"), err = command.read(folder .. "/err"),
     status = number_in(folder .. "/status")}
@@ -96,17 +100,38 @@ local fronts <const> = {
   mpich = "mpirun.mpich",
 }
 
+---The beginning of a command line that launches so many processes.
+---@return string
+function processes.front(launcher, count)
+  return string.format("%senv %s -n %d ", clean, fronts[launcher], count)
+end
+
 ---Runs a script under a launcher: {out, err, status} of all together.
 ---@return table
 function processes.launched(launcher, o)
   local folder <const> = command.folder()
-  os.execute(noting(string.format("%s IPULUA_PROGRESS=off timeout -k 5 100 env %s -n %d %s "
-    .. "> %s/out 2> %s/err < /dev/null", clean:sub(1, -2), fronts[launcher], o.count,
-    words_of(command.ipulua, o), folder, folder), folder .. "/status"))
+  os.execute(noting(string.format("%s IPULUA_PROGRESS=off %s timeout -k 5 100 env %s -n %d %s "
+    .. "> %s/out 2> %s/err < /dev/null", clean:sub(1, -2), assignments(o.env or {}),
+    fronts[launcher], o.count, words_of(command.ipulua, o), folder, folder), folder .. "/status"))
   local result = {out = command.read(folder .. "/out"), err = command.read(folder .. "/err"),
     status = number_in(folder .. "/status")}
   command.remove(folder)
   return result
+end
+
+---Runs a script as several processes: with the stub, or by the launcher that $LAUNCHER names. Gives
+---instance 0's output and status, and what all have told.
+---@return table {out, err, status}
+function processes.together(o)
+  local launcher <const> = os.getenv("LAUNCHER")
+  if launcher then return processes.launched(launcher, o) end
+  local all = processes.with_stub(o)
+  local told, status = {}, 0
+  for i, each in ipairs(all) do
+    told[i] = each.err
+    if each.status ~= 0 then status = each.status end
+  end
+  return {out = all[1].out, err = table.concat(told), status = status}
 end
 
 ---A script as a file, whose first lines every one has: `ipu`, `say` (instance 0 prints).

@@ -1050,7 +1050,11 @@ static void check_csv(void) {
   accept_csv("1,2\n3,4\n", f, "float32[2, 2]", 4);
   accept_csv("1,2\r\n3,4", f, "float32[2, 2]", 4);
   accept_csv("\xef\xbb\xbf\n1,2\n\n3, -4.5e1 \n\n", f, "float32[2, 2]", -45);
-  accept_csv("1,\n", f, "float32[1, 2]", (double)NAN);
+  static const double three = 3;
+  accept_csv("1,\n", (CsvOptions){.dtype = F32, .fill = &three}, "float32[1, 2]", 3);
+  accept_csv("1, NA \n", (CsvOptions){.dtype = I32, .fill = &three}, "int32[1, 2]", 3);
+  refuse_csv("1,\n", f, "line 1, column 2: the cell is missing (it is empty)");
+  refuse_csv("1,2\n3,NA\n", f, "line 2, column 2: the cell is missing (NA)");
   accept_csv("nan,-inf", f, "float32[1, 2]", -(double)INFINITY);
   accept_csv("\"1\",\"2\"\n", i, "int32[1, 2]", 2);
   accept_csv("a,\"b \"\"x\"\",\nc\"\n1,2\n", headed, "float64[1, 2]", 2);
@@ -1067,7 +1071,7 @@ static void check_csv(void) {
   refuse_csv("1,2\n3\n", f, "line 2 has 1 column; the first one has 2");
   refuse_csv("1,2\n3,x\n", f, "line 2, column 2: 'x' is no number");
   refuse_csv("1,2\n3,rose\n", f,
-             "'rose' is no number; a column of words can't be read: choose other columns");
+             "'rose' is no number; data.read_csv reads columns of words; here choose others");
   refuse_csv("1;2\n", f,
              "'1;2' is no number; if ';' stands between the fields, say separator = \";\"");
   refuse_csv("1\t2\n", f, "if tabs stand between the fields, say separator = \"\\t\"");
@@ -1077,7 +1081,7 @@ static void check_csv(void) {
   refuse_csv("1.5", i, "'1.5' is no integer");
   refuse_csv("\n\n1\n3000000000", i, "line 4, column 1: 3000000000 doesn't fit int32");
   refuse_csv("99999999999999999999", (CsvOptions){.dtype = I64}, "doesn't fit int64");
-  refuse_csv("1,", i, "column 2: '' is no integer");
+  refuse_csv("1,", i, "column 2: the cell is missing");
   refuse_csv("yes", b, "'yes' is no bool");
   refuse_csv("1,\"2\n3\n", f, "line 1, column 2: a quote isn't closed");
   refuse_csv("\"a\nb\",1\"\n", f, "line 2, column 2: a quote inside");
@@ -1179,7 +1183,7 @@ static void check_png(void) {
   const char *path = scratch_path("t.png");
   for (int channels = 1; channels <= 4; channels++) {
     Tensor *t = range(U8, 3, 5, 3, channels);
-    CHECK(image_write_png(&e, path, t) == OK && image_read(&e, path, 0, &back) == OK &&
+    CHECK(image_write(&e, path, t, IMAGE_PNG, 0) == OK && image_read(&e, path, 0, &back) == OK &&
           type_equal(&t->type, &back->type));
     for (int64_t i = 0; back && i < type_count(&t->type); i++)
       CHECK(tensor_get(t, i) == tensor_get(back, i));
@@ -1195,12 +1199,12 @@ static void check_png(void) {
          *deep = range(U8, 3, 1, 1, 5);
   Type across = type_of(U8, 2, 6, 4, 0);
   Tensor *turned = tensor_view(&e, flat, &across, (int64_t[]){1, 6}, 0);
-  CHECK(image_write_png(&e, path, turned) == OK && image_read(&e, path, 0, &back) == OK &&
+  CHECK(image_write(&e, path, turned, IMAGE_PNG, 0) == OK && image_read(&e, path, 0, &back) == OK &&
         tensor_get(back, 1) == 6);
   tensor_release(back);
-  CHECK(image_write_png(&e, path, wrong) == ERR_VALUE &&
+  CHECK(image_write(&e, path, wrong, IMAGE_PNG, 0) == ERR_VALUE &&
         failed_with(&e, ERR_VALUE, "not float32[4, 6]"));
-  CHECK(image_write_png(&e, path, deep) == ERR_VALUE), error_clear(&e);
+  CHECK(image_write(&e, path, deep, IMAGE_PNG, 0) == ERR_VALUE), error_clear(&e);
   CHECK(image_read(&e, path, 5, &back) == ERR_VALUE &&
         failed_with(&e, ERR_VALUE, "1 to 4 channels"));
   CHECK(image_parse(&e, "x", "GIF89a", 6, 0, &back) == ERR_VALUE &&
@@ -1357,7 +1361,7 @@ static void check_mutations(int rounds) {
   snprintf(path, sizeof path, "%s/fuzz-seed.gz", scratch);
   write_gz(path, idx, sizeof idx - 1);
   fuzz_file("idx.gz", path, parse_gz, rounds / 4);
-  static const char csv[] = "a,\"b\"\"\",c\r\n1,2.5e3,\"-3\"\n4,,nan\n";
+  static const char csv[] = "a,\"b\"\"\",c\r\n1,2.5e3,\"-3\"\n4,0,nan\n";
   fuzz("csv", csv, sizeof csv - 1, parse_csv, rounds);
   snprintf(path, sizeof path, "%s/t.png", scratch);
   if (image_reads_png()) fuzz_file("png", path, parse_image, rounds);
@@ -1418,7 +1422,7 @@ static Status job_csv(Error *e) {
 static Status job_png(Error *e) {
   Tensor *t;
   Status s = image_read(e, scratch_path("t.png"), 3, &t);
-  if (s == OK) s = image_write_png(e, scratch_path("t.png"), t);
+  if (s == OK) s = image_write(e, scratch_path("t.png"), t, IMAGE_PNG, 0);
   tensor_release(t);
   return s;
 }

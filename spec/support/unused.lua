@@ -28,7 +28,11 @@ table.sort(modules)
 for _, name in ipairs(modules) do count_words(all[name].code) end
 for _, path in ipairs(lines_of "find src -name '*.c' -o -name '*.h'") do count_words(read(path)) end
 -- what scripts call
-for _, path in ipairs{"docs/api.md", "docs/keras.md"} do count_words(read(path)) end
+for _, path in ipairs(lines_of "ls docs/*.md") do count_words(read(path)) end
+
+-- Modules that the public names offer as a whole: scripts call their functions.
+local offered = {}
+for name in all.ipulua.code:gmatch('{"([%w_.]+)", false}') do offered["ipulua." .. name] = true end
 
 local unused = {}
 for _, name in ipairs(modules) do
@@ -37,7 +41,7 @@ for _, name in ipairs(modules) do
     at = at + 1
     local defined = line:match("^%s*function [%w_.]+[.:]([%w_]+)%(")
       or line:match("^%s*[%w_]+%.([%w_]+) = function%(") or line:match("^  ([%w_]+) = function%(")
-    if defined and count[defined] == 1 and not defined:find("^__") then
+    if defined and count[defined] == 1 and not offered[name] and not defined:find("^__") then
       unused[#unused + 1] = string.format("%s:%d: nobody calls %s", all[name].path, at, defined)
     end
   end

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/arena.h"
+#include "base/rng.h"
 #include "base/version.h"
 #include "kernels/products.h"
 
@@ -59,9 +61,37 @@ ipu_context *context_retain(ipu_context *c) {
   return c;
 }
 
+/* ---- counters of random ops ---- */
+
+/* Those that no function has any more go. */
+static void drop_counters(ipu_context *c, bool all) {
+  int kept = 0;
+  for (int i = 0; i < c->counter_count; i++) {
+    if (all || c->counter[i]->references == 1) variable_release(c->counter[i]);
+    else c->counter[kept++] = c->counter[i];
+  }
+  c->counter_count = kept;
+}
+
+static void start_counter(ipu_context *c, Variable *v) {
+  void *data = variable_writable(&c->error, v);
+  if (data) dtype_set_integer(I64, data, 0, rng_counter_start(c->engine->seed));
+}
+
+Status context_keep_counter(ipu_context *c, Variable *v) {
+  if (c->counter_count == c->counter_capacity) drop_counters(c, false);
+  if (!array_reserve(&c->counter, &c->counter_capacity, c->counter_count + 1, sizeof *c->counter))
+    return fail(&c->error, ERR_OUT_OF_MEMORY, "out of memory");
+  c->counter[c->counter_count++] = variable_retain(v);
+  start_counter(c, v);
+  return c->error.status;
+}
+
 void ipu_context_free(ipu_context *c) {
   if (!c || atomic_fetch_sub(&c->references, 1) != 1) return;
   if (c->lua) c->bridge->close(c->lua);
+  drop_counters(c, true);
+  free(c->counter);
   engine_free(c->engine);
   free(c->text_before), free(c->text);
   free(c);
@@ -147,6 +177,7 @@ int ipu_set_seed(ipu_context *c, uint64_t seed) {
   engine_seed_rounding(c->engine, seed);
   c->engine->random_count = 0;
   c->stream = 0;
+  for (int i = 0; i < c->counter_count; i++) start_counter(c, c->counter[i]);
   if (c->lua) {
     char text[32];
     snprintf(text, sizeof text, "%lld", (long long)seed);

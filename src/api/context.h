@@ -13,13 +13,17 @@ struct ipu_context {
   Error error;
   /* what was handed out last; lasts until the next call has ended, which may take it */
   char *text;
-  char *text_before;    /* what the present call may have been given */
-  int64_t stream;       /* random ops traced so far */
+  char *text_before;  /* what the present call may have been given */
+  int64_t stream;     /* random ops traced so far */
+  Variable **counter; /* of random ops in functions, without those that have a seed of their own */
+  int counter_count, counter_capacity;
   const Bridge *bridge; /* NULL until the first model */
   void *lua;            /* the models' Lua state, as the bridge knows it */
 };
 
 ipu_context *context_retain(ipu_context *c);
+/* Starts v at what the seed says, now and whenever another one is set. */
+Status context_keep_counter(ipu_context *c, Variable *v);
 /* Each call begins here: what was said before is forgotten. */
 Error *context_begin(ipu_context *c);
 /* … and ends here, with the status as callers see it. */

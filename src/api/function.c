@@ -239,19 +239,22 @@ int ipu_builder_assign(ipu_builder *b, ipu_variable *v, ipu_value *value) {
   return end(b);
 }
 
-/* A random op in a function counts in a variable how often it has run. */
+/* A random op in a function counts in a variable how often it has run; the counter speaks for the
+ * seed, unless the op has one of its own. */
 static Value *traced_counter(ipu_builder *b, const OpDef *op, Attr *attr) {
   ipu_context *c = b->context;
   Trace *t = b->trace;
   int seed = op_attr_count(op) - 2;
-  if (attr[seed].kind == ATTR_NONE) {
-    attr[seed] = attr_int((int64_t)c->engine->seed);
+  bool fixed = attr[seed].kind != ATTR_NONE;
+  if (!fixed) {
+    attr[seed] = attr_int(0);
     attr[seed + 1] = attr_int(++c->stream);
   }
   Type type = type_scalar(I64);
   Variable *v = variable_new(&c->error, "random_step", &type, false);
   if (v) v->counts_runs = true, v->value = tensor_new(&c->error, &type);
-  Value *now = v && v->value ? trace_read(t, v) : NULL;
+  bool good = v && v->value && (fixed || context_keep_counter(c, v) == OK);
+  Value *now = good ? trace_read(t, v) : NULL;
   if (now) trace_assign(t, v, ops_add(t->graph, now, graph_number(t->graph, I64, 1)));
   variable_release(v);
   return now;

@@ -13,10 +13,7 @@ int interrupt_raise(void) {
   return count;
 }
 
-int interrupt_terminate(void) {
-  atomic_store(&terminated, 1);
-  return interrupt_raise();
-}
+void interrupt_terminate(void) { atomic_store(&terminated, 1); }
 
 bool interrupt_terminated(void) { return atomic_load_explicit(&terminated, memory_order_relaxed); }
 

@@ -45,8 +45,8 @@ DroppableLoop interrupt_begin_loop(void);
 bool interrupt_drops(DroppableLoop *l);
 void interrupt_end_loop(const DroppableLoop *l);
 
-/* The system, or a launcher, wants the process to end (SIGTERM). It counts as a Ctrl-C as well. */
-int interrupt_terminate(void); /* as interrupt_raise; for a signal handler */
+/* The system, or a launcher, wants the process to end (SIGTERM); who notes it raises SIGINT, too. */
+void interrupt_terminate(void); /* for a signal handler */
 bool interrupt_terminated(void);
 
 bool interrupt_stops(void); /* pending, and nobody holds it to stop in good order */

@@ -55,3 +55,10 @@ uint64_t rng_system_seed(void) {
   }
   return seed ? seed : (uint64_t)time(NULL) * 0x9E3779B97F4A7C15u;
 }
+
+int64_t rng_counter_start(uint64_t seed) {
+  RngKey key = {.seed = seed};
+  uint32_t words[4];
+  rng_block(&key, 0, words);
+  return (int64_t)(((uint64_t)words[0] << 31 | words[1]) & INT64_MAX);
+}

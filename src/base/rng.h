@@ -24,4 +24,7 @@ uint64_t rng_below(const RngKey *key, uint64_t index, uint64_t n);
 uint64_t rng_part(uint64_t seed, uint64_t number);
 /* A seed from the system's entropy, for runs without one. */
 uint64_t rng_system_seed(void);
+/* Where the counters of random ops in programs begin: they speak for the seed, so that programs
+ * can be seeded anew. */
+int64_t rng_counter_start(uint64_t seed);
 #endif

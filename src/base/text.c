@@ -1,5 +1,8 @@
 #include "base/text.h"
 
+#include <langinfo.h>
+#include <locale.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -107,4 +110,23 @@ char *text_take(Text *t) {
 void text_free(Text *t) {
   free(t->data);
   *t = (Text){.data = NULL};
+}
+
+/* ---- numbers ---- */
+
+static locale_t plain_locale;
+static void make_plain_locale(void) { plain_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0); }
+
+double text_number(const char *s, char **end) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, make_plain_locale);
+  return plain_locale ? strtod_l(s, end, plain_locale) : strtod(s, end);
+}
+
+void text_use_point(char *number) {
+  const char *sign = nl_langinfo(RADIXCHAR);
+  char *at = *sign ? strstr(number, sign) : NULL;
+  if (!at) return;
+  *at = '.';
+  memmove(at + 1, at + strlen(sign), strlen(at + strlen(sign)) + 1);
 }

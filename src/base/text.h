@@ -23,6 +23,11 @@ int text_utf8_length(const char *text);
 void text_add_json(Text *t, const char *s);
 /* Drop the spaces at the end, but nothing before byte from. */
 void text_trim_end(Text *t, size_t from);
+/* strtod with a decimal point, whatever the locale of the process has in its place; *end, if it is
+ * wanted, is where the number ends. */
+double text_number(const char *s, char **end);
+/* A number that printf wrote, with a point where the locale has another sign. */
+void text_use_point(char *number);
 char *text_take(Text *t); /* yours, t is empty again; NULL when something failed */
 void text_free(Text *t);
 #endif

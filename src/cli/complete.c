@@ -393,6 +393,12 @@ static void add_names(lua_State *L, const Cursor *p, const char *s, size_t n, si
   }
 }
 
+/* A line can't hold a newline, and the terminal would take an escape for an order. */
+static bool has_control(const char *name) {
+  while (*name && !iscntrl((unsigned char)*name)) name++;
+  return *name != '\0';
+}
+
 /* Adds the files whose path begins with text, folders with a slash behind. */
 static void add_files(lua_State *L, const char *text, size_t length) {
   const char *slash = length ? memrchr(text, '/', length) : NULL;
@@ -409,7 +415,7 @@ static void add_files(lua_State *L, const char *text, size_t length) {
   DIR *d = opendir(folder_length ? folder : ".");
   for (struct dirent *entry; d && (entry = readdir(d));) {
     size_t n = strlen(entry->d_name) + 1;
-    bool hidden = entry->d_name[0] == '.' && stem_length == 0;
+    bool hidden = (entry->d_name[0] == '.' && stem_length == 0) || has_control(entry->d_name);
     if (hidden || strncmp(entry->d_name, stem, stem_length) || used + n > NAMES) continue;
     memcpy(names + used, entry->d_name, n);
     used += n;

@@ -1,5 +1,6 @@
 /* Coroutines that Ctrl-C reaches: a hook is a thread's own, so it must be known which one runs.
- * coroutine.resume and coroutine.wrap say so; otherwise they are as Lua's own. */
+ * coroutine.resume, coroutine.wrap and coroutine.close, whose __close runs in the thread, say so;
+ * otherwise they are as Lua's own. */
 #include <lauxlib.h>
 #include <lualib.h>
 
@@ -75,9 +76,24 @@ static int wrap(lua_State *L) {
   return 1;
 }
 
+/* Upvalue 1 is Lua's own. */
+static int close_thread(lua_State *L) {
+  lua_State *co = lua_tothread(L, 1);
+  int arguments = lua_gettop(L);
+  lua_pushvalue(L, lua_upvalueindex(1));
+  lua_insert(L, 1);
+  lua_State *outer = call_enter_thread(co ? co : L);
+  int status = lua_pcall(L, arguments, LUA_MULTRET, 0);
+  call_leave_thread(L, outer);
+  return status == LUA_OK ? lua_gettop(L) : lua_error(L);
+}
+
 void call_open_coroutines(lua_State *L) {
   static const luaL_Reg functions[] = {{"resume", resume}, {"wrap", wrap}, {NULL, NULL}};
   lua_getglobal(L, LUA_COLIBNAME);
   luaL_setfuncs(L, functions, 0);
+  lua_getfield(L, -1, "close");
+  lua_pushcclosure(L, close_thread, 1);
+  lua_setfield(L, -2, "close");
   lua_pop(L, 1);
 }

@@ -5,7 +5,33 @@
 #include <stdbool.h>
 #include <string.h>
 
-static const char *skip_space(const char *s) { return s + strspn(s, " \t\r\n"); }
+/* Past "[==[", of which *level are "="; NULL if there is none. */
+static const char *after_bracket(const char *s, size_t *level) {
+  if (*s != '[') return NULL;
+  *level = strspn(s + 1, "=");
+  return s[1 + *level] == '[' ? s + *level + 2 : NULL;
+}
+
+/* Past a comment, which begins at s. */
+static const char *skip_comment(const char *s) {
+  size_t level;
+  const char *at = after_bracket(s + 2, &level);
+  if (!at) return s + strcspn(s, "\n");
+  while ((at = strchr(at, ']'))) {
+    size_t n = strspn(at + 1, "=");
+    if (n == level && at[1 + n] == ']') return at + n + 2;
+    at += 1 + n;
+  }
+  return s + strlen(s);
+}
+
+static const char *skip_space(const char *s) {
+  for (;;) {
+    s += strspn(s, " \t\r\n");
+    if (strncmp(s, "--", 2) != 0) return s;
+    s = skip_comment(s);
+  }
+}
 
 static const char *skip_name(const char *s) {
   if (!isalpha((unsigned char)*s) && *s != '_') return s;

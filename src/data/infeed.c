@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "dist/instances.h"
+
 struct Infeed {
   Feed feed;
   Dataset *dataset, *ahead; /* ahead: with the prefetching stage on top */
@@ -12,6 +14,8 @@ struct Infeed {
   Iterator *iterator; /* NULL: closed */
   bool explicit_open; /* a program never opens it by itself */
   int64_t taken;
+  bool wants_crc;
+  uint32_t crc;
   Type *type;
   /* Elements of which the program's whole batches are told apart from smaller ones (infeed_gather).
    * Those in waiting are handed out first. */
@@ -213,7 +217,15 @@ static Status next_gathered(Infeed *q, void *const *into, Error *e) {
   return OK;
 }
 
-static Status next(Feed *f, bool aside, void *const *into, Error *e) {
+/* Of the next element, where somebody wants to compare it. */
+static void note_element(Infeed *q, void *const *element) {
+  uint32_t crc = 0;
+  for (int c = 0; c < q->feed.count; c++) crc = dist_crc(crc, element[c], type_bytes(&q->type[c]));
+  q->crc = crc;
+  q->wants_crc = false;
+}
+
+static Status next_element(Feed *f, bool aside, void *const *into, Error *e) {
   Infeed *q = (Infeed *)f;
   if (!q->iterator && q->explicit_open)
     return fail(
@@ -231,6 +243,16 @@ static Status next(Feed *f, bool aside, void *const *into, Error *e) {
   if (s != ERR_CANCELLED) q->taken++; /* an element that failed has had its place */
   return s;
 }
+
+static Status next(Feed *f, bool aside, void *const *into, Error *e) {
+  Infeed *q = (Infeed *)f;
+  Status s = next_element(f, aside, into, e);
+  if (s == OK && q->wants_crc) note_element(q, into);
+  return s;
+}
+
+void infeed_watch(Infeed *q) { q->wants_crc = true; }
+uint32_t infeed_crc(const Infeed *q) { return q->crc; }
 
 static bool may_read_aside(const Feed *f) {
   const Infeed *q = (const Infeed *)f;

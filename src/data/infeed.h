@@ -21,6 +21,9 @@ Status infeed_gather(Infeed *q, int64_t wanted, int64_t *got, int64_t *rows, Err
 void infeed_take_smaller(Infeed *q, Tensor **out);
 /* Those in waiting are never handed out. */
 void infeed_leave_out(Infeed *q);
+/* From now on: the CRC32C of the next element is noted. */
+void infeed_watch(Infeed *q);
+uint32_t infeed_crc(const Infeed *q);
 Feed *infeed_feed(Infeed *q);
 bool infeed_is_open(const Infeed *q);
 Status infeed_open(Infeed *q, Error *e); /* also done by the first element */

@@ -83,6 +83,21 @@ static Status introduce(Instances *t, Error *e) {
   return s;
 }
 
+/* What a launcher sends where another instance has failed, or at a Ctrl-C: it stops what runs in good order, as the
+ * latter does. */
+static void on_terminate(int number) {
+  (void)number;
+  interrupt_terminate();
+  raise(SIGINT);
+}
+
+static void hear_launcher(void) {
+  struct sigaction before, ours = {.sa_handler = on_terminate, .sa_flags = SA_RESTART};
+  sigemptyset(&ours.sa_mask);
+  if (!sigaction(SIGTERM, NULL, &before) && before.sa_handler == SIG_DFL)
+    sigaction(SIGTERM, &ours, NULL);
+}
+
 static double read_timeout(void) {
   const char *text = getenv("IPULUA_COMM_TIMEOUT");
   char *end = NULL;
@@ -100,6 +115,7 @@ Status instances_begin(Error *e, const char *plugin, const char *launcher, int r
   Status s = open_plugin(e, plugin, &t->comm);
   if (s == OK) s = join(t, launcher, rank, size, e);
   if (s == OK) s = introduce(t, e);
+  if (s == OK) hear_launcher();
   if (s == OK) *out = t;
   else free(t); /* what the library holds of it stays: the process ends */
   return s;

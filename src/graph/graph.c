@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
+
 Object *object_retain(Object *o) {
   if (o) atomic_fetch_add(&o->references, 1);
   return o;
@@ -112,7 +114,7 @@ Attr attr_fallback(Arena *a, const AttrDef *def) {
     case ATTR_INT:
       return attr_int(strtoll(s, NULL, 10));
     case ATTR_FLOAT:
-      return attr_float(strtod(s, NULL));
+      return attr_float(text_number(s, NULL));
     case ATTR_BOOL:
       return attr_bool(!strcmp(s, "true"));
     case ATTR_INTS: {

@@ -111,7 +111,7 @@ enum {
   SELECTS = 1 << 11,
   /* of use to gradients only: programs read what simplify says, wherever that is */
   MARKER = 1 << 13,
-  ACROSS = 1 << 14, /* its meeting is one of the replicas of all instances (dist/instances.h) */
+  ACROSS = 1 << 15, /* its meeting is one of the replicas of all instances (dist/instances.h) */
   HALF_OF_BYTES = 1 << 12, /* bytes become float16: so do Lua numbers beside them */
   OBSERVES = 1 << 14,      /* may read variables besides its operands (observe.h) */
 };

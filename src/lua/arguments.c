@@ -9,7 +9,7 @@
 #include "lua/plain.h"
 #include "ops/ops.h"
 
-enum { MAX_LIST = 64, MOST_OPERANDS = 100000 };
+enum { MOST_NESTED = 16, MOST_OPERANDS = 100000 };
 
 static bool has_names(lua_State *L, int index) {
   bool found = false;
@@ -60,18 +60,34 @@ static int64_t read_integer(lua_State *L, int index, const OpDef *op, const Attr
   return i;
 }
 
-/* Nested lists are read in order; false stands for an open end. */
+/* How many values there are in a list and those inside of it. */
+static int64_t count_list(lua_State *L, int index, const OpDef *op, const AttrDef *def, int depth) {
+  lua_Integer n = luaL_len(L, index);
+  int64_t count = n;
+  if (depth == MOST_NESTED)
+    bind_fail(L, ERR_VALUE, "%s: '%s' has lists in lists without end", op->name, def->name);
+  if (n > MOST_OPERANDS)
+    bind_fail(L, ERR_VALUE, "%s: '%s' is longer than %d", op->name, def->name, MOST_OPERANDS);
+  luaL_checkstack(L, 4, NULL);
+  for (lua_Integer i = 1; i <= n; i++) {
+    if (lua_rawgeti(L, index, i) == LUA_TTABLE)
+      count += count_list(L, lua_gettop(L), op, def, depth + 1);
+    lua_pop(L, 1);
+    if (count > MOST_OPERANDS)
+      bind_fail(L, ERR_VALUE, "%s: '%s' is longer than %d", op->name, def->name, MOST_OPERANDS);
+  }
+  return count;
+}
+
+/* Nested lists are read in order, into room for all of them; false stands for an open end. */
 static int read_list(lua_State *L, int index, const OpDef *op, const AttrDef *def, int64_t *list,
                      int count) {
   lua_Integer n = luaL_len(L, index);
   for (lua_Integer i = 1; i <= n; i++) {
     int type = lua_rawgeti(L, index, i);
     if (type == LUA_TTABLE) {
-      luaL_checkstack(L, 4, NULL);
       count = read_list(L, lua_gettop(L), op, def, list, count);
     } else {
-      if (count == MAX_LIST)
-        bind_fail(L, ERR_VALUE, "%s: '%s' is longer than %d", op->name, def->name, MAX_LIST);
       bool open = type == LUA_TBOOLEAN && !lua_toboolean(L, -1);
       list[count++] = open ? INT64_MIN : read_integer(L, lua_gettop(L), op, def);
     }
@@ -95,6 +111,20 @@ static Attr read_choice(lua_State *L, int index, const OpDef *op, const AttrDef 
   return attr_string(lua_tostring(L, -1));
 }
 
+/* Attributes are doubles. The greatest integer becomes 2^63, which is beyond all integers, and is
+ * taken for the greatest by whoever makes one of it. */
+static double read_number(lua_State *L, int index, const OpDef *op, const AttrDef *def) {
+  lua_Number number = lua_tonumber(L, index);
+  lua_Integer whole = lua_tointeger(L, index);
+  if (lua_isinteger(L, index) && whole != LUA_MAXINTEGER &&
+      (number >= 0x1p63 || (lua_Integer)number != whole))
+    bind_fail(L, ERR_VALUE,
+              "%s: '%s' is %lld, but integers beyond 2^53 are exact in tensors alone: "
+              "ipu.minimum, ipu.maximum, ipu.where and ipu.concat take them there",
+              op->name, def->name, (long long)whole);
+  return number;
+}
+
 static Attr read_attr(lua_State *L, int index, const OpDef *op, const AttrDef *def) {
   index = lua_absindex(L, index);
   switch (def->kind) {
@@ -104,7 +134,7 @@ static Attr read_attr(lua_State *L, int index, const OpDef *op, const AttrDef *d
       if (lua_type(L, index) != LUA_TNUMBER)
         bind_fail(L, ERR_TYPE, "%s: '%s' must be a number, got %s", op->name, def->name,
                   bind_describe(L, index));
-      return attr_float(lua_tonumber(L, index));
+      return attr_float(read_number(L, index, op, def));
     case ATTR_BOOL:
       if (!lua_isboolean(L, index))
         bind_fail(L, ERR_TYPE, "%s: '%s' must be a boolean, got %s", op->name, def->name,
@@ -119,7 +149,9 @@ static Attr read_attr(lua_State *L, int index, const OpDef *op, const AttrDef *d
       return attr_dtype(d);
     }
     case ATTR_INTS: {
-      int64_t *list = lua_newuserdatauv(L, MAX_LIST * sizeof *list, 0); /* stays on the stack */
+      int64_t room = lua_istable(L, index) ? count_list(L, index, op, def, 0) : 1;
+      /* stays on the stack */
+      int64_t *list = lua_newuserdatauv(L, (size_t)(room + 1) * sizeof *list, 0);
       int n = 1;
       if (lua_istable(L, index)) n = read_list(L, index, op, def, list, 0);
       else list[0] = read_integer(L, index, op, def);

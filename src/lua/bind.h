@@ -162,8 +162,6 @@ void bind_mark_line(lua_State *L, Graph *g);
 void bind_mark_at(const State *s, Graph *g, const char *where);
 
 /* ---- random numbers (random.c) ---- */
-/* Where a random op's counter begins under a seed of the device. */
-int64_t bind_counter_start(uint64_t seed);
 /* a new one, at its first or restored value */
 Variable *bind_push_counter(lua_State *L, bool fixed);
 

@@ -52,7 +52,12 @@ static const char **sorted_names(lua_State *L, int index, int *count) {
   }
   const char **names = lua_newuserdatauv(L, (size_t)(n + 1) * sizeof *names, 0);
   int i = 0;
-  for (lua_pushnil(L); lua_next(L, index); lua_pop(L, 1)) names[i++] = lua_tostring(L, -2);
+  for (lua_pushnil(L); lua_next(L, index); lua_pop(L, 1)) {
+    names[i] = lua_tostring(L, -2);
+    if (strlen(names[i++]) != lua_rawlen(L, -2))
+      bind_fail(L, ERR_VALUE, "save: no file can hold a name with a NUL in it: '%s\\0…'",
+                names[i - 1]);
+  }
   qsort(names, (size_t)n, sizeof *names, by_name);
   *count = n;
   return names;
@@ -84,6 +89,15 @@ static void only_tensor(lua_State *L, int index, const char *ending) {
               count);
   lua_getfield(L, index, names[0]);
   lua_replace(L, index);
+}
+
+/* A path, which ends where C says; a NUL in it would name another file. */
+static const char *check_path(lua_State *L, int index, const char *who) {
+  size_t bytes;
+  const char *path = luaL_checklstring(L, index, &bytes);
+  if (strlen(path) != bytes)
+    bind_fail(L, ERR_VALUE, "%s: the path '%s' has a NUL in it", who, path);
+  return path;
 }
 
 static const TensorFormat *format_of(lua_State *L, const char *who, const char *path,
@@ -121,7 +135,7 @@ static int save_one(lua_State *L, const char *path, const TensorFormat *format) 
 /* (path, {name = tensor} | tensor, {key = text} | nil, names in the order in which they are
  * written | nil: sorted) */
 static int save(lua_State *L) {
-  const char *path = luaL_checkstring(L, 1);
+  const char *path = check_path(L, 1, "save");
   Error e = {0};
   lua_settop(L, 4);
   const TensorFormat *format = format_of(L, "save", path, path);
@@ -150,7 +164,7 @@ static int save(lua_State *L) {
 /* (path, ending | nil: the path's) → {name = tensor}, metadata, names as they stand in the file;
  * a .npy gives its tensor */
 static int load(lua_State *L) {
-  const char *path = luaL_checkstring(L, 1), *ending = luaL_optstring(L, 2, path);
+  const char *path = check_path(L, 1, "load"), *ending = luaL_optstring(L, 2, path);
   Error e = {0};
   const TensorFormat *format = format_of(L, "load", path, ending);
   NamedTensors *n = new_named(L);

@@ -9,7 +9,7 @@
 #include "ops/io/feed.h"
 
 #define HOST_NAME "ipulua.HostFunction"
-enum { MOST_VALUES = 64 };
+enum { MOST_VALUES = 4096 };
 
 typedef struct LuaFunction {
   HostOp op;
@@ -52,6 +52,10 @@ static Status run_request(HostRequest *r, Error *e) {
   LuaFunction *f = q->function;
   int out_count = f->op.out_count;
   lua_State *L = callback_begin(f->callback);
+  if (!lua_checkstack(L, q->in_count + out_count + LUA_MINSTACK)) {
+    lua_pop(L, 1);
+    return fail(e, ERR_OUT_OF_MEMORY, "out of memory in a host callback");
+  }
   for (int i = 0; i < q->in_count; i++) bind_push_tensor(L, tensor_retain(q->tensor[i]));
   Engine *engine = f->state->engine;
   q->seen.outer = engine->seen;

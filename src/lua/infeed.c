@@ -77,6 +77,17 @@ static int replace_infeed(lua_State *L) {
   return 0;
 }
 
+static int watch(lua_State *L) {
+  infeed_watch(check_infeed(L));
+  return 0;
+}
+
+/* The CRC32C of the first element since watch. */
+static int crc_of_watched(lua_State *L) {
+  lua_pushinteger(L, infeed_crc(check_infeed(L)));
+  return 1;
+}
+
 /* (infeed, wanted) → whole batches in waiting, rows of the smaller one behind them */
 static int gather(lua_State *L) {
   Infeed *q = check_infeed(L);
@@ -143,7 +154,9 @@ static int restore_infeed(lua_State *L) {
 }
 
 void bind_open_infeed(lua_State *L) {
-  static const luaL_Reg methods[] = {{"dequeue", dequeue},
+  static const luaL_Reg methods[] = {{"watch", watch},
+                                     {"crc", crc_of_watched},
+                                     {"dequeue", dequeue},
                                      {"open", open_infeed},
                                      {"open_explicitly", open_infeed_explicitly},
                                      {"close", close_infeed},

@@ -178,6 +178,12 @@ static const luaL_Reg operators[] = {{"__add", add},       {"__sub", sub},    {"
                                      {"__div", divide},    {"__pow", power},  {"__mod", mod},
                                      {"__idiv", floordiv}, {"__unm", negate}, {NULL, NULL}};
 
+static int is_internal(lua_State *L) { /* (name): no script calls it by that */
+  const OpDef *op = op_find(luaL_checkstring(L, 1));
+  lua_pushboolean(L, op && (op->traits & INTERNAL));
+  return 1;
+}
+
 /* What help, docs and checks need of a row. */
 static int describe(lua_State *L) {
   const OpDef *op = op_find(luaL_checkstring(L, 1));
@@ -319,6 +325,8 @@ void bind_open_ops(lua_State *L) {
   lua_setfield(L, -2, "open_op_library");
   lua_pushcfunction(L, describe);
   lua_setfield(L, -2, "describe_op");
+  lua_pushcfunction(L, is_internal);
+  lua_setfield(L, -2, "is_internal");
   lua_newtable(L);
   for (const OpDef *op = op_next(NULL); op; op = op_next(op)) {
     lua_pushlightuserdata(L, (void *)(uintptr_t)op);

@@ -135,6 +135,10 @@ static Status read_machine(lua_State *L, int index, Error *e, Machine *m) {
   if (s == OK) s = pod_make(e, &t, (int)integer(L, index, "ipus", 1), topology, &m->pod);
   if (s != OK) return s;
   read_order(L, index, &m->pod);
+  m->pod.instances = (int)integer(L, index, "instances", 1);
+  if (m->pod.instances < 1 || m->pod.ipus % m->pod.instances)
+    return fail(e, ERR_VALUE, "%d IPUs can't be shared among %d instances", m->pod.ipus,
+                m->pod.instances);
   m->pod.model_host = flag(L, index, "model_host", false);
   m->schedule = read_schedule(L, index);
   read_mapping(L, index, m);
@@ -271,6 +275,8 @@ static int summary(lua_State *L) {
   lua_pushstring(L, p->machine.pod.target.name), lua_setfield(L, -2, "target");
   set_count(L, "ipus", p->machine.pod.ipus);
   set_count(L, "replicas", p->replicas);
+  set_count(L, "instances", pod_hosts(&p->machine.pod));
+  set_count(L, "local_replicas", p->replicas / pod_hosts(&p->machine.pod));
   set_count(L, "shards", p->shards);
   lua_pushboolean(L, p->fits), lua_setfield(L, -2, "fits");
   set_number(L, "seconds", p->seconds);

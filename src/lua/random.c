@@ -10,13 +10,6 @@
 /* Where the values wait that were restored for counters still to be made: number → value. */
 static const char RESTORED_KEY = 0;
 
-int64_t bind_counter_start(uint64_t seed) {
-  RngKey key = {.seed = seed};
-  uint32_t words[4];
-  rng_block(&key, 0, words);
-  return (int64_t)(((uint64_t)words[0] << 31 | words[1]) & INT64_MAX);
-}
-
 static void set_counter(Variable *v, int64_t value) {
   Error e = {0};
   void *data = variable_writable(&e, v);
@@ -30,7 +23,7 @@ static void set_replicas_apart(const State *s, Variable *v, bool fixed) {
 }
 
 static void restart_counters(State *s) {
-  int64_t start = bind_counter_start(s->device_seed);
+  int64_t start = rng_counter_start(s->device_seed);
   for (int i = 0; i < s->counter_count; i++) {
     set_replicas_apart(s, s->counter[i].variable, s->counter[i].fixed);
     if (!s->counter[i].fixed) set_counter(s->counter[i].variable, start);
@@ -44,7 +37,7 @@ static void forget_restored(lua_State *L) {
 
 /* The value restored for the next counter, or a first one. */
 static int64_t first_value(lua_State *L, State *s, bool fixed) {
-  int64_t value = fixed ? 0 : bind_counter_start(s->device_seed);
+  int64_t value = fixed ? 0 : rng_counter_start(s->device_seed);
   if (lua_rawgetp(L, LUA_REGISTRYINDEX, &RESTORED_KEY) == LUA_TTABLE) {
     if (lua_rawgeti(L, -1, s->counters_made + 1) != LUA_TNIL) value = lua_tointeger(L, -1);
     lua_pop(L, 1);
@@ -120,7 +113,7 @@ static void push_field(lua_State *L, const char *name, int64_t value) {
  * sequence, so that whoever goes on from here, in this process or a later one, rounds alike. */
 static void renew_rounding(State *s) {
   if (!s->engine->numerics.stochastic_rounding) return;
-  engine_seed_rounding(s->engine, (uint64_t)bind_counter_start(s->engine->rounding_seed));
+  engine_seed_rounding(s->engine, (uint64_t)rng_counter_start(s->engine->rounding_seed));
 }
 
 /* → {seed, device_seed, rounding_seed, calls, counters = list of {number, value}} */

@@ -55,7 +55,8 @@ static int read_cifar(lua_State *L) {
   return 2;
 }
 
-/* (path, dtype, separator, has header, columns): names, or positions from 0; nil: all */
+/* (path, dtype, separator, has header, columns, fill | nil); columns: names, or positions from 0;
+ * nil: all */
 static int read_csv(lua_State *L) {
   enum { MOST_COLUMNS = 1024 };
   const char *path = luaL_checkstring(L, 1), *separator = luaL_checkstring(L, 3);
@@ -64,6 +65,8 @@ static int read_csv(lua_State *L) {
   CsvOptions o = {.dtype = bind_check_dtype(L, 2),
                   .separator = separator[0],
                   .has_header = lua_toboolean(L, 4)};
+  double fill = luaL_optnumber(L, 6, 0);
+  if (!lua_isnoneornil(L, 6)) o.fill = &fill;
   if (lua_istable(L, 5)) {
     lua_Integer n = luaL_len(L, 5);
     if (n > MOST_COLUMNS)
@@ -86,6 +89,51 @@ static int read_csv(lua_State *L) {
   csv_read(&e, path, &o, &u->tensor);
   bind_check(L, &e);
   return 1;
+}
+
+/* Cells go to a list of columns, each a list of texts, at index 3 of the stack. Lua's errors don't
+ * pass through C's reader. */
+typedef struct Cells {
+  lua_State *L;
+} Cells;
+
+static int put_cell(lua_State *L) { /* (columns, record, column, text) */
+  if (lua_rawgeti(L, 1, lua_tointeger(L, 3) + 1) == LUA_TNIL) {
+    lua_pop(L, 1);
+    lua_newtable(L);
+    lua_pushvalue(L, -1);
+    lua_rawseti(L, 1, lua_tointeger(L, 3) + 1);
+  }
+  lua_pushlstring(L, lua_touserdata(L, 4), (size_t)lua_tointeger(L, 5));
+  lua_rawseti(L, -2, lua_tointeger(L, 2) + 1);
+  return 0;
+}
+
+static bool take_cell(void *context, int64_t record, int column, const char *text, size_t bytes) {
+  lua_State *L = ((Cells *)context)->L;
+  lua_pushcfunction(L, put_cell);
+  lua_pushvalue(L, 3);
+  lua_pushinteger(L, record);
+  lua_pushinteger(L, column);
+  lua_pushlightuserdata(L, (void *)(uintptr_t)text);
+  lua_pushinteger(L, (lua_Integer)bytes);
+  if (lua_pcall(L, 5, 0, 0) == LUA_OK) return true;
+  lua_pop(L, 1);
+  return false;
+}
+
+static int read_csv_cells(lua_State *L) { /* (path, separator) → columns of texts, records */
+  const char *path = luaL_checkstring(L, 1), *separator = luaL_checkstring(L, 2);
+  lua_settop(L, 2);
+  lua_newtable(L);
+  Cells cells = {L};
+  int fields;
+  int64_t records;
+  Error e = {0};
+  csv_read_cells(&e, path, separator[0], take_cell, &cells, &fields, &records);
+  bind_check(L, &e);
+  lua_pushinteger(L, records);
+  return 2;
 }
 
 static int csv_columns(lua_State *L) { /* (path, separator) → names */
@@ -192,6 +240,7 @@ void bind_open_readers(lua_State *L) {
                                      {"read_cifar", read_cifar},
                                      {"read_csv", read_csv},
                                      {"csv_columns", csv_columns},
+                                     {"read_csv_cells", read_csv_cells},
                                      {"read_image", read_image},
                                      {"write_image", write_image},
                                      {"encode_image", encode_image},

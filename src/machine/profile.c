@@ -30,9 +30,11 @@ static void put_string(FILE *f, const char *s) {
 
 /* Whole numbers up to 2^53, others to six digits. */
 static void put_number(FILE *f, double x) {
-  if (!isfinite(x)) fputc('0', f);
-  else if (x == floor(x) && fabs(x) < 9007199254740992.0) fprintf(f, "%.0f", x);
-  else fprintf(f, "%.12g", x);
+  char text[64];
+  bool whole = x == floor(x) && fabs(x) < 9007199254740992.0;
+  snprintf(text, sizeof text, whole ? "%.0f" : "%.12g", isfinite(x) ? x : 0);
+  text_use_point(text);
+  fputs(text, f);
 }
 
 static void put_member(FILE *f, const char *name, double x) {
@@ -78,9 +80,11 @@ static void put_target(FILE *f, const Price *p) {
       f,
       ",\"tiles_per_ipu\":%lld,\"bytes_per_tile\":%lld,\"workers_per_tile\":%lld,\"clock_hz\":%lld",
       (long long)t->tiles, (long long)t->tile_bytes, (long long)t->workers, (long long)t->clock_hz);
-  fprintf(f, ",\"ipus\":%d,\"ipus_per_replica\":%d,\"replicas\":%d,\"host\":\"%s\",\"code\":%s}",
-          p->machine.pod.ipus, p->shards, p->replicas,
-          p->machine.pod.model_host ? "model" : "machine", t->code ? "true" : "false");
+  fprintf(
+      f,
+      ",\"ipus\":%d,\"ipus_per_replica\":%d,\"replicas\":%d,\"instances\":%d,\"host\":\"%s\",\"code\":%s}",
+      p->machine.pod.ipus, p->shards, p->replicas, pod_hosts(&p->machine.pod),
+      p->machine.pod.model_host ? "model" : "machine", t->code ? "true" : "false");
 }
 
 static void put_cycles(FILE *f, const double *cycles, double total) {
@@ -223,17 +227,20 @@ static void put_variables(FILE *f, const Price *p, Strings *s) {
       "\"variable_columns\":[\"name\",\"source\",\"category\",\"bytes\",\"ipu\",\"first\",\"last\",\"always\",\"offloaded\"],\"variables\":[",
       f);
   char label[256];
+  bool first_row = true;
   for (int i = 0; i < p->held_count; i++) {
     const Held *h = &p->held[i];
+    if (h->ipu < 0) continue; /* the host's */
     bool always = price_category_always(h->category) && !h->offloaded;
     int last = p->row_count - 1, first = h->first, end = h->last;
     int from = always || first > end || first < 0 ? 0 : first,
         to = always || end > last ? last : end;
-    fprintf(f, "%s[%d,%d,%d,", i ? "," : "", string_number(s, held_label(h, label)),
+    fprintf(f, "%s[%d,%d,%d,", first_row ? "" : ",", string_number(s, held_label(h, label)),
             string_number(s, held_source(h)), string_number(s, price_category_name(h->category)));
     put_number(f, h->bytes);
     fprintf(f, ",%d,%d,%d,%d,%d]", h->ipu, from < last || last < 0 ? from : last, to, always,
             h->offloaded);
+    first_row = false;
   }
   fputc(']', f);
 }

@@ -45,6 +45,10 @@ static void put_target(FILE *f, const Price *p) {
       p->name, t->name, p->machine.pod.ipus, p->machine.pod.ipus == 1 ? "" : "s", p->replicas,
       p->replicas == 1 ? "" : "s", p->shards, (long long)t->tiles,
       count_text((double)t->tile_bytes, a), (double)t->clock_hz / 1e9);
+  if (pod_hosts(&p->machine.pod) > 1)
+    fprintf(f, "  %d instances of %d replica%s, each with a host of its own\n",
+            pod_hosts(&p->machine.pod), p->replicas / pod_hosts(&p->machine.pod),
+            p->replicas / pod_hosts(&p->machine.pod) == 1 ? "" : "s");
   fprintf(f, "  %d steps, %d ops (%d priced), %d tensors, %s of streaming memory used\n",
           p->row_count, p->op_count, p->op_count - p->unpriced, p->held_count,
           bytes_text(streaming, b));

@@ -119,7 +119,8 @@ static void walk_root(Walk *w) {
     if (p->writes[i] && at < g->output_count) targets[at++] = inputs[p->argument_count + i];
   walk_region(w, &in, inputs, targets, outputs);
   for (int i = 0; i < p->result_count && i < g->output_count; i++)
-    *ipu_of_held(w, out_bytes, outputs[i]) += (double)type_bytes(&p->result_type[i]);
+    if (!walk_is_on_host(w, outputs[i]))
+      *ipu_of_held(w, out_bytes, outputs[i]) += (double)type_bytes(&p->result_type[i]);
   walk_call(w, ROW_HOST_OUT, out_bytes);
 }
 

@@ -31,6 +31,8 @@ typedef struct Walk {
   bool failed; /* memory is out */
 } Walk;
 
+enum { ON_HOST = -2 }; /* in place of an IPU: what scopes outside of compilation compute and read */
+
 /* walk_ops.c. Rows and what takes memory, of which the last row is noted that needs it. */
 Row *walk_add_row(Walk *w, RowKind kind, const Node *n, int ipu); /* NULL: memory is out */
 /* -1: memory is out */
@@ -38,6 +40,7 @@ int walk_add_held(Walk *w, PriceCategory category, const Node *n, double bytes, 
 void walk_touch(Walk *w, int held, int row);
 int *walk_new_list(Walk *w, int count); /* of -1 */
 int walk_ipu_of(const Walk *w, const Home *h);
+bool walk_is_on_host(const Walk *w, int held);
 int *walk_slot_of(Inside *in, const Value *v);
 /* v is what that Held holds from now on. */
 void walk_set_slot(Walk *w, Inside *in, const Value *v, int held);

@@ -58,6 +58,10 @@ int walk_ipu_of(const Walk *w, const Home *h) {
   return h->shard >= 0 ? h->shard : 0;
 }
 
+bool walk_is_on_host(const Walk *w, int held) {
+  return held >= 0 && w->price->held[held].ipu == ON_HOST;
+}
+
 int *walk_slot_of(Inside *in, const Value *v) {
   return &in->held[in->region.first_value[v->node->id] + v->index];
 }
@@ -137,7 +141,18 @@ static int find_copy(const Walk *w, const Inside *in, int held, int ipu, bool co
   return -1;
 }
 
-/* The Held of v, brought to that IPU. */
+/* The row of what moves from one IPU to another, or between an IPU and the host. */
+static Row *add_move(Walk *w, const Node *n, int from, int to) {
+  RowKind kind = from == ON_HOST ? ROW_HOST_IN : to == ON_HOST ? ROW_HOST_OUT : ROW_LINK;
+  Row *r = walk_add_row(w, kind, n, to == ON_HOST ? from : to);
+  if (!r) return NULL;
+  if (kind == ROW_LINK) r->from_ipu = from;
+  r->stage = w->stage;
+  r->backward = w->backward;
+  return r;
+}
+
+/* The Held of v, brought to that IPU, or to the host. */
 int walk_local(Walk *w, Inside *in, Value *v, int ipu, const Node *reader) {
   Value *root = value_root(v);
   int *slot = walk_slot_of(in, root);
@@ -150,14 +165,13 @@ int walk_local(Walk *w, Inside *in, Value *v, int ipu, const Node *reader) {
   int there = find_copy(w, in, held, ipu, constant);
   if (there >= 0) return there;
   Held from = w->price->held[held];
-  if (!constant && ipu >= 0) {
-    Row *r = walk_add_row(w, ROW_LINK, from.node ? from.node : reader, ipu);
+  bool moves = !constant && (ipu >= 0 || ipu == ON_HOST);
+  if (moves) {
+    bool host = from.ipu == ON_HOST || ipu == ON_HOST;
+    Row *r = add_move(w, from.node && !(host && reader) ? from.node : reader, from.ipu, ipu);
     if (!r) return -1;
-    r->from_ipu = from.ipu;
     r->bytes = from.bytes;
     r->ready = ready_row(w, root);
-    r->stage = w->stage;
-    r->backward = w->backward;
     walk_touch(w, held, w->price->row_count - 1);
   }
   int copy = walk_add_held(w, constant ? BYTES_CONSTANT : BYTES_VALUE, from.node, from.bytes, ipu);
@@ -167,7 +181,7 @@ int walk_local(Walk *w, Inside *in, Value *v, int ipu, const Node *reader) {
   w->price->held[copy].region = running_region(in);
   w->price->held[copy].until = -1; /* nothing is written over it */
   w->price->held[copy].variable = from.variable;
-  if (!constant && ipu >= 0) {
+  if (moves) {
     walk_touch(w, copy, w->price->row_count - 1); /* from the link on */
     w->price->row[w->price->row_count - 1].arrived = copy;
   }
@@ -217,13 +231,10 @@ static int reusable(Walk *w, Inside *in, const Node *n, int output, int ipu, con
 static void send_result(Walk *w, Inside *in, const Node *n, int held, int ipu, int row) {
   Held kept = w->price->held[held];
   int made = walk_add_held(w, BYTES_VALUE, n, kept.bytes, ipu);
-  Row *r = made >= 0 ? walk_add_row(w, ROW_LINK, n, kept.ipu) : NULL;
+  Row *r = made >= 0 ? add_move(w, n, ipu, kept.ipu) : NULL;
   if (!r) return;
-  r->from_ipu = ipu;
   r->bytes = kept.bytes;
   r->ready = row;
-  r->stage = w->stage;
-  r->backward = w->backward;
   r->arrived = held;
   Held *h = &w->price->held[made];
   h->alias = held, h->version = kept.version, h->region = running_region(in), h->until = -1;
@@ -309,7 +320,8 @@ static bool is_collective(const Node *n) {
 void walk_op(Walk *w, Inside *in, Node *n) {
   const Home none = {.shard = -1, .stage = -1};
   const Home *home = n->out_count ? home_of(in->homes, &n->out[0]) : &none;
-  int ipu = walk_ipu_of(w, home);
+  int ipu = walk_ipu_of(w, home), at_ipu = ipu;
+  if (n->place.device == DEVICE_HOST) ipu = ON_HOST;
   w->stage = home->stage;
   w->backward = n->place.backward || home->backward;
   int operands[MAX_INPUTS * 8], count = n->in_count < MAX_INPUTS * 8 ? n->in_count : MAX_INPUTS * 8;
@@ -324,7 +336,7 @@ void walk_op(Walk *w, Inside *in, Node *n) {
     return;
   }
   bool meets = is_collective(n) && n->in_count;
-  Row *r = walk_add_row(w, meets ? ROW_COLLECTIVE : ROW_OP, n, ipu);
+  Row *r = walk_add_row(w, meets ? ROW_COLLECTIVE : ROW_OP, n, at_ipu);
   if (!r) return;
   r->stage = home->stage;
   r->backward = w->backward;
@@ -377,8 +389,8 @@ void walk_transfer(Walk *w, Inside *in, Node *n) {
 /* What a broadcast reads is enough: nothing is expanded. */
 void walk_broadcast(Walk *w, Inside *in, Node *n) {
   Value *root = value_root(n->in[0]);
-  int held = walk_local(
-      w, in, root, w->price->held_count ? walk_ipu_of(w, home_of(in->homes, &n->out[0])) : 0, n);
+  int ipu = w->price->held_count ? walk_ipu_of(w, home_of(in->homes, &n->out[0])) : 0;
+  int held = walk_local(w, in, root, n->place.device == DEVICE_HOST ? ON_HOST : ipu, n);
   if (*walk_slot_of(in, &n->out[0]) < 0) walk_set_slot(w, in, &n->out[0], held);
 }
 
@@ -431,6 +443,7 @@ static void give_out(Walk *w, Inside *in, Node *n, bool synthetic) {
   }
   for (int i = 0; i < node_shown(n); i++) {
     int held = walk_held_operand(w, in, n->in[i]);
+    if (walk_is_on_host(w, held)) continue;
     int ipu =
         held >= 0 && w->price->held[held].ipu < w->price->shards ? w->price->held[held].ipu : 0;
     bytes[ipu] += (double)type_bytes(&n->in[i]->type);

@@ -1,199 +1,181 @@
 /* ipulua.hdf5: the datasets and texts of an HDF5 file, for Keras' weights. A Lua module of its
  * own, since the library is large and seldom needed. Links, external and virtual data, and
- * filters from other files are refused: a file holds what it shows. */
-#include <hdf5.h>
+ * filters from other files are refused: a file holds what it shows. libhdf5 reads in a process of
+ * its own, since damaged files bring it down. */
+#include <errno.h>
+#include <fcntl.h>
 #include <lauxlib.h>
 #include <lua.h>
+#include <signal.h>
 #include <stdbool.h>
-#include <stdlib.h>
+#include <stdint.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
-enum { MOST_OBJECTS = 65536, MOST_RANK = 8, MOST_TEXTS = 65536 };
-/* A dataset that claims much more than the file stores for it is not believed. */
-static const hsize_t UNDOUBTED_BYTES = 1 << 26, MOST_RATIO = 1000;
+#include "plugin/hdf5_read.h"
 
-typedef struct Names {
-  char **name;
-  bool *is_group;
-  size_t count;
-  const char *problem;
-} Names;
+enum { BUFFER_BYTES = 1 << 16 };
 
-static herr_t visit(hid_t file, const char *name, const H5L_info_t *link, void *context) {
-  Names *n = context;
-  if (link->type != H5L_TYPE_HARD) return n->problem = "it has links to elsewhere", -1;
-  if (n->count == MOST_OBJECTS) return n->problem = "it has too many objects", -1;
-  /* H5Oget_info_by_name has another form in each version */
-  hid_t object = H5Oopen(file, name, H5P_DEFAULT);
-  if (object < 0) return -1;
-  n->name[n->count] = strdup(name);
-  n->is_group[n->count] = H5Iget_type(object) == H5I_GROUP;
-  H5Oclose(object);
-  return n->name[n->count++] ? 0 : -1;
+typedef struct Receiver {
+  const char *path;
+  pid_t child;
+  int in;
+  size_t at, used; /* of the buffer */
+  char buffer[BUFFER_BYTES];
+} Receiver;
+
+static int damaged(lua_State *L, const Receiver *r) {
+  return luaL_error(L, "%s: it is damaged: libhdf5 can't read it", r->path);
 }
 
-static int fail(lua_State *L, const char *path, const char *what, const char *problem) {
-  return luaL_error(L, "%s: %s%s%s", path, what, *what ? ": " : "", problem);
+/* ---- records ---- */
+
+static void fill(lua_State *L, Receiver *r) {
+  ssize_t n;
+  do n = read(r->in, r->buffer, BUFFER_BYTES);
+  while (n < 0 && errno == EINTR);
+  if (n <= 0) damaged(L, r);
+  r->at = 0, r->used = (size_t)n;
 }
 
-/* ---- texts: attributes that are strings or lists of them ---- */
-
-static void push_text(lua_State *L, const char *text, size_t size) {
-  lua_pushlstring(L, text, strnlen(text, size));
-}
-
-/* Pushes the attribute's texts as a list; nothing and false when it is something else. */
-static bool push_attribute(lua_State *L, hid_t attribute) {
-  hid_t type = H5Aget_type(attribute), space = H5Aget_space(attribute);
-  hssize_t count = H5Sget_simple_extent_npoints(space);
-  size_t size = H5Tget_size(type);
-  bool is_text = H5Tget_class(type) == H5T_STRING && count >= 0 && count <= MOST_TEXTS &&
-                 size > 0 && size <= 1 << 16;
-  bool variable = is_text && H5Tis_variable_str(type) > 0;
-  char *data = is_text ? calloc((size_t)count + 1, variable ? sizeof(char *) : size) : NULL;
-  bool good = data && H5Aread(attribute, type, data) >= 0;
-  if (good) {
-    /* out of memory here leaks; nothing else can raise before data is freed */
-    lua_createtable(L, (int)count, 0);
-    for (hssize_t i = 0; i < count; i++) {
-      const char *text = variable ? ((char **)(void *)data)[i] : data + (size_t)i * size;
-      if (text) push_text(L, text, variable ? (size_t)-1 : size);
-      else lua_pushliteral(L, "");
-      lua_rawseti(L, -2, (lua_Integer)i + 1);
-    }
-    if (variable) H5Dvlen_reclaim(type, space, H5P_DEFAULT, data);
+static void take(lua_State *L, Receiver *r, void *to, size_t bytes) {
+  for (char *at = to; bytes;) {
+    if (r->at == r->used) fill(L, r);
+    size_t n = r->used - r->at < bytes ? r->used - r->at : bytes;
+    memcpy(at, r->buffer + r->at, n);
+    at += n, r->at += n, bytes -= n;
   }
-  free(data);
-  H5Sclose(space);
-  H5Tclose(type);
-  return good;
 }
 
-/* The texts of a group, in the table at the top of the stack: path → name → list. */
-static void add_attributes(lua_State *L, hid_t file, const char *path) {
-  hid_t group = H5Oopen(file, path, H5P_DEFAULT);
-  lua_newtable(L);
-  int count = group >= 0 ? H5Aget_num_attrs(group) : 0;
-  for (int i = 0; i < count; i++) {
-    char name[256];
-    hid_t a = H5Aopen_by_idx(group, ".", H5_INDEX_NAME, H5_ITER_INC, (hsize_t)i, H5P_DEFAULT,
-                             H5P_DEFAULT);
-    if (a < 0) continue;
-    if (H5Aget_name(a, sizeof name, name) > 0 && push_attribute(L, a)) lua_setfield(L, -2, name);
-    H5Aclose(a);
-  }
-  if (group >= 0) H5Oclose(group);
-  lua_setfield(L, -2, path);
+static uint32_t take_size(lua_State *L, Receiver *r, uint32_t most) {
+  uint32_t n;
+  take(L, r, &n, sizeof n);
+  if (n > most) damaged(L, r);
+  return n;
 }
 
-/* ---- datasets ---- */
-
-static const char *check_storage(hid_t dataset, hsize_t bytes) {
-  hid_t plan = H5Dget_create_plist(dataset);
-  bool external = H5Pget_external_count(plan) > 0, is_virtual = H5Pget_layout(plan) == H5D_VIRTUAL;
-  H5Pclose(plan);
-  if (external || is_virtual) return "its elements are in another file";
-  if (bytes > UNDOUBTED_BYTES && bytes / MOST_RATIO > H5Dget_storage_size(dataset))
-    return "it claims more elements than are stored";
-  return NULL;
-}
-
-/* Pushes {dtype, shape, data} of a dataset of numbers; nil for what is none. */
-static void push_dataset(lua_State *L, hid_t file, const char *path, const char *name) {
-  hid_t dataset = H5Dopen2(file, name, H5P_DEFAULT);
-  if (dataset < 0) fail(L, path, name, "it can't be opened");
-  hid_t type = H5Dget_type(dataset), space = H5Dget_space(dataset);
-  H5T_class_t class = H5Tget_class(type);
-  size_t stored = H5Tget_size(type);
-  int rank = H5Sget_simple_extent_ndims(space);
-  hsize_t shape[MOST_RANK] = {0};
-  hssize_t count = rank >= 0 && rank <= MOST_RANK ? H5Sget_simple_extent_npoints(space) : -1;
-  if (count >= 0) H5Sget_simple_extent_dims(space, shape, NULL);
-  H5Sclose(space);
-  H5Tclose(type);
-  bool is_float = class == H5T_FLOAT, is_double = is_float && stored == 8;
-  if ((!is_float && class != H5T_INTEGER) || count < 0) {
-    H5Dclose(dataset);
-    lua_pushnil(L);
-    return;
-  }
-  size_t width = is_float && !is_double ? 4 : 8;
-  if (count > (1LL << 44)) fail(L, path, name, "it is too large");
-  const char *problem = check_storage(dataset, (hsize_t)count * width);
-  if (problem) fail(L, path, name, problem);
-  lua_createtable(L, 0, 3);
-  lua_pushstring(L, is_double  ? "float64"
-                    : is_float ? "float32"
-                               : "int64"),
-      lua_setfield(L, -2, "dtype");
-  lua_createtable(L, rank, 0);
-  for (int i = 0; i < rank; i++)
-    lua_pushinteger(L, (lua_Integer)shape[i]), lua_rawseti(L, -2, i + 1);
-  lua_setfield(L, -2, "shape");
+static void push_bytes(lua_State *L, Receiver *r, size_t bytes) {
   luaL_Buffer b;
-  char *data = luaL_buffinitsize(L, &b, (size_t)count * width);
-  hid_t wanted = is_double ? H5T_NATIVE_DOUBLE : is_float ? H5T_NATIVE_FLOAT : H5T_NATIVE_INT64;
-  herr_t status = count ? H5Dread(dataset, wanted, H5S_ALL, H5S_ALL, H5P_DEFAULT, data) : 0;
-  luaL_pushresultsize(&b, (size_t)count * width);
-  H5Dclose(dataset);
-  if (status < 0) fail(L, path, name, "its elements can't be read");
+  take(L, r, luaL_buffinitsize(L, &b, bytes), bytes);
+  luaL_pushresultsize(&b, bytes);
+}
+
+static void push_text(lua_State *L, Receiver *r) {
+  push_bytes(L, r, take_size(L, r, HDF5_MOST_TEXT));
+}
+
+/* Pushes a dataset's name and {dtype, shape, data}. */
+static void push_dataset(lua_State *L, Receiver *r) {
+  uint64_t bytes;
+  push_text(L, r);
+  lua_createtable(L, 0, 3);
+  push_text(L, r);
+  lua_setfield(L, -2, "dtype");
+  int rank = (int)take_size(L, r, HDF5_MOST_RANK);
+  lua_createtable(L, rank, 0);
+  for (int i = 0; i < rank; i++) {
+    int64_t extent;
+    take(L, r, &extent, sizeof extent);
+    lua_pushinteger(L, (lua_Integer)extent);
+    lua_rawseti(L, -2, i + 1);
+  }
+  lua_setfield(L, -2, "shape");
+  take(L, r, &bytes, sizeof bytes);
+  if (bytes > SIZE_MAX / 2) damaged(L, r);
+  push_bytes(L, r, (size_t)bytes);
   lua_setfield(L, -2, "data");
 }
 
-typedef struct Reading {
-  const char *path;
-  hid_t file;
-  Names names;
-} Reading;
-
-static int read_all(lua_State *L) {
-  Reading *r = lua_touserdata(L, 1);
-  lua_newtable(L);
-  lua_newtable(L);
-  add_attributes(L, r->file, "/");
-  for (size_t i = 0; i < r->names.count; i++) {
-    const char *name = r->names.name[i];
-    if (r->names.is_group[i]) {
-      add_attributes(L, r->file, name);
-      continue;
-    }
-    push_dataset(L, r->file, r->path, name);
-    lua_setfield(L, -3, name);
+/* Pushes an attribute's name and its texts. */
+static void push_attribute(lua_State *L, Receiver *r) {
+  push_text(L, r);
+  int count = (int)take_size(L, r, HDF5_MOST_TEXTS);
+  lua_createtable(L, count, 0);
+  for (int i = 0; i < count; i++) {
+    push_text(L, r);
+    lua_rawseti(L, -2, i + 1);
   }
+}
+
+/* The stack: datasets, groups, the group whose attributes come. */
+static int receive(lua_State *L) {
+  Receiver *r = lua_touserdata(L, 1);
+  lua_settop(L, 0);
+  lua_newtable(L);
+  lua_newtable(L);
+  lua_newtable(L);
+  for (;;) {
+    char letter;
+    take(L, r, &letter, 1);
+    if (letter == 'Z') break;
+    if (letter == 'D') {
+      push_dataset(L, r);
+      lua_settable(L, 1);
+    } else if (letter == 'G') {
+      push_text(L, r);
+      lua_newtable(L);
+      lua_copy(L, -1, 3);
+      lua_settable(L, 2);
+    } else if (letter == 'A') {
+      push_attribute(L, r);
+      lua_settable(L, 3);
+    } else if (letter == 'E') {
+      push_text(L, r);
+      return luaL_error(L, "%s: %s", r->path, lua_tostring(L, -1));
+    } else return damaged(L, r);
+  }
+  lua_settop(L, 2);
   return 2;
 }
 
-static hid_t open_file(const char *path) {
-  hid_t access = H5Pcreate(H5P_FILE_ACCESS);
-  /* whatever an error leaves open closes with the file */
-  H5Pset_fclose_degree(access, H5F_CLOSE_STRONG);
-  hid_t file = H5Fopen(path, H5F_ACC_RDONLY, access);
-  H5Pclose(access);
-  return file;
+/* ---- the process that reads ---- */
+
+static void be_reader(const Receiver *r, int out) {
+  int nowhere = open("/dev/null", O_WRONLY); /* for what libc says of a heap that is damaged */
+  if (nowhere >= 0) dup2(nowhere, STDERR_FILENO);
+  signal(SIGPIPE, SIG_IGN);
+  signal(SIGINT, SIG_DFL);
+  hdf5_read(r->path, out);
+  _exit(0); /* without what the process that this is a copy of has to do at its end */
+}
+
+static const char *start(Receiver *r) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return strerror(errno);
+  r->child = fork();
+  if (r->child == 0) be_reader(r, ends[1]);
+  int problem = errno;
+  close(ends[1]);
+  if (r->child < 0) close(ends[0]);
+  r->in = ends[0];
+  return r->child < 0 ? strerror(problem) : NULL;
+}
+
+static void end(const Receiver *r) {
+  close(r->in);
+  kill(r->child, SIGKILL); /* after an error it may still be writing */
+  while (waitpid(r->child, NULL, 0) < 0 && errno == EINTR) continue;
 }
 
 /* (path) → {name = {dtype, shape, data}}, {group = {attribute = list of texts}}; "/" is the root */
-static int read(lua_State *L) {
-  Reading r = {.path = luaL_checkstring(L, 1)};
-  r.names.name = lua_newuserdatauv(L, MOST_OBJECTS * sizeof *r.names.name, 0);
-  r.names.is_group = lua_newuserdatauv(L, MOST_OBJECTS * sizeof *r.names.is_group, 0);
-  lua_pushcfunction(L, read_all);
-  lua_pushlightuserdata(L, &r);
-  r.file = open_file(r.path);
-  if (r.file < 0) return fail(L, r.path, "", "this is no HDF5 file, or it can't be read");
-  bool listed = H5Lvisit(r.file, H5_INDEX_NAME, H5_ITER_INC, visit, &r.names) >= 0;
-  int status = listed ? lua_pcall(L, 1, 2, 0) : LUA_OK;
-  H5Fclose(r.file);
-  for (size_t i = 0; i < r.names.count; i++) free(r.names.name[i]);
-  if (!listed) return fail(L, r.path, "", r.names.problem ? r.names.problem : "it is damaged");
+static int read_file(lua_State *L) {
+  const char *path = luaL_checkstring(L, 1);
+  Receiver *r = lua_newuserdatauv(L, sizeof *r, 0);
+  *r = (Receiver){.path = path};
+  lua_pushcfunction(L, receive);
+  lua_pushlightuserdata(L, r);
+  const char *problem = start(r);
+  if (problem)
+    return luaL_error(L, "%s: a process that reads it can't be started: %s", path, problem);
+  int status = lua_pcall(L, 1, 2, 0);
+  end(r);
   return status == LUA_OK ? 2 : lua_error(L);
 }
 
 __attribute__((visibility("default"))) int luaopen_ipulua_hdf5(lua_State *L);
 int luaopen_ipulua_hdf5(lua_State *L) {
-  static const luaL_Reg functions[] = {{"read", read}, {NULL, NULL}};
-  H5Eset_auto2(H5E_DEFAULT, NULL, NULL); /* errors are ours to tell */
-  H5PLset_loading_state(0);              /* no filters from files beside */
+  static const luaL_Reg functions[] = {{"read", read_file}, {NULL, NULL}};
   luaL_newlib(L, functions);
   return 1;
 }

@@ -12,6 +12,7 @@ enum { POD_IPUS_MAX = 1024 };
 typedef struct Pod {
   Target target;
   int ipus;
+  int instances; /* host processes that drive them, each on machines of its own; at least 1 */
   Topology topology;
   /* host transfers as the IPU Model charges them: no latency, no shared network card */
   bool model_host;
@@ -22,6 +23,7 @@ typedef struct Pod {
 
 /* "mesh" (the default of one board and more), "torus" or "line". */
 Status pod_make(Error *e, const Target *t, int ipus, const char *topology, Pod *out);
+static inline int pod_hosts(const Pod *p) { return p->instances > 1 ? p->instances : 1; }
 int pod_boards(const Pod *p);                 /* machines or cards */
 int pod_hops(const Pod *p, int from, int to); /* links passed on the way, 0 to itself */
 int64_t pod_streaming_bytes(const Pod *p);

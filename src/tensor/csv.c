@@ -132,7 +132,7 @@ static const char *hint(const Csv *c, const char *field) {
     if (strstr(field, separators[i].mark)) return separators[i].words;
   if (!isalpha((unsigned char)*field)) return "";
   if (c->begun == 1) return "; if the first line holds names, header = true says so";
-  return "; a column of words can't be read: choose other columns (columns = {...}), or put a number in the place of each word";
+  return "; data.read_csv reads columns of words; here choose others (columns = {...}), or put a number in the place of each word";
 }
 
 static Status not_a(Csv *c, const char *kind, const char *field) {
@@ -145,9 +145,8 @@ static Status convert_float(Csv *c, locale_t plain, const char *field, Dtype d, 
                             int64_t index) {
   char *end;
   bool named = strpbrk(field, "nN") != NULL;
-  double x = *field ? strtod_l(field, &end, plain) : (double)NAN;
-  if (*field &&
-      (*end || (!named && strspn(field, "0123456789+-.eE") != strlen(field)) || strchr(field, '(')))
+  double x = strtod_l(field, &end, plain);
+  if (*end || (!named && strspn(field, "0123456789+-.eE") != strlen(field)) || strchr(field, '('))
     return not_a(c, "number", field);
   return dtype_set(d, t->data, index, x), OK;
 }
@@ -171,11 +170,29 @@ static Status convert_bool(Csv *c, const char *field, Tensor *t, int64_t index) 
   return dtype_set_integer(BOOL, t->data, index, yes), OK;
 }
 
-static Status convert(Csv *c, locale_t plain, Tensor *t, int64_t index) {
+static bool is_missing(const char *field) {
+  static const char *const marks[] = {"", "NA", "N/A", "n/a", "null", "NULL"};
+  for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
+    if (!strcmp(field, marks[i])) return true;
+  return false;
+}
+
+static Status fill_missing(Csv *c, const char *field, const double *fill, Tensor *t,
+                           int64_t index) {
+  if (!fill)
+    return fail(c->error, ERR_VALUE,
+                "%s: line %lld, column %d: the cell is missing (%s); say what it becomes, fill = 0 "
+                "for all columns or fill = {name = 0}",
+                c->path, (long long)c->begun, c->column, *field ? field : "it is empty");
+  return dtype_set(t->type.dtype, t->data, index, *fill), OK;
+}
+
+static Status convert(Csv *c, locale_t plain, const double *fill, Tensor *t, int64_t index) {
   Dtype d = t->type.dtype;
   if (c->field.used >= NUMBER || strlen(c->field.data) != c->field.used)
     return not_a(c, "number", c->field.data);
   char *field = trimmed(c->field.data);
+  if (is_missing(field)) return fill_missing(c, field, fill, t, index);
   if (dtype_is_float(d)) return convert_float(c, plain, field, d, t, index);
   return d == BOOL ? convert_bool(c, field, t, index) : convert_integer(c, field, d, t, index);
 }
@@ -186,7 +203,7 @@ typedef struct Selection {
   int *first, *next;
 } Selection;
 
-static Status convert_records(Csv *c, const Selection *selection, Tensor *t) {
+static Status convert_records(Csv *c, const CsvOptions *o, const Selection *selection, Tensor *t) {
   locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
   if (!plain) return fail(c->error, ERR_OUT_OF_MEMORY, "out of memory");
   Status s = OK;
@@ -197,7 +214,7 @@ static Status convert_records(Csv *c, const Selection *selection, Tensor *t) {
       s = read_field(c, &ending);
       for (int k = s == OK ? selection->first[c->column - 1] : -1; k >= 0 && s == OK;
            k = selection->next[k])
-        s = convert(c, plain, t, row * selection->outputs + k);
+        s = convert(c, plain, o->fill, t, row * selection->outputs + k);
     } while (s == OK && ending == FIELD_ENDS);
   }
   freelocale(plain);
@@ -272,7 +289,7 @@ static Status parse(Csv *c, const CsvOptions *o, Selection *selection, Tensor **
   Type type = type_make(o->dtype, 2, (int64_t[]){records - o->has_header, selection->outputs});
   Tensor *t = tensor_new(c->error, &type);
   if (!t) return ERR_OUT_OF_MEMORY;
-  s = convert_records(c, selection, t);
+  s = convert_records(c, o, selection, t);
   if (s != OK) return tensor_release(t), s;
   return *out = t, OK;
 }
@@ -340,4 +357,37 @@ Status csv_first_record(Error *e, const char *path, char separator, char ***fiel
   for (int i = 0; i < *count; i++) free((*fields)[i]);
   free(*fields);
   return *fields = NULL, *count = 0, s;
+}
+
+static Status take_cells(Csv *c, CsvTake *take, void *context, int *fields, int64_t *records) {
+  skip_empty_lines(c);
+  size_t begin = c->at;
+  int64_t line = c->line;
+  Status s = count_records(c, fields, records);
+  rewind_to(c, begin, line);
+  for (int64_t record = 0; record < *records && s == OK; record++) {
+    Ending ending = FIELD_ENDS;
+    for (c->column = 0; s == OK && ending == FIELD_ENDS;) {
+      s = read_field(c, &ending);
+      if (s == OK && !take(context, record, c->column - 1, c->field.data, c->field.used))
+        s = fail(c->error, ERR_OUT_OF_MEMORY, "out of memory");
+    }
+  }
+  return s;
+}
+
+Status csv_read_cells(Error *e, const char *path, char separator, CsvTake *take, void *context,
+                      int *fields, int64_t *records) {
+  void *data;
+  size_t bytes;
+  *fields = 0, *records = 0;
+  Status s = file_read(e, path, 0, true, &data, &bytes);
+  if (s != OK) return s;
+  Csv c = {
+      .error = e, .path = path, .text = data, .bytes = bytes, .separator = separator, .line = 1};
+  if (bytes >= 3 && memcmp(data, "\xef\xbb\xbf", 3) == 0) c.text += 3, c.bytes -= 3;
+  s = take_cells(&c, take, context, fields, records);
+  text_free(&c.field);
+  free(data);
+  return s;
 }

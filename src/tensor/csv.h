@@ -12,13 +12,18 @@ typedef struct CsvOptions {
   int column_count;
   const char *const *names;
   const int64_t *positions;
+  const double *fill; /* what a missing cell (empty, NA, N/A, null) becomes; NULL: an error */
 } CsvOptions;
 
 /* [records, columns]. Records end with LF or CRLF and have equally many fields; empty lines
- * don't count. Spaces around numbers are fine; an empty field is NaN, an error for integers;
- * bool takes 0 1 true false. Messages name line and column, both from 1. */
+ * don't count. Spaces around numbers are fine; bool takes 0 1 true false. Messages name line and column, both from 1. */
 Status csv_parse(Error *e, const char *path, const void *data, size_t bytes,
                  const CsvOptions *options, Tensor **out);
+/* All cells as text, record by record: (context, record from 0, column from 0, text). The first
+ * record is a header where the caller says so. *fields: of each record. */
+typedef bool CsvTake(void *context, int64_t record, int column, const char *text, size_t bytes);
+Status csv_read_cells(Error *e, const char *path, char separator, CsvTake *take, void *context,
+                      int *fields, int64_t *records);
 /* gzipped or not */
 Status csv_read(Error *e, const char *path, const CsvOptions *options, Tensor **out);
 /* The fields of the first record: the columns' names, if it is a header. free() each and the

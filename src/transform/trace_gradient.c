@@ -8,17 +8,23 @@
 #include "transform/clone.h"
 #include "transform/lift.h"
 
-enum { MOST_LEVELS = 64 };
-
 /* The trace that gradients are asked in, or one around it. */
 typedef struct Level {
   Trace *trace;
-  int nodes;    /* that it had in the beginning */
-  bool *named;  /* [nodes] one of its outputs is a source */
+  int nodes;    /* that it had in the beginning; imports add inputs, of which nothing is known */
+  int *source;  /* [nodes] 1 + the source that the leaf is; LOOK: an output of it may be one */
   bool *hot;    /* [nodes] depends on a source, by an operand */
   bool *needed; /* [nodes] is computed once more */
   Value ***map; /* [nodes] that, by output */
 } Level;
+
+enum { LOOK = -1 };
+
+/* A source that is a variable. */
+typedef struct Named {
+  const Variable *variable;
+  int source;
+} Named;
 
 /* A source in place of what t takes from outside: its value, named. */
 typedef struct Leaf {
@@ -33,10 +39,10 @@ typedef struct Asked {
   Arena *arena;
   const Source *source;
   int source_count;
-  const Variable **variable; /* of the sources, by address */
-  int variable_count;
-  Level level[MOST_LEVELS + 1]; /* the outermost first, t's last */
-  int levels;                   /* those around t */
+  Named *named; /* by address, then by source */
+  int named_count;
+  Level *level; /* [levels + 1] the outermost first, t's last */
+  int levels;   /* those around t */
   Leaf *leaf;
   int leaf_count, leaf_capacity;
 } Asked;
@@ -47,43 +53,62 @@ static Status no_memory(Graph *g) {
 
 /* ---- what stands for a source in a trace ---- */
 
-static bool stands_for(const Trace *t, const Source *s, const Value *v) {
-  if (s->tensor) return node_is_constant(v->node) && v->node->attr[0].tensor == s->tensor;
-  if (s->value && v == s->value) return true;
-  for (int i = 0; i < t->extra_count && node_is_input(v->node); i++)
-    if (t->extra[i].inner == v)
-      return t->extra[i].variable == s->variable && (s->variable || t->extra[i].outer == s->value);
-  return false;
+static bool is_leaf(const Node *n) { return node_is_input(n) || node_is_constant(n); }
+
+static bool stands_for(const Extra *x, const Source *s) {
+  return !s->tensor && x->variable == s->variable && (s->variable || x->outer == s->value);
 }
 
 static int source_of(const Asked *a, const Level *l, const Value *v) {
-  if (v->node->id >= l->nodes || !l->named[v->node->id]) return -1;
+  int found = v->node->id < l->nodes ? l->source[v->node->id] : 0;
+  if (found != LOOK) return found - 1;
   for (int i = 0; i < a->source_count; i++)
-    if (stands_for(l->trace, &a->source[i], v)) return i;
+    if (a->source[i].value == v) return i;
   return -1;
 }
 
 static int by_address(const void *x, const void *y) {
-  uintptr_t p = (uintptr_t)*(void *const *)x, q = (uintptr_t)*(void *const *)y;
-  return p < q ? -1 : p > q;
+  const Named *p = x, *q = y;
+  uintptr_t a = (uintptr_t)p->variable, b = (uintptr_t)q->variable;
+  return a != b ? (a < b ? -1 : 1) : p->source - q->source;
 }
 
-/* So that most values need no look at all sources. */
+/* The first source that is v; -1: none. */
+static int find_variable(const Asked *a, const Variable *v) {
+  int low = 0, high = a->named_count;
+  while (low < high) {
+    int middle = low + (high - low) / 2;
+    if ((uintptr_t)a->named[middle].variable < (uintptr_t)v) low = middle + 1;
+    else high = middle;
+  }
+  return low < a->named_count && a->named[low].variable == v ? a->named[low].source : -1;
+}
+
+static bool list_variables(Asked *a) {
+  a->named = arena_alloc(a->arena, (size_t)(a->source_count + 1) * sizeof *a->named);
+  if (!a->named) return false;
+  for (int i = 0; i < a->source_count; i++)
+    if (a->source[i].variable) a->named[a->named_count++] = (Named){a->source[i].variable, i};
+  if (a->named_count) qsort(a->named, (size_t)a->named_count, sizeof *a->named, by_address);
+  return true;
+}
+
+/* Of what stands in the list twice the first one is meant. */
 static void name_sources(const Asked *a, Level *l) {
   const Trace *t = l->trace;
-  for (int i = 0; i < t->extra_count; i++) {
-    const Variable *v = t->extra[i].variable;
-    if (v && a->variable_count &&
-        bsearch(&v, a->variable, (size_t)a->variable_count, sizeof *a->variable, by_address))
-      l->named[t->extra[i].inner->node->id] = true;
-  }
-  for (int i = 0; i < a->source_count; i++) {
+  for (int i = a->source_count - 1; i >= 0; i--) {
     const Source *s = &a->source[i];
     const TensorSlot *known = s->tensor ? tensor_map_find(&t->constant, s->tensor) : NULL;
-    if (known) l->named[known->value->node->id] = true;
-    if (s->value && trace_owns(t, s->value)) l->named[s->value->node->id] = true;
-    for (int k = 0; s->value && k < t->extra_count; k++)
-      if (stands_for(t, s, t->extra[k].inner)) l->named[t->extra[k].inner->node->id] = true;
+    if (known) l->source[known->value->node->id] = i + 1;
+    if (!s->value) continue;
+    if (trace_owns(t, s->value))
+      l->source[s->value->node->id] = is_leaf(s->value->node) ? i + 1 : LOOK;
+    for (int k = 0; k < t->extra_count; k++)
+      if (stands_for(&t->extra[k], s)) l->source[t->extra[k].inner->node->id] = i + 1;
+  }
+  for (int k = 0; k < t->extra_count; k++) {
+    int found = t->extra[k].variable ? find_variable(a, t->extra[k].variable) : -1;
+    if (found >= 0) l->source[t->extra[k].inner->node->id] = found + 1;
   }
 }
 
@@ -94,7 +119,7 @@ static Value *own_value(const Asked *a, const Source *s) {
   if (known) return known->value;
   if (s->value && trace_owns(t, s->value)) return s->value;
   for (int i = 0; i < t->extra_count; i++)
-    if (stands_for(t, s, t->extra[i].inner)) return t->extra[i].inner;
+    if (stands_for(&t->extra[i], s)) return t->extra[i].inner;
   return NULL;
 }
 
@@ -112,9 +137,13 @@ static const Extra *extra_of(const Trace *t, const Value *v) {
   return NULL;
 }
 
+static bool depends(const Level *l, const Value *v) {
+  return v->node->id < l->nodes && l->hot[v->node->id];
+}
+
 static bool is_hot(Asked *a, const Value *v) {
   const Level *l = v ? level_of(a, v) : NULL;
-  return l && dtype_is_float(v->type.dtype) && (l->hot[v->node->id] || source_of(a, l, v) >= 0);
+  return l && dtype_is_float(v->type.dtype) && (depends(l, v) || source_of(a, l, v) >= 0);
 }
 
 /* Which nodes of the traces around depend on a source. */
@@ -135,7 +164,7 @@ static void find_hot(Asked *a) {
 
 static void need(Asked *a, const Value *v) {
   Level *l = v ? level_of(a, v) : NULL;
-  if (l && l->hot[v->node->id]) l->needed[v->node->id] = true;
+  if (l && depends(l, v)) l->needed[v->node->id] = true;
 }
 
 /* From t outwards: an inner trace needs what it takes from outer ones. */
@@ -156,7 +185,7 @@ static void find_needed(Asked *a) {
 /* What stands in t for a value of a trace around it. */
 static Value *brought(Asked *a, Value *v) {
   Level *l = level_of(a, v);
-  Value **made = l ? l->map[v->node->id] : NULL,
+  Value **made = l && v->node->id < l->nodes ? l->map[v->node->id] : NULL,
         *same = made ? made[v->index] : trace_import(a->t, v);
   int source = l ? source_of(a, l, v) : -1;
   if (source < 0) return same;
@@ -188,25 +217,21 @@ static void compute_again(Asked *a, Level *l, const Node *n) {
 }
 
 static bool find_levels(Asked *a) {
-  a->variable = arena_alloc(a->arena, (size_t)(a->source_count + 1) * sizeof *a->variable);
-  if (!a->variable) return false;
-  for (int i = 0; i < a->source_count; i++)
-    if (a->source[i].variable) a->variable[a->variable_count++] = a->source[i].variable;
-  if (a->variable_count)
-    qsort(a->variable, (size_t)a->variable_count, sizeof *a->variable, by_address);
-  for (const Trace *t = a->t; t->parent && !t->follows; t = t->parent)
-    if (a->levels++ == MOST_LEVELS) return false;
+  if (!list_variables(a)) return false;
+  for (const Trace *t = a->t; t->parent && !t->follows; t = t->parent) a->levels++;
+  a->level = arena_alloc(a->arena, (size_t)(a->levels + 1) * sizeof *a->level);
+  if (!a->level) return false;
   Trace *t = a->t;
   for (int k = a->levels; k >= 0; k--, t = t->parent) {
     Level *l = &a->level[k];
     size_t nodes = (size_t)t->graph->next_id + 1;
     *l = (Level){.trace = t,
                  .nodes = t->graph->next_id,
-                 .named = arena_alloc(a->arena, nodes),
+                 .source = arena_alloc(a->arena, nodes * sizeof *l->source),
                  .hot = arena_alloc(a->arena, nodes)};
     l->needed = arena_alloc(a->arena, nodes);
     l->map = arena_alloc(a->arena, nodes * sizeof *l->map);
-    if (!l->named || !l->hot || !l->needed || !l->map) return false;
+    if (!l->source || !l->hot || !l->needed || !l->map) return false;
     name_sources(a, l);
   }
   return true;
@@ -219,7 +244,7 @@ static void bring(Asked *a) {
   for (int k = 0; k < a->levels; k++) {
     Level *l = &a->level[k];
     const Graph *g = l->trace->graph;
-    for (int i = 0; i < g->node_count && a->g->error.status == OK; i++)
+    for (int i = 0; i < l->nodes && a->g->error.status == OK; i++)
       if (l->needed[g->node[i]->id]) compute_again(a, l, g->node[i]);
   }
   a->g->scope = scope;
@@ -248,7 +273,7 @@ static Taken find_taken(Asked *a) {
     const Level *l = outer ? level_of(a, outer) : NULL;
     bool asked = source_of(a, &a->level[a->levels], inner) >=
                  0; /* by others than itself it may be asked for, too */
-    if (!l || !(asked ? l->hot[outer->node->id] : is_hot(a, outer))) continue;
+    if (!l || !(asked ? depends(l, outer) : is_hot(a, outer))) continue;
     k.inner[k.count] = inner;
     k.outer[k.count++] = brought(a, outer);
   }
@@ -326,6 +351,11 @@ static void answer(Asked *a, Value *const *ys, Value *const *dys, int y_count, V
 
 /* ---- tensors ---- */
 
+static int by_tensor(const void *x, const void *y) {
+  uintptr_t p = (uintptr_t)*(void *const *)x, q = (uintptr_t)*(void *const *)y;
+  return p < q ? -1 : p > q;
+}
+
 /* Loops and branches that have ended hold a tensor as a constant of their own: it is handed to
  * them. */
 static void lift_sources(Asked *a) {
@@ -335,7 +365,7 @@ static void lift_sources(Asked *a) {
   for (int i = 0; list.tensor && i < a->source_count; i++)
     if (a->source[i].tensor) list.tensor[list.count++] = a->source[i].tensor;
   if (!list.count || !value) return;
-  qsort(list.tensor, (size_t)list.count, sizeof *list.tensor, by_address);
+  qsort(list.tensor, (size_t)list.count, sizeof *list.tensor, by_tensor);
   for (Trace *t = a->t; t; t = t->follows ? NULL : t->parent) {
     for (int i = 0; i < list.count; i++) value[i] = trace_constant(t, list.tensor[i]);
     lift_constants(t->graph, &list, value);

@@ -31,7 +31,6 @@ local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
 local counted = require "ipulua.base.counted"
 local enum = require "ipulua.base.enumeration"
-local interval = require "ipulua.base.interval"
 local modules = require "ipulua.base.modules"
 local nearest = require "ipulua.nearest"
 local plain = require "ipulua.base.plain"
@@ -287,7 +286,8 @@ local function accept(fname, row, value)
   if not ok then refuse(fname, row, value) end
   if row.is_choice then converted = choose(fname, row, converted) end
   if row.check or row.range then
-    local words = row.range and interval.refusal(row.range, converted) or row.check
+    local words = row.range and require "ipulua.base.interval".refusal(row.range, converted)
+      or row.check
       and row.check(converted)
     if words then blame.error(string.format("%s: '%s' %s", fname, row.name, words), "value") end
   end

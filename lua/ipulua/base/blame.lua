@@ -70,15 +70,21 @@ function blame.remember(message, kind, source, line)
   return blame.last
 end
 
-local explain -- what f adds to messages while blame.explaining(f) is open
-
----While what it returns is not closed, f(message) gives the words that are added to errors.
+---While what it returns is not closed, f(message) gives the words that are added to errors of this
+---coroutine.
 ---@param f fun(message: string): string
 ---@return table closable
 function blame.explaining(f)
-  local before = explain
-  explain = f
-  return setmetatable({}, {__close = function() explain = before end})
+  local here = require "ipulua.core".here
+  local before = here().explain
+  here().explain = f
+  return setmetatable({}, {__close = function() here().explain = before end})
+end
+
+local function explanation(message)
+  local core = package.loaded["ipulua.core"]
+  local explain = core and core.here().explain
+  return explain and explain(message) or ""
 end
 
 local place -- see blame.placing
@@ -103,7 +109,7 @@ function blame.error(message, kind, at)
   if line and line <= 0 then line = nil end
   local within = place and place(message)
   if within then message = within .. ": " .. message end
-  if explain then message = message .. explain(message) end
+  message = message .. explanation(message)
   blame.remember(message, kind, source, line)
   if source and line then message = source .. ":" .. line .. ": " .. message end
   error(message, 0)

@@ -3,6 +3,7 @@
 -- UTF-8 only; an integer literal becomes a Lua integer or is refused, never rounded.
 
 local blame = require "ipulua.base.blame"
+local locale = require "ipulua.base.locale"
 
 local json = {}
 
@@ -70,7 +71,7 @@ local function write_number(x)
     refuse("JSON has no number " .. tostring(x))
   end
   for digits = 15, 17 do
-    local s = string.format("%." .. digits .. "g", x)
+    local s = locale.plain_number(string.format("%." .. digits .. "g", x))
     if tonumber(s) == x then
       return s:find("[.en]") and s or s .. ".0"
     end
@@ -96,7 +97,7 @@ local function sorted_names(t)
     end
     names[#names + 1] = key
   end
-  table.sort(names)
+  table.sort(names, locale.before)
   return names
 end
 

@@ -2,6 +2,7 @@
 -- table is a leaf. Lists are walked in their order, with holes, too, then names in sorted order.
 
 local args = require "ipulua.base.args"
+local locale = require "ipulua.base.locale"
 local plain = require "ipulua.base.plain"
 
 local nest = {}
@@ -13,7 +14,7 @@ local function comes_before(a, b)
   local a_is_number, b_is_number = type(a) == "number", type(b) == "number"
   if a_is_number and b_is_number then return a < b end
   if a_is_number ~= b_is_number then return a_is_number end
-  return tostring(a) < tostring(b)
+  return locale.before(tostring(a), tostring(b))
 end
 
 -- The keys of a plain table in the order in which it is walked.

@@ -20,7 +20,7 @@ local function add_functions()
     local module, leaf = name:match("^(.-)%.?([^.]+)$")
     local place = module == "" and ipu or rawget(ipu, module)
     local public = place and rawget(place, leaf) -- of some, a Lua function around the row
-    if public then op_names[public] = name end
+    if public and not core.is_internal(name) then op_names[public] = name end
   end
 end
 

@@ -2,6 +2,7 @@
 -- leaf is a tensor or a variable; everything else is part of the template.
 
 local core = require "ipulua.core"
+local locale = require "ipulua.base.locale"
 local plain = require "ipulua.base.plain"
 
 local structure = {}
@@ -17,7 +18,8 @@ local order <const> = {number = 1, string = 2, boolean = 3}
 local function comes_before(a, b)
   local kind, other = order[type(a)] or 4, order[type(b)] or 4
   if kind ~= other then return kind < other end
-  if kind < 3 then return a < b end
+  if kind == 1 then return a < b end
+  if kind == 2 then return locale.before(a, b) end
   if kind == 3 then return b and not a end
   return structure.identity(a) < structure.identity(b)
 end

@@ -1,4 +1,5 @@
--- The instances of a training: how they begin, what they tell each other on the host, how they end. One instance alone tells nobody.
+-- The instances of a training: how they begin, what they tell each other on the host, how they end.
+-- One instance alone tells nobody.
 
 local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
@@ -33,12 +34,15 @@ local function plugin_of(library)
   local path = joined.plugin("comm_" .. library)
   if path then return path end
   if not state.names[library] then
-    blame.error(string.format("IPULUA_COMM is '%s'; it can be openmpi, mpich or the path of a plug-in", library), "value")
+    blame.error(string.format("IPULUA_COMM is '%s'; it can be openmpi, mpich or the path of a "
+      .. "plug-in", library), "value")
   end
   local other = library == "openmpi" and "mpich" or "openmpi"
-  blame.error(string.format("%d instances were launched by %s, but the plug-in comm_%s is not there: build ipulua with %s installed "
+  blame.error(string.format("%d instances were launched by %s, but the plug-in comm_%s is not "
+    .. "there: build ipulua with %s installed "
     .. "(Debian's name)%s", launch.count(), launch.facts().launcher, library, state.names[library],
-    joined.plugin("comm_" .. other) and "; the plug-in for " .. other .. " is there: use its mpirun" or ""), "runtime")
+    joined.plugin("comm_" .. other) and "; the plug-in for " .. other .. " is there: use its mpirun"
+    or ""), "runtime")
 end
 
 -- What must be alike everywhere, and what only should.
@@ -47,15 +51,18 @@ local function own_facts()
   local script = arg and arg[0] and io.open(arg[0], "rb")
   local text = script and script:read("a") or ""
   if script then script:close() end
-  return {version = core.version, order = string.pack("=I2", 1) == "\1\0" and "little" or "big", kernels = engine.kernels,
-    replicas = launch.stated_replicas() or json.null, script = core.crc(text), seed = tostring(engine.seed),
+  return {version = core.version, order = string.pack("=I2", 1) == "\1\0" and "little" or "big",
+    kernels = engine.kernels,
+    replicas = launch.stated_replicas() or json.null, script = core.crc(text),
+    seed = tostring(engine.seed),
     seeded = start.seeded == true}
 end
 
 local function compare(all, field, words)
   for q = 2, #all do
     if all[q][field] ~= all[1][field] then
-      blame.error(string.format("instances 0 and %d have other %s: %s and %s", q - 1, words, tostring(all[1][field]),
+      blame.error(string.format("instances 0 and %d have other %s: %s and %s", q - 1, words,
+        tostring(all[1][field]),
         tostring(all[q][field])), "failed_precondition")
     end
   end
@@ -73,7 +80,8 @@ local function agree_on_kernels(all)
   if not differ then return end
   core.set_kernels(least)
   if instances.is_first() then
-    log.warn("the instances' CPUs have kernels of several classes; all compute with those of %s, so that they give the same bits", least)
+    log.warn("the instances' CPUs have kernels of several classes; all compute with those of %s, "
+      .. "so that they give the same bits", least)
   end
 end
 
@@ -96,7 +104,8 @@ end
 local function take_over_exit()
   local exit <const> = os.exit
   os.exit = function(code, close) -- luacheck: ignore 122
-    local status = code == nil and 0 or code == true and 0 or code == false and 1 or math.tointeger(code) or 1
+    local status = code == nil and 0 or code == true and 0 or code == false and 1
+      or math.tointeger(code) or 1
     io.stdout:flush()
     io.stderr:flush()
     exit(instances.finish(status), close)
@@ -108,7 +117,8 @@ function instances.begin()
   if state.begun or not instances.are_several() then return end
   local facts <const> = launch.facts()
   if not facts.library then
-    blame.error("several processes were launched by srun: set IPULUA_COMM to openmpi or mpich, whichever srun's --mpi is for", "value")
+    blame.error("several processes were launched by srun: set IPULUA_COMM to openmpi or mpich, "
+      .. "whichever srun's --mpi is for", "value")
   end
   local path <const> = plugin_of(facts.library)
   state.begun = true
@@ -146,7 +156,8 @@ function instances.exchange(kind, words, value)
   return texts
 end
 
----A collective of tensors: name is one of the core's, words what messages call it, detail what must be alike.
+---A collective of tensors: name is one of the core's, words what messages call it, detail what must
+---be alike.
 ---@return userdata
 function instances.collect(name, detail, words, tensor, more)
   instances.begin()
@@ -172,19 +183,33 @@ function instances.share(list)
   instances.begin()
   local mine = {}
   for i, v in ipairs(list) do mine[i] = describe(v) end
-  local words <const> = #list == 1 and "the making of variable '" .. list[1].name .. "'" or "the making of variables"
+  local words <const> = #list == 1 and "the making of variable '" .. list[1].name .. "'"
+    or "the making of variables"
   local all = instances.exchange("variables", words, mine)
   for q = 2, #all do
     for i = 1, math.max(#all[1], #all[q]) do
       local first, other = all[1][i], all[q][i]
       if first ~= other then
-        blame.error(string.format("instances 0 and %d make different variables: %s on instance 0, %s on instance %d", q - 1,
-          first or "none", other and other:gsub("^'.-' is ", first and first:match("^'.-' is ") == other:match("^'.-' is ")
+        blame.error(string.format("instances 0 and %d make different variables: %s on instance 0, "
+          .. "%s on instance %d", q - 1,
+          first or "none", other and other:gsub("^'.-' is ", first
+            and first:match("^'.-' is ") == other:match("^'.-' is ")
           and "" or "%0") or "none", q - 1), "failed_precondition")
       end
     end
   end
   joined.broadcast_variables("values", table.concat(mine, ";"), meeting_words(words), list)
+end
+
+---Refuses what is not there for several instances.
+---@param who string
+---@param what string what of it
+---@param instead string what to use
+function instances.refuse(who, what, instead)
+  if not instances.are_several() or not core.here().team then return end
+  blame.error(string.format("%s: %s is not implemented for several instances; %s", who, what,
+    instead),
+    "not_implemented")
 end
 
 ---@return table

@@ -1,4 +1,5 @@
--- What the command line and the launcher say of the instances of a training: facts of the environment, for which nothing is loaded.
+-- What the command line and the launcher say of the instances of a training: facts of the
+-- environment, for which nothing is loaded.
 
 local blame = require "ipulua.base.blame"
 local config = require "ipulua.config"
@@ -9,8 +10,8 @@ local launch = {}
 
 local facts
 
----Who started this process, how many there are and which one this is: {launcher, library, count, index};
----without a launcher one.
+---Who started this process, how many there are and which one this is: {launcher, library, count,
+---index}; without a launcher one.
 ---@return table
 function launch.facts()
   if facts then return facts end
@@ -21,7 +22,8 @@ function launch.facts()
   local priced = start.options.instances
   if priced and (start.options.estimate or not facts.launched) then -- instance 0 of so many
     if not start.options.estimate then
-      blame.error("--instances says how many instances are priced; it wants --estimate. Instances that run are launched: mpirun -n "
+      blame.error("--instances says how many instances are priced; it wants --estimate. Instances "
+        .. "that run are launched: mpirun -n "
         .. priced .. " ipulua …", "value")
     end
     facts.count, facts.index, facts.is_priced = priced, 0, true
@@ -43,16 +45,20 @@ local function stated_replicas()
   local text = start.environment("IPULUA_REPLICAS")
   if not text then return nil end
   local n = math.tointeger(tonumber(text))
-  if not n or n < 1 then blame.error("IPULUA_REPLICAS must be an integer of at least 1, got '" .. text .. "'", "value") end
+  if not n or n < 1 then
+    blame.error("IPULUA_REPLICAS must be an integer of at least 1, got '" .. text .. "'", "value")
+  end
   return n, "IPULUA_REPLICAS"
 end
 
----How many replicas the command line says that all instances have together, nil where it says nothing.
+---How many replicas the command line says that all instances have together, nil where it says
+---nothing.
 ---@return integer?
 function launch.stated_replicas()
   local n, name = stated_replicas()
   if n and n % launch.count() ~= 0 then
-    blame.error(string.format("%s %d can't be shared among %d instances: the number of all replicas must be a multiple of theirs", name, n,
+    blame.error(string.format("%s %d can't be shared among %d instances: the number of all "
+      .. "replicas must be a multiple of theirs", name, n,
       launch.count()), "value")
   end
   return n
@@ -84,12 +90,20 @@ end
 function launch.check_local(replicas)
   local all, name = stated_replicas()
   if not all or all // launch.count() == replicas then return end
-  blame.error(string.format("this program has %d replica%s in each instance, but %s %d with %d instance%s says %d", replicas,
-    replicas == 1 and "" or "s", name, all, launch.count(), launch.count() == 1 and "" or "s", all // launch.count()),
+  blame.error(string.format("this program has %d replica%s in each instance, but %s %d with %d "
+    .. "instance%s says %d", replicas,
+    replicas == 1 and "" or "s", name, all, launch.count(), launch.count() == 1 and "" or "s",
+    all // launch.count()),
     "failed_precondition")
 end
 
----Forgets what was found out, for specs.
-function launch.forget() facts, configured_ipus = nil, nil end
+---To be closed: until then there are so many instances, of which this is the first; for estimates.
+---@param count integer? nil: as many as there are
+function launch.pretend(count)
+  local former = launch.facts()
+  if count then facts = setmetatable({count = count, index = 0, is_priced = true},
+    {__index = former}) end
+  return setmetatable({}, {__close = function() facts = former end})
+end
 
 return launch

@@ -6,6 +6,7 @@ local blame = require "ipulua.base.blame"
 local config = require "ipulua.config"
 local core = require "ipulua.core"
 local json = require "ipulua.base.json"
+local launch = require "ipulua.config.launch"
 local library_options = require "ipulua.config.library_options"
 local start = require "ipulua.base.start"
 
@@ -106,7 +107,8 @@ function machine.options(given, ordinal)
   if given.host then model_host = given.host == "model" end
   return {
     target = target, target_file = file,
-    ipus = given.ipus or default_ipus(ordinal), topology = given.topology,
+    ipus = given.ipus or default_ipus(ordinal), instances = given.instances,
+      topology = given.topology,
     tiles_per_ipu = config.get("ipu_model.tiles_per_ipu"),
     io_tiles = config.get("io_tiles.num_io_tiles"),
     io_proportion = config.get("io_tiles.place_ops_on_io_tiles")
@@ -152,6 +154,9 @@ function machine.price(entry, options)
     options.order = config.selection_order(config.get("selection_order"), shards,
       {default_pipeline = entry.pipeline ~= nil and entry.pipeline.is_default_mapping})
   end
+  -- a strategy's program for several instances has the IPUs of all
+  local instances = options.instances or entry.team and launch.count() or 1
+  options.ipus, options.instances = options.ipus * instances, instances
   local file = options.target_file
   local _ <close> = file and blame.explaining(function(message)
     return message:find("target", 1, true) and string.format(" ('%s')", file) or ""

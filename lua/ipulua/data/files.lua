@@ -68,46 +68,6 @@ function files.from_cifar(...)
   return dataset:made_by "from_cifar"
 end
 
-local csv_spec <const> = {
-  {"path", "string"}, {"columns", "list", optional = true},
-  {"label", {"string", "integer"}, optional = true},
-  {"header", "boolean", true}, {"separator", "string", ","}, {"dtype", "dtype", "float32"},
-  {"label_dtype", "dtype", "int32"},
-}
-
----A table of numbers as text (RFC 4180): each record a vector; with `label`, a column's name or
----position (0-based), pairs of a vector of the other columns and that number. {columns = {…}}
----chooses columns by name or position.
----Shapes: [columns]; with a label pairs [columns], []
----Errors: a field that is no number (with its line), an unknown column, a file that is missing:
----`data.from_csv "nowhere.csv"`
----@return Dataset
-function files.from_csv(...)
-  local a = args.check("from_csv", csv_spec, ...)
-  if #a.separator ~= 1 then
-    blame.error("from_csv: 'separator' must be one character, got "
-      .. args.describe(a.separator), "value")
-  end
-  local function read(dtype, columns)
-    return core.read_csv(a.path, dtype, a.separator, a.header, columns)
-  end
-  if a.label == nil then
-    return data.from_tensor_slices(read(a.dtype, a.columns)):made_by "from_csv"
-  end
-  local labels = read(a.label_dtype, {a.label})
-  labels = labels:reshape{labels.shape[1]}
-  local columns = a.columns
-  if not columns then
-    columns = {}
-    for i, name in ipairs(core.csv_columns(a.path, a.separator)) do
-      if i - 1 ~= a.label and not (a.header and name == a.label) then
-        columns[#columns + 1] = i - 1
-      end
-    end
-  end
-  return data.from_tensor_slices{read(a.dtype, columns), labels}:made_by "from_csv"
-end
-
 local path_spec <const> = {{"path", "string"}}
 
 local function ending(path) return path:lower():match("%.(%w+)$") end
@@ -196,5 +156,7 @@ function files.from_image_folder(...)
   return data.Dataset(handle,
     {items = {{1, {leaf = 1}}, {2, {leaf = 2}}}}):made_by "from_image_folder", core.plain(names)
 end
+
+for name, f in pairs(require "ipulua.data.csv") do files[name] = f end
 
 return files

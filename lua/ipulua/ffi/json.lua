@@ -27,6 +27,11 @@ local write
 local function write_table(t)
   local parts = {}
   if #t > 0 or next(t) == nil then
+    for key in pairs(t) do
+      if type(key) ~= "number" and key ~= "is_list" then
+        error("JSON has no list with a name in it, '" .. tostring(key) .. "'", 0)
+      end
+    end
     for i = 1, #t do parts[i] = write(t[i]) end
     return (#t == 0 and not t.is_list) and "{}" or "[" .. table.concat(parts, ",") .. "]"
   end

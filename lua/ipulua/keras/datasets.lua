@@ -1,6 +1,7 @@
 -- keras.datasets: data sets from local files. Nothing is downloaded: where the files of mnist are
 -- missing, digits are drawn; the others tell which files they looked for, and where.
 
+local locale = require "ipulua.base.locale"
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
@@ -311,7 +312,7 @@ local function rank_words(reviews)
   for word in pairs(counts) do list[#list + 1] = word end
   table.sort(list, function(p, q)
     if counts[p] ~= counts[q] then return counts[p] > counts[q] end
-    return p < q
+    return locale.before(p, q)
   end)
   for i, word in ipairs(list) do rank[word] = i end
   return rank

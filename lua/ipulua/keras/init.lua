@@ -6,6 +6,8 @@ local modules = require "ipulua.base.modules"
 local nearest = require "ipulua.nearest"
 local registry = require "ipulua.base.parts.registry"
 
+require "ipulua" -- what it sets up, such as reports of programs
+
 local keras = {}
 
 -- name → module, field; without a field the module itself
@@ -48,13 +50,12 @@ local missing <const> = {applications = "nothing is downloaded; build the model 
   .. "load_weights and onnx.import read the weights of a file"}
 require "ipulua.base.parts.offering".missing.keras = missing
 
----Loads the parts of a kind, which enter themselves in the registry.
----@package
-function keras.__load(kind)
+-- The parts of a kind enter themselves in the registry.
+registry.load_by(function(kind)
   local module = kind == "schedule" and "keras.optimizers.schedules"
     or kind == "model" and "keras.models" or public[registry.kinds[kind]][1]
   require("ipulua." .. module)
-end
+end)
 
 setmetatable(keras, {
   __tostring = function() return "<module ipulua.keras; help(keras) lists its names>" end,
@@ -87,4 +88,5 @@ function keras.__names()
   return list
 end
 
+modules.public().keras = keras
 return keras

@@ -3,6 +3,7 @@
 -- each epsilon.
 
 local about = require "ipulua.base.parts.about"
+local class_numbers = require "ipulua.keras.base.class_numbers"
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
@@ -260,7 +261,7 @@ function losses.sparse_categorical_crossentropy(...)
     "sparse_categorical_crossentropy")
   output = classes_last(output, a.axis)
   if not from_logits then output = ops.log(ops.clip_by_value(output, epsilon, 1 - epsilon)) end
-  local labels = ops.cast(a.y_true, "int32")
+  local labels = class_numbers(a.y_true)
   local wanted = table.move(output.shape, 1, #output.shape - 1, 1, {})
   if #labels.shape == #wanted + 1 and labels.shape[#labels.shape] == 1 then
     labels = ops.squeeze(labels, {axis = -1})

@@ -1,6 +1,7 @@
 -- keras.utils: small helpers around models and data.
 
 local args = require "ipulua.base.args"
+local class_numbers = require "ipulua.keras.base.class_numbers"
 local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
 local custom_objects = require "ipulua.base.parts.custom_objects"
@@ -38,7 +39,7 @@ local categorical_rows <const> = {
 ---@return userdata
 function utils.to_categorical(...)
   local a = args.check("to_categorical", categorical_rows, ...)
-  local y = ops.cast(core.is_tensor(a.y) and a.y or core.tensor(a.y), "int32")
+  local y = class_numbers(core.is_tensor(a.y) and a.y or core.tensor(a.y))
   local shape = y.shape
   if #shape > 1 and shape[#shape] == 1 then y = ops.squeeze(y, {axis = -1}) end
   local highest = y.size > 0 and ops.reduce_max(y):item() or -1

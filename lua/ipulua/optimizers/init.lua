@@ -10,7 +10,7 @@ local loops = require "ipulua.trace.loops"
 local offloading = require "ipulua.trace.offloading"
 local operation = require "ipulua.trace.operation"
 local replication = require "ipulua.trace.replication"
-local teams = require "ipulua.trace.teams"
+local teams = require "ipulua.config.teams"
 local tracing = require "ipulua.trace.tracing"
 local train = require "ipulua.optimizers.train"
 

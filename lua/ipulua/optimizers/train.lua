@@ -7,12 +7,12 @@ local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
 local core = require "ipulua.core"
 local counted = require "ipulua.base.counted"
-local graph = require "ipulua.trace.session_graph"
-local rules = require "ipulua.optimizers.rules"
 local operation = require "ipulua.trace.operation"
+local rules = require "ipulua.optimizers.rules"
+local session_graph = require "ipulua.trace.session_graph"
 local structure = require "ipulua.base.structure"
 local tape = require "ipulua.trace.tape"
-local teams = require "ipulua.trace.teams"
+local teams = require "ipulua.config.teams"
 local tracing = require "ipulua.trace.tracing"
 local variables = require "ipulua.trace.variables"
 
@@ -22,7 +22,7 @@ local train = {}
 
 local global_step
 
-graph.on_reset(function() global_step = nil end)
+session_graph.on_reset(function() global_step = nil end)
 
 ---The counter of updates, made at the first call; it lives on the CPU.
 ---Shapes: int64 []

@@ -2,6 +2,7 @@
 -- are accumulated, and the weights updated once at the end of a run. Here its arguments are read
 -- and its stages traced; pipeline_loop makes the loop.
 
+local accumulation = require "ipulua.optimizers.accumulation"
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
@@ -9,7 +10,6 @@ local core = require "ipulua.core"
 local data = require "ipulua.data"
 local enums = require "ipulua.enums"
 local func = require "ipulua.trace.func"
-local graph = require "ipulua.trace.session_graph"
 local log = require "ipulua.base.log"
 local loop = require "ipulua.pipeline.loop"
 local loops = require "ipulua.trace.loops"
@@ -21,11 +21,11 @@ local placement = require "ipulua.trace.placement"
 local plain = require "ipulua.base.plain"
 local plans = require "ipulua.pipeline.plan"
 local queues = require "ipulua.data.queues"
+local session_graph = require "ipulua.trace.session_graph"
 local stage_options = require "ipulua.pipeline.stage_options"
 local structure = require "ipulua.base.structure"
 local tracing = require "ipulua.trace.tracing"
 local types = require "ipulua.pipeline.types"
-local accumulation = require "ipulua.optimizers.accumulation"
 
 local pipeline = {}
 
@@ -416,7 +416,7 @@ local function trace_apart(a)
     a.tensors = passed
     return trace(a)
   end
-  if graph.any_deferred(given) then
+  if session_graph.any_deferred(given) then
     return require("ipulua.trace.compiler").compile(body, given)
   end
   return func.func(body, {name = a.name})(table.unpack(given))

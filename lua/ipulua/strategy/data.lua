@@ -1,4 +1,5 @@
--- Datasets of several instances: global batches cut into the replicas' parts, and datasets that a function makes for each instance.
+-- Datasets of several instances: global batches cut into the replicas' parts, and datasets that a
+-- function makes for each instance.
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
@@ -21,14 +22,17 @@ local function rows_of(who, dataset)
   for _, t in ipairs(dataset.handle:types()) do
     local extent = t.shape[1]
     if not extent then
-      blame.error(who .. ": the elements must be global batches, got " .. structure.type_text(t.dtype, t.shape), "value")
+      blame.error(who .. ": the elements must be global batches, got "
+        .. structure.type_text(t.dtype, t.shape), "value")
     end
     if extent < 0 then
-      blame.error(string.format("%s: the rows of a global batch must be known; batch(n, {drop_remainder = true}) makes them so", who),
+      blame.error(string.format("%s: the rows of a global batch must be known; batch(n, "
+        .. "{drop_remainder = true}) makes them so", who),
         "value")
     end
     if rows and rows ~= extent then
-      blame.error(string.format("%s: the components have other numbers of rows: %d and %d", who, rows, extent), "value")
+      blame.error(string.format("%s: the components have other numbers of rows: %d and %d", who,
+        rows, extent), "value")
     end
     rows = extent
   end
@@ -42,7 +46,8 @@ function data.distribute(team, dataset)
   local replicas <const>, mine <const> = team.num_replicas_in_sync, launch.local_replicas()
   local rows <const> = rows_of(who, dataset)
   if rows % replicas ~= 0 then
-    blame.error(string.format("%s: a global batch of %d rows can't be cut for %d replicas", who, rows, replicas), "value")
+    blame.error(string.format("%s: a global batch of %d rows can't be cut for %d replicas", who,
+      rows, replicas), "value")
   end
   local size <const>, first <const> = rows // replicas, launch.index() * mine
   local function part(t)
@@ -82,7 +87,8 @@ end
 function InputContext:get_per_replica_batch_size(size)
   args.check_value("get_per_replica_batch_size", {"global_batch_size", "integer"}, size)
   if size % self.num_replicas_in_sync ~= 0 then
-    blame.error(string.format("get_per_replica_batch_size: a global batch of %d rows can't be cut for %d replicas", size,
+    blame.error(string.format("get_per_replica_batch_size: a global batch of %d rows can't be cut "
+      .. "for %d replicas", size,
       self.num_replicas_in_sync), "value")
   end
   return size // self.num_replicas_in_sync
@@ -93,7 +99,9 @@ data.InputContext = InputContext
 ---@package
 function data.from_function(team, f)
   local who <const> = "distribute_datasets_from_function"
-  if type(f) ~= "function" then blame.error(who .. ": a function is wanted, got " .. args.describe(f), "type") end
+  if type(f) ~= "function" then
+    blame.error(who .. ": a function is wanted, got " .. args.describe(f), "type")
+  end
   local dataset = f(InputContext(team))
   check_dataset(who, dataset)
   return dataset

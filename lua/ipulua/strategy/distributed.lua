@@ -1,4 +1,5 @@
--- ipu.distributed: collectives of the host, called outside of programs. With one instance each is the identity.
+-- ipu.distributed: collectives of the host, called outside of programs. With one instance each is
+-- the identity.
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
@@ -15,14 +16,17 @@ local name_row <const> = {"tensor_name", "string", "", says = "must be alike eve
 
 local function refuse_tracing(who)
   if not tracing.is_active() then return end
-  blame.error(who .. " meets the other instances on the host, not inside a compiled function; there use ipu.cross_replica_sum, or "
+  blame.error(who .. " meets the other instances on the host, not inside a compiled function; "
+    .. "there use ipu.cross_replica_sum, or "
     .. "strategy:reduce", "runtime")
 end
 
 local function as_tensor(who, x)
   if core.is_variable(x) then return x:read_value() end
   if core.is_tensor(x) then
-    if core.is_symbolic(x) then blame.error(who .. ": a symbolic tensor has no value on the host", "type") end
+    if core.is_symbolic(x) then
+      blame.error(who .. ": a symbolic tensor has no value on the host", "type")
+    end
     return x
   end
   return core.tensor(x, nil, who .. ": 'x'")
@@ -32,12 +36,14 @@ local function type_text(t) return structure.type_text(core.type_of(t)) end
 
 local function collect(who, name, label, x, tensor_name, more)
   local detail <const> = label .. ";" .. type_text(x) .. ";" .. tensor_name
-  local words <const> = string.format("%s%s of %s", who, tensor_name ~= "" and " '" .. tensor_name .. "'" or "", type_text(x))
+  local words <const> = string.format("%s%s of %s", who, tensor_name ~= ""
+    and " '" .. tensor_name .. "'" or "", type_text(x))
   return instances.collect(name, detail, words, x, more)
 end
 
 local reduce_spec <const> = {
-  {"x", "any", list_of = "number", of = "tensor, variable or number"}, {"reduce_op", ReduceOp, says = "SUM or MEAN"}, name_row,
+  {"x", "any", list_of = "number", of = "tensor, variable or number"},
+  {"reduce_op", ReduceOp, says = "SUM or MEAN"}, name_row,
 }
 
 ---The sum or mean of all instances' values, added in their order; of one instance the value.
@@ -51,14 +57,17 @@ function distributed.allreduce(...)
   local x = as_tensor("distributed.allreduce", a.x)
   if x.dtype == "bool" then blame.error("distributed.allreduce wants numbers, got bool", "type") end
   if not instances.are_several() then return x end
-  return collect("allreduce '" .. a.reduce_op .. "'", "allreduce", a.reduce_op, x, a.tensor_name, a.reduce_op == "MEAN")
+  return collect("allreduce '" .. a.reduce_op .. "'", "allreduce", a.reduce_op, x, a.tensor_name,
+    a.reduce_op == "MEAN")
 end
 
-local gather_spec <const> = {{"x", "any", list_of = "number", of = "tensor, variable or number"}, name_row}
+local gather_spec <const> = {{"x", "any", list_of = "number", of = "tensor, variable or number"},
+  name_row}
 
 ---The values of all instances, stacked along a new first axis.
 ---Shapes: [...] → [instances, ...]
----Errors: a call inside of a compiled function: `ipu.func(function(a) return ipu.distributed.allgather(a) end)(x)`
+---Errors: a call inside of a compiled function:
+---`ipu.func(function(a) return ipu.distributed.allgather(a) end)(x)`
 ---@return userdata
 function distributed.allgather(...)
   refuse_tracing("distributed.allgather")
@@ -82,20 +91,18 @@ function distributed.broadcast(...)
   local a = args.check("distributed.broadcast", broadcast_spec, ...)
   local x = as_tensor("distributed.broadcast", a.x)
   if a.root_rank >= instances.count() then
-    blame.error(string.format("distributed.broadcast: 'root_rank' is %d, but the instances are 0 to %d", a.root_rank,
+    blame.error(string.format("distributed.broadcast: 'root_rank' is %d, but the instances are 0 "
+      .. "to %d", a.root_rank,
       instances.count() - 1), "value")
   end
   if not instances.are_several() then return x end
   return collect("broadcast", "broadcast", tostring(a.root_rank), x, a.tensor_name, a.root_rank)
 end
 
-local barrier_spec <const> = {}
-
 ---Waits until all instances are there.
----Errors: an argument, which it has none of: `ipu.distributed.barrier(1)`
-function distributed.barrier(...)
+---Errors: a call inside of a compiled function
+function distributed.barrier()
   refuse_tracing("distributed.barrier")
-  args.check("distributed.barrier", barrier_spec, ...)
   instances.exchange("barrier", "barrier", 0)
 end
 

@@ -1,4 +1,5 @@
--- ipu.popdist: which instance this is, what it has, and acts of some instances alone. Facts come from the environment.
+-- ipu.popdist: which instance this is, what it has, and acts of some instances alone. Facts come
+-- from the environment.
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
@@ -10,14 +11,9 @@ local launch = require "ipulua.config.launch"
 
 local popdist = {}
 
-local none <const> = {}
-
 ---Joins the other instances, as strategies do by themselves.
 ---Errors: a library that the launcher doesn't fit
-function popdist.init(...)
-  args.check("popdist.init", none, ...)
-  instances.begin()
-end
+function popdist.init() instances.begin() end
 
 ---Whether a launcher started this process.
 ---@return boolean
@@ -50,24 +46,29 @@ function popdist.getNumIpusPerReplica() return launch.ipus_per_replica() end
 local function is_power_of_two(n) return n > 0 and n & (n - 1) == 0 end
 
 local function device_id(who, ipus_per_replica)
-  local ipus <const>, total <const> = launch.local_replicas() * ipus_per_replica, config.system_ipus()
+  local ipus <const>, total <const> = launch.local_replicas() * ipus_per_replica,
+    config.system_ipus()
   if not is_power_of_two(ipus) then
-    blame.error(string.format("%s: an instance of %d replicas of %d IPUs would have %d; devices have 1, 2, 4, 8, … IPUs", who,
+    blame.error(string.format("%s: an instance of %d replicas of %d IPUs would have %d; devices "
+      .. "have 1, 2, 4, 8, … IPUs", who,
       launch.local_replicas(), ipus_per_replica, ipus), "failed_precondition")
   end
   local wanted = ipus * launch.count()
   if wanted > total then
     local larger = total
     while larger < wanted do larger = larger * 2 end
-    blame.error(string.format("%s: %d instances of %d IPUs are more than the machine's %d; ipulua --ipus %d makes it a larger one", who,
+    blame.error(string.format("%s: %d instances of %d IPUs are more than the machine's %d; ipulua "
+      .. "--ipus %d makes it a larger one", who,
       launch.count(), ipus, total, larger), "failed_precondition")
   end
   return devices.first_id(total, ipus) + launch.index()
 end
 
-local id_spec <const> = {{"ipus_per_replica", "integer", optional = true, range = "[1, 1024]", says = "that of getNumIpusPerReplica"}}
+local id_spec <const> = {{"ipus_per_replica", "integer", optional = true, range = "[1, 1024]",
+  says = "that of getNumIpusPerReplica"}}
 
----The device id of this instance's IPUs: its group of local replicas times IPUs, in the order of instances.
+---The device id of this instance's IPUs: its group of local replicas times IPUs, in the order of
+---instances.
 ---Errors: more IPUs than the machine has: `ipu.popdist.getDeviceId(1024)`
 ---@return integer
 function popdist.getDeviceId(...)
@@ -77,7 +78,8 @@ end
 
 local config_spec <const> = {
   {"config", ipu_config.IPUConfig},
-  {"ipus_per_replica", "integer", optional = true, range = "[1, 1024]", says = "--ipus-per-replica, else 1, by default"},
+  {"ipus_per_replica", "integer", optional = true, range = "[1, 1024]",
+    says = "--ipus-per-replica, else 1, by default"},
   {"configure_device", "boolean", true, says = "false: select_ipus is left alone"},
 }
 
@@ -89,7 +91,10 @@ function popdist.set_ipu_config(...)
   local ipus = a.ipus_per_replica or launch.ipus_per_replica()
   launch.set_ipus_per_replica(ipus)
   if config.running_on_ipu_model() then
-    if a.configure_device then a.config.auto_select_ipus = (launch.stated_replicas() or launch.count()) // launch.count() * ipus end
+    if a.configure_device then
+      a.config.auto_select_ipus = (launch.stated_replicas() or launch.count())
+        // launch.count() * ipus
+    end
     return a.config
   end
   if a.configure_device then a.config.select_ipus = device_id("popdist.set_ipu_config", ipus) end
@@ -121,10 +126,13 @@ end
 function popdist.execute_on_instances(list, f, ...)
   local who <const> = "popdist.execute_on_instances"
   args.check_value(who, {"instances", "integers"}, list)
-  if type(f) ~= "function" then blame.error(who .. ": a function is wanted, got " .. args.describe(f), "type") end
+  if type(f) ~= "function" then
+    blame.error(who .. ": a function is wanted, got " .. args.describe(f), "type")
+  end
   for _, each in ipairs(list) do
     if each < 0 or each >= launch.count() then
-      blame.error(string.format("%s: there is no instance %d; they are 0 to %d", who, each, launch.count() - 1), "value")
+      blame.error(string.format("%s: there is no instance %d; they are 0 to %d", who, each,
+        launch.count() - 1), "value")
     end
   end
   instances.begin()

@@ -7,7 +7,8 @@ local launch = require "ipulua.config.launch"
 
 local resolver = {}
 
----Which worker this process is: task_type, task_id, num_workers, environment and the workers' hosts.
+---Which worker this process is: task_type, task_id, num_workers, environment and the workers'
+---hosts.
 ---Errors: an argument, which it has none of: `ipu.MPIClusterResolver(1)`
 ---@class MPIClusterResolver
 ---@field task_type string "worker"

@@ -6,10 +6,10 @@ local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
 local core = require "ipulua.core"
 local func = require "ipulua.trace.func"
-local graph = require "ipulua.trace.session_graph"
 local operation = require "ipulua.trace.operation"
+local session_graph = require "ipulua.trace.session_graph"
 local structure = require "ipulua.base.structure"
-local teams = require "ipulua.trace.teams"
+local teams = require "ipulua.config.teams"
 local tracing = require "ipulua.trace.tracing"
 
 ---Computes values of the graph that placeholders and ops outside of functions make; to be closed:
@@ -28,7 +28,7 @@ local session_spec <const> = {
 function Session:init(...)
   args.check("Session", session_spec, ...)
   self.programs = {}
-  self.graph = graph.serial()
+  self.graph = session_graph.serial()
   self.is_open = true
 end
 
@@ -148,7 +148,8 @@ function Session:program(wanted, feeds)
   entry = func.register{
     program = core.graph_compile(wanted, feeds.targets, feeds.types, "session"),
     name = "session", key = key,
-    pipeline = graph.pipeline_of(keys), team = graph.team_of(keys) or teams.current(),
+    pipeline = session_graph.pipeline_of(keys), team = session_graph.team_of(keys)
+    or teams.current(),
   }
   self.programs[key] = entry
   return entry
@@ -164,7 +165,9 @@ local function prepare(self, who, ...)
   if tracing.is_active() then
     blame.error(who .. " can't be called inside a traced function", "runtime")
   end
-  if self.graph ~= graph.serial() then self.graph, self.programs = graph.serial(), {} end
+  if self.graph ~= session_graph.serial() then
+    self.graph, self.programs = session_graph.serial(), {}
+  end
   local leaves, template = structure.flatten(a.fetches, is_fetch)
   check_fetches(template)
   for _, leaf in ipairs(leaves) do

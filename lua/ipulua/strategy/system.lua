@@ -9,9 +9,6 @@ local engine_options = require "ipulua.config.engine_options"
 local func = require "ipulua.trace.func"
 local json = require "ipulua.base.json"
 local plain = require "ipulua.base.plain"
-local plans = require "ipulua.pipeline.plan"
-
-require "ipulua.trace.compile_progress" -- listens
 
 local system = {}
 
@@ -112,6 +109,7 @@ local function own_variables(names)
 end
 
 local function described(record)
+  local plans <const> = require "ipulua.pipeline.plan"
   local entry, pipeline = record.entry[1], record.pipeline
   local d = entry and entry.program:describe() or record.facts
   return {

@@ -7,8 +7,10 @@ local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
 local ipu = require "ipulua"
 local json = require "ipulua.base.json"
+local model_file = require "ipulua.keras.files.model_file"
 local nest = require "ipulua.base.nest"
-local saving = require "ipulua.keras.files.model_file"
+
+require "ipulua.keras" -- says where the parts of models are
 
 local embed = {}
 
@@ -77,7 +79,7 @@ local library = {}
 
 function library.model_from_json(text) return remember(architecture.model_from_json(text)) end
 function library.model_from_lua(code) return remember(run_chunk(code)) end
-function library.model_load(path) return remember(saving.load_model(path)) end
+function library.model_load(path) return remember(model_file.load_model(path)) end
 
 function library.run(code)
   local result = run_chunk(code)
@@ -99,7 +101,7 @@ function methods.build(model, text)
   if problem then blame.error("build: the input's shape: " .. problem, "value") end
   model:build(shape)
 end
-function methods.compile(model, text) saving.compile(model, options_of(text)) end
+function methods.compile(model, text) model_file.compile(model, options_of(text)) end
 
 function methods.summary(model)
   local lines = {}

@@ -8,6 +8,7 @@ local config = require "ipulua.config"
 local core = require "ipulua.core"
 local counted = require "ipulua.base.counted"
 local func = require "ipulua.trace.func"
+local launch = require "ipulua.config.launch"
 local machine = require "ipulua.config.target"
 local pricing = require "ipulua.machine.pricing"
 local plain = require "ipulua.base.plain"
@@ -28,6 +29,7 @@ local rows <const> = {
     says = "gc2, gc200, bow, c600 or a description; the configuration's by default"},
   count("ipus", "of the device; as configured by default, or as many as the program uses; more "
     .. "make replicas"),
+  count("instances", "processes, each with such a device and a host of its own"),
   {"labels", "any", optional = true, of = "as inputs",
     says = "of the loss; by default as the outputs"},
   {"training", "boolean", optional = true,
@@ -130,7 +132,8 @@ local function of_function(f, a)
   end
 end
 
----The price of a function or model: {target, ipus, fits, seconds, samples_per_second, cycles,
+---The price of a function or model: {target, ipus, replicas, instances, local_replicas, fits,
+---seconds, samples_per_second, cycles,
 ---memory, max_tile_bytes, tile_bytes, stages, …}. Of a model: one weight update if it is compiled,
 ---else one prediction. A function that returns a model is called first; the weights made in it have
 ---no values, so that their size doesn't matter. With explain, explanation is a text about what
@@ -162,6 +165,7 @@ function estimate.price(a)
   pricing.check_ipus(a.ipus)
   local _ <close> = pricing.draw_nothing()
   local _ <close> = config.pretend_ipus(a.ipus)
+  local _ <close> = launch.pretend(a.instances)
   local _ <close> = machine.pretend_target(a.target)
   if class.of(what) and class.of(what).is_model then return what:priced(a) end
   if type(what) == "function" and a.inputs == nil then

@@ -5,16 +5,19 @@ local about_parts = require "ipulua.base.parts.about"
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
+local comments = require "ipulua.tools.comments"
 local core = require "ipulua.core"
 local enum = require "ipulua.base.enumeration"
 local interval = require "ipulua.base.interval"
 local ipu = require "ipulua"
 local modules = require "ipulua.base.modules"
-local own_files = require "ipulua.base.own_files"
 local public_names = require "ipulua.base.public_names"
 local values = require "ipulua.tools.values"
 
-local help = {}
+local help = {
+  about = comments.about, notes = comments.notes, parts = comments.parts, plain = comments.plain,
+  rows = comments.rows,
+}
 
 local op_names <const>, methods_of <const> = public_names.ops(), public_names.methods_of
 
@@ -88,47 +91,6 @@ end
 
 -- ------------------------------------------------ rows of arguments
 
-local function is_rows(value)
-  local row = type(value) == "table" and value[1]
-  return type(row) == "table" and type(row[1]) == "string"
-    and (type(row[2]) == "string" or type(row[2]) == "table")
-end
-
--- files whose functions stand before methods
-local guards <const> = {class = true, layer_calls = true}
-
--- A method as it was written, behind the check that it is called with a colon, or of a layer that
--- is built.
-local function written(f)
-  f = core.entered(f)
-  if not guards[debug.getinfo(f, "S").source:match("([%w_]+)%.lua$")] then return f end
-  for i = 1, 8 do
-    local name, value = debug.getupvalue(f, i)
-    if name == "f" then return written(value) end
-  end
-  return f
-end
-
-local function own_rows(f, wanted)
-  for i = 1, 255 do
-    local name, value = debug.getupvalue(f, i)
-    if not name then return nil end
-    if wanted(name) and is_rows(value) then return value end
-    if name == "read" and type(value) == "function" then return own_rows(value, wanted) end
-  end
-end
-
----The rows of arguments that a function checks: those that it, or its `read`, holds as an upvalue.
----Nil for what checks none.
----@param f any
----@return table[]?
-function help.rows(f)
-  if type(f) ~= "function" then return nil end
-  return own_rows(written(f), function(name)
-    return name:find("rows$") or name:find("spec$") or name:find("arguments$")
-  end)
-end
-
 ---The type of a row in words: "list or integer"; a class by its name, an enumeration by its
 ---members; numbers with their range.
 ---@param row table
@@ -175,56 +137,7 @@ local function add_rows(lines, rows, kinds)
   return names
 end
 
--- ------------------------------------------------ annotations
-
----What may follow the sentences of a comment, a paragraph each that begins with the word: "Shapes:
----[n, m] → [n]". Words in backquotes are code: in Errors each raises one, in Shapes a shape follows
----it. The references run them.
-help.notes = {"Shapes", "Units", "Errors", "Source"}
-
-local is_note <const> = {}
-for _, name in ipairs(help.notes) do is_note[name] = true end
-
----Types of annotations in words: tensors and variables are userdata in Lua.
----@param text string
----@return string
-function help.plain(text)
-  return (text:gsub("userdata(%[?%]?) (variables?)%f[%A]", "%2"):gsub("userdata", "tensor"))
-end
-
----The lines of a comment, apart: sentences `text`, `takes` and `gives` as annotated, `notes` by
----name.
----@param lines string[] without the dashes
----@return table
-function help.parts(lines)
-  local found = {text = {}, takes = {}, gives = {}, notes = {}}
-  local note
-  for _, line in ipairs(lines) do
-    local tag, rest = line:match("^@(%w+)%s+(.*)$")
-    local name, begun = line:match("^(%u%l+): (.*)$")
-    if line:find("^@package") then found.internal, line = true, "" end
-    if is_note[name] then
-      note, found.notes[name] = name, begun
-    elseif note and not line:find("^@") then
-      found.notes[note] = found.notes[note] .. " " .. line
-    else
-      note = nil
-      local list = tag == "param" and found.takes or tag == "return" and found.gives or not tag
-        and line ~= "" and found.text
-      if list then list[#list + 1] = tag and rest or line end
-    end
-  end
-  return found
-end
-
--- What the comment lines that end just above a line say.
-local function comment_above(lines, at)
-  local first = at
-  while first > 1 and lines[first - 1]:match("^%s*%-%-%-") do first = first - 1 end
-  local block = {}
-  for i = first, at - 1 do block[#block + 1] = lines[i]:match("^%s*%-%-%-%s?(.*)$") end
-  return help.parts(block)
-end
+-- ------------------------------------------------ lines
 
 local function add_words(lines, heading, words)
   lines[#lines + 1] = heading .. " " .. table.concat(words, " ")
@@ -238,35 +151,6 @@ local function add_notes(lines, notes)
         or ("  %s: %s"):format(name:lower(), notes[name])
     end
   end
-end
-
-local files = {} -- their lines, by source
-
-local function lines_of(source)
-  if files[source] then return files[source] end
-  local list, text = {}, own_files.read_source(source)
-  if not text then return nil end
-  for line in text:gmatch("([^\n]*)\n?") do list[#list + 1] = line end
-  files[source] = list
-  return list
-end
-
----What is known of a function: sentences `text`, `takes` and `gives` as annotated, `notes`, `rows`
----of arguments, names of `parameters`. Nil for one that is not written in Lua.
----@param f function
----@return table?
-function help.about(f)
-  f = written(f)
-  local info = debug.getinfo(f, "Su")
-  local lines = info.what == "Lua" and lines_of(info.source)
-  if not lines or not lines[info.linedefined] then return nil end
-  local found = comment_above(lines, info.linedefined)
-  found.rows, found.parameters = help.rows(f), {}
-  for i = 1, info.nparams do found.parameters[i] = debug.getlocal(f, i) end
-  local takes_more = #found.takes == 0 -- what is refused is not annotated
-  for _, each in ipairs(found.takes) do takes_more = takes_more or each:sub(1, 3) == "..." end
-  if info.isvararg and takes_more then found.parameters[#found.parameters + 1] = "..." end
-  return found
 end
 
 local function function_help(f, text)
@@ -287,26 +171,6 @@ local function function_help(f, text)
   end
   add_notes(lines, found.notes)
   return lines
-end
-
--- What stands above "---@class Name": in the file of the class's own functions, else in any of the
--- library's.
-local function class_comment(c)
-  local sources = {}
-  for _, f in next, c do
-    sources[#sources + 1] = type(f) == "function" and debug.getinfo(written(f), "S").source or nil
-  end
-  for module in pairs(package.loaded) do
-    sources[#sources + 1] = type(module) == "string" and own_files.source(module) or nil
-  end
-  for _, source in ipairs(sources) do
-    for i, line in ipairs(lines_of(source) or {}) do
-      if line:match("^%-%-%-@class (%w+)") == c.__name then
-        return comment_above(lines_of(source), i)
-      end
-    end
-  end
-  return help.parts{}
 end
 
 -- Of what module a part of Keras is: "losses", "Huber".
@@ -372,7 +236,7 @@ function help.class(c)
     k = rawget(k, "super")
   end
   table.sort(methods, function(a, b) return a[1] < b[1] end)
-  local comment = class_comment(c)
+  local comment = comments.of_class(c)
   local words, source = keras_words(c)
   comment.notes.Source = comment.notes.Source or source
   return {text = #comment.text > 0 and comment.text or words, notes = comment.notes,
@@ -529,7 +393,7 @@ end
 local function is_public(f)
   local about = help.about(f)
   return not about or not about.internal
-    and (#about.text > 0 or not blame.is_own(debug.getinfo(written(f), "S").source))
+    and (#about.text > 0 or not blame.is_own(debug.getinfo(comments.written(f), "S").source))
 end
 
 local function add_class_members(names, c, methods)

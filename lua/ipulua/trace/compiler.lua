@@ -3,13 +3,13 @@
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
-local graph = require "ipulua.trace.session_graph"
 local loops = require "ipulua.trace.loops"
 local operation = require "ipulua.trace.operation"
 local placement = require "ipulua.trace.placement"
 local replication = require "ipulua.trace.replication"
+local session_graph = require "ipulua.trace.session_graph"
 local structure = require "ipulua.base.structure"
-local teams = require "ipulua.trace.teams"
+local teams = require "ipulua.config.teams"
 local tracing = require "ipulua.trace.tracing"
 local variables = require "ipulua.trace.variables"
 
@@ -116,9 +116,9 @@ function compiler.compile(...)
     results, is_empty = trace(a.computation, inputs)
     facts = tracing.take_facts()
   end
-  for _, value in ipairs(results) do graph.note_team(value, teams.current()) end
+  for _, value in ipairs(results) do session_graph.note_team(value, teams.current()) end
   if facts.pipeline then
-    for _, value in ipairs(results) do graph.note_pipeline(value, facts.pipeline) end
+    for _, value in ipairs(results) do session_graph.note_pipeline(value, facts.pipeline) end
   end
   if is_empty then return operation.new("compiled function", results) end
   return core.plain(results)

@@ -3,11 +3,11 @@
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
-local modules = require "ipulua.base.modules"
 local counted = require "ipulua.base.counted"
 local func = require "ipulua.trace.func"
-local graph = require "ipulua.trace.session_graph"
+local modules = require "ipulua.base.modules"
 local plain = require "ipulua.base.plain"
+local session_graph = require "ipulua.trace.session_graph"
 local structure = require "ipulua.base.structure"
 local tracing = require "ipulua.trace.tracing"
 
@@ -92,7 +92,7 @@ end
 -- f in the current trace, in the graph of sessions, or in a program of its own that a tape records.
 local function apply(who, f, leaves)
   if tracing.is_active() then return trace(who, f, values_of(leaves)) end
-  if graph.any_deferred(leaves) then
+  if session_graph.any_deferred(leaves) then
     return tracing.in_graph(function() return trace(who, f, values_of(leaves)) end)
   end
   return table.pack(func.func(function(...) return table.unpack(trace(who, f, values_of{...})) end,
@@ -126,7 +126,7 @@ local function call(who, f, splits, gradient_of, ...)
     if splits then return split_results(who, results) end
     return results
   end
-  if not (tracing.is_active() or graph.any_deferred(leaves) or core.tape_records()) then
+  if not (tracing.is_active() or session_graph.any_deferred(leaves) or core.tape_records()) then
     local results = results_of(structure.rebuild(template, leaves))
     return table.unpack(results, 1, results.n)
   end

@@ -4,8 +4,8 @@
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
-local graph = require "ipulua.trace.session_graph"
 local offloading = require "ipulua.trace.offloading"
+local session_graph = require "ipulua.trace.session_graph"
 local structure = require "ipulua.base.structure"
 local tracing = require "ipulua.trace.tracing"
 local variables = require "ipulua.trace.variables"
@@ -13,7 +13,7 @@ local variables = require "ipulua.trace.variables"
 local effects = {}
 
 local function symbolic(values)
-  return tracing.is_active() or graph.any_deferred(values)
+  return tracing.is_active() or session_graph.any_deferred(values)
 end
 
 local function declared_types(outputs)

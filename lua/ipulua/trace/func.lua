@@ -7,12 +7,9 @@ local class = require "ipulua.base.class"
 local config = require "ipulua.config"
 local core = require "ipulua.core"
 local counted = require "ipulua.base.counted"
-local jobs = require "ipulua.trace.jobs"
-local offloading = require "ipulua.trace.offloading"
-local public_names = require "ipulua.base.public_names"
 local replication = require "ipulua.trace.replication"
 local structure = require "ipulua.base.structure"
-local teams = require "ipulua.trace.teams"
+local teams = require "ipulua.config.teams"
 local tracing = require "ipulua.trace.tracing"
 local variables = require "ipulua.trace.variables"
 
@@ -78,7 +75,14 @@ local function call_symbolic(self, leaves, template, count)
   return outputs, {results = result_template, passed = passed, result_count = result_count}
 end
 
+local report, load_listeners -- see func.attend_by
+
 local function notify(event, ...)
+  if load_listeners then
+    local load <const> = load_listeners
+    load_listeners = nil
+    report = load()
+  end
   for _, f in ipairs(listeners) do f(event, ...) end
 end
 
@@ -127,23 +131,21 @@ function func.prune(most)
   compiled = kept
 end
 
-local report, load_report -- see func.report_by
-
----From the first program on, what load() gives says what programs cost, and stands in for those
----that aren't run: {pretend = , give_zeros = }, each a function of the entry and its arguments.
+---When the first program is made, load() loads who listens; what it gives says what programs cost,
+---and stands in for those that aren't run: {pretend = , give_zeros = }, functions of the entry and
+---its arguments.
 ---@param load fun(): table
-function func.report_by(load) load_report = load end
+function func.attend_by(load) load_listeners = load end
 
 ---Notes a compiled program, {program, name, key}, and gives it back.
 function func.register(entry)
-  report = report or load_report and load_report()
   replication.settle(entry)
   entry.record = {name = entry.name, executions = 0, facts = entry.program:describe(),
     shards = entry.shards,
     pipeline = entry.pipeline, entry = setmetatable({entry}, weak)}
   compiled[#compiled + 1] = entry.record
   if #compiled % forgotten == 0 then func.prune(forgotten) end
-  offloading.warn_unshared(entry.name, entry.record.facts)
+  require "ipulua.trace.offloading".warn_unshared(entry.name, entry.record.facts)
   notify("compile", entry)
   return entry
 end
@@ -189,10 +191,10 @@ end
 ---@return Job
 function func.start(entry, arguments, finish)
   if core.is_estimating() or config.only_compiles() then
-    return jobs.ended(finish, func.execute(entry, arguments))
+    return require "ipulua.trace.jobs".ended(finish, func.execute(entry, arguments))
   end
   begin(entry, arguments)
-  return jobs.Job(core.start_job(entry.program, arguments), finish)
+  return require "ipulua.trace.jobs".Job(core.start_job(entry.program, arguments), finish)
 end
 
 ---@package
@@ -388,7 +390,7 @@ local function name_of(f)
   end
   local info = debug.getinfo(body_of(f), "S")
   local is_c = info.what == "C"
-  local public = (is_c or blame.is_own(info.source)) and public_names.of(f)
+  local public = (is_c or blame.is_own(info.source)) and require "ipulua.base.public_names".of(f)
   return public or is_c and "[C]" or info.short_src:match("[^/]*$") .. ":" .. info.linedefined
 end
 

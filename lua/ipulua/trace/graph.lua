@@ -4,9 +4,9 @@ local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
 local func = require "ipulua.trace.func"
-local graph = require "ipulua.trace.session_graph"
 local json = require "ipulua.base.json"
 local plain = require "ipulua.base.plain"
+local session_graph = require "ipulua.trace.session_graph"
 local structure = require "ipulua.base.structure"
 
 local listing = {}
@@ -23,12 +23,12 @@ local function program_of(who, what)
     return (entry or what:concrete()).program
   end
   local leaves = structure.flatten(what)
-  if #leaves == 0 or not graph.any_deferred(leaves) then
+  if #leaves == 0 or not session_graph.any_deferred(leaves) then
     blame.error(who .. ": a compiled function (ipu.func) or tensors of a session's graph are "
       .. "expected, got "
       .. args.describe(what), "type")
   end
-  local targets, types = graph.fed_by_default()
+  local targets, types = session_graph.fed_by_default()
   return core.graph_compile(leaves, targets, types, "listing")
 end
 

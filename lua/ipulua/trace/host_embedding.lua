@@ -7,6 +7,7 @@ local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
 local config = require "ipulua.config"
 local core = require "ipulua.core"
+local instances = require "ipulua.config.instances"
 local effects = require "ipulua.trace.effects"
 local ops = require "ipulua.ops"
 local scope = require "ipulua.base.scope"
@@ -179,6 +180,8 @@ function host_embedding.create_host_embedding(...)
       .. "HostEmbeddingSGDGAOptimizerSpec, got "
       .. args.describe(a.optimizer_spec), "type")
   end
+  instances.refuse("create_host_embedding", "a table on the host", "keras.layers.Embedding keeps "
+    .. "one on each replica")
   return HostEmbedding(a)
 end
 

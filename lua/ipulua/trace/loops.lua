@@ -7,8 +7,8 @@ local class = require "ipulua.base.class"
 local core = require "ipulua.core"
 local counted = require "ipulua.base.counted"
 local func = require "ipulua.trace.func"
-local graph = require "ipulua.trace.session_graph"
 local operation = require "ipulua.trace.operation"
+local session_graph = require "ipulua.trace.session_graph"
 local structure = require "ipulua.base.structure"
 local tracing = require "ipulua.trace.tracing"
 
@@ -199,7 +199,7 @@ function loops.repeat_n(...)
   local a = args.check("repeat_n", repeat_spec, ...)
   if tracing.is_active() then return unpack_results(trace_repeat(a)) end
   local carried = carried_list(a.inputs, "repeat_n")
-  if core.is_deferred(a.n) or graph.any_deferred(carried) then
+  if core.is_deferred(a.n) or session_graph.any_deferred(carried) then
     return unpack_results(tracing.in_graph(trace_repeat, a))
   end
   if core.tape_records() and not a.infeed_queue then return unpack_results(repeat_recorded(a)) end
@@ -300,7 +300,7 @@ end
 function loops.while_loop(...)
   local a = args.check("while_loop", while_spec, ...)
   if tracing.is_active() then return unpack_results(trace_while(a)) end
-  if graph.any_deferred(carried_list(a.inputs, "while_loop")) then
+  if session_graph.any_deferred(carried_list(a.inputs, "while_loop")) then
     return unpack_results(tracing.in_graph(trace_while, a))
   end
   if core.tape_records() and not a.infeed_queue then return unpack_results(while_recorded(a)) end

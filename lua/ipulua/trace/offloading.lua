@@ -4,6 +4,7 @@
 local blame = require "ipulua.base.blame"
 local config = require "ipulua.config"
 local core = require "ipulua.core"
+local instances = require "ipulua.config.instances"
 local log = require "ipulua.base.log"
 
 local offloading = {}
@@ -17,6 +18,16 @@ local function need_remote_memory(who, name)
   if has_remote_memory() then return end
   blame.error(string.format("%s: '%s' needs remote memory, which the device does not have", who,
     name), "failed_precondition")
+end
+
+-- Shares of one value can't lie in several processes.
+local function refuse_shares(who, a)
+  for _, name in ipairs{"replicated_optimizer_state_sharding", "replicated_weight_sharding"} do
+    if a[name] then
+      instances.refuse(who, "'" .. name .. "'", "offload_weight_update_variables keeps optimizers' "
+        .. "states in streaming memory")
+    end
+  end
 end
 
 -- What is left open is offloaded only where the chip has such memory.
@@ -39,6 +50,7 @@ local names <const> = {
 ---Checks what is asked of a pipeline, and decides what was left open.
 ---@param a table arguments of ipu.pipeline; changed
 function offloading.check(who, a, training)
+  refuse_shares(who, a)
   if a.replicated_optimizer_state_sharding and a.offload_weight_update_variables == false then
     blame.error(who .. ": 'replicated_optimizer_state_sharding' shares out optimizer state that is "
       .. "offloaded; "
@@ -54,7 +66,7 @@ function offloading.check(who, a, training)
     a.offload_weight_update_variables, a.replicated_optimizer_state_sharding = nil, nil
   end
   if a.replicated_weight_sharding == nil and (a.batch_serialization_iterations or 1) > 1
-    and chip_has_some() then
+    and chip_has_some() and not (core.here().team and instances.are_several()) then
     a.replicated_weight_sharding = true
   end
   if a.offload_weights == nil then a.offload_weights = a.replicated_weight_sharding end
@@ -83,6 +95,7 @@ end
 ---pipeline.
 ---@param a table {offload_weight_update_variables, replicated_optimizer_state_sharding}
 function offloading.of_updates(who, a)
+  refuse_shares(who, a)
   if not a.offload_weight_update_variables then return end
   need_remote_memory(who, "offload_weight_update_variables")
   core.offload{

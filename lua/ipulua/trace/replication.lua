@@ -8,7 +8,7 @@ local counted = require "ipulua.base.counted"
 local devices = require "ipulua.config.devices"
 local launch = require "ipulua.config.launch"
 local placement = require "ipulua.trace.placement"
-local teams = require "ipulua.trace.teams"
+local teams = require "ipulua.config.teams"
 local tracing = require "ipulua.trace.tracing"
 
 local replication = {}

@@ -5,14 +5,14 @@ local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
 local names = require "ipulua.trace.name_scopes"
 
-local graph = {}
+local session_graph = {}
 
 local serial, placeholders = 1, 0
 local made = {} -- placeholders of the graph: value, dtype, shape
 
 ---A number for the current graph; another one after reset_default_graph.
 ---@return integer
-function graph.serial() return serial end
+function session_graph.serial() return serial end
 
 local placeholder_spec <const> = {
   {"dtype", "dtype"}, {"shape", "integers"}, {"name", "string", optional = true},
@@ -22,7 +22,7 @@ local placeholder_spec <const> = {
 ---Shapes: shape, -1 where an extent is not known
 ---Errors: an unknown dtype, a shape that is no list of extents: `ipu.placeholder("float", {2})`
 ---@return userdata
-function graph.placeholder(...)
+function session_graph.placeholder(...)
   local a = args.check("placeholder", placeholder_spec, ...)
   placeholders = placeholders + 1
   local name = a.name or (placeholders == 1 and "Placeholder" or "Placeholder_" .. placeholders - 1)
@@ -35,7 +35,7 @@ end
 ---at graphs.
 ---@return userdata[] targets
 ---@return table[] types
-function graph.fed_by_default()
+function session_graph.fed_by_default()
   local targets, types = {}, {}
   for i, p in ipairs(made) do
     local shape = {}
@@ -49,11 +49,11 @@ local notes = {} -- by value: what a program that computes it holds
 local teams = {} -- by value: the strategy for several processes in whose scope it was made
 
 ---Notes that a value is computed by all replicas of that strategy.
-function graph.note_team(value, team) teams[core.graph_value_key(value)] = team end
+function session_graph.note_team(value, team) teams[core.graph_value_key(value)] = team end
 
 ---The strategy for several processes of a program that computes values with these keys.
 ---@param keys string[]
-function graph.team_of(keys)
+function session_graph.team_of(keys)
   for _, key in ipairs(keys) do
     if teams[key] then return teams[key] end
   end
@@ -61,11 +61,11 @@ function graph.team_of(keys)
 end
 
 ---Notes that computing a value runs a pipeline.
-function graph.note_pipeline(value, facts) notes[core.graph_value_key(value)] = facts end
+function session_graph.note_pipeline(value, facts) notes[core.graph_value_key(value)] = facts end
 
 ---The pipeline of a program that computes values with these keys.
 ---@param keys string[]
-function graph.pipeline_of(keys)
+function session_graph.pipeline_of(keys)
   for _, key in ipairs(keys) do
     if notes[key] then return notes[key] end
   end
@@ -75,10 +75,10 @@ end
 local resets = {}
 
 ---f() is called when the graph is forgotten.
-function graph.on_reset(f) resets[#resets + 1] = f end
+function session_graph.on_reset(f) resets[#resets + 1] = f end
 
 ---Forgets the graph, its names, and the variables of get_variable.
-function graph.reset_default_graph()
+function session_graph.reset_default_graph()
   if core.trace_depth() > 0 then
     blame.error("reset_default_graph can't be called while a function is traced", "runtime")
   end
@@ -91,11 +91,11 @@ end
 ---Whether any of a list of values is computed by sessions.
 ---@param values any[]
 ---@return boolean
-function graph.any_deferred(values)
+function session_graph.any_deferred(values)
   for _, value in pairs(values) do
     if core.is_deferred(value) then return true end
   end
   return false
 end
 
-return graph
+return session_graph

@@ -4,9 +4,9 @@ local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
 local core = require "ipulua.core"
-local graph = require "ipulua.trace.session_graph"
 local nearest = require "ipulua.nearest"
 local scope = require "ipulua.base.scope"
+local session_graph = require "ipulua.trace.session_graph"
 local structure = require "ipulua.base.structure"
 local tracing = require "ipulua.trace.tracing"
 
@@ -118,7 +118,7 @@ function tape.gradients(...)
   local a = args.check("gradients", gradients_spec, ...)
   local ys, ys_template = leaves_of("gradients", "ys", a.ys, "a list of them")
   local xs, xs_template = leaves_of("gradients", "xs", a.xs, "a list of them")
-  if not tracing.is_active() and not graph.any_deferred(ys) then
+  if not tracing.is_active() and not session_graph.any_deferred(ys) then
     blame.error("gradients: outside a traced function, record with ipu.GradientTape()", "runtime")
   end
   local found = differentiate(ys, xs, seeds("gradients", "grad_ys", a.grad_ys, ys_template))

@@ -5,13 +5,13 @@ local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
 local core = require "ipulua.core"
 local enumeration = require "ipulua.base.enumeration"
-local graph = require "ipulua.trace.session_graph"
 local names = require "ipulua.trace.name_scopes"
 local operation = require "ipulua.trace.operation"
 local placement = require "ipulua.trace.placement"
 local scope = require "ipulua.base.scope"
+local session_graph = require "ipulua.trace.session_graph"
 local structure = require "ipulua.base.structure"
-local teams = require "ipulua.trace.teams"
+local teams = require "ipulua.config.teams"
 local tracing = require "ipulua.trace.tracing"
 
 local variables = {}
@@ -180,7 +180,7 @@ local weak_keys <const> = {__mode = "k"}
 local initialisers = setmetatable({}, weak_keys)
 -- core.here().pending, while a function is traced: what it made, a list of {variable, function}
 
-graph.on_reset(function()
+session_graph.on_reset(function()
   named, initialisers = {}, setmetatable({}, weak_keys)
   variables.forget_names()
 end)

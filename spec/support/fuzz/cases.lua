@@ -78,7 +78,8 @@ end
 local function chosen(seed)
   local family = families[seed % #families + 1]
   for _, each in ipairs(families) do if each.family == only_family then family = each end end
-  return family, only_name or family.names[seed // #families % #family.names + 1]
+  local turn = only_family and seed or seed // #families
+  return family, only_name or family.names[turn % #family.names + 1]
 end
 
 local passed, failed = 0, 0

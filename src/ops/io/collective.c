@@ -185,14 +185,39 @@ static void combine(Dtype d, Combination o, Block *acc, const Block *x, int64_t 
   else combine_integer(o, acc->integer, x->integer, n);
 }
 
+/* A sum's or mean's next summand in float32, straight from where it is. A division by a power of two is a
+ * multiplication, bit for bit. */
+static void take_in_f32(float *restrict acc, const float *restrict x, int64_t n, bool is_first,
+                        float members) {
+  float share = 1.0f / members;
+  int exponent;
+  bool exact = frexpf(members, &exponent) == 0.5f;
+  if (is_first && exact)
+    for (int64_t i = 0; i < n; i++) acc[i] = x[i] * share;
+  else if (is_first)
+    for (int64_t i = 0; i < n; i++) acc[i] = x[i] / members;
+  else if (exact)
+    for (int64_t i = 0; i < n; i++) acc[i] += x[i] * share;
+  else
+    for (int64_t i = 0; i < n; i++) acc[i] += x[i] / members;
+}
+
+static bool is_plain_sum(Dtype d, Combination o) { return d == F32 && (o == ADD || o == MEAN); }
+
 /* Elements [begin, begin + n) of input 0, n <= BLOCK, combined over a group; LOCAL: those of one
  * member. */
 static void combine_group(const Call *const *replica, const Groups *g, int group, Combination o,
                           int64_t begin, int64_t n, Block *acc) {
   Dtype d = replica[0]->in_type[0]->dtype;
   Block x;
+  bool plain = is_plain_sum(d, o);
+  float members = o == MEAN ? (float)g->size : 1.0f;
   for (int i = 0; i < g->size; i++) {
     const Call *c = replica[group * g->group + i * g->member];
+    if (plain) {
+      take_in_f32(acc->f32, (const float *)c->in[0] + begin, n, !i, members);
+      continue;
+    }
     load(c, c->in[0], begin, n, i ? &x : acc);
     prepare(d, o, i ? &x : acc, n, g->size);
     if (i) combine(d, o, acc, &x, n);
@@ -281,6 +306,12 @@ static void far_add(void *context, int64_t begin, int64_t n, void *acc, bool is_
   FarSum *f = context;
   Dtype d = f->replica[0]->in_type[0]->dtype;
   size_t size = accumulator_bytes(d);
+  if (is_plain_sum(d, f->combination)) {
+    float members = f->combination == MEAN ? (float)f->all : 1.0f;
+    for (int r = 0; r < f->count; r++)
+      take_in_f32(acc, (const float *)f->replica[r]->in[0] + begin, n, is_first && !r, members);
+    return;
+  }
   for (int64_t at = 0; at < n; at += BLOCK) {
     int64_t m = least(BLOCK, n - at);
     char *where = (char *)acc + (size_t)at * size;

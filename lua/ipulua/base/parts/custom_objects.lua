@@ -9,19 +9,33 @@ local scope = require "ipulua.base.scope"
 
 local custom_objects = {}
 
+local here <const> = core.here
+
 -- name → class or function, for all models
-local objects = core.plain{}
+local everywhere = core.plain{}
+
+-- In a scope: what everywhere and the scopes around had when it was entered, and its own names. A
+-- coroutine has those that hold where it is resumed, or its own.
+local function names() return here().custom_names or everywhere end
+
+-- What was registered since, by whoever runs besides, is found, too.
+local function find(name)
+  local object = names()[name]
+  if object == nil then return everywhere[name] end
+  return object
+end
+
 -- class or function → the name in files that it was registered under
 local registered_names = setmetatable({}, {__mode = "k"})
 
 ---Names of own classes and functions that every model is loaded with: a table to be changed.
 ---@return table<string, any>
-function custom_objects.get_custom_objects() return objects end
+function custom_objects.get_custom_objects() return names() end
 
 ---@param name string
 ---@return any
 ---@package
-function custom_objects.find(name) return objects[name] end
+function custom_objects.find(name) return find(name) end
 
 ---What was registered by that name in one package: files hold it alone where it was registered
 ---after they were written. Nil in several.
@@ -30,7 +44,7 @@ function custom_objects.find(name) return objects[name] end
 ---@package
 function custom_objects.registered_as(name)
   local found
-  for full, object in pairs(objects) do
+  for full, object in pairs(custom_objects.current()) do
     if type(full) == "string" and full:match(">(.*)$") == name then
       if found ~= nil and found ~= object then return nil end
       found = object
@@ -77,16 +91,18 @@ end
 ---The names as they are now, for a later enter.
 ---@return table<string, any>
 ---@package
-function custom_objects.current() return copy_of(objects) end
+function custom_objects.current()
+  local copy = core.plain(copy_of(everywhere))
+  for name, value in pairs(here().custom_names or {}) do copy[name] = value end
+  return copy
+end
 
--- Adds names; gives what takes them away again, in the table that scripts may hold.
+-- Adds names; gives what takes them away again.
 local function add(list)
-  local former = copy_of(objects)
-  for name, value in pairs(list) do objects[name] = value end
-  return function()
-    for name in pairs(objects) do objects[name] = former[name] end
-    for name, value in pairs(former) do objects[name] = value end
-  end
+  local former, own = here().custom_names, custom_objects.current()
+  for name, value in pairs(list) do own[name] = value end
+  here().custom_names = own
+  return function() here().custom_names = former end
 end
 
 ---Adds names until what is returned is closed, by `<close>`.
@@ -137,11 +153,12 @@ function custom_objects.register_keras_serializable(...)
       .. "get_config()", object.__name), "value")
   end
   local full = a.package .. ">" .. name
-  if objects[full] ~= nil and objects[full] ~= object then
+  local taken = find(full)
+  if taken ~= nil and taken ~= object then
     blame.error(string.format("register_keras_serializable: '%s' is the name of another class or "
       .. "function already", full), "value")
   end
-  objects[full], registered_names[object] = object, full
+  names()[full], registered_names[object] = object, full
   return object
 end
 
@@ -172,7 +189,7 @@ function custom_objects.get_registered_object(...)
   local a = args.check("get_registered_object", object_rows, ...)
   local own = a.custom_objects and a.custom_objects[a.name]
   if own ~= nil then return own end
-  return objects[a.name]
+  return find(a.name)
 end
 
 return custom_objects

@@ -12,6 +12,7 @@ local nearest = require "ipulua.nearest"
 local nest = require "ipulua.base.nest"
 local shapes = require "ipulua.keras.base.shapes"
 local stages = require "ipulua.keras.models.stage_scope"
+local teams = require "ipulua.config.teams"
 local tracing = require "ipulua.trace.tracing"
 
 local keep <const> = require "ipulua.keras.base.layer_fields".keep
@@ -168,6 +169,7 @@ end
 function Layer:build_once(input_shape)
   if self.built then return end
   self:ensure_initialised()
+  local _ <close> = teams.share_together()
   tracing.outside(function()
     local path = context.path
     local inside = path[#path] == self.name

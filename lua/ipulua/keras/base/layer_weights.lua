@@ -7,7 +7,7 @@ local core = require "ipulua.core"
 local counted = require "ipulua.base.counted"
 local parts = require "ipulua.base.parts"
 local shapes = require "ipulua.keras.base.shapes"
-local teams = require "ipulua.trace.teams"
+local teams = require "ipulua.config.teams"
 local variables = require "ipulua.trace.variables"
 
 ---@class Layer

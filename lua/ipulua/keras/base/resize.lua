@@ -28,18 +28,22 @@ local function along(x, axis, places)
   return ops.gather(x, core.tensor(places, "int32"), {axis = axis})
 end
 
--- What has no share is not read: it may be no number.
+---a, of which b has a share from 0 to 1: what has none isn't read, since it may be no number.
+---Shapes: a, b, share of one shape but for broadcasting
+function resize.mixed(a, b, share)
+  local alone = ops.equal(share, 0)
+  return ops.where(alone, a, a * (1 - share) + ops.where(alone, ops.zeros_like(b), b) * share)
+end
+
 local function mix(x, axis, low, high, share)
-  local first, any = along(x, axis, low), false
-  for i, s in ipairs(share) do
-    any = any or s > 0
-    if s == 0 then high[i] = low[i] end
-  end
+  local first, any, all = along(x, axis, low), false, true
+  for _, s in ipairs(share) do any, all = any or s > 0, all and s > 0 end
   if not any then return first end
   local shape = {1, 1, 1, 1}
   shape[axis + 1] = #share
   local second, weight = along(x, axis, high), ops.reshape(core.tensor(share, x.dtype), shape)
-  return first * (1 - weight) + second * weight
+  if all then return first * (1 - weight) + second * weight end
+  return resize.mixed(first, second, weight)
 end
 
 local function apply(x, height, width, change)

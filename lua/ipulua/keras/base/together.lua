@@ -7,7 +7,7 @@ local counted = require "ipulua.base.counted"
 local instances = require "ipulua.config.instances"
 local json = require "ipulua.base.json"
 local log = require "ipulua.base.log"
-local teams = require "ipulua.trace.teams"
+local teams = require "ipulua.config.teams"
 
 local together = {}
 
@@ -118,7 +118,8 @@ function together.total(model, who, o, find)
   for _, each in ipairs(all) do
     if each.total == nil and not differ(all, "total") then return nil end -- nobody knows
     if each.total == nil then
-      blame.error(string.format("%s: some instances know how many batches their data have, and some "
+      blame.error(string.format("%s: some instances know how many batches their data have, and "
+        .. "some "
         .. "don't; give '%s'", who, o.steps_name), "value")
     end
   end
@@ -175,6 +176,38 @@ function together.interrupted(model, who)
   for _, each in ipairs(instances.exchange("executed", who, flags)) do flags = flags | each end
   if flags & 2 ~= 0 then model.stop_training = true end
   return flags & 1 ~= 0
+end
+
+-- ------------------------------------------------ data
+
+local told_equal = setmetatable({}, {__mode = "k"})
+
+---Before the first execution of a training on data of each instance's own: its first batch is
+---noted.
+---@param model Model
+---@param run Run
+function together.watch_data(model, run)
+  if run.is_distributed or told_equal[model]
+    or not together.is_one_of_several(model) then return end
+  run.watches = true
+  run.entry.infeed.queue:watch()
+end
+
+---Behind it: where all began with the same batch, that is told.
+---@param model Model
+---@param run Run
+function together.compare_data(model, run)
+  if not run.watches then return end
+  run.watches, told_equal[model] = nil, true
+  local all = instances.exchange("data", "fit", run.entry.infeed.queue:crc())
+  for _, crc in ipairs(all) do
+    if crc ~= all[1] then return end
+  end
+  if instances.is_first() then
+    log.warn("every instance is fed the same data; use "
+      .. "ds:shard(popdist.getNumInstances(), popdist.getInstanceIndex()) or "
+      .. "strategy:experimental_distribute_dataset(ds)")
+  end
 end
 
 -- ------------------------------------------------ checkpoints

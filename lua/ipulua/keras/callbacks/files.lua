@@ -2,10 +2,12 @@
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
+local locale = require "ipulua.base.locale"
 local monitors = require "ipulua.keras.callbacks.monitors"._monitors
 local nest = require "ipulua.base.nest"
 local base = require "ipulua.keras.callbacks.base"
 local core = require "ipulua.core"
+local log = require "ipulua.base.log"
 local Callback <const> = base.Callback
 
 local files = {}
@@ -149,6 +151,7 @@ end
 function CSVLogger:on_train_begin()
   open(self, "ab"):close()
   self.file, self.wants_header, self.keys = nil, true, self.append and self.keys or nil
+  self.told = false
 end
 
 local function begin(self)
@@ -177,18 +180,36 @@ function CSVLogger:set_state(state)
   self.file = open(self, "ab")
 end
 
+local function plain(value)
+  return type(value) == "number" and locale.plain_number(tostring(value)) or tostring(value)
+end
+
 local function field(self, value)
   if value == nil then return "NA" end
   if type(value) == "table" then
     local parts = {}
-    for i, each in ipairs(value) do parts[i] = tostring(each) end
+    for i, each in ipairs(value) do parts[i] = plain(each) end
     return '"[' .. table.concat(parts, ", ") .. ']"'
   end
-  local text = tostring(value)
+  local text = plain(value)
   if text:find('["\n]') or text:find(self.separator, 1, true) then
     return '"' .. text:gsub('"', '""') .. '"'
   end
   return text
+end
+
+-- The columns are those of the first epoch, as in Keras: what comes later, such as values of a
+-- validation that not every epoch has, is told of once.
+local function tell_left_out(self, logs)
+  local known, names = {}, {}
+  for _, name in ipairs(self.keys) do known[name] = true end
+  for _, name in ipairs(nest.keys(logs)) do
+    if not known[name] then names[#names + 1] = name end
+  end
+  if #names == 0 or self.told then return end
+  self.told = true
+  log.warn("CSVLogger: '%s' has the columns of the first epoch, without %s", self.filename,
+    table.concat(names, ", "))
 end
 
 function CSVLogger:on_epoch_end(epoch, logs)
@@ -196,8 +217,11 @@ function CSVLogger:on_epoch_end(epoch, logs)
   if not self.keys then
     self.keys = nest.keys(logs)
   end
+  tell_left_out(self, logs)
   if self.wants_header then
-    put(self, table.concat({"epoch", table.unpack(self.keys)}, self.separator), "\n")
+    local names = {"epoch"}
+    for i, name in ipairs(self.keys) do names[i + 1] = field(self, name) end
+    put(self, table.concat(names, self.separator), "\n")
     self.wants_header = false
   end
   local row = {tostring(epoch)}

@@ -14,7 +14,7 @@ local optimizers = require "ipulua.keras.optimizers"
 local kept_weights = require "ipulua.keras.files.weights"
 local instances = require "ipulua.config.instances"
 local together = require "ipulua.keras.base.together"
-local teams = require "ipulua.trace.teams"
+local teams = require "ipulua.config.teams"
 local state = require "ipulua.keras.files.state"
 local train = require "ipulua.optimizers.train"
 

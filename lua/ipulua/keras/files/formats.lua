@@ -13,8 +13,8 @@ local formats = {}
 ---@field also string? another ending that it has
 ---@field write fun(path: string, tensors: table, order: string[])? a model's weights
 ---@field read fun(path: string): table, table? tensors by name; {order = their names, as JSON}
----@field plan fun(model: Model, path: string, entries: table[], o: table, fitted: function): table[]
---- in place of read: what will be assigned, where the file has names of its own for weights
+---@field plan function? (model, path, entries, options, fitted) → what to assign: in place of
+--- read, where the file has names of its own for weights
 
 -- Where a file holds texts, one of them is the order of its tensors; else they stand in it.
 local function of_core(format)

@@ -5,6 +5,7 @@ local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
 local core = require "ipulua.core"
 local counted = require "ipulua.base.counted"
+local locale = require "ipulua.base.locale"
 local names = require "ipulua.base.parts.names"
 
 local h5 = {}
@@ -121,7 +122,7 @@ local function before(a, b)
   local x, y = a[i] or "", b[i] or ""
   if tonumber(x) and tonumber(y) then return tonumber(x) < tonumber(y) end
   if ranks[x] and ranks[y] then return ranks[x] < ranks[y] end
-  return x < y
+  return locale.before(x, y)
 end
 
 -- The tensors below a folder, in the order of the layer's weights.

@@ -20,8 +20,8 @@ local together = require "ipulua.keras.base.together"
 local untrained = require "ipulua.base.untrained"
 local weights = require "ipulua.keras.files.weights"
 
-local saving, methods = {}, {}
-saving.methods = methods
+local model_file, methods = {}, {}
+model_file.methods = methods
 
 -- What compile was given, as far as it can be written down.
 local function serialize_compiled(kind, value)
@@ -72,7 +72,7 @@ end
 ---@param model Model
 ---@param t table what compile takes
 ---@param custom_objects table?
-function saving.compile(model, t, custom_objects)
+function model_file.compile(model, t, custom_objects)
   local _ <close> = own_names.enter(custom_objects) -- names may stand where parts do
   local given = {}
   for name, value in pairs(t) do given[name] = value end
@@ -181,7 +181,7 @@ local load_model_rows <const> = {
 ---name: `keras.models.load_model "nowhere.safetensors"`
 ---@param ... any path, custom_objects, compile
 ---@return Model
-function saving.load_model(...)
+function model_file.load_model(...)
   local a = args.check("load_model", load_model_rows, ...)
   local format = formats.find(a.path)
   if format and format.plan or a.path:find("%.keras$") then
@@ -212,7 +212,6 @@ function saving.load_model(...)
   local entries = weights.as_in_file(weights.paths(model), tensors, metadata)
   local plan, expected = weights.plan("load_model", entries, tensors)
   weights.check_left("load_model", tensors, expected)
-  weights.commit(plan)
   if metadata.options then
     local options = described "options"
     if type(options) ~= "table" then
@@ -221,10 +220,13 @@ function saving.load_model(...)
     for key, value in pairs(options) do model._options[key] = options_again(value) end
   end
   if a.compile and metadata.training then
-    blame.reading(file, saving.compile, model, described "training", a.custom_objects)
-    weights.commit(weights.plan_optimizer("load_model", model.optimizer, entries, tensors))
+    blame.reading(file, model_file.compile, model, described "training", a.custom_objects)
+    local of_optimizer <const> = weights.plan_optimizer("load_model", model.optimizer, entries,
+      tensors)
+    table.move(of_optimizer, 1, #of_optimizer, #plan + 1, plan)
   end
+  weights.commit(plan)
   return model
 end
 
-return saving
+return model_file

@@ -144,7 +144,8 @@ local function place_of(run, data)
     return core.tensor(words, "int64")
   end
   if count ~= former or data.local_replicas ~= run.replicas then
-    blame.error(string.format("BackupAndRestore: the backup is of %s with %s each and data of their "
+    blame.error(string.format("BackupAndRestore: the backup is of %s with %s each and data of "
+      .. "their "
       .. "own; it can't go on as %d with %d: only what experimental_distribute_dataset gives has a "
       .. "place of the whole", counted(former, "instance"), counted(data.local_replicas, "replica"),
       count, run.replicas), "value")

@@ -179,9 +179,12 @@ function weights.plan(who, entries, tensors)
   return plan, expected
 end
 
----@param plan table[] of weights.plan
+---@param plan table[] of weights.plan or weights.plan_optimizer
 function weights.commit(plan)
-  for _, each in ipairs(plan) do each.variable:assign(each.value) end
+  for _, each in ipairs(plan) do
+    if each.optimizer then each.optimizer:state(each.state, each.value)
+    else each.variable:assign(each.value) end
+  end
 end
 
 ---The entries under the names that a file gives them. Names that were given automatically differ
@@ -286,6 +289,46 @@ function weights.optimizer_paths(optimizer, of_model)
   return list
 end
 
+-- The kinds of slots among names, such as "momentum": sorted.
+local function kinds_of(names)
+  local kinds, list = {}, {}
+  for name in pairs(names) do
+    local kind = name:match("^optimizer/slot/.*/([^/]+)$")
+    if kind and not kinds[kind] then list[#list + 1] = kind end
+    kinds[kind or 0] = true
+  end
+  table.sort(list)
+  return table.concat(list, ", ")
+end
+
+-- State of another optimizer would be left out without a word, and its step count taken for this
+-- one's. One that has made no step may have made no slots yet.
+local function check_kinds(who, optimizer, paths, tensors)
+  local mine, theirs = kinds_of(paths), kinds_of(tensors)
+  local steps <const> = tensors["optimizer/iterations"]
+  if mine == theirs or theirs == "" and steps.size == 1 and steps:reshape{}:item() == 0 then
+    return
+  end
+  local function told(kinds) return kinds == "" and "nothing" or kinds end
+  blame.error(string.format("%s: the file has the state of another optimizer: beside its weights "
+    .. "that kept %s, optimizer '%s' keeps %s", who, told(theirs), optimizer.name, told(mine)),
+    "value")
+end
+
+-- States that the optimizer has not made yet are made when the plan is carried out.
+local function plan_states(who, optimizer, tensors, known, plan)
+  for name, t in pairs(tensors) do
+    local state = name:match("^optimizer/state/([^/]+)$")
+    if state and t.size ~= 1 then
+      blame.error(string.format("%s: '%s' is a number, in the file it has the shape [%s]", who,
+        name, table.concat(t.shape, ", ")), "value")
+    end
+    if state and not known[name] then
+      plan[#plan + 1] = {optimizer = optimizer, state = state, value = t:reshape{}:item()}
+    end
+  end
+end
+
 ---What weights.commit will assign to an optimizer of what was saved; slots that the file has are
 ---made.
 ---@param who string
@@ -300,21 +343,15 @@ function weights.plan_optimizer(who, optimizer, of_model, tensors)
     if entry.variable.trainable then trained[#trained + 1] = entry.variable end
   end
   optimizer:build(trained)
-  for name, t in pairs(tensors) do
-    local state = name:match("^optimizer/state/([^/]+)$")
-    if state then
-      if t.size ~= 1 then
-        blame.error(string.format("%s: '%s' is a number, in the file it has the shape [%s]", who,
-          name,
-        table.concat(t.shape, ", ")), "value") end
-      optimizer:state(state, t:reshape{}:item())
-    end
-  end
-  local known = {}
+  local found, known = {}, {}
   for _, entry in ipairs(weights.optimizer_paths(optimizer, of_model)) do
-    if tensors[entry.path] then known[#known + 1] = entry end
+    known[entry.path] = true
+    if tensors[entry.path] then found[#found + 1] = entry end
   end
-  return (weights.plan(who, known, tensors))
+  if #trained > 0 then check_kinds(who, optimizer, known, tensors) end
+  local plan <const> = weights.plan(who, found, tensors)
+  plan_states(who, optimizer, tensors, known, plan)
+  return plan
 end
 
 return weights

@@ -282,6 +282,16 @@ function StackedRNNCells:setup()
   for i, cell in ipairs(self.cells) do self.state_size[i] = cell.state_size end
 end
 
+-- Each cell for what the one before it gives.
+function StackedRNNCells:build(input_shape)
+  local shape = table.move(input_shape, 1, #input_shape, 1, {})
+  for _, cell in ipairs(self.cells) do
+    cell:build_once(shape)
+    shape = table.move(shape, 1, #shape, 1, {})
+    shape[#shape] = cell.output_size
+  end
+end
+
 function StackedRNNCells:get_initial_state(batch_size, dtype)
   local states = {}
   for _, cell in ipairs(self.cells) do

@@ -1,6 +1,7 @@
 -- Embeddings and encodings of class numbers.
 
 local about = require "ipulua.base.parts.about"
+local class_numbers = require "ipulua.keras.base.class_numbers"
 local Layer = require "ipulua.keras.base.layer"
 local blame = require "ipulua.base.blame"
 local ops = require "ipulua.ops"
@@ -56,8 +57,7 @@ function Embedding:build()
 end
 
 function Embedding:call(x)
-  if x.dtype ~= "int32" then x = ops.cast(x, "int32") end
-  return ops.embedding_lookup(self.embeddings, x,
+  return ops.embedding_lookup(self.embeddings, class_numbers(x),
     {serialization_factor = self.serialization_factor})
 end
 
@@ -109,7 +109,7 @@ end
 ---those along the last axis.
 ---@package
 function layers.encode(x, count, mode, dtype)
-  local hot = ops.cast(ops.one_hot(ops.cast(x, "int32"), count), dtype)
+  local hot = ops.cast(ops.one_hot(class_numbers(x), count), dtype)
   if mode == "one_hot" then
     if x.shape[#x.shape] == 1 then return ops.squeeze(hot, {axis = -2}) end
     return hot

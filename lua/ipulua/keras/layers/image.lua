@@ -188,9 +188,9 @@ local function transform(layer, images, m)
     local y0, x0 = ops.floor(y), ops.floor(x)
     local dy, dx = ops.expand_dims(y - y0, -1), ops.expand_dims(x - x0, -1)
     dy, dx = ops.cast(dy, images.dtype), ops.cast(dx, images.dtype)
-    local upper = read(y0, x0) * (1 - dx) + read(y0, x0 + 1) * dx
-    local lower = read(y0 + 1, x0) * (1 - dx) + read(y0 + 1, x0 + 1) * dx
-    result = upper * (1 - dy) + lower * dy
+    local upper = resize.mixed(read(y0, x0), read(y0, x0 + 1), dx)
+    local lower = resize.mixed(read(y0 + 1, x0), read(y0 + 1, x0 + 1), dx)
+    result = resize.mixed(upper, lower, dy)
   end
   return ops.reshape(result, {batch, height, width, channels})
 end

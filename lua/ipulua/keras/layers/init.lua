@@ -9,7 +9,7 @@ local layers = {Layer = require "ipulua.keras.base.layer",
 for _, family in ipairs{
   "core", "activation", "lambda", "merge", "embedding", "lookup", "conv", "pool", "norm",
   "recurrent", "sequence_wrappers", "conv_recurrent", "local", "attention",
-  "image", "extensions", "input_spec",
+  "image", "extensions", "input_spec", "strings",
 } do
   for name, value in pairs(require("ipulua.keras.layers." .. family)) do
     if name:find("^%u") or name:find("^%l+$") and family == "merge" then layers[name] = value end
@@ -45,10 +45,7 @@ local text_needed <const> = "there are no tensors of text; number the words whil
 local missing <const> = {
   RandomHeight = size_changes .. "RandomZoom(height_factor, {width_factor = 0}), which keeps it",
   RandomWidth = size_changes .. "RandomZoom(0, {width_factor = factor}), which keeps it",
-  StringLookup = text_needed .. "preprocessing.text.Tokenizer, utils.Vocabulary or a Lua table",
   Hashing = text_needed .. "preprocessing.text.hashing_trick",
-  TextVectorization = text_needed .. "preprocessing.text.Tokenizer (characters: "
-  .. "utils.Vocabulary) and utils.pad_sequences",
   experimental = "what Keras has there is in layers itself",
   DenseFeatures = "there are no feature columns; use Embedding, CategoryEncoding and "
   .. "Normalization",

@@ -4,6 +4,7 @@ local about = require "ipulua.base.parts.about"
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
+local class_numbers = require "ipulua.keras.base.class_numbers"
 local core = require "ipulua.core"
 local data = require "ipulua.data"
 local encode = require "ipulua.keras.layers.embedding".encode
@@ -90,7 +91,7 @@ end
 
 local function as_list(given)
   if type(given) == "string" then return read_file(given) end
-  if core.is_tensor(given) then return ops.cast(given, "int32"):reshape{-1}:totable() end
+  if core.is_tensor(given) then return given:reshape{-1}:totable() end
   if args.is_list(given) then return given end
   blame.error("IntegerLookup: a vocabulary is a list or tensor of integers, or the name of a file, "
     .. "got " .. args.describe(given), "type")
@@ -105,12 +106,19 @@ local function without_special(self, list)
   return table.move(list, start + 1, #list, 1, {})
 end
 
+local least <const>, greatest <const> = -(1 << 31), (1 << 31) - 1
+
 local function check_tokens(self, list)
   local seen = {}
   for i, token in ipairs(list) do
     if type(token) ~= "number" or not math.tointeger(token) then
       blame.error(string.format("IntegerLookup: a vocabulary holds integers; entry %d is %s", i,
         args.describe(token)), "type")
+    end
+    token = math.tointeger(token)
+    if token < least or token > greatest then
+      blame.error(string.format("IntegerLookup: a vocabulary holds int32; entry %d is %d", i,
+        token), "value")
     end
     if seen[token] then
       blame.error(string.format("IntegerLookup: the vocabulary has %d twice", token), "value")
@@ -204,19 +212,20 @@ local function known_tokens(self)
     self.name), "failed_precondition")
 end
 
-local function constant(list) return ops.constant(list, {dtype = "int32"}) end
+local function constant(list, dtype) return ops.constant(list, {dtype = dtype or "int32"}) end
 
--- Numbers of values; those of masked ones are `masked`.
+-- Numbers of values, int32 or int64; those of masked ones are `masked`.
 local function numbers_of(self, x, tokens, masked)
   local positions = {}
   for i = 1, #tokens do positions[i] = token_start(self) + i - 1 end
-  local matches = ops.equal(ops.expand_dims(x, -1), constant(tokens))
+  local matches = ops.equal(ops.expand_dims(x, -1), constant(tokens, x.dtype))
   local numbers = ops.reduce_sum(ops.cast(matches, "int32") * constant(positions), {axis = -1})
-  local unknown = self.num_oov_indices > 1 and x % self.num_oov_indices + oov_start(self)
-    or ops.zeros_like(x) + oov_start(self)
+  local unknown = self.num_oov_indices > 1 and ops.cast(x % self.num_oov_indices, "int32")
+    or ops.zeros_like(numbers)
+  unknown = unknown + oov_start(self)
   numbers = ops.where(ops.reduce_any(matches, {axis = -1}), numbers, unknown)
   if not self.mask_token then return numbers end
-  return ops.where(ops.equal(x, self.mask_token), ops.zeros_like(x) + masked, numbers)
+  return ops.where(ops.equal(x, self.mask_token), ops.zeros_like(numbers) + masked, numbers)
 end
 
 -- Values of numbers.
@@ -233,8 +242,8 @@ function IntegerLookup:call(x)
     blame.error(string.format("layer '%s': a tensor of integers is wanted, got %s", self.name,
       args.describe(x)), "type")
   end
-  if x.dtype ~= "int32" then x = ops.cast(x, "int32") end
-  if self.invert then return values_of(self, x) end
+  if self.invert then return values_of(self, class_numbers(x)) end
+  if x.dtype ~= "int32" and x.dtype ~= "int64" then x = ops.cast(x, "int32") end
   if self.output_mode == "int" then return numbers_of(self, x, tokens, 0) end
   local width = self.pad_to_max_tokens and self.max_tokens or self:vocabulary_size()
   -- -1: nowhere

@@ -1,6 +1,7 @@
 -- Accuracies and the means of errors.
 
 local about = require "ipulua.base.parts.about"
+local class_numbers = require "ipulua.keras.base.class_numbers"
 local base = require "ipulua.keras.metrics.base"
 local context = require "ipulua.keras.base.context"
 local losses = require "ipulua.keras.losses"
@@ -33,14 +34,14 @@ function f.categorical_accuracy(y_true, y_pred)
 end
 
 -- Labels without a last axis of 1.
-local function class_numbers(y_true, y_pred)
+local function labels_of(y_true, y_pred)
   if #y_true.shape == #y_pred.shape then y_true = ops.squeeze(y_true, {axis = -1}) end
-  return ops.cast(y_true, "int32")
+  return class_numbers(y_true)
 end
 
 ---1 where the greatest prediction is at the label, a class number.
 function f.sparse_categorical_accuracy(y_true, y_pred)
-  return as_float(ops.equal(class_numbers(y_true, y_pred), ops.argmax(y_pred, {axis = -1})))
+  return as_float(ops.equal(labels_of(y_true, y_pred), ops.argmax(y_pred, {axis = -1})))
 end
 
 local k_rows <const> = {operands.rows[1], operands.rows[2], {"k", "integer", 5, range = "[1, inf)"}}
@@ -57,7 +58,7 @@ end
 ---1 where the label is among the k greatest predictions.
 function f.sparse_top_k_categorical_accuracy(...)
   local a = operands.read("sparse_top_k_categorical_accuracy", k_rows, ...)
-  return in_top_k(class_numbers(a.y_true, a.y_pred), a.y_pred, a.k)
+  return in_top_k(labels_of(a.y_true, a.y_pred), a.y_pred, a.k)
 end
 
 ---1 where the greatest label is among the k greatest predictions.

@@ -2,6 +2,7 @@
 -- so that a metric works eagerly and inside the training program alike.
 
 local about = require "ipulua.base.parts.about"
+local class_numbers = require "ipulua.keras.base.class_numbers"
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
@@ -60,7 +61,8 @@ function Metric:add_weight(...)
   local dtype = a.dtype or self.dtype
   local v = variables.Variable{
     tracing.outside(parts.get("initializer", initializer), a.shape, {dtype = dtype}),
-    name = self.name .. "/" .. a.name, trainable = false, synchronization = "ON_READ", aggregation = "SUM",
+    name = self.name .. "/" .. a.name, trainable = false, synchronization = "ON_READ",
+    aggregation = "SUM",
   }
   self.variables[#self.variables + 1] = v
   return v
@@ -138,6 +140,7 @@ end
 function base.as_tensor(value, dtype)
   if core.is_variable(value) then value = value:read_value() end
   if not core.is_tensor(value) then return core.tensor(value, dtype, "what a metric is given") end
+  if dtype == "int32" then return class_numbers(value) end
   return value.dtype == dtype and value or ops.cast(value, dtype)
 end
 

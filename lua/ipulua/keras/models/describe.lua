@@ -1,10 +1,10 @@
 -- model:summary(): the description of a model that summary.lua draws.
 
 local args = require "ipulua.base.args"
+local assignment = require "ipulua.keras.models.stage_assignment"
 local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
 local graph = require "ipulua.keras.models.functional"
-local pipelining = require "ipulua.keras.models.stage_assignment"
 local pricing = require "ipulua.machine.pricing"
 local summary = require "ipulua.keras.models.summary"
 
@@ -59,7 +59,7 @@ function describe.model(model)
   local rows = {}
   local is_sequential = model._stack ~= nil
   local functional = model._graph ~= nil and not is_sequential
-  local ok, stages = pcall(pipelining.stages, model)
+  local ok, stages = pcall(assignment.stages, model)
   local stage_of = {}
   for _, entry in ipairs(ok and stages and model:get_pipeline_stage_assignment() or {}) do
     stage_of[entry.layer] = entry.pipeline_stage

@@ -10,7 +10,7 @@ local stages = require "ipulua.keras.models.stage_scope"
 
 local kept <const> = require "ipulua.keras.base.layer_fields".get
 
-local graph = {}
+local functional = {}
 
 ---@class LayerCall
 ---@field layer Layer
@@ -58,7 +58,7 @@ end
 ---@param given table packed positional arguments
 ---@param options table
 ---@return any ...
-function graph.apply(layer, given, options)
+function functional.apply(layer, given, options)
   layer:ensure_built(given[1])
   local arguments = table.move(given, 1, given.n, 1, {n = given.n + 1})
   arguments[given.n + 1] = options
@@ -78,7 +78,7 @@ end
 ---@param shape integer[]
 ---@param dtype string
 ---@return KerasTensor
-function graph.input(layer, shape, dtype)
+function functional.input(layer, shape, dtype)
   local node = setmetatable({layer = layer, index = #kept(layer, "nodes"), given = {n = 0},
     options = {}, inputs = {}}, Node)
   local type = setmetatable({shape = shape, dtype = dtype}, infer.Type)
@@ -91,7 +91,7 @@ end
 ---The KerasTensors that a call takes, in order.
 ---@param node LayerCall
 ---@return KerasTensor[]
-function graph.operands(node)
+function functional.operands(node)
   local list = {}
   local function add(value)
     for _, leaf in ipairs(nest.flatten(value)) do
@@ -123,7 +123,7 @@ local function order_nodes(inputs, outputs)
     end
     open[node] = true
     if not is_input[t] then
-      local operands = graph.operands(node)
+      local operands = functional.operands(node)
       if #operands == 0 then
         blame.error(string.format("Model: the graph is not connected: '%s' (layer '%s') can't be "
           .. "computed from the inputs "
@@ -151,7 +151,7 @@ local function order_layers(inputs, nodes, rank)
     if not layer_depth[node.layer] then layers[#layers + 1] = node.layer end
     layer_depth[node.layer] = depth
     local stops = #node.results == 1 and is_input[node.results[1]]
-    for _, operand in ipairs(stops and {} or graph.operands(node)) do
+    for _, operand in ipairs(stops and {} or functional.operands(node)) do
       node_depth[operand.node] = math.max(node_depth[operand.node] or 0, depth + 1)
     end
   end
@@ -185,7 +185,7 @@ end
 ---@param outputs any
 ---@param more KerasTensor[]? that are computed beside the outputs
 ---@return table
-function graph.between(inputs, outputs, more)
+function functional.between(inputs, outputs, more)
   local flat_inputs, flat_outputs = nest.flatten(inputs), nest.flatten(outputs)
   for _, t in ipairs(flat_inputs) do
     if not KerasTensor.is(t) then
@@ -214,7 +214,7 @@ end
 ---@param values any structure like the graph's inputs
 ---@param options {training: boolean?, mask: any}
 ---@return any outputs, table<KerasTensor, any> values of all tensors
-function graph.run(g, values, options)
+function functional.run(g, values, options)
   local known = {}
   local flat = nest.flatten(values)
   for i, t in ipairs(g.inputs) do known[t] = flat[i] end
@@ -239,4 +239,4 @@ function graph.run(g, values, options)
   return nest.map(value_of, g.output_structure), known
 end
 
-return graph
+return functional

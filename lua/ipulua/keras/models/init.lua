@@ -6,10 +6,10 @@ local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
 local custom_objects = require "ipulua.base.parts.custom_objects"
 local layer_fields = require "ipulua.keras.base.layer_fields"
+local model_file = require "ipulua.keras.files.model_file"
 local offering = require "ipulua.base.parts.offering"
 local parts = require "ipulua.base.parts"
 local registry = require "ipulua.base.parts.registry"
-local saving = require "ipulua.keras.files.model_file"
 
 local Model = require "ipulua.keras.models.model".Model
 local Sequential = require "ipulua.keras.models.sequential".Sequential
@@ -39,7 +39,7 @@ registry.enter("model", {Model = Model, Sequential = Sequential})
 
 local models = {
   Model = Model, Sequential = Sequential,
-  load_model = saving.load_model, model_from_json = architecture.model_from_json,
+  load_model = model_file.load_model, model_from_json = architecture.model_from_json,
 }
 
 local clone_rows <const> = {{"model", Model},

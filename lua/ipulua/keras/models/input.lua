@@ -4,7 +4,7 @@ local about = require "ipulua.base.parts.about"
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local core_layers = require "ipulua.keras.layers.core"
-local graph = require "ipulua.keras.models.functional"
+local functional = require "ipulua.keras.models.functional"
 local names = require "ipulua.base.parts.names"
 
 local keep <const> = require "ipulua.keras.base.layer_fields".keep
@@ -44,7 +44,7 @@ function input.Input(...)
   end
   local layer = core_layers.InputLayer{name = a.name or names.numbered("input"), dtype = a.dtype}
   keep(layer, "batch_input_shape", shape)
-  return graph.input(layer, shape, a.dtype)
+  return functional.input(layer, shape, a.dtype)
 end
 
 about.say("layers", {

@@ -1,16 +1,16 @@
 -- Model: layers that train together. A functional model is given inputs and outputs; a subclass of
 -- its own, keras.Model:extend("Net"), defines `call`.
 
-local KerasTensor = require "ipulua.keras.base.tensor"
-local Layer = require "ipulua.keras.base.layer"
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
 local context = require "ipulua.keras.base.context"
 local core = require "ipulua.core"
 local counted = require "ipulua.base.counted"
-local graph = require "ipulua.keras.models.functional"
+local functional = require "ipulua.keras.models.functional"
 local infer = require "ipulua.keras.base.infer"
+local KerasTensor = require "ipulua.keras.base.tensor"
+local Layer = require "ipulua.keras.base.layer"
 local layer_fields = require "ipulua.keras.base.layer_fields"
 local layer_weights = require "ipulua.keras.base.layer_weights"
 local log = require "ipulua.base.log"
@@ -61,7 +61,7 @@ function Model:init(...)
     if given.inputs == nil or given.outputs == nil then
       blame.error(self.__name .. ": a functional model wants both 'inputs' and 'outputs'", "value")
     end
-    self:init_graph(graph.between(given.inputs, given.outputs))
+    self:init_graph(functional.between(given.inputs, given.outputs))
   end
   if given.trainable == false then self.trainable = false end
 end
@@ -71,7 +71,7 @@ function Model:init_base(given)
   Layer.init_base(self, given)
   rawset(self, "stop_training", false)
   keep(self, "_programs", {})
-  keep(self, "_team", require "ipulua.trace.teams".current())
+  keep(self, "_team", require "ipulua.config.teams".current())
   keep(self, "_options", require "ipulua.keras.models.stage_assignment".defaults())
 end
 
@@ -285,7 +285,8 @@ function Model:call(inputs, options)
       .. "options, as in model(x, {training = true}); got "
       .. "%s behind them", self.name, args.describe(options)), "type")
   end
-  local outputs, values = graph.run(self._graph, graph_inputs(self, inputs, options), options or {})
+  local outputs, values = functional.run(self._graph, graph_inputs(self, inputs, options),
+    options or {})
   for _, each in ipairs(self._watched or {}) do
     local value = values[each.tensor]
     if each.metric then self:add_metric(value, {name = each.metric}) else self:add_loss(value) end
@@ -301,7 +302,7 @@ function Model:watch(who, tensor, metric)
   local list, tensors = table.move(self._watched or {}, 1, #(self._watched or {}), 1, {}), {}
   list[#list + 1] = {tensor = tensor, metric = metric}
   for i, each in ipairs(list) do tensors[i] = each.tensor end
-  keep(self, "_graph", graph.between(self._graph.input_structure,
+  keep(self, "_graph", functional.between(self._graph.input_structure,
     self._graph.output_structure, tensors))
   keep(self, "_watched", list)
   self:discard_programs()

@@ -4,9 +4,9 @@
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
-local core = require "ipulua.core"
 local context = require "ipulua.keras.base.context"
-local graph = require "ipulua.keras.models.functional"
+local core = require "ipulua.core"
+local functional = require "ipulua.keras.models.functional"
 local input = require "ipulua.keras.models.input"
 local KerasTensor = require "ipulua.keras.base.tensor"
 local Layer = require "ipulua.keras.base.layer"
@@ -75,7 +75,7 @@ end
 local function between(self, from, to)
   local more = {}
   for i, each in ipairs(self._watched or {}) do more[i] = each.tensor end
-  self:init_graph(graph.between(from, to, more))
+  self:init_graph(functional.between(from, to, more))
 end
 
 local function build_graph(self, spec)

@@ -4,10 +4,10 @@
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
-local counted = require "ipulua.base.counted"
-local log = require "ipulua.base.log"
 local config = require "ipulua.config"
+local counted = require "ipulua.base.counted"
 local Layer = require "ipulua.keras.base.layer"
+local log = require "ipulua.base.log"
 local placement = require "ipulua.trace.placement"
 local plain = require "ipulua.base.plain"
 local summary = require "ipulua.keras.models.summary"
@@ -15,8 +15,8 @@ local training_options = require "ipulua.keras.training.options"
 
 local kept <const> = require "ipulua.keras.base.layer_fields".get
 
-local pipelining = {methods = {}, properties = {}, defaults = training_options.defaults}
-local methods <const> = pipelining.methods
+local assignment = {methods = {}, properties = {}, defaults = training_options.defaults}
+local methods <const> = assignment.methods
 for name, f in pairs(training_options.methods) do methods[name] = f end
 
 -- ------------------------------------------------ assignments
@@ -24,7 +24,7 @@ for name, f in pairs(training_options.methods) do methods[name] = f end
 ---A layer's stage in a Sequential model: fields layer, pipeline_stage.
 ---@class SequentialLayerPipelineStageAssignment: Class
 local SequentialAssignment = class.new("SequentialLayerPipelineStageAssignment")
-pipelining.SequentialLayerPipelineStageAssignment = SequentialAssignment
+assignment.SequentialLayerPipelineStageAssignment = SequentialAssignment
 
 local sequential_rows <const> = {{"layer", Layer}, {"pipeline_stage", "integer", optional = true}}
 function SequentialAssignment:init(...)
@@ -44,7 +44,7 @@ SequentialAssignment.__tostring = assignment_text
 ---inbound_layers.
 ---@class FunctionalLayerPipelineStageAssignment: Class
 local FunctionalAssignment = class.new("FunctionalLayerPipelineStageAssignment")
-pipelining.FunctionalLayerPipelineStageAssignment = FunctionalAssignment
+assignment.FunctionalLayerPipelineStageAssignment = FunctionalAssignment
 FunctionalAssignment.__tostring = assignment_text
 
 local functional_rows <const> = {
@@ -56,7 +56,7 @@ function FunctionalAssignment:init(...)
   self.inbound_layers = {}
   local node = kept(a.layer, "nodes")[a.node_index + 1]
   if not node then
-    if class.of(self) == pipelining.ModelLayerPipelineStageAssignment then return end
+    if class.of(self) == assignment.ModelLayerPipelineStageAssignment then return end
     blame.error(string.format("%s: layer '%s' has no call %d", self.__name, a.layer.name,
       a.node_index), "value")
   end
@@ -67,7 +67,7 @@ end
 
 ---The stage of a layer of a subclassed model.
 ---@class ModelLayerPipelineStageAssignment: FunctionalLayerPipelineStageAssignment
-pipelining.ModelLayerPipelineStageAssignment =
+assignment.ModelLayerPipelineStageAssignment =
   FunctionalAssignment:extend("ModelLayerPipelineStageAssignment")
 
 local function is_sequential(self) return self._stack ~= nil end
@@ -148,7 +148,7 @@ end
 ---The stage of each layer (Sequential) or call, in order; nil when there is no assignment.
 ---@param self Model
 ---@return integer[]?
-function pipelining.stages(self)
+function assignment.stages(self)
   local options = self._options
   if options.assignment == nil and not options.was_reset then
     options.assignment = scoped_stages(self)
@@ -165,7 +165,7 @@ local function make_assignments(self, stages)
     return list
   end
   local Assignment = self._graph and FunctionalAssignment
-    or pipelining.ModelLayerPipelineStageAssignment
+    or assignment.ModelLayerPipelineStageAssignment
   local nodes, owner = stage_nodes(self)
   for i, node in ipairs(nodes) do
     list[i] = Assignment{layer = node.layer, node_index = node.index,
@@ -179,7 +179,7 @@ end
 ---Errors: a model that is not built: `keras.Model:extend("M")():get_pipeline_stage_assignment()`
 ---@return table[]
 function methods:get_pipeline_stage_assignment()
-  return plain.mark(make_assignments(self, pipelining.stages(self)))
+  return plain.mark(make_assignments(self, assignment.stages(self)))
 end
 
 local function check_increasing(self, stages)
@@ -323,14 +323,14 @@ end
 ---Whether the model's layers are assigned to stages of a pipeline.
 ---@return boolean
 function methods:is_pipelined()
-  return pipelining.stages(self) ~= nil
+  return assignment.stages(self) ~= nil
 end
 
 ---Checks the assignment of a model about to run; its number of stages, nil when it isn't pipelined.
 ---@param self Model
 ---@return integer?
-function pipelining.check(self)
-  local stages = pipelining.stages(self)
+function assignment.check(self)
+  local stages = assignment.stages(self)
   if not stages then return nil end
   if not is_sequential(self) then check_order(stage_nodes(self), stages) end
   check_contiguous(self, stages)
@@ -350,10 +350,10 @@ end
 ---model of one's own, by layer, in order.
 ---@param self Model
 ---@return {of: table?, calls: table<Layer, integer[]>?, name: string?, count: integer}?
-function pipelining.route(self)
-  local count = pipelining.check(self)
+function assignment.route(self)
+  local count = assignment.check(self)
   if not count then return nil end
-  local stages = pipelining.stages(self)
+  local stages = assignment.stages(self)
   local of = {}
   if not self._graph then
     for i, node in ipairs((stage_nodes(self))) do
@@ -369,8 +369,8 @@ end
 ---IPUs that one replica takes: a power of two.
 ---@param self Model
 ---@return integer
-function pipelining.shards(self)
-  local count = pipelining.check(self)
+function assignment.shards(self)
+  local count = assignment.check(self)
   if not count then return 1 end
   local highest = count - 1
   if self._options.pipelining.device_mapping then
@@ -387,8 +387,8 @@ end
 ---How many replicas of the model its device holds.
 ---@param self Model
 ---@return integer
-function pipelining.replicas(self)
-  local shards, ipus = pipelining.shards(self), config.device(placement.ordinal()).ipus
+function assignment.replicas(self)
+  local shards, ipus = assignment.shards(self), config.device(placement.ordinal()).ipus
   if ipus % shards ~= 0 then
     blame.error(string.format("model '%s': the current device has %s, the model requires a "
       .. "multiple of %d", self.name,
@@ -434,8 +434,8 @@ local told = setmetatable({}, {__mode = "k"}) -- models whose options were said 
 ---Steps that one weight update takes, and how their gradients are reduced.
 ---@param self Model
 ---@return integer steps, string method, string? dtype
-function pipelining.accumulation(self)
-  local stages = pipelining.stages(self)
+function assignment.accumulation(self)
+  local stages = assignment.stages(self)
   local o = stages and self._options.pipelining or self._options.gradient_accumulation
   local steps = o.gradient_accumulation_steps_per_replica
   if stages and not steps then
@@ -455,4 +455,4 @@ function pipelining.accumulation(self)
     o.gradient_accumulation_dtype or o.dtype
 end
 
-return pipelining
+return assignment

@@ -3,6 +3,7 @@
 
 local class = require "ipulua.base.class"
 local core = require "ipulua.core"
+local format = require "ipulua.keras.onnx.format"
 local ops = require "ipulua.ops"
 
 ---@class OnnxBuilder
@@ -64,6 +65,11 @@ function Builder:emit(op, inputs, attributes, count)
   end
   self.nodes[#self.nodes + 1] = node
   return table.unpack(outputs)
+end
+
+function Builder:cast(v, dtype)
+  if v.tensor then return self:known(ops.cast(v.tensor, dtype)) end
+  return self:emit("Cast", {v}, {to = format.type_number(dtype)})
 end
 
 ---@param perm integer[] from 0

@@ -2,7 +2,6 @@
 -- its results. x are the operands, a the attributes, r the record (its outputs' types). Opset 17.
 
 local blame = require "ipulua.base.blame"
-local format = require "ipulua.keras.onnx.format"
 local ops = require "ipulua.ops"
 
 local convert = {}
@@ -11,7 +10,7 @@ local END <const> = math.maxinteger -- an open end of a slice
 
 local function like(g, x, number) return g:scalar(number, x.dtype) end
 local function is_integer(v) return v.dtype:find("int") ~= nil end
-local function cast(g, v, dtype) return g:emit("Cast", {v}, {to = format.type_number(dtype)}) end
+local function cast(g, v, dtype) return g:cast(v, dtype) end
 
 local function range(from, to)
   local list = {}
@@ -378,13 +377,17 @@ function convert.embedding_lookup(g, x) return g:emit("Gather", {x[1], x[2]}, {a
 function convert.gather_nd(g, x) return g:emit("GatherND", {x[1], cast(g, x[2], "int64")}) end
 
 -- An index below 0 is no class here, but counts from the end there: the depth itself is none on
--- both sides.
+-- both sides. Values that float32 holds are given in it, since few runtimes take others.
 function convert.one_hot(g, x, a)
-  local values = g:known(ops.tensor({a.off_value, a.on_value}, {dtype = "float32"}))
+  local exact = ops.tensor({a.off_value, a.on_value}, {dtype = a.dtype})
+  local values = g:known(ops.cast(exact, "float32"))
+  if ops.reduce_any(ops.not_equal(ops.cast(values.tensor, a.dtype), exact)):item() then
+    values = g:known(exact)
+  end
   local index, depth = cast(g, x[1], "int64"), g:scalar(a.depth, "int64")
   index = g:emit("Where", {g:emit("Less", {index, g:scalar(0, "int64")}), depth, index})
   local out = g:emit("OneHot", {index, depth, values}, {axis = a.axis})
-  return a.dtype == "float32" and out or cast(g, out, a.dtype)
+  return values.dtype == a.dtype and out or cast(g, out, a.dtype)
 end
 
 function convert.top_k(g, x, a)
@@ -442,48 +445,6 @@ end
 
 for name, f in pairs(require "ipulua.keras.onnx.convert_nn") do convert[name] = f end
 
--- ------------------------------------------------ types that ONNX's operators don't take
-
-local function as(g, v, dtype)
-  local out = cast(g, v, dtype)
-  out.dtype, out.shape = dtype, v.shape
-  return out
-end
-
--- Computed in a wider type, and cut to the operand's again.
-local function in_wider(f, narrow, wide)
-  return function(g, x, a, r)
-    local dtype = x[1].dtype
-    if not narrow[dtype] then return f(g, x, a, r) end
-    local wider = {}
-    for i, v in ipairs(x) do wider[i] = v and as(g, v, wide) end
-    local results = table.pack(f(g, wider, a, r))
-    if r.outputs[1].dtype == dtype then results[1] = cast(g, results[1], dtype) end
-    return table.unpack(results, 1, results.n)
-  end
-end
-
-local bytes <const> = {int8 = true, uint8 = true}
-for _, op in ipairs{"reduce_sum", "reduce_prod", "cumsum", "matmul", "serialized_matmul", "pow"} do
-  convert[op] = in_wider(convert[op], bytes, "int32")
-end
-for _, op in ipairs{"sort", "argsort"} do
-  convert[op] = in_wider(convert[op], {bool = true}, "int32")
-end
-
-for _, op in ipairs{"ceil", "floor", "round"} do
-  local of_floats = convert[op]
-  convert[op] = function(g, x)
-    return is_integer(x[1]) and g:emit("Identity", {x[1]}) or of_floats(g, x)
-  end
-end
-
-local relu <const>, neg <const> = convert["nn.relu"], convert.neg
-convert["nn.relu"] = function(g, x)
-  return x[1].dtype == "uint8" and g:emit("Identity", {x[1]}) or relu(g, x)
-end
-function convert.neg(g, x)
-  return x[1].dtype == "uint8" and g:emit("Sub", {g:scalar(0, "uint8"), x[1]}) or neg(g, x)
-end
+require "ipulua.keras.onnx.operand_types"(convert)
 
 return convert

@@ -150,15 +150,10 @@ convert["nn.batch_norm"] = function(g, x, a, r)
     along(g, g:known(beta), a.axis, rank))
 end
 
-convert["nn.layer_norm"] = function(g, x, a)
-  local rank, axes = #x[1].shape, a.axis
-  for i, axis in ipairs(axes) do axes[i] = axis < 0 and axis + rank or axis end
-  if #axes == 1 and axes[1] == rank - 1 then
-    local n = x[1].shape[rank]
-    local gamma = x[2] or g:known(ops.ones({n}, {dtype = x[1].dtype}))
-    return g:emit("LayerNormalization", {x[1], gamma, x[3] or false},
-      {axis = -1, epsilon = a.epsilon})
-  end
+-- Over any axes; in float64, too, in which LayerNormalization computes no mean.
+function convert._layer_norm_by_nodes(g, x, a)
+  local rank, axes = #x[1].shape, {}
+  for i, axis in ipairs(a.axis) do axes[i] = axis < 0 and axis + rank or axis end
   local function shaped(v)
     if not v then return nil end
     local shape = {}
@@ -167,6 +162,14 @@ convert["nn.layer_norm"] = function(g, x, a)
     return g:reshape(v, shape)
   end
   return scaled(g, normalised(g, x[1], x[1].dtype, axes, a.epsilon), shaped(x[2]), shaped(x[3]))
+end
+
+convert["nn.layer_norm"] = function(g, x, a)
+  local rank, axes = #x[1].shape, a.axis
+  if #axes ~= 1 or axes[1] % rank ~= rank - 1 then return convert._layer_norm_by_nodes(g, x, a) end
+  local gamma = x[2] or g:known(ops.ones({x[1].shape[rank]}, {dtype = x[1].dtype}))
+  return g:emit("LayerNormalization", {x[1], gamma, x[3] or false}, {axis = -1,
+    epsilon = a.epsilon})
 end
 
 -- Channels last: [n, …, c] as [n, s, c / groups, groups] (strided: a group has every groups-th

@@ -16,7 +16,7 @@ local parts = require "ipulua.base.parts"
 local rules = require "ipulua.optimizers.rules"
 local replication = require "ipulua.trace.replication"
 local tapes = require "ipulua.trace.tape"
-local teams = require "ipulua.trace.teams"
+local teams = require "ipulua.config.teams"
 local tracing = require "ipulua.trace.tracing"
 local variables = require "ipulua.trace.variables"
 

@@ -7,17 +7,17 @@ local base = require "ipulua.keras.optimizers.base"
 local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
 local core = require "ipulua.core"
+local delegating = require "ipulua.keras.optimizers.delegating"
 local nest = require "ipulua.base.nest"
 local ops = require "ipulua.ops"
 local plain = require "ipulua.base.plain"
 local rules = require "ipulua.keras.optimizers.rules"
 local variables = require "ipulua.trace.variables"
-local wrapper = require "ipulua.keras.optimizers.wrapper"
 local wrappers = require "ipulua.keras.optimizers.wrappers"
 
 local loss_scaling = {}
 
-local Wrapper <const>, Accumulation <const> = wrapper.Wrapper,
+local Wrapper <const>, Accumulation <const> = delegating.Wrapper,
   wrappers.GradientAccumulationOptimizer
 
 -- ------------------------------------------------ around any optimizer
@@ -229,7 +229,7 @@ function ALSOptimizer:each_gradient(g) return g end -- luacheck: ignore 212
 ---@param options {captured_grads: any}?
 function ALSOptimizer:apply_gradients(grads, vars, options)
   if args.is_plain(vars) and vars.captured_grads then vars, options = nil, vars end
-  local given = wrapper.as_pairs(grads, vars)
+  local given = delegating.as_pairs(grads, vars)
   local counted = {}
   if not self.hyper.captured_grads_only then
     for i, pair in ipairs(given) do counted[i] = pair[1] end

@@ -5,20 +5,20 @@ local accumulation = require "ipulua.optimizers.accumulation"
 local args = require "ipulua.base.args"
 local base = require "ipulua.keras.optimizers.base"
 local core = require "ipulua.core"
+local delegating = require "ipulua.keras.optimizers.delegating"
 local enums = require "ipulua.enums"
 local loops = require "ipulua.trace.loops"
 local offloading = require "ipulua.trace.offloading"
 local ops = require "ipulua.ops"
-local teams = require "ipulua.trace.teams"
+local teams = require "ipulua.config.teams"
 local variables = require "ipulua.trace.variables"
-local wrapper = require "ipulua.keras.optimizers.wrapper"
 
 local wrappers = {}
 
-local as_pairs <const> = wrapper.as_pairs
+local as_pairs <const> = delegating.as_pairs
 
 local function define(name, parent)
-  local c = (parent or wrapper.Wrapper):extend(name)
+  local c = (parent or delegating.Wrapper):extend(name)
   wrappers[name] = c
   return c
 end
@@ -103,7 +103,7 @@ GradientAccumulationOptimizer.argument_rows = accumulation_rows
 ---Over one mini-batch it is the optimizer itself.
 function GradientAccumulationOptimizer.substitute(...)
   local a = args.check("GradientAccumulationOptimizer", accumulation_rows, ...)
-  return a.num_mini_batches == 1 and wrapper.check("GradientAccumulationOptimizer", a.opt)
+  return a.num_mini_batches == 1 and delegating.check("GradientAccumulationOptimizer", a.opt)
 end
 
 function GradientAccumulationOptimizer:init(...)

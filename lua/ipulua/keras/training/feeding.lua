@@ -2,8 +2,10 @@
 -- steps of it make an epoch and an execution.
 
 local args = require "ipulua.base.args"
+local assignment = require "ipulua.keras.models.stage_assignment"
 local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
+local class_numbers = require "ipulua.keras.base.class_numbers"
 local core = require "ipulua.core"
 local counted = require "ipulua.base.counted"
 local data = require "ipulua.data"
@@ -12,7 +14,6 @@ local infeed = require "ipulua.data.infeed"
 local log = require "ipulua.base.log"
 local nest = require "ipulua.base.nest"
 local ops = require "ipulua.ops"
-local pipelining = require "ipulua.keras.models.stage_assignment"
 local plain = require "ipulua.base.plain"
 local together = require "ipulua.keras.base.together"
 
@@ -69,7 +70,7 @@ local function narrow(dataset)
   local function cast(value)
     return nest.map(function(t)
       if t.dtype == "float64" then return ops.cast(t, "float32") end
-      if t.dtype == "int64" then return ops.cast(t, "int32") end
+      if t.dtype == "int64" then return class_numbers(t) end
       return t
     end, value)
   end
@@ -130,7 +131,7 @@ local function weigh_classes(dataset, class_weight)
     local classes
     if #y.shape > 1 and y.shape[#y.shape] > 1 then classes = ops.argmax(y, {axis = -1})
     else
-      classes = ops.cast(y, "int32")
+      classes = class_numbers(y)
       if #classes.shape > 1 then classes = ops.squeeze(classes, {axis = -1}) end
     end
     local of_class = ops.gather(weights, classes)
@@ -142,7 +143,7 @@ end
 -- while it is read.
 local function check_classes(who, class_weight, y)
   if not core.is_tensor(y) or #y.shape > 2 or (#y.shape == 2 and y.shape[2] > 1) then return end
-  local classes = ops.cast(y, "int32")
+  local classes = class_numbers(y)
   for _, outermost in ipairs{ops.reduce_max(classes):item(), ops.reduce_min(classes):item()} do
     if class_weight[outermost] == nil then
       blame.error(string.format("%s: 'class_weight' must hold all classes of the labels; %d is "
@@ -245,9 +246,9 @@ end
 ---@param is_test boolean
 ---@return boolean
 function feeding.takes_remainder(model, is_test)
-  return not fixed_batch_size(model) and pipelining.replicas(model) == 1
+  return not fixed_batch_size(model) and assignment.replicas(model) == 1
     and not together.is_one_of_several(model)
-    and not model:is_pipelined() and (is_test or pipelining.accumulation(model) == 1)
+    and not model:is_pipelined() and (is_test or assignment.accumulation(model) == 1)
 end
 
 ---A dataset of batches from what fit and the others were given.

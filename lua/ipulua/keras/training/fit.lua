@@ -1,8 +1,9 @@
 -- fit: epochs of training, each with validation where it is due.
 
 local args = require "ipulua.base.args"
-local building = require "ipulua.keras.training.building"
+local assignment = require "ipulua.keras.models.stage_assignment"
 local blame = require "ipulua.base.blame"
+local building = require "ipulua.keras.training.building"
 local callbacks = require "ipulua.keras.callbacks"
 local compile = require "ipulua.keras.training.compile"
 local core = require "ipulua.core"
@@ -11,11 +12,10 @@ local feeding = require "ipulua.keras.training.feeding"
 local log = require "ipulua.base.log"
 local logs = require "ipulua.keras.training.logs"
 local nest = require "ipulua.base.nest"
-local pipelining = require "ipulua.keras.models.stage_assignment"
+local pipelined = require "ipulua.keras.training.pipelined"
 local programs = require "ipulua.keras.training.programs"
 local progress = require "ipulua.keras.training.progress"
 local runs = require "ipulua.keras.training.runs"
-local staging = require "ipulua.keras.training.pipelined"
 local together = require "ipulua.keras.base.together"
 local validation = require "ipulua.keras.training.validation"
 
@@ -59,15 +59,15 @@ end
 -- What is run, without callbacks and program; the model is built.
 local function plan(self, a, feed)
   building.own_from_dataset(self, feed.dataset)
-  local replicas = pipelining.replicas(self)
+  local replicas = assignment.replicas(self)
   local takes_remainder = feeding.takes_remainder(self, false)
   feeding.tell_remainder(self, "fit", feed, takes_remainder)
   local count, per_execution = feeding.count_steps("fit", feed,
     {steps = a.steps_per_epoch, steps_name = "steps_per_epoch", takes_remainder = takes_remainder,
     steps_per_execution = self.steps_per_execution, replicas = replicas, model = self})
-  local accumulation = pipelining.accumulation(self)
+  local accumulation = assignment.accumulation(self)
   check_accumulation(self, per_execution, accumulation)
-  staging.check_count(self, true, accumulation, "gradient_accumulation_steps_per_replica")
+  pipelined.check_count(self, true, accumulation, "gradient_accumulation_steps_per_replica")
   local run = runs.new{
     who = "fit", dataset = feed.dataset, asked = a.steps_per_epoch ~= nil,
     takes_remainder = takes_remainder, wanted_per_execution = self.steps_per_execution,
@@ -310,6 +310,7 @@ function methods:fit(...)
   local _ <close> = runs.hold_interrupts()
   local _ <close> = known_to_callbacks(self, run, history)
   run.callbacks:on_train_begin(logs.by_name{})
+  together.watch_data(self, run)
   local named = run_epochs(self, run, a)
   if self.optimizer.finalize_variable_values then
     self.optimizer:finalize_variable_values(self.trainable_variables)

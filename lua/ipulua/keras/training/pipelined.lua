@@ -1,6 +1,7 @@
 -- The loops that pipelined models run in: over the micro-batches of a run, each call of a layer in
 -- its stage. Training that only accumulates gradients takes the same way without stages.
 
+local assignment = require "ipulua.keras.models.stage_assignment"
 local blame = require "ipulua.base.blame"
 local capture = require "ipulua.trace.capture"
 local core = require "ipulua.core"
@@ -9,15 +10,14 @@ local loop = require "ipulua.pipeline.loop"
 local loops = require "ipulua.trace.loops"
 local offloading = require "ipulua.trace.offloading"
 local optimizers = require "ipulua.keras.optimizers.base"
-local pipelining = require "ipulua.keras.models.stage_assignment"
 local placement = require "ipulua.trace.placement"
 local plans = require "ipulua.pipeline.plan"
 local stage_options = require "ipulua.pipeline.stage_options"
 local stages = require "ipulua.keras.models.stage_scope"
 local structure = require "ipulua.base.structure"
 
-local staging, methods = {}, {}
-staging.methods = methods
+local pipelined, methods = {}, {}
+pipelined.methods = methods
 
 -- ------------------------------------------------ plans
 
@@ -27,8 +27,8 @@ local function name_of(model) return "model '" .. model.name .. "'" end
 ---@param model Model
 ---@param training boolean
 ---@return PipelineFacts?
-function staging.facts(model, training)
-  local count = pipelining.check(model)
+function pipelined.facts(model, training)
+  local count = assignment.check(model)
   if not count then return nil end
   local o = {}
   for key, value in pairs(model._options.pipelining) do o[key] = value end
@@ -47,8 +47,8 @@ end
 ---Refuses a number of micro-batches that the schedule can't have; `option` is the name by which its
 ---writer knows it.
 ---@return PipelineFacts?
-function staging.check_count(model, training, count, option)
-  local facts = staging.facts(model, training)
+function pipelined.check_count(model, training, count, option)
+  local facts = pipelined.facts(model, training)
   local words = facts and plans.refuse_count(facts, count, option)
   if words then blame.error(name_of(model) .. ": " .. words, "failed_precondition") end
   if facts then facts.count = count end
@@ -58,7 +58,7 @@ end
 -- ------------------------------------------------ a micro-batch
 
 local function new_route(model, facts)
-  local route = pipelining.route(model)
+  local route = assignment.route(model)
   route.last, route.stage_of = route.count - 1, {}
   local function ipu_of(stage) return facts.ipu_of[stage + 1] end
   local options, around = model._options.pipelining.forward_propagation_stages_poplar_options or {},
@@ -84,10 +84,10 @@ end
 
 ---The model's outputs for a micro-batch; what comes next is in the last stage.
 ---@param options {training: boolean}
-function staging.forward(model, x, options)
+function pipelined.forward(model, x, options)
   local y = model(x, options)
-  if staging.route then
-    loop.note_uses(name_of(model), 0, staging.route.stage_of, staging.route.ipu_of)
+  if pipelined.route then
+    loop.note_uses(name_of(model), 0, pipelined.route.stage_of, pipelined.route.ipu_of)
     stages.finish()
   end
   return y
@@ -118,9 +118,9 @@ local function run_loop(model, facts, o, times)
     o.ipu_of, o.last_stage = route.ipu_of, route.last
   end
   function o.trace()
-    local former = staging.route
-    staging.route = route
-    local _ <close> = setmetatable({}, {__close = function() staging.route = former end})
+    local former = pipelined.route
+    pipelined.route = route
+    local _ <close> = setmetatable({}, {__close = function() pipelined.route = former end})
     return in_stages(route, function() return trace(route) end)
   end
   loop.trace_repeated(o, times)
@@ -128,11 +128,11 @@ end
 
 ---Training: `times` updates of `count` micro-batches each. total(element…) is the loss of a
 ---micro-batch, and traces all else that is done with it.
-function staging.train(model, infeed, count, times, total)
-  local facts = staging.facts(model, true)
+function pipelined.train(model, infeed, count, times, total)
+  local facts = pipelined.facts(model, true)
   if facts then facts.count = count
   else offloading.of_updates(name_of(model), model._options.gradient_accumulation) end
-  local _, method, dtype = pipelining.accumulation(model)
+  local _, method, dtype = assignment.accumulation(model)
   run_loop(model, facts, {
     count = count, reduction = method, dtype = dtype,
     trace = function(route)
@@ -158,8 +158,8 @@ function staging.train(model, infeed, count, times, total)
 end
 
 ---Anything else that is done with `count` micro-batches.
-function staging.run(model, infeed, count, body)
-  local facts = staging.facts(model, false)
+function pipelined.run(model, infeed, count, body)
+  local facts = pipelined.facts(model, false)
   if not facts then
     loops.repeat_n(count, function(...) body(...) end, {}, infeed)
     return
@@ -189,14 +189,14 @@ end
 ---@package
 ---@param Timetable table the class
 function methods:timetable_of(Timetable)
-  local facts = staging.facts(self, true)
+  local facts = pipelined.facts(self, true)
   if not facts then
     blame.error(string.format("timetable: model '%s' is not pipelined", self.name), "value")
   end
   local entry = made_program(self, "train") or made_program(self, "test")
     or made_program(self, "predict")
   if entry then return Timetable(entry.pipeline, entry.pipeline.count, entry) end
-  return Timetable(facts, (pipelining.accumulation(self)))
+  return Timetable(facts, (assignment.accumulation(self)))
 end
 
-return staging
+return pipelined

@@ -1,7 +1,7 @@
 -- What a model would cost: its training or its prediction, traced for described inputs.
 
-local KerasTensor = require "ipulua.keras.base.tensor"
 local args = require "ipulua.base.args"
+local assignment = require "ipulua.keras.models.stage_assignment"
 local blame = require "ipulua.base.blame"
 local changes = require "ipulua.keras.training.changes"
 local class = require "ipulua.base.class"
@@ -10,16 +10,17 @@ local core = require "ipulua.core"
 local counted = require "ipulua.base.counted"
 local data = require "ipulua.data"
 local infer = require "ipulua.keras.base.infer"
+local KerasTensor = require "ipulua.keras.base.tensor"
 local losses = require "ipulua.keras.losses"
 local machine = require "ipulua.config.target"
 local nest = require "ipulua.base.nest"
 local outline = require "ipulua.data.outline"
-local pipelining = require "ipulua.keras.models.stage_assignment"
 local plain = require "ipulua.base.plain"
 local pricing = require "ipulua.machine.pricing"
 local remedies = require "ipulua.machine.remedies"
 local steps = require "ipulua.keras.training.steps"
 local structure = require "ipulua.base.structure"
+local together = require "ipulua.keras.base.together"
 
 local methods = {}
 
@@ -128,13 +129,13 @@ end
 -- To be closed: until then the device has the IPUs asked for, or those of the stages where nothing
 -- was configured.
 local function pretend_ipus(model, a)
-  local shards = pipelining.shards
+  local shards = assignment.shards
   return config.pretend_ipus(a.ipus or not config.is_configured() and shards(model) or nil)
 end
 
 -- Training is counted by weight updates, prediction by runs of the pipeline.
 local function steps_of(model, training)
-  if training then return pipelining.accumulation(model) end
+  if training then return assignment.accumulation(model) end
   return model:is_pipelined() and model._options.pipelining.gradient_accumulation_steps_per_replica
     or 1
 end
@@ -151,6 +152,7 @@ function methods:priced(a)
       .. "estimated", self.name), "runtime")
   end
   local _ <close> = pricing.mode()
+  local _ <close> = together.enter(self)
   local _ <close> = pretend_ipus(self, a)
   local specs = input_specs(self, a, a.batch_size or 32)
   local outputs, count_of_steps = output_types(self, specs), steps_of(self, training)

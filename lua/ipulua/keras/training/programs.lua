@@ -1,17 +1,17 @@
 -- The programs that fit, evaluate and predict run. A model keeps one for each kind of elements and
 -- number of steps.
 
+local assignment = require "ipulua.keras.models.stage_assignment"
 local core = require "ipulua.core"
 local data = require "ipulua.data"
 local func = require "ipulua.trace.func"
 local infeed = require "ipulua.data.infeed"
 local nested = require "ipulua.keras.training.nested"
-local pipelining = require "ipulua.keras.models.stage_assignment"
 local queues = require "ipulua.data.queues"
 local steps = require "ipulua.keras.training.steps"
 local structure = require "ipulua.base.structure"
 local trainable = require "ipulua.keras.training.trainable"
-local teams = require "ipulua.trace.teams"
+local teams = require "ipulua.config.teams"
 
 local programs = {}
 
@@ -34,7 +34,7 @@ end
 -- What a program depends on, as text.
 local function program_key(self, mode, dataset, count, outfeed)
   local parts = {core.scope_key(), mode, count, structure.key(dataset.template),
-    outfeed and "logs" or "-", pipelining.replicas(self)}
+    outfeed and "logs" or "-", assignment.replicas(self)}
   for _, t in ipairs(infeed.fed_types(dataset)) do
     parts[#parts + 1] = structure.type_text(t.dtype, t.shape)
   end

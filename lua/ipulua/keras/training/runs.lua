@@ -1,6 +1,7 @@
 -- Runs of fit, evaluate and predict: executions of a program one after the other, with callbacks, a
 -- bar and Ctrl-C between them.
 
+local assignment = require "ipulua.keras.models.stage_assignment"
 local asynchronous = require "ipulua.keras.training.asynchronous"
 local blame = require "ipulua.base.blame"
 local building = require "ipulua.keras.training.building"
@@ -11,13 +12,12 @@ local executions = require "ipulua.keras.training.executions"
 local feeding = require "ipulua.keras.training.feeding"
 local log = require "ipulua.base.log"
 local logs = require "ipulua.keras.training.logs"
-local nested = require "ipulua.keras.training.nested"
-local pipelining = require "ipulua.keras.models.stage_assignment"
+local pipelined = require "ipulua.keras.training.pipelined"
 local programs = require "ipulua.keras.training.programs"
 local progress = require "ipulua.keras.training.progress"
+local nested = require "ipulua.keras.training.nested"
 local instances = require "ipulua.config.instances"
-local staging = require "ipulua.keras.training.pipelined"
-local teams = require "ipulua.trace.teams"
+local teams = require "ipulua.config.teams"
 local together = require "ipulua.keras.base.together"
 
 local runs = {}
@@ -108,7 +108,7 @@ function runs.begin(model, who, mode, a, take)
   local feed = feeding.open(who, model,
     {x = a.x, y = a.y, sample_weight = a.sample_weight, batch_size = a.batch_size})
   building.own_from_dataset(model, feed.dataset)
-  local replicas = pipelining.replicas(model)
+  local replicas = assignment.replicas(model)
   local takes_remainder = feeding.takes_remainder(model, true)
   if mode == "predict" then feeding.check_all_taken(who, feed, takes_remainder)
   else feeding.tell_remainder(model, who, feed, takes_remainder) end
@@ -116,7 +116,7 @@ function runs.begin(model, who, mode, a, take)
     {steps = a.steps, steps_name = "steps", takes_remainder = takes_remainder,
     steps_per_execution = model.steps_per_execution or 1, replicas = replicas,
     quiet = progress.verbosity(a.verbose) == 0, model = mode ~= "predict" and model or nil})
-  staging.check_count(model, false, per_execution, "steps_per_execution")
+  pipelined.check_count(model, false, per_execution, "steps_per_execution")
   building.from_dataset(model, feed.dataset)
   local run = runs.new{who = who, dataset = feed.dataset, steps = count, asked = a.steps ~= nil,
     per_execution = per_execution, prefix = mode, takes_remainder = takes_remainder,
@@ -228,6 +228,7 @@ function runs.epoch(model, run)
     if not execution.entry.outfeed then
       call_batch_end(model, run, done, execution, logs.by_name(latest))
     end
+    if run.prefix == "train" then together.compare_data(model, run) end
     if is_interrupted(model, run) then
       run.stopped_at = run.made
       return interrupted(run, latest)

@@ -2,6 +2,7 @@
 -- runs.
 
 local args = require "ipulua.base.args"
+local assignment = require "ipulua.keras.models.stage_assignment"
 local blame = require "ipulua.base.blame"
 local capture = require "ipulua.trace.capture"
 local compiled = require "ipulua.keras.training.compiled"
@@ -10,13 +11,12 @@ local func = require "ipulua.trace.func"
 local loops = require "ipulua.trace.loops"
 local nest = require "ipulua.base.nest"
 local ops = require "ipulua.ops"
-local pipelining = require "ipulua.keras.models.stage_assignment"
+local pipelined = require "ipulua.keras.training.pipelined"
 local queues = require "ipulua.data.queues"
 local registry = require "ipulua.base.parts.registry"
 local replication = require "ipulua.trace.replication"
-local staging = require "ipulua.keras.training.pipelined"
 local trainable = require "ipulua.keras.training.trainable"
-local teams = require "ipulua.trace.teams"
+local teams = require "ipulua.config.teams"
 local tracing = require "ipulua.trace.tracing"
 local variables = require "ipulua.trace.variables"
 
@@ -106,7 +106,7 @@ end
 
 -- A batch's loss as the optimizer wants it.
 local function total_of(model, x, y, weight)
-  local y_pred = staging.forward(model, x, {training = true})
+  local y_pred = pipelined.forward(model, x, {training = true})
   local total = require_loss(steps.loss(model, x, y, y_pred, weight), model, y)
   local optimizer = model.optimizer
   if optimizer.scale_loss then total = optimizer:scale_loss(total) end
@@ -129,7 +129,7 @@ end
 ---One batch of a test, in a traced function.
 function steps.test(model, x, y, weight)
   x, y, weight = expand(x), expand(y), expand(weight)
-  local total = steps.loss(model, x, y, staging.forward(model, x, {training = false}), weight)
+  local total = steps.loss(model, x, y, pipelined.forward(model, x, {training = false}), weight)
   if not total then require_labels(model, y) end -- else its zeros would look like a result
 end
 
@@ -240,7 +240,7 @@ local function make_program(model, kind, count, trace_steps)
   local holder = {}
   local f = func.func(function()
     local _ <close> = trainable.as_compiled(model)
-    replication.need_ipus(pipelining.shards(model))
+    replication.need_ipus(assignment.shards(model))
     trace_steps(holder)
     local values
     if #holder > 0 then
@@ -291,7 +291,7 @@ end
 ---@param outfeed table? receives the logs of each step
 ---@return StepProgram
 function steps.train_program(model, infeed, count, outfeed)
-  local accumulation = pipelining.accumulation(model)
+  local accumulation = assignment.accumulation(model)
   local custom = is_custom(model, "train_step")
   refuse_custom_pipelined(model, "train_step")
   if custom and accumulation > 1 then
@@ -301,7 +301,7 @@ function steps.train_program(model, infeed, count, outfeed)
   return make_program(model, "train", count, function(holder)
     local _ <close> = teams.fitting()
     if accumulation > 1 or model:is_pipelined() then
-      staging.train(model, infeed, accumulation, count // accumulation, function(x, y, weight)
+      pipelined.train(model, infeed, accumulation, count // accumulation, function(x, y, weight)
         local total = total_of(model, expand(x), expand(y), expand(weight))
         enqueue_logs(model, outfeed)
         return total
@@ -321,7 +321,7 @@ function steps.test_program(model, infeed, count, outfeed)
   local custom = is_custom(model, "test_step")
   refuse_custom_pipelined(model, "test_step")
   return make_program(model, "test", count, function(holder)
-    staging.run(model, infeed, count, function(...)
+    pipelined.run(model, infeed, count, function(...)
       if custom then log_variables(holder, model:test_step(...)) else steps.test(model, ...) end
       enqueue_logs(model, outfeed)
     end)
@@ -338,14 +338,14 @@ function steps.predict_program(model, infeed, count)
   refuse_custom_pipelined(model, "predict_step")
   local replicas
   local f = func.func(function()
-    replication.need_ipus(pipelining.shards(model))
+    replication.need_ipus(assignment.shards(model))
     replicas = replication.local_count()
-    staging.run(model, infeed, count, function(x)
+    pipelined.run(model, infeed, count, function(x)
       local y
       if custom then
         y = model:predict_step(x)
       else
-        y = staging.forward(model, expand(x), {training = false})
+        y = pipelined.forward(model, expand(x), {training = false})
       end
       structure = y
       outfeed:enqueue(nest.flatten(y))

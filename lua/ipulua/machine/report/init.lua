@@ -8,6 +8,7 @@ local config = require "ipulua.config"
 local core = require "ipulua.core"
 local counted = require "ipulua.base.counted"
 local func = require "ipulua.trace.func"
+local instances = require "ipulua.config.instances"
 local json = require "ipulua.base.json"
 local log = require "ipulua.base.log"
 local machine = require "ipulua.config.target"
@@ -150,6 +151,7 @@ end
 local function begin(entry, arguments)
   local wanted = report.wanted()
   local price = wanted and price_of(entry, arguments)
+  price = price and (not entry.team or instances.is_first()) and price
   states[entry] = price and new_state(entry, wanted, price) or false
   return states[entry]
 end
@@ -187,6 +189,7 @@ local function replicated(replicas)
 end
 
 local function print_estimates()
+  if not instances.is_first() then return end
   for _, e in ipairs(estimates) do
     io.stdout:write(e.text, string.format("\nPriced for %s%s: %.6g s in all\n\n",
       counted(e.calls, "call"), e.replicated, e.seconds))
@@ -246,7 +249,7 @@ function report.pretend(entry, arguments)
     estimates[#estimates + 1] = e
     start.priced = true
     print_at_end()
-    local wanted = report.wanted()
+    local wanted = instances.is_first() and report.wanted()
     if wanted then write_files(new_state(entry, wanted, price)) end
   end
   e.calls, e.seconds = e.calls + 1, e.seconds + s.seconds

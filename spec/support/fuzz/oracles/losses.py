@@ -68,4 +68,6 @@ def l2_normalize(c):
     axes = c.axes(x.ndim)
     norm = np.sqrt(np.maximum((x * x).sum(axis=axes, keepdims=True), c.get("epsilon", 1e-12)))
     n = int(np.prod([x.shape[a] for a in axes])) if axes else 1
+    if (norm * norm > LARGEST["float64" if c.dtype == "float64" else "float32"]).any():  # squares may overflow
+        return None
     return relative(c, x / norm, n + 8)

@@ -1,7 +1,7 @@
 """Normalisation, transposed convolutions and attention."""
 import numpy as np
 
-from .common import finite, op, relative, spatial, spread_of, summed
+from .common import LARGEST, finite, op, relative, spatial, spread_of, summed
 
 
 def normalised(c, x, axes, gamma, beta, epsilon):
@@ -81,6 +81,8 @@ def clip_by_norm(c):
     x = c.wide[0]
     axes = c.axes(x.ndim, "axes")
     norm = np.sqrt((x * x).sum(axis=axes, keepdims=True))
+    if (norm * norm > LARGEST["float64" if c.dtype == "float64" else "float32"]).any():  # squares may overflow
+        return None
     return relative(c, x * (c.get("clip_norm") / np.maximum(norm, c.get("clip_norm"))), x.size + 8)
 
 

@@ -6,6 +6,8 @@ magnitudes for n terms in any order, FUNCTION units for a function of a library.
 """
 import numpy as np
 
+np.seterr(all="ignore")
+
 UNIT, FUNCTION, TINY, LARGEST = 2.0**-24, 8, 1.2e-38, 3.4e38
 
 

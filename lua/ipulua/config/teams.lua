@@ -1,5 +1,5 @@
--- Which programs are those of all replicas of all instances: what is traced, made or run in the scope of a strategy for several
--- processes. `core.here().team` is that strategy; nil elsewhere.
+-- Which programs are those of all replicas of all instances: what is traced, made or run in the
+-- scope of a strategy for several processes. `core.here().team` is that strategy; nil elsewhere.
 
 local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
@@ -34,28 +34,27 @@ function teams.place(replicas) return replicas * launch.index(), replicas * laun
 
 -- ------------------------------------------------ variables
 
-local sharing -- a list while those that are made wait for a common message
+local sharing -- a list, while those that are made wait for a common message
 
 ---A variable was made in a scope: it takes instance 0's value, at once or with others.
 ---@param v userdata
 function teams.share(v)
   if not core.here().team or not instances.are_several() then return end
-  if sharing then sharing[#sharing + 1] = v
-  else instances.share{v} end
+  if sharing then sharing[#sharing + 1] = v else instances.share{v} end
 end
 
-local shared_meta = {__close = function(self, problem)
+local shared_meta = {__close = function(_, problem)
   local list = sharing
-  sharing = self.former
-  if problem == nil and not self.former then instances.share(list) end
+  sharing = nil
+  if problem == nil then instances.share(list) end
 end}
 
 ---To be closed: variables that are made until then take instance 0's values in one message.
+---@return table? closable nil where there is nobody to tell, or somebody collects them already
 function teams.share_together()
-  if not core.here().team or not instances.are_several() then return nil end
-  local former = sharing
-  sharing = former or {}
-  return setmetatable({former = former}, shared_meta)
+  if sharing or not core.here().team or not instances.are_several() then return nil end
+  sharing = {}
+  return setmetatable({}, shared_meta)
 end
 
 local unshared_meta = {__close = function(self) core.here().team = self.team end}
@@ -81,7 +80,8 @@ local combine <const> = {
   end,
 }
 
----Outside of programs the variable is read as this combination of all replicas' values. make() gives the variable that holds it.
+---Outside of programs the variable is read as this combination of all replicas' values. make()
+---gives the variable that holds it.
 ---@param v userdata
 ---@param how "SUM"|"MEAN"|"ONLY_FIRST_REPLICA"
 ---@param make fun(): userdata
@@ -99,7 +99,8 @@ end
 ---@return table?
 function teams.aggregate_of(v) return aggregated[core.variable_identity(v)] end
 
----The states of all replicas in place of each one's own, while f computes from them in a traced function.
+---The states of all replicas in place of each one's own, while f computes from them in a traced
+---function.
 ---@param list userdata[]
 ---@param f function
 function teams.with_joined(list, f)
@@ -118,7 +119,8 @@ function teams.with_joined(list, f)
   return table.unpack(results, 1, results.n)
 end
 
----A weight of a layer: where a program assigns it without a gradient, all replicas have the mean behind that.
+---A weight of a layer: where a program assigns it without a gradient, all replicas have the mean
+---behind that.
 ---@param v userdata
 function teams.note_weight(v)
   if core.here().team and v.dtype:find("float", 1, true) then
@@ -152,7 +154,8 @@ function teams.end_trace()
   for _, v in ipairs(core.trace_written_variables()) do
     local entry = teams.aggregate_of(v)
     if entry then entry.aggregate:assign(combine[entry.how](v:read_value()))
-    elseif weights[core.variable_identity(v)] and not here.team_trained[core.variable_identity(v)] then
+    elseif weights[core.variable_identity(v)]
+      and not here.team_trained[core.variable_identity(v)] then
       v:assign(core.ops.cross_replica_mean(v:read_value()))
     end
   end
@@ -160,8 +163,8 @@ end
 
 -- ------------------------------------------------ gradients
 
----How an optimizer's gradients are combined in the program that is traced: "mean" where fit trains, "sum" in loops of a script's own, nil
----where nothing is reduced.
+---How an optimizer's gradients are combined in the program that is traced: "mean" where fit trains,
+---"sum" in loops of a script's own, nil where nothing is reduced.
 ---@return string?
 function teams.reduction()
   local team = core.here().team
@@ -183,7 +186,8 @@ end
 function teams.refuse_wrapper(name)
   local team = core.here().team
   if team and team.add_ipu_cross_replica_reductions and not core.here().team_fits then
-    blame.error(string.format("%s: %s adds gradients over the replicas by itself; make it with add_ipu_cross_replica_reductions = false, or "
+    blame.error(string.format("%s: %s adds gradients over the replicas by itself; make it with "
+      .. "add_ipu_cross_replica_reductions = false, or "
       .. "use the optimizer without the wrapper", name, team.__name), "failed_precondition")
   end
 end

@@ -8,13 +8,13 @@ local class = require "ipulua.base.class"
 local core = require "ipulua.core"
 local parts = require "ipulua.base.parts"
 
-local wrapper = {}
+local delegating = {}
 
 ---The optimizer that is to be wrapped; an error when it is none.
 ---@param name string of the wrapper
 ---@param opt any
 ---@return Optimizer
-function wrapper.check(name, opt)
+function delegating.check(name, opt)
   if class.is_a(opt, base.Optimizer) then return opt end
   blame.error(string.format("%s: 'opt' must be a Keras optimizer, got %s", name,
     args.describe(opt)), "value")
@@ -23,7 +23,7 @@ end
 -- What a wrapper doesn't define itself is the wrapped optimizer's.
 ---@class IpuOptimizerWrapper: Optimizer
 local Wrapper = base.Optimizer:extend("Wrapper")
-wrapper.Wrapper = Wrapper
+delegating.Wrapper = Wrapper
 
 function Wrapper.__index(self, key)
   local c = getmetatable(self)
@@ -46,7 +46,7 @@ function Wrapper:__newindex(key, value)
 end
 
 function Wrapper:init_wrapper(opt, name)
-  rawset(self, "opt", wrapper.check(getmetatable(self).__name, opt))
+  rawset(self, "opt", delegating.check(getmetatable(self).__name, opt))
   rawset(self, "name", name or getmetatable(self).__name)
 end
 
@@ -121,11 +121,11 @@ end
 ---@param grads any[]
 ---@param vars userdata[]?
 ---@return any[]
-function wrapper.as_pairs(grads, vars)
+function delegating.as_pairs(grads, vars)
   if not vars then return grads end
   local list = {}
   for i, v in ipairs(vars) do list[i] = {grads[i] or false, v} end
   return list
 end
 
-return wrapper
+return delegating

@@ -1,0 +1,174 @@
+-- Tables as text: ipu.data.from_csv makes a dataset of numbers, read_csv columns of numbers and of
+-- words.
+
+local args = require "ipulua.base.args"
+local blame = require "ipulua.base.blame"
+local core = require "ipulua.core"
+local data = require "ipulua.data"
+local log = require "ipulua.base.log"
+local nearest = require "ipulua.nearest"
+local ops = require "ipulua.ops"
+
+local csv = {}
+
+local separator_row <const> = {"separator", "string", ",", check = function(s)
+  if #s ~= 1 then return "must be one character, got " .. args.describe(s) end
+end}
+
+local csv_spec <const> = {
+  {"path", "string"}, {"columns", "list", optional = true},
+  {"label", {"string", "integer"}, optional = true},
+  {"header", "boolean", true}, separator_row, {"dtype", "dtype", "float32"},
+  {"label_dtype", "dtype", "int32"},
+  {"fill", {"number", "table"}, optional = true,
+    says = "what missing cells become; a table by column"},
+}
+
+-- Fills by name, as columns are chosen; one of a column that isn't read is a slip.
+local function check_fills(who, fill, columns)
+  local known = {}
+  for _, column in ipairs(columns) do known[column] = true end
+  for column, value in pairs(fill) do
+    if not known[column] then
+      blame.error(string.format("%s: 'fill' names the column '%s', which isn't read", who,
+        tostring(column)), "value")
+    end
+    if type(value) ~= "number" then
+      blame.error(string.format("%s: 'fill' of the column '%s' must be a number, got %s", who,
+        tostring(column), args.describe(value)), "type")
+    end
+  end
+end
+
+-- The chosen columns as one tensor, each with its fill.
+local function read_columns(a, dtype, columns)
+  local function read(list, fill)
+    return core.read_csv(a.path, dtype, a.separator, a.header, list, fill)
+  end
+  if type(a.fill) ~= "table" then return read(columns, a.fill) end
+  local parts = {}
+  for i, column in ipairs(columns) do parts[i] = read({column}, a.fill[column]) end
+  return ops.concat(parts, {axis = 1})
+end
+
+-- All columns but the label's: names where there is a header, else positions.
+local function other_columns(a, names)
+  local columns = {}
+  for i, name in ipairs(names) do
+    if i - 1 ~= a.label and not (a.header and name == a.label) then
+      columns[#columns + 1] = a.header and type(a.fill) == "table" and name or i - 1
+    end
+  end
+  return columns
+end
+
+---A table of numbers as text (RFC 4180): each record a vector; with `label`, a column's name or
+---position (0-based), pairs of a vector of the other columns and that number. {columns = {…}}
+---chooses columns by name or position. A cell that is empty, NA, N/A or null is an error, or
+---becomes `fill`, a number or a table of numbers by column. read_csv reads words, too.
+---Shapes: [columns]; with a label pairs [columns], []
+---Errors: a field that is no number (with its line), a missing cell without a fill, an unknown
+---column, a file that is missing: `data.from_csv "nowhere.csv"`
+---@return Dataset
+function csv.from_csv(...)
+  local a = args.check("from_csv", csv_spec, ...)
+  local columns = a.columns
+  if not columns and (a.label ~= nil or type(a.fill) == "table") then
+    columns = other_columns(a, core.csv_columns(a.path, a.separator))
+  end
+  if type(a.fill) == "table" then check_fills("from_csv", a.fill, columns) end
+  if a.label == nil then
+    return data.from_tensor_slices(read_columns(a, a.dtype, columns)):made_by "from_csv"
+  end
+  local labels = core.read_csv(a.path, a.label_dtype, a.separator, a.header, {a.label})
+  labels = labels:reshape{labels.shape[1]}
+  return data.from_tensor_slices{read_columns(a, a.dtype, columns), labels}:made_by "from_csv"
+end
+
+local missing <const> = {[""] = true, NA = true, ["N/A"] = true, ["n/a"] = true, null = true,
+  NULL = true}
+
+-- A number as CSV has them: decimal, without what Lua reads besides.
+local function number_of(cell)
+  if not cell:find("^%s*[+-]?[%d.]+[eE]?[+-]?%d*%s*$") then
+    local word = cell:lower():match("^%s*([+-]?[%a]+)%s*$")
+    if word == "nan" then return 0 / 0 end
+    if word == "inf" or word == "+inf" then return math.huge end
+    return word == "-inf" and -math.huge or nil
+  end
+  return tonumber(cell)
+end
+
+local most_integer <const> = 2147483647
+
+-- "int32", "float32", or "text" where a cell is no number.
+local function type_of(cells)
+  local kind = "int32"
+  for _, cell in ipairs(cells) do
+    if not missing[cell:match("^%s*(.-)%s*$")] then
+      local x = number_of(cell)
+      if not x then return "text" end
+      local whole = math.type(x) == "integer" and x >= -most_integer and x <= most_integer
+      if not whole then kind = "float32" end
+    end
+  end
+  return kind
+end
+
+local function convert(a, name, cells, kind)
+  local fill = a.fill
+  if type(fill) == "table" then fill = fill[name] end
+  local list = {}
+  for i, cell in ipairs(cells) do
+    local bare = cell:match("^%s*(.-)%s*$")
+    if not missing[bare] then list[i] = kind == "text" and cell or number_of(cell)
+    elseif fill == nil or (kind == "text") ~= (type(fill) == "string") then
+      blame.error(string.format("read_csv: %s: record %d, column '%s': the cell is missing (%s); "
+        .. "say what it becomes, fill = {%s = %s}", a.path, i, name,
+        bare == "" and "it is empty" or bare, name, kind == "text" and '"?"' or "0"), "value")
+    else
+      list[i] = fill
+      if kind == "int32" and not math.tointeger(fill) then kind = "float32" end
+    end
+  end
+  if kind == "text" then return core.plain(list), kind end
+  return core.tensor(list, kind), kind
+end
+
+local read_spec <const> = {
+  {"path", "string"}, {"columns", "list", optional = true, says = "names; all by default"},
+  {"header", "boolean", true}, separator_row,
+  {"fill", {"number", "string", "table"}, optional = true,
+    says = "what missing cells become; a table by column"},
+}
+
+---A table as text (RFC 4180) by columns: {name = a tensor, or a list of strings}, and the type of
+---each, as the cells have it: "int32", "float32" or "text". Without a header the names are
+---"column0" …. A cell that is empty, NA, N/A or null is an error, or becomes `fill`.
+---Shapes: [records] each
+---Errors: a missing cell without a fill (with its record and column), an unknown column, a file
+---that is missing: `data.read_csv "nowhere.csv"`
+---@param ... any path, columns, header, separator, fill
+---@return table<string, any> columns, table<string, string> types
+function csv.read_csv(...)
+  local a = args.check("read_csv", read_spec, ...)
+  local cells, records = core.read_csv_cells(a.path, a.separator)
+  local names, at = {}, {}
+  for i, column in ipairs(cells) do
+    names[i] = a.header and column[1] or "column" .. i - 1
+    at[names[i]] = a.header and table.move(column, 2, records, 1, {}) or column
+  end
+  local columns, types, told = core.plain{}, core.plain{}, {}
+  for i, name in ipairs(a.columns or names) do
+    if not at[name] then
+      blame.error(string.format("read_csv: %s: no column is called '%s'%s", a.path, tostring(name),
+        nearest.hint(tostring(name), names)), "value")
+    end
+    columns[name], types[name] = convert(a, name, at[name], type_of(at[name]))
+    told[i] = name .. ": " .. types[name]
+  end
+  log.info("read_csv: %s: %s", a.path, table.concat(told, ", "))
+  return columns, types
+end
+
+return csv

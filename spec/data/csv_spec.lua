@@ -1,0 +1,96 @@
+-- CSV as people have it: words among numbers, missing cells, quotes; nothing becomes a number that
+-- nobody asked for.
+
+local command = require "spec.support.command"
+local ipu = require "ipulua"
+
+local data = ipu.data
+
+local function rows(ds)
+  local list = {}
+  for x in ds:iter() do list[#list + 1] = x:totable() end
+  return list
+end
+
+describe("CSV", function()
+  local path
+  before_each(function() path = command.scratch ".csv" end)
+  after_each(function() os.remove(path) end)
+
+  local table_text <const> = 'age,city,income,label\n31,Paris,12.5,1\nNA,"New ""York""",,0\n'
+    .. "45,Rome, 7 ,1\n"
+
+  it("of numbers with missing cells wants to know what they become", function()
+    for _, cell in ipairs{"", "NA", "N/A", "null", " "} do
+      command.write(path, "a,b\n1,2\n" .. cell .. ",4\n")
+      for _, dtype in ipairs{"float32", "int32"} do
+        assert.error_matches(function() data.from_csv(path, {dtype = dtype}) end,
+          "line 3, column 1: the cell is missing.*fill = 0")
+        assert.same({{1, 2}, {9, 4}}, rows(data.from_csv(path, {dtype = dtype, fill = 9})))
+        assert.same({{1, 2}, {-1, 4}},
+          rows(data.from_csv(path, {dtype = dtype, fill = {a = -1}})))
+      end
+      assert.error_matches(function() data.from_csv(path, {fill = {b = 0}}) end,
+        "line 3, column 1: the cell is missing")
+      assert.error_matches(function() data.from_csv(path, {fill = {c = 0}}) end,
+        "'fill' names the column 'c', which isn't read")
+      assert.error_matches(function() data.from_csv(path, {fill = {a = "x"}}) end,
+        "must be a number, got string")
+    end
+  end)
+
+  it("says NaN where it is meant", function()
+    command.write(path, "a\nnan\n")
+    local x = rows(data.from_csv(path))[1][1]
+    assert.is_true(x ~= x)
+  end)
+
+  it("with a label fills the other columns", function()
+    command.write(path, "a,b,y\n1,,0\n,4,1\n")
+    local list = {}
+    for x, y in data.from_csv(path, {label = "y", fill = {a = 7, b = 8}}):iter() do
+      list[#list + 1] = {x:totable(), y:item()}
+    end
+    assert.same({{{1, 8}, 0}, {{7, 4}, 1}}, list)
+  end)
+
+  it("is read by columns, of the types that the cells have", function()
+    command.write(path, table_text)
+    local columns, types = data.read_csv(path, {fill = {age = 40, income = -0.5}})
+    assert.same({age = "int32", city = "text", income = "float32", label = "int32"}, types)
+    assert.same({31, 40, 45}, columns.age:totable())
+    assert.same({"Paris", 'New "York"', "Rome"}, {table.unpack(columns.city)})
+    assert.same({12.5, -0.5, 7}, columns.income:totable())
+    assert.equal("int32", columns.label.dtype)
+    local some = data.read_csv(path, {columns = {"city"}})
+    assert.is_nil(some.age)
+    assert.equal(3, #some.city)
+  end)
+
+  it("is told where a cell is missing, in words too", function()
+    command.write(path, table_text)
+    assert.error_matches(function() data.read_csv(path) end,
+      "record 2, column 'age': the cell is missing %(NA%); say what it becomes, fill = {age = 0}")
+    command.write(path, "city\nRome\n\"\"\n")
+    assert.error_matches(function() data.read_csv(path, {fill = 0}) end,
+      'record 2, column \'city\': .*it is empty.*fill = {city = "%?"}')
+    assert.same({"Rome", "?"}, {table.unpack(data.read_csv(path, {fill = "?"}).city)})
+    assert.error_matches(function() data.read_csv(path, {columns = {"citi"}}) end,
+      "no column is called 'citi'.*did you mean 'city'")
+  end)
+
+  it("has integers that stay, and numbers that don't fit become float32", function()
+    command.write(path, "a,b,c,d\n1,2147483648,0x10,1e3\n-2,1,1,inf\n")
+    local columns, types = data.read_csv(path)
+    assert.same({a = "int32", b = "float32", c = "text", d = "float32"}, types)
+    assert.same({2147483648, 1}, columns.b:totable())
+    command.write(path, "1;2\n3;4\n")
+    local bare = data.read_csv(path, {header = false, separator = ";"})
+    assert.same({1, 3}, bare.column0:totable())
+  end)
+
+  it("of words is refused as a dataset of numbers, with the way that reads it", function()
+    command.write(path, table_text)
+    assert.error_matches(function() data.from_csv(path) end, "'Paris' is no number; data.read_csv")
+  end)
+end)

@@ -1,0 +1,15 @@
+-- Random models (spec/support/model_files.lua) through every file that they can be in.
+
+local command = require "spec.support.command"
+local files = require "spec.support.model_files"
+
+describe("a random model", function()
+  for seed = 1, 12 do
+    it("comes back from each kind of file, and trains on to the same bits: seed " .. seed,
+      function()
+      local folder = command.folder()
+      finally(function() command.remove(folder) end)
+      assert.same({}, files.problems(seed, folder))
+    end)
+  end
+end)

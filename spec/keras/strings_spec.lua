@@ -1,0 +1,120 @@
+-- StringLookup and TextVectorization, with the examples of their pages in Keras 2.6.
+
+local command = require "spec.support.command"
+local ipu = require "ipulua"
+
+local layers, data = ipu.keras.layers, ipu.data
+local abcd <const> = {"a", "b", "c", "d"}
+
+local function words(list) return {table.unpack(list)} end
+
+describe("StringLookup", function()
+  it("gives the numbers of a known vocabulary", function()
+    local layer = layers.StringLookup{vocabulary = abcd}
+    assert.same({{1, 3, 4}, {4, 0, 2}},
+      layer{{"a", "c", "d"}, {"d", "z", "b"}}:totable())
+    assert.equal(2, layer("b"):item())
+    assert.equal("int32", layer{"b"}.dtype)
+  end)
+
+  it("learns a vocabulary, the most frequent word first", function()
+    local layer = layers.StringLookup()
+    layer:adapt{"a", "c", "d", "d", "z", "b"}
+    assert.same({"[UNK]", "d", "z", "c", "b", "a"}, words(layer:get_vocabulary()))
+    local short = layers.StringLookup{max_tokens = 3}
+    short:adapt{"x", "y", "y", "z", "z", "z"}
+    assert.same({"[UNK]", "z", "y"}, words(short:get_vocabulary()))
+  end)
+
+  it("encodes", function()
+    assert.same({{0, 1, 0, 0, 0}, {0, 0, 0, 0, 1}, {1, 0, 0, 0, 0}},
+      layers.StringLookup{vocabulary = abcd, output_mode = "one_hot"}{"a", "d", "z"}:totable())
+    local texts <const> = {{"a", "c", "d", "d"}, {"d", "z", "b", "z"}}
+    assert.same({{0, 1, 0, 1, 1}, {1, 0, 1, 0, 1}},
+      layers.StringLookup{vocabulary = abcd, output_mode = "multi_hot"}(texts):totable())
+    assert.same({{0, 1, 0, 1, 2}, {2, 0, 1, 0, 1}},
+      layers.StringLookup{vocabulary = abcd, output_mode = "count"}(texts):totable())
+  end)
+
+  it("goes back from numbers to words, with and without a mask", function()
+    local back = layers.StringLookup{vocabulary = abcd, invert = true}
+    assert.same({"a", "c", "d", "d", "[UNK]", "b"},
+      words(back(ipu.tensor({1, 3, 4, 4, 0, 2}, "int32"))))
+    local masked = layers.StringLookup{vocabulary = abcd, mask_token = ""}
+    assert.same({0, 1, 2}, masked{"", "z", "a"}:totable())
+  end)
+
+  it("refuses what it can't number", function()
+    assert.error_matches(function()
+      layers.StringLookup{vocabulary = abcd, num_oov_indices = 0}{"z"}
+    end, "'z' is not in the vocabulary")
+    assert.error_matches(function() layers.StringLookup(){"z"} end, "its vocabulary is unknown")
+    assert.error_matches(function() layers.StringLookup{vocabulary = {"a", "a"}} end, "'a' twice")
+    assert.error_matches(function() layers.StringLookup{vocabulary = abcd}(3) end,
+      "a string, or the bytes of one, is wanted")
+    assert.error_matches(function() layers.StringLookup{vocabulary = abcd, max_tokens = 3} end,
+      "larger than max_tokens, 3")
+  end)
+end)
+
+describe("TextVectorization", function()
+  it("numbers the words of texts", function()
+    local layer = layers.TextVectorization{max_tokens = 5000, output_sequence_length = 4,
+      vocabulary = {"earth", "wind", "and", "fire"}}
+    assert.same({{2, 3, 4, 1}, {1, 1, 5, 0}},
+      layer{"Earth, wind & and more", "No 42 (fire)!"}:totable())
+    assert.same({2, 4, 5, 0}, layer("earth and fire"):totable())
+    assert.same({"", "[UNK]", "earth", "wind", "and", "fire"}, words(layer:get_vocabulary()))
+  end)
+
+  it("learns its vocabulary from texts, lists and datasets of lines", function()
+    local texts <const> = {"foo bar", "bar baz", "baz bada boom"}
+    local layer = layers.TextVectorization()
+    layer:adapt(texts)
+    assert.same({"", "[UNK]", "baz", "bar", "foo", "boom", "bada"}, words(layer:get_vocabulary()))
+    local path = command.scratch ".txt"
+    finally(function() os.remove(path) end)
+    command.write(path, table.concat(texts, "\n") .. "\n")
+    local lines, other = data.from_text(path), layers.TextVectorization{output_sequence_length = 3}
+    other:adapt(lines)
+    assert.same(words(layer:get_vocabulary()), words(other:get_vocabulary()))
+    local rows = {}
+    for x in lines:map(function(t) return other(t) end, {eager = true}):iter() do
+      rows[#rows + 1] = x:totable()
+    end
+    assert.same(other(texts):totable(), rows)
+    assert.same({{4, 3, 0}, {3, 2, 0}, {2, 6, 5}}, rows)
+  end)
+
+  it("counts words and pairs of words", function()
+    local layer = layers.TextVectorization{output_mode = "count", ngrams = 2,
+      vocabulary = {"the", "cat", "the cat"}}
+    -- sat, cat the, cat sat are unknown
+    assert.same({{3, 2, 2, 2}}, layer{"the cat the cat sat"}:totable())
+    local hot = layers.TextVectorization{output_mode = "multi_hot", vocabulary = {"a", "b"},
+      pad_to_max_tokens = true, max_tokens = 5}
+    assert.same({{0, 0, 1, 0, 0}}, hot{"b b"}:totable())
+  end)
+
+  it("takes texts apart as it is told", function()
+    local whole = layers.TextVectorization{standardize = "none", split = "character",
+      vocabulary = {"A", "a", "!"}}
+    assert.same({2, 4, 3, 1}, whole("A!ab"):totable())
+    local own = layers.TextVectorization{standardize = function(s) return s:gsub("%d", "#") end,
+      split = function(s)
+        local list = {}
+        for word in s:gmatch("[^,]+") do list[#list + 1] = word end
+        return list
+      end, vocabulary = {"#", "x"}}
+    assert.same({2, 3}, own("7,x"):totable())
+    assert.error_matches(function() layers.TextVectorization{split = "word"} end,
+      "'split' must be a function or one of")
+  end)
+
+  it("is made again from its configuration", function()
+    local layer = layers.TextVectorization{output_sequence_length = 2}
+    layer:adapt{"x y", "y"}
+    local same = layers.TextVectorization:from_config(layer:get_config())
+    assert.same(layer{"y z x"}:totable(), same{"y z x"}:totable())
+  end)
+end)

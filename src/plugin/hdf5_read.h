@@ -1,0 +1,15 @@
+/* What an HDF5 file holds, as a stream of records. A record is a letter and what belongs to it;
+ * sizes are uint32_t, a text is its size and its bytes:
+ *   'D' text name, text dtype, uint32_t rank, int64_t extent …, uint64_t bytes, the elements
+ *   'G' text path: a group, whose attributes follow
+ *   'A' text name, uint32_t count, text …: an attribute
+ *   'E' text: what is wrong with the file; the last record
+ *   'Z' the last record of a file that was read
+ * Numbers are in the machine's order. */
+#pragma once
+
+enum { HDF5_MOST_RANK = 8, HDF5_MOST_TEXTS = 1 << 16, HDF5_MOST_TEXT = 1 << 20 };
+
+/* Writes the records of a file to a descriptor. Meant for a process of its own, which libhdf5 may
+ * bring down: its memory and time are limited here. */
+void hdf5_read(const char *path, int out);
