@@ -386,8 +386,6 @@ describe("names of keras.preprocessing", function()
       message_of(function() return preprocessing.sequence.TimeseriesGenerator end))
     assert.matches("one_hot is not offered: .*hashing_trick",
       message_of(function() return preprocessing.text.one_hot end))
-    assert.matches("image is not offered: use ipu.data.from_image_folder",
-      message_of(function() return preprocessing.image end))
     assert.matches("has no 'Tokeniser'; did you mean 'Tokenizer'",
       message_of(function() return preprocessing.text.Tokeniser end))
     for module, name in pairs{callbacks = "ProgbarLogger", datasets = "reuters",

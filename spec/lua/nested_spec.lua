@@ -69,8 +69,16 @@ describe("tables that hold themselves are refused as", function()
 end)
 
 describe("batches larger than the samples", function()
-  it("are refused at once, with the nearest divisor", function()
+  it("are all samples at once", function()
     local m = compiled()
+    for _, batch in ipairs{2 ^ 31 | 0, math.maxinteger, 11} do
+      assert.equal(10, m:predict(ipu.ones{10, 2}, {batch_size = batch}).shape[1])
+    end
+  end)
+
+  it("are refused at once where inputs fix another, with the nearest divisor", function()
+    local input = ipu.keras.Input{shape = {2}, batch_size = 7}
+    local m = ipu.keras.Model{inputs = input, outputs = ipu.keras.layers.Dense{1}(input)}
     for batch, divisor in pairs{[2 ^ 31 | 0] = 10, [math.maxinteger] = 10, [9] = 10, [7] = 5,
       [4] = 5, [3] = 2} do
       local ok, message = pcall(m.predict, m, ipu.ones{10, 2}, {batch_size = batch})
