@@ -1,4 +1,5 @@
 -- One training on several instances, on the stub: the same bits for every split of its replicas.
+local command = require "spec.support.command"
 local processes = require "spec.support.processes"
 
 local splits <const> = {{1, 4}, {2, 2}, {4, 1}} -- instances, replicas of each
@@ -255,5 +256,33 @@ describe("row 176: PopDistStrategy", function()
     local launched = processes.with_stub{script = script, count = 2, options = {"--estimate"}}
     assert.equal(priced.out, launched[1].out)
     assert.equal("", launched[2].out)
+  end)
+  it("has one profile, with what its meetings have cost", function()
+    local folder <const> = command.folder()
+    local result = run(begin .. [[
+      local model = keras.Sequential{layers.Dense{8, input_shape = {4}}}
+      model:compile{loss = "mse", optimizer = "sgd", steps_per_execution = 2}
+      model:fit{x = ipu.ones{8, 4} * me, y = ipu.ones{8, 8}, batch_size = 2, epochs = 2, verbose = 0}
+    ]], {options = {"--profile", folder}})
+    assert.equal(0, result.status, result.err)
+    local pipe <close> = assert(io.popen("ls " .. folder))
+    local names = pipe:read("a")
+    assert.equal(1, select(2, names:gsub("\n", "")), names)
+    local json = require "ipulua.base.json"
+    local profile = json.decode(command.read(folder .. "/" .. names:match("%S+")
+      .. "/profile.json"))
+    assert.equal(2, profile.target.instances)
+    assert.equal(2, profile.target.replicas)
+    assert.equal(2, profile.session.instances)
+    local means, bytes = 0, 0
+    for _, each in ipairs(profile.session.meetings) do
+      if each.op == "cross_replica_mean" then means = means + each.count end
+      bytes = bytes + each.bytes
+      assert.is_true(each.waited <= each.seconds)
+      assert.truthy(each.line:find(".lua:", 1, true))
+    end
+    assert.equal(2 * 8, means) -- of two gradients, in eight steps
+    assert.is_true(bytes >= 8 * 2 * (4 * 8 + 8) * 4)
+    command.remove(folder)
   end)
 end)

@@ -272,7 +272,8 @@ static Status exchange(Across *a, const Phases *list, const Phase *p, const Meet
   return s == OK ? instances_gather(a->instances, m, a->part, count, a->from, e) : s;
 }
 
-Status across_meet(Across *a, const Phases *list, Phase *phase, const Call *const *call, Error *e) {
+static Status meet_across(Across *a, const Phases *list, Phase *phase, const Call *const *call,
+                          Error *e) {
   const Node *n = phase->step[0]->node;
   const OpDef *op = n->op;
   Words words = {a->program, n};
@@ -291,4 +292,18 @@ Status across_meet(Across *a, const Phases *list, Phase *phase, const Call *cons
   if (s != OK) return s;
   set_calls(a, call, phase->ahead, bytes);
   return op->meet(a->replica, a->all);
+}
+
+Status across_meet(Across *a, const Phases *list, Phase *phase, const Call *const *call, Error *e) {
+  Statistics before = instances_statistics(a->instances);
+  Status s = meet_across(a, list, phase, call, e);
+  Statistics after = instances_statistics(a->instances);
+  MeetingCost *cost = &phase->cost;
+  cost->count++;
+  cost->bytes +=
+      after.bytes_sent + after.bytes_received - before.bytes_sent - before.bytes_received;
+  cost->seconds += after.seconds - before.seconds;
+  cost->waited += after.waited - before.waited;
+  cost->by_chain = is_far(a, call[0], type_bytes(call[0]->in_type[0]));
+  return s;
 }

@@ -142,6 +142,42 @@ static int meets(lua_State *L) {
   return 1;
 }
 
+static void push_cost(lua_State *L, const Phase *p) {
+  const Node *n = p->step[0]->node;
+  char type[TYPE_TEXT];
+  lua_createtable(L, 0, 8);
+  lua_pushstring(L, n->op->name), lua_setfield(L, -2, "op");
+  lua_pushstring(L, type_text(&n->in[0]->type, type)), lua_setfield(L, -2, "type");
+  lua_pushstring(L, n->source), lua_setfield(L, -2, "line");
+  lua_pushstring(L, p->cost.by_chain ? "chain" : "gather"), lua_setfield(L, -2, "way");
+  lua_pushinteger(L, p->cost.count), lua_setfield(L, -2, "count");
+  lua_pushinteger(L, p->cost.bytes), lua_setfield(L, -2, "bytes");
+  lua_pushnumber(L, p->cost.seconds), lua_setfield(L, -2, "seconds");
+  lua_pushnumber(L, p->cost.waited), lua_setfield(L, -2, "waited");
+  lua_rawseti(L, -2, luaL_len(L, -2) + 1);
+}
+
+static void push_meetings(lua_State *L, const Phases *list) {
+  luaL_checkstack(L, 4, NULL);
+  for (int i = 0; i < list->count; i++) {
+    const Phase *p = &list->phase[i];
+    if (p->cost.count) push_cost(L, p);
+    push_meetings(L, &p->body);
+    push_meetings(L, &p->other);
+    int inside = p->pass ? 2 * p->step[0]->pipeline->pass_count : 0;
+    for (int k = 0; k < inside; k++) push_meetings(L, &p->pass[k]);
+  }
+}
+
+/* → list of {op, type, line, way, count, bytes, seconds, waited}: where it has met other instances. What travels in the
+ * message of another one has no bytes of its own. */
+static int meetings(lua_State *L) {
+  Program *p = bind_check_program(L, 1);
+  lua_newtable(L);
+  if (p->replication) push_meetings(L, &p->replication->main);
+  return 1;
+}
+
 static void push_types(lua_State *L, const Node *n) {
   lua_createtable(L, n->in_count, 0);
   for (int i = 0; i < n->in_count; i++) {
@@ -271,6 +307,7 @@ void bind_open_program(lua_State *L) {
   static const luaL_Reg methods[] = {{"run", run},
                                      {"replicate", replicate},
                                      {"meets", meets},
+                                     {"meetings", meetings},
                                      {"queues", queues},
                                      {"describe", describe},
                                      {"text", text},

@@ -18,6 +18,13 @@ typedef struct Bucket {
   size_t bytes;      /* of all, of one replica */
 } Bucket;
 
+/* What the meetings of instances at a phase have cost. */
+typedef struct MeetingCost {
+  int64_t count, bytes; /* bytes: sent and received */
+  double seconds, waited;
+  bool by_chain;
+} MeetingCost;
+
 typedef enum PhaseKind {
   PHASE_LOCAL,   /* `count` steps that concern one replica alone */
   PHASE_MEETING, /* a step that all do together: a collective, a queue, a call of the host */
@@ -27,9 +34,10 @@ typedef enum PhaseKind {
 struct Phase {
   PhaseKind kind;
   int count;
-  Bucket *bucket;  /* MEETING: whose message it is exchanged with; NULL: one of its own */
-  int place;       /* among those of the bucket; the first one exchanges all */
-  size_t ahead;    /* bytes of a replica in front of its own */
+  Bucket *bucket; /* MEETING: whose message it is exchanged with; NULL: one of its own */
+  int place;      /* among those of the bucket; the first one exchanges all */
+  size_t ahead;   /* bytes of a replica in front of its own */
+  MeetingCost cost;
   uint32_t detail; /* MEETING of instances: what must be alike; 0: not known yet */
   bool heavy;      /* LOCAL: worth a hand-off to other threads */
   Step **step;     /* [replicas]: the first one in each instance */

@@ -78,6 +78,7 @@ local function write_files(state)
     created = os.date("!%Y-%m-%dT%H:%M:%SZ"), ipulua = core.version,
     options = config.engine_options(),
     executions = state.executions, runs = state.runs,
+    instances = state.meetings and instances.count() or nil, meetings = state.meetings,
   })
   start.profiled = true
   core.make_folder(state.folder)
@@ -151,7 +152,7 @@ end
 local function begin(entry, arguments)
   local wanted = report.wanted()
   local price = wanted and price_of(entry, arguments)
-  price = price and (not entry.team or instances.is_first()) and price
+  if price and entry.team and not instances.is_first() then price, start.profiled = nil, true end
   states[entry] = price and new_state(entry, wanted, price) or false
   return states[entry]
 end
@@ -167,10 +168,33 @@ local function log_cycles(entry, arguments)
   end
 end
 
+-- When the script has ended: what programs of several instances have measured of their meetings.
+local met, met_sentinel = {}, nil
+
+local function write_meetings()
+  for entry, state in pairs(met) do
+    state.meetings = json.array(entry.program:meetings())
+    write_files(state)
+  end
+end
+
+-- The newest one is collected before all that it writes about.
+local function note_meetings(entry, state)
+  if not entry.team or not entry.program:meets() or not instances.are_several() then return end
+  met[entry] = state
+  local mine = {}
+  met_sentinel = setmetatable(mine, {__gc = function()
+    if met_sentinel == mine then write_meetings() end
+  end})
+end
+
 local function watch_execution(entry, arguments)
   log_cycles(entry, arguments)
   local state = states[entry]
-  if state == nil then state = begin(entry, arguments) end
+  if state == nil then
+    state = begin(entry, arguments)
+    if state then note_meetings(entry, state) end
+  end
   if not state then return end
   state.executions = state.executions + 1
   if #state.runs >= state.wanted.runs then return end
