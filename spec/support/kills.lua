@@ -1,7 +1,7 @@
--- make kills: a training of several processes, one of which is killed at some moment, so many times.
--- Each time the launcher must end within seconds, no process may be left, and the training must go on
--- from its newest backup, on as many processes or on others, to the bits of one that nobody killed.
--- usage: kills.lua [times]; the last line is "N passed, N failed".
+-- make kills: a training of several processes, one of which is killed at some moment, so many
+-- times. Each time the launcher must end within seconds, no process may be left, and the training
+-- must go on from its newest backup, on as many processes or on others, to the bits of one that
+-- nobody killed. usage: kills.lua [times]; the last line is "N passed, N failed".
 local command = require "spec.support.command"
 local processes = require "spec.support.processes"
 
@@ -94,7 +94,8 @@ local function kill_once(i, launcher, expected)
   end
   local ended = finish(launcher, i % 3 == 0 and 6 - count or count, place)
   if ended == expected then return nil end
-  return ended and "other weights\n" .. ended or "it does not go on: " .. (read(place .. "/err") or "")
+  return ended and "other weights\n" .. ended or "it does not go on: "
+    .. (read(place .. "/err") or "")
 end
 
 local launchers <const> = processes.launchers()

@@ -298,9 +298,14 @@ end
 -- Momenta of each replica's own gradients would take the replicas' weights apart.
 local function check_momenta(self)
   local inner = innermost_optimizer(self)
-  if self.gets_means or inner.gets_means or not inner:is_a(train.MomentumOptimizer) or replication.count() == 1 then return end
-  blame.error(string.format("%s: on %d replicas each would keep momenta, and with them weights, of its own; "
-    .. "CrossReplicaGradientAccumulationOptimizer averages over the replicas", self.name, replication.count()),
+  if self.gets_means or inner.gets_means or not inner:is_a(train.MomentumOptimizer)
+    or replication.count() == 1 then
+    return
+  end
+  blame.error(string.format("%s: on %d replicas each would keep momenta, and with them weights, of "
+    .. "its own; "
+    .. "CrossReplicaGradientAccumulationOptimizer averages over the replicas", self.name,
+    replication.count()),
     "failed_precondition")
 end
 
