@@ -430,10 +430,10 @@ describe("the table of what reduces where", function()
     local function accumulated(opt)
       return optimizers.GradientAccumulationOptimizer(opt, {num_mini_batches = 3})
     end
-    local ok, message = pcall(trained, 2, 6, 1, function() return accumulated(momentum(0.1)) end)
+    local ok, problem = pcall(trained, 2, 6, 1, function() return accumulated(momentum(0.1)) end)
     assert.is_false(ok)
     assert.matches("GradientAccumulationOptimizer: on 2 replicas "
-      .. ".*CrossReplicaGradientAccumulationOptimizer", message)
+      .. ".*CrossReplicaGradientAccumulationOptimizer", problem)
     assert.equal("failed_precondition", ipu.last_error().kind)
     local expected = trained(1, 2, 6, function() return momentum(0.3) end)
     close(expected, trained(1, 6, 2, function() return accumulated(momentum(0.1)) end))
