@@ -40,7 +40,7 @@ for _, name in ipairs(modules) do
   for line in (all[name].code .. "\n"):gmatch("(.-)\n") do
     at = at + 1
     local defined = line:match("^%s*function [%w_.]+[.:]([%w_]+)%(")
-      or line:match("^%s*[%w_]+%.([%w_]+) = function%(") or line:match("^  ([%w_]+) = function%(")
+      or line:match("^%s*[%w_]+%.([%w_]+) = function%(")
     if defined and count[defined] == 1 and not offered[name] and not defined:find("^__") then
       unused[#unused + 1] = string.format("%s:%d: nobody calls %s", all[name].path, at, defined)
     end

@@ -9,7 +9,7 @@ local image = require "ipulua.data.image"
 local log = require "ipulua.base.log"
 local nest = require "ipulua.base.nest"
 local ops = require "ipulua.ops"
-local protobuf = require "ipulua.base.protobuf"
+local protobuf = require "ipulua.keras.base.protobuf"
 local weights = require "ipulua.keras.files.weights"
 
 local Callback <const> = base.Callback

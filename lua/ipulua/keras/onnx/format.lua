@@ -3,7 +3,7 @@
 
 local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
-local protobuf = require "ipulua.base.protobuf"
+local protobuf = require "ipulua.keras.base.protobuf"
 
 local format = {}
 
