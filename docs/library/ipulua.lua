@@ -21,6 +21,7 @@ function Tensor:item() end
 function Tensor:totable() end
 
 local ipu = {}
+ipu.linalg = {}
 ipu.nn = {}
 ipu.random = {}
 
@@ -395,6 +396,96 @@ function ipu.less(a, b) end
 ---@param b ipulua.Tensor|number|table
 ---@return ipulua.Tensor
 function ipu.less_equal(a, b) end
+
+---x with L Lᵀ x = rhs, of the lower triangular L that cholesky gives; what stands above its diagonal isn't read.
+---Shapes: `[…, n, n], […, n, k] → […, n, k]`
+---@param chol ipulua.Tensor|number|table
+---@param rhs ipulua.Tensor|number|table
+---@return ipulua.Tensor
+function ipu.linalg.cholesky_solve(chol, rhs) end
+
+---The determinant of each matrix; the gradient at a singular one is an error.
+---Shapes: `[…, n, n] → […]`
+---@param x ipulua.Tensor|number|table
+---@return ipulua.Tensor
+function ipu.linalg.det(x) end
+
+---The eigenvalues of symmetric matrices, rising, and their eigenvectors, the columns of v, whose greatest entry is positive; of others (x + xᵀ) / 2 counts.
+---Shapes: `[…, n, n] → […, n], […, n, n]`
+---@param x ipulua.Tensor|number|table
+---@return ipulua.Tensor
+---@return ipulua.Tensor
+function ipu.linalg.eigh(x) end
+
+---The exponential of each matrix: I + x + x²/2 + x³/6 …
+---Shapes: `[…, n, n] → […, n, n]`
+---@param x ipulua.Tensor|number|table
+---@return ipulua.Tensor
+function ipu.linalg.expm(x) end
+
+---The inverse of each matrix; a singular one is an error.
+---Shapes: `[…, n, n] → […, n, n]`
+---* `adjoint`: of the transposed matrix
+---@param x ipulua.Tensor|number|table
+---@param options? {adjoint?: boolean}
+---@return ipulua.Tensor
+function ipu.linalg.inv(x, options) end
+
+---x with the least ‖matrix x - rhs‖² + l2_regularizer ‖x‖²; of fewer rows than columns the least x. Full rank is expected: pinv takes any.
+---Shapes: `[…, m, n], […, m, k] → […, n, k]`
+---* `l2_regularizer`: the weight of x's own size
+---@param matrix ipulua.Tensor|number|table
+---@param rhs ipulua.Tensor|number|table
+---@param options? {l2_regularizer?: number}
+---@return ipulua.Tensor
+function ipu.linalg.lstsq(matrix, rhs, options) end
+
+---How many singular values are greater than tol.
+---Shapes: `[…, m, n] → […]`
+---* `tol`: max(m, n) times the precision times the greatest singular value by default
+---@param a ipulua.Tensor|number|table
+---@param options? {tol?: number}
+---@return ipulua.Tensor
+function ipu.linalg.matrix_rank(a, options) end
+
+---The pseudo-inverse: singular values up to rcond times the greatest count as 0.
+---Shapes: `[…, m, n] → […, n, m]`
+---* `rcond`: 10 max(m, n) times the precision by default
+---@param a ipulua.Tensor|number|table
+---@param options? {rcond?: number}
+---@return ipulua.Tensor
+function ipu.linalg.pinv(a, options) end
+
+---x = q r with columns of q that are orthonormal and an upper triangular r, whose diagonal isn't negative.
+---Shapes: `[…, m, n] → […, m, min(m, n)], […, min(m, n), n]`
+---@param x ipulua.Tensor|number|table
+---@return ipulua.Tensor
+---@return ipulua.Tensor
+function ipu.linalg.qr(x) end
+
+---The sign and the logarithm of the magnitude of each determinant; 0 and -inf of singular matrices, at which the gradient is an error.
+---Shapes: `[…, n, n] → […], […]`
+---@param x ipulua.Tensor|number|table
+---@return ipulua.Tensor
+---@return ipulua.Tensor
+function ipu.linalg.slogdet(x) end
+
+---x with matrix x = rhs, by elimination; a singular matrix is an error.
+---Shapes: `[…, n, n], […, n, k] → […, n, k]`
+---* `adjoint`: solve with the transposed matrix
+---@param matrix ipulua.Tensor|number|table
+---@param rhs ipulua.Tensor|number|table
+---@param options? {adjoint?: boolean}
+---@return ipulua.Tensor
+function ipu.linalg.solve(matrix, rhs, options) end
+
+---x = u diag(s) vᵀ, s falling; the greatest entry of each column of u is positive.
+---Shapes: `[…, m, n] → […, min(m, n)], […, m, min(m, n)], […, n, min(m, n)]`
+---* `compute_uv`: false: s alone
+---@param x ipulua.Tensor|number|table
+---@param options? {compute_uv?: boolean}
+---@return ipulua.Tensor ...
+function ipu.linalg.svd(x, options) end
 
 ---The natural logarithm.
 ---Shapes: `any`
@@ -922,6 +1013,13 @@ function ipu.one_hot(indices, options) end
 ---@return ipulua.Tensor
 function ipu.ones_like(x) end
 
+---The product of each element of a with each of b.
+---Shapes: `[n], [m] → [n, m]`
+---@param a ipulua.Tensor|number|table
+---@param b ipulua.Tensor|number|table
+---@return ipulua.Tensor
+function ipu.outer(a, b) end
+
 ---A frame around x.
 ---Shapes: `[n, ...] → [before + n + behind, ...]`
 ---* `paddings`: for each axis: how many before, how many behind
@@ -1133,6 +1231,15 @@ function ipu.reshape(x, options) end
 ---@param options {axis: integer|integer[]}
 ---@return ipulua.Tensor
 function ipu.reverse(x, options) end
+
+---Elements moved along axes; what leaves at the end comes in at the beginning.
+---Shapes: `[...] → [...]`
+---* `shift`: how far, along each axis; those of one axis add up
+---* `axis`: the axes
+---@param x ipulua.Tensor|number|table
+---@param options {shift: integer|integer[], axis: integer|integer[]}
+---@return ipulua.Tensor
+function ipu.roll(x, options) end
 
 ---The nearest integer; halves go to the even one.
 ---Shapes: `any`
@@ -1365,6 +1472,22 @@ function ipu.transpose(x, options) end
 ---@return ipulua.Tensor
 function ipu.triangular_solve(a, b, options) end
 
+---Each matrix up to a diagonal; above it 0 (false).
+---Shapes: `[…, m, n] → […, m, n]`
+---* `k`: the last diagonal that is kept; 0 is the main one, positive ones lie above it
+---@param x ipulua.Tensor|number|table
+---@param options? {k?: integer}
+---@return ipulua.Tensor
+function ipu.tril(x, options) end
+
+---Each matrix from a diagonal on; below it 0 (false).
+---Shapes: `[…, m, n] → […, m, n]`
+---* `k`: the first diagonal that is kept; 0 is the main one, positive ones lie above it
+---@param x ipulua.Tensor|number|table
+---@param options? {k?: integer}
+---@return ipulua.Tensor
+function ipu.triu(x, options) end
+
 ---The parts of 1 along an axis, without it.
 ---Shapes: `[..., n, ...] → n × [...]`
 ---* `axis`: to take apart
@@ -1440,13 +1563,13 @@ function ipu.ones(shape, options) end
 ---@return ipulua.Tensor
 function ipu.full(shape, value, options) end
 
----The identity matrix [n, m].
----Shapes: [n, m], m being n by default. `ipu.eye(2, 3)` → [2, 3]
+---The identity matrix; with a batch_shape as many of them.
+---Shapes: batch_shape and [num_rows, num_columns]. `ipu.eye(2, 3)` → [2, 3], `ipu.eye(2, {batch_shape = {4}})` → [4, 2, 2]
 ---Errors: a negative extent: `ipu.eye(-1)`
----@param n integer
----@param options? {m?: integer, dtype?: string}
+---@param num_rows integer
+---@param options? {num_columns?: integer, batch_shape?: any|integer, dtype?: string}
 ---@return ipulua.Tensor
-function ipu.eye(n, options) end
+function ipu.eye(num_rows, options) end
 
 ---start, start + step … below stop; int32 for integers.
 ---Shapes: [ceil((stop - start) / step)], never below 0. `ipu.arange(1, 6, 2)` → [3]
@@ -1464,6 +1587,16 @@ function ipu.arange(start, options) end
 ---@param options? {num?: integer, dtype?: string}
 ---@return ipulua.Tensor
 function ipu.linspace(start, stop, options) end
+
+---How often prediction j was made for label i, in row i and column j; with weights their sums.
+---Shapes: [n], [n] → [num_classes, num_classes]
+---Errors: classes outside of 0 … num_classes - 1, vectors of different lengths: `ipu.confusion_matrix(ipu.tensor({3}, "int32"), ipu.tensor({0}, "int32"), 3)`
+---@param labels ipulua.Tensor|any[]
+---@param predictions ipulua.Tensor|any[]
+---@param num_classes integer
+---@param options? {weights?: ipulua.Tensor|any[], dtype?: string}
+---@return ipulua.Tensor
+function ipu.confusion_matrix(labels, predictions, num_classes, options) end
 
 ---Whether x is a tensor, of values or symbolic.
 ---Shapes: any
@@ -1953,6 +2086,16 @@ function ipu.data.from_cifar(path, options) end
 ---@param options? {columns?: any[], label?: string|integer, header?: boolean, separator?: string, dtype?: string, label_dtype?: string, fill?: number|table}
 ---@return ipulua.Dataset
 function ipu.data.from_csv(path, options) end
+
+---A table as text (RFC 4180) by columns: {name = a tensor, or a list of strings}, and the type of
+---each, as the cells have it: "int32", "float32" or "text". Without a header the names are
+---"column0" …. A cell that is empty, NA, N/A or null is an error, or becomes `fill`.
+---Shapes: [records] each
+---Errors: a missing cell without a fill (with its record and column), an unknown column, a file that is missing: `data.read_csv "nowhere.csv"`
+---@param path string
+---@param options? {columns?: any[], header?: boolean, separator?: string, fill?: number|string|table}
+---@return table<string, any> columns, table<string, string> types
+function ipu.data.read_csv(path, options) end
 
 ---A NumPy file: the rows of its array; of a .npz a dict of rows.
 ---Shapes: [n, ...] → n elements [...]

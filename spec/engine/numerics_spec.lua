@@ -36,16 +36,27 @@ local cases <const> = {
   end, -2147483648},
   {"a root of -1", "inv", function() return ipu.func(ipu.sqrt)(ipu.tensor(-1.0)) end, "nan"},
   {"0 / 0", "inv", function() return ipu.func(divide)(ipu.tensor(0.0), ipu.tensor(0.0)) end, "nan"},
-  {"a tensor of numbers beyond float16", "oflo", function() return f16{-70000}:reshape{} end, -65504},
-  {"a tensor of tensors beyond float16", "oflo", function() return f16{ipu.tensor(65519.0)}:reshape{} end, 65504},
-  {"full beyond float16", "oflo", function() return ipu.full({}, 70000, {dtype = "float16"}) end, 65504},
-  {"a constant beyond float16", "oflo", function() return ipu.constant(1e300, {dtype = "float16"}) end, 65504},
-  {"a range beyond float16", "oflo", function() return ipu.reduce_max(ipu.arange(0, 80001, 40000, {dtype = "float16"})) end, 65504},
+  {"a tensor of numbers beyond float16", "oflo", function()
+    return f16{-70000}:reshape{}
+  end, -65504},
+  {"a tensor of tensors beyond float16", "oflo", function()
+    return f16{ipu.tensor(65519.0)}:reshape{}
+  end, 65504},
+  {"full beyond float16", "oflo", function()
+    return ipu.full({}, 70000, {dtype = "float16"})
+  end, 65504},
+  {"a constant beyond float16", "oflo", function()
+    return ipu.constant(1e300, {dtype = "float16"})
+  end, 65504},
+  {"a range beyond float16", "oflo", function()
+    return ipu.reduce_max(ipu.arange(0, 80001, 40000, {dtype = "float16"}))
+  end, 65504},
   {"padding beyond float16", "oflo", function()
     return ipu.reduce_max(ipu.pad(f16{1}, {{0, 1}}, {constant_values = 70000}))
   end, 65504},
   {"a hot value beyond float16", "oflo", function()
-    return ipu.reduce_max(ipu.one_hot(ipu.tensor({0}, {dtype = "int32"}), 2, {on_value = 70000, dtype = "float16"}))
+    local at = ipu.tensor({0}, {dtype = "int32"})
+    return ipu.reduce_max(ipu.one_hot(at, 2, {on_value = 70000, dtype = "float16"}))
   end, 65504},
 }
 

@@ -401,3 +401,49 @@ describe("gradients asked in branches in branches", function()
     end
   end)
 end)
+
+describe("a tape in a compiled function records what is computed while it is open:", function()
+  local point = ipu.tensor{1, 2}
+  local function sum_of(a) return ipu.reduce_sum(a) end
+  local function found_by(f)
+    local u = ipu.Variable(ipu.tensor{3, 4})
+    local eager = f(point, u):totable()
+    u:assign{3, 4}
+    local compiled = ipu.func(function(given) return f(given, u) end)(point):totable()
+    assert.same(eager, compiled)
+    return compiled
+  end
+  local zero <const> = {unconnected_gradients = "zero"}
+
+  it("not what was there before", function()
+    assert.same({3, 8}, found_by(function(given, u)
+      local earlier = given * u
+      local tape = ipu.GradientTape()
+      return tape:gradient(tape(function() return sum_of(earlier * u) end), u)
+    end))
+    assert.same({1, 4}, found_by(function(given)
+      local earlier = given * given
+      local tape = ipu.GradientTape()
+      return tape:gradient(tape(function() return sum_of(earlier * given) end), given)
+    end))
+  end)
+
+  it("not what comes behind it", function()
+    assert.same({0, 0}, found_by(function(given, u)
+      local tape = ipu.GradientTape()
+      local y = tape(function() return given * u end)
+      return tape:gradient(sum_of(y * y), u, zero)
+    end))
+  end)
+
+  it("not what a loop or branch is given from before", function()
+    local found = ipu.func(function(given)
+      local earlier = given * given
+      return ipu.loops.repeat_n(1, function(_)
+        local tape = ipu.GradientTape()
+        return tape:gradient(tape(function() return sum_of(earlier * given) end), given)
+      end, {given * 0})
+    end)(point)
+    assert.same({1, 4}, found:totable())
+  end)
+end)

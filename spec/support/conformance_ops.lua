@@ -54,7 +54,9 @@ for _, name in ipairs{"argmax", "argmin"} do
   end
 end
 for _, name in ipairs{"cumsum", "cumprod"} do
-  ops[name] = function(a, x) return ipu[name](x, {axis = a.axis, exclusive = a.exclusive, reverse = a.reverse}) end
+  ops[name] = function(a, x)
+    return ipu[name](x, {axis = a.axis, exclusive = a.exclusive, reverse = a.reverse})
+  end
 end
 
 -- NumPy's: vectors count as a row and a column, whose axes the result lacks.
@@ -231,11 +233,13 @@ end
 
 local infinities <const> = {inf = math.huge, ["-inf"] = -math.huge, nan = 0 / 0}
 
--- The tensors in the order of the parameters, then one table of what is given by name: arguments, and inputs that `by_name` lists.
--- as_list: the tensors are one argument.
+-- The tensors in the order of the parameters, then one table of what is given by name: arguments,
+-- and inputs that `by_name` lists. as_list: the tensors are one argument.
 local function call_public(found, case, a, ...)
   local inputs, options, given = table.pack(...), {}, {}
-  for key, value in pairs(a) do if key ~= "alias" then options[key] = infinities[value] or value end end
+  for key, value in pairs(a) do
+    if key ~= "alias" then options[key] = infinities[value] or value end
+  end
   local position_of = {}
   for name, position in pairs(case.by_name or {}) do
     options[name], position_of[position] = inputs[position + 1], name
@@ -377,17 +381,21 @@ local function compute_traced(case, f, inputs)
   return outputs, gradients
 end
 
--- The call must be refused, at once and in a traced function, by an error of one of the kinds that mentions these words.
+-- The call must be refused, at once and in a traced function, by an error of one of the kinds that
+-- mentions these words.
 local function check_error(case, how, call)
   local ok, message = pcall(call)
   if ok then return how .. ": no error was raised" end
   local kind, found = ipu.last_error().kind, false
   for _, each in ipairs(case.error.kinds) do found = found or each == kind end
   if not found then
-    return string.format("%s: the error is of kind %s, expected %s: %s", how, kind, table.concat(case.error.kinds, " or "), message)
+    return string.format("%s: the error is of kind %s, expected %s: %s", how, kind,
+      table.concat(case.error.kinds, " or "), message)
   end
   for _, words in ipairs(case.error.mentions or {}) do
-    if not tostring(message):find(words, 1, true) then return string.format("%s: '%s' is not mentioned: %s", how, words, message) end
+    if not tostring(message):find(words, 1, true) then
+      return string.format("%s: '%s' is not mentioned: %s", how, words, message)
+    end
   end
 end
 

@@ -99,7 +99,9 @@ end
 -- ---- what is refused besides a dtype ----
 
 local function copy(t) return table.move(t, 1, #t, 1, {}) end
-local function without_matrices(letter) return (letter == "M" or letter == "W") and "F" or letter end
+local function without_matrices(letter)
+  return (letter == "M" or letter == "W") and "F" or letter
+end
 
 -- The sample's call with one thing wrong in it: an operand of another shape, an attribute out of
 -- its range, a text for a tensor.

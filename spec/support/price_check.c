@@ -187,7 +187,7 @@ static bool names_any(const char *name, const char *const *words) {
 
 static const char *const product_rows[] = {"matmul",     "conv",        "einsum",    "lstm",
                                            "gru",        "rnn",         "attention", "cholesky",
-                                           "triangular", "correlation", "linalg", NULL};
+                                           "triangular", "correlation", "linalg",    NULL};
 /* The rest of the result stays as it was. */
 static const char *const writes_parts[] = {"update", "scatter", NULL};
 /* Slices, and what strides and diagonals leave out. */

@@ -8,12 +8,16 @@ local system_program = require "spec.support.system_program"
 
 local runner = {}
 
--- What is called by a name in words is what has it in the case; where nothing has, the only one there is.
+-- What is called by a name in words is what has it in the case; where nothing has, the only one
+-- that there is.
 local function named(list, name) return list[name] or list[next(list)] end
 
--- "apply_gradients([(next(infeed), w)]) with SGD(0.5)": the names of a queue and a variable, and the rate.
+-- "apply_gradients([(next(infeed), w)]) with SGD(0.5)": the names of a queue and a variable, and
+-- the rate.
+local words_of_a_step <const> = "^apply_gradients%(%[%(next%(([%w_]+)%), ([%w_]+)%)%]%) "
+  .. "with SGD%(([%d.e+-]+)%)$"
 local function read_words(words)
-  local queue, variable, rate = words:match("^apply_gradients%(%[%(next%(([%w_]+)%), ([%w_]+)%)%]%) with SGD%(([%d.e+-]+)%)$")
+  local queue, variable, rate = words:match(words_of_a_step)
   return queue, variable, tonumber(rate)
 end
 

@@ -258,7 +258,9 @@ function steps.is_pipelined(state, step)
   return got ~= step.expect and "is_pipelined() is " .. tostring(got) or nil
 end
 
-function steps.enter_stage(state, step) table.insert(state.stages, ipu.keras.PipelineStage(step.value)) end
+function steps.enter_stage(state, step)
+  table.insert(state.stages, ipu.keras.PipelineStage(step.value))
+end
 function steps.leave_stage(state) table.remove(state.stages):close() end
 
 -- Further arguments by name, which cases list in a table of their own, are beside the others here.

@@ -58,7 +58,7 @@ static Status check_ended(Instances *t, Wait *w, Error *e) {
   int q = missing_and_ended(t, w);
   if (q < 0) return OK;
   double now = clock_seconds();
-  if (!w->missed_since) w->missed_since = now;
+  if (w->missed_since == 0) w->missed_since = now;
   if (now - w->missed_since < grace) return OK;
   char words[WORDS / 2];
   words_of(w->meeting, words, sizeof words);

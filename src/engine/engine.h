@@ -23,7 +23,7 @@ typedef struct Engine {
   const Observed *seen;     /* by the function of the script that a program is calling; or NULL */
   /* of which this process is one; NULL: it is alone, or they have not begun */
   struct Instances *instances;
-  int64_t random_count;     /* eager random calls so far: their step */
+  int64_t random_count; /* eager random calls so far: their step */
 } Engine;
 
 /* Kernels of at most that class, as the environment says; NULL or "": the best. */

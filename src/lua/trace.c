@@ -1,4 +1,5 @@
 /* Tracing from Lua: begin, arguments, values, gradients, end. */
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -300,13 +301,79 @@ static Source read_source(lua_State *L, int index) {
   return u->tensor ? (Source){.tensor = u->tensor} : (Source){.value = u->value};
 }
 
-/* (ys, xs, dys | nil) in the current trace → list; false where there is no path. dys may hold
- * false. */
+/* ---- what a tape records of functions being traced ---- */
+
+#define WINDOW_NAME "ipulua.Window"
+
+typedef struct Part {
+  TraceRef *trace; /* retained */
+  int first, end;
+} Part;
+
+typedef struct Window {
+  Part *part;
+  int count, capacity;
+} Window;
+
+static Part *part_of(lua_State *L, Window *w, TraceRef *r) {
+  for (int i = 0; i < w->count; i++)
+    if (w->part[i].trace == r) return &w->part[i];
+  if (!array_reserve(&w->part, &w->capacity, w->count + 1, sizeof *w->part))
+    bind_fail(L, ERR_OUT_OF_MEMORY, "out of memory on a GradientTape");
+  w->part[w->count] = (Part){trace_ref_retain(r), 0, INT_MAX};
+  return &w->part[w->count++];
+}
+
+/* → a window on the traces that are open, from here on; those that begin later are in it, too */
+static int window_begin(lua_State *L) {
+  Window *w = lua_newuserdatauv(L, sizeof *w, 0);
+  *w = (Window){0};
+  luaL_setmetatable(L, WINDOW_NAME);
+  for (TraceRef *r = bind_state(L)->trace; r && r->trace; r = r->parent)
+    part_of(L, w, r)->first = r->trace->graph->node_count;
+  return 1;
+}
+
+/* (window) It ends here. */
+static int window_end(lua_State *L) {
+  Window *w = luaL_checkudata(L, 1, WINDOW_NAME);
+  for (TraceRef *r = bind_state(L)->trace; r && r->trace; r = r->parent) {
+    Part *p = part_of(L, w, r);
+    if (p->end == INT_MAX) p->end = r->trace->graph->node_count;
+  }
+  return 0;
+}
+
+static int window_free(lua_State *L) {
+  Window *w = luaL_checkudata(L, 1, WINDOW_NAME);
+  for (int i = 0; i < w->count; i++) trace_ref_release(w->part[i].trace);
+  free(w->part);
+  *w = (Window){0};
+  return 0;
+}
+
+/* A list on the stack; NULL: everything is recorded. */
+static Recorded *read_window(lua_State *L, int index, int *count) {
+  Window *w = luaL_testudata(L, index, WINDOW_NAME);
+  *count = 0;
+  if (!w) return NULL;
+  Recorded *list = lua_newuserdatauv(L, (size_t)(w->count + 1) * sizeof *list, 0);
+  for (int i = 0; i < w->count; i++)
+    if (w->part[i].trace->trace)
+      list[(*count)++] = (Recorded){w->part[i].trace->trace, w->part[i].first, w->part[i].end,
+                                    w->part[i].trace->trace->graph->node_count};
+  return list;
+}
+
+/* (ys, xs, dys | nil, window | nil) in the current trace → list; false where there is no path. dys
+ * may hold false. */
 static int gradients(lua_State *L) {
   State *s = bind_state(L);
   TraceRef *r = s->trace ? differentiated_in(L, s->trace) : bind_graph(L);
   Graph *g = r->trace->graph;
-  int y_count, x_count = (int)luaL_len(L, 2);
+  int y_count, x_count = (int)luaL_len(L, 2), recorded_count;
+  lua_settop(L, 4);
+  const Recorded *recorded = read_window(L, 4, &recorded_count);
   bind_mark_line(L, g);
   Value **ys = bind_values_in(L, r, 1, &y_count, "gradients");
   Value **dys = lua_newuserdatauv(L, (size_t)(y_count + 1) * sizeof *dys, 0);
@@ -327,7 +394,7 @@ static int gradients(lua_State *L) {
       source[i] = read_source(L, lua_gettop(L));
       lua_pop(L, 1);
     }
-    trace_gradients(r->trace, ys, dys, y_count, source, x_count, dx);
+    trace_gradients(r->trace, ys, dys, y_count, source, x_count, recorded, recorded_count, dx);
   }
   bind_check_graph(L, g);
   lua_createtable(L, x_count, 0);
@@ -431,6 +498,8 @@ void bind_open_trace(lua_State *L) {
                                        {"trace_end", end_root},
                                        {"gradients", gradients},
                                        {"offload", offload},
+                                       {"window_begin", window_begin},
+                                       {"window_end", window_end},
                                        {"trace_current", current_token},
                                        {"trace_read_variables", read_variables},
                                        {"trace_written_variables", written_variables},
@@ -440,6 +509,10 @@ void bind_open_trace(lua_State *L) {
   bind_set_functions(L, functions);
   luaL_newmetatable(L, TOKEN_NAME);
   lua_pushcfunction(L, free_token);
+  lua_setfield(L, -2, "__gc");
+  lua_pop(L, 1);
+  luaL_newmetatable(L, WINDOW_NAME);
+  lua_pushcfunction(L, window_free);
   lua_setfield(L, -2, "__gc");
   lua_pop(L, 1);
 }

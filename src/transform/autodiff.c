@@ -1,5 +1,6 @@
 #include "transform/autodiff.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,8 +18,11 @@ typedef struct Entry {
 typedef struct Pass {
   Graph *graph;
   Entry *entry;     /* by position in graph->node */
-  int first, count; /* nodes [first, count) are differentiated */
+  int first, count; /* nodes [first, count) are differentiated, but not [end, late) */
+  int end, late;
 } Pass;
+
+static bool is_recorded(const Pass *p, int i) { return i < p->end || i >= p->late; }
 
 static Entry *entry_of(Pass *p, const Value *v) { return &p->entry[v->node->id]; }
 
@@ -42,6 +46,7 @@ static void mark_dependents(Pass *p, Value *const *xs, int x_count) {
     if (xs[i]) entry_of(p, xs[i])->depends = true;
   for (int i = p->first; i < p->count; i++) {
     const Node *n = p->graph->node[i];
+    if (!is_recorded(p, i)) continue;
     if (n->op->traits & NO_GRADIENT) continue; /* depends only when it is an x itself */
     Entry *e = &p->entry[n->id];
     for (int k = 0; k < n->in_count && !e->passes_on; k++)
@@ -63,8 +68,8 @@ static bool wants_composite(const Node *n, Value *const *dy) {
   return n->op->compose && (hidden || !n->op->grad);
 }
 
-static Status run(Graph *g, int first, Value *const *ys, Value *const *dys, int y_count,
-                  Value *const *xs, int x_count, Value **dx);
+static Status run(Graph *g, int first, int end, int late, Value *const *ys, Value *const *dys,
+                  int y_count, Value *const *xs, int x_count, Value **dx);
 
 static void differentiate_composite(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   int first = g->node_count, count = 0;
@@ -78,7 +83,7 @@ static void differentiate_composite(Graph *g, const Node *n, Value *const *dy, V
   if (g->error.status != OK) return;
   for (int i = 0; i < n->out_count; i++)
     if (dy[i]) out[count] = out[i], seed[count++] = dy[i];
-  run(g, first, out, seed, count, n->in, n->in_count, dx);
+  run(g, first, INT_MAX, INT_MAX, out, seed, count, n->in, n->in_count, dx);
   /* an operand that stands twice has its whole gradient at the first */
   for (int i = 1; i < n->in_count; i++)
     for (int k = 0; k < i; k++)
@@ -122,19 +127,19 @@ static Value *seed_of(Graph *g, Value *y, Value *dy) {
   return NULL;
 }
 
-/* What autodiff does, of the graph's nodes from first on. */
-static Status run(Graph *g, int first, Value *const *ys, Value *const *dys, int y_count,
-                  Value *const *xs, int x_count, Value **dx) {
+/* What autodiff does, of the graph's nodes first … end-1. */
+static Status run(Graph *g, int first, int end, int late, Value *const *ys, Value *const *dys,
+                  int y_count, Value *const *xs, int x_count, Value **dx) {
   memset(dx, 0, (size_t)x_count * sizeof *dx);
-  Pass p = {.graph = g, .first = first, .count = g->node_count};
-  p.entry = calloc((size_t)p.count, sizeof *p.entry);
+  Pass p = {.graph = g, .first = first, .count = g->node_count, .end = end, .late = late};
+  p.entry = calloc((size_t)g->node_count + 1, sizeof *p.entry);
   if (!p.entry) return fail(&g->error, ERR_OUT_OF_MEMORY, "out of memory in autodiff");
   Scope scope = g->scope;
   mark_dependents(&p, xs, x_count);
   for (int i = 0; i < y_count && g->error.status == OK; i++)
     collect(&p, ys[i], seed_of(g, ys[i], dys ? dys[i] : NULL));
   for (int i = p.count - 1; i >= p.first && g->error.status == OK; i--)
-    differentiate(&p, g->node[i]);
+    if (is_recorded(&p, i)) differentiate(&p, g->node[i]);
   for (int i = 0; i < x_count && g->error.status == OK; i++)
     if (xs[i] && entry_of(&p, xs[i])->gradient) dx[i] = entry_of(&p, xs[i])->gradient[xs[i]->index];
   g->scope = scope;
@@ -142,19 +147,23 @@ static Status run(Graph *g, int first, Value *const *ys, Value *const *dys, int 
   return g->error.status;
 }
 
-Status autodiff(Graph *g, Value *const *ys, Value *const *dys, int y_count, Value *const *xs,
-                int x_count, Value **dx) {
+Status autodiff_within(Graph *g, int first, int end, int late, int64_t variable, Value *const *ys,
+                       Value *const *dys, int y_count, Value *const *xs, int x_count, Value **dx) {
   memset(dx, 0, (size_t)x_count * sizeof *dx);
   if (g->error.status != OK) return g->error.status;
-  run(g, 0, ys, dys, y_count, xs, x_count, dx);
+  g->apart = variable;
+  run(g, first, end, late, ys, dys, y_count, xs, x_count, dx);
+  g->apart = 0;
   if (VERIFYING) graph_verify(&g->error, g, "autodiff");
   return g->error.status;
 }
 
+Status autodiff(Graph *g, Value *const *ys, Value *const *dys, int y_count, Value *const *xs,
+                int x_count, Value **dx) {
+  return autodiff_within(g, 0, INT_MAX, INT_MAX, g->apart, ys, dys, y_count, xs, x_count, dx);
+}
+
 Status autodiff_by(Graph *g, int64_t variable, Value *const *ys, Value *const *dys, int y_count,
                    Value *const *xs, int x_count, Value **dx) {
-  g->apart = variable;
-  Status s = autodiff(g, ys, dys, y_count, xs, x_count, dx);
-  g->apart = 0;
-  return s;
+  return autodiff_within(g, 0, INT_MAX, INT_MAX, variable, ys, dys, y_count, xs, x_count, dx);
 }

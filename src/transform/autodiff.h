@@ -12,4 +12,8 @@ Status autodiff(Graph *g, Value *const *ys, Value *const *dys, int y_count, Valu
  * assigned need no run of their own. */
 Status autodiff_by(Graph *g, int64_t variable, Value *const *ys, Value *const *dys, int y_count,
                    Value *const *xs, int x_count, Value **dx);
+/* The same through the nodes first … end-1, and those from late on, alone; variable 0: by none in
+ * particular. */
+Status autodiff_within(Graph *g, int first, int end, int late, int64_t variable, Value *const *ys,
+                       Value *const *dys, int y_count, Value *const *xs, int x_count, Value **dx);
 #endif

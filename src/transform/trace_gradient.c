@@ -1,5 +1,6 @@
 #include "transform/trace_gradient.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +12,8 @@
 /* The trace that gradients are asked in, or one around it. */
 typedef struct Level {
   Trace *trace;
-  int nodes;    /* that it had in the beginning; imports add inputs, of which nothing is known */
+  int nodes; /* that it had in the beginning; imports add inputs, of which nothing is known */
+  int first, end, late; /* the nodes that are differentiated */
   int *source;  /* [nodes] 1 + the source that the leaf is; LOOK: an output of it may be one */
   bool *hot;    /* [nodes] depends on a source, by an operand */
   bool *needed; /* [nodes] is computed once more */
@@ -39,6 +41,8 @@ typedef struct Asked {
   Arena *arena;
   const Source *source;
   int source_count;
+  const Recorded *recorded;
+  int recorded_count;
   Named *named; /* by address, then by source */
   int named_count;
   Level *level; /* [levels + 1] the outermost first, t's last */
@@ -155,6 +159,7 @@ static void find_hot(Asked *a) {
       const Node *n = g->node[i];
       const Extra *x = node_is_input(n) ? extra_of(l->trace, &n->out[0]) : NULL;
       if (x && x->outer && source_of(a, l, &n->out[0]) < 0) l->hot[n->id] = is_hot(a, x->outer);
+      if (n->id < l->first || (n->id >= l->end && n->id < l->late)) continue;
       if (n->op->traits & NO_GRADIENT || (n->op->traits & STATEFUL && !(n->op->traits & CONTROL)))
         continue;
       for (int j = 0; j < n->in_count && !l->hot[n->id]; j++) l->hot[n->id] = is_hot(a, n->in[j]);
@@ -227,11 +232,18 @@ static bool find_levels(Asked *a) {
     size_t nodes = (size_t)t->graph->next_id + 1;
     *l = (Level){.trace = t,
                  .nodes = t->graph->next_id,
+                 .end = INT_MAX,
+                 .late = INT_MAX,
                  .source = arena_alloc(a->arena, nodes * sizeof *l->source),
                  .hot = arena_alloc(a->arena, nodes)};
     l->needed = arena_alloc(a->arena, nodes);
     l->map = arena_alloc(a->arena, nodes * sizeof *l->map);
     if (!l->source || !l->hot || !l->needed || !l->map) return false;
+    for (int i = 0; i < a->recorded_count; i++)
+      if (a->recorded[i].trace == t) {
+        l->first = a->recorded[i].first, l->end = a->recorded[i].end;
+        l->late = a->recorded[i].late;
+      }
     name_sources(a, l);
   }
   return true;
@@ -309,7 +321,8 @@ static void differentiate(Asked *a, int64_t by, const Taken *taken, Value *const
     for (int k = 0; k < count; k++) asked = asked || xs[k] == taken->inner[i];
     if (!asked) outer[all - count] = taken->outer[i], x[all++] = taken->inner[i];
   }
-  autodiff_by(a->g, by, ys, dys, y_count, x, all, d);
+  const Level *own = &a->level[a->levels];
+  autodiff_within(a->g, own->first, own->end, own->late, by, ys, dys, y_count, x, all, d);
   for (int i = 0; i < count; i++) add_to(a->g, &dx[of[i]], d[i]);
   for (int i = count; i < all; i++)
     if (d[i]) y[outside] = outer[i - count], dy[outside++] = d[i];
@@ -373,7 +386,8 @@ static void lift_sources(Asked *a) {
 }
 
 Status trace_gradients(Trace *t, Value *const *ys, Value *const *dys, int y_count,
-                       const Source *source, int source_count, Value **dx) {
+                       const Source *source, int source_count, const Recorded *recorded,
+                       int recorded_count, Value **dx) {
   Graph *g = t->graph;
   memset(dx, 0, (size_t)source_count * sizeof *dx);
   Asked *a = calloc(1, sizeof *a);
@@ -382,6 +396,7 @@ Status trace_gradients(Trace *t, Value *const *ys, Value *const *dys, int y_coun
     return no_memory(g);
   }
   a->t = t, a->g = g, a->source = source, a->source_count = source_count;
+  a->recorded = recorded, a->recorded_count = recorded_count;
   lift_sources(a);
   if (!find_levels(a)) no_memory(g);
   else if (g->error.status == OK) bring(a);

@@ -103,14 +103,16 @@ function creation.full(...)
 end
 
 local eye_spec <const> = {
-  {"num_rows", "integer"}, {"num_columns", "integer", optional = true, says = "num_rows by default"},
+  {"num_rows", "integer"},
+  {"num_columns", "integer", optional = true, says = "num_rows by default"},
   {"batch_shape", {"integers", "integer"}, optional = true,
     says = "leading extents; none by default"},
   {"dtype", "dtype", "float32"},
 }
 
 ---The identity matrix; with a batch_shape as many of them.
----Shapes: batch_shape and [num_rows, num_columns]. `ipu.eye(2, 3)` → [2, 3], `ipu.eye(2, {batch_shape = {4}})` → [4, 2, 2]
+---Shapes: batch_shape and [num_rows, num_columns]. `ipu.eye(2, 3)` → [2, 3],
+---`ipu.eye(2, {batch_shape = {4}})` → [4, 2, 2]
 ---Errors: a negative extent: `ipu.eye(-1)`
 ---@return userdata
 function creation.eye(...)

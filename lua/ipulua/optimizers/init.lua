@@ -298,10 +298,12 @@ end
 -- Momenta of each replica's own gradients would take the replicas' weights apart.
 local function check_momenta(self)
   local inner = innermost_optimizer(self)
-  if self.gets_means or inner.gets_means or not inner:is_a(train.MomentumOptimizer) or replication.count() == 1 then return end
-  blame.error(string.format("%s: on %d replicas each would keep momenta, and with them weights, of its own; "
-    .. "CrossReplicaGradientAccumulationOptimizer averages over the replicas", self.name, replication.count()),
-    "failed_precondition")
+  if self.gets_means or inner.gets_means or not inner:is_a(train.MomentumOptimizer) then return end
+  local replicas = replication.count()
+  if replicas == 1 then return end
+  blame.error(string.format("%s: on %d replicas each would keep momenta, and with them weights, "
+    .. "of its own; CrossReplicaGradientAccumulationOptimizer averages over the replicas",
+    self.name, replicas), "failed_precondition")
 end
 
 function GradientAccumulationOptimizer:apply_gradients(...)

@@ -77,12 +77,12 @@ local function take_observers(xs)
   return taken
 end
 
-local function differentiate(ys, xs, dys)
+local function differentiate(ys, xs, dys, window)
   local observers = take_observers(xs)
-  if #observers == 0 then return core.gradients(ys, xs, dys) end
+  if #observers == 0 then return core.gradients(ys, xs, dys, window) end
   local all = table.move(xs, 1, #xs, 1, {})
   for i, each in ipairs(observers) do all[#xs + i] = each.value end
-  local found = core.gradients(ys, all, dys)
+  local found = core.gradients(ys, all, dys, window)
   for i, each in ipairs(observers) do
     if found[#xs + i] then each.f(found[#xs + i]) end
   end
@@ -147,14 +147,14 @@ function GradientTape:init(...)
   self.recording = true
   self.used = false
   self.pretended = tracing.pretended()
-  if self.eager then self.record = core.tape_new() end
+  if self.eager then self.record = core.tape_new() else self.window = core.window_begin() end
   scope.Scope.init(self, "GradientTape()", function(s) s:stop() end, true)
 end
 
 function GradientTape:stop()
   if not self.recording then return end
   self.recording = false
-  if self.eager then core.tape_pause(self.record) end
+  if self.eager then core.tape_pause(self.record) else core.window_end(self.window) end
 end
 
 local function check_values(who, what, value)
@@ -236,7 +236,7 @@ function GradientTape:gradient(...)
   local found
   if self.eager and not tracing.is_active() then
     found = core.tape_gradients(self.record, ys, leaves, dys)
-  else found = differentiate(ys, leaves, dys) end
+  else found = differentiate(ys, leaves, dys, self.window) end
   if self.eager and not self.persistent then core.tape_release(self.record) end
   for i, leaf in ipairs(leaves) do
     local g = self:is_watched(leaf) and found[i] or nil

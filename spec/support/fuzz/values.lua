@@ -32,7 +32,8 @@ function makers.M(o, dtype)
 end
 function makers.W(o, dtype)
   local n = o.shape[#o.shape]
-  return ("ipu.cast(ipu.eye(%d), %q) * %d + %s"):format(n, dtype, n + 2, uniform(o.shape, -1, 1, dtype))
+  return ("ipu.cast(ipu.eye(%d), %q) * %d + %s"):format(n, dtype, n + 2,
+    uniform(o.shape, -1, 1, dtype))
 end
 function makers.I(o, _, integer)
   return uniform(o.shape, 0, math.max(o.below or 9, 1), integer)
