@@ -288,7 +288,10 @@ function feeding.open(who, model, o)
       blame.error(who .. ": 'batch_size' must be positive, got " .. batch_size, "value")
     end
     if length == 0 then blame.error(who .. ": there are no samples", "value") end
-    if not fixed_batch_size(model) then batch_size = math.min(batch_size, length) end
+    if not fixed_batch_size(model) then batch_size = math.min(batch_size, length)
+    elseif length % batch_size ~= 0 then
+      refuse_remainder(who, {samples = length, batch_size = batch_size})
+    end
     samples = length
     if o.class_weight then check_classes(who, o.class_weight, y) end
     dataset = data.from_tensor_slices(element)
@@ -297,9 +300,6 @@ function feeding.open(who, model, o)
       dataset.handle:begin_at(o.epoch or 0) -- another order in each call, too
     end
     dataset = dataset:batch(batch_size, {drop_remainder = length % batch_size == 0})
-    if length % batch_size ~= 0 and fixed_batch_size(model) then
-      refuse_remainder(who, {samples = length, batch_size = batch_size})
-    end
   end
   local is_distributed <const> = rawget(dataset, "is_distributed") == true
   dataset = narrow(dataset)
