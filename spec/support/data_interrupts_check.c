@@ -1,7 +1,7 @@
 /* Chains of dataset stages that are interrupted again and again (Ctrl-C) give the elements of those
  * that are not: random chains over sources that have an interruption come before, behind and inside
  * of their elements, read by tensors, into memory and skipped. Arguments: first seed, number of
- * seeds. Prints what differs; exit status 1 if anything did. */
+ * seeds. Prints what differs; the last line is "N passed, M failed". */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -278,7 +278,8 @@ int main(int count, char **argument) {
             k < want.count ? want.value[k] : -1);
   }
   pool_free(pool);
-  printf("data_interrupts_check: %" PRId64 " elements, %" PRId64 " interruptions, %d wrong\n",
-         elements, interruptions, wrong);
-  return wrong > 0;
+  printf("%" PRId64 " elements, %" PRId64 " interruptions\n", elements, interruptions);
+  bool lazy = interruptions < (int64_t)seeds; /* then nothing was interrupted */
+  printf("%d passed, %d failed\n", (int)seeds - wrong, wrong + lazy);
+  return wrong > 0 || lazy;
 }
