@@ -3,10 +3,13 @@
 
 local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
-local instances = require "ipulua.config.instances"
 local launch = require "ipulua.config.launch"
 
 local teams = {}
+
+local instances = setmetatable({}, { -- loaded when there is a strategy
+  __index = function(_, name) return require("ipulua.config.instances")[name] end,
+})
 
 ---The strategy for several processes whose scope is open, nil outside.
 ---@return table?
