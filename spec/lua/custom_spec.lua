@@ -125,8 +125,8 @@ describe("register_op", function()
     fails("must be a name", ipu.register_op, {name = "a b", call = print})
     -- none that ops stand in
     for _, module in ipairs{"nowhere", "keras", "json", "matmul", "IPUConfig"} do
-      fails("there is no module '" .. module .. "' of ops; there are ipu itself and ipu.nn, "
-        .. "ipu.random", ipu.register_op,
+      fails("there is no module '" .. module .. "' of ops; there are ipu itself and ipu.linalg, "
+        .. "ipu.nn, ipu.random", ipu.register_op,
         {name = module .. ".x", call = print})
     end
     fails("ipu.nn, ipu.random; did you mean 'random'?", ipu.register_op,

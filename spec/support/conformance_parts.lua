@@ -5,6 +5,7 @@ local class = require "ipulua.base.class"
 local ipu = require "ipulua"
 local names = require "ipulua.base.parts.names"
 local parts = require "ipulua.base.parts"
+local _ = ipu.keras -- its parts are entered
 local values = require "spec.support.conformance_values"
 
 -- ------------------------------------------------ tensors

@@ -26,7 +26,7 @@ end
 local function dtypes(op, row)
   local case
   for each in ((row.sample or "") .. "|"):gmatch("([^|]*)|") do
-    case = case or each:find("[FPUDM]") and each
+    case = case or each:find("[FPUDMW]") and each
   end
   if not case then return nil end
   local taken, result_of, refusal, all_alike = {}, {}, nil, true
@@ -66,7 +66,7 @@ end
 local function other_dtypes(op, row)
   local lines = {}
   local operands = row.sample and samples.first_case(row.sample) or {}
-  local numbers = row.sample and row.sample:find("[FPUDM]")
+  local numbers = row.sample and row.sample:find("[FPUDMW]")
   local own = false -- whether an attribute says the dtype of the result
   for _, a in ipairs(row.attributes) do own = own or a.name == "dtype" end
   for i, operand in ipairs(operands) do

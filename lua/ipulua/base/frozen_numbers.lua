@@ -7,7 +7,8 @@ local log = require "ipulua.base.log"
 
 local frozen_numbers = {}
 
-local told <const>, traces = {}, 0
+local told <const> = {}
+local open <const> = setmetatable({}, {__mode = "k"}) -- traces; some are forgotten while open
 local original, telling
 
 local function tell()
@@ -19,9 +20,10 @@ local function tell()
 end
 
 ---A trace has begun.
-function frozen_numbers.begin()
-  traces = traces + 1
-  if traces > 1 or math.random == telling then return end
+---@param trace table
+function frozen_numbers.begin(trace)
+  open[trace] = true
+  if telling and math.random == telling then return end
   local random <const> = math.random
   original = random
   telling = function(...)
@@ -32,9 +34,12 @@ function frozen_numbers.begin()
 end
 
 ---A trace has ended.
-function frozen_numbers.finish()
-  traces = traces - 1
-  if traces == 0 and math.random == telling then math.random = original end -- luacheck: ignore 122
+---@param trace table
+function frozen_numbers.finish(trace)
+  open[trace] = nil
+  if next(open) == nil and math.random == telling then
+    math.random = original -- luacheck: ignore 122
+  end
 end
 
 return frozen_numbers

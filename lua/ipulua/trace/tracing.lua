@@ -28,7 +28,7 @@ end
 local function push(is_graph)
   serial = serial + 1
   here().root = {serial = serial, is_graph = is_graph, below = innermost()}
-  frozen_numbers.begin()
+  frozen_numbers.begin(here().root)
   changed()
 end
 
@@ -36,7 +36,7 @@ local function pop()
   local root = innermost()
   if not root then return end
   root.ended = true
-  frozen_numbers.finish()
+  frozen_numbers.finish(root)
   here().root = root.below
 end
 

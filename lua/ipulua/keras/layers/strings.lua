@@ -249,6 +249,7 @@ local function choice(name, list)
     if type(given) == "string" and not list[given] then
       local known = {}
       for key in pairs(list) do known[#known + 1] = key end
+      table.sort(known)
       return string.format("must be a function or one of %s, got '%s'%s",
         table.concat(known, ", "), given, nearest.hint(given, known))
     end
