@@ -27,7 +27,7 @@ describe("one file adds", function()
   setup(function()
     root = command.folder()
     os.execute(string.format("mkdir -p %s/%s && cp -a %s %s/%s/ && cp -a lua docs src Makefile %s",
-      root, build, command.ipulua, root, build, root))
+      root, build, command.quote(command.ipulua), root, build, root))
   end)
   teardown(function() command.remove(root) end)
 

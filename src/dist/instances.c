@@ -175,7 +175,7 @@ static bool wait_for_ends(Instances *t, int status) {
     if (t->different) tell_difference(t, NULL, &(Error){0});
     double now = clock_seconds();
     bool bad = status || any_failed(t) || interrupt_terminated();
-    if (bad && !failed_since) failed_since = now;
+    if (bad && failed_since == 0) failed_since = now;
     if (bad && now - failed_since > most) return false;
     nanosleep(&(struct timespec){.tv_nsec = turns < 1000 ? 50000 : 2000000}, NULL);
   }

@@ -82,18 +82,38 @@ static rlim_t address_space(void) {
   return pages * (rlim_t)sysconf(_SC_PAGESIZE);
 }
 
-static void limit(int which, rlim_t most) {
-  struct rlimit now;
-  if (getrlimit(which, &now) != 0) return;
+/* The limit with another current value, as far as the greatest one allows. */
+static struct rlimit limited(struct rlimit now, rlim_t most) {
   now.rlim_cur = now.rlim_max == RLIM_INFINITY || most < now.rlim_max ? most : now.rlim_max;
-  setrlimit(which, &now);
+  return now;
+}
+
+static void limit_memory(rlim_t bytes) {
+  struct rlimit now;
+  if (getrlimit(RLIMIT_AS, &now) != 0) return;
+  now = limited(now, bytes);
+  setrlimit(RLIMIT_AS, &now);
+}
+
+static void leave_no_core(void) {
+  struct rlimit now;
+  if (getrlimit(RLIMIT_CORE, &now) != 0) return;
+  now = limited(now, 0);
+  setrlimit(RLIMIT_CORE, &now);
+}
+
+static void limit_time(rlim_t seconds) {
+  struct rlimit now;
+  if (getrlimit(RLIMIT_CPU, &now) != 0) return;
+  now = limited(now, seconds);
+  setrlimit(RLIMIT_CPU, &now);
 }
 
 /* Makes room for a dataset: its elements twice, since they may be converted. */
 static void allow(Reader *r, rlim_t bytes) {
   r->read += bytes;
-  if (r->base) limit(RLIMIT_AS, r->base + SPARE_BYTES + 2 * bytes);
-  limit(RLIMIT_CPU, SECONDS + r->read / BYTES_PER_SECOND);
+  if (r->base) limit_memory(r->base + SPARE_BYTES + 2 * bytes);
+  limit_time(SECONDS + r->read / BYTES_PER_SECOND);
 }
 
 /* ---- texts: attributes that are strings or lists of them ---- */
@@ -274,7 +294,7 @@ void hdf5_read(const char *path, int out) {
   r->out = out;
   H5Eset_auto2(H5E_DEFAULT, NULL, NULL); /* errors are ours to tell */
   H5PLset_loading_state(0);              /* no filters from files beside */
-  limit(RLIMIT_CORE, 0);
+  leave_no_core();
   r->base = address_space();
   allow(r, 0);
   read_file(r, path);
