@@ -44,7 +44,7 @@ end)
 local lua_order <const> = {"base", "config", "trace", "data", "machine", "optimizers", "pipeline",
   "strategy", "init", "keras", "tools"}
 -- Files at the root: what they stand beside, or nothing where only they themselves are required.
-local at_root <const> = {nearest = 0, enums = 1, ops = 1, init = 9}
+local at_root <const> = {nearest = 0, enums = 1, log = 1, ops = 1, init = 9}
 local apart <const> = {script = true, ffi = true}
 
 local most_files <const>, most_at_root <const>, largest_knot <const> = 25, 18, 12

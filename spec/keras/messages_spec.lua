@@ -96,3 +96,21 @@ describe("Lua's random numbers in a traced function", function()
     end))
   end)
 end)
+
+describe("the module ipulua.log", function()
+  it("hands lines to a function, and chooses the level", function()
+    local public, list = require "ipulua.log", {}
+    local former = public.set_writer(function(line) list[#list + 1] = line end)
+    finally(function()
+      public.set_writer(former)
+      public.set_level(nil)
+    end)
+    public.set_level "error"
+    log.warn("one")
+    public.set_level "warn"
+    log.warn("two")
+    assert.equal(1, #list)
+    assert.matches("two", list[1])
+    assert.error_matches(function() public.set_level "loud" end, "must be error, warn, info")
+  end)
+end)

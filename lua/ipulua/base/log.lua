@@ -68,6 +68,16 @@ end
 ---@param prefix string
 function log.set_prefix(prefix) state.prefix = prefix end
 
+---Sets the level; nil reads IPULUA_LOG again at the next line.
+---Errors: a level that there is not
+---@param level "error"|"warn"|"info"|"debug"|nil
+function log.set_level(level)
+  if level ~= nil and not levels[level] then
+    error("set_level: the level must be error, warn, info or debug, got " .. tostring(level), 2)
+  end
+  state.level = level and levels[level]
+end
+
 ---Hands lines (without newline) to a function instead of stderr; nil goes back. Returns the former
 ---one.
 ---@param writer fun(line: string)?
