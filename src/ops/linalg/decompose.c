@@ -208,7 +208,7 @@ static int64_t factorise_svd(const Batch *b, int64_t index, char *scratch) {
   take_svd(&p, scratch, d, m, n, b->work_count);
   const void *in = matrix_in(b, 0, index);
   if (!all_finite(d, in, m * n)) return NOT_FINITE;
-  memcpy(p.a, in, (size_t)(m * n) * size);
+  copy_numbers(p.a, in, (size_t)(m * n) * size);
   char *s = (char *)b->c->out[0] + (size_t)(index * k) * size;
   char *u = vectors ? matrix_out(b, 1, index) : p.v;
   if (lapack_svd(b->lapack, vectors, n, m, p.a, s, p.v, u, p.work, b->work_count, p.whole))

@@ -66,7 +66,7 @@ static size_t take_least(LeastPieces *p, char *scratch, Dtype d, const Sizes *s,
 static void put_columns(Dtype d, const void *x, int64_t from, int64_t cols, bool rows,
                         int64_t apart, void *to) {
   int64_t count = rows ? from : cols, length = rows ? cols : from;
-  memset(to, 0, (size_t)(count * apart) * dtype_size(d));
+  if (count && apart) memset(to, 0, (size_t)(count * apart) * dtype_size(d));
   for (int64_t j = 0; j < count; j++)
     for (int64_t i = 0; i < length; i++)
       dtype_set(d, to, j * apart + i, dtype_get(d, x, rows ? j * cols + i : i * cols + j));
@@ -211,7 +211,7 @@ static int64_t decompose(const Batch *b, int64_t index, const ValuesPieces *p, b
   Dtype d = b->lapack.dtype;
   const char *in = matrix_in(b, 0, index);
   if (!all_finite(d, in, m * n)) return NOT_FINITE;
-  memcpy(p->a, in, (size_t)(m * n) * dtype_size(d));
+  copy_numbers(p->a, in, (size_t)(m * n) * dtype_size(d));
   return lapack_svd(b->lapack, vectors, n, m, p->a, p->s, p->v, p->u, p->work, b->work_count,
                     p->whole)
              ? NOT_CONVERGED

@@ -2,6 +2,8 @@
  * matrices shared out by their number alone. */
 #ifndef IPULUA_OPS_LINALG_H
 #define IPULUA_OPS_LINALG_H
+#include <string.h>
+
 #include "kernels/lapack.h"
 #include "ops/support.h"
 
@@ -77,4 +79,8 @@ Value *grad_identity(Graph *g, Dtype d, int64_t n);
 #define X(id) void cost_of_##id(const struct Target *t, const Node *n, struct Cost *cost);
 LINALG_COSTS(X)
 #undef X
+/* Of an empty matrix either pointer may be NULL, which memcpy doesn't take. */
+static inline void copy_numbers(void *to, const void *from, size_t bytes) {
+  if (bytes) memcpy(to, from, bytes);
+}
 #endif

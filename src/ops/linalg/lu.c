@@ -50,7 +50,7 @@ static int64_t invert(const Batch *b, int64_t index, char *scratch) {
   take_pieces(&p, scratch, d, 0, n, b->work_count);
   char *y = matrix_out(b, 0, index);
   if (is_adjoint(b)) transpose_matrix(b, matrix_in(b, 0, index), n, n, y);
-  else memcpy(y, matrix_in(b, 0, index), (size_t)(n * n) * dtype_size(d));
+  else copy_numbers(y, matrix_in(b, 0, index), (size_t)(n * n) * dtype_size(d));
   int info = lapack_lu(b->lapack, n, y, p.pivot);
   if (!info) lapack_inverse(b->lapack, n, y, p.pivot, p.work, b->work_count);
   return info;
@@ -108,7 +108,7 @@ static const void *factorise(const Batch *b, int64_t index, char *scratch, Piece
   int64_t n = matrix_cols(b->c->in_type[0]);
   Dtype d = b->lapack.dtype;
   take_pieces(p, scratch, d, n * n, n, 0);
-  memcpy(p->lu, matrix_in(b, 0, index), (size_t)(n * n) * dtype_size(d));
+  copy_numbers(p->lu, matrix_in(b, 0, index), (size_t)(n * n) * dtype_size(d));
   *singular = n && lapack_lu(b->lapack, n, p->lu, p->pivot) > 0;
   *odd = false;
   for (int64_t i = 0; i < n; i++) {
@@ -197,7 +197,7 @@ static int64_t solve(const Batch *b, int64_t index, char *scratch) {
   Dtype d = b->lapack.dtype;
   Pieces p;
   take_pieces(&p, scratch, d, n * n, n, n * columns);
-  memcpy(p.lu, matrix_in(b, 0, index), (size_t)(n * n) * dtype_size(d));
+  copy_numbers(p.lu, matrix_in(b, 0, index), (size_t)(n * n) * dtype_size(d));
   int info = lapack_lu(b->lapack, n, p.lu, p.pivot);
   if (info) return info;
   transpose_matrix(b, matrix_in(b, 1, index), n, columns, p.work);
