@@ -30,5 +30,4 @@ static inline const Home *home_of(const Homes *h, const Value *v) {
   return &h->value[h->first_value[v->node->id] + v->index];
 }
 /* Does a node of the region itself, not of one inside it, belong to a stage? */
-bool region_has_stages(const Graph *g);
 #endif

@@ -13,8 +13,7 @@
 /* ---- regions ---- */
 
 static void walk_node(Walk *w, Inside *in, Node *n) {
-  if (n->op == &control_repeat || n->op == &control_while) walk_loop(w, in, n);
-  else if (n->op->traits & CONTROL) walk_branches(w, in, n);
+  if (n->op->traits & CONTROL) walk_control(w, in, n);
   else if (node_is_transfer(n)) walk_transfer(w, in, n);
   else if (node_is_dequeue(n)) walk_dequeue(w, in, n);
   else if (node_is_enqueue(n)) walk_enqueue(w, in, n);

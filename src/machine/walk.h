@@ -1,6 +1,7 @@
 /* What the files that walk over a program's graph share (walk.c, walk_ops.c, walk_control.c). */
 #ifndef IPULUA_MACHINE_WALK_H
 #define IPULUA_MACHINE_WALK_H
+#include "graph/control.h"
 #include "machine/rows.h"
 #include "program/region.h"
 
@@ -11,9 +12,9 @@ struct Inside {
   const Homes *homes;
   int *held; /* by value; -1: none yet */
   Inside *outer;
-  /* the node of outer that holds the region; its operands are the region's inputs from lead on */
+  /* the node of outer that holds the region, and how its operands are the region's inputs */
   const Node *control;
-  int skip, lead;
+  ControlRegions regions;
   int first_held; /* what the region holds itself begins here */
 };
 
@@ -60,8 +61,7 @@ void walk_enqueue(Walk *w, Inside *in, Node *n);
 void walk_host(Walk *w, Inside *in, Node *n);
 
 /* walk_control.c */
-void walk_loop(Walk *w, Inside *in, Node *n);
-void walk_branches(Walk *w, Inside *in, Node *n);
+void walk_control(Walk *w, Inside *in, Node *n);
 
 /* walk.c */
 void walk_region(Walk *w, Inside *in, const int *inputs, const int *targets, int *outputs);

@@ -120,8 +120,7 @@ static int ready_row(const Walk *w, const Value *v) {
 
 /* The region whose rows run whenever those of `in` do: a called function's are its caller's. */
 static const Graph *running_region(const Inside *in) {
-  while (in->outer && (in->control->op == &control_call || in->control->op == &control_custom))
-    in = in->outer;
+  while (in->outer && control_calls(&in->regions)) in = in->outer;
   return in->graph;
 }
 

@@ -34,7 +34,8 @@ static void print_types(FILE *f, Value *const *in, int count) {
 
 /* How often a loop runs, where that is fixed: other numbers come to other meetings. */
 static void print_count(FILE *f, const Node *n) {
-  if (n->op != &control_repeat || !node_is_constant(n->in[0]->node)) return;
+  ControlRegions c = control_regions(n);
+  if (!c.lead || !node_is_constant(n->in[0]->node)) return;
   const Tensor *t = n->in[0]->node->attr[0].tensor;
   if (t && type_count(&t->type) == 1) fprintf(f, " %g times", tensor_get(t, 0));
 }

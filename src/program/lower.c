@@ -214,10 +214,8 @@ void lower_node(Lower *l, Region *r, Node *n, Block *b) {
   int group = region_group(r, n->id);
   if (group >= 0) {
     if (r->group[group].last == n->id) lower_group(l, r, &r->group[group], b);
-  } else if (n->op == &control_repeat || n->op == &control_while) {
-    lower_loop(l, r, n, b);
   } else if (n->op->traits & CONTROL) {
-    lower_branches(l, r, n, b);
+    lower_control(l, r, n, b);
   } else if (node_is_transfer(n)) {
     emit_transfer(l, r, n, b);
   } else if (node_is_dequeue(n)) {

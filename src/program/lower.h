@@ -37,8 +37,7 @@ void lower_group(Lower *l, Region *r, const Group *g, Block *b);
 void lower_product(Lower *l, Region *r, Node *n, const Group *g, Block *b);
 
 /* control.c */
-void lower_loop(Lower *l, Region *r, Node *n, Block *b);
-void lower_branches(Lower *l, Region *r, Node *n, Block *b);
+void lower_control(Lower *l, Region *r, Node *n, Block *b);
 
 /* in_place.c. Decide which outputs go straight to their targets; lower_outputs copies the others
  * that a pass makes (0 where there are none; inputs and constants count for pass 0). */
@@ -53,8 +52,6 @@ Status lower_place(Lower *l);
 /* The links of a buffer are *from … *to - 1, once they are sorted. */
 void lower_links_of(const Program *p, int buffer, int *from, int *to);
 
-/* pipeline.c: the passes of a pipelined loop n, whose step begins at position begin. NULL after
- * a failure. */
-PipelineStep *lower_pipeline(Lower *l, const Node *n, const PipelinePlan *plan, const int *inputs,
-                             const int *targets, int begin);
+/* pipeline.c: the passes of a pipelined loop, whose step s is. */
+void lower_pipeline(Lower *l, Step *s, const int *inputs, const int *targets);
 #endif

@@ -41,8 +41,7 @@ struct Phase {
   uint32_t detail; /* MEETING of instances: what must be alike; 0: not known yet */
   bool heavy;      /* LOCAL: worth a hand-off to other threads */
   Step **step;     /* [replicas]: the first one in each instance */
-  Phases body, other;
-  Phases *pass; /* of a pipelined loop: [2 * passes], the dequeues and the body of each */
+  Phases *nested;  /* CONTROL: of each of the step's blocks */
 };
 
 /* What replicas are made of, from the first run in which they may differ. */

@@ -9,10 +9,20 @@
 #include "transform/lift.h"
 
 typedef struct Step Step;
+typedef struct Pass Pass;
 typedef struct Block {
   Step *step;
   int count, capacity;
 } Block;
+
+/* A block inside of a step. In the order in which they run: of a loop its test, then its body; of a
+ * branch yes, no; of a pipeline the dequeues and the body of each pass. */
+typedef struct Nested {
+  Block *block;
+  bool tests;       /* its value says whether the loop goes on */
+  bool repeats;     /* a loop's */
+  const Pass *pass; /* of a pipeline: whose; NULL: of none */
+} Nested;
 
 typedef enum StepKind {
   STEP_OP,    /* one op's eval */
@@ -47,7 +57,7 @@ typedef struct StashLink {
 } StashLink;
 
 /* The part of a micro-batch that one stage does in one direction. */
-typedef struct Pass {
+struct Pass {
   int program, lane;
   Block dequeues; /* run before the others, by the thread that runs the program */
   Block body;
@@ -55,7 +65,7 @@ typedef struct Pass {
   int32_t *index; /* the micro-batch */
   StashLink *stash;
   int stash_count, stash_capacity;
-} Pass;
+};
 
 /* What runs on one IPU; while a row runs, how it went. */
 typedef struct Lane {
@@ -97,6 +107,8 @@ struct Step {
   bool changes;     /* a variable, a queue, what an op keeps (engine/drop.h) */
   /* REPEAT, WHILE: behind it, in an iteration around it, something is changed */
   bool changes_follow;
+  Nested *nested; /* [nested_count]; none: it holds no steps */
+  int nested_count;
   ReadAhead *ahead; /* DEQUEUE; NULL: elements are read when they are asked for */
   /* COPY: from, to. REPEAT, WHILE, COND: test, limit, index. OP: scratch. Set when memory is
    * placed or bound */
@@ -107,12 +119,24 @@ struct Step {
     GemmStep *gemm;
     size_t copy_bytes;
     PipelineStep *pipeline;
-    struct {
-      Block *body, *other; /* repeat, call: body; while: body, condition; cond: yes, no */
-    } control;             /* test: int32 count, or bool; limit: int32, -1 for none; index: int32 */
   };
 };
+/* test: int32 count, or bool; limit: int32, -1 for none; index: int32 */
 enum { CELL_TEST, CELL_LIMIT, CELL_INDEX };
+
+/* Is the one block of s followed by itself, until the loop ends? */
+static inline bool step_repeats_alone(const Step *s) {
+  return s->nested_count == 1 && s->nested[0].repeats;
+}
+/* Does one of two blocks of s run, as a test says? */
+static inline bool step_chooses(const Step *s) {
+  return s->nested_count == 2 && !s->nested[0].repeats;
+}
+/* Which block of s a text shows as its i-th: no before yes. */
+static inline int nested_shown(const Step *s, int i) { return step_chooses(s) ? 1 - i : i; }
+/* The first step of b, each followed by those inside of it, of which `is` holds; NULL: none. */
+typedef bool StepTest(Step *s, void *context);
+Step *block_find(const Block *b, StepTest *is, void *context);
 
 typedef enum BufferKind {
   BUFFER_ARENA,    /* at offset in the program's memory, or in its streaming memory */
