@@ -1,5 +1,7 @@
 #include "engine/pipeline.h"
 
+#include "program/timetable.h"
+
 #include <string.h>
 
 /* A row of the timetable being run. */

@@ -10,6 +10,7 @@
 #include "engine/control.h"
 #include "engine/drop.h"
 #include "engine/hunt.h"
+#include "program/place.h"
 #include "program/replicas.h"
 
 typedef struct Team {

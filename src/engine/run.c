@@ -8,6 +8,7 @@
 #include "engine/drop.h"
 #include "engine/hunt.h"
 #include "kernels/products.h"
+#include "program/place.h"
 #include "program/replicas.h"
 
 enum { CHAIN_GRAIN = 16384 };

@@ -5,7 +5,10 @@
 
 #include "lua/bind.h"
 #include "lua/tape.h"
+#include "program/dot.h"
+#include "program/memory.h"
 #include "program/replicas.h"
+#include "program/text.h"
 
 enum { MOST_LISTED = 4096 };
 #define ROOT_NAME "ipulua.Root"

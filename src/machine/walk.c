@@ -6,9 +6,20 @@
 #include <limits.h>
 #include <string.h>
 
-#include "graph/control.h"
+#include "machine/costs.h"
+#include "machine/layout.h"
+#include "machine/place.h"
+#include "machine/price.h"
+#include "machine/walk_control.h"
+#include "machine/walk_ops.h"
+#include "ops/io/feed.h"
 #include "ops/io/remote.h"
+#include "program/fuse.h"
 #include "program/offload.h"
+#include "program/order.h"
+#include "program/program.h"
+#include "program/region.h"
+#include "program/timetable.h"
 
 /* ---- regions ---- */
 

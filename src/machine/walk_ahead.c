@@ -1,7 +1,12 @@
 /* What a loop reads and doesn't change crosses the links once, before it: who reads it inside,
  * and where. */
+#include "machine/walk_ahead.h"
+
 #include "graph/control.h"
+#include "machine/place.h"
 #include "machine/walk.h"
+#include "machine/walk_ops.h"
+#include "program/region.h"
 
 /* Of a region's inputs: reads[input * shards + ipu], is it read there? */
 typedef struct Readers {

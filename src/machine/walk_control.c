@@ -1,9 +1,17 @@
 /* Loops, branches and calls: their rows, and what they hold while their regions run. */
+#include "machine/walk_control.h"
+
 #include <string.h>
 
 #include "graph/control.h"
+#include "machine/place.h"
+#include "machine/price.h"
 #include "machine/walk.h"
+#include "machine/walk_ahead.h"
+#include "machine/walk_ops.h"
 #include "ops/io/remote.h"
+#include "program/region.h"
+#include "program/timetable.h"
 
 static bool scalar_of(const Tensor *t, int64_t *value) {
   if (type_count(&t->type) != 1) return false;

@@ -1,10 +1,17 @@
 /* The rows of ops, and what of their operands and results takes tile memory. */
+#include "machine/walk_ops.h"
+
 #include <string.h>
 
 #include "graph/control.h"
 #include "graph/observe.h"
+#include "machine/costs.h"
+#include "machine/place.h"
+#include "machine/price.h"
+#include "machine/time.h"
 #include "machine/walk.h"
 #include "ops/io/remote.h"
+#include "program/region.h"
 
 /* ---- lists ---- */
 

@@ -1,10 +1,12 @@
 /* What instances that run a program together must have in common, as text: its nodes with their types and
  * attributes, its variables. Names of tensors, paths and lines are each instance's own. */
+#include "program/common.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "graph/control.h"
-#include "program/replicas.h"
+#include "program/program.h"
 
 static void print_attr(FILE *f, const Attr *a) {
   switch (a->kind) {

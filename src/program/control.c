@@ -1,7 +1,14 @@
 /* Steps of loops, branches and calls, whose regions are lowered into blocks of their own. */
+#include "program/control.h"
+
 #include "graph/control.h"
 #include "ops/io/remote.h"
+#include "program/in_place.h"
 #include "program/lower.h"
+#include "program/pipeline.h"
+#include "program/program.h"
+#include "program/region.h"
+#include "program/step.h"
 
 /* Everything that the step touches and that was there before it must stay until its end. */
 static void extend_lives(Lower *l, int begin) {

@@ -1,10 +1,15 @@
 /* A program for Graphviz: a box a step, a frame around what a loop, a branch, a call or a pass
  * of a pipeline holds, an arrow from the step that makes a value to each that reads it. */
+#include "program/dot.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "graph/control.h"
-#include "program/lower.h"
+#include "program/program.h"
+#include "program/region.h"
+#include "program/step.h"
+#include "program/timetable.h"
 
 /* Which step makes a node's values. A node of a chain whose values nobody else reads has none. */
 typedef struct Maker {

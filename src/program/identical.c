@@ -7,6 +7,7 @@
 
 #include "graph/control.h"
 #include "ops/io/feed.h"
+#include "program/program.h"
 
 typedef struct Search {
   Arena *arena;

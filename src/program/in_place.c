@@ -1,8 +1,13 @@
 /* Which values are written over the variable or carried value that they replace; the others are
  * copied at the end. */
+#include "program/in_place.h"
+
 #include "graph/control.h"
 #include "ops/io/remote.h"
 #include "program/lower.h"
+#include "program/program.h"
+#include "program/region.h"
+#include "program/step.h"
 
 static int times_read(const Node *n, const Value *root) {
   int times = 0;

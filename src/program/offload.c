@@ -9,9 +9,12 @@
 
 #include "graph/control.h"
 #include "ops/io/remote.h"
-#include "program/lower.h"
 #include "program/passes.h"
+#include "program/program.h"
+#include "program/recompute.h"
+#include "program/region.h"
 #include "program/share.h"
+#include "program/timetable.h"
 #include "transform/clone.h"
 #include "transform/verify.h"
 

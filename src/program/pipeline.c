@@ -3,10 +3,20 @@
  * keeps micro-batches between the two. What a pass keeps to itself shares memory with nothing of
  * another lane, since lanes run side by side. The steps are those of the plain loop: no schedule
  * changes a bit. */
+#include "program/pipeline.h"
+
 #include "graph/control.h"
+#include "ops/io/feed.h"
 #include "ops/io/remote.h"
+#include "program/fuse.h"
+#include "program/in_place.h"
 #include "program/lower.h"
+#include "program/order.h"
 #include "program/passes.h"
+#include "program/program.h"
+#include "program/region.h"
+#include "program/step.h"
+#include "program/timetable.h"
 
 typedef struct Pipeline {
   Lower *l;

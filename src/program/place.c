@@ -1,12 +1,17 @@
 /* One memory plan for all buffers of a program; then every pointer is set, or known by the
  * argument that it will be bound to. */
+#include "program/place.h"
+
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/memory.h"
 #include "program/lower.h"
+#include "program/memory.h"
+#include "program/program.h"
 #include "program/read_ahead.h"
+#include "program/step.h"
 
 static int by_argument(const void *a, const void *b) {
   const Link *x = a, *y = b;

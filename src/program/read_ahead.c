@@ -2,8 +2,9 @@
 
 #include <stdlib.h>
 
-#include "ops/io/feed.h"
-#include "program/lower.h"
+#include "program/place.h"
+#include "program/program.h"
+#include "program/step.h"
 
 enum { ALIGNMENT = 64 };
 

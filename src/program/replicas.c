@@ -3,6 +3,10 @@
 #include <stdlib.h>
 
 #include "graph/control.h"
+#include "ops/io/feed.h"
+#include "program/buckets.h"
+#include "program/program.h"
+#include "program/step.h"
 #include "program/timetable.h"
 
 /* Elements of work (a product's are eighths of multiplications) below which a hand-off costs as

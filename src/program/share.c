@@ -9,8 +9,9 @@
 #include "graph/control.h"
 #include "ops/io/remote.h"
 #include "ops/ops.h"
-#include "program/lower.h"
 #include "program/offload.h"
+#include "program/program.h"
+#include "program/region.h"
 #include "transform/clone.h"
 #include "transform/verify.h"
 

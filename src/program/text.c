@@ -1,10 +1,14 @@
 /* A program as text: a line a step, regions indented. */
+#include "program/text.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "graph/control.h"
+#include "program/program.h"
 #include "program/region.h"
 #include "program/replicas.h"
+#include "program/step.h"
+#include "program/timetable.h"
 
 static void print_chain(FILE *f, const Chain *c) {
   fprintf(f, " %d step%s over", c->step_count, c->step_count == 1 ? "" : "s");

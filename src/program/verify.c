@@ -1,8 +1,12 @@
 /* What a valid program is: steps in order, every pointer linked to a buffer that is live, no two
  * live buffers at one place. */
+#include "program/verify.h"
+
 #include <stdlib.h>
 
 #include "graph/control.h"
+#include "program/memory.h"
+#include "program/program.h"
 #include "program/step.h"
 
 static Status bad(Error *e, const Program *p, const char *what, int a, int b) {
