@@ -67,16 +67,6 @@ static Status read_target(lua_State *L, int index, Error *e, Target *t) {
   return s;
 }
 
-static Schedule read_schedule(lua_State *L, int index) {
-  Schedule found = SCHEDULE_GROUPED;
-  lua_getfield(L, index, "schedule");
-  const char *text = lua_tostring(L, -1);
-  for (int s = 0; text && s < SCHEDULE_COUNT; s++)
-    if (!strcmp(text, schedule_name((Schedule)s))) found = (Schedule)s;
-  lua_pop(L, 1);
-  return found;
-}
-
 /* The positions of the shards, after the configuration's selection order. */
 static void read_order(lua_State *L, int index, Pod *p) {
   if (lua_getfield(L, index, "order") == LUA_TTABLE) {
@@ -85,23 +75,6 @@ static void read_order(lua_State *L, int index, Pod *p) {
     for (int i = 0; i < p->order_count; i++) {
       lua_rawgeti(L, -1, i + 1);
       p->order[i] = (uint16_t)luaL_checkinteger(L, -1);
-      lua_pop(L, 1);
-    }
-  }
-  lua_pop(L, 1);
-}
-
-static void read_mapping(lua_State *L, int index, Machine *m) {
-  if (lua_getfield(L, index, "mapping") == LUA_TTABLE) {
-    m->mapping_count = (int)luaL_len(L, -1);
-    if (m->mapping_count > MACHINE_STAGES)
-      bind_fail(L, ERR_VALUE, "more than %d pipeline stages", MACHINE_STAGES);
-    for (int i = 0; i < m->mapping_count; i++) {
-      lua_rawgeti(L, -1, i + 1);
-      lua_Integer ipu = luaL_checkinteger(L, -1);
-      if (ipu < 0 || ipu >= POD_IPUS_MAX)
-        bind_fail(L, ERR_VALUE, "a stage can't be on IPU %d", (int)ipu);
-      m->mapping[i] = (int)ipu;
       lua_pop(L, 1);
     }
   }
@@ -140,8 +113,6 @@ static Status read_machine(lua_State *L, int index, Error *e, Machine *m) {
     return fail(e, ERR_VALUE, "%d IPUs can't be shared among %d instances", m->pod.ipus,
                 m->pod.instances);
   m->pod.model_host = flag(L, index, "model_host", false);
-  m->schedule = read_schedule(L, index);
-  read_mapping(L, index, m);
   m->recompute = flag(L, index, "recompute", false);
   lua_getfield(L, index, "offload");
   bind_read_offload(L, -1, &m->offload);
