@@ -46,14 +46,16 @@ static double number(lua_State *L, int index, const char *name, double fallback)
 static Status read_target(lua_State *L, int index, Error *e, Target *t) {
   size_t length;
   lua_getfield(L, index, "target");
-  const char *text = luaL_optlstring(L, -1, "GC200", &length);
+  const char *text = luaL_optlstring(L, -1, TARGET_DEFAULT, &length);
   const Target *known = target_find(text);
   Status s = OK;
   if (known) *t = *known;
   else if (text[strspn(text, " \t\r\n")] == '{') s = target_parse(e, text, length, t);
-  else
-    s = fail(e, ERR_VALUE, "there is no target '%.60s'; known ones are gc2, gc200, bow and c600",
-             text);
+  else {
+    char names[TARGET_NAMES];
+    s = fail(e, ERR_VALUE, "there is no target '%.60s'; known ones are %s", text,
+             target_names(names, true));
+  }
   lua_pop(L, 1);
   if (s == OK)
     s = target_restrict(e, t, integer(L, index, "tiles_per_ipu", 0),
@@ -388,6 +390,23 @@ static int target_facts(lua_State *L) {
   return 1;
 }
 
+/* → the chips, in order of age: {name, architecture, tiles, tile_bytes} */
+static int chips(lua_State *L) {
+  lua_newtable(L);
+  for (int i = 0; target_at(i); i++) {
+    const Target *t = target_at(i);
+    lua_createtable(L, 0, 4);
+    lua_pushstring(L, t->name);
+    lua_setfield(L, -2, "name");
+    lua_pushstring(L, t->architecture);
+    lua_setfield(L, -2, "architecture");
+    set_count(L, "tiles", (double)t->tiles);
+    set_count(L, "tile_bytes", (double)t->tile_bytes);
+    lua_rawseti(L, -2, i + 1);
+  }
+  return 1;
+}
+
 /* (bool) → what it was before */
 static int set_estimating(lua_State *L) {
   State *s = bind_state(L);
@@ -405,6 +424,7 @@ static int is_estimating(lua_State *L) {
 void bind_open_price(lua_State *L) {
   static const luaL_Reg functions[] = {{"price", price},
                                        {"target_facts", target_facts},
+                                       {"chips", chips},
                                        {"set_estimating", set_estimating},
                                        {"is_estimating", is_estimating},
                                        {NULL, NULL}};
