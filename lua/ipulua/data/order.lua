@@ -7,6 +7,7 @@ local core = require "ipulua.core"
 local Dataset = require "ipulua.data.dataset"
 local elements = require "ipulua.data.elements"
 local structure = require "ipulua.base.structure"
+local texts = require "ipulua.data.texts"
 
 local batch_spec <const> = {{"batch_size", "integer", range = "[1, inf)", says = "elements"},
   {"drop_remainder", "boolean", false}}
@@ -63,7 +64,7 @@ local function is_shape_list(v)
 end
 
 local function is_number_or_tensor(v)
-  return type(v) == "number" or type(v) == "boolean" or core.is_tensor(v)
+  return type(v) == "number" or type(v) == "boolean" or type(v) == "string" or core.is_tensor(v)
 end
 
 ---Batches of elements padded to one shape; -1: as long as the longest of the batch.
@@ -84,7 +85,10 @@ function Dataset:padded_batch(...)
     local list = for_components("padded_batch", "padding_values", self.template, a.padding_values,
       is_number_or_tensor, #types)
     values = {}
-    for i, t in ipairs(types) do values[i] = core.tensor(list[i], t.dtype) end
+    local text = texts.components(self.template) or {}
+    for i, t in ipairs(types) do
+      values[i] = text[i] and texts.tensor("padded_batch", list[i]) or core.tensor(list[i], t.dtype)
+    end
   end
   return Dataset(self.handle:padded_batch(a.batch_size, a.drop_remainder, shapes, values),
     self.template)
@@ -201,6 +205,7 @@ local cache_spec <const> = {{"filename", "string", ""}}
 ---@return Dataset
 function Dataset:cache(...)
   local a = args.check("cache", cache_spec, ...)
+  if a.filename ~= "" then texts.refuse("cache: a file has numbers", self.template) end
   return Dataset(self.handle:cache(a.filename), self.template)
 end
 

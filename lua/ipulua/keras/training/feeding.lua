@@ -15,6 +15,7 @@ local log = require "ipulua.base.log"
 local nest = require "ipulua.base.nest"
 local ops = require "ipulua.ops"
 local plain = require "ipulua.base.plain"
+local texts = require "ipulua.data.texts"
 local together = require "ipulua.keras.base.together"
 
 local feeding = {}
@@ -302,6 +303,7 @@ function feeding.open(who, model, o)
     dataset = dataset:batch(batch_size, {drop_remainder = length % batch_size == 0})
   end
   local is_distributed <const> = rawget(dataset, "is_distributed") == true
+  texts.refuse(who, dataset.template)
   dataset = narrow(dataset)
   if o.class_weight then dataset = weigh_classes(dataset, o.class_weight) end
   return {batch_size = gather(dataset, who), dataset = dataset, batches = dataset:cardinality(),
