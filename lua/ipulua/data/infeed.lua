@@ -16,10 +16,19 @@ local tracing = require "ipulua.trace.tracing"
 local infeed = {}
 
 ---The types of what programs get of a dataset's elements. Where its last batch may be smaller,
----those of whole batches: rawget(dataset, "gathered") is their extent then.
+---those of whole batches: rawget(dataset, "gathered") is their extent then. Where batches have any
+---shape, those of the first one: rawget(dataset, "first_types").
 ---@param dataset Dataset
 ---@return {dtype: string, shape: integer[]}[] types, boolean static
 function infeed.fed_types(dataset)
+  local first = rawget(dataset, "first_types")
+  if first then
+    local types = {}
+    for i, t in ipairs(first) do
+      types[i] = {dtype = t.dtype, shape = table.move(t.shape, 1, #t.shape, 1, {})}
+    end
+    return types, true
+  end
   local _, _, static = dataset.handle:describe()
   local types, batch = dataset.handle:types(), rawget(dataset, "gathered")
   if static or not batch then return types, static end
@@ -63,6 +72,11 @@ infeed.check_feedable = check_feedable
 
 local most_ahead <const> = 255 -- elements
 
+-- What a queue must know of batches that may be smaller, or have any shape.
+local function whole_of(dataset)
+  return rawget(dataset, "gathered"), rawget(dataset, "first_types")
+end
+
 ---Brings a dataset's elements into programs, read ahead by threads: what a loop of ipu.loops or a
 ---pipeline is given. Component types are those that the device has.
 ---Shapes: every extent of the elements must be known
@@ -105,7 +119,7 @@ function IPUInfeedQueue:init(...)
   check_feedable(a.dataset, "IPUInfeedQueue")
   self.dataset, self.prefetch_depth, self.read_ahead = a.dataset, depth, depth
   self.device_ordinal = queues.check_ordinal("IPUInfeedQueue", a.device_ordinal)
-  self.queue = core.data.new_infeed(a.dataset.handle, depth, rawget(a.dataset, "gathered"))
+  self.queue = core.data.new_infeed(a.dataset.handle, depth, whole_of(a.dataset))
   self.number_of_tuple_elements = #a.dataset.handle:types()
   self.dequeued = false
   replication.remember(self, self.queue)
@@ -121,7 +135,7 @@ function IPUInfeedQueue:read_from(dataset, depth)
   depth = usual_depth(depth)
   if dataset == self.dataset and depth == self.prefetch_depth then return end
   local ahead = math.min(depth * (self.replicas or 1), most_ahead)
-  self.queue:replace(dataset.handle, ahead, rawget(dataset, "gathered"))
+  self.queue:replace(dataset.handle, ahead, whole_of(dataset))
   self.dataset, self.prefetch_depth, self.read_ahead = dataset, depth, ahead
 end
 
@@ -130,7 +144,7 @@ function IPUInfeedQueue:set_replicas(n)
   replication.check_infeed(self, n)
   local ahead = math.min(self.prefetch_depth * n, most_ahead)
   if ahead == self.read_ahead or self.queue:state() then return end
-  self.queue:replace(self.dataset.handle, ahead, rawget(self.dataset, "gathered"))
+  self.queue:replace(self.dataset.handle, ahead, whole_of(self.dataset))
   self.read_ahead = ahead
 end
 

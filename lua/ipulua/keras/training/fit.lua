@@ -61,6 +61,7 @@ local function plan(self, a, feed)
   building.own_from_dataset(self, feed.dataset)
   local replicas = assignment.replicas(self)
   local takes_remainder = feeding.takes_remainder(self, false)
+  feeding.check_shapes("fit", self, feed, takes_remainder)
   feeding.tell_remainder(self, "fit", feed, takes_remainder)
   local count, per_execution = feeding.count_steps("fit", feed,
     {steps = a.steps_per_epoch, steps_name = "steps_per_epoch", takes_remainder = takes_remainder,
