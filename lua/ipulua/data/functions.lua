@@ -95,6 +95,9 @@ local function refuse(who, message)
     .. "element by element", who, message), "value")
 end
 
+-- Extents that are tried for unknown ones: what changes with them is unknown in the result.
+local trials <const> = {{2, 3}, {61, 67}}
+
 local function trace_function(who, f, dataset)
   local types = dataset.handle:types()
   for _, t in ipairs(types) do
@@ -103,11 +106,19 @@ local function trace_function(who, f, dataset)
     end
   end
   local streams, counters, draws = core.random_place()
-  local ok, program, template = pcall(trace_element, who, f, elements.representative(types, 2),
+  local first, second = table.unpack(trials[1])
+  local ok, program, template = pcall(trace_element, who, f, elements.representative(types, first),
     dataset.template)
+  if not ok and elements.has_unknown(types) then -- it may want longer ones
+    first, second = table.unpack(trials[2])
+    core.set_random_place(streams, counters, draws)
+    local longer, made, made_template = pcall(trace_element, who, f,
+      elements.representative(types, first), dataset.template)
+    if longer then ok, program, template = longer, made, made_template end
+  end
   if not ok then refuse(who, tostring(program)) end
   if not elements.has_unknown(types) then return program, template end
-  local other, other_template = trace_element(who, f, elements.representative(types, 3),
+  local other, other_template = trace_element(who, f, elements.representative(types, second),
     dataset.template)
   local results = unknown_results(who, program:result_types(), other:result_types(), template,
     other_template)

@@ -171,6 +171,22 @@ local function weigh_classes(dataset, class_weight)
   end)
 end
 
+---Of class_weight: raises the words for labels of a dataset that have no weight, which the dataset
+---meets as a gather outside of the table of weights.
+---@param class_weight table<integer, number>
+---@return fun(problem: any)
+function feeding.explain_classes(class_weight)
+  local outside = string.format("dataset stage 'map'.*: gather: indices%%b[] is (%%-?%%d+), "
+    .. "outside 0 … %d$", #class_weight)
+  return function(problem)
+    local class_number = type(problem) == "string" and problem:match(outside)
+    if class_number then
+      blame.error(string.format("fit: 'class_weight' must hold all classes of the labels; %s is "
+        .. "missing", class_number), "value")
+    end
+  end
+end
+
 -- Labels in memory are looked through for classes that have no weight; those of a dataset are met
 -- while it is read.
 local function check_classes(who, class_weight, y)

@@ -303,6 +303,8 @@ function methods:fit(...)
     {x = a.x, y = a.y, sample_weight = a.sample_weight, batch_size = a.batch_size,
     shuffle = a.shuffle, class_weight = a.class_weight, epoch = self._epochs_fed})
   local run = plan(self, a, feed)
+  validation.check_steps(self, a)
+  run.explain = a.class_weight and feeding.explain_classes(a.class_weight)
   local history
   run.callbacks, history = make_callbacks(self, a, run.steps)
   run.entry = program_for(self, feed, run, a.prefetch_depth)
