@@ -8,7 +8,7 @@ local run_if = sanitized and pending or it
 
 local function documents()
   local list = {}
-  local pipe <close> = assert(io.popen("ls README.md docs/*.md examples/*.md"))
+  local pipe <close> = assert(io.popen("ls README.md docs/*.md docs/*/*.md examples/*.md"))
   for path in pipe:lines() do list[#list + 1] = path end
   return list
 end
@@ -125,10 +125,10 @@ describe("the op of docs/extending.md", function()
   end)
 end)
 
-describe("snippets of docs/embedding.md", function()
+describe("snippets of docs/howto/embedding.md", function()
   run_if("in C compile and run, where they are whole", function()
     local count = 0
-    for _, code in ipairs(blocks("docs/embedding.md", "c")) do
+    for _, code in ipairs(blocks("docs/howto/embedding.md", "c")) do
       if code:find("int main") then
         count = count + 1
         local folder = command.folder()
@@ -147,7 +147,7 @@ describe("snippets of docs/embedding.md", function()
   end)
 
   run_if("for LuaJIT run", function()
-    for _, code in ipairs(blocks("docs/embedding.md", "luajit")) do
+    for _, code in ipairs(blocks("docs/howto/embedding.md", "luajit")) do
       local r = command.run{"luajit", "-e", code,
         env = {LUA_PATH = "lua/?.lua;" .. build .. "/luajit/?.lua",
           IPULUA_LIBRARY = build .. "/libipulua.so.0"}}

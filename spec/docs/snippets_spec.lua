@@ -32,7 +32,7 @@ local function check_printed(path, expected, out)
 end
 
 describe("snippets of", function()
-  local files <close> = assert(io.popen("ls README.md docs/*.md 2>/dev/null"))
+  local files <close> = assert(io.popen("ls README.md docs/*.md docs/*/*.md 2>/dev/null"))
   for path in files:lines() do
     local code, expected = snippets(path)
     if has_code(code) then
@@ -74,8 +74,8 @@ describe("what is shown of", function()
     assert.is_truthy(shown and r.out:find(shown, 1, true), r.out)
   end)
 
-  it("a program that does not fit in docs/profile.md is near what an estimate explains", function()
-    local page, folder = command.read("docs/profile.md"), command.folder()
+  it("a program that does not fit in docs/reference/profile.md is near an estimate", function()
+    local page, folder = command.read("docs/reference/profile.md"), command.folder()
     command.write(folder .. "/wide.lua",
       page:match("\n```lua\n([^`]-\nlocal function wide.-)```\n"))
     local r = command.run{command.ipulua, "wide.lua", dir = folder, env = {IPULUA_LOG = "error"}}
@@ -100,8 +100,8 @@ describe("what is shown of", function()
     end
   end)
 
-  it("a session in docs/command.md comes when it is typed", function()
-    local session = command.read("docs/command.md"):match("\n```\n(> a = .-)```\n")
+  it("a session in docs/reference/command.md comes when it is typed", function()
+    local session = command.read("docs/reference/command.md"):match("\n```\n(> a = .-)```\n")
     local typed, printed = {}, {}
     for line in session:gmatch("[^\n]+") do
       if line:find("^> ") then typed[#typed + 1] = line:sub(3) else printed[#printed + 1] = line end
@@ -112,8 +112,8 @@ describe("what is shown of", function()
   end)
 
   -- Prices change a little whenever the model of the machine learns something.
-  it("a search for a cut in docs/pipelines.md is near what the example prints", function()
-    local shown = command.read("docs/pipelines.md"):match(
+  it("a search for a cut in docs/howto/pipelines.md is near what the example prints", function()
+    local shown = command.read("docs/howto/pipelines.md"):match(
       "\n```\nResNet%-50 on 4 IPUs[^\n]*\n\n(.-)```\n")
     local r = command.run{command.ipulua, "examples/where_to_cut.lua", env = {LC_ALL = "C.UTF-8"}}
     local count = 0

@@ -1,4 +1,4 @@
--- One derivative: what docs/gradients.md's table says, in every form in which a gradient can be
+-- One derivative: what docs/explain/gradients.md's table says, in each form in which one can be
 -- asked for.
 
 local fuzz = require "spec.support.fuzz_gradients"
