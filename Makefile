@@ -297,7 +297,7 @@ PACKAGES_BUILD := gcc make pkg-config lua5.4 liblua5.4-dev zlib1g-dev libjansson
   $(foreach part,$(filter-out $(MODULES),$(OPTIONAL)) OPENBLAS,$(if $(filter-out no,$(WITH_$(part))),$(DEB_$(part)))) \
   $(foreach part,$(filter $(MODULES),$(INSISTED)),$(DEB_$(part)))
 PACKAGES_TEST := lua-busted lua-check clang-format-19 luajit libhdf5-dev python3-h5py python3 python3-numpy python3-onnx build-essential binutils git luarocks lua-cjson nodejs \
-                 lua-socket lua-filesystem debhelper man-db tzdata libopenmpi-dev libmpich-dev openmpi-bin mpich
+                 lua-socket lua-filesystem debhelper man-db tzdata locales libopenmpi-dev libmpich-dev openmpi-bin mpich
 define install_packages
 	@missing=$$(for p in $(1); do dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q ' installed' || echo $$p; done); \
 	test -z "$$missing" && exit 0; \
