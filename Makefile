@@ -446,7 +446,7 @@ docs: all ## write the references: docs/reference/ops.md, docs/reference/keras.m
 	@$(BUILD)/ipulua docs/source/make_api.lua
 
 .PHONY: pictures
-pictures: all ## record the pictures of README and docs anew (python3 for a terminal, chromium for the report)
+pictures: all ## draw the pictures of README and docs anew (chromium for the report)
 	@$(BUILD)/ipulua docs/source/make_pictures.lua
 
 # The cases are elsewhere: JSON lines under DIR.

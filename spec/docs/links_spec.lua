@@ -146,6 +146,23 @@ describe("snippets of docs/howto/embedding.md", function()
     assert.equal(1, count)
   end)
 
+  run_if("of docs/howto/inference-from-c.md compile, and print what stands there", function()
+    local path = "docs/howto/inference-from-c.md"
+    local folder = command.folder()
+    command.write(folder .. "/train.lua", blocks(path, "lua")[1])
+    command.write(folder .. "/predict.c", blocks(path, "c")[1])
+    local r = command.run{command.ipulua, "train.lua", dir = folder}
+    assert.equal(0, r.status, r.err)
+    r = command.run{"gcc", "-std=c99", "-Wall", "-Wextra", "-Werror", "-Isrc",
+      folder .. "/predict.c", build .. "/libipulua.so.0", "-Wl,-rpath," .. build,
+      "-o", folder .. "/predict"}
+    assert.equal("", r.err)
+    r = command.run{folder .. "/predict", dir = folder}
+    command.remove(folder)
+    assert.equal(0, r.status, r.err)
+    assert.is_truthy(command.read(path):find("\n```\n" .. r.out .. "```\n", 1, true), r.out)
+  end)
+
   run_if("for LuaJIT run", function()
     for _, code in ipairs(blocks("docs/howto/embedding.md", "luajit")) do
       local r = command.run{"luajit", "-e", code,
