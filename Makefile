@@ -441,13 +441,13 @@ fresh-all: ## demo, test, packages, rock and tarball in fresh roots of Debian 12
 	@spec/support/fresh.sh all
 
 .PHONY: docs
-docs: all ## write the references: docs/ops.md, docs/keras.md, docs/api.md, and docs/library for LuaLS
-	@$(BUILD)/ipulua spec/support/ops_reference.lua > $(BUILD)/ops.md && mv $(BUILD)/ops.md docs/ops.md
+docs: all ## write the references: docs/reference/ops.md, docs/reference/keras.md, docs/reference/api.md, and docs/library for LuaLS
+	@$(BUILD)/ipulua spec/support/ops_reference.lua > $(BUILD)/ops.md && mv $(BUILD)/ops.md docs/reference/ops.md
 	@$(BUILD)/ipulua docs/source/make_keras.lua
 	@$(BUILD)/ipulua docs/source/make_api.lua
 
 .PHONY: pictures
-pictures: all ## record the pictures of README and docs anew (python3 for a terminal, chromium for the report)
+pictures: all ## draw the pictures of README and docs anew (chromium for the report)
 	@$(BUILD)/ipulua docs/source/make_pictures.lua
 
 # The cases are elsewhere: JSON lines under DIR.
