@@ -307,11 +307,6 @@ Value *graph_input(Graph *g, const Type *type, const char *name) {
   return add_input(g, &n->out[0]);
 }
 
-void graph_make_input(Graph *g, Node *n) {
-  n->op = &input_op;
-  add_input(g, &n->out[0]);
-}
-
 void graph_make_constant(Graph *g, Node *n, Tensor *t) {
   Attr *attr = arena_alloc(g->arena, sizeof *attr);
   if (!attr || !hold_tensor(g, t)) {

@@ -101,8 +101,6 @@ void graph_rewind(Graph *g, const GraphMark *m);
 
 Value *graph_input(Graph *g, const Type *type, const char *name);
 Value *graph_constant(Graph *g, Tensor *t); /* retains t */
-/* The constant node n becomes g's last input. */
-void graph_make_input(Graph *g, Node *n);
 /* n, whatever it was, is from now on the constant t, of its output's type and dense; retains t. */
 void graph_make_constant(Graph *g, Node *n, Tensor *t);
 /* A rank-0 constant (or filled one) of that dtype. */
