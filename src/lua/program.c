@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "dist/instances.h"
+#include "engine/run.h"
 #include "lua/bind.h"
 #include "lua/tape.h"
 #include "program/dot.h"
