@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "machine/rows.h"
 
 /* Bytes to a tile at least (PopLibs TileMapping); of gaps beside what is live (published for
@@ -108,8 +109,7 @@ static bool find_peak(Price *p, int ipu) {
     const Held *h = &p->held[i];
     if (h->ipu != ipu || h->offloaded || is_always(h) || h->first > h->last || h->first < 0)
       continue;
-    int first = h->first < p->row_count ? h->first : p->row_count,
-        last = h->last < p->row_count ? h->last : p->row_count;
+    int first = int_least(h->first, p->row_count), last = int_least(h->last, p->row_count);
     change[first] += h->bytes;
     change[last + 1] -= h->bytes;
   }
@@ -136,7 +136,7 @@ static void spread_over(Spread *s, double bytes, int used) {
   double each = bytes / used;
   int begin = s->next, end = begin + used;
   s->change[begin] += each;
-  s->change[end < s->tiles ? end : s->tiles] -= each;
+  s->change[least(end, s->tiles)] -= each;
   if (end > s->tiles) {
     s->change[0] += each;
     s->change[end - s->tiles] -= each;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "graph/control.h"
 #include "ops/io/remote.h"
 #include "program/identical.h"
@@ -387,7 +388,7 @@ Program *program_compile(Error *e, Trace *root, int result_count, const int *wri
                          int written_count, const Kernels *kernels, const Numerics *numerics,
                          int threads, const char *name) {
   return compile(e, root, result_count, written, written_count, kernels, numerics,
-                 threads < 1 ? 1 : threads, name);
+                 int_most(threads, 1), name);
 }
 
 Program *program_outline(Error *e, Trace *root, int result_count, const int *written,
@@ -405,7 +406,7 @@ Program *program_instance(Error *e, const Program *from, int threads, int replic
   if (!p) return NULL;
   p->borrows_graph = true;
   p->replica = replica;
-  Lower l = {.error = e, .p = p, .threads = threads < 1 ? 1 : threads};
+  Lower l = {.error = e, .p = p, .threads = int_most(threads, 1)};
   Status s = describe(&l, from->argument_count, from->variable_count, from->result_count);
   for (int i = 0; i < p->variable_count; i++) {
     p->variable[i] = variable_retain(from->variable[i]);
