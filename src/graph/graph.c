@@ -152,6 +152,11 @@ void graph_pass_stream(Graph *g, int stream) {
   if (stream >= g->next_stream) g->next_stream = stream + 1;
 }
 
+void graph_stand_at(Graph *g, const Node *like) {
+  g->scope = (Scope){like->place, arena_string(g->arena, like->source),
+                     arena_string(g->arena, like->name), arena_string(g->arena, like->attributes)};
+}
+
 void graph_adopt(Graph *g, Graph *region) {
   if (!region) return;
   graph_pass_stream(g, region->next_stream - 1);

@@ -114,6 +114,8 @@ Node *graph_node(Graph *g, const OpDef *op, Value *const *in, int in_count, cons
 Value *graph_apply(Graph *g, const OpDef *op, Value *const *in, int in_count, const Attr *attrs);
 /* Nodes that g makes from now on have other streams than those of a graph that is there already. */
 void graph_pass_stream(Graph *g, int stream);
+/* What g makes from now on stands where `like`, of any graph, does, and has its line and names. */
+void graph_stand_at(Graph *g, const Node *like);
 /* A region that g owns from now on. */
 void graph_adopt(Graph *g, Graph *region);
 Status graph_error(const Graph *g);

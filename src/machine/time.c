@@ -1,14 +1,20 @@
 /* Cycles: what moves data gets its price, pipelines their time tables, then everything is added
  * up. Who waits, waits in sync. */
+#include "machine/time.h"
+
 #include <limits.h>
 #include <math.h>
 #include <string.h>
 
 #include "base/arith.h"
-#include "machine/rows.h"
+#include "machine/io_tiles.h"
+#include "machine/merge.h"
+#include "machine/price.h"
 #include "machine/timeline.h"
 #include "ops/io/feed.h"
 #include "program/identical.h"
+#include "program/program.h"
+#include "program/timetable.h"
 
 static const Cost *keep(Price *p, const Cost *c) { return arena_copy(p->arena, c, sizeof *c); }
 

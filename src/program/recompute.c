@@ -1,11 +1,13 @@
+#include "program/recompute.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/control.h"
 #include "ops/io/remote.h"
-#include "program/lower.h"
 #include "program/passes.h"
+#include "program/region.h"
 #include "program/schedule.h"
+#include "program/timetable.h"
 #include "transform/clone.h"
 
 typedef struct Recompute {
