@@ -5,7 +5,6 @@
 
 enum { COLUMNS = 80 };
 
-
 bool plain_is(lua_State *L, int index) {
   if (!lua_istable(L, index)) return false;
   if (!lua_getmetatable(L, index)) return true;

@@ -90,8 +90,7 @@ Status infer_same(Error *e, Node *n) {
 }
 
 Status infer_float(Error *e, Node *n) {
-  if (!dtype_is_float(n->in[0]->type.dtype))
-    return want_float(e, &n->in[0]->type);
+  if (!dtype_is_float(n->in[0]->type.dtype)) return want_float(e, &n->in[0]->type);
   return infer_same(e, n);
 }
 
