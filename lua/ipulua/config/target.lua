@@ -10,6 +10,8 @@ local launch = require "ipulua.config.launch"
 local library_options = require "ipulua.config.library_options"
 local start = require "ipulua.base.start"
 
+local here <const> = core.here
+
 local machine = {}
 
 local chips <const> = {ipu1 = "GC2", ipu2 = "GC200", ipu21 = "C600"}
@@ -49,15 +51,13 @@ function machine.target(given)
   return given
 end
 
-local asked -- by the estimate that is being made
-
 ---To be closed: until then programs are traced for that target (nil: the one that is configured).
 ---For estimates.
 ---@param target any
 function machine.pretend_target(target)
-  local former = asked
-  asked = target or asked
-  return setmetatable({}, {__close = function() asked = former end})
+  local former = here().asked_target
+  here().asked_target = target or former
+  return setmetatable({}, {__close = function() here().asked_target = former end})
 end
 
 -- Without a device programs are for the version that was named for that. Otherwise a version that
@@ -86,6 +86,7 @@ end
 ---@return {tiles: integer, streaming_bytes: integer}
 function machine.chip()
   local target
+  local asked <const> = here().asked_target
   if asked then target = machine.target(asked) else target = default_target() end
   return core.target_facts{target = target, tiles_per_ipu = config.get("ipu_model.tiles_per_ipu")}
 end
