@@ -122,7 +122,7 @@ const char *ipu_archive_name(const ipu_archive *a, int index);
 /* The tensor of a name: yours. IPU_E_NOT_FOUND: there is none. */
 int ipu_archive_tensor(ipu_context *c, const ipu_archive *a, const char *name, ipu_tensor **out);
 
-/* ---- ops by name; docs/ops.md lists them with their shapes, dtypes and attributes ----
+/* ---- ops by name; docs/reference/ops.md lists them with their shapes, dtypes and attributes ----
  * ipu_apply(c, "reduce_sum", &x, 1, "{\"axis\": [0]}", &y, 1, NULL). inputs are [input_count];
  * outputs have room for capacity results, and *output_count (which may be NULL) is how many
  * came, 0 on failure. IPU_E_NOT_FOUND: no such op; IPU_E_VALUE, IPU_E_TYPE,
@@ -189,7 +189,7 @@ int ipu_function_call(ipu_function *f, ipu_tensor *const *arguments, int argumen
                       ipu_tensor **results, int capacity, int *result_count);
 
 /* ---- Keras models; they run in a Lua state of the context's own ----
- * Options are those that docs/keras.md says of the method; text that comes back is borrowed, and
+ * Options are those that docs/reference/keras.md says of the method; text that comes back is borrowed, and
  * its pointer may be NULL. x and y are lists of the model's inputs and outputs' labels,
  * [samples, …] each. A status is the kind of the Lua error; IPU_E_NOT_FOUND or IPU_E_RUNTIME:
  * the Lua module is not there. */
