@@ -170,10 +170,10 @@ static Cost price_cast(const Target *t, const int64_t *x) {
 }
 static Cost price_fill(const Target *t, const int64_t *x) { return cost_fill(t, F16, x[0] * x[1]); }
 static Cost price_random(const Target *t, const int64_t *x) {
-  return cost_random(t, F32, x[0] * x[1], "normal");
+  return cost_random(t, F32, x[0] * x[1], RANDOM_NORMAL);
 }
-static Cost price_update(const Target *t, const int64_t *x) {
-  return cost_update(t, F16, F32, x[0] * x[1], "adam");
+static Cost price_dropout(const Target *t, const int64_t *x) {
+  return cost_random(t, F16, x[0] * x[1], RANDOM_DROPOUT);
 }
 static Cost price_rearrange(const Target *t, const int64_t *x) {
   return cost_rearrange(t, x[0] * x[1], 2);
@@ -265,7 +265,7 @@ static const struct {
            {"cast", price_cast, 0.75},
            {"fill", price_fill, 0.75},
            {"random", price_random, 0.75},
-           {"update", price_update, 0.75},
+           {"dropout", price_dropout, 0.75},
            {"rearrange", price_rearrange, 0.75},
            {"transpose", price_transpose, 0.75},
            {"slice", price_slice, 0.75},

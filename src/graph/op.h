@@ -7,6 +7,7 @@
 #include "kernels/chain.h"
 #include "kernels/kernels.h"
 #include "kernels/numerics.h"
+#include "target/vector.h"
 #include "tensor/tensor.h"
 
 typedef struct Graph Graph;
@@ -159,6 +160,7 @@ struct OpDef {
    * NULL: none. */
   void (*compose)(Graph *g, const Node *n, Value **out);
   void (*cost)(const struct Target *t, const Node *n, struct Cost *cost);
+  VectorCycles cycles; /* of one pass: every ELEMENTWISE row has them */
   /* Cases for the sweeps: "F[2,3] F[3,4] {transpose_b = true} | F[3] ..." Letters: F any float,
    * P positive float, U float in (-0.9, 0.9), D distinct floats, M symmetric positive definite
    * matrices, W others with a dominant diagonal, I<k> integers below k, S<k> sorted ones, B bool, H float32 whatever the others

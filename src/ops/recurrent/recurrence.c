@@ -400,7 +400,7 @@ void rnn_cost_forward(const Target *t, const Node *n, Cost *c) {
   if (gates > 1) return;
   PlanOptions held = {.resident = true};
   *c = cost_matmul(t, d, partials, 1, s.batch, s.inputs + s.units, s.units, &held);
-  Cost map = cost_elementwise(t, d, s.batch * s.units, 2, cost_vector_cycles("tanh", d));
+  Cost map = cost_elementwise(t, d, s.batch * s.units, 2, VECTOR(TANH, d));
   cost_then(c, &map);
   cost_repeat(c, (double)s.steps);
 }
