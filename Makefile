@@ -297,7 +297,7 @@ PACKAGES_BUILD := gcc make pkg-config lua5.4 liblua5.4-dev zlib1g-dev libjansson
   $(foreach part,$(filter-out $(MODULES),$(OPTIONAL)) OPENBLAS,$(if $(filter-out no,$(WITH_$(part))),$(DEB_$(part)))) \
   $(foreach part,$(filter $(MODULES),$(INSISTED)),$(DEB_$(part)))
 PACKAGES_TEST := lua-busted lua-check clang-format-19 luajit libhdf5-dev python3-h5py python3 python3-numpy python3-onnx build-essential binutils git luarocks lua-cjson nodejs \
-                 lua-socket lua-filesystem debhelper man-db tzdata libopenmpi-dev libmpich-dev openmpi-bin mpich
+                 lua-socket lua-filesystem debhelper man-db tzdata locales libopenmpi-dev libmpich-dev openmpi-bin mpich
 define install_packages
 	@missing=$$(for p in $(1); do dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q ' installed' || echo $$p; done); \
 	test -z "$$missing" && exit 0; \
@@ -352,6 +352,7 @@ LINTED := $(wildcard lua spec examples docs/source)
 lint-lua:
 	@said=$$(luacheck -q --no-color $(LINTED)) || { echo "$$said" | grep -v '^$$'; exit 1; }
 	@lua5.4 spec/support/unused.lua
+	@lua5.4 spec/support/c_files.lua
 # C as .clang-format wants it; tables may be fenced ("clang-format off"), and FENCES=yes lists the fences.
 FORMATTED = $(shell find $(wildcard src spec examples docs) -name '*.[ch]')
 CLANG_FORMAT := clang-format-19
@@ -369,7 +370,7 @@ with_each_compiler = for each in $(wildcard $(foreach c,$(COMPILERS),$(or $(shel
 	  { echo "FAIL $$name with $(1) -Werror"; good=1; }; $(2) done;
 COMPILERS := $(foreach v,12 13 14,gcc-$(v)) $(foreach v,14 15 16 17 18 19,clang-$(v))
 .PHONY: compilers deps-compilers
-lint: ## luacheck, Lua functions that nobody calls; C's formatting (FENCES=yes lists what is fenced from it); compile with each of gcc 12 to 14 and clang 14 to 19 that is there, warnings being errors
+lint: ## luacheck, Lua functions that nobody calls, how files of C hang together; C's formatting (FENCES=yes lists what is fenced from it); compile with each of gcc 12 to 14 and clang 14 to 19 that is there, warnings being errors
 	+@good=0; $(SUBMAKE) lint-lua || good=1; $(SUBMAKE) lint-format || good=1; $(call with_each_compiler,-O1,) exit $$good
 compilers: ## compile with each of them that is there, optimised, warnings being errors
 	+@good=0; $(call with_each_compiler,-O2,test $$good = 1 || echo "$$name: no warnings";) exit $$good

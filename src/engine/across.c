@@ -7,6 +7,8 @@
 #include "base/arena.h"
 #include "base/sha256.h"
 #include "dist/instances.h"
+#include "program/buckets.h"
+#include "program/common.h"
 
 /* ---- what instances must have in common ---- */
 

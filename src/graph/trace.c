@@ -286,10 +286,10 @@ static Status end_regions(const OpDef *op, Region *a, Region *b, Value *const *l
         x->variable ? trace_read(parent, x->variable) : trace_import(parent, x->outer);
     if (is_written(x) || (b && is_written(&b->trace->extra[i]))) written[written_count++] = i;
   }
-  bool cond_only_test = op == &control_while; /* the condition gives its test alone */
-  give_outputs(a, written, cond_only_test ? 0 : written_count);
+  bool tests = op->control->other == REGION_TEST; /* a comes first, and gives its test alone */
+  give_outputs(a, written, tests ? 0 : written_count);
   if (b) give_outputs(b, written, written_count);
-  Region *first = cond_only_test ? b : a, *second = cond_only_test ? a : b;
+  Region *first = tests ? b : a, *second = tests ? a : b;
   ControlParts parts = {.body = trace_take_graph(first->trace),
                         .other = second ? trace_take_graph(second->trace) : NULL,
                         .explicit_count = explicit_count,

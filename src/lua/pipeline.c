@@ -236,20 +236,6 @@ typedef struct StageMeasure {
   size_t weight_bytes, stash_bytes;
 } StageMeasure;
 
-static const Node *find_pipeline(const Graph *g) {
-  for (int i = 0; i < g->node_count; i++) {
-    const Node *n = g->node[i];
-    if (n->op->traits & CONTROL && control_plan(n)) return n;
-    for (int k = 0; k < op_attr_count(n->op); k++) {
-      const Node *inner = n->attr[k].kind == ATTR_GRAPH && n->attr[k].graph
-                              ? find_pipeline(n->attr[k].graph)
-                              : NULL;
-      if (inner) return inner;
-    }
-  }
-  return NULL;
-}
-
 /* Whose bytes v is. */
 static const Value *storage(const Value *v) {
   while (v->node->op->traits & VIEW && v->index == 0) v = v->node->in[0];
@@ -295,7 +281,7 @@ static bool measure(const Graph *g, StageMeasure *stage, int stages) {
  * micro-batch; nothing without a pipeline */
 static int stages_of(lua_State *L) {
   const Program *p = bind_check_program(L, 1);
-  const Node *loop = find_pipeline(p->graph);
+  const Node *loop = graph_pipeline(p->graph);
   if (!loop) return 0;
   const PipelinePlan *plan = (const PipelinePlan *)control_plan(loop);
   int count = plan->stages;

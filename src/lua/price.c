@@ -4,7 +4,12 @@
 #include <string.h>
 
 #include "lua/bind.h"
+#include "machine/io_tiles.h"
+#include "machine/memory.h"
+#include "machine/price.h"
 #include "machine/profile.h"
+#include "machine/summary.h"
+#include "machine/time.h"
 
 #define PRICE_NAME "ipulua.Price"
 

@@ -1,8 +1,12 @@
 /* How a program lies on the machine: the plan of its pipeline, the IPUs of a replica, the
  * replicas. */
-#include "graph/control.h"
-#include "machine/rows.h"
+#include "machine/layout.h"
+
+#include "machine/place.h"
+#include "machine/price.h"
+#include "machine/time.h"
 #include "program/offload.h"
+#include "program/timetable.h"
 
 static bool has_backward(const Graph *g) {
   for (int i = 0; i < g->node_count; i++) {

@@ -6,16 +6,25 @@
  * reader follows it; later ones of values that are there by then go with it, and take memory on
  * the other IPU from that moment on. Copies inside a pipeline are one exchange at the end of
  * each time step already. */
+#include "machine/merge.h"
+
 #include <string.h>
 
-#include "machine/rows.h"
+#include "machine/price.h"
 
 static MergeKind kind_of(const Row *r) {
   if (r->kind == ROW_LINK) return MERGE_COPIES;
-  const char *name = r->kind == ROW_COLLECTIVE && r->node ? r->node->op->name : "";
-  if (!strcmp(name, "reduce_scatter")) return MERGE_SCATTERS;
-  if (!strcmp(name, "all_gather")) return MERGE_GATHERS;
-  return strncmp(name, "cross_replica", 13) ? MERGE_COUNT : MERGE_SUMS;
+  switch (r->kind == ROW_COLLECTIVE && r->node ? r->node->op->collective : COLLECTIVE_NONE) {
+    case COLLECTIVE_SCATTER:
+      return MERGE_SCATTERS;
+    case COLLECTIVE_GATHER:
+      return MERGE_GATHERS;
+    case COLLECTIVE_SUM:
+    case COLLECTIVE_MEAN:
+      return MERGE_SUMS;
+    default:
+      return MERGE_COUNT;
+  }
 }
 
 static bool same_attr(const Attr *a, const Attr *b) {

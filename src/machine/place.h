@@ -2,7 +2,8 @@
  * those of what it is computed from, else of what reads it. */
 #ifndef IPULUA_MACHINE_PLACE_H
 #define IPULUA_MACHINE_PLACE_H
-#include "machine/price.h"
+#include "base/arena.h"
+#include "graph/graph.h"
 
 typedef struct Home {
   int shard, stage; /* -1: none */
@@ -29,6 +30,4 @@ const Homes *place_find(const Placer *p, const Graph *g);
 static inline const Home *home_of(const Homes *h, const Value *v) {
   return &h->value[h->first_value[v->node->id] + v->index];
 }
-/* Does a node of the region itself, not of one inside it, belong to a stage? */
-bool region_has_stages(const Graph *g);
 #endif

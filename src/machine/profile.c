@@ -9,7 +9,11 @@
 
 #include "base/map.h"
 #include "base/text.h"
+#include "machine/io_tiles.h"
+#include "machine/memory.h"
+#include "machine/price.h"
 #include "machine/timeline.h"
+#include "program/timetable.h"
 
 enum { MOST_EVENTS = 150000, MOST_TRACE_EVENTS = 400000 };
 

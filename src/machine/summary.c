@@ -1,11 +1,17 @@
 /* A price in words: the text summary, and the message of a program that doesn't fit. */
+#include "machine/summary.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/map.h"
-#include "machine/profile.h"
+#include "machine/io_tiles.h"
+#include "machine/memory.h"
+#include "machine/price.h"
+#include "machine/time.h"
+#include "program/timetable.h"
 
 static const char *bytes_text(double bytes, char room[32]) {
   static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};

@@ -1,13 +1,19 @@
 /* Cycles: what moves data gets its price, pipelines their time tables, then everything is added
  * up. Who waits, waits in sync. */
+#include "machine/time.h"
+
 #include <limits.h>
 #include <math.h>
 #include <string.h>
 
-#include "machine/rows.h"
+#include "machine/io_tiles.h"
+#include "machine/merge.h"
+#include "machine/price.h"
 #include "machine/timeline.h"
 #include "ops/io/feed.h"
 #include "program/identical.h"
+#include "program/program.h"
+#include "program/timetable.h"
 
 static const Cost *keep(Price *p, const Cost *c) { return arena_copy(p->arena, c, sizeof *c); }
 
@@ -105,11 +111,11 @@ static Cost streamed(const Price *p, const Row *r) {
 /* A row without a node sums gradients. An all-reduce is a reduce-scatter and an all-gather;
  * bytes are a replica's input. */
 static Cost cost_of_meeting(const Price *p, const Row *r) {
-  const char *name = r->node ? r->node->op->name : "";
+  Collective kind = r->node ? r->node->op->collective : COLLECTIVE_SUM;
   const Pod *pod = &p->machine.pod;
-  if (!strcmp(name, "all_gather"))
+  if (kind == COLLECTIVE_GATHER)
     return cost_reduce_scatter(pod, p->replicas, p->shards, r->bytes * p->replicas);
-  bool half = !strcmp(name, "reduce_scatter") || !strcmp(name, "all_to_all");
+  bool half = kind == COLLECTIVE_SCATTER || kind == COLLECTIVE_EXCHANGE;
   return half ? cost_reduce_scatter(pod, p->replicas, p->shards, r->bytes)
               : cost_all_reduce(pod, p->replicas, p->shards, r->bytes);
 }

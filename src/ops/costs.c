@@ -121,36 +121,45 @@ static Around slices(const Type *table, int64_t picked, int64_t count) {
 }
 
 /* Indices, or tuples of them. */
-static int64_t index_count(const Node *n, int input) {
+static int64_t index_count(const Node *n, int input, bool tuples) {
   const Type *t = &n->in[input]->type;
-  bool tuples = strstr(n->op->name, "_nd") != NULL;
   return tuples && t->shape[t->rank - 1] > 0 ? type_count(t) / t->shape[t->rank - 1]
                                              : type_count(t);
 }
 
-void cost_of_gather(const Target *t, const Node *n, Cost *cost) {
-  int64_t count = index_count(n, 1);
+static void gather(const Target *t, const Node *n, bool tuples, Cost *cost) {
+  int64_t count = index_count(n, 1, tuples);
   Around a = slices(&n->in[0]->type, elements(&n->out[0]), count);
   *cost = cost_gather(t, dtype(n->in[0]), a.extent, a.inner, count);
 }
 
+void cost_of_gather(const Target *t, const Node *n, Cost *cost) { gather(t, n, false, cost); }
+void cost_of_gather_nd(const Target *t, const Node *n, Cost *cost) { gather(t, n, true, cost); }
+
 /* Updates are the operand of the result's dtype; the other one holds indices. */
-void cost_of_scatter(const Target *t, const Node *n, Cost *cost) {
+static void scatter(const Target *t, const Node *n, bool tuples, Cost *cost) {
   int updates = dtype(n->in[0]) == dtype(&n->out[0]) ? 0 : 1;
-  int64_t count = index_count(n, 1 - updates);
+  int64_t count = index_count(n, 1 - updates, tuples);
   Around a = slices(&n->out[0].type, elements(n->in[updates]), count);
   *cost = cost_scatter(t, dtype(&n->out[0]), a.extent, a.inner, count, true);
 }
 
+void cost_of_scatter(const Target *t, const Node *n, Cost *cost) { scatter(t, n, false, cost); }
+void cost_of_scatter_nd(const Target *t, const Node *n, Cost *cost) { scatter(t, n, true, cost); }
+
 /* The table is x, or what the gradient is. */
-void cost_of_take_along(const Target *t, const Node *n, Cost *cost) {
-  bool add = strstr(n->op->name, "grad") != NULL;
+static void take_along(const Target *t, const Node *n, bool add, Cost *cost) {
   int axis = (int)n->attr[0].i;
   Around table = around_axis(add ? &n->out[0].type : &n->in[0]->type, axis),
          picks = around_axis(&n->in[1]->type, axis);
   *cost = cost_take_along(t, dtype(n->in[0]), table.outer * table.inner, table.extent, picks.extent,
                           add);
 }
+
+void cost_of_take_along(const Target *t, const Node *n, Cost *cost) {
+  take_along(t, n, false, cost);
+}
+void cost_of_put_along(const Target *t, const Node *n, Cost *cost) { take_along(t, n, true, cost); }
 
 void cost_of_one_hot(const Target *t, const Node *n, Cost *cost) {
   *cost = cost_one_hot(t, dtype(&n->out[0]), elements(n->in[0]), n->attr[0].i);
@@ -170,7 +179,7 @@ void cost_of_top_k(const Target *t, const Node *n, Cost *cost) {
 
 /* Parts of a serialized_matmul, one after the other: its dimension becomes so much smaller. */
 static int64_t serial_parts(const Node *n, int64_t *m, int64_t *k, int64_t *columns) {
-  if (strcmp(n->op->name, "serialized_matmul")) return 1;
+  if (op_attr_count(n->op) < 4) return 1; /* no parts but the flags' */
   int64_t parts = most(n->attr[0].i, 1), *cut = !strcmp(n->attr[1].s, "a_columns") ? m
                                                 : !strcmp(n->attr[1].s, "b_rows")  ? columns
                                                                                    : k;

@@ -1,9 +1,13 @@
 /* Sums over replicas that go to other instances in one message. What a sum reads is there already when an
  * earlier one runs, if nothing between them writes to it: then both are exchanged at the earlier one's place,
  * and each is combined at its own. Elements are added in a fixed order, so no bit changes. */
+#include "program/buckets.h"
+
 #include <string.h>
 
+#include "program/program.h"
 #include "program/replicas.h"
+#include "program/step.h"
 
 /* Beyond so many bytes from each instance to the others the chain is faster than everybody's to everybody. */
 enum { GATHER_BYTES = 128 << 10, GATHER_BYTES_OF_TWO = 1 << 20 };

@@ -5,13 +5,14 @@
  * forward pass of the stage that needs them, and loaded in its backward pass. */
 #include "program/offload.h"
 
-#include <string.h>
-
 #include "graph/control.h"
 #include "ops/io/remote.h"
-#include "program/lower.h"
 #include "program/passes.h"
+#include "program/program.h"
+#include "program/recompute.h"
+#include "program/region.h"
 #include "program/share.h"
+#include "program/timetable.h"
 #include "transform/clone.h"
 #include "transform/verify.h"
 
@@ -61,7 +62,7 @@ static int pass_of(const Part *t, const Node *n) { return t->pass ? t->pass[n->i
 
 /* Made anew by each pass that reads it, from what it was made of. */
 static bool is_light(const Node *n) {
-  return n->in_count == 1 && ((n->op->traits & VIEW) || !strcmp(n->op->name, "broadcast_to"));
+  return n->in_count == 1 && ((n->op->traits & VIEW) || node_is_broadcast(n));
 }
 
 static bool is_large(const Part *t, const Value *v) {
@@ -189,9 +190,7 @@ static bool store_due(Part *t, int node) {
 /* ---- control nodes ---- */
 
 /* Do its regions take what lives in streaming memory as it is, and give it back so? */
-static bool passes_on(const Node *n) {
-  return n->op == &control_repeat || n->op == &control_while || n->op == &control_cond;
-}
+static bool passes_on(const ControlRegions *c) { return c->count && !control_calls(c); }
 
 static bool writes(const Node *n, int extra) {
   for (int w = 0; w < control_written_count(n); w++)
@@ -201,10 +200,7 @@ static bool writes(const Node *n, int extra) {
 
 static const PipelinePlan *plan_of(const Part *t, const Node *n) {
   if (control_plan(n)) return (const PipelinePlan *)control_plan(n);
-  bool staged = false;
-  for (int i = 0; n->op == &control_repeat && i < control_body(n)->node_count && !staged; i++)
-    staged = control_body(n)->node[i]->place.stage >= 0;
-  return staged ? t->request->plan : NULL;
+  return loop_has_stages(n) ? t->request->plan : NULL;
 }
 
 /* Carried value i of a pipeline that sums gradients. */
@@ -225,23 +221,22 @@ static bool is_accumulator(const Part *t, const Node *loop, const PipelinePlan *
  * streaming memory. */
 static bool hand_in(Part *t, const Node *n, const PipelinePlan *plan, Value **in, bool *inside,
                     bool *outside) {
-  bool loop = n->op == &control_repeat || n->op == &control_while, through = passes_on(n);
-  int skip = through ? 1 : 0, lead = n->op == &control_repeat ? 1 : 0,
-      carried = loop ? control_explicit(n) : 0;
+  ControlRegions c = control_regions(n);
+  bool through = passes_on(&c);
   int pass = pass_of(t, n);
   for (int i = 0; i < n->in_count; i++) {
-    int extra = i - skip - carried;
-    bool sums = loop && i >= skip && extra < 0 && is_accumulator(t, n, plan, i - skip);
+    int extra = i - c.skip - c.carried;
+    bool sums = c.loops && i >= c.skip && extra < 0 && is_accumulator(t, n, plan, i - c.skip);
     bool raw =
         through && extra >= 0 && t->remote[index_of(t, n->in[i])] && (!t->pass || writes(n, extra));
     in[i] = raw ? t->made[index_of(t, n->in[i])] : bring(t, n->in[i], pass, n);
     if (sums && in[i]) in[i] = keep(t, in[i], n, pass);
     if (!in[i]) return false;
-    if (i >= skip) inside[i - skip + lead] = raw || sums;
-    if (sums) outside[i - skip] = true;
+    if (i >= c.skip) inside[control_input(&c, i)] = raw || sums;
+    if (sums) outside[i - c.skip] = true;
   }
-  for (int w = 0; through && w < control_written_count(n); w++)
-    outside[control_explicit(n) + w] = inside[lead + carried + control_written(n, w)];
+  for (int i = control_explicit(n); through && i < n->out_count; i++)
+    outside[i] = inside[control_input(&c, control_replaced(n, i))];
   return true;
 }
 
@@ -252,14 +247,13 @@ static Node *copy_control(Part *t, const Node *n) {
   bool *inside = arena_alloc(t->arena, in_count),
        *outside = arena_alloc(t->arena, (size_t)n->out_count + 1);
   if (!in || !inside || !outside || !hand_in(t, n, plan, in, inside, outside)) return NULL;
-  const Graph *regions[2] = {
-      control_body(n), n->op == &control_while || n->op == &control_cond ? control_other(n) : NULL};
+  ControlRegions c = control_regions(n);
   Graph *copy[2] = {NULL, NULL};
   bool good = true;
-  for (int r = 0; r < 2 && good; r++) {
-    if (!regions[r]) continue;
-    copy[r] =
-        copy_region(t, regions[r], n, plan, inside, r && n->op == &control_while ? NULL : outside);
+  for (int r = 0; r < c.count && good; r++) {
+    if (!region_runs(&c.region[r])) continue;
+    copy[r] = copy_region(t, c.region[r].graph, n, plan, inside,
+                          region_gives(&c.region[r]) ? outside : NULL);
     graph_adopt(t->to, copy[r]);
     good = copy[r] && t->to->error.status == OK;
   }
@@ -321,10 +315,10 @@ static bool copy_outputs(Part *t) {
  * transfer placed before? */
 static bool is_stored(const Part *t, const Value *v) {
   const Node *n = v->node;
-  if (!passes_on(n) || v->index < control_explicit(n))
+  ControlRegions c = control_regions(n);
+  if (!passes_on(&c) || v->index < control_explicit(n))
     return t->remote[index_of(t, v)] || node_is_store(n);
-  int carried = n->op == &control_cond ? 0 : control_explicit(n);
-  return is_stored(t, n->in[1 + carried + control_written(n, v->index - control_explicit(n))]);
+  return is_stored(t, n->in[control_replaced(n, v->index)]);
 }
 
 static bool find_results(Part *t) {
@@ -382,10 +376,9 @@ static const int *find_passes(Part *t) {
     no_memory(t);
     return NULL;
   }
-  int carried = control_explicit(t->loop);
+  ControlRegions c = control_regions(t->loop);
   for (int i = 0; i < inputs; i++) in[i] = i;
-  for (int i = 0; i < outputs; i++)
-    out[i] = 1 + (i < carried ? i : carried + control_written(t->loop, i - carried));
+  for (int i = 0; i < outputs; i++) out[i] = control_input(&c, control_replaced(t->loop, i));
   return assign_passes(t->error, t->arena, t->g, t->plan, in, out, pass) == OK ? pass : NULL;
 }
 
@@ -433,17 +426,8 @@ static Graph *copy_region(const Part *outer, const Graph *g, const Node *loop,
 /* ---- the program ---- */
 
 const PipelinePlan *graph_plan(const Graph *g) {
-  for (int i = 0; i < g->node_count; i++) {
-    const Node *n = g->node[i];
-    if (!(n->op->traits & CONTROL)) continue;
-    if (control_plan(n)) return (const PipelinePlan *)control_plan(n);
-    for (int k = 0; k < 2; k++) {
-      const Graph *inside = n->attr[k].kind == ATTR_GRAPH ? n->attr[k].graph : NULL;
-      const PipelinePlan *found = inside ? graph_plan(inside) : NULL;
-      if (found) return found;
-    }
-  }
-  return NULL;
+  const Node *loop = graph_pipeline(g);
+  return loop ? (const PipelinePlan *)control_plan(loop) : NULL;
 }
 
 int load_shares(const Graph *g, const Value *v) {
@@ -452,13 +436,12 @@ int load_shares(const Graph *g, const Value *v) {
     for (int k = 0; k < n->in_count; k++) {
       if (n->in[k] != v) continue;
       if (node_is_load(n)) return node_shares(n);
-      if (!(n->op->traits & CONTROL)) continue;
-      int at = k - (passes_on(n) ? 1 : 0) + (n->op == &control_repeat);
-      const Graph *inside[2] = {control_body(n), n->op == &control_cond ? control_other(n) : NULL};
-      for (int r = 0; r < 2; r++) {
-        int shares = inside[r] && at >= 0 ? load_shares(inside[r], inside[r]->input[at]) : 0;
-        if (shares) return shares;
-      }
+      ControlRegions c = control_regions(n);
+      int at = control_input(&c, k), shares = 0;
+      for (int r = 0; at >= 0 && r < c.count && !shares; r++)
+        if (region_gives(&c.region[r]))
+          shares = load_shares(c.region[r].graph, c.region[r].graph->input[at]);
+      if (shares) return shares;
     }
   }
   return 0;

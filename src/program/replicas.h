@@ -3,7 +3,7 @@
  * each replica runs by itself, and where they meet. */
 #ifndef IPULUA_PROGRAM_REPLICAS_H
 #define IPULUA_PROGRAM_REPLICAS_H
-#include "program/step.h"
+#include "program/program.h"
 
 typedef struct Phase Phase;
 typedef struct Phases {
@@ -41,8 +41,7 @@ struct Phase {
   uint32_t detail; /* MEETING of instances: what must be alike; 0: not known yet */
   bool heavy;      /* LOCAL: worth a hand-off to other threads */
   Step **step;     /* [replicas]: the first one in each instance */
-  Phases body, other;
-  Phases *pass; /* of a pipelined loop: [2 * passes], the dequeues and the body of each */
+  Phases *nested;  /* CONTROL: of each of the step's blocks */
 };
 
 /* What replicas are made of, from the first run in which they may differ. */
@@ -57,13 +56,7 @@ typedef struct Replication {
 /* Make p run as so many replicas; once. With others: they are replicas first, first + 1, … of `all`, which several
  * instances have (one, too: then they meet nobody, but are numbered so). all 0: the program is of this process alone. */
 Status program_replicate(Error *e, Program *p, int replicas, int first, int all, int threads);
-/* What instances must have in common to run p together, a line for each node; the script's lines follow a tab. free() it. */
-/* buckets.c: those of a list of phases. False: out of memory. */
-bool buckets_find(const Program *p, Phases *list);
-/* The most bytes of a replica that are sent from each instance to all others. */
-size_t program_gather_bytes(const Program *p);
 bool program_meets(const Program *p); /* has collectives */
-char *program_common_text(const Program *p);
 /* Its replicas may hold different values now, so all must run; else the first one speaks for
  * all. Makes their instances. */
 bool program_diverges(const Program *p);

@@ -4,13 +4,12 @@
  * sharing. */
 #include "program/share.h"
 
-#include <string.h>
-
 #include "graph/control.h"
 #include "ops/io/remote.h"
 #include "ops/ops.h"
-#include "program/lower.h"
 #include "program/offload.h"
+#include "program/program.h"
+#include "program/region.h"
 #include "transform/clone.h"
 #include "transform/verify.h"
 
@@ -46,7 +45,7 @@ static int index_of(const Part *t, const Value *v) {
 }
 static bool is_number(const Value *v) { return type_count(&v->type) == 1; }
 static bool is_light(const Node *n) {
-  return n->in_count == 1 && ((n->op->traits & VIEW) || !strcmp(n->op->name, "broadcast_to"));
+  return n->in_count == 1 && ((n->op->traits & VIEW) || node_is_broadcast(n));
 }
 static bool is_plain(const Node *n) {
   return (n->op->traits & ELEMENTWISE) && !(n->op->traits & VIEW) && n->out_count == 1;
@@ -54,9 +53,8 @@ static bool is_plain(const Node *n) {
 
 /* A sum or mean over all replicas. */
 static bool is_sum(const Node *n) {
-  return (!strcmp(n->op->name, "cross_replica_sum") ||
-          !strcmp(n->op->name, "cross_replica_mean")) &&
-         n->attr[0].kind == ATTR_NONE;
+  Collective c = n->op->collective;
+  return (c == COLLECTIVE_SUM || c == COLLECTIVE_MEAN) && n->attr[0].kind == ATTR_NONE;
 }
 
 /* ---- what can be shared ---- */
@@ -119,7 +117,7 @@ static Value *gather(Part *t, Value *share, const Type *like) {
 
 static Value *scatter(Part *t, const Node *n) {
   Value *x = whole(t, n->in[0]);
-  Attr attrs[2] = {attr_string(!strcmp(n->op->name, "cross_replica_mean") ? "MEAN" : "ADD"),
+  Attr attrs[2] = {attr_string(n->op->collective == COLLECTIVE_MEAN ? "MEAN" : "ADD"),
                    attr_int(t->replicas)};
   Type flat = list_of(n->out[0].type.dtype, type_count(&n->out[0].type));
   stand_at(t, n);
@@ -180,20 +178,16 @@ static Value *whole(Part *t, Value *v) {
 /* ---- nodes ---- */
 
 static bool hand_in(Part *t, const Node *n, Value **in, bool *shared, char *kept) {
-  bool loop = n->op == &control_repeat || n->op == &control_while;
-  int skip = n->op == &control_call || n->op == &control_custom ? 0 : 1,
-      lead = n->op == &control_repeat ? 1 : 0;
-  int carried = loop ? control_explicit(n) : 0;
+  ControlRegions c = control_regions(n);
   for (int i = 0; i < n->in_count; i++) {
     int at = index_of(t, n->in[i]);
     if (!(in[i] = whole(t, n->in[i]))) return false;
-    if (i < skip + carried) continue;
-    shared[i - skip + lead] = t->shared[at];
-    kept[i - skip + lead] = t->kept[at];
+    if (i < c.skip + c.carried) continue;
+    shared[control_input(&c, i)] = t->shared[at];
+    kept[control_input(&c, i)] = t->kept[at];
   }
-  for (int w = 0; skip && w < control_written_count(n); w++) {
-    int from = lead + carried + control_written(n, w),
-        to = t->first_value[n->id] + control_explicit(n) + w;
+  for (int i = control_explicit(n); !control_calls(&c) && i < n->out_count; i++) {
+    int from = control_input(&c, control_replaced(n, i)), to = t->first_value[n->id] + i;
     t->shared[to] = shared[from];
     t->kept[to] = kept[from];
   }
@@ -202,14 +196,12 @@ static bool hand_in(Part *t, const Node *n, Value **in, bool *shared, char *kept
 
 /* What the outputs of n's regions replace. */
 static int *replaced_in(const Part *t, const Node *n) {
-  int lead = n->op == &control_repeat ? 1 : 0, outputs = control_body(n)->output_count,
-      explicit_count = control_explicit(n);
-  int carried = n->op == &control_repeat || n->op == &control_while ? explicit_count : 0;
-  int *replaced = arena_alloc(t->arena, (size_t)(outputs + 1) * sizeof *replaced);
-  for (int i = 0; replaced && i < outputs; i++)
-    replaced[i] = i < explicit_count || n->op == &control_call || n->op == &control_custom
-                      ? -1
-                      : lead + carried + control_written(n, i - explicit_count);
+  ControlRegions c = control_regions(n);
+  int *replaced = arena_alloc(t->arena, (size_t)(n->out_count + 1) * sizeof *replaced);
+  for (int i = 0; replaced && i < n->out_count; i++) {
+    int operand = i < control_explicit(n) ? -1 : control_replaced(n, i);
+    replaced[i] = operand < 0 ? -1 : control_input(&c, operand);
+  }
   return replaced;
 }
 
@@ -220,14 +212,13 @@ static Node *copy_control(Part *t, const Node *n, bool *fits) {
   char *kept = arena_alloc(t->arena, count);
   int *replaced = replaced_in(t, n);
   if (!in || !shared || !kept || !replaced || !hand_in(t, n, in, shared, kept)) return NULL;
-  const Graph *regions[2] = {
-      control_body(n), n->op == &control_while || n->op == &control_cond ? control_other(n) : NULL};
+  ControlRegions c = control_regions(n);
   Graph *copy[2] = {NULL, NULL};
   bool staged = t->staged || control_plan(n), good = true;
-  for (int r = 0; r < 2 && good; r++) {
-    if (!regions[r]) continue;
-    copy[r] = share_region(t, regions[r], staged, shared, kept,
-                           r && n->op == &control_while ? NULL : replaced, fits);
+  for (int r = 0; r < c.count && good; r++) {
+    if (!region_runs(&c.region[r])) continue;
+    copy[r] = share_region(t, c.region[r].graph, staged, shared, kept,
+                           region_gives(&c.region[r]) ? replaced : NULL, fits);
     graph_adopt(t->to, copy[r]);
     good = copy[r] && t->to->error.status == OK;
   }

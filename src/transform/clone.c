@@ -19,7 +19,7 @@ static void adopt_copies(Graph *to, const Node *n, Attr *attrs, bool pure) {
     attrs[i] = n->attr[i];
     if (attrs[i].kind != ATTR_GRAPH || !attrs[i].graph) continue;
     /* no part of what is computed again */
-    bool own_gradient = n->op == &control_custom && i == CONTROL_OTHER;
+    bool own_gradient = i == CONTROL_OTHER && n->op->control->other == REGION_GRADIENT;
     attrs[i].graph =
         pure && !own_gradient ? copy_pure(attrs[i].graph, &to->error) : graph_copy(attrs[i].graph);
     if (attrs[i].graph) graph_adopt(to, attrs[i].graph);

@@ -218,10 +218,9 @@ static void fold(Simplify *s, Node *n) {
 
 static Status simplify_regions(Simplify *s, Node *n) {
   Status status = OK;
-  for (int i = CONTROL_BODY; i <= CONTROL_OTHER && status == OK; i++) {
-    Graph *region = n->attr[i].kind == ATTR_GRAPH ? n->attr[i].graph : NULL;
-    if (region) status = graph_simplify(s->error, region, s->kernels, s->numerics);
-  }
+  ControlRegions c = control_regions(n);
+  for (int r = 0; r < c.count && status == OK; r++)
+    status = graph_simplify(s->error, c.region[r].graph, s->kernels, s->numerics);
   return status;
 }
 
