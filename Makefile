@@ -110,8 +110,8 @@ $(BUILD)/parts $(BUILD)/generated/ops.inc $(BUILD)/generated/bundle $(BUILD)/lua
 plugins: $(PLUGINS)
 all: $(BUILD)/ipulua $(LIBRARY) $(BUILD)/modules/ipulua/core.so $(BUILD)/luajit/ipulua/cdef.lua $(BUILD)/ipulua.1 $(PLUGINS) ## build the command, the C library, the Lua module
 
-$(BUILD)/ipulua.1: src/packaging/ipulua.1
-	@sed -e 's|@VERSION@|$(VERSION)|' $< > $@
+$(BUILD)/ipulua.1: src/packaging/ipulua.1 src/target/chips.h
+	@$(FILL_IN) $< > $@
 
 $(BUILD)/libipulua.a: $(OBJECTS)
 	@rm -f $@ && $(AR) rcs $@ $^
@@ -469,7 +469,9 @@ LUAJIT_LMOD ?= $(DATADIR)/lua/5.1
 COMPLETIONS ?= $(DATADIR)/bash-completion/completions
 VERSION := $(shell sed -n 's/.*IPULUA_VERSION "\(.*\)"/\1/p' src/base/version.h)
 PACKAGING := src/packaging
-FILL_IN = sed -e 's|@VERSION@|$(VERSION)|' $(foreach v,PREFIX LIBDIR INCLUDEDIR LUA_LMOD LUA_CMOD,-e 's|@$(v)@|$($(v))|')
+# "gc2, gc200, …", as the table of chips has them
+CHIPS = $(shell awk -F'"' '/^  X.[0-9], / { printf "%s%s", comma, tolower($$2); comma = ", " }' src/target/chips.h)
+FILL_IN = sed -e 's|@VERSION@|$(VERSION)|' -e 's|@CHIPS@|$(CHIPS)|' $(foreach v,PREFIX LIBDIR INCLUDEDIR LUA_LMOD LUA_CMOD,-e 's|@$(v)@|$($(v))|')
 PUT = install -D -m
 LUA_FILES = $(patsubst lua/%,%,$(shell find lua/ipulua -name '*.lua' -o -name '*.html'))
 
