@@ -33,7 +33,7 @@ static int *copy_ints(const int *v, int n) {
   return c;
 }
 
-bool plan_uses_ipu(const PipelinePlan *p, int place, int ipu) {
+static bool uses_ipu(const PipelinePlan *p, int place, int ipu) {
   for (int s = 0; s < p->stages; s++)
     if (p->place_of[s] == place && p->ipu_of[s] == ipu) return true;
   return false;
@@ -41,7 +41,7 @@ bool plan_uses_ipu(const PipelinePlan *p, int place, int ipu) {
 
 bool plan_places_share_ipu(const PipelinePlan *p, int a, int b) {
   for (int s = 0; s < p->stages; s++)
-    if (p->place_of[s] == a && plan_uses_ipu(p, b, p->ipu_of[s])) return true;
+    if (p->place_of[s] == a && uses_ipu(p, b, p->ipu_of[s])) return true;
   return false;
 }
 
@@ -154,7 +154,7 @@ static bool is_ready(const PipelinePlan *p, const TimetableEntry *order, const i
   if (before && (*before < 0 || *before >= t)) return false;
   int place = plan_place_of_program(p, s.program);
   for (int d = 0; d < p->ipus; d++) {
-    if (!plan_uses_ipu(p, place, d)) continue;
+    if (!uses_ipu(p, place, d)) continue;
     if (at[d] >= begin[d + 1] || order[at[d]].program != s.program || order[at[d]].micro != s.micro)
       return false;
   }
@@ -268,7 +268,7 @@ Status pipeline_plan_set_order(Error *e, PipelinePlan *p, const TimetableEntry *
     for (int i = begin[d]; i < begin[d + 1] && s == OK; i++) {
       int place = plan_place_of_program(p, order[i].program);
       const char *pass = order[i].program < p->places ? "forward" : "backward";
-      if (!plan_uses_ipu(p, place, d))
+      if (!uses_ipu(p, place, d))
         s = fail(e, ERR_VALUE, "the schedule runs stage %d on IPU %d, where it isn't", place, d);
       else if (order[i].micro != expected[order[i].program]++)
         s = fail(
@@ -277,7 +277,7 @@ Status pipeline_plan_set_order(Error *e, PipelinePlan *p, const TimetableEntry *
             d, pass, place, order[i].micro, expected[order[i].program] - 1);
     }
     for (int k = 0; k < programs && s == OK; k++)
-      if (plan_uses_ipu(p, plan_place_of_program(p, k), d) && expected[k] != micros)
+      if (uses_ipu(p, plan_place_of_program(p, k), d) && expected[k] != micros)
         s = fail(e, ERR_VALUE,
                  "IPU %d of the schedule: the %s pass of stage %d runs on %d micro-batches of %d",
                  d, k < p->places ? "forward" : "backward", plan_place_of_program(p, k),

@@ -54,7 +54,6 @@ static inline int plan_programs(const PipelinePlan *p) {
 /* The program that runs stage's pass. */
 int plan_program(const PipelinePlan *p, int stage, bool backward);
 int plan_place_of_program(const PipelinePlan *p, int program);
-bool plan_uses_ipu(const PipelinePlan *p, int place, int ipu);
 bool plan_places_share_ipu(const PipelinePlan *p, int a, int b);
 /* Micro-batches in flight: how many there are must be a multiple of it (1: any number will do),
  * and at least plan_least. */

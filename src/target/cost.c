@@ -14,13 +14,6 @@ const char *cost_phase_name(CostPhase p) {
   return names[p];
 }
 
-const char *cost_category_name(CostCategory m) {
-#define X(id, name, summary) [MEMORY_##id] = name,
-  static const char *const names[] = {COST_CATEGORIES(X)};
-#undef X
-  return names[m];
-}
-
 double cost_cycles(const Cost *c) {
   double sum = 0;
   for (int p = 0; p < PHASE_COUNT; p++) sum += c->cycles[p];
@@ -32,12 +25,6 @@ static bool is_temporary(int category) { return category <= MEMORY_TEMPORARY; }
 double cost_temporary(const Cost *c) {
   double sum = 0;
   for (int m = 0; m < MEMORY_COUNT; m++) sum += is_temporary(m) ? c->bytes[m] : 0;
-  return sum;
-}
-
-double cost_always(const Cost *c) {
-  double sum = 0;
-  for (int m = 0; m < MEMORY_COUNT; m++) sum += is_temporary(m) ? 0 : c->bytes[m];
   return sum;
 }
 

@@ -83,9 +83,7 @@ typedef struct Cost {
 double cost_code_bytes(uint32_t vertices); /* of one tile: the programs of those kinds */
 double cost_cycles(const Cost *c);         /* all phases */
 double cost_temporary(const Cost *c);      /* bytes per tile that are not always live */
-double cost_always(const Cost *c);         /* code and state */
 const char *cost_phase_name(CostPhase p);
-const char *cost_category_name(CostCategory m);
 
 /* --- building costs --- */
 Cost cost_free(void); /* a view: nothing */

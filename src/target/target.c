@@ -51,14 +51,13 @@ TARGET_NUMBERS(X)
 
 /* What the table says about one number, for setting and printing it by name. */
 typedef struct NumberInfo {
-  const char *name, *unit, *source;
+  const char *name;
   int64_t least, most;
   size_t offset;
 } NumberInfo;
 
 static const NumberInfo numbers[] = {
-#define X(member, unit, least, most, source, ...) \
-  {#member, unit, source, least, most, offsetof(Target, member)},
+#define X(member, unit, least, most, source, ...) {#member, least, most, offsetof(Target, member)},
     TARGET_NUMBERS(X)
 #undef X
 };
@@ -111,7 +110,9 @@ static Status unknown(Error *e, const char *name) {
               meant ? "; did you mean '" : "", meant ? meant : "", meant ? "'?" : "");
 }
 
-Status target_set(Error *e, Target *t, const char *name, double value) {
+/* Replace one number by its member's name. An unknown name or a value out of range fails; t is then
+ * untouched. */
+static Status set_number(Error *e, Target *t, const char *name, double value) {
   const NumberInfo *n = name ? find_number(name) : NULL;
   if (!n) return unknown(e, name ? name : "");
   if (!(value >= (double)n->least && value <= (double)n->most) || value != floor(value))
@@ -160,7 +161,7 @@ static Status set_member(Error *e, Target *t, const char *key, json_t *value) {
   }
   if (!find_number(key)) return unknown(e, key);
   if (!json_is_number(value)) return fail(e, ERR_VALUE, "target: %s must be a number", key);
-  return target_set(e, t, key, json_number_value(value));
+  return set_number(e, t, key, json_number_value(value));
 }
 
 static Status read_members(Error *e, json_t *root, Target *t) {
@@ -198,19 +199,6 @@ Status target_parse(Error *e, const char *json, size_t length, Target *out) {
   return s;
 }
 
-char *target_print(const Target *t) {
-  json_t *root = json_pack("{s:s, s:s, s:b}", "name", t->name, "architecture", t->architecture,
-                           "code", t->code);
-  for (int i = 0; root && i < NUMBER_COUNT; i++) {
-    int64_t v;
-    memcpy(&v, (const char *)t + numbers[i].offset, sizeof v);
-    json_object_set_new(root, numbers[i].name, json_integer(v));
-  }
-  char *text = root ? json_dumps(root, JSON_INDENT(2)) : NULL;
-  json_decref(root);
-  return text;
-}
-
 Status target_restrict(Error *e, Target *t, int64_t tiles_per_ipu, int64_t io_tiles) {
   if (tiles_per_ipu < 0 || tiles_per_ipu > t->tiles)
     return fail(e, ERR_VALUE, "tiles_per_ipu must be from 0 (all) to %lld, got %lld",
@@ -221,14 +209,6 @@ Status target_restrict(Error *e, Target *t, int64_t tiles_per_ipu, int64_t io_ti
                 (long long)io_tiles);
   t->tiles = tiles - io_tiles;
   return OK;
-}
-
-bool target_number(int index, const char **name, const char **unit, const char **source) {
-  if (index < 0 || index >= NUMBER_COUNT) return false;
-  *name = numbers[index].name;
-  *unit = numbers[index].unit;
-  *source = numbers[index].source;
-  return true;
 }
 
 double target_seconds(const Target *t, double cycles) { return cycles / (double)t->clock_hz; }

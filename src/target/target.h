@@ -30,20 +30,13 @@ const Target *target_at(int index); /* 0, 1, ... in order of age; NULL after the
 enum { TARGET_NAMES = 300 }; /* what eight chips have, and zero */
 const char *target_names(char out[TARGET_NAMES], bool small);
 
-/* Replace one number by its member's name. An unknown name or a value out of range fails; t is then
- * untouched. */
-Status target_set(Error *e, Target *t, const char *name, double value);
 /* A target in JSON: {"base": "GC200", "name": "mine", "tiles": 3000, ...}. base is GC200 unless
  * given. */
 Status target_parse(Error *e, const char *json, size_t length, Target *out);
-/* The other direction; a string to free(), NULL when memory is out. */
-char *target_print(const Target *t);
 
 /* Use only some of the tiles: 0 means all. io_tiles are set apart for streaming. */
 Status target_restrict(Error *e, Target *t, int64_t tiles_per_ipu, int64_t io_tiles);
 
-/* Number `index` of the table above: its name, unit and source; false after the last. */
-bool target_number(int index, const char **name, const char **unit, const char **source);
 double target_seconds(const Target *t, double cycles);
 /* Peak multiply-accumulates of one tile and cycle. sums_bytes is 2 or 4. */
 double target_macs(const Target *t, int64_t element_bytes, int64_t sum_bytes);

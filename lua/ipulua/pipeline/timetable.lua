@@ -5,6 +5,7 @@ local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
 local core = require "ipulua.core"
 local counted = require "ipulua.base.counted"
+local drawing = require "ipulua.pipeline.drawing"
 local func = require "ipulua.trace.func"
 local machine = require "ipulua.config.target"
 local plain = require "ipulua.base.plain"
@@ -42,22 +43,10 @@ local function make_order(facts, count)
   return order
 end
 
--- When all passes are done that each begin as soon as their operands are there and their IPU is
--- free; and how long IPUs compute together. length(entry): of a pass.
+-- When all is done, and the share of the IPUs' time until then in which they compute.
 local function by_dependencies(order, length)
-  local free, done, last, busy, ipus = {}, {}, 0, 0, 0
-  for _, row in ipairs(order) do
-    local made = {}
-    for _, e in ipairs(row) do
-      local n = length(e)
-      if not free[e.ipu] then ipus = ipus + 1 end
-      local ends = math.max(free[e.ipu] or 0, done[e.micro_batch] or 0) + n
-      free[e.ipu], busy, last = ends, busy + n, math.max(last, ends)
-      made[e.micro_batch] = math.max(made[e.micro_batch] or 0, ends)
-    end
-    for micro, ends in pairs(made) do done[micro] = ends end
-  end
-  return last, last > 0 and busy / (ipus * last) or 0
+  local passes, ends, ipus = drawing.times(order, length, "dependencies")
+  return ends[#ends], 1 - drawing.bubble(passes, ends, ipus)
 end
 
 -- An IPU's slots in a time step are as many as it ever needs: two where a forward and a backward
@@ -155,6 +144,7 @@ function Timetable:add_cycles(stages)
     self.stage_cycles[place + 1] = math.max(self.stage_cycles[place + 1] or 0,
       each.forward_cycles + each.backward_cycles)
   end
+  self.cycles = cycles
   local share, span
   if self.timing == "steps" then
     share, span = busy_share(self.order, cycles, self.facts.rules.both_passes)
@@ -261,6 +251,57 @@ function Timetable:__tostring()
   draw(self, lines)
   stage_table(self, lines)
   return table.concat(lines, "\n")
+end
+
+-- ------------------------------------------------ to scale
+
+-- How long passes are, and in what: of something compiled as they are priced, else as they are
+-- said.
+local function lengths(self, a)
+  if self.cycles and not (a.forward or a.backward) then
+    return function(e) return self.cycles[e.stage .. "@" .. e.ipu][e.kind] end, "cycles"
+  end
+  local of = {forward = a.forward or 1, backward = a.backward or 2}
+  return function(e) return of[e.kind] end,
+    of.forward == 1 and "forward passes long" or "units long"
+end
+
+local length_rows <const> = {
+  {"forward", "number", optional = true, range = "(0, inf)", says = "length of a forward pass"},
+  {"backward", "number", optional = true, range = "(0, inf)", says = "length of a backward pass"},
+}
+local svg_rows <const> = {
+  {"path", "string", optional = true, says = "the file, which is replaced"},
+  {"title", "string", optional = true, says = "the schedule's name by default"},
+  length_rows[1], length_rows[2],
+}
+
+---The share of the IPUs' time in which they wait: the pipeline's bubbles.
+---A time step lasts as long as the IPU with the most to do in it. Passes of something compiled are
+---as long as they are priced; else a forward pass is 1 long and a backward pass 2.
+---@param ... any {forward, backward}
+---@return number
+function Timetable:bubble(...)
+  local a = args.check("timetable.bubble", length_rows, ...)
+  local length = lengths(self, a)
+  return drawing.bubble(drawing.times(self.order, length, self.timing))
+end
+
+---The timetable drawn to scale, its bubbles hatched: the text of an SVG, also written to `path`.
+---Lengths are those of `bubble`.
+---Errors: a place that can't be written
+---@param ... any path, {title, forward, backward}
+---@return string
+function Timetable:svg(...)
+  local a = args.check("timetable.svg", svg_rows, ...)
+  local length, unit = lengths(self, a)
+  local text = drawing.svg(self, length, unit, a.title)
+  if a.path then
+    local file <close>, problem = io.open(a.path, "w")
+    if not file then blame.error("timetable.svg: " .. problem, "not_found") end
+    assert(file:write(text))
+  end
+  return text
 end
 
 -- ------------------------------------------------ of what
