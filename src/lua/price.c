@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "lua/bind.h"
 #include "machine/io_tiles.h"
 #include "machine/memory.h"
@@ -345,7 +346,7 @@ static int pretend(lua_State *L) {
     char *zeros = lua_newuserdatauv(L, most, 0);
     memset(zeros, 0, most);
     Error e = {0};
-    pretend_put(r->node, r->times, p->program->replicas > 1 ? p->program->replicas : 1, zeros, &e);
+    pretend_put(r->node, r->times, int_most(p->program->replicas, 1), zeros, &e);
     lua_pop(L, 1);
     bind_check(L, &e);
   }

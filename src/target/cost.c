@@ -166,7 +166,7 @@ void cost_repeat(Cost *c, double times) {
 
 /* --- shared arithmetic --- */
 
-double ceil_div(double a, double b) { return ceil(a / b); }
+double ceil_ratio(double a, double b) { return ceil(a / b); }
 
 /* What the chip computes with: types that it lacks are carried in wider ones. */
 double element_bytes(Dtype d) {
@@ -183,19 +183,19 @@ double vector_width(const Target *t, Dtype d) {
 double tile_share(const Target *t, Dtype d, double elements) {
   if (elements <= 0) return 0;
   double grain = vector_width(t, d), least = 128 / element_bytes(d);
-  double share = ceil_div(ceil_div(elements, grain), (double)t->tiles) * grain;
+  double share = ceil_ratio(ceil_ratio(elements, grain), (double)t->tiles) * grain;
   return fmin(elements, fmax(share, fmin(least, elements)));
 }
 
 double tiles_used(const Target *t, Dtype d, double elements) {
   double share = tile_share(t, d, elements);
-  return share > 0 ? fmin((double)t->tiles, ceil_div(elements, share)) : 0;
+  return share > 0 ? fmin((double)t->tiles, ceil_ratio(elements, share)) : 0;
 }
 
 /* Six contexts take turns: a tile's time is six times the slowest context's. */
 double worker_cycles(const Target *t, double prologue, double elements, double per_vector,
                      double width) {
-  double share = ceil_div(ceil_div(elements, (double)t->workers), width);
+  double share = ceil_ratio(ceil_ratio(elements, (double)t->workers), width);
   return (double)t->workers * (prologue + share * per_vector) + SUPERVISOR_CYCLES;
 }
 
@@ -324,7 +324,7 @@ Cost cost_slice(const Target *t, Dtype d, int64_t elements) {
   Cost c = cost_free();
   if (elements <= 0) return c;
   double share = tile_share(t, d, (double)elements), width = vector_width(t, d);
-  double vectors = ceil_div(ceil_div(share, (double)t->workers), width);
+  double vectors = ceil_ratio(ceil_ratio(share, (double)t->workers), width);
   cost_step(&c, t, "slice", 4, 25 + (double)t->workers * (63 + 2 * vectors));
   c.tiles = tiles_used(t, d, (double)elements);
   cost_vertex(&c, t, VERTEX_SLICE, 24, 16);
@@ -334,7 +334,7 @@ Cost cost_slice(const Target *t, Dtype d, int64_t elements) {
 Cost cost_one_hot(const Target *t, Dtype d, int64_t indices, int64_t depth) {
   Cost c = cost_fill(t, d, times(indices, depth));
   if (indices <= 0) return c;
-  double share = ceil_div((double)indices, (double)t->tiles);
+  double share = ceil_ratio((double)indices, (double)t->tiles);
   cost_step(&c, t, "one_hot", share * 4, 74 * share);
   return c;
 }
