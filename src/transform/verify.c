@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "graph/control.h"
 
 typedef struct Check {
@@ -77,7 +78,7 @@ static Status check_result_types(Check *c, const Node *n) {
 static Status check_inferred(Check *c, const Node *n) {
   if (!n->op->infer) return OK;
   Node copy = *n;
-  size_t outs = (size_t)(n->out_count > MAX_OUTPUTS ? n->out_count : MAX_OUTPUTS);
+  size_t outs = (size_t)(most(n->out_count, MAX_OUTPUTS));
   copy.arena = c->arena;
   copy.attr = arena_copy(c->arena, n->attr, (size_t)op_attr_count(n->op) * sizeof *n->attr);
   copy.out = arena_alloc(c->arena, outs * sizeof *copy.out);
