@@ -129,7 +129,7 @@ static void search_region(Search *s, Graph *g, const bool *in, bool all, bool *o
   }
   for (int i = 0; i < g->input_count; i++) t.differs[value_number(&t.values, g->input[i])] = in[i];
   for (int i = 0; i < g->node_count && !s->failed; i++)
-    if (!node_is_input(g->node[i]) && !node_is_constant(g->node[i])) search_node(&t, g->node[i]);
+    if (node_is_made(g->node[i])) search_node(&t, g->node[i]);
   for (int i = 0; i < g->output_count && !s->failed; i++) out[i] = differs(&t, g->output[i]);
 }
 

@@ -5,7 +5,6 @@
 
 #include "ops/io/remote.h"
 #include "program/passes.h"
-#include "program/region.h"
 #include "program/schedule.h"
 #include "program/timetable.h"
 #include "transform/clone.h"

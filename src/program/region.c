@@ -73,5 +73,3 @@ bool region_read_outside(const Region *r, int node) {
 }
 
 int *region_slot(Region *r, const Value *v) { return &r->buffer[value_number(&r->values, v)]; }
-
-bool node_is_made(const Node *n) { return !node_is_input(n) && !node_is_constant(n); }
