@@ -39,6 +39,59 @@ describe("layers", function()
   end)
 end)
 
+-- `make lint` runs it on the whole tree; here on trees that break its rules.
+describe("the files of C", function()
+  local command = require "spec.support.command"
+
+  local function said_of(files)
+    local folder = command.folder()
+    for name, text in pairs(files) do
+      local path = folder .. "/src/" .. name
+      assert(os.execute("mkdir -p " .. command.quote(path:match("(.*)/"))))
+      command.write(path, text)
+    end
+    local ran = command.run{"lua5.4", "spec/support/c_files.lua", folder}
+    command.remove(folder)
+    return ran.out, ran.status
+  end
+
+  local good <const> = {["program/a.h"] = "int a(int x);\n",
+    ["program/a.c"] = '#include "program/a.h"\nint a(int x) {\n  return x; /* < STEP_COPY */\n}\n'}
+
+  local function with(more)
+    local files = {}
+    for name, text in pairs(good) do files[name] = text end
+    for name, text in pairs(more) do files[name] = text end
+    return said_of(files)
+  end
+
+  it("each have a header of their own, which declares what they export", function()
+    assert.same({"", 0}, {said_of(good)})
+    for wanted, files in pairs {
+      ["src/machine/b.c: it has no header of its own"] = {["machine/b.c"] = "int b;\n"},
+      ["src/program/a.c: src/program/a.h does not declare a"] = {["program/a.h"] = "int b;\n"},
+      ["src/program/a.c: its own header is not what it includes first"] = {
+        ["program/a.c"] = "int a(int x) {\n  return x;\n}\n"},
+      ["headers include each other: src/tensor/x.h → src/tensor/y.h → src/tensor/x.h"] = {
+        ["tensor/x.h"] = '#include "tensor/y.h"\n', ["tensor/y.h"] = '#include "tensor/x.h"\n'},
+    } do
+      assert.same({wanted .. "\n", 1}, {with(files)})
+    end
+  end)
+
+  it("ask a step for what it holds, not for where its kind stands", function()
+    assert.same({"src/engine/b.c: kinds of steps have no order: if (kind >= STEP_COND) b();\n", 1},
+      {with {["engine/b.c"] = "void f(void) {\n  if (kind >= STEP_COND) b();\n}\n"}})
+    local files = {}
+    for i = 1, 6 do files["engine/f" .. i .. ".c"] = "int x = STEP_WHILE;\n" end
+    assert.same({"", 0}, {with(files)})
+    files["engine/f7.c"] = "int x = STEP_PIPELINE;\n"
+    local said, status = with(files)
+    assert.equal(1, status)
+    assert.truthy(said:find("^steps that hold others are named in 7 files, 6 are enough: "))
+  end)
+end)
+
 -- From left to right; a module requires what is in its own layer or on its left. `init`, the public
 -- names, leads to everything when a name is asked for; Keras and the tools build upon it.
 local lua_order <const> = {"base", "config", "trace", "data", "machine", "optimizers", "pipeline",

@@ -168,6 +168,44 @@ describe("a run that fails", function()
   end
 end)
 
+-- A program beside a run's own: of 18 samples, an execution of 4 batches, and a batch of 2 samples,
+-- which is read from a dataset of its own.
+describe("a run that fails in its remainder", function()
+  local function open_queues(model)
+    local count, open = 0, 0
+    for _, entry in pairs(model._programs) do
+      count = count + 1
+      if entry.infeed.queue:state() then open = open + 1 end
+    end
+    return count, open
+  end
+
+  it("leaves no queue open, nor does one that goes through", function()
+    local model = new_model(forms.plain)
+    local function work()
+      local watch = Watch()
+      model:fit{x = x:slice({0, 0}, {18, 5}), y = y:slice({0, 0}, {18, 2}), batch_size = batch,
+        epochs = 2, verbose = 0, callbacks = {watch}}
+      return table.concat(watch.seen, "\n") .. bits(model:get_weights())
+    end
+    fault = nil
+    local want = work()
+    local count, open = open_queues(model)
+    assert.same({2, 0}, {count, open})
+    for at = 1, 4 do -- each execution of two epochs
+      reset(model)
+      rawset(model, "_epochs_fed", nil)
+      fault = {kind = "on_train_batch_end", at = at}
+      assert.matches("stop at on_train_batch_end", select(2, pcall(work)))
+      fault = nil
+      assert.same({count, 0}, {open_queues(model)})
+      reset(model)
+      rawset(model, "_epochs_fed", nil)
+      assert.equal(want, work())
+    end
+  end)
+end)
+
 describe("fit", function()
   it("keeps prefetch_depth to itself", function()
     local model = keras.Sequential{layers.Dense{2, input_shape = {5}}}

@@ -35,7 +35,8 @@ struct CommRequest {
   int32_t peer, channel;
   void *into; /* NULL: what was sent, which is done when its frame has left */
   int64_t bytes;
-  int64_t turn; /* among those that receive from the peer: messages are theirs in the order of asking */
+  int64_t
+      turn; /* among those that receive from the peer: messages are theirs in the order of asking */
   Frame *frame;
 };
 
@@ -157,7 +158,8 @@ static void *map_part(int q, int64_t bytes, int flags) {
     int file = open(path, O_RDWR | flags, 0600);
     if (file >= 0 && flags && ftruncate(file, bytes)) return NULL;
     bool whole = file >= 0 && !fstat(file, &found) && found.st_size == bytes;
-    void *at = whole ? mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : NULL;
+    void *at =
+        whole ? mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : NULL;
     if (file >= 0) close(file);
     if (whole) return at == MAP_FAILED ? NULL : at;
     nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);

@@ -10,6 +10,7 @@
 #include "graph/control.h"
 #include "interpret.h"
 #include "ops/ops.h"
+#include "program/verify.h"
 #include "transform/autodiff.h"
 #include "transform/clone.h"
 #include "transform/verify.h"

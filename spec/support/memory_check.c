@@ -4,7 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "program/step.h"
+#include "program/memory.h"
+#include "program/program.h"
 
 enum { ALIGNMENT = 64, SMALL_PLAN = 3000, LARGEST = 6000 };
 

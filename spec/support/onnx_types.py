@@ -28,6 +28,11 @@ def operands(schema_side, names):
             yield schema_side[min(i, len(schema_side) - 1)], name
 
 
+def member(formal, name, older):
+    """A formal parameter's member: onnx has renamed these."""
+    return getattr(formal, name) if hasattr(formal, name) else getattr(formal, older)
+
+
 def problems_of_node(node, opset, types):
     schema = onnx.defs.get_schema(node.op_type, opset, node.domain)
     allowed = {c.type_param_str: c.allowed_type_strs for c in schema.type_constraints}
@@ -38,10 +43,10 @@ def problems_of_node(node, opset, types):
             if not number:
                 yield f"{node.op_type}: the type of '{name}' is not known"
                 continue
-            word, variable = type_name(number), formal.typeStr
+            word, variable = type_name(number), member(formal, "type_str", "typeStr")
             if word not in allowed.get(variable, [variable]):
                 yield f"{node.op_type}: {formal.name} is {word}"
-            elif formal.isHomogeneous and bound.setdefault(variable, word) != word:
+            elif member(formal, "is_homogeneous", "isHomogeneous") and bound.setdefault(variable, word) != word:
                 yield f"{node.op_type}: {formal.name} is {word}, {variable} is {bound[variable]}"
 
 

@@ -93,11 +93,12 @@ function processes.launchers()
   return list
 end
 
--- More processes than processors, and by root, are what Open MPI asks to be told of.
+-- More processes than processors, and by root, are what Open MPI asks to be told of. MPICH's UCX
+-- complains on standard output where there is no /sys.
 local fronts <const> = {
   openmpi = "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun.openmpi "
     .. "--oversubscribe",
-  mpich = "mpirun.mpich",
+  mpich = "UCX_LOG_LEVEL=fatal mpirun.mpich",
 }
 
 ---The beginning of a command line that launches so many processes.

@@ -10,7 +10,9 @@
 #include "graph/trace.h"
 #include "kernels/kernels.h"
 #include "ops/ops.h"
-#include "program/step.h"
+#include "program/memory.h"
+#include "program/program.h"
+#include "program/verify.h"
 #include "transform/autodiff.h"
 
 static int passed, failed;

@@ -186,9 +186,7 @@ Status instances_gather(Instances *t, const Meeting *m, const Part *part, int pa
   return s;
 }
 
-bool instances_shows(const Instances *t, size_t bytes) {
-  return t->window && bytes > INLINE_BYTES;
-}
+bool instances_shows(const Instances *t, size_t bytes) { return t->window && bytes > INLINE_BYTES; }
 
 static Status show(Instances *t, const Meeting *m, const void *place, size_t bytes, Brought *from,
                    bool *shared, Error *e) {

@@ -91,7 +91,7 @@ struct Instances {
   int request_capacity;
   char *slot[2][CHAIN_PIECES]; /* of chains: MESSAGE_BYTES each; NULL before the first */
   Sending *sending;
-  size_t window;  /* bytes of shared memory of each; 0: none */
+  size_t window; /* bytes of shared memory of each; 0: none */
   Placed *placed;
   bool different, told_where;
   int abandoned;  /* requests of meetings that failed: their memory is never freed */

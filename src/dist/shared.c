@@ -9,9 +9,7 @@
 
 enum { LINE = 64, LEAST_WINDOW = 1 << 20 };
 
-Entry *board_entry(const Instances *t, int q) {
-  return &t->peer[q].board->entry[t->meetings & 1];
-}
+Entry *board_entry(const Instances *t, int q) { return &t->peer[q].board->entry[t->meetings & 1]; }
 
 bool board_is_there(const Instances *t, int q) {
   return atomic_load_explicit(&board_entry(t, q)->number, memory_order_acquire) == t->meetings;
@@ -60,7 +58,9 @@ static int64_t room_for_window(const Instances *t) {
   struct statvfs disk;
   if (!t->comm->share || (wanted && !strcmp(wanted, "off")) || statvfs("/dev/shm", &disk)) return 0;
   double share = (double)disk.f_bavail * (double)disk.f_frsize / 2 / t->count - BOARD_BYTES;
-  return share < LEAST_WINDOW ? 0 : share < WINDOW_BYTES ? (int64_t)share / LINE * LINE : WINDOW_BYTES;
+  return share < LEAST_WINDOW   ? 0
+         : share < WINDOW_BYTES ? (int64_t)share / LINE * LINE
+                                : WINDOW_BYTES;
 }
 
 static void describe(const void *context, char *text, size_t n) {

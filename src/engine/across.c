@@ -7,6 +7,8 @@
 #include "base/arena.h"
 #include "base/sha256.h"
 #include "dist/instances.h"
+#include "program/buckets.h"
+#include "program/common.h"
 
 /* ---- what instances must have in common ---- */
 
@@ -339,7 +341,7 @@ Status across_meet(Across *a, const Phases *list, Phase *phase, const Call *cons
   note_cost(a, phase, before);
   cost->count++;
   cost->way = is_far(a, call[0], type_bytes(call[0]->in_type[0])) ? "chain"
-              : phase->bucket && phase->bucket->shown              ? "shared"
-                                                                   : "gather";
+              : phase->bucket && phase->bucket->shown             ? "shared"
+                                                                  : "gather";
   return s;
 }

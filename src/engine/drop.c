@@ -43,32 +43,24 @@ static bool changes_itself(const Program *p, const Step *s) {
       return is_kept(p, s->gemm->gemm.c) || chain_changes(p, s->gemm->epilogue);
     case STEP_COPY:
       return is_kept(p, s->cell[1]);
-    case STEP_DEQUEUE:
-    case STEP_ENQUEUE:
-    case STEP_PIPELINE:
+    default: /* a queue, a whole pipeline */
       return true;
-    default:
-      return false;
   }
 }
 
 /* Does anything in b change something? follows: is something changed behind b, in an iteration
  * that b is a part of? */
-static bool find_in(const Program *p, Block *b, bool in_loop, bool follows) {
+static bool find_in(const Program *p, const Block *b, bool in_loop, bool follows) {
   bool found = false;
-  for (int i = b ? b->count - 1 : -1; i >= 0; i--) {
+  for (int i = b->count - 1; i >= 0; i--) {
     Step *s = &b->step[i];
-    bool is_loop = s->kind == STEP_REPEAT || s->kind == STEP_WHILE,
-         behind = in_loop && (follows || found);
-    if (is_loop || s->kind == STEP_COND || s->kind == STEP_CALL) {
-      bool body = find_in(p, s->control.body, in_loop || is_loop, behind);
-      bool other = find_in(p, s->control.other, in_loop || is_loop, behind);
-      s->changes_follow = is_loop && behind;
-      found = found || body || other;
-    } else {
-      s->changes = changes_itself(p, s);
-      found = found || s->changes;
-    }
+    bool steps_inside = s->nested_count && !s->nested[0].pass, inside = false;
+    bool is_loop = steps_inside && s->nested[0].repeats, behind = in_loop && (follows || found);
+    for (int k = 0; steps_inside && k < s->nested_count; k++)
+      inside |= find_in(p, s->nested[k].block, in_loop || is_loop, behind);
+    s->changes_follow = is_loop && behind;
+    s->changes = !steps_inside && changes_itself(p, s);
+    found = found || inside || s->changes;
   }
   return found;
 }

@@ -4,7 +4,7 @@
 #define IPULUA_ENGINE_ENGINE_H
 #include "engine/synthetic.h"
 #include "graph/observe.h"
-#include "program/step.h"
+#include "program/program.h"
 
 typedef struct Engine {
   int threads; /* all that computes, dataset workers included */

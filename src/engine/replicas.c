@@ -7,9 +7,10 @@
 #include "base/interrupt.h"
 #include "dist/instances.h"
 #include "engine/across.h"
+#include "engine/control.h"
 #include "engine/drop.h"
 #include "engine/hunt.h"
-#include "engine/pipeline.h"
+#include "program/place.h"
 #include "program/replicas.h"
 
 typedef struct Team {
@@ -109,34 +110,6 @@ static Status run_meeting(Team *t, const Phases *list, Phase *p) {
 
 /* ---- control with meetings inside: all replicas must go the same way ---- */
 
-static Status disagree(Team *t, const Step *s, const char *what, int32_t first, int replica,
-                       int32_t other) {
-  return fail_at(
-      t->error, s->node->source, ERR_FAILED_PRECONDITION,
-      "%s: replicas meet inside (a collective, a queue or a call of the host), so all must agree on %s; it is %d on "
-      "replica 0 and %d on replica %d",
-      s->node->op->name, what, first, other, replica);
-}
-
-static Status common_number(Team *t, const Phase *p, int cell, const char *what, int32_t *out) {
-  for (int r = 0; r < t->replication->count; r++) {
-    int32_t n;
-    memcpy(&n, p->step[r]->cell[cell], sizeof n);
-    if (r == 0) *out = n;
-    else if (n != *out) return disagree(t, p->step[0], what, *out, r, n);
-  }
-  return OK;
-}
-
-static Status common_test(Team *t, const Phase *p, bool *out) {
-  for (int r = 0; r < t->replication->count; r++) {
-    bool test = *(const uint8_t *)p->step[r]->cell[CELL_TEST];
-    if (r == 0) *out = test;
-    else if (test != *out) return disagree(t, p->step[0], "the condition", *out, r, test);
-  }
-  return OK;
-}
-
 /* Where instances meet, one that was interrupted goes on until all know: they stop at the same place. What has failed
  * elsewhere ends it at once. */
 static bool others_stop(Team *t) {
@@ -153,79 +126,42 @@ static bool is_asked_to_stop(Team *t, const Phase *loop) {
   return !loop->step[0]->changes_follow && run_interrupted(&t->run[0]) != OK;
 }
 
-static Status run_repeat(Team *t, const Phase *p) {
-  int32_t count = 0;
-  Status s = common_number(t, p, CELL_TEST, "the number of iterations", &count);
-  for (int32_t i = 0; i < count && s == OK; i++) {
-    for (int r = 0; r < t->replication->count; r++)
-      memcpy(p->step[r]->cell[CELL_INDEX], &i, sizeof i);
-    s = run_phases(t, &p->body);
-    if (s == OK && i + 1 < count && is_asked_to_stop(t, p)) s = first_failure(t);
-  }
+typedef struct InStep {
+  Control control;
+  Team *team;
+  const Phase *phase;
+} InStep;
+
+static Status run_nested(Control *c, int i) {
+  const InStep *in = (const InStep *)c;
+  return run_phases(in->team, &in->phase->nested[i]);
+}
+
+static Status end_iteration(Control *c, bool last) {
+  const InStep *in = (const InStep *)c;
+  return !last && is_asked_to_stop(in->team, in->phase) ? first_failure(in->team) : OK;
+}
+
+static Status leave_loop(Control *c, Status s) {
+  (void)c;
   return s;
 }
 
-static Status run_while(Team *t, const Phase *p) {
-  int32_t limit = 0;
-  Status s = common_number(t, p, CELL_LIMIT, "the most iterations", &limit);
-  for (int64_t i = 0; s == OK && (limit < 0 || i < limit); i++) {
-    bool more = false;
-    s = run_phases(t, &p->other);
-    if (s == OK) s = common_test(t, p, &more);
-    if (s != OK || !more) return s;
-    s = run_phases(t, &p->body);
-    if (s == OK && is_asked_to_stop(t, p)) s = first_failure(t);
-  }
-  return s;
-}
-
-/* The passes of a row in the order in which an IPU runs them, each by all replicas: those of one
- * row don't see each other. */
-static Status run_row(Team *t, const Phase *p, const TimetableEntry *entry, int count) {
-  const PipelineStep *first = p->step[0]->pipeline;
-  Status s = OK;
-  for (int half = 0; half < 2; half++) /* data first */
-    for (int i = 0; i < count; i++)
-      for (int q = first->first[entry[i].program];
-           q < first->first[entry[i].program + 1] && s == OK; q++) {
-        for (int r = 0; r < t->replication->count; r++)
-          pipeline_point(&p->step[r]->pipeline->pass[q], entry[i].micro);
-        s = run_phases(t, &p->pass[2 * q + half]);
-      }
-  return s;
-}
-
-static Status run_pipelined(Team *t, const Phase *p) {
-  int32_t micros = 0;
-  Status s = common_number(t, p, CELL_TEST, "the number of micro-batches", &micros);
-  if (s == OK && pipeline_find_timetable(&t->run[0], p->step[0], micros) != OK)
-    s = first_failure(t);
-  const Timetable *table = p->step[0]->pipeline->timetable;
-  for (int i = 0; s == OK && i < table->rows; i++) {
-    s = run_row(t, p, table->entry + table->row_begin[i],
-                table->row_begin[i + 1] - table->row_begin[i]);
-    bool whole = i + 1 < table->rows;
-    if (s == OK && whole && !t->across.instances && run_interrupted(&t->run[0]) != OK)
-      s = first_failure(t);
-  }
-  return s;
+static Status end_row(Control *c) {
+  Team *t = ((InStep *)c)->team;
+  return !t->across.instances && run_interrupted(&t->run[0]) != OK ? first_failure(t) : OK;
 }
 
 static Status run_control(Team *t, const Phase *p) {
-  bool test = true;
-  switch (p->step[0]->kind) {
-    case STEP_REPEAT:
-      return run_repeat(t, p);
-    case STEP_WHILE:
-      return run_while(t, p);
-    case STEP_PIPELINE:
-      return run_pipelined(t, p);
-    case STEP_COND:
-      if (common_test(t, p, &test) != OK) return t->error->status;
-      return run_phases(t, test ? &p->body : &p->other);
-    default:
-      return run_phases(t, &p->body);
-  }
+  static const ControlWay way = {.nested = run_nested,
+                                 .end_iteration = end_iteration,
+                                 .leave_loop = leave_loop,
+                                 .end_row = end_row};
+  InStep in = {
+      .control = {.way = &way, .step = p->step, .count = t->replication->count, .error = t->error},
+      .team = t,
+      .phase = p};
+  return control_run(&in.control);
 }
 
 static Status run_phases(Team *t, const Phases *list) {

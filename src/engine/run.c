@@ -4,10 +4,11 @@
 
 #include "base/interrupt.h"
 #include "base/subnormal.h"
+#include "engine/control.h"
 #include "engine/drop.h"
 #include "engine/hunt.h"
-#include "engine/pipeline.h"
 #include "kernels/products.h"
+#include "program/place.h"
 #include "program/replicas.h"
 
 enum { CHAIN_GRAIN = 16384 };
@@ -55,19 +56,12 @@ void run_next_rounding(const Run *r, const Numerics *n, RngKey *key) {
   key->step++;
 }
 
-static void reset_rounding(Block *b) {
-  for (int i = 0; i < b->count; i++) {
-    Step *s = &b->step[i];
-    if (s->kind == STEP_OP) s->call.rng.step = 0;
-    else if (s->kind == STEP_CHAIN) s->chain->rng.step = 0;
-    else if (s->kind == STEP_GEMM && s->gemm->epilogue) s->gemm->epilogue->rng.step = 0;
-    else if (s->kind == STEP_PIPELINE) {
-      for (int k = 0; k < s->pipeline->pass_count; k++) reset_rounding(&s->pipeline->pass[k].body);
-    } else if (s->kind >= STEP_REPEAT) {
-      reset_rounding(s->control.body);
-      if (s->control.other) reset_rounding(s->control.other);
-    }
-  }
+static bool reset_rounding(Step *s, void *context) {
+  (void)context;
+  if (s->kind == STEP_OP) s->call.rng.step = 0;
+  else if (s->kind == STEP_CHAIN) s->chain->rng.step = 0;
+  else if (s->kind == STEP_GEMM && s->gemm->epilogue) s->gemm->epilogue->rng.step = 0;
+  return false;
 }
 
 void program_begin_rounding(const Engine *g, Program *p) {
@@ -75,7 +69,7 @@ void program_begin_rounding(const Engine *g, Program *p) {
   p->rounding_epoch = g->rounding_epoch;
   p->rounding_seed =
       p->rounding_part ? rng_part(g->rounding_seed, p->rounding_part) : g->rounding_seed;
-  reset_rounding(&p->main);
+  block_find(&p->main, reset_rounding, NULL);
 }
 
 static void begin_part(Program *p, uint64_t part) {
@@ -201,52 +195,59 @@ Status run_interrupted(Run *r) {
   return fail(r->error, ERR_CANCELLED, by_script ? "the job was cancelled" : "interrupted!");
 }
 
+/* ---- control ---- */
+
+/* A control step of one instance. */
+typedef struct Alone {
+  Control control;
+  bool changed;    /* something, since the loop or what is around it began */
+  bool outer_goes; /* Run.goes_on, outside of the loop */
+} Alone;
+
+static Status run_nested(Control *c, int i) {
+  return run_block(c->alone, c->step[0]->nested[i].block);
+}
+
+static void begin_iteration(Control *c, bool last) { c->alone->goes_on = !last; }
+
 /* After an iteration: whoever wants to stop stops here, or in what the next one can throw away;
  * after the last one by himself, for the loop has done all that it was to do. An iteration
  * around the loop that has changed something, and has yet to, is finished. */
-static Status end_iteration(Run *r, const Step *loop, bool last, bool *changed) {
-  *changed = *changed || !r->droppable;
-  if (*changed && loop->changes_follow) return OK;
+static Status end_iteration(Control *c, bool last) {
+  Alone *a = (Alone *)c;
+  Run *r = c->alone;
+  a->changed = a->changed || !r->droppable;
+  if (a->changed && c->step[0]->changes_follow) return OK;
   Status s = last ? OK : run_interrupted(r);
   if (s == OK) drop_begin(r);
   return s;
 }
 
 /* What a loop has changed stays changed behind it. */
-static Status end_loop(Run *r, bool changed) { return changed ? drop_end(r) : OK; }
-
-static Status run_repeat(Run *r, Step *s) {
-  int32_t count;
-  bool changed = !r->droppable;
-  memcpy(&count, s->cell[CELL_TEST], sizeof count);
-  bool outer = r->goes_on;
-  Status status = OK;
-  for (int32_t i = 0; i < count && status == OK; i++) {
-    r->goes_on = i + 1 < count;
-    memcpy(s->cell[CELL_INDEX], &i, sizeof i);
-    status = run_block(r, s->control.body);
-    if (status == OK) status = end_iteration(r, s, i + 1 == count, &changed);
-  }
-  r->goes_on = outer;
-  if (status == OK) return end_loop(r, changed);
-  run_leave_loop(r, s->control.body);
-  return status;
+static Status leave_loop(Control *c, Status s) {
+  Alone *a = (Alone *)c;
+  const Step *loop = c->step[0];
+  c->alone->goes_on = a->outer_goes;
+  if (s == OK) return a->changed ? drop_end(c->alone) : OK;
+  run_leave_loop(c->alone, loop->nested[loop->nested_count - 1].block);
+  return s;
 }
 
-static Status run_while(Run *r, Step *s) {
-  int32_t limit;
-  bool changed = !r->droppable;
-  memcpy(&limit, s->cell[CELL_LIMIT], sizeof limit);
-  for (int64_t i = 0; limit < 0 || i < limit; i++) {
-    Status status = run_block(r, s->control.other);
-    if (status != OK) return status;
-    if (!*(const uint8_t *)s->cell[CELL_TEST]) break;
-    status = run_block(r, s->control.body);
-    if (status == OK) status = end_iteration(r, s, false, &changed);
-    if (status != OK) return status;
-  }
-  return end_loop(r, changed);
+static Status end_row(Control *c) { return run_interrupted(c->alone); }
+
+static Status run_control(Run *r, Step *s) {
+  static const ControlWay way = {.nested = run_nested,
+                                 .begin_iteration = begin_iteration,
+                                 .end_iteration = end_iteration,
+                                 .leave_loop = leave_loop,
+                                 .end_row = end_row};
+  Alone a = {.control = {.way = &way, .step = &s, .count = 1, .error = r->error, .alone = r},
+             .changed = !r->droppable,
+             .outer_goes = r->goes_on};
+  return control_run(&a.control);
 }
+
+/* ---- steps ---- */
 
 static void run_copy(const Step *s) {
   if (s->cell[0]) memcpy(s->cell[1], s->cell[0], s->copy_bytes);
@@ -271,19 +272,9 @@ static Status run_step(Run *r, Step *s) {
       return run_dequeue(r, s);
     case STEP_ENQUEUE:
       return run_enqueue(r, s);
-    case STEP_REPEAT:
-      return run_repeat(r, s);
-    case STEP_WHILE:
-      return run_while(r, s);
-    case STEP_COND:
-      return run_block(r,
-                       *(const uint8_t *)s->cell[CELL_TEST] ? s->control.body : s->control.other);
-    case STEP_CALL:
-      return run_block(r, s->control.body);
-    case STEP_PIPELINE:
-      return run_pipeline(r, s);
+    default:
+      return run_control(r, s);
   }
-  return OK;
 }
 
 Status run_steps(Run *r, Step *step, int count) {

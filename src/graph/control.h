@@ -30,6 +30,22 @@ enum {
   CONTROL_GIVEN
 };
 
+/* What a region is to its node. */
+typedef enum RegionRole {
+  REGION_NONE,
+  REGION_RESULTS,  /* runs; its outputs are the node's: a body, a branch */
+  REGION_TEST,     /* runs; its output says whether the loop goes on */
+  REGION_GRADIENT, /* autodiff's: nothing runs it with the node */
+} RegionRole;
+
+/* What rows say of their regions, of which the first one is a REGION_RESULTS. */
+typedef struct ControlRule {
+  bool loops;       /* results are taken in again */
+  int skip;         /* 1: the node's first operand (a count, limit or test) is no region's */
+  int lead;         /* 1: the regions' first input (the index of a counted loop) is no operand */
+  RegionRole other; /* of the second region */
+} ControlRule;
+
 extern const OpDef control_repeat, control_while, control_cond, control_call, control_custom;
 
 typedef struct ControlParts {
@@ -42,6 +58,45 @@ typedef struct ControlParts {
  * g->error set. */
 Node *control_node(Graph *g, const OpDef *op, Value *const *in, int in_count,
                    const ControlParts *parts);
+
+/* The regions of a node, and how its operands and outputs are theirs. All regions but that of a
+ * gradient have the same inputs. */
+typedef struct ControlRegion {
+  Graph *graph;
+  RegionRole role;
+} ControlRegion;
+typedef struct ControlRegions {
+  int count; /* 0: of any other node */
+  ControlRegion region[2];
+  bool loops;
+  int skip, lead; /* as ControlRule's */
+  int carried;    /* operands behind those skipped that go round a loop; 0: it is none */
+  int inputs;     /* of a region that runs */
+} ControlRegions;
+ControlRegions control_regions(const Node *n);
+/* Which input of the regions operand k is; -1: none. */
+static inline int control_input(const ControlRegions *c, int k) {
+  return k < c->skip ? -1 : k - c->skip + c->lead;
+}
+static inline bool region_runs(const ControlRegion *r) { return r->role != REGION_GRADIENT; }
+static inline bool region_gives(const ControlRegion *r) { return r->role == REGION_RESULTS; }
+/* Do its regions choose between them by a test: one of two runs? */
+static inline bool control_chooses(const ControlRegions *c) {
+  return c->count == 2 && c->region[1].role == REGION_RESULTS;
+}
+/* Nothing but a call: its one region that runs does so once, whenever the node does. */
+static inline bool control_calls(const ControlRegions *c) { return c->count && !c->skip; }
+/* Regions that run, in the order in which they do: a test, then the body. NULL: no more. */
+const ControlRegion *control_running(const ControlRegions *c, int i);
+/* The operand that output i takes the place of: carried round a loop, or a variable that a loop or
+ * a branch changes; -1: none. */
+int control_replaced(const Node *n, int i);
+/* The first node of g, each followed by those of its regions, of which `is` holds; NULL: none. */
+typedef bool NodeTest(const Node *n, void *context);
+const Node *graph_find(const Graph *g, NodeTest *is, void *context);
+const Node *graph_pipeline(const Graph *g); /* the first loop with a plan */
+/* Is n a counted loop over a body with pipeline stages? */
+bool loop_has_stages(const Node *n);
 
 static inline const Graph *control_body(const Node *n) { return n->attr[CONTROL_BODY].graph; }
 static inline const Graph *control_other(const Node *n) { return n->attr[CONTROL_OTHER].graph; }

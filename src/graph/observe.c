@@ -8,23 +8,24 @@ static void no_memory(Graph *g) {
   fail(&g->error, ERR_OUT_OF_MEMORY, "out of memory while tracing");
 }
 
-static Graph *region_of(const Node *n, int i) {
-  return n->op->traits & CONTROL && n->attr[i].kind == ATTR_GRAPH ? n->attr[i].graph : NULL;
-}
-
 static bool is_call(const Node *n) {
   return n->op->traits & OBSERVES && n->attr[OBSERVED].kind == ATTR_INTS;
 }
 
+/* A call that was asked to, or a control node that holds one. */
+static bool observes(const Node *n);
+
 static bool holds_call(const Graph *g) {
-  for (int i = 0; g && i < g->node_count; i++)
-    if (node_observes(g->node[i])) return true;
+  for (int i = 0; i < g->node_count; i++)
+    if (observes(g->node[i])) return true;
   return false;
 }
 
-bool node_observes(const Node *n) {
-  return is_call(n) || holds_call(region_of(n, CONTROL_BODY)) ||
-         holds_call(region_of(n, CONTROL_OTHER));
+static bool observes(const Node *n) {
+  ControlRegions c = control_regions(n);
+  bool found = is_call(n);
+  for (int r = 0; r < c.count && !found; r++) found = holds_call(c.region[r].graph);
+  return found;
 }
 
 int node_shown(const Node *n) {
@@ -56,7 +57,7 @@ static bool append_ints(Graph *g, Attr *list, const int64_t *more, int count) {
   return true;
 }
 
-/* The gradient's region of a custom node finds the new operands among what is saved for it. */
+/* A gradient's region finds the new operands among what is saved for it. */
 static bool save_operands(Graph *g, Node *n, int first, int count) {
   bool ok = true;
   for (int i = 0; i < count && ok; i++)
@@ -66,19 +67,19 @@ static bool save_operands(Graph *g, Node *n, int first, int count) {
 
 bool control_append(Graph *g, Node *n, Value *const *outer, int count, Value **inner[2]) {
   int first = n->in_count;
-  for (int r = CONTROL_BODY; r <= CONTROL_OTHER; r++)
-    for (int i = 0; region_of(n, r) && i < count; i++)
-      if (!(inner[r - CONTROL_BODY][i] = graph_input(region_of(n, r), &outer[i]->type, NULL)))
-        return false;
-  return append(g, n, outer, count) &&
-         (n->op != &control_custom || save_operands(g, n, first, count));
+  ControlRegions c = control_regions(n);
+  for (int r = 0; r < c.count; r++)
+    for (int i = 0; i < count; i++)
+      if (!(inner[r][i] = graph_input(c.region[r].graph, &outer[i]->type, NULL))) return false;
+  bool saves = n->op->control->other == REGION_GRADIENT;
+  return append(g, n, outer, count) && (!saves || save_operands(g, n, first, count));
 }
 
 /* ---- observing ---- */
 
 static void observe_in(Graph *g, const Variable *v, Value *value) {
   for (int i = 0; i < g->node_count; i++)
-    if (node_observes(g->node[i])) node_observe(g, g->node[i], v, value);
+    if (observes(g->node[i])) node_observe(g, g->node[i], v, value);
 }
 
 void node_observe(Graph *g, Node *n, const Variable *v, Value *value) {
@@ -88,13 +89,13 @@ void node_observe(Graph *g, Node *n, const Variable *v, Value *value) {
       no_memory(g);
     return;
   }
-  Value *body = NULL, *other = NULL;
-  if (!control_append(g, n, &value, 1, (Value * *[]){&body, &other})) {
+  Value *inner[2] = {NULL, NULL};
+  if (!control_append(g, n, &value, 1, (Value * *[]){&inner[0], &inner[1]})) {
     no_memory(g);
     return;
   }
-  observe_in(region_of(n, CONTROL_BODY), v, body);
-  if (other) observe_in(region_of(n, CONTROL_OTHER), v, other);
+  ControlRegions c = control_regions(n);
+  for (int r = 0; r < c.count; r++) observe_in(c.region[r].graph, v, inner[r]);
 }
 
 static bool is_among(int64_t serial, const int64_t *list, int count) {
@@ -141,8 +142,8 @@ void graph_observe_only(Graph *g, const int64_t *serial, int count) {
   for (int i = 0; i < g->node_count; i++) {
     Node *n = g->node[i];
     if (is_call(n)) keep(g, n, serial, count);
-    for (int r = CONTROL_BODY; r <= CONTROL_OTHER; r++)
-      if (region_of(n, r)) graph_observe_only(region_of(n, r), serial, count);
+    ControlRegions c = control_regions(n);
+    for (int r = 0; r < c.count; r++) graph_observe_only(c.region[r].graph, serial, count);
   }
 }
 

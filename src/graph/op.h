@@ -101,7 +101,7 @@ enum {
   VIEW = 1 << 4,        /* output 0 is input 0's bytes under another shape: costs nothing */
   VARIADIC = 1 << 5,    /* in Lua the first argument is a list of tensors; inputs[0] names it */
   INTERNAL = 1 << 6,    /* not a function of the Lua interface */
-  CONTROL = 1 << 7,     /* holds regions; programs know it by its op */
+  CONTROL = 1 << 7,     /* holds regions, of which the row's `control` tells (control.h) */
   NO_GRADIENT = 1 << 8, /* gradients stop here, by nature (comparisons, argmax) */
   METHOD_ONLY = 1 << 9,
   /* replicas may get different values, or make them together: never computed while tracing */
@@ -159,6 +159,7 @@ struct OpDef {
    * NULL: none. */
   void (*compose)(Graph *g, const Node *n, Value **out);
   void (*cost)(const struct Target *t, const Node *n, struct Cost *cost);
+  const struct ControlRule *control; /* CONTROL: what its regions take and give */
   /* Cases for the sweeps: "F[2,3] F[3,4] {transpose_b = true} | F[3] ..." Letters: F any float,
    * P positive float, U float in (-0.9, 0.9), D distinct floats, M symmetric positive definite
    * matrices, W others with a dominant diagonal, I<k> integers below k, S<k> sorted ones, B bool, H float32 whatever the others

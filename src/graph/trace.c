@@ -234,6 +234,12 @@ bool trace_writes(const Trace *t) {
   return false;
 }
 
+const Extra *trace_extra_of(const Trace *t, const Value *v) {
+  for (int i = 0; node_is_input(v->node) && i < t->extra_count; i++)
+    if (t->extra[i].inner == v) return &t->extra[i];
+  return NULL;
+}
+
 static int find_extra(const Trace *t, const Value *outer, const Variable *v) {
   for (int i = 0; i < t->extra_count; i++)
     if (v ? t->extra[i].variable == v : (!t->extra[i].variable && t->extra[i].outer == outer))
@@ -286,10 +292,10 @@ static Status end_regions(const OpDef *op, Region *a, Region *b, Value *const *l
         x->variable ? trace_read(parent, x->variable) : trace_import(parent, x->outer);
     if (is_written(x) || (b && is_written(&b->trace->extra[i]))) written[written_count++] = i;
   }
-  bool cond_only_test = op == &control_while; /* the condition gives its test alone */
-  give_outputs(a, written, cond_only_test ? 0 : written_count);
+  bool tests = op->control->other == REGION_TEST; /* a comes first, and gives its test alone */
+  give_outputs(a, written, tests ? 0 : written_count);
   if (b) give_outputs(b, written, written_count);
-  Region *first = cond_only_test ? b : a, *second = cond_only_test ? a : b;
+  Region *first = tests ? b : a, *second = tests ? a : b;
   ControlParts parts = {.body = trace_take_graph(first->trace),
                         .other = second ? trace_take_graph(second->trace) : NULL,
                         .explicit_count = explicit_count,

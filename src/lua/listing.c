@@ -66,10 +66,8 @@ static void list_graph(Listing *l, const Graph *g, int depth) {
     lua_rawseti(L, -2, first + i);
   }
   for (int i = 0; i < g->node_count; i++) {
-    const Node *n = g->node[i];
-    if (!(n->op->traits & CONTROL)) continue;
-    list_graph(l, control_body(n), depth + 1);
-    if (control_other(n)) list_graph(l, control_other(n), depth + 1);
+    ControlRegions c = control_regions(g->node[i]);
+    for (int r = 0; r < c.count; r++) list_graph(l, c.region[r].graph, depth + 1);
   }
 }
 

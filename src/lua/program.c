@@ -6,7 +6,10 @@
 #include "dist/instances.h"
 #include "lua/bind.h"
 #include "lua/tape.h"
+#include "program/dot.h"
+#include "program/memory.h"
 #include "program/replicas.h"
+#include "program/text.h"
 
 enum { MOST_LISTED = 4096 };
 #define ROOT_NAME "ipulua.Root"
@@ -178,10 +181,8 @@ static void push_meetings(lua_State *L, const Program *program, const Phases *li
   for (int i = 0; i < list->count; i++) {
     const Phase *p = &list->phase[i];
     if (p->cost.count) push_cost(L, program, p);
-    push_meetings(L, program, &p->body);
-    push_meetings(L, program, &p->other);
-    int inside = p->pass ? 2 * p->step[0]->pipeline->pass_count : 0;
-    for (int k = 0; k < inside; k++) push_meetings(L, program, &p->pass[k]);
+    for (int k = 0; p->nested && k < p->step[0]->nested_count; k++)
+      push_meetings(L, program, &p->nested[k]);
   }
 }
 

@@ -1,10 +1,10 @@
 /* The cost of a node by its op's row, remembered by what it depends on: op, types, attributes,
  * and whether it is the host's. */
+#include "machine/costs.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "machine/rows.h"
 
 static void put_attr(FILE *f, const Attr *a) {
   switch (a->kind) {

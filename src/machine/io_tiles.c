@@ -1,9 +1,11 @@
 /* Tiles that only move data: what infeeds and outfeeds move in one round of a loop, or time
  * step, lies there, and the next round's moves while this one computes. What doesn't fit there
  * is placed on all tiles (Graphcore's io_tiles_test.py), and computing waits for it. */
+#include "machine/io_tiles.h"
+
 #include <math.h>
 
-#include "machine/rows.h"
+#include "machine/price.h"
 #include "ops/io/feed.h"
 
 /* Of infeeds and outfeeds; what other host transfers move doesn't pass these tiles. */

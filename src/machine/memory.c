@@ -1,12 +1,17 @@
 /* Bytes: what is live at each row, and how the fullest moment lies over the tiles of each IPU.
  * Variables, arguments and results are spread evenly (128 bytes to a tile at least, each tensor
  * beginning where the last one ended), as PopLibs maps them. */
+#include "machine/memory.h"
+
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "machine/rows.h"
+#include "base/map.h"
+#include "machine/price.h"
+#include "machine/time.h"
+#include "program/timetable.h"
 
 /* Bytes to a tile at least (PopLibs TileMapping); of gaps beside what is live (published for
  * ResNet-50: 8.4 %); of the runtime's own programs; of the stacks of a supervisor and six

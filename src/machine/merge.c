@@ -6,9 +6,11 @@
  * reader follows it; later ones of values that are there by then go with it, and take memory on
  * the other IPU from that moment on. Copies inside a pipeline are one exchange at the end of
  * each time step already. */
+#include "machine/merge.h"
+
 #include <string.h>
 
-#include "machine/rows.h"
+#include "machine/price.h"
 
 static MergeKind kind_of(const Row *r) {
   if (r->kind == ROW_LINK) return MERGE_COPIES;

@@ -3,9 +3,7 @@
 #include "graph/control.h"
 #include "program/region.h"
 
-static Home *home_at(Homes *h, const Value *v) {
-  return &h->value[h->first_value[v->node->id] + v->index];
-}
+static Home *home_at(Homes *h, const Value *v) { return &h->home[value_number(&h->values, v)]; }
 
 static Homes *find(const Placer *p, const Graph *g) {
   Homes *h = p->list;
@@ -17,30 +15,17 @@ const Homes *place_find(const Placer *p, const Graph *g) { return find(p, g); }
 
 static Homes *make(Placer *p, const Graph *g) {
   Homes *h = arena_alloc(p->arena, sizeof *h);
-  int count = 0;
-  if (!h) return NULL;
+  if (!h || !number_values(p->arena, g, &h->values)) return NULL;
   h->graph = g;
-  h->first_value = arena_alloc(p->arena, (size_t)(g->node_count + 1) * sizeof *h->first_value);
-  if (!h->first_value) return NULL;
-  for (int i = 0; i < g->node_count; i++) {
-    h->first_value[i] = count;
-    count += g->node[i]->out_count;
-  }
-  h->value = arena_alloc(p->arena, (size_t)(count + 1) * sizeof *h->value);
-  if (!h->value) return NULL;
-  for (int i = 0; i < count; i++) h->value[i] = (Home){.shard = -1, .stage = -1};
+  h->home = arena_alloc(p->arena, (size_t)(h->values.count + 1) * sizeof *h->home);
+  if (!h->home) return NULL;
+  for (int i = 0; i < h->values.count; i++) h->home[i] = (Home){.shard = -1, .stage = -1};
   h->next = p->list;
   p->list = h;
   return h;
 }
 
 static bool is_given(const Node *n) { return n->place.stage >= 0 || n->place.shard >= 0; }
-
-bool region_has_stages(const Graph *g) {
-  for (int i = 0; i < g->node_count; i++)
-    if (g->node[i]->place.stage >= 0) return true;
-  return false;
-}
 
 /* The home of the largest operand, of equal ones the newest: little is moved then. */
 static Home operands_home(Homes *h, const Node *n) {
@@ -69,32 +54,25 @@ static void place_region(Placer *p, const Graph *g, Home *inputs, Home *outputs)
 
 /* Regions inside n: homes go in with the operands, what the regions find out comes back. */
 static void place_control(Placer *p, Homes *h, Node *n) {
-  bool loop = n->op == &control_repeat || n->op == &control_while,
-       repeat = n->op == &control_repeat;
-  int skip = n->op == &control_call || n->op == &control_custom ? 0 : 1,
-      carried = loop ? control_explicit(n) : 0;
-  int lead = repeat ? 1 : 0, count = n->in_count - skip + lead;
-  const Graph *regions[2] = {
-      control_body(n), n->op == &control_while || n->op == &control_cond ? control_other(n) : NULL};
-  Home *in = arena_alloc(p->arena, (size_t)(count + 1) * sizeof *in);
+  ControlRegions c = control_regions(n);
+  Home *in = arena_alloc(p->arena, (size_t)(c.inputs + 1) * sizeof *in);
   Home *out = arena_alloc(p->arena, (size_t)(n->out_count + 1) * sizeof *out);
   if (!in || !out) {
     p->failed = true;
     return;
   }
-  for (int i = 0; i < count; i++) in[i] = (Home){.shard = -1, .stage = -1};
-  for (int i = skip; i < n->in_count; i++) in[lead + i - skip] = *home_at(h, n->in[i]);
-  for (int round = 0; round < 2; round++) {
-    for (int r = 1; r >= 0; r--)
-      if (regions[r] && regions[r]->input_count == count)
-        place_region(p, regions[r], in, r == 0 || n->op == &control_cond ? out : NULL);
-    for (int i = 0; i < carried; i++)
-      if (!in[lead + i].known) in[lead + i] = out[i];
-    if (!loop) break;
+  for (int i = 0; i < c.inputs; i++) in[i] = (Home){.shard = -1, .stage = -1};
+  for (int i = c.skip; i < n->in_count; i++) in[control_input(&c, i)] = *home_at(h, n->in[i]);
+  for (int round = 0; round < (c.loops ? 2 : 1); round++) {
+    for (int r = c.count - 1; r >= 0; r--)
+      if (region_runs(&c.region[r]))
+        place_region(p, c.region[r].graph, in, region_gives(&c.region[r]) ? out : NULL);
+    for (int i = 0; i < c.carried; i++)
+      if (!in[c.lead + i].known) in[c.lead + i] = out[i];
   }
-  for (int i = skip; i < n->in_count; i++) {
+  for (int i = c.skip; i < n->in_count; i++) {
     Home *at = home_at(h, n->in[i]);
-    if (!at->known) *at = in[lead + i - skip];
+    if (!at->known) *at = in[control_input(&c, i)];
   }
   for (int i = 0; i < n->out_count; i++) *home_at(h, &n->out[i]) = out[i];
 }

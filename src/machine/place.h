@@ -2,7 +2,8 @@
  * those of what it is computed from, else of what reads it. */
 #ifndef IPULUA_MACHINE_PLACE_H
 #define IPULUA_MACHINE_PLACE_H
-#include "machine/price.h"
+#include "base/arena.h"
+#include "graph/numbering.h"
 
 typedef struct Home {
   int shard, stage; /* -1: none */
@@ -12,8 +13,8 @@ typedef struct Home {
 typedef struct Homes Homes;
 struct Homes {
   const Graph *graph;
-  Home *value;      /* by first_value[node] + index */
-  int *first_value; /* [node_count] */
+  Home *home; /* by value */
+  Numbering values;
   Homes *next;
 };
 
@@ -27,8 +28,6 @@ typedef struct Placer {
 void place_program(Placer *p, const Graph *g);
 const Homes *place_find(const Placer *p, const Graph *g);
 static inline const Home *home_of(const Homes *h, const Value *v) {
-  return &h->value[h->first_value[v->node->id] + v->index];
+  return &h->home[value_number(&h->values, v)];
 }
-/* Does a node of the region itself, not of one inside it, belong to a stage? */
-bool region_has_stages(const Graph *g);
 #endif

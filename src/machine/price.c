@@ -4,7 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "machine/rows.h"
+#include "machine/memory.h"
+#include "machine/time.h"
+#include "machine/walk.h"
+#include "program/program.h"
 
 const char *row_kind_name(RowKind k) {
 #define X(id, name) [ROW_##id] = name,

@@ -7,7 +7,10 @@
  * takes memory is a list of Held, each live from one row to another; positions are row numbers. */
 #ifndef IPULUA_MACHINE_PRICE_H
 #define IPULUA_MACHINE_PRICE_H
-#include "program/step.h"
+#include "graph/offload.h"
+#include "program/program.h"
+#include "program/timetable.h"
+#include "target/cost.h"
 #include "target/pod.h"
 
 enum { MACHINE_STAGES = 256 };
@@ -25,9 +28,7 @@ typedef enum MergeKind {
 /* What to price for. Zeroed fields are the defaults, pod apart. */
 typedef struct Machine {
   Pod pod;
-  Schedule schedule; /* these three: of loops with stages that have no plan of their own */
-  int mapping[MACHINE_STAGES], mapping_count; /* stage → IPU; none: stage i on IPU i */
-  bool interleave;                            /* a pipeline that would be Grouped is Interleaved */
+  bool lean_schedule; /* a pipeline has the leaner schedule that its own one names, if it does */
   /* backward stages compute again what they need; only stage inputs are kept */
   bool recompute;
   Offload offload; /* beside what the program itself keeps in streaming memory */
@@ -69,8 +70,6 @@ typedef struct Machine {
 #define X(id, name, always, summary) BYTES_##id,
 typedef enum PriceCategory { PRICE_CATEGORIES(X) BYTES_COUNT } PriceCategory;
 #undef X
-const char *price_category_name(PriceCategory c);
-bool price_category_always(PriceCategory c);
 
 /* clang-format off */
 #define ROW_KINDS(X)                                                                          \
@@ -194,10 +193,8 @@ typedef struct Price {
 Price *price_program(Error *e, const Program *p, const Machine *m);
 void price_free(Price *p); /* NULL is fine */
 
-double row_cycles(const Row *r);         /* one execution */
-const char *row_name(const Row *r);      /* "matmul", "host in" */
-const char *row_source(const Row *r);    /* "train.lua:12" or "" */
-double price_tile_limit(const Price *p); /* bytes of a tile */
+const char *row_name(const Row *r);   /* "matmul", "host in" */
+const char *row_source(const Row *r); /* "train.lua:12" or "" */
 /* Where a step runs; what no IPU is named for, on the first. */
 static inline int price_ipu_of(const Price *p, const Row *r) {
   return r->ipu < p->shards ? r->ipu : 0;
@@ -205,11 +202,7 @@ static inline int price_ipu_of(const Price *p, const Row *r) {
 static inline bool price_has_io(const Price *p) {
   return p->machine.io_tiles && p->machine.io_proportion > 0;
 }
-double price_io_limit(const Price *p);        /* bytes that an IPU's I/O tiles may hold */
-bool price_overlaps(const Price *p, int ipu); /* is what is fed moved beside computing? */
-double price_bytes(const IpuPrice *i);        /* all categories */
-double price_fullest(const IpuPrice *i);      /* of a tile, gaps included */
-const char *held_name(const Held *h);         /* "dense/kernel", "matmul" */
+const char *held_name(const Held *h); /* "dense/kernel", "matmul" */
 /* The same for reading: of a value that only its scope names, the op too: "dense/" →
  * "dense/matmul". */
 const char *held_label(const Held *h, char room[256]);

@@ -1,5 +1,5 @@
-/* What a price says, as text: for people, for programs, for trace viewers. Each returns a string
- * to free(), NULL when memory is out. docs/profile.md describes the JSON. */
+/* What a price says, for programs and for trace viewers. Each returns a string to free(), NULL when
+ * memory is out. docs/reference/profile.md describes the JSON. */
 #ifndef IPULUA_MACHINE_PROFILE_H
 #define IPULUA_MACHINE_PROFILE_H
 #include "machine/price.h"
@@ -12,13 +12,4 @@ char *profile_json(const Price *p, const char *extra);
 /* Trace events for Chrome's viewer and Perfetto: a thread for each IPU; a microsecond is one of
  * the IPU's. */
 char *profile_trace(const Price *p);
-char *profile_text(const Price *p);
-/* A change that only the caller can make, with the price of the changed program. */
-typedef struct Remedy {
-  const char *words;
-  const Price *price;
-} Remedy;
-/* Why it doesn't fit, and what would help: changes of the machine's options, priced here, and
- * the caller's. */
-char *profile_complaint(const Price *p, const Remedy *remedies, int count);
 #endif

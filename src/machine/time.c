@@ -1,13 +1,19 @@
 /* Cycles: what moves data gets its price, pipelines their time tables, then everything is added
  * up. Who waits, waits in sync. */
+#include "machine/time.h"
+
 #include <limits.h>
 #include <math.h>
 #include <string.h>
 
-#include "machine/rows.h"
+#include "machine/io_tiles.h"
+#include "machine/merge.h"
+#include "machine/price.h"
 #include "machine/timeline.h"
 #include "ops/io/feed.h"
 #include "program/identical.h"
+#include "program/program.h"
+#include "program/timetable.h"
 
 static const Cost *keep(Price *p, const Cost *c) { return arena_copy(p->arena, c, sizeof *c); }
 
@@ -317,8 +323,7 @@ static Status run_table(Error *e, Rhythm *t, int micros, double *rows) {
 static double most_counted(const Rhythm *t) {
   enum { MANY = 1 << 15 };
   int overlap = plan_overlap(t->plan);
-  return t->plan->schedule == SCHEDULE_CUSTOM ? t->block->repeats
-                                              : (double)overlap * (MANY / overlap + 1);
+  return t->plan->micros ? t->block->repeats : (double)overlap * (MANY / overlap + 1);
 }
 
 /* The time table is periodic once the pipeline is full: what the second half of those that were

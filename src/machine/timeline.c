@@ -6,6 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "machine/price.h"
+#include "machine/time.h"
+
 typedef struct Clocks {
   double at[POD_IPUS_MAX];
   double begin; /* of the body */

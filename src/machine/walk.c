@@ -6,15 +6,25 @@
 #include <limits.h>
 #include <string.h>
 
-#include "graph/control.h"
+#include "machine/costs.h"
+#include "machine/layout.h"
+#include "machine/place.h"
+#include "machine/price.h"
+#include "machine/walk_control.h"
+#include "machine/walk_ops.h"
+#include "ops/io/feed.h"
 #include "ops/io/remote.h"
+#include "program/fuse.h"
 #include "program/offload.h"
+#include "program/order.h"
+#include "program/program.h"
+#include "program/region.h"
+#include "program/timetable.h"
 
 /* ---- regions ---- */
 
 static void walk_node(Walk *w, Inside *in, Node *n) {
-  if (n->op == &control_repeat || n->op == &control_while) walk_loop(w, in, n);
-  else if (n->op->traits & CONTROL) walk_branches(w, in, n);
+  if (n->op->traits & CONTROL) walk_control(w, in, n);
   else if (node_is_transfer(n)) walk_transfer(w, in, n);
   else if (node_is_dequeue(n)) walk_dequeue(w, in, n);
   else if (node_is_enqueue(n)) walk_enqueue(w, in, n);

@@ -1,7 +1,12 @@
 /* What a loop reads and doesn't change crosses the links once, before it: who reads it inside,
  * and where. */
+#include "machine/walk_ahead.h"
+
 #include "graph/control.h"
+#include "machine/place.h"
 #include "machine/walk.h"
+#include "machine/walk_ops.h"
+#include "program/region.h"
 
 /* Of a region's inputs: reads[input * shards + ipu], is it read there? */
 typedef struct Readers {
@@ -16,20 +21,14 @@ static bool *find_readers(Readers *s, const Graph *g);
  * copied to where it is changed. */
 static void find_inside(Readers *s, const Node *n, const int *input_of, bool *reads) {
   int shards = s->walk->price->shards;
-  bool loop = n->op == &control_repeat || n->op == &control_while;
-  int skip = n->op == &control_call || n->op == &control_custom ? 0 : 1,
-      lead = n->op == &control_repeat ? 1 : 0;
-  const Graph *regions[2] = {
-      control_body(n), n->op == &control_while || n->op == &control_cond ? control_other(n) : NULL};
-  for (int r = 0; r < 2 && !s->failed; r++) {
-    const bool *inner = regions[r] && regions[r]->input_count == n->in_count - skip + lead
-                            ? find_readers(s, regions[r])
-                            : NULL;
-    for (int i = skip; inner && i < n->in_count; i++) {
+  ControlRegions c = control_regions(n);
+  for (int r = 0; r < c.count && !s->failed; r++) {
+    const bool *inner = region_runs(&c.region[r]) ? find_readers(s, c.region[r].graph) : NULL;
+    for (int i = c.skip + c.carried; inner && i < n->in_count; i++) {
       int input = input_of[value_root(n->in[i])->node->id];
-      if (input < 0 || (loop && i <= control_explicit(n))) continue;
+      if (input < 0) continue;
       for (int ipu = 0; ipu < shards; ipu++)
-        reads[input * shards + ipu] |= inner[(i - skip + lead) * shards + ipu];
+        reads[input * shards + ipu] |= inner[control_input(&c, i) * shards + ipu];
     }
   }
 }
@@ -60,15 +59,15 @@ static bool *find_readers(Readers *s, const Graph *g) {
 }
 
 void walk_send_ahead(Walk *w, Inside *in, Node *n, const bool *changes) {
-  int shards = w->price->shards, lead = n->op == &control_repeat ? 1 : 0;
-  const Graph *regions[2] = {control_body(n), n->op == &control_while ? control_other(n) : NULL};
+  int shards = w->price->shards;
+  ControlRegions c = control_regions(n);
   Readers s = {.walk = w, .scratch = shards > 1 ? arena_new() : NULL};
-  for (int r = 0; r < 2 && s.scratch && regions[r]; r++) {
-    const bool *reads = find_readers(&s, regions[r]);
+  for (int r = 0; r < c.count && s.scratch; r++) {
+    const bool *reads = find_readers(&s, c.region[r].graph);
     for (int i = 1; reads && i < n->in_count; i++) {
       if (changes[i] || walk_held_operand(w, in, n->in[i]) < 0) continue;
       for (int ipu = 0; ipu < shards; ipu++)
-        if (reads[(i - 1 + lead) * shards + ipu]) walk_local(w, in, n->in[i], ipu, n);
+        if (reads[control_input(&c, i) * shards + ipu]) walk_local(w, in, n->in[i], ipu, n);
     }
   }
   w->failed = w->failed || s.failed || (shards > 1 && !s.scratch);

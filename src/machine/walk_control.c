@@ -1,9 +1,17 @@
 /* Loops, branches and calls: their rows, and what they hold while their regions run. */
+#include "machine/walk_control.h"
+
 #include <string.h>
 
 #include "graph/control.h"
+#include "machine/place.h"
+#include "machine/price.h"
 #include "machine/walk.h"
+#include "machine/walk_ahead.h"
+#include "machine/walk_ops.h"
 #include "ops/io/remote.h"
+#include "program/region.h"
+#include "program/timetable.h"
 
 static bool scalar_of(const Tensor *t, int64_t *value) {
   if (type_count(&t->type) != 1) return false;
@@ -26,8 +34,8 @@ static int64_t known_count(const Walk *w, const Inside *in, Value *v) {
       const int64_t *known = w->price->machine.argument;
       return known && index < w->program->argument_count ? known[index] : -1;
     }
-    if (index < in->lead) return -1;
-    v = in->control->in[index - in->lead + in->skip];
+    if (index < in->regions.lead) return -1;
+    v = in->control->in[index - in->regions.lead + in->regions.skip];
     in = in->outer;
   }
 }
@@ -40,112 +48,112 @@ static void extend_over(Walk *w, int begin) {
     if (p->held[i].first <= begin && p->held[i].last > begin) walk_touch(w, i, p->row_count);
 }
 
-static void enter(Walk *w, Inside *in, Node *n, const Graph *g, int skip, int lead,
-                  const int *inputs, const int *targets, int *outputs) {
-  Inside inner = {.graph = g, .outer = in, .control = n, .skip = skip, .lead = lead};
-  walk_region(w, &inner, inputs, targets, outputs);
-}
-
 /* Its own, or the program's where its body has stages. */
 static PipelinePlan *plan_of_loop(const Walk *w, const Node *n) {
   PipelinePlan *own = (PipelinePlan *)control_plan(n), *changed = w->price->plan;
   if (own)
-    return w->price->machine.interleave && changed && changed->stages == own->stages ? changed
-                                                                                     : own;
-  return n->op == &control_repeat && region_has_stages(control_body(n)) ? w->price->plan : NULL;
+    return w->price->machine.lean_schedule && changed && changed->stages == own->stages ? changed
+                                                                                        : own;
+  return loop_has_stages(n) ? w->price->plan : NULL;
 }
 
 /* How many micro-batches a pipeline of unknown count has: the fewest that its schedule takes. */
 static double least_count(const PipelinePlan *p) {
-  if (p->schedule == SCHEDULE_CUSTOM) return p->micros;
   int overlap = plan_overlap(p), least = plan_least(p);
   return overlap * ((least + overlap - 1) / overlap);
 }
 
-void walk_loop(Walk *w, Inside *in, Node *n) {
-  bool repeat = n->op == &control_repeat;
-  int carried = control_explicit(n), lead = repeat ? 1 : 0, inputs_count = n->in_count - 1 + lead;
-  int *inputs = walk_new_list(w, inputs_count), *targets = walk_new_list(w, n->out_count),
-      *outputs = walk_new_list(w, n->out_count);
-  if (!inputs || !targets || !outputs) return;
-  int64_t count = known_count(w, in, n->in[0]);
-  PipelinePlan *plan = plan_of_loop(w, n);
-  bool *changes = arena_alloc(w->price->arena, (size_t)n->in_count * sizeof *changes);
-  if (!changes) {
-    w->failed = true;
-    return;
-  }
-  for (int i = 1; i <= carried; i++) changes[i] = true;
-  for (int k = 0; k < control_written_count(n); k++)
-    changes[1 + carried + control_written(n, k)] = true;
-  walk_send_ahead(w, in, n, changes);
-  Row *r = walk_add_row(w, plan ? ROW_PIPELINE : ROW_LOOP, n, 0);
-  if (!r) return;
-  if (plan) r->plan = (PipelinePlan *)object_retain(&plan->object);
-  int at = w->price->row_count - 1, parent = w->parent;
-  double times = w->times;
-  r->repeats = count >= 0 ? (double)count : plan ? least_count(plan) : 1;
-  w->times *= r->repeats;
-  w->parent = at;
-  for (int i = 1; i < n->in_count; i++) {
-    int held = walk_held_operand(w, in, n->in[i]);
-    if (changes[i]) walk_written(w, held); /* what was copied before is old in the second round */
-    /* the loop changes it where it is */
-    bool taken = i <= carried && held >= 0 && node_is_store(n->in[i]->node);
-    if (taken) {
-      targets[i - 1] = held;
-    } else if (i <= carried) { /* a copy that the loop changes */
-      int own = walk_add_held(w, BYTES_VALUE, n, (double)type_bytes(&n->in[i]->type),
-                              walk_ipu_of(w, home_of(in->homes, &n->out[i - 1])));
-      walk_touch(w, held, at);
-      held = own;
-      targets[i - 1] = own;
-    }
-    walk_touch(w, held, at);
-    inputs[i - 1 + lead] = held;
-  }
-  for (int k = 0; k < control_written_count(n); k++)
-    targets[carried + k] = inputs[lead + carried + control_written(n, k)];
-  if (!repeat) enter(w, in, n, control_other(n), 1, lead, inputs, NULL, NULL);
-  enter(w, in, n, control_body(n), 1, lead, inputs, targets, outputs);
-  w->times = times;
-  w->parent = parent;
-  w->price->row[at].end = w->price->row_count;
-  for (int i = 0; i < n->out_count; i++) {
-    walk_touch(w, targets[i], w->price->row_count);
-    walk_set_slot(w, in, &n->out[i], targets[i]);
-  }
-  extend_over(w, at);
+/* A control node while its regions are walked. */
+typedef struct Controlled {
+  Inside *in;
+  Node *node;
+  ControlRegions regions;
+  int *inputs, *targets, *outputs; /* of the regions: what is held for each */
+  bool *changes;                   /* by operand: a loop does */
+  int row;
+} Controlled;
+
+static bool prepare(Walk *w, Controlled *c) {
+  Node *n = c->node;
+  c->inputs = walk_new_list(w, c->regions.inputs);
+  c->targets = walk_new_list(w, n->out_count);
+  c->outputs = walk_new_list(w, n->out_count);
+  c->changes = arena_alloc(w->price->arena, (size_t)(n->in_count + 1) * sizeof *c->changes);
+  w->failed = w->failed || !c->changes;
+  for (int i = 0; c->regions.loops && c->changes && i < n->out_count; i++)
+    c->changes[control_replaced(n, i)] = true;
+  return c->inputs && c->targets && c->outputs && c->changes;
 }
 
-/* One branch runs, the dearer one (time.c: which that is, is known when all is priced); both
+/* A loop's row; its rows inside run so many times. */
+static Row *add_loop(Walk *w, const Controlled *c) {
+  PipelinePlan *plan = plan_of_loop(w, c->node);
+  int64_t count = known_count(w, c->in, c->node->in[0]);
+  walk_send_ahead(w, c->in, c->node, c->changes);
+  Row *r = walk_add_row(w, plan ? ROW_PIPELINE : ROW_LOOP, c->node, 0);
+  if (!r) return NULL;
+  if (plan) r->plan = (PipelinePlan *)object_retain(&plan->object);
+  r->repeats = count >= 0 ? (double)count : plan ? least_count(plan) : 1;
+  w->times *= r->repeats;
+  return r;
+}
+
+/* A copy that the loop changes; what was put there for it is changed where it is. */
+static int own_copy(Walk *w, const Controlled *c, int carried, int held) {
+  const Value *first = c->node->in[c->regions.skip + carried];
+  if (held >= 0 && node_is_store(first->node)) return held;
+  int own = walk_add_held(w, BYTES_VALUE, c->node, (double)type_bytes(&first->type),
+                          walk_ipu_of(w, home_of(c->in->homes, &c->node->out[carried])));
+  walk_touch(w, held, c->row);
+  return own;
+}
+
+static void hand_in(Walk *w, const Controlled *c) {
+  Node *n = c->node;
+  for (int k = c->regions.skip; k < n->in_count; k++) {
+    int held = walk_held_operand(w, c->in, n->in[k]), carried = k - c->regions.skip;
+    if (c->changes[k])
+      walk_written(w, held); /* what was copied before is old in the second round */
+    if (carried < c->regions.carried) held = c->targets[carried] = own_copy(w, c, carried, held);
+    walk_touch(w, held, c->row);
+    c->inputs[control_input(&c->regions, k)] = held;
+  }
+  for (int i = control_explicit(n); !control_calls(&c->regions) && i < n->out_count; i++)
+    c->targets[i] = c->inputs[control_input(&c->regions, control_replaced(n, i))];
+}
+
+static void walk_regions(Walk *w, const Controlled *c) {
+  const ControlRegion *r;
+  for (int i = 0; (r = control_running(&c->regions, i)); i++) {
+    Inside inner = {.graph = r->graph, .outer = c->in, .control = c->node, .regions = c->regions};
+    bool gives = region_gives(r);
+    walk_region(w, &inner, c->inputs, gives ? c->targets : NULL, gives ? c->outputs : NULL);
+    if (c->regions.loops) continue;
+    if (i == 0) w->price->row[c->row].middle = w->price->row_count;
+    for (int k = 0; i == 0 && k < c->node->out_count; k++)
+      if (c->targets[k] < 0) c->targets[k] = c->outputs[k];
+  }
+}
+
+/* Of two branches the dearer one runs (time.c: which that is, is known when all is priced); both
  * must fit. */
-void walk_branches(Walk *w, Inside *in, Node *n) {
-  bool cond = n->op == &control_cond;
-  int skip = cond ? 1 : 0;
-  int *inputs = walk_new_list(w, n->in_count), *outputs = walk_new_list(w, n->out_count),
-      *targets = walk_new_list(w, n->out_count);
-  if (!inputs || !outputs || !targets) return;
-  Row *r = walk_add_row(w, cond ? ROW_BRANCH : ROW_CALL, n, 0);
+void walk_control(Walk *w, Inside *in, Node *n) {
+  Controlled c = {.in = in, .node = n, .regions = control_regions(n)};
+  if (!prepare(w, &c)) return;
+  double times = w->times;
+  int parent = w->parent;
+  Row *r = c.regions.loops ? add_loop(w, &c)
+                           : walk_add_row(w, c.regions.skip ? ROW_BRANCH : ROW_CALL, n, 0);
   if (!r) return;
-  int at = w->price->row_count - 1, parent = w->parent, explicit_count = control_explicit(n);
-  w->parent = at;
-  for (int i = skip; i < n->in_count; i++) {
-    inputs[i - skip] = walk_held_operand(w, in, n->in[i]);
-    walk_touch(w, inputs[i - skip], at);
-  }
-  for (int k = 0; cond && k < control_written_count(n); k++)
-    targets[explicit_count + k] = inputs[control_written(n, k)];
-  enter(w, in, n, control_body(n), skip, 0, inputs, targets, outputs);
-  w->price->row[at].middle = w->price->row_count;
-  for (int i = 0; i < n->out_count; i++)
-    if (targets[i] < 0) targets[i] = outputs[i];
-  if (cond) enter(w, in, n, control_other(n), skip, 0, inputs, targets, outputs);
+  w->parent = c.row = w->price->row_count - 1;
+  hand_in(w, &c);
+  walk_regions(w, &c);
+  w->times = times;
   w->parent = parent;
-  w->price->row[at].end = w->price->row_count;
+  w->price->row[c.row].end = w->price->row_count;
   for (int i = 0; i < n->out_count; i++) {
-    walk_touch(w, targets[i], w->price->row_count);
-    walk_set_slot(w, in, &n->out[i], targets[i]);
+    walk_touch(w, c.targets[i], w->price->row_count);
+    walk_set_slot(w, in, &n->out[i], c.targets[i]);
   }
-  extend_over(w, at);
+  extend_over(w, c.row);
 }

@@ -1,10 +1,17 @@
 /* The rows of ops, and what of their operands and results takes tile memory. */
+#include "machine/walk_ops.h"
+
 #include <string.h>
 
 #include "graph/control.h"
 #include "graph/observe.h"
+#include "machine/costs.h"
+#include "machine/place.h"
+#include "machine/price.h"
+#include "machine/time.h"
 #include "machine/walk.h"
 #include "ops/io/remote.h"
+#include "program/region.h"
 
 /* ---- lists ---- */
 
@@ -63,7 +70,7 @@ bool walk_is_on_host(const Walk *w, int held) {
 }
 
 int *walk_slot_of(Inside *in, const Value *v) {
-  return &in->held[in->region.first_value[v->node->id] + v->index];
+  return &in->held[value_number(&in->region.values, v)];
 }
 
 /* The place in the sequence of the last one that reads n's results; of the region's outputs:
@@ -120,8 +127,7 @@ static int ready_row(const Walk *w, const Value *v) {
 
 /* The region whose rows run whenever those of `in` do: a called function's are its caller's. */
 static const Graph *running_region(const Inside *in) {
-  while (in->outer && (in->control->op == &control_call || in->control->op == &control_custom))
-    in = in->outer;
+  while (in->outer && control_calls(&in->regions)) in = in->outer;
   return in->graph;
 }
 

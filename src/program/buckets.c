@@ -1,11 +1,15 @@
 /* Sums over replicas that go to other instances in one message. What a sum reads is there already when an
  * earlier one runs, if nothing between them writes to it: then both are exchanged at the earlier one's place,
  * and each is combined at its own. Elements are added in a fixed order, so no bit changes. */
+#include "program/buckets.h"
+
 #include <string.h>
 
 #include "dist/instances.h"
-#include "program/lower.h"
+#include "program/place.h"
+#include "program/program.h"
 #include "program/replicas.h"
+#include "program/step.h"
 
 /* Beyond so many bytes from each instance to the others the chain is faster than everybody's to everybody. What is
  * shared is read where it lies: with two replicas' values it is no more than the chain moves. */
@@ -172,8 +176,8 @@ static bool add_links(const Replication *r, const Phase *member, int replica, Bu
                      sizeof *b->link))
     return false;
   for (int i = from; i < to; i++)
-    b->link[b->link_count++] = (BucketLink){
-        p->link[i].where, member->line + (size_t)replica * bucket_stride(member)};
+    b->link[b->link_count++] =
+        (BucketLink){p->link[i].where, member->line + (size_t)replica * bucket_stride(member)};
   return true;
 }
 

@@ -1,10 +1,12 @@
 /* What instances that run a program together must have in common, as text: its nodes with their types and
  * attributes, its variables. Names of tensors, paths and lines are each instance's own. */
+#include "program/common.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "graph/control.h"
-#include "program/replicas.h"
+#include "program/program.h"
 
 static void print_attr(FILE *f, const Attr *a) {
   switch (a->kind) {
@@ -34,7 +36,8 @@ static void print_types(FILE *f, Value *const *in, int count) {
 
 /* How often a loop runs, where that is fixed: other numbers come to other meetings. */
 static void print_count(FILE *f, const Node *n) {
-  if (n->op != &control_repeat || !node_is_constant(n->in[0]->node)) return;
+  ControlRegions c = control_regions(n);
+  if (!c.lead || !node_is_constant(n->in[0]->node)) return;
   const Tensor *t = n->in[0]->node->attr[0].tensor;
   if (t && type_count(&t->type) == 1) fprintf(f, " %g times", tensor_get(t, 0));
 }

@@ -1,11 +1,16 @@
 /* Steps of loops, branches and calls, whose regions are lowered into blocks of their own. */
-#include <string.h>
+#include "program/control.h"
 
 #include "graph/control.h"
 #include "ops/io/remote.h"
+#include "program/in_place.h"
 #include "program/lower.h"
+#include "program/pipeline.h"
+#include "program/program.h"
+#include "program/region.h"
+#include "program/step.h"
 
-/* Everything the loop touches that was there before it must stay until its end. */
+/* Everything that the step touches and that was there before it must stay until its end. */
 static void extend_lives(Lower *l, int begin) {
   for (int i = 0; i < l->p->buffer_count; i++) {
     Buffer *b = &l->p->buffer[i];
@@ -13,28 +18,14 @@ static void extend_lives(Lower *l, int begin) {
   }
 }
 
-static Block *new_block(Lower *l) {
-  Block *b = arena_alloc(l->p->arena, sizeof *b);
-  if (!b) lower_no_memory(l);
-  return b;
-}
-
-/* Buffers of a region's inputs: lead ones given, then the extras; written extras are the node's
- * own output buffers. */
-static int *lower_inputs(Lower *l, Region *r, const Node *n, const int *lead, int lead_count,
-                         int node_lead, bool carried) {
-  int extras = n->in_count - node_lead;
-  int *in = arena_alloc(l->p->arena, (size_t)(lead_count + extras + 1) * sizeof *in);
-  if (!in) {
-    lower_no_memory(l);
-    return NULL;
-  }
-  memcpy(in, lead, (size_t)lead_count * sizeof *in);
-  for (int i = 0; i < extras; i++) in[lead_count + i] = lower_operand(l, r, n->in[node_lead + i]);
-  for (int w = 0; carried && w < control_written_count(n); w++)
-    in[lead_count + control_written(n, w)] = *region_slot(r, &n->out[control_explicit(n) + w]);
-  return in;
-}
+/* The step of a control node while its regions are lowered. */
+typedef struct Controlled {
+  Node *node;
+  ControlRegions regions;
+  int *inputs;     /* buffers of the regions' inputs */
+  int *targets;    /* of the node's outputs */
+  int index, test; /* of a counted loop; of what goes on as long as a test says; -1 */
+} Controlled;
 
 /* What was put into streaming memory for a loop to carry is there already. */
 static void take_over_stores(Lower *l, Region *r, Node *n) {
@@ -46,91 +37,96 @@ static void take_over_stores(Lower *l, Region *r, Node *n) {
   }
 }
 
-void lower_loop(Lower *l, Region *r, Node *n, Block *b) {
-  bool repeat = n->op == &control_repeat;
-  PipelinePlan *plan = (PipelinePlan *)control_plan(n);
-  int carried = control_explicit(n), written = control_written_count(n);
-  int *targets = arena_alloc(l->p->arena, (size_t)(n->out_count + 1) * sizeof *targets);
-  int *lead = arena_alloc(l->p->arena, (size_t)(carried + 1) * sizeof *lead);
-  if (!targets || !lead) {
+/* A loop changes its outputs' buffers in place: they begin as the operands that they replace. */
+static void copy_first_values(Lower *l, Region *r, Node *n, Block *b) {
+  take_over_stores(l, r, n);
+  for (int i = 0; i < n->out_count; i++) lower_result(l, r, &n->out[i]);
+  for (int i = 0; i < n->out_count; i++) {
+    Value *from = n->in[control_replaced(n, i)];
+    lower_copy(l, b, lower_operand(l, r, from), lower_result(l, r, &n->out[i]),
+               type_bytes(&from->type), n);
+  }
+}
+
+/* What the step itself reads and writes. */
+static void link_cells(Lower *l, Region *r, Controlled *c, void **cell) {
+  Node *n = c->node;
+  c->index = c->test = -1;
+  if (c->regions.lead) {
+    c->index = lower_buffer(l, BUFFER_ARENA, sizeof(int32_t), n);
+    lower_link(l, lower_operand(l, r, n->in[0]), &cell[CELL_TEST]);
+    lower_link(l, c->index, &cell[CELL_INDEX]);
+  } else if (c->regions.loops) {
+    c->test = lower_buffer(l, BUFFER_ARENA, 1, n);
+    lower_link(l, c->test, &cell[CELL_TEST]);
+    lower_link(l, lower_operand(l, r, n->in[0]), &cell[CELL_LIMIT]);
+  } else if (c->regions.skip) {
+    lower_link(l, lower_operand(l, r, n->in[0]), &cell[CELL_TEST]);
+  }
+}
+
+/* Buffers that the regions are given; all must be there when the step begins. */
+static void hand_in(Lower *l, Region *r, Controlled *c) {
+  Node *n = c->node;
+  for (int i = 0; i < n->out_count; i++) {
+    c->targets[i] = lower_result(l, r, &n->out[i]);
+    lower_touch(l, c->targets[i], l->position);
+  }
+  for (int i = 0; i < c->regions.inputs; i++) c->inputs[i] = -1;
+  if (c->regions.lead) c->inputs[0] = c->index;
+  for (int i = 0; c->regions.loops && i < n->out_count; i++)
+    c->inputs[control_input(&c->regions, control_replaced(n, i))] = c->targets[i];
+  for (int k = c->regions.skip; k < n->in_count; k++) {
+    int *input = &c->inputs[control_input(&c->regions, k)];
+    if (*input < 0) *input = lower_operand(l, r, n->in[k]);
+    lower_touch(l, *input, l->position);
+  }
+}
+
+static void lower_regions(Lower *l, Step *s, const Controlled *c) {
+  const ControlRegion *r;
+  s->nested = arena_alloc(l->p->arena, 2 * sizeof *s->nested);
+  for (int i = 0; s->nested && (r = control_running(&c->regions, i)); i++) {
+    Block *block = arena_alloc(l->p->arena, sizeof *block);
+    bool tests = r->role == REGION_TEST;
+    if (!block) lower_no_memory(l);
+    if (!block) return;
+    s->nested[s->nested_count++] =
+        (Nested){.block = block, .tests = tests, .repeats = c->regions.loops};
+    lower_region(l, r->graph, c->inputs, tests ? &c->test : c->targets, block);
+  }
+  if (!s->nested) lower_no_memory(l);
+}
+
+static StepKind kind_of(const Controlled *c) {
+  if (control_plan(c->node)) return STEP_PIPELINE;
+  if (c->regions.loops) return c->regions.lead ? STEP_REPEAT : STEP_WHILE;
+  return c->regions.skip ? STEP_COND : STEP_CALL;
+}
+
+void lower_control(Lower *l, Region *r, Node *n, Block *b) {
+  Controlled c = {.node = n, .regions = control_regions(n)};
+  c.inputs = arena_alloc(l->p->arena, (size_t)(c.regions.inputs + 1) * sizeof *c.inputs);
+  c.targets = arena_alloc(l->p->arena, (size_t)(n->out_count + 1) * sizeof *c.targets);
+  void **cell = arena_alloc(l->p->arena, 3 * sizeof *cell); /* test, limit, index */
+  if (!c.inputs || !c.targets || !cell) {
     lower_no_memory(l);
     return;
   }
-  take_over_stores(l, r, n);
-  for (int i = 0; i < n->out_count; i++) targets[i] = lower_result(l, r, &n->out[i]);
-  for (int i = 0; i < carried; i++)
-    lower_copy(l, b, lower_operand(l, r, n->in[1 + i]), targets[i], type_bytes(&n->out[i].type), n);
-  for (int w = 0; w < written; w++) {
-    Value *from = n->in[1 + carried + control_written(n, w)];
-    lower_copy(l, b, lower_operand(l, r, from), targets[carried + w], type_bytes(&from->type), n);
-  }
+  if (c.regions.loops) copy_first_values(l, r, n, b);
   l->position++;
-  Step *s = lower_step(l, b, plan ? STEP_PIPELINE : repeat ? STEP_REPEAT : STEP_WHILE, n);
-  Block *body = new_block(l), *other = repeat ? NULL : new_block(l);
-  void **pointers = arena_alloc(l->p->arena, 3 * sizeof *pointers); /* test, limit, index */
-  if (!s || !body || !pointers) return;
-  int begin = l->position, index = -1, test = -1;
-  if (repeat) {
-    index = lower_buffer(l, BUFFER_ARENA, sizeof(int32_t), n);
-    lower_link(l, lower_operand(l, r, n->in[0]), &pointers[CELL_TEST]);
-    lower_link(l, index, &pointers[CELL_INDEX]);
-    lead[0] = index;
-  } else {
-    test = lower_buffer(l, BUFFER_ARENA, 1, n);
-    lower_link(l, test, &pointers[CELL_TEST]);
-    lower_link(l, lower_operand(l, r, n->in[0]), &pointers[CELL_LIMIT]);
-  }
-  for (int i = 0; i < carried; i++) lead[repeat + i] = targets[i];
-  for (int i = 0; i < n->out_count; i++) lower_touch(l, targets[i], begin);
-  int *inputs = lower_inputs(l, r, n, lead, carried + repeat, 1 + carried, true);
-  s->cell = pointers;
-  if (!inputs) return;
-  for (int i = carried + repeat; i < carried + repeat + n->in_count - 1 - carried; i++)
-    lower_touch(l, inputs[i], begin);
-  if (plan) {
-    s->pipeline = lower_pipeline(l, n, plan, inputs, targets, begin);
-  } else {
-    s->control.body = body;
-    s->control.other = other;
-    if (other) lower_region(l, control_other(n), inputs, &test, other);
-    lower_region(l, control_body(n), inputs, targets, body);
-  }
-  l->position++;
-  lower_touch(l, index, l->position);
-  lower_touch(l, test, l->position);
-  for (int i = 0; i < n->out_count; i++) lower_touch(l, targets[i], l->position);
-  extend_lives(l, begin);
-}
-
-void lower_branches(Lower *l, Region *r, Node *n, Block *b) {
-  bool cond = n->op == &control_cond;
-  int *targets = arena_alloc(l->p->arena, (size_t)(n->out_count + 1) * sizeof *targets);
-  l->position++;
-  Step *s = lower_step(l, b, cond ? STEP_COND : STEP_CALL, n);
-  Block *body = new_block(l), *other = cond ? new_block(l) : NULL;
-  void **pointers = arena_alloc(l->p->arena, 3 * sizeof *pointers);
-  if (!targets || !s || !body || !pointers) return;
-  if (cond) lower_link(l, lower_operand(l, r, n->in[0]), &pointers[CELL_TEST]);
-  for (int i = 0; i < n->out_count; i++) {
-    targets[i] = lower_result(l, r, &n->out[i]);
-    lower_touch(l, targets[i], l->position);
-  }
-  /* all of the node's inputs but the test are the regions' inputs, in order */
-  int skip = cond ? 1 : 0;
-  int *inputs = arena_alloc(l->p->arena, (size_t)(n->in_count + 1) * sizeof *inputs);
-  if (!inputs) return;
-  for (int i = skip; i < n->in_count; i++) {
-    inputs[i - skip] = lower_operand(l, r, n->in[i]);
-    lower_touch(l, inputs[i - skip], l->position);
-  }
-  s->control.body = body;
-  s->control.other = other;
-  s->cell = pointers;
+  Step *s = lower_step(l, b, kind_of(&c), n);
+  if (!s) return;
   int begin = l->position;
-  lower_region(l, control_body(n), inputs, targets, body);
-  if (other) lower_region(l, control_other(n), inputs, targets, other);
+  s->cell = cell;
+  link_cells(l, r, &c, cell);
+  hand_in(l, r, &c);
+  if (control_plan(n)) lower_pipeline(l, s, c.inputs, c.targets);
+  else lower_regions(l, s, &c);
   l->position++;
-  for (int i = 0; i < n->out_count; i++) lower_touch(l, targets[i], l->position);
-  /* only one branch runs, so what either needs must be there for both */
+  lower_touch(l, c.index, l->position);
+  lower_touch(l, c.test, l->position);
+  for (int i = 0; i < n->out_count; i++) lower_touch(l, c.targets[i], l->position);
+  /* of branches only one runs: what either needs must be there for both */
   extend_lives(l, begin);
 }

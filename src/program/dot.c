@@ -1,10 +1,15 @@
 /* A program for Graphviz: a box a step, a frame around what a loop, a branch, a call or a pass
  * of a pipeline holds, an arrow from the step that makes a value to each that reads it. */
+#include "program/dot.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "graph/control.h"
-#include "program/lower.h"
+#include "program/program.h"
+#include "program/region.h"
+#include "program/step.h"
+#include "program/timetable.h"
 
 /* Which step makes a node's values. A node of a chain whose values nobody else reads has none. */
 typedef struct Maker {
@@ -47,44 +52,27 @@ static int maker_of(const Drawing *d, const Node *n) {
   return low < d->count && d->maker[low].node == n ? d->maker[low].position : -1;
 }
 
-typedef void Visit(Drawing *d, const Step *s);
-
-static void visit_block(Drawing *d, const Block *b, Visit *visit) {
-  for (int i = 0; i < b->count; i++) visit(d, &b->step[i]);
-}
-static void visit_inside(Drawing *d, const Step *s, Visit *visit) {
-  if (s->kind == STEP_PIPELINE) {
-    for (int i = 0; i < s->pipeline->pass_count; i++) {
-      visit_block(d, &s->pipeline->pass[i].dequeues, visit);
-      visit_block(d, &s->pipeline->pass[i].body, visit);
-    }
-  } else if (s->kind >= STEP_REPEAT) {
-    if (s->control.other) visit_block(d, s->control.other, visit);
-    visit_block(d, s->control.body, visit);
-  }
-}
-
-static void find_maker(Drawing *d, const Step *s) {
+static bool find_maker(Step *s, void *drawing) {
+  Drawing *d = drawing;
   if (s->kind != STEP_COPY) add_maker(d, s->node, s->position);
   if (s->position >= d->positions) d->positions = s->position + 1;
-  visit_inside(d, s, find_maker);
+  return false;
 }
 
 /* Inputs of a loop's or branch's body come from its step. */
-static void find_inputs(Drawing *d, const Step *s) {
-  const Graph *region[2] = {NULL, NULL};
-  if (s->kind >= STEP_REPEAT && s->node)
-    region[0] = control_body(s->node), region[1] = control_other(s->node);
-  for (int r = 0; r < 2; r++)
-    for (int i = 0; region[r] && i < region[r]->input_count; i++)
-      add_maker(d, region[r]->input[i]->node, s->position);
-  visit_inside(d, s, find_inputs);
+static bool find_inputs(Step *s, void *drawing) {
+  ControlRegions c = {.count = 0};
+  if (s->nested_count && s->node) c = control_regions(s->node);
+  for (int r = 0; r < c.count; r++)
+    for (int i = 0; i < c.region[r].graph->input_count; i++)
+      add_maker(drawing, c.region[r].graph->input[i]->node, s->position);
+  return false;
 }
 
 static void find_makers(Drawing *d) {
   const Program *p = d->program;
-  visit_block(d, &p->main, find_maker);
-  visit_block(d, &p->main, find_inputs);
+  block_find(&p->main, find_maker, d);
+  block_find(&p->main, find_inputs, d);
   qsort(d->maker, (size_t)d->count, sizeof *d->maker, by_node);
   int steps = d->count;
   for (int i = 0; i < p->buffer_count; i++) { /* what a chain keeps besides its last value */
@@ -122,35 +110,42 @@ static void print_box(Drawing *d, const Step *s) {
 
 static void print_step(Drawing *d, const Step *s);
 
-static void print_frame(Drawing *d, const char *label, const Block *first, const Block *second) {
-  fprintf(d->file, "  subgraph cluster_%d {\n  label = \"%s\"\n", d->frames++, label);
-  visit_block(d, first, print_step);
-  if (second) visit_block(d, second, print_step);
-  fprintf(d->file, "  }\n");
+static void print_block(Drawing *d, const Block *b) {
+  for (int i = 0; i < b->count; i++) print_step(d, &b->step[i]);
 }
 
+static void print_label(FILE *f, const Step *s, int nested) {
+  const Nested *inner = &s->nested[nested];
+  if (inner->pass)
+    fprintf(f, "%s of place %d, lane %d",
+            inner->pass->program < s->pipeline->plan->places ? "forward" : "backward",
+            plan_place_of_program(s->pipeline->plan, inner->pass->program), inner->pass->lane);
+  else
+    fprintf(f, "%s%s", step_kind_name(s->kind),
+            inner->tests      ? ": condition"
+            : step_chooses(s) ? nested ? ": no" : ": yes"
+                              : "");
+}
+
+/* Both blocks of a pass stand in one frame. */
 static void print_frames(Drawing *d, const Step *s) {
-  char label[64];
-  bool cond = s->kind == STEP_COND;
-  if (s->kind == STEP_PIPELINE) {
-    for (int i = 0; i < s->pipeline->pass_count; i++) {
-      const Pass *p = &s->pipeline->pass[i];
-      snprintf(label, sizeof label, "%s of place %d, lane %d",
-               p->program < s->pipeline->plan->places ? "forward" : "backward",
-               plan_place_of_program(s->pipeline->plan, p->program), p->lane);
-      print_frame(d, label, &p->dequeues, &p->body);
+  for (int i = 0; i < s->nested_count; i++) {
+    int k = nested_shown(s, i);
+    const Pass *pass = s->nested[k].pass;
+    if (!i || !pass || s->nested[k - 1].pass != pass) {
+      fprintf(d->file, "  subgraph cluster_%d {\n  label = \"", d->frames++);
+      print_label(d->file, s, k);
+      fprintf(d->file, "\"\n");
     }
-    return;
+    print_block(d, s->nested[k].block);
+    if (!pass || k + 1 == s->nested_count || s->nested[k + 1].pass != pass)
+      fprintf(d->file, "  }\n");
   }
-  snprintf(label, sizeof label, "%s%s", step_kind_name(s->kind), cond ? ": yes" : "");
-  if (s->control.other)
-    print_frame(d, cond ? "cond: no" : "while: condition", s->control.other, NULL);
-  print_frame(d, label, s->control.body, NULL);
 }
 
 static void print_step(Drawing *d, const Step *s) {
   print_box(d, s);
-  if (s->kind >= STEP_REPEAT) print_frames(d, s);
+  print_frames(d, s);
 }
 
 static bool is_seen(Drawing *d, const Node *n) {
@@ -180,7 +175,8 @@ static void print_arrows_from(Drawing *d, int to, const Node *n) {
   }
 }
 
-static void print_arrows(Drawing *d, const Step *s) {
+static bool print_arrows(Step *s, void *drawing) {
+  Drawing *d = drawing;
   d->seen_count = 0;
   if (s->node && s->kind == STEP_COPY) {
     int from = maker_of(d, s->node);
@@ -189,7 +185,7 @@ static void print_arrows(Drawing *d, const Step *s) {
   } else if (s->node) {
     print_arrows_from(d, s->position, s->node);
   }
-  visit_inside(d, s, print_arrows);
+  return false;
 }
 
 char *program_dot(const Program *p) {
@@ -203,8 +199,8 @@ char *program_dot(const Program *p) {
   fprintf(d.file, "digraph program {\n  label = \"");
   print_quoted(d.file, p->name);
   fprintf(d.file, "\"\n  node [shape = box, fontname = monospace]\n");
-  visit_block(&d, &p->main, print_step);
-  if (!d.failed) visit_block(&d, &p->main, print_arrows);
+  print_block(&d, &p->main);
+  if (!d.failed) block_find(&p->main, print_arrows, &d);
   fprintf(d.file, "}\n");
   fclose(d.file);
   free(d.maker);

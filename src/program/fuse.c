@@ -2,78 +2,13 @@
  * everything else that reads the group's values comes later; a matrix product joins a group that
  * consumes it. No bit changes: a chain does the same operations on each element in the same
  * order. */
+#include "program/fuse.h"
+
 #include <string.h>
 
-#include "graph/control.h"
 #include "program/region.h"
 
 enum { GROUP_SLOTS = CHAIN_SLOTS - 2 };
-
-static bool is_view(const Node *n) { return (n->op->traits & VIEW) != 0; }
-
-Value *value_root(Value *v) {
-  while (is_view(v->node)) v = v->node->in[0];
-  return v;
-}
-
-bool node_is_broadcast(const Node *n) { return !strcmp(n->op->name, "broadcast_to"); }
-
-/* Whether chains have a kernel for what the node reads: the same on every instruction set. */
-static bool has_kernel(const Node *n) {
-  Elementwise kernel;
-  double p[4] = {0};
-  n->op->strip(n, &kernel, p);
-  return chain_can(kernels_find("base"), kernel, n->in[n->in_count == 3 ? 1 : 0]->type.dtype);
-}
-
-bool node_is_fusible(const Node *n) {
-  return (n->op->traits & ELEMENTWISE) && n->op->strip && !is_view(n) && n->out_count == 1 &&
-         type_count(&n->out[0].type) > 0 && has_kernel(n);
-}
-
-Value *value_operand(const Node *reader, int k) {
-  Value *v = reader->in[k];
-  if (!node_is_fusible(reader)) return v;
-  while (node_is_broadcast(v->node)) v = v->node->in[0];
-  return v;
-}
-
-bool node_is_gemm(const Node *n) {
-  if (strcmp(n->op->name, "matmul")) return false;
-  const Type *a = &n->in[0]->type, *b = &n->in[1]->type;
-  if (a->dtype != F32 && a->dtype != F64) return false;
-  if (type_count(a) == 0 || type_count(b) == 0) return false;
-  return b->rank == 2 && (a->rank == 2 || (a->rank > 2 && !n->attr[0].i));
-}
-
-void gemm_extents(const Node *n, int64_t *rows, int64_t *cols, int64_t *inner) {
-  const Type *a = &n->in[0]->type, *b = &n->in[1]->type;
-  bool ta = n->attr[0].i, tb = n->attr[1].i;
-  *cols = b->shape[tb ? 0 : 1];
-  *inner = b->shape[tb ? 1 : 0];
-  *rows = ta ? a->shape[1] : type_count(a) / a->shape[a->rank - 1];
-}
-
-int region_group(const Region *r, int node) {
-  int g = r->group_of[node];
-  while (g >= 0 && r->group[g].merged_into >= 0) g = r->group[g].merged_into;
-  return g;
-}
-
-int region_position(const Region *r, int node) {
-  if (node >= r->graph->node_count) return node;
-  int g = region_group(r, node), unit = g >= 0 ? r->group[g].last : node;
-  return r->position ? r->position[unit] : unit;
-}
-
-bool region_read_outside(const Region *r, int node) {
-  int g = region_group(r, node);
-  for (int i = r->reader_begin[node]; i < r->reader_begin[node + 1]; i++) {
-    int reader = r->reader[i];
-    if (reader >= r->graph->node_count || region_group(r, reader) != g) return true;
-  }
-  return false;
-}
 
 /* ---- liveness and readers ---- */
 
@@ -98,7 +33,7 @@ static void count_readers(Region *r, bool fill, int *cursor) {
   const Graph *g = r->graph;
   for (int i = 0; i <= g->node_count; i++) {
     const Node *n = i < g->node_count ? g->node[i] : NULL;
-    if (n && (!r->live[i] || is_view(n))) continue;
+    if (n && (!r->live[i] || (n->op->traits & VIEW))) continue;
     int count = n ? n->in_count : g->output_count;
     for (int k = 0; k < count; k++) {
       int from = value_root(n ? operand_read(r, n, k) : g->output[k])->node->id;
@@ -254,19 +189,13 @@ bool region_analyse(Region *r, const Graph *g, const int *pass, bool fuse, Arena
   r->live = arena_alloc(scratch, n + 1);
   r->group_of = arena_alloc(scratch, (n + 1) * sizeof *r->group_of);
   r->group = arena_alloc(scratch, (n + 1) * sizeof *r->group);
-  r->first_value = arena_alloc(scratch, (n + 1) * sizeof *r->first_value);
-  if (!r->live || !r->group_of || !r->group || !r->first_value) return false;
+  if (!r->live || !r->group_of || !r->group || !number_values(scratch, g, &r->values)) return false;
   mark_live(r);
   if (!find_readers(r)) return false;
-  int values = 0;
-  for (size_t i = 0; i < n; i++) {
-    r->group_of[i] = -1;
-    r->first_value[i] = values;
-    values += g->node[i]->out_count;
-  }
-  r->buffer = arena_alloc(scratch, (size_t)(values + 1) * sizeof *r->buffer);
+  for (size_t i = 0; i < n; i++) r->group_of[i] = -1;
+  r->buffer = arena_alloc(scratch, (size_t)(r->values.count + 1) * sizeof *r->buffer);
   if (!r->buffer) return false;
-  for (int i = 0; i < values; i++) r->buffer[i] = -1;
+  for (int i = 0; i < r->values.count; i++) r->buffer[i] = -1;
   for (size_t i = 0; fuse && i < n; i++) {
     if (r->live[i] && node_is_fusible(g->node[i])) group_node(r, g->node[i]);
   }

@@ -1,7 +1,12 @@
 /* Steps of what runs together: a chain of elementwise ops, block by block; a matrix product,
  * whose chain runs on each finished block of it. */
+#include "program/groups.h"
+
 #include "kernels/products.h"
 #include "program/lower.h"
+#include "program/program.h"
+#include "program/region.h"
+#include "program/step.h"
 
 /* Elementwise work and products smaller than this run on one thread: a hand-off would cost as
  * much. */

@@ -6,7 +6,9 @@
 #include <string.h>
 
 #include "graph/control.h"
+#include "graph/numbering.h"
 #include "ops/io/feed.h"
+#include "program/program.h"
 
 typedef struct Search {
   Arena *arena;
@@ -19,9 +21,9 @@ typedef struct Search {
 /* A region: which of its values differ. */
 typedef struct Part {
   Search *search;
-  const int *first; /* of node i in differs */
-  bool *differs;    /* by value */
-  bool all;         /* not all replicas come here, or not as often */
+  Numbering values;
+  bool *differs; /* by value */
+  bool all;      /* not all replicas come here, or not as often */
 } Part;
 
 static bool *new_flags(Search *s, int count) {
@@ -31,7 +33,7 @@ static bool *new_flags(Search *s, int count) {
 }
 
 static bool differs(const Part *t, const Value *v) {
-  return t->differs[t->first[v->node->id] + v->index];
+  return t->differs[value_number(&t->values, v)];
 }
 
 /* All replicas get one result of these, whatever they gave. */
@@ -51,24 +53,20 @@ static void search_region(Search *s, Graph *g, const bool *in, bool all, bool *o
 
 /* ---- control ---- */
 
-/* Where the region takes output i in again. */
-static int input_of_output(const Node *n, int lead, int i) {
-  int carried = control_explicit(n);
-  return lead + (i < carried ? i : carried + control_written(n, i - carried));
-}
-
-static bool test_differs(Search *s, const Node *n, const bool *in) {
+static bool test_differs(Search *s, const ControlRegions *c, const bool *in) {
   bool result = false;
-  if (n->op == &control_while) search_region(s, n->attr[CONTROL_OTHER].graph, in, false, &result);
+  for (int r = 0; r < c->count; r++)
+    if (c->region[r].role == REGION_TEST) search_region(s, c->region[r].graph, in, false, &result);
   return result;
 }
 
 /* Once round; true when that made more of what it takes in differ. */
-static bool go_round(Search *s, const Node *n, int lead, bool *in, bool all, bool *out) {
+static bool go_round(Search *s, const Node *n, const ControlRegions *c, bool *in, bool all,
+                     bool *out) {
   bool changed = false;
-  search_region(s, n->attr[CONTROL_BODY].graph, in, all || test_differs(s, n, in), out);
+  search_region(s, c->region[0].graph, in, all || test_differs(s, c, in), out);
   for (int i = 0; i < n->out_count && !s->failed; i++) {
-    int k = input_of_output(n, lead, i);
+    int k = control_input(c, control_replaced(n, i));
     changed = changed || (out[i] && !in[k]);
     in[k] = in[k] || out[i];
     out[i] = in[k];
@@ -76,38 +74,42 @@ static bool go_round(Search *s, const Node *n, int lead, bool *in, bool all, boo
   return changed;
 }
 
-static void search_loop(Part *t, const Node *n, bool *out) {
-  Search *s = t->search;
-  int lead = n->op == &control_repeat;
-  bool all = t->all || differs(t, n->in[0]), marks = s->marks,
-       *in = new_flags(s, n->in_count + lead);
-  for (int i = 1; in && i < n->in_count; i++) in[i - 1 + lead] = differs(t, n->in[i]);
+static void search_loop(Search *s, const Node *n, const ControlRegions *c, bool *in, bool all,
+                        bool *out) {
+  bool marks = s->marks;
   s->marks = false;
-  while (in && go_round(s, n, lead, in, all, out)) continue;
+  while (go_round(s, n, c, in, all, out)) continue;
   s->marks = marks;
-  if (in && marks) go_round(s, n, lead, in, all, out);
+  if (marks) go_round(s, n, c, in, all, out);
 }
 
-static void search_branches(Part *t, const Node *n, bool *out) {
+/* apart: replicas may take different branches. */
+static void search_branches(Part *t, const Node *n, const ControlRegions *c, const bool *in,
+                            bool apart, bool *out) {
   Search *s = t->search;
-  int skip = n->op == &control_cond;
-  bool apart = skip && differs(t, n->in[0]), *in = new_flags(s, n->in_count),
-       *other = new_flags(s, n->out_count);
-  if (!in || !other) return;
-  for (int i = skip; i < n->in_count; i++) in[i - skip] = differs(t, n->in[i]);
-  search_region(s, n->attr[CONTROL_BODY].graph, in, t->all || apart, out);
-  if (skip) search_region(s, n->attr[CONTROL_OTHER].graph, in, t->all || apart, other);
-  for (int i = 0; i < n->out_count; i++) out[i] = out[i] || other[i] || apart;
+  bool *other = new_flags(s, n->out_count);
+  for (int r = 0; other && r < c->count; r++)
+    if (region_runs(&c->region[r]))
+      search_region(s, c->region[r].graph, in, t->all || apart, r ? other : out);
+  for (int i = 0; other && i < n->out_count; i++) out[i] = out[i] || other[i] || apart;
+}
+
+static void search_control(Part *t, const Node *n, const ControlRegions *c, bool *out) {
+  bool differing = c->skip && differs(t, n->in[0]), *in = new_flags(t->search, c->inputs);
+  if (!in) return;
+  for (int i = c->skip; i < n->in_count; i++) in[control_input(c, i)] = differs(t, n->in[i]);
+  if (c->loops) search_loop(t->search, n, c, in, t->all || differing, out);
+  else search_branches(t, n, c, in, differing, out);
+  for (int i = 0; i < n->out_count; i++) out[i] = out[i] || t->all;
 }
 
 /* ---- regions ---- */
 
 static void search_node(Part *t, Node *n) {
-  bool *out = &t->differs[t->first[n->id]];
-  if (n->op == &control_repeat || n->op == &control_while) search_loop(t, n, out);
-  else if (n->op->traits & CONTROL) search_branches(t, n, out);
-  if (n->op->traits & CONTROL) {
-    for (int i = 0; i < n->out_count; i++) out[i] = out[i] || t->all;
+  bool *out = &t->differs[t->values.first[n->id]];
+  ControlRegions c = control_regions(n);
+  if (c.count) {
+    search_control(t, n, &c, out);
     return;
   }
   bool found = t->all || (tells_apart(n) && !unites(t->search, n));
@@ -119,18 +121,13 @@ static void search_node(Part *t, Node *n) {
 }
 
 static void search_region(Search *s, Graph *g, const bool *in, bool all, bool *out) {
-  int values = 0, *first = s->failed
-                               ? NULL
-                               : arena_alloc(s->arena, (size_t)(g->node_count + 1) * sizeof *first);
-  for (int i = 0; first && i < g->node_count; i++)
-    first[i] = values, values += g->node[i]->out_count;
-  Part t = {.search = s, .first = first, .differs = new_flags(s, values), .all = all};
-  if (!first || !t.differs) {
+  Part t = {.search = s, .all = all};
+  if (s->failed || !number_values(s->arena, g, &t.values) ||
+      !(t.differs = new_flags(s, t.values.count))) {
     s->failed = true;
     return;
   }
-  for (int i = 0; i < g->input_count; i++)
-    t.differs[first[g->input[i]->node->id] + g->input[i]->index] = in[i];
+  for (int i = 0; i < g->input_count; i++) t.differs[value_number(&t.values, g->input[i])] = in[i];
   for (int i = 0; i < g->node_count && !s->failed; i++)
     if (!node_is_input(g->node[i]) && !node_is_constant(g->node[i])) search_node(&t, g->node[i]);
   for (int i = 0; i < g->output_count && !s->failed; i++) out[i] = differs(&t, g->output[i]);

@@ -2,7 +2,7 @@
  * (StochasticRoundingBehaviour.REPLICA_IDENTICAL_ONLY). */
 #ifndef IPULUA_PROGRAM_IDENTICAL_H
 #define IPULUA_PROGRAM_IDENTICAL_H
-#include "program/step.h"
+#include "program/program.h"
 
 /* Nodes of p's graph whose results may differ between replicas round to the nearest, but where a
  * scope says otherwise. */

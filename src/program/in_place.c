@@ -1,8 +1,13 @@
 /* Which values are written over the variable or carried value that they replace; the others are
  * copied at the end. */
+#include "program/in_place.h"
+
 #include "graph/control.h"
 #include "ops/io/remote.h"
 #include "program/lower.h"
+#include "program/program.h"
+#include "program/region.h"
+#include "program/step.h"
 
 static int times_read(const Node *n, const Value *root) {
   int times = 0;
@@ -17,12 +22,9 @@ static bool may_read_at_step(const Region *r, const Node *reader, const Value *o
   const Node *maker = made->node;
   int group = region_group(r, maker->id);
   if (reader == maker && (maker->op->traits & CONTROL)) {
-    if (maker->op != &control_repeat && maker->op != &control_while) return true;
-    int explicit_count = control_explicit(maker),
-        at = made->index < explicit_count
-                 ? 1 + made->index
-                 : 1 + explicit_count + control_written(maker, made->index - explicit_count);
-    return times_read(maker, old) == 1 && value_root(maker->in[at]) == old;
+    if (!maker->op->control->loops) return true;
+    return times_read(maker, old) == 1 &&
+           value_root(maker->in[control_replaced(maker, made->index)]) == old;
   }
   for (int k = 0; reader == maker && group < 0 && k < 8 && k < maker->in_count; k++)
     if ((maker->op->traits & IN_PLACE(k)) && value_root(maker->in[k]) == old)
@@ -80,15 +82,13 @@ static bool target_taken(const int *targets, const bool *direct, int count, int 
  * changes it; NULL: nothing. */
 static Value *replaced_by(const Value *made) {
   const Node *n = made->node;
-  bool cond = n->op == &control_cond;
-  if (!cond && n->op != &control_repeat && n->op != &control_while) return NULL;
-  int carried = control_explicit(n), written = made->index - carried;
-  if (written < 0) return cond ? NULL : value_root(n->in[1 + made->index]);
-  return value_root(n->in[1 + (cond ? 0 : carried) + control_written(n, written)]);
+  int operand = n->op->traits & CONTROL ? control_replaced(n, made->index) : -1;
+  return operand < 0 ? NULL : value_root(n->in[operand]);
 }
 
 bool region_read_last_by(const Region *r, const Value *v, const Node *last) {
-  if (last->op != &control_cond && times_read(last, v) > 1) return false;
+  ControlRegions c = control_regions(last);
+  if (!control_chooses(&c) && times_read(last, v) > 1) return false;
   for (int k = r->reader_begin[v->node->id]; k < r->reader_begin[v->node->id + 1]; k++) {
     int reader = r->reader[k];
     if (reader == last->id) continue;

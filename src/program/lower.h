@@ -1,7 +1,7 @@
-/* What the files that lower a graph share (lower.c and those that it names). Failures stay in
- * Lower.error; everything is harmless after one. */
+/* Graph to steps. Failures stay in Lower.error; everything is harmless after one. */
 #ifndef IPULUA_PROGRAM_LOWER_H
 #define IPULUA_PROGRAM_LOWER_H
+#include "program/program.h"
 #include "program/region.h"
 
 typedef struct Lower {
@@ -28,33 +28,4 @@ int lower_operand(Lower *l, Region *r, Value *v);
 int lower_result(Lower *l, Region *r, Value *v);
 /* what a scope said of its rounding wins over the configuration */
 const Numerics *lower_numerics(Lower *l, const Node *n);
-
-int *region_slot(Region *r, const Value *v); /* the buffer of v */
-bool node_is_made(const Node *n);            /* neither an input nor a constant */
-
-/* groups.c: what is fused; a matrix product with the group that runs on its blocks (NULL: none). */
-void lower_group(Lower *l, Region *r, const Group *g, Block *b);
-void lower_product(Lower *l, Region *r, Node *n, const Group *g, Block *b);
-
-/* control.c */
-void lower_loop(Lower *l, Region *r, Node *n, Block *b);
-void lower_branches(Lower *l, Region *r, Node *n, Block *b);
-
-/* in_place.c. Decide which outputs go straight to their targets; lower_outputs copies the others
- * that a pass makes (0 where there are none; inputs and constants count for pass 0). */
-void lower_in_place(Lower *l, Region *r, const int *inputs, const int *targets, bool *direct);
-void lower_outputs(Lower *l, Region *r, const int *targets, int pass, Block *b);
-int region_output_pass(const Region *r, int output);
-/* nobody reads v after last */
-bool region_read_last_by(const Region *r, const Value *v, const Node *last);
-
-/* place.c: memory for all buffers; every pointer is set, or found by its argument. */
-Status lower_place(Lower *l);
-/* The links of a buffer are *from … *to - 1, once they are sorted. */
-void lower_links_of(const Program *p, int buffer, int *from, int *to);
-
-/* pipeline.c: the passes of a pipelined loop n, whose step begins at position begin. NULL after
- * a failure. */
-PipelineStep *lower_pipeline(Lower *l, const Node *n, const PipelinePlan *plan, const int *inputs,
-                             const int *targets, int begin);
 #endif

@@ -1,11 +1,13 @@
 /* One memory plan: buffers whose lives don't meet may share bytes. Each gets the lowest offset
  * that is free through its life, larger ones first, or those that are live at the fullest step
  * first if that takes less; beyond a few thousand buffers, in order of birth, which stays fast. */
+#include "program/memory.h"
+
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "program/step.h"
+#include "program/program.h"
 
 enum { ALIGNMENT = 64, SMALL_PLAN = 3000 };
 

@@ -8,10 +8,14 @@
 #include <string.h>
 
 #include "graph/control.h"
+#include "graph/numbering.h"
 #include "ops/io/remote.h"
-#include "program/lower.h"
 #include "program/passes.h"
+#include "program/program.h"
+#include "program/recompute.h"
+#include "program/region.h"
 #include "program/share.h"
+#include "program/timetable.h"
 #include "transform/clone.h"
 #include "transform/verify.h"
 
@@ -33,13 +37,13 @@ typedef struct Part {
   const PipelinePlan *plan;
   const int *pass; /* [node_count] */
   int passes, stages;
-  const bool *wanted;       /* [output_count] outputs that live in streaming memory */
-  int *first_value, values; /* of node i */
-  Value **made;             /* by value: its copy */
-  bool *remote;             /* by value: it lives in streaming memory */
-  Value **local;            /* by value and pass: as an op there reads it */
-  Value **stored;           /* by value and stage: the activation in streaming memory */
-  Value **result;           /* [output_count] wanted ones, stored */
+  const bool *wanted; /* [output_count] outputs that live in streaming memory */
+  Numbering values;
+  Value **made;   /* by value: its copy */
+  bool *remote;   /* by value: it lives in streaming memory */
+  Value **local;  /* by value and pass: as an op there reads it */
+  Value **stored; /* by value and stage: the activation in streaming memory */
+  Value **result; /* [output_count] wanted ones, stored */
   /* by node: the last node that is computed elementwise from it, in its pass */
   int *settled;
   int *due; /* by node: the first store after it; -1 */
@@ -54,15 +58,7 @@ static Status no_memory(const Part *t) {
   return fail(t->error, ERR_OUT_OF_MEMORY, "out of memory while placing transfers");
 }
 
-static int index_of(const Part *t, const Value *v) {
-  return t->first_value[v->node->id] + v->index;
-}
 static int pass_of(const Part *t, const Node *n) { return t->pass ? t->pass[n->id] : 0; }
-
-/* Made anew by each pass that reads it, from what it was made of. */
-static bool is_light(const Node *n) {
-  return n->in_count == 1 && ((n->op->traits & VIEW) || !strcmp(n->op->name, "broadcast_to"));
-}
 
 static bool is_large(const Part *t, const Value *v) {
   size_t bytes = type_bytes(&v->type);
@@ -72,9 +68,7 @@ static bool is_large(const Part *t, const Value *v) {
 /* ---- transfers ---- */
 
 static void stand_at(Part *t, const Node *like, int pass) {
-  Arena *a = t->to->arena;
-  t->to->scope = (Scope){like->place, arena_string(a, like->source), arena_string(a, like->name),
-                         arena_string(a, like->attributes)};
+  graph_stand_at(t->to, like);
   if (!t->plan) return;
   t->to->scope.place.stage = plan_stage_of_pass(t->plan, pass);
   t->to->scope.place.shard = t->plan->ipu_of[t->to->scope.place.stage];
@@ -93,7 +87,7 @@ static bool is_activation(Part *t, const Value *v, int pass) {
   const Node *n = v->node;
   if (!t->plan || !t->request->offload.activations || !t->plan->training || pass < t->stages)
     return false;
-  if (!node_is_made(n) || is_light(n) || node_is_load(n) || node_is_store(n) ||
+  if (!node_is_made(n) || node_is_light(n) || node_is_load(n) || node_is_store(n) ||
       t->pass[n->id] >= t->stages)
     return false;
   return is_large(t, v) && keeps_copies(t, plan_stage_of_pass(t->plan, pass));
@@ -123,7 +117,7 @@ static int last_use(const Part *t, const Value *v, int pass) {
 /* Node `reader`, of a later pass, takes v, which is stored by then at the latest: where passes
  * are traced one into the other, nodes of the forward pass stand behind it, too. */
 static bool need(Part *t, Value *v, int pass, int reader) {
-  while (is_light(v->node) && t->pass[v->node->id] != pass) v = v->node->in[0];
+  while (node_is_light(v->node) && t->pass[v->node->id] != pass) v = v->node->in[0];
   if (!is_activation(t, v, pass)) return true;
   int stage = plan_stage_of_pass(t->plan, pass);
   for (int i = 0; i < t->pending_count; i++)
@@ -146,7 +140,7 @@ static bool find_activations(Part *t) {
 /* v for an op of that pass. */
 static Value *bring(Part *t, Value *v, int pass, const Node *reader) {
   const Node *n = v->node;
-  int at = index_of(t, v);
+  int at = value_number(&t->values, v);
   Value **known = &t->local[at * t->passes + pass], *x = t->made[at];
   if (*known) return *known;
   if (t->remote[at]) {
@@ -155,9 +149,9 @@ static Value *bring(Part *t, Value *v, int pass, const Node *reader) {
   } else if (is_activation(t, v, pass)) {
     stand_at(t, reader, pass);
     x = remote_load(t->to, t->stored[at * t->stages + plan_stage_of_pass(t->plan, pass)], 1);
-  } else if (t->pass && is_light(n) && t->pass[n->id] != pass) {
+  } else if (t->pass && node_is_light(n) && t->pass[n->id] != pass) {
     Value *from = bring(t, n->in[0], pass, reader);
-    if (from != t->made[index_of(t, n->in[0])]) {
+    if (from != t->made[value_number(&t->values, n->in[0])]) {
       Node *again = from ? clone_node(t->to, n, &from) : NULL;
       if (again)
         again->place.stage = plan_stage_of_pass(t->plan, pass),
@@ -177,7 +171,7 @@ static bool store_due(Part *t, int node) {
   for (int i = t->due[node]; i >= 0; i = t->pending[i].next) {
     Pending *p = &t->pending[i];
     const Node *n = p->value->node;
-    int at = index_of(t, p->value), pass = p->output >= 0 ? pass_of(t, n) : p->stage;
+    int at = value_number(&t->values, p->value), pass = p->output >= 0 ? pass_of(t, n) : p->stage;
     Value *x = keep(t, t->made[at], n, pass);
     if (p->output >= 0) t->result[p->output] = x;
     else t->stored[at * t->stages + p->stage] = x;
@@ -189,9 +183,7 @@ static bool store_due(Part *t, int node) {
 /* ---- control nodes ---- */
 
 /* Do its regions take what lives in streaming memory as it is, and give it back so? */
-static bool passes_on(const Node *n) {
-  return n->op == &control_repeat || n->op == &control_while || n->op == &control_cond;
-}
+static bool passes_on(const ControlRegions *c) { return c->count && !control_calls(c); }
 
 static bool writes(const Node *n, int extra) {
   for (int w = 0; w < control_written_count(n); w++)
@@ -201,10 +193,7 @@ static bool writes(const Node *n, int extra) {
 
 static const PipelinePlan *plan_of(const Part *t, const Node *n) {
   if (control_plan(n)) return (const PipelinePlan *)control_plan(n);
-  bool staged = false;
-  for (int i = 0; n->op == &control_repeat && i < control_body(n)->node_count && !staged; i++)
-    staged = control_body(n)->node[i]->place.stage >= 0;
-  return staged ? t->request->plan : NULL;
+  return loop_has_stages(n) ? t->request->plan : NULL;
 }
 
 /* Carried value i of a pipeline that sums gradients. */
@@ -225,23 +214,22 @@ static bool is_accumulator(const Part *t, const Node *loop, const PipelinePlan *
  * streaming memory. */
 static bool hand_in(Part *t, const Node *n, const PipelinePlan *plan, Value **in, bool *inside,
                     bool *outside) {
-  bool loop = n->op == &control_repeat || n->op == &control_while, through = passes_on(n);
-  int skip = through ? 1 : 0, lead = n->op == &control_repeat ? 1 : 0,
-      carried = loop ? control_explicit(n) : 0;
+  ControlRegions c = control_regions(n);
+  bool through = passes_on(&c);
   int pass = pass_of(t, n);
   for (int i = 0; i < n->in_count; i++) {
-    int extra = i - skip - carried;
-    bool sums = loop && i >= skip && extra < 0 && is_accumulator(t, n, plan, i - skip);
-    bool raw =
-        through && extra >= 0 && t->remote[index_of(t, n->in[i])] && (!t->pass || writes(n, extra));
-    in[i] = raw ? t->made[index_of(t, n->in[i])] : bring(t, n->in[i], pass, n);
+    int extra = i - c.skip - c.carried;
+    bool sums = c.loops && i >= c.skip && extra < 0 && is_accumulator(t, n, plan, i - c.skip);
+    bool raw = through && extra >= 0 && t->remote[value_number(&t->values, n->in[i])] &&
+               (!t->pass || writes(n, extra));
+    in[i] = raw ? t->made[value_number(&t->values, n->in[i])] : bring(t, n->in[i], pass, n);
     if (sums && in[i]) in[i] = keep(t, in[i], n, pass);
     if (!in[i]) return false;
-    if (i >= skip) inside[i - skip + lead] = raw || sums;
-    if (sums) outside[i - skip] = true;
+    if (i >= c.skip) inside[control_input(&c, i)] = raw || sums;
+    if (sums) outside[i - c.skip] = true;
   }
-  for (int w = 0; through && w < control_written_count(n); w++)
-    outside[control_explicit(n) + w] = inside[lead + carried + control_written(n, w)];
+  for (int i = control_explicit(n); through && i < n->out_count; i++)
+    outside[i] = inside[control_input(&c, control_replaced(n, i))];
   return true;
 }
 
@@ -252,30 +240,25 @@ static Node *copy_control(Part *t, const Node *n) {
   bool *inside = arena_alloc(t->arena, in_count),
        *outside = arena_alloc(t->arena, (size_t)n->out_count + 1);
   if (!in || !inside || !outside || !hand_in(t, n, plan, in, inside, outside)) return NULL;
-  const Graph *regions[2] = {
-      control_body(n), n->op == &control_while || n->op == &control_cond ? control_other(n) : NULL};
+  ControlRegions c = control_regions(n);
   Graph *copy[2] = {NULL, NULL};
   bool good = true;
-  for (int r = 0; r < 2 && good; r++) {
-    if (!regions[r]) continue;
-    copy[r] =
-        copy_region(t, regions[r], n, plan, inside, r && n->op == &control_while ? NULL : outside);
+  for (int r = 0; r < c.count && good; r++) {
+    if (!region_runs(&c.region[r])) continue;
+    copy[r] = copy_region(t, c.region[r].graph, n, plan, inside,
+                          region_gives(&c.region[r]) ? outside : NULL);
     graph_adopt(t->to, copy[r]);
     good = copy[r] && t->to->error.status == OK;
   }
   Node *made = good ? clone_control(t->to, n, in, copy) : NULL;
-  for (int i = 0; made && i < n->out_count; i++) t->remote[t->first_value[n->id] + i] = outside[i];
+  for (int i = 0; made && i < n->out_count; i++) t->remote[t->values.first[n->id] + i] = outside[i];
   return made;
 }
 
 /* ---- a region ---- */
 
 static Value *copy_node(Part *t, const Node *n) {
-  if (node_is_input(n)) {
-    t->to->scope = (Scope){.place = n->place};
-    return graph_input(t->to, &n->out[0].type, n->name);
-  }
-  if (node_is_constant(n)) return graph_constant(t->to, n->attr[0].tensor);
+  if (!node_is_made(n)) return clone_leaf(t->to, n);
   Node *made = NULL;
   if (n->op->traits & CONTROL) {
     made = copy_control(t, n);
@@ -283,7 +266,8 @@ static Value *copy_node(Part *t, const Node *n) {
     Value **in = arena_alloc(t->arena, (size_t)(n->in_count + 1) * sizeof *in);
     bool raw = node_is_load(n); /* a transfer that was placed before */
     for (int k = 0; in && k < n->in_count; k++) {
-      in[k] = raw && k == 0 ? t->made[index_of(t, n->in[k])] : bring(t, n->in[k], pass_of(t, n), n);
+      in[k] = raw && k == 0 ? t->made[value_number(&t->values, n->in[k])]
+                            : bring(t, n->in[k], pass_of(t, n), n);
       if (!in[k]) return NULL;
     }
     made = in ? clone_node(t->to, n, in) : NULL;
@@ -296,7 +280,7 @@ static bool copy_nodes(Part *t) {
     const Node *n = t->g->node[i];
     Value *out = copy_node(t, n);
     if (t->to->error.status != OK || (!out && n->out_count)) return false;
-    for (int k = 0; k < n->out_count; k++) t->made[t->first_value[i] + k] = out + k;
+    for (int k = 0; k < n->out_count; k++) t->made[t->values.first[i] + k] = out + k;
     if (!store_due(t, i)) return false;
   }
   return true;
@@ -304,12 +288,13 @@ static bool copy_nodes(Part *t) {
 
 static bool copy_outputs(Part *t) {
   const Graph *g = t->g;
-  for (int i = 0; i < g->input_count; i++) t->to->input[i] = t->made[index_of(t, g->input[i])];
+  for (int i = 0; i < g->input_count; i++)
+    t->to->input[i] = t->made[value_number(&t->values, g->input[i])];
   for (int i = 0; i < g->output_count; i++) {
     Value *v = g->output[i];
     bool wanted = t->wanted && t->wanted[i];
     Value *x = t->result[i] ? t->result[i]
-               : wanted     ? t->made[index_of(t, v)]
+               : wanted     ? t->made[value_number(&t->values, v)]
                             : bring(t, v, pass_of(t, v->node), v->node);
     if (x) graph_output(t->to, x);
     else return false;
@@ -321,10 +306,10 @@ static bool copy_outputs(Part *t) {
  * transfer placed before? */
 static bool is_stored(const Part *t, const Value *v) {
   const Node *n = v->node;
-  if (!passes_on(n) || v->index < control_explicit(n))
-    return t->remote[index_of(t, v)] || node_is_store(n);
-  int carried = n->op == &control_cond ? 0 : control_explicit(n);
-  return is_stored(t, n->in[1 + carried + control_written(n, v->index - control_explicit(n))]);
+  ControlRegions c = control_regions(n);
+  if (!passes_on(&c) || v->index < control_explicit(n))
+    return t->remote[value_number(&t->values, v)] || node_is_store(n);
+  return is_stored(t, n->in[control_replaced(n, v->index)]);
 }
 
 static bool find_results(Part *t) {
@@ -343,21 +328,16 @@ static void settle(Part *t) {
     for (int k = 0; k < n->in_count; k++) {
       const Node *from = n->in[k]->node;
       if (pass_of(t, from) != pass_of(t, n)) continue;
-      int last = node_is_fusible(n) || is_light(n) ? t->settled[i] : i;
+      int last = node_is_fusible(n) || node_is_light(n) ? t->settled[i] : i;
       if (last > t->settled[from->id]) t->settled[from->id] = last;
     }
   }
 }
 
 static bool prepare(Part *t, const bool *remote) {
-  size_t nodes = (size_t)t->g->node_count + 1, values = 1;
-  t->first_value = arena_alloc(t->arena, nodes * sizeof *t->first_value);
-  if (!t->first_value) return false;
-  for (int i = 0; i < t->g->node_count; i++) {
-    t->first_value[i] = t->values;
-    t->values += t->g->node[i]->out_count;
-  }
-  values += (size_t)t->values;
+  size_t nodes = (size_t)t->g->node_count + 1;
+  if (!number_values(t->arena, t->g, &t->values)) return false;
+  size_t values = (size_t)t->values.count + 1;
   t->made = arena_alloc(t->arena, values * sizeof *t->made);
   t->remote = arena_alloc(t->arena, values);
   t->local = arena_alloc(t->arena, values * (size_t)t->passes * sizeof *t->local);
@@ -369,7 +349,7 @@ static bool prepare(Part *t, const bool *remote) {
     return false;
   for (int i = 0; i < t->g->node_count; i++) t->due[i] = -1;
   for (int i = 0; remote && i < t->g->input_count; i++)
-    t->remote[index_of(t, t->g->input[i])] = remote[i];
+    t->remote[value_number(&t->values, t->g->input[i])] = remote[i];
   return true;
 }
 
@@ -382,10 +362,9 @@ static const int *find_passes(Part *t) {
     no_memory(t);
     return NULL;
   }
-  int carried = control_explicit(t->loop);
+  ControlRegions c = control_regions(t->loop);
   for (int i = 0; i < inputs; i++) in[i] = i;
-  for (int i = 0; i < outputs; i++)
-    out[i] = 1 + (i < carried ? i : carried + control_written(t->loop, i - carried));
+  for (int i = 0; i < outputs; i++) out[i] = control_input(&c, control_replaced(t->loop, i));
   return assign_passes(t->error, t->arena, t->g, t->plan, in, out, pass) == OK ? pass : NULL;
 }
 
@@ -433,17 +412,8 @@ static Graph *copy_region(const Part *outer, const Graph *g, const Node *loop,
 /* ---- the program ---- */
 
 const PipelinePlan *graph_plan(const Graph *g) {
-  for (int i = 0; i < g->node_count; i++) {
-    const Node *n = g->node[i];
-    if (!(n->op->traits & CONTROL)) continue;
-    if (control_plan(n)) return (const PipelinePlan *)control_plan(n);
-    for (int k = 0; k < 2; k++) {
-      const Graph *inside = n->attr[k].kind == ATTR_GRAPH ? n->attr[k].graph : NULL;
-      const PipelinePlan *found = inside ? graph_plan(inside) : NULL;
-      if (found) return found;
-    }
-  }
-  return NULL;
+  const Node *loop = graph_pipeline(g);
+  return loop ? (const PipelinePlan *)control_plan(loop) : NULL;
 }
 
 int load_shares(const Graph *g, const Value *v) {
@@ -452,13 +422,12 @@ int load_shares(const Graph *g, const Value *v) {
     for (int k = 0; k < n->in_count; k++) {
       if (n->in[k] != v) continue;
       if (node_is_load(n)) return node_shares(n);
-      if (!(n->op->traits & CONTROL)) continue;
-      int at = k - (passes_on(n) ? 1 : 0) + (n->op == &control_repeat);
-      const Graph *inside[2] = {control_body(n), n->op == &control_cond ? control_other(n) : NULL};
-      for (int r = 0; r < 2; r++) {
-        int shares = inside[r] && at >= 0 ? load_shares(inside[r], inside[r]->input[at]) : 0;
-        if (shares) return shares;
-      }
+      ControlRegions c = control_regions(n);
+      int at = control_input(&c, k), shares = 0;
+      for (int r = 0; at >= 0 && r < c.count && !shares; r++)
+        if (region_gives(&c.region[r]))
+          shares = load_shares(c.region[r].graph, c.region[r].graph->input[at]);
+      if (shares) return shares;
     }
   }
   return 0;

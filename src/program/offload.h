@@ -3,7 +3,7 @@
  * bit. */
 #ifndef IPULUA_PROGRAM_OFFLOAD_H
 #define IPULUA_PROGRAM_OFFLOAD_H
-#include "program/step.h"
+#include "program/program.h"
 
 /* What to do to a graph, beside what was done to it before. */
 typedef struct OffloadRequest {

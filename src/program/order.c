@@ -4,7 +4,9 @@
  * work whose values only replace what the region was given runs as soon as what it reads is
  * there and everybody else is done with what it replaces; those that lead only to such ones run
  * right before them. All other units keep their order. Programs run in it, and are priced in it. */
-#include "program/lower.h"
+#include "program/order.h"
+
+#include "program/region.h"
 
 typedef struct Order {
   Region *r;

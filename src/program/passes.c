@@ -3,8 +3,9 @@
 #include <limits.h>
 #include <string.h>
 
-#include "graph/control.h"
-#include "program/lower.h"
+#include "ops/io/feed.h"
+#include "program/region.h"
+#include "program/timetable.h"
 
 typedef struct Passes {
   Error *error;

@@ -3,7 +3,8 @@
  * first: a node's operands are made in its pass or in earlier ones. */
 #ifndef IPULUA_PROGRAM_PASSES_H
 #define IPULUA_PROGRAM_PASSES_H
-#include "program/region.h"
+#include "base/arena.h"
+#include "program/timetable.h"
 
 static inline int plan_passes(const PipelinePlan *p) {
   return p->training ? 2 * p->stages : p->stages;
@@ -21,9 +22,4 @@ static inline int plan_program_of_pass(const PipelinePlan *p, int pass) {
  * and outputs, to know which outputs replace which inputs. */
 Status assign_passes(Error *e, Arena *scratch, const Graph *g, const PipelinePlan *plan,
                      const int *inputs, const int *targets, int *pass);
-/* The body with each stage's forward values made again in its backward pass, instead of kept; a
- * new graph. Stage inputs, checkpoints and results of ops with an effect are kept. pass: as
- * assign_passes has found. NULL when memory is out. */
-Graph *recompute_forward(const Graph *g, const PipelinePlan *plan, Recomputation mode,
-                         const int *pass);
 #endif

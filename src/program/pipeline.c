@@ -3,10 +3,20 @@
  * keeps micro-batches between the two. What a pass keeps to itself shares memory with nothing of
  * another lane, since lanes run side by side. The steps are those of the plain loop: no schedule
  * changes a bit. */
+#include "program/pipeline.h"
+
 #include "graph/control.h"
+#include "ops/io/feed.h"
 #include "ops/io/remote.h"
+#include "program/fuse.h"
+#include "program/in_place.h"
 #include "program/lower.h"
+#include "program/order.h"
 #include "program/passes.h"
+#include "program/program.h"
+#include "program/region.h"
+#include "program/step.h"
+#include "program/timetable.h"
 
 typedef struct Pipeline {
   Lower *l;
@@ -122,27 +132,16 @@ static void stash_inputs(Pipeline *p) {
 
 /* ---- passes ---- */
 
-/* Does something in g call the host, or take data inside of a loop? Only one thread may. */
-static bool calls_host(const Graph *g, bool nested) {
-  for (int i = 0; i < g->node_count; i++) {
-    const Node *n = g->node[i];
-    if (n->op->traits & CONTROL) {
-      if (calls_host(control_body(n), true) ||
-          (control_other(n) && calls_host(control_other(n), true)))
-        return true;
-    } else if ((n->op->traits & STATEFUL) && !node_is_enqueue(n) &&
-               (nested || !node_is_dequeue(n))) {
-      return true;
-    }
+/* Does it call the host, or take data inside of a loop? Only one thread may. */
+static bool node_calls_host(const Node *n, bool nested) {
+  ControlRegions c = control_regions(n);
+  for (int r = 0; r < c.count; r++) {
+    const Graph *g = c.region[r].graph;
+    for (int i = 0; i < g->node_count; i++)
+      if (node_calls_host(g->node[i], true)) return true;
   }
-  return false;
-}
-
-static bool node_calls_host(const Node *n) {
-  if (n->op->traits & CONTROL)
-    return calls_host(control_body(n), true) ||
-           (control_other(n) && calls_host(control_other(n), true));
-  return (n->op->traits & STATEFUL) && !node_is_enqueue(n) && !node_is_dequeue(n);
+  return !c.count && (n->op->traits & STATEFUL) && !node_is_enqueue(n) &&
+         (nested || !node_is_dequeue(n));
 }
 
 /* The inputs as pass q sees them. */
@@ -174,7 +173,7 @@ static void lower_pass(Pipeline *p, int q) {
     Node *n = p->g->node[p->r.sequence[i]];
     if (!p->r.live[n->id] || p->r.pass[n->id] != q || !node_is_made(n) || (n->op->traits & VIEW))
       continue;
-    if (node_calls_host(n)) pass->on_main = true;
+    if (node_calls_host(n, false)) pass->on_main = true;
     lower_node(l, &p->r, n, node_is_dequeue(n) ? &pass->dequeues : &pass->body);
   }
   if (l->error->status == OK) lower_outputs(l, &p->r, p->targets, q, &pass->body);
@@ -231,28 +230,46 @@ static int *find_passes(Pipeline *p, Arena *scratch) {
              : NULL;
 }
 
-PipelineStep *lower_pipeline(Lower *l, const Node *n, const PipelinePlan *plan, const int *inputs,
-                             const int *targets, int begin) {
-  if (l->error->status != OK) return NULL;
+static Nested *list_blocks(Pipeline *p) {
+  Nested *nested = arena_alloc(p->l->p->arena, 2 * (size_t)p->step->pass_count * sizeof *nested);
+  for (int q = 0; nested && q < p->step->pass_count; q++) {
+    Pass *pass = &p->step->pass[q];
+    nested[2 * q] = (Nested){.block = &pass->dequeues, .repeats = true, .pass = pass};
+    nested[2 * q + 1] = (Nested){.block = &pass->body, .repeats = true, .pass = pass};
+  }
+  return nested;
+}
+
+static void lower_into(Lower *l, Step *s, Pipeline *p, Arena *scratch) {
+  int *pass = find_passes(p, scratch);
+  bool good = pass && prepare(p, scratch) &&
+              region_analyse(&p->r, p->g, pass, !l->p->numerics.check_finite, scratch) &&
+              (s->nested = list_blocks(p));
+  if (!good) {
+    lower_no_memory(l); /* if nothing else was wrong */
+    return;
+  }
+  lower_passes(p, scratch);
+  s->pipeline = p->step;
+  s->nested_count = 2 * p->step->pass_count;
+  if (l->error->status == OK) l->p->pipeline[l->p->pipeline_count++] = p->step;
+}
+
+void lower_pipeline(Lower *l, Step *s, const int *inputs, const int *targets) {
+  if (l->error->status != OK) return;
   if (l->pass) {
-    fail_at(l->error, n->source, ERR_NOT_IMPLEMENTED, "a pipeline inside of a pipeline's stage");
-    return NULL;
+    fail_at(l->error, s->node->source, ERR_NOT_IMPLEMENTED,
+            "a pipeline inside of a pipeline's stage");
+    return;
   }
   Arena *scratch = arena_new();
   Pipeline p = {.l = l,
-                .plan = plan,
-                .g = control_body(n),
+                .plan = (const PipelinePlan *)control_plan(s->node),
+                .g = control_body(s->node),
                 .inputs = inputs,
                 .targets = targets,
-                .begin = begin};
-  int *pass = scratch ? find_passes(&p, scratch) : NULL;
-  if (pass && prepare(&p, scratch) &&
-      region_analyse(&p.r, p.g, pass, !l->p->numerics.check_finite, scratch)) {
-    lower_passes(&p, scratch);
-    if (l->error->status == OK) l->p->pipeline[l->p->pipeline_count++] = p.step;
-  } else {
-    lower_no_memory(l); /* if nothing else was wrong */
-  }
+                .begin = s->position};
+  if (scratch) lower_into(l, s, &p, scratch);
+  else lower_no_memory(l);
   arena_free(scratch);
-  return l->error->status == OK ? p.step : NULL;
 }

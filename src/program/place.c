@@ -1,12 +1,17 @@
 /* One memory plan for all buffers of a program; then every pointer is set, or known by the
  * argument that it will be bound to. */
+#include "program/place.h"
+
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/memory.h"
 #include "program/lower.h"
+#include "program/memory.h"
+#include "program/program.h"
 #include "program/read_ahead.h"
+#include "program/step.h"
 
 static int by_argument(const void *a, const void *b) {
   const Link *x = a, *y = b;
@@ -105,7 +110,7 @@ static Status index_bindings(Lower *l) {
 }
 
 /* Scratch never moves: hand it to the steps once. */
-static void give_scratch(Program *p, Block *b, int lane) {
+static void give_scratch(Program *p, const Block *b, int lane) {
   for (int i = 0; i < b->count; i++) {
     Step *s = &b->step[i];
     if (s->kind == STEP_GEMM) {
@@ -113,12 +118,10 @@ static void give_scratch(Program *p, Block *b, int lane) {
       s->gemm->gemm.slot_bytes = p->slot_bytes;
     } else if (s->kind == STEP_OP && s->cell) {
       s->call.scratch = *s->cell;
-    } else if (s->kind == STEP_PIPELINE) {
-      for (int k = 0; k < s->pipeline->pass_count; k++)
-        give_scratch(p, &s->pipeline->pass[k].body, s->pipeline->pass[k].lane);
-    } else if (s->kind >= STEP_REPEAT) {
-      give_scratch(p, s->control.body, lane);
-      if (s->control.other) give_scratch(p, s->control.other, lane);
+    }
+    for (int k = 0; k < s->nested_count; k++) {
+      const Pass *pass = s->nested[k].pass;
+      give_scratch(p, s->nested[k].block, pass ? pass->lane : lane);
     }
   }
 }
@@ -134,7 +137,7 @@ static bool outgrows_cache(const Program *p) {
 }
 
 /* Products tell the one before them what to fetch; the first of a loop tells the last. */
-static void chain_products(Block *b, bool loops) {
+static void chain_products(const Block *b, bool loops) {
   Gemm *first = NULL, *last = NULL;
   for (int i = 0; i < b->count; i++) {
     Step *s = &b->step[i];
@@ -142,13 +145,9 @@ static void chain_products(Block *b, bool loops) {
       if (last) last->next = &s->gemm->gemm;
       else first = &s->gemm->gemm;
       last = &s->gemm->gemm;
-    } else if (s->kind == STEP_PIPELINE) {
-      for (int k = 0; k < s->pipeline->pass_count; k++)
-        chain_products(&s->pipeline->pass[k].body, false);
-    } else if (s->kind >= STEP_REPEAT) {
-      chain_products(s->control.body, s->kind == STEP_REPEAT);
-      if (s->control.other) chain_products(s->control.other, false);
     }
+    for (int k = 0; k < s->nested_count; k++)
+      chain_products(s->nested[k].block, step_repeats_alone(s));
   }
   if (last && loops) last->next = first;
 }

@@ -2,8 +2,9 @@
 
 #include <stdlib.h>
 
-#include "ops/io/feed.h"
-#include "program/lower.h"
+#include "program/place.h"
+#include "program/program.h"
+#include "program/step.h"
 
 enum { ALIGNMENT = 64 };
 
@@ -15,29 +16,23 @@ typedef struct Survey {
   bool calls_host;
 } Survey;
 
-static void survey(Survey *v, const Block *b) {
-  for (int i = 0; b && i < b->count; i++) {
-    const Step *s = &b->step[i];
-    if (s->kind == STEP_DEQUEUE && s->node->attr[0].object == v->queue) v->dequeues++;
-    if (s->kind == STEP_OP && (s->node->op->traits & STATEFUL)) v->calls_host = true;
-    if (s->kind == STEP_PIPELINE) {
-      for (int k = 0; k < s->pipeline->pass_count; k++)
-        survey(v, &s->pipeline->pass[k].dequeues), survey(v, &s->pipeline->pass[k].body);
-    } else if (s->kind >= STEP_REPEAT) {
-      survey(v, s->control.body), survey(v, s->control.other);
-    }
-  }
+static bool survey(Step *s, void *context) {
+  Survey *v = context;
+  if (s->kind == STEP_DEQUEUE && s->node->attr[0].object == v->queue) v->dequeues++;
+  if (s->kind == STEP_OP && (s->node->op->traits & STATEFUL)) v->calls_host = true;
+  return false;
 }
 
+/* Passes of pipelines have places of their own. */
 static int last_position(const Block *b) {
   int last = -1;
-  for (int i = 0; b && i < b->count; i++) {
+  for (int i = 0; i < b->count; i++) {
     const Step *s = &b->step[i];
     if (s->position > last) last = s->position;
-    if (s->kind < STEP_REPEAT || s->kind == STEP_PIPELINE) continue;
-    int body = last_position(s->control.body), other = last_position(s->control.other);
-    if (body > last) last = body;
-    if (other > last) last = other;
+    for (int k = 0; k < s->nested_count; k++) {
+      int inside = s->nested[k].pass ? -1 : last_position(s->nested[k].block);
+      if (inside > last) last = inside;
+    }
   }
   return last;
 }
@@ -71,7 +66,7 @@ static size_t place_components(ReadAhead *a, char *memory) {
 static Status make(Error *e, Program *p, Step *s, const Block *body) {
   Feed *feed = (Feed *)s->node->attr[0].object;
   Survey v = {.queue = s->node->attr[0].object};
-  survey(&v, &p->main);
+  block_find(&p->main, survey, &v);
   if (v.calls_host || v.dequeues != 1 || !feed->may_read_aside) return OK;
   size_t count = (size_t)feed->count;
   ReadAhead *a = arena_alloc(p->arena, sizeof *a);
@@ -100,12 +95,11 @@ static Status make(Error *e, Program *p, Step *s, const Block *body) {
 /* In a loop that is known to go on: not in one whose end is computed. */
 static Status find(Error *e, Program *p, Block *b, bool repeated) {
   Status status = OK;
-  for (int i = 0; b && i < b->count && status == OK; i++) {
+  for (int i = 0; i < b->count && status == OK; i++) {
     Step *s = &b->step[i];
     if (s->kind == STEP_DEQUEUE && repeated && !s->ahead) status = make(e, p, s, b);
-    if (s->kind < STEP_REPEAT || s->kind == STEP_PIPELINE) continue;
-    status = find(e, p, s->control.body, s->kind == STEP_REPEAT);
-    if (status == OK) status = find(e, p, s->control.other, false);
+    for (int k = 0; k < s->nested_count && !s->nested[k].pass && status == OK; k++)
+      status = find(e, p, s->nested[k].block, step_repeats_alone(s));
   }
   return status;
 }

@@ -1,7 +1,7 @@
 /* Which dequeues may read the next element while the one before is worked on. */
 #ifndef IPULUA_PROGRAM_READ_AHEAD_H
 #define IPULUA_PROGRAM_READ_AHEAD_H
-#include "program/step.h"
+#include "program/program.h"
 
 /* Find them, and make their second places. A program of one thread needs none. */
 Status read_ahead_make(Error *e, Program *p);

@@ -1,8 +1,9 @@
-/* What lowering knows about one graph: who reads what, what is fused with what. Shared by fuse.c
- * and the files that lower. */
+/* What lowering knows about one graph: who reads what, what is fused with what, where values
+ * lie. */
 #ifndef IPULUA_PROGRAM_REGION_H
 #define IPULUA_PROGRAM_REGION_H
-#include "program/step.h"
+#include "base/arena.h"
+#include "graph/numbering.h"
 
 enum { GROUP_MEMBERS = 24 };
 
@@ -30,22 +31,17 @@ typedef struct Region {
   int group_count;
   /* the order in which nodes run, and where a node is in it (order.c); NULL: trace order */
   int *sequence, *position;
-  int *first_value; /* of node i in buffer[] */
-  int *buffer;      /* by value; -1: not yet */
+  Numbering values;
+  int *buffer; /* by value; -1: not yet */
 } Region;
 
-/* Readers, liveness, groups (with fuse); nodes of different passes are never grouped. False: out
- * of memory. */
-bool region_analyse(Region *r, const Graph *g, const int *pass, bool fuse, Arena *scratch);
-/* order.c: the sequence in which the region's nodes run; output i replaces each input j with
- * inputs[j] = targets[i] (NULL: none does). With singles nothing is grouped, and elementwise
- * nodes may move one by one. False: out of memory. */
-bool region_order(Region *r, const int *inputs, const int *targets, bool singles);
 /* The value whose bytes v's are (through views), and what a fused operand may read instead of v
  * (through broadcasts). */
 Value *value_root(Value *v);
 Value *value_operand(const Node *reader, int k);
 bool node_is_broadcast(const Node *n);
+/* Is it made anew by whoever reads it, from its one operand? */
+bool node_is_light(const Node *n);
 bool node_is_fusible(const Node *n);
 bool node_is_gemm(const Node *n);
 /* Rows and columns of a product of two matrices (leading dimensions of a are rows). */
@@ -54,4 +50,6 @@ int region_group(const Region *r, int node); /* with merges followed; -1: none *
 /* when the node runs: with its group's last; outputs come after all */
 int region_position(const Region *r, int node);
 bool region_read_outside(const Region *r, int node); /* somebody outside node's group reads it */
+int *region_slot(Region *r, const Value *v);         /* the buffer of v */
+bool node_is_made(const Node *n);                    /* neither an input nor a constant */
 #endif

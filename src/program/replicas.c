@@ -3,6 +3,10 @@
 #include <stdlib.h>
 
 #include "graph/control.h"
+#include "ops/io/feed.h"
+#include "program/buckets.h"
+#include "program/program.h"
+#include "program/step.h"
 #include "program/timetable.h"
 
 /* Elements of work (a product's are eighths of multiplications) below which a hand-off costs as
@@ -11,61 +15,45 @@ enum { HEAVY_WORK = 20000, LOOP_GUESS = 16 };
 
 /* ---- shards ---- */
 
-static int largest_shard(const Graph *g) {
-  int largest = 0;
-  for (int i = 0; i < g->node_count; i++) {
-    const Node *n = g->node[i];
-    if (n->place.shard > largest) largest = n->place.shard;
-    const PipelinePlan *plan =
-        n->op == &control_repeat ? (const PipelinePlan *)control_plan(n) : NULL;
-    if (plan && plan->ipus - 1 > largest) largest = plan->ipus - 1;
-  }
-  for (int i = 0; i < g->region_count; i++) {
-    int inside = largest_shard(g->region[i]);
-    if (inside > largest) largest = inside;
-  }
-  return largest;
+static bool raise_shard(const Node *n, void *largest) {
+  int *most = largest;
+  if (n->place.shard > *most) *most = n->place.shard;
+  const PipelinePlan *plan = n->op->traits & CONTROL ? (const PipelinePlan *)control_plan(n) : NULL;
+  if (plan && plan->ipus - 1 > *most) *most = plan->ipus - 1;
+  return false;
 }
 
 int program_shards(const Program *p) {
-  int largest = largest_shard(p->graph), count = 1;
+  int largest = 0, count = 1;
+  graph_find(p->graph, raise_shard, &largest);
   while (count <= largest) count *= 2;
   return count;
 }
 
 static bool is_placed(const Node *n) { return !node_is_input(n) && !node_is_constant(n); }
 
-static void find_devices(const Graph *g, ProgramDevices *d) {
-  for (int i = 0; i < g->node_count; i++) {
-    const Node *n = g->node[i];
-    if (!is_placed(n)) continue;
-    d->is_placed = true;
-    d->on_ipu |= n->place.device != DEVICE_HOST;
-    if (n->place.device < 0 || n->place.device == d->device) continue;
-    if (d->device < 0) d->device = n->place.device, d->source = n->source;
-    else if (d->other < 0) d->other = n->place.device, d->other_source = n->source;
-  }
-  for (int i = 0; i < g->region_count; i++) find_devices(g->region[i], d);
+static bool note_device(const Node *n, void *devices) {
+  ProgramDevices *d = devices;
+  if (!is_placed(n)) return false;
+  d->is_placed = true;
+  d->on_ipu |= n->place.device != DEVICE_HOST;
+  if (n->place.device < 0 || n->place.device == d->device) return false;
+  if (d->device < 0) d->device = n->place.device, d->source = n->source;
+  else if (d->other < 0) d->other = n->place.device, d->other_source = n->source;
+  return false;
 }
 
 ProgramDevices program_devices(const Program *p) {
   ProgramDevices d = {.device = DEVICE_ANY, .other = DEVICE_ANY};
-  find_devices(p->graph, &d);
+  graph_find(p->graph, note_device, &d);
   return d;
 }
 
 /* ---- whether replicas can differ ---- */
 
-static bool tells_apart(const Node *n) {
+static bool tells_apart(const Node *n, void *context) {
+  (void)context;
   return node_is_dequeue(n) || node_is_enqueue(n) || n->op->meet || (n->op->traits & PER_REPLICA);
-}
-
-static bool graph_is_uniform(const Graph *g) {
-  for (int i = 0; i < g->node_count; i++)
-    if (tells_apart(g->node[i])) return false;
-  for (int i = 0; i < g->region_count; i++)
-    if (!graph_is_uniform(g->region[i])) return false;
-  return true;
 }
 
 bool program_diverges(const Program *p) {
@@ -77,28 +65,17 @@ bool program_diverges(const Program *p) {
 
 /* ---- phases ---- */
 
-static bool block_meets(const Block *b);
-
-static bool is_control(const Step *s) { return s->kind >= STEP_REPEAT && s->kind <= STEP_CALL; }
-
-static bool pipeline_meets(const PipelineStep *p) {
-  for (int i = 0; i < p->pass_count; i++)
-    if (block_meets(&p->pass[i].dequeues) || block_meets(&p->pass[i].body)) return true;
-  return false;
-}
-
-static bool step_meets(const Step *s) {
-  if (s->kind == STEP_PIPELINE) return pipeline_meets(s->pipeline);
-  if (is_control(s))
-    return block_meets(s->control.body) || (s->control.other && block_meets(s->control.other));
+static bool meets(Step *s, void *context) {
+  (void)context;
   return s->kind == STEP_DEQUEUE || s->kind == STEP_ENQUEUE ||
          (s->kind == STEP_OP && s->node->op->meet);
 }
 
-static bool block_meets(const Block *b) {
-  for (int i = 0; i < b->count; i++)
-    if (step_meets(&b->step[i])) return true;
-  return false;
+static bool step_meets(Step *s) {
+  bool found = meets(s, NULL);
+  for (int k = 0; k < s->nested_count && !found; k++)
+    found = block_find(s->nested[k].block, meets, NULL) != NULL;
+  return found;
 }
 
 static double block_work(const Block *b);
@@ -109,15 +86,8 @@ static double step_work(const Step *s) {
   if (s->kind == STEP_GEMM)
     return (double)s->gemm->gemm.m * (double)s->gemm->gemm.n * (double)s->gemm->gemm.k / 8;
   if (s->kind == STEP_COPY) return (double)s->copy_bytes / 8;
-  if (s->kind == STEP_PIPELINE) {
-    for (int i = 0; i < s->pipeline->pass_count; i++)
-      work += block_work(&s->pipeline->pass[i].body);
-    return work * LOOP_GUESS;
-  }
-  if (is_control(s)) {
-    work = block_work(s->control.body) + (s->control.other ? block_work(s->control.other) : 0);
-    return s->kind <= STEP_WHILE ? work * LOOP_GUESS : work;
-  }
+  for (int k = 0; k < s->nested_count; k++) work += block_work(s->nested[k].block);
+  if (s->nested_count) return s->nested[0].repeats ? work * LOOP_GUESS : work;
   for (int i = 0; i < s->call.in_count; i++) work += (double)type_count(s->call.in_type[i]);
   for (int i = 0; i < s->call.out_count; i++) work += (double)type_count(s->call.out_type[i]);
   return work * 4;
@@ -140,7 +110,8 @@ static Status no_memory(Builder *b) {
               b->replication->count, b->program->name);
 }
 
-static Phase *new_phase(Builder *b, Phases *list, PhaseKind kind, Block *const *block, int at) {
+static Phase *new_phase(Builder *b, Phases *list, PhaseKind kind, const Block *const *block,
+                        int at) {
   Arena *arena = b->program->arena;
   if (!arena_reserve(arena, &list->phase, &list->capacity, list->count + 1, sizeof *list->phase))
     return NULL;
@@ -152,31 +123,17 @@ static Phase *new_phase(Builder *b, Phases *list, PhaseKind kind, Block *const *
   return p;
 }
 
-static Status build(Builder *b, Block *const *block, Phases *list);
+static Status build(Builder *b, const Block *const *block, Phases *list);
 
-/* The bodies (or others) of a control step in each instance. */
-static Status build_inside(Builder *b, const Phase *p, bool other, Phases *list) {
-  Block **inside = arena_alloc(b->program->arena, (size_t)b->replication->count * sizeof *inside);
-  if (!inside) return no_memory(b);
-  for (int r = 0; r < b->replication->count; r++) {
-    inside[r] = other ? p->step[r]->control.other : p->step[r]->control.body;
-    if (!inside[r]) return OK;
-  }
-  return build(b, inside, list);
-}
-
-static Status build_passes(Builder *b, Phase *p) {
-  int passes = p->step[0]->pipeline->pass_count, count = b->replication->count;
-  p->pass = arena_alloc(b->program->arena, 2 * (size_t)passes * sizeof *p->pass);
-  Block **block = arena_alloc(b->program->arena, (size_t)count * sizeof *block);
-  if (!p->pass || !block) return no_memory(b);
-  Status s = OK;
-  for (int i = 0; i < 2 * passes && s == OK; i++) {
-    for (int r = 0; r < count; r++) {
-      Pass *pass = &p->step[r]->pipeline->pass[i / 2];
-      block[r] = i % 2 ? &pass->body : &pass->dequeues;
-    }
-    s = build(b, block, &p->pass[i]);
+/* What the blocks of a control step are made of, in each instance. */
+static Status build_inside(Builder *b, Phase *p) {
+  int blocks = p->step[0]->nested_count, count = b->replication->count;
+  p->nested = arena_alloc(b->program->arena, (size_t)blocks * sizeof *p->nested);
+  const Block **block = arena_alloc(b->program->arena, (size_t)count * sizeof *block);
+  Status s = p->nested && block ? OK : no_memory(b);
+  for (int k = 0; k < blocks && s == OK; k++) {
+    for (int r = 0; r < count; r++) block[r] = p->step[r]->nested[k].block;
+    s = build(b, block, &p->nested[k]);
   }
   return s;
 }
@@ -185,24 +142,25 @@ static bool same_nodes(const Node *a, const Node *b) {
   return a == b || (a && b && a->op == b->op && a->id == b->id);
 }
 
-static bool same_steps(const Builder *b, Block *const *block) {
+static bool same_steps(const Builder *b, const Block *const *block) {
   for (int r = 1; r < b->replication->count; r++) {
     if (block[r]->count != block[0]->count) return false;
     for (int i = 0; i < block[0]->count; i++)
       if (block[r]->step[i].kind != block[0]->step[i].kind ||
+          block[r]->step[i].nested_count != block[0]->step[i].nested_count ||
           !same_nodes(block[r]->step[i].node, block[0]->step[i].node))
         return false;
   }
   return true;
 }
 
-static Status build(Builder *b, Block *const *block, Phases *list) {
+static Status build(Builder *b, const Block *const *block, Phases *list) {
   double work = 0;
   Phase *local = NULL;
   if (!same_steps(b, block))
     return fail(b->error, ERR_INTERNAL, "the replicas of '%s' differ", b->program->name);
   for (int i = 0; i < block[0]->count; i++) {
-    const Step *s = &block[0]->step[i];
+    Step *s = &block[0]->step[i];
     if (!step_meets(s)) {
       if (local) local->count++;
       else local = new_phase(b, list, PHASE_LOCAL, block, i), work = 0;
@@ -212,18 +170,13 @@ static Status build(Builder *b, Block *const *block, Phases *list) {
       continue;
     }
     local = NULL;
-    bool control = is_control(s) || s->kind == STEP_PIPELINE;
-    Phase *p = new_phase(b, list, control ? PHASE_CONTROL : PHASE_MEETING, block, i);
+    Phase *p = new_phase(b, list, s->nested_count ? PHASE_CONTROL : PHASE_MEETING, block, i);
     if (!p) return no_memory(b);
     if (s->kind == STEP_ENQUEUE && s->call.in_count > b->replication->most_values)
       b->replication->most_values = s->call.in_count;
     if (p->kind == PHASE_MEETING) continue;
     Phase made = *p; /* the list may move while its inside is built */
-    Status status = OK;
-    if (s->kind == STEP_PIPELINE) status = build_passes(b, &made);
-    else status = build_inside(b, &made, false, &made.body);
-    if (status == OK && s->kind != STEP_PIPELINE)
-      status = build_inside(b, &made, true, &made.other);
+    Status status = build_inside(b, &made);
     if (status != OK) return status;
     list->phase[list->count - 1] = made;
   }
@@ -242,15 +195,12 @@ static bool make_spare(const Program *p, char **out) {
   return false;
 }
 
-static bool graph_meets(const Graph *g) {
-  for (int i = 0; i < g->node_count; i++)
-    if (g->node[i]->op->traits & ACROSS) return true;
-  for (int i = 0; i < g->region_count; i++)
-    if (graph_meets(g->region[i])) return true;
-  return false;
+static bool node_meets(const Node *n, void *context) {
+  (void)context;
+  return n->op->traits & ACROSS;
 }
 
-bool program_meets(const Program *p) { return graph_meets(p->graph); }
+bool program_meets(const Program *p) { return graph_find(p->graph, node_meets, NULL) != NULL; }
 
 Status program_replicate(Error *e, Program *p, int replicas, int first, int all, int threads) {
   if (replicas == p->replicas && !all) return OK;
@@ -259,29 +209,17 @@ Status program_replicate(Error *e, Program *p, int replicas, int first, int all,
   p->replicas = replicas;
   p->first_replica = first;
   p->all_replicas = all;
-  p->meets = all > replicas && graph_meets(p->graph);
-  p->uniform = graph_is_uniform(p->graph);
+  p->meets = all > replicas && program_meets(p);
+  p->uniform = !graph_find(p->graph, tells_apart, NULL);
   return p->uniform || p->outline || (replicas == 1 && all <= 1)
              ? OK
              : program_make_instances(e, p, threads);
 }
 
 /* Ops that ask are told the number among the replicas of all instances. */
-static void number_replica(Block *b, int replica) {
-  for (int i = 0; i < b->count; i++) {
-    Step *s = &b->step[i];
-    if (s->kind == STEP_PIPELINE) {
-      for (int k = 0; k < s->pipeline->pass_count; k++) {
-        number_replica(&s->pipeline->pass[k].dequeues, replica);
-        number_replica(&s->pipeline->pass[k].body, replica);
-      }
-    } else if (is_control(s)) {
-      number_replica(s->control.body, replica);
-      if (s->control.other) number_replica(s->control.other, replica);
-    } else if (s->kind == STEP_OP) {
-      s->call.replica = replica;
-    }
-  }
+static bool number_replica(Step *s, void *replica) {
+  if (s->kind == STEP_OP) s->call.replica = *(const int *)replica;
+  return false;
 }
 
 static Status fill(Builder *b, int threads) {
@@ -293,11 +231,12 @@ static Status fill(Builder *b, int threads) {
     if (!r->instance[i]) return b->error->status;
     if (!make_spare(p, &r->spare[i])) return no_memory(b);
   }
-  Block **block = arena_alloc(p->arena, (size_t)r->count * sizeof *block);
+  const Block **block = arena_alloc(p->arena, (size_t)r->count * sizeof *block);
   if (!block) return no_memory(b);
   for (int i = 0; i < r->count; i++) {
+    int number = p->first_replica + i;
     block[i] = &r->instance[i]->main;
-    if (p->first_replica) number_replica(block[i], p->first_replica + i);
+    if (p->first_replica) block_find(block[i], number_replica, &number);
   }
   return build(b, block, &r->main);
 }

@@ -3,7 +3,7 @@
  * each replica runs by itself, and where they meet. */
 #ifndef IPULUA_PROGRAM_REPLICAS_H
 #define IPULUA_PROGRAM_REPLICAS_H
-#include "program/step.h"
+#include "program/program.h"
 
 typedef struct Phase Phase;
 typedef struct Phases {
@@ -24,7 +24,8 @@ typedef struct Bucket {
   int count;
   const int *member; /* their places in the list */
   size_t bytes;      /* of all, of one replica */
-  size_t lines;      /* of all replicas of this instance in shared memory, each value on lines of its own */
+  size_t
+      lines; /* of all replicas of this instance in shared memory, each value on lines of its own */
   bool tried, shown; /* places were asked for; what it holds now is read in them */
   struct Instances *instances;
   char *place[2]; /* NULL: values are sent */
@@ -58,8 +59,7 @@ struct Phase {
   uint32_t detail; /* MEETING of instances: what must be alike; 0: not known yet */
   bool heavy;      /* LOCAL: worth a hand-off to other threads */
   Step **step;     /* [replicas]: the first one in each instance */
-  Phases body, other;
-  Phases *pass; /* of a pipelined loop: [2 * passes], the dequeues and the body of each */
+  Phases *nested;  /* CONTROL: of each of the step's blocks */
 };
 
 /* What replicas are made of, from the first run in which they may differ. */
@@ -75,22 +75,7 @@ typedef struct Replication {
 /* Make p run as so many replicas; once. With others: they are replicas first, first + 1, … of `all`, which several
  * instances have (one, too: then they meet nobody, but are numbered so). all 0: the program is of this process alone. */
 Status program_replicate(Error *e, Program *p, int replicas, int first, int all, int threads);
-/* What instances must have in common to run p together, a line for each node; the script's lines follow a tab. free() it. */
-/* buckets.c: those of a list of phases. False: out of memory. */
-bool buckets_find(const Program *p, Replication *r, Phases *list);
-/* Bytes that a replica's value of that collective takes in shared memory. */
-size_t bucket_stride(const Phase *member);
-/* Shared memory for what its sums read, once: the steps that make it are pointed there. False: out of memory. */
-bool bucket_place(struct Instances *t, const Replication *r, const Phases *list, Bucket *b);
-/* All that its sums read is there, in the place of now: what other steps have made is copied. */
-void bucket_complete(const Replication *r, const Phases *list, const Bucket *b);
-/* From now on steps write to the other place. */
-void bucket_turn(Bucket *b);
-void buckets_release(Bucket *first);
-/* The most bytes of a replica that are sent from each instance to all others. */
-size_t program_gather_bytes(const Program *p);
 bool program_meets(const Program *p); /* has collectives */
-char *program_common_text(const Program *p);
 /* Its replicas may hold different values now, so all must run; else the first one speaks for
  * all. Makes their instances. */
 bool program_diverges(const Program *p);

@@ -3,7 +3,7 @@
  * shared tensor gets all of it, gathered. */
 #ifndef IPULUA_PROGRAM_SHARE_H
 #define IPULUA_PROGRAM_SHARE_H
-#include "program/step.h"
+#include "program/program.h"
 
 /* p's graph g, whose transfers are placed, for so many replicas; the caller's to free. NULL:
  * nothing can be shared out, since an update reads what replicas don't agree on; or e is filled. */

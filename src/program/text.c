@@ -1,26 +1,14 @@
 /* A program as text: a line a step, regions indented. */
+#include "program/text.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "graph/control.h"
+#include "program/program.h"
 #include "program/region.h"
 #include "program/replicas.h"
-
-static const char *const kind_name[] = {[STEP_OP] = "op",
-                                        [STEP_CHAIN] = "chain",
-                                        [STEP_GEMM] = "gemm",
-                                        [STEP_COPY] = "copy",
-                                        [STEP_LOAD] = "load",
-                                        [STEP_STORE] = "store",
-                                        [STEP_DEQUEUE] = "dequeue",
-                                        [STEP_ENQUEUE] = "enqueue",
-                                        [STEP_REPEAT] = "repeat",
-                                        [STEP_WHILE] = "while",
-                                        [STEP_COND] = "cond",
-                                        [STEP_CALL] = "call",
-                                        [STEP_PIPELINE] = "pipeline"};
-
-const char *step_kind_name(StepKind kind) { return kind_name[kind]; }
+#include "program/step.h"
+#include "program/timetable.h"
 
 static void print_chain(FILE *f, const Chain *c) {
   fprintf(f, " %d step%s over", c->step_count, c->step_count == 1 ? "" : "s");
@@ -39,20 +27,15 @@ typedef struct Listing {
 
 static void print_block(Listing *l, const Block *b, int depth);
 
-static void print_passes(Listing *l, const PipelineStep *s, int depth) {
-  for (int q = 0; q < s->pass_count; q++) {
-    const Pass *p = &s->pass[q];
-    int place = plan_place_of_program(s->plan, p->program);
-    fprintf(l->file, "%*s     %s of place %d on lane %d\n", depth * 2, "",
-            p->program < s->plan->places ? "forward" : "backward", place, p->lane);
-    print_block(l, &p->dequeues, depth + 1);
-    print_block(l, &p->body, depth + 1);
-  }
+static void print_pass(Listing *l, const PipelineStep *s, const Pass *p, int depth) {
+  fprintf(l->file, "%*s     %s of place %d on lane %d\n", depth * 2, "",
+          p->program < s->plan->places ? "forward" : "backward",
+          plan_place_of_program(s->plan, p->program), p->lane);
 }
 
 static void print_line(FILE *f, const Step *s) {
   char type[TYPE_TEXT];
-  fprintf(f, " %-8s", kind_name[s->kind]);
+  fprintf(f, " %-8s", step_kind_name(s->kind));
   if (s->kind == STEP_CHAIN) print_chain(f, s->chain);
   if (s->kind == STEP_GEMM) {
     const Gemm *m = &s->gemm->gemm;
@@ -73,16 +56,12 @@ static void print_line(FILE *f, const Step *s) {
 static void print_step(Listing *l, const Step *s, int depth) {
   fprintf(l->file, "%*s%4d", depth * 2, "", ++l->steps);
   print_line(l->file, s);
-  if (s->kind < STEP_REPEAT) return;
-  if (s->kind == STEP_PIPELINE) {
-    print_passes(l, s->pipeline, depth);
-    return;
+  for (int i = 0; i < s->nested_count; i++) {
+    const Nested *inner = &s->nested[nested_shown(s, i)];
+    if (inner->pass && i % 2 == 0) print_pass(l, s->pipeline, inner->pass, depth);
+    if (!inner->pass && i > 0) fprintf(l->file, "%*s     --\n", depth * 2, "");
+    print_block(l, inner->block, depth + 1);
   }
-  if (s->control.other) {
-    print_block(l, s->control.other, depth + 1);
-    fprintf(l->file, "%*s     --\n", depth * 2, "");
-  }
-  print_block(l, s->control.body, depth + 1);
 }
 
 static void print_block(Listing *l, const Block *b, int depth) {

@@ -1,8 +1,12 @@
 /* What a valid program is: steps in order, every pointer linked to a buffer that is live, no two
  * live buffers at one place. */
+#include "program/verify.h"
+
 #include <stdlib.h>
 
 #include "graph/control.h"
+#include "program/memory.h"
+#include "program/program.h"
 #include "program/step.h"
 
 static Status bad(Error *e, const Program *p, const char *what, int a, int b) {
@@ -51,6 +55,17 @@ static Status check_links(Error *e, const Program *p) {
   return OK;
 }
 
+/* A block for each region that runs, of pipelines two for each pass. */
+static int blocks_of(const Step *s) {
+  ControlRegions c = {.count = 0};
+  int count = 0;
+  if (s->node && s->node->op->traits & CONTROL && s->kind != STEP_COPY)
+    c = control_regions(s->node);
+  if (c.count && control_plan(s->node)) return 2 * s->pipeline->pass_count;
+  while (control_running(&c, count)) count++;
+  return count;
+}
+
 static Status check_block(Error *e, const Program *p, const Block *b, int *position) {
   Status s = OK;
   for (int i = 0; i < b->count && s == OK; i++) {
@@ -60,14 +75,11 @@ static Status check_block(Error *e, const Program *p, const Block *b, int *posit
     *position = step->position;
     if (!step->node && step->kind != STEP_COPY)
       return bad(e, p, "a step has no node", step->position, (int)step->kind);
-    if (step->kind < STEP_REPEAT || step->kind > STEP_CALL) continue;
-    bool two = step->kind == STEP_WHILE || step->kind == STEP_COND;
-    if (!step->control.body || (step->control.other != NULL) != two)
+    if (step->nested_count != blocks_of(step))
       return bad(e, p, "a step lacks a block", step->position, (int)step->kind);
-    const Block *first = step->kind == STEP_WHILE ? step->control.other : step->control.body;
-    const Block *second = step->kind == STEP_WHILE ? step->control.body : step->control.other;
-    s = check_block(e, p, first, position);
-    if (s == OK && second) s = check_block(e, p, second, position);
+    /* dequeues of a pass are taken from among its other steps */
+    for (int k = 0; k < step->nested_count && !step->nested[k].pass && s == OK; k++)
+      s = check_block(e, p, step->nested[k].block, position);
   }
   return s;
 }

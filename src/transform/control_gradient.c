@@ -54,10 +54,10 @@ static void give_gradients(Graph *r, const bool *found, int count, const Node *n
     if (found[i]) graph_output(r, dx[i] ? dx[i] : ops_zeros(r, &n->in[skip + i]->type));
 }
 
-/* op: control_cond, or control_call where the node's body is differentiated alone. */
+/* op: n's own, or control_call where its body is differentiated alone. */
 static void branch_gradient(Graph *g, const Node *n, const OpDef *op, Value *const *dy,
                             const bool *wanted, Value **dx) {
-  Branches b = {g, n, dy, wanted, op == &control_cond, 0, NULL};
+  Branches b = {g, n, dy, wanted, op->control->skip, 0, NULL};
   b.count = n->in_count - b.skip;
   size_t room = (size_t)(b.count + n->out_count + n->in_count + 1);
   Value **yes = arena_alloc(g->arena, room * sizeof *yes),
@@ -76,8 +76,9 @@ static void branch_gradient(Graph *g, const Node *n, const OpDef *op, Value *con
     if (dy[i]) in[in_count++] = dy[i];
   }
   Graph *body = differentiate_branch(&b, control_body(n), yes);
-  Graph *other =
-      op == &control_cond && body ? differentiate_branch(&b, control_other(n), no) : NULL;
+  Graph *other = op->control->other == REGION_RESULTS && body
+                     ? differentiate_branch(&b, control_other(n), no)
+                     : NULL;
   for (int i = 0; i < b.count; i++) found_count += found[i] = yes[i] || no[i];
   if (body) give_gradients(body, found, b.count, n, b.skip, yes);
   if (other) give_gradients(other, found, b.count, n, b.skip, no);
@@ -138,7 +139,7 @@ static void custom_gradient(Graph *g, const Node *n, Value *const *dy, const boo
 }
 
 void control_gradient(Graph *g, const Node *n, Value *const *dy, const bool *wanted, Value **dx) {
-  if (n->op == &control_repeat || n->op == &control_while) loop_gradient(g, n, dy, wanted, dx);
-  else if (n->op == &control_custom) custom_gradient(g, n, dy, wanted, dx);
+  if (n->op->control->loops) loop_gradient(g, n, dy, wanted, dx);
+  else if (n->op->control->other == REGION_GRADIENT) custom_gradient(g, n, dy, wanted, dx);
   else branch_gradient(g, n, n->op, dy, wanted, dx);
 }

@@ -120,10 +120,10 @@ static bool put_first(Graph *g, int count) {
   return true;
 }
 
-static Status rewrite_regions(Error *e, Node *n) {
+static Status rewrite_regions(Error *e, const Node *n) {
   Status s = OK;
-  for (int i = CONTROL_BODY; i <= CONTROL_OTHER && s == OK; i++)
-    if (n->attr[i].kind == ATTR_GRAPH && n->attr[i].graph) s = graph_fast_math(e, n->attr[i].graph);
+  ControlRegions c = control_regions(n);
+  for (int r = 0; r < c.count && s == OK; r++) s = graph_fast_math(e, c.region[r].graph);
   return s;
 }
 
@@ -140,7 +140,7 @@ Status graph_fast_math(Error *e, Graph *g) {
   count_readers(&f);
   for (int i = 0; i < count && s == OK; i++) {
     Node *n = g->node[i];
-    if (n->op->traits & CONTROL) s = rewrite_regions(e, n);
+    s = rewrite_regions(e, n);
     divide_by_root(&f, n);
     divide_by_constant(&f, n);
     join_products(&f, n);

@@ -24,10 +24,6 @@ static const Node *constant_at(const Node *n, int k) {
   return node_is_constant(from) && !(k == 1 && !strcmp(n->op->name, "known")) ? from : NULL;
 }
 
-static const Graph *region_of(const Node *n, int i) {
-  return n->op->traits & CONTROL && n->attr[i].kind == ATTR_GRAPH ? n->attr[i].graph : NULL;
-}
-
 /* ---- which there are ---- */
 
 static bool add(TensorList *list, const Node *constant) {
@@ -43,8 +39,8 @@ static bool collect(const Graph *g, TensorList *list) {
   for (int i = 0; i < g->node_count && ok; i++) {
     const Node *n = g->node[i];
     for (int k = 0; k < n->in_count && ok; k++) ok = add(list, constant_at(n, k));
-    for (int r = CONTROL_BODY; r <= CONTROL_OTHER && ok; r++)
-      ok = !region_of(n, r) || collect(region_of(n, r), list);
+    ControlRegions c = control_regions(n);
+    for (int r = 0; r < c.count && ok; r++) ok = collect(c.region[r].graph, list);
   }
   for (int i = 0; i < g->output_count && ok; i++)
     if (node_is_constant(g->output[i]->node)) ok = add(list, g->output[i]->node);
@@ -72,8 +68,8 @@ static void mark_used(const Graph *g, const TensorList *list, bool *used) {
       int at = from ? position_of(list, from->attr[0].tensor) : -1;
       if (at >= 0) used[at] = true;
     }
-    for (int r = CONTROL_BODY; r <= CONTROL_OTHER; r++)
-      if (region_of(n, r)) mark_used(region_of(n, r), list, used);
+    ControlRegions c = control_regions(n);
+    for (int r = 0; r < c.count; r++) mark_used(c.region[r].graph, list, used);
   }
   for (int i = 0; i < g->output_count; i++) {
     int at = node_is_constant(g->output[i]->node)
@@ -94,19 +90,17 @@ static Status lift_regions(Graph *g, Node *n, const TensorList *list, Value *con
   Value **outer = arena_alloc(g->arena, 4 * room * sizeof *outer), **inner = outer + room;
   if (!used || !outer) return no_memory(g);
   Value **made[2] = {outer + 2 * room, outer + 3 * room};
-  for (int r = CONTROL_BODY; r <= CONTROL_OTHER; r++)
-    if (region_of(n, r)) mark_used(region_of(n, r), list, used);
+  ControlRegions c = control_regions(n);
+  for (int r = 0; r < c.count; r++) mark_used(c.region[r].graph, list, used);
   int count = 0;
   for (int i = 0; i < list->count; i++)
     if (used[i] && value[i]) outer[count++] = value[i];
     else used[i] = false;
   if (!count) return OK;
   if (!control_append(g, n, outer, count, made)) return no_memory(g);
-  for (int r = CONTROL_BODY; r <= CONTROL_OTHER; r++) {
-    Graph *region = n->attr[r].kind == ATTR_GRAPH ? n->attr[r].graph : NULL;
-    if (!region) continue;
-    for (int i = 0, k = 0; i < list->count; i++)
-      inner[i] = used[i] ? made[r - CONTROL_BODY][k++] : NULL;
+  for (int r = 0; r < c.count; r++) {
+    Graph *region = c.region[r].graph;
+    for (int i = 0, k = 0; i < list->count; i++) inner[i] = used[i] ? made[r][k++] : NULL;
     if (lift_constants(region, list, inner) != OK)
       return fail(&g->error, region->error.status, "%s", region->error.message);
   }

@@ -65,9 +65,10 @@ static Graph *new_region(Loop *l) {
 static bool prepare(Loop *l) {
   const Node *n = l->n;
   int carried = control_explicit(n), written = control_written_count(n);
-  l->repeat = n->op == &control_repeat;
+  ControlRegions c = control_regions(n);
+  l->repeat = c.lead > 0;
   l->body = control_body(n);
-  l->first = l->repeat ? 1 : 0;
+  l->first = c.lead;
   l->inputs = l->body->input_count;
   l->states = carried + written;
   l->state_of = room(l, l->inputs, sizeof *l->state_of);
@@ -80,7 +81,7 @@ static bool prepare(Loop *l) {
   if (l->g->error.status != OK) return false;
   for (int i = 0; i < l->inputs; i++) l->state_of[i] = -1;
   for (int s = 0; s < l->states; s++) {
-    l->input_of[s] = l->first + (s < carried ? s : carried + control_written(n, s - carried));
+    l->input_of[s] = control_input(&c, control_replaced(n, s));
     l->state_of[l->input_of[s]] = s;
   }
   return true;

@@ -109,18 +109,31 @@ static Status check_equal(Check *c, const Node *n, const char *what, int i, cons
 
 static bool is_scalar(const Type *t, Dtype d) { return t->rank == 0 && t->dtype == d; }
 
-/* The region's inputs from `from` on are the node's operands from skip on; its outputs are those
- * of the node. */
-static Status check_region(Check *c, const Node *n, const Graph *r, int from, int skip,
-                           bool gives_results) {
-  int count = n->in_count - skip;
-  Status s = r->input_count == from + count
-                 ? OK
-                 : bad(c, n, "a region has %d inputs for %d values", r->input_count, from + count);
-  for (int i = 0; i < count && s == OK; i++)
-    s = check_equal(c, n, "operand and region input", i, &n->in[skip + i]->type,
-                    &r->input[from + i]->type);
-  if (s != OK || !gives_results) return s;
+static Status check_gradient_region(Check *c, const Node *n) {
+  const Graph *r = control_other(n);
+  int upstream = n->attr[CONTROL_UPSTREAM].ints.n, saved = n->attr[CONTROL_SAVED].ints.n,
+      given = n->attr[CONTROL_GIVEN].ints.n;
+  if (r->input_count != upstream + saved || r->output_count != given)
+    return bad(c, n, "the gradient's region has another arity");
+  return OK;
+}
+
+/* The inputs of a region that runs are the node's operands, its outputs those of the node or a
+ * test. */
+static Status check_region(Check *c, const Node *n, const ControlRegions *inside, int region) {
+  const Graph *r = inside->region[region].graph;
+  RegionRole role = inside->region[region].role;
+  if (role == REGION_GRADIENT) return check_gradient_region(c, n);
+  Status s = r->input_count == inside->inputs ? OK
+                                              : bad(c, n, "a region has %d inputs for %d values",
+                                                    r->input_count, inside->inputs);
+  for (int k = inside->skip; k < n->in_count && s == OK; k++)
+    s = check_equal(c, n, "operand and region input", k - inside->skip, &n->in[k]->type,
+                    &r->input[control_input(inside, k)]->type);
+  if (s == OK && role == REGION_TEST &&
+      (r->output_count != 1 || !is_scalar(&r->output[0]->type, BOOL)))
+    return bad(c, n, "its condition gives no bool");
+  if (s != OK || role == REGION_TEST) return s;
   if (r->output_count != n->out_count)
     return bad(c, n, "a region has %d outputs for %d", r->output_count, n->out_count);
   for (int i = 0; i < n->out_count && s == OK; i++)
@@ -135,43 +148,25 @@ static Status check_carried(Check *c, const Node *n) {
   return s;
 }
 
-static Status check_gradient_region(Check *c, const Node *n) {
-  const Graph *r = control_other(n);
-  int upstream = n->attr[CONTROL_UPSTREAM].ints.n, saved = n->attr[CONTROL_SAVED].ints.n,
-      given = n->attr[CONTROL_GIVEN].ints.n;
-  if (r->input_count != upstream + saved || r->output_count != given)
-    return bad(c, n, "the gradient's region has another arity");
-  return OK;
-}
-
 static Status check_control(Check *c, const Node *n) {
-  bool loop = n->op == &control_repeat || n->op == &control_while,
-       repeat = n->op == &control_repeat;
-  bool cond = n->op == &control_cond, custom = n->op == &control_custom;
-  const Graph *body = control_body(n), *other = control_other(n);
-  int skip = loop || cond ? 1 : 0;
-  if (!body || (other != NULL) != (cond || custom || n->op == &control_while))
+  ControlRegions inside = control_regions(n);
+  if (!control_body(n) || (control_other(n) != NULL) != (n->op->control->other != REGION_NONE))
     return bad(c, n, "a region is missing or too many");
   if (control_explicit(n) + control_written_count(n) != n->out_count)
     return bad(c, n, "its outputs are not as many as it says");
   for (int i = 0; i < control_written_count(n); i++)
     if (control_written(n, i) < 0 || control_written(n, i) >= n->in_count)
       return bad(c, n, "writes what it doesn't have");
-  if (skip && (n->in_count < 1 || !is_scalar(&n->in[0]->type, cond ? BOOL : I32)))
+  if (inside.skip && (n->in_count < 1 || !is_scalar(&n->in[0]->type, inside.loops ? I32 : BOOL)))
     return bad(c, n, "its count or test is none");
-  Status s = check_region(c, n, body, repeat, skip, true);
-  if (s == OK && loop)
-    s = n->in_count > control_explicit(n) ? check_carried(c, n)
-                                          : bad(c, n, "carries what it is not given");
-  if (s == OK && cond) s = check_region(c, n, other, 0, skip, true);
-  if (s == OK && n->op == &control_while) {
-    s = check_region(c, n, other, 0, skip, false);
-    if (s == OK && (other->output_count != 1 || !is_scalar(&other->output[0]->type, BOOL)))
-      s = bad(c, n, "its condition gives no bool");
-  }
-  if (s == OK && custom) s = check_gradient_region(c, n);
-  if (s == OK) s = graph_verify(c->error, body, c->pass);
-  return s == OK && other ? graph_verify(c->error, other, c->pass) : s;
+  if (inside.loops && n->in_count <= control_explicit(n))
+    return bad(c, n, "carries what it is not given");
+  Status s = OK;
+  for (int r = 0; r < inside.count && s == OK; r++) s = check_region(c, n, &inside, r);
+  if (s == OK && inside.loops) s = check_carried(c, n);
+  for (int r = 0; r < inside.count && s == OK; r++)
+    s = graph_verify(c->error, inside.region[r].graph, c->pass);
+  return s;
 }
 
 static Status check_node(Check *c, const Node *n, int position) {

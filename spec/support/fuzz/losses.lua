@@ -47,8 +47,9 @@ local function labels_of(name, shape, logits)
     return y, name:find("ccuracy") and coarse(shape) or logits and normal(shape)
       or softmax(normal(shape))
   end
-  if name == "BinaryCrossentropy" then return zero_or_one(shape), logits and normal(shape)
-    or coarse(shape) end
+  if name:find("^Binary.*rossentropy") then
+    return zero_or_one(shape), logits and normal(shape) or coarse(shape)
+  end
   if name:find("Hinge$") then return zero_or_one(shape) * 2 - 1, normal(shape) end
   if name == "KLDivergence" then return softmax(normal(shape)), softmax(normal(shape)) end
   if name == "Poisson" or name:find("Logarithmic") then return coarse(shape) * 3,

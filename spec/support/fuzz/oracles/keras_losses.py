@@ -21,12 +21,31 @@ def smoothed(o, y, share):
     return y * (1 - s) + s * share if s else y
 
 
-def binary_crossentropy(o, y, p):
-    y = smoothed(o, y, 0.5)
+def binary_entropies(o, y, p):
     if o.get("from_logits"):
-        return (r.maximum(p, 0) - p * y + r.log1p(r.exp(-r.absolute(p)))).mean(-1)
+        return r.maximum(p, 0) - p * y + r.log1p(r.exp(-r.absolute(p)))
     q = clipped(p)
-    return -(y * r.log(q + EPSILON) + (1 - y) * r.log(1 - q + EPSILON)).mean(-1)
+    return -(y * r.log(q + EPSILON) + (1 - y) * r.log(1 - q + EPSILON))
+
+
+def binary_crossentropy(o, y, p):
+    return binary_entropies(o, smoothed(o, y, 0.5), p).mean(-1)
+
+
+def binary_focal(o, y, p):
+    y, q = smoothed(o, y, 0.5), r.sigmoid(p) if o.get("from_logits") else p
+    rest = r.maximum(1 - (y * q + (1 - y) * (1 - q)), 0)
+    focal = r.power(rest, o["gamma"]) * binary_entropies(o, y, p)
+    if o.get("apply_class_balancing"):
+        focal = focal * (y * o["alpha"] + (1 - y) * (1 - o["alpha"]))
+    return focal.mean(-1)
+
+
+def categorical_focal(o, y, p):
+    y = smoothed(o, y, 1 / y.shape[-1])
+    q = r.softmax(p) if o.get("from_logits") else p
+    q = clipped(q / q.sum(-1, True))
+    return (r.power(1 - q, o["gamma"]) * o["alpha"] * -(y * r.log(q))).sum(-1)
 
 
 def categorical_crossentropy(o, y, p):
@@ -77,6 +96,7 @@ ROWS = {
     "CosineSimilarity": lambda o, y, p: -(unit(y) * unit(p)).sum(-1),
     "BinaryCrossentropy": binary_crossentropy, "CategoricalCrossentropy": categorical_crossentropy,
     "SparseCategoricalCrossentropy": sparse_categorical_crossentropy,
+    "BinaryFocalCrossentropy": binary_focal, "CategoricalFocalCrossentropy": categorical_focal,
 }
 
 

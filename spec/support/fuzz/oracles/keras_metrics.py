@@ -202,3 +202,46 @@ def auc(c):
     y = divided(tp, tp + fn) if c.o["curve"] == "ROC" else divided(tp, tp + fp)
     heights = {"interpolation": (y[:-1] + y[1:]) / 2, "minoring": np.minimum(y[:-1], y[1:]), "majoring": np.maximum(y[:-1], y[1:])}[method]
     return [Rounded(((x[:-1] - x[1:]) * heights).sum(), 1e-4)]
+
+
+# ---- scores: of columns of all updates together ----
+def columns(c):
+    """Labels, predictions and weights of all samples, [samples, columns]; ranks of 1 are one column."""
+    parts = []
+    for y, p, w in updates(c):
+        y, p = (v.astype(np.float64).reshape(len(v), -1) for v in (y, p))
+        parts.append((y, p, np.ones(y.shape) if w is None else np.broadcast_to(w.reshape(-1, 1), y.shape)))
+    return [np.concatenate(part) for part in zip(*parts)]
+
+
+@metric("F1Score", "FBetaScore")
+def f_score(c):
+    y, p, w = columns(c)
+    threshold, squared = c.o.get("threshold"), np.float64(c.o.get("beta", 1.0)) ** 2
+    said = p > np.float32(threshold) if threshold is not None else (p >= p.max(-1, keepdims=True)) & (np.abs(p) > 1e-9)
+    axis = None if c.o.get("average") == "micro" else 0
+    tp, fp, fn = (np.asarray((w * (a & b)).sum(axis)) for a, b in ((said, y != 0), (said, y == 0), (~said, y != 0)))
+    precision, recall = divided(tp, tp + fp), divided(tp, tp + fn)
+    score = divided(precision * recall * (1 + squared), precision * squared + recall)
+    if c.o.get("average") == "weighted":
+        support = (w * (y != 0)).sum(0)
+        score = (score * divided(support, support.sum())).sum()
+    elif c.o.get("average") == "macro":
+        score = score.mean()
+    return [Rounded(score, 1e-5 * np.abs(score))]
+
+
+@metric("R2Score")
+def r2_score(c):
+    y, p, w = columns(c)
+    total = (w * y * y).sum(0) - (w * y).sum(0) ** 2 / np.maximum(w.sum(0), 1e-300)
+    errors = (w * (y - p) ** 2).sum(0)
+    if (total < 1e-3 * (w * y * y).sum(0)).any():  # a difference of sums that are nearly equal
+        return None
+    score, n, regressors = 1 - errors / total, y.size, c.o.get("num_regressors", 0)
+    how = c.o["class_aggregation"]
+    if how != "none":
+        score = score.mean() if how == "uniform_average" else (score * total).sum() / total.sum()
+    if regressors and n - regressors - 1 > 0:
+        score = 1 - (1 - score) * (n - 1) / (n - regressors - 1)
+    return [Rounded(score, 1e-3 * (1 + np.abs(score)))]

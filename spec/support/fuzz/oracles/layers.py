@@ -201,6 +201,51 @@ def center_crop(c):
     return [c.x[0][:, top:top + height, left:left + width]]
 
 
+def half_pixels(extent, wanted):
+    """Places in the source, of the centres of so many pixels."""
+    return (np.arange(wanted) + 0.5) * extent / wanted - 0.5
+
+
+@layer("Resizing")
+def resizing(c):
+    x, how = c.x[0], c.o.get("interpolation", "bilinear")
+    if how not in ("bilinear", "nearest") or c.o.get("crop_to_aspect_ratio"):
+        return None
+    for axis, wanted in ((1, c.o["height"]), (2, c.o["width"])):
+        extent = x.shape[axis]
+        at = half_pixels(extent, wanted)
+        if how == "nearest":
+            if (np.abs(at + 0.5 - np.round(at + 0.5)) < 1e-5).any() and extent % wanted and wanted % extent:
+                return None  # rounding may decide
+            x = x.each(lambda v: np.take(v, np.clip(np.floor(at + 0.5 + 1e-9).astype(int), 0, extent - 1), axis))
+            continue
+        low = np.floor(at).astype(int)
+        shape = [1] * x.ndim
+        shape[axis] = wanted
+        share = Rounded((at - low).reshape(shape), extent * 4 * r.UNIT)
+        a, b = (x.each(lambda v, k=k: np.take(v, np.clip(k, 0, extent - 1), axis)) for k in (low, low + 1))
+        x = a * (1 - share) + b * share
+    return [x]
+
+
+@layer("IntegerLookup")
+def integer_lookup(c):
+    """0 is the mask's, where there is one; then what isn't known; then the vocabulary."""
+    mode, oov, mask = c.o["output_mode"], c.o.get("num_oov_indices", 1), c.o.get("mask_token")
+    if c.o.get("invert") or oov != 1 or mode not in ("int", "multi_hot", "count") or (mode != "int" and mask is not None):
+        return None
+    first = oov + (mask is not None)
+    numbers = {v: k + first for k, v in enumerate(c.o["vocabulary"])}
+    if mask is not None:
+        numbers[mask] = 0
+    found = np.vectorize(lambda v: numbers.get(int(v), first - 1))(c.given[0])
+    if mode == "int":
+        return [rounded(found)]
+    size = c.o["max_tokens"] if c.o.get("pad_to_max_tokens") else len(c.o["vocabulary"]) + first
+    counts = np.stack([np.bincount(row, minlength=size) for row in found.reshape(len(found), -1)])
+    return [rounded(counts > 0 if mode == "multi_hot" else counts)]
+
+
 @layer("Masking")
 def masking(c):
     x = np.floor(c.x[0].value * 1.5) / 2

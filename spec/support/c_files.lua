@@ -1,0 +1,102 @@
+-- How the files of C hang together: `make lint`. Each file of src/program and src/machine has a
+-- header of its own that declares what it exports; headers include each other in no ring; what a
+-- step holds is asked of the step, so its kind is named in few files, and kinds have no order.
+-- Prints what is wrong and fails. An argument: the folder that src is in.
+local root <const> = (arg[1] or ".") .. "/"
+local own_headers <const> = {"src/program", "src/machine"}
+local most_files_naming_kinds <const> = 6
+local control_kinds <const> = {"REPEAT", "WHILE", "COND", "CALL", "PIPELINE"}
+
+local problems = {}
+local function wrong(format, ...) problems[#problems + 1] = string.format(format, ...) end
+
+local function read(path)
+  local file <close> = assert(io.open(path, "rb"))
+  return file:read("a")
+end
+
+-- without comments and what is quoted, but with names of included files
+local code = {}
+local pipe <const> = assert(io.popen("cd '" .. root .. "' && find src -name '*.[ch]' | sort"))
+local paths = {}
+for path in pipe:lines() do
+  paths[#paths + 1] = path
+  local text = read(root .. path):gsub("/%*.-%*/", "")
+  code[path] = "\n" .. text:gsub('([^\n]*)', function(line)
+    return not line:find("^%s*#include") and line:gsub('"[^"]*"', '""') or nil
+  end)
+end
+pipe:close()
+
+local function includes(path)
+  local list = {}
+  for name in code[path]:gmatch('#include "([^"]+)"') do list[#list + 1] = "src/" .. name end
+  return list
+end
+
+---- kinds of steps
+
+local function names_control_kind(text)
+  for _, kind in ipairs(control_kinds) do
+    if text:find("%f[%w_]STEP_" .. kind .. "%f[^%w_]") then return true end
+  end
+  return false
+end
+
+local naming = {}
+for _, path in ipairs(paths) do
+  if path:find("%.c$") and names_control_kind(code[path]) then naming[#naming + 1] = path end
+  for line in code[path]:gmatch("[^\n]+") do
+    if line:find("[^<>%-][<>]=?%s*STEP_[A-Z]") or line:find("STEP_[A-Z]+%s*[<>]=?%s*[%w_]") then
+      wrong("%s: kinds of steps have no order: %s", path, line:match("^%s*(.-)%s*$"))
+    end
+  end
+end
+if #naming > most_files_naming_kinds then
+  wrong("steps that hold others are named in %d files, %d are enough: %s", #naming,
+    most_files_naming_kinds, table.concat(naming, ", "))
+end
+
+---- headers
+
+local function check_exports(path, header)
+  if not includes(path)[1] or includes(path)[1] ~= header then
+    wrong("%s: its own header is not what it includes first", path)
+  end
+  for head in code[path]:gmatch("\n(%a[%w_ %*]-)%b()%s*{") do
+    local name = head:match("[%w_]+$")
+    if not head:find("%f[%w]static%f[%W]") and not code[header]:find("%f[%w_]" .. name .. "%(") then
+      wrong("%s: %s does not declare %s", path, header, name)
+    end
+  end
+end
+
+for _, path in ipairs(paths) do
+  for _, folder in ipairs(own_headers) do
+    local header = path:gsub("%.c$", ".h")
+    if path:find("^" .. folder .. "/[^/]+%.c$") then
+      if code[header] then check_exports(path, header)
+      else wrong("%s: it has no header of its own", path) end
+    end
+  end
+end
+
+---- rings
+
+local state = {} -- of headers: being visited, done
+local function visit(path, trail)
+  if not code[path] or state[path] == "done" then return end
+  trail[#trail + 1] = path
+  if state[path] then
+    wrong("headers include each other: %s", table.concat(trail, " → "))
+  else
+    state[path] = "open"
+    for _, name in ipairs(includes(path)) do visit(name, trail) end
+    state[path] = "done"
+  end
+  trail[#trail] = nil
+end
+for _, path in ipairs(paths) do if path:find("%.h$") then visit(path, {}) end end
+
+for _, line in ipairs(problems) do print(line) end
+os.exit(#problems == 0)

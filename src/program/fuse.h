@@ -1,0 +1,9 @@
+/* Which nodes of a graph run together. */
+#ifndef IPULUA_PROGRAM_FUSE_H
+#define IPULUA_PROGRAM_FUSE_H
+#include "program/region.h"
+
+/* Readers, liveness, groups (with fuse); nodes of different passes are never grouped. False: out
+ * of memory. */
+bool region_analyse(Region *r, const Graph *g, const int *pass, bool fuse, Arena *scratch);
+#endif

@@ -1,0 +1,7 @@
+/* What a valid program is. */
+#ifndef IPULUA_PROGRAM_VERIFY_H
+#define IPULUA_PROGRAM_VERIFY_H
+#include "program/program.h"
+
+Status program_verify(Error *e, const Program *p);
+#endif
