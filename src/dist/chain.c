@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "base/clock.h"
 #include "base/interrupt.h"
 #include "dist/internal.h"
@@ -41,7 +42,7 @@ static Place *place_of(Chain *c, int way, int64_t piece) {
 
 static int64_t elements_of(const Chain *c, int64_t piece) {
   int64_t left = c->sum->count - piece * c->piece;
-  return left < c->piece ? left : c->piece;
+  return least(left, c->piece);
 }
 
 static Header header_for(const Chain *c, int64_t piece) {
