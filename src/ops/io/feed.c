@@ -65,3 +65,4 @@ Node *host_op(Graph *g, HostOp *f, Value *const *in, int count) {
 }
 bool node_is_dequeue(const Node *n) { return n->op == &ops_feed[ROW_DEQUEUE]; }
 bool node_is_enqueue(const Node *n) { return n->op == &ops_feed[ROW_ENQUEUE]; }
+bool node_is_host(const Node *n) { return n->op == &ops_feed[ROW_HOST]; }
