@@ -60,8 +60,8 @@ typedef struct State {
    * them */
   int in_callback;
   struct HostResults *host_results; /* where they are noted, for tapes; NULL: nowhere */
-  lua_State *callbacks; /* a coroutine of its own, on which C calls Lua functions */
-  lua_State *calling;   /* the thread that does so; NULL: none */
+  lua_State *callbacks;             /* a coroutine of its own, on which C calls Lua functions */
+  lua_State *calling;               /* the thread that does so; NULL: none */
   /* the script's, and the one that the fields of scopes and traces are of (context.h) */
   lua_State *main, *thread;
 } State;
