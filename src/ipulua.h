@@ -4,8 +4,8 @@
  * a negative status; then ipu_last_error() has the words. Those that only ask about a thing return
  * the answer. A NULL where something is wanted is IPU_E_INVALID_ARGUMENT, too little memory
  * IPU_E_OUT_OF_MEMORY, wherever it happens. Results come back through pointers; what a function
- * gives out as `ipu_x **out` is yours (NULL on failure), and ipu_x_free() ends it (NULL is fine);
- * values are the builder's. Tensors that go in stay yours, and may be freed after the call. Text is
+ * gives out as `ipu_x **out` is yours (NULL on failure, all of a list, too), and ipu_x_free() ends it
+ * (NULL is fine); values are the builder's. Tensors that go in stay yours, and may be freed after the call. Text is
  * borrowed: it lasts until the next call with the same context ends, and may be given to that.
  * Element types are named by strings: "float32" "float64" "float16" "bfloat16" "int8" "uint8"
  * "int32" "int64" "bool". Attributes and options are JSON objects; NULL stands for {}.
@@ -177,7 +177,8 @@ const char *ipu_value_dtype(const ipu_value *v);
 int ipu_value_rank(const ipu_value *v);
 /* The extent of an axis from 0; -1 for one that there is not. */
 int64_t ipu_value_extent(const ipu_value *v, int axis);
-/* Compiles what gives results, [count]; after it, failed or not, the builder can only be freed. */
+/* Compiles what gives results, [count]; after it, failed or not, the builder can only be freed (a
+ * NULL out alone leaves it as it is). */
 int ipu_builder_finish(ipu_builder *b, ipu_value *const *results, int count, ipu_function **out);
 /* The variables live on. */
 void ipu_function_free(ipu_function *f);

@@ -1067,7 +1067,7 @@ static void check_put_back(const Setup *s) {
   Error e = {.status = OK}, lost = {.status = OK};
   DataContext c = {.pool = s->pool, .threads = s->threads, .seed = 7, .host = s->host};
   Dataset *d = numbers(&e, 5);
-  Infeed *q = infeed_new(&e, d, &c, 3, 0);
+  Infeed *q = infeed_new(&e, d, &c, 3, 0, NULL);
   Feed *f = infeed_feed(q);
   int64_t x = -1, y = -1;
   void *into = &x, *again = &y;

@@ -127,6 +127,22 @@ function stages.padded_batch(ds, list, random)
   return ds:padded_batch(n, {drop_remainder = drop}):unbatch(), grouped(list, n, drop)
 end
 
+-- Numbers that leave 0, 1 and 2 by 3 are batched by themselves.
+function stages.bucket_by_sequence_length(ds, list, random)
+  local sizes, drop, buckets, out = {random(2) + 1, 2, random(3) + 1}, random(2) == 1, {}, {}
+  for _, x in ipairs(list) do
+    if x == failed then out[#out + 1] = failed
+    else
+      local b = x % 3 + 1
+      buckets[b] = joined(buckets[b] or {}, {x})
+      if #buckets[b] == sizes[b] then out, buckets[b] = joined(out, buckets[b]), nil end
+    end
+  end
+  for b = 1, drop and 0 or 3 do out = joined(out, buckets[b] or {}) end
+  return ds:bucket_by_sequence_length(function(x) return x:item() % 3 end, {1, 2}, sizes,
+    {drop_remainder = drop}):unbatch(), out
+end
+
 function stages.window(ds, list, random)
   local size, shift, stride, drop = random(3) + 1, random(3) + 1, random(2) + 1, random(2) == 1
   local out = {}

@@ -1,6 +1,7 @@
 #include "data/infeed.h"
 
 #include "base/arena.h"
+#include "base/arith.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,7 @@ struct Infeed {
    * Those in waiting are handed out first. */
   bool gathers;
   bool *varies;     /* [count]: the first extent does */
+  bool any_shape;   /* an element may have any extents where the dataset's are unknown */
   Tensor **waiting; /* [capacity * count], of which `waiting_count` elements from `first` on */
   int64_t first, waiting_count, capacity;
   Tensor **smaller; /* [count], the element behind those in waiting; NULL: none */
@@ -120,6 +122,23 @@ static bool type_is_smaller(const Type *whole, const Type *t) {
   return type_equal(&same, t);
 }
 
+/* Has t the type of a dataset's component, whatever the extents that this one leaves open? */
+static bool type_is_of(const Type *component, const Type *t) {
+  Type same = *component;
+  if (t->rank != same.rank) return false;
+  for (int k = 0; k < same.rank; k++) {
+    if (same.shape[k] >= 0) continue;
+    if (t->shape[k] < 1) return false;
+    same.shape[k] = t->shape[k];
+  }
+  return type_equal(&same, t);
+}
+
+static bool may_be_beside(const Infeed *q, int c, const Type *t) {
+  if (q->any_shape) return type_is_of(dataset_component(q->dataset, c), t);
+  return q->varies[c] && type_is_smaller(&q->type[c], t);
+}
+
 /* Is it a whole batch (true), or a smaller one in all components that vary? Else an error. */
 static Status tell_size(const Infeed *q, Tensor *const *t, bool *whole, Error *e) {
   char wanted[TYPE_TEXT], given[TYPE_TEXT];
@@ -127,14 +146,14 @@ static Status tell_size(const Infeed *q, Tensor *const *t, bool *whole, Error *e
   *whole = true;
   for (int c = 0; c < q->feed.count; c++) {
     bool equal = type_equal(&q->type[c], &t[c]->type);
-    bool fits = equal || (q->varies[c] && type_is_smaller(&q->type[c], &t[c]->type));
-    int64_t extent = q->varies[c] ? t[c]->type.shape[0] : rows;
+    bool fits = equal || may_be_beside(q, c, &t[c]->type);
+    int64_t extent = q->varies[c] && !q->any_shape ? t[c]->type.shape[0] : rows;
     if (!fits || (rows >= 0 && extent != rows))
       return fail_at(e, dataset_source(q->dataset), ERR_VALUE,
                      "dataset stage '%s': component %d of an element is %s, where batches are %s",
                      dataset_kind(q->dataset), c, type_text(&t[c]->type, given),
                      type_text(&q->type[c], wanted));
-    if (q->varies[c]) rows = extent;
+    rows = extent;
     *whole = *whole && equal;
   }
   return OK;
@@ -180,10 +199,14 @@ static Status gather_one(Infeed *q, Error *e) {
 Status infeed_gather(Infeed *q, int64_t wanted, int64_t *got, int64_t *rows, Error *e) {
   Status s = q->iterator ? OK : infeed_open(q, e);
   while (s == OK && q->waiting_count < wanted && !q->smaller && !q->ended) s = gather_one(q, e);
-  *got = q->waiting_count < wanted ? q->waiting_count : wanted;
+  *got = least(q->waiting_count, wanted);
   *rows = 0;
   for (int c = 0; q->smaller && c < q->feed.count; c++)
     if (q->varies[c]) *rows = q->smaller[c]->type.shape[0];
+  if (q->smaller && !*rows) {
+    const Type *t = &q->smaller[0]->type;
+    *rows = t->rank > 0 ? t->shape[0] : 1;
+  }
   return s;
 }
 
@@ -283,14 +306,16 @@ static void put_back(Feed *f, Status s, const Error *failure, void *const *eleme
 static void leave_out(Feed *f, int64_t count) { ((Infeed *)f)->owed += count; }
 
 /* What a program sees of component c: its first extent is that of whole batches where it varies. */
-static Type whole_type(const Dataset *d, int c, int64_t batch, bool *varies) {
+static Type whole_type(const Dataset *d, int c, int64_t batch, const Type *whole, bool *varies) {
   Type t = *dataset_component(d, c);
   *varies = batch && t.rank > 0 && t.shape[0] < 0;
+  if (whole) return whole[c];
   if (*varies) t.shape[0] = batch;
   return t;
 }
 
-Infeed *infeed_new(Error *e, Dataset *d, const DataContext *context, int depth, int64_t batch) {
+Infeed *infeed_new(Error *e, Dataset *d, const DataContext *context, int depth, int64_t batch,
+                   const Type *whole) {
   int count = dataset_component_count(d);
   Infeed *q = calloc(1, sizeof *q);
   if (q) q->type = calloc((size_t)count + 1, sizeof *q->type);
@@ -301,8 +326,8 @@ Infeed *infeed_new(Error *e, Dataset *d, const DataContext *context, int depth, 
     fail(e, ERR_OUT_OF_MEMORY, "out of memory");
     return NULL;
   }
-  q->gathers = batch != 0;
-  for (int i = 0; i < count; i++) q->type[i] = whole_type(d, i, batch, &q->varies[i]);
+  q->gathers = batch != 0, q->any_shape = whole != NULL;
+  for (int i = 0; i < count; i++) q->type[i] = whole_type(d, i, batch, whole, &q->varies[i]);
   q->feed = (Feed){.object = {.references = 1, .kind = "infeed", .destroy = destroy},
                    .count = count,
                    .type = q->type,
@@ -318,7 +343,8 @@ Infeed *infeed_new(Error *e, Dataset *d, const DataContext *context, int depth, 
   return NULL;
 }
 
-Status infeed_replace(Infeed *q, Dataset *d, int depth, int64_t batch, Error *e) {
+Status infeed_replace(Infeed *q, Dataset *d, int depth, int64_t batch, const Type *whole,
+                      Error *e) {
   if (q->iterator)
     return fail(e, ERR_FAILED_PRECONDITION,
                 "this infeed queue is initialised; delete it before it gets another dataset");
@@ -326,7 +352,7 @@ Status infeed_replace(Infeed *q, Dataset *d, int depth, int64_t batch, Error *e)
   bool fits = count == q->feed.count;
   for (int i = 0; fits && i < count; i++) {
     bool varies;
-    Type t = whole_type(d, i, batch, &varies);
+    Type t = whole_type(d, i, batch, whole, &varies);
     fits = type_equal(&t, &q->type[i]);
   }
   if (!fits)
@@ -338,8 +364,8 @@ Status infeed_replace(Infeed *q, Dataset *d, int depth, int64_t batch, Error *e)
   dataset_release(q->dataset);
   q->dataset = dataset_retain(d);
   q->ahead = ahead;
-  q->gathers = batch != 0;
-  for (int i = 0; i < count; i++) whole_type(d, i, batch, &q->varies[i]);
+  q->gathers = batch != 0, q->any_shape = whole != NULL;
+  for (int i = 0; i < count; i++) whole_type(d, i, batch, whole, &q->varies[i]);
   return OK;
 }
 

@@ -7,12 +7,15 @@
 
 typedef struct Infeed Infeed; /* begins with a Feed */
 
-/* depth: elements that may be read ahead. batch 0: the dataset must be static. Else only first
- * extents may be unknown; they are `batch` in what programs see, and elements are gathered. */
-Infeed *infeed_new(Error *e, Dataset *d, const DataContext *context, int depth, int64_t batch);
+/* depth: elements that may be read ahead. batch 0: the dataset must be static. Else elements are
+ * gathered, and only first extents may be unknown; they are `batch` in what programs see. With
+ * `whole`, the types that programs see, any extent may be unknown; a batch of other extents is
+ * handed over as a smaller one is. */
+Infeed *infeed_new(Error *e, Dataset *d, const DataContext *context, int depth, int64_t batch,
+                   const Type *whole);
 /* Another dataset of the same element types, for programs compiled with the queue; only while it is
  * closed. */
-Status infeed_replace(Infeed *q, Dataset *d, int depth, int64_t batch, Error *e);
+Status infeed_replace(Infeed *q, Dataset *d, int depth, int64_t batch, const Type *whole, Error *e);
 /* Reads until `wanted` whole batches are in waiting, which programs get next, or a smaller batch or
  * the end comes before. *got: how many are in waiting, at most `wanted`; *rows: of the smaller
  * batch behind all that are, 0 where there is none. Opens a closed queue. */

@@ -12,9 +12,16 @@
 
 typedef struct Instances Instances;
 
+/* What meetings at one place of a program have cost an instance. */
+typedef struct MeetingTotals {
+  int64_t bytes;          /* sent and received */
+  double seconds, waited; /* in them; of these, without anything to do */
+} MeetingTotals;
+
 /* What an instance comes to. Meetings with another kind or detail don't meet. */
 typedef struct Meeting {
   uint32_t kind, detail;
+  MeetingTotals so_far; /* which the others are told */
   bool varying; /* each instance may bring another number of bytes */
   /* What messages call it: "allreduce 'SUM' of float32[3] (train.lua:20)". */
   void (*describe)(const void *context, char *text, size_t n);
@@ -64,11 +71,26 @@ int instances_count(const Instances *t);
 const char *instances_library(const Instances *t);
 const char *instances_host(const Instances *t, int instance);
 Statistics instances_statistics(const Instances *t);
+/* What another one said at the newest meeting that it had been cost by those before at that place; of instances that
+ * a chain doesn't lead to it is what they said last. */
+MeetingTotals instances_told(const Instances *t, int instance);
 
 /* Everybody's bytes to everybody. from[q] is the other instance q's, until the next meeting; of this one
  * it is what is given, if that is one part. */
 Status instances_gather(Instances *t, const Meeting *m, const Part *part, int parts, Brought *from,
                         Error *e);
+/* The same of bytes that lie in shared memory, at `place` of this instance: where all brought such, from[q] is
+ * where they lie, of others until the next but one meeting, and *shared is true. Else nothing was exchanged but the
+ * numbers of bytes, and instances_gather is next. */
+Status instances_show(Instances *t, const Meeting *m, const void *place, size_t bytes,
+                      Brought *from, bool *shared, Error *e);
+/* Whether so many bytes are worth to be shown: little goes with a gather's headers. */
+bool instances_shows(const Instances *t, size_t bytes);
+/* Shared memory of this instance, on lines of their own; NULL: none is left, or there is none. */
+void *instances_place(Instances *t, size_t bytes);
+void instances_release(Instances *t, void *place);
+/* Bytes of it in all; the same on all instances; 0: there is none. */
+size_t instances_shared_bytes(const Instances *t);
 /* A combination in the order of instances: the prefix goes from each to the next, the whole back. */
 Status instances_chain(Instances *t, const Meeting *m, const ChainSum *sum, Error *e);
 /* Whether the last meetings were told that somebody wants to stop: the same everywhere. */

@@ -8,15 +8,25 @@
 
 static Infeed *check_infeed(lua_State *L) { return (Infeed *)bind_check_object(L, 1, INFEED_NAME); }
 
-/* (dataset, depth, batch | nil: of whole batches, where smaller ones may come) */
+/* The types of whole batches at an index, NULL for nil; they live as long as the call. */
+static const Type *read_whole(lua_State *L, int index) {
+  if (lua_isnoneornil(L, index)) return NULL;
+  Type *types = lua_newuserdatauv(L, DATASET_COMPONENTS * sizeof *types, 0);
+  bind_read_types(L, index, types);
+  return types;
+}
+
+/* (dataset, depth, batch | nil: of whole batches, where smaller ones may come, types | nil: theirs,
+ * where they may have any shape) */
 static int new_infeed(lua_State *L) {
   Dataset *d = bind_check_dataset(L, 1);
   int depth = (int)luaL_checkinteger(L, 2);
+  const Type *whole = read_whole(L, 4);
   DataContext context = bind_data_context(L);
   bind_push_object(L, NULL, INFEED_NAME);
   Error e = {0};
   *(Object **)lua_touserdata(L, -1) =
-      (Object *)infeed_new(&e, d, &context, depth, luaL_optinteger(L, 3, 0));
+      (Object *)infeed_new(&e, d, &context, depth, luaL_optinteger(L, 3, 0), whole);
   bind_check(L, &e);
   return 1;
 }
@@ -65,12 +75,13 @@ static int close_infeed(lua_State *L) {
   return 0;
 }
 
-/* (infeed, dataset, depth, batch | nil): while it is closed */
+/* (infeed, dataset, depth, batch | nil, types | nil): while it is closed */
 static int replace_infeed(lua_State *L) {
   Infeed *q = check_infeed(L);
   Dataset *d = bind_check_dataset(L, 2);
   Error e = {0};
-  infeed_replace(q, d, (int)luaL_checkinteger(L, 3), luaL_optinteger(L, 4, 0), &e);
+  const Type *whole = read_whole(L, 5);
+  infeed_replace(q, d, (int)luaL_checkinteger(L, 3), luaL_optinteger(L, 4, 0), whole, &e);
   bind_check(L, &e);
   lua_pushvalue(L, 2);
   lua_setiuservalue(L, 1, 1);

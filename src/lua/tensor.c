@@ -302,10 +302,8 @@ int bind_refuse_field(lua_State *L, const char *kind) {
   if (lua_type(L, 2) != LUA_TSTRING)
     bind_fail(
         L, ERR_TYPE,
-        "a %s is indexed by a row's number, from 1, or by the name of a field or method, got %s%s",
-        kind, bind_describe(L, 2),
-        lua_istable(L, 2) ? "; several elements: t:slice(begin, size), ipu.gather(t, indices)"
-                          : "");
+        "a %s is indexed by a row's number, from 1, or by the name of a field or method, got %s",
+        kind, bind_describe(L, 2));
   lua_getglobal(L, "require");
   lua_pushliteral(L, "ipulua.base.slips");
   lua_call(L, 1, 1);
@@ -326,6 +324,18 @@ static void push_count(lua_State *L, const Type *type) {
   lua_pushinteger(L, type_count(type));
 }
 
+/* t[-1], t[{2, 5}], t[mask]: in Lua */
+static int indexed(lua_State *L) {
+  lua_getglobal(L, "require");
+  lua_pushliteral(L, "ipulua.base.indexing");
+  lua_call(L, 1, 1);
+  lua_getfield(L, -1, "read");
+  lua_pushvalue(L, 1);
+  lua_pushvalue(L, 2);
+  lua_call(L, 2, 1);
+  return 1;
+}
+
 /* t[i], t.shape and methods; upvalue 1 is the table of methods. Names of metamethods are no
  * slips: Lua code may ask for them. */
 static int get_field(lua_State *L) {
@@ -333,8 +343,9 @@ static int get_field(lua_State *L) {
     int isint;
     lua_Integer i = lua_tointegerx(L, 2, &isint);
     if (!isint) bind_fail(L, ERR_TYPE, "a row's number must be an integer");
-    return row(L, i);
+    return i < 0 ? indexed(L) : row(L, i);
   }
+  if (lua_istable(L, 2) || bind_test_tensor(L, 2)) return indexed(L);
   lua_pushvalue(L, 2);
   if (lua_rawget(L, lua_upvalueindex(1)) != LUA_TNIL) return 1;
   const char *name = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : NULL;

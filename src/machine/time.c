@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "machine/io_tiles.h"
 #include "machine/merge.h"
 #include "machine/price.h"
@@ -123,7 +124,7 @@ static Cost cost_of_meeting(const Price *p, const Row *r) {
 static Cost cost_of_move(const Price *p, const Row *r) {
   const Pod *pod = &p->machine.pod;
   int board = (int)pod->target.ipus_per_board, own = pod->ipus / pod_hosts(pod);
-  int on_board = board < own ? board : own;
+  int on_board = int_least(board, own);
   int sharing = on_board / p->shards; /* replicas that draw from the same network card */
   switch (r->kind) {
     case ROW_LINK:
@@ -323,8 +324,7 @@ static Status run_table(Error *e, Rhythm *t, int micros, double *rows) {
 static double most_counted(const Rhythm *t) {
   enum { MANY = 1 << 15 };
   int overlap = plan_overlap(t->plan);
-  return t->plan->schedule == SCHEDULE_CUSTOM ? t->block->repeats
-                                              : (double)overlap * (MANY / overlap + 1);
+  return t->plan->micros ? t->block->repeats : (double)overlap * (MANY / overlap + 1);
 }
 
 /* The time table is periodic once the pipeline is full: what the second half of those that were

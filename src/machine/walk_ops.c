@@ -70,7 +70,7 @@ bool walk_is_on_host(const Walk *w, int held) {
 }
 
 int *walk_slot_of(Inside *in, const Value *v) {
-  return &in->held[in->region.first_value[v->node->id] + v->index];
+  return &in->held[value_number(&in->region.values, v)];
 }
 
 /* The place in the sequence of the last one that reads n's results; of the region's outputs:
@@ -217,9 +217,7 @@ static int reusable(Walk *w, Inside *in, const Node *n, int output, int ipu, con
     if (!(n->op->traits & IN_PLACE(k))) continue;
     Value *root = value_root(n->in[k]);
     int held = operands[k];
-    if (node_is_input(root->node) || node_is_constant(root->node) || root->node->out_count > 1 ||
-        held < in->first_held)
-      continue;
+    if (!node_is_made(root->node) || root->node->out_count > 1 || held < in->first_held) continue;
     Held *h = &w->price->held[held];
     if (h->category != BYTES_VALUE || h->ipu != ipu || h->offloaded ||
         h->bytes != (double)type_bytes(&n->out[output].type))

@@ -1,3 +1,4 @@
+#include "base/arith.h"
 #include "ops/support.h"
 
 #include <string.h>
@@ -145,7 +146,7 @@ static void run_chunk(void *context, int64_t chunk, int slot) {
   (void)slot;
   const Loop *l = context;
   int64_t begin = chunk * l->grain, end = begin + l->grain;
-  l->body(l->context, begin, end < l->count ? end : l->count);
+  l->body(l->context, begin, least(end, l->count));
 }
 
 void parallel_for(const Call *c, int64_t count, int64_t grain,
@@ -156,7 +157,7 @@ void parallel_for(const Call *c, int64_t count, int64_t grain,
     return;
   }
   Loop l = {count, grain, body, context};
-  pool_run(c->pool, (count + grain - 1) / grain, run_chunk, &l);
+  pool_run(c->pool, ceil_div(count, grain), run_chunk, &l);
 }
 
 /* Elements of a chunk of elementwise work: 64 KiB of float32, so that a hand-off is small beside
@@ -193,7 +194,7 @@ static void chain_step_f64(Chain *chain, Elementwise kernel, int arity, const in
   chain_step(chain, ELEMENTWISE_COUNT, 1, &result, out, NULL);
 }
 
-Status eval_elementwise(const Call *c, const Node *n) {
+static Status eval_elementwise(const Call *c, const Node *n) {
   Elementwise kernel;
   double p[4] = {0};
   n->op->strip(n, &kernel, p);

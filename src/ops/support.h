@@ -2,6 +2,7 @@
  * float16 and bfloat16 through float32. */
 #ifndef IPULUA_OPS_SUPPORT_H
 #define IPULUA_OPS_SUPPORT_H
+#include "base/arith.h"
 #include "ops/ops.h"
 
 /* ---- infer ---- */
@@ -25,15 +26,13 @@ typedef struct Around {
   int64_t outer, extent, inner;
 } Around;
 Around around_axis(const Type *t, int axis);
-static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-static inline int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* ---- evaluation ---- */
 
 static inline bool dtype_is_narrow(Dtype d) { return d == F16 || d == BF16; }
 /* What eval_wide hands to its body. */
 static inline Dtype dtype_to_compute(Dtype d) { return dtype_is_narrow(d) ? F32 : d; }
-static inline size_t round_to_line(size_t bytes) { return (bytes + 63) / 64 * 64; }
+static inline size_t round_to_line(size_t bytes) { return size_round_up(bytes, 64); }
 /* Bytes of t when computed with. */
 size_t compute_bytes(const Type *t);
 

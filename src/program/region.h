@@ -3,7 +3,7 @@
 #ifndef IPULUA_PROGRAM_REGION_H
 #define IPULUA_PROGRAM_REGION_H
 #include "base/arena.h"
-#include "graph/graph.h"
+#include "graph/numbering.h"
 
 enum { GROUP_MEMBERS = 24 };
 
@@ -31,8 +31,8 @@ typedef struct Region {
   int group_count;
   /* the order in which nodes run, and where a node is in it (order.c); NULL: trace order */
   int *sequence, *position;
-  int *first_value; /* of node i in buffer[] */
-  int *buffer;      /* by value; -1: not yet */
+  Numbering values;
+  int *buffer; /* by value; -1: not yet */
 } Region;
 
 /* The value whose bytes v's are (through views), and what a fused operand may read instead of v
@@ -40,6 +40,8 @@ typedef struct Region {
 Value *value_root(Value *v);
 Value *value_operand(const Node *reader, int k);
 bool node_is_broadcast(const Node *n);
+/* Is it made anew by whoever reads it, from its one operand? */
+bool node_is_light(const Node *n);
 bool node_is_fusible(const Node *n);
 bool node_is_gemm(const Node *n);
 /* Rows and columns of a product of two matrices (leading dimensions of a are rows). */
@@ -49,5 +51,4 @@ int region_group(const Region *r, int node); /* with merges followed; -1: none *
 int region_position(const Region *r, int node);
 bool region_read_outside(const Region *r, int node); /* somebody outside node's group reads it */
 int *region_slot(Region *r, const Value *v);         /* the buffer of v */
-bool node_is_made(const Node *n);                    /* neither an input nor a constant */
 #endif

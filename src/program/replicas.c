@@ -30,11 +30,9 @@ int program_shards(const Program *p) {
   return count;
 }
 
-static bool is_placed(const Node *n) { return !node_is_input(n) && !node_is_constant(n); }
-
 static bool note_device(const Node *n, void *devices) {
   ProgramDevices *d = devices;
-  if (!is_placed(n)) return false;
+  if (!node_is_made(n)) return false;
   d->is_placed = true;
   d->on_ipu |= n->place.device != DEVICE_HOST;
   if (n->place.device < 0 || n->place.device == d->device) return false;
@@ -181,7 +179,7 @@ static Status build(Builder *b, const Block *const *block, Phases *list) {
     list->phase[list->count - 1] = made;
   }
   bool others = b->program->all_replicas > b->program->replicas;
-  return !others || buckets_find(b->program, list) ? OK : no_memory(b);
+  return !others || buckets_find(b->program, b->replication, list) ? OK : no_memory(b);
 }
 
 /* ---- making and freeing ---- */
@@ -257,6 +255,7 @@ Status program_make_instances(Error *e, Program *p, int threads) {
 
 void replication_free(Replication *r) {
   if (!r) return;
+  buckets_release(r->bucket);
   for (int i = 1; r->instance && i < r->count; i++) program_free(r->instance[i]);
   for (int i = 1; r->spare && i < r->count; i++) free(r->spare[i]);
   free(r->instance);

@@ -14,13 +14,6 @@ const char *cost_phase_name(CostPhase p) {
   return names[p];
 }
 
-const char *cost_category_name(CostCategory m) {
-#define X(id, name, summary) [MEMORY_##id] = name,
-  static const char *const names[] = {COST_CATEGORIES(X)};
-#undef X
-  return names[m];
-}
-
 double cost_cycles(const Cost *c) {
   double sum = 0;
   for (int p = 0; p < PHASE_COUNT; p++) sum += c->cycles[p];
@@ -32,12 +25,6 @@ static bool is_temporary(int category) { return category <= MEMORY_TEMPORARY; }
 double cost_temporary(const Cost *c) {
   double sum = 0;
   for (int m = 0; m < MEMORY_COUNT; m++) sum += is_temporary(m) ? c->bytes[m] : 0;
-  return sum;
-}
-
-double cost_always(const Cost *c) {
-  double sum = 0;
-  for (int m = 0; m < MEMORY_COUNT; m++) sum += is_temporary(m) ? 0 : c->bytes[m];
   return sum;
 }
 
@@ -179,7 +166,7 @@ void cost_repeat(Cost *c, double times) {
 
 /* --- shared arithmetic --- */
 
-double ceil_div(double a, double b) { return ceil(a / b); }
+double ceil_ratio(double a, double b) { return ceil(a / b); }
 
 /* What the chip computes with: types that it lacks are carried in wider ones. */
 double element_bytes(Dtype d) {
@@ -196,19 +183,19 @@ double vector_width(const Target *t, Dtype d) {
 double tile_share(const Target *t, Dtype d, double elements) {
   if (elements <= 0) return 0;
   double grain = vector_width(t, d), least = 128 / element_bytes(d);
-  double share = ceil_div(ceil_div(elements, grain), (double)t->tiles) * grain;
+  double share = ceil_ratio(ceil_ratio(elements, grain), (double)t->tiles) * grain;
   return fmin(elements, fmax(share, fmin(least, elements)));
 }
 
 double tiles_used(const Target *t, Dtype d, double elements) {
   double share = tile_share(t, d, elements);
-  return share > 0 ? fmin((double)t->tiles, ceil_div(elements, share)) : 0;
+  return share > 0 ? fmin((double)t->tiles, ceil_ratio(elements, share)) : 0;
 }
 
 /* Six contexts take turns: a tile's time is six times the slowest context's. */
 double worker_cycles(const Target *t, double prologue, double elements, double per_vector,
                      double width) {
-  double share = ceil_div(ceil_div(elements, (double)t->workers), width);
+  double share = ceil_ratio(ceil_ratio(elements, (double)t->workers), width);
   return (double)t->workers * (prologue + share * per_vector) + SUPERVISOR_CYCLES;
 }
 
@@ -380,40 +367,6 @@ Cost cost_random(const Target *t, Dtype d, int64_t elements, const char *kind) {
   return c;
 }
 
-typedef struct UpdateRule {
-  const char *name;
-  double cycles; /* per vector of 2 f32, all passes together */
-  double passes;
-  double norms;
-} UpdateRule;
-
-static const UpdateRule update_rules[] = {{"sgd", 3, 1, 0},      {"momentum", 6, 2, 0},
-                                          {"rmsprop", 31, 4, 0}, {"adam", 34, 5, 0},
-                                          {"adamw", 37, 5, 0},   {"lamb", 40, 6, 2}};
-
-Cost cost_update(const Target *t, Dtype parameters, Dtype state, int64_t elements,
-                 const char *rule) {
-  const UpdateRule *r = &update_rules[3];
-  for (size_t i = 0; i < sizeof update_rules / sizeof *update_rules; i++)
-    if (rule && !strcmp(update_rules[i].name, rule)) r = &update_rules[i];
-  Cost c = cost_free();
-  for (int i = 0; i < (int)r->passes; i++) {
-    Cost pass =
-        cost_elementwise(t, state, elements, 2, r->cycles / r->passes * vector_width(t, state) / 2);
-    cost_then(&c, &pass);
-  }
-  if (element_bytes(parameters) != element_bytes(state)) {
-    Cost cast = cost_cast(t, parameters, state, elements);
-    cost_then(&c, &cast);
-    cost_then(&c, &cast);
-  }
-  for (int i = 0; i < (int)r->norms; i++) {
-    Cost norm = cost_reduce(t, state, COST_SUM, 1, elements, 1);
-    cost_then(&c, &norm);
-  }
-  return c;
-}
-
 /* --- moving --- */
 
 Cost cost_copy(const Target *t, int64_t bytes) {
@@ -448,7 +401,7 @@ Cost cost_slice(const Target *t, Dtype d, int64_t elements) {
   Cost c = cost_free();
   if (elements <= 0) return c;
   double share = tile_share(t, d, (double)elements), width = vector_width(t, d);
-  double vectors = ceil_div(ceil_div(share, (double)t->workers), width);
+  double vectors = ceil_ratio(ceil_ratio(share, (double)t->workers), width);
   cost_step(&c, t, "slice", 4, 25 + (double)t->workers * (63 + 2 * vectors));
   c.tiles = tiles_used(t, d, (double)elements);
   cost_vertex(&c, t, VERTEX_SLICE, 24, 16);
@@ -458,7 +411,7 @@ Cost cost_slice(const Target *t, Dtype d, int64_t elements) {
 Cost cost_one_hot(const Target *t, Dtype d, int64_t indices, int64_t depth) {
   Cost c = cost_fill(t, d, times(indices, depth));
   if (indices <= 0) return c;
-  double share = ceil_div((double)indices, (double)t->tiles);
+  double share = ceil_ratio((double)indices, (double)t->tiles);
   cost_step(&c, t, "one_hot", share * 4, 74 * share);
   return c;
 }

@@ -17,7 +17,7 @@ typedef struct Layer {
 /* Of one [batch, outputs] tensor on the fullest tile: grains of 16 neighbours aren't cut. */
 static double state_share(const Layer *l) {
   int64_t grain = common_divisor(16, l->s->outputs);
-  return (double)(idiv(l->state / grain, l->t->tiles) * grain);
+  return (double)(ceil_div(l->state / grain, l->t->tiles) * grain);
 }
 
 /* One pass over `tensors` of them. */

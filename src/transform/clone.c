@@ -33,8 +33,7 @@ static void adopt_copies(Graph *to, const Node *n, Attr *attrs, bool pure) {
 static Node *make_copy(Graph *to, const Node *n, Value *const *in, bool pure) {
   Attr attrs[MAX_ATTRS] = {{.kind = ATTR_NONE}};
   adopt_copies(to, n, attrs, pure);
-  to->scope = (Scope){n->place, arena_string(to->arena, n->source),
-                      arena_string(to->arena, n->name), arena_string(to->arena, n->attributes)};
+  graph_stand_at(to, n);
   Node *made = graph_node(to, n->op, in, n->in_count, attrs);
   if (!made || fixed_outputs(n->op)) return made;
   for (int i = 0; (n->op->traits & CONTROL) && i < n->in_count; i++) {
@@ -79,6 +78,12 @@ Node *clone_control(Graph *to, const Node *n, Value *const *in, Graph *const reg
   return made;
 }
 
+Value *clone_leaf(Graph *to, const Node *n) {
+  if (node_is_constant(n)) return graph_constant(to, n->attr[0].tensor);
+  to->scope = (Scope){.place = n->place};
+  return graph_input(to, &n->out[0].type, n->name);
+}
+
 /* ---- a whole graph ---- */
 
 static Value *copied(Value **const *map, const Value *v) {
@@ -101,8 +106,7 @@ static bool copy_leaf(Graph *to, const Node *n, Arena *scratch, Value ***map) {
 /* Leaves may stand behind their readers. */
 static Value *copied_operand(Graph *to, const Value *v, Arena *scratch, Value ***map) {
   const Node *n = v->node;
-  if (!map[n->id] && (node_is_input(n) || node_is_constant(n)) && !copy_leaf(to, n, scratch, map))
-    return NULL;
+  if (!map[n->id] && !node_is_made(n) && !copy_leaf(to, n, scratch, map)) return NULL;
   return copied(map, v);
 }
 
@@ -114,7 +118,7 @@ static bool copy_nodes(Graph *to, const Graph *g, Arena *scratch, Value ***map, 
     Value **in = arena_alloc(scratch, (size_t)(n->in_count + 1) * sizeof *in), *out;
     if (!in) return false;
     for (int k = 0; k < n->in_count; k++) in[k] = copied_operand(to, n->in[k], scratch, map);
-    if (node_is_input(n) || node_is_constant(n)) {
+    if (!node_is_made(n)) {
       if (!copy_leaf(to, n, scratch, map)) return false;
       continue;
     }

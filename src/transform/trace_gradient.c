@@ -57,8 +57,6 @@ static Status no_memory(Graph *g) {
 
 /* ---- what stands for a source in a trace ---- */
 
-static bool is_leaf(const Node *n) { return node_is_input(n) || node_is_constant(n); }
-
 static bool stands_for(const Extra *x, const Source *s) {
   return !s->tensor && x->variable == s->variable && (s->variable || x->outer == s->value);
 }
@@ -106,7 +104,7 @@ static void name_sources(const Asked *a, Level *l) {
     if (known) l->source[known->value->node->id] = i + 1;
     if (!s->value) continue;
     if (trace_owns(t, s->value))
-      l->source[s->value->node->id] = is_leaf(s->value->node) ? i + 1 : LOOK;
+      l->source[s->value->node->id] = !node_is_made(s->value->node) ? i + 1 : LOOK;
     for (int k = 0; k < t->extra_count; k++)
       if (stands_for(&t->extra[k], s)) l->source[t->extra[k].inner->node->id] = i + 1;
   }
@@ -135,12 +133,6 @@ static Level *level_of(Asked *a, const Value *v) {
   return NULL;
 }
 
-static const Extra *extra_of(const Trace *t, const Value *v) {
-  for (int i = 0; node_is_input(v->node) && i < t->extra_count; i++)
-    if (t->extra[i].inner == v) return &t->extra[i];
-  return NULL;
-}
-
 static bool depends(const Level *l, const Value *v) {
   return v->node->id < l->nodes && l->hot[v->node->id];
 }
@@ -157,7 +149,7 @@ static void find_hot(Asked *a) {
     const Graph *g = l->trace->graph;
     for (int i = 0; i < g->node_count; i++) {
       const Node *n = g->node[i];
-      const Extra *x = node_is_input(n) ? extra_of(l->trace, &n->out[0]) : NULL;
+      const Extra *x = node_is_input(n) ? trace_extra_of(l->trace, &n->out[0]) : NULL;
       if (x && x->outer && source_of(a, l, &n->out[0]) < 0) l->hot[n->id] = is_hot(a, x->outer);
       if (n->id < l->first || (n->id >= l->end && n->id < l->late)) continue;
       if (n->op->traits & NO_GRADIENT || (n->op->traits & STATEFUL && !(n->op->traits & CONTROL)))
@@ -180,7 +172,7 @@ static void find_needed(Asked *a) {
     for (int i = g->node_count - 1; i >= 0; i--) {
       const Node *n = g->node[i];
       if (!a->level[k].needed[n->id]) continue;
-      const Extra *x = node_is_input(n) ? extra_of(a->level[k].trace, &n->out[0]) : NULL;
+      const Extra *x = node_is_input(n) ? trace_extra_of(a->level[k].trace, &n->out[0]) : NULL;
       if (x) need(a, x->outer);
       for (int j = 0; j < n->in_count; j++) need(a, n->in[j]);
     }
@@ -210,7 +202,7 @@ static void compute_again(Asked *a, Level *l, const Node *n) {
     no_memory(a->g);
     return;
   }
-  const Extra *x = node_is_input(n) ? extra_of(l->trace, &n->out[0]) : NULL;
+  const Extra *x = node_is_input(n) ? trace_extra_of(l->trace, &n->out[0]) : NULL;
   if (x) {
     out[0] = brought(a, x->outer);
   } else {

@@ -109,7 +109,7 @@ end
 
 ---A text that is equal for equal templates (statics as value_key has them).
 function structure.key(template)
-  if template.leaf then return "*" end
+  if template.leaf then return template.text and "text" or "*" end
   if not template.items then return structure.value_key(template.static) end
   local parts = {}
   for i, item in ipairs(template.items) do

@@ -6,6 +6,7 @@ local class = require "ipulua.base.class"
 local core = require "ipulua.core"
 local elements = require "ipulua.data.elements"
 local structure = require "ipulua.base.structure"
+local texts = require "ipulua.data.texts"
 
 ---A chain of C iterators: each method makes a longer one. An element is a value, several, or a
 ---table of them.
@@ -28,9 +29,9 @@ function Dataset:cardinality() return self.handle:cardinality() end
 -- A slip is an error; other names are nil, as in any table.
 function Dataset:__index(name)
   if name == "element_spec" then
-    local specs = {}
+    local specs, text = {}, texts.components(self.template) or {}
     for i, t in ipairs(self.handle:types()) do
-      specs[i] = core.plain{shape = t.shape, dtype = t.dtype}
+      specs[i] = core.plain{shape = t.shape, dtype = text[i] and "string" or t.dtype}
     end
     return structure.rebuild(self.template, specs)
   end
@@ -54,21 +55,23 @@ function Dataset:made_by(name)
 end
 
 -- "float32[3]", or the entries of a tuple or dict, which are in braces inside another one.
-local function element_text(template, texts, is_inner)
-  if template.leaf then return texts[template.leaf] end
+local function element_text(template, shown, is_inner)
+  if template.leaf then return shown[template.leaf] end
   local parts, tuple = {}, elements.is_tuple(template)
   for i, item in ipairs(template.items) do
-    parts[i] = (tuple and "" or item[1] .. " = ") .. element_text(item[2], texts, true)
+    parts[i] = (tuple and "" or item[1] .. " = ") .. element_text(item[2], shown, true)
   end
   local text = table.concat(parts, ", ")
   return (is_inner or not tuple) and "{" .. text .. "}" or text
 end
 
 function Dataset:__tostring()
-  local texts = {}
-  for i, t in ipairs(self.handle:types()) do texts[i] = structure.type_text(t.dtype, t.shape) end
+  local shown, text = {}, texts.components(self.template) or {}
+  for i, t in ipairs(self.handle:types()) do
+    shown[i] = structure.type_text(text[i] and "string" or t.dtype, t.shape)
+  end
   return string.format("Dataset(%s: %s)", rawget(self, "maker") or self.handle:describe(),
-    element_text(self.template, texts))
+    element_text(self.template, shown))
 end
 
 -- #ds: how many elements, where that is known.

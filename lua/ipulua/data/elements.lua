@@ -10,6 +10,7 @@ local counted = require "ipulua.base.counted"
 local nearest = require "ipulua.nearest"
 local plain = require "ipulua.base.plain"
 local structure = require "ipulua.base.structure"
+local texts = require "ipulua.data.texts"
 
 local elements = {single = {leaf = 1}, AUTOTUNE = -1}
 
@@ -31,8 +32,7 @@ function elements.spread(template, leaves)
   return {structure.rebuild(template, leaves)}, 1
 end
 
--- Components of a nested value: tensors, or numbers and nested lists of numbers, which become one
--- tensor.
+-- Whether it is a number, or nested lists of numbers, which become one tensor.
 local function holds_numbers(value)
   if type(value) ~= "table" then return false end
   local first = value[1]
@@ -40,22 +40,36 @@ local function holds_numbers(value)
     if not plain.is(first) then break end
     first = first[1]
   end
-  return type(first) == "number" or type(first) == "boolean"
-end
-elements.holds_numbers = holds_numbers
-
-function elements.components(value, who)
-  local leaves, template = structure.flatten(value, function(v)
-    return core.is_tensor(v) or core.is_variable(v) or type(v) == "number" or type(v) == "boolean"
-      or holds_numbers(v)
-  end)
-  for i, leaf in ipairs(leaves) do
-    if core.is_symbolic(leaf) then
-      blame.error(who .. ": a symbolic tensor has no value to make a dataset of", "value")
-    end
-    leaves[i] = core.is_variable(leaf) and leaf:read_value() or core.tensor(leaf)
+  if type(first) ~= "number" and type(first) ~= "boolean" then return false end
+  for _, each in ipairs(type(value[1]) == "table" and value or {}) do -- {numbers, texts}
+    if texts.is(each) then return false end
   end
+  return true
+end
+
+local function is_component(v)
+  return core.is_tensor(v) or core.is_variable(v) or type(v) == "number" or type(v) == "boolean"
+    or texts.is(v) or holds_numbers(v)
+end
+
+local function component(who, leaf)
+  if core.is_symbolic(leaf) then
+    blame.error(who .. ": a symbolic tensor has no value to make a dataset of", "value")
+  end
+  if texts.is(leaf) then return texts.tensor(who, leaf) end
+  return core.is_variable(leaf) and leaf:read_value() or core.tensor(leaf)
+end
+
+---The components of a nested value: tensors, numbers and nested lists of numbers, strings and lists
+---of strings.
+---@return userdata[] leaves, table template
+function elements.components(value, who)
+  local leaves, template = structure.flatten(value, is_component)
   local function check(t)
+    if t.leaf then
+      t.text = texts.is(leaves[t.leaf]) or nil
+      leaves[t.leaf] = component(who, leaves[t.leaf])
+    end
     if t.static ~= nil then
       blame.error(who .. ": a dataset holds tensors, got " .. args.describe(t.static), "type")
     end
@@ -66,6 +80,18 @@ function elements.components(value, who)
   return leaves, template
 end
 
+---The components of several values, a tuple: a list of numbers is a component of its own.
+---@return userdata[] leaves, table template
+function elements.tuple_components(values, who)
+  local leaves, items = {}, {}
+  for i, value in ipairs(values) do
+    local own, template = elements.components(value, who)
+    items[i] = {i, elements.shifted(template, #leaves)}
+    table.move(own, 1, #own, #leaves + 1, leaves)
+  end
+  return leaves, {items = items}
+end
+
 ---Whether two templates nest alike, names included.
 function elements.same_structure(a, b) return structure.key(a) == structure.key(b) end
 
@@ -73,6 +99,7 @@ function elements.same_structure(a, b) return structure.key(a) == structure.key(
 function elements.text(template, types)
   if template.leaf then
     local t = types and types[template.leaf]
+    if t and template.text then return structure.type_text("string", t.shape) end
     return t and structure.type_text(t.dtype, t.shape) or "a tensor"
   end
   local parts, tuple = {}, elements.is_tuple(template)
@@ -110,8 +137,13 @@ function elements.generator_types(who, types, shapes)
   local leaves, template = structure.flatten(types, function(v) return type(v) == "string" end)
   local list = {}
   for i, shape in ipairs(generator_shapes(who, template, #leaves, shapes)) do
-    list[i] = {dtype = leaves[i], shape = shape}
+    list[i] = {dtype = leaves[i] == "string" and "int64" or leaves[i], shape = shape}
   end
+  local function mark(t)
+    if t.leaf then t.text = leaves[t.leaf] == "string" or nil end
+    for _, item in ipairs(t.items or {}) do mark(item[2]) end
+  end
+  mark(template)
   return list, template
 end
 
@@ -147,7 +179,7 @@ function elements.checked_element(who, template, types, value)
   local function walk(t, v)
     if t.leaf then
       local want = types[t.leaf]
-      local tensor = checked_component(who, v, want.dtype)
+      local tensor = t.text and texts.tensor(who, v) or checked_component(who, v, want.dtype)
       local _, shape = core.type_of(tensor)
       local fits = #shape == #want.shape
       for i = 1, #want.shape do
@@ -178,7 +210,7 @@ function elements.checked_element(who, template, types, value)
 end
 
 function elements.shifted(template, by)
-  if template.leaf then return {leaf = template.leaf + by} end
+  if template.leaf then return {leaf = template.leaf + by, text = template.text} end
   local items = {}
   for i, item in ipairs(template.items) do items[i] = {item[1], elements.shifted(item[2], by)} end
   return {items = items}
@@ -204,13 +236,15 @@ function elements.representative(types, extent)
   return list
 end
 
--- Components that are datasets themselves (windows) come as datasets.
+---What Lua gets: components that are datasets themselves (windows) come as datasets, texts as
+---strings.
 function elements.present(dataset, leaves)
-  local shown = leaves
+  local shown, text = leaves, texts.components(dataset.template) or {}
   for i, t in ipairs(dataset.handle:types()) do
-    if t.nested then
+    if t.nested or text[i] then
       if shown == leaves then shown = table.move(leaves, 1, #leaves, 1, {}) end
-      shown[i] = class.of(dataset)(core.data.from_slices{leaves[i]}, elements.single)
+      shown[i] = t.nested and class.of(dataset)(core.data.from_slices{leaves[i]},
+        {leaf = 1, text = text[i]}) or texts.value(leaves[i])
     end
   end
   return shown

@@ -8,6 +8,7 @@ local creation = require "ipulua.base.creation"
 local Dataset = require "ipulua.data.dataset"
 local elements = require "ipulua.data.elements"
 local structure = require "ipulua.base.structure"
+local texts = require "ipulua.data.texts"
 local tracing = require "ipulua.trace.tracing"
 
 local function wrap_results(results)
@@ -94,6 +95,9 @@ local function refuse(who, message)
     .. "element by element", who, message), "value")
 end
 
+-- Extents that are tried for unknown ones: what changes with them is unknown in the result.
+local trials <const> = {{2, 3}, {61, 67}}
+
 local function trace_function(who, f, dataset)
   local types = dataset.handle:types()
   for _, t in ipairs(types) do
@@ -102,11 +106,19 @@ local function trace_function(who, f, dataset)
     end
   end
   local streams, counters, draws = core.random_place()
-  local ok, program, template = pcall(trace_element, who, f, elements.representative(types, 2),
+  local first, second = table.unpack(trials[1])
+  local ok, program, template = pcall(trace_element, who, f, elements.representative(types, first),
     dataset.template)
+  if not ok and elements.has_unknown(types) then -- it may want longer ones
+    first, second = table.unpack(trials[2])
+    core.set_random_place(streams, counters, draws)
+    local longer, made, made_template = pcall(trace_element, who, f,
+      elements.representative(types, first), dataset.template)
+    if longer then ok, program, template = longer, made, made_template end
+  end
   if not ok then refuse(who, tostring(program)) end
   if not elements.has_unknown(types) then return program, template end
-  local other, other_template = trace_element(who, f, elements.representative(types, 3),
+  local other, other_template = trace_element(who, f, elements.representative(types, second),
     dataset.template)
   local results = unknown_results(who, program:result_types(), other:result_types(), template,
     other_template)
@@ -127,17 +139,6 @@ local function call_with(f, dataset, leaves)
   local given, n = elements.spread(dataset.template, elements.present(dataset, leaves))
   local results = table.pack(f(table.unpack(given, 1, n)))
   return wrap_results(results), #results > 1
-end
-
--- Numbers among several results are components of their own, not the list of numbers that one
--- tensor may be written as.
-local function separate(results)
-  local list = {}
-  for i, value in pairs(results) do
-    local is_number = type(value) == "number" or type(value) == "boolean"
-    list[i] = (is_number or elements.holds_numbers(value)) and core.tensor(value) or value
-  end
-  return list
 end
 
 -- The first element, or zeros of the right shapes when there is none. Looking at it changes no
@@ -184,17 +185,18 @@ local map_spec <const> = {
 
 -- The types of an eager map's results: as declared, dtypes and shapes or shapes alone, else as the
 -- first element has them.
+---@param unknown integer how many axes may differ in other elements
 local function learnt_types(list, template, shapes, unknown)
   local types = {}
   for i, leaf in ipairs(list) do
     local dtype, shape = core.type_of(leaf)
-    -- of elements that differ in shape the results may, too
-    for k in ipairs(unknown and shape or {}) do shape[k] = -1 end
+    for k = 1, math.min(#shape, unknown) do shape[k] = -1 end
     types[i] = {dtype = dtype, shape = shape}
   end
   if shapes == nil then return types end
   local dtypes = {}
-  for i, t in ipairs(types) do dtypes[i] = t.dtype end
+  local text = texts.components(template) or {}
+  for i, t in ipairs(types) do dtypes[i] = text[i] and "string" or t.dtype end
   return (elements.generator_types("map", structure.rebuild(template, dtypes), shapes))
 end
 
@@ -210,12 +212,14 @@ local function map_eager(self, a)
       return elements.checked_element("map", template, types, (call_with(a.f, self, leaves)))
     end, types), template)
   end
+  -- of elements that differ in shape the results may, too; of a batch of texts in their number
   local unknown = elements.has_unknown(self.handle:types())
+    and (texts.components(self.template) and 1 or math.maxinteger) or 0
   local function compute(leaves)
     local value, several = call_with(a.f, self, leaves)
     if types then return elements.checked_element("map", template, types, value) end
     local list
-    list, template = elements.components(several and separate(value) or value, "map")
+    list, template = elements[several and "tuple_components" or "components"](value, "map")
     types = learnt_types(list, template, a.output_shapes, unknown)
     if a.output_shapes then return elements.checked_element("map", template, types, value) end
     return list
@@ -226,14 +230,14 @@ end
 
 ---f of every element, in order; traced once, run on worker threads. {eager = true}: called in Lua
 ---instead; what it gives is learnt from the first element, unless output_types and output_shapes
----say it.
+---say it. Elements with strings are for Lua, too.
 ---Shapes: those that f gives
 ---Errors: f can't be traced (it asks for a value, or opens a file); without eager, what its ops
 ---say: `ds:map(function(i) return i:item() end)`
 ---@return Dataset
 function Dataset:map(...)
   local a = args.check("map", map_spec, ...)
-  if a.eager then return map_eager(self, a) end
+  if a.eager or texts.components(self.template) then return map_eager(self, a) end
   if a.output_types ~= nil or a.output_shapes ~= nil then
     blame.error("map: output_types and output_shapes are for {eager = true}; a traced function's"
       .. " results have types of their own", "value")
@@ -262,7 +266,7 @@ end
 ---@return Dataset
 function Dataset:filter(...)
   local a = args.check("filter", filter_spec, ...)
-  if a.eager then
+  if a.eager or texts.components(self.template) then
     return Dataset(self.handle:filter_host(function(leaves)
       return {answer_of((call_with(a.predicate, self, leaves)))}
     end), self.template)

@@ -10,15 +10,25 @@ local operation = require "ipulua.trace.operation"
 local queues = require "ipulua.data.queues"
 local replication = require "ipulua.trace.replication"
 local structure = require "ipulua.base.structure"
+local texts = require "ipulua.data.texts"
 local tracing = require "ipulua.trace.tracing"
 
 local infeed = {}
 
 ---The types of what programs get of a dataset's elements. Where its last batch may be smaller,
----those of whole batches: rawget(dataset, "gathered") is their extent then.
+---those of whole batches: rawget(dataset, "gathered") is their extent then. Where batches have any
+---shape, those of the first one: rawget(dataset, "first_types").
 ---@param dataset Dataset
 ---@return {dtype: string, shape: integer[]}[] types, boolean static
 function infeed.fed_types(dataset)
+  local first = rawget(dataset, "first_types")
+  if first then
+    local types = {}
+    for i, t in ipairs(first) do
+      types[i] = {dtype = t.dtype, shape = table.move(t.shape, 1, #t.shape, 1, {})}
+    end
+    return types, true
+  end
   local _, _, static = dataset.handle:describe()
   local types, batch = dataset.handle:types(), rawget(dataset, "gathered")
   if static or not batch then return types, static end
@@ -33,6 +43,7 @@ end
 ---Raise when a program could not be fed with this dataset.
 ---@package
 local function check_feedable(dataset, who)
+  texts.refuse(who, dataset.template)
   local _, source, _, remainder = dataset.handle:describe()
   local types, static = infeed.fed_types(dataset)
   for i, t in ipairs(types) do
@@ -60,6 +71,11 @@ end
 infeed.check_feedable = check_feedable
 
 local most_ahead <const> = 255 -- elements
+
+-- What a queue must know of batches that may be smaller, or have any shape.
+local function whole_of(dataset)
+  return rawget(dataset, "gathered"), rawget(dataset, "first_types")
+end
 
 ---Brings a dataset's elements into programs, read ahead by threads: what a loop of ipu.loops or a
 ---pipeline is given. Component types are those that the device has.
@@ -103,7 +119,7 @@ function IPUInfeedQueue:init(...)
   check_feedable(a.dataset, "IPUInfeedQueue")
   self.dataset, self.prefetch_depth, self.read_ahead = a.dataset, depth, depth
   self.device_ordinal = queues.check_ordinal("IPUInfeedQueue", a.device_ordinal)
-  self.queue = core.data.new_infeed(a.dataset.handle, depth, rawget(a.dataset, "gathered"))
+  self.queue = core.data.new_infeed(a.dataset.handle, depth, whole_of(a.dataset))
   self.number_of_tuple_elements = #a.dataset.handle:types()
   self.dequeued = false
   replication.remember(self, self.queue)
@@ -119,7 +135,7 @@ function IPUInfeedQueue:read_from(dataset, depth)
   depth = usual_depth(depth)
   if dataset == self.dataset and depth == self.prefetch_depth then return end
   local ahead = math.min(depth * (self.replicas or 1), most_ahead)
-  self.queue:replace(dataset.handle, ahead, rawget(dataset, "gathered"))
+  self.queue:replace(dataset.handle, ahead, whole_of(dataset))
   self.dataset, self.prefetch_depth, self.read_ahead = dataset, depth, ahead
 end
 
@@ -128,7 +144,7 @@ function IPUInfeedQueue:set_replicas(n)
   replication.check_infeed(self, n)
   local ahead = math.min(self.prefetch_depth * n, most_ahead)
   if ahead == self.read_ahead or self.queue:state() then return end
-  self.queue:replace(self.dataset.handle, ahead, rawget(self.dataset, "gathered"))
+  self.queue:replace(self.dataset.handle, ahead, whole_of(self.dataset))
   self.read_ahead = ahead
 end
 

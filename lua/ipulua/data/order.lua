@@ -7,6 +7,7 @@ local core = require "ipulua.core"
 local Dataset = require "ipulua.data.dataset"
 local elements = require "ipulua.data.elements"
 local structure = require "ipulua.base.structure"
+local texts = require "ipulua.data.texts"
 
 local batch_spec <const> = {{"batch_size", "integer", range = "[1, inf)", says = "elements"},
   {"drop_remainder", "boolean", false}}
@@ -63,7 +64,28 @@ local function is_shape_list(v)
 end
 
 local function is_number_or_tensor(v)
-  return type(v) == "number" or type(v) == "boolean" or core.is_tensor(v)
+  return type(v) == "number" or type(v) == "boolean" or type(v) == "string" or core.is_tensor(v)
+end
+
+-- The shapes and values of padding, for each component.
+local function padding_of(who, self, a)
+  local types, shapes, values = self.handle:types(), nil, nil
+  if a.padded_shapes ~= nil then
+    local list = for_components(who, "padded_shapes", self.template, a.padded_shapes,
+      is_shape_list, #types)
+    shapes = {}
+    for i, t in ipairs(types) do shapes[i] = {dtype = t.dtype, shape = list[i]} end
+  end
+  if a.padding_values ~= nil then
+    local list = for_components(who, "padding_values", self.template, a.padding_values,
+      is_number_or_tensor, #types)
+    local text = texts.components(self.template) or {}
+    values = {}
+    for i, t in ipairs(types) do
+      values[i] = text[i] and texts.tensor(who, list[i]) or core.tensor(list[i], t.dtype)
+    end
+  end
+  return shapes, values
 end
 
 ---Batches of elements padded to one shape; -1: as long as the longest of the batch.
@@ -73,21 +95,136 @@ end
 ---@return Dataset
 function Dataset:padded_batch(...)
   local a = args.check("padded_batch", padded_spec, ...)
-  local types, shapes, values = self.handle:types(), nil, nil
-  if a.padded_shapes ~= nil then
-    local list = for_components("padded_batch", "padded_shapes", self.template, a.padded_shapes,
-      is_shape_list, #types)
-    shapes = {}
-    for i, t in ipairs(types) do shapes[i] = {dtype = t.dtype, shape = list[i]} end
-  end
-  if a.padding_values ~= nil then
-    local list = for_components("padded_batch", "padding_values", self.template, a.padding_values,
-      is_number_or_tensor, #types)
-    values = {}
-    for i, t in ipairs(types) do values[i] = core.tensor(list[i], t.dtype) end
-  end
+  local shapes, values = padding_of("padded_batch", self, a)
   return Dataset(self.handle:padded_batch(a.batch_size, a.drop_remainder, shapes, values),
     self.template)
+end
+
+local bucket_spec <const> = {
+  {"element_length_func", "callable", says = "an element's length: an integer, or a scalar"},
+  {"bucket_boundaries", "integers", says = "upper ends of the lengths, which aren't in: rising"},
+  {"bucket_batch_sizes", "integers", says = "one more than there are boundaries"},
+  {"padded_shapes", "any", optional = true, of = "shape or table of shapes",
+    says = "in the element's structure; -1 and nil: the longest of the batch"},
+  {"padding_values", "any", optional = true, of = "number or table of numbers",
+    says = "0 by default"},
+  {"pad_to_bucket_boundary", "boolean", false, says = "to the longest that the bucket may have"},
+  {"drop_remainder", "boolean", false, says = "no batches that are not full"},
+}
+
+local function check_buckets(a)
+  for i, boundary in ipairs(a.bucket_boundaries) do
+    if i > 1 and boundary <= a.bucket_boundaries[i - 1] then
+      blame.error(string.format("bucket_by_sequence_length: 'bucket_boundaries' must rise, got %d "
+        .. "after %d", boundary, a.bucket_boundaries[i - 1]), "value")
+    end
+  end
+  if #a.bucket_batch_sizes ~= #a.bucket_boundaries + 1 then
+    blame.error(string.format("bucket_by_sequence_length: %d boundaries make %d buckets, but "
+      .. "'bucket_batch_sizes' has %d", #a.bucket_boundaries, #a.bucket_boundaries + 1,
+      #a.bucket_batch_sizes), "value")
+  end
+  for _, size in ipairs(a.bucket_batch_sizes) do
+    if size < 1 then
+      blame.error("bucket_by_sequence_length: batch sizes must be at least 1, got " .. size,
+        "value")
+    end
+  end
+end
+
+-- Which bucket an element belongs to.
+local function bucket_of(a, length)
+  if core.is_tensor(length) then length = length:item() end
+  if math.type(length) ~= "integer" then
+    blame.error("bucket_by_sequence_length: the function must give an integer, got "
+      .. args.describe(length), "type")
+  end
+  local bucket = 1
+  while a.bucket_boundaries[bucket] and length >= a.bucket_boundaries[bucket] do
+    bucket = bucket + 1
+  end
+  if a.pad_to_bucket_boundary and not a.bucket_boundaries[bucket] then
+    blame.error(string.format("bucket_by_sequence_length: an element's length, %d, lies beyond the "
+      .. "last boundary, %d, to which elements are padded", length,
+      a.bucket_boundaries[#a.bucket_boundaries]), "value")
+  end
+  return bucket
+end
+
+-- The shapes of a bucket whose elements are padded to its boundary.
+local function to_boundary(types, shapes, boundary)
+  local list = {}
+  for i, t in ipairs(shapes or types) do
+    local shape = {}
+    for k, extent in ipairs(t.shape) do shape[k] = extent < 0 and boundary - 1 or extent end
+    list[i] = {dtype = t.dtype, shape = shape}
+  end
+  return list
+end
+
+-- One batch of a list of elements.
+local function padded(types, list, shapes, values)
+  local i = 0
+  local function next_one()
+    i = i + 1
+    return list[i]
+  end
+  local batch = core.data.from_generator(function() return next_one end, types)
+    :padded_batch(#list, false, shapes, values):iterator()
+  local leaves = batch:next()
+  batch:close()
+  return leaves
+end
+
+-- What the batches of all buckets have in common.
+local function bucket_types(self, a, shapes, values)
+  local sizes, same = a.bucket_batch_sizes, a.drop_remainder
+  for _, size in ipairs(sizes) do same = same and size == sizes[1] end
+  return self.handle:padded_batch(sizes[1], same, shapes, values):types()
+end
+
+---Batches of elements of about the same length, padded to one shape: bucket i holds lengths below
+---bucket_boundaries[i], a batch of bucket_batch_sizes[i] of them comes when it is full. What is
+---left at the end comes by bucket. The function is called in Lua for each element.
+---Shapes: [a, ...] → [-1, -1, ...]
+---Errors: boundaries that don't rise, not one batch size more than boundaries:
+---`ds:bucket_by_sequence_length(function(x) return x.shape[1] end, {8, 4}, {2, 2, 2})`
+---@return Dataset
+function Dataset:bucket_by_sequence_length(...)
+  local a = args.check("bucket_by_sequence_length", bucket_spec, ...)
+  check_buckets(a)
+  local types = self.handle:types()
+  local shapes, values = padding_of("bucket_by_sequence_length", self, a)
+  local function batch_of(bucket, list)
+    local own = shapes
+    if a.pad_to_bucket_boundary then
+      own = to_boundary(types, shapes, a.bucket_boundaries[bucket])
+    end
+    return padded(types, list, own, values)
+  end
+  local function open()
+    local it, buckets, last = self.handle:iterator(), {}, 0
+    return function()
+      for leaves in function() return it:next() end do
+        local given, n = elements.spread(self.template, elements.present(self, leaves))
+        local bucket = bucket_of(a, a.element_length_func(table.unpack(given, 1, n)))
+        local list = buckets[bucket] or {}
+        buckets[bucket] = list
+        list[#list + 1] = leaves
+        if #list == a.bucket_batch_sizes[bucket] then
+          buckets[bucket] = nil
+          return batch_of(bucket, list)
+        end
+      end
+      while not a.drop_remainder and last < #a.bucket_batch_sizes do
+        last = last + 1
+        if buckets[last] then return batch_of(last, buckets[last]) end
+      end
+      it:close()
+    end
+  end
+  return Dataset(core.data.from_generator(open, bucket_types(self, a, shapes, values)),
+    self.template):made_by "bucket_by_sequence_length"
 end
 
 ---The slices of the elements along their first axis, one by one.
@@ -201,6 +338,7 @@ local cache_spec <const> = {{"filename", "string", ""}}
 ---@return Dataset
 function Dataset:cache(...)
   local a = args.check("cache", cache_spec, ...)
+  if a.filename ~= "" then texts.refuse("cache: a file has numbers", self.template) end
   return Dataset(self.handle:cache(a.filename), self.template)
 end
 

@@ -88,8 +88,8 @@ function Timetable:add_measures(measured)
   end
 end
 
--- How long a time step is: as long as the IPU that has the most to do; in Grouped all forward
--- passes, then all backward ones.
+-- How long a time step is: as long as the IPU that has the most to do; where both kinds of passes
+-- may stand in it, all forward ones, then all backward ones.
 local function step_cycles(row, cycles, grouped)
   local here, longest, busy = {}, {}, 0
   for _, e in ipairs(row) do
@@ -128,7 +128,7 @@ function Timetable:add_cycles(stages)
       each.forward_cycles + each.backward_cycles)
   end
   self.cycles = cycles
-  local share = busy_share(self.order, cycles, self.schedule == "Grouped")
+  local share = busy_share(self.order, cycles, self.facts.rules.both_passes)
   if share then self.utilisation, self.is_timed = share, true end
 end
 
@@ -149,7 +149,7 @@ end
 -- Rows of a drawing: {label, cells by time step}.
 local function rows_of(self)
   local facts, rows, find = self.facts, {}, {}
-  local grouped = self.schedule == "Grouped" and self.training
+  local grouped = facts.rules.both_passes and self.training
   for i, mapped in ipairs(facts.mapping) do
     local list = type(mapped) == "table" and mapped or {mapped}
     for _, ipu in ipairs(list) do
@@ -283,7 +283,7 @@ end
 -- ------------------------------------------------ of what
 
 local spec <const> = {
-  {"schedule", {"string", "list"}, "Grouped"},
+  {"schedule", {"string", "list"}, plans.default_schedule},
   {"device_mapping", "any", optional = true, of = "integers", says = "the IPU of each stage"},
   {"training", "boolean", true},
   {"count", "integer", optional = true}, {"stages", "integer", optional = true},

@@ -241,7 +241,7 @@ static Status pool(const Call *c, Mode mode) {
   int64_t per_row = w->out[2] * job.p.taps * job.p.channels,
           rows = job.p.batch * w->out[0] * w->out[1];
   job.rows = per_row < GRAIN ? GRAIN / (per_row + 1) + 1 : 1;
-  int64_t chunks = is_backward(mode) ? job.p.batch : (rows + job.rows - 1) / job.rows;
+  int64_t chunks = is_backward(mode) ? job.p.batch : ceil_div(rows, job.rows);
   nn_run(c, chunks, c->scratch, list_bytes(&job.p), run_chunk, &job);
   return OK;
 }

@@ -65,7 +65,7 @@ static Cost qr(const Target *t, const Matrices *x) {
                         : cost_elementwise(t, x->d, x->count * x->rows * right, 2,
                                            2 * cost_vector_cycles("mul", x->d));
   if (panel > 1) then(&both, product(t, x, x->rows, panel, right));
-  then_times(&c, both, (double)((k + panel - 1) / panel));
+  then_times(&c, both, (double)ceil_div(k, panel));
   return c;
 }
 

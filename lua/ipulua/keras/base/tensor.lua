@@ -50,7 +50,7 @@ function KerasTensor.__index(self, key)
   local value = KerasTensor[key]
   if value ~= nil then return value end
   if key == "rank" then return #self.shape end
-  if math.type(key) == "integer" then return apply("row", self, key) end
+  if math.type(key) == "integer" or type(key) == "table" then return apply("row", self, key) end
   if type(key) ~= "string" or of_calls[key] or key:sub(1, 2) == "__" then return nil end
   if of_values[key] then
     blame.error(string.format("a model's symbolic tensor has no '%s'; %s", key, of_values[key]),

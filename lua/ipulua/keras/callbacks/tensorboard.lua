@@ -272,6 +272,14 @@ function TensorBoard:on_epoch_end(epoch, logs)
   end
 end
 
+-- As Keras does, of evaluate by itself and of validation, by weight updates.
+function TensorBoard:on_test_end(logs)
+  local optimizer, values = self.model.optimizer, {}
+  if not optimizer or not optimizer.iterations then return end
+  for name, value in pairs(logs) do values[name .. "_vs_iterations"] = value end
+  self:write("validation", optimizer.iterations:item(), values, "evaluation_")
+end
+
 function TensorBoard:_leave()
   for _, file in pairs(self.writers or {}) do file:close() end
   self.writers = {}

@@ -113,10 +113,7 @@ end
 
 -- The states of a batch: given, kept from the batch before (stateful), or zeros.
 function RNN:first_states(x, given)
-  local batch, cell = x.shape[1], self.cell
-  local zeros = cell.get_initial_state and cell:get_initial_state(batch, x.dtype)
-    or cells.zeros(cell.state_size, batch, x.dtype)
-  if core.is_tensor(zeros) then zeros = {zeros} end
+  local zeros = self:get_initial_state(x)
   if given then
     if #given == #zeros then return given end
     blame.error(string.format("layer '%s' has %s, but got %s", self.name, counted(#zeros, "state"),
@@ -137,6 +134,16 @@ function RNN:first_states(x, given)
   local values = {}
   for i, v in ipairs(self.states) do values[i] = v:read_value() end
   return values
+end
+
+---The states of a batch before its first step, zeros where the cell has no others.
+---@param inputs userdata [batch, steps, ...]
+---@return userdata[]
+function RNN:get_initial_state(inputs)
+  local batch, cell = inputs.shape[1], self.cell
+  local zeros = cell.get_initial_state and cell:get_initial_state(batch, inputs.dtype)
+    or cells.zeros(cell.state_size, batch, inputs.dtype)
+  return core.is_tensor(zeros) and {zeros} or zeros
 end
 
 function RNN:state_variables() return rawget(self, "states") or {} end

@@ -34,12 +34,12 @@ end
 -- Whether it is a list of texts rather than one.
 local function is_list(value) return args.is_plain(value) end
 
--- Calls visit with each text of a list or of a dataset of texts.
+-- Calls visit with each text of nested lists, or of a dataset of texts or of batches of them.
 local function each_text(who, given, visit)
   if class.is_a(given, data.Dataset) then
-    for x in given:iter() do visit(as_text(who, x)) end
+    for x in given:iter() do each_text(who, x, visit) end
   elseif is_list(given) then
-    for _, x in ipairs(given) do visit(as_text(who, x)) end
+    for _, x in ipairs(given) do each_text(who, x, visit) end
   else visit(as_text(who, given)) end
 end
 
@@ -203,10 +203,13 @@ local function inverted(self, x)
   if not core.is_tensor(x) then
     blame.error("StringLookup: with 'invert' numbers are wanted, got " .. args.describe(x), "type")
   end
-  if #x.shape == 0 then return word(x:item()) end
-  local out = {}
-  for i, value in ipairs(ops.reshape(x, {-1}):totable()) do out[i] = word(value) end
-  return core.plain(out)
+  local function inverse(value)
+    if type(value) ~= "table" then return word(value) end
+    local out = {}
+    for i, each in ipairs(value) do out[i] = inverse(each) end
+    return core.plain(out)
+  end
+  return inverse(#x.shape == 0 and x:item() or x:totable())
 end
 
 function StringLookup:__call(x)

@@ -440,18 +440,17 @@ end
 ---What accumulation adds up for the gradient of one micro-batch: wrappers may change each.
 function Optimizer:each_gradient(g) return g end -- luacheck: ignore 212
 
-local accumulated = false -- whether gradients that are applied went through each_gradient before
-
 ---Whether what is applied now was accumulated from results of each_gradient.
 ---@return boolean
-function base.is_accumulated() return accumulated end
+function base.is_accumulated() return core.here().gradients_accumulated or false end
 
 ---opt:apply_gradients(…) for gradients that were accumulated (or, within that, for some that are no
 ---longer what they were).
 function base.apply_accumulated(is_accumulated, opt, ...)
-  local former <const> = accumulated
-  local _ <close> = setmetatable({}, {__close = function() accumulated = former end})
-  accumulated = is_accumulated
+  local former <const> = core.here().gradients_accumulated
+  local _ <close> = setmetatable({},
+    {__close = function() core.here().gradients_accumulated = former end})
+  core.here().gradients_accumulated = is_accumulated
   opt:apply_gradients(...)
 end
 
@@ -538,6 +537,7 @@ function Optimizer:get_config()
   for key, value in next, self._hyper do config[key] = value end
   local rate = self.learning_rate
   if core.is_variable(rate) then config.learning_rate = rate:item()
+  elseif type(rate) == "function" then config.learning_rate = rate
   else config.learning_rate = parts.serialize("schedule", rate) end
   return config
 end

@@ -18,8 +18,8 @@ preprocessing.image = modules.guard("keras.preprocessing.image", require "ipulua
 -- What Keras has in its module of that name and this one lacks, with what to use instead.
 local folder_of_images <const> = "use ipu.data.from_image_folder(path, {image_size = {height, "
   .. "width}})"
-local no_texts <const> = "there are no tensors of text; number the words with "
-  .. "preprocessing.text.Tokenizer, and make a dataset of the numbers"
+local no_texts <const> = "read the files with io.open; ipu.data.from_tensor_slices{texts, labels} "
+  .. "makes a dataset of the lists"
 local missing <const> = {
   image_dataset_from_directory = folder_of_images, text_dataset_from_directory = no_texts,
 }

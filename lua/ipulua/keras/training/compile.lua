@@ -23,6 +23,8 @@ local compile_rows <const> = {
     says = "with the samples' weights"},
   {"run_eagerly", "boolean", false},
   {"steps_per_execution", "integer", 1, range = "[1, inf)"},
+  {"max_programs", "integer", 64, range = "[1, inf)",
+    says = "kept for batches of other shapes; the one that ran longest ago goes first"},
 }
 
 -- compile{loss = "mse", lr = 0.1} can be read as a config of an optimizer, which it is not.
@@ -39,7 +41,7 @@ local function check_names(optimizer)
 end
 
 ---Says how the model trains: optimizer, loss, metrics, loss_weights, weighted_metrics,
----steps_per_execution.
+---steps_per_execution, max_programs.
 ---Shapes: what the model gives for labels of the loss' shape
 ---Errors: an unknown optimizer, loss or metric, a loss for an output that there is not:
 ---`model:compile{optimizer = "sgdd"}`
@@ -52,6 +54,7 @@ function methods:compile(...)
   keep(self, "compile_arguments", a)
   rawset(self, "run_eagerly", a.run_eagerly)
   rawset(self, "steps_per_execution", a.steps_per_execution)
+  rawset(self, "max_programs", a.max_programs)
   trainable.record(self)
   self:discard_programs()
 end

@@ -18,23 +18,63 @@ local executions = {}
 local function beside(run, name, entry)
   local counters = run.counters_beside and run.counters_beside[name]
   if counters and not run.beside[name] then
-    entry.program.prepare()
     core.set_program_counters(entry.program.func:concrete().program, counters)
   end
   run.beside[name] = entry
   return entry
 end
 
--- A program of a smaller batch, which reads it from a dataset of its own.
+-- By the shapes that a program is for; where only the first extent may differ, that says it.
+local function name_of(run, leaves, rows)
+  if not rawget(run.dataset, "first_types") then return "batch of " .. rows end
+  local shapes = {}
+  for i, leaf in ipairs(leaves) do shapes[i] = table.concat(leaf.shape, "x") end
+  return "batch of " .. table.concat(shapes, ", ")
+end
+
+-- A program for a batch, traced where one that was left for lack of room was: it draws the same.
+local function open_beside(model, run, name, dataset)
+  local now, former = {core.random_place()}, run.places and run.places[name]
+  if former then core.set_random_place(table.unpack(former)) end
+  local entry = programs.open(model, run.prefix, {dataset = dataset}, 1, false)
+  entry.place = entry.place or former or now
+  if rawget(run.dataset, "first_types") then entry.program.func:concrete() end
+  if former then core.set_random_place(table.unpack(now)) end
+  return beside(run, name, entry)
+end
+
+-- Of too many programs beside the run's own the one that ran longest ago goes. When its shape comes
+-- again, it goes on with its random numbers.
+local function leave_oldest(model, run, name)
+  local order = run.order or {}
+  run.order = order
+  for i = #order, 1, -1 do
+    if order[i] == name then table.remove(order, i) end
+  end
+  order[#order + 1] = name
+  if #order <= model.max_programs then return end
+  local oldest = table.remove(order, 1)
+  local entry = run.beside[oldest]
+  run.counters_beside, run.places = run.counters_beside or {}, run.places or {}
+  run.places[oldest] = entry.place
+  run.counters_beside[oldest] =
+    core.program_counters(entry.program.func:concrete().program)
+  programs.close(entry)
+  programs.forget(model, entry)
+  run.beside[oldest] = nil
+end
+
+-- A program of a smaller batch, or of another shape, which reads it from a dataset of its own.
 local function of_smaller_batch(model, run, rows)
-  local handle = core.data.from_tensors(run.entry.infeed.queue:take_smaller())
-  local dataset = Dataset(handle, run.dataset.template)
-  local name <const> = "batch of " .. rows
+  local leaves = run.entry.infeed.queue:take_smaller()
+  local dataset = Dataset(core.data.from_tensors(leaves), run.dataset.template)
+  local name <const> = name_of(run, leaves, rows)
   local entry = run.beside[name]
   if entry then programs.read_from(model, run.prefix, entry, dataset)
   else
-    entry = beside(run, name, programs.open(model, run.prefix, {dataset = dataset}, 1, false))
+    entry = open_beside(model, run, name, dataset)
   end
+  leave_oldest(model, run, name)
   return {entry = entry, steps = 1, samples = rows}
 end
 

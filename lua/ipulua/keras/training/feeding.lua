@@ -15,6 +15,7 @@ local log = require "ipulua.base.log"
 local nest = require "ipulua.base.nest"
 local ops = require "ipulua.ops"
 local plain = require "ipulua.base.plain"
+local texts = require "ipulua.data.texts"
 local together = require "ipulua.keras.base.together"
 
 local feeding = {}
@@ -81,9 +82,40 @@ local function narrow(dataset)
   end)
 end
 
+-- Whether other extents than the first are unknown: batches of texts of any length.
+local function has_any_shape(types)
+  for _, t in ipairs(types) do
+    for k = 2, #t.shape do
+      if t.shape[k] < 0 then return true end
+    end
+  end
+  return false
+end
+
+-- The types of the first batch; programs for other shapes are made when they come.
+local function first_types(dataset, who)
+  local it = dataset.handle:iterator(true) -- looking at it changes no shuffle
+  local leaves = it:next()
+  it:close()
+  if not leaves then blame.error(who .. ": the dataset has no elements", "value") end
+  local types = {}
+  for i, leaf in ipairs(leaves) do
+    local dtype, shape = core.type_of(leaf)
+    types[i] = {dtype = dtype, shape = shape}
+  end
+  return types
+end
+
 -- Elements of a dataset whose last batch may be smaller, or whose number is unknown, are gathered:
 -- an execution begins when all that it reads is there. Returns the extent of whole batches.
 local function gather(dataset, who)
+  rawset(dataset, "first_types", nil)
+  if has_any_shape(dataset.handle:types()) then
+    local types = first_types(dataset, who)
+    rawset(dataset, "first_types", types)
+    rawset(dataset, "gathered", types[1].shape[1] or 1)
+    return types[1].shape[1] or 1
+  end
   local _, _, static, _, batch = dataset.handle:describe()
   local first = dataset.handle:types()[1].shape[1]
   if not static and batch > 0 or static and dataset:cardinality() == -2 then
@@ -137,6 +169,22 @@ local function weigh_classes(dataset, class_weight)
     local of_class = ops.gather(weights, classes)
     return x, y, w and multiplied(of_class, w) or of_class
   end)
+end
+
+---Of class_weight: raises the words for labels of a dataset that have no weight, which the dataset
+---meets as a gather outside of the table of weights.
+---@param class_weight table<integer, number>
+---@return fun(problem: any)
+function feeding.explain_classes(class_weight)
+  local outside = string.format("dataset stage 'map'.*: gather: indices%%b[] is (%%-?%%d+), "
+    .. "outside 0 … %d$", #class_weight)
+  return function(problem)
+    local class_number = type(problem) == "string" and problem:match(outside)
+    if class_number then
+      blame.error(string.format("fit: 'class_weight' must hold all classes of the labels; %s is "
+        .. "missing", class_number), "value")
+    end
+  end
 end
 
 -- Labels in memory are looked through for classes that have no weight; those of a dataset are met
@@ -302,6 +350,7 @@ function feeding.open(who, model, o)
     dataset = dataset:batch(batch_size, {drop_remainder = length % batch_size == 0})
   end
   local is_distributed <const> = rawget(dataset, "is_distributed") == true
+  texts.refuse(who, dataset.template)
   dataset = narrow(dataset)
   if o.class_weight then dataset = weigh_classes(dataset, o.class_weight) end
   return {batch_size = gather(dataset, who), dataset = dataset, batches = dataset:cardinality(),
@@ -324,6 +373,20 @@ end
 feeding.as_tensors = as_tensors
 
 local told = setmetatable({}, {__mode = "k"})
+
+---Batches of any shape are executions of their own, which not everything can take.
+---@param who string
+---@param model Model
+---@param feed Feed
+---@param takes_remainder boolean
+function feeding.check_shapes(who, model, feed, takes_remainder)
+  if not rawget(feed.dataset, "first_types") then return end
+  if takes_remainder and (model.steps_per_execution or 1) == 1 then return end
+  blame.error(string.format("%s: the batches of the dataset, %s, may have any shape; %s", who,
+    tostring(feed.dataset), takes_remainder and "with steps_per_execution = 1 each is an execution"
+    or "replicas, stages, accumulated steps and a fixed batch size want one shape: give "
+    .. "padded_batch 'padded_shapes'"), "value")
+end
 
 ---What neither replicas nor accumulation can take is left out, which is said once for a model.
 function feeding.say_left_out(model, who, batches, samples)

@@ -61,6 +61,7 @@ local function plan(self, a, feed)
   building.own_from_dataset(self, feed.dataset)
   local replicas = assignment.replicas(self)
   local takes_remainder = feeding.takes_remainder(self, false)
+  feeding.check_shapes("fit", self, feed, takes_remainder)
   feeding.tell_remainder(self, "fit", feed, takes_remainder)
   local count, per_execution = feeding.count_steps("fit", feed,
     {steps = a.steps_per_epoch, steps_name = "steps_per_epoch", takes_remainder = takes_remainder,
@@ -302,6 +303,8 @@ function methods:fit(...)
     {x = a.x, y = a.y, sample_weight = a.sample_weight, batch_size = a.batch_size,
     shuffle = a.shuffle, class_weight = a.class_weight, epoch = self._epochs_fed})
   local run = plan(self, a, feed)
+  validation.check_steps(self, a)
+  run.explain = a.class_weight and feeding.explain_classes(a.class_weight)
   local history
   run.callbacks, history = make_callbacks(self, a, run.steps)
   run.entry = program_for(self, feed, run, a.prefetch_depth)

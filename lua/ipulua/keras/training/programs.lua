@@ -160,6 +160,15 @@ function programs.open(model, mode, feed, count, wants_logs, depth)
   return entry
 end
 
+---A model keeps this program no longer.
+---@param model Model
+---@param entry ProgramEntry
+function programs.forget(model, entry)
+  for key, each in pairs(model._programs) do
+    if each == entry then model._programs[key] = nil end
+  end
+end
+
 ---A program of another number of steps that reads on where an entry's infeed stands.
 ---@param model Model
 ---@param mode "train"|"test"|"predict"

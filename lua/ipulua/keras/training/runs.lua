@@ -50,6 +50,7 @@ if core.clock then progress.set_clock(core.clock) end
 ---@field bar {update: fun(self, done: integer, values: table)}?
 ---@field take fun(outputs: userdata[], form: any)? gets an execution's outputs, where it predicts
 ---@field recreates boolean? whether each epoch begins with the dataset's first element
+---@field explain fun(problem: any)? raises better words for a problem, where there are
 ---@field started boolean? whether an epoch has begun
 ---@field validation Dataset?
 
@@ -110,6 +111,7 @@ function runs.begin(model, who, mode, a, take)
   building.own_from_dataset(model, feed.dataset)
   local replicas = assignment.replicas(model)
   local takes_remainder = feeding.takes_remainder(model, true)
+  feeding.check_shapes(who, model, feed, takes_remainder)
   if mode == "predict" then feeding.check_all_taken(who, feed, takes_remainder)
   else feeding.tell_remainder(model, who, feed, takes_remainder) end
   local count, per_execution = feeding.count_steps(who, feed,
@@ -220,6 +222,7 @@ function runs.epoch(model, run)
       if is_cancelled(result) then
         return interrupted(run, run.take and latest or logs.current(model))
       end
+      if run.explain then run.explain(result) end
       error(result, 0)
     end
     run.made = done + execution.steps

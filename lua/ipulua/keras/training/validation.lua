@@ -1,7 +1,9 @@
 -- Validation in fit: on what, and after which epochs.
 
+local assignment = require "ipulua.keras.models.stage_assignment"
 local blame = require "ipulua.base.blame"
 local feeding = require "ipulua.keras.training.feeding"
+local together = require "ipulua.keras.base.together"
 
 local validation = {}
 
@@ -76,6 +78,21 @@ function validation.arguments(a, list)
     o.batch_size = a.validation_batch_size or a.batch_size
   end
   return o
+end
+
+---Raises before the first epoch what evaluate would say after it: steps that
+---steps_per_execution doesn't divide, data that it can't be fed with.
+---@param model Model
+---@param a table fit's arguments
+function validation.check_steps(model, a)
+  if not a.validation_data or together.is_one_of_several(model) then return end
+  local who <const>, o = "fit: validation_data", validation.arguments(a, nil)
+  feeding.take_apart(who, model, o)
+  local feed = feeding.open(who, model,
+    {x = o.x, y = o.y, sample_weight = o.sample_weight, batch_size = o.batch_size})
+  feeding.count_steps(who, feed, {steps = o.steps, steps_name = "validation_steps",
+    takes_remainder = feeding.takes_remainder(model, true), quiet = true,
+    steps_per_execution = model.steps_per_execution, replicas = assignment.replicas(model)})
 end
 
 return validation

@@ -1,0 +1,108 @@
+-- What scripts written from Keras' guides came upon: said before the first epoch rather than after
+-- it, in the words of what was called.
+
+local command = require "spec.support.command"
+local ipu = require "ipulua"
+
+local data, keras, layers = ipu.data, ipu.keras, ipu.keras.layers
+
+local function classifier(arguments)
+  keras.utils.set_random_seed(1)
+  local model = keras.Sequential{layers.Dense{3, activation = "softmax", input_shape = {4}}}
+  arguments.optimizer, arguments.loss = "sgd", "sparse_categorical_crossentropy"
+  model:compile(arguments)
+  return model
+end
+
+local function batches(count, size)
+  return data.from_tensor_slices{ipu.random.normal({count, 4}, {seed = 1}), ipu.arange(count) % 3}
+    :batch(size)
+end
+
+local function refused(f, ...)
+  local ok, message = pcall(f, ...)
+  assert.is_false(ok)
+  return message
+end
+
+describe("fit", function()
+  it("tells of validation_steps that steps_per_execution doesn't divide before it trains",
+    function()
+      local model, steps = classifier{steps_per_execution = 2}, 0
+      local counter = keras.callbacks.LambdaCallback{
+        on_train_batch_end = function() steps = steps + 1 end}
+      local message = refused(model.fit, model, batches(64, 16), {verbose = 0,
+        validation_data = batches(64, 16), validation_steps = 3, callbacks = {counter}})
+      assert.matches("fit: validation_data: steps_per_execution, 2, must be a divisor of the "
+        .. "number of steps, 3", message)
+      assert.equal(0, steps)
+    end)
+
+  it("names the class of a dataset that class_weight lacks", function()
+    local model = classifier{}
+    assert.matches("first_hours_spec.*fit: 'class_weight' must hold all classes of the labels; 2 "
+      .. "is missing", refused(model.fit, model, batches(50, 16),
+      {class_weight = {[0] = 1, [1] = 2}, verbose = 0}))
+    model:fit(batches(50, 16), {class_weight = {[0] = 1, [1] = 2, [2] = 1}, verbose = 0})
+  end)
+end)
+
+it("TensorBoard writes what evaluate gives, by weight updates", function()
+  local folder = command.folder()
+  local model = classifier{metrics = {"accuracy"}}
+  model:evaluate(batches(50, 16), {verbose = 0,
+    callbacks = {keras.callbacks.TensorBoard{log_dir = folder}}})
+  local pipe <close> = assert(io.popen("cat " .. command.quote(folder) .. "/validation/*"))
+  local text = pipe:read "a"
+  for _, name in ipairs{"loss", "accuracy"} do
+    assert.truthy(text:find("evaluation_" .. name .. "_vs_iterations", 1, true))
+  end
+  command.remove(folder)
+end)
+
+it("a recurrent layer gives its first states, and takes them", function()
+  local x = ipu.random.normal({2, 5, 3}, {seed = 1})
+  for _, class in ipairs{"GRU", "LSTM", "SimpleRNN"} do
+    local layer = layers[class]{4, seed = 1}
+    local states = layer:get_initial_state(x)
+    assert.equal(class == "LSTM" and 2 or 1, #states)
+    assert.same({{0, 0, 0, 0}, {0, 0, 0, 0}}, states[1]:totable())
+    assert.same(layer(x):totable(), layer(x, {initial_state = states}):totable())
+  end
+end)
+
+it("a layer of one's own is loaded by the names of its init's arguments", function()
+  local Linear = layers.Layer:extend "Linear"
+  function Linear:init(units, options)
+    layers.Layer.init(self, options)
+    self.units = units or 32
+  end
+  function Linear:build(shape)
+    self.w = self:add_weight{shape = {shape[#shape], self.units}, initializer = "random_normal"}
+  end
+  function Linear:call(x) return ipu.matmul(x, self.w) end
+  function Linear:get_config()
+    local config = layers.Layer.get_config(self)
+    config.units = self.units
+    return config
+  end
+  local folder = command.folder()
+  local model = keras.Sequential{Linear(5, {name = "first"}), Linear(2)}
+  local x = ipu.ones{1, 3}
+  local want = model(x):totable()
+  model:save(folder .. "/m.safetensors")
+  local again = keras.models.load_model(folder .. "/m.safetensors",
+    {custom_objects = {Linear = Linear}})
+  assert.same(want, again(x):totable())
+  assert.equal("first", again.layers[1].name)
+  command.remove(folder)
+end)
+
+it("a window of unknown length is mapped by positions that two elements don't have", function()
+  local ds = data.range(20):window(5, {shift = 1, drop_remainder = true})
+    :flat_map(function(w) return w:batch(5) end)
+    :map(function(w) return w[{1, 4}], w[-1] end)
+  local x, y = ds:iterator():next()
+  assert.same({0, 1, 2, 3}, x:totable())
+  assert.equal(4, y:item())
+end)
