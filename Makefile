@@ -324,10 +324,10 @@ JOBS ?= $(shell nproc)
 SUBMAKE = $(MAKE) --no-print-directory -s $(if $(findstring j,$(MAKEFLAGS)),,-j$(JOBS))
 
 .PHONY: demo test check nightly nightly-specs new-seeds lint lint-lua lint-format format lint-objects debug asan tsan
-demo: deps-build ## build, then train the model of examples/mnist.lua
+demo: deps-build ## build, then train the model of examples/start/mnist.lua
 	@test -x $(BUILD)/ipulua || echo "building $(BUILD)/ipulua"
 	+@$(SUBMAKE) $(BUILD)/ipulua $(BUILD)/ipulua.1 plugins
-	@$(BUILD)/ipulua examples/mnist.lua
+	@$(BUILD)/ipulua examples/start/mnist.lua
 
 RUN_STAGES = MAKE='$(MAKE)' JOBS=$(JOBS) BUILD='$(BUILD)' CC='$(CC)' spec/support/run.sh
 test: deps ## build, lint, run every check program and spec; ends with "N passed, N failed" (JUNIT=file, PENDINGS=none)

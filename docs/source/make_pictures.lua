@@ -228,6 +228,6 @@ local function draw_report(path)
 end
 
 draw_session(folder .. "session.svg")
-run("LC_ALL=C.UTF-8 " .. ipulua .. " examples/where_to_cut.lua " .. folder
+run("LC_ALL=C.UTF-8 " .. ipulua .. " examples/pipelines/where_to_cut.lua --plot " .. folder
   .. "where_to_cut.svg >/dev/null")
 draw_report(folder .. "report.png")

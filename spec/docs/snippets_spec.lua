@@ -115,7 +115,7 @@ describe("what is shown of", function()
   it("a search for a cut in docs/pipelines.md is near what the example prints", function()
     local shown = command.read("docs/pipelines.md"):match(
       "\n```\nResNet%-50 on 4 IPUs[^\n]*\n\n(.-)```\n")
-    local r = command.run{command.ipulua, "examples/where_to_cut.lua", env = {LC_ALL = "C.UTF-8"}}
+    local r = command.run{command.ipulua, "examples/pipelines/where_to_cut.lua", env = {LC_ALL = "C.UTF-8"}}
     local count = 0
     for words, rate, kilobytes in shown:gmatch("([^\n]-%d+x%d+) +(%d+) +%d+ %% +(%d+) ") do
       local got_rate, got_kilobytes = r.out:match(words:gsub("^ *%d* *", ""):gsub("%p", "%%%0")

@@ -138,7 +138,7 @@ row("N25", "total", 41844478, 1.0, "the same, momentum", small_resnet(momentum, 
 
 -- A network of an example, without the example's own estimate.
 local function example(name, arguments, changes)
-  local file <close> = assert(io.open("examples/" .. name .. ".lua"))
+  local file <close> = assert(io.open("examples/machine/" .. name .. ".lua"))
   local text = file:read("a"):gsub("\nlocal e = ipu%.estimate%(.*$", "")
   for from, to in pairs(changes or {}) do
     local count
@@ -149,7 +149,8 @@ local function example(name, arguments, changes)
     setmetatable({}, {__index = _G})))
   return function()
     local own = arg
-    arg = {[0] = name, table.unpack(arguments)} -- luacheck: ignore 121
+    arg = {[0] = name, -- luacheck: ignore 121
+      "--target", arguments[1], "--micro-batch", arguments[2], "--accumulation", arguments[3]}
     local build, micro_batch = chunk()
     arg = own -- luacheck: ignore 121
     return build, micro_batch
