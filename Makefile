@@ -110,8 +110,8 @@ $(BUILD)/parts $(BUILD)/generated/ops.inc $(BUILD)/generated/bundle $(BUILD)/lua
 plugins: $(PLUGINS)
 all: $(BUILD)/ipulua $(LIBRARY) $(BUILD)/modules/ipulua/core.so $(BUILD)/luajit/ipulua/cdef.lua $(BUILD)/ipulua.1 $(PLUGINS) ## build the command, the C library, the Lua module
 
-$(BUILD)/ipulua.1: src/packaging/ipulua.1
-	@sed -e 's|@VERSION@|$(VERSION)|' $< > $@
+$(BUILD)/ipulua.1: src/packaging/ipulua.1 src/target/chips.h
+	@$(FILL_IN) $< > $@
 
 $(BUILD)/libipulua.a: $(OBJECTS)
 	@rm -f $@ && $(AR) rcs $@ $^
@@ -323,7 +323,7 @@ deps-test: ## install what the tests need besides
 JOBS ?= $(shell nproc)
 SUBMAKE = $(MAKE) --no-print-directory -s $(if $(findstring j,$(MAKEFLAGS)),,-j$(JOBS))
 
-.PHONY: demo test check nightly nightly-specs new-seeds lint lint-lua lint-format format lint-objects debug asan tsan
+.PHONY: demo test check nightly nightly-specs new-seeds lint lint-lua lint-symbols lint-format format lint-objects debug asan tsan
 demo: deps-build ## build, then train the model of examples/start/mnist.lua
 	@test -x $(BUILD)/ipulua || echo "building $(BUILD)/ipulua"
 	+@$(SUBMAKE) $(BUILD)/ipulua $(BUILD)/ipulua.1 plugins
@@ -353,6 +353,9 @@ lint-lua:
 	@said=$$(luacheck -q --no-color $(LINTED)) || { echo "$$said" | grep -v '^$$'; exit 1; }
 	@lua5.4 spec/support/unused.lua
 	@lua5.4 spec/support/c_files.lua
+# Of the objects: what a file offers to others, and nobody takes.
+lint-symbols: $(OBJECTS) $(API_OBJECTS) $(LUA_OBJECTS) $(CLI_OBJECTS)
+	@lua5.4 spec/support/unreferenced.lua $^
 # C as .clang-format wants it; tables may be fenced ("clang-format off"), and FENCES=yes lists the fences.
 FORMATTED = $(shell find $(wildcard src spec examples docs) -name '*.[ch]')
 CLANG_FORMAT := clang-format-19
@@ -370,8 +373,8 @@ with_each_compiler = for each in $(wildcard $(foreach c,$(COMPILERS),$(or $(shel
 	  { echo "FAIL $$name with $(1) -Werror"; good=1; }; $(2) done;
 COMPILERS := $(foreach v,12 13 14,gcc-$(v)) $(foreach v,14 15 16 17 18 19,clang-$(v))
 .PHONY: compilers deps-compilers
-lint: ## luacheck, Lua functions that nobody calls, how files of C hang together; C's formatting (FENCES=yes lists what is fenced from it); compile with each of gcc 12 to 14 and clang 14 to 19 that is there, warnings being errors
-	+@good=0; $(SUBMAKE) lint-lua || good=1; $(SUBMAKE) lint-format || good=1; $(call with_each_compiler,-O1,) exit $$good
+lint: ## luacheck, functions of Lua and C that nobody calls, how files of C hang together; C's formatting (FENCES=yes lists what is fenced from it); compile with each of gcc 12 to 14 and clang 14 to 19 that is there, warnings being errors
+	+@good=0; $(SUBMAKE) lint-lua || good=1; $(SUBMAKE) lint-symbols || good=1; $(SUBMAKE) lint-format || good=1; $(call with_each_compiler,-O1,) exit $$good
 compilers: ## compile with each of them that is there, optimised, warnings being errors
 	+@good=0; $(call with_each_compiler,-O2,test $$good = 1 || echo "$$name: no warnings";) exit $$good
 deps-compilers: ## install those that this Debian has
@@ -441,13 +444,13 @@ fresh-all: ## demo, test, packages, rock and tarball in fresh roots of Debian 12
 	@spec/support/fresh.sh all
 
 .PHONY: docs
-docs: all ## write the references: docs/ops.md, docs/keras.md, docs/api.md, and docs/library for LuaLS
-	@$(BUILD)/ipulua spec/support/ops_reference.lua > $(BUILD)/ops.md && mv $(BUILD)/ops.md docs/ops.md
+docs: all ## write the references: docs/reference/ops.md, docs/reference/keras.md, docs/reference/api.md, and docs/library for LuaLS
+	@$(BUILD)/ipulua spec/support/ops_reference.lua > $(BUILD)/ops.md && mv $(BUILD)/ops.md docs/reference/ops.md
 	@$(BUILD)/ipulua docs/source/make_keras.lua
 	@$(BUILD)/ipulua docs/source/make_api.lua
 
 .PHONY: pictures
-pictures: all ## record the pictures of README and docs anew (python3 for a terminal, chromium for the report)
+pictures: all ## draw the pictures of README and docs anew (chromium for the report)
 	@$(BUILD)/ipulua docs/source/make_pictures.lua
 
 # The cases are elsewhere: JSON lines under DIR.
@@ -469,7 +472,9 @@ LUAJIT_LMOD ?= $(DATADIR)/lua/5.1
 COMPLETIONS ?= $(DATADIR)/bash-completion/completions
 VERSION := $(shell sed -n 's/.*IPULUA_VERSION "\(.*\)"/\1/p' src/base/version.h)
 PACKAGING := src/packaging
-FILL_IN = sed -e 's|@VERSION@|$(VERSION)|' $(foreach v,PREFIX LIBDIR INCLUDEDIR LUA_LMOD LUA_CMOD,-e 's|@$(v)@|$($(v))|')
+# "gc2, gc200, …", as the table of chips has them
+CHIPS = $(shell awk -F'"' '/^  X.[0-9], / { printf "%s%s", comma, tolower($$2); comma = ", " }' src/target/chips.h)
+FILL_IN = sed -e 's|@VERSION@|$(VERSION)|' -e 's|@CHIPS@|$(CHIPS)|' $(foreach v,PREFIX LIBDIR INCLUDEDIR LUA_LMOD LUA_CMOD,-e 's|@$(v)@|$($(v))|')
 PUT = install -D -m
 LUA_FILES = $(patsubst lua/%,%,$(shell find lua/ipulua -name '*.lua' -o -name '*.html'))
 

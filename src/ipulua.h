@@ -4,8 +4,8 @@
  * a negative status; then ipu_last_error() has the words. Those that only ask about a thing return
  * the answer. A NULL where something is wanted is IPU_E_INVALID_ARGUMENT, too little memory
  * IPU_E_OUT_OF_MEMORY, wherever it happens. Results come back through pointers; what a function
- * gives out as `ipu_x **out` is yours (NULL on failure), and ipu_x_free() ends it (NULL is fine);
- * values are the builder's. Tensors that go in stay yours, and may be freed after the call. Text is
+ * gives out as `ipu_x **out` is yours (NULL on failure, all of a list, too), and ipu_x_free() ends it
+ * (NULL is fine); values are the builder's. Tensors that go in stay yours, and may be freed after the call. Text is
  * borrowed: it lasts until the next call with the same context ends, and may be given to that.
  * Element types are named by strings: "float32" "float64" "float16" "bfloat16" "int8" "uint8"
  * "int32" "int64" "bool". Attributes and options are JSON objects; NULL stands for {}.
@@ -122,7 +122,7 @@ const char *ipu_archive_name(const ipu_archive *a, int index);
 /* The tensor of a name: yours. IPU_E_NOT_FOUND: there is none. */
 int ipu_archive_tensor(ipu_context *c, const ipu_archive *a, const char *name, ipu_tensor **out);
 
-/* ---- ops by name; docs/ops.md lists them with their shapes, dtypes and attributes ----
+/* ---- ops by name; docs/reference/ops.md lists them with their shapes, dtypes and attributes ----
  * ipu_apply(c, "reduce_sum", &x, 1, "{\"axis\": [0]}", &y, 1, NULL). inputs are [input_count];
  * outputs have room for capacity results, and *output_count (which may be NULL) is how many
  * came, 0 on failure. IPU_E_NOT_FOUND: no such op; IPU_E_VALUE, IPU_E_TYPE,
@@ -177,7 +177,8 @@ const char *ipu_value_dtype(const ipu_value *v);
 int ipu_value_rank(const ipu_value *v);
 /* The extent of an axis from 0; -1 for one that there is not. */
 int64_t ipu_value_extent(const ipu_value *v, int axis);
-/* Compiles what gives results, [count]; after it, failed or not, the builder can only be freed. */
+/* Compiles what gives results, [count]; after it, failed or not, the builder can only be freed (a
+ * NULL out alone leaves it as it is). */
 int ipu_builder_finish(ipu_builder *b, ipu_value *const *results, int count, ipu_function **out);
 /* The variables live on. */
 void ipu_function_free(ipu_function *f);
@@ -188,7 +189,7 @@ int ipu_function_call(ipu_function *f, ipu_tensor *const *arguments, int argumen
                       ipu_tensor **results, int capacity, int *result_count);
 
 /* ---- Keras models; they run in a Lua state of the context's own ----
- * Options are those that docs/keras.md says of the method; text that comes back is borrowed, and
+ * Options are those that docs/reference/keras.md says of the method; text that comes back is borrowed, and
  * its pointer may be NULL. x and y are lists of the model's inputs and outputs' labels,
  * [samples, …] each. A status is the kind of the Lua error; IPU_E_NOT_FOUND or IPU_E_RUNTIME:
  * the Lua module is not there. */

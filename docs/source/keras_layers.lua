@@ -1,4 +1,4 @@
--- The sections of layers in docs/keras.md, in their order, and what stands at their head. What is
+-- The sections of layers in docs/reference/keras.md, in their order, and their first words. What is
 -- said of each layer stands beside its class, in lua/ipulua/keras/layers.
 return {
   {"Core"},

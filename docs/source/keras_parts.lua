@@ -1,6 +1,6 @@
--- Everything of ipu.keras but layers, for docs/keras.md: {name, what its shapes or values are shown
--- with}: of losses and metrics a kind or a sample, of schedules a sample, of initializers a shape
--- that is wrong, of callbacks a wrong sample. Samples are run.
+-- All of ipu.keras but layers, for docs/reference/keras.md: {name, what its shapes or values are
+-- shown with}: of losses and metrics a kind or a sample, of schedules a sample, of initializers a
+-- shape that is wrong, of callbacks a wrong sample. Samples are run.
 return {
   losses = {
     {"Loss"}, {"MeanSquaredError"}, {"MeanAbsoluteError"}, {"MeanAbsolutePercentageError"},
@@ -129,7 +129,7 @@ return {
       .. "for each stage."},
     {"PipelineSequential", "Another name of SequentialPipelineModel."},
     {"onnx", "`keras.onnx.export(model, path)` and `keras.onnx.import(path)`: see "
-      .. "[interop.md](interop.md)."},
+      .. "[interop.md](../howto/interop.md)."},
   },
   -- Samples that raise, where a wrong argument says little.
   wrong = {

@@ -1,6 +1,7 @@
--- `make docs`: writes docs/api.md and docs/library/ipulua.lua (annotations for LuaLS): all of `ipu`
--- but ops, which docs/ops.md has, and Keras. Texts are the comments above each function and class,
--- arguments the rows that check them: what help() shows. Given a folder, it writes there.
+-- `make docs`: docs/reference/api.md and docs/library/ipulua.lua (annotations for LuaLS): all of
+-- `ipu` but ops, which docs/reference/ops.md has, and Keras. Texts are the comments above each
+-- function and class, arguments the rows that check them: what help() shows. Given a folder, it
+-- writes there.
 
 package.path = "docs/source/?.lua;" .. package.path
 local class = require "ipulua.base.class"
@@ -40,7 +41,7 @@ local sections <const> = {
     "Session placeholder ipu_compiler.compile device ipu_scope ipu_shard ipu_jit_scope "
     .. "outside_compilation_scope name_scope "
     .. "frontend_attribute partials_type stochastic_rounding"},
-  {"Datasets", "`ipu.data`; [datasets.md](datasets.md) shows them at work.",
+  {"Datasets", "`ipu.data`; [datasets.md](../howto/datasets.md) shows them at work.",
     "data.from_tensors data.from_tensor_slices data.from_generator data.range data.zip "
     .. "data.BufferDataset data.from_idx data.from_cifar "
     .. "data.from_csv data.read_csv data.from_npy data.from_safetensors data.from_text "
@@ -51,7 +52,7 @@ local sections <const> = {
   {"Queues and strategies", nil,
     "IPUInfeedQueue IPUOutfeedQueue ScopedIPUOutfeedQueue IPUStrategy IPUStrategyV1",
     {require "ipulua.trace.jobs".Job, "strategy:run_async(f)"}},
-  {"Several processes", "[processes.md](processes.md) shows them at work.",
+  {"Several processes", "[processes.md](../howto/processes.md) shows them at work.",
     "PopDistStrategy IPUMultiWorkerStrategy MPIClusterResolver popdist.init "
     .. "popdist.isPopdistEnvSet popdist.getNumInstances popdist.getInstanceIndex "
     .. "popdist.getNumTotalReplicas popdist.getNumLocalReplicas popdist.getReplicaIndexOffset "
@@ -370,5 +371,5 @@ local function save(path, list)
   assert(file:write((table.concat(list, "\n"):gsub("\n+$", "")), "\n"))
 end
 notes.check()
-save(folder and folder .. "/api.md" or "docs/api.md", md)
+save(folder and folder .. "/api.md" or "docs/reference/api.md", md)
 save(folder and folder .. "/ipulua.lua" or "docs/library/ipulua.lua", meta)

@@ -1,4 +1,4 @@
--- `make docs`: writes docs/keras.md and docs/library/keras.lua (annotations for LuaLS) from what
+-- `make docs`: docs/reference/keras.md and docs/library/keras.lua (annotations for LuaLS) from what
 -- there is: the classes of ipu.keras, the rows of their arguments, the comments above them, and
 -- samples that are run. Given a folder, it writes there.
 
@@ -766,5 +766,5 @@ local function output(path, lines)
   core.replace_file(path, table.concat(lines, "\n") .. "\n")
 end
 notes.check()
-output("docs/keras.md", md)
+output("docs/reference/keras.md", md)
 output("docs/library/keras.lua", meta)

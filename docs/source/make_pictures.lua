@@ -1,215 +1,156 @@
--- `make pictures`: the pictures of README and docs from what the command really shows. session.svg
--- is a session at the prompt, recorded on a terminal of its own and played again and again; viewers
--- that don't play show its end.
+-- `make pictures`: the pictures of README and docs, each from what the library really computes.
+-- All stand still; look at them afterwards (rsvg-convert draws an SVG as a PNG).
+
+local ipu = require "ipulua"
 
 local folder <const> = "docs/images/"
 local ipulua <const> = os.getenv("IPULUA") or "build/ipulua"
-local columns <const>, char_width <const>, line_height <const>, margin <const> = 100, 8.4, 18, 14
-
-local typed <const> = {
-  'L = keras.layers',
-  'm = keras.Sequential{L.Flatten(), L.Dense{128, activation = "relu"}, L.Dense{10}}',
-  'logits = keras.losses.SparseCategoricalCrossentropy{from_logits = true}',
-  'm:compile{optimizer = "adam", loss = logits, metrics = {"accuracy"}, steps_per_execution = 60}',
-  'x, y = keras.datasets.mnist.load_data()',
-  'h = m:fit{x = ipu.cast(x, "float32") / 255, y = y, batch_size = 50, epochs = 2}',
-  'm:summary()',
-  'm:predict_on_batch(ipu.cast(x:slice({0, 0, 0}, {3, 28, 28}), "float32") / 255):argmax{axis = 1}',
-  '?ipu.matmul',
-  'ipu.timetable{schedule = "Interleaved", device_mapping = {0, 1, 2}, count = 6}',
-}
-
--- ------------------------------------------------ recording
 
 local function write_file(path, text)
   local file <close> = assert(io.open(path, "w"))
   assert(file:write(text))
 end
 
--- What the terminal showed, escape sequences and all.
-local function record()
-  local steps, prompt = {"size 60 " .. columns}, [[expect >\x1b[0m ]]
-  for _, line in ipairs(typed) do
-    steps[#steps + 1] = prompt
-    steps[#steps + 1] = "send " .. line .. [[\n]]
+local function run(command) assert(os.execute(command), command) end
+
+-- The scripts of a page, one after the other, as a script of its own in a folder of its own.
+local function run_page(page, also)
+  local code, inside = {}, false
+  for line in io.lines(page) do
+    if line:find("^```") then inside = line:find("^```lua%s*$") ~= nil
+    elseif inside then code[#code + 1] = line end
   end
-  steps[#steps + 1] = prompt
-  steps[#steps + 1] = [[send \x04]]
-  local input = os.tmpname()
-  write_file(input, table.concat(steps, "\n"))
-  local pipe <close> =
-    assert(io.popen("env -u NO_COLOR TERM=xterm LC_ALL=C.UTF-8 XDG_STATE_HOME=/nonexistent python3 "
-      .. "spec/support/terminal.py "
-    .. ipulua .. " --seed 1 <" .. input))
-  local shown = pipe:read("a")
-  os.remove(input)
-  return (shown:gsub("%^D.*$", ""))
+  local scratch = os.tmpname()
+  os.remove(scratch)
+  run("mkdir " .. scratch)
+  write_file(scratch .. "/page.lua", table.concat(code, "\n") .. "\n" .. (also or ""))
+  local command = ipulua:find("^/") and ipulua or "$OLDPWD/" .. ipulua
+  run(("cd %s && %s --seed 20 page.lua >out 2>/dev/null"):format(scratch, command))
+  return scratch
 end
 
--- ------------------------------------------------ a terminal
+-- ------------------------------------------------ plots
 
-local colours <const> = {[31] = "#f87171", [32] = "#4ade80", [37] = "#6b7280"}
+local width <const>, height <const>, left <const>, top <const> = 640, 260, 62, 44
 
--- Rows of cells {character, style}; each state that a row was in, with the time from which on it
--- was.
-local screen = {rows = {{}}, row = 1, column = 1, style = "", states = {}, time = 0}
-
-local function row_state(row)
-  local runs, at = {}, 1
-  while row[at] do
-    local first, text = at, {}
-    while row[at] and row[at][2] == row[first][2] do
-      text[#text + 1] = row[at][1]
-      at = at + 1
-    end
-    runs[#runs + 1] = {first, table.concat(text), row[first][2], at - first}
-  end
-  return runs
-end
-
-local function same(a, b)
-  if #a ~= #b then return false end
-  for i, run in ipairs(a) do
-    for k = 1, 3 do
-      if run[k] ~= b[i][k] then return false end
-    end
-  end
-  return true
-end
-
-local function note(index)
-  local states = screen.states[index] or {}
-  screen.states[index] = states
-  local now = row_state(screen.rows[index] or {})
-  local last = states[#states]
-  if last and same(last.runs, now) then return end
-  if last and screen.time - last.from < 1e-9 then last.runs = now
-  else states[#states + 1] = {from = screen.time, runs = now} end
-end
-
-local function put(c)
-  if screen.column > columns then
-    note(screen.row)
-    screen.row, screen.column = screen.row + 1, 1
-  end
-  local row = screen.rows[screen.row] or {}
-  screen.rows[screen.row] = row
-  for i = #row + 1, screen.column - 1 do row[i] = {" ", ""} end
-  row[screen.column] = {c, screen.style}
-  screen.column = screen.column + 1
-end
-
-local function select_style(codes)
-  for code in (codes == "" and "0" or codes):gmatch("%d+") do
-    local n = tonumber(code)
-    if n == 0 then screen.style = ""
-    elseif n == 1 then screen.style = screen.style .. ' font-weight="bold"'
-    elseif colours[n] then screen.style = screen.style .. ' fill="' .. colours[n] .. '"' end
-  end
-end
-
--- Output takes no time to speak of, a drawn bar some, typing more: about as a person would see it.
-local function play(shown)
-  local typing, behind_bar = false, false
-  local at = 1
-  while at <= #shown do
-    local codes, after = shown:match("^\27%[([%d;]*)m()", at)
-    local c = shown:match("^" .. utf8.charpattern, at)
-    if codes then
-      select_style(codes)
-      if shown:sub(1, after - 1):find("> ?\27%[0m$") then
-        typing = true
-        screen.time = screen.time + 1
-      end
-      at = after
-    elseif c == "\r" and shown:sub(at + 1, at + 1) ~= "\n" then
-      note(screen.row)
-      screen.time, screen.column, behind_bar = screen.time + 0.12, 1, true
-      at = at + 1
-    elseif c == "\n" then
-      note(screen.row)
-      screen.time = screen.time + (typing and 0.35 or behind_bar and 0.2 or 0.03)
-      screen.row, screen.column, typing, behind_bar = screen.row + 1, 1, false, false
-      screen.rows[screen.row] = screen.rows[screen.row] or {}
-      at = at + 1
-    else
-      if c == "\b" then screen.column = screen.column - 1
-      elseif c >= " " then put(c) end
-      at = at + #c
-      if typing and screen.column % 6 == 0 then
-        note(screen.row)
-        screen.time = screen.time + 0.05
-      end
-    end
-  end
-  note(screen.row)
-end
-
--- ------------------------------------------------ drawing
-
-local function escape(text) return (text:gsub("&", "&amp;"):gsub("<", "&lt;"):gsub(">", "&gt;")) end
-
-local function draw_runs(runs, y)
+local function plot(title)
   local out = {}
-  for _, run in ipairs(runs) do
-    if run[2]:find("%S") then
-      out[#out + 1] = string.format('<text x="%.1f" y="%d" textLength="%.1f" '
-        .. 'lengthAdjust="spacingAndGlyphs" xml:space="preserve"%s>%s</text>',
-        margin + (run[1] - 1) * char_width, y, run[4] * char_width, run[3], escape(run[2]))
-    end
+  local function put(form, ...) out[#out + 1] = form:format(...) end
+  put('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" '
+    .. 'font-family="sans-serif" font-size="12">', width, height, width, height)
+  put('<rect width="%d" height="%d" rx="6" fill="#fff"/>', width, height)
+  put('<text x="8" y="22" font-size="15" font-weight="bold">%s</text>', title)
+  put('<path d="M%d %dV%dH%d" fill="none" stroke="#333"/>', left, top, height - 34, width - 20)
+  return put, function()
+    put("</svg>")
+    return table.concat(out, "\n") .. "\n"
   end
-  return table.concat(out)
 end
 
--- Hidden from the loop's begin, visible from `from` to `to`; what stays to the end is visible to
--- viewers that don't play, too.
-local function draw_state(state, to, y)
-  local content = draw_runs(state.runs, y)
-  if content == "" then return nil end
-  if not to then
-    return string.format('<g>%s<set attributeName="visibility" to="hidden" begin="loop.begin" '
-      .. 'dur="%.2fs"/></g>', content,
-      math.max(state.from, 0.01))
+-- Losses by epoch, on a scale from 0.
+local function loss_curve(losses)
+  local put, text = plot("Loss of the first model, by epoch")
+  local most, bottom = math.max(table.unpack(losses)), height - 34
+  local function x_of(epoch) return left + (epoch - 1) / (#losses - 1) * (width - left - 24) end
+  local function y_of(loss) return bottom - loss / most * (bottom - top) end
+  for i = 0, 4 do
+    put('<text x="%d" y="%.1f" text-anchor="end">%.3g</text>', left - 6, y_of(i * most / 4) + 4,
+      i * most / 4)
   end
-  return string.format('<g visibility="hidden">%s<set attributeName="visibility" to="visible" '
-    .. 'begin="loop.begin+%.2fs" dur="%.2fs"/></g>',
-    content, state.from, to - state.from)
-end
-
-local function draw_session(path)
-  play(record())
-  local rows = #screen.rows
-  while not screen.states[rows] or #screen.states[rows][#screen.states[rows]].runs == 0 do
-    rows = rows - 1
-  end
-  local width, height = math.floor(2 * margin + columns * char_width),
-    2 * margin + rows * line_height
-  local out = {
-    string.format('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" '
-      .. 'height="%d" font-size="14" fill="#e5e7eb" '
-      .. 'font-family="ui-monospace, SFMono-Regular, Menlo, \'DejaVu Sans Mono\', monospace">',
-      width, height,
-      width, height),
-    string.format('<rect width="%d" height="%d" rx="8" fill="#111827"><animate id="loop" '
-      .. 'attributeName="opacity" from="1" to="1" '
-      .. 'begin="0s;loop.end" dur="%.1fs"/></rect>', width, height, screen.time + 6),
-  }
-  for index = 1, rows do
-    local states = screen.states[index] or {}
-    for i, state in ipairs(states) do
-      out[#out + 1] = draw_state(state, states[i + 1] and states[i + 1].from,
-        margin + index * line_height - 5)
+  for epoch = 1, #losses do
+    if epoch == 1 or epoch % 5 == 0 then
+      put('<text x="%.1f" y="%d" text-anchor="middle">%d</text>', x_of(epoch), bottom + 16, epoch)
     end
   end
-  out[#out + 1] = "</svg>\n"
-  write_file(path, table.concat(out, "\n"))
+  local points = {}
+  for i, loss in ipairs(losses) do points[i] = ("%.1f,%.1f"):format(x_of(i), y_of(loss)) end
+  put('<polyline points="%s" fill="none" stroke="#2563eb" stroke-width="2"/>',
+    table.concat(points, " "))
+  return text()
+end
+
+-- rows: {label, bytes by IPU, colour}; the line is what a tile has.
+local function memory_bars(title, rows, limit)
+  local put, text = plot(title)
+  local most, bottom, ipus = 0, height - 34, #rows[1][2]
+  for _, row in ipairs(rows) do most = math.max(most, limit, table.unpack(row[2])) end
+  most = 1.05 * most
+  local function y_of(bytes) return bottom - bytes / most * (bottom - top) end
+  local slot = (width - left - 24) / ipus
+  for i = 1, ipus do
+    for k, row in ipairs(rows) do
+      local wide = slot * 0.8 / #rows
+      put('<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="%s"/>',
+        left + (i - 1) * slot + slot * 0.1 + (k - 1) * wide, y_of(row[2][i]), wide - 1,
+        bottom - y_of(row[2][i]), row[3])
+    end
+    put('<text x="%.1f" y="%d" text-anchor="middle">IPU %d</text>', left + (i - 0.5) * slot,
+      bottom + 16, i - 1)
+  end
+  put('<path d="M%d %.1fH%d" stroke="#b91c1c" stroke-width="1.5" stroke-dasharray="6 4"/>', left,
+    y_of(limit), width - 20)
+  put('<text x="%d" y="%.1f" text-anchor="end" fill="#b91c1c">%.0f KiB: what a tile has</text>',
+    width - 22, y_of(limit) - 5, limit / 1024)
+  for kib = 0, most // 1024, 500 do
+    put('<text x="%d" y="%.1f" text-anchor="end">%d</text>', left - 6, y_of(kib * 1024) + 4, kib)
+  end
+  put('<text x="%d" y="%d">KiB of the fullest tile</text>', left + 6, top - 4)
+  for k, row in ipairs(rows) do
+    put('<rect x="%d" y="%d" width="14" height="12" fill="%s"/><text x="%d" y="%d">%s</text>',
+      width - 190 * (#rows - k + 1), top - 34, row[3], width - 190 * (#rows - k + 1) + 19, top - 24,
+      row[1])
+  end
+  return text()
+end
+
+-- ------------------------------------------------ pages
+
+local function draw_loss(path)
+  local scratch = run_page("docs/tutorial/getting-started.md", [[
+    for _, each in ipairs(losses) do io.stdout:write("loss ", each, "\n") end]])
+  local losses = {}
+  for line in io.lines(scratch .. "/out") do
+    losses[#losses + 1] = tonumber(line:match("^loss ([%d.e-]+)$"))
+  end
+  run("rm -r " .. scratch)
+  write_file(path, loss_curve(losses))
+end
+
+local function draw_memory(path)
+  local scratch = run_page("docs/tutorial/does-it-fit.md", [[
+    for _, recompute in ipairs{false, true} do
+      for _, each in ipairs(price("Grouped", recompute).ipu) do
+        print("ipu", recompute, each.fullest_tile_bytes)
+      end
+    end
+    print("tile", price("Grouped", true).tile_bytes)]])
+  local bytes, limit = {["false"] = {}, ["true"] = {}}, nil
+  for line in io.lines(scratch .. "/out") do
+    local which, n = line:match("^ipu\t(%l+)\t(%d+)")
+    if which then table.insert(bytes[which], math.tointeger(n)) end
+    limit = limit or tonumber(line:match("^tile\t(%d+)"))
+  end
+  run("rm -r " .. scratch)
+  write_file(path, memory_bars("24 blocks, Grouped", {
+    {"without recomputation", bytes["false"], "#9ca3af"}, {"with recomputation", bytes["true"],
+      "#2563eb"},
+  }, limit))
+end
+
+-- The schedules of docs/explain/pipelines.md, drawn by its own script, and what it has no call for.
+local function draw_schedules()
+  local scratch = run_page("docs/explain/pipelines.md")
+  for _, name in ipairs{"sequential", "gpipe", "onefoneb", "interleaved", "grouped"} do
+    run(("cp %s/%s.svg %sschedule_%s.svg"):format(scratch, name, folder, name))
+  end
+  run("rm -r " .. scratch)
+  ipu.timetable{schedule = "InterleavedVirtual", device_mapping = {0, 1, 0, 1}, count = 8}
+    :svg(folder .. "schedule_virtual.svg", {title = "InterleavedVirtual, {0, 1, 0, 1}"})
+  ipu.timetable{schedule = "Grouped", device_mapping = {0, 1}, count = 8}
+    :svg(folder .. "first_pipeline.svg")
 end
 
 -- ------------------------------------------------ the report
-
-local function run(command)
-  assert(os.execute(command), command)
-end
 
 -- The page of a profile, as a browser shows it; wants chromium.
 local function draw_report(path)
@@ -227,7 +168,9 @@ local function draw_report(path)
   run("rm -rf " .. scratch)
 end
 
-draw_session(folder .. "session.svg")
+draw_loss(folder .. "loss.svg")
+draw_memory(folder .. "memory.svg")
+draw_schedules()
 run("LC_ALL=C.UTF-8 " .. ipulua .. " examples/pipelines/where_to_cut.lua --plot " .. folder
   .. "where_to_cut.svg >/dev/null")
 draw_report(folder .. "report.png")

@@ -37,6 +37,7 @@ keras.mixed_precision.set_global_policy "float16"
 local told = false
 for _, recompute in ipairs{false, true} do
   for _, schedule in ipairs(short and {"Grouped"} or {"Grouped", "OneFOneB", "Sequential"}) do
+    ipu.reset_ipu_configuration()
     local cfg = ipu.IPUConfig()
     cfg.auto_select_ipus, cfg.allow_recompute = ipus, recompute
     cfg:configure_ipu_system()

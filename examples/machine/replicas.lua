@@ -20,6 +20,7 @@ end
 
 -- Weights after training, and the loss of each step and replica.
 local function train(ipus, size)
+  ipu.reset_ipu_configuration()
   local cfg = ipu.IPUConfig()
   cfg.auto_select_ipus = ipus
   cfg:configure_ipu_system()

@@ -46,10 +46,9 @@ for episode = 1, episodes do
   local states, actions, rewards, state, done = {}, {}, {}, cart.reset(), false
   while not done do
     local probabilities = model(ipu.tensor{state})[1]:totable()[1]
-    local action, reward = math.random() < probabilities[1] and 0 or 1, nil
+    local action = math.random() < probabilities[1] and 0 or 1
     states[#states + 1], actions[#actions + 1] = state, action
-    state, reward, done = cart.step(action)
-    rewards[#rewards + 1] = reward
+    state, rewards[#rewards + 1], done = cart.step(action)
   end
   local worth = returns_of(rewards)
   local tape = ipu.GradientTape()

@@ -28,7 +28,8 @@ local GAN = keras.Model:extend "GAN"
 function GAN:init()
   keras.Model.init(self, {name = "gan"})
   self.discriminator, self.generator = discriminator, generator
-  self.d_loss, self.g_loss = keras.metrics.Mean{name = "d_loss"}, keras.metrics.Mean{name = "g_loss"}
+  self.d_loss = keras.metrics.Mean{name = "d_loss"}
+  self.g_loss = keras.metrics.Mean{name = "g_loss"}
 end
 function GAN:compile(d_optimizer, g_optimizer, loss)
   keras.Model.compile(self)

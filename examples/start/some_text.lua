@@ -7,14 +7,12 @@ require "ipulua.script".part("char_gpt.lua and char_lstm.lua")
 -- All pages in one file.
 local function book(folder)
   local path = os.tmpname()
-  local pages <const> = {"README.md", "docs/getting-started.md", "docs/command.md",
-    "docs/tensors-and-autodiff.md", "docs/models.md",
-    "docs/datasets.md", "docs/sessions.md", "docs/pipelines.md", "docs/machine-model.md",
-    "docs/profile.md", "docs/performance.md",
-    "docs/architecture.md", "docs/api.md", "docs/ops.md", "docs/keras.md"}
+  local pages <const> = {"README", "docs/architecture", "docs/performance", "docs/explain/replicas",
+    "docs/howto/models", "docs/howto/datasets", "docs/howto/sessions", "docs/howto/processes",
+    "docs/reference/api", "docs/reference/ops", "docs/reference/keras"}
   local out <close> = assert(io.open(path, "w"))
   for _, name in ipairs(pages) do
-    for line in io.lines(folder .. name) do out:write(line, "\n") end
+    for line in io.lines(folder .. name .. ".md") do out:write(line, "\n") end
   end
   return path
 end

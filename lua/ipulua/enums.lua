@@ -1,5 +1,6 @@
 -- Every enumeration of the interface. A field's value is the member's name as a string.
 
+local core = require "ipulua.core"
 local enum = require "ipulua.base.enumeration"
 
 local enums = {}
@@ -11,13 +12,17 @@ local lists <const> = {
   MergeRemoteBuffersBehaviour = {"NO_MERGING", "MERGE", "IF_BENEFICIAL"},
   SchedulingAlgorithm = {"CHOOSE_BEST", "CLUSTERING", "POST_ORDER", "LOOK_AHEAD", "SHORTEST_PATH"},
   ExecutionProfileType = {"NO_PROFILE", "DEVICE_PROFILE", "IPU_PROFILE", "TILE_PROFILE"},
-  PipelineSchedule = {"Grouped", "Interleaved", "Sequential", "OneFOneB", "InterleavedVirtual"},
+  PipelineSchedule = {},
   RecomputationMode = {"Auto", "RecomputeThenBackpropagate",
     "RecomputeAndBackpropagateInterleaved"},
   GradientAccumulationReductionMethod = {"SUM", "MEAN", "RUNNING_MEAN"},
   ReplicatedMetricReductionMethod = {"NONE", "LIST", "SUM", "MEAN"},
   IPUOutfeedMode = {"ALL", "LAST"},
 }
+
+for _, schedule in ipairs(core.schedules()) do
+  if not schedule.given then table.insert(lists.PipelineSchedule, schedule.name) end
+end
 
 for name, members in pairs(lists) do enums[name] = enum.new(name, members) end
 

@@ -286,8 +286,8 @@ end
 
 local function from_numbers(dtype, shape, numbers)
   if element[dtype] then return raw_tensor(dtype, shape, array_of("tensor", numbers, dtype)) end
-  return (apply("cast", {raw_tensor("float32", shape, array_of("tensor", numbers, "float32"))},
-    {dtype = dtype}))
+  return (apply("cast", {raw_tensor("float64", shape, array_of("tensor", numbers, "float64"))},
+    {dtype = dtype})) -- rounded once
 end
 
 -- Without a shape an array is a vector.

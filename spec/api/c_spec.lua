@@ -103,6 +103,13 @@ describe("examples/c", function()
     assert.near(0.25, tonumber(offset), 0.01)
   end)
 
+  run_if("predict.c loads a model and predicts", function()
+    local code = "local k = require 'ipulua'.keras local m = k.Sequential{k.layers.Dense{2, "
+      .. "input_shape = {3}, kernel_initializer = 'ones'}} m:save '%s/m.safetensors'"
+    run{command.ipulua, "-e", code:format(folder)}
+    assert.equal("1\n1\n", example("predict", "m.safetensors", "0.5", "1.5", "-1"))
+  end)
+
   run_if("online.c learns, and learns anew when the sensor changes", function()
     local errors = {}
     local function weights() return io.open(folder .. "/learnt.safetensors") end

@@ -1,4 +1,4 @@
--- docs/api.md and docs/library/ipulua.lua are those that `make docs` writes; everything public has
+-- docs/reference/api.md and docs/library/ipulua.lua are as `make docs` writes them; all public has
 -- a sentence, which help shows too.
 
 local command = require "spec.support.command"
@@ -6,13 +6,14 @@ local class = require "ipulua.base.class"
 local help = require "ipulua.tools.help"
 local ipu = require "ipulua"
 
-describe("docs/api.md", function()
+describe("docs/reference/api.md", function()
   local apart <const> = {Function = require "ipulua.trace.func".Function,
     Job = require "ipulua.trace.jobs".Job,
     -- classes that are got otherwise
     InputContext = require "ipulua.strategy.data".InputContext,
     HostEmbedding = require "ipulua.trace.host_embedding".HostEmbedding}
-  local page, library = command.read("docs/api.md"), command.read("docs/library/ipulua.lua")
+  local page = command.read("docs/reference/api.md")
+  local library = command.read("docs/library/ipulua.lua")
 
   it("is up to date, as is docs/library/ipulua.lua", function()
     local folder = command.folder()
@@ -45,7 +46,7 @@ describe("docs/api.md", function()
     function()
     local pages = {}
     for _, name in ipairs{"api", "ops", "keras"} do
-      pages[#pages + 1] = command.read("docs/" .. name .. ".md")
+      pages[#pages + 1] = command.read("docs/reference/" .. name .. ".md")
     end
     local text, walked, missing = table.concat(pages), 0, {}
     local function walk(path, module)

@@ -1,14 +1,15 @@
--- docs/keras.md and docs/library/keras.lua are those that `make docs` writes, and name everything
+-- docs/reference/keras.md and docs/library/keras.lua are as `make docs` writes them, and name all
 -- public.
 
 local class = require "ipulua.base.class"
 local command = require "spec.support.command"
 local ipu = require "ipulua"
 
-describe("docs/keras.md", function()
+describe("docs/reference/keras.md", function()
   -- of losses and metrics, for the library itself
   local internal <const> = {prepare = true, reduce = true, get = true}
-  local page, library = command.read("docs/keras.md"), command.read("docs/library/keras.lua")
+  local page = command.read("docs/reference/keras.md")
+  local library = command.read("docs/library/keras.lua")
 
   it("is up to date, as is docs/library/keras.lua", function()
     local folder = command.folder()
@@ -114,7 +115,7 @@ describe("docs/keras.md", function()
         if type(name) == "string" and name:find("^%a") and not internal[name] then
           local shown = class.is_class(value) and "**" .. name .. "**" or name
           assert.is_truthy(page:find(shown, 1, true), module .. "." .. name
-            .. " is not in docs/keras.md")
+            .. " is not in docs/reference/keras.md")
           if class.is_class(value) then
             local annotation = "---@class keras." .. name_in_library .. "." .. name
             assert.is_truthy(library:find(annotation, 1, true), annotation)

@@ -8,7 +8,7 @@ local run_if = sanitized and pending or it
 
 local function documents()
   local list = {}
-  local pipe <close> = assert(io.popen("ls README.md docs/*.md examples/*.md"))
+  local pipe <close> = assert(io.popen("ls README.md docs/*.md docs/*/*.md examples/*.md"))
   for path in pipe:lines() do list[#list + 1] = path end
   return list
 end
@@ -112,7 +112,7 @@ end
 
 describe("the op of docs/extending.md", function()
   it("compiles as it stands", function()
-    local list = blocks("docs/extending.md", "c")
+    local list = blocks("docs/extending.md", "c src/ops/elementwise/bump.c")
     assert.equal(1, #list)
     local folder = command.folder()
     command.write(folder .. "/bump.c", list[1] .. "\n")
@@ -125,10 +125,10 @@ describe("the op of docs/extending.md", function()
   end)
 end)
 
-describe("snippets of docs/embedding.md", function()
+describe("snippets of docs/howto/embedding.md", function()
   run_if("in C compile and run, where they are whole", function()
     local count = 0
-    for _, code in ipairs(blocks("docs/embedding.md", "c")) do
+    for _, code in ipairs(blocks("docs/howto/embedding.md", "c")) do
       if code:find("int main") then
         count = count + 1
         local folder = command.folder()
@@ -146,8 +146,25 @@ describe("snippets of docs/embedding.md", function()
     assert.equal(1, count)
   end)
 
+  run_if("of docs/howto/inference-from-c.md compile, and print what stands there", function()
+    local path = "docs/howto/inference-from-c.md"
+    local folder = command.folder()
+    command.write(folder .. "/train.lua", blocks(path, "lua")[1])
+    command.write(folder .. "/predict.c", blocks(path, "c")[1])
+    local r = command.run{command.ipulua, "train.lua", dir = folder}
+    assert.equal(0, r.status, r.err)
+    r = command.run{"gcc", "-std=c99", "-Wall", "-Wextra", "-Werror", "-Isrc",
+      folder .. "/predict.c", build .. "/libipulua.so.0", "-Wl,-rpath," .. build,
+      "-o", folder .. "/predict"}
+    assert.equal("", r.err)
+    r = command.run{folder .. "/predict", dir = folder}
+    command.remove(folder)
+    assert.equal(0, r.status, r.err)
+    assert.is_truthy(command.read(path):find("\n```\n" .. r.out .. "```\n", 1, true), r.out)
+  end)
+
   run_if("for LuaJIT run", function()
-    for _, code in ipairs(blocks("docs/embedding.md", "luajit")) do
+    for _, code in ipairs(blocks("docs/howto/embedding.md", "luajit")) do
       local r = command.run{"luajit", "-e", code,
         env = {LUA_PATH = "lua/?.lua;" .. build .. "/luajit/?.lua",
           IPULUA_LIBRARY = build .. "/libipulua.so.0"}}

@@ -1,12 +1,12 @@
--- docs/ops.md is what the rows say, and says of each op what it should.
+-- docs/reference/ops.md is what the rows say, and says of each op what it should.
 
 local core = require "ipulua.core"
 local reference = require "spec.support.ops_reference"
 
-local file <close> = assert(io.open("docs/ops.md"))
+local file <close> = assert(io.open("docs/reference/ops.md"))
 local page <const> = file:read("a")
 
-describe("docs/ops.md", function()
+describe("docs/reference/ops.md", function()
   it("is up to date (make docs)", function() assert.equal(reference.text(), page) end)
 
   it(

@@ -1,4 +1,5 @@
--- docs/source/shapes.lua, which compares the shapes with names of docs/keras.md with samples, finds
+-- docs/source/shapes.lua, which compares the named shapes of docs/reference/keras.md with samples,
+-- finds
 -- what is wrong.
 
 local shapes = assert(loadfile("docs/source/shapes.lua"))()

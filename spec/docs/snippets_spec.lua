@@ -32,7 +32,7 @@ local function check_printed(path, expected, out)
 end
 
 describe("snippets of", function()
-  local files <close> = assert(io.popen("ls README.md docs/*.md 2>/dev/null"))
+  local files <close> = assert(io.popen("ls README.md docs/*.md docs/*/*.md 2>/dev/null"))
   for path in files:lines() do
     local code, expected = snippets(path)
     if has_code(code) then
@@ -63,19 +63,8 @@ end)
 
 -- Blocks without a language hold what was printed.
 describe("what is shown of", function()
-  it("a timetable in README is what print gives", function()
-    local page = command.read("README.md")
-    local folder = command.folder()
-    command.write(folder .. "/a.lua", (snippets("README.md")))
-    local r = command.run{command.ipulua, "--seed", "20", folder .. "/a.lua",
-      env = {IPULUA_PROGRESS = "off", IPULUA_LOG = "error"}}
-    command.remove(folder)
-    local shown = page:match("\n```\n(Grouped, .-)```\n")
-    assert.is_truthy(shown and r.out:find(shown, 1, true), r.out)
-  end)
-
-  it("a program that does not fit in docs/profile.md is near what an estimate explains", function()
-    local page, folder = command.read("docs/profile.md"), command.folder()
+  it("a program that does not fit in docs/reference/profile.md is near an estimate", function()
+    local page, folder = command.read("docs/reference/profile.md"), command.folder()
     command.write(folder .. "/wide.lua",
       page:match("\n```lua\n([^`]-\nlocal function wide.-)```\n"))
     local r = command.run{command.ipulua, "wide.lua", dir = folder, env = {IPULUA_LOG = "error"}}
@@ -100,8 +89,8 @@ describe("what is shown of", function()
     end
   end)
 
-  it("a session in docs/command.md comes when it is typed", function()
-    local session = command.read("docs/command.md"):match("\n```\n(> a = .-)```\n")
+  it("a session in docs/reference/command.md comes when it is typed", function()
+    local session = command.read("docs/reference/command.md"):match("\n```\n(> a = .-)```\n")
     local typed, printed = {}, {}
     for line in session:gmatch("[^\n]+") do
       if line:find("^> ") then typed[#typed + 1] = line:sub(3) else printed[#printed + 1] = line end
@@ -112,19 +101,47 @@ describe("what is shown of", function()
   end)
 
   -- Prices change a little whenever the model of the machine learns something.
-  it("a search for a cut in docs/pipelines.md is near what the example prints", function()
-    local shown = command.read("docs/pipelines.md"):match(
-      "\n```\nResNet%-50 on 4 IPUs[^\n]*\n\n(.-)```\n")
-    local r = command.run{command.ipulua, "examples/pipelines/where_to_cut.lua", env = {LC_ALL = "C.UTF-8"}}
-    local count = 0
+  local function searched(page, shown, count, ...)
+    local r = command.run{command.ipulua, "examples/pipelines/where_to_cut.lua", ...,
+      env = {LC_ALL = "C.UTF-8"}}
+    local found = 0
     for words, rate, kilobytes in shown:gmatch("([^\n]-%d+x%d+) +(%d+) +%d+ %% +(%d+) ") do
-      local got_rate, got_kilobytes = r.out:match(words:gsub("^ *%d* *", ""):gsub("%p", "%%%0")
+      local got_rate, got_kilobytes = r.out:match(words:gsub("^ *[%d-]* *", ""):gsub("%p", "%%%0")
         .. " +(%d+) +%d+ %% +(%d+) ")
-      count = count + 1
-      assert.is_truthy(got_rate, words .. " is not in\n" .. r.out)
+      found = found + 1
+      assert.is_truthy(got_rate, words .. " of " .. page .. " is not in\n" .. r.out)
       assert.is_true(math.abs(got_rate / rate - 1) < 0.05
         and math.abs(got_kilobytes / kilobytes - 1) < 0.05, words .. " " .. got_rate)
     end
-    assert.equal(4, count)
+    assert.equal(count, found)
+  end
+
+  it("a search for a cut in docs/howto/pipelines.md is near what the example prints", function()
+    searched("docs/howto/pipelines.md", command.read("docs/howto/pipelines.md"):match(
+      "\n```\nResNet%-50 on 4 IPUs[^\n]*\n\n(.-)```\n"), 4)
+  end)
+
+  it("a search for a cut in README is near what the example prints", function()
+    searched("README.md", command.read("README.md"):match(
+      "\n```\n%$ ipulua examples/pipelines/where_to_cut.lua %-%-model gpt\n(.-)```\n"),
+      5, "--model", "gpt")
+  end)
+
+  -- 24 blocks on 8 IPUs: which ways fit must be as shown, and speeds near.
+  it("prices in docs/tutorial/does-it-fit.md are near what its script prints", function()
+    local page, folder = command.read("docs/tutorial/does-it-fit.md"), command.folder()
+    command.write(folder .. "/gpt.lua", (snippets("docs/tutorial/does-it-fit.md")))
+    local r = command.run{command.ipulua, "gpt.lua", dir = folder}
+    command.remove(folder)
+    local count, row <const> = 0, "\n(%u%w+ +%l+ +%l+) +([%d.]+) +(%d+) of 624 KiB"
+    local shown = {}
+    for way, rate, bytes in page:gmatch(row) do shown[way] = {rate, bytes} end
+    for way, rate, bytes in r.out:gmatch(row) do
+      count = count + 1
+      assert.is_truthy(shown[way], way .. " is not on the page")
+      assert.near(1, rate / shown[way][1], 0.05)
+      assert.near(1, bytes / shown[way][2], 0.05)
+    end
+    assert.equal(6, count)
   end)
 end)

@@ -1,4 +1,4 @@
--- Each message of docs/troubleshooting.md is what one gets.
+-- Each message of docs/reference/troubleshooting.md is what one gets.
 
 local command = require "spec.support.command"
 local ipu = require "ipulua"
@@ -150,13 +150,13 @@ local elsewhere <const> = {"interrupted!", "ONNX has no counterpart", "depends o
 -- Each row's first text of the page.
 local function messages()
   local list = {}
-  for text in command.read("docs/troubleshooting.md"):gmatch("\n| `([^`]+)` |") do
+  for text in command.read("docs/reference/troubleshooting.md"):gmatch("\n| `([^`]+)` |") do
     list[#list + 1] = text
   end
   return list
 end
 
-describe("docs/troubleshooting.md", function()
+describe("docs/reference/troubleshooting.md", function()
   setup(function() folder = command.folder() end)
   teardown(function() command.remove(folder) end)
   before_each(ipu.reset_ipu_configuration)

@@ -169,6 +169,56 @@ describe("example", function()
     end)
   end
 
+  -- What Keras' guides do, in as many lines: a figure of each, and what it must lie between.
+  for name, expected in pairs{
+    tabular = {"best validation loss (%d%.%d+),", 0, 0.5}, -- 0.69 by guessing
+    image_folder = {" val_accuracy: (%d%.%d+)$", 0.8, 1},
+    text_transformer = {"^good with (%d+) %%: a superb film$", 80, 100},
+    gan = {"^%d+/%d+ %- .* g_loss: (%d%.%d+)$", 0.5, 1}, -- ln 2 where neither wins
+    vae = {"^loss %S+ to (%d+%.%d)$", 150, 400}, -- 543 by guessing: 784 times ln 2
+    transfer = {"not shown (%d+%.%d) %% are right$", 50, 100},
+    cart_pole = {"^episode 40: .* running mean (%d+%.%d)$", 22, 200},
+    siamese = {"seen (%d+%.%d) %% are told apart$", 70, 100},
+    time_series = {"^validation loss %S+ to (%d%.%d+)$", 0, 0.06},
+    custom_parts = {"true_positives: (%d+)%.%d+$", 350, 500},
+    k_fold = {"^mean of 4 folds: (%d%.%d+)$", 0.08, 0.4}, -- the noise's is 0.08
+    onnx = {"10000 probabilities: (%S+)$", 0, 1e-5},
+  } do
+    it(name, function()
+      local found = numbers(run(name), expected[1])
+      local last = found[#found]
+      assert.is_true(last >= expected[2] and last <= expected[3], tostring(last))
+    end)
+  end
+
+  it("resume goes on, to the last digit", function()
+    local lines = run("resume", "")
+    assert.equal("the same, to the last digit, as of a training that went through", lines[#lines])
+    local epochs = {}
+    for _, line in ipairs(lines) do epochs[#epochs + 1] = line:match "^Epoch (%d)/6" or nil end
+    assert.same({"1", "2", "3", "4", "5", "6"}, epochs)
+  end)
+
+  it("custom_parts is loaded as it was", function()
+    local lines = run("custom_parts")
+    assert.equal("loaded, it predicts the same:\ttrue", lines[#lines])
+  end)
+
+  it("bubbles: a pass of Grouped has the share of GPipe", function()
+    local lines = run("bubbles", "")
+    local shares = numbers(lines, "%(M %+ S %- 1%): (%S+) %%$")
+    assert.same({27.3, 15.8, 8.6, 4.5}, shares) -- 3/11, 3/19, 3/35, 3/67
+    -- 4 stages: M forward and M backward slots of M + 7 steps each
+    assert.same({46.7, 30.4, 17.9, 9.9}, numbers(lines, "^ *%d+: +(%S+) %% of the slots"))
+  end)
+
+  it("gpt_24 is priced", function()
+    local lines = run("gpt_24")
+    assert.equal("335 million weights, 24 blocks on 8 IPUs", lines[1])
+    assert.matches("^Grouped +does not fit, .* %d+ KiB, +%d+%.%d samples a second$", lines[2])
+    assert.matches("^Grouped +recomputation +fits, ", lines[3])
+  end)
+
   for _, name in ipairs{"char_lstm", "char_gpt"} do
     it(name, function()
       local folder = command.folder()
@@ -321,7 +371,8 @@ describe("example", function()
     for name in pairs(parts) do
       local r = command.run{command.ipulua, paths[name]}
       assert.equal(1, r.status)
-      assert.matches("^examples/[%w_]+/" .. name .. "%.lua: it is a part of [%w_]+%.lua[^\n]*\n$", r.err)
+      assert.matches("^examples/[%w_]+/" .. name
+        .. "%.lua: it is a part of [%w_]+%.lua[^\n]*\n$", r.err)
     end
   end)
 

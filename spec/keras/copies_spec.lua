@@ -3,8 +3,10 @@
 -- calls, stages; what a file can't hold is refused by its name.
 
 local ipu = require "ipulua"
+local command = require "spec.support.command"
 local keras = ipu.keras
 local L = keras.layers
+local warnings = require "spec.support.warnings"
 
 local function own(t) return ipu.sin(t) * 0.9 end
 local function difference(a, b) return ipu.reduce_max(ipu.abs(a - b)):item() end
@@ -175,4 +177,89 @@ describe("copies", function()
     assert.matches("a metric of compile can't be saved", table.concat(warnings))
     assert.same({"mae", "mse"}, keras.models.load_model(path).compile_arguments.metrics)
   end)
+end)
+
+describe("functions of the script's own in a model's file", function()
+  local register = keras.utils.register_keras_serializable
+  local twice = register(function(x) return x * 2 end, {name = "copies_twice"})
+  local rate = register(function(step) return ipu.cast(step, "float32") * 0 + 0.5 end,
+    {name = "copies_rate"})
+  local dtype_of = register(function() return "float32" end, {name = "copies_dtype"})
+  local path = command.scratch ".safetensors"
+  after_each(function() os.remove(path) end)
+
+  local function again(model)
+    model:save(path)
+    return keras.models.load_model(path)
+  end
+  local function dense() return keras.Sequential{L.Dense{1, input_shape = {3}}} end
+
+  it("are what was registered, wherever a config has them", function()
+    local x = ipu.reshape(ipu.arange(12.0), {4, 3})
+    local lambda = keras.Sequential{L.Lambda{twice, input_shape = {3}}}
+    assert.same((x * 2):totable(), again(lambda)(x):totable())
+    assert.same((x * 2):totable(), keras.models.model_from_json(lambda:to_json())(x):totable())
+
+    local scheduled = dense()
+    scheduled:compile{optimizer = keras.optimizers.SGD{rate}, loss = "mse"}
+    assert.equal(rate, again(scheduled).optimizer.learning_rate)
+    local mapped = dense()
+    mapped:compile{loss = "mse",
+      optimizer = keras.optimizers.MapGradientOptimizer(keras.optimizers.SGD(0.1), twice)}
+    assert.equal(twice, again(mapped).optimizer:get_config().gradient_mapping_function)
+  end)
+
+  it("are what custom_objects names", function()
+    local named = dense()
+    named:compile{optimizer = keras.optimizers.SGD{rate}, loss = "mse"}
+    named:save(path)
+    local other = function() return 0.25 end
+    local loaded = keras.models.load_model(path,
+      {custom_objects = {["Custom>copies_rate"] = other}})
+    assert.equal(other, loaded.optimizer.learning_rate)
+  end)
+
+  it("are refused where their names mean nothing", function()
+    local text = keras.Sequential{L.Lambda{twice, input_shape = {3}}}:to_json()
+    assert.error_matches(function()
+      keras.models.model_from_json((text:gsub("copies_twice", "copies_thrice")))
+    end, "there is no registered function 'Custom>copies_thrice' here")
+  end)
+
+  it("among the options are kept by name, or refused with the option's", function()
+    local model = dense()
+    model:set_gradient_accumulation_options{gradient_accumulation_steps_per_replica = 2,
+      dtype = dtype_of}
+    assert.equal(dtype_of, again(model)._options.gradient_accumulation.dtype)
+    model:set_gradient_accumulation_options{dtype = function() return "float32" end}
+    assert.error_matches(function() model:save(path) end,
+      "save: the option 'dtype' can't be saved, a function")
+  end)
+end)
+
+describe("a loss that no file can hold", function()
+  local function own(y, p) return ipu.reduce_mean(ipu.abs(y - p)) end
+  local path = command.scratch ".safetensors"
+  after_each(function() os.remove(path) end)
+
+  -- With one loss of two a model would learn something else.
+  for name, loss in pairs{alone = own, first = {own, "mse"}, last = {"mse", own},
+    named = {a = own, b = "mse"}} do
+    it("(" .. name .. ") leaves a model that asks for compile", function()
+      local caught = warnings.expected{"a loss of compile can't be saved, so nothing that compile"}
+      local i = keras.Input{shape = {3}}
+      local model = keras.Model{inputs = i,
+        outputs = {L.Dense{1, name = "a"}(i), L.Dense{1, name = "b"}(i)}}
+      model:compile{optimizer = "sgd", loss = loss, metrics = {"mae"}}
+      caught.start()
+      model:save(path)
+      caught.stop()
+      local loaded = keras.models.load_model(path)
+      assert.is_nil(loaded.optimizer)
+      local x = ipu.ones{4, 3}
+      assert.same(model(x)[1]:totable(), loaded(x)[1]:totable())
+      assert.error_matches(function() loaded:evaluate(x, {x, x}, {verbose = 0}) end,
+        "must be compiled first")
+    end)
+  end
 end)

@@ -1,4 +1,4 @@
--- What each layer does with a mask, as the table of docs/models.md says (from the documentation of
+-- What each layer does with a mask, as docs/howto/models.md's table says (from the documentation of
 -- Keras 2.6): over all layers of
 -- keras.layers, and in numbers, against computations without masks.
 
@@ -30,7 +30,7 @@ local function masked(x, mask)
 end
 
 local function table_of_page()
-  local file = assert(io.open("docs/models.md"))
+  local file = assert(io.open("docs/howto/models.md"))
   local page = file:read "a"
   file:close()
   local rows = {}

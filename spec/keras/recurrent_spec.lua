@@ -84,6 +84,20 @@ describe("dropout with a seed", function()
     assert.near(0.5, ipu.reduce_mean(ipu.cast(ipu.equal(a, b), "float32")):item(), 0.05)
     assert.is_true(same(both(ipu.ones{32, 1, 64}, {training = true}), y)) -- and again the same
   end)
+
+  it("does so wherever a layer has its seed: in cells, in cells of cells", function()
+    local o = {kernel_initializer = "identity", dropout = 0.5, activation = "linear", seed = 7}
+    local function cell() return L.SimpleRNNCell(64, o) end
+    local fields = {kernel_initializer = ipu.keras.initializers.GlorotUniform{seed = 1},
+      dropout = 0.5, dropout_seed = 7}
+    for name, layer in pairs{of_a_cell = L.RNN(cell()), of_cells = L.RNN{cell = {cell(), cell()}},
+      of_the_original = L.PopnnLSTM(64, fields)} do
+      local y = L.Bidirectional(layer)(ipu.ones{32, 1, 64}, {training = true})
+      local a, b = ipu.slice(y, {0, 0}, {32, 64}), ipu.slice(y, {0, 64}, {32, 64})
+      local shared = ipu.reduce_mean(ipu.cast(ipu.equal(a, b), "float32")):item()
+      assert.is_true(shared < 0.9, name .. ": " .. shared)
+    end
+  end)
 end)
 
 describe("a cell of another dtype than its layer's", function()

@@ -1,5 +1,5 @@
--- One derivative: what docs/gradients.md's table says, in every form in which a gradient can be
--- asked for.
+-- One derivative: what the table of docs/explain/tensors-and-gradients.md says, in each form in
+-- which one can be asked for.
 
 local fuzz = require "spec.support.fuzz_gradients"
 local ipu = require "ipulua"

@@ -1,5 +1,5 @@
 -- Code that runs inside of a program: what it reads, assigns, calls and waits for
--- (docs/sessions.md).
+-- (docs/howto/sessions.md).
 
 local core = require "ipulua.core"
 local ipu = require "ipulua"

@@ -50,9 +50,9 @@ describe("an estimate", function()
     near(64 / e.seconds, e.samples_per_second, 1e-9)
   end)
 
-  it("has the categories of memory that docs/profile.md explains", function()
+  it("has the categories of memory that docs/reference/profile.md explains", function()
     local documented, got = {}, {}
-    local file <close> = assert(io.open("docs/profile.md"))
+    local file <close> = assert(io.open("docs/reference/profile.md"))
     local text = file:read("a"):match("Categories of `memory`.-\n\n(.-)\n\n")
     for names in text:gmatch("\n| (`[^|]+) |") do
       for name in names:gmatch("`(%w+)`") do documented[name] = true end

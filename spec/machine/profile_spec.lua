@@ -398,9 +398,9 @@ out:close()
   end)
 end)
 
-describe("docs/profile.md", function()
+describe("docs/reference/profile.md", function()
   it("names every member of a profile and of an estimate", function()
-    local page = command.read("docs/profile.md")
+    local page = command.read("docs/reference/profile.md")
     local missing = {}
     local function look(value, path)
       for key, each in pairs(value) do

@@ -100,8 +100,8 @@ describe("make install", function()
     -- What is offered for the last word, in brackets, one behind the other.
     local function complete(...)
       local script =
-        [[source src/packaging/ipulua.bash; cd "$0"; COMP_WORDS=(ipulua "$@"); ]]
-        .. [[COMP_CWORD=$#; _ipulua]]
+        [[source src/packaging/ipulua.bash; cd "$0"; COMP_CWORD=$#; COMP_WORDS=(]]
+        .. command.quote(command.ipulua) .. [[ "$@"); _ipulua]]
       return run{"bash", "-c", script .. [[; printf '<%s>' "${COMPREPLY[@]}"]], place, ...}
     end
     assert.equal("<--threads>", complete("--thr"))

@@ -1,11 +1,12 @@
 -- Timetables: the tables of the reference, properties that every schedule has, and the drawing.
 
 local ipu = require "ipulua"
+local command = require "spec.support.command"
 local jsonl = require "spec.support.jsonl"
 local pipelines = require "spec.support.pipelines"
 local system_table = require "spec.support.system_table"
 
-local schedules <const> = {"Grouped", "Interleaved", "Sequential", "OneFOneB", "InterleavedVirtual"}
+local schedules <const> = require("ipulua.base.enumeration").members(ipu.PipelineSchedule)
 
 local function timetable(schedule, mapping, count, training)
   return ipu.timetable{schedule = schedule, device_mapping = mapping, count = count,
@@ -124,7 +125,9 @@ describe("ipu.timetable", function()
     "runs each micro-batch once in each stage, in order, and one thing at a time on an IPU",
     function()
     local checked = 0
+    local described <const> = command.read "docs/pipelines.md"
     for _, schedule in ipairs(schedules) do
+      assert.truthy(described:find("\n| " .. schedule .. " |", 1, true), schedule)
       for _, mapping in ipairs(mappings) do
         for _, training in ipairs{true, false} do
           local ok, t = pcall(timetable, schedule, mapping, nil, training)

@@ -224,8 +224,11 @@ static void check_ops(ipu_context *c) {
           "add takes 2 tensors, got 1");
   REFUSED(c, ipu_apply(c, "top_k", &x, 1, "{\"k\": 2}", out, 1, NULL), IPU_E_INVALID_ARGUMENT,
           "2 results, and room for 1");
+  EXPECT(c, !out[0]); /* which the caller freed above: nothing is left in a list on failure */
+  out[0] = out[1] = x;
   REFUSED(c, ipu_apply(c, "top_k", &x, 1, "{\"k\": 2.5}", out, 2, NULL), IPU_E_TYPE,
           "'k' must be an integer");
+  EXPECT(c, !out[0] && !out[1]);
   REFUSED(c, ipu_apply(c, "top_k", &x, 1, "{\"j\": 2}", out, 2, NULL), IPU_E_VALUE,
           "no attribute 'j'");
   REFUSED(c, ipu_apply(c, "top_k", &x, 1, "{\"k\": ", out, 2, NULL), IPU_E_VALUE,
@@ -286,7 +289,9 @@ static void check_functions(ipu_context *c) {
   OK_(c, ipu_builder_apply(b, "reduce_sum", &p, 1, NULL, &y, 1, NULL));
   OK_(c, ipu_builder_gradients(b, y, operands, 2, g));
   OK_(c, ipu_builder_constant(b, u, &k));
-  ipu_value *addends[] = {w, k};
+  ipu_value *addends[] = {w, k}, *none[] = {NULL}, *slots[] = {y, y};
+  REFUSED(c, ipu_builder_gradients(b, y, none, 1, slots), IPU_E_INVALID_ARGUMENT, "");
+  EXPECT(c, !slots[0] && slots[1] == y); /* as many as were asked for */
   OK_(c, ipu_builder_apply(b, "add", addends, 2, NULL, &sum, 1, NULL));
   REFUSED(c, ipu_builder_assign(b, v, x), IPU_E_INVALID_ARGUMENT,
           "variable 'w' is float32[], got float32[3]");
@@ -294,6 +299,10 @@ static void check_functions(ipu_context *c) {
   ipu_value *results[] = {y, g[0], g[1]};
   OK_(c, ipu_builder_finish(b, results, 3, &f));
   REFUSED(c, ipu_builder_read(b, v, &w), IPU_E_FAILED_PRECONDITION, "can only be freed");
+  ipu_function *unmade = f; /* one that failed is over, too */
+  REFUSED(c, ipu_builder_finish(other, none, 1, &unmade), IPU_E_INVALID_ARGUMENT, "");
+  EXPECT(c, !unmade);
+  REFUSED(c, ipu_builder_read(other, v, &w), IPU_E_FAILED_PRECONDITION, "can only be freed");
   ipu_builder_free(b), ipu_builder_free(other);
   ipu_tensor *in = vector(c, 3, (float[]){1, 2, 4}), *wrong = vector(c, 2, (float[]){1, 2});
   for (int step = 0; step < 3; step++) {
@@ -307,6 +316,7 @@ static void check_functions(ipu_context *c) {
           "float32[3], got float32[2]");
   REFUSED(c, ipu_function_call(f, &in, 1, out, 2, &n), IPU_E_INVALID_ARGUMENT,
           "3 results, and room for 2");
+  EXPECT(c, !out[0] && !out[1] && !out[2]);
   REFUSED(c, ipu_function_call(f, NULL, 0, out, 3, &n), IPU_E_VALUE, "takes 1 tensor, got 0");
   OK_(c, ipu_variable_read(c, v, &out[0]));
   EXPECT(c, at(out[0], 0) == 5);

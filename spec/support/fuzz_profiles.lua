@@ -1,6 +1,6 @@
 -- Prices of random programs of every kind, for random chips, sizes and settings: what the estimate,
 -- profile.json, the summary and the trace say of one program must agree, and hold together in
--- itself, as docs/profile.md says.
+-- itself, as docs/reference/profile.md says.
 --
 --   build/ipulua spec/support/fuzz_profiles.lua [first seed] [how many]
 

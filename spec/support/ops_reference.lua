@@ -1,4 +1,4 @@
--- docs/ops.md from the rows of the registry: `ipulua spec/support/ops_reference.lua > docs/ops.md`.
+-- docs/reference/ops.md from the rows of the registry, for `make docs`.
 -- What dtypes an op takes is found by calling it on its own sample.
 
 local core = require "ipulua.core"

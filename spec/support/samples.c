@@ -8,6 +8,18 @@
 
 #include "ops/ops.h"
 
+char *arena_print(Arena *a, const char *format, ...) {
+  va_list args, again;
+  va_start(args, format);
+  va_copy(again, args);
+  int n = vsnprintf(NULL, 0, format, args);
+  char *s = n < 0 ? NULL : arena_alloc(a, (size_t)n + 1);
+  if (s) vsnprintf(s, (size_t)n + 1, format, again);
+  va_end(again);
+  va_end(args);
+  return s;
+}
+
 typedef struct Reader {
   Error *error;
   Arena *arena;

@@ -2,6 +2,8 @@
  * attributes. */
 #ifndef SPEC_SAMPLES_H
 #define SPEC_SAMPLES_H
+#include <stdarg.h>
+
 #include "graph/graph.h"
 
 enum { SAMPLE_OPERANDS = 16 };
@@ -32,6 +34,7 @@ Type sample_type(const Sample *s, int operand, Dtype real, Dtype integer);
 Tensor *sample_tensor(Error *e, const Sample *s, int operand, Dtype real, Dtype integer);
 /* Append the case to a graph: inputs, then the node. NULL with g->error set when infer refuses. */
 Node *sample_node(Graph *g, const Sample *s, Dtype real, Dtype integer);
+char *arena_print(Arena *a, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Whether a sweep's arguments name the row; without arguments each is wanted. */
 bool sample_wanted(const OpDef *op, int argc, char **argv);
 /* How many arguments name no op; a line tells of each. */

@@ -172,9 +172,7 @@ static Cost price_fill(const Target *t, const int64_t *x) { return cost_fill(t, 
 static Cost price_random(const Target *t, const int64_t *x) {
   return cost_random(t, F32, x[0] * x[1], "normal");
 }
-static Cost price_update(const Target *t, const int64_t *x) {
-  return cost_update(t, F16, F32, x[0] * x[1], "adam");
-}
+static Cost price_copy(const Target *t, const int64_t *x) { return cost_copy(t, x[0] * x[1]); }
 static Cost price_rearrange(const Target *t, const int64_t *x) {
   return cost_rearrange(t, x[0] * x[1], 2);
 }
@@ -265,7 +263,7 @@ static const struct {
            {"cast", price_cast, 0.75},
            {"fill", price_fill, 0.75},
            {"random", price_random, 0.75},
-           {"update", price_update, 0.75},
+           {"copy", price_copy, 0.75},
            {"rearrange", price_rearrange, 0.75},
            {"transpose", price_transpose, 0.75},
            {"slice", price_slice, 0.75},
@@ -387,15 +385,6 @@ static void check_targets(void) {
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     check(target_find(names[i]) != NULL, names[i], "target", x, 1);
   check(!target_find("ipu9") && !target_find(NULL), "unknown chips are NULL", "target", x, 1);
-  for (int i = 0; target_at(i); i++) {
-    Target copy;
-    Error e = {0};
-    char *text = target_print(target_at(i));
-    bool same = text && target_parse(&e, text, strlen(text), &copy) == OK &&
-                !memcmp(&copy.tiles, &target_at(i)->tiles, sizeof copy - offsetof(Target, tiles));
-    check(same, "printed and parsed again is the same", target_at(i)->name, x, 1);
-    free(text);
-  }
   static const char *const bad[] = {"",
                                     "[]",
                                     "{",
@@ -435,21 +424,6 @@ static void check_pods(void) {
   Pod p;
   int64_t x[1] = {0};
   check(pod_make(&e, target_find("GC2"), 16, NULL, &p) == OK, "sixteen C2 chips", "pod", x, 1);
-  DeviceInfo d = {0};
-  check(pod_device_count(&p) == 31 && pod_find_device(&p, 4) == 24,
-        "31 devices; four IPUs are device 24", "pod", x, 1);
-  static const int quad[] = {5, 7, 4, 6}, other[] = {3, 1, 2, 0};
-  for (int i = 0; i < 4; i++) {
-    check(pod_device(&p, 24, &d) && pod_chain(&p, d.first + i) == quad[i], "device 24 is 5 7 4 6",
-          "pod", x, 1);
-    check(pod_device(&p, 25, &d) && pod_chain(&p, d.first + i) == other[i], "device 25 is 3 1 2 0",
-          "pod", x, 1);
-  }
-  check(
-      pod_device(&p, 30, &d) && d.count == 16 && !pod_device(&p, 31, &d) && !pod_device(&p, -1, &d),
-      "the last device", "pod", x, 1);
-  check(pod_make(&e, target_find("C600"), 8, "line", &p) == OK && pod_find_device(&p, 4) == 12,
-        "eight cards: 12 is a quad", "pod", x, 1);
   check(pod_make(&e, target_find("Bow"), 0, NULL, &p) != OK, "no IPUs", "pod", x, 1);
   check(pod_make(&e, target_find("Bow"), 4, "star", &p) != OK, "no such topology", "pod", x, 1);
   for (int n = 2; n <= 128; n *= 2) {

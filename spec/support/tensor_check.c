@@ -198,24 +198,23 @@ static void check_map(void) {
     snprintf(key, sizeof key, "key %d", i), CHECK(map_set(m, key, (void *)(intptr_t)i));
   CHECK(map_count(m) == 5000 && map_get(m, "key 4321") == (void *)(intptr_t)4321 &&
         !map_has(m, "key 5000"));
-  for (int i = 0; i < 5000; i += 2)
-    snprintf(key, sizeof key, "key %d", i), CHECK(map_remove(m, key));
-  CHECK(!map_remove(m, "key 0") && map_count(m) == 2500 &&
-        map_get(m, "key 7") == (void *)(intptr_t)7);
-  for (int i = 0; i < 20000; i++) CHECK(map_set(m, "again", m) && map_remove(m, "again"));
   CHECK(map_set(m, "", m) && map_get(m, "") == m && map_set(m, "", NULL) && map_has(m, "") &&
         !map_get(m, ""));
   int cursor = 0, seen = 0;
-  void *value, *last = NULL;
+  void *value, *last = (void *)(intptr_t)-1;
   for (const char *k; (k = map_next(m, &cursor, &value)) && *k; seen++)
-    CHECK(value > last), last = value;
-  CHECK(seen == 2500);
+    CHECK((intptr_t)value == (intptr_t)last + 1), last = value;
+  CHECK(seen == 5000);
   map_free(m);
   map_free(NULL);
 }
 
+#define X(id, name) [id] = name,
+static const char *const level_names[LOG_LEVEL_COUNT] = {LOG_LEVELS(X)};
+#undef X
+
 static void remember(void *context, LogLevel level, const char *line) {
-  snprintf(context, 100, "%s %s", log_level_name(level), line);
+  snprintf(context, 100, "%s %s", level_names[level], line);
 }
 
 static void check_log_and_text(void) {
@@ -478,29 +477,26 @@ static void check_views(void) {
   CHECK(!tensor_row(&e, t, -1)), error_clear(&e);
   Type flat = type_of(F32, 1, 24, 0, 0), five = type_of(F32, 1, 5, 0, 0),
        small = type_of(F32, 2, 4, 3, 0);
-  Tensor *reshaped = tensor_reshaped(&e, t, &flat);
-  CHECK(reshaped && tensor_get(reshaped, 23) == 23);
-  CHECK(!tensor_reshaped(&e, t, &five) &&
-        failed_with(&e, ERR_VALUE, "float32[2, 3, 4] has 24 elements, [5] 5"));
+  Tensor *flattened = tensor_view(&e, t, &flat, (int64_t[]){1}, 0);
+  CHECK(flattened && tensor_get(flattened, 23) == 23);
   Tensor *transposed = tensor_view(&e, row, &small, (int64_t[]){1, 4}, 0);
   CHECK(transposed && !tensor_is_dense(transposed) && tensor_get(transposed, 1) == 16);
-  CHECK(!tensor_reshaped(&e, transposed, &small)), error_clear(&e);
   Tensor *dense = tensor_dense(&e, transposed), *same = tensor_dense(&e, dense);
   CHECK(tensor_is_dense(dense) && ((float *)dense->data)[1] == 16 && same == dense &&
         ((float *)dense->data)[11] == 23);
-  Tensor *backwards = tensor_view(&e, reshaped, &five, (int64_t[]){-2}, 8),
+  Tensor *backwards = tensor_view(&e, flattened, &five, (int64_t[]){-2}, 8),
          *repeated = tensor_view(&e, t, &five, (int64_t[]){0}, 23);
   CHECK(backwards && tensor_get(backwards, 4) == 0 && repeated && tensor_get(repeated, 3) == 23);
-  CHECK(!tensor_view(&e, reshaped, &five, (int64_t[]){-2}, 7) &&
+  CHECK(!tensor_view(&e, flattened, &five, (int64_t[]){-2}, 7) &&
         failed_with(&e, ERR_OUT_OF_RANGE, "reaches beyond"));
-  CHECK(!tensor_view(&e, reshaped, &five, (int64_t[]){1}, 20)), error_clear(&e);
-  CHECK(!tensor_view(&e, reshaped, &five, (int64_t[]){INT64_MAX}, 1)), error_clear(&e);
+  CHECK(!tensor_view(&e, flattened, &five, (int64_t[]){1}, 20)), error_clear(&e);
+  CHECK(!tensor_view(&e, flattened, &five, (int64_t[]){INT64_MAX}, 1)), error_clear(&e);
   Tensor *earlier =
       tensor_view(&e, row, &five, (int64_t[]){1}, -12); /* the storage's start, before the row's */
   CHECK(earlier && tensor_get(earlier, 1) == 1 &&
         !tensor_view(&e, row, &five, (int64_t[]){1}, -13)),
       error_clear(&e);
-  tensor_release(t), tensor_release(row), tensor_release(reshaped), tensor_release(transposed),
+  tensor_release(t), tensor_release(row), tensor_release(flattened), tensor_release(transposed),
       tensor_release(dense);
   tensor_release(same), tensor_release(backwards), tensor_release(repeated),
       tensor_release(earlier);

@@ -58,6 +58,13 @@ static Tensor *eager_counter(Error *e, Engine *g, const OpDef *op, Attr *attr) {
   return t;
 }
 
+/* A call that failed gives out nothing: what is left in the caller's list may be freed. */
+static int give_none(int status, void *outputs, int capacity) {
+  void **list = outputs;
+  for (int i = 0; list && i < capacity; i++) list[i] = NULL;
+  return status;
+}
+
 static void give_out(ipu_context *c, const char *what, Tensor **list, int total, int visible,
                      ipu_tensor **outputs, int capacity, int *count) {
   bool fits = check_capacity(&c->error, what, visible, capacity) == OK;
@@ -66,11 +73,14 @@ static void give_out(ipu_context *c, const char *what, Tensor **list, int total,
     if (fits && i < visible) outputs[i] = handle_of(tensor_own(&c->error, list[i]));
     else tensor_release(list[i]);
   }
-  if (count) *count = fits ? visible : 0;
+  bool given = c->error.status == OK;
+  for (int i = 0; !given && fits && i < visible; i++) ipu_tensor_free(outputs[i]);
+  if (count) *count = given ? visible : 0;
 }
 
-int ipu_apply(ipu_context *c, const char *name, ipu_tensor *const *inputs, int input_count,
-              const char *attributes, ipu_tensor **outputs, int capacity, int *output_count) {
+static int apply_now(ipu_context *c, const char *name, ipu_tensor *const *inputs, int input_count,
+                     const char *attributes, ipu_tensor **outputs, int capacity,
+                     int *output_count) {
   if (!context_given(c, "ipu_apply",
                      (Given[]){{"outputs", capacity > 0 ? (const void *)outputs : ""}, {0}}))
     return IPU_E_INVALID_ARGUMENT;
@@ -95,6 +105,12 @@ int ipu_apply(ipu_context *c, const char *name, ipu_tensor *const *inputs, int i
   tensor_release(counter);
   attributes_clear(&a);
   return context_end(c);
+}
+
+int ipu_apply(ipu_context *c, const char *name, ipu_tensor *const *inputs, int input_count,
+              const char *attributes, ipu_tensor **outputs, int capacity, int *output_count) {
+  int status = apply_now(c, name, inputs, input_count, attributes, outputs, capacity, output_count);
+  return status == IPU_OK ? status : give_none(status, outputs, capacity);
 }
 
 /* ---- variables ---- */
@@ -274,9 +290,9 @@ static void apply(ipu_builder *b, const OpDef *op, ipu_value *const *inputs, int
   if (output_count) *output_count = visible;
 }
 
-int ipu_builder_apply(ipu_builder *b, const char *name, ipu_value *const *inputs, int count,
-                      const char *attributes, ipu_value **outputs, int capacity,
-                      int *output_count) {
+static int builder_apply(ipu_builder *b, const char *name, ipu_value *const *inputs, int count,
+                         const char *attributes, ipu_value **outputs, int capacity,
+                         int *output_count) {
   if (!context_given(b ? b->context : NULL, "ipu_builder_apply",
                      (Given[]){{"outputs", capacity > 0 ? (const void *)outputs : ""}, {0}}))
     return IPU_E_INVALID_ARGUMENT;
@@ -295,8 +311,15 @@ int ipu_builder_apply(ipu_builder *b, const char *name, ipu_value *const *inputs
   return end(b);
 }
 
-int ipu_builder_gradients(ipu_builder *b, ipu_value *y, ipu_value *const *xs, int count,
-                          ipu_value **gradients) {
+int ipu_builder_apply(ipu_builder *b, const char *name, ipu_value *const *inputs, int count,
+                      const char *attributes, ipu_value **outputs, int capacity,
+                      int *output_count) {
+  int status = builder_apply(b, name, inputs, count, attributes, outputs, capacity, output_count);
+  return status == IPU_OK ? status : give_none(status, outputs, capacity);
+}
+
+static int builder_gradients(ipu_builder *b, ipu_value *y, ipu_value *const *xs, int count,
+                             ipu_value **gradients) {
   if (!context_given(b ? b->context : NULL, "ipu_builder_gradients",
                      (Given[]){{"gradients", count > 0 ? (const void *)gradients : ""}, {0}}))
     return IPU_E_INVALID_ARGUMENT;
@@ -313,6 +336,12 @@ int ipu_builder_gradients(ipu_builder *b, ipu_value *y, ipu_value *const *xs, in
   for (int i = 0; i < count; i++) gradients[i] = (ipu_value *)dx[i];
   free(in);
   return end(b);
+}
+
+int ipu_builder_gradients(ipu_builder *b, ipu_value *y, ipu_value *const *xs, int count,
+                          ipu_value **gradients) {
+  int status = builder_gradients(b, y, xs, count, gradients);
+  return status == IPU_OK ? status : give_none(status, gradients, count);
 }
 
 const char *ipu_value_dtype(const ipu_value *v) {
@@ -349,14 +378,14 @@ int ipu_builder_finish(ipu_builder *b, ipu_value *const *results, int count, ipu
   if (!context_given(b ? b->context : NULL, "ipu_builder_finish", (Given[]){{"out", out}, {0}}))
     return IPU_E_INVALID_ARGUMENT;
   *out = NULL;
-  if (!begin(b) || check_values(b, "ipu_builder_finish", results, count) != OK) return end(b);
-  ipu_function *f = calloc(1, sizeof *f);
-  if (!f) return context_fail(b->context, ERR_OUT_OF_MEMORY, "out of memory");
-  f->program = compile(b, results, count);
+  if (!begin(b)) return end(b);
+  ipu_function *f = NULL;
+  if (check_values(b, "ipu_builder_finish", results, count) == OK && !(f = calloc(1, sizeof *f)))
+    fail(&b->context->error, ERR_OUT_OF_MEMORY, "out of memory");
+  if (f) f->program = compile(b, results, count), f->context = context_retain(b->context);
   trace_free(b->trace);
   b->trace = NULL;
-  f->context = context_retain(b->context);
-  if (f->program) *out = f;
+  if (f && f->program) *out = f;
   else ipu_function_free(f);
   return end(b);
 }
@@ -385,8 +414,8 @@ static Status check_arguments(Error *e, const Program *p, ipu_tensor *const *arg
   return OK;
 }
 
-int ipu_function_call(ipu_function *f, ipu_tensor *const *arguments, int argument_count,
-                      ipu_tensor **results, int capacity, int *result_count) {
+static int function_call(ipu_function *f, ipu_tensor *const *arguments, int argument_count,
+                         ipu_tensor **results, int capacity, int *result_count) {
   if (!context_given(f ? f->context : NULL, "ipu_function_call",
                      (Given[]){{"results", capacity > 0 ? (const void *)results : ""}, {0}}))
     return IPU_E_INVALID_ARGUMENT;
@@ -401,4 +430,10 @@ int ipu_function_call(ipu_function *f, ipu_tensor *const *arguments, int argumen
       result_count)
     *result_count = p->result_count;
   return context_end(c);
+}
+
+int ipu_function_call(ipu_function *f, ipu_tensor *const *arguments, int argument_count,
+                      ipu_tensor **results, int capacity, int *result_count) {
+  int status = function_call(f, arguments, argument_count, results, capacity, result_count);
+  return status == IPU_OK ? status : give_none(status, results, capacity);
 }

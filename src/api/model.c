@@ -259,14 +259,23 @@ static int call_tensors(ipu_model *m, const char *function, ipu_tensor *const *x
   return context_end(c);
 }
 
+/* What fails gives out nothing. */
+static int give_tensors(ipu_model *m, const char *function, ipu_tensor *const *x, int x_count,
+                        const char *options, const char *out_name, ipu_tensor **outputs,
+                        int capacity, int *count) {
+  int status = call_tensors(m, function, x, x_count, options, out_name, outputs, capacity, count);
+  for (int i = 0; status != IPU_OK && outputs && i < capacity; i++) outputs[i] = NULL;
+  return status;
+}
+
 int ipu_model_predict(ipu_model *m, ipu_tensor *const *x, int x_count, const char *options,
                       ipu_tensor **outputs, int capacity, int *output_count) {
-  return call_tensors(m, "predict", x, x_count, options, "outputs", outputs, capacity,
+  return give_tensors(m, "predict", x, x_count, options, "outputs", outputs, capacity,
                       output_count);
 }
 
 int ipu_model_get_weights(ipu_model *m, ipu_tensor **weights, int capacity, int *count) {
-  return call_tensors(m, "get_weights", NULL, 0, NULL, "weights", weights, capacity, count);
+  return give_tensors(m, "get_weights", NULL, 0, NULL, "weights", weights, capacity, count);
 }
 
 int ipu_model_set_weights(ipu_model *m, ipu_tensor *const *weights, int count) {

@@ -59,18 +59,6 @@ void *arena_copy(Arena *a, const void *data, size_t bytes) {
 
 char *arena_string(Arena *a, const char *s) { return s ? arena_copy(a, s, strlen(s) + 1) : NULL; }
 
-char *arena_print(Arena *a, const char *format, ...) {
-  va_list args, again;
-  va_start(args, format);
-  va_copy(again, args);
-  int n = vsnprintf(NULL, 0, format, args);
-  char *s = n < 0 ? NULL : arena_alloc(a, (size_t)n + 1);
-  if (s) vsnprintf(s, (size_t)n + 1, format, again);
-  va_end(again);
-  va_end(args);
-  return s;
-}
-
 ArenaMark arena_mark(const Arena *a) {
   return (ArenaMark){a->blocks, a->blocks ? a->blocks->used : 0, a->bytes};
 }

@@ -1,7 +1,6 @@
 /* Memory that is freed together: what is built together dies together (graphs, programs, plans). */
 #ifndef IPULUA_BASE_ARENA_H
 #define IPULUA_BASE_ARENA_H
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -13,7 +12,6 @@ void arena_free(Arena *a); /* NULL is fine */
 void *arena_alloc(Arena *a, size_t bytes);
 void *arena_copy(Arena *a, const void *data, size_t bytes);
 char *arena_string(Arena *a, const char *s); /* NULL gives NULL */
-char *arena_print(Arena *a, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* What was handed out since a mark is taken back; marks end in the opposite order of their
  * making. */
 typedef struct ArenaMark {

@@ -8,17 +8,20 @@
 static const char *const level_names[LOG_LEVEL_COUNT] = {LOG_LEVELS(X)};
 #undef X
 
-bool log_level_find(const char *name, LogLevel *out) {
+static bool find_level(const char *name, LogLevel *out) {
   for (int i = 0; i < LOG_LEVEL_COUNT; i++)
     if (strcmp(name, level_names[i]) == 0) return *out = (LogLevel)i, true;
   return false;
 }
 
-const char *log_level_name(LogLevel level) { return level_names[level]; }
+static void to_stderr(void *context, LogLevel level, const char *line) {
+  (void)context;
+  fprintf(stderr, "ipulua: %s: %s\n", level_names[level], line);
+}
 
 bool log_init(Log *log, const char *level_name) {
-  *log = (Log){.level = LOG_WARN, .sink = log_to_stderr};
-  return !level_name || !*level_name || log_level_find(level_name, &log->level);
+  *log = (Log){.level = LOG_WARN, .sink = to_stderr};
+  return !level_name || !*level_name || find_level(level_name, &log->level);
 }
 
 void log_line(const Log *log, LogLevel level, const char *format, ...) {
@@ -29,9 +32,4 @@ void log_line(const Log *log, LogLevel level, const char *format, ...) {
   vsnprintf(line, sizeof line, format, args);
   va_end(args);
   log->sink(log->context, level, line);
-}
-
-void log_to_stderr(void *context, LogLevel level, const char *line) {
-  (void)context;
-  fprintf(stderr, "ipulua: %s: %s\n", level_names[level], line);
 }

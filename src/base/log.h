@@ -29,12 +29,9 @@ typedef struct Log {
 /* Warnings and errors to stderr, unless level_name (what IPULUA_LOG says; NULL and "" are fine)
  * names another level. False when it names none: the log is usable all the same. */
 bool log_init(Log *log, const char *level_name);
-bool log_level_find(const char *name, LogLevel *out);
-const char *log_level_name(LogLevel level);
 /* Is it worth building the line? */
 static inline bool log_shows(const Log *log, LogLevel level) { return log && level <= log->level; }
 /* Lines beyond 2000 bytes are cut. A NULL log says nothing. */
 void log_line(const Log *log, LogLevel level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-void log_to_stderr(void *context, LogLevel level, const char *line);
 #endif

@@ -8,7 +8,7 @@
 #include "base/rng.h"
 
 /* entries in order of insertion; slots, twice as many at least, hold positions in entries + 1, 0
- * is free. A removed entry keeps its slot, with key NULL, until the next rebuild. */
+ * is free. */
 typedef struct Entry {
   char *key;
   void *value;
@@ -17,7 +17,7 @@ typedef struct Entry {
 
 struct Map {
   Entry *entries;
-  int used, capacity, count;
+  int used, capacity;
   int *slots;
   uint32_t slot_mask; /* number of slots - 1 */
   uint64_t seed;
@@ -61,7 +61,7 @@ void map_free(Map *m) {
 static Entry *find(const Map *m, const char *key, uint64_t hash) {
   for (uint32_t s = (uint32_t)hash & m->slot_mask; m->slots[s]; s = (s + 1) & m->slot_mask) {
     Entry *entry = &m->entries[m->slots[s] - 1];
-    if (entry->hash == hash && entry->key && strcmp(entry->key, key) == 0) return entry;
+    if (entry->hash == hash && strcmp(entry->key, key) == 0) return entry;
   }
   return NULL;
 }
@@ -72,20 +72,16 @@ static void place(Map *m, int index) {
   m->slots[s] = index + 1;
 }
 
-/* Drop what was removed; slots for twice the entries and one more. */
+/* Slots for twice the entries and one more. */
 static bool rebuild(Map *m) {
   uint32_t slot_count = FIRST_SLOTS;
-  while (slot_count < ((uint32_t)m->count + 1) * 4) slot_count *= 2;
+  while (slot_count < ((uint32_t)m->used + 1) * 4) slot_count *= 2;
   int *slots = calloc(slot_count, sizeof *slots);
   if (!slots) return false;
   free(m->slots);
   m->slots = slots;
   m->slot_mask = slot_count - 1;
-  int kept = 0;
-  for (int i = 0; i < m->used; i++)
-    if (m->entries[i].key) m->entries[kept++] = m->entries[i];
-  m->used = kept;
-  for (int i = 0; i < kept; i++) place(m, i);
+  for (int i = 0; i < m->used; i++) place(m, i);
   return true;
 }
 
@@ -100,7 +96,6 @@ bool map_set(Map *m, const char *key, void *value) {
     return free(copy), false;
   m->entries[m->used] = (Entry){copy, value, hash};
   place(m, m->used++);
-  m->count++;
   return true;
 }
 
@@ -111,23 +106,11 @@ void *map_get(const Map *m, const char *key) {
 
 bool map_has(const Map *m, const char *key) { return find(m, key, hash_of(m, key)) != NULL; }
 
-bool map_remove(Map *m, const char *key) {
-  Entry *entry = find(m, key, hash_of(m, key));
-  if (!entry) return false;
-  free(entry->key);
-  entry->key = NULL;
-  m->count--;
-  return true;
-}
-
-int map_count(const Map *m) { return m->count; }
+int map_count(const Map *m) { return m->used; }
 
 const char *map_next(const Map *m, int *cursor, void **value) {
-  while (*cursor < m->used) {
-    const Entry *entry = &m->entries[(*cursor)++];
-    if (!entry->key) continue;
-    if (value) *value = entry->value;
-    return entry->key;
-  }
-  return NULL;
+  if (*cursor >= m->used) return NULL;
+  const Entry *entry = &m->entries[(*cursor)++];
+  if (value) *value = entry->value;
+  return entry->key;
 }

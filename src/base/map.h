@@ -13,7 +13,6 @@ void map_free(Map *m); /* the keys, not what the values point to; NULL is fine *
 bool map_set(Map *m, const char *key, void *value);
 void *map_get(const Map *m, const char *key); /* NULL when absent */
 bool map_has(const Map *m, const char *key);
-bool map_remove(Map *m, const char *key); /* was it there? */
 int map_count(const Map *m);
 /* Start with *cursor = 0; NULL after the last. value may be NULL. The map must not change
  * meanwhile, except for the removal of the key just returned. */

@@ -1,5 +1,6 @@
 #include "base/pool.h"
 
+#include "base/pause.h"
 #include "base/subnormal.h"
 #include "base/thread.h"
 
@@ -53,14 +54,6 @@ struct Pool {
   pthread_cond_t wake;
   pthread_cond_t reclaimed; /* for members that rest: they aren't woken by every loop */
 };
-
-static inline void pause_briefly(void) {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  __asm__ volatile("yield");
-#endif
-}
 
 /* Of a team of that many, member's first chunk. */
 static int64_t share_begin(int64_t count, int team, int member) { return count * member / team; }

@@ -16,6 +16,7 @@
 #include "cli/prompt.h"
 #include "dist/launch.h"
 #include "lua/module.h"
+#include "target/target.h"
 
 enum { EXIT_USAGE = 2 };
 
@@ -35,7 +36,7 @@ static const char usage[] =
     "  --seed N        set the global seed\n"
     "  --profile DIR   write a profile of every program into DIR\n"
     "  --estimate      price every program, execute none\n"
-    "  --target NAME   the chip to price for: gc2, gc200, bow, c600 or a JSON file\n"
+    "  --target NAME   the chip to price for: %s or a JSON file\n"
     "  --ipus N        the machine's IPUs: 16 unless given\n"
     "  --replicas N    replicas of all instances together\n"
     "  --ipus-per-replica N  IPUs of each replica\n"
@@ -46,6 +47,11 @@ static const char usage[] =
     "  info            show version, features and CPU kernels (unless a file 'info' exists)\n";
 
 #define FAILURE_KEY "ipulua.failure" /* in the registry: the words that the script ended with */
+
+static void print_usage(FILE *f, const char *program) {
+  char chips[TARGET_NAMES];
+  fprintf(f, usage, program, target_names(chips, true));
+}
 
 static const char *program_name(char *const argv[]) {
   return argv[0] && argv[0][0] ? argv[0] : "ipulua";
@@ -243,11 +249,11 @@ int main(int argc, char **argv) {
   CommandLine line = options_parse(argc, argv);
   if (line.problem[0]) {
     fprintf(stderr, "%s: %s\n", program_name(argv), line.problem);
-    fprintf(stderr, usage, program_name(argv));
+    print_usage(stderr, program_name(argv));
     return EXIT_USAGE;
   }
   if (line.action == SHOW_HELP) {
-    printf(usage, program_name(argv));
+    print_usage(stdout, program_name(argv));
     return EXIT_SUCCESS;
   }
   if (line.action == SHOW_VERSION) {

@@ -114,11 +114,13 @@ static void check_long(CommandLine *line, int index) {
     if (!value) {
       snprintf(line->problem, size, "'--%s' needs a value", option->name);
     } else if (!read_option(option, value, &number)) {
+      char names[TARGET_NAMES], chips[TARGET_NAMES + 64];
+      snprintf(chips, sizeof chips, "one of %s, or a .json file that there is",
+               target_names(names, true));
       const char *wanted = option->kind == COUNT  ? "an integer of at least 1"
                            : option->kind == IPUS ? "a power of two of at least 1 and at most 1024"
                            : option->kind == NATURAL ? "an integer of at least 0"
-                           : option->kind == CHIP
-                               ? "one of gc2, gc200, bow, c600, or a .json file that there is"
+                           : option->kind == CHIP    ? chips
                            : *value ? "the name of a folder, and there is a file of that name"
                                     : "the name of a folder";
       snprintf(line->problem, size, "'--%s' needs %s, got '%.60s'", option->name, wanted, value);

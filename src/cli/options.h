@@ -31,7 +31,7 @@ typedef struct CommandLine {
   int script;
   Action action;
   bool interactive, version, statement, no_environment;
-  char problem[160]; /* "" when the line is well formed */
+  char problem[480]; /* "" when the line is well formed */
 } CommandLine;
 
 CommandLine options_parse(int argc, char **argv);

@@ -30,12 +30,11 @@ HostCalls *host_calls_new(void) {
   return h;
 }
 
-bool host_calls_here(const HostCalls *h) { return pthread_equal(h->script, pthread_self()); }
-
-bool host_calls_inside(const HostCalls *h) { return h->depth > 0; }
+/* Is this the script's thread? */
+static bool is_here(const HostCalls *h) { return pthread_equal(h->script, pthread_self()); }
 
 HostAsker host_calls_asker(const HostCalls *h, pthread_t thread) {
-  if (!host_calls_here(h) || !h->answered) return ASKED_BY_NOBODY;
+  if (!is_here(h) || !h->answered) return ASKED_BY_NOBODY;
   for (const HostRequest *r = h->answered; r; r = r->outer)
     if (pthread_equal(r->asker, thread)) return ASKED_BY_IT;
   return ASKED_BY_ANOTHER;
@@ -89,7 +88,7 @@ static void run_deferred(HostCalls *h) {
 }
 
 void host_calls_serve(HostCalls *h) {
-  if (!h || !atomic_load_explicit(&h->pending, memory_order_relaxed) || !host_calls_here(h)) return;
+  if (!h || !atomic_load_explicit(&h->pending, memory_order_relaxed) || !is_here(h)) return;
   for (;;) {
     pthread_mutex_lock(&h->mutex);
     HostRequest *r = take_request(h);
@@ -111,7 +110,7 @@ static struct timespec in_a_moment(void) {
 }
 
 void host_calls_wait(HostCalls *h, HostPredicate ready, void *context) {
-  bool script = host_calls_here(h);
+  bool script = is_here(h);
   pthread_mutex_lock(&h->mutex);
   atomic_fetch_add(&h->waiters, 1);
   while (!ready(context)) {
@@ -181,7 +180,7 @@ static void withdraw(HostCalls *h, HostRequest *r) {
 }
 
 Status host_call(HostCalls *h, Error *e, HostRequest *r, HostPredicate given_up, void *context) {
-  if (host_calls_here(h)) return call_here(h, e, r);
+  if (is_here(h)) return call_here(h, e, r);
   r->asker = pthread_self();
   pthread_mutex_lock(&h->mutex);
   atomic_fetch_add(&r->references, 1);
@@ -198,7 +197,7 @@ Status host_call(HostCalls *h, Error *e, HostRequest *r, HostPredicate given_up,
 }
 
 void host_calls_defer(HostCalls *h, HostDeferred *d) {
-  if (host_calls_here(h) && !h->depth) {
+  if (is_here(h) && !h->depth) {
     d->run(d);
     return;
   }

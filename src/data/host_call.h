@@ -15,8 +15,6 @@ typedef struct HostCalls HostCalls;
 HostCalls *host_calls_new(void);
 /* when no thread uses it any more; runs what was deferred */
 void host_calls_free(HostCalls *h);
-bool host_calls_here(const HostCalls *h);   /* is this the script's thread? */
-bool host_calls_inside(const HostCalls *h); /* is that one inside of a request? Of itself only */
 /* Whom the script's thread is answering: that thread, which then waits; another one, whom that
  * thread may wait for; or nobody. */
 typedef enum HostAsker { ASKED_BY_NOBODY, ASKED_BY_IT, ASKED_BY_ANOTHER } HostAsker;

@@ -246,7 +246,8 @@ static void resize_row(uint8_t *out, const uint8_t *upper, const uint8_t *lower,
   }
 }
 
-Tensor *image_resized(Error *e, const Tensor *image, int64_t height, int64_t width) {
+/* Bilinear, as tf.image.resize: u8 [h, w, channels] to [height, width, channels]. */
+static Tensor *image_resized(Error *e, const Tensor *image, int64_t height, int64_t width) {
   int64_t h = image->type.shape[0], w = image->type.shape[1], channels = image->type.shape[2];
   Type type = type_make(U8, 3, (int64_t[]){height, width, channels});
   Tensor *out = tensor_new_uninitialised(e, &type);

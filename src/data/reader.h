@@ -25,6 +25,4 @@ void image_folder_clear(ImageFolder *f);
  * over, also on failure. */
 Dataset *dataset_from_images(Error *e, const char *source, ImageFolder *files, int64_t height,
                              int64_t width, int channels);
-/* Bilinear, as tf.image.resize: u8 [h, w, channels] to [height, width, channels]. */
-Tensor *image_resized(Error *e, const Tensor *image, int64_t height, int64_t width);
 #endif

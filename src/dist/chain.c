@@ -187,6 +187,9 @@ static Status chain(Instances *t, const Meeting *m, const ChainSum *sum, Error *
   c.way[DOWN] = (Way){.from = t->rank < last ? t->rank + 1 : -1, .to = t->rank ? t->rank - 1 : -1};
   if (interrupt_pending() != INTERRUPT_NONE) c.flags = FLAG_STOP;
   Status s = make_slots(t, e);
+  /* boards are where others wait: pieces alone would miss who comes to another meeting */
+  if (s == OK && t->window)
+    s = come_together(t, m, NULL, 0, (size_t)sum->count * sum->element_bytes, -1, e);
   if (s != OK) return s;
   memset(t->request, 0, 2 * CHAIN_PIECES * sizeof *t->request);
   s = run(&c);

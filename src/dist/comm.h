@@ -23,8 +23,8 @@ typedef struct Comm {
   int (*test)(CommRequest **requests, int32_t count, int32_t *done);
   /* The next message of the control channel; from = -1: there is none. */
   int (*look)(int32_t *from, int32_t *bytes);
-  /* Memory that all processes of a host see: this one's part, and the parts of all, in order. NULL: not
-   * offered. */
+  /* Memory that all processes see: this one's part, and the parts of all, in order. All call it, once, right
+   * after they have begun. mine NULL: they are not all of one host. The function NULL: not offered. */
   int (*share)(int64_t bytes, void **mine, void **all);
   const char *(*words)(int code);
   void (*abort)(int32_t status); /* ends all processes */

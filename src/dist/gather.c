@@ -13,17 +13,30 @@ static size_t bytes_of(const Part *part, int parts) {
   return bytes;
 }
 
-static void write_header(Instances *t, const Meeting *m, const Part *part, int parts,
-                         size_t bytes) {
-  Header h = {.number = t->meetings, .kind = m->kind, .detail = m->detail, .bytes = (int64_t)bytes};
+/* What an instance has said of the meeting that this one is at. */
+static char *message_of(const Instances *t, int q) {
+  return t->window ? board_entry(t, q)->message : t->peer[q].message;
+}
+
+static void write_header(Instances *t, const Meeting *m, const Part *part, int parts, size_t bytes,
+                         int64_t place) {
+  Header h = {.number = t->meetings,
+              .kind = m->kind,
+              .detail = m->detail,
+              .bytes = (int64_t)bytes,
+              .place = place};
   if (interrupt_pending() != INTERRUPT_NONE) h.flags |= FLAG_STOP;
-  memcpy(t->own, &h, sizeof h);
+  char *message = message_of(t, t->rank), *to = message + HEADER_BYTES;
+  size_t number = sizeof h.number; /* comes last */
+  memcpy(message + number, (char *)&h + number, sizeof h - number);
   t->stop_flags |= h.flags;
-  char *to = t->own + HEADER_BYTES;
   for (int i = 0; i < parts && bytes <= INLINE_BYTES; i++) {
     if (part[i].bytes) memcpy(to, part[i].data, part[i].bytes);
     to += part[i].bytes;
   }
+  if (t->window)
+    atomic_store_explicit(&board_entry(t, t->rank)->number, h.number, memory_order_release);
+  else memcpy(message, &h.number, number);
 }
 
 static Header header_of(const char *message) {
@@ -41,6 +54,10 @@ static Status request(Instances *t, int code, int q, int *count, Error *e) {
 static Status exchange_headers(Instances *t, const Meeting *m, size_t bytes, Error *e) {
   int count = 0;
   size_t sent = HEADER_BYTES + (bytes <= INLINE_BYTES ? bytes : 0);
+  if (t->window) {
+    t->statistics.bytes_sent += (int64_t)sent * (t->count - 1);
+    return wait_for_boards(t, m, e);
+  }
   Status s = reserve_requests(t, 2 * t->count, e);
   for (int q = 0; q < t->count && s == OK; q++) {
     if (q == t->rank) continue;
@@ -59,7 +76,7 @@ static Status exchange_headers(Instances *t, const Meeting *m, size_t bytes, Err
 static Status compare_headers(Instances *t, const Meeting *m, size_t bytes, Error *e) {
   for (int q = 0; q < t->count; q++) {
     if (q == t->rank) continue;
-    Header h = header_of(t->peer[q].message);
+    Header h = header_of(message_of(t, q));
     t->statistics.bytes_received += HEADER_BYTES + h.bytes;
     t->stop_flags |= h.flags;
     if (h.number != t->meetings || h.kind != m->kind || h.detail != m->detail ||
@@ -92,7 +109,7 @@ static Status exchange_data(Instances *t, const Meeting *m, const Part *part, in
   Status s = reserve_requests(t, 2 * t->count * of_each, e);
   for (int q = 0; q < t->count && s == OK; q++) {
     if (q == t->rank) continue;
-    size_t theirs = (size_t)header_of(t->peer[q].message).bytes, at = 0;
+    size_t theirs = (size_t)header_of(message_of(t, q)).bytes, at = 0;
     bool as_one = m->varying;
     if (theirs > INLINE_BYTES) s = make_room(t, q, theirs, e);
     if (theirs > INLINE_BYTES && as_one && s == OK)
@@ -120,36 +137,76 @@ static Status exchange_data(Instances *t, const Meeting *m, const Part *part, in
 static bool any_large(const Instances *t, size_t bytes) {
   bool large = bytes > INLINE_BYTES;
   for (int q = 0; q < t->count; q++)
-    if (q != t->rank) large = large || header_of(t->peer[q].message).bytes > INLINE_BYTES;
+    if (q != t->rank) large = large || header_of(message_of(t, q)).bytes > INLINE_BYTES;
   return large;
+}
+
+Status come_together(Instances *t, const Meeting *m, const Part *part, int parts, size_t bytes,
+                     int64_t place, Error *e) {
+  write_header(t, m, part, parts, bytes, place);
+  Status s = exchange_headers(t, m, bytes, e);
+  return s == OK ? compare_headers(t, m, bytes, e) : s;
 }
 
 static Status gather(Instances *t, const Meeting *m, const Part *part, int parts, Brought *from,
                      Error *e) {
   size_t bytes = bytes_of(part, parts);
-  write_header(t, m, part, parts, bytes);
-  Status s = exchange_headers(t, m, bytes, e);
-  if (s == OK) s = compare_headers(t, m, bytes, e);
+  Status s = come_together(t, m, part, parts, bytes, -1, e);
   if (s == OK && any_large(t, bytes)) s = exchange_data(t, m, part, parts, bytes, e);
   for (int q = 0; q < t->count && s == OK; q++) {
-    const Peer *p = &t->peer[q];
-    size_t theirs = (size_t)header_of(p->message).bytes;
-    from[q] = (Brought){theirs > INLINE_BYTES ? p->data : p->message + HEADER_BYTES, theirs};
+    const char *message = message_of(t, q);
+    size_t theirs = (size_t)header_of(message).bytes;
+    from[q] = (Brought){theirs > INLINE_BYTES ? t->peer[q].data : message + HEADER_BYTES, theirs};
     if (q == t->rank) from[q] = (Brought){parts == 1 ? part->data : NULL, bytes};
   }
   return s;
 }
 
-Status instances_gather(Instances *t, const Meeting *m, const Part *part, int parts, Brought *from,
-                        Error *e) {
+static Status begin(Instances *t, Error *e) {
   pthread_mutex_lock(&t->lock);
-  double began = clock_seconds();
-  Status s = OK;
-  if (t->failure.status != OK) *e = t->failure, s = e->status;
   t->meetings++;
-  if (s == OK) s = gather(t, m, part, parts, from, e);
+  if (t->failure.status != OK) *e = t->failure;
+  return t->failure.status;
+}
+
+static void end(Instances *t, double began) {
   t->statistics.meetings++;
   t->statistics.seconds += clock_seconds() - began;
   pthread_mutex_unlock(&t->lock);
+}
+
+Status instances_gather(Instances *t, const Meeting *m, const Part *part, int parts, Brought *from,
+                        Error *e) {
+  double began = clock_seconds();
+  Status s = begin(t, e);
+  if (s == OK) s = gather(t, m, part, parts, from, e);
+  end(t, began);
+  return s;
+}
+
+bool instances_shows(const Instances *t, size_t bytes) { return t->window && bytes > INLINE_BYTES; }
+
+static Status show(Instances *t, const Meeting *m, const void *place, size_t bytes, Brought *from,
+                   bool *shared, Error *e) {
+  const char *own = (const char *)t->peer[t->rank].board;
+  Status s = come_together(t, m, NULL, 0, bytes, place ? (const char *)place - own : -1, e);
+  *shared = s == OK;
+  for (int q = 0; q < t->count && *shared; q++) {
+    int64_t at = header_of(message_of(t, q)).place;
+    *shared = at >= 0;
+    from[q] = (Brought){(const char *)t->peer[q].board + at, bytes};
+  }
+  if (*shared) t->statistics.bytes_sent += (int64_t)bytes * (t->count - 1);
+  return s;
+}
+
+Status instances_show(Instances *t, const Meeting *m, const void *place, size_t bytes,
+                      Brought *from, bool *shared, Error *e) {
+  *shared = false;
+  if (!t->window) return OK;
+  double began = clock_seconds();
+  Status s = begin(t, e);
+  if (s == OK) s = show(t, m, place, bytes, from, shared, e);
+  end(t, began);
   return s;
 }

@@ -115,6 +115,7 @@ Status instances_begin(Error *e, const char *plugin, const char *launcher, int r
   Status s = open_plugin(e, plugin, &t->comm);
   if (s == OK) s = join(t, launcher, rank, size, e);
   if (s == OK) s = introduce(t, e);
+  if (s == OK) s = shared_begin(t, e);
   if (s == OK) hear_launcher();
   if (s == OK) *out = t;
   else free(t); /* what the library holds of it stays: the process ends */

@@ -69,6 +69,18 @@ Statistics instances_statistics(const Instances *t);
  * it is what is given, if that is one part. */
 Status instances_gather(Instances *t, const Meeting *m, const Part *part, int parts, Brought *from,
                         Error *e);
+/* The same of bytes that lie in shared memory, at `place` of this instance: where all brought such, from[q] is
+ * where they lie, of others until the next but one meeting, and *shared is true. Else nothing was exchanged but the
+ * numbers of bytes, and instances_gather is next. */
+Status instances_show(Instances *t, const Meeting *m, const void *place, size_t bytes,
+                      Brought *from, bool *shared, Error *e);
+/* Whether so many bytes are worth to be shown: little goes with a gather's headers. */
+bool instances_shows(const Instances *t, size_t bytes);
+/* Shared memory of this instance, on lines of their own; NULL: none is left, or there is none. */
+void *instances_place(Instances *t, size_t bytes);
+void instances_release(Instances *t, void *place);
+/* Bytes of it in all; the same on all instances; 0: there is none. */
+size_t instances_shared_bytes(const Instances *t);
 /* A combination in the order of instances: the prefix goes from each to the next, the whole back. */
 Status instances_chain(Instances *t, const Meeting *m, const ChainSum *sum, Error *e);
 /* Whether the last meetings were told that somebody wants to stop: the same everywhere. */

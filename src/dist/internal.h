@@ -2,6 +2,7 @@
 #ifndef IPULUA_DIST_INTERNAL_H
 #define IPULUA_DIST_INTERNAL_H
 #include <pthread.h>
+#include <stdatomic.h>
 #include <sys/types.h>
 
 #include "base/log.h"
@@ -22,6 +23,7 @@ enum {
 typedef struct Header {
   uint32_t number, kind, detail, flags;
   int64_t bytes; /* of data that the sender brings */
+  int64_t place; /* where they lie in the sender's shared memory; -1: elsewhere */
 } Header;
 enum { HEADER_BYTES = 64, FLAG_STOP = 1 };
 _Static_assert(sizeof(Header) <= HEADER_BYTES, "a header has its room");
@@ -48,7 +50,29 @@ typedef struct Peer {
   char *message; /* MESSAGE_BYTES: its newest header, with data that came with it */
   char *data;    /* larger data */
   size_t capacity;
+  struct Board *board; /* in its shared memory; NULL: instances share none */
 } Peer;
+
+/* In front of an instance's shared memory. A header and the data behind it stand in the entries in turn: who
+ * writes the one of meeting n knows that all have come to n - 1, and have read that of n - 2. */
+typedef struct Entry {
+  union {
+    _Atomic uint32_t number; /* header.number, written when all else is there */
+    char message[HEADER_BYTES + INLINE_BYTES];
+  };
+} Entry;
+typedef struct Board {
+  _Alignas(64) Entry entry[2];
+} Board;
+enum { WINDOW_BYTES = 32 << 20, BOARD_BYTES = 3 << 12 };
+_Static_assert(offsetof(Header, number) == 0, "what is waited for is the number");
+_Static_assert(sizeof(Board) <= BOARD_BYTES, "a board has its room");
+
+/* What of the shared memory is in use, in order. */
+typedef struct Placed {
+  size_t begin, end;
+  struct Placed *next;
+} Placed;
 
 struct Instances {
   const Comm *comm;
@@ -65,6 +89,8 @@ struct Instances {
   int request_capacity;
   char *slot[2][CHAIN_PIECES]; /* of chains: MESSAGE_BYTES each; NULL before the first */
   Sending *sending;
+  size_t window; /* bytes of shared memory of each; 0: none */
+  Placed *placed;
   bool different, told_where;
   int abandoned;  /* requests of meetings that failed: their memory is never freed */
   double timeout; /* seconds; 0: none */
@@ -77,6 +103,7 @@ struct Instances {
 typedef struct Wait {
   const Meeting *meeting; /* NULL: none */
   int count;              /* of t->request that are waited for */
+  bool for_boards;        /* what is waited for are all boards */
   int spins;
   double began;
   double missed_since; /* a partner has ended */
@@ -91,6 +118,19 @@ Status wait_all(Instances *t, const Meeting *m, int count, Error *e);
 void wait_abandon(Instances *t, int count);
 Status reserve_requests(Instances *t, int count, Error *e);
 Status comm_failed(Instances *t, int code, Error *e);
+
+/* Until all have come to the meeting that this one is at, as their boards say. */
+Status wait_for_boards(Instances *t, const Meeting *m, Error *e);
+
+/* shared.c */
+Entry *board_entry(const Instances *t, int q); /* of the meeting that this instance is at */
+bool board_is_there(const Instances *t, int q);
+/* Shared memory, where all have it. */
+Status shared_begin(Instances *t, Error *e);
+
+/* gather.c: all come to a meeting, and compare their headers. */
+Status come_together(Instances *t, const Meeting *m, const Part *part, int parts, size_t bytes,
+                     int64_t place, Error *e);
 
 /* notices.c */
 void notice_send(Instances *t, NoticeKind kind, int status, const char *words);

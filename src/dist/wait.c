@@ -11,6 +11,7 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/interrupt.h"
+#include "base/pause.h"
 #include "dist/internal.h"
 
 enum { EAGER_TESTS = 200, YIELDING_TESTS = 2000 };
@@ -39,17 +40,24 @@ static void words_of(const Meeting *m, char *text, size_t n) {
   if (m) m->describe(m->context, text, n);
 }
 
+/* Whom wait i of w->count is for; -1: it is over. */
+static int awaited(const Instances *t, const Wait *w, int i) {
+  if (w->for_boards) return i == t->rank || board_is_there(t, i) ? -1 : i;
+  return t->request[i] ? t->request_peer[i] & ~LARGE_SEND : -1;
+}
+
 /* The first instance that something is awaited from or wasn't taken by; -1: none. */
 static int missing(const Instances *t, const Wait *w) {
   for (int i = 0; i < w->count; i++)
-    if (t->request[i]) return t->request_peer[i] & ~LARGE_SEND;
+    if (awaited(t, w, i) >= 0) return awaited(t, w, i);
   return -1;
 }
 
 static int missing_and_ended(const Instances *t, const Wait *w) {
-  for (int i = 0; i < w->count; i++)
-    if (t->request[i] && t->peer[t->request_peer[i] & ~LARGE_SEND].ended)
-      return t->request_peer[i] & ~LARGE_SEND;
+  for (int i = 0; i < w->count; i++) {
+    int q = awaited(t, w, i);
+    if (q >= 0 && t->peer[q].ended) return q;
+  }
   return -1;
 }
 
@@ -135,6 +143,25 @@ Status wait_all(Instances *t, const Meeting *m, int count, Error *e) {
   }
   t->statistics.waited += clock_seconds() - w.began;
   return OK;
+}
+
+static bool all_boards_are_there(const Instances *t) {
+  for (int q = 0; q < t->count; q++)
+    if (q != t->rank && !board_is_there(t, q)) return false;
+  return true;
+}
+
+Status wait_for_boards(Instances *t, const Meeting *m, Error *e) {
+  if (all_boards_are_there(t)) return OK;
+  Wait w = wait_begin(m, t->count);
+  w.for_boards = true;
+  Status s = OK;
+  while (s == OK && !all_boards_are_there(t)) {
+    pause_briefly();
+    s = wait_step(t, &w, e);
+  }
+  t->statistics.waited += clock_seconds() - w.began;
+  return s;
 }
 
 void wait_abandon(Instances *t, int count) {

@@ -236,16 +236,18 @@ static bool is_far(const Across *a, const Call *c, size_t bytes) {
          bytes > program_gather_bytes(a->program);
 }
 
-/* The calls of all replicas: others' bring what has arrived, and have no places. stride: bytes that a replica
- * has brought, of which those of this collective begin at `ahead`. */
-static void set_calls(Across *a, const Call *const *call, size_t ahead, size_t bytes) {
+/* The calls of all replicas: others' bring what has arrived, or what they show, and have no places. */
+static void set_calls(Across *a, const Phase *phase, const Call *const *call, size_t bytes) {
+  bool shown = phase->bucket && phase->bucket->shown;
+  size_t begin = shown ? phase->line : (size_t)a->local * phase->ahead,
+         stride = shown ? bucket_stride(phase) : bytes;
   for (int r = 0; r < a->all; r++) {
     int owner = r / a->local, at = r % a->local;
     if (owner == instances_rank(a->instances)) {
       a->replica[r] = call[at];
       continue;
     }
-    a->in[r] = (const char *)a->from[owner].data + (size_t)a->local * ahead + (size_t)at * bytes;
+    a->in[r] = (const char *)a->from[owner].data + begin + (size_t)at * stride;
     a->call[r] = *call[0];
     a->call[r].in = &a->in[r];
     a->call[r].out = a->nowhere;
@@ -264,10 +266,21 @@ static Status add_parts(Across *a, const Phase *p, int *count, Error *e) {
   return OK;
 }
 
+/* What a bucket holds, where it lies in shared memory: shown is false where not all have it there. */
+static Status show(Across *a, const Phases *list, Bucket *b, const Meeting *m, Error *e) {
+  const Replication *r = a->program->replication;
+  b->shown = false;
+  if (!a->program->window_bytes || !instances_shows(a->instances, b->lines)) return OK;
+  if (!bucket_place(a->instances, r, list, b)) return fail(e, ERR_OUT_OF_MEMORY, "out of memory");
+  if (b->place[0]) bucket_complete(r, list, b);
+  return instances_show(a->instances, m, b->place[b->now], b->lines, a->from, &b->shown, e);
+}
+
 /* What this collective brings, or all of its bucket. */
 static Status exchange(Across *a, const Phases *list, const Phase *p, const Meeting *m, Error *e) {
   int count = 0;
-  Status s = OK;
+  Status s = p->bucket ? show(a, list, p->bucket, m, e) : OK;
+  if (s != OK || (p->bucket && p->bucket->shown)) return s;
   if (!p->bucket) s = add_parts(a, p, &count, e);
   for (int k = 0; p->bucket && k < p->bucket->count && s == OK; k++)
     s = add_parts(a, &list->phase[p->bucket->member[k]], &count, e);
@@ -292,8 +305,11 @@ static Status meet_across(Across *a, const Phases *list, Phase *phase, const Cal
   Status s = OK;
   if (!phase->bucket || !phase->place) s = exchange(a, list, phase, &m, e);
   if (s != OK) return s;
-  set_calls(a, call, phase->ahead, bytes);
-  return op->meet(a->replica, a->all);
+  set_calls(a, phase, call, bytes);
+  s = op->meet(a->replica, a->all);
+  if (phase->bucket && phase->bucket->shown && phase->place == phase->bucket->count - 1)
+    bucket_turn(phase->bucket);
+  return s;
 }
 
 Status across_meet(Across *a, const Phases *list, Phase *phase, const Call *const *call, Error *e) {
@@ -306,6 +322,8 @@ Status across_meet(Across *a, const Phases *list, Phase *phase, const Call *cons
       after.bytes_sent + after.bytes_received - before.bytes_sent - before.bytes_received;
   cost->seconds += after.seconds - before.seconds;
   cost->waited += after.waited - before.waited;
-  cost->by_chain = is_far(a, call[0], type_bytes(call[0]->in_type[0]));
+  cost->way = is_far(a, call[0], type_bytes(call[0]->in_type[0])) ? "chain"
+              : phase->bucket && phase->bucket->shown             ? "shared"
+                                                                  : "gather";
   return s;
 }

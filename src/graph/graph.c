@@ -152,6 +152,11 @@ void graph_pass_stream(Graph *g, int stream) {
   if (stream >= g->next_stream) g->next_stream = stream + 1;
 }
 
+void graph_stand_at(Graph *g, const Node *like) {
+  g->scope = (Scope){like->place, arena_string(g->arena, like->source),
+                     arena_string(g->arena, like->name), arena_string(g->arena, like->attributes)};
+}
+
 void graph_adopt(Graph *g, Graph *region) {
   if (!region) return;
   graph_pass_stream(g, region->next_stream - 1);
@@ -299,11 +304,6 @@ Value *graph_input(Graph *g, const Type *type, const char *name) {
   if (!n) return NULL;
   n->name = arena_string(g->arena, name);
   return add_input(g, &n->out[0]);
-}
-
-void graph_make_input(Graph *g, Node *n) {
-  n->op = &input_op;
-  add_input(g, &n->out[0]);
 }
 
 void graph_make_constant(Graph *g, Node *n, Tensor *t) {

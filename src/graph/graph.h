@@ -101,8 +101,6 @@ void graph_rewind(Graph *g, const GraphMark *m);
 
 Value *graph_input(Graph *g, const Type *type, const char *name);
 Value *graph_constant(Graph *g, Tensor *t); /* retains t */
-/* The constant node n becomes g's last input. */
-void graph_make_input(Graph *g, Node *n);
 /* n, whatever it was, is from now on the constant t, of its output's type and dense; retains t. */
 void graph_make_constant(Graph *g, Node *n, Tensor *t);
 /* A rank-0 constant (or filled one) of that dtype. */
@@ -116,6 +114,8 @@ Node *graph_node(Graph *g, const OpDef *op, Value *const *in, int in_count, cons
 Value *graph_apply(Graph *g, const OpDef *op, Value *const *in, int in_count, const Attr *attrs);
 /* Nodes that g makes from now on have other streams than those of a graph that is there already. */
 void graph_pass_stream(Graph *g, int stream);
+/* What g makes from now on stands where `like`, of any graph, does, and has its line and names. */
+void graph_stand_at(Graph *g, const Node *like);
 /* A region that g owns from now on. */
 void graph_adopt(Graph *g, Graph *region);
 Status graph_error(const Graph *g);

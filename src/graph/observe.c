@@ -12,13 +12,16 @@ static bool is_call(const Node *n) {
   return n->op->traits & OBSERVES && n->attr[OBSERVED].kind == ATTR_INTS;
 }
 
+/* A call that was asked to, or a control node that holds one. */
+static bool observes(const Node *n);
+
 static bool holds_call(const Graph *g) {
   for (int i = 0; i < g->node_count; i++)
-    if (node_observes(g->node[i])) return true;
+    if (observes(g->node[i])) return true;
   return false;
 }
 
-bool node_observes(const Node *n) {
+static bool observes(const Node *n) {
   ControlRegions c = control_regions(n);
   bool found = is_call(n);
   for (int r = 0; r < c.count && !found; r++) found = holds_call(c.region[r].graph);
@@ -76,7 +79,7 @@ bool control_append(Graph *g, Node *n, Value *const *outer, int count, Value **i
 
 static void observe_in(Graph *g, const Variable *v, Value *value) {
   for (int i = 0; i < g->node_count; i++)
-    if (node_observes(g->node[i])) node_observe(g, g->node[i], v, value);
+    if (observes(g->node[i])) node_observe(g, g->node[i], v, value);
 }
 
 void node_observe(Graph *g, Node *n, const Variable *v, Value *value) {

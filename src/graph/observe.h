@@ -9,8 +9,7 @@
 
 enum { OBSERVED = 1 }; /* attribute of nodes with the trait OBSERVES: serials, one an operand */
 
-bool node_observes(const Node *n); /* a call that was asked to, or a control node that holds one */
-int node_shown(const Node *n);     /* operands that are not hidden */
+int node_shown(const Node *n); /* operands that are not hidden */
 /* Variables that a script has, and that lie where they can be read. */
 bool variable_is_observed(const Variable *v);
 /* n is to see that v holds value there: in a region of n's, too. */

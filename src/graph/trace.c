@@ -234,6 +234,12 @@ bool trace_writes(const Trace *t) {
   return false;
 }
 
+const Extra *trace_extra_of(const Trace *t, const Value *v) {
+  for (int i = 0; node_is_input(v->node) && i < t->extra_count; i++)
+    if (t->extra[i].inner == v) return &t->extra[i];
+  return NULL;
+}
+
 static int find_extra(const Trace *t, const Value *outer, const Variable *v) {
   for (int i = 0; i < t->extra_count; i++)
     if (v ? t->extra[i].variable == v : (!t->extra[i].variable && t->extra[i].outer == outer))

@@ -85,6 +85,8 @@ void trace_assign(Trace *t, Variable *v, Value *value);
 /* The call n, the graph's newest node, is to see what the script has assigned before it. */
 void trace_observe(Trace *t, Node *n);
 bool trace_writes(const Trace *t); /* has it assigned a variable? */
+/* What the input v came to t with; NULL: v is none, or an argument. */
+const Extra *trace_extra_of(const Trace *t, const Value *v);
 
 /* ---- deferred traces ---- */
 /* Unknown extents are built with a stand-in that has many divisors; copies have the fed ones. */

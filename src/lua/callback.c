@@ -34,7 +34,8 @@ lua_State *callback_begin(Callback *c) {
   return L;
 }
 
-Status callback_error(lua_State *L, Error *e) {
+/* Make a failed pcall's message on top of L into e; "script.lua:12: words" gives its source. */
+static Status callback_error(lua_State *L, Error *e) {
   const char *text =
       lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "an error value that is no string";
   const char *colon = strchr(text, ':'), *second = colon ? strchr(colon + 1, ':') : NULL;

@@ -18,6 +18,4 @@ Status callback_call(Callback *c, int arguments, int results, Error *e);
 /* The coroutine on which a callback runs at this moment, NULL while none does; for signal
  * handlers. */
 lua_State *callback_running(void);
-/* Make a failed pcall's message on top of L into e; "script.lua:12: words" gives its source. */
-Status callback_error(lua_State *L, Error *e);
 #endif

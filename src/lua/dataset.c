@@ -66,7 +66,7 @@ static void push_types(lua_State *L, const Dataset *d) {
 }
 
 /* A list of tensors; they stay alive with the list. */
-int bind_read_tensors(lua_State *L, int index, Tensor **out) {
+static int read_tensors(lua_State *L, int index, Tensor **out) {
   int n = (int)luaL_len(L, index);
   if (n > DATASET_COMPONENTS)
     bind_fail(L, ERR_VALUE, "a dataset's element has more than %d components", DATASET_COMPONENTS);
@@ -95,8 +95,8 @@ static bool same_tensor(const Tensor *a, const Tensor *b, Error *e) {
 /* (list, list) Are the tensors equal, bit by bit? */
 static int same(lua_State *L) {
   Tensor *a[DATASET_COMPONENTS], *b[DATASET_COMPONENTS];
-  int n = bind_read_tensors(L, 1, a);
-  bool equal = bind_read_tensors(L, 2, b) == n;
+  int n = read_tensors(L, 1, a);
+  bool equal = read_tensors(L, 2, b) == n;
   Error e = {0};
   for (int i = 0; i < n && equal; i++) equal = same_tensor(a[i], b[i], &e);
   bind_check(L, &e);
@@ -108,7 +108,7 @@ static int same(lua_State *L) {
 
 static int from_tensors(lua_State *L) {
   Tensor *t[DATASET_COMPONENTS];
-  int n = bind_read_tensors(L, 1, t);
+  int n = read_tensors(L, 1, t);
   Error e = {0};
   Dataset **u = bind_new_dataset(L);
   return bind_made_dataset(L, u, dataset_from_tensors(&e, bind_where(L), n, t), &e);
@@ -116,7 +116,7 @@ static int from_tensors(lua_State *L) {
 
 static int from_slices(lua_State *L) {
   Tensor *t[DATASET_COMPONENTS];
-  int n = bind_read_tensors(L, 1, t);
+  int n = read_tensors(L, 1, t);
   Error e = {0};
   Dataset **u = bind_new_dataset(L);
   return bind_made_dataset(L, u, dataset_from_slices(&e, bind_where(L), n, t), &e);
@@ -217,7 +217,7 @@ static int padded_batch(lua_State *L) {
   Tensor *values[DATASET_COMPONENTS] = {0};
   int n = lua_istable(L, 4) ? bind_read_types(L, 4, types) : 0;
   for (int i = 0; i < n; i++) shapes[i] = &types[i];
-  int v = lua_istable(L, 5) ? bind_read_tensors(L, 5, values) : 0;
+  int v = lua_istable(L, 5) ? read_tensors(L, 5, values) : 0;
   BEGIN;
   if ((n && n != dataset_component_count(in)) || (v && v != dataset_component_count(in)))
     return bind_fail(L, ERR_VALUE, "padded_batch: the element has %d component%s",

@@ -13,8 +13,6 @@ Dataset *bind_check_dataset(lua_State *L, int index);
 int bind_made_dataset(lua_State *L, Dataset **u, Dataset *d, const Error *e);
 /* A list of {dtype, shape}, at most DATASET_COMPONENTS; returns how many. */
 int bind_read_types(lua_State *L, int index, Type *types);
-/* A list of tensors; they stay alive with the list. */
-int bind_read_tensors(lua_State *L, int index, Tensor **out);
 /* The list on top of L, whose types Lua code has checked, into out; pops it. */
 Status bind_take_list(lua_State *L, Tensor **out, int count, Error *e);
 void bind_release_callback(void *context);

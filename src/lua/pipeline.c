@@ -7,7 +7,7 @@
 #include "lua/bind.h"
 #include "lua/object.h"
 #include "ops/io/remote.h"
-#include "program/timetable.h"
+#include "program/schedule.h"
 
 #define PLAN_NAME "ipulua.PipelinePlan"
 enum { MOST_STAGES = 4096, MOST_ENTRIES = 1 << 24 };
@@ -66,16 +66,13 @@ void bind_read_offload(lua_State *L, int index, Offload *o) {
   lua_pop(L, 1);
 }
 
-static Schedule check_schedule(lua_State *L) {
+static const Schedule *check_schedule(lua_State *L) {
   lua_getfield(L, 1, "schedule");
   const char *name = luaL_checkstring(L, -1);
-  for (int s = 0; s < SCHEDULE_COUNT; s++)
-    if (!strcmp(name, schedule_name((Schedule)s))) {
-      lua_pop(L, 1);
-      return (Schedule)s;
-    }
-  bind_fail(L, ERR_VALUE, "pipeline: there is no schedule '%s'", name);
-  return SCHEDULE_GROUPED;
+  const Schedule *found = schedule_find(name);
+  if (!found) bind_fail(L, ERR_VALUE, "pipeline: there is no schedule '%s'", name);
+  lua_pop(L, 1);
+  return found;
 }
 
 /* {{{program, micro}, …} for each IPU} */
@@ -112,17 +109,18 @@ static void set_order(lua_State *L, PipelinePlan *p) {
   bind_check(L, &e);
 }
 
+static const char *const recomputations[] = {"none", "stage", "interleaved", NULL};
+
 /* {schedule, training, place_of = {stage → place}, ipu_of = {stage → IPU}, recomputation =
  * "none" | "stage" | "interleaved", order, offload} */
 static int new_plan(lua_State *L) {
-  static const char *const modes[] = {"none", "stage", "interleaved", NULL};
   luaL_checktype(L, 1, LUA_TTABLE);
   int stages, ipus;
   const int *place_of = integers(L, "place_of", &stages), *ipu_of = integers(L, "ipu_of", &ipus);
   if (stages != ipus) return luaL_error(L, "%d places for %d stages", stages, ipus);
-  Schedule schedule = check_schedule(L);
+  const Schedule *schedule = check_schedule(L);
   lua_getfield(L, 1, "recomputation");
-  int mode = luaL_checkoption(L, -1, "none", modes);
+  int mode = luaL_checkoption(L, -1, "none", recomputations);
   bind_push_object(L, NULL, PLAN_NAME);
   Object **held = lua_touserdata(L, -1);
   Error e = {0};
@@ -135,8 +133,43 @@ static int new_plan(lua_State *L) {
   bind_read_offload(L, -1, &p->offload);
   lua_pop(L, 1);
   int plan = lua_gettop(L);
-  if (schedule == SCHEDULE_CUSTOM) set_order(L, p);
+  if (schedule->given) set_order(L, p);
   lua_settop(L, plan);
+  return 1;
+}
+
+static void set_flag(lua_State *L, const char *name, bool on) {
+  lua_pushboolean(L, on);
+  lua_setfield(L, -2, name);
+}
+
+static void push_schedule(lua_State *L, const Schedule *s) {
+  lua_createtable(L, 0, 5);
+  lua_pushstring(L, s->name);
+  lua_setfield(L, -2, "name");
+  set_flag(L, "both_passes", s->both_passes);
+  set_flag(L, "one_at_a_time", s->one_at_a_time);
+  set_flag(L, "given", s->given);
+  lua_newtable(L);
+  for (int i = 0; s->recomputations[i] != RECOMPUTE_NONE; i++) {
+    const char *way = recomputations[s->recomputations[i]];
+    set_flag(L, way, true);
+    lua_pushstring(L, way);
+    lua_rawseti(L, -2, i + 1);
+  }
+  lua_setfield(L, -2, "recomputations");
+}
+
+/* → the rows of the schedules: a list of {name, both_passes, one_at_a_time, given, recomputations},
+ * which has each under its name, too */
+static int schedules(lua_State *L) {
+  lua_newtable(L);
+  for (int i = 0; schedule_at(i); i++) {
+    push_schedule(L, schedule_at(i));
+    lua_pushvalue(L, -1);
+    lua_setfield(L, -3, schedule_at(i)->name);
+    lua_rawseti(L, -2, i + 1);
+  }
   return 1;
 }
 
@@ -165,7 +198,7 @@ static PipelinePlan *push_places(lua_State *L, const PipelinePlan *p) {
  * inference) */
 static int stashes(lua_State *L) {
   const PipelinePlan *p = check(L);
-  if (p->stages != p->places && p->schedule != SCHEDULE_CUSTOM) p = push_places(L, p);
+  if (p->stages != p->places && !p->order) p = push_places(L, p);
   lua_createtable(L, p->places, 0);
   for (int k = 0; k < p->places; k++) {
     Error e = {0};
@@ -302,8 +335,10 @@ static int stages_of(lua_State *L) {
 }
 
 void bind_open_pipeline(lua_State *L) {
-  static const luaL_Reg functions[] = {
-      {"pipeline_plan", new_plan}, {"pipeline_stages", stages_of}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"pipeline_plan", new_plan},
+                                       {"schedules", schedules},
+                                       {"pipeline_stages", stages_of},
+                                       {NULL, NULL}};
   static const luaL_Reg methods[] = {{"overlap", overlap},
                                      {"stashes", stashes},
                                      {"timetable", timetable},

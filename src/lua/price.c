@@ -51,14 +51,16 @@ static double number(lua_State *L, int index, const char *name, double fallback)
 static Status read_target(lua_State *L, int index, Error *e, Target *t) {
   size_t length;
   lua_getfield(L, index, "target");
-  const char *text = luaL_optlstring(L, -1, "GC200", &length);
+  const char *text = luaL_optlstring(L, -1, TARGET_DEFAULT, &length);
   const Target *known = target_find(text);
   Status s = OK;
   if (known) *t = *known;
   else if (text[strspn(text, " \t\r\n")] == '{') s = target_parse(e, text, length, t);
-  else
-    s = fail(e, ERR_VALUE, "there is no target '%.60s'; known ones are gc2, gc200, bow and c600",
-             text);
+  else {
+    char names[TARGET_NAMES];
+    s = fail(e, ERR_VALUE, "there is no target '%.60s'; known ones are %s", text,
+             target_names(names, true));
+  }
   lua_pop(L, 1);
   if (s == OK)
     s = target_restrict(e, t, integer(L, index, "tiles_per_ipu", 0),
@@ -72,16 +74,6 @@ static Status read_target(lua_State *L, int index, Error *e, Target *t) {
   return s;
 }
 
-static Schedule read_schedule(lua_State *L, int index) {
-  Schedule found = SCHEDULE_GROUPED;
-  lua_getfield(L, index, "schedule");
-  const char *text = lua_tostring(L, -1);
-  for (int s = 0; text && s < SCHEDULE_COUNT; s++)
-    if (!strcmp(text, schedule_name((Schedule)s))) found = (Schedule)s;
-  lua_pop(L, 1);
-  return found;
-}
-
 /* The positions of the shards, after the configuration's selection order. */
 static void read_order(lua_State *L, int index, Pod *p) {
   if (lua_getfield(L, index, "order") == LUA_TTABLE) {
@@ -90,23 +82,6 @@ static void read_order(lua_State *L, int index, Pod *p) {
     for (int i = 0; i < p->order_count; i++) {
       lua_rawgeti(L, -1, i + 1);
       p->order[i] = (uint16_t)luaL_checkinteger(L, -1);
-      lua_pop(L, 1);
-    }
-  }
-  lua_pop(L, 1);
-}
-
-static void read_mapping(lua_State *L, int index, Machine *m) {
-  if (lua_getfield(L, index, "mapping") == LUA_TTABLE) {
-    m->mapping_count = (int)luaL_len(L, -1);
-    if (m->mapping_count > MACHINE_STAGES)
-      bind_fail(L, ERR_VALUE, "more than %d pipeline stages", MACHINE_STAGES);
-    for (int i = 0; i < m->mapping_count; i++) {
-      lua_rawgeti(L, -1, i + 1);
-      lua_Integer ipu = luaL_checkinteger(L, -1);
-      if (ipu < 0 || ipu >= POD_IPUS_MAX)
-        bind_fail(L, ERR_VALUE, "a stage can't be on IPU %d", (int)ipu);
-      m->mapping[i] = (int)ipu;
       lua_pop(L, 1);
     }
   }
@@ -145,8 +120,6 @@ static Status read_machine(lua_State *L, int index, Error *e, Machine *m) {
     return fail(e, ERR_VALUE, "%d IPUs can't be shared among %d instances", m->pod.ipus,
                 m->pod.instances);
   m->pod.model_host = flag(L, index, "model_host", false);
-  m->schedule = read_schedule(L, index);
-  read_mapping(L, index, m);
   m->recompute = flag(L, index, "recompute", false);
   lua_getfield(L, index, "offload");
   bind_read_offload(L, -1, &m->offload);
@@ -422,6 +395,23 @@ static int target_facts(lua_State *L) {
   return 1;
 }
 
+/* → the chips, in order of age: {name, architecture, tiles, tile_bytes} */
+static int chips(lua_State *L) {
+  lua_newtable(L);
+  for (int i = 0; target_at(i); i++) {
+    const Target *t = target_at(i);
+    lua_createtable(L, 0, 4);
+    lua_pushstring(L, t->name);
+    lua_setfield(L, -2, "name");
+    lua_pushstring(L, t->architecture);
+    lua_setfield(L, -2, "architecture");
+    set_count(L, "tiles", (double)t->tiles);
+    set_count(L, "tile_bytes", (double)t->tile_bytes);
+    lua_rawseti(L, -2, i + 1);
+  }
+  return 1;
+}
+
 /* (bool) → what it was before */
 static int set_estimating(lua_State *L) {
   State *s = bind_state(L);
@@ -439,6 +429,7 @@ static int is_estimating(lua_State *L) {
 void bind_open_price(lua_State *L) {
   static const luaL_Reg functions[] = {{"price", price},
                                        {"target_facts", target_facts},
+                                       {"chips", chips},
                                        {"set_estimating", set_estimating},
                                        {"is_estimating", is_estimating},
                                        {NULL, NULL}};

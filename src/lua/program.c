@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "dist/instances.h"
 #include "lua/bind.h"
 #include "lua/tape.h"
 #include "program/dot.h"
@@ -121,6 +122,8 @@ static int replicate(lua_State *L) {
       first > all)
     return luaL_error(L, "a program has 1 to %d replicas", MOST_LISTED);
   Error e = {0};
+  const Instances *instances = bind_state(L)->engine->instances;
+  p->window_bytes = instances ? instances_shared_bytes(instances) : 0;
   program_replicate(&e, p, (int)replicas, (int)first, (int)all, bind_state(L)->engine->threads);
   bind_check(L, &e);
   return 0;
@@ -152,7 +155,7 @@ static void push_cost(lua_State *L, const Phase *p) {
   lua_pushstring(L, n->op->name), lua_setfield(L, -2, "op");
   lua_pushstring(L, type_text(&n->in[0]->type, type)), lua_setfield(L, -2, "type");
   lua_pushstring(L, n->source), lua_setfield(L, -2, "line");
-  lua_pushstring(L, p->cost.by_chain ? "chain" : "gather"), lua_setfield(L, -2, "way");
+  lua_pushstring(L, p->cost.way), lua_setfield(L, -2, "way");
   lua_pushinteger(L, p->cost.count), lua_setfield(L, -2, "count");
   lua_pushinteger(L, p->cost.bytes), lua_setfield(L, -2, "bytes");
   lua_pushnumber(L, p->cost.seconds), lua_setfield(L, -2, "seconds");

@@ -173,12 +173,6 @@ static int captured(lua_State *L) {
   return 1;
 }
 
-static const Extra *extra_of(const Trace *t, const Value *v) {
-  for (int i = 0; node_is_input(v->node) && i < t->extra_count; i++)
-    if (t->extra[i].inner == v) return &t->extra[i];
-  return NULL;
-}
-
 /* (value) What it is in the current trace: symbolic, also where it is known. */
 static int symbolic(lua_State *L) {
   TraceRef *r = bind_current_trace(L);
@@ -201,7 +195,7 @@ static int uses(lua_State *L) {
   for (int i = (int)luaL_checkinteger(L, 1), n = 0; i < t->graph->node_count; i++) {
     const Node *node = t->graph->node[i];
     for (int k = 0; k < node->in_count; k++) {
-      const Extra *x = extra_of(t, node->in[k]);
+      const Extra *x = trace_extra_of(t, node->in[k]);
       if (!x) continue;
       if (!x->variable) {
         line = node->source ? node->source : "";

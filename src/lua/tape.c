@@ -89,7 +89,8 @@ static bool give_value(Tape *t, Tensor *tensor, Value *v) {
   return tape_note(t, v, tensor) && tensor_map_put(&t->known, tensor, v, NULL);
 }
 
-Value *tape_value_of(Tape *t, Tensor *tensor) {
+/* An input, if it is met for the first time. */
+static Value *value_of_tensor(Tape *t, Tensor *tensor) {
   const TensorSlot *s = tensor_map_find(&t->known, tensor);
   if (s) return s->value;
   Value *v = graph_input(t->graph, &tensor->type, NULL);
@@ -127,7 +128,7 @@ Value *tape_value_at(lua_State *L, Tape *t, int index) {
     return v->value ? value_of_variable(t, v) : NULL;
   }
   if (u && !u->tensor) bind_concrete(L, index, "GradientTape.gradient"); /* raises */
-  return u ? tape_value_of(t, u->tensor) : NULL;
+  return u ? value_of_tensor(t, u->tensor) : NULL;
 }
 
 /* ---- recording ---- */
@@ -159,7 +160,7 @@ void tape_record_on(lua_State *L, Tape *t, const OpDef *op, Tensor *const *in, i
   if (!begin(t)) bind_fail(L, ERR_OUT_OF_MEMORY, "out of memory");
   Value **value = lua_newuserdatauv(L, (size_t)(count + 1) * sizeof *value, 0);
   bind_mark_line(L, t->graph);
-  for (int i = 0; i < count; i++) value[i] = tape_value_of(t, in[i]);
+  for (int i = 0; i < count; i++) value[i] = value_of_tensor(t, in[i]);
   lua_pop(L, 1);
   record(t, op, value, count, attrs, out, out_count);
   raise_of(L, t->graph);
@@ -183,7 +184,7 @@ void tape_record(lua_State *L, const OpDef *op, const int *index, Tensor *const 
     }
     bind_mark_at(s, t->graph, where);
     for (int i = 0; i < count; i++)
-      value[i] = variable[i] ? value_of_variable(t, variable[i]) : tape_value_of(t, in[i]);
+      value[i] = variable[i] ? value_of_variable(t, variable[i]) : value_of_tensor(t, in[i]);
     record(t, op, value, count, attrs, out, out_count);
     take_error(t, &e);
   }
@@ -220,7 +221,7 @@ void tape_record_node(State *s, const Tape *but, const Node *n, Tensor *const *i
       fail(e, ERR_OUT_OF_MEMORY, "out of memory on a GradientTape");
       return;
     }
-    for (int i = 0; i < n->in_count; i++) value[i] = tape_value_of(t, in[i]);
+    for (int i = 0; i < n->in_count; i++) value[i] = value_of_tensor(t, in[i]);
     Node *made = clone_node(t->graph, n, value);
     for (int i = 0; made && i < n->out_count; i++) give_value(t, out[i], &made->out[i]);
     free(value);
@@ -254,7 +255,7 @@ static void read_inputs(lua_State *L, const Program *p, int arguments, Tape *t, 
   }
   for (int i = 0; i < p->variable_count; i++)
     *in++ = p->variable[i]->value ? value_of_variable(t, p->variable[i]) : NULL;
-  for (int i = 0; i < p->lifted.count; i++) *in++ = tape_value_of(t, p->lifted.tensor[i]);
+  for (int i = 0; i < p->lifted.count; i++) *in++ = value_of_tensor(t, p->lifted.tensor[i]);
 }
 
 TapeCall *tape_begin_call(lua_State *L, Program *p, int arguments) {

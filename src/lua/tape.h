@@ -56,7 +56,6 @@ void tape_clear(Tape *t);
 bool tape_note(Tape *t, const Value *v,
                Tensor *tensor); /* of a value that the graph has just got */
 Tensor *tape_noted(const Tape *t, const Value *v);
-Value *tape_value_of(Tape *t, Tensor *tensor); /* an input, if it is met for the first time */
 /* The value of the tensor or variable at index; NULL for anything else. Raises for a symbolic
  * tensor. */
 Value *tape_value_at(lua_State *L, Tape *t, int index);

@@ -186,7 +186,8 @@ static int argument(lua_State *L) {
   return 1;
 }
 
-Value **bind_values_in(lua_State *L, TraceRef *ref, int index, int *count, const char *what) {
+/* The same, for a trace. */
+static Value **values_in(lua_State *L, TraceRef *ref, int index, int *count, const char *what) {
   index = lua_absindex(L, index);
   lua_Integer n = lua_isnoneornil(L, index) ? 0 : luaL_len(L, index);
   if (n > MOST_LISTED) bind_fail(L, ERR_VALUE, "%s: more than %d values", what, MOST_LISTED);
@@ -201,7 +202,7 @@ Value **bind_values_in(lua_State *L, TraceRef *ref, int index, int *count, const
 }
 
 Value **bind_values(lua_State *L, int index, int *count, const char *what) {
-  return bind_values_in(L, bind_state(L)->trace, index, count, what);
+  return values_in(L, bind_state(L)->trace, index, count, what);
 }
 
 int bind_push_values(lua_State *L, Value **v, int count, TraceRef *r) {
@@ -260,7 +261,7 @@ static void sum_readings(lua_State *L, Trace *t, Value **ys, Value **dys, int y_
 static void deferred_gradients(lua_State *L, TraceRef *r, Value **ys, Value **dys, int y_count,
                                Value **dx) {
   int x_count;
-  Value **xs = bind_values_in(L, r, 2, &x_count, "gradients");
+  Value **xs = values_in(L, r, 2, &x_count, "gradients");
   Trace *t = r->trace;
   Derivation d = {ys, dys, xs, dx, y_count, x_count, t->graph->node_count, 0};
   autodiff(t->graph, ys, dys, y_count, xs, x_count, dx);
@@ -375,7 +376,7 @@ static int gradients(lua_State *L) {
   lua_settop(L, 4);
   const Recorded *recorded = read_window(L, 4, &recorded_count);
   bind_mark_line(L, g);
-  Value **ys = bind_values_in(L, r, 1, &y_count, "gradients");
+  Value **ys = values_in(L, r, 1, &y_count, "gradients");
   Value **dys = lua_newuserdatauv(L, (size_t)(y_count + 1) * sizeof *dys, 0);
   for (int i = 0; i < y_count; i++) {
     dys[i] = NULL;

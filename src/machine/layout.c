@@ -6,6 +6,7 @@
 #include "machine/price.h"
 #include "machine/time.h"
 #include "program/offload.h"
+#include "program/schedule.h"
 #include "program/timetable.h"
 
 static bool has_backward(const Graph *g) {
@@ -19,16 +20,16 @@ static bool has_backward(const Graph *g) {
   return false;
 }
 
-static PipelinePlan *interleaved(Error *e, const PipelinePlan *p) {
-  PipelinePlan *made =
-      pipeline_plan_new(e, SCHEDULE_INTERLEAVED, p->training, p->stages, p->place_of, p->ipu_of);
+static PipelinePlan *leaner(Error *e, const PipelinePlan *p) {
+  PipelinePlan *made = pipeline_plan_new(e, schedule_find(p->schedule->leaner), p->training,
+                                         p->stages, p->place_of, p->ipu_of);
   if (!made) return NULL;
   made->recomputation = p->recomputation;
   made->offload = p->offload;
   return made;
 }
 
-/* The program's own plan; where stages have none, one as the machine says. */
+/* The program's own plan; where stages have none, one with each stage on the IPU of its number. */
 static Status choose_plan(Error *e, Price *p, const Graph *g, int stages) {
   int place_of[MACHINE_STAGES], ipu_of[MACHINE_STAGES];
   if (stages > MACHINE_STAGES)
@@ -36,17 +37,14 @@ static Status choose_plan(Error *e, Price *p, const Graph *g, int stages) {
                 MACHINE_STAGES);
   PipelinePlan *found = (PipelinePlan *)(uintptr_t)graph_plan(g);
   p->stage_count = found && found->stages > stages ? found->stages : stages;
-  if (found && p->machine.interleave && found->schedule == SCHEDULE_GROUPED) {
-    p->plan = interleaved(e, found);
+  if (found && p->machine.lean_schedule && found->schedule->leaner) {
+    p->plan = leaner(e, found);
     return p->plan ? OK : e->status;
   }
   if (found) p->plan = (PipelinePlan *)object_retain(&found->object);
   if (found || !stages) return OK;
-  for (int s = 0; s < stages; s++) {
-    place_of[s] = s;
-    ipu_of[s] = s < p->machine.mapping_count ? p->machine.mapping[s] : s;
-  }
-  p->plan = pipeline_plan_new(e, p->machine.schedule, has_backward(g), stages, place_of, ipu_of);
+  for (int s = 0; s < stages; s++) place_of[s] = ipu_of[s] = s;
+  p->plan = pipeline_plan_new(e, schedule_at(0), has_backward(g), stages, place_of, ipu_of);
   return p->plan ? OK : e->status;
 }
 

@@ -3,9 +3,7 @@
 #include "graph/control.h"
 #include "program/region.h"
 
-static Home *home_at(Homes *h, const Value *v) {
-  return &h->value[h->first_value[v->node->id] + v->index];
-}
+static Home *home_at(Homes *h, const Value *v) { return &h->home[value_number(&h->values, v)]; }
 
 static Homes *find(const Placer *p, const Graph *g) {
   Homes *h = p->list;
@@ -17,18 +15,11 @@ const Homes *place_find(const Placer *p, const Graph *g) { return find(p, g); }
 
 static Homes *make(Placer *p, const Graph *g) {
   Homes *h = arena_alloc(p->arena, sizeof *h);
-  int count = 0;
-  if (!h) return NULL;
+  if (!h || !number_values(p->arena, g, &h->values)) return NULL;
   h->graph = g;
-  h->first_value = arena_alloc(p->arena, (size_t)(g->node_count + 1) * sizeof *h->first_value);
-  if (!h->first_value) return NULL;
-  for (int i = 0; i < g->node_count; i++) {
-    h->first_value[i] = count;
-    count += g->node[i]->out_count;
-  }
-  h->value = arena_alloc(p->arena, (size_t)(count + 1) * sizeof *h->value);
-  if (!h->value) return NULL;
-  for (int i = 0; i < count; i++) h->value[i] = (Home){.shard = -1, .stage = -1};
+  h->home = arena_alloc(p->arena, (size_t)(h->values.count + 1) * sizeof *h->home);
+  if (!h->home) return NULL;
+  for (int i = 0; i < h->values.count; i++) h->home[i] = (Home){.shard = -1, .stage = -1};
   h->next = p->list;
   p->list = h;
   return h;

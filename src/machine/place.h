@@ -3,7 +3,7 @@
 #ifndef IPULUA_MACHINE_PLACE_H
 #define IPULUA_MACHINE_PLACE_H
 #include "base/arena.h"
-#include "graph/graph.h"
+#include "graph/numbering.h"
 
 typedef struct Home {
   int shard, stage; /* -1: none */
@@ -13,8 +13,8 @@ typedef struct Home {
 typedef struct Homes Homes;
 struct Homes {
   const Graph *graph;
-  Home *value;      /* by first_value[node] + index */
-  int *first_value; /* [node_count] */
+  Home *home; /* by value */
+  Numbering values;
   Homes *next;
 };
 
@@ -28,6 +28,6 @@ typedef struct Placer {
 void place_program(Placer *p, const Graph *g);
 const Homes *place_find(const Placer *p, const Graph *g);
 static inline const Home *home_of(const Homes *h, const Value *v) {
-  return &h->value[h->first_value[v->node->id] + v->index];
+  return &h->home[value_number(&h->values, v)];
 }
 #endif

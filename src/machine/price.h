@@ -28,9 +28,7 @@ typedef enum MergeKind {
 /* What to price for. Zeroed fields are the defaults, pod apart. */
 typedef struct Machine {
   Pod pod;
-  Schedule schedule; /* these three: of loops with stages that have no plan of their own */
-  int mapping[MACHINE_STAGES], mapping_count; /* stage → IPU; none: stage i on IPU i */
-  bool interleave;                            /* a pipeline that would be Grouped is Interleaved */
+  bool lean_schedule; /* a pipeline has the leaner schedule that its own one names, if it does */
   /* backward stages compute again what they need; only stage inputs are kept */
   bool recompute;
   Offload offload; /* beside what the program itself keeps in streaming memory */

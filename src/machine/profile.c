@@ -13,6 +13,7 @@
 #include "machine/memory.h"
 #include "machine/price.h"
 #include "machine/timeline.h"
+#include "program/schedule.h"
 #include "program/timetable.h"
 
 enum { MOST_EVENTS = 150000, MOST_TRACE_EVENTS = 400000 };
@@ -254,7 +255,7 @@ static void put_timetable(FILE *f, const Price *p) {
       f,
       "\"timetable\":{\"step\":%d,\"time_steps\":%d,\"schedule\":\"%s\",\"columns\":[\"time_step\",\"ipu\",\"stage\",\"micro_batch\","
       "\"backward\",\"begin\",\"cycles\"],\"slots\":[",
-      p->beat_row, p->time_steps, p->plan ? schedule_name(p->plan->schedule) : "");
+      p->beat_row, p->time_steps, p->plan ? p->plan->schedule->name : "");
   for (int i = 0; i < p->beat_count; i++) {
     const Beat *s = &p->beat[i];
     fprintf(f, "%s[%d,%d,%d,%d,%d,%.0f,%.0f]", i ? "," : "", s->step, s->ipu, s->stage,

@@ -1,5 +1,5 @@
 /* What a price says, for programs and for trace viewers. Each returns a string to free(), NULL when
- * memory is out. docs/profile.md describes the JSON. */
+ * memory is out. docs/reference/profile.md describes the JSON. */
 #ifndef IPULUA_MACHINE_PROFILE_H
 #define IPULUA_MACHINE_PROFILE_H
 #include "machine/price.h"

@@ -10,7 +10,9 @@
 #include "machine/io_tiles.h"
 #include "machine/memory.h"
 #include "machine/price.h"
+#include "machine/profile.h"
 #include "machine/time.h"
+#include "program/schedule.h"
 #include "program/timetable.h"
 
 static const char *bytes_text(double bytes, char room[32]) {
@@ -73,7 +75,7 @@ static void put_stages(FILE *f, const Price *p) {
   char a[40], b[40], c[32];
   if (!p->stage_count) return;
   fprintf(f, "\nPipeline: %s, %d time steps\n  stage  IPU        forward       backward  stash\n",
-          p->plan ? schedule_name(p->plan->schedule) : "", p->time_steps);
+          p->plan ? p->plan->schedule->name : "", p->time_steps);
   for (int s = 0; s < p->stage_count; s++) {
     const StagePrice *x = &p->stage[s];
     fprintf(f, "  %5d  %3d  %13s  %13s  %d deep, %s\n", s, x->ipu, count_text(x->forward, a),
@@ -277,9 +279,12 @@ static void put_pipeline_remedies(FILE *f, const Price *p, int *count) {
     put_remedy(f, p, "recomputation (allow_recompute)", &m, count);
     m = p->machine;
   }
-  if (p->trains && p->plan->schedule == SCHEDULE_GROUPED) {
-    m.interleave = true;
-    put_remedy(f, p, "the Interleaved schedule", &m, count);
+  const char *leaner = p->plan->schedule->leaner;
+  if (p->trains && leaner) {
+    char words[64];
+    snprintf(words, sizeof words, "the %s schedule", leaner);
+    m.lean_schedule = true;
+    put_remedy(f, p, words, &m, count);
   }
 }
 

@@ -323,8 +323,7 @@ static Status run_table(Error *e, Rhythm *t, int micros, double *rows) {
 static double most_counted(const Rhythm *t) {
   enum { MANY = 1 << 15 };
   int overlap = plan_overlap(t->plan);
-  return t->plan->schedule == SCHEDULE_CUSTOM ? t->block->repeats
-                                              : (double)overlap * (MANY / overlap + 1);
+  return t->plan->micros ? t->block->repeats : (double)overlap * (MANY / overlap + 1);
 }
 
 /* The time table is periodic once the pipeline is full: what the second half of those that were

@@ -52,14 +52,13 @@ static void extend_over(Walk *w, int begin) {
 static PipelinePlan *plan_of_loop(const Walk *w, const Node *n) {
   PipelinePlan *own = (PipelinePlan *)control_plan(n), *changed = w->price->plan;
   if (own)
-    return w->price->machine.interleave && changed && changed->stages == own->stages ? changed
-                                                                                     : own;
+    return w->price->machine.lean_schedule && changed && changed->stages == own->stages ? changed
+                                                                                        : own;
   return loop_has_stages(n) ? w->price->plan : NULL;
 }
 
 /* How many micro-batches a pipeline of unknown count has: the fewest that its schedule takes. */
 static double least_count(const PipelinePlan *p) {
-  if (p->schedule == SCHEDULE_CUSTOM) return p->micros;
   int overlap = plan_overlap(p), least = plan_least(p);
   return overlap * ((least + overlap - 1) / overlap);
 }

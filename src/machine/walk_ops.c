@@ -70,7 +70,7 @@ bool walk_is_on_host(const Walk *w, int held) {
 }
 
 int *walk_slot_of(Inside *in, const Value *v) {
-  return &in->held[in->region.first_value[v->node->id] + v->index];
+  return &in->held[value_number(&in->region.values, v)];
 }
 
 /* The place in the sequence of the last one that reads n's results; of the region's outputs:

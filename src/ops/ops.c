@@ -194,7 +194,7 @@ static void chain_step_f64(Chain *chain, Elementwise kernel, int arity, const in
   chain_step(chain, ELEMENTWISE_COUNT, 1, &result, out, NULL);
 }
 
-Status eval_elementwise(const Call *c, const Node *n) {
+static Status eval_elementwise(const Call *c, const Node *n) {
   Elementwise kernel;
   double p[4] = {0};
   n->op->strip(n, &kernel, p);

@@ -33,11 +33,10 @@ Value *ops_ones(Graph *g, const Type *t);
 Value *ops_where(Graph *g, Value *c, Value *a, Value *b);
 
 /* ---- for rows ---- */
-Status infer_same(Error *e, Node *n);                  /* output 0 is like input 0 */
-Status infer_float(Error *e, Node *n);                 /* the same; refuses integers and bool */
-Status infer_broadcast(Error *e, Node *n);             /* two operands, equal dtypes */
-Status infer_compare(Error *e, Node *n);               /* the same with a bool result */
-Status eval_elementwise(const Call *c, const Node *n); /* used by op_eval for rows with strip */
+Status infer_same(Error *e, Node *n);      /* output 0 is like input 0 */
+Status infer_float(Error *e, Node *n);     /* the same; refuses integers and bool */
+Status infer_broadcast(Error *e, Node *n); /* two operands, equal dtypes */
+Status infer_compare(Error *e, Node *n);   /* the same with a bool result */
 /* Normalise an axes attribute: absent means all axes, an empty list none; negative ones are
  * counted from the end; sorted; duplicates refused. count and axes are filled. */
 Status infer_axes(Error *e, const Attr *attr, int rank, int *count, int axes[MAX_RANK]);

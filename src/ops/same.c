@@ -6,7 +6,9 @@
 
 enum { NUMBERS_LOOKED_AT = 1024 };
 
-Node *operand_maker(const Node *n, int k) {
+/* The node that made operand k, if it is where n is, so that n may read that node's operands
+ * instead; NULL: elsewhere. */
+static Node *operand_maker(const Node *n, int k) {
   Node *from = n->in[k]->node;
   const Placement *p = &n->place, *q = &from->place;
   bool near = p->device == q->device && p->shard == q->shard && p->stage == q->stage &&
@@ -16,7 +18,8 @@ Node *operand_maker(const Node *n, int k) {
 
 static bool is(const Node *n, const char *name) { return n && !strcmp(n->op->name, name); }
 
-bool value_is_number(const Value *v, double number) {
+/* Are all elements of v that number? False where it isn't known. */
+static bool value_is_number(const Value *v, double number) {
   while (v->node->in_count == 1 && ((v->node->op->traits & VIEW) || is(v->node, "broadcast_to")))
     v = v->node->in[0];
   if (is(v->node, "ones_like")) return number == 1;

@@ -11,10 +11,4 @@ Value *simplify_broadcast(Node *n);
 Value *simplify_transpose(Node *n); /* one instead of two */
 Value *simplify_cast(Node *n);
 Value *simplify_binary(Node *n); /* x - 0, x + -0, x * 1, x / 1 */
-
-/* The node that made operand k, if it is where n is, so that n may read that node's operands
- * instead; NULL: elsewhere. */
-Node *operand_maker(const Node *n, int k);
-/* Are all elements of v that number? False where it isn't known. */
-bool value_is_number(const Value *v, double number);
 #endif

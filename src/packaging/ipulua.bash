@@ -14,6 +14,11 @@ _ipulua_has_script() {
   return 1
 }
 
+# What the command's help says that there are.
+_ipulua_chips() {
+  "${COMP_WORDS[0]}" --help 2>/dev/null | sed -n 's/.*chip to price for: \(.*\) or a JSON file/\1/p' | tr -d ,
+}
+
 _ipulua() {
   local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]}
   if [[ $word == = ]]; then word=
@@ -26,7 +31,7 @@ _ipulua() {
     return
   fi
   case $before in
-    --target) mapfile -t COMPREPLY < <(compgen -W "gc2 gc200 bow c600" -- "$word"; compgen -f -X '!*.json' -- "$word"); return ;;
+    --target) mapfile -t COMPREPLY < <(compgen -W "$(_ipulua_chips)" -- "$word"; compgen -f -X '!*.json' -- "$word"); return ;;
     --profile) mapfile -t COMPREPLY < <(compgen -d -- "$word"); return ;;
     --threads|--seed|--ipus|--replicas|--ipus-per-replica|--instances|-e|-l) return ;;
   esac

@@ -22,6 +22,9 @@ struct CommRequest {
 /* The library has one state for the process, and so has its plug-in. */
 static struct {
   MPI_Comm channel[2]; /* data, control */
+  MPI_Comm host;       /* of those that share memory */
+  MPI_Win window;
+  bool shares;
   CommRequest *spare, *active;
   int begun;
   char words[MPI_MAX_ERROR_STRING + 1];
@@ -175,6 +178,39 @@ static int look(int32_t *from, int32_t *bytes) {
   return 0;
 }
 
+/* ---- memory of a host ---- */
+
+static int make_window(int64_t bytes, void **mine) {
+  MPI_Info info;
+  int code = MPI_Info_create(&info);
+  if (code != MPI_SUCCESS) return code;
+  MPI_Info_set(info, "alloc_shared_noncontig", "true");
+  code = MPI_Win_allocate_shared((MPI_Aint)bytes, 1, info, mpi.host, mine, &mpi.window);
+  MPI_Info_free(&info);
+  mpi.shares = code == MPI_SUCCESS;
+  return code;
+}
+
+/* All come here, and before they compute: the library has no other way to make a window. */
+static int share(int64_t bytes, void **mine, void **all) {
+  int rank = 0, size = 0, of_all = 0, code;
+  *mine = NULL;
+  if ((code = MPI_Comm_rank(mpi.channel[0], &rank)) != MPI_SUCCESS ||
+      (code = MPI_Comm_size(mpi.channel[0], &of_all)) != MPI_SUCCESS)
+    return code;
+  code = MPI_Comm_split_type(mpi.channel[0], MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &mpi.host);
+  if (code != MPI_SUCCESS) return code;
+  MPI_Comm_set_errhandler(mpi.host, MPI_ERRORS_RETURN);
+  if ((code = MPI_Comm_size(mpi.host, &size)) != MPI_SUCCESS || size != of_all) return code;
+  if ((code = make_window(bytes, mine)) != MPI_SUCCESS) *mine = NULL;
+  for (int q = 0; q < size && code == MPI_SUCCESS; q++) {
+    MPI_Aint there = 0;
+    int unit = 1;
+    code = MPI_Win_shared_query(mpi.window, q, &there, &unit, &all[q]);
+  }
+  return code;
+}
+
 /* ---- the end ---- */
 
 /* What nobody will answer any more: where instances failed, the library should not wait for it. */
@@ -213,6 +249,7 @@ static int end(void) {
     r = next;
   }
   mpi.spare = NULL;
+  if (mpi.shares) MPI_Win_free(&mpi.window);
   return MPI_Finalize();
 }
 
@@ -225,7 +262,7 @@ __attribute__((visibility("default"))) const Comm comm_table = {
     .receive = receive,
     .test = test,
     .look = look,
-    .share = NULL,
+    .share = share,
     .words = words,
     .abort = abort_all,
     .end = end,

@@ -5,16 +5,33 @@
 
 #include <string.h>
 
+#include "dist/instances.h"
+#include "program/place.h"
 #include "program/program.h"
 #include "program/replicas.h"
 #include "program/step.h"
 
-/* Beyond so many bytes from each instance to the others the chain is faster than everybody's to everybody. */
-enum { GATHER_BYTES = 128 << 10, GATHER_BYTES_OF_TWO = 1 << 20 };
+/* Beyond so many bytes from each instance to the others the chain is faster than everybody's to everybody. What is
+ * shared is read where it lies: with two replicas' values it is no more than the chain moves. */
+enum { LINE = 64 };
+enum {
+  GATHER_BYTES = 128 << 10,
+  GATHER_BYTES_OF_TWO = 1 << 20,
+  READ_BYTES = 4 << 20,
+  READ_BYTES_OF_TWO = 16 << 20,
+  BUCKETS_OF_WINDOW = 4, /* of the largest, each with two places */
+};
+
+static size_t most_read(const Program *p, size_t others) {
+  size_t most = (others <= 2 ? READ_BYTES_OF_TWO : READ_BYTES) / others;
+  size_t room = p->window_bytes / BUCKETS_OF_WINDOW / (size_t)p->replicas;
+  return room < most ? room : most;
+}
 
 size_t program_gather_bytes(const Program *p) {
   int instances = p->all_replicas / p->replicas;
   if (instances < 2) return 0;
+  if (p->window_bytes) return most_read(p, (size_t)p->replicas * (size_t)(instances - 1));
   size_t most = instances == 2 ? GATHER_BYTES_OF_TWO : GATHER_BYTES;
   return most / (size_t)(p->replicas * (instances - 1));
 }
@@ -85,18 +102,23 @@ static bool is_there(const Phases *list, int from, int at) {
   return true;
 }
 
-/* Larger ones go along the chain by themselves, in between. */
-static bool may_pass(const Phase *p) { return p->kind == PHASE_LOCAL || is_sum(p, SIZE_MAX); }
+/* Larger ones go along the chain by themselves, in between: messages that have arrived stay meanwhile, boards of
+ * shared memory don't. */
+static bool may_pass(const Program *p, const Phase *phase, size_t most) {
+  if (phase->kind == PHASE_LOCAL) return true;
+  return !p->window_bytes && is_sum(phase, SIZE_MAX) && !is_sum(phase, most);
+}
 
-/* The sums that are exchanged at phase `first`, itself among them: their number. */
-static int members_of(const Phases *list, int first, size_t most, int *member) {
-  size_t bytes = 0;
+/* The sums that are exchanged at phase `first`, itself among them: their number. Another exchange would take the
+ * place of what has arrived. */
+static int members_of(const Program *p, const Phases *list, int first, int *member) {
+  size_t bytes = 0, most = program_gather_bytes(p);
   int count = 0;
-  for (int i = first; i < list->count && may_pass(&list->phase[i]); i++) {
-    Phase *p = &list->phase[i];
-    if (!is_sum(p, most) || p->bucket) continue;
-    size_t more = type_bytes(p->step[0]->call.in_type[0]);
-    if (bytes + more > most || !is_there(list, first, i)) continue;
+  for (int i = first; i < list->count; i++) {
+    const Phase *phase = &list->phase[i];
+    if (may_pass(p, phase, most)) continue;
+    size_t more = is_sum(phase, most) ? type_bytes(phase->step[0]->call.in_type[0]) : 0;
+    if (!is_sum(phase, most) || bytes + more > most || !is_there(list, first, i)) break;
     bytes += more;
     if (member) member[count] = i;
     count++;
@@ -104,24 +126,96 @@ static int members_of(const Phases *list, int first, size_t most, int *member) {
   return count;
 }
 
-bool buckets_find(const Program *p, Phases *list) {
+size_t bucket_stride(const Phase *member) {
+  return (type_bytes(member->step[0]->call.in_type[0]) + LINE - 1) / LINE * LINE;
+}
+
+static void add_member(Bucket *b, Phase *each, int replicas) {
+  each->bucket = b;
+  each->place = b->count++;
+  each->ahead = b->bytes;
+  each->line = b->lines;
+  b->bytes += type_bytes(each->step[0]->call.in_type[0]);
+  b->lines += bucket_stride(each) * (size_t)replicas;
+}
+
+bool buckets_find(const Program *p, Replication *r, Phases *list) {
   size_t most = program_gather_bytes(p);
   for (int i = 0; i < list->count; i++) {
     if (!is_sum(&list->phase[i], most) || list->phase[i].bucket) continue;
-    int count = members_of(list, i, most, NULL);
-    if (count < 2) continue;
+    int count = members_of(p, list, i, NULL);
     Bucket *b = arena_alloc(p->arena, sizeof *b);
     int *member = arena_alloc(p->arena, (size_t)count * sizeof *member);
     if (!b || !member) return false;
-    members_of(list, i, most, member);
-    *b = (Bucket){.count = count, .member = member};
-    for (int k = 0; k < count; k++) {
-      Phase *each = &list->phase[member[k]];
-      each->bucket = b;
-      each->place = k;
-      each->ahead = b->bytes;
-      b->bytes += type_bytes(each->step[0]->call.in_type[0]);
-    }
+    members_of(p, list, i, member);
+    *b = (Bucket){.member = member, .next = r->bucket};
+    for (int k = 0; k < count; k++) add_member(b, &list->phase[member[k]], r->count);
+    r->bucket = b;
   }
   return true;
+}
+
+/* ---- in shared memory ---- */
+
+/* The links of the buffer that a sum reads, if it is the program's own and nobody reads it later. */
+static bool movable_links(const Program *p, const Step *sum, int *from, int *to) {
+  const Buffer *b = NULL;
+  for (int i = 0; i < p->link_count && !b; i++)
+    if (p->link[i].where == (void **)(uintptr_t)&sum->call.in[0])
+      lower_links_of(p, p->link[i].buffer, from, to), b = &p->buffer[p->link[i].buffer];
+  bool own = b && b->kind == BUFFER_ARENA && !b->remote && b->lane < 0 && b->copies <= 1;
+  for (int i = *from; own && i < *to; i++) own = !p->link[i].pass;
+  return own && b->last <= sum->position;
+}
+
+static bool add_links(const Replication *r, const Phase *member, int replica, Bucket *b) {
+  const Program *p = r->instance[replica];
+  int from = 0, to = 0;
+  if (!movable_links(p, member->step[replica], &from, &to)) return true;
+  if (!arena_reserve(r->instance[0]->arena, &b->link, &b->link_capacity, b->link_count + to - from,
+                     sizeof *b->link))
+    return false;
+  for (int i = from; i < to; i++)
+    b->link[b->link_count++] =
+        (BucketLink){p->link[i].where, member->line + (size_t)replica * bucket_stride(member)};
+  return true;
+}
+
+static void point(const Bucket *b) {
+  for (int i = 0; i < b->link_count; i++) *b->link[i].where = b->place[b->now] + b->link[i].at;
+}
+
+bool bucket_place(struct Instances *t, const Replication *r, const Phases *list, Bucket *b) {
+  if (b->tried) return true;
+  b->tried = true;
+  b->instances = t;
+  for (int i = 0; i < b->count; i++)
+    for (int k = 0; k < r->count; k++)
+      if (!add_links(r, &list->phase[b->member[i]], k, b)) return false;
+  for (int i = 0; i < 2; i++) b->place[i] = instances_place(t, b->lines);
+  if (b->place[0] && b->place[1]) return true;
+  for (int i = 0; i < 2; i++) instances_release(t, b->place[i]), b->place[i] = NULL;
+  return true;
+}
+
+void bucket_complete(const Replication *r, const Phases *list, const Bucket *b) {
+  for (int i = 0; i < b->count; i++) {
+    const Phase *member = &list->phase[b->member[i]];
+    for (int k = 0; k < r->count; k++) {
+      const Call *c = &member->step[k]->call;
+      char *to = b->place[b->now] + member->line + (size_t)k * bucket_stride(member);
+      if (c->in[0] != to) memcpy(to, c->in[0], type_bytes(c->in_type[0]));
+    }
+  }
+}
+
+void bucket_turn(Bucket *b) {
+  b->now = !b->now;
+  point(b);
+}
+
+void buckets_release(Bucket *first) {
+  for (Bucket *b = first; b; b = b->next)
+    for (int i = 0; i < 2; i++)
+      if (b->place[i]) instances_release(b->instances, b->place[i]);
 }

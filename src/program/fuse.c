@@ -189,19 +189,13 @@ bool region_analyse(Region *r, const Graph *g, const int *pass, bool fuse, Arena
   r->live = arena_alloc(scratch, n + 1);
   r->group_of = arena_alloc(scratch, (n + 1) * sizeof *r->group_of);
   r->group = arena_alloc(scratch, (n + 1) * sizeof *r->group);
-  r->first_value = arena_alloc(scratch, (n + 1) * sizeof *r->first_value);
-  if (!r->live || !r->group_of || !r->group || !r->first_value) return false;
+  if (!r->live || !r->group_of || !r->group || !number_values(scratch, g, &r->values)) return false;
   mark_live(r);
   if (!find_readers(r)) return false;
-  int values = 0;
-  for (size_t i = 0; i < n; i++) {
-    r->group_of[i] = -1;
-    r->first_value[i] = values;
-    values += g->node[i]->out_count;
-  }
-  r->buffer = arena_alloc(scratch, (size_t)(values + 1) * sizeof *r->buffer);
+  for (size_t i = 0; i < n; i++) r->group_of[i] = -1;
+  r->buffer = arena_alloc(scratch, (size_t)(r->values.count + 1) * sizeof *r->buffer);
   if (!r->buffer) return false;
-  for (int i = 0; i < values; i++) r->buffer[i] = -1;
+  for (int i = 0; i < r->values.count; i++) r->buffer[i] = -1;
   for (size_t i = 0; fuse && i < n; i++) {
     if (r->live[i] && node_is_fusible(g->node[i])) group_node(r, g->node[i]);
   }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "graph/control.h"
+#include "graph/numbering.h"
 #include "ops/io/feed.h"
 #include "program/program.h"
 
@@ -20,9 +21,9 @@ typedef struct Search {
 /* A region: which of its values differ. */
 typedef struct Part {
   Search *search;
-  const int *first; /* of node i in differs */
-  bool *differs;    /* by value */
-  bool all;         /* not all replicas come here, or not as often */
+  Numbering values;
+  bool *differs; /* by value */
+  bool all;      /* not all replicas come here, or not as often */
 } Part;
 
 static bool *new_flags(Search *s, int count) {
@@ -32,7 +33,7 @@ static bool *new_flags(Search *s, int count) {
 }
 
 static bool differs(const Part *t, const Value *v) {
-  return t->differs[t->first[v->node->id] + v->index];
+  return t->differs[value_number(&t->values, v)];
 }
 
 /* All replicas get one result of these, whatever they gave. */
@@ -105,7 +106,7 @@ static void search_control(Part *t, const Node *n, const ControlRegions *c, bool
 /* ---- regions ---- */
 
 static void search_node(Part *t, Node *n) {
-  bool *out = &t->differs[t->first[n->id]];
+  bool *out = &t->differs[t->values.first[n->id]];
   ControlRegions c = control_regions(n);
   if (c.count) {
     search_control(t, n, &c, out);
@@ -120,18 +121,13 @@ static void search_node(Part *t, Node *n) {
 }
 
 static void search_region(Search *s, Graph *g, const bool *in, bool all, bool *out) {
-  int values = 0, *first = s->failed
-                               ? NULL
-                               : arena_alloc(s->arena, (size_t)(g->node_count + 1) * sizeof *first);
-  for (int i = 0; first && i < g->node_count; i++)
-    first[i] = values, values += g->node[i]->out_count;
-  Part t = {.search = s, .first = first, .differs = new_flags(s, values), .all = all};
-  if (!first || !t.differs) {
+  Part t = {.search = s, .all = all};
+  if (s->failed || !number_values(s->arena, g, &t.values) ||
+      !(t.differs = new_flags(s, t.values.count))) {
     s->failed = true;
     return;
   }
-  for (int i = 0; i < g->input_count; i++)
-    t.differs[first[g->input[i]->node->id] + g->input[i]->index] = in[i];
+  for (int i = 0; i < g->input_count; i++) t.differs[value_number(&t.values, g->input[i])] = in[i];
   for (int i = 0; i < g->node_count && !s->failed; i++)
     if (!node_is_input(g->node[i]) && !node_is_constant(g->node[i])) search_node(&t, g->node[i]);
   for (int i = 0; i < g->output_count && !s->failed; i++) out[i] = differs(&t, g->output[i]);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "graph/control.h"
+#include "graph/numbering.h"
 #include "ops/io/remote.h"
 #include "program/passes.h"
 #include "program/program.h"
@@ -36,13 +37,13 @@ typedef struct Part {
   const PipelinePlan *plan;
   const int *pass; /* [node_count] */
   int passes, stages;
-  const bool *wanted;       /* [output_count] outputs that live in streaming memory */
-  int *first_value, values; /* of node i */
-  Value **made;             /* by value: its copy */
-  bool *remote;             /* by value: it lives in streaming memory */
-  Value **local;            /* by value and pass: as an op there reads it */
-  Value **stored;           /* by value and stage: the activation in streaming memory */
-  Value **result;           /* [output_count] wanted ones, stored */
+  const bool *wanted; /* [output_count] outputs that live in streaming memory */
+  Numbering values;
+  Value **made;   /* by value: its copy */
+  bool *remote;   /* by value: it lives in streaming memory */
+  Value **local;  /* by value and pass: as an op there reads it */
+  Value **stored; /* by value and stage: the activation in streaming memory */
+  Value **result; /* [output_count] wanted ones, stored */
   /* by node: the last node that is computed elementwise from it, in its pass */
   int *settled;
   int *due; /* by node: the first store after it; -1 */
@@ -57,15 +58,7 @@ static Status no_memory(const Part *t) {
   return fail(t->error, ERR_OUT_OF_MEMORY, "out of memory while placing transfers");
 }
 
-static int index_of(const Part *t, const Value *v) {
-  return t->first_value[v->node->id] + v->index;
-}
 static int pass_of(const Part *t, const Node *n) { return t->pass ? t->pass[n->id] : 0; }
-
-/* Made anew by each pass that reads it, from what it was made of. */
-static bool is_light(const Node *n) {
-  return n->in_count == 1 && ((n->op->traits & VIEW) || !strcmp(n->op->name, "broadcast_to"));
-}
 
 static bool is_large(const Part *t, const Value *v) {
   size_t bytes = type_bytes(&v->type);
@@ -75,9 +68,7 @@ static bool is_large(const Part *t, const Value *v) {
 /* ---- transfers ---- */
 
 static void stand_at(Part *t, const Node *like, int pass) {
-  Arena *a = t->to->arena;
-  t->to->scope = (Scope){like->place, arena_string(a, like->source), arena_string(a, like->name),
-                         arena_string(a, like->attributes)};
+  graph_stand_at(t->to, like);
   if (!t->plan) return;
   t->to->scope.place.stage = plan_stage_of_pass(t->plan, pass);
   t->to->scope.place.shard = t->plan->ipu_of[t->to->scope.place.stage];
@@ -96,7 +87,7 @@ static bool is_activation(Part *t, const Value *v, int pass) {
   const Node *n = v->node;
   if (!t->plan || !t->request->offload.activations || !t->plan->training || pass < t->stages)
     return false;
-  if (!node_is_made(n) || is_light(n) || node_is_load(n) || node_is_store(n) ||
+  if (!node_is_made(n) || node_is_light(n) || node_is_load(n) || node_is_store(n) ||
       t->pass[n->id] >= t->stages)
     return false;
   return is_large(t, v) && keeps_copies(t, plan_stage_of_pass(t->plan, pass));
@@ -126,7 +117,7 @@ static int last_use(const Part *t, const Value *v, int pass) {
 /* Node `reader`, of a later pass, takes v, which is stored by then at the latest: where passes
  * are traced one into the other, nodes of the forward pass stand behind it, too. */
 static bool need(Part *t, Value *v, int pass, int reader) {
-  while (is_light(v->node) && t->pass[v->node->id] != pass) v = v->node->in[0];
+  while (node_is_light(v->node) && t->pass[v->node->id] != pass) v = v->node->in[0];
   if (!is_activation(t, v, pass)) return true;
   int stage = plan_stage_of_pass(t->plan, pass);
   for (int i = 0; i < t->pending_count; i++)
@@ -149,7 +140,7 @@ static bool find_activations(Part *t) {
 /* v for an op of that pass. */
 static Value *bring(Part *t, Value *v, int pass, const Node *reader) {
   const Node *n = v->node;
-  int at = index_of(t, v);
+  int at = value_number(&t->values, v);
   Value **known = &t->local[at * t->passes + pass], *x = t->made[at];
   if (*known) return *known;
   if (t->remote[at]) {
@@ -158,9 +149,9 @@ static Value *bring(Part *t, Value *v, int pass, const Node *reader) {
   } else if (is_activation(t, v, pass)) {
     stand_at(t, reader, pass);
     x = remote_load(t->to, t->stored[at * t->stages + plan_stage_of_pass(t->plan, pass)], 1);
-  } else if (t->pass && is_light(n) && t->pass[n->id] != pass) {
+  } else if (t->pass && node_is_light(n) && t->pass[n->id] != pass) {
     Value *from = bring(t, n->in[0], pass, reader);
-    if (from != t->made[index_of(t, n->in[0])]) {
+    if (from != t->made[value_number(&t->values, n->in[0])]) {
       Node *again = from ? clone_node(t->to, n, &from) : NULL;
       if (again)
         again->place.stage = plan_stage_of_pass(t->plan, pass),
@@ -180,7 +171,7 @@ static bool store_due(Part *t, int node) {
   for (int i = t->due[node]; i >= 0; i = t->pending[i].next) {
     Pending *p = &t->pending[i];
     const Node *n = p->value->node;
-    int at = index_of(t, p->value), pass = p->output >= 0 ? pass_of(t, n) : p->stage;
+    int at = value_number(&t->values, p->value), pass = p->output >= 0 ? pass_of(t, n) : p->stage;
     Value *x = keep(t, t->made[at], n, pass);
     if (p->output >= 0) t->result[p->output] = x;
     else t->stored[at * t->stages + p->stage] = x;
@@ -229,9 +220,9 @@ static bool hand_in(Part *t, const Node *n, const PipelinePlan *plan, Value **in
   for (int i = 0; i < n->in_count; i++) {
     int extra = i - c.skip - c.carried;
     bool sums = c.loops && i >= c.skip && extra < 0 && is_accumulator(t, n, plan, i - c.skip);
-    bool raw =
-        through && extra >= 0 && t->remote[index_of(t, n->in[i])] && (!t->pass || writes(n, extra));
-    in[i] = raw ? t->made[index_of(t, n->in[i])] : bring(t, n->in[i], pass, n);
+    bool raw = through && extra >= 0 && t->remote[value_number(&t->values, n->in[i])] &&
+               (!t->pass || writes(n, extra));
+    in[i] = raw ? t->made[value_number(&t->values, n->in[i])] : bring(t, n->in[i], pass, n);
     if (sums && in[i]) in[i] = keep(t, in[i], n, pass);
     if (!in[i]) return false;
     if (i >= c.skip) inside[control_input(&c, i)] = raw || sums;
@@ -260,18 +251,14 @@ static Node *copy_control(Part *t, const Node *n) {
     good = copy[r] && t->to->error.status == OK;
   }
   Node *made = good ? clone_control(t->to, n, in, copy) : NULL;
-  for (int i = 0; made && i < n->out_count; i++) t->remote[t->first_value[n->id] + i] = outside[i];
+  for (int i = 0; made && i < n->out_count; i++) t->remote[t->values.first[n->id] + i] = outside[i];
   return made;
 }
 
 /* ---- a region ---- */
 
 static Value *copy_node(Part *t, const Node *n) {
-  if (node_is_input(n)) {
-    t->to->scope = (Scope){.place = n->place};
-    return graph_input(t->to, &n->out[0].type, n->name);
-  }
-  if (node_is_constant(n)) return graph_constant(t->to, n->attr[0].tensor);
+  if (!node_is_made(n)) return clone_leaf(t->to, n);
   Node *made = NULL;
   if (n->op->traits & CONTROL) {
     made = copy_control(t, n);
@@ -279,7 +266,8 @@ static Value *copy_node(Part *t, const Node *n) {
     Value **in = arena_alloc(t->arena, (size_t)(n->in_count + 1) * sizeof *in);
     bool raw = node_is_load(n); /* a transfer that was placed before */
     for (int k = 0; in && k < n->in_count; k++) {
-      in[k] = raw && k == 0 ? t->made[index_of(t, n->in[k])] : bring(t, n->in[k], pass_of(t, n), n);
+      in[k] = raw && k == 0 ? t->made[value_number(&t->values, n->in[k])]
+                            : bring(t, n->in[k], pass_of(t, n), n);
       if (!in[k]) return NULL;
     }
     made = in ? clone_node(t->to, n, in) : NULL;
@@ -292,7 +280,7 @@ static bool copy_nodes(Part *t) {
     const Node *n = t->g->node[i];
     Value *out = copy_node(t, n);
     if (t->to->error.status != OK || (!out && n->out_count)) return false;
-    for (int k = 0; k < n->out_count; k++) t->made[t->first_value[i] + k] = out + k;
+    for (int k = 0; k < n->out_count; k++) t->made[t->values.first[i] + k] = out + k;
     if (!store_due(t, i)) return false;
   }
   return true;
@@ -300,12 +288,13 @@ static bool copy_nodes(Part *t) {
 
 static bool copy_outputs(Part *t) {
   const Graph *g = t->g;
-  for (int i = 0; i < g->input_count; i++) t->to->input[i] = t->made[index_of(t, g->input[i])];
+  for (int i = 0; i < g->input_count; i++)
+    t->to->input[i] = t->made[value_number(&t->values, g->input[i])];
   for (int i = 0; i < g->output_count; i++) {
     Value *v = g->output[i];
     bool wanted = t->wanted && t->wanted[i];
     Value *x = t->result[i] ? t->result[i]
-               : wanted     ? t->made[index_of(t, v)]
+               : wanted     ? t->made[value_number(&t->values, v)]
                             : bring(t, v, pass_of(t, v->node), v->node);
     if (x) graph_output(t->to, x);
     else return false;
@@ -319,7 +308,7 @@ static bool is_stored(const Part *t, const Value *v) {
   const Node *n = v->node;
   ControlRegions c = control_regions(n);
   if (!passes_on(&c) || v->index < control_explicit(n))
-    return t->remote[index_of(t, v)] || node_is_store(n);
+    return t->remote[value_number(&t->values, v)] || node_is_store(n);
   return is_stored(t, n->in[control_replaced(n, v->index)]);
 }
 
@@ -339,21 +328,16 @@ static void settle(Part *t) {
     for (int k = 0; k < n->in_count; k++) {
       const Node *from = n->in[k]->node;
       if (pass_of(t, from) != pass_of(t, n)) continue;
-      int last = node_is_fusible(n) || is_light(n) ? t->settled[i] : i;
+      int last = node_is_fusible(n) || node_is_light(n) ? t->settled[i] : i;
       if (last > t->settled[from->id]) t->settled[from->id] = last;
     }
   }
 }
 
 static bool prepare(Part *t, const bool *remote) {
-  size_t nodes = (size_t)t->g->node_count + 1, values = 1;
-  t->first_value = arena_alloc(t->arena, nodes * sizeof *t->first_value);
-  if (!t->first_value) return false;
-  for (int i = 0; i < t->g->node_count; i++) {
-    t->first_value[i] = t->values;
-    t->values += t->g->node[i]->out_count;
-  }
-  values += (size_t)t->values;
+  size_t nodes = (size_t)t->g->node_count + 1;
+  if (!number_values(t->arena, t->g, &t->values)) return false;
+  size_t values = (size_t)t->values.count + 1;
   t->made = arena_alloc(t->arena, values * sizeof *t->made);
   t->remote = arena_alloc(t->arena, values);
   t->local = arena_alloc(t->arena, values * (size_t)t->passes * sizeof *t->local);
@@ -365,7 +349,7 @@ static bool prepare(Part *t, const bool *remote) {
     return false;
   for (int i = 0; i < t->g->node_count; i++) t->due[i] = -1;
   for (int i = 0; remote && i < t->g->input_count; i++)
-    t->remote[index_of(t, t->g->input[i])] = remote[i];
+    t->remote[value_number(&t->values, t->g->input[i])] = remote[i];
   return true;
 }
 

@@ -87,6 +87,7 @@ typedef struct Program {
   int replicas, replica;           /* how many there are; whose instance this is */
   int all_replicas, first_replica; /* of all instances; 0: it is of this process alone */
   bool meets;                      /* its replicas meet those of other instances */
+  size_t window_bytes;             /* of memory that each instance shares with all others */
   bool agreed;                     /* the others run the same program */
   bool uniform;                    /* nothing in it tells replicas apart */
   struct Replication *replication; /* owned; NULL: none yet (replicas.h) */

@@ -6,6 +6,7 @@
 #include "ops/io/remote.h"
 #include "program/passes.h"
 #include "program/region.h"
+#include "program/schedule.h"
 #include "program/timetable.h"
 #include "transform/clone.h"
 
@@ -20,10 +21,10 @@ typedef struct Recompute {
   Value **made, **again;
 } Recompute;
 
-/* The last place's backward pass follows its forward pass at once: nothing is saved there, but
- * in one schedule. */
+/* The last place's backward pass follows its forward pass at once: nothing is saved there,
+ * unless the schedule says so. */
 static bool stage_recomputes(const PipelinePlan *p, int stage) {
-  return p->place_of[stage] < p->places - 1 || p->schedule == SCHEDULE_SEQUENTIAL;
+  return p->place_of[stage] < p->places - 1 || p->schedule->recomputes_last;
 }
 
 static bool is_checkpoint(const Recompute *r, const Node *n) {

@@ -11,6 +11,10 @@ Value *value_root(Value *v) {
 
 bool node_is_broadcast(const Node *n) { return !strcmp(n->op->name, "broadcast_to"); }
 
+bool node_is_light(const Node *n) {
+  return n->in_count == 1 && (is_view(n) || node_is_broadcast(n));
+}
+
 /* Whether chains have a kernel for what the node reads: the same on every instruction set. */
 static bool has_kernel(const Node *n) {
   Elementwise kernel;
@@ -68,8 +72,6 @@ bool region_read_outside(const Region *r, int node) {
   return false;
 }
 
-int *region_slot(Region *r, const Value *v) {
-  return &r->buffer[r->first_value[v->node->id] + v->index];
-}
+int *region_slot(Region *r, const Value *v) { return &r->buffer[value_number(&r->values, v)]; }
 
 bool node_is_made(const Node *n) { return !node_is_input(n) && !node_is_constant(n); }

@@ -3,7 +3,7 @@
 #ifndef IPULUA_PROGRAM_REGION_H
 #define IPULUA_PROGRAM_REGION_H
 #include "base/arena.h"
-#include "graph/graph.h"
+#include "graph/numbering.h"
 
 enum { GROUP_MEMBERS = 24 };
 
@@ -31,8 +31,8 @@ typedef struct Region {
   int group_count;
   /* the order in which nodes run, and where a node is in it (order.c); NULL: trace order */
   int *sequence, *position;
-  int *first_value; /* of node i in buffer[] */
-  int *buffer;      /* by value; -1: not yet */
+  Numbering values;
+  int *buffer; /* by value; -1: not yet */
 } Region;
 
 /* The value whose bytes v's are (through views), and what a fused operand may read instead of v
@@ -40,6 +40,8 @@ typedef struct Region {
 Value *value_root(Value *v);
 Value *value_operand(const Node *reader, int k);
 bool node_is_broadcast(const Node *n);
+/* Is it made anew by whoever reads it, from its one operand? */
+bool node_is_light(const Node *n);
 bool node_is_fusible(const Node *n);
 bool node_is_gemm(const Node *n);
 /* Rows and columns of a product of two matrices (leading dimensions of a are rows). */

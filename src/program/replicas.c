@@ -181,7 +181,7 @@ static Status build(Builder *b, const Block *const *block, Phases *list) {
     list->phase[list->count - 1] = made;
   }
   bool others = b->program->all_replicas > b->program->replicas;
-  return !others || buckets_find(b->program, list) ? OK : no_memory(b);
+  return !others || buckets_find(b->program, b->replication, list) ? OK : no_memory(b);
 }
 
 /* ---- making and freeing ---- */
@@ -257,6 +257,7 @@ Status program_make_instances(Error *e, Program *p, int threads) {
 
 void replication_free(Replication *r) {
   if (!r) return;
+  buckets_release(r->bucket);
   for (int i = 1; r->instance && i < r->count; i++) program_free(r->instance[i]);
   for (int i = 1; r->spare && i < r->count; i++) free(r->spare[i]);
   free(r->instance);

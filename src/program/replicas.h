@@ -11,18 +11,35 @@ typedef struct Phases {
   int count, capacity;
 } Phases;
 
-/* Sums that are exchanged with other instances in one message: phases of one list. */
+/* A pointer of a step to what a sum reads, and how far into its bucket's memory that lies. */
+typedef struct BucketLink {
+  void **where;
+  size_t at;
+} BucketLink;
+
+/* Sums that are exchanged with other instances in one message, or that these read where they lie: phases of one
+ * list. In shared memory a bucket has two places, of which the steps that make its values write to one and then to
+ * the other: others may still read the former. */
 typedef struct Bucket {
   int count;
   const int *member; /* their places in the list */
   size_t bytes;      /* of all, of one replica */
+  size_t
+      lines; /* of all replicas of this instance in shared memory, each value on lines of its own */
+  bool tried, shown; /* places were asked for; what it holds now is read in them */
+  struct Instances *instances;
+  char *place[2]; /* NULL: values are sent */
+  int now;        /* the place that is written to */
+  BucketLink *link;
+  int link_count, link_capacity;
+  struct Bucket *next; /* of the same program */
 } Bucket;
 
 /* What the meetings of instances at a phase have cost. */
 typedef struct MeetingCost {
   int64_t count, bytes; /* bytes: sent and received */
   double seconds, waited;
-  bool by_chain;
+  const char *way; /* "gather", "chain" or "shared" */
 } MeetingCost;
 
 typedef enum PhaseKind {
@@ -37,6 +54,7 @@ struct Phase {
   Bucket *bucket; /* MEETING: whose message it is exchanged with; NULL: one of its own */
   int place;      /* among those of the bucket; the first one exchanges all */
   size_t ahead;   /* bytes of a replica in front of its own */
+  size_t line;    /* of shared memory, where its first replica's begin */
   MeetingCost cost;
   uint32_t detail; /* MEETING of instances: what must be alike; 0: not known yet */
   bool heavy;      /* LOCAL: worth a hand-off to other threads */
@@ -51,6 +69,7 @@ typedef struct Replication {
   Phases main;
   char **spare;    /* [count]: where the results of replicas other than the first go */
   int most_values; /* of an element that is enqueued */
+  Bucket *bucket;  /* of all phases */
 } Replication;
 
 /* Make p run as so many replicas; once. With others: they are replicas first, first + 1, … of `all`, which several

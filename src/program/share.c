@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "graph/control.h"
+#include "graph/numbering.h"
 #include "ops/io/remote.h"
 #include "ops/ops.h"
 #include "program/offload.h"
@@ -30,7 +31,7 @@ typedef struct Part {
   const bool *shared_input; /* [input_count] */
   const char *kept_input;   /* [input_count] KEPT_… */
   const int *replaced;      /* [output_count] the input that it replaces; -1: none */
-  int *first_value, values;
+  Numbering values;
   bool *shared;          /* by value: such a variable */
   char *kept;            /* by value: KEPT_… */
   bool *agreed;          /* by node: all replicas have the same value */
@@ -42,13 +43,7 @@ typedef struct Part {
 static Graph *share_region(const Part *outer, const Graph *g, bool staged, const bool *shared,
                            const char *kept, const int *replaced, bool *fits);
 
-static int index_of(const Part *t, const Value *v) {
-  return t->first_value[v->node->id] + v->index;
-}
 static bool is_number(const Value *v) { return type_count(&v->type) == 1; }
-static bool is_light(const Node *n) {
-  return n->in_count == 1 && ((n->op->traits & VIEW) || !strcmp(n->op->name, "broadcast_to"));
-}
 static bool is_plain(const Node *n) {
   return (n->op->traits & ELEMENTWISE) && !(n->op->traits & VIEW) && n->out_count == 1;
 }
@@ -64,8 +59,8 @@ static bool is_sum(const Node *n) {
 
 static bool agrees(const Part *t, const Node *n) {
   if (node_is_constant(n) || is_sum(n) || (node_is_load(n) && !node_moves_slot(n))) return true;
-  if (node_is_input(n)) return t->kept[index_of(t, n->out)] != KEPT_APART;
-  if (!is_plain(n) && !is_light(n)) return false;
+  if (node_is_input(n)) return t->kept[value_number(&t->values, n->out)] != KEPT_APART;
+  if (!is_plain(n) && !node_is_light(n)) return false;
   for (int k = 0; k < n->in_count; k++)
     if (!is_number(n->in[k]) && !t->agreed[n->in[k]->node->id]) return false;
   return true;
@@ -74,7 +69,7 @@ static bool agrees(const Part *t, const Node *n) {
 /* False: an update of shares reads what replicas have each for itself, or mixes elements. */
 static bool divide(Part *t, const Node *n) {
   bool *divided = &t->divided[n->id];
-  *divided = node_is_load(n) && t->shared[index_of(t, n->in[0])];
+  *divided = node_is_load(n) && t->shared[value_number(&t->values, n->in[0])];
   if (*divided || t->staged || !is_plain(n)) return true;
   for (int k = 0; k < n->in_count; k++)
     *divided = *divided || (t->divided[n->in[k]->node->id] && !is_number(n->in[k]));
@@ -95,12 +90,6 @@ static int stored_input(const Part *t, int i) {
 }
 
 /* ---- values ---- */
-
-static void stand_at(Part *t, const Node *like) {
-  Arena *a = t->to->arena;
-  t->to->scope = (Scope){like->place, arena_string(a, like->source), arena_string(a, like->name),
-                         arena_string(a, like->attributes)};
-}
 
 static Type list_of(Dtype d, int64_t length) { return type_make(d, 1, &length); }
 
@@ -123,7 +112,7 @@ static Value *scatter(Part *t, const Node *n) {
   Attr attrs[2] = {attr_string(!strcmp(n->op->name, "cross_replica_mean") ? "MEAN" : "ADD"),
                    attr_int(t->replicas)};
   Type flat = list_of(n->out[0].type.dtype, type_count(&n->out[0].type));
-  stand_at(t, n);
+  graph_stand_at(t->to, n);
   x = x ? ops_reshape(t->to, x, &flat) : NULL;
   return x ? op_with(t->to, "reduce_scatter", &x, 1, attrs) : NULL;
 }
@@ -138,7 +127,7 @@ static Value *share_of_plain(Part *t, const Node *n) {
     if (in[k] && is_number(n->in[k])) in[k] = ops_reshape(t->to, in[k], &number);
     if (!in[k]) return NULL;
   }
-  stand_at(t, n);
+  graph_stand_at(t->to, n);
   Node *made = in ? graph_node(t->to, n->op, in, n->in_count, n->attr) : NULL;
   if (!made) return NULL;
   made->stream = n->stream;
@@ -151,13 +140,13 @@ static Value *make_share(Part *t, Value *v) {
   if (is_sum(n)) return scatter(t, n);
   if (is_plain(n) && (t->divided[n->id] || t->agreed[n->id])) return share_of_plain(t, n);
   if (t->divided[n->id]) {
-    Value *x = t->made[index_of(t, n->in[0])];
-    stand_at(t, n);
+    Value *x = t->made[value_number(&t->values, n->in[0])];
+    graph_stand_at(t->to, n);
     return remote_load(t->to, x, t->replicas);
   }
-  Value *x = whole(t, is_light(n) && is_number(n->in[0]) ? n->in[0] : v);
-  stand_at(t, n);
-  if (!x || !is_light(n) || !is_number(n->in[0]))
+  Value *x = whole(t, node_is_light(n) && is_number(n->in[0]) ? n->in[0] : v);
+  graph_stand_at(t->to, n);
+  if (!x || !node_is_light(n) || !is_number(n->in[0]))
     return x ? replica_share(t->to, x, t->replicas) : NULL;
   Type number = {0}, list = list_of(v->type.dtype, length);
   x = ops_reshape(t->to, x, &number);
@@ -165,16 +154,16 @@ static Value *make_share(Part *t, Value *v) {
 }
 
 static Value *share_of(Part *t, Value *v) {
-  Value **known = &t->share[index_of(t, v)];
+  Value **known = &t->share[value_number(&t->values, v)];
   if (!*known) *known = make_share(t, v);
   return *known;
 }
 
 static Value *whole(Part *t, Value *v) {
-  Value **known = &t->made[index_of(t, v)];
+  Value **known = &t->made[value_number(&t->values, v)];
   if (*known || !t->divided[v->node->id]) return *known;
   Value *x = share_of(t, v);
-  stand_at(t, v->node);
+  graph_stand_at(t->to, v->node);
   return *known = x ? gather(t, x, &v->type) : NULL;
 }
 
@@ -183,14 +172,14 @@ static Value *whole(Part *t, Value *v) {
 static bool hand_in(Part *t, const Node *n, Value **in, bool *shared, char *kept) {
   ControlRegions c = control_regions(n);
   for (int i = 0; i < n->in_count; i++) {
-    int at = index_of(t, n->in[i]);
+    int at = value_number(&t->values, n->in[i]);
     if (!(in[i] = whole(t, n->in[i]))) return false;
     if (i < c.skip + c.carried) continue;
     shared[control_input(&c, i)] = t->shared[at];
     kept[control_input(&c, i)] = t->kept[at];
   }
   for (int i = control_explicit(n); !control_calls(&c) && i < n->out_count; i++) {
-    int from = control_input(&c, control_replaced(n, i)), to = t->first_value[n->id] + i;
+    int from = control_input(&c, control_replaced(n, i)), to = t->values.first[n->id] + i;
     t->shared[to] = shared[from];
     t->kept[to] = kept[from];
   }
@@ -229,11 +218,7 @@ static Node *copy_control(Part *t, const Node *n, bool *fits) {
 }
 
 static Value *copy_node(Part *t, const Node *n, bool *fits) {
-  if (node_is_input(n)) {
-    t->to->scope = (Scope){.place = n->place};
-    return graph_input(t->to, &n->out[0].type, n->name);
-  }
-  if (node_is_constant(n)) return graph_constant(t->to, n->attr[0].tensor);
+  if (!node_is_made(n)) return clone_leaf(t->to, n);
   Node *made = NULL;
   if (n->op->traits & CONTROL) {
     made = copy_control(t, n, fits);
@@ -256,10 +241,10 @@ static int output_of(const Part *t, const Node *n) {
 static bool put_share(Part *t, const Node *n, int output) {
   t->stored[stored_input(t, output)] = true;
   Value *x = share_of(t, n->in[0]),
-        *whole_before = t->made[index_of(t, t->g->input[stored_input(t, output)])];
-  stand_at(t, n);
-  return x &&
-         (t->made[index_of(t, n->out)] = remote_store(t->to, x, whole_before, t->replicas)) != NULL;
+        *whole_before = t->made[value_number(&t->values, t->g->input[stored_input(t, output)])];
+  graph_stand_at(t->to, n);
+  return x && (t->made[value_number(&t->values, n->out)] =
+                   remote_store(t->to, x, whole_before, t->replicas)) != NULL;
 }
 
 /* Does n read a tensor as it was before its shares were replaced, in the one place that they
@@ -283,7 +268,7 @@ static bool copy_nodes(Part *t, bool *fits) {
     if (output >= 0 || t->divided[i]) continue;
     Value *out = copy_node(t, n, fits);
     if (t->to->error.status != OK || !*fits || (!out && n->out_count)) return false;
-    for (int k = 0; k < n->out_count; k++) t->made[t->first_value[i] + k] = out + k;
+    for (int k = 0; k < n->out_count; k++) t->made[t->values.first[i] + k] = out + k;
   }
   return true;
 }
@@ -302,11 +287,13 @@ static bool parts_company(const Part *t, int i) {
 /* A shared variable is replaced by a store of shares, by a region that does so, or by nothing. */
 static bool copy_outputs(Part *t, bool *fits) {
   const Graph *g = t->g;
-  for (int i = 0; i < g->input_count; i++) t->to->input[i] = t->made[index_of(t, g->input[i])];
+  for (int i = 0; i < g->input_count; i++)
+    t->to->input[i] = t->made[value_number(&t->values, g->input[i])];
   for (int i = 0; i < g->output_count; i++) {
     Value *v = g->output[i];
     if (parts_company(t, i)) *fits = false;
-    if (stored_input(t, i) >= 0 && output_of(t, v->node) < 0 && !t->shared[index_of(t, v)])
+    if (stored_input(t, i) >= 0 && output_of(t, v->node) < 0 &&
+        !t->shared[value_number(&t->values, v)])
       *fits = false;
     Value *x = *fits ? whole(t, v) : NULL;
     if (!x) return false;
@@ -317,13 +304,8 @@ static bool copy_outputs(Part *t, bool *fits) {
 
 static bool prepare(Part *t) {
   size_t nodes = (size_t)t->g->node_count + 1;
-  t->first_value = arena_alloc(t->arena, nodes * sizeof *t->first_value);
-  if (!t->first_value) return false;
-  for (int i = 0; i < t->g->node_count; i++) {
-    t->first_value[i] = t->values;
-    t->values += t->g->node[i]->out_count;
-  }
-  size_t values = (size_t)t->values + 1;
+  if (!number_values(t->arena, t->g, &t->values)) return false;
+  size_t values = (size_t)t->values.count + 1;
   t->shared = arena_alloc(t->arena, values);
   t->kept = arena_alloc(t->arena, values);
   t->agreed = arena_alloc(t->arena, nodes);
@@ -334,8 +316,8 @@ static bool prepare(Part *t) {
   if (!t->shared || !t->kept || !t->agreed || !t->divided || !t->stored || !t->made || !t->share)
     return false;
   for (int i = 0; i < t->g->input_count; i++) {
-    t->shared[index_of(t, t->g->input[i])] = t->shared_input[i];
-    t->kept[index_of(t, t->g->input[i])] = t->kept_input[i];
+    t->shared[value_number(&t->values, t->g->input[i])] = t->shared_input[i];
+    t->kept[value_number(&t->values, t->g->input[i])] = t->kept_input[i];
   }
   return true;
 }

@@ -1,14 +1,11 @@
-/* Timetables: three schedules in closed form, the others from the order of each IPU's programs. */
+/* Timetables of what a schedule says: in which row each micro-batch begins, or the order of each
+ * IPU's programs. */
 #include "program/timetable.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-const char *schedule_name(Schedule s) {
-  static const char *const names[SCHEDULE_COUNT] = {"Grouped",  "Interleaved",        "Sequential",
-                                                    "OneFOneB", "InterleavedVirtual", "Custom"};
-  return names[s];
-}
+#include "program/schedule.h"
 
 int plan_program(const PipelinePlan *p, int stage, bool backward) {
   int place = p->place_of[stage];
@@ -42,7 +39,7 @@ static bool uses_ipu(const PipelinePlan *p, int place, int ipu) {
   return false;
 }
 
-static bool places_share_ipu(const PipelinePlan *p, int a, int b) {
+bool plan_places_share_ipu(const PipelinePlan *p, int a, int b) {
   for (int s = 0; s < p->stages; s++)
     if (p->place_of[s] == a && uses_ipu(p, b, p->ipu_of[s])) return true;
   return false;
@@ -52,13 +49,6 @@ static bool is_concurrent(const PipelinePlan *p, int place) {
   int stages = 0;
   for (int s = 0; s < p->stages; s++) stages += p->place_of[s] == place;
   return stages > 1;
-}
-
-static bool any_shared_ipu(const PipelinePlan *p) {
-  for (int a = 0; a < p->places; a++)
-    for (int b = a + 1; b < p->places; b++)
-      if (places_share_ipu(p, a, b)) return true;
-  return false;
 }
 
 static Status check_stages(Error *e, const PipelinePlan *p) {
@@ -72,24 +62,10 @@ static Status check_stages(Error *e, const PipelinePlan *p) {
       if (p->place_of[other] == place && p->ipu_of[other] == p->ipu_of[s])
         return fail(e, ERR_VALUE, "two concurrent stages are on IPU %d", p->ipu_of[s]);
   }
-  if (p->schedule == SCHEDULE_INTERLEAVED && p->training && any_shared_ipu(p))
-    return fail(e, ERR_NOT_IMPLEMENTED,
-                "schedule Interleaved can't train with several stages on one IPU");
-  bool turns = p->places % p->ipus == 0;
-  for (int s = 0; s < p->stages && turns; s++)
-    turns = p->stages == p->places && p->ipu_of[s] == s % p->ipus;
-  if (p->schedule == SCHEDULE_VIRTUAL && !turns)
-    return fail(
-        e, ERR_VALUE,
-        "schedule InterleavedVirtual wants the stages on the IPUs in turns: 0, 1, … and again 0, 1, …");
-  if (p->schedule == SCHEDULE_ONE_F_ONE_B && any_shared_ipu(p))
-    return fail(
-        e, ERR_VALUE,
-        "schedule OneFOneB wants each stage on an IPU of its own; InterleavedVirtual takes several");
-  return OK;
+  return p->schedule->check ? p->schedule->check(e, p) : OK;
 }
 
-PipelinePlan *pipeline_plan_new(Error *e, Schedule schedule, bool training, int stages,
+PipelinePlan *pipeline_plan_new(Error *e, const Schedule *schedule, bool training, int stages,
                                 const int *place_of, const int *ipu_of) {
   PipelinePlan *p = calloc(1, sizeof *p);
   if (p) {
@@ -116,43 +92,13 @@ PipelinePlan *pipeline_plan_new(Error *e, Schedule schedule, bool training, int 
 
 /* ---- how many micro-batches overlap ---- */
 
-/* Do the programs of two micro-batches, one `shift` programs behind the other, never want one
- * IPU at once? */
-static bool rotations_differ(const PipelinePlan *p, int a, int b) {
-  int count = plan_programs(p);
-  for (int k = 0; k < count; k++) {
-    int x = plan_place_of_program(p, (k + a) % count),
-        y = plan_place_of_program(p, (k + b) % count);
-    if (x == y || places_share_ipu(p, x, y)) return false;
-  }
-  return true;
-}
-
-/* The rotations of the list of programs that can run side by side, taken greedily; offset[i]:
- * how many rows micro-batch i of a round begins after the first. */
-static int find_rotations(const PipelinePlan *p, int *offset) {
-  int count = plan_programs(p), found = 0;
-  for (int r = 0; r < count; r++) {
-    bool good = true;
-    for (int i = 0; i < found && good; i++) good = rotations_differ(p, offset[i], r);
-    if (good) offset[found++] = r;
-  }
-  return found;
-}
-
 int plan_overlap(const PipelinePlan *p) {
-  if (p->schedule == SCHEDULE_GROUPED) return p->io_overlap ? 1 : plan_programs(p);
-  if (p->schedule == SCHEDULE_VIRTUAL) return p->ipus;
-  if (p->schedule == SCHEDULE_CUSTOM) return p->micros ? p->micros : 1;
-  if (p->schedule != SCHEDULE_INTERLEAVED) return 1;
-  int *offset = malloc((size_t)plan_programs(p) * sizeof *offset);
-  int found = offset ? find_rotations(p, offset) : 1;
-  free(offset);
-  return found;
+  if (p->micros) return p->micros;
+  return p->schedule->overlap ? p->schedule->overlap(p) : 1;
 }
 
 int plan_least(const PipelinePlan *p) {
-  return p->schedule == SCHEDULE_GROUPED && p->io_overlap ? plan_programs(p) + 2 : plan_overlap(p);
+  return p->schedule->least ? p->schedule->least(p) : plan_overlap(p);
 }
 
 /* ---- tables ---- */
@@ -192,61 +138,13 @@ static Timetable *from_rows(Error *e, const int *row, int programs, int micros) 
   return t;
 }
 
-/* Row in which a micro-batch starts, for the schedules whose programs then follow one another
- * row by row. */
-static int start_row(const PipelinePlan *p, const int *offset, int overlap, int micro) {
+/* Every program follows the one before it row by row. */
+static bool fill_from_starts(const PipelinePlan *p, int micros, int *row) {
   int programs = plan_programs(p);
-  if (p->schedule == SCHEDULE_GROUPED) return micro;
-  if (p->schedule == SCHEDULE_SEQUENTIAL) return micro * programs;
-  return micro / overlap * programs + offset[micro % overlap];
-}
-
-static bool fill_closed_form(const PipelinePlan *p, int micros, int *row) {
-  int programs = plan_programs(p), overlap = 1;
-  int *offset = calloc((size_t)programs + 1, sizeof *offset);
-  if (!offset) return false;
-  if (p->schedule == SCHEDULE_INTERLEAVED) overlap = find_rotations(p, offset);
-  for (int m = 0; m < micros; m++)
-    for (int k = 0; k < programs; k++)
-      row[(size_t)k * (size_t)micros + (size_t)m] = start_row(p, offset, overlap, m) + k;
-  free(offset);
+  if (!p->schedule->starts(p, micros, row)) return false;
+  for (int k = 1; k < programs; k++)
+    for (int m = 0; m < micros; m++) row[(size_t)k * (size_t)micros + (size_t)m] = row[m] + k;
   return true;
-}
-
-/* ---- schedules given by the order of each IPU ---- */
-
-/* D IPUs in turn hold D places each round: place v·D + d is on the d-th. In groups of D
- * micro-batches an IPU runs them through its first place, then its next; backward passes go
- * through the places in reverse. One round of places is plain 1F1B. */
-static TimetableEntry nth_pass(const PipelinePlan *p, int turns, int d, int n, bool backward) {
-  int rounds = p->places / turns, group = turns * rounds;
-  int round = n % group / turns, micro = n / group * turns + n % turns;
-  if (backward) round = rounds - 1 - round;
-  int place = round * turns + d;
-  return (TimetableEntry){backward ? 2 * p->places - 1 - place : place, micro};
-}
-
-/* Forward passes before the first backward one. */
-static int warm_up(const PipelinePlan *p, int turns, int d) {
-  int rounds = p->places / turns;
-  return rounds == 1 ? turns - 1 - d : 2 * (turns - 1 - d) + (rounds - 1) * turns;
-}
-
-static int fill_order(const PipelinePlan *p, int turns, int d, int micros, TimetableEntry *order) {
-  int passes = micros * (p->places / turns), forward = 0, backward = 0, at = 0;
-  int ahead = p->training ? warm_up(p, turns, d) : passes;
-  while (forward < ahead && forward < passes) order[at++] = nth_pass(p, turns, d, forward++, false);
-  while (p->training && backward < passes) {
-    if (forward < passes) order[at++] = nth_pass(p, turns, d, forward++, false);
-    order[at++] = nth_pass(p, turns, d, backward++, true);
-  }
-  return at;
-}
-
-static int place_on_ipu(const PipelinePlan *p, int ipu) {
-  for (int s = 0; s < p->stages; s++)
-    if (p->ipu_of[s] == ipu) return p->place_of[s];
-  return -1;
 }
 
 /* Has everything come to s that runs it, with what it needs made in rows before t? at[d]: where
@@ -289,17 +187,12 @@ static bool run_lists(const PipelinePlan *p, const TimetableEntry *order, const 
 }
 
 static bool fill_from_orders(const PipelinePlan *p, int micros, int *row) {
-  if (p->schedule == SCHEDULE_CUSTOM) return run_lists(p, p->order, p->order_begin, micros, row);
-  bool virtual = p->schedule == SCHEDULE_VIRTUAL;
-  int turns = virtual ? p->ipus : p->places;
-  size_t each = (size_t)(plan_programs(p) / turns) * (size_t)micros;
-  TimetableEntry *order = malloc((each * (size_t)p->ipus + 1) * sizeof *order);
+  size_t most = (size_t)p->stages * (p->training ? 2 : 1) * (size_t)micros;
+  TimetableEntry *order = malloc((most + 1) * sizeof *order);
   int *begin = calloc((size_t)p->ipus + 1, sizeof *begin);
   bool good = order && begin;
-  for (int ipu = 0; ipu < p->ipus && good; ipu++) {
-    int d = virtual ? ipu : place_on_ipu(p, ipu);
-    begin[ipu + 1] = begin[ipu] + (d < 0 ? 0 : fill_order(p, turns, d, micros, order + begin[ipu]));
-  }
+  for (int ipu = 0; ipu < p->ipus && good; ipu++)
+    begin[ipu + 1] = begin[ipu] + p->schedule->order(p, ipu, micros, order + begin[ipu]);
   good = good && run_lists(p, order, begin, micros, row);
   free(order), free(begin);
   return good;
@@ -307,7 +200,7 @@ static bool fill_from_orders(const PipelinePlan *p, int micros, int *row) {
 
 static Status check_count(Error *e, const PipelinePlan *p, int micros) {
   int overlap = plan_overlap(p);
-  if (p->schedule == SCHEDULE_CUSTOM && micros != p->micros)
+  if (p->micros && micros != p->micros)
     return fail(e, ERR_FAILED_PRECONDITION,
                 "this schedule is for %d micro-batches, but there are %d", p->micros, micros);
   if (micros < plan_least(p) && micros % overlap == 0)
@@ -320,7 +213,7 @@ static Status check_count(Error *e, const PipelinePlan *p, int micros) {
         e, ERR_FAILED_PRECONDITION,
         "the number of micro-batches of a pipeline (gradient_accumulation_count) must be a multiple of %d for schedule %s "
         "with %d stages, but it is %d",
-        overlap, schedule_name(p->schedule), p->places, micros);
+        overlap, p->schedule->name, p->places, micros);
   return OK;
 }
 
@@ -331,10 +224,11 @@ Timetable *timetable_new(Error *e, const PipelinePlan *p, int micros) {
   int *row = size_mul((size_t)programs, (size_t)micros, &entries) && entries < INT32_MAX / 2
                  ? malloc((entries + 1) * sizeof *row)
                  : NULL;
-  bool closed = p->schedule <= SCHEDULE_SEQUENTIAL;
   for (size_t i = 0; row && i < entries; i++) row[i] = -1;
   Timetable *t = NULL;
-  if (!row || !(closed ? fill_closed_form(p, micros, row) : fill_from_orders(p, micros, row))) {
+  bool (*fill)(const PipelinePlan *, int, int *) =
+      p->schedule->starts ? fill_from_starts : fill_from_orders;
+  if (!row || !fill(p, micros, row)) {
     fail(e, ERR_OUT_OF_MEMORY, "out of memory for a schedule of %d micro-batches", micros);
   } else {
     size_t waiting = 0;
@@ -352,7 +246,7 @@ Timetable *timetable_new(Error *e, const PipelinePlan *p, int micros) {
   return t;
 }
 
-/* ---- custom orders ---- */
+/* ---- orders that are given ---- */
 
 Status pipeline_plan_set_order(Error *e, PipelinePlan *p, const TimetableEntry *order,
                                const int *begin) {
@@ -409,13 +303,11 @@ Status pipeline_plan_set_order(Error *e, PipelinePlan *p, const TimetableEntry *
 int plan_copies(Error *e, const PipelinePlan *p, int made, int used, bool at_row_start) {
   if (made == used) return 1;
   int overlap = plan_overlap(p);
-  int enough = p->schedule == SCHEDULE_CUSTOM
-                   ? p->micros
-                   : (4 * plan_programs(p) + 2 + overlap - 1) / overlap * overlap;
+  int enough = p->micros ? p->micros : (4 * plan_programs(p) + 2 + overlap - 1) / overlap * overlap;
   Timetable *t = timetable_new(e, p, enough);
   if (!t) return 0;
   int from = plan_place_of_program(p, made), to = plan_place_of_program(p, used);
-  bool same = !at_row_start && places_share_ipu(p, from, to) && !is_concurrent(p, from) &&
+  bool same = !at_row_start && plan_places_share_ipu(p, from, to) && !is_concurrent(p, from) &&
               !is_concurrent(p, to);
   int there = 0, most = 0;
   for (int r = 0; r < t->rows; r++) {

@@ -12,17 +12,6 @@
 #include "graph/graph.h"
 #include "graph/offload.h"
 
-typedef enum Schedule {
-  SCHEDULE_GROUPED,     /* an IPU runs its backward and its forward program in the same row */
-  SCHEDULE_INTERLEAVED, /* they alternate */
-  SCHEDULE_SEQUENTIAL,  /* one program at a time in the whole machine */
-  /* forward passes until the pipeline is full, then one backward, one forward */
-  SCHEDULE_ONE_F_ONE_B,
-  SCHEDULE_VIRTUAL, /* the same with several places on each IPU, in turns */
-  SCHEDULE_CUSTOM,  /* the order of each IPU's programs as given */
-} Schedule;
-enum { SCHEDULE_COUNT = SCHEDULE_CUSTOM + 1 };
-
 typedef enum Recomputation { RECOMPUTE_NONE, RECOMPUTE_STAGE, RECOMPUTE_INTERLEAVED } Recomputation;
 
 /* One run of a program on a micro-batch. */
@@ -30,42 +19,42 @@ typedef struct TimetableEntry {
   int program, micro;
 } TimetableEntry;
 
+typedef struct Schedule Schedule; /* program/schedule.h */
+
 /* What a pipelined loop knows besides its body. An object: the loop's node holds it. */
 typedef struct PipelinePlan {
   Object object;
-  Schedule schedule;
+  const Schedule *schedule;
   Recomputation recomputation;
   bool training;
-  /* GROUPED: tiles of their own move data meanwhile; any count will do that fills the pipeline
-   * and those */
-  bool io_overlap;
+  bool io_overlap; /* tiles of their own move data meanwhile */
   Offload offload;
   int stages; /* concurrent ones counted singly; what a node's placement says */
   int places;
   int ipus;
   int *place_of, *ipu_of; /* [stages] */
-  /* CUSTOM: each IPU's programs in their order, order[order_begin[ipu]] … */
+  /* of a schedule that was given: each IPU's programs in their order, order[order_begin[ipu]] … */
   TimetableEntry *order;
   int *order_begin; /* [ipus + 1] */
-  int micros;       /* CUSTOM: how many micro-batches it is for; else 0 */
+  int micros;       /* how many micro-batches that is for; 0: any */
 } PipelinePlan;
 
 /* place_of and ipu_of are copied. NULL with e filled: e.g. Interleaved training with two stages
  * on one IPU. */
-PipelinePlan *pipeline_plan_new(Error *e, Schedule schedule, bool training, int stages,
+PipelinePlan *pipeline_plan_new(Error *e, const Schedule *schedule, bool training, int stages,
                                 const int *place_of, const int *ipu_of);
-/* For CUSTOM: takes the lists of all IPUs, one after the other; begin has [ipus + 1] entries.
+/* For a schedule that is given: takes the lists of all IPUs, one after the other; begin has [ipus + 1] entries.
  * Checked. */
 Status pipeline_plan_set_order(Error *e, PipelinePlan *p, const TimetableEntry *order,
                                const int *begin);
 
-const char *schedule_name(Schedule s);
 static inline int plan_programs(const PipelinePlan *p) {
   return p->training ? 2 * p->places : p->places;
 }
 /* The program that runs stage's pass. */
 int plan_program(const PipelinePlan *p, int stage, bool backward);
 int plan_place_of_program(const PipelinePlan *p, int program);
+bool plan_places_share_ipu(const PipelinePlan *p, int a, int b);
 /* Micro-batches in flight: how many there are must be a multiple of it (1: any number will do),
  * and at least plan_least. */
 int plan_overlap(const PipelinePlan *p);

@@ -61,7 +61,8 @@ static void regroup(Cost *c, const Target *t, Dtype d, double elements) {
   cost_vertex(c, t, VERTEX_COPY, 16, 60);
 }
 
-bool is_depthwise(const ConvShape *s) {
+/* One channel in, one out, of one group among many. */
+static bool is_depthwise(const ConvShape *s) {
   return s->in_channels == 1 && s->out_channels == 1 && s->groups > 1;
 }
 

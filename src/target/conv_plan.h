@@ -48,8 +48,6 @@ static inline int64_t taps_needed(int64_t taps, int64_t outputs, int64_t stride,
                times(most(phases, 1), times(of_phase(outputs, phases) - 1, stride) + most(in, 1)));
 }
 
-/* One channel in, one out, of one group among many. */
-bool is_depthwise(const ConvShape *s);
 int64_t conv_product(const int64_t *extents, int rank);
 
 /* --- conv_cut.c: one method, cut over tiles --- */

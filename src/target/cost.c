@@ -14,13 +14,6 @@ const char *cost_phase_name(CostPhase p) {
   return names[p];
 }
 
-const char *cost_category_name(CostCategory m) {
-#define X(id, name, summary) [MEMORY_##id] = name,
-  static const char *const names[] = {COST_CATEGORIES(X)};
-#undef X
-  return names[m];
-}
-
 double cost_cycles(const Cost *c) {
   double sum = 0;
   for (int p = 0; p < PHASE_COUNT; p++) sum += c->cycles[p];
@@ -32,12 +25,6 @@ static bool is_temporary(int category) { return category <= MEMORY_TEMPORARY; }
 double cost_temporary(const Cost *c) {
   double sum = 0;
   for (int m = 0; m < MEMORY_COUNT; m++) sum += is_temporary(m) ? c->bytes[m] : 0;
-  return sum;
-}
-
-double cost_always(const Cost *c) {
-  double sum = 0;
-  for (int m = 0; m < MEMORY_COUNT; m++) sum += is_temporary(m) ? 0 : c->bytes[m];
   return sum;
 }
 
@@ -377,40 +364,6 @@ Cost cost_random(const Target *t, Dtype d, int64_t elements, const char *kind) {
             worker_cycles(t, 24 + (drops ? 6 : 0), share, per_vector, vector_width(t, d)));
   c.tiles = tiles_used(t, d, (double)elements);
   cost_vertex(&c, t, VERTEX_RANDOM, 12, 0);
-  return c;
-}
-
-typedef struct UpdateRule {
-  const char *name;
-  double cycles; /* per vector of 2 f32, all passes together */
-  double passes;
-  double norms;
-} UpdateRule;
-
-static const UpdateRule update_rules[] = {{"sgd", 3, 1, 0},      {"momentum", 6, 2, 0},
-                                          {"rmsprop", 31, 4, 0}, {"adam", 34, 5, 0},
-                                          {"adamw", 37, 5, 0},   {"lamb", 40, 6, 2}};
-
-Cost cost_update(const Target *t, Dtype parameters, Dtype state, int64_t elements,
-                 const char *rule) {
-  const UpdateRule *r = &update_rules[3];
-  for (size_t i = 0; i < sizeof update_rules / sizeof *update_rules; i++)
-    if (rule && !strcmp(update_rules[i].name, rule)) r = &update_rules[i];
-  Cost c = cost_free();
-  for (int i = 0; i < (int)r->passes; i++) {
-    Cost pass =
-        cost_elementwise(t, state, elements, 2, r->cycles / r->passes * vector_width(t, state) / 2);
-    cost_then(&c, &pass);
-  }
-  if (element_bytes(parameters) != element_bytes(state)) {
-    Cost cast = cost_cast(t, parameters, state, elements);
-    cost_then(&c, &cast);
-    cost_then(&c, &cast);
-  }
-  for (int i = 0; i < (int)r->norms; i++) {
-    Cost norm = cost_reduce(t, state, COST_SUM, 1, elements, 1);
-    cost_then(&c, &norm);
-  }
   return c;
 }
 

@@ -82,9 +82,7 @@ typedef struct Cost {
 double cost_code_bytes(uint32_t vertices); /* of one tile: the programs of those kinds */
 double cost_cycles(const Cost *c);         /* all phases */
 double cost_temporary(const Cost *c);      /* bytes per tile that are not always live */
-double cost_always(const Cost *c);         /* code and state */
 const char *cost_phase_name(CostPhase p);
-const char *cost_category_name(CostCategory m);
 
 /* --- building costs --- */
 Cost cost_free(void); /* a view: nothing */
@@ -119,10 +117,6 @@ Cost cost_cast(const Target *t, Dtype from, Dtype to, int64_t elements);
 Cost cost_fill(const Target *t, Dtype d, int64_t elements);
 /* Random numbers. kind: "uniform", "normal", "truncated_normal", "bernoulli", "dropout". */
 Cost cost_random(const Target *t, Dtype d, int64_t elements, const char *kind);
-/* An optimizer's update of `elements` parameters: "sgd", "momentum", "rmsprop", "adam", "adamw",
- * "lamb". */
-Cost cost_update(const Target *t, Dtype parameters, Dtype state, int64_t elements,
-                 const char *rule);
 
 /* --- moving --- */
 Cost cost_copy(const Target *t, int64_t bytes); /* same layout, tile by tile */

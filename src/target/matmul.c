@@ -81,7 +81,8 @@ static double block_cycles(const Target *t, const Units *u, int64_t rows, int64_
          no * (19 + n * (6 + u->load + w * pass_cycles(u, e, true)));
 }
 
-int reduce_stages(double depth) { return depth < 16 ? 1 : depth < 125 ? 2 : 3; }
+/* Stages in which `depth` partial sums become one. */
+static int reduce_stages(double depth) { return depth < 16 ? 1 : depth < 125 ? 2 : 3; }
 
 /* One reduce vertex: outputs of one tile, each a sum of depth partials (PL ConvReduce
  * estimators). */

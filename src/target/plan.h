@@ -132,8 +132,6 @@ void add_prepare(const Target *t, Plan *p, double bytes, double run_bytes);
  * none. */
 int64_t next_split(int64_t extent, int64_t parts);
 double step_cycles(const Target *t);
-/* Stages in which `depth` partial sums become one. */
-int reduce_stages(double depth);
 /* Cycles of summing them: outputs of one tile (before the split), bytes of a partial; exchange in
  * *exchange. */
 double reduce_partials(const Target *t, double outputs, double depth, double partial_bytes,

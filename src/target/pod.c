@@ -19,9 +19,8 @@ Status pod_make(Error *e, const Target *t, int ipus, const char *topology, Pod *
   return OK;
 }
 
-int pod_boards(const Pod *p) { return (int)idiv(p->ipus, p->target.ipus_per_board); }
-
-int64_t pod_streaming_bytes(const Pod *p) { return times(p->target.streaming_bytes, p->ipus); }
+/* Machines or cards. */
+static int board_count(const Pod *p) { return (int)idiv(p->ipus, p->target.ipus_per_board); }
 
 /* Rungs between two IPUs along the rails, signed: down is negative. A torus takes the shorter
  * way round. */
@@ -32,7 +31,8 @@ static int rail_distance(const Pod *p, int from, int to) {
   return apart < -(rungs / 2) ? apart + rungs : apart;
 }
 
-int pod_hops(const Pod *p, int from, int to) {
+/* Links passed on the way, 0 to itself. */
+static int hops_between(const Pod *p, int from, int to) {
   if (from == to) return 0;
   if (p->topology == TOPOLOGY_LINE) return abs(to - from);
   return abs(rail_distance(p, from, to)) + (from % 2 != to % 2);
@@ -88,7 +88,7 @@ Cost cost_links(const Pod *p, const Transfer *list, int count) {
   for (int i = 0; i < count; i++) {
     Transfer x = {position_of(p, list[i].from), position_of(p, list[i].to), list[i].bytes};
     if (!is_inside(p, &x)) continue;
-    int far = pod_hops(p, x.from, x.to);
+    int far = hops_between(p, x.from, x.to);
     hops = far > hops ? far : hops;
     bytes = fmax(bytes, x.bytes);
     add_route(p, &x, load);
@@ -121,7 +121,7 @@ static Cost ring_half(const Pod *p, int replicas, int ipus_per_replica, double b
   double hops = (double)replicas - 1, share = bytes * hops / (double)replicas;
   double cycles = hops * (double)p->target.link_latency_cycles + share / rate;
   if (crosses_gateways(p)) {
-    double boards = (double)pod_boards(p), pods = ceil((double)p->ipus / 64);
+    double boards = (double)board_count(p), pods = ceil((double)p->ipus / 64);
     double gateways =
         (double)p->target.gateway_bytes_per_second / (double)p->target.clock_hz * boards / pods;
     cycles +=
@@ -168,42 +168,4 @@ Cost cost_streaming(const Pod *p, double bytes) {
 
 double pod_run_cycles(const Pod *p) {
   return (double)p->target.run_call_ns * 1e-9 * (double)p->target.clock_hz;
-}
-
-/* --- device ids --- */
-
-int pod_chain(const Pod *p, int position) {
-  /* Eight C2 cards in one server, as Graphcore's device listing shows them. */
-  static const int c2_server[16] = {5, 7, 4, 6, 3, 1, 2, 0, 13, 15, 12, 14, 9, 11, 10, 8};
-  bool is_c2 = !strcmp(p->target.architecture, "ipu1") && p->ipus == 16;
-  return is_c2 && position >= 0 && position < 16 ? c2_server[position] : position;
-}
-
-int pod_device_count(const Pod *p) {
-  int count = 0;
-  for (int size = 1; size <= p->ipus; size *= 2) count += p->ipus / size;
-  return count;
-}
-
-bool pod_device(const Pod *p, int id, DeviceInfo *out) {
-  int first = id;
-  for (int size = 1; id >= 0 && size <= p->ipus; size *= 2) {
-    int groups = p->ipus / size;
-    if (first < groups) {
-      int at = first * size;
-      if (size == 1) /* single IPUs are numbered by the system, not by the chain */
-        for (at = 0; pod_chain(p, at) != first;) at++;
-      *out = (DeviceInfo){.id = id, .count = size, .first = at};
-      return true;
-    }
-    first -= groups;
-  }
-  return false;
-}
-
-int pod_find_device(const Pod *p, int count) {
-  DeviceInfo d;
-  for (int id = 0; pod_device(p, id, &d); id++)
-    if (d.count == count) return id;
-  return -1;
 }

@@ -24,9 +24,6 @@ typedef struct Pod {
 /* "mesh" (the default of one board and more), "torus" or "line". */
 Status pod_make(Error *e, const Target *t, int ipus, const char *topology, Pod *out);
 static inline int pod_hosts(const Pod *p) { return p->instances > 1 ? p->instances : 1; }
-int pod_boards(const Pod *p);                 /* machines or cards */
-int pod_hops(const Pod *p, int from, int to); /* links passed on the way, 0 to itself */
-int64_t pod_streaming_bytes(const Pod *p);
 /* Cycles in which so many neighbouring IPUs agree: one hop inside a board, one more for each pair
  * of boards. */
 double pod_sync_cycles(const Pod *p, int ipus);
@@ -49,19 +46,4 @@ Cost cost_reduce_scatter(const Pod *p, int replicas, int ipus_per_replica, doubl
 Cost cost_host(const Pod *p, double bytes, int sharing);
 Cost cost_streaming(const Pod *p, double bytes); /* streaming memory, either way */
 double pod_run_cycles(const Pod *p);             /* what one call from the host adds */
-
-/* --- device ids: single IPUs, then all pairs, quads and so on, in the order of the links --- */
-typedef struct DeviceInfo {
-  int id, count;
-  /* position of the first member in the chain; members are chain[first .. first + count) */
-  int first;
-} DeviceInfo;
-
-/* The chain of a server: IPU at a position, as the system numbers them. A server of eight C2
- * cards has its own order. */
-int pod_chain(const Pod *p, int position);
-int pod_device_count(const Pod *p);
-bool pod_device(const Pod *p, int id, DeviceInfo *out);
-int pod_find_device(const Pod *p,
-                    int count); /* the lowest id with exactly so many IPUs; -1 when there is none */
 #endif

@@ -1,5 +1,6 @@
 #include "target/target.h"
 
+#include <ctype.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -7,58 +8,56 @@
 #include <string.h>
 #include <strings.h>
 
-enum { CHIP_COUNT = 4 };
+#define X(column, name, architecture, other) CHIP_##column,
+enum { TARGET_CHIPS(X) CHIP_COUNT };
+#undef X
 
-#define GC2_VALUE(gc2, gc200, bow, c600) gc2
-#define GC200_VALUE(gc2, gc200, bow, c600) gc200
-#define BOW_VALUE(gc2, gc200, bow, c600) bow
-#define C600_VALUE(gc2, gc200, bow, c600) c600
+/* The value of a column; at least one more follows it. */
+#define COLUMN_0(a, ...) a
+#define COLUMN_1(a, ...) COLUMN_0(__VA_ARGS__)
+#define COLUMN_2(a, ...) COLUMN_1(__VA_ARGS__)
+#define COLUMN_3(a, ...) COLUMN_2(__VA_ARGS__)
+#define COLUMN_4(a, ...) COLUMN_3(__VA_ARGS__)
+#define COLUMN_5(a, ...) COLUMN_4(__VA_ARGS__)
+#define COLUMN_6(a, ...) COLUMN_5(__VA_ARGS__)
+#define COLUMN_7(a, ...) COLUMN_6(__VA_ARGS__)
+#define NUMBER_0(member, unit, least, most, source, ...) .member = COLUMN_0(__VA_ARGS__, 0),
+#define NUMBER_1(member, unit, least, most, source, ...) .member = COLUMN_1(__VA_ARGS__, 0),
+#define NUMBER_2(member, unit, least, most, source, ...) .member = COLUMN_2(__VA_ARGS__, 0),
+#define NUMBER_3(member, unit, least, most, source, ...) .member = COLUMN_3(__VA_ARGS__, 0),
+#define NUMBER_4(member, unit, least, most, source, ...) .member = COLUMN_4(__VA_ARGS__, 0),
+#define NUMBER_5(member, unit, least, most, source, ...) .member = COLUMN_5(__VA_ARGS__, 0),
+#define NUMBER_6(member, unit, least, most, source, ...) .member = COLUMN_6(__VA_ARGS__, 0),
+#define NUMBER_7(member, unit, least, most, source, ...) .member = COLUMN_7(__VA_ARGS__, 0),
 
 static const Target chips[CHIP_COUNT] = {
-    {.name = "GC2",
-     .architecture = "ipu1",
-     .code = true,
-#define X(member, unit, least, most, gc2, gc200, bow, c600, source) \
-  .member = GC2_VALUE(gc2, gc200, bow, c600),
-     TARGET_NUMBERS(X)
+#define X(column, chip, its_architecture, other) \
+  {.name = chip, .architecture = its_architecture, .code = true, TARGET_NUMBERS(NUMBER_##column)},
+    TARGET_CHIPS(X)
 #undef X
-    },
-    {.name = "GC200",
-     .architecture = "ipu2",
-     .code = true,
-#define X(member, unit, least, most, gc2, gc200, bow, c600, source) \
-  .member = GC200_VALUE(gc2, gc200, bow, c600),
-     TARGET_NUMBERS(X)
-#undef X
-    },
-    {.name = "Bow",
-     .architecture = "ipu2",
-     .code = true,
-#define X(member, unit, least, most, gc2, gc200, bow, c600, source) \
-  .member = BOW_VALUE(gc2, gc200, bow, c600),
-     TARGET_NUMBERS(X)
-#undef X
-    },
-    {.name = "C600",
-     .architecture = "ipu21",
-     .code = true,
-#define X(member, unit, least, most, gc2, gc200, bow, c600, source) \
-  .member = C600_VALUE(gc2, gc200, bow, c600),
-     TARGET_NUMBERS(X)
-#undef X
-    },
 };
+
+static const char *const other_names[CHIP_COUNT] = {
+#define X(column, name, architecture, other) other,
+    TARGET_CHIPS(X)
+#undef X
+};
+
+/* Each row has a value for each chip. */
+#define X(member, unit, least, most, source, ...) \
+  _Static_assert(sizeof(int64_t[]){__VA_ARGS__} == CHIP_COUNT * sizeof(int64_t), #member);
+TARGET_NUMBERS(X)
+#undef X
 
 /* What the table says about one number, for setting and printing it by name. */
 typedef struct NumberInfo {
-  const char *name, *unit, *source;
+  const char *name;
   int64_t least, most;
   size_t offset;
 } NumberInfo;
 
 static const NumberInfo numbers[] = {
-#define X(member, unit, least, most, gc2, gc200, bow, c600, source) \
-  {#member, unit, source, least, most, offsetof(Target, member)},
+#define X(member, unit, least, most, source, ...) {#member, least, most, offsetof(Target, member)},
     TARGET_NUMBERS(X)
 #undef X
 };
@@ -69,14 +68,19 @@ const Target *target_at(int index) {
 }
 
 const Target *target_find(const char *name) {
-  static const struct {
-    const char *name;
-    int chip;
-  } aliases[] = {{"gc2", 0}, {"ipu1", 0}, {"mk1", 0},  {"gc200", 1}, {"ipu2", 1},
-                 {"mk2", 1}, {"bow", 2},  {"c600", 3}, {"ipu21", 3}};
-  for (size_t i = 0; name && i < sizeof aliases / sizeof *aliases; i++)
-    if (!strcasecmp(name, aliases[i].name)) return &chips[aliases[i].chip];
+  for (int i = 0; name && i < CHIP_COUNT; i++)
+    if (!strcasecmp(name, chips[i].name) || !strcasecmp(name, chips[i].architecture) ||
+        !strcasecmp(name, other_names[i]))
+      return &chips[i];
   return NULL;
+}
+
+const char *target_names(char out[TARGET_NAMES], bool small) {
+  size_t used = 0;
+  for (int i = 0; i < CHIP_COUNT; i++)
+    used += (size_t)snprintf(out + used, TARGET_NAMES - used, "%s%s", i ? ", " : "", chips[i].name);
+  for (char *c = out; small && *c; c++) *c = (char)tolower((unsigned char)*c);
+  return out;
 }
 
 static int64_t *number_at(Target *t, const NumberInfo *n) {
@@ -106,7 +110,9 @@ static Status unknown(Error *e, const char *name) {
               meant ? "; did you mean '" : "", meant ? meant : "", meant ? "'?" : "");
 }
 
-Status target_set(Error *e, Target *t, const char *name, double value) {
+/* Replace one number by its member's name. An unknown name or a value out of range fails; t is then
+ * untouched. */
+static Status set_number(Error *e, Target *t, const char *name, double value) {
   const NumberInfo *n = name ? find_number(name) : NULL;
   if (!n) return unknown(e, name ? name : "");
   if (!(value >= (double)n->least && value <= (double)n->most) || value != floor(value))
@@ -155,15 +161,17 @@ static Status set_member(Error *e, Target *t, const char *key, json_t *value) {
   }
   if (!find_number(key)) return unknown(e, key);
   if (!json_is_number(value)) return fail(e, ERR_VALUE, "target: %s must be a number", key);
-  return target_set(e, t, key, json_number_value(value));
+  return set_number(e, t, key, json_number_value(value));
 }
 
 static Status read_members(Error *e, json_t *root, Target *t) {
   if (!json_is_object(root)) return fail(e, ERR_VALUE, "target: expected a JSON object");
   json_t *base = json_object_get(root, "base");
-  const Target *from = base ? target_find(json_string_value(base)) : target_find("GC200");
+  const Target *from = base ? target_find(json_string_value(base)) : target_find(TARGET_DEFAULT);
+  char names[TARGET_NAMES];
   if (!from)
-    return fail(e, ERR_VALUE, "target: base must be one of GC2, GC200, Bow, C600, got '%s'",
+    return fail(e, ERR_VALUE, "target: base must be one of %s, got '%s'",
+                target_names(names, false),
                 base && json_is_string(base) ? json_string_value(base) : "?");
   *t = *from;
   const char *key;
@@ -191,19 +199,6 @@ Status target_parse(Error *e, const char *json, size_t length, Target *out) {
   return s;
 }
 
-char *target_print(const Target *t) {
-  json_t *root = json_pack("{s:s, s:s, s:b}", "name", t->name, "architecture", t->architecture,
-                           "code", t->code);
-  for (int i = 0; root && i < NUMBER_COUNT; i++) {
-    int64_t v;
-    memcpy(&v, (const char *)t + numbers[i].offset, sizeof v);
-    json_object_set_new(root, numbers[i].name, json_integer(v));
-  }
-  char *text = root ? json_dumps(root, JSON_INDENT(2)) : NULL;
-  json_decref(root);
-  return text;
-}
-
 Status target_restrict(Error *e, Target *t, int64_t tiles_per_ipu, int64_t io_tiles) {
   if (tiles_per_ipu < 0 || tiles_per_ipu > t->tiles)
     return fail(e, ERR_VALUE, "tiles_per_ipu must be from 0 (all) to %lld, got %lld",
@@ -214,14 +209,6 @@ Status target_restrict(Error *e, Target *t, int64_t tiles_per_ipu, int64_t io_ti
                 (long long)io_tiles);
   t->tiles = tiles - io_tiles;
   return OK;
-}
-
-bool target_number(int index, const char **name, const char **unit, const char **source) {
-  if (index < 0 || index >= NUMBER_COUNT) return false;
-  *name = numbers[index].name;
-  *unit = numbers[index].unit;
-  *source = numbers[index].source;
-  return true;
 }
 
 double target_seconds(const Target *t, double cycles) { return cycles / (double)t->clock_hz; }

@@ -180,20 +180,6 @@ Tensor *tensor_row(Error *e, Tensor *t, int64_t index) {
   return tensor_view(e, t, &row, t->stride + 1, index * t->stride[0]);
 }
 
-Tensor *tensor_reshaped(Error *e, Tensor *t, const Type *type) {
-  char from[TYPE_TEXT], to[TYPE_TEXT];
-  if (type_check(e, "reshape", type) != OK) return NULL;
-  if (type_count(type) != type_count(&t->type))
-    return fail(e, ERR_VALUE, "reshape: %s has %lld element%s, %s %lld", type_text(&t->type, from),
-                (long long)type_count(&t->type), plural(type_count(&t->type)), shape_text(type, to),
-                (long long)type_count(type)),
-           NULL;
-  if (!tensor_is_dense(t)) return fail(e, ERR_INTERNAL, "reshape: a view with gaps"), NULL;
-  int64_t stride[MAX_RANK];
-  type_strides(type, stride);
-  return tensor_view(e, t, type, stride, 0);
-}
-
 bool tensor_is_dense(const Tensor *t) {
   int64_t step = 1;
   bool dense = true;

@@ -30,11 +30,9 @@ void tensor_release(Tensor *t); /* NULL is fine */
 /* Views share the storage. offset is in elements of t, stride in elements. */
 Tensor *tensor_view(Error *e, Tensor *t, const Type *type, const int64_t *stride, int64_t offset);
 Tensor *tensor_row(Error *e, Tensor *t, int64_t index); /* t[index], one rank less; 0-based */
-/* Reinterpret a dense tensor's shape; the count must match. */
-Tensor *tensor_reshaped(Error *e, Tensor *t, const Type *type);
-bool tensor_is_dense(const Tensor *t);     /* row-major without gaps */
-Tensor *tensor_dense(Error *e, Tensor *t); /* t itself (retained) or a packed copy */
-bool tensor_is_shared(const Tensor *t);    /* somebody else holds t or its storage */
+bool tensor_is_dense(const Tensor *t);                  /* row-major without gaps */
+Tensor *tensor_dense(Error *e, Tensor *t);              /* t itself (retained) or a packed copy */
+bool tensor_is_shared(const Tensor *t);                 /* somebody else holds t or its storage */
 /* takes t over: t itself where nobody else holds it, else a copy */
 Tensor *tensor_own(Error *e, Tensor *t);
 /* Copy src's elements into dst, row-major and dense; bytes = type_bytes(&src->type). */

@@ -33,8 +33,7 @@ static void adopt_copies(Graph *to, const Node *n, Attr *attrs, bool pure) {
 static Node *make_copy(Graph *to, const Node *n, Value *const *in, bool pure) {
   Attr attrs[MAX_ATTRS] = {{.kind = ATTR_NONE}};
   adopt_copies(to, n, attrs, pure);
-  to->scope = (Scope){n->place, arena_string(to->arena, n->source),
-                      arena_string(to->arena, n->name), arena_string(to->arena, n->attributes)};
+  graph_stand_at(to, n);
   Node *made = graph_node(to, n->op, in, n->in_count, attrs);
   if (!made || fixed_outputs(n->op)) return made;
   for (int i = 0; (n->op->traits & CONTROL) && i < n->in_count; i++) {
@@ -77,6 +76,12 @@ Node *clone_control(Graph *to, const Node *n, Value *const *in, Graph *const reg
   for (int r = 0; made && r < 2; r++)
     if (region[r]) made->attr[r].graph = region[r];
   return made;
+}
+
+Value *clone_leaf(Graph *to, const Node *n) {
+  if (node_is_constant(n)) return graph_constant(to, n->attr[0].tensor);
+  to->scope = (Scope){.place = n->place};
+  return graph_input(to, &n->out[0].type, n->name);
 }
 
 /* ---- a whole graph ---- */

@@ -22,6 +22,8 @@ Node *clone_node(Graph *to, const Node *n, Value *const *in);
 /* The same without the effects of its regions, as for a gradient: refused where a value comes of
  * one. */
 Node *clone_pure(Graph *to, const Node *n, Value *const *in);
+/* An input with its place, or a constant. */
+Value *clone_leaf(Graph *to, const Node *n);
 /* The same of a control node, over regions of `to` where those are given. */
 Node *clone_control(Graph *to, const Node *n, Value *const *in, Graph *const region[2]);
 /* A region, or any other graph, node by node. NULL when memory is out. */

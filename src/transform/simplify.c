@@ -9,6 +9,7 @@
 
 #include "base/subnormal.h"
 #include "graph/control.h"
+#include "graph/numbering.h"
 #include "ops/io/remote.h"
 
 enum {
@@ -23,20 +24,20 @@ typedef struct Simplify {
   Arena *arena;
   const Kernels *kernels;
   const Numerics *numerics;
-  bool staged;   /* a pipeline's body: passes follow from places and operands */
-  int *first;    /* of node i in alias */
+  bool staged; /* a pipeline's body: passes follow from places and operands */
+  Numbering values;
   Value **alias; /* by value: what stands for it; NULL: itself */
   Node **slot;   /* nodes by hash; a power of two, at most half full */
   size_t slots;
 } Simplify;
 
 static Value *resolve(const Simplify *s, Value *v) {
-  Value *other = s->alias[s->first[v->node->id] + v->index];
+  Value *other = s->alias[value_number(&s->values, v)];
   return other ? other : v;
 }
 
 static void stand_for(Simplify *s, const Node *n, int output, Value *v) {
-  s->alias[s->first[n->id] + output] = v;
+  s->alias[value_number(&s->values, &n->out[output])] = v;
 }
 
 /* ---- what may go ---- */
@@ -242,18 +243,11 @@ static Status simplify_node(Simplify *s, Node *n) {
 
 static bool prepare(Simplify *s) {
   const Graph *g = s->g;
-  int values = 0;
   s->arena = arena_new();
-  s->first =
-      s->arena ? arena_alloc(s->arena, (size_t)(g->node_count + 1) * sizeof *s->first) : NULL;
-  if (!s->first) return false;
-  for (int i = 0; i < g->node_count; i++) {
-    s->first[i] = values;
-    values += g->node[i]->out_count;
-    s->staged = s->staged || g->node[i]->place.stage >= 0;
-  }
+  if (!s->arena || !number_values(s->arena, g, &s->values)) return false;
+  for (int i = 0; i < g->node_count; i++) s->staged = s->staged || g->node[i]->place.stage >= 0;
   for (s->slots = 16; s->slots < 2 * (size_t)g->node_count;) s->slots *= 2;
-  s->alias = arena_alloc(s->arena, (size_t)(values + 1) * sizeof *s->alias);
+  s->alias = arena_alloc(s->arena, (size_t)(s->values.count + 1) * sizeof *s->alias);
   s->slot = arena_alloc(s->arena, s->slots * sizeof *s->slot);
   return s->alias && s->slot;
 }

@@ -135,12 +135,6 @@ static Level *level_of(Asked *a, const Value *v) {
   return NULL;
 }
 
-static const Extra *extra_of(const Trace *t, const Value *v) {
-  for (int i = 0; node_is_input(v->node) && i < t->extra_count; i++)
-    if (t->extra[i].inner == v) return &t->extra[i];
-  return NULL;
-}
-
 static bool depends(const Level *l, const Value *v) {
   return v->node->id < l->nodes && l->hot[v->node->id];
 }
@@ -157,7 +151,7 @@ static void find_hot(Asked *a) {
     const Graph *g = l->trace->graph;
     for (int i = 0; i < g->node_count; i++) {
       const Node *n = g->node[i];
-      const Extra *x = node_is_input(n) ? extra_of(l->trace, &n->out[0]) : NULL;
+      const Extra *x = node_is_input(n) ? trace_extra_of(l->trace, &n->out[0]) : NULL;
       if (x && x->outer && source_of(a, l, &n->out[0]) < 0) l->hot[n->id] = is_hot(a, x->outer);
       if (n->id < l->first || (n->id >= l->end && n->id < l->late)) continue;
       if (n->op->traits & NO_GRADIENT || (n->op->traits & STATEFUL && !(n->op->traits & CONTROL)))
@@ -180,7 +174,7 @@ static void find_needed(Asked *a) {
     for (int i = g->node_count - 1; i >= 0; i--) {
       const Node *n = g->node[i];
       if (!a->level[k].needed[n->id]) continue;
-      const Extra *x = node_is_input(n) ? extra_of(a->level[k].trace, &n->out[0]) : NULL;
+      const Extra *x = node_is_input(n) ? trace_extra_of(a->level[k].trace, &n->out[0]) : NULL;
       if (x) need(a, x->outer);
       for (int j = 0; j < n->in_count; j++) need(a, n->in[j]);
     }
@@ -210,7 +204,7 @@ static void compute_again(Asked *a, Level *l, const Node *n) {
     no_memory(a->g);
     return;
   }
-  const Extra *x = node_is_input(n) ? extra_of(l->trace, &n->out[0]) : NULL;
+  const Extra *x = node_is_input(n) ? trace_extra_of(l->trace, &n->out[0]) : NULL;
   if (x) {
     out[0] = brought(a, x->outer);
   } else {

@@ -8,11 +8,10 @@
 -- the texts allowed then; `deprecated` the words that follow "… is deprecated: "; `unused`: scripts
 -- may set it, but nothing here reads it.
 
+local chips = require "ipulua.config.chips"
 local enums = require "ipulua.enums"
 
 local options = {}
-
-options.chip_versions = {"ipu1", "ipu2", "ipu21"}
 
 -- far beyond any chip; bounds what a script can ask of the machine model
 local largest_tile_count <const> = 65536
@@ -47,8 +46,8 @@ options.table = {
     "When devices are attached: when the configuration is applied, "
     .. "at the first run, or never."},
   {"device_connection.version", "str", "",
-    "Chip version to compile for without a device: ipu1, ipu2 or ipu21. Required by "
-    .. "PRE_COMPILE and NEVER.", {choices = {"", table.unpack(options.chip_versions)}}},
+    "Chip version to compile for without a device: " .. chips.any_version .. ". Required by "
+    .. "PRE_COMPILE and NEVER.", {choices = {"", table.unpack(chips.versions)}}},
   {"device_connection.enable_remote_buffers", "bool", false,
     "Whether the device that is not attached has remote buffers."},
   {"experimental.always_rearrange_copies_on_the_host", "bool", false,
@@ -93,8 +92,7 @@ options.table = {
   {"ipu_model.tiles_per_ipu", "int", 0, "Tiles of an IPU; 0: as many as the version has.",
     {least = 0, most = largest_tile_count}},
   {"ipu_model.version", "str", "ipu2",
-    "The chip: ipu1 (1216 tiles of 256 KiB), ipu2 (1472 tiles of 624 KiB) or ipu21.",
-    {choices = {"", table.unpack(options.chip_versions)}}},
+    "The chip: " .. chips.described .. ".", {choices = {"", table.unpack(chips.versions)}}},
   {"norms.use_stable_statistics", "bool", false,
     "Subtract the mean before squaring when a variance is computed, as is "
     .. "done in any case.", {unused = true}},

@@ -2,6 +2,7 @@
 -- others.
 
 local blame = require "ipulua.base.blame"
+local chips = require "ipulua.config.chips"
 local selection = require "ipulua.config.device_selection"
 
 local rules = {}
@@ -23,15 +24,14 @@ end
 
 local function check_chip(values, flags)
   if flags.use_ipu_model and values["ipu_model.version"] == "" then
-    blame.error("IPUConfig: 'ipu_model.version' must be set on the IPU Model: ipu1, ipu2 or ipu21",
-      "value")
+    blame.error("IPUConfig: 'ipu_model.version' must be set on the IPU Model: "
+      .. chips.any_version, "value")
   end
   local connection = values["device_connection.type"]
   if (connection == "PRE_COMPILE" or connection == "NEVER")
     and values["device_connection.version"] == "" then
-    blame.error("IPUConfig: 'device_connection.version' must be set (ipu1, ipu2 or ipu21) when "
-      .. "'device_connection.type' is "
-      .. connection, "value")
+    blame.error("IPUConfig: 'device_connection.version' must be set (" .. chips.any_version
+      .. ") when 'device_connection.type' is " .. connection, "value")
   end
 end
 

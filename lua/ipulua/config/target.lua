@@ -3,6 +3,7 @@
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
+local chips = require "ipulua.config.chips"
 local config = require "ipulua.config"
 local core = require "ipulua.core"
 local json = require "ipulua.base.json"
@@ -11,8 +12,6 @@ local library_options = require "ipulua.config.library_options"
 local start = require "ipulua.base.start"
 
 local machine = {}
-
-local chips <const> = {ipu1 = "GC2", ipu2 = "GC200", ipu21 = "C600"}
 
 local function read_file(path)
   local file = io.open(path, "rb")
@@ -29,7 +28,7 @@ end
 function machine.target(given)
   if type(given) == "table" then return json.encode(given) end
   if type(given) ~= "string" then
-    blame.error("target: a name (gc2, gc200, bow, c600), a JSON file or a table with 'base' is "
+    blame.error("target: a name (" .. chips.names .. "), a JSON file or a table with 'base' is "
       .. "wanted, got " .. args.describe(given),
       "type")
   end
@@ -60,16 +59,19 @@ function machine.pretend_target(target)
   return setmetatable({}, {__close = function() asked = former end})
 end
 
+-- An architecture is a name of its first chip; without one the core takes its default.
+local function chip_of(version) return version ~= "" and version or nil end
+
 -- Without a device programs are for the version that was named for that. Otherwise a version that
 -- the script assigned wins over the command line; without either it is the default's.
 local function default_target()
   local connection = config.get("device_connection.type")
   if connection == "PRE_COMPILE" or connection == "NEVER" then
-    return chips[config.get("device_connection.version")] or "GC200"
+    return chip_of(config.get("device_connection.version"))
   end
   local version = config.get("ipu_model.version")
   if config.is_assigned("ipu_model.version") or not start.options.target then
-    return chips[version] or "GC200"
+    return chip_of(version)
   end
   return machine.target(start.options.target)
 end

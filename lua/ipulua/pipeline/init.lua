@@ -8,6 +8,7 @@ local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
 local core = require "ipulua.core"
 local data = require "ipulua.data"
+local enum = require "ipulua.base.enumeration"
 local enums = require "ipulua.enums"
 local func = require "ipulua.trace.func"
 local log = require "ipulua.base.log"
@@ -45,7 +46,7 @@ local rows <const> = {
   {"repeat_count", "integer", 1, range = "[1, inf)", says = "runs of a call: weight updates"},
   {"batch_serialization_iterations", "integer", 1, range = "[1, inf)",
     says = "micro-batches that a stage works on in a row, so many times as many in a run; "
-    .. "Sequential on one IPU"},
+    .. plans.serial_schedule .. " on one IPU"},
   {"inputs", "any", optional = true, of = "tensor or list of tensors",
     says = "the first stage's first arguments"},
   {"infeed_queue", data.IPUInfeedQueue, optional = true},
@@ -53,9 +54,9 @@ local rows <const> = {
   {"optimizer_function", "callable", optional = true},
   {"device_mapping", "any", optional = true, of = "integers",
     says = "the IPU of each stage; 0, 1, 2, … by default"},
-  {"pipeline_schedule", "any", optional = true, says = "Grouped by default",
-    of = "Grouped, Interleaved, Sequential, OneFOneB, InterleavedVirtual or an order, as a "
-    .. "timetable has it"},
+  {"pipeline_schedule", "any", optional = true, says = plans.default_schedule .. " by default",
+    of = table.concat(enum.members(enums.PipelineSchedule), ", ") .. " or an order, as a timetable "
+    .. "has it"},
   {"recomputation_mode", enums.RecomputationMode, "Auto"},
   {"forward_propagation_stages_poplar_options", "any", optional = true,
     of = "list of PipelineStageOptions", says = "one a stage"},
@@ -149,9 +150,10 @@ end
 local function check_serialization(a, mapping)
   local n = a.batch_serialization_iterations
   if n == 1 then return end
-  if a.pipeline_schedule ~= "Sequential" then
+  if a.pipeline_schedule ~= plans.serial_schedule then
     blame.error(
-      "pipeline: 'batch_serialization_iterations' works only with the Sequential schedule",
+      "pipeline: 'batch_serialization_iterations' works only with the " .. plans.serial_schedule
+      .. " schedule",
       "not_implemented")
   end
   for _, ipu in ipairs(mapping) do
@@ -169,7 +171,7 @@ end
 local function read_defaults(a, places)
   local serial = a.batch_serialization_iterations > 1
   a.pipeline_schedule = plans.read_schedule(who, a.pipeline_schedule
-    or (serial and "Sequential" or "Grouped"))
+    or (serial and plans.serial_schedule or plans.default_schedule))
   if not serial then return end
   if a.device_mapping == nil then
     a.device_mapping = {}

@@ -11,6 +11,8 @@ local enum = require "ipulua.base.enumeration"
 local enums = require "ipulua.enums"
 local offloading = require "ipulua.trace.offloading"
 
+local schedules <const> = core.schedules()
+
 local plans = {}
 
 -- ------------------------------------------------ stages and IPUs
@@ -105,21 +107,17 @@ end
 
 -- ------------------------------------------------ recomputation
 
-local interleaved_modes <const> = {Grouped = true, Sequential = true}
+local ways <const> = {RecomputeThenBackpropagate = "stage",
+  RecomputeAndBackpropagateInterleaved = "interleaved"}
 
 ---"none", "stage" or "interleaved".
 local function recomputation(who, mode, schedule, training)
-  if mode == "RecomputeThenBackpropagate" and schedule == "Sequential"
-    or mode == "RecomputeAndBackpropagateInterleaved" and not interleaved_modes[schedule] then
+  local way = ways[mode] or schedule.recomputations[1]
+  if not schedule.recomputations[way] then
     blame.error(string.format("%s: recomputation_mode %s is not supported by schedule %s", who,
-      mode, schedule), "not_implemented")
+      mode, schedule.name), "not_implemented")
   end
-  if not training or not config.get("allow_recompute") then return "none" end
-  if mode == "RecomputeAndBackpropagateInterleaved" or mode == "Auto"
-    and schedule == "Sequential" then
-    return "interleaved"
-  end
-  return "stage"
+  return training and config.get("allow_recompute") and way or "none"
 end
 
 -- ------------------------------------------------ a schedule of one's own
@@ -209,6 +207,7 @@ end
 ---@class PipelineFacts what ipu.programs and ipu.timetable tell of a pipeline
 ---@field plan userdata
 ---@field schedule string
+---@field rules table the schedule's row
 ---@field training boolean
 ---@field mapping any[]
 ---@field place_of integer[]
@@ -216,18 +215,29 @@ end
 ---@field shards integer
 ---@field count integer? nil: known at run time
 
+-- The first whose row has that fact.
+local function first_schedule(fact)
+  for _, schedule in ipairs(schedules) do
+    if schedule[fact] then return schedule end
+  end
+end
+
+plans.default_schedule = schedules[1].name
+---That which lets a stage take batches in a row.
+plans.serial_schedule = first_schedule("one_at_a_time").name
+
 ---Makes a plan of what was asked for. Fields: schedule (a name or time steps), training, widths,
 ---device_mapping, recomputation_mode, what offloading.check has decided.
 ---@return PipelineFacts
 function plans.new(who, a)
   local read = plans.read_mapping(who, a.widths, a.device_mapping)
   local custom = type(a.schedule) == "table"
-  local schedule = custom and "Custom" or a.schedule
+  local schedule = custom and first_schedule "given" or schedules[a.schedule]
   local ipus = math.max(table.unpack(read.ipu_of)) + 1
   local order, listed
   if custom then order, listed = read_order(who, a.schedule, a.training, #a.widths, ipus) end
   local plan = core.pipeline_plan{
-    schedule = schedule, training = a.training, place_of = read.place_of, ipu_of = read.ipu_of,
+    schedule = schedule.name, training = a.training, place_of = read.place_of, ipu_of = read.ipu_of,
     recomputation = recomputation(who, a.recomputation_mode or "Auto", schedule, a.training),
     io_overlap = config.get("io_tiles.place_ops_on_io_tiles") == true,
     order = order,
@@ -235,7 +245,8 @@ function plans.new(who, a)
   }
   if custom then check_steps(who, listed, #a.widths) end
   return {
-    plan = plan, schedule = schedule, training = a.training, mapping = read.mapping,
+    plan = plan, schedule = schedule.name, rules = schedule, training = a.training,
+    mapping = read.mapping,
     place_of = read.place_of, ipu_of = read.ipu_of,
     shards = plans.shards(read.ipu_of), is_default_mapping = read.is_default, places = #a.widths,
   }
@@ -270,12 +281,12 @@ function plans.least_count(facts) return (select(2, plans.count_rule(facts))) en
 function plans.refuse_count(facts, count, name)
   local multiple, least = plans.count_rule(facts)
   if count >= least and count % multiple == 0
-    and (facts.schedule ~= "Custom" or count == multiple) then
+    and (not facts.rules.given or count == multiple) then
     return nil
   end
   local what = string.format("schedule %s with %d stages in %s", facts.schedule, facts.places,
     facts.training and "training" or "inference")
-  if facts.schedule == "Custom" then
+  if facts.rules.given then
     return string.format("'%s' must be %d, for which the schedule was written, but it is %d", name,
       least, count)
   end

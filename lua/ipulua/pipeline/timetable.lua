@@ -5,6 +5,7 @@ local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
 local core = require "ipulua.core"
 local counted = require "ipulua.base.counted"
+local drawing = require "ipulua.pipeline.drawing"
 local func = require "ipulua.trace.func"
 local machine = require "ipulua.config.target"
 local plain = require "ipulua.base.plain"
@@ -87,8 +88,8 @@ function Timetable:add_measures(measured)
   end
 end
 
--- How long a time step is: as long as the IPU that has the most to do; in Grouped all forward
--- passes, then all backward ones.
+-- How long a time step is: as long as the IPU that has the most to do; where both kinds of passes
+-- may stand in it, all forward ones, then all backward ones.
 local function step_cycles(row, cycles, grouped)
   local here, longest, busy = {}, {}, 0
   for _, e in ipairs(row) do
@@ -126,7 +127,8 @@ function Timetable:add_cycles(stages)
     self.stage_cycles[place + 1] = math.max(self.stage_cycles[place + 1] or 0,
       each.forward_cycles + each.backward_cycles)
   end
-  local share = busy_share(self.order, cycles, self.schedule == "Grouped")
+  self.cycles = cycles
+  local share = busy_share(self.order, cycles, self.facts.rules.both_passes)
   if share then self.utilisation, self.is_timed = share, true end
 end
 
@@ -147,7 +149,7 @@ end
 -- Rows of a drawing: {label, cells by time step}.
 local function rows_of(self)
   local facts, rows, find = self.facts, {}, {}
-  local grouped = self.schedule == "Grouped" and self.training
+  local grouped = facts.rules.both_passes and self.training
   for i, mapped in ipairs(facts.mapping) do
     local list = type(mapped) == "table" and mapped or {mapped}
     for _, ipu in ipairs(list) do
@@ -227,10 +229,61 @@ function Timetable:__tostring()
   return table.concat(lines, "\n")
 end
 
+-- ------------------------------------------------ to scale
+
+-- How long passes are, and in what: of something compiled as they are priced, else as they are
+-- said.
+local function lengths(self, a)
+  if self.cycles and not (a.forward or a.backward) then
+    return function(e) return self.cycles[e.stage .. "@" .. e.ipu][e.kind] end, "cycles"
+  end
+  local of = {forward = a.forward or 1, backward = a.backward or 2}
+  return function(e) return of[e.kind] end,
+    of.forward == 1 and "forward passes long" or "units long"
+end
+
+local length_rows <const> = {
+  {"forward", "number", optional = true, range = "(0, inf)", says = "length of a forward pass"},
+  {"backward", "number", optional = true, range = "(0, inf)", says = "length of a backward pass"},
+}
+local svg_rows <const> = {
+  {"path", "string", optional = true, says = "the file, which is replaced"},
+  {"title", "string", optional = true, says = "the schedule's name by default"},
+  length_rows[1], length_rows[2],
+}
+
+---The share of the IPUs' time in which they wait: the pipeline's bubbles.
+---A time step lasts as long as the IPU with the most to do in it. Passes of something compiled are
+---as long as they are priced; else a forward pass is 1 long and a backward pass 2.
+---@param ... any {forward, backward}
+---@return number
+function Timetable:bubble(...)
+  local a = args.check("timetable.bubble", length_rows, ...)
+  local length = lengths(self, a)
+  return drawing.bubble(drawing.times(self.order, length))
+end
+
+---The timetable drawn to scale, its bubbles hatched: the text of an SVG, also written to `path`.
+---Lengths are those of `bubble`.
+---Errors: a place that can't be written
+---@param ... any path, {title, forward, backward}
+---@return string
+function Timetable:svg(...)
+  local a = args.check("timetable.svg", svg_rows, ...)
+  local length, unit = lengths(self, a)
+  local text = drawing.svg(self, length, unit, a.title)
+  if a.path then
+    local file <close>, problem = io.open(a.path, "w")
+    if not file then blame.error("timetable.svg: " .. problem, "not_found") end
+    assert(file:write(text))
+  end
+  return text
+end
+
 -- ------------------------------------------------ of what
 
 local spec <const> = {
-  {"schedule", {"string", "list"}, "Grouped"},
+  {"schedule", {"string", "list"}, plans.default_schedule},
   {"device_mapping", "any", optional = true, of = "integers", says = "the IPU of each stage"},
   {"training", "boolean", true},
   {"count", "integer", optional = true}, {"stages", "integer", optional = true},

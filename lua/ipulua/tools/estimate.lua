@@ -3,6 +3,7 @@
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
+local chips = require "ipulua.config.chips"
 local class = require "ipulua.base.class"
 local config = require "ipulua.config"
 local core = require "ipulua.core"
@@ -26,7 +27,7 @@ local rows <const> = {
   {"inputs", "any", optional = true, of = "shape, {shape =, dtype =}, tensor or list of these",
     says = "with the batch; of a model its own by default"},
   {"target", {"string", "table"}, optional = true,
-    says = "gc2, gc200, bow, c600 or a description; the configuration's by default"},
+    says = chips.names .. " or a description; the configuration's by default"},
   count("ipus", "of the device; as configured by default, or as many as the program uses; more "
     .. "make replicas"),
   count("instances", "processes, each with such a device and a host of its own"),

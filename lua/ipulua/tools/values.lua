@@ -1,4 +1,5 @@
--- What calls give, for help() and docs/api.md: tensors and variables, which C makes, and tables.
+-- What calls give, for help() and docs/reference/api.md: tensors and variables, which C makes, and
+-- tables.
 -- {name, sentence, fields, methods}, of fields {name, type, what}, of methods {call, what it gives,
 -- sentence, notes}; notes are those of comments, so their samples are run.
 return {

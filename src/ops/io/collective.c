@@ -202,7 +202,33 @@ static void take_in_f32(float *restrict acc, const float *restrict x, int64_t n,
     for (int64_t i = 0; i < n; i++) acc[i] += x[i] / members;
 }
 
+/* The first two summands at once. */
+static void take_two_in_f32(float *restrict acc, const float *restrict x, const float *restrict y,
+                            int64_t n, float members) {
+  float share = 1.0f / members;
+  int exponent;
+  if (frexpf(members, &exponent) == 0.5f)
+    for (int64_t i = 0; i < n; i++) acc[i] = x[i] * share + y[i] * share;
+  else
+    for (int64_t i = 0; i < n; i++) acc[i] = x[i] / members + y[i] / members;
+}
+
 static bool is_plain_sum(Dtype d, Combination o) { return d == F32 && (o == ADD || o == MEAN); }
+
+static const float *summand(const Call *const *replica, const Groups *g, int group, int i) {
+  return replica[group * g->group + i * g->member]->in[0];
+}
+
+/* A group's elements [begin, begin + n) added, of MEAN their shares. */
+static void add_group(const Call *const *replica, const Groups *g, int group, Combination o,
+                      int64_t begin, int64_t n, float *acc) {
+  float members = o == MEAN ? (float)g->size : 1.0f;
+  const float *first = summand(replica, g, group, 0) + begin;
+  if (g->size == 1) take_in_f32(acc, first, n, true, members);
+  else take_two_in_f32(acc, first, summand(replica, g, group, 1) + begin, n, members);
+  for (int i = 2; i < g->size; i++)
+    take_in_f32(acc, summand(replica, g, group, i) + begin, n, false, members);
+}
 
 /* Elements [begin, begin + n) of input 0, n <= BLOCK, combined over a group; LOCAL: those of one
  * member. */
@@ -210,14 +236,12 @@ static void combine_group(const Call *const *replica, const Groups *g, int group
                           int64_t begin, int64_t n, Block *acc) {
   Dtype d = replica[0]->in_type[0]->dtype;
   Block x;
-  bool plain = is_plain_sum(d, o);
-  float members = o == MEAN ? (float)g->size : 1.0f;
+  if (is_plain_sum(d, o)) {
+    add_group(replica, g, group, o, begin, n, acc->f32);
+    return;
+  }
   for (int i = 0; i < g->size; i++) {
     const Call *c = replica[group * g->group + i * g->member];
-    if (plain) {
-      take_in_f32(acc->f32, (const float *)c->in[0] + begin, n, !i, members);
-      continue;
-    }
     load(c, c->in[0], begin, n, i ? &x : acc);
     prepare(d, o, i ? &x : acc, n, g->size);
     if (i) combine(d, o, acc, &x, n);
@@ -258,13 +282,38 @@ static bool is_wanted(const Combining *m, int group) {
   return false;
 }
 
+/* A member's place for the result of its group, of those that are this instance's; NULL: none is. */
+static float *place_of_sum(const Combining *m, int group) {
+  for (int i = 0; i < m->groups.size; i++) {
+    const Call *c = m->replica[group * m->groups.group + i * m->groups.member];
+    if (c->out[0]) return c->out[0];
+  }
+  return NULL;
+}
+
+/* Plain sums are made where they are wanted. */
+static void reduce_plainly(const Combining *m, int group, int64_t at, int64_t n) {
+  float *sum = place_of_sum(m, group);
+  add_group(m->replica, &m->groups, group, m->combination, at, n, sum + at);
+  for (int i = 0; i < m->groups.size; i++) {
+    const Call *c = m->replica[group * m->groups.group + i * m->groups.member];
+    float *out = c->out[0];
+    if (out && out != sum) memcpy(out + at, sum + at, (size_t)n * sizeof *out);
+  }
+}
+
 static void reduce_part(void *context, int64_t begin, int64_t end) {
   Combining *m = context;
+  bool plain = is_plain_sum(m->replica[0]->in_type[0]->dtype, m->combination);
   for (int g = 0; g < m->groups.count; g++)
     for (int64_t at = begin; at < end; at += BLOCK) {
       int64_t n = least(BLOCK, end - at);
       Block acc;
       if (!is_wanted(m, g)) break;
+      if (plain) {
+        reduce_plainly(m, g, at, n);
+        continue;
+      }
       combine_group(m->replica, &m->groups, g, m->combination, at, n, &acc);
       if (overflows(m->replica[0], &acc, n)) m->overflow = true;
       for (int i = 0; i < m->groups.size; i++) {

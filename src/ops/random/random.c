@@ -82,13 +82,13 @@ static Status infer_uniform(Error *e, Node *n) {
   return s;
 }
 
-Draw random_draw_of(const Call *c) {
+static Draw draw_of(const Call *c) {
   Dtype d = c->node->out[0].type.dtype;
   return (Draw){c, random_key(c), c->out_type[0]->dtype, d == F16 ? 11 : d == BF16 ? 8 : 24};
 }
 
 Status random_draw(const Call *c, void (*part)(void *, int64_t, int64_t)) {
-  Draw d = random_draw_of(c);
+  Draw d = draw_of(c);
   parallel_for(c, type_count(c->out_type[0]), RANDOM_CHUNK, part, &d);
   return OK;
 }

@@ -22,7 +22,6 @@ typedef struct Draw {
   int bits;    /* of a uniform number */
 } Draw;
 
-Draw random_draw_of(const Call *c);
 /* All elements of the result, in parts. */
 Status random_draw(const Call *c, void (*part)(void *draw, int64_t begin, int64_t end));
 /* Call part for each batch of [begin, end), whose words are those of elements first, first + 1 …

@@ -12,7 +12,7 @@
 enum { ROWS = 16, LEAST_ROWS = 8 };
 
 int64_t rnn_chunk_rows(int64_t batch) { return least(ROWS, most(LEAST_ROWS, (batch + 1) / 2)); }
-int64_t rnn_chunk_count(int64_t batch) {
+static int64_t chunk_count(int64_t batch) {
   return (batch + rnn_chunk_rows(batch) - 1) / rnn_chunk_rows(batch);
 }
 
@@ -240,7 +240,7 @@ Status rnn_run(const Call *c, const Recurrence *r) {
       .c = c, .mask = c->in_count > r->mask ? c->in[r->mask] : NULL, .zero = c->attr[r->zero].i};
   Room room = {c->scratch, 0};
   prepare(c, c->node, r, &room, &w);
-  nn_run(c, rnn_chunk_count(w.s.batch), w.slots, w.slot_bytes, r->task, &w);
+  nn_run(c, chunk_count(w.s.batch), w.slots, w.slot_bytes, r->task, &w);
   return OK;
 }
 

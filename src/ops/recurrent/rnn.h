@@ -39,9 +39,8 @@ typedef struct BackSlot {
 
 /* ---- shapes ---- */
 
-/* Rows of the batch that walk together, and how many such chunks there are. */
+/* Rows of the batch that walk together. */
 int64_t rnn_chunk_rows(int64_t batch);
-int64_t rnn_chunk_count(int64_t batch);
 /* Operand input, if it was given, has that shape. */
 Status rnn_want(Error *e, const Node *n, int input, const char *what, int rank,
                 const int64_t *shape);

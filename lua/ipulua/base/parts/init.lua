@@ -212,8 +212,8 @@ local function owner_of(description)
     or description.class_name
 end
 
----A description as a file holds it, tensors as lists; nil and the words for the part that a file
----can't hold where there is one.
+---A description as a file holds it, tensors as lists, functions by the names that they were
+---registered under; nil and the words for the part that a file can't hold where there is one.
 ---@param description any
 ---@return any, string?
 function parts.written(description)
@@ -225,6 +225,9 @@ function parts.written(description)
     local is_simple = type(each) ~= "table" and type(each) ~= "function"
       and type(each) ~= "userdata"
     if is_simple or rawequal(each, json.null) then return each end
+    if type(each) == "function" and custom_objects.name_of(each) then
+      return {registered_function = custom_objects.name_of(each)}
+    end
     if not plain.is(each) then
       problem = problem or why_unwritable(owner, path, each)
       return nil
@@ -244,12 +247,21 @@ function parts.written(description)
   return copy
 end
 
----What parts.written made, read from a file: its lists are tensors again.
+---What parts.written made, read from a file: its lists are tensors again, its names functions, which
+---are registered or in a scope.
 ---@param written any
 ---@return any
 ---@param depth integer? of tables around it
 function parts.unwritten(written, depth)
   if not plain.is(written) then return written end
+  local name = written.registered_function
+  if type(name) == "string" and next(written, (next(written))) == nil then
+    local f = custom_objects.find(name)
+    if type(f) == "function" then return f end
+    blame.error(string.format("there is no registered function '%s' here; "
+      .. "keras.utils.register_keras_serializable(f, {name = …}) or custom_objects gives one",
+      name), "value")
+  end
   if written.constant ~= nil and args.is_dtype(written.dtype) then
     return core.tensor(written.constant, written.dtype)
   end

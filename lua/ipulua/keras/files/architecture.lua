@@ -168,9 +168,10 @@ function architecture.model_from_json(text, options)
   if problem then
     blame.error("model_from_json: " .. problem, type(text) == "string" and "value" or "type")
   end
+  local objects = own_names.given(options)
+  local _ <close> = own_names.enter(args.is_plain(objects) and objects or nil)
   return blame.reading("model_from_json: the model's description", architecture.model_from_config,
-    parts.unwritten(json.unpack(spec)),
-    own_names.given(options))
+    parts.unwritten(json.unpack(spec)), objects)
 end
 
 ---@param spec table {class_name =, config =}

@@ -23,41 +23,46 @@ local weights = require "ipulua.keras.files.weights"
 local model_file, methods = {}, {}
 model_file.methods = methods
 
--- What compile was given, as far as it can be written down.
-local function serialize_compiled(kind, value)
+-- What compile was given, as a file holds it. What can't be written down goes to `lost`, in words;
+-- a list stays one where an entry is left out.
+local function serialize_compiled(kind, value, lost)
   if value == nil or type(value) == "number" or type(value) == "string"
     or type(value) == "boolean" then
     return value
   end
   if args.is_plain(value) then
     local out = {}
-    for _, key in ipairs(nest.keys(value)) do -- a list stays one where an entry is left out
-      local each = serialize_compiled(kind, value[key])
+    for _, key in ipairs(nest.keys(value)) do
+      local each = serialize_compiled(kind, value[key], lost)
       if math.type(key) == "integer" then out[#out + 1] = each else out[key] = each end
     end
     return out
   end
   local saved, problem = parts.written(parts.serialize(kind, value))
-  if problem then
-    log.warn("save: %s %s of compile can't be saved; compile the model again after loading it (%s)",
-      kind == "optimizer" and "an" or "a",
-      kind, problem)
-  end
+  if problem then lost[#lost + 1] = {kind, problem} end
   return saved
 end
 
+-- A metric that can't be written down is left out. Without a loss or the optimizer a model would
+-- learn something else: then nothing is kept of compile, and the loaded model asks for it.
 local function training_config(model)
   local a = model.compile_arguments
   if not a then return nil end
-  local optimizer = serialize_compiled("optimizer", model.optimizer)
-  if not optimizer then return nil end
-  return {
-    optimizer = optimizer,
-    loss = serialize_compiled("loss", a.loss), metrics = serialize_compiled("metric", a.metrics),
-    weighted_metrics = serialize_compiled("metric", a.weighted_metrics),
+  local needed, lost = {}, {}
+  local config = {
+    optimizer = serialize_compiled("optimizer", model.optimizer, needed),
+    loss = serialize_compiled("loss", a.loss, needed),
+    metrics = serialize_compiled("metric", a.metrics, lost),
+    weighted_metrics = serialize_compiled("metric", a.weighted_metrics, lost),
     loss_weights = a.loss_weights,
     steps_per_execution = model.steps_per_execution,
   }
+  for _, each in ipairs(#needed > 0 and needed or lost) do
+    log.warn("save: %s %s of compile can't be saved%s; compile the model again after loading it "
+      .. "(%s)", each[1] == "optimizer" and "an" or "a", each[1],
+      #needed > 0 and ", so nothing that compile was given is" or "", each[2])
+  end
+  return #needed == 0 and config.optimizer and config or nil
 end
 
 local function deserialize_compiled(kind, value, custom_objects)
@@ -84,16 +89,20 @@ function model_file.compile(model, t, custom_objects)
   model:compile(given)
 end
 
--- Options as data. A function can't be kept: whoever set it is told.
+-- Options as data; a function by the name that it was registered under.
 local function plain_options(value, name, depth)
-  if type(value) == "function" or type(value) == "userdata" then
-    log.warn("save: the option '%s' is a function, which a file doesn't hold; set it again when "
-      .. "the model is loaded", name)
-    return nil
-  end
-  if type(value) ~= "table" then return value end
   if class.is_a(value, PipelineStageOptions) then return {["$stage_options"] = value:to_table()} end
-  if not plain.is(value) then return nil end
+  if type(value) == "function" and own_names.name_of(value) then
+    return {registered_function = own_names.name_of(value)}
+  end
+  local is_simple = type(value) ~= "table" and type(value) ~= "function"
+    and type(value) ~= "userdata"
+  if is_simple then return value end
+  if not plain.is(value) then
+    blame.error(string.format("save: the option '%s' can't be saved, a %s; a function is saved by "
+      .. "its name when it is registered, keras.utils.register_keras_serializable(f, {name = …})",
+      name, args.describe(value)), "value")
+  end
   local out = {}
   depth = plain.deeper(depth or 0)
   for key, each in pairs(value) do out[key] = plain_options(each, key, depth) end
@@ -138,12 +147,13 @@ function methods:save(...)
   if a.include_optimizer then
     weights.collect("save", tensors, weights.optimizer_paths(self.optimizer, weights.paths(self)))
   end
+  local options = plain_options(self._options)
   local training, inputs = training_config(self), self._input_specs
   if untrained.keeps(a.path) or together.leaves_to_first(self, a) then return end
   core.save(a.path, tensors, {
     format = "ipulua.model/1", order = json.encode(json.array(order)),
     model = architecture.methods.to_json(self),
-    options = architecture.as_text("save", plain_options(self._options)), inputs = inputs
+    options = architecture.as_text("save", options), inputs = inputs
     and architecture.as_text("save", inputs) or nil,
     training = training and architecture.as_text("save", training) or nil,
   })
@@ -197,6 +207,7 @@ function model_file.load_model(...)
     blame.error(string.format("load_model: '%s' holds no model, only tensors; load_weights reads "
       .. "those", a.path), "value")
   end
+  local _ <close> = own_names.enter(a.custom_objects)
   local function described(name)
     local value, problem = json.parse(metadata[name])
     if problem then

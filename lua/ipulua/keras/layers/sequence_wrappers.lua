@@ -42,11 +42,22 @@ local function as_layer(given)
   return layer
 end
 
+-- Each direction takes two seeds of each cell, wherever the config has them; initializers have their
+-- own.
+local function other_draws(config)
+  for _, name in ipairs{"seed", "dropout_seed"} do
+    if config[name] then config[name] = config[name] + 2 end
+  end
+  for _, cell in ipairs(config.cells or {config.cell}) do
+    if args.is_plain(cell.config) then other_draws(cell.config) end
+  end
+end
+
 local function copy_of(layer, name, flip)
   local config = layer:get_config()
   config.name = name
   if flip then config.go_backwards = not config.go_backwards end
-  if flip and config.seed then config.seed = config.seed + 2 end -- each direction takes two
+  if flip then other_draws(config) end
   return class.of(layer):from_config(config)
 end
 

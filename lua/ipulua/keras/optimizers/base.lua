@@ -538,6 +538,7 @@ function Optimizer:get_config()
   for key, value in next, self._hyper do config[key] = value end
   local rate = self.learning_rate
   if core.is_variable(rate) then config.learning_rate = rate:item()
+  elseif type(rate) == "function" then config.learning_rate = rate
   else config.learning_rate = parts.serialize("schedule", rate) end
   return config
 end

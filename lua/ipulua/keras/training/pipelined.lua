@@ -35,7 +35,7 @@ function pipelined.facts(model, training)
   local widths = {}
   for i = 1, count do widths[i] = {concurrent = false, count = 1} end
   o.training, o.widths, o.schedule = training, widths,
-    plans.read_schedule(name_of(model), o.pipeline_schedule or "Grouped")
+    plans.read_schedule(name_of(model), o.pipeline_schedule or plans.default_schedule)
   stage_options.check(name_of(model), o, count, training)
   if not training then -- they are there for fit
     o.offload_weight_update_variables, o.replicated_optimizer_state_sharding = nil, nil

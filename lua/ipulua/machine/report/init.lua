@@ -1,6 +1,6 @@
 -- Profiles of what ran, and the prices of what --estimate did not run. A program has a folder of
 -- its own:
---   profile.json  everything (docs/profile.md)     summary.txt  for a terminal
+--   profile.json  everything (docs/reference/profile.md)     summary.txt  for a terminal
 --   trace.json    for Perfetto and Chrome          index.html   one page, without network
 
 local blame = require "ipulua.base.blame"

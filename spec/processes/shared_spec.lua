@@ -1,0 +1,132 @@
+-- Instances of one host read what others bring where it lies, in memory that they share; those of
+-- several hosts send it. Neither changes a bit.
+local processes = require "spec.support.processes"
+
+-- Shared memory, messages, and instances that are told to be on hosts of their own.
+local ways <const> = {{}, {IPULUA_COMM_SHARED = "off"}, {COMM_STUB_HOSTS = "1"}}
+
+local begin <const> = [[
+  local layers = keras.layers
+  local cfg = ipu.IPUConfig()
+  popdist.set_ipu_config(cfg)
+  cfg:configure_ipu_system()
+  keras.utils.set_random_seed(7)
+  local strategy = ipu.PopDistStrategy()
+  local _ <close> = strategy:scope()
+]]
+
+local function in_every_way(text, o)
+  local script <const> = processes.script(begin .. text)
+  local first
+  for _, env in ipairs(ways) do
+    local result = processes.together{script = script, count = o.count, replicas = o.replicas,
+      threads = o.threads, env = env}
+    assert.equal(0, result.status, result.err)
+    first = first or result.out
+    assert.equal(first, result.out, result.err)
+  end
+  return first
+end
+
+describe("row 176: memory that instances share", function()
+  -- Replica g brings 0.1 (g + 1) i for element i: the sums, one rounding at a time from the left,
+  -- are computed here by string.pack's float32.
+  local function float32(x) return (string.unpack("<f", string.pack("<f", x))) end
+
+  local function sum_of(i, n)
+    local sum
+    for g = 0, n - 1 do
+      local x = float32(float32(float32(0.1) * (g + 1)) * i)
+      sum = sum and float32(sum + x) or x
+    end
+    return sum
+  end
+
+  for _, split in ipairs{{2, 2}, {2, 4}, {3, 3}, {4, 4}} do
+    local count <const>, replicas <const> = split[1], split[2]
+    it(("adds from left to right: %d replicas on %d instances"):format(replicas, count), function()
+      local out = in_every_way([[
+        local sizes <const> = {3, 1000, 1500, 70001, 300000}
+        local f = ipu.func(function(a, b, c, d, e)
+          local share = 0.1 * ipu.cast(ipu.replication_index() + 1, "float32")
+          local function sum(x) return ipu.cross_replica_sum(x * share) end
+          return sum(a), sum(b), sum(c), sum(d), sum(e)
+        end)
+        local xs = {}
+        for i, n in ipairs(sizes) do xs[i] = ipu.arange(n, {dtype = "float32"}) end
+        for _ = 1, 3 do
+          local sums = {strategy:run(f, xs)}
+          for i, n in ipairs(sizes) do
+            local s = sums[i]
+            say(n, string.format("%a", s[n]:item()), distributed.allgather(s[n])[count]:item() == s[n]:item())
+          end
+        end
+      ]], {count = count, replicas = replicas})
+      local want = {}
+      for _, n in ipairs{3, 1000, 1500, 70001, 300000} do
+        want[#want + 1] = string.format("%d\t%a\ttrue\n", n, sum_of(n - 1, replicas))
+      end
+      assert.equal(table.concat(want):rep(3), out)
+    end)
+  end
+
+  -- With two replicas that bring 1 and 2 times x: s1 = 3 x; s2 = 2 (3 x) on each, added 12 x; s3 = 3 z.
+  -- s3 reads what is there when s1 runs, s2 is exchanged between the two.
+  it("keeps what has arrived while another sum is exchanged", function()
+    local out = in_every_way([[
+      local f = ipu.func(function(x, z)
+        local share = ipu.cast(ipu.replication_index() + 1, "float32")
+        local a, b = x * share, z * share
+        local s1 = ipu.cross_replica_sum(a)
+        local s2 = ipu.cross_replica_sum(s1 * 2)
+        local s3 = ipu.cross_replica_sum(b)
+        return s1, s2, s3
+      end)
+      for _, n in ipairs{4, 3000} do
+        for _ = 1, 3 do
+          local s1, s2, s3 = strategy:run(f, {ipu.full({n}, 1.0), ipu.full({n}, 100.0)})
+          say(s1[n]:item(), s2[n]:item(), s3[n]:item())
+        end
+      end
+    ]], {count = 2, replicas = 2})
+    assert.equal(("3.0\t12.0\t300.0\n"):rep(6), out)
+  end)
+
+  it("trains to the same bits, in loops, with accumulation and with two models in turn", function()
+    local out = in_every_way([[
+      local x = ipu.random.normal({64, 40}, {seed = 1})
+      local y = ipu.reduce_sum(x, {axis = 1, keepdims = true})
+      local ds = strategy:experimental_distribute_dataset(
+        ipu.data.from_tensor_slices{x, y}:batch(16, {drop_remainder = true}))
+      local models = {}
+      for i = 1, 2 do
+        local model = keras.Sequential{layers.Dense{50 * i, activation = "relu", input_shape = {40}},
+          layers.Dense{70, activation = "relu"}, layers.Dense{1}}
+        model:set_gradient_accumulation_options{gradient_accumulation_steps_per_replica = i}
+        model:compile{loss = "mse", optimizer = keras.optimizers.Adam(0.01), steps_per_execution = 2}
+        models[i] = model
+      end
+      for _ = 1, 2 do
+        for _, model in ipairs(models) do
+          say(string.format("%a", model:fit(ds, {epochs = 2, verbose = 0}).history.loss[2]))
+          for _, w in ipairs(model:get_weights()) do
+            say(string.format("%a", ipu.reduce_sum(w):item()))
+          end
+        end
+      end
+    ]], {count = 2, replicas = 4})
+    assert.truthy(out ~= "")
+  end)
+
+  it("tells of instances that come to different meetings, as messages do", function()
+    for _, env in ipairs(ways) do
+      local result = processes.together{count = 2, env = env, script = processes.script(begin .. [[
+        local f = ipu.func(function(x) return ipu.cross_replica_sum(x) end)
+        if me == 0 then strategy:run(f, {ipu.full({5000}, 1.0)})
+        else distributed.barrier() end
+      ]])}
+      assert.not_equal(0, result.status)
+      assert.truthy(result.err:find("barrier", 1, true), result.err)
+    end
+  end)
+end)

@@ -1,0 +1,103 @@
+/* Memory that all instances of one host see: boards on which they note that they have come to a meeting, and
+ * room for what they bring, which others read where it lies. It is the communication library's; without it, or
+ * with instances on several hosts, all goes by messages. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
+
+#include "dist/internal.h"
+
+enum { LINE = 64, LEAST_WINDOW = 1 << 20 };
+
+Entry *board_entry(const Instances *t, int q) { return &t->peer[q].board->entry[t->meetings & 1]; }
+
+bool board_is_there(const Instances *t, int q) {
+  return atomic_load_explicit(&board_entry(t, q)->number, memory_order_acquire) == t->meetings;
+}
+
+size_t instances_shared_bytes(const Instances *t) { return t->window; }
+
+/* ---- room ---- */
+
+void *instances_place(Instances *t, size_t bytes) {
+  bytes = (bytes + LINE - 1) / LINE * LINE;
+  pthread_mutex_lock(&t->lock);
+  size_t at = 0;
+  Placed **link = &t->placed;
+  while (*link && (*link)->begin - at < bytes) at = (*link)->end, link = &(*link)->next;
+  size_t end = *link ? (*link)->begin : t->window;
+  Placed *p = bytes && end >= at && end - at >= bytes ? malloc(sizeof *p) : NULL;
+  if (p) {
+    *p = (Placed){at, at + bytes, *link};
+    *link = p;
+  }
+  pthread_mutex_unlock(&t->lock);
+  return p ? (char *)t->peer[t->rank].board + BOARD_BYTES + at : NULL;
+}
+
+void instances_release(Instances *t, void *place) {
+  if (!place) return;
+  size_t at = (size_t)((char *)place - (char *)t->peer[t->rank].board) - BOARD_BYTES;
+  pthread_mutex_lock(&t->lock);
+  for (Placed **link = &t->placed; *link; link = &(*link)->next) {
+    Placed *p = *link;
+    if (p->begin != at) continue;
+    *link = p->next;
+    free(p);
+    break;
+  }
+  pthread_mutex_unlock(&t->lock);
+}
+
+/* ---- begin ---- */
+
+/* Pages are taken as they are used, from where a full file system ends a process without a word: so each
+ * instance's share of what is free is halved. */
+static int64_t room_for_window(const Instances *t) {
+  const char *wanted = getenv("IPULUA_COMM_SHARED");
+  struct statvfs disk;
+  if (!t->comm->share || (wanted && !strcmp(wanted, "off")) || statvfs("/dev/shm", &disk)) return 0;
+  double share = (double)disk.f_bavail * (double)disk.f_frsize / 2 / t->count - BOARD_BYTES;
+  return share < LEAST_WINDOW   ? 0
+         : share < WINDOW_BYTES ? (int64_t)share / LINE * LINE
+                                : WINDOW_BYTES;
+}
+
+static void describe(const void *context, char *text, size_t n) {
+  (void)context;
+  const char words[] = "the beginning";
+  if (n) strncpy(text, words, n - 1), text[n - 1] = 0;
+}
+
+/* The least that any has. */
+static Status least_of(Instances *t, int64_t *bytes, Error *e) {
+  Brought *from = calloc((size_t)t->count, sizeof *from);
+  if (!from) return fail(e, ERR_OUT_OF_MEMORY, "out of memory");
+  Meeting m = {.kind = 1, .describe = describe};
+  int64_t own = *bytes, other;
+  Status s = instances_gather(t, &m, &(Part){&own, sizeof own}, 1, from, e);
+  for (int q = 0; q < t->count && s == OK; q++) {
+    memcpy(&other, from[q].data, sizeof other);
+    if (other < *bytes) *bytes = other;
+  }
+  free(from);
+  return s;
+}
+
+Status shared_begin(Instances *t, Error *e) {
+  int64_t bytes = room_for_window(t);
+  Status s = least_of(t, &bytes, e);
+  if (s != OK || !bytes) return s;
+  void *mine = NULL, **all = calloc((size_t)t->count, sizeof *all);
+  if (!all) return fail(e, ERR_OUT_OF_MEMORY, "out of memory");
+  int64_t made = 0;
+  if (!t->comm->share(bytes + BOARD_BYTES, &mine, all) && mine) {
+    memset(mine, 0, BOARD_BYTES);
+    made = bytes;
+  }
+  s = least_of(t, &made, e); /* after which all boards are empty */
+  for (int q = 0; q < t->count && s == OK && made; q++) t->peer[q].board = all[q];
+  if (s == OK && made) t->window = (size_t)made;
+  free(all);
+  return s;
+}
