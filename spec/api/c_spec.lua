@@ -94,7 +94,9 @@ describe("examples/c", function()
     run{"gcc", "-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", "-Isrc",
       "examples/c/" .. name .. ".c", "-o",
       folder .. "/" .. name, library, "-Wl,-rpath," .. build, "-lm"}
-    return run{folder .. "/" .. name, ..., dir = folder}
+    local words = {folder .. "/" .. name, ...}
+    words.dir = folder
+    return run(words)
   end
 
   run_if("function.c fits a line without Lua", function()
