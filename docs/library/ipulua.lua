@@ -2144,6 +2144,18 @@ ipu.data.Dataset = {}
 ---@return ipulua.Dataset
 function ipu.data.Dataset:batch(batch_size, options) end
 
+---Batches of elements of about the same length, padded to one shape: bucket i holds lengths below
+---bucket_boundaries[i], a batch of bucket_batch_sizes[i] of them comes when it is full. What is
+---left at the end comes by bucket. The function is called in Lua for each element.
+---Shapes: [a, ...] → [-1, -1, ...]
+---Errors: boundaries that don't rise, not one batch size more than boundaries: `ds:bucket_by_sequence_length(function(x) return x.shape[1] end, {8, 4}, {2, 2, 2})`
+---@param element_length_func function
+---@param bucket_boundaries any
+---@param bucket_batch_sizes any
+---@param options? {padded_shapes?: any, padding_values?: any, pad_to_bucket_boundary?: boolean, drop_remainder?: boolean}
+---@return ipulua.Dataset
+function ipu.data.Dataset:bucket_by_sequence_length(element_length_func, bucket_boundaries, bucket_batch_sizes, options) end
+
 ---Keep what the first full pass reads, in memory or in a file.
 ---Shapes: as they were
 ---Errors: a file that can't be written, when it is read: `ds:cache(1)`
@@ -2204,7 +2216,7 @@ function ipu.data.Dataset:iterator() end
 
 ---f of every element, in order; traced once, run on worker threads. {eager = true}: called in Lua
 ---instead; what it gives is learnt from the first element, unless output_types and output_shapes
----say it.
+---say it. Elements with strings are for Lua, too.
 ---Shapes: those that f gives
 ---Errors: f can't be traced (it asks for a value, or opens a file); without eager, what its ops say: `ds:map(function(i) return i:item() end)`
 ---@param f function

@@ -1274,7 +1274,7 @@ function activations.get(...) end
 ---Makes the weights of a model, given the shape of its input with the batch (-1: unknown).
 function Model:build(...) end
 
----Says how the model trains: optimizer, loss, metrics, loss_weights, weighted_metrics, steps_per_execution.
+---Says how the model trains: optimizer, loss, metrics, loss_weights, weighted_metrics, steps_per_execution, max_programs.
 function Model:compile(...) end
 
 ---compute_loss(x, y, y_pred): the loss of a batch by what compile was given, for own train_steps; updates the running means.
