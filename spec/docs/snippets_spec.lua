@@ -123,7 +123,8 @@ describe("what is shown of", function()
 
   it("a search for a cut in README is near what the example prints", function()
     searched("README.md", command.read("README.md"):match(
-      "\n```\n%$ ipulua examples/pipelines/where_to_cut.lua gpt 4\n(.-)```\n"), 5, "gpt", "4")
+      "\n```\n%$ ipulua examples/pipelines/where_to_cut.lua %-%-model gpt\n(.-)```\n"),
+      5, "--model", "gpt")
   end)
 
   -- 24 blocks on 8 IPUs: which ways fit must be as shown, and speeds near.
