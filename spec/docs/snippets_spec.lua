@@ -102,7 +102,7 @@ describe("what is shown of", function()
 
   -- Prices change a little whenever the model of the machine learns something.
   local function searched(page, shown, count, ...)
-    local r = command.run{command.ipulua, "examples/where_to_cut.lua", ...,
+    local r = command.run{command.ipulua, "examples/pipelines/where_to_cut.lua", ...,
       env = {LC_ALL = "C.UTF-8"}}
     local found = 0
     for words, rate, kilobytes in shown:gmatch("([^\n]-%d+x%d+) +(%d+) +%d+ %% +(%d+) ") do
@@ -123,7 +123,8 @@ describe("what is shown of", function()
 
   it("a search for a cut in README is near what the example prints", function()
     searched("README.md", command.read("README.md"):match(
-      "\n```\n%$ ipulua examples/where_to_cut.lua gpt 4\n(.-)```\n"), 5, "gpt", "4")
+      "\n```\n%$ ipulua examples/pipelines/where_to_cut.lua %-%-model gpt\n(.-)```\n"),
+      5, "--model", "gpt")
   end)
 
   -- 24 blocks on 8 IPUs: which ways fit must be as shown, and speeds near.
