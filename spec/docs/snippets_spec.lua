@@ -102,8 +102,9 @@ describe("what is shown of", function()
 
   -- Prices change a little whenever the model of the machine learns something.
   local function searched(page, shown, count, ...)
-    local r = command.run{command.ipulua, "examples/pipelines/where_to_cut.lua", ...,
-      env = {LC_ALL = "C.UTF-8"}}
+    local call = {command.ipulua, "examples/pipelines/where_to_cut.lua", ...}
+    call.env = {LC_ALL = "C.UTF-8"}
+    local r = command.run(call)
     local found = 0
     for words, rate, kilobytes in shown:gmatch("([^\n]-%d+x%d+) +(%d+) +%d+ %% +(%d+) ") do
       local got_rate, got_kilobytes = r.out:match(words:gsub("^ *[%d-]* *", ""):gsub("%p", "%%%0")
