@@ -7,6 +7,7 @@
 #include "kernels/chain.h"
 #include "kernels/kernels.h"
 #include "kernels/numerics.h"
+#include "target/band.h"
 #include "target/vector.h"
 #include "tensor/tensor.h"
 
@@ -132,12 +133,12 @@ typedef enum Collective { /* what replicas do together */
                           COLLECTIVE_EXCHANGE,
 } Collective;
 typedef enum Traffic { /* between tiles and what is beside them */
-                        TRAFFIC_NONE,
-                        TRAFFIC_DEQUEUE,
-                        TRAFFIC_ENQUEUE,
-                        TRAFFIC_HOST, /* a function of the host: there and back */
-                        TRAFFIC_LOAD, /* streaming memory */
-                        TRAFFIC_STORE,
+                       TRAFFIC_NONE,
+                       TRAFFIC_DEQUEUE,
+                       TRAFFIC_ENQUEUE,
+                       TRAFFIC_HOST, /* a function of the host: there and back */
+                       TRAFFIC_LOAD, /* streaming memory */
+                       TRAFFIC_STORE,
 } Traffic;
 typedef enum Layout { /* where elements lie on the tiles */
                       LAYOUT_KEPT,
@@ -186,6 +187,7 @@ struct OpDef {
   void (*compose)(Graph *g, const Node *n, Value **out);
   void (*cost)(const struct Target *t, const Node *n, struct Cost *cost);
   VectorCycles cycles; /* of one pass: every ELEMENTWISE row has them */
+  CostFamily family;   /* of rows that were published, for how sure a price is */
   Collective collective;
   Traffic traffic;
   bool by_slot; /* of a LOAD or STORE: one slot of a tensor of several */
