@@ -313,8 +313,8 @@ function ipu.floordiv(a, b) end
 ---@return ipulua.Tensor
 function ipu.gather(x, indices, options) end
 
----Slices of x by tuples of indices; one outside is an error.
----Shapes: `[n, m, ...], [..., 2] → [..., ...]`
+---Slices of x by tuples of k indices, along its first k axes; one outside is an error.
+---Shapes: `[k axes…, rest…], [..., k] → [..., rest…]`
 ---@param x ipulua.Tensor|number|table
 ---@param indices ipulua.Tensor|number|table
 ---@return ipulua.Tensor

@@ -296,3 +296,71 @@ it("coroutines at random disturb neither each other nor the script", function()
   local fuzz = require "spec.support.fuzz_coroutines"
   for seed = 1, 3 do assert.is_true(fuzz.run(seed, 400) > 50) end
 end)
+
+describe("a coroutine that waits", function()
+  local keras = ipu.keras
+  local L = keras.layers
+
+  -- A layer of which f is called while it is described, or in its calls.
+  local function waiting_layer(name, method, f)
+    local Waiting = L.Layer:extend(name)
+    function Waiting:get_config()
+      if method == "get_config" then f() end
+      return L.Layer.get_config(self)
+    end
+    function Waiting:call(x) -- luacheck: ignore 212
+      if method == "call" then f() end
+      return x * 2
+    end
+    return Waiting
+  end
+
+  it("while it describes a model: another's shared layers are shared in its file", function()
+    local waits = true
+    local Waiting = waiting_layer("WaitingConfig", "get_config", function()
+      if waits and coroutine.isyieldable() then yield() end
+    end)
+    local first = keras.Sequential{keras.Input{shape = {2}}, Waiting()}
+    local describing = wrap(function() return first:to_json() end)
+    describing()
+    local inner = keras.Sequential{L.Dense{2, input_shape = {2}}}
+    local i = keras.Input{shape = {2}}
+    local second = keras.Model{inputs = i,
+      outputs = keras.Sequential{inner}(keras.Sequential{inner}(i))}
+    local alone = second:to_json()
+    waits = false
+    describing()
+    assert.equal(second:to_json(), alone)
+    assert.equal(#second.weights, #keras.models.model_from_json(alone).weights)
+  end)
+
+  it("while it traces a model's stages: other calls belong to none of them", function()
+    local config = ipu.IPUConfig()
+    config.auto_select_ipus = 2
+    config:configure_ipu_system()
+    finally(ipu.reset_ipu_configuration)
+    local waits = true
+    local Waiting = waiting_layer("WaitingCall", "call", function()
+      if waits and core.trace_depth() > 0 and coroutine.isyieldable() then yield "in it" end
+    end)
+    local i = keras.Input{shape = {2}}
+    local a, b = L.Dense(2), L.Dense(2)
+    local model = keras.Model{inputs = i, outputs = b(Waiting()(a(i)))}
+    local stages = model:get_pipeline_stage_assignment()
+    for k, each in ipairs(stages) do each.pipeline_stage = k == #stages and 1 or 0 end
+    model:set_pipeline_stage_assignment(stages)
+    model:set_pipelining_options{gradient_accumulation_steps_per_replica = 4}
+    model:compile{optimizer = "sgd", loss = "mse", steps_per_execution = 4}
+    local x = ipu.ones{16, 2}
+    local training = wrap(function() return model:fit(x, x, {verbose = 0, batch_size = 2}) end)
+    assert.equal("in it", training())
+    local outside = state()
+    b(ipu.ones{1, 2}) -- of stage 1, were it part of the trace
+    local pipeline = require "ipulua.keras.models.stage_scope"
+    assert.is_nil(core.here().keras_route)
+    pipeline.finish()
+    assert.equal(outside, state())
+    waits = false
+    assert.is_truthy(training())
+  end)
+end)

@@ -59,7 +59,8 @@ local function with_rank(f) return function(a, ...) return #a.shape > 0 and f(a,
 local steps <const> = {
   function(a) return a * 1 end, function(a) return 1 * a end, function(a) return a + 0 end,
   function(a) return a - 0 end, function(a) return 0 - a end, function(a) return -(-a) end,
-  function(a) return real(a) and a / 1 or a // 1 end, function(a) return a.dtype == "uint8" and a * 255 or a * -1 end,
+  function(a) return real(a) and a / 1 or a // 1 end,
+  function(a) return a.dtype == "uint8" and a * 255 or a * -1 end,
   function(a) return a * 0 end, function(a) return a - a end,
   function(a) return real(a) and a / a or a end, function(a) return a + a end,
   function(a) return a * 2 end, function(a) return real(a) and a / 2 or a end,
@@ -145,7 +146,7 @@ local forms <const> = {
   {"in a loop", function(p)
     return ipu.func(function(x, y)
       local first = run(p, y, x)
-      return ipu.loops.repeat_n(2, function(...)
+      return ipu.loops.repeat_n(2, function(...) -- luacheck: ignore 212
         return table.unpack(run(p, x, y))
       end, first)
     end)
@@ -208,9 +209,8 @@ end
 local function shown(program, count)
   local lines = {}
   for i, s in ipairs(program.steps) do
-    lines[#lines + 1] = s.f <= count and string.format("  v%d = steps[%d](v%d, v%d)", i + 1, s.f, s.a,
-      s.b)
-      or string.format("  v%d = v%d", i + 1, s.a)
+    local how = s.f <= count and string.format("steps[%d](v%d, v%d)", s.f, s.a, s.b) or "v" .. s.a
+    lines[i] = string.format("  v%d = %s", i + 1, how)
   end
   return string.format("%s [%s] results v%s\n%s", program.dtype,
     table.concat(program.shape, ", "), table.concat(program.results, "-1, v"),

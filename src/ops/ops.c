@@ -91,8 +91,7 @@ Status infer_same(Error *e, Node *n) {
 }
 
 Status infer_float(Error *e, Node *n) {
-  if (!dtype_is_float(n->in[0]->type.dtype))
-    return fail(e, ERR_TYPE, "wants floating point, got %s", dtype_name(n->in[0]->type.dtype));
+  if (!dtype_is_float(n->in[0]->type.dtype)) return want_float(e, &n->in[0]->type);
   return infer_same(e, n);
 }
 

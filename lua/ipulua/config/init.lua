@@ -6,6 +6,7 @@
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
+local core = require "ipulua.core"
 local devices = require "ipulua.config.devices"
 local engine_options = require "ipulua.config.engine_options"
 local flag_table = require "ipulua.config.flags"
@@ -257,7 +258,8 @@ function config.device(name)
       and "the only one is /device:IPU:0" or "the configured ones are /device:IPU:0 to /device:IPU:"
       .. last), "not_found")
   end
-  if state.pretended then return setmetatable({ipus = state.pretended}, {__index = device}) end
+  local pretended <const> = core.here().pretended_ipus
+  if pretended then return setmetatable({ipus = pretended}, {__index = device}) end
   return device
 end
 
@@ -265,9 +267,9 @@ end
 ---For estimates.
 ---@param ipus integer?
 function config.pretend_ipus(ipus)
-  local former = state.pretended
-  state.pretended = ipus
-  return setmetatable({}, {__close = function() state.pretended = former end})
+  local former = core.here().pretended_ipus
+  core.here().pretended_ipus = ipus
+  return setmetatable({}, {__close = function() core.here().pretended_ipus = former end})
 end
 
 ---The device that a program is about to run on, attached if it is not yet.

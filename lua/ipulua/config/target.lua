@@ -11,6 +11,8 @@ local launch = require "ipulua.config.launch"
 local library_options = require "ipulua.config.library_options"
 local start = require "ipulua.base.start"
 
+local here <const> = core.here
+
 local machine = {}
 
 local function read_file(path)
@@ -48,15 +50,13 @@ function machine.target(given)
   return given
 end
 
-local asked -- by the estimate that is being made
-
 ---To be closed: until then programs are traced for that target (nil: the one that is configured).
 ---For estimates.
 ---@param target any
 function machine.pretend_target(target)
-  local former = asked
-  asked = target or asked
-  return setmetatable({}, {__close = function() asked = former end})
+  local former = here().asked_target
+  here().asked_target = target or former
+  return setmetatable({}, {__close = function() here().asked_target = former end})
 end
 
 -- An architecture is a name of its first chip; without one the core takes its default.
@@ -88,6 +88,7 @@ end
 ---@return {tiles: integer, streaming_bytes: integer}
 function machine.chip()
   local target
+  local asked <const> = here().asked_target
   if asked then target = machine.target(asked) else target = default_target() end
   return core.target_facts{target = target, tiles_per_ipu = config.get("ipu_model.tiles_per_ipu")}
 end

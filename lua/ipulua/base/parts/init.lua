@@ -95,15 +95,18 @@ end
 
 -- ------------------------------------------------ layers that several models hold
 
--- While a model is described: layer → its number; while one is made of a description: number →
--- layer.
-local numbered, made
+-- While a model is described, here().numbered_layers: layer → its number; while one is made of a
+-- description, here().made_layers: number → layer.
+local here <const> = core.here
 
 local scopes <const> = {}
 
-local function leave(scope) if scope.writes then numbered = nil else made = nil end end
+local function leave(scope) here()[scope.field] = nil end
 
-local function scope(writes) return setmetatable({writes = writes}, {__close = leave}) end
+local function enter(field)
+  here()[field] = {}
+  return setmetatable({field = field}, {__close = leave})
+end
 
 scopes.inside = setmetatable({}, {__close = function() end}) -- of another one, which goes on
 
@@ -119,19 +122,17 @@ end
 ---under one number.
 ---@param root Layer
 function parts.describing(root)
-  if numbered then return scopes.inside end
-  local list = {}
+  if here().numbered_layers then return scopes.inside end
+  local list, scope = {}, enter "numbered_layers"
   count_layers(root, {}, list)
-  numbered = {}
-  for i, layer in ipairs(list) do numbered[layer] = i end
-  return scope(true)
+  for i, layer in ipairs(list) do here().numbered_layers[layer] = i end
+  return scope
 end
 
 ---A scope to make a layer of its description in: what has one number is made once.
 function parts.making()
-  if made then return scopes.inside end
-  made = {}
-  return scope(false)
+  if here().made_layers then return scopes.inside end
+  return enter "made_layers"
 end
 
 ---An object from a name, a config {class_name =, config =} or the object itself; nil stays nil.
@@ -155,7 +156,7 @@ function parts.get(kind, given, options)
     local _ <close> = custom_objects.enter(own) -- for parts of the part
     if kind ~= "layer" then return c:from_config(given.config or {}, own) end
     local _ <close> = parts.making()
-    local number = given.shared_object_id
+    local number, made = given.shared_object_id, here().made_layers
     local layer = number and made[number] or c:from_config(given.config or {}, own)
     if number then made[number] = layer end
     return layer
@@ -187,7 +188,7 @@ function parts.serialize(kind, part)
   if not c or not part.get_config then return part end
   local _ <close> = kind == "layer" and parts.describing(part) or nil
   local description = core.plain{class_name = custom_objects.name_of(c), config = part:get_config()}
-  if kind == "layer" then description.shared_object_id = numbered[part] end
+  if kind == "layer" then description.shared_object_id = here().numbered_layers[part] end
   described[description] = c
   return description
 end
@@ -247,7 +248,7 @@ function parts.written(description)
   return copy
 end
 
----What parts.written made, read from a file: its lists are tensors again, its names functions, which
+---What parts.written made, read from a file: its lists are tensors again, its names functions that
 ---are registered or in a scope.
 ---@param written any
 ---@return any

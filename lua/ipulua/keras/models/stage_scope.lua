@@ -10,12 +10,12 @@ local kept <const> = require "ipulua.keras.base.layer_fields".get
 
 local stages = {}
 
--- While a pipelined model's micro-batch is traced: {of = stages of the calls of a functional model,
--- calls = by layer, those that a model of one's own makes, in order, made = how many of them,
--- stage_of = of variables, last =, go = fun(stage), beside = fun(stage)}.
-local route
-
-local recorded -- calls of layers by a model of one's own that is being built: {layer =, stage =}
+-- While a pipelined model's micro-batch is traced, here().keras_route:
+-- {of = stages of the calls of a functional model, calls = by layer, those that a model of one's
+-- own makes, in order, made = how many of them, stage_of = of variables, last =, go = fun(stage),
+-- beside = fun(stage)}. While a model of one's own is built, here().keras_calls: the calls of its
+-- layers, {layer =, stage =}.
+local here <const> = core.here
 
 local spec <const> = {{"stage", "integer"}}
 
@@ -39,15 +39,16 @@ function stages.PipelineStage(...)
       .. "not be nested", stage,
       current), "runtime")
   end
-  core.here().keras_stage = stage
+  here().keras_stage = stage
+  local route <const> = here().keras_route
   if route then route.go(stage) end
-  return scope.new("PipelineStage(" .. stage .. ")", function() core.here().keras_stage = nil end)
+  return scope.new("PipelineStage(" .. stage .. ")", function() here().keras_stage = nil end)
 end
 
 ---The stage of the open scope, nil outside.
 ---@return integer?
 function stages.current()
-  return core.here().keras_stage
+  return here().keras_stage
 end
 
 -- ------------------------------------------------ building
@@ -56,36 +57,38 @@ end
 ---called, in order.
 ---@return table[] {layer =, stage =}
 function stages.record(f)
-  local former = recorded
-  recorded = {}
+  local former = here().keras_calls
+  here().keras_calls = {}
   local ok, problem = pcall(f)
-  local calls = recorded
-  recorded = former
+  local calls = here().keras_calls
+  here().keras_calls = former
   if not ok then error(problem, 0) end
   return calls
 end
 
 -- ------------------------------------------------ tracing a pipelined model
 
-local left <const> = {__close = function(self) route = self.former end}
+local left <const> = {__close = function(self) here().keras_route = self.former end}
 
 ---To be closed: until then calls of layers go to their stages.
 function stages.follow(r)
-  local former = route
-  route = r
+  local former = here().keras_route
+  here().keras_route = r
   return setmetatable({former = former}, left)
 end
 
 ---A call of a functional model is about to run.
 function stages.enter_call(node)
+  local route <const> = here().keras_route
   local stage = route and route.of and route.of[node]
   if stage then route.go(stage) end
 end
 
 ---A layer is about to run inside `depth` calls of others.
 function stages.enter_layer(layer, depth)
+  local route <const>, recorded <const> = here().keras_route, here().keras_calls
   if recorded then
-    if depth == 0 then recorded = {} -- once more from the beginning
+    if depth == 0 then here().keras_calls = {} -- once more from the beginning
     elseif depth == 1 then recorded[#recorded + 1] = {layer = layer,
       stage = stages.current() or kept(layer, "stage")} end
   end
@@ -107,12 +110,14 @@ end
 ---To be closed: until then nodes stand beside a variable, in the stage that reads it; nil where
 ---there are no stages.
 function stages.beside(identity)
+  local route <const> = here().keras_route
   local stage = route and route.stage_of[identity]
   return stage and stage >= 0 and route.beside(stage) or nil
 end
 
 ---From now on in the last stage, where the loss is.
 function stages.finish()
+  local route <const> = here().keras_route
   if route then route.go(route.last) end
 end
 

@@ -440,18 +440,17 @@ end
 ---What accumulation adds up for the gradient of one micro-batch: wrappers may change each.
 function Optimizer:each_gradient(g) return g end -- luacheck: ignore 212
 
-local accumulated = false -- whether gradients that are applied went through each_gradient before
-
 ---Whether what is applied now was accumulated from results of each_gradient.
 ---@return boolean
-function base.is_accumulated() return accumulated end
+function base.is_accumulated() return core.here().gradients_accumulated or false end
 
 ---opt:apply_gradients(…) for gradients that were accumulated (or, within that, for some that are no
 ---longer what they were).
 function base.apply_accumulated(is_accumulated, opt, ...)
-  local former <const> = accumulated
-  local _ <close> = setmetatable({}, {__close = function() accumulated = former end})
-  accumulated = is_accumulated
+  local former <const> = core.here().gradients_accumulated
+  local _ <close> = setmetatable({},
+    {__close = function() core.here().gradients_accumulated = former end})
+  core.here().gradients_accumulated = is_accumulated
   opt:apply_gradients(...)
 end
 

@@ -86,8 +86,9 @@ end
 ---@param options {training: boolean}
 function pipelined.forward(model, x, options)
   local y = model(x, options)
-  if pipelined.route then
-    loop.note_uses(name_of(model), 0, pipelined.route.stage_of, pipelined.route.ipu_of)
+  local route <const> = core.here().keras_route
+  if route then
+    loop.note_uses(name_of(model), 0, route.stage_of, route.ipu_of)
     stages.finish()
   end
   return y
@@ -118,9 +119,6 @@ local function run_loop(model, facts, o, times)
     o.ipu_of, o.last_stage = route.ipu_of, route.last
   end
   function o.trace()
-    local former = pipelined.route
-    pipelined.route = route
-    local _ <close> = setmetatable({}, {__close = function() pipelined.route = former end})
     return in_stages(route, function() return trace(route) end)
   end
   loop.trace_repeated(o, times)
