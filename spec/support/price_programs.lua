@@ -396,15 +396,16 @@ local function alone(f, shapes)
 end
 
 -- {name, the op, its composition, steps that the composition has more, cycles of a worker for a
--- vector of 8 bytes that it has more}. A step saved is 250 cycles, and a vertex less that is entered:
--- six workers of 29 cycles at most, and 11. The vectors' are PopLibs' estimates: sub 3 and square 2
+-- vector of 8 bytes that it has more}. A step saved is 250 cycles, and a vertex less that is
+-- entered: six workers of 29 cycles at most, and 11. The vectors' are PopLibs' estimates: sub 3 and square 2
 -- for 3, mul 3 and sigmoid 12 for 11, abs 2, add 3 and div 10 for 11.
 local made_of <const> = {
   {"bias_add", function(x, b) return ipu.nn.bias_add(x, b) end, function(x, b) return x + b end,
     0, 0},
   {"squared_difference", function(x, b) return ipu.squared_difference(x, b) end,
     function(x, b) return ipu.square(x - b) end, 1, 2},
-  {"swish", function(x) return ipu.nn.swish(x) end, function(x) return x * ipu.sigmoid(x) end, 1, 4},
+  {"swish", function(x) return ipu.nn.swish(x) end, function(x) return x * ipu.sigmoid(x) end,
+    1, 4},
   {"softsign", function(x) return ipu.nn.softsign(x) end,
     function(x) return x / (ipu.abs(x) + 1) end, 2, 4},
   {"relu6", function(x) return ipu.nn.relu6(x) end,
@@ -430,8 +431,8 @@ function programs.compositions(random)
   return wrong
 end
 
----A layer that is split by its outputs over IPUs takes them no less in all than the whole takes one,
----where that fits without serial parts: but for what the planner, which compares other figures than
+---A layer that is split by its outputs over IPUs takes them no less in all than the whole takes
+---one, where that fits without serial parts: but for what the planner, which compares other figures than
 ---are charged, leaves.
 function programs.splits(random)
   local wrong, parts = {}, 2 ^ random(1, 2) // 1 | 0
