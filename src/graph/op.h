@@ -8,6 +8,7 @@
 #include "kernels/chain.h"
 #include "kernels/kernels.h"
 #include "kernels/numerics.h"
+#include "target/band.h"
 #include "target/vector.h"
 #include "tensor/tensor.h"
 
@@ -177,6 +178,7 @@ struct OpDef {
   void (*compose)(Graph *g, const Node *n, Value **out);
   void (*cost)(const struct Target *t, const Node *n, struct Cost *cost);
   VectorCycles cycles; /* of one pass: every ELEMENTWISE row has them */
+  CostFamily family;   /* of rows that were published, for how sure a price is */
   Collective collective;
   Traffic traffic;
   bool by_slot; /* of a LOAD or STORE: one slot of a tensor of several */

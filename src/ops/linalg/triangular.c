@@ -244,6 +244,7 @@ static void grad_cholesky_solve(Graph *g, const Node *n, Value *const *dy, Value
 
 const OpDef ops_triangular[] = {
     {.name = "cholesky",
+     .family = FAMILY_CHOLESKY,
      .summary =
          "The lower triangular L with L L^T = a, for symmetric positive definite matrices; of others (a + a^T) / 2 counts.",
      .shapes = "[…, n, n] → […, n, n]",
@@ -255,6 +256,7 @@ const OpDef ops_triangular[] = {
      .grad = grad_cholesky,
      .sample = "M[3,3] | M[2,4,4] | M[1,1] | M[0,0]"},
     {.name = "triangular_solve",
+     .family = FAMILY_TRIANGULAR,
      .summary = "x with a x = b, or a^T x = b, where a's one triangle counts.",
      .shapes = "[…, n, n], […, n, m] → […, n, m]",
      .inputs = {"a", "b"},

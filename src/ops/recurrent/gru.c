@@ -402,6 +402,7 @@ static void cost_backward(const Target *t, const Node *n, Cost *c) {
 
 const OpDef ops_gru[] = {
     {.name = "nn.gru",
+     .family = FAMILY_GRU,
      .summary =
          "A gated recurrent unit over sequences; gates z, r, h. Returns all outputs and the last state.",
      .shapes =
@@ -422,6 +423,7 @@ const OpDef ops_gru[] = {
          "F[2,4,3] F[3,6] F[2,6] F[2,6] F[2,2] B[2,4] | F[3,4,2] F[2,9] F[3,9] | "
          "F[2,4,3] F[3,6] F[2,6] F[6] F[2,2] B[2,4] {reset_after = false, zero_output_for_mask = true}"},
     {.name = "nn.gru_grad",
+     .family = FAMILY_GRU,
      .summary = "The gradient of a GRU in its gates before activation and its initial state.",
      .shapes =
          "dy, dh, recurrent kernel, gates, states before, inner, mask → dgates of inputs, dgates of "
