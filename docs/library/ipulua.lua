@@ -2863,12 +2863,14 @@ function ipu.recomputation_checkpoint(tensors, options) end
 function ipu.get_current_iteration_counter() end
 
 ---The timetable of a pipelined model, of a function that runs a pipeline, or of a schedule:
----{schedule =, device_mapping =, training =, count =}.
----Units: time steps; a step lasts as long as its longest stage
+---{schedule =, device_mapping =, training =, count =}. With timing = "dependencies" its times are
+---those of devices that don't wait for each other's time steps.
+---Units: time steps; a step lasts as long as its longest stage; span: passes, compiled: cycles
 ---Errors: a model without stages, an unknown schedule, a mapping that the schedule can't have: `ipu.timetable{schedule = "Round", device_mapping = {0, 1}}`
----@param ... any a model, a function, or {schedule, device_mapping, training, count}
+---@param of any
+---@param options? {timing?: string}
 ---@return Timetable
-function ipu.timetable(...) end
+function ipu.timetable(of, options) end
 
 ---The combination of all elements, on every shard.
 ---Shapes: n tensors [...] → n tensors [...]
@@ -3094,7 +3096,7 @@ function ipu.selection_order(order, count, options) end
 ---Units: seconds; cycles of the chip's clock; memory in bytes; max_tile_bytes and tile_bytes in bytes of one tile; samples per second
 ---Errors: neither function nor model, a model that is not built when inputs aren't given, an unknown target, a number of IPUs that no device has (the IPU Model takes any); a program that doesn't fit is no error (fits is false): `ipu.estimate(1)`, `ipu.estimate(f, {target = "gc3"})`
 ---@param fn any
----@param options? {batch_size?: integer, inputs?: any, target?: string|table, ipus?: integer, instances?: integer, labels?: any, training?: boolean, topology?: string, host?: string, explain?: boolean}
+---@param options? {batch_size?: integer, inputs?: any, target?: string|table, ipus?: integer, instances?: integer, labels?: any, training?: boolean, topology?: string, host?: string, timing?: string, explain?: boolean}
 ---@return table
 function ipu.estimate(fn, options) end
 

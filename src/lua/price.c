@@ -130,6 +130,7 @@ static Status read_machine(lua_State *L, int index, Error *e, Machine *m) {
                                        [MERGE_GATHERS] = "merge_all_gathers",
                                        [MERGE_COPIES] = "merge_copies"};
   for (int k = 0; k < MERGE_COUNT; k++) m->merge_bytes[k] = number(L, index, merged[k], 0);
+  m->dependencies = flag(L, index, "dependencies", false);
   m->no_outlining = flag(L, index, "no_outlining", false);
   m->half_products = flag(L, index, "half_products", false);
   m->half_convolutions = flag(L, index, "half_convolutions", false);

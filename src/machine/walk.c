@@ -4,7 +4,6 @@
 #include "machine/walk.h"
 
 #include <limits.h>
-#include <string.h>
 
 #include "machine/costs.h"
 #include "machine/layout.h"
@@ -28,7 +27,7 @@ static void walk_node(Walk *w, Inside *in, Node *n) {
   else if (node_is_transfer(n)) walk_transfer(w, in, n);
   else if (node_is_dequeue(n)) walk_dequeue(w, in, n);
   else if (node_is_enqueue(n)) walk_enqueue(w, in, n);
-  else if (!strcmp(n->op->name, "host_function")) walk_host(w, in, n);
+  else if (n->op->traffic == TRAFFIC_HOST) walk_host(w, in, n);
   else if (!(n->op->traits & VIEW) && walk_is_free(n)) walk_broadcast(w, in, n);
   else if (!walk_is_free(n)) walk_op(w, in, n);
 }

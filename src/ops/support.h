@@ -110,13 +110,17 @@ struct Cost;
       X(moments)                 /* two sums and a pass */                                         \
       X(logsumexp) X(position)   /* of an extreme along the axis of attribute 0 (a number) */      \
       X(scan) X(norm)            /* all squares summed, then a pass */                             \
-      X(gather)                  /* input 1 holds indices of rows of input 0 */                    \
-      X(scatter)                 /* slices of the input added to the result's rows */              \
-      X(take_along)              /* elements of input 0, or added to the result, each column by indices of its own */ \
-      X(one_hot) X(sort) X(top_k) X(matmul) X(cholesky) X(solve) X(random) /* by the row's name */ \
+      X(gather) X(gather_nd)                 /* input 1 holds indices of rows of input 0 */                    \
+      X(scatter) X(scatter_nd)                /* slices of the input added to the result's rows */              \
+      X(take_along)              /* elements of input 0, each column by indices of its own */      \
+      X(put_along)               /* so added to the result */                                      \
+      X(one_hot) X(sort) X(top_k) X(matmul) X(cholesky) X(solve) \
+      X(uniform) X(normal) X(truncated_normal) X(bernoulli) X(dropout) /* random numbers */ \
       X(histogram) X(categorical) X(bins)
 /* clang-format on */
 #define X(id) void cost_of_##id(const struct Target *t, const Node *n, struct Cost *cost);
 COSTS(X)
 #undef X
+/* cost_of_elementwise with cycles that aren't the row's: those of another form of it. */
+void cost_pass(const struct Target *t, const Node *n, VectorCycles of, struct Cost *cost);
 #endif

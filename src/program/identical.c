@@ -38,11 +38,10 @@ static bool differs(const Part *t, const Value *v) {
 
 /* All replicas get one result of these, whatever they gave. */
 static bool unites(const Search *s, const Node *n) {
-  const char *name = n->op->name;
+  Collective c = n->op->collective;
   if (s->any_unites) return n->op->meet != NULL;
-  if (!strcmp(name, "all_gather")) return true;
-  return (!strcmp(name, "cross_replica_sum") || !strcmp(name, "cross_replica_mean")) &&
-         n->attr[0].kind == ATTR_NONE;
+  if (c == COLLECTIVE_GATHER) return true;
+  return (c == COLLECTIVE_SUM || c == COLLECTIVE_MEAN) && n->attr[0].kind == ATTR_NONE;
 }
 
 static bool tells_apart(const Node *n) {

@@ -226,8 +226,7 @@ Cost cost_ctc_loss(const Target *t, Dtype d, int64_t batch, int64_t time, int64_
   Cost c = cost_softmax(t, d, times(s.batch, s.time), s.classes, false),
        loops = cost_loops(t, d, &s, &p), sum = cost_sum(t, &s, &p);
   /* e^logits minus e^(gradient + loss) */
-  Cost last = cost_elementwise(
-      t, F32, outputs, 3, 2 * cost_vector_cycles("exp", F32) + 2 * cost_vector_cycles("add", F32));
+  Cost last = cost_elementwise(t, F32, outputs, 3, 2 * VECTOR(EXP, F32) + 2 * VECTOR(ADD, F32));
   /* on the tiles that sum */
   double more = fmax(0, cost_temporary(&sum) - cost_temporary(&loops)) * sum.tiles;
   sum.temporary_total = loops.temporary_total + more;

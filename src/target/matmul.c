@@ -443,7 +443,7 @@ static Cost cost_dots(const Target *t, Dtype d, int64_t outputs, int64_t k, int6
   /* A group's products lie together: a tile needs as much less of the smaller operand as that is
    * repeated. */
   int64_t received = to_extent(ceil(share * fmin(1, (double)smaller / products)));
-  Cost c = cost_broadcast(t, d, times(outputs, k), received, cost_vector_cycles("mul", d));
+  Cost c = cost_broadcast(t, d, times(outputs, k), received, VECTOR(MUL, d));
   if (k == 1) return c;
   cost_memory(&c, MEMORY_TEMPORARY, share * element_bytes(d));
   Cost sum = cost_reduce(t, d, COST_SUM, outputs, k, 1);

@@ -148,7 +148,7 @@ Cost cost_triangular_solve(const Target *t, Dtype d, int64_t batch, int64_t n, i
   if (batch <= 0 || n <= 0 || columns <= 0) return cost_free();
   batch = clamp_extent(batch), n = clamp_extent(n), columns = clamp_extent(columns);
   /* by the one element on the diagonal */
-  if (n == 1) return cost_elementwise(t, d, times(batch, columns), 2, cost_vector_cycles("div", d));
+  if (n == 1) return cost_elementwise(t, d, times(batch, columns), 2, VECTOR(DIV, d));
   if (block > 0) return solve_by(t, d, batch, n, columns, block);
   Cost best = solve_by(t, d, batch, n, columns, BLOCK_LEAST);
   for (int64_t b = 2 * BLOCK_LEAST, most = n > columns ? n : columns;

@@ -30,5 +30,6 @@ const OpDef ops_accumulate[] = {
      .strip = strip_accumulate,
      .grad = grad_accumulate,
      .cost = cost_of_elementwise,
+     .cycles = VECTOR_ADD,
      .sample = "F[2,3] F[2,3] | I9[4] I9[4] | F[] F[]"},
     {0}};

@@ -33,6 +33,7 @@ const OpDef ops_bias_add[] = {{.name = "nn.bias_add",
                                .infer = infer_bias,
                                .strip = strip_bias,
                                .cost = cost_of_elementwise,
+                               .cycles = VECTOR_ADD,
                                .grad = grad_bias,
                                .sample = "F[2,3,4] F[4] | I9[2,3] I9[3]"},
                               {0}};

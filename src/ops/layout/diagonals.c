@@ -63,7 +63,7 @@ static void grad_triangle(Graph *g, const Node *n, Value *const *dy, Value **dx)
 /* A selection by position. */
 static void cost_of_triangle(const Target *t, const Node *n, Cost *cost) {
   Dtype d = n->in[0]->type.dtype;
-  *cost = cost_elementwise(t, d, type_count(&n->in[0]->type), 1, cost_vector_cycles("where", d));
+  *cost = cost_elementwise(t, d, type_count(&n->in[0]->type), 1, VECTOR(SELECT, d));
 }
 
 /* ---- rows ---- */

@@ -227,8 +227,7 @@ static void cost(const Target *t, const Node *n, Cost *c) {
 
 static void cost_sigmoid(const Target *t, const Node *n, Cost *c) {
   const Type *x = &n->in[LOGITS]->type;
-  double cycles = cost_vector_cycles("nn.softplus", x->dtype) +
-                  cost_vector_cycles("mul", x->dtype) + cost_vector_cycles("sub", x->dtype);
+  double cycles = VECTOR(SOFTPLUS, x->dtype) + VECTOR(MUL, x->dtype) + VECTOR(SUB, x->dtype);
   *c = cost_elementwise(t, x->dtype, type_count(x), 2, cycles);
 }
 
