@@ -1,6 +1,7 @@
 #include "lua/tape.h"
 #include "lua/context.h"
 #include "lua/host_results.h"
+#include "lua/trace.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -134,13 +135,6 @@ Value *tape_value_at(lua_State *L, Tape *t, int index) {
 
 /* ---- recording ---- */
 
-static void raise_of(lua_State *L, Graph *g) {
-  if (g->error.status == OK) return;
-  Error e = g->error;
-  error_clear(&g->error);
-  bind_raise(L, &e);
-}
-
 static void take_error(Tape *t, Error *e) {
   if (t->graph->error.status == OK) return;
   *e = t->graph->error;
@@ -164,7 +158,7 @@ void tape_record_on(lua_State *L, Tape *t, const OpDef *op, Tensor *const *in, i
   for (int i = 0; i < count; i++) value[i] = value_of_tensor(t, in[i]);
   lua_pop(L, 1);
   record(t, op, value, count, attrs, out, out_count);
-  raise_of(L, t->graph);
+  bind_check_graph(L, t->graph);
 }
 
 void tape_record(lua_State *L, const OpDef *op, const int *index, Tensor *const *in, int count,
@@ -320,7 +314,7 @@ static void note_call(lua_State *L, const Program *p, Tape *t, Value **in, int i
     if (!note_reading(t, v, &n->out[p->result_count + i]))
       fail(&g->error, ERR_OUT_OF_MEMORY, "out of memory on a GradientTape");
   }
-  raise_of(L, g);
+  bind_check_graph(L, g);
   tell_collector(L, t);
 }
 

@@ -247,9 +247,6 @@ static Value *columns(Graph *g, Value *v, int64_t first, int64_t count) {
                            attr_ints((int64_t[]){v->type.shape[0], count}, 2)};
   return op_with(g, "slice", &v, 1, attrs);
 }
-static Value *joined(Graph *g, Value *a, Value *b, int axis) {
-  return op_with(g, "concat", (Value *[]){a, b}, 2, (Attr[MAX_ATTRS]){attr_int(axis)});
-}
 static Value *as_row(Graph *g, Value *v) {
   if (!v) return NULL;
   Type t = type_make(v->type.dtype, 2, (int64_t[]){1, v->type.shape[0]});
@@ -280,11 +277,12 @@ static void grad_gru(Graph *g, const Node *n, Value *const *dy, Value **dx) {
     Value *gates = ops_matmul(g, rnn_flat(g, before), columns(g, of_state, 0, 2 * u), true, false);
     Value *candidate =
         ops_matmul(g, rnn_flat(g, inner), columns(g, of_state, 2 * u, u), true, false);
-    dx[R_RECURRENT] = joined(g, gates, candidate, 1);
+    dx[R_RECURRENT] = ops_join(g, gates, candidate, 1);
   }
   if (n->in_count > R_BIAS) {
     Value *sum = rnn_column_sum(g, of_inputs);
-    dx[R_BIAS] = after ? joined(g, as_row(g, sum), as_row(g, rnn_column_sum(g, of_state)), 0) : sum;
+    dx[R_BIAS] =
+        after ? ops_join(g, as_row(g, sum), as_row(g, rnn_column_sum(g, of_state)), 0) : sum;
   }
   if (n->in_count > R_H) dx[R_H] = &back->out[2];
 }
