@@ -102,17 +102,17 @@ describe("what is shown of", function()
 
   -- Prices change a little whenever the model of the machine learns something.
   local function searched(page, shown, count, ...)
-    local words <const> = {command.ipulua, "examples/pipelines/where_to_cut.lua", ...}
-    words.env = {LC_ALL = "C.UTF-8"}
-    local r = command.run(words)
+    local call = {command.ipulua, "examples/pipelines/where_to_cut.lua", ...}
+    call.env = {LC_ALL = "C.UTF-8"}
+    local r = command.run(call)
     local found = 0
-    for row, rate, kilobytes in shown:gmatch("([^\n]-%d+x%d+) +(%d+) +%d+ %% +(%d+) ") do
-      local got_rate, got_kilobytes = r.out:match(row:gsub("^ *[%d-]* *", ""):gsub("%p", "%%%0")
+    for words, rate, kilobytes in shown:gmatch("([^\n]-%d+x%d+) +(%d+) +%d+ %% +(%d+) ") do
+      local got_rate, got_kilobytes = r.out:match(words:gsub("^ *[%d-]* *", ""):gsub("%p", "%%%0")
         .. " +(%d+) +%d+ %% +(%d+) ")
       found = found + 1
-      assert.is_truthy(got_rate, row .. " of " .. page .. " is not in\n" .. r.out)
+      assert.is_truthy(got_rate, words .. " of " .. page .. " is not in\n" .. r.out)
       assert.is_true(math.abs(got_rate / rate - 1) < 0.05
-        and math.abs(got_kilobytes / kilobytes - 1) < 0.05, row .. " " .. got_rate)
+        and math.abs(got_kilobytes / kilobytes - 1) < 0.05, words .. " " .. got_rate)
     end
     assert.equal(count, found)
   end
