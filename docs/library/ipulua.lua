@@ -313,8 +313,8 @@ function ipu.floordiv(a, b) end
 ---@return ipulua.Tensor
 function ipu.gather(x, indices, options) end
 
----Slices of x by tuples of indices; one outside is an error.
----Shapes: `[n, m, ...], [..., 2] → [..., ...]`
+---Slices of x by tuples of k indices, along its first k axes; one outside is an error.
+---Shapes: `[k axes…, rest…], [..., k] → [..., rest…]`
 ---@param x ipulua.Tensor|number|table
 ---@param indices ipulua.Tensor|number|table
 ---@return ipulua.Tensor
@@ -2144,6 +2144,18 @@ ipu.data.Dataset = {}
 ---@return ipulua.Dataset
 function ipu.data.Dataset:batch(batch_size, options) end
 
+---Batches of elements of about the same length, padded to one shape: bucket i holds lengths below
+---bucket_boundaries[i], a batch of bucket_batch_sizes[i] of them comes when it is full. What is
+---left at the end comes by bucket. The function is called in Lua for each element.
+---Shapes: [a, ...] → [-1, -1, ...]
+---Errors: boundaries that don't rise, not one batch size more than boundaries: `ds:bucket_by_sequence_length(function(x) return x.shape[1] end, {8, 4}, {2, 2, 2})`
+---@param element_length_func function
+---@param bucket_boundaries any
+---@param bucket_batch_sizes any
+---@param options? {padded_shapes?: any, padding_values?: any, pad_to_bucket_boundary?: boolean, drop_remainder?: boolean}
+---@return ipulua.Dataset
+function ipu.data.Dataset:bucket_by_sequence_length(element_length_func, bucket_boundaries, bucket_batch_sizes, options) end
+
 ---Keep what the first full pass reads, in memory or in a file.
 ---Shapes: as they were
 ---Errors: a file that can't be written, when it is read: `ds:cache(1)`
@@ -2204,7 +2216,7 @@ function ipu.data.Dataset:iterator() end
 
 ---f of every element, in order; traced once, run on worker threads. {eager = true}: called in Lua
 ---instead; what it gives is learnt from the first element, unless output_types and output_shapes
----say it.
+---say it. Elements with strings are for Lua, too.
 ---Shapes: those that f gives
 ---Errors: f can't be traced (it asks for a value, or opens a file); without eager, what its ops say: `ds:map(function(i) return i:item() end)`
 ---@param f function
@@ -2851,12 +2863,14 @@ function ipu.recomputation_checkpoint(tensors, options) end
 function ipu.get_current_iteration_counter() end
 
 ---The timetable of a pipelined model, of a function that runs a pipeline, or of a schedule:
----{schedule =, device_mapping =, training =, count =}.
----Units: time steps; a step lasts as long as its longest stage
+---{schedule =, device_mapping =, training =, count =}. With timing = "dependencies" its times are
+---those of devices that don't wait for each other's time steps.
+---Units: time steps; a step lasts as long as its longest stage; span: passes, compiled: cycles
 ---Errors: a model without stages, an unknown schedule, a mapping that the schedule can't have: `ipu.timetable{schedule = "Round", device_mapping = {0, 1}}`
----@param ... any a model, a function, or {schedule, device_mapping, training, count}
+---@param of any
+---@param options? {timing?: string}
 ---@return Timetable
-function ipu.timetable(...) end
+function ipu.timetable(of, options) end
 
 ---The combination of all elements, on every shard.
 ---Shapes: n tensors [...] → n tensors [...]
@@ -3082,7 +3096,7 @@ function ipu.selection_order(order, count, options) end
 ---Units: seconds; cycles of the chip's clock; memory in bytes; max_tile_bytes and tile_bytes in bytes of one tile; samples per second
 ---Errors: neither function nor model, a model that is not built when inputs aren't given, an unknown target, a number of IPUs that no device has (the IPU Model takes any); a program that doesn't fit is no error (fits is false): `ipu.estimate(1)`, `ipu.estimate(f, {target = "gc3"})`
 ---@param fn any
----@param options? {batch_size?: integer, inputs?: any, target?: string|table, ipus?: integer, instances?: integer, labels?: any, training?: boolean, topology?: string, host?: string, explain?: boolean}
+---@param options? {batch_size?: integer, inputs?: any, target?: string|table, ipus?: integer, instances?: integer, labels?: any, training?: boolean, topology?: string, host?: string, timing?: string, explain?: boolean}
 ---@return table
 function ipu.estimate(fn, options) end
 

@@ -783,22 +783,22 @@ metrics.TopKCategoricalAccuracy = {}
 ---@overload fun(options?: {k?: integer, name?: string, dtype?: string}): keras.metrics.SparseTopKCategoricalAccuracy
 metrics.SparseTopKCategoricalAccuracy = {}
 
----Predictions above a threshold whose label is 1.
+---Counts labels of 1 whose prediction is above the threshold.
 ---@class keras.metrics.TruePositives: keras.metrics.Metric
 ---@overload fun(options?: {thresholds?: number|any[], name?: string, dtype?: string}): keras.metrics.TruePositives
 metrics.TruePositives = {}
 
----Predictions not above whose label is 0.
+---Counts labels of 0 whose prediction is not above the threshold.
 ---@class keras.metrics.TrueNegatives: keras.metrics.Metric
 ---@overload fun(options?: {thresholds?: number|any[], name?: string, dtype?: string}): keras.metrics.TrueNegatives
 metrics.TrueNegatives = {}
 
----Predictions above a threshold whose label is 0.
+---Counts labels of 0 whose prediction is above the threshold.
 ---@class keras.metrics.FalsePositives: keras.metrics.Metric
 ---@overload fun(options?: {thresholds?: number|any[], name?: string, dtype?: string}): keras.metrics.FalsePositives
 metrics.FalsePositives = {}
 
----Predictions not above whose label is 1.
+---Counts labels of 1 whose prediction is not above the threshold.
 ---@class keras.metrics.FalseNegatives: keras.metrics.Metric
 ---@overload fun(options?: {thresholds?: number|any[], name?: string, dtype?: string}): keras.metrics.FalseNegatives
 metrics.FalseNegatives = {}
@@ -1274,7 +1274,7 @@ function activations.get(...) end
 ---Makes the weights of a model, given the shape of its input with the batch (-1: unknown).
 function Model:build(...) end
 
----Says how the model trains: optimizer, loss, metrics, loss_weights, weighted_metrics, steps_per_execution.
+---Says how the model trains: optimizer, loss, metrics, loss_weights, weighted_metrics, steps_per_execution, max_programs.
 function Model:compile(...) end
 
 ---compute_loss(x, y, y_pred): the loss of a batch by what compile was given, for own train_steps; updates the running means.

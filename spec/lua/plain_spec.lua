@@ -361,4 +361,14 @@ describe("tables that the library returned are taken where plain ones are", func
     assert.is_false(ok)
     assert.truthy(message:find("'units' must be an integer, got table", 1, true))
   end)
+
+  it("of shapes refuse position 0, with how positions count", function()
+    local shape = ipu.zeros{2, 3}.shape
+    local ok, message = pcall(function() return shape[0] end)
+    assert.is_false(ok)
+    assert.matches("plain_spec.lua:%d+: a shape has no position 0: positions count from 1", message)
+    assert.equal(2, shape[1])
+    assert.is_nil(shape[3])
+    assert.is_nil(ipu.tensor(0).shape[1])
+  end)
 end)

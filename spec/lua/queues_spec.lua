@@ -274,6 +274,27 @@ describe("an infeed", function()
     outfeed:deleter()
   end)
 
+  it("has no axis to stack values of eight on, in one replica and in two", function()
+    local value = ipu.ones{1, 1, 1, 1, 1, 1, 1, 2}
+    local all, last = ipu.IPUOutfeedQueue(), ipu.IPUOutfeedQueue{outfeed_mode = "LAST"}
+    ipu.func(function(x)
+      all:enqueue(x)
+      last:enqueue(x * 3)
+    end)(value)
+    raises("invalid_argument", "an outfeed can't stack values of rank 8", all.dequeue, all)
+    assert.same({3, 3}, ipu.reshape(last:dequeue(), {2}):totable())
+    local config = ipu.IPUConfig()
+    config.auto_select_ipus = 2
+    config:configure_ipu_system()
+    local _ <close> = setmetatable({}, {__close = function() ipu.reset_ipu_configuration() end})
+    local strategy = ipu.IPUStrategy()
+    local _ <close> = strategy:scope()
+    local of_two = ipu.IPUOutfeedQueue()
+    local f = ipu.func(function(x) of_two:enqueue(x) end)
+    raises("invalid_argument", "can't stack the replicas' values of rank 8", strategy.run, strategy,
+      f, {value})
+  end)
+
   it("refuses what was removed", function()
     raises("value", "get_next was removed", function() ipu.IPUInfeedQueue(floats(3)):get_next() end)
     raises("type", "no argument 'feed_name'", ipu.IPUInfeedQueue, floats(3), {feed_name = "x"})

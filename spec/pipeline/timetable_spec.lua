@@ -125,7 +125,7 @@ describe("ipu.timetable", function()
     "runs each micro-batch once in each stage, in order, and one thing at a time on an IPU",
     function()
     local checked = 0
-    local described <const> = command.read "docs/pipelines.md"
+    local described <const> = command.read "docs/reference/pipeline.md"
     for _, schedule in ipairs(schedules) do
       assert.truthy(described:find("\n| " .. schedule .. " |", 1, true), schedule)
       for _, mapping in ipairs(mappings) do

@@ -237,6 +237,36 @@ describe("row 176: PopDistStrategy", function()
     local says = results[1].err:find("all compute with those of base", 1, true) ~= nil
     assert.equal(own.out ~= "base\n", says, results[1].err)
   end)
+  it("multiplies matrices with one library on all its hosts, or with none, and says so", function()
+    local script <const> = processes.script [[
+      popdist.init()
+      say(require "ipulua.core".engine_info().products)
+      local x = ipu.random.normal({192, 192}, {seed = 1})
+      local all = distributed.allgather(ipu.matmul(x, x))
+      say(ipu.reduce_all(ipu.equal(all[1], all[2])):item())
+    ]]
+    local library = processes.alone{script = processes.script [[
+      say(require "ipulua.core".engine_info().products)
+    ]], env = {IPULUA_BLAS = "openblas"}}
+    if library.status ~= 0 then return pending("OpenBLAS is not installed") end
+    local function run_with(first, second)
+      local results = processes.with_stub{script = script, count = 2,
+        env_of = {{IPULUA_BLAS = first}, {IPULUA_BLAS = second}}}
+      assert.equal(0, results[1].status, results[1].err)
+      return results[1]
+    end
+    local mixed <const> = run_with("openblas", "own")
+    assert.equal("own kernels\ntrue\n", mixed.out)
+    assert.truthy(mixed.err:find("matrix products are computed by OpenBLAS ", 1, true), mixed.err)
+    assert.truthy(mixed.err:find("by own kernels on instance 1", 1, true), mixed.err)
+    local alike <const> = run_with("openblas", "openblas")
+    assert.equal(library.out .. "true\n", alike.out)
+    assert.falsy(alike.err:find("matrix products", 1, true), alike.err)
+    -- the least class of kernels computes with what was asked for
+    local results = processes.with_stub{script = script, count = 2, env = {IPULUA_BLAS = "own"},
+      env_of = {{}, {IPULUA_CPU = "base"}}}
+    assert.equal("own kernels\ntrue\n", results[1].out, results[1].err)
+  end)
   it("is priced as one program on the IPUs of all, the same with a launcher and without", function()
     local script <const> = processes.script(begin .. [[
       local model = keras.Sequential{layers.Dense{8, input_shape = {4}}}
@@ -274,12 +304,33 @@ describe("row 176: PopDistStrategy", function()
     assert.equal(2, profile.target.instances)
     assert.equal(2, profile.target.replicas)
     assert.equal(2, profile.session.instances)
-    local means, bytes = 0, 0
+    local means, bytes, of_other = 0, 0, 0
     for _, each in ipairs(profile.session.meetings) do
       if each.op == "cross_replica_mean" then means = means + each.count end
       bytes = bytes + each.bytes
       assert.is_true(each.waited <= each.seconds)
       assert.truthy(each.line:find(".lua:", 1, true))
+      assert.equal(2, #each.instances)
+      local least, most = math.huge, 0
+      for _, one in ipairs(each.instances) do
+        assert.is_true(one.waited <= one.seconds)
+        least, most = math.min(least, one.waited), math.max(most, one.waited)
+      end
+      assert.equal(each.bytes, each.instances[1].bytes)
+      assert.equal(least, each.waited_least)
+      assert.equal(most, each.waited_most)
+      of_other = of_other + each.instances[2].bytes
+    end
+    -- told with each meeting: all but what the newest at each place has moved
+    assert.is_true(of_other < bytes and of_other >= bytes * 7 // 16, of_other .. " of " .. bytes)
+    if os.execute("command -v node > /dev/null 2>&1") then
+      local page = command.run{"node", "spec/support/page.js", folder .. "/" .. names:match("%S+")}
+      assert.equal(0, page.status, page.err)
+      local shown = json.decode(page.out).first
+      assert.truthy(shown["meetings-note"]:find("2 instances", 1, true), page.out)
+      local collectives = {}
+      for i, row in ipairs(shown.meetings) do collectives[i] = row[2] end
+      assert.truthy(table.concat(collectives, "\n"):find("cross_replica_mean float32[4, 8]", 1, true))
     end
     assert.equal(2 * 8, means) -- of two gradients, in eight steps
     assert.is_true(bytes >= 8 * 2 * (4 * 8 + 8) * 4)

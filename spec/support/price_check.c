@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ops/ops.h"
+#include "ops/support.h"
 #include "samples.h"
 #include "target/cost.h"
 
@@ -108,8 +108,6 @@ static double output_elements(const Node *n) {
   for (int i = 0; i < n->out_count; i++) sum += (double)type_count(&n->out[i].type);
   return sum;
 }
-
-static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
 static int64_t attr_product(const Node *n, const char *name) {
   int64_t p = 1;
@@ -308,10 +306,59 @@ static void check_row(const Target *t, const OpDef *op) {
   arena_free(a);
 }
 
+/* An elementwise row says what a pass of it takes; without numbers it would be free. */
+static void check_cycles(const OpDef *op) {
+  const VectorCycles *v = &op->cycles;
+  bool wanted = (op->traits & ELEMENTWISE) || op->cost == cost_of_elementwise;
+  bool there = v->f32 > 0 && v->f32_elements > 0 && v->f16 > 0 && v->f16_elements > 0;
+  bool sane = vector_cycles(*v, F32) >= 1 && vector_cycles(*v, F16) >= 1;
+  bool good = wanted ? there && sane : !v->f32;
+  if (good) passed++;
+  else failed++, printf("FAILED %s: %s cycles\n", op->name, wanted ? "needs" : "has no use for");
+}
+
+/* Cycles of a vector, float32 and float16, from PopLibs' estimators by hand. What is several
+ * operations there: their sum, less 2 for each result that stays in a register. */
+static void check_known_cycles(void) {
+  static const struct {
+    const char *name;
+    double f32, f16;
+  } known[] = {{"add", 3, 3},
+               {"nn.bias_add", 3, 3},
+               {"accumulate", 3, 3},
+               {"squared_difference", 3, 3},
+               {"div", 10, 21},
+               {"pow", 624, 1300},
+               {"less", 7, 9},
+               {"exp", 6, 4},
+               {"is_nan", 5, 5},
+               {"clip_by_value", 10, 20},
+               {"nn.gelu", 10, 5},
+               {"nn.swish", 11, 5},
+               {"nn.softsign", 11, 22},
+               {"gelu_grad", 30, 15},
+               {"gelu_tanh_grad", 10, 5},
+               {"swish_grad", 15, 9},
+               {"sigmoid_grad", 3, 3},
+               {"sqrt_grad", 11, 22},
+               {"rsqrt_grad", 6, 6},
+               {"reciprocal_grad", 3, 3},
+               {"softplus_grad", 13, 7},
+               {"leaky_relu_grad", 16, 28},
+               {"clip_grad", 20.5, 37}};
+  for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+    VectorCycles v = op_find(known[i].name)->cycles;
+    if (vector_cycles(v, F32) == known[i].f32 && vector_cycles(v, F16) == known[i].f16) passed++;
+    else failed++, printf("FAILED %s: other cycles than PopLibs'\n", known[i].name);
+  }
+}
+
 int main(int argc, char **argv) {
   if (argc > 1) seeds = 1, states[0] = strtoull(argv[1], NULL, 10);
   if (!states[0]) return fprintf(stderr, "usage: price_check [SEED], a positive integer\n"), 2;
   static const char *const chips[] = {"GC2", "Bow"};
+  for (const OpDef *op = op_next(NULL); op; op = op_next(op)) check_cycles(op);
+  check_known_cycles();
   for (int i = 0; i < 2; i++)
     for (const OpDef *op = op_next(NULL); op; op = op_next(op))
       check_row(target_find(chips[i]), op);

@@ -138,7 +138,7 @@ row("N25", "total", 41844478, 1.0, "the same, momentum", small_resnet(momentum, 
 
 -- A network of an example, without the example's own estimate.
 local function example(name, arguments, changes)
-  local file <close> = assert(io.open("examples/" .. name .. ".lua"))
+  local file <close> = assert(io.open("examples/machine/" .. name .. ".lua"))
   local text = file:read("a"):gsub("\nlocal e = ipu%.estimate%(.*$", "")
   for from, to in pairs(changes or {}) do
     local count

@@ -170,7 +170,7 @@ static Cost price_cast(const Target *t, const int64_t *x) {
 }
 static Cost price_fill(const Target *t, const int64_t *x) { return cost_fill(t, F16, x[0] * x[1]); }
 static Cost price_random(const Target *t, const int64_t *x) {
-  return cost_random(t, F32, x[0] * x[1], "normal");
+  return cost_random(t, F32, x[0] * x[1], RANDOM_NORMAL);
 }
 static Cost price_copy(const Target *t, const int64_t *x) { return cost_copy(t, x[0] * x[1]); }
 static Cost price_rearrange(const Target *t, const int64_t *x) {

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "base/nearest.h"
 #include "graph/choice.h"
 #include "graph/graph.h"
@@ -14,8 +15,6 @@ enum { MAX_LIST = 64 };
 
 static bool is_open(const OpDef *op) { return !(op->traits & (INTERNAL | CONTROL)); }
 
-static int least(int a, int b) { return a < b ? a : b; }
-
 /* The op of that name in another module (relu is nn.relu), or the one with the nearest name in
  * any. */
 static const OpDef *near_op(const char *name) {
@@ -23,8 +22,8 @@ static const OpDef *near_op(const char *name) {
   int limit = nearest_limit(name);
   for (const OpDef *op = op_next(NULL); op; op = op_next(op)) {
     const char *dot = strrchr(op->name, '.');
-    int d =
-        least(nearest_distance(name, op->name), nearest_distance(name, dot ? dot + 1 : op->name));
+    int d = int_least(nearest_distance(name, op->name),
+                      nearest_distance(name, dot ? dot + 1 : op->name));
     if (is_open(op) && d < limit) limit = d, best = op;
   }
   return best;

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arith.h"
+
 enum { ALIGNMENT = 16, FIRST_BLOCK = 4096, LARGEST_STEP = 1 << 20 };
 
 typedef struct Block {
@@ -33,11 +35,11 @@ void arena_free(Arena *a) {
 
 void *arena_alloc(Arena *a, size_t bytes) {
   if (bytes > SIZE_MAX / 2) return NULL;
-  bytes = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+  bytes = size_round_up(bytes, ALIGNMENT);
   if (bytes == 0) bytes = ALIGNMENT;
   Block *b = a->blocks;
   if (!b || b->capacity - b->used < bytes) {
-    size_t capacity = bytes > a->next_capacity ? bytes : a->next_capacity;
+    size_t capacity = size_most(bytes, a->next_capacity);
     b = calloc(1, header() + capacity);
     if (!b) return NULL;
     b->capacity = capacity;
@@ -77,7 +79,7 @@ void arena_rewind(Arena *a, const ArenaMark *m) {
 size_t arena_bytes(const Arena *a) { return a->bytes; }
 
 static int grown(int capacity, int need) {
-  int c = capacity < 8 ? 8 : capacity;
+  int c = int_most(capacity, 8);
   while (c < need) c = c > (1 << 29) ? need : c * 2;
   return c;
 }

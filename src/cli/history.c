@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/arith.h"
+
 /* Creates every folder above the last component, for the user alone. */
 static bool make_folders(char *path) {
   for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
@@ -72,7 +74,7 @@ static void read_tail(FILE *f, Tail *tail) {
 
 /* Entry i of the last ones, oldest first; NULL past the end. */
 static char *tail_line(const Tail *tail, size_t i) {
-  size_t kept = tail->count < HISTORY_LIMIT ? tail->count : HISTORY_LIMIT;
+  size_t kept = size_least(tail->count, HISTORY_LIMIT);
   return i < kept ? tail->lines[(tail->count - kept + i) % HISTORY_LIMIT] : NULL;
 }
 

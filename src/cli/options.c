@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/arith.h"
 #include "target/target.h"
 
 /* What a long option takes. */
@@ -40,7 +41,7 @@ static const char *similar_option(const char *argument) {
   size_t length = strcspn(name, "=");
   for (size_t i = 0; length >= 3 && i < sizeof long_options / sizeof *long_options; i++) {
     size_t known = strlen(long_options[i].name);
-    if (!strncmp(long_options[i].name, name, length < known ? length : known))
+    if (!strncmp(long_options[i].name, name, size_least(length, known)))
       return long_options[i].name;
   }
   return NULL;

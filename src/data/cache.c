@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/arith.h"
 #include "base/file.h"
 #include "data/elements.h"
 #include "tensor/safetensors.h"
@@ -306,7 +307,7 @@ static Status cache_indices(Stage *s, int64_t *out, int64_t n, int64_t *got, Err
   (void)e;
   CacheStage *k = (CacheStage *)s;
   int64_t left = k->store->count - k->position;
-  *got = n < left ? n : left;
+  *got = least(n, left);
   for (int64_t i = 0; i < *got; i++) out[i] = k->position + i;
   k->position += *got;
   return OK;

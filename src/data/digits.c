@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "base/rng.h"
 
 /* A stroke: points in a box 100 wide and 100 high, y down. A style: up to three strokes. */
@@ -287,6 +288,6 @@ Status digits_draw(Error *e, Pool *pool, uint64_t seed, int set, int64_t count, 
   if (!*labels) return tensor_release(*images), *images = NULL, e->status;
   DrawJob j = {seed, set, count, (uint8_t *)(*images)->data, (uint8_t *)(*labels)->data};
   shuffle_labels(seed, set, count, j.label);
-  pool_run(pool, (count + CHUNK - 1) / CHUNK, draw_chunk, &j);
+  pool_run(pool, ceil_div(count, CHUNK), draw_chunk, &j);
   return OK;
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "data/function.h"
 
 enum { MAX_PARALLEL = 64, ALIGNMENT = 64 };
@@ -53,7 +54,7 @@ static bool uses_scratch(const Stage *s) {
   return s->input->dataset->is_static && (s->input->rows || s->input->class->next_into);
 }
 
-static size_t aligned(size_t bytes) { return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
+static size_t aligned(size_t bytes) { return size_round_up(bytes, ALIGNMENT); }
 
 static Status item_open(const Stage *s, Item *item, Error *e) {
   const Dataset *in = s->input->dataset;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/arith.h"
 #include "data/stage.h"
 
 /* Rows per chunk are chosen so that a chunk is worth a hand-off to another thread; by sizes
@@ -92,5 +93,5 @@ void rows_gather(const Rows *r, int c, const int64_t *index, int64_t n, char *ou
   }
   GatherJob j = {base, bytes, index, n, bytes >= CHUNK_BYTES ? 1 : (int64_t)(CHUNK_BYTES / bytes),
                  out};
-  pool_run(pool, (n + j.per_chunk - 1) / j.per_chunk, gather_chunk, &j);
+  pool_run(pool, ceil_div(n, j.per_chunk), gather_chunk, &j);
 }

@@ -1,4 +1,5 @@
 /* Which elements, and how often: take, skip, shard, repeat, enumerate. */
+#include "base/arith.h"
 #include "data/stage.h"
 
 /* A dataset with one or two numbers; a stage with a counter. */
@@ -29,8 +30,6 @@ static Status open_over_rows(Stage *s, Error *e) {
   if (status == OK) s->rows = s->input->rows;
   return status;
 }
-
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* take */
 static Status take_indices(Stage *s, int64_t *out, int64_t n, int64_t *got, Error *e) {
@@ -295,7 +294,7 @@ Dataset *dataset_repeat(Error *e, const char *source, Dataset *in, int64_t count
   if (!d) return NULL;
   if (count == 0) d->cardinality = 0;
   else if (count < 0 && in->cardinality != 0) d->cardinality = CARDINALITY_ENDLESS;
-  else d->cardinality = cardinality_scale(in->cardinality, count < 0 ? 0 : count);
+  else d->cardinality = cardinality_scale(in->cardinality, most(count, 0));
   return dataset_finish(e, d);
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/arith.h"
 #include "base/rng.h"
 #include "data/stage.h"
 
@@ -68,7 +69,7 @@ static Status fill_rows(ShuffleStage *f, Error *e) {
     int room = f->capacity - f->count;
     if (!room) {
       int want = f->capacity ? f->capacity * 2 : 1024;
-      if (!array_reserve(&f->row, &f->capacity, want < most ? want : most, sizeof *f->row))
+      if (!array_reserve(&f->row, &f->capacity, int_least(want, most), sizeof *f->row))
         return out_of_memory(&f->base, e, f->count);
       room = f->capacity - f->count;
     }

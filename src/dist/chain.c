@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "base/clock.h"
 #include "base/interrupt.h"
 #include "dist/internal.h"
@@ -41,7 +42,7 @@ static Place *place_of(Chain *c, int way, int64_t piece) {
 
 static int64_t elements_of(const Chain *c, int64_t piece) {
   int64_t left = c->sum->count - piece * c->piece;
-  return left < c->piece ? left : c->piece;
+  return least(left, c->piece);
 }
 
 static Header header_for(const Chain *c, int64_t piece) {
@@ -50,6 +51,7 @@ static Header header_for(const Chain *c, int64_t piece) {
                   .kind = c->meeting->kind,
                   .detail = c->meeting->detail,
                   .flags = c->flags,
+                  .so_far = c->meeting->so_far,
                   .bytes = c->sum->count * (int64_t)c->sum->element_bytes};
 }
 
@@ -91,6 +93,7 @@ static Status check_piece(Chain *c, int way, int64_t piece) {
   c->t->statistics.bytes_received +=
       HEADER_BYTES + elements_of(c, piece) * (int64_t)c->sum->element_bytes;
   c->flags |= got.flags;
+  c->t->peer[c->way[way].from].told = got.so_far;
   c->t->stop_flags |= got.flags;
   return OK;
 }

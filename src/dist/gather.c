@@ -24,7 +24,8 @@ static void write_header(Instances *t, const Meeting *m, const Part *part, int p
               .kind = m->kind,
               .detail = m->detail,
               .bytes = (int64_t)bytes,
-              .place = place};
+              .place = place,
+              .so_far = m->so_far};
   if (interrupt_pending() != INTERRUPT_NONE) h.flags |= FLAG_STOP;
   char *message = message_of(t, t->rank), *to = message + HEADER_BYTES;
   size_t number = sizeof h.number; /* comes last */
@@ -79,6 +80,7 @@ static Status compare_headers(Instances *t, const Meeting *m, size_t bytes, Erro
     Header h = header_of(message_of(t, q));
     t->statistics.bytes_received += HEADER_BYTES + h.bytes;
     t->stop_flags |= h.flags;
+    t->peer[q].told = h.so_far;
     if (h.number != t->meetings || h.kind != m->kind || h.detail != m->detail ||
         (!m->varying && h.bytes != (int64_t)bytes))
       return tell_difference(t, m, e);

@@ -17,6 +17,7 @@ int instances_count(const Instances *t) { return t->count; }
 const char *instances_library(const Instances *t) { return t->library; }
 const char *instances_host(const Instances *t, int instance) { return t->peer[instance].host; }
 Statistics instances_statistics(const Instances *t) { return t->statistics; }
+MeetingTotals instances_told(const Instances *t, int instance) { return t->peer[instance].told; }
 bool instances_asked_to_stop(const Instances *t) { return t->stop_flags & FLAG_STOP; }
 void instances_forget_stop(Instances *t) { t->stop_flags = 0; }
 

@@ -12,9 +12,16 @@
 
 typedef struct Instances Instances;
 
+/* What meetings at one place of a program have cost an instance. */
+typedef struct MeetingTotals {
+  int64_t bytes;          /* sent and received */
+  double seconds, waited; /* in them; of these, without anything to do */
+} MeetingTotals;
+
 /* What an instance comes to. Meetings with another kind or detail don't meet. */
 typedef struct Meeting {
   uint32_t kind, detail;
+  MeetingTotals so_far; /* which the others are told */
   bool varying; /* each instance may bring another number of bytes */
   /* What messages call it: "allreduce 'SUM' of float32[3] (train.lua:20)". */
   void (*describe)(const void *context, char *text, size_t n);
@@ -64,6 +71,9 @@ int instances_count(const Instances *t);
 const char *instances_library(const Instances *t);
 const char *instances_host(const Instances *t, int instance);
 Statistics instances_statistics(const Instances *t);
+/* What another one said at the newest meeting that it had been cost by those before at that place; of instances that
+ * a chain doesn't lead to it is what they said last. */
+MeetingTotals instances_told(const Instances *t, int instance);
 
 /* Everybody's bytes to everybody. from[q] is the other instance q's, until the next meeting; of this one
  * it is what is given, if that is one part. */

@@ -24,6 +24,7 @@ typedef struct Header {
   uint32_t number, kind, detail, flags;
   int64_t bytes; /* of data that the sender brings */
   int64_t place; /* where they lie in the sender's shared memory; -1: elsewhere */
+  MeetingTotals so_far;
 } Header;
 enum { HEADER_BYTES = 64, FLAG_STOP = 1 };
 _Static_assert(sizeof(Header) <= HEADER_BYTES, "a header has its room");
@@ -50,6 +51,7 @@ typedef struct Peer {
   char *message; /* MESSAGE_BYTES: its newest header, with data that came with it */
   char *data;    /* larger data */
   size_t capacity;
+  MeetingTotals told; /* in its newest header */
   struct Board *board; /* in its shared memory; NULL: instances share none */
 } Peer;
 

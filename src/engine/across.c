@@ -295,6 +295,7 @@ static Status meet_across(Across *a, const Phases *list, Phase *phase, const Cal
   if (!phase->detail) phase->detail = detail_of(n);
   Meeting m = {.kind = dist_crc(0, op->name, strlen(op->name)),
                .detail = phase->detail,
+               .so_far = phase->cost.of[instances_rank(a->instances)],
                .describe = describe,
                .context = &words};
   size_t bytes = type_bytes(call[0]->in_type[0]);
@@ -312,16 +313,33 @@ static Status meet_across(Across *a, const Phases *list, Phase *phase, const Cal
   return s;
 }
 
+static void note_cost(Across *a, const Phase *phase, Statistics before) {
+  const Instances *t = a->instances;
+  Statistics after = instances_statistics(t);
+  MeetingTotals *own = &phase->cost.of[instances_rank(t)];
+  own->bytes += after.bytes_sent + after.bytes_received - before.bytes_sent - before.bytes_received;
+  own->seconds += after.seconds - before.seconds;
+  own->waited += after.waited - before.waited;
+  bool exchanged = after.meetings > before.meetings;
+  for (int q = 0; q < instances_count(t) && exchanged; q++)
+    if (q != instances_rank(t)) phase->cost.of[q] = instances_told(t, q);
+}
+
+static Status make_totals(Across *a, MeetingCost *cost, Error *e) {
+  size_t bytes = (size_t)instances_count(a->instances) * sizeof *cost->of;
+  cost->of = arena_alloc(a->program->arena, bytes);
+  if (!cost->of) return fail(e, ERR_OUT_OF_MEMORY, "out of memory");
+  memset(cost->of, 0, bytes);
+  return OK;
+}
+
 Status across_meet(Across *a, const Phases *list, Phase *phase, const Call *const *call, Error *e) {
+  MeetingCost *cost = &phase->cost;
+  if (!cost->of && make_totals(a, cost, e) != OK) return e->status;
   Statistics before = instances_statistics(a->instances);
   Status s = meet_across(a, list, phase, call, e);
-  Statistics after = instances_statistics(a->instances);
-  MeetingCost *cost = &phase->cost;
+  note_cost(a, phase, before);
   cost->count++;
-  cost->bytes +=
-      after.bytes_sent + after.bytes_received - before.bytes_sent - before.bytes_received;
-  cost->seconds += after.seconds - before.seconds;
-  cost->waited += after.waited - before.waited;
   cost->way = is_far(a, call[0], type_bytes(call[0]->in_type[0])) ? "chain"
               : phase->bucket && phase->bucket->shown             ? "shared"
                                                                   : "gather";

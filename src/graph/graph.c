@@ -276,6 +276,7 @@ static const OpDef constant_op = {.name = "constant",
 
 bool node_is_input(const Node *n) { return n->op == &input_op; }
 bool node_is_constant(const Node *n) { return n->op == &constant_op; }
+bool node_is_made(const Node *n) { return !node_is_input(n) && !node_is_constant(n); }
 
 bool node_same_place(const Node *a, const Node *b) {
   const Placement *p = &a->place, *q = &b->place;

@@ -137,6 +137,7 @@ int op_input_count(const OpDef *op, int *required);
 bool node_outputs(Arena *a, Node *n, int count);
 bool node_is_input(const Node *n);
 bool node_is_constant(const Node *n); /* its tensor is attr[0].tensor */
+bool node_is_made(const Node *n);     /* neither an input nor a constant */
 bool node_same_place(const Node *a, const Node *b);
 
 /* One node without a graph: infer only (shape questions, eager calls). n's arrays must be filled

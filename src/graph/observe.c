@@ -132,7 +132,7 @@ static void put_leaves_first(Graph *g) {
   for (int leaves = 1; leaves >= 0; leaves--)
     for (int i = 0; i < g->node_count; i++) {
       Node *node = g->node[i];
-      if ((node_is_input(node) || node_is_constant(node)) == leaves) order[n++] = node;
+      if (node_is_made(node) != leaves) order[n++] = node;
     }
   for (int i = 0; i < n; i++) g->node[i] = order[i], order[i]->id = i;
 }

@@ -7,6 +7,7 @@
 #include "kernels/chain.h"
 #include "kernels/kernels.h"
 #include "kernels/numerics.h"
+#include "target/vector.h"
 #include "tensor/tensor.h"
 
 typedef struct Graph Graph;
@@ -121,6 +122,31 @@ enum {
          (k))) /* k < 7: input k holds positions or counts; Lua numbers given for it are int32 */
 #define INDEX_INPUTS 7
 
+/* What others than the op itself have to know of it. */
+typedef enum Collective { /* what replicas do together */
+                          COLLECTIVE_NONE,
+                          COLLECTIVE_SUM, /* of all, or of groups where attribute 0 is given; so the mean */
+                          COLLECTIVE_MEAN,
+                          COLLECTIVE_GATHER, /* all get the values of all */
+                          COLLECTIVE_SCATTER,
+                          COLLECTIVE_EXCHANGE,
+} Collective;
+typedef enum Traffic { /* between tiles and what is beside them */
+                        TRAFFIC_NONE,
+                        TRAFFIC_DEQUEUE,
+                        TRAFFIC_ENQUEUE,
+                        TRAFFIC_HOST, /* a function of the host: there and back */
+                        TRAFFIC_LOAD, /* streaming memory */
+                        TRAFFIC_STORE,
+} Traffic;
+typedef enum Layout { /* where elements lie on the tiles */
+                      LAYOUT_KEPT,
+                      LAYOUT_SPREAD, /* input 0, repeated: whoever reads it may read input 0 */
+                      LAYOUT_ORDER,  /* input 0, its axes in another order */
+                      LAYOUT_CHOSEN, /* operands are brought into layouts of its own, whatever those they come in */
+                      LAYOUT_PRODUCT, /* of matrices, turned as attributes 0 and 1 say: runs with what follows it */
+} Layout;
+
 struct OpDef {
   const char *name;               /* "add", "nn.relu": its place under ipu */
   const char *summary;            /* a sentence, for reference and help() */
@@ -159,6 +185,13 @@ struct OpDef {
    * NULL: none. */
   void (*compose)(Graph *g, const Node *n, Value **out);
   void (*cost)(const struct Target *t, const Node *n, struct Cost *cost);
+  VectorCycles cycles; /* of one pass: every ELEMENTWISE row has them */
+  Collective collective;
+  Traffic traffic;
+  bool by_slot; /* of a LOAD or STORE: one slot of a tensor of several */
+  Layout layout;
+  bool keeps;     /* its result is kept where a pipeline stage is computed again */
+  int value_from; /* the operand whose value it has, if that was computed from input 0; 0: none */
   const struct ControlRule *control; /* CONTROL: what its regions take and give */
   /* Cases for the sweeps: "F[2,3] F[3,4] {transpose_b = true} | F[3] ..." Letters: F any float,
    * P positive float, U float in (-0.9, 0.9), D distinct floats, M symmetric positive definite

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "kernels/blas.h"
 
 /* ---- which goes where ---- */
@@ -68,7 +69,7 @@ typedef struct Cut {
 
 /* n in equal parts of at most `most`, in whole 16s. */
 static int64_t part_of(int64_t n, int64_t most) {
-  int64_t parts = (n + most - 1) / most, size = (n + parts - 1) / parts;
+  int64_t parts = ceil_div(n, most), size = ceil_div(n, parts);
   return parts == 1 ? n : (size + 15) / 16 * 16;
 }
 

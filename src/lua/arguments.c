@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/arith.h"
 #include "base/nearest.h"
 #include "graph/choice.h"
 #include "lua/plain.h"
@@ -465,7 +466,7 @@ static void add_counter(lua_State *L, Arguments *a) {
 static void add_factor(lua_State *L, Arguments *a) {
   State *s = bind_state(L);
   if (!s->trace) return;
-  int replicas = s->replicas > 1 ? s->replicas : 1;
+  int replicas = int_most(s->replicas, 1);
   for (int i = 0; i < op_attr_count(a->op); i++) {
     if (strcmp(a->op->attrs[i].name, "replication_factor") || a->attr[i].kind != ATTR_NONE)
       continue;

@@ -298,8 +298,7 @@ static bool measure(const Graph *g, StageMeasure *stage, int stages) {
   bool *seen = calloc((size_t)g->next_id + 1, (size_t)(MAX_OUTPUTS * stages) * sizeof *seen);
   for (int i = 0; seen && i < g->node_count; i++) {
     const Node *n = g->node[i];
-    if (n->place.stage < 0 || n->place.stage >= stages || node_is_input(n) || node_is_constant(n))
-      continue;
+    if (n->place.stage < 0 || n->place.stage >= stages || !node_is_made(n)) continue;
     if (!(n->op->traits & VIEW) && !node_is_transfer(n))
       ++*(n->place.backward ? &stage[n->place.stage].backward_ops
                             : &stage[n->place.stage].forward_ops);

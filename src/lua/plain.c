@@ -5,8 +5,6 @@
 
 enum { COLUMNS = 80 };
 
-static const char metatable[] = "ipulua.plain";
-
 bool plain_is(lua_State *L, int index) {
   if (!lua_istable(L, index)) return false;
   if (!lua_getmetatable(L, index)) return true;
@@ -23,7 +21,7 @@ static int to_string(lua_State *L) {
   return 1;
 }
 
-void plain_mark(lua_State *L) {
+static void mark_as(lua_State *L, const char *metatable) {
   if (luaL_newmetatable(L, metatable)) {
     lua_pushliteral(L, "table");
     lua_setfield(L, -2, "__name"); /* what messages call it */
@@ -34,6 +32,9 @@ void plain_mark(lua_State *L) {
   }
   lua_setmetatable(L, -2);
 }
+
+void plain_mark(lua_State *L) { mark_as(L, "ipulua.plain"); }
+void plain_mark_shape(lua_State *L) { mark_as(L, "ipulua.shape"); }
 
 /* plain(value): the value; a table without a metatable is marked. */
 static int mark(lua_State *L) {

@@ -12,4 +12,7 @@ bool plain_is(lua_State *L, int index);
 /* Gives the table on top of the stack the metatable of what the library returns. May raise for
  * want of memory. */
 void plain_mark(lua_State *L);
+/* The same for a tensor's shape, whose metatable is one for all shapes: base/plain.lua has it
+ * refuse position 0. */
+void plain_mark_shape(lua_State *L);
 #endif

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "lua/bind.h"
 #include "machine/io_tiles.h"
 #include "machine/memory.h"
@@ -129,6 +130,7 @@ static Status read_machine(lua_State *L, int index, Error *e, Machine *m) {
                                        [MERGE_GATHERS] = "merge_all_gathers",
                                        [MERGE_COPIES] = "merge_copies"};
   for (int k = 0; k < MERGE_COUNT; k++) m->merge_bytes[k] = number(L, index, merged[k], 0);
+  m->dependencies = flag(L, index, "dependencies", false);
   m->no_outlining = flag(L, index, "no_outlining", false);
   m->half_products = flag(L, index, "half_products", false);
   m->half_convolutions = flag(L, index, "half_convolutions", false);
@@ -344,7 +346,7 @@ static int pretend(lua_State *L) {
     char *zeros = lua_newuserdatauv(L, most, 0);
     memset(zeros, 0, most);
     Error e = {0};
-    pretend_put(r->node, r->times, p->program->replicas > 1 ? p->program->replicas : 1, zeros, &e);
+    pretend_put(r->node, r->times, int_most(p->program->replicas, 1), zeros, &e);
     lua_pop(L, 1);
     bind_check(L, &e);
   }

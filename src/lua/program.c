@@ -152,36 +152,51 @@ static int meets(lua_State *L) {
   return 1;
 }
 
-static void push_cost(lua_State *L, const Phase *p) {
-  const Node *n = p->step[0]->node;
+static void push_totals(lua_State *L, MeetingTotals m) {
+  lua_pushinteger(L, m.bytes), lua_setfield(L, -2, "bytes");
+  lua_pushnumber(L, m.seconds), lua_setfield(L, -2, "seconds");
+  lua_pushnumber(L, m.waited), lua_setfield(L, -2, "waited");
+}
+
+static void push_cost(lua_State *L, const Program *p, const Phase *phase) {
+  const Node *n = phase->step[0]->node;
+  const MeetingCost *cost = &phase->cost;
+  int count = p->all_replicas / p->replicas;
   char type[TYPE_TEXT];
-  lua_createtable(L, 0, 8);
+  lua_createtable(L, 0, 9);
   lua_pushstring(L, n->op->name), lua_setfield(L, -2, "op");
   lua_pushstring(L, type_text(&n->in[0]->type, type)), lua_setfield(L, -2, "type");
   lua_pushstring(L, n->source), lua_setfield(L, -2, "line");
-  lua_pushstring(L, p->cost.way), lua_setfield(L, -2, "way");
-  lua_pushinteger(L, p->cost.count), lua_setfield(L, -2, "count");
-  lua_pushinteger(L, p->cost.bytes), lua_setfield(L, -2, "bytes");
-  lua_pushnumber(L, p->cost.seconds), lua_setfield(L, -2, "seconds");
-  lua_pushnumber(L, p->cost.waited), lua_setfield(L, -2, "waited");
+  lua_pushstring(L, cost->way), lua_setfield(L, -2, "way");
+  lua_pushinteger(L, cost->count), lua_setfield(L, -2, "count");
+  push_totals(L, cost->of[p->first_replica / p->replicas]);
+  lua_createtable(L, count, 0);
+  for (int q = 0; q < count; q++) {
+    lua_createtable(L, 0, 3);
+    push_totals(L, cost->of[q]);
+    lua_rawseti(L, -2, q + 1);
+  }
+  lua_setfield(L, -2, "instances");
   lua_rawseti(L, -2, luaL_len(L, -2) + 1);
 }
 
-static void push_meetings(lua_State *L, const Phases *list) {
-  luaL_checkstack(L, 4, NULL);
+static void push_meetings(lua_State *L, const Program *program, const Phases *list) {
+  luaL_checkstack(L, 6, NULL);
   for (int i = 0; i < list->count; i++) {
     const Phase *p = &list->phase[i];
-    if (p->cost.count) push_cost(L, p);
-    for (int k = 0; p->nested && k < p->step[0]->nested_count; k++) push_meetings(L, &p->nested[k]);
+    if (p->cost.count) push_cost(L, program, p);
+    for (int k = 0; p->nested && k < p->step[0]->nested_count; k++)
+      push_meetings(L, program, &p->nested[k]);
   }
 }
 
-/* → list of {op, type, line, way, count, bytes, seconds, waited}: where it has met other instances. What travels in the
- * message of another one has no bytes of its own. */
+/* → list of {op, type, line, way, count, bytes, seconds, waited, instances}: where it has met other instances, and what
+ * that has cost each, of others until the meeting before the newest. What travels in the message of another one has no
+ * bytes of its own. */
 static int meetings(lua_State *L) {
   Program *p = bind_check_program(L, 1);
   lua_newtable(L);
-  if (p->replication) push_meetings(L, &p->replication->main);
+  if (p->replication) push_meetings(L, p, &p->replication->main);
   return 1;
 }
 

@@ -100,7 +100,7 @@ void bind_push_shape(lua_State *L, const Type *t) {
     lua_pushinteger(L, t->shape[i]);
     lua_rawseti(L, -2, i + 1);
   }
-  plain_mark(L);
+  plain_mark_shape(L);
 }
 
 Tensor *bind_concrete(lua_State *L, int index, const char *what) {

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "base/map.h"
 #include "machine/price.h"
 #include "machine/time.h"
@@ -113,8 +114,7 @@ static bool find_peak(Price *p, int ipu) {
     const Held *h = &p->held[i];
     if (h->ipu != ipu || h->offloaded || is_always(h) || h->first > h->last || h->first < 0)
       continue;
-    int first = h->first < p->row_count ? h->first : p->row_count,
-        last = h->last < p->row_count ? h->last : p->row_count;
+    int first = int_least(h->first, p->row_count), last = int_least(h->last, p->row_count);
     change[first] += h->bytes;
     change[last + 1] -= h->bytes;
   }
@@ -141,7 +141,7 @@ static void spread_over(Spread *s, double bytes, int used) {
   double each = bytes / used;
   int begin = s->next, end = begin + used;
   s->change[begin] += each;
-  s->change[end < s->tiles ? end : s->tiles] -= each;
+  s->change[least(end, s->tiles)] -= each;
   if (end > s->tiles) {
     s->change[0] += each;
     s->change[end - s->tiles] -= each;

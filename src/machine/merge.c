@@ -14,10 +14,17 @@
 
 static MergeKind kind_of(const Row *r) {
   if (r->kind == ROW_LINK) return MERGE_COPIES;
-  const char *name = r->kind == ROW_COLLECTIVE && r->node ? r->node->op->name : "";
-  if (!strcmp(name, "reduce_scatter")) return MERGE_SCATTERS;
-  if (!strcmp(name, "all_gather")) return MERGE_GATHERS;
-  return strncmp(name, "cross_replica", 13) ? MERGE_COUNT : MERGE_SUMS;
+  switch (r->kind == ROW_COLLECTIVE && r->node ? r->node->op->collective : COLLECTIVE_NONE) {
+    case COLLECTIVE_SCATTER:
+      return MERGE_SCATTERS;
+    case COLLECTIVE_GATHER:
+      return MERGE_GATHERS;
+    case COLLECTIVE_SUM:
+    case COLLECTIVE_MEAN:
+      return MERGE_SUMS;
+    default:
+      return MERGE_COUNT;
+  }
 }
 
 static bool same_attr(const Attr *a, const Attr *b) {

@@ -35,7 +35,7 @@ static Home operands_home(Homes *h, const Node *n) {
   for (int i = 0; i < n->in_count; i++) {
     const Home *at = home_at(h, n->in[i]);
     const Node *maker = value_root(n->in[i])->node;
-    int age = node_is_input(maker) || node_is_constant(maker) ? -1 : maker->id;
+    int age = node_is_made(maker) ? maker->id : -1;
     size_t bytes = type_bytes(&n->in[i]->type);
     bool better = !best.known || bytes > most || (bytes == most && age > newest);
     if (at->known && better) best = *at, most = bytes, newest = age;
@@ -82,7 +82,7 @@ static void place_node(Placer *p, Homes *h, Node *n) {
     place_control(p, h, n);
     return;
   }
-  if (node_is_input(n) || node_is_constant(n)) return;
+  if (!node_is_made(n)) return;
   Home home = {.shard = n->place.shard,
                .stage = n->place.stage,
                .backward = n->place.backward,

@@ -34,7 +34,8 @@ typedef struct Machine {
   Offload offload; /* beside what the program itself keeps in streaming memory */
   /* of one replica; they are joined up to that size; 0: each is on its own */
   double merge_bytes[MERGE_COUNT];
-  bool no_outlining;                     /* equal operations have code of their own each */
+  bool dependencies; /* pipelines: what a pass needs starts it, not the end of a time step */
+  bool no_outlining; /* equal operations have code of their own each */
   bool half_products, half_convolutions; /* every one sums in float16 */
   bool synthetic_infeed, synthetic_outfeed, synthetic_variables;
   bool no_prefetch;  /* each infeed element waits for the host */
@@ -175,7 +176,6 @@ typedef struct Price {
   int beat_count, beat_capacity;
   int beat_row; /* that pipeline's row */
   int time_steps;
-  double step_cycles_most; /* the longest time step */
   double cycles[PHASE_COUNT], total, seconds;
   double elements; /* infeed elements that a run takes, of one replica */
   int64_t batch;   /* extent of the first axis of such an element; 0: none */

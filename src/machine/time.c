@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "machine/io_tiles.h"
 #include "machine/merge.h"
 #include "machine/price.h"
@@ -111,11 +112,11 @@ static Cost streamed(const Price *p, const Row *r) {
 /* A row without a node sums gradients. An all-reduce is a reduce-scatter and an all-gather;
  * bytes are a replica's input. */
 static Cost cost_of_meeting(const Price *p, const Row *r) {
-  const char *name = r->node ? r->node->op->name : "";
+  Collective kind = r->node ? r->node->op->collective : COLLECTIVE_SUM;
   const Pod *pod = &p->machine.pod;
-  if (!strcmp(name, "all_gather"))
+  if (kind == COLLECTIVE_GATHER)
     return cost_reduce_scatter(pod, p->replicas, p->shards, r->bytes * p->replicas);
-  bool half = !strcmp(name, "reduce_scatter") || !strcmp(name, "all_to_all");
+  bool half = kind == COLLECTIVE_SCATTER || kind == COLLECTIVE_EXCHANGE;
   return half ? cost_reduce_scatter(pod, p->replicas, p->shards, r->bytes)
               : cost_all_reduce(pod, p->replicas, p->shards, r->bytes);
 }
@@ -123,7 +124,7 @@ static Cost cost_of_meeting(const Price *p, const Row *r) {
 static Cost cost_of_move(const Price *p, const Row *r) {
   const Pod *pod = &p->machine.pod;
   int board = (int)pod->target.ipus_per_board, own = pod->ipus / pod_hosts(pod);
-  int on_board = board < own ? board : own;
+  int on_board = int_least(board, own);
   int sharing = on_board / p->shards; /* replicas that draw from the same network card */
   switch (r->kind) {
     case ROW_LINK:
@@ -199,8 +200,13 @@ typedef struct Rhythm {
   double links, host_in, host_out; /* of a time step */
   double elapsed;
   double waited;    /* for the host, of that */
-  double *ipu_step; /* [shards] cycles of the present time step */
+  double *ipu_step; /* [shards] cycles of the present time step; asynchronous: when it is free */
   bool keeps_beats;
+  /* asynchronous: */
+  bool asynchronous;
+  double *arrival;  /* [programs] cycles that its operands take over the links */
+  double *done;     /* [micro-batches] when the last of its passes was done */
+  double host_free; /* when the host has moved what was asked of it, if it moves meanwhile */
 } Rhythm;
 
 enum { MOST_BEATS = 200000 };
@@ -209,6 +215,16 @@ static double sum(const double *cycles) {
   double s = 0;
   for (int i = 0; i < PHASE_COUNT; i++) s += cycles[i];
   return s;
+}
+
+static int stage_of(const Rhythm *t, const Row *r) {
+  return r->stage >= 0 && r->stage < t->plan->stages ? r->stage : 0;
+}
+
+static void add_arrival(Rhythm *t, const Row *r, double times) {
+  Cost c = cost_link(&t->price->machine.pod, r->from_ipu, r->ipu, r->bytes * times);
+  bool backward = r->backward && t->plan->training;
+  t->arrival[plan_program(t->plan, stage_of(t, r), backward)] += cost_cycles(&c);
 }
 
 /* What a micro-batch costs each stage, and what moves at the end of a time step. */
@@ -223,10 +239,11 @@ static bool gather_work(Rhythm *t) {
     const Row *r = &p->row[i];
     double times = runs > 0 ? r->times / runs : 0;
     if (r->kind == ROW_LINK) transfers[count++] = (Transfer){r->from_ipu, r->ipu, r->bytes * times};
+    if (r->kind == ROW_LINK && t->asynchronous) add_arrival(t, r, times);
     if (r->kind == ROW_HOST_IN) t->host_in += times * row_cycles(r);
     if (r->kind == ROW_HOST_OUT) t->host_out += times * row_cycles(r);
     if (r->kind != ROW_OP && r->kind != ROW_STREAMING && r->kind != ROW_COLLECTIVE) continue;
-    Work *w = &t->work[r->stage >= 0 && r->stage < t->plan->stages ? r->stage : 0];
+    Work *w = &t->work[stage_of(t, r)];
     double *to = r->backward && t->plan->training ? w->backward : w->forward;
     for (int k = 0; k < PHASE_COUNT; k++) to[k] += times * r->cost->cycles[k];
   }
@@ -236,23 +253,63 @@ static bool gather_work(Rhythm *t) {
   return true;
 }
 
-static bool add_beat(Rhythm *t, int step, int stage, int micro, bool backward) {
+static double cycles_of(const Rhythm *t, int stage, bool backward) {
+  return sum(backward ? t->work[stage].backward : t->work[stage].forward);
+}
+
+static bool add_beat(Rhythm *t, int step, int stage, int micro, bool backward, double begin) {
   Price *p = t->price;
-  int ipu = t->plan->ipu_of[stage];
-  double cycles = sum(backward ? t->work[stage].backward : t->work[stage].forward);
   if (t->keeps_beats && p->beat_count < MOST_BEATS) {
     if (!arena_reserve(p->arena, &p->beat, &p->beat_capacity, p->beat_count + 1, sizeof *p->beat))
       return false;
     p->beat[p->beat_count++] = (Beat){.step = step,
-                                      .ipu = ipu,
+                                      .ipu = t->plan->ipu_of[stage],
                                       .stage = stage,
                                       .micro_batch = micro,
                                       .backward = backward,
-                                      .begin = t->elapsed + t->ipu_step[ipu],
-                                      .cycles = cycles};
+                                      .begin = begin,
+                                      .cycles = cycles_of(t, stage, backward)};
   }
-  t->ipu_step[ipu] += cycles;
   return true;
+}
+
+/* One pass of a micro-batch, on the IPU of each of its stages: it begins when the pass before it
+ * is done and what that made has arrived, and the IPU is free. The host moves beside computing
+ * where tiles of its own do, else before the first stage's pass and behind the last one's. */
+static bool run_entry(Rhythm *t, int row, TimetableEntry x) {
+  const PipelinePlan *plan = t->plan;
+  int place = plan_place_of_program(plan, x.program);
+  bool backward = x.program >= plan->places, meanwhile = price_overlaps(t->price, plan->ipu_of[0]);
+  double in = x.program == 0 ? t->host_in : 0,
+         out = x.program == plan->places - 1 ? t->host_out : 0,
+         there = x.program ? t->done[x.micro] + t->arrival[x.program] : 0, done = 0;
+  if (in > 0 && meanwhile) there = t->host_free += in, in = 0;
+  for (int s = 0; s < plan->stages; s++) {
+    if (plan->place_of[s] != place) continue;
+    double *free_at = &t->ipu_step[plan->ipu_of[s]], begin = fmax(there, *free_at) + in;
+    if (!add_beat(t, row, s, x.micro, backward, begin)) return false;
+    *free_at = begin + cycles_of(t, s, backward) + (meanwhile ? 0 : out);
+    done = fmax(done, *free_at);
+  }
+  if (out > 0 && meanwhile) t->host_free = fmax(t->host_free, done) + out;
+  if (!meanwhile) t->waited += in + out;
+  t->done[x.micro] = done;
+  t->elapsed = fmax(t->elapsed, fmax(done, t->host_free));
+  return true;
+}
+
+static bool run_entries(Rhythm *t, const Timetable *table) {
+  Price *p = t->price;
+  Arena *arena = arena_new();
+  t->done = arena ? arena_alloc(arena, (size_t)(table->micros + 1) * sizeof *t->done) : NULL;
+  bool good = t->done != NULL;
+  memset(t->ipu_step, 0, (size_t)p->shards * sizeof *t->ipu_step);
+  t->elapsed = t->waited = t->host_free = 0;
+  for (int row = 0; row < table->rows && good; row++)
+    for (int i = table->row_begin[row]; i < table->row_begin[row + 1] && good; i++)
+      good = run_entry(t, row, table->entry[i]);
+  arena_free(arena);
+  return good;
 }
 
 /* A time step lasts as long as its slowest IPU; then stages hand over, and the host takes and
@@ -265,16 +322,19 @@ static bool run_row(Rhythm *t, const Timetable *table, int row) {
   for (int i = table->row_begin[row]; i < table->row_begin[row + 1]; i++) {
     TimetableEntry x = table->entry[i];
     int place = plan_place_of_program(plan, x.program);
-    for (int s = 0; s < plan->stages; s++)
-      if (plan->place_of[s] == place && !add_beat(t, row, s, x.micro, x.program >= plan->places))
-        return false;
+    bool backward = x.program >= plan->places;
+    for (int s = 0; s < plan->stages; s++) {
+      if (plan->place_of[s] != place) continue;
+      double *spent = &t->ipu_step[plan->ipu_of[s]];
+      if (!add_beat(t, row, s, x.micro, backward, t->elapsed + *spent)) return false;
+      *spent += cycles_of(t, s, backward);
+    }
     if (x.program == 0) host += t->host_in;
     if (x.program == plan->places - 1) host += t->host_out;
   }
   for (int i = 0; i < p->shards; i++) most = fmax(most, t->ipu_step[i]);
   double waited = price_overlaps(p, plan->ipu_of[0]) ? fmax(0, host - most) : host,
          cycles = most + waited + t->links;
-  if (t->keeps_beats) p->step_cycles_most = fmax(p->step_cycles_most, cycles);
   t->elapsed += cycles;
   t->waited += waited;
   return true;
@@ -288,7 +348,9 @@ static void charge_ipus(Rhythm *t, double steps) {
     for (int k = 0; k < PHASE_COUNT; k++)
       ipu->cycles[k] += runs * n * (t->work[s].forward[k] + t->work[s].backward[k]);
   }
-  for (int i = 0; i < p->shards; i++) p->ipu[i].cycles[PHASE_STREAM] += runs * steps * t->links;
+  /* a pass that waits for its operands waits in sync */
+  double links = t->asynchronous ? 0 : t->links;
+  for (int i = 0; i < p->shards; i++) p->ipu[i].cycles[PHASE_STREAM] += runs * steps * links;
   /* of what moves while IPUs compute nothing is charged */
   double moved = n * (t->host_in + t->host_out), share = moved > 0 ? t->waited / moved : 0;
   p->ipu[t->plan->ipu_of[0]].cycles[PHASE_STREAM] += runs * n * t->host_in * share;
@@ -312,8 +374,9 @@ static void note_stages(Rhythm *t, int rows) {
 static Status run_table(Error *e, Rhythm *t, int micros, double *rows) {
   Timetable *table = timetable_new(e, t->plan, micros);
   if (!table) return e->status;
-  bool good = true;
-  for (int row = 0; row < table->rows && good; row++) good = run_row(t, table, row);
+  bool good = !t->asynchronous || run_entries(t, table);
+  for (int row = 0; row < table->rows && good && !t->asynchronous; row++)
+    good = run_row(t, table, row);
   *rows += table->rows;
   timetable_free(table);
   return good ? OK : fail(e, ERR_OUT_OF_MEMORY, "out of memory while pricing '%s'", t->price->name);
@@ -349,7 +412,9 @@ static Status time_pipeline(Error *e, Price *p, int block) {
               .keeps_beats = p->beat_row < 0};
   t.work = arena_alloc(p->arena, (size_t)(t.plan->stages + 1) * sizeof *t.work);
   t.ipu_step = arena_alloc(p->arena, (size_t)(p->shards + 1) * sizeof *t.ipu_step);
-  if (!t.work || !t.ipu_step || !gather_work(&t))
+  t.asynchronous = p->machine.dependencies;
+  t.arrival = arena_alloc(p->arena, (size_t)(plan_programs(t.plan) + 1) * sizeof *t.arrival);
+  if (!t.work || !t.ipu_step || !t.arrival || !gather_work(&t))
     return fail(e, ERR_OUT_OF_MEMORY, "out of memory while pricing '%s'", p->name);
   double rows = 0, counted = fmin(t.block->repeats, most_counted(&t));
   if (run_table(e, &t, (int)counted, &rows) != OK) return e->status;

@@ -4,7 +4,6 @@
 #include "machine/walk.h"
 
 #include <limits.h>
-#include <string.h>
 
 #include "machine/costs.h"
 #include "machine/layout.h"
@@ -28,7 +27,7 @@ static void walk_node(Walk *w, Inside *in, Node *n) {
   else if (node_is_transfer(n)) walk_transfer(w, in, n);
   else if (node_is_dequeue(n)) walk_dequeue(w, in, n);
   else if (node_is_enqueue(n)) walk_enqueue(w, in, n);
-  else if (!strcmp(n->op->name, "host_function")) walk_host(w, in, n);
+  else if (n->op->traffic == TRAFFIC_HOST) walk_host(w, in, n);
   else if (!(n->op->traits & VIEW) && walk_is_free(n)) walk_broadcast(w, in, n);
   else if (!walk_is_free(n)) walk_op(w, in, n);
 }
@@ -37,7 +36,7 @@ static void walk_node(Walk *w, Inside *in, Node *n) {
 static void aim_outputs(Walk *w, Inside *in, const int *targets) {
   for (int i = 0; targets && i < in->graph->output_count; i++) {
     Value *root = value_root(in->graph->output[i]);
-    if (targets[i] < 0 || node_is_input(root->node) || node_is_constant(root->node)) continue;
+    if (targets[i] < 0 || !node_is_made(root->node)) continue;
     int *slot = walk_slot_of(in, root);
     Held *h = &w->price->held[targets[i]];
     if (*slot >= 0 || h->bytes != (double)type_bytes(&root->type)) continue;
@@ -63,7 +62,7 @@ void walk_region(Walk *w, Inside *in, const int *inputs, const int *targets, int
   w->region = g;
   for (int i = 0; i < g->node_count && !w->failed; i++) {
     Node *n = g->node[in->region.sequence[i]];
-    if (in->region.live[n->id] && !node_is_input(n) && !node_is_constant(n)) walk_node(w, in, n);
+    if (in->region.live[n->id] && node_is_made(n)) walk_node(w, in, n);
   }
   for (int i = 0; i < g->output_count && !w->failed; i++) {
     int held = walk_held_operand(w, in, g->output[i]);

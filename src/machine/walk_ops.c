@@ -217,9 +217,7 @@ static int reusable(Walk *w, Inside *in, const Node *n, int output, int ipu, con
     if (!(n->op->traits & IN_PLACE(k))) continue;
     Value *root = value_root(n->in[k]);
     int held = operands[k];
-    if (node_is_input(root->node) || node_is_constant(root->node) || root->node->out_count > 1 ||
-        held < in->first_held)
-      continue;
+    if (!node_is_made(root->node) || root->node->out_count > 1 || held < in->first_held) continue;
     Held *h = &w->price->held[held];
     if (h->category != BYTES_VALUE || h->ipu != ipu || h->offloaded ||
         h->bytes != (double)type_bytes(&n->out[output].type))
@@ -280,23 +278,19 @@ static void note_price(Walk *w, const Node *n, const Cost *c) {
 
 /* ---- layouts ---- */
 
-/* These bring their operands into layouts of their own, whatever those they come in. */
-static bool lays_out(const Node *n) {
-  return strstr(n->op->name, "conv") || strstr(n->op->name, "pool");
-}
-
 static bool is_made_by_layer(const Value *v) {
   enum { BEHIND = 4 }; /* a bias, an activation, what a normalisation does to each element */
   const Node *n = value_root((Value *)(uintptr_t)v)->node;
   for (int i = 0; i < BEHIND && (n->op->traits & ELEMENTWISE) && n->in_count; i++)
     n = value_root(n->in[0])->node;
-  return lays_out(n);
+  return n->op->layout == LAYOUT_CHOSEN;
 }
 
 static bool is_read_by_layers(const Region *r, const Node *n) {
   int from = r->reader_begin[n->id], to = r->reader_begin[n->id + 1];
   for (int i = from; i < to; i++)
-    if (r->reader[i] >= r->graph->node_count || !lays_out(r->graph->node[r->reader[i]]))
+    if (r->reader[i] >= r->graph->node_count ||
+        r->graph->node[r->reader[i]]->op->layout != LAYOUT_CHOSEN)
       return false;
   return to > from;
 }
@@ -304,7 +298,7 @@ static bool is_read_by_layers(const Region *r, const Node *n) {
 /* Channels first or last: on an IPU the order of axes is a view, and before and behind a
  * convolution there is nothing to move, as it chooses where its operands and its result lie. */
 static bool is_layout_only(const Inside *in, const Node *n) {
-  if (strcmp(n->op->name, "transpose")) return false;
+  if (n->op->layout != LAYOUT_ORDER) return false;
   return is_read_by_layers(&in->region, n) || is_made_by_layer(n->in[0]);
 }
 
@@ -312,15 +306,6 @@ static void walk_layout(Walk *w, Inside *in, Node *n, int held) {
   static const Cost nothing = {.fits = true};
   note_price(w, n, &nothing);
   walk_set_slot(w, in, &n->out[0], held);
-}
-
-/* Ops in which replicas meet; what they move is their operand. */
-static bool is_collective(const Node *n) {
-  static const char *const names[] = {"cross_replica_sum", "cross_replica_mean", "all_gather",
-                                      "reduce_scatter", "all_to_all"};
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-    if (!strcmp(n->op->name, names[i])) return true;
-  return false;
 }
 
 void walk_op(Walk *w, Inside *in, Node *n) {
@@ -341,7 +326,8 @@ void walk_op(Walk *w, Inside *in, Node *n) {
     w->failed = true;
     return;
   }
-  bool meets = is_collective(n) && n->in_count;
+  /* of replicas, what moves is the operand */
+  bool meets = n->op->collective && n->in_count;
   Row *r = walk_add_row(w, meets ? ROW_COLLECTIVE : ROW_OP, n, at_ipu);
   if (!r) return;
   r->stage = home->stage;

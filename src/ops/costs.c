@@ -15,19 +15,19 @@ static int64_t run_bytes(const Value *v) {
   return (t->rank ? t->shape[t->rank - 1] : 1) * (int64_t)dtype_size(t->dtype);
 }
 
-static Cost pass(const Target *t, const Node *n, const char *name) {
-  Dtype d = dtype(n->in[n->in_count - 1]);
-  return cost_elementwise(t, d, elements(&n->out[0]), n->in_count, cost_vector_cycles(name, d));
-}
-
-void cost_of_elementwise(const Target *t, const Node *n, Cost *cost) {
+void cost_pass(const Target *t, const Node *n, VectorCycles of, Cost *cost) {
   int64_t count = elements(&n->out[0]), small = 0;
   Dtype d = dtype(n->in[n->in_count - 1]);
+  double cycles = vector_cycles(of, d);
   for (int i = 0; i < n->in_count; i++)
     if (elements(n->in[i]) != count && elements(n->in[i]) > 1)
       small = most(small, elements(n->in[i]));
-  *cost = small ? cost_broadcast(t, d, count, small, cost_vector_cycles(n->op->name, d))
-                : pass(t, n, n->op->name);
+  *cost = small ? cost_broadcast(t, d, count, small, cycles)
+                : cost_elementwise(t, d, count, n->in_count, cycles);
+}
+
+void cost_of_elementwise(const Target *t, const Node *n, Cost *cost) {
+  cost_pass(t, n, n->op->cycles, cost);
 }
 
 void cost_of_cast(const Target *t, const Node *n, Cost *cost) {
@@ -69,20 +69,20 @@ static Cost reduce(const Target *t, const Node *n, ReduceKind kind) {
 void cost_of_sum(const Target *t, const Node *n, Cost *cost) { *cost = reduce(t, n, COST_SUM); }
 void cost_of_max(const Target *t, const Node *n, Cost *cost) { *cost = reduce(t, n, COST_MAX); }
 
-static Cost input_pass(const Target *t, const Node *n, const char *name) {
+static Cost input_pass(const Target *t, const Node *n, VectorCycles cycles) {
   const Value *x = n->in[0];
-  return cost_elementwise(t, dtype(x), elements(x), 1, cost_vector_cycles(name, dtype(x)));
+  return cost_elementwise(t, dtype(x), elements(x), 1, vector_cycles(cycles, dtype(x)));
 }
 
 void cost_of_moments(const Target *t, const Node *n, Cost *cost) {
-  Cost square = input_pass(t, n, "square"), again = reduce(t, n, COST_SUM);
+  Cost square = input_pass(t, n, (VectorCycles)VECTOR_SQUARE), again = reduce(t, n, COST_SUM);
   *cost = reduce(t, n, COST_SUM);
   cost_then(cost, &square);
   cost_then(cost, &again);
 }
 
 void cost_of_logsumexp(const Target *t, const Node *n, Cost *cost) {
-  Cost power = input_pass(t, n, "exp"), sum = reduce(t, n, COST_SUM);
+  Cost power = input_pass(t, n, (VectorCycles)VECTOR_EXP), sum = reduce(t, n, COST_SUM);
   *cost = reduce(t, n, COST_MAX);
   cost_then(cost, &power);
   cost_then(cost, &sum);
@@ -103,10 +103,9 @@ void cost_of_norm(const Target *t, const Node *n, Cost *cost) {
   *cost = cost_free();
   for (int i = 0; i < n->in_count; i++) {
     const Value *x = n->in[i];
-    Cost square =
-        cost_elementwise(t, dtype(x), elements(x), 1, cost_vector_cycles("square", dtype(x)));
+    Cost square = cost_elementwise(t, dtype(x), elements(x), 1, VECTOR(SQUARE, dtype(x)));
     Cost sum = cost_reduce(t, dtype(x), COST_SUM, 1, elements(x), 1);
-    Cost scale = cost_elementwise(t, dtype(x), elements(x), 2, cost_vector_cycles("mul", dtype(x)));
+    Cost scale = cost_elementwise(t, dtype(x), elements(x), 2, VECTOR(MUL, dtype(x)));
     cost_then(cost, &square);
     cost_then(cost, &sum);
     cost_then(cost, &scale);
@@ -122,36 +121,45 @@ static Around slices(const Type *table, int64_t picked, int64_t count) {
 }
 
 /* Indices, or tuples of them. */
-static int64_t index_count(const Node *n, int input) {
+static int64_t index_count(const Node *n, int input, bool tuples) {
   const Type *t = &n->in[input]->type;
-  bool tuples = strstr(n->op->name, "_nd") != NULL;
   return tuples && t->shape[t->rank - 1] > 0 ? type_count(t) / t->shape[t->rank - 1]
                                              : type_count(t);
 }
 
-void cost_of_gather(const Target *t, const Node *n, Cost *cost) {
-  int64_t count = index_count(n, 1);
+static void gather(const Target *t, const Node *n, bool tuples, Cost *cost) {
+  int64_t count = index_count(n, 1, tuples);
   Around a = slices(&n->in[0]->type, elements(&n->out[0]), count);
   *cost = cost_gather(t, dtype(n->in[0]), a.extent, a.inner, count);
 }
 
+void cost_of_gather(const Target *t, const Node *n, Cost *cost) { gather(t, n, false, cost); }
+void cost_of_gather_nd(const Target *t, const Node *n, Cost *cost) { gather(t, n, true, cost); }
+
 /* Updates are the operand of the result's dtype; the other one holds indices. */
-void cost_of_scatter(const Target *t, const Node *n, Cost *cost) {
+static void scatter(const Target *t, const Node *n, bool tuples, Cost *cost) {
   int updates = dtype(n->in[0]) == dtype(&n->out[0]) ? 0 : 1;
-  int64_t count = index_count(n, 1 - updates);
+  int64_t count = index_count(n, 1 - updates, tuples);
   Around a = slices(&n->out[0].type, elements(n->in[updates]), count);
   *cost = cost_scatter(t, dtype(&n->out[0]), a.extent, a.inner, count, true);
 }
 
+void cost_of_scatter(const Target *t, const Node *n, Cost *cost) { scatter(t, n, false, cost); }
+void cost_of_scatter_nd(const Target *t, const Node *n, Cost *cost) { scatter(t, n, true, cost); }
+
 /* The table is x, or what the gradient is. */
-void cost_of_take_along(const Target *t, const Node *n, Cost *cost) {
-  bool add = strstr(n->op->name, "grad") != NULL;
+static void take_along(const Target *t, const Node *n, bool add, Cost *cost) {
   int axis = (int)n->attr[0].i;
   Around table = around_axis(add ? &n->out[0].type : &n->in[0]->type, axis),
          picks = around_axis(&n->in[1]->type, axis);
   *cost = cost_take_along(t, dtype(n->in[0]), table.outer * table.inner, table.extent, picks.extent,
                           add);
 }
+
+void cost_of_take_along(const Target *t, const Node *n, Cost *cost) {
+  take_along(t, n, false, cost);
+}
+void cost_of_put_along(const Target *t, const Node *n, Cost *cost) { take_along(t, n, true, cost); }
 
 void cost_of_one_hot(const Target *t, const Node *n, Cost *cost) {
   *cost = cost_one_hot(t, dtype(&n->out[0]), elements(n->in[0]), n->attr[0].i);
@@ -171,7 +179,7 @@ void cost_of_top_k(const Target *t, const Node *n, Cost *cost) {
 
 /* Parts of a serialized_matmul, one after the other: its dimension becomes so much smaller. */
 static int64_t serial_parts(const Node *n, int64_t *m, int64_t *k, int64_t *columns) {
-  if (strcmp(n->op->name, "serialized_matmul")) return 1;
+  if (op_attr_count(n->op) < 4) return 1; /* no parts but the flags' */
   int64_t parts = most(n->attr[0].i, 1), *cut = !strcmp(n->attr[1].s, "a_columns") ? m
                                                 : !strcmp(n->attr[1].s, "b_rows")  ? columns
                                                                                    : k;
@@ -224,20 +232,26 @@ void cost_of_solve(const Target *t, const Node *n, Cost *cost) {
 
 /* ---- the rest ---- */
 
-void cost_of_random(const Target *t, const Node *n, Cost *cost) {
-  const char *dot = strrchr(n->op->name, '.');
-  const char *kind = dot ? dot + 1 : n->op->name;
-  *cost = cost_random(t, dtype(&n->out[0]), elements(&n->out[0]), kind);
-}
+#define DRAW(id, kind)                                         \
+  void cost_of_##id(const Target *t, const Node *n, Cost *c) { \
+    const Value *y = &n->out[0];                               \
+    *c = cost_random(t, dtype(y), elements(y), RANDOM_##kind); \
+  }
+DRAW(uniform, UNIFORM)
+DRAW(normal, NORMAL)
+DRAW(truncated_normal, TRUNCATED_NORMAL)
+DRAW(bernoulli, BERNOULLI)
+DRAW(dropout, DROPOUT)
+#undef DRAW
 
 /* The weights of all classes and their sums, then a number drawn for each sample. */
 void cost_of_categorical(const Target *t, const Node *n, Cost *cost) {
   const Type *x = &n->in[0]->type;
   int64_t classes = x->shape[x->rank - 1];
-  *cost = input_pass(t, n, "exp");
+  *cost = input_pass(t, n, (VectorCycles)VECTOR_EXP);
   Cost sum = cost_reduce(t, x->dtype, COST_SUM, type_count(x) / most(classes, 1), classes, 1);
   cost_then(cost, &sum);
-  Cost draw = cost_random(t, F32, elements(&n->out[0]), "uniform");
+  Cost draw = cost_random(t, F32, elements(&n->out[0]), RANDOM_UNIFORM);
   cost_then(cost, &draw);
 }
 
@@ -262,7 +276,7 @@ static int64_t capped_product(int64_t a, int64_t b) {
 void cost_of_histogram(const Target *t, const Node *n, Cost *cost) {
   const Value *x = n->in[n->in_count - 2], *levels = n->in[n->in_count - 1];
   *cost = cost_elementwise(t, dtype(x), capped_product(elements(x), most(elements(levels), 1)), 2,
-                           cost_vector_cycles("less", dtype(x)));
+                           VECTOR(COMPARE, dtype(x)));
   Cost sum = cost_reduce(t, F32, COST_SUM, 1, elements(x), elements(&n->out[0]));
   cost_then(cost, &sum);
 }

@@ -272,10 +272,9 @@ static void cost(const Target *t, const Node *n, Cost *c) {
   c->temporary_total = foreign.temporary_bytes * tile.tiles;
 }
 
-static void cost_pass(const Target *t, const Node *n, Cost *c) {
+static void cost_function(const Target *t, const Node *n, Cost *c) {
   const Type *y = &n->out[0].type;
-  *c = cost_elementwise(t, y->dtype, type_count(y), n->in_count,
-                        cost_vector_cycles(n->op->name, y->dtype));
+  *c = cost_elementwise(t, y->dtype, type_count(y), n->in_count, VECTOR(FUNCTION, y->dtype));
 }
 
 static bool is_name(const char *s) {
@@ -314,7 +313,7 @@ static Status fill_row(Error *e, const char *path, Row *row, const OpLibrary *l,
                      .eval = eval,
                      .scratch = op->scratch ? scratch : NULL,
                      .grad = op->grad ? grad : NULL,
-                     .cost = op->cost ? cost : cost_pass};
+                     .cost = op->cost ? cost : cost_function};
   for (int i = 0; i < MAX_INPUTS; i++) row->def.inputs[i] = op->inputs[i];
   for (int i = 0; i < INDEX_INPUTS && i < MAX_INPUTS; i++)
     if (is_named_index(op->inputs[i])) row->def.traits |= INDICES(i);

@@ -1,3 +1,4 @@
+#include "base/arith.h"
 #include "ops/support.h"
 
 #include <string.h>
@@ -90,8 +91,7 @@ Status infer_same(Error *e, Node *n) {
 }
 
 Status infer_float(Error *e, Node *n) {
-  if (!dtype_is_float(n->in[0]->type.dtype))
-    return fail(e, ERR_TYPE, "wants floating point, got %s", dtype_name(n->in[0]->type.dtype));
+  if (!dtype_is_float(n->in[0]->type.dtype)) return want_float(e, &n->in[0]->type);
   return infer_same(e, n);
 }
 
@@ -146,7 +146,7 @@ static void run_chunk(void *context, int64_t chunk, int slot) {
   (void)slot;
   const Loop *l = context;
   int64_t begin = chunk * l->grain, end = begin + l->grain;
-  l->body(l->context, begin, end < l->count ? end : l->count);
+  l->body(l->context, begin, least(end, l->count));
 }
 
 void parallel_for(const Call *c, int64_t count, int64_t grain,
@@ -157,7 +157,7 @@ void parallel_for(const Call *c, int64_t count, int64_t grain,
     return;
   }
   Loop l = {count, grain, body, context};
-  pool_run(c->pool, (count + grain - 1) / grain, run_chunk, &l);
+  pool_run(c->pool, ceil_div(count, grain), run_chunk, &l);
 }
 
 /* Elements of a chunk of elementwise work: 64 KiB of float32, so that a hand-off is small beside

@@ -2,6 +2,7 @@
  * float16 and bfloat16 through float32. */
 #ifndef IPULUA_OPS_SUPPORT_H
 #define IPULUA_OPS_SUPPORT_H
+#include "base/arith.h"
 #include "ops/ops.h"
 
 /* ---- infer ---- */
@@ -25,15 +26,13 @@ typedef struct Around {
   int64_t outer, extent, inner;
 } Around;
 Around around_axis(const Type *t, int axis);
-static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-static inline int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* ---- evaluation ---- */
 
 static inline bool dtype_is_narrow(Dtype d) { return d == F16 || d == BF16; }
 /* What eval_wide hands to its body. */
 static inline Dtype dtype_to_compute(Dtype d) { return dtype_is_narrow(d) ? F32 : d; }
-static inline size_t round_to_line(size_t bytes) { return (bytes + 63) / 64 * 64; }
+static inline size_t round_to_line(size_t bytes) { return size_round_up(bytes, 64); }
 /* Bytes of t when computed with. */
 size_t compute_bytes(const Type *t);
 
@@ -111,13 +110,17 @@ struct Cost;
       X(moments)                 /* two sums and a pass */                                         \
       X(logsumexp) X(position)   /* of an extreme along the axis of attribute 0 (a number) */      \
       X(scan) X(norm)            /* all squares summed, then a pass */                             \
-      X(gather)                  /* input 1 holds indices of rows of input 0 */                    \
-      X(scatter)                 /* slices of the input added to the result's rows */              \
-      X(take_along)              /* elements of input 0, or added to the result, each column by indices of its own */ \
-      X(one_hot) X(sort) X(top_k) X(matmul) X(cholesky) X(solve) X(random) /* by the row's name */ \
+      X(gather) X(gather_nd)                 /* input 1 holds indices of rows of input 0 */                    \
+      X(scatter) X(scatter_nd)                /* slices of the input added to the result's rows */              \
+      X(take_along)              /* elements of input 0, each column by indices of its own */      \
+      X(put_along)               /* so added to the result */                                      \
+      X(one_hot) X(sort) X(top_k) X(matmul) X(cholesky) X(solve) \
+      X(uniform) X(normal) X(truncated_normal) X(bernoulli) X(dropout) /* random numbers */ \
       X(histogram) X(categorical) X(bins)
 /* clang-format on */
 #define X(id) void cost_of_##id(const struct Target *t, const Node *n, struct Cost *cost);
 COSTS(X)
 #undef X
+/* cost_of_elementwise with cycles that aren't the row's: those of another form of it. */
+void cost_pass(const struct Target *t, const Node *n, VectorCycles of, struct Cost *cost);
 #endif

@@ -45,7 +45,7 @@ static void print_count(FILE *f, const Node *n) {
 static void print_graph(FILE *f, const Graph *g) {
   for (int i = 0; i < g->node_count; i++) {
     const Node *n = g->node[i];
-    if (node_is_input(n) || node_is_constant(n)) continue;
+    if (!node_is_made(n)) continue;
     fprintf(f, "%s of ", n->op->name);
     print_types(f, n->in, n->in_count);
     print_count(f, n);

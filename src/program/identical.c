@@ -38,11 +38,10 @@ static bool differs(const Part *t, const Value *v) {
 
 /* All replicas get one result of these, whatever they gave. */
 static bool unites(const Search *s, const Node *n) {
-  const char *name = n->op->name;
+  Collective c = n->op->collective;
   if (s->any_unites) return n->op->meet != NULL;
-  if (!strcmp(name, "all_gather")) return true;
-  return (!strcmp(name, "cross_replica_sum") || !strcmp(name, "cross_replica_mean")) &&
-         n->attr[0].kind == ATTR_NONE;
+  if (c == COLLECTIVE_GATHER) return true;
+  return (c == COLLECTIVE_SUM || c == COLLECTIVE_MEAN) && n->attr[0].kind == ATTR_NONE;
 }
 
 static bool tells_apart(const Node *n) {
@@ -129,7 +128,7 @@ static void search_region(Search *s, Graph *g, const bool *in, bool all, bool *o
   }
   for (int i = 0; i < g->input_count; i++) t.differs[value_number(&t.values, g->input[i])] = in[i];
   for (int i = 0; i < g->node_count && !s->failed; i++)
-    if (!node_is_input(g->node[i]) && !node_is_constant(g->node[i])) search_node(&t, g->node[i]);
+    if (node_is_made(g->node[i])) search_node(&t, g->node[i]);
   for (int i = 0; i < g->output_count && !s->failed; i++) out[i] = differs(&t, g->output[i]);
 }
 

@@ -7,11 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "program/program.h"
 
 enum { ALIGNMENT = 64, SMALL_PLAN = 3000 };
 
-static size_t aligned(size_t bytes) { return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
+static size_t aligned(size_t bytes) { return size_round_up(bytes, ALIGNMENT); }
 
 static int by_size(const void *a, const void *b) {
   const Buffer *x = *(Buffer *const *)a, *y = *(Buffer *const *)b;
@@ -175,7 +176,7 @@ static size_t least_bytes(const Lives *l, int *peak) {
   if (l->count) qsort(l->born, (size_t)l->count, sizeof *l->born, by_birth);
   if (l->count) qsort(l->dying, (size_t)l->count, sizeof *l->dying, by_death);
   size_t at_once = most_at_once(l, ALL_LANES, peak), beside = most_beside(l);
-  return at_once > beside ? at_once : beside;
+  return size_most(at_once, beside);
 }
 
 /* ---- small plans: the best of a few orders ---- */

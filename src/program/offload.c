@@ -5,8 +5,6 @@
  * forward pass of the stage that needs them, and loaded in its backward pass. */
 #include "program/offload.h"
 
-#include <string.h>
-
 #include "graph/control.h"
 #include "graph/numbering.h"
 #include "ops/io/remote.h"

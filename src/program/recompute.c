@@ -1,11 +1,9 @@
 #include "program/recompute.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "ops/io/remote.h"
 #include "program/passes.h"
-#include "program/region.h"
 #include "program/schedule.h"
 #include "program/timetable.h"
 #include "transform/clone.h"
@@ -28,7 +26,7 @@ static bool stage_recomputes(const PipelinePlan *p, int stage) {
 }
 
 static bool is_checkpoint(const Recompute *r, const Node *n) {
-  return r->mode == RECOMPUTE_INTERLEAVED && !strcmp(n->op->name, "recomputation_checkpoint");
+  return r->mode == RECOMPUTE_INTERLEAVED && n->op->keeps;
 }
 
 /* Is the value of n kept for the backward pass `pass`? */

@@ -1,6 +1,5 @@
 #include "program/region.h"
 
-#include <string.h>
 
 static bool is_view(const Node *n) { return (n->op->traits & VIEW) != 0; }
 
@@ -9,7 +8,7 @@ Value *value_root(Value *v) {
   return v;
 }
 
-bool node_is_broadcast(const Node *n) { return !strcmp(n->op->name, "broadcast_to"); }
+bool node_is_broadcast(const Node *n) { return n->op->layout == LAYOUT_SPREAD; }
 
 bool node_is_light(const Node *n) {
   return n->in_count == 1 && (is_view(n) || node_is_broadcast(n));
@@ -36,7 +35,7 @@ Value *value_operand(const Node *reader, int k) {
 }
 
 bool node_is_gemm(const Node *n) {
-  if (strcmp(n->op->name, "matmul")) return false;
+  if (n->op->layout != LAYOUT_PRODUCT) return false;
   const Type *a = &n->in[0]->type, *b = &n->in[1]->type;
   if (a->dtype != F32 && a->dtype != F64) return false;
   if (type_count(a) == 0 || type_count(b) == 0) return false;
@@ -73,5 +72,3 @@ bool region_read_outside(const Region *r, int node) {
 }
 
 int *region_slot(Region *r, const Value *v) { return &r->buffer[value_number(&r->values, v)]; }
-
-bool node_is_made(const Node *n) { return !node_is_input(n) && !node_is_constant(n); }

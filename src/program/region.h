@@ -51,5 +51,4 @@ int region_group(const Region *r, int node); /* with merges followed; -1: none *
 int region_position(const Region *r, int node);
 bool region_read_outside(const Region *r, int node); /* somebody outside node's group reads it */
 int *region_slot(Region *r, const Value *v);         /* the buffer of v */
-bool node_is_made(const Node *n);                    /* neither an input nor a constant */
 #endif

@@ -30,11 +30,9 @@ int program_shards(const Program *p) {
   return count;
 }
 
-static bool is_placed(const Node *n) { return !node_is_input(n) && !node_is_constant(n); }
-
 static bool note_device(const Node *n, void *devices) {
   ProgramDevices *d = devices;
-  if (!is_placed(n)) return false;
+  if (!node_is_made(n)) return false;
   d->is_placed = true;
   d->on_ipu |= n->place.device != DEVICE_HOST;
   if (n->place.device < 0 || n->place.device == d->device) return false;

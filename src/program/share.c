@@ -4,8 +4,6 @@
  * sharing. */
 #include "program/share.h"
 
-#include <string.h>
-
 #include "graph/control.h"
 #include "graph/numbering.h"
 #include "ops/io/remote.h"
@@ -50,9 +48,8 @@ static bool is_plain(const Node *n) {
 
 /* A sum or mean over all replicas. */
 static bool is_sum(const Node *n) {
-  return (!strcmp(n->op->name, "cross_replica_sum") ||
-          !strcmp(n->op->name, "cross_replica_mean")) &&
-         n->attr[0].kind == ATTR_NONE;
+  Collective c = n->op->collective;
+  return (c == COLLECTIVE_SUM || c == COLLECTIVE_MEAN) && n->attr[0].kind == ATTR_NONE;
 }
 
 /* ---- what can be shared ---- */
@@ -109,7 +106,7 @@ static Value *gather(Part *t, Value *share, const Type *like) {
 
 static Value *scatter(Part *t, const Node *n) {
   Value *x = whole(t, n->in[0]);
-  Attr attrs[2] = {attr_string(!strcmp(n->op->name, "cross_replica_mean") ? "MEAN" : "ADD"),
+  Attr attrs[2] = {attr_string(n->op->collective == COLLECTIVE_MEAN ? "MEAN" : "ADD"),
                    attr_int(t->replicas)};
   Type flat = list_of(n->out[0].type.dtype, type_count(&n->out[0].type));
   graph_stand_at(t->to, n);

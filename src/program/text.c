@@ -83,8 +83,7 @@ static void print_moves(FILE *f, const Graph *g) {
     for (int k = 0; n->place.shard >= 0 && k < n->in_count; k++) {
       const Value *v = value_root(n->in[k]);
       int from = v->node->place.shard;
-      if (from < 0 || from == n->place.shard || node_is_input(v->node) || node_is_constant(v->node))
-        continue;
+      if (from < 0 || from == n->place.shard || !node_is_made(v->node)) continue;
       if (is_copied_before(g, i, v, n->place.shard)) continue;
       fprintf(f, "     inter-IPU copy of %s %s from shard %d to shard %d\n", v->node->op->name,
               type_text(&v->type, type), from, n->place.shard);

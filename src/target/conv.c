@@ -15,7 +15,7 @@ static Problem read_shape(const ConvShape *s, bool backward, bool phases, double
   int last = s->rank - 1, rows = s->rank - 2;
   int64_t depth_kernel = 1; /* a point sees no more of it than its phase, and than there is input */
   if (s->rank > 2)
-    depth_kernel = least(backward ? idiv(s->kernel[0], s->stride[0]) : s->kernel[0],
+    depth_kernel = least(backward ? ceil_div(s->kernel[0], s->stride[0]) : s->kernel[0],
                          most(1, backward ? s->out[0] : s->in[0]));
   Problem q = {.groups = s->groups, .batch = s->batch, .limit = limit};
   const int64_t *field = backward ? s->in : s->out, *in = backward ? s->out : s->in;
@@ -31,9 +31,9 @@ static Problem read_shape(const ConvShape *s, bool backward, bool phases, double
   /* each phase of a strided field sees its own points of the kernel; of a single one, a field
    * without gaps */
   if (backward && phases) {
-    if (q.kernel_rows == 1) q.rows = idiv(q.rows, q.stride_rows);
+    if (q.kernel_rows == 1) q.rows = ceil_div(q.rows, q.stride_rows);
     else if (q.stride_rows > 1) q.phase_rows = q.stride_rows;
-    if (q.kernel_columns == 1) q.columns = idiv(q.columns, q.stride_columns);
+    if (q.kernel_columns == 1) q.columns = ceil_div(q.columns, q.stride_columns);
     else if (q.stride_columns > 1) q.phase_columns = q.stride_columns;
   }
   q.spread = backward && !phases && (s->stride[last] > 1 || (rows >= 0 && s->stride[rows] > 1));

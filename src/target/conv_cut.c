@@ -30,14 +30,14 @@ static double input_points(const Problem *q, const Block *b, int64_t kernel_rows
  * is padding, which no pass is made for (PL: output ranges by kernel index). Any output meets
  * any input at one point at most. One dimension. */
 static int64_t outputs_met(int64_t outputs, int64_t stride, int64_t in, int64_t phases) {
-  return least(of_phase(outputs, phases), idiv(most(in, 1), stride));
+  return least(of_phase(outputs, phases), ceil_div(most(in, 1), stride));
 }
 
 static int64_t taps_met(int64_t taps, int64_t outputs, int64_t stride, int64_t in, int64_t phases,
                         int64_t gap) {
   return least(taps,
-               idiv(times(most(phases, 1), most(times(of_phase(outputs, phases), stride), in)),
-                    most(gap, 1)));
+               ceil_div(times(most(phases, 1), most(times(of_phase(outputs, phases), stride), in)),
+                        most(gap, 1)));
 }
 
 /* Where a part begins, in row order, when each row has so many. */
@@ -73,7 +73,7 @@ static double amp_cycles(const Target *t, const Units *u, const Block *b, double
       slowest_worker(t, times(b->batch, b->rows), b->columns, 17, 28 - 3 * u->per_row, u->per_row);
   double clear_width = u->sum == 4 ? 2 : 4;
   double start = height >= 4 ? 75 : height == 2 ? 61 : 30; /* pointers of each row */
-  double clear = w * no * (5 + ceil_div(ceil_div(points * (double)u->units, w), clear_width));
+  double clear = w * no * (5 + ceil_ratio(ceil_ratio(points * (double)u->units, w), clear_width));
   return 217 + 23 * no + 16 +
          ni * (14 + no * (14 + kernel_rows * (14 + kernel_columns * (start + u->load)) +
                           kernel_rows * kernel_columns * w * worker)) +
@@ -88,11 +88,12 @@ static double vertical_cycles(const Target *t, const Block *b, double in, double
   int64_t outputs = times(times(b->rows, b->columns), b->batch), workers = t->workers;
   double w = (double)workers, points = (double)b->rows * (double)b->columns,
          split = (double)(workers / common_divisor(workers, outputs));
-  double parts = ceil_div((double)outputs * split, w), whole = floor(parts / split),
+  double parts = ceil_ratio((double)outputs * split, w), whole = floor(parts / split),
          left = parts - whole * split;
-  double part = left > 0 ? 20 + 2 * (ceil_div(left * (kernel_columns + split - 1), split) - 1) : 0;
+  double part =
+      left > 0 ? 20 + 2 * (ceil_ratio(left * (kernel_columns + split - 1), split) - 1) : 0;
   double worker = 6 + kernel_rows * (whole * (20 + 2 * (kernel_columns - 1)) + part);
-  double clear = 4 + points, sum = 10 + (9 + 2 * (w - 1)) * ceil_div(points, w) / 4;
+  double clear = 4 + points, sum = 10 + (9 + 2 * (w - 1)) * ceil_ratio(points, w) / 4;
   return clear + 32 + in * (24 + w * worker) + sum;
 }
 
@@ -135,13 +136,13 @@ static double kernel_cycles(const Search *s, const Block *b, double points, doub
   const Problem *q = s->q;
   switch (s->method.kernel) {
     case VERTEX_SLIC:
-      return window_cycles(s->t, b, share, rows * ceil_div(columns, 4), s->method.groups == 1,
+      return window_cycles(s->t, b, share, rows * ceil_ratio(columns, 4), s->method.groups == 1,
                            (double)q->stride_columns);
     case VERTEX_VECTOR_MAC:
       return 100 + share * vertical_cycles(s->t, b, (double)in, rows, columns);
     default:
       return share * amp_cycles(s->t, s->u, b, points, in, out,
-                                ceil_div(rows, (double)s->method.height), columns,
+                                ceil_ratio(rows, (double)s->method.height), columns,
                                 s->method.height);
   }
 }
@@ -168,12 +169,12 @@ static void consider(const Search *s, const Cut *cut, const Block *b, int64_t fi
   const Problem *q = s->q;
   const Units *u = s->u;
   const Method *m = &s->method;
-  int64_t in = idiv(s->in_groups, cut->in_parts), out = idiv(s->out_groups, cut->out_parts);
-  int64_t taps = taps_needed(idiv(q->kernel_rows, cut->kernel_parts), b->rows, q->stride_rows,
+  int64_t in = ceil_div(s->in_groups, cut->in_parts), out = ceil_div(s->out_groups, cut->out_parts);
+  int64_t taps = taps_needed(ceil_div(q->kernel_rows, cut->kernel_parts), b->rows, q->stride_rows,
                              q->in_rows, q->phase_rows),
           seen = taps_needed(q->kernel_columns, b->columns, q->stride_columns, q->in_columns,
                              q->phase_columns),
-          columns = idiv(seen, m->window) * m->window;
+          columns = ceil_div(seen, m->window) * m->window;
   /* these take one group of channels on a tile */
   if (m->kernel != VERTEX_AMP_NX1 && out > 1) return;
   if (m->kernel == VERTEX_SLIC && in > 1) return;
@@ -182,7 +183,7 @@ static void consider(const Search *s, const Cut *cut, const Block *b, int64_t fi
             .row_split = field_parts,
             .out_split = cut->out_parts,
             .in_split = cut->in_parts * cut->kernel_parts,
-            .group_share = idiv(s->groups, cut->group_parts)};
+            .group_share = ceil_div(s->groups, cut->group_parts)};
   double share = (double)p.group_share,
          points = (double)b->batch * (double)b->rows * (double)b->columns,
          bytes = (double)u->element;
@@ -203,7 +204,7 @@ static void consider(const Search *s, const Cut *cut, const Block *b, int64_t fi
       b->batch,
       outputs_met(b->rows, q->stride_rows, most(q->phase_rows, 1) * q->in_rows, phase_rows),
       outputs_met(b->columns, q->stride_columns, q->in_columns, q->phase_columns)};
-  double met_rows = (double)taps_met(idiv(q->kernel_rows, cut->kernel_parts), b->rows,
+  double met_rows = (double)taps_met(ceil_div(q->kernel_rows, cut->kernel_parts), b->rows,
                                      q->stride_rows, q->in_rows, q->phase_rows, q->gap_rows);
 
   double met_columns = (double)taps_met(q->kernel_columns, b->columns, q->stride_columns,
@@ -211,7 +212,7 @@ static void consider(const Search *s, const Cut *cut, const Block *b, int64_t fi
   double least =
       p.weight_bytes * (1 - 1 / (double)p.row_split) / (double)s->t->exchange_bytes_per_cycle;
   if (m->kernel == VERTEX_AMP_NX1)
-    least += share * (double)in * (double)out * ceil_div(met_rows, (double)m->height) *
+    least += share * (double)in * (double)out * ceil_ratio(met_rows, (double)m->height) *
              met_columns *
              (u->load + u->per_row * (double)met.batch * (double)met.rows * (double)met.columns);
   const Plan *best = s->best;
@@ -244,9 +245,9 @@ static void cut_field(const Search *s, const Cut *cut) {
                    : q->columns <= room / images        ? q->columns
                                                         : 0) {
       int64_t left = room / (images * columns);
-      Block b = {.batch = idiv(q->batch, images), .columns = idiv(q->columns, columns)};
-      b.rows = idiv(q->rows, least(left, q->rows));
-      consider(s, cut, &b, images * columns * idiv(q->rows, b.rows));
+      Block b = {.batch = ceil_div(q->batch, images), .columns = ceil_div(q->columns, columns)};
+      b.rows = ceil_div(q->rows, least(left, q->rows));
+      consider(s, cut, &b, images * columns * ceil_div(q->rows, b.rows));
       if (columns == q->columns) break;
     }
 }
@@ -299,12 +300,12 @@ static double planned_padding(const Target *t, const Units *u, const Problem *q,
   if (q->in_channels % m->in)
     cycles += planned_move(t,
                            images * (double)q->in_rows * (double)q->in_columns *
-                               (double)(idiv(q->in_channels, m->in) * m->in),
+                               (double)(ceil_div(q->in_channels, m->in) * m->in),
                            rate, true);
   if (q->out_channels % m->out)
     cycles += planned_move(t,
                            images * (double)q->rows * (double)q->columns *
-                               (double)(idiv(q->out_channels, m->out) * m->out),
+                               (double)(ceil_div(q->out_channels, m->out) * m->out),
                            rate, true);
   return cycles;
 }
@@ -318,9 +319,9 @@ void try_method(const Target *t, const Units *u, const Problem *q, Method m, dou
               u,
               &padded,
               m,
-              idiv(q->in_channels, m.in),
-              idiv(q->out_channels, m.out),
-              idiv(q->groups, m.groups),
+              ceil_div(q->in_channels, m.in),
+              ceil_div(q->out_channels, m.out),
+              ceil_div(q->groups, m.groups),
               1,
               &found};
   s.growth = choose_growth(&s);

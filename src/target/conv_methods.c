@@ -11,9 +11,9 @@
 static Problem part_of(const Problem *q, int64_t parts, bool rows) {
   Problem p = *q;
   if (rows)
-    p.rows = idiv(q->rows, parts),
-    p.in_rows = idiv(q->in_rows, parts) + (parts > 1 ? q->kernel_rows - 1 : 0);
-  else p.groups = idiv(q->groups, parts);
+    p.rows = ceil_div(q->rows, parts),
+    p.in_rows = ceil_div(q->in_rows, parts) + (parts > 1 ? q->kernel_rows - 1 : 0);
+  else p.groups = ceil_div(q->groups, parts);
   return p;
 }
 
@@ -106,7 +106,7 @@ static void try_single(const Target *t, const Units *u, const Problem *q, Plan *
   for (int64_t n = 4; several_at_once && n <= u->group; n *= 2) {
     Problem combined = *q;
     combined.in_channels = combined.out_channels = n;
-    combined.groups = idiv(q->groups, n);
+    combined.groups = ceil_div(q->groups, n);
     combined.moved = planned_move(t, in + out, EVEN_CHANNELS, true);
     try_method(t, u, &combined, (Method){VERTEX_AMP_NX1, 1, n, u->units, 1, u->group / n}, 0, best);
   }

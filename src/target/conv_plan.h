@@ -33,13 +33,10 @@ typedef struct Method {
   int64_t height; /* kernel rows of one pass, where the channels fill a part of the units */
 } Method;
 
-static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-static inline int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
-
 /* How a point of the kernel meets a field (one dimension). Backward over a stride it works on
  * one phase of the outputs. */
 static inline int64_t of_phase(int64_t outputs, int64_t phases) {
-  return idiv(outputs, most(phases, 1));
+  return ceil_div(outputs, most(phases, 1));
 }
 /* The points of the kernel that a block needs at all. */
 static inline int64_t taps_needed(int64_t taps, int64_t outputs, int64_t stride, int64_t in,

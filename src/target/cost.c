@@ -166,7 +166,7 @@ void cost_repeat(Cost *c, double times) {
 
 /* --- shared arithmetic --- */
 
-double ceil_div(double a, double b) { return ceil(a / b); }
+double ceil_ratio(double a, double b) { return ceil(a / b); }
 
 /* What the chip computes with: types that it lacks are carried in wider ones. */
 double element_bytes(Dtype d) {
@@ -183,19 +183,19 @@ double vector_width(const Target *t, Dtype d) {
 double tile_share(const Target *t, Dtype d, double elements) {
   if (elements <= 0) return 0;
   double grain = vector_width(t, d), least = 128 / element_bytes(d);
-  double share = ceil_div(ceil_div(elements, grain), (double)t->tiles) * grain;
+  double share = ceil_ratio(ceil_ratio(elements, grain), (double)t->tiles) * grain;
   return fmin(elements, fmax(share, fmin(least, elements)));
 }
 
 double tiles_used(const Target *t, Dtype d, double elements) {
   double share = tile_share(t, d, elements);
-  return share > 0 ? fmin((double)t->tiles, ceil_div(elements, share)) : 0;
+  return share > 0 ? fmin((double)t->tiles, ceil_ratio(elements, share)) : 0;
 }
 
 /* Six contexts take turns: a tile's time is six times the slowest context's. */
 double worker_cycles(const Target *t, double prologue, double elements, double per_vector,
                      double width) {
-  double share = ceil_div(ceil_div(elements, (double)t->workers), width);
+  double share = ceil_ratio(ceil_ratio(elements, (double)t->workers), width);
   return (double)t->workers * (prologue + share * per_vector) + SUPERVISOR_CYCLES;
 }
 
@@ -207,100 +207,17 @@ double rearrange_cycles(const Target *t, double bytes, double run_bytes) {
 
 /* --- vector work --- */
 
-/* Cycles per group of elements of one worker, from PL popopsCycleEstimators; 'e' costs are per
- * element. */
-typedef struct VectorOp {
-  const char *name;
-  double f32, f32_elements, f16, f16_elements;
-} VectorOp;
-
-static const VectorOp vector_ops[] = {
-    {"add", 3, 2, 3, 4},
-    {"sub", 3, 2, 3, 4},
-    {"mul", 3, 2, 3, 4},
-    {"div", 10, 2, 21, 4},
-    {"minimum", 3, 2, 4, 4},
-    {"maximum", 3, 2, 4, 4},
-    {"min", 3, 2, 4, 4},
-    {"max", 3, 2, 4, 4},
-    {"less", 14, 4, 9, 4},
-    {"greater", 14, 4, 9, 4},
-    {"equal", 14, 4, 9, 4},
-    {"less_equal", 14, 4, 9, 4},
-    {"greater_equal", 14, 4, 9, 4},
-    {"not_equal", 20, 4, 11, 4},
-    {"neg", 2, 2, 2, 4},
-    {"square", 2, 2, 2, 4},
-    {"abs", 2, 2, 2, 4},
-    {"reciprocal", 6, 2, 15, 4},
-    {"pow", 312, 1, 325, 1},
-    {"rem", 133, 2, 300, 4},
-    {"mod", 133, 2, 300, 4},
-    {"floordiv", 145, 2, 330, 4},
-    {"atan2", 272, 2, 578, 4},
-    {"floor", 2, 2, 2, 4},
-    {"ceil", 2, 2, 2, 4},
-    {"round", 2, 2, 2, 4},
-    {"sign", 5, 2, 5, 4},
-    {"isfinite", 5, 2, 5, 4},
-    {"isnan", 5, 2, 5, 4},
-    {"isinf", 5, 2, 5, 4},
-    {"cbrt", 27, 1, 17, 4},
-    {"trunc", 3, 2, 11, 4},
-    {"exp", 6, 2, 4, 4},
-    {"log", 12, 2, 4, 4},
-    {"tanh", 12, 2, 4, 4},
-    {"sigmoid", 12, 2, 6, 4},
-    {"relu", 3, 2, 3, 4},
-    {"sqrt", 10, 2, 23, 4},
-    {"rsqrt", 8, 2, 19, 4},
-    {"gelu", 22, 1, 16, 1},
-    {"erf", 41, 1, 13, 1},
-    {"sin", 25, 1, 25, 1},
-    {"cos", 25, 1, 25, 1},
-    {"tan", 25 + 25 + 5, 1, 25 + 25 + 5, 1}, /* XLA: sin / cos; PL's own vertex takes 5100, 5700 */
-    {"asin", 102, 1, 102, 1},
-    {"acos", 102, 1, 102, 1},
-    {"atan", 102, 1, 102, 1},
-    {"log1p", 18, 2, 18, 4},
-    {"expm1", 4, 1, 5, 4},
-    {"where", 5, 1, 5, 1},
-    {"select", 5, 1, 5, 1},
-    {"clamp", 5, 1, 5, 1},
-    {"clip", 5, 1, 5, 1},
-    {"softplus", 18, 2, 8, 4},
-    {"cast", 1, 2, 1, 4},
-    {"copy", 1, 2, 1, 4},
-    {"fill", 1, 2, 1, 4},
-    {"scaled_add", 3, 2, 3, 4},
-    {"axpby", 3, 2, 3, 4},
-    {"relu_grad", 3, 2, 3, 4},
-    {"sigmoid_grad", 3, 2, 3, 4},
-    {"tanh_grad", 3, 2, 3, 4},
-    {"gelu_grad", 10, 2, 5, 4},
-};
-
-/* Integers have no vector forms: PL charges per element. */
-static double integer_vector_cycles(const char *name, double width) {
-  static const char *const slow[] = {"div", "rem", "mod", "floordiv", "pow"};
-  for (size_t i = 0; i < sizeof slow / sizeof *slow; i++)
-    if (!strcmp(name, slow[i])) return 277 * width;
-  return 7 * width;
+/* PL charges integers per element. */
+static double integer_cycles(VectorCycles v, double width) {
+  return (v.integer > 0 ? v.integer : 7) * width;
 }
 
-double cost_vector_cycles(const char *name, Dtype d) {
-  const char *dot = name ? strrchr(name, '.') : NULL;
-  const char *bare = dot ? dot + 1 : name ? name : "";
+double vector_cycles(VectorCycles v, Dtype d) {
   double bytes = element_bytes(d), width = fmax(1, 8 / bytes);
   if (d == BOOL) return 5 * width / 4;
-  if (!dtype_is_float(d)) return integer_vector_cycles(bare, width);
-  const VectorOp *op = NULL;
-  for (size_t i = 0; i < sizeof vector_ops / sizeof *vector_ops && !op; i++)
-    if (!strcmp(vector_ops[i].name, bare)) op = &vector_ops[i];
+  if (!dtype_is_float(d)) return integer_cycles(v, width);
   double scale = d == F64 ? 20 : 1; /* no f64 unit: software */
-  if (!op) return (bytes >= 4 ? 12 : 16) * scale;
-  return scale *
-         (bytes >= 4 ? op->f32 * width / op->f32_elements : op->f16 * width / op->f16_elements);
+  return scale * (bytes >= 4 ? v.f32 * width / v.f32_elements : v.f16 * width / v.f16_elements);
 }
 
 /* Prologues of PL's elementwise vertices: one operand, two, or more (fused expressions). */
@@ -345,23 +262,29 @@ Cost cost_broadcast(const Target *t, Dtype d, int64_t elements, int64_t small_el
 
 Cost cost_cast(const Target *t, Dtype from, Dtype to, int64_t elements) {
   Dtype wide = element_bytes(from) > element_bytes(to) ? from : to;
-  return cost_elementwise(t, wide, elements, 1, 1);
+  return cost_elementwise(t, wide, elements, 1, VECTOR(MOVE, F32));
 }
 
 Cost cost_fill(const Target *t, Dtype d, int64_t elements) {
-  return cost_elementwise(t, d, elements, 0, 1);
+  return cost_elementwise(t, d, elements, 0, VECTOR(MOVE, F32));
 }
 
-Cost cost_random(const Target *t, Dtype d, int64_t elements, const char *kind) {
-  bool rejects = kind && !strcmp(kind, "truncated_normal"),
-       bits = kind && !strcmp(kind, "bernoulli");
-  bool drops = kind && !strcmp(kind, "dropout");
+/* Entering the vertex, and a vector of its numbers. */
+static const struct {
+  double prologue, vector;
+} random_cycles[] = {[RANDOM_UNIFORM] = {24, 4},
+                     [RANDOM_NORMAL] = {24, 4},
+                     [RANDOM_TRUNCATED_NORMAL] = {24, 14}, /* what lies outside is drawn again */
+                     [RANDOM_BERNOULLI] = {24, 1},
+                     [RANDOM_DROPOUT] = {30, 2}};
+
+Cost cost_random(const Target *t, Dtype d, int64_t elements, RandomKind kind) {
   Cost c = cost_free();
   if (elements <= 0) return c;
   double share = tile_share(t, d, (double)elements);
-  double per_vector = bits ? 1 : drops ? 2 : rejects ? 14 : 4;
   cost_step(&c, t, "random", 0,
-            worker_cycles(t, 24 + (drops ? 6 : 0), share, per_vector, vector_width(t, d)));
+            worker_cycles(t, random_cycles[kind].prologue, share, random_cycles[kind].vector,
+                          vector_width(t, d)));
   c.tiles = tiles_used(t, d, (double)elements);
   cost_vertex(&c, t, VERTEX_RANDOM, 12, 0);
   return c;
@@ -401,7 +324,7 @@ Cost cost_slice(const Target *t, Dtype d, int64_t elements) {
   Cost c = cost_free();
   if (elements <= 0) return c;
   double share = tile_share(t, d, (double)elements), width = vector_width(t, d);
-  double vectors = ceil_div(ceil_div(share, (double)t->workers), width);
+  double vectors = ceil_ratio(ceil_ratio(share, (double)t->workers), width);
   cost_step(&c, t, "slice", 4, 25 + (double)t->workers * (63 + 2 * vectors));
   c.tiles = tiles_used(t, d, (double)elements);
   cost_vertex(&c, t, VERTEX_SLICE, 24, 16);
@@ -411,7 +334,7 @@ Cost cost_slice(const Target *t, Dtype d, int64_t elements) {
 Cost cost_one_hot(const Target *t, Dtype d, int64_t indices, int64_t depth) {
   Cost c = cost_fill(t, d, times(indices, depth));
   if (indices <= 0) return c;
-  double share = ceil_div((double)indices, (double)t->tiles);
+  double share = ceil_ratio((double)indices, (double)t->tiles);
   cost_step(&c, t, "one_hot", share * 4, 74 * share);
   return c;
 }

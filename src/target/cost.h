@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "target/target.h"
+#include "target/vector.h"
 #include "tensor/dtype.h"
 
 /* Where cycles go. */
@@ -102,11 +103,8 @@ void cost_then(Cost *a, const Cost *b);
 void cost_repeat(Cost *c, double times); /* a loop: the same code and memory, more cycles */
 
 /* --- vector work --- */
-/* Cycles per 8-byte vector and worker of an elementwise operation, by its Lua name ("add",
- * "nn.relu", "exp"). An unknown name costs what a general function costs. */
-double cost_vector_cycles(const char *name, Dtype d);
 /* One pass over `elements`, spread over all tiles; operands counts the inputs. cycles_per_vector
- * per worker. */
+ * per worker (vector.h). */
 Cost cost_elementwise(const Target *t, Dtype d, int64_t elements, int operands,
                       double cycles_per_vector);
 /* A pass where the smaller operand (bytes) must first be broadcast or re-laid to the larger
@@ -115,8 +113,14 @@ Cost cost_broadcast(const Target *t, Dtype d, int64_t elements, int64_t small_el
                     double cycles_per_vector);
 Cost cost_cast(const Target *t, Dtype from, Dtype to, int64_t elements);
 Cost cost_fill(const Target *t, Dtype d, int64_t elements);
-/* Random numbers. kind: "uniform", "normal", "truncated_normal", "bernoulli", "dropout". */
-Cost cost_random(const Target *t, Dtype d, int64_t elements, const char *kind);
+typedef enum RandomKind {
+  RANDOM_UNIFORM,
+  RANDOM_NORMAL,
+  RANDOM_TRUNCATED_NORMAL,
+  RANDOM_BERNOULLI,
+  RANDOM_DROPOUT,
+} RandomKind;
+Cost cost_random(const Target *t, Dtype d, int64_t elements, RandomKind kind);
 
 /* --- moving --- */
 Cost cost_copy(const Target *t, int64_t bytes); /* same layout, tile by tile */

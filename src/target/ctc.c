@@ -39,11 +39,11 @@ typedef struct CtcPlan {
 } CtcPlan;
 
 static double in_grains(const Target *t, double elements) {
-  return 16 * ceil_div(elements / 16, (double)t->tiles);
+  return 16 * ceil_ratio(elements / 16, (double)t->tiles);
 }
 
 static void add_up(Cost *c, const Target *t, double share, double depth) {
-  double w = (double)t->workers, vectors = ceil_div(ceil_div(share, vector_width(t, F32)), w),
+  double w = (double)t->workers, vectors = ceil_ratio(ceil_ratio(share, vector_width(t, F32)), w),
          bytes = share * depth * element_bytes(F32);
   cost_step(c, t, "sum of gradients", bytes,
             w * (55 + vectors * (depth * LOG_ADD_VECTOR_F32 + 12)));
@@ -61,7 +61,7 @@ static double parts_of_sum(const CtcShape *s, const CtcPlan *p) {
 }
 
 static double share_here(const CtcShape *s, const CtcPlan *p) {
-  return p->batch * ceil_div(points_of_sum(s, p), parts_of_sum(s, p)) * (double)s->classes;
+  return p->batch * ceil_ratio(points_of_sum(s, p), parts_of_sum(s, p)) * (double)s->classes;
 }
 
 static double all_of_sum(const CtcShape *s, const CtcPlan *p) {
@@ -83,7 +83,7 @@ static Cost cost_sum(const Target *t, const CtcShape *s, const CtcPlan *p) {
   cost_memory(&c, MEMORY_PARTIALS, p->batch * (p->sent ? 1 : p->time) * (double)s->classes * size);
   for (int stage = 1; stage < p->stages; stage++)
     add_up(&c, t, in_grains(t, all * pow(depth, p->stages - stage)), depth);
-  c.tiles = p->spread ? fmin((double)t->tiles, ceil_div(all, spread))
+  c.tiles = p->spread ? fmin((double)t->tiles, ceil_ratio(all, spread))
                       : (double)p->batch_parts * parts_of_sum(s, p);
   add_up(&c, t, p->spread ? spread : here, depth);
   if (p->spread) cost_step(&c, t, "sum of gradients", here * size, 0);
@@ -95,7 +95,7 @@ static Cost cost_sum(const Target *t, const CtcShape *s, const CtcPlan *p) {
 /* What PopLibs expects of adding `depth` gradients of `share` elements on a tile
  * (ReductionPlan.cpp). */
 static double expected_cycles(const Target *t, double share, double depth) {
-  return depth * ceil_div(share, vector_width(t, F32));
+  return depth * ceil_ratio(share, vector_width(t, F32));
 }
 
 /* One stage up to 512 (the published 200 and 480 are added in one), on all tiles where PopLibs
@@ -126,15 +126,15 @@ static CtcPlan cut(const Target *t, Dtype d, const CtcShape *s, int64_t batch, i
   CtcPlan p = {batch,
                time,
                labels,
-               .batch = (double)idiv(s->batch, batch),
-               .time = (double)idiv(s->time, time),
+               .batch = (double)ceil_div(s->batch, batch),
+               .time = (double)ceil_div(s->time, time),
                .sent = sent};
   /* a worker takes one sequence */
-  double w = (double)t->workers, size = element_bytes(F32), rounds = ceil_div(p.batch, w);
-  p.labels = (double)idiv(s->labels, labels);
+  double w = (double)t->workers, size = element_bytes(F32), rounds = ceil_ratio(p.batch, w);
+  p.labels = (double)ceil_div(s->labels, labels);
   p.extended = 2 * p.labels + 1;
   /* of odd parts the middle one waits */
-  p.passes = time % 2 ? p.time * (double)idiv(time, 2) : ceil_div((double)s->time, 2);
+  p.passes = time % 2 ? p.time * (double)ceil_div(time, 2) : ceil_ratio((double)s->time, 2);
   p.path = rounds * w * path_cycles(p.labels);
   p.gradient = rounds * w * gradient_cycles(p.labels);
   /* the last two points of time; of the next labels the nearest */
@@ -226,8 +226,7 @@ Cost cost_ctc_loss(const Target *t, Dtype d, int64_t batch, int64_t time, int64_
   Cost c = cost_softmax(t, d, times(s.batch, s.time), s.classes, false),
        loops = cost_loops(t, d, &s, &p), sum = cost_sum(t, &s, &p);
   /* e^logits minus e^(gradient + loss) */
-  Cost last = cost_elementwise(
-      t, F32, outputs, 3, 2 * cost_vector_cycles("exp", F32) + 2 * cost_vector_cycles("add", F32));
+  Cost last = cost_elementwise(t, F32, outputs, 3, 2 * VECTOR(EXP, F32) + 2 * VECTOR(ADD, F32));
   /* on the tiles that sum */
   double more = fmax(0, cost_temporary(&sum) - cost_temporary(&loops)) * sum.tiles;
   sum.temporary_total = loops.temporary_total + more;

@@ -13,9 +13,9 @@ typedef struct TablePlan {
 
 static TablePlan plan_table(const Target *t, Dtype d, double rows, double width) {
   TablePlan p = {0};
-  double vector = vector_width(t, d), across = ceil_div(width, vector);
+  double vector = vector_width(t, d), across = ceil_ratio(width, vector);
   p.columns = fmin(across, (double)t->tiles);
-  p.vectors = ceil_div(across, p.columns);
+  p.vectors = ceil_ratio(across, p.columns);
   p.parts = fmax(1, floor((double)t->tiles / p.columns));
   p.by_rows = rows * p.vectors * (double)t->vector_bytes > (double)t->element_bytes;
   if (p.by_rows) p.parts = fmin(p.parts, rows);
@@ -34,7 +34,7 @@ static Lookups share_lookups(const Target *t, TablePlan *p, double indices) {
   Lookups l = {
       .bytes = p->vectors * (double)t->vector_bytes,
   };
-  l.seen = p->by_rows ? indices : ceil_div(indices, p->parts);
+  l.seen = p->by_rows ? indices : ceil_ratio(indices, p->parts);
   return l;
 }
 
@@ -51,7 +51,7 @@ static Cost gather_by(const Target *t, Dtype d, int64_t rows, int64_t indices, T
   Lookups l = share_lookups(t, &p, (double)indices);
   double w = (double)t->workers, copied = p.by_rows || p.parts <= 1 ? 0 : (double)rows * l.bytes;
   double each = 19 + 2 * p.vectors,
-         mine = p.by_rows ? ceil_div(l.seen, w) : l.seen; /* workers share tests only */
+         mine = p.by_rows ? ceil_ratio(l.seen, w) : l.seen; /* workers share tests only */
   c.tiles = fmin((double)t->tiles, p.columns * p.parts);
   cost_step(&c, t, "gather", l.seen * 4 + copied, w * (30 + mine * each));
   if (p.by_rows) combine(&c, t, l.seen * l.bytes / element_bytes(d), p.parts);
@@ -70,7 +70,7 @@ static Cost slice_by(const Target *t, int64_t indices, TablePlan p) {
   Cost c = cost_free();
   double w = (double)t->workers, n = (double)indices, bytes = p.vectors * (double)t->vector_bytes;
   c.tiles = p.columns;
-  cost_steps(&c, t, "slice", n, 4 + bytes, w * (30 + 19 + 2 * ceil_div(p.vectors, w)));
+  cost_steps(&c, t, "slice", n, 4 + bytes, w * (30 + 19 + 2 * ceil_ratio(p.vectors, w)));
   cost_memory(&c, MEMORY_MESSAGE, n * bytes);
   cost_vertex(&c, t, VERTEX_SLICE, 24, 20);
   return c;
@@ -96,9 +96,10 @@ Cost cost_gather(const Target *t, Dtype d, int64_t rows, int64_t width, int64_t 
  * its own lookups, gathered and updated, with their indices. */
 static double apart(const Target *t, const TablePlan *p, const Lookups *l, double rows,
                     double indices) {
-  double element = (double)t->element_bytes, own = 2 * ceil_div(indices, p->parts) * (l->bytes + 4);
-  double table = (p->by_rows ? ceil_div(rows, p->parts) : rows) * l->bytes;
-  return ceil_div(table, element) * element + (p->by_rows ? l->seen : rows) * l->bytes + own;
+  double element = (double)t->element_bytes,
+         own = 2 * ceil_ratio(indices, p->parts) * (l->bytes + 4);
+  double table = (p->by_rows ? ceil_ratio(rows, p->parts) : rows) * l->bytes;
+  return ceil_ratio(table, element) * element + (p->by_rows ? l->seen : rows) * l->bytes + own;
 }
 
 Cost cost_scatter(const Target *t, Dtype d, int64_t rows, int64_t width, int64_t indices,
@@ -125,12 +126,12 @@ Cost cost_scatter(const Target *t, Dtype d, int64_t rows, int64_t width, int64_t
 static Cost take_on_tiles(const Target *t, Dtype d, double tables, double rows, double lookups,
                           bool add) {
   Cost c = cost_free();
-  double share = ceil_div(tables, (double)t->tiles), mine = share * lookups,
+  double share = ceil_ratio(tables, (double)t->tiles), mine = share * lookups,
          size = element_bytes(d), table = share * rows * size;
   double w = (double)t->workers, each = add ? 12 : 21;
-  c.tiles = ceil_div(tables, share);
+  c.tiles = ceil_ratio(tables, share);
   cost_step(&c, t, add ? "scatter" : "gather", mine * (4 + (add ? size : 0)) + (add ? 0 : table),
-            w * (30 + ceil_div(mine, w) * each));
+            w * (30 + ceil_ratio(mine, w) * each));
   cost_step(&c, t, "results", add ? table : mine * size, 0);
   cost_memory(&c, MEMORY_MESSAGE, mine * (4 + size) + table);
   c.flops = add ? tables * lookups : 0;

@@ -62,7 +62,7 @@ static double pass_cycles(const Units *u, int64_t rows, bool first) {
  * output. f32 has no instruction that multiplies and adds a vector. */
 static double dot_cycles(const Target *t, const Units *u, int64_t rows, int64_t in_groups,
                          int64_t out) {
-  double w = (double)t->workers, e = (double)idiv(rows, t->workers), no = (double)out;
+  double w = (double)t->workers, e = (double)ceil_div(rows, t->workers), no = (double)out;
   double dot = 7 + (double)in_groups * (u->element == 4 ? (double)u->group : 1);
   double clear = w * no * (5 + ceil(e / 2));
   return 63 + 9 * w + 23 + 15 + no * (10 + w * (16 + 16 + 19 + e * (7 + dot))) + clear;
@@ -72,7 +72,7 @@ static double dot_cycles(const Target *t, const Units *u, int64_t rows, int64_t 
 static double block_cycles(const Target *t, const Units *u, int64_t rows, int64_t in_groups,
                            int64_t out_groups, int64_t passes) {
   if (u->kernel == VERTEX_VECTOR_MAC) return dot_cycles(t, u, rows, in_groups, out_groups);
-  int64_t e = idiv(rows, t->workers);
+  int64_t e = ceil_div(rows, t->workers);
   double w = (double)t->workers, ni = (double)in_groups, no = (double)out_groups,
          n = (double)passes;
   double state = u->element == 2 ? w * (7 + 3 * (ni - 1)) : 0;
@@ -89,7 +89,7 @@ static int reduce_stages(double depth) { return depth < 16 ? 1 : depth < 125 ? 2
 static double reduce_vertex(const Target *t, double outputs, double depth, double partial_bytes,
                             bool half_out) {
   double group = partial_bytes >= 4 ? 4 : 8, w = (double)t->workers;
-  double share = ceil_div(ceil_div(outputs, group), w);
+  double share = ceil_ratio(ceil_ratio(outputs, group), w);
   double store = (partial_bytes >= 4 ? 8 : 10) - (half_out ? 1 : 0);
   return w * (20 + (2 * (depth - 1) + store) * share) + 33;
 }
@@ -109,9 +109,9 @@ double reduce_partials(const Target *t, double outputs, double depth, double par
   for (int s = 0; s < stages; s++) {
     double d = s + 1 < stages ? fmin(each, left) : left;
     *exchange += outputs * (1 - 1 / d) * partial_bytes / rate;
-    outputs = ceil_div(outputs, d);
+    outputs = ceil_ratio(outputs, d);
     cycles += reduce_vertex(t, outputs, d, partial_bytes, half_out && s + 1 == stages);
-    left = ceil_div(left, d);
+    left = ceil_ratio(left, d);
   }
   return cycles;
 }
@@ -131,7 +131,7 @@ void add_prepare(const Target *t, Plan *p, double bytes, double run_bytes) {
 static double planned_exchange(const Target *t, const Units *u, const Plan *p, double pair) {
   double outputs = p->outputs, left = (double)p->in_split, each = stage_depth(left), sums = 0;
   for (int s = 0; s < reduce_stages((double)p->in_split); s++)
-    sums += outputs, outputs = ceil_div(outputs, fmin(each, left)), left = ceil_div(left, each);
+    sums += outputs, outputs = ceil_ratio(outputs, fmin(each, left)), left = ceil_ratio(left, each);
   double inputs = (p->input_bytes - p->own_bytes) / pair;
   double weights = p->weight_bytes * (1 - 1 / (double)p->row_split);
   return (inputs + weights + sums * (p->written_narrow ? 2 : (double)u->sum)) /
@@ -145,7 +145,7 @@ void finish_plan(const Target *t, const Units *u, Plan *p) {
   if (p->in_split > 1)
     p->reduce = reduce_partials(t, p->outputs, (double)p->in_split, (double)u->sum, u->element == 2,
                                 &p->reduce_exchange, &p->reduce_steps);
-  else if (u->element == 2 && !p->written_narrow) p->convert = 26 + ceil_div(p->outputs, 4) + 12;
+  else if (u->element == 2 && !p->written_narrow) p->convert = 26 + ceil_ratio(p->outputs, 4) + 12;
   p->serial = 1;
   p->cycles = planned_exchange(t, u, p, pair) + p->compute + p->reduce + p->convert;
 }
@@ -165,8 +165,8 @@ bool is_better(const Plan *p, const Plan *than) {
 }
 
 int64_t next_split(int64_t extent, int64_t parts) {
-  int64_t size = idiv(extent, parts);
-  return size <= 1 ? 0 : idiv(extent, size - 1);
+  int64_t size = ceil_div(extent, parts);
+  return size <= 1 ? 0 : ceil_div(extent, size - 1);
 }
 
 typedef struct Problem {
@@ -177,19 +177,19 @@ typedef struct Problem {
 
 static void consider(const Target *t, const Units *u, const Problem *q, int64_t gs, int64_t ns,
                      int64_t ks, Plan *best) {
-  int64_t room = t->tiles / (gs * ns * ks), in_groups = idiv(q->k, u->group),
-          out_groups = idiv(q->n, q->grain);
+  int64_t room = t->tiles / (gs * ns * ks), in_groups = ceil_div(q->k, u->group),
+          out_groups = ceil_div(q->n, q->grain);
   Plan p = {.kernel = u->kernel,
             .group_split = gs,
             .out_split = ns,
             .in_split = ks,
-            .group_share = idiv(q->groups, gs),
+            .group_share = ceil_div(q->groups, gs),
             .dots = u->kernel == VERTEX_VECTOR_MAC};
-  int64_t rows = idiv(q->m, room < q->m ? room : q->m), in = idiv(in_groups, ks),
-          out = idiv(out_groups, ns);
+  int64_t rows = ceil_div(q->m, room < q->m ? room : q->m), in = ceil_div(in_groups, ks),
+          out = ceil_div(out_groups, ns);
   double share = (double)p.group_share, in_width = (double)in * (double)u->group;
   double out_width = (double)out * (double)q->grain, r = (double)rows;
-  p.row_split = idiv(q->m, rows);
+  p.row_split = ceil_div(q->m, rows);
   p.written_narrow =
       u->element == 2 && (u->sum == 2 || (u->kernel == VERTEX_AMP_1X1 && q->k <= u->group));
   p.outputs = share * r * out_width;
@@ -214,7 +214,8 @@ static void consider(const Target *t, const Units *u, const Problem *q, int64_t 
 
 static Plan search(const Target *t, const Units *u, const Problem *q) {
   Plan best = {0};
-  int64_t in_groups = idiv(q->k, u->group), out_groups = idiv(q->n, q->grain), tiles = t->tiles;
+  int64_t in_groups = ceil_div(q->k, u->group), out_groups = ceil_div(q->n, q->grain),
+          tiles = t->tiles;
   for (int64_t gs = 1; gs && gs <= tiles; gs = next_split(q->groups, gs))
     for (int64_t ns = 1; ns && gs * ns <= tiles; ns = next_split(out_groups, ns))
       for (int64_t ks = 1; ks && gs * ns * ks <= tiles; ks = next_split(in_groups, ks))
@@ -230,8 +231,8 @@ bool is_far_better(const Cost *other, const Cost *choice) {
 
 double join_cycles(const Target *t, const Units *u, double share, bool adds) {
   double w = (double)t->workers, width = (double)t->vector_bytes / (double)u->element;
-  double vectors = ceil_div(ceil_div(share, w), width), moved = share * (double)u->element;
-  if (adds) return w * (58 + 3 * ceil_div(ceil_div(share, w), 2)) + SUPERVISOR_CYCLES;
+  double vectors = ceil_ratio(ceil_ratio(share, w), width), moved = share * (double)u->element;
+  if (adds) return w * (58 + 3 * ceil_ratio(ceil_ratio(share, w), 2)) + SUPERVISOR_CYCLES;
   return moved / (double)t->exchange_bytes_per_cycle + rearrange_cycles(t, moved, 8) + 25 +
          w * (63 + 2 * vectors);
 }
@@ -246,9 +247,9 @@ static Plan search_part(const Target *t, const Units *u, const Problem *q, Seria
   /* of a tile */
   double outputs = (double)q->groups * (double)q->m * (double)q->n / (double)t->tiles,
          n = (double)parts;
-  if (adds) part.k = idiv(q->k, parts), part.limit -= outputs * (double)u->sum;
-  else if (cut == CUT_GROUPS) part.groups = idiv(q->groups, parts);
-  else part.n = idiv(q->n, parts);
+  if (adds) part.k = ceil_div(q->k, parts), part.limit -= outputs * (double)u->sum;
+  else if (cut == CUT_GROUPS) part.groups = ceil_div(q->groups, parts);
+  else part.n = ceil_div(q->n, parts);
   if (outputs / (adds ? 1 : n) * 2 > part.limit) return (Plan){0}; /* not even the results fit */
   Plan p = search(t, u, &part);
   p.serial = parts;
@@ -350,7 +351,7 @@ static void keep_inputs(const Target *t, Plan *p) {
 static double outer_cycles(const Target *t, const Units *u, double rows, double columns) {
   double per_row = u->element == 4 ? 12 : 12.5, per_column = u->element == 4 ? 11 : 10;
   return (double)t->workers *
-         (25 + columns * (per_column + ceil_div(rows, (double)t->workers) * per_row));
+         (25 + columns * (per_column + ceil_ratio(rows, (double)t->workers) * per_row));
 }
 
 /* One row times a matrix that is trained: the three products of a training step share one plan,
@@ -370,8 +371,9 @@ static Plan plan_outer(const Target *t, Dtype d, Dtype partials, int64_t rows, i
   Plan held = plan_row(t, d, partials, rows, columns, proportion), p = held;
   Units u = find_units(t, d, partials);
   bool amp = held.kernel == VERTEX_AMP_1X1;
-  int64_t in = idiv(idiv(rows, amp ? u.group : 1), held.in_split) * (amp ? u.group : 1),
-          out = idiv(idiv(columns, amp ? u.units : 1), held.out_split) * (amp ? u.units : 1);
+  int64_t in = ceil_div(ceil_div(rows, amp ? u.group : 1), held.in_split) * (amp ? u.group : 1),
+          out =
+              ceil_div(ceil_div(columns, amp ? u.units : 1), held.out_split) * (amp ? u.units : 1);
   p.kernel = amp ? VERTEX_AMP_1X1 : VERTEX_OUTER, p.dots = false;
   p.in_split = p.serial = 1;
   p.written_narrow = true;
@@ -379,7 +381,7 @@ static Plan plan_outer(const Target *t, Dtype d, Dtype partials, int64_t rows, i
   p.input_bytes = (double)in * (double)u.element;
   p.weight_bytes = (double)out * (double)u.element;
   p.partial_bytes = p.outputs * (double)u.element;
-  p.compute = amp ? block_cycles(t, &u, in, 1, idiv(out, u.units), 1)
+  p.compute = amp ? block_cycles(t, &u, in, 1, ceil_div(out, u.units), 1)
                   : outer_cycles(t, &u, (double)in, (double)out);
   p.fits = p.input_bytes + p.weight_bytes + p.partial_bytes <= plan_limit(t, proportion);
   p.reduce = p.reduce_exchange = p.reduce_steps = p.convert = 0;
@@ -423,7 +425,7 @@ void cost_layout(Cost *c, const Target *t, Dtype d, double elements, double run_
 
 void cost_scaled_add(Cost *c, const Target *t, Dtype d, double elements) {
   double share = elements / (double)t->tiles, w = (double)t->workers;
-  cost_step(c, t, "scaled add", 0, w * (24 + 3 * ceil_div(share, w * vector_width(t, d))));
+  cost_step(c, t, "scaled add", 0, w * (24 + 3 * ceil_ratio(share, w * vector_width(t, d))));
   cost_vertex(c, t, VERTEX_ELEMENTWISE, 12, 0);
 }
 
@@ -441,7 +443,7 @@ static Cost cost_dots(const Target *t, Dtype d, int64_t outputs, int64_t k, int6
   /* A group's products lie together: a tile needs as much less of the smaller operand as that is
    * repeated. */
   int64_t received = to_extent(ceil(share * fmin(1, (double)smaller / products)));
-  Cost c = cost_broadcast(t, d, times(outputs, k), received, cost_vector_cycles("mul", d));
+  Cost c = cost_broadcast(t, d, times(outputs, k), received, VECTOR(MUL, d));
   if (k == 1) return c;
   cost_memory(&c, MEMORY_TEMPORARY, share * element_bytes(d));
   Cost sum = cost_reduce(t, d, COST_SUM, outputs, k, 1);
@@ -453,7 +455,7 @@ Cost cost_serial_dots(const Target *t, Dtype d, int64_t groups, int64_t m, int64
                       double limit) {
   Cost c = cost_free();
   for (int64_t parts = 1; parts <= 32; parts *= 2) {
-    int64_t each = idiv(groups, parts);
+    int64_t each = ceil_div(groups, parts);
     c = cost_dots(t, d, times(each, times(m, n)), k, times(each, times(k, m < n ? m : n)));
     if (parts > 1) cost_repeat(&c, (double)parts);
     c.fits = cost_temporary(&c) <= limit;

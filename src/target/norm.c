@@ -18,7 +18,7 @@ Cost cost_softmax(const Target *t, Dtype d, int64_t rows, int64_t columns, bool 
   Cost c = cost_free();
   int64_t n = times(rows, columns);
   if (rows <= 0 || columns <= 0) return c;
-  double mul = cost_vector_cycles("mul", d);
+  double mul = VECTOR(MUL, d);
   if (backward) { /* y (dy - sum(y dy)) */
     pass(&c, t, d, n, 0, mul);
     reduce(&c, t, d, COST_SUM, rows, columns);
@@ -27,9 +27,9 @@ Cost cost_softmax(const Target *t, Dtype d, int64_t rows, int64_t columns, bool 
   } else {
     reduce(&c, t, d, COST_MAX, rows, columns);
     pass(&c, t, d, n, rows, 2);
-    pass(&c, t, d, n, 0, cost_vector_cycles("exp", d));
+    pass(&c, t, d, n, 0, VECTOR(EXP, d));
     reduce(&c, t, d, COST_SUM, rows, columns);
-    pass(&c, t, d, rows, 0, cost_vector_cycles("reciprocal", d));
+    pass(&c, t, d, rows, 0, VECTOR(RECIPROCAL, d));
     pass(&c, t, d, n, rows, 2);
   }
   cost_memory(&c, MEMORY_TEMPORARY, tile_share(t, d, (double)n) * element_bytes(d));
@@ -57,7 +57,7 @@ Cost cost_norm(const Target *t, Dtype d, int64_t groups, int64_t extent, bool ba
   double share = tile_share(t, d, (double)n), width = vector_width(t, d);
   cost_step(&c, t, "square sum", 0, worker_cycles(t, 55, share, 2, width));
   if (backward) {
-    pass(&c, t, d, n, 0, cost_vector_cycles("mul", d));
+    pass(&c, t, d, n, 0, VECTOR(MUL, d));
     for (int i = 0; i < 4; i++) pass(&c, t, d, n, groups, 2);
   } else {
     pass(&c, t, F32, groups, 0, 12);

@@ -55,7 +55,7 @@ static void resample(Cost *c, const Target *t, Dtype d, const ConvPart *part) {
   double out = (double)s->batch * (double)s->out_channels * (double)conv_product(s->out, s->rank);
   double tiles = (double)t->tiles, w = (double)t->workers;
   if (part->pooled) {
-    cost_step(c, t, "average", 0, w * (73 + 19 * ceil_div(4 * in, 8 * w * tiles)));
+    cost_step(c, t, "average", 0, w * (73 + 19 * ceil_ratio(4 * in, 8 * w * tiles)));
     cost_layout(c, t, d, 4 * in, 8);
   }
   if (part->upsampled) {

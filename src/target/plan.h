@@ -1,6 +1,7 @@
 /* What the planners of this layer share. Inside target/ only. */
 #ifndef IPULUA_TARGET_PLAN_H
 #define IPULUA_TARGET_PLAN_H
+#include "base/arith.h"
 #include "target/cost.h"
 
 /* PL cycle estimators: entering and leaving a vertex that a supervisor splits over the workers. */
@@ -13,7 +14,7 @@
 #define LOG_ADD_VECTOR_F32 23
 #define LOG_ADD_VECTOR_F16 13
 
-double ceil_div(double a, double b);
+double ceil_ratio(double a, double b);
 double element_bytes(Dtype d);
 double vector_width(const Target *t, Dtype d);
 double tile_share(const Target *t, Dtype d, double elements);
@@ -31,9 +32,6 @@ void cost_vertex(Cost *c, const Target *t, VertexKind kind, double state_bytes,
                  double exchange_code_bytes);
 /* At least so many bytes per tile of that category. */
 void cost_memory(Cost *c, CostCategory category, double bytes_per_tile);
-
-/* a >= 0, b > 0 */
-static inline int64_t idiv(int64_t a, int64_t b) { return a / b + (a % b != 0); }
 
 static inline int64_t common_divisor(int64_t a, int64_t b) {
   while (b) {

@@ -20,7 +20,7 @@ Status pod_make(Error *e, const Target *t, int ipus, const char *topology, Pod *
 }
 
 /* Machines or cards. */
-static int board_count(const Pod *p) { return (int)idiv(p->ipus, p->target.ipus_per_board); }
+static int board_count(const Pod *p) { return (int)ceil_div(p->ipus, p->target.ipus_per_board); }
 
 /* Rungs between two IPUs along the rails, signed: down is negative. A torus takes the shorter
  * way round. */

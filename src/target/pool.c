@@ -37,7 +37,7 @@ static double row_cycles(const Pool *q, const PoolPlan *p, int64_t length) {
   bool gradient = q->backward && q->widest;
   double passes = product(q->kernel, q->rank), groups = (double)p->groups, points = (double)length;
   if (q->backward)
-    passes /= product(q->stride, last), points = ceil_div(points, (double)q->stride[last]);
+    passes /= product(q->stride, last), points = ceil_ratio(points, (double)q->stride[last]);
   double vector = 3 + (gradient ? 7 + 5 * points : (q->widest ? 4 : 5) + 3 * points);
   return 15 + fmax(1, passes) * (23 + groups * (2 + (double)p->vectors * vector) +
                                  (groups - 1) * (gradient ? 6 : 4));
@@ -68,7 +68,7 @@ static double points_met(const Pool *q, const PoolPlan *p, bool strided) {
   for (int i = 0; i < q->rank; i++) {
     double edge = (double)p->field[i], kernel = (double)q->kernel[i], stride = (double)q->stride[i];
     points *= !q->backward ? (edge - 1) * stride + kernel
-              : strided    ? ceil_div(edge + kernel - 1, stride)
+              : strided    ? ceil_ratio(edge + kernel - 1, stride)
                            : edge + kernel - 1;
   }
   return points;
@@ -96,14 +96,14 @@ static void cut_field(const Pool *q, PoolPlan p, int dimension, int64_t room, in
                       PoolPlan *best) {
   int64_t extent = q->field[dimension];
   if (dimension == 0) {
-    p.field[0] = idiv(extent, room < extent ? room : extent);
-    p.tiles *= (double)idiv(extent, p.field[0]);
+    p.field[0] = ceil_div(extent, room < extent ? room : extent);
+    p.tiles *= (double)ceil_div(extent, p.field[0]);
     consider(q, p, present, best);
     return;
   }
   for (int64_t parts = 1; parts && parts <= room; parts = next_split(extent, parts)) {
     PoolPlan cut = p;
-    cut.field[dimension] = idiv(extent, parts), cut.tiles *= (double)parts;
+    cut.field[dimension] = ceil_div(extent, parts), cut.tiles *= (double)parts;
     cut_field(q, cut, dimension - 1, room / parts, present, best);
   }
 }
@@ -114,12 +114,12 @@ static PoolPlan plan_pool(const Pool *q, int64_t present) {
   PoolPlan best = {0};
   int64_t tiles = q->t->tiles;
   for (int64_t vectors = 1; vectors <= present && vectors <= q->channels; vectors++) {
-    int64_t groups = idiv(q->channels, vectors);
+    int64_t groups = ceil_div(q->channels, vectors);
     for (int64_t g = 1; g && g <= tiles; g = next_split(groups, g))
       for (int64_t b = 1; b && g * b <= tiles; b = next_split(q->batch, b)) {
         PoolPlan p = {.vectors = vectors,
-                      .groups = idiv(groups, g),
-                      .batch = idiv(q->batch, b),
+                      .groups = ceil_div(groups, g),
+                      .batch = ceil_div(q->batch, b),
                       .tiles = (double)(g * b)};
         cut_field(q, p, q->rank - 1, tiles / (g * b), present, &best);
       }
@@ -133,8 +133,8 @@ static Pool read_shape(const Target *t, Dtype d, PoolKind kind, const ConvShape 
             .batch = clamp_extent(s->batch),
             .backward = backward,
             .widest = kind == POOL_MAX};
-  q.channels = idiv(times(clamp_extent(s->groups), clamp_extent(s->in_channels)),
-                    (int64_t)vector_width(t, d));
+  q.channels = ceil_div(times(clamp_extent(s->groups), clamp_extent(s->in_channels)),
+                        (int64_t)vector_width(t, d));
   for (int i = 0; i < s->rank; i++) {
     int64_t in = clamp_extent(s->in[i]), kernel = clamp_extent(s->kernel[i]);
     q.field[i] = backward ? in : clamp_extent(s->out[i]);

@@ -7,8 +7,8 @@
  * of each vector of outputs a cycle for each vector of partials, 12 to zero, store and loop. The
  * 10 that PL counts to find each region of partials would make published reductions too slow. */
 static double vertex(const Target *t, double outputs, double depth) {
-  double vectors = ceil_div(outputs, 4), w = (double)t->workers;
-  return w * (7 + 26 + 28 + ceil_div(vectors, w) * (depth + 12));
+  double vectors = ceil_ratio(outputs, 4), w = (double)t->workers;
+  return w * (7 + 26 + 28 + ceil_ratio(vectors, w) * (depth + 12));
 }
 
 /* How a tensor, spread linearly, meets the outputs of a reduction. */
@@ -26,12 +26,12 @@ static Spread spread(const Target *t, Dtype d, const ReduceAxis *axes, int rank)
   left = s.elements;
   for (int i = rank - 1; i >= 0; i--) {
     double extent = (double)axes[i].extent, part = fmin(extent, fmax(1, left));
-    if (axes[i].reduced) s.tiles *= ceil_div(extent, part);
+    if (axes[i].reduced) s.tiles *= ceil_ratio(extent, part);
     else s.outputs *= ceil(part);
     left /= extent;
   }
   s.outputs = fmin(fmin(s.outputs, s.elements), all);
-  s.depth = ceil_div(s.elements, s.outputs);
+  s.depth = ceil_ratio(s.elements, s.outputs);
   s.tiles = fmin(s.tiles, (double)t->tiles);
   return s;
 }
@@ -43,7 +43,7 @@ Cost cost_reduce_axes(const Target *t, Dtype d, ReduceKind kind, const ReduceAxi
   if (!(total > 0)) return c;
   Spread s = spread(t, d, axes, rank);
   double sum_bytes = kind == COST_MAX ? element_bytes(d) : kind == COST_ARG ? 8 : 4;
-  double vectors = ceil_div(s.outputs, 4), w = (double)t->workers;
+  double vectors = ceil_ratio(s.outputs, 4), w = (double)t->workers;
   double scale = kind == COST_LOG_ADD
                      ? (element_bytes(d) >= 4 ? LOG_ADD_VECTOR_F32 : LOG_ADD_VECTOR_F16)
                  : kind == COST_ARG ? 3
@@ -61,7 +61,7 @@ Cost cost_reduce_axes(const Target *t, Dtype d, ReduceKind kind, const ReduceAxi
   double depth = stages == 2 ? sqrt(s.tiles) : s.tiles;
   /* Tiles that share outputs divide them, but not below a grain of eight (PL ReductionPlan:
    * shouldReduceAtDestination). */
-  double mine = fmin(s.outputs, fmax(8, ceil_div(s.outputs, fmax(1, depth))));
+  double mine = fmin(s.outputs, fmax(8, ceil_ratio(s.outputs, fmax(1, depth))));
   for (int i = 0; i < stages; i++)
     cost_step(&c, t, "reduce across tiles", mine * sum_bytes * depth,
               vertex(t, mine, scale * depth));
@@ -108,10 +108,10 @@ Cost cost_top_k(const Target *t, Dtype d, int64_t rows, int64_t extent, int64_t 
   if (rows <= 0 || extent <= 0 || k <= 0) return c;
   if (k >= extent) return cost_sort(t, d, rows, extent);
   rows = clamp_extent(rows), extent = clamp_extent(extent), k = clamp_extent(k);
-  int64_t runs = idiv(extent, k);
+  int64_t runs = ceil_div(extent, k);
   c = cost_sort(t, d, times(rows, runs), k);
   double levels = ceil(log2((double)k + 1)), left = (double)rows * (double)extent;
-  for (int64_t r = runs; r > 1; r = idiv(r, 2)) {
+  for (int64_t r = runs; r > 1; r = ceil_div(r, 2)) {
     double share = tile_share(t, d, left);
     cost_steps(&c, t, "top k merge", levels, share * (element_bytes(d) + 4),
                worker_cycles(t, 30, share, 20, vector_width(t, d)));
@@ -127,7 +127,7 @@ Cost cost_top_k(const Target *t, Dtype d, int64_t rows, int64_t extent, int64_t 
 static Cost scan_on(const Target *t, Dtype d, double elements, double extent) {
   Cost c = cost_free();
   double share = tile_share(t, d, elements),
-         across = fmin((double)t->tiles, ceil_div(extent, share));
+         across = fmin((double)t->tiles, ceil_ratio(extent, share));
   cost_step(&c, t, "scan", 0, worker_cycles(t, 30, share, 3, 1));
   if (across > 1) {
     cost_steps(&c, t, "scan across tiles", ceil(log2(across)), 4, worker_cycles(t, 30, 1, 3, 1));

@@ -17,7 +17,7 @@ typedef struct Layer {
 /* Of one [batch, outputs] tensor on the fullest tile: grains of 16 neighbours aren't cut. */
 static double state_share(const Layer *l) {
   int64_t grain = common_divisor(16, l->s->outputs);
-  return (double)(idiv(l->state / grain, l->t->tiles) * grain);
+  return (double)(ceil_div(l->state / grain, l->t->tiles) * grain);
 }
 
 /* One pass over `tensors` of them. */
@@ -29,26 +29,24 @@ static void pass(Cost *c, const Layer *l, double tensors, int operands, double c
 }
 
 static void binary(Cost *c, const Layer *l, double tensors) {
-  pass(c, l, tensors, 2, cost_vector_cycles("mul", l->d));
+  pass(c, l, tensors, 2, VECTOR(MUL, l->d));
 }
 
 static void derivative(Cost *c, const Layer *l, double tensors) {
-  pass(c, l, tensors, 2, cost_vector_cycles("sigmoid_grad", l->d));
+  pass(c, l, tensors, 2, VECTOR(GRADIENT, l->d));
 }
 
 /* Sigmoids and hyperbolic tangents in one compute set. */
 static void gates(Cost *c, const Layer *l, double sigmoids, double tangents) {
   double all = sigmoids + tangents;
-  double cycles =
-      sigmoids * cost_vector_cycles("sigmoid", l->d) + tangents * cost_vector_cycles("tanh", l->d);
+  double cycles = sigmoids * VECTOR(SIGMOID, l->d) + tangents * VECTOR(TANH, l->d);
   pass(c, l, all, 1, cycles / all);
 }
 
 /* Several operations in one vertex: no loads and stores between them, which are two of the
  * cycles of each. */
-static double fused(const Layer *l, const char *first, const char *second, const char *third) {
-  double cycles = cost_vector_cycles(first, l->d) + cost_vector_cycles(second, l->d) - 2;
-  return third ? cycles + cost_vector_cycles(third, l->d) - 2 : cycles;
+static double fused(double first, double second, double third) {
+  return first + second - 2 + (third > 0 ? third - 2 : 0);
 }
 
 static void slice(Cost *c, const Layer *l, int64_t elements) {
@@ -58,9 +56,9 @@ static void slice(Cost *c, const Layer *l, int64_t elements) {
 
 /* Every step counts itself, on one tile. */
 static void count_step(Cost *c, const Layer *l) {
-  cost_local(c, l->t, "count",
-             worker_cycles(l->t, pass_prologue(I32, 2), 1, cost_vector_cycles("add", I32),
-                           vector_width(l->t, I32)));
+  cost_local(
+      c, l->t, "count",
+      worker_cycles(l->t, pass_prologue(I32, 2), 1, VECTOR(ADD, I32), vector_width(l->t, I32)));
 }
 
 /* Inputs and state side by side times the weights of some gates; the weights stay where they
@@ -103,7 +101,7 @@ static Cost lstm_forward(const Layer *l) {
     binary(&c, l, 1);
     slice(&c, l, 6 * l->state); /* four gates, tanh, the cell before */
     copy(&c, l, 2 * l->state);
-  } else pass(&c, l, 1, 2, fused(l, "tanh", "mul", NULL));
+  } else pass(&c, l, 1, 2, fused(VECTOR(TANH, l->d), VECTOR(MUL, l->d), 0));
   slice(&c, l, l->state);
   count_step(&c, l);
   return c;
@@ -136,7 +134,7 @@ static Cost gru_forward(const Layer *l) {
   product(&c, l, 1, false);
   binary(&c, l, 1);
   gates(&c, l, 0, 1);
-  pass(&c, l, 1, 3, fused(l, "sub", "mul", "add"));
+  pass(&c, l, 1, 3, fused(VECTOR(SUB, l->d), VECTOR(MUL, l->d), VECTOR(ADD, l->d)));
   if (l->s->training) {
     slice(&c, l, 3 * l->state);
     copy(&c, l, l->state);
@@ -161,10 +159,10 @@ static Cost gru_backward(const Layer *l) {
   derivative(&c, l, 1);
   product(&c, l, 2, true);
   /* gradients of both products */
-  Cost inputs = cost_elementwise(l->t, l->d, l->input, 2, cost_vector_cycles("add", l->d));
+  Cost inputs = cost_elementwise(l->t, l->d, l->input, 2, VECTOR(ADD, l->d));
   cost_then(&c, &inputs);
   /* the state's: two products and three terms */
-  pass(&c, l, 1, 5, fused(l, "mul", "mul", "add") + 1);
+  pass(&c, l, 1, 5, fused(VECTOR(MUL, l->d), VECTOR(MUL, l->d), VECTOR(ADD, l->d)) + 1);
   copy(&c, l, l->state);
   slice(&c, l, l->input);
   count_step(&c, l);

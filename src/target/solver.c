@@ -25,7 +25,7 @@ static void invert(Cost *c, const Target *t, Dtype d, double b) {
 static Cost cholesky_by(const Target *t, Dtype d, int64_t batch, int64_t n, int64_t block) {
   Cost c = cost_free();
   double b = (double)block, rounds = (double)batch / (double)t->tiles,
-         blocks = (double)idiv(n, block);
+         blocks = (double)ceil_div(n, block);
   factorise(&c, t, b);
   cost_repeat(&c, ceil(fmax(1, rounds)) * blocks);
   if (blocks > 1) { /* what is left shrinks by a block each time: priced at its mean square size */
@@ -85,9 +85,10 @@ static double dot_cycles(const Cost *product) {
 static Cost substitute(const Target *t, Dtype d, int64_t batch, int64_t block, int64_t columns) {
   Cost c = cost_free();
   int64_t group = element_bytes(d) >= 4 ? t->group_f32 : t->group_f16;
-  int64_t span =
-      group > idiv(block, 64) ? group : idiv(block, 64); /* rows that cost the same, or nearly so */
-  double share = ceil_div((double)batch * (double)columns, (double)t->tiles),
+  int64_t span = group > ceil_div(block, 64)
+                     ? group
+                     : ceil_div(block, 64); /* rows that cost the same, or nearly so */
+  double share = ceil_ratio((double)batch * (double)columns, (double)t->tiles),
          width = vector_width(t, d);
   /* each row's product begins at another tile (PL: a hash of its shape) */
   double free_tiles = 1, state = 0;
@@ -147,7 +148,7 @@ Cost cost_triangular_solve(const Target *t, Dtype d, int64_t batch, int64_t n, i
   if (batch <= 0 || n <= 0 || columns <= 0) return cost_free();
   batch = clamp_extent(batch), n = clamp_extent(n), columns = clamp_extent(columns);
   /* by the one element on the diagonal */
-  if (n == 1) return cost_elementwise(t, d, times(batch, columns), 2, cost_vector_cycles("div", d));
+  if (n == 1) return cost_elementwise(t, d, times(batch, columns), 2, VECTOR(DIV, d));
   if (block > 0) return solve_by(t, d, batch, n, columns, block);
   Cost best = solve_by(t, d, batch, n, columns, BLOCK_LEAST);
   for (int64_t b = 2 * BLOCK_LEAST, most = n > columns ? n : columns;

@@ -106,8 +106,7 @@ static bool copy_leaf(Graph *to, const Node *n, Arena *scratch, Value ***map) {
 /* Leaves may stand behind their readers. */
 static Value *copied_operand(Graph *to, const Value *v, Arena *scratch, Value ***map) {
   const Node *n = v->node;
-  if (!map[n->id] && (node_is_input(n) || node_is_constant(n)) && !copy_leaf(to, n, scratch, map))
-    return NULL;
+  if (!map[n->id] && !node_is_made(n) && !copy_leaf(to, n, scratch, map)) return NULL;
   return copied(map, v);
 }
 
@@ -119,7 +118,7 @@ static bool copy_nodes(Graph *to, const Graph *g, Arena *scratch, Value ***map, 
     Value **in = arena_alloc(scratch, (size_t)(n->in_count + 1) * sizeof *in), *out;
     if (!in) return false;
     for (int k = 0; k < n->in_count; k++) in[k] = copied_operand(to, n->in[k], scratch, map);
-    if (node_is_input(n) || node_is_constant(n)) {
+    if (!node_is_made(n)) {
       if (!copy_leaf(to, n, scratch, map)) return false;
       continue;
     }

@@ -12,9 +12,16 @@
 
 typedef struct FastMath {
   Graph *g;
-  const OpDef *mul, *div, *sqrt, *rsqrt;
-  int *readers; /* by node */
+  const OpDef *mul, *rsqrt; /* what is made */
+  int *readers;             /* by node */
 } FastMath;
+
+static Elementwise kernel_of(const Node *n) {
+  Elementwise kernel = ELEMENTWISE_COUNT;
+  double p[4] = {0};
+  if (n->op->strip) n->op->strip(n, &kernel, p);
+  return kernel;
+}
 
 static bool is_precise(const Value *v) { return v->type.dtype == F32 || v->type.dtype == F64; }
 
@@ -54,7 +61,7 @@ static Tensor *reciprocals(const Tensor *t) {
 }
 
 static void divide_by_constant(FastMath *f, Node *n) {
-  const Tensor *divisor = n->op == f->div ? constant_of(n->in[1]) : NULL;
+  const Tensor *divisor = kernel_of(n) == EW_DIV ? constant_of(n->in[1]) : NULL;
   if (!divisor || constant_of(n->in[0])) return;
   Tensor *t = reciprocals(divisor);
   Value *factor = t ? new_constant(f, n, t) : NULL;
@@ -65,17 +72,17 @@ static void divide_by_constant(FastMath *f, Node *n) {
 }
 
 /* The operand of a product that is a number, where the other one is none; -1. */
-static int number_in(const FastMath *f, const Node *n) {
-  if (n->op != f->mul) return -1;
+static int number_in(const Node *n) {
+  if (kernel_of(n) != EW_MUL) return -1;
   for (int k = 0; k < 2; k++)
     if (constant_of(n->in[k]) && n->in[k]->type.rank == 0 && !constant_of(n->in[1 - k])) return k;
   return -1;
 }
 
 static void join_products(FastMath *f, Node *n) {
-  int k = number_in(f, n);
+  int k = number_in(n);
   Node *inner = k >= 0 ? n->in[1 - k]->node : NULL;
-  int j = inner ? number_in(f, inner) : -1;
+  int j = inner ? number_in(inner) : -1;
   if (j < 0 || !node_same_place(n, inner)) return;
   Dtype d = n->in[k]->type.dtype;
   double product = tensor_get(constant_of(n->in[k]), 0) * tensor_get(constant_of(inner->in[j]), 0);
@@ -93,9 +100,9 @@ static void join_products(FastMath *f, Node *n) {
 }
 
 static void divide_by_root(FastMath *f, Node *n) {
-  if (n->op != f->div || !is_precise(n->in[0])) return;
+  if (kernel_of(n) != EW_DIV || !is_precise(n->in[0])) return;
   Node *root = n->in[1]->node;
-  if (root->op != f->sqrt || f->readers[root->id] != 1 || !node_same_place(n, root)) return;
+  if (kernel_of(root) != EW_SQRT || f->readers[root->id] != 1 || !node_same_place(n, root)) return;
   root->op = f->rsqrt;
   n->op = f->mul;
 }
@@ -128,11 +135,7 @@ static Status rewrite_regions(Error *e, const Node *n) {
 }
 
 Status graph_fast_math(Error *e, Graph *g) {
-  FastMath f = {.g = g,
-                .mul = op_find("mul"),
-                .div = op_find("div"),
-                .sqrt = op_find("sqrt"),
-                .rsqrt = op_find("rsqrt")};
+  FastMath f = {.g = g, .mul = op_find("mul"), .rsqrt = op_find("rsqrt")};
   int count = g->node_count;
   Status s = OK;
   f.readers = calloc((size_t)g->next_id + 1, sizeof *f.readers);

@@ -1,7 +1,6 @@
 #include "transform/lift.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "graph/control.h"
 #include "graph/observe.h"
@@ -21,7 +20,7 @@ static int position_of(const TensorList *list, const Tensor *t) {
  * not. */
 static const Node *constant_at(const Node *n, int k) {
   const Node *from = n->in[k]->node;
-  return node_is_constant(from) && !(k == 1 && !strcmp(n->op->name, "known")) ? from : NULL;
+  return node_is_constant(from) && !(k && k == n->op->value_from) ? from : NULL;
 }
 
 /* ---- which there are ---- */

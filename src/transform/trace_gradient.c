@@ -57,8 +57,6 @@ static Status no_memory(Graph *g) {
 
 /* ---- what stands for a source in a trace ---- */
 
-static bool is_leaf(const Node *n) { return node_is_input(n) || node_is_constant(n); }
-
 static bool stands_for(const Extra *x, const Source *s) {
   return !s->tensor && x->variable == s->variable && (s->variable || x->outer == s->value);
 }
@@ -106,7 +104,7 @@ static void name_sources(const Asked *a, Level *l) {
     if (known) l->source[known->value->node->id] = i + 1;
     if (!s->value) continue;
     if (trace_owns(t, s->value))
-      l->source[s->value->node->id] = is_leaf(s->value->node) ? i + 1 : LOOK;
+      l->source[s->value->node->id] = !node_is_made(s->value->node) ? i + 1 : LOOK;
     for (int k = 0; k < t->extra_count; k++)
       if (stands_for(&t->extra[k], s)) l->source[t->extra[k].inner->node->id] = i + 1;
   }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "graph/control.h"
 
 typedef struct Check {
@@ -28,8 +29,6 @@ __attribute__((format(printf, 3, 4))) static Status bad(Check *c, const Node *n,
 
 /* ---- operands ---- */
 
-static bool is_leaf(const Node *n) { return node_is_input(n) || node_is_constant(n); }
-
 /* v is an output of a node of g that stands before position. */
 static Status check_value(Check *c, const Node *reader, const Value *v, const char *what, int k,
                           int position) {
@@ -40,13 +39,13 @@ static Status check_value(Check *c, const Node *reader, const Value *v, const ch
     return bad(c, reader, "%s %d is of another graph", what, k);
   if (v->index < 0 || v->index >= n->out_count || v != &n->out[v->index])
     return bad(c, reader, "%s %d is no output of its node %d", what, k, n->id);
-  if (n->id >= position && !is_leaf(n))
+  if (n->id >= position && node_is_made(n))
     return bad(c, reader, "%s %d is made after it is read, by node %d", what, k, n->id);
   return OK;
 }
 
 static Status check_arity(Check *c, const Node *n) {
-  if (n->op->traits & (CONTROL | VARIADIC) || is_leaf(n) || !n->op->inputs[0]) return OK;
+  if (n->op->traits & (CONTROL | VARIADIC) || !node_is_made(n) || !n->op->inputs[0]) return OK;
   int required, most = op_input_count(n->op, &required);
   return n->in_count < required || n->in_count > most
              ? bad(c, n, "has %d operands, the row wants %d to %d", n->in_count, required, most)
@@ -79,7 +78,7 @@ static Status check_result_types(Check *c, const Node *n) {
 static Status check_inferred(Check *c, const Node *n) {
   if (!n->op->infer) return OK;
   Node copy = *n;
-  size_t outs = (size_t)(n->out_count > MAX_OUTPUTS ? n->out_count : MAX_OUTPUTS);
+  size_t outs = (size_t)(most(n->out_count, MAX_OUTPUTS));
   copy.arena = c->arena;
   copy.attr = arena_copy(c->arena, n->attr, (size_t)op_attr_count(n->op) * sizeof *n->attr);
   copy.out = arena_alloc(c->arena, outs * sizeof *copy.out);

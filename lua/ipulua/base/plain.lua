@@ -9,6 +9,16 @@ local plain = {}
 
 local deepest <const> = 100 -- tables inside tables; more is a table that holds itself
 
+-- Who counts from 0, as axes do, would get nil from a shape and look for the reason elsewhere.
+local shapes <const> = getmetatable(core.tensor(0).shape)
+function shapes.__index(_, position)
+  local caller = position == 0 and debug.getinfo(2, "S")
+  if caller and not blame.is_own(caller.source) then
+    blame.error("a shape has no position 0: positions count from 1, axes from 0; shape[1] is the "
+      .. "extent of axis 0", "value")
+  end
+end
+
 ---One more than depth, for whoever walks through tables of a script's; an error where that has no
 ---end.
 ---@param depth integer how many tables are around this one

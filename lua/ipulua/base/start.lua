@@ -42,7 +42,8 @@ if seed then core.set_seed(seed) end
 if options.estimate then core.set_estimating(true) end
 
 -- and priced, profiled, refused: whether any program was
-local start = {options = options, environment = environment, seeded = seed ~= nil}
+local start = {options = options, environment = environment, seeded = seed ~= nil,
+  products = products}
 
 -- When the script has ended: what was asked for and didn't come about, since nothing made a
 -- program. One that was refused had an error of its own.

@@ -78,10 +78,27 @@ local function agree_on_kernels(all)
     if (classes[each.kernels] or 0) < (classes[least] or 0) then least = each.kernels end
   end
   if not differ then return end
-  core.set_kernels(least)
+  core.set_kernels(least, start.products)
   if instances.is_first() then
     log.warn("the instances' CPUs have kernels of several classes; all compute with those of %s, "
       .. "so that they give the same bits", least)
+  end
+end
+
+-- A library of products adds in an order of its own, and another version or core of it in another.
+local function agree_on_products()
+  local engine <const> = core.engine_info()
+  local all = instances.exchange("products", "the beginning", engine.products)
+  for q = 2, #all do
+    if all[q] ~= all[1] then
+      core.set_kernels(engine.kernels, "own")
+      if instances.is_first() then
+        log.warn("matrix products are computed by %s on instance 0, by %s on instance %d; all "
+          .. "compute them with their own kernels, so that they give the same bits", all[1], all[q],
+          q - 1)
+      end
+      return
+    end
   end
 end
 
@@ -91,6 +108,7 @@ local function agree()
   compare(all, "order", "byte orders")
   compare(all, "replicas", "numbers of replicas (--replicas)")
   agree_on_kernels(all)
+  agree_on_products()
   for q = 2, #all do
     if all[q].script ~= all[1].script and instances.is_first() then
       log.warn("instances 0 and %d run different scripts", q - 1)

@@ -111,7 +111,7 @@ function machine.options(given, ordinal)
   return {
     target = target, target_file = file,
     ipus = given.ipus or default_ipus(ordinal), instances = given.instances,
-      topology = given.topology,
+      topology = given.topology, dependencies = given.timing == "dependencies",
     tiles_per_ipu = config.get("ipu_model.tiles_per_ipu"),
     io_tiles = config.get("io_tiles.num_io_tiles"),
     io_proportion = config.get("io_tiles.place_ops_on_io_tiles")

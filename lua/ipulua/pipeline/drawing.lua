@@ -12,23 +12,27 @@ local lane <const>, gap <const>, letter <const> = 26, 6, 6.2
 local colours <const> = {forward = {"#2563eb", "#60a5fa"}, backward = {"#c2410c", "#fb923c"}}
 
 -- Passes {ipu, kind, stage, micro_batch, from, to} with their times; where each time step ends; the
--- IPUs in order. length(entry) is how long a pass takes.
+-- IPUs in order. length(entry) is how long a pass takes. By dependencies a pass begins when the one
+-- before it of its micro-batch is done and its IPU is free; a step ends with the last such pass.
 ---@param order table[] as the field of a timetable
 ---@param length fun(entry: table): number
-function drawing.times(order, length)
-  local passes, ends, ipus, seen, begin = {}, {}, {}, {}, 0
+---@param timing? string steps by default
+function drawing.times(order, length, timing)
+  local passes, ends, ipus, free, last = {}, {}, {}, {}, 0
+  local steps, done = timing ~= "dependencies", {}
   for step, row in ipairs(order) do
-    local at, longest = {}, 0
+    local begin, made = last, {}
     for _, e in ipairs(row) do
-      local from = at[e.ipu] or begin
+      if not free[e.ipu] then free[e.ipu], ipus[#ipus + 1] = 0, e.ipu end
+      local from = math.max(free[e.ipu], steps and begin or done[e.micro_batch] or 0)
       local to = from + length(e)
       passes[#passes + 1] = {ipu = e.ipu, kind = e.kind, stage = e.stage,
         micro_batch = e.micro_batch, from = from, to = to}
-      at[e.ipu], longest = to, math.max(longest, to - begin)
-      if not seen[e.ipu] then seen[e.ipu], ipus[#ipus + 1] = true, e.ipu end
+      free[e.ipu], last = to, math.max(last, to)
+      made[e.micro_batch] = math.max(made[e.micro_batch] or 0, to)
     end
-    begin = begin + longest
-    ends[step] = begin
+    for micro, at in pairs(made) do done[micro] = at end
+    ends[step] = last
   end
   table.sort(ipus)
   return passes, ends, ipus
@@ -118,7 +122,7 @@ end
 ---@param title string?
 ---@return string
 function drawing.svg(timetable, length, unit, title)
-  local passes, ends, ipus = drawing.times(timetable.order, length)
+  local passes, ends, ipus = drawing.times(timetable.order, length, timetable.timing)
   local total, out, shade_of = ends[#ends], {}, shades(passes)
   local function put(form, ...) out[#out + 1] = string.format(form, ...) end
   local scale = (width - left - right) / total

@@ -22,6 +22,9 @@ local timetable = {}
 ---@field stash_depth integer[] by stage
 ---@field order table[] time steps, each a list of {ipu, kind, stage, micro_batch}
 ---@field utilisation number share of the IPUs' slots that do something; compiled: of their time
+---@field timing string steps, or dependencies
+---@field span number how long all takes; of a schedule alone in passes of one length, compiled in
+--- cycles
 ---@field stage_ops table[]? by stage {forward =, backward =}
 ---@field stage_bytes integer[]? by stage: weights, and activations that wait
 ---@field stage_cycles number[]? by stage: forward and backward pass of a micro-batch
@@ -40,6 +43,12 @@ local function make_order(facts, count)
   return order
 end
 
+-- When all is done, and the share of the IPUs' time until then in which they compute.
+local function by_dependencies(order, length)
+  local passes, ends, ipus = drawing.times(order, length, "dependencies")
+  return ends[#ends], 1 - drawing.bubble(passes, ends, ipus)
+end
+
 -- An IPU's slots in a time step are as many as it ever needs: two where a forward and a backward
 -- pass share a step.
 local function utilisation(order)
@@ -52,22 +61,30 @@ local function utilisation(order)
       slots[e.ipu] = math.max(slots[e.ipu] or 0, here[e.ipu])
     end
   end
-  local sum, ipus = 0, 0
-  for ipu, n in pairs(busy) do sum, ipus = sum + n / (slots[ipu] * #order), ipus + 1 end
-  return sum / ipus
+  local sum, ipus, most = 0, 0, 1
+  for ipu, n in pairs(busy) do
+    sum, ipus, most = sum + n / (slots[ipu] * #order), ipus + 1, math.max(most, slots[ipu])
+  end
+  return sum / ipus, most * #order
 end
 
 ---@param facts PipelineFacts
 ---@param count integer
+---@param timing string
 ---@param entry table? a compiled program with this pipeline
-function Timetable:init(facts, count, entry)
+function Timetable:init(facts, count, timing, entry)
+  self.timing = timing
   self.facts, self.count = facts, count
   self.schedule, self.training = facts.schedule, facts.training
   self.count_multiple = plans.count_rule(facts)
   self.order = plain.mark(make_order(facts, count))
   self.time_steps = #self.order
   self.stash_depth = plain.mark(plans.stash_depth(facts))
-  self.utilisation = utilisation(self.order)
+  if timing == "steps" then
+    self.utilisation, self.span = utilisation(self.order)
+  else
+    self.span, self.utilisation = by_dependencies(self.order, function() return 1 end)
+  end
   if not entry then return end
   self:add_measures(core.pipeline_stages(entry.program))
   local priced, price = pcall(function()
@@ -112,7 +129,7 @@ local function busy_share(order, cycles, grouped)
     local length, used = step_cycles(row, cycles, grouped)
     busy, total = busy + used, total + length
   end
-  return total > 0 and busy / (count * total) or nil
+  return total > 0 and busy / (count * total) or nil, total
 end
 
 ---@param stages table[] of a price: {forward_cycles =, backward_cycles =}, concurrent stages singly
@@ -128,8 +145,14 @@ function Timetable:add_cycles(stages)
       each.forward_cycles + each.backward_cycles)
   end
   self.cycles = cycles
-  local share = busy_share(self.order, cycles, self.facts.rules.both_passes)
-  if share then self.utilisation, self.is_timed = share, true end
+  local share, span
+  if self.timing == "steps" then
+    share, span = busy_share(self.order, cycles, self.facts.rules.both_passes)
+  else
+    span, share = by_dependencies(self.order,
+      function(e) return cycles[e.stage .. "@" .. e.ipu][e.kind] end)
+  end
+  if share then self.utilisation, self.span, self.is_timed = share, span, true end
 end
 
 -- ------------------------------------------------ drawing
@@ -218,12 +241,13 @@ end
 ---The drawing: stages by time steps; a digit is a micro-batch, a point an idle slot.
 function Timetable:__tostring()
   local facts = self.facts
-  local lines = {string.format("%s, %s on %s, %s, %s: %s, %.1f %% of the %s used",
+  local lines = {string.format("%s, %s on %s, %s, %s: %s, %.1f %% of the %s used%s",
     self.schedule, counted(facts.places, "stage"),
     counted(math.max(table.unpack(facts.ipu_of)) + 1, "IPU"),
     self.training and "training" or "inference",
     counted(self.count, "micro-batch", "micro-batches"), counted(self.time_steps, "time step"),
-    100 * self.utilisation, self.is_timed and "time" or "slots")}
+    100 * self.utilisation, self.is_timed and "time" or "slots",
+    self.timing == "steps" and "" or ", by dependencies")}
   draw(self, lines)
   stage_table(self, lines)
   return table.concat(lines, "\n")
@@ -260,7 +284,7 @@ local svg_rows <const> = {
 function Timetable:bubble(...)
   local a = args.check("timetable.bubble", length_rows, ...)
   local length = lengths(self, a)
-  return drawing.bubble(drawing.times(self.order, length))
+  return drawing.bubble(drawing.times(self.order, length, self.timing))
 end
 
 ---The timetable drawn to scale, its bubbles hatched: the text of an SVG, also written to `path`.
@@ -282,11 +306,16 @@ end
 
 -- ------------------------------------------------ of what
 
+local timing_row <const> = {"timing", "string", "steps", choices = {"steps", "dependencies"},
+  says = "all IPUs step together; or a pass begins when its operands are there and its IPU is free"}
 local spec <const> = {
   {"schedule", {"string", "list"}, plans.default_schedule},
   {"device_mapping", "any", optional = true, of = "integers", says = "the IPU of each stage"},
   {"training", "boolean", true},
-  {"count", "integer", optional = true}, {"stages", "integer", optional = true},
+  {"count", "integer", optional = true}, {"stages", "integer", optional = true}, timing_row,
+}
+local compiled_spec <const> = {
+  {"of", "any", one = true, of = "Function or Model, compiled"}, timing_row,
 }
 
 local function widths_of(a)
@@ -319,32 +348,37 @@ local function from_words(...)
   local count = a.count or plans.least_count(facts)
   local words = plans.refuse_count(facts, count, "count")
   if words then blame.error("timetable: " .. words, "failed_precondition") end
-  return Timetable(facts, count)
+  return Timetable(facts, count, a.timing)
 end
 
 -- The newest program with a pipeline among a function's.
-local function of_function(fn)
+local function of_function(fn, timing)
   local found
   for _, entry in ipairs(fn.order) do found = entry.pipeline and entry or found end
   if not found then
     blame.error(string.format("timetable: the function '%s' has not been compiled with a pipeline "
       .. "yet; run it first", fn.name), "value")
   end
-  return Timetable(found.pipeline, found.pipeline.count or plans.least_count(found.pipeline), found)
+  return Timetable(found.pipeline, found.pipeline.count or plans.least_count(found.pipeline), timing,
+    found)
 end
 
 ---The timetable of a pipelined model, of a function that runs a pipeline, or of a schedule:
----{schedule =, device_mapping =, training =, count =}.
----Units: time steps; a step lasts as long as its longest stage
+---{schedule =, device_mapping =, training =, count =}. With timing = "dependencies" its times are
+---those of devices that don't wait for each other's time steps.
+---Units: time steps; a step lasts as long as its longest stage; span: passes, compiled: cycles
 ---Errors: a model without stages, an unknown schedule, a mapping that the schedule can't have:
 ---`ipu.timetable{schedule = "Round", device_mapping = {0, 1}}`
----@param ... any a model, a function, or {schedule, device_mapping, training, count}
+---@param ... any a model, a function, or {schedule, device_mapping, training, count, timing}
 ---@return Timetable
 function timetable.timetable(...)
   local first = ...
-  if func.is_function(first) then return of_function(first) end
   local of = class.of(first)
-  if of and of.timetable_of then return first:timetable_of(Timetable) end -- a model
+  if func.is_function(first) or of and of.timetable_of then
+    local a = args.check("timetable", compiled_spec, ...)
+    if func.is_function(first) then return of_function(first, a.timing) end
+    return first:timetable_of(Timetable, a.timing) -- a model
+  end
   if first == nil and select("#", ...) == 1 then -- a name that stands for nothing
     blame.error("timetable: a model, a function or a schedule is wanted, got nil", "type")
   end

@@ -298,15 +298,18 @@ function help.names(x)
   return names
 end
 
--- A module by its names; of ipu itself, ops apart from the rest.
+-- A module by its names; of ipu itself by kind.
 local function names_help(x, text, names)
-  local lines, ops, others = {}, {}, {}
-  for _, name in ipairs(names) do
-    local list = x == ipu and core.ops[name] and ops or others
-    list[#list + 1] = name
+  local lines = {}
+  if x ~= ipu then
+    add_words(lines, (text or "module") .. ":", names)
+    return lines
   end
-  add_words(lines, (text or x == ipu and "ipu" or "module") .. ":", others)
-  if #ops > 0 then add_words(lines, "ops:", ops) end
+  lines[1] = text or "ipu"
+  for _, kind in ipairs(require "ipulua.tools.search".kinds(names)) do
+    add_words(lines, "  " .. kind[1] .. ":", kind[2])
+  end
+  lines[#lines + 1] = '  help("word") lists what has a word in its name, help(x) explains x'
   return lines
 end
 
@@ -360,6 +363,20 @@ function help.title(f)
   return name and ("<function %s; help(%s) explains it>"):format(name, name)
 end
 
+-- A text: something public by that name, else all that the word is in.
+local function string_help(word)
+  local value = ipu
+  for part in word:gmatch("[^.]+") do
+    local known, inner = pcall(function() return value[part] end)
+    value = known and inner or nil
+    if value == nil then break end
+  end
+  if value ~= nil and value ~= ipu and type(value) ~= "string" then
+    return help.lines(value, (word:find("^keras%f[%W]") and "" or "ipu.") .. word)
+  end
+  return word:find("%w") and require "ipulua.tools.search".lines(help, word) or nil
+end
+
 ---The lines that explain a value; nil when there is nothing to say.
 ---@param x any
 ---@param text string? the expression as it was typed
@@ -384,6 +401,7 @@ function help.lines(x, text)
     return {(text or enum.name(x)) .. ": one of " .. table.concat(enum.members(x), ", ")
       .. "; any letter case will do"}
   end
+  if type(x) == "string" then return string_help(x) end
   local names = type(x) == "table" and help.names(x)
   return names and names_help(x, text, names)
 end
@@ -460,11 +478,13 @@ local function joined(lines)
   return out
 end
 
----Prints them; false when there is nothing to say.
+---Prints them; false when there is nothing to say. What was typed and stands for nothing is looked
+---for: ?matmul, ?reduce.
 ---@param x any
 ---@param text string?
 ---@return boolean?
 function help.show(x, text)
+  if x == nil and text then x, text = text:match("^%s*(.-)%s*$"), nil end
   local lines = help.lines(x, text)
   if not lines then return false end
   local columns = math.min(require "ipulua.base.terminal".columns(), 120)

@@ -114,7 +114,7 @@ local function shift(kept, x, depth)
   return ops.reshape(ops.strided_slice(all, {0}, {1}), x.shape)
 end
 
--- In streaming memory nothing moves but the slot whose turn it is: out with the oldest value, in
+-- In streaming memory each execution transfers one slot: out with the oldest value, in
 -- with the newest.
 local function take_turns(kept, x, depth, name)
   local ops = core.ops

@@ -110,6 +110,7 @@ static void grad_of_kernel(Graph *g, const Node *n, Value *const *u, Value **dx)
 
 const OpDef ops_conv[] = {
     {.name = "nn.conv1d",
+     .layout = LAYOUT_CHOSEN,
      .summary = "Convolution of sequences. CAUSAL padding stands in front only.",
      .shapes = "[n, t, c], [k, c / groups, d] → [n, t', d]",
      .inputs = {"x", "kernel"},
@@ -124,6 +125,7 @@ const OpDef ops_conv[] = {
          "F[1,7,2] F[4,2,1] {strides = 3, padding = 'CAUSAL'} | F[1,9,4] F[2,2,4] {dilations = 3, "
          "groups = 2}"},
     {.name = "nn.conv2d",
+     .layout = LAYOUT_CHOSEN,
      .summary = "Convolution of channels-last images.",
      .shapes = "[n, h, w, c], [kh, kw, c / groups, d] → [n, h', w', d]",
      .inputs = {"x", "kernel"},
@@ -139,6 +141,7 @@ const OpDef ops_conv[] = {
          "padding = 'SAME'} | "
          "F[1,8,8,2] F[3,3,2,2] {strides = 3, dilations = 2, padding = 'SAME'}"},
     {.name = "nn.conv3d",
+     .layout = LAYOUT_CHOSEN,
      .summary = "Convolution of channels-last volumes.",
      .shapes = "[n, z, h, w, c], [kz, kh, kw, c / groups, d] → [n, z', h', w', d]",
      .inputs = {"x", "kernel"},
@@ -152,6 +155,7 @@ const OpDef ops_conv[] = {
          "F[1,3,4,4,2] F[2,2,3,2,3] {padding = 'SAME'} | F[2,4,3,3,1] F[2,2,2,1,2] {strides = {2, 1, 1}}"},
     {.name = "nn.depthwise_conv2d",
      .source = "Chollet, Xception, 2016",
+     .layout = LAYOUT_CHOSEN,
      .summary =
          "Each channel convolved with its own kernels; channel c gives channels c m … c m + m - 1.",
      .shapes = "[n, h, w, c], [kh, kw, c, m] → [n, h', w', c m]",
@@ -168,6 +172,7 @@ const OpDef ops_conv[] = {
          "F[1,7,7,2] F[2,3,2,2] {padding = 'SAME', dilations = 2}"},
 #define TRANSPOSED(rank, shape_words, sample_words)                                \
   {.name = "nn.conv" #rank "d_transpose",                                          \
+   .layout = LAYOUT_CHOSEN,                                                        \
    .summary = "The adjoint of a convolution: spreads each element over a window.", \
    .shapes = shape_words,                                                          \
    .inputs = {"x", "kernel"},                                                      \
@@ -189,6 +194,7 @@ const OpDef ops_conv[] = {
                "F[1,2,3,2,2] F[2,3,2,2,2] {strides = 2}"),
 #undef TRANSPOSED
     {.name = "nn.conv_general",
+     .layout = LAYOUT_CHOSEN,
      .summary = "Convolution with explicit padding and result extents.",
      .shapes = "image, kernel → result",
      .inputs = {"x", "kernel"},
@@ -203,6 +209,7 @@ const OpDef ops_conv[] = {
          "F[2,5,4,2] F[3,2,2,3] {strides = {2, 1}, pads = {1, 0}, dilations = {1, 1}, groups = 1, "
          "shape = {3, 4}}"},
     {.name = "nn.conv_grad_input",
+     .layout = LAYOUT_CHOSEN,
      .summary = "Convolution's adjoint in the image; shape is the image's.",
      .shapes = "result, kernel → image",
      .inputs = {"dy", "kernel"},
@@ -218,6 +225,7 @@ const OpDef ops_conv[] = {
          "shape = {5, 4}} | "
          "F[1,3,3,4] F[1,1,1,4] {strides = 2, pads = 0, dilations = 1, groups = 2, shape = {6, 5}}"},
     {.name = "nn.conv_grad_kernel",
+     .layout = LAYOUT_CHOSEN,
      .summary = "Convolution's adjoint in the kernel; shape is the kernel's.",
      .shapes = "image, result → kernel",
      .inputs = {"x", "dy"},

@@ -5,10 +5,9 @@
 #define IPULUA_OPS_CONV_CONV_H
 #include <string.h>
 
+#include "base/arith.h"
 #include "ops/nn.h"
 #include "target/cost.h"
-
-static inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 enum {
   BLOCK_BYTES = 256 * 1024,

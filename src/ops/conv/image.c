@@ -94,6 +94,7 @@ const OpDef ops_image[] = {
      .traits = HALF_OF_BYTES,
      .infer = infer,
      .cost = cost_of_elementwise,
+     .cycles = FUSED(3 + 3 + 3 - 4, 3 + 3 + 3 - 4), /* scaled, less the offset, times the factor */
      .eval = eval,
      .scratch = scratch,
      .grad = grad,

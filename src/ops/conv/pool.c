@@ -241,7 +241,7 @@ static Status pool(const Call *c, Mode mode) {
   int64_t per_row = w->out[2] * job.p.taps * job.p.channels,
           rows = job.p.batch * w->out[0] * w->out[1];
   job.rows = per_row < GRAIN ? GRAIN / (per_row + 1) + 1 : 1;
-  int64_t chunks = is_backward(mode) ? job.p.batch : (rows + job.rows - 1) / job.rows;
+  int64_t chunks = is_backward(mode) ? job.p.batch : ceil_div(rows, job.rows);
   nn_run(c, chunks, c->scratch, list_bytes(&job.p), run_chunk, &job);
   return OK;
 }
@@ -254,7 +254,7 @@ static size_t scratch(const Node *n) {
   return wide_scratch(n, list_bytes(&p) * NN_SLOTS);
 }
 
-static void cost(const Target *t, const Node *n, Cost *c) {
+static void cost(const Target *t, const Node *n, PoolKind kind, Cost *c) {
   Error ignored = {0};
   Pooling p;
   bool backward = op_attr_count(n->op) > SHAPE;
@@ -269,9 +269,10 @@ static void cost(const Target *t, const Node *n, Cost *c) {
     s.in[i] = p.w.in[from], s.out[i] = p.w.out[from], s.kernel[i] = p.w.kernel[from];
     s.stride[i] = p.w.stride[from], s.dilation[i] = 1;
   }
-  *c = cost_pool(t, n->in[0]->type.dtype, strstr(n->op->name, "max") ? POOL_MAX : POOL_AVERAGE, &s,
-                 backward);
+  *c = cost_pool(t, n->in[0]->type.dtype, kind, &s, backward);
 }
+static void cost_max(const Target *t, const Node *n, Cost *c) { cost(t, n, POOL_MAX, c); }
+static void cost_average(const Target *t, const Node *n, Cost *c) { cost(t, n, POOL_AVERAGE, c); }
 
 #define EVAL(id, mode)                                              \
   static Status inner_##id(const Call *c) { return pool(c, mode); } \
@@ -334,6 +335,7 @@ static void grad_mean_grad(Graph *g, const Node *n, Value *const *u, Value **dx)
 
 const OpDef ops_pool[] = {
     {.name = "nn.max_pool",
+     .layout = LAYOUT_CHOSEN,
      .summary = "The greatest element of each window; padding never wins.",
      .shapes = "[n, spatial…, c] → [n, spatial'…, c]",
      .inputs = {"x"},
@@ -343,12 +345,13 @@ const OpDef ops_pool[] = {
      .infer = infer,
      .eval = eval_max,
      .scratch = scratch,
-     .cost = cost,
+     .cost = cost_max,
      .grad = grad_max,
      .sample =
          "D[1,4,4,2] | D[2,5,7,3] {padding = 'SAME'} | D[1,6,5,2] {ksize = {3, 2}, strides = {1, 2}} | "
          "D[1,7,1] {ksize = 3, strides = 1, padding = 'SAME'} | D[1,4,3,4,2] {strides = {2, 1, 1}}"},
     {.name = "nn.avg_pool",
+     .layout = LAYOUT_CHOSEN,
      .summary = "The mean of each window; padding doesn't count.",
      .shapes = "[n, spatial…, c] → [n, spatial'…, c]",
      .inputs = {"x"},
@@ -356,12 +359,13 @@ const OpDef ops_pool[] = {
      .infer = infer,
      .eval = eval_mean,
      .scratch = scratch,
-     .cost = cost,
+     .cost = cost_average,
      .grad = grad_mean,
      .sample =
          "F[1,4,4,2] | F[2,5,7,3] {padding = 'SAME'} | F[1,6,5,2] {ksize = {3, 2}, strides = {1, 2}} | "
          "F[1,7,1] {ksize = 3, strides = 1, padding = 'SAME'} | F[1,4,3,4,2] {strides = {2, 1, 1}}"},
     {.name = "nn.max_pool_grad",
+     .layout = LAYOUT_CHOSEN,
      .summary = "Spreads dy to the elements that won.",
      .shapes = "dy, index → dx",
      .inputs = {"dy", "index"},
@@ -370,12 +374,13 @@ const OpDef ops_pool[] = {
      .infer = infer_grad,
      .eval = eval_max_grad,
      .scratch = scratch,
-     .cost = cost,
+     .cost = cost_max,
      .grad = grad_max_grad,
      .sample =
          "F[1,2,2,2] I4[1,2,2,2] {shape = {4, 5}} | F[1,3,2] I3[1,3,2] {ksize = 3, strides = 1, shape "
          "= {5}}"},
     {.name = "nn.max_pool_pick",
+     .layout = LAYOUT_CHOSEN,
      .summary = "The elements of x that won.",
      .shapes = "x, index → y",
      .inputs = {"x", "index"},
@@ -384,10 +389,11 @@ const OpDef ops_pool[] = {
      .infer = infer_pick,
      .eval = eval_pick,
      .scratch = scratch,
-     .cost = cost,
+     .cost = cost_max,
      .grad = grad_pick,
      .sample = "F[1,4,5,2] I4[1,2,2,2]"},
     {.name = "nn.avg_pool_grad",
+     .layout = LAYOUT_CHOSEN,
      .summary = "Spreads each dy evenly over its window.",
      .shapes = "dy → dx",
      .inputs = {"dy"},
@@ -396,7 +402,7 @@ const OpDef ops_pool[] = {
      .infer = infer_grad,
      .eval = eval_mean_grad,
      .scratch = scratch,
-     .cost = cost,
+     .cost = cost_average,
      .grad = grad_mean_grad,
      .sample = "F[1,2,2,2] {shape = {4, 5}} | F[2,3,4,1] {padding = 'SAME', shape = {5, 7}}"},
     {0}};

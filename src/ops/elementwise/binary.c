@@ -71,6 +71,30 @@ static Value *over_squares(Graph *g, Value *x, Value *a, Value *b) {
   return ops_div(g, x, ops_add(g, op1(g, "square", a), op1(g, "square", b)));
 }
 
+/* Cycles of a worker, by row. */
+/* clang-format off */
+#define CYCLES_add VECTOR_ADD
+#define CYCLES_sub VECTOR_SUB
+#define CYCLES_mul VECTOR_MUL
+#define CYCLES_div VECTOR_DIV
+#define CYCLES_pow {312, 1, 325, 1, VECTOR_INTEGER_DIVISION}
+#define CYCLES_maximum VECTOR_EXTREME
+#define CYCLES_minimum VECTOR_EXTREME
+#define CYCLES_mod {133, 2, 300, 4, VECTOR_INTEGER_DIVISION}
+#define CYCLES_floordiv {145, 2, 330, 4, VECTOR_INTEGER_DIVISION}
+#define CYCLES_squared_difference FUSED(3 + 2 - 2, 3 + 2 - 2) /* sub, square */
+#define CYCLES_atan2 {272, 2, 578, 4, 0}
+#define CYCLES_equal VECTOR_COMPARE
+#define CYCLES_not_equal {20, 4, 11, 4, 0}
+#define CYCLES_less VECTOR_COMPARE
+#define CYCLES_less_equal VECTOR_COMPARE
+#define CYCLES_greater VECTOR_COMPARE
+#define CYCLES_greater_equal VECTOR_COMPARE
+#define CYCLES_logical_and VECTOR_LOGIC
+#define CYCLES_logical_or VECTOR_LOGIC
+#define CYCLES_logical_xor VECTOR_LOGIC
+/* clang-format on */
+
 /* Row, kernel, traits, what it takes, gradients by a and by b in terms of a, b, y, dy; samples;
  * text. */
 /* clang-format off */
@@ -190,6 +214,7 @@ const OpDef ops_binary[] = {
    .strip = strip_##id,                                            \
    .grad = grad_##id,                                              \
    .cost = cost_of_elementwise,                                    \
+   .cycles = CYCLES_##id,                                          \
    .sample = samples},
     BINARY(ROW)
 #undef ROW
@@ -202,6 +227,7 @@ const OpDef ops_binary[] = {
    .infer = infer_##takes,                             \
    .strip = strip_##id,                                \
    .cost = cost_of_elementwise,                        \
+   .cycles = CYCLES_##id,                              \
    .sample = samples},
         COMPARE(ROW)
 #undef ROW
@@ -214,6 +240,7 @@ const OpDef ops_binary[] = {
              .strip = strip_accumulate,
              .grad = grad_accumulate,
              .cost = cost_of_elementwise,
+             .cycles = VECTOR_ADD,
              .sample = "F[2,3] F[2,3] | I9[4] I9[4] | F[] F[]"},
     {.name = "where",
      .summary = "a where the condition holds, else b.",
@@ -224,6 +251,7 @@ const OpDef ops_binary[] = {
      .strip = strip_where,
      .grad = grad_where,
      .cost = cost_of_elementwise,
+     .cycles = VECTOR_SELECT,
      .sample = "B[2,3] F[2,3] F[2,3] | B[5,1] F[3] F[5,3] | B[] F[4] F[] | B[4] I5[4] I5[4] | B[4] "
                "B[4] B[4]"},
     {0}};

@@ -34,6 +34,7 @@ const OpDef ops_convert[] = {
      .strip = strip,
      .grad = grad,
      .cost = cost_of_cast,
+     .cycles = VECTOR_MOVE,
      .sample =
          "F[2,3] {dtype = 'float64'} | F[4] {dtype = 'int32'} | I9[4] {dtype = 'float32'} | B[3] "
          "{dtype = 'float32'} | "

@@ -48,6 +48,27 @@ static Value *gelu_tanh_second(Graph *g, Value *x) {
   return op2(g, "tanh_grad", sum, t);
 }
 
+/* Cycles of a worker, by row. */
+/* clang-format off */
+#define CYCLES_relu VECTOR_GRADIENT
+#define CYCLES_relu6 FUSED(7 + 7 + 2.5 + 10 - 6, 9 + 9 + 5 + 20 - 6) /* greater, less, and, select */
+#define CYCLES_leaky_relu FUSED(7 + 3 + 10 - 4, 9 + 3 + 20 - 4) /* greater, mul, select */
+#define CYCLES_elu FUSED(7 + 3 + 3 + 10 - 6, 9 + 3 + 3 + 20 - 6) /* greater, add, mul, select */
+#define CYCLES_selu FUSED(7 + 3 + 3 + 3 + 10 - 8, 9 + 3 + 3 + 3 + 20 - 8) /* greater, mul, add, mul, select */
+#define CYCLES_sigmoid VECTOR_GRADIENT
+#define CYCLES_tanh VECTOR_GRADIENT
+#define CYCLES_softplus FUSED(12 + 3 - 2, 6 + 3 - 2) /* sigmoid, mul */
+#define CYCLES_softsign FUSED(2 + 3 + 2 + 10 - 6, 2 + 3 + 2 + 21 - 6) /* abs, add, square, div */
+#define CYCLES_swish {15, 2, 9, 4, 0}
+#define CYCLES_gelu {30, 2, 15, 4, 0}
+#define CYCLES_gelu_tanh {10, 2, 5, 4, 0}
+#define CYCLES_hard_sigmoid FUSED(7 + 7 + 2.5 + 3 + 10 - 8, 9 + 9 + 5 + 3 + 20 - 8) /* greater, less, and, mul, select */
+#define CYCLES_clip CYCLES_relu6 /* the same */
+#define CYCLES_sqrt FUSED(3 + 10 - 2, 3 + 21 - 2) /* mul, div */
+#define CYCLES_rsqrt FUSED(3 + 3 + 3 + 3 - 6, 3 + 3 + 3 + 3 - 6) /* four products */
+#define CYCLES_reciprocal FUSED(2 + 3 + 2 - 4, 2 + 3 + 2 - 4) /* square, mul, neg */
+/* clang-format on */
+
 /* Row, kernel, attributes, the other operand, derivative by it (NULL: none), sample, formula. s
  * is the other operand, y the result. */
 /* clang-format off */
@@ -117,6 +138,7 @@ const OpDef ops_derivative[] = {
    .strip = strip_##id,                                                  \
    .grad = grad_##id,                                                    \
    .cost = cost_of_elementwise,                                          \
+   .cycles = CYCLES_##id,                                                \
    .attrs = {attributes},                                                \
    .sample = samples},
     DERIVATIVES(ROW)

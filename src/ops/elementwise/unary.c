@@ -17,6 +17,50 @@ static Value *one_minus_square(Graph *g, Value *x) {
 static Value *one_plus_square(Graph *g, Value *x) { return plus(g, op1(g, "square", x), 1); }
 static Value *gauss(Graph *g, Value *x) { return op1(g, "exp", ops_neg(g, op1(g, "square", x))); }
 
+/* Cycles of a worker, by row. */
+/* clang-format off */
+#define CYCLES_abs VECTOR_SIMPLE
+#define CYCLES_neg VECTOR_SIMPLE
+#define CYCLES_sign VECTOR_TEST
+#define CYCLES_ceil VECTOR_SIMPLE
+#define CYCLES_floor VECTOR_SIMPLE
+#define CYCLES_round VECTOR_SIMPLE
+#define CYCLES_square VECTOR_SQUARE
+#define CYCLES_exp VECTOR_EXP
+#define CYCLES_expm1 {4, 1, 5, 4, 0}
+#define CYCLES_log {12, 2, 4, 4, 0}
+#define CYCLES_log1p {18, 2, 18, 4, 0}
+#define CYCLES_sqrt {10, 2, 23, 4, 0}
+#define CYCLES_rsqrt {8, 2, 19, 4, 0}
+#define CYCLES_reciprocal VECTOR_RECIPROCAL
+#define CYCLES_sin {25, 1, 25, 1, 0}
+#define CYCLES_cos {25, 1, 25, 1, 0}
+#define CYCLES_tan {25 + 25 + 5, 1, 25 + 25 + 5, 1, 0} /* XLA: sin / cos; PL's own vertex takes 5100, 5700 */
+#define CYCLES_asin {102, 1, 102, 1, 0}
+#define CYCLES_acos {102, 1, 102, 1, 0}
+#define CYCLES_atan {102, 1, 102, 1, 0}
+#define CYCLES_sinh FUSED(6 + 6 + 3 + 3 - 6, 4 + 15 + 3 + 3 - 6) /* (e - 1 / e) / 2: exp, reciprocal, sub, mul */
+#define CYCLES_cosh FUSED(6 + 6 + 3 + 3 - 6, 4 + 15 + 3 + 3 - 6) /* exp, reciprocal, add, mul */
+#define CYCLES_tanh VECTOR_TANH
+#define CYCLES_sigmoid VECTOR_SIGMOID
+#define CYCLES_erf {41, 1, 13, 1, 0}
+#define CYCLES_relu VECTOR_GRADIENT
+#define CYCLES_relu6 VECTOR_CLAMP
+#define CYCLES_selu FUSED(7 + 8 + 3 + 3 + 10 - 8, 9 + 5 + 3 + 3 + 20 - 8) /* greater, expm1, mul, mul, select */
+#define CYCLES_softplus VECTOR_SOFTPLUS
+#define CYCLES_softsign FUSED(2 + 3 + 10 - 4, 2 + 3 + 21 - 4) /* abs, add, div */
+#define CYCLES_swish {11, 2, 5, 4, 0}
+#define CYCLES_hard_sigmoid FUSED(3 + 3 + 10 - 4, 3 + 3 + 20 - 4) /* mul, add, clamp */
+#define CYCLES_leaky_relu FUSED(7 + 3 + 10 - 4, 9 + 3 + 20 - 4) /* greater, mul, select */
+#define CYCLES_elu FUSED(7 + 8 + 3 + 10 - 6, 9 + 5 + 3 + 20 - 6) /* greater, expm1, mul, select */
+#define CYCLES_clip VECTOR_CLAMP
+#define CYCLES_gelu {10, 2, 5, 4, 0} /* of the tanh form */
+#define CYCLES_is_nan VECTOR_TEST
+#define CYCLES_is_inf VECTOR_TEST
+#define CYCLES_is_finite VECTOR_TEST
+#define CYCLES_logical_not VECTOR_LOGIC
+/* clang-format on */
+
 /* Row, attributes, Lua name, kernel, what it takes, gradient in terms of x, y, dy; samples; what
  * it says. */
 /* clang-format off */
@@ -98,6 +142,15 @@ static void parameters(const Node *n, Elementwise *kernel, double p[4]) {
 UNARY(ROW)
 #undef ROW
 
+/* The row's numbers are gelu's tanh form, popnn's; the erf form is popops'. */
+static void cost(const struct Target *t, const Node *n, struct Cost *c) {
+  VectorCycles erf_form = {22, 1, 16, 1, 0};
+  Elementwise kernel;
+  double p[4];
+  n->op->strip(n, &kernel, p);
+  cost_pass(t, n, kernel == EW_GELU ? erf_form : n->op->cycles, c);
+}
+
 /* ---- tests ---- */
 
 static Status infer_test(Error *e, Node *n) {
@@ -172,7 +225,8 @@ const OpDef ops_unary[] = {
    .infer = infer_##takes,                                                  \
    .strip = strip_##id,                                                     \
    .grad = grad_##id,                                                       \
-   .cost = cost_of_elementwise,                                             \
+   .cost = cost,                                                            \
+   .cycles = CYCLES_##id,                                                   \
    .sample = samples,                                                       \
    .attrs = {attributes}},
     UNARY(ROW)
@@ -186,6 +240,7 @@ const OpDef ops_unary[] = {
    .infer = infer_##takes,                       \
    .strip = strip_##id,                          \
    .cost = cost_of_elementwise,                  \
+   .cycles = CYCLES_##id,                        \
    .sample = samples},
         TESTS(ROW)
 #undef ROW
@@ -220,6 +275,7 @@ const OpDef ops_unary[] = {
      .inputs = {"x", "value"},
      .traits = INTERNAL | MARKER,
      .infer = infer_same,
+     .value_from = 1,
      .simplify = simplify_known,
      .cost = cost_of_view,
      .eval = eval_known,
@@ -230,6 +286,7 @@ const OpDef ops_unary[] = {
      .inputs = {"x"},
      .traits = VIEW | INTERNAL,
      .infer = infer_same,
+     .keeps = true,
      .cost = cost_of_view,
      .eval = eval_copy,
      .grad = grad_identity,

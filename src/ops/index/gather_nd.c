@@ -108,12 +108,12 @@ static void grad_scatter_nd(Graph *g, const Node *n, Value *const *dy, Value **d
 
 const OpDef ops_gather_nd[] = {
     {.name = "gather_nd",
-     .summary = "Slices of x by tuples of indices; one outside is an error.",
-     .shapes = "[n, m, ...], [..., 2] → [..., ...]",
+     .summary = "Slices of x by tuples of k indices, along its first k axes; one outside is an error.",
+     .shapes = "[k axes…, rest…], [..., k] → [..., rest…]",
      .inputs = {"x", "indices"},
      .traits = INDICES(1),
      .infer = infer_gather_nd,
-     .cost = cost_of_gather,
+     .cost = cost_of_gather_nd,
      .eval = eval_gather_nd,
      .grad = grad_gather_nd,
      .sample =
@@ -125,7 +125,7 @@ const OpDef ops_gather_nd[] = {
      .traits = INDICES(0),
      .attrs = {{"shape", ATTR_INTS, NULL, NULL, "of the result"}},
      .infer = infer_scatter_nd,
-     .cost = cost_of_scatter,
+     .cost = cost_of_scatter_nd,
      .eval = eval_scatter_nd,
      .scratch = scratch_wide,
      .grad = grad_scatter_nd,

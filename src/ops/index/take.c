@@ -81,7 +81,7 @@ const OpDef ops_take[] = {
      .attrs = {{"axis", ATTR_INT, "-1", NULL, "to index"}},
      .traits = INTERNAL,
      .infer = infer_take,
-     .cost = cost_of_take_along,
+     .cost = cost_of_put_along,
      .eval = eval_take,
      .grad = grad_take,
      .sample = "F[2,5] I5[2,3] | F[4,2] I4[3,2] {axis = 0} | F[2,3,2] I3[2,3,2] {axis = 1}"},

@@ -643,6 +643,7 @@ static Status eval_alone(const Call *c) { return c->node->op->meet(&c, 1); }
 const OpDef ops_collective[] = {
     {.name = "cross_replica_sum",
      .source = "cross_replica_ops.cross_replica_sum of the original",
+     .collective = COLLECTIVE_SUM,
      .summary = "The sum over the replicas, or over the replicas of each group.",
      .shapes = "[...]",
      .inputs = {"x"},
@@ -657,6 +658,7 @@ const OpDef ops_collective[] = {
      .sample = "F[2,3] | F[] {replica_group_size = 1} | F[0]"},
     {.name = "cross_replica_mean",
      .source = "cross_replica_ops.cross_replica_mean of the original",
+     .collective = COLLECTIVE_MEAN,
      .summary =
          "The mean over the replicas, or over the replicas of each group; shares are made before they are added.",
      .shapes = "[...]",
@@ -672,6 +674,7 @@ const OpDef ops_collective[] = {
      .sample = "F[2,3] | F[] {replica_group_type = 'ORTHOGONAL'}"},
     {.name = "all_gather",
      .source = "all_to_all_op.all_gather of the original",
+     .collective = COLLECTIVE_GATHER,
      .summary = "The values of all replicas, stacked along a new first axis.",
      .shapes = "[...] → [replicas, ...]",
      .inputs = {"x"},
@@ -685,6 +688,7 @@ const OpDef ops_collective[] = {
      .sample = "F[2,3] | F[]"},
     {.name = "reduce_scatter",
      .source = "reduce_scatter_op.reduce_scatter of the original",
+     .collective = COLLECTIVE_SCATTER,
      .summary =
          "Each replica's share of what all replicas' elements give combined, padded with zeros.",
      .shapes = "[n] → [ceil(n / replicas)]",
@@ -702,6 +706,7 @@ const OpDef ops_collective[] = {
      .sample = "F[5] | F[4] {op = 'MEAN'} | F[3] {op = 'SQUARE_ADD'} | F[3] {op = 'LOCAL'}"},
     {.name = "all_to_all",
      .source = "all_to_all_op.all_to_all of the original",
+     .collective = COLLECTIVE_EXCHANGE,
      .summary = "Replica i gets block i of every replica's split, joined in the order of replicas.",
      .shapes =
          "[..., split, ..., concat, ...] → [..., split / replicas, ..., concat * replicas, ...]",

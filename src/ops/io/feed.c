@@ -16,17 +16,20 @@ static Status meet_host(const Call *const *replica, int count) {
 
 const OpDef ops_feed[] = {
     [ROW_DEQUEUE] = {.name = "infeed_dequeue",
+                     .traffic = TRAFFIC_DEQUEUE,
                      .summary = "The next element of an infeed queue.",
                      .attrs = {{.name = "queue", .kind = ATTR_OBJECT}},
                      .traits = STATEFUL | INTERNAL | NO_GRADIENT,
                      .outputs = -1},
     [ROW_ENQUEUE] = {.name = "outfeed_enqueue",
+                     .traffic = TRAFFIC_ENQUEUE,
                      .summary = "Hand values to an outfeed queue.",
                      .attrs = {{.name = "queue", .kind = ATTR_OBJECT},
                                {.name = "form", .kind = ATTR_INT, .fallback = "0"}},
                      .traits = STATEFUL | INTERNAL | NO_GRADIENT,
                      .outputs = -1},
     [ROW_HOST] = {.name = "host_function",
+                  .traffic = TRAFFIC_HOST,
                   .summary = "Call a function on the host.",
                   .attrs = {{.name = "function", .kind = ATTR_OBJECT},
                             {.name = "seen", .kind = ATTR_INTS, .fallback = "nil"}},
@@ -63,6 +66,6 @@ Status outlet_put(const Node *n, int replicas, const Type *const *type, const vo
 Node *host_op(Graph *g, HostOp *f, Value *const *in, int count) {
   return feed_node(g, ROW_HOST, &f->object, in, count, f->out_count, f->out_type);
 }
-bool node_is_dequeue(const Node *n) { return n->op == &ops_feed[ROW_DEQUEUE]; }
-bool node_is_enqueue(const Node *n) { return n->op == &ops_feed[ROW_ENQUEUE]; }
-bool node_is_host(const Node *n) { return n->op == &ops_feed[ROW_HOST]; }
+bool node_is_dequeue(const Node *n) { return n->op->traffic == TRAFFIC_DEQUEUE; }
+bool node_is_enqueue(const Node *n) { return n->op->traffic == TRAFFIC_ENQUEUE; }
+bool node_is_host(const Node *n) { return n->op->traffic == TRAFFIC_HOST; }

@@ -125,6 +125,7 @@ static Status eval_store_slot(const Call *c) {
 
 const OpDef ops_remote[] = {
     [ROW_LOAD] = {.name = "remote_load",
+                  .traffic = TRAFFIC_LOAD,
                   .summary = "A tensor of streaming memory brought to the tiles.",
                   .shapes = "[...] → [...]; a share: [...] → [elements / shares, rounded up]",
                   .inputs = {"x"},
@@ -136,6 +137,7 @@ const OpDef ops_remote[] = {
                   .sample = "F[2,3] | F[5] {shares = 2}"},
     [ROW_STORE] =
         {.name = "remote_store",
+         .traffic = TRAFFIC_STORE,
          .summary = "A tensor put into streaming memory; a share goes to its place in the whole.",
          .shapes = "[...] → [...]; a share: [elements / shares, rounded up], [...] → [...]",
          .inputs = {"x", "whole?"},
@@ -156,6 +158,8 @@ const OpDef ops_remote[] = {
                    .cost = cost_of_copy,
                    .sample = "F[2,3] | F[5] {shares = 2}"},
     [ROW_LOAD_SLOT] = {.name = "remote_load_slot",
+                       .traffic = TRAFFIC_LOAD,
+                       .by_slot = true,
                        .summary = "One slot of a tensor of streaming memory brought to the tiles.",
                        .shapes = "[slots, ...], [] → [...]",
                        .inputs = {"x", "index"},
@@ -165,6 +169,8 @@ const OpDef ops_remote[] = {
                        .cost = cost_of_copy,
                        .sample = "F[3,2] I3"},
     [ROW_STORE_SLOT] = {.name = "remote_store_slot",
+                        .traffic = TRAFFIC_STORE,
+                        .by_slot = true,
                         .summary = "A value put into one slot of a tensor of streaming memory.",
                         .shapes = "[...], [slots, ...], [] → [slots, ...]",
                         .inputs = {"x", "whole", "index"},
@@ -188,12 +194,6 @@ Value *remote_store(Graph *g, Value *x, Value *whole, int shares) {
 Value *replica_share(Graph *g, Value *x, int shares) {
   return apply(g, ROW_SHARE, x, NULL, shares);
 }
-bool node_moves_slot(const Node *n) {
-  return n->op == &ops_remote[ROW_LOAD_SLOT] || n->op == &ops_remote[ROW_STORE_SLOT];
-}
-bool node_is_load(const Node *n) {
-  return n->op == &ops_remote[ROW_LOAD] || n->op == &ops_remote[ROW_LOAD_SLOT];
-}
-bool node_is_store(const Node *n) {
-  return n->op == &ops_remote[ROW_STORE] || n->op == &ops_remote[ROW_STORE_SLOT];
-}
+bool node_moves_slot(const Node *n) { return n->op->by_slot; }
+bool node_is_load(const Node *n) { return n->op->traffic == TRAFFIC_LOAD; }
+bool node_is_store(const Node *n) { return n->op->traffic == TRAFFIC_STORE; }

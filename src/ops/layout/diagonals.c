@@ -63,7 +63,7 @@ static void grad_triangle(Graph *g, const Node *n, Value *const *dy, Value **dx)
 /* A selection by position. */
 static void cost_of_triangle(const Target *t, const Node *n, Cost *cost) {
   Dtype d = n->in[0]->type.dtype;
-  *cost = cost_elementwise(t, d, type_count(&n->in[0]->type), 1, cost_vector_cycles("where", d));
+  *cost = cost_elementwise(t, d, type_count(&n->in[0]->type), 1, VECTOR(SELECT, d));
 }
 
 /* ---- rolling ---- */
@@ -181,7 +181,7 @@ static void grad_outer(Graph *g, const Node *n, Value *const *dy, Value **dx) {
 static void cost_of_outer(const Target *t, const Node *n, Cost *cost) {
   Dtype d = n->in[0]->type.dtype;
   int64_t small = most(n->in[0]->type.shape[0], n->in[1]->type.shape[0]);
-  *cost = cost_broadcast(t, d, type_count(&n->out[0].type), small, cost_vector_cycles("mul", d));
+  *cost = cost_broadcast(t, d, type_count(&n->out[0].type), small, VECTOR(MUL, d));
 }
 
 /* ---- rows ---- */

@@ -216,6 +216,7 @@ static void grad_reverse(Graph *g, const Node *n, Value *const *dy, Value **dx) 
 
 const OpDef ops_repeat[] = {
     {.name = "broadcast_to",
+     .layout = LAYOUT_SPREAD,
      .summary = "Repeated along missing axes and axes of 1.",
      .shapes = "[...] → shape",
      .inputs = {"x"},

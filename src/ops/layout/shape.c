@@ -152,6 +152,7 @@ const OpDef ops_shape[] = {
      .grad = grad_reshape,
      .sample = "F[1,3,1] | F[1,3,1] {axis = 0} | F[1,1] {axis = {0, -1}} | F[]"},
     {.name = "transpose",
+     .layout = LAYOUT_ORDER,
      .summary = "Axes in another order; the reverse one when perm is absent.",
      .shapes = "[...] → permuted",
      .inputs = {"x"},

@@ -63,9 +63,9 @@ static Cost qr(const Target *t, const Matrices *x) {
   cost_repeat(&c, 2 * (double)k);
   Cost both = panel > 1 ? product(t, x, panel, x->rows, right)
                         : cost_elementwise(t, x->d, x->count * x->rows * right, 2,
-                                           2 * cost_vector_cycles("mul", x->d));
+                                           2 * VECTOR(MUL, x->d));
   if (panel > 1) then(&both, product(t, x, x->rows, panel, right));
-  then_times(&c, both, (double)((k + panel - 1) / panel));
+  then_times(&c, both, (double)ceil_div(k, panel));
   return c;
 }
 
@@ -74,9 +74,9 @@ static Cost qr(const Target *t, const Matrices *x) {
 static Cost rotations(const Target *t, const Matrices *x, int64_t rows, int64_t cols) {
   if (is_empty(x)) return cost_free();
   int64_t elements = x->count * rows * cols;
-  Cost round = cost_elementwise(t, x->d, elements, 2, cost_vector_cycles("mul", x->d));
+  Cost round = cost_elementwise(t, x->d, elements, 2, VECTOR(MUL, x->d));
   then(&round, cost_reduce(t, x->d, COST_SUM, x->count * most(cols / 2, 1), rows, 1));
-  then(&round, cost_elementwise(t, x->d, elements, 2, 2 * cost_vector_cycles("mul", x->d)));
+  then(&round, cost_elementwise(t, x->d, elements, 2, 2 * VECTOR(MUL, x->d)));
   then(&round, cost_rearrange(t, elements * x->size, rows * x->size));
   cost_repeat(&round, (x->d == F64 ? WIDE_SWEEPS : SWEEPS) * (double)most(cols - 1, 1));
   return round;

@@ -105,7 +105,7 @@ typedef struct Run {
   int64_t stretches; /* forward: chunks of a head */
 } Run;
 
-static int64_t panels(int64_t cols) { return (cols + PANEL_COLS - 1) / PANEL_COLS; }
+static int64_t panels(int64_t cols) { return ceil_div(cols, PANEL_COLS); }
 
 /* First element of [batch, time, heads, width] at a time. */
 static char *head_at(const Run *r, const void *data, int64_t batch, int64_t head, int64_t time,

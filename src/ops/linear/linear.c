@@ -193,6 +193,7 @@ static Status infer_serialized(Error *e, Node *n) {
       {"transpose_b", ATTR_BOOL, "false", NULL, "b's last two axes are swapped"}
 const OpDef ops_linear[] = {
     {.name = "matmul",
+     .layout = LAYOUT_PRODUCT,
      .summary = "The product of matrices; leading extents broadcast.",
      .shapes = "[…, m, k], […, k, n] → […, m, n]",
      .inputs = {"a", "b"},

@@ -251,8 +251,7 @@ static void cost(const Target *t, const Node *n, Cost *c) {
 
 static void cost_sigmoid(const Target *t, const Node *n, Cost *c) {
   const Type *x = &n->in[LOGITS]->type;
-  double cycles = cost_vector_cycles("nn.softplus", x->dtype) +
-                  cost_vector_cycles("mul", x->dtype) + cost_vector_cycles("sub", x->dtype);
+  double cycles = VECTOR(SOFTPLUS, x->dtype) + VECTOR(MUL, x->dtype) + VECTOR(SUB, x->dtype);
   *c = cost_elementwise(t, x->dtype, type_count(x), 2, cycles);
 }
 
@@ -301,6 +300,7 @@ const OpDef ops_loss[] = {
      .infer = infer_bias,
      .strip = strip_bias,
      .cost = cost_of_elementwise,
+     .cycles = VECTOR_ADD,
      .grad = grad_bias,
      .sample = "F[2,3,4] F[4] | I9[2,3] I9[3]"},
     {0}};

@@ -327,7 +327,7 @@ static void cost_batch(const Target *t, const Node *n, Cost *c) {
   if (backward || uses_batch(n)) *c = cost_norm(t, x->dtype, channels, rows, backward);
   else
     *c = cost_broadcast(t, x->dtype, type_count(x), channels,
-                        2 * cost_vector_cycles("mul", x->dtype));
+                        2 * VECTOR(MUL, x->dtype));
 }
 
 #define A_AXIS {.name = "axis", .kind = ATTR_INT, .fallback = "-1", .summary = "The channels."}

@@ -266,7 +266,7 @@ static Status eval_layer(const Call *c) { return eval_wide(c, inner_layer); }
 
 static int64_t part_rows(int64_t rows, int64_t n) {
   int64_t height = most(GRAIN / most(n, 1), 1);
-  return most(height, (rows + MOST_PARTS - 1) / MOST_PARTS);
+  return most(height, ceil_div(rows, MOST_PARTS));
 }
 
 static void layer_part_grad(void *context, int64_t part, void *scratch) {
@@ -319,7 +319,7 @@ static size_t scratch_layer(const Node *n) {
   size_t bytes = l.inner > 1 ? round_to_line(compute_bytes(x)) * (backward ? 2 : 1) : 0;
   if (backward) {
     int64_t rows = l.outer * l.inner, height = part_rows(rows, l.n);
-    bytes += round_to_line((size_t)((rows + height - 1) / height * 2 * l.n) *
+    bytes += round_to_line((size_t)(ceil_div(rows, height) * 2 * l.n) *
                            dtype_size(dtype_to_compute(x->dtype)));
   }
   return wide_scratch(n, bytes);

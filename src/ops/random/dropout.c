@@ -103,7 +103,7 @@ const OpDef ops_dropout[] = {
                RANDOM_SEED},
      .traits = RANDOM | IN_PLACE(0),
      .infer = infer_dropout,
-     .cost = cost_of_random,
+     .cost = cost_of_dropout,
      .eval = eval_dropout,
      .scratch = scratch_dropout,
      .grad = grad_dropout,

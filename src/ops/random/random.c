@@ -305,7 +305,7 @@ const OpDef ops_random[] = {
      NORMAL_ATTRS,
      .traits = RANDOM | NO_GRADIENT,
      .infer = infer_normal,
-     .cost = cost_of_random,
+     .cost = cost_of_normal,
      .eval = eval_normal,
      .scratch = scratch_wide,
      .sample =
@@ -322,7 +322,7 @@ const OpDef ops_random[] = {
                RANDOM_SEED},
      .traits = RANDOM | NO_GRADIENT,
      .infer = infer_uniform,
-     .cost = cost_of_random,
+     .cost = cost_of_uniform,
      .eval = eval_uniform,
      .scratch = scratch_wide,
      .sample =
@@ -335,7 +335,7 @@ const OpDef ops_random[] = {
      NORMAL_ATTRS,
      .traits = RANDOM | NO_GRADIENT,
      .infer = infer_normal,
-     .cost = cost_of_random,
+     .cost = cost_of_truncated_normal,
      .eval = eval_truncated,
      .scratch = scratch_wide,
      .sample = "{shape = {2, 3}} | {shape = 20000, seed = 7}"},
@@ -349,7 +349,7 @@ const OpDef ops_random[] = {
                RANDOM_SEED},
      .traits = RANDOM | NO_GRADIENT,
      .infer = infer_bernoulli,
-     .cost = cost_of_random,
+     .cost = cost_of_bernoulli,
      .eval = eval_bernoulli,
      .sample =
          "{shape = {2, 3}} | {shape = 20000, p = 0.1, dtype = 'bool'} | {shape = 9, dtype = 'float16'}"},

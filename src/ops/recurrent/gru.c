@@ -395,6 +395,11 @@ static void compose_gru_grad(Graph *g, const Node *n, Value **out) {
    .summary =             \
        "The reset gate multiplies the recurrent product, which has a bias of its own; otherwise the state."}
 
+static void cost_forward(const Target *t, const Node *n, Cost *c) { rnn_cost_forward(t, n, 3, c); }
+static void cost_backward(const Target *t, const Node *n, Cost *c) {
+  rnn_cost_backward(t, n, 3, c);
+}
+
 const OpDef ops_gru[] = {
     {.name = "nn.gru",
      .summary =
@@ -409,7 +414,7 @@ const OpDef ops_gru[] = {
      .infer = infer_gru,
      .eval = eval_gru,
      .scratch = scratch_gru,
-     .cost = rnn_cost_forward,
+     .cost = cost_forward,
      .grad = grad_gru,
      .compose = compose_gru,
      .sample =
@@ -429,7 +434,7 @@ const OpDef ops_gru[] = {
      .infer = infer_gru_grad,
      .eval = eval_gru_grad,
      .scratch = scratch_gru_grad,
-     .cost = rnn_cost_backward,
+     .cost = cost_backward,
      .sample = "F[2,3,2] F[2,2] F[2,6] U[2,3,6] F[2,3,2] F[2,3,2] | "
                "F[2,3,2] F[2,2] F[2,6] U[2,3,6] F[2,3,2] F[2,3,2] B[2,3] {reset_after = false}"},
     {0}};

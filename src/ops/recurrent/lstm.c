@@ -223,6 +223,11 @@ static void compose_lstm_grad(Graph *g, const Node *n, Value **out) {
   out[1] = dh, out[2] = dc;
 }
 
+static void cost_forward(const Target *t, const Node *n, Cost *c) { rnn_cost_forward(t, n, 4, c); }
+static void cost_backward(const Target *t, const Node *n, Cost *c) {
+  rnn_cost_backward(t, n, 4, c);
+}
+
 const OpDef ops_lstm[] = {
     {.name = "nn.lstm",
      .summary =
@@ -239,7 +244,7 @@ const OpDef ops_lstm[] = {
      .infer = infer_lstm,
      .eval = eval_lstm,
      .scratch = scratch_lstm,
-     .cost = rnn_cost_forward,
+     .cost = cost_forward,
      .grad = grad_lstm,
      .compose = compose_lstm,
      .sample = "F[2,3,4] F[4,8] F[2,8] F[8] F[2,2] F[2,2] | F[3,4,2] F[2,12] F[3,12] | "
@@ -256,7 +261,7 @@ const OpDef ops_lstm[] = {
      .infer = infer_lstm_grad,
      .eval = eval_lstm_grad,
      .scratch = scratch_lstm_grad,
-     .cost = rnn_cost_backward,
+     .cost = cost_backward,
      .sample =
          "F[2,3,2] F[2,2] F[2,2] F[2,8] U[2,3,8] F[2,3,2] | F[2,3,2] F[2,2] F[2,2] F[2,8] U[2,3,8] "
          "F[2,3,2] B[2,3]"},

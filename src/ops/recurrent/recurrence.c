@@ -383,14 +383,9 @@ Value *rnn_back(Graph *g, Value *dz, Value *recurrent) {
 
 /* ---- cost ---- */
 
-static int64_t gates_of(const Node *n) {
-  return strstr(n->op->name, "lstm") ? 4 : strstr(n->op->name, "gru") ? 3 : 1;
-}
-
-void rnn_cost_forward(const Target *t, const Node *n, Cost *c) {
+void rnn_cost_forward(const Target *t, const Node *n, int64_t gates, Cost *c) {
   Error ignored = {0};
   Sequence s;
-  int64_t gates = gates_of(n);
   rnn_forward_sequence(&ignored, n, gates, &s);
   RnnShape shape = {
       .batch = s.batch, .steps = s.steps, .inputs = s.inputs, .outputs = s.units, .training = true};
@@ -400,15 +395,14 @@ void rnn_cost_forward(const Target *t, const Node *n, Cost *c) {
   if (gates > 1) return;
   PlanOptions held = {.resident = true};
   *c = cost_matmul(t, d, partials, 1, s.batch, s.inputs + s.units, s.units, &held);
-  Cost map = cost_elementwise(t, d, s.batch * s.units, 2, cost_vector_cycles("tanh", d));
+  Cost map = cost_elementwise(t, d, s.batch * s.units, 2, VECTOR(TANH, d));
   cost_then(c, &map);
   cost_repeat(c, (double)s.steps);
 }
 
 /* Walking back: a product with the recurrent kernel and the gates' derivatives at each step; the
  * other products are nodes. */
-void rnn_cost_backward(const Target *t, const Node *n, Cost *c) {
-  int64_t gates = gates_of(n);
+void rnn_cost_backward(const Target *t, const Node *n, int64_t gates, Cost *c) {
   Sequence s;
   int input = 0;
   while (strcmp(n->op->inputs[input], "gates")) input++;

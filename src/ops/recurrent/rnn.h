@@ -140,8 +140,8 @@ Value *rnn_back(Graph *g, Value *dz, Value *recurrent); /* dz recurrent' */
 
 /* ---- cost ---- */
 
-void rnn_cost_forward(const Target *t, const Node *n, Cost *c);
-void rnn_cost_backward(const Target *t, const Node *n, Cost *c);
+void rnn_cost_forward(const Target *t, const Node *n, int64_t gates, Cost *c);
+void rnn_cost_backward(const Target *t, const Node *n, int64_t gates, Cost *c);
 
 enum { ZERO_OUTPUT }; /* the first attribute of all */
 #define A_ZERO                     \

@@ -206,6 +206,11 @@ static void compose_simple_grad(Graph *g, const Node *n, Value **out) {
    .choices = "tanh relu sigmoid", \
    .summary = "What is applied to the sum."}
 
+static void cost_forward(const Target *t, const Node *n, Cost *c) { rnn_cost_forward(t, n, 1, c); }
+static void cost_backward(const Target *t, const Node *n, Cost *c) {
+  rnn_cost_backward(t, n, 1, c);
+}
+
 const OpDef ops_simple_rnn[] = {
     {.name = "nn.simple_rnn",
      .source = "Elman, Finding structure in time, 1990",
@@ -220,7 +225,7 @@ const OpDef ops_simple_rnn[] = {
      .infer = infer_simple,
      .eval = eval_simple,
      .scratch = scratch_simple,
-     .cost = rnn_cost_forward,
+     .cost = cost_forward,
      .grad = grad_simple,
      .compose = compose_simple,
      .sample =
@@ -239,6 +244,6 @@ const OpDef ops_simple_rnn[] = {
      .infer = infer_simple_grad,
      .eval = eval_simple_grad,
      .scratch = scratch_simple_grad,
-     .cost = rnn_cost_backward,
+     .cost = cost_backward,
      .sample = "F[2,3,2] F[2,2] F[2,2] U[2,3,2] | F[2,3,2] F[2,2] F[2,2] U[2,3,2] B[2,3]"},
     {0}};

@@ -65,8 +65,8 @@ static void reduce_run(const Call *c, Reduction r, Dtype d, const void *x, int64
   Reducing k = {c->kernels->reduce[r][d], x, y, outer, extent, inner, 0, dtype_size(d)};
   int64_t pieces = piece_count(outer, extent, inner);
   if (pieces > 1) {
-    k.piece = (extent + pieces - 1) / pieces;
-    pieces = (extent + k.piece - 1) / k.piece;
+    k.piece = ceil_div(extent, pieces);
+    pieces = ceil_div(extent, k.piece);
     k.y = partials;
     parallel_for(c, pieces, 1, reduce_pieces, &k);
     k.kernel(partials, 1, pieces, inner, y);

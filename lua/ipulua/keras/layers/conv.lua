@@ -19,7 +19,8 @@ local strides_row <const> = {"strides", sizes, 1, range = "[1, inf)"}
 local dilation_row <const> = {"dilation_rate", sizes, 1, range = "[1, inf)"}
 local groups_row <const> = {"groups", "integer", 1, range = "[1, inf)"}
 local activation_row <const> = {"activation", "activation"}
-local padding_row <const> = {"padding", "string", "valid", choices = {"valid", "same", "causal"}}
+local padding_row <const> = {"padding", "string", "valid", choices = {"valid", "same", "causal"},
+  says = "causal: of Conv1D and SeparableConv1D alone"}
 
 local kernel_rows <const> = {
   {"use_bias", "boolean", true}, {"kernel_initializer", "initializer", "glorot_uniform"},

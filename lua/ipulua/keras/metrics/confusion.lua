@@ -344,8 +344,8 @@ end
 
 about.say("metrics", {
   {"AUC", text = "The area under the ROC (or PR) curve, from num_thresholds thresholds."},
-  {"FalseNegatives", text = "Predictions not above whose label is 1."},
-  {"FalsePositives", text = "Predictions above a threshold whose label is 0."},
+  {"FalseNegatives", text = "Counts labels of 1 whose prediction is not above the threshold."},
+  {"FalsePositives", text = "Counts labels of 0 whose prediction is above the threshold."},
   {"MeanIoU", text = "Intersection over union of class numbers, averaged over the classes that "
     .. "occur; a pair with a number outside of 0 … num_classes - 1 doesn't count."},
   {"Precision", text = "The share of positive predictions that are right."},
@@ -354,8 +354,8 @@ about.say("metrics", {
   {"RecallAtPrecision", text = "The best recall where precision is at least a value."},
   {"SensitivityAtSpecificity", text = "The best sensitivity at a specificity."},
   {"SpecificityAtSensitivity", text = "The best specificity at a sensitivity."},
-  {"TrueNegatives", text = "Predictions not above whose label is 0."},
-  {"TruePositives", text = "Predictions above a threshold whose label is 1."},
+  {"TrueNegatives", text = "Counts labels of 0 whose prediction is not above the threshold."},
+  {"TruePositives", text = "Counts labels of 1 whose prediction is above the threshold."},
 })
 
 return confusion

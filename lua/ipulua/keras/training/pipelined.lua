@@ -186,15 +186,15 @@ end
 ---be otherwise.
 ---@package
 ---@param Timetable table the class
-function methods:timetable_of(Timetable)
+function methods:timetable_of(Timetable, timing)
   local facts = pipelined.facts(self, true)
   if not facts then
     blame.error(string.format("timetable: model '%s' is not pipelined", self.name), "value")
   end
   local entry = made_program(self, "train") or made_program(self, "test")
     or made_program(self, "predict")
-  if entry then return Timetable(entry.pipeline, entry.pipeline.count, entry) end
-  return Timetable(facts, (assignment.accumulation(self)))
+  if entry then return Timetable(entry.pipeline, entry.pipeline.count, timing, entry) end
+  return Timetable(facts, (assignment.accumulation(self)), timing)
 end
 
 return pipelined

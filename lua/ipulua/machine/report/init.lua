@@ -171,9 +171,21 @@ end
 -- When the script has ended: what programs of several instances have measured of their meetings.
 local met, met_sentinel = {}, nil
 
+-- Those that wait less than others are waited for: named where it is less than two thirds.
+local function compare_waits(meeting)
+  local least, most, slowest = math.huge, 0, nil
+  for q, each in ipairs(meeting.instances) do
+    if each.waited < least then least, slowest = each.waited, q - 1 end
+    most = math.max(most, each.waited)
+  end
+  meeting.waited_least, meeting.waited_most = least, most
+  if least < most * 2 / 3 then meeting.slowest = slowest end
+end
+
 local function write_meetings()
   for entry, state in pairs(met) do
     state.meetings = json.array(entry.program:meetings())
+    for _, meeting in ipairs(state.meetings) do compare_waits(meeting) end
     write_files(state)
   end
 end

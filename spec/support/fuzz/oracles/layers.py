@@ -344,7 +344,7 @@ def batch_normalization(c):
         return [scaled(c, (x - mean) / r.sqrt(variance + c.o["epsilon"]), shape)]
     y = [scaled(c, centred(x, others, c.o["epsilon"]), shape)]
     m, n = c.o["momentum"], x.size // x.shape[axis]
-    fused = c.o["fused"] if c.o.get("fused") is not None else x.ndim == 4
+    fused = x.ndim == 4 and c.o.get("fused") is not False
     unbiased = n / (n - 1) if fused and n > 1 else 1.0  # of what Keras' fused path feeds the moving variance with
     moved = {"moving_mean": mean * m + x.mean(others, True) * (1 - m),
              "moving_variance": variance * m + x.var(others, True) * unbiased * (1 - m)}

@@ -24,7 +24,10 @@ def reduce_mean(c):
     x, axes, keep, n = reduced(c)
     if not n or integral(c):
         return None
-    return summed(c, x.mean(axis=axes, keepdims=keep), np.abs(x).mean(axis=axes, keepdims=keep), n + 1)
+    # sums that go before the division may overflow where the mean doesn't
+    mean, total = x.mean(axis=axes, keepdims=keep), np.abs(x).sum(axis=axes, keepdims=keep)
+    [(_, bound)] = summed(c, mean, total, n + 1)
+    return [(mean, np.where(np.isfinite(bound), (n + 1) * c.w * total / n + c.u * np.abs(mean), np.inf))]
 
 
 @op("reduce_prod")

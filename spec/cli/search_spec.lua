@@ -1,0 +1,48 @@
+-- What the prompt finds by a name or a word.
+
+local command = require "spec.support.command"
+
+local function typed(text)
+  local folder = command.folder()
+  local r = command.run{command.ipulua, "-i", "-e", "_PROMPT = ''", stdin = text,
+    env = {XDG_STATE_HOME = folder}}
+  command.remove(folder)
+  local out = r.out:gsub("^Lua [^\n]*\nipulua [^\n]*\n", ""):gsub("\n\n$", "\n")
+  return out
+end
+
+describe("the prompt explains", function()
+  it("an op by its name alone, as by its place", function()
+    local out = typed("?reduce_std\n")
+    assert.matches("^ipu.reduce_std%(x, {axis, keepdims}%)\n", out)
+    assert.equal(out, (typed("?ipu.reduce_std\n")))
+    assert.equal(out, (typed('help("reduce_std")\n')))
+  end)
+
+  it("what has a word in its name, a module a group, with a sentence each", function()
+    local out = typed('help("reduce")\n')
+    assert.matches("^ipu:\n", out)
+    assert.matches("\n  reduce_sum +The sum over axes%.\n", out)
+    assert.matches("\nkeras.callbacks:\n  ReduceLROnPlateau +Multiplies", out)
+    local _, sums = out:gsub("\n  reduce_sum ", "")
+    assert.equal(1, sums)
+  end)
+
+  it("what has it in its first sentence where no name has", function()
+    assert.matches("EarlyStopping +Ends training when a metric", (typed('help("patience")\n')))
+  end)
+
+  it("names alone where many have it", function()
+    local out = typed('help("a")\n')
+    assert.matches("\nkeras.layers:\n  .*Activation", out)
+    assert.is_nil(out:find("An activation function as a layer", 1, true))
+  end)
+
+  it("ipu by kinds", function()
+    local out = typed("help(ipu)\n")
+    for _, kind in ipairs{"modules: .*keras", "classes: .*IPUConfig", "choices: .*PipelineSchedule",
+      "functions: .*estimate", "ops: .*matmul"} do
+      assert.matches("\n  " .. kind, out)
+    end
+  end)
+end)

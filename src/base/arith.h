@@ -1,0 +1,20 @@
+/* The lesser and the greater of two whole numbers, and numbers rounded up to multiples. */
+#ifndef IPULUA_BASE_ARITH_H
+#define IPULUA_BASE_ARITH_H
+#include <stddef.h>
+#include <stdint.h>
+
+static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+static inline int int_least(int a, int b) { return a < b ? a : b; }
+static inline int int_most(int a, int b) { return a > b ? a : b; }
+static inline size_t size_least(size_t a, size_t b) { return a < b ? a : b; }
+static inline size_t size_most(size_t a, size_t b) { return a > b ? a : b; }
+
+/* Of numbers from 0, by those from 1. */
+static inline int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0); }
+static inline int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
+static inline size_t size_round_up(size_t bytes, size_t unit) {
+  return (bytes + unit - 1) / unit * unit;
+}
+#endif
