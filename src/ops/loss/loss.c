@@ -1,4 +1,4 @@
-/* Cross-entropies from logits, each with the slope that its gradient needs, and bias_add. */
+/* Cross-entropies from logits, each with the slope that its gradient needs. */
 #include <string.h>
 
 #include "ops/nn.h"
@@ -220,30 +220,6 @@ static void grad_sigmoid(Graph *g, const Node *n, Value *const *dy, Value **dx) 
   dx[LABELS] = ops_neg(g, ops_mul(g, dy[0], logits));
 }
 
-/* ---- bias ---- */
-
-static Status infer_bias(Error *e, Node *n) {
-  const Type *x = &n->in[0]->type, *bias = &n->in[1]->type;
-  char a[TYPE_TEXT], b[TYPE_TEXT];
-  if (x->dtype != bias->dtype)
-    return fail(e, ERR_TYPE, "dtypes %s and %s differ; ipu.cast one of them", type_text(x, a),
-                type_text(bias, b));
-  if (x->rank == 0 || bias->rank != 1 || bias->shape[0] != x->shape[x->rank - 1])
-    return fail(e, ERR_INVALID_ARGUMENT,
-                "bias %s doesn't fit x %s: it must have one element for each of the last axis",
-                shape_text(bias, b), shape_text(x, a));
-  n->out[0].type = *x;
-  return OK;
-}
-static void strip_bias(const Node *n, Elementwise *kernel, double p[4]) {
-  (void)n, (void)p;
-  *kernel = EW_ADD;
-}
-static void grad_bias(Graph *g, const Node *n, Value *const *dy, Value **dx) {
-  dx[0] = dy[0];
-  dx[1] = ops_sum_to(g, dy[0], &n->in[1]->type);
-}
-
 static void cost(const Target *t, const Node *n, Cost *c) {
   const Type *x = &n->in[LOGITS]->type;
   *c = cost_cross_entropy(t, x->dtype, type_count(x) / most(nn_last(x), 1), nn_last(x), false);
@@ -292,15 +268,4 @@ const OpDef ops_loss[] = {
      .scratch = scratch_none,
      .grad = grad_sigmoid,
      .sample = "P[3,4] F[3,4]"},
-    {.name = "nn.bias_add",
-     .summary = "x + bias, the bias along the last axis.",
-     .shapes = "[…, n], [n] → […, n]",
-     .inputs = {"x", "bias"},
-     .traits = ELEMENTWISE | IN_PLACE(0),
-     .infer = infer_bias,
-     .strip = strip_bias,
-     .cost = cost_of_elementwise,
-     .cycles = VECTOR_ADD,
-     .grad = grad_bias,
-     .sample = "F[2,3,4] F[4] | I9[2,3] I9[3]"},
     {0}};

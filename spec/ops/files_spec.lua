@@ -1,0 +1,69 @@
+-- An op is found by its name: its row stands in a file that is called as it is, or whose folder is,
+-- or in the file of a family, which is listed here with its ops.
+local command = require "spec.support.command"
+
+-- File → patterns of the names that belong there.
+local families <const> = {
+  ["elementwise/binary"] = {"^where$"}, -- beside the rows of its tables
+  ["elementwise/convert"] = {"^cast$"},
+  ["elementwise/unary"] = {"^identity$", "^reading$", "^known$", "_like$",
+    "^recomputation_checkpoint$", "^stop_gradient$"},
+  ["elementwise/clip"] = {"^l2_"}, -- norms, which clipping is by
+  ["index/gather"] = {"^embedding_lookup$"},
+  ["index/gather_nd"] = {"^scatter_nd$"},
+  ["index/position"] = {"^arg%a+$"},
+  ["index/sort"] = {"^top_k$"},
+  ["io/collective"] = {"replica", "^all_", "scatter$"},
+  ["io/feed"] = {"^host_function$"},
+  ["io/remote"] = {"^replica_share$"},
+  ["layout/concat"] = {"^split$", "stack$"},
+  ["layout/diagonals"] = {"^tri%a$"},
+  ["layout/repeat"] = {"^broadcast_to$", "^tile$", "^reverse$"},
+  ["layout/shape"] = {"^expand_dims$", "^squeeze$", "^transpose$"},
+  ["layout/slice"] = {"^pad$", "^pad_grad$"},
+  ["linalg/decompose"] = {"^qr$", "^svd$", "^eigh$"},
+  ["linalg/triangular"] = {"^cholesky$"},
+  ["linear/linear"] = {"matmul$"},
+  ["loss/ctc_decoder"] = {"^ctc_beam_search_decoder"},
+  ["loss/loss"] = {"_cross_entropy_"},
+  ["norm/norm"] = {"^moments$"},
+  ["reduce/histogram"] = {"^fixed_width_bins$"},
+  ["reduce/scan"] = {"^cum"},
+}
+
+-- The names of a file's rows: of OpDef, or of the tables that rows are made of.
+local function rows_of(text)
+  local names = {}
+  text = text:gsub("/%*.-%*/", "")
+  local rows = text:match("\nconst OpDef ops_[%w_]+%[%] = {\n(.*)") or ""
+  for name, member in rows:gmatch('{%.name = "([%w_.]+)",%s*%.(%a+)') do
+    if member == "summary" or member == "source" then names[#names + 1] = name end
+  end
+  for name in rows:gmatch('%u+%("(nn%.[%w_]+)"') do names[#names + 1] = name end
+  return names
+end
+
+describe("the file of an op", function()
+  it("is found by its name, or by its family's", function()
+    local count, stray, used = 0, {}, {}
+    local pipe <close> = assert(io.popen("ls src/ops/*/*.c"))
+    for path in pipe:lines() do
+      local folder, file = path:match("([%w_]+)/([%w_]+)%.c$")
+      for _, full in ipairs(rows_of(command.read(path))) do
+        count = count + 1
+        local name <const> = full:match("[%w_]+$")
+        local good = full:find(folder .. ".", 1, true) or name:find(file, 1, true)
+          or name:find(folder, 1, true) or file == "pool" and name:find("_pool", 1, true)
+        for _, pattern in ipairs(families[folder .. "/" .. file] or {}) do
+          if name:find(pattern) then good, used[pattern] = true, true end
+        end
+        if not good then stray[#stray + 1] = path .. ": " .. full end
+      end
+    end
+    assert.same({}, stray)
+    assert(count > 100, count)
+    for file, patterns in pairs(families) do
+      for _, pattern in ipairs(patterns) do assert(used[pattern], file .. " " .. pattern) end
+    end
+  end)
+end)
