@@ -297,7 +297,7 @@ static void note_call(lua_State *L, const Program *p, Tape *t, Value **in, int i
   for (int i = 0; i < p->variable_count; i++)
     if (p->writes[i]) written[written_count++] = p->argument_count + i;
   host_results_put_in(answers, body, &g->error);
-  if (g->error.status != OK) graph_free(body), raise_of(L, g);
+  if (g->error.status != OK) graph_free(body), bind_check_graph(L, g);
   bind_mark_line(L, g);
   ControlParts parts = {.body = body,
                         .explicit_count = p->result_count,
