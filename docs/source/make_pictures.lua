@@ -171,6 +171,6 @@ end
 draw_loss(folder .. "loss.svg")
 draw_memory(folder .. "memory.svg")
 draw_schedules()
-run("LC_ALL=C.UTF-8 " .. ipulua .. " examples/where_to_cut.lua " .. folder
+run("LC_ALL=C.UTF-8 " .. ipulua .. " examples/pipelines/where_to_cut.lua --plot " .. folder
   .. "where_to_cut.svg >/dev/null")
 draw_report(folder .. "report.png")

@@ -4,7 +4,7 @@
 local ipu = require "ipulua"
 local keras = ipu.keras
 
-local batches <const> = require "ipulua.script".arguments{{"batches", 2000}}
+local batches <const> = require "ipulua.script".arguments{{"batches", 2000, short = 201}}
 
 local cfg = ipu.IPUConfig()
 cfg.auto_select_ipus = 1

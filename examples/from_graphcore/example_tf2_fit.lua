@@ -1,11 +1,11 @@
 -- A classifier of digits by compile and fit: 2000 steps an epoch, read from an infeed by one
 -- program.
--- Arguments: steps per epoch, epochs.
 
 local ipu = require "ipulua"
 local keras = ipu.keras
 
-local steps, epochs = require "ipulua.script".arguments{{"steps", 2000}, {"epochs", 4}}
+local steps, epochs = require "ipulua.script".arguments{
+  {"steps", 2000, short = 200}, {"epochs", 4, short = 3}}
 
 local cfg = ipu.IPUConfig()
 cfg.auto_select_ipus = 1

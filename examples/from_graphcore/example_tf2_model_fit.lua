@@ -7,7 +7,8 @@ local keras = ipu.keras
 local layers = keras.layers
 
 local batch_size <const> = 8
-local steps, epochs = require "ipulua.script".arguments{{"steps", 128}, {"epochs", 2}}
+local steps, epochs = require "ipulua.script".arguments{
+  {"steps", 128, short = 40}, {"epochs", 2, short = 1}}
 
 local cfg = ipu.IPUConfig()
 cfg.auto_select_ipus = 1

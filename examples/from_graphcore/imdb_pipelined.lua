@@ -1,11 +1,11 @@
 -- Four stages on two IPUs, the first and the last on one of them: device_mapping {0, 1, 1, 0}.
--- Reviews as 80 numbers of words; an embedding and an LSTM read them, two branches follow, a
+-- Reviews as 80 numbers of words; two LSTMs read them, one from behind, a
 -- sigmoid says whether a review is a good one.
 local ipu = require "ipulua"
 local keras, layers, data = ipu.keras, ipu.keras.layers, ipu.data
 local reviews = dofile((arg[0]:gsub("[^/]*$", "imdb_reviews.lua"))) -- beside this file
 
-local steps = require "ipulua.script".arguments{{"steps", 160}} -- of an epoch, and of an execution
+local steps = require "ipulua.script".arguments{{"steps", 160, short = 16}} -- of an epoch
 local vocabulary, length, batch_size, count = 20000, 80, 32, 16
 
 local function create_model()
@@ -14,19 +14,18 @@ local function create_model()
   do
     local _ <close> = keras.PipelineStage(0)
     x = layers.Embedding{vocabulary, 128}(input)
-    x = layers.LSTM{128, dropout = 0.2}(x)
+    a = layers.LSTM{64, dropout = 0.2}(x)
   end
   do
     local _ <close> = keras.PipelineStage(1)
-    a = layers.Dense{16, activation = "relu"}(x)
+    b = layers.LSTM{64, dropout = 0.2, go_backwards = true}(x)
   end
   do
     local _ <close> = keras.PipelineStage(2)
-    b = layers.Dense{16, activation = "relu"}(x)
+    x = layers.Dense{16, activation = "relu"}(layers.Concatenate(){a, b})
   end
   do
     local _ <close> = keras.PipelineStage(3)
-    x = layers.Concatenate()({a, b})
     x = layers.Dense{1, activation = "sigmoid"}(x)
   end
   return keras.Model{inputs = input, outputs = x, name = "imdb"}

@@ -5,7 +5,7 @@ local ipu = require "ipulua"
 local keras, layers, data = ipu.keras, ipu.keras.layers, ipu.data
 local reviews = dofile((arg[0]:gsub("[^/]*$", "imdb_reviews.lua"))) -- beside this file
 
-local steps = require "ipulua.script".arguments{{"steps", 10}} -- of an epoch
+local steps = require "ipulua.script".arguments{{"steps", 10, short = 4}} -- of an epoch
 local vocabulary, length, batch_size, count = 20000, 80, 32, 16
 
 local cfg = ipu.IPUConfig()

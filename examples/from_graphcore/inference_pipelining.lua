@@ -1,5 +1,5 @@
 -- Predicting through two stages: steps_per_execution says how many micro-batches go through the
--- pipeline in one run. Ten are asked for, two are there: a warning says that two are run.
+-- pipeline in one run.
 local ipu = require "ipulua"
 require "ipulua.script".arguments{}
 local keras, layers = ipu.keras, ipu.keras.layers
@@ -28,5 +28,5 @@ local _, _, images = keras.datasets.mnist.load_data()
 local dataset = ipu.data.from_tensor_slices(images)
   :map(function(image) return ipu.cast(image, "float32") / 255 end)
   :batch(32, {drop_remainder = true})
-local probabilities = model:predict(dataset, {steps = 2, verbose = 1})
+local probabilities = model:predict(dataset, {steps = 20, verbose = 1})
 print("predictions", table.concat(probabilities.shape, "x"))

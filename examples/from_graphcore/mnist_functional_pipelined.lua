@@ -4,7 +4,7 @@ local ipu = require "ipulua"
 local keras, layers, data = ipu.keras, ipu.keras.layers, ipu.data
 
 local batch_size, epochs = 32, 4
-local steps = require "ipulua.script".arguments{{"steps", 500}} -- of an epoch, and of an execution
+local steps = require "ipulua.script".arguments{{"steps", 500, short = 100}} -- of an epoch
 
 local function dataset()
   local x, y = keras.datasets.mnist.load_data()

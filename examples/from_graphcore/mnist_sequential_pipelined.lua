@@ -7,7 +7,8 @@ local keras, layers, data = ipu.keras, ipu.keras.layers, ipu.data
 
 local batch_size, epochs = 32, 4
 -- steps of an epoch, and of an execution
-local steps, schedule = require "ipulua.script".arguments{{"steps", 500}, {"schedule", "Grouped"}}
+local steps, schedule = require "ipulua.script".arguments{{"steps", 500, short = 100},
+  {"schedule", "Grouped"}}
 
 local function dataset()
   local x, y = keras.datasets.mnist.load_data()

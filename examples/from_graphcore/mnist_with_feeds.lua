@@ -3,7 +3,7 @@
 local ipu = require "ipulua"
 local keras = ipu.keras
 
-local batches <const> = require "ipulua.script".arguments{{"batches", 10000}}
+local batches <const> = require "ipulua.script".arguments{{"batches", 10000, short = 300}}
 local batches_per_execution <const> = 10
 
 local cfg = ipu.IPUConfig()

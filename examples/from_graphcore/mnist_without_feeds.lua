@@ -4,7 +4,7 @@
 local ipu = require "ipulua"
 local keras = ipu.keras
 
-local batches <const> = require "ipulua.script".arguments{{"batches", 10000}}
+local batches <const> = require "ipulua.script".arguments{{"batches", 10000, short = 300}}
 
 local cfg = ipu.IPUConfig()
 cfg.auto_select_ipus = 1

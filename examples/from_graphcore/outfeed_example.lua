@@ -3,7 +3,7 @@
 
 local ipu = require "ipulua"
 
-local steps <const> = require "ipulua.script".arguments{{"steps", 100}}
+local steps <const> = require "ipulua.script".arguments{{"steps", 100, short = 20}}
 
 local cfg = ipu.IPUConfig()
 cfg.auto_select_ipus = 1

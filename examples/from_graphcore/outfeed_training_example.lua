@@ -4,7 +4,7 @@
 local ipu = require "ipulua"
 local keras = ipu.keras
 
-local steps <const> = require "ipulua.script".arguments{{"steps", 100}}
+local steps <const> = require "ipulua.script".arguments{{"steps", 100, short = 30}}
 
 local cfg = ipu.IPUConfig()
 cfg.auto_select_ipus = 1

@@ -3,7 +3,7 @@
 -- every micro-batch.
 local ipu = require "ipulua"
 
-local repeat_count = require "ipulua.script".arguments{{"repeat_count", 100}}
+local repeat_count = require "ipulua.script".arguments{{"repeat_count", 100, short = 20}}
 local count = 16 -- micro-batches of an update
 
 local cfg = ipu.IPUConfig()

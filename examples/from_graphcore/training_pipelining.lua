@@ -4,7 +4,7 @@
 local ipu = require "ipulua"
 local keras, layers = ipu.keras, ipu.keras.layers
 
-local steps = require "ipulua.script".arguments{{"steps", 128}} -- of an epoch, and of an execution
+local steps = require "ipulua.script".arguments{{"steps", 128, short = 16}} -- of an epoch
 
 local cfg = ipu.IPUConfig()
 cfg.auto_select_ipus = 4

@@ -1,5 +1,5 @@
 -- A graph of placeholders, run by a session: the additions stand on the IPU, the placeholders on
--- the CPU.
+-- the CPU. Then the same additions compiled into one program, whose results are a list.
 
 local ipu = require "ipulua"
 require "ipulua.script".arguments{}
@@ -24,7 +24,13 @@ end
 
 local result = ipu.ipu_scope("/device:IPU:0")(function() return basic_graph(pa, pb, pc) end)
 
+local compiled = ipu.ipu_scope("/device:IPU:0")(function()
+  return ipu.ipu_compiler.compile(basic_graph, {pa, pb, pc})
+end)
+
 do
   local sess <close> = ipu.Session()
-  print(sess:run(result, {feed_dict = {[pa] = {1, 1}, [pb] = {0, 1}, [pc] = {1, 5}}}))
+  local fed <const> = {feed_dict = {[pa] = {1, 1}, [pb] = {0, 1}, [pc] = {1, 5}}}
+  print(sess:run(result, fed))
+  print(sess:run(compiled, fed)[1])
 end

@@ -1,4 +1,4 @@
-/* An op in C for examples/custom_op.lua: y = x + amount * sin(x * frequency)^2 / frequency, the
+/* An op in C for custom_op.lua: y = x + amount * sin(x * frequency)^2 / frequency, the
  * "snake" activation. */
 #include <ipulua_op.h>
 #include <math.h>

@@ -1,12 +1,12 @@
 -- An op of your own in C: compiled here, then used like any other, eagerly and in a compiled
--- training step. ipulua examples/custom_op.lua [steps]
+-- training step.
 
 local ipu = require "ipulua"
 local steps = require "ipulua.script".arguments{{"steps", 200, least = 0}}
 
 local here = arg[0]:match("^(.*)/") or "."
 local library = os.tmpname()
-local compile = string.format("cc -O2 -shared -fPIC -I'%s/../src' -o '%s' '%s/custom_op.c' -lm",
+local compile = string.format("cc -O2 -shared -fPIC -I'%s/../../src' -o '%s' '%s/custom_op.c' -lm",
   here, library, here)
 assert(os.execute(compile), "the C compiler failed: " .. compile)
 local snake = ipu.load_op_library(library).snake

@@ -1,6 +1,6 @@
 -- BERT-Large, trained on a pipeline of 16 IPUs: what would a weight update cost? The model has 340
--- million weights; none of them is made, nothing runs. Arguments: the chip (bow), the micro-batch
--- (4), micro-batches for a weight update (512).
+-- million weights; none of them is made, nothing runs. --accumulation says how many micro-batches
+-- make a weight update.
 local ipu = require "ipulua"
 local keras, layers = ipu.keras, ipu.keras.layers
 

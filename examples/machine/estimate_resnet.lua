@@ -1,6 +1,5 @@
 -- ResNet-50 on 16 replicas of one IPU each: what would a weight update cost? Nothing is made and
--- nothing runs. Arguments: the chip (bow), the micro-batch (8), micro-batches for a weight update
--- (16).
+-- nothing runs. --accumulation says how many micro-batches make a weight update.
 local ipu = require "ipulua"
 local keras, layers = ipu.keras, ipu.keras.layers
 

@@ -1,10 +1,11 @@
--- The same training on one IPU and on several replicas: replicas.lua [replicas, a power of two]
--- [steps]. Each replica has the model and batches of its own; their gradients are averaged before
+-- The same training on one IPU and on several replicas: --replicas says how many, a power of
+-- two. Each replica has the model and batches of its own; their gradients are averaged before
 -- each update, so that the weights are those of one IPU with batches as many times larger.
 local ipu = require "ipulua"
 local data = ipu.data
 
-local replicas, steps = require "ipulua.script".arguments{{"replicas", 4}, {"steps", 200}}
+local replicas, steps = require "ipulua.script".arguments{{"replicas", 4},
+  {"steps", 200, short = 20}}
 local batch_size <const> = 32
 
 local function dataset(size)
@@ -19,6 +20,7 @@ end
 
 -- Weights after training, and the loss of each step and replica.
 local function train(ipus, size)
+  ipu.reset_ipu_configuration()
   local cfg = ipu.IPUConfig()
   cfg.auto_select_ipus = ipus
   cfg:configure_ipu_system()

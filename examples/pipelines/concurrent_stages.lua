@@ -3,7 +3,7 @@
 -- gives the same losses.
 local ipu = require "ipulua"
 
-local repeat_count = require "ipulua.script".arguments{{"repeat_count", 20}}
+local repeat_count = require "ipulua.script".arguments{{"repeat_count", 20, short = 10}}
 
 local cfg = ipu.IPUConfig()
 cfg.auto_select_ipus = 4

@@ -1,29 +1,23 @@
 -- Where should this model be cut? Tries borders of stages, schedules, recomputation and sizes of
--- micro-batches on a model of the machine, runs none of them, and takes the fastest that fits:
---   ipulua examples/where_to_cut.lua [resnet50 | gpt | a file] [IPUs, a power of two] [plot.svg]
---   (otherwise resnet50, 4, no picture). A file returns {title =, samples = of a weight update,
---   sizes = of micro-batches to be tried, build =}; build(block) makes the model of blocks, as in
---   the table `models` of this script. First one estimate with every block as a stage tells each
---   block's cycles; borders that balance those are priced in every way to run them; around the best
---   of these the borders move.
+-- micro-batches on a model of the machine, runs none of them, and takes the fastest that fits.
+-- --model is resnet50, gpt or a file; --plot draws the picture into a file of that name. A file
+-- returns {title =, samples = of a weight update, sizes = of micro-batches to be tried, build =};
+-- build(block) makes the model of blocks, as in the table `models` of this script. First one
+-- estimate with every block as a stage tells each block's cycles; borders that balance those are
+-- priced in every way to run them; around the best of these the borders move.
 local ipu = require "ipulua"
 local keras, layers = ipu.keras, ipu.keras.layers
-require "ipulua.script".options()
+local model_name, ipus, plot = require "ipulua.script".arguments{{"model", "resnet50"},
+  {"ipus", 4, least = 2}, {"plot", ""}}
+if plot == "" then plot = nil end
 
 local function refuse(words, ...)
   io.stderr:write("where_to_cut: ", words:format(...), "\n")
   os.exit(1, true)
 end
 
-local model_name, ipus, plot = "resnet50", 4, nil
-for _, word in ipairs(arg or {}) do
-  if tonumber(word) then
-    ipus = math.tointeger(tonumber(word))
-    if not ipus or ipus < 2 or ipus & (ipus - 1) ~= 0 then
-      refuse("the number of IPUs must be a power of two from 2 on, got %s", word)
-    end
-  elseif word:match("%.svg$") then plot = word
-  else model_name = word end
+if ipus & (ipus - 1) ~= 0 then
+  refuse("the number of IPUs must be a power of two from 2 on, got %d", ipus)
 end
 local target <const> = "bow"
 

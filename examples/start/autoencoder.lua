@@ -1,6 +1,5 @@
 -- An autoencoder squeezes pictures of digits into 32 numbers, and back: binary cross-entropy 0.0816
--- on MNIST's test set after ten epochs, in 17 seconds on two cores. `autoencoder.lua short` runs a
--- few steps only.
+-- on MNIST's test set after ten epochs, in 17 seconds on two cores.
 local ipu = require "ipulua"
 local keras, layers, data = ipu.keras, ipu.keras.layers, ipu.data
 local short = require "ipulua.script".arguments{"short"}

@@ -1,8 +1,8 @@
 -- A small GPT (four blocks of causal attention, 0.8 million weights) learns to write like
 -- Shakespeare: validation loss 1.580 after 3000 steps, four minutes on two cores.
 -- tinyshakespeare.txt is looked for under $IPULUA_DATA; without it, the pages of this project are
--- what is learnt. `char_gpt.lua short` runs a few steps of one block only. With
--- `ipulua -i examples/char_gpt.lua` the prompt comes next, where sample(text, {length,
+-- what is learnt. With
+-- `ipulua -i char_gpt.lua` the prompt comes next, where sample(text, {length,
 -- temperature}) writes and train(epochs) goes on; Ctrl-C ends the training early.
 local ipu = require "ipulua"
 local keras, layers, data = ipu.keras, ipu.keras.layers, ipu.data

@@ -1,7 +1,6 @@
 -- An LSTM learns to write like Shakespeare, character by character: validation loss 1.537 after
 -- 4000 steps, five minutes on two cores. tinyshakespeare.txt is looked for under $IPULUA_DATA;
--- without it, the pages of this project are what is learnt. `char_lstm.lua short` runs a few steps
--- only.
+-- without it, the pages of this project are what is learnt.
 local ipu = require "ipulua"
 local keras, layers, data = ipu.keras, ipu.keras.layers, ipu.data
 local short = require "ipulua.script".arguments{"short"}

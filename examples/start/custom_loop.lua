@@ -1,6 +1,6 @@
 -- A training loop of one's own: tape, optimizer, metrics and learning-rate schedule by hand. The
 -- inner loop is one program on the device; Lua looks at the metrics in between. 97.83 % of MNIST's
--- test set after five epochs, in seven seconds. `custom_loop.lua short` runs a few steps only.
+-- test set after five epochs, in seven seconds.
 local ipu = require "ipulua"
 local keras, layers, data = ipu.keras, ipu.keras.layers, ipu.data
 local short = require "ipulua.script".arguments{"short"}

@@ -1,11 +1,10 @@
 -- ResNet-20 (He et al. 2015, section 4.2) on CIFAR-10 where its files are, else on MNIST, whose
 -- pictures are padded to 32×32. MNIST: 96.45 % of the test set after 12800 pictures, in a minute on
--- two cores. `resnet20.lua short` runs 40 steps only; a number says for how many pictures it
--- trains.
+-- two cores. --pictures says for how many it trains.
 local ipu = require "ipulua"
 local keras, layers, data = ipu.keras, ipu.keras.layers, ipu.data
-local short, pictures = require "ipulua.script".arguments{"short", {"pictures", 12800, least = 64}}
-if short then pictures = 640 end
+local short, pictures = require "ipulua.script".arguments{"short",
+  {"pictures", 12800, least = 64, short = 640}}
 local batch_size = short and 16 or 64
 local steps = pictures // batch_size
 

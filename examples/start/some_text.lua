@@ -21,7 +21,7 @@ return function()
   local ok, train, validation, vocabulary = pcall(ipu.keras.datasets.text.load_data)
   if ok then return train, validation, vocabulary, "ROMEO:" end
   print "no tinyshakespeare.txt under IPULUA_DATA: the pages of this project instead"
-  local path = book((arg[0]:gsub("[^/]*$", "../")))
+  local path = book((arg[0]:gsub("[^/]*$", "../../")))
   train, validation, vocabulary = ipu.keras.datasets.text.load_data(path)
   os.remove(path)
   return train, validation, vocabulary, "A tensor"

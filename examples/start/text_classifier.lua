@@ -1,6 +1,6 @@
 -- An LSTM tells good reviews from bad ones: those of IMDB where they are under $IPULUA_DATA, else
 -- sentences made up here, in which "not" turns the next judgement around (99.5 % of unseen ones
--- right after three epochs, three seconds). `text_classifier.lua short` runs a few steps only.
+-- right after three epochs, three seconds).
 local ipu = require "ipulua"
 local keras, layers = ipu.keras, ipu.keras.layers
 local short = require "ipulua.script".arguments{"short"}

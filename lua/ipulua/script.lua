@@ -1,5 +1,5 @@
--- The words behind a script's name. What --help prints is the comment at the head of the script,
--- and the arguments with their defaults.
+-- The options behind a script's name. What --help prints is the comment at the head of the script,
+-- and the options with their defaults.
 
 local nearest = require "ipulua.nearest"
 
@@ -24,27 +24,41 @@ end
 
 local function is_word(row) return type(row) == "string" end
 
+-- Whether there is --short: as a row of its own, or by another row's value for it.
+local function has_short(rows)
+  for _, row in ipairs(rows) do
+    if row == "short" or not is_word(row) and row.short ~= nil then return true end
+  end
+  return false
+end
+
+local function option(name) return "--" .. name:gsub("_", "-") end
+
 local function shown(row)
-  if is_word(row) then return "  " .. row .. ", which may be left out" end
-  return string.format("  %s: %s", row[1], row[2])
+  if is_word(row) then return "  " .. option(row) end
+  local less = row.short ~= nil and string.format(" (%s with --short)", row.short) or ""
+  return string.format("  %s %s%s", option(row[1]), row[2], less)
 end
 
 local function help(rows)
   local lines = {}
-  for i, row in ipairs(rows) do lines[i] = shown(row) end
-  return #rows > 0 and "Arguments, in this order, and what they are otherwise:\n"
-    .. table.concat(lines, "\n") or "It takes no arguments."
+  for _, row in ipairs(rows) do
+    if row ~= "short" then lines[#lines + 1] = shown(row) end
+  end
+  if has_short(rows) then lines[#lines + 1] = "  --short: only as much as shows that it works" end
+  return #lines > 0 and "Options, and what they are otherwise:\n" .. table.concat(lines, "\n")
+    or "It takes no options."
 end
 
 local function refuse(format, ...)
-  stop(1, io.stderr, string.format("%s: %s (--help lists all arguments)", arg[0],
+  stop(1, io.stderr, string.format("%s: %s (--help lists all options)", arg[0],
     string.format(format, ...)))
 end
 
 local function read_count(row, word)
   local value, least = math.tointeger(tonumber(word)), row.least or 1
-  if not value then refuse("'%s' must be an integer, got '%s'", row[1], word) end
-  if value < least then refuse("'%s' must be at least %d, got %d", row[1], least, value) end
+  if not value then refuse("'%s' must be an integer, got '%s'", option(row[1]), word) end
+  if value < least then refuse("'%s' must be at least %d, got %d", option(row[1]), least, value) end
   return value
 end
 
@@ -52,13 +66,7 @@ end
 local function read(row, word)
   if math.type(row[2]) == "integer" then return read_count(row, word) end
   if type(row[2]) ~= "number" then return word end
-  return tonumber(word) or refuse("'%s' must be a number, got '%s'", row[1], word)
-end
-
-local function hint(rows, word)
-  local words = {}
-  for _, row in ipairs(rows) do words[#words + 1] = is_word(row) and row or nil end
-  return nearest.hint(word, words)
+  return tonumber(word) or refuse("'%s' must be a number, got '%s'", option(row[1]), word)
 end
 
 -- The words behind the script whose chunk is at a level of the caller's stack; none where another
@@ -68,22 +76,21 @@ local function words_of(level)
   return type(arg) == "table" and arg[0] == chunk:sub(2) and arg or {}
 end
 
-local function take_options(words, rows)
-  for _, word in ipairs(words) do
-    if word == "--help" or word == "-h" then
-      stop(0, io.stdout, head(arg[0]) .. (rows and "\n\n" .. help(rows) or ""))
-    end
-    if word:find("^%-%-?%a") then
-      refuse("it has no option '%s'%s", word, nearest.hint(word, {"--help"}))
-    end
-  end
+local function print_help(rows)
+  stop(0, io.stdout, head(arg[0]) .. (rows and "\n\n" .. help(rows) or ""))
 end
+
+local function is_help(word) return word == "--help" or word == "-h" end
 
 ---Does what --help asks for, and refuses other words that begin with a dash. For scripts that read
 ---their arguments themselves.
 function script.options()
-  local words = words_of(2)
-  take_options(words)
+  for _, word in ipairs(words_of(2)) do
+    if is_help(word) then print_help() end
+    if word:find("^%-%-?%a") then
+      refuse("it has no option '%s'%s", word, nearest.hint(word, {"--help"}))
+    end
+  end
 end
 
 ---For files that other scripts load: run by itself, such a file says so, and whose part it is.
@@ -94,28 +101,56 @@ function script.part(of)
   end
 end
 
----What the script was given, in the order of the rows: {"epochs", 5} is an argument and its
----default, whose type it has; an integer is at least 1, or what {"steps", 5, least = 0} says; a
----string is a word that may be there: true or false. --help prints the comment at the head of the
----script; what isn't understood ends it with a message.
+-- Which row an option names: the row and its place; 0: --short of other rows.
+local function place_of(rows, word)
+  local names = {"--help"}
+  if has_short(rows) then names[2] = "--short" end
+  for i, row in ipairs(rows) do
+    local name = option(is_word(row) and row or row[1])
+    if name == word then return i end
+    names[#names + 1] = name
+  end
+  if word == "--short" and has_short(rows) then return 0 end
+  if word:find "^%-" then refuse("it has no option '%s'%s", word, nearest.hint(word, names)) end
+  refuse("it takes options only, got '%s'%s", word, nearest.hint("--" .. word, names))
+end
+
+-- Options by place: words, "--steps 5" and "--steps=5".
+local function read_options(given, rows)
+  local found, at = {}, 1
+  while given[at] do
+    if is_help(given[at]) then print_help(rows) end
+    local word, value = given[at]:match "^(%-%-[^=]+)=(.*)$"
+    word = word or given[at]
+    local place = place_of(rows, word)
+    local row = rows[place] or "short"
+    if is_word(row) then
+      if value then refuse("'%s' takes no value", word) end
+      found[place], found.short = true, found.short or row == "short"
+    else
+      if not value then at, value = at + 1, given[at + 1] end
+      if not value then refuse("'%s' needs a value", word) end
+      found[place] = read(row, value)
+    end
+    at = at + 1
+  end
+  return found
+end
+
+---What the script was given, in the order of the rows: {"steps", 500, short = 20} is the option
+---`--steps 5` and what it is otherwise (another value with `--short`), whose type it has; an
+---integer is at least 1, or what {"steps", 5, least = 0} says; a string is an option without a
+---value: true or false. --help prints the comment at the head of the script; what isn't understood
+---ends it with a message.
 ---@param rows table
 ---@return any ...
 function script.arguments(rows)
-  local given, values, places, words = words_of(2), {}, {}, {}
-  take_options(given, rows)
+  local found, values = read_options(words_of(2), rows), {}
   for i, row in ipairs(rows) do
-    if is_word(row) then
-      words[row], values[i] = i, false
-    else
-      places[#places + 1], values[i] = i, row[2]
-    end
-  end
-  local taken = 0
-  for _, word in ipairs(given) do
-    taken = taken + (words[word] and 0 or 1)
-    local i = words[word] or places[taken]
-    if not i then refuse("it has no argument '%s'%s", word, hint(rows, word)) end
-    values[i] = words[word] and true or read(rows[i], word)
+    if found[i] ~= nil then values[i] = found[i]
+    elseif is_word(row) then values[i] = false
+    elseif found.short and row.short ~= nil then values[i] = row.short
+    else values[i] = row[2] end
   end
   return table.unpack(values, 1, #rows)
 end

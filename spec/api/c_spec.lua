@@ -94,13 +94,22 @@ describe("examples/c", function()
     run{"gcc", "-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", "-Isrc",
       "examples/c/" .. name .. ".c", "-o",
       folder .. "/" .. name, library, "-Wl,-rpath," .. build, "-lm"}
-    return run{folder .. "/" .. name, ..., dir = folder}
+    local words = {folder .. "/" .. name, ...}
+    words.dir = folder
+    return run(words)
   end
 
   run_if("function.c fits a line without Lua", function()
     local slope, offset = example("function"):match("slope (%S+) offset (%S+)")
     assert.near(3, tonumber(slope), 0.02)
     assert.near(0.25, tonumber(offset), 0.01)
+  end)
+
+  run_if("predict.c loads a model and predicts", function()
+    local code = "local k = require 'ipulua'.keras local m = k.Sequential{k.layers.Dense{2, "
+      .. "input_shape = {3}, kernel_initializer = 'ones'}} m:save '%s/m.safetensors'"
+    run{command.ipulua, "-e", code:format(folder)}
+    assert.equal("1\n1\n", example("predict", "m.safetensors", "0.5", "1.5", "-1"))
   end)
 
   run_if("online.c learns, and learns anew when the sensor changes", function()

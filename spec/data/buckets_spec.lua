@@ -114,6 +114,13 @@ describe("a model fed with batches of any shape", function()
     assert.same(losses[1], losses[2])
   end)
 
+  it("predicts without having been compiled", function()
+    local input = layers.Input{shape = {-1}, dtype = "int32"}
+    local model = keras.Model{inputs = input,
+      outputs = layers.GlobalAveragePooling1D()(layers.Embedding{12, 4}(input))}
+    assert.same({10, 4}, model:predict(rows():map(function(x) return x end):padded_batch(4)).shape)
+  end)
+
   it("says when they can't be taken", function()
     local model = classifier{steps_per_execution = 2}
     local ok, message = pcall(model.fit, model, rows():padded_batch(4), {verbose = 0})

@@ -102,8 +102,9 @@ describe("what is shown of", function()
 
   -- Prices change a little whenever the model of the machine learns something.
   local function searched(page, shown, count, ...)
-    local r = command.run{command.ipulua, "examples/where_to_cut.lua", ...,
-      env = {LC_ALL = "C.UTF-8"}}
+    local call = {command.ipulua, "examples/pipelines/where_to_cut.lua", ...}
+    call.env = {LC_ALL = "C.UTF-8"}
+    local r = command.run(call)
     local found = 0
     for words, rate, kilobytes in shown:gmatch("([^\n]-%d+x%d+) +(%d+) +%d+ %% +(%d+) ") do
       local got_rate, got_kilobytes = r.out:match(words:gsub("^ *[%d-]* *", ""):gsub("%p", "%%%0")
@@ -123,7 +124,8 @@ describe("what is shown of", function()
 
   it("a search for a cut in README is near what the example prints", function()
     searched("README.md", command.read("README.md"):match(
-      "\n```\n%$ ipulua examples/where_to_cut.lua gpt 4\n(.-)```\n"), 5, "gpt", "4")
+      "\n```\n%$ ipulua examples/pipelines/where_to_cut.lua %-%-model gpt\n(.-)```\n"),
+      5, "--model", "gpt")
   end)
 
   -- 24 blocks on 8 IPUs: which ways fit must be as shown, and speeds near.

@@ -7,7 +7,7 @@ local folder
 
 local function run(name, steps)
   local line = string.format("IPULUA_DATA=%s IPULUA_LOG=error %s -l spec.support.plans --seed 1 "
-    .. "--threads 1 examples/bench/%s.lua %d 2>&1",
+    .. "--threads 1 examples/bench/%s.lua --steps %d 2>&1",
     command.quote(folder), command.quote(command.ipulua), name, steps)
   local pipe <close> = assert(io.popen(line))
   local lines = {}
@@ -44,8 +44,8 @@ describe("examples/bench", function()
 
   it("explains itself, and refuses arguments in words", function()
     for _, case in ipairs{
-      {0, "steps: 10000\n", "w1", "--help"},
-      {1, "'steps' must be an integer, got 'many'", "w2", "many"},
+      {0, "--steps 10000\n", "w1", "--help"},
+      {1, "'--steps' must be an integer, got 'many'", "w2", "--steps", "many"},
       {1, "it has no option '--fast'", "w5", "--fast"}, {0, "usage: run.lua ", "run", "--help"},
       {2, "what is '--round'?\nusage: run.lua ", "run", "--round"},
       {2, "'--rounds' needs a value\nusage: ", "run", "--rounds"},
@@ -57,9 +57,10 @@ describe("examples/bench", function()
       {1, "there is no nowhere/ops_bench; make build/ops_bench makes it", "ops"},
       {1, "it is a part of w2.lua and w2_ga4.lua", "mlp", "--help"},
       {1, "it is a part of w1.lua, … w7.lua", "report"},
-      {0, "wide, which may be left out", "lanes", "--help"},
-      {1, "it has no argument 'wid'; did you mean 'wide'?", "lanes", "wid"},
-      {1, "it has no argument 'deep'", "costs", "deep"}, {1, "it has no argument '1'", "feed", "1"},
+      {0, "  --wide\n", "lanes", "--help"},
+      {1, "it has no option '--wid'; did you mean '--wide'?", "lanes", "--wid"},
+      {1, "it takes options only, got 'deep'", "costs", "deep"},
+      {1, "it takes options only, got '1'", "feed", "1"},
     } do
       local words = {command.ipulua, "examples/bench/" .. case[3] .. ".lua", table.unpack(case, 4)}
       words.env = {OPS_BENCH = "nowhere/ops_bench"}

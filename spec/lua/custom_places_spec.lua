@@ -13,7 +13,7 @@ local function build_library()
   local path = command.scratch()
   path = path .. ".so"
   local pipe <close> = assert(io.popen("cc -O1 -shared -fPIC -Isrc -o '" .. path
-    .. "' examples/custom_op.c -lm 2>&1"))
+    .. "' examples/interop/custom_op.c -lm 2>&1"))
   local said = pipe:read("a")
   assert(pipe:close(), said)
   local library = ipu.load_op_library(path)

@@ -162,7 +162,7 @@ describe("load_op_library", function()
   end)
 
   it("row 243: gives ops that run, are traced, differentiated and priced", function()
-    local library = ipu.load_op_library(build("examples/custom_op.c"))
+    local library = ipu.load_op_library(build("examples/interop/custom_op.c"))
     local snake = library.snake
     assert.matches("^{snake = ", tostring(library))
     local function expected(v, a) return v + math.sin(a * v) ^ 2 / a end
@@ -207,7 +207,7 @@ describe("load_op_library", function()
 
   it("says what is wrong with a file", function()
     fails("cannot open shared object file", ipu.load_op_library, "/nowhere/ops.so")
-    fails("load_op_library: ", ipu.load_op_library, "examples/custom_op.c")
+    fails("load_op_library: ", ipu.load_op_library, "examples/interop/custom_op.c")
     fails("exports no ipulua_op_library", ipu.load_op_library, build_text("int nothing;"))
     fails("was built for ABI 99", ipu.load_op_library, build_text([[
       const IpuOpLibrary *ipulua_op_library(const IpuHost *h) {

@@ -70,7 +70,7 @@ describe("row 176: memory that instances share", function()
     end)
   end
 
-  -- With two replicas that bring 1 and 2 times x: s1 = 3 x; s2 = 2 (3 x) on each, added 12 x; s3 = 3 z.
+  -- Two replicas bring 1 and 2 times x: s1 = 3 x; s2 = 2 (3 x) on each, added 12 x; s3 = 3 z.
   -- s3 reads what is there when s1 runs, s2 is exchanged between the two.
   it("keeps what has arrived while another sum is exchanged", function()
     local out = in_every_way([[

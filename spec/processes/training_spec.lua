@@ -330,7 +330,8 @@ describe("row 176: PopDistStrategy", function()
       assert.truthy(shown["meetings-note"]:find("2 instances", 1, true), page.out)
       local collectives = {}
       for i, row in ipairs(shown.meetings) do collectives[i] = row[2] end
-      assert.truthy(table.concat(collectives, "\n"):find("cross_replica_mean float32[4, 8]", 1, true))
+      assert.truthy(table.concat(collectives, "\n"):find("cross_replica_mean float32[4, 8]", 1,
+        true))
     end
     assert.equal(2 * 8, means) -- of two gradients, in eight steps
     assert.is_true(bytes >= 8 * 2 * (4 * 8 + 8) * 4)

@@ -149,7 +149,8 @@ local function example(name, arguments, changes)
     setmetatable({}, {__index = _G})))
   return function()
     local own = arg
-    arg = {[0] = name, table.unpack(arguments)} -- luacheck: ignore 121
+    arg = {[0] = name, -- luacheck: ignore 121
+      "--target", arguments[1], "--micro-batch", arguments[2], "--accumulation", arguments[3]}
     local build, micro_batch = chunk()
     arg = own -- luacheck: ignore 121
     return build, micro_batch

@@ -22,7 +22,7 @@ typedef struct MeetingTotals {
 typedef struct Meeting {
   uint32_t kind, detail;
   MeetingTotals so_far; /* which the others are told */
-  bool varying; /* each instance may bring another number of bytes */
+  bool varying;         /* each instance may bring another number of bytes */
   /* What messages call it: "allreduce 'SUM' of float32[3] (train.lua:20)". */
   void (*describe)(const void *context, char *text, size_t n);
   const void *context;

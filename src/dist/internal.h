@@ -51,7 +51,7 @@ typedef struct Peer {
   char *message; /* MESSAGE_BYTES: its newest header, with data that came with it */
   char *data;    /* larger data */
   size_t capacity;
-  MeetingTotals told; /* in its newest header */
+  MeetingTotals told;  /* in its newest header */
   struct Board *board; /* in its shared memory; NULL: instances share none */
 } Peer;
 

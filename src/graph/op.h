@@ -132,12 +132,12 @@ typedef enum Collective { /* what replicas do together */
                           COLLECTIVE_EXCHANGE,
 } Collective;
 typedef enum Traffic { /* between tiles and what is beside them */
-                        TRAFFIC_NONE,
-                        TRAFFIC_DEQUEUE,
-                        TRAFFIC_ENQUEUE,
-                        TRAFFIC_HOST, /* a function of the host: there and back */
-                        TRAFFIC_LOAD, /* streaming memory */
-                        TRAFFIC_STORE,
+                       TRAFFIC_NONE,
+                       TRAFFIC_DEQUEUE,
+                       TRAFFIC_ENQUEUE,
+                       TRAFFIC_HOST, /* a function of the host: there and back */
+                       TRAFFIC_LOAD, /* streaming memory */
+                       TRAFFIC_STORE,
 } Traffic;
 typedef enum Layout { /* where elements lie on the tiles */
                       LAYOUT_KEPT,

@@ -1,5 +1,6 @@
 #include "lua/tape.h"
 #include "lua/context.h"
+#include "lua/host_results.h"
 #include "lua/trace.h"
 
 #include <stdlib.h>
@@ -283,8 +284,8 @@ TapeCall *tape_begin_call(lua_State *L, Program *p, int arguments) {
   return c;
 }
 
-static void note_call(lua_State *L, const Program *p, Tape *t, Value **in, int inputs,
-                      int results) {
+static void note_call(lua_State *L, const Program *p, Tape *t, Value **in, int inputs, int results,
+                      const HostResults *answers) {
   Graph *g = t->graph, *body = g ? graph_copy(p->traced) : NULL;
   if (!g) return; /* cleared meanwhile */
   int64_t *written = arena_alloc(g->arena, (size_t)(p->variable_count + 1) * sizeof *written);
@@ -295,6 +296,8 @@ static void note_call(lua_State *L, const Program *p, Tape *t, Value **in, int i
   }
   for (int i = 0; i < p->variable_count; i++)
     if (p->writes[i]) written[written_count++] = p->argument_count + i;
+  host_results_put_in(answers, body, &g->error);
+  if (g->error.status != OK) graph_free(body), bind_check_graph(L, g);
   bind_mark_line(L, g);
   ControlParts parts = {.body = body,
                         .explicit_count = p->result_count,
@@ -315,11 +318,11 @@ static void note_call(lua_State *L, const Program *p, Tape *t, Value **in, int i
   tell_collector(L, t);
 }
 
-void tape_end_call(lua_State *L, Program *p, TapeCall *call) {
+void tape_end_call(lua_State *L, Program *p, TapeCall *call, const HostResults *answers) {
   int results = lua_gettop(L);
   for (int i = 0; i < call->tapes; i++)
     note_call(L, p, call->tape[i], call->in + (size_t)i * (size_t)call->inputs, call->inputs,
-              results);
+              results, answers);
 }
 
 /* ---- tapes ---- */

@@ -1,6 +1,5 @@
 #include "program/region.h"
 
-
 static bool is_view(const Node *n) { return (n->op->traits & VIEW) != 0; }
 
 Value *value_root(Value *v) {

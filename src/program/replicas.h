@@ -38,8 +38,9 @@ typedef struct Bucket {
 /* What the meetings of instances at a phase have cost. */
 typedef struct MeetingCost {
   int64_t count;
-  const char *way;          /* "gather", "chain" or "shared" */
-  struct MeetingTotals *of; /* [instances]: of others, until the meeting before; NULL before the first */
+  const char *way; /* "gather", "chain" or "shared" */
+  struct MeetingTotals
+      *of; /* [instances]: of others, until the meeting before; NULL before the first */
 } MeetingCost;
 
 typedef enum PhaseKind {

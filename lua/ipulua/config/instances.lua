@@ -141,6 +141,8 @@ function instances.begin()
   local path <const> = plugin_of(facts.library)
   state.begun = true
   joined.begin(path, facts.launcher, facts.index, facts.count)
+  -- a launcher joins what all write: lines stay whole
+  io.stderr:setvbuf("line")
   log.set_prefix("[instance " .. facts.index .. "] ")
   take_over_exit()
   agree()

@@ -267,8 +267,8 @@ local no_downloads <const> = "nothing is downloaded; "
 local no_queue <const> = "datasets have threads of their own"
 local folder_of_images <const> = "use ipu.data.from_image_folder(path, {image_size = {height, "
   .. "width}})"
-local no_texts <const> = "there are no tensors of text; number the words with "
-  .. "preprocessing.text.Tokenizer, and make a dataset of the numbers"
+local no_texts <const> = "read the files with io.open; ipu.data.from_tensor_slices{texts, labels} "
+  .. "makes a dataset of the lists"
 local missing <const> = {
   Sequence = "programs must know the shapes of batches ahead; make them by "
   .. "ipu.data.from_generator",

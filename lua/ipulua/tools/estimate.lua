@@ -39,8 +39,8 @@ local rows <const> = {
     says = "of the links between IPUs; mesh by default"},
   {"host", "string", optional = true, choices = {"machine", "model"}},
   {"timing", "string", "steps", choices = {"steps", "dependencies"},
-    says = "of pipelines: all IPUs step together, as they do; or each pass begins when its operands "
-      .. "are there and its IPU is free"},
+    says = "of pipelines: all IPUs step together, as they do; or each pass begins when its "
+      .. "operands are there and its IPU is free"},
   {"explain", "boolean", false, says = "add a text about what doesn't fit"},
 }
 

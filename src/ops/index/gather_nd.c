@@ -108,7 +108,8 @@ static void grad_scatter_nd(Graph *g, const Node *n, Value *const *dy, Value **d
 
 const OpDef ops_gather_nd[] = {
     {.name = "gather_nd",
-     .summary = "Slices of x by tuples of k indices, along its first k axes; one outside is an error.",
+     .summary =
+         "Slices of x by tuples of k indices, along its first k axes; one outside is an error.",
      .shapes = "[k axes…, rest…], [..., k] → [..., rest…]",
      .inputs = {"x", "indices"},
      .traits = INDICES(1),

@@ -61,9 +61,9 @@ static Cost qr(const Target *t, const Matrices *x) {
   int64_t k = least(x->rows, x->cols), panel = least(k, PANEL), right = most(x->cols / 2, 1);
   Cost c = cost_reduce(t, x->d, COST_SUM, x->count, x->rows, 1);
   cost_repeat(&c, 2 * (double)k);
-  Cost both = panel > 1 ? product(t, x, panel, x->rows, right)
-                        : cost_elementwise(t, x->d, x->count * x->rows * right, 2,
-                                           2 * VECTOR(MUL, x->d));
+  Cost both = panel > 1
+                  ? product(t, x, panel, x->rows, right)
+                  : cost_elementwise(t, x->d, x->count * x->rows * right, 2, 2 * VECTOR(MUL, x->d));
   if (panel > 1) then(&both, product(t, x, x->rows, panel, right));
   then_times(&c, both, (double)ceil_div(k, panel));
   return c;

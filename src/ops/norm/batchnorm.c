@@ -325,9 +325,7 @@ static void cost_batch(const Target *t, const Node *n, Cost *c) {
   const Type *x = &n->in[backward ? G_X : X]->type;
   int64_t channels = x->shape[n->attr[AXIS].i], rows = channels ? type_count(x) / channels : 0;
   if (backward || uses_batch(n)) *c = cost_norm(t, x->dtype, channels, rows, backward);
-  else
-    *c = cost_broadcast(t, x->dtype, type_count(x), channels,
-                        2 * VECTOR(MUL, x->dtype));
+  else *c = cost_broadcast(t, x->dtype, type_count(x), channels, 2 * VECTOR(MUL, x->dtype));
 }
 
 #define A_AXIS {.name = "axis", .kind = ATTR_INT, .fallback = "-1", .summary = "The channels."}

@@ -43,6 +43,8 @@ local function open_beside(model, run, name, dataset)
   return beside(run, name, entry)
 end
 
+local most_programs <const> = 64 -- of a model that was not compiled
+
 -- Of too many programs beside the run's own the one that ran longest ago goes. When its shape comes
 -- again, it goes on with its random numbers.
 local function leave_oldest(model, run, name)
@@ -52,7 +54,7 @@ local function leave_oldest(model, run, name)
     if order[i] == name then table.remove(order, i) end
   end
   order[#order + 1] = name
-  if #order <= model.max_programs then return end
+  if #order <= (model.max_programs or most_programs) then return end
   local oldest = table.remove(order, 1)
   local entry = run.beside[oldest]
   run.counters_beside, run.places = run.counters_beside or {}, run.places or {}
