@@ -338,7 +338,7 @@ check: ## what takes less than a minute of make test: before a commit
 nightly: deps ## what takes long: the sanitizers, every seed anew
 	+@failed=; for each in $(NIGHTLY); do echo "== $$each"; $(MAKE) --no-print-directory $$each || failed="$$failed $$each"; done; \
 	test -z "$$failed" || { echo "failed:$$failed"; exit 1; }
-NIGHTLY := kills nightly-specs new-seeds mutants debug asan tsan compilers arm64
+NIGHTLY := walk-check kills nightly-specs new-seeds mutants debug asan tsan compilers arm64
 .PHONY: mutants
 mutants: all ## plant each mistake of spec/mutants in a copy: the check that the patch names must fail
 	+@MAKE='$(MAKE)' JOBS=$(JOBS) BUILD='$(BUILD)' CC='$(CC)' spec/support/mutants.sh
@@ -391,6 +391,18 @@ debug: ## the specs with graphs and programs verified after every pass
 	+@MAKE='$(MAKE)' JOBS=$(JOBS) BUILD=build-debug CC='$(CC)' CFLAGS='-O1 -g -DIPULUA_VERIFY' spec/support/run.sh build checks specs
 asan: ## the specs with address and undefined-behaviour checks
 tsan: ## the specs with data-race checks
+
+# Which files are open when the first kernel runs, and when a pipeline's first op is priced: by a build that tells of each function.
+TRACED := -O1 -g1 -finstrument-functions -finstrument-functions-exclude-file-list=.h
+WALK = LD_PRELOAD=$(CURDIR)/build-walk/walk.so build-walk/ipulua --threads 1 spec/support/walk.lua
+.PHONY: walk walk-check walk-build
+walk-build:
+	+@$(SUBMAKE) BUILD=build-walk CFLAGS='$(TRACED)' build-walk/ipulua
+	@$(CC) -shared -fPIC -O1 $(LUA_CFLAGS) spec/support/walk.c -o build-walk/walk.so
+walk: walk-build ## trace model:fit to a kernel, and a pipeline to its price, into docs/architecture.md
+	@$(WALK) --write
+walk-check: walk-build
+	@$(WALK) --check
 
 # Random programs and calls; what fails is shrunk and printed as a script: make fuzz SECONDS=600 FUZZ_SEED=1
 SECONDS ?= 60
@@ -529,7 +541,7 @@ deb: ## build the Debian packages, into build/deb (DEBS=folder)
 
 .PHONY: clean help
 clean: ## remove what was built
-	rm -rf $(BUILD) build-lint-* build-debug build-asan build-tsan build-arm64 build-arm64-system build-parts
+	rm -rf $(BUILD) build-lint-* build-debug build-asan build-tsan build-arm64 build-arm64-system build-parts build-walk
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 16

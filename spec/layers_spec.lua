@@ -80,12 +80,12 @@ describe("the files of C", function()
   end)
 
   it("ask a step for what it holds, not for where its kind stands", function()
-    assert.same({"src/engine/b.c: kinds of steps have no order: if (kind >= STEP_COND) b();\n", 1},
-      {with {["engine/b.c"] = "void f(void) {\n  if (kind >= STEP_COND) b();\n}\n"}})
+    assert.same({"src/data/b.c: kinds of steps have no order: if (kind >= STEP_COND) b();\n", 1},
+      {with {["data/b.c"] = "void f(void) {\n  if (kind >= STEP_COND) b();\n}\n"}})
     local files = {}
-    for i = 1, 6 do files["engine/f" .. i .. ".c"] = "int x = STEP_WHILE;\n" end
+    for i = 1, 6 do files["data/f" .. i .. ".c"] = "int x = STEP_WHILE;\n" end
     assert.same({"", 0}, {with(files)})
-    files["engine/f7.c"] = "int x = STEP_PIPELINE;\n"
+    files["data/f7.c"] = "int x = STEP_PIPELINE;\n"
     local said, status = with(files)
     assert.equal(1, status)
     assert.truthy(said:find("^steps that hold others are named in 7 files, 6 are enough: "))

@@ -3088,7 +3088,8 @@ function ipu.selection_order(order, count, options) end
 
 ---The price of a function or model: {target, ipus, replicas, instances, local_replicas, fits,
 ---seconds, samples_per_second, cycles,
----memory, max_tile_bytes, tile_bytes, stages, …}. Of a model: one weight update if it is compiled,
+---band, memory, max_tile_bytes, tile_bytes, stages, …}. Of a model: one weight update if it is
+---compiled,
 ---else one prediction. A function that returns a model is called first; the weights made in it have
 ---no values, so that their size doesn't matter. With explain, explanation is a text about what
 ---doesn't fit: by how much, the largest tensors, and what each remedy saves; nil if all fits.

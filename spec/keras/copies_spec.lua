@@ -167,14 +167,14 @@ describe("copies", function()
 
   it("in files leave out what of compile has no name, and keep the rest", function()
     local log = require "ipulua.base.log"
-    local warnings = {}
-    local former = log.set_writer(function(text) warnings[#warnings + 1] = text end)
+    local told = {}
+    local former = log.set_writer(function(text) told[#told + 1] = text end)
     local model = keras.Sequential{L.Dense{1, input_shape = {3}}}
-    model:compile{optimizer = "adam", loss = "mse", metrics = {"mae", function(y,
-      p) return y - p end, "mse"}}
+    model:compile{optimizer = "adam", loss = "mse",
+      metrics = {"mae", function(y, p) return y - p end, "mse"}}
     model:save(path)
     log.set_writer(former)
-    assert.matches("a metric of compile can't be saved", table.concat(warnings))
+    assert.matches("a metric of compile can't be saved", table.concat(told))
     assert.same({"mae", "mse"}, keras.models.load_model(path).compile_arguments.metrics)
   end)
 end)
@@ -238,13 +238,13 @@ describe("functions of the script's own in a model's file", function()
 end)
 
 describe("a loss that no file can hold", function()
-  local function own(y, p) return ipu.reduce_mean(ipu.abs(y - p)) end
+  local function distance(y, p) return ipu.reduce_mean(ipu.abs(y - p)) end
   local path = command.scratch ".safetensors"
   after_each(function() os.remove(path) end)
 
   -- With one loss of two a model would learn something else.
-  for name, loss in pairs{alone = own, first = {own, "mse"}, last = {"mse", own},
-    named = {a = own, b = "mse"}} do
+  for name, loss in pairs{alone = distance, first = {distance, "mse"}, last = {"mse", distance},
+    named = {a = distance, b = "mse"}} do
     it("(" .. name .. ") leaves a model that asks for compile", function()
       local caught = warnings.expected{"a loss of compile can't be saved, so nothing that compile"}
       local i = keras.Input{shape = {3}}

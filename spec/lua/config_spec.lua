@@ -589,11 +589,17 @@ describe("settings", function()
       {"availableMemoryProportion", "-1"},
       {"availableMemoryProportion", "0"}, {"availableMemoryProportion", "1.5"},
       {"availableMemoryPropotion", "0.1"}} do
-      cfg.convolutions.poplar_options = {[wrong[1]] = wrong[2]}
-      refuses("value", "IPUConfig: 'convolutions.poplar_options'", cfg.configure_ipu_system, cfg)
-      refuses("value", "PipelineStageOptions: 'matmul_options'",
-        require("ipulua").PipelineStageOptions,
-        {matmul_options = {[wrong[1]] = wrong[2]}})
+      for _, group in ipairs {"convolutions", "matmuls", "slices", "pooling"} do
+        local former = cfg[group].poplar_options
+        cfg[group].poplar_options = {[wrong[1]] = wrong[2]}
+        refuses("value", "IPUConfig: '" .. group .. ".poplar_options'", cfg.configure_ipu_system,
+          cfg)
+        cfg[group].poplar_options = former
+      end
+      for _, name in ipairs {"matmul_options", "slice_options"} do
+        refuses("value", "PipelineStageOptions: '" .. name .. "'",
+          require("ipulua").PipelineStageOptions, {[name] = {[wrong[1]] = wrong[2]}})
+      end
     end
     cfg.convolutions.poplar_options = {enableFastReduce = "true"} -- one of Poplar's many others
     config.reset_ipu_configuration()

@@ -37,7 +37,8 @@ local function priced(schedule, timing, products, count)
 end
 
 local function near(expected, found)
-  assert(math.abs(expected - found) <= 1e-6 * math.abs(expected) + 0.5, found .. ", expected " .. expected)
+  assert(math.abs(expected - found) <= 1e-6 * math.abs(expected) + 0.5,
+    found .. ", expected " .. expected)
 end
 
 -- Cycles of a kind of step for one micro-batch.

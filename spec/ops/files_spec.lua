@@ -37,7 +37,8 @@ local function rows_of(text)
   text = text:gsub("/%*.-%*/", "")
   local rows = text:match("\nconst OpDef ops_[%w_]+%[%] = {\n(.*)") or ""
   for name, member in rows:gmatch('{%.name = "([%w_.]+)",%s*%.(%a+)') do
-    if member == "summary" or member == "source" then names[#names + 1] = name end
+    local is_attribute <const> = member == "kind"
+    if not is_attribute then names[#names + 1] = name end
   end
   for name in rows:gmatch('%u+%("(nn%.[%w_]+)"') do names[#names + 1] = name end
   return names

@@ -1,9 +1,10 @@
--- How the files of C hang together: `make lint`. Each file of src/program and src/machine has a
--- header of its own that declares what it exports; headers include each other in no ring; what a
--- step holds is asked of the step, so its kind is named in few files, and kinds have no order.
--- Prints what is wrong and fails. An argument: the folder that src is in.
+-- How the files of C hang together: `make lint`. Each file of the layers from the graph to the
+-- engine (ops apart) has a header of its own that declares what it exports; headers include each
+-- other in no ring; what a step holds is asked of the step, so its kind is named in few files, and
+-- kinds have no order. Prints what is wrong and fails. An argument: the folder that src is in.
 local root <const> = (arg[1] or ".") .. "/"
-local own_headers <const> = {"src/program", "src/machine"}
+local own_headers <const> = {"src/graph", "src/transform", "src/program", "src/machine",
+  "src/engine"}
 local most_files_naming_kinds <const> = 6
 local control_kinds <const> = {"REPEAT", "WHILE", "COND", "CALL", "PIPELINE"}
 

@@ -11,7 +11,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "engine/eager.h"
 #include "engine/engine.h"
+#include "engine/run.h"
 #include "interpret.h"
 #include "ops/ops.h"
 #include "samples.h"

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "engine/engine.h"
+#include "engine/run.h"
 #include "graph/control.h"
 #include "interpret.h"
 #include "ops/ops.h"

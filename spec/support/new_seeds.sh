@@ -18,4 +18,7 @@ run "$BUILD/graphs_check" 20000 "$1"
 for i in 0 1 2 3; do
   cd "$folder" && run env IPULUA_PROGRESS=off "$BUILD/ipulua" --threads 1 "$top/spec/support/fuzz_keras.lua" $(($1 + i)) 5000
 done
+cd "$top" || exit 1
+run "$BUILD/ipulua" spec/support/price_programs.lua "$1" 350
+run "$BUILD/ipulua" spec/support/price_programs.lua "$1" 7000 values
 exit $bad

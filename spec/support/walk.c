@@ -7,8 +7,8 @@
  * Offsets are those of addr2line in the command. It records between walk.start(path) and
  * walk.stop(), on the thread that has started it. */
 #define _GNU_SOURCE
-#include <dlfcn.h>
 #include <lauxlib.h>
+#include <link.h>
 #include <lua.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -64,11 +64,15 @@ QUIET void __cyg_profile_func_exit(void *function, void *caller) {
   if (depth > 0) depth--;
 }
 
+/* The command is the first object that is listed. */
+QUIET static int find_command(struct dl_phdr_info *object, size_t size, void *context) {
+  (void)size, (void)context;
+  base = object->dlpi_addr;
+  return 1;
+}
+
 QUIET static int start(lua_State *L) {
-  Dl_info command;
-  void *known = dlsym(RTLD_DEFAULT, "main");
-  if (!known || !dladdr(known, &command)) return luaL_error(L, "the command has no 'main'");
-  base = (uintptr_t)command.dli_fbase;
+  dl_iterate_phdr(find_command, NULL);
   out = fopen(luaL_checkstring(L, 1), "w");
   if (!out) return luaL_error(L, "%s can't be written", lua_tostring(L, 1));
   state = L;

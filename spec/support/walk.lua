@@ -1,8 +1,9 @@
--- `make walk`: from model:fit to a kernel, and from a pipeline to its price, as lists of files: those
--- whose functions are open when the first kernel (the first price of an op) is entered, the
--- outermost first. Prints both; with --write they replace those of docs/architecture.md.
+-- `make walk`: from model:fit to a kernel, and from a pipeline to its price, as lists of files:
+-- those whose functions are open when the first kernel (the first price of an op) is entered, the
+-- outermost first. Prints both; with --write they replace those of docs/architecture.md, with
+-- --check they must be those.
 --
---   LD_PRELOAD=build-walk/walk.so build-walk/ipulua --threads 1 spec/support/walk.lua [--write]
+--   LD_PRELOAD=build-walk/walk.so build-walk/ipulua --threads 1 spec/support/walk.lua [option]
 
 local build <const> = os.getenv("WALK_BUILD") or "build-walk"
 local command <const> = build .. "/ipulua"
@@ -62,7 +63,15 @@ local function path_of(line, file_of)
   return list
 end
 
-local function trace(is_last, run)
+local function has(list, pattern)
+  for _, file in ipairs(list) do
+    if file:find(pattern) then return true end
+  end
+  return false
+end
+
+-- The path to the first function whose file fits `last`, by way of one that fits `through`.
+local function trace(last, through, run)
   local walk, path = tracer(), os.tmpname()
   walk.start(path)
   run()
@@ -71,9 +80,12 @@ local function trace(is_last, run)
   os.remove(path)
   local file_of = files_of(lines)
   for _, line in ipairs(lines) do
-    if file_of[line.c[#line.c]]:find(is_last) then return path_of(line, file_of) end
+    if file_of[line.c[#line.c]]:find(last) then
+      local list = path_of(line, file_of)
+      if has(list, through) then return list end
+    end
   end
-  error("no function of " .. is_last .. " was entered")
+  error("no function of " .. last .. " was entered through " .. through)
 end
 
 local function model_of(ipu, stages)
@@ -94,7 +106,7 @@ local walks <const> = {
     local model = model_of(ipu)
     local x, y = ipu.ones{4, 4}, ipu.ones{4, 2}
     model:build{4, 4}
-    return trace("^src/kernels/", function()
+    return trace("^src/kernels/", "^src/engine/", function()
       model:fit{x = x, y = y, batch_size = 4, epochs = 1, verbose = 0}
     end)
   end},
@@ -104,7 +116,9 @@ local walks <const> = {
     cfg.auto_select_ipus = 2
     cfg:configure_ipu_system()
     local model = model_of(ipu, true)
-    return trace("^src/target/cost", function() ipu.estimate(model, {batch_size = 4}) end)
+    return trace("^src/target/cost", "^src/machine/", function()
+      ipu.estimate(model, {batch_size = 4})
+    end)
   end},
 }
 
@@ -114,11 +128,20 @@ for _, walk in ipairs(walks) do
   text[#text + 1] = walk[1] .. "\n\n```\n" .. table.concat(list, "\n") .. "\n```\n"
 end
 text = table.concat(text, "\n")
-if arg and arg[1] == "--write" then
-  local file <close> = assert(io.open(page))
-  local old = file:read("a")
-  local from = select(2, assert(old:find("<!-- walks -->\n\n", 1, true)))
-  local to = assert(old:find("\n<!-- end of walks -->", 1, true))
+
+local file = assert(io.open(page))
+local old = file:read("a")
+file:close()
+local from = select(2, assert(old:find("<!-- walks -->\n\n", 1, true)))
+local to = assert(old:find("\n<!-- end of walks -->", 1, true))
+local wanted = arg and arg[1]
+if wanted == "--write" then
   local new <close> = assert(io.open(page, "w"))
   assert(new:write(old:sub(1, from), text, old:sub(to)))
+elseif wanted == "--check" then
+  if old:sub(from + 1, to - 1) ~= text then
+    io.stderr:write(page, " has other walks; `make walk` writes these:\n\n", text)
+    os.exit(1)
+  end
+  print "the walks of docs/architecture.md are those that were traced"
 else io.write(text) end

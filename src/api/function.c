@@ -4,6 +4,8 @@
 
 #include "api/attributes.h"
 #include "api/context.h"
+#include "engine/eager.h"
+#include "engine/run.h"
 #include "ops/ops.h"
 #include "transform/autodiff.h"
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/arena.h"
+#include "base/text.h"
 
 enum { MOST_DEPTH = 64 };
 
@@ -48,10 +49,6 @@ Status folder_make(Error *e, const char *path) {
   return s;
 }
 
-static int by_name(const void *a, const void *b) {
-  return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 void folder_list_free(char **names, int count) {
   for (int i = 0; i < count; i++) free(names[i]);
   free(names);
@@ -75,7 +72,7 @@ Status folder_list(Error *e, const char *path, char ***names, int *count) {
     folder_list_free(*names, *count);
     return *names = NULL, *count = 0, s;
   }
-  if (*count) qsort(*names, (size_t)*count, sizeof **names, by_name);
+  if (*count) qsort(*names, (size_t)*count, sizeof **names, text_order);
   return OK;
 }
 

@@ -130,3 +130,7 @@ void text_use_point(char *number) {
   *at = '.';
   memmove(at + 1, at + strlen(sign), strlen(at + strlen(sign)) + 1);
 }
+
+int text_order(const void *a, const void *b) {
+  return strcmp(*(char *const *)a, *(char *const *)b);
+}

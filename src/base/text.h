@@ -18,6 +18,8 @@ void text_print(Text *t, const char *format, ...) __attribute__((format(printf, 
 /* The bytes of the UTF-8 character that text begins with, 0 when it is none (RFC 3629: no
  * surrogates, no overlong forms). */
 int text_utf8_length(const char *text);
+/* Of two strings by their bytes, for qsort over a list of them. */
+int text_order(const void *a, const void *b);
 /* A JSON string with its quotes; bytes that are no UTF-8 become U+FFFD, as JSON has no other
  * text. */
 void text_add_json(Text *t, const char *s);

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/text.h"
 #include "cli/cursor.h"
 
 const LazyGlobal lazy_globals[] = {{"ipu", "ipulua"}, {"keras", "ipulua.keras"}, {NULL, NULL}};
@@ -433,10 +434,6 @@ static void add_files(lua_State *L, const char *text, size_t length) {
   lua_remove(L, -2);
 }
 
-static int compare(const void *a, const void *b) {
-  return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 /* Replaces the set on top by the sorted list of its keys. */
 static void sort_set(lua_State *L) {
   int set = lua_gettop(L);
@@ -444,7 +441,7 @@ static void sort_set(lua_State *L) {
   for (lua_pushnil(L); lua_next(L, set); lua_pop(L, 1)) count++;
   const char **texts = lua_newuserdatauv(L, (count + 1) * sizeof *texts, 0);
   for (lua_pushnil(L); lua_next(L, set); lua_pop(L, 1)) texts[i++] = lua_tostring(L, -2);
-  qsort(texts, count, sizeof *texts, compare);
+  qsort(texts, count, sizeof *texts, text_order);
   lua_createtable(L, (int)count, 0);
   for (i = 0; i < count; i++) {
     lua_pushstring(L, texts[i]);

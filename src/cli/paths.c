@@ -8,12 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/folder.h"
 #include "lua/module.h"
-
-static bool is_folder(const char *path) {
-  struct stat s;
-  return !stat(path, &s) && S_ISDIR(s.st_mode);
-}
 
 /* Puts out the folder of the executable and the one above it; false when they are not known. */
 static bool find_executable(char own[PATH_MAX], char above[PATH_MAX]) {
@@ -58,7 +54,7 @@ bool paths_add(lua_State *L) {
   static const char *const places[] = {"lua", "share/lua/5.4"};
   for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
     snprintf(folder, sizeof folder, "%s/%s/ipulua", above, places[i]);
-    if (!is_folder(folder)) continue;
+    if (!folder_exists(folder)) continue;
     snprintf(folder, sizeof folder, "%s/%s", above, places[i]);
     add_templates(L, lua_pushfstring(L, "%s/?.lua;%s/?/init.lua", folder, folder));
     lua_pop(L, 1);

@@ -10,6 +10,8 @@
 
 #include "base/arena.h"
 #include "base/file.h"
+#include "base/folder.h"
+#include "base/text.h"
 #include "data/stage.h"
 #include "tensor/image.h"
 
@@ -117,10 +119,6 @@ Dataset *dataset_from_lines(Error *e, const char *source, const char *path) {
 /* ---- pictures
  * -------------------------------------------------------------------------------------------- */
 
-static int by_name(const void *a, const void *b) {
-  return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 static bool is_image(const char *name) {
   const char *dot = strrchr(name, '.');
   return dot && name[0] != '.' &&
@@ -132,16 +130,6 @@ static char *join(const char *folder, const char *name) {
   char *path = malloc(size);
   if (path) snprintf(path, size, "%s/%s", folder, name);
   return path;
-}
-
-static bool is_folder(const char *path) {
-  struct stat s;
-  return !stat(path, &s) && S_ISDIR(s.st_mode);
-}
-
-static void free_names(char **names, int count) {
-  for (int i = 0; i < count; i++) free(names[i]);
-  free(names);
 }
 
 /* Sorted names in a folder: its folders, or its pictures. */
@@ -156,7 +144,7 @@ static Status list_names(Error *e, const char *path, bool folders, char ***names
   for (struct dirent *entry; s == OK && (entry = readdir(dir));) {
     if (entry->d_name[0] == '.') continue;
     char *whole = join(path, entry->d_name);
-    bool wanted = whole && (folders ? is_folder(whole) : is_image(entry->d_name));
+    bool wanted = whole && (folders ? folder_exists(whole) : is_image(entry->d_name));
     free(whole);
     if (!whole) s = ERR_OUT_OF_MEMORY;
     if (!wanted) continue;
@@ -167,10 +155,10 @@ static Status list_names(Error *e, const char *path, bool folders, char ***names
   }
   closedir(dir);
   if (s != OK) {
-    free_names(*names, *count);
+    folder_list_free(*names, *count);
     return *names = NULL, *count = 0, fail(e, s, "out of memory");
   }
-  if (*count) qsort(*names, (size_t)*count, sizeof **names, by_name);
+  if (*count) qsort(*names, (size_t)*count, sizeof **names, text_order);
   return OK;
 }
 
@@ -192,7 +180,7 @@ static Status add_class(Error *e, ImageFolder *f, const char *path, int label, i
       else f->file[f->file_count] = file, f->label[f->file_count++] = label;
     }
   }
-  free_names(names, count);
+  folder_list_free(names, count);
   free(folder);
   return s;
 }
@@ -212,8 +200,8 @@ Status image_folder_list(Error *e, const char *path, ImageFolder *out) {
 }
 
 void image_folder_clear(ImageFolder *f) {
-  free_names(f->class_name, f->class_count);
-  free_names(f->file, f->file_count);
+  folder_list_free(f->class_name, f->class_count);
+  folder_list_free(f->file, f->file_count);
   free(f->label);
   *f = (ImageFolder){.class_count = 0};
 }

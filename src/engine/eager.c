@@ -1,4 +1,6 @@
 /* Eager execution: a node that is never put into a graph. */
+#include "engine/eager.h"
+
 #include <stdlib.h>
 #include <string.h>
 

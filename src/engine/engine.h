@@ -35,19 +35,4 @@ Status engine_set_threads(Error *e, Engine *g, int threads);
 
 /* Stochastic rounding begins a sequence of numbers. */
 void engine_seed_rounding(Engine *g, uint64_t seed);
-/* p runs once, in place of an eager op: it shall round by other numbers than the one before. */
-void engine_number_rounding(Engine *g, Program *p);
-
-/* Run once. arguments are dense and of the traced types; results are new tensors, yours. */
-Status program_run(Engine *g, Program *p, Tensor *const *arguments, Tensor **results, Error *e);
-
-/* The same on memory given: dense buffers of the traced types; pool may be NULL. For mapped
- * functions: number is the element's, on which alone it depends how p rounds. */
-Status program_run_into(Engine *g, Pool *pool, Program *p, uint64_t number,
-                        const void *const *arguments, void *const *results, Error *e);
-
-/* One op at once. attrs as graph_node. *out is a list of *out_count new tensors; both the list
- * (free) and they are yours. */
-Status eager_apply(Engine *g, const OpDef *op, Tensor *const *in, int in_count, const Attr *attrs,
-                   const char *source, Tensor ***out, int *out_count, Error *e);
 #endif

@@ -1,6 +1,8 @@
 /* Running replicas in step. What concerns one alone, they do side by side on the pool; where
  * they meet, this thread does it for all in the order of replicas. So nothing waits for
  * anything, any number of threads will do, and the bits are the same for all. */
+#include "engine/replicas.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,6 +10,7 @@
 #include "dist/instances.h"
 #include "engine/across.h"
 #include "engine/control.h"
+#include "engine/dequeue.h"
 #include "engine/drop.h"
 #include "engine/hunt.h"
 #include "program/place.h"

@@ -1,12 +1,16 @@
 /* Running a program: a walk over its steps. Nothing here allocates but the results. */
+#include "engine/run.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/interrupt.h"
 #include "base/subnormal.h"
 #include "engine/control.h"
+#include "engine/dequeue.h"
 #include "engine/drop.h"
 #include "engine/hunt.h"
+#include "engine/replicas.h"
 #include "kernels/products.h"
 #include "program/place.h"
 #include "program/replicas.h"

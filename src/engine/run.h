@@ -1,7 +1,20 @@
-/* Inside the engine: what running a program's steps is made of. */
+/* Running a program, and what running its steps is made of. */
 #ifndef IPULUA_ENGINE_RUN_H
 #define IPULUA_ENGINE_RUN_H
 #include "engine/engine.h"
+
+/* Run once. arguments are dense and of the traced types; results are new tensors, yours. */
+Status program_run(Engine *g, Program *p, Tensor *const *arguments, Tensor **results, Error *e);
+
+/* The same on memory given: dense buffers of the traced types; pool may be NULL. For mapped
+ * functions: number is the element's, on which alone it depends how p rounds. */
+Status program_run_into(Engine *g, Pool *pool, Program *p, uint64_t number,
+                        const void *const *arguments, void *const *results, Error *e);
+
+/* p runs once, in place of an eager op: it shall round by other numbers than the one before. */
+void engine_number_rounding(Engine *g, Program *p);
+
+/* ---- inside the engine ---- */
 
 typedef struct Run {
   Engine *engine;
@@ -18,9 +31,6 @@ typedef struct Run {
 
 Status run_steps(Run *r, Step *s, int count);
 static inline Status run_block(Run *r, Block *b) { return run_steps(r, b->step, b->count); }
-Status run_dequeue(Run *r, Step *s);
-/* after a failure: what was read ahead goes back to its queue */
-void run_leave_loop(Run *r, const Block *body);
 void run_next_rounding(const Run *r, const Numerics *n, RngKey *key);
 Status run_interrupted(Run *r); /* fails when somebody asked to stop */
 
@@ -30,7 +40,4 @@ void program_bind(Program *p, int index, void *data);
  * variables. */
 void run_hold_variables(const Program *p, int count);
 void program_begin_rounding(const Engine *g, Program *p);
-
-/* replicas.c: a program of several replicas on bound arguments and results. */
-Status run_replicas(Engine *g, Pool *pool, Program *p, Error *e);
 #endif

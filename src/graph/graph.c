@@ -5,15 +5,6 @@
 
 #include "base/text.h"
 
-Object *object_retain(Object *o) {
-  if (o) atomic_fetch_add(&o->references, 1);
-  return o;
-}
-
-void object_release(Object *o) {
-  if (o && atomic_fetch_sub(&o->references, 1) == 1) o->destroy(o);
-}
-
 Graph *graph_new(void) {
   Graph *g = calloc(1, sizeof *g);
   if (g) g->arena = arena_new();

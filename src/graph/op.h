@@ -4,9 +4,11 @@
 #define IPULUA_GRAPH_OP_H
 #include "base/pool.h"
 #include "base/rng.h"
+#include "graph/object.h"
 #include "kernels/chain.h"
 #include "kernels/kernels.h"
 #include "kernels/numerics.h"
+#include "target/band.h"
 #include "target/vector.h"
 #include "tensor/tensor.h"
 
@@ -35,16 +37,6 @@ typedef enum AttrKind {
   ATTR_GRAPH,  /* a region: the body of a loop, a branch */
   ATTR_OBJECT, /* a counted object that the op serves: a queue, a host function */
 } AttrKind;
-
-/* Objects that attributes hold. The graph retains what its nodes hold. */
-typedef struct Object Object;
-struct Object {
-  _Atomic int references;
-  const char *kind; /* "infeed", "outfeed" … */
-  void (*destroy)(Object *o);
-};
-Object *object_retain(Object *o);
-void object_release(Object *o); /* NULL is fine */
 
 typedef struct Attr {
   AttrKind kind; /* ATTR_NONE: not given, and no default */
@@ -186,6 +178,7 @@ struct OpDef {
   void (*compose)(Graph *g, const Node *n, Value **out);
   void (*cost)(const struct Target *t, const Node *n, struct Cost *cost);
   VectorCycles cycles; /* of one pass: every ELEMENTWISE row has them */
+  CostFamily family;   /* of rows that were published, for how sure a price is */
   Collective collective;
   Traffic traffic;
   bool by_slot; /* of a LOAD or STORE: one slot of a tensor of several */

@@ -59,8 +59,9 @@ typedef struct State {
   /* host callbacks that the script's thread is inside of: whoever runs the program waits for
    * them */
   int in_callback;
-  lua_State *callbacks; /* a coroutine of its own, on which C calls Lua functions */
-  lua_State *calling;   /* the thread that does so; NULL: none */
+  struct HostResults *host_results; /* where they are noted, for tapes; NULL: nowhere */
+  lua_State *callbacks;             /* a coroutine of its own, on which C calls Lua functions */
+  lua_State *calling;               /* the thread that does so; NULL: none */
   /* the script's, and the one that the fields of scopes and traces are of (context.h) */
   lua_State *main, *thread;
 } State;
@@ -223,6 +224,7 @@ void bind_open_graph(lua_State *L);
 void bind_open_context(lua_State *L);
 void bind_open_price(lua_State *L);
 void bind_open_host(lua_State *L);
+void bind_open_host_results(lua_State *L);
 void bind_open_behind(lua_State *L);
 void bind_open_job(lua_State *L);
 void bind_open_instances(lua_State *L);

@@ -5,6 +5,7 @@
 
 #include "graph/observe.h"
 #include "lua/callback.h"
+#include "lua/host_results.h"
 #include "lua/object.h"
 #include "ops/io/feed.h"
 
@@ -61,7 +62,10 @@ static Status run_request(HostRequest *r, Error *e) {
   q->seen.outer = engine->seen;
   engine->seen = &q->seen;
   f->state->in_callback++;
+  HostResults *noted = f->state->host_results; /* what runs in it is no part of the run */
+  f->state->host_results = NULL;
   Status s = callback_call(f->callback, q->in_count, out_count, e);
+  f->state->host_results = noted;
   f->state->in_callback--;
   engine->seen = q->seen.outer;
   if (s != OK) return s;
@@ -69,7 +73,7 @@ static Status run_request(HostRequest *r, Error *e) {
   for (int i = 0; i < out_count && s == OK; i++)
     s = take_result(L, first + i, &f->out_type[i], i + 1, &q->tensor[q->in_count + i], e);
   lua_settop(L, first - 1);
-  return s;
+  return s == OK ? host_results_note(f->state, &f->op, q->tensor + q->in_count, e) : s;
 }
 
 static bool never(void *context) {

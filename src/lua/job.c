@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/thread.h"
+#include "engine/run.h"
 #include "lua/bind.h"
 
 #define JOB_NAME "ipulua.Job" /* what the script holds */

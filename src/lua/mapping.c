@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/run.h"
 #include "lua/callback.h"
 #include "lua/dataset.h"
 

@@ -26,6 +26,7 @@ int luaopen_ipulua_core(lua_State *L) {
   bind_open_graph(L);
   bind_open_price(L);
   bind_open_host(L);
+  bind_open_host_results(L);
   bind_open_behind(L);
   bind_open_context(L);
   bind_open_job(L);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/eager.h"
 #include "lua/arguments.h"
 #include "lua/bind.h"
 #include "lua/known.h"

@@ -5,6 +5,7 @@
 
 #include "base/arith.h"
 #include "lua/bind.h"
+#include "machine/band.h"
 #include "machine/io_tiles.h"
 #include "machine/memory.h"
 #include "machine/price.h"
@@ -271,6 +272,10 @@ static int summary(lua_State *L) {
   set_io_tiles(L, p, most_io);
   push_stages(L, p), lua_setfield(L, -2, "stages");
   push_ipus(L, p), lua_setfield(L, -2, "ipu");
+  Band band = price_band(p);
+  lua_createtable(L, 0, 2);
+  set_number(L, "cycles", band.cycles), set_number(L, "memory", band.memory);
+  lua_setfield(L, -2, "band");
   set_number(L, "elements", p->elements * p->replicas);
   set_count(L, "batch", (double)p->batch);
   set_count(L, "ops", p->op_count);

@@ -4,7 +4,9 @@
 #include <string.h>
 
 #include "dist/instances.h"
+#include "engine/run.h"
 #include "lua/bind.h"
+#include "lua/host_results.h"
 #include "lua/tape.h"
 #include "program/dot.h"
 #include "program/memory.h"
@@ -105,11 +107,14 @@ static int run(lua_State *L) {
   if (!atomic_load(&p->running)) atomic_store(&p->cancelled, false);
   Tensor **in = bind_arguments(L, 2, p);
   TapeCall *taped = s->tapes ? tape_begin_call(L, p, 2) : NULL;
+  HostResults *answers = taped ? host_results_new(L) : NULL;
   Error e = {0};
+  if (answers) host_results_begin(s, answers);
   program_run(s->engine, p, in, in + p->argument_count + 1, &e);
+  if (answers) host_results_end(s, answers);
   bind_check(L, &e);
   bind_push_results(L, in + p->argument_count + 1, p->result_count);
-  if (taped) tape_end_call(L, p, taped);
+  if (taped) tape_end_call(L, p, taped, answers);
   return 1;
 }
 

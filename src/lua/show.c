@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "lua/bind.h"
 #include "lua/plain.h"
 
@@ -140,10 +141,6 @@ static void push_field(lua_State *L, int depth) {
   lua_settop(L, key + 2);
 }
 
-static int compare_texts(const void *a, const void *b) {
-  return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 /* Sorts the list of strings on top of the stack. */
 static void sort_texts(lua_State *L) {
   lua_Integer n = (lua_Integer)lua_rawlen(L, -1);
@@ -155,7 +152,7 @@ static void sort_texts(lua_State *L) {
     texts[i - 1] = lua_tostring(L, -1);
     lua_pop(L, 1);
   }
-  qsort(texts, (size_t)n, sizeof *texts, compare_texts);
+  qsort(texts, (size_t)n, sizeof *texts, text_order);
   for (lua_Integer i = 1; i <= n; i++) {
     lua_pushstring(L, texts[i - 1]);
     lua_rawseti(L, -2, i);

@@ -1,5 +1,7 @@
 #include "lua/tape.h"
 #include "lua/context.h"
+#include "lua/host_results.h"
+#include "lua/trace.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -133,13 +135,6 @@ Value *tape_value_at(lua_State *L, Tape *t, int index) {
 
 /* ---- recording ---- */
 
-static void raise_of(lua_State *L, Graph *g) {
-  if (g->error.status == OK) return;
-  Error e = g->error;
-  error_clear(&g->error);
-  bind_raise(L, &e);
-}
-
 static void take_error(Tape *t, Error *e) {
   if (t->graph->error.status == OK) return;
   *e = t->graph->error;
@@ -163,7 +158,7 @@ void tape_record_on(lua_State *L, Tape *t, const OpDef *op, Tensor *const *in, i
   for (int i = 0; i < count; i++) value[i] = value_of_tensor(t, in[i]);
   lua_pop(L, 1);
   record(t, op, value, count, attrs, out, out_count);
-  raise_of(L, t->graph);
+  bind_check_graph(L, t->graph);
 }
 
 void tape_record(lua_State *L, const OpDef *op, const int *index, Tensor *const *in, int count,
@@ -289,8 +284,8 @@ TapeCall *tape_begin_call(lua_State *L, Program *p, int arguments) {
   return c;
 }
 
-static void note_call(lua_State *L, const Program *p, Tape *t, Value **in, int inputs,
-                      int results) {
+static void note_call(lua_State *L, const Program *p, Tape *t, Value **in, int inputs, int results,
+                      const HostResults *answers) {
   Graph *g = t->graph, *body = g ? graph_copy(p->traced) : NULL;
   if (!g) return; /* cleared meanwhile */
   int64_t *written = arena_alloc(g->arena, (size_t)(p->variable_count + 1) * sizeof *written);
@@ -301,6 +296,8 @@ static void note_call(lua_State *L, const Program *p, Tape *t, Value **in, int i
   }
   for (int i = 0; i < p->variable_count; i++)
     if (p->writes[i]) written[written_count++] = p->argument_count + i;
+  host_results_put_in(answers, body, &g->error);
+  if (g->error.status != OK) graph_free(body), bind_check_graph(L, g);
   bind_mark_line(L, g);
   ControlParts parts = {.body = body,
                         .explicit_count = p->result_count,
@@ -317,15 +314,15 @@ static void note_call(lua_State *L, const Program *p, Tape *t, Value **in, int i
     if (!note_reading(t, v, &n->out[p->result_count + i]))
       fail(&g->error, ERR_OUT_OF_MEMORY, "out of memory on a GradientTape");
   }
-  raise_of(L, g);
+  bind_check_graph(L, g);
   tell_collector(L, t);
 }
 
-void tape_end_call(lua_State *L, Program *p, TapeCall *call) {
+void tape_end_call(lua_State *L, Program *p, TapeCall *call, const HostResults *answers) {
   int results = lua_gettop(L);
   for (int i = 0; i < call->tapes; i++)
     note_call(L, p, call->tape[i], call->in + (size_t)i * (size_t)call->inputs, call->inputs,
-              results);
+              results, answers);
 }
 
 /* ---- tapes ---- */

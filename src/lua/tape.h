@@ -49,7 +49,8 @@ void tape_record_reading(lua_State *L, Variable *v);
  * records. */
 typedef struct TapeCall TapeCall;
 TapeCall *tape_begin_call(lua_State *L, Program *p, int arguments);
-void tape_end_call(lua_State *L, Program *p, TapeCall *call);
+/* answers: what host callbacks gave */
+void tape_end_call(lua_State *L, Program *p, TapeCall *call, const struct HostResults *answers);
 void tape_clear(Tape *t);
 
 /* ---- within the tape's own files ---- */

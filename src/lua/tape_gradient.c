@@ -2,6 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/eager.h"
+#include "engine/run.h"
 #include "lua/tape.h"
 #include "ops/ops.h"
 #include "transform/autodiff.h"

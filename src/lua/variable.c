@@ -478,6 +478,12 @@ static int length(lua_State *L) {
   return 1;
 }
 
+/* Is it a tensor or a variable? */
+static int is_value(lua_State *L) {
+  lua_pushboolean(L, bind_test_tensor(L, 1) || bind_test_variable(L, 1));
+  return 1;
+}
+
 static int is_variable(lua_State *L) {
   lua_pushboolean(L, bind_test_variable(L, 1) != NULL);
   return 1;
@@ -498,6 +504,7 @@ void bind_open_variable(lua_State *L) {
   static const luaL_Reg functions[] = {{"new_variable", new_variable},
                                        {"set_variable", set_value},
                                        {"is_variable", is_variable},
+                                       {"is_value", is_value},
                                        {"variable_value", value_of},
                                        {"set_aggregate", set_aggregate},
                                        {"set_zero", set_zero},

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/map.h"
+#include "machine/band.h"
 #include "machine/io_tiles.h"
 #include "machine/memory.h"
 #include "machine/price.h"
@@ -68,6 +69,9 @@ static void put_execution(FILE *f, const Price *p) {
   if (p->elements > 0)
     fprintf(f, ", %.6g infeed elements a second", p->elements * p->replicas / p->seconds);
   fputc('\n', f);
+  Band band = price_band(p);
+  fprintf(f, "How sure: cycles within %.0f %% in the mean, memory within %.0f %%\n",
+          100 * band.cycles, 100 * band.memory);
   put_cycles(f, p->cycles, p->total);
 }
 

@@ -51,6 +51,10 @@ Value *ops_sum(Graph *g, Value *x, const int64_t *axes, int count, bool keepdims
   return op_with(g, "reduce_sum", &x, 1, a);
 }
 
+Value *ops_join(Graph *g, Value *a, Value *b, int axis) {
+  return op_with(g, "concat", (Value *[]){a, b}, 2, (Attr[MAX_ATTRS]){attr_int(axis)});
+}
+
 Value *ops_sum_to(Graph *g, Value *x, const Type *shape) {
   if (!x || shape_equal(&x->type, shape)) return x;
   int64_t axes[MAX_RANK];

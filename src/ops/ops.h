@@ -25,6 +25,7 @@ Value *ops_reshape_like(Graph *g, Value *x, const Value *like);
 Value *ops_broadcast(Graph *g, Value *x, const Type *shape);
 Value *ops_sum(Graph *g, Value *x, const int64_t *axes, int count, bool keepdims);
 Value *ops_sum_to(Graph *g, Value *x, const Type *shape); /* undo broadcasting */
+Value *ops_join(Graph *g, Value *a, Value *b, int axis);
 Value *ops_transpose(Graph *g, Value *x, const int64_t *perm);
 Value *ops_matmul(Graph *g, Value *a, Value *b, bool transpose_a, bool transpose_b);
 Value *ops_cast(Graph *g, Value *x, Dtype d);

@@ -6,6 +6,7 @@
 #include "ops/ops.h"
 #include "transform/autodiff.h"
 #include "transform/clone.h"
+#include "transform/loop_gradient.h"
 
 /* What both regions of a cond agree on: the node's inputs behind the test, then the upstream
  * gradients. */

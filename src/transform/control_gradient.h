@@ -5,6 +5,4 @@
 
 /* As OpDef.grad; wanted [n->in_count] says whose gradients are asked for. */
 void control_gradient(Graph *g, const Node *n, Value *const *dy, const bool *wanted, Value **dx);
-/* repeat and while: loop_gradient.c. */
-void loop_gradient(Graph *g, const Node *n, Value *const *dy, const bool *wanted, Value **dx);
 #endif

@@ -10,11 +10,11 @@
  * bounded amount of memory. Otherwise (a count known only when the program runs, a while without
  * a limit, a very long loop) it has TAPE_ROWS, one in every stride iterations, and the backward
  * pass walks from the row before t. */
+#include "transform/loop_gradient.h"
 #include "graph/control.h"
 #include "ops/ops.h"
 #include "transform/autodiff.h"
 #include "transform/clone.h"
-#include "transform/control_gradient.h"
 
 enum { TAPE_ROWS = 256, TAPE_BYTES = 64 << 20 };
 

@@ -56,8 +56,10 @@ local function check_io_tiles(values, flags)
   end
 end
 
+-- Also of those that have no effect: a value that there isn't is a mistake either way.
 local function check_library(values)
-  for _, name in ipairs {"matmuls.poplar_options", "convolutions.poplar_options"} do
+  for _, name in ipairs {"matmuls.poplar_options", "convolutions.poplar_options",
+    "slices.poplar_options", "pooling.poplar_options"} do
     if next(values[name]) ~= nil then
       require "ipulua.config.library_options".check(values[name], "IPUConfig: '" .. name .. "'")
     end

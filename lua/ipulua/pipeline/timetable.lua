@@ -359,8 +359,8 @@ local function of_function(fn, timing)
     blame.error(string.format("timetable: the function '%s' has not been compiled with a pipeline "
       .. "yet; run it first", fn.name), "value")
   end
-  return Timetable(found.pipeline, found.pipeline.count or plans.least_count(found.pipeline), timing,
-    found)
+  local count = found.pipeline.count or plans.least_count(found.pipeline)
+  return Timetable(found.pipeline, count, timing, found)
 end
 
 ---The timetable of a pipelined model, of a function that runs a pipeline, or of a schedule:

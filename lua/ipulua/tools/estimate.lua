@@ -39,8 +39,8 @@ local rows <const> = {
     says = "of the links between IPUs; mesh by default"},
   {"host", "string", optional = true, choices = {"machine", "model"}},
   {"timing", "string", "steps", choices = {"steps", "dependencies"},
-    says = "of pipelines: all IPUs step together, as they do; or each pass begins when its operands "
-      .. "are there and its IPU is free"},
+    says = "of pipelines: all IPUs step together, as they do; or each pass begins when its "
+      .. "operands are there and its IPU is free"},
   {"explain", "boolean", false, says = "add a text about what doesn't fit"},
 }
 
@@ -138,7 +138,8 @@ end
 
 ---The price of a function or model: {target, ipus, replicas, instances, local_replicas, fits,
 ---seconds, samples_per_second, cycles,
----memory, max_tile_bytes, tile_bytes, stages, …}. Of a model: one weight update if it is compiled,
+---band, memory, max_tile_bytes, tile_bytes, stages, …}. Of a model: one weight update if it is
+---compiled,
 ---else one prediction. A function that returns a model is called first; the weights made in it have
 ---no values, so that their size doesn't matter. With explain, explanation is a text about what
 ---doesn't fit: by how much, the largest tensors, and what each remedy saves; nil if all fits.

@@ -101,8 +101,6 @@ local function with_captures(context, sources)
   return all
 end
 
-local function is_value(x) return core.is_tensor(x) or core.is_variable(x) end
-
 ---ipu.gradients(ys, xs), and those of what the context captured.
 ---@param context GradientCaptureContext
 ---@param ys any
@@ -124,18 +122,18 @@ end
 ---@param ... any output_gradients, unconnected_gradients
 ---@return any
 function GradientCaptureTape:gradient(target, sources, ...)
-  if args.is_plain(target) and not is_value(target) and sources == nil then
+  if args.is_plain(target) and not core.is_value(target) and sources == nil then
     blame.error("GradientCaptureTape.gradient: give target and sources by position", "type")
   end
   if #self.captures == 0 then return tape.GradientTape.gradient(self, target, sources, ...) end
-  local list = is_value(sources) and {sources} or sources
+  local list = core.is_value(sources) and {sources} or sources
   if class.of(list) or type(list) ~= "table" then
     blame.error("GradientCaptureTape.gradient: 'sources' must be a tensor or a list of them, got "
       .. args.describe(sources), "type")
   end
   local found = tape.GradientTape.gradient(self, target, with_captures(self, list), ...)
   collect(self, found, #list)
-  if is_value(sources) then return found[1] end
+  if core.is_value(sources) then return found[1] end
   return table.move(found, 1, #list, 1, {})
 end
 class.guard(GradientCaptureTape)

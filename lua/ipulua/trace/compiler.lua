@@ -15,8 +15,6 @@ local variables = require "ipulua.trace.variables"
 
 local compiler = {}
 
-local function is_value(x) return core.is_tensor(x) or core.is_variable(x) end
-
 -- What is passed must have its full shape.
 local function check_input(i, x)
   if core.is_variable(x) then x = x:read_value() end
@@ -51,7 +49,7 @@ local function sort_results(results)
     if operation.is(x) then
       saw_operation = true
     elseif x ~= nil then
-      if not is_value(x) and type(x) ~= "number" and type(x) ~= "boolean" then
+      if not core.is_value(x) and type(x) ~= "number" and type(x) ~= "boolean" then
         blame.error(string.format("ipu_compiler.compile: result %d of the computation must be a "
           .. "tensor or an operation, got %s",
           i, args.describe(x)), "value")
@@ -60,7 +58,7 @@ local function sort_results(results)
         blame.error("ipu_compiler.compile: the computation returned a tensor after an operation; "
           .. "tensors come first", "value")
       end
-      tensors[#tensors + 1] = core.is_tensor(x) and x or is_value(x) and x:read_value()
+      tensors[#tensors + 1] = core.is_tensor(x) and x or core.is_value(x) and x:read_value()
         or core.tensor(x, math.type(x) == "integer" and "int32" or nil)
     end
   end

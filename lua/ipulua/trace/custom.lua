@@ -13,8 +13,6 @@ local tracing = require "ipulua.trace.tracing"
 
 local custom = {}
 
-local function is_value(x) return core.is_tensor(x) or core.is_variable(x) end
-
 local function is_callable(value)
   return type(value) == "function"
     or (type(value) == "table" and (getmetatable(value) or {}).__call ~= nil)
@@ -37,7 +35,7 @@ local function check_gradients(who, found, inputs)
   for i = 1, #inputs do
     local value = found[i]
     if value then
-      if not is_value(value) then value = core.tensor(value, (core.type_of(inputs[i]))) end
+      if not core.is_value(value) then value = core.tensor(value, (core.type_of(inputs[i]))) end
       if type_text(value) ~= type_text(inputs[i]) then
         blame.error(string.format("%s: the gradient of input %d must be %s, got %s", who, i,
           type_text(inputs[i]), type_text(value)),

@@ -12,12 +12,10 @@ local tracing = require "ipulua.trace.tracing"
 
 local tape = {}
 
-local function is_value(x) return core.is_tensor(x) or core.is_variable(x) end
-
 -- What is given for each leaf of a template, in the order of leaves: false where there is none.
 local function beside(template, given, list)
   if template.leaf then
-    if given ~= nil and not is_value(given) then return false end
+    if given ~= nil and not core.is_value(given) then return false end
     list[template.leaf] = given or false
     return true
   end
@@ -40,7 +38,7 @@ local function seeds(who, what, dys, template)
   if dys == nil or (structure.is_plain(dys) and next(dys) == nil) then return nil end
   local list = {}
   if template.leaf and structure.is_plain(dys) and #dys == 1 then dys = dys[1] end
-  if template.items and is_value(dys) then dys = {dys} end
+  if template.items and core.is_value(dys) then dys = {dys} end
   if beside(template, dys, list) then return list end
   blame.error(string.format("%s: '%s' must have a gradient for each of the outputs, or nil, and "
     .. "nothing else", who, what), "type")
@@ -95,7 +93,7 @@ local function leaves_of(who, what, value, words)
     return not structure.is_plain(v)
   end)
   for _, leaf in ipairs(leaves) do
-    if not is_value(leaf) then
+    if not core.is_value(leaf) then
       blame.error(string.format("%s: '%s' must be a tensor, a variable or %s, got %s", who, what,
         words, args.describe(leaf)), "type")
     end

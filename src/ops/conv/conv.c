@@ -111,6 +111,7 @@ static void grad_of_kernel(Graph *g, const Node *n, Value *const *u, Value **dx)
 const OpDef ops_conv[] = {
     {.name = "nn.conv1d",
      .layout = LAYOUT_CHOSEN,
+     .family = FAMILY_CONVOLUTION,
      .summary = "Convolution of sequences. CAUSAL padding stands in front only.",
      .shapes = "[n, t, c], [k, c / groups, d] → [n, t', d]",
      .inputs = {"x", "kernel"},
@@ -126,6 +127,7 @@ const OpDef ops_conv[] = {
          "groups = 2}"},
     {.name = "nn.conv2d",
      .layout = LAYOUT_CHOSEN,
+     .family = FAMILY_CONVOLUTION,
      .summary = "Convolution of channels-last images.",
      .shapes = "[n, h, w, c], [kh, kw, c / groups, d] → [n, h', w', d]",
      .inputs = {"x", "kernel"},
@@ -142,6 +144,7 @@ const OpDef ops_conv[] = {
          "F[1,8,8,2] F[3,3,2,2] {strides = 3, dilations = 2, padding = 'SAME'}"},
     {.name = "nn.conv3d",
      .layout = LAYOUT_CHOSEN,
+     .family = FAMILY_CONVOLUTION,
      .summary = "Convolution of channels-last volumes.",
      .shapes = "[n, z, h, w, c], [kz, kh, kw, c / groups, d] → [n, z', h', w', d]",
      .inputs = {"x", "kernel"},
@@ -156,6 +159,7 @@ const OpDef ops_conv[] = {
     {.name = "nn.depthwise_conv2d",
      .source = "Chollet, Xception, 2016",
      .layout = LAYOUT_CHOSEN,
+     .family = FAMILY_DEPTHWISE,
      .summary =
          "Each channel convolved with its own kernels; channel c gives channels c m … c m + m - 1.",
      .shapes = "[n, h, w, c], [kh, kw, c, m] → [n, h', w', c m]",
@@ -172,6 +176,7 @@ const OpDef ops_conv[] = {
          "F[1,7,7,2] F[2,3,2,2] {padding = 'SAME', dilations = 2}"},
 #define TRANSPOSED(rank, shape_words, sample_words)                                \
   {.name = "nn.conv" #rank "d_transpose",                                          \
+   .family = FAMILY_CONVOLUTION,                                                   \
    .layout = LAYOUT_CHOSEN,                                                        \
    .summary = "The adjoint of a convolution: spreads each element over a window.", \
    .shapes = shape_words,                                                          \
@@ -195,6 +200,7 @@ const OpDef ops_conv[] = {
 #undef TRANSPOSED
     {.name = "nn.conv_general",
      .layout = LAYOUT_CHOSEN,
+     .family = FAMILY_CONVOLUTION,
      .summary = "Convolution with explicit padding and result extents.",
      .shapes = "image, kernel → result",
      .inputs = {"x", "kernel"},
@@ -210,6 +216,7 @@ const OpDef ops_conv[] = {
          "shape = {3, 4}}"},
     {.name = "nn.conv_grad_input",
      .layout = LAYOUT_CHOSEN,
+     .family = FAMILY_CONVOLUTION,
      .summary = "Convolution's adjoint in the image; shape is the image's.",
      .shapes = "result, kernel → image",
      .inputs = {"dy", "kernel"},
@@ -226,6 +233,7 @@ const OpDef ops_conv[] = {
          "F[1,3,3,4] F[1,1,1,4] {strides = 2, pads = 0, dilations = 1, groups = 2, shape = {6, 5}}"},
     {.name = "nn.conv_grad_kernel",
      .layout = LAYOUT_CHOSEN,
+     .family = FAMILY_CONVOLUTION,
      .summary = "Convolution's adjoint in the kernel; shape is the kernel's.",
      .shapes = "image, result → kernel",
      .inputs = {"x", "dy"},

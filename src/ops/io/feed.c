@@ -68,3 +68,4 @@ Node *host_op(Graph *g, HostOp *f, Value *const *in, int count) {
 }
 bool node_is_dequeue(const Node *n) { return n->op->traffic == TRAFFIC_DEQUEUE; }
 bool node_is_enqueue(const Node *n) { return n->op->traffic == TRAFFIC_ENQUEUE; }
+bool node_is_host(const Node *n) { return n->op->traffic == TRAFFIC_HOST; }

@@ -52,4 +52,5 @@ Node *host_op(Graph *g, HostOp *f, Value *const *in, int count);
 extern const OpDef ops_feed[];
 bool node_is_dequeue(const Node *n);
 bool node_is_enqueue(const Node *n);
+bool node_is_host(const Node *n); /* its first attribute is the HostOp */
 #endif

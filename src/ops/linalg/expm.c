@@ -112,11 +112,6 @@ static int64_t exponentiate(const Batch *b, int64_t index, char *scratch) {
   return 0;
 }
 
-static Status infer_expm(Error *e, Node *n) {
-  infer_same(e, n);
-  return infer_square(e, &n->in[0]->type);
-}
-
 static Status body_expm(const Call *c) {
   const Type *x = c->in_type[0];
   int64_t n = matrix_cols(x);
@@ -159,7 +154,7 @@ const OpDef ops_expm[] = {
      .shapes = "[…, n, n] → […, n, n]",
      .source = "Higham, SIAM Journal on Matrix Analysis and Applications 26, 2005",
      .inputs = {"x"},
-     .infer = infer_expm,
+     .infer = infer_of_square,
      .cost = cost_of_expm,
      .eval = eval_expm,
      .scratch = scratch_expm,

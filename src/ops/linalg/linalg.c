@@ -38,6 +38,18 @@ Status infer_sides(Error *e, const char *what, const Type *a, const Type *b) {
               shape_text(a, ta), shape_text(b, tb));
 }
 
+Status infer_of_square(Error *e, Node *n) {
+  infer_same(e, n);
+  return infer_square(e, &n->in[0]->type);
+}
+
+Status infer_solution(Error *e, Node *n) {
+  Status s = infer_square(e, &n->in[0]->type);
+  if (s == OK) s = infer_sides(e, "rhs", &n->in[0]->type, &n->in[1]->type);
+  if (s == OK) n->out[0].type = n->in[1]->type;
+  return s;
+}
+
 int64_t matrix_count(const Type *t) {
   int64_t count = 1;
   for (int i = 0; i < t->rank - 2; i++) count *= t->shape[i];

@@ -13,6 +13,8 @@ Status infer_matrices(Error *e,
 Status infer_square(Error *e, const Type *a); /* the same, and square */
 /* Right-hand sides of a's systems: a's dtype, batches and rows. */
 Status infer_sides(Error *e, const char *what, const Type *a, const Type *b);
+Status infer_of_square(Error *e, Node *n); /* a square matrix of one */
+Status infer_solution(Error *e, Node *n);  /* of a system with a square matrix, by its rhs */
 
 /* Rows and columns of the last two axes; how many such matrices the leading axes hold. */
 static inline int64_t matrix_rows(const Type *t) { return t->shape[t->rank - 2]; }

@@ -37,11 +37,6 @@ static double cube(const Type *t) {
 
 /* ---- inverses ---- */
 
-static Status infer_inv(Error *e, Node *n) {
-  infer_same(e, n);
-  return infer_square(e, &n->in[0]->type);
-}
-
 /* A buffer inverted in place is inverted whichever way its rows run. */
 static int64_t invert(const Batch *b, int64_t index, char *scratch) {
   int64_t n = matrix_cols(b->c->in_type[0]);
@@ -184,13 +179,6 @@ static void grad_slogdet(Graph *g, const Node *n, Value *const *dy, Value **dx) 
 
 /* ---- solutions ---- */
 
-static Status infer_solve(Error *e, Node *n) {
-  Status s = infer_square(e, &n->in[0]->type);
-  if (s == OK) s = infer_sides(e, "rhs", &n->in[0]->type, &n->in[1]->type);
-  if (s == OK) n->out[0].type = n->in[1]->type;
-  return s;
-}
-
 /* rhs is handed over, and comes back, with its columns one after the other. */
 static int64_t solve(const Batch *b, int64_t index, char *scratch) {
   int64_t n = matrix_cols(b->c->in_type[0]), columns = matrix_cols(b->c->in_type[1]);
@@ -242,7 +230,7 @@ const OpDef ops_lu[] = {
      .shapes = "[…, n, n] → […, n, n]",
      .inputs = {"x"},
      .attrs = {{"adjoint", ATTR_BOOL, "false", NULL, "of the transposed matrix"}},
-     .infer = infer_inv,
+     .infer = infer_of_square,
      .cost = cost_of_inverse,
      .eval = eval_inv,
      .scratch = scratch_inv,
@@ -275,7 +263,7 @@ const OpDef ops_lu[] = {
      .shapes = "[…, n, n], […, n, k] → […, n, k]",
      .inputs = {"matrix", "rhs"},
      .attrs = {{"adjoint", ATTR_BOOL, "false", NULL, "solve with the transposed matrix"}},
-     .infer = infer_solve,
+     .infer = infer_solution,
      .cost = cost_of_lu_solve,
      .eval = eval_solve,
      .scratch = scratch_solve,

@@ -7,11 +7,6 @@
 
 /* ---- Cholesky ---- */
 
-static Status infer_cholesky(Error *e, Node *n) {
-  infer_same(e, n);
-  return infer_square(e, &n->in[0]->type);
-}
-
 /* Row by row, in double; both triangles are read, their mean counts. False: pivot *row isn't
  * positive. */
 static bool factorise(Dtype d, const void *a, void *l, int64_t first, int64_t n, int64_t *row,
@@ -221,13 +216,6 @@ static Status body_cholesky_solve(const Call *c) {
 }
 static Status eval_cholesky_solve(const Call *c) { return eval_wide(c, body_cholesky_solve); }
 
-static Status infer_cholesky_solve(Error *e, Node *n) {
-  Status s = infer_square(e, &n->in[0]->type);
-  if (s == OK) s = infer_sides(e, "rhs", &n->in[0]->type, &n->in[1]->type);
-  if (s == OK) n->out[0].type = n->in[1]->type;
-  return s;
-}
-
 /* drhs solves the same system; of a = L Lᵀ the gradient is -drhs xᵀ, of L that and its transpose
  * times L, below the diagonal. */
 static void grad_cholesky_solve(Graph *g, const Node *n, Value *const *dy, Value **dx) {
@@ -244,17 +232,19 @@ static void grad_cholesky_solve(Graph *g, const Node *n, Value *const *dy, Value
 
 const OpDef ops_triangular[] = {
     {.name = "cholesky",
+     .family = FAMILY_CHOLESKY,
      .summary =
          "The lower triangular L with L L^T = a, for symmetric positive definite matrices; of others (a + a^T) / 2 counts.",
      .shapes = "[…, n, n] → […, n, n]",
      .inputs = {"a"},
-     .infer = infer_cholesky,
+     .infer = infer_of_square,
      .cost = cost_of_cholesky,
      .eval = eval_cholesky,
      .scratch = scratch_wide,
      .grad = grad_cholesky,
      .sample = "M[3,3] | M[2,4,4] | M[1,1] | M[0,0]"},
     {.name = "triangular_solve",
+     .family = FAMILY_TRIANGULAR,
      .summary = "x with a x = b, or a^T x = b, where a's one triangle counts.",
      .shapes = "[…, n, n], […, n, m] → […, n, m]",
      .inputs = {"a", "b"},
@@ -273,7 +263,7 @@ const OpDef ops_triangular[] = {
                 "above its diagonal isn't read.",
      .shapes = "[…, n, n], […, n, k] → […, n, k]",
      .inputs = {"chol", "rhs"},
-     .infer = infer_cholesky_solve,
+     .infer = infer_solution,
      .cost = cost_of_cholesky_solve,
      .eval = eval_cholesky_solve,
      .scratch = scratch_wide,

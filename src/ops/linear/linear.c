@@ -194,6 +194,7 @@ static Status infer_serialized(Error *e, Node *n) {
 const OpDef ops_linear[] = {
     {.name = "matmul",
      .layout = LAYOUT_PRODUCT,
+     .family = FAMILY_PRODUCT,
      .summary = "The product of matrices; leading extents broadcast.",
      .shapes = "[…, m, k], […, k, n] → […, m, n]",
      .inputs = {"a", "b"},
@@ -212,6 +213,7 @@ const OpDef ops_linear[] = {
          "F[40,9,20] F[40,20,11] | F[5,2,3] F[4,3] {transpose_b = true} | F[1,2,3] F[2,3,4]"},
     {.name = "serialized_matmul",
      .source = "math_ops.serialized_matmul of the original",
+     .family = FAMILY_PRODUCT,
      .summary = "matmul done in parts, for less memory on the machine; the same result.",
      .shapes = "[…, m, k], […, k, n] → […, m, n]",
      .inputs = {"a", "b"},

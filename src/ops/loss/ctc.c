@@ -266,6 +266,7 @@ static void cost_loss(const Target *t, const Node *n, Cost *c) {
 
 #define LOSS(row_name, scores, words)                                                                     \
   {.name = row_name,                                                                                      \
+   .family = FAMILY_CTC,                                                                                  \
    .summary = words,                                                                                      \
    .shapes = "[n, l], [t, n, c], [n], [n] → [n]",                                                         \
    .source = "Graves et al., Connectionist temporal classification, 2006",                                \

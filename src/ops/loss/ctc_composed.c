@@ -31,9 +31,6 @@ static Value *counting(Graph *g, int64_t count, int rank, const int64_t *shape) 
   return v;
 }
 static Value *integer(Graph *g, int64_t value) { return graph_number(g, I32, (double)value); }
-static Value *joined(Graph *g, Value *a, Value *b, int axis) {
-  return op_with(g, "concat", (Value *[]){a, b}, 2, (Attr[MAX_ATTRS]){attr_int(axis)});
-}
 static Value *stacked(Graph *g, Value **v, int64_t count, int axis) {
   return op_with(g, "stack", v, (int)count, (Attr[MAX_ATTRS]){attr_int(axis)});
 }
@@ -48,7 +45,7 @@ static Value *moved(const Lattice *l, Value *x, int64_t by, Value *fill) {
   Attr attrs[MAX_ATTRS] = {attr_ints((int64_t[]){0, by < 0 ? gap : 0}, 2),
                            attr_ints((int64_t[]){l->batch, kept}, 2)};
   Value *rest = op_with(l->g, "slice", &x, 1, attrs);
-  return by < 0 ? joined(l->g, rest, in, 1) : joined(l->g, in, rest, 1);
+  return by < 0 ? ops_join(l->g, rest, in, 1) : ops_join(l->g, in, rest, 1);
 }
 
 /* [batch, 1] of lengths. */
@@ -67,7 +64,7 @@ static void label_states(Lattice *l, const Node *n) {
   Value *used = op2(g, "less", counting(g, length, 1, &length), lengths);
   Value *labels = ops_where(g, used, ops_cast(g, n->in[CTC_LABELS], I32), blank);
   Value *pair = stacked(g, (Value *[]){ops_broadcast(g, blank, &blanks), labels}, 2, 2);
-  l->label = joined(g, ops_reshape(g, pair, &pairs), ops_broadcast(g, blank, &edge), 1);
+  l->label = ops_join(g, ops_reshape(g, pair, &pairs), ops_broadcast(g, blank, &edge), 1);
   l->skip = op2(g, "logical_and", op2(g, "not_equal", l->label, blank),
                 op2(g, "not_equal", l->label, moved(l, l->label, 2, blank)));
   Value *behind = ops_sub(g, ops_add(g, lengths, lengths), counting(g, l->states, 1, &l->states));

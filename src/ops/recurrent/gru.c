@@ -247,9 +247,6 @@ static Value *columns(Graph *g, Value *v, int64_t first, int64_t count) {
                            attr_ints((int64_t[]){v->type.shape[0], count}, 2)};
   return op_with(g, "slice", &v, 1, attrs);
 }
-static Value *joined(Graph *g, Value *a, Value *b, int axis) {
-  return op_with(g, "concat", (Value *[]){a, b}, 2, (Attr[MAX_ATTRS]){attr_int(axis)});
-}
 static Value *as_row(Graph *g, Value *v) {
   if (!v) return NULL;
   Type t = type_make(v->type.dtype, 2, (int64_t[]){1, v->type.shape[0]});
@@ -280,11 +277,12 @@ static void grad_gru(Graph *g, const Node *n, Value *const *dy, Value **dx) {
     Value *gates = ops_matmul(g, rnn_flat(g, before), columns(g, of_state, 0, 2 * u), true, false);
     Value *candidate =
         ops_matmul(g, rnn_flat(g, inner), columns(g, of_state, 2 * u, u), true, false);
-    dx[R_RECURRENT] = joined(g, gates, candidate, 1);
+    dx[R_RECURRENT] = ops_join(g, gates, candidate, 1);
   }
   if (n->in_count > R_BIAS) {
     Value *sum = rnn_column_sum(g, of_inputs);
-    dx[R_BIAS] = after ? joined(g, as_row(g, sum), as_row(g, rnn_column_sum(g, of_state)), 0) : sum;
+    dx[R_BIAS] =
+        after ? ops_join(g, as_row(g, sum), as_row(g, rnn_column_sum(g, of_state)), 0) : sum;
   }
   if (n->in_count > R_H) dx[R_H] = &back->out[2];
 }
@@ -402,6 +400,7 @@ static void cost_backward(const Target *t, const Node *n, Cost *c) {
 
 const OpDef ops_gru[] = {
     {.name = "nn.gru",
+     .family = FAMILY_GRU,
      .summary =
          "A gated recurrent unit over sequences; gates z, r, h. Returns all outputs and the last state.",
      .shapes =
@@ -422,6 +421,7 @@ const OpDef ops_gru[] = {
          "F[2,4,3] F[3,6] F[2,6] F[2,6] F[2,2] B[2,4] | F[3,4,2] F[2,9] F[3,9] | "
          "F[2,4,3] F[3,6] F[2,6] F[6] F[2,2] B[2,4] {reset_after = false, zero_output_for_mask = true}"},
     {.name = "nn.gru_grad",
+     .family = FAMILY_GRU,
      .summary = "The gradient of a GRU in its gates before activation and its initial state.",
      .shapes =
          "dy, dh, recurrent kernel, gates, states before, inner, mask → dgates of inputs, dgates of "

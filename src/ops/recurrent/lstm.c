@@ -230,6 +230,7 @@ static void cost_backward(const Target *t, const Node *n, Cost *c) {
 
 const OpDef ops_lstm[] = {
     {.name = "nn.lstm",
+     .family = FAMILY_LSTM,
      .summary =
          "A long short-term memory over sequences; gates i, f, c, o. Returns all outputs, the last "
          "state and the last cell.",
@@ -251,6 +252,7 @@ const OpDef ops_lstm[] = {
                "F[2,4,3] F[3,8] F[2,8] F[8] F[2,2] F[2,2] B[2,4] | "
                "F[2,4,3] F[3,8] F[2,8] F[8] F[2,2] F[2,2] B[2,4] {zero_output_for_mask = true}"},
     {.name = "nn.lstm_grad",
+     .family = FAMILY_LSTM,
      .summary = "The gradient of an LSTM in its gates before activation and its initial states.",
      .shapes = "dy, dh, dc, recurrent kernel, gates, cells before, mask → dgates, dh, dc",
      .inputs = {"dy", "dh", "dc", "recurrent_kernel", "gates", "before_c", "mask?"},

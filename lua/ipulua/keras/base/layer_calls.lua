@@ -22,8 +22,6 @@ local kept <const> = require "ipulua.keras.base.layer_fields".get
 local Layer = {} -- what the class gets of this file
 local properties = {}
 
-local function is_value(leaf) return core.is_tensor(leaf) or core.is_variable(leaf) end
-
 -- ------------------------------------------------ what layers define
 
 ---Makes the weights, given the shape of the input (a structure of shapes for several). Layers
@@ -79,7 +77,7 @@ local function read_call(self, ...)
   return given, options
 end
 
-local function is_input(leaf) return is_value(leaf) or KerasTensor.is(leaf) end
+local function is_input(leaf) return core.is_value(leaf) or KerasTensor.is(leaf) end
 
 local function shape_text(shape)
   return "[" .. table.concat(shape, ", ") .. "]"
@@ -106,7 +104,7 @@ local function check_spec_leaf(self, spec, leaf, index)
 end
 
 local function check_one(self, inputs)
-  if is_value(inputs) or KerasTensor.is(inputs) then return end
+  if core.is_value(inputs) or KerasTensor.is(inputs) then return end
   local several = args.is_plain(inputs) and #inputs > 0 and "a list of " .. #inputs
   blame.error(string.format("layer '%s' takes one tensor, got %s", self.name,
     several or args.describe(inputs)), "type")
@@ -126,7 +124,7 @@ local function check_spec(self, inputs)
   local leaves = is_list and {inputs[1]} or nest.flatten(inputs)
   for i, leaf in ipairs(leaves) do
     local each = spec[i] or (spec[1] == nil and spec) or nil
-    if each and (is_value(leaf) or KerasTensor.is(leaf)) then
+    if each and (core.is_value(leaf) or KerasTensor.is(leaf)) then
       check_spec_leaf(self, each, leaf, i)
     end
   end
@@ -159,7 +157,7 @@ function Layer:ensure_built(inputs)
   self:ensure_initialised()
   if self.built then return end
   self:build_once(nest.map(function(leaf)
-    local shape = (is_value(leaf) or KerasTensor.is(leaf)) and leaf.shape or {}
+    local shape = (core.is_value(leaf) or KerasTensor.is(leaf)) and leaf.shape or {}
     return table.move(shape, 1, #shape, 1, {})
   end, inputs))
 end

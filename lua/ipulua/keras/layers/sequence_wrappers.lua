@@ -42,8 +42,8 @@ local function as_layer(given)
   return layer
 end
 
--- Each direction takes two seeds of each cell, wherever the config has them; initializers have their
--- own.
+-- Each direction takes two seeds of each cell, wherever the config has them; initializers have
+-- their own.
 local function other_draws(config)
   for _, name in ipairs{"seed", "dropout_seed"} do
     if config[name] then config[name] = config[name] + 2 end

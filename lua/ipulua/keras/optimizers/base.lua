@@ -349,8 +349,6 @@ function Optimizer:clip(grads)
   if self.global_clipnorm then clip_global(grads, self.global_clipnorm) end
 end
 
-local function is_value(x) return core.is_tensor(x) or core.is_variable(x) end
-
 -- apply_gradients(pairs) or (grads, variables) → two lists without the variables that have no
 -- gradient.
 local function read_pairs(self, first, second)
@@ -361,7 +359,7 @@ local function read_pairs(self, first, second)
         .. "variables, is wanted; got "
         .. args.describe(v), "type")
     end
-    if is_value(g) then
+    if core.is_value(g) then
       grads[#grads + 1], vars[#vars + 1] = g, v
     else
       missing[#missing + 1] = v.name

@@ -23,8 +23,6 @@ local feeding = {}
 local function is_dataset(x) return class.is_a(x, data.Dataset) end
 feeding.is_dataset = is_dataset
 
-local function is_value(x) return core.is_tensor(x) or core.is_variable(x) end
-
 -- Lists of numbers as tensors, in a structure.
 local function as_tensors(value, who, depth)
   if value == nil then return nil end
@@ -34,7 +32,7 @@ local function as_tensors(value, who, depth)
       .. "its elements must be known; make a "
       .. "dataset with ipu.data.from_generator", "value")
   end
-  if is_value(value) then return core.is_variable(value) and value:read_value() or value end
+  if core.is_value(value) then return core.is_variable(value) and value:read_value() or value end
   if args.is_plain(value) then
     local first = nest.first(value)
     if type(first) == "number" or type(first) == "boolean" then return core.tensor(value) end
