@@ -49,7 +49,7 @@ describe("the arguments of fit", function()
     ["'sample_weight' must not be given beside a dataset"] = {x = batches(),
       sample_weight = ipu.ones{8}},
     ["'batch_size' must not be given beside a dataset"] = {x = batches(), batch_size = 2},
-    ["every shape must be fully known"] = {x = slices():batch(3):batch(2)},
+    ["has the shape %[%-1, 3%], but got %[2, 3, 3%]"] = {x = slices():batch(3):batch(2)},
     ["the dataset is endless.*give 'steps_per_epoch'"] = {x = batches():repeat_n()},
     ["the dataset has no elements"] = {x = batches():filter(function() return false end)},
     ["2 epochs of 3 steps need 6 batches, but the dataset has 4"] = {x = batches(), epochs = 2,
