@@ -14,6 +14,8 @@ describe("build/validate", function()
       {"--third must be 0, 1 or 2, got 3\nusage: ", benchmarks, "--third", "3"},
       {"--third must be 0, 1 or 2, got x\nusage: ", benchmarks, "--third", "x"},
       {"--third must be 0, 1 or 2, got nothing\nusage: ", benchmarks, "--third"},
+      {"--half must be 0 or 1, got 2\nusage: ", benchmarks, "--half", "2"},
+      {"--chip must be gc2 or gc200, got bow\nusage: ", benchmarks, "--chip", "bow"},
       {"what is '--thrid'?\nusage: ", benchmarks, "--thrid", "1"},
       {"a file of benchmarks is wanted\nusage: "},
       {"nowhere.jsonl: No such file or directory\n", "nowhere.jsonl"},
@@ -74,6 +76,64 @@ describe("build/validate", function()
       octave = "oct_conv", pooling = "pool", LSTM = "lstm", GRU = "gru", reductions = "reduce"} do
       assert.equal(("%s %.1f to %.1f"):format(name, least[family], most[family]),
         text:match(name .. " [%d.]+ to [%d.]*%d"))
+    end
+  end)
+
+  built("prices one half of the rows, or the figures of one chip", function()
+    local function count(...)
+      local r = command.run{validate, benchmarks, ...}
+      assert.equal(0, r.status, r.err)
+      local figures = 0
+      for n in r.out:match("^(.-)\n\n"):gmatch("\n[%l_]+ +(%d+) ") do figures = figures + n end
+      return figures
+    end
+    local all = count()
+    assert.equal(all, count("--half", "0") + count("--half", "1"))
+    assert.equal(all, count("--chip", "gc2") + count("--chip", "gc200"))
+  end)
+
+  -- What follows from PopLibs' vertices, planner and data layouts, against its published table.
+  built("meets published figures where the mechanism is known", function()
+    local got, want, off = {}, {}, {}
+    local r = command.run{validate, benchmarks, "--rows"}
+    assert.equal(0, r.status, r.err)
+    local line <const> =
+      "^([%l_]+) +([%w_]+) +(gc%d+) +([%l_]+) +got +(%d+) want +(%d+) +([+-][%d.]+) %%"
+    for text in r.out:gmatch("[^\n]+") do
+      local quantity, id, chip, family, g, w, error = text:match(line)
+      if quantity then
+        local key = table.concat({quantity, id, chip}, " ")
+        got[key], want[key] = tonumber(g), tonumber(w)
+        local group = off[family .. " " .. quantity] or {sum = 0, n = 0}
+        group.sum, group.n = group.sum + math.abs(tonumber(error)), group.n + 1
+        off[family .. " " .. quantity] = group
+      end
+    end
+    local function near(quantity, id, chip, share)
+      local key = table.concat({quantity, id, chip}, " ")
+      assert.near(want[key], got[key], share * want[key], key)
+    end
+    for _, chip in ipairs{"gc2", "gc200"} do
+      -- one column: one vertex, three memory elements
+      for _, id in ipairs{"triangular_solve_1_64_1_64_float_left",
+        "triangular_solve_8_64_1_64_float_left"} do
+        near("cycles", id, chip, 0.01)
+        near("max_tile_bytes", id, chip, 0)
+        near("total_bytes", id, chip, 0.15)
+      end
+      -- units in float32
+      near("cycles", "lstm_8_25_1024_1024_float_train", chip, 0.08)
+      near("total_bytes", "fc_layer_8_1000_1000_float", chip, 0.05)
+      -- a matrix trained on one row streams past it
+      near("max_tile_bytes", "fc_layer_1_1000_5_float", chip, 0)
+      near("max_tile_bytes", "fc_layer_1_1000_1000_float", chip, 0.01)
+      near("total_bytes", "fc_layer_1_1000_5_float", chip, 0.1)
+      -- the smaller part of a field that isn't cut evenly
+      near("cycles", "inception_tr_bs1_i1_dmaxpool", "gc200", 0.05)
+    end
+    for name, limit in pairs{["cholesky total_bytes"] = 15, ["triangular_solve total_bytes"] = 15,
+      ["fc total_bytes"] = 7, ["cholesky max_tile_bytes"] = 25, ["lstm cycles"] = 5} do
+      assert.is_true(off[name].sum / off[name].n <= limit, name)
     end
   end)
 end)

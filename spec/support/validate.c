@@ -1,10 +1,12 @@
 /* Predicted against published: prices every workload of a benchmarks.jsonl with target/cost.h,
  * prints the errors by family, writes the predictions as JSON lines.
  *
- * usage: validate BENCH [OUT] [--rows] [--third K]
+ * usage: validate BENCH [OUT] [--rows] [--third K] [--half K] [--chip NAME]
  *   --rows     also print every figure
- *   --third K only the rows whose number modulo 3 is K, 0 to 2 (a check that nothing follows single
- *     rows)
+ *   --third K  only the rows whose number modulo 3 is K, 0 to 2 (a check that nothing follows single
+ *     rows); --half K: modulo 2
+ *   --chip NAME  only figures of gc2, or of gc200
+ * What is read from one half, or one chip, is held against the other one with these.
  *
  * What is here beside the call of the cost functions is what each benchmark tool does around the
  * operation: which tensors stay alive between its programs, how often each pass runs. */
@@ -335,8 +337,15 @@ static void print_table(Errors *list, int families, int q) {
   printf("\n");
 }
 
+typedef struct {
+  const char *paths[2]; /* the benchmarks, the predictions */
+  bool rows;
+  int part, parts;  /* only rows whose number modulo parts is part; parts 0: all */
+  const char *chip; /* NULL: both */
+} Options;
+
 /* False if no chip has a price for it. */
-static bool take_row(json_t *row, FILE *out, Errors *list, int *families, bool print) {
+static bool take_row(json_t *row, FILE *out, Errors *list, int *families, const Options *o) {
   static const char *const chips[] = {"gc2", "gc200"};
   const char *id = json_string_value(json_object_get(row, "id"));
   const char *family = json_string_value(json_object_get(row, "family"));
@@ -349,6 +358,7 @@ static bool take_row(json_t *row, FILE *out, Errors *list, int *families, bool p
     json_t *published = json_object_get(row, chips[k]);
     if (!predict(row, chips[k], &p)) continue;
     priced = true;
+    if (o->chip && strcmp(o->chip, chips[k])) continue;
     json_t *figures = json_object();
     for (int q = 0; q < QUANTITIES; q++) {
       json_object_set_new(figures, quantity_names[q], json_real(round(p.value[q])));
@@ -356,7 +366,7 @@ static bool take_row(json_t *row, FILE *out, Errors *list, int *families, bool p
       if (!(want > 0) || !errors || errors->count[q] == SAMPLES_MAX) continue;
       double error = 100 * (p.value[q] / want - 1);
       errors->error[q][errors->count[q]++] = error;
-      if (print)
+      if (o->rows)
         printf("%-14s %-50s %-5s %-14s got %12.0f want %12.0f %+7.1f %%\n", quantity_names[q], id,
                chips[k], errors->family, p.value[q], want, error);
     }
@@ -371,26 +381,30 @@ static bool take_row(json_t *row, FILE *out, Errors *list, int *families, bool p
   return priced;
 }
 
-typedef struct {
-  const char *paths[2]; /* the benchmarks, the predictions */
-  bool rows;
-  int third; /* -1: all rows */
-} Options;
-
 /* False, with what is wrong on standard error. */
 static bool read_options(int argc, char **argv, Options *o) {
   int given = 0;
-  *o = (Options){.third = -1};
+  *o = (Options){0};
   for (int i = 1; i < argc; i++) {
-    if (!strcmp(argv[i], "--rows")) {
-      o->rows = true;
-    } else if (!strcmp(argv[i], "--third")) {
-      const char *k = i + 1 < argc ? argv[++i] : "nothing";
-      if (strlen(k) != 1 || !strchr("012", *k)) {
-        fprintf(stderr, "validate: --third must be 0, 1 or 2, got %s\n", k);
+    bool third = !strcmp(argv[i], "--third"), half = !strcmp(argv[i], "--half"),
+         chip = !strcmp(argv[i], "--chip");
+    const char *value = third || half || chip ? (i + 1 < argc ? argv[++i] : "nothing") : NULL;
+    if (third || half) {
+      o->parts = third ? 3 : 2;
+      if (strlen(value) != 1 || !strchr(third ? "012" : "01", *value)) {
+        fprintf(stderr, "validate: %s, got %s\n",
+                third ? "--third must be 0, 1 or 2" : "--half must be 0 or 1", value);
         return false;
       }
-      o->third = *k - '0';
+      o->part = *value - '0';
+    } else if (chip) {
+      if (strcmp(value, "gc2") && strcmp(value, "gc200")) {
+        fprintf(stderr, "validate: --chip must be gc2 or gc200, got %s\n", value);
+        return false;
+      }
+      o->chip = value;
+    } else if (!strcmp(argv[i], "--rows")) {
+      o->rows = true;
     } else if (argv[i][0] == '-' || given == 2) {
       fprintf(stderr, "validate: what is '%s'?\n", argv[i]);
       return false;
@@ -411,7 +425,9 @@ static FILE *open_file(const char *path, const char *mode) {
 int main(int argc, char **argv) {
   Options o;
   if (!read_options(argc, argv, &o)) {
-    fprintf(stderr, "usage: validate BENCH [OUT] [--rows] [--third 0|1|2]\n");
+    fprintf(
+        stderr,
+        "usage: validate BENCH [OUT] [--rows] [--third 0|1|2] [--half 0|1] [--chip gc2|gc200]\n");
     return 2;
   }
   FILE *in = open_file(o.paths[0], "r"),
@@ -428,9 +444,9 @@ int main(int argc, char **argv) {
   double start = clock_seconds();
   for (; fgets(line, sizeof line, in); index++) {
     json_error_t e;
-    if (line[0] == '#' || line[0] == '\n' || (o.third >= 0 && index % 3 != o.third)) continue;
+    if (line[0] == '#' || line[0] == '\n' || (o.parts && index % o.parts != o.part)) continue;
     json_t *row = json_loads(line, 0, &e);
-    if (row && take_row(row, out, list, &families, o.rows)) {
+    if (row && take_row(row, out, list, &families, &o)) {
       priced++;
     } else {
       const char *why = row ? "wants an 'id' and a 'family' that is priced" : e.text;

@@ -33,14 +33,14 @@
     16384, 16384, 16384, 16384) \
   X(vector_bytes, "B/cycle", 4, 1024, "PL16: data path of a load, store or vector operation", \
     8, 8, 8, 8) \
-  X(units_f32, "units", 0, 1024, "PL16, PL, STACK: AMP units, f32 in, f32 sums", \
-    4, 8, 8, 8) \
+  X(units_f32, "units", 0, 1024, "PL: AMP units, f32 in, f32 sums (16 with zeros of 8 cycles a row; GC2: by published layers)", \
+    8, 16, 16, 16) \
   X(units_f16_f32, "units", 0, 1024, "PL16, PL: f16 in, f32 sums", \
     8, 8, 8, 8) \
   X(units_f16_f16, "units", 0, 1024, "PL16, PL: f16 in, f16 sums", \
     8, 16, 16, 16) \
   X(group_f32, "channels", 1, 1024, "PL: input channels of one f32 pass", \
-    8, 16, 16, 16) \
+    8, 8, 8, 8) \
   X(group_f16, "channels", 1, 1024, "PL: input channels of one f16 pass", \
     16, 16, 16, 16) \
   X(macs_f32, "MAC/cycle/tile", 1, 1 << 20, "DS: peak rates", \
@@ -53,8 +53,6 @@
     4, 4, 4, 4) \
   X(exchange_pair, "0/1", 0, 1, "PL: two neighbour tiles take the same data at twice the rate", \
     1, 1, 1, 1) \
-  X(reduce_apart, "0/1", 0, 1, "PL-bench: sums between two stages of a reduction lie in a memory element of their own", \
-    1, 0, 0, 0) \
   X(sync_cycles, "cycles", 0, 1000000, "fit: sync inside one IPU", \
     130, 130, 130, 130) \
   X(exchange_start_cycles, "cycles", 0, 1000000, "fit: pipeline delays of RE1", \

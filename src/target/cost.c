@@ -127,13 +127,13 @@ static void add_rows(Cost *a, const Cost *b) {
 
 void cost_then(Cost *a, const Cost *b) {
   for (int p = 0; p < PHASE_COUNT; p++) a->cycles[p] += b->cycles[p];
-  bool larger = cost_temporary(b) > cost_temporary(a);
+  bool larger = cost_temporary(b) > cost_temporary(a), first = a->vertices == 0;
   for (int m = 0; m < MEMORY_COUNT; m++)
     if (!is_temporary(m)) a->bytes[m] += b->bytes[m];
     else if (larger) a->bytes[m] = b->bytes[m];
   bool code = a->bytes[MEMORY_VERTEX_CODE] > 0;
   a->vertices |= b->vertices;
-  if (code) a->bytes[MEMORY_VERTEX_CODE] = cost_code_bytes(a->vertices);
+  if (code && !first) a->bytes[MEMORY_VERTEX_CODE] = cost_code_bytes(a->vertices);
   a->tiles = fmax(a->tiles, b->tiles);
   a->temporary_total = fmax(a->temporary_total, b->temporary_total);
   a->interleaved_bytes = fmax(a->interleaved_bytes, b->interleaved_bytes);
@@ -310,8 +310,12 @@ Cost cost_rearrange(const Target *t, int64_t bytes, int64_t run_bytes) {
   if (compute > 0) cost_step(&c, t, "rearrange", 0, compute);
   c.tiles = tiles_used(t, U8, (double)bytes);
   cost_memory(&c, MEMORY_REARRANGEMENT, share);
-  cost_vertex(&c, t, VERTEX_COPY, 16, 120);
-  if (run_bytes < 8) cost_vertex(&c, t, VERTEX_TRANSPOSE, 16, 20);
+  /* without vertices it is the exchange that has to know each piece: as much, by published totals
+   * of fourteen layers in f32 */
+  if (compute > 0) cost_vertex(&c, t, VERTEX_COPY, 16, 120);
+  else c.bytes[MEMORY_VERTEX_STATE] += 16;
+  if (run_bytes < 8 && compute > 0) cost_vertex(&c, t, VERTEX_TRANSPOSE, 16, 20);
+  else if (run_bytes < 8) c.bytes[MEMORY_VERTEX_STATE] += 16;
   return c;
 }
 

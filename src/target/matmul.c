@@ -33,6 +33,14 @@ Units find_units(const Target *t, Dtype d, Dtype partials) {
   return u;
 }
 
+/* PL also plans with half of sixteen units, which take as long for a row: less padding for few
+ * outputs. */
+static Units half_of(const Units *u) {
+  Units half = *u;
+  half.units /= 2, half.load /= 2;
+  return half;
+}
+
 /* The workers' multiply-accumulate: dot products of a vector's channels, any number of outputs. */
 static Units find_vector_units(const Target *t, Dtype d) {
   Units u = {
@@ -47,8 +55,7 @@ static double pass_cycles(const Units *u, int64_t rows, bool first) {
   double e = (double)rows, extra = e > 3 ? u->per_row * (e - 3) : 0;
   if (u->element == 4) {
     static const double base[] = {24, 47, 46};
-    return (rows < 3 ? base[rows] : 46 + extra) +
-           (first ? 2 + (double)(u->units * u->sum) / 8 * e : 0);
+    return (rows < 3 ? base[rows] : 46 + extra) + (first ? 2 + (u->units == 16 ? 8 : 4) * e : 0);
   }
   if (u->sum == 2 && u->units <= 8) {
     static const double base[] = {24, 39, 40};
@@ -291,26 +298,27 @@ static Plan plan_grain(const Target *t, const Units *u, const MatmulShape *s, in
   return p.fits ? p : search_serial(t, u, &q);
 }
 
-/* The workers' own instructions must cost less than that share of the units' plan, and of one
- * step more that the units need, to be taken; published small products lie on both sides. */
-static const double vector_share = 0.84;
-
 /* A convolution's reader wants channels in whole in-groups: either they stay together here, or
  * they are regrouped. */
 static Plan plan_rows(const Target *t, Dtype d, Dtype partials, const MatmulShape *s,
                       double proportion) {
   Units u = find_units(t, d, partials), v = find_vector_units(t, d);
   Plan p = plan_grain(t, &u, s, u.units, proportion);
+  if (u.units == 16) {
+    Units half = half_of(&u);
+    Plan few = plan_grain(t, &half, s, half.units, proportion);
+    if (is_better(&few, &p)) p = few;
+  }
   double macs = (double)s->groups * (double)s->rows * (double)s->in * (double)s->out;
   double per_cycle = (double)t->tiles * (u.element == 4 ? 1 : (double)v.group);
-  double most = vector_share * (p.cycles + step_cycles(t));
-  if (macs / per_cycle < most || !p.fits) { /* where the units would mostly multiply padding */
+  /* where the units would mostly multiply padding */
+  if (((!s->fixed || u.units < 16) && macs / per_cycle < p.cycles) || !p.fits) {
     MatmulShape long_side = *s; /* a dot product doesn't mind which operand comes first */
     if (s->out > s->rows && !s->fixed) long_side.rows = s->out, long_side.out = s->rows;
     Plan dots = plan_grain(t, &v, &long_side, 1, proportion);
     /* published solves: both operands and the sum in elements of their own */
     bool vectors = s->rows == 1 && s->out == 1;
-    if ((dots.fits && !p.fits) || (dots.fits == p.fits && (vectors || dots.cycles < most)))
+    if ((dots.fits && !p.fits) || (dots.fits == p.fits && (vectors || dots.cycles < p.cycles)))
       return dots;
   }
   if (!s->regrouped || u.group % u.units || u.group == u.units) return p;
@@ -331,11 +339,11 @@ Plan plan_matmul(const Target *t, Dtype d, Dtype partials, const MatmulShape *s,
 
 /* Blocks of a matrix that only one tile reads lie there already, but for what they are padded
  * with. */
-static void keep_weights(const Target *t, Plan *p, double bytes) {
-  double held = fmin(p->weight_bytes, bytes / (p->tiles * (double)p->serial)),
+static void keep_matrix(const Target *t, Plan *p, double bytes) {
+  double held = fmin(p->input_bytes, bytes / (p->tiles * (double)p->serial)),
          saved = held / (double)t->exchange_bytes_per_cycle;
   p->exchange_in -= saved, p->cycles -= saved * (double)p->serial;
-  p->weight_bytes -= held;
+  p->input_bytes -= held;
 }
 
 /* An operand that lies where the plan wants it: each of the tiles that share a block holds its
@@ -358,9 +366,9 @@ static double outer_cycles(const Target *t, const Units *u, double rows, double 
  * in which the matrix stays where it is and isn't streamed past the row. */
 static Plan plan_row(const Target *t, Dtype d, Dtype partials, int64_t in, int64_t out,
                      double proportion) {
-  MatmulShape s = {.groups = 1, .rows = 1, .in = in, .out = out, .fixed = true};
+  MatmulShape s = {.groups = 1, .rows = out, .in = in, .out = 1, .fixed = true};
   Plan p = plan_rows(t, d, partials, &s, proportion);
-  keep_weights(t, &p, (double)in * (double)out * element_bytes(d));
+  keep_matrix(t, &p, (double)in * (double)out * element_bytes(d));
   return p;
 }
 
@@ -372,8 +380,7 @@ static Plan plan_outer(const Target *t, Dtype d, Dtype partials, int64_t rows, i
   Units u = find_units(t, d, partials);
   bool amp = held.kernel == VERTEX_AMP_1X1;
   int64_t in = ceil_div(ceil_div(rows, amp ? u.group : 1), held.in_split) * (amp ? u.group : 1),
-          out =
-              ceil_div(ceil_div(columns, amp ? u.units : 1), held.out_split) * (amp ? u.units : 1);
+          out = ceil_div(columns, held.row_split);
   p.kernel = amp ? VERTEX_AMP_1X1 : VERTEX_OUTER, p.dots = false;
   p.in_split = p.serial = 1;
   p.written_narrow = true;
@@ -405,8 +412,9 @@ void cost_plan(Cost *c, const Target *t, const Plan *p) {
   bool in_place = p->in_split == 1 && p->convert == 0;
   cost_memory(&plan, MEMORY_PARTIALS, in_place ? 0 : p->partial_bytes);
   cost_memory(&plan, MEMORY_TEMPORARY, p->joined_bytes);
-  /* both operands and the sums: three elements */
-  if (p->dots) plan.separate_bytes = (double)t->element_bytes + p->partial_bytes;
+  /* both operands and the sums: three elements, the first of which programs fill */
+  if (p->dots)
+    plan.separate_bytes = (t->code ? 2 : 1) * (double)t->element_bytes + p->partial_bytes;
   else if (p->kernel != VERTEX_OUTER) plan.interleaved_bytes = p->partial_bytes;
   cost_vertex(&plan, t, p->kernel, 60, 300);
   if (p->convert > 0) cost_vertex(&plan, t, VERTEX_CAST, 12, 0);

@@ -30,14 +30,15 @@ static double product(const int64_t *x, int rank) {
 
 /* PL getPoolingCycles: each row of a worker's range is gone over once for each point of the
  * kernel, group and vector. Backward over a stride a point of the kernel meets every stride-th
- * point only. */
-static double row_cycles(const Pool *q, const PoolPlan *p, int64_t length) {
+ * point only; PL's planner takes it for meeting every row. */
+static double row_cycles(const Pool *q, const PoolPlan *p, int64_t length, bool planned) {
   if (length <= 0) return 0;
   int last = q->rank - 1;
   bool gradient = q->backward && q->widest;
   double passes = product(q->kernel, q->rank), groups = (double)p->groups, points = (double)length;
-  if (q->backward)
-    passes /= product(q->stride, last), points = ceil_ratio(points, (double)q->stride[last]);
+  if (q->backward) points = ceil_ratio(points, (double)q->stride[last]);
+  if (q->backward && !planned) passes /= product(q->stride, last);
+  points -= 1;
   double vector = 3 + (gradient ? 7 + 5 * points : (q->widest ? 4 : 5) + 3 * points);
   return 15 + fmax(1, passes) * (23 + groups * (2 + (double)p->vectors * vector) +
                                  (groups - 1) * (gradient ? 6 : 4));
@@ -45,7 +46,7 @@ static double row_cycles(const Pool *q, const PoolPlan *p, int64_t length) {
 
 /* The tile's points in row order, in equal ranges; sums or maxima are cleared first. The slowest
  * worker counts. */
-static double vertex_cycles(const Pool *q, const PoolPlan *p) {
+static double vertex_cycles(const Pool *q, const PoolPlan *p, bool planned) {
   int64_t columns = p->field[q->rank - 1], workers = q->t->workers;
   double points = (double)p->batch * product(p->field, q->rank), worst = 0, width = (double)columns;
   double clear = (double)p->groups * (4 + points * (double)p->vectors / (double)workers);
@@ -55,11 +56,25 @@ static double vertex_cycles(const Pool *q, const PoolPlan *p) {
     if (!(to > from)) continue;
     double head = fmin(to, (floor(from / width) + 1) * width) - from, left = to - from - head,
            rows = floor(left / width);
-    double cycles = row_cycles(q, p, to_extent(head)) + rows * row_cycles(q, p, columns) +
-                    row_cycles(q, p, to_extent(left - rows * width));
+    double cycles = row_cycles(q, p, to_extent(head), planned) +
+                    rows * row_cycles(q, p, columns, planned) +
+                    row_cycles(q, p, to_extent(left - rows * width), planned);
     worst = fmax(worst, cycles);
   }
   return 13 + (double)workers * (41 + (q->backward && q->widest ? 10 : 0) + clear + worst);
+}
+
+/* Where an extent isn't cut evenly, the tiles with the smaller part may be slower: their rows are
+ * cut otherwise over the workers (PL constructModel). */
+static double slowest_tile(const Pool *q, const PoolPlan *p, bool planned) {
+  double worst = vertex_cycles(q, p, planned);
+  for (int i = 0; i < q->rank; i++) {
+    if (q->field[i] % p->field[i] == 0) continue;
+    PoolPlan smaller = *p;
+    smaller.field[i]--;
+    worst = fmax(worst, vertex_cycles(q, &smaller, planned));
+  }
+  return worst;
 }
 
 /* Points of the other side that a block's windows meet. */
@@ -85,8 +100,8 @@ static double received_bytes(const Pool *q, const PoolPlan *p, bool strided) {
 static void consider(const Pool *q, PoolPlan p, int64_t present, PoolPlan *best) {
   /* PL's planner forgets the stride here */
   double planned = received_bytes(q, &p, false) / (double)q->t->exchange_bytes_per_cycle;
-  p.compute = vertex_cycles(q, &p);
-  p.cycles = p.compute + planned * (p.vectors == present ? 1 : 2);
+  p.compute = slowest_tile(q, &p, false);
+  p.cycles = slowest_tile(q, &p, true) + planned * (p.vectors == present ? 1 : 2);
   p.received = received_bytes(q, &p, true);
   if (best->cycles == 0 || p.cycles < best->cycles) *best = p;
 }
@@ -108,12 +123,12 @@ static void cut_field(const Pool *q, PoolPlan p, int dimension, int64_t room, in
   }
 }
 
-/* present: vectors in the channel groups that the operand comes in; groups are cut to it, not
- * joined. */
-static PoolPlan plan_pool(const Pool *q, int64_t present) {
+/* The best with channel groups of so many vectors; present: those of the groups that the operand
+ * comes in. */
+static PoolPlan plan_groups(const Pool *q, int64_t most, int64_t present) {
   PoolPlan best = {0};
   int64_t tiles = q->t->tiles;
-  for (int64_t vectors = 1; vectors <= present && vectors <= q->channels; vectors++) {
+  for (int64_t vectors = 1; vectors <= most && vectors <= q->channels; vectors++) {
     int64_t groups = ceil_div(q->channels, vectors);
     for (int64_t g = 1; g && g <= tiles; g = next_split(groups, g))
       for (int64_t b = 1; b && g * b <= tiles; b = next_split(q->batch, b)) {
@@ -125,6 +140,11 @@ static PoolPlan plan_pool(const Pool *q, int64_t present) {
       }
   }
   return best;
+}
+
+/* Groups are cut to what is present, not joined. */
+static PoolPlan plan_pool(const Pool *q, int64_t present) {
+  return plan_groups(q, present, present);
 }
 
 static Pool read_shape(const Target *t, Dtype d, PoolKind kind, const ConvShape *s, bool backward) {

@@ -36,6 +36,16 @@ static Spread spread(const Target *t, Dtype d, const ReduceAxis *axes, int rank)
   return s;
 }
 
+/* PL ReductionPlan, calculateNextStep: sums of many tiles meet in a stage of their own, unless
+ * they come from 64 each at most, or from less than twice the root of the tiles and nearly all
+ * tiles have some. */
+static int count_stages(const Target *t, const Spread *s, double used) {
+  if (s->tiles <= 1) return 0;
+  double tiles = (double)t->tiles;
+  bool spread_well = s->tiles < 2 * sqrt(tiles) && used > tiles * 3 / 4;
+  return spread_well || s->tiles <= 64 ? 1 : 2;
+}
+
 Cost cost_reduce_axes(const Target *t, Dtype d, ReduceKind kind, const ReduceAxis *axes, int rank) {
   Cost c = cost_free();
   double total = 1;
@@ -54,10 +64,8 @@ Cost cost_reduce_axes(const Target *t, Dtype d, ReduceKind kind, const ReduceAxi
   /* No worker mix loads more than 16 bytes a cycle. */
   local = fmax(local, s.elements * element_bytes(d) / 16);
   c.tiles = tiles_used(t, d, total);
+  int stages = count_stages(t, &s, c.tiles);
   cost_step(&c, t, "reduce", 0, local);
-  /* PL ReductionPlan, calculateNextStep: twice the root of the tiles; on fewer tiles published
-   * 64 take one stage, 286 take two. */
-  int stages = s.tiles <= 1 ? 0 : s.tiles <= fmax(64, 2 * sqrt((double)t->tiles)) ? 1 : 2;
   double depth = stages == 2 ? sqrt(s.tiles) : s.tiles;
   /* Tiles that share outputs divide them, but not below a grain of eight (PL ReductionPlan:
    * shouldReduceAtDestination). */
@@ -71,7 +79,6 @@ Cost cost_reduce_axes(const Target *t, Dtype d, ReduceKind kind, const ReduceAxi
   double sums = s.outputs * sum_bytes * (cut ? w + 1 : 1),
          collected = mine * sum_bytes * (depth + 1);
   if (stages) c.uneven_bytes = 150 + fmax(0, collected - sums);
-  if (stages == 2 && t->reduce_apart) c.separate_bytes = mine * sum_bytes;
   cost_memory(&c, MEMORY_PARTIALS, sums);
   cost_vertex(&c, t, VERTEX_REDUCE, 70, 40);
   return c;

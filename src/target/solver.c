@@ -1,18 +1,36 @@
 /* Blocked factorisation and substitution.
  *
- * A block of a Cholesky factorisation is one vertex, one worker, and so is the inverse of its
- * triangle. Substitution has no vertex of its own: each row is a product with the rows solved so
- * far, a subtraction and a copy, one after the other. */
+ * A block of a Cholesky factorisation is one vertex, one worker, and so are the inverse of its
+ * triangle and a substitution of one column. Of several columns each row is a product with the
+ * rows solved so far, a subtraction and a copy, one after the other. */
 #include <math.h>
-#include <string.h>
 
 #include "target/plan.h"
 
+/* The elements of square matrices that a tile holds: rows of a block stay together (PL
+ * createCholeskyInput, createInput of TriangularSolve); without blocks, single vectors. */
+typedef struct Held {
+  double share, tiles;
+} Held;
+
+static Held hold_matrices(const Target *t, Dtype d, int64_t batch, int64_t n, double least) {
+  double elements = (double)batch * (double)n * (double)n, grain = vector_width(t, d);
+  double share = fmax(least, ceil_ratio(ceil_ratio(elements, grain), (double)t->tiles) * grain);
+  return (Held){share, ceil_ratio(elements, share)};
+}
+
+/* A vertex that few of the tiles run: its program is spread over all that the cost is for. */
+static void add_rare_vertex(Cost *c, const Target *t, VertexKind kind, double tiles) {
+  double bytes = 40 + (t->code ? cost_code_bytes(1u << kind) : 0);
+  c->bytes[MEMORY_VERTEX_STATE] += bytes * fmin(1, tiles / fmax(1, c->tiles));
+}
+
 /* PL poplin's cycle estimators: of each of the three loops, rows, pairs of them and triples. */
-static void factorise(Cost *c, const Target *t, double b) {
+static void factorise(Cost *c, const Target *t, Dtype d, double b) {
   double pairs = b * (b + 1) / 2, triples = (b + 1) * b * (b - 1) / 6;
   cost_step(c, t, "factorise", 0, (double)t->workers * (1 + 11 * b + 18 * pairs + 5 * triples));
-  cost_vertex(c, t, VERTEX_SOLVE, 60, 40);
+  /* the block and the program have memory elements of their own */
+  if (t->code) c->separate_bytes = (double)t->element_bytes + b * b * element_bytes(d);
 }
 
 static void invert(Cost *c, const Target *t, Dtype d, double b) {
@@ -22,32 +40,43 @@ static void invert(Cost *c, const Target *t, Dtype d, double b) {
   cost_step(c, t, "invert", b * b * element_bytes(d), 0);
 }
 
+/* After a block is factorised: its inverse, the panel below it, the update of what is left. */
+static Cost cholesky_round(const Target *t, Dtype d, int64_t batch, int64_t block, int64_t left) {
+  PlanOptions moved = {.left_moved = true, .right_moved = true};
+  Cost round = cost_free();
+  invert(&round, t, d, (double)block);
+  Cost panel = cost_matmul(t, d, F32, batch, left, block, block, &moved);
+  cost_then(&round, &panel);
+  moved.accumulate = true;
+  Cost update = cost_matmul(t, d, F32, batch, left, block, left, &moved);
+  cost_then(&round, &update);
+  cost_steps(&round, t, "copy", 2,
+             (double)left * (double)block * element_bytes(d) / (double)t->tiles, 0);
+  return round;
+}
+
 static Cost cholesky_by(const Target *t, Dtype d, int64_t batch, int64_t n, int64_t block) {
   Cost c = cost_free();
   double b = (double)block, rounds = (double)batch / (double)t->tiles,
          blocks = (double)ceil_div(n, block);
-  factorise(&c, t, b);
-  cost_repeat(&c, ceil(fmax(1, rounds)) * blocks);
-  if (blocks > 1) { /* what is left shrinks by a block each time: priced at its mean square size */
-    int64_t left = to_extent(
-        fmax(1, (double)(n - block) * sqrt((2 * blocks - 1) / fmax(1, 6 * (blocks - 1)))));
-    if (blocks <= 2) left = n - block;
-    PlanOptions moved = {.left_moved = true, .right_moved = true};
-    Cost round = cost_free();
-    invert(&round, t, d, b);
-    Cost panel = cost_matmul(t, d, F32, batch, left, block, block, &moved);
-    cost_then(&round, &panel);
-    moved.accumulate = true;
-    Cost update = cost_matmul(t, d, F32, batch, left, block, left, &moved);
-    cost_then(&round, &update);
-    cost_steps(&round, t, "copy", 2, (double)left * b * element_bytes(d) / (double)t->tiles, 0);
-    cost_repeat(&round, blocks - 1);
+  factorise(&c, t, d, b);
+  cost_repeat(&c, ceil_ratio(fmax(1, ceil(rounds)), (double)t->workers) * blocks);
+  /* what is left shrinks by a block each time: priced at no more than eight sizes */
+  int64_t rounds_left = ceil_div(n, block) - 1, each = ceil_div(rounds_left, 8);
+  for (int64_t done = 0; done < rounds_left; done += each) {
+    int64_t count = each < rounds_left - done ? each : rounds_left - done;
+    int64_t left = n - (done + 1 + (count - 1) / 2) * block;
+    Cost round = cholesky_round(t, d, batch, block, left > 1 ? left : 1);
+    round.bytes[MEMORY_VERTEX_STATE] *= (double)count;
+    cost_repeat(&round, (double)count);
     cost_then(&c, &round);
   }
   cost_step(&c, t, "mask", 0, 25);
-  /* tiles that have a part of the matrices */
-  double held = (double)batch * fmax(1, ceil(b / (double)t->workers)) * blocks * blocks;
-  c.tiles = fmin((double)t->tiles, fmax(blocks > 1 ? c.tiles : 0, held));
+  /* the products' programs are on fewer tiles than the matrices, or the other way round */
+  double busy = c.tiles;
+  c.tiles = fmax(busy, hold_matrices(t, d, batch, n, b).tiles);
+  c.bytes[MEMORY_VERTEX_CODE] *= busy / c.tiles, c.bytes[MEMORY_VERTEX_STATE] *= busy / c.tiles;
+  add_rare_vertex(&c, t, VERTEX_SOLVE, (double)batch);
   c.flops = (double)batch * (double)n * (double)n * (double)n / 3;
   return c;
 }
@@ -70,18 +99,29 @@ Cost cost_cholesky(const Target *t, Dtype d, int64_t batch, int64_t n, int64_t b
   return best;
 }
 
-/* Cycles of a product of vectors: its sum is the result, which nothing converts. */
-static double dot_cycles(const Cost *product) {
-  double cycles = cost_cycles(product);
-  for (int i = 0; i < product->row_count; i++) {
-    const CostStep *s = &product->steps[i];
-    if (!strcmp(s->name, "convert")) cycles -= s->compute + s->exchange + s->sync;
-  }
-  return cycles;
+/* One column: a vertex for each matrix, one worker, on the tile that holds most of its triangle;
+ * the rest of it comes there (PL TriangularSolve and its estimator). It reads and writes three
+ * memory elements: the triangle's, the column's, the result's. */
+static Cost substitute_column(const Target *t, Dtype d, int64_t batch, double b) {
+  Cost c = cost_free();
+  double bytes = b * b * element_bytes(d), tiles = (double)t->tiles,
+         each = ceil_ratio(ceil_ratio((double)batch, tiles), (double)t->workers);
+  double vertex = 41 + 29 * b + 3 * b * (b - 1);
+  c.tiles = fmin(tiles, (double)batch);
+  cost_step(&c, t, "solve", bytes * ceil_ratio((double)batch, tiles),
+            (double)t->workers * each * vertex);
+  cost_memory(&c, MEMORY_MESSAGE, bytes);
+  c.separate_bytes = (double)t->element_bytes * ceil_ratio(bytes + 24, (double)t->element_bytes) +
+                     b * element_bytes(d);
+  return c;
 }
 
-/* Rows one after the other: a product with those above, a subtraction and, of several columns, a
- * copy into place. */
+/* Bytes of code, by published totals of solves (three with rows of several columns, three of one):
+ * for each byte that a row's product gathers, for each piece of a triangle that is laid out. */
+static const double gather_code = 0.5, piece_code = 16;
+
+/* Several columns, rows one after the other: a product with those above, a subtraction and a copy
+ * into place. */
 static Cost substitute(const Target *t, Dtype d, int64_t batch, int64_t block, int64_t columns) {
   Cost c = cost_free();
   int64_t group = element_bytes(d) >= 4 ? t->group_f32 : t->group_f16;
@@ -91,42 +131,51 @@ static Cost substitute(const Target *t, Dtype d, int64_t batch, int64_t block, i
   double share = ceil_ratio((double)batch * (double)columns, (double)t->tiles),
          width = vector_width(t, d);
   /* each row's product begins at another tile (PL: a hash of its shape) */
-  double free_tiles = 1, state = 0;
+  double free_tiles = 1, state = 0, code = 0;
   for (int64_t at = 1; at < block; at += span) {
     double rows = (double)(at + span < block ? span : block - at);
     Cost product =
         cost_matmul(t, d, F32, batch, 1, at + span < block ? at + span : block, columns, NULL);
-    double cycles = columns == 1 ? dot_cycles(&product) : cost_cycles(&product);
-    cost_steps(&c, t, "row", rows, 0, fmax(0, cycles - step_cycles(t)));
+    cost_steps(&c, t, "row", rows, 0, fmax(0, cost_cycles(&product) - step_cycles(t)));
     cost_steps(&c, t, "subtract", rows, 0, worker_cycles(t, 29, share, 3, width));
-    if (columns > 1) cost_steps(&c, t, "copy", rows, share * element_bytes(d), 0);
+    cost_steps(&c, t, "copy", rows, share * element_bytes(d), 0);
     c.temporary_total = fmax(c.temporary_total, product.temporary_total);
     c.interleaved_bytes = fmax(c.interleaved_bytes, product.interleaved_bytes);
     c.separate_bytes = fmax(c.separate_bytes, product.separate_bytes);
     free_tiles *= pow(1 - product.tiles / (double)t->tiles, rows);
     state += rows * product.bytes[MEMORY_VERTEX_STATE] * product.tiles;
+    code += rows * product.bytes[MEMORY_EXCHANGE_CODE] * product.tiles;
+    state += t->code ? rows * gather_code * product.bytes[MEMORY_MESSAGE] * product.tiles : 0;
     c.vertices |= product.vertices;
     if (!product.fits) c.fits = false, c.why = product.why;
   }
   c.tiles = fmax(1, (double)t->tiles * (1 - free_tiles));
-  cost_vertex(&c, t, VERTEX_ELEMENTWISE, state / c.tiles, 8 * (double)block);
+  cost_vertex(&c, t, VERTEX_ELEMENTWISE, state / c.tiles, code / c.tiles + 8 * (double)block);
   return c;
 }
 
 static Cost solve_by(const Target *t, Dtype d, int64_t batch, int64_t n, int64_t columns,
                      int64_t block) {
   Cost c = cost_free();
-  int64_t depth = block < n ? block : n, width = block < columns ? block : columns;
-  double rows = 1, across = 1; /* blocks; both extents are halved until a block is left */
-  while (rows * (double)depth < (double)n) rows *= 2;
-  while (across * (double)width < (double)columns) across *= 2;
-  Cost solve = substitute(t, d, batch, depth, width);
+  int64_t depth = block < n ? block : n, width = columns;
+  /* blocks: rows are halved until a block is left, columns with them as far as they can be */
+  double rows = 1, across = 1;
+  for (; rows * (double)depth < (double)n; rows *= 2)
+    if (width > 1) across *= 2, width = ceil_div(width, 2);
+  Cost solve = width == 1 ? substitute_column(t, d, batch, (double)depth)
+                          : substitute(t, d, batch, depth, width);
   cost_steps(&solve, t, "copy", rows > 1 || across > 1 ? 3 : 0,
              (double)batch * (double)depth * (double)width * element_bytes(d) / (double)t->tiles,
              0);
   cost_repeat(&solve, rows * across);
   cost_step(&c, t, "mask", 0,
             worker_cycles(t, 30, tile_share(t, d, (double)batch * (double)n * (double)n), 10, 1));
+  /* copied row by row: zeros, ones and the triangle, in pieces of a block's row or of elements */
+  double run = n > block ? (double)block : 1;
+  Held held = hold_matrices(t, d, batch, n, run);
+  c.tiles = held.tiles;
+  c.bytes[MEMORY_VERTEX_STATE] += t->code ? piece_code * held.share / run : 0;
+  if (width == 1) add_rare_vertex(&c, t, VERTEX_SOLVE, (double)batch);
   cost_then(&c, &solve);
   double parts = 1, left = across;
   for (double half = rows / 2; half >= 1; half /= 2) {
