@@ -106,12 +106,14 @@ local function check(what, message)
   told[kind] = true
 end
 
--- What the library makes is shown by what it is; an argument that comes back may be anything.
+-- What the library makes is shown by what it is; an argument that comes back may be anything, and
+-- lists are Lua's.
 local function check_shown(what, result, arguments)
   if type(result) ~= "table" and type(result) ~= "userdata" then return end
   for i = 1, arguments.n do
     if rawequal(result, arguments[i]) then return end
   end
+  if type(result) == "table" and not getmetatable(result) then return end
   local text = tostring(result)
   if text:find(": 0x%x") and not text:find("function: 0x%x") then
     check(what .. " is shown as", text)

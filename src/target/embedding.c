@@ -64,6 +64,9 @@ static Cost gather_by(const Target *t, Dtype d, int64_t rows, int64_t indices, T
   return c;
 }
 
+/* PopLibs' multiSlice makes dynamic slices of so few without asking further (inliningThreshold). */
+enum { INLINED_SLICES = 3 };
+
 /* Few wide rows, one after the other: the workers of a tile share each (PL dynamicSlice), which
  * they don't share in a multi-slice. */
 static Cost slice_by(const Target *t, int64_t indices, TablePlan p) {
@@ -82,7 +85,8 @@ Cost cost_gather(const Target *t, Dtype d, int64_t rows, int64_t width, int64_t 
   Cost c = gather_by(t, d, rows, indices, p);
   if (p.columns * 2 > (double)t->tiles) {
     Cost sliced = slice_by(t, indices, p);
-    if (is_far_better(&sliced, &c)) c = sliced;
+    bool inlined = indices <= INLINED_SLICES && cost_cycles(&sliced) < cost_cycles(&c);
+    if (inlined || is_far_better(&sliced, &c)) c = sliced;
   }
   if (p.by_rows) return c;
   other.by_rows = true; /* pays where columns leave no tiles to divide the lookups */

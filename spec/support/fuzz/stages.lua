@@ -57,6 +57,17 @@ function makers.padded_batch(ds, state)
     {n, more, drop, value}
 end
 
+-- By row numbers, as if these were lengths: of three, from 0, from a, from b. Padding adds nothing
+-- where all rows are of one width.
+function makers.bucket_by_sequence_length(ds, state)
+  if state.batched then return nil end
+  local a, sizes, drop = math.random(1, 9), {some(), some(), some()}, math.random() < 0.5
+  local b = a + math.random(1, 9)
+  state.batched = true
+  return ds:bucket_by_sequence_length(function(_, i) return i:item() end, {a, b}, sizes,
+    {drop_remainder = drop, padded_shapes = {{state.width}, {}}}), {a, b, sizes, drop}
+end
+
 function makers.unbatch(ds, state)
   if not state.batched then return nil end
   state.batched = false

@@ -136,10 +136,17 @@ function RNN:first_states(x, given)
   return values
 end
 
+local initial_spec <const> = {{"inputs", "tensor"}}
+
 ---The states of a batch before its first step, zeros where the cell has no others.
 ---@param inputs userdata [batch, steps, ...]
 ---@return userdata[]
-function RNN:get_initial_state(inputs)
+function RNN:get_initial_state(...)
+  local inputs = args.check("get_initial_state", initial_spec, ...).inputs
+  if #inputs.shape < 2 then
+    blame.error("get_initial_state: the inputs are [batch, steps, ...], got rank "
+      .. #inputs.shape, "value")
+  end
   local batch, cell = inputs.shape[1], self.cell
   local zeros = cell.get_initial_state and cell:get_initial_state(batch, inputs.dtype)
     or cells.zeros(cell.state_size, batch, inputs.dtype)

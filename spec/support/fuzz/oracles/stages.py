@@ -15,6 +15,18 @@ def batched(items, n, drop, make):
     return [make(g) for g in groups if len(g) == n or not drop]
 
 
+def bucketed(items, a, b, sizes, drop):
+    """Batches of what lies below a, below b, and beyond, as they fill; what is left comes by bucket."""
+    made, waiting = [], [[], [], []]
+    for item in items:
+        k = int(item[1] >= a) + int(item[1] >= b)
+        waiting[k].append(item)
+        if len(waiting[k]) == sizes[k]:
+            made.append(stacked(waiting[k]))
+            waiting[k] = []
+    return made + [stacked(group) for group in waiting if group and not drop]
+
+
 def stacked(group):
     return np.stack([x for x, _ in group]), np.stack([i for _, i in group])
 
@@ -57,6 +69,7 @@ STAGE = {
     "concatenate": lambda items, n: items + items[:n], "cache": lambda items: items, "prefetch": lambda items: items,
     "with_options": lambda items: items,
     "batch": lambda items, n, drop: batched(items, n, drop, stacked), "padded_batch": padded,
+    "bucket_by_sequence_length": bucketed,
     "unbatch": lambda items: [(x, i) for xs, js in items for x, i in zip(xs, js)], "window": windows,
     "flat_map": lambda items, n: [item for item in items for _ in range(n)], "interleave": interleaved,
     "enumerate": lambda items, start: [(x, i + k + start) for k, (x, i) in enumerate(items)],
