@@ -63,4 +63,20 @@ describe("lists", function()
     assert.is_false(ok)
     assert.matches("pad: 'paddings' has lists in lists without end", message)
   end)
+
+  -- Runs that nothing is written by aren't looked at, forwards as backwards.
+  it("of a sequence slice into no rows have a gradient of zeros, in each form", function()
+    local src = ipu.ones{3, 2}
+    local function sliced(x)
+      return ipu.sequence_slice(ipu.zeros{0, 2}, x, ipu.tensor({2, 1}, {dtype = "int32"}),
+        ipu.tensor({0, 2}, {dtype = "int32"}), ipu.tensor({0, 2}, {dtype = "int32"}))
+    end
+    for _, f in ipairs{sliced, ipu.func(sliced)} do
+      local tape = ipu.GradientTape()
+      tape:watch(src)
+      local y = tape(function() return f(src) end)
+      assert.same({0, 2}, y.shape)
+      assert.same(ipu.zeros{3, 2}:totable(), tape:gradient(y, src):totable())
+    end
+  end)
 end)
