@@ -149,7 +149,7 @@ static Status body_sequence_grad(const Call *c) {
   int64_t width = around_axis(dy, 0).inner;
   size_t row = (size_t)width * dtype_size(dy->dtype);
   fill_zero(c, c->out[0], type_bytes(c->out_type[0]));
-  if (!type_count(dy)) return OK; /* as the op itself: where nothing is written, no run is looked at */
+  if (!type_count(dy)) return OK; /* as the op: where nothing is written, no run is looked at */
   for (int64_t i = 0; i < c->in_type[1]->shape[0]; i++) {
     int64_t count = number_at(c, 1, i, 0), to = number_at(c, 2, i, 0), from = number_at(c, 3, i, 0);
     if (count < 0 || to < 0 || from < 0 || count > c->out_type[0]->shape[0] - to ||
