@@ -353,6 +353,7 @@ lint-lua:
 	@said=$$(luacheck -q --no-color $(LINTED)) || { echo "$$said" | grep -v '^$$'; exit 1; }
 	@lua5.4 spec/support/unused.lua
 	@lua5.4 spec/support/c_files.lua
+	@lua5.4 spec/support/twins.lua
 # Of the objects: what a file offers to others, and nobody takes.
 lint-symbols: $(OBJECTS) $(API_OBJECTS) $(LUA_OBJECTS) $(CLI_OBJECTS)
 	@lua5.4 spec/support/unreferenced.lua $^
@@ -373,7 +374,7 @@ with_each_compiler = for each in $(wildcard $(foreach c,$(COMPILERS),$(or $(shel
 	  { echo "FAIL $$name with $(1) -Werror"; good=1; }; $(2) done;
 COMPILERS := $(foreach v,12 13 14,gcc-$(v)) $(foreach v,14 15 16 17 18 19,clang-$(v))
 .PHONY: compilers deps-compilers
-lint: ## luacheck, functions of Lua and C that nobody calls, how files of C hang together; C's formatting (FENCES=yes lists what is fenced from it); compile with each of gcc 12 to 14 and clang 14 to 19 that is there, warnings being errors
+lint: ## luacheck, functions of Lua and C that nobody calls, how files of C hang together, code that stands twice; C's formatting (FENCES=yes lists what is fenced from it); compile with each of gcc 12 to 14 and clang 14 to 19 that is there, warnings being errors
 	+@good=0; $(SUBMAKE) lint-lua || good=1; $(SUBMAKE) lint-symbols || good=1; $(SUBMAKE) lint-format || good=1; $(call with_each_compiler,-O1,) exit $$good
 compilers: ## compile with each of them that is there, optimised, warnings being errors
 	+@good=0; $(call with_each_compiler,-O2,test $$good = 1 || echo "$$name: no warnings";) exit $$good

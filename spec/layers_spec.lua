@@ -98,6 +98,40 @@ describe("the files of C", function()
   end)
 end)
 
+describe("code that stands twice", function()
+  local command = require "spec.support.command"
+
+  local function said_of(limit, second)
+    local folder, lines = command.folder(), {}
+    for i = 1, 7 do lines[i] = "call_" .. i .. "(x)" end
+    assert(os.execute("mkdir -p " .. command.quote(folder .. "/src") .. " "
+      .. command.quote(folder .. "/lua")))
+    command.write(folder .. "/lua/a.lua", table.concat(lines, "\n") .. "\n")
+    command.write(folder .. "/lua/b.lua", "f()\n" .. second(lines))
+    local ran = command.run{"lua5.4", "spec/support/twins.lua", folder, limit}
+    command.remove(folder)
+    return ran.out, ran.status
+  end
+
+  local function same(lines) return "  " .. table.concat(lines, " -- words\n\n  ") .. "\n" end
+
+  it("is counted by lines, and fails above the limit and below it", function()
+    assert.same({"", 0}, {said_of("7", same)})
+    assert.same({"lua/b.lua:2 stands at lua/a.lua:1, too\n"
+      .. "7 lines stand again, 6 at most: give them one place\n", 1}, {said_of("6", same)})
+    local said, status = said_of("8", same)
+    assert.equal(1, status)
+    assert.truthy(said:find("7 lines stand again, fewer than 8: lower the limit", 1, true))
+  end)
+
+  it("is six lines or more", function()
+    local function five(lines) return table.concat(lines, "\n", 1, 5) .. "\n" end
+    local function six(lines) return table.concat(lines, "\n", 2, 7) .. "\n" end
+    assert.same({"", 0}, {said_of("0", five)})
+    assert.same({"", 0}, {said_of("6", six)})
+  end)
+end)
+
 -- From left to right; a module requires what is in its own layer or on its left. `init`, the public
 -- names, leads to everything when a name is asked for; Keras and the tools build upon it.
 local lua_order <const> = {"base", "config", "trace", "data", "machine", "optimizers", "pipeline",

@@ -263,17 +263,6 @@ static const StageClass batch_class = {.name = "batch",
                                        .next_into = batch_next_into,
                                        .skip = batch_skip};
 
-static Status refuse_nested(Error *e, const char *name, const char *source, const Dataset *in) {
-  for (int c = 0; c < in->count; c++)
-    if (in->nested[c])
-      return source_fail(
-                 name, source, e, ERR_TYPE,
-                 "component %d is itself a dataset (see window): flatten it with flat_map first",
-                 c),
-             ERR_TYPE;
-  return OK;
-}
-
 Dataset *dataset_batch(Error *e, const char *source, Dataset *in, int64_t size,
                        bool drop_remainder) {
   if (size < 1)
@@ -282,7 +271,7 @@ Dataset *dataset_batch(Error *e, const char *source, Dataset *in, int64_t size,
   if (size > MOST_ROWS)
     return source_fail("batch", source, e, ERR_VALUE, "a batch of %lld elements is too large",
                        (long long)size);
-  if (refuse_nested(e, "batch", source, in) != OK) return NULL;
+  if (stage_refuse_nested(e, "batch", source, in) != OK) return NULL;
   Dataset *d = dataset_new(e, source, &batch_class, 1, &in, in->count);
   if (!d) return NULL;
   ((BatchDataset *)d)->size = size;
@@ -356,7 +345,7 @@ static const StageClass unbatch_class = {.name = "unbatch",
                                          .next = unbatch_next};
 
 Dataset *dataset_unbatch(Error *e, const char *source, Dataset *in) {
-  if (refuse_nested(e, "unbatch", source, in) != OK) return NULL;
+  if (stage_refuse_nested(e, "unbatch", source, in) != OK) return NULL;
   int64_t rows = -1;
   for (int c = 0; c < in->count; c++) {
     if (!in->type[c].rank)
@@ -472,7 +461,7 @@ Dataset *dataset_window(Error *e, const char *source, Dataset *in, int64_t size,
     return source_fail("window", source, e, ERR_VALUE,
                        "a window of %lld elements, %lld apart, is too large", (long long)size,
                        (long long)stride);
-  if (refuse_nested(e, "window", source, in) != OK) return NULL;
+  if (stage_refuse_nested(e, "window", source, in) != OK) return NULL;
   Dataset *d = dataset_new(e, source, &window_class, 1, &in, in->count);
   if (!d) return NULL;
   WindowDataset *w = (WindowDataset *)d;

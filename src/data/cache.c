@@ -368,23 +368,17 @@ static void cache_free(Dataset *d) {
   pthread_mutex_destroy(&c->mutex);
 }
 
-static const StageClass cache_class = {.name = "cache",
-                                       .dataset_bytes = sizeof(CacheDataset),
-                                       .stage_bytes = sizeof(CacheStage),
-                                       .free = cache_free,
-                                       .open = cache_open,
-                                       .close = cache_close,
-                                       .indices = cache_indices,
-                                       .next = cache_next};
-
-static const StageClass buffer_class = {.name = "BufferDataset",
-                                        .dataset_bytes = sizeof(CacheDataset),
-                                        .stage_bytes = sizeof(CacheStage),
-                                        .free = cache_free,
-                                        .open = cache_open,
-                                        .close = cache_close,
-                                        .indices = cache_indices,
-                                        .next = cache_next};
+#define KEEPS(stage_name)                 \
+  {.name = stage_name,                    \
+   .dataset_bytes = sizeof(CacheDataset), \
+   .stage_bytes = sizeof(CacheStage),     \
+   .free = cache_free,                    \
+   .open = cache_open,                    \
+   .close = cache_close,                  \
+   .indices = cache_indices,              \
+   .next = cache_next}
+static const StageClass cache_class = KEEPS("cache");
+static const StageClass buffer_class = KEEPS("BufferDataset");
 
 /* Elements that lie in memory need no copy. */
 static const StageClass cache_rows_class = {.name = "cache",

@@ -410,25 +410,18 @@ static void interleave_free(Dataset *d) {
   if (f->release) f->release(f->context);
 }
 
-static const StageClass interleave_class = {.name = "interleave",
-                                            .needs_caller = stage_calls_script,
-                                            .dataset_bytes = sizeof(InterleaveDataset),
-                                            .stage_bytes = sizeof(InterleaveStage),
-                                            .free = interleave_free,
-                                            .open = interleave_open,
-                                            .close = interleave_close,
-                                            .next = interleave_next,
-                                            .next_into = interleave_next_into};
-
-static const StageClass flat_map_class = {.name = "flat_map",
-                                          .needs_caller = stage_calls_script,
-                                          .dataset_bytes = sizeof(InterleaveDataset),
-                                          .stage_bytes = sizeof(InterleaveStage),
-                                          .free = interleave_free,
-                                          .open = interleave_open,
-                                          .close = interleave_close,
-                                          .next = interleave_next,
-                                          .next_into = interleave_next_into};
+#define INTERLEAVES(stage_name)                \
+  {.name = stage_name,                         \
+   .needs_caller = stage_calls_script,         \
+   .dataset_bytes = sizeof(InterleaveDataset), \
+   .stage_bytes = sizeof(InterleaveStage),     \
+   .free = interleave_free,                    \
+   .open = interleave_open,                    \
+   .close = interleave_close,                  \
+   .next = interleave_next,                    \
+   .next_into = interleave_next_into}
+static const StageClass interleave_class = INTERLEAVES("interleave");
+static const StageClass flat_map_class = INTERLEAVES("flat_map");
 
 static Dataset *new_interleave(Error *e, const char *source, const StageClass *class, Dataset *in,
                                int count, const Type *types, ScriptFunction f, int cycle_length,

@@ -18,6 +18,17 @@ void *source_fail(const char *name, const char *source, Error *e, Status s, cons
   return NULL;
 }
 
+Status stage_refuse_nested(Error *e, const char *name, const char *source, const Dataset *in) {
+  for (int c = 0; c < in->count; c++)
+    if (in->nested[c])
+      return source_fail(
+                 name, source, e, ERR_TYPE,
+                 "component %d is itself a dataset (see window): flatten it with flat_map first",
+                 c),
+             ERR_TYPE;
+  return OK;
+}
+
 static void stage_label(const Dataset *d, char *out, size_t size) {
   if (d->source[0]) snprintf(out, size, "dataset stage '%s' (%s)", d->class->name, d->source);
   else snprintf(out, size, "dataset stage '%s'", d->class->name);

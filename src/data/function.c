@@ -29,13 +29,7 @@ Status function_check(const Function *f, Error *e, const char *name, const char 
                        "the function takes %d component%s, an element has %d", f->function.in_count,
                        plural(f->function.in_count), in->count),
            ERR_VALUE;
-  for (int c = 0; c < in->count; c++)
-    if (in->nested[c])
-      return source_fail(
-                 name, source, e, ERR_TYPE,
-                 "component %d is itself a dataset (see window): flatten it with flat_map first",
-                 c),
-             ERR_TYPE;
+  if (stage_refuse_nested(e, name, source, in) != OK) return e->status;
   if (!in->is_static && !f->function.specialise)
     return source_fail(name, source, e, ERR_VALUE, "the shape of the elements is not fully known"),
            ERR_VALUE;

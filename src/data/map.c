@@ -495,23 +495,17 @@ static void host_free(Dataset *d) {
   if (f->release) f->release(f->context);
 }
 
-static const StageClass map_host_class = {.name = "map",
-                                          .needs_caller = stage_calls_script,
-                                          .dataset_bytes = sizeof(HostDataset),
-                                          .stage_bytes = sizeof(HostStage),
-                                          .free = host_free,
-                                          .open = host_open,
-                                          .close = host_close,
-                                          .next = map_host_next};
-
-static const StageClass filter_host_class = {.name = "filter",
-                                             .needs_caller = stage_calls_script,
-                                             .dataset_bytes = sizeof(HostDataset),
-                                             .stage_bytes = sizeof(HostStage),
-                                             .free = host_free,
-                                             .open = host_open,
-                                             .close = host_close,
-                                             .next = filter_host_next};
+#define ON_HOST(stage_name, next_element) \
+  {.name = stage_name,                    \
+   .needs_caller = stage_calls_script,    \
+   .dataset_bytes = sizeof(HostDataset),  \
+   .stage_bytes = sizeof(HostStage),      \
+   .free = host_free,                     \
+   .open = host_open,                     \
+   .close = host_close,                   \
+   .next = next_element}
+static const StageClass map_host_class = ON_HOST("map", map_host_next);
+static const StageClass filter_host_class = ON_HOST("filter", filter_host_next);
 
 static Dataset *new_with_host(Error *e, const char *source, const StageClass *class, Dataset *in,
                               int count, ScriptFunction f) {

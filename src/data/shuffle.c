@@ -217,12 +217,21 @@ static Status fill_packed(ShuffleStage *f, Error *e) {
   return OK;
 }
 
-static Status packed_next_into(Stage *s, void *const *out, bool *end, Error *e) {
-  ShuffleStage *f = (ShuffleStage *)s;
+/* Points f->into at the element that is drawn, and gives its place; -1: there is none. */
+static Status draw_packed(ShuffleStage *f, int *k, bool *end, Error *e) {
+  *k = -1;
   Status status = fill_packed(f, e);
   if (status != OK || (*end = !f->count)) return status;
-  int k = draw(f);
-  slot(f, k);
+  *k = draw(f);
+  slot(f, *k);
+  return OK;
+}
+
+static Status packed_next_into(Stage *s, void *const *out, bool *end, Error *e) {
+  ShuffleStage *f = (ShuffleStage *)s;
+  int k;
+  Status status = draw_packed(f, &k, end, e);
+  if (k < 0) return status;
   for (int c = 0; c < s->dataset->count; c++)
     memcpy(out[c], f->into[c], type_bytes(&s->dataset->type[c]));
   leave(f, k, move_packed);
@@ -231,10 +240,9 @@ static Status packed_next_into(Stage *s, void *const *out, bool *end, Error *e) 
 
 static Status packed_next(Stage *s, Tensor **out, bool *end, Error *e) {
   ShuffleStage *f = (ShuffleStage *)s;
-  Status status = fill_packed(f, e);
-  if (status != OK || (*end = !f->count)) return status;
-  int k = draw(f);
-  slot(f, k);
+  int k;
+  Status status = draw_packed(f, &k, end, e);
+  if (k < 0) return status;
   for (int c = 0; c < s->dataset->count; c++)
     if (!(out[c] = tensor_from(e, &s->dataset->type[c], f->into[c])))
       return tensors_release(out, c), e->status;

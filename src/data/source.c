@@ -84,13 +84,16 @@ Status rows_stage_skip(Stage *s, int64_t n, int64_t *skipped, Error *e) {
   return OK;
 }
 
-static const StageClass slices_class = {.name = "from_tensor_slices",
-                                        .dataset_bytes = sizeof(RowsDataset),
-                                        .stage_bytes = sizeof(RowsStage),
-                                        .free = slices_free,
-                                        .open = rows_stage_open,
-                                        .indices = rows_stage_indices,
-                                        .skip = rows_stage_skip};
+#define OF_ROWS(stage_name)              \
+  {.name = stage_name,                   \
+   .dataset_bytes = sizeof(RowsDataset), \
+   .stage_bytes = sizeof(RowsStage),     \
+   .free = slices_free,                  \
+   .open = rows_stage_open,              \
+   .indices = rows_stage_indices,        \
+   .skip = rows_stage_skip}
+static const StageClass slices_class = OF_ROWS("from_tensor_slices");
+static const StageClass zip_rows_class = OF_ROWS("zip");
 
 static Status check_slices(Error *e, const char *source, int count, Tensor *const *t) {
   for (int c = 0; c < count; c++) {
@@ -129,14 +132,6 @@ Dataset *dataset_from_slices(Error *e, const char *source, int count, Tensor *co
   if (check_slices(e, source, count, components) != OK) return NULL;
   return rows_dataset(e, source, &slices_class, 0, NULL, rows_new(e, count, components));
 }
-
-static const StageClass zip_rows_class = {.name = "zip",
-                                          .dataset_bytes = sizeof(RowsDataset),
-                                          .stage_bytes = sizeof(RowsStage),
-                                          .free = slices_free,
-                                          .open = rows_stage_open,
-                                          .indices = rows_stage_indices,
-                                          .skip = rows_stage_skip};
 
 Dataset *dataset_zip_rows(Error *e, const char *source, int count, Dataset *const *in) {
   int components = 0, n = 0;

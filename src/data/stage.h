@@ -110,6 +110,8 @@ Status dataset_fail(const Dataset *d, Error *e, Status s, const char *format, ..
 /* An error from elsewhere happened in this stage: say so. Returns s. */
 Status dataset_blame(const Dataset *d, Error *e, Status s);
 /* Of a dataset under construction: name and source given. NULL. */
+/* Of stages that take no elements in which a component is a dataset itself. */
+Status stage_refuse_nested(Error *e, const char *name, const char *source, const Dataset *in);
 void *source_fail(const char *name, const char *source, Error *e, Status s, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 bool dataset_needs_caller(const Dataset *d); /* it, or one that it reads */

@@ -1,15 +1,5 @@
 /* The words of a kernel text that is read once per element type: float32. No guard, on purpose. */
-#undef REAL
-#undef VECTOR
-#undef INTEGERS
-#undef LANES
-#undef NAME
-#undef LOAD
-#undef STORE
-#undef LOAD_SOME
-#undef STORE_SOME
-#undef SPLAT
-#undef FMA
+#include "kernels/real_none.h"
 #define REAL float
 #define VECTOR f32v
 #define INTEGERS i32v

@@ -195,15 +195,21 @@ static ScriptFunction script_function(lua_State *L, int index) {
   return (ScriptFunction){callback_new(L, index), call_host, bind_release_callback};
 }
 
-static int map_host(lua_State *L) { /* (dataset, function, types) */
+typedef Dataset *Make(Error *e, const char *source, Dataset *in, int count, const Type *types,
+                      ScriptFunction f);
+
+static int with_types(lua_State *L, Make *make) { /* (dataset, function, types) */
   Dataset *in = bind_check_dataset(L, 1);
   Type types[DATASET_COMPONENTS];
   int n = bind_read_types(L, 3, types);
   Dataset **u = bind_new_dataset(L);
   Error e = {0};
   const char *at = bind_where(L);
-  return bind_made_dataset(L, u, dataset_map_host(&e, at, in, n, types, script_function(L, 2)), &e);
+  return bind_made_dataset(L, u, make(&e, at, in, n, types, script_function(L, 2)), &e);
 }
+
+static int map_host(lua_State *L) { return with_types(L, dataset_map_host); }
+static int flat_map(lua_State *L) { return with_types(L, dataset_flat_map); }
 
 static int filter_host(lua_State *L) { /* (dataset, function) */
   Dataset *in = bind_check_dataset(L, 1);
@@ -223,16 +229,6 @@ static int interleave(lua_State *L) { /* (dataset, function, types, cycle, block
   const char *at = bind_where(L);
   return bind_made_dataset(
       L, u, dataset_interleave(&e, at, in, n, types, script_function(L, 2), cycle, block), &e);
-}
-
-static int flat_map(lua_State *L) { /* (dataset, function, types) */
-  Dataset *in = bind_check_dataset(L, 1);
-  Type types[DATASET_COMPONENTS];
-  int n = bind_read_types(L, 3, types);
-  Dataset **u = bind_new_dataset(L);
-  Error e = {0};
-  const char *at = bind_where(L);
-  return bind_made_dataset(L, u, dataset_flat_map(&e, at, in, n, types, script_function(L, 2)), &e);
 }
 
 const luaL_Reg bind_mapping_methods[] = {{"map", map},

@@ -80,19 +80,6 @@ function crossentropies.binary_focal_crossentropy(...)
   return ops.reduce_mean(focal, {axis = a.axis})
 end
 
--- With the classes on another axis than the last, they are moved there.
-local function classes_last(x, axis)
-  local rank = #x.shape
-  if axis < 0 then axis = rank + axis end
-  if axis == rank - 1 then return x end
-  local perm = {}
-  for i = 0, rank - 1 do
-    if i ~= axis then perm[#perm + 1] = i end
-  end
-  perm[rank] = axis
-  return ops.transpose(x, perm)
-end
-
 -- Of the last axis: with the sum 1, none of them 0 or 1.
 local function probabilities(output)
   output = output / ops.reduce_sum(output, {axis = -1, keepdims = true})
@@ -104,7 +91,7 @@ function crossentropies.categorical_crossentropy(...)
   local a = operands.read("categorical_crossentropy", crossentropy_rows, ...)
   local y_true = smoothed(a, a.y_pred.shape[#a.y_pred.shape])
   local output, from_logits = find_logits(a.y_pred, a.from_logits, "categorical_crossentropy")
-  y_true, output = classes_last(y_true, a.axis), classes_last(output, a.axis)
+  y_true, output = shapes.to_last(y_true, a.axis), shapes.to_last(output, a.axis)
   if from_logits then return ops.nn.softmax_cross_entropy_with_logits(y_true, output) end
   output = probabilities(output)
   return -ops.reduce_sum(y_true * ops.log(output), {axis = -1})
@@ -118,7 +105,7 @@ function crossentropies.categorical_focal_crossentropy(...)
   local y_true = smoothed(a, a.y_pred.shape[#a.y_pred.shape])
   local output, from_logits = find_logits(a.y_pred, a.from_logits,
     "categorical_focal_crossentropy")
-  y_true, output = classes_last(y_true, a.axis), classes_last(output, a.axis)
+  y_true, output = shapes.to_last(y_true, a.axis), shapes.to_last(output, a.axis)
   if from_logits then output = ops.nn.softmax(output) end
   output = probabilities(output)
   local focal = ops.pow(1 - output, a.gamma) * a.alpha
@@ -136,7 +123,7 @@ function crossentropies.sparse_categorical_crossentropy(...)
   local a = operands.read("sparse_categorical_crossentropy", sparse_rows, ...)
   local output, from_logits = find_logits(a.y_pred, a.from_logits,
     "sparse_categorical_crossentropy")
-  output = classes_last(output, a.axis)
+  output = shapes.to_last(output, a.axis)
   if not from_logits then output = ops.log(ops.clip_by_value(output, epsilon, 1 - epsilon)) end
   local labels = class_numbers(a.y_true)
   local wanted = table.move(output.shape, 1, #output.shape - 1, 1, {})

@@ -44,6 +44,14 @@ static Status check_extents(Error *e, const Type *kernel) {
   return OK;
 }
 
+/* Of an image and a kernel. */
+static Status check_operands(Error *e, const Node *n, int rank) {
+  Status s = nn_want_float(e, n, 0, 2);
+  if (s == OK) s = nn_want_rank(e, "x", &n->in[0]->type, rank + 2);
+  if (s == OK) s = nn_want_rank(e, "kernel", &n->in[1]->type, rank + 2);
+  return s == OK ? check_extents(e, &n->in[1]->type) : s;
+}
+
 static const int64_t ones[SPATIAL] = {1, 1, 1};
 
 /* ---- infer: convN d and depthwise_conv2d ---- */
@@ -56,10 +64,7 @@ static Status forward_geometry(Error *e, const Node *n, int rank, Geometry *g) {
   const Type *x = &n->in[0]->type, *kernel = &n->in[1]->type;
   bool depthwise = conv_is_depthwise(n);
   memset(g, 0, sizeof *g);
-  Status s = nn_want_float(e, n, 0, 2);
-  if (s == OK) s = nn_want_rank(e, "x", x, rank + 2);
-  if (s == OK) s = nn_want_rank(e, "kernel", kernel, rank + 2);
-  if (s == OK) s = check_extents(e, kernel);
+  Status s = check_operands(e, n, rank);
   if (s != OK) return s;
   g->batch = x->shape[0];
   g->channels_in = x->shape[rank + 1];
@@ -124,10 +129,7 @@ static Status transpose_geometry(Error *e, const Node *n, int rank, Geometry *g)
   const Type *x = &n->in[0]->type, *kernel = &n->in[1]->type;
   char a[TYPE_TEXT], b[TYPE_TEXT];
   memset(g, 0, sizeof *g);
-  Status s = nn_want_float(e, n, 0, 2);
-  if (s == OK) s = nn_want_rank(e, "x", x, rank + 2);
-  if (s == OK) s = nn_want_rank(e, "kernel", kernel, rank + 2);
-  if (s == OK) s = check_extents(e, kernel);
+  Status s = check_operands(e, n, rank);
   if (s != OK) return s;
   if (x->shape[rank + 1] != kernel->shape[rank + 1])
     return fail(

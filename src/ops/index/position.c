@@ -81,27 +81,18 @@ static Status body_argmin(const Call *c) {
 static Status eval_argmax(const Call *c) { return eval_wide(c, body_argmax); }
 static Status eval_argmin(const Call *c) { return eval_wide(c, body_argmin); }
 
-const OpDef ops_position[] = {
-    {.name = "argmax",
-     .summary = "Position of the greatest element along an axis, int32; the first of equals.",
-     .shapes = "[...] → without axis",
-     .inputs = {"x"},
-     .attrs = {{"axis", ATTR_INT, "0", NULL, "axis to search"}},
-     .traits = NO_GRADIENT,
-     .infer = infer_position,
-     .cost = cost_of_position,
-     .eval = eval_argmax,
-     .scratch = scratch_wide,
-     .sample = "D[2,3,4] {axis = 1} | D[2,3] {axis = -1} | I5[7] | D[200,90] {axis = 1}"},
-    {.name = "argmin",
-     .summary = "Position of the smallest element along an axis, int32; the first of equals.",
-     .shapes = "[...] → without axis",
-     .inputs = {"x"},
-     .attrs = {{"axis", ATTR_INT, "0", NULL, "axis to search"}},
-     .traits = NO_GRADIENT,
-     .infer = infer_position,
-     .cost = cost_of_position,
-     .eval = eval_argmin,
-     .scratch = scratch_wide,
-     .sample = "D[2,3,4] {axis = 1} | D[2,3] {axis = -1} | I5[7]"},
-    {0}};
+#define POSITION_ROW(id, which, cases)                                                        \
+  {.name = #id,                                                                               \
+   .summary = "Position of the " which " element along an axis, int32; the first of equals.", \
+   .shapes = "[...] → without axis",                                                          \
+   .inputs = {"x"},                                                                           \
+   .attrs = {{"axis", ATTR_INT, "0", NULL, "axis to search"}},                                \
+   .traits = NO_GRADIENT,                                                                     \
+   .infer = infer_position,                                                                   \
+   .cost = cost_of_position,                                                                  \
+   .eval = eval_##id,                                                                         \
+   .scratch = scratch_wide,                                                                   \
+   .sample = "D[2,3,4] {axis = 1} | D[2,3] {axis = -1} | I5[7]" cases}
+const OpDef ops_position[] = {POSITION_ROW(argmax, "greatest", " | D[200,90] {axis = 1}"),
+                              POSITION_ROW(argmin, "smallest", ""),
+                              {0}};

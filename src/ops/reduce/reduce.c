@@ -252,6 +252,18 @@ static void grad_logsumexp(Graph *g, const Node *n, Value *const *dy, Value **dx
    .grad = grad_##derivative,                                            \
    .cost = cost_of_##price,                                              \
    .sample = cases}
+#define LOGICAL(id, words)   \
+  {.name = "reduce_" #id,    \
+   .summary = words,         \
+   .shapes = SHAPES,         \
+   .inputs = {"x"},          \
+   AXIS_ATTRS,               \
+   .traits = NO_GRADIENT,    \
+   .infer = infer_bools,     \
+   .cost = cost_of_max,      \
+   .eval = eval_##id,        \
+   .scratch = scratch_plain, \
+   .sample = CASES("B")}
 const OpDef ops_reduce[] = {
     REDUCTION(sum, numbers, plain, sum, sum,
               CASES("F") BIG("F") " | F[0,3] {axis = 0} | I9[3,4] {axis = -1}",
@@ -270,26 +282,6 @@ const OpDef ops_reduce[] = {
               "The population standard deviation over axes."),
     REDUCTION(logsumexp, floats, two_passes, logsumexp, logsumexp, CASES("F") BIG("F"),
               "log of the sum of e^x over axes, without overflow."),
-    {.name = "reduce_any",
-     .summary = "Whether any element over axes is true.",
-     .shapes = SHAPES,
-     .inputs = {"x"},
-     AXIS_ATTRS,
-     .traits = NO_GRADIENT,
-     .infer = infer_bools,
-     .cost = cost_of_max,
-     .eval = eval_any,
-     .scratch = scratch_plain,
-     .sample = CASES("B")},
-    {.name = "reduce_all",
-     .summary = "Whether all elements over axes are true.",
-     .shapes = SHAPES,
-     .inputs = {"x"},
-     AXIS_ATTRS,
-     .traits = NO_GRADIENT,
-     .infer = infer_bools,
-     .cost = cost_of_max,
-     .eval = eval_all,
-     .scratch = scratch_plain,
-     .sample = CASES("B")},
+    LOGICAL(any, "Whether any element over axes is true."),
+    LOGICAL(all, "Whether all elements over axes are true."),
     {0}};

@@ -104,4 +104,20 @@ function shapes.fit_weight(weight, values)
   return weight
 end
 
+---x with an axis moved to the end.
+---@param x userdata
+---@param axis integer
+---@return userdata
+function shapes.to_last(x, axis)
+  local rank = #x.shape
+  if axis < 0 then axis = rank + axis end
+  if axis == rank - 1 then return x end
+  local perm = {}
+  for i = 0, rank - 1 do
+    if i ~= axis then perm[#perm + 1] = i end
+  end
+  perm[rank] = axis
+  return ops.transpose(x, perm)
+end
+
 return shapes

@@ -138,18 +138,6 @@ layers.Dot = Dot
 
 local function axis_of(axis, rank) return axis < 0 and rank + axis or axis end
 
--- x with an axis moved to the end.
-local function to_last(x, axis)
-  local rank = #x.shape
-  if axis == rank - 1 then return x end
-  local perm = {}
-  for i = 0, rank - 1 do
-    if i ~= axis then perm[#perm + 1] = i end
-  end
-  perm[rank] = axis
-  return ops.transpose(x, perm)
-end
-
 -- [batch, rest, last]
 local function as_matrix(x)
   local shape = x.shape
@@ -166,8 +154,8 @@ function Dot:call(inputs)
     a, b = ops.nn.l2_normalize(a, {axis = i}), ops.nn.l2_normalize(b, {axis = j})
   end
   local rest_a, rest_b
-  a, rest_a = as_matrix(to_last(a, i))
-  b, rest_b = as_matrix(to_last(b, j))
+  a, rest_a = as_matrix(shapes.to_last(a, i))
+  b, rest_b = as_matrix(shapes.to_last(b, j))
   local product = ops.matmul(a, b, {transpose_b = true})
   local shape = {a.shape[1]}
   table.move(rest_a, 1, #rest_a, 2, shape)
