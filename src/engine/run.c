@@ -9,7 +9,7 @@
 #include "engine/control.h"
 #include "engine/dequeue.h"
 #include "engine/drop.h"
-#include "engine/hunt.h"
+#include "engine/finite_check.h"
 #include "engine/replicas.h"
 #include "kernels/products.h"
 #include "program/place.h"
@@ -173,11 +173,11 @@ static Status run_op(Run *r, Step *s) {
   s->call.pool = r->pool;
   s->call.error = r->error;
   run_next_rounding(r, s->call.numerics, &s->call.rng);
-  Hunt hunt;
-  bool hunting = s->call.numerics->check_finite;
-  if (hunting) hunt_operands(&hunt, &s->call);
+  FiniteCheck check;
+  bool is_checked = s->call.numerics->check_finite;
+  if (is_checked) finite_check_operands(&check, &s->call);
   Status status = op_eval(s->node->op, &s->call);
-  if (hunting && status == OK) status = hunt_results(&hunt, &s->call, r->error);
+  if (is_checked && status == OK) status = finite_check_results(&check, &s->call, r->error);
   bool traps = status == OK && s->call.numerics->trap_invalid;
   return traps && made_nan(&s->call) ? check_events(r, s->node, EVENT_INVALID) : status;
 }
