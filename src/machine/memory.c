@@ -78,15 +78,15 @@ static bool add_stash(Price *p, int stage, double bytes, bool offloaded) {
 }
 
 static bool add_stashes(Price *p) {
-  if (p->beat_row < 0) return true;
-  Row block = p->row[p->beat_row];
+  if (p->pipeline_row < 0) return true;
+  Row block = p->row[p->pipeline_row];
   int count = p->held_count;
   double *bytes[2]; /* on the tiles, in streaming memory */
   for (int k = 0; k < 2; k++)
     if (!(bytes[k] = arena_alloc(p->arena, (size_t)(p->stage_count + 1) * sizeof **bytes)))
       return false;
   for (int i = 0; i < count; i++)
-    if (is_stashed(p, &p->held[i], &block, p->beat_row))
+    if (is_stashed(p, &p->held[i], &block, p->pipeline_row))
       bytes[p->held[i].offloaded][p->row[p->held[i].first].stage] += p->held[i].bytes;
   for (int s = 0; s < p->stage_count; s++) {
     int depth = p->stage[s].stash_depth = stash_depth(block.plan, s);

@@ -148,12 +148,12 @@ typedef struct StagePrice {
   int stash_depth;
 } StagePrice;
 
-/* One entry of a pipeline's time line: work of one stage on one micro-batch. */
-typedef struct Beat {
+/* A priced timetable entry: the work of one stage on one micro-batch. */
+typedef struct PricedEntry {
   int step, ipu, stage, micro_batch;
   bool backward;
   double begin, cycles; /* within one run of the pipeline */
-} Beat;
+} PricedEntry;
 
 typedef struct Price {
   Arena *arena;
@@ -172,9 +172,9 @@ typedef struct Price {
   int stage_count;
   PipelinePlan *plan; /* of the first pipeline; NULL: there is none */
   bool trains;        /* that pipeline has backward stages */
-  Beat *beat;
-  int beat_count, beat_capacity;
-  int beat_row; /* that pipeline's row */
+  PricedEntry *entry;
+  int entry_count, entry_capacity;
+  int pipeline_row; /* its block; -1: there is none */
   int time_steps;
   double cycles[PHASE_COUNT], total, seconds;
   double elements; /* infeed elements that a run takes, of one replica */

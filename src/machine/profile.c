@@ -255,9 +255,9 @@ static void put_timetable(FILE *f, const Price *p) {
       f,
       "\"timetable\":{\"step\":%d,\"time_steps\":%d,\"schedule\":\"%s\",\"columns\":[\"time_step\",\"ipu\",\"stage\",\"micro_batch\","
       "\"backward\",\"begin\",\"cycles\"],\"slots\":[",
-      p->beat_row, p->time_steps, p->plan ? p->plan->schedule->name : "");
-  for (int i = 0; i < p->beat_count; i++) {
-    const Beat *s = &p->beat[i];
+      p->pipeline_row, p->time_steps, p->plan ? p->plan->schedule->name : "");
+  for (int i = 0; i < p->entry_count; i++) {
+    const PricedEntry *s = &p->entry[i];
     fprintf(f, "%s[%d,%d,%d,%d,%d,%.0f,%.0f]", i ? "," : "", s->step, s->ipu, s->stage,
             s->micro_batch, s->backward, s->begin, s->cycles);
   }
@@ -314,7 +314,7 @@ static const char *event_name(const Price *p, const Event *e, char *room, size_t
     return room;
   }
   if (e->slot < 0) return row_name(&p->row[e->row]);
-  const Beat *s = &p->beat[e->slot];
+  const PricedEntry *s = &p->entry[e->slot];
   snprintf(room, size, "%c%d stage %d", s->backward ? 'B' : 'F', s->micro_batch, s->stage);
   return room;
 }

@@ -201,7 +201,7 @@ typedef struct Rhythm {
   double elapsed;
   double waited;    /* for the host, of that */
   double *ipu_step; /* [shards] cycles of the present time step; asynchronous: when it is free */
-  bool keeps_beats;
+  bool keeps_entries;
   /* asynchronous: */
   bool asynchronous;
   double *arrival;  /* [programs] cycles that its operands take over the links */
@@ -209,7 +209,7 @@ typedef struct Rhythm {
   double host_free; /* when the host has moved what was asked of it, if it moves meanwhile */
 } Rhythm;
 
-enum { MOST_BEATS = 200000 };
+enum { MAX_ENTRIES = 200000 };
 
 static double sum(const double *cycles) {
   double s = 0;
@@ -257,18 +257,19 @@ static double cycles_of(const Rhythm *t, int stage, bool backward) {
   return sum(backward ? t->work[stage].backward : t->work[stage].forward);
 }
 
-static bool add_beat(Rhythm *t, int step, int stage, int micro, bool backward, double begin) {
+static bool add_entry(Rhythm *t, int step, int stage, int micro, bool backward, double begin) {
   Price *p = t->price;
-  if (t->keeps_beats && p->beat_count < MOST_BEATS) {
-    if (!arena_reserve(p->arena, &p->beat, &p->beat_capacity, p->beat_count + 1, sizeof *p->beat))
+  if (t->keeps_entries && p->entry_count < MAX_ENTRIES) {
+    if (!arena_reserve(p->arena, &p->entry, &p->entry_capacity, p->entry_count + 1,
+                       sizeof *p->entry))
       return false;
-    p->beat[p->beat_count++] = (Beat){.step = step,
-                                      .ipu = t->plan->ipu_of[stage],
-                                      .stage = stage,
-                                      .micro_batch = micro,
-                                      .backward = backward,
-                                      .begin = begin,
-                                      .cycles = cycles_of(t, stage, backward)};
+    p->entry[p->entry_count++] = (PricedEntry){.step = step,
+                                               .ipu = t->plan->ipu_of[stage],
+                                               .stage = stage,
+                                               .micro_batch = micro,
+                                               .backward = backward,
+                                               .begin = begin,
+                                               .cycles = cycles_of(t, stage, backward)};
   }
   return true;
 }
@@ -287,7 +288,7 @@ static bool run_entry(Rhythm *t, int row, TimetableEntry x) {
   for (int s = 0; s < plan->stages; s++) {
     if (plan->place_of[s] != place) continue;
     double *free_at = &t->ipu_step[plan->ipu_of[s]], begin = fmax(there, *free_at) + in;
-    if (!add_beat(t, row, s, x.micro, backward, begin)) return false;
+    if (!add_entry(t, row, s, x.micro, backward, begin)) return false;
     *free_at = begin + cycles_of(t, s, backward) + (meanwhile ? 0 : out);
     done = fmax(done, *free_at);
   }
@@ -326,7 +327,7 @@ static bool run_row(Rhythm *t, const Timetable *table, int row) {
     for (int s = 0; s < plan->stages; s++) {
       if (plan->place_of[s] != place) continue;
       double *spent = &t->ipu_step[plan->ipu_of[s]];
-      if (!add_beat(t, row, s, x.micro, backward, t->elapsed + *spent)) return false;
+      if (!add_entry(t, row, s, x.micro, backward, t->elapsed + *spent)) return false;
       *spent += cycles_of(t, s, backward);
     }
     if (x.program == 0) host += t->host_in;
@@ -360,7 +361,7 @@ static void charge_ipus(Rhythm *t, double steps) {
 
 static void note_stages(Rhythm *t, int rows) {
   Price *p = t->price;
-  p->beat_row = (int)(t->block - p->row);
+  p->pipeline_row = (int)(t->block - p->row);
   p->time_steps = rows;
   p->trains = t->plan->training;
   for (int s = 0; s < t->plan->stages && s < p->stage_count; s++) {
@@ -396,7 +397,7 @@ static Status extrapolate(Error *e, Rhythm *t, double counted, double *rows) {
   int overlap = plan_overlap(t->plan);
   double some = overlap * floor(counted / overlap / 2), half_rows = 0;
   half.elapsed = half.waited = 0;
-  half.keeps_beats = false;
+  half.keeps_entries = false;
   if (run_table(e, &half, (int)some, &half_rows) != OK) return e->status;
   double more = (t->block->repeats - counted) / (counted - some);
   t->elapsed += more * (t->elapsed - half.elapsed);
@@ -409,7 +410,7 @@ static Status time_pipeline(Error *e, Price *p, int block) {
   Rhythm t = {.price = p,
               .block = &p->row[block],
               .plan = p->row[block].plan,
-              .keeps_beats = p->beat_row < 0};
+              .keeps_entries = p->pipeline_row < 0};
   t.work = arena_alloc(p->arena, (size_t)(t.plan->stages + 1) * sizeof *t.work);
   t.ipu_step = arena_alloc(p->arena, (size_t)(p->shards + 1) * sizeof *t.ipu_step);
   t.asynchronous = p->machine.dependencies;
@@ -419,7 +420,7 @@ static Status time_pipeline(Error *e, Price *p, int block) {
   double rows = 0, counted = fmin(t.block->repeats, most_counted(&t));
   if (run_table(e, &t, (int)counted, &rows) != OK) return e->status;
   if (counted < t.block->repeats && extrapolate(e, &t, counted, &rows) != OK) return e->status;
-  if (t.keeps_beats) note_stages(&t, (int)fmin(rows, INT_MAX));
+  if (t.keeps_entries) note_stages(&t, (int)fmin(rows, INT_MAX));
   p->row[block].elapsed = t.elapsed;
   charge_ipus(&t, rows);
   return OK;
@@ -450,7 +451,7 @@ static void add_totals(Price *p) {
 }
 
 Status price_time(Error *e, Price *p) {
-  p->beat_row = -1;
+  p->pipeline_row = -1;
   if (!price_merge(p) || !add_collectives(p) || !add_call(p) || !price_moves(p))
     return fail(e, ERR_OUT_OF_MEMORY, "out of memory while pricing '%s'", p->name);
   choose_branches(p);

@@ -73,7 +73,7 @@ static void walk_loop(Timeline *t, const Price *p, int i, Clocks *c, bool draws)
 static void draw_rest(Timeline *t, const Price *p, int i, double at, double passed) {
   const Row *block = &p->row[i];
   int row = i;
-  bool whole = p->beat_count && p->beat[p->beat_count - 1].step + 1 >= p->time_steps;
+  bool whole = p->entry_count && p->entry[p->entry_count - 1].step + 1 >= p->time_steps;
   for (int k = i + 1; whole && k < block->end; k++)
     if (p->row[k].kind == ROW_HOST_OUT || (p->row[k].kind == ROW_LINK && row == i)) row = k;
   add(t, (Event){.begin = at + passed,
@@ -85,8 +85,8 @@ static void draw_rest(Timeline *t, const Price *p, int i, double at, double pass
 
 static void walk_pipeline(Timeline *t, const Price *p, int i, Clocks *c, bool draws) {
   double at = latest(p, c), passed = 0;
-  for (int k = 0; draws && i == p->beat_row && k < p->beat_count; k++) {
-    const Beat *b = &p->beat[k];
+  for (int k = 0; draws && i == p->pipeline_row && k < p->entry_count; k++) {
+    const PricedEntry *b = &p->entry[k];
     add(t,
         (Event){.begin = at + b->begin, .cycles = b->cycles, .row = i, .ipu = b->ipu, .slot = k});
     passed = fmax(passed, b->begin + b->cycles);
