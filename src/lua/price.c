@@ -317,7 +317,8 @@ static int names(lua_State *L) {
     if (r->cost && r->node && r->node->name) add_to(L, r->node->name, r->times * row_cycles(r));
   }
   lua_newtable(L);
-  for (int i = 0; i < p->held_count; i++) add_to(L, held_name(&p->held[i]), p->held[i].bytes);
+  for (int i = 0; i < p->allocation_count; i++)
+    add_to(L, allocation_name(&p->allocation[i]), p->allocation[i].bytes);
   return 2;
 }
 

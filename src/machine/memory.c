@@ -56,7 +56,7 @@ static int stash_depth(const PipelinePlan *plan, int stage) {
 }
 
 /* Does the backward stage need h of the forward one, kept since then? */
-static bool is_stashed(const Price *p, const Held *h, const Row *block, int begin) {
+static bool is_stashed(const Price *p, const Allocation *h, const Row *block, int begin) {
   if (h->category != BYTES_VALUE || h->first <= begin || h->last >= block->end ||
       h->first >= p->row_count)
     return false;
@@ -66,28 +66,30 @@ static bool is_stashed(const Price *p, const Held *h, const Row *block, int begi
 
 static bool add_stash(Price *p, int stage, double bytes, bool offloaded) {
   if (!(bytes > 0)) return true;
-  if (!arena_reserve(p->arena, &p->held, &p->held_capacity, p->held_count + 1, sizeof *p->held))
+  if (!arena_reserve(p->arena, &p->allocation, &p->allocation_capacity, p->allocation_count + 1,
+                     sizeof *p->allocation))
     return false;
-  p->held[p->held_count++] = (Held){.category = BYTES_STASH,
-                                    .bytes = bytes,
-                                    .ipu = price_ipu_of_stage(p, stage),
-                                    .last = p->row_count,
-                                    .alias = -1,
-                                    .offloaded = offloaded};
+  p->allocation[p->allocation_count++] = (Allocation){.category = BYTES_STASH,
+                                                      .bytes = bytes,
+                                                      .ipu = price_ipu_of_stage(p, stage),
+                                                      .last = p->row_count,
+                                                      .alias = -1,
+                                                      .offloaded = offloaded};
   return true;
 }
 
 static bool add_stashes(Price *p) {
   if (p->pipeline_row < 0) return true;
   Row block = p->row[p->pipeline_row];
-  int count = p->held_count;
+  int count = p->allocation_count;
   double *bytes[2]; /* on the tiles, in streaming memory */
   for (int k = 0; k < 2; k++)
     if (!(bytes[k] = arena_alloc(p->arena, (size_t)(p->stage_count + 1) * sizeof **bytes)))
       return false;
   for (int i = 0; i < count; i++)
-    if (is_stashed(p, &p->held[i], &block, p->pipeline_row))
-      bytes[p->held[i].offloaded][p->row[p->held[i].first].stage] += p->held[i].bytes;
+    if (is_stashed(p, &p->allocation[i], &block, p->pipeline_row))
+      bytes[p->allocation[i].offloaded][p->row[p->allocation[i].first].stage] +=
+          p->allocation[i].bytes;
   for (int s = 0; s < p->stage_count; s++) {
     int depth = p->stage[s].stash_depth = stash_depth(block.plan, s);
     p->stage[s].stash_bytes = depth * (bytes[0][s] + bytes[1][s]);
@@ -99,9 +101,11 @@ static bool add_stashes(Price *p) {
 
 /* ---- live bytes ---- */
 
-static bool is_always(const Held *h) { return categories[h->category].always && !h->offloaded; }
+static bool is_always(const Allocation *h) {
+  return categories[h->category].always && !h->offloaded;
+}
 
-static bool is_live(const Held *h, int row) {
+static bool is_live(const Allocation *h, int row) {
   return !h->offloaded && (is_always(h) || (h->first <= row && row <= h->last));
 }
 
@@ -110,8 +114,8 @@ static bool find_peak(Price *p, int ipu) {
   size_t count = (size_t)p->row_count + 2;
   double *change = arena_alloc(p->arena, count * sizeof *change);
   if (!change) return false;
-  for (int i = 0; i < p->held_count; i++) {
-    const Held *h = &p->held[i];
+  for (int i = 0; i < p->allocation_count; i++) {
+    const Allocation *h = &p->allocation[i];
     if (h->ipu != ipu || h->offloaded || is_always(h) || h->first > h->last || h->first < 0)
       continue;
     int first = int_least(h->first, p->row_count), last = int_least(h->last, p->row_count);
@@ -173,8 +177,8 @@ static double header_bytes(double bytes, double tiles) {
 /* Variables come from the host before the program's first run; what it changes is fetched when
  * somebody asks. */
 static void add_variable_headers(const Price *p, IpuPrice *x, int ipu) {
-  for (int i = 0; i < p->held_count && !p->machine.synthetic_variables; i++) {
-    const Held *h = &p->held[i];
+  for (int i = 0; i < p->allocation_count && !p->machine.synthetic_variables; i++) {
+    const Allocation *h = &p->allocation[i];
     if (h->category == BYTES_VARIABLE && h->ipu == ipu && h->variable && !h->offloaded)
       x->bytes[BYTES_HOST_HEADER] += (h->written ? 2 : 1) * header_bytes(h->bytes, tiles_of(p));
   }
@@ -249,8 +253,8 @@ static bool fill_tiles(Price *p, int ipu) {
   s.change = arena_alloc(p->arena, (size_t)(s.tiles + 2) * sizeof *s.change);
   x->tile = arena_alloc(p->arena, (size_t)(s.tiles + 1) * sizeof *x->tile);
   if (!s.change || !x->tile) return false;
-  for (int i = 0; i < p->held_count; i++) {
-    const Held *h = &p->held[i];
+  for (int i = 0; i < p->allocation_count; i++) {
+    const Allocation *h = &p->allocation[i];
     if (h->ipu != ipu) continue;
     if (h->offloaded) x->streaming += h->bytes;
     if (!is_live(h, x->peak)) continue;

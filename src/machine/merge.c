@@ -93,9 +93,9 @@ static int needs_member(const Price *p, const int *leader, int lead, int row) {
 
 /* ---- joining ---- */
 
-static void extend(Price *p, int held, int row) {
-  if (held < 0) return;
-  Held *h = &p->held[held];
+static void extend(Price *p, int allocation, int row) {
+  if (allocation < 0) return;
+  Allocation *h = &p->allocation[allocation];
   if (row < h->first) h->first = row;
   if (row > h->last) h->last = row;
 }

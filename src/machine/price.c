@@ -24,7 +24,7 @@ const char *row_name(const Row *r) {
 
 const char *row_source(const Row *r) { return r->node && r->node->source ? r->node->source : ""; }
 
-const char *held_name(const Held *h) {
+const char *allocation_name(const Allocation *h) {
   if (h->variable) return h->variable->name;
   if (h->category == BYTES_STASH) return "activations kept for the backward pass";
   if (!h->node) return "argument";
@@ -32,15 +32,17 @@ const char *held_name(const Held *h) {
   return h->node->name && *h->node->name ? h->node->name : h->node->op->name;
 }
 
-const char *held_label(const Held *h, char room[256]) {
-  const char *name = held_name(h);
+const char *allocation_label(const Allocation *h, char room[256]) {
+  const char *name = allocation_name(h);
   size_t length = strlen(name);
   if (!length || name[length - 1] != '/' || !h->node) return name;
   snprintf(room, 256, "%s%s", name, h->node->op->name);
   return room;
 }
 
-const char *held_source(const Held *h) { return h->node && h->node->source ? h->node->source : ""; }
+const char *allocation_source(const Allocation *h) {
+  return h->node && h->node->source ? h->node->source : "";
+}
 
 static Price *new_price(const Program *program, const Machine *m) {
   Price *p = calloc(1, sizeof *p);

@@ -4,7 +4,8 @@
  *
  * A priced program is a list of rows in program order: ops, moves between IPUs, to and from the
  * host, sums over replicas; loops and branches are rows that others name as their parent. What
- * takes memory is a list of Held, each live from one row to another; positions are row numbers. */
+ * takes memory is a list of allocations, each live from one row to another; positions are row
+ * numbers. */
 #ifndef IPULUA_MACHINE_PRICE_H
 #define IPULUA_MACHINE_PRICE_H
 #include "graph/offload.h"
@@ -92,8 +93,8 @@ typedef struct Row {
   int middle;          /* BRANCH: the first row of the other branch */
   int ipu, from_ipu;   /* from_ipu: LINK */
   const Graph *region; /* whose node it is of; NULL: none's */
-  int moved;           /* COLLECTIVE: the Held that is combined; -1 */
-  int arrived;         /* LINK: the Held on the IPU that it leads to; -1 */
+  int moved;           /* COLLECTIVE: the allocation that is combined; -1 */
+  int arrived;         /* LINK: the allocation on the IPU that it leads to; -1 */
   /* LINK: the row that makes what is copied, or an earlier one before which it is there */
   int ready;
   int stage; /* -1: none */
@@ -109,7 +110,7 @@ typedef struct Row {
   double elapsed;     /* PIPELINE: cycles of one run */
 } Row;
 
-typedef struct Held {
+typedef struct Allocation {
   PriceCategory category;
   const Node *node;         /* who made it; NULL: an argument or a variable */
   const Variable *variable; /* NULL: none */
@@ -123,7 +124,7 @@ typedef struct Held {
   const Graph *region; /* a copy: where it was made; else whose nodes until counts */
   int until;           /* the place in that region's sequence of the last one that reads it */
   bool offloaded;      /* in streaming memory, never on the tiles */
-} Held;
+} Allocation;
 
 typedef struct IpuPrice {
   double cycles[PHASE_COUNT]; /* of a run; waiting for others counts as sync */
@@ -165,8 +166,8 @@ typedef struct Price {
   int shards, replicas;
   Row *row;
   int row_count, row_capacity;
-  Held *held;
-  int held_count, held_capacity;
+  Allocation *allocation;
+  int allocation_count, allocation_capacity;
   IpuPrice *ipu; /* [shards] */
   StagePrice *stage;
   int stage_count;
@@ -202,9 +203,9 @@ static inline int price_ipu_of(const Price *p, const Row *r) {
 static inline bool price_has_io(const Price *p) {
   return p->machine.io_tiles && p->machine.io_proportion > 0;
 }
-const char *held_name(const Held *h); /* "dense/kernel", "matmul" */
+const char *allocation_name(const Allocation *h); /* "dense/kernel", "matmul" */
 /* The same for reading: of a value that only its scope names, the op too: "dense/" →
  * "dense/matmul". */
-const char *held_label(const Held *h, char room[256]);
-const char *held_source(const Held *h); /* "train.lua:12" or "" */
+const char *allocation_label(const Allocation *h, char room[256]);
+const char *allocation_source(const Allocation *h); /* "train.lua:12" or "" */
 #endif

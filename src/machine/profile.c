@@ -233,15 +233,16 @@ static void put_variables(FILE *f, const Price *p, Strings *s) {
       f);
   char label[256];
   bool first_row = true;
-  for (int i = 0; i < p->held_count; i++) {
-    const Held *h = &p->held[i];
+  for (int i = 0; i < p->allocation_count; i++) {
+    const Allocation *h = &p->allocation[i];
     if (h->ipu < 0) continue; /* the host's */
     bool always = price_category_always(h->category) && !h->offloaded;
     int last = p->row_count - 1, first = h->first, end = h->last;
     int from = always || first > end || first < 0 ? 0 : first,
         to = always || end > last ? last : end;
-    fprintf(f, "%s[%d,%d,%d,", first_row ? "" : ",", string_number(s, held_label(h, label)),
-            string_number(s, held_source(h)), string_number(s, price_category_name(h->category)));
+    fprintf(f, "%s[%d,%d,%d,", first_row ? "" : ",", string_number(s, allocation_label(h, label)),
+            string_number(s, allocation_source(h)),
+            string_number(s, price_category_name(h->category)));
     put_number(f, h->bytes);
     fprintf(f, ",%d,%d,%d,%d,%d]", h->ipu, from < last || last < 0 ? from : last, to, always,
             h->offloaded);

@@ -59,7 +59,7 @@ static void put_target(FILE *f, const Price *p) {
             pod_hosts(&p->machine.pod), p->replicas / pod_hosts(&p->machine.pod),
             p->replicas / pod_hosts(&p->machine.pod) == 1 ? "" : "s");
   fprintf(f, "  %d steps, %d ops (%d priced), %d tensors, %s of streaming memory used\n",
-          p->row_count, p->op_count, p->op_count - p->unpriced, p->held_count,
+          p->row_count, p->op_count, p->op_count - p->unpriced, p->allocation_count,
           bytes_text(streaming, b));
 }
 
@@ -179,7 +179,7 @@ char *profile_text(const Price *p) {
 /* ---- out of memory ---- */
 
 static int by_bytes(const void *a, const void *b) {
-  const Held *x = *(Held *const *)a, *y = *(Held *const *)b;
+  const Allocation *x = *(Allocation *const *)a, *y = *(Allocation *const *)b;
   if (x->bytes != y->bytes) return x->bytes < y->bytes ? 1 : -1;
   return (x > y) - (x < y);
 }
@@ -187,11 +187,11 @@ static int by_bytes(const void *a, const void *b) {
 static void put_largest(FILE *f, const Price *p, int ipu) {
   enum { SHOWN = 5 };
   int n = 0, peak = p->ipu[ipu].peak;
-  const Held **live = malloc((size_t)(p->held_count + 1) * sizeof *live);
+  const Allocation **live = malloc((size_t)(p->allocation_count + 1) * sizeof *live);
   char a[32], label[256];
   if (!live) return;
-  for (int i = 0; i < p->held_count; i++) {
-    const Held *h = &p->held[i];
+  for (int i = 0; i < p->allocation_count; i++) {
+    const Allocation *h = &p->allocation[i];
     bool always = price_category_always(h->category) && !h->offloaded;
     if (h->ipu == ipu && !h->offloaded && (always || (h->first <= peak && peak <= h->last)))
       live[n++] = h;
@@ -199,9 +199,10 @@ static void put_largest(FILE *f, const Price *p, int ipu) {
   qsort(live, (size_t)n, sizeof *live, by_bytes);
   fputs("the largest that are live there:", f);
   for (int i = 0; i < n && i < SHOWN; i++) {
-    const Held *h = live[i];
-    fprintf(f, "\n  %10s  %s (%s)%s%s", bytes_text(h->bytes, a), held_label(h, label),
-            price_category_name(h->category), *held_source(h) ? "  " : "", held_source(h));
+    const Allocation *h = live[i];
+    fprintf(f, "\n  %10s  %s (%s)%s%s", bytes_text(h->bytes, a), allocation_label(h, label),
+            price_category_name(h->category), *allocation_source(h) ? "  " : "",
+            allocation_source(h));
   }
   free(live);
 }

@@ -60,8 +60,8 @@ static bool add_collectives(Price *p) {
   if (!differs) return p->replicas < 2;
   for (int ipu = 0; ipu < p->shards; ipu++) {
     double bytes = 0, times = 0;
-    for (int i = 0; i < p->held_count; i++) {
-      const Held *h = &p->held[i];
+    for (int i = 0; i < p->allocation_count; i++) {
+      const Allocation *h = &p->allocation[i];
       if (h->ipu != ipu || !h->variable || !h->variable->trainable || !h->written || h->alias >= 0)
         continue;
       if (!is_summed(p->program, differs, h->variable)) continue;

@@ -38,7 +38,7 @@ static void aim_outputs(Walk *w, Inside *in, const int *targets) {
     Value *root = value_root(in->graph->output[i]);
     if (targets[i] < 0 || !node_is_made(root->node)) continue;
     int *slot = walk_slot_of(in, root);
-    Held *h = &w->price->held[targets[i]];
+    Allocation *h = &w->price->allocation[targets[i]];
     if (*slot >= 0 || h->bytes != (double)type_bytes(&root->type)) continue;
     *slot = targets[i];
   }
@@ -55,8 +55,8 @@ void walk_region(Walk *w, Inside *in, const int *inputs, const int *targets, int
     arena_free(scratch);
     return;
   }
-  in->held = in->region.buffer; /* all -1 */
-  in->first_held = w->price->held_count;
+  in->allocation = in->region.buffer; /* all -1 */
+  in->first_allocation = w->price->allocation_count;
   for (int i = 0; i < g->input_count; i++) walk_set_slot(w, in, g->input[i], inputs[i]);
   aim_outputs(w, in, targets);
   w->region = g;
@@ -65,9 +65,9 @@ void walk_region(Walk *w, Inside *in, const int *inputs, const int *targets, int
     if (in->region.live[n->id] && node_is_made(n)) walk_node(w, in, n);
   }
   for (int i = 0; i < g->output_count && !w->failed; i++) {
-    int held = walk_held_operand(w, in, g->output[i]);
-    walk_touch(w, held, w->price->row_count);
-    if (outputs) outputs[i] = held;
+    int allocation = walk_operand_allocation(w, in, g->output[i]);
+    walk_touch(w, allocation, w->price->row_count);
+    if (outputs) outputs[i] = allocation;
   }
   w->region = outer;
   arena_free(scratch);
@@ -75,16 +75,16 @@ void walk_region(Walk *w, Inside *in, const int *inputs, const int *targets, int
 
 /* ---- the program ---- */
 
-static int hold_variable(Walk *w, int i, const Home *home) {
+static int allocate_variable(Walk *w, int i, const Home *home) {
   const Variable *v = w->program->variable[i];
-  int held =
-      walk_add_held(w, BYTES_VARIABLE, NULL, (double)type_bytes(&v->type), walk_ipu_of(w, home));
-  if (held < 0) return held;
-  Held *h = &w->price->held[held];
+  int allocation = walk_add_allocation(w, BYTES_VARIABLE, NULL, (double)type_bytes(&v->type),
+                                       walk_ipu_of(w, home));
+  if (allocation < 0) return allocation;
+  Allocation *h = &w->price->allocation[allocation];
   h->variable = v;
   h->written = w->program->writes[i];
   h->first = INT_MAX, h->last = -1; /* until a row touches it */
-  return held;
+  return allocation;
 }
 
 /* Arguments arrive before, results leave after: of each IPU those that it holds. */
@@ -95,8 +95,8 @@ static void walk_call(Walk *w, RowKind kind, const double *bytes) {
   }
 }
 
-static double *ipu_of_held(const Walk *w, double *bytes, int held) {
-  int ipu = held >= 0 ? w->price->held[held].ipu : 0;
+static double *ipu_of_allocation(const Walk *w, double *bytes, int allocation) {
+  int ipu = allocation >= 0 ? w->price->allocation[allocation].ipu : 0;
   return &bytes[ipu >= 0 && ipu < w->price->shards ? ipu : 0];
 }
 
@@ -115,13 +115,13 @@ static void walk_root(Walk *w) {
   }
   for (int i = 0; i < g->input_count; i++) {
     const Home *home = home_of(homes, g->input[i]);
-    if (i >= p->argument_count) inputs[i] = hold_variable(w, i - p->argument_count, home);
+    if (i >= p->argument_count) inputs[i] = allocate_variable(w, i - p->argument_count, home);
     else
-      inputs[i] = walk_add_held(w, BYTES_VALUE, g->input[i]->node,
-                                (double)type_bytes(&g->input[i]->type), walk_ipu_of(w, home));
+      inputs[i] = walk_add_allocation(w, BYTES_VALUE, g->input[i]->node,
+                                      (double)type_bytes(&g->input[i]->type), walk_ipu_of(w, home));
   }
   for (int i = 0; i < p->argument_count; i++)
-    *ipu_of_held(w, in_bytes, inputs[i]) += (double)type_bytes(&g->input[i]->type);
+    *ipu_of_allocation(w, in_bytes, inputs[i]) += (double)type_bytes(&g->input[i]->type);
   walk_call(w, ROW_HOST_IN, in_bytes);
   int at = p->result_count;
   for (int i = 0; i < p->variable_count; i++)
@@ -129,7 +129,7 @@ static void walk_root(Walk *w) {
   walk_region(w, &in, inputs, targets, outputs);
   for (int i = 0; i < p->result_count && i < g->output_count; i++)
     if (!walk_is_on_host(w, outputs[i]))
-      *ipu_of_held(w, out_bytes, outputs[i]) += (double)type_bytes(&p->result_type[i]);
+      *ipu_of_allocation(w, out_bytes, outputs[i]) += (double)type_bytes(&p->result_type[i]);
   walk_call(w, ROW_HOST_OUT, out_bytes);
 }
 

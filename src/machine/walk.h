@@ -11,12 +11,12 @@ struct Inside {
   const Graph *graph;
   Region region;
   const Homes *homes;
-  int *held; /* by value; -1: none yet */
+  int *allocation; /* by value; -1: none yet */
   Inside *outer;
   /* the node of outer that holds the region, and how its operands are the region's inputs */
   const Node *control;
   ControlRegions regions;
-  int first_held; /* what the region holds itself begins here */
+  int first_allocation; /* the region's own allocations begin here */
 };
 
 typedef struct Walk {
@@ -35,7 +35,7 @@ typedef struct Walk {
 
 enum { ON_HOST = -2 }; /* in place of an IPU: what scopes outside of compilation compute and read */
 
-/* The rows of a region, and what its outputs are held in (outputs may be NULL). */
+/* The rows of a region, and the allocations of its outputs (outputs may be NULL). */
 void walk_region(Walk *w, Inside *in, const int *inputs, const int *targets, int *outputs);
 /* Rows and what takes memory. */
 Status walk_program(Error *e, Price *p, const Program *program);

@@ -65,7 +65,7 @@ void walk_send_ahead(Walk *w, Inside *in, Node *n, const bool *changes) {
   for (int r = 0; r < c.count && s.scratch; r++) {
     const bool *reads = find_readers(&s, c.region[r].graph);
     for (int i = 1; reads && i < n->in_count; i++) {
-      if (changes[i] || walk_held_operand(w, in, n->in[i]) < 0) continue;
+      if (changes[i] || walk_operand_allocation(w, in, n->in[i]) < 0) continue;
       for (int ipu = 0; ipu < shards; ipu++)
         if (reads[control_input(&c, i) * shards + ipu]) walk_local(w, in, n->in[i], ipu, n);
     }

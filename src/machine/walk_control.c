@@ -44,8 +44,9 @@ static int64_t known_count(const Walk *w, const Inside *in, Value *v) {
  * round. */
 static void extend_over(Walk *w, int begin) {
   Price *p = w->price;
-  for (int i = 0; i < p->held_count; i++)
-    if (p->held[i].first <= begin && p->held[i].last > begin) walk_touch(w, i, p->row_count);
+  for (int i = 0; i < p->allocation_count; i++)
+    if (p->allocation[i].first <= begin && p->allocation[i].last > begin)
+      walk_touch(w, i, p->row_count);
 }
 
 /* Its own, or the program's where its body has stages. */
@@ -68,7 +69,7 @@ typedef struct Controlled {
   Inside *in;
   Node *node;
   ControlRegions regions;
-  int *inputs, *targets, *outputs; /* of the regions: what is held for each */
+  int *inputs, *targets, *outputs; /* of the regions: the allocations of each */
   bool *changes;                   /* by operand: a loop does */
   int row;
 } Controlled;
@@ -99,24 +100,25 @@ static Row *add_loop(Walk *w, const Controlled *c) {
 }
 
 /* A copy that the loop changes; what was put there for it is changed where it is. */
-static int own_copy(Walk *w, const Controlled *c, int carried, int held) {
+static int own_copy(Walk *w, const Controlled *c, int carried, int allocation) {
   const Value *first = c->node->in[c->regions.skip + carried];
-  if (held >= 0 && node_is_store(first->node)) return held;
-  int own = walk_add_held(w, BYTES_VALUE, c->node, (double)type_bytes(&first->type),
-                          walk_ipu_of(w, home_of(c->in->homes, &c->node->out[carried])));
-  walk_touch(w, held, c->row);
+  if (allocation >= 0 && node_is_store(first->node)) return allocation;
+  int own = walk_add_allocation(w, BYTES_VALUE, c->node, (double)type_bytes(&first->type),
+                                walk_ipu_of(w, home_of(c->in->homes, &c->node->out[carried])));
+  walk_touch(w, allocation, c->row);
   return own;
 }
 
 static void hand_in(Walk *w, const Controlled *c) {
   Node *n = c->node;
   for (int k = c->regions.skip; k < n->in_count; k++) {
-    int held = walk_held_operand(w, c->in, n->in[k]), carried = k - c->regions.skip;
+    int allocation = walk_operand_allocation(w, c->in, n->in[k]), carried = k - c->regions.skip;
     if (c->changes[k])
-      walk_written(w, held); /* what was copied before is old in the second round */
-    if (carried < c->regions.carried) held = c->targets[carried] = own_copy(w, c, carried, held);
-    walk_touch(w, held, c->row);
-    c->inputs[control_input(&c->regions, k)] = held;
+      walk_written(w, allocation); /* what was copied before is old in the second round */
+    if (carried < c->regions.carried)
+      allocation = c->targets[carried] = own_copy(w, c, carried, allocation);
+    walk_touch(w, allocation, c->row);
+    c->inputs[control_input(&c->regions, k)] = allocation;
   }
   for (int i = control_explicit(n); !control_calls(&c->regions) && i < n->out_count; i++)
     c->targets[i] = c->inputs[control_input(&c->regions, control_replaced(n, i))];

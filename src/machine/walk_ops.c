@@ -37,25 +37,26 @@ Row *walk_add_row(Walk *w, RowKind kind, const Node *n, int ipu) {
   return r;
 }
 
-int walk_add_held(Walk *w, PriceCategory category, const Node *n, double bytes, int ipu) {
+int walk_add_allocation(Walk *w, PriceCategory category, const Node *n, double bytes, int ipu) {
   Price *p = w->price;
-  if (!arena_reserve(p->arena, &p->held, &p->held_capacity, p->held_count + 1, sizeof *p->held)) {
+  if (!arena_reserve(p->arena, &p->allocation, &p->allocation_capacity, p->allocation_count + 1,
+                     sizeof *p->allocation)) {
     w->failed = true;
     return -1;
   }
-  p->held[p->held_count] = (Held){.category = category,
-                                  .node = n,
-                                  .bytes = bytes,
-                                  .ipu = ipu,
-                                  .first = p->row_count,
-                                  .last = p->row_count,
-                                  .alias = -1};
-  return p->held_count++;
+  p->allocation[p->allocation_count] = (Allocation){.category = category,
+                                                    .node = n,
+                                                    .bytes = bytes,
+                                                    .ipu = ipu,
+                                                    .first = p->row_count,
+                                                    .last = p->row_count,
+                                                    .alias = -1};
+  return p->allocation_count++;
 }
 
-void walk_touch(Walk *w, int held, int row) {
-  if (held < 0) return;
-  Held *h = &w->price->held[held];
+void walk_touch(Walk *w, int allocation, int row) {
+  if (allocation < 0) return;
+  Allocation *h = &w->price->allocation[allocation];
   if (row < h->first) h->first = row;
   if (row > h->last) h->last = row;
 }
@@ -65,12 +66,12 @@ int walk_ipu_of(const Walk *w, const Home *h) {
   return h->shard >= 0 ? h->shard : 0;
 }
 
-bool walk_is_on_host(const Walk *w, int held) {
-  return held >= 0 && w->price->held[held].ipu == ON_HOST;
+bool walk_is_on_host(const Walk *w, int allocation) {
+  return allocation >= 0 && w->price->allocation[allocation].ipu == ON_HOST;
 }
 
 int *walk_slot_of(Inside *in, const Value *v) {
-  return &in->held[value_number(&in->region.values, v)];
+  return &in->allocation[value_number(&in->region.values, v)];
 }
 
 /* The place in the sequence of the last one that reads n's results; of the region's outputs:
@@ -84,18 +85,18 @@ static int last_read(const Inside *in, const Node *n) {
   return last;
 }
 
-void walk_set_slot(Walk *w, Inside *in, const Value *v, int held) {
-  *walk_slot_of(in, v) = held;
-  if (held < in->first_held) return; /* somebody else's */
-  Held *h = &w->price->held[held];
+void walk_set_slot(Walk *w, Inside *in, const Value *v, int allocation) {
+  *walk_slot_of(in, v) = allocation;
+  if (allocation < in->first_allocation) return; /* somebody else's */
+  Allocation *h = &w->price->allocation[allocation];
   int last = last_read(in, v->node);
   if (h->alias >= 0) return;
   if (h->region != in->graph || last > h->until) h->until = last;
   h->region = in->graph;
 }
 
-void walk_written(Walk *w, int held) {
-  if (held >= 0) w->price->held[held].version++;
+void walk_written(Walk *w, int allocation) {
+  if (allocation >= 0) w->price->allocation[allocation].version++;
 }
 
 int *walk_new_list(Walk *w, int count) {
@@ -137,11 +138,11 @@ static bool is_within(const Inside *in, const Graph *region) {
 }
 
 /* What was brought to that IPU before: in this region or around it, and not written since. */
-static int find_copy(const Walk *w, const Inside *in, int held, int ipu, bool constant) {
-  const Held *from = &w->price->held[held];
-  for (int i = w->price->held_count - 1; i > held; i--) {
-    const Held *h = &w->price->held[i];
-    if (h->alias != held || h->ipu != ipu) continue;
+static int find_copy(const Walk *w, const Inside *in, int allocation, int ipu, bool constant) {
+  const Allocation *from = &w->price->allocation[allocation];
+  for (int i = w->price->allocation_count - 1; i > allocation; i--) {
+    const Allocation *h = &w->price->allocation[i];
+    if (h->alias != allocation || h->ipu != ipu) continue;
     if (constant || (h->version == from->version && is_within(in, h->region))) return i;
   }
   return -1;
@@ -158,19 +159,19 @@ static Row *add_move(Walk *w, const Node *n, int from, int to) {
   return r;
 }
 
-/* The Held of v, brought to that IPU, or to the host. */
+/* The allocation of v, brought to that IPU, or to the host. */
 int walk_local(Walk *w, Inside *in, Value *v, int ipu, const Node *reader) {
   Value *root = value_root(v);
   int *slot = walk_slot_of(in, root);
   bool constant = node_is_constant(root->node);
   if (*slot < 0 && constant)
-    *slot = walk_add_held(w, BYTES_CONSTANT, root->node, constant_bytes(root->node->attr[0].tensor),
-                          ipu);
-  int held = *slot;
-  if (held < 0 || w->price->held[held].ipu == ipu) return held;
-  int there = find_copy(w, in, held, ipu, constant);
+    *slot = walk_add_allocation(w, BYTES_CONSTANT, root->node,
+                                constant_bytes(root->node->attr[0].tensor), ipu);
+  int allocation = *slot;
+  if (allocation < 0 || w->price->allocation[allocation].ipu == ipu) return allocation;
+  int there = find_copy(w, in, allocation, ipu, constant);
   if (there >= 0) return there;
-  Held from = w->price->held[held];
+  Allocation from = w->price->allocation[allocation];
   bool moves = !constant && (ipu >= 0 || ipu == ON_HOST);
   if (moves) {
     bool host = from.ipu == ON_HOST || ipu == ON_HOST;
@@ -178,15 +179,16 @@ int walk_local(Walk *w, Inside *in, Value *v, int ipu, const Node *reader) {
     if (!r) return -1;
     r->bytes = from.bytes;
     r->ready = ready_row(w, root);
-    walk_touch(w, held, w->price->row_count - 1);
+    walk_touch(w, allocation, w->price->row_count - 1);
   }
-  int copy = walk_add_held(w, constant ? BYTES_CONSTANT : BYTES_VALUE, from.node, from.bytes, ipu);
+  int copy =
+      walk_add_allocation(w, constant ? BYTES_CONSTANT : BYTES_VALUE, from.node, from.bytes, ipu);
   if (copy < 0) return copy;
-  w->price->held[copy].alias = held;
-  w->price->held[copy].version = from.version;
-  w->price->held[copy].region = running_region(in);
-  w->price->held[copy].until = -1; /* nothing is written over it */
-  w->price->held[copy].variable = from.variable;
+  w->price->allocation[copy].alias = allocation;
+  w->price->allocation[copy].version = from.version;
+  w->price->allocation[copy].region = running_region(in);
+  w->price->allocation[copy].until = -1; /* nothing is written over it */
+  w->price->allocation[copy].variable = from.variable;
   if (moves) {
     walk_touch(w, copy, w->price->row_count - 1); /* from the link on */
     w->price->row[w->price->row_count - 1].arrived = copy;
@@ -194,18 +196,19 @@ int walk_local(Walk *w, Inside *in, Value *v, int ipu, const Node *reader) {
   return copy;
 }
 
-/* The Held that an operand of a control node is, without moving it. */
-int walk_held_operand(Walk *w, Inside *in, Value *v) {
-  int held = *walk_slot_of(in, value_root(v));
+/* The allocation that an operand of a control node is, without moving it. */
+int walk_operand_allocation(Walk *w, Inside *in, Value *v) {
+  int allocation = *walk_slot_of(in, value_root(v));
   bool constant = node_is_constant(value_root(v)->node);
-  return held < 0 && constant ? walk_local(w, in, v, walk_ipu_of(w, home_of(in->homes, v)), NULL)
-                              : held;
+  return allocation < 0 && constant
+             ? walk_local(w, in, v, walk_ipu_of(w, home_of(in->homes, v)), NULL)
+             : allocation;
 }
 
-/* Is all that is held there read for the last time by n, in the region that holds it? */
-static bool ends_with(const Walk *w, const Inside *in, int held, const Node *n) {
-  const Held *h = &w->price->held[held];
-  return held >= in->first_held && h->region == in->graph &&
+/* Is n the last reader of all that this allocation holds, in the region that made it? */
+static bool ends_with(const Walk *w, const Inside *in, int allocation, const Node *n) {
+  const Allocation *h = &w->price->allocation[allocation];
+  return allocation >= in->first_allocation && h->region == in->graph &&
          h->until == region_position(&in->region, n->id);
 }
 
@@ -216,50 +219,53 @@ static int reusable(Walk *w, Inside *in, const Node *n, int output, int ipu, con
   for (int k = 0; k < n->in_count && k < 8; k++) {
     if (!(n->op->traits & IN_PLACE(k))) continue;
     Value *root = value_root(n->in[k]);
-    int held = operands[k];
-    if (!node_is_made(root->node) || root->node->out_count > 1 || held < in->first_held) continue;
-    Held *h = &w->price->held[held];
+    int allocation = operands[k];
+    if (!node_is_made(root->node) || root->node->out_count > 1 || allocation < in->first_allocation)
+      continue;
+    Allocation *h = &w->price->allocation[allocation];
     if (h->category != BYTES_VALUE || h->ipu != ipu || h->offloaded ||
         h->bytes != (double)type_bytes(&n->out[output].type))
       continue;
-    if (!ends_with(w, in, h->alias >= 0 ? h->alias : held, n)) continue;
+    if (!ends_with(w, in, h->alias >= 0 ? h->alias : allocation, n)) continue;
     h->alias = -1; /* a copy is one no longer */
     h->variable = NULL;
-    return held;
+    return allocation;
   }
   return -1;
 }
 
 /* What is made on one IPU and kept on another crosses the links; it is on the former, too, until
  * it is written again. */
-static void send_result(Walk *w, Inside *in, const Node *n, int held, int ipu, int row) {
-  Held kept = w->price->held[held];
-  int made = walk_add_held(w, BYTES_VALUE, n, kept.bytes, ipu);
+static void send_result(Walk *w, Inside *in, const Node *n, int allocation, int ipu, int row) {
+  Allocation kept = w->price->allocation[allocation];
+  int made = walk_add_allocation(w, BYTES_VALUE, n, kept.bytes, ipu);
   Row *r = made >= 0 ? add_move(w, n, ipu, kept.ipu) : NULL;
   if (!r) return;
   r->bytes = kept.bytes;
   r->ready = row;
-  r->arrived = held;
-  Held *h = &w->price->held[made];
-  h->alias = held, h->version = kept.version, h->region = running_region(in), h->until = -1;
+  r->arrived = allocation;
+  Allocation *h = &w->price->allocation[made];
+  h->alias = allocation, h->version = kept.version, h->region = running_region(in), h->until = -1;
   walk_touch(w, made, row);
   walk_touch(w, made, w->price->row_count - 1);
-  walk_touch(w, held, w->price->row_count - 1);
+  walk_touch(w, allocation, w->price->row_count - 1);
 }
 
-static void hold_outputs(Walk *w, Inside *in, const Node *n, int ipu, int row,
-                         const int *operands) {
+static void allocate_outputs(Walk *w, Inside *in, const Node *n, int ipu, int row,
+                             const int *operands) {
   for (int i = 0; i < n->out_count; i++) {
-    int held = *walk_slot_of(in, &n->out[i]);
-    if (held < 0) held = reusable(w, in, n, i, ipu, operands);
-    if (held >= 0 && w->price->held[held].category == BYTES_VARIABLE)
-      w->price->held[held].writes = w->times;
-    walk_written(w, held);
-    if (held < 0) held = walk_add_held(w, BYTES_VALUE, n, (double)type_bytes(&n->out[i].type), ipu);
-    walk_set_slot(w, in, &n->out[i], held);
-    walk_touch(w, held, row);
-    if (held >= 0 && w->price->held[held].ipu != ipu && !w->price->held[held].offloaded)
-      send_result(w, in, n, held, ipu, row);
+    int allocation = *walk_slot_of(in, &n->out[i]);
+    if (allocation < 0) allocation = reusable(w, in, n, i, ipu, operands);
+    if (allocation >= 0 && w->price->allocation[allocation].category == BYTES_VARIABLE)
+      w->price->allocation[allocation].writes = w->times;
+    walk_written(w, allocation);
+    if (allocation < 0)
+      allocation = walk_add_allocation(w, BYTES_VALUE, n, (double)type_bytes(&n->out[i].type), ipu);
+    walk_set_slot(w, in, &n->out[i], allocation);
+    walk_touch(w, allocation, row);
+    if (allocation >= 0 && w->price->allocation[allocation].ipu != ipu &&
+        !w->price->allocation[allocation].offloaded)
+      send_result(w, in, n, allocation, ipu, row);
   }
 }
 
@@ -302,10 +308,10 @@ static bool is_layout_only(const Inside *in, const Node *n) {
   return is_read_by_layers(&in->region, n) || is_made_by_layer(n->in[0]);
 }
 
-static void walk_layout(Walk *w, Inside *in, Node *n, int held) {
+static void walk_layout(Walk *w, Inside *in, Node *n, int allocation) {
   static const Cost nothing = {.fits = true};
   note_price(w, n, &nothing);
-  walk_set_slot(w, in, &n->out[0], held);
+  walk_set_slot(w, in, &n->out[0], allocation);
 }
 
 void walk_op(Walk *w, Inside *in, Node *n) {
@@ -337,7 +343,7 @@ void walk_op(Walk *w, Inside *in, Node *n) {
   note_price(w, n, c);
   int at = w->price->row_count - 1;
   for (int i = 0; i < count; i++) walk_touch(w, operands[i], at);
-  hold_outputs(w, in, n, ipu, at, operands);
+  allocate_outputs(w, in, n, ipu, at, operands);
 }
 
 /* Is there an earlier transfer of the same pass in the block? */
@@ -363,16 +369,17 @@ void walk_transfer(Walk *w, Inside *in, Node *n) {
   r->backward = n->place.backward || home->backward;
   r->bytes = (double)type_bytes(loads ? &n->out[0].type : &n->in[0]->type);
   r->follows = follows_another(w->price, r);
-  int at = w->price->row_count - 1, held = *walk_slot_of(in, &n->out[0]);
+  int at = w->price->row_count - 1, allocation = *walk_slot_of(in, &n->out[0]);
   walk_touch(w, from, at);
-  if (held < 0 && !loads && node_moves_slot(n)) held = *walk_slot_of(in, value_root(n->in[1]));
-  walk_written(w, held);
-  if (held < 0) held = walk_add_held(w, BYTES_VALUE, n, r->bytes, ipu);
-  walk_set_slot(w, in, &n->out[0], held);
-  int there = loads ? from : held;
-  walk_touch(w, held, at);
-  if (there < 0 || held < 0) return;
-  Held *h = &w->price->held[there];
+  if (allocation < 0 && !loads && node_moves_slot(n))
+    allocation = *walk_slot_of(in, value_root(n->in[1]));
+  walk_written(w, allocation);
+  if (allocation < 0) allocation = walk_add_allocation(w, BYTES_VALUE, n, r->bytes, ipu);
+  walk_set_slot(w, in, &n->out[0], allocation);
+  int there = loads ? from : allocation;
+  walk_touch(w, allocation, at);
+  if (there < 0 || allocation < 0) return;
+  Allocation *h = &w->price->allocation[there];
   h->offloaded = true;
   if (!node_moves_slot(n)) h->bytes = r->bytes; /* a replica's share */
   if (!loads) h->writes = w->times;
@@ -381,9 +388,9 @@ void walk_transfer(Walk *w, Inside *in, Node *n) {
 /* What a broadcast reads is enough: nothing is expanded. */
 void walk_broadcast(Walk *w, Inside *in, Node *n) {
   Value *root = value_root(n->in[0]);
-  int ipu = w->price->held_count ? walk_ipu_of(w, home_of(in->homes, &n->out[0])) : 0;
-  int held = walk_local(w, in, root, n->place.device == DEVICE_HOST ? ON_HOST : ipu, n);
-  if (*walk_slot_of(in, &n->out[0]) < 0) walk_set_slot(w, in, &n->out[0], held);
+  int ipu = w->price->allocation_count ? walk_ipu_of(w, home_of(in->homes, &n->out[0])) : 0;
+  int allocation = walk_local(w, in, root, n->place.device == DEVICE_HOST ? ON_HOST : ipu, n);
+  if (*walk_slot_of(in, &n->out[0]) < 0) walk_set_slot(w, in, &n->out[0], allocation);
 }
 
 /* Is one of the rows just before, so many, of the same element and IPU? */
@@ -416,9 +423,9 @@ void walk_dequeue(Walk *w, Inside *in, Node *n) {
     r->bytes = w->price->machine.synthetic_infeed ? 0 : bytes;
     r->stage = home->stage;
     r->follows = brings_another(r, i);
-    int held = walk_add_held(w, BYTES_VALUE, n, bytes, ipu);
-    walk_set_slot(w, in, &n->out[i], held);
-    walk_touch(w, held, w->price->row_count - 1);
+    int allocation = walk_add_allocation(w, BYTES_VALUE, n, bytes, ipu);
+    walk_set_slot(w, in, &n->out[i], allocation);
+    walk_touch(w, allocation, w->price->row_count - 1);
   }
   if (n->out_count && n->out[0].type.rank && !w->price->batch)
     w->price->batch = n->out[0].type.shape[0];
@@ -434,10 +441,11 @@ static void give_out(Walk *w, Inside *in, Node *n, bool synthetic) {
     return;
   }
   for (int i = 0; i < node_shown(n); i++) {
-    int held = walk_held_operand(w, in, n->in[i]);
-    if (walk_is_on_host(w, held)) continue;
-    int ipu =
-        held >= 0 && w->price->held[held].ipu < w->price->shards ? w->price->held[held].ipu : 0;
+    int allocation = walk_operand_allocation(w, in, n->in[i]);
+    if (walk_is_on_host(w, allocation)) continue;
+    int ipu = allocation >= 0 && w->price->allocation[allocation].ipu < w->price->shards
+                  ? w->price->allocation[allocation].ipu
+                  : 0;
     bytes[ipu] += (double)type_bytes(&n->in[i]->type);
   }
   for (int ipu = 0; ipu < w->price->shards; ipu++) {
@@ -450,7 +458,7 @@ static void give_out(Walk *w, Inside *in, Node *n, bool synthetic) {
     r->stage = w->stage;
   }
   for (int i = 0; i < n->in_count; i++)
-    walk_touch(w, walk_held_operand(w, in, n->in[i]), w->price->row_count - 1);
+    walk_touch(w, walk_operand_allocation(w, in, n->in[i]), w->price->row_count - 1);
 }
 
 void walk_enqueue(Walk *w, Inside *in, Node *n) {
@@ -470,5 +478,5 @@ void walk_host(Walk *w, Inside *in, Node *n) {
   give_out(w, in, n, false);
   Row *r = walk_add_row(w, ROW_HOST_IN, n, ipu);
   if (r) r->bytes = bytes, r->stage = home->stage;
-  hold_outputs(w, in, n, ipu, w->price->row_count - 1, NULL);
+  allocate_outputs(w, in, n, ipu, w->price->row_count - 1, NULL);
 }
