@@ -1,6 +1,6 @@
-/* The walk over a program's graph: rows in program order, and what holds tile memory from which
- * row to which. Fused loops of the CPU play no part: nodes are priced one by one, as an IPU runs
- * them. */
+/* The pricing pass over a program's graph: it makes the rows in program order, and the allocations
+ * with the rows between which each is live. Fused loops of the CPU play no part: nodes are priced
+ * one by one, as an IPU runs them. */
 #include "machine/walk.h"
 
 #include <limits.h>
@@ -22,7 +22,7 @@
 
 /* ---- regions ---- */
 
-static void walk_node(Walk *w, Inside *in, Node *n) {
+static void walk_node(PricingContext *w, PricedRegion *in, Node *n) {
   if (n->op->traits & CONTROL) walk_control(w, in, n);
   else if (node_is_transfer(n)) walk_transfer(w, in, n);
   else if (node_is_dequeue(n)) walk_dequeue(w, in, n);
@@ -33,7 +33,7 @@ static void walk_node(Walk *w, Inside *in, Node *n) {
 }
 
 /* A result made here goes straight to where it is wanted, if its bytes fit there. */
-static void aim_outputs(Walk *w, Inside *in, const int *targets) {
+static void aim_outputs(PricingContext *w, PricedRegion *in, const int *targets) {
   for (int i = 0; targets && i < in->graph->output_count; i++) {
     Value *root = value_root(in->graph->output[i]);
     if (targets[i] < 0 || !node_is_made(root->node)) continue;
@@ -44,7 +44,8 @@ static void aim_outputs(Walk *w, Inside *in, const int *targets) {
   }
 }
 
-void walk_region(Walk *w, Inside *in, const int *inputs, const int *targets, int *outputs) {
+void walk_region(PricingContext *w, PricedRegion *in, const int *inputs, const int *targets,
+                 int *outputs) {
   const Graph *g = in->graph;
   Arena *scratch = arena_new();
   const Graph *outer = w->region;
@@ -75,7 +76,7 @@ void walk_region(Walk *w, Inside *in, const int *inputs, const int *targets, int
 
 /* ---- the program ---- */
 
-static int allocate_variable(Walk *w, int i, const Home *home) {
+static int allocate_variable(PricingContext *w, int i, const Home *home) {
   const Variable *v = w->program->variable[i];
   int allocation = walk_add_allocation(w, BYTES_VARIABLE, NULL, (double)type_bytes(&v->type),
                                        walk_ipu_of(w, home));
@@ -88,22 +89,22 @@ static int allocate_variable(Walk *w, int i, const Home *home) {
 }
 
 /* Arguments arrive before, results leave after: of each IPU those that it holds. */
-static void walk_call(Walk *w, RowKind kind, const double *bytes) {
+static void walk_call(PricingContext *w, RowKind kind, const double *bytes) {
   for (int ipu = 0; ipu < w->price->shards; ipu++) {
     Row *r = bytes[ipu] > 0 ? walk_add_row(w, kind, NULL, ipu) : NULL;
     if (r) r->bytes = bytes[ipu], r->times = w->price->machine.calls >= 0 ? 1 : 0;
   }
 }
 
-static double *ipu_of_allocation(const Walk *w, double *bytes, int allocation) {
+static double *ipu_of_allocation(const PricingContext *w, double *bytes, int allocation) {
   int ipu = allocation >= 0 ? w->price->allocation[allocation].ipu : 0;
   return &bytes[ipu >= 0 && ipu < w->price->shards ? ipu : 0];
 }
 
-static void walk_root(Walk *w) {
+static void walk_root(PricingContext *w) {
   const Program *p = w->program;
   const Graph *g = w->price->graph ? w->price->graph : p->graph;
-  Inside in = {.graph = g};
+  PricedRegion in = {.graph = g};
   int *inputs = walk_new_list(w, g->input_count), *targets = walk_new_list(w, g->output_count);
   const Homes *homes = place_find(&w->placer, g);
   double *in_bytes = arena_alloc(w->price->arena, (size_t)w->price->shards * sizeof *in_bytes);
@@ -134,7 +135,7 @@ static void walk_root(Walk *w) {
 }
 
 /* What the machine asks for beside what the program does already. */
-static Status place_more(Error *e, Walk *w) {
+static Status place_more(Error *e, PricingContext *w) {
   Price *p = w->price;
   OffloadRequest q = {.offload = p->machine.offload, .plan = p->plan, .replicas = p->replicas};
   if (p->machine.recompute && p->plan && p->plan->recomputation == RECOMPUTE_NONE)
@@ -148,7 +149,7 @@ static Status place_more(Error *e, Walk *w) {
 }
 
 Status walk_program(Error *e, Price *p, const Program *program) {
-  Walk w = {.error = e, .price = p, .program = program, .times = 1, .parent = -1};
+  PricingContext w = {.error = e, .price = p, .program = program, .times = 1, .parent = -1};
   w.costs = (CostTable){.arena = p->arena, .by_key = map_new(), .machine = &p->machine};
   w.placer.arena = p->arena;
   w.failed = !w.costs.by_key;

@@ -10,7 +10,7 @@
 
 /* Of a region's inputs: reads[input * shards + ipu], is it read there? */
 typedef struct Readers {
-  Walk *walk;
+  PricingContext *walk;
   Arena *scratch;
   bool failed;
 } Readers;
@@ -58,7 +58,7 @@ static bool *find_readers(Readers *s, const Graph *g) {
   return reads;
 }
 
-void walk_send_ahead(Walk *w, Inside *in, Node *n, const bool *changes) {
+void walk_send_ahead(PricingContext *w, PricedRegion *in, Node *n, const bool *changes) {
   int shards = w->price->shards;
   ControlRegions c = control_regions(n);
   Readers s = {.walk = w, .scratch = shards > 1 ? arena_new() : NULL};

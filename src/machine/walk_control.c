@@ -20,7 +20,7 @@ static bool scalar_of(const Tensor *t, int64_t *value) {
 }
 
 /* A loop's count, when it is a constant or an argument whose value is known; -1 otherwise. */
-static int64_t known_count(const Walk *w, const Inside *in, Value *v) {
+static int64_t known_count(const PricingContext *w, const PricedRegion *in, Value *v) {
   for (;;) {
     Value *root = value_root(v);
     int64_t value;
@@ -42,7 +42,7 @@ static int64_t known_count(const Walk *w, const Inside *in, Value *v) {
 
 /* What was there before the block and is used in it stays until its end, for the next time
  * round. */
-static void extend_over(Walk *w, int begin) {
+static void extend_over(PricingContext *w, int begin) {
   Price *p = w->price;
   for (int i = 0; i < p->allocation_count; i++)
     if (p->allocation[i].first <= begin && p->allocation[i].last > begin)
@@ -50,7 +50,7 @@ static void extend_over(Walk *w, int begin) {
 }
 
 /* Its own, or the program's where its body has stages. */
-static PipelinePlan *plan_of_loop(const Walk *w, const Node *n) {
+static PipelinePlan *plan_of_loop(const PricingContext *w, const Node *n) {
   PipelinePlan *own = (PipelinePlan *)control_plan(n), *changed = w->price->plan;
   if (own)
     return w->price->machine.lean_schedule && changed && changed->stages == own->stages ? changed
@@ -66,7 +66,7 @@ static double least_count(const PipelinePlan *p) {
 
 /* A control node while its regions are walked. */
 typedef struct Controlled {
-  Inside *in;
+  PricedRegion *in;
   Node *node;
   ControlRegions regions;
   int *inputs, *targets, *outputs; /* of the regions: the allocations of each */
@@ -74,7 +74,7 @@ typedef struct Controlled {
   int row;
 } Controlled;
 
-static bool prepare(Walk *w, Controlled *c) {
+static bool prepare(PricingContext *w, Controlled *c) {
   Node *n = c->node;
   c->inputs = walk_new_list(w, c->regions.inputs);
   c->targets = walk_new_list(w, n->out_count);
@@ -87,7 +87,7 @@ static bool prepare(Walk *w, Controlled *c) {
 }
 
 /* A loop's row; its rows inside run so many times. */
-static Row *add_loop(Walk *w, const Controlled *c) {
+static Row *add_loop(PricingContext *w, const Controlled *c) {
   PipelinePlan *plan = plan_of_loop(w, c->node);
   int64_t count = known_count(w, c->in, c->node->in[0]);
   walk_send_ahead(w, c->in, c->node, c->changes);
@@ -100,7 +100,7 @@ static Row *add_loop(Walk *w, const Controlled *c) {
 }
 
 /* A copy that the loop changes; what was put there for it is changed where it is. */
-static int own_copy(Walk *w, const Controlled *c, int carried, int allocation) {
+static int own_copy(PricingContext *w, const Controlled *c, int carried, int allocation) {
   const Value *first = c->node->in[c->regions.skip + carried];
   if (allocation >= 0 && node_is_store(first->node)) return allocation;
   int own = walk_add_allocation(w, BYTES_VALUE, c->node, (double)type_bytes(&first->type),
@@ -109,7 +109,7 @@ static int own_copy(Walk *w, const Controlled *c, int carried, int allocation) {
   return own;
 }
 
-static void hand_in(Walk *w, const Controlled *c) {
+static void hand_in(PricingContext *w, const Controlled *c) {
   Node *n = c->node;
   for (int k = c->regions.skip; k < n->in_count; k++) {
     int allocation = walk_operand_allocation(w, c->in, n->in[k]), carried = k - c->regions.skip;
@@ -124,10 +124,11 @@ static void hand_in(Walk *w, const Controlled *c) {
     c->targets[i] = c->inputs[control_input(&c->regions, control_replaced(n, i))];
 }
 
-static void walk_regions(Walk *w, const Controlled *c) {
+static void walk_regions(PricingContext *w, const Controlled *c) {
   const ControlRegion *r;
   for (int i = 0; (r = control_running(&c->regions, i)); i++) {
-    Inside inner = {.graph = r->graph, .outer = c->in, .control = c->node, .regions = c->regions};
+    PricedRegion inner = {
+        .graph = r->graph, .outer = c->in, .control = c->node, .regions = c->regions};
     bool gives = region_gives(r);
     walk_region(w, &inner, c->inputs, gives ? c->targets : NULL, gives ? c->outputs : NULL);
     if (c->regions.loops) continue;
@@ -139,7 +140,7 @@ static void walk_regions(Walk *w, const Controlled *c) {
 
 /* Of two branches the dearer one runs (time.c: which that is, is known when all is priced); both
  * must fit. */
-void walk_control(Walk *w, Inside *in, Node *n) {
+void walk_control(PricingContext *w, PricedRegion *in, Node *n) {
   Controlled c = {.in = in, .node = n, .regions = control_regions(n)};
   if (!prepare(w, &c)) return;
   double times = w->times;

@@ -3,5 +3,5 @@
 #define IPULUA_MACHINE_WALK_CONTROL_H
 #include "machine/walk.h"
 
-void walk_control(Walk *w, Inside *in, Node *n);
+void walk_control(PricingContext *w, PricedRegion *in, Node *n);
 #endif

@@ -15,7 +15,7 @@
 
 /* ---- lists ---- */
 
-Row *walk_add_row(Walk *w, RowKind kind, const Node *n, int ipu) {
+Row *walk_add_row(PricingContext *w, RowKind kind, const Node *n, int ipu) {
   Price *p = w->price;
   if (!arena_reserve(p->arena, &p->row, &p->row_capacity, p->row_count + 1, sizeof *p->row)) {
     w->failed = true;
@@ -37,7 +37,8 @@ Row *walk_add_row(Walk *w, RowKind kind, const Node *n, int ipu) {
   return r;
 }
 
-int walk_add_allocation(Walk *w, PriceCategory category, const Node *n, double bytes, int ipu) {
+int walk_add_allocation(PricingContext *w, PriceCategory category, const Node *n, double bytes,
+                        int ipu) {
   Price *p = w->price;
   if (!arena_reserve(p->arena, &p->allocation, &p->allocation_capacity, p->allocation_count + 1,
                      sizeof *p->allocation)) {
@@ -54,29 +55,29 @@ int walk_add_allocation(Walk *w, PriceCategory category, const Node *n, double b
   return p->allocation_count++;
 }
 
-void walk_touch(Walk *w, int allocation, int row) {
+void walk_touch(PricingContext *w, int allocation, int row) {
   if (allocation < 0) return;
   Allocation *h = &w->price->allocation[allocation];
   if (row < h->first) h->first = row;
   if (row > h->last) h->last = row;
 }
 
-int walk_ipu_of(const Walk *w, const Home *h) {
+int walk_ipu_of(const PricingContext *w, const Home *h) {
   if (h->stage >= 0) return price_ipu_of_stage(w->price, h->stage);
   return h->shard >= 0 ? h->shard : 0;
 }
 
-bool walk_is_on_host(const Walk *w, int allocation) {
+bool walk_is_on_host(const PricingContext *w, int allocation) {
   return allocation >= 0 && w->price->allocation[allocation].ipu == ON_HOST;
 }
 
-int *walk_slot_of(Inside *in, const Value *v) {
+int *walk_slot_of(PricedRegion *in, const Value *v) {
   return &in->allocation[value_number(&in->region.values, v)];
 }
 
 /* The place in the sequence of the last one that reads n's results; of the region's outputs:
  * behind all. */
-static int last_read(const Inside *in, const Node *n) {
+static int last_read(const PricedRegion *in, const Node *n) {
   int last = -1;
   for (int i = in->region.reader_begin[n->id]; i < in->region.reader_begin[n->id + 1]; i++) {
     int at = region_position(&in->region, in->region.reader[i]);
@@ -85,7 +86,7 @@ static int last_read(const Inside *in, const Node *n) {
   return last;
 }
 
-void walk_set_slot(Walk *w, Inside *in, const Value *v, int allocation) {
+void walk_set_slot(PricingContext *w, PricedRegion *in, const Value *v, int allocation) {
   *walk_slot_of(in, v) = allocation;
   if (allocation < in->first_allocation) return; /* somebody else's */
   Allocation *h = &w->price->allocation[allocation];
@@ -95,11 +96,11 @@ void walk_set_slot(Walk *w, Inside *in, const Value *v, int allocation) {
   h->region = in->graph;
 }
 
-void walk_written(Walk *w, int allocation) {
+void walk_written(PricingContext *w, int allocation) {
   if (allocation >= 0) w->price->allocation[allocation].version++;
 }
 
-int *walk_new_list(Walk *w, int count) {
+int *walk_new_list(PricingContext *w, int count) {
   int *list = arena_alloc(w->price->arena, (size_t)(count + 1) * sizeof *list);
   if (!list) w->failed = true;
   for (int i = 0; list && i < count; i++) list[i] = -1;
@@ -116,7 +117,7 @@ static double constant_bytes(const Tensor *t) {
 }
 
 /* The row after which v is there; the block's first where it comes from outside of the region. */
-static int ready_row(const Walk *w, const Value *v) {
+static int ready_row(const PricingContext *w, const Value *v) {
   const Price *p = w->price;
   const Node *n = value_root((Value *)(uintptr_t)v)->node;
   if (node_is_input(n)) return w->parent;
@@ -127,18 +128,19 @@ static int ready_row(const Walk *w, const Value *v) {
 }
 
 /* The region whose rows run whenever those of `in` do: a called function's are its caller's. */
-static const Graph *running_region(const Inside *in) {
+static const Graph *running_region(const PricedRegion *in) {
   while (in->outer && control_calls(&in->regions)) in = in->outer;
   return in->graph;
 }
 
-static bool is_within(const Inside *in, const Graph *region) {
+static bool is_within(const PricedRegion *in, const Graph *region) {
   while (in && in->graph != region) in = in->outer;
   return in != NULL;
 }
 
 /* What was brought to that IPU before: in this region or around it, and not written since. */
-static int find_copy(const Walk *w, const Inside *in, int allocation, int ipu, bool constant) {
+static int find_copy(const PricingContext *w, const PricedRegion *in, int allocation, int ipu,
+                     bool constant) {
   const Allocation *from = &w->price->allocation[allocation];
   for (int i = w->price->allocation_count - 1; i > allocation; i--) {
     const Allocation *h = &w->price->allocation[i];
@@ -149,7 +151,7 @@ static int find_copy(const Walk *w, const Inside *in, int allocation, int ipu, b
 }
 
 /* The row of what moves from one IPU to another, or between an IPU and the host. */
-static Row *add_move(Walk *w, const Node *n, int from, int to) {
+static Row *add_move(PricingContext *w, const Node *n, int from, int to) {
   RowKind kind = from == ON_HOST ? ROW_HOST_IN : to == ON_HOST ? ROW_HOST_OUT : ROW_LINK;
   Row *r = walk_add_row(w, kind, n, to == ON_HOST ? from : to);
   if (!r) return NULL;
@@ -160,7 +162,7 @@ static Row *add_move(Walk *w, const Node *n, int from, int to) {
 }
 
 /* The allocation of v, brought to that IPU, or to the host. */
-int walk_local(Walk *w, Inside *in, Value *v, int ipu, const Node *reader) {
+int walk_local(PricingContext *w, PricedRegion *in, Value *v, int ipu, const Node *reader) {
   Value *root = value_root(v);
   int *slot = walk_slot_of(in, root);
   bool constant = node_is_constant(root->node);
@@ -197,7 +199,7 @@ int walk_local(Walk *w, Inside *in, Value *v, int ipu, const Node *reader) {
 }
 
 /* The allocation that an operand of a control node is, without moving it. */
-int walk_operand_allocation(Walk *w, Inside *in, Value *v) {
+int walk_operand_allocation(PricingContext *w, PricedRegion *in, Value *v) {
   int allocation = *walk_slot_of(in, value_root(v));
   bool constant = node_is_constant(value_root(v)->node);
   return allocation < 0 && constant
@@ -206,7 +208,8 @@ int walk_operand_allocation(Walk *w, Inside *in, Value *v) {
 }
 
 /* Is n the last reader of all that this allocation holds, in the region that made it? */
-static bool ends_with(const Walk *w, const Inside *in, int allocation, const Node *n) {
+static bool ends_with(const PricingContext *w, const PricedRegion *in, int allocation,
+                      const Node *n) {
   const Allocation *h = &w->price->allocation[allocation];
   return allocation >= in->first_allocation && h->region == in->graph &&
          h->until == region_position(&in->region, n->id);
@@ -214,7 +217,8 @@ static bool ends_with(const Walk *w, const Inside *in, int allocation, const Nod
 
 /* An operand that may be written over: on the result's IPU, of its size, the region's own, and
  * not read again. operands: where n's are on that IPU. */
-static int reusable(Walk *w, Inside *in, const Node *n, int output, int ipu, const int *operands) {
+static int reusable(PricingContext *w, PricedRegion *in, const Node *n, int output, int ipu,
+                    const int *operands) {
   if (output != 0 || !operands) return -1;
   for (int k = 0; k < n->in_count && k < 8; k++) {
     if (!(n->op->traits & IN_PLACE(k))) continue;
@@ -236,7 +240,8 @@ static int reusable(Walk *w, Inside *in, const Node *n, int output, int ipu, con
 
 /* What is made on one IPU and kept on another crosses the links; it is on the former, too, until
  * it is written again. */
-static void send_result(Walk *w, Inside *in, const Node *n, int allocation, int ipu, int row) {
+static void send_result(PricingContext *w, PricedRegion *in, const Node *n, int allocation, int ipu,
+                        int row) {
   Allocation kept = w->price->allocation[allocation];
   int made = walk_add_allocation(w, BYTES_VALUE, n, kept.bytes, ipu);
   Row *r = made >= 0 ? add_move(w, n, ipu, kept.ipu) : NULL;
@@ -251,7 +256,7 @@ static void send_result(Walk *w, Inside *in, const Node *n, int allocation, int 
   walk_touch(w, allocation, w->price->row_count - 1);
 }
 
-static void allocate_outputs(Walk *w, Inside *in, const Node *n, int ipu, int row,
+static void allocate_outputs(PricingContext *w, PricedRegion *in, const Node *n, int ipu, int row,
                              const int *operands) {
   for (int i = 0; i < n->out_count; i++) {
     int allocation = *walk_slot_of(in, &n->out[i]);
@@ -273,7 +278,7 @@ static void allocate_outputs(Walk *w, Inside *in, const Node *n, int ipu, int ro
 
 bool walk_is_free(const Node *n) { return (n->op->traits & VIEW) || node_is_broadcast(n); }
 
-static void note_price(Walk *w, const Node *n, const Cost *c) {
+static void note_price(PricingContext *w, const Node *n, const Cost *c) {
   Price *p = w->price;
   p->op_count++;
   if (!node_has_price(n)) p->unpriced++;
@@ -303,18 +308,18 @@ static bool is_read_by_layers(const Region *r, const Node *n) {
 
 /* Channels first or last: on an IPU the order of axes is a view, and before and behind a
  * convolution there is nothing to move, as it chooses where its operands and its result lie. */
-static bool is_layout_only(const Inside *in, const Node *n) {
+static bool is_layout_only(const PricedRegion *in, const Node *n) {
   if (n->op->layout != LAYOUT_ORDER) return false;
   return is_read_by_layers(&in->region, n) || is_made_by_layer(n->in[0]);
 }
 
-static void walk_layout(Walk *w, Inside *in, Node *n, int allocation) {
+static void walk_layout(PricingContext *w, PricedRegion *in, Node *n, int allocation) {
   static const Cost nothing = {.fits = true};
   note_price(w, n, &nothing);
   walk_set_slot(w, in, &n->out[0], allocation);
 }
 
-void walk_op(Walk *w, Inside *in, Node *n) {
+void walk_op(PricingContext *w, PricedRegion *in, Node *n) {
   const Home none = {.shard = -1, .stage = -1};
   const Home *home = n->out_count ? home_of(in->homes, &n->out[0]) : &none;
   int ipu = walk_ipu_of(w, home), at_ipu = ipu;
@@ -358,7 +363,7 @@ static bool follows_another(const Price *p, const Row *r) {
 }
 
 /* Between streaming memory and tiles; what is there is on no tile. */
-void walk_transfer(Walk *w, Inside *in, Node *n) {
+void walk_transfer(PricingContext *w, PricedRegion *in, Node *n) {
   bool loads = node_is_load(n);
   const Home *home = home_of(in->homes, &n->out[0]);
   int from = *walk_slot_of(in, value_root(n->in[0])), ipu = walk_ipu_of(w, home);
@@ -386,7 +391,7 @@ void walk_transfer(Walk *w, Inside *in, Node *n) {
 }
 
 /* What a broadcast reads is enough: nothing is expanded. */
-void walk_broadcast(Walk *w, Inside *in, Node *n) {
+void walk_broadcast(PricingContext *w, PricedRegion *in, Node *n) {
   Value *root = value_root(n->in[0]);
   int ipu = w->price->allocation_count ? walk_ipu_of(w, home_of(in->homes, &n->out[0])) : 0;
   int allocation = walk_local(w, in, root, n->place.device == DEVICE_HOST ? ON_HOST : ipu, n);
@@ -401,7 +406,7 @@ static bool brings_another(const Row *r, int before) {
 }
 
 /* Each component of an infeed's element goes to the IPU that reads it. */
-void walk_dequeue(Walk *w, Inside *in, Node *n) {
+void walk_dequeue(PricingContext *w, PricedRegion *in, Node *n) {
   for (int i = 0; i < n->out_count; i++) {
     const Home *home = home_of(in->homes, &n->out[i]);
     for (int k = in->region.reader_begin[n->id]; k < in->region.reader_begin[n->id + 1]; k++) {
@@ -433,7 +438,7 @@ void walk_dequeue(Walk *w, Inside *in, Node *n) {
 
 /* What goes to the host, from each IPU that holds some of it. What a function of the script may
  * look at besides doesn't go there unless it does. */
-static void give_out(Walk *w, Inside *in, Node *n, bool synthetic) {
+static void give_out(PricingContext *w, PricedRegion *in, Node *n, bool synthetic) {
   double *bytes = arena_alloc(w->price->arena, (size_t)w->price->shards * sizeof *bytes);
   bool any = false;
   if (!bytes) {
@@ -461,14 +466,14 @@ static void give_out(Walk *w, Inside *in, Node *n, bool synthetic) {
     walk_touch(w, walk_operand_allocation(w, in, n->in[i]), w->price->row_count - 1);
 }
 
-void walk_enqueue(Walk *w, Inside *in, Node *n) {
+void walk_enqueue(PricingContext *w, PricedRegion *in, Node *n) {
   w->stage = n->place.stage;
   give_out(w, in, n, w->price->machine.synthetic_outfeed);
 }
 
 /* A function on the host, in the middle of the program: operands go out, results come in, where
  * the function's scope is. */
-void walk_host(Walk *w, Inside *in, Node *n) {
+void walk_host(PricingContext *w, PricedRegion *in, Node *n) {
   const Home none = {.shard = -1, .stage = -1},
              *home = n->out_count ? home_of(in->homes, &n->out[0]) : &none;
   double bytes = 0;
