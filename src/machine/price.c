@@ -9,20 +9,23 @@
 #include "machine/walk.h"
 #include "program/program.h"
 
-const char *row_kind_name(RowKind k) {
-#define X(id, name) [ROW_##id] = name,
-  static const char *const names[] = {ROW_KINDS(X)};
+const char *priced_kind_name(PricedKind k) {
+#define X(id, name) [PRICED_##id] = name,
+  static const char *const names[] = {PRICED_KINDS(X)};
 #undef X
   return names[k];
 }
 
-const char *row_name(const Row *r) {
-  if (r->kind == ROW_HOST_IN && !r->node && r->bytes == 0) return "call from the host";
-  return r->kind == ROW_OP || (r->kind == ROW_STREAMING && r->node) ? r->node->op->name
-                                                                    : row_kind_name(r->kind);
+const char *priced_name(const PricedStep *r) {
+  if (r->kind == PRICED_HOST_IN && !r->node && r->bytes == 0) return "call from the host";
+  return r->kind == PRICED_OP || (r->kind == PRICED_STREAMING && r->node)
+             ? r->node->op->name
+             : priced_kind_name(r->kind);
 }
 
-const char *row_source(const Row *r) { return r->node && r->node->source ? r->node->source : ""; }
+const char *priced_source(const PricedStep *r) {
+  return r->node && r->node->source ? r->node->source : "";
+}
 
 const char *allocation_name(const Allocation *h) {
   if (h->variable) return h->variable->name;
@@ -76,8 +79,8 @@ Price *price_program(Error *e, const Program *program, const Machine *m) {
 
 void price_free(Price *p) {
   if (!p) return;
-  for (int i = 0; i < p->row_count; i++)
-    if (p->row[i].plan) object_release(&p->row[i].plan->object);
+  for (int i = 0; i < p->step_count; i++)
+    if (p->step[i].plan) object_release(&p->step[i].plan->object);
   if (p->plan) object_release(&p->plan->object);
   graph_free(p->graph);
   arena_free(p->arena);

@@ -59,7 +59,7 @@ static void put_target(FILE *f, const Price *p) {
             pod_hosts(&p->machine.pod), p->replicas / pod_hosts(&p->machine.pod),
             p->replicas / pod_hosts(&p->machine.pod) == 1 ? "" : "s");
   fprintf(f, "  %d steps, %d ops (%d priced), %d tensors, %s of streaming memory used\n",
-          p->row_count, p->op_count, p->op_count - p->unpriced, p->allocation_count,
+          p->step_count, p->op_count, p->op_count - p->unpriced, p->allocation_count,
           bytes_text(streaming, b));
 }
 
@@ -130,15 +130,15 @@ static void put_dearest(FILE *f, const Price *p) {
   Arena *a = arena_new();
   char key[600], room[40], other[40];
   double all = 0;
-  for (int i = 0; lines && a && i < p->row_count; i++) {
-    const Row *r = &p->row[i];
-    double cycles = r->times * row_cycles(r);
+  for (int i = 0; lines && a && i < p->step_count; i++) {
+    const PricedStep *r = &p->step[i];
+    double cycles = r->times * priced_cycles(r);
     if (!(cycles > 0)) continue;
     all += cycles;
-    snprintf(key, sizeof key, "%s|%s", row_name(r), row_source(r));
+    snprintf(key, sizeof key, "%s|%s", priced_name(r), priced_source(r));
     Line *line = map_get(lines, key);
     if (!line && (line = arena_alloc(a, sizeof *line))) {
-      *line = (Line){.name = row_name(r), .source = row_source(r)};
+      *line = (Line){.name = priced_name(r), .source = priced_source(r)};
       map_set(lines, key, line);
     }
     if (line) line->cycles += cycles, line->times += r->times;
@@ -312,7 +312,7 @@ static void put_remedies(FILE *f, const Price *p, const Remedy *more, int more_c
 static void put_tiles(FILE *f, const Price *p, const Remedy *remedies, int count) {
   char a[40], b[40], c[40];
   const IpuPrice *x = &p->ipu[p->worst];
-  const Row *peak = x->peak < p->row_count ? &p->row[x->peak] : NULL;
+  const PricedStep *peak = x->peak < p->step_count ? &p->step[x->peak] : NULL;
   double fullest = price_fullest(x), limit = price_tile_limit(p);
   int stage = -1, tile = 0;
   for (int s = 0; s < p->stage_count && stage < 0; s++)
@@ -325,8 +325,8 @@ static void put_tiles(FILE *f, const Price *p, const Remedy *remedies, int count
           tile, count_text(fullest, a), count_text(limit, b), count_text(fullest - limit, c));
   fprintf(f, "%d of %lld tiles are over\n", x->tiles_over, (long long)p->machine.pod.target.tiles);
   if (peak)
-    fprintf(f, "most is live at step %d, %s%s%s%s; ", x->peak, row_name(peak),
-            *row_source(peak) ? " (" : "", row_source(peak), *row_source(peak) ? ")" : "");
+    fprintf(f, "most is live at step %d, %s%s%s%s; ", x->peak, priced_name(peak),
+            *priced_source(peak) ? " (" : "", priced_source(peak), *priced_source(peak) ? ")" : "");
   put_largest(f, p, p->worst);
   double code = x->code * (double)p->machine.pod.target.tiles;
   fprintf(f, "\nof %s in all ", bytes_text(price_bytes(x), a));

@@ -1,5 +1,5 @@
-/* The pricing pass over a program's graph: it makes the rows in program order, and the allocations
- * with the rows between which each is live. Fused loops of the CPU play no part: nodes are priced
+/* The pricing pass over a program's graph: it makes the steps in program order, and the allocations
+ * with the steps between which each is live. Fused loops of the CPU play no part: nodes are priced
  * one by one, as an IPU runs them. */
 #include "machine/walk.h"
 
@@ -67,7 +67,7 @@ void walk_region(PricingContext *w, PricedRegion *in, const int *inputs, const i
   }
   for (int i = 0; i < g->output_count && !w->failed; i++) {
     int allocation = walk_operand_allocation(w, in, g->output[i]);
-    walk_touch(w, allocation, w->price->row_count);
+    walk_touch(w, allocation, w->price->step_count);
     if (outputs) outputs[i] = allocation;
   }
   w->region = outer;
@@ -84,14 +84,14 @@ static int allocate_variable(PricingContext *w, int i, const Home *home) {
   Allocation *h = &w->price->allocation[allocation];
   h->variable = v;
   h->written = w->program->writes[i];
-  h->first = INT_MAX, h->last = -1; /* until a row touches it */
+  h->first = INT_MAX, h->last = -1; /* until a step touches it */
   return allocation;
 }
 
 /* Arguments arrive before, results leave after: of each IPU those that it holds. */
-static void walk_call(PricingContext *w, RowKind kind, const double *bytes) {
+static void walk_call(PricingContext *w, PricedKind kind, const double *bytes) {
   for (int ipu = 0; ipu < w->price->shards; ipu++) {
-    Row *r = bytes[ipu] > 0 ? walk_add_row(w, kind, NULL, ipu) : NULL;
+    PricedStep *r = bytes[ipu] > 0 ? walk_add_step(w, kind, NULL, ipu) : NULL;
     if (r) r->bytes = bytes[ipu], r->times = w->price->machine.calls >= 0 ? 1 : 0;
   }
 }
@@ -123,7 +123,7 @@ static void walk_root(PricingContext *w) {
   }
   for (int i = 0; i < p->argument_count; i++)
     *ipu_of_allocation(w, in_bytes, inputs[i]) += (double)type_bytes(&g->input[i]->type);
-  walk_call(w, ROW_HOST_IN, in_bytes);
+  walk_call(w, PRICED_HOST_IN, in_bytes);
   int at = p->result_count;
   for (int i = 0; i < p->variable_count; i++)
     if (p->writes[i] && at < g->output_count) targets[at++] = inputs[p->argument_count + i];
@@ -131,7 +131,7 @@ static void walk_root(PricingContext *w) {
   for (int i = 0; i < p->result_count && i < g->output_count; i++)
     if (!walk_is_on_host(w, outputs[i]))
       *ipu_of_allocation(w, out_bytes, outputs[i]) += (double)type_bytes(&p->result_type[i]);
-  walk_call(w, ROW_HOST_OUT, out_bytes);
+  walk_call(w, PRICED_HOST_OUT, out_bytes);
 }
 
 /* What the machine asks for beside what the program does already. */

@@ -35,9 +35,9 @@ typedef struct PricingContext {
 
 enum { ON_HOST = -2 }; /* in place of an IPU: what scopes outside of compilation compute and read */
 
-/* The rows of a region, and the allocations of its outputs (outputs may be NULL). */
+/* The steps of a region, and the allocations of its outputs (outputs may be NULL). */
 void walk_region(PricingContext *w, PricedRegion *in, const int *inputs, const int *targets,
                  int *outputs);
-/* Rows and what takes memory. */
+/* Steps and what takes memory. */
 Status walk_program(Error *e, Price *p, const Program *program);
 #endif

@@ -1,4 +1,4 @@
-/* Loops, branches and calls: their rows, and what they hold while their regions run. */
+/* Loops, branches and calls: their steps, and what they hold while their regions run. */
 #include "machine/walk_control.h"
 
 #include <string.h>
@@ -46,7 +46,7 @@ static void extend_over(PricingContext *w, int begin) {
   Price *p = w->price;
   for (int i = 0; i < p->allocation_count; i++)
     if (p->allocation[i].first <= begin && p->allocation[i].last > begin)
-      walk_touch(w, i, p->row_count);
+      walk_touch(w, i, p->step_count);
 }
 
 /* Its own, or the program's where its body has stages. */
@@ -71,7 +71,7 @@ typedef struct Controlled {
   ControlRegions regions;
   int *inputs, *targets, *outputs; /* of the regions: the allocations of each */
   bool *changes;                   /* by operand: a loop does */
-  int row;
+  int step;
 } Controlled;
 
 static bool prepare(PricingContext *w, Controlled *c) {
@@ -86,12 +86,12 @@ static bool prepare(PricingContext *w, Controlled *c) {
   return c->inputs && c->targets && c->outputs && c->changes;
 }
 
-/* A loop's row; its rows inside run so many times. */
-static Row *add_loop(PricingContext *w, const Controlled *c) {
+/* A loop's step; its steps inside run so many times. */
+static PricedStep *add_loop(PricingContext *w, const Controlled *c) {
   PipelinePlan *plan = plan_of_loop(w, c->node);
   int64_t count = known_count(w, c->in, c->node->in[0]);
   walk_send_ahead(w, c->in, c->node, c->changes);
-  Row *r = walk_add_row(w, plan ? ROW_PIPELINE : ROW_LOOP, c->node, 0);
+  PricedStep *r = walk_add_step(w, plan ? PRICED_PIPELINE : PRICED_LOOP, c->node, 0);
   if (!r) return NULL;
   if (plan) r->plan = (PipelinePlan *)object_retain(&plan->object);
   r->repeats = count >= 0 ? (double)count : plan ? least_count(plan) : 1;
@@ -105,7 +105,7 @@ static int own_copy(PricingContext *w, const Controlled *c, int carried, int all
   if (allocation >= 0 && node_is_store(first->node)) return allocation;
   int own = walk_add_allocation(w, BYTES_VALUE, c->node, (double)type_bytes(&first->type),
                                 walk_ipu_of(w, home_of(c->in->homes, &c->node->out[carried])));
-  walk_touch(w, allocation, c->row);
+  walk_touch(w, allocation, c->step);
   return own;
 }
 
@@ -117,7 +117,7 @@ static void hand_in(PricingContext *w, const Controlled *c) {
       walk_written(w, allocation); /* what was copied before is old in the second round */
     if (carried < c->regions.carried)
       allocation = c->targets[carried] = own_copy(w, c, carried, allocation);
-    walk_touch(w, allocation, c->row);
+    walk_touch(w, allocation, c->step);
     c->inputs[control_input(&c->regions, k)] = allocation;
   }
   for (int i = control_explicit(n); !control_calls(&c->regions) && i < n->out_count; i++)
@@ -132,7 +132,7 @@ static void walk_regions(PricingContext *w, const Controlled *c) {
     bool gives = region_gives(r);
     walk_region(w, &inner, c->inputs, gives ? c->targets : NULL, gives ? c->outputs : NULL);
     if (c->regions.loops) continue;
-    if (i == 0) w->price->row[c->row].middle = w->price->row_count;
+    if (i == 0) w->price->step[c->step].middle = w->price->step_count;
     for (int k = 0; i == 0 && k < c->node->out_count; k++)
       if (c->targets[k] < 0) c->targets[k] = c->outputs[k];
   }
@@ -145,18 +145,19 @@ void walk_control(PricingContext *w, PricedRegion *in, Node *n) {
   if (!prepare(w, &c)) return;
   double times = w->times;
   int parent = w->parent;
-  Row *r = c.regions.loops ? add_loop(w, &c)
-                           : walk_add_row(w, c.regions.skip ? ROW_BRANCH : ROW_CALL, n, 0);
+  PricedStep *r = c.regions.loops
+                      ? add_loop(w, &c)
+                      : walk_add_step(w, c.regions.skip ? PRICED_BRANCH : PRICED_CALL, n, 0);
   if (!r) return;
-  w->parent = c.row = w->price->row_count - 1;
+  w->parent = c.step = w->price->step_count - 1;
   hand_in(w, &c);
   walk_regions(w, &c);
   w->times = times;
   w->parent = parent;
-  w->price->row[c.row].end = w->price->row_count;
+  w->price->step[c.step].end = w->price->step_count;
   for (int i = 0; i < n->out_count; i++) {
-    walk_touch(w, c.targets[i], w->price->row_count);
+    walk_touch(w, c.targets[i], w->price->step_count);
     walk_set_slot(w, in, &n->out[i], c.targets[i]);
   }
-  extend_over(w, c.row);
+  extend_over(w, c.step);
 }

@@ -1,4 +1,4 @@
-/* Rows of loops, branches and calls. */
+/* Steps of loops, branches and calls. */
 #ifndef IPULUA_MACHINE_WALK_CONTROL_H
 #define IPULUA_MACHINE_WALK_CONTROL_H
 #include "machine/walk.h"

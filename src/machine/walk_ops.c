@@ -1,4 +1,4 @@
-/* The rows of ops, and what of their operands and results takes tile memory. */
+/* The steps of ops, and what of their operands and results takes tile memory. */
 #include "machine/walk_ops.h"
 
 #include <string.h>
@@ -15,25 +15,25 @@
 
 /* ---- lists ---- */
 
-Row *walk_add_row(PricingContext *w, RowKind kind, const Node *n, int ipu) {
+PricedStep *walk_add_step(PricingContext *w, PricedKind kind, const Node *n, int ipu) {
   Price *p = w->price;
-  if (!arena_reserve(p->arena, &p->row, &p->row_capacity, p->row_count + 1, sizeof *p->row)) {
+  if (!arena_reserve(p->arena, &p->step, &p->step_capacity, p->step_count + 1, sizeof *p->step)) {
     w->failed = true;
     return NULL;
   }
-  Row *r = &p->row[p->row_count++];
-  *r = (Row){.kind = kind,
-             .node = n,
-             .parent = w->parent,
-             .end = p->row_count,
-             .ipu = ipu,
-             .stage = -1,
-             .times = w->times,
-             .repeats = 1,
-             .region = w->region,
-             .moved = -1,
-             .arrived = -1,
-             .ready = -1};
+  PricedStep *r = &p->step[p->step_count++];
+  *r = (PricedStep){.kind = kind,
+                    .node = n,
+                    .parent = w->parent,
+                    .end = p->step_count,
+                    .ipu = ipu,
+                    .stage = -1,
+                    .times = w->times,
+                    .repeats = 1,
+                    .region = w->region,
+                    .moved = -1,
+                    .arrived = -1,
+                    .ready = -1};
   return r;
 }
 
@@ -49,17 +49,17 @@ int walk_add_allocation(PricingContext *w, PriceCategory category, const Node *n
                                                     .node = n,
                                                     .bytes = bytes,
                                                     .ipu = ipu,
-                                                    .first = p->row_count,
-                                                    .last = p->row_count,
+                                                    .first = p->step_count,
+                                                    .last = p->step_count,
                                                     .alias = -1};
   return p->allocation_count++;
 }
 
-void walk_touch(PricingContext *w, int allocation, int row) {
+void walk_touch(PricingContext *w, int allocation, int step) {
   if (allocation < 0) return;
   Allocation *h = &w->price->allocation[allocation];
-  if (row < h->first) h->first = row;
-  if (row > h->last) h->last = row;
+  if (step < h->first) h->first = step;
+  if (step > h->last) h->last = step;
 }
 
 int walk_ipu_of(const PricingContext *w, const Home *h) {
@@ -116,18 +116,18 @@ static double constant_bytes(const Tensor *t) {
   return memcmp(t->data, t->data + size, bytes - size) ? (double)bytes : (double)size;
 }
 
-/* The row after which v is there; the block's first where it comes from outside of the region. */
-static int ready_row(const PricingContext *w, const Value *v) {
+/* The step after which v is there; the block's first where it comes from outside of the region. */
+static int ready_step(const PricingContext *w, const Value *v) {
   const Price *p = w->price;
   const Node *n = value_root((Value *)(uintptr_t)v)->node;
   if (node_is_input(n)) return w->parent;
-  for (int i = p->row_count - 1; i > w->parent; i--)
-    if (p->row[i].node == n && p->row[i].region == w->region && p->row[i].kind != ROW_LINK)
-      return row_is_block(p->row[i].kind) ? p->row[i].end - 1 : i;
-  return n->in_count ? ready_row(w, n->in[0]) : w->parent; /* a broadcast is no row */
+  for (int i = p->step_count - 1; i > w->parent; i--)
+    if (p->step[i].node == n && p->step[i].region == w->region && p->step[i].kind != PRICED_LINK)
+      return priced_is_block(p->step[i].kind) ? p->step[i].end - 1 : i;
+  return n->in_count ? ready_step(w, n->in[0]) : w->parent; /* a broadcast is no step */
 }
 
-/* The region whose rows run whenever those of `in` do: a called function's are its caller's. */
+/* The region whose steps run whenever those of `in` do: a called function's are its caller's. */
 static const Graph *running_region(const PricedRegion *in) {
   while (in->outer && control_calls(&in->regions)) in = in->outer;
   return in->graph;
@@ -150,12 +150,14 @@ static int find_copy(const PricingContext *w, const PricedRegion *in, int alloca
   return -1;
 }
 
-/* The row of what moves from one IPU to another, or between an IPU and the host. */
-static Row *add_move(PricingContext *w, const Node *n, int from, int to) {
-  RowKind kind = from == ON_HOST ? ROW_HOST_IN : to == ON_HOST ? ROW_HOST_OUT : ROW_LINK;
-  Row *r = walk_add_row(w, kind, n, to == ON_HOST ? from : to);
+/* The step of what moves from one IPU to another, or between an IPU and the host. */
+static PricedStep *add_move(PricingContext *w, const Node *n, int from, int to) {
+  PricedKind kind = from == ON_HOST ? PRICED_HOST_IN
+                    : to == ON_HOST ? PRICED_HOST_OUT
+                                    : PRICED_LINK;
+  PricedStep *r = walk_add_step(w, kind, n, to == ON_HOST ? from : to);
   if (!r) return NULL;
-  if (kind == ROW_LINK) r->from_ipu = from;
+  if (kind == PRICED_LINK) r->from_ipu = from;
   r->stage = w->stage;
   r->backward = w->backward;
   return r;
@@ -177,11 +179,11 @@ int walk_local(PricingContext *w, PricedRegion *in, Value *v, int ipu, const Nod
   bool moves = !constant && (ipu >= 0 || ipu == ON_HOST);
   if (moves) {
     bool host = from.ipu == ON_HOST || ipu == ON_HOST;
-    Row *r = add_move(w, from.node && !(host && reader) ? from.node : reader, from.ipu, ipu);
+    PricedStep *r = add_move(w, from.node && !(host && reader) ? from.node : reader, from.ipu, ipu);
     if (!r) return -1;
     r->bytes = from.bytes;
-    r->ready = ready_row(w, root);
-    walk_touch(w, allocation, w->price->row_count - 1);
+    r->ready = ready_step(w, root);
+    walk_touch(w, allocation, w->price->step_count - 1);
   }
   int copy =
       walk_add_allocation(w, constant ? BYTES_CONSTANT : BYTES_VALUE, from.node, from.bytes, ipu);
@@ -192,8 +194,8 @@ int walk_local(PricingContext *w, PricedRegion *in, Value *v, int ipu, const Nod
   w->price->allocation[copy].until = -1; /* nothing is written over it */
   w->price->allocation[copy].variable = from.variable;
   if (moves) {
-    walk_touch(w, copy, w->price->row_count - 1); /* from the link on */
-    w->price->row[w->price->row_count - 1].arrived = copy;
+    walk_touch(w, copy, w->price->step_count - 1); /* from the link on */
+    w->price->step[w->price->step_count - 1].arrived = copy;
   }
   return copy;
 }
@@ -241,22 +243,22 @@ static int reusable(PricingContext *w, PricedRegion *in, const Node *n, int outp
 /* What is made on one IPU and kept on another crosses the links; it is on the former, too, until
  * it is written again. */
 static void send_result(PricingContext *w, PricedRegion *in, const Node *n, int allocation, int ipu,
-                        int row) {
+                        int step) {
   Allocation kept = w->price->allocation[allocation];
   int made = walk_add_allocation(w, BYTES_VALUE, n, kept.bytes, ipu);
-  Row *r = made >= 0 ? add_move(w, n, ipu, kept.ipu) : NULL;
+  PricedStep *r = made >= 0 ? add_move(w, n, ipu, kept.ipu) : NULL;
   if (!r) return;
   r->bytes = kept.bytes;
-  r->ready = row;
+  r->ready = step;
   r->arrived = allocation;
   Allocation *h = &w->price->allocation[made];
   h->alias = allocation, h->version = kept.version, h->region = running_region(in), h->until = -1;
-  walk_touch(w, made, row);
-  walk_touch(w, made, w->price->row_count - 1);
-  walk_touch(w, allocation, w->price->row_count - 1);
+  walk_touch(w, made, step);
+  walk_touch(w, made, w->price->step_count - 1);
+  walk_touch(w, allocation, w->price->step_count - 1);
 }
 
-static void allocate_outputs(PricingContext *w, PricedRegion *in, const Node *n, int ipu, int row,
+static void allocate_outputs(PricingContext *w, PricedRegion *in, const Node *n, int ipu, int step,
                              const int *operands) {
   for (int i = 0; i < n->out_count; i++) {
     int allocation = *walk_slot_of(in, &n->out[i]);
@@ -267,10 +269,10 @@ static void allocate_outputs(PricingContext *w, PricedRegion *in, const Node *n,
     if (allocation < 0)
       allocation = walk_add_allocation(w, BYTES_VALUE, n, (double)type_bytes(&n->out[i].type), ipu);
     walk_set_slot(w, in, &n->out[i], allocation);
-    walk_touch(w, allocation, row);
+    walk_touch(w, allocation, step);
     if (allocation >= 0 && w->price->allocation[allocation].ipu != ipu &&
         !w->price->allocation[allocation].offloaded)
-      send_result(w, in, n, allocation, ipu, row);
+      send_result(w, in, n, allocation, ipu, step);
   }
 }
 
@@ -339,23 +341,23 @@ void walk_op(PricingContext *w, PricedRegion *in, Node *n) {
   }
   /* of replicas, what moves is the operand */
   bool meets = n->op->collective && n->in_count;
-  Row *r = walk_add_row(w, meets ? ROW_COLLECTIVE : ROW_OP, n, at_ipu);
+  PricedStep *r = walk_add_step(w, meets ? PRICED_COLLECTIVE : PRICED_OP, n, at_ipu);
   if (!r) return;
   r->stage = home->stage;
   r->backward = w->backward;
   if (meets) r->bytes = (double)type_bytes(&n->in[0]->type), r->moved = operands[0];
   else r->cost = c;
   note_price(w, n, c);
-  int at = w->price->row_count - 1;
+  int at = w->price->step_count - 1;
   for (int i = 0; i < count; i++) walk_touch(w, operands[i], at);
   allocate_outputs(w, in, n, ipu, at, operands);
 }
 
 /* Is there an earlier transfer of the same pass in the block? */
-static bool follows_another(const Price *p, const Row *r) {
-  for (int i = p->row_count - 2; i > r->parent; i--) {
-    const Row *x = &p->row[i];
-    if (x->kind == ROW_STREAMING && x->parent == r->parent && x->ipu == r->ipu &&
+static bool follows_another(const Price *p, const PricedStep *r) {
+  for (int i = p->step_count - 2; i > r->parent; i--) {
+    const PricedStep *x = &p->step[i];
+    if (x->kind == PRICED_STREAMING && x->parent == r->parent && x->ipu == r->ipu &&
         x->stage == r->stage && x->backward == r->backward)
       return true;
   }
@@ -368,13 +370,13 @@ void walk_transfer(PricingContext *w, PricedRegion *in, Node *n) {
   const Home *home = home_of(in->homes, &n->out[0]);
   int from = *walk_slot_of(in, value_root(n->in[0])), ipu = walk_ipu_of(w, home);
   if (!loads) from = walk_local(w, in, n->in[0], ipu, n);
-  Row *r = walk_add_row(w, ROW_STREAMING, n, ipu);
+  PricedStep *r = walk_add_step(w, PRICED_STREAMING, n, ipu);
   if (!r) return;
   r->stage = home->stage;
   r->backward = n->place.backward || home->backward;
   r->bytes = (double)type_bytes(loads ? &n->out[0].type : &n->in[0]->type);
   r->follows = follows_another(w->price, r);
-  int at = w->price->row_count - 1, allocation = *walk_slot_of(in, &n->out[0]);
+  int at = w->price->step_count - 1, allocation = *walk_slot_of(in, &n->out[0]);
   walk_touch(w, from, at);
   if (allocation < 0 && !loads && node_moves_slot(n))
     allocation = *walk_slot_of(in, value_root(n->in[1]));
@@ -398,8 +400,8 @@ void walk_broadcast(PricingContext *w, PricedRegion *in, Node *n) {
   if (*walk_slot_of(in, &n->out[0]) < 0) walk_set_slot(w, in, &n->out[0], allocation);
 }
 
-/* Is one of the rows just before, so many, of the same element and IPU? */
-static bool brings_another(const Row *r, int before) {
+/* Is one of the steps just before, so many, of the same element and IPU? */
+static bool brings_another(const PricedStep *r, int before) {
   for (int i = 1; i <= before; i++)
     if (r[-i].node == r->node && r[-i].ipu == r->ipu) return true;
   return false;
@@ -423,14 +425,14 @@ void walk_dequeue(PricingContext *w, PricedRegion *in, Node *n) {
     }
     double bytes = (double)type_bytes(&n->out[i].type);
     int ipu = walk_ipu_of(w, home);
-    Row *r = walk_add_row(w, ROW_HOST_IN, n, ipu);
+    PricedStep *r = walk_add_step(w, PRICED_HOST_IN, n, ipu);
     if (!r) return;
     r->bytes = w->price->machine.synthetic_infeed ? 0 : bytes;
     r->stage = home->stage;
     r->follows = brings_another(r, i);
     int allocation = walk_add_allocation(w, BYTES_VALUE, n, bytes, ipu);
     walk_set_slot(w, in, &n->out[i], allocation);
-    walk_touch(w, allocation, w->price->row_count - 1);
+    walk_touch(w, allocation, w->price->step_count - 1);
   }
   if (n->out_count && n->out[0].type.rank && !w->price->batch)
     w->price->batch = n->out[0].type.shape[0];
@@ -454,16 +456,16 @@ static void give_out(PricingContext *w, PricedRegion *in, Node *n, bool syntheti
     bytes[ipu] += (double)type_bytes(&n->in[i]->type);
   }
   for (int ipu = 0; ipu < w->price->shards; ipu++) {
-    bool last = ipu == w->price->shards - 1 && !any; /* of nothing there is a row, too */
+    bool last = ipu == w->price->shards - 1 && !any; /* of nothing there is a step, too */
     if (!(bytes[ipu] > 0) && !last) continue;
-    Row *r = walk_add_row(w, ROW_HOST_OUT, n, bytes[ipu] > 0 ? ipu : 0);
+    PricedStep *r = walk_add_step(w, PRICED_HOST_OUT, n, bytes[ipu] > 0 ? ipu : 0);
     if (!r) return;
     any = true;
     r->bytes = synthetic ? 0 : bytes[ipu];
     r->stage = w->stage;
   }
   for (int i = 0; i < n->in_count; i++)
-    walk_touch(w, walk_operand_allocation(w, in, n->in[i]), w->price->row_count - 1);
+    walk_touch(w, walk_operand_allocation(w, in, n->in[i]), w->price->step_count - 1);
 }
 
 void walk_enqueue(PricingContext *w, PricedRegion *in, Node *n) {
@@ -481,7 +483,7 @@ void walk_host(PricingContext *w, PricedRegion *in, Node *n) {
   w->stage = home->stage;
   for (int i = 0; i < n->out_count; i++) bytes += (double)type_bytes(&n->out[i].type);
   give_out(w, in, n, false);
-  Row *r = walk_add_row(w, ROW_HOST_IN, n, ipu);
+  PricedStep *r = walk_add_step(w, PRICED_HOST_IN, n, ipu);
   if (r) r->bytes = bytes, r->stage = home->stage;
-  allocate_outputs(w, in, n, ipu, w->price->row_count - 1, NULL);
+  allocate_outputs(w, in, n, ipu, w->price->step_count - 1, NULL);
 }

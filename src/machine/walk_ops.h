@@ -1,15 +1,15 @@
-/* Rows of single ops, and what holds their values. */
+/* Steps of single ops, and what holds their values. */
 #ifndef IPULUA_MACHINE_WALK_OPS_H
 #define IPULUA_MACHINE_WALK_OPS_H
 #include "machine/walk.h"
 
-/* Rows and what takes memory, of which the last row is noted that needs it. */
-Row *walk_add_row(PricingContext *w, RowKind kind, const Node *n,
-                  int ipu); /* NULL: memory is out */
+/* Steps and what takes memory, of which the last step is noted that needs it. */
+PricedStep *walk_add_step(PricingContext *w, PricedKind kind, const Node *n,
+                          int ipu); /* NULL: memory is out */
 /* -1: memory is out */
 int walk_add_allocation(PricingContext *w, PriceCategory category, const Node *n, double bytes,
                         int ipu);
-void walk_touch(PricingContext *w, int allocation, int row);
+void walk_touch(PricingContext *w, int allocation, int step);
 int *walk_new_list(PricingContext *w, int count); /* of -1 */
 int walk_ipu_of(const PricingContext *w, const Home *h);
 bool walk_is_on_host(const PricingContext *w, int allocation);
