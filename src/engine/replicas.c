@@ -9,9 +9,9 @@
 #include "base/interrupt.h"
 #include "dist/instances.h"
 #include "engine/across.h"
+#include "engine/cancel.h"
 #include "engine/control.h"
 #include "engine/dequeue.h"
-#include "engine/drop.h"
 #include "engine/finite_check.h"
 #include "program/place.h"
 #include "program/replicas.h"
@@ -265,7 +265,7 @@ Status run_replicas(Engine *g, Pool *pool, Program *p, Error *e) {
   if (s == OK) s = bind_variables(r, (void **)(uintptr_t)t.call, e);
   if (s == OK) {
     run_hold_variables(r->instance[0], 1);
-    drop_find_changes(r->instance[0]);
+    cancel_find_changes(r->instance[0]);
     s = run_phases(&t, &r->main);
     run_hold_variables(r->instance[0], -1);
   }
