@@ -9,10 +9,10 @@
 #include "base/interrupt.h"
 #include "dist/instances.h"
 #include "engine/across.h"
+#include "engine/cancel.h"
 #include "engine/control.h"
 #include "engine/dequeue.h"
-#include "engine/drop.h"
-#include "engine/hunt.h"
+#include "engine/finite_check.h"
 #include "program/place.h"
 #include "program/replicas.h"
 
@@ -101,7 +101,8 @@ static Status meet(Team *t, const Phases *list, Phase *p) {
   Status s = across ? across_meet(&t->across, list, p, t->call, t->error)
                     : op->meet(t->call, t->replication->count);
   for (int r = 0; r < t->replication->count && s == OK; r++)
-    if (t->call[r]->numerics->check_finite) s = hunt_results(&(Hunt){0}, t->call[r], t->error);
+    if (t->call[r]->numerics->check_finite)
+      s = finite_check_results(&(FiniteCheck){0}, t->call[r], t->error);
   return s;
 }
 
@@ -264,7 +265,7 @@ Status run_replicas(Engine *g, Pool *pool, Program *p, Error *e) {
   if (s == OK) s = bind_variables(r, (void **)(uintptr_t)t.call, e);
   if (s == OK) {
     run_hold_variables(r->instance[0], 1);
-    drop_find_changes(r->instance[0]);
+    cancel_find_changes(r->instance[0]);
     s = run_phases(&t, &r->main);
     run_hold_variables(r->instance[0], -1);
   }
