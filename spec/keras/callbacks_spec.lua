@@ -26,8 +26,8 @@ describe("callbacks", function()
   setup(caught.start)
   teardown(caught.stop)
 
-  -- Keras 2.6: "Training will stop if the model doesn't show improvement over the baseline". Getting
-  -- better is not enough: patience counts on until the baseline is met.
+  -- Keras 2.6: "Training will stop if the model doesn't show improvement over the baseline".
+  -- Getting better is not enough: patience counts on until the baseline is met.
   it("EarlyStopping's patience ends before the baseline is met", function()
     local function epochs(options, losses)
       local stop, model = callbacks.EarlyStopping(options), {}

@@ -84,12 +84,14 @@ end)
 -- Rows of Lua refuse the same in the same words (args_spec).
 describe("a table of arguments by name", function()
   local x = ipu.tensor{{1, 2, 3}, {4, 5, 6}}
+  local mixed <const> =
+    ": the last table mixes names with a list; give the list as an argument of its own"
 
   for _, case in ipairs{
     {"a list beside the names", function() return ipu.reduce_sum(x, {1, keepdims = true}) end,
-      "reduce_sum: the last table mixes names with a list; give the list as an argument of its own"},
+      "reduce_sum" .. mixed},
     {"a list beside an operand's name", function() return ipu.add(x, {1, 2, b = 3}) end,
-      "add: the last table mixes names with a list; give the list as an argument of its own"},
+      "add" .. mixed},
     {"an attribute twice", function() return ipu.reduce_sum(x, 0, {axis = 1}) end,
       "reduce_sum: 'axis' is given twice, by position and by name"},
     {"an attribute twice in one table", function() return ipu.reduce_sum{x, 0, axis = 1} end,
