@@ -1,11 +1,11 @@
--- How the files of C hang together: `make lint`. Each file of the layers from the graph to the
+-- How the files of C hang together: `make lint`. Each file of dist and of the layers from graph to
 -- engine (ops apart) has a header of its own that declares what it exports; headers include each
 -- other in no ring; what a step holds is asked of the step, so its kind is named in few files, and
 -- kinds have no order. Code that meets an op asks its row's members, not its name. Prints what is
 -- wrong and fails. An argument: the folder that src is in.
 local root <const> = (arg[1] or ".") .. "/"
 local own_headers <const> = {"src/graph", "src/transform", "src/program", "src/machine",
-  "src/engine"}
+  "src/engine", "src/dist"}
 local most_files_naming_kinds <const> = 6
 local control_kinds <const> = {"REPEAT", "WHILE", "COND", "CALL", "PIPELINE"}
 

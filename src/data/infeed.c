@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "dist/crc.h"
 #include "dist/instances.h"
 
 struct Infeed {

@@ -3,13 +3,18 @@
  * direction; a piece's place is free again when what was sent from it has left.
  *
  * State of a place: what it waits for. Requests: those of the upward places first. */
+#include "dist/chain.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/arith.h"
 #include "base/clock.h"
 #include "base/interrupt.h"
+#include "dist/gather.h"
 #include "dist/internal.h"
+#include "dist/notices.h"
+#include "dist/wait.h"
 
 enum { UP, DOWN };
 typedef enum Place { FREE, RECEIVING, READY, SENDING } Place;

@@ -1,11 +1,16 @@
 /* Everybody's bytes to everybody. Headers go first, with small data behind them; larger data follow when
  * the headers agree. */
+#include "dist/gather.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/interrupt.h"
 #include "dist/internal.h"
+#include "dist/notices.h"
+#include "dist/shared.h"
+#include "dist/wait.h"
 
 static size_t bytes_of(const Part *part, int parts) {
   size_t bytes = 0;

@@ -10,7 +10,10 @@
 
 #include "base/clock.h"
 #include "base/interrupt.h"
+#include "dist/gather.h"
 #include "dist/internal.h"
+#include "dist/notices.h"
+#include "dist/shared.h"
 
 int instances_rank(const Instances *t) { return t->rank; }
 int instances_count(const Instances *t) { return t->count; }

@@ -28,29 +28,6 @@ typedef struct Meeting {
   const void *context;
 } Meeting;
 
-typedef struct Part {
-  const void *data;
-  size_t bytes;
-} Part;
-
-/* What an instance brought to a meeting. */
-typedef struct Brought {
-  const void *data;
-  size_t bytes;
-} Brought;
-
-/* A combination that goes along the chain of instances: element by element, the ones of lower numbers
- * first. */
-typedef struct ChainSum {
-  int64_t count; /* elements */
-  size_t element_bytes;
-  /* Put this instance's share in: acc holds elements [begin, begin + n) of those before, if any. */
-  void (*add)(void *context, int64_t begin, int64_t n, void *acc, bool is_first);
-  /* The combination of all is there. */
-  void (*take)(void *context, int64_t begin, int64_t n, const void *acc);
-  void *context;
-} ChainSum;
-
 /* A meeting of replicas that are spread over instances. */
 typedef struct FarMeeting {
   Instances *instances;
@@ -75,24 +52,6 @@ Statistics instances_statistics(const Instances *t);
  * a chain doesn't lead to it is what they said last. */
 MeetingTotals instances_told(const Instances *t, int instance);
 
-/* Everybody's bytes to everybody. from[q] is the other instance q's, until the next meeting; of this one
- * it is what is given, if that is one part. */
-Status instances_gather(Instances *t, const Meeting *m, const Part *part, int parts, Brought *from,
-                        Error *e);
-/* The same of bytes that lie in shared memory, at `place` of this instance: where all brought such, from[q] is
- * where they lie, of others until the next but one meeting, and *shared is true. Else nothing was exchanged but the
- * numbers of bytes, and instances_gather is next. */
-Status instances_show(Instances *t, const Meeting *m, const void *place, size_t bytes,
-                      Brought *from, bool *shared, Error *e);
-/* Whether so many bytes are worth to be shown: little goes with a gather's headers. */
-bool instances_shows(const Instances *t, size_t bytes);
-/* Shared memory of this instance, on lines of their own; NULL: none is left, or there is none. */
-void *instances_place(Instances *t, size_t bytes);
-void instances_release(Instances *t, void *place);
-/* Bytes of it in all; the same on all instances; 0: there is none. */
-size_t instances_shared_bytes(const Instances *t);
-/* A combination in the order of instances: the prefix goes from each to the next, the whole back. */
-Status instances_chain(Instances *t, const Meeting *m, const ChainSum *sum, Error *e);
 /* Whether the last meetings were told that somebody wants to stop: the same everywhere. */
 bool instances_asked_to_stop(const Instances *t);
 void instances_forget_stop(Instances *t);
@@ -104,7 +63,4 @@ Status instances_look(Instances *t, Error *e);
 /* The script has ended with a status, and words if it failed. Waits for the others, leaves the library
  * and gives the status that the process ends with. Words and output must have been written before. */
 int instances_end(Instances *t, int status, const char *words);
-
-/* CRC32C, begun with 0. */
-uint32_t dist_crc(uint32_t crc, const void *data, size_t bytes);
 #endif

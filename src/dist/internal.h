@@ -1,4 +1,4 @@
-/* Shared by the files of this folder. */
+/* What an instance is to the files of this folder: its state, and the messages between instances. */
 #ifndef IPULUA_DIST_INTERNAL_H
 #define IPULUA_DIST_INTERNAL_H
 #include <pthread.h>
@@ -100,48 +100,4 @@ struct Instances {
   Error failure;  /* of the job; status OK: none */
   Statistics statistics;
 };
-
-/* wait.c */
-typedef struct Wait {
-  const Meeting *meeting; /* NULL: none */
-  int count;              /* of t->request that are waited for */
-  bool for_boards;        /* what is waited for are all boards */
-  int spins;
-  double began;
-  double missed_since; /* a partner has ended */
-  bool told;
-} Wait;
-Wait wait_begin(const Meeting *m, int count);
-/* Once more, after a test that found nothing done: fails when there is nothing more to wait for. */
-Status wait_step(Instances *t, Wait *w, Error *e);
-/* Until the first count of t->request are done. */
-Status wait_all(Instances *t, const Meeting *m, int count, Error *e);
-/* What failed meetings leave: waits for a moment, so that little stays. */
-void wait_abandon(Instances *t, int count);
-Status reserve_requests(Instances *t, int count, Error *e);
-Status comm_failed(Instances *t, int code, Error *e);
-
-/* Until all have come to the meeting that this one is at, as their boards say. */
-Status wait_for_boards(Instances *t, const Meeting *m, Error *e);
-
-/* shared.c */
-Entry *board_entry(const Instances *t, int q); /* of the meeting that this instance is at */
-bool board_is_there(const Instances *t, int q);
-/* Shared memory, where all have it. */
-Status shared_begin(Instances *t, Error *e);
-
-/* gather.c: all come to a meeting, and compare their headers. */
-Status come_together(Instances *t, const Meeting *m, const Part *part, int parts, size_t bytes,
-                     int64_t place, Error *e);
-
-/* notices.c */
-void notice_send(Instances *t, NoticeKind kind, int status, const char *words);
-/* Takes in all that has arrived. */
-void notices_take(Instances *t);
-bool notices_sent(Instances *t);
-/* The failure of the job, once it is known, and e. */
-Status job_failed(Instances *t, Error *e, Status s, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
-/* Says where this instance is, hears the others, and fails with both sides. */
-Status tell_difference(Instances *t, const Meeting *m, Error *e);
 #endif

@@ -1,10 +1,13 @@
 /* Memory that all instances of one host see: boards on which they note that they have come to a meeting, and
  * room for what they bring, which others read where it lies. It is the communication library's; without it, or
  * with instances on several hosts, all goes by messages. */
+#include "dist/shared.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
 
+#include "dist/gather.h"
 #include "dist/internal.h"
 
 enum { LINE = 64, LEAST_WINDOW = 1 << 20 };

@@ -1,5 +1,7 @@
 /* Waiting for other instances: tests, then tests with pauses, and what ends a wait for somebody who will
  * not come. */
+#include "dist/wait.h"
+
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
@@ -13,6 +15,8 @@
 #include "base/interrupt.h"
 #include "base/pause.h"
 #include "dist/internal.h"
+#include "dist/notices.h"
+#include "dist/shared.h"
 
 enum { EAGER_TESTS = 200, YIELDING_TESTS = 2000 };
 static const double say_after = 10, look_for_process_after = 2, grace = 0.2,

@@ -6,6 +6,8 @@
 
 #include "base/arena.h"
 #include "base/sha256.h"
+#include "dist/crc.h"
+#include "dist/gather.h"
 #include "dist/instances.h"
 #include "program/buckets.h"
 #include "program/common.h"

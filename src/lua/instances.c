@@ -5,6 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "dist/crc.h"
+#include "dist/gather.h"
 #include "dist/instances.h"
 #include "dist/launch.h"
 #include "lua/bind.h"

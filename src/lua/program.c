@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "dist/instances.h"
+#include "dist/shared.h"
 #include "engine/run.h"
 #include "lua/bind.h"
 #include "lua/host_results.h"

@@ -1,6 +1,7 @@
 /* The Lua type of variables. In an expression a variable is its value. */
 #include <string.h>
 
+#include "dist/crc.h"
 #include "dist/instances.h"
 #include "lua/bind.h"
 #include "ops/ops.h"

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "dist/instances.h"
+#include "dist/shared.h"
 #include "program/place.h"
 #include "program/program.h"
 #include "program/replicas.h"

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "dist/chain.h"
 #include "dist/instances.h"
 #include "ops/same.h"
 #include "ops/support.h"
