@@ -138,6 +138,8 @@ typedef enum Layout { /* where elements lie on the tiles */
                       LAYOUT_CHOSEN, /* operands are brought into layouts of its own, whatever those they come in */
                       LAYOUT_PRODUCT, /* of matrices, turned as attributes 0 and 1 say: runs with what follows it */
 } Layout;
+/* The number that all elements of a result are. */
+typedef enum Filling { FILL_NONE, FILL_ZEROS, FILL_ONES } Filling;
 
 struct OpDef {
   const char *name;               /* "add", "nn.relu": its place under ipu */
@@ -184,6 +186,8 @@ struct OpDef {
   Traffic traffic;
   bool by_slot; /* of a LOAD or STORE: one slot of a tensor of several */
   Layout layout;
+  Filling fill;
+  int form;       /* which of the rows of its files; they alone know the numbers */
   bool keeps;     /* its result is kept where a pipeline stage is computed again */
   int value_from; /* the operand whose value it has, if that was computed from input 0; 0: none */
   const struct ControlRule *control; /* CONTROL: what its regions take and give */
