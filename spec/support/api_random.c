@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST = 40, VARIABLES = 3, ARGUMENTS = 3, RESULTS = 6 };
+enum { MAX = 40, VARIABLES = 3, ARGUMENTS = 3, RESULTS = 6 };
 
 static uint64_t state;
 static int wrong;
@@ -50,7 +50,7 @@ typedef struct Run {
   ipu_variable *variable[VARIABLES];
   ipu_tensor *at_begin[VARIABLES], *now[VARIABLES];
   ipu_tensor *argument[ARGUMENTS];
-  Pair pair[MOST];
+  Pair pair[MAX];
   int count;
 } Run;
 

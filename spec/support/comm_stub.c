@@ -15,7 +15,7 @@
 
 #include "dist/comm.h"
 
-enum { MOST = 64, CHANNELS = 2 };
+enum { MAX = 64, CHANNELS = 2 };
 
 typedef struct Frame { /* a message, with what is in front of it on the wire */
   struct Frame *next;
@@ -42,10 +42,10 @@ struct CommRequest {
 
 static struct {
   int rank, size;
-  int socket[MOST];
-  Queue out[MOST], in[MOST][CHANNELS];
-  Frame *reading[MOST];
-  int64_t asked[MOST][CHANNELS], given[MOST][CHANNELS];
+  int socket[MAX];
+  Queue out[MAX], in[MAX][CHANNELS];
+  Frame *reading[MAX];
+  int64_t asked[MAX][CHANNELS], given[MAX][CHANNELS];
   char folder[64];
 } stub;
 
@@ -125,12 +125,12 @@ static int begin(int32_t *rank, int32_t *size, char *library, size_t n) {
   if (wrong) stub.rank = 0, stub.size = 1; /* as a library under another one's launcher */
   *rank = stub.rank, *size = stub.size;
   if (wrong) return 0;
-  if (stub.size > MOST) return 2;
+  if (stub.size > MAX) return 2;
   snprintf(stub.folder, sizeof stub.folder, "%s", f);
   struct sockaddr_un own;
   address(&own, stub.rank);
   int door = socket(AF_UNIX, SOCK_STREAM, 0);
-  if (bind(door, (struct sockaddr *)&own, sizeof own) || listen(door, MOST)) return 3;
+  if (bind(door, (struct sockaddr *)&own, sizeof own) || listen(door, MAX)) return 3;
   for (int q = 0; q < stub.size; q++) stub.socket[q] = -1;
   for (int q = 0; q < stub.rank; q++) {
     stub.socket[q] = connect_to(q);

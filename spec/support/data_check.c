@@ -89,7 +89,7 @@ void free(void *p) {
 /* ---- elements as text
  * ------------------------------------------------------------------------------------ */
 
-enum { TEXT = 8192, MOST = 40 };
+enum { TEXT = 8192, MAX = 40 };
 
 typedef struct Text {
   char text[TEXT];
@@ -134,10 +134,10 @@ static void spin(double seconds) {
 }
 
 /* The elements that are left, up to most; "!" for a failure, "." at the end. */
-static Status read_tensors(Iterator *it, int most, Text *out, Error *e) {
+static Status read_tensors(Iterator *it, int max, Text *out, Error *e) {
   Tensor *t[8] = {NULL};
   int count = dataset_component_count(iterator_dataset(it));
-  for (int i = 0; i < most; i++) {
+  for (int i = 0; i < max; i++) {
     bool end = false;
     Status s = iterator_next(it, t, &end, e);
     if (s != OK) return add(out, "!", 0), s;
@@ -154,14 +154,14 @@ static Status read_tensors(Iterator *it, int most, Text *out, Error *e) {
   return OK;
 }
 
-static Status read_into(Iterator *it, int most, Text *out, Error *e) {
+static Status read_into(Iterator *it, int max, Text *out, Error *e) {
   const Dataset *d = iterator_dataset(it);
   int count = dataset_component_count(d);
   void *into[8] = {NULL};
   Status s = OK;
   for (int c = 0; c < count; c++)
     into[c] = aligned_alloc(64, (type_bytes(dataset_component(d, c)) + 64) / 64 * 64);
-  for (int i = 0; i < most && s == OK; i++) {
+  for (int i = 0; i < max && s == OK; i++) {
     bool end = false;
     s = iterator_next_into(it, into, &end, e);
     if (s != OK || end) {
@@ -181,7 +181,7 @@ static void read_all(Dataset *d, const Setup *s, Text *out) {
   Error e = {.status = OK};
   *out = (Text){.used = 0};
   Iterator *it = d ? open_at(&e, d, s) : NULL;
-  if (it) read_tensors(it, MOST, out, &e);
+  if (it) read_tensors(it, MAX, out, &e);
   if (e.status != OK) fprintf(stderr, "%s\n", e.message);
   iterator_close(it);
 }
@@ -582,7 +582,7 @@ static void check_into(const Case *c, const Setup *s, const Text *all) {
   Dataset *d = make(c);
   Iterator *it = open_at(&e, d, s);
   Text t = {.used = 0};
-  Status status = read_into(it, MOST, &t, &e);
+  Status status = read_into(it, MAX, &t, &e);
   CHECK((status == OK) == dataset_is_static(d));
   if (dataset_is_static(d)) CHECK_TEXT(t.text, all->text);
   iterator_close(it);
@@ -611,7 +611,7 @@ static void check_skips(const Case *c, const Setup *s, const Text *all, int k) {
   int first = k / 2;
   CHECK(read_tensors(it, first, &ignored, &e) == OK);
   CHECK(iterator_skip(it, k - first, &skipped, &e) == OK && skipped == k - first);
-  CHECK(read_tensors(it, MOST, &t, &e) == OK);
+  CHECK(read_tensors(it, MAX, &t, &e) == OK);
   CHECK_TEXT(t.text, tail(all, k));
   bool end = false;
   Tensor *none[8];
@@ -634,7 +634,7 @@ static void check_restore(const Case *c, const Setup *s, const Text *all, int k)
   DataContext other = {.pool = s->pool, .threads = s->threads, .seed = 1234, .host = s->host};
   it = saved ? iterator_restore(&e, d, &other, saved) : NULL;
   CHECK(it != NULL);
-  if (it) read_tensors(it, MOST, &t, &e);
+  if (it) read_tensors(it, MAX, &t, &e);
   CHECK_TEXT(t.text, tail(all, k));
   iterator_close(it);
   tensor_release(saved);
@@ -661,7 +661,7 @@ static void check_memory(const Case *c, const Setup *s, const Text *all) {
     atomic_store(&allocations_left, k);
     Dataset *d = c->make(&e);
     Iterator *it = d ? open_at(&e, d, s) : NULL;
-    if (it) read_tensors(it, MOST, &t, &e);
+    if (it) read_tensors(it, MAX, &t, &e);
     iterator_close(it);
     dataset_release(d);
     bool done = atomic_exchange(&allocations_left, -1) > 0;
@@ -794,11 +794,11 @@ static void check_message(Dataset *d, const Setup *s, const char *want, const ch
   Error e = {.status = OK};
   Text t = {.used = 0};
   Iterator *it = d ? open_at(&e, d, s) : NULL;
-  if (it && read_tensors(it, MOST, &t, &e) != OK) {
+  if (it && read_tensors(it, MAX, &t, &e) != OK) {
     CHECK_TEXT(e.message, want);
     CHECK_TEXT(e.source, source);
     Error later = {.status = OK};
-    read_tensors(it, MOST, &t, &later); /* goes on behind what failed */
+    read_tensors(it, MAX, &t, &later); /* goes on behind what failed */
     CHECK((later.status == OK) == (order[strlen(order) - 1] == '.'));
     CHECK_TEXT(t.text, order);
   } else {
@@ -914,7 +914,7 @@ static void check_file_cache(const Setup *s) {
   d = cached(&e, slices(&e, 2), "no such folder/x.safetensors");
   Text t = {.used = 0};
   Iterator *it = open_at(&e, d, s);
-  CHECK(read_tensors(it, MOST, &t, &e) != OK && strstr(e.message, "no such folder"));
+  CHECK(read_tensors(it, MAX, &t, &e) != OK && strstr(e.message, "no such folder"));
   iterator_close(it);
   dataset_release(d);
 }
@@ -1130,13 +1130,13 @@ typedef struct Engine {
   HostCalls *host;
   Text text;
   Error error;
-  int most;
+  int max;
   _Atomic bool done;
 } Engine;
 
 static void *engine_main(void *argument) {
   Engine *x = argument;
-  read_tensors(x->it, x->most, &x->text, &x->error);
+  read_tensors(x->it, x->max, &x->text, &x->error);
   atomic_store(&x->done, true);
   host_calls_notify(x->host);
   return NULL;
@@ -1151,7 +1151,7 @@ static void check_engine(const Setup *two) {
     if (round % 3 == 0)
       d = window_sums(&e, interleaved(&e, consume(dataset_range(&e, NULL, 1, 9, 1), d), 3, 2));
     Engine *x = calloc(1, sizeof *x);
-    x->most = round < 6 ? 100 : 1000000;
+    x->max = round < 6 ? 100 : 1000000;
     x->host = two->host;
     if (round >= 6) d = repeated(&e, d, -1); /* endless: has to be cancelled */
     x->it = open_at(&e, d, two);
@@ -1249,7 +1249,7 @@ static void check_two_readers(const Setup *two) {
   Engine *x = calloc(2, sizeof *x);
   pthread_t thread[2];
   for (int i = 0; i < 2; i++) {
-    x[i].it = open_at(&e, d, two), x[i].host = two->host, x[i].most = 300;
+    x[i].it = open_at(&e, d, two), x[i].host = two->host, x[i].max = 300;
     pthread_create(&thread[i], NULL, engine_main, &x[i]);
   }
   for (int i = 0; i < 2; i++) pthread_join(thread[i], NULL), iterator_close(x[i].it);
@@ -1403,9 +1403,9 @@ static void check_failing_picture(Dataset *d, const Setup *s) {
   Error e = {.status = OK}, later = {.status = OK};
   Text t = {.used = 0};
   Iterator *it = open_at(&e, d, s);
-  CHECK(read_tensors(it, MOST, &t, &e) != OK && strstr(e.message, "2.png") &&
+  CHECK(read_tensors(it, MAX, &t, &e) != OK && strstr(e.message, "2.png") &&
         strstr(e.message, "spec.lua:1"));
-  CHECK(read_tensors(it, MOST, &t, &later) == OK);
+  CHECK(read_tensors(it, MAX, &t, &later) == OK);
   CHECK_TEXT(t.text, "[15 35],0;![105 125],1;.");
   iterator_close(it);
 }

@@ -10,7 +10,7 @@
 #include "base/interrupt.h"
 #include "data/dataset.h"
 
-enum { LENGTH = 41, MOST = 4000, LONGEST_CHAIN = 6 };
+enum { LENGTH = 41, MAX = 4000, LONGEST_CHAIN = 6 };
 
 static uint64_t state;
 static int draw(int n) {
@@ -208,7 +208,7 @@ static Dataset *chain(uint64_t seed, Error *e) {
 /* ---- reading ---- */
 
 typedef struct Reading {
-  int64_t value[MOST];
+  int64_t value[MAX];
   int count, interruptions;
 } Reading;
 
@@ -235,7 +235,7 @@ static bool read_all(uint64_t seed, int way, Pool *pool, bool interrupted, Readi
   *r = (Reading){.count = 0};
   int64_t owed = 0;
   bool fine = it != NULL;
-  for (bool end = false; fine && !end && r->count < MOST;) {
+  for (bool end = false; fine && !end && r->count < MAX;) {
     int64_t value = 0, skipped = 0;
     error_clear(&e);
     Status s = owed ? iterator_skip(it, owed, &skipped, &e) : OK;

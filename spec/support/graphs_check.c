@@ -18,11 +18,11 @@
 
 enum {
   POOL = 64,
-  MOST_INPUTS = 6,
-  MOST_VARIABLES = 3,
-  MOST_RESULTS = 8,
+  MAX_ARGUMENTS = 6,
+  MAX_VARIABLES = 3,
+  MAX_RESULTS = 8,
   GRAPHS = 4000,
-  MOST_ELEMENTS = 33 * 33 * 33
+  MAX_ELEMENTS = 33 * 33 * 33
 };
 
 /* ---- numbers ---- */
@@ -51,7 +51,7 @@ typedef struct Build {
 static const int64_t extents[] = {1, 2, 3, 4, 5, 7, 8, 16, 33};
 
 static void keep(Build *b, Value *v) {
-  if (!v || !dtype_is_float(v->type.dtype) || type_count(&v->type) > MOST_ELEMENTS) return;
+  if (!v || !dtype_is_float(v->type.dtype) || type_count(&v->type) > MAX_ELEMENTS) return;
   if (b->count < POOL) b->value[b->count++] = v;
   else b->value[throw(b->dice, POOL)] = v;
 }
@@ -386,10 +386,10 @@ static void add_something(Build *b) {
 typedef struct Case {
   Error error;
   Build build;
-  Tensor *in[MOST_INPUTS + MOST_VARIABLES];
-  Variable *variable[MOST_VARIABLES];
-  int arguments, variables, results, written_count, written[MOST_VARIABLES];
-  Value *result[MOST_RESULTS];
+  Tensor *in[MAX_ARGUMENTS + MAX_VARIABLES];
+  Variable *variable[MAX_VARIABLES];
+  int arguments, variables, results, written_count, written[MAX_VARIABLES];
+  Value *result[MAX_RESULTS];
 } Case;
 
 static Type random_type(Dice *d) {
@@ -410,13 +410,13 @@ static Tensor *random_tensor(Error *e, Dice *d, const Type *t) {
 
 static void add_inputs(Case *c) {
   Build *b = &c->build;
-  c->arguments = 1 + throw(b->dice, MOST_INPUTS);
+  c->arguments = 1 + throw(b->dice, MAX_ARGUMENTS);
   for (int i = 0; i < c->arguments; i++) {
     Type t = random_type(b->dice);
     c->in[i] = random_tensor(&c->error, b->dice, &t);
     keep(b, trace_argument(b->trace, &t, NULL));
   }
-  int variables = throw(b->dice, MOST_VARIABLES + 1);
+  int variables = throw(b->dice, MAX_VARIABLES + 1);
   for (int i = 0; i < variables; i++) {
     Type t = random_type(b->dice);
     Tensor *x = random_tensor(&c->error, b->dice, &t);
@@ -453,7 +453,7 @@ static void build_case(Case *c, Dice *dice) {
   }
   if (throw(dice, 2)) add_gradients(c);
   assign_variables(c);
-  c->results = 1 + throw(dice, MOST_RESULTS);
+  c->results = 1 + throw(dice, MAX_RESULTS);
   for (int i = 0; i < c->results; i++) c->result[i] = pick(&c->build);
 }
 
@@ -470,7 +470,7 @@ static bool restore(Case *c) {
 /* Run p twice from the same variables: what the first run leaves in memory must not matter. */
 static const char *compare(Case *c, Engine *g, Program *p, Tensor *const *expected) {
   for (int run = 0; run < 2; run++) {
-    Tensor *out[MOST_RESULTS] = {0};
+    Tensor *out[MAX_RESULTS] = {0};
     const char *bad = NULL;
     if (!restore(c) || program_run(g, p, c->in, out, &c->error) != OK) return c->error.message;
     for (int i = 0; i < c->results; i++) {
@@ -508,7 +508,7 @@ static const char *check_case(Case *c, Engine *const *engines, int engine_count,
   if (g->error.status != OK) return g->error.message;
   c->written_count = trace_end_root(c->build.trace, c->result, c->results, c->written);
   if (graph_verify(&c->error, g, "the generator") != OK) return c->error.message;
-  Tensor *expected[MOST_RESULTS + MOST_VARIABLES] = {0}, *in[MOST_INPUTS + MOST_VARIABLES];
+  Tensor *expected[MAX_RESULTS + MAX_VARIABLES] = {0}, *in[MAX_ARGUMENTS + MAX_VARIABLES];
   for (int i = 0; i < g->input_count; i++) in[i] = c->in[i];
   if (interpret(&c->error, g, in, expected, NULL) != OK) return c->error.message;
   const char *bad = NULL;
@@ -521,7 +521,7 @@ static const char *check_case(Case *c, Engine *const *engines, int engine_count,
     if (i) program_free(p);
   }
   if (bad && single && first) print_graph(first->graph, 0);
-  for (int i = 0; i < g->output_count && i < MOST_RESULTS + MOST_VARIABLES; i++)
+  for (int i = 0; i < g->output_count && i < MAX_RESULTS + MAX_VARIABLES; i++)
     tensor_release(expected[i]);
   program_free(first); /* with g */
   return bad;

@@ -101,8 +101,8 @@ static void bench_product(const Kernels *k, const Gemm *g, const char *name, con
 }
 
 static void bench_gemm(const Kernels *k) {
-  size_t most = (size_t)4096 * 4096 * 4;
-  void *a = buffer(most), *b = buffer(most), *c = buffer(most);
+  size_t max = (size_t)4096 * 4096 * 4;
+  void *a = buffer(max), *b = buffer(max), *c = buffer(max);
   blas_choose_core(k->core);
   const Blas *blas = blas_open();
   bool has_blas = blas && blas->is_openblas;
@@ -203,8 +203,8 @@ static void bench_ops(const Kernels *k) {
                                      "layer_norm_sums", "transpose",  "sum",
                                      "column_sum",      "row_max",    "softmax_grad"};
   static const int64_t shapes[][2] = {{32, 16}, {2048, 80}, {8192, 128}, {1024, 1024}};
-  size_t most = (size_t)12 << 20;
-  float *x = buffer(most), *y = buffer(most), *z = buffer(most);
+  size_t max = (size_t)12 << 20;
+  float *x = buffer(max), *y = buffer(max), *z = buffer(max);
   printf("%-16s %12s %10s\n", "op", "size", "us");
   for (size_t i = 0; i < sizeof strips / sizeof *strips; i++)
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {

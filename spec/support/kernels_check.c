@@ -589,8 +589,8 @@ static bool cast_is_right(Dtype from, Dtype to, const void *data, int64_t i, con
            wrap(to, from == BOOL ? integer_get(from, data, i) != 0 : integer_get(from, data, i));
   /* narrow types by way of int32 */
   double low = to == I64 ? -0x1p63 : -2147483648.0, beyond = -low;
-  int64_t least = to == I64 ? INT64_MIN : INT32_MIN, most = to == I64 ? INT64_MAX : INT32_MAX;
-  return got == wrap(to, x != x || x <= low ? least : x >= beyond ? most : (int64_t)x);
+  int64_t min = to == I64 ? INT64_MIN : INT32_MIN, max = to == I64 ? INT64_MAX : INT32_MAX;
+  return got == wrap(to, x != x || x <= low ? min : x >= beyond ? max : (int64_t)x);
 }
 
 /* All bytes by each divisor, among them those whose quotients a product with the reciprocal
@@ -903,18 +903,18 @@ static void check_rows_case(Dtype d, int64_t rows, int64_t n, bool in_place) {
   kernels->log_softmax[d](in_place ? z : x, rows, n, z);
   kernels->sparse_xent[d](x, labels, rows, n, loss, NULL);
   for (int64_t r = 0; r < rows; r++) {
-    double most = -(double)INFINITY, sum = 0;
-    for (int64_t i = 0; i < n; i++) most = fmax(most, real_get(d, x, r * n + i));
-    for (int64_t i = 0; i < n; i++) sum += exp(real_get(d, x, r * n + i) - most);
+    double max = -(double)INFINITY, sum = 0;
+    for (int64_t i = 0; i < n; i++) max = fmax(max, real_get(d, x, r * n + i));
+    for (int64_t i = 0; i < n; i++) sum += exp(real_get(d, x, r * n + i) - max);
     for (int64_t i = 0; i < n; i++) {
-      double v = real_get(d, x, r * n + i) - most;
+      double v = real_get(d, x, r * n + i) - max;
       if (!same(real_get(d, y, r * n + i), exp(v) / sum, step, 0))
         COMPLAIN(what, real_get(d, y, r * n + i), exp(v) / sum, i);
       if (!same(real_get(d, z, r * n + i), v - log(sum), step, step))
         COMPLAIN("log_softmax", real_get(d, z, r * n + i), v - log(sum), i);
     }
     bool valid = labels[r] >= 0 && labels[r] < n;
-    double want = valid ? log(sum) + most - real_get(d, x, r * n + labels[r]) : (double)NAN;
+    double want = valid ? log(sum) + max - real_get(d, x, r * n + labels[r]) : (double)NAN;
     if (!same(real_get(d, loss, r), want, step, step))
       COMPLAIN("sparse_xent loss", real_get(d, loss, r), want, r);
   }

@@ -76,14 +76,13 @@ static void fill(Buffer *buffers, int count, int life, int lanes) {
 }
 
 static int fullest_step(const Buffer *buffers, int count) {
-  int64_t most = -1;
+  int64_t max = -1;
   int best = -1;
   for (int i = 0; i < count; i++) {
     int64_t live = 0;
     for (int k = 0; k < count; k++)
       if (is_live(&buffers[k], buffers[i].first)) live += aligned(buffers[k].bytes);
-    if (live > most || (live == most && buffers[i].first < best))
-      most = live, best = buffers[i].first;
+    if (live > max || (live == max && buffers[i].first < best)) max = live, best = buffers[i].first;
   }
   return best;
 }
@@ -117,7 +116,7 @@ static void check_plan(int plan, int count, int life, int lanes, int samples) {
   expect(apart, "buffers that live at once share bytes", plan);
   expect(low, "a buffer is not at the lowest offset that is free", plan);
   expect(total == (size_t)end, "the plan's size is not the end of its last buffer", plan);
-  expect(total >= most_live_bytes(buffers, count), "the plan is smaller than what lives at once",
+  expect(total >= max_live_bytes(buffers, count), "the plan is smaller than what lives at once",
          plan);
 }
 

@@ -16,7 +16,7 @@
 #include "target/cost.h"
 #include "transform/autodiff.h"
 
-enum { MOST_ELEMENTS = 1 << 16, LONG_LIST = 33 };
+enum { MAX_ELEMENTS = 1 << 16, LONG_LIST = 33 };
 
 typedef struct Sweep {
   int passed, failed;
@@ -143,7 +143,7 @@ static bool is_small(const Node *n) {
   int64_t count = 0;
   for (int i = 0; i < n->in_count; i++) count += type_count(&n->in[i]->type);
   for (int i = 0; i < n->out_count; i++) count += type_count(&n->out[i].type);
-  return count <= MOST_ELEMENTS && (!n->op->scratch || n->op->scratch(n) < 1u << 22);
+  return count <= MAX_ELEMENTS && (!n->op->scratch || n->op->scratch(n) < 1u << 22);
 }
 
 /* What fails at run time alone: a value among the operands', which is told, or how many replicas

@@ -15,8 +15,8 @@ typedef struct Check {
   uint64_t drawn;
 } Check;
 
-static int64_t draw(Check *k, int64_t least, int64_t most) {
-  return least + (int64_t)rng_below(&k->key, k->drawn++, (uint64_t)(most - least + 1));
+static int64_t draw(Check *k, int64_t min, int64_t max) {
+  return min + (int64_t)rng_below(&k->key, k->drawn++, (uint64_t)(max - min + 1));
 }
 
 /* An operand: what the row gets and the same as doubles. */

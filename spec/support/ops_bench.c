@@ -11,18 +11,18 @@
 #include "ops/ops.h"
 #include "transform/autodiff.h"
 
-enum { ROUNDS = 7, MOST_VALUES = 64 };
+enum { ROUNDS = 7, MAX_VALUES = 64 };
 #define ROUND_SECONDS 0.02
 
 /* A graph whose nodes are evaluated one behind the other. */
 typedef struct Bench {
   Graph *graph;
   int first; /* the nodes that are timed begin here */
-  Tensor *made[MOST_VALUES][MAX_OUTPUTS];
-  void *data[MOST_VALUES][MAX_OUTPUTS];
-  Call call[MOST_VALUES];
-  const void *in[MOST_VALUES][MAX_INPUTS];
-  const Type *in_type[MOST_VALUES][MAX_INPUTS], *out_type[MOST_VALUES][MAX_OUTPUTS];
+  Tensor *made[MAX_VALUES][MAX_OUTPUTS];
+  void *data[MAX_VALUES][MAX_OUTPUTS];
+  Call call[MAX_VALUES];
+  const void *in[MAX_VALUES][MAX_INPUTS];
+  const Type *in_type[MAX_VALUES][MAX_INPUTS], *out_type[MAX_VALUES][MAX_OUTPUTS];
   Error error;
 } Bench;
 
@@ -98,7 +98,7 @@ static double measure(Bench *b, Pool *pool) {
 
 static void finish(Bench *b, const char *name, const char *shape, Pool *pool) {
   Graph *g = b->graph;
-  if (g->error.status != OK || g->node_count > MOST_VALUES) {
+  if (g->error.status != OK || g->node_count > MAX_VALUES) {
     printf("%s %s failed: %s\n", name, shape, g->error.message);
   } else {
     for (int i = 0; i < g->node_count; i++) prepare_node(b, g->node[i], pool);

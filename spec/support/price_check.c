@@ -26,11 +26,11 @@ static uint64_t next_random(void) { /* xorshift64* */
   return (states[turn] = x) * 2685821657736338717ULL;
 }
 
-static int64_t random_extent(int64_t most) {
+static int64_t random_extent(int64_t max) {
   static const int64_t odd[] = {1, 2, 3, 5, 7, 8, 16, 17, 31, 64, 97, 128, 512, 1009, 1024};
   if (next_random() % 2) return odd[next_random() % (sizeof odd / sizeof *odd)];
   double u = (double)(next_random() >> 11) / 9007199254740992.0;
-  return (int64_t)exp(u * log((double)most));
+  return (int64_t)exp(u * log((double)max));
 }
 
 static double seen, bound; /* what the next assertion compares, for its message */
@@ -61,7 +61,7 @@ static int64_t map_extent(const Mapping *m, int64_t extent) {
 
 static Mapping choose(const Sample *s, int round) {
   Mapping m = {.count = 0};
-  int64_t most = round % 4 == 3 ? 2000000 : 4000;
+  int64_t max = round % 4 == 3 ? 2000000 : 4000;
   bool single = round >= 12; /* only one extent is another: very wide, or 1 */
   int chosen = (int)(next_random() % 6);
   for (int i = 0; i < s->count; i++)
@@ -69,7 +69,7 @@ static Mapping choose(const Sample *s, int round) {
       int64_t extent = s->operand[i].type.shape[k];
       if (extent < 2 || map_extent(&m, extent) != extent || m.count == EXTENTS) continue;
       m.from[m.count] = extent;
-      int64_t to = single ? (round % 2 ? 1 : 1 + random_extent(2000000)) : random_extent(most);
+      int64_t to = single ? (round % 2 ? 1 : 1 + random_extent(2000000)) : random_extent(max);
       m.to[m.count] = round == 0 || (single && m.count != chosen % 6) ? extent : to;
       m.count++;
     }
@@ -145,7 +145,7 @@ static double plain_product(const Target *t, const Node *n, const Cost *c) {
   /* A vector is of channels: neighbours in a field aren't aligned. */
   const Type *kernel = conv ? &n->in[1]->type : NULL;
   double channels =
-      conv ? (double)most(kernel->shape[kernel->rank - 1], kernel->shape[kernel->rank - 2]) : 0;
+      conv ? (double)max(kernel->shape[kernel->rank - 1], kernel->shape[kernel->rank - 2]) : 0;
   double lanes = conv ? channels / ceil(channels * size / 8) : 8 / size;
   double compute = w * (100 + ceil(macs / tiles / lanes / w) * 5 + ceil(share / w) * 20);
   double moves = 4 * (inputs + outputs) * size / tiles * 1.25,

@@ -31,16 +31,16 @@ static uint64_t next_random(void) { /* xorshift64* */
 }
 
 /* Extents of every size: 1, small, primes and powers of two in between, up to most. */
-static int64_t extent(int64_t most) {
+static int64_t extent(int64_t max) {
   static const int64_t odd[] = {1,  2,  3,   5,   7,   13,   16,   17,   31,
                                 64, 97, 128, 251, 512, 1009, 1024, 4093, 4096};
   uint64_t r = next_random();
   if (r % 3 == 0) {
     int64_t x = odd[r / 3 % (sizeof odd / sizeof *odd)];
-    return x < most ? x : most;
+    return x < max ? x : max;
   }
   double u = (double)(next_random() >> 11) / 9007199254740992.0;
-  int64_t x = (int64_t)exp(u * log((double)most));
+  int64_t x = (int64_t)exp(u * log((double)max));
   return x < 1 ? 1 : x;
 }
 
@@ -76,10 +76,10 @@ static double plain_product(const Target *t, Dtype d, double groups, double m, d
 
 /* Twice the work isn't cheaper, but for the quarter by which a planner prefers the matrix units,
  * and of a small price a stage. Plans that don't fit aren't compared. */
-static bool has_grown_by(const Cost *c, const Cost *larger, double least) {
+static bool has_grown_by(const Cost *c, const Cost *larger, double min) {
   if (!c->fits || !larger->fits) return true;
   double before = cost_cycles(c), after = cost_cycles(larger);
-  return after >= (before > 2500 ? least : fmin(least, 0.35)) * before;
+  return after >= (before > 2500 ? min : fmin(min, 0.35)) * before;
 }
 
 static bool has_grown(const Cost *c, const Cost *larger) { return has_grown_by(c, larger, 0.75); }
@@ -257,7 +257,7 @@ static Cost price_pool(const Target *t, const int64_t *x) {
 static const struct {
   const char *name;
   PriceFunction price;
-  double least;
+  double min;
 } ops[] = {{"elementwise", price_elementwise, 0.75},
            {"broadcast", price_broadcast, 0.75},
            {"cast", price_cast, 0.75},
@@ -292,10 +292,10 @@ static void check_others(const Target *t, bool growth) {
       int64_t x[3] = {extent(100000), extent(20000), extent(5000)};
       Cost c = ops[k].price(t, x);
       check_sane(&c, t, ops[k].name, x, 3);
-      if (ops[k].least <= 0 || !growth) continue;
+      if (ops[k].min <= 0 || !growth) continue;
       int64_t y[3] = {2 * x[0], x[1], x[2]};
       Cost larger = ops[k].price(t, y);
-      check(has_grown_by(&c, &larger, ops[k].least), "grows with size", ops[k].name, y, 3);
+      check(has_grown_by(&c, &larger, ops[k].min), "grows with size", ops[k].name, y, 3);
     }
 }
 

@@ -22,8 +22,8 @@ static const OpDef *near_op(const char *name) {
   int limit = nearest_limit(name);
   for (const OpDef *op = op_next(NULL); op; op = op_next(op)) {
     const char *dot = strrchr(op->name, '.');
-    int d = int_least(nearest_distance(name, op->name),
-                      nearest_distance(name, dot ? dot + 1 : op->name));
+    int d =
+        int_min(nearest_distance(name, op->name), nearest_distance(name, dot ? dot + 1 : op->name));
     if (is_open(op) && d < limit) limit = d, best = op;
   }
   return best;
@@ -39,14 +39,14 @@ static const OpDef *unknown_op(Error *e, const char *name) {
 const OpDef *attributes_op(Error *e, const char *name, int input_count) {
   const OpDef *op = name ? op_find(name) : NULL;
   if (!op || !is_open(op)) return unknown_op(e, name ? name : "NULL");
-  int required, most = op_input_count(op, &required), counter = (op->traits & RANDOM) != 0;
+  int required, max = op_input_count(op, &required), counter = (op->traits & RANDOM) != 0;
   if (op->traits & VARIADIC) return op;
-  required -= counter, most -= counter;
-  if (input_count < required || input_count > most) {
+  required -= counter, max -= counter;
+  if (input_count < required || input_count > max) {
     char range[32] = "";
-    if (required < most) snprintf(range, sizeof range, "%d to ", required);
-    return fail(e, ERR_VALUE, "%s takes %s%d tensor%s, got %d", name, range, most,
-                most == 1 ? "" : "s", input_count),
+    if (required < max) snprintf(range, sizeof range, "%d to ", required);
+    return fail(e, ERR_VALUE, "%s takes %s%d tensor%s, got %d", name, range, max,
+                max == 1 ? "" : "s", input_count),
            NULL;
   }
   return op;

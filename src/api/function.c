@@ -9,7 +9,7 @@
 #include "ops/ops.h"
 #include "transform/autodiff.h"
 
-enum { MOST_INPUTS = 64 };
+enum { MAX_TENSORS = 64 };
 
 struct ipu_builder {
   ipu_context *context;
@@ -92,10 +92,10 @@ static int apply_now(ipu_context *c, const char *name, ipu_tensor *const *inputs
     return context_end(c);
   const OpDef *op = attributes_op(e, name, input_count);
   if (!op) return context_end(c);
-  if (input_count >= MOST_INPUTS)
+  if (input_count >= MAX_TENSORS)
     return context_fail(c, ERR_VALUE, "%s: %d tensors are too many", name, input_count);
   Attributes a;
-  Tensor *in[MOST_INPUTS], *counter = NULL, **out = NULL;
+  Tensor *in[MAX_TENSORS], *counter = NULL, **out = NULL;
   int total = 0;
   for (int i = 0; i < input_count; i++) in[i] = tensor_of(inputs[i]);
   if (attributes_read(e, op, attributes, &a) == OK && (op->traits & RANDOM))
@@ -281,7 +281,7 @@ static Value *traced_counter(ipu_builder *b, const OpDef *op, Attr *attr) {
 static void apply(ipu_builder *b, const OpDef *op, ipu_value *const *inputs, int count, Attr *attr,
                   ipu_value **outputs, int capacity, int *output_count) {
   Error *e = &b->context->error;
-  Value *in[MOST_INPUTS];
+  Value *in[MAX_TENSORS];
   for (int i = 0; i < count; i++) in[i] = (Value *)inputs[i];
   if (op->traits & RANDOM) in[count++] = traced_counter(b, op, attr);
   if (e->status != OK) return;
@@ -303,7 +303,7 @@ static int builder_apply(ipu_builder *b, const char *name, ipu_value *const *inp
   if (!begin(b) || check_values(b, name ? name : "ipu_builder_apply", inputs, count) != OK)
     return end(b);
   const OpDef *op = attributes_op(e, name, count);
-  if (op && count >= MOST_INPUTS) fail(e, ERR_VALUE, "%s: %d tensors are too many", name, count);
+  if (op && count >= MAX_TENSORS) fail(e, ERR_VALUE, "%s: %d tensors are too many", name, count);
   if (e->status != OK) return end(b);
   b->has_begun = true;
   Attributes a;

@@ -39,7 +39,7 @@ void *arena_alloc(Arena *a, size_t bytes) {
   if (bytes == 0) bytes = ALIGNMENT;
   Block *b = a->blocks;
   if (!b || b->capacity - b->used < bytes) {
-    size_t capacity = size_most(bytes, a->next_capacity);
+    size_t capacity = size_max(bytes, a->next_capacity);
     b = calloc(1, header() + capacity);
     if (!b) return NULL;
     b->capacity = capacity;
@@ -79,7 +79,7 @@ void arena_rewind(Arena *a, const ArenaMark *m) {
 size_t arena_bytes(const Arena *a) { return a->bytes; }
 
 static int grown(int capacity, int need) {
-  int c = int_most(capacity, 8);
+  int c = int_max(capacity, 8);
   while (c < need) c = c > (1 << 29) ? need : c * 2;
   return c;
 }

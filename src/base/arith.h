@@ -4,12 +4,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-static inline int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
-static inline int int_least(int a, int b) { return a < b ? a : b; }
-static inline int int_most(int a, int b) { return a > b ? a : b; }
-static inline size_t size_least(size_t a, size_t b) { return a < b ? a : b; }
-static inline size_t size_most(size_t a, size_t b) { return a > b ? a : b; }
+static inline int64_t min(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t max(int64_t a, int64_t b) { return a > b ? a : b; }
+static inline int int_min(int a, int b) { return a < b ? a : b; }
+static inline int int_max(int a, int b) { return a > b ? a : b; }
+static inline size_t size_min(size_t a, size_t b) { return a < b ? a : b; }
+static inline size_t size_max(size_t a, size_t b) { return a > b ? a : b; }
 
 /* Of numbers from 0, by those from 1. */
 static inline int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0); }

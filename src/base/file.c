@@ -128,7 +128,7 @@ static void source_close(Source *s) {
  * zero. */
 static Status read_all(Error *e, Source *s, size_t expected, size_t limit, char **data,
                        size_t *bytes) {
-  size_t capacity = size_least(expected, limit), got;
+  size_t capacity = size_min(expected, limit), got;
   *bytes = 0;
   for (;;) {
     if (capacity < limit && *bytes) capacity = capacity > limit / 2 ? limit : capacity * 2;
@@ -161,7 +161,7 @@ Status file_read(Error *e, const char *path, size_t limit, bool inflate_it, void
   if (status == OK) {
     size_t size = S_ISREG(info.st_mode) ? (size_t)info.st_size : 0;
     size_t expected = s.packed ? size * 4 : size; /* a usual ratio; the rest is growth */
-    status = read_all(e, &s, size_most(expected, 4096), limit, &content, bytes);
+    status = read_all(e, &s, size_max(expected, 4096), limit, &content, bytes);
   }
   source_close(&s);
   if (status != OK) return free(content), status;

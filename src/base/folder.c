@@ -12,7 +12,7 @@
 #include "base/arena.h"
 #include "base/text.h"
 
-enum { MOST_DEPTH = 64 };
+enum { MAX_DEPTH = 64 };
 
 static Status system_failed(Error *e, const char *path, const char *what, int number) {
   char buffer[128];
@@ -117,7 +117,7 @@ static Status remove_tree(Error *e, const char *path, int depth) {
   if (!S_ISDIR(info.st_mode))
     return unlink(path) == 0 || errno == ENOENT ? OK
                                                 : system_failed(e, path, "cannot remove", errno);
-  if (depth == MOST_DEPTH)
+  if (depth == MAX_DEPTH)
     return fail(e, ERR_VALUE, "%s: folders are nested too deeply to remove", path);
   char **names;
   int count;

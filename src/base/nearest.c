@@ -5,10 +5,10 @@
 #include <string.h>
 
 int nearest_distance(const char *a, const char *b) {
-  enum { MOST = 40 };
-  int row[MOST + 1];
+  enum { MAX = 40 };
+  int row[MAX + 1];
   size_t n = strlen(a), m = strlen(b);
-  if (n > MOST || m > MOST) return INT_MAX;
+  if (n > MAX || m > MAX) return INT_MAX;
   for (size_t j = 0; j <= m; j++) row[j] = (int)j;
   for (size_t i = 1; i <= n; i++) {
     int corner = row[0];
@@ -33,10 +33,10 @@ static bool begins(const char *given, const char *name) {
 
 const char *nearest_name(const char *given, const char *const *names) {
   const char *best = NULL;
-  int least = nearest_limit(given);
+  int min = nearest_limit(given);
   for (int i = 0; names[i]; i++) {
     int d = begins(given, names[i]) ? 1 : nearest_distance(given, names[i]);
-    if (d < least) least = d, best = names[i];
+    if (d < min) min = d, best = names[i];
   }
   return best;
 }

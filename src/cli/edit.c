@@ -215,7 +215,7 @@ static size_t common_length(lua_State *L, int count) {
 }
 
 static void list_candidates(lua_State *L, int count) {
-  int shown = int_least(count, LISTED);
+  int shown = int_min(count, LISTED);
   int width = 0;
   for (int i = 1; i <= shown; i++) {
     int n = (int)strlen(candidate(L, i)) + 2;

@@ -74,7 +74,7 @@ static void read_tail(FILE *f, Tail *tail) {
 
 /* Entry i of the last ones, oldest first; NULL past the end. */
 static char *tail_line(const Tail *tail, size_t i) {
-  size_t kept = size_least(tail->count, HISTORY_LIMIT);
+  size_t kept = size_min(tail->count, HISTORY_LIMIT);
   return i < kept ? tail->lines[(tail->count - kept + i) % HISTORY_LIMIT] : NULL;
 }
 

@@ -24,7 +24,7 @@ static const struct LongOption {
 typedef struct LongOption LongOption;
 
 /* One million threads is a typing mistake; the largest system has 1024 IPUs. */
-enum { COUNT_LIMIT = 1000000, MOST_IPUS = 1024 };
+enum { COUNT_LIMIT = 1000000, MAX_IPUS = 1024 };
 
 static const LongOption *find_option(const char *argument) {
   const char *name = argument + 2;
@@ -41,8 +41,7 @@ static const char *similar_option(const char *argument) {
   size_t length = strcspn(name, "=");
   for (size_t i = 0; length >= 3 && i < sizeof long_options / sizeof *long_options; i++) {
     size_t known = strlen(long_options[i].name);
-    if (!strncmp(long_options[i].name, name, size_least(length, known)))
-      return long_options[i].name;
+    if (!strncmp(long_options[i].name, name, size_min(length, known))) return long_options[i].name;
   }
   return NULL;
 }
@@ -90,7 +89,7 @@ static bool is_chip(const char *value) {
 static bool read_option(const LongOption *option, const char *value, long long *number) {
   if (option->kind == COUNT) return read_integer(value, 1, COUNT_LIMIT, number);
   if (option->kind == IPUS)
-    return read_integer(value, 1, MOST_IPUS, number) && !(*number & (*number - 1));
+    return read_integer(value, 1, MAX_IPUS, number) && !(*number & (*number - 1));
   if (option->kind == FOLDER) return *value && !is_file(value);
   if (option->kind == NATURAL) return read_integer(value, 0, LLONG_MAX, number);
   if (option->kind == CHIP) return is_chip(value);

@@ -24,7 +24,7 @@ typedef struct BatchStage {
 /* Batches up to this size are written straight to their place; larger ones grow as elements
  * come. */
 enum { AT_ONCE = 1 << 28 };
-static const int64_t MOST_ROWS = (int64_t)1 << 40;
+static const int64_t MAX_ROWS = (int64_t)1 << 40;
 
 static Status batch_open(Stage *s, Error *e) {
   BatchStage *b = (BatchStage *)s;
@@ -268,7 +268,7 @@ Dataset *dataset_batch(Error *e, const char *source, Dataset *in, int64_t size,
   if (size < 1)
     return source_fail("batch", source, e, ERR_VALUE, "the batch size must be at least 1, got %lld",
                        (long long)size);
-  if (size > MOST_ROWS)
+  if (size > MAX_ROWS)
     return source_fail("batch", source, e, ERR_VALUE, "a batch of %lld elements is too large",
                        (long long)size);
   if (stage_refuse_nested(e, "batch", source, in) != OK) return NULL;

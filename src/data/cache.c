@@ -307,7 +307,7 @@ static Status cache_indices(Stage *s, int64_t *out, int64_t n, int64_t *got, Err
   (void)e;
   CacheStage *k = (CacheStage *)s;
   int64_t left = k->store->count - k->position;
-  *got = least(n, left);
+  *got = min(n, left);
   for (int64_t i = 0; i < *got; i++) out[i] = k->position + i;
   k->position += *got;
   return OK;

@@ -58,27 +58,27 @@ static Status zip_skip(Stage *s, int64_t n, int64_t *skipped, Error *e) {
   int count = s->dataset->input_count;
   tensors_release(z->kept, components_before(z, z->kept_parts));
   while (z->kept_parts) z->ahead[--z->kept_parts]++;
-  int64_t least = n, some;
+  int64_t min = n, some;
   for (int i = 0; i < count; i++) {
     Status status = stage_pass_owed(z->part[i], &z->owed[i], e);
-    if (status == OK && z->ahead[i] < least) {
-      status = stage_pass(z->part[i], least - z->ahead[i], &some, e);
+    if (status == OK && z->ahead[i] < min) {
+      status = stage_pass(z->part[i], min - z->ahead[i], &some, e);
       z->ahead[i] += some;
     }
     if (status != OK) return status;
-    if (z->ahead[i] < least) least = z->ahead[i];
+    if (z->ahead[i] < min) min = z->ahead[i];
   }
-  for (int i = 0; i < count; i++) z->ahead[i] -= least;
-  *skipped = least;
+  for (int i = 0; i < count; i++) z->ahead[i] -= min;
+  *skipped = min;
   return OK;
 }
 
 /* What some parts have left behind, when a skip was interrupted and isn't gone on with. */
 static Status zip_catch_up(ZipStage *z, Error *e) {
-  int64_t most = 0, skipped;
+  int64_t max = 0, skipped;
   for (int i = 0; i < z->base.dataset->input_count; i++)
-    if (z->ahead[i] > most) most = z->ahead[i];
-  return most ? zip_skip(&z->base, most, &skipped, e) : OK;
+    if (z->ahead[i] > max) max = z->ahead[i];
+  return max ? zip_skip(&z->base, max, &skipped, e) : OK;
 }
 
 static Status part_next(ZipStage *z, int i, Tensor **out, bool *end, Error *e) {
@@ -147,13 +147,13 @@ static const StageClass zip_class = {.name = "zip",
 
 /* The shortest; endless counts as longest, and one that may be shorter makes it unknown. */
 static int64_t zip_cardinality(int count, Dataset *const *in) {
-  int64_t least = CARDINALITY_ENDLESS;
+  int64_t min = CARDINALITY_ENDLESS;
   for (int i = 0; i < count; i++) {
     int64_t n = in[i]->cardinality;
     if (n == CARDINALITY_UNKNOWN) return n;
-    if (n >= 0 && (least < 0 || n < least)) least = n;
+    if (n >= 0 && (min < 0 || n < min)) min = n;
   }
-  return least;
+  return min;
 }
 
 Dataset *dataset_zip(Error *e, const char *source, int count, Dataset *const *in) {
@@ -439,14 +439,14 @@ static Dataset *new_interleave(Error *e, const char *source, const StageClass *c
 
 Dataset *dataset_interleave(Error *e, const char *source, Dataset *in, int count, const Type *types,
                             ScriptFunction f, int64_t cycle_length, int64_t block_length) {
-  enum { MOST = 1 << 20 };
-  if (cycle_length >= 1 && cycle_length <= MOST && block_length >= 1)
+  enum { MAX = 1 << 20 };
+  if (cycle_length >= 1 && cycle_length <= MAX && block_length >= 1)
     return new_interleave(e, source, &interleave_class, in, count, types, f, (int)cycle_length,
                           block_length);
   if (f.release) f.release(f.context);
   return source_fail("interleave", source, e, ERR_VALUE,
                      "cycle_length must be 1 to %d and block_length at least 1, got %lld and %lld",
-                     MOST, (long long)cycle_length, (long long)block_length);
+                     MAX, (long long)cycle_length, (long long)block_length);
 }
 
 Dataset *dataset_flat_map(Error *e, const char *source, Dataset *in, int count, const Type *types,

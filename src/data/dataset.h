@@ -138,7 +138,7 @@ Dataset *dataset_prefetch(Error *e, const char *source, Dataset *in, int64_t siz
 void dataset_begin_at(Dataset *d, uint64_t iteration);
 /* How many iterators there have been of d and of each shuffle in it: *count numbers, of which
  * the first `most` are put into list; and going on from there. */
-Status dataset_iterations(Error *e, Dataset *d, int64_t *list, int64_t most, int64_t *count);
+Status dataset_iterations(Error *e, Dataset *d, int64_t *list, int64_t max, int64_t *count);
 Status dataset_continue(Error *e, Dataset *d, const int64_t *list, int64_t count);
 
 /* What reading runs on. Results depend on seed alone. */

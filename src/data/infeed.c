@@ -200,7 +200,7 @@ static Status gather_one(Infeed *q, Error *e) {
 Status infeed_gather(Infeed *q, int64_t wanted, int64_t *got, int64_t *rows, Error *e) {
   Status s = q->iterator ? OK : infeed_open(q, e);
   while (s == OK && q->waiting_count < wanted && !q->smaller && !q->ended) s = gather_one(q, e);
-  *got = least(q->waiting_count, wanted);
+  *got = min(q->waiting_count, wanted);
   *rows = 0;
   for (int c = 0; q->smaller && c < q->feed.count; c++)
     if (q->varies[c]) *rows = q->smaller[c]->type.shape[0];

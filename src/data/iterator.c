@@ -191,11 +191,11 @@ static Dataset *shuffle_of(const Tree *t, int64_t i) {
   return (Dataset *)(uintptr_t)t->shuffle[i].dataset;
 }
 
-Status dataset_iterations(Error *e, Dataset *d, int64_t *list, int64_t most, int64_t *count) {
+Status dataset_iterations(Error *e, Dataset *d, int64_t *list, int64_t max, int64_t *count) {
   Tree t = {.shuffle = NULL};
   Status s = tree_collect_shuffles(&t, e, d);
   *count = 1 + t.shuffle_count;
-  for (int64_t i = 0; s == OK && i < *count && i < most; i++)
+  for (int64_t i = 0; s == OK && i < *count && i < max; i++)
     list[i] = (int64_t)atomic_load(&(i ? shuffle_of(&t, i - 1) : d)->iterations);
   free(t.shuffle);
   return s;

@@ -305,9 +305,9 @@ static void read_one(void *context, int64_t chunk, int slot) {
 static void read_group(ImagesStage *s) {
   const ImagesDataset *d = (const ImagesDataset *)s->base.dataset;
   int64_t left = d->files.file_count - s->position;
-  int team = pool_size(s->base.scope->tree->pool), most = team == 1 ? 1 : GROUP;
+  int team = pool_size(s->base.scope->tree->pool), max = team == 1 ? 1 : GROUP;
   s->first = 0;
-  s->ready = left < most ? (int)left : most;
+  s->ready = left < max ? (int)left : max;
   pool_run(s->base.scope->tree->pool, s->ready, read_one, s);
   s->position += s->ready;
 }

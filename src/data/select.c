@@ -34,7 +34,7 @@ static Status open_over_rows(Stage *s, Error *e) {
 /* take */
 static Status take_indices(Stage *s, int64_t *out, int64_t n, int64_t *got, Error *e) {
   CountStage *t = (CountStage *)s;
-  Status status = stage_indices(s->input, out, least(n, counts(s)->count - t->position), got, e);
+  Status status = stage_indices(s->input, out, min(n, counts(s)->count - t->position), got, e);
   t->position += *got;
   return status;
 }
@@ -57,7 +57,7 @@ static Status take_next_into(Stage *s, void *const *out, bool *end, Error *e) {
 
 static Status take_skip(Stage *s, int64_t n, int64_t *skipped, Error *e) {
   CountStage *t = (CountStage *)s;
-  Status status = stage_skip(s->input, least(n, counts(s)->count - t->position), skipped, e);
+  Status status = stage_skip(s->input, min(n, counts(s)->count - t->position), skipped, e);
   t->position += *skipped;
   return status;
 }
@@ -76,7 +76,7 @@ Dataset *dataset_take(Error *e, const char *source, Dataset *in, int64_t count) 
   Dataset *d = new_counting(e, source, &take_class, in, count, 0);
   if (!d) return NULL;
   if (!count || in->cardinality == CARDINALITY_ENDLESS) d->cardinality = count;
-  else if (in->cardinality >= 0) d->cardinality = least(in->cardinality, count);
+  else if (in->cardinality >= 0) d->cardinality = min(in->cardinality, count);
   if (count == INT64_MAX) d->cardinality = in->cardinality;
   return dataset_finish(e, d);
 }
@@ -265,7 +265,7 @@ static Status repeat_skip(Stage *s, int64_t n, int64_t *skipped, Error *e) {
   while (status == OK && *skipped < n && !done) {
     int64_t some, whole = !r->any && epoch_length > 0 ? (n - *skipped) / epoch_length : 0;
     /* the last one may have to be the end */
-    if (count >= 0) whole = least(whole, count - 1 - r->position);
+    if (count >= 0) whole = min(whole, count - 1 - r->position);
     if (whole > 0) {
       r->position += whole;
       *skipped += whole * epoch_length;
@@ -294,7 +294,7 @@ Dataset *dataset_repeat(Error *e, const char *source, Dataset *in, int64_t count
   if (!d) return NULL;
   if (count == 0) d->cardinality = 0;
   else if (count < 0 && in->cardinality != 0) d->cardinality = CARDINALITY_ENDLESS;
-  else d->cardinality = cardinality_scale(in->cardinality, most(count, 0));
+  else d->cardinality = cardinality_scale(in->cardinality, max(count, 0));
   return dataset_finish(e, d);
 }
 

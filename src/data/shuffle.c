@@ -64,16 +64,16 @@ static int draw(ShuffleStage *f) { return (int)rng_below(&f->key, f->draws++, (u
 
 /* Grows by doubling: the buffer may be declared far larger than the data. */
 static Status fill_rows(ShuffleStage *f, Error *e) {
-  int most = limit(&f->base);
-  while (!f->drained && f->count < most) {
+  int max = limit(&f->base);
+  while (!f->drained && f->count < max) {
     int room = f->capacity - f->count;
     if (!room) {
       int want = f->capacity ? f->capacity * 2 : 1024;
-      if (!array_reserve(&f->row, &f->capacity, int_least(want, most), sizeof *f->row))
+      if (!array_reserve(&f->row, &f->capacity, int_min(want, max), sizeof *f->row))
         return out_of_memory(&f->base, e, f->count);
       room = f->capacity - f->count;
     }
-    int64_t got, n = room < most - f->count ? room : most - f->count;
+    int64_t got, n = room < max - f->count ? room : max - f->count;
     Status status = stage_check_cancelled(&f->base, e);
     if (status != OK) return status;
     status = stage_indices(f->base.input, f->row + f->count, n, &got, e);

@@ -69,7 +69,7 @@ Status rows_stage_indices(Stage *s, int64_t *out, int64_t n, int64_t *got, Error
   (void)e;
   RowsStage *r = (RowsStage *)s;
   int64_t left = s->rows->length - r->position;
-  *got = least(n, left);
+  *got = min(n, left);
   for (int64_t i = 0; i < *got; i++) out[i] = r->position + i;
   r->position += *got;
   return OK;
@@ -79,7 +79,7 @@ Status rows_stage_skip(Stage *s, int64_t n, int64_t *skipped, Error *e) {
   (void)e;
   RowsStage *r = (RowsStage *)s;
   int64_t left = s->rows->length - r->position;
-  *skipped = least(n, left);
+  *skipped = min(n, left);
   r->position += *skipped;
   return OK;
 }
@@ -178,7 +178,7 @@ static Status range_skip(Stage *s, int64_t n, int64_t *skipped, Error *e) {
   (void)e;
   RowsStage *r = (RowsStage *)s;
   int64_t left = s->dataset->cardinality - r->position;
-  *skipped = least(n, left);
+  *skipped = min(n, left);
   r->position += *skipped;
   return OK;
 }

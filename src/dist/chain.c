@@ -47,7 +47,7 @@ static Place *place_of(Chain *c, int way, int64_t piece) {
 
 static int64_t elements_of(const Chain *c, int64_t piece) {
   int64_t left = c->sum->count - piece * c->piece;
-  return least(left, c->piece);
+  return min(left, c->piece);
 }
 
 static Header header_for(const Chain *c, int64_t piece) {

@@ -172,7 +172,7 @@ static bool any_failed(const Instances *t) {
 
 /* False: somebody who has not failed, or has, doesn't end. */
 static bool wait_for_ends(Instances *t, int status) {
-  static const double most = 3;
+  static const double max = 3;
   double failed_since = 0;
   for (int turns = 0; !all_have_ended(t); turns++) {
     notices_take(t);
@@ -181,7 +181,7 @@ static bool wait_for_ends(Instances *t, int status) {
     double now = clock_seconds();
     bool bad = status || any_failed(t) || interrupt_terminated();
     if (bad && failed_since == 0) failed_since = now;
-    if (bad && now - failed_since > most) return false;
+    if (bad && now - failed_since > max) return false;
     nanosleep(&(struct timespec){.tv_nsec = turns < 1000 ? 50000 : 2000000}, NULL);
   }
   return true;
@@ -189,9 +189,9 @@ static bool wait_for_ends(Instances *t, int status) {
 
 /* Requests that nobody answers would keep the library from ending. */
 static bool is_idle(Instances *t) {
-  static const double most = 0.5;
+  static const double max = 0.5;
   double began = clock_seconds();
-  while (!notices_sent(t) && clock_seconds() - began < most)
+  while (!notices_sent(t) && clock_seconds() - began < max)
     nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
   return !t->sending && !t->abandoned;
 }

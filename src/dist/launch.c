@@ -9,7 +9,7 @@
 /* Who launches, by what variables; the first that is there. */
 static const struct Launcher {
   const char *name, *library, *size, *rank, *local_size, *local_rank;
-  int least; /* instances, of which it is one that counts */
+  int min; /* instances, of which it is one that counts */
 } launchers[] = {
     {"Open MPI's mpirun", "openmpi", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK",
      "OMPI_COMM_WORLD_LOCAL_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", 1},
@@ -32,7 +32,7 @@ Launch launch_read(void) {
     Launch l = {.launcher = launchers[i].name, .library = launchers[i].library};
     if (!read_number(launchers[i].size, &l.size) || !read_number(launchers[i].rank, &l.rank))
       continue;
-    if (l.size < launchers[i].least || l.rank >= l.size) continue;
+    if (l.size < launchers[i].min || l.rank >= l.size) continue;
     read_number(launchers[i].local_size, &l.local_size);
     read_number(launchers[i].local_rank, &l.local_rank);
     return l;

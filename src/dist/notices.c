@@ -128,7 +128,7 @@ static Status compose(Instances *t, Error *e) {
 }
 
 Status tell_difference(Instances *t, const Meeting *m, Error *e) {
-  enum { MOST_SECONDS = 2 };
+  enum { MAX_SECONDS = 2 };
   char words[WORDS] = "none: it computes";
   if (m) m->describe(m->context, words, sizeof words);
   t->different = true;
@@ -138,7 +138,7 @@ Status tell_difference(Instances *t, const Meeting *m, Error *e) {
     notice_send(t, NOTICE_DIFFERENCE, 0, words);
   }
   double began = clock_seconds();
-  while (!all_have_told(t) && clock_seconds() - began < MOST_SECONDS) {
+  while (!all_have_told(t) && clock_seconds() - began < MAX_SECONDS) {
     notices_take(t);
     notices_sent(t);
     nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);

@@ -10,7 +10,7 @@
 #include "dist/gather.h"
 #include "dist/internal.h"
 
-enum { LINE = 64, LEAST_WINDOW = 1 << 20 };
+enum { LINE = 64, MIN_WINDOW = 1 << 20 };
 
 Entry *board_entry(const Instances *t, int q) { return &t->peer[q].board->entry[t->meetings & 1]; }
 
@@ -61,7 +61,7 @@ static int64_t room_for_window(const Instances *t) {
   struct statvfs disk;
   if (!t->comm->share || (wanted && !strcmp(wanted, "off")) || statvfs("/dev/shm", &disk)) return 0;
   double share = (double)disk.f_bavail * (double)disk.f_frsize / 2 / t->count - BOARD_BYTES;
-  return share < LEAST_WINDOW   ? 0
+  return share < MIN_WINDOW     ? 0
          : share < WINDOW_BYTES ? (int64_t)share / LINE * LINE
                                 : WINDOW_BYTES;
 }
@@ -73,7 +73,7 @@ static void describe(const void *context, char *text, size_t n) {
 }
 
 /* The least that any has. */
-static Status least_of(Instances *t, int64_t *bytes, Error *e) {
+static Status min_of(Instances *t, int64_t *bytes, Error *e) {
   Brought *from = calloc((size_t)t->count, sizeof *from);
   if (!from) return fail(e, ERR_OUT_OF_MEMORY, "out of memory");
   Meeting m = {.kind = 1, .describe = describe};
@@ -89,7 +89,7 @@ static Status least_of(Instances *t, int64_t *bytes, Error *e) {
 
 Status shared_begin(Instances *t, Error *e) {
   int64_t bytes = room_for_window(t);
-  Status s = least_of(t, &bytes, e);
+  Status s = min_of(t, &bytes, e);
   if (s != OK || !bytes) return s;
   void *mine = NULL, **all = calloc((size_t)t->count, sizeof *all);
   if (!all) return fail(e, ERR_OUT_OF_MEMORY, "out of memory");
@@ -98,7 +98,7 @@ Status shared_begin(Instances *t, Error *e) {
     memset(mine, 0, BOARD_BYTES);
     made = bytes;
   }
-  s = least_of(t, &made, e); /* after which all boards are empty */
+  s = min_of(t, &made, e); /* after which all boards are empty */
   for (int q = 0; q < t->count && s == OK && made; q++) t->peer[q].board = all[q];
   if (s == OK && made) t->window = (size_t)made;
   free(all);

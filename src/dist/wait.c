@@ -169,10 +169,10 @@ Status wait_for_boards(Instances *t, const Meeting *m, Error *e) {
 }
 
 void wait_abandon(Instances *t, int count) {
-  static const double most = 0.3;
+  static const double max = 0.3;
   double began = clock_seconds();
   int32_t done = 0;
-  while (t->comm->test(t->request, count, &done) == 0 && !done && clock_seconds() - began < most)
+  while (t->comm->test(t->request, count, &done) == 0 && !done && clock_seconds() - began < max)
     nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
   for (int i = 0; i < count; i++) {
     if (t->request[i] && t->request_peer[i] & LARGE_SEND) t->abandoned++;

@@ -6,17 +6,17 @@
 #include <stdlib.h>
 #include "dist/launch.h"
 
-enum { MOST_THREADS = 256 };
+enum { MAX_THREADS = 256 };
 
 static int core_count(void) {
   int n = launch_threads();
-  return n > MOST_THREADS ? MOST_THREADS : n;
+  return n > MAX_THREADS ? MAX_THREADS : n;
 }
 
 static Status check_threads(Error *e, int threads) {
-  if (threads < 0 || threads > MOST_THREADS)
+  if (threads < 0 || threads > MAX_THREADS)
     return fail(e, ERR_VALUE, "the number of threads must be 0 (one a core) to %d, got %d",
-                MOST_THREADS, threads);
+                MAX_THREADS, threads);
   return OK;
 }
 

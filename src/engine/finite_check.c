@@ -5,12 +5,12 @@
 #include <string.h>
 
 static FiniteRange range_of(const Type *type, const void *data) {
-  FiniteRange r = {.least = INFINITY, .most = -INFINITY, .count = type_count(type)};
+  FiniteRange r = {.min = INFINITY, .max = -INFINITY, .count = type_count(type)};
   for (int64_t i = 0; i < r.count; i++) {
     double x = dtype_get(type->dtype, data, i);
     if (isnan(x)) r.nan++;
     else if (isinf(x)) r.infinite++;
-    else r.least = fmin(r.least, x), r.most = fmax(r.most, x);
+    else r.min = fmin(r.min, x), r.max = fmax(r.max, x);
   }
   return r;
 }
@@ -31,7 +31,7 @@ static bool is_made_here(const FiniteCheck *check, const FiniteRange *result) {
 static void describe(FILE *f, const Type *type, const FiniteRange *r) {
   char text[TYPE_TEXT];
   fprintf(f, "%s", type_text(type, text));
-  if (r->least <= r->most) fprintf(f, " from %.6g to %.6g", r->least, r->most);
+  if (r->min <= r->max) fprintf(f, " from %.6g to %.6g", r->min, r->max);
   if (r->nan) fprintf(f, ", %lld NaN", (long long)r->nan);
   if (r->infinite) fprintf(f, ", %lld infinite", (long long)r->infinite);
 }

@@ -7,7 +7,7 @@
 enum { FINITE_CHECK_OPERANDS = 16 };
 
 typedef struct FiniteRange {
-  double least, most; /* of the finite ones */
+  double min, max; /* of the finite ones */
   int64_t count, nan, infinite;
 } FiniteRange;
 

@@ -190,10 +190,10 @@ static void drop(Column *c, int64_t n) {
   c->capacity = 0;
 }
 
-Status outfeed_take(Outfeed *q, int64_t most, Tensor *out[OUTFEED_COMPONENTS], int *components,
+Status outfeed_take(Outfeed *q, int64_t max, Tensor *out[OUTFEED_COMPONENTS], int *components,
                     int *form, Error *e) {
   pthread_mutex_lock(&q->mutex);
-  int64_t n = q->keep_last ? 1 : most < 0 || most > q->count ? q->count : most;
+  int64_t n = q->keep_last ? 1 : max < 0 || max > q->count ? q->count : max;
   Status s = OK;
   int taken = 0;
   *components = q->components;

@@ -15,7 +15,7 @@ enum { OUTFEED_COMPONENTS = 256 };
 /* Take up to most elements (-1: all) as one tensor a component, stacked along a new first axis.
  * LAST: the newest, not stacked, and it stays. *form: how they nest, as outlet_enqueue was told;
  * *components is 0 as long as nobody has put anything. */
-Status outfeed_take(Outfeed *q, int64_t most, Tensor *out[OUTFEED_COMPONENTS], int *components,
+Status outfeed_take(Outfeed *q, int64_t max, Tensor *out[OUTFEED_COMPONENTS], int *components,
                     int *form, Error *e);
 void outfeed_clear(Outfeed *q);
 #endif

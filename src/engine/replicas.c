@@ -246,7 +246,7 @@ Status run_replicas(Engine *g, Pool *pool, Program *p, Error *e) {
   t.run = calloc(count, sizeof *t.run);
   t.own_error = calloc(count, sizeof *t.own_error);
   t.call = calloc(count, sizeof *t.call);
-  t.value = calloc(count * (size_t)(r->most_values + 1), sizeof *t.value);
+  t.value = calloc(count * (size_t)(r->max_values + 1), sizeof *t.value);
   Status s =
       t.run && t.own_error && t.call && t.value ? OK : fail(e, ERR_OUT_OF_MEMORY, "out of memory");
   for (int i = 0; i < r->count && s == OK; i++) {

@@ -7,7 +7,7 @@
 
 #include "base/nearest.h"
 
-enum { MOST = 24, WORDS = 512 }; /* choices of an attribute, and the bytes of their list */
+enum { MAX = 24, WORDS = 512 }; /* choices of an attribute, and the bytes of their list */
 
 /* What follows the prefix that the original gives to collective operators, which ours may have,
  * too. */
@@ -29,10 +29,10 @@ const char *choice_find(const AttrDef *def, const char *given, size_t *length) {
 }
 
 /* The words one by one, in text, NULL behind the last. */
-static void cut(const char *choices, char text[WORDS], const char *words[MOST + 1]) {
+static void cut(const char *choices, char text[WORDS], const char *words[MAX + 1]) {
   int count = 0;
   snprintf(text, WORDS, "%s", choices);
-  for (char *rest = text, *word; count < MOST && (word = strtok_r(rest, " ", &rest));)
+  for (char *rest = text, *word; count < MAX && (word = strtok_r(rest, " ", &rest));)
     words[count++] = word;
   words[count] = NULL;
 }
@@ -60,7 +60,7 @@ static const char *nearest(const char *given, const char *const words[]) {
 
 Status choice_refuse(Error *e, const OpDef *op, const AttrDef *def, const char *given) {
   char text[WORDS], list[WORDS] = "";
-  const char *words[MOST + 1];
+  const char *words[MAX + 1];
   cut(def->choices, text, words);
   for (int i = 0, at = 0; words[i] && at < WORDS; i++)
     at += snprintf(list + at, (size_t)(WORDS - at), "%s%s", i ? ", " : "", words[i]);

@@ -11,6 +11,6 @@ typedef struct Offload {
   bool activations;                /* kept by a pipeline's forward passes for its backward ones */
   bool accumulators;               /* of a pipeline's gradients */
   bool shard_state, shard_weights; /* each replica has a share */
-  size_t least;                    /* bytes of the smallest tensor that is moved */
+  size_t min;                      /* bytes of the smallest tensor that is moved */
 } Offload;
 #endif

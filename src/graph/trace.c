@@ -420,11 +420,11 @@ static Status refuse_assignments(const Trace *gradient, Error *e) {
 Status trace_end_custom(Trace *body, Value *const *arguments, Value *const *results, int count,
                         const CustomGradient *gradient, Value **out) {
   Graph *g = body->parent->graph, *inner = gradient->trace->graph;
-  int most = count + gradient->trace->extra_count + 1, all = count,
+  int max = count + gradient->trace->extra_count + 1, all = count,
       saved_count = gradient->trace->extra_count;
-  Value **kept = arena_alloc(g->arena, (size_t)most * sizeof *kept),
-        **made = arena_alloc(g->arena, (size_t)most * sizeof *made);
-  int64_t *saved = arena_alloc(g->arena, (size_t)most * sizeof *saved);
+  Value **kept = arena_alloc(g->arena, (size_t)max * sizeof *kept),
+        **made = arena_alloc(g->arena, (size_t)max * sizeof *made);
+  int64_t *saved = arena_alloc(g->arena, (size_t)max * sizeof *saved);
   Status s = kept && made && saved ? inner->error.status : ERR_OUT_OF_MEMORY;
   if (s == OK) s = refuse_assignments(gradient->trace, &g->error);
   for (int i = 0; i < count && s == OK; i++) kept[i] = results[i];

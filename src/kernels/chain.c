@@ -406,8 +406,8 @@ int chain_run(const Chain *c, int64_t begin, int64_t end) {
   int64_t cols = c->cols, row = begin / cols, col = begin % cols;
   bool first = true, expand = cols < SHORT_ROW;
   while (begin < end) {
-    int64_t rows = (end - begin) / cols, most = w.block / cols;
-    if (rows > most) rows = most;
+    int64_t rows = (end - begin) / cols, max = w.block / cols;
+    if (rows > max) rows = max;
     if (expand && col == 0 && rows > 1) {
       expand = run_short_rows(&w, row, rows, first);
       if (!expand) continue;
@@ -495,9 +495,9 @@ int chain_run_block(const Chain *c, void *block, int64_t block_row, int64_t row,
   bool flat = dense && is_flat(c);
   if (!flat && rows > 1 && can_join_rows(c, cols)) {
     BlockAt b = {block, block_row, row, col};
-    int64_t most = w.block / cols;
-    for (int64_t r = 0; r < rows; r += most)
-      run_block_rows(&w, &b, r, rows - r < most ? rows - r : most, cols);
+    int64_t max = w.block / cols;
+    for (int64_t r = 0; r < rows; r += max)
+      run_block_rows(&w, &b, r, rows - r < max ? rows - r : max, cols);
     return w.first;
   }
   int64_t total = flat ? rows * cols : cols;

@@ -61,12 +61,12 @@ static void layout_long(const Gemm *g, Layout *l) {
 /* Chunks of whole rows of C; columns are split where those are long, or make too few chunks. */
 static void layout_small(const Gemm *g, Layout *l) {
   double flops = 2.0 * (double)g->m * (double)g->n * (double)g->k;
-  int64_t want = flops < 5e5 ? 1 : flops < 32e6 ? most((int64_t)(flops / 5e5), 2) : 64;
+  int64_t want = flops < 5e5 ? 1 : flops < 32e6 ? max((int64_t)(flops / 5e5), 2) : 64;
   l->cols = g->n <= 512 ? g->n : round_up(ceil_div(g->n, ceil_div(g->n, 480)), 48);
-  l->rows = round_up(most(ceil_div(g->m, want), least(8, g->m)), 8);
+  l->rows = round_up(max(ceil_div(g->m, want), min(8, g->m)), 8);
   int64_t chunks = ceil_div(g->m, l->rows) * ceil_div(g->n, l->cols);
-  if (chunks < least(want, 8) && flops / (double)chunks > 2e6 && l->cols >= 96) {
-    int64_t parts = least(ceil_div(least(want, 8), chunks), l->cols / 48);
+  if (chunks < min(want, 8) && flops / (double)chunks > 2e6 && l->cols >= 96) {
+    int64_t parts = min(ceil_div(min(want, 8), chunks), l->cols / 48);
     l->cols = round_up(ceil_div(l->cols, parts), 16);
   }
 }
@@ -128,12 +128,12 @@ static Layout layout_of(const Gemm *g, bool f64) {
   else if (g->k * g->n * element_bytes > 768 * 1024 || (g->a_col != 1 && g->k >= 512))
     layout_long(g, &l);
   else layout_small(g, &l);
-  l.k_block = most(round_up(ceil_div(l.k_part, most(ceil_div(l.k_part, k_limit), 1)), 8), 8);
+  l.k_block = max(round_up(ceil_div(l.k_part, max(ceil_div(l.k_part, k_limit), 1)), 8), 8);
   l.row_chunks = ceil_div(g->m, l.rows);
   l.col_chunks = ceil_div(g->n, l.cols);
   if (dot) l.b = B_DOTS;
   else if (along_k && l.b == B_DIRECT) l.b = l.row_chunks > 1 ? B_SHARED : B_SLOT;
-  l.b_stride = l.b == B_SHARED ? packed_stride(g->n) : packed_stride(least(l.cols, g->n));
+  l.b_stride = l.b == B_SHARED ? packed_stride(g->n) : packed_stride(min(l.cols, g->n));
   return l;
 }
 

@@ -87,11 +87,11 @@ static size_t block_bytes(int64_t rows, int64_t cols, int64_t element_bytes) {
 static size_t slot_b_bytes(const Layout *l, int64_t element_bytes) {
   return l->b == B_SLOT ? block_bytes(l->k_block, l->b_stride, element_bytes) : 0;
 }
-static int64_t own_c_row(const Gemm *g, const Layout *l) { return least(l->cols, g->n); }
+static int64_t own_c_row(const Gemm *g, const Layout *l) { return min(l->cols, g->n); }
 
 /* Sums are added up by the caller alone where they are few. */
 static int64_t finish_rows_at_once(const Gemm *g) {
-  return g->m * g->n <= 16384 ? g->m : most(round_up(8192 / g->n, 8), 8);
+  return g->m * g->n <= 16384 ? g->m : max(round_up(8192 / g->n, 8), 8);
 }
 
 static GemmPlan plan(Dtype d, const Gemm *given) {
@@ -109,7 +109,7 @@ static GemmPlan plan(Dtype d, const Gemm *given) {
     p.finish_chunks = ceil_div(g->m, finish_rows_at_once(g));
     return p;
   }
-  if (!g->c) p.slot_bytes += block_bytes(least(l.rows, g->m), own_c_row(g, &l), element_bytes);
+  if (!g->c) p.slot_bytes += block_bytes(min(l.rows, g->m), own_c_row(g, &l), element_bytes);
   if (l.pack_a) {
     p.pack_chunks = ceil_div(g->m, PANEL);
     p.shared_bytes = block_bytes(round_up(g->m, PANEL), g->k, element_bytes);
@@ -153,11 +153,11 @@ static void gemm_pack(Dtype d, const Gemm *given, int64_t chunk) {
   if (l.pack_a) {
     int64_t row = chunk * PANEL;
     pack(f64, (const char *)g->a + row * g->a_row * element_bytes, g->a_row, g->a_col,
-         least(PANEL, g->m - row), g->k, (char *)g->shared + row * g->k * element_bytes, PANEL);
+         min(PANEL, g->m - row), g->k, (char *)g->shared + row * g->k * element_bytes, PANEL);
   } else if (l.b == B_SHARED) {
     int64_t col = chunk * 64;
     pack(f64, (const char *)g->b + col * g->b_col * element_bytes, g->b_col, g->b_row,
-         least(64, g->n - col), g->k, (char *)g->shared + col * element_bytes, l.b_stride);
+         min(64, g->n - col), g->k, (char *)g->shared + col * element_bytes, l.b_stride);
   }
 }
 
@@ -169,8 +169,8 @@ typedef struct Ahead {
   int64_t at_once;
 } Ahead;
 
-static int64_t take_stretch(Ahead *a, int64_t most, const char **from) {
-  int64_t lines = least(most, a->lines - a->line);
+static int64_t take_stretch(Ahead *a, int64_t max, const char **from) {
+  int64_t lines = min(max, a->lines - a->line);
   *from = a->at + a->line * LINE_BYTES;
   a->line += lines;
   if (a->line == a->lines) {
@@ -207,7 +207,7 @@ typedef struct Block {
 } Block;
 
 /* Vectors of the next tile when `left` remain: threes, and twos rather than a lone one. */
-static int64_t next_width(int64_t left) { return left == 4 || left == 2 ? 2 : least(left, WIDE); }
+static int64_t next_width(int64_t left) { return left == 4 || left == 2 ? 2 : min(left, WIDE); }
 
 /* Rows [first, first + height) of the block; g's `ahead` is told of each tile at (row + …, col +
  * …) of C. */
@@ -216,16 +216,16 @@ static void run_strip(Block *b, int64_t first, int64_t height, const Gemm *g, in
   int64_t element_bytes = b->f64 ? 8 : 4, lanes = b->f64 ? F64_LANES : F32_LANES;
   for (int64_t col = 0, width; col < b->cols; col += width * lanes) {
     width = next_width(ceil_div(b->cols - col, lanes));
-    int64_t last = least(b->cols - col - (width - 1) * lanes, lanes);
+    int64_t last = min(b->cols - col - (width - 1) * lanes, lanes);
     const Tile *row_tiles = tiles[b->f64][last < lanes][width];
     int64_t limit =
-        b->packed_a || b->a_row != 1 ? least(PACKED_TILE_ROWS, tile_rows[width]) : tile_rows[width];
+        b->packed_a || b->a_row != 1 ? min(PACKED_TILE_ROWS, tile_rows[width]) : tile_rows[width];
     int64_t count = ceil_div(height, limit), end = first + height;
     for (int64_t t = 0, row = first, rows; t < count; t++, row += rows) {
-      rows = b->packed_a ? least(limit, end - row) : (end - row) / (count - t);
+      rows = b->packed_a ? min(limit, end - row) : (end - row) / (count - t);
       if (g)
         g->ahead(g->context, block_row + row, rows, block_col + col,
-                 least(width * lanes, b->cols - col));
+                 min(width * lanes, b->cols - col));
       const char *ahead = NULL;
       int64_t lines = take_ahead(&b->ahead, &ahead);
       const char *a = b->packed_a
@@ -242,7 +242,7 @@ static void run_dots(const Block *b, int64_t b_col) {
   int64_t element_bytes = b->f64 ? 8 : 4;
   for (int64_t col = 0; col < b->cols; col += DOT)
     for (int64_t row = 0; row < b->rows; row += DOT)
-      dots[b->f64][least(DOT, b->rows - row)][least(DOT, b->cols - col)](
+      dots[b->f64][min(DOT, b->rows - row)][min(DOT, b->cols - col)](
           b->k, b->a + row * b->a_row * element_bytes, b->a_row, b->b + col * b_col * element_bytes,
           b_col, b->c + (row * b->c_row + col) * element_bytes, b->c_row, b->add);
 }
@@ -250,7 +250,7 @@ static void run_dots(const Block *b, int64_t b_col) {
 /* The block of b after the one at k, as it lies in memory: fetched in equal shares by the tiles
  * of this one. */
 static Ahead next_block(const Gemm *g, const Layout *l, const Block *b, int64_t k, int64_t col) {
-  int64_t bytes = b->f64 ? 8 : 4, next = k + l->k_block, depth = least(l->k_block, g->k - next);
+  int64_t bytes = b->f64 ? 8 : 4, next = k + l->k_block, depth = min(l->k_block, g->k - next);
   if (l->b != B_SLOT || !l->pack_a || depth <= 0) return (Ahead){0};
   bool along_k = g->b_row == 1;
   int64_t calls = ceil_div(b->rows, PACKED_TILE_ROWS) *
@@ -265,11 +265,11 @@ static Ahead next_block(const Gemm *g, const Layout *l, const Block *b, int64_t 
 
 /* The chunk's share of the next product's B, if that fits beside what this one needs. */
 static Ahead next_product(const Gemm *g, const Layout *l, const Block *b, int64_t chunk) {
-  enum { MOST_BYTES = 1024 * 1024 };
+  enum { MAX_BYTES = 1024 * 1024 };
   const Gemm *next = g->next;
   int64_t bytes = next ? next->k * next->n * (b->f64 ? 8 : 4) : 0,
           chunks = l->row_chunks * l->col_chunks * l->k_parts;
-  if (bytes == 0 || bytes > MOST_BYTES || next->b == g->a || next->b == g->b || next->b == g->c)
+  if (bytes == 0 || bytes > MAX_BYTES || next->b == g->a || next->b == g->b || next->b == g->c)
     return (Ahead){0};
   int64_t share = ceil_div(ceil_div(bytes, LINE_BYTES), chunks);
   int64_t calls = ceil_div(b->rows, PACKED_TILE_ROWS) *
@@ -297,7 +297,7 @@ static void run_last_strips(Block *b, const Gemm *g, int64_t row, int64_t col, i
   /* asking takes longer than a short product */
   bool fetches = g->ahead && !b->swapped && (b->packed_a || (g->next && g->k > SHORT_BATCH));
   for (int64_t first = 0; first < b->rows; first += height) {
-    int64_t rows = least(height, b->rows - first);
+    int64_t rows = min(height, b->rows - first);
     run_strip(b, first, rows, fetches ? g : NULL, row, col);
     finish_rows(b, g, row, first, rows, col, slot);
   }
@@ -306,11 +306,11 @@ static void run_last_strips(Block *b, const Gemm *g, int64_t row, int64_t col, i
 /* The sums over one part of k of a block of C. */
 static void run_part(const Gemm *g, const Layout *l, Block *b, int64_t chunk, int64_t part,
                      int64_t row, int64_t col) {
-  int64_t bytes = b->f64 ? 8 : 4, begin = part * l->k_part, end = least(begin + l->k_part, g->k);
+  int64_t bytes = b->f64 ? 8 : 4, begin = part * l->k_part, end = min(begin + l->k_part, g->k);
   b->c = (char *)g->shared + (part * g->m * g->n + row * g->n + col) * bytes;
   b->c_row = g->n;
   for (int64_t k = begin; k < end; k += l->k_block) {
-    b->k = least(l->k_block, end - k);
+    b->k = min(l->k_block, end - k);
     b->add = k > begin;
     b->a = (const char *)g->a + (row * g->a_row + k * g->a_col) * bytes;
     b->b = (const char *)g->b + (k * g->b_row + col * g->b_col) * bytes;
@@ -322,7 +322,7 @@ static void run_part(const Gemm *g, const Layout *l, Block *b, int64_t chunk, in
 static void gemm_finish(Dtype d, const Gemm *g, int64_t chunk, int slot) {
   Layout l = layout_of(g, d == F64);
   int64_t bytes = d == F64 ? 8 : 4, at_once = finish_rows_at_once(g);
-  int64_t row = chunk * at_once, rows = least(at_once, g->m - row), c_row = g->c ? g->c_row : g->n;
+  int64_t row = chunk * at_once, rows = min(at_once, g->m - row), c_row = g->c ? g->c_row : g->n;
   char *part = (char *)g->shared + row * g->n * bytes,
        *c = g->c ? (char *)g->c + row * g->c_row * bytes : part;
   for (int64_t r = 0; r < rows; r++) {
@@ -340,7 +340,7 @@ static void run_k_blocks(const Gemm *g, const Layout *l, Block *b, int64_t chunk
                          int64_t col, char *scratch, int slot) {
   int64_t element_bytes = b->f64 ? 8 : 4;
   for (int64_t k = 0; k == 0 || k < g->k; k += l->k_block) {
-    b->k = least(l->k_block, g->k - k);
+    b->k = min(l->k_block, g->k - k);
     b->add = g->accumulate || k > 0;
     b->a = l->pack_a ? (const char *)g->shared + (row * g->k + k * PANEL) * element_bytes
                      : (const char *)g->a + (row * g->a_row + k * g->a_col) * element_bytes;
@@ -373,8 +373,8 @@ static void gemm_run(Dtype d, const Gemm *given, int64_t chunk, int slot) {
   Block b = {.f64 = d == F64,
              .packed_a = l.pack_a,
              .swapped = swap,
-             .rows = least(l.rows, g->m - row),
-             .cols = least(l.cols, g->n - col)};
+             .rows = min(l.rows, g->m - row),
+             .cols = min(l.cols, g->n - col)};
   b.a_row = b.packed_a ? 1 : g->a_row;
   b.a_col = b.packed_a ? PANEL : g->a_col;
   b.panel_bytes = g->k * PANEL * element_bytes;

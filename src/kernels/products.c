@@ -15,7 +15,7 @@ typedef struct Faster {
   const char *class;
   const char *core; /* NULL: whatever OpenBLAS takes */
   double work;
-  int64_t least, columns;
+  int64_t min, columns;
 } Faster;
 static const Faster faster[] = {
 #if defined(__x86_64__)
@@ -32,8 +32,7 @@ static bool is_faster(const Kernels *k, const Gemm *g) {
   for (size_t i = 0; i < sizeof faster / sizeof *faster; i++) {
     const Faster *f = &faster[i];
     if (strcmp(f->class, k->name) || (f->core && strcmp(f->core, k->core))) continue;
-    if (work >= f->work && g->m >= f->least && g->n >= f->least && g->k >= f->least &&
-        g->n >= f->columns)
+    if (work >= f->work && g->m >= f->min && g->n >= f->min && g->k >= f->min && g->n >= f->columns)
       return true;
   }
   return false;
@@ -68,8 +67,8 @@ typedef struct Cut {
 } Cut;
 
 /* n in equal parts of at most `most`, in whole 16s. */
-static int64_t part_of(int64_t n, int64_t most) {
-  int64_t parts = ceil_div(n, most), size = ceil_div(n, parts);
+static int64_t part_of(int64_t n, int64_t max) {
+  int64_t parts = ceil_div(n, max), size = ceil_div(n, parts);
   return parts == 1 ? n : (size + 15) / 16 * 16;
 }
 

@@ -234,14 +234,14 @@ INLINE float larger_lane(f32v v){HALVES(f32v, v, larger_f32v)} INLINE
     float smaller_lane(f32v v){HALVES(f32v, v, smaller_f32v)} INLINE
     float extreme_f32(f32v (*f)(f32v, f32v), float (*lane)(f32v), float start, const float *x,
                       int64_t n) {
-  f32v most[GROUPS], none = splat_f32(start);
+  f32v max[GROUPS], none = splat_f32(start);
   int64_t e = 0;
-  UNROLL for (int g = 0; g < GROUPS; g++) most[g] = none;
+  UNROLL for (int g = 0; g < GROUPS; g++) max[g] = none;
   for (; e + GROUPS * F32_LANES <= n; e += GROUPS * F32_LANES)
-    UNROLL for (int g = 0; g < GROUPS; g++) most[g] = f(most[g], load_f32(x + e + g * F32_LANES));
-  for (; e + F32_LANES <= n; e += F32_LANES) most[0] = f(most[0], load_f32(x + e));
-  if (e < n) most[1] = f(most[1], load_some_over_f32(x + e, n - e, none));
-  return lane(f(f(most[0], most[1]), f(most[2], most[3])));
+    UNROLL for (int g = 0; g < GROUPS; g++) max[g] = f(max[g], load_f32(x + e + g * F32_LANES));
+  for (; e + F32_LANES <= n; e += F32_LANES) max[0] = f(max[0], load_f32(x + e));
+  if (e < n) max[1] = f(max[1], load_some_over_f32(x + e, n - e, none));
+  return lane(f(f(max[0], max[1]), f(max[2], max[3])));
 }
 static void reduce_max_f32(const void *x, int64_t outer, int64_t extent, int64_t inner, void *y) {
   if (inner != 1) columns_max_f32(x, outer, extent, inner, y);
@@ -258,13 +258,13 @@ static void reduce_min_f32(const void *x, int64_t outer, int64_t extent, int64_t
           extreme_f32(smaller_f32v, smaller_lane, INFINITY, (const float *)x + o * extent, extent);
 }
 
-#define INTEGER_REDUCE(s, T, least, most)                  \
+#define INTEGER_REDUCE(s, T, min, max)                     \
   REDUCE(reduce_sum_##s, T, uint64_t, 0, sum)              \
   REDUCE(reduce_prod_##s, T, uint64_t, 1, product)         \
   INLINE T larger_##s(T a, T b) { return b > a ? b : a; }  \
   INLINE T smaller_##s(T a, T b) { return b < a ? b : a; } \
-  REDUCE(reduce_max_##s, T, T, least, larger_##s)          \
-  REDUCE(reduce_min_##s, T, T, most, smaller_##s)
+  REDUCE(reduce_max_##s, T, T, min, larger_##s)            \
+  REDUCE(reduce_min_##s, T, T, max, smaller_##s)
 INTEGER_REDUCE(i8, int8_t, INT8_MIN, INT8_MAX)
 INTEGER_REDUCE(u8, uint8_t, 0, UINT8_MAX)
 INTEGER_REDUCE(i32, int32_t, INT32_MIN, INT32_MAX)

@@ -13,21 +13,21 @@ INLINE int64_t part_size(int64_t e, int i, int64_t n) {
 }
 
 INLINE float row_max_f32(const float *x, int64_t n) {
-  f32v most[4];
-  f32v least = splat_f32(-INFINITY);
+  f32v max[4];
+  f32v min = splat_f32(-INFINITY);
   int64_t e = 0;
-  UNROLL for (int g = 0; g < 4; g++) most[g] = least;
+  UNROLL for (int g = 0; g < 4; g++) max[g] = min;
   for (; e + 4 * F32_LANES <= n; e += 4 * F32_LANES)
-    UNROLL for (int g = 0; g < 4; g++) most[g] = max_f32(load_f32(x + e + g * F32_LANES), most[g]);
-  for (; e + F32_LANES <= n; e += F32_LANES) most[0] = max_f32(load_f32(x + e), most[0]);
-  if (e < n) most[1] = max_f32(load_some_over_f32(x + e, n - e, least), most[1]);
-  return lanes_max_f32(max_f32(max_f32(most[0], most[1]), max_f32(most[2], most[3])));
+    UNROLL for (int g = 0; g < 4; g++) max[g] = max_f32(load_f32(x + e + g * F32_LANES), max[g]);
+  for (; e + F32_LANES <= n; e += F32_LANES) max[0] = max_f32(load_f32(x + e), max[0]);
+  if (e < n) max[1] = max_f32(load_some_over_f32(x + e, n - e, min), max[1]);
+  return lanes_max_f32(max_f32(max_f32(max[0], max[1]), max_f32(max[2], max[3])));
 }
 
 /* y = exp(x - most) when y isn't NULL; the sum is returned. */
-INLINE float row_exp_sum_f32(const float *x, int64_t n, float most, float *y) {
+INLINE float row_exp_sum_f32(const float *x, int64_t n, float max, float *y) {
   f32v sum[F32_PARTS];
-  f32v shift = splat_f32(most);
+  f32v shift = splat_f32(max);
   int64_t e = 0;
   UNROLL for (int i = 0; i < F32_PARTS; i++) sum[i] = (f32v){0};
   for (; e + SUMS <= n; e += SUMS) UNROLL for (int i = 0; i < F32_PARTS; i++) {
@@ -49,14 +49,14 @@ INLINE float row_exp_sum_f32(const float *x, int64_t n, float most, float *y) {
 /* Several rows go through each pass together: the chains of their folds overlap. */
 enum { TOGETHER = 4 };
 static void softmax_f32(const void *from, int64_t rows, int64_t n, void *to) {
-  float most[TOGETHER], scale[TOGETHER];
+  float max[TOGETHER], scale[TOGETHER];
   for (int64_t r = 0; r < rows; r += TOGETHER) {
     const float *x = (const float *)from + r * n;
     float *y = (float *)to + r * n;
     int64_t count = rows - r < TOGETHER ? rows - r : TOGETHER;
-    for (int64_t i = 0; i < count; i++) most[i] = row_max_f32(x + i * n, n);
+    for (int64_t i = 0; i < count; i++) max[i] = row_max_f32(x + i * n, n);
     for (int64_t i = 0; i < count; i++)
-      scale[i] = 1 / row_exp_sum_f32(x + i * n, n, most[i], y + i * n);
+      scale[i] = 1 / row_exp_sum_f32(x + i * n, n, max[i], y + i * n);
     for (int64_t i = 0; i < count; i++) {
       float s = scale[i];
       INDEPENDENT for (int64_t e = i * n; e < (i + 1) * n; e++) y[e] *= s;
@@ -68,8 +68,8 @@ static void log_softmax_f32(const void *from, int64_t rows, int64_t n, void *to)
   for (int64_t r = 0; r < rows; r++) {
     const float *x = (const float *)from + r * n;
     float *y = (float *)to + r * n;
-    float most = row_max_f32(x, n), log_sum = logf(row_exp_sum_f32(x, n, most, NULL));
-    INDEPENDENT for (int64_t e = 0; e < n; e++) y[e] = x[e] - most - log_sum;
+    float max = row_max_f32(x, n), log_sum = logf(row_exp_sum_f32(x, n, max, NULL));
+    INDEPENDENT for (int64_t e = 0; e < n; e++) y[e] = x[e] - max - log_sum;
   }
 }
 
@@ -103,9 +103,9 @@ static void sparse_xent_f32(const void *logits, const int32_t *labels, int64_t r
     const float *x = (const float *)logits + r * n;
     float *loss = (float *)losses + r, *slope = slopes ? (float *)slopes + r * n : NULL;
     bool valid = labels[r] >= 0 && labels[r] < n;
-    float most = row_max_f32(x, n), picked = valid ? x[labels[r]] : NAN;
-    float total = row_exp_sum_f32(x, n, most, slope);
-    *loss = logf(total) - (picked - most);
+    float max = row_max_f32(x, n), picked = valid ? x[labels[r]] : NAN;
+    float total = row_exp_sum_f32(x, n, max, slope);
+    *loss = logf(total) - (picked - max);
     if (!slope) continue;
     float scale = valid ? 1 / total : NAN;
     INDEPENDENT for (int64_t e = 0; e < n; e++) slope[e] *= scale;
@@ -115,15 +115,15 @@ static void sparse_xent_f32(const void *logits, const int32_t *labels, int64_t r
 
 /* float64: the same with the C library's functions. */
 static double row_max_f64(const double *x, int64_t n) {
-  double most = -(double)INFINITY;
-  for (int64_t e = 0; e < n; e++) most = x[e] > most ? x[e] : most;
-  return most;
+  double max = -(double)INFINITY;
+  for (int64_t e = 0; e < n; e++) max = x[e] > max ? x[e] : max;
+  return max;
 }
 
-static double row_exp_sum_f64(const double *x, int64_t n, double most, double *y) {
+static double row_exp_sum_f64(const double *x, int64_t n, double max, double *y) {
   double sum[SUMS] = {0};
   for (int64_t e = 0; e < n; e++) {
-    double v = exp(x[e] - most);
+    double v = exp(x[e] - max);
     if (y) y[e] = v;
     sum[e % SUMS] += v;
   }
@@ -145,8 +145,8 @@ static void log_softmax_f64(const void *from, int64_t rows, int64_t n, void *to)
   for (int64_t r = 0; r < rows; r++) {
     const double *x = (const double *)from + r * n;
     double *y = (double *)to + r * n;
-    double most = row_max_f64(x, n), log_sum = log(row_exp_sum_f64(x, n, most, NULL));
-    for (int64_t e = 0; e < n; e++) y[e] = x[e] - most - log_sum;
+    double max = row_max_f64(x, n), log_sum = log(row_exp_sum_f64(x, n, max, NULL));
+    for (int64_t e = 0; e < n; e++) y[e] = x[e] - max - log_sum;
   }
 }
 
@@ -181,9 +181,9 @@ static void sparse_xent_f64(const void *logits, const int32_t *labels, int64_t r
     const double *x = (const double *)logits + r * n;
     double *loss = (double *)losses + r, *slope = slopes ? (double *)slopes + r * n : NULL;
     bool valid = labels[r] >= 0 && labels[r] < n;
-    double most = row_max_f64(x, n), picked = valid ? x[labels[r]] : (double)NAN;
-    double total = row_exp_sum_f64(x, n, most, slope);
-    *loss = log(total) - (picked - most);
+    double max = row_max_f64(x, n), picked = valid ? x[labels[r]] : (double)NAN;
+    double total = row_exp_sum_f64(x, n, max, slope);
+    *loss = log(total) - (picked - max);
     if (!slope) continue;
     double scale = valid ? 1 / total : (double)NAN;
     for (int64_t e = 0; e < n; e++) slope[e] *= scale;

@@ -10,7 +10,7 @@
 #include "lua/plain.h"
 #include "ops/ops.h"
 
-enum { MOST_NESTED = 16, MOST_OPERANDS = 100000 };
+enum { MAX_NESTED = 16, MAX_OPERANDS = 100000 };
 
 static bool has_names(lua_State *L, int index) {
   bool found = false;
@@ -69,17 +69,17 @@ static int64_t read_integer(lua_State *L, int index, const OpDef *op, const Attr
 static int64_t count_list(lua_State *L, int index, const OpDef *op, const AttrDef *def, int depth) {
   lua_Integer n = luaL_len(L, index);
   int64_t count = n;
-  if (depth == MOST_NESTED)
+  if (depth == MAX_NESTED)
     bind_fail(L, ERR_VALUE, "%s: '%s' has lists in lists without end", op->name, def->name);
-  if (n > MOST_OPERANDS)
-    bind_fail(L, ERR_VALUE, "%s: '%s' is longer than %d", op->name, def->name, MOST_OPERANDS);
+  if (n > MAX_OPERANDS)
+    bind_fail(L, ERR_VALUE, "%s: '%s' is longer than %d", op->name, def->name, MAX_OPERANDS);
   luaL_checkstack(L, 4, NULL);
   for (lua_Integer i = 1; i <= n; i++) {
     if (lua_rawgeti(L, index, i) == LUA_TTABLE)
       count += count_list(L, lua_gettop(L), op, def, depth + 1);
     lua_pop(L, 1);
-    if (count > MOST_OPERANDS)
-      bind_fail(L, ERR_VALUE, "%s: '%s' is longer than %d", op->name, def->name, MOST_OPERANDS);
+    if (count > MAX_OPERANDS)
+      bind_fail(L, ERR_VALUE, "%s: '%s' is longer than %d", op->name, def->name, MAX_OPERANDS);
   }
   return count;
 }
@@ -240,9 +240,9 @@ static void read_names(lua_State *L, int table, Arguments *a, lua_Integer listed
 
 /* All operands lie on Lua's stack. */
 static void check_room(lua_State *L, const OpDef *op, lua_Integer count) {
-  if (count > MOST_OPERANDS || !lua_checkstack(L, 2 * (int)count + 40))
+  if (count > MAX_OPERANDS || !lua_checkstack(L, 2 * (int)count + 40))
     bind_fail(L, ERR_VALUE, "%s: %lld tensors are too many: at most %d", op->name, (long long)count,
-              MOST_OPERANDS);
+              MAX_OPERANDS);
 }
 
 /* Pushes a list's elements, in order; returns how many. */
@@ -313,9 +313,9 @@ static void read_positional(lua_State *L, Arguments *a, int first, int last, int
       if (!lua_isnil(L, i)) a->attr[attr] = read_attr(L, i, op, &op->attrs[attr]);
     } else {
       refuse_loose_list(L, op, attr, i);
-      int most = inputs + op_attr_count(op);
-      bind_fail(L, ERR_VALUE, "%s takes at most %d argument%s, got %d", op->name, most,
-                plural(most), last - first + 1);
+      int max = inputs + op_attr_count(op);
+      bind_fail(L, ERR_VALUE, "%s takes at most %d argument%s, got %d", op->name, max, plural(max),
+                last - first + 1);
     }
   }
 }
@@ -510,7 +510,7 @@ static void add_counter(lua_State *L, Arguments *a) {
 static void add_factor(lua_State *L, Arguments *a) {
   State *s = bind_state(L);
   if (!s->trace) return;
-  int replicas = int_most(s->replicas, 1);
+  int replicas = int_max(s->replicas, 1);
   for (int i = 0; i < op_attr_count(a->op); i++) {
     if (strcmp(a->op->attrs[i].name, "replication_factor") || a->attr[i].kind != ATTR_NONE)
       continue;

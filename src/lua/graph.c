@@ -5,7 +5,7 @@
 #include "lua/trace.h"
 #include "transform/clone.h"
 
-enum { MOST_FETCHED = 4096 };
+enum { MAX_FETCHED = 4096 };
 
 TraceRef *bind_graph(lua_State *L) {
   State *s = bind_state(L);
@@ -91,8 +91,8 @@ static int value_key(lua_State *L) {
 static int compile(lua_State *L) {
   TraceRef *ref = bind_graph(L);
   lua_Integer fetched_count = luaL_len(L, 1), fed_count = luaL_len(L, 2);
-  if (fetched_count > MOST_FETCHED || fed_count > MOST_FETCHED)
-    bind_fail(L, ERR_VALUE, "sess:run: more than %d values at once", MOST_FETCHED);
+  if (fetched_count > MAX_FETCHED || fed_count > MAX_FETCHED)
+    bind_fail(L, ERR_VALUE, "sess:run: more than %d values at once", MAX_FETCHED);
   Value **fetched = lua_newuserdatauv(L, (size_t)(2 * fetched_count + 1) * sizeof *fetched, 0);
   Fed *fed = lua_newuserdatauv(L, (size_t)(fed_count + 1) * sizeof *fed, 0);
   for (int i = 0; i < (int)fetched_count; i++) {

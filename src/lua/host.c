@@ -10,7 +10,7 @@
 #include "ops/io/feed.h"
 
 #define HOST_NAME "ipulua.HostFunction"
-enum { MOST_VALUES = 4096 };
+enum { MAX_VALUES = 4096 };
 
 typedef struct LuaFunction {
   HostOp op;
@@ -126,8 +126,8 @@ static int host_callback(lua_State *L) {
   Graph *g = ref->trace->graph;
   lua_settop(L, 4);
   int in_count = (int)luaL_len(L, 2), out_count = (int)luaL_len(L, 3);
-  if (in_count > MOST_VALUES || out_count > MOST_VALUES)
-    return bind_fail(L, ERR_VALUE, "host_callback: at most %d values", MOST_VALUES);
+  if (in_count > MAX_VALUES || out_count > MAX_VALUES)
+    return bind_fail(L, ERR_VALUE, "host_callback: at most %d values", MAX_VALUES);
   Value **in = lua_newuserdatauv(L, (size_t)(in_count + 1) * sizeof *in, 0);
   for (int i = 0; i < in_count; i++) {
     lua_rawgeti(L, 2, i + 1);

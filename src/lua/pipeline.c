@@ -10,7 +10,7 @@
 #include "program/schedule.h"
 
 #define PLAN_NAME "ipulua.PipelinePlan"
-enum { MOST_STAGES = 4096, MOST_ENTRIES = 1 << 24 };
+enum { MAX_STAGES = 4096, MAX_ENTRIES = 1 << 24 };
 
 Object *bind_opt_plan(lua_State *L, int index) {
   return lua_isnoneornil(L, index) ? NULL : bind_check_object(L, index, PLAN_NAME);
@@ -24,7 +24,7 @@ static int integer_at(lua_State *L, int list, int i, const char *what) {
   lua_geti(L, list, i);
   int good;
   lua_Integer v = lua_tointegerx(L, -1, &good);
-  if (!good || v < 0 || v > MOST_ENTRIES)
+  if (!good || v < 0 || v > MAX_ENTRIES)
     bind_fail(L, ERR_VALUE, "pipeline: entry %d of %s isn't a number of one", i, what);
   lua_pop(L, 1);
   return (int)v;
@@ -35,7 +35,7 @@ static int *integers(lua_State *L, const char *name, int *count) {
   lua_getfield(L, 1, name);
   luaL_argcheck(L, lua_istable(L, -1), 1, name);
   int n = (int)luaL_len(L, -1), list = lua_gettop(L);
-  if (n < 1 || n > MOST_STAGES) bind_fail(L, ERR_VALUE, "pipeline: %d stages", n);
+  if (n < 1 || n > MAX_STAGES) bind_fail(L, ERR_VALUE, "pipeline: %d stages", n);
   int *v = lua_newuserdatauv(L, (size_t)n * sizeof *v, 0);
   for (int i = 0; i < n; i++) v[i] = integer_at(L, list, i + 1, name);
   *count = n;
@@ -62,7 +62,7 @@ void bind_read_offload(lua_State *L, int index, Offload *o) {
   o->shard_state = flag_of(L, table, "shard_state");
   o->shard_weights = flag_of(L, table, "shard_weights");
   lua_getfield(L, table, "least");
-  o->least = (size_t)luaL_optinteger(L, -1, 0);
+  o->min = (size_t)luaL_optinteger(L, -1, 0);
   lua_pop(L, 1);
 }
 
@@ -85,8 +85,8 @@ static void set_order(lua_State *L, PipelinePlan *p) {
   begin[0] = 0;
   for (int d = 0; d < p->ipus; d++) {
     if (lua_geti(L, lists, d + 1) == LUA_TTABLE) total += luaL_len(L, -1);
-    if (total > MOST_ENTRIES)
-      bind_fail(L, ERR_VALUE, "pipeline: a schedule of more than %d entries", (int)MOST_ENTRIES);
+    if (total > MAX_ENTRIES)
+      bind_fail(L, ERR_VALUE, "pipeline: a schedule of more than %d entries", (int)MAX_ENTRIES);
     begin[d + 1] = (int)total;
     lua_pop(L, 1);
   }
@@ -177,7 +177,7 @@ static int schedules(lua_State *L) {
 static int overlap(lua_State *L) {
   const PipelinePlan *p = check(L);
   lua_pushinteger(L, plan_overlap(p));
-  lua_pushinteger(L, plan_least(p));
+  lua_pushinteger(L, plan_min(p));
   return 2;
 }
 
@@ -215,7 +215,7 @@ static int time_steps(lua_State *L) {
   PipelinePlan *p = check(L);
   lua_Integer micros = luaL_checkinteger(L, 2);
   Error e = {0};
-  Timetable *t = micros > 0 && micros <= MOST_ENTRIES ? timetable_new(&e, p, (int)micros) : NULL;
+  Timetable *t = micros > 0 && micros <= MAX_ENTRIES ? timetable_new(&e, p, (int)micros) : NULL;
   bind_check(L, &e);
   if (!t) return 0;
   lua_pushinteger(L, t->rows);
@@ -247,8 +247,8 @@ static int timetable(lua_State *L) {
   PipelinePlan *p = check(L);
   lua_Integer micros = luaL_checkinteger(L, 2);
   Error e = {0};
-  if (micros > MOST_ENTRIES)
-    fail(&e, ERR_VALUE, "a schedule of more than %d micro-batches", (int)MOST_ENTRIES);
+  if (micros > MAX_ENTRIES)
+    fail(&e, ERR_VALUE, "a schedule of more than %d micro-batches", (int)MAX_ENTRIES);
   Timetable *t = e.status == OK ? timetable_new(&e, p, micros < 0 ? 0 : (int)micros) : NULL;
   bind_check(L, &e);
   lua_createtable(L, t->rows, 0);

@@ -220,9 +220,9 @@ static void push_ipus(lua_State *L, const Price *p) {
     lua_createtable(L, 0, 10);
     push_cycles(L, x->cycles, p->total), lua_setfield(L, -2, "cycles");
     push_memory(L, p, i, i), lua_setfield(L, -2, "memory");
-    set_count(L, "max_tile_bytes", x->most);
+    set_count(L, "max_tile_bytes", x->max);
     set_count(L, "fullest_tile_bytes", price_fullest(x));
-    set_count(L, "min_tile_bytes", x->least);
+    set_count(L, "min_tile_bytes", x->min);
     set_count(L, "mean_tile_bytes", x->mean);
     set_count(L, "tiles_over", x->tiles_over);
     set_io_tiles(L, p, x->io_bytes);
@@ -243,7 +243,7 @@ static void push_stages(lua_State *L, const Price *p) {
     set_count(L, "stash_depth", x->stash_depth);
     set_count(L, "stash_bytes", x->stash_bytes);
     set_count(L, "bytes", price_bytes(&p->ipu[x->ipu]));
-    set_count(L, "max_tile_bytes", p->ipu[x->ipu].most);
+    set_count(L, "max_tile_bytes", p->ipu[x->ipu].max);
     set_count(L, "fullest_tile_bytes", price_fullest(&p->ipu[x->ipu]));
     lua_rawseti(L, -2, s + 1);
   }
@@ -263,13 +263,13 @@ static int summary(lua_State *L) {
   set_number(L, "seconds", p->seconds);
   push_cycles(L, p->cycles, p->total), lua_setfield(L, -2, "cycles");
   push_memory(L, p, 0, p->shards - 1), lua_setfield(L, -2, "memory");
-  set_count(L, "max_tile_bytes", p->ipu[p->worst].most);
+  set_count(L, "max_tile_bytes", p->ipu[p->worst].max);
   set_count(L, "fullest_tile_bytes", price_fullest(&p->ipu[p->worst]));
   set_count(L, "tile_bytes", price_tile_limit(p));
   set_count(L, "tiles", (double)p->machine.pod.target.tiles);
-  double most_io = 0;
-  for (int i = 0; i < p->shards; i++) most_io = fmax(most_io, p->ipu[i].io_bytes);
-  set_io_tiles(L, p, most_io);
+  double max_io = 0;
+  for (int i = 0; i < p->shards; i++) max_io = fmax(max_io, p->ipu[i].io_bytes);
+  set_io_tiles(L, p, max_io);
   push_stages(L, p), lua_setfield(L, -2, "stages");
   push_ipus(L, p), lua_setfield(L, -2, "ipu");
   Band band = price_band(p);
@@ -322,16 +322,16 @@ static int names(lua_State *L) {
   return 2;
 }
 
-enum { MOST_PRETENDED = 1 << 20, MOST_COMPONENTS = 256 };
+enum { MAX_PRETENDED = 1 << 20, MAX_COMPONENTS = 256 };
 
 /* An outfeed gets zeros for each element that a run would have put there. */
 static Status pretend_put(const Node *n, double times, int replicas, char *zeros, Error *e) {
-  const Type *types[MOST_COMPONENTS];
+  const Type *types[MAX_COMPONENTS];
   const void **data = calloc((size_t)(replicas * n->in_count) + 1, sizeof *data);
   if (!data) return fail(e, ERR_OUT_OF_MEMORY, "out of memory");
   for (int k = 0; k < n->in_count; k++) types[k] = &n->in[k]->type;
   for (int k = 0; k < replicas * n->in_count; k++) data[k] = zeros;
-  for (double i = 0; i < times && i < MOST_PRETENDED && e->status == OK; i++)
+  for (double i = 0; i < times && i < MAX_PRETENDED && e->status == OK; i++)
     outlet_put(n, replicas, types, data, e);
   free(data);
   return e->status;
@@ -342,17 +342,17 @@ static int pretend(lua_State *L) {
   for (int i = 0; i < p->step_count; i++) {
     const PricedStep *r = &p->step[i];
     if (r->kind != PRICED_HOST_OUT || !r->node || !node_is_enqueue(r->node) ||
-        r->node->in_count > MOST_COMPONENTS)
+        r->node->in_count > MAX_COMPONENTS)
       continue;
-    size_t most = 1;
+    size_t max = 1;
     for (int k = 0; k < r->node->in_count; k++) {
       size_t bytes = type_bytes(&r->node->in[k]->type);
-      if (bytes > most) most = bytes;
+      if (bytes > max) max = bytes;
     }
-    char *zeros = lua_newuserdatauv(L, most, 0);
-    memset(zeros, 0, most);
+    char *zeros = lua_newuserdatauv(L, max, 0);
+    memset(zeros, 0, max);
     Error e = {0};
-    pretend_put(r->node, r->times, int_most(p->program->replicas, 1), zeros, &e);
+    pretend_put(r->node, r->times, int_max(p->program->replicas, 1), zeros, &e);
     lua_pop(L, 1);
     bind_check(L, &e);
   }
@@ -375,11 +375,11 @@ static int text(lua_State *L) { return push_text(L, profile_text(check_price(L))
 
 /* (price, {{words, price}, …}) */
 static int complaint(lua_State *L) {
-  enum { MOST = 16 };
+  enum { MAX = 16 };
   const Price *p = check_price(L);
-  Remedy list[MOST];
+  Remedy list[MAX];
   int count = lua_istable(L, 2) ? (int)luaL_len(L, 2) : 0;
-  if (count > MOST) count = MOST;
+  if (count > MAX) count = MAX;
   for (int i = 0; i < count; i++) { /* the table holds what is taken from it */
     lua_rawgeti(L, 2, i + 1);
     lua_rawgeti(L, -1, 1), lua_rawgeti(L, -2, 2);

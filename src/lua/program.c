@@ -14,7 +14,7 @@
 #include "program/replicas.h"
 #include "program/text.h"
 
-enum { MOST_LISTED = 4096 };
+enum { MAX_LISTED = 4096 };
 #define ROOT_NAME "ipulua.Root"
 
 Program *bind_check_program(lua_State *L, int index) {
@@ -124,9 +124,9 @@ static int replicate(lua_State *L) {
   Program *p = bind_check_program(L, 1);
   lua_Integer replicas = luaL_checkinteger(L, 2), first = luaL_optinteger(L, 3, 0),
               all = luaL_optinteger(L, 4, 0);
-  if (replicas < 1 || replicas > MOST_LISTED || first < 0 || all < 0 || all > INT_MAX / 2 ||
+  if (replicas < 1 || replicas > MAX_LISTED || first < 0 || all < 0 || all > INT_MAX / 2 ||
       first > all)
-    return luaL_error(L, "a program has 1 to %d replicas", MOST_LISTED);
+    return luaL_error(L, "a program has 1 to %d replicas", MAX_LISTED);
   Error e = {0};
   const Instances *instances = bind_state(L)->engine->instances;
   p->window_bytes = instances ? instances_shared_bytes(instances) : 0;
@@ -262,7 +262,7 @@ static int describe(lua_State *L) {
   lua_pushinteger(L, p->executions), lua_setfield(L, -2, "executions");
   lua_pushinteger(L, (lua_Integer)p->memory_bytes), lua_setfield(L, -2, "memory_bytes");
   lua_pushinteger(L, (lua_Integer)p->remote_bytes), lua_setfield(L, -2, "remote_bytes");
-  lua_pushinteger(L, (lua_Integer)most_live_bytes(p->buffer, p->buffer_count)),
+  lua_pushinteger(L, (lua_Integer)max_live_bytes(p->buffer, p->buffer_count)),
       lua_setfield(L, -2, "live_bytes");
   lua_pushinteger(L, p->graph->node_count), lua_setfield(L, -2, "nodes");
   lua_pushboolean(L, p->unshared_state), lua_setfield(L, -2, "unshared_state");

@@ -88,13 +88,13 @@ static int enqueue(lua_State *L) {
  * anything */
 static int take(lua_State *L) {
   Outfeed *q = check(L);
-  int64_t most = luaL_optinteger(L, 2, -1);
+  int64_t max = luaL_optinteger(L, 2, -1);
   Tensor **out = lua_newuserdatauv(L, OUTFEED_COMPONENTS * sizeof *out, 0);
   Error e = {0};
   int n, form;
   /* what a running program waits for would else never come to whoever polls */
   host_calls_serve(bind_state(L)->host);
-  outfeed_take(q, most, out, &n, &form, &e);
+  outfeed_take(q, max, out, &n, &form, &e);
   bind_check(L, &e);
   lua_createtable(L, n, 0);
   for (int i = 0; i < n; i++) {

@@ -58,10 +58,10 @@ static int read_cifar(lua_State *L) {
 /* (path, dtype, separator, has header, columns, fill | nil); columns: names, or positions from 0;
  * nil: all */
 static int read_csv(lua_State *L) {
-  enum { MOST_COLUMNS = 1024 };
+  enum { MAX_COLUMNS = 1024 };
   const char *path = luaL_checkstring(L, 1), *separator = luaL_checkstring(L, 3);
-  const char *name[MOST_COLUMNS];
-  int64_t position[MOST_COLUMNS];
+  const char *name[MAX_COLUMNS];
+  int64_t position[MAX_COLUMNS];
   CsvOptions o = {.dtype = bind_check_dtype(L, 2),
                   .separator = separator[0],
                   .has_header = lua_toboolean(L, 4)};
@@ -69,8 +69,8 @@ static int read_csv(lua_State *L) {
   if (!lua_isnoneornil(L, 6)) o.fill = &fill;
   if (lua_istable(L, 5)) {
     lua_Integer n = luaL_len(L, 5);
-    if (n > MOST_COLUMNS)
-      return bind_fail(L, ERR_VALUE, "from_csv: at most %d columns can be named", MOST_COLUMNS);
+    if (n > MAX_COLUMNS)
+      return bind_fail(L, ERR_VALUE, "from_csv: at most %d columns can be named", MAX_COLUMNS);
     o.column_count = (int)n;
     for (int i = 0; i < o.column_count; i++) {
       lua_rawgeti(L, 5, i + 1);

@@ -9,7 +9,7 @@
 #include "transform/autodiff.h"
 #include "transform/trace_gradient.h"
 
-enum { MOST_LISTED = 4096 };
+enum { MAX_LISTED = 4096 };
 
 TraceRef *trace_ref_new(lua_State *L, Trace *t) {
   TraceRef *r = t ? calloc(1, sizeof *r) : NULL;
@@ -190,7 +190,7 @@ static int argument(lua_State *L) {
 static Value **values_in(lua_State *L, TraceRef *ref, int index, int *count, const char *what) {
   index = lua_absindex(L, index);
   lua_Integer n = lua_isnoneornil(L, index) ? 0 : luaL_len(L, index);
-  if (n > MOST_LISTED) bind_fail(L, ERR_VALUE, "%s: more than %d values", what, MOST_LISTED);
+  if (n > MAX_LISTED) bind_fail(L, ERR_VALUE, "%s: more than %d values", what, MAX_LISTED);
   Value **v = lua_newuserdatauv(L, (size_t)(n + 1) * sizeof *v, 0);
   for (lua_Integer i = 1; i <= n; i++) {
     lua_rawgeti(L, index, i);

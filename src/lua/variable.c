@@ -188,15 +188,15 @@ static int replica_values(lua_State *L) {
   return 1;
 }
 
-enum { MOST_REPLICAS = 1024 };
+enum { MAX_REPLICAS = 1024 };
 
 /* (variable, list of tensors): replicas 1 … get values of their own; replica 0 keeps its. */
 static int set_replica_values(lua_State *L) {
   Variable *v = check(L);
   luaL_checktype(L, 2, LUA_TTABLE);
   int count = (int)luaL_len(L, 2);
-  if (count > MOST_REPLICAS) return bind_fail(L, ERR_VALUE, "more than %d replicas", MOST_REPLICAS);
-  Tensor *value[MOST_REPLICAS];
+  if (count > MAX_REPLICAS) return bind_fail(L, ERR_VALUE, "more than %d replicas", MAX_REPLICAS);
+  Tensor *value[MAX_REPLICAS];
   for (int r = 0; r < count; r++) { /* the list keeps them alive */
     lua_rawgeti(L, 2, r + 1);
     value[r] = bind_check_tensor(L, -1, v->name)->tensor;
@@ -207,7 +207,7 @@ static int set_replica_values(lua_State *L) {
     lua_pop(L, 1);
   }
   bind_settle(L, v);
-  void *data[MOST_REPLICAS + 1];
+  void *data[MAX_REPLICAS + 1];
   Error e = {0};
   if (count && variable_spread(&e, v, count + 1, data) == OK)
     for (int r = 0; r < count; r++) tensor_copy_out(value[r], data[r + 1]);

@@ -48,18 +48,18 @@ static Status choose_plan(Error *e, Price *p, const Graph *g, int stages) {
   return p->plan ? OK : e->status;
 }
 
-static int shard_count(int most) {
+static int shard_count(int max) {
   int count = 1;
-  while (count < most + 1) count *= 2;
+  while (count < max + 1) count *= 2;
   return count;
 }
 
-static Status size_machine(Error *e, Price *p, int most) {
+static Status size_machine(Error *e, Price *p, int max) {
   for (int s = 0; s < p->stage_count; s++) {
     int ipu = price_ipu_of_stage(p, s);
-    if (ipu > most) most = ipu;
+    if (ipu > max) max = ipu;
   }
-  p->shards = shard_count(most);
+  p->shards = shard_count(max);
   if (p->machine.pod.ipus % p->shards)
     return fail(e, ERR_FAILED_PRECONDITION,
                 "'%s' is spread over %d IPUs; the machine has %d, and must have a multiple of %d",
@@ -69,6 +69,6 @@ static Status size_machine(Error *e, Price *p, int most) {
 }
 
 Status choose_layout(Error *e, Price *p, const Graph *g, const Placer *placer) {
-  Status s = choose_plan(e, p, g, placer->most_stage + 1);
-  return s == OK ? size_machine(e, p, placer->most_shard) : s;
+  Status s = choose_plan(e, p, g, placer->max_stage + 1);
+  return s == OK ? size_machine(e, p, placer->max_shard) : s;
 }

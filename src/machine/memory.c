@@ -39,7 +39,7 @@ const char *price_category_name(PriceCategory c) { return categories[c].name; }
 bool price_category_always(PriceCategory c) { return categories[c].always; }
 
 double price_bytes(const IpuPrice *i) { return i->always + i->temporary; }
-double price_fullest(const IpuPrice *i) { return i->most * (1 + gap_share); }
+double price_fullest(const IpuPrice *i) { return i->max * (1 + gap_share); }
 double price_tile_limit(const Price *p) { return (double)p->machine.pod.target.tile_bytes; }
 
 static double tiles_of(const Price *p) { return (double)p->machine.pod.target.tiles; }
@@ -118,16 +118,16 @@ static bool find_peak(Price *p, int ipu) {
     const Allocation *h = &p->allocation[i];
     if (h->ipu != ipu || h->offloaded || is_always(h) || h->first > h->last || h->first < 0)
       continue;
-    int first = int_least(h->first, p->step_count), last = int_least(h->last, p->step_count);
+    int first = int_min(h->first, p->step_count), last = int_min(h->last, p->step_count);
     change[first] += h->bytes;
     change[last + 1] -= h->bytes;
   }
-  double live = 0, most = -1;
+  double live = 0, max = -1;
   for (int i = 0; i < p->step_count; i++) {
     const PricedStep *r = &p->step[i];
     live += change[i];
     double now = live + (r->cost && r->ipu == ipu ? r->cost->temporary_total : 0);
-    if (now > most) most = now, p->ipu[ipu].peak = i;
+    if (now > max) max = now, p->ipu[ipu].peak = i;
   }
   return true;
 }
@@ -145,7 +145,7 @@ static void spread_over(Spread *s, double bytes, int used) {
   double each = bytes / used;
   int begin = s->next, end = begin + used;
   s->change[begin] += each;
-  s->change[least(end, s->tiles)] -= each;
+  s->change[min(end, s->tiles)] -= each;
   if (end > s->tiles) {
     s->change[0] += each;
     s->change[end - s->tiles] -= each;
@@ -234,12 +234,12 @@ static void add_temporaries(IpuPrice *x, const Cost *c, Spread *s) {
 
 static void measure_tiles(Price *p, IpuPrice *x, const Spread *s) {
   double level = 0, limit = price_tile_limit(p);
-  x->least = INFINITY;
+  x->min = INFINITY;
   for (int i = 0; i < s->tiles; i++) {
     level += s->change[i];
     x->tile[i] = level;
-    x->most = fmax(x->most, level);
-    x->least = fmin(x->least, level);
+    x->max = fmax(x->max, level);
+    x->min = fmin(x->min, level);
     x->mean += level / s->tiles;
     if (level * (1 + gap_share) > limit) x->tiles_over++;
   }

@@ -30,15 +30,15 @@ static bool is_given(const Node *n) { return n->place.stage >= 0 || n->place.sha
 /* The home of the largest operand, of equal ones the newest: little is moved then. */
 static Home operands_home(Homes *h, const Node *n) {
   Home best = {.shard = -1, .stage = -1};
-  size_t most = 0;
+  size_t max = 0;
   int newest = -2;
   for (int i = 0; i < n->in_count; i++) {
     const Home *at = home_at(h, n->in[i]);
     const Node *maker = value_root(n->in[i])->node;
     int age = node_is_made(maker) ? maker->id : -1;
     size_t bytes = type_bytes(&n->in[i]->type);
-    bool better = !best.known || bytes > most || (bytes == most && age > newest);
-    if (at->known && better) best = *at, most = bytes, newest = age;
+    bool better = !best.known || bytes > max || (bytes == max && age > newest);
+    if (at->known && better) best = *at, max = bytes, newest = age;
   }
   return best;
 }
@@ -89,8 +89,8 @@ static void place_node(Placer *p, Homes *h, Node *n) {
                .known = true};
   if (!is_given(n)) home = operands_home(h, n);
   if (!home.known) return;
-  if (home.stage > p->most_stage) p->most_stage = home.stage;
-  if (home.shard > p->most_shard) p->most_shard = home.shard;
+  if (home.stage > p->max_stage) p->max_stage = home.stage;
+  if (home.shard > p->max_shard) p->max_shard = home.shard;
   for (int i = 0; i < n->out_count; i++) *home_at(h, &n->out[i]) = home;
   claim(h, n, &home);
 }
@@ -118,13 +118,13 @@ static void place_region(Placer *p, const Graph *g, Home *inputs, Home *outputs)
 
 void place_program(Placer *p, const Graph *g) {
   Home *inputs = arena_alloc(p->arena, (size_t)(g->input_count + 1) * sizeof *inputs);
-  p->most_stage = p->most_shard = -1;
+  p->max_stage = p->max_shard = -1;
   if (!inputs) {
     p->failed = true;
     return;
   }
   for (int i = 0; i < g->input_count; i++) inputs[i] = (Home){.shard = -1, .stage = -1};
   place_region(p, g, inputs, NULL);
-  if (p->most_stage < 0 && p->most_shard < 0) return;
+  if (p->max_stage < 0 && p->max_shard < 0) return;
   place_region(p, g, inputs, NULL); /* what only later readers told */
 }

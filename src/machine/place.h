@@ -21,7 +21,7 @@ struct Homes {
 typedef struct Placer {
   Arena *arena;
   Homes *list; /* one for each region */
-  int most_stage, most_shard;
+  int max_stage, max_shard;
   bool failed; /* memory is out */
 } Placer;
 

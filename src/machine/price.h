@@ -133,7 +133,7 @@ typedef struct IpuPrice {
   double gaps;                /* lost to alignment and fragmentation, beside them */
   int peak;                   /* the step at which most is live */
   double *tile;               /* [tiles] bytes at the peak, without gaps */
-  double least, mean, most;   /* of tile */
+  double min, mean, max;      /* of tile */
   double code;                /* of a tile: what must lie below the interleaved region */
   double streaming;           /* bytes in streaming memory */
   uint32_t vertices;

@@ -16,7 +16,7 @@
 #include "program/schedule.h"
 #include "program/timetable.h"
 
-enum { MOST_EVENTS = 150000, MOST_TRACE_EVENTS = 400000 };
+enum { MAX_EVENTS = 150000, MAX_TRACE_EVENTS = 400000 };
 
 /* What is no UTF-8 becomes U+FFFD: JSON has no other text. */
 static void put_string(FILE *f, const char *s) {
@@ -140,9 +140,9 @@ static void put_ipus(FILE *f, const Price *p) {
     put_cycles(f, x->cycles, p->total);
     fputc(',', f), put_memory(f, p, x);
     put_member(f, "first", (double)i * (double)p->machine.pod.target.tiles);
-    fputc(',', f), put_member(f, "least", x->least);
+    fputc(',', f), put_member(f, "least", x->min);
     fputc(',', f), put_member(f, "mean", x->mean);
-    fputc(',', f), put_member(f, "most", x->most);
+    fputc(',', f), put_member(f, "most", x->max);
     fprintf(f, ",\"over\":%d,\"bytes\":[", x->tiles_over);
     for (int64_t t = 0; t < p->machine.pod.target.tiles; t++) {
       if (t) fputc(',', f);
@@ -266,7 +266,7 @@ static void put_timetable(FILE *f, const Price *p) {
 }
 
 static void put_timeline(FILE *f, const Price *p) {
-  Timeline t = timeline_of(p, MOST_EVENTS);
+  Timeline t = timeline_of(p, MAX_EVENTS);
   fputs(
       "\"timeline_columns\":[\"begin\",\"cycles\",\"step\",\"ipu\",\"slot\",\"repeats\"],\"timeline\":[",
       f);
@@ -335,7 +335,7 @@ char *profile_trace(const Price *p) {
   FILE *f = open_memstream(&text, &bytes);
   if (!f) return NULL;
   double ns_per_cycle = 1e9 / (double)p->machine.pod.target.clock_hz;
-  Timeline t = timeline_of(p, MOST_TRACE_EVENTS);
+  Timeline t = timeline_of(p, MAX_TRACE_EVENTS);
   fputs(
       "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[{\"ph\":\"M\",\"pid\":0,\"name\":\"process_name\",\"args\":{\"name\":",
       f);

@@ -100,8 +100,8 @@ static void put_memory(FILE *f, const Price *p) {
                 bytes_text(x->bytes[k], a));
     if (x->streaming > 0)
       fprintf(f, "  %-26s %12s\n", "in streaming memory", bytes_text(x->streaming, a));
-    fprintf(f, "  a tile: least %s, mean %s, most %s%s\n", bytes_text(x->least, a),
-            bytes_text(x->mean, b), bytes_text(x->most, c), x->fits ? "" : "  DOES NOT FIT");
+    fprintf(f, "  a tile: least %s, mean %s, most %s%s\n", bytes_text(x->min, a),
+            bytes_text(x->mean, b), bytes_text(x->max, c), x->fits ? "" : "  DOES NOT FIT");
     if (price_has_io(p))
       fprintf(f, "  %d I/O tiles: %s of %s%s\n", p->machine.io_tiles, bytes_text(x->io_bytes, a),
               bytes_text(price_io_limit(p), b),
@@ -251,7 +251,7 @@ static void put_remedy(FILE *f, const Price *p, const char *words, const Machine
 
 /* What is in streaming memory already gains nothing, and is not listed. */
 static void put_offloading(FILE *f, const Price *p, int *count) {
-  enum { LEAST = 128 };
+  enum { MIN = 128 };
   const struct {
     const char *words;
     Offload offload;
@@ -268,7 +268,7 @@ static void put_offloading(FILE *f, const Price *p, int *count) {
     Machine m = p->machine;
     if (remedies[i].offload.shard_state && p->replicas < 2) continue;
     m.offload = remedies[i].offload;
-    m.offload.least = LEAST;
+    m.offload.min = MIN;
     put_remedy(f, p, remedies[i].words, &m, count);
   }
 }

@@ -124,7 +124,7 @@ static Cost cost_of_collective(const Price *p, const PricedStep *r) {
 static Cost cost_of_move(const Price *p, const PricedStep *r) {
   const Pod *pod = &p->machine.pod;
   int board = (int)pod->target.ipus_per_board, own = pod->ipus / pod_hosts(pod);
-  int on_board = int_least(board, own);
+  int on_board = int_min(board, own);
   int sharing = on_board / p->shards; /* replicas that draw from the same network card */
   switch (r->kind) {
     case PRICED_LINK:
@@ -320,7 +320,7 @@ static bool run_entries(Rhythm *t, const Timetable *table) {
 static bool run_row(Rhythm *t, const Timetable *table, int row) {
   Price *p = t->price;
   const PipelinePlan *plan = t->plan;
-  double host = 0, most = 0;
+  double host = 0, max = 0;
   memset(t->ipu_step, 0, (size_t)p->shards * sizeof *t->ipu_step);
   for (int i = table->row_begin[row]; i < table->row_begin[row + 1]; i++) {
     TimetableEntry x = table->entry[i];
@@ -335,9 +335,9 @@ static bool run_row(Rhythm *t, const Timetable *table, int row) {
     if (x.program == 0) host += t->host_in;
     if (x.program == plan->places - 1) host += t->host_out;
   }
-  for (int i = 0; i < p->shards; i++) most = fmax(most, t->ipu_step[i]);
-  double waited = price_overlaps(p, plan->ipu_of[0]) ? fmax(0, host - most) : host,
-         cycles = most + waited + t->links;
+  for (int i = 0; i < p->shards; i++) max = fmax(max, t->ipu_step[i]);
+  double waited = price_overlaps(p, plan->ipu_of[0]) ? fmax(0, host - max) : host,
+         cycles = max + waited + t->links;
   t->elapsed += cycles;
   t->waited += waited;
   return true;
@@ -386,7 +386,7 @@ static Status run_table(Error *e, Rhythm *t, int micros, double *rows) {
 }
 
 /* Of more micro-batches than this the time table isn't made. */
-static double most_counted(const Rhythm *t) {
+static double max_counted(const Rhythm *t) {
   enum { MANY = 1 << 15 };
   int overlap = plan_overlap(t->plan);
   return t->plan->micros ? t->block->repeats : (double)overlap * (MANY / overlap + 1);
@@ -419,7 +419,7 @@ static Status time_pipeline(Error *e, Price *p, int block) {
   t.arrival = arena_alloc(p->arena, (size_t)(plan_programs(t.plan) + 1) * sizeof *t.arrival);
   if (!t.work || !t.ipu_step || !t.arrival || !gather_work(&t))
     return fail(e, ERR_OUT_OF_MEMORY, "out of memory while pricing '%s'", p->name);
-  double rows = 0, counted = fmin(t.block->repeats, most_counted(&t));
+  double rows = 0, counted = fmin(t.block->repeats, max_counted(&t));
   if (run_table(e, &t, (int)counted, &rows) != OK) return e->status;
   if (counted < t.block->repeats && extrapolate(e, &t, counted, &rows) != OK) return e->status;
   if (t.keeps_entries) note_stages(&t, (int)fmin(rows, INT_MAX));

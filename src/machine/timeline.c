@@ -34,9 +34,9 @@ static void note_end(Timeline *t, int step, double at) {
 }
 
 static double latest(const Price *p, const Clocks *c) {
-  double most = 0;
-  for (int i = 0; i < p->shards; i++) most = fmax(most, c->at[i]);
-  return most;
+  double max = 0;
+  for (int i = 0; i < p->shards; i++) max = fmax(max, c->at[i]);
+  return max;
 }
 
 static void set_all(const Price *p, Clocks *c, double at) {
@@ -177,8 +177,8 @@ static void walk(Timeline *t, const Price *p, int begin, int end, Clocks *c, boo
   }
 }
 
-Timeline timeline_of(const Price *p, int most) {
-  Timeline t = {.room = most, .done = calloc((size_t)p->step_count + 1, sizeof *t.done)};
+Timeline timeline_of(const Price *p, int max) {
+  Timeline t = {.room = max, .done = calloc((size_t)p->step_count + 1, sizeof *t.done)};
   Clocks c = {.first = -1};
   t.failed = !t.done;
   set_all(p, &c, 0);

@@ -22,7 +22,7 @@ typedef struct Timeline {
 } Timeline;
 
 /* At most about `most` events. free() the list. */
-Timeline timeline_of(const Price *p, int most);
+Timeline timeline_of(const Price *p, int max);
 /* How long a run takes; elapsed of pipelines must be known. */
 double timeline_cycles(const Price *p);
 double timeline_between(const Price *p, int begin, int end); /* those steps alone, once */

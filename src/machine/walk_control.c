@@ -59,9 +59,9 @@ static PipelinePlan *plan_of_loop(const PricingContext *w, const Node *n) {
 }
 
 /* How many micro-batches a pipeline of unknown count has: the fewest that its schedule takes. */
-static double least_count(const PipelinePlan *p) {
-  int overlap = plan_overlap(p), least = plan_least(p);
-  return overlap * ((least + overlap - 1) / overlap);
+static double min_count(const PipelinePlan *p) {
+  int overlap = plan_overlap(p), min = plan_min(p);
+  return overlap * ((min + overlap - 1) / overlap);
 }
 
 /* A control node while its regions are walked. */
@@ -94,7 +94,7 @@ static PricedStep *add_loop(PricingContext *w, const Controlled *c) {
   PricedStep *r = walk_add_step(w, plan ? PRICED_PIPELINE : PRICED_LOOP, c->node, 0);
   if (!r) return NULL;
   if (plan) r->plan = (PipelinePlan *)object_retain(&plan->object);
-  r->repeats = count >= 0 ? (double)count : plan ? least_count(plan) : 1;
+  r->repeats = count >= 0 ? (double)count : plan ? min_count(plan) : 1;
   w->times *= r->repeats;
   return r;
 }

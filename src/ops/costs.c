@@ -21,7 +21,7 @@ void cost_pass(const Target *t, const Node *n, VectorCycles of, Cost *cost) {
   double cycles = vector_cycles(of, d);
   for (int i = 0; i < n->in_count; i++)
     if (elements(n->in[i]) != count && elements(n->in[i]) > 1)
-      small = most(small, elements(n->in[i]));
+      small = max(small, elements(n->in[i]));
   *cost = small ? cost_broadcast(t, d, count, small, cycles)
                 : cost_elementwise(t, d, count, n->in_count, cycles);
 }
@@ -180,9 +180,9 @@ void cost_of_top_k(const Target *t, const Node *n, Cost *cost) {
 /* Parts of a serialized_matmul, one after the other: its dimension becomes so much smaller. */
 static int64_t serial_parts(const Node *n, int64_t *m, int64_t *k, int64_t *columns) {
   if (op_attr_count(n->op) < 4) return 1; /* no parts but the flags' */
-  int64_t parts = most(n->attr[0].i, 1), *cut = !strcmp(n->attr[1].s, "a_columns") ? m
-                                                : !strcmp(n->attr[1].s, "b_rows")  ? columns
-                                                                                   : k;
+  int64_t parts = max(n->attr[0].i, 1), *cut = !strcmp(n->attr[1].s, "a_columns") ? m
+                                               : !strcmp(n->attr[1].s, "b_rows")  ? columns
+                                                                                  : k;
   *cut /= parts;
   return parts;
 }
@@ -200,9 +200,9 @@ void cost_of_matmul(const Target *t, const Node *n, Cost *cost) {
           k = a->shape[a->rank - (turned[0].i ? 2 : 1)];
   int64_t groups = m > 0 && columns > 0 ? type_count(y) / (m * columns) : 0;
   /* one b: more rows */
-  if (is_one(b) && !turned[0].i) m *= groups, groups = least(groups, 1);
+  if (is_one(b) && !turned[0].i) m *= groups, groups = min(groups, 1);
   /* one a: more columns */
-  if (is_one(a) && !turned[1].i) columns *= groups, groups = least(groups, 1);
+  if (is_one(a) && !turned[1].i) columns *= groups, groups = min(groups, 1);
   int64_t parts = serial_parts(n, &m, &k, &columns);
   bool sums = parts > 1 && !strcmp(n->attr[1].s, "a_rows_b_columns");
   /* One row times a turned matrix, or a column times a row: what trains a matrix that one row
@@ -249,7 +249,7 @@ void cost_of_categorical(const Target *t, const Node *n, Cost *cost) {
   const Type *x = &n->in[0]->type;
   int64_t classes = x->shape[x->rank - 1];
   *cost = input_pass(t, n, (VectorCycles)VECTOR_EXP);
-  Cost sum = cost_reduce(t, x->dtype, COST_SUM, type_count(x) / most(classes, 1), classes, 1);
+  Cost sum = cost_reduce(t, x->dtype, COST_SUM, type_count(x) / max(classes, 1), classes, 1);
   cost_then(cost, &sum);
   Cost draw = cost_random(t, F32, elements(&n->out[0]), RANDOM_UNIFORM);
   cost_then(cost, &draw);
@@ -259,8 +259,8 @@ void cost_of_categorical(const Target *t, const Node *n, Cost *cost) {
 void cost_of_bins(const Target *t, const Node *n, Cost *cost) {
   Dtype d = dtype(n->in[0]);
   *cost = cost_reduce(t, d, COST_MAX, 1, elements(n->in[0]), 1);
-  Cost least = cost_reduce(t, d, COST_MAX, 1, elements(n->in[0]), 1);
-  cost_then(cost, &least);
+  Cost min = cost_reduce(t, d, COST_MAX, 1, elements(n->in[0]), 1);
+  cost_then(cost, &min);
   Cost fill = cost_fill(t, d, elements(&n->out[0]));
   cost_then(cost, &fill);
 }
@@ -275,7 +275,7 @@ static int64_t capped_product(int64_t a, int64_t b) {
 /* Each element is compared with each level. */
 void cost_of_histogram(const Target *t, const Node *n, Cost *cost) {
   const Value *x = n->in[n->in_count - 2], *levels = n->in[n->in_count - 1];
-  *cost = cost_elementwise(t, dtype(x), capped_product(elements(x), most(elements(levels), 1)), 2,
+  *cost = cost_elementwise(t, dtype(x), capped_product(elements(x), max(elements(levels), 1)), 2,
                            VECTOR(COMPARE, dtype(x)));
   Cost sum = cost_reduce(t, F32, COST_SUM, 1, elements(x), elements(&n->out[0]));
   cost_then(cost, &sum);

@@ -150,7 +150,7 @@ static void run_chunk(void *context, int64_t chunk, int slot) {
   (void)slot;
   const Loop *l = context;
   int64_t begin = chunk * l->grain, end = begin + l->grain;
-  l->body(l->context, begin, least(end, l->count));
+  l->body(l->context, begin, min(end, l->count));
 }
 
 void parallel_for(const Call *c, int64_t count, int64_t grain,

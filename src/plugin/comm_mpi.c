@@ -8,7 +8,7 @@
 
 #include "dist/comm.h"
 
-enum { MOST_PIECES = 1024 };
+enum { MAX_PIECES = 1024 };
 static const int64_t piece_bytes = (int64_t)1 << 30; /* MPI counts in int */
 
 struct CommRequest {
@@ -80,7 +80,7 @@ static const char *words(int code) {
 
 static CommRequest *new_request(int64_t bytes) {
   int64_t count = bytes <= piece_bytes ? 1 : (bytes + piece_bytes - 1) / piece_bytes;
-  if (count > MOST_PIECES) return NULL;
+  if (count > MAX_PIECES) return NULL;
   CommRequest *r = mpi.spare;
   if (r) mpi.spare = r->next;
   else if (!(r = malloc(sizeof *r))) return NULL;

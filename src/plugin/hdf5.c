@@ -48,10 +48,10 @@ static void take(lua_State *L, Receiver *r, void *to, size_t bytes) {
   }
 }
 
-static uint32_t take_size(lua_State *L, Receiver *r, uint32_t most) {
+static uint32_t take_size(lua_State *L, Receiver *r, uint32_t max) {
   uint32_t n;
   take(L, r, &n, sizeof n);
-  if (n > most) damaged(L, r);
+  if (n > max) damaged(L, r);
   return n;
 }
 
@@ -62,7 +62,7 @@ static void push_bytes(lua_State *L, Receiver *r, size_t bytes) {
 }
 
 static void push_text(lua_State *L, Receiver *r) {
-  push_bytes(L, r, take_size(L, r, HDF5_MOST_TEXT));
+  push_bytes(L, r, take_size(L, r, HDF5_MAX_TEXT));
 }
 
 /* Pushes a dataset's name and {dtype, shape, data}. */
@@ -72,7 +72,7 @@ static void push_dataset(lua_State *L, Receiver *r) {
   lua_createtable(L, 0, 3);
   push_text(L, r);
   lua_setfield(L, -2, "dtype");
-  int rank = (int)take_size(L, r, HDF5_MOST_RANK);
+  int rank = (int)take_size(L, r, HDF5_MAX_RANK);
   lua_createtable(L, rank, 0);
   for (int i = 0; i < rank; i++) {
     int64_t extent;
@@ -90,7 +90,7 @@ static void push_dataset(lua_State *L, Receiver *r) {
 /* Pushes an attribute's name and its texts. */
 static void push_attribute(lua_State *L, Receiver *r) {
   push_text(L, r);
-  int count = (int)take_size(L, r, HDF5_MOST_TEXTS);
+  int count = (int)take_size(L, r, HDF5_MAX_TEXTS);
   lua_createtable(L, count, 0);
   for (int i = 0; i < count; i++) {
     push_text(L, r);

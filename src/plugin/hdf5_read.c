@@ -9,9 +9,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-enum { MOST_OBJECTS = 65536, MOST_NAME = 4096, BUFFER_BYTES = 1 << 16 };
+enum { MAX_OBJECTS = 65536, MAX_NAME = 4096, BUFFER_BYTES = 1 << 16 };
 /* A dataset that claims much more than the file stores for it is not believed. */
-static const hsize_t UNDOUBTED_BYTES = 1 << 26, MOST_RATIO = 1000;
+static const hsize_t UNDOUBTED_BYTES = 1 << 26, MAX_RATIO = 1000;
 /* What reading costs besides the elements, and how fast it is at least. */
 static const rlim_t SPARE_BYTES = (rlim_t)256 << 20, SECONDS = 3, BYTES_PER_SECOND = 20 << 20;
 
@@ -62,7 +62,7 @@ static void put_size(Reader *r, size_t n) {
 }
 
 static void put_text(Reader *r, const char *text, size_t bytes) {
-  size_t size = bytes < HDF5_MOST_TEXT ? bytes : HDF5_MOST_TEXT;
+  size_t size = bytes < HDF5_MAX_TEXT ? bytes : HDF5_MAX_TEXT;
   put_size(r, size);
   put(r, text, size);
 }
@@ -83,8 +83,8 @@ static rlim_t address_space(void) {
 }
 
 /* The limit with another current value, as far as the greatest one allows. */
-static struct rlimit limited(struct rlimit now, rlim_t most) {
-  now.rlim_cur = now.rlim_max == RLIM_INFINITY || most < now.rlim_max ? most : now.rlim_max;
+static struct rlimit limited(struct rlimit now, rlim_t max) {
+  now.rlim_cur = now.rlim_max == RLIM_INFINITY || max < now.rlim_max ? max : now.rlim_max;
   return now;
 }
 
@@ -141,7 +141,7 @@ static void put_attribute(Reader *r, const char *name, hid_t attribute) {
   hssize_t count = H5Sget_simple_extent_npoints(space);
   size_t size = H5Tget_size(type);
   H5Sclose(space);
-  bool is_text = H5Tget_class(type) == H5T_STRING && count >= 0 && count <= HDF5_MOST_TEXTS;
+  bool is_text = H5Tget_class(type) == H5T_STRING && count >= 0 && count <= HDF5_MAX_TEXTS;
   if (is_text && size > 0 && size <= 1 << 16 && size * (size_t)count <= UNDOUBTED_BYTES)
     put_texts(r, name, attribute, type, (size_t)count);
   H5Tclose(type);
@@ -190,7 +190,7 @@ static const char *check_storage(hid_t dataset, hsize_t bytes) {
   bool external = H5Pget_external_count(plan) > 0, is_virtual = H5Pget_layout(plan) == H5D_VIRTUAL;
   H5Pclose(plan);
   if (external || is_virtual) return "its elements are in another file";
-  if (bytes > UNDOUBTED_BYTES && bytes / MOST_RATIO > H5Dget_storage_size(dataset))
+  if (bytes > UNDOUBTED_BYTES && bytes / MAX_RATIO > H5Dget_storage_size(dataset))
     return "it claims more elements than are stored";
   return NULL;
 }
@@ -222,8 +222,8 @@ static char *read_elements(Reader *r, const char *name, hid_t dataset, const For
 static bool put_opened(Reader *r, const char *name, hid_t dataset, const Form *f) {
   hid_t space = H5Dget_space(dataset);
   int rank = H5Sget_simple_extent_ndims(space);
-  hsize_t shape[HDF5_MOST_RANK] = {0};
-  hssize_t count = rank >= 0 && rank <= HDF5_MOST_RANK ? H5Sget_simple_extent_npoints(space) : -1;
+  hsize_t shape[HDF5_MAX_RANK] = {0};
+  hssize_t count = rank >= 0 && rank <= HDF5_MAX_RANK ? H5Sget_simple_extent_npoints(space) : -1;
   bool has_shape = count >= 0 && H5Sget_simple_extent_type(space) != H5S_NULL;
   if (has_shape) H5Sget_simple_extent_dims(space, shape, NULL);
   H5Sclose(space);
@@ -255,8 +255,8 @@ static bool put_dataset(Reader *r, const char *name, hid_t dataset) {
 static herr_t visit(hid_t file, const char *name, const H5L_info_t *link, void *context) {
   Reader *r = context;
   if (link->type != H5L_TYPE_HARD) return wrong(r, "", "it has links to elsewhere"), -1;
-  if (r->objects++ == MOST_OBJECTS) return wrong(r, "", "it has too many objects"), -1;
-  if (strlen(name) > MOST_NAME) return wrong(r, "", "a name in it is too long"), -1;
+  if (r->objects++ == MAX_OBJECTS) return wrong(r, "", "it has too many objects"), -1;
+  if (strlen(name) > MAX_NAME) return wrong(r, "", "a name in it is too long"), -1;
   /* H5Oget_info_by_name has another form in each version */
   hid_t object = H5Oopen(file, name, H5P_DEFAULT);
   if (object < 0) return wrong(r, name, "it can't be opened"), -1;

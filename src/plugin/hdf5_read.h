@@ -8,7 +8,7 @@
  * Numbers are in the machine's order. */
 #pragma once
 
-enum { HDF5_MOST_RANK = 8, HDF5_MOST_TEXTS = 1 << 16, HDF5_MOST_TEXT = 1 << 20 };
+enum { HDF5_MAX_RANK = 8, HDF5_MAX_TEXTS = 1 << 16, HDF5_MAX_TEXT = 1 << 20 };
 
 /* Writes the records of a file to a descriptor. Meant for a process of its own, which libhdf5 may
  * bring down: its memory and time are limited here. */

@@ -23,25 +23,25 @@ enum {
   BUCKETS_OF_WINDOW = 4, /* of the largest, each with two places */
 };
 
-static size_t most_read(const Program *p, size_t others) {
-  size_t most = (others <= 2 ? READ_BYTES_OF_TWO : READ_BYTES) / others;
+static size_t max_read(const Program *p, size_t others) {
+  size_t max = (others <= 2 ? READ_BYTES_OF_TWO : READ_BYTES) / others;
   size_t room = p->window_bytes / BUCKETS_OF_WINDOW / (size_t)p->replicas;
-  return room < most ? room : most;
+  return room < max ? room : max;
 }
 
 size_t program_gather_bytes(const Program *p) {
   int instances = p->all_replicas / p->replicas;
   if (instances < 2) return 0;
-  if (p->window_bytes) return most_read(p, (size_t)p->replicas * (size_t)(instances - 1));
-  size_t most = instances == 2 ? GATHER_BYTES_OF_TWO : GATHER_BYTES;
-  return most / (size_t)(p->replicas * (instances - 1));
+  if (p->window_bytes) return max_read(p, (size_t)p->replicas * (size_t)(instances - 1));
+  size_t max = instances == 2 ? GATHER_BYTES_OF_TWO : GATHER_BYTES;
+  return max / (size_t)(p->replicas * (instances - 1));
 }
 
-static bool is_sum(const Phase *p, size_t most) {
+static bool is_sum(const Phase *p, size_t max) {
   if (p->kind != PHASE_COLLECTIVE || p->step[0]->kind != STEP_OP) return false;
   const Call *c = &p->step[0]->call;
   return p->step[0]->node->op->eval_collective_far && c->attr[0].kind == ATTR_NONE && c->in[0] &&
-         type_bytes(c->in_type[0]) <= most;
+         type_bytes(c->in_type[0]) <= max;
 }
 
 typedef struct Range {
@@ -105,21 +105,21 @@ static bool is_there(const Phases *list, int from, int at) {
 
 /* Larger ones go along the chain by themselves, in between: messages that have arrived stay meanwhile, boards of
  * shared memory don't. */
-static bool may_pass(const Program *p, const Phase *phase, size_t most) {
+static bool may_pass(const Program *p, const Phase *phase, size_t max) {
   if (phase->kind == PHASE_LOCAL) return true;
-  return !p->window_bytes && is_sum(phase, SIZE_MAX) && !is_sum(phase, most);
+  return !p->window_bytes && is_sum(phase, SIZE_MAX) && !is_sum(phase, max);
 }
 
 /* The sums that are exchanged at phase `first`, itself among them: their number. Another exchange would take the
  * place of what has arrived. */
 static int members_of(const Program *p, const Phases *list, int first, int *member) {
-  size_t bytes = 0, most = program_gather_bytes(p);
+  size_t bytes = 0, max = program_gather_bytes(p);
   int count = 0;
   for (int i = first; i < list->count; i++) {
     const Phase *phase = &list->phase[i];
-    if (may_pass(p, phase, most)) continue;
-    size_t more = is_sum(phase, most) ? type_bytes(phase->step[0]->call.in_type[0]) : 0;
-    if (!is_sum(phase, most) || bytes + more > most || !is_there(list, first, i)) break;
+    if (may_pass(p, phase, max)) continue;
+    size_t more = is_sum(phase, max) ? type_bytes(phase->step[0]->call.in_type[0]) : 0;
+    if (!is_sum(phase, max) || bytes + more > max || !is_there(list, first, i)) break;
     bytes += more;
     if (member) member[count] = i;
     count++;
@@ -141,9 +141,9 @@ static void add_member(Bucket *b, Phase *each, int replicas) {
 }
 
 bool buckets_find(const Program *p, Replication *r, Phases *list) {
-  size_t most = program_gather_bytes(p);
+  size_t max = program_gather_bytes(p);
   for (int i = 0; i < list->count; i++) {
-    if (!is_sum(&list->phase[i], most) || list->phase[i].bucket) continue;
+    if (!is_sum(&list->phase[i], max) || list->phase[i].bucket) continue;
     int count = members_of(p, list, i, NULL);
     Bucket *b = arena_alloc(p->arena, sizeof *b);
     int *member = arena_alloc(p->arena, (size_t)count * sizeof *member);

@@ -141,21 +141,21 @@ typedef struct Lives {
 enum { ALL_LANES = -1 };
 
 /* Of the buffers of one lane, or of all; *peak: where that is. */
-static size_t most_at_once(const Lives *l, int lane, int *peak) {
-  size_t live = 0, most = 0;
+static size_t max_at_once(const Lives *l, int lane, int *peak) {
+  size_t live = 0, max = 0;
   for (int i = 0, dead = 0; i < l->count; i++) {
     if (lane != ALL_LANES && l->born[i]->lane != lane) continue;
     for (; l->dying[dead]->last < l->born[i]->first; dead++)
       if (lane == ALL_LANES || l->dying[dead]->lane == lane) live -= aligned(l->dying[dead]->bytes);
     live += aligned(l->born[i]->bytes);
-    if (live > most) most = live, *peak = l->born[i]->first;
+    if (live > max) max = live, *peak = l->born[i]->first;
   }
-  return most;
+  return max;
 }
 
 /* Lanes run side by side: each needs its most, and what is everybody's all that time comes on
  * top. */
-static size_t most_beside(const Lives *l) {
+static size_t max_beside(const Lives *l) {
   int lanes = 0, begin = INT_MAX, end = -1, peak;
   size_t bytes = 0;
   for (int i = 0; i < l->count; i++) {
@@ -165,18 +165,18 @@ static size_t most_beside(const Lives *l) {
     if (b->first < begin) begin = b->first;
     if (b->last > end) end = b->last;
   }
-  for (int lane = 0; lane < lanes; lane++) bytes += most_at_once(l, lane, &peak);
+  for (int lane = 0; lane < lanes; lane++) bytes += max_at_once(l, lane, &peak);
   for (int i = 0; i < l->count && lanes; i++)
     if (l->born[i]->lane < 0 && l->born[i]->first <= begin && l->born[i]->last >= end)
       bytes += aligned(l->born[i]->bytes);
   return bytes;
 }
 
-static size_t least_bytes(const Lives *l, int *peak) {
+static size_t min_bytes(const Lives *l, int *peak) {
   if (l->count) qsort(l->born, (size_t)l->count, sizeof *l->born, by_birth);
   if (l->count) qsort(l->dying, (size_t)l->count, sizeof *l->dying, by_death);
-  size_t at_once = most_at_once(l, ALL_LANES, peak), beside = most_beside(l);
-  return size_most(at_once, beside);
+  size_t at_once = max_at_once(l, ALL_LANES, peak), beside = max_beside(l);
+  return size_max(at_once, beside);
 }
 
 /* ---- small plans: the best of a few orders ---- */
@@ -214,8 +214,8 @@ static size_t end_of_plan(Buffer *const *order, int n) {
 static void plan_small(Lives *l, Buffer **near, int64_t *best_offset, Buffer *base) {
   Buffer **order = l->born;
   int peak = -1, n = l->count;
-  size_t least = least_bytes(l, &peak), best = SIZE_MAX;
-  for (int k = 0; k < ORDERS && best > least + (least >> SLACK_SHIFT); k++) {
+  size_t min = min_bytes(l, &peak), best = SIZE_MAX;
+  for (int k = 0; k < ORDERS && best > min + (min >> SLACK_SHIFT); k++) {
     qsort(order, (size_t)n, sizeof *order, k == 2 ? by_life : by_size);
     if (k > 0) put_first(order, n, peak, near);
     fit_among_placed(order, n, false, l->dying, near);
@@ -262,10 +262,10 @@ size_t plan_memory(Buffer *buffers, int count, bool remote) {
   return total;
 }
 
-size_t most_live_bytes(Buffer *buffers, int count) {
+size_t max_live_bytes(Buffer *buffers, int count) {
   Lives l;
   int peak = -1;
-  size_t least = collect(&l, buffers, count, false) ? least_bytes(&l, &peak) : 0;
+  size_t min = collect(&l, buffers, count, false) ? min_bytes(&l, &peak) : 0;
   free(l.born), free(l.dying);
-  return least;
+  return min;
 }

@@ -10,5 +10,5 @@ bool buffers_overlap(const Buffer *a, const Buffer *b);
 size_t plan_memory(Buffer *buffers, int count, bool remote);
 /* The most bytes of ARENA buffers, streaming memory apart, that are live at one step: no plan
  * can need less. */
-size_t most_live_bytes(Buffer *buffers, int count);
+size_t max_live_bytes(Buffer *buffers, int count);
 #endif

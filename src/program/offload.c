@@ -60,7 +60,7 @@ static int pass_of(const Part *t, const Node *n) { return t->pass ? t->pass[n->i
 
 static bool is_large(const Part *t, const Value *v) {
   size_t bytes = type_bytes(&v->type);
-  return bytes > 0 && bytes >= t->request->offload.least;
+  return bytes > 0 && bytes >= t->request->offload.min;
 }
 
 /* ---- transfers ---- */
@@ -435,7 +435,7 @@ static bool is_offloaded(const Program *p, const OffloadRequest *q, int variable
   const Variable *v = p->variable[variable];
   const Value *input = p->graph->input[p->argument_count + variable];
   bool asked = v->of_optimizer ? q->offload.state : v->trainable && q->plan && q->offload.weights;
-  bool large = type_bytes(&v->type) >= q->offload.least && type_bytes(&v->type) > 0;
+  bool large = type_bytes(&v->type) >= q->offload.min && type_bytes(&v->type) > 0;
   return (v->remote || (asked && large)) && !load_shares(p->graph, input);
 }
 

@@ -93,14 +93,14 @@ static int new_stash(Pipeline *p, size_t bytes, int copies, const Node *n) {
 /* Copies of what n makes that its readers in other passes need; 0: all readers are in its own. */
 static int copies_needed(Pipeline *p, const Node *n, int made) {
   const Region *r = &p->r;
-  int most = 0;
+  int max = 0;
   for (int i = r->reader_begin[n->id]; i < r->reader_begin[n->id + 1]; i++) {
     int reader = r->reader[i];
     if (reader >= p->g->node_count || r->pass[reader] <= made) continue;
     int copies = copies_between(p, made, r->pass[reader], node_is_dequeue(n));
-    if (copies > most) most = copies;
+    if (copies > max) max = copies;
   }
-  return most;
+  return max;
 }
 
 static void stash_values(Pipeline *p) {

@@ -16,10 +16,10 @@ enum { HEAVY_WORK = 20000, LOOP_GUESS = 16 };
 /* ---- shards ---- */
 
 static bool raise_shard(const Node *n, void *largest) {
-  int *most = largest;
-  if (n->place.shard > *most) *most = n->place.shard;
+  int *max = largest;
+  if (n->place.shard > *max) *max = n->place.shard;
   const PipelinePlan *plan = n->op->traits & CONTROL ? (const PipelinePlan *)control_plan(n) : NULL;
-  if (plan && plan->ipus - 1 > *most) *most = plan->ipus - 1;
+  if (plan && plan->ipus - 1 > *max) *max = plan->ipus - 1;
   return false;
 }
 
@@ -171,8 +171,8 @@ static Status build(Builder *b, const Block *const *block, Phases *list) {
     local = NULL;
     Phase *p = new_phase(b, list, s->nested_count ? PHASE_CONTROL : PHASE_COLLECTIVE, block, i);
     if (!p) return no_memory(b);
-    if (s->kind == STEP_ENQUEUE && s->call.in_count > b->replication->most_values)
-      b->replication->most_values = s->call.in_count;
+    if (s->kind == STEP_ENQUEUE && s->call.in_count > b->replication->max_values)
+      b->replication->max_values = s->call.in_count;
     if (p->kind == PHASE_COLLECTIVE) continue;
     Phase made = *p; /* the list may move while its inside is built */
     Status status = build_inside(b, &made);

@@ -68,9 +68,9 @@ typedef struct Replication {
   int count;
   Program **instance; /* [count]: the program itself first */
   Phases main;
-  char **spare;    /* [count]: where the results of replicas other than the first go */
-  int most_values; /* of an element that is enqueued */
-  Bucket *bucket;  /* of all phases */
+  char **spare;   /* [count]: where the results of replicas other than the first go */
+  int max_values; /* of an element that is enqueued */
+  Bucket *bucket; /* of all phases */
 } Replication;
 
 /* Make p run as so many replicas; once. With others: they are replicas first, first + 1, … of `all`, which several

@@ -15,7 +15,7 @@ static bool any_shared_ipu(const PipelinePlan *p) {
 static int grouped_overlap(const PipelinePlan *p) { return p->io_overlap ? 1 : plan_programs(p); }
 
 /* Tiles of their own for moving data are two places more to fill. */
-static int grouped_least(const PipelinePlan *p) {
+static int grouped_min(const PipelinePlan *p) {
   return p->io_overlap ? plan_programs(p) + 2 : plan_programs(p);
 }
 
@@ -157,7 +157,7 @@ static int given_order(const PipelinePlan *p, int ipu, int micros, TimetableEntr
 static const Schedule schedules[] = {
     {.name = "Grouped",
      .overlap = grouped_overlap,
-     .least = grouped_least,
+     .min = grouped_min,
      .starts = grouped_starts,
      .recomputations = {RECOMPUTE_STAGE, RECOMPUTE_INTERLEAVED},
      .both_passes = true,

@@ -11,7 +11,7 @@ struct Schedule {
   /* Micro-batches in flight, of which there must be a multiple (NULL: 1), and at least so many
    * (NULL: as many as overlap). */
   int (*overlap)(const PipelinePlan *p);
-  int (*least)(const PipelinePlan *p);
+  int (*min)(const PipelinePlan *p);
   /* One of these two. starts: row[m] is the row in which micro-batch m begins; its programs follow
    * row by row. order: the programs of an IPU, one after the other; returns how many. false: memory
    * is out. */

@@ -97,8 +97,8 @@ int plan_overlap(const PipelinePlan *p) {
   return p->schedule->overlap ? p->schedule->overlap(p) : 1;
 }
 
-int plan_least(const PipelinePlan *p) {
-  return p->schedule->least ? p->schedule->least(p) : plan_overlap(p);
+int plan_min(const PipelinePlan *p) {
+  return p->schedule->min ? p->schedule->min(p) : plan_overlap(p);
 }
 
 /* ---- tables ---- */
@@ -187,8 +187,8 @@ static bool run_lists(const PipelinePlan *p, const TimetableEntry *order, const 
 }
 
 static bool fill_from_orders(const PipelinePlan *p, int micros, int *row) {
-  size_t most = (size_t)p->stages * (p->training ? 2 : 1) * (size_t)micros;
-  TimetableEntry *order = malloc((most + 1) * sizeof *order);
+  size_t max = (size_t)p->stages * (p->training ? 2 : 1) * (size_t)micros;
+  TimetableEntry *order = malloc((max + 1) * sizeof *order);
   int *begin = calloc((size_t)p->ipus + 1, sizeof *begin);
   bool good = order && begin;
   for (int ipu = 0; ipu < p->ipus && good; ipu++)
@@ -203,11 +203,11 @@ static Status check_count(Error *e, const PipelinePlan *p, int micros) {
   if (p->micros && micros != p->micros)
     return fail(e, ERR_FAILED_PRECONDITION,
                 "this schedule is for %d micro-batches, but there are %d", p->micros, micros);
-  if (micros < plan_least(p) && micros % overlap == 0)
+  if (micros < plan_min(p) && micros % overlap == 0)
     return fail(
         e, ERR_FAILED_PRECONDITION,
         "a pipeline of %d stages with tiles for moving data needs at least %d micro-batches, but there are %d",
-        p->places, plan_least(p), micros);
+        p->places, plan_min(p), micros);
   if (micros < 1 || micros % overlap)
     return fail(
         e, ERR_FAILED_PRECONDITION,
@@ -309,17 +309,17 @@ int plan_copies(Error *e, const PipelinePlan *p, int made, int used, bool at_row
   int from = plan_place_of_program(p, made), to = plan_place_of_program(p, used);
   bool same = !at_row_start && plan_places_share_ipu(p, from, to) && !is_concurrent(p, from) &&
               !is_concurrent(p, to);
-  int there = 0, most = 0;
+  int there = 0, max = 0;
   for (int r = 0; r < t->rows; r++) {
     int gone = 0;
     for (int i = t->row_begin[r]; i < t->row_begin[r + 1]; i++) {
       bool makes = t->entry[i].program == made, uses = t->entry[i].program == used;
-      if (makes && ++there > most) most = there;
+      if (makes && ++there > max) max = there;
       if (uses && same) there--; /* one IPU does one thing after the other */
       else if (uses) gone++;
     }
     there -= gone;
   }
   timetable_free(t);
-  return most;
+  return max;
 }

@@ -58,7 +58,7 @@ bool plan_places_share_ipu(const PipelinePlan *p, int a, int b);
 /* Micro-batches in flight: how many there are must be a multiple of it (1: any number will do),
  * and at least plan_least. */
 int plan_overlap(const PipelinePlan *p);
-int plan_least(const PipelinePlan *p);
+int plan_min(const PipelinePlan *p);
 
 typedef struct Timetable {
   int rows, micros;

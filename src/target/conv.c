@@ -15,8 +15,8 @@ static Problem read_shape(const ConvShape *s, bool backward, bool phases, double
   int last = s->rank - 1, rows = s->rank - 2;
   int64_t depth_kernel = 1; /* a point sees no more of it than its phase, and than there is input */
   if (s->rank > 2)
-    depth_kernel = least(backward ? ceil_div(s->kernel[0], s->stride[0]) : s->kernel[0],
-                         most(1, backward ? s->out[0] : s->in[0]));
+    depth_kernel = min(backward ? ceil_div(s->kernel[0], s->stride[0]) : s->kernel[0],
+                       max(1, backward ? s->out[0] : s->in[0]));
   Problem q = {.groups = s->groups, .batch = s->batch, .limit = limit};
   const int64_t *field = backward ? s->in : s->out, *in = backward ? s->out : s->in;
   if (s->rank > 2) q.batch = times(q.batch, field[0]);
@@ -99,7 +99,7 @@ static ConvShape clamp_shape(const ConvShape *s) {
   for (int i = 0; i < COST_SPATIAL; i++) {
     c.in[i] = clamp_extent(s->in[i]), c.out[i] = clamp_extent(s->out[i]),
     c.kernel[i] = clamp_extent(s->kernel[i]);
-    c.stride[i] = most(1, clamp_extent(s->stride[i]));
+    c.stride[i] = max(1, clamp_extent(s->stride[i]));
   }
   return c;
 }
@@ -155,7 +155,7 @@ static Cost elements_cost(const Target *t, Dtype d, const ConvShape *s, ConvPass
                                              : times(s->in_channels, s->out_channels);
   int64_t outputs = times(times(s->groups, rows), channels),
           each = to_extent(ceil(macs / (double)outputs));
-  return cost_serial_dots(t, d, outputs, 1, most(each, 1), 1,
+  return cost_serial_dots(t, d, outputs, 1, max(each, 1), 1,
                           plan_limit(t, o->available_memory_proportion));
 }
 
@@ -169,7 +169,7 @@ Cost cost_conv(const Target *t, Dtype d, Dtype partials, const ConvShape *shape,
   int64_t window = conv_product(s->kernel, s->rank),
           points = times(s->batch, conv_product(s->out, s->rank)), seen = 1;
   /* by one output: the rest is padding */
-  for (int i = 0; i < s->rank; i++) seen = times(seen, least(s->kernel[i], s->in[i]));
+  for (int i = 0; i < s->rank; i++) seen = times(seen, min(s->kernel[i], s->in[i]));
   bool empty = points <= 0 || window <= 0 || seen <= 0 || s->groups <= 0 || s->in_channels <= 0 ||
                s->out_channels <= 0;
   if (empty) return cost_free();

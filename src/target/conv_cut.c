@@ -11,9 +11,8 @@ typedef struct Block {
 
 static int64_t input_extent(int64_t outputs, int64_t stride, int64_t taps, int64_t dilation,
                             int64_t phase, int64_t in) {
-  return least(
-      (times(outputs - 1, stride) + times(taps - 1, most(dilation, 1))) / most(phase, 1) + 1,
-      most(in, 1));
+  return min((times(outputs - 1, stride) + times(taps - 1, max(dilation, 1))) / max(phase, 1) + 1,
+             max(in, 1));
 }
 
 /* Points read for a block: the halo, but no more than there is. */
@@ -30,14 +29,14 @@ static double input_points(const Problem *q, const Block *b, int64_t kernel_rows
  * is padding, which no pass is made for (PL: output ranges by kernel index). Any output meets
  * any input at one point at most. One dimension. */
 static int64_t outputs_met(int64_t outputs, int64_t stride, int64_t in, int64_t phases) {
-  return least(of_phase(outputs, phases), ceil_div(most(in, 1), stride));
+  return min(of_phase(outputs, phases), ceil_div(max(in, 1), stride));
 }
 
 static int64_t taps_met(int64_t taps, int64_t outputs, int64_t stride, int64_t in, int64_t phases,
                         int64_t gap) {
-  return least(taps,
-               ceil_div(times(most(phases, 1), most(times(of_phase(outputs, phases), stride), in)),
-                        most(gap, 1)));
+  return min(taps,
+             ceil_div(times(max(phases, 1), max(times(of_phase(outputs, phases), stride), in)),
+                      max(gap, 1)));
 }
 
 /* Where a part begins, in row order, when each row has so many. */
@@ -51,7 +50,7 @@ static double point_of_part(double part, double split, double columns) {
 static double slowest_worker(const Target *t, int64_t rows, int64_t columns, double per_range,
                              double per_piece, double per_point) {
   int64_t workers = t->workers, a = common_divisor(rows, workers);
-  double split = (double)(workers / most(1, a)), share = (double)(rows / most(1, a)),
+  double split = (double)(workers / max(1, a)), share = (double)(rows / max(1, a)),
          width = (double)columns, worst = 0;
   for (int64_t w = 0; w < workers; w++) {
     double from = point_of_part((double)w * share, split, width),
@@ -120,13 +119,13 @@ typedef struct Search {
 
 /* The next cut to look at. */
 static int64_t next_cut(const Search *s, int64_t extent, int64_t parts) {
-  int64_t least = (int64_t)((double)parts * s->growth);
-  return next_split(extent, least > parts && least < extent ? least - 1 : parts);
+  int64_t min = (int64_t)((double)parts * s->growth);
+  return next_split(extent, min > parts && min < extent ? min - 1 : parts);
 }
 
-static double count_cuts(int64_t extent, int64_t most) {
+static double count_cuts(int64_t extent, int64_t max) {
   double count = 0;
-  for (int64_t parts = 1; parts && parts <= most; parts = next_split(extent, parts)) count++;
+  for (int64_t parts = 1; parts && parts <= max; parts = next_split(extent, parts)) count++;
   return count;
 }
 
@@ -161,7 +160,7 @@ static double padding_cycles(const Search *s, const Block *b, const Plan *p, int
   double points = (double)b->batch * (double)rows * (double)wide,
          share = p->input_bytes / input_points(q, b, taps, columns);
   double kernel =
-      p->weight_bytes * (double)(columns - least(q->kernel_columns, columns)) / (double)columns;
+      p->weight_bytes * (double)(columns - min(q->kernel_columns, columns)) / (double)columns;
   return fmax(0, points * share - p->input_bytes + kernel) / (double)s->t->exchange_bytes_per_cycle;
 }
 
@@ -200,23 +199,22 @@ static void consider(const Search *s, const Cut *cut, const Block *b, int64_t fi
   p.fits = p.input_bytes + p.weight_bytes + p.partial_bytes <= q->limit;
   /* several rows in one pass: the zeros between them are passed too */
   int64_t phase_rows = m->height > 1 ? 0 : q->phase_rows;
-  Block met = {
-      b->batch,
-      outputs_met(b->rows, q->stride_rows, most(q->phase_rows, 1) * q->in_rows, phase_rows),
-      outputs_met(b->columns, q->stride_columns, q->in_columns, q->phase_columns)};
+  Block met = {b->batch,
+               outputs_met(b->rows, q->stride_rows, max(q->phase_rows, 1) * q->in_rows, phase_rows),
+               outputs_met(b->columns, q->stride_columns, q->in_columns, q->phase_columns)};
   double met_rows = (double)taps_met(ceil_div(q->kernel_rows, cut->kernel_parts), b->rows,
                                      q->stride_rows, q->in_rows, q->phase_rows, q->gap_rows);
 
   double met_columns = (double)taps_met(q->kernel_columns, b->columns, q->stride_columns,
                                         q->in_columns, q->phase_columns, q->gap_columns);
-  double least =
+  double min =
       p.weight_bytes * (1 - 1 / (double)p.row_split) / (double)s->t->exchange_bytes_per_cycle;
   if (m->kernel == VERTEX_AMP_NX1)
-    least += share * (double)in * (double)out * ceil_ratio(met_rows, (double)m->height) *
-             met_columns *
-             (u->load + u->per_row * (double)met.batch * (double)met.rows * (double)met.columns);
+    min += share * (double)in * (double)out * ceil_ratio(met_rows, (double)m->height) *
+           met_columns *
+           (u->load + u->per_row * (double)met.batch * (double)met.rows * (double)met.columns);
   const Plan *best = s->best;
-  if (best->cycles > 0 && (p.fits ? best->fits && least > best->cycles
+  if (best->cycles > 0 && (p.fits ? best->fits && min > best->cycles
                                   : best->fits || block_bytes(&p) >= block_bytes(best)))
     return;
   p.compute = kernel_cycles(s, &met, points, share, in, out, met_rows, met_columns);
@@ -246,7 +244,7 @@ static void cut_field(const Search *s, const Cut *cut) {
                                                         : 0) {
       int64_t left = room / (images * columns);
       Block b = {.batch = ceil_div(q->batch, images), .columns = ceil_div(q->columns, columns)};
-      b.rows = ceil_div(q->rows, least(left, q->rows));
+      b.rows = ceil_div(q->rows, min(left, q->rows));
       consider(s, cut, &b, images * columns * ceil_div(q->rows, b.rows));
       if (columns == q->columns) break;
     }

@@ -36,13 +36,13 @@ typedef struct Method {
 /* How a point of the kernel meets a field (one dimension). Backward over a stride it works on
  * one phase of the outputs. */
 static inline int64_t of_phase(int64_t outputs, int64_t phases) {
-  return ceil_div(outputs, most(phases, 1));
+  return ceil_div(outputs, max(phases, 1));
 }
 /* The points of the kernel that a block needs at all. */
 static inline int64_t taps_needed(int64_t taps, int64_t outputs, int64_t stride, int64_t in,
                                   int64_t phases) {
-  return least(taps,
-               times(most(phases, 1), times(of_phase(outputs, phases) - 1, stride) + most(in, 1)));
+  return min(taps,
+             times(max(phases, 1), times(of_phase(outputs, phases) - 1, stride) + max(in, 1)));
 }
 
 int64_t conv_product(const int64_t *extents, int rank);

@@ -182,9 +182,9 @@ double vector_width(const Target *t, Dtype d) {
  * bytes a tile. */
 double tile_share(const Target *t, Dtype d, double elements) {
   if (elements <= 0) return 0;
-  double grain = vector_width(t, d), least = 128 / element_bytes(d);
+  double grain = vector_width(t, d), min = 128 / element_bytes(d);
   double share = ceil_ratio(ceil_ratio(elements, grain), (double)t->tiles) * grain;
-  return fmin(elements, fmax(share, fmin(least, elements)));
+  return fmin(elements, fmax(share, fmin(min, elements)));
 }
 
 double tiles_used(const Target *t, Dtype d, double elements) {

@@ -206,11 +206,10 @@ static void consider(const Target *t, const Units *u, const Problem *q, int64_t 
   p.own_bytes = q->spread ? p.input_bytes / (double)ns : 0;
   p.fits = p.input_bytes + p.weight_bytes + p.partial_bytes <= q->limit;
   /* Most cuts are far from the best: what they send and multiply at least tells. */
-  double least =
-      p.weight_bytes * (1 - 1 / (double)p.row_split) / (double)t->exchange_bytes_per_cycle;
+  double min = p.weight_bytes * (1 - 1 / (double)p.row_split) / (double)t->exchange_bytes_per_cycle;
   if (u->kernel == VERTEX_AMP_1X1)
-    least += share * (double)in * out_width / (double)u->units * (u->load + u->per_row * r);
-  if (best->cycles > 0 && (p.fits ? best->fits && least > best->cycles
+    min += share * (double)in * out_width / (double)u->units * (u->load + u->per_row * r);
+  if (best->cycles > 0 && (p.fits ? best->fits && min > best->cycles
                                   : best->fits || block_bytes(&p) >= block_bytes(best)))
     return;
   p.compute = share * block_cycles(t, u, rows, in, out, q->grain / u->units);

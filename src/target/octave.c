@@ -82,8 +82,8 @@ static const double back_off = 0.1;
 static int64_t tiles_of_largest(const Target *t, Dtype d, Dtype partials, const ConvPart *largest,
                                 int count, ConvPass pass, const PlanOptions *options) {
   int64_t others = count - 1,
-          reserved = most(1, least(t->tiles / (2 * (int64_t)count), RESERVED_TILES));
-  int64_t high = most(1, t->tiles - reserved * others), low = most(1, high / 4);
+          reserved = max(1, min(t->tiles / (2 * (int64_t)count), RESERVED_TILES));
+  int64_t high = max(1, t->tiles - reserved * others), low = max(1, high / 4);
   double limit = (1 + back_off * (double)others) *
                  cycles_on(t, d, partials, &largest->shape, pass, options, high);
   while (low < high) {
@@ -111,7 +111,7 @@ Cost cost_octave(const Target *t, Dtype d, Dtype partials, const ConvPart *parts
     Target share = *t;
     share.tiles = i == largest
                       ? tiles
-                      : most(1, (int64_t)((double)(t->tiles - tiles) * work / fmax(1, others)));
+                      : max(1, (int64_t)((double)(t->tiles - tiles) * work / fmax(1, others)));
     Cost c = cost_conv(&share, d, partials, &parts[i].shape, pass, options);
     run_beside(&all, &c);
   }

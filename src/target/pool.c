@@ -125,10 +125,10 @@ static void cut_field(const Pool *q, PoolPlan p, int dimension, int64_t room, in
 
 /* The best with channel groups of so many vectors; present: those of the groups that the operand
  * comes in. */
-static PoolPlan plan_groups(const Pool *q, int64_t most, int64_t present) {
+static PoolPlan plan_groups(const Pool *q, int64_t max, int64_t present) {
   PoolPlan best = {0};
   int64_t tiles = q->t->tiles;
-  for (int64_t vectors = 1; vectors <= most && vectors <= q->channels; vectors++) {
+  for (int64_t vectors = 1; vectors <= max && vectors <= q->channels; vectors++) {
     int64_t groups = ceil_div(q->channels, vectors);
     for (int64_t g = 1; g && g <= tiles; g = next_split(groups, g))
       for (int64_t b = 1; b && g * b <= tiles; b = next_split(q->batch, b)) {

@@ -13,9 +13,9 @@ typedef struct MatrixShare {
   double share, tiles;
 } MatrixShare;
 
-static MatrixShare hold_matrices(const Target *t, Dtype d, int64_t batch, int64_t n, double least) {
+static MatrixShare hold_matrices(const Target *t, Dtype d, int64_t batch, int64_t n, double min) {
   double elements = (double)batch * (double)n * (double)n, grain = vector_width(t, d);
-  double share = fmax(least, ceil_ratio(ceil_ratio(elements, grain), (double)t->tiles) * grain);
+  double share = fmax(min, ceil_ratio(ceil_ratio(elements, grain), (double)t->tiles) * grain);
   return (MatrixShare){share, ceil_ratio(elements, share)};
 }
 
@@ -85,14 +85,14 @@ static bool is_quicker(const Cost *c, const Cost *than) {
   return c->fits != than->fits ? c->fits : cost_cycles(c) < cost_cycles(than);
 }
 
-enum { BLOCK_LEAST = 8, BLOCK_MOST = 512 }; /* of those that are tried where none is asked for */
+enum { BLOCK_MIN = 8, BLOCK_MAX = 512 }; /* of those that are tried where none is asked for */
 
 Cost cost_cholesky(const Target *t, Dtype d, int64_t batch, int64_t n, int64_t block) {
   if (batch <= 0 || n <= 0) return cost_free();
   batch = clamp_extent(batch), n = clamp_extent(n);
   if (block > 0) return cholesky_by(t, d, batch, n, block < n ? block : n);
-  Cost best = cholesky_by(t, d, batch, n, n < BLOCK_LEAST ? n : BLOCK_LEAST);
-  for (int64_t b = 2 * BLOCK_LEAST; b < 2 * n && b <= BLOCK_MOST; b *= 2) {
+  Cost best = cholesky_by(t, d, batch, n, n < BLOCK_MIN ? n : BLOCK_MIN);
+  for (int64_t b = 2 * BLOCK_MIN; b < 2 * n && b <= BLOCK_MAX; b *= 2) {
     Cost c = cholesky_by(t, d, batch, n, b < n ? b : n);
     if (is_quicker(&c, &best)) best = c;
   }
@@ -199,9 +199,9 @@ Cost cost_triangular_solve(const Target *t, Dtype d, int64_t batch, int64_t n, i
   /* by the one element on the diagonal */
   if (n == 1) return cost_elementwise(t, d, times(batch, columns), 2, VECTOR(DIV, d));
   if (block > 0) return solve_by(t, d, batch, n, columns, block);
-  Cost best = solve_by(t, d, batch, n, columns, BLOCK_LEAST);
-  for (int64_t b = 2 * BLOCK_LEAST, most = n > columns ? n : columns;
-       b < 2 * most && b <= BLOCK_MOST; b *= 2) {
+  Cost best = solve_by(t, d, batch, n, columns, BLOCK_MIN);
+  for (int64_t b = 2 * BLOCK_MIN, max = n > columns ? n : columns; b < 2 * max && b <= BLOCK_MAX;
+       b *= 2) {
     Cost c = solve_by(t, d, batch, n, columns, b);
     if (is_quicker(&c, &best)) best = c;
   }

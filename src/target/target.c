@@ -21,14 +21,14 @@ enum { TARGET_CHIPS(X) CHIP_COUNT };
 #define COLUMN_5(a, ...) COLUMN_4(__VA_ARGS__)
 #define COLUMN_6(a, ...) COLUMN_5(__VA_ARGS__)
 #define COLUMN_7(a, ...) COLUMN_6(__VA_ARGS__)
-#define NUMBER_0(member, unit, least, most, source, ...) .member = COLUMN_0(__VA_ARGS__, 0),
-#define NUMBER_1(member, unit, least, most, source, ...) .member = COLUMN_1(__VA_ARGS__, 0),
-#define NUMBER_2(member, unit, least, most, source, ...) .member = COLUMN_2(__VA_ARGS__, 0),
-#define NUMBER_3(member, unit, least, most, source, ...) .member = COLUMN_3(__VA_ARGS__, 0),
-#define NUMBER_4(member, unit, least, most, source, ...) .member = COLUMN_4(__VA_ARGS__, 0),
-#define NUMBER_5(member, unit, least, most, source, ...) .member = COLUMN_5(__VA_ARGS__, 0),
-#define NUMBER_6(member, unit, least, most, source, ...) .member = COLUMN_6(__VA_ARGS__, 0),
-#define NUMBER_7(member, unit, least, most, source, ...) .member = COLUMN_7(__VA_ARGS__, 0),
+#define NUMBER_0(member, unit, min, max, source, ...) .member = COLUMN_0(__VA_ARGS__, 0),
+#define NUMBER_1(member, unit, min, max, source, ...) .member = COLUMN_1(__VA_ARGS__, 0),
+#define NUMBER_2(member, unit, min, max, source, ...) .member = COLUMN_2(__VA_ARGS__, 0),
+#define NUMBER_3(member, unit, min, max, source, ...) .member = COLUMN_3(__VA_ARGS__, 0),
+#define NUMBER_4(member, unit, min, max, source, ...) .member = COLUMN_4(__VA_ARGS__, 0),
+#define NUMBER_5(member, unit, min, max, source, ...) .member = COLUMN_5(__VA_ARGS__, 0),
+#define NUMBER_6(member, unit, min, max, source, ...) .member = COLUMN_6(__VA_ARGS__, 0),
+#define NUMBER_7(member, unit, min, max, source, ...) .member = COLUMN_7(__VA_ARGS__, 0),
 
 static const Target chips[CHIP_COUNT] = {
 #define X(column, chip, its_architecture, other) \
@@ -44,7 +44,7 @@ static const char *const other_names[CHIP_COUNT] = {
 };
 
 /* Each row has a value for each chip. */
-#define X(member, unit, least, most, source, ...) \
+#define X(member, unit, min, max, source, ...) \
   _Static_assert(sizeof(int64_t[]){__VA_ARGS__} == CHIP_COUNT * sizeof(int64_t), #member);
 TARGET_NUMBERS(X)
 #undef X
@@ -52,12 +52,12 @@ TARGET_NUMBERS(X)
 /* What the table says about one number, for setting and printing it by name. */
 typedef struct NumberInfo {
   const char *name;
-  int64_t least, most;
+  int64_t min, max;
   size_t offset;
 } NumberInfo;
 
 static const NumberInfo numbers[] = {
-#define X(member, unit, least, most, source, ...) {#member, least, most, offsetof(Target, member)},
+#define X(member, unit, min, max, source, ...) {#member, min, max, offsetof(Target, member)},
     TARGET_NUMBERS(X)
 #undef X
 };
@@ -115,9 +115,9 @@ static Status unknown(Error *e, const char *name) {
 static Status set_number(Error *e, Target *t, const char *name, double value) {
   const NumberInfo *n = name ? find_number(name) : NULL;
   if (!n) return unknown(e, name ? name : "");
-  if (!(value >= (double)n->least && value <= (double)n->most) || value != floor(value))
+  if (!(value >= (double)n->min && value <= (double)n->max) || value != floor(value))
     return fail(e, ERR_VALUE, "target: %s must be a whole number from %lld to %lld, got %g", name,
-                (long long)n->least, (long long)n->most, value);
+                (long long)n->min, (long long)n->max, value);
   *number_at(t, n) = (int64_t)value;
   return OK;
 }

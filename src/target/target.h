@@ -16,7 +16,7 @@ typedef struct Target {
   /* of a tile, for what a plan holds for itself; 0 means 0.6 */
   double matmul_proportion, conv_proportion;
   int64_t cholesky_block, solve_block; /* rows and columns; 0: the quickest */
-#define X(member, unit, least, most, source, ...) int64_t member;
+#define X(member, unit, min, max, source, ...) int64_t member;
   TARGET_NUMBERS(X)
 #undef X
 } Target;

@@ -11,11 +11,11 @@ static const size_t file_limit = (size_t)1 << 30; /* five times all of CIFAR-10 
 
 static Status check_labels(Error *e, const char *path, const unsigned char *record, int labels,
                            size_t offset) {
-  static const int most[2][2] = {{9}, {19, 99}};
+  static const int max[2][2] = {{9}, {19, 99}};
   for (int i = 0; i < labels; i++)
-    if (record[i] > most[labels - 1][i])
+    if (record[i] > max[labels - 1][i])
       return fail(e, ERR_VALUE, "%s: label at byte offset %zu is %d; %d is the largest", path,
-                  offset + (size_t)i, record[i], most[labels - 1][i]);
+                  offset + (size_t)i, record[i], max[labels - 1][i]);
   return OK;
 }
 

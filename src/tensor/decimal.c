@@ -17,7 +17,7 @@ typedef struct Big {
   uint32_t word[WORDS]; /* the lowest first */
 } Big;
 
-const DecimalLimit decimal_shortest = {.least = 0, .most = INT_MAX};
+const DecimalLimit decimal_shortest = {.min = 0, .max = INT_MAX};
 
 static void big_trim(Big *a) {
   while (a->used && a->word[a->used - 1] == 0) a->used--;
@@ -163,7 +163,7 @@ static void divide(Division *v, const Binary *b, DecimalLimit limit, Decimal *ou
     low = even ? to_low <= 0 : to_low < 0;
     high = even ? to_high >= 0 : to_high > 0;
     int digits = behind - v->exponent; /* so far, counted as limit does */
-    if (((low || high) && digits >= limit.least) || digits >= limit.most ||
+    if (((low || high) && digits >= limit.min) || digits >= limit.max ||
         out->count == DECIMAL_DIGITS)
       break;
     big_scale(&v->remainder, 10);

@@ -17,7 +17,7 @@ typedef struct Decimal {
  * From least on the shortest form ends where it reads back; most ends it, rounded half to even. */
 typedef struct DecimalLimit {
   bool fraction;
-  int least, most;
+  int min, max;
 } DecimalLimit;
 extern const DecimalLimit decimal_shortest;
 

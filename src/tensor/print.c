@@ -73,25 +73,25 @@ static void survey_plain(void *context, const Tensor *t, int64_t offset) {
   Survey *s = context;
   if (!isfinite(dtype_get(t->type.dtype, t->data, offset))) return;
   Decimal x = decimal_of(t->type.dtype, t->data, offset,
-                         (DecimalLimit){.fraction = true, .most = PRECISION});
-  s->left = int_most(s->left, x.negative + (int_most(x.exponent, 0)) + 1);
-  s->right = int_most(s->right, x.count - 1 - x.exponent);
+                         (DecimalLimit){.fraction = true, .max = PRECISION});
+  s->left = int_max(s->left, x.negative + (int_max(x.exponent, 0)) + 1);
+  s->right = int_max(s->right, x.count - 1 - x.exponent);
 }
 
 static void survey_exponent(void *context, const Tensor *t, int64_t offset) {
   Survey *s = context;
   if (!isfinite(dtype_get(t->type.dtype, t->data, offset))) return;
-  Decimal x = decimal_of(t->type.dtype, t->data, offset, (DecimalLimit){.most = PRECISION});
-  s->left = int_most(s->left, x.negative + 1);
-  s->precision = int_most(s->precision, x.count - 1);
-  s->exponent_size = int_most(s->exponent_size, digits_of(abs(x.exponent)));
+  Decimal x = decimal_of(t->type.dtype, t->data, offset, (DecimalLimit){.max = PRECISION});
+  s->left = int_max(s->left, x.negative + 1);
+  s->precision = int_max(s->precision, x.count - 1);
+  s->exponent_size = int_max(s->exponent_size, digits_of(abs(x.exponent)));
 }
 
 static void survey_integer(void *context, const Tensor *t, int64_t offset) {
   char word[WORD];
   int *width = context, n = snprintf(word, sizeof word, "%lld",
                                      (long long)dtype_get_integer(t->type.dtype, t->data, offset));
-  *width = int_most(*width, n);
+  *width = int_max(*width, n);
 }
 
 /* The quotient is rounded to the dtype, as there: in float16 1000.2 is 1000. */
@@ -114,7 +114,7 @@ static Format float_format(const Tensor *t, bool summarise) {
   f.precision = s.precision;
   f.exponent_size = s.exponent_size;
   f.right = f.exponent ? s.exponent_size + 2 + s.precision : s.right;
-  if (s.any_odd) f.left = int_most(f.left, 3 + s.any_minus_infinity - (f.right + 1));
+  if (s.any_odd) f.left = int_max(f.left, 3 + s.any_minus_infinity - (f.right + 1));
   return f;
 }
 
@@ -138,10 +138,10 @@ static char *add_sign(const Decimal *x, int left, int integer_digits, char *p) {
 }
 
 static void write_plain(const Format *f, const Decimal *x, char *p) {
-  int integer_digits = (int_most(x->exponent, 0)) + 1, fraction_digits = x->count - 1 - x->exponent;
+  int integer_digits = (int_max(x->exponent, 0)) + 1, fraction_digits = x->count - 1 - x->exponent;
   if (fraction_digits < 0) fraction_digits = 0;
   p = add_sign(x, f->left, integer_digits, p);
-  p = add_digits(x, int_least(x->exponent, 0), integer_digits, p);
+  p = add_digits(x, int_min(x->exponent, 0), integer_digits, p);
   *p++ = '.';
   p = add_digits(x, x->exponent + 1, fraction_digits, p);
   for (int i = fraction_digits; i < f->right; i++) *p++ = ' ';
@@ -161,8 +161,8 @@ static void write_float(const Format *f, const Tensor *t, int64_t offset, char w
     snprintf(word, WORD, "%*s", f->left + f->right + 1, isnan(x) ? "nan" : x < 0 ? "-inf" : "inf");
     return;
   }
-  DecimalLimit plain = {.fraction = true, .most = PRECISION},
-               exact = {.least = f->precision, .most = f->precision};
+  DecimalLimit plain = {.fraction = true, .max = PRECISION},
+               exact = {.min = f->precision, .max = f->precision};
   Decimal d = decimal_of(f->dtype, t->data, offset, f->exponent ? exact : plain);
   if (f->exponent) write_exponent(f, &d, word);
   else write_plain(f, &d, word);

@@ -86,7 +86,7 @@ static bool broadcast_extent(int64_t a, int64_t b, int64_t *out) {
 }
 
 bool type_broadcast(const Type *a, const Type *b, Type *out) {
-  Type r = {.dtype = a->dtype, .rank = int_most(a->rank, b->rank)};
+  Type r = {.dtype = a->dtype, .rank = int_max(a->rank, b->rank)};
   for (int i = 1; i <= r.rank; i++) { /* from the last dimension on; missing ones are 1 */
     int64_t x = i <= a->rank ? a->shape[a->rank - i] : 1,
             y = i <= b->rank ? b->shape[b->rank - i] : 1;

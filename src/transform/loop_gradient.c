@@ -204,11 +204,11 @@ static void choose_rows(Loop *l) {
   size_t bytes = 0;
   for (int s = 0; s < l->states; s++)
     if (l->taped[s]) bytes += type_bytes(&l->body->output[s]->type);
-  int64_t most = constant_count(l->n->in[0]);
-  if (most < 0 && l->repeat && node_is_constant(l->n->in[0]->node)) most = 0;
-  bool fits = most >= 0 && (most <= TAPE_ROWS || !bytes || (size_t)most <= TAPE_BYTES / bytes);
+  int64_t max = constant_count(l->n->in[0]);
+  if (max < 0 && l->repeat && node_is_constant(l->n->in[0]->node)) max = 0;
+  bool fits = max >= 0 && (max <= TAPE_ROWS || !bytes || (size_t)max <= TAPE_BYTES / bytes);
   l->strided = !fits;
-  l->rows = fits ? (most > 0 ? most : 1) : TAPE_ROWS;
+  l->rows = fits ? (max > 0 ? max : 1) : TAPE_ROWS;
   /* walked again, from rows of the tape */
   for (int s = 0; s < l->states && l->strided; s++) l->taped[s] = l->walked[s];
 }
@@ -261,9 +261,9 @@ static Graph *walk_condition(Loop *l, Value *const *outer, int count, int tapes)
 /* Walk the iterations for the tapes (if with_tapes) and, of a while, for their number. */
 static void walk_forwards(Loop *l, const OpDef *op, Value *bound, bool with_tapes) {
   Graph *r = new_region(l);
-  int most = 2 * l->states + l->inputs + 4, explicit_count = 0, tapes = 0;
+  int max = 2 * l->states + l->inputs + 4, explicit_count = 0, tapes = 0;
   bool counts = op == &control_while;
-  Passing p = {r, values(l, most), 0};
+  Passing p = {r, values(l, max), 0};
   RegionInputs in = {r, values(l, l->inputs)};
   Value **state = values(l, l->states), **tape = values(l, l->states), **out = values(l, l->states);
   Value *index = r && !counts ? graph_input(r, &(Type){.dtype = I32}, NULL) : NULL;

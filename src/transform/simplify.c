@@ -171,13 +171,13 @@ static void merge(Simplify *s, Node *n) {
 static bool is_foldable(const Simplify *s, const Node *n) {
   if (n->in_count == 0 || n->out_count != 1 || s->numerics->check_finite || !is_pure(s, n))
     return false;
-  int64_t most = 0;
+  int64_t max = 0;
   for (int k = 0; k < n->in_count; k++) {
     if (!node_is_constant(n->in[k]->node) || !tensor_is_dense(n->in[k]->node->attr[0].tensor))
       return false;
-    if (type_count(&n->in[k]->type) > most) most = type_count(&n->in[k]->type);
+    if (type_count(&n->in[k]->type) > max) max = type_count(&n->in[k]->type);
   }
-  return type_bytes(&n->out[0].type) <= FOLDED_BYTES && type_count(&n->out[0].type) <= most;
+  return type_bytes(&n->out[0].type) <= FOLDED_BYTES && type_count(&n->out[0].type) <= max;
 }
 
 static Status evaluate(const Simplify *s, const Node *n, Tensor *result) {

@@ -46,9 +46,9 @@ static Status check_value(Check *c, const Node *reader, const Value *v, const ch
 
 static Status check_arity(Check *c, const Node *n) {
   if (n->op->traits & (CONTROL | VARIADIC) || !node_is_made(n) || !n->op->inputs[0]) return OK;
-  int required, most = op_input_count(n->op, &required);
-  return n->in_count < required || n->in_count > most
-             ? bad(c, n, "has %d operands, the row wants %d to %d", n->in_count, required, most)
+  int required, max = op_input_count(n->op, &required);
+  return n->in_count < required || n->in_count > max
+             ? bad(c, n, "has %d operands, the row wants %d to %d", n->in_count, required, max)
              : OK;
 }
 
@@ -78,7 +78,7 @@ static Status check_result_types(Check *c, const Node *n) {
 static Status check_inferred(Check *c, const Node *n) {
   if (!n->op->infer) return OK;
   Node copy = *n;
-  size_t outs = (size_t)(most(n->out_count, MAX_OUTPUTS));
+  size_t outs = (size_t)(max(n->out_count, MAX_OUTPUTS));
   copy.arena = c->arena;
   copy.attr = arena_copy(c->arena, n->attr, (size_t)op_attr_count(n->op) * sizeof *n->attr);
   copy.out = arena_alloc(c->arena, outs * sizeof *copy.out);

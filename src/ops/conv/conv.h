@@ -12,10 +12,10 @@
 enum {
   BLOCK_BYTES = 256 * 1024,
   PARTIAL_BYTES = 8 << 20,
-  MOST_CHUNKS = 16,
-  MOST_PARTS = 8,
+  MAX_CHUNKS = 16,
+  MAX_PARTS = 8,
   ONE_CHUNK_FLOPS = 400000,
-  LEAST_PIXELS = 28 /* of a row: two tiles */
+  MIN_PIXELS = 28 /* of a row: two tiles */
 };
 
 /* The convolution that a node is, or is an adjoint of: image [batch, in…, channels_in], kernel

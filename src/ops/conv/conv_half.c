@@ -129,7 +129,7 @@ Status conv_eval_half(const Call *call) {
   h.steps = form == FORM_KERNEL    ? g->batch * count_of(g->w.out)
             : form == FORM_FORWARD ? taps * g->channels_in / g->groups
                                    : taps * g->channels_out / g->groups;
-  parallel_for(call, type_count(call->out_type[0]), most(4096 / most(h.steps, 1), 1),
+  parallel_for(call, type_count(call->out_type[0]), max(4096 / max(h.steps, 1), 1),
                form == FORM_KERNEL    ? weights_range
                : form == FORM_FORWARD ? forward_range
                                       : backward_range,

@@ -23,15 +23,15 @@ static KernelGrad kernel_grad(const Node *n, const Geometry *g) {
   k.elements = g->w.kernel[0] * g->w.kernel[1] * g->w.kernel[2] * g->channels_in / g->groups *
                g->channels_out;
   if (c->chunks == 0) return k;
-  int64_t room = most(PARTIAL_BYTES / most(k.elements * (int64_t)c->size, 1), 1);
+  int64_t room = max(PARTIAL_BYTES / max(k.elements * (int64_t)c->size, 1), 1);
   double flops = 2.0 * (double)k.elements * (double)c->batch *
                  (double)(c->line[0].count * c->line[1].count * c->line[2].count);
-  int64_t want = flops > (double)MOST_CHUNKS * ONE_CHUNK_FLOPS
-                     ? MOST_CHUNKS
+  int64_t want = flops > (double)MAX_CHUNKS * ONE_CHUNK_FLOPS
+                     ? MAX_CHUNKS
                      : (int64_t)(flops / ONE_CHUNK_FLOPS) + 1;
-  k.part_count = least(least(least(want, MOST_PARTS), room), c->chunks);
+  k.part_count = min(min(min(want, MAX_PARTS), room), c->chunks);
   k.pieces = c->multiplier ? 1 : c->segments * c->groups * conv_panels_of(c);
-  k.splits = least(ceil_div(least(want, MOST_PARTS), k.part_count), k.pieces);
+  k.splits = min(ceil_div(min(want, MAX_PARTS), k.part_count), k.pieces);
   k.clears = c->multiplier || c->taps < g->w.kernel[0] * g->w.kernel[1] * g->w.kernel[2];
   return k;
 }
@@ -58,7 +58,7 @@ static void add_piece(const KernelGrad *k, const Place *p, const char *source, c
                   .rows = p->count[2],
                   .y_row = c->dest_channels,
                   .length = c->length,
-                  .cols = least(out - col, PANEL_COLS),
+                  .cols = min(out - col, PANEL_COLS),
                   .accumulate = accumulate};
   o.x = source + (size_t)(c->offset[segment] + group * in) * c->size;
   o.d = conv_dest_row(c, p, 0) + (size_t)(group * out + col) * c->size;

@@ -108,7 +108,7 @@ static Status transpose_extents(Error *e, const Node *n, Window *w) {
     int64_t reach;
     s = nn_reach(e, w, i, w->out[i], &reach);
     if (s != OK) return s;
-    int64_t beyond = most(reach - w->stride[i], 0);
+    int64_t beyond = max(reach - w->stride[i], 0);
     if (!explicit) {
       w->in[i] = w->out[i] * w->stride[i] + (same ? 0 : beyond);
       w->pad[i] = same ? beyond / 2 : 0;
@@ -118,9 +118,9 @@ static Status transpose_extents(Error *e, const Node *n, Window *w) {
       return fail(e, ERR_VALUE, "output_padding %lld must be less than the stride %lld",
                   (long long)extra[i], (long long)w->stride[i]);
     int64_t covered = (w->out[i] - 1) * w->stride[i] + reach;
-    w->in[i] = most(covered - (same ? reach / 2 * 2 : 0) + extra[i], 0);
+    w->in[i] = max(covered - (same ? reach / 2 * 2 : 0) + extra[i], 0);
     /* as SAME pads an image of that extent */
-    w->pad[i] = same ? most(covered - w->in[i], 0) / 2 : 0;
+    w->pad[i] = same ? max(covered - w->in[i], 0) / 2 : 0;
   }
   return s;
 }

@@ -50,12 +50,12 @@ static int64_t common_divisor(int64_t a, int64_t b) {
 static void prune(Line *l) {
   if (l->taps == 0 || l->count == 0 || l->spread == 0) return;
   int64_t reach = l->step * (l->count - 1) + l->offset;
-  int64_t in_front = reach < 0 ? least(ceil_div(-reach, l->spread), l->taps) : 0;
+  int64_t in_front = reach < 0 ? min(ceil_div(-reach, l->spread), l->taps) : 0;
   l->first += in_front * l->next;
   l->offset += in_front * l->spread;
   l->taps -= in_front;
   if (l->offset >= l->source) l->taps = 0;
-  else l->taps = least(l->taps, (l->source - 1 - l->offset) / l->spread + 1);
+  else l->taps = min(l->taps, (l->source - 1 - l->offset) / l->spread + 1);
 }
 
 /* The destination positions start, start + stride, …: kernel position k reaches p when (p + pad
@@ -79,29 +79,28 @@ static Line image_line(const Window *w, int i, int64_t start) {
 static void choose_blocks(Correlation *c) {
   Line *l = c->line;
   int64_t bytes = (int64_t)c->size * c->source_channels * (c->expand ? c->multiplier : 1);
-  int64_t planes = line_extent(&l[0], 1), pixels = most(BLOCK_BYTES / (bytes * planes), 1);
+  int64_t planes = line_extent(&l[0], 1), pixels = max(BLOCK_BYTES / (bytes * planes), 1);
   int64_t height = line_extent(&l[1], 1);
   c->block[0] = 1;
   c->block[2] = l[2].count;
   if (line_extent(&l[2], l[2].count) > 4 * pixels / height) {
     int64_t fit = (4 * pixels / height - line_extent(&l[2], 1)) / l[2].step + 1;
-    c->block[2] = least(most(fit, LEAST_PIXELS), l[2].count);
+    c->block[2] = min(max(fit, MIN_PIXELS), l[2].count);
   }
   int64_t fit = (pixels / line_extent(&l[2], c->block[2]) - height) / l[1].step + 1;
-  c->block[1] = least(most(fit, 1), l[1].count);
+  c->block[1] = min(max(fit, 1), l[1].count);
   double flops = 2.0 * (double)c->batch * (double)(l[0].count * l[1].count * l[2].count) *
                  (double)c->taps * (double)(c->source_channels / c->groups) *
                  (double)c->dest_channels;
-  int64_t want = flops > (double)MOST_CHUNKS * ONE_CHUNK_FLOPS
-                     ? MOST_CHUNKS
+  int64_t want = flops > (double)MAX_CHUNKS * ONE_CHUNK_FLOPS
+                     ? MAX_CHUNKS
                      : (int64_t)(flops / ONE_CHUNK_FLOPS) + 1;
-  int64_t others = most(c->batch * l[0].count, 1);
+  int64_t others = max(c->batch * l[0].count, 1);
   if (others < want)
-    c->block[1] = least(c->block[1], most(ceil_div(l[1].count, ceil_div(want, others)), 1));
+    c->block[1] = min(c->block[1], max(ceil_div(l[1].count, ceil_div(want, others)), 1));
   others *= ceil_div(l[1].count, c->block[1]);
   if (others < want)
-    c->block[2] =
-        least(c->block[2], most(ceil_div(l[2].count, ceil_div(want, others)), LEAST_PIXELS));
+    c->block[2] = min(c->block[2], max(ceil_div(l[2].count, ceil_div(want, others)), MIN_PIXELS));
   for (int i = 0; i < SPATIAL; i++) {
     c->blocks[i] = ceil_div(l[i].count, c->block[i]);
     c->block[i] = ceil_div(l[i].count, c->blocks[i]); /* of nearly equal heights */
@@ -161,13 +160,13 @@ Correlation conv_forward_correlation(const Node *n, const Geometry *g, Form form
 /* The lattices of the adjoint in the image, by the position that each starts at. */
 int64_t conv_lattice_count(const Window *w) {
   int64_t count = 1;
-  for (int i = 0; i < SPATIAL; i++) count *= least(w->stride[i], w->in[i]);
+  for (int i = 0; i < SPATIAL; i++) count *= min(w->stride[i], w->in[i]);
   return count;
 }
 Correlation conv_image_correlation(const Node *n, const Geometry *g, int64_t lattice) {
   Correlation c = correlation_base(n, g, FORM_IMAGE);
   for (int i = SPATIAL - 1; i >= 0; i--) {
-    int64_t starts = least(g->w.stride[i], g->w.in[i]);
+    int64_t starts = min(g->w.stride[i], g->w.in[i]);
     c.line[i] = image_line(&g->w, i, lattice % starts);
     lattice /= starts;
   }
@@ -217,7 +216,7 @@ static void pack_panel(void *context, int64_t index, void *scratch) {
   const Correlation *c = context;
   int64_t panels = conv_panels_of(c), group = index / panels, col = index % panels * PANEL_COLS;
   int64_t in = c->source_channels / c->groups,
-          cols = least(c->dest_channels / c->groups - col, PANEL_COLS);
+          cols = min(c->dest_channels / c->groups - col, PANEL_COLS);
   char *to = c->weights + (size_t)(index * panel_elements(c)) * c->size;
   /* A group's channels lie beside each other along the kernel's last extent, which is the
    * source's in the adjoint. */
@@ -255,7 +254,7 @@ Place conv_place_of(const Correlation *c, int64_t chunk) {
   Place p;
   for (int i = SPATIAL - 1; i >= 0; i--) {
     p.at[i] = chunk % c->blocks[i] * c->block[i];
-    p.count[i] = least(c->block[i], c->line[i].count - p.at[i]);
+    p.count[i] = min(c->block[i], c->line[i].count - p.at[i]);
     chunk /= c->blocks[i];
   }
   p.image = chunk;
@@ -267,8 +266,7 @@ Place conv_place_of(const Correlation *c, int64_t chunk) {
 static void copy_pixels(const Correlation *c, const char *row, int64_t first, int64_t count,
                         char *to) {
   size_t pixel = (size_t)c->pixel * c->size;
-  int64_t lead = least(most(-first, 0), count),
-          end = most(least(c->line[2].source - first, count), lead);
+  int64_t lead = min(max(-first, 0), count), end = max(min(c->line[2].source - first, count), lead);
   memset(to, 0, (size_t)lead * pixel);
   memset(to + (size_t)end * pixel, 0, (size_t)(count - end) * pixel);
   const char *from = row + (size_t)(first + lead) * (size_t)c->source_channels * c->size;
@@ -332,10 +330,10 @@ static void runs_inside(const Correlation *c, const Place *p, int64_t row, int64
   *end = c->segments;
   if (c->line[0].taps != 1 || l->spread < 1) return;
   int64_t per_tap = c->segments / l->taps, y = l->step * (p->at[1] + row) + l->offset;
-  int64_t above = y < 0 ? least(ceil_div(-y, l->spread), l->taps) : 0;
-  int64_t inside = y >= l->source ? 0 : least((l->source - 1 - y) / l->spread + 1, l->taps);
+  int64_t above = y < 0 ? min(ceil_div(-y, l->spread), l->taps) : 0;
+  int64_t inside = y >= l->source ? 0 : min((l->source - 1 - y) / l->spread + 1, l->taps);
   *first = above * per_tap;
-  *end = most(inside, above) * per_tap;
+  *end = max(inside, above) * per_tap;
 }
 
 static void correlate_dense(const Correlation *c, const Place *p, const char *source) {
@@ -347,7 +345,7 @@ static void correlate_dense(const Correlation *c, const Place *p, const char *so
   for (int64_t i = 0; i < c->groups * panels; i++) {
     int64_t group = i / panels, col = i % panels * PANEL_COLS;
     const char *panel = c->weights + (size_t)(i * panel_elements(c)) * c->size;
-    m.cols = least(out - col, PANEL_COLS);
+    m.cols = min(out - col, PANEL_COLS);
     for (int64_t row = 0; row < p->count[1]; row++) {
       int64_t first, end;
       runs_inside(c, p, row, &first, &end);

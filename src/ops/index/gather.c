@@ -7,7 +7,7 @@
 /* Bytes that one chunk of copied rows has. */
 enum { ROWS_GRAIN = 1 << 16, MANY_ROWS = 64 };
 
-static int64_t rows_grain(int64_t run_bytes) { return most(1, ROWS_GRAIN / most(run_bytes, 1)); }
+static int64_t rows_grain(int64_t run_bytes) { return max(1, ROWS_GRAIN / max(run_bytes, 1)); }
 
 void add_run(Dtype d, void *target, const void *source, int64_t n) {
   switch (d) {
@@ -188,7 +188,7 @@ static void add_rows(void *context, int64_t begin, int64_t end) {
   size_t size = dtype_size(r->dtype);
   for (int64_t k = begin; k < end; k++) {
     int64_t outer = k / a->column_blocks, first = k % a->column_blocks * a->columns;
-    int64_t width = least(a->columns, r->inner - first);
+    int64_t width = min(a->columns, r->inner - first);
     char *target = r->y + ((size_t)(outer * r->extent * r->inner) + (size_t)first) * size;
     const char *source = r->x + ((size_t)(outer * r->count * r->inner) + (size_t)first) * size;
     for (int64_t i = 0; i < r->count; i++)
@@ -214,7 +214,7 @@ static Status body_gather_grad(const Call *c) {
   Status s = check_indices(c, "indices", 1, a.extent);
   if (s != OK) return s;
   fill_zero(c, c->out[0], type_bytes(c->out_type[0]));
-  add.columns = a.outer < 8 && a.inner >= 2 * MANY_ROWS ? MANY_ROWS : most(a.inner, 1);
+  add.columns = a.outer < 8 && a.inner >= 2 * MANY_ROWS ? MANY_ROWS : max(a.inner, 1);
   add.column_blocks = (a.inner + add.columns - 1) / add.columns;
   if (add.rows.count && a.inner)
     parallel_for(c, a.outer * add.column_blocks, rows_grain(add.rows.count * add.columns * 4),

@@ -5,7 +5,7 @@
 
 /* The last axis of the indices names leading axes of x. */
 static int depth_of(const Type *index) {
-  return index->rank ? (int)least(index->shape[index->rank - 1], MAX_RANK + 1) : -1;
+  return index->rank ? (int)min(index->shape[index->rank - 1], MAX_RANK + 1) : -1;
 }
 
 static Status infer_gather_nd(Error *e, Node *n) {
@@ -48,7 +48,7 @@ static Status eval_gather_nd(const Call *c) {
   const Type *x = c->in_type[0];
   int depth = depth_of(c->in_type[1]);
   size_t run = (size_t)slice_elements(x, depth) * dtype_size(x->dtype);
-  int64_t count = type_count(c->out_type[0]) / most(slice_elements(x, depth), 1);
+  int64_t count = type_count(c->out_type[0]) / max(slice_elements(x, depth), 1);
   for (int64_t k = 0; k < count; k++) {
     int64_t from = slice_of(c, x, 1, k);
     if (from < 0) return ERR_OUT_OF_RANGE;
@@ -90,7 +90,7 @@ static Status infer_scatter_nd(Error *e, Node *n) {
 static Status body_scatter_nd(const Call *c) {
   const Type *y = c->out_type[0];
   int64_t elements = slice_elements(y, depth_of(c->in_type[0]));
-  int64_t count = type_count(c->in_type[1]) / most(elements, 1);
+  int64_t count = type_count(c->in_type[1]) / max(elements, 1);
   size_t run = (size_t)elements * dtype_size(y->dtype);
   fill_zero(c, c->out[0], type_bytes(y));
   for (int64_t k = 0; k < count; k++) {

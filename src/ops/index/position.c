@@ -61,7 +61,7 @@ typedef void (*FindPositions)(void *, int64_t, int64_t);
 
 static Status find_positions(const Call *c, const FindPositions *find) {
   Positions p = {c->in[0], c->out[0], around_axis(c->in_type[0], (int)c->attr[0].i)};
-  parallel_for(c, p.shape.outer, (1 << 14) / most(p.shape.extent * p.shape.inner, 1),
+  parallel_for(c, p.shape.outer, (1 << 14) / max(p.shape.extent * p.shape.inner, 1),
                find[c->in_type[0]->dtype], &p);
   return OK;
 }

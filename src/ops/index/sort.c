@@ -52,10 +52,10 @@ static void merge(const Item *a, int64_t na, const Item *b, int64_t nb, Item *to
 
 /* Stable; returns v or spare, whichever holds the result. */
 static Item *merge_sort(Item *v, Item *spare, int64_t n) {
-  for (int64_t i = 0; i < n; i += INSERTION_RUN) insertion_sort(v + i, least(INSERTION_RUN, n - i));
+  for (int64_t i = 0; i < n; i += INSERTION_RUN) insertion_sort(v + i, min(INSERTION_RUN, n - i));
   for (int64_t run = INSERTION_RUN; run < n; run *= 2) {
     for (int64_t i = 0; i < n; i += 2 * run) {
-      int64_t na = least(run, n - i), nb = least(run, n - i - na);
+      int64_t na = min(run, n - i), nb = min(run, n - i - na);
       merge(v + i, na, v + i + na, nb, spare + i);
     }
     Item *t = v;

@@ -51,14 +51,14 @@ static Status check_factor(const Call *c, const Attr *factor, int replicas) {
       c->node->op->name, (long long)factor->i, factor->i == 1 ? "" : "s", replicas, replicas);
 }
 
-enum { MOST_REPLICAS = 65536 }; /* more than any machine has IPUs */
+enum { MAX_REPLICAS = 65536 }; /* more than any machine has IPUs */
 
 static Status check_factor_given(Error *e, const Attr *factor) {
   if (factor->i < 1)
     return fail(e, ERR_VALUE, "replication_factor must be positive, got %lld",
                 (long long)factor->i);
-  if (factor->i <= MOST_REPLICAS) return OK;
-  return fail(e, ERR_VALUE, "replication_factor must be %d at most, got %lld", MOST_REPLICAS,
+  if (factor->i <= MAX_REPLICAS) return OK;
+  return fail(e, ERR_VALUE, "replication_factor must be %d at most, got %lld", MAX_REPLICAS,
               (long long)factor->i);
 }
 
@@ -308,7 +308,7 @@ static void reduce_part(void *context, int64_t begin, int64_t end) {
   bool plain = is_plain_sum(m->replica[0]->in_type[0]->dtype, m->combination);
   for (int g = 0; g < m->groups.count; g++)
     for (int64_t at = begin; at < end; at += BLOCK) {
-      int64_t n = least(BLOCK, end - at);
+      int64_t n = min(BLOCK, end - at);
       Block acc;
       if (!is_wanted(m, g)) break;
       if (plain) {
@@ -363,7 +363,7 @@ static void far_add(void *context, int64_t begin, int64_t n, void *acc, bool is_
     return;
   }
   for (int64_t at = 0; at < n; at += BLOCK) {
-    int64_t m = least(BLOCK, n - at);
+    int64_t m = min(BLOCK, n - at);
     char *where = (char *)acc + (size_t)at * size;
     Block sum, x;
     if (!is_first) memcpy(&sum, where, (size_t)m * size);
@@ -381,7 +381,7 @@ static void far_take(void *context, int64_t begin, int64_t n, const void *acc) {
   FarSum *f = context;
   size_t size = accumulator_bytes(f->replica[0]->in_type[0]->dtype);
   for (int64_t at = 0; at < n; at += BLOCK) {
-    int64_t m = least(BLOCK, n - at);
+    int64_t m = min(BLOCK, n - at);
     Block sum;
     memcpy(&sum, (const char *)acc + (size_t)at * size, (size_t)m * size);
     if (overflows(f->replica[0], &sum, m)) f->overflow = true;
@@ -482,8 +482,8 @@ static void scatter_part(void *context, int64_t begin, int64_t end) {
   for (int r = 0; r < m->groups.size; r++)
     for (int64_t at = begin; at < end && m->replica[r]->out[0]; at += BLOCK) {
       const Call *c = m->replica[r];
-      int64_t n = least(BLOCK, end - at), from = r * m->share + at,
-              there = most(0, least(n, m->count - from));
+      int64_t n = min(BLOCK, end - at), from = r * m->share + at,
+              there = max(0, min(n, m->count - from));
       Groups alone = {.count = 1, .size = 1, .group = 0, .member = 0};
       Block acc;
       memset(&acc, 0, sizeof acc);

@@ -44,10 +44,9 @@ static Status infer_store(Error *e, Node *n) {
 /* Bytes of this replica's share, without the padding; *at: where they begin. */
 static size_t own_bytes(const Call *c, const Type *whole, size_t *at) {
   int shares = node_shares(c->node);
-  int64_t length = share_length(whole, shares),
-          begin = least(length * c->replica, type_count(whole));
+  int64_t length = share_length(whole, shares), begin = min(length * c->replica, type_count(whole));
   *at = (size_t)begin * dtype_size(whole->dtype);
-  return (size_t)least(length, type_count(whole) - begin) * dtype_size(whole->dtype);
+  return (size_t)min(length, type_count(whole) - begin) * dtype_size(whole->dtype);
 }
 
 static Status eval_share(const Call *c) {

@@ -34,7 +34,7 @@ static void select_rows(void *context, int64_t begin, int64_t end) {
     /* row + k (+ 1) within [0, cols] */
     if (s->k >= s->cols) border = s->cols;
     else if (s->k < -s->rows) border = 0;
-    else border = least(most(row + s->k + s->lower, 0), s->cols);
+    else border = min(max(row + s->k + s->lower, 0), s->cols);
     size_t kept = (size_t)(s->lower ? border : s->cols - border) * size;
     size_t at = (size_t)(r * s->cols) * size, begin_kept = s->lower ? 0 : (size_t)border * size;
     if (from != to) memcpy(to + at + begin_kept, from + at + begin_kept, kept);
@@ -50,7 +50,7 @@ static Status select_triangle(const Call *c, bool lower) {
                  .cols = x->shape[x->rank - 1],
                  .k = c->attr[DIAGONAL].i};
   if (!type_count(x)) return OK;
-  parallel_for(c, type_count(x) / s.cols, (1 << 16) / most(s.cols, 1), select_rows, &s);
+  parallel_for(c, type_count(x) / s.cols, (1 << 16) / max(s.cols, 1), select_rows, &s);
   return OK;
 }
 static Status eval_tril(const Call *c) { return select_triangle(c, true); }

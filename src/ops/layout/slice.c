@@ -205,13 +205,13 @@ static Status check_paddings(Error *e, const Node *n, const Type *x) {
                 shape_text(x, text), n->attr[PADDINGS].ints.n);
   for (int i = 0; i < x->rank; i++) {
     int64_t limit = mode == PAD_REFLECT ? x->shape[i] - 1 : x->shape[i];
-    int64_t most_asked = most(before(n, i), behind(n, i));
+    int64_t max_asked = max(before(n, i), behind(n, i));
     if (before(n, i) < 0 || behind(n, i) < 0)
       return fail(e, ERR_VALUE, "paddings must not be negative (axis %d)", i);
-    if (mode != PAD_CONSTANT && most_asked > most(limit, 0))
+    if (mode != PAD_CONSTANT && max_asked > max(limit, 0))
       return fail(e, ERR_VALUE,
                   "axis %d of %s can be padded by %lld at most in this mode, not %lld", i,
-                  shape_text(x, text), (long long)most(limit, 0), (long long)most_asked);
+                  shape_text(x, text), (long long)max(limit, 0), (long long)max_asked);
   }
   return OK;
 }

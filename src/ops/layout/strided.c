@@ -78,7 +78,7 @@ static void copy_transposed(char *y, int64_t to, const char *x, int64_t from, in
     for (int64_t j = 0; j < cols; j += SQUARE) {
       char *at = y + (i * to + j) * bytes;
       const char *source = x + (j * from + i) * bytes;
-      int64_t h = least(SQUARE, rows - i), w = least(SQUARE, cols - j);
+      int64_t h = min(SQUARE, rows - i), w = min(SQUARE, cols - j);
       switch (size) {
         case 1:
           copy_square(at, to, source, from, h, w, 1);
@@ -195,5 +195,5 @@ void copy_strided(const Call *c, size_t size, const Strided *given, const void *
   w.outer = s->rank - (w.transposed ? 2 : 1);
   int64_t steps = 1, work = s->extent[s->rank - 1] * (w.transposed ? s->extent[s->rank - 2] : 1);
   for (int i = 0; i < w.outer; i++) steps *= s->extent[i];
-  parallel_for(c, steps, STRIDED_GRAIN / most(work, 1), copy_range, &w);
+  parallel_for(c, steps, STRIDED_GRAIN / max(work, 1), copy_range, &w);
 }

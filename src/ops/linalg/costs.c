@@ -58,7 +58,7 @@ static Cost lu_solve(const Target *t, const Matrices *x, int64_t columns) {
  * columns on the average. */
 static Cost qr(const Target *t, const Matrices *x) {
   if (is_empty(x)) return cost_free();
-  int64_t k = least(x->rows, x->cols), panel = least(k, PANEL), right = most(x->cols / 2, 1);
+  int64_t k = min(x->rows, x->cols), panel = min(k, PANEL), right = max(x->cols / 2, 1);
   Cost c = cost_reduce(t, x->d, COST_SUM, x->count, x->rows, 1);
   cost_repeat(&c, 2 * (double)k);
   Cost both = panel > 1
@@ -75,15 +75,15 @@ static Cost rotations(const Target *t, const Matrices *x, int64_t rows, int64_t 
   if (is_empty(x)) return cost_free();
   int64_t elements = x->count * rows * cols;
   Cost round = cost_elementwise(t, x->d, elements, 2, VECTOR(MUL, x->d));
-  then(&round, cost_reduce(t, x->d, COST_SUM, x->count * most(cols / 2, 1), rows, 1));
+  then(&round, cost_reduce(t, x->d, COST_SUM, x->count * max(cols / 2, 1), rows, 1));
   then(&round, cost_elementwise(t, x->d, elements, 2, 2 * VECTOR(MUL, x->d)));
   then(&round, cost_rearrange(t, elements * x->size, rows * x->size));
-  cost_repeat(&round, (x->d == F64 ? WIDE_SWEEPS : SWEEPS) * (double)most(cols - 1, 1));
+  cost_repeat(&round, (x->d == F64 ? WIDE_SWEEPS : SWEEPS) * (double)max(cols - 1, 1));
   return round;
 }
 
 static Cost svd(const Target *t, const Matrices *x) {
-  return rotations(t, x, most(x->rows, x->cols), least(x->rows, x->cols));
+  return rotations(t, x, max(x->rows, x->cols), min(x->rows, x->cols));
 }
 
 void cost_of_lu(const Target *t, const Node *n, Cost *cost) {
@@ -135,7 +135,7 @@ void cost_of_lstsq(const Target *t, const Node *n, Cost *cost) {
 void cost_of_pinv(const Target *t, const Node *n, Cost *cost) {
   Matrices x = matrices_of(n->in[0]);
   *cost = svd(t, &x);
-  then(cost, product(t, &x, x.cols, least(x.rows, x.cols), x.rows));
+  then(cost, product(t, &x, x.cols, min(x.rows, x.cols), x.rows));
 }
 
 /* Six products of the approximant and those that square; one solution. */

@@ -6,10 +6,10 @@
 
 #include "ops/linalg/linalg.h"
 
-static int64_t least_extent(const Type *x) { return least(matrix_rows(x), matrix_cols(x)); }
+static int64_t min_extent(const Type *x) { return min(matrix_rows(x), matrix_cols(x)); }
 
 static double product_of_extents(const Type *x) {
-  return (double)matrix_rows(x) * (double)matrix_cols(x) * (double)least_extent(x);
+  return (double)matrix_rows(x) * (double)matrix_cols(x) * (double)min_extent(x);
 }
 
 /* Column j of a row-major matrix of `cols` columns becomes its negative. */
@@ -44,7 +44,7 @@ static Status infer_qr(Error *e, Node *n) {
   const Type *x = &n->in[0]->type;
   Status s = infer_matrices(e, x);
   if (s != OK) return s;
-  int64_t k = least_extent(x);
+  int64_t k = min_extent(x);
   n->out[0].type = n->out[1].type = *x;
   n->out[0].type.shape[x->rank - 1] = k;
   n->out[1].type.shape[x->rank - 2] = k;
@@ -58,14 +58,14 @@ typedef struct QrPieces {
 static size_t take_qr(QrPieces *p, char *scratch, Dtype d, int64_t m, int64_t n, int64_t work) {
   Scratch at = {.base = scratch};
   p->a = scratch_take(&at, m * n, dtype_size(d));
-  p->tau = scratch_take(&at, least(m, n), dtype_size(d));
+  p->tau = scratch_take(&at, min(m, n), dtype_size(d));
   p->work = scratch_take(&at, work, dtype_size(d));
   return at.used;
 }
 
 static int64_t factorise_qr(const Batch *b, int64_t index, char *scratch) {
   const Type *x = b->c->in_type[0];
-  int64_t m = matrix_rows(x), n = matrix_cols(x), k = least(m, n);
+  int64_t m = matrix_rows(x), n = matrix_cols(x), k = min(m, n);
   Dtype d = b->lapack.dtype;
   QrPieces p;
   take_qr(&p, scratch, d, m, n, b->work_count);
@@ -171,7 +171,7 @@ static Status infer_svd(Error *e, Node *n) {
   const Type *x = &n->in[0]->type;
   Status s = infer_matrices(e, x);
   if (s != OK) return s;
-  int64_t k = least_extent(x);
+  int64_t k = min_extent(x);
   n->out_count = n->attr[COMPUTE_UV].i ? 3 : 1;
   Type values = *x, u = *x, v = *x;
   values.rank--, values.shape[values.rank - 1] = k;
@@ -188,7 +188,7 @@ typedef struct SvdPieces {
 } SvdPieces;
 
 static size_t take_svd(SvdPieces *p, char *scratch, Dtype d, int64_t m, int64_t n, int64_t work) {
-  int64_t k = least(m, n);
+  int64_t k = min(m, n);
   Scratch at = {.base = scratch};
   p->a = scratch_take(&at, m * n, dtype_size(d));
   p->v = scratch_take(&at, k * n, dtype_size(d));
@@ -200,7 +200,7 @@ static size_t take_svd(SvdPieces *p, char *scratch, Dtype d, int64_t m, int64_t 
 /* x is xᵀ to LAPACK, whose U is our V and whose Vᵀ, column by column, our U row by row. */
 static int64_t factorise_svd(const Batch *b, int64_t index, char *scratch) {
   const Type *x = b->c->in_type[0];
-  int64_t m = matrix_rows(x), n = matrix_cols(x), k = least(m, n);
+  int64_t m = matrix_rows(x), n = matrix_cols(x), k = min(m, n);
   Dtype d = b->lapack.dtype;
   size_t size = dtype_size(d);
   bool vectors = b->c->out_count == 3;
@@ -297,9 +297,9 @@ static void grad_svd(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   Value *ds = grad_wide(g, dy[0]), *du = vectors ? grad_wide(g, dy[1]) : NULL,
         *dv = vectors ? grad_wide(g, dy[2]) : NULL;
   if (graph_error(g) != OK) return;
-  int64_t m = matrix_rows(&n->in[0]->type), cols = matrix_cols(&n->in[0]->type), k = least(m, cols);
+  int64_t m = matrix_rows(&n->in[0]->type), cols = matrix_cols(&n->in[0]->type), k = min(m, cols);
   Value *row = grad_as_row(g, s), *column = grad_as_column(g, s);
-  Value *greatest = grad_as_column(g, columns_of(g, s, 0, least(k, 1)));
+  Value *greatest = grad_as_column(g, columns_of(g, s, 0, min(k, 1)));
   if (ds) core = ops_mul(g, grad_identity(g, s->type.dtype, k), grad_as_row(g, ds));
   Value *gaps = du || dv ? inverse_gaps(g, s, greatest, true) : NULL;
   if (du) core = plus(g, core, ops_mul(g, turning(g, gaps, u, du), row));

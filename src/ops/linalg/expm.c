@@ -9,7 +9,7 @@
 
 /* Up to this 1-norm the approximant is exact to float64's precision (table 2.3). */
 static const double GREATEST_NORM = 5.371920351148152;
-enum { MOST_SQUARINGS = 1100 }; /* beyond the range of float64 */
+enum { MAX_SQUARINGS = 1100 }; /* beyond the range of float64 */
 static const double pade[] = {64764752532480000,
                               32382376266240000,
                               7771770303897600,
@@ -92,7 +92,7 @@ static int64_t exponentiate(const Batch *b, int64_t index, char *scratch) {
   const void *x = matrix_in(b, 0, index);
   for (int64_t i = 0; i < n * n; i++) p.a[i] = dtype_get(d, x, i);
   double norm = norm_of(p.a, n), squarings = ceil(log2(norm / GREATEST_NORM));
-  int count = squarings > 0 ? (int)fmin(squarings, MOST_SQUARINGS) : 0;
+  int count = squarings > 0 ? (int)fmin(squarings, MAX_SQUARINGS) : 0;
   for (int64_t i = 0; i < n * n; i++) p.a[i] = ldexp(p.a[i], -count);
   make_approximant(b->lapack, n, &p);
   for (int64_t i = 0; i < n * n; i++) {

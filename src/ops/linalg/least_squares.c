@@ -45,11 +45,11 @@ static Sizes sizes_of(const Type *a, const Type *b, double l2) {
   return s;
 }
 
-typedef struct LeastPieces {
+typedef struct MinPieces {
   void *a, *r, *tau, *sides, *x, *work;
-} LeastPieces;
+} MinPieces;
 
-static size_t take_least(LeastPieces *p, char *scratch, Dtype d, const Sizes *s, int64_t work) {
+static size_t take_min(MinPieces *p, char *scratch, Dtype d, const Sizes *s, int64_t work) {
   size_t size = dtype_size(d);
   Scratch at = {.base = scratch};
   p->a = scratch_take(&at, s->rows * s->cols, size);
@@ -76,13 +76,13 @@ static Sizes batch_sizes(const Batch *b) {
   return sizes_of(b->c->in_type[0], b->c->in_type[1], b->c->attr[L2_REGULARIZER].f);
 }
 
-static int64_t solve_least(const Batch *b, int64_t index, char *scratch) {
+static int64_t solve_min(const Batch *b, int64_t index, char *scratch) {
   Sizes s = batch_sizes(b);
   Lapack l = b->lapack;
   Dtype d = l.dtype;
   size_t size = dtype_size(d);
-  LeastPieces p;
-  take_least(&p, scratch, d, &s, b->work_count);
+  MinPieces p;
+  take_min(&p, scratch, d, &s, b->work_count);
   const char *a = matrix_in(b, 0, index), *rhs = matrix_in(b, 1, index);
   if (!all_finite(d, a, s.m * s.n) || !all_finite(d, rhs, s.m * s.k)) return NOT_FINITE;
   put_columns(d, a, s.m, s.n, s.wide, s.rows, p.a);
@@ -110,23 +110,23 @@ static int64_t solve_least(const Batch *b, int64_t index, char *scratch) {
   return 0;
 }
 
-static int64_t least_work(Lapack l, const Sizes *s) {
+static int64_t min_work(Lapack l, const Sizes *s) {
   return l.blas && s->rows && s->cols ? lapack_qr_work(l, s->rows, s->cols) : 0;
 }
 
 static Status body_lstsq(const Call *c) {
   const Type *a = c->in_type[0];
-  Batch b = {.c = c, .lapack = lapack_for(a->dtype), .task = solve_least};
+  Batch b = {.c = c, .lapack = lapack_for(a->dtype), .task = solve_min};
   Sizes s = batch_sizes(&b);
-  LeastPieces p;
+  MinPieces p;
   if (!type_count(c->out_type[0])) return OK;
   if (!s.rows || !s.cols) { /* nothing is asked of x: the least one */
     fill_zero(c, c->out[0], type_bytes(c->out_type[0]));
     return OK;
   }
   b.count = matrix_count(a);
-  b.work_count = least_work(b.lapack, &s);
-  b.task_bytes = take_least(&p, NULL, b.lapack.dtype, &s, b.work_count);
+  b.work_count = min_work(b.lapack, &s);
+  b.task_bytes = take_min(&p, NULL, b.lapack.dtype, &s, b.work_count);
   b.work = 3 * extents_product(a);
   return batch_run(&b);
 }
@@ -136,8 +136,8 @@ static size_t scratch_lstsq(const Node *n) {
   const Type *a = &n->in[0]->type;
   Sizes s = sizes_of(a, &n->in[1]->type, n->attr[L2_REGULARIZER].f);
   Lapack l = lapack_for(a->dtype);
-  LeastPieces p;
-  size_t task = take_least(&p, NULL, l.dtype, &s, least_work(l, &s));
+  MinPieces p;
+  size_t task = take_min(&p, NULL, l.dtype, &s, min_work(l, &s));
   return wide_scratch(n, batch_scratch(matrix_count(a), task));
 }
 
@@ -192,7 +192,7 @@ typedef struct ValuesPieces {
 
 static size_t take_values(ValuesPieces *p, char *scratch, Dtype d, bool vectors, int64_t m,
                           int64_t n, int64_t work) {
-  int64_t k = least(m, n);
+  int64_t k = min(m, n);
   size_t size = dtype_size(d);
   Scratch at = {.base = scratch};
   p->a = scratch_take(&at, m * n, size);
@@ -262,10 +262,10 @@ static Status infer_pinv(Error *e, Node *n) {
 /* v diag(1 / s) uᵀ; as LAPACK sees a row-major result, its transpose uᵀᵀ diag(1 / s) vᵀ. */
 static int64_t invert_values(const Batch *b, int64_t index, char *scratch) {
   const Type *x = b->c->in_type[0];
-  int64_t m = matrix_rows(x), n = matrix_cols(x), k = least(m, n);
+  int64_t m = matrix_rows(x), n = matrix_cols(x), k = min(m, n);
   Dtype d = b->lapack.dtype;
   const Attr *given = &b->c->attr[TOLERANCE];
-  double rcond = attr_given(given) ? given->f : 10 * (double)most(m, n) * epsilon_of(d);
+  double rcond = attr_given(given) ? given->f : 10 * (double)max(m, n) * epsilon_of(d);
   ValuesPieces p;
   take_values(&p, scratch, d, true, m, n, b->work_count);
   int64_t failed = decompose(b, index, &p, true);
@@ -307,7 +307,7 @@ static Status infer_rank(Error *e, Node *n) {
 
 static int64_t count_values(const Batch *b, int64_t index, char *scratch) {
   const Type *x = b->c->in_type[0];
-  int64_t m = matrix_rows(x), n = matrix_cols(x), k = least(m, n);
+  int64_t m = matrix_rows(x), n = matrix_cols(x), k = min(m, n);
   Dtype d = b->lapack.dtype;
   const Attr *given = &b->c->attr[TOLERANCE];
   ValuesPieces p;
@@ -315,7 +315,7 @@ static int64_t count_values(const Batch *b, int64_t index, char *scratch) {
   int64_t failed = decompose(b, index, &p, false);
   if (failed) return failed;
   double tol =
-      attr_given(given) ? given->f : (double)most(m, n) * epsilon_of(d) * dtype_get(d, p.s, 0);
+      attr_given(given) ? given->f : (double)max(m, n) * epsilon_of(d) * dtype_get(d, p.s, 0);
   int32_t rank = 0;
   for (int64_t i = 0; i < k; i++) rank += dtype_get(d, p.s, i) > tol;
   ((int32_t *)b->c->out[0])[index] = rank;

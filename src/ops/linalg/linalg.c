@@ -62,7 +62,7 @@ int64_t matrix_count(const Type *t) {
 enum { SLOTS = 16 };
 static const double SMALL_WORK = 1e5; /* below, the pool takes longer to wake than to help */
 
-static int64_t slot_count(int64_t matrices) { return most(1, least(matrices, SLOTS)); }
+static int64_t slot_count(int64_t matrices) { return max(1, min(matrices, SLOTS)); }
 
 size_t batch_scratch(int64_t count, size_t task_bytes) {
   return (size_t)slot_count(count) * round_to_line(task_bytes);

@@ -40,8 +40,8 @@ static bool factorise_large(Lapack l, const void *a, void *to, int64_t n) {
  * these, opening it would take longer than most programs can gain. */
 enum { LARGE_CHOLESKY = 32, LARGE_SOLVE = 32 };
 
-static bool is_large(const Call *c, int64_t n, int64_t least, Lapack *l) {
-  if (n < least || c->kernels->products == PRODUCTS_OWN) return false;
+static bool is_large(const Call *c, int64_t n, int64_t min, Lapack *l) {
+  if (n < min || c->kernels->products == PRODUCTS_OWN) return false;
   *l = lapack_for(c->in_type[0]->dtype);
   return l->blas != NULL;
 }
@@ -83,7 +83,7 @@ static Status body_cholesky(const Call *c) {
   Factors f = {.call = c, .n = n, .failed = INT64_MAX};
   f.large = is_large(c, n, LARGE_CHOLESKY, &f.lapack);
   fill_zero(c, c->out[0], type_bytes(a));
-  parallel_for(c, n ? matrix_count(a) : 0, (1 << 15) / most(n * n * n, 1), factorise_some, &f);
+  parallel_for(c, n ? matrix_count(a) : 0, (1 << 15) / max(n * n * n, 1), factorise_some, &f);
   if (f.failed == INT64_MAX) return OK;
   f.large = false;
   if (factorise_one(&f, f.failed, &row, &pivot)) return OK;
@@ -182,7 +182,7 @@ static void solve_systems(const Call *c, bool lower, bool adjoint) {
   Systems s = {
       .call = c, .lower = lower, .adjoint = adjoint, .n = matrix_rows(b), .cols = matrix_cols(b)};
   s.large = is_large(c, s.n, LARGE_SOLVE, &s.lapack);
-  parallel_for(c, matrix_count(b), (1 << 15) / most(s.n * s.n * s.cols, 1), solve_some, &s);
+  parallel_for(c, matrix_count(b), (1 << 15) / max(s.n * s.n * s.cols, 1), solve_some, &s);
 }
 
 static Status body_solve(const Call *c) {

@@ -15,7 +15,7 @@
 enum { Q, K, V, MASK };               /* operands of the op */
 enum { G_DY, G_Q, G_K, G_V, G_MASK }; /* of its gradient */
 enum { CAUSAL, SCALE };               /* attributes */
-enum { BLOCK = 28, LEAST_BLOCK = 12, STRETCH = 4 * BLOCK, SCORE_BYTES = 512 * 1024 };
+enum { BLOCK = 28, MIN_BLOCK = 12, STRETCH = 4 * BLOCK, SCORE_BYTES = 512 * 1024 };
 
 typedef struct Attention {
   int64_t batch, heads, queries, keys, width, value_width;
@@ -53,8 +53,8 @@ static Status attention_of(Error *e, const Node *n, int first, Attention *a) {
                    .dtype = dtype_to_compute(q->dtype)};
   a->size = dtype_size(a->dtype);
   a->scale =
-      n->attr[SCALE].kind == ATTR_NONE ? 1 / sqrt((double)most(a->width, 1)) : n->attr[SCALE].f;
-  a->block = most(LEAST_BLOCK, least(BLOCK, SCORE_BYTES / (int64_t)a->size / most(a->keys, 1)));
+      n->attr[SCALE].kind == ATTR_NONE ? 1 / sqrt((double)max(a->width, 1)) : n->attr[SCALE].f;
+  a->block = max(MIN_BLOCK, min(BLOCK, SCORE_BYTES / (int64_t)a->size / max(a->keys, 1)));
   if (a->width < 1 || a->keys < 1)
     return fail(e, ERR_INVALID_ARGUMENT, "k %s has no elements to attend to", shape_text(k, y));
   if (n->in_count <= first + 3) return OK;
@@ -120,14 +120,14 @@ static void pack_rows(const Run *r, const char *x, int64_t times, int64_t width,
   int64_t row = r->a.heads * width;
   for (int64_t p = 0; p < panels(width); p++)
     r->c->kernels->panel_pack[r->a.dtype](x + (size_t)(p * PANEL_COLS) * r->a.size, row, 1, times,
-                                          least(PANEL_COLS, width - p * PANEL_COLS),
+                                          min(PANEL_COLS, width - p * PANEL_COLS),
                                           to + (size_t)(p * times * PANEL_COLS) * r->a.size);
 }
 static void pack_transposed(const Run *r, const char *x, int64_t times, int64_t width, char *to) {
   int64_t row = r->a.heads * width;
   for (int64_t p = 0; p < panels(times); p++)
     r->c->kernels->panel_pack[r->a.dtype](x + (size_t)(p * PANEL_COLS * row) * r->a.size, 1, row,
-                                          width, least(PANEL_COLS, times - p * PANEL_COLS),
+                                          width, min(PANEL_COLS, times - p * PANEL_COLS),
                                           to + (size_t)(p * width * PANEL_COLS) * r->a.size);
 }
 static size_t row_panel_bytes(const Attention *a, int64_t times, int64_t width) {
@@ -152,7 +152,7 @@ static void multiply(const Run *r, const void *x, int64_t x_row, int64_t rows, i
   for (int64_t p = 0; p * PANEL_COLS < cols; p++) {
     m.w = w + (size_t)(p * packed * PANEL_COLS) * r->a.size;
     m.y = (char *)y + (size_t)(p * PANEL_COLS) * r->a.size;
-    m.cols = least(PANEL_COLS, cols - p * PANEL_COLS);
+    m.cols = min(PANEL_COLS, cols - p * PANEL_COLS);
     r->c->kernels->panel_mul[r->a.dtype](&m);
   }
 }
@@ -171,7 +171,7 @@ static void add_outer(const Run *r, const void *x, int64_t x_row, const void *d,
   for (int64_t col = 0; col < cols; col += PANEL_COLS) {
     o.d = (const char *)d + (size_t)col * r->a.size;
     o.y = (char *)y + (size_t)col * r->a.size;
-    o.cols = least(PANEL_COLS, cols - col);
+    o.cols = min(PANEL_COLS, cols - col);
     r->c->kernels->panel_outer[r->a.dtype](&o);
   }
 }
@@ -182,13 +182,13 @@ typedef struct Block {
 } Block;
 
 static Block block_at(const Attention *a, int64_t batch, int64_t head, int64_t first, int64_t end) {
-  Block b = {batch, head, first, least(a->block, end - first), a->keys};
-  if (a->causal) b.keys = least(a->keys, first + b.rows);
+  Block b = {batch, head, first, min(a->block, end - first), a->keys};
+  if (a->causal) b.keys = min(a->keys, first + b.rows);
   return b;
 }
 
 static int64_t keys_seen(const Attention *a, const Block *b, int64_t row) {
-  return a->causal ? least(a->keys, b->first + row + 1) : a->keys;
+  return a->causal ? min(a->keys, b->first + row + 1) : a->keys;
 }
 
 /* The mask of one query; -infinity where it is false. True when a key is left. */
@@ -277,11 +277,11 @@ static void forward_chunk(void *context, int64_t chunk, void *scratch) {
   int64_t stretch = chunk % r->stretches, head = chunk / r->stretches % a->heads,
           batch = chunk / r->stretches / a->heads;
   int64_t length = (a->queries + r->stretches - 1) / r->stretches, first = stretch * length,
-          end = least(first + length, a->queries);
+          end = min(first + length, a->queries);
   if (first >= end) return;
   Room room = {scratch, 0};
   Slot s = slot_of(&room, a, false);
-  int64_t keys = a->causal ? least(a->keys, end) : a->keys, row = a->heads * a->value_width;
+  int64_t keys = a->causal ? min(a->keys, end) : a->keys, row = a->heads * a->value_width;
   pack_transposed(r, head_at(r, r->k, batch, head, 0, a->keys, a->width), keys, a->width,
                   s.key_panels);
   pack_rows(r, head_at(r, r->v, batch, head, 0, a->keys, a->value_width), keys, a->value_width,
@@ -298,9 +298,9 @@ static void forward_chunk(void *context, int64_t chunk, void *scratch) {
 
 /* Enough stretches of a head's queries to share out; the shapes alone decide. */
 static int64_t stretch_count(const Attention *a) {
-  int64_t heads = most(a->batch * a->heads, 1);
+  int64_t heads = max(a->batch * a->heads, 1);
   if (heads >= 16) return 1;
-  return most(1, least((15 + heads) / heads, (a->queries + STRETCH - 1) / STRETCH));
+  return max(1, min((15 + heads) / heads, (a->queries + STRETCH - 1) / STRETCH));
 }
 
 static Run run_of(const Call *c, int first) {

@@ -121,10 +121,10 @@ static Status read_output(Error *e, Equation *q, const char *s, int dots) {
 
 static Status read_equation(Error *e, const char *s, int count, Value *const *in, Equation *q) {
   *q = (Equation){.count = count};
-  int most_dots = 0;
+  int max_dots = 0;
   for (int k = 0; k < count; k++) {
     int dots = in[k]->type.rank - letters_before(s);
-    if (dots > most_dots) most_dots = dots;
+    if (dots > max_dots) max_dots = dots;
     Status status = read_term(e, &s, dots, &q->in[k]);
     if (status == OK) status = read_extents(e, q, k, &in[k]->type);
     if (status != OK) return status;
@@ -133,7 +133,7 @@ static Status read_equation(Error *e, const char *s, int count, Value *const *in
   }
   if (*s == ',')
     return fail(e, ERR_VALUE, "the equation names more operands than the %d given", count);
-  return read_output(e, q, s, most_dots);
+  return read_output(e, q, s, max_dots);
 }
 
 /* ---- computing ---- */

@@ -41,7 +41,7 @@ static void grad_outer(Graph *g, const Node *n, Value *const *dy, Value **dx) {
 
 static void cost_of_outer(const Target *t, const Node *n, Cost *cost) {
   Dtype d = n->in[0]->type.dtype;
-  int64_t small = most(n->in[0]->type.shape[0], n->in[1]->type.shape[0]);
+  int64_t small = max(n->in[0]->type.shape[0], n->in[1]->type.shape[0]);
   *cost = cost_broadcast(t, d, type_count(&n->out[0].type), small, VECTOR(MUL, d));
 }
 

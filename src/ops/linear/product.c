@@ -24,7 +24,7 @@ static bool by_matrix(const Product *p) {
 }
 
 static int64_t slot_count(const Product *p, const GemmPlan *plan) {
-  return most(1, least(PRODUCT_SLOTS, by_matrix(p) ? batch_count(p) : plan->chunks));
+  return max(1, min(PRODUCT_SLOTS, by_matrix(p) ? batch_count(p) : plan->chunks));
 }
 
 static GemmPlan plan_of(const Kernels *k, const Product *p) {
@@ -125,7 +125,7 @@ static void share_out(ProductRun *r, int64_t count, PoolTask task) {
   r->count = count;
   Striding s = {task, r};
   if (pool_size(r->call->pool) <= r->slot_total) pool_run(r->call->pool, count, task, r);
-  else pool_run(r->call->pool, least(count, r->slot_total), stride_task, &s);
+  else pool_run(r->call->pool, min(count, r->slot_total), stride_task, &s);
 }
 
 void product_run(const Call *c, const Product *p, void *scratch) {

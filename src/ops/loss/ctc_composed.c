@@ -37,7 +37,7 @@ static Value *stacked(Graph *g, Value **v, int64_t count, int axis) {
 
 /* x [batch, states] moved to later states (by > 0) or to earlier ones; fill comes in. */
 static Value *moved(const Lattice *l, Value *x, int64_t by, Value *fill) {
-  int64_t gap = least(by < 0 ? -by : by, l->states), kept = l->states - gap;
+  int64_t gap = min(by < 0 ? -by : by, l->states), kept = l->states - gap;
   if (!x || !fill) return NULL;
   Type edge = type_make(x->type.dtype, 2, (int64_t[]){l->batch, gap});
   Value *in = ops_broadcast(l->g, fill, &edge);

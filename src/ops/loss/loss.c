@@ -222,7 +222,7 @@ static void grad_sigmoid(Graph *g, const Node *n, Value *const *dy, Value **dx) 
 
 static void cost(const Target *t, const Node *n, Cost *c) {
   const Type *x = &n->in[LOGITS]->type;
-  *c = cost_cross_entropy(t, x->dtype, type_count(x) / most(nn_last(x), 1), nn_last(x), false);
+  *c = cost_cross_entropy(t, x->dtype, type_count(x) / max(nn_last(x), 1), nn_last(x), false);
 }
 
 static void cost_sigmoid(const Target *t, const Node *n, Cost *c) {

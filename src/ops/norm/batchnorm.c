@@ -61,8 +61,8 @@ typedef struct Batch {
 
 static Batch batch_of(const Channels *l) {
   Batch b = {.l = *l, .rows = l->outer * l->inner};
-  b.chunk_rows = most(CHUNK_ELEMENTS / most(l->channels, 1), 1);
-  b.chunk_rows = most(b.chunk_rows, (b.rows + 255) / 256); /* at most 256 rows of sums */
+  b.chunk_rows = max(CHUNK_ELEMENTS / max(l->channels, 1), 1);
+  b.chunk_rows = max(b.chunk_rows, (b.rows + 255) / 256); /* at most 256 rows of sums */
   b.chunks = (b.rows + b.chunk_rows - 1) / b.chunk_rows;
   return b;
 }
@@ -83,7 +83,7 @@ typedef struct Chunk {
 } Chunk;
 static Chunk chunk_of(const Batch *b, int64_t i) {
   int64_t first = i * b->chunk_rows;
-  return (Chunk){least(b->chunk_rows, b->rows - first), (size_t)(first * b->l.channels) * b->l.size,
+  return (Chunk){min(b->chunk_rows, b->rows - first), (size_t)(first * b->l.channels) * b->l.size,
                  (size_t)(i * b->l.channels) * b->l.size};
 }
 

@@ -37,7 +37,7 @@ static Status grouping_of(Error *e, const Node *n, const Type *x, Grouping *p) {
   if (s != OK) return s;
   if (p->axis == 0) return fail(e, ERR_VALUE, "channels_axis can't be the batch axis");
   int64_t extent = x->shape[p->axis];
-  p->groups = instance ? most(extent, 1) : n->attr[P_GROUPS].i;
+  p->groups = instance ? max(extent, 1) : n->attr[P_GROUPS].i;
   p->strided = instance ? false : n->attr[backward ? GG_STRIDED : P_STRIDED].i;
   p->epsilon = backward ? 0 : n->attr[instance ? I_EPSILON : P_EPSILON].f;
   if (p->groups < 1 || extent % p->groups)
@@ -280,7 +280,7 @@ static void grad_group(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   }
   if (!dy[1] && !dy[2]) return;
   Split s = split_of(&x->type, &p);
-  int64_t statistics = most(x->type.shape[0] * p.groups, 1);
+  int64_t statistics = max(x->type.shape[0] * p.groups, 1);
   Value *more = norm_statistics_grad(
       g, ops_reshape(g, x, &s.x), split_statistics(g, &n->out[1], &s),
       split_statistics(g, &n->out[2], &s), split_statistics(g, dy[1], &s),

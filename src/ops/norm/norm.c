@@ -214,7 +214,7 @@ static Status infer_layer_grad(Error *e, Node *n) {
   return s;
 }
 
-enum { GRAIN = 16384, MOST_PARTS = 32 };
+enum { GRAIN = 16384, MAX_PARTS = 32 };
 
 typedef struct LayerJob {
   const Call *call;
@@ -265,15 +265,15 @@ static Status inner_layer(const Call *c) {
 static Status eval_layer(const Call *c) { return eval_wide(c, inner_layer); }
 
 static int64_t part_rows(int64_t rows, int64_t n) {
-  int64_t height = most(GRAIN / most(n, 1), 1);
-  return most(height, ceil_div(rows, MOST_PARTS));
+  int64_t height = max(GRAIN / max(n, 1), 1);
+  return max(height, ceil_div(rows, MAX_PARTS));
 }
 
 static void layer_part_grad(void *context, int64_t part, void *scratch) {
   (void)scratch;
   const LayerJob *j = context;
   const Call *c = j->call;
-  int64_t begin = part * j->part_rows, rows = least(j->part_rows, j->rows - begin);
+  int64_t begin = part * j->part_rows, rows = min(j->part_rows, j->rows - begin);
   size_t at = (size_t)(begin * j->l.n) * j->size, row = (size_t)begin * j->size,
          part_bytes = (size_t)j->l.n * j->size;
   const char *mean = (const char *)c->in[G_MEAN] + row,

@@ -73,11 +73,11 @@ static Status infer_uniform(Error *e, Node *n) {
   if (s == OK && dtype_is_float(n->out[0].type.dtype)) s = check_floats(e, n);
   Dtype d = n->out[0].type.dtype;
   if (s == OK && dtype_is_integer(d) && d != I64) {
-    double bits = 8.0 * (double)dtype_size(d), least = d == U8 ? 0 : -exp2(bits - 1),
-           bound = least + exp2(bits);
-    if (n->attr[FIRST].f < least || n->attr[SECOND].f > bound)
+    double bits = 8.0 * (double)dtype_size(d), min = d == U8 ? 0 : -exp2(bits - 1),
+           bound = min + exp2(bits);
+    if (n->attr[FIRST].f < min || n->attr[SECOND].f > bound)
       return fail(e, ERR_VALUE, "%s is from %.0f to below %.0f, minval is %g, maxval %g",
-                  dtype_name(d), least, bound, n->attr[FIRST].f, n->attr[SECOND].f);
+                  dtype_name(d), min, bound, n->attr[FIRST].f, n->attr[SECOND].f);
   }
   return s;
 }
@@ -97,7 +97,7 @@ void random_each_batch(const Draw *d, int per, int64_t begin, int64_t end, Rando
   uint32_t words[RANDOM_BATCH];
   int64_t size = RANDOM_BATCH / per;
   for (int64_t i = begin; i < end; i += size) {
-    int64_t n = least(size, end - i);
+    int64_t n = min(size, end - i);
     d->call->kernels->random_words(&d->key, (uint64_t)(i * per / 4), (n * per + 3) / 4, words);
     part(d, words, i, n);
   }
@@ -107,7 +107,7 @@ void random_each_batch(const Draw *d, int per, int64_t begin, int64_t end, Rando
 
 static void uniform_integers(const Draw *d, int64_t begin, int64_t end) {
   const Attr *a = d->call->attr;
-  int64_t low = (int64_t)a[FIRST].f, span = most((int64_t)(a[SECOND].f - a[FIRST].f), 1);
+  int64_t low = (int64_t)a[FIRST].f, span = max((int64_t)(a[SECOND].f - a[FIRST].f), 1);
   for (int64_t i = begin; i < end; i++)
     dtype_set_integer(d->dtype, d->call->out[0], i,
                       low + (int64_t)rng_below(&d->key, (uint64_t)i, (uint64_t)span));

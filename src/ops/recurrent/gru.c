@@ -8,7 +8,7 @@ enum { RG_DY, RG_DH, RG_RECURRENT, RG_GATES, RG_BEFORE, RG_INNER, RG_MASK };
 
 static Status infer_gru(Error *e, Node *n) {
   Sequence s;
-  Status status = nn_want_float(e, n, 0, (int)least(n->in_count, R_MASK));
+  Status status = nn_want_float(e, n, 0, (int)min(n->in_count, R_MASK));
   if (status == OK) status = rnn_forward_sequence(e, n, 3, &s);
   if (status != OK) return status;
   bool after = n->attr[RESET_AFTER].i;
@@ -79,7 +79,7 @@ static void gru_chunk(void *context, int64_t chunk, void *scratch) {
   const Sequence *s = &w->s;
   bool after = c->attr[RESET_AFTER].i;
   int64_t height = rnn_chunk_rows(s->batch), first = chunk * height,
-          rows = least(height, s->batch - first), u = s->units;
+          rows = min(height, s->batch - first), u = s->units;
   size_t bytes = (size_t)u * s->size;
   Room room = {scratch, 0};
   /* dh: state; dz: recurrent parts; dc: r h; next: its product */
@@ -206,7 +206,7 @@ static void gru_grad_chunk(void *context, int64_t chunk, void *scratch) {
   const Sequence *s = &w->s;
   bool after = c->attr[RESET_AFTER].i;
   int64_t height = rnn_chunk_rows(s->batch), first = chunk * height,
-          rows = least(height, s->batch - first), u = s->units;
+          rows = min(height, s->batch - first), u = s->units;
   size_t bytes = (size_t)u * s->size;
   Room room = {scratch, 0};
   BackSlot p = rnn_back_slot(&room, s); /* dc: what reaches the state past the products */

@@ -7,7 +7,7 @@ enum { LG_DY, LG_DH, LG_DC, LG_RECURRENT, LG_GATES, LG_BEFORE_C, LG_MASK };
 
 static Status infer_lstm(Error *e, Node *n) {
   Sequence s;
-  Status status = nn_want_float(e, n, 0, (int)least(n->in_count, L_MASK));
+  Status status = nn_want_float(e, n, 0, (int)min(n->in_count, L_MASK));
   if (status == OK) status = rnn_forward_sequence(e, n, 4, &s);
   if (status == OK) status = rnn_want(e, n, L_BIAS, "bias", 1, (int64_t[]){4 * s.units});
   if (status == OK) status = rnn_want(e, n, L_H, "initial_h", 2, (int64_t[]){s.batch, s.units});
@@ -55,7 +55,7 @@ static void lstm_chunk(void *context, int64_t chunk, void *scratch) {
   const RecurrenceChunk *w = context;
   const Sequence *s = &w->s;
   int64_t height = rnn_chunk_rows(s->batch), first = chunk * height,
-          rows = least(height, s->batch - first);
+          rows = min(height, s->batch - first);
   Room room = {scratch, 0};
   LstmSlot p = lstm_slot(&room, s);
   rnn_start_state(w, L_H, first, rows, p.h);
@@ -124,7 +124,7 @@ static void lstm_grad_chunk(void *context, int64_t chunk, void *scratch) {
   const RecurrenceChunk *w = context;
   const Sequence *s = &w->s;
   int64_t height = rnn_chunk_rows(s->batch), first = chunk * height,
-          rows = least(height, s->batch - first);
+          rows = min(height, s->batch - first);
   Room room = {scratch, 0};
   BackSlot p = rnn_back_slot(&room, s);
   rnn_start_state(w, LG_DH, first, rows, p.dh);

@@ -9,9 +9,9 @@
 #include "ops/linear/product.h"
 #include "ops/recurrent/rnn.h"
 
-enum { ROWS = 16, LEAST_ROWS = 8 };
+enum { ROWS = 16, MIN_ROWS = 8 };
 
-int64_t rnn_chunk_rows(int64_t batch) { return least(ROWS, most(LEAST_ROWS, (batch + 1) / 2)); }
+int64_t rnn_chunk_rows(int64_t batch) { return min(ROWS, max(MIN_ROWS, (batch + 1) / 2)); }
 static int64_t chunk_count(int64_t batch) {
   return (batch + rnn_chunk_rows(batch) - 1) / rnn_chunk_rows(batch);
 }
@@ -72,7 +72,7 @@ static void pack_panels(const Call *c, const Panels *p, Dtype d) {
   size_t size = dtype_size(d);
   for (int64_t i = 0; i < panel_count(p); i++)
     c->kernels->panel_pack[d]((const char *)p->source + (size_t)(i * PANEL_COLS * p->col) * size,
-                              p->row, p->col, p->rows, least(PANEL_COLS, p->cols - i * PANEL_COLS),
+                              p->row, p->col, p->rows, min(PANEL_COLS, p->cols - i * PANEL_COLS),
                               p->data + (size_t)(i * p->rows * PANEL_COLS) * size);
 }
 
@@ -92,7 +92,7 @@ void rnn_multiply(const Call *c, const Panels *p, Dtype d, const void *x, int64_
   for (int64_t i = 0; i < panel_count(p); i++) {
     m.w = p->data + (size_t)(i * p->rows * PANEL_COLS) * size;
     m.y = (char *)y + (size_t)(i * PANEL_COLS) * size;
-    m.cols = least(PANEL_COLS, p->cols - i * PANEL_COLS);
+    m.cols = min(PANEL_COLS, p->cols - i * PANEL_COLS);
     c->kernels->panel_mul[d](&m);
   }
 }
@@ -320,7 +320,7 @@ Written rnn_write(Graph *g, const Node *n, int mask_input, const Type *y) {
 }
 
 Value **rnn_room(Written *w) {
-  Value **room = arena_alloc(w->g->arena, (size_t)most(w->steps, 1) * sizeof *room);
+  Value **room = arena_alloc(w->g->arena, (size_t)max(w->steps, 1) * sizeof *room);
   if (!room && w->g->error.status == OK)
     fail(&w->g->error, ERR_OUT_OF_MEMORY, "out of memory in autodiff");
   if (w->g->error.status != OK) w->steps = 0;

@@ -30,7 +30,7 @@ static Status want_activation(Error *e, const Node *n) {
 
 static Status infer_simple(Error *e, Node *n) {
   Sequence s;
-  Status status = nn_want_float(e, n, 0, (int)least(n->in_count, S_MASK));
+  Status status = nn_want_float(e, n, 0, (int)min(n->in_count, S_MASK));
   if (status == OK) status = want_activation(e, n);
   if (status == OK) status = rnn_forward_sequence(e, n, 1, &s);
   if (status == OK) status = rnn_want(e, n, S_BIAS, "bias", 1, (int64_t[]){s.units});
@@ -60,7 +60,7 @@ static void simple_chunk(void *context, int64_t chunk, void *scratch) {
   const RecurrenceChunk *w = context;
   const Sequence *s = &w->s;
   int64_t height = rnn_chunk_rows(s->batch), first = chunk * height,
-          rows = least(height, s->batch - first);
+          rows = min(height, s->batch - first);
   size_t bytes = (size_t)s->units * s->size;
   Room room = {scratch, 0};
   BackSlot p = rnn_back_slot(&room, s);
@@ -116,7 +116,7 @@ static void simple_grad_chunk(void *context, int64_t chunk, void *scratch) {
   const RecurrenceChunk *w = context;
   const Sequence *s = &w->s;
   int64_t height = rnn_chunk_rows(s->batch), first = chunk * height,
-          rows = least(height, s->batch - first);
+          rows = min(height, s->batch - first);
   size_t bytes = (size_t)s->units * s->size;
   Room room = {scratch, 0};
   BackSlot p = rnn_back_slot(&room, s);

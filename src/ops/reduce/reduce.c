@@ -174,7 +174,7 @@ static void grad_sum(Graph *g, const Node *n, Value *const *dy, Value **dx) {
 }
 
 static void grad_mean(Graph *g, const Node *n, Value *const *dy, Value **dx) {
-  Value *each = ops_scale(g, dy[0], 1 / (double)most(reduced_count(n), 1));
+  Value *each = ops_scale(g, dy[0], 1 / (double)max(reduced_count(n), 1));
   dx[0] = ops_broadcast(g, keep(g, n, each), &n->in[0]->type);
 }
 
@@ -213,13 +213,13 @@ static void grad_prod(Graph *g, const Node *n, Value *const *dy, Value **dx) {
 }
 
 static void grad_variance(Graph *g, const Node *n, Value *const *dy, Value **dx) {
-  Value *d = ops_scale(g, keep(g, n, dy[0]), 2 / (double)most(reduced_count(n), 1));
+  Value *d = ops_scale(g, keep(g, n, dy[0]), 2 / (double)max(reduced_count(n), 1));
   dx[0] = ops_mul(g, d, ops_sub(g, n->in[0], mean_kept(g, n)));
 }
 
 static void grad_std(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   Value *d =
-      ops_scale(g, ops_div(g, dy[0], (Value *)&n->out[0]), 1 / (double)most(reduced_count(n), 1));
+      ops_scale(g, ops_div(g, dy[0], (Value *)&n->out[0]), 1 / (double)max(reduced_count(n), 1));
   dx[0] = ops_mul(g, keep(g, n, d), ops_sub(g, n->in[0], mean_kept(g, n)));
 }
 

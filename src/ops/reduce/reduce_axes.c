@@ -46,7 +46,7 @@ static void reduce_outer(void *context, int64_t begin, int64_t end) {
 static void reduce_pieces(void *context, int64_t begin, int64_t end) {
   const Reducing *r = context;
   for (int64_t i = begin; i < end; i++) {
-    int64_t first = i * r->piece, count = least(r->piece, r->extent - first);
+    int64_t first = i * r->piece, count = min(r->piece, r->extent - first);
     r->kernel(r->x + (size_t)(first * r->inner) * r->size, 1, count, r->inner,
               r->y + (size_t)(i * r->inner) * r->size);
   }
@@ -57,7 +57,7 @@ static void reduce_pieces(void *context, int64_t begin, int64_t end) {
 static int64_t piece_count(int64_t outer, int64_t extent, int64_t inner) {
   if (outer != 1) return 1;
   int64_t pieces = extent * inner / REDUCE_GRAIN;
-  return most(1, least(least(pieces, extent / 8), 64));
+  return max(1, min(min(pieces, extent / 8), 64));
 }
 
 static void reduce_run(const Call *c, Reduction r, Dtype d, const void *x, int64_t outer,
@@ -71,7 +71,7 @@ static void reduce_run(const Call *c, Reduction r, Dtype d, const void *x, int64
     parallel_for(c, pieces, 1, reduce_pieces, &k);
     k.kernel(partials, 1, pieces, inner, y);
   } else {
-    parallel_for(c, outer, REDUCE_GRAIN / most(extent * inner, 1), reduce_outer, &k);
+    parallel_for(c, outer, REDUCE_GRAIN / max(extent * inner, 1), reduce_outer, &k);
   }
 }
 

@@ -46,7 +46,7 @@ static int64_t along(const Running *r, int64_t k) {
     for (int64_t o = begin; o < end; o++)                                               \
       for (int64_t i = 0; i < inner; i += RUN_COLUMNS)                                  \
         run_columns_##id(r, (const T *)r->x + o * block + i, (T *)r->y + o * block + i, \
-                         least(RUN_COLUMNS, inner - i));                                \
+                         min(RUN_COLUMNS, inner - i));                                  \
   }
 RUNNING(f32, float, double)
 RUNNING(f64, double, double)
@@ -70,7 +70,7 @@ static Status run_running(const Call *c, bool product) {
       [U8] = run_u8,   [I32] = run_i32, [I64] = run_i64};
   Running r = running_of(c, 0);
   r.product = product;
-  parallel_for(c, r.shape.outer, (1 << 14) / most(r.shape.extent * r.shape.inner, 1),
+  parallel_for(c, r.shape.outer, (1 << 14) / max(r.shape.extent * r.shape.inner, 1),
                run[c->in_type[0]->dtype], &r);
   return OK;
 }
@@ -131,7 +131,7 @@ static Status infer_cumprod_grad(Error *e, Node *n) {
 static Status body_cumprod_grad(const Call *c) {
   Running r = running_of(c, 1);
   r.dy = c->in[0];
-  parallel_for(c, r.shape.outer, (1 << 14) / most(r.shape.extent * r.shape.inner, 1),
+  parallel_for(c, r.shape.outer, (1 << 14) / max(r.shape.extent * r.shape.inner, 1),
                c->in_type[0]->dtype == F64 ? product_grads_f64 : product_grads_f32, &r);
   return OK;
 }

@@ -167,7 +167,7 @@ local function add(a, b)
   return out
 end
 
-local MOST_STEPS <const> = 4096 -- of a fold: each is an op
+local MAX_STEPS <const> = 4096 -- of a fold: each is an op
 
 -- What windows make of images (channels last) by join(a, b), which takes and gives as many tensors
 -- as `images` has: axis by axis, the last one first, so that of the elements of a window the
@@ -179,7 +179,7 @@ local function fold(n, images, w, join)
     if count < 1 then
       refuse(n, string.format("its windows are larger than its operand's extent of %d", extent))
     end
-    if w.size[i] > MOST_STEPS then
+    if w.size[i] > MAX_STEPS then
       refuse(n, string.format("kernel extents of %d are not known here", w.size[i]))
     end
     local out

@@ -122,12 +122,12 @@ local function recurrent(order, states, f)
   end
 end
 
-local MOST_STEPS <const> = 4096 -- of what is written out step by step
+local MAX_STEPS <const> = 4096 -- of what is written out step by step
 
 -- An LSTM whose gates see the cell's state, too: weights [3 · u] of input, output and forget gate.
 local function with_peepholes(s, kernel, own, bias, h, c, weights, n)
   local steps, outputs = s.shape[2], {}
-  if steps > MOST_STEPS then
+  if steps > MAX_STEPS then
     refuse(n, string.format("peephole weights (P) over %d steps are not known here", steps))
   end
   local of_input, of_output, of_forget = ops.split(weights, 3, {axis = 0})

@@ -67,7 +67,7 @@ end
 -- others: 4
 local sizes <const> = {float64 = 8, int64 = 8, float16 = 2, bfloat16 = 2, int8 = 1,
   uint8 = 1, bool = 1}
-local MOST_BYTES <const>, MOST_HELD <const>, MOST_TIMES <const> = 1 << 34, 1 << 26, 1 << 20
+local MAX_BYTES <const>, MAX_HELD <const>, MAX_TIMES <const> = 1 << 34, 1 << 26, 1 << 20
 
 ---Refuses a result that a few numbers of a file make enormous: constants are computed at once and
 ---may be of 64 MiB; what is made of inputs and weights is traced, and may be larger unless it is a
@@ -79,8 +79,8 @@ local MOST_BYTES <const>, MOST_HELD <const>, MOST_TIMES <const> = 1 << 34, 1 << 
 function tools.reserve(n, shape, dtype, operand)
   local bytes, is_made = (sizes[dtype] or 4) + 0.0, core.is_symbolic(operand)
   for _, extent in ipairs(shape) do bytes = bytes * extent end
-  if bytes <= MOST_HELD or is_made and bytes <= MOST_BYTES
-    and bytes <= operand.size * 8.0 * MOST_TIMES then
+  if bytes <= MAX_HELD or is_made and bytes <= MAX_BYTES
+    and bytes <= operand.size * 8.0 * MAX_TIMES then
     return
   end
   tools.refuse(n, string.format("it makes a tensor of %.3g bytes", bytes))
