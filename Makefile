@@ -354,6 +354,7 @@ lint-lua:
 	@lua5.4 spec/support/unused.lua
 	@lua5.4 spec/support/c_files.lua
 	@lua5.4 spec/support/twins.lua
+	@lua5.4 spec/support/gone_words.lua
 # Of the objects: what a file offers to others, and nobody takes.
 lint-symbols: $(OBJECTS) $(API_OBJECTS) $(LUA_OBJECTS) $(CLI_OBJECTS)
 	@lua5.4 spec/support/unreferenced.lua $^

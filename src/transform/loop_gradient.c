@@ -258,7 +258,7 @@ static Graph *walk_condition(Loop *l, Value *const *outer, int count, int tapes)
   return r;
 }
 
-/* Walk the iterations for the tapes (if with_tapes) and, of a while, for their number. */
+/* Run the iterations for the tapes (if with_tapes) and, of a while, for their number. */
 static void walk_forwards(Loop *l, const OpDef *op, Value *bound, bool with_tapes) {
   Graph *r = new_region(l);
   int max = 2 * l->states + l->inputs + 4, explicit_count = 0, tapes = 0;

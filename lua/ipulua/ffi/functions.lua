@@ -10,8 +10,8 @@ return function(base)
     base.as_tensor, base.as_value
   local tracing, set_tracing, is_open = base.tracing, base.set_tracing, base.is_open
   local builder_for, new_value, new_tensor = base.builder_for, base.new_value, base.new_tensor
-  local options_of, ints, note, hold, MOST = base.options_of, base.ints, base.note, base.hold,
-    base.most_results
+  local options_of, ints, note, hold, MAX_RESULTS = base.options_of, base.ints, base.note,
+    base.hold, base.max_results
 
   ---What outlives a call of a function.
   function ipu.variable(initial, options)
@@ -165,8 +165,8 @@ return function(base)
       compiled = trace(self.f, arguments)
       self.compiled[key] = compiled
     end
-    local out, count = ffi.new("ipu_tensor *[?]", MOST), ffi.new("int[1]")
-    check(C.ipu_function_call(compiled, list, n, out, MOST, count))
+    local out, count = ffi.new("ipu_tensor *[?]", MAX_RESULTS), ffi.new("int[1]")
+    check(C.ipu_function_call(compiled, list, n, out, MAX_RESULTS, count))
     hold(arguments)
     local results = {}
     for i = 1, count[0] do results[i] = new_tensor(out[i - 1]) end

@@ -109,6 +109,6 @@ return function()
 
   return {
     C = C, ipu = ipu, context = context, check = check, raise = raise, want = want, note = note,
-    hold = hold, text_of = text_of, most_results = 64, -- of one call
+    hold = hold, text_of = text_of, max_results = 64, -- of one call
   }
 end

@@ -7,8 +7,8 @@ local nearest = require "ipulua.nearest"
 return function(base)
   local C, ipu, context, check, raise, want, ints = base.C, base.ipu, base.context, base.check,
     base.raise, base.want, base.ints
-  local is_tensor, new_tensor, text_of, hold, MOST = base.is_tensor, base.new_tensor,
-    base.text_of, base.hold, base.most_results
+  local is_tensor, new_tensor, text_of, hold, MAX_RESULTS = base.is_tensor, base.new_tensor,
+    base.text_of, base.hold, base.max_results
   local Model = {}
   function Model.__index(_, name)
     local member = rawget(Model, name)
@@ -114,8 +114,8 @@ return function(base)
 
   function Model:predict(x, options)
     local xs, n, keep = tensors(x)
-    local out, count = ffi.new("ipu_tensor *[?]", MOST), ffi.new("int[1]")
-    check(C.ipu_model_predict(self.p, xs, n, as_json(options), out, MOST, count))
+    local out, count = ffi.new("ipu_tensor *[?]", MAX_RESULTS), ffi.new("int[1]")
+    check(C.ipu_model_predict(self.p, xs, n, as_json(options), out, MAX_RESULTS, count))
     hold(keep)
     local list = received(out, count)
     return unpack(list, 1, count[0])

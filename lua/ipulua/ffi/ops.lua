@@ -8,8 +8,8 @@ return function(base)
   local C, ipu, context, check, raise = base.C, base.ipu, base.context, base.check, base.raise
   local Tensor, Value, Variable = base.Tensor, base.Value, base.Variable
   local is_tensor, is_value, is_variable = base.is_tensor, base.is_value, base.is_variable
-  local new_tensor, shape_of, hold, MOST = base.new_tensor, base.shape_of, base.hold,
-    base.most_results
+  local new_tensor, shape_of, hold, MAX_RESULTS = base.new_tensor, base.shape_of, base.hold,
+    base.max_results
 
   -- Fields and methods of a class; of a name that it doesn't have an error, since nil would be
   -- taken for a value.
@@ -99,9 +99,10 @@ return function(base)
     local good, text = true, nil
     if attributes and next(attributes) ~= nil then good, text = pcall(json.encode, attributes) end
     if not good then raise(op .. ": " .. text) end
-    local out, count = ffi.new(ctype, MOST), ffi.new("int[1]")
-    if traced then check(C.ipu_builder_apply(builder, op, list, #operands, text, out, MOST, count))
-    else check(C.ipu_apply(context, op, list, #operands, text, out, MOST, count)) end
+    local out, count = ffi.new(ctype, MAX_RESULTS), ffi.new("int[1]")
+    if traced then
+      check(C.ipu_builder_apply(builder, op, list, #operands, text, out, MAX_RESULTS, count))
+    else check(C.ipu_apply(context, op, list, #operands, text, out, MAX_RESULTS, count)) end
     hold(keep)
     local results = {}
     local take = traced and new_value or new_tensor
