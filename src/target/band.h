@@ -1,5 +1,6 @@
-/* How far prices are off, by what an op is: mean |error| against published rows on which nothing
- * was chosen, cycles and total bytes. docs/machine-model.md has where they come from. */
+/* How far prices are off, by what an op is: mean |error| against published rows, cycles and total
+ * bytes. The rows were kept back while rules were chosen, and priced before the last changes of the
+ * model: the figures are not of the model as it is. docs/machine-model.md says more. */
 #ifndef IPULUA_TARGET_BAND_H
 #define IPULUA_TARGET_BAND_H
 

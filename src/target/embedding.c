@@ -64,7 +64,8 @@ static Cost gather_by(const Target *t, Dtype d, int64_t rows, int64_t indices, T
   return c;
 }
 
-/* PopLibs' multiSlice makes dynamic slices of so few without asking further (inliningThreshold). */
+/* PopLibs' multiSlice makes dynamic slices of so few lookups (inliningThreshold) where it has no
+ * plan for them. A planned lookup never comes to that test; here the two are not told apart. */
 enum { INLINED_SLICES = 3 };
 
 /* Few wide rows, one after the other: the workers of a tile share each (PL dynamicSlice), which

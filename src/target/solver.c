@@ -7,14 +7,15 @@
 
 #include "target/plan.h"
 
-/* The elements of square matrices that a tile holds: rows of a block stay together (PL
+/* The elements of matrices that a tile holds: rows of a block stay together (PL
  * createCholeskyInput, createInput of TriangularSolve); without blocks, single vectors. */
 typedef struct MatrixShare {
   double share, tiles;
 } MatrixShare;
 
-static MatrixShare hold_matrices(const Target *t, Dtype d, int64_t batch, int64_t n, double min) {
-  double elements = (double)batch * (double)n * (double)n, grain = vector_width(t, d);
+static MatrixShare hold_matrices(const Target *t, Dtype d, int64_t batch, int64_t n,
+                                 int64_t columns, double min) {
+  double elements = (double)batch * (double)n * (double)columns, grain = vector_width(t, d);
   double share = fmax(min, ceil_ratio(ceil_ratio(elements, grain), (double)t->tiles) * grain);
   return (MatrixShare){share, ceil_ratio(elements, share)};
 }
@@ -74,7 +75,7 @@ static Cost cholesky_by(const Target *t, Dtype d, int64_t batch, int64_t n, int6
   cost_step(&c, t, "mask", 0, 25);
   /* the products' programs are on fewer tiles than the matrices, or the other way round */
   double busy = c.tiles;
-  c.tiles = fmax(busy, hold_matrices(t, d, batch, n, b).tiles);
+  c.tiles = fmax(busy, hold_matrices(t, d, batch, n, n, b).tiles);
   c.bytes[MEMORY_VERTEX_CODE] *= busy / c.tiles, c.bytes[MEMORY_VERTEX_STATE] *= busy / c.tiles;
   add_rare_vertex(&c, t, VERTEX_SOLVE, (double)batch);
   c.flops = (double)batch * (double)n * (double)n * (double)n / 3;
@@ -121,8 +122,11 @@ static Cost substitute_column(const Target *t, Dtype d, int64_t batch, double b)
 static const double gather_code = 0.5, piece_code = 16;
 
 /* Several columns, rows one after the other: a product with those above, a subtraction and a copy
- * into place. */
-static Cost substitute(const Target *t, Dtype d, int64_t batch, int64_t block, int64_t columns) {
+ * into place. A tile holds so many solved bytes of whole blocks (PL createTriangularSolveOutput).
+ * For each product it sends what is solved of them: of large matrices more than any tile
+ * receives. */
+static Cost substitute(const Target *t, Dtype d, int64_t batch, int64_t block, int64_t columns,
+                       double held) {
   Cost c = cost_free();
   int64_t group = element_bytes(d) >= 4 ? t->group_f32 : t->group_f16;
   int64_t span = group > ceil_div(block, 64)
@@ -136,7 +140,9 @@ static Cost substitute(const Target *t, Dtype d, int64_t batch, int64_t block, i
     double rows = (double)(at + span < block ? span : block - at);
     Cost product =
         cost_matmul(t, d, F32, batch, 1, at + span < block ? at + span : block, columns, NULL);
-    cost_steps(&c, t, "row", rows, 0, fmax(0, cost_cycles(&product) - step_cycles(t)));
+    double sent = held * fmin(1, ((double)at + rows / 2) / (double)block),
+           beyond = fmax(0, sent - product.bytes[MEMORY_MESSAGE]);
+    cost_steps(&c, t, "row", rows, beyond, fmax(0, cost_cycles(&product) - step_cycles(t)));
     cost_steps(&c, t, "subtract", rows, 0, worker_cycles(t, 29, share, 3, width));
     cost_steps(&c, t, "copy", rows, share * element_bytes(d), 0);
     c.temporary_total = fmax(c.temporary_total, product.temporary_total);
@@ -162,17 +168,19 @@ static Cost solve_by(const Target *t, Dtype d, int64_t batch, int64_t n, int64_t
   double rows = 1, across = 1;
   for (; rows * (double)depth < (double)n; rows *= 2)
     if (width > 1) across *= 2, width = ceil_div(width, 2);
+  /* of the whole result; a block lies on as few tiles as its share of it */
+  double solved = hold_matrices(t, d, batch, n, columns, n > block ? (double)block : 1).share *
+                  element_bytes(d);
   Cost solve = width == 1 ? substitute_column(t, d, batch, (double)depth)
-                          : substitute(t, d, batch, depth, width);
-  cost_steps(&solve, t, "copy", rows > 1 || across > 1 ? 3 : 0,
-             (double)batch * (double)depth * (double)width * element_bytes(d) / (double)t->tiles,
-             0);
+                          : substitute(t, d, batch, depth, width, solved);
+  double part = (double)batch * (double)depth * (double)width * element_bytes(d);
+  cost_steps(&solve, t, "copy", rows > 1 || across > 1 ? 3 : 0, fmin(part, solved), 0);
   cost_repeat(&solve, rows * across);
   cost_step(&c, t, "mask", 0,
             worker_cycles(t, 30, tile_share(t, d, (double)batch * (double)n * (double)n), 10, 1));
   /* copied row by row: zeros, ones and the triangle, in pieces of a block's row or of elements */
   double run = n > block ? (double)block : 1;
-  MatrixShare matrices = hold_matrices(t, d, batch, n, run);
+  MatrixShare matrices = hold_matrices(t, d, batch, n, n, run);
   c.tiles = matrices.tiles;
   c.bytes[MEMORY_VERTEX_STATE] += t->code ? piece_code * matrices.share / run : 0;
   if (width == 1) add_rare_vertex(&c, t, VERTEX_SOLVE, (double)batch);
