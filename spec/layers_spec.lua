@@ -79,6 +79,12 @@ describe("the files of C", function()
     end
   end)
 
+  it("ask the row of an op, not its name", function()
+    assert.same({'src/ops/b.c: it knows an op by its name: if (!strcmp(n->op->name, "")) b();\n',
+      1},
+      {with {["ops/b.c"] = 'void f(void) {\n  if (!strcmp(n->op->name, "add")) b();\n}\n'}})
+  end)
+
   it("ask a step for what it holds, not for where its kind stands", function()
     assert.same({"src/data/b.c: kinds of steps have no order: if (kind >= STEP_COND) b();\n", 1},
       {with {["data/b.c"] = "void f(void) {\n  if (kind >= STEP_COND) b();\n}\n"}})

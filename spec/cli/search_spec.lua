@@ -2,6 +2,23 @@
 
 local command = require "spec.support.command"
 
+local class = require "ipulua.base.class"
+local help = require "ipulua.tools.help"
+local ipu = require "ipulua"
+
+-- Calls visit(path, value) for every public function and class.
+local function each_public(visit, module, path, seen)
+  module, path, seen = module or ipu, path or "ipu", seen or {}
+  if seen[module] then return end
+  seen[module] = true
+  for _, name in ipairs(help.names(module)) do
+    local value, place = module[name], path .. "." .. name
+    if type(value) == "function" or class.is_class(value) then visit(place, value)
+    elseif type(value) == "table" and help.names(value) then each_public(visit, value, place, seen)
+    end
+  end
+end
+
 local function typed(text)
   local folder = command.folder()
   local r = command.run{command.ipulua, "-i", "-e", "_PROMPT = ''", stdin = text,
@@ -44,5 +61,20 @@ describe("the prompt explains", function()
       "functions: .*estimate", "ops: .*matmul"} do
       assert.matches("\n  " .. kind, out)
     end
+  end)
+
+  it("each function and class with a sentence", function()
+    local unexplained = {}
+    each_public(function(path, value)
+      local lines = help.lines(value, path) or {}
+      if not lines[2] or lines[2]:find("^ ") then unexplained[#unexplained + 1] = path end
+    end)
+    assert.same({}, unexplained)
+    assert.matches("\nThe mean over axes%.\n", (typed("help(ipu.keras.backend.mean)\n")))
+    assert.matches("label_smoothing=?", (typed("help(ipu.keras.losses.binary_crossentropy)\n")))
+  end)
+
+  it("choices by what can be chosen", function()
+    assert.matches("RecomputationMode +One of Auto, ", (typed('help("Recomputation")\n')))
   end)
 end)

@@ -447,21 +447,25 @@ describe("ipu.train.Checkpoint", function()
     local v, w = ipu.Variable{ipu.ones{64, 1024}}, ipu.Variable{ipu.ones{1000}}
     local checkpoint = ipu.train.Checkpoint{first = v, second = w, number = 1}
     checkpoint:save(folder)
-    -- Killed at another moment each round: when the folder has been seen to change `round` times.
+    -- Killed when what the watching command prints has been seen to change so many times.
     local shell <const> = [[
       "$0" spec/support/checkpoint_forever.lua "$1" "$2" & pid=$!
       for change in $(seq "$3"); do
-        before=$(ls -R "$1"); while [ "$(ls -R "$1")" = "$before" ]; do kill -0 $pid || break; done
+        before=$(eval "$4"); while [ "$(eval "$4")" = "$before" ]; do kill -0 $pid || break; done
       done
       kill -KILL $pid; wait $pid]]
-    for round = 1, 12 do
-      command.run{"bash", "-c", shell, command.ipulua, folder, tostring(round % 2 + 1),
-        tostring(round)}
+    local function killed_after(changes, watch, kept)
+      command.run{"bash", "-c", shell, command.ipulua, folder, tostring(kept), tostring(changes),
+        watch}
       checkpoint:restore(folder)
       assert.equal(checkpoint.number, ipu.reduce_min(v):item())
       assert.equal(checkpoint.number, ipu.reduce_max(v):item())
       assert.equal(checkpoint.number, ipu.reduce_max(w):item())
     end
+    -- Another moment each round, inside a checkpoint's writing too.
+    for round = 1, 12 do killed_after(round, 'ls -R "$1"', round % 2 + 1) end
+    -- The second change of the file that names the newest one comes with the second checkpoint.
+    killed_after(2, 'cat "$1/latest.json"', 2)
     assert.is_true(checkpoint.number > 1)
   end)
 end)

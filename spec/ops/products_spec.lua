@@ -118,6 +118,32 @@ describe("a matrix product", function()
     assert.same(bits(takes and "openblas" or "own", large), bits(nil, large))
     check_places(large[1], large[2], ipu.matmul(table.unpack(large)), 256, 512, 1024, 2e-6)
   end)
+
+  -- The products of examples/bench/w7.lua: an MLP 1024-4096-4096-1024, batch 256, forwards and
+  -- backwards.
+  it("of w7 goes to OpenBLAS where the table says so, right in each direction", function()
+    local takes = core.engine_info().kernels ~= "avx512" and has_openblas
+    local batch <const>, extents <const> = 256, {1024, 4096, 4096, 1024}
+    local function same(p, q) return ipu.reduce_all(ipu.equal(p, q)):item() end
+    for i = 2, #extents do
+      local from, to = extents[i - 1], extents[i]
+      local x, w = drawn({batch, from}, "float32", i), drawn({from, to}, "float32", i + 10)
+      local g = drawn({batch, to}, "float32", i + 20)
+      local y = ipu.matmul(x, w)
+      check_places(x, w, y, batch, to, from, 2e-6)
+      local dw = ipu.matmul(x, g, {transpose_a = true})
+      check_places(ipu.transpose(x), g, dw, from, to, batch, 2e-6)
+      local dx = ipu.matmul(g, w, {transpose_b = true})
+      check_places(g, ipu.transpose(w), dx, batch, from, to, 2e-6)
+      -- The sums of the two libraries are formed in other orders: their bits tell which one ran.
+      if has_openblas then
+        local of_library = with_products("openblas", function() return ipu.matmul(x, w) end)
+        assert.equal(takes, same(y, of_library))
+        assert.is_true(same(y, of_library) or same(y,
+          with_products("own", function() return ipu.matmul(x, w) end)))
+      end
+    end
+  end)
 end)
 
 describe("IPULUA_BLAS", function()

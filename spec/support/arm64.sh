@@ -7,12 +7,13 @@ cd "$(dirname "$0")/../.." || exit 1
 MAKE=${MAKE:-make} JOBS=${JOBS:-2} build=build-arm64 suite=bookworm
 system=$PWD/build-arm64-system triplet=aarch64-linux-gnu
 all_specs="spec/tensor spec/ops spec/engine spec/data spec/conformance"
-all_checks="tensor_check kernels_check nn_check ops_check forms_check second_check graphs_check sizes_check data_check api_check \
-  memory_check misuse_check interrupt_check verify_check"
+all_checks="tensor_check kernels_check nn_check ops_check forms_check second_check graphs_check sizes_check data_check data_interrupts_check \
+  api_check memory_check misuse_check interrupt_check verify_check"
 specs=${SPECS-$all_specs} checks=${CHECKS-$all_checks}
 # Folders of specs and check programs that are not among those, and why.
 left_out='spec/cli spec/packaging spec/api spec/examples spec/docs: they load the library into programs of this machine, or look for
   it beside the running file, which is the emulator
+spec/processes: mpirun of this machine starts them
 spec/machine spec/pipeline spec/replicas spec/keras spec/lua price_check target_check: what they try knows nothing of a processor
 *_spec.lua: they read the sources'
 passed=0 failed=0

@@ -1,7 +1,8 @@
 -- How the files of C hang together: `make lint`. Each file of the layers from the graph to the
 -- engine (ops apart) has a header of its own that declares what it exports; headers include each
 -- other in no ring; what a step holds is asked of the step, so its kind is named in few files, and
--- kinds have no order. Prints what is wrong and fails. An argument: the folder that src is in.
+-- kinds have no order. Code that meets an op asks its row's members, not its name. Prints what is
+-- wrong and fails. An argument: the folder that src is in.
 local root <const> = (arg[1] or ".") .. "/"
 local own_headers <const> = {"src/graph", "src/transform", "src/program", "src/machine",
   "src/engine"}
@@ -56,6 +57,23 @@ end
 if #naming > most_files_naming_kinds then
   wrong("steps that hold others are named in %d files, %d are enough: %s", #naming,
     most_files_naming_kinds, table.concat(naming, ", "))
+end
+
+---- names of ops
+
+-- Where names are looked up: ops by name, and rows of libraries.
+local finds_names <const> = {["src/ops/registry.c"] = true, ["src/ops/library.c"] = true}
+
+local function compares_name(line)
+  return line:find("%f[%w_]str%a*cmp%([^;]*op%->name") or line:find("%f[%w_]strstr%([^;]*op%->name")
+end
+
+for _, path in ipairs(paths) do
+  for line in code[path]:gmatch("[^\n]+") do
+    if not finds_names[path] and compares_name(line) then
+      wrong("%s: it knows an op by its name: %s", path, line:match("^%s*(.-)%s*$"))
+    end
+  end
 end
 
 ---- headers

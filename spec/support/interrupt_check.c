@@ -54,22 +54,22 @@ static void check_hold(void) {
   interrupt_reset();
 }
 
-static void check_droppable(void) {
+static void check_cancellable(void) {
   interrupt_reset();
   interrupt_raise();
-  DroppableLoop outside = interrupt_begin_loop();
-  check(interrupt_stops() && !interrupt_drops(&outside),
-        "nothing is dropped outside of droppable work");
+  CancellableLoop outside = interrupt_begin_loop();
+  check(interrupt_stops() && !interrupt_cancels(&outside),
+        "nothing is cancelled outside of cancellable work");
   interrupt_reset();
-  interrupt_begin_droppable();
-  DroppableLoop loop = interrupt_begin_loop();
-  check(!interrupt_drops(&loop), "nothing is dropped without a Ctrl-C");
+  interrupt_begin_cancellable();
+  CancellableLoop loop = interrupt_begin_loop();
+  check(!interrupt_cancels(&loop), "nothing is cancelled without a Ctrl-C");
   interrupt_raise();
-  check(interrupt_drops(&loop), "the first drops what is left");
+  check(interrupt_cancels(&loop), "the first cancels what is left");
   interrupt_end_loop(&loop);
-  check(interrupt_end_droppable(), "what was dropped is told");
-  interrupt_begin_droppable();
-  check(!interrupt_end_droppable(), "and forgotten");
+  check(interrupt_end_cancellable(), "what was cancelled is told");
+  interrupt_begin_cancellable();
+  check(!interrupt_end_cancellable(), "and forgotten");
   interrupt_hold();
   check(!interrupt_stops(), "not while it is held");
   interrupt_raise();
@@ -86,7 +86,7 @@ static void check_signal(void) {
 int main(void) {
   check_urgency();
   check_hold();
-  check_droppable();
+  check_cancellable();
   check_signal();
   printf("%d passed, %d failed\n", passed, failed);
   return failed != 0;

@@ -5,7 +5,7 @@
 _Static_assert(ATOMIC_INT_LOCK_FREE == 2, "a signal handler may use lock-free atomics only");
 
 static atomic_int raised, pending, held, terminated;
-static _Thread_local bool droppable, dropped;
+static _Thread_local bool cancellable, cancelled;
 
 int interrupt_raise(void) {
   int count = atomic_fetch_add(&raised, 1) + 1;
@@ -41,22 +41,22 @@ void interrupt_unhold(void) {
 
 bool interrupt_held(void) { return atomic_load(&held) > 0; }
 
-void interrupt_begin_droppable(void) { droppable = true, dropped = false; }
-bool interrupt_end_droppable(void) { return droppable = false, dropped; }
+void interrupt_begin_cancellable(void) { cancellable = true, cancelled = false; }
+bool interrupt_end_cancellable(void) { return cancellable = false, cancelled; }
 
 bool interrupt_stops(void) {
   Interrupt p = interrupt_pending();
   return p == INTERRUPT_NOW || (p == INTERRUPT_SOON && !interrupt_held());
 }
 
-DroppableLoop interrupt_begin_loop(void) { return (DroppableLoop){.allowed = droppable}; }
+CancellableLoop interrupt_begin_loop(void) { return (CancellableLoop){.allowed = cancellable}; }
 
-bool interrupt_drops(DroppableLoop *l) {
+bool interrupt_cancels(CancellableLoop *l) {
   if (!l->allowed || !interrupt_stops()) return false;
-  atomic_store(&l->dropped, true);
+  atomic_store(&l->cancelled, true);
   return true;
 }
 
-void interrupt_end_loop(const DroppableLoop *l) {
-  if (atomic_load(&l->dropped)) dropped = true;
+void interrupt_end_loop(const CancellableLoop *l) {
+  if (atomic_load(&l->cancelled)) cancelled = true;
 }

@@ -29,21 +29,21 @@ void interrupt_hold(void);  /* holds nest */
 void interrupt_unhold(void);
 bool interrupt_held(void);
 
-/* Work whose result can be thrown away (an op called at once): between begin and end, long loops
- * of this thread may leave out what is left when interrupt_stops. End tells whether one did: the
- * result is garbage then. */
-void interrupt_begin_droppable(void);
-bool interrupt_end_droppable(void);
+/* Cancellable work: its result can be thrown away (an op called at once). Between begin and end,
+ * long loops of this thread may skip their remaining pieces when interrupt_stops. End tells whether
+ * one did: the result is then incomplete. */
+void interrupt_begin_cancellable(void);
+bool interrupt_end_cancellable(void);
 
 /* Such a loop: made by the thread that began, asked by each piece of work on any thread, ended
  * by the former. */
-typedef struct DroppableLoop {
+typedef struct CancellableLoop {
   bool allowed;
-  _Atomic bool dropped;
-} DroppableLoop;
-DroppableLoop interrupt_begin_loop(void);
-bool interrupt_drops(DroppableLoop *l);
-void interrupt_end_loop(const DroppableLoop *l);
+  _Atomic bool cancelled;
+} CancellableLoop;
+CancellableLoop interrupt_begin_loop(void);
+bool interrupt_cancels(CancellableLoop *l);
+void interrupt_end_loop(const CancellableLoop *l);
 
 /* The system, or a launcher, wants the process to end (SIGTERM); who notes it raises SIGINT, too. */
 void interrupt_terminate(void); /* for a signal handler */

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "engine/hunt.h"
+#include "engine/finite_check.h"
 #include "engine/run.h"
 
 static Status make_up(Run *r, Step *s) {
@@ -62,7 +62,7 @@ Status run_dequeue(Run *r, Step *s) {
   ReadAhead *a = s->ahead;
   Status status = a && a->offered ? take(r, a) : f->next(f, false, s->call.out, r->error);
   if (status == OK && s->call.numerics->check_finite)
-    status = hunt_results(&(Hunt){0}, &s->call, r->error);
+    status = finite_check_results(&(FiniteCheck){0}, &s->call, r->error);
   if (status == OK && a && r->goes_on && pool_size(r->pool) > 1 && f->may_read_aside(f))
     offer(r, a);
   if (status != OK && s->node->source && !r->error->source[0])

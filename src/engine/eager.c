@@ -102,11 +102,11 @@ static Status evaluate(Engine *g, Eager *x, Tensor *const *in, Tensor **out, voi
   size_t scratch = n->op->scratch ? n->op->scratch(n) : 0;
   if (scratch && (!memory_has_room(scratch) || posix_memalign(&c.scratch, 64, scratch)))
     return fail(e, ERR_OUT_OF_MEMORY, "%s: out of memory", n->op->name);
-  interrupt_begin_droppable();
+  interrupt_begin_cancellable();
   uint64_t subnormal = subnormal_flush();
   Status s = op_eval(n->op, &c);
   subnormal_restore(subnormal);
-  if (interrupt_end_droppable()) {
+  if (interrupt_end_cancellable()) {
     interrupt_take();
     s = fail(e, ERR_CANCELLED, "interrupted!");
   }

@@ -6,10 +6,10 @@
 
 #include "base/interrupt.h"
 #include "base/subnormal.h"
+#include "engine/cancel.h"
 #include "engine/control.h"
 #include "engine/dequeue.h"
-#include "engine/drop.h"
-#include "engine/hunt.h"
+#include "engine/finite_check.h"
 #include "engine/replicas.h"
 #include "kernels/products.h"
 #include "program/place.h"
@@ -21,7 +21,7 @@ typedef struct ChainWork {
   const Chain *chain;
   int64_t grain;
   _Atomic int events;
-  DroppableLoop loop;
+  CancellableLoop loop;
 } ChainWork;
 
 /* Pieces of a chain run at once: what the earliest step of any tells is told, whoever comes
@@ -35,7 +35,7 @@ static void keep_first(_Atomic int *kept, int events) {
 static void run_chain_chunk(void *context, int64_t chunk, int slot) {
   (void)slot;
   ChainWork *w = context;
-  if (interrupt_drops(&w->loop)) return;
+  if (interrupt_cancels(&w->loop)) return;
   int64_t begin = chunk * w->grain, end = begin + w->grain;
   int events = chain_run(w->chain, begin, end < w->chain->count ? end : w->chain->count);
   keep_first(&w->events, events);
@@ -104,7 +104,7 @@ typedef struct GemmWork {
   const Kernels *kernels;
   GemmStep *step;
   _Atomic int events;
-  DroppableLoop loop;
+  CancellableLoop loop;
 } GemmWork;
 
 static void pack_chunk(void *context, int64_t chunk, int slot) {
@@ -115,7 +115,7 @@ static void pack_chunk(void *context, int64_t chunk, int slot) {
 
 static void gemm_chunk(void *context, int64_t chunk, int slot) {
   GemmWork *w = context;
-  if (interrupt_drops(&w->loop)) return;
+  if (interrupt_cancels(&w->loop)) return;
   product_chunk(w->kernels, &w->step->plan, w->step->dtype, &w->step->gemm, chunk, slot);
 }
 
@@ -173,11 +173,11 @@ static Status run_op(Run *r, Step *s) {
   s->call.pool = r->pool;
   s->call.error = r->error;
   run_next_rounding(r, s->call.numerics, &s->call.rng);
-  Hunt hunt;
-  bool hunting = s->call.numerics->check_finite;
-  if (hunting) hunt_operands(&hunt, &s->call);
+  FiniteCheck check;
+  bool is_checked = s->call.numerics->check_finite;
+  if (is_checked) finite_check_operands(&check, &s->call);
   Status status = op_eval(s->node->op, &s->call);
-  if (hunting && status == OK) status = hunt_results(&hunt, &s->call, r->error);
+  if (is_checked && status == OK) status = finite_check_results(&check, &s->call, r->error);
   bool traps = status == OK && s->call.numerics->trap_invalid;
   return traps && made_nan(&s->call) ? check_events(r, s->node, EVENT_INVALID) : status;
 }
@@ -220,10 +220,10 @@ static void begin_iteration(Control *c, bool last) { c->alone->goes_on = !last; 
 static Status end_iteration(Control *c, bool last) {
   Alone *a = (Alone *)c;
   Run *r = c->alone;
-  a->changed = a->changed || !r->droppable;
+  a->changed = a->changed || !r->cancellable;
   if (a->changed && c->step[0]->changes_follow) return OK;
   Status s = last ? OK : run_interrupted(r);
-  if (s == OK) drop_begin(r);
+  if (s == OK) cancel_begin(r);
   return s;
 }
 
@@ -232,7 +232,7 @@ static Status leave_loop(Control *c, Status s) {
   Alone *a = (Alone *)c;
   const Step *loop = c->step[0];
   c->alone->goes_on = a->outer_goes;
-  if (s == OK) return a->changed ? drop_end(c->alone) : OK;
+  if (s == OK) return a->changed ? cancel_end(c->alone) : OK;
   run_leave_loop(c->alone, loop->nested[loop->nested_count - 1].block);
   return s;
 }
@@ -246,7 +246,7 @@ static Status run_control(Run *r, Step *s) {
                                  .leave_loop = leave_loop,
                                  .end_row = end_row};
   Alone a = {.control = {.way = &way, .step = &s, .count = 1, .error = r->error, .alone = r},
-             .changed = !r->droppable,
+             .changed = !r->cancellable,
              .outer_goes = r->goes_on};
   return control_run(&a.control);
 }
@@ -283,19 +283,19 @@ static Status run_step(Run *r, Step *s) {
 
 Status run_steps(Run *r, Step *step, int count) {
   for (int i = 0; i < count; i++) {
-    Status s = step[i].changes ? drop_end(r) : OK;
+    Status s = step[i].changes ? cancel_end(r) : OK;
     if (s == OK) s = run_step(r, &step[i]);
-    if (s == OK && r->droppable && interrupt_stops()) s = run_interrupted(r);
+    if (s == OK && r->cancellable && interrupt_stops()) s = run_interrupted(r);
     if (s != OK) return s;
   }
   return OK;
 }
 
 static Status run_whole(Run *r) {
-  r->drops = true;
-  drop_find_changes(r->program);
-  drop_begin(r);
-  Status s = run_block(r, &r->program->main), end = drop_end(r);
+  r->cancels = true;
+  cancel_find_changes(r->program);
+  cancel_begin(r);
+  Status s = run_block(r, &r->program->main), end = cancel_end(r);
   return s != OK ? s : end;
 }
 

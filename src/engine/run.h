@@ -22,8 +22,8 @@ typedef struct Run {
   Pool *pool; /* NULL: what runs has one thread */
   Error *error;
   _Atomic bool *stop; /* loops end after the iteration that they are in */
-  bool drops;         /* a Ctrl-C ends it also between the steps of an iteration */
-  bool droppable;     /* now: nothing was changed since the run or the iteration began */
+  bool cancels;       /* a Ctrl-C ends it also between the steps of an iteration */
+  bool cancellable;   /* now: nothing was changed since the run or the iteration began */
   bool with_others;   /* other instances run it too: what a first Ctrl-C means they agree on */
   /* another iteration of the innermost counted loop follows, unless something fails */
   bool goes_on;

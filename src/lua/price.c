@@ -157,7 +157,7 @@ static int price(lua_State *L) {
   Price **out = lua_newuserdatauv(L, sizeof *out, 2);
   *out = NULL;
   luaL_setmetatable(L, PRICE_NAME);
-  lua_pushvalue(L, 1); /* rows name the program's nodes */
+  lua_pushvalue(L, 1); /* priced steps name the program's nodes */
   lua_setiuservalue(L, -2, 1);
   lua_pushvalue(L, -2);
   lua_setiuservalue(L, -2, 2);
@@ -312,12 +312,13 @@ static void add_to(lua_State *L, const char *name, double value) {
 static int names(lua_State *L) {
   const Price *p = check_price(L);
   lua_newtable(L);
-  for (int i = 0; i < p->row_count; i++) {
-    const Row *r = &p->row[i];
-    if (r->cost && r->node && r->node->name) add_to(L, r->node->name, r->times * row_cycles(r));
+  for (int i = 0; i < p->step_count; i++) {
+    const PricedStep *r = &p->step[i];
+    if (r->cost && r->node && r->node->name) add_to(L, r->node->name, r->times * priced_cycles(r));
   }
   lua_newtable(L);
-  for (int i = 0; i < p->held_count; i++) add_to(L, held_name(&p->held[i]), p->held[i].bytes);
+  for (int i = 0; i < p->allocation_count; i++)
+    add_to(L, allocation_name(&p->allocation[i]), p->allocation[i].bytes);
   return 2;
 }
 
@@ -338,9 +339,9 @@ static Status pretend_put(const Node *n, double times, int replicas, char *zeros
 
 static int pretend(lua_State *L) {
   const Price *p = check_price(L);
-  for (int i = 0; i < p->row_count; i++) {
-    const Row *r = &p->row[i];
-    if (r->kind != ROW_HOST_OUT || !r->node || !node_is_enqueue(r->node) ||
+  for (int i = 0; i < p->step_count; i++) {
+    const PricedStep *r = &p->step[i];
+    if (r->kind != PRICED_HOST_OUT || !r->node || !node_is_enqueue(r->node) ||
         r->node->in_count > MOST_COMPONENTS)
       continue;
     size_t most = 1;

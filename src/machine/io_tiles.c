@@ -9,8 +9,8 @@
 #include "ops/io/feed.h"
 
 /* Of infeeds and outfeeds; what other host transfers move doesn't pass these tiles. */
-static bool is_fed(const Row *r) {
-  return (r->kind == ROW_HOST_IN || r->kind == ROW_HOST_OUT) && r->node &&
+static bool is_fed(const PricedStep *r) {
+  return (r->kind == PRICED_HOST_IN || r->kind == PRICED_HOST_OUT) && r->node &&
          (node_is_dequeue(r->node) || node_is_enqueue(r->node));
 }
 
@@ -22,10 +22,10 @@ double price_io_limit(const Price *p) {
 bool price_io_tiles(Price *p) {
   if (!price_has_io(p)) return true;
   /* by block and IPU */
-  double *moved = arena_alloc(p->arena, (size_t)((p->row_count + 1) * p->shards) * sizeof *moved);
+  double *moved = arena_alloc(p->arena, (size_t)((p->step_count + 1) * p->shards) * sizeof *moved);
   if (!moved) return false;
-  for (int i = 0; i < p->row_count; i++) {
-    const Row *r = &p->row[i];
+  for (int i = 0; i < p->step_count; i++) {
+    const PricedStep *r = &p->step[i];
     if (!is_fed(r)) continue;
     IpuPrice *x = &p->ipu[price_ipu_of(p, r)];
     double *bytes = &moved[(r->parent + 1) * p->shards + price_ipu_of(p, r)];
@@ -43,11 +43,11 @@ bool price_overlaps(const Price *p, int ipu) {
 
 /* One round's cycles on an IPU: of what is fed, and of everything else. */
 static void sum_round(const Price *p, int block, int ipu, double *fed, double *rest) {
-  const Row *b = &p->row[block];
+  const PricedStep *b = &p->step[block];
   double rounds = b->times * b->repeats;
   *fed = *rest = 0;
   for (int i = block + 1; i < b->end; i++) {
-    const Row *r = &p->row[i];
+    const PricedStep *r = &p->step[i];
     if (!r->cost || price_ipu_of(p, r) != ipu) continue;
     if (is_fed(r) && r->parent == block) *fed += r->cost->cycles[PHASE_STREAM];
     else *rest += cost_cycles(r->cost) * r->times / rounds;
@@ -57,8 +57,8 @@ static void sum_round(const Price *p, int block, int ipu, double *fed, double *r
 /* Of what is fed in a round only so much is waited for: the first round's, and what takes longer
  * than the rest. */
 static bool hide(Price *p, int block, int ipu, double share) {
-  for (int i = block + 1; i < p->row[block].end; i++) {
-    Row *r = &p->row[i];
+  for (int i = block + 1; i < p->step[block].end; i++) {
+    PricedStep *r = &p->step[i];
     if (!is_fed(r) || r->parent != block || price_ipu_of(p, r) != ipu || !r->cost) continue;
     Cost *c = arena_copy(p->arena, r->cost, sizeof *c);
     if (!c) return false;
@@ -70,9 +70,10 @@ static bool hide(Price *p, int block, int ipu, double share) {
 }
 
 bool price_overlap(Price *p) {
-  for (int i = 0; i < p->row_count && price_has_io(p); i++) {
-    const Row *b = &p->row[i];
-    if (!row_is_block(b->kind) || b->kind == ROW_PIPELINE || !(b->repeats > 1) || !(b->times > 0))
+  for (int i = 0; i < p->step_count && price_has_io(p); i++) {
+    const PricedStep *b = &p->step[i];
+    if (!priced_is_block(b->kind) || b->kind == PRICED_PIPELINE || !(b->repeats > 1) ||
+        !(b->times > 0))
       continue;
     for (int ipu = 0; ipu < p->shards; ipu++) {
       double fed, rest;

@@ -1,4 +1,4 @@
-/* Bytes: what is live at each row, and how the fullest moment lies over the tiles of each IPU.
+/* Bytes: what is live at each step, and how the fullest moment lies over the tiles of each IPU.
  * Variables, arguments and results are spread evenly (128 bytes to a tile at least, each tensor
  * beginning where the last one ended), as PopLibs maps them. */
 #include "machine/memory.h"
@@ -56,38 +56,40 @@ static int stash_depth(const PipelinePlan *plan, int stage) {
 }
 
 /* Does the backward stage need h of the forward one, kept since then? */
-static bool is_stashed(const Price *p, const Held *h, const Row *block, int begin) {
+static bool is_stashed(const Price *p, const Allocation *h, const PricedStep *block, int begin) {
   if (h->category != BYTES_VALUE || h->first <= begin || h->last >= block->end ||
-      h->first >= p->row_count)
+      h->first >= p->step_count)
     return false;
-  const Row *made = &p->row[h->first];
-  return !made->backward && made->stage >= 0 && p->row[h->last].backward;
+  const PricedStep *made = &p->step[h->first];
+  return !made->backward && made->stage >= 0 && p->step[h->last].backward;
 }
 
 static bool add_stash(Price *p, int stage, double bytes, bool offloaded) {
   if (!(bytes > 0)) return true;
-  if (!arena_reserve(p->arena, &p->held, &p->held_capacity, p->held_count + 1, sizeof *p->held))
+  if (!arena_reserve(p->arena, &p->allocation, &p->allocation_capacity, p->allocation_count + 1,
+                     sizeof *p->allocation))
     return false;
-  p->held[p->held_count++] = (Held){.category = BYTES_STASH,
-                                    .bytes = bytes,
-                                    .ipu = price_ipu_of_stage(p, stage),
-                                    .last = p->row_count,
-                                    .alias = -1,
-                                    .offloaded = offloaded};
+  p->allocation[p->allocation_count++] = (Allocation){.category = BYTES_STASH,
+                                                      .bytes = bytes,
+                                                      .ipu = price_ipu_of_stage(p, stage),
+                                                      .last = p->step_count,
+                                                      .alias = -1,
+                                                      .offloaded = offloaded};
   return true;
 }
 
 static bool add_stashes(Price *p) {
-  if (p->beat_row < 0) return true;
-  Row block = p->row[p->beat_row];
-  int count = p->held_count;
+  if (p->pipeline_step < 0) return true;
+  PricedStep block = p->step[p->pipeline_step];
+  int count = p->allocation_count;
   double *bytes[2]; /* on the tiles, in streaming memory */
   for (int k = 0; k < 2; k++)
     if (!(bytes[k] = arena_alloc(p->arena, (size_t)(p->stage_count + 1) * sizeof **bytes)))
       return false;
   for (int i = 0; i < count; i++)
-    if (is_stashed(p, &p->held[i], &block, p->beat_row))
-      bytes[p->held[i].offloaded][p->row[p->held[i].first].stage] += p->held[i].bytes;
+    if (is_stashed(p, &p->allocation[i], &block, p->pipeline_step))
+      bytes[p->allocation[i].offloaded][p->step[p->allocation[i].first].stage] +=
+          p->allocation[i].bytes;
   for (int s = 0; s < p->stage_count; s++) {
     int depth = p->stage[s].stash_depth = stash_depth(block.plan, s);
     p->stage[s].stash_bytes = depth * (bytes[0][s] + bytes[1][s]);
@@ -99,28 +101,30 @@ static bool add_stashes(Price *p) {
 
 /* ---- live bytes ---- */
 
-static bool is_always(const Held *h) { return categories[h->category].always && !h->offloaded; }
-
-static bool is_live(const Held *h, int row) {
-  return !h->offloaded && (is_always(h) || (h->first <= row && row <= h->last));
+static bool is_always(const Allocation *h) {
+  return categories[h->category].always && !h->offloaded;
 }
 
-/* The row at which an IPU holds most, temporaries included. */
+static bool is_live(const Allocation *h, int step) {
+  return !h->offloaded && (is_always(h) || (h->first <= step && step <= h->last));
+}
+
+/* The step at which an IPU holds most, temporaries included. */
 static bool find_peak(Price *p, int ipu) {
-  size_t count = (size_t)p->row_count + 2;
+  size_t count = (size_t)p->step_count + 2;
   double *change = arena_alloc(p->arena, count * sizeof *change);
   if (!change) return false;
-  for (int i = 0; i < p->held_count; i++) {
-    const Held *h = &p->held[i];
+  for (int i = 0; i < p->allocation_count; i++) {
+    const Allocation *h = &p->allocation[i];
     if (h->ipu != ipu || h->offloaded || is_always(h) || h->first > h->last || h->first < 0)
       continue;
-    int first = int_least(h->first, p->row_count), last = int_least(h->last, p->row_count);
+    int first = int_least(h->first, p->step_count), last = int_least(h->last, p->step_count);
     change[first] += h->bytes;
     change[last + 1] -= h->bytes;
   }
   double live = 0, most = -1;
-  for (int i = 0; i < p->row_count; i++) {
-    const Row *r = &p->row[i];
+  for (int i = 0; i < p->step_count; i++) {
+    const PricedStep *r = &p->step[i];
     live += change[i];
     double now = live + (r->cost && r->ipu == ipu ? r->cost->temporary_total : 0);
     if (now > most) most = now, p->ipu[ipu].peak = i;
@@ -173,8 +177,8 @@ static double header_bytes(double bytes, double tiles) {
 /* Variables come from the host before the program's first run; what it changes is fetched when
  * somebody asks. */
 static void add_variable_headers(const Price *p, IpuPrice *x, int ipu) {
-  for (int i = 0; i < p->held_count && !p->machine.synthetic_variables; i++) {
-    const Held *h = &p->held[i];
+  for (int i = 0; i < p->allocation_count && !p->machine.synthetic_variables; i++) {
+    const Allocation *h = &p->allocation[i];
     if (h->category == BYTES_VARIABLE && h->ipu == ipu && h->variable && !h->offloaded)
       x->bytes[BYTES_HOST_HEADER] += (h->written ? 2 : 1) * header_bytes(h->bytes, tiles_of(p));
   }
@@ -182,16 +186,16 @@ static void add_variable_headers(const Price *p, IpuPrice *x, int ipu) {
 
 static void add_code(Price *p, IpuPrice *x, int ipu) {
   const Target *t = &p->machine.pod.target;
-  double rows = 0, tiles = tiles_of(p);
+  double steps = 0, tiles = tiles_of(p);
   Map *seen = p->machine.no_outlining ? NULL : map_new();
-  for (int i = 0; i < p->row_count; i++) {
-    const Row *r = &p->row[i];
-    if (row_is_block(r->kind)) rows++;
+  for (int i = 0; i < p->step_count; i++) {
+    const PricedStep *r = &p->step[i];
+    if (priced_is_block(r->kind)) steps++;
     if (r->ipu != ipu || !r->cost) continue;
     const Cost *c = r->cost;
     x->vertices |= c->vertices;
-    if (seen && r->kind == ROW_OP && is_repeated(seen, c)) {
-      rows += 2; /* copies to and from the function's arguments, a call */
+    if (seen && r->kind == PRICED_OP && is_repeated(seen, c)) {
+      steps += 2; /* copies to and from the function's arguments, a call */
       continue;
     }
     /* each tile runs the program, but few have a part in a small step */
@@ -199,14 +203,14 @@ static void add_code(Price *p, IpuPrice *x, int ipu) {
     x->bytes[BYTES_VERTEX_STATE] += c->bytes[MEMORY_VERTEX_STATE] * used;
     x->bytes[BYTES_EXCHANGE_CODE] += c->bytes[MEMORY_EXCHANGE_CODE] * used;
     x->bytes[BYTES_CONTROL_CODE] += c->bytes[MEMORY_CONTROL_CODE] * tiles;
-    bool host = r->kind == ROW_HOST_IN || r->kind == ROW_HOST_OUT;
-    if (r->bytes > 0 && (host || r->kind == ROW_LINK))
+    bool host = r->kind == PRICED_HOST_IN || r->kind == PRICED_HOST_OUT;
+    if (r->bytes > 0 && (host || r->kind == PRICED_LINK))
       x->bytes[host ? BYTES_HOST_HEADER : BYTES_GLOBAL_HEADER] += header_bytes(r->bytes, tiles);
   }
   map_free(seen);
   add_variable_headers(p, x, ipu);
   if (!t->code) return;
-  x->bytes[BYTES_CONTROL_CODE] += rows * step_code_bytes * tiles;
+  x->bytes[BYTES_CONTROL_CODE] += steps * step_code_bytes * tiles;
   x->bytes[BYTES_VERTEX_CODE] = (cost_code_bytes(x->vertices) + RUNTIME_BYTES) * tiles;
   x->bytes[BYTES_STACK] = STACK_BYTES * tiles;
 }
@@ -249,8 +253,8 @@ static bool fill_tiles(Price *p, int ipu) {
   s.change = arena_alloc(p->arena, (size_t)(s.tiles + 2) * sizeof *s.change);
   x->tile = arena_alloc(p->arena, (size_t)(s.tiles + 1) * sizeof *x->tile);
   if (!s.change || !x->tile) return false;
-  for (int i = 0; i < p->held_count; i++) {
-    const Held *h = &p->held[i];
+  for (int i = 0; i < p->allocation_count; i++) {
+    const Allocation *h = &p->allocation[i];
     if (h->ipu != ipu) continue;
     if (h->offloaded) x->streaming += h->bytes;
     if (!is_live(h, x->peak)) continue;
@@ -266,8 +270,8 @@ static bool fill_tiles(Price *p, int ipu) {
   x->code =
       (x->bytes[BYTES_VERTEX_CODE] + x->bytes[BYTES_EXCHANGE_CODE] + x->bytes[BYTES_CONTROL_CODE]) /
       s.tiles;
-  if (p->row_count && p->row[x->peak].cost && p->row[x->peak].ipu == ipu)
-    add_temporaries(x, p->row[x->peak].cost, &s);
+  if (p->step_count && p->step[x->peak].cost && p->step[x->peak].ipu == ipu)
+    add_temporaries(x, p->step[x->peak].cost, &s);
   for (int k = 0; k < BYTES_COUNT; k++)
     *(categories[k].always ? &x->always : &x->temporary) += x->bytes[k];
   measure_tiles(p, x, &s);

@@ -12,9 +12,9 @@
 
 #include "machine/price.h"
 
-static MergeKind kind_of(const Row *r) {
-  if (r->kind == ROW_LINK) return MERGE_COPIES;
-  switch (r->kind == ROW_COLLECTIVE && r->node ? r->node->op->collective : COLLECTIVE_NONE) {
+static MergeKind kind_of(const PricedStep *r) {
+  if (r->kind == PRICED_LINK) return MERGE_COPIES;
+  switch (r->kind == PRICED_COLLECTIVE && r->node ? r->node->op->collective : COLLECTIVE_NONE) {
     case COLLECTIVE_SCATTER:
       return MERGE_SCATTERS;
     case COLLECTIVE_GATHER:
@@ -35,20 +35,20 @@ static bool same_attr(const Attr *a, const Attr *b) {
 
 /* The same collective of as many replicas, or a copy between the same IPUs, at the same place of
  * the program. */
-static bool alike(const Row *a, const Row *b) {
+static bool alike(const PricedStep *a, const PricedStep *b) {
   if (a->kind != b->kind || a->region != b->region || a->parent != b->parent || a->ipu != b->ipu ||
       a->times != b->times)
     return false;
-  if (a->kind == ROW_LINK) return a->from_ipu == b->from_ipu;
+  if (a->kind == PRICED_LINK) return a->from_ipu == b->from_ipu;
   if (!b->node || a->node->op != b->node->op) return false;
   for (int i = 0; i < op_attr_count(a->node->op); i++)
     if (!same_attr(&a->node->attr[i], &b->node->attr[i])) return false;
   return true;
 }
 
-static bool in_pipeline(const Price *p, const Row *r) {
+static bool in_pipeline(const Price *p, const PricedStep *r) {
   int at = r->parent;
-  while (at >= 0 && p->row[at].kind != ROW_PIPELINE) at = p->row[at].parent;
+  while (at >= 0 && p->step[at].kind != PRICED_PIPELINE) at = p->step[at].parent;
   return at >= 0;
 }
 
@@ -82,45 +82,45 @@ static bool find_needs(Needs *s, const Graph *g, const Node *n) {
 
 /* 1: the collective needs one of those that lead leads, which it could wait for forever; 0:
  * none; -1: memory is out. */
-static int needs_member(const Price *p, const int *leader, int lead, int row) {
+static int needs_member(const Price *p, const int *leader, int lead, int step) {
   Needs s = {.arena = arena_new()};
-  int found = s.arena && find_needs(&s, p->row[row].region, p->row[row].node) ? 0 : -1;
-  for (int i = lead; i < row && found == 0; i++)
-    if (leader[i] == lead && s.mark[p->row[i].node->id]) found = 1;
+  int found = s.arena && find_needs(&s, p->step[step].region, p->step[step].node) ? 0 : -1;
+  for (int i = lead; i < step && found == 0; i++)
+    if (leader[i] == lead && s.mark[p->step[i].node->id]) found = 1;
   arena_free(s.arena);
   return found;
 }
 
 /* ---- joining ---- */
 
-static void extend(Price *p, int held, int row) {
-  if (held < 0) return;
-  Held *h = &p->held[held];
-  if (row < h->first) h->first = row;
-  if (row > h->last) h->last = row;
+static void extend(Price *p, int allocation, int step) {
+  if (allocation < 0) return;
+  Allocation *h = &p->allocation[allocation];
+  if (step < h->first) h->first = step;
+  if (step > h->last) h->last = step;
 }
 
-static void join(Price *p, int *leader, int lead, int row, const Cost *nothing) {
-  Row *first = &p->row[lead], *r = &p->row[row];
+static void join(Price *p, int *leader, int lead, int step, const Cost *nothing) {
+  PricedStep *first = &p->step[lead], *r = &p->step[step];
   first->bytes += r->bytes;
   r->bytes = 0;
   r->cost = nothing;
-  leader[row] = lead;
-  if (r->kind == ROW_LINK) {
+  leader[step] = lead;
+  if (r->kind == PRICED_LINK) {
     if (r->ready > first->ready) first->ready = r->ready; /* all that it copies must be there */
     extend(p, r->arrived, lead);
     return;
   }
-  for (int i = lead; i <= row; i++)
-    if (leader[i] == lead) extend(p, p->row[i].moved, row);
+  for (int i = lead; i <= step; i++)
+    if (leader[i] == lead) extend(p, p->step[i].moved, step);
 }
 
 static bool collect(Price *p, int *leader, int lead, double limit, const Cost *nothing) {
-  bool copies = p->row[lead].kind == ROW_LINK;
+  bool copies = p->step[lead].kind == PRICED_LINK;
   leader[lead] = lead;
-  for (int k = lead + 1; k < p->row_count; k++) {
-    const Row *r = &p->row[k];
-    if (r->cost || !alike(&p->row[lead], r) || p->row[lead].bytes + r->bytes > limit) continue;
+  for (int k = lead + 1; k < p->step_count; k++) {
+    const PricedStep *r = &p->step[k];
+    if (r->cost || !alike(&p->step[lead], r) || p->step[lead].bytes + r->bytes > limit) continue;
     int needs = copies ? r->ready >= lead : needs_member(p, leader, lead, k);
     if (needs < 0) return false;
     if (!needs) join(p, leader, lead, k, nothing);
@@ -131,14 +131,14 @@ static bool collect(Price *p, int *leader, int lead, double limit, const Cost *n
 bool price_merge(Price *p) {
   Cost free_of_charge = cost_free();
   const Cost *nothing = arena_copy(p->arena, &free_of_charge, sizeof free_of_charge);
-  /* by row: the first that it is joined to */
-  int *leader = arena_alloc(p->arena, (size_t)(p->row_count + 1) * sizeof *leader);
+  /* by step: the first that it is joined to */
+  int *leader = arena_alloc(p->arena, (size_t)(p->step_count + 1) * sizeof *leader);
   if (!nothing || !leader) return false;
-  memset(leader, -1, (size_t)p->row_count * sizeof *leader);
-  for (int i = 0; i < p->row_count; i++) {
-    MergeKind kind = kind_of(&p->row[i]);
+  memset(leader, -1, (size_t)p->step_count * sizeof *leader);
+  for (int i = 0; i < p->step_count; i++) {
+    MergeKind kind = kind_of(&p->step[i]);
     double limit = kind < MERGE_COUNT ? p->machine.merge_bytes[kind] : 0;
-    if (!(limit > 0) || p->row[i].cost || (kind == MERGE_COPIES && in_pipeline(p, &p->row[i])))
+    if (!(limit > 0) || p->step[i].cost || (kind == MERGE_COPIES && in_pipeline(p, &p->step[i])))
       continue;
     if (!collect(p, leader, i, limit, nothing)) return false;
   }

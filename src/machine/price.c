@@ -9,22 +9,25 @@
 #include "machine/walk.h"
 #include "program/program.h"
 
-const char *row_kind_name(RowKind k) {
-#define X(id, name) [ROW_##id] = name,
-  static const char *const names[] = {ROW_KINDS(X)};
+const char *priced_kind_name(PricedKind k) {
+#define X(id, name) [PRICED_##id] = name,
+  static const char *const names[] = {PRICED_KINDS(X)};
 #undef X
   return names[k];
 }
 
-const char *row_name(const Row *r) {
-  if (r->kind == ROW_HOST_IN && !r->node && r->bytes == 0) return "call from the host";
-  return r->kind == ROW_OP || (r->kind == ROW_STREAMING && r->node) ? r->node->op->name
-                                                                    : row_kind_name(r->kind);
+const char *priced_name(const PricedStep *r) {
+  if (r->kind == PRICED_HOST_IN && !r->node && r->bytes == 0) return "call from the host";
+  return r->kind == PRICED_OP || (r->kind == PRICED_STREAMING && r->node)
+             ? r->node->op->name
+             : priced_kind_name(r->kind);
 }
 
-const char *row_source(const Row *r) { return r->node && r->node->source ? r->node->source : ""; }
+const char *priced_source(const PricedStep *r) {
+  return r->node && r->node->source ? r->node->source : "";
+}
 
-const char *held_name(const Held *h) {
+const char *allocation_name(const Allocation *h) {
   if (h->variable) return h->variable->name;
   if (h->category == BYTES_STASH) return "activations kept for the backward pass";
   if (!h->node) return "argument";
@@ -32,15 +35,17 @@ const char *held_name(const Held *h) {
   return h->node->name && *h->node->name ? h->node->name : h->node->op->name;
 }
 
-const char *held_label(const Held *h, char room[256]) {
-  const char *name = held_name(h);
+const char *allocation_label(const Allocation *h, char room[256]) {
+  const char *name = allocation_name(h);
   size_t length = strlen(name);
   if (!length || name[length - 1] != '/' || !h->node) return name;
   snprintf(room, 256, "%s%s", name, h->node->op->name);
   return room;
 }
 
-const char *held_source(const Held *h) { return h->node && h->node->source ? h->node->source : ""; }
+const char *allocation_source(const Allocation *h) {
+  return h->node && h->node->source ? h->node->source : "";
+}
 
 static Price *new_price(const Program *program, const Machine *m) {
   Price *p = calloc(1, sizeof *p);
@@ -74,8 +79,8 @@ Price *price_program(Error *e, const Program *program, const Machine *m) {
 
 void price_free(Price *p) {
   if (!p) return;
-  for (int i = 0; i < p->row_count; i++)
-    if (p->row[i].plan) object_release(&p->row[i].plan->object);
+  for (int i = 0; i < p->step_count; i++)
+    if (p->step[i].plan) object_release(&p->step[i].plan->object);
   if (p->plan) object_release(&p->plan->object);
   graph_free(p->graph);
   arena_free(p->arena);

@@ -2,9 +2,10 @@
  * runs, no tensor is touched, so a program far too large for this computer is priced as well.
  * docs/machine-model.md explains the rules.
  *
- * A priced program is a list of rows in program order: ops, moves between IPUs, to and from the
- * host, sums over replicas; loops and branches are rows that others name as their parent. What
- * takes memory is a list of Held, each live from one row to another; positions are row numbers. */
+ * A priced program is a list of priced steps in program order: ops, moves between IPUs, to and from the
+ * host, sums over replicas; loops and branches are steps that others name as their parent. What
+ * takes memory is a list of allocations, each live from one step to another; positions are step
+ * numbers. */
 #ifndef IPULUA_MACHINE_PRICE_H
 #define IPULUA_MACHINE_PRICE_H
 #include "graph/offload.h"
@@ -73,28 +74,28 @@ typedef enum PriceCategory { PRICE_CATEGORIES(X) BYTES_COUNT } PriceCategory;
 #undef X
 
 /* clang-format off */
-#define ROW_KINDS(X)                                                                          \
+#define PRICED_KINDS(X)                                                                          \
   X(OP, "op") X(LINK, "link") X(HOST_IN, "host in") X(HOST_OUT, "host out")                   \
   X(STREAMING, "streaming memory") X(COLLECTIVE, "collective") X(LOOP, "loop")                \
   X(PIPELINE, "pipeline") X(BRANCH, "branch") X(CALL, "call")
 /* clang-format on */
-#define X(id, name) ROW_##id,
-typedef enum RowKind { ROW_KINDS(X) ROW_KIND_COUNT } RowKind;
+#define X(id, name) PRICED_##id,
+typedef enum PricedKind { PRICED_KINDS(X) PRICED_KIND_COUNT } PricedKind;
 #undef X
-const char *row_kind_name(RowKind k);
-static inline bool row_is_block(RowKind k) { return k >= ROW_LOOP; }
+const char *priced_kind_name(PricedKind k);
+static inline bool priced_is_block(PricedKind k) { return k >= PRICED_LOOP; }
 
-typedef struct Row {
-  RowKind kind;
+typedef struct PricedStep {
+  PricedKind kind;
   const Node *node;    /* NULL: none in particular */
   int parent;          /* the block it is in; -1: none */
-  int end;             /* blocks: one past the last row inside */
-  int middle;          /* BRANCH: the first row of the other branch */
+  int end;             /* blocks: one past the last step inside */
+  int middle;          /* BRANCH: the first step of the other branch */
   int ipu, from_ipu;   /* from_ipu: LINK */
   const Graph *region; /* whose node it is of; NULL: none's */
-  int moved;           /* COLLECTIVE: the Held that is combined; -1 */
-  int arrived;         /* LINK: the Held on the IPU that it leads to; -1 */
-  /* LINK: the row that makes what is copied, or an earlier one before which it is there */
+  int moved;           /* COLLECTIVE: the allocation that is combined; -1 */
+  int arrived;         /* LINK: the allocation on the IPU that it leads to; -1 */
+  /* LINK: the step that makes what is copied, or an earlier one before which it is there */
   int ready;
   int stage; /* -1: none */
   bool backward;
@@ -107,14 +108,14 @@ typedef struct Row {
   const Cost *cost;   /* of one execution; NULL for blocks */
   double bytes;       /* moved over links, to or from the host or streaming memory */
   double elapsed;     /* PIPELINE: cycles of one run */
-} Row;
+} PricedStep;
 
-typedef struct Held {
+typedef struct Allocation {
   PriceCategory category;
   const Node *node;         /* who made it; NULL: an argument or a variable */
   const Variable *variable; /* NULL: none */
   double bytes;
-  int ipu, first, last; /* rows; always live: 0 … the last row */
+  int ipu, first, last; /* steps; always live: 0 … the last step */
   int alias;            /* whose bytes these are; -1: its own */
   bool written;         /* a variable that the program changes */
   double writes;        /* how often in a run */
@@ -123,14 +124,14 @@ typedef struct Held {
   const Graph *region; /* a copy: where it was made; else whose nodes until counts */
   int until;           /* the place in that region's sequence of the last one that reads it */
   bool offloaded;      /* in streaming memory, never on the tiles */
-} Held;
+} Allocation;
 
 typedef struct IpuPrice {
   double cycles[PHASE_COUNT]; /* of a run; waiting for others counts as sync */
   double bytes[BYTES_COUNT];  /* all tiles together, at the peak */
   double always, temporary;   /* the same in two parts */
   double gaps;                /* lost to alignment and fragmentation, beside them */
-  int peak;                   /* the row at which most is live */
+  int peak;                   /* the step at which most is live */
   double *tile;               /* [tiles] bytes at the peak, without gaps */
   double least, mean, most;   /* of tile */
   double code;                /* of a tile: what must lie below the interleaved region */
@@ -148,12 +149,12 @@ typedef struct StagePrice {
   int stash_depth;
 } StagePrice;
 
-/* One entry of a pipeline's time line: work of one stage on one micro-batch. */
-typedef struct Beat {
+/* A priced timetable entry: the work of one stage on one micro-batch. */
+typedef struct PricedEntry {
   int step, ipu, stage, micro_batch;
   bool backward;
   double begin, cycles; /* within one run of the pipeline */
-} Beat;
+} PricedEntry;
 
 typedef struct Price {
   Arena *arena;
@@ -163,18 +164,18 @@ typedef struct Price {
   Graph *graph;
   const char *name;
   int shards, replicas;
-  Row *row;
-  int row_count, row_capacity;
-  Held *held;
-  int held_count, held_capacity;
+  PricedStep *step;
+  int step_count, step_capacity;
+  Allocation *allocation;
+  int allocation_count, allocation_capacity;
   IpuPrice *ipu; /* [shards] */
   StagePrice *stage;
   int stage_count;
   PipelinePlan *plan; /* of the first pipeline; NULL: there is none */
   bool trains;        /* that pipeline has backward stages */
-  Beat *beat;
-  int beat_count, beat_capacity;
-  int beat_row; /* that pipeline's row */
+  PricedEntry *entry;
+  int entry_count, entry_capacity;
+  int pipeline_step; /* its block; -1: there is none */
   int time_steps;
   double cycles[PHASE_COUNT], total, seconds;
   double elements; /* infeed elements that a run takes, of one replica */
@@ -193,18 +194,18 @@ typedef struct Price {
 Price *price_program(Error *e, const Program *p, const Machine *m);
 void price_free(Price *p); /* NULL is fine */
 
-const char *row_name(const Row *r);   /* "matmul", "host in" */
-const char *row_source(const Row *r); /* "train.lua:12" or "" */
+const char *priced_name(const PricedStep *r);   /* "matmul", "host in" */
+const char *priced_source(const PricedStep *r); /* "train.lua:12" or "" */
 /* Where a step runs; what no IPU is named for, on the first. */
-static inline int price_ipu_of(const Price *p, const Row *r) {
+static inline int price_ipu_of(const Price *p, const PricedStep *r) {
   return r->ipu < p->shards ? r->ipu : 0;
 }
 static inline bool price_has_io(const Price *p) {
   return p->machine.io_tiles && p->machine.io_proportion > 0;
 }
-const char *held_name(const Held *h); /* "dense/kernel", "matmul" */
+const char *allocation_name(const Allocation *h); /* "dense/kernel", "matmul" */
 /* The same for reading: of a value that only its scope names, the op too: "dense/" →
  * "dense/matmul". */
-const char *held_label(const Held *h, char room[256]);
-const char *held_source(const Held *h); /* "train.lua:12" or "" */
+const char *allocation_label(const Allocation *h, char room[256]);
+const char *allocation_source(const Allocation *h); /* "train.lua:12" or "" */
 #endif

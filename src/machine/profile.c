@@ -171,22 +171,22 @@ static void put_steps(FILE *f, const Price *p, Strings *s) {
       "\"step_columns\":[\"kind\",\"name\",\"source\",\"parent\",\"ipu\",\"stage\",\"backward\",\"times\",\"repeats\",\"compute\","
       "\"exchange\",\"sync\",\"stream\",\"bytes\",\"tiles\",\"flops\",\"temporary\",\"layer\"],\"steps\":[",
       f);
-  for (int i = 0; i < p->row_count; i++) {
-    const Row *r = &p->row[i];
-    fprintf(f, "%s[%d,%d,%d,%d,%d,%d,%d,", i ? "," : "", string_number(s, row_kind_name(r->kind)),
-            string_number(s, row_name(r)), string_number(s, row_source(r)), r->parent, r->ipu,
-            r->stage, r->backward);
+  for (int i = 0; i < p->step_count; i++) {
+    const PricedStep *r = &p->step[i];
+    fprintf(f, "%s[%d,%d,%d,%d,%d,%d,%d,", i ? "," : "",
+            string_number(s, priced_kind_name(r->kind)), string_number(s, priced_name(r)),
+            string_number(s, priced_source(r)), r->parent, r->ipu, r->stage, r->backward);
     put_number(f, r->times);
     fputc(',', f), put_number(f, r->repeats);
     for (int k = 0; k < PHASE_COUNT; k++)
       fputc(',', f), put_number(f, r->cost ? r->cost->cycles[k] : 0);
-    fputc(',', f), put_number(f, r->cost && r->kind == ROW_OP ? r->cost->moved_bytes : r->bytes);
+    fputc(',', f), put_number(f, r->cost && r->kind == PRICED_OP ? r->cost->moved_bytes : r->bytes);
     fputc(',', f), put_number(f, r->cost ? r->cost->tiles : 0);
     fputc(',', f), put_number(f, r->cost ? r->cost->flops : 0);
     fputc(',', f), put_number(f, r->cost ? round(r->cost->temporary_total) : 0);
-    fprintf(
-        f, ",%d]",
-        string_number(s, r->node && r->node->name && !row_is_block(r->kind) ? r->node->name : ""));
+    fprintf(f, ",%d]",
+            string_number(
+                s, r->node && r->node->name && !priced_is_block(r->kind) ? r->node->name : ""));
   }
   fputc(']', f);
 }
@@ -195,8 +195,8 @@ static void put_steps(FILE *f, const Price *p, Strings *s) {
 static void put_compute_sets(FILE *f, const Price *p) {
   Map *sets = map_new();
   Arena *a = arena_new();
-  for (int i = 0; sets && a && i < p->row_count; i++) {
-    const Row *r = &p->row[i];
+  for (int i = 0; sets && a && i < p->step_count; i++) {
+    const PricedStep *r = &p->step[i];
     for (int k = 0; r->cost && k < r->cost->row_count; k++) {
       const CostStep *c = &r->cost->steps[k];
       CostStep *sum = map_get(sets, c->name);
@@ -233,15 +233,16 @@ static void put_variables(FILE *f, const Price *p, Strings *s) {
       f);
   char label[256];
   bool first_row = true;
-  for (int i = 0; i < p->held_count; i++) {
-    const Held *h = &p->held[i];
+  for (int i = 0; i < p->allocation_count; i++) {
+    const Allocation *h = &p->allocation[i];
     if (h->ipu < 0) continue; /* the host's */
     bool always = price_category_always(h->category) && !h->offloaded;
-    int last = p->row_count - 1, first = h->first, end = h->last;
+    int last = p->step_count - 1, first = h->first, end = h->last;
     int from = always || first > end || first < 0 ? 0 : first,
         to = always || end > last ? last : end;
-    fprintf(f, "%s[%d,%d,%d,", first_row ? "" : ",", string_number(s, held_label(h, label)),
-            string_number(s, held_source(h)), string_number(s, price_category_name(h->category)));
+    fprintf(f, "%s[%d,%d,%d,", first_row ? "" : ",", string_number(s, allocation_label(h, label)),
+            string_number(s, allocation_source(h)),
+            string_number(s, price_category_name(h->category)));
     put_number(f, h->bytes);
     fprintf(f, ",%d,%d,%d,%d,%d]", h->ipu, from < last || last < 0 ? from : last, to, always,
             h->offloaded);
@@ -255,9 +256,9 @@ static void put_timetable(FILE *f, const Price *p) {
       f,
       "\"timetable\":{\"step\":%d,\"time_steps\":%d,\"schedule\":\"%s\",\"columns\":[\"time_step\",\"ipu\",\"stage\",\"micro_batch\","
       "\"backward\",\"begin\",\"cycles\"],\"slots\":[",
-      p->beat_row, p->time_steps, p->plan ? p->plan->schedule->name : "");
-  for (int i = 0; i < p->beat_count; i++) {
-    const Beat *s = &p->beat[i];
+      p->pipeline_step, p->time_steps, p->plan ? p->plan->schedule->name : "");
+  for (int i = 0; i < p->entry_count; i++) {
+    const PricedEntry *s = &p->entry[i];
     fprintf(f, "%s[%d,%d,%d,%d,%d,%.0f,%.0f]", i ? "," : "", s->step, s->ipu, s->stage,
             s->micro_batch, s->backward, s->begin, s->cycles);
   }
@@ -271,7 +272,7 @@ static void put_timeline(FILE *f, const Price *p) {
       f);
   for (int i = 0; i < t.count; i++) {
     const Event *e = &t.event[i];
-    fprintf(f, "%s[%.0f,%.0f,%d,%d,%d,%.0f]", i ? "," : "", e->begin, e->cycles, e->row, e->ipu,
+    fprintf(f, "%s[%.0f,%.0f,%d,%d,%d,%.0f]", i ? "," : "", e->begin, e->cycles, e->step, e->ipu,
             e->slot, e->repeats);
   }
   fputc(']', f);
@@ -313,8 +314,8 @@ static const char *event_name(const Price *p, const Event *e, char *room, size_t
     snprintf(room, size, "%.0f more", e->repeats);
     return room;
   }
-  if (e->slot < 0) return row_name(&p->row[e->row]);
-  const Beat *s = &p->beat[e->slot];
+  if (e->slot < 0) return priced_name(&p->step[e->step]);
+  const PricedEntry *s = &p->entry[e->slot];
   snprintf(room, size, "%c%d stage %d", s->backward ? 'B' : 'F', s->micro_batch, s->stage);
   return room;
 }
@@ -347,14 +348,14 @@ char *profile_trace(const Price *p) {
         i, i);
   for (int i = 0; i < t.count; i++) {
     const Event *e = &t.event[i];
-    const Row *r = &p->row[e->row];
+    const PricedStep *r = &p->step[e->step];
     fprintf(f, ",\n{\"ph\":\"X\",\"pid\":0,\"tid\":%d,", e->ipu);
     put_span(f, e, ns_per_cycle);
-    fprintf(f, ",\"cat\":\"%s\",\"name\":", row_kind_name(r->kind));
+    fprintf(f, ",\"cat\":\"%s\",\"name\":", priced_kind_name(r->kind));
     put_string(f, event_name(p, e, name, sizeof name));
     fputs(",\"args\":{\"line\":", f);
-    put_string(f, row_source(r));
-    fprintf(f, ",\"step\":%d,\"cycles\":%.0f", e->row, e->cycles);
+    put_string(f, priced_source(r));
+    fprintf(f, ",\"step\":%d,\"cycles\":%.0f", e->step, e->cycles);
     for (int k = 0; r->cost && k < PHASE_COUNT; k++)
       fputc(',', f), put_member(f, cost_phase_name((CostPhase)k), r->cost->cycles[k]);
     fputs("}}", f);

@@ -59,7 +59,7 @@ static void put_target(FILE *f, const Price *p) {
             pod_hosts(&p->machine.pod), p->replicas / pod_hosts(&p->machine.pod),
             p->replicas / pod_hosts(&p->machine.pod) == 1 ? "" : "s");
   fprintf(f, "  %d steps, %d ops (%d priced), %d tensors, %s of streaming memory used\n",
-          p->row_count, p->op_count, p->op_count - p->unpriced, p->held_count,
+          p->step_count, p->op_count, p->op_count - p->unpriced, p->allocation_count,
           bytes_text(streaming, b));
 }
 
@@ -130,15 +130,15 @@ static void put_dearest(FILE *f, const Price *p) {
   Arena *a = arena_new();
   char key[600], room[40], other[40];
   double all = 0;
-  for (int i = 0; lines && a && i < p->row_count; i++) {
-    const Row *r = &p->row[i];
-    double cycles = r->times * row_cycles(r);
+  for (int i = 0; lines && a && i < p->step_count; i++) {
+    const PricedStep *r = &p->step[i];
+    double cycles = r->times * priced_cycles(r);
     if (!(cycles > 0)) continue;
     all += cycles;
-    snprintf(key, sizeof key, "%s|%s", row_name(r), row_source(r));
+    snprintf(key, sizeof key, "%s|%s", priced_name(r), priced_source(r));
     Line *line = map_get(lines, key);
     if (!line && (line = arena_alloc(a, sizeof *line))) {
-      *line = (Line){.name = row_name(r), .source = row_source(r)};
+      *line = (Line){.name = priced_name(r), .source = priced_source(r)};
       map_set(lines, key, line);
     }
     if (line) line->cycles += cycles, line->times += r->times;
@@ -179,7 +179,7 @@ char *profile_text(const Price *p) {
 /* ---- out of memory ---- */
 
 static int by_bytes(const void *a, const void *b) {
-  const Held *x = *(Held *const *)a, *y = *(Held *const *)b;
+  const Allocation *x = *(Allocation *const *)a, *y = *(Allocation *const *)b;
   if (x->bytes != y->bytes) return x->bytes < y->bytes ? 1 : -1;
   return (x > y) - (x < y);
 }
@@ -187,11 +187,11 @@ static int by_bytes(const void *a, const void *b) {
 static void put_largest(FILE *f, const Price *p, int ipu) {
   enum { SHOWN = 5 };
   int n = 0, peak = p->ipu[ipu].peak;
-  const Held **live = malloc((size_t)(p->held_count + 1) * sizeof *live);
+  const Allocation **live = malloc((size_t)(p->allocation_count + 1) * sizeof *live);
   char a[32], label[256];
   if (!live) return;
-  for (int i = 0; i < p->held_count; i++) {
-    const Held *h = &p->held[i];
+  for (int i = 0; i < p->allocation_count; i++) {
+    const Allocation *h = &p->allocation[i];
     bool always = price_category_always(h->category) && !h->offloaded;
     if (h->ipu == ipu && !h->offloaded && (always || (h->first <= peak && peak <= h->last)))
       live[n++] = h;
@@ -199,9 +199,10 @@ static void put_largest(FILE *f, const Price *p, int ipu) {
   qsort(live, (size_t)n, sizeof *live, by_bytes);
   fputs("the largest that are live there:", f);
   for (int i = 0; i < n && i < SHOWN; i++) {
-    const Held *h = live[i];
-    fprintf(f, "\n  %10s  %s (%s)%s%s", bytes_text(h->bytes, a), held_label(h, label),
-            price_category_name(h->category), *held_source(h) ? "  " : "", held_source(h));
+    const Allocation *h = live[i];
+    fprintf(f, "\n  %10s  %s (%s)%s%s", bytes_text(h->bytes, a), allocation_label(h, label),
+            price_category_name(h->category), *allocation_source(h) ? "  " : "",
+            allocation_source(h));
   }
   free(live);
 }
@@ -311,7 +312,7 @@ static void put_remedies(FILE *f, const Price *p, const Remedy *more, int more_c
 static void put_tiles(FILE *f, const Price *p, const Remedy *remedies, int count) {
   char a[40], b[40], c[40];
   const IpuPrice *x = &p->ipu[p->worst];
-  const Row *peak = x->peak < p->row_count ? &p->row[x->peak] : NULL;
+  const PricedStep *peak = x->peak < p->step_count ? &p->step[x->peak] : NULL;
   double fullest = price_fullest(x), limit = price_tile_limit(p);
   int stage = -1, tile = 0;
   for (int s = 0; s < p->stage_count && stage < 0; s++)
@@ -324,8 +325,8 @@ static void put_tiles(FILE *f, const Price *p, const Remedy *remedies, int count
           tile, count_text(fullest, a), count_text(limit, b), count_text(fullest - limit, c));
   fprintf(f, "%d of %lld tiles are over\n", x->tiles_over, (long long)p->machine.pod.target.tiles);
   if (peak)
-    fprintf(f, "most is live at step %d, %s%s%s%s; ", x->peak, row_name(peak),
-            *row_source(peak) ? " (" : "", row_source(peak), *row_source(peak) ? ")" : "");
+    fprintf(f, "most is live at step %d, %s%s%s%s; ", x->peak, priced_name(peak),
+            *priced_source(peak) ? " (" : "", priced_source(peak), *priced_source(peak) ? ")" : "");
   put_largest(f, p, p->worst);
   double code = x->code * (double)p->machine.pod.target.tiles;
   fprintf(f, "\nof %s in all ", bytes_text(price_bytes(x), a));

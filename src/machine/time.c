@@ -18,29 +18,29 @@
 
 static const Cost *keep(Price *p, const Cost *c) { return arena_copy(p->arena, c, sizeof *c); }
 
-double row_cycles(const Row *r) { return r->cost ? cost_cycles(r->cost) : 0; }
+double priced_cycles(const PricedStep *r) { return r->cost ? cost_cycles(r->cost) : 0; }
 
 int price_ipu_of_stage(const Price *p, int stage) {
   return p->plan && stage < p->plan->stages ? p->plan->ipu_of[stage] : stage;
 }
 
-/* ---- rows that the graph does not have ---- */
+/* ---- steps that the graph does not have ---- */
 
-static Row *append(Price *p, RowKind kind, int ipu, double bytes, double times) {
-  if (!arena_reserve(p->arena, &p->row, &p->row_capacity, p->row_count + 1, sizeof *p->row))
+static PricedStep *append(Price *p, PricedKind kind, int ipu, double bytes, double times) {
+  if (!arena_reserve(p->arena, &p->step, &p->step_capacity, p->step_count + 1, sizeof *p->step))
     return NULL;
-  Row *r = &p->row[p->row_count++];
-  *r = (Row){.kind = kind,
-             .parent = -1,
-             .end = p->row_count,
-             .ipu = ipu,
-             .stage = -1,
-             .times = times,
-             .repeats = 1,
-             .bytes = bytes,
-             .moved = -1,
-             .arrived = -1,
-             .ready = -1};
+  PricedStep *r = &p->step[p->step_count++];
+  *r = (PricedStep){.kind = kind,
+                    .parent = -1,
+                    .end = p->step_count,
+                    .ipu = ipu,
+                    .stage = -1,
+                    .times = times,
+                    .repeats = 1,
+                    .bytes = bytes,
+                    .moved = -1,
+                    .arrived = -1,
+                    .ready = -1};
   return r;
 }
 
@@ -60,15 +60,15 @@ static bool add_collectives(Price *p) {
   if (!differs) return p->replicas < 2;
   for (int ipu = 0; ipu < p->shards; ipu++) {
     double bytes = 0, times = 0;
-    for (int i = 0; i < p->held_count; i++) {
-      const Held *h = &p->held[i];
+    for (int i = 0; i < p->allocation_count; i++) {
+      const Allocation *h = &p->allocation[i];
       if (h->ipu != ipu || !h->variable || !h->variable->trainable || !h->written || h->alias >= 0)
         continue;
       if (!is_summed(p->program, differs, h->variable)) continue;
       bytes += h->bytes;
       times = fmax(times, h->writes);
     }
-    if (bytes > 0 && !append(p, ROW_COLLECTIVE, ipu, bytes, times)) return false;
+    if (bytes > 0 && !append(p, PRICED_COLLECTIVE, ipu, bytes, times)) return false;
   }
   return true;
 }
@@ -77,10 +77,10 @@ static bool add_collectives(Price *p) {
 static bool add_call(Price *p) {
   double calls = p->machine.calls == 0 ? 1 : p->machine.calls;
   if (calls < 0 || p->machine.pod.model_host) return true;
-  Row *r = append(p, ROW_HOST_IN, 0, 0, calls);
+  PricedStep *r = append(p, PRICED_HOST_IN, 0, 0, calls);
   if (!r) return false;
   Cost c = cost_free();
-  cost_stream(&c, row_name(r), 0, pod_run_cycles(&p->machine.pod));
+  cost_stream(&c, priced_name(r), 0, pod_run_cycles(&p->machine.pod));
   return (r->cost = keep(p, &c)) != NULL;
 }
 
@@ -89,7 +89,7 @@ static bool add_call(Price *p) {
 /* A transfer that was begun early: what waiting remains is its bytes'. Of an element's tensors
  * each has a stream of its own, whose latency it waits for; they are copied at once, after one
  * sync, or else one after another. */
-static Cost host_move(const Price *p, const Row *r, Cost c) {
+static Cost host_move(const Price *p, const PricedStep *r, Cost c) {
   const Pod *pod = &p->machine.pod;
   if (!(c.cycles[PHASE_STREAM] > 0)) return c;
   const char *name = c.steps[0].name;
@@ -101,7 +101,7 @@ static Cost host_move(const Price *p, const Row *r, Cost c) {
 }
 
 /* The latency is that of the first of several: where they lie is known beforehand. */
-static Cost streamed(const Price *p, const Row *r) {
+static Cost streamed(const Price *p, const PricedStep *r) {
   Cost c = cost_streaming(&p->machine.pod, r->bytes);
   if (r->follows && c.cycles[PHASE_STREAM] > 0)
     cost_wait(&c, c.steps[0].name, PHASE_STREAM,
@@ -109,9 +109,9 @@ static Cost streamed(const Price *p, const Row *r) {
   return c;
 }
 
-/* A row without a node sums gradients. An all-reduce is a reduce-scatter and an all-gather;
+/* A step without a node sums gradients. An all-reduce is a reduce-scatter and an all-gather;
  * bytes are a replica's input. */
-static Cost cost_of_meeting(const Price *p, const Row *r) {
+static Cost cost_of_collective(const Price *p, const PricedStep *r) {
   Collective kind = r->node ? r->node->op->collective : COLLECTIVE_SUM;
   const Pod *pod = &p->machine.pod;
   if (kind == COLLECTIVE_GATHER)
@@ -121,30 +121,30 @@ static Cost cost_of_meeting(const Price *p, const Row *r) {
               : cost_all_reduce(pod, p->replicas, p->shards, r->bytes);
 }
 
-static Cost cost_of_move(const Price *p, const Row *r) {
+static Cost cost_of_move(const Price *p, const PricedStep *r) {
   const Pod *pod = &p->machine.pod;
   int board = (int)pod->target.ipus_per_board, own = pod->ipus / pod_hosts(pod);
   int on_board = int_least(board, own);
   int sharing = on_board / p->shards; /* replicas that draw from the same network card */
   switch (r->kind) {
-    case ROW_LINK:
+    case PRICED_LINK:
       return cost_link(pod, r->from_ipu, r->ipu, r->bytes);
-    case ROW_HOST_IN:
-    case ROW_HOST_OUT:
+    case PRICED_HOST_IN:
+    case PRICED_HOST_OUT:
       return host_move(p, r, cost_host(pod, r->bytes, sharing));
-    case ROW_STREAMING:
+    case PRICED_STREAMING:
       return streamed(p, r);
-    case ROW_COLLECTIVE:
-      return cost_of_meeting(p, r);
+    case PRICED_COLLECTIVE:
+      return cost_of_collective(p, r);
     default:
       return cost_free();
   }
 }
 
 static bool price_moves(Price *p) {
-  for (int i = 0; i < p->row_count; i++) {
-    Row *r = &p->row[i];
-    if (r->cost || row_is_block(r->kind)) continue;
+  for (int i = 0; i < p->step_count; i++) {
+    PricedStep *r = &p->step[i];
+    if (r->cost || priced_is_block(r->kind)) continue;
     Cost c = cost_of_move(p, r);
     if (!(r->cost = keep(p, &c))) return false;
   }
@@ -155,32 +155,32 @@ static bool price_moves(Price *p) {
 
 static double cycles_between(const Price *p, int begin, int end) {
   double sum = 0;
-  for (int i = begin; i < end; i++) sum += p->row[i].times * row_cycles(&p->row[i]);
+  for (int i = begin; i < end; i++) sum += p->step[i].times * priced_cycles(&p->step[i]);
   return sum;
 }
 
 /* Of two branches the longer one is taken, of equally long ones that of more work; inner ones
  * are decided first. A pipeline's time isn't known yet: its work on one IPU stands for it. */
 static void choose_branches(Price *p) {
-  for (int at = p->row_count - 1; at >= 0; at--) {
-    Row *r = &p->row[at];
-    if (r->kind == ROW_PIPELINE && r->times > 0)
+  for (int at = p->step_count - 1; at >= 0; at--) {
+    PricedStep *r = &p->step[at];
+    if (r->kind == PRICED_PIPELINE && r->times > 0)
       r->elapsed = cycles_between(p, at + 1, r->end) / r->times;
-    if (r->kind != ROW_BRANCH) continue;
+    if (r->kind != PRICED_BRANCH) continue;
     double one = timeline_between(p, at + 1, r->middle),
            other = timeline_between(p, r->middle, r->end);
     bool first = one > other || (one == other && cycles_between(p, at + 1, r->middle) >=
                                                      cycles_between(p, r->middle, r->end));
     for (int i = first ? r->middle : at + 1; i < (first ? r->end : r->middle); i++)
-      p->row[i].times = 0;
+      p->step[i].times = 0;
   }
 }
 
-/* Elements that infeeds give in a run: each has a row for every component, one behind another. */
+/* Elements that infeeds give in a run: each has a step for every component, one behind another. */
 static void count_elements(Price *p) {
-  for (int i = 0; i < p->row_count; i++) {
-    const Row *r = &p->row[i];
-    if (r->kind == ROW_HOST_IN && r->node && node_is_dequeue(r->node) &&
+  for (int i = 0; i < p->step_count; i++) {
+    const PricedStep *r = &p->step[i];
+    if (r->kind == PRICED_HOST_IN && r->node && node_is_dequeue(r->node) &&
         (i == 0 || r[-1].node != r->node))
       p->elements += r->times;
   }
@@ -194,14 +194,14 @@ typedef struct Work {
 
 typedef struct Rhythm {
   Price *price;
-  const Row *block;
+  const PricedStep *block;
   const PipelinePlan *plan;
   Work *work;                      /* [stages], of one micro-batch */
   double links, host_in, host_out; /* of a time step */
   double elapsed;
   double waited;    /* for the host, of that */
   double *ipu_step; /* [shards] cycles of the present time step; asynchronous: when it is free */
-  bool keeps_beats;
+  bool keeps_entries;
   /* asynchronous: */
   bool asynchronous;
   double *arrival;  /* [programs] cycles that its operands take over the links */
@@ -209,7 +209,7 @@ typedef struct Rhythm {
   double host_free; /* when the host has moved what was asked of it, if it moves meanwhile */
 } Rhythm;
 
-enum { MOST_BEATS = 200000 };
+enum { MAX_ENTRIES = 200000 };
 
 static double sum(const double *cycles) {
   double s = 0;
@@ -217,11 +217,11 @@ static double sum(const double *cycles) {
   return s;
 }
 
-static int stage_of(const Rhythm *t, const Row *r) {
+static int stage_of(const Rhythm *t, const PricedStep *r) {
   return r->stage >= 0 && r->stage < t->plan->stages ? r->stage : 0;
 }
 
-static void add_arrival(Rhythm *t, const Row *r, double times) {
+static void add_arrival(Rhythm *t, const PricedStep *r, double times) {
   Cost c = cost_link(&t->price->machine.pod, r->from_ipu, r->ipu, r->bytes * times);
   bool backward = r->backward && t->plan->training;
   t->arrival[plan_program(t->plan, stage_of(t, r), backward)] += cost_cycles(&c);
@@ -230,19 +230,21 @@ static void add_arrival(Rhythm *t, const Row *r, double times) {
 /* What a micro-batch costs each stage, and what moves at the end of a time step. */
 static bool gather_work(Rhythm *t) {
   Price *p = t->price;
-  int begin = (int)(t->block - p->row), count = 0;
+  int begin = (int)(t->block - p->step), count = 0;
   Transfer *transfers =
       arena_alloc(p->arena, (size_t)(t->block->end - begin + 1) * sizeof *transfers);
   if (!transfers) return false;
   double runs = t->block->times * t->block->repeats;
   for (int i = begin + 1; i < t->block->end; i++) {
-    const Row *r = &p->row[i];
+    const PricedStep *r = &p->step[i];
     double times = runs > 0 ? r->times / runs : 0;
-    if (r->kind == ROW_LINK) transfers[count++] = (Transfer){r->from_ipu, r->ipu, r->bytes * times};
-    if (r->kind == ROW_LINK && t->asynchronous) add_arrival(t, r, times);
-    if (r->kind == ROW_HOST_IN) t->host_in += times * row_cycles(r);
-    if (r->kind == ROW_HOST_OUT) t->host_out += times * row_cycles(r);
-    if (r->kind != ROW_OP && r->kind != ROW_STREAMING && r->kind != ROW_COLLECTIVE) continue;
+    if (r->kind == PRICED_LINK)
+      transfers[count++] = (Transfer){r->from_ipu, r->ipu, r->bytes * times};
+    if (r->kind == PRICED_LINK && t->asynchronous) add_arrival(t, r, times);
+    if (r->kind == PRICED_HOST_IN) t->host_in += times * priced_cycles(r);
+    if (r->kind == PRICED_HOST_OUT) t->host_out += times * priced_cycles(r);
+    if (r->kind != PRICED_OP && r->kind != PRICED_STREAMING && r->kind != PRICED_COLLECTIVE)
+      continue;
     Work *w = &t->work[stage_of(t, r)];
     double *to = r->backward && t->plan->training ? w->backward : w->forward;
     for (int k = 0; k < PHASE_COUNT; k++) to[k] += times * r->cost->cycles[k];
@@ -257,18 +259,19 @@ static double cycles_of(const Rhythm *t, int stage, bool backward) {
   return sum(backward ? t->work[stage].backward : t->work[stage].forward);
 }
 
-static bool add_beat(Rhythm *t, int step, int stage, int micro, bool backward, double begin) {
+static bool add_entry(Rhythm *t, int step, int stage, int micro, bool backward, double begin) {
   Price *p = t->price;
-  if (t->keeps_beats && p->beat_count < MOST_BEATS) {
-    if (!arena_reserve(p->arena, &p->beat, &p->beat_capacity, p->beat_count + 1, sizeof *p->beat))
+  if (t->keeps_entries && p->entry_count < MAX_ENTRIES) {
+    if (!arena_reserve(p->arena, &p->entry, &p->entry_capacity, p->entry_count + 1,
+                       sizeof *p->entry))
       return false;
-    p->beat[p->beat_count++] = (Beat){.step = step,
-                                      .ipu = t->plan->ipu_of[stage],
-                                      .stage = stage,
-                                      .micro_batch = micro,
-                                      .backward = backward,
-                                      .begin = begin,
-                                      .cycles = cycles_of(t, stage, backward)};
+    p->entry[p->entry_count++] = (PricedEntry){.step = step,
+                                               .ipu = t->plan->ipu_of[stage],
+                                               .stage = stage,
+                                               .micro_batch = micro,
+                                               .backward = backward,
+                                               .begin = begin,
+                                               .cycles = cycles_of(t, stage, backward)};
   }
   return true;
 }
@@ -287,7 +290,7 @@ static bool run_entry(Rhythm *t, int row, TimetableEntry x) {
   for (int s = 0; s < plan->stages; s++) {
     if (plan->place_of[s] != place) continue;
     double *free_at = &t->ipu_step[plan->ipu_of[s]], begin = fmax(there, *free_at) + in;
-    if (!add_beat(t, row, s, x.micro, backward, begin)) return false;
+    if (!add_entry(t, row, s, x.micro, backward, begin)) return false;
     *free_at = begin + cycles_of(t, s, backward) + (meanwhile ? 0 : out);
     done = fmax(done, *free_at);
   }
@@ -326,7 +329,7 @@ static bool run_row(Rhythm *t, const Timetable *table, int row) {
     for (int s = 0; s < plan->stages; s++) {
       if (plan->place_of[s] != place) continue;
       double *spent = &t->ipu_step[plan->ipu_of[s]];
-      if (!add_beat(t, row, s, x.micro, backward, t->elapsed + *spent)) return false;
+      if (!add_entry(t, row, s, x.micro, backward, t->elapsed + *spent)) return false;
       *spent += cycles_of(t, s, backward);
     }
     if (x.program == 0) host += t->host_in;
@@ -360,7 +363,7 @@ static void charge_ipus(Rhythm *t, double steps) {
 
 static void note_stages(Rhythm *t, int rows) {
   Price *p = t->price;
-  p->beat_row = (int)(t->block - p->row);
+  p->pipeline_step = (int)(t->block - p->step);
   p->time_steps = rows;
   p->trains = t->plan->training;
   for (int s = 0; s < t->plan->stages && s < p->stage_count; s++) {
@@ -396,7 +399,7 @@ static Status extrapolate(Error *e, Rhythm *t, double counted, double *rows) {
   int overlap = plan_overlap(t->plan);
   double some = overlap * floor(counted / overlap / 2), half_rows = 0;
   half.elapsed = half.waited = 0;
-  half.keeps_beats = false;
+  half.keeps_entries = false;
   if (run_table(e, &half, (int)some, &half_rows) != OK) return e->status;
   double more = (t->block->repeats - counted) / (counted - some);
   t->elapsed += more * (t->elapsed - half.elapsed);
@@ -407,9 +410,9 @@ static Status extrapolate(Error *e, Rhythm *t, double counted, double *rows) {
 
 static Status time_pipeline(Error *e, Price *p, int block) {
   Rhythm t = {.price = p,
-              .block = &p->row[block],
-              .plan = p->row[block].plan,
-              .keeps_beats = p->beat_row < 0};
+              .block = &p->step[block],
+              .plan = p->step[block].plan,
+              .keeps_entries = p->pipeline_step < 0};
   t.work = arena_alloc(p->arena, (size_t)(t.plan->stages + 1) * sizeof *t.work);
   t.ipu_step = arena_alloc(p->arena, (size_t)(p->shards + 1) * sizeof *t.ipu_step);
   t.asynchronous = p->machine.dependencies;
@@ -419,22 +422,22 @@ static Status time_pipeline(Error *e, Price *p, int block) {
   double rows = 0, counted = fmin(t.block->repeats, most_counted(&t));
   if (run_table(e, &t, (int)counted, &rows) != OK) return e->status;
   if (counted < t.block->repeats && extrapolate(e, &t, counted, &rows) != OK) return e->status;
-  if (t.keeps_beats) note_stages(&t, (int)fmin(rows, INT_MAX));
-  p->row[block].elapsed = t.elapsed;
+  if (t.keeps_entries) note_stages(&t, (int)fmin(rows, INT_MAX));
+  p->step[block].elapsed = t.elapsed;
   charge_ipus(&t, rows);
   return OK;
 }
 
 /* ---- all of it ---- */
 
-static void charge(Price *p, const Row *r) {
+static void charge(Price *p, const PricedStep *r) {
   IpuPrice *ipu = &p->ipu[price_ipu_of(p, r)];
   for (int k = 0; k < PHASE_COUNT; k++) ipu->cycles[k] += r->times * r->cost->cycles[k];
 }
 
 static void add_totals(Price *p) {
-  for (int i = 0; i < p->row_count; i++) {
-    const Row *r = &p->row[i];
+  for (int i = 0; i < p->step_count; i++) {
+    const PricedStep *r = &p->step[i];
     if (!r->cost) continue;
     p->flops += r->times * r->cost->flops;
     p->moved_bytes += r->times * r->cost->moved_bytes;
@@ -450,18 +453,18 @@ static void add_totals(Price *p) {
 }
 
 Status price_time(Error *e, Price *p) {
-  p->beat_row = -1;
+  p->pipeline_step = -1;
   if (!price_merge(p) || !add_collectives(p) || !add_call(p) || !price_moves(p))
     return fail(e, ERR_OUT_OF_MEMORY, "out of memory while pricing '%s'", p->name);
   choose_branches(p);
   count_elements(p);
   if (!price_io_tiles(p) || !price_overlap(p))
     return fail(e, ERR_OUT_OF_MEMORY, "out of memory while pricing '%s'", p->name);
-  for (int i = 0; i < p->row_count;) {
-    const Row *r = &p->row[i];
-    if (r->kind == ROW_PIPELINE && r->times > 0) {
+  for (int i = 0; i < p->step_count;) {
+    const PricedStep *r = &p->step[i];
+    if (r->kind == PRICED_PIPELINE && r->times > 0) {
       if (time_pipeline(e, p, i) != OK) return e->status;
-      i = p->row[i].end;
+      i = p->step[i].end;
       continue;
     }
     if (r->cost) charge(p, r);

@@ -3,7 +3,7 @@
 #define IPULUA_MACHINE_TIME_H
 #include "machine/price.h"
 
-double row_cycles(const Row *r); /* one execution */
+double priced_cycles(const PricedStep *r); /* one execution */
 int price_ipu_of_stage(const Price *p, int stage);
 Status price_time(Error *e, Price *p);
 #endif

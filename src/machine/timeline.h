@@ -6,9 +6,9 @@
 
 typedef struct Event {
   double begin, cycles;
-  int row, ipu;
+  int step, ipu;
   int slot;       /* of the pipeline's time table; -1: none */
-  double repeats; /* > 0: stands for that many iterations of the block `row`, too many to draw */
+  double repeats; /* > 0: stands for that many iterations of the block `step`, too many to draw */
 } Event;
 
 typedef struct Timeline {
@@ -18,12 +18,12 @@ typedef struct Timeline {
   int left_out; /* those that were not */
   Event cut;    /* the first of them */
   bool failed;  /* memory is out */
-  double *done; /* by row: when it last ended; while it is made */
+  double *done; /* by step: when it last ended; while it is made */
 } Timeline;
 
 /* At most about `most` events. free() the list. */
 Timeline timeline_of(const Price *p, int most);
 /* How long a run takes; elapsed of pipelines must be known. */
 double timeline_cycles(const Price *p);
-double timeline_between(const Price *p, int begin, int end); /* those rows alone, once */
+double timeline_between(const Price *p, int begin, int end); /* those steps alone, once */
 #endif

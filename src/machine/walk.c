@@ -1,6 +1,6 @@
-/* The walk over a program's graph: rows in program order, and what holds tile memory from which
- * row to which. Fused loops of the CPU play no part: nodes are priced one by one, as an IPU runs
- * them. */
+/* The pricing pass over a program's graph: it makes the steps in program order, and the allocations
+ * with the steps between which each is live. Fused loops of the CPU play no part: nodes are priced
+ * one by one, as an IPU runs them. */
 #include "machine/walk.h"
 
 #include <limits.h>
@@ -22,7 +22,7 @@
 
 /* ---- regions ---- */
 
-static void walk_node(Walk *w, Inside *in, Node *n) {
+static void walk_node(PricingContext *w, PricedRegion *in, Node *n) {
   if (n->op->traits & CONTROL) walk_control(w, in, n);
   else if (node_is_transfer(n)) walk_transfer(w, in, n);
   else if (node_is_dequeue(n)) walk_dequeue(w, in, n);
@@ -33,18 +33,19 @@ static void walk_node(Walk *w, Inside *in, Node *n) {
 }
 
 /* A result made here goes straight to where it is wanted, if its bytes fit there. */
-static void aim_outputs(Walk *w, Inside *in, const int *targets) {
+static void aim_outputs(PricingContext *w, PricedRegion *in, const int *targets) {
   for (int i = 0; targets && i < in->graph->output_count; i++) {
     Value *root = value_root(in->graph->output[i]);
     if (targets[i] < 0 || !node_is_made(root->node)) continue;
     int *slot = walk_slot_of(in, root);
-    Held *h = &w->price->held[targets[i]];
+    Allocation *h = &w->price->allocation[targets[i]];
     if (*slot >= 0 || h->bytes != (double)type_bytes(&root->type)) continue;
     *slot = targets[i];
   }
 }
 
-void walk_region(Walk *w, Inside *in, const int *inputs, const int *targets, int *outputs) {
+void walk_region(PricingContext *w, PricedRegion *in, const int *inputs, const int *targets,
+                 int *outputs) {
   const Graph *g = in->graph;
   Arena *scratch = arena_new();
   const Graph *outer = w->region;
@@ -55,8 +56,8 @@ void walk_region(Walk *w, Inside *in, const int *inputs, const int *targets, int
     arena_free(scratch);
     return;
   }
-  in->held = in->region.buffer; /* all -1 */
-  in->first_held = w->price->held_count;
+  in->allocation = in->region.buffer; /* all -1 */
+  in->first_allocation = w->price->allocation_count;
   for (int i = 0; i < g->input_count; i++) walk_set_slot(w, in, g->input[i], inputs[i]);
   aim_outputs(w, in, targets);
   w->region = g;
@@ -65,9 +66,9 @@ void walk_region(Walk *w, Inside *in, const int *inputs, const int *targets, int
     if (in->region.live[n->id] && node_is_made(n)) walk_node(w, in, n);
   }
   for (int i = 0; i < g->output_count && !w->failed; i++) {
-    int held = walk_held_operand(w, in, g->output[i]);
-    walk_touch(w, held, w->price->row_count);
-    if (outputs) outputs[i] = held;
+    int allocation = walk_operand_allocation(w, in, g->output[i]);
+    walk_touch(w, allocation, w->price->step_count);
+    if (outputs) outputs[i] = allocation;
   }
   w->region = outer;
   arena_free(scratch);
@@ -75,35 +76,35 @@ void walk_region(Walk *w, Inside *in, const int *inputs, const int *targets, int
 
 /* ---- the program ---- */
 
-static int hold_variable(Walk *w, int i, const Home *home) {
+static int allocate_variable(PricingContext *w, int i, const Home *home) {
   const Variable *v = w->program->variable[i];
-  int held =
-      walk_add_held(w, BYTES_VARIABLE, NULL, (double)type_bytes(&v->type), walk_ipu_of(w, home));
-  if (held < 0) return held;
-  Held *h = &w->price->held[held];
+  int allocation = walk_add_allocation(w, BYTES_VARIABLE, NULL, (double)type_bytes(&v->type),
+                                       walk_ipu_of(w, home));
+  if (allocation < 0) return allocation;
+  Allocation *h = &w->price->allocation[allocation];
   h->variable = v;
   h->written = w->program->writes[i];
-  h->first = INT_MAX, h->last = -1; /* until a row touches it */
-  return held;
+  h->first = INT_MAX, h->last = -1; /* until a step touches it */
+  return allocation;
 }
 
 /* Arguments arrive before, results leave after: of each IPU those that it holds. */
-static void walk_call(Walk *w, RowKind kind, const double *bytes) {
+static void walk_call(PricingContext *w, PricedKind kind, const double *bytes) {
   for (int ipu = 0; ipu < w->price->shards; ipu++) {
-    Row *r = bytes[ipu] > 0 ? walk_add_row(w, kind, NULL, ipu) : NULL;
+    PricedStep *r = bytes[ipu] > 0 ? walk_add_step(w, kind, NULL, ipu) : NULL;
     if (r) r->bytes = bytes[ipu], r->times = w->price->machine.calls >= 0 ? 1 : 0;
   }
 }
 
-static double *ipu_of_held(const Walk *w, double *bytes, int held) {
-  int ipu = held >= 0 ? w->price->held[held].ipu : 0;
+static double *ipu_of_allocation(const PricingContext *w, double *bytes, int allocation) {
+  int ipu = allocation >= 0 ? w->price->allocation[allocation].ipu : 0;
   return &bytes[ipu >= 0 && ipu < w->price->shards ? ipu : 0];
 }
 
-static void walk_root(Walk *w) {
+static void walk_root(PricingContext *w) {
   const Program *p = w->program;
   const Graph *g = w->price->graph ? w->price->graph : p->graph;
-  Inside in = {.graph = g};
+  PricedRegion in = {.graph = g};
   int *inputs = walk_new_list(w, g->input_count), *targets = walk_new_list(w, g->output_count);
   const Homes *homes = place_find(&w->placer, g);
   double *in_bytes = arena_alloc(w->price->arena, (size_t)w->price->shards * sizeof *in_bytes);
@@ -115,26 +116,26 @@ static void walk_root(Walk *w) {
   }
   for (int i = 0; i < g->input_count; i++) {
     const Home *home = home_of(homes, g->input[i]);
-    if (i >= p->argument_count) inputs[i] = hold_variable(w, i - p->argument_count, home);
+    if (i >= p->argument_count) inputs[i] = allocate_variable(w, i - p->argument_count, home);
     else
-      inputs[i] = walk_add_held(w, BYTES_VALUE, g->input[i]->node,
-                                (double)type_bytes(&g->input[i]->type), walk_ipu_of(w, home));
+      inputs[i] = walk_add_allocation(w, BYTES_VALUE, g->input[i]->node,
+                                      (double)type_bytes(&g->input[i]->type), walk_ipu_of(w, home));
   }
   for (int i = 0; i < p->argument_count; i++)
-    *ipu_of_held(w, in_bytes, inputs[i]) += (double)type_bytes(&g->input[i]->type);
-  walk_call(w, ROW_HOST_IN, in_bytes);
+    *ipu_of_allocation(w, in_bytes, inputs[i]) += (double)type_bytes(&g->input[i]->type);
+  walk_call(w, PRICED_HOST_IN, in_bytes);
   int at = p->result_count;
   for (int i = 0; i < p->variable_count; i++)
     if (p->writes[i] && at < g->output_count) targets[at++] = inputs[p->argument_count + i];
   walk_region(w, &in, inputs, targets, outputs);
   for (int i = 0; i < p->result_count && i < g->output_count; i++)
     if (!walk_is_on_host(w, outputs[i]))
-      *ipu_of_held(w, out_bytes, outputs[i]) += (double)type_bytes(&p->result_type[i]);
-  walk_call(w, ROW_HOST_OUT, out_bytes);
+      *ipu_of_allocation(w, out_bytes, outputs[i]) += (double)type_bytes(&p->result_type[i]);
+  walk_call(w, PRICED_HOST_OUT, out_bytes);
 }
 
 /* What the machine asks for beside what the program does already. */
-static Status place_more(Error *e, Walk *w) {
+static Status place_more(Error *e, PricingContext *w) {
   Price *p = w->price;
   OffloadRequest q = {.offload = p->machine.offload, .plan = p->plan, .replicas = p->replicas};
   if (p->machine.recompute && p->plan && p->plan->recomputation == RECOMPUTE_NONE)
@@ -148,7 +149,7 @@ static Status place_more(Error *e, Walk *w) {
 }
 
 Status walk_program(Error *e, Price *p, const Program *program) {
-  Walk w = {.error = e, .price = p, .program = program, .times = 1, .parent = -1};
+  PricingContext w = {.error = e, .price = p, .program = program, .times = 1, .parent = -1};
   w.costs = (CostTable){.arena = p->arena, .by_key = map_new(), .machine = &p->machine};
   w.placer.arena = p->arena;
   w.failed = !w.costs.by_key;

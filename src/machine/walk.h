@@ -1,4 +1,4 @@
-/* The walk over a program's graph, and what its files share. */
+/* The pricing context: the state that the files of the pricing pass share. */
 #ifndef IPULUA_MACHINE_WALK_H
 #define IPULUA_MACHINE_WALK_H
 #include "graph/control.h"
@@ -6,20 +6,20 @@
 #include "machine/place.h"
 #include "program/region.h"
 
-typedef struct Inside Inside; /* a region being walked */
-struct Inside {
+typedef struct PricedRegion PricedRegion; /* a region being priced */
+struct PricedRegion {
   const Graph *graph;
   Region region;
   const Homes *homes;
-  int *held; /* by value; -1: none yet */
-  Inside *outer;
+  int *allocation; /* by value; -1: none yet */
+  PricedRegion *outer;
   /* the node of outer that holds the region, and how its operands are the region's inputs */
   const Node *control;
   ControlRegions regions;
-  int first_held; /* what the region holds itself begins here */
+  int first_allocation; /* the region's own allocations begin here */
 };
 
-typedef struct Walk {
+typedef struct PricingContext {
   Error *error;
   Price *price;
   const Program *program;
@@ -27,16 +27,17 @@ typedef struct Walk {
   Placer placer;
   double times;
   int parent;
-  const Graph *region; /* of the node being walked */
+  const Graph *region; /* of the node being priced */
   int stage;           /* of it */
   bool backward;
   bool failed; /* memory is out */
-} Walk;
+} PricingContext;
 
 enum { ON_HOST = -2 }; /* in place of an IPU: what scopes outside of compilation compute and read */
 
-/* The rows of a region, and what its outputs are held in (outputs may be NULL). */
-void walk_region(Walk *w, Inside *in, const int *inputs, const int *targets, int *outputs);
-/* Rows and what takes memory. */
+/* The steps of a region, and the allocations of its outputs (outputs may be NULL). */
+void walk_region(PricingContext *w, PricedRegion *in, const int *inputs, const int *targets,
+                 int *outputs);
+/* Steps and what takes memory. */
 Status walk_program(Error *e, Price *p, const Program *program);
 #endif

@@ -10,7 +10,7 @@
 
 /* Of a region's inputs: reads[input * shards + ipu], is it read there? */
 typedef struct Readers {
-  Walk *walk;
+  PricingContext *walk;
   Arena *scratch;
   bool failed;
 } Readers;
@@ -58,14 +58,14 @@ static bool *find_readers(Readers *s, const Graph *g) {
   return reads;
 }
 
-void walk_send_ahead(Walk *w, Inside *in, Node *n, const bool *changes) {
+void walk_send_ahead(PricingContext *w, PricedRegion *in, Node *n, const bool *changes) {
   int shards = w->price->shards;
   ControlRegions c = control_regions(n);
   Readers s = {.walk = w, .scratch = shards > 1 ? arena_new() : NULL};
   for (int r = 0; r < c.count && s.scratch; r++) {
     const bool *reads = find_readers(&s, c.region[r].graph);
     for (int i = 1; reads && i < n->in_count; i++) {
-      if (changes[i] || walk_held_operand(w, in, n->in[i]) < 0) continue;
+      if (changes[i] || walk_operand_allocation(w, in, n->in[i]) < 0) continue;
       for (int ipu = 0; ipu < shards; ipu++)
         if (reads[control_input(&c, i) * shards + ipu]) walk_local(w, in, n->in[i], ipu, n);
     }

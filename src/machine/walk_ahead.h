@@ -4,5 +4,5 @@
 #include "machine/walk.h"
 
 /* What the loop n only reads is brought to the IPUs that read it inside, once. */
-void walk_send_ahead(Walk *w, Inside *in, Node *n, const bool *changes);
+void walk_send_ahead(PricingContext *w, PricedRegion *in, Node *n, const bool *changes);
 #endif

@@ -1,4 +1,4 @@
-/* Loops, branches and calls: their rows, and what they hold while their regions run. */
+/* Loops, branches and calls: their steps, and what they hold while their regions run. */
 #include "machine/walk_control.h"
 
 #include <string.h>
@@ -20,7 +20,7 @@ static bool scalar_of(const Tensor *t, int64_t *value) {
 }
 
 /* A loop's count, when it is a constant or an argument whose value is known; -1 otherwise. */
-static int64_t known_count(const Walk *w, const Inside *in, Value *v) {
+static int64_t known_count(const PricingContext *w, const PricedRegion *in, Value *v) {
   for (;;) {
     Value *root = value_root(v);
     int64_t value;
@@ -42,14 +42,15 @@ static int64_t known_count(const Walk *w, const Inside *in, Value *v) {
 
 /* What was there before the block and is used in it stays until its end, for the next time
  * round. */
-static void extend_over(Walk *w, int begin) {
+static void extend_over(PricingContext *w, int begin) {
   Price *p = w->price;
-  for (int i = 0; i < p->held_count; i++)
-    if (p->held[i].first <= begin && p->held[i].last > begin) walk_touch(w, i, p->row_count);
+  for (int i = 0; i < p->allocation_count; i++)
+    if (p->allocation[i].first <= begin && p->allocation[i].last > begin)
+      walk_touch(w, i, p->step_count);
 }
 
 /* Its own, or the program's where its body has stages. */
-static PipelinePlan *plan_of_loop(const Walk *w, const Node *n) {
+static PipelinePlan *plan_of_loop(const PricingContext *w, const Node *n) {
   PipelinePlan *own = (PipelinePlan *)control_plan(n), *changed = w->price->plan;
   if (own)
     return w->price->machine.lean_schedule && changed && changed->stages == own->stages ? changed
@@ -65,15 +66,15 @@ static double least_count(const PipelinePlan *p) {
 
 /* A control node while its regions are walked. */
 typedef struct Controlled {
-  Inside *in;
+  PricedRegion *in;
   Node *node;
   ControlRegions regions;
-  int *inputs, *targets, *outputs; /* of the regions: what is held for each */
+  int *inputs, *targets, *outputs; /* of the regions: the allocations of each */
   bool *changes;                   /* by operand: a loop does */
-  int row;
+  int step;
 } Controlled;
 
-static bool prepare(Walk *w, Controlled *c) {
+static bool prepare(PricingContext *w, Controlled *c) {
   Node *n = c->node;
   c->inputs = walk_new_list(w, c->regions.inputs);
   c->targets = walk_new_list(w, n->out_count);
@@ -85,12 +86,12 @@ static bool prepare(Walk *w, Controlled *c) {
   return c->inputs && c->targets && c->outputs && c->changes;
 }
 
-/* A loop's row; its rows inside run so many times. */
-static Row *add_loop(Walk *w, const Controlled *c) {
+/* A loop's step; its steps inside run so many times. */
+static PricedStep *add_loop(PricingContext *w, const Controlled *c) {
   PipelinePlan *plan = plan_of_loop(w, c->node);
   int64_t count = known_count(w, c->in, c->node->in[0]);
   walk_send_ahead(w, c->in, c->node, c->changes);
-  Row *r = walk_add_row(w, plan ? ROW_PIPELINE : ROW_LOOP, c->node, 0);
+  PricedStep *r = walk_add_step(w, plan ? PRICED_PIPELINE : PRICED_LOOP, c->node, 0);
   if (!r) return NULL;
   if (plan) r->plan = (PipelinePlan *)object_retain(&plan->object);
   r->repeats = count >= 0 ? (double)count : plan ? least_count(plan) : 1;
@@ -99,37 +100,39 @@ static Row *add_loop(Walk *w, const Controlled *c) {
 }
 
 /* A copy that the loop changes; what was put there for it is changed where it is. */
-static int own_copy(Walk *w, const Controlled *c, int carried, int held) {
+static int own_copy(PricingContext *w, const Controlled *c, int carried, int allocation) {
   const Value *first = c->node->in[c->regions.skip + carried];
-  if (held >= 0 && node_is_store(first->node)) return held;
-  int own = walk_add_held(w, BYTES_VALUE, c->node, (double)type_bytes(&first->type),
-                          walk_ipu_of(w, home_of(c->in->homes, &c->node->out[carried])));
-  walk_touch(w, held, c->row);
+  if (allocation >= 0 && node_is_store(first->node)) return allocation;
+  int own = walk_add_allocation(w, BYTES_VALUE, c->node, (double)type_bytes(&first->type),
+                                walk_ipu_of(w, home_of(c->in->homes, &c->node->out[carried])));
+  walk_touch(w, allocation, c->step);
   return own;
 }
 
-static void hand_in(Walk *w, const Controlled *c) {
+static void hand_in(PricingContext *w, const Controlled *c) {
   Node *n = c->node;
   for (int k = c->regions.skip; k < n->in_count; k++) {
-    int held = walk_held_operand(w, c->in, n->in[k]), carried = k - c->regions.skip;
+    int allocation = walk_operand_allocation(w, c->in, n->in[k]), carried = k - c->regions.skip;
     if (c->changes[k])
-      walk_written(w, held); /* what was copied before is old in the second round */
-    if (carried < c->regions.carried) held = c->targets[carried] = own_copy(w, c, carried, held);
-    walk_touch(w, held, c->row);
-    c->inputs[control_input(&c->regions, k)] = held;
+      walk_written(w, allocation); /* what was copied before is old in the second round */
+    if (carried < c->regions.carried)
+      allocation = c->targets[carried] = own_copy(w, c, carried, allocation);
+    walk_touch(w, allocation, c->step);
+    c->inputs[control_input(&c->regions, k)] = allocation;
   }
   for (int i = control_explicit(n); !control_calls(&c->regions) && i < n->out_count; i++)
     c->targets[i] = c->inputs[control_input(&c->regions, control_replaced(n, i))];
 }
 
-static void walk_regions(Walk *w, const Controlled *c) {
+static void walk_regions(PricingContext *w, const Controlled *c) {
   const ControlRegion *r;
   for (int i = 0; (r = control_running(&c->regions, i)); i++) {
-    Inside inner = {.graph = r->graph, .outer = c->in, .control = c->node, .regions = c->regions};
+    PricedRegion inner = {
+        .graph = r->graph, .outer = c->in, .control = c->node, .regions = c->regions};
     bool gives = region_gives(r);
     walk_region(w, &inner, c->inputs, gives ? c->targets : NULL, gives ? c->outputs : NULL);
     if (c->regions.loops) continue;
-    if (i == 0) w->price->row[c->row].middle = w->price->row_count;
+    if (i == 0) w->price->step[c->step].middle = w->price->step_count;
     for (int k = 0; i == 0 && k < c->node->out_count; k++)
       if (c->targets[k] < 0) c->targets[k] = c->outputs[k];
   }
@@ -137,23 +140,24 @@ static void walk_regions(Walk *w, const Controlled *c) {
 
 /* Of two branches the dearer one runs (time.c: which that is, is known when all is priced); both
  * must fit. */
-void walk_control(Walk *w, Inside *in, Node *n) {
+void walk_control(PricingContext *w, PricedRegion *in, Node *n) {
   Controlled c = {.in = in, .node = n, .regions = control_regions(n)};
   if (!prepare(w, &c)) return;
   double times = w->times;
   int parent = w->parent;
-  Row *r = c.regions.loops ? add_loop(w, &c)
-                           : walk_add_row(w, c.regions.skip ? ROW_BRANCH : ROW_CALL, n, 0);
+  PricedStep *r = c.regions.loops
+                      ? add_loop(w, &c)
+                      : walk_add_step(w, c.regions.skip ? PRICED_BRANCH : PRICED_CALL, n, 0);
   if (!r) return;
-  w->parent = c.row = w->price->row_count - 1;
+  w->parent = c.step = w->price->step_count - 1;
   hand_in(w, &c);
   walk_regions(w, &c);
   w->times = times;
   w->parent = parent;
-  w->price->row[c.row].end = w->price->row_count;
+  w->price->step[c.step].end = w->price->step_count;
   for (int i = 0; i < n->out_count; i++) {
-    walk_touch(w, c.targets[i], w->price->row_count);
+    walk_touch(w, c.targets[i], w->price->step_count);
     walk_set_slot(w, in, &n->out[i], c.targets[i]);
   }
-  extend_over(w, c.row);
+  extend_over(w, c.step);
 }

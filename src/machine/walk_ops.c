@@ -1,4 +1,4 @@
-/* The rows of ops, and what of their operands and results takes tile memory. */
+/* The steps of ops, and what of their operands and results takes tile memory. */
 #include "machine/walk_ops.h"
 
 #include <string.h>
@@ -15,67 +15,69 @@
 
 /* ---- lists ---- */
 
-Row *walk_add_row(Walk *w, RowKind kind, const Node *n, int ipu) {
+PricedStep *walk_add_step(PricingContext *w, PricedKind kind, const Node *n, int ipu) {
   Price *p = w->price;
-  if (!arena_reserve(p->arena, &p->row, &p->row_capacity, p->row_count + 1, sizeof *p->row)) {
+  if (!arena_reserve(p->arena, &p->step, &p->step_capacity, p->step_count + 1, sizeof *p->step)) {
     w->failed = true;
     return NULL;
   }
-  Row *r = &p->row[p->row_count++];
-  *r = (Row){.kind = kind,
-             .node = n,
-             .parent = w->parent,
-             .end = p->row_count,
-             .ipu = ipu,
-             .stage = -1,
-             .times = w->times,
-             .repeats = 1,
-             .region = w->region,
-             .moved = -1,
-             .arrived = -1,
-             .ready = -1};
+  PricedStep *r = &p->step[p->step_count++];
+  *r = (PricedStep){.kind = kind,
+                    .node = n,
+                    .parent = w->parent,
+                    .end = p->step_count,
+                    .ipu = ipu,
+                    .stage = -1,
+                    .times = w->times,
+                    .repeats = 1,
+                    .region = w->region,
+                    .moved = -1,
+                    .arrived = -1,
+                    .ready = -1};
   return r;
 }
 
-int walk_add_held(Walk *w, PriceCategory category, const Node *n, double bytes, int ipu) {
+int walk_add_allocation(PricingContext *w, PriceCategory category, const Node *n, double bytes,
+                        int ipu) {
   Price *p = w->price;
-  if (!arena_reserve(p->arena, &p->held, &p->held_capacity, p->held_count + 1, sizeof *p->held)) {
+  if (!arena_reserve(p->arena, &p->allocation, &p->allocation_capacity, p->allocation_count + 1,
+                     sizeof *p->allocation)) {
     w->failed = true;
     return -1;
   }
-  p->held[p->held_count] = (Held){.category = category,
-                                  .node = n,
-                                  .bytes = bytes,
-                                  .ipu = ipu,
-                                  .first = p->row_count,
-                                  .last = p->row_count,
-                                  .alias = -1};
-  return p->held_count++;
+  p->allocation[p->allocation_count] = (Allocation){.category = category,
+                                                    .node = n,
+                                                    .bytes = bytes,
+                                                    .ipu = ipu,
+                                                    .first = p->step_count,
+                                                    .last = p->step_count,
+                                                    .alias = -1};
+  return p->allocation_count++;
 }
 
-void walk_touch(Walk *w, int held, int row) {
-  if (held < 0) return;
-  Held *h = &w->price->held[held];
-  if (row < h->first) h->first = row;
-  if (row > h->last) h->last = row;
+void walk_touch(PricingContext *w, int allocation, int step) {
+  if (allocation < 0) return;
+  Allocation *h = &w->price->allocation[allocation];
+  if (step < h->first) h->first = step;
+  if (step > h->last) h->last = step;
 }
 
-int walk_ipu_of(const Walk *w, const Home *h) {
+int walk_ipu_of(const PricingContext *w, const Home *h) {
   if (h->stage >= 0) return price_ipu_of_stage(w->price, h->stage);
   return h->shard >= 0 ? h->shard : 0;
 }
 
-bool walk_is_on_host(const Walk *w, int held) {
-  return held >= 0 && w->price->held[held].ipu == ON_HOST;
+bool walk_is_on_host(const PricingContext *w, int allocation) {
+  return allocation >= 0 && w->price->allocation[allocation].ipu == ON_HOST;
 }
 
-int *walk_slot_of(Inside *in, const Value *v) {
-  return &in->held[value_number(&in->region.values, v)];
+int *walk_slot_of(PricedRegion *in, const Value *v) {
+  return &in->allocation[value_number(&in->region.values, v)];
 }
 
 /* The place in the sequence of the last one that reads n's results; of the region's outputs:
  * behind all. */
-static int last_read(const Inside *in, const Node *n) {
+static int last_read(const PricedRegion *in, const Node *n) {
   int last = -1;
   for (int i = in->region.reader_begin[n->id]; i < in->region.reader_begin[n->id + 1]; i++) {
     int at = region_position(&in->region, in->region.reader[i]);
@@ -84,21 +86,21 @@ static int last_read(const Inside *in, const Node *n) {
   return last;
 }
 
-void walk_set_slot(Walk *w, Inside *in, const Value *v, int held) {
-  *walk_slot_of(in, v) = held;
-  if (held < in->first_held) return; /* somebody else's */
-  Held *h = &w->price->held[held];
+void walk_set_slot(PricingContext *w, PricedRegion *in, const Value *v, int allocation) {
+  *walk_slot_of(in, v) = allocation;
+  if (allocation < in->first_allocation) return; /* somebody else's */
+  Allocation *h = &w->price->allocation[allocation];
   int last = last_read(in, v->node);
   if (h->alias >= 0) return;
   if (h->region != in->graph || last > h->until) h->until = last;
   h->region = in->graph;
 }
 
-void walk_written(Walk *w, int held) {
-  if (held >= 0) w->price->held[held].version++;
+void walk_written(PricingContext *w, int allocation) {
+  if (allocation >= 0) w->price->allocation[allocation].version++;
 }
 
-int *walk_new_list(Walk *w, int count) {
+int *walk_new_list(PricingContext *w, int count) {
   int *list = arena_alloc(w->price->arena, (size_t)(count + 1) * sizeof *list);
   if (!list) w->failed = true;
   for (int i = 0; list && i < count; i++) list[i] = -1;
@@ -114,152 +116,163 @@ static double constant_bytes(const Tensor *t) {
   return memcmp(t->data, t->data + size, bytes - size) ? (double)bytes : (double)size;
 }
 
-/* The row after which v is there; the block's first where it comes from outside of the region. */
-static int ready_row(const Walk *w, const Value *v) {
+/* The step after which v is there; the block's first where it comes from outside of the region. */
+static int ready_step(const PricingContext *w, const Value *v) {
   const Price *p = w->price;
   const Node *n = value_root((Value *)(uintptr_t)v)->node;
   if (node_is_input(n)) return w->parent;
-  for (int i = p->row_count - 1; i > w->parent; i--)
-    if (p->row[i].node == n && p->row[i].region == w->region && p->row[i].kind != ROW_LINK)
-      return row_is_block(p->row[i].kind) ? p->row[i].end - 1 : i;
-  return n->in_count ? ready_row(w, n->in[0]) : w->parent; /* a broadcast is no row */
+  for (int i = p->step_count - 1; i > w->parent; i--)
+    if (p->step[i].node == n && p->step[i].region == w->region && p->step[i].kind != PRICED_LINK)
+      return priced_is_block(p->step[i].kind) ? p->step[i].end - 1 : i;
+  return n->in_count ? ready_step(w, n->in[0]) : w->parent; /* a broadcast is no step */
 }
 
-/* The region whose rows run whenever those of `in` do: a called function's are its caller's. */
-static const Graph *running_region(const Inside *in) {
+/* The region whose steps run whenever those of `in` do: a called function's are its caller's. */
+static const Graph *running_region(const PricedRegion *in) {
   while (in->outer && control_calls(&in->regions)) in = in->outer;
   return in->graph;
 }
 
-static bool is_within(const Inside *in, const Graph *region) {
+static bool is_within(const PricedRegion *in, const Graph *region) {
   while (in && in->graph != region) in = in->outer;
   return in != NULL;
 }
 
 /* What was brought to that IPU before: in this region or around it, and not written since. */
-static int find_copy(const Walk *w, const Inside *in, int held, int ipu, bool constant) {
-  const Held *from = &w->price->held[held];
-  for (int i = w->price->held_count - 1; i > held; i--) {
-    const Held *h = &w->price->held[i];
-    if (h->alias != held || h->ipu != ipu) continue;
+static int find_copy(const PricingContext *w, const PricedRegion *in, int allocation, int ipu,
+                     bool constant) {
+  const Allocation *from = &w->price->allocation[allocation];
+  for (int i = w->price->allocation_count - 1; i > allocation; i--) {
+    const Allocation *h = &w->price->allocation[i];
+    if (h->alias != allocation || h->ipu != ipu) continue;
     if (constant || (h->version == from->version && is_within(in, h->region))) return i;
   }
   return -1;
 }
 
-/* The row of what moves from one IPU to another, or between an IPU and the host. */
-static Row *add_move(Walk *w, const Node *n, int from, int to) {
-  RowKind kind = from == ON_HOST ? ROW_HOST_IN : to == ON_HOST ? ROW_HOST_OUT : ROW_LINK;
-  Row *r = walk_add_row(w, kind, n, to == ON_HOST ? from : to);
+/* The step of what moves from one IPU to another, or between an IPU and the host. */
+static PricedStep *add_move(PricingContext *w, const Node *n, int from, int to) {
+  PricedKind kind = from == ON_HOST ? PRICED_HOST_IN
+                    : to == ON_HOST ? PRICED_HOST_OUT
+                                    : PRICED_LINK;
+  PricedStep *r = walk_add_step(w, kind, n, to == ON_HOST ? from : to);
   if (!r) return NULL;
-  if (kind == ROW_LINK) r->from_ipu = from;
+  if (kind == PRICED_LINK) r->from_ipu = from;
   r->stage = w->stage;
   r->backward = w->backward;
   return r;
 }
 
-/* The Held of v, brought to that IPU, or to the host. */
-int walk_local(Walk *w, Inside *in, Value *v, int ipu, const Node *reader) {
+/* The allocation of v, brought to that IPU, or to the host. */
+int walk_local(PricingContext *w, PricedRegion *in, Value *v, int ipu, const Node *reader) {
   Value *root = value_root(v);
   int *slot = walk_slot_of(in, root);
   bool constant = node_is_constant(root->node);
   if (*slot < 0 && constant)
-    *slot = walk_add_held(w, BYTES_CONSTANT, root->node, constant_bytes(root->node->attr[0].tensor),
-                          ipu);
-  int held = *slot;
-  if (held < 0 || w->price->held[held].ipu == ipu) return held;
-  int there = find_copy(w, in, held, ipu, constant);
+    *slot = walk_add_allocation(w, BYTES_CONSTANT, root->node,
+                                constant_bytes(root->node->attr[0].tensor), ipu);
+  int allocation = *slot;
+  if (allocation < 0 || w->price->allocation[allocation].ipu == ipu) return allocation;
+  int there = find_copy(w, in, allocation, ipu, constant);
   if (there >= 0) return there;
-  Held from = w->price->held[held];
+  Allocation from = w->price->allocation[allocation];
   bool moves = !constant && (ipu >= 0 || ipu == ON_HOST);
   if (moves) {
     bool host = from.ipu == ON_HOST || ipu == ON_HOST;
-    Row *r = add_move(w, from.node && !(host && reader) ? from.node : reader, from.ipu, ipu);
+    PricedStep *r = add_move(w, from.node && !(host && reader) ? from.node : reader, from.ipu, ipu);
     if (!r) return -1;
     r->bytes = from.bytes;
-    r->ready = ready_row(w, root);
-    walk_touch(w, held, w->price->row_count - 1);
+    r->ready = ready_step(w, root);
+    walk_touch(w, allocation, w->price->step_count - 1);
   }
-  int copy = walk_add_held(w, constant ? BYTES_CONSTANT : BYTES_VALUE, from.node, from.bytes, ipu);
+  int copy =
+      walk_add_allocation(w, constant ? BYTES_CONSTANT : BYTES_VALUE, from.node, from.bytes, ipu);
   if (copy < 0) return copy;
-  w->price->held[copy].alias = held;
-  w->price->held[copy].version = from.version;
-  w->price->held[copy].region = running_region(in);
-  w->price->held[copy].until = -1; /* nothing is written over it */
-  w->price->held[copy].variable = from.variable;
+  w->price->allocation[copy].alias = allocation;
+  w->price->allocation[copy].version = from.version;
+  w->price->allocation[copy].region = running_region(in);
+  w->price->allocation[copy].until = -1; /* nothing is written over it */
+  w->price->allocation[copy].variable = from.variable;
   if (moves) {
-    walk_touch(w, copy, w->price->row_count - 1); /* from the link on */
-    w->price->row[w->price->row_count - 1].arrived = copy;
+    walk_touch(w, copy, w->price->step_count - 1); /* from the link on */
+    w->price->step[w->price->step_count - 1].arrived = copy;
   }
   return copy;
 }
 
-/* The Held that an operand of a control node is, without moving it. */
-int walk_held_operand(Walk *w, Inside *in, Value *v) {
-  int held = *walk_slot_of(in, value_root(v));
+/* The allocation that an operand of a control node is, without moving it. */
+int walk_operand_allocation(PricingContext *w, PricedRegion *in, Value *v) {
+  int allocation = *walk_slot_of(in, value_root(v));
   bool constant = node_is_constant(value_root(v)->node);
-  return held < 0 && constant ? walk_local(w, in, v, walk_ipu_of(w, home_of(in->homes, v)), NULL)
-                              : held;
+  return allocation < 0 && constant
+             ? walk_local(w, in, v, walk_ipu_of(w, home_of(in->homes, v)), NULL)
+             : allocation;
 }
 
-/* Is all that is held there read for the last time by n, in the region that holds it? */
-static bool ends_with(const Walk *w, const Inside *in, int held, const Node *n) {
-  const Held *h = &w->price->held[held];
-  return held >= in->first_held && h->region == in->graph &&
+/* Is n the last reader of all that this allocation holds, in the region that made it? */
+static bool ends_with(const PricingContext *w, const PricedRegion *in, int allocation,
+                      const Node *n) {
+  const Allocation *h = &w->price->allocation[allocation];
+  return allocation >= in->first_allocation && h->region == in->graph &&
          h->until == region_position(&in->region, n->id);
 }
 
 /* An operand that may be written over: on the result's IPU, of its size, the region's own, and
  * not read again. operands: where n's are on that IPU. */
-static int reusable(Walk *w, Inside *in, const Node *n, int output, int ipu, const int *operands) {
+static int reusable(PricingContext *w, PricedRegion *in, const Node *n, int output, int ipu,
+                    const int *operands) {
   if (output != 0 || !operands) return -1;
   for (int k = 0; k < n->in_count && k < 8; k++) {
     if (!(n->op->traits & IN_PLACE(k))) continue;
     Value *root = value_root(n->in[k]);
-    int held = operands[k];
-    if (!node_is_made(root->node) || root->node->out_count > 1 || held < in->first_held) continue;
-    Held *h = &w->price->held[held];
+    int allocation = operands[k];
+    if (!node_is_made(root->node) || root->node->out_count > 1 || allocation < in->first_allocation)
+      continue;
+    Allocation *h = &w->price->allocation[allocation];
     if (h->category != BYTES_VALUE || h->ipu != ipu || h->offloaded ||
         h->bytes != (double)type_bytes(&n->out[output].type))
       continue;
-    if (!ends_with(w, in, h->alias >= 0 ? h->alias : held, n)) continue;
+    if (!ends_with(w, in, h->alias >= 0 ? h->alias : allocation, n)) continue;
     h->alias = -1; /* a copy is one no longer */
     h->variable = NULL;
-    return held;
+    return allocation;
   }
   return -1;
 }
 
 /* What is made on one IPU and kept on another crosses the links; it is on the former, too, until
  * it is written again. */
-static void send_result(Walk *w, Inside *in, const Node *n, int held, int ipu, int row) {
-  Held kept = w->price->held[held];
-  int made = walk_add_held(w, BYTES_VALUE, n, kept.bytes, ipu);
-  Row *r = made >= 0 ? add_move(w, n, ipu, kept.ipu) : NULL;
+static void send_result(PricingContext *w, PricedRegion *in, const Node *n, int allocation, int ipu,
+                        int step) {
+  Allocation kept = w->price->allocation[allocation];
+  int made = walk_add_allocation(w, BYTES_VALUE, n, kept.bytes, ipu);
+  PricedStep *r = made >= 0 ? add_move(w, n, ipu, kept.ipu) : NULL;
   if (!r) return;
   r->bytes = kept.bytes;
-  r->ready = row;
-  r->arrived = held;
-  Held *h = &w->price->held[made];
-  h->alias = held, h->version = kept.version, h->region = running_region(in), h->until = -1;
-  walk_touch(w, made, row);
-  walk_touch(w, made, w->price->row_count - 1);
-  walk_touch(w, held, w->price->row_count - 1);
+  r->ready = step;
+  r->arrived = allocation;
+  Allocation *h = &w->price->allocation[made];
+  h->alias = allocation, h->version = kept.version, h->region = running_region(in), h->until = -1;
+  walk_touch(w, made, step);
+  walk_touch(w, made, w->price->step_count - 1);
+  walk_touch(w, allocation, w->price->step_count - 1);
 }
 
-static void hold_outputs(Walk *w, Inside *in, const Node *n, int ipu, int row,
-                         const int *operands) {
+static void allocate_outputs(PricingContext *w, PricedRegion *in, const Node *n, int ipu, int step,
+                             const int *operands) {
   for (int i = 0; i < n->out_count; i++) {
-    int held = *walk_slot_of(in, &n->out[i]);
-    if (held < 0) held = reusable(w, in, n, i, ipu, operands);
-    if (held >= 0 && w->price->held[held].category == BYTES_VARIABLE)
-      w->price->held[held].writes = w->times;
-    walk_written(w, held);
-    if (held < 0) held = walk_add_held(w, BYTES_VALUE, n, (double)type_bytes(&n->out[i].type), ipu);
-    walk_set_slot(w, in, &n->out[i], held);
-    walk_touch(w, held, row);
-    if (held >= 0 && w->price->held[held].ipu != ipu && !w->price->held[held].offloaded)
-      send_result(w, in, n, held, ipu, row);
+    int allocation = *walk_slot_of(in, &n->out[i]);
+    if (allocation < 0) allocation = reusable(w, in, n, i, ipu, operands);
+    if (allocation >= 0 && w->price->allocation[allocation].category == BYTES_VARIABLE)
+      w->price->allocation[allocation].writes = w->times;
+    walk_written(w, allocation);
+    if (allocation < 0)
+      allocation = walk_add_allocation(w, BYTES_VALUE, n, (double)type_bytes(&n->out[i].type), ipu);
+    walk_set_slot(w, in, &n->out[i], allocation);
+    walk_touch(w, allocation, step);
+    if (allocation >= 0 && w->price->allocation[allocation].ipu != ipu &&
+        !w->price->allocation[allocation].offloaded)
+      send_result(w, in, n, allocation, ipu, step);
   }
 }
 
@@ -267,7 +280,7 @@ static void hold_outputs(Walk *w, Inside *in, const Node *n, int ipu, int row,
 
 bool walk_is_free(const Node *n) { return (n->op->traits & VIEW) || node_is_broadcast(n); }
 
-static void note_price(Walk *w, const Node *n, const Cost *c) {
+static void note_price(PricingContext *w, const Node *n, const Cost *c) {
   Price *p = w->price;
   p->op_count++;
   if (!node_has_price(n)) p->unpriced++;
@@ -297,18 +310,18 @@ static bool is_read_by_layers(const Region *r, const Node *n) {
 
 /* Channels first or last: on an IPU the order of axes is a view, and before and behind a
  * convolution there is nothing to move, as it chooses where its operands and its result lie. */
-static bool is_layout_only(const Inside *in, const Node *n) {
+static bool is_layout_only(const PricedRegion *in, const Node *n) {
   if (n->op->layout != LAYOUT_ORDER) return false;
   return is_read_by_layers(&in->region, n) || is_made_by_layer(n->in[0]);
 }
 
-static void walk_layout(Walk *w, Inside *in, Node *n, int held) {
+static void walk_layout(PricingContext *w, PricedRegion *in, Node *n, int allocation) {
   static const Cost nothing = {.fits = true};
   note_price(w, n, &nothing);
-  walk_set_slot(w, in, &n->out[0], held);
+  walk_set_slot(w, in, &n->out[0], allocation);
 }
 
-void walk_op(Walk *w, Inside *in, Node *n) {
+void walk_op(PricingContext *w, PricedRegion *in, Node *n) {
   const Home none = {.shard = -1, .stage = -1};
   const Home *home = n->out_count ? home_of(in->homes, &n->out[0]) : &none;
   int ipu = walk_ipu_of(w, home), at_ipu = ipu;
@@ -327,24 +340,24 @@ void walk_op(Walk *w, Inside *in, Node *n) {
     return;
   }
   /* of replicas, what moves is the operand */
-  bool meets = n->op->collective && n->in_count;
-  Row *r = walk_add_row(w, meets ? ROW_COLLECTIVE : ROW_OP, n, at_ipu);
+  bool collective = n->op->collective && n->in_count;
+  PricedStep *r = walk_add_step(w, collective ? PRICED_COLLECTIVE : PRICED_OP, n, at_ipu);
   if (!r) return;
   r->stage = home->stage;
   r->backward = w->backward;
-  if (meets) r->bytes = (double)type_bytes(&n->in[0]->type), r->moved = operands[0];
+  if (collective) r->bytes = (double)type_bytes(&n->in[0]->type), r->moved = operands[0];
   else r->cost = c;
   note_price(w, n, c);
-  int at = w->price->row_count - 1;
+  int at = w->price->step_count - 1;
   for (int i = 0; i < count; i++) walk_touch(w, operands[i], at);
-  hold_outputs(w, in, n, ipu, at, operands);
+  allocate_outputs(w, in, n, ipu, at, operands);
 }
 
 /* Is there an earlier transfer of the same pass in the block? */
-static bool follows_another(const Price *p, const Row *r) {
-  for (int i = p->row_count - 2; i > r->parent; i--) {
-    const Row *x = &p->row[i];
-    if (x->kind == ROW_STREAMING && x->parent == r->parent && x->ipu == r->ipu &&
+static bool follows_another(const Price *p, const PricedStep *r) {
+  for (int i = p->step_count - 2; i > r->parent; i--) {
+    const PricedStep *x = &p->step[i];
+    if (x->kind == PRICED_STREAMING && x->parent == r->parent && x->ipu == r->ipu &&
         x->stage == r->stage && x->backward == r->backward)
       return true;
   }
@@ -352,49 +365,50 @@ static bool follows_another(const Price *p, const Row *r) {
 }
 
 /* Between streaming memory and tiles; what is there is on no tile. */
-void walk_transfer(Walk *w, Inside *in, Node *n) {
+void walk_transfer(PricingContext *w, PricedRegion *in, Node *n) {
   bool loads = node_is_load(n);
   const Home *home = home_of(in->homes, &n->out[0]);
   int from = *walk_slot_of(in, value_root(n->in[0])), ipu = walk_ipu_of(w, home);
   if (!loads) from = walk_local(w, in, n->in[0], ipu, n);
-  Row *r = walk_add_row(w, ROW_STREAMING, n, ipu);
+  PricedStep *r = walk_add_step(w, PRICED_STREAMING, n, ipu);
   if (!r) return;
   r->stage = home->stage;
   r->backward = n->place.backward || home->backward;
   r->bytes = (double)type_bytes(loads ? &n->out[0].type : &n->in[0]->type);
   r->follows = follows_another(w->price, r);
-  int at = w->price->row_count - 1, held = *walk_slot_of(in, &n->out[0]);
+  int at = w->price->step_count - 1, allocation = *walk_slot_of(in, &n->out[0]);
   walk_touch(w, from, at);
-  if (held < 0 && !loads && node_moves_slot(n)) held = *walk_slot_of(in, value_root(n->in[1]));
-  walk_written(w, held);
-  if (held < 0) held = walk_add_held(w, BYTES_VALUE, n, r->bytes, ipu);
-  walk_set_slot(w, in, &n->out[0], held);
-  int there = loads ? from : held;
-  walk_touch(w, held, at);
-  if (there < 0 || held < 0) return;
-  Held *h = &w->price->held[there];
+  if (allocation < 0 && !loads && node_moves_slot(n))
+    allocation = *walk_slot_of(in, value_root(n->in[1]));
+  walk_written(w, allocation);
+  if (allocation < 0) allocation = walk_add_allocation(w, BYTES_VALUE, n, r->bytes, ipu);
+  walk_set_slot(w, in, &n->out[0], allocation);
+  int there = loads ? from : allocation;
+  walk_touch(w, allocation, at);
+  if (there < 0 || allocation < 0) return;
+  Allocation *h = &w->price->allocation[there];
   h->offloaded = true;
   if (!node_moves_slot(n)) h->bytes = r->bytes; /* a replica's share */
   if (!loads) h->writes = w->times;
 }
 
 /* What a broadcast reads is enough: nothing is expanded. */
-void walk_broadcast(Walk *w, Inside *in, Node *n) {
+void walk_broadcast(PricingContext *w, PricedRegion *in, Node *n) {
   Value *root = value_root(n->in[0]);
-  int ipu = w->price->held_count ? walk_ipu_of(w, home_of(in->homes, &n->out[0])) : 0;
-  int held = walk_local(w, in, root, n->place.device == DEVICE_HOST ? ON_HOST : ipu, n);
-  if (*walk_slot_of(in, &n->out[0]) < 0) walk_set_slot(w, in, &n->out[0], held);
+  int ipu = w->price->allocation_count ? walk_ipu_of(w, home_of(in->homes, &n->out[0])) : 0;
+  int allocation = walk_local(w, in, root, n->place.device == DEVICE_HOST ? ON_HOST : ipu, n);
+  if (*walk_slot_of(in, &n->out[0]) < 0) walk_set_slot(w, in, &n->out[0], allocation);
 }
 
-/* Is one of the rows just before, so many, of the same element and IPU? */
-static bool brings_another(const Row *r, int before) {
+/* Is one of the steps just before, so many, of the same element and IPU? */
+static bool brings_another(const PricedStep *r, int before) {
   for (int i = 1; i <= before; i++)
     if (r[-i].node == r->node && r[-i].ipu == r->ipu) return true;
   return false;
 }
 
 /* Each component of an infeed's element goes to the IPU that reads it. */
-void walk_dequeue(Walk *w, Inside *in, Node *n) {
+void walk_dequeue(PricingContext *w, PricedRegion *in, Node *n) {
   for (int i = 0; i < n->out_count; i++) {
     const Home *home = home_of(in->homes, &n->out[i]);
     for (int k = in->region.reader_begin[n->id]; k < in->region.reader_begin[n->id + 1]; k++) {
@@ -411,14 +425,14 @@ void walk_dequeue(Walk *w, Inside *in, Node *n) {
     }
     double bytes = (double)type_bytes(&n->out[i].type);
     int ipu = walk_ipu_of(w, home);
-    Row *r = walk_add_row(w, ROW_HOST_IN, n, ipu);
+    PricedStep *r = walk_add_step(w, PRICED_HOST_IN, n, ipu);
     if (!r) return;
     r->bytes = w->price->machine.synthetic_infeed ? 0 : bytes;
     r->stage = home->stage;
     r->follows = brings_another(r, i);
-    int held = walk_add_held(w, BYTES_VALUE, n, bytes, ipu);
-    walk_set_slot(w, in, &n->out[i], held);
-    walk_touch(w, held, w->price->row_count - 1);
+    int allocation = walk_add_allocation(w, BYTES_VALUE, n, bytes, ipu);
+    walk_set_slot(w, in, &n->out[i], allocation);
+    walk_touch(w, allocation, w->price->step_count - 1);
   }
   if (n->out_count && n->out[0].type.rank && !w->price->batch)
     w->price->batch = n->out[0].type.shape[0];
@@ -426,7 +440,7 @@ void walk_dequeue(Walk *w, Inside *in, Node *n) {
 
 /* What goes to the host, from each IPU that holds some of it. What a function of the script may
  * look at besides doesn't go there unless it does. */
-static void give_out(Walk *w, Inside *in, Node *n, bool synthetic) {
+static void give_out(PricingContext *w, PricedRegion *in, Node *n, bool synthetic) {
   double *bytes = arena_alloc(w->price->arena, (size_t)w->price->shards * sizeof *bytes);
   bool any = false;
   if (!bytes) {
@@ -434,33 +448,34 @@ static void give_out(Walk *w, Inside *in, Node *n, bool synthetic) {
     return;
   }
   for (int i = 0; i < node_shown(n); i++) {
-    int held = walk_held_operand(w, in, n->in[i]);
-    if (walk_is_on_host(w, held)) continue;
-    int ipu =
-        held >= 0 && w->price->held[held].ipu < w->price->shards ? w->price->held[held].ipu : 0;
+    int allocation = walk_operand_allocation(w, in, n->in[i]);
+    if (walk_is_on_host(w, allocation)) continue;
+    int ipu = allocation >= 0 && w->price->allocation[allocation].ipu < w->price->shards
+                  ? w->price->allocation[allocation].ipu
+                  : 0;
     bytes[ipu] += (double)type_bytes(&n->in[i]->type);
   }
   for (int ipu = 0; ipu < w->price->shards; ipu++) {
-    bool last = ipu == w->price->shards - 1 && !any; /* of nothing there is a row, too */
+    bool last = ipu == w->price->shards - 1 && !any; /* of nothing there is a step, too */
     if (!(bytes[ipu] > 0) && !last) continue;
-    Row *r = walk_add_row(w, ROW_HOST_OUT, n, bytes[ipu] > 0 ? ipu : 0);
+    PricedStep *r = walk_add_step(w, PRICED_HOST_OUT, n, bytes[ipu] > 0 ? ipu : 0);
     if (!r) return;
     any = true;
     r->bytes = synthetic ? 0 : bytes[ipu];
     r->stage = w->stage;
   }
   for (int i = 0; i < n->in_count; i++)
-    walk_touch(w, walk_held_operand(w, in, n->in[i]), w->price->row_count - 1);
+    walk_touch(w, walk_operand_allocation(w, in, n->in[i]), w->price->step_count - 1);
 }
 
-void walk_enqueue(Walk *w, Inside *in, Node *n) {
+void walk_enqueue(PricingContext *w, PricedRegion *in, Node *n) {
   w->stage = n->place.stage;
   give_out(w, in, n, w->price->machine.synthetic_outfeed);
 }
 
 /* A function on the host, in the middle of the program: operands go out, results come in, where
  * the function's scope is. */
-void walk_host(Walk *w, Inside *in, Node *n) {
+void walk_host(PricingContext *w, PricedRegion *in, Node *n) {
   const Home none = {.shard = -1, .stage = -1},
              *home = n->out_count ? home_of(in->homes, &n->out[0]) : &none;
   double bytes = 0;
@@ -468,7 +483,7 @@ void walk_host(Walk *w, Inside *in, Node *n) {
   w->stage = home->stage;
   for (int i = 0; i < n->out_count; i++) bytes += (double)type_bytes(&n->out[i].type);
   give_out(w, in, n, false);
-  Row *r = walk_add_row(w, ROW_HOST_IN, n, ipu);
+  PricedStep *r = walk_add_step(w, PRICED_HOST_IN, n, ipu);
   if (r) r->bytes = bytes, r->stage = home->stage;
-  hold_outputs(w, in, n, ipu, w->price->row_count - 1, NULL);
+  allocate_outputs(w, in, n, ipu, w->price->step_count - 1, NULL);
 }

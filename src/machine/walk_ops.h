@@ -1,29 +1,31 @@
-/* Rows of single ops, and what holds their values. */
+/* Steps of single ops, and what holds their values. */
 #ifndef IPULUA_MACHINE_WALK_OPS_H
 #define IPULUA_MACHINE_WALK_OPS_H
 #include "machine/walk.h"
 
-/* Rows and what takes memory, of which the last row is noted that needs it. */
-Row *walk_add_row(Walk *w, RowKind kind, const Node *n, int ipu); /* NULL: memory is out */
+/* Steps and what takes memory, of which the last step is noted that needs it. */
+PricedStep *walk_add_step(PricingContext *w, PricedKind kind, const Node *n,
+                          int ipu); /* NULL: memory is out */
 /* -1: memory is out */
-int walk_add_held(Walk *w, PriceCategory category, const Node *n, double bytes, int ipu);
-void walk_touch(Walk *w, int held, int row);
-int *walk_new_list(Walk *w, int count); /* of -1 */
-int walk_ipu_of(const Walk *w, const Home *h);
-bool walk_is_on_host(const Walk *w, int held);
-int *walk_slot_of(Inside *in, const Value *v);
-/* v is what that Held holds from now on. */
-void walk_set_slot(Walk *w, Inside *in, const Value *v, int held);
-void walk_written(Walk *w, int held); /* copies of it are of an older value */
-/* The Held of v, brought to that IPU; the one that an operand of a control node is, without
+int walk_add_allocation(PricingContext *w, PriceCategory category, const Node *n, double bytes,
+                        int ipu);
+void walk_touch(PricingContext *w, int allocation, int step);
+int *walk_new_list(PricingContext *w, int count); /* of -1 */
+int walk_ipu_of(const PricingContext *w, const Home *h);
+bool walk_is_on_host(const PricingContext *w, int allocation);
+int *walk_slot_of(PricedRegion *in, const Value *v);
+/* That allocation holds v from now on. */
+void walk_set_slot(PricingContext *w, PricedRegion *in, const Value *v, int allocation);
+void walk_written(PricingContext *w, int allocation); /* copies of it are of an older value */
+/* The allocation of v, brought to that IPU; the one that an operand of a control node is, without
  * moving it. */
-int walk_local(Walk *w, Inside *in, Value *v, int ipu, const Node *reader);
-int walk_held_operand(Walk *w, Inside *in, Value *v);
+int walk_local(PricingContext *w, PricedRegion *in, Value *v, int ipu, const Node *reader);
+int walk_operand_allocation(PricingContext *w, PricedRegion *in, Value *v);
 bool walk_is_free(const Node *n);
-void walk_op(Walk *w, Inside *in, Node *n);
-void walk_transfer(Walk *w, Inside *in, Node *n);
-void walk_broadcast(Walk *w, Inside *in, Node *n);
-void walk_dequeue(Walk *w, Inside *in, Node *n);
-void walk_enqueue(Walk *w, Inside *in, Node *n);
-void walk_host(Walk *w, Inside *in, Node *n);
+void walk_op(PricingContext *w, PricedRegion *in, Node *n);
+void walk_transfer(PricingContext *w, PricedRegion *in, Node *n);
+void walk_broadcast(PricingContext *w, PricedRegion *in, Node *n);
+void walk_dequeue(PricingContext *w, PricedRegion *in, Node *n);
+void walk_enqueue(PricingContext *w, PricedRegion *in, Node *n);
+void walk_host(PricingContext *w, PricedRegion *in, Node *n);
 #endif

@@ -13,17 +13,17 @@ typedef struct Run {
   char *slots;
   size_t slot_bytes;
   int64_t count, lanes; /* lanes: 0 when slots are the pool's own */
-  DroppableLoop loop;
+  CancellableLoop loop;
 } Run;
 
 static void run_chunk(void *context, int64_t chunk, int slot) {
   Run *r = context;
-  if (interrupt_drops(&r->loop)) return;
+  if (interrupt_cancels(&r->loop)) return;
   if (!r->lanes) {
     r->task(r->context, chunk, r->slots + (size_t)slot * r->slot_bytes);
     return;
   }
-  for (int64_t i = chunk; i < r->count && !interrupt_drops(&r->loop); i += r->lanes)
+  for (int64_t i = chunk; i < r->count && !interrupt_cancels(&r->loop); i += r->lanes)
     r->task(r->context, i, r->slots + (size_t)chunk * r->slot_bytes);
 }
 

@@ -16,14 +16,15 @@ static Node *operand_maker(const Node *n, int k) {
   return near ? from : NULL;
 }
 
-static bool is(const Node *n, const char *name) { return n && !strcmp(n->op->name, name); }
+static bool is_laid_out(const Node *n, Layout layout) { return n && n->op->layout == layout; }
 
 /* Are all elements of v that number? False where it isn't known. */
 static bool value_is_number(const Value *v, double number) {
-  while (v->node->in_count == 1 && ((v->node->op->traits & VIEW) || is(v->node, "broadcast_to")))
+  while (v->node->in_count == 1 &&
+         ((v->node->op->traits & VIEW) || is_laid_out(v->node, LAYOUT_SPREAD)))
     v = v->node->in[0];
-  if (is(v->node, "ones_like")) return number == 1;
-  if (is(v->node, "zeros_like"))
+  if (v->node->op->fill == FILL_ONES) return number == 1;
+  if (v->node->op->fill == FILL_ZEROS)
     return number == 0 && (!signbit(number) || dtype_is_integer(v->type.dtype));
   if (!node_is_constant(v->node)) return false;
   const Tensor *t = v->node->attr[0].tensor;
@@ -54,7 +55,7 @@ static Value *same_view(const Node *n) {
 static void spread_at_once(Node *n) {
   Node *from = operand_maker(n, 0);
   const Type *to = &n->out[0].type;
-  if (!is(from, "broadcast_to") || type_count(&from->in[0]->type) != 1 ||
+  if (!is_laid_out(from, LAYOUT_SPREAD) || type_count(&from->in[0]->type) != 1 ||
       from->in[0]->type.rank > to->rank)
     return;
   Attr *shape = arena_alloc(n->arena, sizeof *shape);
@@ -81,7 +82,7 @@ Value *simplify_reshape(Node *n) {
 }
 
 Value *simplify_broadcast(Node *n) {
-  for (Node *from; is(from = operand_maker(n, 0), "broadcast_to");) n->in[0] = from->in[0];
+  for (Node *from; is_laid_out(from = operand_maker(n, 0), LAYOUT_SPREAD);) n->in[0] = from->in[0];
   return simplify_whole(n);
 }
 
@@ -89,7 +90,7 @@ Value *simplify_broadcast(Node *n) {
 Value *simplify_transpose(Node *n) {
   int rank = n->in[0]->type.rank;
   Node *from = operand_maker(n, 0);
-  if (is(from, "transpose")) {
+  if (is_laid_out(from, LAYOUT_ORDER)) {
     int64_t *both = arena_alloc(n->arena, (size_t)(rank + 1) * sizeof *both);
     if (!both) return NULL;
     for (int i = 0; i < rank; i++) both[i] = from->attr[0].ints.v[n->attr[0].ints.v[i]];
@@ -105,7 +106,7 @@ Value *simplify_transpose(Node *n) {
  * numbers leaves it. So no arithmetic may be left out but of a value that comes from some. */
 static bool is_flushed(const Value *v) {
   const Node *n = v->node;
-  if (dtype_is_integer(v->type.dtype) || is(n, "matmul")) return true;
+  if (dtype_is_integer(v->type.dtype) || is_laid_out(n, LAYOUT_PRODUCT)) return true;
   if (node_is_constant(n) || !n->op->strip) return false;
   Elementwise kernel;
   double p[4] = {0};
@@ -122,7 +123,8 @@ static bool holds(Dtype through, Dtype d) {
 
 Value *simplify_cast(Node *n) {
   const Node *from = operand_maker(n, 0);
-  if (is(from, "cast") && type_equal(&from->in[0]->type, &n->out[0].type) &&
+  if (from && from->op->simplify == simplify_cast &&
+      type_equal(&from->in[0]->type, &n->out[0].type) &&
       holds(n->in[0]->type.dtype, n->out[0].type.dtype) && is_flushed(from->in[0]))
     return from->in[0];
   return simplify_whole(n);

@@ -103,7 +103,7 @@ struct Step {
   const Node *node; /* the op, or the last one of a fused group: names the line */
   int position;     /* in the program's linear order; liveness is counted in these */
   bool parallel;    /* worth a hand-off to the pool */
-  bool changes;     /* a variable, a queue, what an op keeps (engine/drop.h) */
+  bool changes;     /* a variable, a queue, what an op keeps (engine/cancel.h) */
   /* REPEAT, WHILE: behind it, in an iteration around it, something is changed */
   bool changes_follow;
   Nested *nested; /* [nested_count]; none: it holds no steps */

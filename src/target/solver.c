@@ -9,14 +9,14 @@
 
 /* The elements of square matrices that a tile holds: rows of a block stay together (PL
  * createCholeskyInput, createInput of TriangularSolve); without blocks, single vectors. */
-typedef struct Held {
+typedef struct MatrixShare {
   double share, tiles;
-} Held;
+} MatrixShare;
 
-static Held hold_matrices(const Target *t, Dtype d, int64_t batch, int64_t n, double least) {
+static MatrixShare hold_matrices(const Target *t, Dtype d, int64_t batch, int64_t n, double least) {
   double elements = (double)batch * (double)n * (double)n, grain = vector_width(t, d);
   double share = fmax(least, ceil_ratio(ceil_ratio(elements, grain), (double)t->tiles) * grain);
-  return (Held){share, ceil_ratio(elements, share)};
+  return (MatrixShare){share, ceil_ratio(elements, share)};
 }
 
 /* A vertex that few of the tiles run: its program is spread over all that the cost is for. */
@@ -172,9 +172,9 @@ static Cost solve_by(const Target *t, Dtype d, int64_t batch, int64_t n, int64_t
             worker_cycles(t, 30, tile_share(t, d, (double)batch * (double)n * (double)n), 10, 1));
   /* copied row by row: zeros, ones and the triangle, in pieces of a block's row or of elements */
   double run = n > block ? (double)block : 1;
-  Held held = hold_matrices(t, d, batch, n, run);
-  c.tiles = held.tiles;
-  c.bytes[MEMORY_VERTEX_STATE] += t->code ? piece_code * held.share / run : 0;
+  MatrixShare matrices = hold_matrices(t, d, batch, n, run);
+  c.tiles = matrices.tiles;
+  c.bytes[MEMORY_VERTEX_STATE] += t->code ? piece_code * matrices.share / run : 0;
   if (width == 1) add_rare_vertex(&c, t, VERTEX_SOLVE, (double)batch);
   cost_then(&c, &solve);
   double parts = 1, left = across;

@@ -91,10 +91,10 @@ static bool prepare(Loop *l) {
 
 /* Values of the inputs of the loop's regions, inside of a region r that is being built: all from
  * r's own inputs. */
-typedef struct Inside {
+typedef struct RegionInputs {
   Graph *r;
   Value **in; /* [inputs], as the body's; the index may be set later */
-} Inside;
+} RegionInputs;
 
 /* The next input of r, and what the node that will hold r passes for it. */
 typedef struct Passing {
@@ -109,7 +109,7 @@ static Value *pass(Passing *p, Value *outer) {
   return graph_input(p->r, &outer->type, NULL);
 }
 
-static void pass_constants(Loop *l, Passing *p, Inside *in) {
+static void pass_constants(Loop *l, Passing *p, RegionInputs *in) {
   for (int i = 0; i < l->inputs; i++)
     if (is_constant(l, i)) in->in[i] = pass(p, value_of_input(l, i));
 }
@@ -264,7 +264,7 @@ static void walk_forwards(Loop *l, const OpDef *op, Value *bound, bool with_tape
   int most = 2 * l->states + l->inputs + 4, explicit_count = 0, tapes = 0;
   bool counts = op == &control_while;
   Passing p = {r, values(l, most), 0};
-  Inside in = {r, values(l, l->inputs)};
+  RegionInputs in = {r, values(l, l->inputs)};
   Value **state = values(l, l->states), **tape = values(l, l->states), **out = values(l, l->states);
   Value *index = r && !counts ? graph_input(r, &(Type){.dtype = I32}, NULL) : NULL;
   if (l->g->error.status != OK) {
@@ -336,7 +336,7 @@ static void walk_on(Loop *l, Graph *outer, Value *from, Value *t, Value **state,
                     Value *const *constants) {
   Graph *r = new_region(l);
   Passing p = {r, values(l, l->inputs + l->states + 2), 0};
-  Inside in = {r, values(l, l->inputs)};
+  RegionInputs in = {r, values(l, l->inputs)};
   Value **out = values(l, l->states);
   if (l->g->error.status != OK) {
     graph_free(r);
@@ -380,7 +380,7 @@ static void read_states(Loop *l, Graph *r, Value *t, Value *stride, Value *const
 static void backwards(Loop *l, Value *const *dy, Value **dx) {
   Graph *g = l->g, *r = new_region(l);
   Passing p = {r, values(l, 4 * l->states + 2 * l->inputs + 4), 0};
-  Inside in = {r, values(l, l->inputs)};
+  RegionInputs in = {r, values(l, l->inputs)};
   Value **d = values(l, l->states), **sum = values(l, l->inputs), **tape = values(l, l->states);
   Value **xs = values(l, l->inputs), **found = values(l, l->inputs), **out = values(l, l->states);
   Value **ys = values(l, l->states), **dys = values(l, l->states);

@@ -1,17 +1,15 @@
--- Keras models for ipulua.ffi: what it takes from there comes as a table.
+-- Keras models of ipulua.ffi.
 
 local ffi = require "ffi"
 local json = require "ipulua.ffi.json"
 local nearest = require "ipulua.nearest"
 
-local MOST = 64 -- results of one call
-
-return function(C, base)
-  local context, check, raise, want, ints = base.context, base.check, base.raise,
-    base.want, base.ints
-  local is_tensor, new_tensor, text_of, hold = base.is_tensor, base.new_tensor,
-    base.text_of, base.hold
-  local models, Model = {}, {}
+return function(base)
+  local C, ipu, context, check, raise, want, ints = base.C, base.ipu, base.context, base.check,
+    base.raise, base.want, base.ints
+  local is_tensor, new_tensor, text_of, hold, MOST = base.is_tensor, base.new_tensor,
+    base.text_of, base.hold, base.most_results
+  local Model = {}
   function Model.__index(_, name)
     local member = rawget(Model, name)
     if member == nil then
@@ -31,15 +29,15 @@ return function(C, base)
   local function as_json(v) return type(v) == "string" and v or v and json.encode(v) or nil end
 
   ---A Keras model from its JSON (a text, or a table like it).
-  function models.model_from_json(description)
+  function ipu.model_from_json(description)
     return new_model(C.ipu_model_from_json, as_json(description))
   end
   ---A model that a chunk of Lua 5.4 returns; it runs in a state of its own.
-  function models.model_from_lua(code)
+  function ipu.model_from_lua(code)
     want("model_from_lua", "code", code, "string")
     return new_model(C.ipu_model_from_lua, code)
   end
-  function models.load_model(path)
+  function ipu.load_model(path)
     want("load_model", "path", path, "string")
     return new_model(C.ipu_model_load, path)
   end
@@ -145,6 +143,4 @@ return function(C, base)
       .. (#config.layers == 1 and "" or "s")
       .. "; m:summary() shows them>"
   end
-
-  return models
 end

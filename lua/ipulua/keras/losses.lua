@@ -3,14 +3,12 @@
 -- each epsilon.
 
 local about = require "ipulua.base.parts.about"
-local class_numbers = require "ipulua.keras.base.class_numbers"
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
-local context = require "ipulua.keras.base.context"
 local core = require "ipulua.core"
+local crossentropies = require "ipulua.keras.crossentropies"
 local lengths = require "ipulua.keras.base.lengths"
-local log = require "ipulua.base.log"
 local names = require "ipulua.base.parts.names"
 local operands = require "ipulua.keras.base.operands"
 local ops = require "ipulua.ops"
@@ -18,6 +16,7 @@ local parts = require "ipulua.base.parts"
 local shapes = require "ipulua.keras.base.shapes"
 
 local losses = {}
+for name, f in pairs(crossentropies) do losses[name] = f end
 
 local epsilon <const> = 1e-7
 
@@ -120,155 +119,6 @@ function losses.cosine_similarity(...)
   local a = operands.read("cosine_similarity", axis_rows, ...)
   return -ops.reduce_sum(losses._unit(a.y_true, a.axis) * losses._unit(a.y_pred, a.axis),
     {axis = a.axis})
-end
-
--- The logits that a prediction was made from by softmax or sigmoid, and whether they are to be
--- used.
-local function find_logits(y_pred, from_logits, what)
-  local logits = context.logits(y_pred)
-  if not logits then return y_pred, from_logits end
-  if from_logits then
-    log.warn("%s has from_logits = true, but its prediction comes from a softmax or sigmoid "
-      .. "activation and so is no logits; "
-      .. "the activation's input is used", what)
-  end
-  return logits, true
-end
-
-local crossentropy_rows <const> = {
-  operands.rows[1], operands.rows[2], {"from_logits", "boolean", false},
-  {"label_smoothing", "number", 0, range = "[0, 1]"},
-  {"axis", "integer", -1},
-}
-
----@return userdata
-function losses.binary_crossentropy(...)
-  local a = operands.read("binary_crossentropy", crossentropy_rows, ...)
-  local y_true = a.y_true
-  if a.label_smoothing ~= 0 then
-    y_true = y_true * (1 - a.label_smoothing) + 0.5 * a.label_smoothing
-  end
-  local output, from_logits = find_logits(a.y_pred, a.from_logits, "binary_crossentropy")
-  local per_element
-  if from_logits then
-    per_element = ops.nn.sigmoid_cross_entropy_with_logits(y_true, output)
-  else
-    output = ops.clip_by_value(output, epsilon, 1 - epsilon)
-    per_element = -(y_true * ops.log(output + epsilon) + (1 - y_true)
-      * ops.log(1 - output + epsilon))
-  end
-  return ops.reduce_mean(per_element, {axis = a.axis})
-end
-
-local focal_rows <const> = {
-  operands.rows[1], operands.rows[2],
-  {"alpha", "number", 0.25, range = "[0, 1]", says = "weight of the class 1, or of all classes"},
-  {"gamma", "number", 2.0, range = "[0, inf)", says = "how much sure predictions count less"},
-  {"from_logits", "boolean", false}, {"label_smoothing", "number", 0, range = "[0, 1]"},
-  {"axis", "integer", -1},
-}
-local balanced_rows <const> = table.move(focal_rows, 1, #focal_rows, 1, {})
-balanced_rows[#balanced_rows + 1] = {"apply_class_balancing", "boolean", false,
-  says = "whether alpha weighs the classes"}
-
----Binary cross-entropy in which sure predictions count less: times (1 - p)^gamma, p being that of
----the label.
----@return userdata
----Source: Lin et al., Focal loss for dense object detection, 2017
-function losses.binary_focal_crossentropy(...)
-  local a = operands.read("binary_focal_crossentropy", balanced_rows, ...)
-  local y_true = a.y_true
-  if a.label_smoothing ~= 0 then
-    y_true = y_true * (1 - a.label_smoothing) + 0.5 * a.label_smoothing
-  end
-  local output, from_logits = find_logits(a.y_pred, a.from_logits, "binary_focal_crossentropy")
-  local p = from_logits and ops.sigmoid(output) or output
-  local entropy
-  if from_logits then
-    entropy = ops.nn.sigmoid_cross_entropy_with_logits(y_true, output)
-  else
-    local clipped = ops.clip_by_value(output, epsilon, 1 - epsilon)
-    entropy = -(y_true * ops.log(clipped + epsilon) + (1 - y_true)
-      * ops.log(1 - clipped + epsilon))
-  end
-  local of_label = y_true * p + (1 - y_true) * (1 - p)
-  local focal = ops.pow(1 - of_label, a.gamma) * entropy
-  if a.apply_class_balancing then
-    focal = focal * (y_true * a.alpha + (1 - y_true) * (1 - a.alpha))
-  end
-  return ops.reduce_mean(focal, {axis = a.axis})
-end
-
--- With the classes on another axis than the last, they are moved there.
-local function classes_last(x, axis)
-  local rank = #x.shape
-  if axis < 0 then axis = rank + axis end
-  if axis == rank - 1 then return x end
-  local perm = {}
-  for i = 0, rank - 1 do
-    if i ~= axis then perm[#perm + 1] = i end
-  end
-  perm[rank] = axis
-  return ops.transpose(x, perm)
-end
-
----@return userdata
-function losses.categorical_crossentropy(...)
-  local a = operands.read("categorical_crossentropy", crossentropy_rows, ...)
-  local y_true = a.y_true
-  if a.label_smoothing ~= 0 then
-    local classes = a.y_pred.shape[#a.y_pred.shape]
-    y_true = y_true * (1 - a.label_smoothing) + a.label_smoothing / classes
-  end
-  local output, from_logits = find_logits(a.y_pred, a.from_logits, "categorical_crossentropy")
-  y_true, output = classes_last(y_true, a.axis), classes_last(output, a.axis)
-  if from_logits then return ops.nn.softmax_cross_entropy_with_logits(y_true, output) end
-  output = output / ops.reduce_sum(output, {axis = -1, keepdims = true})
-  output = ops.clip_by_value(output, epsilon, 1 - epsilon)
-  return -ops.reduce_sum(y_true * ops.log(output), {axis = -1})
-end
-
----Categorical cross-entropy in which sure predictions count less: times alpha (1 - p)^gamma.
----@return userdata
----Source: Lin et al., Focal loss for dense object detection, 2017
-function losses.categorical_focal_crossentropy(...)
-  local a = operands.read("categorical_focal_crossentropy", focal_rows, ...)
-  local y_true = a.y_true
-  if a.label_smoothing ~= 0 then
-    local classes = a.y_pred.shape[#a.y_pred.shape]
-    y_true = y_true * (1 - a.label_smoothing) + a.label_smoothing / classes
-  end
-  local output, from_logits = find_logits(a.y_pred, a.from_logits,
-    "categorical_focal_crossentropy")
-  y_true, output = classes_last(y_true, a.axis), classes_last(output, a.axis)
-  if from_logits then output = ops.nn.softmax(output) end
-  output = output / ops.reduce_sum(output, {axis = -1, keepdims = true})
-  output = ops.clip_by_value(output, epsilon, 1 - epsilon)
-  local focal = ops.pow(1 - output, a.gamma) * a.alpha
-  return ops.reduce_sum(-(y_true * ops.log(output)) * focal, {axis = -1})
-end
-
-local sparse_rows <const> = {
-  operands.rows[1], operands.rows[2], {"from_logits", "boolean", false}, {"axis", "integer", -1},
-}
-
----Labels are class numbers, integers or floats, with or without a last axis of 1; one that is no
----class is an error.
----@return userdata
-function losses.sparse_categorical_crossentropy(...)
-  local a = operands.read("sparse_categorical_crossentropy", sparse_rows, ...)
-  local output, from_logits = find_logits(a.y_pred, a.from_logits,
-    "sparse_categorical_crossentropy")
-  output = classes_last(output, a.axis)
-  if not from_logits then output = ops.log(ops.clip_by_value(output, epsilon, 1 - epsilon)) end
-  local labels = class_numbers(a.y_true)
-  local wanted = table.move(output.shape, 1, #output.shape - 1, 1, {})
-  if #labels.shape == #wanted + 1 and labels.shape[#labels.shape] == 1 then
-    labels = ops.squeeze(labels, {axis = -1})
-  end
-  shapes.check_equal(labels.shape, wanted, "sparse_categorical_crossentropy", "the labels",
-    "the prediction without its classes")
-  return ops.nn.sparse_softmax_cross_entropy_with_logits(labels, output)
 end
 
 local ctc_rows <const> = {

@@ -109,6 +109,28 @@ local function lines_of(source)
   return list
 end
 
+local classes = {} -- the line of each "---@class Name", by source and name
+
+local function classes_of(source)
+  if classes[source] then return classes[source] end
+  local found = {}
+  for i, line in ipairs(lines_of(source) or {}) do
+    local name = line:match("^%-%-%-@class (%w+)")
+    if name and not found[name] then found[name] = i end
+  end
+  classes[source] = found
+  return found
+end
+
+local module_sources = {} -- by module; false for one that is no file of the library
+
+local function source_of(module)
+  if module_sources[module] == nil then
+    module_sources[module] = own_files.source(module) or false
+  end
+  return module_sources[module] or nil
+end
+
 ---What is known of a function: sentences `text`, `takes` and `gives` as annotated, `notes`, `rows`
 ---of arguments, names of `parameters`. Nil for one that is not written in Lua.
 ---@param f function
@@ -138,14 +160,11 @@ function comments.of_class(c)
       and debug.getinfo(comments.written(f), "S").source or nil
   end
   for module in pairs(package.loaded) do
-    sources[#sources + 1] = type(module) == "string" and own_files.source(module) or nil
+    sources[#sources + 1] = type(module) == "string" and source_of(module) or nil
   end
   for _, source in ipairs(sources) do
-    for i, line in ipairs(lines_of(source) or {}) do
-      if line:match("^%-%-%-@class (%w+)") == c.__name then
-        return comment_above(lines_of(source), i)
-      end
-    end
+    local line = classes_of(source)[c.__name]
+    if line then return comment_above(lines_of(source), line) end
   end
   return comments.parts{}
 end

@@ -153,26 +153,6 @@ local function add_notes(lines, notes)
   end
 end
 
-local function function_help(f, text)
-  local found = help.about(f)
-  if not found or #found.text + #found.takes + #found.gives == 0 and not found.rows then
-    return nil
-  end
-  local lines = {found.rows and ""
-    or ("%s(%s)"):format(text or "function", table.concat(found.parameters, ", "))}
-  table.move(found.text, 1, #found.text, 2, lines)
-  if not found.rows then -- else the rows say it better
-    for _, each in ipairs(found.takes) do lines[#lines + 1] = "  takes " .. help.plain(each) end
-  end
-  for _, each in ipairs(found.gives) do lines[#lines + 1] = "  gives " .. help.plain(each) end
-  if found.rows then
-    local names = add_rows(lines, found.rows)
-    lines[1] = ("%s{%s}"):format(text or "function", table.concat(names, ", "))
-  end
-  add_notes(lines, found.notes)
-  return lines
-end
-
 -- Of what module a part of Keras is: "losses", "Huber".
 local function keras_place(x)
   local keras = package.loaded["ipulua.keras"]
@@ -192,8 +172,8 @@ local function keras_words(x)
   return {about_parts.of(module, name).text}, about_parts.source(module, name)
 end
 
--- mean_squared_error is what the class MeanSquaredError computes.
-local function keras_function(f, text)
+-- mean_squared_error is what the class MeanSquaredError computes: its call and that class's words.
+local function keras_sentence(f)
   local keras = package.loaded["ipulua.keras"]
   for _, module in ipairs{"losses", "metrics", "activations", "layers"} do
     for name, value in next, keras and rawget(keras, module) or {} do
@@ -204,12 +184,43 @@ local function keras_function(f, text)
         end
         local call = module == "activations" and "(x)" or module == "layers" and "(inputs, {…})"
           or "(y_true, y_pred)"
-        return words and {(text or "keras." .. module .. "." .. name) .. call, words,
-          call == "(y_true, y_pred)" and "  shapes: [batch, …], [batch, …] → one number for each "
-          .. "sample" or nil}
+        if words then return "keras." .. module .. "." .. name, words, call end
       end
     end
   end
+end
+
+local function keras_function(f, text)
+  local name, words, call = keras_sentence(f)
+  return name and {(text or name) .. call, words,
+    call == "(y_true, y_pred)" and "  shapes: [batch, …], [batch, …] → one number for each sample"
+    or nil}
+end
+
+-- The sentence of a function whose comment has none: of its module's list, or of its class.
+local function registered_words(f)
+  local words = keras_words(f)
+  return #words > 0 and words or {(select(2, keras_sentence(f)))}
+end
+
+local function function_help(f, text)
+  local found = help.about(f)
+  if not found then return nil end
+  local words = #found.text > 0 and found.text or registered_words(f)
+  if #words + #found.takes + #found.gives == 0 and not found.rows then return nil end
+  local lines = {found.rows and ""
+    or ("%s(%s)"):format(text or "function", table.concat(found.parameters, ", "))}
+  table.move(words, 1, #words, 2, lines)
+  if not found.rows then -- else the rows say it better
+    for _, each in ipairs(found.takes) do lines[#lines + 1] = "  takes " .. help.plain(each) end
+  end
+  for _, each in ipairs(found.gives) do lines[#lines + 1] = "  gives " .. help.plain(each) end
+  if found.rows then
+    local names = add_rows(lines, found.rows)
+    lines[1] = ("%s{%s}"):format(text or "function", table.concat(names, ", "))
+  end
+  add_notes(lines, found.notes)
+  return lines
 end
 
 local hidden <const> = {init = true, extend = true, is_a = true, new = true, substitute = true,

@@ -34,6 +34,7 @@ end
 
 -- The first sentence that help has of something, which its source may break into lines.
 local function sentence(help, value, name)
+  if enum.is(value) then return "One of " .. table.concat(enum.members(value), ", ") .. "." end
   local words = {}
   for i, line in ipairs(help.lines(value, name) or {}) do
     if i > 1 and (line:find("^ ") or line == "") then break end

@@ -157,6 +157,7 @@ const OpDef ops_conv[] = {
      .sample =
          "F[1,3,4,4,2] F[2,2,3,2,3] {padding = 'SAME'} | F[2,4,3,3,1] F[2,2,2,1,2] {strides = {2, 1, 1}}"},
     {.name = "nn.depthwise_conv2d",
+     .form = CONV_ROW_DEPTHWISE,
      .source = "Chollet, Xception, 2016",
      .layout = LAYOUT_CHOSEN,
      .family = FAMILY_DEPTHWISE,
@@ -176,6 +177,7 @@ const OpDef ops_conv[] = {
          "F[1,7,7,2] F[2,3,2,2] {padding = 'SAME', dilations = 2}"},
 #define TRANSPOSED(rank, shape_words, sample_words)                                \
   {.name = "nn.conv" #rank "d_transpose",                                          \
+   .form = CONV_ROW_TRANSPOSE,                                                     \
    .family = FAMILY_CONVOLUTION,                                                   \
    .layout = LAYOUT_CHOSEN,                                                        \
    .summary = "The adjoint of a convolution: spreads each element over a window.", \
@@ -199,6 +201,7 @@ const OpDef ops_conv[] = {
                "F[1,2,3,2,2] F[2,3,2,2,2] {strides = 2}"),
 #undef TRANSPOSED
     {.name = "nn.conv_general",
+     .form = CONV_ROW_GENERAL,
      .layout = LAYOUT_CHOSEN,
      .family = FAMILY_CONVOLUTION,
      .summary = "Convolution with explicit padding and result extents.",
@@ -215,6 +218,7 @@ const OpDef ops_conv[] = {
          "F[2,5,4,2] F[3,2,2,3] {strides = {2, 1}, pads = {1, 0}, dilations = {1, 1}, groups = 1, "
          "shape = {3, 4}}"},
     {.name = "nn.conv_grad_input",
+     .form = CONV_ROW_GRAD_INPUT,
      .layout = LAYOUT_CHOSEN,
      .family = FAMILY_CONVOLUTION,
      .summary = "Convolution's adjoint in the image; shape is the image's.",
@@ -232,6 +236,7 @@ const OpDef ops_conv[] = {
          "shape = {5, 4}} | "
          "F[1,3,3,4] F[1,1,1,4] {strides = 2, pads = 0, dilations = 1, groups = 2, shape = {6, 5}}"},
     {.name = "nn.conv_grad_kernel",
+     .form = CONV_ROW_GRAD_KERNEL,
      .layout = LAYOUT_CHOSEN,
      .family = FAMILY_CONVOLUTION,
      .summary = "Convolution's adjoint in the kernel; shape is the kernel's.",

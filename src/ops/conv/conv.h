@@ -25,6 +25,15 @@ typedef struct Geometry {
   int64_t batch, channels_in, channels_out, groups;
 } Geometry;
 
+/* Forms of the rows. Those of explicit geometry are last. */
+typedef enum ConvRow {
+  CONV_ROW_PLAIN,
+  CONV_ROW_DEPTHWISE,
+  CONV_ROW_TRANSPOSE,
+  CONV_ROW_GENERAL,
+  CONV_ROW_GRAD_INPUT,
+  CONV_ROW_GRAD_KERNEL,
+} ConvRow;
 typedef enum Form { FORM_FORWARD, FORM_IMAGE, FORM_KERNEL } Form;
 
 /* One spatial dimension: destination position start + every j reads source positions step j +

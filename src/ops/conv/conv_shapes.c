@@ -50,7 +50,7 @@ static const int64_t ones[SPATIAL] = {1, 1, 1};
 
 enum { STRIDES, PADDING, DILATIONS, GROUPS }; /* attributes */
 
-bool conv_is_depthwise(const Node *n) { return !strcmp(n->op->name, "nn.depthwise_conv2d"); }
+bool conv_is_depthwise(const Node *n) { return n->op->form == CONV_ROW_DEPTHWISE; }
 
 static Status forward_geometry(Error *e, const Node *n, int rank, Geometry *g) {
   const Type *x = &n->in[0]->type, *kernel = &n->in[1]->type;
@@ -240,18 +240,12 @@ Status conv_infer_grad_kernel(Error *e, Node *n) {
 /* What infer has accepted can't fail. */
 Form conv_geometry_of(const Node *n, Geometry *g) {
   Error ignored = {0};
-  const char *name = n->op->name;
-  int rank = n->in[0]->type.rank - 2;
-  Form form = !strcmp(name, "nn.conv_grad_kernel")  ? FORM_KERNEL
-              : !strcmp(name, "nn.conv_grad_input") ? FORM_IMAGE
-                                                    : FORM_FORWARD;
-  if (n->op->traits & INTERNAL) {
-    explicit_geometry(&ignored, n, form, g);
-  } else if (strstr(name, "transpose")) {
-    transpose_geometry(&ignored, n, rank, g);
-    form = FORM_IMAGE;
-  } else {
-    forward_geometry(&ignored, n, rank, g);
-  }
+  int row = n->op->form, rank = n->in[0]->type.rank - 2;
+  Form form = row == CONV_ROW_GRAD_KERNEL                               ? FORM_KERNEL
+              : row == CONV_ROW_GRAD_INPUT || row == CONV_ROW_TRANSPOSE ? FORM_IMAGE
+                                                                        : FORM_FORWARD;
+  if (row >= CONV_ROW_GENERAL) explicit_geometry(&ignored, n, form, g);
+  else if (row == CONV_ROW_TRANSPOSE) transpose_geometry(&ignored, n, rank, g);
+  else forward_geometry(&ignored, n, rank, g);
   return form;
 }

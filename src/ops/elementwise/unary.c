@@ -308,6 +308,7 @@ const OpDef ops_unary[] = {
      .traits = NO_GRADIENT,
      .infer = infer_same,
      .cost = cost_of_fill,
+     .fill = FILL_ZEROS,
      .eval = eval_zeros,
      .sample = "F[2,3] | I5[4] | B[2]"},
     {.name = "ones_like",
@@ -317,6 +318,7 @@ const OpDef ops_unary[] = {
      .traits = NO_GRADIENT,
      .infer = infer_same,
      .cost = cost_of_fill,
+     .fill = FILL_ONES,
      .eval = eval_ones,
      .sample = "F[2,3] | I5[4] | B[2]"},
     {0}};

@@ -114,7 +114,7 @@ static void merge(Strided *s) {
   if (s->rank == 0) strided_add(s, 1, 1, 1);
 }
 
-typedef struct Walk {
+typedef struct StridedCopy {
   const Call *call;
   Strided s;       /* outer dimensions, then the inner ones that a step copies */
   int outer;       /* how many are outer */
@@ -122,9 +122,9 @@ typedef struct Walk {
   size_t size;
   const char *x;
   char *y;
-} Walk;
+} StridedCopy;
 
-static void copy_step(const Walk *w, const char *x, char *y) {
+static void copy_step(const StridedCopy *w, const char *x, char *y) {
   const Strided *s = &w->s;
   int i = w->outer;
   if (!w->transposed) {
@@ -137,8 +137,8 @@ static void copy_step(const Walk *w, const char *x, char *y) {
   }
 }
 
-static void walk(void *context, int64_t begin, int64_t end) {
-  const Walk *w = context;
+static void copy_range(void *context, int64_t begin, int64_t end) {
+  const StridedCopy *w = context;
   const Strided *s = &w->s;
   int64_t at[2 * MAX_RANK], from = 0, to = 0, rest = begin, size = (int64_t)w->size;
   for (int i = w->outer - 1; i >= 0; i--) {
@@ -179,7 +179,7 @@ static void cut_rows(Strided *s) {
 }
 
 void copy_strided(const Call *c, size_t size, const Strided *given, const void *x, void *y) {
-  Walk w = {.call = c, .s = *given, .size = size, .x = x, .y = y};
+  StridedCopy w = {.call = c, .s = *given, .size = size, .x = x, .y = y};
   for (int i = 0; i < w.s.rank; i++)
     if (w.s.extent[i] == 0) return;
   merge(&w.s);
@@ -195,5 +195,5 @@ void copy_strided(const Call *c, size_t size, const Strided *given, const void *
   w.outer = s->rank - (w.transposed ? 2 : 1);
   int64_t steps = 1, work = s->extent[s->rank - 1] * (w.transposed ? s->extent[s->rank - 2] : 1);
   for (int i = 0; i < w.outer; i++) steps *= s->extent[i];
-  parallel_for(c, steps, STRIDED_GRAIN / most(work, 1), walk, &w);
+  parallel_for(c, steps, STRIDED_GRAIN / most(work, 1), copy_range, &w);
 }

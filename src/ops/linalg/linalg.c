@@ -79,14 +79,14 @@ typedef struct BatchRun {
   char *scratch;
   int64_t slots;
   Failure first[SLOTS]; /* of each slot, which takes its matrices in their order */
-  DroppableLoop loop;
+  CancellableLoop loop;
 } BatchRun;
 
 static void run_slot(void *context, int64_t slot, int member) {
   BatchRun *r = context;
   (void)member;
   char *scratch = r->scratch + (size_t)slot * round_to_line(r->b->task_bytes);
-  for (int64_t i = slot; i < r->b->count && !interrupt_drops(&r->loop); i += r->slots) {
+  for (int64_t i = slot; i < r->b->count && !interrupt_cancels(&r->loop); i += r->slots) {
     int64_t code = r->b->task(r->b, i, scratch);
     if (code && !r->first[slot].code) r->first[slot] = (Failure){i, code};
   }

@@ -60,7 +60,7 @@ typedef struct ProductRun {
   char *shared, *slots;
   size_t shared_bytes, slot_bytes;
   int64_t count, slot_total; /* matrices or chunks; slots that there is room for */
-  DroppableLoop loop;
+  CancellableLoop loop;
 } ProductRun;
 
 static Gemm matrix_at(const ProductRun *r, int64_t index) {
@@ -83,7 +83,7 @@ static void run_matrix(ProductRun *r, int64_t index, int slot) {
   g.shared = r->shared + (size_t)slot * r->shared_bytes;
   for (int64_t i = 0; i < r->plan.pack_chunks; i++)
     product_pack(r->call->kernels, &r->plan, d, &g, i);
-  for (int64_t i = 0; i < r->plan.chunks && !interrupt_drops(&r->loop); i++)
+  for (int64_t i = 0; i < r->plan.chunks && !interrupt_cancels(&r->loop); i++)
     product_chunk(r->call->kernels, &r->plan, d, &g, i, slot);
   for (int64_t i = 0; i < r->plan.finish_chunks; i++)
     product_finish(r->call->kernels, &r->plan, d, &g, i, slot);
@@ -99,7 +99,7 @@ static void pack_task(void *context, int64_t chunk, int slot) {
 }
 static void chunk_task(void *context, int64_t chunk, int slot) {
   ProductRun *r = context;
-  if (interrupt_drops(&r->loop)) return;
+  if (interrupt_cancels(&r->loop)) return;
   product_chunk(r->call->kernels, &r->plan, r->product->dtype, &r->gemm, chunk, slot);
 }
 

@@ -56,7 +56,7 @@ Status ctc_check_lengths(const Call *c, const char *what, int input, int64_t lim
   return OK;
 }
 
-bool ctc_takes_logits(const Node *n) { return strstr(n->op->name, "log_probs") == NULL; }
+bool ctc_takes_logits(const Node *n) { return n->op->form == CTC_OF_LOGITS; }
 
 /* ---- loss ---- */
 
@@ -264,8 +264,9 @@ static void cost_loss(const Target *t, const Node *n, Cost *c) {
                      x->shape[2]);
 }
 
-#define LOSS(row_name, scores, words)                                                                     \
+#define LOSS(row_name, row_form, scores, words)                                                           \
   {.name = row_name,                                                                                      \
+   .form = row_form,                                                                                      \
    .family = FAMILY_CTC,                                                                                  \
    .summary = words,                                                                                      \
    .shapes = "[n, l], [t, n, c], [n], [n] → [n]",                                                         \
@@ -293,9 +294,9 @@ static void cost_loss(const Target *t, const Node *n, Cost *c) {
        " | I2[4,2] F[6,4,3] I3[4] I7[4] {blank_index = 2}"}
 const OpDef ops_ctc[] = {
     LOSS(
-        "nn.ctc_loss", "logits",
+        "nn.ctc_loss", CTC_OF_LOGITS, "logits",
         "Minus the log of the probability of all alignments of labels [batch, length] to logits [time, "
         "batch, classes]."),
-    LOSS("nn.ctc_loss_with_log_probs", "log_probs",
+    LOSS("nn.ctc_loss_with_log_probs", CTC_OF_LOG_PROBS, "log_probs",
          "ctc_loss of log probabilities, which are taken as they are."),
     {0}};

@@ -7,6 +7,8 @@
 enum { CTC_LABELS, CTC_SCORES, CTC_LABEL_LENGTH, CTC_SCORE_LENGTH }; /* operands of the loss */
 enum { CTC_BLANK, CTC_OUT_DTYPE };                                   /* its attributes */
 
+enum { CTC_OF_LOGITS, CTC_OF_LOG_PROBS }; /* forms of the rows */
+
 double ctc_log_add(double a, double b);
 /* Row t of a sample's [time, batch, classes] as log probabilities. */
 void ctc_log_row(const Type *x, const void *data, int64_t t, int64_t sample, bool normalise,

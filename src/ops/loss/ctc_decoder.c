@@ -234,8 +234,9 @@ static void cost_decoder(const Target *t, const Node *n, Cost *c) {
   cost_then(c, &likeliest);
 }
 
-#define DECODER(row_name, scores, words)                                          \
+#define DECODER(row_name, row_form, scores, words)                                \
   {.name = row_name,                                                              \
+   .form = row_form,                                                              \
    .summary = words,                                                              \
    .shapes = "[t, n, c], [n] → [n, paths], [n, paths], [n, paths, t]",            \
    .source = "Graves, Jaitly, Towards end-to-end speech recognition, 2014",       \
@@ -262,8 +263,8 @@ static void cost_decoder(const Target *t, const Node *n, Cost *c) {
 
 const OpDef ops_ctc_decoder[] = {
     DECODER(
-        "nn.ctc_beam_search_decoder", "logits",
+        "nn.ctc_beam_search_decoder", CTC_OF_LOGITS, "logits",
         "The likeliest label sequences: their log probabilities, lengths, and labels (-1 behind the end)."),
-    DECODER("nn.ctc_beam_search_decoder_with_log_probs", "log_probs",
+    DECODER("nn.ctc_beam_search_decoder_with_log_probs", CTC_OF_LOG_PROBS, "log_probs",
             "The same from log probabilities, which are taken as they are."),
     {0}};

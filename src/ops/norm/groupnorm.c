@@ -7,6 +7,7 @@
 #include "ops/norm/norm.h"
 #include "target/cost.h"
 
+enum { GROUP, INSTANCE, GROUP_GRAD };           /* forms */
 enum { X, GAMMA, BETA };                        /* operands */
 enum { G_DY, G_X, G_MEAN, G_INVERSE, G_GAMMA }; /* operands of the gradient */
 enum {
@@ -26,7 +27,7 @@ typedef struct Grouping {
 } Grouping;
 
 static Status grouping_of(Error *e, const Node *n, const Type *x, Grouping *p) {
-  bool backward = n->op->traits & INTERNAL, instance = strstr(n->op->name, "instance") != NULL;
+  bool backward = n->op->form == GROUP_GRAD, instance = n->op->form == INSTANCE;
   const Attr *channels = &n->attr[instance ? I_CHANNELS : backward ? GG_CHANNELS : P_CHANNELS];
   char text[TYPE_TEXT];
   if (x->rank < 2)
@@ -349,6 +350,7 @@ static void cost_group(const Target *t, const Node *n, Cost *c) {
 
 const OpDef ops_groupnorm[] = {
     {.name = "nn.group_norm",
+     .form = GROUP,
      .summary = "Normalises groups of channels of each sample over space; then gamma and beta.",
      .shapes = "[n, …, c], [c], [c] → [n, …, c]",
      .source = "Wu, He, Group normalization, 2018",
@@ -365,6 +367,7 @@ const OpDef ops_groupnorm[] = {
          "F[2,3,4] F[4] F[4] | F[2,3,3,6] F[6] {groups = 3, strided_channel_grouping = false} | "
          "F[2,4,3] {channels_axis = 1} | F[3,4] F[4] F[4]"},
     {.name = "nn.instance_norm",
+     .form = INSTANCE,
      .source = "Ulyanov, Vedaldi, Lempitsky, Instance normalization, 2016",
      .summary = "Normalises each channel of each sample over space; then gamma and beta.",
      .shapes = "[n, …, c], [c], [c] → [n, …, c]",
@@ -379,6 +382,7 @@ const OpDef ops_groupnorm[] = {
      .grad = grad_group,
      .sample = "F[2,5,3] F[3] F[3] | F[2,3,4] {channels_axis = 1}"},
     {.name = "nn.group_norm_grad",
+     .form = GROUP_GRAD,
      .summary = "The gradient of group normalisation.",
      .shapes = "dy, x, mean, inverse, gamma → dx, dgamma, dbeta",
      .inputs = {"dy", "x", "mean", "inverse", "gamma?"},

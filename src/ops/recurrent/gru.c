@@ -25,7 +25,7 @@ static Status infer_gru(Error *e, Node *n) {
 }
 
 /* z and r of a row from the input's part (in gates) and the recurrent part. */
-static void gru_gates(const Walk *w, char *gates, const char *z, bool after) {
+static void gru_gates(const RecurrenceChunk *w, char *gates, const char *z, bool after) {
   const Call *c = w->c;
   const Sequence *s = &w->s;
   int64_t u = s->units;
@@ -44,7 +44,7 @@ static void multiply_row(const Call *c, const Sequence *s, const void *a, const 
 }
 
 /* What the reset gate multiplies or has multiplied: kept for the gradient. */
-static void gru_inner(const Walk *w, int64_t row, int64_t t, char *gates, const char *z,
+static void gru_inner(const RecurrenceChunk *w, int64_t row, int64_t t, char *gates, const char *z,
                       const char *h, bool after) {
   const Call *c = w->c;
   const Sequence *s = &w->s;
@@ -60,8 +60,8 @@ static void gru_inner(const Walk *w, int64_t row, int64_t t, char *gates, const 
 }
 
 /* The candidate, the state, the output. part: the recurrent part of the candidate. */
-static void gru_finish(const Walk *w, int64_t row, int64_t t, char *gates, const char *part,
-                       char *h, char *temporary) {
+static void gru_finish(const RecurrenceChunk *w, int64_t row, int64_t t, char *gates,
+                       const char *part, char *h, char *temporary) {
   const Call *c = w->c;
   const Sequence *s = &w->s;
   size_t bytes = (size_t)s->units * s->size;
@@ -74,7 +74,7 @@ static void gru_finish(const Walk *w, int64_t row, int64_t t, char *gates, const
 }
 
 static void gru_chunk(void *context, int64_t chunk, void *scratch) {
-  const Walk *w = context;
+  const RecurrenceChunk *w = context;
   const Call *c = w->c;
   const Sequence *s = &w->s;
   bool after = c->attr[RESET_AFTER].i;
@@ -113,8 +113,8 @@ static void gru_chunk(void *context, int64_t chunk, void *scratch) {
 
 /* Reset after: one product with all columns. Before: two columns' worth with the state, one with
  * r h. Which: the kernel's panels, or those of its transpose. */
-static void gru_panels(const Call *c, const Node *n, Room *room, Walk *w, const void *kernel,
-                       PanelsOf *which) {
+static void gru_panels(const Call *c, const Node *n, Room *room, RecurrenceChunk *w,
+                       const void *kernel, PanelsOf *which) {
   int64_t u = w->s.units;
   bool after = n->attr[RESET_AFTER].i;
   w->panels[0] = which(&w->s, kernel, 0, after ? 3 * u : 2 * u);
@@ -157,8 +157,8 @@ static Status infer_gru_grad(Error *e, Node *n) {
 /* Gradients of the gates as the input's product sees them (out 0) and as the recurrent product
  * does (out 1): they differ in the candidate, which the reset gate multiplies. Reset before: out
  * 1 is out 0, to be used with r h. */
-static void gru_row_grad(const Walk *w, int64_t row, int64_t t, const BackSlot *p, int64_t i,
-                         bool after) {
+static void gru_row_grad(const RecurrenceChunk *w, int64_t row, int64_t t, const BackSlot *p,
+                         int64_t i, bool after) {
   const Call *c = w->c;
   const Sequence *s = &w->s;
   size_t bytes = (size_t)s->units * s->size;
@@ -181,8 +181,8 @@ static void gru_row_grad(const Walk *w, int64_t row, int64_t t, const BackSlot *
 }
 
 /* Reset before: given d(r h) in `through`, the reset gate's part and the state's. */
-static void gru_reset_grad(const Walk *w, int64_t row, int64_t t, const BackSlot *p, int64_t i,
-                           const char *through) {
+static void gru_reset_grad(const RecurrenceChunk *w, int64_t row, int64_t t, const BackSlot *p,
+                           int64_t i, const char *through) {
   const Call *c = w->c;
   const Sequence *s = &w->s;
   Dtype d = s->dtype;
@@ -201,7 +201,7 @@ static void gru_reset_grad(const Walk *w, int64_t row, int64_t t, const BackSlot
 }
 
 static void gru_grad_chunk(void *context, int64_t chunk, void *scratch) {
-  const Walk *w = context;
+  const RecurrenceChunk *w = context;
   const Call *c = w->c;
   const Sequence *s = &w->s;
   bool after = c->attr[RESET_AFTER].i;

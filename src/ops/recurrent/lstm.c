@@ -32,7 +32,8 @@ static LstmSlot lstm_slot(Room *r, const Sequence *s) {
   return p;
 }
 
-static void lstm_row(const Walk *w, int64_t row, int64_t t, const LstmSlot *p, int64_t slot_row) {
+static void lstm_row(const RecurrenceChunk *w, int64_t row, int64_t t, const LstmSlot *p,
+                     int64_t slot_row) {
   const Call *c = w->c;
   const Sequence *s = &w->s;
   size_t bytes = (size_t)s->units * s->size;
@@ -51,7 +52,7 @@ static void lstm_row(const Walk *w, int64_t row, int64_t t, const LstmSlot *p, i
 }
 
 static void lstm_chunk(void *context, int64_t chunk, void *scratch) {
-  const Walk *w = context;
+  const RecurrenceChunk *w = context;
   const Sequence *s = &w->s;
   int64_t height = rnn_chunk_rows(s->batch), first = chunk * height,
           rows = least(height, s->batch - first);
@@ -101,7 +102,7 @@ static Status infer_lstm_grad(Error *e, Node *n) {
   return OK;
 }
 
-static void lstm_row_grad(const Walk *w, int64_t row, int64_t t, const BackSlot *p,
+static void lstm_row_grad(const RecurrenceChunk *w, int64_t row, int64_t t, const BackSlot *p,
                           int64_t slot_row) {
   const Call *c = w->c;
   const Sequence *s = &w->s;
@@ -120,7 +121,7 @@ static void lstm_row_grad(const Walk *w, int64_t row, int64_t t, const BackSlot 
 }
 
 static void lstm_grad_chunk(void *context, int64_t chunk, void *scratch) {
-  const Walk *w = context;
+  const RecurrenceChunk *w = context;
   const Sequence *s = &w->s;
   int64_t height = rnn_chunk_rows(s->batch), first = chunk * height,
           rows = least(height, s->batch - first);

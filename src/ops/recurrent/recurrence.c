@@ -133,17 +133,18 @@ void rnn_add(const Call *c, Dtype d, const void *a, const void *b, void *y, int6
   c->kernels->strip[EW_ADD][d]((const void *[]){a, b}, 0, y, n, NULL);
 }
 
-bool rnn_is_masked(const Walk *w, int64_t row, int64_t step) {
+bool rnn_is_masked(const RecurrenceChunk *w, int64_t row, int64_t step) {
   return w->mask && !w->mask[row * w->s.steps + step];
 }
 
 /* Element [row, step, 0] of a [batch, steps, width] buffer. */
-char *rnn_at(const Walk *w, const void *data, int64_t row, int64_t step, int64_t width) {
+char *rnn_at(const RecurrenceChunk *w, const void *data, int64_t row, int64_t step, int64_t width) {
   return (char *)(uintptr_t)data + (size_t)((row * w->s.steps + step) * width) * w->s.size;
 }
 
 /* y of a step: the state, or what a masked step gives. */
-void rnn_put_output(const Walk *w, void *out, int64_t row, int64_t step, const char *state) {
+void rnn_put_output(const RecurrenceChunk *w, void *out, int64_t row, int64_t step,
+                    const char *state) {
   size_t bytes = (size_t)w->s.units * w->s.size;
   char *y = rnn_at(w, out, row, step, w->s.units);
   if (!rnn_is_masked(w, row, step)) memcpy(y, state, bytes);
@@ -153,8 +154,8 @@ void rnn_put_output(const Walk *w, void *out, int64_t row, int64_t step, const c
 
 /* Backward: what arrives at the state after a step, in dh. A masked step's dy belongs to an
  * earlier output, kept in late. */
-void rnn_take_output_grad(const Walk *w, const void *dy, int64_t row, int64_t step, char *dh,
-                          char *late) {
+void rnn_take_output_grad(const RecurrenceChunk *w, const void *dy, int64_t row, int64_t step,
+                          char *dh, char *late) {
   int64_t units = w->s.units;
   const char *up = rnn_at(w, dy, row, step, units);
   if (!rnn_is_masked(w, row, step)) {
@@ -167,13 +168,15 @@ void rnn_take_output_grad(const Walk *w, const void *dy, int64_t row, int64_t st
   }
 }
 
-void rnn_start_state(const Walk *w, int input, int64_t first, int64_t rows, char *state) {
+void rnn_start_state(const RecurrenceChunk *w, int input, int64_t first, int64_t rows,
+                     char *state) {
   size_t bytes = (size_t)w->s.units * w->s.size;
   if (input < w->c->in_count)
     memcpy(state, (const char *)w->c->in[input] + (size_t)first * bytes, (size_t)rows * bytes);
   else memset(state, 0, (size_t)rows * bytes);
 }
-void rnn_end_state(const Walk *w, int output, int64_t first, int64_t rows, const char *state) {
+void rnn_end_state(const RecurrenceChunk *w, int output, int64_t first, int64_t rows,
+                   const char *state) {
   size_t bytes = (size_t)w->s.units * w->s.size;
   memcpy((char *)w->c->out[output] + (size_t)first * bytes, state, (size_t)rows * bytes);
 }
@@ -214,7 +217,8 @@ static void backward_sequence(const Node *n, int gates_input, int64_t gates, Seq
 }
 
 /* What the walk needs; with c NULL only the room that it takes. */
-static void prepare(const Call *c, const Node *n, const Recurrence *r, Room *room, Walk *w) {
+static void prepare(const Call *c, const Node *n, const Recurrence *r, Room *room,
+                    RecurrenceChunk *w) {
   Error ignored = {0};
   const void *kernel = c ? c->in[r->recurrent] : NULL;
   PanelsOf *which = r->backward ? transposed_panels : recurrent_panels;
@@ -236,7 +240,7 @@ static void prepare(const Call *c, const Node *n, const Recurrence *r, Room *roo
 }
 
 Status rnn_run(const Call *c, const Recurrence *r) {
-  Walk w = {
+  RecurrenceChunk w = {
       .c = c, .mask = c->in_count > r->mask ? c->in[r->mask] : NULL, .zero = c->attr[r->zero].i};
   Room room = {c->scratch, 0};
   prepare(c, c->node, r, &room, &w);
@@ -245,7 +249,7 @@ Status rnn_run(const Call *c, const Recurrence *r) {
 }
 
 size_t rnn_scratch(const Node *n, const Recurrence *r) {
-  Walk w = {0};
+  RecurrenceChunk w = {0};
   Room room = {0};
   prepare(NULL, n, r, &room, &w);
   return wide_scratch(n, room.used);
@@ -277,8 +281,8 @@ size_t rnn_back_slot_bytes(const Sequence *s) {
 }
 
 /* The states' gradients swap buffers; rows that were masked keep theirs. */
-void rnn_keep_masked(const Walk *w, int64_t first, int64_t rows, int64_t t, const char *dh,
-                     char *next) {
+void rnn_keep_masked(const RecurrenceChunk *w, int64_t first, int64_t rows, int64_t t,
+                     const char *dh, char *next) {
   size_t bytes = (size_t)w->s.units * w->s.size;
   for (int64_t i = 0; w->mask && i < rows; i++)
     if (rnn_is_masked(w, first + i, t))

@@ -22,8 +22,8 @@ typedef struct Panels {
   int64_t row, col, rows, cols;
 } Panels;
 
-/* One chunk's walk: rows [first, first + rows) of the batch. */
-typedef struct Walk {
+/* One chunk: rows [first, first + rows) of the batch. */
+typedef struct RecurrenceChunk {
   const Call *c;
   Sequence s;
   Panels panels[2];
@@ -31,7 +31,7 @@ typedef struct Walk {
   bool zero;           /* masked outputs are zero */
   size_t slot_bytes;
   char *slots;
-} Walk;
+} RecurrenceChunk;
 
 typedef struct BackSlot {
   char *dh, *next, *dc, *late, *dz, *row;
@@ -59,17 +59,19 @@ void rnn_apply(const Call *c, Elementwise f, Dtype d, const void *x, void *y, in
 void rnn_add(const Call *c, Dtype d, const void *a, const void *b, void *y, int64_t n);
 /* ---- the walk ---- */
 
-bool rnn_is_masked(const Walk *w, int64_t row, int64_t step);
+bool rnn_is_masked(const RecurrenceChunk *w, int64_t row, int64_t step);
 /* Element [row, step, 0] of a [batch, steps, width] buffer. */
-char *rnn_at(const Walk *w, const void *data, int64_t row, int64_t step, int64_t width);
+char *rnn_at(const RecurrenceChunk *w, const void *data, int64_t row, int64_t step, int64_t width);
 /* y of a step: the state, or what a masked step gives. */
-void rnn_put_output(const Walk *w, void *out, int64_t row, int64_t step, const char *state);
+void rnn_put_output(const RecurrenceChunk *w, void *out, int64_t row, int64_t step,
+                    const char *state);
 /* Backward: what arrives at the state after a step, in dh; a masked step's dy belongs to an
  * earlier output, kept in late. */
-void rnn_take_output_grad(const Walk *w, const void *dy, int64_t row, int64_t step, char *dh,
-                          char *late);
-void rnn_start_state(const Walk *w, int input, int64_t first, int64_t rows, char *state);
-void rnn_end_state(const Walk *w, int output, int64_t first, int64_t rows, const char *state);
+void rnn_take_output_grad(const RecurrenceChunk *w, const void *dy, int64_t row, int64_t step,
+                          char *dh, char *late);
+void rnn_start_state(const RecurrenceChunk *w, int input, int64_t first, int64_t rows, char *state);
+void rnn_end_state(const RecurrenceChunk *w, int output, int64_t first, int64_t rows,
+                   const char *state);
 
 /* What tells a recurrence from another. Forward: the inputs' product stands in output `gates`
  * before the walk begins. */
@@ -80,7 +82,7 @@ typedef struct Recurrence {
   int gates, mask, recurrent; /* the output (backward: operand) that has the gates; operands */
   int zero;                   /* attribute: masked outputs are zero */
   /* The kernel's panels (which: its own, or its transpose's); NULL: all of its columns at once. */
-  void (*panels)(const Call *c, const Node *n, Room *room, Walk *w, const void *kernel,
+  void (*panels)(const Call *c, const Node *n, Room *room, RecurrenceChunk *w, const void *kernel,
                  PanelsOf *which);
   size_t (*slot_bytes)(const Sequence *s);
   NnTask task; /* a chunk's walk */
@@ -95,8 +97,8 @@ Status rnn_check_backward(Error *e, const Node *n, int gates_input, int64_t gate
 BackSlot rnn_back_slot(Room *r, const Sequence *s);
 size_t rnn_back_slot_bytes(const Sequence *s);
 /* The states' gradients swap buffers; rows that were masked keep theirs. */
-void rnn_keep_masked(const Walk *w, int64_t first, int64_t rows, int64_t t, const char *dh,
-                     char *next);
+void rnn_keep_masked(const RecurrenceChunk *w, int64_t first, int64_t rows, int64_t t,
+                     const char *dh, char *next);
 /* [batch, steps, width] as [batch steps, width]. */
 Value *rnn_flat(Graph *g, Value *v);
 Value *rnn_or_zeros(Graph *g, Value *v, const Type *t);

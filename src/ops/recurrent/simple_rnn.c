@@ -43,7 +43,7 @@ static Status infer_simple(Error *e, Node *n) {
   return OK;
 }
 
-static void simple_row(const Walk *w, int64_t row, int64_t t, const char *z, char *h) {
+static void simple_row(const RecurrenceChunk *w, int64_t row, int64_t t, const char *z, char *h) {
   const Call *c = w->c;
   const Sequence *s = &w->s;
   size_t bytes = (size_t)s->units * s->size;
@@ -57,7 +57,7 @@ static void simple_row(const Walk *w, int64_t row, int64_t t, const char *z, cha
 }
 
 static void simple_chunk(void *context, int64_t chunk, void *scratch) {
-  const Walk *w = context;
+  const RecurrenceChunk *w = context;
   const Sequence *s = &w->s;
   int64_t height = rnn_chunk_rows(s->batch), first = chunk * height,
           rows = least(height, s->batch - first);
@@ -99,7 +99,8 @@ static Status infer_simple_grad(Error *e, Node *n) {
   return OK;
 }
 
-static void simple_row_grad(const Walk *w, int64_t row, int64_t t, char *dh, char *late, char *dz) {
+static void simple_row_grad(const RecurrenceChunk *w, int64_t row, int64_t t, char *dh, char *late,
+                            char *dz) {
   const Call *c = w->c;
   const Sequence *s = &w->s;
   size_t bytes = (size_t)s->units * s->size;
@@ -112,7 +113,7 @@ static void simple_row_grad(const Walk *w, int64_t row, int64_t t, char *dh, cha
 }
 
 static void simple_grad_chunk(void *context, int64_t chunk, void *scratch) {
-  const Walk *w = context;
+  const RecurrenceChunk *w = context;
   const Sequence *s = &w->s;
   int64_t height = rnn_chunk_rows(s->batch), first = chunk * height,
           rows = least(height, s->batch - first);

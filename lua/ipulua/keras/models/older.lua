@@ -119,6 +119,7 @@ end
 -- ------------------------------------------------ the models
 
 ---A functional model whose layers were called in PipelineStage scopes.
+---@class PipelineModel
 local PipelineModel = define("PipelineModel", Model)
 
 local model_rows <const> = with_options{
@@ -137,6 +138,7 @@ function PipelineModel:init(...)
 end
 
 ---Stages one after the other: a list of layers for each.
+---@class SequentialPipelineModel
 local SequentialPipelineModel = define("SequentialPipelineModel", Sequential)
 
 local stage_rows <const> = with_options{{"stages", "list", list = true}}

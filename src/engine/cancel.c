@@ -1,4 +1,4 @@
-#include "engine/drop.h"
+#include "engine/cancel.h"
 
 #include "base/interrupt.h"
 
@@ -65,7 +65,7 @@ static bool find_in(const Program *p, const Block *b, bool in_loop, bool follows
   return found;
 }
 
-void drop_find_changes(Program *p) {
+void cancel_find_changes(Program *p) {
   if (p->changes_found) return;
   find_in(p, &p->main, false, false);
   p->changes_found = true;
@@ -73,16 +73,16 @@ void drop_find_changes(Program *p) {
 
 /* ---- while it runs ---- */
 
-void drop_begin(Run *r) {
-  if (!r->drops || r->droppable) return;
-  interrupt_begin_droppable();
-  r->droppable = true;
+void cancel_begin(Run *r) {
+  if (!r->cancels || r->cancellable) return;
+  interrupt_begin_cancellable();
+  r->cancellable = true;
 }
 
-Status drop_end(Run *r) {
-  if (!r->droppable) return OK;
-  r->droppable = false;
-  if (!interrupt_end_droppable()) return OK;
+Status cancel_end(Run *r) {
+  if (!r->cancellable) return OK;
+  r->cancellable = false;
+  if (!interrupt_end_cancellable()) return OK;
   interrupt_take();
   return fail(r->error, ERR_CANCELLED, "interrupted!");
 }

@@ -1,0 +1,128 @@
+-- Numbers for C: what nested lists, lists of integers and arrays of C's hold, as arrays of a dtype.
+
+local ffi = require "ffi"
+
+return function(base)
+  local raise = base.raise
+  local is_tensor, is_value, is_variable = base.is_tensor, base.is_value, base.is_variable
+
+  local element = {
+    float32 = "float", float64 = "double", int8 = "int8_t", uint8 = "uint8_t", int32 = "int32_t",
+    int64 = "int64_t",
+    bool = "uint8_t",
+  }
+
+  local integers = { -- the least, and the bound
+    int8 = {-0x80, 0x80}, uint8 = {0, 0x100}, int32 = {-0x80000000, 0x80000000},
+    int64 = {-2 ^ 63, 2 ^ 63},
+  }
+
+  -- The extents of nested lists, and their numbers in order.
+  local function flatten(data, shape, depth, out)
+    if type(data) ~= "table" then
+      if type(data) == "boolean" then data = data and 1 or 0 end
+      if type(data) ~= "number" then
+        raise("tensor: a number or a list is wanted, got a " .. type(data))
+      end
+      if depth <= #shape then raise("tensor: the lists have different depths") end
+      out[#out + 1] = data
+      return
+    end
+    if #data == 0 and next(data) ~= nil then
+      raise("tensor: a number or a list is wanted, got a "
+        .. (is_tensor(data) and "tensor; ipu.stack takes a list of them"
+          or is_value(data) and "value"
+          or is_variable(data) and "variable; v:read() gives its tensor" or "table with names"))
+    end
+    if depth > 8 then raise("tensor: the lists are nested deeper than 8") end
+    if shape[depth] == nil then
+      if #out > 0 then raise("tensor: the lists have different depths") end
+      shape[depth] = #data
+    end
+    if shape[depth] ~= #data then
+      raise("tensor: the lists have different lengths, " .. shape[depth] .. " and " .. #data)
+    end
+    for i = 1, #data do flatten(data[i], shape, depth + 1, out) end
+  end
+
+  -- An array of C's of these numbers; what its dtype doesn't have is an error, as in Lua 5.4, and
+  -- not cut to fit.
+  local function array_of(what, numbers, dtype)
+    local range = integers[dtype]
+    for i = 1, #numbers do
+      local x = numbers[i]
+      if dtype == "bool" then numbers[i] = x ~= 0 and 1 or 0 end
+      if range and x % 1 ~= 0 then raise(what .. ": " .. x .. " is no " .. dtype) end
+      if range and (x < range[1] or x >= range[2]) then
+        raise(what .. ": " .. x .. " does not fit " .. dtype)
+      end
+    end
+    return ffi.new(element[dtype] .. "[?]", #numbers + 1, numbers)
+  end
+
+  local function ints(list)
+    local array = ffi.new("int64_t[?]", #list + 1)
+    for i = 1, #list do
+      if type(list[i]) ~= "number" or list[i] % 1 ~= 0 then
+        raise("a list of integers is wanted, its element " .. i .. " is " .. tostring(list[i]))
+      end
+      array[i - 1] = list[i]
+    end
+    return array
+  end
+
+  local function count_of(shape)
+    local count = 1
+    for i = 1, #shape do count = count * shape[i] end
+    return count
+  end
+
+  local function shape_text(shape) return "{" .. table.concat(shape, ", ") .. "}" end
+
+  local function check_count(what, count, shape)
+    if count == count_of(shape) then return end
+    raise(string.format("%s: %d element%s can't fill the shape %s", what, count,
+      count == 1 and "" or "s", shape_text(shape)))
+  end
+
+  -- Of "ctype<const float [3]>" or "ctype<float *>": the elements' type, and whether it is an
+  -- array, whose size is known.
+  local function element_of(ctype)
+    local name, mark = tostring(ctype):match("^ctype<(.-)%s*([%[*&(])")
+    return name and name:gsub("^const ", ""):gsub(" const$", ""), mark == "["
+  end
+
+  -- An array of C's as one of a dtype's: { what to read, how many elements, nil: not known}. Where
+  -- the elements are of another type their values are taken, which a pointer, whose length nobody
+  -- knows, doesn't allow. What stands behind void * is taken on trust.
+  local function array_from(what, data, dtype)
+    local ctype = ffi.typeof(data)
+    local name, is_array = element_of(ctype)
+    local wanted = element[dtype] and element_of(ffi.typeof(element[dtype] .. " *"))
+      or "unsigned short"
+    if not name or name:find("struct", 1, true) then
+      raise(what .. ": an array of numbers is wanted, got a " .. tostring(ctype))
+    end
+    if not is_array then
+      if name ~= wanted and name ~= "void" then
+        raise(string.format("%s: %s is read from '%s *', got a %s", what, dtype, wanted,
+          tostring(ctype)))
+      end
+      return data
+    end
+    local count = ffi.sizeof(data) / ffi.sizeof(name)
+    if name == wanted then return data, count end
+    local flat, numbers = ffi.cast(name .. " *", data), {}
+    for i = 1, count do
+      local value = flat[i - 1]
+      numbers[i] = type(value) == "boolean" and (value and 1 or 0) or tonumber(value)
+      if numbers[i] == nil then
+        raise(what .. ": an array of numbers is wanted, got a " .. tostring(ctype))
+      end
+    end
+    return numbers, count
+  end
+
+  base.element, base.flatten, base.array_of, base.ints = element, flatten, array_of, ints
+  base.shape_text, base.check_count, base.array_from = shape_text, check_count, array_from
+end

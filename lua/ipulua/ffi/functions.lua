@@ -1,0 +1,177 @@
+-- Variables and functions of ipulua.ffi: what is traced, compiled and differentiated.
+
+local ffi = require "ffi"
+
+return function(base)
+  local C, ipu, context, check, raise, want = base.C, base.ipu, base.context, base.check,
+    base.raise, base.want
+  local Tensor, Value, Variable, Function = base.Tensor, base.Value, base.Variable, {}
+  local is_value, is_operand, as_tensor, as_value = base.is_value, base.is_operand,
+    base.as_tensor, base.as_value
+  local tracing, set_tracing, is_open = base.tracing, base.set_tracing, base.is_open
+  local builder_for, new_value, new_tensor = base.builder_for, base.new_value, base.new_tensor
+  local options_of, ints, note, hold, MOST = base.options_of, base.ints, base.note, base.hold,
+    base.most_results
+
+  ---What outlives a call of a function.
+  function ipu.variable(initial, options)
+    if type(options) == "string" then options = {dtype = options} end
+    options = options_of("variable", options, {dtype = true, shape = true, name = true})
+    local t, out = ipu.tensor(initial, {dtype = options.dtype, shape = options.shape}),
+      ffi.new("ipu_variable *[1]")
+    check(C.ipu_variable_new(context, options.name, t.p, out))
+    note(tonumber(C.ipu_tensor_bytes(t.p)))
+    return setmetatable({p = ffi.gc(out[0], C.ipu_variable_free), shape = t.shape, dtype = t.dtype},
+      Variable)
+  end
+
+  function Variable:read()
+    local out = ffi.new("ipu_tensor *[1]")
+    check(C.ipu_variable_read(context, self.p, out))
+    return new_tensor(out[0])
+  end
+
+  ---In a function being traced: whenever it runs; else at once.
+  function Variable:assign(value)
+    local builder = builder_for("assign", {value})
+    if builder then
+      check(C.ipu_builder_assign(builder, self.p, as_value(value, self.dtype, builder).p))
+    else
+      check(C.ipu_variable_assign(context, self.p, as_tensor(value, self.dtype).p))
+    end
+  end
+
+  -- A method that tells those who write x.method() that a colon is wanted.
+  local function guarded(class, name, method, object)
+    return function(self, ...)
+      if getmetatable(self) ~= class then
+        raise(name .. " is a method; it is called with a colon, as in " .. (object or "x") .. ":"
+          .. name .. "(...)")
+      end
+      return method(self, ...)
+    end
+  end
+
+  for _, class in ipairs{Tensor, Value, Variable} do
+    for name, f in pairs(class) do
+      if type(f) == "function" and name:sub(1, 2) ~= "__" then
+        class[name] = guarded(class, name, f)
+      end
+    end
+  end
+
+  ---In a function being traced: the gradients of y for a list of values and variables; false where
+  ---there is no path.
+  function ipu.gradients(y, xs)
+    local builder = builder_for("gradients", {y})
+    if not builder then raise("gradients: only inside a function given to ipu.func") end
+    want("gradients", "xs", xs, "table")
+    local keep, count = {}, #xs + 1
+    local list, out = ffi.new("ipu_value *[?]", count), ffi.new("ipu_value *[?]", count)
+    for i, x in ipairs(xs) do
+      keep[i] = as_value(x, nil, builder)
+      list[i - 1] = keep[i].p
+    end
+    check(C.ipu_builder_gradients(builder, as_value(y, nil, builder).p, list, #xs, out))
+    local gradients = {}
+    for i = 1, #xs do
+      gradients[i] = out[i - 1] ~= nil and new_value(out[i - 1], builder) or false
+    end
+    return gradients
+  end
+
+  local function type_text(x) return x.dtype .. "[" .. table.concat(x.shape, ", ") .. "]" end
+
+  -- As in Lua 5.4: a variable prints its value; that of a traced function's values is not known.
+  function Value:__tostring() return "<value of a traced function: " .. type_text(self) .. ">" end
+  function Variable:__tostring() return tostring(self:read()) end
+
+  -- What a traced function returned; n values, of which each must be one that a program gives.
+  local function check_results(n, ...)
+    for i = 1, n do
+      local v = select(i, ...)
+      if not is_operand(v) and type(v) ~= "number" then
+        raise(string.format("func: a function returns tensors; its result %d is a %s", i, type(v)))
+      end
+    end
+    return {...}
+  end
+
+  local function results_of(...) return check_results(select("#", ...), ...) end
+
+  local function trace(f, arguments)
+    if tracing() then
+      raise("func: functions are not traced inside one another; call the plain function")
+    end
+    local out = ffi.new("ipu_builder *[1]")
+    check(C.ipu_builder_new(context, out))
+    local mine = ffi.gc(out[0], C.ipu_builder_free)
+    set_tracing(mine)
+    is_open[mine] = true
+    local ok, result = pcall(function()
+      local values, place = {}, ffi.new("ipu_value *[1]")
+      for i, t in ipairs(arguments) do
+        check(C.ipu_builder_argument(mine, t.dtype, #t.shape, ints(t.shape), place))
+        values[i] = new_value(place[0], mine)
+      end
+      local results = results_of(f(unpack(values)))
+      local list, compiled = ffi.new("ipu_value *[?]", #results + 1), ffi.new("ipu_function *[1]")
+      for i, v in ipairs(results) do
+        results[i] = as_value(v, nil, mine)
+        list[i - 1] = results[i].p
+      end
+      check(C.ipu_builder_finish(mine, list, #results, compiled))
+      return ffi.gc(compiled[0], C.ipu_function_free)
+    end)
+    set_tracing(nil)
+    is_open[mine] = nil
+    ffi.gc(mine, nil)
+    C.ipu_builder_free(mine)
+    if not ok then error(result, 0) end
+    return result
+  end
+
+  ---f, traced once for each combination of argument types, then compiled. Its arguments and results
+  ---are tensors.
+  function ipu.func(f)
+    if type(f) ~= "table" then want("func", "f", f, "function") end
+    return setmetatable({f = f, compiled = {}}, Function)
+  end
+
+  function Function:__tostring()
+    local count = 0
+    for _ in pairs(self.compiled) do count = count + 1 end
+    local info = type(self.f) == "function" and debug.getinfo(self.f, "S")
+    return string.format("<Function%s, traced for %d signature%s>",
+      info and " " .. info.short_src .. ":" .. info.linedefined or "", count,
+      count == 1 and "" or "s")
+  end
+
+  function Function:__call(...)
+    local n = select("#", ...)
+    local arguments, key, list = {}, {}, ffi.new("ipu_tensor *[?]", n + 1)
+    for i = 1, n do
+      local given = select(i, ...)
+      if is_value(given) then
+        raise("func: functions are not traced inside one another; call the plain function")
+      end
+      local t = as_tensor(given)
+      arguments[i], list[i - 1] = t, t.p
+      key[i] = t.dtype .. "[" .. table.concat(t.shape, ",") .. "]"
+    end
+    key = table.concat(key, " ")
+    local compiled = self.compiled[key]
+    if not compiled then
+      compiled = trace(self.f, arguments)
+      self.compiled[key] = compiled
+    end
+    local out, count = ffi.new("ipu_tensor *[?]", MOST), ffi.new("int[1]")
+    check(C.ipu_function_call(compiled, list, n, out, MOST, count))
+    hold(arguments)
+    local results = {}
+    for i = 1, count[0] do results[i] = new_tensor(out[i - 1]) end
+    return unpack(results, 1, count[0])
+  end
+
+  base.guarded = guarded
+end
