@@ -173,7 +173,7 @@ describe("floating point behaviour", function()
       local a, b = ipu.full({1, 4096}, 1, {dtype = "float16"}),
         ipu.full({4096, 1}, 0.3, {dtype = "float16"})
       local x, k = ipu.reshape(a, {1, 64, 64, 1}), ipu.reshape(b, {64, 64, 1, 1})
-      local cases <const> = {
+      local programs <const> = {
         matmul = {ipu.matmul, a, b}, conv2d = {ipu.nn.conv2d, x, k},
         gradient = {function(y, z)
           local tape <const> = ipu.GradientTape()
@@ -186,8 +186,8 @@ describe("floating point behaviour", function()
         cfg.matmuls.poplar_options = {partialsType = "half"}
         cfg.convolutions.poplar_options = {partialsType = "half"}
       end
-      for name, case in pairs(cases) do
-        local f, y, z = table.unpack(case)
+      for name, program in pairs(programs) do
+        local f, y, z = table.unpack(program)
         local forms <const> = {
           eager = function() return f(y, z):item() end,
           known = function() return ipu.func(function() return f(y, z) end)():item() end,
