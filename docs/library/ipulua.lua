@@ -2003,6 +2003,7 @@ function ipu.frontend_attribute(attribute_name, attribute_value, options) end
 function ipu.partials_type(override_type) end
 
 ---float16 results of ops inside are rounded up or down by chance (true), or to the nearest (false).
+---The chance belongs to an op's place in its program: one that is added in front of it changes it.
 ---Errors: an override that is no boolean: `ipu.stochastic_rounding(1)`
 ---Source: scopes.stochastic_rounding of the original
 ---@param override boolean

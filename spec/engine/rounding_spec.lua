@@ -56,6 +56,22 @@ describe("stochastic rounding", function()
     assert.same(b, f(one, thousandth):totable())
   end)
 
+  it("belongs to an op's place in its program", function()
+    local x = ipu.full({4096}, 1.0003)
+    local function rounded(before, after)
+      ipu.reset_ipu_seed(5)
+      local _ <close> = ipu.stochastic_rounding(true)
+      return (ipu.func(function(t)
+        local first = before and ipu.exp(t)
+        local y = ipu.cast(t, "float16")
+        return y, first, after and ipu.exp(t)
+      end)(x):totable())
+    end
+    local alone = rounded()
+    assert.same(alone, rounded(false, true))
+    assert.not_same(alone, rounded(true))
+  end)
+
   -- What a program makes of f, twice, from a seed on; by_op: nothing is fused.
   local function bits(f, operands, by_op)
     ipu.reset_ipu_seed(5)

@@ -55,6 +55,7 @@ static Status prepare(Eager *x, Arena **arena, const OpDef *op, Tensor *const *i
               .in = x->in,
               .out = x->out,
               .attr = x->attr,
+              .place = PLACEMENT_NONE,
               .source = source};
   n->out_count = op->outputs < 0 ? 0 : op->outputs > 0 ? op->outputs : 1;
   int attr_count = op_attr_count(op);
@@ -77,6 +78,8 @@ static Status evaluate(Engine *g, Eager *x, Tensor *const *in, Tensor **out, voi
   Node *n = &x->node;
   Numerics numerics = g->numerics;
   if (g->eager_rounding >= 0) numerics.stochastic_rounding = g->eager_rounding;
+  n->place.half_products = g->eager_products;
+  n->place.half_convolutions = g->eager_convolutions;
   for (int i = 0; i < n->in_count; i++) {
     x->dense[i] = tensor_dense(e, in[i]);
     if (!x->dense[i]) return e->status;

@@ -31,7 +31,7 @@ Engine *engine_new(Error *e, int threads, uint64_t seed) {
   g->kernels = kernels_select();
   g->seed = seed;
   engine_seed_rounding(g, seed);
-  g->eager_rounding = -1;
+  engine_follow_scopes(g, &PLACEMENT_NONE);
   return g;
 }
 
@@ -78,6 +78,12 @@ Status engine_set_threads(Error *e, Engine *g, int threads) {
   }
   g->threads = threads;
   return OK;
+}
+
+void engine_follow_scopes(Engine *g, const Placement *p) {
+  g->eager_rounding = p->stochastic_rounding;
+  g->eager_products = p->half_products;
+  g->eager_convolutions = p->half_convolutions;
 }
 
 void engine_seed_rounding(Engine *g, uint64_t seed) {

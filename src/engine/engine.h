@@ -18,9 +18,10 @@ typedef struct Engine {
   uint64_t rounding_seed;   /* of stochastic rounding; engine_seed_rounding sets it */
   int64_t rounding_epoch;   /* grows when it is set */
   uint64_t eager_roundings; /* eager ops that rounded so since then: their step */
-  int8_t eager_rounding;    /* a scope's word on eager ops; -1: as configured */
-  _Atomic int running;      /* programs, one inside of the other's callback */
-  const Observed *seen;     /* by the function of the script that a program is calling; or NULL */
+  /* what scopes say of eager ops; -1: as configured */
+  int8_t eager_rounding, eager_products, eager_convolutions;
+  _Atomic int running;  /* programs, one inside of the other's callback */
+  const Observed *seen; /* by the function of the script that a program is calling; or NULL */
   /* of which this process is one; NULL: it is alone, or they have not begun */
   struct Instances *instances;
   int64_t random_count; /* eager random calls so far: their step */
@@ -33,6 +34,8 @@ void engine_free(Engine *g);
 Pool *engine_pool(Engine *g);
 Status engine_set_threads(Error *e, Engine *g, int threads);
 
+/* Eager ops round and add up as scopes say of new nodes. */
+void engine_follow_scopes(Engine *g, const Placement *p);
 /* Stochastic rounding begins a sequence of numbers. */
 void engine_seed_rounding(Engine *g, uint64_t seed);
 #endif

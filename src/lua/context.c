@@ -79,7 +79,7 @@ static void make_live(State *s, Around *a) {
   s->prefix = a->prefix;
   s->attributes = a->attributes;
   s->estimating = a->estimating;
-  s->engine->eager_rounding = a->place.stochastic_rounding;
+  engine_follow_scopes(s->engine, &s->scope.place);
   a->prefix = a->attributes = NULL;
   clear(a);
 }

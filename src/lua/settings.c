@@ -107,7 +107,7 @@ static int set_placement(lua_State *L) {
   } else if (small) {
     lua_pushinteger(L, *small);
     *small = (int8_t)value;
-    if (small == &p->stochastic_rounding) bind_state(L)->engine->eager_rounding = *small;
+    engine_follow_scopes(bind_state(L)->engine, p);
   } else {
     return luaL_error(L, "no placement field '%s'", field);
   }

@@ -38,10 +38,12 @@ static Status run_node(State *s, Tape *t, const Node *n, Error *e) {
   Tensor **in = calloc((size_t)n->in_count + 1, sizeof *in), **out = NULL;
   int out_count = 0;
   for (int k = 0; in && k < n->in_count; k++) in[k] = tape_noted(t, n->in[k]);
+  engine_follow_scopes(s->engine, &n->place); /* those of what is differentiated */
   Status status = !in                       ? fail(e, ERR_OUT_OF_MEMORY, "out of memory")
                   : n->op->traits & CONTROL ? run_control(s->engine, n, in, &out, &out_count, e)
                                             : eager_apply(s->engine, n->op, in, n->in_count,
                                                           n->attr, n->source, &out, &out_count, e);
+  engine_follow_scopes(s->engine, &s->scope.place);
   if (status == OK) tape_record_node(s, t, n, in, out, e);
   for (int k = 0; k < out_count; k++) {
     if (!tape_note(t, &n->out[k], out[k])) fail(e, ERR_OUT_OF_MEMORY, "out of memory");

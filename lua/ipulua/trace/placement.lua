@@ -204,6 +204,7 @@ end
 local rounding_spec <const> = {{"override", "boolean"}}
 
 ---float16 results of ops inside are rounded up or down by chance (true), or to the nearest (false).
+---The chance belongs to an op's place in its program: one that is added in front of it changes it.
 ---Errors: an override that is no boolean: `ipu.stochastic_rounding(1)`
 ---Source: scopes.stochastic_rounding of the original
 ---@return Scope
