@@ -163,6 +163,11 @@ describe("onnx.import", function()
       {{3, 1}, {6, 4}}},
     {"OneHot", 11, long{-1, 0, 5}, {long{2}, long{7, (1 << 53) + 1}}, nil,
       {{7, (1 << 53) + 1}, {(1 << 53) + 1, 7}, {7, 7}}},
+    -- beyond int32 there is no class, however the lower 32 bits may look
+    {"OneHot", 11, long{1, (1 << 32) + 1, -(1 << 32) - 1}, {long{2}, long{0, 1}}, nil,
+      {{0, 1}, {0, 0}, {0, 0}}},
+    {"Gather", 13, one_to_six, {long{(1 << 32) + 1}}, nil, refused = true},
+    {"GatherND", 13, one_to_six, {long{{(1 << 32) + 1}}}, nil, refused = true},
   }
   for _, c in ipairs(cases) do
     it("computes " .. c[1] .. " of opset " .. c[2] .. " of " .. c[3].dtype, function()

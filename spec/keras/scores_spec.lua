@@ -142,3 +142,38 @@ describe("metric functions", function()
     assert.same({"loss", "mean_absolute_error", "smape", "thrice", "twice"}, names)
   end)
 end)
+
+-- What TensorFlow's page of in_top_k says: true where the prediction of the target class is finite
+-- and among the k greatest.
+describe("top k accuracies of predictions that are no finite numbers", function()
+  local nan <const>, inf <const> = 0 / 0, math.huge
+  local rows <const> = { -- predictions, label, among the first, among the first two
+    {{nan, nan, nan}, 0, 0, 0}, {{0.5, nan, 0.1}, 0, 0, 0}, {{-1, -2, -inf}, 0, 1, 1},
+    {{-1, -2, -inf}, 1, 0, 1}, {{-1, -2, -inf}, 2, 0, 0}, {{inf, 1, 2}, 0, 0, 0},
+    {{inf, 1, 2}, 2, 0, 1}, {{-3, -1, -2}, 7, 0, 0}, {{-3, -1, -2}, -1, 0, 0},
+  }
+
+  it("count what is finite, in order and a class", function()
+    for _, row in ipairs(rows) do
+      for k = 1, 2 do
+        local label, hot = ipu.tensor({row[2]}, "int32"), ipu.one_hot({row[2]}, 3)
+        local wanted = {row[2 + k]}
+        near(wanted, keras.metrics.sparse_top_k_categorical_accuracy(label, {row[1]}, k))
+        near(wanted, keras.metrics.SparseTopKCategoricalAccuracy{k = k}(label, {row[1]}))
+        if row[2] >= 0 and row[2] < 3 then
+          near(wanted, keras.metrics.top_k_categorical_accuracy(hot, {row[1]}, k))
+        end
+      end
+    end
+  end)
+end)
+
+describe("AUC of several labels", function()
+  it("takes a batch without samples", function()
+    local metric = keras.metrics.AUC{multi_label = true, num_thresholds = 3}
+    metric:update_state(ipu.zeros{0, 2}, ipu.zeros{0, 2})
+    -- thresholds below 0, 0.5 and above 1: the first label's curve passes (0, 1), the second's
+    -- lies on the diagonal
+    near({(1 + 0.5) / 2}, metric({{1, 1}, {0, 0}}, {{0.9, 0.9}, {0.1, 0.8}}))
+  end)
+end)

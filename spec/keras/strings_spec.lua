@@ -111,6 +111,17 @@ describe("TextVectorization", function()
       "'split' must be a function or one of")
   end)
 
+  -- Keras refuses it, too: the vectors have the vocabulary's width.
+  it("takes a length for numbers alone", function()
+    for _, mode in ipairs{"multi_hot", "count"} do
+      local ok, message = pcall(layers.TextVectorization,
+        {output_mode = mode, output_sequence_length = 3})
+      assert.is_false(ok)
+      assert.matches("'output_sequence_length' is for output_mode 'int', got " .. mode, message,
+        1, true)
+    end
+  end)
+
   it("is made again from its configuration", function()
     local layer = layers.TextVectorization{output_sequence_length = 2}
     layer:adapt{"x y", "y"}

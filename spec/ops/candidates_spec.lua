@@ -28,6 +28,20 @@ describe("losses over sampled classes", function()
       ipu.nn.nce_loss(weights, biases, labels, inputs, 3, 5, {sampled_values = sampled}):totable())
   end)
 
+  it("know labels of 64 bits by all of them", function()
+    local ours = {sampled_values = sampled}
+    for _, loss in ipairs{ipu.nn.sampled_softmax_loss, ipu.nn.nce_loss} do
+      assert.same(loss(weights, biases, labels, inputs, 3, 5, ours):totable(),
+        loss(weights, biases, ipu.cast(labels, "int64"), inputs, 3, 5, ours):totable())
+      for _, label in ipairs{(1 << 32) + 1, -(1 << 32) + 1} do
+        local far = ipu.tensor({{1}, {label}}, {dtype = "int64"})
+        local ok, message = pcall(loss, weights, biases, far, inputs, 3, 5, ours)
+        assert.is_false(ok)
+        assert.matches("outside 0 … 4", message, 1, true)
+      end
+    end
+  end)
+
   it("have gradients", function()
     for _, loss in ipairs {ipu.nn.sampled_softmax_loss, ipu.nn.nce_loss} do
       assert.is_true(differences.worst(function(x)

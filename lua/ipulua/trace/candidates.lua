@@ -54,17 +54,23 @@ end
 -- What no logit is below, so that a class gets no share.
 local function lowest(dtype) return dtype == "float16" and -65504 or -3.3e38 end
 
+-- Classes as int32; what it can't hold stays outside of all classes.
+local function as_classes(v)
+  if core.type_of(v) == "int64" then v = ops.clip_by_value(v, -(1 << 31), (1 << 31) - 1) end
+  return ops.cast(v, "int32")
+end
+
 -- Logits and labels [batch, num_true + num_sampled], corrected by how often each class is drawn.
 local function sampled_logits(who, remove_hits, a)
   check_sizes(who, a)
   if a.remove_accidental_hits ~= nil then remove_hits = a.remove_accidental_hits end
   local _, inputs_shape = core.type_of(a.inputs)
   local batch, dim = inputs_shape[1], inputs_shape[2]
-  local labels = ops.reshape(ops.cast(a.labels, "int32"), {batch, a.num_true})
+  local labels = ops.reshape(as_classes(a.labels), {batch, a.num_true})
   local sampled, true_expected, sampled_expected
   if a.sampled_values then
     sampled, true_expected, sampled_expected = table.unpack(a.sampled_values)
-    sampled, true_expected = ops.cast(sampled, "int32"),
+    sampled, true_expected = as_classes(sampled),
       ops.reshape(true_expected, {batch, a.num_true})
   else
     sampled, true_expected, sampled_expected = sample(a, labels)

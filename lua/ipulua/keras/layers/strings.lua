@@ -285,6 +285,10 @@ TextVectorization.argument_rows = vector_rows
 
 function TextVectorization:init(...)
   take_arguments(self, vector_rows, ...)
+  if self.output_sequence_length and self.output_mode ~= "int" then
+    blame.error("TextVectorization: 'output_sequence_length' is for output_mode 'int', got "
+      .. self.output_mode, "value")
+  end
   self.first_words = self.output_mode == "int" and {"", "[UNK]"} or {"[UNK]"}
   local vocabulary = self.vocabulary
   self.vocabulary = nil

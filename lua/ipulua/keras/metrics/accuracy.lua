@@ -46,13 +46,16 @@ end
 
 local k_rows <const> = {operands.rows[1], operands.rows[2], {"k", "integer", 5, range = "[1, inf)"}}
 
--- 1 where fewer than k predictions exceed that of the label.
+-- 1 where the label is a class whose prediction is finite and exceeded by fewer than k others. A
+-- sample with a prediction that is NaN has no order, and gets 0.
 local function in_top_k(labels, y_pred, k)
-  local chosen = ops.reduce_sum(y_pred * ops.cast(ops.one_hot(labels, y_pred.shape[#y_pred.shape]),
-    y_pred.dtype),
-    {axis = -1, keepdims = true})
+  local hot = ops.cast(ops.one_hot(labels, y_pred.shape[#y_pred.shape]), "bool")
+  local nowhere = ops.zeros_like(y_pred) -- a product with 0 would make NaN of what is infinite
+  local chosen = ops.reduce_sum(ops.where(hot, y_pred, nowhere), {axis = -1, keepdims = true})
   local above = ops.reduce_sum(as_float(ops.greater(y_pred, chosen)), {axis = -1})
-  return as_float(ops.less(above, k))
+  local known = ops.reduce_any(ops.logical_and(hot, ops.is_finite(y_pred)), {axis = -1})
+  local ordered = ops.logical_not(ops.reduce_any(ops.is_nan(y_pred), {axis = -1}))
+  return as_float(ops.logical_and(ops.logical_and(known, ordered), ops.less(above, k)))
 end
 
 ---1 where the label is among the k greatest predictions.

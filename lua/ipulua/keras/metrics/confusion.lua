@@ -49,7 +49,9 @@ function confusion.count(y_true, y_pred, o)
   end
   local lead, axis
   if o.multi_label then -- [1, samples, labels]
-    lead, axis = {1, y_pred.shape[1], y_pred.size // y_pred.shape[1]}, 1
+    local labels_each = 1 -- not a quotient: a batch may have no sample
+    for i = 2, #y_pred.shape do labels_each = labels_each * y_pred.shape[i] end
+    lead, axis = {1, y_pred.shape[1], labels_each}, 1
     thresholds = ops.tensor(o.thresholds):reshape{count, 1, 1}
   else
     lead, axis = {1, y_pred.size}, 1

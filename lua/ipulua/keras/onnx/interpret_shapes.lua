@@ -1,5 +1,6 @@
 -- ONNX's nodes that make, arrange and pick elements; see interpret.lua.
 
+local class_numbers = require "ipulua.keras.base.class_numbers"
 local core = require "ipulua.core"
 local ops = require "ipulua.ops"
 local tools = require "ipulua.keras.onnx.tools"
@@ -317,9 +318,9 @@ end
 
 -- ------------------------------------------------ picking
 
--- Negative indices count from the end.
+-- Negative indices count from the end. What int32 can't hold stays outside.
 local function index(v, extent)
-  v = ops.cast(v, "int32")
+  v = class_numbers(v)
   return ops.where(ops.less(v, 0), v + extent, v)
 end
 
