@@ -241,6 +241,7 @@ static void grad_logsumexp(Graph *g, const Node *n, Value *const *dy, Value **dx
 
 #define REDUCTION(id, takes, scratch_id, derivative, price, cases, text) \
   {.name = "reduce_" #id,                                                \
+   .method = #id,                                                        \
    .family = FAMILY_REDUCTION,                                           \
    .summary = text,                                                      \
    .shapes = SHAPES,                                                     \
@@ -271,6 +272,7 @@ const OpDef ops_reduce[] = {
     REDUCTION(logsumexp, floats, two_passes, logsumexp, logsumexp, CASES("F") BIG("F"),
               "log of the sum of e^x over axes, without overflow."),
     {.name = "reduce_any",
+     .method = "any",
      .summary = "Whether any element over axes is true.",
      .shapes = SHAPES,
      .inputs = {"x"},
@@ -282,6 +284,7 @@ const OpDef ops_reduce[] = {
      .scratch = scratch_plain,
      .sample = CASES("B")},
     {.name = "reduce_all",
+     .method = "all",
      .summary = "Whether all elements over axes are true.",
      .shapes = SHAPES,
      .inputs = {"x"},
