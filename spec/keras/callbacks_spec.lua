@@ -26,6 +26,27 @@ describe("callbacks", function()
   setup(caught.start)
   teardown(caught.stop)
 
+  -- Keras 2.6: "Training will stop if the model doesn't show improvement over the baseline".
+  -- Getting better is not enough: patience counts on until the baseline is met.
+  it("EarlyStopping's patience ends before the baseline is met", function()
+    local function epochs(options, losses)
+      local stop, model = callbacks.EarlyStopping(options), {}
+      stop:set_model(model)
+      stop:on_train_begin()
+      for i, loss in ipairs(losses) do
+        stop:on_epoch_end(i - 1, {val_loss = loss})
+        if model.stop_training then return i end
+      end
+      return nil
+    end
+    local falling <const> = {1, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4}
+    assert.equal(3, epochs({patience = 3, baseline = 0.1}, falling))
+    assert.is_nil(epochs({patience = 3, baseline = 0.85}, falling))
+    assert.equal(5, epochs({patience = 2, baseline = 0.85}, {1, 0.8, 0.7, 0.75, 0.75, 0.6}))
+    assert.equal(2, epochs({patience = 0, baseline = 0.1}, falling))
+    assert.is_nil(epochs({patience = 0}, falling))
+  end)
+
   it("row 217: EarlyStopping stops without improvement and restores the best weights", function()
     local model = line()
     local stop = callbacks.EarlyStopping{monitor = "loss", min_delta = 1000, patience = 2,

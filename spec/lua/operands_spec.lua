@@ -80,3 +80,54 @@ describe("lists", function()
     end
   end)
 end)
+
+-- Rows of Lua refuse the same in the same words (args_spec).
+describe("a table of arguments by name", function()
+  local x = ipu.tensor{{1, 2, 3}, {4, 5, 6}}
+  local mixed <const> =
+    ": the last table mixes names with a list; give the list as an argument of its own"
+
+  for _, case in ipairs{
+    {"a list beside the names", function() return ipu.reduce_sum(x, {1, keepdims = true}) end,
+      "reduce_sum" .. mixed},
+    {"a list beside an operand's name", function() return ipu.add(x, {1, 2, b = 3}) end,
+      "add" .. mixed},
+    {"an attribute twice", function() return ipu.reduce_sum(x, 0, {axis = 1}) end,
+      "reduce_sum: 'axis' is given twice, by position and by name"},
+    {"an attribute twice in one table", function() return ipu.reduce_sum{x, 0, axis = 1} end,
+      "reduce_sum: 'axis' is given twice, by position and by name"},
+    {"an operand twice", function() return ipu.add(x, 1, {b = 2}) end,
+      "add: 'b' is given twice, by position and by name"},
+    {"an operand twice in one table", function() return ipu.add{x, 1, b = 2} end,
+      "add: 'b' is given twice, by position and by name"},
+    {"an attribute of a list twice", function() return ipu.concat({x, x}, 0, {axis = 1}) end,
+      "concat: 'axis' is given twice, by position and by name"},
+    {"a number behind a gap", function() return ipu.reduce_sum{x, axis = 1, [3] = true} end,
+      "reduce_sum has no argument [3]"},
+    {"a number beside a name", function() return ipu.reduce_sum(x, {axis = 1, [true] = 2}) end,
+      "reduce_sum has no argument [true]"},
+    {"names as an operand", function() return x * {b = 3} end,
+      "mul: the right operand must be a list; a table with names is none"},
+    {"names and a list as an operand", function() return x - {1, 2, b = 3} end,
+      "sub: the right operand must be a list; a table with names is none"},
+  } do
+    it("refuses " .. case[1], function() assert.error_matches(case[2], case[3], 1, true) end)
+  end
+
+  it("takes what stands in it once", function()
+    assert.same({6, 15}, ipu.reduce_sum{x, axis = 1}:totable())
+    assert.same({{6}, {15}}, ipu.reduce_sum{x, 1, keepdims = true}:totable())
+    assert.same({{6}, {15}}, ipu.reduce_sum(x, nil, {axis = 1, keepdims = true}):totable())
+    assert.same({{2, 4, 6}, {8, 10, 12}}, ipu.mul(x, {b = 2}):totable())
+  end)
+
+  -- NumPy: np.concatenate([x, x], 1) and np.stack([x, x], 1).shape
+  it("holds a list of tensors as one argument, or as itself", function()
+    local beside = {{1, 2, 3, 1, 2, 3}, {4, 5, 6, 4, 5, 6}}
+    for _, given in ipairs{{x, x, axis = 1}, {{x, x}, axis = 1}, {tensors = {x, x}, axis = 1}} do
+      assert.same(beside, ipu.concat(given):totable())
+      assert.same({2, 2, 3}, ipu.stack(given).shape)
+    end
+    assert.same({1, 2, 2}, ipu.stack{{{1, 2}, {3, 4}}, axis = 0}.shape) -- one list of numbers
+  end)
+end)

@@ -44,7 +44,7 @@ static bool goes_before(const Buffer *a, const Buffer *b, Order order) {
 }
 
 static bool overlap(const Buffer *a, int64_t at, int64_t size, const Buffer *b) {
-  return buffers_meet(a, b) && at < b->offset + aligned(b->bytes) && b->offset < at + size;
+  return buffers_overlap(a, b) && at < b->offset + aligned(b->bytes) && b->offset < at + size;
 }
 
 /* 0 and the ends of what was placed before are the only offsets that can be the lowest. */
@@ -52,7 +52,7 @@ static int64_t lowest(const Buffer *b, const Buffer *buffers, int count, Order o
   int64_t best = INT64_MAX, size = aligned(b->bytes);
   for (int c = -1; c < count; c++) {
     const Buffer *below_it = c < 0 ? NULL : &buffers[c];
-    if (below_it && (!buffers_meet(b, below_it) || !goes_before(below_it, b, order))) continue;
+    if (below_it && (!buffers_overlap(b, below_it) || !goes_before(below_it, b, order))) continue;
     int64_t at = below_it ? below_it->offset + aligned(below_it->bytes) : 0;
     bool taken = at >= best;
     for (int k = 0; k < count && !taken; k++)

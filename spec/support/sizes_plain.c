@@ -262,7 +262,7 @@ static void compare_scatter(Plain *p, const char *combination, int64_t length) {
                        .error = &e};
       calls[r] = &call[r];
     }
-    good = op->meet(calls, REPLICAS) == OK;
+    good = op->eval_collective(calls, REPLICAS) == OK;
     int64_t share = out_type->shape[0];
     for (int64_t i = 0; i < REPLICAS * share && good; i++) {
       double want = i < length ? !strcmp(combination, "LOCAL") ? values.operand[i / share].value[i]

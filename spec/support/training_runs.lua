@@ -322,8 +322,10 @@ function rules.stopping(o, s, epoch, logs, weights)
   s.weights = s.weights or weights
   if better(o, logs[o.monitor], s.best) then
     s.best, s.weights = logs[o.monitor], weights
-    if not o.baseline or better(o, logs[o.monitor], o.baseline) then s.wait = 0 end
-    return
+    if not o.baseline or better(o, logs[o.monitor], o.baseline) then
+      s.wait = 0
+      return
+    end
   end
   if s.wait >= o.patience and epoch > 0 then
     s.stopped = true

@@ -144,7 +144,7 @@ static void overlap(Program *p) {
   for (int i = 0; i < p->buffer_count; i++) {
     Buffer *b = &p->buffer[i];
     if (b->kind != BUFFER_ARENA || b->first < 0 || !b->bytes) continue;
-    if (first && buffers_meet(first, b)) {
+    if (first && buffers_overlap(first, b)) {
       b->offset = first->offset;
       return;
     }

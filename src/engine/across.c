@@ -202,7 +202,7 @@ static void release(Across *a) {
 Status across_begin(Across *a, Engine *g, Program *p, Error *e) {
   *a = (Across){
       .program = p, .local = p->replicas, .first = p->first_replica, .all = p->all_replicas};
-  if (!p->meets) return OK;
+  if (!p->has_collectives) return OK;
   if (!g->instances)
     return fail(e, ERR_FAILED_PRECONDITION, "'%s' meets other instances, which have ended",
                 p->name);
@@ -232,7 +232,7 @@ static uint32_t detail_of(const Node *n) {
 }
 
 static bool is_far(const Across *a, const Call *c, size_t bytes) {
-  return c->node->op->meet_far && c->attr[0].kind == ATTR_NONE &&
+  return c->node->op->eval_collective_far && c->attr[0].kind == ATTR_NONE &&
          bytes > program_gather_bytes(a->program);
 }
 
@@ -287,8 +287,8 @@ static Status exchange(Across *a, const Phases *list, const Phase *p, const Meet
   return s == OK ? instances_gather(a->instances, m, a->part, count, a->from, e) : s;
 }
 
-static Status meet_across(Across *a, const Phases *list, Phase *phase, const Call *const *call,
-                          Error *e) {
+static Status collective_across(Across *a, const Phases *list, Phase *phase,
+                                const Call *const *call, Error *e) {
   const Node *n = phase->step[0]->node;
   const OpDef *op = n->op;
   Words words = {a->program, n};
@@ -301,13 +301,13 @@ static Status meet_across(Across *a, const Phases *list, Phase *phase, const Cal
   size_t bytes = type_bytes(call[0]->in_type[0]);
   if (is_far(a, call[0], bytes)) {
     FarMeeting far = {a->instances, m};
-    return op->meet_far(call, a->local, a->all, &far);
+    return op->eval_collective_far(call, a->local, a->all, &far);
   }
   Status s = OK;
   if (!phase->bucket || !phase->place) s = exchange(a, list, phase, &m, e);
   if (s != OK) return s;
   set_calls(a, phase, call, bytes);
-  s = op->meet(a->replica, a->all);
+  s = op->eval_collective(a->replica, a->all);
   if (phase->bucket && phase->bucket->shown && phase->place == phase->bucket->count - 1)
     bucket_turn(phase->bucket);
   return s;
@@ -325,7 +325,7 @@ static void note_cost(Across *a, const Phase *phase, Statistics before) {
     if (q != instances_rank(t)) phase->cost.of[q] = instances_told(t, q);
 }
 
-static Status make_totals(Across *a, MeetingCost *cost, Error *e) {
+static Status make_totals(Across *a, CollectiveCost *cost, Error *e) {
   size_t bytes = (size_t)instances_count(a->instances) * sizeof *cost->of;
   cost->of = arena_alloc(a->program->arena, bytes);
   if (!cost->of) return fail(e, ERR_OUT_OF_MEMORY, "out of memory");
@@ -333,11 +333,12 @@ static Status make_totals(Across *a, MeetingCost *cost, Error *e) {
   return OK;
 }
 
-Status across_meet(Across *a, const Phases *list, Phase *phase, const Call *const *call, Error *e) {
-  MeetingCost *cost = &phase->cost;
+Status across_collective(Across *a, const Phases *list, Phase *phase, const Call *const *call,
+                         Error *e) {
+  CollectiveCost *cost = &phase->cost;
   if (!cost->of && make_totals(a, cost, e) != OK) return e->status;
   Statistics before = instances_statistics(a->instances);
-  Status s = meet_across(a, list, phase, call, e);
+  Status s = collective_across(a, list, phase, call, e);
   note_cost(a, phase, before);
   cost->count++;
   cost->way = is_far(a, call[0], type_bytes(call[0]->in_type[0])) ? "chain"

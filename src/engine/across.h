@@ -6,7 +6,7 @@
 
 /* What collectives of a run need besides their calls. */
 typedef struct Across {
-  struct Instances *instances; /* NULL: the program meets nobody */
+  struct Instances *instances; /* NULL: the program has no collectives with others */
   Program *program;
   int local, first, all; /* replicas */
   Call *call;            /* [all] of other instances */
@@ -21,7 +21,8 @@ typedef struct Across {
 /* Memory for a run of p, and the agreement of all on it. */
 Status across_begin(Across *a, Engine *g, Program *p, Error *e);
 /* A collective of all replicas: the calls are those of this instance's. */
-Status across_meet(Across *a, const Phases *list, Phase *phase, const Call *const *call, Error *e);
+Status across_collective(Across *a, const Phases *list, Phase *phase, const Call *const *call,
+                         Error *e);
 /* The run has ended so; what failed here alone is told to all. */
 void across_end(Across *a, Status s, Error *e);
 #endif

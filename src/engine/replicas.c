@@ -1,5 +1,5 @@
 /* Running replicas in step. What concerns one alone, they do side by side on the pool; where
- * they meet, this thread does it for all in the order of replicas. So nothing waits for
+ * they do something together, this thread does it for all in the order of replicas. So nothing waits for
  * anything, any number of threads will do, and the bits are the same for all. */
 #include "engine/replicas.h"
 
@@ -61,7 +61,7 @@ static Status run_local(Team *t, const Phase *p) {
   return first_failure(t);
 }
 
-/* ---- meetings ---- */
+/* ---- collectives, queues, calls of the host ---- */
 
 /* Each replica has an element of a step, or none has: one that fails costs the step, what was read
  * before an interruption or the end of the data comes again. */
@@ -88,7 +88,7 @@ static Status enqueue(Team *t, const Phase *p) {
   return outlet_put(p->step[0]->node, t->replication->count, first->in_type, t->value, t->error);
 }
 
-static Status meet(Team *t, const Phases *list, Phase *p) {
+static Status collective(Team *t, const Phases *list, Phase *p) {
   for (int r = 0; r < t->replication->count; r++) {
     Call *c = &p->step[r]->call;
     c->pool = t->pool;
@@ -98,21 +98,21 @@ static Status meet(Team *t, const Phases *list, Phase *p) {
   }
   const OpDef *op = p->step[0]->node->op;
   bool across = t->across.instances && op->traits & ACROSS;
-  Status s = across ? across_meet(&t->across, list, p, t->call, t->error)
-                    : op->meet(t->call, t->replication->count);
+  Status s = across ? across_collective(&t->across, list, p, t->call, t->error)
+                    : op->eval_collective(t->call, t->replication->count);
   for (int r = 0; r < t->replication->count && s == OK; r++)
     if (t->call[r]->numerics->check_finite)
       s = finite_check_results(&(FiniteCheck){0}, t->call[r], t->error);
   return s;
 }
 
-static Status run_meeting(Team *t, const Phases *list, Phase *p) {
+static Status run_collective(Team *t, const Phases *list, Phase *p) {
   if (p->step[0]->kind == STEP_DEQUEUE) return dequeue(t, p);
   if (p->step[0]->kind == STEP_ENQUEUE) return enqueue(t, p);
-  return meet(t, list, p);
+  return collective(t, list, p);
 }
 
-/* ---- control with meetings inside: all replicas must go the same way ---- */
+/* ---- control with collectives inside: all replicas must go the same way ---- */
 
 /* Where instances meet, one that was interrupted goes on until all know: they stop at the same place. What has failed
  * elsewhere ends it at once. */
@@ -172,9 +172,9 @@ static Status run_phases(Team *t, const Phases *list) {
   Status s = OK;
   for (int i = 0; i < list->count && s == OK; i++) {
     Phase *p = &list->phase[i];
-    s = p->kind == PHASE_LOCAL     ? run_local(t, p)
-        : p->kind == PHASE_MEETING ? run_meeting(t, list, p)
-                                   : run_control(t, p);
+    s = p->kind == PHASE_LOCAL        ? run_local(t, p)
+        : p->kind == PHASE_COLLECTIVE ? run_collective(t, list, p)
+                                      : run_control(t, p);
   }
   return s;
 }
@@ -255,7 +255,7 @@ Status run_replicas(Engine *g, Pool *pool, Program *p, Error *e) {
                      .pool = pool,
                      .error = &t.own_error[i],
                      .stop = stop,
-                     .with_others = p->meets};
+                     .with_others = p->has_collectives};
     program_begin_rounding(g, r->instance[i]);
     s = program_fit_team(e, r->instance[i], pool_size(pool));
   }

@@ -104,7 +104,7 @@ enum {
   SELECTS = 1 << 11,
   /* of use to gradients only: programs read what simplify says, wherever that is */
   MARKER = 1 << 13,
-  ACROSS = 1 << 15, /* its meeting is one of the replicas of all instances (dist/instances.h) */
+  ACROSS = 1 << 15, /* it is a collective of the replicas of all instances (dist/instances.h) */
   HALF_OF_BYTES = 1 << 12, /* bytes become float16: so do Lua numbers beside them */
   OBSERVES = 1 << 14,      /* may read variables besides its operands (observe.h) */
 };
@@ -160,11 +160,12 @@ struct OpDef {
   Status (*eval)(const Call *c);
   /* What replicas do together: the calls of all of them in order (eval: the only one's). NULL:
    * each does it by itself. */
-  Status (*meet)(const Call *const *replica, int count);
+  Status (*eval_collective)(const Call *const *replica, int count);
   /* ACROSS: replicas of other instances have no places for results (out[i] is NULL): only what they
-   * bring is known. meet_far, where it is there, does without that: `count` replicas of this instance,
-   * of which there are `all` (meet, for large ones). */
-  Status (*meet_far)(const Call *const *replica, int count, int all, const struct FarMeeting *far);
+   * bring is known. eval_collective_far, where it is there, does without that: `count` replicas of this instance,
+   * of which there are `all` (eval_collective, for large ones). */
+  Status (*eval_collective_far)(const Call *const *replica, int count, int all,
+                                const struct FarMeeting *far);
   size_t (*scratch)(const Node *n); /* bytes; NULL: none */
   /* Elementwise: which kernel, with which parameters. */
   void (*strip)(const Node *n, Elementwise *kernel, double p[4]);

@@ -23,6 +23,10 @@ static bool has_names(lua_State *L, int index) {
   return found;
 }
 
+bool arguments_has_names(lua_State *L, int index) {
+  return plain_is(L, index) && has_names(L, index);
+}
+
 static bool is_tensor_like(lua_State *L, int index) {
   return bind_test_tensor(L, index) || bind_test_variable(L, index);
 }
@@ -180,10 +184,35 @@ static int unknown_name(lua_State *L, const OpDef *op, const char *name) {
                    near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
-static void read_names(lua_State *L, int table, Arguments *a) {
+/* A key that is no name: of a list's element, where the table may have one beside its names. */
+static void check_number(lua_State *L, int key, const OpDef *op, lua_Integer listed) {
+  if (lua_isinteger(L, key)) {
+    lua_Integer i = lua_tointeger(L, key);
+    if (i >= 1 && i <= listed) return;
+    if (listed < 0)
+      bind_fail(
+          L, ERR_TYPE,
+          "%s: the last table mixes names with a list; give the list as an argument of its own",
+          op->name);
+  }
+  bind_fail(L, ERR_VALUE, "%s has no argument [%s]", op->name, luaL_tolstring(L, key, NULL));
+}
+
+static void check_once(lua_State *L, const Arguments *a, const char *name, bool given) {
+  if (given)
+    bind_fail(L, ERR_VALUE, "%s: '%s' is given twice, by position and by name", a->op->name, name);
+}
+
+static bool is_left_out(lua_State *L, const Arguments *a, int i) {
+  return a->operand[i] == 0 || lua_isnoneornil(L, a->operand[i]);
+}
+
+/* listed: elements of the list that the table is, too; -1: it must not be one. */
+static void read_names(lua_State *L, int table, Arguments *a, lua_Integer listed) {
   lua_pushnil(L);
   while (lua_next(L, table)) {
     if (lua_type(L, -2) != LUA_TSTRING) {
+      check_number(L, lua_gettop(L) - 1, a->op, listed);
       lua_pop(L, 1);
       continue;
     }
@@ -193,10 +222,13 @@ static void read_names(lua_State *L, int table, Arguments *a) {
     if (input < 0 && attr < 0 && strcmp(name, "name")) unknown_name(L, a->op, name);
     /* the key stays on top, the value below it for as long as the call lasts */
     lua_pushvalue(L, -2);
-    if (input >= 0) {
+    bool is_read = listed == 0 && a->op->traits & VARIADIC && plain_is(L, lua_gettop(L) - 1);
+    if (input >= 0 && !is_read) { /* else by named_list */
+      check_once(L, a, name, input < a->operand_count && !is_left_out(L, a, input));
       a->operand[input] = lua_gettop(L) - 1;
       if (input >= a->operand_count) a->operand_count = input + 1;
     } else if (attr >= 0) {
+      check_once(L, a, name, a->attr[attr].kind != ATTR_NONE);
       int value = lua_gettop(L) - 1;
       a->attr[attr] = read_attr(L, value, a->op, &a->op->attrs[attr]);
       lua_pushvalue(L, value - 1);
@@ -227,9 +259,22 @@ static void add_operands(lua_State *L, Arguments *a, int first, int count) {
   for (int i = 0; i < count; i++) a->operand[a->operand_count++] = first + i;
 }
 
+/* What a table with names has as its list of tensors: {tensors = {a, b}, axis = 0}, or the one
+ * list that it holds, {{a, b}, axis = 0}; else itself, {a, b, axis = 0}. */
+static int named_list(lua_State *L, int table, const OpDef *op) {
+  lua_getfield(L, table, op->inputs[0]);
+  if (luaL_len(L, table) == 0 && plain_is(L, lua_gettop(L))) return lua_gettop(L);
+  if (luaL_len(L, table) == 1) {
+    lua_rawgeti(L, table, 1);
+    int inner = lua_gettop(L);
+    if (plain_is(L, inner) && lua_rawgeti(L, inner, 1) && is_tensor_like(L, -1)) return inner;
+  }
+  return table;
+}
+
 /* Any number of tensors: in a list, or (einsum("ij,jk->ik", a, b)) after a text. Returns how
  * many of the arguments they are. */
-static int read_tensors(lua_State *L, Arguments *a, int positional) {
+static int read_tensors(lua_State *L, Arguments *a, int positional, bool has_names) {
   const OpDef *op = a->op;
   bool after_text = lua_type(L, 1) == LUA_TSTRING && op->attrs[0].kind == ATTR_STRING;
   int list = after_text ? 2 : 1;
@@ -242,7 +287,8 @@ static int read_tensors(lua_State *L, Arguments *a, int positional) {
   if (!plain_is(L, list))
     bind_fail(L, ERR_TYPE, "%s: '%s' must be a list of tensors, got %s", op->name, op->inputs[0],
               bind_describe(L, 1));
-  int first = lua_gettop(L) + 1, count = push_list(L, list, op);
+  int from = has_names ? named_list(L, list, op) : list;
+  int first = lua_gettop(L) + 1, count = push_list(L, from, op);
   add_operands(L, a, first, count);
   return list;
 }
@@ -279,6 +325,7 @@ static void read_positional(lua_State *L, Arguments *a, int first, int last, int
 typedef struct Form {
   int names;      /* stack index of the table with arguments by name; 0: none */
   bool in_table;  /* the others are in that one table, too */
+  bool is_alone;  /* that table is the only argument */
   int positional; /* else how many of them are on the stack */
 } Form;
 
@@ -294,6 +341,7 @@ static Form form_of(lua_State *L, const OpDef *op) {
   if (top == 0 || !plain_is(L, top)) return f;
   bool named = has_names(L, top);
   if (named) f.names = top;
+  f.is_alone = top == 1;
   if (top == 1 && !(op->traits & VARIADIC)) {
     bool has_tensors = lua_rawgeti(L, 1, 1) != LUA_TNIL && is_tensor_like(L, -1);
     lua_pop(L, 1);
@@ -309,23 +357,19 @@ static void read_call(lua_State *L, Arguments *a) {
   Form form = form_of(L, op);
   int first = 1, last = form.positional, inputs = arguments_inputs(op);
   if (op->traits & VARIADIC) {
-    first += read_tensors(L, a, form.positional);
+    first += read_tensors(L, a, form.positional, form.names && form.is_alone);
     inputs = 0;
   } else if (form.in_table) {
     first = lua_gettop(L) + 1;
     last = first - 1 + push_list(L, 1, op);
   }
   read_positional(L, a, first, last, inputs);
-  if (form.names) read_names(L, form.names, a);
+  if (form.names) read_names(L, form.names, a, form.is_alone ? luaL_len(L, form.names) : -1);
 }
 
 /* ---- what operands may be ---- */
 
 static bool is_index(const OpDef *op, int i) { return i < INDEX_INPUTS && op->traits & INDICES(i); }
-
-static bool is_left_out(lua_State *L, const Arguments *a, int i) {
-  return a->operand[i] == 0 || lua_isnoneornil(L, a->operand[i]);
-}
 
 /* What numbers are that stand for operand i: as the tensor beside them, if its row doesn't say
  * otherwise. */

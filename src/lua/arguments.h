@@ -19,4 +19,6 @@ typedef struct Arguments {
 void arguments_read(lua_State *L, Arguments *a);
 /* How many inputs a caller gives: a random op's counter is not among them. */
 int arguments_inputs(const OpDef *op);
+/* Is it a table of a script's own with names in it? */
+bool arguments_has_names(lua_State *L, int index);
 #endif

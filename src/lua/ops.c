@@ -157,6 +157,9 @@ static int apply_operator(lua_State *L, const char *name) {
   if (lua_isnil(L, 1) || lua_isnil(L, 2)) /* a name that was never set, most often */
     return bind_fail(L, ERR_TYPE, "%s: the %s operand is nil", name,
                      lua_isnil(L, 1) ? "left" : "right");
+  if (arguments_has_names(L, 2)) /* which are a call's, not an operand */
+    return bind_fail(L, ERR_TYPE,
+                     "%s: the right operand must be a list; a table with names is none", name);
   lua_pushlightuserdata(L, (void *)(uintptr_t)bind_op(L, name));
   lua_pushcclosure(L, call_op, 1);
   lua_insert(L, 1);

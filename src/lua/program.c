@@ -147,9 +147,9 @@ static int replicas_asked(lua_State *L) {
   return 1;
 }
 
-/* Whether its replicas meet. */
-static int meets(lua_State *L) {
-  lua_pushboolean(L, program_meets(bind_check_program(L, 1)));
+/* Whether it has collectives. */
+static int has_collectives(lua_State *L) {
+  lua_pushboolean(L, program_has_collectives(bind_check_program(L, 1)));
   return 1;
 }
 
@@ -161,7 +161,7 @@ static void push_totals(lua_State *L, MeetingTotals m) {
 
 static void push_cost(lua_State *L, const Program *p, const Phase *phase) {
   const Node *n = phase->step[0]->node;
-  const MeetingCost *cost = &phase->cost;
+  const CollectiveCost *cost = &phase->cost;
   int count = p->all_replicas / p->replicas;
   char type[TYPE_TEXT];
   lua_createtable(L, 0, 9);
@@ -329,7 +329,7 @@ void bind_open_program(lua_State *L) {
       {"set_replicas", set_replicas}, {"replicas_asked", replicas_asked}, {NULL, NULL}};
   static const luaL_Reg methods[] = {{"run", run},
                                      {"replicate", replicate},
-                                     {"meets", meets},
+                                     {"meets", has_collectives},
                                      {"meetings", meetings},
                                      {"queues", queues},
                                      {"describe", describe},

@@ -111,7 +111,7 @@ static Cost streamed(const Price *p, const PricedStep *r) {
 
 /* A step without a node sums gradients. An all-reduce is a reduce-scatter and an all-gather;
  * bytes are a replica's input. */
-static Cost cost_of_meeting(const Price *p, const PricedStep *r) {
+static Cost cost_of_collective(const Price *p, const PricedStep *r) {
   Collective kind = r->node ? r->node->op->collective : COLLECTIVE_SUM;
   const Pod *pod = &p->machine.pod;
   if (kind == COLLECTIVE_GATHER)
@@ -135,7 +135,7 @@ static Cost cost_of_move(const Price *p, const PricedStep *r) {
     case PRICED_STREAMING:
       return streamed(p, r);
     case PRICED_COLLECTIVE:
-      return cost_of_meeting(p, r);
+      return cost_of_collective(p, r);
     default:
       return cost_free();
   }

@@ -340,12 +340,12 @@ void walk_op(PricingContext *w, PricedRegion *in, Node *n) {
     return;
   }
   /* of replicas, what moves is the operand */
-  bool meets = n->op->collective && n->in_count;
-  PricedStep *r = walk_add_step(w, meets ? PRICED_COLLECTIVE : PRICED_OP, n, at_ipu);
+  bool collective = n->op->collective && n->in_count;
+  PricedStep *r = walk_add_step(w, collective ? PRICED_COLLECTIVE : PRICED_OP, n, at_ipu);
   if (!r) return;
   r->stage = home->stage;
   r->backward = w->backward;
-  if (meets) r->bytes = (double)type_bytes(&n->in[0]->type), r->moved = operands[0];
+  if (collective) r->bytes = (double)type_bytes(&n->in[0]->type), r->moved = operands[0];
   else r->cost = c;
   note_price(w, n, c);
   int at = w->price->step_count - 1;

@@ -37,9 +37,9 @@ size_t program_gather_bytes(const Program *p) {
 }
 
 static bool is_sum(const Phase *p, size_t most) {
-  if (p->kind != PHASE_MEETING || p->step[0]->kind != STEP_OP) return false;
+  if (p->kind != PHASE_COLLECTIVE || p->step[0]->kind != STEP_OP) return false;
   const Call *c = &p->step[0]->call;
-  return p->step[0]->node->op->meet_far && c->attr[0].kind == ATTR_NONE && c->in[0] &&
+  return p->step[0]->node->op->eval_collective_far && c->attr[0].kind == ATTR_NONE && c->in[0] &&
          type_bytes(c->in_type[0]) <= most;
 }
 

@@ -34,7 +34,7 @@ static void print_types(FILE *f, Value *const *in, int count) {
   for (int i = 0; i < count; i++) fprintf(f, "%s%s", i ? ", " : "", type_text(&in[i]->type, text));
 }
 
-/* How often a loop runs, where that is fixed: other numbers come to other meetings. */
+/* How often a loop runs, where that is fixed: other numbers make other sequences of collectives. */
 static void print_count(FILE *f, const Node *n) {
   ControlRegions c = control_regions(n);
   if (!c.lead || !node_is_constant(n->in[0]->node)) return;

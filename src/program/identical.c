@@ -39,13 +39,13 @@ static bool differs(const Part *t, const Value *v) {
 /* All replicas get one result of these, whatever they gave. */
 static bool unites(const Search *s, const Node *n) {
   Collective c = n->op->collective;
-  if (s->any_unites) return n->op->meet != NULL;
+  if (s->any_unites) return n->op->eval_collective != NULL;
   if (c == COLLECTIVE_GATHER) return true;
   return (c == COLLECTIVE_SUM || c == COLLECTIVE_MEAN) && n->attr[0].kind == ATTR_NONE;
 }
 
 static bool tells_apart(const Node *n) {
-  return node_is_dequeue(n) || n->op->meet || (n->op->traits & (PER_REPLICA | RANDOM));
+  return node_is_dequeue(n) || n->op->eval_collective || (n->op->traits & (PER_REPLICA | RANDOM));
 }
 
 static void search_region(Search *s, Graph *g, const bool *in, bool all, bool *out);

@@ -1,4 +1,4 @@
-/* One memory plan: buffers whose lives don't meet may share bytes. Each gets the lowest offset
+/* One memory plan: buffers whose lives don't overlap may share bytes. Each gets the lowest offset
  * that is free through its life, larger ones first, or those that are live at the fullest step
  * first if that takes less; beyond a few thousand buffers, in order of birth, which stays fast. */
 #include "program/memory.h"
@@ -26,7 +26,7 @@ static int by_birth(const void *a, const void *b) {
 }
 
 /* Lanes run side by side: what is live when is known only within one. */
-bool buffers_meet(const Buffer *a, const Buffer *b) {
+bool buffers_overlap(const Buffer *a, const Buffer *b) {
   if (a->lane >= 0 && b->lane >= 0 && a->lane != b->lane) return true;
   return a->first <= b->last && b->first <= a->last;
 }
@@ -53,7 +53,7 @@ static void fit_among_placed(Buffer *const *order, int n, bool timely, Buffer **
   for (int i = 0, done = 0; i < n; i++) {
     int near_count = 0, kept = 0;
     for (int k = 0; k < done; k++) {
-      if (buffers_meet(placed[k], order[i])) near[near_count++] = placed[k];
+      if (buffers_overlap(placed[k], order[i])) near[near_count++] = placed[k];
       if (!timely || placed[k]->lane >= 0 || placed[k]->last >= order[i]->first)
         placed[kept++] = placed[k];
     }

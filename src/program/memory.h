@@ -1,10 +1,10 @@
-/* The plan of a program's memory: buffers whose lives don't meet share bytes. */
+/* The plan of a program's memory: buffers whose lives don't overlap share bytes. */
 #ifndef IPULUA_PROGRAM_MEMORY_H
 #define IPULUA_PROGRAM_MEMORY_H
 #include "program/program.h"
 
 /* May the two be live at once? */
-bool buffers_meet(const Buffer *a, const Buffer *b);
+bool buffers_overlap(const Buffer *a, const Buffer *b);
 /* Offsets for ARENA buffers of the one home or the other; returns the bytes in all, SIZE_MAX when
  * memory is out. */
 size_t plan_memory(Buffer *buffers, int count, bool remote);

@@ -86,7 +86,7 @@ typedef struct Program {
   char *name;
   int replicas, replica;           /* how many there are; whose instance this is */
   int all_replicas, first_replica; /* of all instances; 0: it is of this process alone */
-  bool meets;                      /* its replicas meet those of other instances */
+  bool has_collectives;            /* with replicas of other instances */
   size_t window_bytes;             /* of memory that each instance shares with all others */
   bool agreed;                     /* the others run the same program */
   bool uniform;                    /* nothing in it tells replicas apart */

@@ -51,7 +51,8 @@ ProgramDevices program_devices(const Program *p) {
 
 static bool tells_apart(const Node *n, void *context) {
   (void)context;
-  return node_is_dequeue(n) || node_is_enqueue(n) || n->op->meet || (n->op->traits & PER_REPLICA);
+  return node_is_dequeue(n) || node_is_enqueue(n) || n->op->eval_collective ||
+         (n->op->traits & PER_REPLICA);
 }
 
 bool program_diverges(const Program *p) {
@@ -63,16 +64,16 @@ bool program_diverges(const Program *p) {
 
 /* ---- phases ---- */
 
-static bool meets(Step *s, void *context) {
+static bool is_collective(Step *s, void *context) {
   (void)context;
   return s->kind == STEP_DEQUEUE || s->kind == STEP_ENQUEUE ||
-         (s->kind == STEP_OP && s->node->op->meet);
+         (s->kind == STEP_OP && s->node->op->eval_collective);
 }
 
-static bool step_meets(Step *s) {
-  bool found = meets(s, NULL);
+static bool step_has_collectives(Step *s) {
+  bool found = is_collective(s, NULL);
   for (int k = 0; k < s->nested_count && !found; k++)
-    found = block_find(s->nested[k].block, meets, NULL) != NULL;
+    found = block_find(s->nested[k].block, is_collective, NULL) != NULL;
   return found;
 }
 
@@ -159,7 +160,7 @@ static Status build(Builder *b, const Block *const *block, Phases *list) {
     return fail(b->error, ERR_INTERNAL, "the replicas of '%s' differ", b->program->name);
   for (int i = 0; i < block[0]->count; i++) {
     Step *s = &block[0]->step[i];
-    if (!step_meets(s)) {
+    if (!step_has_collectives(s)) {
       if (local) local->count++;
       else local = new_phase(b, list, PHASE_LOCAL, block, i), work = 0;
       if (!local) return no_memory(b);
@@ -168,11 +169,11 @@ static Status build(Builder *b, const Block *const *block, Phases *list) {
       continue;
     }
     local = NULL;
-    Phase *p = new_phase(b, list, s->nested_count ? PHASE_CONTROL : PHASE_MEETING, block, i);
+    Phase *p = new_phase(b, list, s->nested_count ? PHASE_CONTROL : PHASE_COLLECTIVE, block, i);
     if (!p) return no_memory(b);
     if (s->kind == STEP_ENQUEUE && s->call.in_count > b->replication->most_values)
       b->replication->most_values = s->call.in_count;
-    if (p->kind == PHASE_MEETING) continue;
+    if (p->kind == PHASE_COLLECTIVE) continue;
     Phase made = *p; /* the list may move while its inside is built */
     Status status = build_inside(b, &made);
     if (status != OK) return status;
@@ -193,12 +194,14 @@ static bool make_spare(const Program *p, char **out) {
   return false;
 }
 
-static bool node_meets(const Node *n, void *context) {
+static bool node_is_across(const Node *n, void *context) {
   (void)context;
   return n->op->traits & ACROSS;
 }
 
-bool program_meets(const Program *p) { return graph_find(p->graph, node_meets, NULL) != NULL; }
+bool program_has_collectives(const Program *p) {
+  return graph_find(p->graph, node_is_across, NULL) != NULL;
+}
 
 Status program_replicate(Error *e, Program *p, int replicas, int first, int all, int threads) {
   if (replicas == p->replicas && !all) return OK;
@@ -207,7 +210,7 @@ Status program_replicate(Error *e, Program *p, int replicas, int first, int all,
   p->replicas = replicas;
   p->first_replica = first;
   p->all_replicas = all;
-  p->meets = all > replicas && program_meets(p);
+  p->has_collectives = all > replicas && program_has_collectives(p);
   p->uniform = !graph_find(p->graph, tells_apart, NULL);
   return p->uniform || p->outline || (replicas == 1 && all <= 1)
              ? OK

@@ -1,6 +1,6 @@
 /* Replicas of a program: instances of one graph, each with memory of its own. Lowering is
  * deterministic, so step i of one corresponds to step i of every other; phases say which steps
- * each replica runs by itself, and where they meet. */
+ * each replica runs by itself, and which collectively. */
 #ifndef IPULUA_PROGRAM_REPLICAS_H
 #define IPULUA_PROGRAM_REPLICAS_H
 #include "program/program.h"
@@ -35,29 +35,29 @@ typedef struct Bucket {
   struct Bucket *next; /* of the same program */
 } Bucket;
 
-/* What the meetings of instances at a phase have cost. */
-typedef struct MeetingCost {
+/* What a collective phase has cost each instance. */
+typedef struct CollectiveCost {
   int64_t count;
   const char *way; /* "gather", "chain" or "shared" */
   struct MeetingTotals
-      *of; /* [instances]: of others, until the meeting before; NULL before the first */
-} MeetingCost;
+      *of; /* [instances]: of others, until the one before; NULL before the first */
+} CollectiveCost;
 
 typedef enum PhaseKind {
-  PHASE_LOCAL,   /* `count` steps that concern one replica alone */
-  PHASE_MEETING, /* a step that all do together: a collective, a queue, a call of the host */
-  PHASE_CONTROL, /* a control step with a meeting inside */
+  PHASE_LOCAL,      /* `count` steps that concern one replica alone */
+  PHASE_COLLECTIVE, /* a step that all do together: a collective, a queue, a call of the host */
+  PHASE_CONTROL,    /* a control step with a collective inside */
 } PhaseKind;
 
 struct Phase {
   PhaseKind kind;
   int count;
-  Bucket *bucket; /* MEETING: whose message it is exchanged with; NULL: one of its own */
+  Bucket *bucket; /* COLLECTIVE: whose message it is exchanged with; NULL: one of its own */
   int place;      /* among those of the bucket; the first one exchanges all */
   size_t ahead;   /* bytes of a replica in front of its own */
   size_t line;    /* of shared memory, where its first replica's begin */
-  MeetingCost cost;
-  uint32_t detail; /* MEETING of instances: what must be alike; 0: not known yet */
+  CollectiveCost cost;
+  uint32_t detail; /* COLLECTIVE of instances: what must be alike; 0: not known yet */
   bool heavy;      /* LOCAL: worth a hand-off to other threads */
   Step **step;     /* [replicas]: the first one in each instance */
   Phases *nested;  /* CONTROL: of each of the step's blocks */
@@ -74,9 +74,9 @@ typedef struct Replication {
 } Replication;
 
 /* Make p run as so many replicas; once. With others: they are replicas first, first + 1, … of `all`, which several
- * instances have (one, too: then they meet nobody, but are numbered so). all 0: the program is of this process alone. */
+ * instances have (one, too: then nobody else takes part, but they are numbered so). all 0: the program is of this process alone. */
 Status program_replicate(Error *e, Program *p, int replicas, int first, int all, int threads);
-bool program_meets(const Program *p); /* has collectives */
+bool program_has_collectives(const Program *p); /* has collectives */
 /* Its replicas may hold different values now, so all must run; else the first one speaks for
  * all. Makes their instances. */
 bool program_diverges(const Program *p);

@@ -38,7 +38,7 @@ static Status check_memory(Error *e, const Program *p, bool remote) {
     for (int k = i + 1;
          k < count && sorted[k]->offset < sorted[i]->offset + (int64_t)sorted[i]->bytes && s == OK;
          k++)
-      if (buffers_meet(sorted[i], sorted[k]))
+      if (buffers_overlap(sorted[i], sorted[k]))
         s = bad(e, p, "two live buffers share bytes", (int)(sorted[i] - p->buffer),
                 (int)(sorted[k] - p->buffer));
   free(sorted);

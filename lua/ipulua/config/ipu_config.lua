@@ -6,10 +6,9 @@ local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
 local core = require "ipulua.core"
-local enum = require "ipulua.base.enumeration"
 local json = require "ipulua.base.json"
 local log = require "ipulua.base.log"
-local nearest = require "ipulua.nearest"
+local option_rows = require "ipulua.config.option_rows"
 local options = require "ipulua.config.options"
 local plain = require "ipulua.base.plain"
 
@@ -43,154 +42,9 @@ local IPUConfig = class.new("IPUConfig")
 local Category = class.new("IPUConfigCategory")
 local Metadata = class.new("IPUConfigMetadata")
 
--- ------------------------------------------------ the options, by name
-
-local rows, full_names = {}, {}
-for i, row in ipairs(options.table) do
-  rows[row[1]] = row
-  full_names[i] = row[1]
-end
-local suggestions = table.move(full_names, 1, #full_names, 1, {})
-for name in pairs(options.categories) do suggestions[#suggestions + 1] = name end
-
-local type_words <const> = {
-  ints = "int or list (a list of int)", dict = "dict (a table of str to str)",
-}
-
-local function type_name(row)
-  local t = row[2]
-  if enum.is(t) then return enum.name(t) end
-  return t == "ints" and "list" or t
-end
-
--- What a type error says that the option must be.
-local function expected(row)
-  local t = row[2]
-  if enum.is(t) then return enum.name(t) .. " (" .. table.concat(enum.members(t), ", ") .. ")" end
-  return type_words[t] or t
-end
-
--- A coercer returns the value to keep, or nil and (perhaps) what was wrong inside a table.
-local coerce = {}
-
-function coerce.bool(v)
-  if type(v) == "boolean" then return v end
-end
-
-function coerce.int(v)
-  return type(v) == "number" and math.tointeger(v) or nil
-end
-
--- An integer is fine where a float is wanted, if a float can hold it.
-function coerce.float(v)
-  if type(v) ~= "number" or v ~= v then return nil end
-  local f = v + 0.0
-  return f == v and f or nil
-end
-
-function coerce.str(v)
-  return type(v) == "string" and v or nil
-end
-
-function coerce.ints(v)
-  if type(v) == "number" then return math.tointeger(v) end
-  if type(v) ~= "table" or not args.is_list(v) then return nil end
-  local list = core.plain{}
-  for i, element in ipairs(v) do
-    list[i] = coerce.int(element)
-    if not list[i] then
-      return nil, string.format("%s at position %d", args.describe(element), i)
-    end
-  end
-  return list
-end
-
-function coerce.dict(v)
-  if not args.is_plain(v) then return nil end
-  local dict = core.plain{}
-  for key, value in next, v do
-    if type(key) ~= "string" then return nil, "the key " .. args.describe(key) end
-    if type(value) ~= "string" then return nil, args.describe(value) .. " for '" .. key .. "'" end
-    dict[key] = value
-  end
-  return dict
-end
-
--- The value to keep for an option; raises when its type is wrong. who: what the message begins
--- with.
-local function checked(row, value, who)
-  local t = row[2]
-  local kept, inside
-  if enum.is(t) then
-    kept = enum.find(t, value)
-  else
-    kept, inside = coerce[t](value)
-  end
-  if kept == nil then
-    blame.error(string.format("%s: '%s' must be of type %s, got %s", who or "IPUConfig", row[1],
-      expected(row),
-      inside or args.describe(value)), "type")
-  end
-  return kept
-end
-
-local function copy_value(value)
-  if type(value) ~= "table" then return value end
-  local copy = core.plain{}
-  for k, v in next, value do copy[k] = v end
-  return copy
-end
-
-local function category_deprecation(name)
-  while name do
-    local category = options.categories[name]
-    if category and category.deprecated then return category.deprecated end
-    name = name:match("^(.*)%.[^.]*$")
-  end
-  return nil
-end
-
-local function deprecation(name)
-  local row = rows[name]
-  return row and row[5] and row[5].deprecated or category_deprecation(name)
-end
-
-local function warn_if_deprecated(name)
-  local words = deprecation(name)
-  if words then log.warn("IPUConfig: '%s' is deprecated: %s", name, words) end
-end
-
--- ------------------------------------------------ unknown names
-
-local function leaf(name)
-  return name:match("[^.]*$")
-end
-
--- The full name nearest to `name`, asked inside `prefix`: by the whole name, by the last part
--- inside the same category, by the last part anywhere.
-local function suggest(prefix, name)
-  local found = nearest.find(prefix .. name, suggestions)
-  if found then return found end
-  local by_leaf, leaves = {}, {}
-  for _, full in ipairs(suggestions) do
-    local l = leaf(full)
-    if not by_leaf[l] then
-      by_leaf[l] = full
-      leaves[#leaves + 1] = l
-    end
-    if full == prefix .. l then by_leaf[l] = full end
-  end
-  found = nearest.find(leaf(name), leaves)
-  return found and by_leaf[found]
-end
-
-local function refuse_unknown(prefix, name, who)
-  local full = prefix .. tostring(name):sub(1, 200)
-  local near = type(name) == "string" and #name <= 200 and suggest(prefix, name)
-  blame.error(string.format("%s'%s' is not a valid attribute of IPUConfig.%s",
-    who and who .. ": " or "", full,
-    near and " Did you mean '" .. near .. "'?" or ""), "value")
-end
+local copy_value <const>, warn_if_deprecated <const> = option_rows.copy, option_rows.warn
+local checked <const>, refuse_unknown <const> = option_rows.checked, option_rows.refuse_unknown
+local rows <const>, full_names <const> = option_rows.by_name, option_rows.names
 
 -- ------------------------------------------------ metadata
 
@@ -199,10 +53,10 @@ end
 function Metadata:init(name)
   local row = rows[name]
   self.name = name
-  self.deprecated_msg = deprecation(name)
+  self.deprecated_msg = option_rows.deprecation(name)
   self.deprecated = self.deprecated_msg ~= nil
   if row then
-    self.type = type_name(row)
+    self.type = option_rows.type_name(row)
     self.types = core.plain(row[2] == "ints" and {"int", "list"} or {self.type})
     self.default = copy_value(row[3])
     self.doc = row[4]
@@ -470,27 +324,6 @@ function object.names(self)
   return names
 end
 
-local function check_bounds(row, value)
-  local fields = row[5]
-  if not fields then return end
-  local problem
-  if fields.least and value < fields.least then
-    problem = "must be at least " .. fields.least
-  elseif fields.most and value > fields.most then
-    problem = "must be at most " .. fields.most
-  elseif fields.above and value <= fields.above then
-    problem = "must be greater than " .. fields.above
-  elseif fields.choices then
-    local known = false
-    for _, choice in ipairs(fields.choices) do known = known or choice == value end
-    if not known then problem = "must be one of " .. table.concat(fields.choices, ", ", 2) end
-  end
-  if problem then
-    blame.error(string.format("IPUConfig: '%s' %s, got %s", row[1], problem, lua_text(value)),
-      "value")
-  end
-end
-
 ---Copies of all values after a check of types (a script may have edited a table in place) and
 ---bounds.
 ---@param self IPUConfig
@@ -501,7 +334,7 @@ function object.snapshot(self)
   for _, name in ipairs(full_names) do
     local row = rows[name]
     local value = checked(row, data.values[name])
-    check_bounds(row, value)
+    option_rows.check_bounds(row, value, lua_text)
     values[name] = value
   end
   return values, copy_value(data.assigned)

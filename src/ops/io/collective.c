@@ -1,4 +1,4 @@
-/* What replicas do together. A row's `meet` has the calls of all replicas; values combine in the
+/* What replicas do together. A row's `eval_collective` has the calls of all replicas; values combine in the
  * order of replicas, so that neither threads nor arrival can be seen in the bits. One replica
  * alone is a group of one. */
 #include <math.h>
@@ -9,7 +9,7 @@
 #include "ops/support.h"
 
 /* Elements combined at a time. Chunks of parallel loops are whole blocks. */
-enum { BLOCK = 1024, MEET_GRAIN = 16 * BLOCK };
+enum { BLOCK = 1024, COLLECTIVE_GRAIN = 16 * BLOCK };
 
 /* ---- groups of replicas ---- */
 
@@ -323,20 +323,20 @@ static void reduce_part(void *context, int64_t begin, int64_t end) {
     }
 }
 
-static Status meet_reduce(const Call *const *replica, int count, Combination o) {
+static Status collective_reduce(const Call *const *replica, int count, Combination o) {
   const Call *c = replica[0];
   Combining m = {.replica = replica, .combination = o};
   Status s = make_groups(c, count, &m.groups);
   if (s != OK) return s;
-  parallel_for(c, type_count(c->in_type[0]), MEET_GRAIN, reduce_part, &m);
+  parallel_for(c, type_count(c->in_type[0]), COLLECTIVE_GRAIN, reduce_part, &m);
   return finish(&m);
 }
 
-static Status meet_sum(const Call *const *replica, int count) {
-  return meet_reduce(replica, count, ADD);
+static Status collective_sum(const Call *const *replica, int count) {
+  return collective_reduce(replica, count, ADD);
 }
-static Status meet_mean(const Call *const *replica, int count) {
-  return meet_reduce(replica, count, MEAN);
+static Status collective_mean(const Call *const *replica, int count) {
+  return collective_reduce(replica, count, MEAN);
 }
 
 /* ---- the same along the chain of instances ---- */
@@ -389,8 +389,8 @@ static void far_take(void *context, int64_t begin, int64_t n, const void *acc) {
   }
 }
 
-static Status meet_far(const Call *const *replica, int count, int all, const FarMeeting *far,
-                       Combination o) {
+static Status collective_far(const Call *const *replica, int count, int all, const FarMeeting *far,
+                             Combination o) {
   const Call *c = replica[0];
   FarSum f = {.replica = replica, .count = count, .all = all, .combination = o};
   ChainSum sum = {.count = type_count(c->in_type[0]),
@@ -402,11 +402,13 @@ static Status meet_far(const Call *const *replica, int count, int all, const Far
   return s == OK ? finish(&(Combining){.replica = replica, .overflow = f.overflow}) : s;
 }
 
-static Status meet_far_sum(const Call *const *replica, int count, int all, const FarMeeting *far) {
-  return meet_far(replica, count, all, far, ADD);
+static Status collective_far_sum(const Call *const *replica, int count, int all,
+                                 const FarMeeting *far) {
+  return collective_far(replica, count, all, far, ADD);
 }
-static Status meet_far_mean(const Call *const *replica, int count, int all, const FarMeeting *far) {
-  return meet_far(replica, count, all, far, MEAN);
+static Status collective_far_mean(const Call *const *replica, int count, int all,
+                                  const FarMeeting *far) {
+  return collective_far(replica, count, all, far, MEAN);
 }
 
 /* Each replica's loss depends on what all of its group put in. */
@@ -431,7 +433,7 @@ static Status infer_gather(Error *e, Node *n) {
   return type_check(e, "all_gather", &n->out[0].type);
 }
 
-static Status meet_gather(const Call *const *replica, int count) {
+static Status collective_gather(const Call *const *replica, int count) {
   const Call *c = replica[0];
   Status s = check_factor(c, &c->attr[GATHER_FACTOR], count);
   if (s != OK) return s;
@@ -491,7 +493,7 @@ static void scatter_part(void *context, int64_t begin, int64_t end) {
     }
 }
 
-static Status meet_scatter(const Call *const *replica, int count) {
+static Status collective_scatter(const Call *const *replica, int count) {
   const Call *c = replica[0];
   Status s = check_factor(c, &c->attr[SCATTER_FACTOR], count);
   if (s != OK) return s;
@@ -500,7 +502,7 @@ static Status meet_scatter(const Call *const *replica, int count) {
                  .count = c->in_type[0]->shape[0],
                  .share = c->out_type[0]->shape[0],
                  .combination = combination_of(c->attr[SCATTER_OP].s)};
-  parallel_for(c, m.share, MEET_GRAIN, scatter_part, &m);
+  parallel_for(c, m.share, COLLECTIVE_GRAIN, scatter_part, &m);
   return finish(&m);
 }
 
@@ -595,7 +597,7 @@ static void exchange_block(const Call *from_call, const Call *to_call, int from,
                (char *)to_call->out[0] + (size_t)put * size);
 }
 
-static Status meet_exchange(const Call *const *replica, int count) {
+static Status collective_exchange(const Call *const *replica, int count) {
   Status s = check_factor(replica[0], &replica[0]->attr[EXCHANGE_FACTOR], count);
   if (s != OK || type_count(replica[0]->in_type[0]) == 0) return s;
   for (int to = 0; to < count; to++)
@@ -630,7 +632,7 @@ static void grad_same(Graph *g, const Node *n, Value *const *dy, Value **dx) {
 
 /* ---- the rows ---- */
 
-static Status eval_alone(const Call *c) { return c->node->op->meet(&c, 1); }
+static Status eval_alone(const Call *c) { return c->node->op->eval_collective(&c, 1); }
 
 #define GROUPS                                                                             \
   .attrs = {{"replica_group_size", ATTR_INT, "nil", NULL,                                  \
@@ -651,8 +653,8 @@ const OpDef ops_collective[] = {
      .traits = PER_REPLICA | ACROSS,
      .infer = infer_sum,
      .eval = eval_alone,
-     .meet = meet_sum,
-     .meet_far = meet_far_sum,
+     .eval_collective = collective_sum,
+     .eval_collective_far = collective_far_sum,
      .grad = grad_reduce,
      .cost = cost_of_copy,
      .sample = "F[2,3] | F[] {replica_group_size = 1} | F[0]"},
@@ -667,8 +669,8 @@ const OpDef ops_collective[] = {
      .traits = PER_REPLICA | ACROSS,
      .infer = infer_mean,
      .eval = eval_alone,
-     .meet = meet_mean,
-     .meet_far = meet_far_mean,
+     .eval_collective = collective_mean,
+     .eval_collective_far = collective_far_mean,
      .grad = grad_reduce,
      .cost = cost_of_copy,
      .sample = "F[2,3] | F[] {replica_group_type = 'ORTHOGONAL'}"},
@@ -682,7 +684,7 @@ const OpDef ops_collective[] = {
      .traits = PER_REPLICA | ACROSS,
      .infer = infer_gather,
      .eval = eval_alone,
-     .meet = meet_gather,
+     .eval_collective = collective_gather,
      .grad = grad_gather,
      .cost = cost_of_copy,
      .sample = "F[2,3] | F[]"},
@@ -700,7 +702,7 @@ const OpDef ops_collective[] = {
      .traits = PER_REPLICA | ACROSS,
      .infer = infer_scatter,
      .eval = eval_alone,
-     .meet = meet_scatter,
+     .eval_collective = collective_scatter,
      .grad = grad_scatter,
      .cost = cost_of_copy,
      .sample = "F[5] | F[4] {op = 'MEAN'} | F[3] {op = 'SQUARE_ADD'} | F[3] {op = 'LOCAL'}"},
@@ -718,7 +720,7 @@ const OpDef ops_collective[] = {
      .traits = PER_REPLICA | ACROSS,
      .infer = infer_exchange,
      .eval = eval_alone,
-     .meet = meet_exchange,
+     .eval_collective = collective_exchange,
      .grad = grad_exchange,
      .cost = cost_of_copy,
      .sample =

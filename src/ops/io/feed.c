@@ -8,7 +8,7 @@ static Status eval_host(const Call *c) {
 }
 
 /* The script is called for one replica after the other. */
-static Status meet_host(const Call *const *replica, int count) {
+static Status collective_host(const Call *const *replica, int count) {
   Status s = OK;
   for (int i = 0; i < count && s == OK; i++) s = eval_host(replica[i]);
   return s;
@@ -36,7 +36,7 @@ const OpDef ops_feed[] = {
                   .traits = STATEFUL | INTERNAL | NO_GRADIENT | OBSERVES,
                   .outputs = -1,
                   .eval = eval_host,
-                  .meet = meet_host},
+                  .eval_collective = collective_host},
     {0}};
 
 static Node *feed_node(Graph *g, int row, Object *o, Value *const *in, int count, int out_count,

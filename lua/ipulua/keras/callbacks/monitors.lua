@@ -99,8 +99,10 @@ function EarlyStopping:on_epoch_end(epoch, logs)
   if is_better(self, current, self.best) then
     self.best, self.best_epoch = current, epoch
     if self.restore_best_weights then self.best_weights = self.model:get_weights() end
-    if not self.baseline or is_better(self, current, self.baseline) then self.wait = 0 end
-    return
+    if not self.baseline or is_better(self, current, self.baseline) then
+      self.wait = 0
+      return
+    end
   end
   if self.wait >= self.patience and epoch > 0 then
     self.stopped_epoch = epoch

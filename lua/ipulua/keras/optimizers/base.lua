@@ -8,13 +8,11 @@ local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
 local core = require "ipulua.core"
 local counted = require "ipulua.base.counted"
-local lengths = require "ipulua.keras.base.lengths"
-local log = require "ipulua.base.log"
+local gradients = require "ipulua.keras.optimizers.gradients"
 local nest = require "ipulua.base.nest"
 local ops = require "ipulua.ops"
 local parts = require "ipulua.base.parts"
 local rules = require "ipulua.optimizers.rules"
-local replication = require "ipulua.trace.replication"
 local tapes = require "ipulua.trace.tape"
 local teams = require "ipulua.config.teams"
 local tracing = require "ipulua.trace.tracing"
@@ -322,73 +320,6 @@ end
 
 -- ------------------------------------------------ applying
 
-local function clip_to_norm(g, norm)
-  return lengths.scale(g, norm / ops.maximum(lengths.of(g), norm))
-end
-
-local function clip_global(grads, norm)
-  local sum
-  for _, g in ipairs(grads) do
-    local s = lengths.sum_of_squares(ops.cast(g, "float32"))
-    sum = sum and sum + s or s
-  end
-  local scale = norm / ops.maximum(ops.sqrt(sum), norm)
-  for i, g in ipairs(grads) do
-    local wide = lengths.wide(g)
-    grads[i] = ops.cast(wide * ops.cast(scale, wide.dtype), g.dtype)
-  end
-end
-
--- By value, then each gradient by its norm, then all by their common norm.
-function Optimizer:clip(grads)
-  for i, g in ipairs(grads) do
-    if self.clipvalue then g = ops.clip_by_value(g, -self.clipvalue, self.clipvalue) end
-    if self.clipnorm then g = clip_to_norm(g, self.clipnorm) end
-    grads[i] = g
-  end
-  if self.global_clipnorm then clip_global(grads, self.global_clipnorm) end
-end
-
--- apply_gradients(pairs) or (grads, variables) → two lists without the variables that have no
--- gradient.
-local function read_pairs(self, first, second)
-  local grads, vars, missing = {}, {}, {}
-  local function add(g, v)
-    if not core.is_variable(v) then
-      blame.error("apply_gradients: a list of pairs {gradient, variable}, or gradients and "
-        .. "variables, is wanted; got "
-        .. args.describe(v), "type")
-    end
-    if core.is_value(g) then
-      grads[#grads + 1], vars[#vars + 1] = g, v
-    else
-      missing[#missing + 1] = v.name
-    end
-  end
-  if type(first) ~= "table" then
-    blame.error("apply_gradients: a list of gradients is wanted, got "
-      .. args.describe(first), "type")
-  end
-  if args.is_plain(second) and second[1] ~= nil then
-    for i = 1, #second do add(first[i], second[i]) end
-  else
-    for _, pair in ipairs(first) do
-      local is_pair = args.is_plain(pair)
-      add(is_pair and pair[1] or nil, is_pair and pair[2] or pair)
-    end
-  end
-  if #vars == 0 then
-    blame.error(string.format("%s: no gradients are provided for any variable%s", self.name,
-      #missing > 0 and ": " .. table.concat(missing, ", ")
-      or "; is every layer frozen (trainable = false)?"), "value")
-  end
-  if #missing > 0 then
-    log.warn("gradients do not exist for the variables %s when minimizing the loss",
-      table.concat(missing, ", "))
-  end
-  return grads, vars
-end
-
 local function check_dtype(self, g, v)
   if g.dtype ~= self:dtype_of(v) then
     blame.error(string.format("%s: the gradient of variable '%s' is %s, the variable is %s; cast "
@@ -412,27 +343,6 @@ local function update_average(self, v)
   if not self.ema_overwrite_frequency then return end
   local due = ops.equal(ops.mod(self.iterations + 1, self.ema_overwrite_frequency), 0)
   v:assign(ops.where(due, ops.cast(average:read_value(), v.dtype), v:read_value()))
-end
-
-local summing = true
-
--- On several replicas their gradients are added up; of one replica the gradients themselves. A
--- strategy for several instances says how.
-local function sum_over_replicas(list)
-  if not summing or replication.count() == 1 then return end
-  local how = "sum"
-  if teams.current() then how = teams.reduction() end
-  if not how then return end
-  for i, g in ipairs(list) do list[i] = ops["cross_replica_" .. how](g) end
-end
-
-local former_summing <const> = {__close = function(self) summing = self.former end}
-
----f(), for gradients that were reduced over the replicas before.
-function base.without_sum(f)
-  local _ <close> = setmetatable({former = summing}, former_summing)
-  summing = false
-  f()
 end
 
 ---What accumulation adds up for the gradient of one micro-batch: wrappers may change each.
@@ -462,13 +372,13 @@ function Optimizer:apply_accumulated(...) return base.apply_accumulated(true, se
 ---@param vars userdata[]?
 function Optimizer:apply_gradients(grads, vars)
   local list
-  list, vars = read_pairs(self, grads, vars)
-  sum_over_replicas(list)
+  list, vars = gradients.read(self, grads, vars)
+  gradients.sum_over_replicas(list)
   for _, v in ipairs(vars) do teams.note_trained(v) end
   if self.aggregate then list = self:aggregate(list, vars) end
   for i, v in ipairs(vars) do check_dtype(self, list[i], v) end
   self:build(vars)
-  self:clip(list)
+  gradients.clip(self, list)
   local rate = self:current_learning_rate()
   local shared = self.prepare and self:prepare(rate) or {}
   shared.rate = shared.rate or rate

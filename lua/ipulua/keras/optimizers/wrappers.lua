@@ -9,6 +9,7 @@ local delegating = require "ipulua.keras.optimizers.delegating"
 local enums = require "ipulua.enums"
 local loops = require "ipulua.trace.loops"
 local offloading = require "ipulua.trace.offloading"
+local gradients = require "ipulua.keras.optimizers.gradients"
 local ops = require "ipulua.ops"
 local teams = require "ipulua.config.teams"
 local variables = require "ipulua.trace.variables"
@@ -79,7 +80,7 @@ function CrossReplicaOptimizer:apply_gradients(grads, vars)
   for i, pair in ipairs(as_pairs(grads, vars)) do
     means[i] = {pair[1] and ops.cross_replica_mean(pair[1]) or pair[1], pair[2]}
   end
-  base.without_sum(function() self.opt:apply_gradients(means) end)
+  gradients.without_sum(function() self.opt:apply_gradients(means) end)
 end
 
 -- ------------------------------------------------ accumulation over calls

@@ -6,10 +6,10 @@ local assignment = require "ipulua.keras.models.stage_assignment"
 local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
 local class_numbers = require "ipulua.keras.base.class_numbers"
+local class_weights = require "ipulua.keras.training.class_weights"
 local core = require "ipulua.core"
 local counted = require "ipulua.base.counted"
 local data = require "ipulua.data"
-local elements = require "ipulua.data.elements"
 local infeed = require "ipulua.data.infeed"
 local log = require "ipulua.base.log"
 local nest = require "ipulua.base.nest"
@@ -122,80 +122,6 @@ local function gather(dataset, who)
   local types, feedable = infeed.fed_types(dataset)
   if not feedable then infeed.check_feedable(dataset, who) end
   return types[1].shape[1] or 1
-end
-
--- Weights of the samples and of their classes, brought to one rank: columns are vectors, weights of
--- samples are of their steps.
-local function multiplied(of_class, w)
-  while #w.shape > #of_class.shape and w.shape[#w.shape] == 1 do w = ops.squeeze(w, {axis = -1}) end
-  while #w.shape < #of_class.shape do w = ops.expand_dims(w, -1) end
-  while #of_class.shape < #w.shape do of_class = ops.expand_dims(of_class, -1) end
-  return of_class * ops.cast(w, "float32")
-end
-
--- class_weight = {[0] = 1, [1] = 5}: a sample's weight by its class.
-local function weigh_classes(dataset, class_weight)
-  local count = 0
-  for class_number in pairs(class_weight) do
-    if math.type(class_number) ~= "integer" or class_number < 0 then
-      blame.error("fit: 'class_weight' is a table from class numbers (from 0) to weights", "value")
-    end
-    count = math.max(count, class_number + 1)
-  end
-  local list = {}
-  for i = 1, count do
-    if not class_weight[i - 1] then
-      blame.error(string.format("fit: 'class_weight' must hold all classes from 0 to %d; %d is "
-        .. "missing", count - 1, i - 1),
-        "value")
-    end
-    list[i] = class_weight[i - 1]
-  end
-  local weights = core.tensor(list)
-  if not elements.is_tuple(dataset.template) or #dataset.template.items < 2
-    or #dataset.handle:types() > 3 then
-    blame.error("fit: 'class_weight' wants data with one tensor of labels beside the inputs",
-      "value")
-  end
-  return dataset:map(function(x, y, w)
-    local classes
-    if #y.shape > 1 and y.shape[#y.shape] > 1 then classes = ops.argmax(y, {axis = -1})
-    else
-      classes = class_numbers(y)
-      if #classes.shape > 1 then classes = ops.squeeze(classes, {axis = -1}) end
-    end
-    local of_class = ops.gather(weights, classes)
-    return x, y, w and multiplied(of_class, w) or of_class
-  end)
-end
-
----Of class_weight: raises the words for labels of a dataset that have no weight, which the dataset
----meets as a gather outside of the table of weights.
----@param class_weight table<integer, number>
----@return fun(problem: any)
-function feeding.explain_classes(class_weight)
-  local outside = string.format("dataset stage 'map'.*: gather: indices%%b[] is (%%-?%%d+), "
-    .. "outside 0 … %d$", #class_weight)
-  return function(problem)
-    local class_number = type(problem) == "string" and problem:match(outside)
-    if class_number then
-      blame.error(string.format("fit: 'class_weight' must hold all classes of the labels; %s is "
-        .. "missing", class_number), "value")
-    end
-  end
-end
-
--- Labels in memory are looked through for classes that have no weight; those of a dataset are met
--- while it is read.
-local function check_classes(who, class_weight, y)
-  if not core.is_tensor(y) or #y.shape > 2 or (#y.shape == 2 and y.shape[2] > 1) then return end
-  local classes = class_numbers(y)
-  for _, outermost in ipairs{ops.reduce_max(classes):item(), ops.reduce_min(classes):item()} do
-    if class_weight[outermost] == nil then
-      blame.error(string.format("%s: 'class_weight' must hold all classes of the labels; %d is "
-        .. "missing", who, outermost), "value")
-    end
-  end
 end
 
 ---@class Feed
@@ -339,7 +265,7 @@ function feeding.open(who, model, o)
       refuse_remainder(who, {samples = length, batch_size = batch_size})
     end
     samples = length
-    if o.class_weight then check_classes(who, o.class_weight, y) end
+    if o.class_weight then class_weights.check(who, o.class_weight, y) end
     dataset = data.from_tensor_slices(element)
     if o.shuffle then
       dataset = dataset:shuffle(math.max(length, 1))
@@ -350,7 +276,7 @@ function feeding.open(who, model, o)
   local is_distributed <const> = rawget(dataset, "is_distributed") == true
   texts.refuse(who, dataset.template)
   dataset = narrow(dataset)
-  if o.class_weight then dataset = weigh_classes(dataset, o.class_weight) end
+  if o.class_weight then dataset = class_weights.apply(dataset, o.class_weight) end
   return {batch_size = gather(dataset, who), dataset = dataset, batches = dataset:cardinality(),
     samples = samples, is_distributed = is_distributed}
 end

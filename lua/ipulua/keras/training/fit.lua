@@ -5,6 +5,7 @@ local assignment = require "ipulua.keras.models.stage_assignment"
 local blame = require "ipulua.base.blame"
 local building = require "ipulua.keras.training.building"
 local callbacks = require "ipulua.keras.callbacks"
+local class_weights = require "ipulua.keras.training.class_weights"
 local compile = require "ipulua.keras.training.compile"
 local core = require "ipulua.core"
 local counted = require "ipulua.base.counted"
@@ -304,7 +305,7 @@ function methods:fit(...)
     shuffle = a.shuffle, class_weight = a.class_weight, epoch = self._epochs_fed})
   local run = plan(self, a, feed)
   validation.check_steps(self, a)
-  run.explain = a.class_weight and feeding.explain_classes(a.class_weight)
+  run.explain = a.class_weight and class_weights.explain(a.class_weight)
   local history
   run.callbacks, history = make_callbacks(self, a, run.steps)
   run.entry = program_for(self, feed, run, a.prefetch_depth)
