@@ -6,6 +6,7 @@
 ---@field dtype string
 ---@field rank integer
 ---@field size integer
+---@field T ipulua.Tensor
 ---@operator add(ipulua.Tensor|number): ipulua.Tensor
 ---@operator sub(ipulua.Tensor|number): ipulua.Tensor
 ---@operator mul(ipulua.Tensor|number): ipulua.Tensor
@@ -19,6 +20,8 @@ local Tensor = {}
 function Tensor:item() end
 ---@return any
 function Tensor:totable() end
+---@return any
+function Tensor:tolist() end
 
 local ipu = {}
 ipu.linalg = {}
@@ -1111,6 +1114,7 @@ function ipu.reciprocal(x) end
 ---@param options? {axis?: integer|integer[], keepdims?: boolean}
 ---@return ipulua.Tensor
 function ipu.reduce_all(x, options) end
+Tensor.all = ipu.reduce_all
 
 ---Whether any element over axes is true.
 ---Shapes: `[...] → without axis`
@@ -1120,6 +1124,7 @@ function ipu.reduce_all(x, options) end
 ---@param options? {axis?: integer|integer[], keepdims?: boolean}
 ---@return ipulua.Tensor
 function ipu.reduce_any(x, options) end
+Tensor.any = ipu.reduce_any
 
 ---log of the sum of e^x over axes, without overflow.
 ---Shapes: `[...] → without axis`
@@ -1129,6 +1134,7 @@ function ipu.reduce_any(x, options) end
 ---@param options? {axis?: integer|integer[], keepdims?: boolean}
 ---@return ipulua.Tensor
 function ipu.reduce_logsumexp(x, options) end
+Tensor.logsumexp = ipu.reduce_logsumexp
 
 ---The greatest element over axes; equals share the gradient.
 ---Shapes: `[...] → without axis`
@@ -1138,6 +1144,7 @@ function ipu.reduce_logsumexp(x, options) end
 ---@param options? {axis?: integer|integer[], keepdims?: boolean}
 ---@return ipulua.Tensor
 function ipu.reduce_max(x, options) end
+Tensor.max = ipu.reduce_max
 
 ---The mean over axes.
 ---Shapes: `[...] → without axis`
@@ -1147,6 +1154,7 @@ function ipu.reduce_max(x, options) end
 ---@param options? {axis?: integer|integer[], keepdims?: boolean}
 ---@return ipulua.Tensor
 function ipu.reduce_mean(x, options) end
+Tensor.mean = ipu.reduce_mean
 
 ---The smallest element over axes; equals share the gradient.
 ---Shapes: `[...] → without axis`
@@ -1156,6 +1164,7 @@ function ipu.reduce_mean(x, options) end
 ---@param options? {axis?: integer|integer[], keepdims?: boolean}
 ---@return ipulua.Tensor
 function ipu.reduce_min(x, options) end
+Tensor.min = ipu.reduce_min
 
 ---The product over axes.
 ---Shapes: `[...] → without axis`
@@ -1165,6 +1174,7 @@ function ipu.reduce_min(x, options) end
 ---@param options? {axis?: integer|integer[], keepdims?: boolean}
 ---@return ipulua.Tensor
 function ipu.reduce_prod(x, options) end
+Tensor.prod = ipu.reduce_prod
 
 ---Each replica's share of what all replicas' elements give combined, padded with zeros.
 ---Shapes: `[n] → [ceil(n / replicas)]`
@@ -1183,6 +1193,7 @@ function ipu.reduce_scatter(x, options) end
 ---@param options? {axis?: integer|integer[], keepdims?: boolean}
 ---@return ipulua.Tensor
 function ipu.reduce_std(x, options) end
+Tensor.std = ipu.reduce_std
 
 ---The sum over axes.
 ---Shapes: `[...] → without axis`
@@ -1192,6 +1203,7 @@ function ipu.reduce_std(x, options) end
 ---@param options? {axis?: integer|integer[], keepdims?: boolean}
 ---@return ipulua.Tensor
 function ipu.reduce_sum(x, options) end
+Tensor.sum = ipu.reduce_sum
 
 ---The population variance over axes.
 ---Shapes: `[...] → without axis`
@@ -1201,6 +1213,7 @@ function ipu.reduce_sum(x, options) end
 ---@param options? {axis?: integer|integer[], keepdims?: boolean}
 ---@return ipulua.Tensor
 function ipu.reduce_variance(x, options) end
+Tensor.variance = ipu.reduce_variance
 
 ---Each element (or slice along axis) several times; without axis x is flattened first.
 ---Shapes: `[..., n, ...] → [..., sum of repeats, ...]`

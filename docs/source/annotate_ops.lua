@@ -56,7 +56,8 @@ end
 return function(given)
   put = given
   line("---@class ipulua.Tensor: userdata")
-  for _, field in ipairs{"shape integer[]", "dtype string", "rank integer", "size integer"} do
+  for _, field in ipairs{"shape integer[]", "dtype string", "rank integer", "size integer",
+    "T ipulua.Tensor"} do
     line("---@field %s", field)
   end
   for _, name in ipairs{"add", "sub", "mul", "div", "mod", "pow", "idiv"} do
@@ -68,6 +69,8 @@ return function(given)
   line("function Tensor:item() end")
   line("---@return any")
   line("function Tensor:totable() end")
+  line("---@return any")
+  line("function Tensor:tolist() end")
   line("")
   line("local ipu = {}")
 
@@ -83,6 +86,10 @@ return function(given)
       line("ipu.%s = {}", module)
     end
   end
-  for _, name in ipairs(names) do annotate(core.describe_op(name)) end
+  for _, name in ipairs(names) do
+    local row = core.describe_op(name)
+    annotate(row)
+    if row.method then line("Tensor.%s = ipu.%s", row.method, row.name) end
+  end
   return modules
 end

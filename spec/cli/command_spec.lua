@@ -44,9 +44,9 @@ describe("the command line", function()
       return out.err
     end
     local cases = {
-      {"ipu.ones{2}:sum()", "a tensor has no 'sum'; did you mean 'reduce_sum'?"},
-      {"print(1, ipu.ones{2}:greater(1):any(ipu.ones{1}))",
-        "a tensor has no 'any'; did you mean 'reduce_any'?"},
+      {"ipu.ones{2}:summ()", "a tensor has no 'summ'; did you mean 'sum'?"},
+      {"print(1, ipu.ones{2}:greater(1):anny(ipu.ones{1}))",
+        "a tensor has no 'anny'; did you mean 'any'?"},
       {"ipu.Variable(1.0):numpy()", "a variable has no 'numpy'; did you mean 'totable'?"},
       {"ipu.keras.Sequential{}:compil{}", "method 'compil'%); did you mean 'compile'?"},
       {"ipu.keras.Sequential{}:forward(nil, ipu.ones{2})",

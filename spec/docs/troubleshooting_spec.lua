@@ -37,7 +37,7 @@ local causes <const> = {
   ["'units' must be an integer"] = function() layers.Dense{units = "four"} end,
   ["'auto_select' is not"] = function() ipu.IPUConfig().auto_select = 2 end,
   ["got a module"] = function() ipu:ones{2} end,
-  ["a tensor has no 'sum'"] = function() ipu.ones{2}:sum() end,
+  ["a tensor has no 'summ'"] = function() ipu.ones{2}:summ() end,
   ["labels[0] is 3"] = function()
     local m = keras.Sequential{layers.Dense{3}}
     m:compile{optimizer = "sgd",

@@ -181,6 +181,8 @@ describe("example", function()
     siamese = {"seen (%d+%.%d) %% are told apart$", 70, 100},
     time_series = {"^validation loss %S+ to (%d%.%d+)$", 0, 0.06},
     custom_parts = {"true_positives: (%d+)%.%d+$", 350, 500},
+    denoising = {"noise, (%d%.%d+) without it$", 0, 0.05}, -- with it 0.08
+    char_gru = {"^loss %S+ to (%d%.%d+)$", 0, 0.5}, -- ln 29 by guessing
     k_fold = {"^mean of 4 folds: (%d%.%d+)$", 0.08, 0.4}, -- the noise's is 0.08
     onnx = {"10000 probabilities: (%S+)$", 0, 1e-5},
   } do
@@ -197,6 +199,12 @@ describe("example", function()
     local epochs = {}
     for _, line in ipairs(lines) do epochs[#epochs + 1] = line:match "^Epoch (%d)/6" or nil end
     assert.same({"1", "2", "3", "4", "5", "6"}, epochs)
+  end)
+
+  it("imbalanced finds more of the few where they count more", function()
+    local found = numbers(run("imbalanced"), "found +(%d+) %% of them")
+    assert.equal(3, #found) -- plain, by class, by sample
+    assert.is_true(found[2] > found[1] + 30 and found[3] > found[1] + 30)
   end)
 
   it("custom_parts is loaded as it was", function()

@@ -1,5 +1,6 @@
 -- What other libraries call things: the hints of errors name what is there.
 
+local core = require "ipulua.core"
 local ipu = require "ipulua"
 local elsewhere = require "ipulua.base.elsewhere"
 
@@ -41,7 +42,9 @@ describe("a name of another library", function()
   it("is no method of tensors where another is named", function()
     local t = ipu.ones{2}
     for other, name in pairs(elsewhere.ops) do
-      assert.is_false(pcall(function() return t[other] end), other)
+      local row = core.describe_op(name)
+      local is_short = row ~= nil and row.method == other -- x:sum()
+      assert.equal(is_short, pcall(function() return t[other] end), other)
       assert.is_truthy(t[name], name)
     end
   end)

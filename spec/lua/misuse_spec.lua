@@ -53,7 +53,7 @@ local cases <const> = {
   {"a misspelt field", function() return t.sahpe end,
     "a tensor has no 'sahpe'; did you mean 'shape'"},
   {"a tensor's ndim", function() return t.ndim end, "a tensor has no 'ndim'; did you mean 'rank'"},
-  {"a tensor's T", function() return t.T end, "a tensor has no 'T'; did you mean 'transpose'"},
+  {"a tensor's H", function() return t.H end, "a tensor has no 'H'; did you mean 'T'"},
   {"a name that nothing is like", function() return t.kwyjibo end, "a tensor has no 'kwyjibo'$"},
   {"a misspelt method", function() t:resahpe{4} end,
     "a tensor has no 'resahpe'; did you mean 'reshape'"},

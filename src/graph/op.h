@@ -143,6 +143,7 @@ typedef enum Filling { FILL_NONE, FILL_ZEROS, FILL_ONES } Filling;
 
 struct OpDef {
   const char *name;               /* "add", "nn.relu": its place under ipu */
+  const char *method;             /* what tensors call it besides: x:sum(); NULL: nothing */
   const char *summary;            /* a sentence, for reference and help() */
   const char *shapes;             /* "[m, k], [k, n] → [m, n]" for the reference */
   const char *source;             /* where the formula comes from, when it needs saying */

@@ -102,6 +102,7 @@ typedef struct LuaTensor {
 /* In __index, for the name at 2 that a "tensor" or "variable" lacks: raises with the one that
  * was meant. Upvalue 1 is the table of methods. */
 int bind_refuse_field(lua_State *L, const char *kind);
+void bind_push_transposed(lua_State *L, int index);
 /* Of (tensor, name): pushes the method of the variable that the tensor is a value of (behind.c);
  * false: there is none. */
 bool bind_field_behind(lua_State *L);

@@ -194,6 +194,7 @@ static int describe(lua_State *L) {
   if (!op) return 0;
   lua_newtable(L);
   lua_pushstring(L, op->name), lua_setfield(L, -2, "name");
+  lua_pushstring(L, op->method), lua_setfield(L, -2, "method");
   lua_pushstring(L, op->summary), lua_setfield(L, -2, "summary");
   lua_pushstring(L, op->shapes), lua_setfield(L, -2, "shapes");
   lua_pushstring(L, op->source), lua_setfield(L, -2, "source");
@@ -229,6 +230,16 @@ static int describe(lua_State *L) {
   return 1;
 }
 
+/* In the table on top, unless it has that name. */
+static void add_op_method(lua_State *L, const char *name, const OpDef *op) {
+  if (lua_getfield(L, -1, name) == LUA_TNIL) {
+    lua_pushlightuserdata(L, (void *)(uintptr_t)op);
+    lua_pushcclosure(L, call_op, 1);
+    lua_setfield(L, -3, name);
+  }
+  lua_pop(L, 1);
+}
+
 static void add_methods(lua_State *L, const char *metatable) {
   luaL_getmetatable(L, metatable);
   luaL_setfuncs(L, operators, 0);
@@ -236,13 +247,8 @@ static void add_methods(lua_State *L, const char *metatable) {
   for (const OpDef *op = op_next(NULL); op; op = op_next(op)) {
     if ((op->traits & (INTERNAL | VARIADIC)) || !arguments_inputs(op)) continue;
     const char *dot = strrchr(op->name, '.');
-    const char *name = dot ? dot + 1 : op->name;
-    if (lua_getfield(L, -1, name) == LUA_TNIL) {
-      lua_pushlightuserdata(L, (void *)(uintptr_t)op);
-      lua_pushcclosure(L, call_op, 1);
-      lua_setfield(L, -3, name);
-    }
-    lua_pop(L, 1);
+    add_op_method(L, dot ? dot + 1 : op->name, op);
+    if (op->method) add_op_method(L, op->method, op);
   }
   lua_pop(L, 2);
 }
@@ -303,10 +309,10 @@ static int add_method(lua_State *L) {
  * library's. */
 static int has_member(lua_State *L) {
   static const char *const metatables[] = {TENSOR_NAME, VARIABLE_NAME};
-  static const char *const fields[] = {"shape",        "dtype",       "rank",       "size",
-                                       "name",         "nbytes",      "trainable",  "remote",
-                                       "of_optimizer", "initialized", "deferred",   "version",
-                                       "constraint",   "regularizer", "weight_name"};
+  static const char *const fields[] = {"T",       "shape",        "dtype",       "rank",
+                                       "size",    "name",         "nbytes",      "trainable",
+                                       "remote",  "of_optimizer", "initialized", "deferred",
+                                       "version", "constraint",   "regularizer", "weight_name"};
   const char *name = luaL_checkstring(L, 1);
   bool has = false;
   for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) has = has || !strcmp(fields[i], name);

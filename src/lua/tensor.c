@@ -324,6 +324,12 @@ static void push_count(lua_State *L, const Type *type) {
   lua_pushinteger(L, type_count(type));
 }
 
+/* x.T: all axes in reverse. */
+void bind_push_transposed(lua_State *L, int index) {
+  int self = lua_absindex(L, index);
+  bind_apply(L, bind_op(L, "transpose"), &self, 1, NULL);
+}
+
 /* t[-1], t[{2, 5}], t[mask]: in Lua */
 static int indexed(lua_State *L) {
   lua_getglobal(L, "require");
@@ -356,6 +362,7 @@ static int get_field(lua_State *L) {
     lua_pushstring(L, dtype_name(type.dtype));
   else if (!strcmp(name, "rank") && bind_type_at(L, 1, &type)) lua_pushinteger(L, type.rank);
   else if (!strcmp(name, "size") && shown_type(L, 1, &type)) push_count(L, &type);
+  else if (!strcmp(name, "T")) bind_push_transposed(L, 1);
   else if (strncmp(name, "__", 2) && !bind_field_behind(L)) return bind_refuse_field(L, "tensor");
   return 1;
 }
@@ -463,7 +470,8 @@ void bind_open_tensor(lua_State *L) {
                                        {"type_of", type_of},         {"same_bytes", same_bytes},
                                        {"bytes_alive", bytes_alive}, {"to_bytes", to_bytes},
                                        {"from_bytes", from_bytes},   {NULL, NULL}};
-  static const luaL_Reg methods[] = {{"item", item}, {"totable", totable}, {NULL, NULL}};
+  static const luaL_Reg methods[] = {
+      {"item", item}, {"totable", totable}, {"tolist", totable}, {NULL, NULL}};
   static const luaL_Reg meta[] = {{"__gc", free_tensor},
                                   {"__tostring", text},
                                   {"__repr", repr},

@@ -416,6 +416,7 @@ static int get_field(lua_State *L) {
   else if (!strcmp(name, "initialized")) lua_pushboolean(L, v->value != NULL);
   else if (!strcmp(name, "deferred")) lua_pushboolean(L, v->deferred);
   else if (!strcmp(name, "version")) lua_pushinteger(L, v->version);
+  else if (!strcmp(name, "T")) bind_push_transposed(L, 1);
   else return kept_field(L, name);
   return 1;
 }
@@ -423,8 +424,8 @@ static int get_field(lua_State *L) {
 /* Of (variable, name, value): raises for what a script reads only, and for what would seem to
  * set the value. */
 static void refuse_fixed(lua_State *L, const char *name) {
-  static const char *const fixed[] = {"name",   "shape",       "dtype",   "rank", "size",
-                                      "nbytes", "initialized", "version", NULL};
+  static const char *const fixed[] = {"T",    "name",   "shape",       "dtype",   "rank",
+                                      "size", "nbytes", "initialized", "version", NULL};
   static const char *const value[] = {"value", "data", NULL};
   if (is_one_of(name, fixed))
     bind_fail(L, ERR_TYPE, "a variable's '%s' can't be assigned to", name);
@@ -525,6 +526,7 @@ void bind_open_variable(lua_State *L) {
                                      {"read_value", read_value},
                                      {"item", item},
                                      {"totable", totable},
+                                     {"tolist", totable},
                                      {NULL, NULL}};
   static const luaL_Reg meta[] = {{"__gc", free_variable}, {"__tostring", text}, {"__repr", repr},
                                   {"__len", length},       {"__eq", same},       {NULL, NULL}};

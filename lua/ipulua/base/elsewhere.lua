@@ -91,10 +91,10 @@ local flattened <const> = {
 
 -- Fields and methods of a tensor beside the ops.
 local of_tensors <const> = {
-  cat = "ipu.concat", concatenate = "ipu.concat", numpy = "totable", tolist = "totable",
+  cat = "ipu.concat", concatenate = "ipu.concat", numpy = "totable",
   data = "totable",
-  numel = "size", nelement = "size", dim = "rank", ndim = "rank", ndims = "rank", T = "transpose",
-  mT = "transpose", H = "transpose",
+  numel = "size", nelement = "size", dim = "rank", ndim = "rank", ndims = "rank",
+  mT = "transpose", H = "T",
   backward = "ipu.GradientTape", grad = "ipu.GradientTape", requires_grad_ = "ipu.Variable",
   assign = "ipu.Variable",
 }

@@ -6,8 +6,8 @@ local nearest = require "ipulua.nearest"
 local slips = {}
 
 local fields <const> = {
-  tensor = {"dtype", "rank", "shape", "size"},
-  variable = {"dtype", "name", "nbytes", "rank", "shape", "size", "trainable"},
+  tensor = {"T", "dtype", "rank", "shape", "size"},
+  variable = {"T", "dtype", "name", "nbytes", "rank", "shape", "size", "trainable"},
 }
 
 ---"; did you mean 'rank'?" for a name that tensors or variables lack, or "".

@@ -6,12 +6,14 @@ return {
   {"Tensor", "What `ipu.tensor` and every op give. Its numbers don't change. `t[i]` is the i-th "
     .. "slice along the first axis, from 1 (nil "
     .. "behind the last); `#t` the first extent; `+ - * / // % ^` are the ops add, sub, mul, div, "
-    .. "floordiv, mod and pow; every op that takes a "
-    .. "tensor first is a method. In a traced function tensors are symbolic: they have types, but "
-    .. "no numbers yet.",
+    .. "floordiv, mod and pow; every op that takes a tensor first is a method. `sum`, `mean`, "
+    .. "`max`, `min`, `prod`, `variance`, `std`, `logsumexp`, `any` and `all` are short names of "
+    .. "the methods that reduce: `x:sum(axis)` is `ipu.reduce_sum(x, axis)`. In a traced function "
+    .. "tensors are symbolic: they have types, but no numbers yet.",
     {{"shape", "integer[]", "extents; -1 where one depends on what a session is fed"},
       {"dtype", "string"},
-      {"rank", "integer", "number of axes"}, {"size", "integer", "number of elements"}},
+      {"rank", "integer", "number of axes"}, {"size", "integer", "number of elements"},
+      {"T", "tensor", "with all axes in reverse"}},
     {
       {"item()", "number or boolean", "The number of a tensor that has one.",
         {Shapes = "any of one element",
@@ -20,10 +22,12 @@ return {
       {"totable()", "number, boolean or list", "Nested lists of its numbers.",
         {Shapes = "[n, …] → n lists; [] → the number",
         Errors = "a symbolic tensor: `ipu.func(function(a) return a:totable() end)(x)`"}},
+      {"tolist()", "number, boolean or list", "What totable gives, by NumPy's name.",
+        {Shapes = "as totable's", Errors = "as totable's"}},
     }},
   {"Variable", "What `ipu.Variable` gives: numbers that can be assigned. It stands for its value "
     .. "where a tensor is wanted, has the methods "
-    .. "of tensors `item` and `totable`, and is a row of itself at `v[i]`.",
+    .. "of tensors and `T`, and is a row of itself at `v[i]`.",
     {{"name", "string"}, {"shape", "integer[]"}, {"dtype", "string"}, {"rank", "integer"},
       {"size", "integer", "number of elements"},
       {"nbytes", "integer", "bytes of its value"}, {"trainable", "boolean", "may be set"},
@@ -47,6 +51,8 @@ return {
         {Shapes = "any of one element", Errors = "more elements, or none: `v:item()`"}},
       {"totable()", "number, boolean or list", "Nested lists of its numbers.",
         {Shapes = "[n, …] → n lists; [] → the number"}},
+      {"tolist()", "number, boolean or list", "What totable gives, by NumPy's name.",
+        {Shapes = "as totable's"}},
     }},
   {"Scope", "What is open until it is closed: `local _ <close> = scope`, or `scope(f)`, which "
     .. "calls f inside and gives what it gives.",

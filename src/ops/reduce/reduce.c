@@ -241,6 +241,7 @@ static void grad_logsumexp(Graph *g, const Node *n, Value *const *dy, Value **dx
 
 #define REDUCTION(id, takes, scratch_id, derivative, price, cases, text) \
   {.name = "reduce_" #id,                                                \
+   .method = #id,                                                        \
    .family = FAMILY_REDUCTION,                                           \
    .summary = text,                                                      \
    .shapes = SHAPES,                                                     \
@@ -254,6 +255,7 @@ static void grad_logsumexp(Graph *g, const Node *n, Value *const *dy, Value **dx
    .sample = cases}
 #define LOGICAL(id, words)   \
   {.name = "reduce_" #id,    \
+   .method = #id,            \
    .summary = words,         \
    .shapes = SHAPES,         \
    .inputs = {"x"},          \

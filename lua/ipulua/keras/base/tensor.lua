@@ -39,6 +39,7 @@ KerasTensor.__unm = function(a) return apply("neg", a) end
 -- What concrete tensors alone have.
 local of_values <const> = {
   item = "model:predict(x) gives values", totable = "model:predict(x) gives values",
+  tolist = "model:predict(x) gives values",
   size = "its batch need not be known",
 }
 -- nil of what no layer made
@@ -50,6 +51,7 @@ function KerasTensor.__index(self, key)
   local value = KerasTensor[key]
   if value ~= nil then return value end
   if key == "rank" then return #self.shape end
+  if key == "T" then return apply("transpose", self) end
   if math.type(key) == "integer" or type(key) == "table" then return apply("row", self, key) end
   if type(key) ~= "string" or of_calls[key] or key:sub(1, 2) == "__" then return nil end
   if of_values[key] then

@@ -1,0 +1,36 @@
+-- One case in twenty is what one looks for. class_weight makes the few count as much as the many,
+-- sample_weight gives each case a weight of its own; without either, most of the few are missed.
+local ipu = require "ipulua"
+local keras, layers = ipu.keras, ipu.keras.layers
+local epochs = require "ipulua.script".arguments{{"epochs", 20, short = 8}}
+
+-- Ten measurements a case; two of them, and luck, decide.
+keras.utils.set_random_seed(1)
+local count = 4000
+local x = ipu.random.normal{count, 10}
+local score = x[{{}, 1}] + x[{{}, 2}] + 0.5 * ipu.random.normal{count}
+local y = ipu.cast(ipu.greater(score, 2.45), "float32")
+local x_train, y_train, x_test, y_test = x[{1, 3000}], y[{1, 3000}], x[{3001, -1}], y[{3001, -1}]
+local few = y_train:sum():item()
+local many = 3000 - few
+print(string.format("%d cases, %d of the kind that is looked for", 3000, few))
+
+local function train(name, options)
+  keras.utils.set_random_seed(2)
+  local model = keras.Sequential{
+    layers.Dense{16, activation = "relu", input_shape = {10}}, layers.Dropout{0.2},
+    layers.Dense{1, activation = "sigmoid"},
+  }
+  model:compile{optimizer = keras.optimizers.Adam{3e-3}, loss = "binary_crossentropy",
+    metrics = {keras.metrics.Recall{name = "recall"}, keras.metrics.Precision{name = "precision"},
+      keras.metrics.AUC{name = "prc", curve = "PR"}}}
+  options.x, options.y, options.verbose = x_train, y_train, 0
+  options.batch_size, options.epochs = 128, epochs
+  model:fit(options)
+  local result = model:evaluate(x_test, y_test, {return_dict = true, verbose = 0})
+  print(string.format("%-15s found %3.0f %% of them; of its alarms %3.0f %% are right", name,
+    100 * result.recall, 100 * result.precision))
+end
+train("plain", {})
+train("class_weight", {class_weight = {[0] = 3000 / 2 / many, [1] = 3000 / 2 / few}})
+train("sample_weight", {sample_weight = ipu.where(ipu.equal(y_train, 1), 5, 1)})
