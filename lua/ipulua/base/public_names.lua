@@ -27,8 +27,10 @@ end
 local function add_methods()
   for _, methods in ipairs(methods_of) do
     for name in pairs(core.ops) do
-      local method = methods[name:match("[^.]+$")]
-      if type(method) == "function" and not op_names[method] then op_names[method] = name end
+      for _, called in ipairs{name:match("[^.]+$"), core.describe_op(name).method} do
+        local method = methods[called]
+        if type(method) == "function" and not op_names[method] then op_names[method] = name end
+      end
     end
   end
 end

@@ -206,8 +206,8 @@ end
 local function function_help(f, text)
   local found = help.about(f)
   if not found then return nil end
+  if #found.text + #found.takes + #found.gives == 0 and not found.rows then return nil end
   local words = #found.text > 0 and found.text or registered_words(f)
-  if #words + #found.takes + #found.gives == 0 and not found.rows then return nil end
   local lines = {found.rows and ""
     or ("%s(%s)"):format(text or "function", table.concat(found.parameters, ", "))}
   table.move(words, 1, #words, 2, lines)
@@ -221,6 +221,12 @@ local function function_help(f, text)
   end
   add_notes(lines, found.notes)
   return lines
+end
+
+-- A function that checks its own arguments and has its sentence in its module's list.
+local function listed_help(f, text)
+  local words = keras_words(f)
+  return #words > 0 and {(text or "function") .. "(...)", words[1]} or nil
 end
 
 local hidden <const> = {init = true, extend = true, is_a = true, new = true, substitute = true,
@@ -403,7 +409,7 @@ function help.lines(x, text)
     local custom = package.loaded["ipulua.trace.custom"]
     if custom and custom.of(x) then return registered_help(custom.of(x)) end
     text = text or public_names.of(x)
-    return function_help(x, text) or keras_function(x, text)
+    return function_help(x, text) or keras_function(x, text) or listed_help(x, text)
   end
   if class.is_class(x) then return class_help(x) end
   if class.of(x) then return class_help(class.of(x)) end
