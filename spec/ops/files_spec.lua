@@ -41,6 +41,13 @@ local function rows_of(text)
     if not is_attribute then names[#names + 1] = name end
   end
   for name in rows:gmatch('%u+%("(nn%.[%w_]+)"') do names[#names + 1] = name end
+  -- Rows of a macro that makes the name of an identifier.
+  for macro, body in (text .. "#define"):gmatch("#define (%u[%u_]*)%(id(.-)%f[#]#define") do
+    local prefix = body:match('%.name = "([%w_.]+)" #id') or body:match("%.name = (#id)")
+    for id in prefix and rows:gmatch("%f[%w_]" .. macro .. "%((%l[%w_]*)") or function() end do
+      if id ~= "id" then names[#names + 1] = prefix == "#id" and id or prefix .. id end
+    end
+  end
   return names
 end
 
