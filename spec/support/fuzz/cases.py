@@ -8,7 +8,7 @@ import sys
 sys.dont_write_bytecode = True
 import numpy as np  # noqa: E402
 
-from oracles import keras_losses, keras_metrics, keras_optimizers, recurrent_layers  # noqa: E402,F401
+from oracles import ctc_layers, keras_losses, keras_metrics, keras_optimizers, recurrent_layers  # noqa: E402,F401
 from oracles import stages  # noqa: E402
 from oracles.layers import LAYERS  # noqa: E402
 from oracles.rounded import Rounded  # noqa: E402

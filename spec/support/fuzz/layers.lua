@@ -95,7 +95,7 @@ local function try(name, shapes)
   local sample = examples.samples[name]
   local layer = classes[name](arguments_of(name))
   local inputs = inputs_of(sample, shapes)
-  local training = layer.moving_mean and math.random() < 0.5 or name:find("^BatchN") ~= nil
+  local training = (layer.moving_mean or name:find("^BatchN") ~= nil or name == "RandomCrop")
     and math.random() < 0.5
   local weights
   -- The results, then the weights, which training may change.

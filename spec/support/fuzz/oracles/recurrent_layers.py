@@ -224,6 +224,19 @@ for _kind in ("SimpleRNN", "LSTM", "GRU"):
     layer(_kind + "Cell")(one_step(_kind))
 
 
+@layer("StackedRNNCells")
+def stacked(c):
+    """Each cell takes what the one before it gives; the weights are those of the cells in order."""
+    x, states, at = c.x[0], [], 0
+    for each in c.o["cells"]:
+        o, kind = each["config"], each["class_name"][:-len("Cell")]
+        end = at + (3 if o["use_bias"] else 2)
+        step, units, count = cell(kind, o, [Rounded(w) for w in c.weights[at:end]])
+        new = step(x, [rounded(np.full((x.shape[0], units), 0.5)) for _ in range(count)])
+        x, states, at = new[0], states + new, end
+    return [x] + states
+
+
 @layer("ConvLSTM1D", "ConvLSTM2D", "ConvLSTM3D")
 def conv_lstm(c):
     first, n = c.o["data_format"] == "channels_first", c.x[0].ndim - 3
