@@ -35,17 +35,19 @@ local families <const> = {
 local function rows_of(text)
   local names = {}
   text = text:gsub("/%*.-%*/", "")
-  local rows = text:match("\nconst OpDef ops_[%w_]+%[%] = {\n(.*)") or ""
+  local rows = text:match("\nconst OpDef ops_[%w_]+%[%] = {(.*)") or ""
   for name, member in rows:gmatch('{%.name = "([%w_.]+)",%s*%.(%a+)') do
     local is_attribute <const> = member == "kind"
     if not is_attribute then names[#names + 1] = name end
   end
   for name in rows:gmatch('%u+%("(nn%.[%w_]+)"') do names[#names + 1] = name end
   -- Rows of a macro that makes the name of an identifier.
-  for macro, body in (text .. "#define"):gmatch("#define (%u[%u_]*)%(id(.-)%f[#]#define") do
-    local prefix = body:match('%.name = "([%w_.]+)" #id') or body:match("%.name = (#id)")
+  for at in text:gmatch("()#define %u[%u_]*%(id") do
+    local macro, body = text:match("^#define (%u[%u_]*)%(id(.*)", at)
+    body = body:match("^(.-)#define") or body
+    local prefix = body:match('%.name = "([%w_.]+)" #id') or body:find("%.name = #id") and ""
     for id in prefix and rows:gmatch("%f[%w_]" .. macro .. "%((%l[%w_]*)") or function() end do
-      if id ~= "id" then names[#names + 1] = prefix == "#id" and id or prefix .. id end
+      if id ~= "id" then names[#names + 1] = prefix .. id end
     end
   end
   return names
