@@ -46,10 +46,11 @@ mirror=$(apt-get indextargets --format '$(REPO_URI) $(LABEL)' 2>/dev/null | sed 
 apt-config dump Acquire > "$root/acquire"
 
 bootstrapped=$cache/$suite.tar
-if [ -z "$(find "$bootstrapped" -mtime "-$most_days" -size +0 2>/dev/null)" ]; then
-  mmdebstrap --quiet --variant=apt --include=make,ca-certificates,sudo --aptopt="$root/acquire" "$suite" "$bootstrapped.new" \
+if [ -z "$(find "$bootstrapped" -maxdepth 0 -type f -mtime "-$most_days" -size +0 2>/dev/null)" ]; then
+  rm -rf "$bootstrapped"
+  mmdebstrap --quiet --format=tar --variant=apt --include=make,ca-certificates,sudo --aptopt="$root/acquire" "$suite" "$bootstrapped.$$" \
     ${mirror:+"$mirror"} >"$root/log" 2>&1 || { cat "$root/log" >&2; fail "mmdebstrap failed"; }
-  mv "$bootstrapped.new" "$bootstrapped"
+  mv "$bootstrapped.$$" "$bootstrapped"
 fi
 tar -xf "$bootstrapped" -C "$root" || fail "$bootstrapped can't be unpacked"
 mv "$root/acquire" "$root/etc/apt/apt.conf.d/99acquire"
