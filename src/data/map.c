@@ -423,18 +423,13 @@ static Status check_predicate(Error *e, const char *source, const Type *type, in
          ERR_TYPE;
 }
 
-static void copy_components(Dataset *to, const Dataset *from) {
-  memcpy(to->type, from->type, (size_t)from->count * sizeof *to->type);
-  memcpy(to->nested, from->nested, (size_t)from->count * sizeof *to->nested);
-}
-
 Dataset *dataset_filter(Error *e, const char *source, Dataset *in, MapFunction predicate) {
   Dataset *d = new_with_function(e, source, &filter_class, in, in->count, predicate);
   if (!d) return NULL;
   if (check_predicate(e, source, predicate.out_type, predicate.out_count) != OK)
     return dataset_release(d), NULL;
   d->cardinality = CARDINALITY_UNKNOWN;
-  copy_components(d, in);
+  dataset_take_types(d, 0, in);
   return dataset_finish(e, d);
 }
 
@@ -527,6 +522,6 @@ Dataset *dataset_map_host(Error *e, const char *source, Dataset *in, int count, 
 Dataset *dataset_filter_host(Error *e, const char *source, Dataset *in, ScriptFunction predicate) {
   Dataset *d = new_with_host(e, source, &filter_host_class, in, in->count, predicate);
   if (!d) return NULL;
-  copy_components(d, in);
+  dataset_take_types(d, 0, in);
   return dataset_finish(e, d);
 }

@@ -102,6 +102,8 @@ Dataset *dataset_new(Error *e, const char *source, const StageClass *class, int 
                      Dataset *const *input, int component_count);
 Dataset *dataset_new_like(Error *e, const char *source, const StageClass *class,
                           Dataset *in); /* in's elements */
+/* d's components from first on are as in's. */
+void dataset_take_types(Dataset *d, int first, const Dataset *in);
 /* After the components are set. NULL (and d released) when a type is impossible. */
 Dataset *dataset_finish(Error *e, Dataset *d);
 /* Fails with the stage's name and line. */
