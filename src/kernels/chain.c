@@ -8,12 +8,9 @@
  * match. */
 enum { SHORT_ROW = 256, EXPANDED = 8 };
 
-static bool is_narrow(Dtype d) { return d == F16 || d == BF16; }
-static Dtype compute_dtype(Dtype d) { return is_narrow(d) ? F32 : d; }
-
 bool chain_can(const Kernels *k, Elementwise kernel, Dtype operand) {
   if (kernel == ELEMENTWISE_COUNT) return true;
-  return k->strip[kernel][compute_dtype(operand)] != NULL;
+  return k->strip[kernel][dtype_to_compute(operand)] != NULL;
 }
 
 void chain_begin(Chain *c, const Kernels *k, const Type *shape) {
@@ -216,15 +213,15 @@ static void run_narrow(Work *w, const ChainStep *s, int64_t n, int64_t index) {
     singles[k] = w->single[s->in[k]];
     single |= singles[k] << k;
     in[k] = w->data[s->in[k]];
-    if (!is_narrow(slot->dtype)) continue;
+    if (!dtype_is_narrow(slot->dtype)) continue;
     const void *from[1] = {in[k]};
     c->kernels->cast[slot->dtype][F32](from, 0, w->wide[k], singles[k] ? 1 : n, NULL);
     in[k] = wide_in[k] = w->wide[k];
   }
   Dtype out_dtype = c->slot[s->out].dtype;
-  float *result = is_narrow(out_dtype) ? w->wide[3] : w->data[s->out];
+  float *result = dtype_is_narrow(out_dtype) ? w->wide[3] : w->data[s->out];
   c->kernels->strip[s->kernel][F32](in, single, result, n, s->p);
-  if (!is_narrow(out_dtype)) return;
+  if (!dtype_is_narrow(out_dtype)) return;
   if (any_traps(c->numerics) && s->kernel != EW_WHERE)
     w->events |= find_events(s, wide_in, singles, result, n, out_dtype == F16);
   if (out_dtype == F16) {
@@ -269,7 +266,7 @@ static void run_step(Work *w, const ChainStep *s, int64_t n, int64_t index) {
       if (loses && c->numerics && c->numerics->trap_invalid)
         w->events |= find_lost(from, in[0], single ? 1 : n);
     }
-  } else if (is_narrow(from) || is_narrow(to)) {
+  } else if (dtype_is_narrow(from) || dtype_is_narrow(to)) {
     run_narrow(w, s, n, index);
   } else {
     c->kernels->strip[s->kernel][from](in, single, w->data[s->out], n, s->p);
