@@ -215,6 +215,7 @@ void bind_open_tensor(lua_State *L);
 void bind_open_literal(lua_State *L);
 void bind_open_variable(lua_State *L);
 void bind_open_trace(lua_State *L);
+void bind_open_gradients(lua_State *L);
 void bind_open_region(lua_State *L);
 void bind_open_program(lua_State *L);
 void bind_open_settings(lua_State *L);

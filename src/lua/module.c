@@ -17,6 +17,7 @@ int luaopen_ipulua_core(lua_State *L) {
   bind_open_variable(L);
   bind_open_ops(L);
   bind_open_trace(L);
+  bind_open_gradients(L);
   bind_open_region(L);
   bind_open_program(L);
   bind_open_settings(L);
