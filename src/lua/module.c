@@ -15,6 +15,7 @@ int luaopen_ipulua_core(lua_State *L) {
   bind_open_tensor(L);
   bind_open_literal(L);
   bind_open_variable(L);
+  bind_open_variable_replicas(L);
   bind_open_ops(L);
   bind_open_trace(L);
   bind_open_gradients(L);
