@@ -5,60 +5,7 @@
  * gives no gradient to scores. */
 #include "ops/linear/attention.h"
 
-#include <math.h>
-
 #include "target/cost.h"
-
-enum { CAUSAL, SCALE }; /* attributes */
-/* queries of a block, and bytes that its scores may take */
-enum { MOST_QUERIES = 28, LEAST_QUERIES = 12, SCORE_BYTES = 512 * 1024 };
-
-Status attention_of(Error *e, const Node *n, int first, Attention *a) {
-  const Type *q = &n->in[first]->type, *k = &n->in[first + 1]->type, *v = &n->in[first + 2]->type;
-  char x[TYPE_TEXT], y[TYPE_TEXT], z[TYPE_TEXT];
-  Status s = nn_want_rank(e, "q", q, 4);
-  if (s == OK) s = nn_want_rank(e, "k", k, 4);
-  if (s == OK) s = nn_want_rank(e, "v", v, 4);
-  if (s != OK) return s;
-  bool good = q->shape[0] == k->shape[0] && k->shape[0] == v->shape[0] &&
-              k->shape[1] == v->shape[1] && q->shape[2] == k->shape[2] &&
-              k->shape[2] == v->shape[2] && q->shape[3] == k->shape[3];
-  if (!good)
-    return fail(
-        e, ERR_INVALID_ARGUMENT,
-        "q %s, k %s and v %s must be [batch, queries, heads, width], [batch, keys, heads, width], "
-        "[batch, keys, heads, value width]",
-        shape_text(q, x), shape_text(k, y), shape_text(v, z));
-  *a = (Attention){.batch = q->shape[0],
-                   .queries = q->shape[1],
-                   .heads = q->shape[2],
-                   .width = q->shape[3],
-                   .keys = k->shape[1],
-                   .value_width = v->shape[3],
-                   .causal = n->attr[CAUSAL].i,
-                   .dtype = dtype_to_compute(q->dtype)};
-  a->size = dtype_size(a->dtype);
-  a->scale =
-      n->attr[SCALE].kind == ATTR_NONE ? 1 / sqrt((double)max(a->width, 1)) : n->attr[SCALE].f;
-  a->block =
-      max(LEAST_QUERIES, min(MOST_QUERIES, SCORE_BYTES / (int64_t)a->size / max(a->keys, 1)));
-  if (a->width < 1 || a->keys < 1)
-    return fail(e, ERR_INVALID_ARGUMENT, "k %s has no elements to attend to", shape_text(k, y));
-  if (n->in_count <= first + 3) return OK;
-  const Type *mask = &n->in[first + 3]->type;
-  Type scores = type_make(BOOL, 4, (int64_t[]){a->batch, a->heads, a->queries, a->keys}), both;
-  if (mask->dtype != BOOL)
-    return fail(e, ERR_TYPE, "mask must be bool (true: attend), got %s", dtype_name(mask->dtype));
-  if (mask->rank > 4 || !type_broadcast(mask, &scores, &both) || !shape_equal(&both, &scores))
-    return fail(e, ERR_INVALID_ARGUMENT,
-                "mask %s doesn't broadcast to [batch, heads, queries, keys] %s",
-                shape_text(mask, x), shape_text(&scores, y));
-  int64_t dense[MAX_RANK];
-  type_strides(mask, dense);
-  for (int i = 0; i < mask->rank; i++)
-    if (mask->shape[i] != 1) a->mask_stride[4 - mask->rank + i] = dense[i];
-  return OK;
-}
 
 static Status infer(Error *e, Node *n) {
   Attention a;

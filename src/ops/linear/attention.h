@@ -1,10 +1,11 @@
-/* What the files of attention share: its rows (attention.c) and their evaluation (attention_run.c). */
+/* What attention.c asks of attention_run.c: shapes and evaluation. */
 #ifndef IPULUA_OPS_LINEAR_ATTENTION_H
 #define IPULUA_OPS_LINEAR_ATTENTION_H
 #include "ops/nn.h"
 
 enum { Q, K, V, MASK };               /* operands of the op */
 enum { G_DY, G_Q, G_K, G_V, G_MASK }; /* of its gradient */
+enum { CAUSAL, SCALE };               /* attributes */
 
 typedef struct Attention {
   int64_t batch, heads, queries, keys, width, value_width;
