@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* queries of a block, and bytes that its scores may take */
-enum { MOST_QUERIES = 28, LEAST_QUERIES = 12, SCORE_BYTES = 512 * 1024 };
+enum { MAX_QUERIES = 28, MIN_QUERIES = 12, SCORE_BYTES = 512 * 1024 };
 enum { STRETCH = 112 }; /* queries of a chunk, where heads are few */
 
 Status attention_of(Error *e, const Node *n, int first, Attention *a) {
@@ -38,8 +38,7 @@ Status attention_of(Error *e, const Node *n, int first, Attention *a) {
   a->size = dtype_size(a->dtype);
   a->scale =
       n->attr[SCALE].kind == ATTR_NONE ? 1 / sqrt((double)max(a->width, 1)) : n->attr[SCALE].f;
-  a->block =
-      max(LEAST_QUERIES, min(MOST_QUERIES, SCORE_BYTES / (int64_t)a->size / max(a->keys, 1)));
+  a->block = max(MIN_QUERIES, min(MAX_QUERIES, SCORE_BYTES / (int64_t)a->size / max(a->keys, 1)));
   if (a->width < 1 || a->keys < 1)
     return fail(e, ERR_INVALID_ARGUMENT, "k %s has no elements to attend to", shape_text(k, y));
   if (n->in_count <= first + 3) return OK;
