@@ -42,27 +42,6 @@ static int values_of_replicas(lua_State *L) {
   return 1;
 }
 
-/* (variable, list of tensors): all replicas of this instance get values of their own. */
-static int set_values_of_replicas(lua_State *L) {
-  Variable *v = bind_check_variable(L);
-  int count = (int)luaL_len(L, 2);
-  void **data = lua_newuserdatauv(L, (size_t)(count + 1) * sizeof *data, 0);
-  Error e = {0};
-  bind_settle(L, v);
-  variable_spread(&e, v, count, data);
-  bind_check(L, &e);
-  for (int r = 0; r < count; r++) {
-    lua_rawgeti(L, 2, r + 1);
-    const LuaTensor *t = bind_check_tensor(L, -1, v->name);
-    if (!t->tensor || !type_equal(&t->tensor->type, &v->type))
-      return bind_fail(L, ERR_INVALID_ARGUMENT, "a value of variable '%s' has another type",
-                       v->name);
-    tensor_copy_out(t->tensor, data[r]);
-    lua_pop(L, 1);
-  }
-  return 0;
-}
-
 static int is_aggregated(lua_State *L) {
   lua_pushboolean(L, bind_check_variable(L)->aggregate != NULL);
   return 1;
@@ -102,32 +81,34 @@ static int replica_values(lua_State *L) {
   return 1;
 }
 
-enum { MAX_REPLICAS = 1024 };
-
-/* (variable, list of tensors): replicas 1 … get values of their own; replica 0 keeps its. */
-static int set_replica_values(lua_State *L) {
+/* Of (variable, list of tensors): replicas first … get values of their own. */
+static int set_values(lua_State *L, int first) {
   Variable *v = bind_check_variable(L);
   luaL_checktype(L, 2, LUA_TTABLE);
   int count = (int)luaL_len(L, 2);
-  if (count > MAX_REPLICAS) return bind_fail(L, ERR_VALUE, "more than %d replicas", MAX_REPLICAS);
-  Tensor *value[MAX_REPLICAS];
+  Tensor **value = lua_newuserdatauv(L, (size_t)(count + 1) * sizeof *value, 0);
+  void **data = lua_newuserdatauv(L, (size_t)(first + count + 1) * sizeof *data, 0);
   for (int r = 0; r < count; r++) { /* the list keeps them alive */
     lua_rawgeti(L, 2, r + 1);
     value[r] = bind_check_tensor(L, -1, v->name)->tensor;
     if (!value[r] || !type_equal(&value[r]->type, &v->type))
       return bind_fail(L, ERR_INVALID_ARGUMENT,
                        "the value of variable '%s' for replica %d has another type", v->name,
-                       r + 1);
+                       first + r);
     lua_pop(L, 1);
   }
   bind_settle(L, v);
-  void *data[MAX_REPLICAS + 1];
   Error e = {0};
-  if (count && variable_spread(&e, v, count + 1, data) == OK)
-    for (int r = 0; r < count; r++) tensor_copy_out(value[r], data[r + 1]);
+  if (count && variable_spread(&e, v, first + count, data) == OK)
+    for (int r = 0; r < count; r++) tensor_copy_out(value[r], data[first + r]);
   bind_check(L, &e);
   return 0;
 }
+
+/* All replicas of this instance. */
+static int set_values_of_replicas(lua_State *L) { return set_values(L, 0); }
+/* Replica 0 keeps its value. */
+static int set_replica_values(lua_State *L) { return set_values(L, 1); }
 
 void bind_open_variable_replicas(lua_State *L) {
   static const luaL_Reg functions[] = {{"set_aggregate", set_aggregate},
