@@ -40,7 +40,7 @@ struct Dataset {
 struct StageClass {
   const char *name;
   size_t dataset_bytes, stage_bytes; /* of the structs that begin with a Dataset or Stage; zeroed */
-  bool shuffles; /* its order depends on how many iterators there were before */
+  bool shuffles;                     /* its order depends on how many iterators there were before */
   /* it calls the script, or computes on several threads; NULL: it doesn't */
   bool (*needs_caller)(const Dataset *d);
   /* what the larger struct holds; may be NULL, as all below but open, next */
