@@ -238,5 +238,6 @@ void bind_open_dataset(lua_State *L);
 void bind_open_files(lua_State *L);
 void bind_open_pipeline(lua_State *L);
 void bind_open_plain(lua_State *L);
+void bind_open_json(lua_State *L);
 void bind_set_functions(lua_State *L, const luaL_Reg *functions);
 #endif

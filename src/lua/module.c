@@ -38,6 +38,7 @@ int luaopen_ipulua_core(lua_State *L) {
   bind_open_files(L);
   bind_open_pipeline(L);
   bind_open_plain(L);
+  bind_open_json(L);
   return 1;
 }
 
