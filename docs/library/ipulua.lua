@@ -3188,7 +3188,7 @@ function ipu.last_error() end
 function ipu.json.encode(value, options) end
 
 ---The value of a JSON text; `null` is `json.null`. Raises when the text is not JSON.
----Errors: a text that is not JSON, with the byte's position: `ipu.json.decode "{1}"`
+---Errors: a text that is not JSON, with its place: `ipu.json.decode "{1}"`
 ---@param text string
 ---@return any
 function ipu.json.decode(text) end
