@@ -656,7 +656,7 @@ static void check_casts(void) {
     }
 }
 
-/* GEMM. */
+/* product. */
 typedef struct Seen {
   const Gemm *g;
   bool f64;

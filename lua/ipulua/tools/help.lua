@@ -36,10 +36,7 @@ end
 
 -- ------------------------------------------------ ops
 
--- The references say once what "the original" is; who asks at the prompt has not read that.
-local function source_line(source)
-  return "  source: " .. source:gsub("the original%f[%W]", "Graphcore's TensorFlow 2.6 for IPUs")
-end
+local function source_line(source) return "  source: " .. source end
 
 ---The type of an op's attribute in words: where a list is wanted, one integer stands for a list of
 ---one.
@@ -73,7 +70,7 @@ end
 function help.op(name)
   local row = core.describe_op(name)
   local call, named, width = operands(row), {}, 0
-  -- what must be given stands in its place; the last table holds what may be left out
+  -- what must be given stands in its position; the last table holds what may be left out
   for _, a in ipairs(row.attributes) do
     local list = a.default and named or call
     list[#list + 1] = a.name
