@@ -658,7 +658,7 @@ static void check_casts(void) {
     }
 }
 
-/* GEMM. */
+/* product. */
 typedef struct Seen {
   const Gemm *g;
   bool f64;

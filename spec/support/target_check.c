@@ -249,7 +249,7 @@ static Cost price_pool(const Target *t, const int64_t *x) {
     s.kernel[i] = 1 + x[2] % 5, s.stride[i] = 1 + x[0] % 3, s.dilation[i] = 1;
     s.out[i] = 1 + x[2] % 100, s.in[i] = (s.out[i] - 1) * s.stride[i] + s.kernel[i];
   }
-  return cost_pool(t, F16, x[0] % 2 ? POOL_MAX : POOL_AVERAGE, &s, x[1] % 2);
+  return cost_pooling(t, F16, x[0] % 2 ? POOLING_MAX : POOLING_AVERAGE, &s, x[1] % 2);
 }
 
 /* least: what doubling the first extent may make of the price (0: sizes are drawn from it).
@@ -358,7 +358,7 @@ static void check_huge(const Target *t) {
     ConvShape s = {h, h, h, h, 2, {h, h, h}, {h, h, h}, {h, h, h}, {h, h, h}, {h, h, h}};
     c = cost_conv(t, F16, F32, &s, CONV_FORWARD, NULL);
     check(cost_cycles(&c) > 0, "huge convolution", "conv", x, 1);
-    c = cost_pool(t, F16, POOL_MAX, &s, true);
+    c = cost_pooling(t, F16, POOLING_MAX, &s, true);
     check(cost_cycles(&c) > 0, "huge pooling", "pool", x, 1);
     RnnShape r = {.batch = h, .steps = h, .inputs = h, .outputs = h, .training = true};
     c = cost_lstm(t, F16, F32, &r, true, NULL);
