@@ -33,15 +33,30 @@ static int *copy_ints(const int *v, int n) {
   return c;
 }
 
+/* The stages of a place stand side by side. */
+static int first_stage(const PipelinePlan *p, int place) {
+  int low = 0, high = p->stages;
+  while (low < high) {
+    int middle = low + (high - low) / 2;
+    if (p->place_of[middle] < place) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+static bool is_of_place(const PipelinePlan *p, int stage, int place) {
+  return stage < p->stages && p->place_of[stage] == place;
+}
+
 static bool uses_ipu(const PipelinePlan *p, int place, int ipu) {
-  for (int s = 0; s < p->stages; s++)
-    if (p->place_of[s] == place && p->ipu_of[s] == ipu) return true;
+  for (int s = first_stage(p, place); is_of_place(p, s, place); s++)
+    if (p->ipu_of[s] == ipu) return true;
   return false;
 }
 
 bool plan_places_share_ipu(const PipelinePlan *p, int a, int b) {
-  for (int s = 0; s < p->stages; s++)
-    if (p->place_of[s] == a && uses_ipu(p, b, p->ipu_of[s])) return true;
+  for (int s = first_stage(p, a); is_of_place(p, s, a); s++)
+    if (uses_ipu(p, b, p->ipu_of[s])) return true;
   return false;
 }
 
@@ -147,15 +162,16 @@ static bool fill_from_starts(const PipelinePlan *p, int micros, int *row) {
   return true;
 }
 
-/* Has everything come to s that runs it, with what it needs made in rows before t? at[d]: where
+/* Has everything come to `next` that runs it, with what it needs made in rows before t? at[d]: where
  * IPU d is in its list. */
 static bool is_ready(const PipelinePlan *p, const TimetableEntry *order, const int *begin,
-                     const int *at, TimetableEntry s, const int *before, int t) {
+                     const int *at, TimetableEntry next, const int *before, int t) {
   if (before && (*before < 0 || *before >= t)) return false;
-  int place = plan_place_of_program(p, s.program);
-  for (int d = 0; d < p->ipus; d++) {
-    if (!uses_ipu(p, place, d)) continue;
-    if (at[d] >= begin[d + 1] || order[at[d]].program != s.program || order[at[d]].micro != s.micro)
+  int place = plan_place_of_program(p, next.program);
+  for (int s = first_stage(p, place); is_of_place(p, s, place); s++) {
+    int d = p->ipu_of[s];
+    if (at[d] >= begin[d + 1] || order[at[d]].program != next.program ||
+        order[at[d]].micro != next.micro)
       return false;
   }
   return true;
