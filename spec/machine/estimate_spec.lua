@@ -463,8 +463,8 @@ describe("how sure an estimate is", function()
   end
 
   -- Errors out of sample: fully connected layers 4.9 % of cycles and 5.7 of memory, LSTM 6.1; what
-  -- has no rows of its own, as moves from the host, has whole programs' 18 and 14 %. Share: the op's
-  -- of all cycles.
+  -- has no rows of its own, as moves from the host, has whole programs' 18 and 14 %. Share: the
+  -- op's of all cycles.
   local function expected(e, of_op)
     local share = 1 - e.cycles.stream / e.cycles.total
     return share * of_op + (1 - share) * 0.18
