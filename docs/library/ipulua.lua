@@ -1509,7 +1509,7 @@ function ipu.triu(x, options) end
 ---@return ipulua.Tensor ...
 function ipu.unstack(x, options) end
 
----a where the condition holds, else b.
+---a where the condition holds, else b. The condition alone: where it is true, as nonzero.
 ---Shapes: `condition, a, b → broadcast`
 ---@param condition ipulua.Tensor|number|table
 ---@param a ipulua.Tensor|number|table
@@ -1611,6 +1611,39 @@ function ipu.linspace(start, stop, options) end
 ---@return ipulua.Tensor
 function ipu.confusion_matrix(labels, predictions, num_classes, options) end
 
+---The elements that differ, in the order in which they appear; for each element the position of its
+---like among them; and how often each is there. NaNs count as one.
+---Shapes: [...] → [n], the shape of x, [n]; n is `size` where that is given
+---Units: positions count from 0, int32, as gather takes them; counts are int32
+---Errors: a symbolic tensor without a size: `ipu.func(function(x) return ipu.unique(x) end)(x)`
+---Source: tf.unique_with_counts
+---@param x ipulua.Tensor|any[]
+---@param options? {size?: integer, fill?: number}
+---@return ipulua.Tensor values
+---@return ipulua.Tensor indices
+---@return ipulua.Tensor counts
+function ipu.unique(x, options) end
+
+---Where a tensor isn't zero (of bool: is true), in row-major order: a row of positions for each.
+---Shapes: [...] → [n, rank], int32; n is `size` where that is given
+---Units: positions count from 0, as gather_nd takes them
+---Errors: a symbolic tensor without a size, a fill that is no integer: `ipu.func(function(x) return ipu.nonzero(x) end)(x)`
+---Source: tf.where of one argument
+---@param x ipulua.Tensor|any[]
+---@param options? {size?: integer, fill?: number}
+---@return ipulua.Tensor
+function ipu.nonzero(x, options) end
+
+---The parts of x at which a mask of its first axes is true.
+---Shapes: x [m…, rest…], mask [m…] → [n, rest…]; n is `size` where that is given
+---Errors: a mask of another shape or dtype, symbolic tensors without a size: `ipu.boolean_mask(x, {true})`
+---Source: tf.boolean_mask
+---@param x ipulua.Tensor|any[]
+---@param mask ipulua.Tensor|any[]
+---@param options? {size?: integer, fill?: number}
+---@return ipulua.Tensor
+function ipu.boolean_mask(x, mask, options) end
+
 ---Whether x is a tensor, of values or symbolic.
 ---Shapes: any
 ---@param x any
@@ -1697,12 +1730,12 @@ function ipu.move_variable_initialization_to_cpu(options) end
 function ipu.reset_default_graph() end
 
 ---Traced once per signature (dtypes and shapes of tensors; values of numbers, strings, booleans);
----called like f.
+---called like f. It keeps max_programs programs; of more, the one that was called longest ago goes.
 ---Shapes: those of f: extents are fixed for each signature
 ---Errors: f is no function; while f is traced whatever its ops say, with f's line: `ipu.func(1)`, `ipu.func(function(a) return ipu.matmul(a, a) end)(x)`
 ---Source: tf.function(jit_compile=True) of the original
 ---@param f function
----@param options? {name?: string}
+---@param options? {name?: string, max_programs?: integer}
 ---@return ipulua.Function
 function ipu.func(f, options) end
 

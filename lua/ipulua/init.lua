@@ -60,6 +60,8 @@ local public = {
   disable_check_numerics = {"strategy.system", "disable_check_numerics"},
   estimate = {"tools.estimate", "estimate"},
   ReportHelper = {"machine.report.helper", false},
+  unique = {"trace.selection", "unique"}, nonzero = {"trace.selection", "nonzero"},
+  boolean_mask = {"trace.selection", "boolean_mask"},
   fifo = {"trace.effects", "fifo"}, remap = {"trace.effects", "remap"},
   outlined_function = {"trace.custom", "outlined_function"},
   create_host_embedding = {"trace.host_embedding", "create_host_embedding"},
@@ -217,6 +219,7 @@ function ipu.clip_by_global_norm(...)
   local results = table.pack(core.ops.clip_by_global_norm(...))
   return table.move(results, 1, results.n - 1, 1, core.plain{}), results[results.n]
 end
+function ipu.where(...) return require("ipulua.trace.selection").where(...) end
 function ipu.reduce_scatter(...) return require("ipulua.trace.collectives").reduce_scatter(...) end
 function ipu.nn.batch_norm(...) return require("ipulua.trace.distributed_norm").batch_norm(...) end
 ipu.random.set_seed = require("ipulua.strategy.system").set_seed

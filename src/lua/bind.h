@@ -109,6 +109,8 @@ bool bind_field_behind(lua_State *L);
 
 LuaTensor *bind_new_tensor(lua_State *L);       /* pushes an empty one */
 void bind_push_tensor(lua_State *L, Tensor *t); /* takes t over */
+/* The same, with room for what it was taken from (elements.c). */
+void bind_push_linked(lua_State *L, Tensor *t);
 void bind_push_value(lua_State *L, Value *v, TraceRef *trace);
 /* why the value of a trace that has ended can't be used */
 const char *bind_stale_words(const LuaTensor *t);
@@ -212,6 +214,7 @@ const OpDef *bind_op(lua_State *L, const char *name);
 
 /* One function a file: pushes nothing, fills the core table at the top of the stack. */
 void bind_open_tensor(lua_State *L);
+void bind_open_elements(lua_State *L);
 void bind_open_literal(lua_State *L);
 void bind_open_variable(lua_State *L);
 void bind_open_trace(lua_State *L);
