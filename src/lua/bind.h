@@ -54,8 +54,9 @@ typedef struct State {
   Counter *counter;
   int counter_count, counter_capacity;
   int64_t counters_made;
-  HostCalls *host; /* requests of other threads for this state's own */
-  struct Job *job; /* that runs on a thread; NULL: none */
+  int64_t run_number; /* 1 + that of the program run that eager draws stand for; 0: of none */
+  HostCalls *host;    /* requests of other threads for this state's own */
+  struct Job *job;    /* that runs on a thread; NULL: none */
   /* host callbacks that the script's thread is inside of: whoever runs the program waits for
    * them */
   int in_callback;
@@ -168,6 +169,8 @@ void bind_mark_at(const State *s, Graph *g, const char *where);
 /* ---- random numbers (random.c) ---- */
 /* a new one, at its first or restored value */
 Variable *bind_push_counter(lua_State *L, bool fixed);
+/* What the next counter would hold in the program run that eager draws stand for. */
+int64_t bind_counter_value(lua_State *L, bool fixed);
 
 /* ---- programs (program.c) ---- */
 /* Compile a root trace and push the program; frees the trace. An outline can only be priced.
