@@ -1659,6 +1659,13 @@ function ipu.is_tensor(x) end
 ---@return ipulua.Tensor
 function ipu.print_tensor(input, options) end
 
+---How tensors are printed from now on. What isn't given stays as it is; at first edgeitems is 3,
+---precision 8 and threshold 1000. A number alone is printed with all its digits.
+---Errors: a precision below 0 or above 17: `ipu.set_printoptions{precision = 40}`
+---Source: numpy.set_printoptions
+---@param options? {edgeitems?: integer, precision?: integer, threshold?: integer}
+function ipu.set_printoptions(options) end
+
 ---Tensors by name into .safetensors or .npz, one into .npy; the file is replaced as a whole.
 ---Shapes: any; of .npy one tensor
 ---Errors: another ending, values that are no tensors, a place that can't be written: `ipu.save("a.txt", {w = x})`, `ipu.save("a.npz", {1, "two"})`
@@ -3212,6 +3219,11 @@ function ipu.disable_check_numerics() end
 ---The library's newest error as a table, nil before the first one: ipu.last_error().
 ---@return LastError?
 function ipu.last_error() end
+
+---Seconds of a clock that only goes forward: the difference of two readings is a time.
+---Units: seconds, from some moment before the program began
+---@return number
+function ipu.clock() end
 
 ---The JSON text of a value; an empty table is `{}` unless it is marked by `json.array`.
 ---Errors: what JSON can't hold (functions, tables in a ring): `ipu.json.encode(print)`

@@ -28,7 +28,7 @@ local sections <const> = {
     .. "numbers.",
     "tensor constant zeros ones full eye arange linspace confusion_matrix unique nonzero "
     .. "boolean_mask is_tensor print_tensor "
-    .. "save load "
+    .. "set_printoptions save load "
     .. "random.set_seed"},
   {"Variables", "What lives between calls.",
     "Variable get_variable variable_scope global_variables trainable_variables "
@@ -91,7 +91,7 @@ local sections <const> = {
     .. "use_synthetic_data_for set_flags set_num_threads reset_ipu_seed selection_order"},
   {"Looking inside", nil, "estimate programs graph.nodes graph.print ipu_event_trace ReportHelper "
     .. "enable_check_numerics "
-    .. "disable_check_numerics last_error json.encode json.decode"},
+    .. "disable_check_numerics last_error clock json.encode json.decode"},
 }
 
 local md, meta, written = {}, {}, {}

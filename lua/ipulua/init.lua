@@ -180,6 +180,33 @@ function ipu.set_num_threads(...)
   core.set_threads(require("ipulua.base.args").check("set_num_threads", threads_spec, ...).n)
 end
 
+---Seconds of a clock that only goes forward: the difference of two readings is a time.
+---Units: seconds, from some moment before the program began
+---@return number
+function ipu.clock() return core.clock() end
+
+local print_spec <const> = {
+  {"edgeitems", "integer", optional = true, range = "[1, 1000000]",
+    says = "shown at both ends of each axis of a large tensor"},
+  {"precision", "integer", optional = true, range = "[0, 17]",
+    says = "digits behind the point, at most"},
+  {"threshold", "integer", optional = true, range = "[0, inf)",
+    says = "tensors of more elements are large"},
+}
+local print_options <const> = {edgeitems = 3, precision = 8, threshold = 1000}
+
+---How tensors are printed from now on. What isn't given stays as it is; at first edgeitems is 3,
+---precision 8 and threshold 1000. A number alone is printed with all its digits.
+---Errors: a precision below 0 or above 17: `ipu.set_printoptions{precision = 40}`
+---Source: numpy.set_printoptions
+---@param ... any edgeitems, precision, threshold
+function ipu.set_printoptions(...)
+  for name, value in pairs(require("ipulua.base.args").check("set_printoptions", print_spec, ...)) do
+    print_options[name] = value
+  end
+  core.set_print_options(print_options.edgeitems, print_options.precision, print_options.threshold)
+end
+
 local load_spec <const> = {{"path", "string"}}
 
 ---Tensors by name into .safetensors or .npz, one into .npy; the file is replaced as a whole.

@@ -8,6 +8,7 @@
 #include "data/host_call.h"
 #include "engine/engine.h"
 #include "graph/trace.h"
+#include "tensor/print.h"
 
 /* A trace that is open, as the symbolic tensors made in it know it: closed (trace NULL) when the
  * trace ends. */
@@ -54,6 +55,7 @@ typedef struct State {
   Counter *counter;
   int counter_count, counter_capacity;
   int64_t counters_made;
+  PrintOptions print;
   int64_t run_number; /* 1 + that of the program run that eager draws stand for; 0: of none */
   HostCalls *host;    /* requests of other threads for this state's own */
   struct Job *job;    /* that runs on a thread; NULL: none */

@@ -6,7 +6,6 @@
 #include "lua/bind.h"
 #include "lua/plain.h"
 #include "lua/tape.h"
-#include "tensor/print.h"
 #include "transform/clone.h"
 
 LuaTensor *bind_new_tensor(lua_State *L) {
@@ -249,7 +248,7 @@ static int text(lua_State *L) {
   }
   Tensor *t = bind_concrete(L, 1, "print");
   Error e = {0};
-  char *s = tensor_text(&e, t);
+  char *s = tensor_text(&e, t, &bind_state(L)->print);
   bind_check(L, &e);
   lua_pushstring(L, s);
   free(s);
@@ -261,7 +260,7 @@ static int repr(lua_State *L) {
   if (u && !u->tensor) return text(L);
   Tensor *t = bind_concrete(L, 1, "print");
   Error e = {0};
-  char *s = tensor_repr(&e, t);
+  char *s = tensor_repr(&e, t, &bind_state(L)->print);
   bind_check(L, &e);
   lua_pushstring(L, s);
   free(s);
