@@ -1661,6 +1661,7 @@ function ipu.print_tensor(input, options) end
 
 ---How tensors are printed from now on. What isn't given stays as it is; at first edgeitems is 3,
 ---precision 8 and threshold 1000. A number alone is printed with all its digits.
+---Shapes: of what is printed: any
 ---Errors: a precision below 0 or above 17: `ipu.set_printoptions{precision = 40}`
 ---Source: numpy.set_printoptions
 ---@param options? {edgeitems?: integer, precision?: integer, threshold?: integer}

@@ -197,13 +197,13 @@ local print_options <const> = {edgeitems = 3, precision = 8, threshold = 1000}
 
 ---How tensors are printed from now on. What isn't given stays as it is; at first edgeitems is 3,
 ---precision 8 and threshold 1000. A number alone is printed with all its digits.
+---Shapes: of what is printed: any
 ---Errors: a precision below 0 or above 17: `ipu.set_printoptions{precision = 40}`
 ---Source: numpy.set_printoptions
 ---@param ... any edgeitems, precision, threshold
 function ipu.set_printoptions(...)
-  for name, value in pairs(require("ipulua.base.args").check("set_printoptions", print_spec, ...)) do
-    print_options[name] = value
-  end
+  local given = require("ipulua.base.args").check("set_printoptions", print_spec, ...)
+  for name, value in pairs(given) do print_options[name] = value end
   core.set_print_options(print_options.edgeitems, print_options.precision, print_options.threshold)
 end
 
