@@ -1533,6 +1533,7 @@ ipu.train = {}
 ipu.optimizers = {}
 ipu.within_replica = {}
 ipu.graph = {}
+ipu.debugging = {}
 ipu.json = {}
 
 ---A tensor of numbers, nested lists, booleans or tensors; float32 unless dtype says otherwise.
@@ -3216,6 +3217,36 @@ function ipu.enable_check_numerics() end
 
 ---Programs run as usual again.
 function ipu.disable_check_numerics() end
+
+---x itself; an error where it holds a NaN or an infinity, at once or in a program whenever it comes
+---by: the message, the script's line and the first position.
+---Shapes: [...] → the same
+---Units: positions count from 0
+---Errors: integers; a NaN or an infinity: `ipu.debugging.check_numerics({0, 0 / 0}, "loss")`
+---Source: tf.debugging.check_numerics
+---@param x ipulua.Tensor|any[]|number
+---@param options? {message?: string}
+---@return ipulua.Tensor
+function ipu.debugging.check_numerics(x, options) end
+
+---An error where two tensors differ, which broadcast; at once, or in a program whenever it comes
+---by. A NaN differs from all.
+---Shapes: x, y broadcast
+---Units: positions count from 0
+---Errors: shapes that don't broadcast, dtypes or elements that differ: `ipu.debugging.assert_equal({1, 2}, {1, 3})`
+---Source: tf.debugging.assert_equal
+---@param x ipulua.Tensor|any[]|number|boolean
+---@param y ipulua.Tensor|any[]|number|boolean
+---@param options? {message?: string}
+function ipu.debugging.assert_equal(x, y, options) end
+
+---An error where a tensor hasn't the shape that is said of it: {tensor, {2, -1, "n"}}, where -1 is
+---any extent, and a name one that is the same wherever it stands.
+---Shapes: any
+---Errors: another shape, a pair of another form: `ipu.debugging.assert_shapes{{ipu.ones{2}, {3}}}`
+---Source: tf.debugging.assert_shapes
+---@param shapes any[]
+function ipu.debugging.assert_shapes(shapes) end
 
 ---The library's newest error as a table, nil before the first one: ipu.last_error().
 ---@return LastError?

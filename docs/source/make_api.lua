@@ -91,7 +91,8 @@ local sections <const> = {
     .. "use_synthetic_data_for set_flags set_num_threads reset_ipu_seed selection_order"},
   {"Looking inside", nil, "estimate programs graph.nodes graph.print ipu_event_trace ReportHelper "
     .. "enable_check_numerics "
-    .. "disable_check_numerics last_error clock json.encode json.decode"},
+    .. "disable_check_numerics debugging.check_numerics debugging.assert_equal "
+    .. "debugging.assert_shapes last_error clock json.encode json.decode"},
 }
 
 local md, meta, written = {}, {}, {}
