@@ -444,7 +444,7 @@ local spec <const> = {{"f", "callable"}, {"name", "string", optional = true},
 ---Shapes: those of f: extents are fixed for each signature
 ---Errors: f is no function; while f is traced whatever its ops say, with f's line: `ipu.func(1)`,
 ---`ipu.func(function(a) return ipu.matmul(a, a) end)(x)`
----Source: tf.function(jit_compile=True) of the original
+---Source: tf.function(jit_compile=True) of TensorFlow 2.6
 ---@param f function
 ---@param options? {name: string, max_programs: integer}
 ---@return Function
