@@ -106,7 +106,7 @@ int ipu_tensor_text(ipu_context *c, const ipu_tensor *t, const char **text);
 /* ---- files: .safetensors, .npz, .npy by the path's ending ---- */
 /* names and tensors are [count]; of a .npy count is 1 and names may be NULL. The file is
  * replaced as a whole. IPU_E_VALUE: another ending, a name twice; IPU_E_NOT_FOUND,
- * IPU_E_RUNTIME: a place that can't be written. */
+ * IPU_E_RUNTIME: a path that can't be written. */
 int ipu_save(ipu_context *c, const char *path, const char *const *names, ipu_tensor *const *tensors,
              int count);
 /* All of a file in memory. IPU_E_VALUE: another ending, a damaged file; IPU_E_NOT_FOUND,
@@ -159,7 +159,7 @@ int ipu_builder_argument(ipu_builder *b, const char *dtype, int rank, const int6
                          ipu_value **out);
 /* A copy of t, the same in every call. */
 int ipu_builder_constant(ipu_builder *b, ipu_tensor *t, ipu_value **out);
-/* The variable's value at this place of the function. */
+/* The variable's value at this point of the function. */
 int ipu_builder_read(ipu_builder *b, ipu_variable *v, ipu_value **out);
 /* From here on in the function, and after each call, v has this value. IPU_E_INVALID_ARGUMENT:
  * another dtype or shape. */

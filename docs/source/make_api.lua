@@ -306,8 +306,7 @@ write("All of `ipu` beside [ops](ops.md) and [Keras](keras.md). This page is wri
   .. "where `data` is `ipu.data`, `x` a tensor [2, 3], `v` a variable [3], `ds` is "
   .. "`data.range(4)`, `f` a function that was "
   .. "traced, `model` a Keras model, `cfg` an IPUConfig, and `set` assigns a field and returns the "
-  .. "object. "
-  .. "*The original* of a source is Graphcore's TensorFlow 2.6 for IPUs.")
+  .. "object.")
 write ""
 annotate "---@meta ipulua"
 annotate "-- Annotations of ipu for the Lua language server; written by `make docs`."

@@ -182,7 +182,7 @@ local load_spec <const> = {{"path", "string"}}
 
 ---Tensors by name into .safetensors or .npz, one into .npy; the file is replaced as a whole.
 ---Shapes: any; of .npy one tensor
----Errors: another ending, values that are no tensors, a place that can't be written:
+---Errors: another ending, values that are no tensors, a path that can't be written:
 ---`ipu.save("a.txt", {w = x})`, `ipu.save("a.npz", {1, "two"})`
 ---Source: the formats: safetensors (Hugging Face), NumPy's .npy and .npz
 ---@param path string ends in .safetensors, .npz or .npy

@@ -462,7 +462,7 @@ describe("how sure an estimate is", function()
     return ipu.estimate(f, {inputs = {...}, host = "model", target = "gc200"})
   end
 
-  -- Errors on rows kept back: fully connected layers 4.2 %, LSTM 21 %; what has no rows of its own,
+  -- Errors on rows kept back: dense layers 4.2 %, LSTM 21 %; what has no rows of its own,
   -- as moves from the host, has whole programs' 14 %. Share: the op's of all cycles.
   local function expected(e, of_op)
     local share = 1 - e.cycles.stream / e.cycles.total

@@ -211,9 +211,9 @@ static void run_pool(Case *c) {
   ConvShape s = read_conv(c);
   s.groups = 1;
   s.in_channels = s.out_channels = integer(c, "channels");
-  PoolKind kind = !strcmp(text(c, "type"), "max") ? POOL_MAX : POOL_AVERAGE;
-  add(c, cost_pool(&c->target, c->dtype, kind, &s, false));
-  add(c, cost_pool(&c->target, c->dtype, kind, &s, true));
+  PoolingKind kind = !strcmp(text(c, "type"), "max") ? POOLING_MAX : POOLING_AVERAGE;
+  add(c, cost_pooling(&c->target, c->dtype, kind, &s, false));
+  add(c, cost_pooling(&c->target, c->dtype, kind, &s, true));
   s.kernel[0] = s.kernel[1] = 0;
   c->live = live_of(c, &s, 2);
 }

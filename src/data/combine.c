@@ -263,7 +263,7 @@ Dataset *dataset_concatenate(Error *e, const char *source, Dataset *first, Datas
 }
 
 /* interleave: cycle_length datasets are read in turn, block_length elements each; one that has
- * ended gives its place to the next. flat_map is the case of one at a time. */
+ * ended gives its slot to the next. flat_map is the case of one at a time. */
 typedef struct InterleaveDataset {
   Dataset base;
   ScriptFunction function;
@@ -323,7 +323,7 @@ static Status check_made(const Dataset *d, const Dataset *made, Error *e) {
   return OK;
 }
 
-/* The dataset of the next input element takes the current place. */
+/* The dataset of the next input element takes the current slot. */
 static Status open_part(InterleaveStage *i, Error *e) {
   Stage *s = &i->base;
   Part *p = &i->part[i->cycle];
@@ -350,7 +350,7 @@ static void advance(InterleaveStage *i) {
   i->cycle = (i->cycle + 1) % ((const InterleaveDataset *)i->base.dataset)->cycle_length;
 }
 
-/* Until the current place has a dataset, or all have ended. */
+/* Until the current slot has a dataset, or all have ended. */
 static Status find_part(InterleaveStage *i, Stage **part, Error *e) {
   while (!i->drained || i->open) {
     if ((*part = i->part[i->cycle].stage)) return OK;

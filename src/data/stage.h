@@ -92,7 +92,8 @@ struct Stage {
   const StageClass *class;
   Dataset *dataset; /* borrowed: the iterator, or the stage that got it from a function, holds it */
   Scope *scope;
-  uint64_t epoch; /* which reading this is: a function of the place in the iterator, not of time */
+  uint64_t
+      epoch; /* which reading this is: a function of the position in the iterator, not of time */
   Stage *input;
   const Rows *rows;
   bool ended; /* kept by the calls below: classes are not asked again after their end */
@@ -124,7 +125,7 @@ void dataset_release_from(HostCalls *host, Dataset *d);
 int64_t cardinality_scale(int64_t n, int64_t factor); /* saturates to unknown */
 
 /* Stages. After a failure that isn't ERR_CANCELLED the element that failed is behind: elements
- * keep their places, whatever fails. A stage that makes one of several leaves the others behind
+ * keep their positions, whatever fails. A stage that makes one of several leaves the others behind
  * too, but only when it is asked again, so that failures are told at once. After ERR_CANCELLED
  * (an interruption) the next request gives what this one would have given: a stage keeps what it
  * has read for it. Row numbers that came with it count as given. */

@@ -12,7 +12,7 @@
 
 typedef struct Instances Instances;
 
-/* What meetings at one place of a program have cost an instance. */
+/* What meetings at one point of a program have cost an instance. */
 typedef struct MeetingTotals {
   int64_t bytes;          /* sent and received */
   double seconds, waited; /* in them; of these, without anything to do */
@@ -48,7 +48,7 @@ int instances_count(const Instances *t);
 const char *instances_library(const Instances *t);
 const char *instances_host(const Instances *t, int instance);
 Statistics instances_statistics(const Instances *t);
-/* What another one said at the newest meeting that it had been cost by those before at that place; of instances that
+/* What another one said at the newest meeting that it had been cost by those before at that point; of instances that
  * a chain doesn't lead to it is what they said last. */
 MeetingTotals instances_told(const Instances *t, int instance);
 

@@ -22,8 +22,8 @@ enum {
 /* In front of every message of a meeting; data begin behind 64 bytes. */
 typedef struct Header {
   uint32_t number, kind, detail, flags;
-  int64_t bytes; /* of data that the sender brings */
-  int64_t place; /* where they lie in the sender's shared memory; -1: elsewhere */
+  int64_t bytes;  /* of data that the sender brings */
+  int64_t offset; /* where they lie in the sender's shared memory; -1: elsewhere */
   MeetingTotals so_far;
 } Header;
 enum { HEADER_BYTES = 64, FLAG_STOP = 1 };

@@ -22,7 +22,7 @@ size_t instances_shared_bytes(const Instances *t) { return t->window; }
 
 /* ---- room ---- */
 
-void *instances_place(Instances *t, size_t bytes) {
+void *instances_allocate(Instances *t, size_t bytes) {
   bytes = (bytes + LINE - 1) / LINE * LINE;
   pthread_mutex_lock(&t->lock);
   size_t at = 0;
@@ -38,9 +38,9 @@ void *instances_place(Instances *t, size_t bytes) {
   return p ? (char *)t->peer[t->rank].board + BOARD_BYTES + at : NULL;
 }
 
-void instances_release(Instances *t, void *place) {
-  if (!place) return;
-  size_t at = (size_t)((char *)place - (char *)t->peer[t->rank].board) - BOARD_BYTES;
+void instances_release(Instances *t, void *address) {
+  if (!address) return;
+  size_t at = (size_t)((char *)address - (char *)t->peer[t->rank].board) - BOARD_BYTES;
   pthread_mutex_lock(&t->lock);
   for (Placed **link = &t->placed; *link; link = &(*link)->next) {
     Placed *p = *link;

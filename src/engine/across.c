@@ -238,7 +238,7 @@ static bool is_far(const Across *a, const Call *c, size_t bytes) {
          bytes > program_gather_bytes(a->program);
 }
 
-/* The calls of all replicas: others' bring what has arrived, or what they show, and have no places. */
+/* The calls of all replicas: others' bring what has arrived, or what they show, and have no memory. */
 static void set_calls(Across *a, const Phase *phase, const Call *const *call, size_t bytes) {
   bool shown = phase->bucket && phase->bucket->shown;
   size_t begin = shown ? phase->line : (size_t)a->local * phase->ahead,
@@ -274,8 +274,8 @@ static Status show(Across *a, const Phases *list, Bucket *b, const Meeting *m, E
   b->shown = false;
   if (!a->program->window_bytes || !instances_shows(a->instances, b->lines)) return OK;
   if (!bucket_place(a->instances, r, list, b)) return fail(e, ERR_OUT_OF_MEMORY, "out of memory");
-  if (b->place[0]) bucket_complete(r, list, b);
-  return instances_show(a->instances, m, b->place[b->now], b->lines, a->from, &b->shown, e);
+  if (b->buffer[0]) bucket_complete(r, list, b);
+  return instances_show(a->instances, m, b->buffer[b->now], b->lines, a->from, &b->shown, e);
 }
 
 /* What this collective brings, or all of its bucket. */

@@ -142,7 +142,7 @@ typedef enum Layout { /* where elements lie on the tiles */
 typedef enum Filling { FILL_NONE, FILL_ZEROS, FILL_ONES } Filling;
 
 struct OpDef {
-  const char *name;               /* "add", "nn.relu": its place under ipu */
+  const char *name;               /* "add", "nn.relu": its name under ipu */
   const char *method;             /* what tensors call it besides: x:sum(); NULL: nothing */
   const char *summary;            /* a sentence, for reference and help() */
   const char *shapes;             /* "[m, k], [k, n] → [m, n]" for the reference */
@@ -161,7 +161,7 @@ struct OpDef {
   /* What replicas do together: the calls of all of them in order (eval: the only one's). NULL:
    * each does it by itself. */
   Status (*eval_collective)(const Call *const *replica, int count);
-  /* ACROSS: replicas of other instances have no places for results (out[i] is NULL): only what they
+  /* ACROSS: replicas of other instances have no memory for results (out[i] is NULL): only what they
    * bring is known. eval_collective_far, where it is there, does without that: `count` replicas of this instance,
    * of which there are `all` (eval_collective, for large ones). */
   Status (*eval_collective_far)(const Call *const *replica, int count, int all,

@@ -8,7 +8,7 @@
  * match. */
 enum { SHORT_ROW = 256, EXPANDED = 8 };
 
-/* A block of the chain's matrix that a GEMM hands over: from (row, col) on, stride elements from
+/* A block of the chain's matrix that a product hands over: from (row, col) on, stride elements from
  * row to row. */
 typedef struct BlockAt {
   void *data;
@@ -347,7 +347,7 @@ static void run_block_rows(Work *w, const BlockAt *b, int64_t first, int64_t row
   }
 }
 
-/* Each element's place decides how it is rounded stochastically: such a chain goes row by row. */
+/* Each element's position decides how it is rounded stochastically: such a chain goes row by row. */
 static bool can_join_rows(const Chain *c, int64_t cols) {
   int kept = 0;
   for (int s = 0; s < c->slot_count; s++)

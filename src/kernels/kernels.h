@@ -1,7 +1,7 @@
 /* Every kernel's name, result and parameters. A kernel knows pointers and extents, not tensors.
  * The struct of pointers below is filled once per instruction set (base, avx2, avx512: one text,
  * compiled three times); kernels_select() picks the best for this CPU. Sixteen partial sums (in
- * groups, for long rows) on every instruction set make sums equal across them; only GEMM,
+ * groups, for long rows) on every instruction set make sums equal across them; only products,
  * convolution, their kin and the polynomials of exp, log, erf … multiply and add in one
  * rounding, where the instruction set can. */
 #ifndef IPULUA_KERNELS_KERNELS_H

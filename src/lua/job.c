@@ -18,7 +18,7 @@ enum { POLL_NANOSECONDS = 200000 };
 typedef struct Job {
   /* it ends later, because it was dropped inside of a function that it may wait for */
   HostDeferred deferred;
-  int self; /* its place in the registry */
+  int self; /* its key in the registry */
   State *state;
   Program *program; /* kept alive, with its arguments, by the userdata's values */
   Tensor **in, **out;

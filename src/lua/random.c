@@ -141,7 +141,7 @@ static int64_t field_of(lua_State *L, const char *name) {
   return value;
 }
 
-/* The list of {number, value} at the top as a table number → value, in its place. */
+/* The list of {number, value} at the top is replaced by a table number → value. */
 static void index_counters(lua_State *L) {
   lua_newtable(L);
   for (lua_Integer i = 1, n = luaL_len(L, -2); i <= n; i++) {
@@ -213,7 +213,7 @@ static int random_place(lua_State *L) {
   return 3;
 }
 
-/* (streams, counters, eager draws, forget) Goes to such a place; forget: the counters made since
+/* (streams, counters, eager draws, forget) Goes to such a position; forget: the counters made since
  * belong to what will never run. */
 static int set_random_place(lua_State *L) {
   State *s = bind_state(L);

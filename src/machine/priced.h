@@ -118,7 +118,7 @@ typedef struct Allocation {
   /* how often its bytes were written during the walk; a copy: which of them it has */
   int version;
   const Graph *region; /* a copy: where it was made; else whose nodes until counts */
-  int until;           /* the place in that region's sequence of the last one that reads it */
+  int until;           /* the position in that region's sequence of the last one that reads it */
   bool offloaded;      /* in streaming memory, never on the tiles */
 } Allocation;
 

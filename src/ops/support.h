@@ -48,8 +48,8 @@ Status eval_copy(const Call *c);
 /* Copy on the pool. */
 void copy_bytes(const Call *c, void *to, const void *from, size_t bytes);
 void fill_zero(const Call *c, void *to, size_t bytes);
-/* Elements of some bytes from strided places to strided places: what transposes, slices,
- * concatenations and tiles are. Steps are in elements; a `from` of 0 repeats. Places written
+/* Elements of some bytes from strided positions to strided positions: what transposes, slices,
+ * concatenations and tiles are. Steps are in elements; a `from` of 0 repeats. Positions written
  * must be distinct. */
 typedef struct Strided {
   int rank;

@@ -18,18 +18,18 @@ typedef struct BucketLink {
 } BucketLink;
 
 /* Sums that are exchanged with other instances in one message, or that these read where they lie: phases of one
- * list. In shared memory a bucket has two places, of which the steps that make its values write to one and then to
+ * list. In shared memory a bucket has two buffers, of which the steps that make its values write to one and then to
  * the other: others may still read the former. */
 typedef struct Bucket {
   int count;
-  const int *member; /* their places in the list */
+  const int *member; /* their positions in the list */
   size_t bytes;      /* of all, of one replica */
   size_t
       lines; /* of all replicas of this instance in shared memory, each value on lines of its own */
-  bool tried, shown; /* places were asked for; what it holds now is read in them */
+  bool tried, shown; /* buffers were asked for; what it holds now is read in them */
   struct Instances *instances;
-  char *place[2]; /* NULL: values are sent */
-  int now;        /* the place that is written to */
+  char *buffer[2]; /* NULL: values are sent */
+  int now;         /* the buffer that is written to */
   BucketLink *link;
   int link_count, link_capacity;
   struct Bucket *next; /* of the same program */

@@ -21,7 +21,7 @@ struct Schedule {
   Recomputation recomputations[3]; /* ends with RECOMPUTE_NONE */
   bool both_passes;                /* an IPU may run a forward and a backward program in one row */
   bool one_at_a_time;   /* one program in the whole machine: a stage can take batches in a row */
-  bool recomputes_last; /* its last place computes again, too; else nothing is kept there */
+  bool recomputes_last; /* its last position computes again, too; else nothing is kept there */
   bool given;         /* the plan holds the order, which its writer gave; it has no name for them */
   const char *leaner; /* one that keeps fewer activations, where memory is short */
 };

@@ -7,7 +7,7 @@
 /* clang-format off */
 #define COST_FAMILIES(X)                                                     \
   X(OTHER, 0.14, 0.13) /* no rows of their own: whole programs' */           \
-  X(PRODUCT, 0.042, 0.13) /* fully connected layers; single products: 0.032 */ \
+  X(PRODUCT, 0.042, 0.13) /* dense layers; single products: 0.032 */ \
   X(CONVOLUTION, 0.044, 0.13)                                                \
   X(DEPTHWISE, 0.18, 0.13)                                                   \
   X(POOLING, 0.128, 0.15)                                                    \

@@ -82,7 +82,7 @@ local config_spec <const> = {
   {"configure_device", "boolean", true, says = "false: select_ipus is left alone"},
 }
 
----Makes an IPUConfig one for this instance: its IPUs, its place among the instances. Returns it.
+---Makes an IPUConfig one for this instance: its IPUs, its index among the instances. Returns it.
 ---Errors: more IPUs than the machine has
 ---@return IPUConfig
 function popdist.set_ipu_config(...)
@@ -101,7 +101,7 @@ function popdist.set_ipu_config(...)
   return a.config
 end
 
----Fills in a configuration's place among the instances.
+---Fills in a configuration's index among the instances.
 ---@package
 function popdist.update_ipu_config(cfg)
   local place = cfg.experimental.multi_replica_distribution

@@ -20,10 +20,7 @@ for f, name in pairs(op_names) do
   op_help.options[f] = names
 end
 
--- The references say once what "the original" is; who asks at the prompt has not read that.
-function op_help.source_line(source)
-  return "  source: " .. source:gsub("the original%f[%W]", "Graphcore's TensorFlow 2.6 for IPUs")
-end
+function op_help.source_line(source) return "  source: " .. source end
 
 ---The type of an op's attribute in words: where a list is wanted, one integer stands for a list of
 ---one.
@@ -57,7 +54,7 @@ end
 function op_help.lines(name)
   local row = core.describe_op(name)
   local call, named, width = operands(row), {}, 0
-  -- what must be given stands in its place; the last table holds what may be left out
+  -- what must be given stands in its position; the last table holds what may be left out
   for _, a in ipairs(row.attributes) do
     local list = a.default and named or call
     list[#list + 1] = a.name

@@ -239,7 +239,7 @@ const OpDef ops_gather[] = {
          "I3[0] | I9[4] I4[3] | "
          "B[4] I4[3] | F[50,70] I50[400]"},
     {.name = "embedding_lookup",
-     .source = "embedding_ops.embedding_lookup of the original",
+     .source = "embedding_ops.embedding_lookup of Graphcore's TensorFlow 2.6",
      .summary = "Rows of a table, by id; one outside is an error.",
      .shapes = "[rows, ...], [ids] → [ids, ...]",
      .inputs = {"table", "ids"},

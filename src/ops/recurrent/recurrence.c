@@ -1,4 +1,4 @@
-/* LSTM, GRU and the simple recurrence over whole sequences. The input's product is one GEMM for all
+/* LSTM, GRU and the simple recurrence over whole sequences. The input's product is one matrix product for all
  * steps; then each chunk of rows of the batch walks through the steps by itself: a panel product
  * with the recurrent kernel, gates, state. What the gradient needs (activated gates, states before
  * each step) is kept in further outputs. The gradient rows walk back and give the gradients of the

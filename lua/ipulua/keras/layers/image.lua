@@ -90,7 +90,7 @@ local function random_integer(most, seed)
   return ops.minimum(ops.cast(ops.floor(u * (most + 1)), "int32"), most)
 end
 
----In training a window at a random place, the same for a batch; else the middle.
+---In training a window at a random position, the same for a batch; else the middle.
 ---@class RandomCrop: Layer
 local RandomCrop = declare("RandomCrop", {height_row, width_row, seed_row})
 

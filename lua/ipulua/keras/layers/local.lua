@@ -1,4 +1,4 @@
--- Convolutions that share no weights: each place of the result has a kernel of its own.
+-- Convolutions that share no weights: each position of the result has a kernel of its own.
 
 local about = require "ipulua.base.parts.about"
 local activations = require "ipulua.keras.activations"
@@ -72,8 +72,8 @@ function LocallyConnected:build(input_shape)
     constraint = self.bias_constraint}
 end
 
--- For each place of the result the pixels of its window, both counted row by row: positions in the
--- image laid flat.
+-- For each position of the result the pixels of its window, both counted row by row: positions in
+-- the image laid flat.
 local function windows(self, image, result)
   local positions = {}
   local function walk(extent, f, axis, at)
@@ -120,10 +120,10 @@ end
 ---@class LocallyConnected2D: LocallyConnected
 
 about.say("layers", {
-  {"LocallyConnected1D", text = "Conv1D with a kernel of its own at each place.",
+  {"LocallyConnected1D", text = "Conv1D with a kernel of its own at each position.",
     section = "Convolutions", sample = "LocallyConnected1D{4, 3, strides = 2}", input = {2, 6, 3},
     wrong = {2, 6}, is = "[batch, steps, channels] → [batch, steps', filters]"},
-  {"LocallyConnected2D", text = "Conv2D with a kernel of its own at each place.",
+  {"LocallyConnected2D", text = "Conv2D with a kernel of its own at each position.",
     section = "Convolutions", sample = "LocallyConnected2D{4, 3}", input = {2, 6, 6, 3},
     wrong = {2, 6}, is = "[batch, rows, cols, channels] → [batch, rows', cols', filters]"},
 }, layers)
