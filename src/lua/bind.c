@@ -31,7 +31,8 @@ static int free_state(lua_State *L) {
   return 0;
 }
 
-/* Where the library's Lua files are: above ipulua/base/blame.lua, which everything else loads first. */
+/* Where the library's Lua files are: above ipulua/base/blame.lua, which everything else loads
+ * first. */
 static void find_library(lua_State *L, State *s) {
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
   lua_getfield(L, -1, "ipulua.base.blame");

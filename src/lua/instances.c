@@ -1,5 +1,6 @@
-/* The instances of a training, for Lua: begin and end, what they tell each other as text, and collectives
- * of tensors on the host. `words` is what messages call a meeting, with the script's line. */
+/* The instances of a training, for Lua: begin and end, what they tell each other as text, and
+ * collectives of tensors on the host. `words` is what messages call a meeting, with the script's
+ * line. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -119,7 +119,8 @@ static int run(lua_State *L) {
   return 1;
 }
 
-/* (program, replicas, first, all): where several instances have replicas, first … of all are this one's */
+/* (program, replicas, first, all): where several instances have replicas, first … of all are this
+ * one's */
 static int replicate(lua_State *L) {
   Program *p = bind_check_program(L, 1);
   lua_Integer replicas = luaL_checkinteger(L, 2), first = luaL_optinteger(L, 3, 0),
@@ -192,9 +193,9 @@ static void push_meetings(lua_State *L, const Program *program, const Phases *li
   }
 }
 
-/* → list of {op, type, line, way, count, bytes, seconds, waited, instances}: where it has met other instances, and what
- * that has cost each, of others until the meeting before the newest. What travels in the message of another one has no
- * bytes of its own. */
+/* → list of {op, type, line, way, count, bytes, seconds, waited, instances}: where it has met other
+ * instances, and what that has cost each, of others until the meeting before the newest. What
+ * travels in the message of another one has no bytes of its own. */
 static int meetings(lua_State *L) {
   Program *p = bind_check_program(L, 1);
   lua_newtable(L);
