@@ -1472,6 +1472,12 @@ function utils.pad_sequences(...) end
 ---Another name of `preprocessing.timeseries_dataset_from_array`.
 function utils.timeseries_dataset_from_array(...) end
 
+---Another name of `preprocessing.image_dataset_from_directory`.
+function utils.image_dataset_from_directory(...) end
+
+---Another name of `preprocessing.text_dataset_from_directory`.
+function utils.text_dataset_from_directory(...) end
+
 ---A scope in which names stand for own classes and functions, as `custom_objects` of load_model does for one model; what get_custom_objects gives is as before when it is left.
 function utils.custom_object_scope(...) end
 
@@ -1518,6 +1524,12 @@ function utils.generate_text(...) end
 
 ---A dataset of batches of windows over a series (positions: data, targets or nil, sequence_length): sequence_length steps, sampling_rate apart, a window each sequence_stride steps; with targets pairs, targets[i] being that of the window which begins at step i. start_index and end_index say which part of the series is used. A last smaller batch comes, too, unless drop_remainder is set.
 function preprocessing.timeseries_dataset_from_array(...) end
+
+---Batches of the pictures of a folder's folders, and the folders' numbers. `class_names` of the dataset are the folders, `file_paths` the files. Sizes are made equal bilinearly.
+function preprocessing.image_dataset_from_directory(...) end
+
+---Batches of the texts of a folder's folders (.txt files, Lua strings, which TextVectorization numbers in `map`), and the folders' numbers. `class_names` of the dataset are the folders, `file_paths` the files.
+function preprocessing.text_dataset_from_directory(...) end
 
 ---Sequences as the rows of one tensor: those shorter than maxlen (by default the longest one's length) are filled up with `value`, longer ones cut, at their beginnings ("pre") or ends ("post").
 function preprocessing.sequence.pad_sequences(...) end

@@ -21,6 +21,8 @@ return {
   alt = "value of the other phase",
   pipeline_stage = "its stage, from 0",
   backward_propagation_stages_poplar_options = "options of each stage's backward pass",
+  directory = "folder with a folder for each class", subset = "part that is read",
+  max_programs = "programs that are kept, one a signature",
   accumulation_factor = "number of gradients that are summed before an update",
   accumulate_statistics_over_update_period = "count statistics over all batches between two "
     .. "changes of the scale",

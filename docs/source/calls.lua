@@ -461,6 +461,10 @@ calls.keras = {
   ["preprocessing.timeseries_dataset_from_array"] = {
     "keras.preprocessing.timeseries_dataset_from_array(ipu.ones{9, 2}, nil, 3, {batch_size = 4})"
     .. ":iter()()"},
+  ["preprocessing.image_dataset_from_directory"] = {
+    "keras.preprocessing.image_dataset_from_directory(pictures, {image_size = {2, 3}}):iter()()"},
+  ["preprocessing.text_dataset_from_directory"] = {
+    "keras.preprocessing.text_dataset_from_directory(texts):iter()()"},
   ["preprocessing.sequence.pad_sequences"] = {
     "keras.preprocessing.sequence.pad_sequences({{1, 2}, {3}}, {maxlen = 4})"},
   ["preprocessing.sequence.make_sampling_table"] = {

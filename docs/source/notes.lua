@@ -13,6 +13,15 @@ function notes.problem(format, ...)
   notes.problems[#notes.problems + 1] = string.format(format, ...)
 end
 
+-- A folder with the folder of one class in it.
+local function class_folder()
+  local path = os.tmpname()
+  os.remove(path)
+  made[#made + 1] = path
+  require "ipulua.core".make_folder(path .. "/cat")
+  return path
+end
+
 ---What samples may use, made anew for each: x [2, 3], v a variable [3], ds a dataset of four
 ---numbers, f a function, m a model.
 local function environment()
@@ -33,11 +42,14 @@ local function environment()
     end,
     cfg = function() return ipu.IPUConfig() end,
     pictures = function()
-      local path = os.tmpname()
-      os.remove(path)
-      made[#made + 1] = path
-      require "ipulua.core".make_folder(path .. "/cat")
+      local path = class_folder()
       ipu.image.write(path .. "/cat/1.png", ipu.zeros({4, 6, 3}, "uint8"))
+      return path
+    end,
+    texts = function()
+      local path = class_folder()
+      local out <close> = assert(io.open(path .. "/cat/1.txt", "w"))
+      out:write("a cat")
       return path
     end,
   }

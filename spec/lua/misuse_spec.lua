@@ -465,11 +465,11 @@ local cases <const> = {
   end,
     "timetable: 'schedule': 'Round' is not a PipelineSchedule"},
   {"a model of half a text", function() ipu.keras.models.model_from_json "{" end,
-    "model_from_json: line 1, column 2: "},
+    "model_from_json: line 1, column 1: "},
   {"a tokenizer of half a text", function()
     ipu.keras.preprocessing.text.tokenizer_from_json "{"
   end,
-    "tokenizer_from_json: line 1, column 2: "},
+    "tokenizer_from_json: line 1, column 1: "},
   {"evaluating without labels", function()
     compiled("mse"):evaluate(ipu.ones{4, 3}, nil, {batch_size = 4, verbose = 0})
   end,

@@ -431,6 +431,46 @@ static void check_published_solve(const Target *chip) {
         3);
 }
 
+/* PopLibs' published table (its rows stand in spec/machine/benchmarks.jsonl): float16, on GC2 and
+ * GC200, to a tenth. */
+static void check_published_reductions(void) {
+  static const struct {
+    ReduceKind kind;
+    int rank;
+    int64_t extents[5], tiles[2];
+    unsigned reduced; /* bit i: axis i */
+    double cycles[2];
+  } rows[] = {{COST_MAX, 5, {16, 4, 16, 32, 8}, {1024, 1024}, 1 << 1 | 1 << 3, {1466, 1466}},
+              {COST_SUM, 5, {16, 4, 16, 32, 8}, {1024, 1024}, 1 << 1 | 1 << 3, {1882, 1882}},
+              {COST_SUM, 4, {16, 256, 8, 4}, {1024, 1024}, 1 << 1 | 1 << 3, {2758, 2758}},
+              {COST_SUM, 3, {4, 3136, 8}, {1216, 1472}, 1 << 1, {2611, 2536}},
+              {COST_SUM, 3, {4, 25088, 8}, {1216, 1472}, 1 << 1, {3232, 3040}}};
+  static const char *const chips[] = {"GC2", "GC200"};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    for (int chip = 0; chip < 2; chip++) {
+      Error e = {0};
+      Target t = *target_find(chips[chip]);
+      ReduceAxis axes[5];
+      for (int a = 0; a < rows[i].rank; a++)
+        axes[a] = (ReduceAxis){rows[i].extents[a], rows[i].reduced >> a & 1};
+      bool ok = target_restrict(&e, &t, (int)rows[i].tiles[chip], 0) == OK;
+      Cost c = cost_reduce_axes(&t, F16, rows[i].kind, axes, rows[i].rank);
+      check(ok && fabs(cost_cycles(&c) / rows[i].cycles[chip] - 1) < 0.1, "published cycles",
+            "reduce", rows[i].extents, rows[i].rank);
+    }
+}
+
+/* The vertex takes in one vector of four partials a cycle, whatever their type. */
+static void check_reductions(const Target *t) {
+  for (int i = 0; i < 200; i++) {
+    int64_t x[3] = {extent(20000), extent(20000), extent(5000)};
+    Cost c = cost_reduce(t, i % 2 ? F16 : F32, i / 2 % 2 ? COST_SUM : COST_MAX, x[0], x[1], x[2]);
+    double partials = (double)x[0] * (double)x[1] * (double)x[2] / (double)t->tiles;
+    check(cost_cycles(&c) >= 0.999 * partials / 4, "a cycle for each vector of partials", "reduce",
+          x, 3);
+  }
+}
+
 static void check_pods(void) {
   Error e = {0};
   Pod p;
@@ -463,12 +503,14 @@ int main(void) {
   double start = clock_seconds();
   check_targets();
   check_pods();
+  check_published_reductions();
   for (int i = 0; target_at(i); i++) {
     if (i > 1) continue; /* the others differ in clock and links only */
     check_published_solve(target_at(i));
     check_matmul(target_at(i));
     check_conv(target_at(i));
     check_recurrent(target_at(i));
+    check_reductions(target_at(i));
     check_others(target_at(i), true);
     check_huge(target_at(i));
   }

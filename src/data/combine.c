@@ -1,6 +1,5 @@
 /* Several datasets as one: zip, concatenate, interleave, flat_map. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "data/function.h"
 
@@ -165,10 +164,7 @@ Dataset *dataset_zip(Error *e, const char *source, int count, Dataset *const *in
   Dataset *d = dataset_new(e, source, &zip_class, count, in, components);
   if (!d) return NULL;
   d->cardinality = zip_cardinality(count, in);
-  for (int i = 0, n = 0; i < count; n += in[i]->count, i++) {
-    memcpy(d->type + n, in[i]->type, (size_t)in[i]->count * sizeof *d->type);
-    memcpy(d->nested + n, in[i]->nested, (size_t)in[i]->count * sizeof *d->nested);
-  }
+  for (int i = 0, n = 0; i < count; n += in[i]->count, i++) dataset_take_types(d, n, in[i]);
   return dataset_finish(e, d);
 }
 

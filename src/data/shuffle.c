@@ -261,6 +261,7 @@ static void shuffle_close(Stage *s) {
 }
 
 static const StageClass shuffle_class = {.name = "shuffle",
+                                         .shuffles = true,
                                          .dataset_bytes = sizeof(ShuffleDataset),
                                          .stage_bytes = sizeof(ShuffleStage),
                                          .open = shuffle_open,
@@ -269,6 +270,7 @@ static const StageClass shuffle_class = {.name = "shuffle",
                                          .next = shuffle_next};
 
 static const StageClass packed_class = {.name = "shuffle",
+                                        .shuffles = true,
                                         .dataset_bytes = sizeof(ShuffleDataset),
                                         .stage_bytes = sizeof(ShuffleStage),
                                         .open = packed_open,
@@ -276,10 +278,6 @@ static const StageClass packed_class = {.name = "shuffle",
                                         .indices = shuffle_indices,
                                         .next = packed_next,
                                         .next_into = packed_next_into};
-
-bool dataset_is_shuffle(const Dataset *d) {
-  return d->class == &shuffle_class || d->class == &packed_class;
-}
 
 Dataset *dataset_shuffle(Error *e, const char *source, Dataset *in, const ShuffleOptions *options) {
   if (options->buffer_size < 1)

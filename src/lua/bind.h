@@ -115,6 +115,8 @@ const char *bind_stale_words(const LuaTensor *t);
 LuaTensor *bind_test_tensor(lua_State *L, int index); /* NULL when it is something else */
 LuaTensor *bind_check_tensor(lua_State *L, int index, const char *what);
 Variable *bind_test_variable(lua_State *L, int index);
+/* The first argument; raises where it is none. */
+Variable *bind_check_variable(lua_State *L);
 void bind_push_variable(lua_State *L, Variable *v); /* takes v over */
 /* A variable whose value was put off, while programs were only priced, gets it now: the one at
  * index, or all of p's. */
@@ -214,7 +216,9 @@ const OpDef *bind_op(lua_State *L, const char *name);
 void bind_open_tensor(lua_State *L);
 void bind_open_literal(lua_State *L);
 void bind_open_variable(lua_State *L);
+void bind_open_variable_replicas(lua_State *L);
 void bind_open_trace(lua_State *L);
+void bind_open_gradients(lua_State *L);
 void bind_open_region(lua_State *L);
 void bind_open_program(lua_State *L);
 void bind_open_settings(lua_State *L);
@@ -234,5 +238,6 @@ void bind_open_dataset(lua_State *L);
 void bind_open_files(lua_State *L);
 void bind_open_pipeline(lua_State *L);
 void bind_open_plain(lua_State *L);
+void bind_open_json(lua_State *L);
 void bind_set_functions(lua_State *L, const luaL_Reg *functions);
 #endif

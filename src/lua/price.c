@@ -11,7 +11,6 @@
 #include "machine/price.h"
 #include "machine/profile.h"
 #include "machine/summary.h"
-#include "machine/time.h"
 
 #define PRICE_NAME "ipulua.Price"
 

@@ -3,8 +3,7 @@
 #include "machine/layout.h"
 
 #include "machine/place.h"
-#include "machine/price.h"
-#include "machine/time.h"
+#include "machine/priced.h"
 #include "program/offload.h"
 #include "program/schedule.h"
 #include "program/timetable.h"

@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-#include "machine/price.h"
+#include "machine/priced.h"
 
 static MergeKind kind_of(const PricedStep *r) {
   if (r->kind == PRICED_LINK) return MERGE_COPIES;

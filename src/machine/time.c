@@ -9,7 +9,7 @@
 #include "base/arith.h"
 #include "machine/io_tiles.h"
 #include "machine/merge.h"
-#include "machine/price.h"
+#include "machine/priced.h"
 #include "machine/timeline.h"
 #include "ops/io/feed.h"
 #include "program/identical.h"
@@ -17,12 +17,6 @@
 #include "program/timetable.h"
 
 static const Cost *keep(Price *p, const Cost *c) { return arena_copy(p->arena, c, sizeof *c); }
-
-double priced_cycles(const PricedStep *r) { return r->cost ? cost_cycles(r->cost) : 0; }
-
-int price_ipu_of_stage(const Price *p, int stage) {
-  return p->plan && stage < p->plan->stages ? p->plan->ipu_of[stage] : stage;
-}
 
 /* ---- steps that the graph does not have ---- */
 

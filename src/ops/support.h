@@ -29,9 +29,6 @@ Around around_axis(const Type *t, int axis);
 
 /* ---- evaluation ---- */
 
-static inline bool dtype_is_narrow(Dtype d) { return d == F16 || d == BF16; }
-/* What eval_wide hands to its body. */
-static inline Dtype dtype_to_compute(Dtype d) { return dtype_is_narrow(d) ? F32 : d; }
 static inline size_t round_to_line(size_t bytes) { return size_round_up(bytes, 64); }
 /* Bytes of t when computed with. */
 size_t compute_bytes(const Type *t);

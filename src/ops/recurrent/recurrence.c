@@ -12,6 +12,11 @@
 enum { ROWS = 16, MIN_ROWS = 8 };
 
 int64_t rnn_chunk_rows(int64_t batch) { return min(ROWS, max(MIN_ROWS, (batch + 1) / 2)); }
+int64_t rnn_rows_of(const Sequence *s, int64_t chunk, int64_t *first) {
+  int64_t height = rnn_chunk_rows(s->batch);
+  *first = chunk * height;
+  return min(height, s->batch - *first);
+}
 static int64_t chunk_count(int64_t batch) {
   return (batch + rnn_chunk_rows(batch) - 1) / rnn_chunk_rows(batch);
 }

@@ -92,21 +92,21 @@ function Conv:finish(y)
   return self.activation(y)
 end
 
-function Conv:call(x)
-  local restore
-  x, restore = spatial.channels_last(self, x)
-  local y = ops.nn[self.op](x, self.kernel,
+Conv.call = spatial.call(function(self, x)
+  return self:finish(ops.nn[self.op](x, self.kernel,
     {strides = self.strides, padding = self.padding, dilations = self.dilation_rate,
-    groups = self.groups})
-  return restore(self:finish(y))
+    groups = self.groups}))
+end)
+
+local function for_each_rank(base, suffix, list)
+  for rank, op in ipairs(list) do
+    local c = base:extend("Conv" .. rank .. "D" .. suffix)
+    c.space, c.op = rank, op
+    layers[c.__name] = c
+  end
 end
 
-for rank, op in ipairs{"conv1d", "conv2d", "conv3d"} do
-  local name = "Conv" .. rank .. "D"
-  local c = Conv:extend(name)
-  c.space, c.op = rank, op
-  layers[name] = c
-end
+for_each_rank(Conv, "", {"conv1d", "conv2d", "conv3d"})
 
 ---@class Conv1D: Layer
 ---@class Conv2D: Layer
@@ -164,11 +164,7 @@ function DepthwiseConv2D:depthwise(x)
   return ops.squeeze(y, {axis = 1})
 end
 
-function DepthwiseConv2D:call(x)
-  local restore
-  x, restore = spatial.channels_last(self, x)
-  return restore(self:finish(self:depthwise(x)))
-end
+DepthwiseConv2D.call = spatial.call(function(self, x) return self:finish(self:depthwise(x)) end)
 
 local DepthwiseConv1D = DepthwiseConv2D:extend("DepthwiseConv1D")
 layers.DepthwiseConv1D = DepthwiseConv1D
@@ -205,13 +201,10 @@ function SeparableConv2D:build(input_shape)
   self:add_bias(self.filters)
 end
 
-function SeparableConv2D:call(x)
-  local restore
-  x, restore = spatial.channels_last(self, x)
-  local y = self:depthwise(x)
-  y = ops.nn[self.space == 2 and "conv2d" or "conv1d"](y, self.pointwise_kernel)
-  return restore(self:finish(y))
-end
+SeparableConv2D.call = spatial.call(function(self, x)
+  local pointwise = ops.nn[self.space == 2 and "conv2d" or "conv1d"]
+  return self:finish(pointwise(self:depthwise(x), self.pointwise_kernel))
+end)
 
 local SeparableConv1D = SeparableConv2D:extend("SeparableConv1D")
 layers.SeparableConv1D = SeparableConv1D
@@ -233,22 +226,16 @@ function ConvTranspose:build(input_shape)
   self:add_bias(self.filters)
 end
 
-function ConvTranspose:call(x)
-  local restore
-  x, restore = spatial.channels_last(self, x)
+ConvTranspose.call = spatial.call(function(self, x)
   local options = {strides = self.strides, padding = self.padding, dilations = self.dilation_rate}
   if self.output_padding then
     options.output_padding = spatial.list(self, "output_padding", self.output_padding, self.space)
   end
-  return restore(self:finish(ops.nn[self.op](x, self.kernel, options)))
-end
+  return self:finish(ops.nn[self.op](x, self.kernel, options))
+end)
 
-for rank, op in ipairs{"conv1d_transpose", "conv2d_transpose", "conv3d_transpose"} do
-  local name = "Conv" .. rank .. "DTranspose"
-  local c = ConvTranspose:extend(name)
-  c.space, c.op = rank, op
-  layers[name] = c
-end
+for_each_rank(ConvTranspose, "Transpose",
+  {"conv1d_transpose", "conv2d_transpose", "conv3d_transpose"})
 
 ---@class Conv1DTranspose: Layer
 ---@class Conv2DTranspose: Layer
@@ -284,14 +271,12 @@ for rank = 1, 3 do
   layers[padding_name] = Padding
   Padding.input_spec = InputSpec{ndim = rank + 2}
   function Padding:setup() self.padding = amounts(self, "padding", self.padding, rank) end
-  function Padding:call(x)
-    local restore
-    x, restore = spatial.channels_last(self, x)
+  Padding.call = spatial.call(function(self, x)
     local paddings = {{0, 0}}
     table.move(self.padding, 1, rank, 2, paddings)
     paddings[rank + 2] = {0, 0}
-    return restore(ops.pad(x, paddings))
-  end
+    return ops.pad(x, paddings)
+  end)
 
   local Cropping = Layer.declare(cropping_name,
     {{"cropping", sizes, rank == 1 and {1, 1} or 0, list_of = "number"},
@@ -299,9 +284,7 @@ for rank = 1, 3 do
   layers[cropping_name] = Cropping
   Cropping.input_spec = InputSpec{ndim = rank + 2}
   function Cropping:setup() self.cropping = amounts(self, "cropping", self.cropping, rank) end
-  function Cropping:call(x)
-    local restore
-    x, restore = spatial.channels_last(self, x)
+  Cropping.call = spatial.call(function(self, x)
     local begin, size = {0}, {x.shape[1]}
     for i, pair in ipairs(self.cropping) do
       begin[i + 1], size[i + 1] = pair[1], x.shape[i + 1] - pair[1] - pair[2]
@@ -312,8 +295,8 @@ for rank = 1, 3 do
       end
     end
     begin[rank + 2], size[rank + 2] = 0, x.shape[rank + 2]
-    return restore(ops.slice(x, begin, size))
-  end
+    return ops.slice(x, begin, size)
+  end)
 end
 
 -- ------------------------------------------------ enlarging
@@ -329,17 +312,15 @@ for rank = 1, 3 do
   layers[name] = c
   c.input_spec = InputSpec{ndim = rank + 2}
   function c:setup() self.size = spatial.list(self, "size", self.size, rank) end
-  function c:call(x)
-    local restore
-    x, restore = spatial.channels_last(self, x)
+  c.call = spatial.call(function(self, x)
     if self.interpolation == "bilinear" then
-      return restore(resize.bilinear(x, x.shape[2] * self.size[1], x.shape[3] * self.size[2]))
+      return resize.bilinear(x, x.shape[2] * self.size[1], x.shape[3] * self.size[2])
     end
     for i = 1, rank do
       if self.size[i] ~= 1 then x = ops.repeat_n(x, self.size[i], {axis = i}) end
     end
-    return restore(x)
-  end
+    return x
+  end)
 end
 
 about.say("layers", {

@@ -7,7 +7,9 @@ local blame = require "ipulua.base.blame"
 local capture = require "ipulua.trace.capture"
 local compiled = require "ipulua.keras.training.compiled"
 local core = require "ipulua.core"
+local counted = require "ipulua.base.counted"
 local func = require "ipulua.trace.func"
+local log = require "ipulua.base.log"
 local loops = require "ipulua.trace.loops"
 local nest = require "ipulua.base.nest"
 local ops = require "ipulua.ops"
@@ -145,6 +147,19 @@ local function refuse_custom_pipelined(model, name)
     blame.error(string.format("model '%s': its own %s can't be pipelined", model.name, name),
       "runtime")
   end
+end
+
+local warned = setmetatable({}, {__mode = "k"})
+
+-- Keras hands an own step one value, which it takes apart. Here x, y and sample_weight are several.
+local function warn_of_unused(model, name, count)
+  local takes, more = func.parameters(model[name])
+  takes = takes - 1 -- without self
+  if more or takes >= count or warned[model] then return end
+  warned[model] = true
+  log.warn("model '%s': its %s takes %s, but gets %d; x, y and sample_weight come one by one, "
+    .. "as in %s:%s(x, y)", model.name, name, counted(takes, "value"), count,
+    getmetatable(model).__name, name)
 end
 
 -- Logs of an own train_step are kept in variables, for the last step's to be read.
@@ -309,7 +324,12 @@ function steps.train_program(model, infeed, count, outfeed)
       return
     end
     loops.repeat_n(count, function(...)
-      if custom then log_variables(holder, model:train_step(...)) else steps.train(model, ...) end
+      if custom then
+        warn_of_unused(model, "train_step", select("#", ...))
+        log_variables(holder, model:train_step(...))
+      else
+        steps.train(model, ...)
+      end
       enqueue_logs(model, outfeed)
     end, {}, infeed)
   end)
@@ -322,7 +342,12 @@ function steps.test_program(model, infeed, count, outfeed)
   refuse_custom_pipelined(model, "test_step")
   return make_program(model, "test", count, function(holder)
     pipelined.run(model, infeed, count, function(...)
-      if custom then log_variables(holder, model:test_step(...)) else steps.test(model, ...) end
+      if custom then
+        warn_of_unused(model, "test_step", select("#", ...))
+        log_variables(holder, model:test_step(...))
+      else
+        steps.test(model, ...)
+      end
       enqueue_logs(model, outfeed)
     end)
   end)
