@@ -1,6 +1,7 @@
 -- `make lint`: sentences of docstrings, messages and comments are short and plain. One fact a
--- sentence, at most 25 words and one semicolon. The thing is named instead of "what …", "that of …",
--- "those of …" and "of which"; "after", not "behind". Arguments: docstrings, messages, or a folder.
+-- sentence, at most 25 words and one semicolon. The thing is named instead of "what …",
+-- "that of …", "those of …" and "of which"; "after", not "behind".
+-- Arguments: docstrings, messages, or a folder.
 local limits <const> = {words = 25, semicolons = 1}
 local phrases <const> = {"^[Ww]hat ", "%f[%a]that of%f[%A]", "%f[%a]those of%f[%A]",
   "%f[%a]of which%f[%A]", "%f[%a]behind%f[%A]"}
