@@ -1697,12 +1697,12 @@ function ipu.move_variable_initialization_to_cpu(options) end
 function ipu.reset_default_graph() end
 
 ---Traced once per signature (dtypes and shapes of tensors; values of numbers, strings, booleans);
----called like f.
+---called like f. It keeps max_programs programs; of more, the one that was called longest ago goes.
 ---Shapes: those of f: extents are fixed for each signature
 ---Errors: f is no function; while f is traced whatever its ops say, with f's line: `ipu.func(1)`, `ipu.func(function(a) return ipu.matmul(a, a) end)(x)`
 ---Source: tf.function(jit_compile=True) of TensorFlow 2.6
 ---@param f function
----@param options? {name?: string}
+---@param options? {name?: string, max_programs?: integer}
 ---@return ipulua.Function
 function ipu.func(f, options) end
 
