@@ -79,7 +79,7 @@ describe("help", function()
     assert.truthy(typed("?keras.losses.mean_squared_error\n"):find(
       "keras.losses.mean_squared_error(y_true, y_pred)\nmean(", 1, true))
     assert.truthy(typed("m = keras.Sequential{}\n?m:fit\n"):find("m:fit{x, y,", 1, true))
-    assert.truthy(typed("help(ipu.func)\n"):find("ipu.func{f, name}\n", 1, true))
+    assert.truthy(typed("help(ipu.func)\n"):find("ipu.func{f, name, max_programs}\n", 1, true))
   end)
   it("explains the methods of tensors and variables that are no ops", function()
     local help, ipu = require "ipulua.tools.help", require "ipulua"

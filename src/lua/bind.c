@@ -66,6 +66,7 @@ State *bind_state(lua_State *L) {
   }
   s = lua_newuserdatauv(L, sizeof *s, 0);
   memset(s, 0, sizeof *s);
+  s->print = print_defaults;
   s->scope.place = PLACEMENT_NONE;
   lua_createtable(L, 0, 1);
   lua_pushcfunction(L, free_state);

@@ -79,6 +79,23 @@ Variable *bind_push_counter(lua_State *L, bool fixed) {
   return *v;
 }
 
+int64_t bind_counter_value(lua_State *L, bool fixed) {
+  State *s = bind_state(L);
+  int64_t value = first_value(L, s, fixed) + s->run_number - 1;
+  s->counters_made++;
+  return value;
+}
+
+/* (number | nil) → the former one: eager draws are those of this run of a program, from 0 */
+static int set_run_number(lua_State *L) {
+  State *s = bind_state(L);
+  int64_t former = s->run_number;
+  s->run_number = lua_isnoneornil(L, 1) ? 0 : luaL_checkinteger(L, 1) + 1;
+  if (former) lua_pushinteger(L, former - 1);
+  else lua_pushnil(L);
+  return 1;
+}
+
 static int set_seed(lua_State *L) {
   State *s = bind_state(L);
   bind_settle(L, NULL);
@@ -235,6 +252,7 @@ void bind_open_random(lua_State *L) {
                                        {"set_program_counters", set_program_counters},
                                        {"random_place", random_place},
                                        {"set_random_place", set_random_place},
+                                       {"set_run_number", set_run_number},
                                        {NULL, NULL}};
   bind_set_functions(L, functions);
 }
