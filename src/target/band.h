@@ -8,7 +8,7 @@
 /* clang-format off */
 #define COST_FAMILIES(X)                                                     \
   X(OTHER, 0.18, 0.14) /* no rows of their own: whole programs' */           \
-  X(PRODUCT, 0.049, 0.057) /* fully connected layers; single products: 0.023 */ \
+  X(PRODUCT, 0.049, 0.057) /* dense layers; single products: 0.023 */ \
   X(CONVOLUTION, 0.034, 0.12)                                                \
   X(DEPTHWISE, 0.074, 0.075)                                                 \
   X(POOLING, 0.075, 0.065)                                                   \
