@@ -355,6 +355,7 @@ lint-lua:
 	@lua5.4 spec/support/c_files.lua
 	@lua5.4 spec/support/twins.lua
 	@lua5.4 spec/support/gone_words.lua
+	@lua5.4 spec/support/sentences.lua
 # Of the objects: what a file offers to others, and nobody takes.
 lint-symbols: $(OBJECTS) $(API_OBJECTS) $(LUA_OBJECTS) $(CLI_OBJECTS)
 	@lua5.4 spec/support/unreferenced.lua $^

@@ -199,7 +199,7 @@ function ipu.save(path, tensors)
   if not require("ipulua.base.untrained").keeps(path) then core.save(path, tensors) end
 end
 
----What ipu.save wrote: a table of tensors by name; a .npy gives its tensor.
+---The content of a file of ipu.save: a table of tensors by name; a .npy gives its tensor.
 ---Shapes: as they were saved
 ---Errors: a file that is not there, of another ending, or damaged (with the byte's position):
 ---`ipu.load "nowhere.npz"`
