@@ -1380,7 +1380,7 @@ callbacks.Callback = {}
 ---@overload fun(): keras.callbacks.CallbackList
 callbacks.CallbackList = {}
 
----Collects what training reported.
+---Collects what training reported: `history`, a list for each number, and `epoch`. `history:plot()` draws curves in letters on standard output, `history:plot("run.svg")` into a file.
 ---@class keras.callbacks.History: keras.callbacks.Callback
 ---@overload fun(): keras.callbacks.History
 callbacks.History = {}

@@ -6,7 +6,7 @@ local phrases <const> = {"^[Ww]hat ", "%f[%a]that of%f[%A]", "%f[%a]those of%f[%
   "%f[%a]of which%f[%A]", "%f[%a]behind%f[%A]"}
 
 -- Files that are held to it: docstrings of lua, and the heads and headers of these folders.
-local folders <const> = {"src/api"}
+local folders <const> = {"src/api", "src/engine", "src/machine"}
 
 local function lines_of(path)
   local list = {}
