@@ -1,5 +1,5 @@
-/* Values that a loop reads and doesn't change cross the links once, before it: their readers inside,
- * and where these are. */
+/* Values that a loop reads and doesn't change cross the links once, before it: their readers
+ * inside, and where these are. */
 #include "machine/walk_ahead.h"
 
 #include "graph/control.h"

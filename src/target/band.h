@@ -1,6 +1,7 @@
 /* How far prices are off, by what an op is: mean |error| against published rows, cycles and total
- * bytes. Each is the largest of three: of the model as it is, and of its fitted constants read from
- * one half of the workloads, or from one chip, on the other one. docs/machine-model.md says more. */
+ * bytes. Each is the largest of three: of the model as it is, and of its fitted constants read
+ * from one half of the workloads, or from one chip, on the other one. docs/machine-model.md says
+ * more. */
 #ifndef IPULUA_TARGET_BAND_H
 #define IPULUA_TARGET_BAND_H
 
