@@ -1,6 +1,7 @@
 /* The cost functions on shapes that nobody listed: each has a plan or says why not, costs a
- * finite, positive number of cycles, no less than the roofline, no more than plain vector work,
- * and grows with size. Seeded; the last line is "N passed, N failed". */
+ * finite, positive number of cycles, no less than the roofline, at most a fifth more than plain
+ * vector work, and grows with size. `target_check SEED` draws other shapes; the last line is
+ * "N passed, N failed". */
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -74,12 +75,14 @@ static double plain_product(const Target *t, Dtype d, double groups, double m, d
   return 5 * 250 + bytes / 4 + compute + sums + w * (30 + ceil(share / w));
 }
 
-/* Twice the work isn't cheaper, but for the quarter by which a planner prefers the matrix units,
- * and of a small price a stage. Plans that don't fit aren't compared. */
+/* Twice the work isn't cheaper, but for the quarter by which a planner prefers the matrix units, a
+ * stage of sums that tiles of a whole output don't need (a step, and 510 cycles of adding up), and
+ * of a small price two thirds, at which a product leaves its plan. Plans that don't fit aren't
+ * compared. */
 static bool has_grown_by(const Cost *c, const Cost *larger, double min) {
   if (!c->fits || !larger->fits) return true;
   double before = cost_cycles(c), after = cost_cycles(larger);
-  return after >= (before > 2500 ? min : fmin(min, 0.35)) * before;
+  return after >= (before > 2500 ? min : fmin(min, 0.33)) * before || before - after <= 250 + 510;
 }
 
 static bool has_grown(const Cost *c, const Cost *larger) { return has_grown_by(c, larger, 0.75); }
@@ -94,8 +97,8 @@ static void check_matmul(const Target *t) {
     double roof = macs / ((double)t->tiles * target_macs(t, (int64_t)dtype_size(d), 2));
     check_sane(&c, t, "matmul", x, 4);
     check(cycles >= roof, "not under the roofline", "matmul", x, 4);
-    check(cycles <= plain_product(t, d, (double)x[0], (double)x[1], (double)x[2], (double)x[3]),
-          "not over plain vector work", "matmul", x, 4);
+    double plain = plain_product(t, d, (double)x[0], (double)x[1], (double)x[2], (double)x[3]);
+    check(cycles <= 1.2 * plain, "not over plain vector work", "matmul", x, 4);
     Cost more = cost_matmul(t, d, sums, x[0], 8 * x[1], x[2], 8 * x[3], NULL);
     check(cost_cycles(&more) > (macs < 1e6 ? 0.4 : 1) * cycles || !c.fits,
           "64 times the work costs more", "matmul", x, 4);
@@ -147,8 +150,8 @@ static void check_conv(const Target *t) {
       bool roomy =
           /* else the plan pays for memory, which plain work ignores */
           moved < 0.1 * (double)t->tile_bytes;
-      check(!roomy || cost_cycles(&c) <= moved + plain, "not over plain vector work", "conv", x,
-            11);
+      check(!roomy || cost_cycles(&c) <= 1.2 * (moved + plain), "not over plain vector work",
+            "conv", x, 11);
       ConvShape larger = s;
       larger.batch *= 2;
       Cost twice = cost_conv(t, d, F32, &larger, CONV_FORWARD, NULL);
@@ -479,7 +482,9 @@ static void check_pods(void) {
         "40 MB take the IPU Model 6.66 million cycles", "pod", x, 1);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+  if (argc > 1) state = strtoull(argv[1], NULL, 10);
+  if (!state) return fprintf(stderr, "usage: target_check [SEED], a positive integer\n"), 2;
   double start = clock_seconds();
   check_targets();
   check_pods();
