@@ -76,7 +76,7 @@ ISAS := base
 KERNEL_ISA_base := -O3
 $(BUILD)/kernels_check: ALL_CFLAGS += -fno-tree-vectorize # gcc 12 for ARM ends with an internal error there
 endif
-KERNEL_SOURCES := $(filter-out $(patsubst %,src/kernels/%.c,blas chain lapack numerics products select),$(wildcard src/kernels/*.c))
+KERNEL_SOURCES := $(filter-out $(patsubst %,src/kernels/%.c,blas chain chain_build lapack numerics products select),$(wildcard src/kernels/*.c))
 SOURCES := $(filter-out $(KERNEL_SOURCES),$(wildcard $(LAYERS:%=src/%/*.c) src/ops/*/*.c))
 OBJECTS := $(SOURCES:src/%.c=$(BUILD)/%.o) $(foreach isa,$(ISAS),$(KERNEL_SOURCES:src/%.c=$(BUILD)/%.$(isa).o))
 LUA_OBJECTS := $(patsubst src/%.c,$(BUILD)/%.o,$(wildcard src/lua/*.c))

@@ -21,9 +21,14 @@ local folder = arg and arg[1]
 -- What stands where. "loops.repeat_n" is ipu.loops.repeat_n; a class of its own that ipu does not
 -- offer by name is {class, how one is got}.
 local sections <const> = {
-  {"Tensors", "Ops, which are functions of `ipu` and methods of tensors, are in [ops.md](ops.md).",
-    "tensor constant zeros ones full eye arange linspace confusion_matrix is_tensor print_tensor "
-    .. "save load "
+  {"Tensors", "Ops, which are functions of `ipu` and methods of tensors, are in [ops.md](ops.md). "
+    .. "`t[2]`, `t[-1]`, `t[{2, 5}]`, `t[{{2, 5}, {}, -1}]` and `t[mask]` take elements out: "
+    .. "positions count from 1, both ends of a range are in it, `{}` is all. `t[2] = values` and "
+    .. "the others write them, outside of traced functions; what was made of `t` before keeps its "
+    .. "numbers.",
+    "tensor constant zeros ones full eye arange linspace confusion_matrix unique nonzero "
+    .. "boolean_mask is_tensor print_tensor "
+    .. "set_printoptions save load "
     .. "random.set_seed"},
   {"Variables", "What lives between calls.",
     "Variable get_variable variable_scope global_variables trainable_variables "
@@ -86,7 +91,8 @@ local sections <const> = {
     .. "use_synthetic_data_for set_flags set_num_threads reset_ipu_seed selection_order"},
   {"Looking inside", nil, "estimate programs graph.nodes graph.print ipu_event_trace ReportHelper "
     .. "enable_check_numerics "
-    .. "disable_check_numerics last_error json.encode json.decode"},
+    .. "disable_check_numerics debugging.check_numerics debugging.assert_equal "
+    .. "debugging.assert_shapes last_error clock json.encode json.decode"},
 }
 
 local md, meta, written = {}, {}, {}
@@ -306,8 +312,7 @@ write("All of `ipu` beside [ops](ops.md) and [Keras](keras.md). This page is wri
   .. "where `data` is `ipu.data`, `x` a tensor [2, 3], `v` a variable [3], `ds` is "
   .. "`data.range(4)`, `f` a function that was "
   .. "traced, `model` a Keras model, `cfg` an IPUConfig, and `set` assigns a field and returns the "
-  .. "object. "
-  .. "*The original* of a source is Graphcore's TensorFlow 2.6 for IPUs.")
+  .. "object.")
 write ""
 annotate "---@meta ipulua"
 annotate "-- Annotations of ipu for the Lua language server; written by `make docs`."

@@ -178,9 +178,7 @@ write("What `ipu.keras` offers. This page is written by `make docs` from the lib
   .. "order given; those in braces by name "
   .. "(both in one table will do: `Dense{4, activation = \"relu\"}`). An argument that is unknown, "
   .. "of a wrong type or out of its range is "
-  .. "an error that names the script's line, the argument and what would be right. *The original* "
-  .. "of a source is Graphcore's TensorFlow "
-  .. "2.6 for IPUs.")
+  .. "an error that names the script's line, the argument and what would be right.")
 write ""
 annotate "---@meta"
 annotate "-- Annotations of ipu.keras for the Lua language server; written by `make docs`."

@@ -55,7 +55,7 @@ describe("links of", function()
 end)
 
 -- Names in a text's backquotes that are files of the source tree. In a list,
--- `src/ops/conv/conv.c`, `pool.c`, a name alone is in the folder of the one before it.
+-- `src/ops/conv/conv.c`, `pooling.c`, a name alone is in the folder of the one before it.
 local function sources(text)
   text = text:gsub("```.-```", "")
   local list, folder, last = {}, nil, 1

@@ -438,7 +438,7 @@ describe("estimate's words", function()
   it("name the file of a target", function()
     local path = command.scratch ".json"
     for text, wanted in pairs{
-      ['{"base": "GC200"'] = "',' or '}' was expected", [""] = "a value was expected",
+      ['{"base": "GC200"'] = "'}' expected", [""] = "line 1, column 0",
       ["[1]"] = "must hold an object",
     } do
       command.write(path, text)

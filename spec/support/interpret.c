@@ -4,6 +4,7 @@
 
 #include "base/subnormal.h"
 #include "graph/control.h"
+#include "kernels/products.h"
 #include "ops/ops.h"
 
 enum { GUARD = 64, GUARD_BYTE = 0xA5 };
@@ -36,10 +37,21 @@ static Status scratch_free(Error *e, const Node *n, Scratch *s) {
   return status;
 }
 
+const Kernels *interpret_kernels(Error *e) {
+  const char *at_most = getenv(KERNELS_VARIABLE), *products = getenv(PRODUCTS_VARIABLE);
+  const Kernels *k = kernels_at_most(at_most);
+  ProductUse use;
+  if (!k) return fail(e, ERR_VALUE, KERNELS_WORDS, at_most), NULL;
+  if (!products_use(products, &use)) return fail(e, ERR_VALUE, PRODUCTS_WORDS, products), NULL;
+  return kernels_with_products(k, use);
+}
+
 static Status run_node(Error *e, const Node *n, Tensor *const *in, Tensor **out,
                        const Interpretation *how, void *scratch) {
   static const Interpretation plain = {0};
   if (!how) how = &plain;
+  const Kernels *kernels = how->kernels ? how->kernels : interpret_kernels(e);
+  if (!kernels) return e->status;
   int ins = n->in_count, outs = n->out_count;
   const void **in_data = calloc((size_t)(ins + outs + 1), sizeof *in_data);
   const Type **types = calloc((size_t)(ins + outs + 1), sizeof *types);
@@ -56,7 +68,7 @@ static Status run_node(Error *e, const Node *n, Tensor *const *in, Tensor **out,
               .attr = n->attr,
               .in_count = ins,
               .out_count = outs,
-              .kernels = how->kernels ? how->kernels : kernels_select(),
+              .kernels = kernels,
               .pool = how->pool,
               .numerics = how->numerics,
               .scratch = scratch,

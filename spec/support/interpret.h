@@ -5,11 +5,14 @@
 #include "graph/graph.h"
 
 typedef struct Interpretation {
-  const Kernels *kernels; /* NULL: the best for this CPU */
+  const Kernels *kernels; /* NULL: what IPULUA_CPU and IPULUA_BLAS ask for */
   Pool *pool;             /* NULL: none */
   const Numerics *numerics;
   RngKey rng; /* for rounding */
 } Interpretation;
+
+/* What the environment asks for, as the command takes it; NULL and an error where it names none. */
+const Kernels *interpret_kernels(Error *e);
 
 /* inputs as graph_input made them, in order; outputs [g->output_count] are the caller's to
  * release. how may be NULL. On failure no outputs are handed out. */

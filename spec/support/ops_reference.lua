@@ -223,7 +223,7 @@ those of its results; operands of different dtypes are an error, there is no pro
 (floor, sign, round) is 0. An op that is called wrongly raises an error with its name, the shapes or dtypes, and the line of the script;
 *Error* shows what comes for a dtype that it doesn't take, and for a shape or an argument that is wrong. Where no *Source* is given, what
 an op does is what NumPy and `tf.math`, `tf.nn`, `tf.linalg` and `tf.random` of TensorFlow 2.6 mean by its name (there mul is multiply, sub
-subtract, neg negative, div divide, mod floormod, repeat_n repeat). *The original* of a source is Graphcore's TensorFlow 2.6 for IPUs.
+subtract, neg negative, div divide, mod floormod, repeat_n repeat).
 ]]
 
 ---@return string

@@ -35,7 +35,7 @@ static void finish(Ran *r) {
 }
 
 /* By every team: equal bits, or that is told. The first team's results stay. */
-static bool run(Plain *p, Ran *r, const char *op, const char *text) {
+static bool run_with(Plain *p, Ran *r, const char *op, const char *text, const Kernels *kernels) {
   Error e = {0};
   const char *at = text;
   memset(r, 0, sizeof *r);
@@ -47,7 +47,7 @@ static bool run(Plain *p, Ran *r, const char *op, const char *text) {
   if (!r->node) return tell(p, false, op, text), graph_free(r->graph), false;
   for (int i = 0; i < r->sample.count; i++) r->in[i] = sample_tensor(&e, &r->sample, i, F32, I32);
   for (int t = 0; t < p->teams; t++) {
-    Interpretation how = {.pool = p->team[t]};
+    Interpretation how = {.pool = p->team[t], .kernels = kernels};
     Tensor *out[MAX_OUTPUTS];
     bool good = interpret_node(&e, r->node, r->in, out, &how, -1) == OK;
     for (int j = 0; j < r->node->out_count && t > 0 && good; j++) {
@@ -60,6 +60,10 @@ static bool run(Plain *p, Ran *r, const char *op, const char *text) {
   return true;
 }
 
+static bool run(Plain *p, Ran *r, const char *op, const char *text) {
+  return run_with(p, r, op, text, NULL);
+}
+
 static double get(const Tensor *t, int64_t i) { return dtype_get(t->type.dtype, t->data, i); }
 static bool close(double x, double y, double scale) {
   return fabs(x - y) <= 2e-5 * (fabs(y) + scale);
@@ -68,26 +72,41 @@ static bool close(double x, double y, double scale) {
 /* ---- products: both sides of tiles, panels, blocks of k, and of what decides how a product is cut
  * ---- */
 
+static double product_at(const Ran *r, int64_t i, int64_t j, int64_t k, bool ta, bool tb) {
+  const float *a = (const float *)(const void *)r->in[0]->data,
+              *b = (const float *)(const void *)r->in[1]->data;
+  int64_t m = r->out[0]->type.shape[0], n = r->out[0]->type.shape[1];
+  double sum = 0;
+  for (int64_t q = 0; q < k; q++)
+    sum += (double)a[ta ? q * m + i : i * k + q] * (double)b[tb ? j * k + q : q * n + j];
+  return sum;
+}
+
+/* By our own kernels, and as the process chooses where that may be OpenBLAS. */
 static void compare_product(Plain *p, int64_t m, int64_t n, int64_t k, bool ta, bool tb) {
-  Ran r;
+  enum { OWN, CHOSEN, WAYS };
+  Error e = {0};
+  const Kernels *chosen = interpret_kernels(&e);
   const char *text =
       arena_print(p->arena, "F[%lld,%lld] F[%lld,%lld] {transpose_a = %s, transpose_b = %s}",
                   (long long)(ta ? k : m), (long long)(ta ? m : k), (long long)(tb ? n : k),
                   (long long)(tb ? k : n), ta ? "true" : "false", tb ? "true" : "false");
-  if (!run(p, &r, "matmul", text)) return;
-  const float *a = (const float *)(const void *)r.in[0]->data,
-              *b = (const float *)(const void *)r.in[1]->data;
-  bool good = true, large = m * n * k > 50000000;
-  for (int64_t i = 0; i < m && good;
+  Ran r[WAYS];
+  if (!chosen) {
+    tell(p, false, "matmul", e.message);
+    return;
+  }
+  if (!run_with(p, &r[OWN], "matmul", text, kernels_with_products(chosen, PRODUCTS_OWN))) return;
+  int ways = m * n * k < 1000000 || !run_with(p, &r[CHOSEN], "matmul", text, chosen) ? 1 : WAYS;
+  bool good[WAYS] = {true, true}, large = m * n * k > 50000000;
+  for (int64_t i = 0; i < m;
        i += large && i < m - 17 ? 13 : 1) /* of large ones some rows, and all of the last panel */
-    for (int64_t j = 0; j < n && good; j++) {
-      double sum = 0;
-      for (int64_t q = 0; q < k; q++)
-        sum += (double)a[ta ? q * m + i : i * k + q] * (double)b[tb ? j * k + q : q * n + j];
-      good = close(get(r.out[0], i * n + j), sum, sqrt((double)k));
+    for (int64_t j = 0; j < n; j++) {
+      double sum = product_at(&r[OWN], i, j, k, ta, tb);
+      for (int w = 0; w < ways; w++)
+        good[w] = good[w] && close(get(r[w].out[0], i * n + j), sum, sqrt((double)k));
     }
-  tell(p, good, "matmul", text);
-  finish(&r);
+  for (int w = 0; w < ways; w++) tell(p, good[w], "matmul", text), finish(&r[w]);
 }
 
 static void products(Plain *p) {
@@ -257,7 +276,7 @@ static void compare_scatter(Plain *p, const char *combination, int64_t length) {
                        .in_count = 1,
                        .out_count = 1,
                        .replica = r,
-                       .kernels = kernels_select(),
+                       .kernels = interpret_kernels(&e),
                        .pool = p->team[t],
                        .error = &e};
       calls[r] = &call[r];

@@ -252,7 +252,7 @@ static Cost price_pool(const Target *t, const int64_t *x) {
     s.kernel[i] = 1 + x[2] % 5, s.stride[i] = 1 + x[0] % 3, s.dilation[i] = 1;
     s.out[i] = 1 + x[2] % 100, s.in[i] = (s.out[i] - 1) * s.stride[i] + s.kernel[i];
   }
-  return cost_pool(t, F16, x[0] % 2 ? POOL_MAX : POOL_AVERAGE, &s, x[1] % 2);
+  return cost_pooling(t, F16, x[0] % 2 ? POOLING_MAX : POOLING_AVERAGE, &s, x[1] % 2);
 }
 
 /* least: what doubling the first extent may make of the price (0: sizes are drawn from it).
@@ -300,6 +300,59 @@ static void check_others(const Target *t, bool growth) {
       Cost larger = ops[k].price(t, y);
       check(has_grown_by(&c, &larger, ops[k].min), "grows with size", ops[k].name, y, 3);
     }
+}
+
+static Cost price_max_f16(const Target *t, const int64_t *x) {
+  return cost_reduce(t, F16, COST_MAX, x[0], x[1], 1);
+}
+
+/* What one more element of a tile costs, where it has so many rows, each on one tile, that nothing
+ * else counts: cycles by hand, from what a vector takes (four float16, two float32). What is
+ * broadcast comes at four bytes a cycle, one element of it for each of the result. */
+static const struct {
+  const char *name;
+  PriceFunction price;
+  int64_t rows, columns, third; /* of a tile; what x[2] stands for */
+  int grows;                    /* axis */
+  double cycles;
+} rates[] = {
+    {"elementwise", price_elementwise, 240, 128, 0, 1, 3.0 / 4},
+    {"broadcast", price_broadcast, 240, 128, 0, 1, 2.0 / 2 + 4.0 / 4},
+    {"cast", price_cast, 240, 128, 0, 1, 1.0 / 2},
+    {"fill", price_fill, 240, 128, 0, 1, 1.0 / 4},
+    {"random", price_random, 240, 128, 0, 1, 4.0 / 2},
+    {"copy", price_copy, 240, 128, 0, 1, 1.0 / 8},
+    /* a vertex moves a run, with a quarter more for finding it */
+    {"rearrange", price_rearrange, 240, 128, 0, 1, 1.0 / 4 + 1.25 / 2},
+    {"transpose", price_transpose, 240, 128, 0, 1, 2 * (1.0 / 4 + 1.25 / 2)},
+    {"slice", price_slice, 240, 128, 0, 1, 2.0 / 4},
+    {"reduce_sum", price_sum, 240, 128, 1, 1, 1.0 / 4},
+    {"reduce_max", price_max_f16, 240, 128, 0, 1, 1.0 / 4},
+    {"argmax", price_arg, 240, 128, 0, 1, 3.0 / 4},
+    {"one_hot", price_one_hot, 240, 128, 0, 1, 1.0 / 4},
+    {"scan", price_scan, 240, 128, 0, 0, 3},
+    /* largest, less it, exp, sum, times its reciprocal */
+    {"softmax", price_softmax, 240, 128, 0, 1, (1 + 2 + 4 + 1 + 2) / 4.0 + 2 * 2 / 4.0},
+    {"softmax, backward", price_softmax, 240, 128, 1, 1, (3 + 1 + 2 + 3) / 4.0 + 2 / 4.0},
+    {"cross_entropy", price_loss, 240, 128, 0, 1, (10 + 9 + 1) / 4.0 + 3 * 2 / 4.0},
+    {"cross_entropy, backward", price_loss, 240, 128, 1, 1, 9 / 4.0 + 2 / 4.0},
+    /* sums, sums of squares, four passes with what a group has */
+    {"norm", price_norm, 240, 128, 0, 1, (1 + 2 + 4 * 2) / 4.0 + 4 * 2 / 4.0},
+    {"norm, backward", price_norm, 240, 128, 1, 1, (1 + 2 + 3 + 4 * 2) / 4.0 + 4 * 2 / 4.0},
+    /* ten levels: 55 rounds of 20 cycles a vector */
+    {"sort", price_sort, 8, 1023, 0, 0, 55 * 20.0 / 2},
+};
+
+static void check_rates(const Target *t) {
+  for (size_t i = 0; i < sizeof rates / sizeof *rates; i++) {
+    int64_t x[3] = {rates[i].rows * t->tiles, rates[i].columns, rates[i].third}, y[3];
+    memcpy(y, x, sizeof y);
+    y[rates[i].grows] *= 2;
+    Cost less = rates[i].price(t, x), more = rates[i].price(t, y);
+    double each = (cost_cycles(&more) - cost_cycles(&less)) / (double)(y[0] * y[1] - x[0] * x[1]) *
+                  (double)t->tiles;
+    check(fabs(each / rates[i].cycles - 1) < 0.01, "cycles of an element", rates[i].name, x, 2);
+  }
 }
 
 static double cycles_named(const Cost *c, const char *name) {
@@ -381,7 +434,7 @@ static void check_huge(const Target *t) {
     ConvShape s = {h, h, h, h, 2, {h, h, h}, {h, h, h}, {h, h, h}, {h, h, h}, {h, h, h}};
     c = cost_conv(t, F16, F32, &s, CONV_FORWARD, NULL);
     check(cost_cycles(&c) > 0, "huge convolution", "conv", x, 1);
-    c = cost_pool(t, F16, POOL_MAX, &s, true);
+    c = cost_pooling(t, F16, POOLING_MAX, &s, true);
     check(cost_cycles(&c) > 0, "huge pooling", "pool", x, 1);
     RnnShape r = {.batch = h, .steps = h, .inputs = h, .outputs = h, .training = true};
     c = cost_lstm(t, F16, F32, &r, true, NULL);
@@ -454,6 +507,46 @@ static void check_published_solve(const Target *chip) {
         3);
 }
 
+/* PopLibs' published table (its rows stand in spec/machine/benchmarks.jsonl): float16, on GC2 and
+ * GC200, to a tenth. */
+static void check_published_reductions(void) {
+  static const struct {
+    ReduceKind kind;
+    int rank;
+    int64_t extents[5], tiles[2];
+    unsigned reduced; /* bit i: axis i */
+    double cycles[2];
+  } rows[] = {{COST_MAX, 5, {16, 4, 16, 32, 8}, {1024, 1024}, 1 << 1 | 1 << 3, {1466, 1466}},
+              {COST_SUM, 5, {16, 4, 16, 32, 8}, {1024, 1024}, 1 << 1 | 1 << 3, {1882, 1882}},
+              {COST_SUM, 4, {16, 256, 8, 4}, {1024, 1024}, 1 << 1 | 1 << 3, {2758, 2758}},
+              {COST_SUM, 3, {4, 3136, 8}, {1216, 1472}, 1 << 1, {2611, 2536}},
+              {COST_SUM, 3, {4, 25088, 8}, {1216, 1472}, 1 << 1, {3232, 3040}}};
+  static const char *const chips[] = {"GC2", "GC200"};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    for (int chip = 0; chip < 2; chip++) {
+      Error e = {0};
+      Target t = *target_find(chips[chip]);
+      ReduceAxis axes[5];
+      for (int a = 0; a < rows[i].rank; a++)
+        axes[a] = (ReduceAxis){rows[i].extents[a], rows[i].reduced >> a & 1};
+      bool ok = target_restrict(&e, &t, (int)rows[i].tiles[chip], 0) == OK;
+      Cost c = cost_reduce_axes(&t, F16, rows[i].kind, axes, rows[i].rank);
+      check(ok && fabs(cost_cycles(&c) / rows[i].cycles[chip] - 1) < 0.1, "published cycles",
+            "reduce", rows[i].extents, rows[i].rank);
+    }
+}
+
+/* The vertex takes in one vector of four partials a cycle, whatever their type. */
+static void check_reductions(const Target *t) {
+  for (int i = 0; i < 200; i++) {
+    int64_t x[3] = {extent(20000), extent(20000), extent(5000)};
+    Cost c = cost_reduce(t, i % 2 ? F16 : F32, i / 2 % 2 ? COST_SUM : COST_MAX, x[0], x[1], x[2]);
+    double partials = (double)x[0] * (double)x[1] * (double)x[2] / (double)t->tiles;
+    check(cost_cycles(&c) >= 0.999 * partials / 4, "a cycle for each vector of partials", "reduce",
+          x, 3);
+  }
+}
+
 static void check_pods(void) {
   Error e = {0};
   Pod p;
@@ -488,6 +581,7 @@ int main(int argc, char **argv) {
   double start = clock_seconds();
   check_targets();
   check_pods();
+  check_published_reductions();
   check_shards();
   for (int i = 0; target_at(i); i++) {
     if (i > 1) continue; /* the others differ in clock and links only */
@@ -495,6 +589,8 @@ int main(int argc, char **argv) {
     check_matmul(target_at(i));
     check_conv(target_at(i));
     check_recurrent(target_at(i));
+    check_reductions(target_at(i));
+    check_rates(target_at(i));
     check_others(target_at(i), true);
     check_huge(target_at(i));
   }

@@ -4,10 +4,10 @@
 
 #include <stdlib.h>
 
+#include "program/addresses.h"
 #include "program/identical.h"
 #include "program/lower.h"
 #include "program/offload.h"
-#include "program/place.h"
 #include "program/read_ahead.h"
 #include "program/replicas.h"
 #include "program/share.h"
@@ -60,7 +60,7 @@ static Status lower_program(Lower *l) {
     if (p->writes[i]) targets[at++] = inputs[p->argument_count + i];
   Status s = VERIFYING ? graph_verify(l->error, g, "compiling") : OK;
   if (s == OK) s = lower_region(l, g, inputs, targets, &p->main);
-  if (s == OK) s = lower_place(l);
+  if (s == OK) s = lower_addresses(l);
   return s == OK && VERIFYING ? program_verify(l->error, p) : s;
 }
 

@@ -246,7 +246,7 @@ static bool put_share(Part *t, const Node *n, int output) {
                    remote_store(t->to, x, whole_before, t->replicas)) != NULL;
 }
 
-/* Does n read a tensor as it was before its shares were replaced, in the one place that they
+/* Does n read a tensor as it was before its shares were replaced, in the one memory that they
  * have? */
 static bool reads_replaced(const Part *t, const Node *n) {
   for (int i = 0; i < t->g->input_count; i++)

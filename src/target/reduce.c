@@ -59,8 +59,10 @@ Cost cost_reduce_axes(const Target *t, Dtype d, ReduceKind kind, const ReduceAxi
                  : kind == COST_ARG ? 3
                                     : 1;
   bool cut = kind != COST_MAX && vectors < w && s.depth >= 2 * w;
-  double local = cut ? vertex(t, s.outputs, scale * s.depth / w) + vertex(t, s.outputs, scale * w)
-                     : vertex(t, s.outputs, scale * s.depth);
+  /* The workers share the partials of all vectors, several those of one, and add what each has. */
+  double shared = vertex(t, s.outputs, scale * vectors * s.depth / w) +
+                  vertex(t, s.outputs, scale * ceil_ratio(w, vectors));
+  double local = cut ? shared : vertex(t, s.outputs, scale * s.depth);
   /* No worker mix loads more than 16 bytes a cycle. */
   local = fmax(local, s.elements * element_bytes(d) / 16);
   c.tiles = tiles_used(t, d, total);

@@ -4,13 +4,13 @@
 
 #include "kernels/real_f32.h"
 
-#include "kernels/pool.h"
+#include "kernels/pooling.h"
 
 #include "kernels/real_f64.h"
 
-#include "kernels/pool.h"
+#include "kernels/pooling.h"
 
-void FILL(pool)(Kernels *k) {
+void FILL(pooling)(Kernels *k) {
   k->pool_max[F32] = pool_max_f32;
   k->pool_max[F64] = pool_max_f64;
   k->pool_max_grad[F32] = pool_max_grad_f32;

@@ -1,4 +1,4 @@
-/* The text of pool.c for one element type, in the words of real_f32.h and real_f64.h. */
+/* The text of pooling.c for one element type, in the words of real_f32.h and real_f64.h. */
 
 INLINE void NAME(store_index)(const PoolRun *p, int64_t at, INTEGERS index, int64_t lanes) {
   if (p->wide_index)

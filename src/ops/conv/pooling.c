@@ -254,7 +254,7 @@ static size_t scratch(const Node *n) {
   return wide_scratch(n, list_bytes(&p) * NN_SLOTS);
 }
 
-static void cost(const Target *t, const Node *n, PoolKind kind, Cost *c) {
+static void cost(const Target *t, const Node *n, PoolingKind kind, Cost *c) {
   Error ignored = {0};
   Pooling p;
   bool backward = op_attr_count(n->op) > SHAPE;
@@ -269,10 +269,12 @@ static void cost(const Target *t, const Node *n, PoolKind kind, Cost *c) {
     s.in[i] = p.w.in[from], s.out[i] = p.w.out[from], s.kernel[i] = p.w.kernel[from];
     s.stride[i] = p.w.stride[from], s.dilation[i] = 1;
   }
-  *c = cost_pool(t, n->in[0]->type.dtype, kind, &s, backward);
+  *c = cost_pooling(t, n->in[0]->type.dtype, kind, &s, backward);
 }
-static void cost_max(const Target *t, const Node *n, Cost *c) { cost(t, n, POOL_MAX, c); }
-static void cost_average(const Target *t, const Node *n, Cost *c) { cost(t, n, POOL_AVERAGE, c); }
+static void cost_max(const Target *t, const Node *n, Cost *c) { cost(t, n, POOLING_MAX, c); }
+static void cost_average(const Target *t, const Node *n, Cost *c) {
+  cost(t, n, POOLING_AVERAGE, c);
+}
 
 #define EVAL(id, mode)                                              \
   static Status inner_##id(const Call *c) { return pool(c, mode); } \

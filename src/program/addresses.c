@@ -1,6 +1,6 @@
 /* One memory plan for all buffers of a program; then every pointer is set, or known by the
  * argument that it will be bound to. */
-#include "program/place.h"
+#include "program/addresses.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -152,7 +152,7 @@ static void chain_products(const Block *b, bool loops) {
   if (last && loops) last->next = first;
 }
 
-Status lower_place(Lower *l) {
+Status lower_addresses(Lower *l) {
   Status s = plan_and_point(l);
   if (s == OK) s = index_bindings(l);
   if (s == OK) give_scratch(l->p, &l->p->main, 0);

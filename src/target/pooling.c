@@ -7,20 +7,20 @@
 
 /* One pass: forward each output collects its window, backward each input what its windows give
  * back. */
-typedef struct Pool {
+typedef struct Pooling {
   const Target *t;
   int rank;
   int64_t batch, channels; /* channels in vectors */
   int64_t field[COST_SPATIAL], kernel[COST_SPATIAL], stride[COST_SPATIAL];
   bool backward, widest; /* widest: the maximum */
-} Pool;
+} Pooling;
 
 /* What one tile works on, and what that costs. */
-typedef struct PoolPlan {
+typedef struct PoolingPlan {
   int64_t vectors, groups; /* vectors of a channel group; groups on the tile */
   int64_t batch, field[COST_SPATIAL];
   double tiles, received, compute, cycles; /* cycles: what plans are compared by */
-} PoolPlan;
+} PoolingPlan;
 
 static double product(const int64_t *x, int rank) {
   double p = 1;
@@ -31,7 +31,7 @@ static double product(const int64_t *x, int rank) {
 /* PL getPoolingCycles: each row of a worker's range is gone over once for each point of the
  * kernel, group and vector. Backward over a stride a point of the kernel meets every stride-th
  * point only; PL's planner takes it for meeting every row. */
-static double row_cycles(const Pool *q, const PoolPlan *p, int64_t length, bool planned) {
+static double row_cycles(const Pooling *q, const PoolingPlan *p, int64_t length, bool planned) {
   if (length <= 0) return 0;
   int last = q->rank - 1;
   bool gradient = q->backward && q->widest;
@@ -46,7 +46,7 @@ static double row_cycles(const Pool *q, const PoolPlan *p, int64_t length, bool 
 
 /* The tile's points in row order, in equal ranges; sums or maxima are cleared first. The slowest
  * worker counts. */
-static double vertex_cycles(const Pool *q, const PoolPlan *p, bool planned) {
+static double vertex_cycles(const Pooling *q, const PoolingPlan *p, bool planned) {
   int64_t columns = p->field[q->rank - 1], workers = q->t->workers;
   double points = (double)p->batch * product(p->field, q->rank), worst = 0, width = (double)columns;
   double clear = (double)p->groups * (4 + points * (double)p->vectors / (double)workers);
@@ -66,11 +66,11 @@ static double vertex_cycles(const Pool *q, const PoolPlan *p, bool planned) {
 
 /* Where an extent isn't cut evenly, the tiles with the smaller part may be slower: their rows are
  * cut otherwise over the workers (PL constructModel). */
-static double slowest_tile(const Pool *q, const PoolPlan *p, bool planned) {
+static double slowest_tile(const Pooling *q, const PoolingPlan *p, bool planned) {
   double worst = vertex_cycles(q, p, planned);
   for (int i = 0; i < q->rank; i++) {
     if (q->field[i] % p->field[i] == 0) continue;
-    PoolPlan smaller = *p;
+    PoolingPlan smaller = *p;
     smaller.field[i]--;
     worst = fmax(worst, vertex_cycles(q, &smaller, planned));
   }
@@ -78,7 +78,7 @@ static double slowest_tile(const Pool *q, const PoolPlan *p, bool planned) {
 }
 
 /* Points of the other side that a block's windows meet. */
-static double points_met(const Pool *q, const PoolPlan *p, bool strided) {
+static double points_met(const Pooling *q, const PoolingPlan *p, bool strided) {
   double points = (double)p->batch;
   for (int i = 0; i < q->rank; i++) {
     double edge = (double)p->field[i], kernel = (double)q->kernel[i], stride = (double)q->stride[i];
@@ -90,14 +90,14 @@ static double points_met(const Pool *q, const PoolPlan *p, bool strided) {
 }
 
 /* Backward the maximum reads the gradient, the output and the input. */
-static double received_bytes(const Pool *q, const PoolPlan *p, bool strided) {
+static double received_bytes(const Pooling *q, const PoolingPlan *p, bool strided) {
   double channels = (double)p->groups * (double)p->vectors * (double)q->t->vector_bytes,
          met = points_met(q, p, strided);
   if (!q->backward || !q->widest) return channels * met;
   return channels * (2 * met + (double)p->batch * product(p->field, q->rank));
 }
 
-static void consider(const Pool *q, PoolPlan p, int64_t present, PoolPlan *best) {
+static void consider(const Pooling *q, PoolingPlan p, int64_t present, PoolingPlan *best) {
   /* PL's planner forgets the stride here */
   double planned = received_bytes(q, &p, false) / (double)q->t->exchange_bytes_per_cycle;
   p.compute = slowest_tile(q, &p, false);
@@ -107,8 +107,8 @@ static void consider(const Pool *q, PoolPlan p, int64_t present, PoolPlan *best)
 }
 
 /* The field's dimensions from the last to the first; the first takes the tiles that are left. */
-static void cut_field(const Pool *q, PoolPlan p, int dimension, int64_t room, int64_t present,
-                      PoolPlan *best) {
+static void cut_field(const Pooling *q, PoolingPlan p, int dimension, int64_t room, int64_t present,
+                      PoolingPlan *best) {
   int64_t extent = q->field[dimension];
   if (dimension == 0) {
     p.field[0] = ceil_div(extent, room < extent ? room : extent);
@@ -117,7 +117,7 @@ static void cut_field(const Pool *q, PoolPlan p, int dimension, int64_t room, in
     return;
   }
   for (int64_t parts = 1; parts && parts <= room; parts = next_split(extent, parts)) {
-    PoolPlan cut = p;
+    PoolingPlan cut = p;
     cut.field[dimension] = ceil_div(extent, parts), cut.tiles *= (double)parts;
     cut_field(q, cut, dimension - 1, room / parts, present, best);
   }
@@ -125,17 +125,17 @@ static void cut_field(const Pool *q, PoolPlan p, int dimension, int64_t room, in
 
 /* The best with channel groups of so many vectors; present: those of the groups that the operand
  * comes in. */
-static PoolPlan plan_groups(const Pool *q, int64_t max, int64_t present) {
-  PoolPlan best = {0};
+static PoolingPlan plan_groups(const Pooling *q, int64_t max, int64_t present) {
+  PoolingPlan best = {0};
   int64_t tiles = q->t->tiles;
   for (int64_t vectors = 1; vectors <= max && vectors <= q->channels; vectors++) {
     int64_t groups = ceil_div(q->channels, vectors);
     for (int64_t g = 1; g && g <= tiles; g = next_split(groups, g))
       for (int64_t b = 1; b && g * b <= tiles; b = next_split(q->batch, b)) {
-        PoolPlan p = {.vectors = vectors,
-                      .groups = ceil_div(groups, g),
-                      .batch = ceil_div(q->batch, b),
-                      .tiles = (double)(g * b)};
+        PoolingPlan p = {.vectors = vectors,
+                         .groups = ceil_div(groups, g),
+                         .batch = ceil_div(q->batch, b),
+                         .tiles = (double)(g * b)};
         cut_field(q, p, q->rank - 1, tiles / (g * b), present, &best);
       }
   }
@@ -143,16 +143,17 @@ static PoolPlan plan_groups(const Pool *q, int64_t max, int64_t present) {
 }
 
 /* Groups are cut to what is present, not joined. */
-static PoolPlan plan_pool(const Pool *q, int64_t present) {
+static PoolingPlan plan_pooling(const Pooling *q, int64_t present) {
   return plan_groups(q, present, present);
 }
 
-static Pool read_shape(const Target *t, Dtype d, PoolKind kind, const ConvShape *s, bool backward) {
-  Pool q = {.t = t,
-            .rank = s->rank,
-            .batch = clamp_extent(s->batch),
-            .backward = backward,
-            .widest = kind == POOL_MAX};
+static Pooling read_shape(const Target *t, Dtype d, PoolingKind kind, const ConvShape *s,
+                          bool backward) {
+  Pooling q = {.t = t,
+               .rank = s->rank,
+               .batch = clamp_extent(s->batch),
+               .backward = backward,
+               .widest = kind == POOLING_MAX};
   q.channels = ceil_div(times(clamp_extent(s->groups), clamp_extent(s->in_channels)),
                         (int64_t)vector_width(t, d));
   for (int i = 0; i < s->rank; i++) {
@@ -164,7 +165,7 @@ static Pool read_shape(const Target *t, Dtype d, PoolKind kind, const ConvShape 
   return q;
 }
 
-Cost cost_pool(const Target *t, Dtype d, PoolKind kind, const ConvShape *s, bool backward) {
+Cost cost_pooling(const Target *t, Dtype d, PoolingKind kind, const ConvShape *s, bool backward) {
   Cost c = cost_free();
   if (s->rank < 1 || s->rank > COST_SPATIAL) return c;
   double channels = (double)s->batch * (double)s->groups * (double)s->in_channels,
@@ -172,20 +173,20 @@ Cost cost_pool(const Target *t, Dtype d, PoolKind kind, const ConvShape *s, bool
   double in = channels * product(s->in, s->rank), out = channels * product(s->out, s->rank);
   if (!(in > 0 && out > 0)) return c;
   enum { PRESENT = 2 }; /* vectors: convolutions leave channels in groups of 16 bytes */
-  Pool forward = read_shape(t, d, kind, s, false), q = read_shape(t, d, kind, s, backward);
-  PoolPlan p = plan_pool(&forward, PRESENT);
-  if (backward) p = plan_pool(&q, p.vectors); /* what comes back lies as the output does */
-  Cost pool = cost_free();
-  pool.tiles = p.tiles;
-  cost_step(&pool, t, "pool", p.received, p.compute);
-  pool.flops = fmin(in, out) * product(q.kernel, q.rank);
-  pool.separate_bytes = p.received;
-  cost_memory(&pool, MEMORY_MESSAGE, p.received);
+  Pooling forward = read_shape(t, d, kind, s, false), q = read_shape(t, d, kind, s, backward);
+  PoolingPlan p = plan_pooling(&forward, PRESENT);
+  if (backward) p = plan_pooling(&q, p.vectors); /* what comes back lies as the output does */
+  Cost pooling = cost_free();
+  pooling.tiles = p.tiles;
+  cost_step(&pooling, t, "pool", p.received, p.compute);
+  pooling.flops = fmin(in, out) * product(q.kernel, q.rank);
+  pooling.separate_bytes = p.received;
+  cost_memory(&pooling, MEMORY_MESSAGE, p.received);
   /* the gradient, laid like the output */
-  if (backward) cost_memory(&pool, MEMORY_REARRANGEMENT, out * bytes / (double)t->tiles);
-  cost_vertex(&pool, t, VERTEX_POOL, 150, 200);
+  if (backward) cost_memory(&pooling, MEMORY_REARRANGEMENT, out * bytes / (double)t->tiles);
+  cost_vertex(&pooling, t, VERTEX_POOL, 150, 200);
   cost_layout(&c, t, d, in, vector_width(t, d)); /* vectors of channels stay together */
   cost_layout(&c, t, d, out, vector_width(t, d));
-  cost_then(&c, &pool);
+  cost_then(&c, &pooling);
   return c;
 }
