@@ -424,6 +424,16 @@ static void check_shards(void) {
   }
 }
 
+/* Two updates of 780 columns in float32, a vector of 8 bytes on each of 390 tiles. Two tables that
+ * are added up afterwards would cost more than both on one tile: a step of 250 cycles, 2 x 12 bytes
+ * at 4 a cycle, and six workers of 18 and 2 x 12 cycles (PL's estimator of an update). */
+static void check_few_updates(const Target *t) {
+  Cost c = cost_scatter(t, F32, 50, 780, 2, true);
+  int64_t x[] = {50, 780, 2};
+  check(fabs(cost_cycles(&c) - (250 + 6 + 252)) < 1e-9 && c.tiles == 390, "on a tile's own columns",
+        "scatter", x, 3);
+}
+
 /* Extents far beyond any chip must neither overflow nor take long. */
 static void check_huge(const Target *t) {
   static const int64_t huge[] = {INT64_MAX, 1LL << 60, 1LL << 40, 1000003};
@@ -586,6 +596,7 @@ int main(int argc, char **argv) {
   for (int i = 0; target_at(i); i++) {
     if (i > 1) continue; /* the others differ in clock and links only */
     check_published_solve(target_at(i));
+    check_few_updates(target_at(i));
     check_matmul(target_at(i));
     check_conv(target_at(i));
     check_recurrent(target_at(i));
