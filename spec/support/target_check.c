@@ -256,7 +256,8 @@ static Cost price_pool(const Target *t, const int64_t *x) {
 }
 
 /* least: what doubling the first extent may make of the price (0: sizes are drawn from it).
- * PopLibs' plan of a CTC loss is taken up to twice the best one. */
+ * PopLibs' plan of a CTC loss is taken up to twice the best one. Sums of twice as many outputs come
+ * from half as many tiles, and below PopLibs' limit they need a stage less. */
 static const struct {
   const char *name;
   PriceFunction price;
@@ -270,9 +271,9 @@ static const struct {
            {"rearrange", price_rearrange, 0.75},
            {"transpose", price_transpose, 0.75},
            {"slice", price_slice, 0.75},
-           {"reduce_sum", price_sum, 0.75},
-           {"reduce_max", price_max, 0.75},
-           {"argmax", price_arg, 0.75},
+           {"reduce_sum", price_sum, 0.7},
+           {"reduce_max", price_max, 0.7},
+           {"argmax", price_arg, 0.7},
            {"sort", price_sort, 0.75},
            {"top_k", price_top_k, 0.75},
            {"scan", price_scan, 0.75},
