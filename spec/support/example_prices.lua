@@ -67,7 +67,8 @@ end
 ---@return integer
 function prices.check(path)
   local folder, wrong, count = command.folder(), {}, 0
-  local options = command.read(path):find "%.arguments.*short" and {"--short"} or {}
+  local help = command.run{command.ipulua, path, "--help"}.out
+  local options = help:find("--short", 1, true) and {"--short"} or {}
   local result = command.run{command.ipulua, "--estimate", "--profile", folder .. "/out", path,
     table.unpack(options)}
   if result.status ~= 0 then wrong[1] = path .. ": " .. result.err end

@@ -14,6 +14,7 @@ log=$folder/log top=$PWD
 trap 'rm -rf "$folder"' EXIT
 case $BUILD in /*) ;; *) BUILD=$PWD/$BUILD ;; esac
 run "$BUILD/price_check" "$1"
+run "$BUILD/target_check" "$1"
 run "$BUILD/graphs_check" 20000 "$1"
 for i in 0 1 2 3; do
   cd "$folder" && run env IPULUA_PROGRESS=off "$BUILD/ipulua" --threads 1 "$top/spec/support/fuzz_keras.lua" $(($1 + i)) 5000
