@@ -1,5 +1,5 @@
 -- Sentences of the pages that are written by hand: short ones, a fact each.
-local sentences = require "spec.support.sentences"
+local sentences = require "spec.support.page_sentences"
 
 local longest <const>, semicolons <const> = 25, 1
 
