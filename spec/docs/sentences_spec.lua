@@ -1,18 +1,30 @@
--- Sentences of the pages that are written by hand: short ones, a fact each.
+-- Sentences of the pages that are written by hand: short ones, a fact each, which name the thing.
 local sentences = require "spec.support.page_sentences"
 
 local longest <const>, semicolons <const> = 25, 1
+local gone <const> = {"^[Ww]hat ", "%f[%a]that of%f[%A]", "%f[%a]those of%f[%A]",
+  "%f[%a]of which%f[%A]", "%f[%a]behind%f[%A]"}
+
+local function has_gone(text)
+  for _, phrase in ipairs(gone) do
+    if text:find(phrase) then return text:match(phrase) end
+  end
+end
 
 describe("each sentence of", function()
   local files <close> = assert(io.popen("ls README.md examples/README.md docs/tutorial/*.md "
     .. "docs/howto/*.md docs/explain/*.md docs/*.md"))
   for path in files:lines() do
-    it(path .. " has at most 25 words, and one semicolon", function()
+    it(path .. " has at most 25 words, one semicolon, and names the thing", function()
       local bad, count = {}, 0
       for _, s in ipairs(sentences.of_page(path)) do
         count = count + 1
         if s.words > longest or s.semicolons > semicolons then
           bad[#bad + 1] = ("%s:%d: %d words: %s"):format(path, s.line, s.words, s.text)
+        end
+        local phrase = has_gone(s.text)
+        if phrase then
+          bad[#bad + 1] = ("%s:%d: %q: %s"):format(path, s.line, phrase, s.text)
         end
       end
       assert(count > 0, path .. " has no sentence")
@@ -49,7 +61,13 @@ describe("a page's sentences", function()
     assert.equal(1, list[1].semicolons)
   end)
 
-  it("go on behind a number's point, an abbreviation and a name with one", function()
+  it("go on after a number's point, an abbreviation and a name with one", function()
     assert.equal(1, #of("It takes 2.5 ms, e.g. for `a.b` and ipu.func alone.\n"))
+  end)
+
+  it("with words that stand for the thing are found", function()
+    assert.equal("those of", has_gone("Weights are those of the first replica."))
+    assert.equal("behind", has_gone("It stands behind the loop."))
+    assert.is_nil(has_gone("It says what is kept, and thinks of that often."))
   end)
 end)
