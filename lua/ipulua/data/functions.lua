@@ -8,7 +8,7 @@ local creation = require "ipulua.base.creation"
 local Dataset = require "ipulua.data.dataset"
 local elements = require "ipulua.data.elements"
 local structure = require "ipulua.base.structure"
-local texts = require "ipulua.data.texts"
+local host_strings = require "ipulua.data.host_strings"
 local tracing = require "ipulua.trace.tracing"
 
 local function wrap_results(results)
@@ -195,7 +195,7 @@ local function learnt_types(list, template, shapes, unknown)
   end
   if shapes == nil then return types end
   local dtypes = {}
-  local text = texts.components(template) or {}
+  local text = host_strings.components(template) or {}
   for i, t in ipairs(types) do dtypes[i] = text[i] and "string" or t.dtype end
   return (elements.generator_types("map", structure.rebuild(template, dtypes), shapes))
 end
@@ -214,7 +214,7 @@ local function map_eager(self, a)
   end
   -- of elements that differ in shape the results may, too; of a batch of texts in their number
   local unknown = elements.has_unknown(self.handle:types())
-    and (texts.components(self.template) and 1 or math.maxinteger) or 0
+    and (host_strings.components(self.template) and 1 or math.maxinteger) or 0
   local function compute(leaves)
     local value, several = call_with(a.f, self, leaves)
     if types then return elements.checked_element("map", template, types, value) end
@@ -237,7 +237,7 @@ end
 ---@return Dataset
 function Dataset:map(...)
   local a = args.check("map", map_spec, ...)
-  if a.eager or texts.components(self.template) then return map_eager(self, a) end
+  if a.eager or host_strings.components(self.template) then return map_eager(self, a) end
   if a.output_types ~= nil or a.output_shapes ~= nil then
     blame.error("map: output_types and output_shapes are for {eager = true}; a traced function's"
       .. " results have types of their own", "value")
@@ -266,7 +266,7 @@ end
 ---@return Dataset
 function Dataset:filter(...)
   local a = args.check("filter", filter_spec, ...)
-  if a.eager or texts.components(self.template) then
+  if a.eager or host_strings.components(self.template) then
     return Dataset(self.handle:filter_host(function(leaves)
       return {answer_of((call_with(a.predicate, self, leaves)))}
     end), self.template)

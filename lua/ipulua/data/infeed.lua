@@ -10,7 +10,7 @@ local operation = require "ipulua.trace.operation"
 local queues = require "ipulua.data.queues"
 local replication = require "ipulua.trace.replication"
 local structure = require "ipulua.base.structure"
-local texts = require "ipulua.data.texts"
+local host_strings = require "ipulua.data.host_strings"
 local tracing = require "ipulua.trace.tracing"
 
 local infeed = {}
@@ -43,7 +43,7 @@ end
 ---Raise when a program could not be fed with this dataset.
 ---@package
 local function check_feedable(dataset, who)
-  texts.refuse(who, dataset.template)
+  host_strings.refuse(who, dataset.template)
   local _, source, _, remainder = dataset.handle:describe()
   local types, static = infeed.fed_types(dataset)
   for i, t in ipairs(types) do

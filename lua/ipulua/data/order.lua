@@ -7,7 +7,7 @@ local core = require "ipulua.core"
 local Dataset = require "ipulua.data.dataset"
 local elements = require "ipulua.data.elements"
 local structure = require "ipulua.base.structure"
-local texts = require "ipulua.data.texts"
+local host_strings = require "ipulua.data.host_strings"
 
 local batch_spec <const> = {{"batch_size", "integer", range = "[1, inf)", says = "elements"},
   {"drop_remainder", "boolean", false}}
@@ -79,10 +79,10 @@ local function padding_of(who, self, a)
   if a.padding_values ~= nil then
     local list = for_components(who, "padding_values", self.template, a.padding_values,
       is_number_or_tensor, #types)
-    local text = texts.components(self.template) or {}
+    local text = host_strings.components(self.template) or {}
     values = {}
     for i, t in ipairs(types) do
-      values[i] = text[i] and texts.tensor(who, list[i]) or core.tensor(list[i], t.dtype)
+      values[i] = text[i] and host_strings.tensor(who, list[i]) or core.tensor(list[i], t.dtype)
     end
   end
   return shapes, values
@@ -338,7 +338,7 @@ local cache_spec <const> = {{"filename", "string", ""}}
 ---@return Dataset
 function Dataset:cache(...)
   local a = args.check("cache", cache_spec, ...)
-  if a.filename ~= "" then texts.refuse("cache: a file has numbers", self.template) end
+  if a.filename ~= "" then host_strings.refuse("cache: a file has numbers", self.template) end
   return Dataset(self.handle:cache(a.filename), self.template)
 end
 

@@ -13,7 +13,7 @@ local ops = require "ipulua.ops"
 local plain = require "ipulua.base.plain"
 local rules = require "ipulua.keras.optimizers.rules"
 local variables = require "ipulua.trace.variables"
-local wrappers = require "ipulua.keras.optimizers.wrappers"
+local wrappers = require "ipulua.keras.optimizers.optimizer_wrappers"
 
 local loss_scaling = {}
 

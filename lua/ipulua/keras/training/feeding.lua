@@ -15,7 +15,7 @@ local log = require "ipulua.base.log"
 local nest = require "ipulua.base.nest"
 local ops = require "ipulua.ops"
 local plain = require "ipulua.base.plain"
-local texts = require "ipulua.data.texts"
+local host_strings = require "ipulua.data.host_strings"
 local together = require "ipulua.keras.base.together"
 
 local feeding = {}
@@ -274,7 +274,7 @@ function feeding.open(who, model, o)
     dataset = dataset:batch(batch_size, {drop_remainder = length % batch_size == 0})
   end
   local is_distributed <const> = rawget(dataset, "is_distributed") == true
-  texts.refuse(who, dataset.template)
+  host_strings.refuse(who, dataset.template)
   dataset = narrow(dataset)
   if o.class_weight then dataset = class_weights.apply(dataset, o.class_weight) end
   return {batch_size = gather(dataset, who), dataset = dataset, batches = dataset:cardinality(),
