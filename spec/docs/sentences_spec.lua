@@ -2,7 +2,7 @@
 local sentences = require "spec.support.page_sentences"
 
 local longest <const>, semicolons <const> = 25, 1
-local gone <const> = {"^[Ww]hat ", "%f[%a]that of%f[%A]", "%f[%a]those of%f[%A]",
+local gone <const> = {"^[Ww]hat ", "%f[%a][Tt]hat of%f[%A]", "%f[%a][Tt]hose of%f[%A]",
   "%f[%a]of which%f[%A]", "%f[%a]behind%f[%A]"}
 
 local function has_gone(text)
