@@ -269,10 +269,10 @@ static bool takes_step(const Cost *c, const char *name) {
   return false;
 }
 
-/* What of a price may be saved where more is to do. Elementwise rows have one plan. Another plan may save two fifths; of a small
- * price a stage of up to 1450 cycles, which is half of it or more where there are two. A product
- * that PopLibs would plan is multiplied element by element where that takes a third of the plan's
- * cycles, and not before. */
+/* What of a price may be saved where more is to do. Elementwise rows have one plan. Another plan
+ * may save two fifths; of a small price a stage of up to 1450 cycles, which is half of it or more
+ * where there are two. A product that PopLibs would plan is multiplied element by element where
+ * that takes a third of the plan's cycles, and not before. */
 static double may_save(const Node *n, const Cost *before, const Cost *after) {
   if (n->op->traits & ELEMENTWISE) return 0;
   double cycles = cost_cycles(before);

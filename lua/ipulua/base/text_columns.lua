@@ -41,7 +41,7 @@ function text_columns.commas(n)
   return sign .. body
 end
 
----A row of a table whose columns end at `ends`: fields are cut and padded, and the last character
+---A row of a table whose columns end at `ends`. Fields are cut and padded, and the last character
 ---before the next column is a space.
 ---@param fields string[]
 ---@param ends integer[]

@@ -236,8 +236,8 @@ function elements.representative(types, extent)
   return list
 end
 
----What Lua gets: components that are datasets themselves (windows) come as datasets, texts as
----strings.
+---An element as Lua gets it: components that are datasets themselves (windows) come as datasets,
+---texts as strings.
 function elements.present(dataset, leaves)
   local shown, text = leaves, host_strings.components(dataset.template) or {}
   for i, t in ipairs(dataset.handle:types()) do

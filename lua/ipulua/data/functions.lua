@@ -65,9 +65,8 @@ local function check_alike(who, a, b, template, other)
     end
   end
   if alike then return end
-  blame.error(string.format("%s: the function gives %s for elements of one shape, %s for those of"
-    .. " another", who,
-    elements.text(template, a), elements.text(other, b)), "type")
+  blame.error(string.format("%s: the function gives %s for elements of one shape, %s for "
+    .. "elements of another", who, elements.text(template, a), elements.text(other, b)), "type")
 end
 
 -- Two traces with different extents tell which result extents are unknown.
@@ -228,9 +227,9 @@ local function map_eager(self, a)
   return Dataset(self.handle:map_host(f, types), template)
 end
 
----f of every element, in order; traced once, run on worker threads. {eager = true}: called in Lua
----instead; what it gives is learnt from the first element, unless output_types and output_shapes
----say it. Elements with strings are for Lua, too.
+---f of every element, in order; traced once, run on worker threads. With {eager = true} it is
+---called in Lua instead. Its types are then learnt from the first element, unless output_types and
+---output_shapes say them. Elements with strings are for Lua, too.
 ---Shapes: those that f gives
 ---Errors: f can't be traced (it asks for a value, or opens a file); without eager, what its ops
 ---say: `ds:map(function(i) return i:item() end)`

@@ -183,9 +183,9 @@ local function bucket_types(self, a, shapes, values)
   return self.handle:padded_batch(sizes[1], same, shapes, values):types()
 end
 
----Batches of elements of about the same length, padded to one shape: bucket i holds lengths below
----bucket_boundaries[i], a batch of bucket_batch_sizes[i] of them comes when it is full. What is
----left at the end comes by bucket. The function is called in Lua for each element.
+---Batches of elements of about the same length, padded to one shape. Bucket i holds lengths below
+---bucket_boundaries[i]. A batch of bucket_batch_sizes[i] elements comes when the bucket is full.
+---Batches that are not full come last, by bucket. The function is called in Lua for each element.
 ---Shapes: [a, ...] → [-1, -1, ...]
 ---Errors: boundaries that don't rise, not one batch size more than boundaries:
 ---`ds:bucket_by_sequence_length(function(x) return x.shape[1] end, {8, 4}, {2, 2, 2})`
@@ -283,7 +283,7 @@ function Dataset:repeat_n(...) return counted(self, "repeat_n", repeat_spec, ...
 ---@return Dataset
 function Dataset:take(...) return counted(self, "take", count_spec, ...) end
 
----What comes after the first count elements.
+---The elements after the first count ones.
 ---Shapes: as they were
 ---Errors: a count that is no integer: `ds:skip "one"`
 ---@return Dataset
@@ -312,7 +312,7 @@ function Dataset:enumerate(...)
     {items = {{1, elements.single}, {2, elements.shifted(self.template, 1)}}})
 end
 
----Its elements, then those of another dataset.
+---Its elements, then the elements of another dataset.
 ---Shapes: as they were; -1 where the two differ
 ---Errors: another structure, dtype or rank: `ds:concatenate(data.range(3):batch(2))`
 ---@param other Dataset

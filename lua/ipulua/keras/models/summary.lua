@@ -352,8 +352,9 @@ end
 summary.length_row = {"line_length", "integer", optional = true, range = "[1, 10000]"}
 
 ---The lines of a pipeline stage assignment's summary. The description is {name =, functional =,
----rows =} with rows {name =, class =, stage =} and, in a functional model, node_index = and inputs
----= (names of the layers before); a model used as a layer is the row {nested = {name =, rows =}}.
+---rows =} with rows {name =, class =, stage =}. In a functional model rows also have node_index =
+---and inputs = (names of the layers before). A model used as a layer is the row {nested = {name =,
+---rows =}}.
 ---@param description table
 ---@param line_length integer? 60, or 89 in a functional model
 ---@return string[]

@@ -53,8 +53,8 @@ end
 
 local told -- which unknown mode a warning named already
 
----What the environment asks for: mode "bar", "line", "json" or "off"; style "classic" or "modern";
----colour.
+---The settings of the environment: mode "bar", "line", "json" or "off", style "classic" or
+---"modern", colour.
 ---@return {mode: string, style: string, colour: boolean}
 function progress.settings()
   local mode = (os.getenv("IPULUA_PROGRESS") or ""):lower()
@@ -111,7 +111,7 @@ function progress.show_rate(seconds, unit)
   return string.format("%.0fus/%s", seconds * 1e6, unit)
 end
 
----What verbose = 0, 1, 2, "auto" or a boolean means.
+---The meaning of verbose = 0, 1, 2, "auto" or a boolean.
 ---@param verbose any
 ---@return integer
 function progress.verbosity(verbose)
@@ -126,9 +126,9 @@ end
 ---@class ProgressBar: Class
 local Bar = class.new("ProgressBar")
 
----options: target (number of steps, nil: unknown), verbose, unit ("step"); mode, style, colour as
----progress.settings gives them; writer(text) and clock() in seconds, for tests; epoch, epochs for
----json.
+---options: target (number of steps, nil: unknown), verbose, unit ("step"). mode, style and colour
+---are as progress.settings gives them. writer(text) and clock() in seconds are for tests; epoch,
+---epochs for json.
 ---@param options table
 function Bar:init(options)
   local settings = {}
