@@ -128,6 +128,29 @@ describe("what is shown of", function()
       5, "--model", "gpt")
   end)
 
+  -- Another instruction set rounds another way, so the last digits are left open.
+  it("losses in docs/tutorial/your-images.md are near those that its scripts print", function()
+    local path = "docs/tutorial/your-images.md"
+    local page, folder = command.read(path), command.folder()
+    local scripts = {}
+    for code in page:gmatch("\n```lua\n(.-)```\n") do scripts[#scripts + 1] = code end
+    assert.equal(2, #scripts)
+    command.write(folder .. "/make.lua", scripts[1])
+    command.write(folder .. "/train.lua", scripts[2])
+    assert.equal(0, command.run{command.ipulua, "make.lua", dir = folder}.status)
+    local r = command.run{command.ipulua, "train.lua", dir = folder}
+    command.remove(folder)
+    local count, epoch <const> = 0, "\nEpoch (%d)/5\n[^\n]-loss: ([%d.]+) [^\n]-val_loss: ([%d.]+)"
+    local printed = {}
+    for n, loss, val in r.out:gmatch(epoch) do printed[n] = {loss, val} end
+    for n, loss, val in page:gmatch(epoch) do
+      count = count + 1
+      assert.near(loss + 0, printed[n][1] + 0, 0.02)
+      assert.near(val + 0, printed[n][2] + 0, 0.02)
+    end
+    assert.equal(2, count)
+  end)
+
   -- 24 blocks on 8 IPUs: which ways fit must be as shown, and speeds near.
   it("prices in docs/tutorial/does-it-fit.md are near what its script prints", function()
     local page, folder = command.read("docs/tutorial/does-it-fit.md"), command.folder()
