@@ -7,7 +7,7 @@
 #include "lua/plain.h"
 #include "lua/tape.h"
 #include "tensor/print.h"
-#include "transform/clone.h"
+#include "transform/fetch.h"
 
 LuaTensor *bind_new_tensor(lua_State *L) {
   LuaTensor *t = lua_newuserdatauv(L, sizeof *t, 0);
