@@ -420,7 +420,7 @@ function ipu.linalg.det(x) end
 ---@return ipulua.Tensor
 function ipu.linalg.eigh(x) end
 
----The exponential of each matrix: I + x + x²/2 + x³/6 …
+---The exponential of each matrix, I + x + x²/2 + x³/6 and so on.
 ---Shapes: `[…, n, n] → […, n, n]`
 ---@param x ipulua.Tensor|number|table
 ---@return ipulua.Tensor
@@ -1509,7 +1509,7 @@ function ipu.triu(x, options) end
 ---@return ipulua.Tensor ...
 function ipu.unstack(x, options) end
 
----a where the condition holds, else b.
+---a where the condition holds, else b. The condition alone: where it is true, as nonzero.
 ---Shapes: `condition, a, b → broadcast`
 ---@param condition ipulua.Tensor|number|table
 ---@param a ipulua.Tensor|number|table
@@ -1533,6 +1533,7 @@ ipu.train = {}
 ipu.optimizers = {}
 ipu.within_replica = {}
 ipu.graph = {}
+ipu.debugging = {}
 ipu.json = {}
 
 ---A tensor of numbers, nested lists, booleans or tensors; float32 unless dtype says otherwise.
@@ -1611,6 +1612,39 @@ function ipu.linspace(start, stop, options) end
 ---@return ipulua.Tensor
 function ipu.confusion_matrix(labels, predictions, num_classes, options) end
 
+---The elements that differ, in the order in which they appear; for each element the position of its
+---like among them; and how often each is there. NaNs count as one.
+---Shapes: [...] → [n], the shape of x, [n]; n is `size` where that is given
+---Units: positions count from 0, int32, as gather takes them; counts are int32
+---Errors: a symbolic tensor without a size: `ipu.func(function(x) return ipu.unique(x) end)(x)`
+---Source: tf.unique_with_counts
+---@param x ipulua.Tensor|any[]
+---@param options? {size?: integer, fill?: number}
+---@return ipulua.Tensor values
+---@return ipulua.Tensor indices
+---@return ipulua.Tensor counts
+function ipu.unique(x, options) end
+
+---Where a tensor isn't zero (of bool: is true), in row-major order: a row of positions for each.
+---Shapes: [...] → [n, rank], int32; n is `size` where that is given
+---Units: positions count from 0, as gather_nd takes them
+---Errors: a symbolic tensor without a size, a fill that is no integer: `ipu.func(function(x) return ipu.nonzero(x) end)(x)`
+---Source: tf.where of one argument
+---@param x ipulua.Tensor|any[]
+---@param options? {size?: integer, fill?: number}
+---@return ipulua.Tensor
+function ipu.nonzero(x, options) end
+
+---The parts of x at which a mask of its first axes is true.
+---Shapes: x [m…, rest…], mask [m…] → [n, rest…]; n is `size` where that is given
+---Errors: a mask of another shape or dtype, symbolic tensors without a size: `ipu.boolean_mask(x, {true})`
+---Source: tf.boolean_mask
+---@param x ipulua.Tensor|any[]
+---@param mask ipulua.Tensor|any[]
+---@param options? {size?: integer, fill?: number}
+---@return ipulua.Tensor
+function ipu.boolean_mask(x, mask, options) end
+
 ---Whether x is a tensor, of values or symbolic.
 ---Shapes: any
 ---@param x any
@@ -1625,6 +1659,14 @@ function ipu.is_tensor(x) end
 ---@param options? {name?: string}
 ---@return ipulua.Tensor
 function ipu.print_tensor(input, options) end
+
+---How tensors are printed from now on. What isn't given stays as it is; at first edgeitems is 3,
+---precision 8 and threshold 1000. A number alone is printed with all its digits.
+---Shapes: of what is printed: any
+---Errors: a precision below 0 or above 17: `ipu.set_printoptions{precision = 40}`
+---Source: numpy.set_printoptions
+---@param options? {edgeitems?: integer, precision?: integer, threshold?: integer}
+function ipu.set_printoptions(options) end
 
 ---Tensors by name into .safetensors or .npz, one into .npy; the file is replaced as a whole.
 ---Shapes: any; of .npy one tensor
@@ -1810,6 +1852,7 @@ function ipu.outlined_function(func, options) end
 function ipu.nn.multi_conv(fn, options) end
 
 ---What ipu.func makes: called like the function, compiled for each signature.
+---Made by `ipu.func(f)`.
 ---@class ipulua.Function
 ---@overload fun(...): ipulua.Function
 local Function = {}
@@ -2456,6 +2499,7 @@ function ipu.IPUStrategy:run_async(fn, options) end
 function ipu.IPUStrategy:scope() end
 
 ---A function that runs on a thread of its own, begun by strategy:run_async or Session:run_async.
+---Made by `strategy:run_async(f)`.
 ---@class ipulua.Job
 ---@overload fun(...): ipulua.Job
 local Job = {}
@@ -2590,6 +2634,7 @@ function ipu.distributed.barrier() end
 function ipu.distributed.statistics() end
 
 ---What a function of distribute_datasets_from_function is told.
+---Made by `strategy:distribute_datasets_from_function(f)`.
 ---@class ipulua.InputContext
 ---@overload fun(...): ipulua.InputContext
 local InputContext = {}
@@ -2972,6 +3017,7 @@ ipu.HostEmbeddingOptimizerSpec = {}
 ipu.HostEmbeddingSGDGAOptimizerSpec = {}
 
 ---A table on the host: lookup(indices), register(session), and its present content as `value`.
+---Made by `ipu.create_host_embedding(…)`.
 ---Shapes: value [rows, width]
 ---Source: embedding_ops.HostEmbedding of Graphcore's TensorFlow 2.6
 ---@class ipulua.HostEmbedding
@@ -3178,9 +3224,44 @@ function ipu.enable_check_numerics() end
 ---Programs run as usual again.
 function ipu.disable_check_numerics() end
 
+---x itself; an error where it holds a NaN or an infinity, at once or in a program whenever it comes
+---by: the message, the script's line and the first position.
+---Shapes: [...] → the same
+---Units: positions count from 0
+---Errors: integers; a NaN or an infinity: `ipu.debugging.check_numerics({0, 0 / 0}, "loss")`
+---Source: tf.debugging.check_numerics
+---@param x ipulua.Tensor|any[]|number
+---@param options? {message?: string}
+---@return ipulua.Tensor
+function ipu.debugging.check_numerics(x, options) end
+
+---An error where two tensors differ, which broadcast; at once, or in a program whenever it comes
+---by. A NaN differs from all.
+---Shapes: x, y broadcast
+---Units: positions count from 0
+---Errors: shapes that don't broadcast, dtypes or elements that differ: `ipu.debugging.assert_equal({1, 2}, {1, 3})`
+---Source: tf.debugging.assert_equal
+---@param x ipulua.Tensor|any[]|number|boolean
+---@param y ipulua.Tensor|any[]|number|boolean
+---@param options? {message?: string}
+function ipu.debugging.assert_equal(x, y, options) end
+
+---An error where a tensor hasn't the shape that is said of it: {tensor, {2, -1, "n"}}, where -1 is
+---any extent, and a name one that is the same wherever it stands.
+---Shapes: any
+---Errors: another shape, a pair of another form: `ipu.debugging.assert_shapes{{ipu.ones{2}, {3}}}`
+---Source: tf.debugging.assert_shapes
+---@param shapes any[]
+function ipu.debugging.assert_shapes(shapes) end
+
 ---The library's newest error as a table, nil before the first one: ipu.last_error().
 ---@return LastError?
 function ipu.last_error() end
+
+---Seconds of a clock that only goes forward: the difference of two readings is a time.
+---Units: seconds, from some moment before the program began
+---@return number
+function ipu.clock() end
 
 ---The JSON text of a value; an empty table is `{}` unless it is marked by `json.array`.
 ---Errors: what JSON can't hold (functions, tables in a ring): `ipu.json.encode(print)`

@@ -324,12 +324,16 @@ static bool has_deferred(lua_State *L, const Arguments *a) {
 
 /* The number of a random op's run, for an eager call: 0 where the caller fixed the seed. */
 static void push_run_number(lua_State *L, bool fixed) {
+  State *s = bind_state(L);
   Error e = {0};
   Type type = type_scalar(I64);
   LuaTensor *u = bind_new_tensor(L);
   u->tensor = tensor_new(&e, &type);
   bind_check(L, &e);
-  if (!fixed) dtype_set_integer(I64, u->tensor->data, 0, bind_state(L)->engine->random_count++);
+  int64_t number = 0;
+  if (s->run_number) number = bind_counter_value(L, fixed);
+  else if (!fixed) number = s->engine->random_count++;
+  dtype_set_integer(I64, u->tensor->data, 0, number);
 }
 
 /* What a gradient's region assigns is lost: the region that it is the gradient of counts for it,
@@ -373,7 +377,8 @@ static void add_counter(lua_State *L, Arguments *a) {
   bool fixed = a->attr[seed].kind != ATTR_NONE;
   bool traced = s->trace, deferred = !s->trace && has_deferred(L, a);
   if (!traced && (fixed || !deferred)) {
-    if (!fixed) a->attr[seed] = attr_int((int64_t)s->engine->seed);
+    if (!fixed) a->attr[seed] = attr_int(s->run_number ? 0 : (int64_t)s->engine->seed);
+    if (!fixed && s->run_number) a->attr[stream] = attr_int(++s->stream);
     push_run_number(L, fixed);
   } else {
     /* the counter speaks for the seed, so that compiled programs can be seeded anew */
