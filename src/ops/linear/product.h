@@ -3,7 +3,8 @@
 #define IPULUA_OPS_LINEAR_PRODUCT_H
 #include "ops/support.h"
 
-/* C = A B for a batch of matrices in float32 or float64, the dtype of the buffers; product_run_half has float16. */
+/* C = A B for a batch of matrices in float32 or float64, the dtype of the buffers;
+ * product_run_half has float16. */
 typedef struct Product {
   Dtype dtype;
   Gemm gemm; /* of the first matrices; shared, slots and slot_bytes are set by product_run */
