@@ -61,6 +61,21 @@ describe("dataset sources", function()
       elements(data.from_tensor_slices{ipu.tensor{1, 2}, ipu.tensor{3, 4}}))
   end)
 
+  -- Rows of 80,000 bytes, each a chunk of its own, and shorter ones, of which a chunk has several.
+  it("gathers shuffled rows of any length", function()
+    for _, width in ipairs{20000, 5000} do
+      local x = ipu.broadcast_to(ipu.reshape(ipu.arange(12), {12, 1}), {12, width})
+      local seen = {}
+      for batch in data.from_tensor_slices(x):shuffle(12, {seed = 4}):batch(6):iter() do
+        local low, high = ipu.reduce_min(batch, {axis = 1}), ipu.reduce_max(batch, {axis = 1})
+        assert.same(low:totable(), high:totable())
+        for _, row in ipairs(low:totable()) do seen[#seen + 1] = row end
+      end
+      table.sort(seen)
+      for i = 1, 12 do assert.equal(i - 1, seen[i]) end
+    end
+  end)
+
   it("keeps dicts", function()
     local ds = data.from_tensor_slices{image = ipu.tensor{1, 2},
       label = ipu.tensor({3, 4}, {dtype = "int32"})}

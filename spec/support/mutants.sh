@@ -5,7 +5,7 @@
 # Environment: BUILD (a folder that is built, from which the copy starts), MAKE, JOBS, CC, MUTANT_TIMEOUT (seconds for one check).
 #
 # A patch's header:
-#   Fails: sizes_check nn.gru          a check program with its arguments, or a spec file
+#   Fails: sizes_check nn.gru          a check program with its arguments, or a spec file and the cases' name
 #   What: a sentence on the mistake
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -37,7 +37,7 @@ try() { # check, its arguments ...
       (cd "$copy" && IPULUA=build/ipulua timeout "$limit" "build/$1" "${@:2}") >"$copy/log" 2>&1 ;;
     *)
       built all || { complain "can't be built"; tail -n 5 "$copy/log"; return; }
-      (cd "$copy" && IPULUA=build/ipulua timeout "$limit" busted --lua=build/ipulua -o spec/support/output.lua "$1") >"$copy/log" 2>&1 ;;
+      (cd "$copy" && IPULUA=build/ipulua timeout "$limit" busted --lua=build/ipulua -o spec/support/output.lua "$1" ${2:+--filter="${*:2}"}) >"$copy/log" 2>&1 ;;
   esac
   status=$?
   if [ "$status" = 0 ]; then complain "$* doesn't see it"

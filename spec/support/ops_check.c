@@ -211,7 +211,7 @@ static void check_gradient(Sweep *w, const Sample *s, int outputs) {
 /* ---- dtypes ---- */
 
 static double tolerance(Dtype d) {
-  return d == F32 ? 2e-5 : d == F16 ? 1e-3 : d == BF16 ? 8e-3 : 1e-12;
+  return d == F32 ? 2e-5 : d == F16 ? 0x1.02p-11 : d == BF16 ? 0x1.02p-8 : 1e-12;
 }
 
 static int64_t wrapped(Dtype d, int64_t v) {
@@ -297,6 +297,49 @@ static void check_dtypes(Sweep *w, const Sample *s) {
   static const Dtype reals[] = {F32, F16, BF16}, whole[] = {I32, I64, I8, U8};
   for (int i = 0; i < 3 && floats; i++) check_dtype(w, s, reals[i], I32, I32);
   for (int i = 0; i < 4 && integers; i++) check_dtype(w, s, F64, whole[i], floats ? I32 : I64);
+}
+
+/* float16 ends at 65504, where larger results end as on the chip, and its numbers lie 32 apart from
+ * 32768 on. Sums and products in between are wider and don't overflow. */
+static void check_large(Sweep *w, const OpDef *op) {
+  static const struct {
+    const char *op, *text;
+    double in[8], out[4]; /* operands one behind the other */
+  } rows[] = {
+      {"mul", "F[2] F[2]", {300, 250, 300, 250}, {65504, 62496}},
+      {"add", "F[2] F[2]", {65504, 40000, 15, 30000}, {65504, 65504}},
+      {"sub", "F[2] F[2]", {-65504, -40000, 15, 30000}, {-65504, -65504}},
+      {"square", "F[2]", {-250, -300}, {62496, 65504}},
+      {"exp", "F[2]", {11, 12}, {59872, 65504}},
+      {"reduce_sum", "F[4]", {60000, 60000, -60000, -59968}, {32}},
+      {"reduce_mean", "F[4]", {60000, 60000, 60000, 60000}, {60000}},
+      {"matmul", "F[1,2] F[2,1]", {300, 300, 300, -299}, {300}},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    Case c;
+    Error e = {0};
+    Sample s;
+    char detail[120];
+    const char *text = rows[i].text;
+    if (strcmp(rows[i].op, op->name)) continue;
+    if (!sample_next(&e, w->arena, op, &text, &s) || !case_open(&c, &s, F16, I32)) {
+      expect(w, false, &(Sample){.op = op, .text = text}, "large", "can't be opened");
+      continue;
+    }
+    const double *next = rows[i].in;
+    for (int k = 0; k < s.count; k++)
+      for (int64_t j = 0; j < type_count(&c.in[k]->type); j++)
+        dtype_set(F16, c.in[k]->data, j, *next++);
+    bool good = case_run(&c, NULL);
+    snprintf(detail, sizeof detail, "%.100s", c.error.message);
+    for (int64_t j = 0; good && j < type_count(&c.out[0]->type); j++) {
+      double found = dtype_get(F16, c.out[0]->data, j);
+      good = found == rows[i].out[j];
+      snprintf(detail, sizeof detail, "%g for %g", found, rows[i].out[j]);
+    }
+    expect(w, good, &s, "large", detail);
+    case_close(&c);
+  }
 }
 
 /* Whatever dtype comes, infer and eval answer. */
@@ -397,6 +440,7 @@ static void check_row(Sweep *w, const OpDef *op) {
   int count = 0;
   w->arena = arena_new();
   while (sample_next(&e, w->arena, op, &text, &s)) check_sample(w, &s), count++;
+  check_large(w, op);
   if (e.status != OK) expect(w, false, &(Sample){.op = op, .text = text}, "sample", e.message);
   else if (!count && !(op->traits & MARKER))
     expect(w, false, &(Sample){.op = op, .text = ""}, "sample", "the row has none");

@@ -74,12 +74,13 @@ static double plain_product(const Target *t, Dtype d, double groups, double m, d
   return 5 * 250 + bytes / 4 + compute + sums + w * (30 + ceil(share / w));
 }
 
-/* Twice the work isn't cheaper, but for the quarter by which a planner prefers the matrix units,
- * and of a small price a stage. Plans that don't fit aren't compared. */
+/* Twice the work isn't cheaper. Where one of several plans is taken (min below 1) it may be, by the
+ * quarter by which a planner prefers the matrix units, and of a small price by a stage. Plans that
+ * don't fit aren't compared. */
 static bool has_grown_by(const Cost *c, const Cost *larger, double min) {
   if (!c->fits || !larger->fits) return true;
   double before = cost_cycles(c), after = cost_cycles(larger);
-  return after >= (before > 2500 ? min : fmin(min, 0.35)) * before;
+  return after >= (before > 2500 || min >= 1 ? min : fmin(min, 0.35)) * before;
 }
 
 static bool has_grown(const Cost *c, const Cost *larger) { return has_grown_by(c, larger, 0.75); }
@@ -252,33 +253,33 @@ static Cost price_pool(const Target *t, const int64_t *x) {
   return cost_pooling(t, F16, x[0] % 2 ? POOLING_MAX : POOLING_AVERAGE, &s, x[1] % 2);
 }
 
-/* least: what doubling the first extent may make of the price (0: sizes are drawn from it).
+/* min: what doubling the first extent may make of the price (0: sizes are drawn from it).
  * PopLibs' plan of a CTC loss is taken up to twice the best one. */
 static const struct {
   const char *name;
   PriceFunction price;
   double min;
-} ops[] = {{"elementwise", price_elementwise, 0.75},
-           {"broadcast", price_broadcast, 0.75},
-           {"cast", price_cast, 0.75},
-           {"fill", price_fill, 0.75},
-           {"random", price_random, 0.75},
-           {"copy", price_copy, 0.75},
-           {"rearrange", price_rearrange, 0.75},
-           {"transpose", price_transpose, 0.75},
-           {"slice", price_slice, 0.75},
+} ops[] = {{"elementwise", price_elementwise, 1},
+           {"broadcast", price_broadcast, 1},
+           {"cast", price_cast, 1},
+           {"fill", price_fill, 1},
+           {"random", price_random, 1},
+           {"copy", price_copy, 1},
+           {"rearrange", price_rearrange, 1},
+           {"transpose", price_transpose, 1},
+           {"slice", price_slice, 1},
            {"reduce_sum", price_sum, 0.75},
            {"reduce_max", price_max, 0.75},
            {"argmax", price_arg, 0.75},
-           {"sort", price_sort, 0.75},
-           {"top_k", price_top_k, 0.75},
+           {"sort", price_sort, 1},
+           {"top_k", price_top_k, 1},
            {"scan", price_scan, 0.75},
            {"softmax", price_softmax, 0.75},
            {"cross_entropy", price_loss, 0.75},
            {"norm", price_norm, 0.75},
            {"gather", price_gather, 0},
            {"scatter", price_scatter, 0},
-           {"one_hot", price_one_hot, 0.75},
+           {"one_hot", price_one_hot, 1},
            {"ctc_loss", price_ctc, 0.5},
            {"cholesky", price_cholesky, 0.75},
            {"triangular_solve", price_solve, 0.75},
