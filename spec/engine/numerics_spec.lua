@@ -175,6 +175,7 @@ describe("floating point behaviour", function()
       local x, k = ipu.reshape(a, {1, 64, 64, 1}), ipu.reshape(b, {64, 64, 1, 1})
       local programs <const> = {
         matmul = {ipu.matmul, a, b}, conv2d = {ipu.nn.conv2d, x, k},
+        einsum = {function(y, z) return ipu.einsum("ij,jk->ik", y, z) end, a, b},
         gradient = {function(y, z)
           local tape <const> = ipu.GradientTape()
           tape:watch(y)
@@ -204,6 +205,22 @@ describe("floating point behaviour", function()
         end
       end
     end)
+
+  it("row 29: an einsum adds up as the products that it stands for", function()
+    local function random(shape, seed)
+      return ipu.cast(ipu.random.uniform(shape, {seed = seed}), "float16")
+    end
+    local a, b, c = random({7, 301}, 1), random({301, 5}, 2), random({5, 11}, 3)
+    local x, y, z = random({3, 40, 6}, 4), random({3, 8, 40}, 5), random({4, 5, 50}, 6)
+    local chain <const> = function() return ipu.einsum("ij,jk,kl->il", a, b, c) end
+    ipu.partials_type("float16")(function()
+      local function same(one, other) assert.same(one:totable(), other:totable()) end
+      same(ipu.matmul(ipu.matmul(a, b), c), chain())
+      same(ipu.matmul(y, x), ipu.einsum("bij,bki->bkj", x, y))
+      same(ipu.matmul(ipu.reduce_sum(z, {axis = 2}), c), ipu.einsum("ijs,jk->ik", z, c))
+    end)
+    assert.not_same(ipu.partials_type("float16")(chain):totable(), chain():totable())
+  end)
 
   -- A gradient adds up as the op does that it belongs to, wherever it is asked for.
   it("row 29: of a gradient is that of its op's scope", function()

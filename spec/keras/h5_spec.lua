@@ -81,6 +81,22 @@ describe("load_weights of .h5", function()
     check_nested(false, true, "/functional.weights.h5")
   end)
 
+  run_if("reads lists of layers of Keras 3 in their order, not that of the alphabet", function()
+    local function check_cells(file, cells)
+      local m = keras.Sequential{layers.RNN(layers.StackedRNNCells{cells = cells})}
+      m:build{1, 3, 2}
+      m:load_weights(folder .. file)
+      for i, w in ipairs(m:get_weights()) do
+        assert.equal((i - 1) // 3, w:reshape{-1}:totable()[1])
+      end
+    end
+    local twelve = {}
+    for i = 1, 12 do twelve[i] = layers.SimpleRNNCell(2) end
+    check_cells("/cells.weights.h5", twelve)
+    check_cells("/mixed.weights.h5",
+      {layers.SimpleRNNCell(2), layers.GRUCell(2), layers.SimpleRNNCell(2)})
+  end)
+
   run_if("by_name takes what the file knows, skip_mismatch what fits of it", function()
     local function known(options)
       local m = keras.Sequential{layers.Dense{2, name = "first", input_shape = {3}},

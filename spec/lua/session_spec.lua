@@ -47,6 +47,43 @@ describe("a session", function()
     assert.same({11, 12}, sess:run(twice + 1, {feed_dict = {[twice] = {10, 11}}}):totable())
   end)
 
+  -- As in TensorFlow, where the gradient of each op reads the value that is fed.
+  it("passes a gradient through a fed value", function()
+    local x = ipu.placeholder("float32", {2})
+    local sess <close> = ipu.Session()
+    local function got(value, feeds) return sess:run(value, {feed_dict = feeds}):totable() end
+    local y = x * 2
+    local dx, dy = table.unpack(ipu.gradients(ipu.reduce_sum(y * y), {x, y}))
+    assert.same({40, 160}, got(dx, {[x] = {1, 2}, [y] = {10, 40}})) -- 2 y * 2
+    assert.same({40, 160}, got(dx, {[y] = {10, 40}}))
+    assert.same({20, 80}, got(dy, {[y] = {10, 40}}))
+    local e = ipu.exp(x)
+    local de = ipu.gradients(ipu.reduce_sum(e * e), {x})[1]
+    assert.same({18, 32}, got(de, {[x] = {0, 0}, [e] = {3, 4}})) -- 2 e * e
+    local s = x * x
+    local first = ipu.gradients(ipu.reduce_sum(s * s * s), {x})[1]
+    local second = ipu.gradients(first, {x})[1]
+    assert.same({54, 300}, got(first, {[x] = {1, 2}, [s] = {3, 5}}))   -- 3 s^2 * 2 x
+    assert.same({126, 630}, got(second, {[x] = {1, 2}, [s] = {3, 5}})) -- 6 s * (2 x)^2 + 6 s^2
+    fails(function() got(first, {[s] = {3, 5}}) end, "has no value", "feed_dict")
+    local both = sess:run({first, second}, {feed_dict = {[x] = {1, 2}, [first] = {7, 7}}})
+    assert.same({{7, 7}, {30, 480}}, {both[1]:totable(), both[2]:totable()}) -- 30 x^4
+  end)
+
+  it("trains through a fed value of the type that the graph computes", function()
+    local x = ipu.placeholder("float32", {-1, 2})
+    local w = ipu.get_variable("w", {shape = {2, 1}, initializer = "ones"})
+    local y = x:matmul(w)
+    local loss = ipu.reduce_sum(y * y)
+    local train = ipu.train.GradientDescentOptimizer(0.5):minimize(loss)
+    local sess <close> = ipu.Session()
+    sess:run(ipu.global_variables_initializer())
+    sess:run(train, {feed_dict = {[x] = {{1, 2}}, [y] = {{10}}}})
+    assert.same({{-9}, {-19}}, w:totable()) -- 1 - 0.5 * 20 * x
+    fails(function() sess:run(train, {feed_dict = {[x] = {{1, 2}}, [y] = {{1}, {2}}}}) end,
+      "fed float32[2, 1]", "computes float32[1, 1]")
+  end)
+
   it("compiles once for the same fetches and shapes", function()
     local x = ipu.placeholder("float32", {-1, 2})
     local y = ipu.reduce_sum(x)

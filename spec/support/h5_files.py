@@ -60,6 +60,18 @@ for kind in ("sequential", "functional"):
             for i, w in enumerate(weights):
                 f[f"layers/{path}/vars/{i}"] = w
 
+# Lists of cells, as Keras 3's saving_lib._save_container_state names them: the second of a class is simple_rnn_cell_1.
+with h5py.File(folder + "/cells.weights.h5", "w") as f:
+    for i in range(12):
+        path = "layers/rnn/cell/cells/simple_rnn_cell" + (f"_{i}" if i else "")
+        for k, shape in enumerate(((2, 2), (2, 2), (2,))):
+            f[f"{path}/vars/{k}"] = numbers(*shape, start=i)
+with h5py.File(folder + "/mixed.weights.h5", "w") as f:
+    for i, name in enumerate(("simple_rnn_cell", "gru_cell", "simple_rnn_cell_1")):
+        gates = 3 if name == "gru_cell" else 1
+        for k, shape in enumerate(((2, 2 * gates), (2, 2 * gates), (2, 6) if gates == 3 else (2,))):
+            f[f"layers/rnn/cell/cells/{name}/vars/{k}"] = numbers(*shape, start=i)
+
 with h5py.File(folder + "/linked.h5", "w") as f:
     f["x"] = h5py.ExternalLink("/etc/passwd", "/")
 with h5py.File(folder + "/outside.h5", "w") as f:

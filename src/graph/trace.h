@@ -5,7 +5,7 @@
  *
  * A deferred trace is the graph of sessions: it never ends, and nothing in it happens by itself.
  * Reads and assignments of variables are effects at positions in the order of nodes; a copy of
- * what a session fetches (transform/clone.h) replays those that it needs, in that order. */
+ * what a session fetches (transform/fetch.h) replays those that it needs, in that order. */
 #ifndef IPULUA_GRAPH_TRACE_H
 #define IPULUA_GRAPH_TRACE_H
 #include "graph/graph.h"

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "lua/trace.h"
-#include "transform/clone.h"
+#include "transform/fetch.h"
 
 enum { MAX_FETCHED = 4096 };
 

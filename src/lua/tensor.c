@@ -6,7 +6,7 @@
 #include "lua/bind.h"
 #include "lua/plain.h"
 #include "lua/tape.h"
-#include "transform/clone.h"
+#include "transform/fetch.h"
 
 LuaTensor *bind_new_tensor(lua_State *L) {
   LuaTensor *t = lua_newuserdatauv(L, sizeof *t, 0);

@@ -1,21 +1,8 @@
-/* Copies out of a deferred trace (graph/trace.h): what a session fetches becomes a root trace of
- * its own, with the shapes that are fed. */
+/* Copies of nodes, regions and graphs. */
 #ifndef IPULUA_TRANSFORM_CLONE_H
 #define IPULUA_TRANSFORM_CLONE_H
 #include "graph/trace.h"
 
-/* What is given from outside: any value of the trace. */
-typedef struct Fed {
-  Value *value;
-  Type type; /* as fed */
-} Fed;
-
-/* Copy what the fetched values need into the empty root trace `to`: the fed values become its
- * arguments, in that order. Effects whose triggers are needed are needed too, and happen in
- * their order. result[i] is the copy of fetched[i]. The message of a failure is in
- * to->graph->error. */
-Status clone_fetched(const Trace *from, const Fed *fed, int fed_count, Value *const *fetched,
-                     int fetched_count, Trace *to, Value **result);
 /* The same op, place, name and line on other operands, of the same types. NULL with to's error
  * set. */
 Node *clone_node(Graph *to, const Node *n, Value *const *in);
@@ -41,6 +28,4 @@ Status graph_inline_whole(Graph *to, const Graph *g, Value *const *inputs, Value
  * variables, in order) those of captured. Variables are `to`'s. */
 Status clone_region(const Trace *region, Value *const *arguments, Value *const *captured,
                     Trace *to);
-/* v's type with -1 for each extent that depends on what is fed. */
-Type clone_declared_type(const Trace *from, Value *v);
 #endif

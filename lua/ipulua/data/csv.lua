@@ -99,23 +99,43 @@ local function number_of(cell)
   return tonumber(cell)
 end
 
-local most_integer <const> = 2147483647
+local function fits_int32(x) return x >= -2147483648 and x <= 2147483647 end
 
--- "int32", "float32", or "text" where a cell is no number.
-local function type_of(cells)
-  local kind = "int32"
-  for _, cell in ipairs(cells) do
-    if not missing[cell:match("^%s*(.-)%s*$")] then
-      local x = number_of(cell)
-      if not x then return "text" end
-      local whole = math.type(x) == "integer" and x >= -most_integer and x <= most_integer
-      if not whole then kind = "float32" end
-    end
-  end
-  return kind
+-- What a column of that kind becomes with a number more.
+local function kind_with(kind, x)
+  if kind == "float32" or not math.tointeger(x) then return "float32" end
+  return fits_int32(math.tointeger(x)) and kind or "int64"
 end
 
-local function convert(a, name, cells, kind)
+-- "int32", "int64", "float32", or "text" where a cell is no number; the first integer that int64
+-- can't hold, by its record.
+local function type_of(cells)
+  local kind, too_large = "int32", nil
+  for i, cell in ipairs(cells) do
+    local bare = cell:match("^%s*(.-)%s*$")
+    if not missing[bare] then
+      local x = number_of(cell)
+      if not x then return "text" end
+      if bare:find("^[+-]?%d+$") then
+        if math.type(x) == "integer" then kind = kind_with(kind, x)
+        else too_large = too_large or i end
+      else
+        kind = "float32"
+      end
+    end
+  end
+  return kind, too_large
+end
+
+local function refuse_integer(a, name, record, cell)
+  blame.error(string.format("read_csv: %s: record %d, column '%s': %s doesn't fit int64, and the "
+    .. "column has integers only; write it with a decimal point, and the column is float32",
+    a.path, record, name, cell), "value")
+end
+
+local function convert(a, name, cells)
+  local kind, too_large = type_of(cells)
+  if too_large and kind ~= "float32" then refuse_integer(a, name, too_large, cells[too_large]) end
   local fill = a.fill
   if type(fill) == "table" then fill = fill[name] end
   local list = {}
@@ -128,7 +148,7 @@ local function convert(a, name, cells, kind)
         bare == "" and "it is empty" or bare, name, kind == "text" and '"?"' or "0"), "value")
     else
       list[i] = fill
-      if kind == "int32" and not math.tointeger(fill) then kind = "float32" end
+      if kind ~= "text" then kind = kind_with(kind, fill) end
     end
   end
   if kind == "text" then return core.plain(list), kind end
@@ -143,11 +163,12 @@ local read_spec <const> = {
 }
 
 ---A table as text (RFC 4180) by columns: {name = a tensor, or a list of strings}. The second result
----is the type of each column's cells: "int32", "float32" or "text". Without a header the names are
----"column0" …. A cell that is empty, NA, N/A or null is an error, or becomes `fill`.
+---is the type of each column's cells: "int32", "int64" where an integer is too large for that,
+---"float32" or "text". Without a header the names are "column0" …. A cell that is empty, NA, N/A
+---or null is an error, or becomes `fill`.
 ---Shapes: [records] each
----Errors: a missing cell without a fill (with its record and column), an unknown column, a file
----that is missing: `data.read_csv "nowhere.csv"`
+---Errors: a missing cell without a fill (with its record and column), an integer that int64 can't
+---hold, an unknown column, a file that is missing: `data.read_csv "nowhere.csv"`
 ---@param ... any path, columns, header, separator, fill
 ---@return table<string, any> columns, table<string, string> types
 function csv.read_csv(...)
@@ -164,7 +185,7 @@ function csv.read_csv(...)
       blame.error(string.format("read_csv: %s: no column is called '%s'%s", a.path, tostring(name),
         nearest.hint(tostring(name), names)), "value")
     end
-    columns[name], types[name] = convert(a, name, at[name], type_of(at[name]))
+    columns[name], types[name] = convert(a, name, at[name])
     told[i] = name .. ": " .. types[name]
   end
   log.info("read_csv: %s: %s", a.path, table.concat(told, ", "))

@@ -27,7 +27,9 @@ typedef struct Work {
   const Target *target; /* where to price each product, or NULL */
   Cost *cost;
   const Equation *q;
-  Dtype dtype;
+  Dtype dtype;    /* of the buffers; float16 where partial sums are */
+  Dtype partials; /* to price with */
+  uint64_t drawn; /* random numbers so far, of float16 */
   Room room;
 } Work;
 
@@ -84,6 +86,19 @@ static int64_t step_of(const View *v, int index) {
   return 0;
 }
 
+/* y = x summed along its last `summed`; float16 adds up in float32, as a reduction does. */
+static void sum_rows(Work *w, const void *x, int64_t kept, int64_t summed, void *y) {
+  if (w->dtype != F16) {
+    w->call->kernels->reduce[REDUCE_SUM][w->dtype](x, kept, summed, 1, y);
+    return;
+  }
+  for (int64_t i = 0; i < kept; i++) {
+    float sum = 0;
+    for (int64_t k = 0; k < summed; k++) sum += f16_to_f32(((const f16 *)x)[i * summed + k]);
+    narrow_f16(&sum, (f16 *)y + i, 1, w->call->numerics, &w->call->rng, w->drawn++);
+  }
+}
+
 /* v's elements in the order of some of its indices, summed over its others, at `to` (NULL: in
  * scratch). */
 static View arrange(Work *w, const View *v, const uint8_t *index, int count, void *to) {
@@ -103,7 +118,7 @@ static View arrange(Work *w, const View *v, const uint8_t *index, int count, voi
     for (int i = 0; i < total; i++)
       strided_add(&s, w->q->extent[all[i]], step_of(v, all[i]), dense.step[i]);
     copy_strided(w->call, size, &s, v->data, copied);
-    if (sums) w->call->kernels->reduce[REDUCE_SUM][w->dtype](copied, kept, summed, 1, result);
+    if (sums) sum_rows(w, copied, kept, summed, result);
   }
   return dense_view(w, index, count, result);
 }
@@ -166,14 +181,18 @@ static View multiply(Work *w, const View *left, const View *right, const bool *n
   uint8_t order[3 * VIEW_RANK];
   int count = join(order, s.batch, s.batch_count, s.rows, s.row_count, s.cols, s.col_count);
   void *result = room_take(&w->room, (size_t)(p.extent[0] * p.c_step) * dtype_size(w->dtype));
-  void *scratch = room_take(&w->room, product_scratch(&p));
+  void *scratch = room_take(&w->room, w->dtype == F16 ? 0 : product_scratch(&p));
   if (w->target) {
-    Cost one = cost_matmul(w->target, w->dtype, F32, p.extent[0], g->m, g->k, g->n, NULL);
+    Cost one = cost_matmul(w->target, w->dtype, w->partials, p.extent[0], g->m, g->k, g->n, NULL);
     cost_then(w->cost, &one);
   }
   if (w->call) {
     g->a = a.data, g->b = b.data, g->c = result;
-    product_run(w->call, &p, scratch);
+    if (w->dtype == F16) {
+      p.draw = w->drawn;
+      product_run_half(w->call, &p);
+      w->drawn += product_draws(&p);
+    } else product_run(w->call, &p, scratch);
   }
   return dense_view(w, order, count, result);
 }
@@ -239,7 +258,7 @@ static Status body(const Call *c) {
   contract(&w, c->in_type, c->in, c->out[0]);
   return OK;
 }
-static Status eval(const Call *c) { return eval_wide(c, body); }
+static Status eval(const Call *c) { return product_sums_half(c) ? body(c) : eval_wide(c, body); }
 
 static size_t scratch(const Node *n) {
   Equation q;
@@ -258,7 +277,11 @@ static void cost(const Target *t, const Node *n, Cost *cost) {
                          (int64_t)dtype_size(n->out[0].type.dtype));
   if (equation_read(NULL, n->attr[0].s, n->in_count, n->in, &q) != OK) return;
   for (int i = 0; i < n->in_count; i++) type[i] = &n->in[i]->type;
-  Work w = {.q = &q, .dtype = n->out[0].type.dtype, .target = t, .cost = cost};
+  Work w = {.q = &q,
+            .dtype = n->out[0].type.dtype,
+            .partials = nn_partials(n),
+            .target = t,
+            .cost = cost};
   contract(&w, type, NULL, NULL);
 }
 

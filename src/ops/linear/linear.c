@@ -76,29 +76,10 @@ static Product product_of_node(const Node *n) {
   return product_of(&n->in[0]->type, &n->in[1]->type, &n->out[0].type, turned(n));
 }
 
-static bool wants_half_partials(const Call *c) {
-  int8_t half = c->node->place.half_products;
-  return c->in_type[0]->dtype == F16 &&
-         (half >= 0 ? half : c->numerics && c->numerics->half_products);
-}
-
-/* Call one(…) for each matrix of the batch. */
-typedef void (*OneProduct)(const Call *c, const Gemm *g, int64_t a, int64_t b, int64_t first);
-static void each_matrix(const Call *c, const Product *p, OneProduct one) {
-  int64_t batch = 1;
-  for (int i = 0; i < p->rank; i++) batch *= p->extent[i];
-  for (int64_t k = 0; k < batch; k++) {
-    int64_t a = 0, b = 0, rest = k;
-    for (int i = p->rank - 1; i >= 0; rest /= p->extent[i--]) {
-      a += rest % p->extent[i] * p->a_step[i];
-      b += rest % p->extent[i] * p->b_step[i];
-    }
-    one(c, &p->gemm, a, b, k * p->c_step);
-  }
-}
-
 /* Integers wrap around. */
-static void multiply_integers(const Call *c, const Gemm *g, int64_t a, int64_t b, int64_t first) {
+static void multiply_integers(const Call *c, const Product *p, int64_t a, int64_t b,
+                              int64_t first) {
+  const Gemm *g = &p->gemm;
   Dtype d = c->in_type[0]->dtype;
   for (int64_t i = 0; i < g->m; i++)
     for (int64_t j = 0; j < g->n; j++) {
@@ -111,33 +92,15 @@ static void multiply_integers(const Call *c, const Gemm *g, int64_t a, int64_t b
     }
 }
 
-/* float16 whose partial sums are float16 too: one rounding a step. */
-static void multiply_half(const Call *c, const Gemm *g, int64_t ao, int64_t bo, int64_t first) {
-  const f16 *a = (const f16 *)c->in[0] + ao, *b = (const f16 *)c->in[1] + bo;
-  for (int64_t i = 0; i < g->m; i++)
-    for (int64_t j = 0; j < g->n; j++) {
-      float sum = 0;
-      f16 narrow = 0;
-      for (int64_t k = 0; k < g->k; k++) {
-        sum +=
-            f16_to_f32(a[i * g->a_row + k * g->a_col]) * f16_to_f32(b[k * g->b_row + j * g->b_col]);
-        narrow_f16(&sum, &narrow, 1, c->numerics, &c->rng,
-                   (uint64_t)((first + i * g->n + j) * g->k + k));
-        sum = f16_to_f32(narrow);
-      }
-      ((f16 *)c->out[0])[first + i * g->c_row + j] = narrow;
-    }
-}
-
 static Status body(const Call *c) {
   Product p = product_of(c->in_type[0], c->in_type[1], c->out_type[0], turned(c->node));
   p.gemm.a = c->in[0], p.gemm.b = c->in[1], p.gemm.c = c->out[0];
-  if (!dtype_is_float(c->in_type[0]->dtype)) each_matrix(c, &p, multiply_integers);
-  else if (wants_half_partials(c)) each_matrix(c, &p, multiply_half);
+  if (!dtype_is_float(c->in_type[0]->dtype)) product_each(c, &p, multiply_integers);
+  else if (product_sums_half(c)) product_run_half(c, &p);
   else product_run(c, &p, c->scratch);
   return OK;
 }
-static Status eval(const Call *c) { return wants_half_partials(c) ? body(c) : eval_wide(c, body); }
+static Status eval(const Call *c) { return product_sums_half(c) ? body(c) : eval_wide(c, body); }
 
 static size_t scratch(const Node *n) {
   if (!dtype_is_float(n->in[0]->type.dtype)) return 0;

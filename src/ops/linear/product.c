@@ -154,3 +154,47 @@ void product_run(const Call *c, const Product *p, void *scratch) {
   }
   interrupt_end_loop(&r.loop);
 }
+
+/* ---- one matrix after the other ---- */
+
+void product_each(const Call *c, const Product *p, OneProduct one) {
+  int64_t batch = batch_count(p);
+  for (int64_t k = 0; k < batch; k++) {
+    int64_t a = 0, b = 0, rest = k;
+    for (int i = p->rank - 1; i >= 0; rest /= p->extent[i--]) {
+      a += rest % p->extent[i] * p->a_step[i];
+      b += rest % p->extent[i] * p->b_step[i];
+    }
+    one(c, p, a, b, k * p->c_step);
+  }
+}
+
+bool product_sums_half(const Call *c) {
+  int8_t half = c->node->place.half_products;
+  return c->in_type[0]->dtype == F16 &&
+         (half >= 0 ? half : c->numerics && c->numerics->half_products);
+}
+
+static void multiply_half(const Call *c, const Product *p, int64_t ao, int64_t bo, int64_t first) {
+  const Gemm *g = &p->gemm;
+  const f16 *a = (const f16 *)g->a + ao, *b = (const f16 *)g->b + bo;
+  for (int64_t i = 0; i < g->m; i++)
+    for (int64_t j = 0; j < g->n; j++) {
+      float sum = 0;
+      f16 narrow = 0;
+      for (int64_t k = 0; k < g->k; k++) {
+        sum +=
+            f16_to_f32(a[i * g->a_row + k * g->a_col]) * f16_to_f32(b[k * g->b_row + j * g->b_col]);
+        narrow_f16(&sum, &narrow, 1, c->numerics, &c->rng,
+                   p->draw + (uint64_t)((first + i * g->n + j) * g->k + k));
+        sum = f16_to_f32(narrow);
+      }
+      ((f16 *)g->c)[first + i * g->n + j] = narrow;
+    }
+}
+
+void product_run_half(const Call *c, const Product *p) { product_each(c, p, multiply_half); }
+
+uint64_t product_draws(const Product *p) {
+  return (uint64_t)(batch_count(p) * p->gemm.m * p->gemm.n * p->gemm.k);
+}

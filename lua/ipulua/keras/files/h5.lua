@@ -115,17 +115,58 @@ local ranks <const> = {
   output_dense = 4,
 }
 
-local function before(a, b)
+-- A class's name in a path; that of a model of layers is not Model there.
+local function stem_of(layer)
+  local name = class.of(layer).__name
+  return name == "Model" and layer._graph and "functional" or names.snake(name)
+end
+
+-- The name in a path of the next layer of a list: the second dense one is dense_1.
+local function next_name(used, layer)
+  local stem = stem_of(layer)
+  local count = used[stem] or 0
+  used[stem] = count + 1
+  return count > 0 and stem .. "_" .. count or stem
+end
+
+-- Positions of sublayers that are in lists, by "cells/gru_cell_1"; false where two lists differ.
+local function positions_in(layer, found)
+  local used = {}
+  for i, inner in ipairs(layer:sublayers()) do
+    local list = (layer:place_of(inner) or ""):match("^(.*)%.%d+$")
+    if list then
+      used[list] = used[list] or {}
+      local path = list .. "/" .. next_name(used[list], inner)
+      if found[path] == nil or found[path] == i then found[path] = i else found[path] = false end
+    end
+    positions_in(inner, found)
+  end
+  return found
+end
+
+-- "dense_10" → "dense", 10; "dense" → "dense", 0.
+local function numbered(name)
+  local stem, number = name:match("^(.-)_(%d+)$")
+  return stem or name, tonumber(number or 0)
+end
+
+local function before(a, b, position)
   local i = 1
   while a[i] and a[i] == b[i] do i = i + 1 end
   local x, y = a[i] or "", b[i] or ""
   if tonumber(x) and tonumber(y) then return tonumber(x) < tonumber(y) end
   if ranks[x] and ranks[y] then return ranks[x] < ranks[y] end
-  return locale.before(x, y)
+  local list = (a[i - 1] or "") .. "/"
+  local p, q = position[list .. x], position[list .. y]
+  if p and q then return p < q end
+  local stem, number = numbered(x)
+  local other, its_number = numbered(y)
+  if stem == other then return number < its_number end
+  return locale.before(stem, other)
 end
 
 -- The tensors below a folder, in the order of the layer's weights.
-local function below(datasets, folder)
+local function below(datasets, folder, layer)
   local found = {}
   for path, d in pairs(datasets) do
     if path:sub(1, #folder) == folder and path:find("/vars/%d+$") then
@@ -134,7 +175,8 @@ local function below(datasets, folder)
       found[#found + 1] = parts
     end
   end
-  table.sort(found, before)
+  local position = positions_in(layer, {})
+  table.sort(found, function(a, b) return before(a, b, position) end)
   for i, parts in ipairs(found) do found[i] = tensor(parts.data) end
   return found
 end
@@ -145,12 +187,6 @@ local function root_of(datasets)
     if old then return old end
   end
   return "layers/"
-end
-
--- A class's name in a path; that of a model of layers is not Model there.
-local function stem_of(layer)
-  local name = class.of(layer).__name
-  return name == "Model" and layer._graph and "functional" or names.snake(name)
 end
 
 local function any_below(datasets, folder)
@@ -165,14 +201,11 @@ end
 local function keras3(layers, datasets, root, out)
   local used = {}
   for _, layer in ipairs(layers) do
-    local stem = stem_of(layer)
-    local count = used[stem] or 0
-    used[stem] = count + 1
-    local folder = root .. stem .. (count > 0 and "_" .. count or "") .. "/"
+    local folder = root .. next_name(used, layer) .. "/"
     if class.of(layer).is_model and any_below(datasets, folder .. "layers/") then
       keras3(layer.layers, datasets, folder .. "layers/", out)
     elseif #layer.weights > 0 then
-      local tensors = below(datasets, folder)
+      local tensors = below(datasets, folder, layer)
       if #tensors == 0 then
         blame.error("load_weights: the file has nothing for '" .. folder .. "'", "value")
       end
