@@ -458,8 +458,8 @@ fresh-all: ## demo, test, packages, rock and tarball in fresh roots of Debian 12
 	@spec/support/fresh.sh all
 
 .PHONY: docs
-docs: all ## write the references: docs/reference/ops.md, docs/reference/keras.md, docs/reference/api.md, and docs/library for LuaLS
-	@$(BUILD)/ipulua spec/support/ops_reference.lua > $(BUILD)/ops.md && mv $(BUILD)/ops.md docs/reference/ops.md
+docs: all ## write the references (docs/reference/ops, keras and api with their indices) and docs/library for LuaLS
+	@$(BUILD)/ipulua docs/source/make_ops.lua
 	@$(BUILD)/ipulua docs/source/make_keras.lua
 	@$(BUILD)/ipulua docs/source/make_api.lua
 

@@ -420,7 +420,7 @@ function ipu.linalg.det(x) end
 ---@return ipulua.Tensor
 function ipu.linalg.eigh(x) end
 
----The exponential of each matrix: I + x + x²/2 + x³/6 …
+---The exponential of each matrix, I + x + x²/2 + x³/6 and so on.
 ---Shapes: `[…, n, n] → […, n, n]`
 ---@param x ipulua.Tensor|number|table
 ---@return ipulua.Tensor
@@ -1852,6 +1852,7 @@ function ipu.outlined_function(func, options) end
 function ipu.nn.multi_conv(fn, options) end
 
 ---What ipu.func makes: called like the function, compiled for each signature.
+---Made by `ipu.func(f)`.
 ---@class ipulua.Function
 ---@overload fun(...): ipulua.Function
 local Function = {}
@@ -2497,6 +2498,7 @@ function ipu.IPUStrategy:run_async(fn, options) end
 function ipu.IPUStrategy:scope() end
 
 ---A function that runs on a thread of its own, begun by strategy:run_async or Session:run_async.
+---Made by `strategy:run_async(f)`.
 ---@class ipulua.Job
 ---@overload fun(...): ipulua.Job
 local Job = {}
@@ -2631,6 +2633,7 @@ function ipu.distributed.barrier() end
 function ipu.distributed.statistics() end
 
 ---What a function of distribute_datasets_from_function is told.
+---Made by `strategy:distribute_datasets_from_function(f)`.
 ---@class ipulua.InputContext
 ---@overload fun(...): ipulua.InputContext
 local InputContext = {}
@@ -3013,6 +3016,7 @@ ipu.HostEmbeddingOptimizerSpec = {}
 ipu.HostEmbeddingSGDGAOptimizerSpec = {}
 
 ---A table on the host: lookup(indices), register(session), and its present content as `value`.
+---Made by `ipu.create_host_embedding(…)`.
 ---Shapes: value [rows, width]
 ---Source: embedding_ops.HostEmbedding of Graphcore's TensorFlow 2.6
 ---@class ipulua.HostEmbedding

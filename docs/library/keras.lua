@@ -1448,10 +1448,10 @@ function models.save_model(...) end
 ---The same architecture with new weights.
 function models.clone_model(...) end
 
----Tensors that layers were called with, from inputs to outputs: `keras.Model{inputs = x, outputs = y}`; or a subclass with a call of its own: `keras.Model:extend("Name")`, `call(x, {training =})`.
+---Another name of [Model](models.md#model).
 function models.Model(...) end
 
----One layer after another: `keras.Sequential{layer, layer, …}`; add(layer) and pop() change the list.
+---Another name of [Sequential](models.md#sequential).
 function models.Sequential(...) end
 
 ---Class numbers as vectors of 0 and 1.
@@ -1512,7 +1512,15 @@ function utils.get_registered_object(...) end
 function utils.vocabulary(...) end
 
 ---Characters and their numbers: `encode(text)`, `decode(numbers)`, `size`.
-function utils.Vocabulary(...) end
+---@class keras.utils.Vocabulary
+---@overload fun(): keras.utils.Vocabulary
+utils.Vocabulary = {}
+
+---The text of numbers; "?" for one that no character has.
+function utils.Vocabulary:decode(...) end
+
+---Numbers (from 0) of a text's characters, an int32 tensor.
+function utils.Vocabulary:encode(...) end
 
 ---Text that a character model (numbers [batch, time] to logits [batch, time, characters]) writes after a prompt. The model sees the last `window` characters (by default as many as its input is long, else 64).
 function utils.generate_text(...) end
@@ -1595,7 +1603,9 @@ function mixed_precision.global_policy(...) end
 function mixed_precision.resolve(...) end
 
 ---In which dtype a layer computes, and in which it keeps its variables: a dtype, "mixed_float16" or "mixed_bfloat16".
-function mixed_precision.Policy(...) end
+---@class keras.mixed_precision.Policy
+---@overload fun(): keras.mixed_precision.Policy
+mixed_precision.Policy = {}
 
 ---Images (uint8 [60000, 28, 28] and [10000, 28, 28]) and labels (uint8) of handwritten digits: x_train, y_train, x_test, y_test. Without files, digits are drawn.
 function datasets.mnist(...) end

@@ -45,6 +45,9 @@ describe("bucket_by_sequence_length", function()
       pad_to_bucket_boundary = true, padding_values = {-1, 0}}
     assert.equal("2x2=1,3 1x19=4 3x6=2,5,6 1x19=9 2x2=7,10 1x6=8", shapes(ds))
     for x in ds:take(1):iter() do assert.same({{1, -1}, {3, 3}}, x:totable()) end
+    local given = rows():bucket_by_sequence_length{length, {3, 7, 20}, {2, 3, 1, 1},
+      pad_to_bucket_boundary = true, padded_shapes = {{-1}, {}}}
+    assert.equal("2x2=1,3 1x19=4 3x6=2,5,6 1x19=9 2x2=7,10 1x6=8", shapes(given))
   end)
 
   it("reads a shuffled dataset anew each time", function()

@@ -49,6 +49,16 @@ makers["layers of every sort of state"] = function()
   end
 end
 
+makers["masks beside tensors"] = function()
+  local embedding = layers.Embedding{9, 3, mask_zero = true}
+  local model = keras.Sequential{embedding, layers.LSTM(2)}
+  local words = ipu.tensor({{1, 2, 0}, {3, 0, 0}}, {dtype = "int32"})
+  return function()
+    embedding(words)
+    model(words)
+  end
+end
+
 makers["compiling a model anew"] = function()
   local model = soak.compiled_model()
   return function()
@@ -213,6 +223,9 @@ describe("what is kept for a script to ask for has a bound:", function()
   end)
 
   it("programs for variables that are gone", function()
+    collectgarbage()
+    func.prune(0)
+    local before <const> = #func.compiled()
     local f, kept = ipu.func(function(w) return w * 2 end), ipu.Variable(ipu.ones{3})
     f(kept)
     for i = 1, 200 do
@@ -220,6 +233,9 @@ describe("what is kept for a script to ask for has a bound:", function()
       if i % 8 == 0 then collectgarbage() end
     end
     assert.is_true(#f:signatures() <= 40)
+    collectgarbage()
+    func.prune(0) -- those alone are told of that a function still has
+    assert.is_true(#func.compiled() - before <= 40)
     kept:assign(ipu.full({3}, 7))
     assert.same({14, 14, 14}, f(kept):totable())
     local numbers = ipu.func(function(i) return ipu.ones{1} * i end) -- no variables: each stays

@@ -82,6 +82,25 @@ describe("CTC", function()
     end)
   end
 
+  -- The same classes with the blank one last: labels 1 and 2 become 0 and 1.
+  it("row 230: decoding leaves the blank class out, whichever it is", function()
+    local x = ipu.gather(ipu.log(data), ipu.tensor({1, 2, 0}, {dtype = "int32"}), {axis = 2})
+    local options <const> = {beam_width = 27, blank_index = 2}
+    local scores, label_lengths, labels = keras.layers.CTCInferenceLayer(options)(x, lengths)
+    local predicted = keras.layers.CTCPredictionsLayer(options)(x, lengths):totable()
+    for b, length in ipairs{4, 3} do
+      local found = counted(b, length)
+      local wanted = best(found)
+      assert.is_near(-math.log(found[wanted]), math.abs(scores[b][1]:item()), 1e-4)
+      assert.equal(#wanted, math.tointeger(label_lengths[b][1]:item()))
+      for i = 1, times do
+        local label = i <= #wanted and tonumber(wanted:sub(i, i)) - 1 or 2
+        assert.equal(label, predicted[b][i])
+        if i <= #wanted then assert.equal(label, labels[b][1][i]:item()) end
+      end
+    end
+  end)
+
   it("layers are called with data and lengths", function()
     assert.error_matches(function() keras.layers.CTCInferenceLayer()(data) end,
       "their lengths %[batch%]")

@@ -169,6 +169,38 @@ describe("fit", function()
     assert.is_near(1, #split.history.val_loss, 0)
   end)
 
+  it("evaluates validation data in batches of their own, as many as it is told", function()
+    local Counter = keras.callbacks.Callback:extend("Counter")
+    function Counter:init() self.batches = 0 end
+    function Counter:on_test_batch_end() self.batches = self.batches + 1 end
+    local function count(more)
+      local counter, options = Counter(), quiet{x = x, y = y, batch_size = 4, epochs = 1,
+        validation_data = {ipu.ones{12, 1}, ipu.ones{12, 1}}}
+      options.callbacks = {counter}
+      for name, value in pairs(more) do options[name] = value end
+      line():fit(options)
+      return counter.batches
+    end
+    assert.equal(3, count{})
+    assert.equal(6, count{validation_batch_size = 2})
+    assert.equal(2, count{validation_steps = 2})
+    assert.equal(4, count{validation_batch_size = 2, validation_steps = 4})
+  end)
+
+  it("computes with data of another type by another program", function()
+    local model = keras.Sequential{keras.layers.Lambda(function(v) return ipu.cast(v, "float32") / 4
+    end, {input_shape = {2}})}
+    model:compile{loss = "mse"}
+    local function predict(dtype, value)
+      return model:predict(ipu.full({4, 2}, value, {dtype = dtype})):totable()[1][1]
+    end
+    for _ = 1, 2 do
+      assert.equal(0.75, predict("int32", 3))
+      assert.equal(0.375, predict("float32", 1.5))
+      assert.equal(-0.25, predict("int8", -1))
+    end
+  end)
+
   it("shows validation's numbers in the order of training's", function()
     local result = command.run{command.ipulua, "-e", [[
       local ipu = require "ipulua"

@@ -51,6 +51,22 @@ describe("image layers", function()
       "must not be negative")
   end)
 
+  -- Pixels say where they are: 10 row + column.
+  it("crop at every place, rows apart from columns, and in the middle elsewhere", function()
+    local x = image{{0, 1, 2, 3}, {10, 11, 12, 13}, {20, 21, 22, 23}, {30, 31, 32, 33},
+      {40, 41, 42, 43}}
+    local seen, places = {}, 0
+    for seed = 1, 150 do
+      local rows = rows_of(layers.RandomCrop{3, 2, seed = seed}(x, {training = true}))
+      local first = rows[1][1]
+      for i = 0, 2 do assert.same({first + 10 * i, first + 10 * i + 1}, rows[i + 1]) end
+      if not seen[first] then places = places + 1 end
+      seen[first] = true
+    end
+    assert.equal(3 * 3, places)
+    assert.same({{11, 12}, {21, 22}, {31, 32}}, rows_of(layers.RandomCrop{3, 2, seed = 1}(x)))
+  end)
+
   it("turn counter-clockwise", function()
     assert.are.same({{2, 5, 8}, {1, 4, 7}, {0, 3, 6}},
       trained(layers.RandomRotation{{0.25, 0.25}, interpolation = "nearest"}))

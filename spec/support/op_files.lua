@@ -26,15 +26,26 @@ function op_files.rows_of(text)
   return names
 end
 
----The folder of each op under src/ops: "matmul" → "linear".
+---The file of each op's row under src/ops: "matmul" → "linear/linear".
+---@param names string[]
 ---@return table<string, string>
-function op_files.folders()
-  local found = {}
+function op_files.of(names)
+  local found, texts = {}, {}
   local pipe <close> = assert(io.popen("ls src/ops/*/*.c"))
   for path in pipe:lines() do
     local file <close> = assert(io.open(path))
-    for _, name in ipairs(op_files.rows_of(file:read("a"))) do
-      found[name] = path:match("src/ops/([%w_]+)/")
+    local at, text = path:match("src/ops/(.*)%.c"), file:read("a")
+    -- the rows of derivatives are called as their functions are
+    if not at:find("derivative") then texts[#texts + 1] = {at, text, at:match("^%l+")} end
+    for _, name in ipairs(op_files.rows_of(text)) do found[name] = at end
+  end
+  for _, name in ipairs(names) do -- rows of tables
+    local leaf = name:match("[%w_]+$")
+    for _, each in ipairs(texts) do
+      if not found[name] and (each[2]:find('"' .. name .. '"', 1, true)
+        or each[2]:find("X(" .. leaf .. ",", 1, true) or leaf:find(each[3], 1, true) == 1) then
+        found[name] = each[1]
+      end
     end
   end
   return found

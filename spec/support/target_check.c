@@ -299,6 +299,59 @@ static void check_others(const Target *t, bool growth) {
     }
 }
 
+static Cost price_max_f16(const Target *t, const int64_t *x) {
+  return cost_reduce(t, F16, COST_MAX, x[0], x[1], 1);
+}
+
+/* What one more element of a tile costs, where it has so many rows, each on one tile, that nothing
+ * else counts: cycles by hand, from what a vector takes (four float16, two float32). What is
+ * broadcast comes at four bytes a cycle, one element of it for each of the result. */
+static const struct {
+  const char *name;
+  PriceFunction price;
+  int64_t rows, columns, third; /* of a tile; what x[2] stands for */
+  int grows;                    /* axis */
+  double cycles;
+} rates[] = {
+    {"elementwise", price_elementwise, 240, 128, 0, 1, 3.0 / 4},
+    {"broadcast", price_broadcast, 240, 128, 0, 1, 2.0 / 2 + 4.0 / 4},
+    {"cast", price_cast, 240, 128, 0, 1, 1.0 / 2},
+    {"fill", price_fill, 240, 128, 0, 1, 1.0 / 4},
+    {"random", price_random, 240, 128, 0, 1, 4.0 / 2},
+    {"copy", price_copy, 240, 128, 0, 1, 1.0 / 8},
+    /* a vertex moves a run, with a quarter more for finding it */
+    {"rearrange", price_rearrange, 240, 128, 0, 1, 1.0 / 4 + 1.25 / 2},
+    {"transpose", price_transpose, 240, 128, 0, 1, 2 * (1.0 / 4 + 1.25 / 2)},
+    {"slice", price_slice, 240, 128, 0, 1, 2.0 / 4},
+    {"reduce_sum", price_sum, 240, 128, 1, 1, 1.0 / 4},
+    {"reduce_max", price_max_f16, 240, 128, 0, 1, 1.0 / 4},
+    {"argmax", price_arg, 240, 128, 0, 1, 3.0 / 4},
+    {"one_hot", price_one_hot, 240, 128, 0, 1, 1.0 / 4},
+    {"scan", price_scan, 240, 128, 0, 0, 3},
+    /* largest, less it, exp, sum, times its reciprocal */
+    {"softmax", price_softmax, 240, 128, 0, 1, (1 + 2 + 4 + 1 + 2) / 4.0 + 2 * 2 / 4.0},
+    {"softmax, backward", price_softmax, 240, 128, 1, 1, (3 + 1 + 2 + 3) / 4.0 + 2 / 4.0},
+    {"cross_entropy", price_loss, 240, 128, 0, 1, (10 + 9 + 1) / 4.0 + 3 * 2 / 4.0},
+    {"cross_entropy, backward", price_loss, 240, 128, 1, 1, 9 / 4.0 + 2 / 4.0},
+    /* sums, sums of squares, four passes with what a group has */
+    {"norm", price_norm, 240, 128, 0, 1, (1 + 2 + 4 * 2) / 4.0 + 4 * 2 / 4.0},
+    {"norm, backward", price_norm, 240, 128, 1, 1, (1 + 2 + 3 + 4 * 2) / 4.0 + 4 * 2 / 4.0},
+    /* ten levels: 55 rounds of 20 cycles a vector */
+    {"sort", price_sort, 8, 1023, 0, 0, 55 * 20.0 / 2},
+};
+
+static void check_rates(const Target *t) {
+  for (size_t i = 0; i < sizeof rates / sizeof *rates; i++) {
+    int64_t x[3] = {rates[i].rows * t->tiles, rates[i].columns, rates[i].third}, y[3];
+    memcpy(y, x, sizeof y);
+    y[rates[i].grows] *= 2;
+    Cost less = rates[i].price(t, x), more = rates[i].price(t, y);
+    double each = (cost_cycles(&more) - cost_cycles(&less)) / (double)(y[0] * y[1] - x[0] * x[1]) *
+                  (double)t->tiles;
+    check(fabs(each / rates[i].cycles - 1) < 0.01, "cycles of an element", rates[i].name, x, 2);
+  }
+}
+
 static double cycles_named(const Cost *c, const char *name) {
   for (int i = 0; i < c->row_count; i++)
     if (!strcmp(c->steps[i].name, name)) return c->steps[i].compute;
@@ -345,6 +398,26 @@ static void check_recurrent(const Target *t) {
         check(ratio > 1.7 && ratio < 2.1, "passes over the gates grow with their elements",
               names[!lstm], x, 4);
     }
+  }
+}
+
+/* An LSTM of 64 units, one sample in float16: inputs and state are 32 bytes on each of 4 tiles, so
+ * that a step keeps 32 + 7 x 32 there. 10,000 steps are 2,560,000 bytes, 200 are 51,200. A tenth of
+ * a GC200's tile is 63,897.6 bytes: 41 loops and 1. A chip of 4 tiles has no others to go to. */
+static void check_shards(void) {
+  RnnShape s = {.batch = 1, .steps = 200, .inputs = 64, .outputs = 64};
+  Target few = *target_find("GC200");
+  int64_t x[] = {1, 64, 64};
+  for (int tiles = 4; tiles <= 1472; tiles += 1468) {
+    few.tiles = tiles, s.steps = 200;
+    Cost one = cost_lstm(&few, F16, F32, &s, false, NULL);
+    s.steps = 10000;
+    Cost many = cost_lstm(&few, F16, F32, &s, false, NULL);
+    double ratio = many.bytes[MEMORY_VERTEX_STATE] / one.bytes[MEMORY_VERTEX_STATE],
+           shards = tiles == 4 ? 1 : 41, copies = shards - 1;
+    check(fabs(ratio - shards) < 1e-9, "a tenth of a tile's memory for each loop", "lstm", x, 3);
+    double steps = (many.step_count - copies) / one.step_count;
+    check(fabs(steps - 50) < 1e-9, "each loop takes over the state", "lstm", x, 3);
   }
 }
 
@@ -504,6 +577,7 @@ int main(void) {
   check_targets();
   check_pods();
   check_published_reductions();
+  check_shards();
   for (int i = 0; target_at(i); i++) {
     if (i > 1) continue; /* the others differ in clock and links only */
     check_published_solve(target_at(i));
@@ -511,6 +585,7 @@ int main(void) {
     check_conv(target_at(i));
     check_recurrent(target_at(i));
     check_reductions(target_at(i));
+    check_rates(target_at(i));
     check_others(target_at(i), true);
     check_huge(target_at(i));
   }

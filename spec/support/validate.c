@@ -3,8 +3,9 @@
  *
  * usage: validate BENCH [OUT] [--rows] [--third K] [--half K] [--chip NAME]
  *   --rows     also print every figure
- *   --third K  only the rows whose number modulo 3 is K, 0 to 2 (a check that nothing follows single
- *     rows); --half K: modulo 2
+ *   --third K  only the rows whose number modulo 3 is K, 0 to 2: a check that nothing follows
+ *              single rows
+ *   --half K   the same, modulo 2
  *   --chip NAME  only figures of gc2, or of gc200
  * What is read from one half, or one chip, is held against the other one with these.
  *

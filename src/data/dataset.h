@@ -162,8 +162,8 @@ bool iterator_may_be_read_aside(const Iterator *it);
 bool iterator_is_busy(const Iterator *it);
 const Dataset *iterator_dataset(const Iterator *it);
 /* The next element: a new reference for each component. After the end it stays at the end. After a
- * failure the next call goes on behind the element that failed, which has had its position: a batch or
- * a window that it belongs to is left out whole, its partners in a zip too. Tensors may share
+ * failure the next call goes on behind the element that failed, which has had its position: a batch
+ * or a window that it belongs to is left out whole, its partners in a zip too. Tensors may share
  * memory with the dataset: read only. */
 Status iterator_next(Iterator *it, Tensor **components, bool *end, Error *e);
 /* The same into memory of type_bytes(component) each; the dataset must be static. */

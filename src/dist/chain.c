@@ -1,6 +1,6 @@
-/* A sum that goes along the chain of instances, in pieces: the prefix up, from each to the next, the sums
- * of all back down. All links are busy both ways. An instance has CHAIN_PIECES pieces on their way in each
- * direction; a piece's slot is free again when what was sent from it has left.
+/* A sum that goes along the chain of instances, in pieces: the prefix up, from each to the next,
+ * the sums of all back down. All links are busy both ways. An instance has CHAIN_PIECES pieces on
+ * their way in each direction; a piece's slot is free again when what was sent from it has left.
  *
  * State of a slot: what it waits for. Requests: those of the upward slots first. */
 #include "dist/chain.h"
@@ -112,8 +112,8 @@ static void take(Chain *c, int way, int64_t piece) {
                slot_of(c, way, piece) + HEADER_BYTES);
 }
 
-/* The next piece upward, if its slot is there: this instance's share is put in, and it goes on. The last
- * instance has the sums then, and sends them down from the same slot. */
+/* The next piece upward, if its slot is there: this instance's share is put in, and it goes on. The
+ * last instance has the sums then, and sends them down from the same slot. */
 static Status work_up(Chain *c, bool *worked) {
   Way *w = &c->way[UP];
   if (w->next >= c->pieces) return OK;

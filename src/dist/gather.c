@@ -1,5 +1,5 @@
-/* Everybody's bytes to everybody. Headers go first, with small data behind them; larger data follow when
- * the headers agree. */
+/* Everybody's bytes to everybody. Headers go first, with small data behind them; larger data follow
+ * when the headers agree. */
 #include "dist/gather.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* What an instance is to the files of this folder: its state, and the messages between instances. */
+/* What an instance is to the files of this folder: its state, and the messages between
+ * instances. */
 #ifndef IPULUA_DIST_INTERNAL_H
 #define IPULUA_DIST_INTERNAL_H
 #include <pthread.h>
@@ -55,8 +56,9 @@ typedef struct Peer {
   struct Board *board; /* in its shared memory; NULL: instances share none */
 } Peer;
 
-/* In front of an instance's shared memory. A header and the data behind it stand in the entries in turn: who
- * writes the one of meeting n knows that all have come to n - 1, and have read that of n - 2. */
+/* In front of an instance's shared memory. A header and the data behind it stand in the entries in
+ * turn: who writes the one of meeting n knows that all have come to n - 1, and have read that of
+ * n - 2. */
 typedef struct Entry {
   union {
     _Atomic uint32_t number; /* header.number, written when all else is there */

@@ -1,6 +1,6 @@
-/* Memory that all instances of one host see: boards on which they note that they have come to a meeting, and
- * room for what they bring, which others read where it lies. It is the communication library's; without it, or
- * with instances on several hosts, all goes by messages. */
+/* Memory that all instances of one host see: boards on which they note that they have come to a
+ * meeting, and room for what they bring, which others read where it lies. It is the communication
+ * library's; without it, or with instances on several hosts, all goes by messages. */
 #include "dist/shared.h"
 
 #include <stdlib.h>
@@ -54,8 +54,8 @@ void instances_release(Instances *t, void *address) {
 
 /* ---- begin ---- */
 
-/* Pages are taken as they are used, from where a full file system ends a process without a word: so each
- * instance's share of what is free is halved. */
+/* Pages are taken as they are used, from where a full file system ends a process without a word: so
+ * each instance's share of what is free is halved. */
 static int64_t room_for_window(const Instances *t) {
   const char *wanted = getenv("IPULUA_COMM_SHARED");
   struct statvfs disk;

@@ -1,6 +1,6 @@
 /* Running replicas in step. What concerns one alone, they do side by side on the pool; where
- * they do something together, this thread does it for all in the order of replicas. So nothing waits for
- * anything, any number of threads will do, and the bits are the same for all. */
+ * they do something together, this thread does it for all in the order of replicas. So nothing
+ * waits for anything, any number of threads will do, and the bits are the same for all. */
 #include "engine/replicas.h"
 
 #include <stdlib.h>
@@ -114,8 +114,8 @@ static Status run_collective(Team *t, const Phases *list, Phase *p) {
 
 /* ---- control with collectives inside: all replicas must go the same way ---- */
 
-/* Where instances meet, one that was interrupted goes on until all know: they stop at the same point. What has failed
- * elsewhere ends it at once. */
+/* Where instances meet, one that was interrupted goes on until all know: they stop at the same
+ * point. What has failed elsewhere ends it at once. */
 static bool others_stop(Team *t) {
   if (instances_look(t->across.instances, &t->own_error[0]) != OK) return true;
   if (!instances_asked_to_stop(t->across.instances)) return false;

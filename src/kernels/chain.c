@@ -347,7 +347,8 @@ static void run_block_rows(Work *w, const BlockAt *b, int64_t first, int64_t row
   }
 }
 
-/* Each element's position decides how it is rounded stochastically: such a chain goes row by row. */
+/* Each element's position decides how it is rounded stochastically: such a chain goes row by
+ * row. */
 static bool can_join_rows(const Chain *c, int64_t cols) {
   int kept = 0;
   for (int s = 0; s < c->slot_count; s++)

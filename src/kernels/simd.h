@@ -47,8 +47,8 @@ enum {
   _Pragma("GCC ivdep") /* iterations don't meet: out is an operand itself or apart from it */
 #endif
 
-/* Register tiles of products: X(rows, vectors), each so that accumulators, operands and nothing else
- * fill the registers. */
+/* Register tiles of products: X(rows, vectors), each so that accumulators, operands and nothing
+ * else fill the registers. */
 #if defined(__AVX512F__)
 enum { TILE_ROWS_1 = 16, TILE_ROWS_2 = 14, TILE_ROWS_3 = 9 };
 /* clang-format off */

@@ -91,6 +91,8 @@ static inline void bind_check(lua_State *L, const Error *e) {
 /* Pushes a new metatable; Lua's own messages call its values `word`: "attempt to call a tensor
  * value". */
 void bind_new_metatable(lua_State *L, const char *name, const char *word);
+/* The metatable of userdata that scripts know by methods alone; methods NULL: there are none. */
+void bind_type(lua_State *L, const char *name, lua_CFunction collect, const luaL_Reg *methods);
 
 /* ---- tensors (tensor.c) ---- */
 #define TENSOR_NAME "ipulua.Tensor"
@@ -248,4 +250,7 @@ void bind_open_pipeline(lua_State *L);
 void bind_open_plain(lua_State *L);
 void bind_open_json(lua_State *L);
 void bind_set_functions(lua_State *L, const luaL_Reg *functions);
+/* Fields of the table on the top. */
+void bind_set_integer(lua_State *L, const char *key, int64_t value);
+void bind_set_number(lua_State *L, const char *key, double value);
 #endif

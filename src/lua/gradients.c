@@ -183,8 +183,5 @@ void bind_open_gradients(lua_State *L) {
                                        {"window_end", window_end},
                                        {NULL, NULL}};
   bind_set_functions(L, functions);
-  luaL_newmetatable(L, WINDOW_NAME);
-  lua_pushcfunction(L, window_free);
-  lua_setfield(L, -2, "__gc");
-  lua_pop(L, 1);
+  bind_type(L, WINDOW_NAME, window_free, NULL);
 }

@@ -77,8 +77,5 @@ static int read_json(lua_State *L) {
 void bind_open_json(lua_State *L) {
   lua_pushcfunction(L, read_json);
   lua_setfield(L, -2, "read_json");
-  luaL_newmetatable(L, ROOT_NAME);
-  lua_pushcfunction(L, free_root);
-  lua_setfield(L, -2, "__gc");
-  lua_pop(L, 1);
+  bind_type(L, ROOT_NAME, free_root, NULL);
 }

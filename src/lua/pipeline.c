@@ -231,14 +231,11 @@ static int push_entry(lua_State *L, const PipelinePlan *p, TimetableEntry x, int
   for (int s = 0; s < p->stages; s++) {
     if (p->position_of[s] != plan_position_of_program(p, x.program)) continue;
     lua_createtable(L, 0, 4);
-    lua_pushinteger(L, p->ipu_of[s]);
-    lua_setfield(L, -2, "ipu");
-    lua_pushinteger(L, s);
-    lua_setfield(L, -2, "stage");
+    bind_set_integer(L, "ipu", p->ipu_of[s]);
+    bind_set_integer(L, "stage", s);
     lua_pushboolean(L, x.program >= p->positions);
     lua_setfield(L, -2, "backward");
-    lua_pushinteger(L, x.micro);
-    lua_setfield(L, -2, "micro");
+    bind_set_integer(L, "micro", x.micro);
     lua_rawseti(L, -2, ++at);
   }
   return at;
@@ -327,10 +324,10 @@ static int stages_of(lua_State *L) {
   lua_createtable(L, count, 0);
   for (int s = 0; s < count; s++) {
     lua_createtable(L, 0, 4);
-    lua_pushinteger(L, stage[s].forward_ops), lua_setfield(L, -2, "forward_ops");
-    lua_pushinteger(L, stage[s].backward_ops), lua_setfield(L, -2, "backward_ops");
-    lua_pushinteger(L, (lua_Integer)stage[s].weight_bytes), lua_setfield(L, -2, "weight_bytes");
-    lua_pushinteger(L, (lua_Integer)stage[s].stash_bytes), lua_setfield(L, -2, "stash_bytes");
+    bind_set_integer(L, "forward_ops", stage[s].forward_ops);
+    bind_set_integer(L, "backward_ops", stage[s].backward_ops);
+    bind_set_integer(L, "weight_bytes", (lua_Integer)stage[s].weight_bytes);
+    bind_set_integer(L, "stash_bytes", (lua_Integer)stage[s].stash_bytes);
     lua_rawseti(L, -2, s + 1);
   }
   return 1;

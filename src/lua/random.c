@@ -121,11 +121,6 @@ static int set_device_seed(lua_State *L) {
   return 0;
 }
 
-static void push_field(lua_State *L, const char *name, int64_t value) {
-  lua_pushinteger(L, value);
-  lua_setfield(L, -2, name);
-}
-
 /* Stochastic rounding counts in the steps of programs, which are not saved: saving begins a new
  * sequence, so that whoever goes on from here, in this process or a later one, rounds alike. */
 static void renew_rounding(State *s) {
@@ -139,10 +134,10 @@ static int save_random(lua_State *L) {
   bind_settle(L, NULL);
   renew_rounding(s);
   lua_newtable(L);
-  push_field(L, "seed", (int64_t)s->engine->seed);
-  push_field(L, "device_seed", (int64_t)s->device_seed);
-  push_field(L, "rounding_seed", (int64_t)s->engine->rounding_seed);
-  push_field(L, "calls", s->engine->random_count);
+  bind_set_integer(L, "seed", (int64_t)s->engine->seed);
+  bind_set_integer(L, "device_seed", (int64_t)s->device_seed);
+  bind_set_integer(L, "rounding_seed", (int64_t)s->engine->rounding_seed);
+  bind_set_integer(L, "calls", s->engine->random_count);
   lua_createtable(L, s->counter_count, 0);
   for (int i = 0; i < s->counter_count; i++) {
     lua_createtable(L, 2, 0);

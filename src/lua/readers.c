@@ -320,7 +320,5 @@ void bind_open_readers(lua_State *L) {
   lua_insert(L, -2); /* the core table below the one of datasets */
   luaL_setfuncs(L, tensors, 0);
   lua_insert(L, -2);
-  luaL_newmetatable(L, FOLDER_NAME);
-  lua_pushcfunction(L, free_folder), lua_setfield(L, -2, "__gc");
-  lua_pop(L, 1);
+  bind_type(L, FOLDER_NAME, free_folder, NULL);
 }

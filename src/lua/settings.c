@@ -34,8 +34,8 @@ static int set_print_options(lua_State *L) {
 static int engine_info(lua_State *L) {
   Engine *g = bind_state(L)->engine;
   lua_newtable(L);
-  lua_pushinteger(L, g->threads), lua_setfield(L, -2, "threads");
-  lua_pushinteger(L, (lua_Integer)g->seed), lua_setfield(L, -2, "seed");
+  bind_set_integer(L, "threads", g->threads);
+  bind_set_integer(L, "seed", (lua_Integer)g->seed);
   lua_pushstring(L, g->kernels->name), lua_setfield(L, -2, "kernels");
   char text[PRODUCTS_TEXT];
   lua_pushstring(L, products_text(g->kernels, text)), lua_setfield(L, -2, "products");

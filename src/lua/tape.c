@@ -412,8 +412,5 @@ void bind_open_tape(lua_State *L) {
   lua_setfield(L, -2, "__mode");
   lua_setmetatable(L, -2);
   lua_rawsetp(L, LUA_REGISTRYINDEX, &TAPES_KEY);
-  luaL_newmetatable(L, TAPE_NAME);
-  lua_pushcfunction(L, free_tape);
-  lua_setfield(L, -2, "__gc");
-  lua_pop(L, 1);
+  bind_type(L, TAPE_NAME, free_tape, NULL);
 }

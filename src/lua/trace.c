@@ -328,8 +328,5 @@ void bind_open_trace(lua_State *L) {
                                        {"trace_show", show},
                                        {NULL, NULL}};
   bind_set_functions(L, functions);
-  luaL_newmetatable(L, TOKEN_NAME);
-  lua_pushcfunction(L, free_token);
-  lua_setfield(L, -2, "__gc");
-  lua_pop(L, 1);
+  bind_type(L, TOKEN_NAME, free_token, NULL);
 }

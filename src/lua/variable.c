@@ -89,7 +89,8 @@ static int value_of(lua_State *L) {
   return 1;
 }
 
-/* What is assigned outside of programs is the first replica's of all instances where the others' is zero. */
+/* What is assigned outside of programs is the first replica's of all instances where the others' is
+ * zero. */
 static Status assign_value(lua_State *L, Error *e, Variable *v, const Tensor *t) {
   const Engine *g = bind_state(L)->engine;
   if (variable_assign(e, v, t) != OK) return e->status;

@@ -4,8 +4,8 @@
 #include "dist/crc.h"
 #include "lua/bind.h"
 
-/* (variable, aggregate, first_only): outside of programs its value is the aggregate's; what is assigned there is
- * replica 0's alone, or everybody's. */
+/* (variable, aggregate, first_only): outside of programs its value is the aggregate's; what is
+ * assigned there is replica 0's alone, or everybody's. */
 static int set_aggregate(lua_State *L) {
   Variable *v = bind_check_variable(L), *of = bind_test_variable(L, 2);
   if (!of || v->aggregate) return luaL_error(L, "a variable has one aggregate");
@@ -24,7 +24,8 @@ static int set_zero(lua_State *L) {
   return 0;
 }
 
-/* (variable, replicas) → what each of so many replicas of this instance holds, a list; whatever scripts read */
+/* (variable, replicas) → what each of so many replicas of this instance holds, a list; whatever
+ * scripts read */
 static int values_of_replicas(lua_State *L) {
   Variable *v = bind_check_variable(L);
   int count = bind_check_int(L, 2, "replicas");

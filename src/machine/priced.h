@@ -1,5 +1,5 @@
-/* A priced program is a list of priced steps in program order: ops, moves between IPUs, to and from the
- * host, sums over replicas; loops and branches are steps that others name as their parent. What
+/* A priced program is a list of priced steps in program order: ops, moves between IPUs, to and from
+ * the host, sums over replicas; loops and branches are steps that others name as their parent. What
  * takes memory is a list of allocations, each live from one step to another; positions are step
  * numbers. */
 #ifndef IPULUA_MACHINE_PRICED_H

@@ -1,6 +1,7 @@
-/* Sums over replicas that go to other instances in one message. What a sum reads is there already when an
- * earlier one runs, if nothing between them writes to it: then both are exchanged at the earlier one's step,
- * and each is combined at its own. Elements are added in a fixed order, so no bit changes. */
+/* Sums over replicas that go to other instances in one message. What a sum reads is there already
+ * when an earlier one runs, if nothing between them writes to it: then both are exchanged at the
+ * earlier one's step, and each is combined at its own. Elements are added in a fixed order, so no
+ * bit changes. */
 #include "program/buckets.h"
 
 #include <string.h>
@@ -12,8 +13,9 @@
 #include "program/replicas.h"
 #include "program/step.h"
 
-/* Beyond so many bytes from each instance to the others the chain is faster than everybody's to everybody. What is
- * shared is read where it lies: with two replicas' values it is no more than the chain moves. */
+/* Beyond so many bytes from each instance to the others the chain is faster than everybody's to
+ * everybody. What is shared is read where it lies: with two replicas' values it is no more than the
+ * chain moves. */
 enum { LINE = 64 };
 enum {
   GATHER_BYTES = 128 << 10,
@@ -103,15 +105,15 @@ static bool is_there(const Phases *list, int from, int at) {
   return true;
 }
 
-/* Larger ones go along the chain by themselves, in between: messages that have arrived stay meanwhile, boards of
- * shared memory don't. */
+/* Larger ones go along the chain by themselves, in between: messages that have arrived stay
+ * meanwhile, boards of shared memory don't. */
 static bool may_pass(const Program *p, const Phase *phase, size_t max) {
   if (phase->kind == PHASE_LOCAL) return true;
   return !p->window_bytes && is_sum(phase, SIZE_MAX) && !is_sum(phase, max);
 }
 
-/* The sums that are exchanged at phase `first`, itself among them: their number. Another exchange would take the
- * place of what has arrived. */
+/* The sums that are exchanged at phase `first`, itself among them: their number. Another exchange
+ * would take the place of what has arrived. */
 static int members_of(const Program *p, const Phases *list, int first, int *member) {
   size_t bytes = 0, max = program_gather_bytes(p);
   int count = 0;
@@ -158,7 +160,8 @@ bool buckets_find(const Program *p, Replication *r, Phases *list) {
 
 /* ---- in shared memory ---- */
 
-/* The links of the buffer that a sum reads, if it is the program's own and nobody reads it later. */
+/* The links of the buffer that a sum reads, if it is the program's own and nobody reads it
+ * later. */
 static bool movable_links(const Program *p, const Step *sum, int *from, int *to) {
   const Buffer *b = NULL;
   for (int i = 0; i < p->link_count && !b; i++)

@@ -1,6 +1,6 @@
-/* Lowering, region by region: analyse (fuse.c), order (order.c), decide which values may be written over the variable or carried value they
- * replace (in_place.c), emit steps (here, groups.c, control.c, pipeline.c); then one memory
- * plan, and every pointer is set (addresses.c). */
+/* Lowering, region by region: analyse (fuse.c), order (order.c), decide which values may be written
+ * over the variable or carried value they replace (in_place.c), emit steps (here, groups.c,
+ * control.c, pipeline.c); then one memory plan, and every pointer is set (addresses.c). */
 #include "program/lower.h"
 
 #include <stdlib.h>

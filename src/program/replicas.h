@@ -17,9 +17,9 @@ typedef struct BucketLink {
   size_t at;
 } BucketLink;
 
-/* Sums that are exchanged with other instances in one message, or that these read where they lie: phases of one
- * list. In shared memory a bucket has two buffers, of which the steps that make its values write to one and then to
- * the other: others may still read the former. */
+/* Sums that are exchanged with other instances in one message, or that these read where they lie:
+ * phases of one list. In shared memory a bucket has two buffers, of which the steps that make its
+ * values write to one and then to the other: others may still read the former. */
 typedef struct Bucket {
   int count;
   const int *member; /* their positions in the list */
@@ -73,8 +73,9 @@ typedef struct Replication {
   Bucket *bucket; /* of all phases */
 } Replication;
 
-/* Make p run as so many replicas; once. With others: they are replicas first, first + 1, … of `all`, which several
- * instances have (one, too: then nobody else takes part, but they are numbered so). all 0: the program is of this process alone. */
+/* Make p run as so many replicas; once. With others: they are replicas first, first + 1, … of
+ * `all`, which several instances have (one, too: then nobody else takes part, but they are numbered
+ * so). all 0: the program is of this process alone. */
 Status program_replicate(Error *e, Program *p, int replicas, int first, int all, int threads);
 bool program_has_collectives(const Program *p); /* has collectives */
 /* Its replicas may hold different values now, so all must run; else the first one speaks for

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arith.h"
+
 static bool any_shared_ipu(const PipelinePlan *p) {
   for (int a = 0; a < p->positions; a++)
     for (int b = a + 1; b < p->positions; b++)
@@ -36,33 +38,36 @@ static Status interleaved_check(Error *e, const PipelinePlan *p) {
 
 /* Do the programs of two micro-batches, one `shift` programs behind the other, never want one
  * IPU at once? */
-static bool rotations_differ(const PipelinePlan *p, int a, int b) {
+static bool shift_is_free(const PipelinePlan *p, int shift) {
   int count = plan_programs(p);
   for (int k = 0; k < count; k++) {
-    int x = plan_position_of_program(p, (k + a) % count),
-        y = plan_position_of_program(p, (k + b) % count);
+    int x = plan_position_of_program(p, k), y = plan_position_of_program(p, (k + shift) % count);
     if (x == y || plan_positions_share_ipu(p, x, y)) return false;
   }
   return true;
 }
 
 /* The rotations of the list of programs that can run side by side, taken greedily; offset[i]:
- * how many rows micro-batch i of a round begins after the first. */
+ * how many rows micro-batch i of a round begins after the first. 0 where memory is out. */
 static int find_rotations(const PipelinePlan *p, int *offset) {
   int count = plan_programs(p), found = 0;
+  bool *is_free = malloc((size_t)count * sizeof *is_free);
+  if (!is_free) return 0;
+  for (int shift = 0; shift < count; shift++) is_free[shift] = shift_is_free(p, shift);
   for (int r = 0; r < count; r++) {
     bool good = true;
-    for (int i = 0; i < found && good; i++) good = rotations_differ(p, offset[i], r);
+    for (int i = 0; i < found && good; i++) good = is_free[r - offset[i]];
     if (good) offset[found++] = r;
   }
+  free(is_free);
   return found;
 }
 
 static int interleaved_overlap(const PipelinePlan *p) {
   int *offset = malloc((size_t)plan_programs(p) * sizeof *offset);
-  int found = offset ? find_rotations(p, offset) : 1;
+  int found = offset ? find_rotations(p, offset) : 0;
   free(offset);
-  return found;
+  return int_max(1, found);
 }
 
 static bool interleaved_starts(const PipelinePlan *p, int micros, int *row) {
@@ -70,9 +75,9 @@ static bool interleaved_starts(const PipelinePlan *p, int micros, int *row) {
   int *offset = malloc((size_t)programs * sizeof *offset);
   if (!offset) return false;
   int overlap = find_rotations(p, offset);
-  for (int m = 0; m < micros; m++) row[m] = m / overlap * programs + offset[m % overlap];
+  for (int m = 0; m < micros && overlap; m++) row[m] = m / overlap * programs + offset[m % overlap];
   free(offset);
-  return true;
+  return overlap > 0;
 }
 
 /* ---- sequential: one program at a time in the whole machine ---- */

@@ -1,5 +1,5 @@
-/* Schedules of pipelines, a row each: what plans they take, and when an IPU runs what. Whoever wants
- * to know something of a schedule asks its row. */
+/* Schedules of pipelines, a row each: what plans they take, and when an IPU runs what. Whoever
+ * wants to know something of a schedule asks its row. */
 #ifndef IPULUA_PROGRAM_SCHEDULE_H
 #define IPULUA_PROGRAM_SCHEDULE_H
 #include "program/timetable.h"

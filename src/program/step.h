@@ -28,7 +28,8 @@ typedef enum StepKind {
   STEP_CHAIN, /* fused elementwise ops */
   STEP_GEMM,  /* a matrix product, with a chain run on each finished block of it */
   STEP_COPY,
-  /* from streaming memory to the tiles, and back; without operands where both are the same memory */
+  /* from streaming memory to the tiles, and back; without operands where both are the same
+   * memory */
   STEP_LOAD,
   STEP_STORE,
   STEP_DEQUEUE,

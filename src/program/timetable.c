@@ -33,15 +33,30 @@ static int *copy_ints(const int *v, int n) {
   return c;
 }
 
+/* The stages of a position stand side by side. */
+static int first_stage(const PipelinePlan *p, int position) {
+  int low = 0, high = p->stages;
+  while (low < high) {
+    int middle = low + (high - low) / 2;
+    if (p->position_of[middle] < position) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+static bool is_of_position(const PipelinePlan *p, int stage, int position) {
+  return stage < p->stages && p->position_of[stage] == position;
+}
+
 static bool uses_ipu(const PipelinePlan *p, int position, int ipu) {
-  for (int s = 0; s < p->stages; s++)
-    if (p->position_of[s] == position && p->ipu_of[s] == ipu) return true;
+  for (int s = first_stage(p, position); is_of_position(p, s, position); s++)
+    if (p->ipu_of[s] == ipu) return true;
   return false;
 }
 
 bool plan_positions_share_ipu(const PipelinePlan *p, int a, int b) {
-  for (int s = 0; s < p->stages; s++)
-    if (p->position_of[s] == a && uses_ipu(p, b, p->ipu_of[s])) return true;
+  for (int s = first_stage(p, a); is_of_position(p, s, a); s++)
+    if (uses_ipu(p, b, p->ipu_of[s])) return true;
   return false;
 }
 
@@ -147,15 +162,16 @@ static bool fill_from_starts(const PipelinePlan *p, int micros, int *row) {
   return true;
 }
 
-/* Has everything come to s that runs it, with what it needs made in rows before t? at[d]: where
+/* Has everything come to `next` that runs it, with what it needs made in rows before t? at[d]: where
  * IPU d is in its list. */
 static bool is_ready(const PipelinePlan *p, const TimetableEntry *order, const int *begin,
-                     const int *at, TimetableEntry s, const int *before, int t) {
+                     const int *at, TimetableEntry next, const int *before, int t) {
   if (before && (*before < 0 || *before >= t)) return false;
-  int position = plan_position_of_program(p, s.program);
-  for (int d = 0; d < p->ipus; d++) {
-    if (!uses_ipu(p, position, d)) continue;
-    if (at[d] >= begin[d + 1] || order[at[d]].program != s.program || order[at[d]].micro != s.micro)
+  int position = plan_position_of_program(p, next.program);
+  for (int s = first_stage(p, position); is_of_position(p, s, position); s++) {
+    int d = p->ipu_of[s];
+    if (at[d] >= begin[d + 1] || order[at[d]].program != next.program ||
+        order[at[d]].micro != next.micro)
       return false;
   }
   return true;

@@ -5,8 +5,8 @@
  *
  * A pipeline of S positions runs the programs F0 … F(S-1) and, in training, B(S-1) … B0, on each
  * micro-batch, in that order; program number k < S is a forward pass, k >= S the backward pass
- * of position 2S-1-k. A position usually is one stage; concurrent stages share one, each on an IPU of
- * its own. */
+ * of position 2S-1-k. A position usually is one stage; concurrent stages share one, each on an IPU
+ * of its own. */
 #ifndef IPULUA_PROGRAM_TIMETABLE_H
 #define IPULUA_PROGRAM_TIMETABLE_H
 #include "graph/graph.h"
@@ -43,8 +43,8 @@ typedef struct PipelinePlan {
  * on one IPU. */
 PipelinePlan *pipeline_plan_new(Error *e, const Schedule *schedule, bool training, int stages,
                                 const int *position_of, const int *ipu_of);
-/* For a schedule that is given: takes the lists of all IPUs, one after the other; begin has [ipus + 1] entries.
- * Checked. */
+/* For a schedule that is given: takes the lists of all IPUs, one after the other; begin has [ipus +
+ * 1] entries. Checked. */
 Status pipeline_plan_set_order(Error *e, PipelinePlan *p, const TimetableEntry *order,
                                const int *begin);
 

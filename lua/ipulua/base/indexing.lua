@@ -139,7 +139,7 @@ end
 -- What is assigned, as a tensor of a shape.
 local function values_of(t, value, shape)
   if not (core.is_tensor(value) or core.is_variable(value)) then
-    value = core.tensor(value, t.dtype)
+    value = core.tensor(value, t.dtype, "what is assigned to elements")
   end
   if value.dtype ~= t.dtype then
     blame.error(string.format("elements of %s are assigned values of %s; ipu.cast them", t.dtype,

@@ -140,6 +140,8 @@ local function join(pieces)
 end
 
 ---Numbers (from 0) of a text's characters, an int32 tensor.
+---Shapes: n characters → [n]
+---Errors: a character that the vocabulary does not have
 ---@param text string
 ---@return userdata
 function Vocabulary:encode(text)

@@ -43,12 +43,11 @@ function popdist.getReplicaIndexOffset() return launch.index() * launch.local_re
 ---@return integer
 function popdist.getNumIpusPerReplica() return launch.ipus_per_replica() end
 
-local function is_power_of_two(n) return n > 0 and n & (n - 1) == 0 end
 
 local function device_id(who, ipus_per_replica)
   local ipus <const>, total <const> = launch.local_replicas() * ipus_per_replica,
     config.system_ipus()
-  if not is_power_of_two(ipus) then
+  if not devices.is_power_of_two(ipus) then
     blame.error(string.format("%s: an instance of %d replicas of %d IPUs would have %d; devices "
       .. "have 1, 2, 4, 8, … IPUs", who,
       launch.local_replicas(), ipus_per_replica, ipus), "failed_precondition")

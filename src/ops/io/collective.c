@@ -1,6 +1,6 @@
-/* What replicas do together. A row's `eval_collective` has the calls of all replicas; values combine in the
- * order of replicas, so that neither threads nor arrival can be seen in the bits. One replica
- * alone is a group of one. */
+/* What replicas do together. A row's `eval_collective` has the calls of all replicas; values
+ * combine in the order of replicas, so that neither threads nor arrival can be seen in the bits.
+ * One replica alone is a group of one. */
 #include <string.h>
 
 #include "ops/io/combining.h"
@@ -71,7 +71,8 @@ static bool is_wanted(const Combining *m, int group) {
   return false;
 }
 
-/* A member's memory for the result of its group, of those that are this instance's; NULL: none is. */
+/* A member's memory for the result of its group, of those that are this instance's; NULL: none
+ * is. */
 static float *place_of_sum(const Combining *m, int group) {
   for (int i = 0; i < m->groups.size; i++) {
     const Call *c = m->replica[group * m->groups.group + i * m->groups.member];

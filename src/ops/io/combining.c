@@ -107,8 +107,8 @@ static void combine(Dtype d, Combination o, Block *acc, const Block *x, int64_t 
   else combine_integer(o, acc->integer, x->integer, n);
 }
 
-/* A sum's or mean's next summand in float32, straight from where it is. A division by a power of two is a
- * multiplication, bit for bit. */
+/* A sum's or mean's next summand in float32, straight from where it is. A division by a power of
+ * two is a multiplication, bit for bit. */
 static void take_in_f32(float *restrict acc, const float *restrict x, int64_t n, bool is_first,
                         float members) {
   float share = 1.0f / members;

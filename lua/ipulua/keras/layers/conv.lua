@@ -69,12 +69,6 @@ function Conv:add_bias(count)
     regularizer = self.bias_regularizer, constraint = self.bias_constraint}
 end
 
-local function with_channels(size, ...)
-  local shape = table.move(size, 1, #size, 1, {})
-  for _, n in ipairs{...} do shape[#shape + 1] = n end
-  return shape
-end
-
 function Conv:build(input_shape)
   local channels = spatial.channels(self, input_shape)
   if channels % self.groups ~= 0 then
@@ -82,7 +76,7 @@ function Conv:build(input_shape)
       self.name,
       counted(channels, "channel"), self.groups), "value")
   end
-  self.kernel = self:add_kernel(with_channels(self.kernel_size, channels // self.groups,
+  self.kernel = self:add_kernel(spatial.extended(self.kernel_size, channels // self.groups,
     self.filters))
   self:add_bias(self.filters)
 end
@@ -134,7 +128,7 @@ DepthwiseConv2D.space = 2
 
 function DepthwiseConv2D:add_depthwise(channels)
   return self:add_weight{name = "depthwise_kernel",
-    shape = with_channels(self.kernel_size, channels, self.depth_multiplier),
+    shape = spatial.extended(self.kernel_size, channels, self.depth_multiplier),
     initializer = self.depthwise_initializer, regularizer = self.depthwise_regularizer,
     constraint = self.depthwise_constraint}
 end
@@ -195,7 +189,7 @@ function SeparableConv2D:build(input_shape)
   local ones = {}
   for i = 1, self.space do ones[i] = 1 end
   self.pointwise_kernel = self:add_weight{name = "pointwise_kernel",
-    shape = with_channels(ones, channels * self.depth_multiplier, self.filters),
+    shape = spatial.extended(ones, channels * self.depth_multiplier, self.filters),
     initializer = self.pointwise_initializer,
     regularizer = self.pointwise_regularizer, constraint = self.pointwise_constraint}
   self:add_bias(self.filters)
@@ -222,7 +216,7 @@ local ConvTranspose = Layer.declare("ConvTranspose", rows_of(filters_row, kernel
 
 function ConvTranspose:build(input_shape)
   local channels = spatial.channels(self, input_shape)
-  self.kernel = self:add_kernel(with_channels(self.kernel_size, self.filters, channels))
+  self.kernel = self:add_kernel(spatial.extended(self.kernel_size, self.filters, channels))
   self:add_bias(self.filters)
 end
 

@@ -46,6 +46,13 @@ function spatial.call(compute)
   end
 end
 
+---A copy of a list with more values behind it.
+---@return integer[]
+function spatial.extended(list, ...)
+  local more = {...}
+  return table.move(more, 1, #more, #list + 1, table.move(list, 1, #list, 1, {}))
+end
+
 ---The number of channels of an input shape.
 ---@return integer
 function spatial.channels(layer, shape)

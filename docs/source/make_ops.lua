@@ -1,11 +1,17 @@
--- docs/reference/ops.md from the rows of the registry, for `make docs`.
--- What dtypes an op takes is found by calling it on its own sample.
+-- `make docs`: the pages of docs/reference/ops, a family each, and their index, from the rows of
+-- the registry. The dtypes that an op takes are found by calling it on its own sample. Given a
+-- folder, it writes there.
 
+package.path = "docs/source/?.lua;" .. package.path
+local own_calls, operand_words = require "calls".ops, require "calls".operands
 local core = require "ipulua.core"
+local entry = require "entry"
 local help = require "ipulua.tools.help"
+local notes = require "notes"
+local op_files = require "spec.support.op_files"
+local pages = require "pages"
 local samples = require "spec.support.op_samples"
-
-local reference = {}
+require "ipulua.base.log".set_writer(function() end)
 
 local floats <const> = {"float32", "float64", "float16", "bfloat16"}
 local others <const> = {"int8", "uint8", "int32", "int64", "bool"}
@@ -85,13 +91,13 @@ local function other_dtypes(op, row)
     if #list > 0 and not (numbers and #list == 1 and list[1] == "int32") then
       local name = (row.inputs[i] or row.inputs[1]):gsub("%?$", "")
       local gives = not numbers and i == 1 and " → " .. (own and "dtype" or result) or ""
-      lines[#lines + 1] = string.format("- `%s`: %s%s", name, table.concat(list, ", "), gives)
+      lines[#lines + 1] = string.format("`%s`: %s%s", name, table.concat(list, ", "), gives)
     end
   end
   if #operands == 0 then
     local attributes = row.sample and select(3, samples.arguments(row))
     local result = results_of(op, attributes and next(attributes) and {attributes} or {})
-    if result then lines[#lines + 1] = "- dtypes: → " .. (own and "dtype" or result) end
+    if result then lines[#lines + 1] = "→ " .. (own and "dtype" or result) end
   end
   return lines
 end
@@ -181,75 +187,127 @@ local function gradient(row)
   return row.differentiable and "yes" or "none"
 end
 
-local function entry(row, lines)
-  local function add(format, ...) lines[#lines + 1] = string.format(format, ...) end
-  add("### %s\n", row.name)
-  add("`%s`\n", signature(row))
-  add("%s\n", row.summary)
-  if row.shapes and row.shapes ~= "" then add("- Shapes: `%s`", row.shapes) end
-  for _, name in ipairs(row.inputs) do
-    if name:find("?$") then
-      add("- `%s` may be left out, with what stands behind it.", (name:gsub("%?$", "")))
-    end
+-- A call as a script writes it, of the sample's first case: ones for numbers, zeros for indices.
+local function sample_call(row)
+  local list, parsed = {}, samples.first_case(row.sample or "")
+  local attributes = row.sample and row.sample:match("^[^|]*"):match("{.*}")
+  for i, operand in ipairs(parsed) do
+    local shape = "{" .. table.concat(operand.shape, ", ") .. "}"
+    local n = operand.shape[#operand.shape]
+    if operand.letter:find("[MW]") and #operand.shape == 2 then list[i] = "ipu.eye(" .. n .. ")"
+    elseif operand.letter:find("[MW]") then
+      list[i] = "ipu.eye(" .. n .. ", {batch_shape = {"
+        .. table.concat(operand.shape, ", ", 1, #operand.shape - 2) .. "}})"
+    elseif operand.letter:find("[IS]") then list[i] = 'ipu.zeros(' .. shape .. ', "int32")'
+    elseif operand.letter == "B" then list[i] = 'ipu.ones(' .. shape .. ', "bool")'
+    else list[i] = "ipu.ones" .. shape end
+  end
+  local given = table.concat(list, ", ")
+  if row.variadic then given = "{" .. given .. "}" end
+  if attributes then given = given .. (given ~= "" and ", " or "") .. attributes end
+  if given == "{}" then given = "" end
+  return "ipu." .. row.name .. (given:find("^%b{}$") and given or "(" .. given .. ")")
+end
+
+local function arguments_of(row)
+  local list = {}
+  for i, name in ipairs(row.inputs) do
+    local plain = name:gsub("%?$", "")
+    list[i] = {plain, row.variadic and "list of tensors" or "tensor, number or list",
+      name:find("?$") and "none" or "required", assert(operand_words[plain], plain)
+        .. (name:find("?$") and "; may be left out, with the operands after it" or "")}
   end
   for _, a in ipairs(row.attributes) do
-    local kind = a.choices and a.type or help.attribute_type(a)
-    add("- `%s`: %s%s%s%s", a.name, kind, a.default
-      and (a.default == "nil" and ", optional" or ", default `" .. a.default .. "`") or "",
-      a.choices and ", one of " .. a.choices:gsub(" ", ", ") or "",
-      a.summary and a.summary ~= "" and "; " .. a.summary or "")
+    list[#list + 1] = {a.name, help.attribute_type(a), a.default and (a.default == "nil" and "none"
+      or "`" .. a.default:gsub("'", '"') .. "`") or "required", a.summary}
   end
-  local list, refusal = dtypes(core.ops[row.name], row)
-  if list then add("- dtypes: %s", list) end
-  for _, line in ipairs(other_dtypes(core.ops[row.name], row)) do add("%s", line) end
-  add("- Gradient: %s", gradient(row))
-  if refusal then add("- Error: `%s`", refusal) end
-  local other = refusal_of(core.ops[row.name], row, refusal)
-  if other then add("- Error: `%s`", other) end
-  if row.source then add("- Source: %s", row.source) end
-  lines[#lines + 1] = ""
+  return list
 end
+
+local function result_of(row)
+  if row.outputs < 0 then return "tensors" end
+  return row.outputs > 1 and row.outputs .. " tensors" or "tensor"
+end
+
+local function write(page, row, near)
+  local op = core.ops[row.name]
+  local list, refusal = dtypes(op, row)
+  local takes = other_dtypes(op, row)
+  if list then table.insert(takes, 1, list) end
+  local errors = {refusal and "`" .. refusal .. "`"}
+  local other = refusal_of(op, row, refusal)
+  if other then errors[#errors + 1] = "`" .. other .. "`" end
+  local leaf = row.name:match("[%w_]+$")
+  local module = row.name:match("^(.*)%.")
+  pages.write(page, entry.lines{heading = "###", name = row.name, text = row.summary,
+    signature = signature(row), calls = own_calls[row.name] or {sample_call(row)},
+    arguments = arguments_of(row), folder = page.folder, near = near,
+    names = {(module or "ipu") .. "%." .. leaf .. "%f[^%w_]", ":" .. leaf .. "[({]"},
+    notes = {Result = result_of(row), Shapes = row.shapes and "`" .. row.shapes .. "`",
+      dtypes = takes, Gradient = gradient(row),
+      Errors = #errors > 0 and errors or #row.inputs + #row.attributes == 0 and "none of its own"
+        or "arguments that are missing, unknown or of another type", Source = row.source
+        or "the function of this name in NumPy or TensorFlow 2.6"}}, row.name)
+end
+
+local families <const> = {
+  {"elementwise/unary", "Functions of one tensor"},
+  {"elementwise/binary", "Functions of two tensors"},
+  {"elementwise", "Clipping and conversion"}, {"reduce", "Reductions and scans"},
+  {"linear", "Products and attention"}, {"layout", "Shapes and layouts"},
+  {"index", "Indices, positions and segments"}, {"conv", "Convolutions, pooling and images"},
+  {"norm", "Normalisation and softmax"}, {"loss", "Losses"}, {"recurrent", "Recurrences"},
+  {"linalg", "Linear algebra"}, {"random", "Random numbers"},
+  {"io", "Collectives and streaming memory"},
+}
 
 local opening <const> = [[
-# Ops
+Every op is a function and, if its first argument is a tensor, a method: `ipu.exp(x)`
+  and `x:exp()`. `make docs` writes these pages from the
+rows of `src/ops`.
 
-Made from the rows of `src/ops` by `make docs`; don't edit. Every op is a function and, where its first argument is a tensor, a
-method: `ipu.exp(x)` and `x:exp()`. Numbers and lists stand for tensors, and take the dtype of a tensor beside them (float32 where there
-is none; indices int32, masks and conditions bool); named arguments are in the last table. In shapes a name is an extent and `...` any
-number of them; `any` alone,
-or a shape alone, is that of the operand and of the result; *broadcast* is NumPy's: extents of 1 and missing leading axes are repeated.
-An axis counts from 0, or from the end where it is negative. *dtypes* are those of the numbers that an op takes, and behind the arrow
-those of its results; operands of different dtypes are an error, there is no promotion. *Gradient: yes* where a function is constant
-(floor, sign, round) is 0. An op that is called wrongly raises an error with its name, the shapes or dtypes, and the line of the script;
-*Error* shows what comes for a dtype that it doesn't take, and for a shape or an argument that is wrong. Where no *Source* is given, what
-an op does is what NumPy and `tf.math`, `tf.nn`, `tf.linalg` and `tf.random` of TensorFlow 2.6 mean by its name (there mul is multiply, sub
-subtract, neg negative, div divide, mod floormod, repeat_n repeat).
-]]
+Numbers and lists stand for tensors. They take the dtype of a tensor beside them; without one they are float32, indices int32 and masks bool.
+Named arguments are in the last table. An axis counts from 0, or from the end if it is negative.
 
----@return string
-function reference.text()
-  local names, lines = {}, {opening}
-  for name in pairs(core.ops) do names[#names + 1] = name end
-  table.sort(names, function(a, b)
-    local in_a, in_b = a:find(".", 1, true) and 1 or 0, b:find(".", 1, true) and 1 or 0
-    if in_a ~= in_b then return in_a < in_b end
-    return a < b
-  end)
-  local module
-  for _, name in ipairs(names) do
-    local row = core.describe_op(name)
-    if not row.internal then
-      local of = name:match("^(.*)%.") or ""
-      if of ~= module then
-        lines[#lines + 1] = "## ipu" .. (of ~= "" and "." .. of or "") .. "\n"
-      end
-      module = of
-      entry(row, lines)
-    end
-  end
-  return table.concat(lines, "\n")
+In shapes a name is an extent and `...` any number of extents. `any`, or a shape alone,
+  holds for operand and result. *broadcast* is NumPy's:
+extents of 1 and missing leading axes are repeated.
+
+*dtypes* lists the dtypes of the numbers; the result's follow the arrow. Operands of different '
+  .. 'dtypes are an error: there is no promotion.
+A gradient where a function is constant (floor, sign, round) is 0.
+
+A wrong call raises an error with the op's name, the shapes or dtypes, and the line of the '
+  .. 'script. *Errors* shows the messages for a wrong
+dtype, shape or argument. Every call has run; a tensor is shown by its shape. The names mul, sub,
+  neg, div, mod and repeat_n stand for
+multiply, subtract, negative, divide, floormod and repeat.]]
+
+local names = {}
+for name in pairs(core.ops) do
+  if not core.describe_op(name).internal then names[#names + 1] = name end
 end
+table.sort(names, function(a, b)
+  local in_a, in_b = a:find(".", 1, true) and 1 or 0, b:find(".", 1, true) and 1 or 0
+  if in_a ~= in_b then return in_a < in_b end
+  return a < b
+end)
 
-if arg and arg[0] and arg[0]:find("ops_reference.lua", 1, true) then io.write(reference.text()) end
-
-return reference
+local book, by_family = pages.new "ops", {}
+for _, family in ipairs(families) do
+  by_family[family[1]] = {page = pages.add(book, family[2])}
+end
+local files = op_files.of(names)
+for _, name in ipairs(names) do
+  table.insert(by_family[files[name]] or by_family[files[name]:match("^[^/]*")], name)
+end
+for _, family in ipairs(families) do
+  local list = by_family[family[1]]
+  for i, name in ipairs(list) do
+    write(list.page, core.describe_op(name), {list[i - 1] or list[i + 2], list[i + 1]
+      or list[i - 2]})
+  end
+end
+notes.finish()
+notes.check()
+pages.save(book, "Ops", opening, arg and arg[1])
