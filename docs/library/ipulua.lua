@@ -1612,8 +1612,8 @@ function ipu.linspace(start, stop, options) end
 ---@return ipulua.Tensor
 function ipu.confusion_matrix(labels, predictions, num_classes, options) end
 
----The elements that differ, in the order in which they appear; for each element the position of its
----like among them; and how often each is there. NaNs count as one.
+---The elements that differ, in the order in which they appear. The second result is each element's
+---position among them, the third how often each is there. NaNs count as one.
 ---Shapes: [...] → [n], the shape of x, [n]; n is `size` where that is given
 ---Units: positions count from 0, int32, as gather takes them; counts are int32
 ---Errors: a symbolic tensor without a size: `ipu.func(function(x) return ipu.unique(x) end)(x)`
@@ -1660,8 +1660,8 @@ function ipu.is_tensor(x) end
 ---@return ipulua.Tensor
 function ipu.print_tensor(input, options) end
 
----How tensors are printed from now on. What isn't given stays as it is; at first edgeitems is 3,
----precision 8 and threshold 1000. A number alone is printed with all its digits.
+---How tensors are printed from now on. Options that aren't given stay as they are. At first
+---edgeitems is 3, precision 8 and threshold 1000. A number alone is printed with all its digits.
 ---Shapes: of what is printed: any
 ---Errors: a precision below 0 or above 17: `ipu.set_printoptions{precision = 40}`
 ---Source: numpy.set_printoptions
@@ -1738,8 +1738,8 @@ function ipu.move_variable_initialization_to_cpu(options) end
 ---Forgets the graph, its names, and the variables of get_variable.
 function ipu.reset_default_graph() end
 
----Traced once per signature (dtypes and shapes of tensors; values of numbers, strings, booleans);
----called like f. It keeps max_programs programs; of more, the one that was called longest ago goes.
+---Traced once per signature: dtypes and shapes of tensors, values of numbers, strings, booleans. It
+---is called like f. It keeps max_programs programs. Of more, the one called longest ago goes.
 ---Shapes: those of f: extents are fixed for each signature
 ---Errors: f is no function; while f is traced whatever its ops say, with f's line: `ipu.func(1)`, `ipu.func(function(a) return ipu.matmul(a, a) end)(x)`
 ---Source: tf.function(jit_compile=True) of TensorFlow 2.6
@@ -3223,8 +3223,8 @@ function ipu.enable_check_numerics() end
 ---Programs run as usual again.
 function ipu.disable_check_numerics() end
 
----x itself; an error where it holds a NaN or an infinity, at once or in a program whenever it comes
----by: the message, the script's line and the first position.
+---x itself, or an error where it holds a NaN or an infinity. A program checks whenever it comes by.
+---The error has the check's line, the message and the first position.
 ---Shapes: [...] → the same
 ---Units: positions count from 0
 ---Errors: integers; a NaN or an infinity: `ipu.debugging.check_numerics({0, 0 / 0}, "loss")`
@@ -3234,8 +3234,8 @@ function ipu.disable_check_numerics() end
 ---@return ipulua.Tensor
 function ipu.debugging.check_numerics(x, options) end
 
----An error where two tensors differ, which broadcast; at once, or in a program whenever it comes
----by. A NaN differs from all.
+---An error where two tensors differ. They broadcast. A program checks whenever it comes by. A NaN
+---differs from all.
 ---Shapes: x, y broadcast
 ---Units: positions count from 0
 ---Errors: shapes that don't broadcast, dtypes or elements that differ: `ipu.debugging.assert_equal({1, 2}, {1, 3})`
@@ -3245,8 +3245,8 @@ function ipu.debugging.check_numerics(x, options) end
 ---@param options? {message?: string}
 function ipu.debugging.assert_equal(x, y, options) end
 
----An error where a tensor hasn't the shape that is said of it: {tensor, {2, -1, "n"}}, where -1 is
----any extent, and a name one that is the same wherever it stands.
+---An error where a tensor hasn't the shape beside it: {tensor, {2, -1, "n"}}. An extent of -1 may
+---be any. A name is the same extent wherever it stands.
 ---Shapes: any
 ---Errors: another shape, a pair of another form: `ipu.debugging.assert_shapes{{ipu.ones{2}, {3}}}`
 ---Source: tf.debugging.assert_shapes

@@ -198,7 +198,7 @@ local function check_chain(t)
   end
 end
 
----t[index] = value: of what was taken out of a tensor by an index, that tensor's elements too.
+---t[index] = value. Elements that an index took out of a tensor are written there too.
 ---@param t userdata
 ---@param index any
 ---@param value any

@@ -48,8 +48,8 @@ local function element(t, position) return ops.reshape(t, {-1})[position + 1]:it
 
 local numerics_rows <const> = {{"x", {"tensor", "list", "number"}}, {"message", "string", ""}}
 
----x itself; an error where it holds a NaN or an infinity, at once or in a program whenever it comes
----by: the message, the script's line and the first position.
+---x itself, or an error where it holds a NaN or an infinity. A program checks whenever it comes by.
+---The error has the check's line, the message and the first position.
 ---Shapes: [...] → the same
 ---Units: positions count from 0
 ---Errors: integers; a NaN or an infinity: `ipu.debugging.check_numerics({0, 0 / 0}, "loss")`
@@ -76,8 +76,8 @@ end
 local value_type <const> = {"tensor", "list", "number", "boolean"}
 local equal_rows <const> = {{"x", value_type}, {"y", value_type}, {"message", "string", ""}}
 
----An error where two tensors differ, which broadcast; at once, or in a program whenever it comes
----by. A NaN differs from all.
+---An error where two tensors differ. They broadcast. A program checks whenever it comes by. A NaN
+---differs from all.
 ---Shapes: x, y broadcast
 ---Units: positions count from 0
 ---Errors: shapes that don't broadcast, dtypes or elements that differ:
@@ -117,8 +117,8 @@ end
 
 local shapes_rows <const> = {{"shapes", "list", list = true, of = "list of {tensor, shape}"}}
 
----An error where a tensor hasn't the shape that is said of it: {tensor, {2, -1, "n"}}, where -1 is
----any extent, and a name one that is the same wherever it stands.
+---An error where a tensor hasn't the shape beside it: {tensor, {2, -1, "n"}}. An extent of -1 may
+---be any. A name is the same extent wherever it stands.
 ---Shapes: any
 ---Errors: another shape, a pair of another form: `ipu.debugging.assert_shapes{{ipu.ones{2}, {3}}}`
 ---Source: tf.debugging.assert_shapes

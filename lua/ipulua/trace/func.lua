@@ -439,8 +439,8 @@ end
 local spec <const> = {{"f", "callable"}, {"name", "string", optional = true},
   {"max_programs", "integer", most_programs, range = "[1, inf)"}}
 
----Traced once per signature (dtypes and shapes of tensors; values of numbers, strings, booleans);
----called like f. It keeps max_programs programs; of more, the one that was called longest ago goes.
+---Traced once per signature: dtypes and shapes of tensors, values of numbers, strings, booleans. It
+---is called like f. It keeps max_programs programs. Of more, the one called longest ago goes.
 ---Shapes: those of f: extents are fixed for each signature
 ---Errors: f is no function; while f is traced whatever its ops say, with f's line: `ipu.func(1)`,
 ---`ipu.func(function(a) return ipu.matmul(a, a) end)(x)`

@@ -146,9 +146,10 @@ local inspect_rows <const> = {
   {"y", "any", optional = true, of = "tensor or table of tensors", says = "labels"},
 }
 
----What each layer gives for a batch: a list of {layer, class, shape, dtype, mean, std, zeros, nan},
----which prints as a table; with labels gradient_norm too, of the loss by the layer's weights, as a
----training step has it. Nothing of the model changes, but that it is built.
+---The numbers of each layer's output for a batch. The list holds tables of {layer, class, shape,
+---dtype, mean, std, zeros, nan}, and prints as a table. With labels there is gradient_norm too: of
+---the loss by the layer's weights, as a training step has it. The model is built, and stays as it
+---is.
 ---Shapes: x and y [batch, ...]
 ---Units: mean and std of the finite elements; zeros is a share; nan counts NaNs and infinities
 ---Errors: labels for a model that was not compiled, a call in a traced function:
