@@ -1298,6 +1298,9 @@ function Model:get_pipeline_stage_assignment(...) end
 ---The values of the weights.
 function Model:get_weights(...) end
 
+---The numbers of each layer's output for a batch. The list holds tables of {layer, class, shape, dtype, mean, std, zeros, nan}, and prints as a table. With labels there is gradient_norm too: of the loss by the layer's weights, as a training step has it. The model is built, and stays as it is.
+function Model:inspect(...) end
+
 ---Whether the model's layers are assigned to stages of a pipeline.
 function Model:is_pipelined(...) end
 

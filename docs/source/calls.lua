@@ -394,6 +394,7 @@ calls.keras = {
   ["model:load_weights"] = {'model:save_weights(folder .. "/w.safetensors") '
     .. 'model:load_weights(folder .. "/w.safetensors")'},
   ["model:predict"] = {"model:predict(ipu.ones{4, 3})"},
+  ["model:inspect"] = {"#model:inspect(ipu.ones{4, 3})"},
   ["model:predict_on_batch"] = {"model:predict_on_batch(ipu.ones{4, 3})"},
   ["model:predict_step"] = {"model:predict_step(ipu.ones{4, 3})"},
   ["model:print_pipeline_stage_assignment_summary"] = {staged

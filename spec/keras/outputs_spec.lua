@@ -91,6 +91,14 @@ describe("several outputs", function()
     assert.same({"loss", "mae", "mae_1", "mae_2"}, model.metrics_names)
   end)
 
+  it("name a metric as Keras does: by a class' own name, or else as it was given", function()
+    local model = model_of(1, {loss = "mse", metrics = {"AUC", "Precision", "RootMeanSquaredError",
+      "MeanAbsoluteError", "mae", "MSE", "binary_accuracy"}})
+    evaluate(model, ipu.cast(ipu.greater(y, 0), "float32"))
+    assert.same({"loss", "auc", "precision", "root_mean_squared_error", "mean_absolute_error",
+      "mae", "MSE", "binary_accuracy"}, model.metrics_names)
+  end)
+
   it("take descriptions of losses and metrics, whatever words are in them", function()
     local model = model_of(1, {loss = {o1 = {class_name = "Huber", config = {delta = 2.0,
       name = "x"}}},

@@ -139,7 +139,7 @@ end
 -- What is assigned, as a tensor of a shape.
 local function values_of(t, value, shape)
   if not (core.is_tensor(value) or core.is_variable(value)) then
-    value = core.tensor(value, t.dtype)
+    value = core.tensor(value, t.dtype, "what is assigned to elements")
   end
   if value.dtype ~= t.dtype then
     blame.error(string.format("elements of %s are assigned values of %s; ipu.cast them", t.dtype,
@@ -198,7 +198,7 @@ local function check_chain(t)
   end
 end
 
----t[index] = value: of what was taken out of a tensor by an index, that tensor's elements too.
+---t[index] = value. Elements that an index took out of a tensor are written there too.
 ---@param t userdata
 ---@param index any
 ---@param value any

@@ -10,6 +10,7 @@ local counted = require "ipulua.base.counted"
 local KerasTensor = require "ipulua.keras.base.tensor"
 local nearest = require "ipulua.nearest"
 local nest = require "ipulua.base.nest"
+local observed = require "ipulua.keras.base.observed"
 local shapes = require "ipulua.keras.base.shapes"
 local stages = require "ipulua.keras.models.stage_scope"
 local teams = require "ipulua.config.teams"
@@ -303,6 +304,7 @@ local function run(self, given, options)
     self:add_activity_loss(results)
   end
   record_masks(self, given[1], passed.mask, results)
+  if observed.call then observed.call(self, results) end
   return table.unpack(results, 1, results.n)
 end
 

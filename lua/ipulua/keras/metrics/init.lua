@@ -59,7 +59,8 @@ end
 metrics._by_output = {accuracy = "accuracy", acc = "accuracy", crossentropy = "crossentropy",
   ce = "crossentropy"}
 
----A metric object from what compile is given. Its name is that under which it was given.
+---A metric object from what compile is given. Its name is that under which it was given, but a
+---class' own where that is the class' name: "AUC" is auc.
 ---@param given any
 ---@param about {loss: any, label_shape: integer[]?, output_shape: integer[]}?
 ---@return Metric
@@ -70,7 +71,10 @@ function metrics.get(given, about)
     local name = kind and for_output(kind, about and about.loss, about and about.label_shape,
       about and about.output_shape or {}) or metrics._aliases[given:lower()] or given
     local c = parts.find("metric", name, {prefers_class = true})
-    if class.is_class(c) then return c{name = given} end
+    if class.is_class(c) then
+      if given == c.__name then return c() end
+      return c{name = given}
+    end
     given = c
   end
   local found = parts.get("metric", given)

@@ -20,7 +20,7 @@ for _, part in ipairs{
   require "ipulua.keras.training.fit",
   require "ipulua.keras.training.evaluate",
   require "ipulua.keras.training.predict",
-  require "ipulua.keras.training.on_batch",
+  require "ipulua.keras.training.on_batch", require "ipulua.keras.models.inspect",
   require "ipulua.keras.training.own_steps",
   require "ipulua.keras.training.priced",
   require "ipulua.keras.training.pipelined",
