@@ -23,7 +23,6 @@ return {
   backward_propagation_stages_poplar_options = "options of each stage's backward pass",
   directory = "folder with a folder for each class", subset = "part that is read",
   max_programs = "programs that are kept, one a signature",
-  message = "words of the error", shapes = "pairs of a tensor and its shape",
   accumulation_factor = "number of gradients that are summed before an update",
   accumulate_statistics_over_update_period = "count statistics over all batches between two "
     .. "changes of the scale",
