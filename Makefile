@@ -76,7 +76,7 @@ ISAS := base
 KERNEL_ISA_base := -O3
 $(BUILD)/kernels_check: ALL_CFLAGS += -fno-tree-vectorize # gcc 12 for ARM ends with an internal error there
 endif
-KERNEL_SOURCES := $(filter-out $(patsubst %,src/kernels/%.c,blas chain lapack numerics products select),$(wildcard src/kernels/*.c))
+KERNEL_SOURCES := $(filter-out $(patsubst %,src/kernels/%.c,blas chain chain_build lapack numerics products select),$(wildcard src/kernels/*.c))
 SOURCES := $(filter-out $(KERNEL_SOURCES),$(wildcard $(LAYERS:%=src/%/*.c) src/ops/*/*.c))
 OBJECTS := $(SOURCES:src/%.c=$(BUILD)/%.o) $(foreach isa,$(ISAS),$(KERNEL_SOURCES:src/%.c=$(BUILD)/%.$(isa).o))
 LUA_OBJECTS := $(patsubst src/%.c,$(BUILD)/%.o,$(wildcard src/lua/*.c))
@@ -458,8 +458,8 @@ fresh-all: ## demo, test, packages, rock and tarball in fresh roots of Debian 12
 	@spec/support/fresh.sh all
 
 .PHONY: docs
-docs: all ## write the references: docs/reference/ops.md, docs/reference/keras.md, docs/reference/api.md, and docs/library for LuaLS
-	@$(BUILD)/ipulua spec/support/ops_reference.lua > $(BUILD)/ops.md && mv $(BUILD)/ops.md docs/reference/ops.md
+docs: all ## write the references (docs/reference/ops, keras and api with their indices) and docs/library for LuaLS
+	@$(BUILD)/ipulua docs/source/make_ops.lua
 	@$(BUILD)/ipulua docs/source/make_keras.lua
 	@$(BUILD)/ipulua docs/source/make_api.lua
 

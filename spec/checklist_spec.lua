@@ -1,4 +1,5 @@
--- The features that this environment takes over from the original are numbered rows of a checklist.
+-- The features that this environment takes over from Graphcore's TensorFlow 2.6 are numbered rows
+-- of a checklist.
 -- Spec titles begin with the rows that they test ("row 7: …", "rows 7, 9: …"); here it is checked
 -- that no row is without a spec.
 

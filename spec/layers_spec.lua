@@ -79,6 +79,15 @@ describe("the files of C", function()
     end
   end)
 
+  it("have comments of at most 100 columns; texts and fenced tables may be longer", function()
+    local long <const> = ("x "):rep(47)
+    assert.same({"", 0}, {with {["data/b.c"] = "/* " .. long .. "*/\n"}})
+    assert.same({"src/data/b.c:2: a line of more than 100 columns\n", 1},
+      {with {["data/b.c"] = "\n/* " .. long .. "é */\n"}})
+    assert.same({"", 0}, {with {["data/b.c"] = 'char t[] = "' .. long:rep(2) .. '";\n'
+      .. "/* clang-format off */\nint " .. long .. long .. ";\n/* clang-format on */\n"}})
+  end)
+
   it("ask the row of an op, not its name", function()
     assert.same({'src/ops/b.c: it knows an op by its name: if (!strcmp(n->op->name, "")) b();\n',
       1},

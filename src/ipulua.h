@@ -4,11 +4,12 @@
  * a negative status; then ipu_last_error() has the words. Those that only ask about a thing return
  * the answer. A NULL where something is wanted is IPU_E_INVALID_ARGUMENT, too little memory
  * IPU_E_OUT_OF_MEMORY, wherever it happens. Results come back through pointers; what a function
- * gives out as `ipu_x **out` is yours (NULL on failure, all of a list, too), and ipu_x_free() ends it
- * (NULL is fine); values are the builder's. Tensors that go in stay yours, and may be freed after the call. Text is
- * borrowed: it lasts until the next call with the same context ends, and may be given to that.
- * Element types are named by strings: "float32" "float64" "float16" "bfloat16" "int8" "uint8"
- * "int32" "int64" "bool". Attributes and options are JSON objects; NULL stands for {}.
+ * gives out as `ipu_x **out` is yours (NULL on failure, all of a list, too), and ipu_x_free() ends
+ * it (NULL is fine); values are the builder's. Tensors that go in stay yours, and may be freed
+ * after the call. Text is borrowed: it lasts until the next call with the same context ends, and
+ * may be given to that. Element types are named by strings: "float32" "float64" "float16"
+ * "bfloat16" "int8" "uint8" "int32" "int64" "bool". Attributes and options are JSON objects; NULL
+ * stands for {}.
  *
  * A context, and what was made from it, is used by one thread at a time; several contexts may be
  * used side by side. Objects may be freed in any order. The region between the marks holds plain
@@ -106,7 +107,7 @@ int ipu_tensor_text(ipu_context *c, const ipu_tensor *t, const char **text);
 /* ---- files: .safetensors, .npz, .npy by the path's ending ---- */
 /* names and tensors are [count]; of a .npy count is 1 and names may be NULL. The file is
  * replaced as a whole. IPU_E_VALUE: another ending, a name twice; IPU_E_NOT_FOUND,
- * IPU_E_RUNTIME: a place that can't be written. */
+ * IPU_E_RUNTIME: a path that can't be written. */
 int ipu_save(ipu_context *c, const char *path, const char *const *names, ipu_tensor *const *tensors,
              int count);
 /* All of a file in memory. IPU_E_VALUE: another ending, a damaged file; IPU_E_NOT_FOUND,
@@ -159,7 +160,7 @@ int ipu_builder_argument(ipu_builder *b, const char *dtype, int rank, const int6
                          ipu_value **out);
 /* A copy of t, the same in every call. */
 int ipu_builder_constant(ipu_builder *b, ipu_tensor *t, ipu_value **out);
-/* The variable's value at this place of the function. */
+/* The variable's value at this point of the function. */
 int ipu_builder_read(ipu_builder *b, ipu_variable *v, ipu_value **out);
 /* From here on in the function, and after each call, v has this value. IPU_E_INVALID_ARGUMENT:
  * another dtype or shape. */
@@ -189,10 +190,10 @@ int ipu_function_call(ipu_function *f, ipu_tensor *const *arguments, int argumen
                       ipu_tensor **results, int capacity, int *result_count);
 
 /* ---- Keras models; they run in a Lua state of the context's own ----
- * Options are those that docs/reference/keras.md says of the method; text that comes back is borrowed, and
- * its pointer may be NULL. x and y are lists of the model's inputs and outputs' labels,
- * [samples, …] each. A status is the kind of the Lua error; IPU_E_NOT_FOUND or IPU_E_RUNTIME:
- * the Lua module is not there. */
+ * Options are those that docs/reference/keras.md says of the method; text that comes back is
+ * borrowed, and its pointer may be NULL. x and y are lists of the model's inputs and outputs'
+ * labels, [samples, …] each. A status is the kind of the Lua error; IPU_E_NOT_FOUND or
+ * IPU_E_RUNTIME: the Lua module is not there. */
 /* {"class_name": …, "config": …}, as ipu_model_to_json gives it. */
 int ipu_model_from_json(ipu_context *c, const char *json, ipu_model **out);
 /* A chunk that returns a model. IPU_E_VALUE: no Lua; IPU_E_TYPE: it returns something else. */

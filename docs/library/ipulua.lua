@@ -420,7 +420,7 @@ function ipu.linalg.det(x) end
 ---@return ipulua.Tensor
 function ipu.linalg.eigh(x) end
 
----The exponential of each matrix: I + x + x²/2 + x³/6 …
+---The exponential of each matrix, I + x + x²/2 + x³/6 and so on.
 ---Shapes: `[…, n, n] → […, n, n]`
 ---@param x ipulua.Tensor|number|table
 ---@return ipulua.Tensor
@@ -769,7 +769,7 @@ function ipu.nn.dropout(x, options) end
 ---@return ipulua.Tensor
 function ipu.nn.elu(x, options) end
 
----x Phi(x), Phi of the normal distribution; by default its tanh form, as the original's nn_ops.gelu.
+---x Phi(x), Phi of the normal distribution; by default its tanh form, as nn_ops.gelu of Graphcore's TensorFlow 2.6.
 ---Shapes: `any`
 ---* `approximate`: the tanh form instead of erf
 ---@param x ipulua.Tensor|number|table
@@ -1178,7 +1178,7 @@ Tensor.prod = ipu.reduce_prod
 
 ---Each replica's share of what all replicas' elements give combined, padded with zeros.
 ---Shapes: `[n] → [ceil(n / replicas)]`
----* `op`: how elements combine; COLLECTIVE_OP_ADD, as the original writes it, is ADD
+---* `op`: how elements combine; COLLECTIVE_OP_ADD, TensorFlow's name, is ADD
 ---* `replication_factor`: how many replicas there are; known by default
 ---@param x ipulua.Tensor|number|table
 ---@param options? {op?: "ADD"|"MUL"|"MIN"|"MAX"|"LOGICAL_AND"|"LOGICAL_OR"|"SQUARE_ADD"|"LOCAL"|"MEAN", replication_factor?: integer}
@@ -1509,7 +1509,7 @@ function ipu.triu(x, options) end
 ---@return ipulua.Tensor ...
 function ipu.unstack(x, options) end
 
----a where the condition holds, else b.
+---a where the condition holds, else b. The condition alone: where it is true, as nonzero.
 ---Shapes: `condition, a, b → broadcast`
 ---@param condition ipulua.Tensor|number|table
 ---@param a ipulua.Tensor|number|table
@@ -1533,6 +1533,7 @@ ipu.train = {}
 ipu.optimizers = {}
 ipu.within_replica = {}
 ipu.graph = {}
+ipu.debugging = {}
 ipu.json = {}
 
 ---A tensor of numbers, nested lists, booleans or tensors; float32 unless dtype says otherwise.
@@ -1611,6 +1612,39 @@ function ipu.linspace(start, stop, options) end
 ---@return ipulua.Tensor
 function ipu.confusion_matrix(labels, predictions, num_classes, options) end
 
+---The elements that differ, in the order in which they appear; for each element the position of its
+---like among them; and how often each is there. NaNs count as one.
+---Shapes: [...] → [n], the shape of x, [n]; n is `size` where that is given
+---Units: positions count from 0, int32, as gather takes them; counts are int32
+---Errors: a symbolic tensor without a size: `ipu.func(function(x) return ipu.unique(x) end)(x)`
+---Source: tf.unique_with_counts
+---@param x ipulua.Tensor|any[]
+---@param options? {size?: integer, fill?: number}
+---@return ipulua.Tensor values
+---@return ipulua.Tensor indices
+---@return ipulua.Tensor counts
+function ipu.unique(x, options) end
+
+---Where a tensor isn't zero (of bool: is true), in row-major order: a row of positions for each.
+---Shapes: [...] → [n, rank], int32; n is `size` where that is given
+---Units: positions count from 0, as gather_nd takes them
+---Errors: a symbolic tensor without a size, a fill that is no integer: `ipu.func(function(x) return ipu.nonzero(x) end)(x)`
+---Source: tf.where of one argument
+---@param x ipulua.Tensor|any[]
+---@param options? {size?: integer, fill?: number}
+---@return ipulua.Tensor
+function ipu.nonzero(x, options) end
+
+---The parts of x at which a mask of its first axes is true.
+---Shapes: x [m…, rest…], mask [m…] → [n, rest…]; n is `size` where that is given
+---Errors: a mask of another shape or dtype, symbolic tensors without a size: `ipu.boolean_mask(x, {true})`
+---Source: tf.boolean_mask
+---@param x ipulua.Tensor|any[]
+---@param mask ipulua.Tensor|any[]
+---@param options? {size?: integer, fill?: number}
+---@return ipulua.Tensor
+function ipu.boolean_mask(x, mask, options) end
+
 ---Whether x is a tensor, of values or symbolic.
 ---Shapes: any
 ---@param x any
@@ -1620,15 +1654,23 @@ function ipu.is_tensor(x) end
 ---x; writes its value to standard error at each execution.
 ---Shapes: [...] → [...]
 ---Errors: a value that is no tensor: `ipu.print_tensor("x")`
----Source: internal_ops.print_tensor of the original
+---Source: internal_ops.print_tensor of Graphcore's TensorFlow 2.6
 ---@param input any
 ---@param options? {name?: string}
 ---@return ipulua.Tensor
 function ipu.print_tensor(input, options) end
 
+---How tensors are printed from now on. What isn't given stays as it is; at first edgeitems is 3,
+---precision 8 and threshold 1000. A number alone is printed with all its digits.
+---Shapes: of what is printed: any
+---Errors: a precision below 0 or above 17: `ipu.set_printoptions{precision = 40}`
+---Source: numpy.set_printoptions
+---@param options? {edgeitems?: integer, precision?: integer, threshold?: integer}
+function ipu.set_printoptions(options) end
+
 ---Tensors by name into .safetensors or .npz, one into .npy; the file is replaced as a whole.
 ---Shapes: any; of .npy one tensor
----Errors: another ending, values that are no tensors, a place that can't be written: `ipu.save("a.txt", {w = x})`, `ipu.save("a.npz", {1, "two"})`
+---Errors: another ending, values that are no tensors, a path that can't be written: `ipu.save("a.txt", {w = x})`, `ipu.save("a.npz", {1, "two"})`
 ---Source: the formats: safetensors (Hugging Face), NumPy's .npy and .npz
 ---@param path string ends in .safetensors, .npz or .npy
 ---@param tensors table<string, ipulua.Tensor>|ipulua.Tensor
@@ -1659,7 +1701,7 @@ function ipu.Variable(initial_value, options) end
 ---before.
 ---Shapes: shape, or that of the initializer when it is a value
 ---Errors: no shape, a name that is taken, none to be used again, another shape or dtype than before: `ipu.get_variable "unshaped"`
----Source: tf.get_variable of the original
+---Source: tf.get_variable of TensorFlow 2.6
 ---@param name string
 ---@param options? {shape?: any[], dtype?: string, initializer?: any, trainable?: boolean, use_resource?: boolean}
 ---@return ipulua.Tensor variable
@@ -1667,7 +1709,7 @@ function ipu.get_variable(name, options) end
 
 ---Variables made by name inside are called "name/…".
 ---Errors: a reuse that is not true, false or "auto": `ipu.variable_scope("a", {reuse = "no"})`
----Source: tf.variable_scope of the original
+---Source: tf.variable_scope of TensorFlow 2.6
 ---@param name string
 ---@param options? {reuse?: boolean|string, use_resource?: boolean}
 ---@return Scope
@@ -1689,7 +1731,7 @@ function ipu.global_variables_initializer() end
 
 ---Initialisers run on the host anyway; kept because scripts say it.
 ---Errors: more arguments than it has: `ipu.move_variable_initialization_to_cpu(1, 2)`
----Source: utils.move_variable_initialization_to_cpu of the original
+---Source: utils.move_variable_initialization_to_cpu of Graphcore's TensorFlow 2.6
 ---@param options? {graph?: any}
 function ipu.move_variable_initialization_to_cpu(options) end
 
@@ -1697,12 +1739,12 @@ function ipu.move_variable_initialization_to_cpu(options) end
 function ipu.reset_default_graph() end
 
 ---Traced once per signature (dtypes and shapes of tensors; values of numbers, strings, booleans);
----called like f.
+---called like f. It keeps max_programs programs; of more, the one that was called longest ago goes.
 ---Shapes: those of f: extents are fixed for each signature
 ---Errors: f is no function; while f is traced whatever its ops say, with f's line: `ipu.func(1)`, `ipu.func(function(a) return ipu.matmul(a, a) end)(x)`
----Source: tf.function(jit_compile=True) of the original
+---Source: tf.function(jit_compile=True) of TensorFlow 2.6
 ---@param f function
----@param options? {name?: string}
+---@param options? {name?: string, max_programs?: integer}
 ---@return ipulua.Function
 function ipu.func(f, options) end
 
@@ -1710,7 +1752,7 @@ function ipu.func(f, options) end
 ---outside.
 ---Shapes: i is an int32 scalar [] inside a traced function
 ---Errors: a count that is no integer; leaving a loop on the device by break: `ipu.range(1.5)`
----Source: for _ in tf.range(n) of the original
+---Source: for _ in tf.range(n) of TensorFlow 2.6
 ---@param n integer|ipulua.Tensor
 ---@return fun(): integer|ipulua.Tensor
 function ipu.range(n) end
@@ -1727,7 +1769,7 @@ function ipu.cond(pred, true_fn, false_fn) end
 ---body while condition(carried…) holds; the condition never sees the infeed element.
 ---Shapes: carried values keep their shapes; condition gives a bool scalar []
 ---Errors: a body that returns other values than it is given, a condition that gives no bool scalar: `ipu.while_loop(function(i) return i end, function(i) return i end, {ipu.tensor(0)})`
----Source: loops.while_loop of the original
+---Source: loops.while_loop of Graphcore's TensorFlow 2.6
 ---@param condition function
 ---@param body function
 ---@param options? {inputs?: any, infeed_queue?: any, maximum_iterations?: integer|ipulua.Tensor, use_while_v1?: boolean}
@@ -1737,7 +1779,7 @@ function ipu.while_loop(condition, body, options) end
 ---body(carried…, infeed element…) → new carried values, n times; n is a number or an int32 tensor.
 ---Shapes: carried values keep their shapes; n [] if it is a tensor
 ---Errors: a negative count, a body that takes or returns other values than are carried: `ipu.loops.repeat_n(-1, function() end)`, `ipu.loops.repeat_n(3, function() end, {0})`
----Source: loops.repeat of the original
+---Source: loops.repeat of Graphcore's TensorFlow 2.6
 ---@param n any
 ---@param body function
 ---@param options? {inputs?: any, infeed_queue?: any, use_while_v1?: boolean}
@@ -1747,7 +1789,7 @@ function ipu.loops.repeat_n(n, body, options) end
 ---body while condition(carried…) holds; the condition never sees the infeed element.
 ---Shapes: carried values keep their shapes; condition gives a bool scalar []
 ---Errors: a body that returns other values than it is given, a condition that gives no bool scalar: `ipu.while_loop(function(i) return i end, function(i) return i end, {ipu.tensor(0)})`
----Source: loops.while_loop of the original
+---Source: loops.while_loop of Graphcore's TensorFlow 2.6
 ---@param condition function
 ---@param body function
 ---@param options? {inputs?: any, infeed_queue?: any, maximum_iterations?: integer|ipulua.Tensor, use_while_v1?: boolean}
@@ -1771,20 +1813,20 @@ function ipu.barrier(list) end
 function ipu.host_callback(f, options) end
 
 ---What this was given `depth` executions ago; zeros in the first ones. Only in a program: each
----place where it is called has values of its own.
+---call in the script has values of its own.
 ---Shapes: [...] → [...]
 ---Errors: outside of a compiled function, a depth below 1: `ipu.fifo(x, 2)`
----Source: internal_ops.fifo of the original
+---Source: internal_ops.fifo of Graphcore's TensorFlow 2.6
 ---@param x any
 ---@param depth integer
 ---@param options? {offload?: boolean, name?: string}
 ---@return ipulua.Tensor
 function ipu.fifo(x, depth, options) end
 
----x, for which the machine may choose another place on the tiles.
+---x, for which the machine may choose other tiles.
 ---Shapes: [...] → [...]
 ---Errors: a value that is no tensor: `ipu.remap("x")`
----Source: internal_ops.remap of the original
+---Source: internal_ops.remap of Graphcore's TensorFlow 2.6
 ---@param x any
 ---@param options? {name?: string}
 ---@return ipulua.Tensor
@@ -1794,7 +1836,7 @@ function ipu.remap(x, options) end
 ---called several times, its operations are found again, and this says that they are meant to.
 ---Shapes: those of func
 ---Errors: func is no function: `ipu.outlined_function(1)`
----Source: functional_ops.outlined_function of the original
+---Source: functional_ops.outlined_function of Graphcore's TensorFlow 2.6
 ---@param func function
 ---@param options? {unique_sharding?: boolean, keep_input_layouts?: boolean, name?: string}
 ---@return fun(...): ...
@@ -1803,13 +1845,14 @@ function ipu.outlined_function(func, options) end
 ---fn, whose convolutions don't wait for each other. They give what they give alone, and so does fn.
 ---Shapes: those of fn
 ---Errors: an fn that can't be called: `ipu.nn.multi_conv(3)`
----Source: nn_ops.multi_conv of the original
+---Source: nn_ops.multi_conv of Graphcore's TensorFlow 2.6
 ---@param fn function
 ---@param options? {options?: table}
 ---@return fun(...): ...
 function ipu.nn.multi_conv(fn, options) end
 
 ---What ipu.func makes: called like the function, compiled for each signature.
+---Made by `ipu.func(f)`.
 ---@class ipulua.Function
 ---@overload fun(...): ipulua.Function
 local Function = {}
@@ -1822,7 +1865,7 @@ function Function:signatures() end
 ---tensor of it, once unless persistent. In a compiled function and outside.
 ---Shapes: gradients have the shapes of what they are of
 ---Errors: an unknown argument: `ipu.GradientTape{persist = true}`
----Source: tf.GradientTape of the original
+---Source: tf.GradientTape of TensorFlow 2.6
 ---@class ipulua.GradientTape: ipulua.Scope
 ---@overload fun(...): ipulua.GradientTape
 ipu.GradientTape = {}
@@ -1864,7 +1907,7 @@ function ipu.custom_gradient(f) end
 ---tape.
 ---Shapes: [...] → [...]
 ---Errors: x is no tensor: `ipu.capture_upstream_gradients(1)`
----Source: grad_util_ops.capture_upstream_gradients of the original
+---Source: grad_util_ops.capture_upstream_gradients of Graphcore's TensorFlow 2.6
 ---@param x ipulua.Tensor
 ---@param options? {tag?: string}
 ---@return ipulua.Tensor
@@ -1872,7 +1915,7 @@ function ipu.capture_upstream_gradients(x, options) end
 
 ---Collects what is captured while it is open; afterwards captured_gradients[tag] is a gradient, or
 ---a list where several values had the tag.
----Source: GradientCaptureContext of the original
+---Source: GradientCaptureContext of Graphcore's TensorFlow 2.6
 ---@class ipulua.GradientCaptureContext: ipulua.Scope
 ---@overload fun(...): ipulua.GradientCaptureContext
 ipu.GradientCaptureContext = {}
@@ -1880,7 +1923,7 @@ ipu.GradientCaptureContext = {}
 ---A GradientTape whose gradient() fills captured_gradients, too.
 ---Shapes: gradients have the shapes of what they are of
 ---Errors: an unknown argument: `ipu.GradientCaptureTape{persist = true}`
----Source: GradientCaptureTape of the original
+---Source: GradientCaptureTape of Graphcore's TensorFlow 2.6
 ---@class ipulua.GradientCaptureTape: ipulua.GradientTape
 ---@overload fun(...): ipulua.GradientCaptureTape
 ipu.GradientCaptureTape = {}
@@ -1899,7 +1942,7 @@ function ipu.GradientCaptureTape:gradient(target, sources, ...) end
 ---Without gradient that of the ops in call is taken.
 ---Shapes: those of call; each gradient has its argument's shape
 ---Errors: a name that is taken, also by a member of tensors, or no name: `ipu.register_op("matmul", print)`, `ipu.register_op("a b", print)`
----Source: custom_ops.precompiled_user_op of the original
+---Source: custom_ops.precompiled_user_op of Graphcore's TensorFlow 2.6
 ---@param name string
 ---@param call function
 ---@param options? {gradient?: function}
@@ -1908,7 +1951,7 @@ function ipu.register_op(name, call, options) end
 
 ---The ops of a shared object that was built against ipulua_op.h, by name.
 ---Errors: a file that is not there or has no table of ops, one built for another version: `ipu.load_op_library "./nowhere.so"`
----Source: custom_ops.precompiled_user_op of the original
+---Source: custom_ops.precompiled_user_op of Graphcore's TensorFlow 2.6
 ---@param path string
 ---@return table<string, fun(...): ...>
 function ipu.load_op_library(path) end
@@ -1916,7 +1959,7 @@ function ipu.load_op_library(path) end
 ---Computes values of the graph that placeholders and ops outside of functions make; to be closed:
 ---`local sess <close> = ipu.Session()`.
 ---Errors: arguments that it doesn't have: `ipu.Session{graphs = 1}`
----Source: tf.compat.v1.Session of the original
+---Source: tf.compat.v1.Session of TensorFlow 2.6
 ---@class ipulua.Session
 ---@overload fun(...): ipulua.Session
 ipu.Session = {}
@@ -1951,7 +1994,7 @@ function ipu.placeholder(dtype, shape, options) end
 ---none.
 ---Shapes: inputs any; results those of computation
 ---Errors: computation is no function; whatever its ops say, with their line: `ipu.ipu_compiler.compile(1)`
----Source: ipu_compiler.compile of the original
+---Source: ipu_compiler.compile of Graphcore's TensorFlow 2.6
 ---@param computation function
 ---@param options? {inputs?: any}
 ---@return ipulua.Tensor[]|Operation
@@ -1959,49 +2002,49 @@ function ipu.ipu_compiler.compile(computation, options) end
 
 ---Ops inside go to the device.
 ---Errors: a device that is neither the CPU nor an IPU: `ipu.device "gpu"`
----Source: tf.device of the original
+---Source: tf.device of TensorFlow 2.6
 ---@param device string
 ---@return Scope
 function ipu.device(device) end
 
 ---The same, for IPUs.
 ---Errors: a device that is no IPU: `ipu.ipu_scope "/cpu:0"`
----Source: scopes.ipu_scope of the original
+---Source: scopes.ipu_scope of Graphcore's TensorFlow 2.6
 ---@param device string
 ---@return Scope
 function ipu.ipu_scope(device) end
 
 ---Ops inside belong to that IPU of a replica; of a list, one for each output, nodes take the first.
 ---Errors: an index below 0 or beyond the largest machine (1023): `ipu.ipu_shard(-1)`
----Source: scopes.ipu_shard of the original
+---Source: scopes.ipu_shard of Graphcore's TensorFlow 2.6
 ---@param index integer|integer[]
 ---@return Scope
 function ipu.ipu_shard(index) end
 
 ---Kept because scripts say it: everything that is traced is compiled.
 ---Errors: an argument that is no integer: `ipu.ipu_jit_scope "a"`
----Source: scopes.ipu_jit_scope of the original
+---Source: scopes.ipu_jit_scope of Graphcore's TensorFlow 2.6
 ---@param ipu_scope integer
 ---@return Scope
 function ipu.ipu_jit_scope(ipu_scope) end
 
 ---Ops inside run on the host, in the middle of the program.
 ---Errors: outside of a compiled function, within another one: `ipu.outside_compilation_scope()`
----Source: scopes.outside_compilation_scope of the original
+---Source: scopes.outside_compilation_scope of Graphcore's TensorFlow 2.6
 ---@param options? {name?: string}
 ---@return Scope
 function ipu.outside_compilation_scope(options) end
 
 ---Names made inside begin with name.
 ---Errors: a name that is no string: `ipu.name_scope(1)`
----Source: tf.name_scope of the original
+---Source: tf.name_scope of TensorFlow 2.6
 ---@param name string
 ---@return Scope
 function ipu.name_scope(name) end
 
 ---Attaches a key to the ops inside.
 ---Errors: a value that is no string: `ipu.frontend_attribute("a", 1)`
----Source: scopes.frontend_attribute of the original
+---Source: scopes.frontend_attribute of Graphcore's TensorFlow 2.6
 ---@param attribute_name string
 ---@param attribute_value string
 ---@param options? {restore_to?: string}
@@ -2010,15 +2053,16 @@ function ipu.frontend_attribute(attribute_name, attribute_value, options) end
 
 ---What matrix products and convolutions inside add up in.
 ---Errors: a dtype other than float16 and float32: `ipu.partials_type "int32"`
----Source: scopes.partials_type of the original
+---Source: scopes.partials_type of Graphcore's TensorFlow 2.6
 ---@param override_type string
 ---@return Scope
 function ipu.partials_type(override_type) end
 
 ---float16 results of ops inside are rounded up or down by chance (true), or to the nearest (false).
----The chance belongs to an op's place in its program: one that is added in front of it changes it.
+---The chance belongs to an op's position in its program: one that is added in front of it changes
+---it.
 ---Errors: an override that is no boolean: `ipu.stochastic_rounding(1)`
----Source: scopes.stochastic_rounding of the original
+---Source: scopes.stochastic_rounding of Graphcore's TensorFlow 2.6
 ---@param override boolean
 ---@return Scope
 function ipu.stochastic_rounding(override) end
@@ -2065,7 +2109,7 @@ function ipu.data.zip(...) end
 ---The first buffer_size elements, kept in memory.
 ---Shapes: those of the dataset
 ---Errors: a size below 1; its iterator's next() beyond the last element: `data.BufferDataset(ds, 0)`
----Source: ipu.data.ops.dataset_ops.BufferDataset of the original
+---Source: ipu.data.ops.dataset_ops.BufferDataset of Graphcore's TensorFlow 2.6
 ---@param dataset any
 ---@param buffer_size integer
 ---@return ipulua.Dataset
@@ -2313,7 +2357,7 @@ function ipu.data.Dataset:with_options() end
 ---changes nothing here.
 ---Units: time_elapsed in seconds, total_bytes_processed in bytes, bandwidth in GB/s (1e9 bytes)
 ---Errors: no dataset, counts below 1: `ipu.dataset_benchmark.dataset_benchmark(1, 1, 1)`
----Source: dataset_benchmark.dataset_benchmark of the original
+---Source: dataset_benchmark.dataset_benchmark of Graphcore's TensorFlow 2.6
 ---@param dataset any
 ---@param number_of_epochs integer
 ---@param elements_per_epochs integer
@@ -2324,7 +2368,7 @@ function ipu.dataset_benchmark.dataset_benchmark(dataset, number_of_epochs, elem
 ---The same for what an infeed queue feeds; not on a queue that a program uses.
 ---Units: as dataset_benchmark's
 ---Errors: no infeed queue, counts below 1: `ipu.dataset_benchmark.infeed_benchmark(1, 1, 1)`
----Source: dataset_benchmark.infeed_benchmark of the original
+---Source: dataset_benchmark.infeed_benchmark of Graphcore's TensorFlow 2.6
 ---@param infeed_queue any
 ---@param number_of_epochs integer
 ---@param elements_per_epochs integer
@@ -2360,7 +2404,7 @@ function ipu.image.grid(x, options) end
 ---pipeline is given. Component types are those that the device has.
 ---Shapes: every extent of the elements must be known
 ---Errors: a dataset with unknown extents, int64 or float64 components, extents of 0; a prefetch_depth outside of 1 … 255 (nil and 0: 3): `ipu.IPUInfeedQueue(ds)`, `ipu.IPUInfeedQueue(data.from_tensors(x), {prefetch_depth = 256})`
----Source: ipu_infeed_queue.IPUInfeedQueue of the original
+---Source: ipu_infeed_queue.IPUInfeedQueue of Graphcore's TensorFlow 2.6
 ---@class ipulua.IPUInfeedQueue
 ---@overload fun(...): ipulua.IPUInfeedQueue
 ipu.IPUInfeedQueue = {}
@@ -2378,7 +2422,7 @@ function ipu.IPUInfeedQueue:initializer() end
 ---Takes values out of programs, also while they run. Mode ALL keeps every value since the last
 ---dequeue, LAST the newest.
 ---Errors: an unknown mode, a buffer_depth below 1: `ipu.IPUOutfeedQueue{outfeed_mode = "SOME"}`
----Source: ipu_outfeed_queue.IPUOutfeedQueue of the original
+---Source: ipu_outfeed_queue.IPUOutfeedQueue of Graphcore's TensorFlow 2.6
 ---@class ipulua.IPUOutfeedQueue
 ---@overload fun(...): ipulua.IPUOutfeedQueue
 ipu.IPUOutfeedQueue = {}
@@ -2411,7 +2455,7 @@ function ipu.IPUOutfeedQueue:iter(job) end
 
 ---A queue that empties itself when its block ends.
 ---Errors: an unknown mode: `ipu.ScopedIPUOutfeedQueue{outfeed_mode = "SOME"}`
----Source: ipu_outfeed_queue.ScopedIPUOutfeedQueue of the original
+---Source: ipu_outfeed_queue.ScopedIPUOutfeedQueue of Graphcore's TensorFlow 2.6
 ---@class ipulua.ScopedIPUOutfeedQueue: ipulua.IPUOutfeedQueue
 ---@overload fun(...): ipulua.ScopedIPUOutfeedQueue
 ipu.ScopedIPUOutfeedQueue = {}
@@ -2419,7 +2463,7 @@ ipu.ScopedIPUOutfeedQueue = {}
 ---What is made in its scope lives on the IPU, and what it runs is compiled. A device of several
 ---IPUs makes replicas, or the shards or stages of a model.
 ---Errors: a device of another form; when it is used, one that is not configured: `ipu.IPUStrategy("/device:GPU:0")`
----Source: ipu_strategy.IPUStrategyV1 of the original
+---Source: ipu_strategy.IPUStrategyV1 of Graphcore's TensorFlow 2.6
 ---@class ipulua.IPUStrategy
 ---@overload fun(...): ipulua.IPUStrategy
 ipu.IPUStrategy = {}
@@ -2454,6 +2498,7 @@ function ipu.IPUStrategy:run_async(fn, options) end
 function ipu.IPUStrategy:scope() end
 
 ---A function that runs on a thread of its own, begun by strategy:run_async or Session:run_async.
+---Made by `strategy:run_async(f)`.
 ---@class ipulua.Job
 ---@overload fun(...): ipulua.Job
 local Job = {}
@@ -2472,19 +2517,19 @@ function Job:wait() end
 
 ---One training on the replicas of all processes that a launcher started, or of one process alone.
 ---Errors: a device of another form; a library of MPI that the launcher doesn't fit: `ipu.PopDistStrategy("/device:GPU:0")`
----Source: popdist_strategy.PopDistStrategy of the original
+---Source: popdist_strategy.PopDistStrategy of Graphcore's TensorFlow 2.6
 ---@class ipulua.PopDistStrategy: ipulua.MultiStrategy
 ---@overload fun(...): ipulua.PopDistStrategy
 ipu.PopDistStrategy = {}
 
----Fills in a configuration's place among the instances: experimental.multi_replica_distribution.
+---Fills in a configuration's index among the instances: experimental.multi_replica_distribution.
 ---Errors: what is no IPUConfig: `ipu.PopDistStrategy():update_ipu_config(1)`
 ---@param cfg ipulua.IPUConfig
 function ipu.PopDistStrategy:update_ipu_config(cfg) end
 
 ---As PopDistStrategy, under the name that older scripts say.
 ---Errors: variables_on_host = true: `ipu.IPUMultiWorkerStrategy{variables_on_host = true}`
----Source: ipu_multi_worker_strategy.IPUMultiWorkerStrategyV1 of the original
+---Source: ipu_multi_worker_strategy.IPUMultiWorkerStrategyV1 of Graphcore's TensorFlow 2.6
 ---@class ipulua.IPUMultiWorkerStrategy: ipulua.MultiStrategy
 ---@overload fun(...): ipulua.IPUMultiWorkerStrategy
 ipu.IPUMultiWorkerStrategy = {}
@@ -2535,7 +2580,7 @@ function ipu.popdist.getNumIpusPerReplica() end
 ---@return integer
 function ipu.popdist.getDeviceId(options) end
 
----Makes an IPUConfig one for this instance: its IPUs, its place among the instances. Returns it.
+---Makes an IPUConfig one for this instance: its IPUs, its index among the instances. Returns it.
 ---Errors: more IPUs than the machine has
 ---@param config any
 ---@param options? {ipus_per_replica?: integer, configure_device?: boolean}
@@ -2588,6 +2633,7 @@ function ipu.distributed.barrier() end
 function ipu.distributed.statistics() end
 
 ---What a function of distribute_datasets_from_function is told.
+---Made by `strategy:distribute_datasets_from_function(f)`.
 ---@class ipulua.InputContext
 ---@overload fun(...): ipulua.InputContext
 local InputContext = {}
@@ -2679,7 +2725,7 @@ function ipu.train.Optimizer:slot(v, slot, value, dtype) end
 ---v ← v − learning_rate·g.
 ---Shapes: gradients and variables alike; learning_rate []
 ---Errors: a learning_rate that is no number, tensor or function: `ipu.train.GradientDescentOptimizer "0.1"`
----Source: tf.compat.v1.train.GradientDescentOptimizer of the original
+---Source: tf.compat.v1.train.GradientDescentOptimizer of TensorFlow 2.6
 ---@class ipulua.GradientDescentOptimizer: ipulua.Optimizer
 ---@overload fun(...): ipulua.GradientDescentOptimizer
 ipu.train.GradientDescentOptimizer = {}
@@ -2688,7 +2734,7 @@ ipu.train.GradientDescentOptimizer = {}
 ---momentum·sum)).
 ---Shapes: gradients and variables alike; learning_rate []; beside each variable: Momentum
 ---Errors: as GradientDescentOptimizer's; a momentum that is no number: `ipu.train.MomentumOptimizer(0.1)`
----Source: tf.compat.v1.train.MomentumOptimizer of the original
+---Source: tf.compat.v1.train.MomentumOptimizer of TensorFlow 2.6
 ---@class ipulua.MomentumOptimizer: ipulua.Optimizer
 ---@overload fun(...): ipulua.MomentumOptimizer
 ipu.train.MomentumOptimizer = {}
@@ -2697,7 +2743,7 @@ ipu.train.MomentumOptimizer = {}
 ---v ← v − learning_rate·√(1 − beta2ᵗ) / (1 − beta1ᵗ) · m / (√s + epsilon).
 ---Shapes: gradients and variables alike; learning_rate []; beside each variable: m, v
 ---Errors: as GradientDescentOptimizer's; an unknown argument: `ipu.train.AdamOptimizer{beta_1 = 0.5}`
----Source: arXiv:1412.6980; tf.compat.v1.train.AdamOptimizer of the original
+---Source: arXiv:1412.6980; tf.compat.v1.train.AdamOptimizer of TensorFlow 2.6
 ---@class ipulua.AdamOptimizer: ipulua.Optimizer
 ---@overload fun(...): ipulua.AdamOptimizer
 ipu.train.AdamOptimizer = {}
@@ -2706,7 +2752,7 @@ ipu.train.AdamOptimizer = {}
 ---the squared mean of g); sum ← momentum·sum + step; v ← v − sum.
 ---Shapes: gradients and variables alike; learning_rate []; beside each variable: RMSProp, MeanGradient if centered, Momentum
 ---Errors: as GradientDescentOptimizer's: `ipu.train.RMSPropOptimizer()`
----Source: Tieleman & Hinton 2012, lecture 6.5; tf.compat.v1.train.RMSPropOptimizer of the original
+---Source: Tieleman & Hinton 2012, lecture 6.5; tf.compat.v1.train.RMSPropOptimizer of TensorFlow 2.6
 ---@class ipulua.RMSPropOptimizer: ipulua.Optimizer
 ---@overload fun(...): ipulua.RMSPropOptimizer
 ipu.train.RMSPropOptimizer = {}
@@ -2714,21 +2760,21 @@ ipu.train.RMSPropOptimizer = {}
 ---sum ← sum + g²; v ← v − learning_rate·g / √sum.
 ---Shapes: gradients and variables alike; learning_rate []; beside each variable: Adagrad
 ---Errors: as GradientDescentOptimizer's: `ipu.train.AdagradOptimizer()`
----Source: Duchi, Hazan & Singer 2011 (JMLR 12); tf.compat.v1.train.AdagradOptimizer of the original
+---Source: Duchi, Hazan & Singer 2011 (JMLR 12); tf.compat.v1.train.AdagradOptimizer of TensorFlow 2.6
 ---@class ipulua.AdagradOptimizer: ipulua.Optimizer
 ---@overload fun(...): ipulua.AdagradOptimizer
 ipu.train.AdagradOptimizer = {}
 
 ---The counter of updates, made at the first call; it lives on the CPU.
 ---Shapes: int64 []
----Source: tf.train.get_or_create_global_step of the original
+---Source: tf.train.get_or_create_global_step of TensorFlow 2.6
 ---@return ipulua.Tensor
 function ipu.train.get_or_create_global_step() end
 
 ---What is saved together: `model`, `optimizer`, or under any other name a model, layer, optimizer,
 ---variable, infeed queue or iterator, or a value that JSON can hold. Fields may be set later.
 ---Errors: a name that it can't save: `ipu.train.Checkpoint{thing = print}`
----Source: tf.train.Checkpoint of the original
+---Source: tf.train.Checkpoint of TensorFlow 2.6
 ---@class ipulua.Checkpoint
 ---@overload fun(...): ipulua.Checkpoint
 ipu.train.Checkpoint = {}
@@ -2752,7 +2798,7 @@ function ipu.train.Checkpoint:save(dir, options) end
 
 ---The path of the newest checkpoint in a folder, nil when there is none.
 ---Errors: dir is no string: `ipu.train.latest_checkpoint(1)`
----Source: tf.train.latest_checkpoint of the original
+---Source: tf.train.latest_checkpoint of TensorFlow 2.6
 ---@param dir string
 ---@return string?
 function ipu.train.latest_checkpoint(dir) end
@@ -2761,7 +2807,7 @@ function ipu.train.latest_checkpoint(dir) end
 ---extended.
 ---Shapes: gradients and variables alike
 ---Errors: what it wraps is no optimizer of ipu.train: `ipu.optimizers.IpuOptimizer "sgd"`
----Source: optimizers.IpuOptimizer of the original
+---Source: optimizers.IpuOptimizer of Graphcore's TensorFlow 2.6
 ---@class ipulua.IpuOptimizer: ipulua.Optimizer
 ---@overload fun(...): ipulua.IpuOptimizer
 ipu.optimizers.IpuOptimizer = {}
@@ -2769,7 +2815,7 @@ ipu.optimizers.IpuOptimizer = {}
 ---Hands on the mean of each gradient over the replicas.
 ---Shapes: gradients and variables alike
 ---Errors: what it wraps is no optimizer of ipu.train: `ipu.optimizers.CrossReplicaOptimizer "sgd"`
----Source: optimizers.CrossReplicaOptimizer of the original
+---Source: optimizers.CrossReplicaOptimizer of Graphcore's TensorFlow 2.6
 ---@class ipulua.CrossReplicaOptimizer: ipulua.IpuOptimizer
 ---@overload fun(...): ipulua.CrossReplicaOptimizer
 ipu.optimizers.CrossReplicaOptimizer = {}
@@ -2777,7 +2823,7 @@ ipu.optimizers.CrossReplicaOptimizer = {}
 ---For models cut by ipu_shard: an update stands on the shard of its variable.
 ---Shapes: gradients and variables alike
 ---Errors: what it wraps is no optimizer of ipu.train: `ipu.optimizers.ShardedOptimizer "sgd"`
----Source: optimizers.ShardedOptimizer of the original
+---Source: optimizers.ShardedOptimizer of Graphcore's TensorFlow 2.6
 ---@class ipulua.ShardedOptimizer: ipulua.IpuOptimizer
 ---@overload fun(...): ipulua.ShardedOptimizer
 ipu.optimizers.ShardedOptimizer = {}
@@ -2786,7 +2832,7 @@ ipu.optimizers.ShardedOptimizer = {}
 ---than the variable's goes through f once more: it may cast.
 ---Shapes: f gives a gradient of the shape that it is given
 ---Errors: what it wraps is no optimizer of ipu.train, a mapping that is no function: `ipu.optimizers.MapGradientOptimizer("sgd", print)`
----Source: optimizers.MapGradientOptimizer of the original
+---Source: optimizers.MapGradientOptimizer of Graphcore's TensorFlow 2.6
 ---@class ipulua.MapGradientOptimizer: ipulua.IpuOptimizer
 ---@overload fun(...): ipulua.MapGradientOptimizer
 ipu.optimizers.MapGradientOptimizer = {}
@@ -2803,7 +2849,7 @@ function ipu.optimizers.MapGradientOptimizer:apply_gradients(...) end
 ---optimizer makes one update.
 ---Shapes: gradients and variables alike
 ---Errors: num_mini_batches below 1; when it is applied, outside of a training loop or in one whose count is no multiple: `ipu.optimizers.GradientAccumulationOptimizerV2(ipu.train.GradientDescentOptimizer(0.1), 0)`
----Source: gradient_accumulation_optimizer.GradientAccumulationOptimizerV2 of the original
+---Source: gradient_accumulation_optimizer.GradientAccumulationOptimizerV2 of Graphcore's TensorFlow 2.6
 ---@class ipulua.GradientAccumulationOptimizerV2: ipulua.IpuOptimizer
 ---@overload fun(...): ipulua.GradientAccumulationOptimizerV2
 ipu.optimizers.GradientAccumulationOptimizerV2 = {}
@@ -2811,7 +2857,7 @@ ipu.optimizers.GradientAccumulationOptimizerV2 = {}
 ---The first version: sums, for GradientDescentOptimizer and MomentumOptimizer.
 ---Shapes: gradients and variables alike
 ---Errors: as V2's; another optimizer inside: `ipu.optimizers.GradientAccumulationOptimizer(ipu.train.AdamOptimizer(), 4)`
----Source: gradient_accumulation_optimizer.GradientAccumulationOptimizer of the original
+---Source: gradient_accumulation_optimizer.GradientAccumulationOptimizer of Graphcore's TensorFlow 2.6
 ---@class ipulua.GradientAccumulationOptimizer: ipulua.GradientAccumulationOptimizerV2
 ---@overload fun(...): ipulua.GradientAccumulationOptimizer
 ipu.optimizers.GradientAccumulationOptimizer = {}
@@ -2819,7 +2865,7 @@ ipu.optimizers.GradientAccumulationOptimizer = {}
 ---GradientAccumulationOptimizerV2, its sums averaged over the replicas.
 ---Shapes: gradients and variables alike
 ---Errors: as GradientAccumulationOptimizerV2's: `ipu.optimizers.CrossReplicaGradientAccumulationOptimizerV2("sgd", 4)`
----Source: gradient_accumulation_optimizer.CrossReplicaGradientAccumulationOptimizerV2 of the original
+---Source: gradient_accumulation_optimizer.CrossReplicaGradientAccumulationOptimizerV2 of Graphcore's TensorFlow 2.6
 ---@class ipulua.CrossReplicaGradientAccumulationOptimizerV2: ipulua.GradientAccumulationOptimizerV2
 ---@overload fun(...): ipulua.CrossReplicaGradientAccumulationOptimizerV2
 ipu.optimizers.CrossReplicaGradientAccumulationOptimizerV2 = {}
@@ -2827,7 +2873,7 @@ ipu.optimizers.CrossReplicaGradientAccumulationOptimizerV2 = {}
 ---GradientAccumulationOptimizer, its sums averaged over the replicas.
 ---Shapes: gradients and variables alike
 ---Errors: as GradientAccumulationOptimizer's: `ipu.optimizers.CrossReplicaGradientAccumulationOptimizer("sgd", 4)`
----Source: gradient_accumulation_optimizer.CrossReplicaGradientAccumulationOptimizer of the original
+---Source: gradient_accumulation_optimizer.CrossReplicaGradientAccumulationOptimizer of Graphcore's TensorFlow 2.6
 ---@class ipulua.CrossReplicaGradientAccumulationOptimizer: ipulua.GradientAccumulationOptimizer
 ---@overload fun(...): ipulua.CrossReplicaGradientAccumulationOptimizer
 ipu.optimizers.CrossReplicaGradientAccumulationOptimizer = {}
@@ -2836,7 +2882,7 @@ ipu.optimizers.CrossReplicaGradientAccumulationOptimizer = {}
 ---updates the weights by what optimizer_function returns. All data leaves by the outfeed.
 ---Shapes: what a stage gives is what the next one takes; a micro-batch is an element of infeed_queue
 ---Errors: a gradient_accumulation_count that the schedule can't run, stages whose values don't fit, fewer IPUs than device_mapping names, outfeed_loss without an optimizer_function: `ipu.pipeline{{print}, 4}`
----Source: pipelining_ops.pipeline of the original
+---Source: pipelining_ops.pipeline of Graphcore's TensorFlow 2.6
 ---@param computational_stages any
 ---@param options? {gradient_accumulation_count?: any, gradient_accumulation_dtype?: string|function, gradient_accumulation_for_captured_grads?: boolean, repeat_count?: integer, batch_serialization_iterations?: integer, inputs?: any, infeed_queue?: any, outfeed_queue?: any, optimizer_function?: function, device_mapping?: any, pipeline_schedule?: any, recomputation_mode?: any, forward_propagation_stages_poplar_options?: any, backward_propagation_stages_poplar_options?: any, weight_update_poplar_options?: any, offload_weight_update_variables?: boolean, replicated_optimizer_state_sharding?: boolean, offload_activations?: boolean, offload_gradient_accumulation_buffers?: boolean, replicated_weight_sharding?: boolean, offload_weights?: boolean, continuous_weight_updates?: boolean, outfeed_loss?: boolean, accumulate_outfeed?: boolean, accumulate_outfeed_dtype?: string|function, outfeed_mask?: any[], reduction_method?: any, name?: string}
 ---@return Operation
@@ -2846,7 +2892,7 @@ function ipu.pipeline(computational_stages, options) end
 ---computed; what is captured.
 ---Shapes: loss is what the last stage gave, or made of it
 ---Errors: a loss that is no tensor, an optimizer that is none of ipu.train: `ipu.OptimizerFunctionOutput("sgd", x)`
----Source: pipelining_ops.OptimizerFunctionOutput of the original
+---Source: pipelining_ops.OptimizerFunctionOutput of Graphcore's TensorFlow 2.6
 ---@class ipulua.OptimizerFunctionOutput
 ---@overload fun(...): ipulua.OptimizerFunctionOutput
 ipu.OptimizerFunctionOutput = {}
@@ -2855,7 +2901,7 @@ ipu.OptimizerFunctionOutput = {}
 ---availableMemoryProportion;
 ---they go before those of the configuration. Options of slices change nothing, there as here.
 ---Errors: options that are no table of texts: `ipu.PipelineStageOptions{matmul_options = 1}`
----Source: pipelining_ops.PipelineStageOptions of the original
+---Source: pipelining_ops.PipelineStageOptions of Graphcore's TensorFlow 2.6
 ---@class ipulua.PipelineStageOptions
 ---@overload fun(...): ipulua.PipelineStageOptions
 ipu.PipelineStageOptions = {}
@@ -2863,7 +2909,7 @@ ipu.PipelineStageOptions = {}
 ---Values that a stage which is computed again keeps instead: themselves, in their structure.
 ---Shapes: any, as they were
 ---Errors: values that are no tensors: `ipu.recomputation_checkpoint("x")`
----Source: pipelining_ops.recomputation_checkpoint of the original
+---Source: pipelining_ops.recomputation_checkpoint of Graphcore's TensorFlow 2.6
 ---@param tensors any
 ---@param options? {name?: string}
 ---@return any
@@ -2872,7 +2918,7 @@ function ipu.recomputation_checkpoint(tensors, options) end
 ---The index of the micro-batch, an int32 scalar; counts from 0 in each run.
 ---Shapes: int32 []
 ---Errors: outside of a pipeline's stages: `ipu.get_current_iteration_counter()`
----Source: internal_ops.get_current_iteration_counter of the original
+---Source: internal_ops.get_current_iteration_counter of Graphcore's TensorFlow 2.6
 ---@return ipulua.Tensor
 function ipu.get_current_iteration_counter() end
 
@@ -2889,7 +2935,7 @@ function ipu.timetable(of, options) end
 ---The combination of all elements, on every shard.
 ---Shapes: n tensors [...] → n tensors [...]
 ---Errors: fewer than two tensors, unequal dtypes or shapes, an unknown combination: `ipu.within_replica.all_reduce({x}, "ADD")`, `ipu.within_replica.all_reduce({x, x}, "HALF")`
----Source: within_replica_ops.all_reduce of the original
+---Source: within_replica_ops.all_reduce of Graphcore's TensorFlow 2.6
 ---@param input_shards any
 ---@param options? {op?: string}
 ---@return ipulua.Tensor[]
@@ -2898,7 +2944,7 @@ function ipu.within_replica.all_reduce(input_shards, options) end
 ---Shard i gets the i-th share of the combination, padded with zeros.
 ---Shapes: n tensors [m] → n tensors [ceil(m / n)]
 ---Errors: as all_reduce's; tensors of another rank than 1: `ipu.within_replica.reduce_scatter({x, x}, "ADD")`
----Source: within_replica_ops.reduce_scatter of the original
+---Source: within_replica_ops.reduce_scatter of Graphcore's TensorFlow 2.6
 ---@param input_shards any
 ---@param options? {op?: string}
 ---@return ipulua.Tensor[]
@@ -2907,7 +2953,7 @@ function ipu.within_replica.reduce_scatter(input_shards, options) end
 ---All elements joined along an axis, on every shard.
 ---Shapes: n tensors [..., m, ...] → n tensors [..., n * m, ...]
 ---Errors: fewer than two tensors, unequal dtypes or ranks: `ipu.within_replica.all_gather{x}`
----Source: within_replica_ops.all_gather of the original
+---Source: within_replica_ops.all_gather of Graphcore's TensorFlow 2.6
 ---@param input_shards any
 ---@param options? {axis?: integer}
 ---@return ipulua.Tensor[]
@@ -2946,7 +2992,7 @@ function ipu.nn.nce_loss(weights, biases, labels, inputs, num_sampled, num_class
 ---A table of embeddings on the host, {rows, width}; without an optimizer_spec it is not trained.
 ---Shapes: [rows, width]
 ---Errors: another shape, an optimizer_spec that is none: `ipu.create_host_embedding("table", {10})`
----Source: embedding_ops.create_host_embedding of the original
+---Source: embedding_ops.create_host_embedding of Graphcore's TensorFlow 2.6
 ---@param name string
 ---@param shape any
 ---@param options? {dtype?: string, partition_strategy?: string, optimizer_spec?: table, initializer?: any}
@@ -2956,7 +3002,7 @@ function ipu.create_host_embedding(name, shape, options) end
 ---Rows that were looked up move by minus learning_rate times their gradients.
 ---Shapes: a learning_rate that is a tensor is []
 ---Errors: a learning_rate that is no number, variable or tensor: `ipu.HostEmbeddingOptimizerSpec "0.1"`
----Source: embedding_ops.HostEmbeddingOptimizerSpec of the original
+---Source: embedding_ops.HostEmbeddingOptimizerSpec of Graphcore's TensorFlow 2.6
 ---@class ipulua.HostEmbeddingOptimizerSpec
 ---@overload fun(...): ipulua.HostEmbeddingOptimizerSpec
 ipu.HostEmbeddingOptimizerSpec = {}
@@ -2964,14 +3010,15 @@ ipu.HostEmbeddingOptimizerSpec = {}
 ---The same with the sum of accumulation_factor updates at a time.
 ---Shapes: a learning_rate that is a tensor is []
 ---Errors: as HostEmbeddingOptimizerSpec's; an accumulation_factor below 1: `ipu.HostEmbeddingSGDGAOptimizerSpec(0.1, 0)`
----Source: embedding_ops.HostEmbeddingSGDGAOptimizerSpec of the original
+---Source: embedding_ops.HostEmbeddingSGDGAOptimizerSpec of Graphcore's TensorFlow 2.6
 ---@class ipulua.HostEmbeddingSGDGAOptimizerSpec: ipulua.HostEmbeddingOptimizerSpec
 ---@overload fun(...): ipulua.HostEmbeddingSGDGAOptimizerSpec
 ipu.HostEmbeddingSGDGAOptimizerSpec = {}
 
 ---A table on the host: lookup(indices), register(session), and its present content as `value`.
+---Made by `ipu.create_host_embedding(…)`.
 ---Shapes: value [rows, width]
----Source: embedding_ops.HostEmbedding of the original
+---Source: embedding_ops.HostEmbedding of Graphcore's TensorFlow 2.6
 ---@class ipulua.HostEmbedding
 ---@overload fun(...): ipulua.HostEmbedding
 local HostEmbedding = {}
@@ -2992,7 +3039,7 @@ function HostEmbedding:register() end
 ---category in a table of its own (`cfg.ipu_model.version`); an unknown one or a value of another
 ---type is an error.
 ---Errors: an unknown option, a value of another type: `set(cfg, "auto_select", 2)`, `set(cfg, "auto_select_ipus", "two")`
----Source: config.IPUConfig of the original
+---Source: config.IPUConfig of Graphcore's TensorFlow 2.6
 ---@class ipulua.IPUConfig
 ---@overload fun(...): ipulua.IPUConfig
 ipu.IPUConfig = {}
@@ -3035,43 +3082,43 @@ function ipu.IPUConfig:to_json() end
 ---Applies a configuration. A different one that is active is reset first, with a warning; an
 ---identical one is left as it is.
 ---Errors: a number of IPUs that the machine can't give (powers of two; 16 without --ipus), options that exclude each other, another active configuration with reset_configuration = false: `ipu.configure_ipu_system(set(cfg, "auto_select_ipus", 3))`
----Source: config.configure_ipu_system of the original
+---Source: config.configure_ipu_system of Graphcore's TensorFlow 2.6
 ---@param config any
 ---@param options? {device?: string, reset_configuration?: boolean}
 function ipu.configure_ipu_system(config, options) end
 
 ---Goes back to no configuration: devices are given up and compiled programs forgotten.
----Source: config.reset_ipu_configuration of the original
+---Source: config.reset_ipu_configuration of Graphcore's TensorFlow 2.6
 function ipu.reset_ipu_configuration() end
 
 ---The configured devices: {device = "/device:IPU:0", ipus = 4, id = 24, members = {4, 5, 6, 7}},
 ---one each.
 ---Errors: nothing is configured
----Source: config.get_ipu_config of the original
+---Source: config.get_ipu_config of Graphcore's TensorFlow 2.6
 ---@return table[]
 function ipu.get_ipu_config() end
 
 ---How many IPUs a device has.
 ---Errors: a device that there is not: `ipu.get_num_of_ipus_in_device "/device:IPU:99"`
----Source: utils.get_num_of_ipus_in_device of the original
+---Source: utils.get_num_of_ipus_in_device of Graphcore's TensorFlow 2.6
 ---@param ipu_device string|integer
 ---@param options? {device?: string}
 ---@return integer
 function ipu.get_num_of_ipus_in_device(ipu_device, options) end
 
 ---Whether the limits of the IPU Model apply.
----Source: utils.running_on_ipu_model of the original
+---Source: utils.running_on_ipu_model of Graphcore's TensorFlow 2.6
 ---@return boolean
 function ipu.running_on_ipu_model() end
 
 ---Whether data of a category is made up instead of crossing between host and device.
 ---Errors: an unknown category: `ipu.use_synthetic_data_for "weights"`
----Source: utils.use_synthetic_data_for of the original
+---Source: utils.use_synthetic_data_for of Graphcore's TensorFlow 2.6
 ---@param category string infeed, outfeed, seed, hostembedding or parameters
 ---@return boolean
 function ipu.use_synthetic_data_for(category) end
 
----Sets the run flags, in the form of IPULUA_FLAGS and in its place; only while nothing is
+---Sets the run flags, in the form of IPULUA_FLAGS, which they replace; only while nothing is
 ---configured.
 ---Errors: an unknown flag, a value that it can't have, devices that there are already: `ipu.set_flags(1)`
 ---@param text string
@@ -3085,7 +3132,7 @@ function ipu.set_num_threads(n) end
 
 ---Starts what programs draw on a device again: the same seed gives the same sequence.
 ---Errors: a seed that is no integer, a device of another form: `ipu.reset_ipu_seed(0.5)`
----Source: utils.reset_ipu_seed of the original
+---Source: utils.reset_ipu_seed of Graphcore's TensorFlow 2.6
 ---@param seed integer
 ---@param options? {device?: string, cpu_device?: string, experimental_identical_replicas?: boolean}
 function ipu.reset_ipu_seed(seed, options) end
@@ -3093,7 +3140,7 @@ function ipu.reset_ipu_seed(seed, options) end
 ---The positions in a device that shards 0, 1, 2, … take: selection_order("SNAKE", 4) is {0, 1, 3,
 ---2}.
 ---Errors: an unknown order, a count outside of 1 … 1024: `ipu.selection_order("SPIRAL", 4)`
----Source: config.SelectionOrder of the original
+---Source: config.SelectionOrder of Graphcore's TensorFlow 2.6
 ---@param order string
 ---@param count integer
 ---@param options? {default_pipeline?: boolean}
@@ -3141,12 +3188,12 @@ function ipu.graph.print(fn, options) end
 ---What happened on the devices since the last call, of more than 10,000 events the newest: a list
 ---of {type, timestamp, duration, device, module, tensors}.
 ---Units: timestamp in seconds since 1970, duration in seconds
----Source: gen_ipu_ops.ipu_event_trace of the original
+---Source: gen_ipu_ops.ipu_event_trace of Graphcore's TensorFlow 2.6
 ---@return table[]
 function ipu.ipu_event_trace() end
 
 ---A folder of its own for the reports of one piece of work.
----Source: ReportHelper of the original's tests and tutorials
+---Source: ReportHelper of the tests and tutorials of Graphcore's TensorFlow 2.6
 ---@class ipulua.ReportHelper
 ---@overload fun(...): ipulua.ReportHelper
 ipu.ReportHelper = {}
@@ -3176,9 +3223,44 @@ function ipu.enable_check_numerics() end
 ---Programs run as usual again.
 function ipu.disable_check_numerics() end
 
+---x itself; an error where it holds a NaN or an infinity, at once or in a program whenever it comes
+---by: the message, the script's line and the first position.
+---Shapes: [...] → the same
+---Units: positions count from 0
+---Errors: integers; a NaN or an infinity: `ipu.debugging.check_numerics({0, 0 / 0}, "loss")`
+---Source: tf.debugging.check_numerics
+---@param x ipulua.Tensor|any[]|number
+---@param options? {message?: string}
+---@return ipulua.Tensor
+function ipu.debugging.check_numerics(x, options) end
+
+---An error where two tensors differ, which broadcast; at once, or in a program whenever it comes
+---by. A NaN differs from all.
+---Shapes: x, y broadcast
+---Units: positions count from 0
+---Errors: shapes that don't broadcast, dtypes or elements that differ: `ipu.debugging.assert_equal({1, 2}, {1, 3})`
+---Source: tf.debugging.assert_equal
+---@param x ipulua.Tensor|any[]|number|boolean
+---@param y ipulua.Tensor|any[]|number|boolean
+---@param options? {message?: string}
+function ipu.debugging.assert_equal(x, y, options) end
+
+---An error where a tensor hasn't the shape that is said of it: {tensor, {2, -1, "n"}}, where -1 is
+---any extent, and a name one that is the same wherever it stands.
+---Shapes: any
+---Errors: another shape, a pair of another form: `ipu.debugging.assert_shapes{{ipu.ones{2}, {3}}}`
+---Source: tf.debugging.assert_shapes
+---@param shapes any[]
+function ipu.debugging.assert_shapes(shapes) end
+
 ---The library's newest error as a table, nil before the first one: ipu.last_error().
 ---@return LastError?
 function ipu.last_error() end
+
+---Seconds of a clock that only goes forward: the difference of two readings is a time.
+---Units: seconds, from some moment before the program began
+---@return number
+function ipu.clock() end
 
 ---The JSON text of a value; an empty table is `{}` unless it is marked by `json.array`.
 ---Errors: what JSON can't hold (functions, tables in a ring): `ipu.json.encode(print)`
@@ -3188,7 +3270,7 @@ function ipu.last_error() end
 function ipu.json.encode(value, options) end
 
 ---The value of a JSON text; `null` is `json.null`. Raises when the text is not JSON.
----Errors: a text that is not JSON, with the byte's position: `ipu.json.decode "{1}"`
+---Errors: a text that is not JSON, with its place: `ipu.json.decode "{1}"`
 ---@param text string
 ---@return any
 function ipu.json.decode(text) end

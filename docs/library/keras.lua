@@ -81,7 +81,7 @@ layers.Masking = {}
 ---@overload fun(options?: {l1?: number, l2?: number, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.ActivityRegularization
 layers.ActivityRegularization = {}
 
----Marks a place where recomputation may begin; the value itself.
+---Marks a point where recomputation may begin; the value itself.
 ---@class keras.layers.RecomputationCheckpoint: keras.layers.Layer
 ---@overload fun(options?: {name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.RecomputationCheckpoint
 layers.RecomputationCheckpoint = {}
@@ -299,12 +299,12 @@ layers.UpSampling2D = {}
 ---@overload fun(options?: {size?: integer|any[], data_format?: string, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.UpSampling3D
 layers.UpSampling3D = {}
 
----Conv1D with a kernel of its own at each place.
+---Conv1D with a kernel of its own at each position.
 ---@class keras.layers.LocallyConnected1D: keras.layers.Layer
 ---@overload fun(filters: integer, kernel_size: integer|any[], options?: {strides?: integer|any[], padding?: string, data_format?: string, activation?: string|function, use_bias?: boolean, kernel_initializer?: string|table, bias_initializer?: string|table, kernel_regularizer?: string|table, bias_regularizer?: string|table, kernel_constraint?: string|table, bias_constraint?: string|table, implementation?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.LocallyConnected1D
 layers.LocallyConnected1D = {}
 
----Conv2D with a kernel of its own at each place.
+---Conv2D with a kernel of its own at each position.
 ---@class keras.layers.LocallyConnected2D: keras.layers.Layer
 ---@overload fun(filters: integer, kernel_size: integer|any[], options?: {strides?: integer|any[], padding?: string, data_format?: string, activation?: string|function, use_bias?: boolean, kernel_initializer?: string|table, bias_initializer?: string|table, kernel_regularizer?: string|table, bias_regularizer?: string|table, kernel_constraint?: string|table, bias_constraint?: string|table, implementation?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.LocallyConnected2D
 layers.LocallyConnected2D = {}
@@ -573,7 +573,7 @@ layers.Resizing = {}
 ---@overload fun(height: integer, width: integer, options?: {name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.CenterCrop
 layers.CenterCrop = {}
 
----In training a window at a random place, the same for a batch; else the middle.
+---In training a window at a random position, the same for a batch; else the middle.
 ---@class keras.layers.RandomCrop: keras.layers.Layer
 ---@overload fun(height: integer, width: integer, options?: {seed?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.RandomCrop
 layers.RandomCrop = {}
@@ -1380,7 +1380,7 @@ callbacks.Callback = {}
 ---@overload fun(): keras.callbacks.CallbackList
 callbacks.CallbackList = {}
 
----Collects what training reported.
+---Collects what training reported: `history`, a list for each number, and `epoch`. `history:plot()` draws curves in letters on standard output, `history:plot("run.svg")` into a file.
 ---@class keras.callbacks.History: keras.callbacks.Callback
 ---@overload fun(): keras.callbacks.History
 callbacks.History = {}
@@ -1400,7 +1400,7 @@ callbacks.EarlyStopping = {}
 ---@overload fun(filepath: string, options?: {monitor?: string, verbose?: integer, save_best_only?: boolean, save_weights_only?: boolean, mode?: string, save_freq?: string|integer, initial_value_threshold?: number}): keras.callbacks.ModelCheckpoint
 callbacks.ModelCheckpoint = {}
 
----Saves the whole state of the training (weights, optimizer, random numbers, place in the dataset, metrics, callbacks) at each epoch's end, or each save_freq steps, and begins a later fit with it: its weights are bit for bit those of a run that was never interrupted. After Ctrl-C the later fit begins with the next step, where executions of several steps were not cut short. double_checkpoint keeps the backup before, too; delete_checkpoint removes them when the training has ended.
+---Saves the whole state of the training (weights, optimizer, random numbers, position in the dataset, metrics, callbacks) at each epoch's end, or each save_freq steps, and begins a later fit with it: its weights are bit for bit those of a run that was never interrupted. After Ctrl-C the later fit begins with the next step, where executions of several steps were not cut short. double_checkpoint keeps the backup before, too; delete_checkpoint removes them when the training has ended.
 ---@class keras.callbacks.BackupAndRestore: keras.callbacks.Callback
 ---@overload fun(backup_dir: string, options?: {save_freq?: string|integer, double_checkpoint?: boolean, delete_checkpoint?: boolean, verbose?: integer}): keras.callbacks.BackupAndRestore
 callbacks.BackupAndRestore = {}
@@ -1445,10 +1445,10 @@ function models.save_model(...) end
 ---The same architecture with new weights.
 function models.clone_model(...) end
 
----Tensors that layers were called with, from inputs to outputs: `keras.Model{inputs = x, outputs = y}`; or a subclass with a call of its own: `keras.Model:extend("Name")`, `call(x, {training =})`.
+---Another name of [Model](models.md#model).
 function models.Model(...) end
 
----One layer after another: `keras.Sequential{layer, layer, …}`; add(layer) and pop() change the list.
+---Another name of [Sequential](models.md#sequential).
 function models.Sequential(...) end
 
 ---Class numbers as vectors of 0 and 1.
@@ -1471,6 +1471,12 @@ function utils.pad_sequences(...) end
 
 ---Another name of `preprocessing.timeseries_dataset_from_array`.
 function utils.timeseries_dataset_from_array(...) end
+
+---Another name of `preprocessing.image_dataset_from_directory`.
+function utils.image_dataset_from_directory(...) end
+
+---Another name of `preprocessing.text_dataset_from_directory`.
+function utils.text_dataset_from_directory(...) end
 
 ---A scope in which names stand for own classes and functions, as `custom_objects` of load_model does for one model; what get_custom_objects gives is as before when it is left.
 function utils.custom_object_scope(...) end
@@ -1503,13 +1509,27 @@ function utils.get_registered_object(...) end
 function utils.vocabulary(...) end
 
 ---Characters and their numbers: `encode(text)`, `decode(numbers)`, `size`.
-function utils.Vocabulary(...) end
+---@class keras.utils.Vocabulary
+---@overload fun(): keras.utils.Vocabulary
+utils.Vocabulary = {}
+
+---The text of numbers; "?" for one that no character has.
+function utils.Vocabulary:decode(...) end
+
+---Numbers (from 0) of a text's characters, an int32 tensor.
+function utils.Vocabulary:encode(...) end
 
 ---Text that a character model (numbers [batch, time] to logits [batch, time, characters]) writes after a prompt. The model sees the last `window` characters (by default as many as its input is long, else 64).
 function utils.generate_text(...) end
 
 ---A dataset of batches of windows over a series (positions: data, targets or nil, sequence_length): sequence_length steps, sampling_rate apart, a window each sequence_stride steps; with targets pairs, targets[i] being that of the window which begins at step i. start_index and end_index say which part of the series is used. A last smaller batch comes, too, unless drop_remainder is set.
 function preprocessing.timeseries_dataset_from_array(...) end
+
+---Batches of the pictures of a folder's folders, and the folders' numbers. `class_names` of the dataset are the folders, `file_paths` the files. Sizes are made equal bilinearly.
+function preprocessing.image_dataset_from_directory(...) end
+
+---Batches of the texts of a folder's folders (.txt files, Lua strings, which TextVectorization numbers in `map`), and the folders' numbers. `class_names` of the dataset are the folders, `file_paths` the files.
+function preprocessing.text_dataset_from_directory(...) end
 
 ---Sequences as the rows of one tensor: those shorter than maxlen (by default the longest one's length) are filled up with `value`, longer ones cut, at their beginnings ("pre") or ends ("post").
 function preprocessing.sequence.pad_sequences(...) end
@@ -1580,7 +1600,9 @@ function mixed_precision.global_policy(...) end
 function mixed_precision.resolve(...) end
 
 ---In which dtype a layer computes, and in which it keeps its variables: a dtype, "mixed_float16" or "mixed_bfloat16".
-function mixed_precision.Policy(...) end
+---@class keras.mixed_precision.Policy
+---@overload fun(): keras.mixed_precision.Policy
+mixed_precision.Policy = {}
 
 ---Images (uint8 [60000, 28, 28] and [10000, 28, 28]) and labels (uint8) of handwritten digits: x_train, y_train, x_test, y_test. Without files, digits are drawn.
 function datasets.mnist(...) end

@@ -1,6 +1,8 @@
 -- All of ipu.keras but layers, for docs/reference/keras.md: {name, what its shapes or values are
 -- shown with}: of losses and metrics a kind or a sample, of schedules a sample, of initializers a
 -- shape that is wrong, of callbacks a wrong sample. Samples are run.
+local operand <const> = {{"x", "tensor, number or list", "required", "operand"}}
+
 return {
   losses = {
     {"Loss"}, {"MeanSquaredError"}, {"MeanAbsoluteError"}, {"MeanAbsolutePercentageError"},
@@ -88,11 +90,13 @@ return {
       "Model", "Sequential"},
     utils = {"to_categorical", "normalize", "set_random_seed", "reset_names", "plot_model",
       "pad_sequences",
-      "timeseries_dataset_from_array", "custom_object_scope", "get_custom_objects",
+      "timeseries_dataset_from_array", "image_dataset_from_directory",
+      "text_dataset_from_directory", "custom_object_scope", "get_custom_objects",
       "register_keras_serializable", "get_registered_name", "array_to_img", "img_to_array",
       "load_img", "save_img",
       "get_registered_object", "vocabulary", "Vocabulary", "generate_text"},
-    preprocessing = {"timeseries_dataset_from_array"},
+    preprocessing = {"timeseries_dataset_from_array", "image_dataset_from_directory",
+      "text_dataset_from_directory"},
     ["preprocessing.sequence"] = {"pad_sequences", "make_sampling_table", "skipgrams"},
     ["preprocessing.text"] = {"text_to_word_sequence", "hashing_trick", "Tokenizer",
       "tokenizer_from_json"},
@@ -108,9 +112,11 @@ return {
     ["utils.save_img"] = "preprocessing.image.save_img",
     ["utils.pad_sequences"] = "preprocessing.sequence.pad_sequences",
     ["utils.timeseries_dataset_from_array"] = "preprocessing.timeseries_dataset_from_array",
+    ["utils.image_dataset_from_directory"] = "preprocessing.image_dataset_from_directory",
+    ["utils.text_dataset_from_directory"] = "preprocessing.text_dataset_from_directory",
   },
   -- Classes among the functions whose methods are shown.
-  spelled_out = {Tokenizer = true},
+  spelled_out = {Tokenizer = true, Vocabulary = true, Policy = true},
   -- Fields of ipu.keras itself.
   top = {
     {"PipelineStage", "`keras.PipelineStage(stage)`: a scope; layers made or called in it are in "
@@ -129,7 +135,7 @@ return {
       .. "for each stage."},
     {"PipelineSequential", "Another name of SequentialPipelineModel."},
     {"onnx", "`keras.onnx.export(model, path)` and `keras.onnx.import(path)`: see "
-      .. "[interop.md](../howto/interop.md)."},
+      .. "[interop.md](../../howto/interop.md)."},
   },
   -- Samples that raise, where a wrong argument says little.
   wrong = {
@@ -146,15 +152,19 @@ return {
   },
   -- Functions of the backend that check their arguments themselves.
   backend_calls = {
-    concatenate = {"tensors, axis = -1", "`tensors` list of tensors; `axis` integer, default `-1`"},
-    stack = {"tensors, axis = 0", "`tensors` list of tensors; `axis` integer, default `0`"},
-    batch_get_value = {"variables", "`variables` list of variables"},
-    batch_set_value = {"tuples", "`tuples` list of {variable, value}"},
-    hard_sigmoid = {"x", "`x` tensor, number or list"},
-    softplus = {"x", "`x` tensor, number or list"},
-    softsign = {"x", "`x` tensor, number or list"},
-    cast_to_floatx = {"x", "`x` tensor, number or list"},
-    is_keras_tensor = {"x", "`x` any value"},
+    concatenate = {"tensors, axis = -1", arguments = {
+      {"tensors", "list of tensors", "required", "tensors of one rank"},
+      {"axis", "integer", "`-1`", "axis that they are joined along"}}},
+    stack = {"tensors, axis = 0", arguments = {
+      {"tensors", "list of tensors", "required", "tensors of one shape"},
+      {"axis", "integer", "`0`", "position of the new axis"}}},
+    batch_get_value = {"variables", arguments = {
+      {"variables", "list of variables", "required", "variables that are read"}}},
+    batch_set_value = {"tuples", arguments = {
+      {"tuples", "list of {variable, value}", "required", "new values"}}},
+    hard_sigmoid = {"x", arguments = operand}, softplus = {"x", arguments = operand},
+    softsign = {"x", arguments = operand}, cast_to_floatx = {"x", arguments = operand},
+    is_keras_tensor = {"x", arguments = {{"x", "any value", "required", "value to look at"}}},
   },
   -- What is for the library itself.
   internal = {declare = true, build_once = true, build_with = true, discard_programs = true,

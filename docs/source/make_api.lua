@@ -1,7 +1,7 @@
--- `make docs`: docs/reference/api.md and docs/library/ipulua.lua (annotations for LuaLS): all of
--- `ipu` but ops, which docs/reference/ops.md has, and Keras. Texts are the comments above each
--- function and class, arguments the rows that check them: what help() shows. Given a folder, it
--- writes there.
+-- `make docs`: the pages of docs/reference/api, their index docs/reference/api.md, and
+-- docs/library/ipulua.lua (annotations for LuaLS): all of `ipu` but ops and Keras. Texts are the
+-- comments above each function and class, arguments the rows that check them: help() shows them,
+-- too. Given a folder, it writes there.
 
 package.path = "docs/source/?.lua;" .. package.path
 local class = require "ipulua.base.class"
@@ -10,8 +10,10 @@ local enums = require "ipulua.enums"
 local help = require "ipulua.tools.help"
 local ipu = require "ipulua"
 local options = require "ipulua.config.options"
-local details = require "details"
+local calls, unshown = require "calls".api, require "calls".none
+local entry = require "entry"
 local notes = require "notes"
+local pages = require "pages"
 local rows = require "rows"
 local values = require "ipulua.tools.values"
 require "ipulua.base.log".set_writer(function() end)
@@ -21,9 +23,15 @@ local folder = arg and arg[1]
 -- What stands where. "loops.repeat_n" is ipu.loops.repeat_n; a class of its own that ipu does not
 -- offer by name is {class, how one is got}.
 local sections <const> = {
-  {"Tensors", "Ops, which are functions of `ipu` and methods of tensors, are in [ops.md](ops.md).",
-    "tensor constant zeros ones full eye arange linspace confusion_matrix is_tensor print_tensor "
-    .. "save load "
+  {"Tensors", "Ops, which are functions of `ipu` and methods of tensors, are in "
+    .. "[ops.md](../ops.md). "
+    .. "`t[2]`, `t[-1]`, `t[{2, 5}]`, `t[{{2, 5}, {}, -1}]` and `t[mask]` take elements out: "
+    .. "positions count from 1, both ends of a range are in it, `{}` is all. `t[2] = values` and "
+    .. "the others write them, outside of traced functions; what was made of `t` before keeps its "
+    .. "numbers.",
+    "tensor constant zeros ones full eye arange linspace confusion_matrix unique nonzero "
+    .. "boolean_mask is_tensor print_tensor "
+    .. "set_printoptions save load "
     .. "random.set_seed"},
   {"Variables", "What lives between calls.",
     "Variable get_variable variable_scope global_variables trainable_variables "
@@ -41,7 +49,7 @@ local sections <const> = {
     "Session placeholder ipu_compiler.compile device ipu_scope ipu_shard ipu_jit_scope "
     .. "outside_compilation_scope name_scope "
     .. "frontend_attribute partials_type stochastic_rounding"},
-  {"Datasets", "`ipu.data`; [datasets.md](../howto/datasets.md) shows them at work.",
+  {"Datasets", "`ipu.data`; [datasets.md](../../howto/datasets.md) shows them at work.",
     "data.from_tensors data.from_tensor_slices data.from_generator data.range data.zip "
     .. "data.BufferDataset data.from_idx data.from_cifar "
     .. "data.from_csv data.read_csv data.from_npy data.from_safetensors data.from_text "
@@ -52,7 +60,7 @@ local sections <const> = {
   {"Queues and strategies", nil,
     "IPUInfeedQueue IPUOutfeedQueue ScopedIPUOutfeedQueue IPUStrategy IPUStrategyV1",
     {require "ipulua.trace.jobs".Job, "strategy:run_async(f)"}},
-  {"Several processes", "[processes.md](../howto/processes.md) shows them at work.",
+  {"Several processes", "[processes.md](../../howto/processes.md) shows them at work.",
     "PopDistStrategy IPUMultiWorkerStrategy MPIClusterResolver popdist.init "
     .. "popdist.isPopdistEnvSet popdist.getNumInstances popdist.getInstanceIndex "
     .. "popdist.getNumTotalReplicas popdist.getNumLocalReplicas popdist.getReplicaIndexOffset "
@@ -80,18 +88,20 @@ local sections <const> = {
   {"Tables on the host", nil, "create_host_embedding HostEmbeddingOptimizerSpec "
     .. "HostEmbeddingSGDGAOptimizerSpec",
     {require "ipulua.trace.host_embedding".HostEmbedding, "ipu.create_host_embedding(…)"}},
-  {"Configuration", "Options of `ipu.IPUConfig` are listed [below](#options-of-ipuconfig).",
+  {"Configuration", "Options of `ipu.IPUConfig` are listed in [options](options-of-ipuconfig.md).",
     "IPUConfig configure_ipu_system reset_ipu_configuration get_ipu_config "
     .. "get_num_of_ipus_in_device running_on_ipu_model "
     .. "use_synthetic_data_for set_flags set_num_threads reset_ipu_seed selection_order"},
   {"Looking inside", nil, "estimate programs graph.nodes graph.print ipu_event_trace ReportHelper "
     .. "enable_check_numerics "
-    .. "disable_check_numerics last_error json.encode json.decode"},
+    .. "disable_check_numerics debugging.check_numerics debugging.assert_equal "
+    .. "debugging.assert_shapes last_error clock json.encode json.decode"},
 }
 
-local md, meta, written = {}, {}, {}
+local book, meta, written = pages.new "api", {}, {}
+local page -- that is being written
 local function write(format, ...)
-  md[#md + 1] = select("#", ...) > 0 and string.format(format, ...) or format
+  page.lines[#page.lines + 1] = select("#", ...) > 0 and string.format(format, ...) or format
 end
 local function annotate(format, ...)
   meta[#meta + 1] = select("#", ...) > 0 and string.format(format, ...) or format
@@ -160,40 +170,63 @@ local function signature(name, about)
   return string.format("%s(%s)", name, table.concat(about.parameters, ", ", first))
 end
 
+local missing = {} -- entries without a call
+
 local function sentences(name, text)
   if #text == 0 then io.stderr:write("no text above ", name, "\n") end
   return (table.concat(text, " "):gsub("%*", "\\*"))
 end
 
-local function write_details(name, about, indent)
-  for _, line in ipairs(details.lines(name, about, indent)) do write("%s", line) end
+-- How scripts write a name: after "ipu." or a local name of its module; a method after a colon.
+local function used(name)
+  local leaf = name:match("[%w_]+$"):gsub("%p", "%%%0")
+  if name:find(":", 1, true) then return {":" .. leaf .. "[({]"} end
+  if name:find(".", 1, true) then return {"[%w_]%." .. leaf .. "%f[^%w_]"} end
+  return {"ipu%." .. leaf .. "%f[^%w_]"}
+end
+
+-- The page's entries before one; of the first the one after it.
+local function near(name)
+  local list = {}
+  for i, each in ipairs(page.planned or page.names) do
+    if each == name then list = {page.planned[i - 1] or page.planned[i + 1]} end
+  end
+  return #list > 0 and list or {page.names[#page.names]}
+end
+
+local function write_entry(heading, name, signed, about, extends)
+  local listed = entry.notes(name, about)
+  listed.Result = extends or listed.Result or "nothing"
+  if listed.Errors == nil then
+    listed.Errors = #entry.arguments(name, about) > 0
+      and "arguments that are missing, unknown or of another type" or "none of its own"
+  end
+  pages.write(page, entry.lines{heading = heading, name = name,
+    text = sentences(name, about.text), signature = signed, calls = calls[name],
+      unshown = unshown[name],
+    arguments = entry.arguments(name, about), notes = listed, names = used(name),
+    folder = page.folder, near = near(name)}, heading == "###" and name or nil)
+  if not calls[name] and not unshown[name] then missing[#missing + 1] = name end
 end
 
 local function write_function(name, about)
-  write("**%s** – %s  ", name, sentences(name, about.text))
-  write("`%s`%s", signature("ipu." .. name, about), details.result(about))
-  write ""
-  write_details(name, about, "")
-  if md[#md] ~= "" then write "" end
+  write_entry("###", name, signature("ipu." .. name, about), about)
   annotate_function("ipu." .. name, about)
 end
 
 local function write_class(name, c, how)
   local found = help.class(c)
-  write("**%s** – %s  ", name, sentences(name, found.text))
-  write("`%s`%s", how or string.format("ipu.%s(%s)", name, rows.signature(found.rows)),
-    c.super and c.super.__name ~= "Scope" and "; extends " .. c.super.__name or "")
-  write ""
-  write_details(name, found, "")
+  local of = c.super and c.super.__name ~= "Scope" and "; extends " .. c.super.__name or ""
+  found.gives = {}
+  if how then found.text[#found.text + 1] = "Made by `" .. how .. "`." end
+  write_entry("###", name, not how and string.format("ipu.%s(%s)", name,
+    rows.signature(found.rows)) or nil, found, c.__name .. of)
   for _, method in ipairs(found.methods) do
     if method[3] == c then
       local _, about = table.unpack(method)
-      write("- `%s`%s: %s", signature(":" .. method[1], about), details.result(about),
-        sentences(method[1], about.text))
-      write_details(name .. ":" .. method[1], about, "  ")
+      write_entry("####", name .. ":" .. method[1], signature(":" .. method[1], about), about)
     end
   end
-  if md[#md] ~= "" then write "" end
   if how then
     annotate_class(name, c, found, "local " .. name)
   else
@@ -206,7 +239,8 @@ local function write_named(name)
   written[name] = true
   if class.is_class(value) then
     if value.__name ~= name:match("[^.]+$") then
-      write("**%s** – Another name of %s.\n", name, value.__name)
+      pages.write(page, {"### " .. name, "", "Another name of [" .. value.__name .. "](#"
+        .. value.__name:lower() .. ").", ""}, name)
     else write_class(name, value) end
   else write_function(name, assert(help.about(value), name)) end
 end
@@ -235,14 +269,10 @@ end
 
 -- What calls give: tables and userdata whose classes scripts don't make by name.
 local function write_values()
-  write "## Values"
-  write ""
-  write "What the functions above give; none of these is made by its name."
-  write ""
+  page = pages.add(book, "Values", "Functions give these; none of them is made by its name.")
   for _, value in ipairs(values) do
     local name, sentence, fields, methods = table.unpack(value)
-    write("**%s** – %s", name, (sentence:gsub("%*", "\\*")))
-    write ""
+    pages.write(page, {"### " .. name, "", (sentence:gsub("%*", "\\*")), ""}, name)
     write_fields(name, fields)
     for _, method in ipairs(methods) do
       write("- `:%s`%s: %s", method[1], method[2] and " → " .. method[2] or "", method[3])
@@ -255,12 +285,10 @@ local function write_values()
 end
 
 local function write_enumerations()
-  write "## Enumerations"
-  write ""
-  write("A member is its name as a string; any letter case is taken where one is wanted. "
+  page = pages.add(book, "Enumerations", "A member is its name as a string; any letter case is "
+    .. "taken where one is wanted. "
     .. "`ipu.PipelineSchedule(\"grouped\")` gives "
     .. "the member, or raises and lists all.")
-  write ""
   local names = {}
   for name in pairs(enums) do names[#names + 1] = name end
   table.sort(names)
@@ -277,8 +305,7 @@ local function write_enumerations()
 end
 
 local function write_options()
-  write "## Options of IPUConfig"
-  write ""
+  page = pages.add(book, "Options of IPUConfig")
   write "| option | type | default | |"
   write "| --- | --- | --- | --- |"
   for _, row in ipairs(options.table) do
@@ -293,22 +320,17 @@ local function write_options()
   write ""
 end
 
-write "# The functions and classes of ipu"
-write ""
-write("All of `ipu` beside [ops](ops.md) and [Keras](keras.md). This page is written by `make "
-  .. "docs` from the library's own comments and the "
-  .. "rows that check arguments, which is what `help(x)` at the prompt shows, too. Arguments in "
-  .. "braces go by name, with their defaults; "
-  .. "all may stand in one table. An argument that is missing, unknown or of another type than "
-  .. "*Takes* says is an error of every "
-  .. "function, with the script's line; *Errors* says what else is one. The messages behind its "
-  .. "samples are what comes when they run, "
-  .. "where `data` is `ipu.data`, `x` a tensor [2, 3], `v` a variable [3], `ds` is "
-  .. "`data.range(4)`, `f` a function that was "
-  .. "traced, `model` a Keras model, `cfg` an IPUConfig, and `set` assigns a field and returns the "
-  .. "object. "
-  .. "*The original* of a source is Graphcore's TensorFlow 2.6 for IPUs.")
-write ""
+local intro <const> = "All of `ipu` but [ops](ops.md) and [Keras](keras.md). `make docs` writes "
+  .. "these pages from the library's own comments and from the rows that check arguments; "
+  .. "`help(x)` shows the same at the prompt. Arguments in braces go by name. All may stand in one "
+  .. "table.\n\nAn argument that is missing, unknown or of another type than its table says is an "
+  .. "error of every function, with the script's line. *Errors* tells of further ones, with the "
+  .. "message of each sample.\n\nEvery call and sample has run. In them `data` is `ipu.data`, `x` "
+  .. "a "
+  .. "tensor [2, 3], `v` a variable [3], `ds` is `data.range(4)`, `f` a traced function, `model` a "
+  .. "Keras model of 3 inputs, `cfg` an IPUConfig, `folder` an empty folder and `pictures` one of "
+  .. "images. `set` assigns a "
+  .. "field and returns the object. The result follows the arrow; a tensor is shown by its shape."
 annotate "---@meta ipulua"
 annotate "-- Annotations of ipu for the Lua language server; written by `make docs`."
 annotate ""
@@ -320,13 +342,10 @@ for _, section in ipairs(sections) do
   end
 end
 for _, section in ipairs(sections) do
-  write("## %s", section[1])
-  write ""
-  if section[2] then
-    write(section[2])
-    write ""
-  end
-  for name in section[3]:gmatch("%S+") do write_named(name) end
+  page = pages.add(book, section[1], section[2])
+  page.planned = {}
+  for name in section[3]:gmatch("%S+") do page.planned[#page.planned + 1] = name end
+  for _, name in ipairs(page.planned) do write_named(name) end
   if section[4] then write_class(section[4][1].__name, section[4][1], section[4][2]) end
 end
 -- What no section names yet.
@@ -344,8 +363,7 @@ for _, name in ipairs(help.names(ipu)) do
   end
 end
 if #rest > 0 then
-  write "## Others"
-  write ""
+  page = pages.add(book, "Others")
   for _, name in ipairs(rest) do write_named(name) end
 end
 write_values()
@@ -370,6 +388,8 @@ local function save(path, list)
   local file <close> = assert(io.open(path, "w"))
   assert(file:write((table.concat(list, "\n"):gsub("\n+$", "")), "\n"))
 end
+notes.finish()
+if #missing > 0 then notes.problem("no call for %s", table.concat(missing, " ")) end
 notes.check()
-save(folder and folder .. "/api.md" or "docs/reference/api.md", md)
+pages.save(book, "The functions and classes of ipu", intro, folder)
 save(folder and folder .. "/ipulua.lua" or "docs/library/ipulua.lua", meta)

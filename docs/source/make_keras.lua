@@ -1,14 +1,17 @@
--- `make docs`: docs/reference/keras.md and docs/library/keras.lua (annotations for LuaLS) from what
--- there is: the classes of ipu.keras, the rows of their arguments, the comments above them, and
--- samples that are run. Given a folder, it writes there.
+-- `make docs`: the pages of docs/reference/keras, their index docs/reference/keras.md, and
+-- docs/library/keras.lua (annotations for LuaLS): from the classes of ipu.keras, the rows of their
+-- arguments, the comments above them, and samples that are run. Given a folder, it writes there.
 
 package.path = "docs/source/?.lua;" .. package.path
 local class = require "ipulua.base.class"
-local details = require "details"
+local calls, unshown = require "calls".keras, require "calls".none
+local backend_calls = require "calls".backend
+local entry = require "entry"
 local help = require "ipulua.tools.help"
 local ipu = require "ipulua"
 local layer_sections, parts = require "keras_layers", require "keras_parts"
 local notes = require "notes"
+local pages = require "pages"
 local about_parts = require "ipulua.base.parts.about"
 local row_text = require "rows"
 local shapes = require "shapes"
@@ -54,9 +57,13 @@ end
 
 -- ------------------------------------------------ showing things
 
-local md, meta = {}, {}
+local book, meta = pages.new "keras", {}
+local page -- that is being written
+local function begin(title, intro, ...)
+  page = pages.add(book, title, select("#", ...) > 0 and string.format(intro, ...) or intro)
+end
 local function write(format, ...)
-  md[#md + 1] = select("#", ...) > 0 and string.format(format, ...) or format
+  page.lines[#page.lines + 1] = select("#", ...) > 0 and string.format(format, ...) or format
 end
 local function annotate(format, ...)
   meta[#meta + 1] = select("#", ...) > 0 and string.format(format, ...) or format
@@ -148,40 +155,50 @@ local function wrong_sample(module, name, c, given)
   error("nothing is wrong with " .. name)
 end
 
--- An entry: o.text, o.call (its signature), and what is said of it as a list: o.takes, o.shapes,
--- o.more, o.errors (text), o.source.
+-- An entry: o.text, o.call (its signature), o.calls (code that runs), o.arguments, and notes:
+-- o.shapes, o.state, o.weights, o.result, o.errors, o.source.
 local function write_entry(name, o)
-  write("**%s** – %s%s", name, o.text, o.call and "  " or "")
-  if o.call then write("`%s`", o.call) end
-  write ""
-  for _, kind in ipairs{"takes", "shapes", "more", "errors", "source"} do
-    if o[kind] then
-      write("- %s%s", kind == "more" and "" or kind:gsub("^%l", string.upper) .. ": ", o[kind])
-    end
+  local leaf, module = name:match("[%w_]+$"), o.module and o.module:match("[%w_]+$")
+  local names = name:find(":", 1, true) and {":" .. leaf .. "[({]"}
+    or {(module or "keras") .. "%." .. leaf .. "%f[^%w_]"}
+  local listed = o.notes or {}
+  for kind, field in pairs{Shapes = "shapes", State = "state", Weights = "weights",
+    Errors = "errors", Source = "source", Result = "result"} do
+    listed[kind] = o[field] or listed[kind]
   end
-  write ""
+  listed.Result = listed.Result or "nothing"
+  listed.Errors = listed.Errors or "none of its own"
+  local code = o.calls or calls[name] or calls[(o.module or "") .. "." .. name]
+  local why = unshown[name]
+  if not code and not why then notes.problem("no call for %s", name) end
+  pages.write(page, entry.lines{heading = o.heading or "###", name = name, text = o.text,
+    signature = o.call, calls = code, unshown = not code and why, arguments = o.arguments,
+    notes = listed, names = names, folder = page.folder,
+    near = {page.names[#page.names], page.names[#page.names - 1], o.next}}, name)
 end
 
 local function wrong_text(module, code, message)
   return string.format("`%s.%s` (*%s*)", module, code, message)
 end
 
-local function types_of(c) return details.arguments({rows = c.argument_rows}, c.argument_kinds) end
+local function arguments_of(c, name)
+  return entry.arguments(name, {rows = c.argument_rows}, c.argument_kinds)
+end
 
 -- ------------------------------------------------ families
 
-write "# Keras"
-write ""
-write("What `ipu.keras` offers. This page is written by `make docs` from the library itself: "
-  .. "arguments and defaults are those of the "
-  .. "code, shapes and messages come from running the samples. Positional arguments come in the "
-  .. "order given; those in braces by name "
-  .. "(both in one table will do: `Dense{4, activation = \"relu\"}`). An argument that is unknown, "
-  .. "of a wrong type or out of its range is "
-  .. "an error that names the script's line, the argument and what would be right. *The original* "
-  .. "of a source is Graphcore's TensorFlow "
-  .. "2.6 for IPUs.")
-write ""
+local intro <const> = "All of `ipu.keras`. `make docs` writes these pages from the library: "
+  .. "arguments and defaults come from the code, shapes and messages from samples that run.\n\n"
+  .. "Arguments by position come in the order given, those in braces by name. Both may stand in "
+  .. "one "
+  .. "table: `Dense{4, activation = \"relu\"}`. An argument that is unknown, of a wrong type or "
+  .. "out of "
+  .. "its range is an error with the script's line, the argument and the right values.\n\n"
+  .. "Every call has run. In them `keras` is `ipu.keras`, `layers` `keras.layers`, `model` a model "
+  .. "of 3 inputs, `compiled` the same, compiled, `v` a variable [3] and `K` `keras.backend`. "
+  .. "`folder` is an empty folder, `pictures` and `texts` are folders of one class. The result "
+  .. "follows the arrow; a tensor is shown by its shape."
+
 annotate "---@meta"
 annotate "-- Annotations of ipu.keras for the Lua language server; written by `make docs`."
 for _, module in ipairs{"layers", "losses", "metrics", "optimizers", "schedules", "initializers",
@@ -204,26 +221,70 @@ local function in_layers(code)
   end))
 end
 
-local function wrong_of(entry)
-  local wrong, names = entry.wrong, keras.layers
+local function wrong_of(row)
+  local wrong, names = row.wrong, keras.layers
   if type(wrong) == "string" then
     local made, message = run(wrong, names)
     if message then return "`" .. in_layers(wrong) .. "`", message end
-    local _, later = run("layer:compute_output_shape(shape)", {layer = made, shape = entry.input})
-    return string.format("`%s` on %s", in_layers(wrong), shape_text(entry.input)),
+    local _, later = run("layer:compute_output_shape(shape)", {layer = made, shape = row.input})
+    return string.format("`%s` on %s", in_layers(wrong), shape_text(row.input)),
       (assert(later, wrong))
   end
   if not wrong then return nil end
   local _, message = run("layer:compute_output_shape(shape)",
-    {layer = run(entry.sample, names), shape = wrong})
-  return string.format("`%s` on %s", in_layers(entry.sample), shape_text(wrong)),
-    (assert(message, entry[1]))
+    {layer = run(row.sample, names), shape = wrong})
+  return string.format("`%s` on %s", in_layers(row.sample), shape_text(wrong)),
+    (assert(message, row[1]))
 end
 
 local function markdown(text) return (text:gsub(" %* ", " · ")) end
 
-local function layer_entry(entry)
-  local name = entry[1]
+-- The input of a layer's sample as code; whole numbers where it wants such.
+local function input_code(shape, whole)
+  if type(shape[1]) ~= "table" then
+    local extents = "{" .. table.concat(shape, ", ") .. "}"
+    return whole and "ipu.zeros(" .. extents .. ', "int32")' or "ipu.ones" .. extents
+  end
+  local list = {}
+  for i, each in ipairs(shape) do list[i] = input_code(each, whole) end
+  return "{" .. table.concat(list, ", ") .. "}"
+end
+
+-- The call of a layer's sample on an input, with a result that `shown` sees.
+local function layer_call(row)
+  if not row.sample then return "layers." .. row[1] end
+  local made = in_layers(row.sample)
+  if not row.input then return made end
+  local last
+  for _, whole in ipairs{false, true} do
+    local code = made .. "(" .. input_code(row.input, whole) .. ")"
+    local ok, message = notes.try(code, tostring)
+    if ok then return code end
+    last = message
+  end
+  notes.problem("%s: its sample cannot be called: %s", row[1], tostring(last))
+  return made
+end
+
+-- The weights of the sample after its call: "kernel [3, 4], bias [4]".
+local function weights_of(row)
+  if not row.sample or not row.input then return "none" end
+  local code = layer_call(row)
+  local at = #in_layers(row.sample)
+  local list = {}
+  notes.try("local l = " .. code:sub(1, at) .. " l" .. code:sub(at + 1) .. " return l.weights",
+    function(weights)
+      for i, w in ipairs(weights) do
+        list[i] = string.format("`%s` %s", w.name:match("[^/]+$"):gsub(":%d+$", ""),
+          shape_text(w.shape))
+      end
+      return ""
+    end)
+  return #list > 0 and table.concat(list, ", ") .. ", in the call above" or "none"
+end
+
+local function layer_entry(row)
+  local name = row[1]
   local c = keras.layers[name]
   local o = {text = text_of("layers", name), source = about_parts.source("layers", name)}
   if not class.is_class(c) then
@@ -231,55 +292,57 @@ local function layer_entry(entry)
     local of = name:gsub("^%l", string.upper)
     o.call = string.format("layers.%s(%s)", name, name == "Input"
       and row_text.signature(help.about(c).rows) or "inputs, {…}")
-    if name == "Input" then o.takes = details.arguments(help.about(c))
+    if name == "Input" then
+      o.arguments, o.calls = entry.arguments(name, help.about(c)), {"keras.Input{3}"}
+      o.result, o.weights = "a symbolic tensor", "none"
     else
-      o.takes, o.shapes, o.errors = "`inputs` list of tensors; then " .. of .. "'s arguments",
-        "as " .. of .. "'s", "as " .. of .. "'s"
+      o.arguments = {{"inputs", "list of tensors", "required", "tensors of one shape"},
+        {"…", "of " .. of, "none", "the arguments of " .. of}}
+      o.shapes, o.errors, o.result = "as " .. of, "as " .. of, "tensor"
+      o.weights, o.calls = "none", {string.format("layers.%s{ipu.ones{2, 3}, ipu.ones{2, 3}%s}",
+        name,
+        name == "dot" and ", axes = 1" or "")}
     end
   else
     local derived = c.super ~= nil
     annotate_class("layers", name, c, o.text, derived and "keras.layers.Layer" or nil)
     local own_part = derived and own(c, Layer) or c
     o.call = string.format("layers.%s(%s)", name, signature(own_part))
-    o.takes = details.arguments({rows = own_part.argument_rows}, c.argument_kinds)
+    o.arguments = entry.arguments(name, {rows = own_part.argument_rows}, c.argument_kinds)
+    o.result = derived and "a layer, which is called with its inputs" or "the class"
+    o.calls = {layer_call(row)}
+    o.weights = weights_of(row)
   end
   keras.utils.reset_names()
-  if entry.sample and entry.input then
-    local layer = assert(run(entry.sample, keras.layers))
-    local result = layer:compute_output_shape(entry.input)
-    local problem = shapes.problem(assert(entry.is, name), entry.input, result, layer)
+  if row.sample and row.input then
+    local layer = assert(run(row.sample, keras.layers))
+    local result = layer:compute_output_shape(row.input)
+    local problem = shapes.problem(assert(row.is, name), row.input, result, layer)
     if problem then notes.problem("%s: %s", name, problem) end
-    o.shapes = string.format("%s%s. `%s`: %s → %s", markdown(entry.is),
-      entry.also and "; " .. entry.also or "", in_layers(entry.sample),
-      shape_text(entry.input), shape_text(result))
-  elseif entry.sample then
-    assert(run(entry.sample, keras.layers))
-    o.shapes = string.format("%s. `%s`", assert(entry.shapes, name), in_layers(entry.sample))
+    o.shapes = string.format("%s%s. `%s`: %s → %s", markdown(row.is),
+      row.also and "; " .. row.also or "", in_layers(row.sample),
+      shape_text(row.input), shape_text(result))
+  elseif row.sample then
+    assert(run(row.sample, keras.layers))
+    o.shapes = string.format("%s. `%s`", assert(row.shapes, name), in_layers(row.sample))
   elseif name == "Layer" or name == "OpLambda" then o.shapes = "any, with the batch first" end
   keras.utils.reset_names()
-  local sample, message = wrong_of(entry)
+  local sample, message = wrong_of(row)
   if sample then o.errors = string.format("%s (*%s*)", sample, message)
   elseif class.is_class(c) then o.errors = wrong_text("layers", wrong_sample("layers", name, c)) end
   write_entry(name, o)
 end
 
-write "## Layers"
-write ""
-write("Every layer also takes %s. `-1` in a shape is an extent that is unknown. Shapes below are "
+local every_layer <const> = string.format("Every layer also takes %s. `-1` in a shape is an "
+  .. "extent that is unknown. Shapes below are "
   .. "of whole "
   .. "batches: with names, among them those of arguments, and of a sample. `...` are any extents; "
   .. "a prime marks one that is computed. Floating-"
   .. "point inputs are cast to the layer's dtype (the policy of mixed_precision, float32 by "
   .. "default), which is that of what isn't integers.",
   "`" .. signature(Layer) .. "`")
-write ""
 for _, section in ipairs(layer_sections) do
-  write("### %s", section[1])
-  write ""
-  if section.words then
-    write("%s", section.words)
-    write ""
-  end
+  begin("Layers: " .. section[1], every_layer .. (section.words and "\n\n" .. section.words or ""))
   for _, row in ipairs(about_parts.list "layers") do
     if row.section == section[1] then layer_entry(row) end
   end
@@ -305,9 +368,8 @@ local classes = ipu.tensor({1, 2}, {dtype = "int32"})
 -- The same twice in each sample: [2, …] → [2, 2, …].
 local function of_rank_3(t) return ipu.stack({t, t}, {axis = 1}) end
 
-write "## Losses"
-write ""
-write("An object `losses.Name` weighs the numbers of the samples and reduces them (reduction "
+begin("Losses", "An object `losses.Name` weighs the numbers of the samples and reduces them "
+  .. "(reduction "
   .. "\"auto\" or \"sum_over_batch_size\": their "
   .. "mean, \"sum\", \"none\"; the names are also in `losses.Reduction`); a function of the same "
   .. "name in small letters "
@@ -317,13 +379,13 @@ write("An object `losses.Name` weighs the numbers of the samples and reduces the
   .. "predictions never broadcast: *%s*",
   select(2, run("losses.MeanSquaredError()(y, wrong)",
     {losses = keras.losses, y = y, wrong = ipu.ones{2, 4}})))
-write ""
-for _, entry in ipairs(parts.losses) do
-  local name, kind = entry[1], entry[2]
+for _, row in ipairs(parts.losses) do
+  local name, kind = row[1], row[2]
   local c = keras.losses[name]
   local o = {text = text_of("losses", name),
-    call = string.format("losses.%s(%s)", name, signature(c)), takes = types_of(c),
-    source = about_parts.source("losses", name)}
+    call = string.format("losses.%s(%s)", name, signature(c)), arguments = arguments_of(c, name),
+    module = "losses", result = "a loss, which is called with labels and predictions",
+    state = "none", source = about_parts.source("losses", name)}
   annotate_class("losses", name, c, o.text, name ~= "Loss" and "keras.losses.Loss" or nil)
   if name ~= "Loss" and kind ~= "ctc" and kind ~= "function" then
     local labels = kind == "sparse" and classes or y
@@ -336,6 +398,8 @@ for _, entry in ipairs(parts.losses) do
       if problem then notes.problem("%s: %s", name, problem) end
     end
     if #c()(labels, p).shape > 0 then notes.problem("%s gives no scalar", name) end
+    o.calls = {string.format("keras.losses.%s()(%s, ipu.ones{2, 3})", name,
+      kind == "sparse" and 'ipu.zeros({2}, "int32")' or "ipu.zeros{2, 3}")}
     o.shapes = string.format("labels, predictions %s → []; with reduction \"none\" [batch, ...]",
       alike)
     local wrong = ipu.ones{2, 4}
@@ -353,16 +417,14 @@ end
 
 write("As functions: %s.", functions_of("losses"))
 write ""
-write "## Metrics"
-write ""
-write("`metric:update_state(y_true, y_pred, {sample_weight})` takes a batch in, `metric:result()` "
+begin("Metrics", "`metric:update_state(y_true, y_pred, {sample_weight})` takes a batch in, "
+  .. "`metric:result()` "
   .. "is the value so far, "
   .. "`metric:reset_state()` begins anew; `metric(...)` does the first two. The functions of the "
   .. "same names in small letters give a "
   .. "number for each sample. Shapes must agree: *%s*",
   select(2, run("metrics.MeanSquaredError()(y, wrong)",
     {metrics = keras.metrics, y = y, wrong = ipu.ones{2, 4}})))
-write ""
 
 local function metric_shape(name, kind)
   local c = keras.metrics[name]
@@ -400,14 +462,46 @@ local function metric_shapes(name, kind)
   return inputs .. " → " .. result .. several
 end
 
-for _, entry in ipairs(parts.metrics) do
-  local name = entry[1]
+-- A metric's call on a batch.
+local function metric_call(name, kind)
+  local made = "keras.metrics." .. (kind and kind:find("%(") and kind or name .. "()")
+  if kind == "value" then return made .. "(ipu.ones{2, 3})" end
+  if kind == "normalizer" then
+    return "keras.metrics." .. name .. "{normalizer = ipu.ones{2, 3}}(ipu.zeros{2, 3}, "
+      .. "ipu.ones{2, 3})"
+  end
+  if kind == "sparse" then return made .. '(ipu.zeros({2}, "int32"), ipu.ones{2, 3})' end
+  if name == "MeanIoU" then made = "keras.metrics.MeanIoU(3)" end
+  return made .. "(ipu.zeros{2, 3}, ipu.ones{2, 3})"
+end
+
+-- The variables of the metric that a call makes: "total [], count []".
+local function state_of(code)
+  local made, rest = code:match("^(.-%b())(%(.*)$")
+  if not made then made, rest = code:match("^(.-%b{})(%(.*)$") end
+  local list = {}
+  notes.try(made and "local m = " .. made .. " m" .. rest .. " return m.weights" or "nil",
+    function(weights)
+      for i, w in ipairs(weights or {}) do
+        list[i] = string.format("`%s` %s", w.name:match("[^/]+$"):gsub(":%d+$", ""),
+          shape_text(w.shape))
+      end
+      return ""
+    end)
+  return #list > 0 and table.concat(list, ", ") or "none"
+end
+
+for _, row in ipairs(parts.metrics) do
+  local name = row[1]
   local c = keras.metrics[name]
   local o = {text = text_of("metrics", name),
-    call = string.format("metrics.%s(%s)", name, signature(c)), takes = types_of(c),
+    call = string.format("metrics.%s(%s)", name, signature(c)), arguments = arguments_of(c, name),
+    module = "metrics", result = "a metric, which is called with labels and predictions",
+    calls = not calls[name] and {metric_call(name, row[2])} or nil,
     source = about_parts.source("metrics", name)}
+  o.state = state_of(o.calls and o.calls[1] or calls[name][1])
   annotate_class("metrics", name, c, o.text, name ~= "Metric" and "keras.metrics.Metric" or nil)
-  o.shapes = entry[3] or metric_shapes(name, entry[2])
+  o.shapes = row[3] or metric_shapes(name, row[2])
   o.errors = wrong_text("metrics", wrong_sample("metrics", name, c))
   write_entry(name, o)
 end
@@ -417,13 +511,11 @@ write ""
 
 -- ------------------------------------------------ optimizers and schedules
 
-write "## Optimizers"
-write ""
-write("Each also takes `%s`. The learning rate is a number, a schedule or a function. Variables "
+begin("Optimizers", "Each also takes `%s`. The learning rate is a number, a schedule or a "
+  .. "function. Variables "
   .. "beside each weight have its shape. "
   .. "Error: `optimizers.Adam{learnig_rate = 1}`: *%s*", signature(own(keras.optimizers.Optimizer)),
   select(2, run("Adam{learnig_rate = 1}", keras.optimizers)))
-write ""
 
 local function slots_of(c)
   local v = ipu.Variable{ipu.ones{2}}
@@ -436,8 +528,8 @@ local function slots_of(c)
   return #names > 0 and table.concat(names, ", ") or "none"
 end
 
-for _, entry in ipairs(parts.optimizers) do
-  local name = entry[1]
+for _, row in ipairs(parts.optimizers) do
+  local name = row[1]
   local c, text = keras.optimizers[name], text_of("optimizers", name)
   annotate_class("optimizers", name, c, text, name ~= "Optimizer"
     and "keras.optimizers.Optimizer" or nil)
@@ -447,9 +539,20 @@ for _, entry in ipairs(parts.optimizers) do
   end
   local own_part = wraps and c
     or own(c, {argument_rows = {table.unpack(keras.optimizers.Optimizer.argument_rows, 2)}})
+  local needs_opt = wraps and not name:find("^ALSOptimizer%u")
   write_entry(name,
     {text = text, call = string.format("optimizers.%s(%s)", name, signature(own_part)),
-      takes = types_of(own_part),
+      arguments = arguments_of(own_part, name), module = "optimizers",
+      result = "an optimizer; compile takes it", calls = name ~= "Optimizer" and {
+        string.format("keras.optimizers.%s(%s):apply_gradients{{ipu.ones{3}, v}} return v", name,
+          not needs_opt and "" or name:find("Map") and "keras.optimizers.SGD(), function(g, w) "
+            .. "return "
+            .. "g / 2 end" or name == "ALSGradientAccumulationOptimizer"
+            and "keras.optimizers.ALSOptimizer(keras.optimizers.SGD()), 1"
+            or name:find("Accumulation") and "keras.optimizers.SGD(), 1"
+            or "keras.optimizers.SGD()")} or nil,
+      state = not (wraps or name == "Optimizer") and slots_of(c) .. ", beside each variable"
+        or "that of the wrapped optimizer",
     shapes = "gradients, variables {[...], [...]}: alike"
       .. ((wraps or name == "Optimizer") and "" or "; beside each variable, like it: "
         .. slots_of(c)),
@@ -457,76 +560,78 @@ for _, entry in ipairs(parts.optimizers) do
     source = about_parts.source("optimizers", name)})
 end
 
-write "### Learning-rate schedules"
-write ""
-write "In `optimizers.schedules`; called with the number of updates made."
-write ""
-for _, entry in ipairs(parts.schedules) do
-  local name = entry[1]
+begin("Learning-rate schedules",
+  "In `optimizers.schedules`; called with the number of updates made.")
+for _, row in ipairs(parts.schedules) do
+  local name = row[1]
   local c, text = keras.optimizers.schedules[name], text_of("schedules", name)
   annotate_class("schedules", name, c, text, name ~= "LearningRateSchedule"
     and "keras.schedules.LearningRateSchedule" or nil)
   local more
-  if entry[2] then
-    local schedule, values = run(entry[2], keras.optimizers.schedules), {}
+  if row[2] then
+    local schedule, values = run(row[2], keras.optimizers.schedules), {}
     for i, step in ipairs{0, 5, 15} do
       values[i] = string.format("%.4g", schedule(ipu.tensor(step, {dtype = "int64"})):item())
     end
-    more = string.format("`schedules.%s` at 0, 5, 15: %s", entry[2], table.concat(values, ", "))
+    more = string.format("`schedules.%s` at 0, 5, 15: %s", row[2], table.concat(values, ", "))
   end
   write_entry(name, {text = text, call = string.format("schedules.%s(%s)", name, signature(c)),
-    takes = types_of(c),
-    shapes = "int64 [] → float32 []",
-    more = more, errors = wrong_text("schedules", wrong_sample("schedules", name, c)),
+    arguments = arguments_of(c, name), module = "schedules", result = "a schedule; optimizers "
+      .. "take it",
+    calls = row[2] and {"keras.optimizers.schedules." .. row[2] .. "(5)"},
+    state = "none", shapes = "int64 [] → float32 []" .. (more and ". " .. more or ""),
+      errors = wrong_text("schedules", wrong_sample("schedules", name, c)),
     source = about_parts.source("schedules", name)})
 end
 
 -- ------------------------------------------------ initializers, regularizers, constraints
 
-write "## Initializers"
-write ""
-write("Called with a shape: `initializers.HeNormal()({3, 4})` is a tensor [3, 4]. "
+begin("Initializers", "Called with a shape: `initializers.HeNormal()({3, 4})` is a tensor [3, 4]. "
   .. "Layers take an object or its name (`\"he_normal\"`).")
-write ""
-for _, entry in ipairs(parts.initializers) do
-  local name = entry[1]
+for _, row in ipairs(parts.initializers) do
+  local name = row[1]
   local c, text = keras.initializers[name], text_of("initializers", name)
   annotate_class("initializers", name, c, text, name ~= "Initializer"
     and "keras.initializers.Initializer" or nil)
   local errors
-  if entry[2] then
-    local _, message = run("initializer(shape)", {initializer = c(), shape = entry[2]})
-    errors = string.format("for %s: *%s*", shape_text(entry[2]), message)
+  if row[2] then
+    local _, message = run("initializer(shape)", {initializer = c(), shape = row[2]})
+    errors = string.format("for %s: *%s*", shape_text(row[2]), message)
   end
   write_entry(name, {text = text, call = string.format("initializers.%s(%s)", name, signature(c)),
-    takes = types_of(c),
-    shapes = "a shape {...} → [...] of the dtype given, float32 by default",
+    arguments = arguments_of(c, name), module = "initializers",
+    result = "an initializer, which is called with a shape",
+    calls = not calls[name] and {string.format("keras.initializers.%s()({2, 3})", name)} or nil,
+    state = "none", shapes = "a shape {...} → [...] of the dtype given, float32 by default",
     errors = errors or wrong_text("initializers", wrong_sample("initializers", name, c)),
     source = about_parts.source("initializers", name)})
 end
 
 for _, module in ipairs{"regularizers", "constraints"} do
-  write("## %s", (module:gsub("^%l", string.upper)))
-  write ""
-  write(module == "regularizers" and "A number that training adds to the loss; called with a "
+  begin(module:gsub("^%l", string.upper), module == "regularizers" and "A number that training "
+    .. "adds to the loss; called with a "
     .. "weight of any shape, it gives a scalar."
     or "What becomes of a weight after each update; called with it, it gives a tensor of the same "
     .. "shape.")
-  write ""
-  for _, entry in ipairs(parts[module]) do
-    local name = entry[1]
+  for _, row in ipairs(parts[module]) do
+    local name = row[1]
     local c, text = keras[module][name], text_of(module, name)
     local o = {text = text, shapes = module == "regularizers" and "[...] → []" or "[...] → [...]",
-      source = about_parts.source(module, name)}
+      source = about_parts.source(module, name), module = module, state = "none",
+      result = module == "regularizers" and "a regularizer, which is called with a weight"
+        or "a constraint, which is called with a weight",
+      calls = not calls[name] and {string.format("keras.%s.%s()(ipu.ones{3, 3%s})", module, name,
+        name == "RadialConstraint" and ", 1, 1" or "")} or nil}
     if class.is_class(c) then
       annotate_class(module, name, c, text)
-      o.call, o.takes = string.format("%s.%s(%s)", module, name, signature(c)), types_of(c)
+      o.call = string.format("%s.%s(%s)", module, name, signature(c))
+      o.arguments = arguments_of(c, name)
       o.errors = wrong_text(module, wrong_sample(module, name, c))
     else
       annotate_function(module, name, text)
       local of = text:match("(%w+)%.?$") .. "'s"
-      o.call, o.takes, o.errors = string.format("%s.%s(…)", module, name), of .. " arguments",
-        "as " .. of
+      o.call, o.errors = string.format("%s.%s(…)", module, name), "as " .. of
+      o.arguments = {{"…", "of " .. of:sub(1, -3), "none", "the arguments of " .. of:sub(1, -3)}}
     end
     write_entry(name, o)
   end
@@ -534,34 +639,46 @@ end
 
 -- ------------------------------------------------ activations
 
-write "## Activations"
-write ""
-write("In `keras.activations`: functions of a tensor of any shape, with a result of the same "
+begin("Activations", "In `keras.activations`: functions of a tensor of any shape, with a result "
+  .. "of the same "
   .. "shape; layers take them or their names. Error: "
   .. "`layers.Activation(\"reluu\")`: *%s*", select(2, run("Activation(\"reluu\")", keras.layers)))
-write ""
-for _, entry in ipairs(parts.activations) do
-  local text = text_of("activations", entry[1])
-  annotate_function("activations", entry[1], text)
-  local about = help.about(keras.activations[entry[1]])
-  local call = about and about.rows and row_text.signature(about.rows) or about
-    and table.concat(about.parameters, ", ") or "x"
-  write("- **%s** – %s; `activations.%s(%s)`", entry[1], text, entry[1], call)
-  if entry[1] ~= "get" then write("  - Source: %s", about_parts.source("activations", entry[1])) end
+for _, row in ipairs(parts.activations) do
+  local name = row[1]
+  local text = text_of("activations", name)
+  annotate_function("activations", name, text)
+  local about = help.about(keras.activations[name])
+  local is_op = not about or not about.rows and #about.takes == 0
+  write_entry(name, {text = (text:gsub("%.?$", ".")), call = string.format("activations.%s(%s)",
+    name,
+    about and about.rows and row_text.signature(about.rows) or about
+      and table.concat(about.parameters, ", ") or "x"),
+    calls = {name == "get" and 'keras.activations.get("relu")'
+      or string.format("keras.activations.%s(ipu.ones{2, 3})", name)}, module = "activations",
+    arguments = is_op and {{"x", "tensor, number or list", "required", "operand"}}
+      or entry.arguments(name, about), result = name == "get" and "a function" or "tensor",
+    shapes = name ~= "get" and "[...] → [...]" or nil,
+    errors = name == "get" and "an unknown name" or "an operand that is no tensor",
+    source = name ~= "get" and about_parts.source("activations", name) or nil})
 end
-write ""
 
 -- ------------------------------------------------ models
 
-write "## Models"
-write ""
--- A function or method as an item of a list.
-local function write_function(name, f, text)
+begin("Models", "A model is a layer: what every layer has stands at the end. Fields of layers: "
+  .. "`name`, "
+  .. "`dtype`, `built`, `trainable`, `weights`, `trainable_variables`, `non_trainable_variables`, "
+  .. "`losses`, `input`, `output`. Models also have `layers`, `inputs`, `outputs`, `metrics`, "
+  .. "`metrics_names`, `loss`, `optimizer` and `stop_training`.")
+
+-- A function or method.
+local function write_function(name, f, text, heading)
   local about = assert(help.about(f), name)
   local call = about.rows and row_text.signature(about.rows)
     or table.concat(about.parameters, ", ", name:find(":", 1, true) and 2 or 1)
-  write("- `%s(%s)`%s – %s", name, (call:gsub("%.%.%.", "…")), details.result(about), text)
-  for _, line in ipairs(details.lines(name, about, "  ")) do write("%s", line) end
+  local o = {text = text, call = string.format("%s(%s)", name, (call:gsub("%.%.%.", "…"))),
+    arguments = entry.arguments(name, about), notes = entry.notes(name, about), heading = heading,
+    module = name:match("^(.*)%.[%w_]+$")}
+  write_entry(name, o)
 end
 
 local function methods_of(owner)
@@ -574,67 +691,79 @@ local function methods_of(owner)
   return list
 end
 for _, name in ipairs{"Model", "Sequential"} do
-  write("**%s** – %s", name, name == "Model"
-    and "`keras.Model{inputs =, outputs =, name =}` for tensors that layers were called with; or "
-    .. "`keras.Model:extend(\"Name\")` with `call(x, {training =})`."
-    or "`keras.Sequential{layer, layer, …, name =}`: one layer after "
-    .. "another; `add(layer)`, `pop()`.")
-  write ""
+  write_entry(name, {text = name == "Model"
+    and "A model of tensors that layers were called with; or, extended by "
+    .. "`keras.Model:extend(\"Name\")`, "
+    .. "a class with `call(x, {training =})`." or "One layer after another.",
+    call = name == "Model" and "keras.Model{inputs =, outputs =, name =}"
+      or "keras.Sequential{layer, layer, …, name =}",
+    arguments = entry.arguments(name, {rows = keras[name].argument_rows}),
+    result = "a model", weights = "those of its layers",
+    errors = "layers that do not fit each other", source = "tf.keras." .. name})
+end
+for _, method in ipairs{"add", "pop"} do
+  local about = help.about(keras.Sequential[method])
+  write_entry("model:" .. method, {heading = "####", text = table.concat(about.text, " "),
+    call = string.format("model:%s(%s)", method, method == "add" and "layer" or ""),
+    arguments = method == "add" and {{"layer", "Layer", "required", "layer"}} or nil,
+    notes = entry.notes("model:" .. method, about)})
 end
 for _, method in ipairs(methods_of("Model")) do
   if not (parts.internal[method] or internal["Model:" .. method]) then
-    write_function("model:" .. method, keras.Model[method], comments["Model:" .. method])
+    write_function("model:" .. method, keras.Model[method], comments["Model:" .. method], "####")
     annotate_method("Model", method, comments["Model:" .. method])
   end
 end
-write ""
-write "What every layer has, a model, too:"
-write ""
 for _, method in ipairs(help.class(Layer).methods) do
   if not parts.internal[method[1]] then
     write_function("layer:" .. method[1], Layer[method[1]],
-      (table.concat(method[2].text, " "):gsub("%*", "\\*")))
+      (table.concat(method[2].text, " "):gsub("%*", "\\*")), "####")
   end
 end
-write ""
-write("Fields of layers: `name`, `dtype`, `built`, `trainable`, `weights`, `trainable_variables`, "
-  .. "`non_trainable_variables`, `losses`, `input`, "
-  .. "`output`; of models besides `name`, `layers`, `inputs`, `outputs`, `weights`, "
-  .. "`trainable_variables`, "
-  .. "`non_trainable_variables`, `losses`, `metrics`, `metrics_names`, `loss`, `optimizer`, "
-  .. "`stop_training`.")
-write ""
 
 -- ------------------------------------------------ callbacks
 
-write "## Callbacks"
-write ""
-for _, entry in ipairs(parts.callbacks) do
-  local name = entry[1]
+begin("Callbacks", "fit, evaluate and predict take a list of them as `callbacks`.")
+local callback_given <const> = {ModelCheckpoint = 'folder .. "/m.safetensors"',
+  BackupAndRestore = 'folder .. "/b"', CSVLogger = 'folder .. "/l.csv"',
+  TensorBoard = '{log_dir = folder .. "/t"}',
+  LearningRateScheduler = "function(epoch, rate) return rate / 2 end"}
+local function callback_call(name)
+  if name == "Callback" then return 'keras.callbacks.Callback:extend("Own")' end
+  if name == "CallbackList" then return "keras.callbacks.CallbackList{}" end
+  return string.format("compiled:fit(ipu.ones{4, 3}, ipu.ones{4, 1}, {verbose = 0, callbacks = "
+    .. "{keras.callbacks.%s(%s)}})", name, callback_given[name] or "")
+end
+
+for _, row in ipairs(parts.callbacks) do
+  local name = row[1]
   local c, text = keras.callbacks[name], text_of("callbacks", name)
   annotate_class("callbacks", name, c, text, name ~= "Callback"
     and "keras.callbacks.Callback" or nil)
-  local code, message = entry[2], nil
+  local code, message = row[2], nil
   if code then message = assert(select(2, run(code, keras.callbacks)), code)
   elseif c.argument_rows then code, message = wrong_sample("callbacks", name, c) end
   write_entry(name, {text = text, call = string.format("callbacks.%s(%s)", name, signature(c)),
-    takes = types_of(c),
-    errors = code and wrong_text("callbacks", code, message),
+    arguments = arguments_of(c, name), module = "callbacks", result = "a callback",
+    calls = {callback_call(name)}, state = "none",
+    errors = code and wrong_text("callbacks", code, message) or "none of its own",
     source = about_parts.source("callbacks", name)})
 end
 
 -- ------------------------------------------------ functions
 
--- A class among functions, its methods behind it as items of the list.
+-- A class among functions, with its methods.
 local function write_class(module, name, c)
   local about, text = help.class(c), text_of(module, name)
   annotate_class(module, name, c, text)
-  write("- `%s.%s(%s)` – %s", module, name, signature(c), text)
-  for _, line in ipairs(details.lines(name, about, "  ")) do write("%s", line) end
+  local listed = entry.notes(name, about)
+  listed.Result = "a " .. name
+  write_entry(module .. "." .. name, {text = text, call = string.format("%s.%s(%s)", module, name,
+    signature(c)), arguments = entry.arguments(name, about), notes = listed, module = module})
   for _, method in ipairs(about.methods) do
     local words = table.concat(method[2].text, " ")
     annotate_method(module .. "." .. name, method[1], words)
-    write_function(name:lower() .. ":" .. method[1], c[method[1]], words)
+    write_function(name:lower() .. ":" .. method[1], c[method[1]], words, "####")
   end
 end
 
@@ -644,23 +773,23 @@ local titles = {models = "Files of models", utils = "Utilities",
   ["preprocessing.text"] = "Texts", ["preprocessing.image"] = "Pictures as files"}
 for _, module in ipairs{"models", "utils", "preprocessing", "preprocessing.sequence",
   "preprocessing.text", "preprocessing.image", "mixed_precision", "datasets"} do
-  write("%s %s", module:find(".", 1, true) and "###" or "##", titles[module])
-  write ""
+  begin(titles[module])
   local owner = keras
   for each in module:gmatch("[%w_]+") do owner = owner[each] end
   for _, name in ipairs(parts.functions[module]) do
     local f, elsewhere = owner[name], parts.elsewhere[module .. "." .. name]
     if module == "datasets" then f = f.load_data end
     local text = elsewhere and "Another name of `" .. elsewhere .. "`."
-      or comments["saving:" .. name] or comments[module .. ":" .. name]
-      or comments[name] or class.is_class(f) and "See above."
+      or class.is_class(f)
+        and string.format("Another name of [%s](models.md#%s).", name, name:lower())
+      or comments["saving:" .. name] or comments[module .. ":" .. name] or comments[name]
       or table.concat(help.about(f).text, " ")
     local shown = module .. "." .. name .. (module == "datasets" and ".load_data" or "")
     if parts.spelled_out[name] then write_class(module, name, f)
     else
       annotate_function(module, name, text)
       if elsewhere or class.is_class(f) then
-        write("- `%s` – %s", shown, text)
+        pages.write(page, {"### " .. shown, "", text, ""}, shown)
       else
         write_function(shown, f, text)
       end
@@ -680,42 +809,42 @@ local function sorted(t)
   return list
 end
 
-write "## Backend"
-write ""
-write("`local K = keras.backend` has what own losses, metrics and layers of Keras are written "
+begin("Backend", "`local K = keras.backend` has what own losses, metrics and layers of Keras are "
+  .. "written "
   .. "with, under Keras' names and with its "
   .. "argument order: `K.mean(x, -1)`, `K.clip(x, 0, 1)`, `K.switch(condition, a, b)`. What is no "
   .. "tensor where one is wanted is an error of "
   .. "each: `K.mean(1)`: *%s*",
   select(2, run("mean(1)", keras.backend)))
-write ""
-write("A result has the shape and dtype of x where nothing else is said; reductions drop `axis`, "
-  .. "or leave it as 1 with keepdims.")
+write("A result has the shape and dtype of x where nothing else is said. Reductions drop `axis`; "
+  .. "with "
+  .. "keepdims they leave it as 1.")
 write ""
 for _, name in ipairs(sorted(keras.backend)) do
   local f, words = keras.backend[name], about_parts.of("backend", name).text
   local op = help.op_name(f)
-  if op then write("- `K.%s` is the op [`ipu.%s`](ops.md)", name, op)
+  if op then
+    pages.write(page, {"### K." .. name, "", string.format("The op [`ipu.%s`](../ops.md).", op),
+      ""},
+      "K." .. name)
   else
     local about = assert(help.about(f), name)
     local given = parts.backend_calls[name] or {}
     local call = about.rows and row_text.signature(about.rows) or given[1]
       or table.concat(about.parameters, ", ")
-    local what = words or #about.text > 0 and table.concat(about.text, " ")
-      or error("no text for K." .. name)
-    write("- `K.%s(%s)` – %s", name, call, what)
-    local takes = given[2] or details.arguments(about)
-    if takes then write("  - Takes: %s", takes) end
+    local listed = entry.notes("K." .. name, about)
+    listed.Result = listed.Result or "tensor"
+    write_entry("K." .. name, {text = words or #about.text > 0 and table.concat(about.text, " ")
+      or error("no text for K." .. name), call = string.format("K.%s(%s)", name, call),
+      calls = {backend_calls[name] or string.format("K.%s(ipu.ones{2, 3})", name)},
+      arguments = given.arguments or entry.arguments(name, about), notes = listed, module = "K",
+      errors = call ~= "" and "an operand that is no tensor" or "none of its own"})
   end
 end
-write ""
 
-write "## Other names"
-write ""
-write("Each module of parts also offers `get(name or part)`, `serialize(part)` and "
+begin("Other names", "Each module of parts also offers `get(name or part)`, `serialize(part)` and "
   .. "`deserialize(config, custom_objects)`. Keras' "
   .. "other names mean the same things:")
-write ""
 for _, module in ipairs{"layers", "losses", "initializers", "constraints"} do
   local list = {}
   for _, name in ipairs(sorted(other_names.names[module])) do
@@ -734,15 +863,22 @@ for _, module in ipairs(sorted(other_names.missing)) do
 end
 write ""
 
-write "## Pipelines and others"
-write ""
-for _, entry in ipairs(parts.top) do
-  local value = keras[entry[1]]
-  write("- **%s** – %s", entry[1], entry[2])
+begin "Pipelines and others"
+for _, row in ipairs(parts.top) do
+  local name, value = row[1], keras[row[1]]
   local about = class.is_class(value) and help.class(value) or type(value) == "function"
     and help.about(value)
-  for _, line in ipairs(about and details.lines(entry[1], about, "  ") or {}) do
-    write("%s", line)
+  local other = row[2]:match("^Another name of (%w+)%.")
+  if other then pages.write(page, {"### " .. name, "", "Another name of [" .. other .. "](#"
+    .. other:lower() .. ").", ""}, name)
+  else
+    local call, text = row[2]:match("^(`.-`): (.*)$")
+    write_entry(name, {text = text or row[2], call = call and (call:find("keras", 1, true)
+      and call:sub(2, -2) or name .. call:sub(2, -2)) or about
+      and string.format("keras.%s(%s)", name, row_text.signature(about.rows)) or nil,
+      arguments = about and entry.arguments(name, about), notes = about and entry.notes(name,
+        about),
+      result = name == "onnx" and "a module" or "an object"})
   end
 end
 for _, name in ipairs{"export", "import"} do
@@ -759,12 +895,8 @@ annotate("  activations = activations, models = models, utils = utils, preproces
   .. "preprocessing, mixed_precision = mixed_precision,")
 annotate("  datasets = datasets}")
 
-local core = require "ipulua.core"
-local function output(path, lines)
-  if folder then path = folder .. "/" .. path:match("[^/]*$") end
-  core.make_folder(path:match("^(.*)/"))
-  core.replace_file(path, table.concat(lines, "\n") .. "\n")
-end
+notes.finish()
 notes.check()
-output("docs/reference/keras.md", md)
-output("docs/library/keras.lua", meta)
+pages.save(book, "Keras", intro, folder)
+local path <const> = folder and folder .. "/keras.lua" or "docs/library/keras.lua"
+require "ipulua.core".replace_file(path, table.concat(meta, "\n") .. "\n")

@@ -5,11 +5,21 @@
 local help = require "ipulua.tools.help"
 local ipu = require "ipulua"
 
+local made = {} -- folders to remove
 local notes = {problems = {}} -- samples that don't do what they should
 
 ---Notes that a sample was wrong.
 function notes.problem(format, ...)
   notes.problems[#notes.problems + 1] = string.format(format, ...)
+end
+
+-- A folder with the folder of one class in it.
+local function class_folder()
+  local path = os.tmpname()
+  os.remove(path)
+  made[#made + 1] = path
+  require "ipulua.core".make_folder(path .. "/cat")
+  return path
 end
 
 ---What samples may use, made anew for each: x [2, 3], v a variable [3], ds a dataset of four
@@ -25,18 +35,80 @@ local function environment()
       return f
     end,
     model = function() return keras.Sequential{keras.layers.Dense{1, input_shape = {3}}} end,
+    compiled = function()
+      local m = keras.Sequential{keras.layers.Dense{1, input_shape = {3}}}
+      m:compile{optimizer = "sgd", loss = "mse"}
+      return m
+    end,
     cfg = function() return ipu.IPUConfig() end,
+    pictures = function()
+      local path = class_folder()
+      ipu.image.write(path .. "/cat/1.png", ipu.zeros({4, 6, 3}, "uint8"))
+      return path
+    end,
+    texts = function()
+      local path = class_folder()
+      local out <close> = assert(io.open(path .. "/cat/1.txt", "w"))
+      out:write("a cat")
+      return path
+    end,
   }
   local env = {ipu = ipu, keras = keras, data = ipu.data, print = print, error = error,
-    ipairs = ipairs}
+    ipairs = ipairs, pairs = pairs, pcall = pcall, table = table, string = string, math = math,
+      io = io,
+    layers = keras.layers, K = keras.backend, require = require, tostring = tostring, type = type}
   env.set = load("return function(t, key, value) t[key] = value; return t end", "=sample")()
   return setmetatable(env, {__index = function(_, name)
-    if makers[name] then return makers[name]() end
+    if makers[name] then
+      env[name] = makers[name]()
+      return env[name]
+    end
     for _, module in ipairs{keras, keras.optimizers} do
       local ok, value = pcall(function() return module[name] end)
       if ok and value ~= nil then return value end
     end
   end})
+end
+
+local folder = os.tmpname()
+os.remove(folder)
+require "ipulua.core".make_folder(folder)
+
+---Runs a call of a page in a folder of its own: true and its results as `shown` writes them, or
+---false and the message. Its configuration is forgotten afterwards.
+---@param code string
+---@param shown fun(value: any): string
+---@return boolean, any
+function notes.try(code, shown)
+  local env = environment()
+  rawset(env, "folder", folder)
+  local f = load("return " .. code, "=call", "t", env)
+  local problem
+  if not f then f, problem = load(code, "=call", "t", env) end
+  if not f then return false, problem end
+  ipu.keras.utils.set_random_seed(1)
+  local before = {}
+  for name in next, ipu do before[name] = true end
+  local results = table.pack(pcall(function()
+    local given = table.pack(f())
+    for i = 1, given.n do
+      given[i] = shown(given[i]):gsub(folder:gsub("%p", "%%%0"), "folder")
+    end
+    return table.unpack(given, 1, given.n)
+  end))
+  ipu.reset_ipu_configuration()
+  ipu.disable_check_numerics()
+  ipu.reset_default_graph()
+  for name in pairs(ipu) do
+    if not before[name] and rawget(ipu, name) ~= nil then rawset(ipu, name, nil) end
+  end
+  return table.unpack(results, 1, results.n)
+end
+
+---Removes the folders of the calls.
+function notes.finish()
+  made[#made + 1] = folder
+  for _, each in ipairs(made) do os.execute("rm -rf '" .. each .. "'") end
 end
 
 ---The values that code gives, or nil and its message without the line.

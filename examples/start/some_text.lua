@@ -9,7 +9,10 @@ local function book(folder)
   local path = os.tmpname()
   local pages <const> = {"README", "docs/architecture", "docs/performance", "docs/explain/replicas",
     "docs/howto/models", "docs/howto/datasets", "docs/howto/sessions", "docs/howto/processes",
-    "docs/reference/api", "docs/reference/ops", "docs/reference/keras"}
+    "docs/reference/api/tensors", "docs/reference/api/datasets",
+    "docs/reference/ops/functions-of-one-tensor", "docs/reference/keras/layers-core",
+    "docs/reference/keras/layers-recurrent", "docs/reference/keras/models",
+    "docs/reference/keras/metrics", "docs/reference/keras/optimizers"}
   local out <close> = assert(io.open(path, "w"))
   for _, name in ipairs(pages) do
     for line in io.lines(folder .. name .. ".md") do out:write(line, "\n") end

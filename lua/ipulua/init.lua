@@ -56,10 +56,13 @@ local public = {
   reset_ipu_seed = {"strategy.system", "reset_ipu_seed"},
   programs = {"strategy.system", "programs"},
   ipu_event_trace = {"strategy.system", "ipu_event_trace"},
+  debugging = {"strategy.debugging", false},
   enable_check_numerics = {"strategy.system", "enable_check_numerics"},
   disable_check_numerics = {"strategy.system", "disable_check_numerics"},
   estimate = {"tools.estimate", "estimate"},
   ReportHelper = {"machine.report.helper", false},
+  unique = {"trace.selection", "unique"}, nonzero = {"trace.selection", "nonzero"},
+  boolean_mask = {"trace.selection", "boolean_mask"},
   fifo = {"trace.effects", "fifo"}, remap = {"trace.effects", "remap"},
   outlined_function = {"trace.custom", "outlined_function"},
   create_host_embedding = {"trace.host_embedding", "create_host_embedding"},
@@ -178,11 +181,38 @@ function ipu.set_num_threads(...)
   core.set_threads(require("ipulua.base.args").check("set_num_threads", threads_spec, ...).n)
 end
 
+---Seconds of a clock that only goes forward: the difference of two readings is a time.
+---Units: seconds, from some moment before the program began
+---@return number
+function ipu.clock() return core.clock() end
+
+local print_spec <const> = {
+  {"edgeitems", "integer", optional = true, range = "[1, 1000000]",
+    says = "shown at both ends of each axis of a large tensor"},
+  {"precision", "integer", optional = true, range = "[0, 17]",
+    says = "digits behind the point, at most"},
+  {"threshold", "integer", optional = true, range = "[0, inf)",
+    says = "tensors of more elements are large"},
+}
+local print_options <const> = {edgeitems = 3, precision = 8, threshold = 1000}
+
+---How tensors are printed from now on. What isn't given stays as it is; at first edgeitems is 3,
+---precision 8 and threshold 1000. A number alone is printed with all its digits.
+---Shapes: of what is printed: any
+---Errors: a precision below 0 or above 17: `ipu.set_printoptions{precision = 40}`
+---Source: numpy.set_printoptions
+---@param ... any edgeitems, precision, threshold
+function ipu.set_printoptions(...)
+  local given = require("ipulua.base.args").check("set_printoptions", print_spec, ...)
+  for name, value in pairs(given) do print_options[name] = value end
+  core.set_print_options(print_options.edgeitems, print_options.precision, print_options.threshold)
+end
+
 local load_spec <const> = {{"path", "string"}}
 
 ---Tensors by name into .safetensors or .npz, one into .npy; the file is replaced as a whole.
 ---Shapes: any; of .npy one tensor
----Errors: another ending, values that are no tensors, a place that can't be written:
+---Errors: another ending, values that are no tensors, a path that can't be written:
 ---`ipu.save("a.txt", {w = x})`, `ipu.save("a.npz", {1, "two"})`
 ---Source: the formats: safetensors (Hugging Face), NumPy's .npy and .npz
 ---@param path string ends in .safetensors, .npz or .npy
@@ -217,6 +247,7 @@ function ipu.clip_by_global_norm(...)
   local results = table.pack(core.ops.clip_by_global_norm(...))
   return table.move(results, 1, results.n - 1, 1, core.plain{}), results[results.n]
 end
+function ipu.where(...) return require("ipulua.trace.selection").where(...) end
 function ipu.reduce_scatter(...) return require("ipulua.trace.collectives").reduce_scatter(...) end
 function ipu.nn.batch_norm(...) return require("ipulua.trace.distributed_norm").batch_norm(...) end
 ipu.random.set_seed = require("ipulua.strategy.system").set_seed

@@ -101,7 +101,7 @@ function script.part(of)
   end
 end
 
--- Which row an option names: the row and its place; 0: --short of other rows.
+-- Which row an option names: the row and its index; 0: --short of other rows.
 local function place_of(rows, word)
   local names = {"--help"}
   if has_short(rows) then names[2] = "--short" end

@@ -62,7 +62,7 @@ describe("random chains of stages", function()
       end
     end)
 
-    it("are gone on with at a saved place, whatever failed before, seeds " .. first .. " to "
+    it("are gone on with at a saved position, whatever failed before, seeds " .. first .. " to "
       .. first + 49, function()
       for seed = first, first + 49, 5 do
         local ds, list, words = chains.make(seed, 12 + seed % 3 * 15, {})

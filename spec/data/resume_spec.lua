@@ -1,5 +1,5 @@
 -- A queue restored in another process gives what the saved one would have given: random numbers,
--- orders and caches, in every order of stages, in the epoch of the place and in those behind it.
+-- orders and caches, in every order of stages, in the epoch of the position and in later ones.
 
 local chains = require "spec.support.dataset_chains"
 local core = require "ipulua.core"
@@ -83,7 +83,7 @@ local function rest(queue, next_one, epochs)
   return table.concat(out, " ")
 end
 
-describe("a saved place", function()
+describe("a saved position", function()
   local threads = core.engine_info().threads
   after_each(function() ipu.set_num_threads(threads) end)
 

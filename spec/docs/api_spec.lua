@@ -1,42 +1,48 @@
--- docs/reference/api.md and docs/library/ipulua.lua are as `make docs` writes them; all public has
--- a sentence, which help shows too.
+-- The pages of docs/reference/api say of all that is public what it is, in the words of help; that
+-- they are as `make docs` writes them is checked in references_spec.lua.
 
 local command = require "spec.support.command"
 local class = require "ipulua.base.class"
 local help = require "ipulua.tools.help"
 local ipu = require "ipulua"
+local reference_pages = require "spec.support.reference_pages"
 
-describe("docs/reference/api.md", function()
+describe("docs/reference/api", function()
   local apart <const> = {Function = require "ipulua.trace.func".Function,
     Job = require "ipulua.trace.jobs".Job,
     -- classes that are got otherwise
     InputContext = require "ipulua.strategy.data".InputContext,
     HostEmbedding = require "ipulua.trace.host_embedding".HostEmbedding}
-  local page = command.read("docs/reference/api.md")
+  local listed_entries, pages_of = reference_pages.read "api"
+  local values_page = pages_of["docs/reference/api/values.md"]
+  local options_page = pages_of["docs/reference/api/options-of-ipuconfig.md"]
   local library = command.read("docs/library/ipulua.lua")
 
-  it("is up to date, as is docs/library/ipulua.lua", function()
-    local folder = command.folder()
-    local made = command.run{command.ipulua, "docs/source/make_api.lua", folder}
-    assert.equal("", made.err)
-    local written, annotated = command.read(folder .. "/api.md"),
-      command.read(folder .. "/ipulua.lua")
-    command.remove(folder)
-    assert.is_true(page == written, "run make docs")
-    assert.is_true(library == annotated, "run make docs")
-  end)
+  -- The entries of functions, classes and methods.
+  local function entries()
+    local list = {}
+    for _, e in ipairs(listed_entries) do
+      if e.page ~= "docs/reference/api/values.md" and not e.other then list[#list + 1] = e end
+    end
+    return list
+  end
+
+  local function takes_any(e) return e.signature and e.signature:match("%b()") ~= "()" end
 
   it("has every function and class of ipu, with the words that help has", function()
     assert.is_function(load(library))
-    for name in page:sub(1, (page:find("\n## Values", 1, true))):gmatch(
-      "\n%*%*([%w_.]+)%*%* – [^\n]*") do
-      local value = apart[name] or ipu
-      for part in (apart[name] and "" or name):gmatch("[^.]+") do value = value[part] end
-      local lines = help.lines(value, "ipu." .. name)
-      assert.is_true(lines and #lines >= 2, name)
-      local sentence = lines[2]:gsub("%*", "\\*")
-      assert.is_truthy(page:find(sentence, 1, true), name)
-      assert.is_truthy(library:find("---" .. lines[2], 1, true), name)
+    for _, e in ipairs(entries()) do
+      local value = apart[e.name] or ipu
+      local is_method = e.name:find(":", 1, true)
+      for part in (apart[e.name] and "" or e.name):gmatch("[^.]+") do
+        value = not is_method and value[part]
+      end
+      local lines = value and help.lines(value, "ipu." .. e.name)
+      if value then
+        assert.is_true(lines and #lines >= 2, e.name)
+        assert.is_truthy(e.text:find(lines[2]:gsub("%*", "\\*"), 1, true), e.name)
+        assert.is_truthy(library:find("---" .. lines[2], 1, true), e.name)
+      end
     end
   end)
 
@@ -46,7 +52,7 @@ describe("docs/reference/api.md", function()
     function()
     local pages = {}
     for _, name in ipairs{"api", "ops", "keras"} do
-      pages[#pages + 1] = command.read("docs/reference/" .. name .. ".md")
+      pages[#pages + 1] = reference_pages.text(name)
     end
     local text, walked, missing = table.concat(pages), 0, {}
     local function walk(path, module)
@@ -55,9 +61,9 @@ describe("docs/reference/api.md", function()
         local short = full:gsub("^keras%.", "")
         local leaf = name:gsub("%p", "%%%0")
         missing[#missing + 1] = not (text:find(short, 1, true)
-          or text:find("%*%*" .. leaf .. "%*%*") or text:find("\n### " .. leaf .. "\n")
+          or text:find("\n### " .. leaf .. "\n") or text:find("%*%*" .. leaf .. "%*%*")
           or text:find("`" .. leaf .. "[`(]")
-          or path == "keras.backend." and text:find("`K." .. leaf .. "%f[^%w_]"))
+          or path == "keras.backend." and text:find("\n### K%." .. leaf .. "\n"))
           and "ipu." .. full or nil
         walked = walked + 1
         if type(value) == "table" and not class.is_class(value) then walk(full .. ".", value) end
@@ -72,9 +78,10 @@ describe("docs/reference/api.md", function()
       for part in place:gmatch("[^.]+") do module = module[part] end
       for _, each in ipairs(help.names(module)) do if each == leaf then return true end end
     end
-    for name in page:sub(1, (page:find("\n## Values", 1, true))):gmatch(
-      "\n%*%*([%w_.]+)%*%* – [^\n]*") do
-      assert.is_true(apart[name] ~= nil or listed(name), name)
+    for _, e in ipairs(entries()) do
+      if not e.name:find(":", 1, true) then
+        assert.is_true(apart[e.name] ~= nil or listed(e.name), e.name)
+      end
     end
     for name in pages[2]:gmatch("\n### ([%w_.]+)\n") do assert.is_true(listed(name), name) end
     for _, name in ipairs{"check_parameters", "innermost", "parameter_count"} do
@@ -84,37 +91,13 @@ describe("docs/reference/api.md", function()
       and not listed("keras.losses.prepare"))
   end)
 
-  -- The entries of functions, classes and methods: {name, arguments, what it gives, all its lines}.
-  local function entries()
-    local list, class_name, entry = {}, nil, nil
-    for line in page:sub(1, (page:find("\n## Values", 1, true))):gmatch("[^\n]+") do
-      local name, method = line:match("^%*%*([%w_.]+)%*%* – "), line:match("^%- `:([%w_]+)%(")
-      if name or method then
-        class_name = name or class_name
-        entry = {name = name or class_name .. ":" .. method, text = "", arguments = "()",
-          gives = ""}
-        list[#list + 1] = entry
-      end
-      local arguments, gives = line:match(method and "^%- `:" .. method .. "(%b())`([^:]*)"
-        or "^`ipu%." .. (name or class_name or "") .. "(%b())`(.*)")
-      if arguments and entry.arguments == "()" then
-        entry.arguments, entry.gives = arguments, gives
-      end
-      if entry and not line:find("^#") then entry.text = entry.text .. line .. "\n" end
-    end
-    return list
-  end
-
   it("says of each entry what it takes, of which types, and what is an error", function()
     local count = 0
     for _, e in ipairs(entries()) do
-      if e.arguments ~= "()" then
+      if takes_any(e) then
         count = count + 1
-        local takes = e.text:match("\n *%- Takes: ([^\n]*)")
-        assert.is_truthy(takes, e.name .. " does not say what it takes")
-        assert.is_truthy(takes:find("^`[^`]+` %S"), e.name)
-        assert.is_truthy(e.text:find("\n *%- Errors: %w") or e.gives:find("boolean", 1, true),
-          e.name .. " does not say what is an error")
+        assert.is_true(#e.arguments > 0, e.name .. " does not say what it takes")
+        assert.matches("%w", e.notes.Errors, nil, nil, e.name)
       end
     end
     assert.is_true(count > 140, count)
@@ -126,28 +109,26 @@ describe("docs/reference/api.md", function()
     -- which any value may be given to
     local anything <const> = {["is_tensor"] = true, ["json.encode"] = true}
     for _, e in ipairs(entries()) do
-      local takes = anything[e.name] and "" or e.text:match("Takes: ([^\n]*)") or ""
-      for each in (takes .. "; "):gmatch("(`[^`]+` [^;]*); ") do
-        assert.is_falsy(each:find("^`[^`]+` any$") or each:find("^`[^`]+` any,"),
-          e.name .. " does not say what " .. each .. " may be")
+      for _, row in ipairs(anything[e.name] and {} or e.arguments) do
+        assert.is_false(row[2] == "any", e.name .. " does not say what " .. row[1] .. " may be")
       end
     end
   end)
 
   it("has the fields and methods of tensors and variables", function()
     local core = require "ipulua.core"
-    local values, count = page:match("\n## Values.-\n## Enumerations"), 0
+    local values, count = values_page .. "\n### ", 0
     local short = {} -- x:sum()
     for name in pairs(core.ops) do
       local method = core.describe_op(name).method
       if method then short[method] = true end
     end
-    local of_tensors = values:match("%*%*Tensor%*%*(.-)\n%*%*")
+    local of_tensors = values:match("\n### Tensor\n(.-)\n### ")
     for method in pairs(short) do
       assert.is_truthy(of_tensors:find("`" .. method .. "`"), method)
     end
     for name, value in pairs{Tensor = ipu.ones{2}, Variable = ipu.Variable{1, 2}} do
-      local text = values:match("%*%*" .. name .. "%*%*(.-)\n%*%*")
+      local text = values:match("\n### " .. name .. "\n(.-)\n### ")
       for method in pairs(debug.getregistry()["ipulua." .. name].methods) do
         local function is_op(module) return core.ops[module .. method] ~= nil end
         if not (short[method] or is_op "" or is_op "nn." or is_op "random." or is_op "linalg.") then
@@ -167,11 +148,14 @@ describe("docs/reference/api.md", function()
   it("says the shapes where tensors go in or come out", function()
     local count = 0
     for _, e in ipairs(entries()) do
-      local takes = e.text:match("Takes: ([^\n]*)") or ""
-      if (takes .. e.gives):find("%f[%a]tensor%f[%A]") or e.gives:find("Dataset", 1, true)
+      local types = {}
+      for i, row in ipairs(e.arguments) do types[i] = row[2] end
+      local all = table.concat(types, " ") .. " " .. e.notes.Result
+      if all:find("%f[%a]tensor%f[%A]")
+        or e.notes.Result:find("Dataset", 1, true) and e.name ~= "data.Dataset"
         or e.name:find("^%l+%.%w*Optimizer%w*$") then
         count = count + 1
-        assert.is_truthy(e.text:find("\n *%- Shapes: %S"), e.name .. " does not say shapes")
+        assert.is_truthy(e.notes.Shapes, e.name .. " does not say shapes")
       end
     end
     assert.is_true(count > 50)
@@ -182,10 +166,9 @@ describe("docs/reference/api.md", function()
     for _, e in ipairs(entries()) do
       for _, word in ipairs{"seconds", "cycles", "duration", "bandwidth", "time steps",
         "timestamp"} do
-        if e.text:find(word, 1, true) then
+        if e.body:find(word, 1, true) then
           count = count + 1
-          assert.is_truthy(e.text:find("\n *%- Units: %w"),
-            e.name .. " speaks of " .. word .. " without units")
+          assert.is_truthy(e.notes.Units, e.name .. " speaks of " .. word .. " without units")
         end
       end
     end
@@ -201,7 +184,7 @@ describe("docs/reference/api.md", function()
     end
     local all = table.concat(sources)
     for name in pairs(ipu.IPUConfig():to_dict()) do
-      local words = page:match("\n| `" .. name:gsub("%p", "%%%0") .. "` |[^\n]*")
+      local words = options_page:match("\n| `" .. name:gsub("%p", "%%%0") .. "` |[^\n]*")
       local is_read = all:find("%f[%w_]" .. name:match("[%w_]+$") .. "%f[^%w_]") ~= nil
       if not is_read then
         assert.is_truthy(words:find("Accepted, without effect", 1, true),
@@ -216,7 +199,8 @@ describe("docs/reference/api.md", function()
   it("lists every option of IPUConfig with its default", function()
     local cfg = ipu.IPUConfig()
     local count = 0
-    for name, default, words in page:gmatch("\n| `([%w_.]+)` | [^|]+ | `([^`]*)` | ([^\n]*) |") do
+    for name, default, words in options_page:gmatch("\n| `([%w_.]+)` | [^|]+ | `([^`]*)` | "
+      .. "([^\n]*) |") do
       -- a number of something, first of all said
       if math.type(cfg:get_attribute_metadata(name).default) == "integer" then
         local units = "^Bytes |^Rows |^Tiles |^How many |^The number of |^The index of "

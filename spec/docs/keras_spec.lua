@@ -1,26 +1,16 @@
--- docs/reference/keras.md and docs/library/keras.lua are as `make docs` writes them, and name all
--- public.
+-- The pages of docs/reference/keras and docs/library/keras.lua name all that is public; that they
+-- are as `make docs` writes them is checked in references_spec.lua.
 
 local class = require "ipulua.base.class"
 local command = require "spec.support.command"
 local ipu = require "ipulua"
+local reference_pages = require "spec.support.reference_pages"
 
-describe("docs/reference/keras.md", function()
+describe("docs/reference/keras", function()
   -- of losses and metrics, for the library itself
   local internal <const> = {prepare = true, reduce = true, get = true}
-  local page = command.read("docs/reference/keras.md")
+  local page = reference_pages.text "keras"
   local library = command.read("docs/library/keras.lua")
-
-  it("is up to date, as is docs/library/keras.lua", function()
-    local folder = command.folder()
-    assert.is_true(
-      os.execute(string.format("'%s' docs/source/make_keras.lua %s", command.ipulua, folder)))
-    local written, annotated = command.read(folder .. "/keras.md"),
-      command.read(folder .. "/keras.lua")
-    command.remove(folder)
-    assert.is_true(page == written, "run make docs")
-    assert.is_true(library == annotated, "run make docs")
-  end)
 
   it("writes an argument that may be left out by position where one behind it may not", function()
     local signature = assert(loadfile("docs/source/rows.lua"))().signature
@@ -32,40 +22,30 @@ describe("docs/reference/keras.md", function()
         {"stride", "integer", 1}})
   end)
 
-  -- Entries: **Name** with what stands below it, and functions and methods in lists.
+  -- Entries with the first word of their page: "layers", "losses" …
   local function entries()
-    local list, entry, section = {}, nil, nil
-    for line in page:gmatch("[^\n]+") do
-      section = line:match("^## (.*)") or section
-      local name, method, arguments = line:match("^%*%*(%w+)%*%* – "),
-        line:match("^%- `([%w_.:]+)(%b())`")
-      if name or method then
-        entry = {name = name or method, section = section, text = "", arguments = arguments}
-        list[#list + 1] = entry
-      end
-      if line:find("^`[%w_.]+%b()`$") then entry.arguments = line:match("%b()") end
-      if line:find("^#") or line:find("^%- %*%*") then entry = nil end
-      if entry then entry.text = entry.text .. line .. "\n" end
+    local list = {}
+    for _, e in ipairs((reference_pages.read "keras")) do
+      e.section = e.page:match("keras/([%l-]+)"):match("^layers") or e.page:match("keras/([%l-]+)")
+      if not e.other then list[#list + 1] = e end
     end
     return list
   end
 
   it("says the types of arguments, shapes, and an error of each", function()
-    local tensors <const> = {Layers = true, Losses = true, Metrics = true, Optimizers = true,
-      Initializers = true, Regularizers = true,
-      Constraints = true, ["Data sets"] = true}
+    local tensors <const> = {layers = true, losses = true, metrics = true, optimizers = true,
+      initializers = true, regularizers = true, constraints = true, ["data-sets"] = true}
     local counts = {arguments = 0, shapes = 0}
     for _, e in ipairs(entries()) do
-      if e.arguments and e.arguments ~= "()" then
+      if e.signature and e.signature:match("%b()") ~= "()" then
         counts.arguments = counts.arguments + 1
-        assert.is_truthy(e.text:find("\n *%- Takes: %S"), e.name .. " does not say what it takes")
-        assert.is_truthy(e.text:find("\n *%- Errors: %S") or e.section == "Callbacks"
-          and e.name == "LambdaCallback"
-          or e.section == "Backend", e.name .. " says no error")
+        assert.is_true(#e.arguments > 0, e.name .. " does not say what it takes")
+        assert.is_truthy(e.notes.Errors, e.name .. " says no error")
       end
-      if tensors[e.section] or e.text:find("→ tensor", 1, true) then
+      if tensors[e.section] or e.notes.Result == "tensor" and e.section ~= "backend"
+        and e.section ~= "activations" then
         counts.shapes = counts.shapes + 1
-        assert.is_truthy(e.text:find("\n *%- Shapes: %S"), e.name .. " says no shapes")
+        assert.is_truthy(e.notes.Shapes, e.name .. " says no shapes")
       end
     end
     assert.is_true(counts.arguments > 220 and counts.shapes > 200,
@@ -75,21 +55,20 @@ describe("docs/reference/keras.md", function()
   -- Shapes of what layers and the like take and give have names for extents, which make_keras
   -- compares with samples.
   it("names extents in shapes, and a source of each part", function()
-    local own <const> = {Layers = true, Losses = true, Metrics = true, Optimizers = true,
-      Initializers = true, Regularizers = true,
-      Constraints = true, Callbacks = true}
+    local own <const> = {layers = true, losses = true, metrics = true, optimizers = true,
+      initializers = true, regularizers = true, constraints = true, callbacks = true}
     local counts = {names = 0, sources = 0}
     for _, e in ipairs(entries()) do
-      local shape = e.text:match("\n *%- Shapes: ([^\n]*)")
-      if own[e.section] and e.section ~= "Callbacks" and not shape:find("^as ")
+      local shape = e.notes.Shapes
+      if own[e.section] and e.section ~= "callbacks" and not shape:find("^as ")
         and not shape:find("^any") then
         counts.names = counts.names + 1
         assert.is_truthy(shape:find("%[[%a.]") or shape:find("%[%]"),
           e.name .. " names no extents: " .. shape)
       end
-      if own[e.section] and not e.text:find("Errors: as ") then
+      if own[e.section] and not e.notes.Errors:find("^as ") then
         counts.sources = counts.sources + 1
-        assert.is_truthy(e.text:find("\n *%- Source: %S"), e.name .. " says no source")
+        assert.is_truthy(e.notes.Source, e.name .. " says no source")
       end
     end
     assert.is_true(counts.names > 170 and counts.sources > 180,
@@ -97,13 +76,10 @@ describe("docs/reference/keras.md", function()
   end)
 
   it("says of no argument that it may be anything", function()
-    local fixed <const> = {["K.is_keras_tensor"] = true}
     for _, e in ipairs(entries()) do
-      local takes = not fixed[e.name] and e.text:match("Takes: ([^\n]*)") or ""
-      for each in (takes .. "; "):gmatch("(`[^`]+` [^;]*); ") do
-        assert.is_falsy(each:find("^`[^`]+` any$") or each:find("^`[^`]+` any,")
-          or each:find("^`[^`]+` any%[%]$"),
-          e.name .. " does not say what " .. each .. " may be")
+      for _, row in ipairs(e.arguments) do
+        assert.is_falsy(row[2]:find("^any$") or row[2]:find("^any%[%]$"),
+          e.name .. " does not say what " .. row[1] .. " may be")
       end
     end
   end)
@@ -113,9 +89,9 @@ describe("docs/reference/keras.md", function()
     local function check(module, list, name_in_library)
       for name, value in pairs(list) do
         if type(name) == "string" and name:find("^%a") and not internal[name] then
-          local shown = class.is_class(value) and "**" .. name .. "**" or name
+          local shown = class.is_class(value) and "### " .. name .. "\n" or name
           assert.is_truthy(page:find(shown, 1, true), module .. "." .. name
-            .. " is not in docs/reference/keras.md")
+            .. " is not in docs/reference/keras")
           if class.is_class(value) then
             local annotation = "---@class keras." .. name_in_library .. "." .. name
             assert.is_truthy(library:find(annotation, 1, true), annotation)

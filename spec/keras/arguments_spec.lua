@@ -101,7 +101,9 @@ describe("the arguments of fit", function()
     assert.equal(2, (function() fit(m, {x = batches()}) return m.optimizer.iterations:item() end)())
   end)
 
-  it("row 200: a model must be compiled, and not to be run eagerly", function()
+  it("row 200: a model must be compiled, and under a strategy not to be run eagerly", function()
+    local strategy <const> = ipu.IPUStrategy()
+    local _ <close> = strategy:scope()
     local m = keras.Sequential{keras.layers.Dense{1, input_shape = {3}}}
     assert.equal("runtime", refused("must be compiled first", fit, m, {x = batches()}))
     m:compile{optimizer = "sgd", loss = "mse", run_eagerly = true}

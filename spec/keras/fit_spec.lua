@@ -458,9 +458,6 @@ describe("fit refuses", function()
       {x = x, y = {{1}, {2}, {3}}}},
     ["an unknown argument"] = {"fit has no argument 'epoch'; did you mean 'epochs'",
       {x = x, y = y, epoch = 2}},
-    ["run_eagerly"] = {"run_eagerly", function()
-      return line{run_eagerly = true}, {x = x, y = y}
-    end},
     ["a prediction of another shape than the labels"] =
     {"have different shapes, %[4, 2%] and %[4, 1%]",
       {x = x, y = {{1, 2}, {1, 2}, {1, 2}, {1, 2}}, batch_size = 4}},

@@ -45,7 +45,25 @@ local mistakes <const> = {
   ["a dataset that isn't batched"] = {function()
     compiled():fit{ipu.data.from_tensor_slices{x, y}, verbose = 0}
   end, "a single sample wants a batch around it: ds:batch%(n%)"},
+  ["a misspelt name where a part may stand"] = {
+    function() layers.Dense(8, {activaton = "relu"}) end,
+    "Dense has no argument 'activaton'; did you mean 'activation'"},
+  ["both directions of a layer that has none"] = {
+    function() layers.Bidirectional(layers.Dense(8)) end,
+    "Bidirectional: 'layer' must be a recurrent layer, got Dense"},
+  ["an input of texts"] = {function() keras.Input{shape = {1}, dtype = "string"} end,
+    "texts are no tensors; TextVectorization or StringLookup numbers them"},
+  ["a schedule of one's own that defines call"] = {function()
+    local Own = keras.optimizers.schedules.LearningRateSchedule:extend("Own")
+    function Own:call(step) return 0.1 / step end
+    Own()(1)
+  end, "Own defines no rate%(step%), which is Keras' __call__%(step%)"},
 }
+
+it("a last table without names is no part: Dense(8, {activation = nil})", function()
+  assert.equal("linear", layers.Dense(8, {activation = nil}):get_config().activation)
+  assert.same({{2, 8}}, {layers.Dense(8, {})(ipu.ones{2, 3}).shape})
+end)
 
 describe("a common mistake is told with what helps:", function()
   for name, case in pairs(mistakes) do
@@ -59,16 +77,42 @@ describe("a common mistake is told with what helps:", function()
   end
 end)
 
-describe("Lua's random numbers in a traced function", function()
-  local function warnings_of(f)
-    local list = {}
-    local former = log.set_writer(function(text) list[#list + 1] = tostring(text) end)
-    local ok, problem = pcall(f)
-    log.set_writer(former)
-    assert(ok, problem)
-    return list
+local function warnings_of(f)
+  local list = {}
+  local former = log.set_writer(function(text) list[#list + 1] = tostring(text) end)
+  local ok, problem = pcall(f)
+  log.set_writer(former)
+  assert(ok, problem)
+  return list
+end
+
+describe("a train_step of one's own that takes one value, as Keras' does,", function()
+  local function train(parameters, ...)
+    local Own = keras.Model:extend("Own")
+    Own.train_step = parameters
+    local m, given = Own(), {...}
+    m:compile{}
+    return warnings_of(function()
+      for _ = 1, 2 do m:fit{given[1], given[2], verbose = 0} end
+    end)
   end
 
+  it("is told once that x and y come one by one", function()
+    local said = train(function(_, data) return {sum = ipu.reduce_sum(data[1])} end, x, y)
+    assert.equal(1, #said)
+    assert.matches("train_step takes 1 value, but gets 2; x, y and sample_weight come one by one, "
+      .. "as in Own:train_step(x, y)", said[1], 1, true)
+  end)
+
+  it("is not, where nothing is lost", function()
+    local function sum(data) return {sum = ipu.reduce_sum(data)} end
+    assert.same({}, train(function(_, data) return sum(data) end, x))
+    assert.same({}, train(function(_, ...) return sum((...)) end, x, y))
+    assert.same({}, train(function(_, first, _) return sum(first) end, x, y))
+  end)
+end)
+
+describe("Lua's random numbers in a traced function", function()
   it("are told, once for each line; math.random is itself again afterwards", function()
     local original <const> = math.random
     local said = warnings_of(function()

@@ -50,7 +50,7 @@ describe("a name of another library", function()
   end)
 end)
 
-describe("a module of the original", function()
+describe("a module of Graphcore's TensorFlow", function()
   it("names something that stands in ipu itself", function()
     for other, name in pairs(elsewhere.flattened) do
       assert.is_truthy(find(ipu, name), other .. " → " .. name)

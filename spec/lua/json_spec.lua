@@ -40,6 +40,12 @@ describe("json.decode", function()
     it("reads " .. case[1], function() assert.same(case[2], json.decode(case[1])) end)
   end
 
+  it("reads what is nested in 200 levels", function()
+    local depth, v = 0, json.decode(("["):rep(200) .. ("]"):rep(200))
+    while v do depth, v = depth + 1, v[1] end
+    assert.equal(200, depth)
+  end)
+
   it("keeps integers, floats and null apart", function()
     local v = json.decode("[1, 1.0, null]")
     assert.equal("integer", math.type(v[1]))
@@ -50,21 +56,20 @@ describe("json.decode", function()
   end)
 
   for _, case in ipairs {
-    {"", "ends where a value"}, {"[1,]", "a value was expected"}, {"{1:2}", "a name in quotes"},
-    {"[1 2]", "',' or ']'"},
-    {'{"a":1,"a":2}', "appears twice"}, {"01", "leading zero"}, {"1.", "digits must follow"},
-    {"1e", "digits must follow"},
-    {"-", "a number was expected"}, {"9223372036854775808", "beyond 64 bits"},
-    {"1e999", "too large"},
-    {"1 2", "after the value's end"},
-    {'"a', "without an end"}, {'"\1"', "control character"}, {'"\\x"', "unknown escape"},
-    {'"\\u12"', "four hexadecimal"},
-    {'"\\ud800"', "without a low"}, {'"\\udc00"', "without a high"}, {"\255", "UTF-8"},
-    {"nul", "a value was expected"},
-    {"NaN", "a value was expected"}, {("["):rep(100000), "deeper"},
-    {"[1,\n  x]", "line 2, column 3"},
-    {"+1", "a value was expected"},
-    {"\239\187\1911", "a value was expected"},
+    {"", "line 1, column 0: "}, {"[1,]", "line 1, column 4: "}, {"{1:2}", "'}' expected near '1'"},
+    {"[1 2]", "']' expected near '2'"},
+    {'{"a":1,"a":2}', "duplicate object key"}, {"01", "line 1, column 1: "}, {"1.", "near '1.'"},
+    {"1e", "near '1e'"}, {"-", "near '-'"},
+    {"9223372036854775808", "too big integer near '9223372036854775808'"},
+    {"-9223372036854775809", "integer near '-9223372036854775809'"},
+    {"1e999", "overflow near '1e999'"}, {"1 2", "expected near '2'"},
+    {'"a', "premature end"}, {'"\1"', "control character"}, {'"\\x"', "invalid escape"},
+    {'"\\u12"', "invalid escape"},
+    {'"\\ud800"', "invalid Unicode"}, {'"\\udc00"', "invalid Unicode"}, {"\255", "byte 0xff"},
+    {'"\255"', "0xff"}, {"nul", "near 'nul'"}, {"NaN", "near 'NaN'"},
+    {("["):rep(201) .. ("]"):rep(201), "nested deeper than 200 levels"},
+    {("["):rep(100000), "depth"}, {"[1,\n  x]", "line 2, column 3: "}, {"+1", "near '+'"},
+    {"\239\187\1911", "line 1, column 1: "},
   } do
     it("refuses " .. case[1]:sub(1, 20):gsub("%c", "?"), function()
       local value, problem = json.parse(case[1])

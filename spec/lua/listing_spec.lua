@@ -193,7 +193,7 @@ describe("ipu.graph.print of a program", function()
       assert.matches('label = "' .. frame .. '"', text)
     end
     assert.matches('label = "named \\"so\\""', text, 1, true)
-    assert.matches("forward of place 1, lane 1",
+    assert.matches("forward of position 1, lane 1",
       ipu.graph.print(pipelined, {program = true, format = "dot"}))
   end)
 

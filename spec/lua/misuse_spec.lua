@@ -48,7 +48,7 @@ local cases <const> = {
   {"constant in another shape", function() ipu.constant({1, 2, 3}, {shape = {2}}) end,
     "%[3%] has 3 elements.*%[2%]"},
   -- luacheck: ignore 122
-  {"assigning to an element", function() t[1] = 3 end, "can't be assigned to"},
+  {"assigning to a field", function() t.rows = 3 end, "can't be assigned to, such as 'rows'"},
   {"the value of a matrix", function() t:item() end, "only a tensor of one element has one value"},
   {"a misspelt field", function() return t.sahpe end,
     "a tensor has no 'sahpe'; did you mean 'shape'"},
@@ -465,11 +465,11 @@ local cases <const> = {
   end,
     "timetable: 'schedule': 'Round' is not a PipelineSchedule"},
   {"a model of half a text", function() ipu.keras.models.model_from_json "{" end,
-    "model_from_json: line 1, column 2: "},
+    "model_from_json: line 1, column 1: "},
   {"a tokenizer of half a text", function()
     ipu.keras.preprocessing.text.tokenizer_from_json "{"
   end,
-    "tokenizer_from_json: line 1, column 2: "},
+    "tokenizer_from_json: line 1, column 1: "},
   {"evaluating without labels", function()
     compiled("mse"):evaluate(ipu.ones{4, 3}, nil, {batch_size = 4, verbose = 0})
   end,

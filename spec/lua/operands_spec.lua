@@ -30,14 +30,14 @@ describe("a list", function()
     near({1.0016}, ipu.nn.ctc_loss(int32{{1}}, {{{0.5, 0, 0}}, {{0, 0.25, 0}}}, int32{1}, {2}))
   end)
 
-  it("of counts and places is int32 beside rows of numbers", function()
+  it("of counts and positions is int32 beside rows of numbers", function()
     near({0, 0, 1.5, 2.5},
       ipu.sequence_slice(ipu.zeros{4, 1}, ipu.tensor{{1.5}, {2.5}}, {2}, {0}, {2}):reshape{4})
   end)
 
   it("of offsets of colours takes after the picture", function()
     near({0.5, 0.25, 0}, ipu.normalise_image(ipu.ones{1, 3}, {0.5, 0.75, 1}, {1, 1, 1})[1])
-    -- Of bytes as the original's wrapper has them: float16.
+    -- Of bytes float16, as normalise_image of Graphcore's TensorFlow 2.6 gives.
     local bytes = ipu.normalise_image(ipu.tensor({{10, 20, 30}}, {dtype = "uint8"}), {0.5, 2, 3},
       {0.5, 1, 0.25})
     assert.equal("float16", bytes.dtype)

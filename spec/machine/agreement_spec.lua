@@ -2,6 +2,7 @@
 
 local config = require "ipulua.config"
 local estimate = require "ipulua.tools.estimate"
+local examples = require "spec.support.example_prices"
 local fuzz = require "spec.support.fuzz_profiles"
 local ipu = require "ipulua"
 local pipelines = require "spec.support.pipelines"
@@ -39,6 +40,16 @@ describe("a price", function()
   it("of a random program is the same wherever it stands", function()
     for seed = 1, 20 do assert.is_nil(fuzz.check(seed)) end
   end)
+
+  -- make nightly looks at all examples
+  for _, path in ipairs{"start/mnist", "start/denoising", "from_graphcore/tutorial_sharding",
+    "from_graphcore/inference_pipelining", "machine/recompilation"} do
+    it("of " .. path .. "'s programs is that of its profile and trace", function()
+      local wrong, programs = examples.check("examples/" .. path .. ".lua")
+      assert.same({}, wrong)
+      assert.is_true(programs > 0)
+    end)
+  end
 
   it("of a pipeline charges no IPU for what moves while it computes", function()
     local io <const> = {["io_tiles.num_io_tiles"] = 64, ["io_tiles.place_ops_on_io_tiles"] = true}

@@ -438,7 +438,7 @@ describe("estimate's words", function()
   it("name the file of a target", function()
     local path = command.scratch ".json"
     for text, wanted in pairs{
-      ['{"base": "GC200"'] = "',' or '}' was expected", [""] = "a value was expected",
+      ['{"base": "GC200"'] = "'}' expected", [""] = "line 1, column 0",
       ["[1]"] = "must hold an object",
     } do
       command.write(path, text)
@@ -462,27 +462,35 @@ describe("how sure an estimate is", function()
     return ipu.estimate(f, {inputs = {...}, host = "model", target = "gc200"})
   end
 
-  -- Errors on rows kept back: fully connected layers 4.2 %, LSTM 21 %; what has no rows of its own,
-  -- as moves from the host, has whole programs' 14 %. Share: the op's of all cycles.
+  -- Errors out of sample: fully connected layers 4.9 % of cycles and 5.7 of memory, LSTM 6.1; what
+  -- has no rows of its own, as moves from the host, has whole programs' 18 and 14 %. Share: the
+  -- op's of all cycles.
   local function expected(e, of_op)
     local share = 1 - e.cycles.stream / e.cycles.total
-    return share * of_op + (1 - share) * 0.14
+    return share * of_op + (1 - share) * 0.18
   end
 
   it("is its ops' error, each by its share of the cycles", function()
     local product = priced(function(x, w) return x:matmul(w) end, {2048, 2048}, {2048, 2048})
-    assert(math.abs(product.band.cycles - expected(product, 0.042)) < 1e-3, product.band.cycles)
-    assert(math.abs(product.band.memory - 0.13) < 1e-9, product.band.memory)
+    assert(math.abs(product.band.cycles - expected(product, 0.049)) < 1e-3, product.band.cycles)
+    assert(math.abs(product.band.memory - 0.057) < 1e-9, product.band.memory)
     local other = priced(function(x) return ipu.exp(x) end, {4096, 4096}).band
-    assert(math.abs(other.cycles - 0.14) < 1e-9, other.cycles)
+    assert(math.abs(other.cycles - 0.18) < 1e-9, other.cycles)
     local layer = layers.LSTM{256}
     local recurrent = priced(function(x) return layer(x) end, {16, 500, 256})
-    local far = expected(recurrent, 0.21)
+    local far = expected(recurrent, 0.061)
     assert(math.abs(recurrent.band.cycles - far) < 0.01, recurrent.band.cycles .. ", " .. far)
   end)
 
   it("is printed with it, and stands in the report", function()
     local e = ipu.estimate(function(x) return ipu.exp(x) end, {inputs = {{64, 64}}})
-    assert.truthy(tostring(e):find("band", 1, true))
+    assert.truthy(tostring(e):find("\n  band = {", 1, true))
+    -- what has no published rows of its own: 18 % of the time, 14 % of memory
+    assert.matches("^estimate on 1 IPU of GC200: [%d.]+ ms, within 18 %% in the mean; "
+      .. "fullest tile %d+ of 624 KiB, within 14 %%\n{", tostring(e))
+    assert.near(e.seconds * 1e3, tonumber(tostring(e):match(": ([%d.]+) ms")), e.seconds)
+    local misfit = ipu.estimate(function(x) return ipu.exp(x) end, {inputs = {{20000, 20000}}})
+    assert.is_false(misfit.fits)
+    assert.matches("^[^\n]+; it does not fit\n", tostring(misfit))
   end)
 end)

@@ -488,6 +488,26 @@ print(eager:gradient(eager(function() return w * 2 end), unused)) -- nothing was
     assert.matches("Program loss_of\n", result.out)
   end)
 
+  it("goes through data to its end: a smaller last batch, batches that nobody counted", function()
+    local folder, _, result = profiled([[
+local ipu = require "ipulua"
+local keras = ipu.keras
+local model = keras.Sequential{keras.layers.Dense{3, input_shape = {8}}}
+model:compile{loss = "mse"}
+print(table.concat(model:predict(ipu.ones{20, 8}, {batch_size = 8, verbose = 0}).shape, "x"))
+local kept = ipu.data.from_tensor_slices{ipu.ones{20, 8}, ipu.ones{20, 3}}
+  :filter(function() return true end):batch(8)
+model:fit{kept, epochs = 2, verbose = 0}
+]], {"--estimate"})
+    command.remove(folder)
+    assert.matches("^20x3\n", result.out)
+    local calls = {}
+    for n in result.out:gmatch("\nPriced for (%d+) calls?") do calls[#calls + 1] = tonumber(n) end
+    table.sort(calls)
+    -- two batches of 8 and one of 4: of predict, and of two epochs
+    assert.same({1, 2, 2, 4}, calls)
+  end)
+
   local fitted <const> = [[
 local ipu = require "ipulua"
 local keras, layers = ipu.keras, ipu.keras.layers

@@ -1,6 +1,7 @@
 -- An op is found by its name: its row stands in a file that is called as it is, or whose folder is,
 -- or in the file of a family, which is listed here with its ops.
 local command = require "spec.support.command"
+local rows_of = require "spec.support.op_files".rows_of
 
 -- File → patterns of the names that belong there.
 local families <const> = {
@@ -31,28 +32,6 @@ local families <const> = {
   ["reduce/scan"] = {"^cum"},
 }
 
--- The names of a file's rows: of OpDef, or of the tables that rows are made of.
-local function rows_of(text)
-  local names = {}
-  text = text:gsub("/%*.-%*/", "")
-  local rows = text:match("\nconst OpDef ops_[%w_]+%[%] = {(.*)") or ""
-  for name, member in rows:gmatch('{%.name = "([%w_.]+)",%s*%.(%a+)') do
-    local is_attribute <const> = member == "kind"
-    if not is_attribute then names[#names + 1] = name end
-  end
-  for name in rows:gmatch('%u+%("(nn%.[%w_]+)"') do names[#names + 1] = name end
-  -- Rows of a macro that makes the name of an identifier.
-  for at in text:gmatch("()#define %u[%u_]*%(id") do
-    local macro, body = text:match("^#define (%u[%u_]*)%(id(.*)", at)
-    body = body:match("^(.-)#define") or body
-    local prefix = body:match('%.name = "([%w_.]+)" #id') or body:find("%.name = #id") and ""
-    for id in prefix and rows:gmatch("%f[%w_]" .. macro .. "%((%l[%w_]*)") or function() end do
-      if id ~= "id" then names[#names + 1] = prefix .. id end
-    end
-  end
-  return names
-end
-
 describe("the file of an op", function()
   it("is found by its name, or by its family's", function()
     local count, stray, used = 0, {}, {}
@@ -63,7 +42,7 @@ describe("the file of an op", function()
         count = count + 1
         local name <const> = full:match("[%w_]+$")
         local good = full:find(folder .. ".", 1, true) or name:find(file, 1, true)
-          or name:find(folder, 1, true) or file == "pool" and name:find("_pool", 1, true)
+          or name:find(folder, 1, true) or file == "pooling" and name:find("_pool", 1, true)
         for _, pattern in ipairs(families[folder .. "/" .. file] or {}) do
           if name:find(pattern) then good, used[pattern] = true, true end
         end

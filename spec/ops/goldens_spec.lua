@@ -1,4 +1,5 @@
--- Numbers of the original's own tests and formulas, for the ops that it adds to the usual ones.
+-- Numbers of the tests and formulas of Graphcore's TensorFlow 2.6, for the ops that it adds to
+-- TensorFlow.
 
 local ipu = require "ipulua"
 local layers = ipu.keras.layers

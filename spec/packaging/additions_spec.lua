@@ -119,10 +119,10 @@ describe("one file adds", function()
     assert.truthy(out:find("What it is given, times a factor.", 1, true), out)
     assert.truthy(out:find("Euclid, book V", 1, true), out)
     local made <const> = shell(
-      "cd %s && mkdir out && %s/ipulua docs/source/make_keras.lua out && cat out/keras.md", root,
+      "cd %s && mkdir out && %s/ipulua docs/source/make_keras.lua out && cat out/keras/*.md", root,
       build)
-    assert.matches("%*%*Times%*%* – What it is given.-Takes: `factor`.-%[2, 3%] → %[2, 3%]"
-      .. ".-Errors: `layers%.Times%(%-1%)`.-Source: Euclid, book V", made)
+    assert.matches("### Times\n\nWhat it is given.-Call: `layers%.Times%b()%(ipu%.ones{2, 3}%)` "
+      .. "→ %[2, 3%].-| `factor` | .-Errors: `layers%.Times%(%-1%)`.-Source: Euclid, book V", made)
   end)
 
   it("an optimizer: found by its name, fitted with, saved", function()

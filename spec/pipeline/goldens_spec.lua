@@ -1,5 +1,5 @@
--- An inference pipeline of the original's own tests: batches of two blocks v, w of [4, 4, 2] give
--- 80·(v + w) + 320 + c.
+-- An inference pipeline of the tests of Graphcore's TensorFlow 2.6. Batches of two blocks v, w of
+-- [4, 4, 2] give 80·(v + w) + 320 + c.
 
 local ipu = require "ipulua"
 local log = require "ipulua.base.log"
@@ -41,7 +41,7 @@ end
 -- the blocks 0 1, 2 3, 4 0, 1 2, 3 4
 local mini_batches <const> = {410.01, 730.01, 650.01, 570.01, 890.01}
 
-describe("the original's inference pipeline", function()
+describe("the inference pipeline of Graphcore's tests", function()
   after_each(ipu.reset_ipu_configuration)
 
   for name, case in pairs{

@@ -178,7 +178,7 @@ describe("row 176: PopDistStrategy", function()
     assert.truthy(result.err:find("5 on instance 0, 7 on instance 1", 1, true), result.err)
     assert.truthy(result.err:find("the data of instance 0 have ended", 1, true), result.err)
   end)
-  it("has as many replicas as there are in all, from the names of the original", function()
+  it("has as many replicas as there are in all, from Graphcore's names", function()
     local result = run([[
       local cfg = ipu.IPUConfig()
       popdist.set_ipu_config(cfg, {ipus_per_replica = 2})

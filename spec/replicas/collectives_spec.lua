@@ -112,7 +112,7 @@ describe("collectives", function()
     assert.same({{true, true}, {false, true}}, got.any[1]:totable())
   end)
 
-  it("take a list of tensors where the original does", function()
+  it("take a list of tensors where Graphcore's TensorFlow does", function()
     with_ipus(2)
     local a, b = ipu.func(function(x, y) return table.unpack(ipu.reduce_scatter{x, y}) end)(
       ipu.tensor{1, 2}, ipu.tensor{3, 4, 5})

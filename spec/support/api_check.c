@@ -413,9 +413,9 @@ static void check_model(ipu_context *c) {
           "unknown optimizer 'sdg'");
   REFUSED(c, ipu_model_compile(m, "{\"optimiser\": \"sgd\"}"), IPU_E_TYPE,
           "did you mean 'optimizer'");
-  REFUSED(c, ipu_model_compile(m, "not JSON"), IPU_E_VALUE, "a value was expected");
+  REFUSED(c, ipu_model_compile(m, "not JSON"), IPU_E_VALUE, "options: line 1, column ");
   REFUSED(c, ipu_model_from_json(c, "{}", &again), IPU_E_VALUE, "class_name");
-  REFUSED(c, ipu_model_compile(m, "{loss"), IPU_E_VALUE, "options: line 1, column 2");
+  REFUSED(c, ipu_model_compile(m, "{loss"), IPU_E_VALUE, "options: line 1, column 5");
   REFUSED(c, ipu_model_from_lua(c, "return 1", &again), IPU_E_TYPE, "Keras model is wanted");
   REFUSED(c, ipu_model_from_lua(c, "syntax", &again), IPU_E_VALUE, "syntax");
   REFUSED(c, ipu_run_lua(c, "error('mine')", NULL), IPU_E_RUNTIME, "mine");

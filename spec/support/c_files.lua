@@ -1,8 +1,9 @@
 -- How the files of C hang together: `make lint`. Each file of dist and of the layers from graph to
 -- engine (ops apart) has a header of its own that declares what it exports; headers include each
 -- other in no ring; what a step holds is asked of the step, so its kind is named in few files, and
--- kinds have no order. Code that meets an op asks its row's members, not its name. Prints what is
--- wrong and fails. An argument: the folder that src is in.
+-- kinds have no order. Code that meets an op asks its row's members, not its name. Comments end at
+-- 100 columns, as code does for clang-format; only texts and tables that are fenced from it
+-- may be longer. Prints what is wrong and fails. An argument: the folder that src is in.
 local root <const> = (arg[1] or ".") .. "/"
 local own_headers <const> = {"src/graph", "src/transform", "src/program", "src/machine",
   "src/engine", "src/dist"}
@@ -34,6 +35,22 @@ local function includes(path)
   local list = {}
   for name in code[path]:gmatch('#include "([^"]+)"') do list[#list + 1] = "src/" .. name end
   return list
+end
+
+---- lines
+
+local most_columns <const> = 100
+for _, path in ipairs(paths) do
+  local fenced, number = false, 0
+  for line in io.lines(root .. path) do
+    number = number + 1
+    if line:find("clang-format off", 1, true) then fenced = true end
+    if line:find("clang-format on", 1, true) then fenced = false end
+    local may_be_long <const> = fenced or line:find('"', 1, true) or line:find("\\$")
+    if not may_be_long and (utf8.len(line) or #line) > most_columns then
+      wrong("%s:%d: a line of more than %d columns", path, number, most_columns)
+    end
+  end
 end
 
 ---- kinds of steps

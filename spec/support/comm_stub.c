@@ -1,5 +1,6 @@
-/* A plug-in for communication without MPI, for specs: processes of one machine, a socket between each two
- * of them. COMM_STUB_FOLDER is a folder that all see; PMI_RANK and PMI_SIZE say who is who. */
+/* A plug-in for communication without MPI, for specs: processes of one machine, a socket between
+ * each two of them. COMM_STUB_FOLDER is a folder that all see; PMI_RANK and PMI_SIZE say who is
+ * who. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>

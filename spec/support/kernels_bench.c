@@ -1,4 +1,4 @@
-/* Speed of the kernels on one thread: GEMM of the layers that the workloads train, and
+/* Speed of the kernels on one thread: matrix products of the layers that the workloads train, and
  * elementwise and row kernels. usage: kernels_bench [isa [gemm|ops]] (isa: base, avx2, avx512;
  * the best one when left out) */
 #include "kernels/blas.h"

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/products.h"
+
 static const Kernels *kernels;
 static bool verbose;
 static int failures;
@@ -656,7 +658,7 @@ static void check_casts(void) {
     }
 }
 
-/* GEMM. */
+/* product. */
 typedef struct Seen {
   const Gemm *g;
   bool f64;
@@ -1048,6 +1050,37 @@ static void check_transpose(void) {
 }
 
 /* Sums are the same on every instruction set. */
+/* Large products leave work for four threads, a gradient of weights (few rows and columns, a long
+ * sum) too. Our own kernels cut the sum then, OpenBLAS's callers cut rows and columns. */
+static void check_shares(const Kernels *table) {
+  kernels = table;
+  static const int64_t shapes[][3] = {
+      {128, 512, 2048}, {512, 128, 2048}, {128, 384, 4096}, {256, 256, 1024}, {2048, 384, 128}};
+  for (int use = PRODUCTS_BY_TABLE; use <= PRODUCTS_OPENBLAS; use++) {
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+      const int64_t m = shapes[i][0], n = shapes[i][1], k = shapes[i][2];
+      Kernels k_table = *table;
+      k_table.products = (ProductUse)use;
+      const float any = 0;
+      float c = 0;
+      Gemm g = {.m = m,
+                .n = n,
+                .k = k,
+                .a = &any,
+                .b = &any,
+                .c = &c,
+                .a_row = 1,
+                .a_col = m,
+                .b_row = n,
+                .b_col = 1,
+                .c_row = n};
+      int64_t chunks = product_plan(&k_table, F32, &g).chunks;
+      if (chunks < 4) COMPLAIN("chunks of a large product", (double)chunks, 4.0, (int64_t)i);
+      finish();
+    }
+  }
+}
+
 static void check_agreement(const Kernels *const *tables, int count) {
   enum { N = 5000 };
   static float x[N];
@@ -1093,6 +1126,7 @@ int main(int argc, char **argv) {
     else if (passed + failed - before != each) failures++; /* all are asked the same */
   }
   check_agreement(tables, count);
+  for (int i = 0; i < count; i++) check_shares(tables[i]);
   if (kernels_select() != tables[count - 1] || kernels_find("other")) failures++;
   finish();
   printf("%d passed, %d failed\n", passed, failed);

@@ -21,4 +21,5 @@ done
 cd "$top" || exit 1
 run "$BUILD/ipulua" spec/support/price_programs.lua "$1" 350
 run "$BUILD/ipulua" spec/support/price_programs.lua "$1" 7000 values
+run "$BUILD/ipulua" spec/support/example_prices.lua
 exit $bad

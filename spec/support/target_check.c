@@ -250,7 +250,7 @@ static Cost price_pool(const Target *t, const int64_t *x) {
     s.kernel[i] = 1 + x[2] % 5, s.stride[i] = 1 + x[0] % 3, s.dilation[i] = 1;
     s.out[i] = 1 + x[2] % 100, s.in[i] = (s.out[i] - 1) * s.stride[i] + s.kernel[i];
   }
-  return cost_pool(t, F16, x[0] % 2 ? POOL_MAX : POOL_AVERAGE, &s, x[1] % 2);
+  return cost_pooling(t, F16, x[0] % 2 ? POOLING_MAX : POOLING_AVERAGE, &s, x[1] % 2);
 }
 
 /* min: what doubling the first extent may make of the price (0: sizes are drawn from it).
@@ -402,6 +402,26 @@ static void check_recurrent(const Target *t) {
   }
 }
 
+/* An LSTM of 64 units, one sample in float16: inputs and state are 32 bytes on each of 4 tiles, so
+ * that a step keeps 32 + 7 x 32 there. 10,000 steps are 2,560,000 bytes, 200 are 51,200. A tenth of
+ * a GC200's tile is 63,897.6 bytes: 41 loops and 1. A chip of 4 tiles has no others to go to. */
+static void check_shards(void) {
+  RnnShape s = {.batch = 1, .steps = 200, .inputs = 64, .outputs = 64};
+  Target few = *target_find("GC200");
+  int64_t x[] = {1, 64, 64};
+  for (int tiles = 4; tiles <= 1472; tiles += 1468) {
+    few.tiles = tiles, s.steps = 200;
+    Cost one = cost_lstm(&few, F16, F32, &s, false, NULL);
+    s.steps = 10000;
+    Cost many = cost_lstm(&few, F16, F32, &s, false, NULL);
+    double ratio = many.bytes[MEMORY_VERTEX_STATE] / one.bytes[MEMORY_VERTEX_STATE],
+           shards = tiles == 4 ? 1 : 41, copies = shards - 1;
+    check(fabs(ratio - shards) < 1e-9, "a tenth of a tile's memory for each loop", "lstm", x, 3);
+    double steps = (many.step_count - copies) / one.step_count;
+    check(fabs(steps - 50) < 1e-9, "each loop takes over the state", "lstm", x, 3);
+  }
+}
+
 /* Extents far beyond any chip must neither overflow nor take long. */
 static void check_huge(const Target *t) {
   static const int64_t huge[] = {INT64_MAX, 1LL << 60, 1LL << 40, 1000003};
@@ -412,7 +432,7 @@ static void check_huge(const Target *t) {
     ConvShape s = {h, h, h, h, 2, {h, h, h}, {h, h, h}, {h, h, h}, {h, h, h}, {h, h, h}};
     c = cost_conv(t, F16, F32, &s, CONV_FORWARD, NULL);
     check(cost_cycles(&c) > 0, "huge convolution", "conv", x, 1);
-    c = cost_pool(t, F16, POOL_MAX, &s, true);
+    c = cost_pooling(t, F16, POOLING_MAX, &s, true);
     check(cost_cycles(&c) > 0, "huge pooling", "pool", x, 1);
     RnnShape r = {.batch = h, .steps = h, .inputs = h, .outputs = h, .training = true};
     c = cost_lstm(t, F16, F32, &r, true, NULL);
@@ -558,6 +578,7 @@ int main(void) {
   check_targets();
   check_pods();
   check_published_reductions();
+  check_shards();
   for (int i = 0; target_at(i); i++) {
     if (i > 1) continue; /* the others differ in clock and links only */
     check_published_solve(target_at(i));

@@ -139,7 +139,8 @@ static void print_case(int number, const char *header, const char *text, const c
   parse_extents(extents, &type);
   Tensor *t = tensor_new(&e, &type);
   fill(t, header + at);
-  char *actual_text = tensor_text(&e, t), *actual_repr = tensor_repr(&e, t);
+  char *actual_text = tensor_text(&e, t, &print_defaults),
+       *actual_repr = tensor_repr(&e, t, &print_defaults);
   compare("text", number, text, actual_text);
   compare("repr", number, repr, actual_repr);
   free(actual_text), free(actual_repr);
@@ -169,7 +170,7 @@ static void check_print_cases(const char *path) {
 }
 
 /* ---- base
- * ------------------------------------------------------------------------------------------------ */
+ * ---------------------------------------------------------------------------------------------- */
 
 static char scratch[200];
 
@@ -1426,7 +1427,8 @@ static Status job_png(Error *e) {
 static Status job_print(Error *e) {
   Type type = type_of(F32, 2, 40, 40, 0);
   Tensor *t = tensor_new(e, &type);
-  char *text = t ? tensor_text(e, t) : NULL, *repr = t ? tensor_repr(e, t) : NULL;
+  char *text = t ? tensor_text(e, t, &print_defaults) : NULL,
+       *repr = t ? tensor_repr(e, t, &print_defaults) : NULL;
   Status s = text && repr ? OK : e->status;
   free(text), free(repr);
   tensor_release(t);

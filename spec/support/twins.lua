@@ -3,7 +3,7 @@
 -- lines stand again is held to a limit, which only ever falls: whoever removes a twin lowers it.
 -- LIST=yes prints every twin. Arguments: the folder that src and lua are in, and the limit.
 local run <const> = 6
-local root <const>, limit <const> = arg[1] or ".", tonumber(arg[2] or 63)
+local root <const>, limit <const> = arg[1] or ".", tonumber(arg[2] or 46)
 
 local function read(path)
   local file <close> = assert(io.open(path, "rb"))

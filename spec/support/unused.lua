@@ -28,7 +28,7 @@ table.sort(modules)
 for _, name in ipairs(modules) do count_words(all[name].code) end
 for _, path in ipairs(lines_of "find src -name '*.c' -o -name '*.h'") do count_words(read(path)) end
 -- what scripts call
-for _, path in ipairs(lines_of "ls docs/*.md docs/*/*.md") do count_words(read(path)) end
+for _, path in ipairs(lines_of "find docs -name '*.md'") do count_words(read(path)) end
 
 -- Modules that the public names offer as a whole: scripts call their functions.
 local offered = {}

@@ -3,8 +3,9 @@
  *
  * usage: validate BENCH [OUT] [--rows] [--third K] [--half K] [--chip NAME]
  *   --rows     also print every figure
- *   --third K  only the rows whose number modulo 3 is K, 0 to 2 (a check that nothing follows single
- *     rows); --half K: modulo 2
+ *   --third K  only the rows whose number modulo 3 is K, 0 to 2: a check that nothing follows
+ *              single rows
+ *   --half K   the same, modulo 2
  *   --chip NAME  only figures of gc2, or of gc200
  * What is read from one half, or one chip, is held against the other one with these.
  *
@@ -211,9 +212,9 @@ static void run_pool(Case *c) {
   ConvShape s = read_conv(c);
   s.groups = 1;
   s.in_channels = s.out_channels = integer(c, "channels");
-  PoolKind kind = !strcmp(text(c, "type"), "max") ? POOL_MAX : POOL_AVERAGE;
-  add(c, cost_pool(&c->target, c->dtype, kind, &s, false));
-  add(c, cost_pool(&c->target, c->dtype, kind, &s, true));
+  PoolingKind kind = !strcmp(text(c, "type"), "max") ? POOLING_MAX : POOLING_AVERAGE;
+  add(c, cost_pooling(&c->target, c->dtype, kind, &s, false));
+  add(c, cost_pooling(&c->target, c->dtype, kind, &s, true));
   s.kernel[0] = s.kernel[1] = 0;
   c->live = live_of(c, &s, 2);
 }

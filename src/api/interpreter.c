@@ -28,11 +28,11 @@ static bool own_folder(char folder[PATH_MAX]) {
   return slash != NULL;
 }
 
-/* The first of folder/places[i]/name that exists, with its name or without. */
-static bool find(const char *folder, const char *const *places, const char *name, bool keep_name,
+/* The first of folder/folders[i]/name that exists, with its name or without. */
+static bool find(const char *folder, const char *const *folders, const char *name, bool keep_name,
                  char *out, size_t size) {
-  for (; *places; places++) {
-    int n = snprintf(out, size, "%s/%s/%s", folder, *places, name);
+  for (; *folders; folders++) {
+    int n = snprintf(out, size, "%s/%s/%s", folder, *folders, name);
     if (n <= 0 || (size_t)n >= size || access(out, R_OK)) continue;
     if (!keep_name) out[(size_t)n - strlen(name) - 1] = '\0';
     return true;
@@ -42,9 +42,9 @@ static bool find(const char *folder, const char *const *places, const char *name
 }
 
 static const Bridge *load(Error *e, const char *folder) {
-  static const char *const places[] = {"modules", "lua/5.4", "../lib/lua/5.4", NULL};
+  static const char *const folders[] = {"modules", "lua/5.4", "../lib/lua/5.4", NULL};
   char path[PATH_MAX + 64];
-  if (!find(folder, places, "ipulua/core.so", true, path, sizeof path)) {
+  if (!find(folder, folders, "ipulua/core.so", true, path, sizeof path)) {
     fail(e, ERR_NOT_FOUND, "models need ipulua/core.so, which is neither in %s nor in %s/lua/5.4",
          folder, folder);
     return NULL;
@@ -65,14 +65,14 @@ static const Bridge *load(Error *e, const char *folder) {
 }
 
 static Status open_interpreter(ipu_context *c) {
-  static const char *const places[] = {"../lua", "../share/lua/5.4", "../../share/lua/5.4", NULL};
+  static const char *const folders[] = {"../lua", "../share/lua/5.4", "../../share/lua/5.4", NULL};
   char folder[PATH_MAX], lua[PATH_MAX + 64];
   Error *e = &c->error;
   if (!own_folder(folder))
     return fail(e, ERR_RUNTIME, "models: the folder of this library can't be found");
   if (!c->bridge) c->bridge = load(e, folder);
   if (!c->bridge) return e->status;
-  find(folder, places, "ipulua/init.lua", false, lua, sizeof lua);
+  find(folder, folders, "ipulua/init.lua", false, lua, sizeof lua);
   c->lua = c->bridge->open(e, lua, c->engine->threads, c->engine->seed);
   return e->status;
 }

@@ -51,7 +51,7 @@ int ipu_tensor_write(ipu_context *c, ipu_tensor *t, const void *data, size_t byt
 int ipu_tensor_text(ipu_context *c, const ipu_tensor *t, const char **text) {
   if (!context_given(c, "ipu_tensor_text", (Given[]){{"t", t}, {0}})) return IPU_E_INVALID_ARGUMENT;
   Error *e = context_begin(c);
-  return context_text(c, tensor_text(e, tensor_of(t)), text);
+  return context_text(c, tensor_text(e, tensor_of(t), &print_defaults), text);
 }
 
 /* ---- files ---- */

@@ -45,7 +45,8 @@ CancellableLoop interrupt_begin_loop(void);
 bool interrupt_cancels(CancellableLoop *l);
 void interrupt_end_loop(const CancellableLoop *l);
 
-/* The system, or a launcher, wants the process to end (SIGTERM); who notes it raises SIGINT, too. */
+/* The system, or a launcher, wants the process to end (SIGTERM); who notes it raises SIGINT,
+ * too. */
 void interrupt_terminate(void); /* for a signal handler */
 bool interrupt_terminated(void);
 

@@ -8,7 +8,7 @@ typedef struct FolderLock FolderLock;
  * filled, which tells that process's number. Where the file system has no locks, it is taken as
  * free. */
 FolderLock *folder_lock(Error *e, const char *folder, double seconds);
-/* false: somebody put another folder in its place */
+/* false: somebody replaced it by another folder */
 bool folder_lock_holds(const FolderLock *l, const char *folder);
 void folder_unlock(FolderLock *l); /* NULL is fine */
 #endif

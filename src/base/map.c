@@ -66,7 +66,7 @@ static Entry *find(const Map *m, const char *key, uint64_t hash) {
   return NULL;
 }
 
-static void place(Map *m, int index) {
+static void insert_slot(Map *m, int index) {
   uint32_t s = (uint32_t)m->entries[index].hash & m->slot_mask;
   while (m->slots[s]) s = (s + 1) & m->slot_mask;
   m->slots[s] = index + 1;
@@ -81,7 +81,7 @@ static bool rebuild(Map *m) {
   free(m->slots);
   m->slots = slots;
   m->slot_mask = slot_count - 1;
-  for (int i = 0; i < m->used; i++) place(m, i);
+  for (int i = 0; i < m->used; i++) insert_slot(m, i);
   return true;
 }
 
@@ -95,7 +95,7 @@ bool map_set(Map *m, const char *key, void *value) {
   if (!copy || !array_reserve(&m->entries, &m->capacity, m->used + 1, sizeof *m->entries))
     return free(copy), false;
   m->entries[m->used] = (Entry){copy, value, hash};
-  place(m, m->used++);
+  insert_slot(m, m->used++);
   return true;
 }
 

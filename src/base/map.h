@@ -8,7 +8,7 @@ typedef struct Map Map;
 
 Map *map_new(void);    /* NULL when memory is out */
 void map_free(Map *m); /* the keys, not what the values point to; NULL is fine */
-/* Copies key. A key that is there keeps its place and gets the new value. False when memory is
+/* Copies key. A key that is there keeps its position and gets the new value. False when memory is
  * out. */
 bool map_set(Map *m, const char *key, void *value);
 void *map_get(const Map *m, const char *key); /* NULL when absent */

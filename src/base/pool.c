@@ -121,7 +121,7 @@ static void rest(const Member *m) {
   pthread_mutex_unlock(&p->mutex);
 }
 
-/* Whoever takes an errand off its place does it. */
+/* Whoever takes an errand does it. */
 static bool take_errand(Pool *p, PoolErrand *e) {
   return e && atomic_compare_exchange_strong(&p->errand, &e, NULL);
 }

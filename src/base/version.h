@@ -1,4 +1,4 @@
-/* The one place that says which version this is. */
+/* The one file that says which version this is. */
 #ifndef IPULUA_BASE_VERSION_H
 #define IPULUA_BASE_VERSION_H
 #define IPULUA_VERSION "0.1.0"

@@ -35,7 +35,8 @@ static void print_kernels(const Kernels *chosen, const char *at_most) {
   printf("\n");
 }
 
-/* Those that scripts would find, which are files of their own: a copy of the command alone has none. */
+/* Those that scripts would find, which are files of their own: a copy of the command alone has
+ * none. */
 static void print_plugins(lua_State *L) {
   int top = lua_gettop(L);
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);

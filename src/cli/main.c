@@ -221,7 +221,8 @@ static int main_protected(lua_State *L) {
   return 1;
 }
 
-/* Everything was said by now: once the others know that this instance has ended, its launcher may end it. */
+/* Everything was said by now: once the others know that this instance has ended, its launcher may
+ * end it. */
 static int end_instances(lua_State *L, int status) {
   fflush(stdout);
   fflush(stderr);

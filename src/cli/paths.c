@@ -51,11 +51,11 @@ bool paths_add(lua_State *L) {
   module_offer_plugins(L, folder, false);
   /* In a path template these two characters have a meaning of their own. */
   if (strpbrk(above, ";?")) return false;
-  static const char *const places[] = {"lua", "share/lua/5.4"};
-  for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-    snprintf(folder, sizeof folder, "%s/%s/ipulua", above, places[i]);
+  static const char *const folders[] = {"lua", "share/lua/5.4"};
+  for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+    snprintf(folder, sizeof folder, "%s/%s/ipulua", above, folders[i]);
     if (!folder_exists(folder)) continue;
-    snprintf(folder, sizeof folder, "%s/%s", above, places[i]);
+    snprintf(folder, sizeof folder, "%s/%s", above, folders[i]);
     add_templates(L, lua_pushfstring(L, "%s/?.lua;%s/?/init.lua", folder, folder));
     lua_pop(L, 1);
     return true;

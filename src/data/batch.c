@@ -21,7 +21,7 @@ typedef struct BatchStage {
   char **kept; /* [components] */
 } BatchStage;
 
-/* Batches up to this size are written straight to their place; larger ones grow as elements
+/* Batches up to this size are written straight to their rows; larger ones grow as elements
  * come. */
 enum { AT_ONCE = 1 << 28 };
 static const int64_t MAX_ROWS = (int64_t)1 << 40;
@@ -397,7 +397,7 @@ static void window_shift(WindowStage *w) {
   elements_drop(&w->list, shift > w->list.count ? w->list.count : (int)shift);
 }
 
-/* Elements up to the window's end. One that failed keeps its place; it matters to windows that
+/* Elements up to the window's end. One that failed keeps its position; it matters to windows that
  * it belongs to. */
 static Status window_fill(WindowStage *w, bool *end, Error *e) {
   const WindowDataset *d = (const WindowDataset *)w->base.dataset;

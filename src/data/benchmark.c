@@ -36,7 +36,7 @@ static Status early_end(const Iterator *it, Error *e) {
               (long long)iterator_position(it), plural(iterator_position(it)));
 }
 
-/* Elements of known shape go straight to their place. */
+/* Elements of known shape go straight to their rows. */
 static Status feed_elements(Iterator *it, int64_t elements, void **into, Target *target,
                             BenchmarkEpoch *out, Error *e) {
   const Dataset *d = iterator_dataset(it);

@@ -1,6 +1,5 @@
 /* Several datasets as one: zip, concatenate, interleave, flat_map. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "data/function.h"
 
@@ -165,10 +164,7 @@ Dataset *dataset_zip(Error *e, const char *source, int count, Dataset *const *in
   Dataset *d = dataset_new(e, source, &zip_class, count, in, components);
   if (!d) return NULL;
   d->cardinality = zip_cardinality(count, in);
-  for (int i = 0, n = 0; i < count; n += in[i]->count, i++) {
-    memcpy(d->type + n, in[i]->type, (size_t)in[i]->count * sizeof *d->type);
-    memcpy(d->nested + n, in[i]->nested, (size_t)in[i]->count * sizeof *d->nested);
-  }
+  for (int i = 0, n = 0; i < count; n += in[i]->count, i++) dataset_take_types(d, n, in[i]);
   return dataset_finish(e, d);
 }
 
@@ -267,7 +263,7 @@ Dataset *dataset_concatenate(Error *e, const char *source, Dataset *first, Datas
 }
 
 /* interleave: cycle_length datasets are read in turn, block_length elements each; one that has
- * ended gives its place to the next. flat_map is the case of one at a time. */
+ * ended gives its slot to the next. flat_map is the case of one at a time. */
 typedef struct InterleaveDataset {
   Dataset base;
   ScriptFunction function;
@@ -327,7 +323,7 @@ static Status check_made(const Dataset *d, const Dataset *made, Error *e) {
   return OK;
 }
 
-/* The dataset of the next input element takes the current place. */
+/* The dataset of the next input element takes the current slot. */
 static Status open_part(InterleaveStage *i, Error *e) {
   Stage *s = &i->base;
   Part *p = &i->part[i->cycle];
@@ -354,7 +350,7 @@ static void advance(InterleaveStage *i) {
   i->cycle = (i->cycle + 1) % ((const InterleaveDataset *)i->base.dataset)->cycle_length;
 }
 
-/* Until the current place has a dataset, or all have ended. */
+/* Until the current slot has a dataset, or all have ended. */
 static Status find_part(InterleaveStage *i, Stage **part, Error *e) {
   while (!i->drained || i->open) {
     if ((*part = i->part[i->cycle].stage)) return OK;

@@ -97,11 +97,15 @@ Dataset *dataset_new(Error *e, const char *source, const StageClass *class, int 
   return d;
 }
 
+void dataset_take_types(Dataset *d, int first, const Dataset *in) {
+  memcpy(d->type + first, in->type, (size_t)in->count * sizeof *in->type);
+  memcpy(d->nested + first, in->nested, (size_t)in->count * sizeof *in->nested);
+}
+
 Dataset *dataset_new_like(Error *e, const char *source, const StageClass *class, Dataset *in) {
   Dataset *d = dataset_new(e, source, class, 1, &in, in->count);
   if (!d) return NULL;
-  memcpy(d->type, in->type, (size_t)in->count * sizeof *in->type);
-  memcpy(d->nested, in->nested, (size_t)in->count * sizeof *in->nested);
+  dataset_take_types(d, 0, in);
   d->cardinality = in->cardinality;
   return d;
 }

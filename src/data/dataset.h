@@ -162,8 +162,8 @@ bool iterator_may_be_read_aside(const Iterator *it);
 bool iterator_is_busy(const Iterator *it);
 const Dataset *iterator_dataset(const Iterator *it);
 /* The next element: a new reference for each component. After the end it stays at the end. After a
- * failure the next call goes on behind the element that failed, which has had its place: a batch or
- * a window that it belongs to is left out whole, its partners in a zip too. Tensors may share
+ * failure the next call goes on behind the element that failed, which has had its position: a batch
+ * or a window that it belongs to is left out whole, its partners in a zip too. Tensors may share
  * memory with the dataset: read only. */
 Status iterator_next(Iterator *it, Tensor **components, bool *end, Error *e);
 /* The same into memory of type_bytes(component) each; the dataset must be static. */
@@ -177,10 +177,10 @@ Status iterator_skip(Iterator *it, int64_t count, int64_t *skipped, Error *e);
 Status iterator_pass(Iterator *it, int64_t count, int64_t *passed, Error *e);
 int64_t iterator_position(const Iterator *it); /* elements read or skipped so far */
 
-/* A place to come back to: an int64 vector of a few numbers. position: elements that really were
- * used, for callers that read ahead; -1: iterator_position. */
+/* A saved position: an int64 vector of a few numbers. position: elements that really were used, for
+ * callers that read ahead; -1: iterator_position. */
 Tensor *iterator_save(Error *e, const Iterator *it, int64_t position);
-/* An iterator of an equal dataset at that place: shuffles repeat their order; generators and
+/* An iterator of an equal dataset at that position: shuffles repeat their order; generators and
  * host functions are called again for what is skipped. */
 Iterator *iterator_restore(Error *e, Dataset *d, const DataContext *context, const Tensor *saved);
 #endif

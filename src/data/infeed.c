@@ -29,7 +29,7 @@ struct Infeed {
   Tensor **smaller; /* [count], the element behind those in waiting; NULL: none */
   bool ended;
   int64_t owed; /* elements to be left out before the next one */
-  /* Elements that came back, or the failures in their place: the next one is the last of them. */
+  /* Elements that came back, or the failures instead of them: the next one is the last of them. */
   int returned_count, returned_capacity;
   struct Returned *returned;
 };
@@ -264,7 +264,7 @@ static Status next_element(Feed *f, bool aside, void *const *into, Error *e) {
   s = aside ? iterator_next_aside(q->iterator, into, &end, e)
             : iterator_next_into(q->iterator, into, &end, e);
   if (s == OK && end) return end_of_data(q, e);
-  if (s != ERR_CANCELLED) q->taken++; /* an element that failed has had its place */
+  if (s != ERR_CANCELLED) q->taken++; /* an element that failed has had its position */
   return s;
 }
 
@@ -287,7 +287,7 @@ static bool may_read_aside(const Feed *f) {
 static void put_back(Feed *f, Status s, const Error *failure, void *const *element) {
   Infeed *q = (Infeed *)f;
   if (s == ERR_OUT_OF_RANGE || s == ERR_CANCELLED) return;
-  /* without memory for a place it is lost, and counts as read */
+  /* without memory for a position it is lost, and counts as read */
   if (!array_reserve(&q->returned, &q->returned_capacity, q->returned_count + 1,
                      sizeof *q->returned))
     return;

@@ -1,4 +1,4 @@
-/* An infeed: a dataset as a program's source. It keeps its place between programs; a failure or
+/* An infeed: a dataset as a program's source. It keeps its position between programs; a failure or
  * the end of data is an error of the program that asked. */
 #ifndef IPULUA_DATA_INFEED_H
 #define IPULUA_DATA_INFEED_H

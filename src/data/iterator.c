@@ -1,4 +1,4 @@
-/* Iterators: a tree of stages, its place, and the way back to it. */
+/* Iterators: a tree of stages, its position, and the way back to it. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -101,7 +101,7 @@ static Status begin(Iterator *it, Error *e) {
   return s;
 }
 
-/* An element that failed has had its place. */
+/* An element that failed has had its position. */
 static void count(Iterator *it, Status s, bool end) {
   if (s == OK ? !end : s != ERR_CANCELLED) it->position++;
 }
@@ -143,7 +143,7 @@ Status iterator_skip(Iterator *it, int64_t count, int64_t *skipped, Error *e) {
   return s;
 }
 
-/* What a saved place holds: version, position, seed, number of shuffles; iteration numbers. */
+/* What a saved position holds: version, position, seed, number of shuffles; iteration numbers. */
 enum {
   SAVED_VERSION,
   SAVED_POSITION,
@@ -176,13 +176,13 @@ static Status check_saved(Error *e, const Dataset *d, const Tensor *saved, const
       !tensor_is_dense(saved))
     return dataset_fail(d, e, ERR_VALUE, "what was saved is not the place of an iterator");
   if (word[SAVED_VERSION] != VERSION)
-    return dataset_fail(d, e, ERR_VALUE, "the saved place has version %lld, this is version %d",
+    return dataset_fail(d, e, ERR_VALUE, "the saved position has version %lld, this is version %d",
                         (long long)word[SAVED_VERSION], VERSION);
   if (word[SAVED_SHUFFLES] != shuffles || saved->type.shape[0] != SAVED_FIXED + shuffles ||
       word[SAVED_POSITION] < 0)
     return dataset_fail(
         d, e, ERR_VALUE,
-        "the place was saved from another dataset: it has %lld shuffles, this has %lld",
+        "the position was saved from another dataset: it has %lld shuffles, this has %lld",
         (long long)word[SAVED_SHUFFLES], (long long)shuffles);
   return OK;
 }
@@ -247,7 +247,7 @@ Iterator *iterator_restore(Error *e, Dataset *d, const DataContext *context, con
   Status s = iterator_pass(it, position, &skipped, e);
   if (s == OK && skipped < position)
     s = dataset_fail(d, e, ERR_OUT_OF_RANGE,
-                     "the saved place is element %lld, the dataset ended after %lld",
+                     "the saved position is element %lld, the dataset ended after %lld",
                      (long long)position, (long long)skipped);
   if (s == OK) return it;
   iterator_close(it);

@@ -423,110 +423,12 @@ static Status check_predicate(Error *e, const char *source, const Type *type, in
          ERR_TYPE;
 }
 
-static void copy_components(Dataset *to, const Dataset *from) {
-  memcpy(to->type, from->type, (size_t)from->count * sizeof *to->type);
-  memcpy(to->nested, from->nested, (size_t)from->count * sizeof *to->nested);
-}
-
 Dataset *dataset_filter(Error *e, const char *source, Dataset *in, MapFunction predicate) {
   Dataset *d = new_with_function(e, source, &filter_class, in, in->count, predicate);
   if (!d) return NULL;
   if (check_predicate(e, source, predicate.out_type, predicate.out_count) != OK)
     return dataset_release(d), NULL;
   d->cardinality = CARDINALITY_UNKNOWN;
-  copy_components(d, in);
-  return dataset_finish(e, d);
-}
-
-/* The same on the script's thread. */
-typedef struct HostDataset {
-  Dataset base;
-  ScriptFunction function;
-} HostDataset;
-
-typedef struct HostStage {
-  Stage base;
-  Tensor **in; /* [input components] */
-} HostStage;
-
-static Status host_open(Stage *s, Error *e) {
-  HostStage *h = (HostStage *)s;
-  h->in = calloc((size_t)s->dataset->input[0]->count, sizeof *h->in);
-  return h->in ? stage_open_input(s, e) : fail(e, ERR_OUT_OF_MEMORY, "out of memory");
-}
-
-static void host_close(Stage *s) { free(((HostStage *)s)->in); }
-
-static Status map_host_next(Stage *s, Tensor **out, bool *end, Error *e) {
-  Tensor **in = ((HostStage *)s)->in;
-  int in_count = s->input->dataset->count;
-  Status status = stage_next(s->input, in, end, e);
-  if (status != OK || *end) return status;
-  status = script_function_call(&((const HostDataset *)s->dataset)->function, s, in, in_count, out,
-                                s->dataset->count, NULL, e);
-  tensors_release(in, in_count);
-  if (status != OK) return status;
-  status = tensors_check(s->dataset, e, out);
-  if (status != OK) tensors_release(out, s->dataset->count);
-  return status;
-}
-
-static Status filter_host_next(Stage *s, Tensor **out, bool *end, Error *e) {
-  Tensor **in = ((HostStage *)s)->in, *answer = NULL;
-  int count = s->dataset->count;
-  for (;;) {
-    Status status = stage_check_cancelled(s, e);
-    if (status == OK) status = stage_next(s->input, in, end, e);
-    if (status != OK || *end) return status;
-    status = script_function_call(&((const HostDataset *)s->dataset)->function, s, in, count,
-                                  &answer, 1, NULL, e);
-    bool keep = status == OK && type_count(&answer->type) == 1 && tensor_get(answer, 0) != 0;
-    tensor_release(answer);
-    answer = NULL;
-    if (keep)
-      for (int c = 0; c < count; c++) out[c] = in[c], in[c] = NULL;
-    tensors_release(in, count);
-    if (status != OK || keep) return status;
-  }
-}
-
-static void host_free(Dataset *d) {
-  const ScriptFunction *f = &((HostDataset *)d)->function;
-  if (f->release) f->release(f->context);
-}
-
-#define ON_HOST(stage_name, next_element) \
-  {.name = stage_name,                    \
-   .needs_caller = stage_calls_script,    \
-   .dataset_bytes = sizeof(HostDataset),  \
-   .stage_bytes = sizeof(HostStage),      \
-   .free = host_free,                     \
-   .open = host_open,                     \
-   .close = host_close,                   \
-   .next = next_element}
-static const StageClass map_host_class = ON_HOST("map", map_host_next);
-static const StageClass filter_host_class = ON_HOST("filter", filter_host_next);
-
-static Dataset *new_with_host(Error *e, const char *source, const StageClass *class, Dataset *in,
-                              int count, ScriptFunction f) {
-  Dataset *d = dataset_new(e, source, class, 1, &in, count);
-  if (d) ((HostDataset *)d)->function = f;
-  else if (f.release) f.release(f.context);
-  return d;
-}
-
-Dataset *dataset_map_host(Error *e, const char *source, Dataset *in, int count, const Type *types,
-                          ScriptFunction f) {
-  Dataset *d = new_with_host(e, source, &map_host_class, in, count, f);
-  if (!d) return NULL;
-  d->cardinality = in->cardinality;
-  for (int c = 0; c < count; c++) d->type[c] = types[c];
-  return dataset_finish(e, d);
-}
-
-Dataset *dataset_filter_host(Error *e, const char *source, Dataset *in, ScriptFunction predicate) {
-  Dataset *d = new_with_host(e, source, &filter_host_class, in, in->count, predicate);
-  if (!d) return NULL;
-  copy_components(d, in);
+  dataset_take_types(d, 0, in);
   return dataset_finish(e, d);
 }

@@ -181,59 +181,40 @@ static void leave_slot(PrefetchStage *p) {
   host_calls_notify(p->scope.tree->host);
 }
 
-static Status prefetch_next(Stage *s, Tensor **out, bool *end, Error *e) {
-  PrefetchStage *p = (PrefetchStage *)s;
-  if (!p->threaded) {
-    if (!may_thread(p)) return stage_next(s->input, out, end, e);
-    double begin = clock_seconds();
-    Status status = stage_next(s->input, out, end, e);
-    if (status == OK && !*end) note_time(p, begin, clock_seconds());
-    return status;
-  }
+/* The ring's next element: handed over to out, copied into, or dropped. */
+static Status take_element(PrefetchStage *p, Tensor **out, void *const *into, bool *end, Error *e) {
   Slot *slot;
   Status status = enter_slot(p, &slot, e);
   if (status != OK) return status;
   status = slot->status;
   *end = slot->end;
-  if (status == OK && !*end)
-    for (int c = 0; c < s->dataset->count; c++) out[c] = slot->tensor[c], slot->tensor[c] = NULL;
+  for (int c = 0; status == OK && !*end && c < p->base.dataset->count; c++) {
+    if (out) out[c] = slot->tensor[c];
+    else if (into) tensor_copy_out(slot->tensor[c], into[c]);
+    if (!out) tensor_release(slot->tensor[c]);
+    slot->tensor[c] = NULL;
+  }
   if (status != ERR_CANCELLED) leave_slot(p);
   return status;
+}
+
+/* The input's next element, as long as no thread reads it ahead. */
+static Status read_input(PrefetchStage *p, Tensor **out, void *const *into, bool *end, Error *e) {
+  Stage *in = p->base.input;
+  double begin = may_thread(p) ? clock_seconds() : -1;
+  Status status = out ? stage_next(in, out, end, e) : stage_next_into(in, into, end, e);
+  if (begin >= 0 && status == OK && !*end) note_time(p, begin, clock_seconds());
+  return status;
+}
+
+static Status prefetch_next(Stage *s, Tensor **out, bool *end, Error *e) {
+  PrefetchStage *p = (PrefetchStage *)s;
+  return (p->threaded ? take_element : read_input)(p, out, NULL, end, e);
 }
 
 static Status prefetch_next_into(Stage *s, void *const *out, bool *end, Error *e) {
   PrefetchStage *p = (PrefetchStage *)s;
-  if (!p->threaded) {
-    if (!may_thread(p)) return stage_next_into(s->input, out, end, e);
-    double begin = clock_seconds();
-    Status status = stage_next_into(s->input, out, end, e);
-    if (status == OK && !*end) note_time(p, begin, clock_seconds());
-    return status;
-  }
-  Slot *slot;
-  Status status = enter_slot(p, &slot, e);
-  if (status != OK) return status;
-  status = slot->status;
-  *end = slot->end;
-  if (status == OK && !*end)
-    for (int c = 0; c < s->dataset->count; c++) {
-      tensor_copy_out(slot->tensor[c], out[c]);
-      tensor_release(slot->tensor[c]);
-      slot->tensor[c] = NULL;
-    }
-  if (status != ERR_CANCELLED) leave_slot(p);
-  return status;
-}
-
-static Status skip_one(PrefetchStage *p, bool *end, Error *e) {
-  Slot *slot;
-  Status status = enter_slot(p, &slot, e);
-  if (status != OK) return status;
-  status = slot->status;
-  *end = slot->end;
-  if (status == OK && !*end) tensors_release(slot->tensor, p->base.dataset->count);
-  if (status != ERR_CANCELLED) leave_slot(p);
-  return status;
+  return (p->threaded ? take_element : read_input)(p, NULL, out, end, e);
 }
 
 static Status prefetch_skip(Stage *s, int64_t n, int64_t *skipped, Error *e) {
@@ -241,7 +222,7 @@ static Status prefetch_skip(Stage *s, int64_t n, int64_t *skipped, Error *e) {
   if (!p->threaded) return stage_skip(s->input, n, skipped, e);
   Status status = OK;
   for (bool end = false; status == OK && *skipped < n; ++*skipped) {
-    status = skip_one(p, &end, e);
+    status = take_element(p, NULL, NULL, &end, e);
     if (status == ERR_CANCELLED || (status == OK && end)) break;
   }
   return status;

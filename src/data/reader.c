@@ -16,7 +16,7 @@
 #include "tensor/image.h"
 
 /* ---- text
- * ------------------------------------------------------------------------------------------------ */
+ * ---------------------------------------------------------------------------------------------- */
 
 Tensor *text_read_bytes(Error *e, const char *path) {
   void *data;
@@ -125,6 +125,16 @@ static bool is_image(const char *name) {
          (!strcasecmp(dot, ".png") || !strcasecmp(dot, ".jpg") || !strcasecmp(dot, ".jpeg"));
 }
 
+static bool is_text(const char *name) {
+  const char *dot = strrchr(name, '.');
+  return dot && !strcasecmp(dot, ".txt");
+}
+
+static bool is_of_kind(FileKind kind, const char *path, const char *name) {
+  if (kind == FILE_FOLDER) return folder_exists(path);
+  return kind == FILE_TEXT ? is_text(name) : is_image(name);
+}
+
 static char *join(const char *folder, const char *name) {
   size_t size = strlen(folder) + strlen(name) + 2;
   char *path = malloc(size);
@@ -132,19 +142,19 @@ static char *join(const char *folder, const char *name) {
   return path;
 }
 
-/* Sorted names in a folder: its folders, or its pictures. */
-static Status list_names(Error *e, const char *path, bool folders, char ***names, int *count) {
+/* Sorted names in a folder of what is of a kind. */
+static Status list_names(Error *e, const char *who, const char *path, FileKind kind, char ***names,
+                         int *count) {
   DIR *dir = opendir(path);
   int capacity = 0;
   Status s = OK;
   *names = NULL, *count = 0;
   if (!dir)
-    return fail(e, ERR_NOT_FOUND, "from_image_folder: cannot read the folder %s: %s", path,
-                strerror(errno));
+    return fail(e, ERR_NOT_FOUND, "%s: cannot read the folder %s: %s", who, path, strerror(errno));
   for (struct dirent *entry; s == OK && (entry = readdir(dir));) {
     if (entry->d_name[0] == '.') continue;
     char *whole = join(path, entry->d_name);
-    bool wanted = whole && (folders ? folder_exists(whole) : is_image(entry->d_name));
+    bool wanted = whole && is_of_kind(kind, whole, entry->d_name);
     free(whole);
     if (!whole) s = ERR_OUT_OF_MEMORY;
     if (!wanted) continue;
@@ -162,12 +172,12 @@ static Status list_names(Error *e, const char *path, bool folders, char ***names
   return OK;
 }
 
-static Status add_class(Error *e, ImageFolder *f, const char *path, int label, int *capacity) {
+/* A folder's files of a kind, all of one class. */
+static Status add_files(Error *e, const char *who, ImageFolder *f, const char *folder, int label,
+                        FileKind kind, int *capacity) {
   char **names = NULL;
   int count = 0;
-  char *folder = join(path, f->class_name[label]);
-  Status s = folder ? list_names(e, folder, false, &names, &count)
-                    : fail(e, ERR_OUT_OF_MEMORY, "out of memory");
+  Status s = list_names(e, who, folder, kind, &names, &count);
   if (s == OK && count) {
     int before = *capacity;
     char *file = NULL;
@@ -181,22 +191,40 @@ static Status add_class(Error *e, ImageFolder *f, const char *path, int label, i
     }
   }
   folder_list_free(names, count);
+  return s;
+}
+
+static Status add_class(Error *e, const char *who, ImageFolder *f, const char *path, int label,
+                        FileKind kind, int *capacity) {
+  char *folder = join(path, f->class_name[label]);
+  Status s = folder ? add_files(e, who, f, folder, label, kind, capacity)
+                    : fail(e, ERR_OUT_OF_MEMORY, "out of memory");
   free(folder);
   return s;
 }
 
-Status image_folder_list(Error *e, const char *path, ImageFolder *out) {
+static Status refuse_empty(Error *e, const char *who, const char *path, FileKind kind, bool flat) {
+  const char *what = kind == FILE_TEXT ? ".txt files" : ".png or .jpg pictures";
+  if (flat) return fail(e, ERR_NOT_FOUND, "%s: %s has no %s in it", who, path, what);
+  return fail(e, ERR_NOT_FOUND, "%s: %s has no folders with %s in them (a folder is a class)", who,
+              path, what);
+}
+
+Status class_files_list(Error *e, const char *who, const char *path, FileKind kind, bool flat,
+                        ImageFolder *out) {
   *out = (ImageFolder){.class_count = 0};
   int capacity = 0;
-  Status s = list_names(e, path, true, &out->class_name, &out->class_count);
-  for (int i = 0; i < out->class_count && s == OK; i++) s = add_class(e, out, path, i, &capacity);
-  if (s == OK && !out->file_count)
-    s = fail(
-        e, ERR_NOT_FOUND,
-        "from_image_folder: %s has no folders with .png or .jpg pictures in them (a folder is a class)",
-        path);
+  Status s = flat ? add_files(e, who, out, path, 0, kind, &capacity)
+                  : list_names(e, who, path, FILE_FOLDER, &out->class_name, &out->class_count);
+  for (int i = 0; i < out->class_count && s == OK; i++)
+    s = add_class(e, who, out, path, i, kind, &capacity);
+  if (s == OK && !out->file_count) s = refuse_empty(e, who, path, kind, flat);
   if (s != OK) image_folder_clear(out);
   return s;
+}
+
+Status image_folder_list(Error *e, const char *path, ImageFolder *out) {
+  return class_files_list(e, "from_image_folder", path, FILE_PICTURE, false, out);
 }
 
 void image_folder_clear(ImageFolder *f) {

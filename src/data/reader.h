@@ -11,8 +11,14 @@ Dataset *dataset_from_lines(Error *e, const char *source, const char *path);
 Tensor *text_read_characters(Error *e, const char *path);
 Tensor *text_read_bytes(Error *e, const char *path); /* u8 [n] */
 
-/* The pictures (.png, .jpg, .jpeg) of a folder's folders, each of which is a class; classes and
- * files in the order of their names. */
+/* Files of a folder's folders, each of which is a class, or of the folder itself (flat); classes
+ * and files in the order of their names. */
+typedef enum FileKind {
+  FILE_FOLDER,
+  FILE_PICTURE, /* .png, .jpg, .jpeg */
+  FILE_TEXT     /* .txt */
+} FileKind;
+
 typedef struct ImageFolder {
   int class_count, file_count;
   char **class_name;
@@ -20,6 +26,9 @@ typedef struct ImageFolder {
   int *label;
 } ImageFolder;
 Status image_folder_list(Error *e, const char *path, ImageFolder *out);
+/* who: the public function, for messages. */
+Status class_files_list(Error *e, const char *who, const char *path, FileKind kind, bool flat,
+                        ImageFolder *out);
 void image_folder_clear(ImageFolder *f);
 /* (u8 [height, width, channels], int32 label). height and width 0: as they are. Takes the list
  * over, also on failure. */

@@ -338,7 +338,6 @@ Dataset *dataset_enumerate(Error *e, const char *source, Dataset *in, int64_t st
   ((CountDataset *)d)->index = start;
   d->cardinality = in->cardinality;
   d->type[0] = type_scalar(I64);
-  for (int c = 0; c < in->count; c++)
-    d->type[c + 1] = in->type[c], d->nested[c + 1] = in->nested[c];
+  dataset_take_types(d, 1, in);
   return dataset_finish(e, d);
 }

@@ -1,4 +1,4 @@
-/* shuffle: a buffer of elements, one drawn at random, its place taken by the next element, or by
+/* shuffle: a buffer of elements, one drawn at random, its slot filled by the next element, or by
  * the last one when there are no more: the same order whatever the elements are kept as. Over
  * rows the buffer holds row numbers, and nothing is copied before somebody gathers; small
  * elements of one shape lie in it side by side, where tensors would take many times their bytes.
@@ -22,7 +22,7 @@ typedef struct ShuffleStage {
   RngKey key;
   uint64_t draws;
   bool drained; /* the input has ended */
-  bool has_gap; /* an element was drawn whose place is still to be taken */
+  bool has_gap; /* an element was drawn whose slot is still to be filled */
   int gap, count, capacity;
   int64_t *row; /* [count] over rows */
   char *packed; /* [count][slot_bytes] of small elements */
@@ -153,7 +153,7 @@ static Status fill_elements(ShuffleStage *f, Error *e) {
   return OK;
 }
 
-/* Element k is handed out; its place is taken at the next request, or at once when there are no
+/* Element k is handed out; its slot is filled at the next request, or at once when there are no
  * more. */
 static void leave(ShuffleStage *f, int k, void (*move)(ShuffleStage *, int from, int to)) {
   f->has_gap = true;
@@ -217,7 +217,7 @@ static Status fill_packed(ShuffleStage *f, Error *e) {
   return OK;
 }
 
-/* Points f->into at the element that is drawn, and gives its place; -1: there is none. */
+/* Points f->into at the element that is drawn, and gives its slot; -1: there is none. */
 static Status draw_packed(ShuffleStage *f, int *k, bool *end, Error *e) {
   *k = -1;
   Status status = fill_packed(f, e);
@@ -261,6 +261,7 @@ static void shuffle_close(Stage *s) {
 }
 
 static const StageClass shuffle_class = {.name = "shuffle",
+                                         .shuffles = true,
                                          .dataset_bytes = sizeof(ShuffleDataset),
                                          .stage_bytes = sizeof(ShuffleStage),
                                          .open = shuffle_open,
@@ -269,6 +270,7 @@ static const StageClass shuffle_class = {.name = "shuffle",
                                          .next = shuffle_next};
 
 static const StageClass packed_class = {.name = "shuffle",
+                                        .shuffles = true,
                                         .dataset_bytes = sizeof(ShuffleDataset),
                                         .stage_bytes = sizeof(ShuffleStage),
                                         .open = packed_open,
@@ -276,10 +278,6 @@ static const StageClass packed_class = {.name = "shuffle",
                                         .indices = shuffle_indices,
                                         .next = packed_next,
                                         .next_into = packed_next_into};
-
-bool dataset_is_shuffle(const Dataset *d) {
-  return d->class == &shuffle_class || d->class == &packed_class;
-}
 
 Dataset *dataset_shuffle(Error *e, const char *source, Dataset *in, const ShuffleOptions *options) {
   if (options->buffer_size < 1)

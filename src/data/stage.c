@@ -195,7 +195,7 @@ Status tree_collect_shuffles(Tree *t, Error *e, const Dataset *d) {
     Status s = tree_collect_shuffles(t, e, d->input[i]);
     if (s != OK) return s;
   }
-  if (!dataset_is_shuffle(d) || tree_find_shuffle(t, d) >= 0) return OK;
+  if (!d->class->shuffles || tree_find_shuffle(t, d) >= 0) return OK;
   if (!array_reserve(&t->shuffle, &t->shuffle_capacity, t->shuffle_count + 1, sizeof *t->shuffle))
     return fail(e, ERR_OUT_OF_MEMORY, "out of memory");
   t->shuffle[t->shuffle_count++] = (KnownShuffle){.dataset = d};

@@ -40,6 +40,7 @@ struct Dataset {
 struct StageClass {
   const char *name;
   size_t dataset_bytes, stage_bytes; /* of the structs that begin with a Dataset or Stage; zeroed */
+  bool shuffles;                     /* its order depends on how many iterators there were before */
   /* it calls the script, or computes on several threads; NULL: it doesn't */
   bool (*needs_caller)(const Dataset *d);
   /* what the larger struct holds; may be NULL, as all below but open, next */
@@ -91,7 +92,8 @@ struct Stage {
   const StageClass *class;
   Dataset *dataset; /* borrowed: the iterator, or the stage that got it from a function, holds it */
   Scope *scope;
-  uint64_t epoch; /* which reading this is: a function of the place in the iterator, not of time */
+  uint64_t
+      epoch; /* which reading this is: a function of the position in the iterator, not of time */
   Stage *input;
   const Rows *rows;
   bool ended; /* kept by the calls below: classes are not asked again after their end */
@@ -102,6 +104,8 @@ Dataset *dataset_new(Error *e, const char *source, const StageClass *class, int 
                      Dataset *const *input, int component_count);
 Dataset *dataset_new_like(Error *e, const char *source, const StageClass *class,
                           Dataset *in); /* in's elements */
+/* d's components from first on are as in's. */
+void dataset_take_types(Dataset *d, int first, const Dataset *in);
 /* After the components are set. NULL (and d released) when a type is impossible. */
 Dataset *dataset_finish(Error *e, Dataset *d);
 /* Fails with the stage's name and line. */
@@ -121,7 +125,7 @@ void dataset_release_from(HostCalls *host, Dataset *d);
 int64_t cardinality_scale(int64_t n, int64_t factor); /* saturates to unknown */
 
 /* Stages. After a failure that isn't ERR_CANCELLED the element that failed is behind: elements
- * keep their places, whatever fails. A stage that makes one of several leaves the others behind
+ * keep their positions, whatever fails. A stage that makes one of several leaves the others behind
  * too, but only when it is asked again, so that failures are told at once. After ERR_CANCELLED
  * (an interruption) the next request gives what this one would have given: a stage keeps what it
  * has read for it. Row numbers that came with it count as given. */
@@ -152,7 +156,6 @@ Status tree_collect_shuffles(Tree *t, Error *e, const Dataset *d); /* all below 
 int tree_find_shuffle(const Tree *t, const Dataset *d);
 /* The epoch of the k-th reading of something that is itself read in this epoch. */
 uint64_t epoch_within(uint64_t epoch, uint64_t k);
-bool dataset_is_shuffle(const Dataset *d);
 
 /* Rows. */
 /* retains or packs; length: the shortest */

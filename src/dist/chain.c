@@ -1,8 +1,8 @@
-/* A sum that goes along the chain of instances, in pieces: the prefix up, from each to the next, the sums
- * of all back down. All links are busy both ways. An instance has CHAIN_PIECES pieces on their way in each
- * direction; a piece's place is free again when what was sent from it has left.
+/* A sum that goes along the chain of instances, in pieces: the prefix up, from each to the next,
+ * the sums of all back down. All links are busy both ways. An instance has CHAIN_PIECES pieces on
+ * their way in each direction; a piece's slot is free again when what was sent from it has left.
  *
- * State of a place: what it waits for. Requests: those of the upward places first. */
+ * State of a slot: what it waits for. Requests: those of the upward slots first. */
 #include "dist/chain.h"
 
 #include <stdlib.h>
@@ -17,12 +17,12 @@
 #include "dist/wait.h"
 
 enum { UP, DOWN };
-typedef enum Place { FREE, RECEIVING, READY, SENDING } Place;
+typedef enum SlotState { FREE, RECEIVING, READY, SENDING } SlotState;
 
 typedef struct Way {
   int from, to;        /* neighbours; -1: this way begins or ends here */
   int64_t asked, next; /* pieces whose receipt was begun; the next to be worked on */
-  Place place[CHAIN_PIECES];
+  SlotState state[CHAIN_PIECES];
 } Way;
 
 typedef struct Chain {
@@ -41,8 +41,8 @@ static CommRequest **request_of(Chain *c, int way, int64_t piece) {
 static char *slot_of(Chain *c, int way, int64_t piece) {
   return c->t->slot[way][piece % CHAIN_PIECES];
 }
-static Place *place_of(Chain *c, int way, int64_t piece) {
-  return &c->way[way].place[piece % CHAIN_PIECES];
+static SlotState *state_of(Chain *c, int way, int64_t piece) {
+  return &c->way[way].state[piece % CHAIN_PIECES];
 }
 
 static int64_t elements_of(const Chain *c, int64_t piece) {
@@ -72,19 +72,19 @@ static Status send_piece(Chain *c, int slot_way, int way, int64_t piece) {
   int code = t->comm->send(slot, bytes, to, TAG, 0, r);
   if (code) return comm_failed(t, code, c->error);
   t->statistics.bytes_sent += bytes;
-  *place_of(c, slot_way, piece) = SENDING;
+  *state_of(c, slot_way, piece) = SENDING;
   return OK;
 }
 
 static Status ask(Chain *c, int way) {
   Way *w = &c->way[way];
   Instances *t = c->t;
-  while (w->from >= 0 && w->asked < c->pieces && *place_of(c, way, w->asked) == FREE) {
+  while (w->from >= 0 && w->asked < c->pieces && *state_of(c, way, w->asked) == FREE) {
     CommRequest **r = request_of(c, way, w->asked);
     t->request_peer[r - t->request] = w->from;
     int code = t->comm->receive(slot_of(c, way, w->asked), MESSAGE_BYTES, w->from, TAG, 0, r);
     if (code) return comm_failed(t, code, c->error);
-    *place_of(c, way, w->asked++) = RECEIVING;
+    *state_of(c, way, w->asked++) = RECEIVING;
   }
   return OK;
 }
@@ -112,13 +112,13 @@ static void take(Chain *c, int way, int64_t piece) {
                slot_of(c, way, piece) + HEADER_BYTES);
 }
 
-/* The next piece upward, if its place is there: this instance's share is put in, and it goes on. The last
- * instance has the sums then, and sends them down from the same place. */
+/* The next piece upward, if its slot is there: this instance's share is put in, and it goes on. The
+ * last instance has the sums then, and sends them down from the same slot. */
 static Status work_up(Chain *c, bool *worked) {
   Way *w = &c->way[UP];
   if (w->next >= c->pieces) return OK;
-  Place wanted = w->from < 0 ? FREE : READY;
-  if (*place_of(c, UP, w->next) != wanted) return OK;
+  SlotState wanted = w->from < 0 ? FREE : READY;
+  if (*state_of(c, UP, w->next) != wanted) return OK;
   Status s = wanted == READY ? check_piece(c, UP, w->next) : OK;
   if (s != OK) return s;
   *worked = true;
@@ -131,21 +131,21 @@ static Status work_up(Chain *c, bool *worked) {
 
 static Status work_down(Chain *c, bool *worked) {
   Way *w = &c->way[DOWN];
-  if (w->from < 0 || w->next >= c->pieces || *place_of(c, DOWN, w->next) != READY) return OK;
+  if (w->from < 0 || w->next >= c->pieces || *state_of(c, DOWN, w->next) != READY) return OK;
   Status s = check_piece(c, DOWN, w->next);
   if (s != OK) return s;
   *worked = true;
   take(c, DOWN, w->next);
   if (w->to >= 0) s = send_piece(c, DOWN, DOWN, w->next);
-  else *place_of(c, DOWN, w->next) = FREE;
+  else *state_of(c, DOWN, w->next) = FREE;
   w->next++;
   return s;
 }
 
-/* Places whose request is done. */
+/* Slots whose request is done. */
 static void look(Chain *c) {
   for (int i = 0; i < 2 * CHAIN_PIECES; i++) {
-    Place *p = &c->way[i / CHAIN_PIECES].place[i % CHAIN_PIECES];
+    SlotState *p = &c->way[i / CHAIN_PIECES].state[i % CHAIN_PIECES];
     if (c->t->request[i] || (*p != RECEIVING && *p != SENDING)) continue;
     *p = *p == RECEIVING ? READY : FREE;
   }

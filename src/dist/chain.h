@@ -5,8 +5,8 @@
 
 #include "dist/instances.h"
 
-/* A combination that goes along the chain of instances: element by element, the ones of lower numbers
- * first. */
+/* A combination that goes along the chain of instances: element by element, the ones of lower
+ * numbers first. */
 typedef struct ChainSum {
   int64_t count; /* elements */
   size_t element_bytes;
@@ -17,6 +17,7 @@ typedef struct ChainSum {
   void *context;
 } ChainSum;
 
-/* A combination in the order of instances: the prefix goes from each to the next, the whole back. */
+/* A combination in the order of instances: the prefix goes from each to the next, the whole
+ * back. */
 Status instances_chain(Instances *t, const Meeting *m, const ChainSum *sum, Error *e);
 #endif

@@ -1,6 +1,6 @@
-/* What a plug-in for communication offers: bytes from one process to another, and nothing else. Each
- * function gives 0 or the library's code; none waits for another process. One thread calls at a time.
- * The order of additions, waiting, agreement and ending are instances.h's. */
+/* What a plug-in for communication offers: bytes from one process to another, and nothing else.
+ * Each function gives 0 or the library's code; none waits for another process. One thread calls at
+ * a time. The order of additions, waiting, agreement and ending are instances.h's. */
 #ifndef IPULUA_DIST_COMM_H
 #define IPULUA_DIST_COMM_H
 #include <stddef.h>
@@ -23,8 +23,9 @@ typedef struct Comm {
   int (*test)(CommRequest **requests, int32_t count, int32_t *done);
   /* The next message of the control channel; from = -1: there is none. */
   int (*look)(int32_t *from, int32_t *bytes);
-  /* Memory that all processes see: this one's part, and the parts of all, in order. All call it, once, right
-   * after they have begun. mine NULL: they are not all of one host. The function NULL: not offered. */
+  /* Memory that all processes see: this one's part, and the parts of all, in order. All call it,
+   * once, right after they have begun. mine NULL: they are not all of one host. The function NULL:
+   * not offered. */
   int (*share)(int64_t bytes, void **mine, void **all);
   const char *(*words)(int code);
   void (*abort)(int32_t status); /* ends all processes */

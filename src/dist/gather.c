@@ -1,5 +1,5 @@
-/* Everybody's bytes to everybody. Headers go first, with small data behind them; larger data follow when
- * the headers agree. */
+/* Everybody's bytes to everybody. Headers go first, with small data behind them; larger data follow
+ * when the headers agree. */
 #include "dist/gather.h"
 
 #include <stdlib.h>
@@ -24,12 +24,12 @@ static char *message_of(const Instances *t, int q) {
 }
 
 static void write_header(Instances *t, const Meeting *m, const Part *part, int parts, size_t bytes,
-                         int64_t place) {
+                         int64_t offset) {
   Header h = {.number = t->meetings,
               .kind = m->kind,
               .detail = m->detail,
               .bytes = (int64_t)bytes,
-              .place = place,
+              .offset = offset,
               .so_far = m->so_far};
   if (interrupt_pending() != INTERRUPT_NONE) h.flags |= FLAG_STOP;
   char *message = message_of(t, t->rank), *to = message + HEADER_BYTES;
@@ -149,8 +149,8 @@ static bool any_large(const Instances *t, size_t bytes) {
 }
 
 Status come_together(Instances *t, const Meeting *m, const Part *part, int parts, size_t bytes,
-                     int64_t place, Error *e) {
-  write_header(t, m, part, parts, bytes, place);
+                     int64_t offset, Error *e) {
+  write_header(t, m, part, parts, bytes, offset);
   Status s = exchange_headers(t, m, bytes, e);
   return s == OK ? compare_headers(t, m, bytes, e) : s;
 }
@@ -193,13 +193,13 @@ Status instances_gather(Instances *t, const Meeting *m, const Part *part, int pa
 
 bool instances_shows(const Instances *t, size_t bytes) { return t->window && bytes > INLINE_BYTES; }
 
-static Status show(Instances *t, const Meeting *m, const void *place, size_t bytes, Brought *from,
+static Status show(Instances *t, const Meeting *m, const void *address, size_t bytes, Brought *from,
                    bool *shared, Error *e) {
   const char *own = (const char *)t->peer[t->rank].board;
-  Status s = come_together(t, m, NULL, 0, bytes, place ? (const char *)place - own : -1, e);
+  Status s = come_together(t, m, NULL, 0, bytes, address ? (const char *)address - own : -1, e);
   *shared = s == OK;
   for (int q = 0; q < t->count && *shared; q++) {
-    int64_t at = header_of(message_of(t, q)).place;
+    int64_t at = header_of(message_of(t, q)).offset;
     *shared = at >= 0;
     from[q] = (Brought){(const char *)t->peer[q].board + at, bytes};
   }
@@ -207,13 +207,13 @@ static Status show(Instances *t, const Meeting *m, const void *place, size_t byt
   return s;
 }
 
-Status instances_show(Instances *t, const Meeting *m, const void *place, size_t bytes,
+Status instances_show(Instances *t, const Meeting *m, const void *address, size_t bytes,
                       Brought *from, bool *shared, Error *e) {
   *shared = false;
   if (!t->window) return OK;
   double began = clock_seconds();
   Status s = begin(t, e);
-  if (s == OK) s = show(t, m, place, bytes, from, shared, e);
+  if (s == OK) s = show(t, m, address, bytes, from, shared, e);
   end(t, began);
   return s;
 }

@@ -87,8 +87,8 @@ static Status introduce(Instances *t, Error *e) {
   return s;
 }
 
-/* What a launcher sends where another instance has failed, or at a Ctrl-C: it stops what runs in good order, as the
- * latter does. */
+/* What a launcher sends where another instance has failed, or at a Ctrl-C: it stops what runs in
+ * good order, as the latter does. */
 static void on_terminate(int number) {
   (void)number;
   interrupt_terminate();

@@ -12,7 +12,7 @@
 
 typedef struct Instances Instances;
 
-/* What meetings at one place of a program have cost an instance. */
+/* What meetings at one point of a program have cost an instance. */
 typedef struct MeetingTotals {
   int64_t bytes;          /* sent and received */
   double seconds, waited; /* in them; of these, without anything to do */
@@ -39,8 +39,8 @@ typedef struct Statistics {
   double seconds, waited; /* in meetings; of these, without anything to do */
 } Statistics;
 
-/* Opens a plug-in and joins the others. launcher: who started this process, for messages; rank and size
- * are what it said. One for the process, which never ends before instances_end. */
+/* Opens a plug-in and joins the others. launcher: who started this process, for messages; rank and
+ * size are what it said. One for the process, which never ends before instances_end. */
 Status instances_begin(Error *e, const char *plugin, const char *launcher, int rank, int size,
                        Instances **out);
 int instances_rank(const Instances *t);
@@ -48,8 +48,8 @@ int instances_count(const Instances *t);
 const char *instances_library(const Instances *t);
 const char *instances_host(const Instances *t, int instance);
 Statistics instances_statistics(const Instances *t);
-/* What another one said at the newest meeting that it had been cost by those before at that place; of instances that
- * a chain doesn't lead to it is what they said last. */
+/* What another one said at the newest meeting that it had been cost by those before at that point;
+ * of instances that a chain doesn't lead to it is what they said last. */
 MeetingTotals instances_told(const Instances *t, int instance);
 
 /* Whether the last meetings were told that somebody wants to stop: the same everywhere. */
@@ -58,9 +58,11 @@ void instances_forget_stop(Instances *t);
 
 /* What this instance computes has failed: all are told. e becomes what every meeting fails with. */
 void instances_fail(Instances *t, Error *e);
-/* What others have said meanwhile: fails when one of them has failed. Cheap enough for each iteration. */
+/* What others have said meanwhile: fails when one of them has failed. Cheap enough for each
+ * iteration. */
 Status instances_look(Instances *t, Error *e);
-/* The script has ended with a status, and words if it failed. Waits for the others, leaves the library
- * and gives the status that the process ends with. Words and output must have been written before. */
+/* The script has ended with a status, and words if it failed. Waits for the others, leaves the
+ * library and gives the status that the process ends with. Words and output must have been written
+ * before. */
 int instances_end(Instances *t, int status, const char *words);
 #endif

@@ -1,4 +1,5 @@
-/* What an instance is to the files of this folder: its state, and the messages between instances. */
+/* What an instance is to the files of this folder: its state, and the messages between
+ * instances. */
 #ifndef IPULUA_DIST_INTERNAL_H
 #define IPULUA_DIST_INTERNAL_H
 #include <pthread.h>
@@ -22,8 +23,8 @@ enum {
 /* In front of every message of a meeting; data begin behind 64 bytes. */
 typedef struct Header {
   uint32_t number, kind, detail, flags;
-  int64_t bytes; /* of data that the sender brings */
-  int64_t place; /* where they lie in the sender's shared memory; -1: elsewhere */
+  int64_t bytes;  /* of data that the sender brings */
+  int64_t offset; /* where they lie in the sender's shared memory; -1: elsewhere */
   MeetingTotals so_far;
 } Header;
 enum { HEADER_BYTES = 64, FLAG_STOP = 1 };
@@ -55,8 +56,9 @@ typedef struct Peer {
   struct Board *board; /* in its shared memory; NULL: instances share none */
 } Peer;
 
-/* In front of an instance's shared memory. A header and the data behind it stand in the entries in turn: who
- * writes the one of meeting n knows that all have come to n - 1, and have read that of n - 2. */
+/* In front of an instance's shared memory. A header and the data behind it stand in the entries in
+ * turn: who writes the one of meeting n knows that all have come to n - 1, and have read that of
+ * n - 2. */
 typedef struct Entry {
   union {
     _Atomic uint32_t number; /* header.number, written when all else is there */

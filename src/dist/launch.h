@@ -10,7 +10,7 @@ typedef struct Launch {
 } Launch;
 
 Launch launch_read(void);
-/* Threads that a process computes with where nobody says: the processors that it may use, shared with
- * the instances beside it. */
+/* Threads that a process computes with where nobody says: the processors that it may use, shared
+ * with the instances beside it. */
 int launch_threads(void);
 #endif

@@ -1,5 +1,5 @@
-/* Notices: what instances tell each other beside their meetings. An end, a failure, where each is when
- * they find that they have come to different meetings. */
+/* Notices: what instances tell each other beside their meetings. An end, a failure, where each is
+ * when they find that they have come to different meetings. */
 #include "dist/notices.h"
 
 #include <stdio.h>

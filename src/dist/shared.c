@@ -1,6 +1,6 @@
-/* Memory that all instances of one host see: boards on which they note that they have come to a meeting, and
- * room for what they bring, which others read where it lies. It is the communication library's; without it, or
- * with instances on several hosts, all goes by messages. */
+/* Memory that all instances of one host see: boards on which they note that they have come to a
+ * meeting, and room for what they bring, which others read where it lies. It is the communication
+ * library's; without it, or with instances on several hosts, all goes by messages. */
 #include "dist/shared.h"
 
 #include <stdlib.h>
@@ -22,7 +22,7 @@ size_t instances_shared_bytes(const Instances *t) { return t->window; }
 
 /* ---- room ---- */
 
-void *instances_place(Instances *t, size_t bytes) {
+void *instances_allocate(Instances *t, size_t bytes) {
   bytes = (bytes + LINE - 1) / LINE * LINE;
   pthread_mutex_lock(&t->lock);
   size_t at = 0;
@@ -38,9 +38,9 @@ void *instances_place(Instances *t, size_t bytes) {
   return p ? (char *)t->peer[t->rank].board + BOARD_BYTES + at : NULL;
 }
 
-void instances_release(Instances *t, void *place) {
-  if (!place) return;
-  size_t at = (size_t)((char *)place - (char *)t->peer[t->rank].board) - BOARD_BYTES;
+void instances_release(Instances *t, void *address) {
+  if (!address) return;
+  size_t at = (size_t)((char *)address - (char *)t->peer[t->rank].board) - BOARD_BYTES;
   pthread_mutex_lock(&t->lock);
   for (Placed **link = &t->placed; *link; link = &(*link)->next) {
     Placed *p = *link;
@@ -54,8 +54,8 @@ void instances_release(Instances *t, void *place) {
 
 /* ---- begin ---- */
 
-/* Pages are taken as they are used, from where a full file system ends a process without a word: so each
- * instance's share of what is free is halved. */
+/* Pages are taken as they are used, from where a full file system ends a process without a word: so
+ * each instance's share of what is free is halved. */
 static int64_t room_for_window(const Instances *t) {
   const char *wanted = getenv("IPULUA_COMM_SHARED");
   struct statvfs disk;

@@ -6,8 +6,8 @@
 #include "dist/instances.h"
 
 /* Shared memory of this instance, on lines of their own; NULL: none is left, or there is none. */
-void *instances_place(Instances *t, size_t bytes);
-void instances_release(Instances *t, void *place);
+void *instances_allocate(Instances *t, size_t bytes);
+void instances_release(Instances *t, void *address);
 /* Bytes of it in all; the same on all instances; 0: there is none. */
 size_t instances_shared_bytes(const Instances *t);
 

@@ -1,5 +1,5 @@
-/* Waiting for other instances: tests, then tests with pauses, and what ends a wait for somebody who will
- * not come. */
+/* Waiting for other instances: tests, then tests with pauses, and what ends a wait for somebody who
+ * will not come. */
 #include "dist/wait.h"
 
 #include <errno.h>

@@ -98,7 +98,8 @@ static void digest_of(const char *text, uint8_t digest[SHA256_BYTES]) {
 
 /* ---- assigned variables ---- */
 
-/* What a script assigns must be the same everywhere; what replicas have each for themselves need not be. */
+/* What a script assigns must be the same everywhere; what replicas have each for themselves need
+ * not be. */
 static bool is_compared(const Variable *v) { return !v->counts_runs && !v->aggregate && v->value; }
 
 static uint32_t crc_of_assigned(const Program *p) {
@@ -238,7 +239,8 @@ static bool is_far(const Across *a, const Call *c, size_t bytes) {
          bytes > program_gather_bytes(a->program);
 }
 
-/* The calls of all replicas: others' bring what has arrived, or what they show, and have no places. */
+/* The calls of all replicas: others' bring what has arrived, or what they show, and have no
+ * memory. */
 static void set_calls(Across *a, const Phase *phase, const Call *const *call, size_t bytes) {
   bool shown = phase->bucket && phase->bucket->shown;
   size_t begin = shown ? phase->line : (size_t)a->local * phase->ahead,
@@ -268,14 +270,15 @@ static Status add_parts(Across *a, const Phase *p, int *count, Error *e) {
   return OK;
 }
 
-/* What a bucket holds, where it lies in shared memory: shown is false where not all have it there. */
+/* What a bucket holds, where it lies in shared memory: shown is false where not all have it
+ * there. */
 static Status show(Across *a, const Phases *list, Bucket *b, const Meeting *m, Error *e) {
   const Replication *r = a->program->replication;
   b->shown = false;
   if (!a->program->window_bytes || !instances_shows(a->instances, b->lines)) return OK;
   if (!bucket_place(a->instances, r, list, b)) return fail(e, ERR_OUT_OF_MEMORY, "out of memory");
-  if (b->place[0]) bucket_complete(r, list, b);
-  return instances_show(a->instances, m, b->place[b->now], b->lines, a->from, &b->shown, e);
+  if (b->buffer[0]) bucket_complete(r, list, b);
+  return instances_show(a->instances, m, b->buffer[b->now], b->lines, a->from, &b->shown, e);
 }
 
 /* What this collective brings, or all of its bucket. */

@@ -1,4 +1,5 @@
-/* Programs whose replicas are spread over instances: agreement before each execution, and collectives. */
+/* Programs whose replicas are spread over instances: agreement before each execution, and
+ * collectives. */
 #ifndef IPULUA_ENGINE_ACROSS_H
 #define IPULUA_ENGINE_ACROSS_H
 #include "engine/run.h"

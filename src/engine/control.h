@@ -1,5 +1,5 @@
-/* The one interpreter of steps that hold others: loops, branches, calls, pipelines. It runs them for
- * one instance, or for all replicas in step. */
+/* The one interpreter of steps that hold others: loops, branches, calls, pipelines. It runs them
+ * for one instance, or for all replicas in step. */
 #ifndef IPULUA_ENGINE_CONTROL_H
 #define IPULUA_ENGINE_CONTROL_H
 #include "engine/run.h"

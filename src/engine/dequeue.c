@@ -18,15 +18,15 @@ static Status make_up(Run *r, Step *s) {
 
 static void read_next(void *context) {
   ReadAhead *a = context;
-  a->status = a->feed->next(a->feed, true, a->place[1 - a->now], &a->error);
+  a->status = a->feed->next(a->feed, true, a->buffer[1 - a->now], &a->error);
 }
 
-/* Everything that reads or writes the element finds it in its other place from now on. */
+/* Everything that reads or writes the element finds it in its other buffer from now on. */
 static void turn(const Program *p, ReadAhead *a) {
   a->now = 1 - a->now;
   for (int c = 0; c < a->feed->count; c++)
     for (int i = a->links[2 * c]; i < a->links[2 * c + 1]; i++)
-      *p->link[i].where = a->place[a->now][c];
+      *p->link[i].where = a->buffer[a->now][c];
 }
 
 static Status take(Run *r, ReadAhead *a) {
@@ -52,7 +52,7 @@ void run_leave_loop(Run *r, const Block *body) {
     if (!a || !a->offered) continue;
     a->offered = false;
     if (!pool_withdraw(r->pool, &a->errand))
-      a->feed->put_back(a->feed, a->status, &a->error, a->place[1 - a->now]);
+      a->feed->put_back(a->feed, a->status, &a->error, a->buffer[1 - a->now]);
   }
 }
 

@@ -1,6 +1,6 @@
 /* Running replicas in step. What concerns one alone, they do side by side on the pool; where
- * they do something together, this thread does it for all in the order of replicas. So nothing waits for
- * anything, any number of threads will do, and the bits are the same for all. */
+ * they do something together, this thread does it for all in the order of replicas. So nothing
+ * waits for anything, any number of threads will do, and the bits are the same for all. */
 #include "engine/replicas.h"
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include "engine/control.h"
 #include "engine/dequeue.h"
 #include "engine/finite_check.h"
-#include "program/place.h"
+#include "program/addresses.h"
 #include "program/replicas.h"
 
 typedef struct Team {
@@ -114,8 +114,8 @@ static Status run_collective(Team *t, const Phases *list, Phase *p) {
 
 /* ---- control with collectives inside: all replicas must go the same way ---- */
 
-/* Where instances meet, one that was interrupted goes on until all know: they stop at the same place. What has failed
- * elsewhere ends it at once. */
+/* Where instances meet, one that was interrupted goes on until all know: they stop at the same
+ * point. What has failed elsewhere ends it at once. */
 static bool others_stop(Team *t) {
   if (instances_look(t->across.instances, &t->own_error[0]) != OK) return true;
   if (!instances_asked_to_stop(t->across.instances)) return false;
@@ -196,7 +196,7 @@ static void bind_others(const Replication *r) {
   }
 }
 
-/* Whether replicas have places of their own for a variable. */
+/* Whether replicas have memory of their own for a variable. */
 static bool is_spread(const Program *p, int i) {
   return p->writes[i] || p->variable[i]->first_only;
 }

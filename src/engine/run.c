@@ -12,7 +12,7 @@
 #include "engine/finite_check.h"
 #include "engine/replicas.h"
 #include "kernels/products.h"
-#include "program/place.h"
+#include "program/addresses.h"
 #include "program/replicas.h"
 
 enum { CHAIN_GRAIN = 16384 };

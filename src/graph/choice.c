@@ -9,8 +9,8 @@
 
 enum { MAX = 24, WORDS = 512 }; /* choices of an attribute, and the bytes of their list */
 
-/* What follows the prefix that the original gives to collective operators, which ours may have,
- * too. */
+/* The name without COLLECTIVE_OP_. Graphcore's TensorFlow 2.6 writes operators of collectives with
+ * this prefix. */
 static const char *without_prefix(const char *given) {
   static const char prefix[] = "COLLECTIVE_OP_";
   size_t n = sizeof prefix - 1;

@@ -1,4 +1,5 @@
-/* The values of a graph in the order of its nodes, numbered: what is known of each can be a list. */
+/* The values of a graph in the order of its nodes, numbered: what is known of each can be a
+ * list. */
 #ifndef IPULUA_GRAPH_NUMBERING_H
 #define IPULUA_GRAPH_NUMBERING_H
 #include "base/arena.h"

@@ -117,7 +117,8 @@ enum {
 /* What others than the op itself have to know of it. */
 typedef enum Collective { /* what replicas do together */
                           COLLECTIVE_NONE,
-                          COLLECTIVE_SUM, /* of all, or of groups where attribute 0 is given; so the mean */
+                          COLLECTIVE_SUM, /* of all, or of groups where attribute 0 is given; so the
+                                             mean */
                           COLLECTIVE_MEAN,
                           COLLECTIVE_GATHER, /* all get the values of all */
                           COLLECTIVE_SCATTER,
@@ -135,14 +136,16 @@ typedef enum Layout { /* where elements lie on the tiles */
                       LAYOUT_KEPT,
                       LAYOUT_SPREAD, /* input 0, repeated: whoever reads it may read input 0 */
                       LAYOUT_ORDER,  /* input 0, its axes in another order */
-                      LAYOUT_CHOSEN, /* operands are brought into layouts of its own, whatever those they come in */
-                      LAYOUT_PRODUCT, /* of matrices, turned as attributes 0 and 1 say: runs with what follows it */
+                      LAYOUT_CHOSEN, /* operands are brought into layouts of its own, whatever those
+                                        they come in */
+                      LAYOUT_PRODUCT, /* of matrices, turned as attributes 0 and 1 say: runs with
+                                         what follows it */
 } Layout;
 /* The number that all elements of a result are. */
 typedef enum Filling { FILL_NONE, FILL_ZEROS, FILL_ONES } Filling;
 
 struct OpDef {
-  const char *name;               /* "add", "nn.relu": its place under ipu */
+  const char *name;               /* "add", "nn.relu": its name under ipu */
   const char *method;             /* what tensors call it besides: x:sum(); NULL: nothing */
   const char *summary;            /* a sentence, for reference and help() */
   const char *shapes;             /* "[m, k], [k, n] → [m, n]" for the reference */
@@ -161,9 +164,9 @@ struct OpDef {
   /* What replicas do together: the calls of all of them in order (eval: the only one's). NULL:
    * each does it by itself. */
   Status (*eval_collective)(const Call *const *replica, int count);
-  /* ACROSS: replicas of other instances have no places for results (out[i] is NULL): only what they
-   * bring is known. eval_collective_far, where it is there, does without that: `count` replicas of this instance,
-   * of which there are `all` (eval_collective, for large ones). */
+  /* ACROSS: replicas of other instances have no memory for results (out[i] is NULL): only what they
+   * bring is known. eval_collective_far, where it is there, does without that: `count` replicas of
+   * this instance, of which there are `all` (eval_collective, for large ones). */
   Status (*eval_collective_far)(const Call *const *replica, int count, int all,
                                 const struct FarMeeting *far);
   size_t (*scratch)(const Node *n); /* bytes; NULL: none */
@@ -194,8 +197,9 @@ struct OpDef {
   const struct ControlRule *control; /* CONTROL: what its regions take and give */
   /* Cases for the sweeps: "F[2,3] F[3,4] {transpose_b = true} | F[3] ..." Letters: F any float,
    * P positive float, U float in (-0.9, 0.9), D distinct floats, M symmetric positive definite
-   * matrices, W others with a dominant diagonal, I<k> integers below k, S<k> sorted ones, B bool, H float32 whatever the others
-   * are; attributes in Lua syntax. The counter of RANDOM rows is not written. */
+   * matrices, W others with a dominant diagonal, I<k> integers below k, S<k> sorted ones, B bool, H
+   * float32 whatever the others are; attributes in Lua syntax. The counter of RANDOM rows is not
+   * written. */
   const char *sample;
 };
 

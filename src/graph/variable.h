@@ -35,7 +35,7 @@ Variable *variable_new(Error *e, const char *name, const Type *type, bool traina
 Variable *variable_retain(Variable *v);
 void variable_release(Variable *v); /* NULL is fine */
 /* Copies t's elements; shape and dtype must match. Refused while a program runs that uses v: a
- * callback's assignment has no place in the order of what the program does. */
+ * callback's assignment has no position in the order of what the program does. */
 Status variable_assign(Error *e, Variable *v, const Tensor *t);
 Status variable_check_idle(Error *e, const Variable *v); /* fails when variable_assign would */
 /* Memory to write to, not shared with any tensor handed out before. NULL: out of memory or not

@@ -1,7 +1,8 @@
-/* BLAS and LAPACK: a library that is opened at its first use, not linked, so that a process that needs none pays nothing.
- * Debian's OpenBLAS has both; the reference LAPACK serves for linear algebra. It runs on the calling thread alone, whatever
- * the environment says: work is cut and shared out by the callers. Fortran's interface: matrices are column-major, every
- * argument is an address, each character has its length behind the arguments. */
+/* BLAS and LAPACK: a library that is opened at its first use, not linked, so that a process that
+ * needs none pays nothing. Debian's OpenBLAS has both; the reference LAPACK serves for linear
+ * algebra. It runs on the calling thread alone, whatever the environment says: work is cut and
+ * shared out by the callers. Fortran's interface: matrices are column-major, every argument is an
+ * address, each character has its length behind the arguments. */
 #ifndef IPULUA_KERNELS_BLAS_H
 #define IPULUA_KERNELS_BLAS_H
 #include <stdbool.h>

@@ -1,6 +1,6 @@
+/* Running chains, block by block. */
 #include "kernels/chain.h"
 
-#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -8,139 +8,7 @@
  * match. */
 enum { SHORT_ROW = 256, EXPANDED = 8 };
 
-static bool is_narrow(Dtype d) { return d == F16 || d == BF16; }
-static Dtype compute_dtype(Dtype d) { return is_narrow(d) ? F32 : d; }
-
-bool chain_can(const Kernels *k, Elementwise kernel, Dtype operand) {
-  if (kernel == ELEMENTWISE_COUNT) return true;
-  return k->strip[kernel][compute_dtype(operand)] != NULL;
-}
-
-void chain_begin(Chain *c, const Kernels *k, const Type *shape) {
-  memset(c, 0, offsetof(Chain, slot));
-  c->kernels = k;
-  c->numerics = NULL;
-  c->rng = (RngKey){0};
-  c->rank = shape->rank;
-  memcpy(c->extent, shape->shape, sizeof c->extent);
-  c->count = type_count(shape);
-}
-
-static int new_slot(Chain *c, ChainRole role, Dtype d) {
-  if (c->slot_count == CHAIN_SLOTS) return -1;
-  c->slot[c->slot_count] = (ChainSlot){.role = role, .dtype = d};
-  return c->slot_count++;
-}
-
-int chain_operand(Chain *c, const Type *type, void *data) {
-  int s = new_slot(c, CHAIN_GENERAL, type->dtype);
-  if (s < 0) return -1;
-  ChainSlot *slot = &c->slot[s];
-  slot->data = data;
-  int64_t dense[MAX_RANK];
-  type_strides(type, dense);
-  int missing = c->rank - type->rank;
-  for (int i = 0; i < c->rank; i++)
-    slot->stride[i] = i < missing || type->shape[i - missing] == 1 ? 0 : dense[i - missing];
-  return s;
-}
-
-int chain_temporary(Chain *c, Dtype d, int buffer) {
-  assert(buffer < CHAIN_TEMPORARIES);
-  int s = new_slot(c, CHAIN_TEMPORARY, d);
-  if (s >= 0) c->slot[s].temporary = buffer;
-  return s;
-}
-
-int chain_block_slot(Chain *c, Dtype d) { return new_slot(c, CHAIN_BLOCK, d); }
-
-bool chain_step(Chain *c, Elementwise kernel, int arity, const int *in, int out, const double *p) {
-  if (c->step_count == CHAIN_STEPS) return false;
-  ChainStep *s = &c->step[c->step_count++];
-  *s = (ChainStep){.kernel = kernel, .arity = arity, .out = out};
-  for (int i = 0; i < arity; i++) s->in[i] = in[i];
-  if (p) memcpy(s->p, p, sizeof s->p);
-  return true;
-}
-
-/* Dimension i can be merged into i + 1 when every operand's stride says so. */
-static bool mergeable(const Chain *c, int i) {
-  for (int s = 0; s < c->slot_count; s++) {
-    const ChainSlot *slot = &c->slot[s];
-    if (slot->role == CHAIN_GENERAL && slot->stride[i] != slot->stride[i + 1] * c->extent[i + 1])
-      return false;
-  }
-  return true;
-}
-
-static void remove_dimension(Chain *c, int i) {
-  for (int s = 0; s < c->slot_count; s++) {
-    int64_t *stride = c->slot[s].stride;
-    memmove(stride + i, stride + i + 1, (size_t)(c->rank - i - 1) * sizeof *stride);
-  }
-  memmove(c->extent + i, c->extent + i + 1, (size_t)(c->rank - i - 1) * sizeof *c->extent);
-  c->rank--;
-}
-
-static ChainRole classify(const Chain *c, const ChainSlot *slot) {
-  bool outer_zero = true;
-  int64_t dense = 1;
-  bool full = true;
-  for (int i = c->rank - 1; i >= 0; i--) {
-    if (slot->stride[i] != dense && c->extent[i] != 1) full = false;
-    dense *= c->extent[i];
-    if (i < c->rank - 1 && slot->stride[i] != 0) outer_zero = false;
-  }
-  if (full) return CHAIN_FULL;
-  if (outer_zero && slot->stride[c->rank - 1] == 0) return CHAIN_SINGLE;
-  return outer_zero ? CHAIN_ROW : CHAIN_GENERAL;
-}
-
-static bool is_read_once(const Chain *c, int slot) {
-  int reads = 0;
-  for (int s = 0; s < c->step_count; s++)
-    for (int i = 0; i < c->step[s].arity; i++) reads += c->step[s].in[i] == slot;
-  return reads == 1;
-}
-
-static bool is_divided_byte(const Chain *c, int i) {
-  const ChainStep *cast = &c->step[i], *next = cast + 1;
-  bool follows = i + 1 < c->step_count && next->kernel == EW_DIV && next->in[0] == cast->out &&
-                 c->slot[next->in[1]].role == CHAIN_SINGLE;
-  return follows && cast->kernel == ELEMENTWISE_COUNT && c->slot[cast->in[0]].dtype == U8 &&
-         c->slot[next->out].dtype == F32 && c->slot[cast->out].role == CHAIN_TEMPORARY &&
-         is_read_once(c, cast->out);
-}
-
-void chain_finish(Chain *c, bool keep_cols) {
-  for (int i = c->rank - 1 - keep_cols; i >= 0 && c->rank > 1; i--)
-    if (c->extent[i] == 1) remove_dimension(c, i);
-  for (int i = c->rank - 2 - keep_cols; i >= 0; i--) {
-    if (!mergeable(c, i)) continue;
-    c->extent[i + 1] *= c->extent[i];
-    remove_dimension(c, i);
-  }
-  if (c->rank == 0) {
-    c->rank = 1;
-    c->extent[0] = 1;
-    for (int s = 0; s < c->slot_count; s++) c->slot[s].stride[0] = 0;
-  }
-  c->cols = c->extent[c->rank - 1];
-  c->rows = c->cols ? c->count / c->cols : 0;
-  for (int s = 0; s < c->slot_count; s++)
-    if (c->slot[s].role == CHAIN_GENERAL) c->slot[s].role = classify(c, &c->slot[s]);
-  for (int s = 0; s < c->step_count; s++) {
-    ChainStep *step = &c->step[s];
-    step->joined = is_divided_byte(c, s);
-    for (int i = 0; i < step->arity; i++)
-      c->slot[step->in[i]].is_read |= !c->slot[step->in[i]].is_written;
-    c->slot[step->out].is_written = true;
-  }
-}
-
-/* ---- running ---- */
-
-/* A block of the chain's matrix that a GEMM hands over: from (row, col) on, stride elements from
+/* A block of the chain's matrix that a product hands over: from (row, col) on, stride elements from
  * row to row. */
 typedef struct BlockAt {
   void *data;
@@ -216,15 +84,15 @@ static void run_narrow(Work *w, const ChainStep *s, int64_t n, int64_t index) {
     singles[k] = w->single[s->in[k]];
     single |= singles[k] << k;
     in[k] = w->data[s->in[k]];
-    if (!is_narrow(slot->dtype)) continue;
+    if (!dtype_is_narrow(slot->dtype)) continue;
     const void *from[1] = {in[k]};
     c->kernels->cast[slot->dtype][F32](from, 0, w->wide[k], singles[k] ? 1 : n, NULL);
     in[k] = wide_in[k] = w->wide[k];
   }
   Dtype out_dtype = c->slot[s->out].dtype;
-  float *result = is_narrow(out_dtype) ? w->wide[3] : w->data[s->out];
+  float *result = dtype_is_narrow(out_dtype) ? w->wide[3] : w->data[s->out];
   c->kernels->strip[s->kernel][F32](in, single, result, n, s->p);
-  if (!is_narrow(out_dtype)) return;
+  if (!dtype_is_narrow(out_dtype)) return;
   if (any_traps(c->numerics) && s->kernel != EW_WHERE)
     w->events |= find_events(s, wide_in, singles, result, n, out_dtype == F16);
   if (out_dtype == F16) {
@@ -269,7 +137,7 @@ static void run_step(Work *w, const ChainStep *s, int64_t n, int64_t index) {
       if (loses && c->numerics && c->numerics->trap_invalid)
         w->events |= find_lost(from, in[0], single ? 1 : n);
     }
-  } else if (is_narrow(from) || is_narrow(to)) {
+  } else if (dtype_is_narrow(from) || dtype_is_narrow(to)) {
     run_narrow(w, s, n, index);
   } else {
     c->kernels->strip[s->kernel][from](in, single, w->data[s->out], n, s->p);
@@ -479,7 +347,8 @@ static void run_block_rows(Work *w, const BlockAt *b, int64_t first, int64_t row
   }
 }
 
-/* Each element's place decides how it is rounded stochastically: such a chain goes row by row. */
+/* Each element's position decides how it is rounded stochastically: such a chain goes row by
+ * row. */
 static bool can_join_rows(const Chain *c, int64_t cols) {
   int kept = 0;
   for (int s = 0; s < c->slot_count; s++)

@@ -15,7 +15,7 @@ typedef enum ChainRole {
   CHAIN_ROW,       /* [n]: the same for every row of the last (collapsed) dimension */
   CHAIN_GENERAL,   /* broadcast some other way: strides */
   CHAIN_TEMPORARY, /* lives within a block */
-  CHAIN_BLOCK,     /* handed over per call: a GEMM's block of results */
+  CHAIN_BLOCK,     /* handed over per call: a block of a product's results */
 } ChainRole;
 
 typedef struct ChainSlot {

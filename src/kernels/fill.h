@@ -15,7 +15,7 @@
 /* clang-format off */
 #define KERNEL_FILES(X, isa)                                                                                    \
   X(cast, isa) X(cells, isa) X(columns, isa) X(elementwise, isa) X(functions, isa) X(matmul, isa) X(norm, isa)   \
-  X(panel, isa) X(pool, isa) X(random, isa) X(reduce, isa) X(softmax, isa) X(transpose, isa)
+  X(panel, isa) X(pooling, isa) X(random, isa) X(reduce, isa) X(softmax, isa) X(transpose, isa)
 /* clang-format on */
 
 #define DECLARE(file, isa) void kernels_fill_##file##_##isa(Kernels *k);

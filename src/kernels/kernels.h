@@ -1,7 +1,7 @@
 /* Every kernel's name, result and parameters. A kernel knows pointers and extents, not tensors.
  * The struct of pointers below is filled once per instruction set (base, avx2, avx512: one text,
  * compiled three times); kernels_select() picks the best for this CPU. Sixteen partial sums (in
- * groups, for long rows) on every instruction set make sums equal across them; only GEMM,
+ * groups, for long rows) on every instruction set make sums equal across them; only products,
  * convolution, their kin and the polynomials of exp, log, erf … multiply and add in one
  * rounding, where the instruction set can. */
 #ifndef IPULUA_KERNELS_KERNELS_H
@@ -166,10 +166,9 @@ typedef struct Kernels {
   const char *name; /* "base", "avx2", "avx512" */
   const char *core; /* of OpenBLAS: the best of this class; NULL: its own choice */
   ProductUse products;
-  Strip strip
-      [ELEMENTWISE_COUNT]
-      [DTYPE_COUNT]; /* [kernel][dtype of operand 0 (WHERE: operand 1)]; NULL: none. float16 and
-                                                   bfloat16 have none: callers widen to float32 and round */
+  /* [kernel][dtype of operand 0 (WHERE: operand 1)]; NULL: none. float16 and bfloat16 have none:
+   * callers widen to float32 and round */
+  Strip strip[ELEMENTWISE_COUNT][DTYPE_COUNT];
   Strip cast[DTYPE_COUNT][DTYPE_COUNT]; /* [from][to]; all pairs */
   /* as a cast and a division, bit for bit */
   void (*divide_bytes)(const uint8_t *x, float by, float *y, int64_t n);

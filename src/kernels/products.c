@@ -20,7 +20,7 @@ typedef struct Faster {
 static const Faster faster[] = {
 #if defined(__x86_64__)
     {"avx2", "Haswell", 64e6, 128, 256},
-    {"base", "Prescott", 8e6, 32, 32},
+    {"base", "Prescott", 8e6, 128, 128},
     {"base", "Sandybridge", 1e6, 16, 16},
 #else
     {"base", NULL, 1e6, 16, 16},
@@ -60,7 +60,7 @@ static bool goes_to_openblas(const Kernels *k, const Gemm *g) {
 /* ---- OpenBLAS in the form of our own ---- */
 
 /* Of a chunk. OpenBLAS packs both operands of each call: smaller ones would cost time. */
-enum { CHUNK_ROWS = 256, CHUNK_COLS = 512, EPILOGUE_ROWS = 16 };
+enum { CHUNK_ROWS = 256, CHUNK_COLS = 512, MIN_CHUNKS = 4, MIN_EXTENT = 64, EPILOGUE_ROWS = 16 };
 
 typedef struct Cut {
   int64_t rows, cols, row_chunks, col_chunks;
@@ -74,6 +74,12 @@ static int64_t part_of(int64_t n, int64_t max) {
 
 static Cut cut_of(const Gemm *g) {
   Cut c = {.rows = part_of(g->m, CHUNK_ROWS), .cols = part_of(g->n, CHUNK_COLS)};
+  /* a product of few chunks leaves threads idle: a gradient of weights is often one */
+  while (ceil_div(g->m, c.rows) * ceil_div(g->n, c.cols) < MIN_CHUNKS &&
+         (c.rows > c.cols ? c.rows : c.cols) >= 2 * MIN_EXTENT) {
+    int64_t *longer = c.rows > c.cols ? &c.rows : &c.cols;
+    *longer = part_of(*longer, ceil_div(*longer, 2));
+  }
   c.row_chunks = (g->m + c.rows - 1) / c.rows;
   c.col_chunks = (g->n + c.cols - 1) / c.cols;
   return c;

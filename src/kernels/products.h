@@ -1,5 +1,6 @@
-/* Which product goes where: to our own kernels or to OpenBLAS, by what was measured; and OpenBLAS in the form of our own.
- * A product's chunks, and with them its bits, depend on its extents, its strides and the choice of the process alone. */
+/* Which product goes where: to our own kernels or to OpenBLAS, by what was measured; and OpenBLAS
+ * in the form of our own. A product's chunks, and with them its bits, depend on its extents, its
+ * strides and the choice of the process alone. */
 #ifndef IPULUA_KERNELS_PRODUCTS_H
 #define IPULUA_KERNELS_PRODUCTS_H
 #include "kernels/kernels.h"

@@ -1,4 +1,4 @@
-/* The vectors that kernels are written in, and the only place that knows instruction sets. A
+/* The vectors that kernels are written in, and the only file that knows instruction sets. A
  * vector has the width of the hardware's registers (wider ones would live in memory), so lane
  * counts are F32_LANES and F64_LANES; what must not depend on the width (the sixteen partial
  * sums) is built from PARTS vectors. */
@@ -47,8 +47,8 @@ enum {
   _Pragma("GCC ivdep") /* iterations don't meet: out is an operand itself or apart from it */
 #endif
 
-/* Register tiles of GEMM: X(rows, vectors), each so that accumulators, operands and nothing else
- * fill the registers. */
+/* Register tiles of products: X(rows, vectors), each so that accumulators, operands and nothing
+ * else fill the registers. */
 #if defined(__AVX512F__)
 enum { TILE_ROWS_1 = 16, TILE_ROWS_2 = 14, TILE_ROWS_3 = 9 };
 /* clang-format off */

@@ -6,11 +6,11 @@
 
 #include "base/arith.h"
 #include "base/nearest.h"
-#include "graph/choice.h"
+#include "lua/attributes.h"
 #include "lua/plain.h"
 #include "ops/ops.h"
 
-enum { MAX_NESTED = 16, MAX_OPERANDS = 100000 };
+enum { MAX_OPERANDS = 100000 };
 
 static bool has_names(lua_State *L, int index) {
   bool found = false;
@@ -51,125 +51,6 @@ static int find_attr(const OpDef *op, const char *name) {
   for (int i = 0; i < op_attr_count(op); i++)
     if (!strcmp(op->attrs[i].name, name)) return i;
   return -1;
-}
-
-/* ---- attributes ---- */
-
-static int64_t read_integer(lua_State *L, int index, const OpDef *op, const AttrDef *def) {
-  int isint;
-  int64_t i = lua_tointegerx(L, index, &isint);
-  if (!isint || lua_type(L, index) != LUA_TNUMBER)
-    bind_fail(L, ERR_TYPE, "%s: '%s' must be %s, got %s", op->name, def->name,
-              def->kind == ATTR_INTS ? "an integer or a list of integers" : "an integer",
-              bind_describe(L, index));
-  return i;
-}
-
-/* How many values there are in a list and those inside of it. */
-static int64_t count_list(lua_State *L, int index, const OpDef *op, const AttrDef *def, int depth) {
-  lua_Integer n = luaL_len(L, index);
-  int64_t count = n;
-  if (depth == MAX_NESTED)
-    bind_fail(L, ERR_VALUE, "%s: '%s' has lists in lists without end", op->name, def->name);
-  if (n > MAX_OPERANDS)
-    bind_fail(L, ERR_VALUE, "%s: '%s' is longer than %d", op->name, def->name, MAX_OPERANDS);
-  luaL_checkstack(L, 4, NULL);
-  for (lua_Integer i = 1; i <= n; i++) {
-    if (lua_rawgeti(L, index, i) == LUA_TTABLE)
-      count += count_list(L, lua_gettop(L), op, def, depth + 1);
-    lua_pop(L, 1);
-    if (count > MAX_OPERANDS)
-      bind_fail(L, ERR_VALUE, "%s: '%s' is longer than %d", op->name, def->name, MAX_OPERANDS);
-  }
-  return count;
-}
-
-/* Nested lists are read in order, into room for all of them; false stands for an open end. */
-static int read_list(lua_State *L, int index, const OpDef *op, const AttrDef *def, int64_t *list,
-                     int count) {
-  lua_Integer n = luaL_len(L, index);
-  for (lua_Integer i = 1; i <= n; i++) {
-    int type = lua_rawgeti(L, index, i);
-    if (type == LUA_TTABLE) {
-      count = read_list(L, lua_gettop(L), op, def, list, count);
-    } else {
-      bool open = type == LUA_TBOOLEAN && !lua_toboolean(L, -1);
-      list[count++] = open ? INT64_MIN : read_integer(L, lua_gettop(L), op, def);
-    }
-    lua_pop(L, 1);
-  }
-  return count;
-}
-
-static Attr read_choice(lua_State *L, int index, const OpDef *op, const AttrDef *def) {
-  const char *given = lua_type(L, index) == LUA_TSTRING ? lua_tostring(L, index) : NULL;
-  if (!given)
-    bind_fail(L, ERR_TYPE, "%s: '%s' must be a string, got %s", op->name, def->name,
-              bind_describe(L, index));
-  if (!def->choices) return attr_string(given);
-  size_t n;
-  const char *choice = choice_find(def, given, &n);
-  Error e = {0};
-  if (!choice) choice_refuse(&e, op, def, given);
-  bind_check(L, &e);
-  lua_pushlstring(L, choice, n); /* stays on the stack while the call lasts */
-  return attr_string(lua_tostring(L, -1));
-}
-
-/* Attributes are doubles. The greatest integer becomes 2^63, which is beyond all integers, and is
- * taken for the greatest by whoever makes one of it. */
-static double read_number(lua_State *L, int index, const OpDef *op, const AttrDef *def) {
-  lua_Number number = lua_tonumber(L, index);
-  lua_Integer whole = lua_tointeger(L, index);
-  if (lua_isinteger(L, index) && whole != LUA_MAXINTEGER &&
-      (number >= 0x1p63 || (lua_Integer)number != whole))
-    bind_fail(L, ERR_VALUE,
-              "%s: '%s' is %lld, but integers beyond 2^53 are exact in tensors alone: "
-              "ipu.minimum, ipu.maximum, ipu.where and ipu.concat take them there",
-              op->name, def->name, (long long)whole);
-  return number;
-}
-
-static Attr read_attr(lua_State *L, int index, const OpDef *op, const AttrDef *def) {
-  index = lua_absindex(L, index);
-  switch (def->kind) {
-    case ATTR_INT:
-      return attr_int(read_integer(L, index, op, def));
-    case ATTR_FLOAT:
-      if (lua_type(L, index) != LUA_TNUMBER)
-        bind_fail(L, ERR_TYPE, "%s: '%s' must be a number, got %s", op->name, def->name,
-                  bind_describe(L, index));
-      return attr_float(read_number(L, index, op, def));
-    case ATTR_BOOL:
-      if (!lua_isboolean(L, index))
-        bind_fail(L, ERR_TYPE, "%s: '%s' must be a boolean, got %s", op->name, def->name,
-                  bind_describe(L, index));
-      return attr_bool(lua_toboolean(L, index));
-    case ATTR_STRING:
-      return read_choice(L, index, op, def);
-    case ATTR_DTYPE: {
-      lua_pushfstring(L, "%s: '%s': ", op->name, def->name);
-      Dtype d = bind_check_dtype_of(L, index, lua_tostring(L, -1));
-      lua_pop(L, 1);
-      return attr_dtype(d);
-    }
-    case ATTR_INTS: {
-      int64_t room = lua_istable(L, index) ? count_list(L, index, op, def, 0) : 1;
-      /* stays on the stack */
-      int64_t *list = lua_newuserdatauv(L, (size_t)(room + 1) * sizeof *list, 0);
-      int n = 1;
-      if (lua_istable(L, index)) n = read_list(L, index, op, def, list, 0);
-      else list[0] = read_integer(L, index, op, def);
-      return attr_ints(list, n);
-    }
-    case ATTR_TENSOR: {
-      bind_literal(L, index, DTYPE_COUNT, def->name);
-      return (Attr){.kind = ATTR_TENSOR, .tensor = bind_concrete(L, -1, def->name)};
-    }
-    default:
-      bind_fail(L, ERR_TYPE, "%s: '%s' can't be given here", op->name, def->name);
-  }
-  return (Attr){.kind = ATTR_NONE};
 }
 
 /* ---- by name ---- */
@@ -230,7 +111,7 @@ static void read_names(lua_State *L, int table, Arguments *a, lua_Integer listed
     } else if (attr >= 0) {
       check_once(L, a, name, a->attr[attr].kind != ATTR_NONE);
       int value = lua_gettop(L) - 1;
-      a->attr[attr] = read_attr(L, value, a->op, &a->op->attrs[attr]);
+      a->attr[attr] = attribute_read(L, value, a->op, &a->op->attrs[attr]);
       lua_pushvalue(L, value - 1);
     }
   }
@@ -278,7 +159,7 @@ static int read_tensors(lua_State *L, Arguments *a, int positional, bool has_nam
   const OpDef *op = a->op;
   bool after_text = lua_type(L, 1) == LUA_TSTRING && op->attrs[0].kind == ATTR_STRING;
   int list = after_text ? 2 : 1;
-  if (after_text) a->attr[0] = read_attr(L, 1, op, &op->attrs[0]);
+  if (after_text) a->attr[0] = attribute_read(L, 1, op, &op->attrs[0]);
   if (after_text && (positional != 2 || !plain_is(L, 2))) {
     check_room(L, op, positional - 1);
     add_operands(L, a, 2, positional - 1);
@@ -310,7 +191,7 @@ static void read_positional(lua_State *L, Arguments *a, int first, int last, int
     if (attr < 0) {
       a->operand[a->operand_count++] = i;
     } else if (attr < op_attr_count(op) && strcmp(op->attrs[attr].name, "stream")) {
-      if (!lua_isnil(L, i)) a->attr[attr] = read_attr(L, i, op, &op->attrs[attr]);
+      if (!lua_isnil(L, i)) a->attr[attr] = attribute_read(L, i, op, &op->attrs[attr]);
     } else {
       refuse_loose_list(L, op, attr, i);
       int max = inputs + op_attr_count(op);
@@ -443,12 +324,16 @@ static bool has_deferred(lua_State *L, const Arguments *a) {
 
 /* The number of a random op's run, for an eager call: 0 where the caller fixed the seed. */
 static void push_run_number(lua_State *L, bool fixed) {
+  State *s = bind_state(L);
   Error e = {0};
   Type type = type_scalar(I64);
   LuaTensor *u = bind_new_tensor(L);
   u->tensor = tensor_new(&e, &type);
   bind_check(L, &e);
-  if (!fixed) dtype_set_integer(I64, u->tensor->data, 0, bind_state(L)->engine->random_count++);
+  int64_t number = 0;
+  if (s->run_number) number = bind_counter_value(L, fixed);
+  else if (!fixed) number = s->engine->random_count++;
+  dtype_set_integer(I64, u->tensor->data, 0, number);
 }
 
 /* What a gradient's region assigns is lost: the region that it is the gradient of counts for it,
@@ -492,7 +377,8 @@ static void add_counter(lua_State *L, Arguments *a) {
   bool fixed = a->attr[seed].kind != ATTR_NONE;
   bool traced = s->trace, deferred = !s->trace && has_deferred(L, a);
   if (!traced && (fixed || !deferred)) {
-    if (!fixed) a->attr[seed] = attr_int((int64_t)s->engine->seed);
+    if (!fixed) a->attr[seed] = attr_int(s->run_number ? 0 : (int64_t)s->engine->seed);
+    if (!fixed && s->run_number) a->attr[stream] = attr_int(++s->stream);
     push_run_number(L, fixed);
   } else {
     /* the counter speaks for the seed, so that compiled programs can be seeded anew */

@@ -31,7 +31,8 @@ static int free_state(lua_State *L) {
   return 0;
 }
 
-/* Where the library's Lua files are: above ipulua/base/blame.lua, which everything else loads first. */
+/* Where the library's Lua files are: above ipulua/base/blame.lua, which everything else loads
+ * first. */
 static void find_library(lua_State *L, State *s) {
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
   lua_getfield(L, -1, "ipulua.base.blame");
@@ -65,6 +66,7 @@ State *bind_state(lua_State *L) {
   }
   s = lua_newuserdatauv(L, sizeof *s, 0);
   memset(s, 0, sizeof *s);
+  s->print = print_defaults;
   s->scope.place = PLACEMENT_NONE;
   lua_createtable(L, 0, 1);
   lua_pushcfunction(L, free_state);
@@ -148,6 +150,28 @@ void bind_new_metatable(lua_State *L, const char *name, const char *word) {
   luaL_newmetatable(L, name);
   lua_pushstring(L, word);
   lua_setfield(L, -2, "__name");
+}
+
+void bind_type(lua_State *L, const char *name, lua_CFunction collect, const luaL_Reg *methods) {
+  luaL_newmetatable(L, name);
+  lua_pushcfunction(L, collect);
+  lua_setfield(L, -2, "__gc");
+  if (methods) {
+    lua_newtable(L);
+    luaL_setfuncs(L, methods, 0);
+    lua_setfield(L, -2, "__index");
+  }
+  lua_pop(L, 1);
+}
+
+void bind_set_integer(lua_State *L, const char *key, int64_t value) {
+  lua_pushinteger(L, value);
+  lua_setfield(L, -2, key);
+}
+
+void bind_set_number(lua_State *L, const char *key, double value) {
+  lua_pushnumber(L, value);
+  lua_setfield(L, -2, key);
 }
 
 void bind_set_functions(lua_State *L, const luaL_Reg *functions) { luaL_setfuncs(L, functions, 0); }

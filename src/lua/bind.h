@@ -8,6 +8,7 @@
 #include "data/host_call.h"
 #include "engine/engine.h"
 #include "graph/trace.h"
+#include "tensor/print.h"
 
 /* A trace that is open, as the symbolic tensors made in it know it: closed (trace NULL) when the
  * trace ends. */
@@ -54,8 +55,10 @@ typedef struct State {
   Counter *counter;
   int counter_count, counter_capacity;
   int64_t counters_made;
-  HostCalls *host; /* requests of other threads for this state's own */
-  struct Job *job; /* that runs on a thread; NULL: none */
+  PrintOptions print;
+  int64_t run_number; /* 1 + that of the program run that eager draws stand for; 0: of none */
+  HostCalls *host;    /* requests of other threads for this state's own */
+  struct Job *job;    /* that runs on a thread; NULL: none */
   /* host callbacks that the script's thread is inside of: whoever runs the program waits for
    * them */
   int in_callback;
@@ -88,6 +91,8 @@ static inline void bind_check(lua_State *L, const Error *e) {
 /* Pushes a new metatable; Lua's own messages call its values `word`: "attempt to call a tensor
  * value". */
 void bind_new_metatable(lua_State *L, const char *name, const char *word);
+/* The metatable of userdata that scripts know by methods alone; methods NULL: there are none. */
+void bind_type(lua_State *L, const char *name, lua_CFunction collect, const luaL_Reg *methods);
 
 /* ---- tensors (tensor.c) ---- */
 #define TENSOR_NAME "ipulua.Tensor"
@@ -109,12 +114,16 @@ bool bind_field_behind(lua_State *L);
 
 LuaTensor *bind_new_tensor(lua_State *L);       /* pushes an empty one */
 void bind_push_tensor(lua_State *L, Tensor *t); /* takes t over */
+/* The same, with room for what it was taken from (elements.c). */
+void bind_push_linked(lua_State *L, Tensor *t);
 void bind_push_value(lua_State *L, Value *v, TraceRef *trace);
 /* why the value of a trace that has ended can't be used */
 const char *bind_stale_words(const LuaTensor *t);
 LuaTensor *bind_test_tensor(lua_State *L, int index); /* NULL when it is something else */
 LuaTensor *bind_check_tensor(lua_State *L, int index, const char *what);
 Variable *bind_test_variable(lua_State *L, int index);
+/* The first argument; raises where it is none. */
+Variable *bind_check_variable(lua_State *L);
 void bind_push_variable(lua_State *L, Variable *v); /* takes v over */
 /* A variable whose value was put off, while programs were only priced, gets it now: the one at
  * index, or all of p's. */
@@ -166,6 +175,8 @@ void bind_mark_at(const State *s, Graph *g, const char *where);
 /* ---- random numbers (random.c) ---- */
 /* a new one, at its first or restored value */
 Variable *bind_push_counter(lua_State *L, bool fixed);
+/* What the next counter would hold in the program run that eager draws stand for. */
+int64_t bind_counter_value(lua_State *L, bool fixed);
 
 /* ---- programs (program.c) ---- */
 /* Compile a root trace and push the program; frees the trace. An outline can only be priced.
@@ -212,9 +223,12 @@ const OpDef *bind_op(lua_State *L, const char *name);
 
 /* One function a file: pushes nothing, fills the core table at the top of the stack. */
 void bind_open_tensor(lua_State *L);
+void bind_open_elements(lua_State *L);
 void bind_open_literal(lua_State *L);
 void bind_open_variable(lua_State *L);
+void bind_open_variable_replicas(lua_State *L);
 void bind_open_trace(lua_State *L);
+void bind_open_gradients(lua_State *L);
 void bind_open_region(lua_State *L);
 void bind_open_program(lua_State *L);
 void bind_open_settings(lua_State *L);
@@ -234,5 +248,9 @@ void bind_open_dataset(lua_State *L);
 void bind_open_files(lua_State *L);
 void bind_open_pipeline(lua_State *L);
 void bind_open_plain(lua_State *L);
+void bind_open_json(lua_State *L);
 void bind_set_functions(lua_State *L, const luaL_Reg *functions);
+/* Fields of the table on the top. */
+void bind_set_integer(lua_State *L, const char *key, int64_t value);
+void bind_set_number(lua_State *L, const char *key, double value);
 #endif

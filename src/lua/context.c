@@ -275,10 +275,7 @@ void context_switch(lua_State *L, State *s) {
 }
 
 void context_begin(lua_State *L, State *s) {
-  luaL_newmetatable(L, CONTEXT_NAME);
-  lua_pushcfunction(L, free_context);
-  lua_setfield(L, -2, "__gc");
-  lua_pop(L, 1);
+  bind_type(L, CONTEXT_NAME, free_context, NULL);
   lua_newtable(L);
   lua_createtable(L, 0, 1);
   lua_pushliteral(L, "k");

@@ -440,14 +440,7 @@ void bind_open_files(lua_State *L) {
                                        {"process_seconds", process_seconds},
                                        {NULL, NULL}};
   bind_set_functions(L, functions);
-  luaL_newmetatable(L, NAMED_NAME);
-  lua_pushcfunction(L, free_named);
-  lua_setfield(L, -2, "__gc");
-  luaL_newmetatable(L, LIST_NAME);
-  lua_pushcfunction(L, free_list);
-  lua_setfield(L, -2, "__gc");
-  luaL_newmetatable(L, LOCK_NAME);
-  lua_pushcfunction(L, free_lock);
-  lua_setfield(L, -2, "__gc");
-  lua_pop(L, 3);
+  bind_type(L, NAMED_NAME, free_named, NULL);
+  bind_type(L, LIST_NAME, free_list, NULL);
+  bind_type(L, LOCK_NAME, free_lock, NULL);
 }

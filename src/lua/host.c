@@ -118,8 +118,8 @@ static Type read_type(lua_State *L, int index) {
   return type;
 }
 
-/* (function, list of values, list of {dtype, shape}, whether it may read variables) in the current trace, or the sessions'
- * graph → list of results */
+/* (function, list of values, list of {dtype, shape}, whether it may read variables) in the current
+ * trace, or the sessions' graph → list of results */
 static int host_callback(lua_State *L) {
   State *s = bind_state(L);
   TraceRef *ref = s->trace ? s->trace : bind_graph(L);

@@ -98,9 +98,4 @@ void host_results_put_in(const HostResults *r, Graph *g, Error *e) {
     host_results_put_in(r, g->region[i], e);
 }
 
-void bind_open_host_results(lua_State *L) {
-  luaL_newmetatable(L, RESULTS_NAME);
-  lua_pushcfunction(L, free_results);
-  lua_setfield(L, -2, "__gc");
-  lua_pop(L, 1);
-}
+void bind_open_host_results(lua_State *L) { bind_type(L, RESULTS_NAME, free_results, NULL); }

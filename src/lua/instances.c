@@ -1,5 +1,6 @@
-/* The instances of a training, for Lua: begin and end, what they tell each other as text, and collectives
- * of tensors on the host. `words` is what messages call a meeting, with the script's line. */
+/* The instances of a training, for Lua: begin and end, what they tell each other as text, and
+ * collectives of tensors on the host. `words` is what messages call a meeting, with the script's
+ * line. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -260,8 +261,8 @@ static int launch(lua_State *L) {
   lua_newtable(L);
   lua_pushstring(L, l.launcher), lua_setfield(L, -2, "launcher");
   lua_pushstring(L, l.library), lua_setfield(L, -2, "library");
-  lua_pushinteger(L, l.size), lua_setfield(L, -2, "count");
-  lua_pushinteger(L, l.rank), lua_setfield(L, -2, "index");
+  bind_set_integer(L, "count", l.size);
+  bind_set_integer(L, "index", l.rank);
   return 1;
 }
 
@@ -292,25 +293,16 @@ int module_finish(lua_State *L, int status, const char *words) {
   return instances_end(t, status, words);
 }
 
-static void set_number(lua_State *L, const char *name, double x) {
-  lua_pushnumber(L, x);
-  lua_setfield(L, -2, name);
-}
-static void set_count(lua_State *L, const char *name, int64_t n) {
-  lua_pushinteger(L, n);
-  lua_setfield(L, -2, name);
-}
-
 static int statistics(lua_State *L) {
   const Instances *t = bind_state(L)->engine->instances;
   Statistics s = {0};
   if (t) s = instances_statistics(t);
   lua_newtable(L);
-  set_count(L, "meetings", s.meetings);
-  set_count(L, "bytes_sent", s.bytes_sent);
-  set_count(L, "bytes_received", s.bytes_received);
-  set_number(L, "seconds", s.seconds);
-  set_number(L, "waited", s.waited);
+  bind_set_integer(L, "meetings", s.meetings);
+  bind_set_integer(L, "bytes_sent", s.bytes_sent);
+  bind_set_integer(L, "bytes_received", s.bytes_received);
+  bind_set_number(L, "seconds", s.seconds);
+  bind_set_number(L, "waited", s.waited);
   return 1;
 }
 

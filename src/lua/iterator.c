@@ -98,8 +98,5 @@ void bind_open_iterator(lua_State *L) {
                                      {"close", close_iterator},
                                      {"benchmark", benchmark},
                                      {NULL, NULL}};
-  luaL_newmetatable(L, ITERATOR_NAME);
-  lua_pushcfunction(L, free_iterator), lua_setfield(L, -2, "__gc");
-  luaL_newlib(L, methods), lua_setfield(L, -2, "__index");
-  lua_pop(L, 1);
+  bind_type(L, ITERATOR_NAME, free_iterator, methods);
 }

@@ -18,7 +18,7 @@ enum { POLL_NANOSECONDS = 200000 };
 typedef struct Job {
   /* it ends later, because it was dropped inside of a function that it may wait for */
   HostDeferred deferred;
-  int self; /* its place in the registry */
+  int self; /* its key in the registry */
   State *state;
   Program *program; /* kept alive, with its arguments, by the userdata's values */
   Tensor **in, **out;
@@ -237,14 +237,6 @@ void bind_open_job(lua_State *L) {
   lua_setfield(L, -2, "start_job");
   lua_pushcfunction(L, settle);
   lua_setfield(L, -2, "settle");
-  luaL_newmetatable(L, RUN_NAME);
-  lua_pushcfunction(L, free_run);
-  lua_setfield(L, -2, "__gc");
-  lua_pop(L, 1);
-  luaL_newmetatable(L, JOB_NAME);
-  lua_pushcfunction(L, drop_job);
-  lua_setfield(L, -2, "__gc");
-  luaL_newlib(L, methods);
-  lua_setfield(L, -2, "__index");
-  lua_pop(L, 1);
+  bind_type(L, RUN_NAME, free_run, NULL);
+  bind_type(L, JOB_NAME, drop_job, methods);
 }

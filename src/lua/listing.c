@@ -13,17 +13,12 @@ static void set_text(lua_State *L, const char *key, const char *text) {
   lua_setfield(L, -2, key);
 }
 
-static void set_number(lua_State *L, const char *key, int64_t value) {
-  lua_pushinteger(L, value);
-  lua_setfield(L, -2, key);
-}
-
 static void set_place(lua_State *L, const Placement *p) {
   if (p->device == DEVICE_HOST) lua_pushliteral(L, "/device:CPU:0");
   else lua_pushfstring(L, "/device:IPU:%d", p->device == DEVICE_ANY ? 0 : p->device);
   lua_setfield(L, -2, "device");
-  if (p->shard >= 0) set_number(L, "shard", p->shard);
-  if (p->stage >= 0) set_number(L, "stage", p->stage);
+  if (p->shard >= 0) bind_set_integer(L, "shard", p->shard);
+  if (p->stage >= 0) bind_set_integer(L, "stage", p->stage);
   lua_pushboolean(L, p->backward);
   lua_setfield(L, -2, "backward");
 }
@@ -52,8 +47,8 @@ static void push_node(lua_State *L, const Node *n, int position, int first, int 
   set_text(L, "line", n->source);
   set_text(L, "attributes", n->attributes);
   set_operands(L, n, first);
-  set_number(L, "id", position);
-  set_number(L, "depth", depth);
+  bind_set_integer(L, "id", position);
+  bind_set_integer(L, "depth", depth);
 }
 
 static void list_graph(Listing *l, const Graph *g, int depth) {

@@ -13,10 +13,13 @@ int luaopen_ipulua_core(lua_State *L) {
   lua_pushliteral(L, IPULUA_VERSION);
   lua_setfield(L, -2, "version");
   bind_open_tensor(L);
+  bind_open_elements(L);
   bind_open_literal(L);
   bind_open_variable(L);
+  bind_open_variable_replicas(L);
   bind_open_ops(L);
   bind_open_trace(L);
+  bind_open_gradients(L);
   bind_open_region(L);
   bind_open_program(L);
   bind_open_settings(L);
@@ -36,6 +39,7 @@ int luaopen_ipulua_core(lua_State *L) {
   bind_open_files(L);
   bind_open_pipeline(L);
   bind_open_plain(L);
+  bind_open_json(L);
   return 1;
 }
 

@@ -204,10 +204,10 @@ static int describe(lua_State *L) {
   lua_pushboolean(L, (op->traits & VARIADIC) != 0), lua_setfield(L, -2, "variadic");
   lua_pushboolean(L, (op->traits & RANDOM) != 0), lua_setfield(L, -2, "random");
   lua_pushboolean(L, (op->traits & NO_GRADIENT) != 0), lua_setfield(L, -2, "no_gradient");
-  lua_pushinteger(L, op->visible_outputs ? op->visible_outputs
-                     : op->outputs       ? op->outputs
-                                         : 1),
-      lua_setfield(L, -2, "outputs");
+  bind_set_integer(L, "outputs",
+                   op->visible_outputs ? op->visible_outputs
+                   : op->outputs       ? op->outputs
+                                       : 1);
   lua_newtable(L);
   for (int i = 0; i < arguments_inputs(op); i++)
     lua_pushstring(L, op->inputs[i]), lua_rawseti(L, -2, i + 1);

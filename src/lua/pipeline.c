@@ -1,4 +1,4 @@
-/* Plans of pipelines and their timetables, for Lua. Stages, places, IPUs and micro-batches count
+/* Plans of pipelines and their timetables, for Lua. Stages, positions, IPUs and micro-batches count
  * from 0. */
 #include <stdlib.h>
 #include <string.h>
@@ -111,20 +111,22 @@ static void set_order(lua_State *L, PipelinePlan *p) {
 
 static const char *const recomputations[] = {"none", "stage", "interleaved", NULL};
 
-/* {schedule, training, place_of = {stage → place}, ipu_of = {stage → IPU}, recomputation =
+/* {schedule, training, position_of = {stage → position}, ipu_of = {stage → IPU}, recomputation =
  * "none" | "stage" | "interleaved", order, offload} */
 static int new_plan(lua_State *L) {
   luaL_checktype(L, 1, LUA_TTABLE);
   int stages, ipus;
-  const int *place_of = integers(L, "place_of", &stages), *ipu_of = integers(L, "ipu_of", &ipus);
-  if (stages != ipus) return luaL_error(L, "%d places for %d stages", stages, ipus);
+  const int *position_of = integers(L, "position_of", &stages),
+            *ipu_of = integers(L, "ipu_of", &ipus);
+  if (stages != ipus) return luaL_error(L, "%d positions for %d stages", stages, ipus);
   const Schedule *schedule = check_schedule(L);
   lua_getfield(L, 1, "recomputation");
   int mode = luaL_checkoption(L, -1, "none", recomputations);
   bind_push_object(L, NULL, PLAN_NAME);
   Object **held = lua_touserdata(L, -1);
   Error e = {0};
-  PipelinePlan *p = pipeline_plan_new(&e, schedule, flag(L, "training"), stages, place_of, ipu_of);
+  PipelinePlan *p =
+      pipeline_plan_new(&e, schedule, flag(L, "training"), stages, position_of, ipu_of);
   *held = (Object *)p;
   bind_check(L, &e);
   p->recomputation = (Recomputation)mode;
@@ -181,28 +183,29 @@ static int overlap(lua_State *L) {
   return 2;
 }
 
-/* The plan with one stage at each place: concurrent stages count as one. */
-static PipelinePlan *push_places(lua_State *L, const PipelinePlan *p) {
-  int *v = lua_newuserdatauv(L, (size_t)(2 * p->places) * sizeof *v, 0);
+/* The plan with one stage at each position: concurrent stages count as one. */
+static PipelinePlan *push_positions(lua_State *L, const PipelinePlan *p) {
+  int *v = lua_newuserdatauv(L, (size_t)(2 * p->positions) * sizeof *v, 0);
   for (int s = p->stages - 1; s >= 0; s--)
-    v[p->place_of[s]] = p->place_of[s], v[p->places + p->place_of[s]] = p->ipu_of[s];
+    v[p->position_of[s]] = p->position_of[s], v[p->positions + p->position_of[s]] = p->ipu_of[s];
   bind_push_object(L, NULL, PLAN_NAME);
   Object **held = lua_touserdata(L, -1);
   Error e = {0};
-  *held = (Object *)pipeline_plan_new(&e, p->schedule, p->training, p->places, v, v + p->places);
+  *held =
+      (Object *)pipeline_plan_new(&e, p->schedule, p->training, p->positions, v, v + p->positions);
   bind_check(L, &e);
   return (PipelinePlan *)*held;
 }
 
-/* plan → for each place, the copies of its activations that wait for its backward pass (0 in
+/* plan → for each position, the copies of its activations that wait for its backward pass (0 in
  * inference) */
 static int stashes(lua_State *L) {
   const PipelinePlan *p = check(L);
-  if (p->stages != p->places && !p->order) p = push_places(L, p);
-  lua_createtable(L, p->places, 0);
-  for (int k = 0; k < p->places; k++) {
+  if (p->stages != p->positions && !p->order) p = push_positions(L, p);
+  lua_createtable(L, p->positions, 0);
+  for (int k = 0; k < p->positions; k++) {
     Error e = {0};
-    int copies = p->training ? plan_copies(&e, p, k, 2 * p->places - 1 - k, false) : 1;
+    int copies = p->training ? plan_copies(&e, p, k, 2 * p->positions - 1 - k, false) : 1;
     bind_check(L, &e);
     lua_pushinteger(L, copies - 1);
     lua_rawseti(L, -2, k + 1);
@@ -226,16 +229,13 @@ static int time_steps(lua_State *L) {
 /* An entry for each of the program's stages. */
 static int push_entry(lua_State *L, const PipelinePlan *p, TimetableEntry x, int at) {
   for (int s = 0; s < p->stages; s++) {
-    if (p->place_of[s] != plan_place_of_program(p, x.program)) continue;
+    if (p->position_of[s] != plan_position_of_program(p, x.program)) continue;
     lua_createtable(L, 0, 4);
-    lua_pushinteger(L, p->ipu_of[s]);
-    lua_setfield(L, -2, "ipu");
-    lua_pushinteger(L, s);
-    lua_setfield(L, -2, "stage");
-    lua_pushboolean(L, x.program >= p->places);
+    bind_set_integer(L, "ipu", p->ipu_of[s]);
+    bind_set_integer(L, "stage", s);
+    lua_pushboolean(L, x.program >= p->positions);
     lua_setfield(L, -2, "backward");
-    lua_pushinteger(L, x.micro);
-    lua_setfield(L, -2, "micro");
+    bind_set_integer(L, "micro", x.micro);
     lua_rawseti(L, -2, ++at);
   }
   return at;
@@ -324,10 +324,10 @@ static int stages_of(lua_State *L) {
   lua_createtable(L, count, 0);
   for (int s = 0; s < count; s++) {
     lua_createtable(L, 0, 4);
-    lua_pushinteger(L, stage[s].forward_ops), lua_setfield(L, -2, "forward_ops");
-    lua_pushinteger(L, stage[s].backward_ops), lua_setfield(L, -2, "backward_ops");
-    lua_pushinteger(L, (lua_Integer)stage[s].weight_bytes), lua_setfield(L, -2, "weight_bytes");
-    lua_pushinteger(L, (lua_Integer)stage[s].stash_bytes), lua_setfield(L, -2, "stash_bytes");
+    bind_set_integer(L, "forward_ops", stage[s].forward_ops);
+    bind_set_integer(L, "backward_ops", stage[s].backward_ops);
+    bind_set_integer(L, "weight_bytes", (lua_Integer)stage[s].weight_bytes);
+    bind_set_integer(L, "stash_bytes", (lua_Integer)stage[s].stash_bytes);
     lua_rawseti(L, -2, s + 1);
   }
   return 1;

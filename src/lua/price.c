@@ -11,7 +11,6 @@
 #include "machine/price.h"
 #include "machine/profile.h"
 #include "machine/summary.h"
-#include "machine/time.h"
 
 #define PRICE_NAME "ipulua.Price"
 
@@ -168,21 +167,15 @@ static int price(lua_State *L) {
 
 /* ---- telling ---- */
 
-static void set_number(lua_State *L, const char *name, double value) {
-  lua_pushnumber(L, value);
-  lua_setfield(L, -2, name);
-}
-
 static void set_count(lua_State *L, const char *name, double value) {
-  lua_Integer whole = (lua_Integer)(value + 0.5);
-  lua_pushinteger(L, whole);
-  lua_setfield(L, -2, name);
+  bind_set_integer(L, name, (int64_t)(value + 0.5));
 }
 
 static void push_cycles(lua_State *L, const double *cycles, double total) {
   lua_createtable(L, 0, PHASE_COUNT + 1);
-  for (int k = 0; k < PHASE_COUNT; k++) set_number(L, cost_phase_name((CostPhase)k), cycles[k]);
-  set_number(L, "total", total);
+  for (int k = 0; k < PHASE_COUNT; k++)
+    bind_set_number(L, cost_phase_name((CostPhase)k), cycles[k]);
+  bind_set_number(L, "total", total);
 }
 
 /* Bytes of the IPUs of one replica, from first to last. */
@@ -238,8 +231,8 @@ static void push_stages(lua_State *L, const Price *p) {
     lua_createtable(L, 0, 9);
     set_count(L, "stage", s);
     set_count(L, "ipu", x->ipu);
-    set_number(L, "forward_cycles", x->forward);
-    set_number(L, "backward_cycles", x->backward);
+    bind_set_number(L, "forward_cycles", x->forward);
+    bind_set_number(L, "backward_cycles", x->backward);
     set_count(L, "stash_depth", x->stash_depth);
     set_count(L, "stash_bytes", x->stash_bytes);
     set_count(L, "bytes", price_bytes(&p->ipu[x->ipu]));
@@ -260,7 +253,7 @@ static int summary(lua_State *L) {
   set_count(L, "local_replicas", p->replicas / pod_hosts(&p->machine.pod));
   set_count(L, "shards", p->shards);
   lua_pushboolean(L, p->fits), lua_setfield(L, -2, "fits");
-  set_number(L, "seconds", p->seconds);
+  bind_set_number(L, "seconds", p->seconds);
   push_cycles(L, p->cycles, p->total), lua_setfield(L, -2, "cycles");
   push_memory(L, p, 0, p->shards - 1), lua_setfield(L, -2, "memory");
   set_count(L, "max_tile_bytes", p->ipu[p->worst].max);
@@ -274,21 +267,21 @@ static int summary(lua_State *L) {
   push_ipus(L, p), lua_setfield(L, -2, "ipu");
   Band band = price_band(p);
   lua_createtable(L, 0, 2);
-  set_number(L, "cycles", band.cycles), set_number(L, "memory", band.memory);
+  bind_set_number(L, "cycles", band.cycles), bind_set_number(L, "memory", band.memory);
   lua_setfield(L, -2, "band");
-  set_number(L, "elements", p->elements * p->replicas);
+  bind_set_number(L, "elements", p->elements * p->replicas);
   set_count(L, "batch", (double)p->batch);
   set_count(L, "ops", p->op_count);
   set_count(L, "ops_priced", p->op_count - p->unpriced);
-  set_number(L, "flops", p->flops * p->replicas);
-  set_number(L, "exchanged_bytes", p->moved_bytes * (double)p->machine.pod.target.tiles);
-  set_number(L, "streamed_bytes", p->streamed_bytes * p->replicas);
+  bind_set_number(L, "flops", p->flops * p->replicas);
+  bind_set_number(L, "exchanged_bytes", p->moved_bytes * (double)p->machine.pod.target.tiles);
+  bind_set_number(L, "streamed_bytes", p->streamed_bytes * p->replicas);
   if (p->stage_count) {
     set_count(L, "time_steps", p->time_steps);
     double busy = 0;
     for (int i = 0; i < p->shards; i++)
       busy += p->ipu[i].cycles[PHASE_COMPUTE] + p->ipu[i].cycles[PHASE_EXCHANGE];
-    set_number(L, "utilisation", p->total > 0 ? busy / p->shards / p->total : 0);
+    bind_set_number(L, "utilisation", p->total > 0 ? busy / p->shards / p->total : 0);
   }
   if (p->why) lua_pushstring(L, p->why), lua_setfield(L, -2, "why");
   return 1;
@@ -304,8 +297,7 @@ static void add_to(lua_State *L, const char *name, double value) {
   lua_getfield(L, -1, name);
   double sum = lua_tonumber(L, -1) + value;
   lua_pop(L, 1);
-  lua_pushnumber(L, sum);
-  lua_setfield(L, -2, name);
+  bind_set_number(L, name, sum);
 }
 
 /* Cycles of a run by the names of nodes, bytes by those of nodes and variables: two tables. */
@@ -446,10 +438,5 @@ void bind_open_price(lua_State *L) {
       {"pretend", pretend}, {"json", json},           {"trace", trace},
       {"text", text},       {"complaint", complaint}, {NULL, NULL}};
   bind_set_functions(L, functions);
-  luaL_newmetatable(L, PRICE_NAME);
-  lua_pushcfunction(L, free_price);
-  lua_setfield(L, -2, "__gc");
-  luaL_newlib(L, methods);
-  lua_setfield(L, -2, "__index");
-  lua_pop(L, 1);
+  bind_type(L, PRICE_NAME, free_price, methods);
 }

@@ -119,7 +119,8 @@ static int run(lua_State *L) {
   return 1;
 }
 
-/* (program, replicas, first, all): where several instances have replicas, first … of all are this one's */
+/* (program, replicas, first, all): where several instances have replicas, first … of all are this
+ * one's */
 static int replicate(lua_State *L) {
   Program *p = bind_check_program(L, 1);
   lua_Integer replicas = luaL_checkinteger(L, 2), first = luaL_optinteger(L, 3, 0),
@@ -155,9 +156,9 @@ static int has_collectives(lua_State *L) {
 }
 
 static void push_totals(lua_State *L, MeetingTotals m) {
-  lua_pushinteger(L, m.bytes), lua_setfield(L, -2, "bytes");
-  lua_pushnumber(L, m.seconds), lua_setfield(L, -2, "seconds");
-  lua_pushnumber(L, m.waited), lua_setfield(L, -2, "waited");
+  bind_set_integer(L, "bytes", m.bytes);
+  bind_set_number(L, "seconds", m.seconds);
+  bind_set_number(L, "waited", m.waited);
 }
 
 static void push_cost(lua_State *L, const Program *p, const Phase *phase) {
@@ -170,7 +171,7 @@ static void push_cost(lua_State *L, const Program *p, const Phase *phase) {
   lua_pushstring(L, type_text(&n->in[0]->type, type)), lua_setfield(L, -2, "type");
   lua_pushstring(L, n->source), lua_setfield(L, -2, "line");
   lua_pushstring(L, cost->way), lua_setfield(L, -2, "way");
-  lua_pushinteger(L, cost->count), lua_setfield(L, -2, "count");
+  bind_set_integer(L, "count", cost->count);
   push_totals(L, cost->of[p->first_replica / p->replicas]);
   lua_createtable(L, count, 0);
   for (int q = 0; q < count; q++) {
@@ -192,9 +193,9 @@ static void push_meetings(lua_State *L, const Program *program, const Phases *li
   }
 }
 
-/* → list of {op, type, line, way, count, bytes, seconds, waited, instances}: where it has met other instances, and what
- * that has cost each, of others until the meeting before the newest. What travels in the message of another one has no
- * bytes of its own. */
+/* → list of {op, type, line, way, count, bytes, seconds, waited, instances}: where it has met other
+ * instances, and what that has cost each, of others until the meeting before the newest. What
+ * travels in the message of another one has no bytes of its own. */
 static int meetings(lua_State *L) {
   Program *p = bind_check_program(L, 1);
   lua_newtable(L);
@@ -219,7 +220,7 @@ static void list_queues(lua_State *L, const Graph *g) {
     lua_createtable(L, 0, 3);
     lua_pushlightuserdata(L, n->attr[0].object), lua_setfield(L, -2, "identity");
     if (node_is_enqueue(n)) {
-      lua_pushinteger(L, outlet_form(n)), lua_setfield(L, -2, "form");
+      bind_set_integer(L, "form", outlet_form(n));
       push_types(L, n), lua_setfield(L, -2, "types");
     }
     lua_rawseti(L, -2, luaL_len(L, -2) + 1);
@@ -242,29 +243,27 @@ static void push_devices(lua_State *L, const Program *p) {
   ProgramDevices d = program_devices(p);
   if (d.is_placed && !d.on_ipu) d.device = DEVICE_HOST;
   if (d.device == DEVICE_ANY) return;
-  lua_pushinteger(L, d.device), lua_setfield(L, -2, "device");
+  bind_set_integer(L, "device", d.device);
   lua_pushstring(L, d.source), lua_setfield(L, -2, "device_line");
   if (d.other == DEVICE_ANY) return;
-  lua_pushinteger(L, d.other), lua_setfield(L, -2, "other_device");
+  bind_set_integer(L, "other_device", d.other);
   lua_pushstring(L, d.other_source), lua_setfield(L, -2, "other_line");
 }
 
 static int describe(lua_State *L) {
   Program *p = bind_check_program(L, 1);
   lua_newtable(L);
-  lua_pushinteger(L, p->all_replicas ? p->all_replicas : p->replicas),
-      lua_setfield(L, -2, "replicas");
-  lua_pushinteger(L, p->replicas), lua_setfield(L, -2, "local_replicas");
+  bind_set_integer(L, "replicas", p->all_replicas ? p->all_replicas : p->replicas);
+  bind_set_integer(L, "local_replicas", p->replicas);
   push_devices(L, p);
-  lua_pushinteger(L, program_shards(p)), lua_setfield(L, -2, "shards");
+  bind_set_integer(L, "shards", program_shards(p));
   lua_pushstring(L, p->name), lua_setfield(L, -2, "name");
-  lua_pushinteger(L, p->step_count), lua_setfield(L, -2, "steps");
-  lua_pushinteger(L, p->executions), lua_setfield(L, -2, "executions");
-  lua_pushinteger(L, (lua_Integer)p->memory_bytes), lua_setfield(L, -2, "memory_bytes");
-  lua_pushinteger(L, (lua_Integer)p->remote_bytes), lua_setfield(L, -2, "remote_bytes");
-  lua_pushinteger(L, (lua_Integer)max_live_bytes(p->buffer, p->buffer_count)),
-      lua_setfield(L, -2, "live_bytes");
-  lua_pushinteger(L, p->graph->node_count), lua_setfield(L, -2, "nodes");
+  bind_set_integer(L, "steps", p->step_count);
+  bind_set_integer(L, "executions", p->executions);
+  bind_set_integer(L, "memory_bytes", (lua_Integer)p->memory_bytes);
+  bind_set_integer(L, "remote_bytes", (lua_Integer)p->remote_bytes);
+  bind_set_integer(L, "live_bytes", (lua_Integer)max_live_bytes(p->buffer, p->buffer_count));
+  bind_set_integer(L, "nodes", p->graph->node_count);
   lua_pushboolean(L, p->unshared_state), lua_setfield(L, -2, "unshared_state");
   lua_pushboolean(L, p->unshared_weights), lua_setfield(L, -2, "unshared_weights");
   lua_newtable(L);
@@ -342,13 +341,6 @@ void bind_open_program(lua_State *L) {
                                      {"make_up", make_up},
                                      {NULL, NULL}};
   bind_set_functions(L, functions);
-  luaL_newmetatable(L, ROOT_NAME);
-  lua_pushcfunction(L, free_root);
-  lua_setfield(L, -2, "__gc");
-  luaL_newmetatable(L, PROGRAM_NAME);
-  lua_pushcfunction(L, free_compiled);
-  lua_setfield(L, -2, "__gc");
-  luaL_newlib(L, methods);
-  lua_setfield(L, -2, "__index");
-  lua_pop(L, 2);
+  bind_type(L, ROOT_NAME, free_root, NULL);
+  bind_type(L, PROGRAM_NAME, free_compiled, methods);
 }

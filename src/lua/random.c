@@ -79,6 +79,23 @@ Variable *bind_push_counter(lua_State *L, bool fixed) {
   return *v;
 }
 
+int64_t bind_counter_value(lua_State *L, bool fixed) {
+  State *s = bind_state(L);
+  int64_t value = first_value(L, s, fixed) + s->run_number - 1;
+  s->counters_made++;
+  return value;
+}
+
+/* (number | nil) → the former one: eager draws are those of this run of a program, from 0 */
+static int set_run_number(lua_State *L) {
+  State *s = bind_state(L);
+  int64_t former = s->run_number;
+  s->run_number = lua_isnoneornil(L, 1) ? 0 : luaL_checkinteger(L, 1) + 1;
+  if (former) lua_pushinteger(L, former - 1);
+  else lua_pushnil(L);
+  return 1;
+}
+
 static int set_seed(lua_State *L) {
   State *s = bind_state(L);
   bind_settle(L, NULL);
@@ -104,11 +121,6 @@ static int set_device_seed(lua_State *L) {
   return 0;
 }
 
-static void push_field(lua_State *L, const char *name, int64_t value) {
-  lua_pushinteger(L, value);
-  lua_setfield(L, -2, name);
-}
-
 /* Stochastic rounding counts in the steps of programs, which are not saved: saving begins a new
  * sequence, so that whoever goes on from here, in this process or a later one, rounds alike. */
 static void renew_rounding(State *s) {
@@ -122,10 +134,10 @@ static int save_random(lua_State *L) {
   bind_settle(L, NULL);
   renew_rounding(s);
   lua_newtable(L);
-  push_field(L, "seed", (int64_t)s->engine->seed);
-  push_field(L, "device_seed", (int64_t)s->device_seed);
-  push_field(L, "rounding_seed", (int64_t)s->engine->rounding_seed);
-  push_field(L, "calls", s->engine->random_count);
+  bind_set_integer(L, "seed", (int64_t)s->engine->seed);
+  bind_set_integer(L, "device_seed", (int64_t)s->device_seed);
+  bind_set_integer(L, "rounding_seed", (int64_t)s->engine->rounding_seed);
+  bind_set_integer(L, "calls", s->engine->random_count);
   lua_createtable(L, s->counter_count, 0);
   for (int i = 0; i < s->counter_count; i++) {
     lua_createtable(L, 2, 0);
@@ -146,7 +158,7 @@ static int64_t field_of(lua_State *L, const char *name) {
   return value;
 }
 
-/* The list of {number, value} at the top as a table number → value, in its place. */
+/* The list of {number, value} at the top is replaced by a table number → value. */
 static void index_counters(lua_State *L) {
   lua_newtable(L);
   for (lua_Integer i = 1, n = luaL_len(L, -2); i <= n; i++) {
@@ -218,7 +230,7 @@ static int random_place(lua_State *L) {
   return 3;
 }
 
-/* (streams, counters, eager draws, forget) Goes to such a place; forget: the counters made since
+/* (streams, counters, eager draws, forget) Goes to such a position; forget: the counters made since
  * belong to what will never run. */
 static int set_random_place(lua_State *L) {
   State *s = bind_state(L);
@@ -240,6 +252,7 @@ void bind_open_random(lua_State *L) {
                                        {"set_program_counters", set_program_counters},
                                        {"random_place", random_place},
                                        {"set_random_place", set_random_place},
+                                       {"set_run_number", set_run_number},
                                        {NULL, NULL}};
   bind_set_functions(L, functions);
 }

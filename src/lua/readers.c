@@ -156,14 +156,81 @@ static int from_lines(lua_State *L) { /* (path) */
   return bind_made_dataset(L, u, dataset_from_lines(&e, bind_where(L), path), &e);
 }
 
+static void push_paths(lua_State *L, const ImageFolder *f) {
+  lua_createtable(L, f->file_count, 0);
+  for (int i = 0; i < f->file_count; i++) {
+    lua_pushstring(L, f->file[i]);
+    lua_rawseti(L, -2, i + 1);
+  }
+}
+
+static void push_labels(lua_State *L, const ImageFolder *f) {
+  lua_createtable(L, f->file_count, 0);
+  for (int i = 0; i < f->file_count; i++) {
+    lua_pushinteger(L, f->label[i]);
+    lua_rawseti(L, -2, i + 1);
+  }
+}
+
+static ImageFolder *new_folder(lua_State *L) {
+  ImageFolder *f = lua_newuserdatauv(L, sizeof *f, 0);
+  *f = (ImageFolder){0};
+  luaL_setmetatable(L, FOLDER_NAME);
+  return f;
+}
+
+/* (who, path, whether texts, whether the folder's own) → paths, labels, class names */
+static int class_files(lua_State *L) {
+  const char *who = luaL_checkstring(L, 1), *path = luaL_checkstring(L, 2);
+  FileKind kind = lua_toboolean(L, 3) ? FILE_TEXT : FILE_PICTURE;
+  bool flat = lua_toboolean(L, 4);
+  ImageFolder *f = new_folder(L);
+  Error e = {0};
+  class_files_list(&e, who, path, kind, flat, f);
+  bind_check(L, &e);
+  push_paths(L, f);
+  push_labels(L, f);
+  push_names(L, f);
+  return 3;
+}
+
+/* The files that two lists say, with their labels. */
+static void take_files(lua_State *L, int paths, int labels, ImageFolder *f) {
+  size_t count = (size_t)luaL_len(L, paths);
+  f->file = calloc(count + 1, sizeof *f->file);
+  f->label = calloc(count + 1, sizeof *f->label);
+  if (!f->file || !f->label) bind_fail(L, ERR_OUT_OF_MEMORY, "out of memory");
+  for (size_t i = 0; i < count; i++) {
+    lua_geti(L, paths, (lua_Integer)i + 1);
+    lua_geti(L, labels, (lua_Integer)i + 1);
+    f->file[i] = strdup(luaL_checkstring(L, -2));
+    if (!f->file[i]) bind_fail(L, ERR_OUT_OF_MEMORY, "out of memory");
+    f->file_count = (int)i + 1;
+    f->label[i] = bind_check_int(L, -1, "a label");
+    lua_pop(L, 2);
+  }
+}
+
+/* (paths, labels, height, width, channels) → dataset */
+static int from_image_files(lua_State *L) {
+  luaL_checktype(L, 1, LUA_TTABLE);
+  luaL_checktype(L, 2, LUA_TTABLE);
+  int64_t height = luaL_checkinteger(L, 3), width = luaL_checkinteger(L, 4);
+  int channels = bind_check_int(L, 5, "channels");
+  ImageFolder *f = new_folder(L);
+  take_files(L, 1, 2, f);
+  Dataset **u = bind_new_dataset(L);
+  Error e = {0};
+  return bind_made_dataset(L, u, dataset_from_images(&e, bind_where(L), f, height, width, channels),
+                           &e);
+}
+
 /* (path, height, width, channels) → dataset, class names */
 static int from_images(lua_State *L) {
   const char *path = luaL_checkstring(L, 1);
   int64_t height = luaL_checkinteger(L, 2), width = luaL_checkinteger(L, 3);
   int channels = bind_check_int(L, 4, "channels");
-  ImageFolder *f = lua_newuserdatauv(L, sizeof *f, 0);
-  *f = (ImageFolder){0};
-  luaL_setmetatable(L, FOLDER_NAME);
+  ImageFolder *f = new_folder(L);
   Error e = {0};
   image_folder_list(&e, path, f);
   bind_check(L, &e);
@@ -232,8 +299,11 @@ static int digits(lua_State *L) { /* (test, count | nil, seed | nil) → images,
 }
 
 void bind_open_readers(lua_State *L) {
-  static const luaL_Reg datasets[] = {
-      {"from_lines", from_lines}, {"from_images", from_images}, {NULL, NULL}};
+  static const luaL_Reg datasets[] = {{"from_lines", from_lines},
+                                      {"from_images", from_images},
+                                      {"class_files", class_files},
+                                      {"from_image_files", from_image_files},
+                                      {NULL, NULL}};
   static const luaL_Reg tensors[] = {{"read_idx", read_idx},
                                      {"read_bytes", read_bytes},
                                      {"read_characters", read_characters},
@@ -250,7 +320,5 @@ void bind_open_readers(lua_State *L) {
   lua_insert(L, -2); /* the core table below the one of datasets */
   luaL_setfuncs(L, tensors, 0);
   lua_insert(L, -2);
-  luaL_newmetatable(L, FOLDER_NAME);
-  lua_pushcfunction(L, free_folder), lua_setfield(L, -2, "__gc");
-  lua_pop(L, 1);
+  bind_type(L, FOLDER_NAME, free_folder, NULL);
 }

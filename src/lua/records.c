@@ -78,8 +78,7 @@ static void set_types(lua_State *L, const Node *n) {
 static void set_input(lua_State *L, const Trace *t, const Node *n) {
   for (int i = 0; i < t->argument_count; i++) {
     if (t->graph->input[i]->node != n) continue;
-    lua_pushinteger(L, i + 1);
-    lua_setfield(L, -2, "argument");
+    bind_set_integer(L, "argument", i + 1);
   }
   for (int i = 0; i < t->extra_count; i++) {
     if (t->extra[i].inner->node != n || !t->extra[i].variable) continue;

@@ -246,8 +246,5 @@ void bind_open_region(lua_State *L) {
                                        {"set_backward_options", set_backward_options},
                                        {NULL, NULL}};
   bind_set_functions(L, functions);
-  luaL_newmetatable(L, REGION_NAME);
-  lua_pushcfunction(L, free_region);
-  lua_setfield(L, -2, "__gc");
-  lua_pop(L, 1);
+  bind_type(L, REGION_NAME, free_region, NULL);
 }

@@ -23,11 +23,19 @@ static int set_kernels(lua_State *L) {
   return 0;
 }
 
+/* (edge, precision, threshold): how tensors are printed */
+static int set_print_options(lua_State *L) {
+  bind_state(L)->print = (PrintOptions){.edge = bind_check_int(L, 1, "edgeitems"),
+                                        .precision = bind_check_int(L, 2, "precision"),
+                                        .threshold = luaL_checkinteger(L, 3)};
+  return 0;
+}
+
 static int engine_info(lua_State *L) {
   Engine *g = bind_state(L)->engine;
   lua_newtable(L);
-  lua_pushinteger(L, g->threads), lua_setfield(L, -2, "threads");
-  lua_pushinteger(L, (lua_Integer)g->seed), lua_setfield(L, -2, "seed");
+  bind_set_integer(L, "threads", g->threads);
+  bind_set_integer(L, "seed", (lua_Integer)g->seed);
   lua_pushstring(L, g->kernels->name), lua_setfield(L, -2, "kernels");
   char text[PRODUCTS_TEXT];
   lua_pushstring(L, products_text(g->kernels, text)), lua_setfield(L, -2, "products");
@@ -167,6 +175,7 @@ static int where(lua_State *L) {
 void bind_open_settings(lua_State *L) {
   static const luaL_Reg functions[] = {{"set_threads", set_threads},
                                        {"set_kernels", set_kernels},
+                                       {"set_print_options", set_print_options},
                                        {"engine_info", engine_info},
                                        {"options", options},
                                        {"set_numerics", set_numerics},

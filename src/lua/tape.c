@@ -346,6 +346,17 @@ static void collect_forgotten(lua_State *L, State *s) {
   s->many_tapes = open > MANY_TAPES / 2 ? 2 * open : MANY_TAPES;
 }
 
+bool tape_any_holds(lua_State *L, const Tensor *tensor) {
+  bool held = false;
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &TAPES_KEY);
+  for (lua_pushnil(L); lua_next(L, -2); lua_pop(L, 1)) {
+    const Tape *t = lua_touserdata(L, -1);
+    held = held || tensor_map_find(&t->known, tensor);
+  }
+  lua_pop(L, 1);
+  return held;
+}
+
 /* → a tape that records */
 static int new_tape(lua_State *L) {
   State *s = bind_state(L);
@@ -401,8 +412,5 @@ void bind_open_tape(lua_State *L) {
   lua_setfield(L, -2, "__mode");
   lua_setmetatable(L, -2);
   lua_rawsetp(L, LUA_REGISTRYINDEX, &TAPES_KEY);
-  luaL_newmetatable(L, TAPE_NAME);
-  lua_pushcfunction(L, free_tape);
-  lua_setfield(L, -2, "__gc");
-  lua_pop(L, 1);
+  bind_type(L, TAPE_NAME, free_tape, NULL);
 }

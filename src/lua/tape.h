@@ -52,6 +52,8 @@ TapeCall *tape_begin_call(lua_State *L, Program *p, int arguments);
 /* answers: what host callbacks gave */
 void tape_end_call(lua_State *L, Program *p, TapeCall *call, const struct HostResults *answers);
 void tape_clear(Tape *t);
+/* Whether any tape, that records or may still be asked, has noted the tensor. */
+bool tape_any_holds(lua_State *L, const Tensor *tensor);
 
 /* ---- within the tape's own files ---- */
 bool tape_note(Tape *t, const Value *v,

@@ -6,7 +6,6 @@
 #include "lua/bind.h"
 #include "lua/plain.h"
 #include "lua/tape.h"
-#include "tensor/print.h"
 #include "transform/clone.h"
 
 LuaTensor *bind_new_tensor(lua_State *L) {
@@ -20,6 +19,12 @@ void bind_push_tensor(lua_State *L, Tensor *t) {
   LuaTensor *u = bind_new_tensor(L);
   u->tensor = t;
   bind_tell_collector(L, t ? type_bytes(&t->type) : 0);
+}
+
+void bind_push_linked(lua_State *L, Tensor *t) {
+  LuaTensor *u = lua_newuserdatauv(L, sizeof *u, 2);
+  *u = (LuaTensor){.tensor = t};
+  luaL_setmetatable(L, TENSOR_NAME);
 }
 
 void bind_push_value(lua_State *L, Value *v, TraceRef *trace) {
@@ -243,7 +248,7 @@ static int text(lua_State *L) {
   }
   Tensor *t = bind_concrete(L, 1, "print");
   Error e = {0};
-  char *s = tensor_text(&e, t);
+  char *s = tensor_text(&e, t, &bind_state(L)->print);
   bind_check(L, &e);
   lua_pushstring(L, s);
   free(s);
@@ -255,7 +260,7 @@ static int repr(lua_State *L) {
   if (u && !u->tensor) return text(L);
   Tensor *t = bind_concrete(L, 1, "print");
   Error e = {0};
-  char *s = tensor_repr(&e, t);
+  char *s = tensor_repr(&e, t, &bind_state(L)->print);
   bind_check(L, &e);
   lua_pushstring(L, s);
   free(s);
@@ -284,7 +289,11 @@ static int row(lua_State *L, lua_Integer i) {
     Error e = {0};
     Tensor *t = tensor_row(&e, u->tensor, i - 1);
     bind_check(L, &e);
-    bind_push_tensor(L, t);
+    bind_push_linked(L, t);
+    lua_pushvalue(L, 1);
+    lua_setiuservalue(L, -2, 1);
+    lua_pushinteger(L, i);
+    lua_setiuservalue(L, -2, 2);
     return 1;
   }
   int64_t begin[MAX_RANK] = {i - 1}, size[MAX_RANK] = {1};
@@ -378,11 +387,20 @@ static int length(lua_State *L) {
   return 1;
 }
 
-static int refuse_assignment(lua_State *L) {
-  return bind_fail(
-      L, ERR_TYPE,
-      "a tensor's elements can't be assigned to; make a new one (ipu.where, ipu.scatter_nd, ipu.concat), or keep the "
-      "values in an ipu.Variable");
+/* t[2] = v, in Lua */
+static int set_elements(lua_State *L) {
+  if (lua_type(L, 2) == LUA_TSTRING)
+    return bind_fail(L, ERR_TYPE, "a tensor's fields can't be assigned to, such as '%s'",
+                     lua_tostring(L, 2));
+  lua_getglobal(L, "require");
+  lua_pushliteral(L, "ipulua.base.indexing");
+  lua_call(L, 1, 1);
+  lua_getfield(L, -1, "write");
+  lua_pushvalue(L, 1);
+  lua_pushvalue(L, 2);
+  lua_pushvalue(L, 3);
+  lua_call(L, 3, 0);
+  return 0;
 }
 
 static int refuse_comparison(lua_State *L) {
@@ -478,7 +496,7 @@ void bind_open_tensor(lua_State *L) {
                                   {"__len", length},
                                   {"__lt", refuse_comparison},
                                   {"__le", refuse_comparison},
-                                  {"__newindex", refuse_assignment},
+                                  {"__newindex", set_elements},
                                   {"__concat", concatenation},
                                   {NULL, NULL}};
   bind_set_functions(L, functions);

@@ -8,7 +8,8 @@ TraceRef *bind_current_trace(lua_State *L); /* raises when no function is being 
 Trace *bind_pop_trace(State *s);
 /* Raise the graph's error, if there is one; a script may catch it and go on tracing. */
 void bind_check_graph(lua_State *L, Graph *g);
-/* The values of a list, for the current trace; the array is a userdata that is pushed. */
+/* The values of a list, for a trace or the current one; the array is a userdata that is pushed. */
+Value **bind_values_in(lua_State *L, TraceRef *ref, int index, int *count, const char *what);
 Value **bind_values(lua_State *L, int index, int *count, const char *what);
 int bind_push_values(lua_State *L, Value **v, int count, TraceRef *r); /* a list; returns 1 */
 /* What goes back to the trace that is current now, kept in a value of Lua: pushed, and at index. */

@@ -1,7 +1,6 @@
 /* The Lua type of variables. In an expression a variable is its value. */
 #include <string.h>
 
-#include "dist/crc.h"
 #include "dist/instances.h"
 #include "lua/bind.h"
 #include "ops/ops.h"
@@ -19,6 +18,12 @@ void bind_push_variable(lua_State *L, Variable *v) {
 Variable *bind_test_variable(lua_State *L, int index) {
   LuaVariable *u = luaL_testudata(L, index, VARIABLE_NAME);
   return u ? u->variable : NULL;
+}
+
+Variable *bind_check_variable(lua_State *L) {
+  Variable *v = bind_test_variable(L, 1);
+  if (!v) bind_fail(L, ERR_TYPE, "a variable is expected, got %s", luaL_typename(L, 1));
+  return v;
 }
 
 /* In the registry: f(variable) gives it its value, if it knows it. */
@@ -48,12 +53,6 @@ static int set_initialiser(lua_State *L) {
   lua_settop(L, 1);
   lua_setfield(L, LUA_REGISTRYINDEX, INITIALISER);
   return 0;
-}
-
-static Variable *check(lua_State *L) {
-  Variable *v = bind_test_variable(L, 1);
-  if (!v) bind_fail(L, ERR_TYPE, "a variable is expected, got %s", luaL_typename(L, 1));
-  return v;
 }
 
 /* The variable whose method is called. */
@@ -86,136 +85,12 @@ static int new_variable(lua_State *L) {
 
 /* The value at once, whatever is traced. */
 static int value_of(lua_State *L) {
-  bind_push_held(L, 1, check(L)->name);
+  bind_push_held(L, 1, bind_check_variable(L)->name);
   return 1;
 }
 
-/* (variable, aggregate, first_only): outside of programs its value is the aggregate's; what is assigned there is
- * replica 0's alone, or everybody's. */
-static int set_aggregate(lua_State *L) {
-  Variable *v = check(L), *of = bind_test_variable(L, 2);
-  if (!of || v->aggregate) return luaL_error(L, "a variable has one aggregate");
-  v->aggregate = variable_retain(of);
-  v->first_only = lua_toboolean(L, 3);
-  return 0;
-}
-
-/* (variable): what it holds is zero, on this instance. */
-static int set_zero(lua_State *L) {
-  Variable *v = check(L);
-  Error e = {0};
-  void *data = variable_writable(&e, v);
-  bind_check(L, &e);
-  memset(data, 0, type_bytes(&v->type));
-  return 0;
-}
-
-/* (variable, replicas) → what each of so many replicas of this instance holds, a list; whatever scripts read */
-static int values_of_replicas(lua_State *L) {
-  Variable *v = check(L);
-  int count = bind_check_int(L, 2, "replicas");
-  bind_settle(L, v);
-  lua_createtable(L, count, 0);
-  for (int r = 0; r < count; r++) {
-    LuaTensor *u = bind_new_tensor(L);
-    Error e = {0};
-    bool is_zero = r && v->first_only && v->replicas != count;
-    if (is_zero) u->tensor = tensor_new(&e, &v->type);
-    else u->tensor = tensor_from(&e, &v->type, variable_of_replica(v, r, count));
-    bind_check(L, &e);
-    lua_rawseti(L, -2, r + 1);
-  }
-  return 1;
-}
-
-/* (variable, list of tensors): all replicas of this instance get values of their own. */
-static int set_values_of_replicas(lua_State *L) {
-  Variable *v = check(L);
-  int count = (int)luaL_len(L, 2);
-  void **data = lua_newuserdatauv(L, (size_t)(count + 1) * sizeof *data, 0);
-  Error e = {0};
-  bind_settle(L, v);
-  variable_spread(&e, v, count, data);
-  bind_check(L, &e);
-  for (int r = 0; r < count; r++) {
-    lua_rawgeti(L, 2, r + 1);
-    const LuaTensor *t = bind_check_tensor(L, -1, v->name);
-    if (!t->tensor || !type_equal(&t->tensor->type, &v->type))
-      return bind_fail(L, ERR_INVALID_ARGUMENT, "a value of variable '%s' has another type",
-                       v->name);
-    tensor_copy_out(t->tensor, data[r]);
-    lua_pop(L, 1);
-  }
-  return 0;
-}
-
-static int is_aggregated(lua_State *L) {
-  lua_pushboolean(L, check(L)->aggregate != NULL);
-  return 1;
-}
-
-/* (dense tensor) → the CRC32C of its elements */
-static int crc_of_tensor(lua_State *L) {
-  const LuaTensor *t = bind_check_tensor(L, 1, "value");
-  if (!t->tensor || !tensor_is_dense(t->tensor)) return luaL_error(L, "a dense tensor is wanted");
-  lua_pushinteger(L, dist_crc(0, t->tensor->data, type_bytes(&t->tensor->type)));
-  return 1;
-}
-
-/* All replicas go on from the first one's value. */
-static int merge_replicas(lua_State *L) {
-  Variable *v = check(L);
-  bind_settle(L, v);
-  Error e = {0};
-  variable_check_idle(&e, v);
-  bind_check(L, &e);
-  v->replicas = 1;
-  return 0;
-}
-
-/* The values of replicas 1 …, a list: empty where all have the same. */
-static int replica_values(lua_State *L) {
-  Variable *v = check(L);
-  bind_settle(L, v);
-  lua_createtable(L, v->replicas - 1, 0);
-  for (int r = 1; r < v->replicas; r++) {
-    LuaTensor *u = bind_new_tensor(L);
-    Error e = {0};
-    u->tensor = tensor_from(&e, &v->type, v->replica[r - 1]->data);
-    bind_check(L, &e);
-    lua_rawseti(L, -2, r);
-  }
-  return 1;
-}
-
-enum { MAX_REPLICAS = 1024 };
-
-/* (variable, list of tensors): replicas 1 … get values of their own; replica 0 keeps its. */
-static int set_replica_values(lua_State *L) {
-  Variable *v = check(L);
-  luaL_checktype(L, 2, LUA_TTABLE);
-  int count = (int)luaL_len(L, 2);
-  if (count > MAX_REPLICAS) return bind_fail(L, ERR_VALUE, "more than %d replicas", MAX_REPLICAS);
-  Tensor *value[MAX_REPLICAS];
-  for (int r = 0; r < count; r++) { /* the list keeps them alive */
-    lua_rawgeti(L, 2, r + 1);
-    value[r] = bind_check_tensor(L, -1, v->name)->tensor;
-    if (!value[r] || !type_equal(&value[r]->type, &v->type))
-      return bind_fail(L, ERR_INVALID_ARGUMENT,
-                       "the value of variable '%s' for replica %d has another type", v->name,
-                       r + 1);
-    lua_pop(L, 1);
-  }
-  bind_settle(L, v);
-  void *data[MAX_REPLICAS + 1];
-  Error e = {0};
-  if (count && variable_spread(&e, v, count + 1, data) == OK)
-    for (int r = 0; r < count; r++) tensor_copy_out(value[r], data[r + 1]);
-  bind_check(L, &e);
-  return 0;
-}
-
-/* What is assigned outside of programs is the first replica's of all instances where the others' is zero. */
+/* What is assigned outside of programs is the first replica's of all instances where the others' is
+ * zero. */
 static Status assign_value(lua_State *L, Error *e, Variable *v, const Tensor *t) {
   const Engine *g = bind_state(L)->engine;
   if (variable_assign(e, v, t) != OK) return e->status;
@@ -227,7 +102,7 @@ static Status assign_value(lua_State *L, Error *e, Variable *v, const Tensor *t)
 
 /* Replace the value at once: (variable, tensor). */
 static int set_value(lua_State *L) {
-  Variable *v = check(L);
+  Variable *v = bind_check_variable(L);
   bind_literal(L, 2, v->type.dtype, v->name);
   bind_settle(L, v);
   Error e = {0};
@@ -349,7 +224,7 @@ static int item(lua_State *L) { return call_method(L, "item"); }
 static int totable(lua_State *L) { return call_method(L, "totable"); }
 
 static int text(lua_State *L) {
-  Variable *v = check(L);
+  Variable *v = bind_check_variable(L);
   char buffer[TYPE_TEXT];
   if (!v->value) {
     lua_pushfstring(L, "variable '%s' %s, not initialised", v->name, type_text(&v->type, buffer));
@@ -362,7 +237,7 @@ static int text(lua_State *L) {
 
 /* At the prompt: the text of its value, under its own name. */
 static int repr(lua_State *L) {
-  Variable *v = check(L);
+  Variable *v = bind_check_variable(L);
   if (!v->value) return text(L);
   bind_concrete(L, 1, v->name);
   if (!luaL_callmeta(L, -1, "__repr")) return text(L);
@@ -396,7 +271,7 @@ static int get_field(lua_State *L) {
   lua_pushvalue(L, 2);
   if (lua_rawget(L, lua_upvalueindex(1)) != LUA_TNIL) return 1;
   lua_pop(L, 1);
-  Variable *v = check(L);
+  Variable *v = bind_check_variable(L);
   const char *name = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : NULL;
   if (!name) { /* v[i]: a row of its value */
     read_value(L);
@@ -439,7 +314,7 @@ static void refuse_fixed(lua_State *L, const char *name) {
 }
 
 static int set_field(lua_State *L) {
-  Variable *v = check(L);
+  Variable *v = bind_check_variable(L);
   if (lua_type(L, 2) != LUA_TSTRING)
     return bind_fail(
         L, ERR_TYPE,
@@ -475,7 +350,7 @@ static int set_field(lua_State *L) {
 }
 
 static int length(lua_State *L) {
-  Variable *v = check(L);
+  Variable *v = bind_check_variable(L);
   lua_pushinteger(L, v->type.rank ? v->type.shape[0] : 0);
   return 1;
 }
@@ -493,7 +368,7 @@ static int is_variable(lua_State *L) {
 
 /* A number for the variable itself, never another's: two userdata may stand for one variable. */
 static int identity(lua_State *L) {
-  lua_pushinteger(L, check(L)->serial);
+  lua_pushinteger(L, bind_check_variable(L)->serial);
   return 1;
 }
 
@@ -503,23 +378,11 @@ static int same(lua_State *L) {
 }
 
 void bind_open_variable(lua_State *L) {
-  static const luaL_Reg functions[] = {{"new_variable", new_variable},
-                                       {"set_variable", set_value},
-                                       {"is_variable", is_variable},
-                                       {"is_value", is_value},
-                                       {"variable_value", value_of},
-                                       {"set_aggregate", set_aggregate},
-                                       {"set_zero", set_zero},
-                                       {"values_of_replicas", values_of_replicas},
-                                       {"set_values_of_replicas", set_values_of_replicas},
-                                       {"is_aggregated", is_aggregated},
-                                       {"crc_of_tensor", crc_of_tensor},
-                                       {"merge_replicas", merge_replicas},
-                                       {"replica_values", replica_values},
-                                       {"set_replica_values", set_replica_values},
-                                       {"variable_identity", identity},
-                                       {"set_initialiser", set_initialiser},
-                                       {NULL, NULL}};
+  static const luaL_Reg functions[] = {
+      {"new_variable", new_variable},       {"set_variable", set_value},
+      {"is_variable", is_variable},         {"is_value", is_value},
+      {"variable_value", value_of},         {"variable_identity", identity},
+      {"set_initialiser", set_initialiser}, {NULL, NULL}};
   static const luaL_Reg methods[] = {{"assign", assign},
                                      {"assign_add", assign_add},
                                      {"assign_sub", assign_sub},

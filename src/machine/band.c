@@ -1,7 +1,5 @@
 #include "machine/band.h"
 
-#include "machine/time.h"
-
 /* What the rows that errors were measured on count: operands, results, and all beside them. */
 static double bytes_of(const PricedStep *r) {
   double bytes = 0;

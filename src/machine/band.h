@@ -1,7 +1,7 @@
 /* How sure a price is. */
 #ifndef IPULUA_MACHINE_BAND_H
 #define IPULUA_MACHINE_BAND_H
-#include "machine/price.h"
+#include "machine/priced.h"
 
 /* The errors of the ops that it holds, each weighted by its part of the cycles, and of the bytes
  * that operands, results and what lies beside them take. */

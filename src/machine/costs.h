@@ -2,7 +2,7 @@
 #ifndef IPULUA_MACHINE_COSTS_H
 #define IPULUA_MACHINE_COSTS_H
 #include "base/map.h"
-#include "machine/price.h"
+#include "machine/priced.h"
 
 typedef struct CostTable {
   Arena *arena;

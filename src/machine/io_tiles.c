@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-#include "machine/price.h"
+#include "machine/priced.h"
 #include "ops/io/feed.h"
 
 /* Of infeeds and outfeeds; what other host transfers move doesn't pass these tiles. */

@@ -1,7 +1,7 @@
 /* What lies on tiles of its own, and what a loop needn't wait for. */
 #ifndef IPULUA_MACHINE_IO_TILES_H
 #define IPULUA_MACHINE_IO_TILES_H
-#include "machine/price.h"
+#include "machine/priced.h"
 
 double price_io_limit(const Price *p);        /* bytes that an IPU's I/O tiles may hold */
 bool price_overlaps(const Price *p, int ipu); /* is what is fed moved beside computing? */

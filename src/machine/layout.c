@@ -3,8 +3,7 @@
 #include "machine/layout.h"
 
 #include "machine/place.h"
-#include "machine/price.h"
-#include "machine/time.h"
+#include "machine/priced.h"
 #include "program/offload.h"
 #include "program/schedule.h"
 #include "program/timetable.h"
@@ -22,7 +21,7 @@ static bool has_backward(const Graph *g) {
 
 static PipelinePlan *leaner(Error *e, const PipelinePlan *p) {
   PipelinePlan *made = pipeline_plan_new(e, schedule_find(p->schedule->leaner), p->training,
-                                         p->stages, p->place_of, p->ipu_of);
+                                         p->stages, p->position_of, p->ipu_of);
   if (!made) return NULL;
   made->recomputation = p->recomputation;
   made->offload = p->offload;
@@ -31,7 +30,7 @@ static PipelinePlan *leaner(Error *e, const PipelinePlan *p) {
 
 /* The program's own plan; where stages have none, one with each stage on the IPU of its number. */
 static Status choose_plan(Error *e, Price *p, const Graph *g, int stages) {
-  int place_of[MACHINE_STAGES], ipu_of[MACHINE_STAGES];
+  int position_of[MACHINE_STAGES], ipu_of[MACHINE_STAGES];
   if (stages > MACHINE_STAGES)
     return fail(e, ERR_VALUE, "'%s' has %d pipeline stages; %d can be priced", p->name, stages,
                 MACHINE_STAGES);
@@ -43,8 +42,8 @@ static Status choose_plan(Error *e, Price *p, const Graph *g, int stages) {
   }
   if (found) p->plan = (PipelinePlan *)object_retain(&found->object);
   if (found || !stages) return OK;
-  for (int s = 0; s < stages; s++) place_of[s] = ipu_of[s] = s;
-  p->plan = pipeline_plan_new(e, schedule_at(0), has_backward(g), stages, place_of, ipu_of);
+  for (int s = 0; s < stages; s++) position_of[s] = ipu_of[s] = s;
+  p->plan = pipeline_plan_new(e, schedule_at(0), has_backward(g), stages, position_of, ipu_of);
   return p->plan ? OK : e->status;
 }
 

@@ -10,8 +10,7 @@
 
 #include "base/arith.h"
 #include "base/map.h"
-#include "machine/price.h"
-#include "machine/time.h"
+#include "machine/priced.h"
 #include "program/timetable.h"
 
 /* Bytes to a tile at least (PopLibs TileMapping); of gaps beside what is live (published for

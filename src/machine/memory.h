@@ -1,7 +1,7 @@
 /* What takes memory, tile by tile. */
 #ifndef IPULUA_MACHINE_MEMORY_H
 #define IPULUA_MACHINE_MEMORY_H
-#include "machine/price.h"
+#include "machine/priced.h"
 
 const char *price_category_name(PriceCategory c);
 bool price_category_always(PriceCategory c);

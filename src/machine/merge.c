@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-#include "machine/price.h"
+#include "machine/priced.h"
 
 static MergeKind kind_of(const PricedStep *r) {
   if (r->kind == PRICED_LINK) return MERGE_COPIES;
@@ -33,7 +33,7 @@ static bool same_attr(const Attr *a, const Attr *b) {
          (a->kind == ATTR_STRING ? !strcmp(a->s, b->s) : a->kind == ATTR_INT && a->i == b->i);
 }
 
-/* The same collective of as many replicas, or a copy between the same IPUs, at the same place of
+/* The same collective of as many replicas, or a copy between the same IPUs, at the same point of
  * the program. */
 static bool alike(const PricedStep *a, const PricedStep *b) {
   if (a->kind != b->kind || a->region != b->region || a->parent != b->parent || a->ipu != b->ipu ||

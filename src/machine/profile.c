@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "machine/io_tiles.h"
 #include "machine/memory.h"
-#include "machine/price.h"
+#include "machine/priced.h"
 #include "machine/timeline.h"
 #include "program/schedule.h"
 #include "program/timetable.h"

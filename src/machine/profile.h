@@ -2,7 +2,7 @@
  * memory is out. docs/reference/profile.md describes the JSON. */
 #ifndef IPULUA_MACHINE_PROFILE_H
 #define IPULUA_MACHINE_PROFILE_H
-#include "machine/price.h"
+#include "machine/priced.h"
 
 enum { PROFILE_VERSION = 1 };
 

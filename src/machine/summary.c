@@ -12,7 +12,6 @@
 #include "machine/memory.h"
 #include "machine/price.h"
 #include "machine/profile.h"
-#include "machine/time.h"
 #include "program/schedule.h"
 #include "program/timetable.h"
 

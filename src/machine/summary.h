@@ -1,7 +1,7 @@
 /* What a price says, for people. Each returns a string to free(), NULL when memory is out. */
 #ifndef IPULUA_MACHINE_SUMMARY_H
 #define IPULUA_MACHINE_SUMMARY_H
-#include "machine/price.h"
+#include "machine/priced.h"
 
 char *profile_text(const Price *p);
 /* A change that only the caller can make, with the price of the changed program. */

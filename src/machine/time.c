@@ -9,7 +9,7 @@
 #include "base/arith.h"
 #include "machine/io_tiles.h"
 #include "machine/merge.h"
-#include "machine/price.h"
+#include "machine/priced.h"
 #include "machine/timeline.h"
 #include "ops/io/feed.h"
 #include "program/identical.h"
@@ -17,12 +17,6 @@
 #include "program/timetable.h"
 
 static const Cost *keep(Price *p, const Cost *c) { return arena_copy(p->arena, c, sizeof *c); }
-
-double priced_cycles(const PricedStep *r) { return r->cost ? cost_cycles(r->cost) : 0; }
-
-int price_ipu_of_stage(const Price *p, int stage) {
-  return p->plan && stage < p->plan->stages ? p->plan->ipu_of[stage] : stage;
-}
 
 /* ---- steps that the graph does not have ---- */
 
@@ -281,14 +275,15 @@ static bool add_entry(Rhythm *t, int step, int stage, int micro, bool backward, 
  * where tiles of its own do, else before the first stage's pass and behind the last one's. */
 static bool run_entry(Rhythm *t, int row, TimetableEntry x) {
   const PipelinePlan *plan = t->plan;
-  int place = plan_place_of_program(plan, x.program);
-  bool backward = x.program >= plan->places, meanwhile = price_overlaps(t->price, plan->ipu_of[0]);
+  int position = plan_position_of_program(plan, x.program);
+  bool backward = x.program >= plan->positions,
+       meanwhile = price_overlaps(t->price, plan->ipu_of[0]);
   double in = x.program == 0 ? t->host_in : 0,
-         out = x.program == plan->places - 1 ? t->host_out : 0,
+         out = x.program == plan->positions - 1 ? t->host_out : 0,
          there = x.program ? t->done[x.micro] + t->arrival[x.program] : 0, done = 0;
   if (in > 0 && meanwhile) there = t->host_free += in, in = 0;
   for (int s = 0; s < plan->stages; s++) {
-    if (plan->place_of[s] != place) continue;
+    if (plan->position_of[s] != position) continue;
     double *free_at = &t->ipu_step[plan->ipu_of[s]], begin = fmax(there, *free_at) + in;
     if (!add_entry(t, row, s, x.micro, backward, begin)) return false;
     *free_at = begin + cycles_of(t, s, backward) + (meanwhile ? 0 : out);
@@ -324,16 +319,16 @@ static bool run_row(Rhythm *t, const Timetable *table, int row) {
   memset(t->ipu_step, 0, (size_t)p->shards * sizeof *t->ipu_step);
   for (int i = table->row_begin[row]; i < table->row_begin[row + 1]; i++) {
     TimetableEntry x = table->entry[i];
-    int place = plan_place_of_program(plan, x.program);
-    bool backward = x.program >= plan->places;
+    int position = plan_position_of_program(plan, x.program);
+    bool backward = x.program >= plan->positions;
     for (int s = 0; s < plan->stages; s++) {
-      if (plan->place_of[s] != place) continue;
+      if (plan->position_of[s] != position) continue;
       double *spent = &t->ipu_step[plan->ipu_of[s]];
       if (!add_entry(t, row, s, x.micro, backward, t->elapsed + *spent)) return false;
       *spent += cycles_of(t, s, backward);
     }
     if (x.program == 0) host += t->host_in;
-    if (x.program == plan->places - 1) host += t->host_out;
+    if (x.program == plan->positions - 1) host += t->host_out;
   }
   for (int i = 0; i < p->shards; i++) max = fmax(max, t->ipu_step[i]);
   double waited = price_overlaps(p, plan->ipu_of[0]) ? fmax(0, host - max) : host,

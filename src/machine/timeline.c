@@ -6,8 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "machine/price.h"
-#include "machine/time.h"
+#include "machine/priced.h"
 
 typedef struct Clocks {
   double at[POD_IPUS_MAX];

@@ -2,7 +2,7 @@
  * readable. */
 #ifndef IPULUA_MACHINE_TIMELINE_H
 #define IPULUA_MACHINE_TIMELINE_H
-#include "machine/price.h"
+#include "machine/priced.h"
 
 typedef struct Event {
   double begin, cycles;

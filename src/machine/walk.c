@@ -8,7 +8,7 @@
 #include "machine/costs.h"
 #include "machine/layout.h"
 #include "machine/place.h"
-#include "machine/price.h"
+#include "machine/priced.h"
 #include "machine/walk_control.h"
 #include "machine/walk_ops.h"
 #include "ops/io/feed.h"

@@ -5,7 +5,7 @@
 
 #include "graph/control.h"
 #include "machine/place.h"
-#include "machine/price.h"
+#include "machine/priced.h"
 #include "machine/walk.h"
 #include "machine/walk_ahead.h"
 #include "machine/walk_ops.h"

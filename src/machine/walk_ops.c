@@ -7,8 +7,7 @@
 #include "graph/observe.h"
 #include "machine/costs.h"
 #include "machine/place.h"
-#include "machine/price.h"
-#include "machine/time.h"
+#include "machine/priced.h"
 #include "machine/walk.h"
 #include "ops/io/remote.h"
 #include "program/region.h"
@@ -75,7 +74,7 @@ int *walk_slot_of(PricedRegion *in, const Value *v) {
   return &in->allocation[value_number(&in->region.values, v)];
 }
 
-/* The place in the sequence of the last one that reads n's results; of the region's outputs:
+/* The position in the sequence of the last one that reads n's results; of the region's outputs:
  * behind all. */
 static int last_read(const PricedRegion *in, const Node *n) {
   int last = -1;

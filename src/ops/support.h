@@ -29,9 +29,6 @@ Around around_axis(const Type *t, int axis);
 
 /* ---- evaluation ---- */
 
-static inline bool dtype_is_narrow(Dtype d) { return d == F16 || d == BF16; }
-/* What eval_wide hands to its body. */
-static inline Dtype dtype_to_compute(Dtype d) { return dtype_is_narrow(d) ? F32 : d; }
 static inline size_t round_to_line(size_t bytes) { return size_round_up(bytes, 64); }
 /* Bytes of t when computed with. */
 size_t compute_bytes(const Type *t);
@@ -51,8 +48,8 @@ Status eval_copy(const Call *c);
 /* Copy on the pool. */
 void copy_bytes(const Call *c, void *to, const void *from, size_t bytes);
 void fill_zero(const Call *c, void *to, size_t bytes);
-/* Elements of some bytes from strided places to strided places: what transposes, slices,
- * concatenations and tiles are. Steps are in elements; a `from` of 0 repeats. Places written
+/* Elements of some bytes from strided positions to strided positions: what transposes, slices,
+ * concatenations and tiles are. Steps are in elements; a `from` of 0 repeats. Positions written
  * must be distinct. */
 typedef struct Strided {
   int rank;

@@ -1,5 +1,5 @@
-/* The communication plug-in over MPI: one source, built against Open MPI and against MPICH. Nothing in
- * here waits; no type or constant of MPI leaves. */
+/* The communication plug-in over MPI: one source, built against Open MPI and against MPICH. Nothing
+ * in here waits; no type or constant of MPI leaves. */
 #include <mpi.h>
 #include <stdbool.h>
 #include <stdio.h>

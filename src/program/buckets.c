@@ -1,26 +1,28 @@
-/* Sums over replicas that go to other instances in one message. What a sum reads is there already when an
- * earlier one runs, if nothing between them writes to it: then both are exchanged at the earlier one's place,
- * and each is combined at its own. Elements are added in a fixed order, so no bit changes. */
+/* Sums over replicas that go to other instances in one message. What a sum reads is there already
+ * when an earlier one runs, if nothing between them writes to it: then both are exchanged at the
+ * earlier one's step, and each is combined at its own. Elements are added in a fixed order, so no
+ * bit changes. */
 #include "program/buckets.h"
 
 #include <string.h>
 
 #include "dist/instances.h"
 #include "dist/shared.h"
-#include "program/place.h"
+#include "program/addresses.h"
 #include "program/program.h"
 #include "program/replicas.h"
 #include "program/step.h"
 
-/* Beyond so many bytes from each instance to the others the chain is faster than everybody's to everybody. What is
- * shared is read where it lies: with two replicas' values it is no more than the chain moves. */
+/* Beyond so many bytes from each instance to the others the chain is faster than everybody's to
+ * everybody. What is shared is read where it lies: with two replicas' values it is no more than the
+ * chain moves. */
 enum { LINE = 64 };
 enum {
   GATHER_BYTES = 128 << 10,
   GATHER_BYTES_OF_TWO = 1 << 20,
   READ_BYTES = 4 << 20,
   READ_BYTES_OF_TWO = 16 << 20,
-  BUCKETS_OF_WINDOW = 4, /* of the largest, each with two places */
+  BUCKETS_OF_WINDOW = 4, /* of the largest, each with two buffers */
 };
 
 static size_t max_read(const Program *p, size_t others) {
@@ -103,15 +105,15 @@ static bool is_there(const Phases *list, int from, int at) {
   return true;
 }
 
-/* Larger ones go along the chain by themselves, in between: messages that have arrived stay meanwhile, boards of
- * shared memory don't. */
+/* Larger ones go along the chain by themselves, in between: messages that have arrived stay
+ * meanwhile, boards of shared memory don't. */
 static bool may_pass(const Program *p, const Phase *phase, size_t max) {
   if (phase->kind == PHASE_LOCAL) return true;
   return !p->window_bytes && is_sum(phase, SIZE_MAX) && !is_sum(phase, max);
 }
 
-/* The sums that are exchanged at phase `first`, itself among them: their number. Another exchange would take the
- * place of what has arrived. */
+/* The sums that are exchanged at phase `first`, itself among them: their number. Another exchange
+ * would take the place of what has arrived. */
 static int members_of(const Program *p, const Phases *list, int first, int *member) {
   size_t bytes = 0, max = program_gather_bytes(p);
   int count = 0;
@@ -158,7 +160,8 @@ bool buckets_find(const Program *p, Replication *r, Phases *list) {
 
 /* ---- in shared memory ---- */
 
-/* The links of the buffer that a sum reads, if it is the program's own and nobody reads it later. */
+/* The links of the buffer that a sum reads, if it is the program's own and nobody reads it
+ * later. */
 static bool movable_links(const Program *p, const Step *sum, int *from, int *to) {
   const Buffer *b = NULL;
   for (int i = 0; i < p->link_count && !b; i++)
@@ -183,7 +186,7 @@ static bool add_links(const Replication *r, const Phase *member, int replica, Bu
 }
 
 static void point(const Bucket *b) {
-  for (int i = 0; i < b->link_count; i++) *b->link[i].where = b->place[b->now] + b->link[i].at;
+  for (int i = 0; i < b->link_count; i++) *b->link[i].where = b->buffer[b->now] + b->link[i].at;
 }
 
 bool bucket_place(struct Instances *t, const Replication *r, const Phases *list, Bucket *b) {
@@ -193,9 +196,9 @@ bool bucket_place(struct Instances *t, const Replication *r, const Phases *list,
   for (int i = 0; i < b->count; i++)
     for (int k = 0; k < r->count; k++)
       if (!add_links(r, &list->phase[b->member[i]], k, b)) return false;
-  for (int i = 0; i < 2; i++) b->place[i] = instances_place(t, b->lines);
-  if (b->place[0] && b->place[1]) return true;
-  for (int i = 0; i < 2; i++) instances_release(t, b->place[i]), b->place[i] = NULL;
+  for (int i = 0; i < 2; i++) b->buffer[i] = instances_allocate(t, b->lines);
+  if (b->buffer[0] && b->buffer[1]) return true;
+  for (int i = 0; i < 2; i++) instances_release(t, b->buffer[i]), b->buffer[i] = NULL;
   return true;
 }
 
@@ -204,7 +207,7 @@ void bucket_complete(const Replication *r, const Phases *list, const Bucket *b) 
     const Phase *member = &list->phase[b->member[i]];
     for (int k = 0; k < r->count; k++) {
       const Call *c = &member->step[k]->call;
-      char *to = b->place[b->now] + member->line + (size_t)k * bucket_stride(member);
+      char *to = b->buffer[b->now] + member->line + (size_t)k * bucket_stride(member);
       if (c->in[0] != to) memcpy(to, c->in[0], type_bytes(c->in_type[0]));
     }
   }
@@ -218,5 +221,5 @@ void bucket_turn(Bucket *b) {
 void buckets_release(Bucket *first) {
   for (Bucket *b = first; b; b = b->next)
     for (int i = 0; i < 2; i++)
-      if (b->place[i]) instances_release(b->instances, b->place[i]);
+      if (b->buffer[i]) instances_release(b->instances, b->buffer[i]);
 }

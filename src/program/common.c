@@ -1,5 +1,6 @@
-/* What instances that run a program together must have in common, as text: its nodes with their types and
- * attributes, its variables. Names of tensors, paths and lines are each instance's own. */
+/* What instances that run a program together must have in common, as text: its nodes with their
+ * types and attributes, its variables. Names of tensors, paths and lines are each instance's
+ * own. */
 #include "program/common.h"
 
 #include <stdio.h>

@@ -117,9 +117,9 @@ static void print_block(Drawing *d, const Block *b) {
 static void print_label(FILE *f, const Step *s, int nested) {
   const Nested *inner = &s->nested[nested];
   if (inner->pass)
-    fprintf(f, "%s of place %d, lane %d",
-            inner->pass->program < s->pipeline->plan->places ? "forward" : "backward",
-            plan_place_of_program(s->pipeline->plan, inner->pass->program), inner->pass->lane);
+    fprintf(f, "%s of position %d, lane %d",
+            inner->pass->program < s->pipeline->plan->positions ? "forward" : "backward",
+            plan_position_of_program(s->pipeline->plan, inner->pass->program), inner->pass->lane);
   else
     fprintf(f, "%s%s", step_kind_name(s->kind),
             inner->tests      ? ": condition"

@@ -78,7 +78,7 @@ static bool target_taken(const int *targets, const bool *direct, int count, int 
   return false;
 }
 
-/* What a branch or loop is given for the place of its output `made`, and hands on where nothing
+/* What a branch or loop is given for the memory of its output `made`, and hands on where nothing
  * changes it; NULL: nothing. */
 static Value *replaced_by(const Value *made) {
   const Node *n = made->node;
@@ -110,7 +110,7 @@ static void follow_stored(Lower *l, Region *r, const int *inputs, int target, co
   if (node_is_made(v->node) && *slot < 0 && may_write_over(l, r, inputs, target, v)) *slot = target;
 }
 
-/* The value that `made` replaces goes to the same place, so that a branch that leaves it alone
+/* The value that `made` replaces goes to the same memory, so that a branch that leaves it alone
  * has nothing to copy. */
 static void follow_replaced(Lower *l, Region *r, const int *inputs, int target, const Value *made) {
   for (Value *v = replaced_by(made); v && !r->pass; made = v, v = replaced_by(v)) {

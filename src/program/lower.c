@@ -1,6 +1,6 @@
-/* Lowering, region by region: analyse (fuse.c), order (order.c), decide which values may be written over the variable or carried value they
- * replace (in_place.c), emit steps (here, groups.c, control.c, pipeline.c); then one memory
- * plan, and every pointer is set (place.c). */
+/* Lowering, region by region: analyse (fuse.c), order (order.c), decide which values may be written
+ * over the variable or carried value they replace (in_place.c), emit steps (here, groups.c,
+ * control.c, pipeline.c); then one memory plan, and every pointer is set (addresses.c). */
 #include "program/lower.h"
 
 #include <stdlib.h>
@@ -166,7 +166,7 @@ static void emit_op(Lower *l, Region *r, const Node *n, StepKind kind, Block *b)
 
 /* ---- transfers ---- */
 
-/* A variable has memory of its own, which is its place in streaming memory: what is loaded from
+/* A variable has memory of its own, which is its part of streaming memory: what is loaded from
  * there is read where it lies, and what is stored is written there at once, where nobody still
  * needs what was there. */
 static bool is_read_in_place(const Program *p, const Node *n, int from) {
@@ -187,7 +187,7 @@ static void emit_transfer(Lower *l, Region *r, const Node *n, Block *b) {
   if (!loads && node_shares(n) > 1 && has_shared_variables(l->p) &&
       lower_result(l, r, n->out) != lower_operand(l, r, n->in[1]))
     fail_at(l->error, n->source, ERR_INTERNAL,
-            "compiling '%s': a share can't be stored in its place", l->p->name);
+            "compiling '%s': a share can't be stored in its whole", l->p->name);
   if (from < 0) return;
   if (is_read_in_place(l->p, n, from)) *region_slot(r, n->out) = from;
   int to = lower_result(l, r, n->out);

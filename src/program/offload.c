@@ -414,29 +414,12 @@ const PipelinePlan *graph_plan(const Graph *g) {
   return loop ? (const PipelinePlan *)control_plan(loop) : NULL;
 }
 
-int load_shares(const Graph *g, const Value *v) {
-  for (int i = 0; i < g->node_count; i++) {
-    const Node *n = g->node[i];
-    for (int k = 0; k < n->in_count; k++) {
-      if (n->in[k] != v) continue;
-      if (node_is_load(n)) return node_shares(n);
-      ControlRegions c = control_regions(n);
-      int at = control_input(&c, k), shares = 0;
-      for (int r = 0; at >= 0 && r < c.count && !shares; r++)
-        if (region_gives(&c.region[r]))
-          shares = load_shares(c.region[r].graph, c.region[r].graph->input[at]);
-      if (shares) return shares;
-    }
-  }
-  return 0;
-}
-
-static bool is_offloaded(const Program *p, const OffloadRequest *q, int variable) {
+/* shares: in how many it is loaded already. */
+static bool is_offloaded(const Program *p, const OffloadRequest *q, int variable, int shares) {
   const Variable *v = p->variable[variable];
-  const Value *input = p->graph->input[p->argument_count + variable];
   bool asked = v->of_optimizer ? q->offload.state : v->trainable && q->plan && q->offload.weights;
   bool large = type_bytes(&v->type) >= q->offload.min && type_bytes(&v->type) > 0;
-  return (v->remote || (asked && large)) && !load_shares(p->graph, input);
+  return (v->remote || (asked && large)) && !shares;
 }
 
 /* Transfers alone. */
@@ -445,18 +428,21 @@ static Graph *with_transfers(Error *e, const Program *p, const OffloadRequest *q
   Arena *arena = arena_new();
   bool *remote = arena ? arena_alloc(arena, (size_t)g->input_count + 1) : NULL;
   bool *wanted = arena ? arena_alloc(arena, (size_t)g->output_count + 1) : NULL;
+  int *shares = arena ? arena_alloc(arena, ((size_t)g->input_count + 1) * sizeof *shares) : NULL;
+  bool counted = shares && load_shares_of_inputs(g, shares);
   const Offload *o = &q->offload;
   bool any = q->plan && q->plan->training &&
              (q->recompute != RECOMPUTE_NONE || o->activations || o->accumulators);
   int output = p->result_count;
-  for (int i = 0; remote && wanted && i < p->variable_count; i++) {
-    remote[p->argument_count + i] = is_offloaded(p, q, i);
-    any = any || remote[p->argument_count + i];
-    if (p->writes[i]) wanted[output++] = remote[p->argument_count + i];
+  for (int i = 0; remote && wanted && counted && i < p->variable_count; i++) {
+    int input = p->argument_count + i;
+    remote[input] = is_offloaded(p, q, i, shares[input]);
+    any = any || remote[input];
+    if (p->writes[i]) wanted[output++] = remote[input];
   }
   Part root = {.error = e, .request = q};
   Graph *to = NULL;
-  if (!remote || !wanted) no_memory(&root);
+  if (!remote || !wanted || !counted) no_memory(&root);
   else if (any) to = copy_region(&root, g, NULL, NULL, remote, wanted);
   arena_free(arena);
   if (to && VERIFYING && graph_verify(e, to, "offloading") != OK) {

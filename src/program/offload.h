@@ -15,9 +15,6 @@ typedef struct OffloadRequest {
 
 /* The plan of the graph's pipeline; NULL: it has none. */
 const PipelinePlan *graph_plan(const Graph *g);
-/* How many shares a tensor that goes into the region g as that input is loaded in; 0: no
- * transfer reads it. */
-int load_shares(const Graph *g, const Value *input);
 /* A new graph in which that is done to p's, the caller's to free. NULL: nothing is to be done,
  * or e is filled. */
 Graph *offload_graph(Error *e, const Program *p, const OffloadRequest *q);

@@ -153,7 +153,7 @@ static void precede_readers(const Order *o, int node, int unit, int *latest, boo
   }
 }
 
-/* What leads to others waits for the first of them, not beyond its own place: made early it
+/* What leads to others waits for the first of them, not beyond its own position: made early it
  * would only lie about. */
 static void place_late(Order *o) {
   for (int i = o->r->graph->node_count - 1; i >= 0; i--) {

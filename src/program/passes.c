@@ -16,7 +16,7 @@ typedef struct Passes {
   bool *marked; /* [node_count] scratch */
 } Passes;
 
-/* What its place says; -1: nothing. */
+/* The pass that a node's placement names; -1: none. */
 static int labelled(const PipelinePlan *p, const Node *n) {
   bool backward = n->place.backward && p->training;
   if (n->place.stage < 0 || n->place.stage >= p->stages) return -1;

@@ -55,7 +55,7 @@ static void assign_lanes(Pipeline *p) {
       const Node *from = n->in[k]->node;
       int a = plan_stage_of_pass(plan, p->r.pass[from->id]),
           b = plan_stage_of_pass(plan, p->r.pass[n->id]);
-      if (!node_is_made(from) || a == b || plan->place_of[a] != plan->place_of[b] ||
+      if (!node_is_made(from) || a == b || plan->position_of[a] != plan->position_of[b] ||
           lane[a] == lane[b])
         continue;
       for (int s = 0, gone = lane[b], to = lane[a]; s < plan->stages; s++)

@@ -4,12 +4,13 @@
 
 #include <stdlib.h>
 
+#include "program/addresses.h"
 #include "program/identical.h"
 #include "program/lower.h"
 #include "program/offload.h"
-#include "program/place.h"
 #include "program/read_ahead.h"
 #include "program/replicas.h"
+#include "program/share.h"
 #include "program/timetable.h"
 #include "program/verify.h"
 #include "transform/clone.h"
@@ -59,7 +60,7 @@ static Status lower_program(Lower *l) {
     if (p->writes[i]) targets[at++] = inputs[p->argument_count + i];
   Status s = VERIFYING ? graph_verify(l->error, g, "compiling") : OK;
   if (s == OK) s = lower_region(l, g, inputs, targets, &p->main);
-  if (s == OK) s = lower_place(l);
+  if (s == OK) s = lower_addresses(l);
   return s == OK && VERIFYING ? program_verify(l->error, p) : s;
 }
 
@@ -81,10 +82,10 @@ static Program *new_program(Error *e, const char *name, const Kernels *kernels,
 }
 
 /* Which of the variables that replicas were to share out they have each for itself. */
-static void note_unshared(Program *p, const Offload *o) {
+static void note_unshared(Program *p, const Offload *o, const int *shares) {
   for (int i = 0; i < p->variable_count; i++) {
     const Variable *v = p->variable[i];
-    if (load_shares(p->graph, p->graph->input[p->argument_count + i]) != 1) continue;
+    if (shares[p->argument_count + i] != 1) continue;
     p->unshared_state = p->unshared_state || (v->of_optimizer && o->shard_state);
     p->unshared_weights =
         p->unshared_weights || (!v->of_optimizer && v->trainable && o->shard_weights);
@@ -103,10 +104,13 @@ static Status place_transfers(Error *e, Program *p, const Trace *root) {
   if (!g) return e->status;
   graph_free(p->graph);
   p->graph = g;
-  for (int i = 0; i < p->variable_count; i++)
-    p->shared[i] = load_shares(g, g->input[p->argument_count + i]) > 1;
-  if (q.replicas > 1) note_unshared(p, &q.offload);
-  return OK;
+  int *shares = calloc((size_t)g->input_count + 1, sizeof *shares);
+  bool good = shares && load_shares_of_inputs(g, shares);
+  for (int i = 0; i < p->variable_count && good; i++)
+    p->shared[i] = shares[p->argument_count + i] > 1;
+  if (good && q.replicas > 1) note_unshared(p, &q.offload, shares);
+  free(shares);
+  return good ? OK : fail(e, ERR_OUT_OF_MEMORY, "out of memory");
 }
 
 static Status simplify(Error *e, Program *p) {

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "program/place.h"
+#include "program/addresses.h"
 #include "program/program.h"
 #include "program/step.h"
 
@@ -23,7 +23,7 @@ static bool survey(Step *s, void *context) {
   return false;
 }
 
-/* Passes of pipelines have places of their own. */
+/* Passes of pipelines have buffers of their own. */
 static int last_position(const Block *b) {
   int last = -1;
   for (int i = 0; i < b->count; i++) {
@@ -57,7 +57,7 @@ static size_t place_components(ReadAhead *a, char *memory) {
   size_t at = 0;
   for (int k = 0; k < 2; k++)
     for (int c = 0; c < a->feed->count; c++) {
-      if (memory) a->place[k][c] = memory + at;
+      if (memory) a->buffer[k][c] = memory + at;
       at += (type_bytes(&a->feed->type[c]) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     }
   return at;
@@ -73,9 +73,9 @@ static Status make(Error *e, Program *p, Step *s, const Block *body) {
   if (a)
     *a = (ReadAhead){.feed = feed,
                      .links = arena_alloc(p->arena, 2 * count * sizeof *a->links),
-                     .place = {arena_alloc(p->arena, count * sizeof(void *)),
-                               arena_alloc(p->arena, count * sizeof(void *))}};
-  if (!a || !a->links || !a->place[0] || !a->place[1] ||
+                     .buffer = {arena_alloc(p->arena, count * sizeof(void *)),
+                                arena_alloc(p->arena, count * sizeof(void *))}};
+  if (!a || !a->links || !a->buffer[0] || !a->buffer[1] ||
       !array_reserve(&p->ahead, &p->ahead_capacity, p->ahead_count + 1, sizeof *p->ahead))
     return fail(e, ERR_OUT_OF_MEMORY, "out of memory while compiling '%s'", p->name);
   for (int c = 0; c < feed->count; c++) {

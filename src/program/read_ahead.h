@@ -3,7 +3,7 @@
 #define IPULUA_PROGRAM_READ_AHEAD_H
 #include "program/program.h"
 
-/* Find them, and make their second places. A program of one thread needs none. */
+/* Find them, and make their second buffers. A program of one thread needs none. */
 Status read_ahead_make(Error *e, Program *p);
 void read_ahead_free(Program *p);
 #endif

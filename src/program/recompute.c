@@ -19,10 +19,10 @@ typedef struct Recompute {
   Value **made, **again;
 } Recompute;
 
-/* The last place's backward pass follows its forward pass at once: nothing is saved there,
+/* The last position's backward pass follows its forward pass at once: nothing is saved there,
  * unless the schedule says so. */
 static bool stage_recomputes(const PipelinePlan *p, int stage) {
-  return p->place_of[stage] < p->places - 1 || p->schedule->recomputes_last;
+  return p->position_of[stage] < p->positions - 1 || p->schedule->recomputes_last;
 }
 
 static bool is_checkpoint(const Recompute *r, const Node *n) {

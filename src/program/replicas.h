@@ -17,19 +17,19 @@ typedef struct BucketLink {
   size_t at;
 } BucketLink;
 
-/* Sums that are exchanged with other instances in one message, or that these read where they lie: phases of one
- * list. In shared memory a bucket has two places, of which the steps that make its values write to one and then to
- * the other: others may still read the former. */
+/* Sums that are exchanged with other instances in one message, or that these read where they lie:
+ * phases of one list. In shared memory a bucket has two buffers, of which the steps that make its
+ * values write to one and then to the other: others may still read the former. */
 typedef struct Bucket {
   int count;
-  const int *member; /* their places in the list */
+  const int *member; /* their positions in the list */
   size_t bytes;      /* of all, of one replica */
   size_t
       lines; /* of all replicas of this instance in shared memory, each value on lines of its own */
-  bool tried, shown; /* places were asked for; what it holds now is read in them */
+  bool tried, shown; /* buffers were asked for; what it holds now is read in them */
   struct Instances *instances;
-  char *place[2]; /* NULL: values are sent */
-  int now;        /* the place that is written to */
+  char *buffer[2]; /* NULL: values are sent */
+  int now;         /* the buffer that is written to */
   BucketLink *link;
   int link_count, link_capacity;
   struct Bucket *next; /* of the same program */
@@ -73,8 +73,9 @@ typedef struct Replication {
   Bucket *bucket; /* of all phases */
 } Replication;
 
-/* Make p run as so many replicas; once. With others: they are replicas first, first + 1, … of `all`, which several
- * instances have (one, too: then nobody else takes part, but they are numbered so). all 0: the program is of this process alone. */
+/* Make p run as so many replicas; once. With others: they are replicas first, first + 1, … of
+ * `all`, which several instances have (one, too: then nobody else takes part, but they are numbered
+ * so). all 0: the program is of this process alone. */
 Status program_replicate(Error *e, Program *p, int replicas, int first, int all, int threads);
 bool program_has_collectives(const Program *p); /* has collectives */
 /* Its replicas may hold different values now, so all must run; else the first one speaks for

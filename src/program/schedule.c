@@ -3,10 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arith.h"
+
 static bool any_shared_ipu(const PipelinePlan *p) {
-  for (int a = 0; a < p->places; a++)
-    for (int b = a + 1; b < p->places; b++)
-      if (plan_places_share_ipu(p, a, b)) return true;
+  for (int a = 0; a < p->positions; a++)
+    for (int b = a + 1; b < p->positions; b++)
+      if (plan_positions_share_ipu(p, a, b)) return true;
   return false;
 }
 
@@ -14,7 +16,7 @@ static bool any_shared_ipu(const PipelinePlan *p) {
 
 static int grouped_overlap(const PipelinePlan *p) { return p->io_overlap ? 1 : plan_programs(p); }
 
-/* Tiles of their own for moving data are two places more to fill. */
+/* Tiles of their own for moving data are two positions more to fill. */
 static int grouped_min(const PipelinePlan *p) {
   return p->io_overlap ? plan_programs(p) + 2 : plan_programs(p);
 }
@@ -36,33 +38,36 @@ static Status interleaved_check(Error *e, const PipelinePlan *p) {
 
 /* Do the programs of two micro-batches, one `shift` programs behind the other, never want one
  * IPU at once? */
-static bool rotations_differ(const PipelinePlan *p, int a, int b) {
+static bool shift_is_free(const PipelinePlan *p, int shift) {
   int count = plan_programs(p);
   for (int k = 0; k < count; k++) {
-    int x = plan_place_of_program(p, (k + a) % count),
-        y = plan_place_of_program(p, (k + b) % count);
-    if (x == y || plan_places_share_ipu(p, x, y)) return false;
+    int x = plan_position_of_program(p, k), y = plan_position_of_program(p, (k + shift) % count);
+    if (x == y || plan_positions_share_ipu(p, x, y)) return false;
   }
   return true;
 }
 
 /* The rotations of the list of programs that can run side by side, taken greedily; offset[i]:
- * how many rows micro-batch i of a round begins after the first. */
+ * how many rows micro-batch i of a round begins after the first. 0 where memory is out. */
 static int find_rotations(const PipelinePlan *p, int *offset) {
   int count = plan_programs(p), found = 0;
+  bool *is_free = malloc((size_t)count * sizeof *is_free);
+  if (!is_free) return 0;
+  for (int shift = 0; shift < count; shift++) is_free[shift] = shift_is_free(p, shift);
   for (int r = 0; r < count; r++) {
     bool good = true;
-    for (int i = 0; i < found && good; i++) good = rotations_differ(p, offset[i], r);
+    for (int i = 0; i < found && good; i++) good = is_free[r - offset[i]];
     if (good) offset[found++] = r;
   }
+  free(is_free);
   return found;
 }
 
 static int interleaved_overlap(const PipelinePlan *p) {
   int *offset = malloc((size_t)plan_programs(p) * sizeof *offset);
-  int found = offset ? find_rotations(p, offset) : 1;
+  int found = offset ? find_rotations(p, offset) : 0;
   free(offset);
-  return found;
+  return int_max(1, found);
 }
 
 static bool interleaved_starts(const PipelinePlan *p, int micros, int *row) {
@@ -70,9 +75,9 @@ static bool interleaved_starts(const PipelinePlan *p, int micros, int *row) {
   int *offset = malloc((size_t)programs * sizeof *offset);
   if (!offset) return false;
   int overlap = find_rotations(p, offset);
-  for (int m = 0; m < micros; m++) row[m] = m / overlap * programs + offset[m % overlap];
+  for (int m = 0; m < micros && overlap; m++) row[m] = m / overlap * programs + offset[m % overlap];
   free(offset);
-  return true;
+  return overlap > 0;
 }
 
 /* ---- sequential: one program at a time in the whole machine ---- */
@@ -83,7 +88,7 @@ static bool sequential_starts(const PipelinePlan *p, int micros, int *row) {
 }
 
 /* ---- 1F1B: forward passes until the pipeline is full, then one backward, one forward; virtual:
- * the same with several places on each IPU, in turns ---- */
+ * the same with several positions on each IPU, in turns ---- */
 
 static Status one_f_one_b_check(Error *e, const PipelinePlan *p) {
   if (any_shared_ipu(p))
@@ -94,9 +99,9 @@ static Status one_f_one_b_check(Error *e, const PipelinePlan *p) {
 }
 
 static Status virtual_check(Error *e, const PipelinePlan *p) {
-  bool turns = p->places % p->ipus == 0;
+  bool turns = p->positions % p->ipus == 0;
   for (int s = 0; s < p->stages && turns; s++)
-    turns = p->stages == p->places && p->ipu_of[s] == s % p->ipus;
+    turns = p->stages == p->positions && p->ipu_of[s] == s % p->ipus;
   if (!turns)
     return fail(
         e, ERR_VALUE,
@@ -106,25 +111,25 @@ static Status virtual_check(Error *e, const PipelinePlan *p) {
 
 static int virtual_overlap(const PipelinePlan *p) { return p->ipus; }
 
-/* D IPUs in turn hold D places each round: place v·D + d is on the d-th. In groups of D
- * micro-batches an IPU runs them through its first place, then its next; backward passes go
- * through the places in reverse. One round of places is plain 1F1B. */
+/* D IPUs in turn hold D positions each round: position v·D + d is on the d-th. In groups of D
+ * micro-batches an IPU runs them through its first position, then its next; backward passes go
+ * through the positions in reverse. One round of positions is plain 1F1B. */
 static TimetableEntry nth_pass(const PipelinePlan *p, int turns, int d, int n, bool backward) {
-  int rounds = p->places / turns, group = turns * rounds;
+  int rounds = p->positions / turns, group = turns * rounds;
   int round = n % group / turns, micro = n / group * turns + n % turns;
   if (backward) round = rounds - 1 - round;
-  int place = round * turns + d;
-  return (TimetableEntry){backward ? 2 * p->places - 1 - place : place, micro};
+  int position = round * turns + d;
+  return (TimetableEntry){backward ? 2 * p->positions - 1 - position : position, micro};
 }
 
 /* Forward passes before the first backward one. */
 static int warm_up(const PipelinePlan *p, int turns, int d) {
-  int rounds = p->places / turns;
+  int rounds = p->positions / turns;
   return rounds == 1 ? turns - 1 - d : 2 * (turns - 1 - d) + (rounds - 1) * turns;
 }
 
 static int fill_turns(const PipelinePlan *p, int turns, int d, int micros, TimetableEntry *order) {
-  int passes = micros * (p->places / turns), forward = 0, backward = 0, at = 0;
+  int passes = micros * (p->positions / turns), forward = 0, backward = 0, at = 0;
   int ahead = p->training ? warm_up(p, turns, d) : passes;
   while (forward < ahead && forward < passes) order[at++] = nth_pass(p, turns, d, forward++, false);
   while (p->training && backward < passes) {
@@ -136,7 +141,7 @@ static int fill_turns(const PipelinePlan *p, int turns, int d, int micros, Timet
 
 static int one_f_one_b_order(const PipelinePlan *p, int ipu, int micros, TimetableEntry *order) {
   for (int s = 0; s < p->stages; s++)
-    if (p->ipu_of[s] == ipu) return fill_turns(p, p->places, p->place_of[s], micros, order);
+    if (p->ipu_of[s] == ipu) return fill_turns(p, p->positions, p->position_of[s], micros, order);
   return 0;
 }
 

@@ -1,5 +1,5 @@
-/* Schedules of pipelines, a row each: what plans they take, and when an IPU runs what. Whoever wants
- * to know something of a schedule asks its row. */
+/* Schedules of pipelines, a row each: what plans they take, and when an IPU runs what. Whoever
+ * wants to know something of a schedule asks its row. */
 #ifndef IPULUA_PROGRAM_SCHEDULE_H
 #define IPULUA_PROGRAM_SCHEDULE_H
 #include "program/timetable.h"
@@ -21,7 +21,7 @@ struct Schedule {
   Recomputation recomputations[3]; /* ends with RECOMPUTE_NONE */
   bool both_passes;                /* an IPU may run a forward and a backward program in one row */
   bool one_at_a_time;   /* one program in the whole machine: a stage can take batches in a row */
-  bool recomputes_last; /* its last place computes again, too; else nothing is kept there */
+  bool recomputes_last; /* its last position computes again, too; else nothing is kept there */
   bool given;         /* the plan holds the order, which its writer gave; it has no name for them */
   const char *leaner; /* one that keeps fewer activations, where memory is short */
 };

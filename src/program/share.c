@@ -4,6 +4,8 @@
  * sharing. */
 #include "program/share.h"
 
+#include <stdlib.h>
+
 #include "graph/control.h"
 #include "graph/numbering.h"
 #include "ops/io/remote.h"
@@ -244,7 +246,7 @@ static bool put_share(Part *t, const Node *n, int output) {
                    remote_store(t->to, x, whole_before, t->replicas)) != NULL;
 }
 
-/* Does n read a tensor as it was before its shares were replaced, in the one place that they
+/* Does n read a tensor as it was before its shares were replaced, in the one memory that they
  * have? */
 static bool reads_replaced(const Part *t, const Node *n) {
   for (int i = 0; i < t->g->input_count; i++)
@@ -343,28 +345,68 @@ static Graph *share_region(const Part *outer, const Graph *g, bool staged, const
 
 /* ---- the program ---- */
 
+/* What the regions of a node load of the graph's inputs. input_of: [id of a node], from 1. */
+static bool add_loads(const Graph *g, const Node *n, const int *input_of, int *shares) {
+  ControlRegions c = control_regions(n);
+  for (int r = 0; r < c.count; r++) {
+    if (!region_gives(&c.region[r])) continue;
+    const Graph *region = c.region[r].graph;
+    int *inner = calloc((size_t)region->input_count + 1, sizeof *inner);
+    bool good = inner && load_shares_of_inputs(region, inner);
+    for (int k = 0; good && k < n->in_count; k++) {
+      int input = n->in[k]->node->id < g->next_id ? input_of[n->in[k]->node->id] - 1 : -1,
+          at = control_input(&c, k);
+      if (input >= 0 && at >= 0 && !shares[input]) shares[input] = inner[at];
+    }
+    free(inner);
+    if (!good) return false;
+  }
+  return true;
+}
+
+bool load_shares_of_inputs(const Graph *g, int *shares) {
+  int *input_of = calloc((size_t)g->next_id + 1, sizeof *input_of);
+  if (!input_of) return false;
+  for (int i = 0; i < g->input_count; i++) input_of[g->input[i]->node->id] = i + 1;
+  bool good = true;
+  for (int i = 0; i < g->node_count && good; i++) {
+    const Node *n = g->node[i];
+    if (!node_is_load(n)) {
+      good = add_loads(g, n, input_of, shares);
+      continue;
+    }
+    for (int k = 0; k < n->in_count; k++) {
+      int input = input_of[n->in[k]->node->id] - 1;
+      if (input >= 0 && !shares[input]) shares[input] = node_shares(n);
+    }
+  }
+  free(input_of);
+  return good;
+}
+
 Graph *share_graph(Error *e, const Program *p, const Graph *g, const Offload *o, int replicas) {
   Arena *arena = arena_new();
   size_t inputs = (size_t)g->input_count + 1, outputs = (size_t)g->output_count + 1;
   bool *shared = arena ? arena_alloc(arena, inputs) : NULL;
   char *kept = arena ? arena_alloc(arena, inputs) : NULL;
   int *replaced = arena ? arena_alloc(arena, outputs * sizeof *replaced) : NULL;
+  int *loaded = arena ? arena_alloc(arena, inputs * sizeof *loaded) : NULL;
+  bool good = shared && kept && replaced && loaded && load_shares_of_inputs(g, loaded);
   bool any = false, fits = true;
   Graph *to = NULL;
   Part root = {.error = e, .replicas = replicas};
   int output = p->result_count;
-  for (int i = 0; replaced && i < p->result_count; i++) replaced[i] = -1;
-  for (int i = 0; shared && kept && replaced && i < p->variable_count; i++) {
+  for (int i = 0; good && i < p->result_count; i++) replaced[i] = -1;
+  for (int i = 0; good && i < p->variable_count; i++) {
     const Variable *v = p->variable[i];
     int input = p->argument_count + i;
     bool asked = v->of_optimizer ? o->shard_state : v->trainable && o->shard_weights;
-    shared[input] = asked && load_shares(g, g->input[input]) == 1;
+    shared[input] = asked && loaded[input] == 1;
     kept[input] = v->of_optimizer ? KEPT_STATE : v->trainable ? KEPT_WEIGHT : KEPT_APART;
     any = any || shared[input];
     if (p->writes[i]) replaced[output++] = input;
   }
-  if (!shared || !kept || !replaced)
-    fail(e, ERR_OUT_OF_MEMORY, "out of memory while sharing tensors out");
+  if (!good) fail(e, ERR_OUT_OF_MEMORY, "out of memory while sharing tensors out");
   else if (any) to = share_region(&root, g, false, shared, kept, replaced, &fits);
   arena_free(arena);
   if (to && VERIFYING && graph_verify(e, to, "sharing") != OK) {

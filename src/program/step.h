@@ -1,4 +1,4 @@
-/* A program's whole vocabulary: a tree of steps over buffers whose places were decided when it
+/* A program's whole vocabulary: a tree of steps over buffers whose addresses were decided when it
  * was compiled. Running it allocates nothing. */
 #ifndef IPULUA_PROGRAM_STEP_H
 #define IPULUA_PROGRAM_STEP_H
@@ -28,7 +28,8 @@ typedef enum StepKind {
   STEP_CHAIN, /* fused elementwise ops */
   STEP_GEMM,  /* a matrix product, with a chain run on each finished block of it */
   STEP_COPY,
-  /* from streaming memory to the tiles, and back; without operands where both are one place */
+  /* from streaming memory to the tiles, and back; without operands where both are the same
+   * memory */
   STEP_LOAD,
   STEP_STORE,
   STEP_DEQUEUE,
@@ -85,13 +86,13 @@ typedef struct PipelineStep {
 } PipelineStep;
 
 /* A loop's dequeue that may read the next element while the one before is worked on: elements
- * lie in two places, in turn. */
+ * lie in two buffers, in turn. */
 typedef struct ReadAhead {
   Feed *feed;
-  void **place[2]; /* [components], in memory of their own */
+  void **buffer[2]; /* [components], in memory of their own */
   char *memory;
   int *links;   /* [2 * components]: the links of each component, from and to */
-  int now;      /* the place of the element that is worked on */
+  int now;      /* the buffer of the element that is worked on */
   bool offered; /* the next one is being read, or was */
   PoolErrand errand;
   Status status; /* of the next one */

@@ -28,9 +28,9 @@ typedef struct Listing {
 static void print_block(Listing *l, const Block *b, int depth);
 
 static void print_pass(Listing *l, const PipelineStep *s, const Pass *p, int depth) {
-  fprintf(l->file, "%*s     %s of place %d on lane %d\n", depth * 2, "",
-          p->program < s->plan->places ? "forward" : "backward",
-          plan_place_of_program(s->plan, p->program), p->lane);
+  fprintf(l->file, "%*s     %s of position %d on lane %d\n", depth * 2, "",
+          p->program < s->plan->positions ? "forward" : "backward",
+          plan_position_of_program(s->plan, p->program), p->lane);
 }
 
 static void print_line(FILE *f, const Step *s) {

@@ -8,19 +8,19 @@
 #include "program/schedule.h"
 
 int plan_program(const PipelinePlan *p, int stage, bool backward) {
-  int place = p->place_of[stage];
-  return backward ? 2 * p->places - 1 - place : place;
+  int position = p->position_of[stage];
+  return backward ? 2 * p->positions - 1 - position : position;
 }
 
-int plan_place_of_program(const PipelinePlan *p, int program) {
-  return program < p->places ? program : 2 * p->places - 1 - program;
+int plan_position_of_program(const PipelinePlan *p, int program) {
+  return program < p->positions ? program : 2 * p->positions - 1 - program;
 }
 
 /* ---- the plan ---- */
 
 static void destroy_plan(Object *o) {
   PipelinePlan *p = (PipelinePlan *)o;
-  free(p->place_of);
+  free(p->position_of);
   free(p->ipu_of);
   free(p->order);
   free(p->order_begin);
@@ -33,47 +33,62 @@ static int *copy_ints(const int *v, int n) {
   return c;
 }
 
-static bool uses_ipu(const PipelinePlan *p, int place, int ipu) {
-  for (int s = 0; s < p->stages; s++)
-    if (p->place_of[s] == place && p->ipu_of[s] == ipu) return true;
+/* The stages of a position stand side by side. */
+static int first_stage(const PipelinePlan *p, int position) {
+  int low = 0, high = p->stages;
+  while (low < high) {
+    int middle = low + (high - low) / 2;
+    if (p->position_of[middle] < position) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+static bool is_of_position(const PipelinePlan *p, int stage, int position) {
+  return stage < p->stages && p->position_of[stage] == position;
+}
+
+static bool uses_ipu(const PipelinePlan *p, int position, int ipu) {
+  for (int s = first_stage(p, position); is_of_position(p, s, position); s++)
+    if (p->ipu_of[s] == ipu) return true;
   return false;
 }
 
-bool plan_places_share_ipu(const PipelinePlan *p, int a, int b) {
-  for (int s = 0; s < p->stages; s++)
-    if (p->place_of[s] == a && uses_ipu(p, b, p->ipu_of[s])) return true;
+bool plan_positions_share_ipu(const PipelinePlan *p, int a, int b) {
+  for (int s = first_stage(p, a); is_of_position(p, s, a); s++)
+    if (uses_ipu(p, b, p->ipu_of[s])) return true;
   return false;
 }
 
-static bool is_concurrent(const PipelinePlan *p, int place) {
+static bool is_concurrent(const PipelinePlan *p, int position) {
   int stages = 0;
-  for (int s = 0; s < p->stages; s++) stages += p->place_of[s] == place;
+  for (int s = 0; s < p->stages; s++) stages += p->position_of[s] == position;
   return stages > 1;
 }
 
 static Status check_stages(Error *e, const PipelinePlan *p) {
-  int place = 0;
+  int position = 0;
   for (int s = 0; s < p->stages; s++) {
     if (p->ipu_of[s] < 0) return fail(e, ERR_VALUE, "stage %d is on IPU %d", s, p->ipu_of[s]);
-    if (p->place_of[s] != place && p->place_of[s] != place + 1)
-      return fail(e, ERR_INTERNAL, "the places of stages leave a gap");
-    place = p->place_of[s];
+    if (p->position_of[s] != position && p->position_of[s] != position + 1)
+      return fail(e, ERR_INTERNAL, "the positions of stages leave a gap");
+    position = p->position_of[s];
     for (int other = 0; other < s; other++)
-      if (p->place_of[other] == place && p->ipu_of[other] == p->ipu_of[s])
+      if (p->position_of[other] == position && p->ipu_of[other] == p->ipu_of[s])
         return fail(e, ERR_VALUE, "two concurrent stages are on IPU %d", p->ipu_of[s]);
   }
   return p->schedule->check ? p->schedule->check(e, p) : OK;
 }
 
 PipelinePlan *pipeline_plan_new(Error *e, const Schedule *schedule, bool training, int stages,
-                                const int *place_of, const int *ipu_of) {
+                                const int *position_of, const int *ipu_of) {
   PipelinePlan *p = calloc(1, sizeof *p);
   if (p) {
     p->object = (Object){.references = 1, .kind = "pipeline plan", .destroy = destroy_plan};
-    p->place_of = copy_ints(place_of, stages);
+    p->position_of = copy_ints(position_of, stages);
     p->ipu_of = copy_ints(ipu_of, stages);
   }
-  if (!p || !p->place_of || !p->ipu_of) {
+  if (!p || !p->position_of || !p->ipu_of) {
     if (p) destroy_plan(&p->object);
     fail(e, ERR_OUT_OF_MEMORY, "out of memory");
     return NULL;
@@ -82,7 +97,7 @@ PipelinePlan *pipeline_plan_new(Error *e, const Schedule *schedule, bool trainin
   p->training = training;
   p->stages = stages;
   for (int s = 0; s < stages; s++) {
-    if (place_of[s] >= p->places) p->places = place_of[s] + 1;
+    if (position_of[s] >= p->positions) p->positions = position_of[s] + 1;
     if (ipu_of[s] >= p->ipus) p->ipus = ipu_of[s] + 1;
   }
   if (check_stages(e, p) == OK) return p;
@@ -147,15 +162,16 @@ static bool fill_from_starts(const PipelinePlan *p, int micros, int *row) {
   return true;
 }
 
-/* Has everything come to s that runs it, with what it needs made in rows before t? at[d]: where
+/* Has everything come to `next` that runs it, with what it needs made in rows before t? at[d]: where
  * IPU d is in its list. */
 static bool is_ready(const PipelinePlan *p, const TimetableEntry *order, const int *begin,
-                     const int *at, TimetableEntry s, const int *before, int t) {
+                     const int *at, TimetableEntry next, const int *before, int t) {
   if (before && (*before < 0 || *before >= t)) return false;
-  int place = plan_place_of_program(p, s.program);
-  for (int d = 0; d < p->ipus; d++) {
-    if (!uses_ipu(p, place, d)) continue;
-    if (at[d] >= begin[d + 1] || order[at[d]].program != s.program || order[at[d]].micro != s.micro)
+  int position = plan_position_of_program(p, next.program);
+  for (int s = first_stage(p, position); is_of_position(p, s, position); s++) {
+    int d = p->ipu_of[s];
+    if (at[d] >= begin[d + 1] || order[at[d]].program != next.program ||
+        order[at[d]].micro != next.micro)
       return false;
   }
   return true;
@@ -207,13 +223,13 @@ static Status check_count(Error *e, const PipelinePlan *p, int micros) {
     return fail(
         e, ERR_FAILED_PRECONDITION,
         "a pipeline of %d stages with tiles for moving data needs at least %d micro-batches, but there are %d",
-        p->places, plan_min(p), micros);
+        p->positions, plan_min(p), micros);
   if (micros < 1 || micros % overlap)
     return fail(
         e, ERR_FAILED_PRECONDITION,
         "the number of micro-batches of a pipeline (gradient_accumulation_count) must be a multiple of %d for schedule %s "
         "with %d stages, but it is %d",
-        overlap, p->schedule->name, p->places, micros);
+        overlap, p->schedule->name, p->positions, micros);
   return OK;
 }
 
@@ -237,8 +253,8 @@ Timetable *timetable_new(Error *e, const PipelinePlan *p, int micros) {
       fail(
           e, ERR_VALUE,
           "the schedule never comes to %s of stage %d on micro-batch %d: its IPUs wait for one another",
-          (int)(waiting / (size_t)micros) < p->places ? "the forward pass" : "the backward pass",
-          plan_place_of_program(p, (int)(waiting / (size_t)micros)),
+          (int)(waiting / (size_t)micros) < p->positions ? "the forward pass" : "the backward pass",
+          plan_position_of_program(p, (int)(waiting / (size_t)micros)),
           (int)(waiting % (size_t)micros));
     else t = from_rows(e, row, programs, micros);
   }
@@ -266,21 +282,21 @@ Status pipeline_plan_set_order(Error *e, PipelinePlan *p, const TimetableEntry *
   for (int d = 0; d < p->ipus && s == OK; d++) {
     memset(expected, 0, (size_t)programs * sizeof *expected);
     for (int i = begin[d]; i < begin[d + 1] && s == OK; i++) {
-      int place = plan_place_of_program(p, order[i].program);
-      const char *pass = order[i].program < p->places ? "forward" : "backward";
-      if (!uses_ipu(p, place, d))
-        s = fail(e, ERR_VALUE, "the schedule runs stage %d on IPU %d, where it isn't", place, d);
+      int position = plan_position_of_program(p, order[i].program);
+      const char *pass = order[i].program < p->positions ? "forward" : "backward";
+      if (!uses_ipu(p, position, d))
+        s = fail(e, ERR_VALUE, "the schedule runs stage %d on IPU %d, where it isn't", position, d);
       else if (order[i].micro != expected[order[i].program]++)
         s = fail(
             e, ERR_VALUE,
             "IPU %d of the schedule: the %s pass of stage %d takes micro-batch %d where %d is next",
-            d, pass, place, order[i].micro, expected[order[i].program] - 1);
+            d, pass, position, order[i].micro, expected[order[i].program] - 1);
     }
     for (int k = 0; k < programs && s == OK; k++)
-      if (uses_ipu(p, plan_place_of_program(p, k), d) && expected[k] != micros)
+      if (uses_ipu(p, plan_position_of_program(p, k), d) && expected[k] != micros)
         s = fail(e, ERR_VALUE,
                  "IPU %d of the schedule: the %s pass of stage %d runs on %d micro-batches of %d",
-                 d, k < p->places ? "forward" : "backward", plan_place_of_program(p, k),
+                 d, k < p->positions ? "forward" : "backward", plan_position_of_program(p, k),
                  expected[k], micros);
   }
   free(expected);
@@ -306,8 +322,8 @@ int plan_copies(Error *e, const PipelinePlan *p, int made, int used, bool at_row
   int enough = p->micros ? p->micros : (4 * plan_programs(p) + 2 + overlap - 1) / overlap * overlap;
   Timetable *t = timetable_new(e, p, enough);
   if (!t) return 0;
-  int from = plan_place_of_program(p, made), to = plan_place_of_program(p, used);
-  bool same = !at_row_start && plan_places_share_ipu(p, from, to) && !is_concurrent(p, from) &&
+  int from = plan_position_of_program(p, made), to = plan_position_of_program(p, used);
+  bool same = !at_row_start && plan_positions_share_ipu(p, from, to) && !is_concurrent(p, from) &&
               !is_concurrent(p, to);
   int there = 0, max = 0;
   for (int r = 0; r < t->rows; r++) {

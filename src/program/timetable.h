@@ -3,10 +3,10 @@
  * schedule and used for all that depends on one: the order of execution, the depth of stashes,
  * simulated time, the drawn schedule.
  *
- * A pipeline of S places runs the programs F0 … F(S-1) and, in training, B(S-1) … B0, on each
+ * A pipeline of S positions runs the programs F0 … F(S-1) and, in training, B(S-1) … B0, on each
  * micro-batch, in that order; program number k < S is a forward pass, k >= S the backward pass
- * of place 2S-1-k. A place usually is one stage; concurrent stages share one, each on an IPU of
- * its own. */
+ * of position 2S-1-k. A position usually is one stage; concurrent stages share one, each on an IPU
+ * of its own. */
 #ifndef IPULUA_PROGRAM_TIMETABLE_H
 #define IPULUA_PROGRAM_TIMETABLE_H
 #include "graph/graph.h"
@@ -30,31 +30,31 @@ typedef struct PipelinePlan {
   bool io_overlap; /* tiles of their own move data meanwhile */
   Offload offload;
   int stages; /* concurrent ones counted singly; what a node's placement says */
-  int places;
+  int positions;
   int ipus;
-  int *place_of, *ipu_of; /* [stages] */
+  int *position_of, *ipu_of; /* [stages] */
   /* of a schedule that was given: each IPU's programs in their order, order[order_begin[ipu]] … */
   TimetableEntry *order;
   int *order_begin; /* [ipus + 1] */
   int micros;       /* how many micro-batches that is for; 0: any */
 } PipelinePlan;
 
-/* place_of and ipu_of are copied. NULL with e filled: e.g. Interleaved training with two stages
+/* position_of and ipu_of are copied. NULL with e filled: e.g. Interleaved training with two stages
  * on one IPU. */
 PipelinePlan *pipeline_plan_new(Error *e, const Schedule *schedule, bool training, int stages,
-                                const int *place_of, const int *ipu_of);
-/* For a schedule that is given: takes the lists of all IPUs, one after the other; begin has [ipus + 1] entries.
- * Checked. */
+                                const int *position_of, const int *ipu_of);
+/* For a schedule that is given: takes the lists of all IPUs, one after the other; begin has [ipus +
+ * 1] entries. Checked. */
 Status pipeline_plan_set_order(Error *e, PipelinePlan *p, const TimetableEntry *order,
                                const int *begin);
 
 static inline int plan_programs(const PipelinePlan *p) {
-  return p->training ? 2 * p->places : p->places;
+  return p->training ? 2 * p->positions : p->positions;
 }
 /* The program that runs stage's pass. */
 int plan_program(const PipelinePlan *p, int stage, bool backward);
-int plan_place_of_program(const PipelinePlan *p, int program);
-bool plan_places_share_ipu(const PipelinePlan *p, int a, int b);
+int plan_position_of_program(const PipelinePlan *p, int program);
+bool plan_positions_share_ipu(const PipelinePlan *p, int a, int b);
 /* Micro-batches in flight: how many there are must be a multiple of it (1: any number will do),
  * and at least plan_least. */
 int plan_overlap(const PipelinePlan *p);

@@ -1,5 +1,5 @@
 /* What a valid program is: steps in order, every pointer linked to a buffer that is live, no two
- * live buffers at one place. */
+ * live buffers at one address. */
 #include "program/verify.h"
 
 #include <stdlib.h>

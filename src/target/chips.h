@@ -1,5 +1,6 @@
-/* What chips are: plain numbers, a row for each with its source, a column for each chip. A new chip is
- * a row of TARGET_CHIPS and a value more in each row of TARGET_NUMBERS; nothing else names chips. */
+/* What chips are: plain numbers, a row for each with its source, a column for each chip. A new chip
+ * is a row of TARGET_CHIPS and a value more in each row of TARGET_NUMBERS; nothing else names
+ * chips. */
 #ifndef IPULUA_TARGET_CHIPS_H
 #define IPULUA_TARGET_CHIPS_H
 

@@ -15,7 +15,7 @@ typedef struct Problem {
   int64_t phase_rows, phase_columns;
   /* between the image's points where it takes the kernel's place, or 0 */
   int64_t gap_rows, gap_columns;
-  bool swapped;                            /* image and kernel have changed places */
+  bool swapped;                            /* image and kernel are swapped */
   int64_t dilation_rows, dilation_columns; /* between the kernel's points, or 0 */
   bool spread; /* zeros lie between the points of the input, which SLIC can't take */
   /* plans are compared by what moves are charged, not by what PopLibs' planner expects of them */

@@ -202,8 +202,8 @@ typedef struct ConvPart {
 } ConvPart;
 Cost cost_octave(const Target *t, Dtype d, Dtype partials, const ConvPart *parts, int count,
                  ConvPass pass, const PlanOptions *options);
-typedef enum PoolKind { POOL_MAX, POOL_AVERAGE } PoolKind;
-Cost cost_pool(const Target *t, Dtype d, PoolKind kind, const ConvShape *s, bool backward);
+typedef enum PoolingKind { POOLING_MAX, POOLING_AVERAGE } PoolingKind;
+Cost cost_pooling(const Target *t, Dtype d, PoolingKind kind, const ConvShape *s, bool backward);
 
 /* --- sequences --- */
 typedef struct RnnShape {

@@ -84,6 +84,11 @@ Cost cost_gather(const Target *t, Dtype d, int64_t rows, int64_t width, int64_t 
   if (rows <= 0 || width <= 0 || indices <= 0) return cost_free();
   TablePlan p = plan_table(t, d, (double)rows, (double)width), other = p;
   Cost c = gather_by(t, d, rows, indices, p);
+  for (TablePlan q = p; !q.by_rows && q.parts > 1;) { /* fewer copies of the columns */
+    q.parts = floor(q.parts / 2);
+    Cost fewer = gather_by(t, d, rows, indices, q);
+    if (cost_cycles(&fewer) < cost_cycles(&c)) c = fewer;
+  }
   if (p.columns * 2 > (double)t->tiles) {
     Cost sliced = slice_by(t, indices, p);
     bool inlined = indices <= INLINED_SLICES && cost_cycles(&sliced) < cost_cycles(&c);
@@ -107,11 +112,9 @@ static double apart(const Target *t, const TablePlan *p, const Lookups *l, doubl
   return ceil_ratio(table, element) * element + (p->by_rows ? l->seen : rows) * l->bytes + own;
 }
 
-Cost cost_scatter(const Target *t, Dtype d, int64_t rows, int64_t width, int64_t indices,
-                  bool add) {
+static Cost scatter_by(const Target *t, Dtype d, int64_t rows, int64_t width, int64_t indices,
+                       bool add, TablePlan p) {
   Cost c = cost_free();
-  if (rows <= 0 || width <= 0 || indices <= 0) return c;
-  TablePlan p = plan_table(t, d, (double)rows, (double)width);
   Lookups l = share_lookups(t, &p, (double)indices);
   double w = (double)t->workers;
   double each = add ? 12 + 3 * (p.vectors - 1) : 10 + 2 * p.vectors;
@@ -125,6 +128,20 @@ Cost cost_scatter(const Target *t, Dtype d, int64_t rows, int64_t width, int64_t
   cost_vertex(&c, t, VERTEX_SLICE, 16, 40);
   if (!p.by_rows && p.parts > 1) cost_vertex(&c, t, VERTEX_REDUCE_PARTIALS, 24, 40);
   return c;
+}
+
+Cost cost_scatter(const Target *t, Dtype d, int64_t rows, int64_t width, int64_t indices,
+                  bool add) {
+  if (rows <= 0 || width <= 0 || indices <= 0) return cost_free();
+  TablePlan p = plan_table(t, d, (double)rows, (double)width);
+  Cost best = scatter_by(t, d, rows, width, indices, add, p);
+  /* fewer parts of the lookups: each has a table of its own, and all of these are added up */
+  while (!p.by_rows && p.parts > 1) {
+    p.parts = floor(p.parts / 2);
+    Cost c = scatter_by(t, d, rows, width, indices, add, p);
+    if (cost_cycles(&c) < cost_cycles(&best)) best = c;
+  }
+  return best;
 }
 
 /* Whole tables on a tile. */

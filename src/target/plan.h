@@ -105,6 +105,13 @@ typedef struct MatmulShape {
 /* The better of two ways round; the other one moves bytes to get there. */
 Plan plan_matmul(const Target *t, Dtype d, Dtype partials, const MatmulShape *s,
                  const MatmulShape *other, double moved_bytes, double proportion);
+/* One row times a matrix that is trained: the three products of a training step share one plan,
+ * in which the matrix stays where it is and isn't streamed past the row. */
+Plan plan_row(const Target *t, Dtype d, Dtype partials, int64_t in, int64_t out, double proportion);
+/* A column times a row: the gradient of a matrix that one row was multiplied with. Each tile
+ * makes the block that it holds then, with the instructions that it multiplies the block with. */
+Plan plan_outer(const Target *t, Dtype d, Dtype partials, int64_t rows, int64_t columns,
+                double proportion);
 /* Add the plan's steps, memory and code to c. */
 void cost_plan(Cost *c, const Target *t, const Plan *p);
 /* Exchange, reduction of in_split sums or conversion, steps and total of a plan whose blocks and

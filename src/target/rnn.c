@@ -4,6 +4,8 @@
  * operation: the sequence is read and written by slices; the product's result is laid out like
  * the state; then come passes over the gates, whose tensors [batch, outputs] all lie alike, so
  * that nothing is exchanged between them. */
+#include <math.h>
+
 #include "target/plan.h"
 
 typedef struct Layer {
@@ -197,6 +199,41 @@ static void hold(Cost *c, const Layer *l, int count, bool backward) {
   c->temporary_total += bytes;
 }
 
+/* Of a step's tensor [batch, width]: bytes of a tile, and tiles that have some. */
+typedef struct StepShare {
+  double bytes, tiles;
+} StepShare;
+
+static StepShare share_step(const Layer *l, int64_t width) {
+  if (width <= 0) return (StepShare){0, 1};
+  int64_t grain = common_divisor(16, width), grains = times(l->s->batch, width / grain),
+          each = ceil_div(grains, l->t->tiles);
+  return (StepShare){(double)(each * grain) * element_bytes(l->d), (double)ceil_div(grains, each)};
+}
+
+/* PL getNumShards: the steps of a sequence lie on the same tiles up to a tenth of their memory.
+ * More steps go to other tiles, as long as there are some, and have a loop of their own. */
+static double count_shards(const Layer *l, int count) {
+  StepShare in = share_step(l, l->s->inputs), out = share_step(l, l->s->outputs);
+  double kept = count == 4 ? 6 : 3, steps = (double)l->s->steps;
+  double bytes = (in.bytes + out.bytes * (1 + kept)) * steps,
+         most = fmax(1, floor((double)l->t->tiles / fmax(in.tiles, out.tiles)));
+  return fmin(ceil_ratio(bytes, 0.1 * (double)l->t->tile_bytes),
+              ceil_ratio(steps, ceil_ratio(steps, most)));
+}
+
+/* Each loop but the first takes its state over from the one before. A loop has vertices and
+ * exchanges of its own. */
+static void add_shards(Cost *c, const Layer *l, int count) {
+  double shards = count_shards(l, count);
+  if (shards <= 1) return;
+  Cost moved = cost_free();
+  copy(&moved, l, (count == 4 ? 2 : 1) * l->state);
+  cost_repeat(&moved, shards - 1);
+  cost_then(c, &moved);
+  c->bytes[MEMORY_VERTEX_STATE] *= shards, c->bytes[MEMORY_EXCHANGE_CODE] *= shards;
+}
+
 static Cost sequence(const Target *t, Dtype d, Dtype partials, const RnnShape *shape, int count,
                      bool backward, const PlanOptions *options) {
   RnnShape s = *shape;
@@ -211,6 +248,7 @@ static Cost sequence(const Target *t, Dtype d, Dtype partials, const RnnShape *s
   if (apart) slice(&c, &l, count * l.state);
   else if (backward) add_gradients(&c, &l, count);
   cost_repeat(&c, (double)s.steps);
+  add_shards(&c, &l, count);
   hold(&c, &l, count, backward);
   if (!backward) return c;
   Cost once = cost_transpose(t, d, times(times(s.inputs + s.outputs, s.outputs), count));

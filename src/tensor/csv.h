@@ -16,7 +16,8 @@ typedef struct CsvOptions {
 } CsvOptions;
 
 /* [records, columns]. Records end with LF or CRLF and have equally many fields; empty lines
- * don't count. Spaces around numbers are fine; bool takes 0 1 true false. Messages name line and column, both from 1. */
+ * don't count. Spaces around numbers are fine; bool takes 0 1 true false. Messages name line and
+ * column, both from 1. */
 Status csv_parse(Error *e, const char *path, const void *data, size_t bytes,
                  const CsvOptions *options, Tensor **out);
 /* All cells as text, record by record: (context, record from 0, column from 0, text). The first

@@ -40,6 +40,9 @@ static inline const char *dtype_name(Dtype d) { return dtype_info[d].name; }
 static inline size_t dtype_size(Dtype d) { return dtype_info[d].size; }
 static inline bool dtype_is_float(Dtype d) { return dtype_info[d].class == DTYPE_FLOAT; }
 static inline bool dtype_is_integer(Dtype d) { return dtype_info[d].class == DTYPE_INTEGER; }
+static inline bool dtype_is_narrow(Dtype d) { return d == F16 || d == BF16; }
+/* What elements are computed in. */
+static inline Dtype dtype_to_compute(Dtype d) { return dtype_is_narrow(d) ? F32 : d; }
 bool dtype_find(const char *name, Dtype *out); /* by Lua name */
 
 float f16_to_f32(f16 h);

@@ -15,6 +15,6 @@ Status npy_write(Error *e, const char *path, const Tensor *t);
 Status npy_header(Error *e, const char *path, const Type *type, Text *text);
 Status npz_read(Error *e, const char *path, NamedTensors *out); /* names without their .npy */
 /* Stored, not compressed, in the given order, without times: equal input gives equal bytes.
- * Atomic. Metadata has no place in the format: any is an error. */
+ * Atomic. The format holds no metadata: any is an error. */
 Status npz_write(Error *e, const char *path, const NamedTensors *tensors);
 #endif

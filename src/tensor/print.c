@@ -12,7 +12,9 @@
 #include "base/text.h"
 #include "tensor/decimal.h"
 
-enum { PRECISION = 8, THRESHOLD = 1000, EDGE = 3, WIDTH = 75, WORD = 96 };
+enum { WIDTH = 75, WORD = 96 };
+
+const PrintOptions print_defaults = {.edge = 3, .precision = 8, .threshold = 1000};
 
 /* How the elements of one tensor are written. */
 typedef struct Format {
@@ -22,10 +24,12 @@ typedef struct Format {
   int left, right;   /* columns before the point (with the sign) and behind it */
   int precision;     /* digits behind the point in exponent form */
   int exponent_size; /* digits of the exponent */
+  int most;          /* digits behind the point at most */
 } Format;
 
 /* What the first pass learns. */
 typedef struct Survey {
+  int most;                                     /* digits behind the point */
   bool any_finite, any_odd, any_minus_infinity; /* odd: nan or an infinity */
   double largest, smallest;                     /* finite, not zero, without sign */
   int left, right, precision, exponent_size;
@@ -33,20 +37,20 @@ typedef struct Survey {
 
 typedef void (*Visit)(void *context, const Tensor *t, int64_t offset);
 
-/* Does dimension axis show its edges only? */
-static bool is_cut(const Tensor *t, bool summarise, int axis) {
-  return summarise && t->type.shape[axis] > 2 * EDGE;
+/* Does dimension axis show its edges only? edge: how many elements at each end; 0: all */
+static bool is_cut(const Tensor *t, int edge, int axis) {
+  return edge > 0 && t->type.shape[axis] > 2 * (int64_t)edge;
 }
 
-static void visit_shown(const Tensor *t, bool summarise, int axis, int64_t offset, Visit visit,
+static void visit_shown(const Tensor *t, int edge, int axis, int64_t offset, Visit visit,
                         void *context) {
   if (axis == t->type.rank) {
     visit(context, t, offset);
     return;
   }
   for (int64_t i = 0; i < t->type.shape[axis]; i++) {
-    if (i == EDGE && is_cut(t, summarise, axis)) i = t->type.shape[axis] - EDGE;
-    visit_shown(t, summarise, axis + 1, offset + i * t->stride[axis], visit, context);
+    if (i == edge && is_cut(t, edge, axis)) i = t->type.shape[axis] - edge;
+    visit_shown(t, edge, axis + 1, offset + i * t->stride[axis], visit, context);
   }
 }
 
@@ -72,8 +76,8 @@ static void survey_range(void *context, const Tensor *t, int64_t offset) {
 static void survey_plain(void *context, const Tensor *t, int64_t offset) {
   Survey *s = context;
   if (!isfinite(dtype_get(t->type.dtype, t->data, offset))) return;
-  Decimal x = decimal_of(t->type.dtype, t->data, offset,
-                         (DecimalLimit){.fraction = true, .max = PRECISION});
+  Decimal x =
+      decimal_of(t->type.dtype, t->data, offset, (DecimalLimit){.fraction = true, .max = s->most});
   s->left = int_max(s->left, x.negative + (int_max(x.exponent, 0)) + 1);
   s->right = int_max(s->right, x.count - 1 - x.exponent);
 }
@@ -81,7 +85,7 @@ static void survey_plain(void *context, const Tensor *t, int64_t offset) {
 static void survey_exponent(void *context, const Tensor *t, int64_t offset) {
   Survey *s = context;
   if (!isfinite(dtype_get(t->type.dtype, t->data, offset))) return;
-  Decimal x = decimal_of(t->type.dtype, t->data, offset, (DecimalLimit){.max = PRECISION});
+  Decimal x = decimal_of(t->type.dtype, t->data, offset, (DecimalLimit){.max = s->most});
   s->left = int_max(s->left, x.negative + 1);
   s->precision = int_max(s->precision, x.count - 1);
   s->exponent_size = int_max(s->exponent_size, digits_of(abs(x.exponent)));
@@ -101,15 +105,14 @@ static double ratio(Dtype d, double a, double b) {
   return d == F64 ? q : (double)(float)q;
 }
 
-static Format float_format(const Tensor *t, bool summarise) {
-  Survey s = {.smallest = INFINITY, .exponent_size = 2};
-  Format f = {.dtype = t->type.dtype};
-  visit_shown(t, summarise, 0, 0, survey_range, &s);
+static Format float_format(const Tensor *t, int edge, int most) {
+  Survey s = {.most = most, .smallest = INFINITY, .exponent_size = 2};
+  Format f = {.dtype = t->type.dtype, .most = most};
+  visit_shown(t, edge, 0, 0, survey_range, &s);
   if (s.largest > 0)
     f.exponent =
         s.largest >= 1e8 || s.smallest < 1e-4 || ratio(f.dtype, s.largest, s.smallest) > 1000;
-  if (s.any_finite)
-    visit_shown(t, summarise, 0, 0, f.exponent ? survey_exponent : survey_plain, &s);
+  if (s.any_finite) visit_shown(t, edge, 0, 0, f.exponent ? survey_exponent : survey_plain, &s);
   f.left = s.left;
   f.precision = s.precision;
   f.exponent_size = s.exponent_size;
@@ -118,10 +121,10 @@ static Format float_format(const Tensor *t, bool summarise) {
   return f;
 }
 
-static Format format_of(const Tensor *t, bool summarise) {
+static Format format_of(const Tensor *t, int edge, int most) {
   Format f = {.dtype = t->type.dtype, .plain = t->type.rank == 0};
-  if (dtype_is_float(f.dtype)) return float_format(t, summarise);
-  if (dtype_is_integer(f.dtype)) visit_shown(t, summarise, 0, 0, survey_integer, &f.left);
+  if (dtype_is_float(f.dtype)) return float_format(t, edge, most);
+  if (dtype_is_integer(f.dtype)) visit_shown(t, edge, 0, 0, survey_integer, &f.left);
   return f;
 }
 
@@ -161,7 +164,7 @@ static void write_float(const Format *f, const Tensor *t, int64_t offset, char w
     snprintf(word, WORD, "%*s", f->left + f->right + 1, isnan(x) ? "nan" : x < 0 ? "-inf" : "inf");
     return;
   }
-  DecimalLimit plain = {.fraction = true, .max = PRECISION},
+  DecimalLimit plain = {.fraction = true, .max = f->most},
                exact = {.min = f->precision, .max = f->precision};
   Decimal d = decimal_of(f->dtype, t->data, offset, f->exponent ? exact : plain);
   if (f->exponent) write_exponent(f, &d, word);
@@ -181,7 +184,9 @@ typedef struct Writer {
   Text text;
   const Tensor *t;
   Format format;
-  bool summarise, commas;
+  const PrintOptions *options;
+  int edge; /* where only edges are shown, how much; else 0 */
+  bool commas;
   int indent, width; /* the columns of "tensor("; the columns of a line */
 } Writer;
 
@@ -209,10 +214,10 @@ static void write_row(Writer *w, int64_t offset) {
   char word[WORD];
   for (int64_t i = 0; i < n; i++) {
     if (i) text_add(&w->text, w->commas ? ", " : " ");
-    if (i == EDGE && is_cut(w->t, w->summarise, axis)) {
+    if (i == w->edge && is_cut(w->t, w->edge, axis)) {
       add_word(w, "...", indent, &line_start);
       text_add(&w->text, w->commas ? ", " : " ");
-      i = n - EDGE;
+      i = n - w->edge;
     }
     write_element(&w->format, w->t, offset + i * step, word);
     add_word(w, word, indent, &line_start);
@@ -231,10 +236,10 @@ static void write_rows(Writer *w, int axis, int64_t offset) {
   int64_t n = w->t->type.shape[axis];
   for (int64_t i = 0; i < n; i++) {
     if (i) begin_line(w, axis);
-    if (i == EDGE && is_cut(w->t, w->summarise, axis)) {
+    if (i == w->edge && is_cut(w->t, w->edge, axis)) {
       text_add(&w->text, "...");
       begin_line(w, axis);
-      i = n - EDGE;
+      i = n - w->edge;
     }
     write_dimension(w, axis + 1, offset + i * w->t->stride[axis]);
   }
@@ -249,8 +254,8 @@ static void write_dimension(Writer *w, int axis, int64_t offset) {
 
 static void write_all(Writer *w) {
   char word[WORD];
-  w->summarise = type_count(&w->t->type) > THRESHOLD;
-  w->format = format_of(w->t, w->summarise);
+  if (type_count(&w->t->type) > w->options->threshold) w->edge = w->options->edge;
+  w->format = format_of(w->t, w->edge, w->options->precision);
   if (w->t->type.rank) write_dimension(w, 0, 0);
   else write_element(&w->format, w->t, 0, word), text_add(&w->text, word);
 }
@@ -261,8 +266,8 @@ static char *finish(Error *e, Text *text) {
   return s;
 }
 
-char *tensor_text(Error *e, const Tensor *t) {
-  Writer w = {.t = t, .width = WIDTH};
+char *tensor_text(Error *e, const Tensor *t, const PrintOptions *o) {
+  Writer w = {.t = t, .options = o, .width = WIDTH};
   char word[DECIMAL_TEXT];
   if (type_count(&t->type) == 0) text_add(&w.text, "[]");
   else if (t->type.rank == 0 && dtype_is_float(t->type.dtype))
@@ -271,10 +276,10 @@ char *tensor_text(Error *e, const Tensor *t) {
   return finish(e, &w.text);
 }
 
-char *tensor_repr(Error *e, const Tensor *t) {
+char *tensor_repr(Error *e, const Tensor *t, const PrintOptions *o) {
   static const char open[] = "tensor(";
   /* a comma follows */
-  Writer w = {.t = t, .commas = true, .indent = sizeof open - 1, .width = WIDTH - 1};
+  Writer w = {.t = t, .options = o, .commas = true, .indent = sizeof open - 1, .width = WIDTH - 1};
   char word[TYPE_TEXT], shape[TYPE_TEXT] = "";
   text_add(&w.text, open);
   if (type_count(&t->type) > 0) write_all(&w);
@@ -285,7 +290,7 @@ char *tensor_repr(Error *e, const Tensor *t) {
   const char *line = w.text.failed ? NULL : strrchr(w.text.data, '\n');
   if (line) column -= (size_t)(line + 1 - w.text.data);
   const char *dtype = dtype_name(t->type.dtype);
-  if (w.summarise) shape_text(&t->type, shape); /* which can't be counted then */
+  if (w.edge) shape_text(&t->type, shape); /* which can't be counted then */
   bool fits = column + strlen(" dtype=)") + strlen(dtype) +
                   (*shape ? strlen("shape=, ") + strlen(shape) : 0) <=
               WIDTH;

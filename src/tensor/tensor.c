@@ -202,6 +202,8 @@ bool tensor_is_shared(const Tensor *t) {
   return atomic_load(&t->references) > 1 || atomic_load(&t->storage->references) > 1;
 }
 
+bool tensor_is_writable(const Tensor *t) { return t->storage->allocation && !tensor_is_shared(t); }
+
 Tensor *tensor_own(Error *e, Tensor *t) {
   if (!t || (!tensor_is_shared(t) && tensor_is_dense(t))) return t;
   Tensor *copy = tensor_new_uninitialised(e, &t->type);

@@ -33,6 +33,8 @@ Tensor *tensor_row(Error *e, Tensor *t, int64_t index); /* t[index], one rank le
 bool tensor_is_dense(const Tensor *t);                  /* row-major without gaps */
 Tensor *tensor_dense(Error *e, Tensor *t);              /* t itself (retained) or a packed copy */
 bool tensor_is_shared(const Tensor *t);                 /* somebody else holds t or its storage */
+/* Nobody else holds t or its storage, which the library allocated. */
+bool tensor_is_writable(const Tensor *t);
 /* takes t over: t itself where nobody else holds it, else a copy */
 Tensor *tensor_own(Error *e, Tensor *t);
 /* Copy src's elements into dst, row-major and dense; bytes = type_bytes(&src->type). */

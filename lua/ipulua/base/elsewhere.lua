@@ -74,7 +74,7 @@ local dtypes <const> = {
   int32 = true, int64 = true, bool = true,
 }
 
--- Modules of the original whose names stand in ipu itself → one of these.
+-- Modules of Graphcore's TensorFlow 2.6 whose contents are in ipu itself → one of their names.
 local flattened <const> = {
   config = "IPUConfig", utils = "reset_ipu_seed", scopes = "ipu_scope",
   ipu_strategy = "IPUStrategy",
@@ -123,8 +123,8 @@ function elsewhere.hint(module, name)
     return "; its functions stand in ipu itself: ipu.exp, ipu.matmul"
   end
   if module == "ipu" and flattened[name] then
-    return "; the original's modules are not here, what they hold is: ipu." .. flattened[name]
-      .. ", for example"
+    return "; a module of Graphcore's TensorFlow; its contents are in ipu itself: ipu."
+      .. flattened[name] .. ", for example"
   end
   if module == "ipu.nn" and name == "functional" then
     return "; its functions stand in ipu.nn itself: ipu.nn.relu"

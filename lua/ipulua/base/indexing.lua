@@ -1,5 +1,6 @@
 -- t[-1], t[{2, 5}], t[{{2, 4}, {}, -1}], t[mask]: what a tensor's index may be besides a row's
--- number. Positions count from 1, negative ones from the end; both ends of a range are in it.
+-- number, and t[index] = values. Positions count from 1, negative ones from the end; both ends of a
+-- range are in it.
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
@@ -45,7 +46,9 @@ local function part(t, axis, index)
   return first, last - first + 1, false
 end
 
-local function by_axes(t, index)
+-- The elements of an index: where they begin, how many there are along each axis, and which axes
+-- go.
+local function box_of(t, index)
   if #index > t.rank then
     blame.error(string.format("a tensor of rank %d has no axis %d to index", t.rank, #index - 1),
       "value")
@@ -56,8 +59,21 @@ local function by_axes(t, index)
     begin[axis], size[axis], single = part(t, axis, index[axis])
     if single then gone[#gone + 1] = axis - 1 end
   end
+  return begin, size, gone
+end
+
+local function copy(index)
+  if not plain.is(index) then return index end
+  local list = {}
+  for i, each in ipairs(index) do list[i] = copy(each) end
+  return list
+end
+
+local function by_axes(t, index)
+  local begin, size, gone = box_of(t, index)
   local taken = t:slice(begin, size)
-  return #gone > 0 and taken:squeeze{axis = gone} or taken
+  if #gone > 0 then taken = taken:squeeze{axis = gone} end
+  return core.linked(taken, t, copy(index))
 end
 
 -- {2, 5} is a range of rows; with a table in it, it is an index for each axis.
@@ -72,7 +88,7 @@ local function same_front(shape, mask)
   return #mask.shape > 0
 end
 
-local function by_mask(t, mask)
+local function check_mask(t, mask)
   if mask.dtype ~= "bool" then
     blame.error("a tensor is not indexed by a tensor of positions; take ipu.gather(t, indices), "
       .. "whose indices count from 0", "type")
@@ -85,16 +101,27 @@ local function by_mask(t, mask)
     blame.error(string.format("a mask has the shape of the tensor's first axes; got [%s] for [%s]",
       table.concat(mask.shape, ", "), table.concat(t.shape, ", ")), "value")
   end
+end
+
+-- The positions, from 0, that a mask keeps of its elements one behind the other.
+local function kept_by(mask)
   local kept = {}
   for i, keep in ipairs(mask:reshape{-1}:totable()) do
     if keep then kept[#kept + 1] = i - 1 end
   end
-  local shape = table.move(t.shape, #mask.shape + 1, t.rank, 2, {mask.size})
-  if #kept == 0 then
-    shape[1] = 0
-    return core.full(shape, 0, t.dtype)
-  end
-  return t:reshape(shape):gather(core.tensor(kept, "int32"))
+  return kept
+end
+
+-- The shape with the mask's axes as one, of n.
+local function flat_shape(t, mask, n)
+  return table.move(t.shape, #mask.shape + 1, t.rank, 2, {n})
+end
+
+local function by_mask(t, mask)
+  check_mask(t, mask)
+  local kept = kept_by(mask)
+  if #kept == 0 then return core.full(flat_shape(t, mask, 0), 0, t.dtype) end
+  return t:reshape(flat_shape(t, mask, mask.size)):gather(core.tensor(kept, "int32"))
 end
 
 ---What t[index] is, for all but a positive row's number.
@@ -105,6 +132,85 @@ function indexing.read(t, index)
   if core.is_tensor(index) then return by_mask(t, index) end
   if plain.is(index) and not is_range(index) then return by_axes(t, index) end
   return by_axes(t, {index})
+end
+
+-- ------------------------------------------------ assigning
+
+-- What is assigned, as a tensor of a shape.
+local function values_of(t, value, shape)
+  if not (core.is_tensor(value) or core.is_variable(value)) then
+    value = core.tensor(value, t.dtype)
+  end
+  if value.dtype ~= t.dtype then
+    blame.error(string.format("elements of %s are assigned values of %s; ipu.cast them", t.dtype,
+      value.dtype), "type")
+  end
+  local given = value.shape
+  local fits = #given <= #shape
+  for i = 1, fits and #given or 0 do
+    local extent = shape[#shape - #given + i]
+    fits = fits and (given[i] == extent or given[i] == 1)
+  end
+  if not fits then
+    blame.error(string.format("values of the shape [%s] don't fit elements of the shape [%s]",
+      table.concat(given, ", "), table.concat(shape, ", ")), "invalid_argument")
+  end
+  return core.ops.broadcast_to(value, shape)
+end
+
+-- A shape without the axes, from 0, that an index takes one position of.
+local function without(size, gone)
+  local is_gone, shape = {}, {}
+  for _, axis in ipairs(gone) do is_gone[axis + 1] = true end
+  for axis, extent in ipairs(size) do
+    if not is_gone[axis] then shape[#shape + 1] = extent end
+  end
+  return shape
+end
+
+local function write_box(t, index, value)
+  local begin, size, gone = box_of(t, index)
+  local values = values_of(t, value, without(size, gone))
+  core.put_elements(t, begin, size, values:reshape(size))
+end
+
+local function write_masked(t, mask, value)
+  check_mask(t, mask)
+  local kept = kept_by(mask)
+  local values = values_of(t, value, flat_shape(t, mask, #kept))
+  if #kept == 0 then return end
+  local rows, ones = {}, {}
+  for i, position in ipairs(kept) do rows[position + 1] = i - 1 end
+  for i = 1, mask.size do rows[i] = rows[i] or 0 end
+  for i = 1, t.rank - #mask.shape do ones[i] = 1 end
+  local spread = values:gather(core.tensor(rows, "int32")):reshape(t.shape)
+  local front = table.move(mask.shape, 1, #mask.shape, 1, {})
+  local wide = mask:reshape(table.move(ones, 1, #ones, #front + 1, front))
+  local begin = {}
+  for axis = 1, t.rank do begin[axis] = 0 end
+  core.put_elements(t, begin, t.shape, core.ops.where(wide, spread, t))
+end
+
+local function check_chain(t)
+  while t do
+    core.check_assignable(t)
+    t = core.link_of(t)
+  end
+end
+
+---t[index] = value: of what was taken out of a tensor by an index, that tensor's elements too.
+---@param t userdata
+---@param index any
+---@param value any
+function indexing.write(t, index, value)
+  check_chain(t)
+  if core.is_tensor(index) then write_masked(t, index, value)
+  elseif plain.is(index) and not is_range(index) then write_box(t, index, value)
+  else
+    write_box(t, {index}, value)
+  end
+  local parent, at = core.link_of(t)
+  if parent then indexing.write(parent, at, t) end
 end
 
 return indexing

@@ -3,6 +3,7 @@
 -- UTF-8 only; an integer literal becomes a Lua integer or is refused, never rounded.
 
 local blame = require "ipulua.base.blame"
+local core = require "ipulua.core"
 local locale = require "ipulua.base.locale"
 
 local json = {}
@@ -15,7 +16,7 @@ json.null = setmetatable({}, {__name = "null", __tostring = function() return "n
 local array_meta = {__name = "json.array", plain = true}
 
 function array_meta:__tostring()
-  return tostring(require "ipulua.core".plain(table.move(self, 1, #self, 1, {})))
+  return tostring(core.plain(table.move(self, 1, #self, 1, {})))
 end
 
 ---Marks a list as one, so that it is written as `[]` even when it is empty. Empty lists come back
@@ -237,159 +238,6 @@ end
 
 -- ---------------------------------------------------------------- reading
 
-local function complain(text, at, message)
-  local line, start = 1, 0
-  for newline in text:sub(1, at - 1):gmatch("()\n") do
-    line, start = line + 1, newline
-  end
-  refuse(string.format("line %d, column %d: %s", line, at - start, message))
-end
-
-local function skip_space(text, at)
-  return text:find("[^ \t\n\r]", at) or #text + 1
-end
-
-local unescapes = {['"'] = '"', ["\\"] = "\\", ["/"] = "/", b = "\b", f = "\f", n = "\n",
-  r = "\r", t = "\t"}
-
--- \uXXXX at `at` (its backslash); the code point and the position after it, surrogate pairs joined.
-local function read_unicode(text, at)
-  local hex = text:match("^\\u(%x%x%x%x)", at)
-  if not hex then complain(text, at, "\\u needs four hexadecimal digits") end
-  local code = tonumber(hex, 16)
-  if code >= 0xDC00 and code <= 0xDFFF then
-    complain(text, at, "a low surrogate without a high one")
-  end
-  if code < 0xD800 or code > 0xDBFF then return code, at + 6 end
-  local low = tonumber(text:match("^\\u(%x%x%x%x)", at + 6) or "0", 16)
-  if low < 0xDC00 or low > 0xDFFF then complain(text, at, "a high surrogate without a low one") end
-  return 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00), at + 12
-end
-
-local function read_string(text, at)
-  local start, parts = at, {}
-  at = at + 1
-  while true do
-    local stop = text:find('["\\%c]', at)
-    if not stop then complain(text, start, "a string without an end") end
-    parts[#parts + 1] = text:sub(at, stop - 1)
-    local c = text:sub(stop, stop)
-    if c == '"' then
-      at = stop + 1
-      break
-    elseif c == "\127" then
-      parts[#parts + 1], at = c, stop + 1
-    elseif c ~= "\\" then
-      complain(text, stop, "a control character in a string; write it as an escape")
-    elseif text:sub(stop + 1, stop + 1) == "u" then
-      local code
-      code, at = read_unicode(text, stop)
-      parts[#parts + 1] = utf8.char(code)
-    else
-      local plain = unescapes[text:sub(stop + 1, stop + 1)]
-      if not plain then complain(text, stop, "an unknown escape") end
-      parts[#parts + 1], at = plain, stop + 2
-    end
-  end
-  return table.concat(parts), at
-end
-
-local function read_number(text, at)
-  local stop = select(2, text:find("^-?%d+", at))
-  if not stop then complain(text, at, "a number was expected after '-'") end
-  local digits = text:sub(at, stop)
-  if digits:find("^-?0%d") then complain(text, at, "a number with a leading zero") end
-  local fraction = select(2, text:find("^%.%d+", stop + 1))
-  if not fraction and text:sub(stop + 1, stop + 1) == "." then
-    complain(text, at, "digits must follow the point")
-  end
-  local finish = fraction or stop
-  local exponent = select(2, text:find("^[eE][+-]?%d+", finish + 1))
-  if not exponent and text:find("^[eE]", finish + 1) then
-    complain(text, at, "digits must follow the exponent's e")
-  end
-  finish = exponent or finish
-  local literal = text:sub(at, finish)
-  local value = tonumber(literal)
-  if finish == stop and math.type(value) ~= "integer" then
-    complain(text, at, "an integer beyond 64 bits cannot be held exactly: " .. literal:sub(1, 40))
-  end
-  if value == math.huge or value == -math.huge then
-    complain(text, at, "a number too large: " .. literal:sub(1, 40))
-  end
-  return value, finish + 1
-end
-
-local literals = {["true"] = true, ["false"] = false, null = json.null}
-
-local read
-
-local function read_array(text, at, depth)
-  local list, n = {}, 0
-  at = skip_space(text, at + 1)
-  if text:sub(at, at) == "]" then return json.array(list), at + 1 end
-  while true do
-    n = n + 1
-    list[n], at = read(text, at, depth)
-    at = skip_space(text, at)
-    local c = text:sub(at, at)
-    if c == "]" then return list, at + 1 end
-    if c ~= "," then complain(text, at, "',' or ']' was expected") end
-    at = skip_space(text, at + 1)
-  end
-end
-
-local function read_object(text, at, depth)
-  local object = {}
-  at = skip_space(text, at + 1)
-  if text:sub(at, at) == "}" then return object, at + 1 end
-  while true do
-    if text:sub(at, at) ~= '"' then complain(text, at, "a name in quotes was expected") end
-    local name, after = read_string(text, at)
-    if object[name] ~= nil then
-      complain(text, at, "the name '" .. name:sub(1, 60) .. "' appears twice")
-    end
-    at = skip_space(text, after)
-    if text:sub(at, at) ~= ":" then complain(text, at, "':' was expected") end
-    object[name], at = read(text, skip_space(text, at + 1), depth)
-    at = skip_space(text, at)
-    local c = text:sub(at, at)
-    if c == "}" then return object, at + 1 end
-    if c ~= "," then complain(text, at, "',' or '}' was expected") end
-    at = skip_space(text, at + 1)
-  end
-end
-
-function read(text, at, depth)
-  local c = text:sub(at, at)
-  if c == "{" or c == "[" then
-    if depth >= depth_limit then
-      complain(text, at, "nested deeper than " .. depth_limit .. " levels")
-    end
-    return (c == "{" and read_object or read_array)(text, at, depth + 1)
-  elseif c == '"' then
-    return read_string(text, at)
-  elseif c:find("[%d-]") then
-    return read_number(text, at)
-  end
-  local word = text:match("^%a+", at)
-  local value = literals[word]
-  if value == nil then
-    complain(text, at, c == "" and "the text ends where a value was expected"
-      or "a value was expected")
-  end
-  return value, at + #word
-end
-
-local function read_all(text)
-  local _, bad = utf8.len(text)
-  if bad then complain(text, bad, "not valid UTF-8") end
-  local value, at = read(text, skip_space(text, 1), 0)
-  at = skip_space(text, at)
-  if at <= #text then complain(text, at, "text after the value's end") end
-  return value
-end
-
 ---The value of a JSON text, or nil and what is wrong with it.
 ---@param text string
 ---@return any value
@@ -397,13 +245,11 @@ end
 ---@package
 function json.parse(text)
   if type(text) ~= "string" then return nil, "a string was expected, got " .. type(text) end
-  local ok, result = pcall(read_all, text)
-  if ok then return result end
-  return nil, type(result) == "table" and result.json or tostring(result)
+  return core.read_json(text, json.null, array_meta)
 end
 
 ---The value of a JSON text; `null` is `json.null`. Raises when the text is not JSON.
----Errors: a text that is not JSON, with the byte's position: `ipu.json.decode "{1}"`
+---Errors: a text that is not JSON, with its place: `ipu.json.decode "{1}"`
 ---@param text string
 ---@return any
 function json.decode(text)
@@ -412,7 +258,7 @@ function json.decode(text)
     blame.error("json.decode: " .. problem, type(text) == "string" and "value" or "type")
   end
   return type(value) == "table" and value ~= json.null
-    and require "ipulua.core".plain(value) or value
+    and core.plain(value) or value
 end
 
 return json

@@ -41,15 +41,16 @@ local function groups(system_ipus, g)
   return list
 end
 
-local function is_power_of_two(n)
-  return n > 0 and n & (n - 1) == 0
-end
+---@param n integer
+---@return boolean
+function devices.is_power_of_two(n) return n > 0 and n & (n - 1) == 0 end
 
 ---Whether a machine can have so many IPUs.
 ---@param count any
 ---@return boolean
 function devices.is_system_size(count)
-  return math.type(count) == "integer" and is_power_of_two(count) and count <= largest_system
+  return math.type(count) == "integer" and devices.is_power_of_two(count)
+    and count <= largest_system
 end
 
 ---The first id of the groups of g IPUs.
@@ -96,7 +97,7 @@ end
 ---@return integer? id
 ---@return integer[]? members
 function devices.free_id(system_ipus, size, taken)
-  if not is_power_of_two(size) or size > system_ipus then return nil end
+  if not devices.is_power_of_two(size) or size > system_ipus then return nil end
   local base = devices.first_id(system_ipus, size)
   for i, list in ipairs(groups(system_ipus, size)) do
     local free = true

@@ -54,7 +54,7 @@ function config.flags()
   return state.flags
 end
 
----Sets the run flags, in the form of IPULUA_FLAGS and in its place; only while nothing is
+---Sets the run flags, in the form of IPULUA_FLAGS, which they replace; only while nothing is
 ---configured.
 ---Errors: an unknown flag, a value that it can't have, devices that there are already:
 ---`ipu.set_flags(1)`
@@ -71,7 +71,7 @@ function config.set_flags(text)
 end
 
 ---Whether the limits of the IPU Model apply.
----Source: utils.running_on_ipu_model of the original
+---Source: utils.running_on_ipu_model of Graphcore's TensorFlow 2.6
 ---@return boolean
 function config.running_on_ipu_model()
   return config.flags().use_ipu_model
@@ -84,7 +84,7 @@ function config.flag(name) return config.flags()[name] end
 
 ---Whether data of a category is made up instead of crossing between host and device.
 ---Errors: an unknown category: `ipu.use_synthetic_data_for "weights"`
----Source: utils.use_synthetic_data_for of the original
+---Source: utils.use_synthetic_data_for of Graphcore's TensorFlow 2.6
 ---@param category string infeed, outfeed, seed, hostembedding or parameters
 ---@return boolean
 function config.use_synthetic_data_for(category)
@@ -140,7 +140,7 @@ local function forget()
 end
 
 ---Goes back to no configuration: devices are given up and compiled programs forgotten.
----Source: config.reset_ipu_configuration of the original
+---Source: config.reset_ipu_configuration of Graphcore's TensorFlow 2.6
 function config.reset_ipu_configuration()
   if not state.devices then return end
   call_all(state.on_reset)
@@ -174,7 +174,7 @@ local apply_arguments <const> = {
 ---Errors: a number of IPUs that the machine can't give (powers of two; 16 without --ipus),
 ---options that exclude each other, another active configuration with reset_configuration = false:
 ---`ipu.configure_ipu_system(set(cfg, "auto_select_ipus", 3))`
----Source: config.configure_ipu_system of the original
+---Source: config.configure_ipu_system of Graphcore's TensorFlow 2.6
 ---@param ... any config, device, {reset_configuration = true}
 function config.configure_ipu_system(...)
   local a = args.check("configure_ipu_system", apply_arguments, ...)
@@ -229,7 +229,7 @@ end
 ---The configured devices: {device = "/device:IPU:0", ipus = 4, id = 24, members = {4, 5, 6, 7}},
 ---one each.
 ---Errors: nothing is configured
----Source: config.get_ipu_config of the original
+---Source: config.get_ipu_config of Graphcore's TensorFlow 2.6
 ---@return table[]
 function config.get_ipu_config()
   if not state.devices then
@@ -296,7 +296,7 @@ local device_arguments <const> = {{"ipu_device", {"string", "integer"}},
 
 ---How many IPUs a device has.
 ---Errors: a device that there is not: `ipu.get_num_of_ipus_in_device "/device:IPU:99"`
----Source: utils.get_num_of_ipus_in_device of the original
+---Source: utils.get_num_of_ipus_in_device of Graphcore's TensorFlow 2.6
 ---@param ... any the device's name, such as "/device:IPU:0"
 ---@return integer
 function config.get_num_of_ipus_in_device(...)
@@ -334,7 +334,7 @@ local order_arguments <const> = {
 ---The positions in a device that shards 0, 1, 2, … take: selection_order("SNAKE", 4) is {0, 1, 3,
 ---2}.
 ---Errors: an unknown order, a count outside of 1 … 1024: `ipu.selection_order("SPIRAL", 4)`
----Source: config.SelectionOrder of the original
+---Source: config.SelectionOrder of Graphcore's TensorFlow 2.6
 ---@param ... any order, count, {default_pipeline = whether AUTO means a pipeline so mapped}
 ---@return integer[]
 function config.selection_order(...)

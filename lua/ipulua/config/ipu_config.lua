@@ -17,7 +17,7 @@ local plain = require "ipulua.base.plain"
 ---type is an error.
 ---Errors: an unknown option, a value of another type: `set(cfg, "auto_select", 2)`,
 ---`set(cfg, "auto_select_ipus", "two")`
----Source: config.IPUConfig of the original
+---Source: config.IPUConfig of Graphcore's TensorFlow 2.6
 ---@class IPUConfig: Class
 ---@field auto_select_ipus integer|integer[]
 ---@field select_ipus integer|integer[]

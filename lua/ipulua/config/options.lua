@@ -82,7 +82,7 @@ options.table = {
     "Tiles of each IPU that only move data; odd numbers are rounded up.",
     {least = 0, most = 192}},
   {"io_tiles.place_ops_on_io_tiles", "bool", false,
-    "Place operations that move data on those tiles, so that they overlap with "
+    "Put operations that move data on those tiles, so that they overlap with "
     .. "computing."},
   {"io_tiles.available_memory_proportion", "float", 0.9,
     "The share of these tiles' memory that may hold what infeeds and "

@@ -52,7 +52,7 @@ end
 ---changes nothing here.
 ---Units: time_elapsed in seconds, total_bytes_processed in bytes, bandwidth in GB/s (1e9 bytes)
 ---Errors: no dataset, counts below 1: `ipu.dataset_benchmark.dataset_benchmark(1, 1, 1)`
----Source: dataset_benchmark.dataset_benchmark of the original
+---Source: dataset_benchmark.dataset_benchmark of Graphcore's TensorFlow 2.6
 ---@return string
 function benchmark.dataset_benchmark(...)
   local a = args.check("dataset_benchmark", spec, ...)
@@ -66,7 +66,7 @@ end
 ---The same for what an infeed queue feeds; not on a queue that a program uses.
 ---Units: as dataset_benchmark's
 ---Errors: no infeed queue, counts below 1: `ipu.dataset_benchmark.infeed_benchmark(1, 1, 1)`
----Source: dataset_benchmark.infeed_benchmark of the original
+---Source: dataset_benchmark.infeed_benchmark of Graphcore's TensorFlow 2.6
 ---@return string
 function benchmark.infeed_benchmark(...)
   local a = args.check("infeed_benchmark", infeed_spec, ...)

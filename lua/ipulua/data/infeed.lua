@@ -83,7 +83,7 @@ end
 ---Errors: a dataset with unknown extents, int64 or float64 components, extents of 0; a
 ---prefetch_depth outside of 1 … 255 (nil and 0: 3): `ipu.IPUInfeedQueue(ds)`,
 ---`ipu.IPUInfeedQueue(data.from_tensors(x), {prefetch_depth = 256})`
----Source: ipu_infeed_queue.IPUInfeedQueue of the original
+---Source: ipu_infeed_queue.IPUInfeedQueue of Graphcore's TensorFlow 2.6
 ---@class IPUInfeedQueue
 local IPUInfeedQueue = class.new("IPUInfeedQueue")
 IPUInfeedQueue.feeds_loops = true

@@ -164,7 +164,7 @@ local buffer_spec <const> = {{"dataset", Dataset},
 ---Shapes: those of the dataset
 ---Errors: a size below 1; its iterator's next() beyond the last element:
 ---`data.BufferDataset(ds, 0)`
----Source: ipu.data.ops.dataset_ops.BufferDataset of the original
+---Source: ipu.data.ops.dataset_ops.BufferDataset of Graphcore's TensorFlow 2.6
 ---@return Dataset
 function data.BufferDataset(...)
   local a = args.check("BufferDataset", buffer_spec, ...)

@@ -16,7 +16,7 @@ local queues = {}
 ---Takes values out of programs, also while they run. Mode ALL keeps every value since the last
 ---dequeue, LAST the newest.
 ---Errors: an unknown mode, a buffer_depth below 1: `ipu.IPUOutfeedQueue{outfeed_mode = "SOME"}`
----Source: ipu_outfeed_queue.IPUOutfeedQueue of the original
+---Source: ipu_outfeed_queue.IPUOutfeedQueue of Graphcore's TensorFlow 2.6
 ---@class IPUOutfeedQueue
 local IPUOutfeedQueue = class.new("IPUOutfeedQueue")
 
@@ -233,7 +233,7 @@ end
 
 ---A queue that empties itself when its block ends.
 ---Errors: an unknown mode: `ipu.ScopedIPUOutfeedQueue{outfeed_mode = "SOME"}`
----Source: ipu_outfeed_queue.ScopedIPUOutfeedQueue of the original
+---Source: ipu_outfeed_queue.ScopedIPUOutfeedQueue of Graphcore's TensorFlow 2.6
 ---@class ScopedIPUOutfeedQueue: IPUOutfeedQueue
 local ScopedIPUOutfeedQueue = IPUOutfeedQueue:extend("ScopedIPUOutfeedQueue")
 

@@ -76,7 +76,7 @@ local function on_diagonal(n, ring)
   return n % 2 == 1 and half + ring - 1 or half + ring
 end
 
--- For each place of a kernel of n × n the place whose value it takes.
+-- For each position of a kernel of n × n the position whose value it takes.
 local function sources(n)
   local list, outermost = {}, (n + 1) // 2 - 1
   for row = 0, n - 1 do

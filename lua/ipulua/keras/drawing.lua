@@ -30,7 +30,7 @@ end
 
 ---@class DrawnLayer
 ---@field lines string[]
----@field from integer[] places of the layers that it reads, rising
+---@field from integer[] positions of the layers that it reads, rising
 
 -- The layers in order, each with what it reads.
 local function read_layers(model, a)
@@ -113,7 +113,7 @@ local function rank_layers(layers)
   return ranks
 end
 
--- Places of the boxes; across: the extent across the ranks ("width" of a picture from top to
+-- Positions of the boxes; across: the extent across the ranks ("width" of a picture from top to
 -- bottom). Returns the picture's extents along and across the ranks.
 local function place_boxes(ranks, along, across)
   local widest, at = 0, margin

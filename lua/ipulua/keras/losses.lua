@@ -1,6 +1,6 @@
 -- Losses. A function gives one number for each sample (the mean over the last axis); an object
--- weighs these and reduces them to a scalar. The numerics are those of Keras 2.6, to the place of
--- each epsilon.
+-- weighs these and reduces them to a scalar. The numerics are those of Keras 2.6, to the position
+-- of each epsilon.
 
 local about = require "ipulua.base.parts.about"
 local args = require "ipulua.base.args"
@@ -351,7 +351,7 @@ about.say("losses", {
     source = "Lin et al. 2017, Focal loss for dense object detection"},
   {"CTCLoss", text = "connectionist temporal classification: called with (labels, predictions), a "
     .. "dictionary's lengths beside",
-    source = "Graves et al. 2006 (ICML); ipu.keras.losses.CTCLoss of the original"},
+    source = "Graves et al. 2006 (ICML); ipu.keras.losses.CTCLoss of Graphcore's TensorFlow 2.6"},
   {"CategoricalCrossentropy", text = "−Σ y log p over the classes; labels are one-hot"},
   {"CategoricalFocalCrossentropy", text = "−Σ alpha (1 − p)^gamma y log p over the classes",
     source = "Lin et al. 2017, Focal loss for dense object detection"},

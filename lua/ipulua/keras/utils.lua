@@ -20,6 +20,7 @@ local utils = {
 }
 utils.plot_model = require "ipulua.keras.drawing"
 for name, f in pairs(pictures) do utils[name] = f end
+for name, f in pairs(require "ipulua.keras.preprocessing.folders") do utils[name] = f end
 for _, name in ipairs{"custom_object_scope", "get_custom_objects", "register_keras_serializable",
   "get_registered_name",
   "get_registered_object"} do utils[name] = custom_objects[name] end
@@ -139,6 +140,8 @@ local function join(pieces)
 end
 
 ---Numbers (from 0) of a text's characters, an int32 tensor.
+---Shapes: n characters → [n]
+---Errors: a character that the vocabulary does not have
 ---@param text string
 ---@return userdata
 function Vocabulary:encode(text)
@@ -265,10 +268,6 @@ end
 -- What Keras has in its module of that name and this one lacks, with what to use instead.
 local no_downloads <const> = "nothing is downloaded; "
 local no_queue <const> = "datasets have threads of their own"
-local folder_of_images <const> = "use ipu.data.from_image_folder(path, {image_size = {height, "
-  .. "width}})"
-local no_texts <const> = "read the files with io.open; ipu.data.from_tensor_slices{texts, labels} "
-  .. "makes a dataset of the lists"
 local missing <const> = {
   Sequence = "programs must know the shapes of batches ahead; make them by "
   .. "ipu.data.from_generator",
@@ -276,7 +275,6 @@ local missing <const> = {
   get_file = no_downloads .. "give the paths of files that are there",
   model_to_dot = "plot_model returns the DOT text",
   GeneratorEnqueuer = no_queue, OrderedEnqueuer = no_queue, SequenceEnqueuer = no_queue,
-  image_dataset_from_directory = folder_of_images, text_dataset_from_directory = no_texts,
 }
 
 return offering.answer("utils", utils, {missing = missing})

@@ -1,4 +1,4 @@
--- The arithmetic of accumulated gradients: one place for pipelines, accumulating optimizers and
+-- The arithmetic of accumulated gradients: shared by pipelines, accumulating optimizers and
 -- Keras, so that all give the same bits. Micro-batches are added in their order.
 
 local blame = require "ipulua.base.blame"

@@ -25,7 +25,7 @@ local wrapper_spec <const> = {{"opt", "any", one = true, of = "Optimizer", says 
 ---extended.
 ---Shapes: gradients and variables alike
 ---Errors: what it wraps is no optimizer of ipu.train: `ipu.optimizers.IpuOptimizer "sgd"`
----Source: optimizers.IpuOptimizer of the original
+---Source: optimizers.IpuOptimizer of Graphcore's TensorFlow 2.6
 ---@class IpuOptimizer: Optimizer
 local IpuOptimizer = train.Optimizer:extend("IpuOptimizer")
 optimizers.IpuOptimizer = IpuOptimizer
@@ -59,7 +59,7 @@ end
 ---Hands on the mean of each gradient over the replicas.
 ---Shapes: gradients and variables alike
 ---Errors: what it wraps is no optimizer of ipu.train: `ipu.optimizers.CrossReplicaOptimizer "sgd"`
----Source: optimizers.CrossReplicaOptimizer of the original
+---Source: optimizers.CrossReplicaOptimizer of Graphcore's TensorFlow 2.6
 ---@class CrossReplicaOptimizer: IpuOptimizer
 local CrossReplicaOptimizer = define("CrossReplicaOptimizer")
 
@@ -86,7 +86,7 @@ end
 ---For models cut by ipu_shard: an update stands on the shard of its variable.
 ---Shapes: gradients and variables alike
 ---Errors: what it wraps is no optimizer of ipu.train: `ipu.optimizers.ShardedOptimizer "sgd"`
----Source: optimizers.ShardedOptimizer of the original
+---Source: optimizers.ShardedOptimizer of Graphcore's TensorFlow 2.6
 ---@class ShardedOptimizer: IpuOptimizer
 local ShardedOptimizer = define("ShardedOptimizer")
 
@@ -103,7 +103,7 @@ end
 ---Shapes: f gives a gradient of the shape that it is given
 ---Errors: what it wraps is no optimizer of ipu.train, a mapping that is no function:
 ---`ipu.optimizers.MapGradientOptimizer("sgd", print)`
----Source: optimizers.MapGradientOptimizer of the original
+---Source: optimizers.MapGradientOptimizer of Graphcore's TensorFlow 2.6
 ---@class MapGradientOptimizer: IpuOptimizer
 local MapGradientOptimizer = define("MapGradientOptimizer")
 
@@ -166,7 +166,8 @@ local accumulation_spec <const> = {
 ---Errors: num_mini_batches below 1; when it is applied, outside of a training loop or in one whose
 ---count is no multiple:
 ---`ipu.optimizers.GradientAccumulationOptimizerV2(ipu.train.GradientDescentOptimizer(0.1), 0)`
----Source: gradient_accumulation_optimizer.GradientAccumulationOptimizerV2 of the original
+---Source: gradient_accumulation_optimizer.GradientAccumulationOptimizerV2 of
+---Graphcore's TensorFlow 2.6
 ---@class GradientAccumulationOptimizerV2: IpuOptimizer
 local GradientAccumulationOptimizerV2 = define("GradientAccumulationOptimizerV2")
 GradientAccumulationOptimizerV2.argument_rows = accumulation_spec
@@ -247,8 +248,8 @@ end
 ---Shapes: gradients and variables alike
 ---Errors: as GradientAccumulationOptimizerV2's:
 ---`ipu.optimizers.CrossReplicaGradientAccumulationOptimizerV2("sgd", 4)`
----Source: gradient_accumulation_optimizer.CrossReplicaGradientAccumulationOptimizerV2 of the
----original
+---Source: gradient_accumulation_optimizer.CrossReplicaGradientAccumulationOptimizerV2 of
+---Graphcore's TensorFlow 2.6
 ---@class CrossReplicaGradientAccumulationOptimizerV2: GradientAccumulationOptimizerV2
 local CrossReplicaV2 = define("CrossReplicaGradientAccumulationOptimizerV2",
   GradientAccumulationOptimizerV2)
@@ -270,7 +271,8 @@ local first_spec <const> = {
 ---Shapes: gradients and variables alike
 ---Errors: as V2's; another optimizer inside:
 ---`ipu.optimizers.GradientAccumulationOptimizer(ipu.train.AdamOptimizer(), 4)`
----Source: gradient_accumulation_optimizer.GradientAccumulationOptimizer of the original
+---Source: gradient_accumulation_optimizer.GradientAccumulationOptimizer of
+---Graphcore's TensorFlow 2.6
 ---@class GradientAccumulationOptimizer: GradientAccumulationOptimizerV2
 local GradientAccumulationOptimizer = define("GradientAccumulationOptimizer",
   GradientAccumulationOptimizerV2)
@@ -315,7 +317,8 @@ end
 ---Shapes: gradients and variables alike
 ---Errors: as GradientAccumulationOptimizer's:
 ---`ipu.optimizers.CrossReplicaGradientAccumulationOptimizer("sgd", 4)`
----Source: gradient_accumulation_optimizer.CrossReplicaGradientAccumulationOptimizer of the original
+---Source: gradient_accumulation_optimizer.CrossReplicaGradientAccumulationOptimizer of
+---Graphcore's TensorFlow 2.6
 ---@class CrossReplicaGradientAccumulationOptimizer: GradientAccumulationOptimizer
 local CrossReplicaV1 = define("CrossReplicaGradientAccumulationOptimizer",
   GradientAccumulationOptimizer)

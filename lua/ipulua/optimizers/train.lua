@@ -26,7 +26,7 @@ session_graph.on_reset(function() global_step = nil end)
 
 ---The counter of updates, made at the first call; it lives on the CPU.
 ---Shapes: int64 []
----Source: tf.train.get_or_create_global_step of the original
+---Source: tf.train.get_or_create_global_step of TensorFlow 2.6
 ---@return userdata
 function train.get_or_create_global_step()
   if not global_step then
@@ -78,7 +78,7 @@ function Optimizer:__tostring()
 end
 
 -- Its value is what was restored for it, else what make() gives. Variables' names differ when a
--- script makes them twice: in a checkpoint a slot goes by its place in the order of making.
+-- script makes them twice: in a checkpoint a slot goes by its position in the order of making.
 local function add_slot(self, name, slot, dtype, shape, make)
   local v = variables.declare(name, dtype, shape, false)
   local path = string.format("%s/%d/%s", self.name, #self.made + 1, slot)
@@ -373,7 +373,7 @@ end
 ---Shapes: gradients and variables alike; learning_rate []
 ---Errors: a learning_rate that is no number, tensor or function:
 ---`ipu.train.GradientDescentOptimizer "0.1"`
----Source: tf.compat.v1.train.GradientDescentOptimizer of the original
+---Source: tf.compat.v1.train.GradientDescentOptimizer of TensorFlow 2.6
 ---@class GradientDescentOptimizer: Optimizer
 define("GradientDescentOptimizer", {rate_row,
   {"use_locking", "boolean", false, says = "changes nothing"}, name_row}, nil, rules.descent)
@@ -383,7 +383,7 @@ define("GradientDescentOptimizer", {rate_row,
 ---Shapes: gradients and variables alike; learning_rate []; beside each variable: Momentum
 ---Errors: as GradientDescentOptimizer's; a momentum that is no number:
 ---`ipu.train.MomentumOptimizer(0.1)`
----Source: tf.compat.v1.train.MomentumOptimizer of the original
+---Source: tf.compat.v1.train.MomentumOptimizer of TensorFlow 2.6
 ---@class MomentumOptimizer: Optimizer
 define("MomentumOptimizer", {
   rate_row, {"momentum", "number"}, {"use_nesterov", "boolean", false},
@@ -397,7 +397,7 @@ rules.momentum_of_gradients)
 ---Shapes: gradients and variables alike; learning_rate []; beside each variable: m, v
 ---Errors: as GradientDescentOptimizer's; an unknown argument:
 ---`ipu.train.AdamOptimizer{beta_1 = 0.5}`
----Source: arXiv:1412.6980; tf.compat.v1.train.AdamOptimizer of the original
+---Source: arXiv:1412.6980; tf.compat.v1.train.AdamOptimizer of TensorFlow 2.6
 ---@class AdamOptimizer: Optimizer
 -- The powers of the betas are variables: they advance once for each update, whoever drives it.
 define("AdamOptimizer", {
@@ -428,7 +428,8 @@ rules.adam_with_factor, {
 ---Shapes: gradients and variables alike; learning_rate []; beside each variable: RMSProp,
 ---MeanGradient if centered, Momentum
 ---Errors: as GradientDescentOptimizer's: `ipu.train.RMSPropOptimizer()`
----Source: Tieleman & Hinton 2012, lecture 6.5; tf.compat.v1.train.RMSPropOptimizer of the original
+---Source: Tieleman & Hinton 2012, lecture 6.5; tf.compat.v1.train.RMSPropOptimizer of
+---TensorFlow 2.6
 ---@class RMSPropOptimizer: Optimizer
 define("RMSPropOptimizer", {
   rate_row, {"decay", "number", 0.9}, {"momentum", "number", 0.0}, {"epsilon", "number", 1e-10},
@@ -442,7 +443,8 @@ end, rules.rmsprop_from_one)
 ---sum ← sum + g²; v ← v − learning_rate·g / √sum.
 ---Shapes: gradients and variables alike; learning_rate []; beside each variable: Adagrad
 ---Errors: as GradientDescentOptimizer's: `ipu.train.AdagradOptimizer()`
----Source: Duchi, Hazan & Singer 2011 (JMLR 12); tf.compat.v1.train.AdagradOptimizer of the original
+---Source: Duchi, Hazan & Singer 2011 (JMLR 12); tf.compat.v1.train.AdagradOptimizer of
+---TensorFlow 2.6
 ---@class AdagradOptimizer: Optimizer
 define("AdagradOptimizer", {
   rate_row, {"initial_accumulator_value", "number", 0.1},

@@ -90,8 +90,8 @@ end
 local function stash_of(timetable, ipu)
   local depths = {}
   for s, each in ipairs(timetable.facts.ipu_of) do
-    local place = timetable.facts.place_of[s] + 1
-    if each == ipu then depths[#depths + 1] = tostring(timetable.stash_depth[place]) end
+    local position = timetable.facts.position_of[s] + 1
+    if each == ipu then depths[#depths + 1] = tostring(timetable.stash_depth[position]) end
   end
   return table.concat(depths, "+")
 end
@@ -136,7 +136,7 @@ function drawing.svg(timetable, length, unit, title)
   put('<text x="8" y="22" font-size="15" font-weight="bold">%s</text>',
     escape(title or timetable.schedule))
   put('<text x="8" y="42" fill="#374151">%s on %s, %s: %s %s, bubbles %.1f %%</text>',
-    counted(timetable.facts.places, "stage"), counted(#ipus, "IPU"),
+    counted(timetable.facts.positions, "stage"), counted(#ipus, "IPU"),
     counted(timetable.count, "micro-batch", "micro-batches"), number(total), unit,
     100 * drawing.bubble(passes, ends, ipus))
   if timetable.training then

@@ -76,7 +76,8 @@ local rows <const> = {
     "a share of the weights for each replica; with batch_serialization_iterations by default"},
   {"offload_weights", "boolean", optional = true,
     says = "weights in streaming memory; as replicated_weight_sharding by default"},
-  {"continuous_weight_updates", "boolean", false, says = "true is an error, as in the original"},
+  {"continuous_weight_updates", "boolean", false,
+    says = "true is an error, as in Graphcore's TensorFlow 2.6"},
   {"outfeed_loss", "boolean", false, says = "enqueue the loss alone"},
   {"accumulate_outfeed", "boolean", false, says = "enqueue sums, once a run"},
   {"accumulate_outfeed_dtype", {"dtype", "function"}, optional = true, says = "of these sums"},
@@ -88,7 +89,7 @@ pipeline.rows = rows
 
 local function is_callable(f) return type(f) == "function" or func.is_function(f) end
 
--- Stages as places: {functions =, concurrent =, count =}.
+-- Stages as positions: {functions =, concurrent =, count =}.
 local function read_stages(list)
   if not args.is_list(list) then
     blame.error("pipeline: 'computational_stages' must be a list of functions, got "
@@ -98,14 +99,14 @@ local function read_stages(list)
     blame.error("pipeline: 'computational_stages' must hold at least two stages, got "
       .. #list, "value")
   end
-  local places = {}
+  local positions = {}
   for i, stage in ipairs(list) do
     local concurrent = structure.is_plain(stage)
     local functions = concurrent and stage or {stage}
     for _, f in ipairs(functions) do
       if not is_callable(f) then
         blame.error(string.format("pipeline: stage %d must be a function%s, got %s", i - 1,
-          concurrent and " in each place of its list; lists of concurrent stages can't be nested"
+          concurrent and " at each position of its list; lists of concurrent stages can't be nested"
           or " or a list of functions",
           args.describe(f)), "type")
       end
@@ -113,9 +114,9 @@ local function read_stages(list)
     if #functions == 0 then
       blame.error(string.format("pipeline: stage %d is an empty list", i - 1), "value")
     end
-    places[i] = {functions = functions, concurrent = concurrent, count = #functions}
+    positions[i] = {functions = functions, concurrent = concurrent, count = #functions}
   end
-  return places
+  return positions
 end
 
 local most_count <const> = 2 ^ 31 - 1
@@ -168,14 +169,14 @@ local function check_serialization(a, mapping)
   end
 end
 
-local function read_defaults(a, places)
+local function read_defaults(a, positions)
   local serial = a.batch_serialization_iterations > 1
   a.pipeline_schedule = plans.read_schedule(who, a.pipeline_schedule
     or (serial and plans.serial_schedule or plans.default_schedule))
   if not serial then return end
   if a.device_mapping == nil then
     a.device_mapping = {}
-    for i in ipairs(places) do a.device_mapping[i] = 0 end
+    for i in ipairs(positions) do a.device_mapping[i] = 0 end
   end
   check_serialization(a, structure.is_plain(a.device_mapping) and a.device_mapping or {})
 end
@@ -187,10 +188,10 @@ local function check_count(a, facts)
   facts.count = a.count
 end
 
--- What was given, checked: places, count, facts, training … beside the arguments.
+-- What was given, checked: positions, count, facts, training … beside the arguments.
 local function read(...)
   local a = args.check(who, rows, ...)
-  a.places = read_stages(a.computational_stages)
+  a.positions = read_stages(a.computational_stages)
   a.training = a.optimizer_function ~= nil
   a.count = read_count(a.gradient_accumulation_count)
   if a.continuous_weight_updates then
@@ -198,12 +199,12 @@ local function read(...)
       .. "implemented", "not_implemented")
   end
   a.reduction = a.training and accumulation.parse_reduction(who, a.reduction_method) or "SUM"
-  read_defaults(a, a.places)
-  stage_options.check(who, a, #a.places, a.training)
+  read_defaults(a, a.positions)
+  stage_options.check(who, a, #a.positions, a.training)
   outputs.check(who, a)
   offloading.check(who, a, a.training)
   a.facts = plans.new(who, {
-    schedule = a.pipeline_schedule, training = a.training, widths = a.places,
+    schedule = a.pipeline_schedule, training = a.training, widths = a.positions,
     device_mapping = a.device_mapping,
     recomputation_mode = a.recomputation_mode, offload_activations = a.offload_activations,
     offload_weights = a.offload_weights,
@@ -245,12 +246,13 @@ local function spread_for(f, given)
 end
 
 -- One stage; notes which variables it reads.
-local function run_stage(a, place, stage, f, given)
-  local role = string.format("function of stage %d", place - 1)
+local function run_stage(a, position, stage, f, given)
+  local role = string.format("function of stage %d", position - 1)
   given = spread_for(f, given)
   loops.check_parameters(f, given.n, role)
   local _ <close> = placement.in_stage(stage, a.ipu_of(stage), false)
-  local _ <close> = stage_options.scope((a.forward_propagation_stages_poplar_options or {})[place])
+  local _ <close> = stage_options.scope(
+    (a.forward_propagation_stages_poplar_options or {})[position])
   local first = core.trace_uses()
   local results, list = table.pack(f(table.unpack(given, 1, given.n))), {n = 0}
   for i = 1, results.n do
@@ -263,18 +265,18 @@ local function run_stage(a, place, stage, f, given)
   if captured then
     blame.error(string.format("pipeline: stage %d captures a tensor from outside%s; pass it in by "
       .. "'inputs' or the infeed, and on "
-      .. "from stage to stage", place - 1, captured ~= "" and " (at " .. captured .. ")"
+      .. "from stage to stage", position - 1, captured ~= "" and " (at " .. captured .. ")"
       or ""), "value")
   end
   return list
 end
 
--- The outputs of a place: of one stage, or of concurrent ones one after the other.
+-- The outputs of a position: of one stage, or of concurrent ones one after the other.
 local function run_place(a, i, stage, given)
-  local place = a.places[i]
-  if not place.concurrent then return run_stage(a, i, stage, place.functions[1], given) end
+  local position = a.positions[i]
+  if not position.concurrent then return run_stage(a, i, stage, position.functions[1], given) end
   local all = {n = 0}
-  for k, f in ipairs(place.functions) do
+  for k, f in ipairs(position.functions) do
     local results = run_stage(a, i, stage + k - 1, f, given)
     for r = 1, results.n do all[all.n + r] = results[r] end
     all.n = all.n + results.n
@@ -320,7 +322,7 @@ local function trace_gradients(a, results)
   local _ <close> = placement.in_stage(stage, a.ipu_of(stage), true)
   local first = core.trace_uses()
   local given = output:gradients()
-  stage_options.backward(a, a.facts.place_of, first)
+  stage_options.backward(a, a.facts.position_of, first)
   for _, pair in ipairs(given) do
     pair.stage = a.stage_of[core.variable_identity(pair[2])] or stage
   end
@@ -330,9 +332,9 @@ end
 local function trace_micro_batch(a)
   a.stage_of = {} -- variable identity → stage that reads it
   local results, stage = first_arguments(a), 0
-  for i, place in ipairs(a.places) do
+  for i, position in ipairs(a.positions) do
     results = run_place(a, i, stage, results)
-    stage = stage + place.count
+    stage = stage + position.count
   end
   a.last_stage = stage - 1
   local work = {gradients = {}}
@@ -431,7 +433,7 @@ end
 ---Errors: a gradient_accumulation_count that the schedule can't run, stages whose values don't fit,
 ---fewer IPUs than device_mapping names, outfeed_loss without an optimizer_function:
 ---`ipu.pipeline{{print}, 4}`
----Source: pipelining_ops.pipeline of the original
+---Source: pipelining_ops.pipeline of Graphcore's TensorFlow 2.6
 ---@return Operation
 function pipeline.pipeline(...)
   local a = read(...)
@@ -449,7 +451,7 @@ local checkpoint_spec <const> = {{"tensors", "any", whole = true,
 ---Values that a stage which is computed again keeps instead: themselves, in their structure.
 ---Shapes: any, as they were
 ---Errors: values that are no tensors: `ipu.recomputation_checkpoint("x")`
----Source: pipelining_ops.recomputation_checkpoint of the original
+---Source: pipelining_ops.recomputation_checkpoint of Graphcore's TensorFlow 2.6
 ---@return any
 function pipeline.recomputation_checkpoint(...)
   local a = args.check("recomputation_checkpoint", checkpoint_spec, ...)

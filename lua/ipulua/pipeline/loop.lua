@@ -18,7 +18,7 @@ local loop = {}
 ---The index of the micro-batch, an int32 scalar; counts from 0 in each run.
 ---Shapes: int32 []
 ---Errors: outside of a pipeline's stages: `ipu.get_current_iteration_counter()`
----Source: internal_ops.get_current_iteration_counter of the original
+---Source: internal_ops.get_current_iteration_counter of Graphcore's TensorFlow 2.6
 ---@return userdata
 function loop.iteration()
   local innermost = core.here().iteration

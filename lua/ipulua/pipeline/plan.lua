@@ -26,16 +26,16 @@ local function check_ipu(who, ipu)
   return ipu
 end
 
-local function check_concurrent(who, place, mapped)
+local function check_concurrent(who, position, mapped)
   if not args.is_list(mapped) then
     blame.error(string.format("%s: stage %d is a list of %d concurrent stages, so 'device_mapping' "
       .. "must have a list of as many IPUs "
-      .. "there, got %s", who, place.number, place.count, args.describe(mapped)), "type")
+      .. "there, got %s", who, position.number, position.count, args.describe(mapped)), "type")
   end
-  if #mapped ~= place.count then
+  if #mapped ~= position.count then
     blame.error(string.format("%s: stage %d is a list of %d concurrent stages, but "
       .. "'device_mapping' has %s there", who,
-      place.number, place.count, counted(#mapped, "IPU")), "value")
+      position.number, position.count, counted(#mapped, "IPU")), "value")
   end
 end
 
@@ -52,7 +52,7 @@ local function default_mapping(widths)
   return mapping
 end
 
----The IPU of every stage, concurrent ones counted singly: {place_of =, ipu_of =, mapping =,
+---The IPU of every stage, concurrent ones counted singly: {position_of =, ipu_of =, mapping =,
 ---is_default =}.
 ---@param who string
 ---@param widths table[] of each stage {count = of functions, concurrent = written as a list}
@@ -68,7 +68,7 @@ function plans.read_mapping(who, widths, mapping)
     blame.error(string.format("%s: 'device_mapping' must name a device for each of the %d stages, "
       .. "got %d", who, #widths, #mapping), "value")
   end
-  local read = {place_of = {}, ipu_of = {}, mapping = mapping, is_default = is_default}
+  local read = {position_of = {}, ipu_of = {}, mapping = mapping, is_default = is_default}
   for i, width in ipairs(widths) do
     local list = mapping[i]
     if width.concurrent then check_concurrent(who, {number = i - 1, count = width.count}, list)
@@ -77,7 +77,7 @@ function plans.read_mapping(who, widths, mapping)
         .. "function", who, i - 1), "type")
     else list = {list} end
     for _, ipu in ipairs(list) do
-      read.place_of[#read.place_of + 1] = i - 1
+      read.position_of[#read.position_of + 1] = i - 1
       read.ipu_of[#read.ipu_of + 1] = check_ipu(who, ipu)
     end
   end
@@ -143,7 +143,7 @@ end
 
 -- Each IPU's programs in their order, as the core takes them; and all of them with their time
 -- steps: {program, micro-batch, step}.
-local function read_order(who, steps, training, places, ipus)
+local function read_order(who, steps, training, positions, ipus)
   local order, listed = {}, {}
   for ipu = 0, ipus - 1 do order[ipu + 1] = {} end
   if not args.is_list(steps) then
@@ -163,15 +163,15 @@ local function read_order(who, steps, training, places, ipus)
     for i, t in ipairs(entries) do
       if type(t) ~= "table" then t = {} end
       local ipu, backward, stage, micro = read_entry(who, t, step, i)
-      if stage < 0 or stage >= places or ipu < 0 or ipu >= ipus or micro < 0 or backward
+      if stage < 0 or stage >= positions or ipu < 0 or ipu >= ipus or micro < 0 or backward
         and not training then
         blame.error(string.format("%s: entry %d of time step %d in '%s' names IPU %d, stage %d%s; "
           .. "there are %s and %s",
           who, i, step, option_of(who), ipu, stage, backward and ", backward" or "",
-          counted(ipus, "IPU"), counted(places, "stage")), "value")
+          counted(ipus, "IPU"), counted(positions, "stage")), "value")
       end
       local list, entry = order[ipu + 1],
-        {backward and 2 * places - 1 - stage or stage, micro, step}
+        {backward and 2 * positions - 1 - stage or stage, micro, step}
       list[#list + 1], listed[#listed + 1] = entry, entry
     end
   end
@@ -180,7 +180,7 @@ end
 
 -- In a list whose passes are complete each must stand in a later time step than the pass before it
 -- of its micro-batch.
-local function check_steps(who, listed, places)
+local function check_steps(who, listed, positions)
   local last = {} -- last[program][micro-batch]: the last time step that runs it
   for _, e in ipairs(listed) do
     local program, micro, step = table.unpack(e)
@@ -188,8 +188,8 @@ local function check_steps(who, listed, places)
     last[program][micro] = step
   end
   local function pass(program)
-    if program < places then return "forward pass of stage " .. program end
-    return "backward pass of stage " .. 2 * places - 1 - program
+    if program < positions then return "forward pass of stage " .. program end
+    return "backward pass of stage " .. 2 * positions - 1 - program
   end
   for _, e in ipairs(listed) do
     local program, micro, step = table.unpack(e)
@@ -210,7 +210,7 @@ end
 ---@field rules table the schedule's row
 ---@field training boolean
 ---@field mapping any[]
----@field place_of integer[]
+---@field position_of integer[]
 ---@field ipu_of integer[]
 ---@field shards integer
 ---@field count integer? nil: known at run time
@@ -237,7 +237,8 @@ function plans.new(who, a)
   local order, listed
   if custom then order, listed = read_order(who, a.schedule, a.training, #a.widths, ipus) end
   local plan = core.pipeline_plan{
-    schedule = schedule.name, training = a.training, place_of = read.place_of, ipu_of = read.ipu_of,
+    schedule = schedule.name, training = a.training, position_of = read.position_of,
+    ipu_of = read.ipu_of,
     recomputation = recomputation(who, a.recomputation_mode or "Auto", schedule, a.training),
     io_overlap = config.get("io_tiles.place_ops_on_io_tiles") == true,
     order = order,
@@ -247,8 +248,8 @@ function plans.new(who, a)
   return {
     plan = plan, schedule = schedule.name, rules = schedule, training = a.training,
     mapping = read.mapping,
-    place_of = read.place_of, ipu_of = read.ipu_of,
-    shards = plans.shards(read.ipu_of), is_default_mapping = read.is_default, places = #a.widths,
+    position_of = read.position_of, ipu_of = read.ipu_of,
+    shards = plans.shards(read.ipu_of), is_default_mapping = read.is_default, positions = #a.widths,
   }
 end
 
@@ -284,7 +285,7 @@ function plans.refuse_count(facts, count, name)
     and (not facts.rules.given or count == multiple) then
     return nil
   end
-  local what = string.format("schedule %s with %d stages in %s", facts.schedule, facts.places,
+  local what = string.format("schedule %s with %d stages in %s", facts.schedule, facts.positions,
     facts.training and "training" or "inference")
   if facts.rules.given then
     return string.format("'%s' must be %d, for which the schedule was written, but it is %d", name,

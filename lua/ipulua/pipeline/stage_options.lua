@@ -12,16 +12,16 @@ local types = require "ipulua.pipeline.types"
 
 local stage_options = {}
 
-local function check_list(who, name, list, places)
+local function check_list(who, name, list, positions)
   if list == nil then return end
   local function refuse(value)
     blame.error(string.format("%s: '%s' must be a list of PipelineStageOptions, got %s", who, name,
       args.describe(value)), "type")
   end
   if not args.is_list(list) then refuse(list) end
-  if #list ~= places then
+  if #list ~= positions then
     blame.error(string.format("%s: '%s' must have an entry for each of the %d stages, got %d", who,
-      name, places,
+      name, positions,
       #list), "value")
   end
   for _, options in ipairs(list) do
@@ -32,14 +32,14 @@ end
 ---Refuses lists of another length than the stages, and what is no PipelineStageOptions.
 ---@param who string
 ---@param a table with forward_propagation_stages_poplar_options and so on
----@param places integer
+---@param positions integer
 ---@param training boolean
-function stage_options.check(who, a, places, training)
+function stage_options.check(who, a, positions, training)
   check_list(who, "forward_propagation_stages_poplar_options",
-    a.forward_propagation_stages_poplar_options, places)
+    a.forward_propagation_stages_poplar_options, positions)
   if not training then return end
   check_list(who, "backward_propagation_stages_poplar_options",
-    a.backward_propagation_stages_poplar_options, places)
+    a.backward_propagation_stages_poplar_options, positions)
   local update = a.weight_update_poplar_options
   if update ~= nil and not class.is_a(update, types.PipelineStageOptions) then
     blame.error(string.format("%s: 'weight_update_poplar_options' must be a PipelineStageOptions, "
@@ -104,16 +104,16 @@ end
 -- The nodes of gradients inherit the options of the forward pass' nodes, which is no business of
 -- theirs: they take those of the backward pass.
 ---@param a table
----@param place_of integer[] the place of each stage, from 0
+---@param position_of integer[] the position of each stage, from 0
 ---@param first integer the gradients' first node
 ---@param around table<string, integer>? what holds outside of the stages; by default what holds now
-function stage_options.backward(a, place_of, first, around)
+function stage_options.backward(a, position_of, first, around)
   local forward, backward = a.forward_propagation_stages_poplar_options,
     a.backward_propagation_stages_poplar_options
   if not forward and not backward then return end
   around = around or stage_options.around()
-  for stage, place in ipairs(place_of) do
-    local found = codes((backward or {})[place + 1], around)
+  for stage, position in ipairs(position_of) do
+    local found = codes((backward or {})[position + 1], around)
     core.set_backward_options(first, stage - 1, found.half_products, found.half_convolutions,
       found.product_share, found.convolution_share)
   end

@@ -36,7 +36,7 @@ local function make_order(facts, count)
     order[step] = {}
     for i, e in ipairs(row) do
       order[step][i] = {ipu = e.ipu, kind = e.backward and "backward" or "forward",
-        stage = facts.place_of[e.stage + 1],
+        stage = facts.position_of[e.stage + 1],
         micro_batch = e.micro}
     end
   end
@@ -96,12 +96,12 @@ end
 function Timetable:add_measures(measured)
   self.stage_ops, self.stage_bytes = {}, {}
   for s, m in ipairs(measured) do
-    local place = self.facts.place_of[s] + 1
-    local ops = self.stage_ops[place] or {forward = 0, backward = 0}
+    local position = self.facts.position_of[s] + 1
+    local ops = self.stage_ops[position] or {forward = 0, backward = 0}
     ops.forward, ops.backward = ops.forward + m.forward_ops, ops.backward + m.backward_ops
-    self.stage_ops[place] = ops
-    self.stage_bytes[place] = (self.stage_bytes[place] or 0) + m.weight_bytes
-      + (self.stash_depth[place] + 1) * m.stash_bytes
+    self.stage_ops[position] = ops
+    self.stage_bytes[position] = (self.stage_bytes[position] or 0) + m.weight_bytes
+      + (self.stash_depth[position] + 1) * m.stash_bytes
   end
 end
 
@@ -135,13 +135,13 @@ end
 ---@param stages table[] of a price: {forward_cycles =, backward_cycles =}, concurrent stages singly
 function Timetable:add_cycles(stages)
   local facts, cycles = self.facts, {}
-  if #stages ~= #facts.place_of then return end
+  if #stages ~= #facts.position_of then return end
   self.stage_cycles = {}
   for s, each in ipairs(stages) do
-    local place = facts.place_of[s]
-    cycles[place .. "@" .. facts.ipu_of[s]] = {forward = each.forward_cycles,
+    local position = facts.position_of[s]
+    cycles[position .. "@" .. facts.ipu_of[s]] = {forward = each.forward_cycles,
       backward = each.backward_cycles}
-    self.stage_cycles[place + 1] = math.max(self.stage_cycles[place + 1] or 0,
+    self.stage_cycles[position + 1] = math.max(self.stage_cycles[position + 1] or 0,
       each.forward_cycles + each.backward_cycles)
   end
   self.cycles = cycles
@@ -242,7 +242,7 @@ end
 function Timetable:__tostring()
   local facts = self.facts
   local lines = {string.format("%s, %s on %s, %s, %s: %s, %.1f %% of the %s used%s",
-    self.schedule, counted(facts.places, "stage"),
+    self.schedule, counted(facts.positions, "stage"),
     counted(math.max(table.unpack(facts.ipu_of)) + 1, "IPU"),
     self.training and "training" or "inference",
     counted(self.count, "micro-batch", "micro-batches"), counted(self.time_steps, "time step"),
@@ -289,7 +289,7 @@ end
 
 ---The timetable drawn to scale, its bubbles hatched: the text of an SVG, also written to `path`.
 ---Lengths are those of `bubble`.
----Errors: a place that can't be written
+---Errors: a path that can't be written
 ---@param ... any path, {title, forward, backward}
 ---@return string
 function Timetable:svg(...)

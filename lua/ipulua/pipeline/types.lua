@@ -20,7 +20,7 @@ local types = {}
 ---availableMemoryProportion;
 ---they go before those of the configuration. Options of slices change nothing, there as here.
 ---Errors: options that are no table of texts: `ipu.PipelineStageOptions{matmul_options = 1}`
----Source: pipelining_ops.PipelineStageOptions of the original
+---Source: pipelining_ops.PipelineStageOptions of Graphcore's TensorFlow 2.6
 ---@class PipelineStageOptions
 local PipelineStageOptions = class.new("PipelineStageOptions")
 types.PipelineStageOptions = PipelineStageOptions
@@ -85,7 +85,7 @@ function PipelineStageOptions:__tostring() return class.text(self, self:to_table
 ---Shapes: loss is what the last stage gave, or made of it
 ---Errors: a loss that is no tensor, an optimizer that is none of ipu.train:
 ---`ipu.OptimizerFunctionOutput("sgd", x)`
----Source: pipelining_ops.OptimizerFunctionOutput of the original
+---Source: pipelining_ops.OptimizerFunctionOutput of Graphcore's TensorFlow 2.6
 ---@class OptimizerFunctionOutput
 ---@field opt table
 ---@field loss userdata

@@ -16,7 +16,7 @@ local strategy = {}
 ---IPUs makes replicas, or the shards or stages of a model.
 ---Errors: a device of another form; when it is used, one that is not configured:
 ---`ipu.IPUStrategy("/device:GPU:0")`
----Source: ipu_strategy.IPUStrategyV1 of the original
+---Source: ipu_strategy.IPUStrategyV1 of Graphcore's TensorFlow 2.6
 ---@class IPUStrategy
 local IPUStrategy = class.new("IPUStrategy")
 

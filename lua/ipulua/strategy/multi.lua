@@ -120,7 +120,7 @@ local popdist_spec <const> = {
 ---One training on the replicas of all processes that a launcher started, or of one process alone.
 ---Errors: a device of another form; a library of MPI that the launcher doesn't fit:
 ---`ipu.PopDistStrategy("/device:GPU:0")`
----Source: popdist_strategy.PopDistStrategy of the original
+---Source: popdist_strategy.PopDistStrategy of Graphcore's TensorFlow 2.6
 ---@class PopDistStrategy: MultiStrategy
 local PopDistStrategy = Multi:extend("PopDistStrategy")
 multi.PopDistStrategy = PopDistStrategy
@@ -132,7 +132,7 @@ end
 
 function PopDistStrategy:__tostring() return "<PopDistStrategy " .. self.ipu_device .. ">" end
 
----Fills in a configuration's place among the instances: experimental.multi_replica_distribution.
+---Fills in a configuration's index among the instances: experimental.multi_replica_distribution.
 ---Errors: what is no IPUConfig: `ipu.PopDistStrategy():update_ipu_config(1)`
 ---@param cfg IPUConfig
 function PopDistStrategy:update_ipu_config(cfg) -- luacheck: ignore 212
@@ -148,7 +148,7 @@ local worker_spec <const> = {
 
 ---As PopDistStrategy, under the name that older scripts say.
 ---Errors: variables_on_host = true: `ipu.IPUMultiWorkerStrategy{variables_on_host = true}`
----Source: ipu_multi_worker_strategy.IPUMultiWorkerStrategyV1 of the original
+---Source: ipu_multi_worker_strategy.IPUMultiWorkerStrategyV1 of Graphcore's TensorFlow 2.6
 ---@class IPUMultiWorkerStrategy: MultiStrategy
 local IPUMultiWorkerStrategy = Multi:extend("IPUMultiWorkerStrategy")
 multi.IPUMultiWorkerStrategy = IPUMultiWorkerStrategy

@@ -43,12 +43,11 @@ function popdist.getReplicaIndexOffset() return launch.index() * launch.local_re
 ---@return integer
 function popdist.getNumIpusPerReplica() return launch.ipus_per_replica() end
 
-local function is_power_of_two(n) return n > 0 and n & (n - 1) == 0 end
 
 local function device_id(who, ipus_per_replica)
   local ipus <const>, total <const> = launch.local_replicas() * ipus_per_replica,
     config.system_ipus()
-  if not is_power_of_two(ipus) then
+  if not devices.is_power_of_two(ipus) then
     blame.error(string.format("%s: an instance of %d replicas of %d IPUs would have %d; devices "
       .. "have 1, 2, 4, 8, … IPUs", who,
       launch.local_replicas(), ipus_per_replica, ipus), "failed_precondition")
@@ -83,7 +82,7 @@ local config_spec <const> = {
   {"configure_device", "boolean", true, says = "false: select_ipus is left alone"},
 }
 
----Makes an IPUConfig one for this instance: its IPUs, its place among the instances. Returns it.
+---Makes an IPUConfig one for this instance: its IPUs, its index among the instances. Returns it.
 ---Errors: more IPUs than the machine has
 ---@return IPUConfig
 function popdist.set_ipu_config(...)
@@ -102,7 +101,7 @@ function popdist.set_ipu_config(...)
   return a.config
 end
 
----Fills in a configuration's place among the instances.
+---Fills in a configuration's index among the instances.
 ---@package
 function popdist.update_ipu_config(cfg)
   local place = cfg.experimental.multi_replica_distribution

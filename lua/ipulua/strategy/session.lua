@@ -15,7 +15,7 @@ local tracing = require "ipulua.trace.tracing"
 ---Computes values of the graph that placeholders and ops outside of functions make; to be closed:
 ---`local sess <close> = ipu.Session()`.
 ---Errors: arguments that it doesn't have: `ipu.Session{graphs = 1}`
----Source: tf.compat.v1.Session of the original
+---Source: tf.compat.v1.Session of TensorFlow 2.6
 ---@class Session
 local Session = class.new("Session")
 

@@ -90,7 +90,7 @@ local device_seed_spec <const> = {
 
 ---Starts what programs draw on a device again: the same seed gives the same sequence.
 ---Errors: a seed that is no integer, a device of another form: `ipu.reset_ipu_seed(0.5)`
----Source: utils.reset_ipu_seed of the original
+---Source: utils.reset_ipu_seed of Graphcore's TensorFlow 2.6
 function system.reset_ipu_seed(...)
   local a = args.check("reset_ipu_seed", device_seed_spec, ...)
   devices.ordinal(a.device)
@@ -217,7 +217,7 @@ end)
 ---What happened on the devices since the last call, of more than 10,000 events the newest: a list
 ---of {type, timestamp, duration, device, module, tensors}.
 ---Units: timestamp in seconds since 1970, duration in seconds
----Source: gen_ipu_ops.ipu_event_trace of the original
+---Source: gen_ipu_ops.ipu_event_trace of Graphcore's TensorFlow 2.6
 ---@return table[]
 function system.ipu_event_trace()
   local list = table.move(events, first, last, 1, {})

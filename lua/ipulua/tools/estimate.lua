@@ -71,6 +71,21 @@ local function arguments_of(inputs)
   return single and {inputs} or inputs
 end
 
+-- What print shows above the table: the time, what a tile holds, and how sure both are.
+local function headline(e)
+  return string.format("%s on %s of %s: %.4g ms, within %.0f %% in the mean; fullest tile %d of "
+      .. "%d KiB, within %.0f %%%s",
+    e.name, counted(e.ipus, "IPU"), e.target, e.seconds * 1e3, 100 * e.band.cycles,
+    e.fullest_tile_bytes // 1024, e.tile_bytes // 1024, 100 * e.band.memory,
+    e.fits and "" or "; it does not fit")
+end
+
+local function with_headline(e)
+  local first, show = headline(e), getmetatable(e).__tostring
+  return setmetatable(e, {plain = true,
+    __tostring = function(self) return first .. "\n" .. show(self) end})
+end
+
 -- The price's table with what only the caller knows: how many samples an element of an infeed
 -- holds.
 local function finished(price, samples)
@@ -80,7 +95,7 @@ local function finished(price, samples)
   local runs = elements > 0 and elements or result.replicas
   result.samples_per_second = result.seconds > 0 and samples * runs / result.seconds or 0
   result.batch, result.elements = nil, nil
-  return plain.mark(result)
+  return with_headline(plain.mark(result))
 end
 
 -- ------------------------------------------------ functions

@@ -11,83 +11,17 @@ local enum = require "ipulua.base.enumeration"
 local interval = require "ipulua.base.interval"
 local ipu = require "ipulua"
 local modules = require "ipulua.base.modules"
+local op_help = require "ipulua.tools.op_help"
 local public_names = require "ipulua.base.public_names"
 local values = require "ipulua.tools.values"
 
 local help = {
   about = comments.about, notes = comments.notes, parts = comments.parts, plain = comments.plain,
-  rows = comments.rows,
+  rows = comments.rows, op = op_help.lines, op_name = op_help.name, options = op_help.options,
+  attribute_type = op_help.attribute_type,
 }
 
-local op_names <const>, methods_of <const> = public_names.ops(), public_names.methods_of
-
----The name of the op that a function calls: "exp"; nil for other functions.
----@param f function
----@return string?
-function help.op_name(f) return op_names[f] end
-
----Function → names of its options, for completion.
-help.options = {}
-for f, name in pairs(op_names) do
-  local names = {}
-  for i, attribute in ipairs(core.describe_op(name).attributes) do names[i] = attribute.name end
-  help.options[f] = names
-end
-
--- ------------------------------------------------ ops
-
--- The references say once what "the original" is; who asks at the prompt has not read that.
-local function source_line(source)
-  return "  source: " .. source:gsub("the original%f[%W]", "Graphcore's TensorFlow 2.6 for IPUs")
-end
-
----The type of an op's attribute in words: where a list is wanted, one integer stands for a list of
----one.
----@param a table
----@return string
-function help.attribute_type(a)
-  if a.choices then return (a.choices:gsub(" ", " | ")) end
-  return a.type == "list" and "integer or list" or a.type
-end
-
-local function attribute_line(width, a)
-  local parts = {help.attribute_type(a)}
-  if a.default and a.default ~= "nil" then parts[2] = "default " .. a.default:gsub("'", '"') end
-  if not a.default then parts[2] = "required" end
-  local line = ("  %-" .. width .. "s  %s"):format(a.name, table.concat(parts, ", "))
-  return a.summary and line .. ": " .. a.summary or line
-end
-
-local function operands(row)
-  local list = {}
-  for i, name in ipairs(row.inputs) do
-    list[i] = name:match("%?$") and "[" .. name:sub(1, -2) .. "]" or name
-  end
-  if row.variadic then return {"{" .. list[1] .. ", ...}"} end
-  return list
-end
-
----The lines that explain an op.
----@param name string
----@return string[]
-function help.op(name)
-  local row = core.describe_op(name)
-  local call, named, width = operands(row), {}, 0
-  -- what must be given stands in its place; the last table holds what may be left out
-  for _, a in ipairs(row.attributes) do
-    local list = a.default and named or call
-    list[#list + 1] = a.name
-    width = math.max(width, #a.name)
-  end
-  if #named > 0 then call[#call + 1] = "{" .. table.concat(named, ", ") .. "}" end
-  local lines = {("ipu.%s(%s)"):format(name, table.concat(call, ", ")), row.summary}
-  if row.shapes then lines[#lines + 1] = "  shapes: " .. row.shapes end
-  for _, a in ipairs(row.attributes) do lines[#lines + 1] = attribute_line(width, a) end
-  if row.outputs > 1 then lines[#lines + 1] = ("  gives %d results"):format(row.outputs) end
-  if row.no_gradient and #row.inputs > 0 then lines[#lines + 1] = "  Gradients stop here." end
-  if row.source then lines[#lines + 1] = source_line(row.source) end
-  return lines
-end
+local methods_of <const> = public_names.methods_of
 
 -- ------------------------------------------------ rows of arguments
 
@@ -147,7 +81,7 @@ end
 local function add_notes(lines, notes)
   for _, name in ipairs(help.notes) do
     if notes[name] then
-      lines[#lines + 1] = name == "Source" and source_line(notes[name])
+      lines[#lines + 1] = name == "Source" and op_help.source_line(notes[name])
         or ("  %s: %s"):format(name:lower(), notes[name])
     end
   end
@@ -399,7 +333,7 @@ end
 ---@param text string? the expression as it was typed
 ---@return string[]?
 function help.lines(x, text)
-  if op_names[x] then return help.op(op_names[x]) end
+  if help.op_name(x) then return help.op(help.op_name(x)) end
   if value_methods[x] then return value_method_help(x, text) end
   x = type(x) == "string" and x:gsub("^ipu%.", "") or x
   if type(x) == "string" and core.describe_op(x) and not core.describe_op(x).internal then

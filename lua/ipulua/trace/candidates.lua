@@ -127,7 +127,7 @@ local multi_spec <const> = {{"fn", "callable"}, {"options", "table", optional = 
 ---fn, whose convolutions don't wait for each other. They give what they give alone, and so does fn.
 ---Shapes: those of fn
 ---Errors: an fn that can't be called: `ipu.nn.multi_conv(3)`
----Source: nn_ops.multi_conv of the original
+---Source: nn_ops.multi_conv of Graphcore's TensorFlow 2.6
 ---@return fun(...): ...
 function candidates.multi_conv(...)
   local a = args.check("multi_conv", multi_spec, ...)

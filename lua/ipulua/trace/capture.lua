@@ -29,7 +29,7 @@ end
 
 ---Collects what is captured while it is open; afterwards captured_gradients[tag] is a gradient, or
 ---a list where several values had the tag.
----Source: GradientCaptureContext of the original
+---Source: GradientCaptureContext of Graphcore's TensorFlow 2.6
 ---@class GradientCaptureContext: Scope
 ---@field captured_gradients table<string, any>
 local GradientCaptureContext = scope.Scope:extend("GradientCaptureContext")
@@ -43,7 +43,7 @@ end
 ---A GradientTape whose gradient() fills captured_gradients, too.
 ---Shapes: gradients have the shapes of what they are of
 ---Errors: an unknown argument: `ipu.GradientCaptureTape{persist = true}`
----Source: GradientCaptureTape of the original
+---Source: GradientCaptureTape of Graphcore's TensorFlow 2.6
 ---@class GradientCaptureTape: GradientTape
 ---@field captured_gradients table<string, any>
 local GradientCaptureTape = tape.GradientTape:extend("GradientCaptureTape")
@@ -67,7 +67,7 @@ local rows <const> = {{"x", {"tensor"}}, {"tag", "string", ""}}
 ---tape.
 ---Shapes: [...] → [...]
 ---Errors: x is no tensor: `ipu.capture_upstream_gradients(1)`
----Source: grad_util_ops.capture_upstream_gradients of the original
+---Source: grad_util_ops.capture_upstream_gradients of Graphcore's TensorFlow 2.6
 ---@param ... any x, tag
 ---@return userdata
 function capture.capture_upstream_gradients(...)

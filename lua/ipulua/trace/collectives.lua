@@ -110,7 +110,7 @@ end
 ---Shapes: n tensors [...] → n tensors [...]
 ---Errors: fewer than two tensors, unequal dtypes or shapes, an unknown combination:
 ---`ipu.within_replica.all_reduce({x}, "ADD")`, `ipu.within_replica.all_reduce({x, x}, "HALF")`
----Source: within_replica_ops.all_reduce of the original
+---Source: within_replica_ops.all_reduce of Graphcore's TensorFlow 2.6
 ---@return userdata[]
 function within.all_reduce(...)
   local input_shards, op = read("within_replica.all_reduce", ...)
@@ -127,7 +127,7 @@ end
 ---Shapes: n tensors [m] → n tensors [ceil(m / n)]
 ---Errors: as all_reduce's; tensors of another rank than 1:
 ---`ipu.within_replica.reduce_scatter({x, x}, "ADD")`
----Source: within_replica_ops.reduce_scatter of the original
+---Source: within_replica_ops.reduce_scatter of Graphcore's TensorFlow 2.6
 ---@return userdata[]
 function within.reduce_scatter(...)
   local who = "within_replica.reduce_scatter"
@@ -158,7 +158,7 @@ local gather_spec <const> = {shards_row, {"axis", "integer", 0}}
 ---All elements joined along an axis, on every shard.
 ---Shapes: n tensors [..., m, ...] → n tensors [..., n * m, ...]
 ---Errors: fewer than two tensors, unequal dtypes or ranks: `ipu.within_replica.all_gather{x}`
----Source: within_replica_ops.all_gather of the original
+---Source: within_replica_ops.all_gather of Graphcore's TensorFlow 2.6
 ---@return userdata[]
 function within.all_gather(...)
   local a = args.check("within_replica.all_gather", gather_spec, ...)

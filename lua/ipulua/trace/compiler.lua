@@ -92,7 +92,7 @@ local compile_spec <const> = {
 ---Shapes: inputs any; results those of computation
 ---Errors: computation is no function; whatever its ops say, with their line:
 ---`ipu.ipu_compiler.compile(1)`
----Source: ipu_compiler.compile of the original
+---Source: ipu_compiler.compile of Graphcore's TensorFlow 2.6
 ---@return userdata[]|Operation
 function compiler.compile(...)
   local a = args.check("ipu_compiler.compile", compile_spec, ...)

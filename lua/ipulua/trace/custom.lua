@@ -235,7 +235,7 @@ function custom.of(op) return registered[op] end
 ---Shapes: those of call; each gradient has its argument's shape
 ---Errors: a name that is taken, also by a member of tensors, or no name:
 ---`ipu.register_op("matmul", print)`, `ipu.register_op("a b", print)`
----Source: custom_ops.precompiled_user_op of the original
+---Source: custom_ops.precompiled_user_op of Graphcore's TensorFlow 2.6
 ---@return fun(...): ...
 function custom.register_op(...)
   local a = args.check("register_op", op_spec, ...)
@@ -254,7 +254,7 @@ local libraries = {} -- opened ones by path
 ---The ops of a shared object that was built against ipulua_op.h, by name.
 ---Errors: a file that is not there or has no table of ops, one built for another version:
 ---`ipu.load_op_library "./nowhere.so"`
----Source: custom_ops.precompiled_user_op of the original
+---Source: custom_ops.precompiled_user_op of Graphcore's TensorFlow 2.6
 ---@param path string
 ---@return table<string, fun(...): ...>
 function custom.load_op_library(path)
@@ -277,7 +277,7 @@ local outlined_spec <const> = {
 ---called several times, its operations are found again, and this says that they are meant to.
 ---Shapes: those of func
 ---Errors: func is no function: `ipu.outlined_function(1)`
----Source: functional_ops.outlined_function of the original
+---Source: functional_ops.outlined_function of Graphcore's TensorFlow 2.6
 ---@param ... any func, unique_sharding, keep_input_layouts, name
 ---@return fun(...): ...
 function custom.outlined_function(...)

@@ -81,7 +81,7 @@ end
 ---x; writes its value to standard error at each execution.
 ---Shapes: [...] → [...]
 ---Errors: a value that is no tensor: `ipu.print_tensor("x")`
----Source: internal_ops.print_tensor of the original
+---Source: internal_ops.print_tensor of Graphcore's TensorFlow 2.6
 ---@return userdata
 function effects.print_tensor(...)
   local a = args.check("print_tensor", print_spec, ...)
@@ -129,10 +129,10 @@ local function take_turns(kept, x, depth, name)
 end
 
 ---What this was given `depth` executions ago; zeros in the first ones. Only in a program: each
----place where it is called has values of its own.
+---call in the script has values of its own.
 ---Shapes: [...] → [...]
 ---Errors: outside of a compiled function, a depth below 1: `ipu.fifo(x, 2)`
----Source: internal_ops.fifo of the original
+---Source: internal_ops.fifo of Graphcore's TensorFlow 2.6
 ---@param ... any x, depth, offload, name
 ---@return userdata
 function effects.fifo(...)
@@ -154,10 +154,10 @@ end
 local remap_spec <const> = {{"x", "any", of = "tensor, number or list"},
   {"name", "string", optional = true}}
 
----x, for which the machine may choose another place on the tiles.
+---x, for which the machine may choose other tiles.
 ---Shapes: [...] → [...]
 ---Errors: a value that is no tensor: `ipu.remap("x")`
----Source: internal_ops.remap of the original
+---Source: internal_ops.remap of Graphcore's TensorFlow 2.6
 ---@param ... any x, name
 ---@return userdata
 function effects.remap(...)

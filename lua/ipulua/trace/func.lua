@@ -22,9 +22,13 @@ local compiled = {}
 local fewest_to_sweep <const> = 16 -- programs of one function
 local listeners = {}  -- functions told of each compilation and execution
 
-function Function:init(f, name)
+local most_programs <const> = 64 -- of one function, unless its maker says otherwise
+
+function Function:init(f, name, max_programs)
   self.f = f
   self.name = name
+  self.max_programs = max_programs or most_programs
+  self.calls, self.left = 0, {}
   self.programs = {}
   self.order = {}
   self.sweep_at = fewest_to_sweep
@@ -246,6 +250,39 @@ local function sweep(self)
   self.order, self.sweep_at = kept, math.max(fewest_to_sweep, 2 * #kept)
 end
 
+-- Of too many programs the one that was called longest ago goes. When its signature comes again, it
+-- goes on with its random numbers.
+local function leave_oldest(self)
+  if #self.order < self.max_programs then return end
+  local oldest = self.order[1]
+  for _, entry in ipairs(self.order) do
+    if entry.called < oldest.called then oldest = entry end
+  end
+  local counters = core.program_counters(oldest.program)
+  if #counters > 0 then self.left[oldest.key] = {place = oldest.place, counters = counters} end
+  self.programs[oldest.key] = nil
+  table.remove(self.order, oldest.position)
+  for i = oldest.position, #self.order do self.order[i].position = i end
+end
+
+local place_meta = {__close = function(place) core.set_random_place(table.unpack(place)) end}
+
+-- A new program, which draws as the one did that was left.
+local function traced_anew(self, key, ...)
+  local now, left = {core.random_place()}, self.left[key]
+  if not left then
+    local traced = trace(self, ...)
+    traced.place = now
+    return traced
+  end
+  local _ <close> = setmetatable(now, place_meta)
+  core.set_random_place(table.unpack(left.place))
+  local traced = trace(self, ...)
+  core.set_program_counters(traced.program, left.counters)
+  traced.place, self.left[key] = left.place, nil
+  return traced
+end
+
 local compilation_meta = {__close = function(self) notify("traced", self.named) end}
 
 ---Tells the listeners that a compilation begins; to be closed when it has ended, by an error too.
@@ -261,16 +298,21 @@ local function concrete(self, leaves, template, count)
   local entry = self.programs[key]
   if not entry or entry.stale then
     local _ <close> = func.compiling(self)
-    local traced = trace(self, leaves, template, count)
+    local traced = traced_anew(self, key, leaves, template, count)
     traced.key, traced.name = key, self.name
     traced.fn, traced.template, traced.count = self, template, count
     traced.leaf_types, traced.held = types_of(leaves)
-    if not entry then sweep(self) end
+    if not entry then
+      sweep(self)
+      leave_oldest(self)
+    end
     self.order[entry and entry.position or #self.order + 1] = traced
     traced.position = entry and entry.position or #self.order
     entry = func.register(traced)
     self.programs[key] = entry
   end
+  self.calls = self.calls + 1
+  entry.called = self.calls
   return entry, leaves
 end
 
@@ -394,22 +436,23 @@ local function name_of(f)
   return public or is_c and "[C]" or info.short_src:match("[^/]*$") .. ":" .. info.linedefined
 end
 
-local spec <const> = {{"f", "callable"}, {"name", "string", optional = true}}
+local spec <const> = {{"f", "callable"}, {"name", "string", optional = true},
+  {"max_programs", "integer", most_programs, range = "[1, inf)"}}
 
 ---Traced once per signature (dtypes and shapes of tensors; values of numbers, strings, booleans);
----called like f.
+---called like f. It keeps max_programs programs; of more, the one that was called longest ago goes.
 ---Shapes: those of f: extents are fixed for each signature
 ---Errors: f is no function; while f is traced whatever its ops say, with f's line: `ipu.func(1)`,
 ---`ipu.func(function(a) return ipu.matmul(a, a) end)(x)`
----Source: tf.function(jit_compile=True) of the original
+---Source: tf.function(jit_compile=True) of TensorFlow 2.6
 ---@param f function
----@param options? {name: string}
+---@param options? {name: string, max_programs: integer}
 ---@return Function
 function func.func(...)
   local a = args.check("func", spec, ...)
   local f = a.f
   if getmetatable(f) == Function then return f end
-  return Function(f, a.name or name_of(f))
+  return Function(f, a.name or name_of(f), a.max_programs)
 end
 
 function func.is_function(f) return type(f) == "table" and getmetatable(f) == Function end

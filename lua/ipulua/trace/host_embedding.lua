@@ -33,7 +33,7 @@ local accumulating_rows <const> = {rate_row, {"accumulation_factor", "integer", 
 ---Shapes: a learning_rate that is a tensor is []
 ---Errors: a learning_rate that is no number, variable or tensor:
 ---`ipu.HostEmbeddingOptimizerSpec "0.1"`
----Source: embedding_ops.HostEmbeddingOptimizerSpec of the original
+---Source: embedding_ops.HostEmbeddingOptimizerSpec of Graphcore's TensorFlow 2.6
 ---@class HostEmbeddingOptimizerSpec
 local Spec = class.new("HostEmbeddingOptimizerSpec")
 Spec.argument_rows = sgd_rows
@@ -53,7 +53,7 @@ end
 ---Shapes: a learning_rate that is a tensor is []
 ---Errors: as HostEmbeddingOptimizerSpec's; an accumulation_factor below 1:
 ---`ipu.HostEmbeddingSGDGAOptimizerSpec(0.1, 0)`
----Source: embedding_ops.HostEmbeddingSGDGAOptimizerSpec of the original
+---Source: embedding_ops.HostEmbeddingSGDGAOptimizerSpec of Graphcore's TensorFlow 2.6
 ---@class HostEmbeddingSGDGAOptimizerSpec: HostEmbeddingOptimizerSpec
 local AccumulatingSpec = class.new("HostEmbeddingSGDGAOptimizerSpec", Spec)
 AccumulatingSpec.argument_rows = accumulating_rows
@@ -68,7 +68,7 @@ end
 
 ---A table on the host: lookup(indices), register(session), and its present content as `value`.
 ---Shapes: value [rows, width]
----Source: embedding_ops.HostEmbedding of the original
+---Source: embedding_ops.HostEmbedding of Graphcore's TensorFlow 2.6
 ---@class HostEmbedding
 ---@field value userdata
 local HostEmbedding = class.new("HostEmbedding")
@@ -170,7 +170,7 @@ end
 ---A table of embeddings on the host, {rows, width}; without an optimizer_spec it is not trained.
 ---Shapes: [rows, width]
 ---Errors: another shape, an optimizer_spec that is none: `ipu.create_host_embedding("table", {10})`
----Source: embedding_ops.create_host_embedding of the original
+---Source: embedding_ops.create_host_embedding of Graphcore's TensorFlow 2.6
 ---@param ... any name, shape, dtype, partition_strategy, optimizer_spec, initializer
 ---@return HostEmbedding
 function host_embedding.create_host_embedding(...)

@@ -193,7 +193,7 @@ end
 ---Shapes: carried values keep their shapes; n [] if it is a tensor
 ---Errors: a negative count, a body that takes or returns other values than are carried:
 ---`ipu.loops.repeat_n(-1, function() end)`, `ipu.loops.repeat_n(3, function() end, {0})`
----Source: loops.repeat of the original
+---Source: loops.repeat of Graphcore's TensorFlow 2.6
 ---@return any the carried values
 function loops.repeat_n(...)
   local a = args.check("repeat_n", repeat_spec, ...)
@@ -295,7 +295,7 @@ end
 ---Shapes: carried values keep their shapes; condition gives a bool scalar []
 ---Errors: a body that returns other values than it is given, a condition that gives no bool scalar:
 ---`ipu.while_loop(function(i) return i end, function(i) return i end, {ipu.tensor(0)})`
----Source: loops.while_loop of the original
+---Source: loops.while_loop of Graphcore's TensorFlow 2.6
 ---@return any the carried values
 function loops.while_loop(...)
   local a = args.check("while_loop", while_spec, ...)
@@ -347,7 +347,7 @@ end
 ---outside.
 ---Shapes: i is an int32 scalar [] inside a traced function
 ---Errors: a count that is no integer; leaving a loop on the device by break: `ipu.range(1.5)`
----Source: for _ in tf.range(n) of the original
+---Source: for _ in tf.range(n) of TensorFlow 2.6
 ---@param n integer|userdata
 ---@return fun(): integer|userdata
 function loops.range(n)

@@ -29,7 +29,7 @@ local spec <const> = {{"name", "string"}}
 
 ---Names made inside begin with name.
 ---Errors: a name that is no string: `ipu.name_scope(1)`
----Source: tf.name_scope of the original
+---Source: tf.name_scope of TensorFlow 2.6
 ---@return Scope
 function names.name_scope(...)
   local a = args.check("name_scope", spec, ...)

@@ -89,7 +89,7 @@ local device_spec <const> = {{"device", "string"}}
 
 ---Ops inside go to the device.
 ---Errors: a device that is neither the CPU nor an IPU: `ipu.device "gpu"`
----Source: tf.device of the original
+---Source: tf.device of TensorFlow 2.6
 ---@return Scope
 function placement.device_scope(...)
   local a = args.check("device", device_spec, ...)
@@ -98,7 +98,7 @@ end
 
 ---The same, for IPUs.
 ---Errors: a device that is no IPU: `ipu.ipu_scope "/cpu:0"`
----Source: scopes.ipu_scope of the original
+---Source: scopes.ipu_scope of Graphcore's TensorFlow 2.6
 ---@return Scope
 function placement.ipu_scope(...)
   local a = args.check("ipu_scope", device_spec, ...)
@@ -129,7 +129,7 @@ function placement.on_shard(f) shard_used = f end
 
 ---Ops inside belong to that IPU of a replica; of a list, one for each output, nodes take the first.
 ---Errors: an index below 0 or beyond the largest machine (1023): `ipu.ipu_shard(-1)`
----Source: scopes.ipu_shard of the original
+---Source: scopes.ipu_shard of Graphcore's TensorFlow 2.6
 ---@param index integer|integer[]
 ---@return Scope
 function placement.ipu_shard(index, ...)
@@ -151,7 +151,7 @@ local jit_spec <const> = {{"ipu_scope", "integer"}}
 
 ---Kept because scripts say it: everything that is traced is compiled.
 ---Errors: an argument that is no integer: `ipu.ipu_jit_scope "a"`
----Source: scopes.ipu_jit_scope of the original
+---Source: scopes.ipu_jit_scope of Graphcore's TensorFlow 2.6
 ---@return Scope
 function placement.ipu_jit_scope(...)
   local a = args.check("ipu_jit_scope", jit_spec, ...)
@@ -162,7 +162,7 @@ local outside_spec <const> = {{"name", "string", "outside"}}
 
 ---Ops inside run on the host, in the middle of the program.
 ---Errors: outside of a compiled function, within another one: `ipu.outside_compilation_scope()`
----Source: scopes.outside_compilation_scope of the original
+---Source: scopes.outside_compilation_scope of Graphcore's TensorFlow 2.6
 ---@return Scope
 function placement.outside_compilation_scope(...)
   args.check("outside_compilation_scope", outside_spec, ...)
@@ -204,9 +204,10 @@ end
 local rounding_spec <const> = {{"override", "boolean"}}
 
 ---float16 results of ops inside are rounded up or down by chance (true), or to the nearest (false).
----The chance belongs to an op's place in its program: one that is added in front of it changes it.
+---The chance belongs to an op's position in its program: one that is added in front of it changes
+---it.
 ---Errors: an override that is no boolean: `ipu.stochastic_rounding(1)`
----Source: scopes.stochastic_rounding of the original
+---Source: scopes.stochastic_rounding of Graphcore's TensorFlow 2.6
 ---@return Scope
 function placement.stochastic_rounding(...)
   local a = args.check("stochastic_rounding", rounding_spec, ...)
@@ -218,7 +219,7 @@ local partials_spec <const> = {{"override_type", "dtype"}}
 
 ---What matrix products and convolutions inside add up in.
 ---Errors: a dtype other than float16 and float32: `ipu.partials_type "int32"`
----Source: scopes.partials_type of the original
+---Source: scopes.partials_type of Graphcore's TensorFlow 2.6
 ---@return Scope
 function placement.partials_type(...)
   local a = args.check("partials_type", partials_spec, ...)
@@ -240,7 +241,7 @@ local attribute_spec <const> = {
 
 ---Attaches a key to the ops inside.
 ---Errors: a value that is no string: `ipu.frontend_attribute("a", 1)`
----Source: scopes.frontend_attribute of the original
+---Source: scopes.frontend_attribute of Graphcore's TensorFlow 2.6
 ---@return Scope
 function placement.frontend_attribute(...)
   local a = args.check("frontend_attribute", attribute_spec, ...)

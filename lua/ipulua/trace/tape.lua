@@ -128,7 +128,7 @@ end
 ---tensor of it, once unless persistent. In a compiled function and outside.
 ---Shapes: gradients have the shapes of what they are of
 ---Errors: an unknown argument: `ipu.GradientTape{persist = true}`
----Source: tf.GradientTape of the original
+---Source: tf.GradientTape of TensorFlow 2.6
 ---@class GradientTape: Scope
 local GradientTape = scope.Scope:extend("GradientTape")
 

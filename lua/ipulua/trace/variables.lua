@@ -246,7 +246,7 @@ local move_spec <const> =
 
 ---Initialisers run on the host anyway; kept because scripts say it.
 ---Errors: more arguments than it has: `ipu.move_variable_initialization_to_cpu(1, 2)`
----Source: utils.move_variable_initialization_to_cpu of the original
+---Source: utils.move_variable_initialization_to_cpu of Graphcore's TensorFlow 2.6
 function variables.move_variable_initialization_to_cpu(...)
   args.check("move_variable_initialization_to_cpu", move_spec, ...)
 end
@@ -265,7 +265,7 @@ local scope_spec <const> = {
 
 ---Variables made by name inside are called "name/…".
 ---Errors: a reuse that is not true, false or "auto": `ipu.variable_scope("a", {reuse = "no"})`
----Source: tf.variable_scope of the original
+---Source: tf.variable_scope of TensorFlow 2.6
 ---@return Scope
 function variables.variable_scope(...)
   local a = args.check("variable_scope", scope_spec, ...)
@@ -355,7 +355,7 @@ end
 ---Shapes: shape, or that of the initializer when it is a value
 ---Errors: no shape, a name that is taken, none to be used again, another shape or dtype than
 ---before: `ipu.get_variable "unshaped"`
----Source: tf.get_variable of the original
+---Source: tf.get_variable of TensorFlow 2.6
 ---@return userdata variable
 function variables.get_variable(...)
   local a = args.check("get_variable", variable_by_name_spec, ...)

@@ -67,9 +67,9 @@ typedef struct Correlation {
 } Correlation;
 
 /* Where a chunk begins. */
-typedef struct Place {
+typedef struct Position {
   int64_t image, at[SPATIAL], count[SPATIAL];
-} Place;
+} Position;
 
 /* ---- shapes ---- */
 
@@ -95,9 +95,9 @@ size_t conv_block_bytes(const Correlation *c);
 char *conv_take_correlation(Room *r, Correlation *c);
 int64_t conv_tap_of(const Correlation *c, int64_t m);
 void conv_fill_offsets(const Correlation *c);
-Place conv_place_of(const Correlation *c, int64_t chunk);
-const char *conv_chunk_source(const Correlation *c, const Place *p, char *block);
-char *conv_dest_row(const Correlation *c, const Place *p, int64_t row);
+Position conv_position_of(const Correlation *c, int64_t chunk);
+const char *conv_chunk_source(const Correlation *c, const Position *p, char *block);
+char *conv_dest_row(const Correlation *c, const Position *p, int64_t row);
 void conv_correlate(const Call *call, Correlation *c);
 
 /* ---- evaluation of all rows ---- */

@@ -10,7 +10,7 @@ typedef struct Half {
   int64_t steps; /* at most, of one sum */
 } Half;
 
-/* One sum: its value so far and its place among the random numbers. */
+/* One sum: its value so far and its position among the random numbers. */
 typedef struct Sum {
   f16 narrow;
   uint64_t step;

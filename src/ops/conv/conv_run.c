@@ -8,7 +8,7 @@
  * gradient, the parts are added in order. Where the kernel is too large for many parts, its runs
  * and panels are split too. */
 typedef struct KernelGrad {
-  Correlation c; /* the forward one: its source is x, its destination's place holds dy */
+  Correlation c; /* the forward one: its source is x, its destination holds dy */
   const char *dy;
   char *parts; /* [part_count][kernel], or the result when there is one part */
   char *result;
@@ -43,7 +43,7 @@ static char *take_kernel_grad(Room *r, KernelGrad *k) {
   return room_take(r, conv_block_bytes(&k->c) * NN_SLOTS);
 }
 
-static void add_piece(const KernelGrad *k, const Place *p, const char *source, char *part,
+static void add_piece(const KernelGrad *k, const Position *p, const char *source, char *part,
                       int64_t piece, bool accumulate) {
   const Correlation *c = &k->c;
   int64_t panels = conv_panels_of(c), out = c->dest_channels / c->groups,
@@ -67,7 +67,7 @@ static void add_piece(const KernelGrad *k, const Place *p, const char *source, c
   c->kernels->panel_outer[c->dtype](&o);
 }
 
-static void add_depthwise(const KernelGrad *k, const Place *p, const char *source, char *part) {
+static void add_depthwise(const KernelGrad *k, const Position *p, const char *source, char *part) {
   const Correlation *c = &k->c;
   int64_t run = c->line[2].taps;
   Depthwise d = {.x_row = c->line[2].step * c->pixel,
@@ -93,7 +93,7 @@ static void kernel_grad_chunk(void *context, int64_t chunk, void *scratch) {
   int64_t first = part * c->chunks / k->part_count, end = (part + 1) * c->chunks / k->part_count;
   char *to = k->parts + (size_t)(part * k->elements) * c->size;
   for (int64_t item = first; item < end; item++) {
-    Place p = conv_place_of(c, item);
+    Position p = conv_position_of(c, item);
     const char *source = conv_chunk_source(c, &p, scratch);
     if (c->multiplier) add_depthwise(k, &p, source, to);
     else

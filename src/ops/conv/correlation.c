@@ -250,8 +250,8 @@ static void pack_weights(const Call *call, const Correlation *c) {
            c->kernel + (size_t)(conv_tap_of(c, m) * c->kernel_tap) * c->size, bytes);
 }
 
-Place conv_place_of(const Correlation *c, int64_t chunk) {
-  Place p;
+Position conv_position_of(const Correlation *c, int64_t chunk) {
+  Position p;
   for (int i = SPATIAL - 1; i >= 0; i--) {
     p.at[i] = chunk % c->blocks[i] * c->block[i];
     p.count[i] = min(c->block[i], c->line[i].count - p.at[i]);
@@ -279,7 +279,7 @@ static void copy_pixels(const Correlation *c, const char *row, int64_t first, in
     for (int64_t m = 0; m < c->multiplier; m++, to += c->size) memcpy(to, from, c->size);
 }
 
-static void copy_block(const Correlation *c, const Place *p, char *block) {
+static void copy_block(const Correlation *c, const Position *p, char *block) {
   const Line *l = c->line;
   int64_t rows = line_extent(&l[1], p->count[1]), cols = line_extent(&l[2], p->count[2]);
   size_t source_row = (size_t)(l[2].source * c->source_channels) * c->size,
@@ -299,7 +299,7 @@ static void copy_block(const Correlation *c, const Place *p, char *block) {
 }
 
 /* The chunk's source: its first tap's first pixel. */
-const char *conv_chunk_source(const Correlation *c, const Place *p, char *block) {
+const char *conv_chunk_source(const Correlation *c, const Position *p, char *block) {
   const Line *l = c->line;
   if (c->copies) {
     copy_block(c, p, block);
@@ -312,7 +312,7 @@ const char *conv_chunk_source(const Correlation *c, const Place *p, char *block)
                          c->size;
 }
 
-char *conv_dest_row(const Correlation *c, const Place *p, int64_t row) {
+char *conv_dest_row(const Correlation *c, const Position *p, int64_t row) {
   const Line *l = c->line;
   int64_t z = l[0].start + l[0].every * p->at[0], y = l[1].start + l[1].every * (p->at[1] + row);
   int64_t x = l[2].start + l[2].every * p->at[2];
@@ -323,7 +323,7 @@ char *conv_dest_row(const Correlation *c, const Place *p, int64_t row) {
 
 /* The runs [*first, *end) of row `row` that meet the image: those of flat images that lie above
  * or below it add nothing. */
-static void runs_inside(const Correlation *c, const Place *p, int64_t row, int64_t *first,
+static void runs_inside(const Correlation *c, const Position *p, int64_t row, int64_t *first,
                         int64_t *end) {
   const Line *l = &c->line[1];
   *first = 0;
@@ -336,7 +336,7 @@ static void runs_inside(const Correlation *c, const Place *p, int64_t row, int64
   *end = max(inside, above) * per_tap;
 }
 
-static void correlate_dense(const Correlation *c, const Place *p, const char *source) {
+static void correlate_dense(const Correlation *c, const Position *p, const char *source) {
   int64_t panels = conv_panels_of(c), out = c->dest_channels / c->groups;
   PanelMul m = {.x_row = c->line[2].step * c->pixel,
                 .length = c->length,
@@ -372,7 +372,7 @@ static void fold_row(const Correlation *c, const char *products, char *dest, int
     }
 }
 
-static void correlate_depthwise(const Correlation *c, const Place *p, const char *source,
+static void correlate_depthwise(const Correlation *c, const Position *p, const char *source,
                                 char *products) {
   Depthwise d = {.w = c->weights,
                  .x_row = c->line[2].step * c->pixel,
@@ -392,7 +392,7 @@ static void correlate_depthwise(const Correlation *c, const Place *p, const char
 
 static void correlate_chunk(void *context, int64_t chunk, void *scratch) {
   const Correlation *c = context;
-  Place p = conv_place_of(c, chunk);
+  Position p = conv_position_of(c, chunk);
   const char *source = conv_chunk_source(c, &p, scratch);
   if (c->multiplier) correlate_depthwise(c, &p, source, (char *)scratch + conv_block_bytes(c));
   else correlate_dense(c, &p, source);

@@ -84,7 +84,7 @@ static void grad(Graph *g, const Node *n, Value *const *dy, Value **dx) {
 
 const OpDef ops_image[] = {
     {.name = "normalise_image",
-     .source = "image_ops.normalise_image of the original",
+     .source = "image_ops.normalise_image of Graphcore's TensorFlow 2.6",
      .summary =
          "(image scale - channel_offsets) channel_scales, with a fourth channel of zeros; uint8 gives "
          "float16, and so are numbers beside it.",

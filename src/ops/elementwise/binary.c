@@ -211,7 +211,8 @@ const OpDef ops_binary[] = {
         COMPARE(ROW)
 #undef ROW
             {.name = "where",
-             .summary = "a where the condition holds, else b.",
+             .summary =
+                 "a where the condition holds, else b. The condition alone: where it is true, as nonzero.",
              .shapes = "condition, a, b → broadcast",
              .inputs = {"condition", "a", "b"},
              .traits = ELEMENTWISE | SELECTS | IN_PLACE(1) | IN_PLACE(2),

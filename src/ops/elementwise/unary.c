@@ -110,7 +110,7 @@ static Value *gauss(Graph *g, Value *x) { return op1(g, "exp", ops_neg(g, op1(g,
   X(clip, RANGE, "clip_by_value", CLIP, number, with(g, "clip_grad", dy, x, n->attr),                        \
     "F[2,3] {min = -1, max = 0.5} | I9[4] {min = 2, max = 5}", "min(max(x, min), max); NaN stays.")          \
   X(gelu, FORM, "nn.gelu", GELU, float, op2(g, n->attr[0].i ? "gelu_tanh_grad" : "gelu_grad", dy, x),        \
-    "F[2,3] | F[4] {approximate = false}", "x Phi(x), Phi of the normal distribution; by default its tanh form, as the original's nn_ops.gelu.")
+    "F[2,3] | F[4] {approximate = false}", "x Phi(x), Phi of the normal distribution; by default its tanh form, as nn_ops.gelu of Graphcore's TensorFlow 2.6.")
 /* clang-format on */
 #define NUMBERS "F[2,3] | F[] | F[0] | I8[4]"
 

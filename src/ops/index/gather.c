@@ -78,6 +78,22 @@ typedef struct Rows {
   _Atomic int64_t bad;
 } Rows;
 
+/* Of a call whose operand or result is a table of that type: rows along an axis. */
+static Rows rows_of(const Call *c, const Type *table, int axis) {
+  Around a = around_axis(table, axis);
+  return (Rows){.call = c,
+                .dtype = table->dtype,
+                .index_dtype = c->in_type[1]->dtype,
+                .x = c->in[0],
+                .index = c->in[1],
+                .y = c->out[0],
+                .outer = a.outer,
+                .extent = a.extent,
+                .inner = a.inner,
+                .count = type_count(c->in_type[1]),
+                .run = (size_t)a.inner * dtype_size(table->dtype)};
+}
+
 static void note_bad(Rows *r, int64_t position) {
   int64_t seen = r->bad;
   while ((seen == 0 || position + 1 < seen) &&
@@ -106,18 +122,8 @@ static Status report_bad(const Call *c, const Rows *r, const char *what) {
 }
 
 static Status gather_along(const Call *c, int axis, const char *what) {
-  Around a = around_axis(c->in_type[0], axis);
-  Rows r = {.call = c,
-            .index_dtype = c->in_type[1]->dtype,
-            .x = c->in[0],
-            .index = c->in[1],
-            .y = c->out[0],
-            .outer = a.outer,
-            .extent = a.extent,
-            .inner = a.inner,
-            .count = type_count(c->in_type[1]),
-            .run = (size_t)a.inner * dtype_size(c->in_type[0]->dtype)};
-  parallel_for(c, a.outer * r.count, rows_grain((int64_t)r.run), gather_rows, &r);
+  Rows r = rows_of(c, c->in_type[0], axis);
+  parallel_for(c, r.outer * r.count, rows_grain((int64_t)r.run), gather_rows, &r);
   return report_bad(c, &r, what);
 }
 
@@ -198,27 +204,16 @@ static void add_rows(void *context, int64_t begin, int64_t end) {
 }
 
 static Status body_gather_grad(const Call *c) {
-  const Type *index = c->in_type[1];
-  Around a = around_axis(c->out_type[0], (int)c->attr[AXIS].i);
-  Dtype d = c->out_type[0]->dtype;
-  Adding add = {.rows = {.dtype = d,
-                         .index_dtype = index->dtype,
-                         .x = c->in[0],
-                         .index = c->in[1],
-                         .y = c->out[0],
-                         .outer = a.outer,
-                         .extent = a.extent,
-                         .inner = a.inner,
-                         .count = type_count(index),
-                         .run = (size_t)a.inner * dtype_size(d)}};
-  Status s = check_indices(c, "indices", 1, a.extent);
+  Adding add = {.rows = rows_of(c, c->out_type[0], (int)c->attr[AXIS].i)};
+  const Rows *r = &add.rows;
+  Status s = check_indices(c, "indices", 1, r->extent);
   if (s != OK) return s;
   fill_zero(c, c->out[0], type_bytes(c->out_type[0]));
-  add.columns = a.outer < 8 && a.inner >= 2 * MANY_ROWS ? MANY_ROWS : max(a.inner, 1);
-  add.column_blocks = (a.inner + add.columns - 1) / add.columns;
-  if (add.rows.count && a.inner)
-    parallel_for(c, a.outer * add.column_blocks, rows_grain(add.rows.count * add.columns * 4),
-                 add_rows, &add);
+  add.columns = r->outer < 8 && r->inner >= 2 * MANY_ROWS ? MANY_ROWS : max(r->inner, 1);
+  add.column_blocks = (r->inner + add.columns - 1) / add.columns;
+  if (r->count && r->inner)
+    parallel_for(c, r->outer * add.column_blocks, rows_grain(r->count * add.columns * 4), add_rows,
+                 &add);
   return OK;
 }
 static Status eval_gather_grad(const Call *c) { return eval_wide(c, body_gather_grad); }
@@ -244,7 +239,7 @@ const OpDef ops_gather[] = {
          "I3[0] | I9[4] I4[3] | "
          "B[4] I4[3] | F[50,70] I50[400]"},
     {.name = "embedding_lookup",
-     .source = "embedding_ops.embedding_lookup of the original",
+     .source = "embedding_ops.embedding_lookup of Graphcore's TensorFlow 2.6",
      .summary = "Rows of a table, by id; one outside is an error.",
      .shapes = "[rows, ...], [ids] → [ids, ...]",
      .inputs = {"table", "ids"},

@@ -38,7 +38,7 @@ static void grad_segment_sum(Graph *g, const Node *n, Value *const *dy, Value **
 
 const OpDef ops_segment[] = {
     {.name = "segment_sum",
-     .source = "math_ops.segment_sum of the original",
+     .source = "math_ops.segment_sum of Graphcore's TensorFlow 2.6",
      .summary = "Sums of rows with equal ids; missing segments are 0. An id outside is an error.",
      .shapes = "[n, ...], [n] → [num_segments, ...]",
      .inputs = {"data", "segment_ids"},

@@ -175,7 +175,7 @@ static void grad_sequence_grad(Graph *g, const Node *n, Value *const *dy, Value 
   {"zero_unused", ATTR_BOOL, "false", NULL, "zero the other rows instead of leaving dst's"}
 const OpDef ops_sequence[] = {
     {.name = "sequence_slice",
-     .source = "slicing_ops.sequence_slice of the original",
+     .source = "slicing_ops.sequence_slice of Graphcore's TensorFlow 2.6",
      .summary = "Copy runs of rows from src into dst.",
      .shapes = "[n, ...], [m, ...], [k], [k], [k] → [n, ...]",
      .inputs = {"dst", "src", "num_elems", "src_offsets", "dst_offsets"},
@@ -188,7 +188,7 @@ const OpDef ops_sequence[] = {
      .sample =
          "F[6,2] F[5,2] I3[2] I3[2] I4[2] | F[6,2] F[5,2] I3[2] I3[2] I4[2] {zero_unused = true}"},
     {.name = "sequence_slice_pack",
-     .source = "slicing_ops.sequence_slice_pack of the original",
+     .source = "slicing_ops.sequence_slice_pack of Graphcore's TensorFlow 2.6",
      .summary = "Copy packed runs of rows into dst.",
      .shapes = "[n, ...], [m, ...], [k], [k] → [n, ...]",
      .inputs = {"dst", "src", "num_elems", "dst_offsets"},
@@ -200,7 +200,7 @@ const OpDef ops_sequence[] = {
      .grad = grad_sequence_pack,
      .sample = "F[6,2] F[5,2] I3[2] I4[2] | F[6,2] F[5,2] I3[2] I4[2] {zero_unused = true}"},
     {.name = "sequence_slice_unpack",
-     .source = "slicing_ops.sequence_slice_unpack of the original",
+     .source = "slicing_ops.sequence_slice_unpack of Graphcore's TensorFlow 2.6",
      .summary = "Pack runs of rows of src one behind the other.",
      .shapes = "[m, ...], [k], [k] → [total_elements, ...]",
      .inputs = {"src", "num_elems", "src_offsets"},

@@ -1,6 +1,6 @@
-/* What replicas do together. A row's `eval_collective` has the calls of all replicas; values combine in the
- * order of replicas, so that neither threads nor arrival can be seen in the bits. One replica
- * alone is a group of one. */
+/* What replicas do together. A row's `eval_collective` has the calls of all replicas; values
+ * combine in the order of replicas, so that neither threads nor arrival can be seen in the bits.
+ * One replica alone is a group of one. */
 #include <string.h>
 
 #include "ops/io/combining.h"
@@ -71,7 +71,8 @@ static bool is_wanted(const Combining *m, int group) {
   return false;
 }
 
-/* A member's place for the result of its group, of those that are this instance's; NULL: none is. */
+/* A member's memory for the result of its group, of those that are this instance's; NULL: none
+ * is. */
 static float *place_of_sum(const Combining *m, int group) {
   for (int i = 0; i < m->groups.size; i++) {
     const Call *c = m->replica[group * m->groups.group + i * m->groups.member];
@@ -370,7 +371,7 @@ static Status eval_alone(const Call *c) { return c->node->op->eval_collective(&c
 
 const OpDef ops_collective[] = {
     {.name = "cross_replica_sum",
-     .source = "cross_replica_ops.cross_replica_sum of the original",
+     .source = "cross_replica_ops.cross_replica_sum of Graphcore's TensorFlow 2.6",
      .collective = COLLECTIVE_SUM,
      .summary = "The sum over the replicas, or over the replicas of each group.",
      .shapes = "[...]",
@@ -385,7 +386,7 @@ const OpDef ops_collective[] = {
      .cost = cost_of_copy,
      .sample = "F[2,3] | F[] {replica_group_size = 1} | F[0]"},
     {.name = "cross_replica_mean",
-     .source = "cross_replica_ops.cross_replica_mean of the original",
+     .source = "cross_replica_ops.cross_replica_mean of Graphcore's TensorFlow 2.6",
      .collective = COLLECTIVE_MEAN,
      .summary =
          "The mean over the replicas, or over the replicas of each group; shares are made before they are added.",
@@ -401,7 +402,7 @@ const OpDef ops_collective[] = {
      .cost = cost_of_copy,
      .sample = "F[2,3] | F[] {replica_group_type = 'ORTHOGONAL'}"},
     {.name = "all_gather",
-     .source = "all_to_all_op.all_gather of the original",
+     .source = "all_to_all_op.all_gather of Graphcore's TensorFlow 2.6",
      .collective = COLLECTIVE_GATHER,
      .summary = "The values of all replicas, stacked along a new first axis.",
      .shapes = "[...] → [replicas, ...]",
@@ -415,7 +416,7 @@ const OpDef ops_collective[] = {
      .cost = cost_of_copy,
      .sample = "F[2,3] | F[]"},
     {.name = "reduce_scatter",
-     .source = "reduce_scatter_op.reduce_scatter of the original",
+     .source = "reduce_scatter_op.reduce_scatter of Graphcore's TensorFlow 2.6",
      .collective = COLLECTIVE_SCATTER,
      .summary =
          "Each replica's share of what all replicas' elements give combined, padded with zeros.",
@@ -423,7 +424,7 @@ const OpDef ops_collective[] = {
      .inputs = {"x"},
      .attrs = {{"op", ATTR_STRING, "'ADD'",
                 "ADD MUL MIN MAX LOGICAL_AND LOGICAL_OR SQUARE_ADD LOCAL MEAN",
-                "how elements combine; COLLECTIVE_OP_ADD, as the original writes it, is ADD"},
+                "how elements combine; COLLECTIVE_OP_ADD, TensorFlow's name, is ADD"},
                FACTOR},
      .traits = PER_REPLICA | ACROSS,
      .infer = infer_scatter,
@@ -433,7 +434,7 @@ const OpDef ops_collective[] = {
      .cost = cost_of_copy,
      .sample = "F[5] | F[4] {op = 'MEAN'} | F[3] {op = 'SQUARE_ADD'} | F[3] {op = 'LOCAL'}"},
     {.name = "all_to_all",
-     .source = "all_to_all_op.all_to_all of the original",
+     .source = "all_to_all_op.all_to_all of Graphcore's TensorFlow 2.6",
      .collective = COLLECTIVE_EXCHANGE,
      .summary = "Replica i gets block i of every replica's split, joined in the order of replicas.",
      .shapes =
@@ -452,7 +453,7 @@ const OpDef ops_collective[] = {
      .sample =
          "F[2,3] {split_dimension = 0, concat_dimension = 1} | F[4] {split_dimension = 0, concat_dimension = -1}"},
     {.name = "replication_index",
-     .source = "replication_ops.get_replication_index of the original",
+     .source = "replication_ops.get_replication_index of Graphcore's TensorFlow 2.6",
      .summary = "This replica's number, from 0.",
      .shapes = "→ []",
      .traits = PER_REPLICA | NO_GRADIENT,
@@ -461,7 +462,7 @@ const OpDef ops_collective[] = {
      .cost = cost_of_fill,
      .sample = "{}"},
     {.name = "assume_equal_across_replicas",
-     .source = "cross_replica_ops.assume_equal_across_replicas of the original",
+     .source = "cross_replica_ops.assume_equal_across_replicas of Graphcore's TensorFlow 2.6",
      .summary = "The value itself, promised to be equal on all replicas.",
      .shapes = "[...]",
      .inputs = {"x"},

@@ -40,14 +40,14 @@ bool block_overflows(const Call *c, const Block *x, int64_t n) {
 }
 
 void block_store(const Call *c, const Block *from, void *to, int64_t begin, int64_t n,
-                 int64_t place) {
+                 int64_t position) {
   Dtype d = c->out_type[0]->dtype;
   char *y = (char *)to + (size_t)begin * dtype_size(d);
   const void *in[1] = {from->f32};
   if (d == F32 || d == F64) memcpy(y, from, (size_t)n * dtype_size(d));
   else if (d == F16)
     narrow_f16_by(c->kernels, from->f32, (f16 *)(void *)y, n, c->numerics, &c->rng,
-                  (uint64_t)place);
+                  (uint64_t)position);
   else if (d == BF16) c->kernels->cast[F32][BF16](in, 0, y, n, NULL);
   else
     for (int64_t i = 0; i < n; i++) dtype_set_integer(d, y, i, from->integer[i]);
@@ -107,8 +107,8 @@ static void combine(Dtype d, Combination o, Block *acc, const Block *x, int64_t 
   else combine_integer(o, acc->integer, x->integer, n);
 }
 
-/* A sum's or mean's next summand in float32, straight from where it is. A division by a power of two is a
- * multiplication, bit for bit. */
+/* A sum's or mean's next summand in float32, straight from where it is. A division by a power of
+ * two is a multiplication, bit for bit. */
 static void take_in_f32(float *restrict acc, const float *restrict x, int64_t n, bool is_first,
                         float members) {
   float share = 1.0f / members;

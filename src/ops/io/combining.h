@@ -42,9 +42,9 @@ typedef struct Combining {
 } Combining;
 
 Combination combination_of(const char *name);
-/* place: of the first element among all that are rounded together. */
+/* position: of the first element among all that are rounded together. */
 void block_store(const Call *c, const Block *from, void *to, int64_t begin, int64_t n,
-                 int64_t place);
+                 int64_t position);
 /* Whether a finite number went beyond float16 where that traps. */
 bool block_overflows(const Call *c, const Block *x, int64_t n);
 /* Sums and means that are added straight from where their operands lie. */

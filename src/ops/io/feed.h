@@ -15,7 +15,7 @@ struct Feed {
   /* May another thread read the next element now, while whoever runs the program does something
    * else? NULL: never. */
   bool (*may_read_aside)(const Feed *f);
-  /* An element, or the failure in its place, that nobody asked for after all: it will be the
+  /* An element, or the failure instead of it, that nobody asked for after all: it will be the
    * next one again. */
   void (*put_back)(Feed *f, Status s, const Error *failure, void *const *element);
   /* So many elements, of a step that failed: the next request is for the one behind them. */

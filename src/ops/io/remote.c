@@ -137,7 +137,8 @@ const OpDef ops_remote[] = {
     [ROW_STORE] =
         {.name = "remote_store",
          .traffic = TRAFFIC_STORE,
-         .summary = "A tensor put into streaming memory; a share goes to its place in the whole.",
+         .summary =
+             "A tensor put into streaming memory; a share goes to its position in the whole.",
          .shapes = "[...] → [...]; a share: [elements / shares, rounded up], [...] → [...]",
          .inputs = {"x", "whole?"},
          SHARES,

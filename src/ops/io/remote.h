@@ -7,7 +7,7 @@
 /* x, which lies in streaming memory, as a value on the tiles; of several shares this replica's,
  * as a list. */
 Value *remote_load(Graph *g, Value *x, int shares);
-/* x put into streaming memory; a share: into its place in `whole`, the value before. */
+/* x put into streaming memory; a share: into its position in `whole`, the value before. */
 Value *remote_store(Graph *g, Value *x, Value *whole, int shares);
 /* This replica's share of x, as a list. */
 Value *replica_share(Graph *g, Value *x, int shares);

@@ -35,7 +35,7 @@ static void read_shifts(const Node *n, int64_t total[MAX_RANK]) {
   }
 }
 
-/* Each axis is two pieces, which change places: of all axes 2^rank blocks. */
+/* Each axis is two pieces, which are swapped: of all axes 2^rank blocks. */
 static Status eval_roll(const Call *c) {
   const Type *x = c->in_type[0];
   int64_t total[MAX_RANK], apart[MAX_RANK], step = 1;

@@ -26,7 +26,7 @@ static Status infer_tape_add(Error *e, Node *n) {
   return s == OK ? infer_tape(e, n) : s;
 }
 
-/* Output 0 as a copy of the tape, where it doesn't have its place; the row at the index. NULL
+/* Output 0 as a copy of the tape, where it doesn't have its memory; the row at the index. NULL
  * with c->error filled. */
 static char *row_place(const Call *c) {
   int64_t rows = c->in_type[0]->shape[0],

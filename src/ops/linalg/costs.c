@@ -1,5 +1,5 @@
-/* What linear algebra costs on the machine: made of products, passes, reductions and exchanges, as a
- * parallel machine does it. */
+/* What linear algebra costs on the machine: made of products, passes, reductions and exchanges, as
+ * a parallel machine does it. */
 #include "ops/linalg/linalg.h"
 #include "target/cost.h"
 
@@ -30,8 +30,8 @@ static Cost product(const Target *t, const Matrices *x, int64_t m, int64_t k, in
   return m && k && n ? cost_matmul(t, x->d, F32, x->count, m, k, n, NULL) : cost_free();
 }
 
-/* Twice a Cholesky factorisation; for each pivot the place of the greatest element of a column, and
- * two rows that change places. */
+/* Twice a Cholesky factorisation; for each pivot the position of the greatest element of a column,
+ * and two rows that are swapped. */
 static Cost lu(const Target *t, const Matrices *x) {
   if (is_empty(x)) return cost_free();
   Cost c = cost_cholesky(t, x->d, x->count, x->rows, t->cholesky_block);

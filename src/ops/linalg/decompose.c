@@ -130,7 +130,8 @@ static Value *beside(Graph *g, Value *left, Value *right) {
   return op_with(g, "concat", (Value *[]){left, right}, 2, (Attr[]){attr_int(-1)});
 }
 
-/* Of a tall or square matrix: (dQ + Q sym(R dRᵀ - dQᵀ Q)) R⁻ᵀ, where sym mirrors the lower triangle. */
+/* Of a tall or square matrix: (dQ + Q sym(R dRᵀ - dQᵀ Q)) R⁻ᵀ, where sym mirrors the lower
+ * triangle. */
 static Value *grad_tall_qr(Graph *g, Value *q, Value *r, Value *dq, Value *dr) {
   Value *inner = NULL, *sum = dq;
   if (dr) inner = grad_product_by_turned(g, r, dr);
@@ -288,8 +289,8 @@ static void vectors_of(Graph *g, const Node *n, Value **s, Value **u, Value **v)
   *v = again ? &again->out[2] : NULL;
 }
 
-/* U (diag(ds) + (F ∘ (Uᵀ dU - dUᵀ U)) S + S (F ∘ (Vᵀ dV - dVᵀ V))) Vᵀ, F_ij = 1 / (s_j² - s_i²), and what
- * of dU and dV lies outside of the columns of U and V. */
+/* U (diag(ds) + (F ∘ (Uᵀ dU - dUᵀ U)) S + S (F ∘ (Vᵀ dV - dVᵀ V))) Vᵀ, F_ij = 1 / (s_j² - s_i²),
+ * and what of dU and dV lies outside of the columns of U and V. */
 static void grad_svd(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   bool vectors = n->out_count == 3;
   Value *s, *u, *v, *core = NULL, *left = NULL, *right = NULL;

@@ -150,7 +150,7 @@ static void grad_expm(Graph *g, const Node *n, Value *const *dys, Value **dx) {
 
 const OpDef ops_expm[] = {
     {.name = "linalg.expm",
-     .summary = "The exponential of each matrix: I + x + x²/2 + x³/6 …",
+     .summary = "The exponential of each matrix, I + x + x²/2 + x³/6 and so on.",
      .shapes = "[…, n, n] → […, n, n]",
      .source = "Higham, SIAM Journal on Matrix Analysis and Applications 26, 2005",
      .inputs = {"x"},

@@ -28,8 +28,8 @@ static Status infer_lstsq(Error *e, Node *n) {
   return OK;
 }
 
-/* A system [m, n] with k right-hand sides. The QR of a, or of aᵀ where that is taller, below which a
- * regulariser puts the rows of a multiple of the identity: of the former x = R⁻¹ Qᵀ b, of the
+/* A system [m, n] with k right-hand sides. The QR of a, or of aᵀ where that is taller, below which
+ * a regulariser puts the rows of a multiple of the identity: of the former x = R⁻¹ Qᵀ b, of the
  * latter, where Q's first rows Q₁ = aᵀ R⁻¹ and Rᵀ R = a aᵀ + λ I, x = Q₁ R⁻ᵀ b. */
 typedef struct Sizes {
   int64_t m, n, k, rows, cols; /* rows, cols: of what is factorised */
@@ -61,8 +61,8 @@ static size_t take_min(MinPieces *p, char *scratch, Dtype d, const Sizes *s, int
   return at.used;
 }
 
-/* The columns of a row-major x [from, cols], or its rows, `apart` elements from one to the next; 0 in
- * between. */
+/* The columns of a row-major x [from, cols], or its rows, `apart` elements from one to the next; 0
+ * in between. */
 static void put_columns(Dtype d, const void *x, int64_t from, int64_t cols, bool rows,
                         int64_t apart, void *to) {
   int64_t count = rows ? from : cols, length = rows ? cols : from;
@@ -284,7 +284,8 @@ static Status body_pinv(const Call *c) { return run_values(c, true, invert_value
 static Status eval_pinv(const Call *c) { return eval_wide(c, body_pinv); }
 static size_t scratch_pinv(const Node *n) { return scratch_values(n, true); }
 
-/* With P of constant rank: -Pᵀ G Pᵀ + (I - A P) Gᵀ P Pᵀ + Pᵀ P Gᵀ (I - P A) (Golub, Pereyra, 1973). */
+/* With P of constant rank: -Pᵀ G Pᵀ + (I - A P) Gᵀ P Pᵀ + Pᵀ P Gᵀ (I - P A) (Golub, Pereyra,
+ * 1973). */
 static void grad_pinv(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   Value *a = grad_wide(g, n->in[0]), *p = grad_wide(g, &n->out[0]), *d = grad_wide(g, dy[0]);
   Value *first =

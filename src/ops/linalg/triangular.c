@@ -26,7 +26,8 @@ static bool factorise(Dtype d, const void *a, void *l, int64_t first, int64_t n,
   return true;
 }
 
-/* By LAPACK: a row-major L is an upper triangle there. False: not positive definite, or nearly so. */
+/* By LAPACK: a row-major L is an upper triangle there. False: not positive definite, or nearly
+ * so. */
 static bool factorise_large(Lapack l, const void *a, void *to, int64_t n) {
   Dtype d = l.dtype;
   for (int64_t i = 0; i < n; i++)

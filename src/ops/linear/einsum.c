@@ -137,8 +137,8 @@ static int join(uint8_t *to, const uint8_t *a, int na, const uint8_t *b, int nb,
 }
 
 /* An operand of the product as [batch, x, y], or, when it lies so, [batch, y, x]: then *turned. */
-static View place(Work *w, const View *v, const Sorted *s, const uint8_t *x, int nx,
-                  const uint8_t *y, int ny, bool *turned) {
+static View as_factor(Work *w, const View *v, const Sorted *s, const uint8_t *x, int nx,
+                      const uint8_t *y, int ny, bool *turned) {
   uint8_t order[3 * VIEW_RANK], other[3 * VIEW_RANK];
   int count = join(order, s->batch, s->batch_count, x, nx, y, ny);
   join(other, s->batch, s->batch_count, y, ny, x, nx);
@@ -152,8 +152,8 @@ static View place(Work *w, const View *v, const Sorted *s, const uint8_t *x, int
 static View multiply(Work *w, const View *left, const View *right, const bool *needed) {
   Sorted s = sort_indices(left, right, needed);
   bool turned_a, turned_b;
-  View a = place(w, left, &s, s.rows, s.row_count, s.inner, s.inner_count, &turned_a);
-  View b = place(w, right, &s, s.inner, s.inner_count, s.cols, s.col_count, &turned_b);
+  View a = as_factor(w, left, &s, s.rows, s.row_count, s.inner, s.inner_count, &turned_a);
+  View b = as_factor(w, right, &s, s.inner, s.inner_count, s.cols, s.col_count, &turned_b);
   Product p = {.dtype = w->dtype, .rank = 1, .extent = {extent_of(w, s.batch, s.batch_count)}};
   Gemm *g = &p.gemm;
   g->m = extent_of(w, s.rows, s.row_count);

@@ -5,7 +5,7 @@
 
 /* ---- products ---- */
 
-/* The flags' places differ between the rows. */
+/* The flags' positions differ between the rows. */
 typedef struct Turned {
   bool a, b;
 } Turned;
@@ -212,7 +212,7 @@ const OpDef ops_linear[] = {
          "F[65,130] F[130,70] | "
          "F[40,9,20] F[40,20,11] | F[5,2,3] F[4,3] {transpose_b = true} | F[1,2,3] F[2,3,4]"},
     {.name = "serialized_matmul",
-     .source = "math_ops.serialized_matmul of the original",
+     .source = "math_ops.serialized_matmul of Graphcore's TensorFlow 2.6",
      .family = FAMILY_PRODUCT,
      .summary = "matmul done in parts, for less memory on the machine; the same result.",
      .shapes = "[…, m, k], […, k, n] → […, m, n]",

@@ -30,7 +30,7 @@ static int64_t slot_count(const Product *p, const GemmPlan *plan) {
 static GemmPlan plan_of(const Kernels *k, const Product *p) {
   Gemm g = p->gemm;
   char dummy[8];
-  if (!g.c) g.c = dummy; /* the result has a place of its own, though it isn't known yet */
+  if (!g.c) g.c = dummy; /* the result has memory of its own, though it isn't known yet */
   return product_plan(k, p->dtype, &g);
 }
 

@@ -4,7 +4,7 @@
 #include "ops/nn.h"
 #include "target/cost.h"
 
-enum { LABELS, LOGITS }; /* operands, in the original's order */
+enum { LABELS, LOGITS }; /* operands, in TensorFlow's order */
 enum { LOSS, SLOPE };    /* results; the slope is for the gradient */
 enum { ROWS_GRAIN = 8192 };
 

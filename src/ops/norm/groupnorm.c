@@ -103,10 +103,12 @@ static GroupJob group_job(const Call *c, const Type *x) {
 typedef struct SampleRoom {
   char *a, *b, *mean, *p, *q, *r;
   double *group_a, *group_b;
+  size_t row;   /* bytes of a value by channel */
+  double count; /* elements of a group */
 } SampleRoom;
 static SampleRoom take_sample(Room *room, const GroupJob *j) {
   size_t row = (size_t)j->l.channels * j->l.size, groups = (size_t)j->p.groups * sizeof(double);
-  SampleRoom s;
+  SampleRoom s = {.row = row, .count = (double)(j->rows * (j->l.channels / j->p.groups))};
   s.a = room_take(room, row), s.b = room_take(room, row), s.mean = room_take(room, row);
   s.p = room_take(room, row), s.q = room_take(room, row), s.r = room_take(room, row);
   s.group_a = room_take(room, groups), s.group_b = room_take(room, groups);
@@ -127,20 +129,18 @@ static void group_sample(void *context, int64_t sample, void *scratch) {
   const Channels *l = &j->l;
   Room room = {scratch, 0};
   SampleRoom s = take_sample(&room, j);
-  size_t at = (size_t)(sample * j->rows * l->channels) * l->size,
-         row = (size_t)l->channels * l->size;
-  double count = (double)(j->rows * (l->channels / j->p.groups));
-  memset(s.a, 0, row);
+  size_t at = (size_t)(sample * j->rows) * s.row;
+  memset(s.a, 0, s.row);
   c->kernels->column_sums[l->dtype](j->x + at, j->rows, l->channels, s.a);
   group_totals(j, s.a, NULL, s.group_a);
   for (int64_t k = 0; k < l->channels; k++)
-    channel_set(l, s.mean, k, s.group_a[group_of(j, k)] / count);
-  memset(s.a, 0, row);
+    channel_set(l, s.mean, k, s.group_a[group_of(j, k)] / s.count);
+  memset(s.a, 0, s.row);
   c->kernels->column_squares[l->dtype](j->x + at, s.mean, j->rows, l->channels, s.a);
   group_totals(j, s.a, NULL, s.group_b);
   for (int64_t g = 0; g < j->p.groups; g++) {
-    s.group_b[g] = 1 / sqrt(s.group_b[g] / count + j->p.epsilon);
-    channel_set(l, c->out[1], sample * j->p.groups + g, s.group_a[g] / count);
+    s.group_b[g] = 1 / sqrt(s.group_b[g] / s.count + j->p.epsilon);
+    channel_set(l, c->out[1], sample * j->p.groups + g, s.group_a[g] / s.count);
     channel_set(l, c->out[2], sample * j->p.groups + g, s.group_b[g]);
   }
   for (int64_t k = 0; k < l->channels; k++) {
@@ -176,15 +176,13 @@ static void group_grad_sample(void *context, int64_t sample, void *scratch) {
   const Channels *l = &j->l;
   Room room = {scratch, 0};
   SampleRoom s = take_sample(&room, j);
-  size_t at = (size_t)(sample * j->rows * l->channels) * l->size,
-         row = (size_t)l->channels * l->size;
+  size_t at = (size_t)(sample * j->rows) * s.row;
   const void *gamma = c->in_count > G_GAMMA ? c->in[G_GAMMA] : NULL;
-  char *dgamma = j->sums + (size_t)sample * 2 * row, *dbeta = dgamma + row;
-  double count = (double)(j->rows * (l->channels / j->p.groups));
+  char *dgamma = j->sums + (size_t)sample * 2 * s.row, *dbeta = dgamma + s.row;
   for (int64_t k = 0; k < l->channels; k++)
     channel_set(l, s.mean, k, channel_get(l, c->in[G_MEAN], sample * j->p.groups + group_of(j, k)));
-  memset(s.a, 0, row);
-  memset(s.b, 0, row);
+  memset(s.a, 0, s.row);
+  memset(s.b, 0, s.row);
   c->kernels->column_products[l->dtype](j->dy + at, j->x + at, s.mean, j->rows, l->channels, s.a,
                                         s.b);
   group_totals(j, s.a, gamma, s.group_a);
@@ -195,8 +193,8 @@ static void group_grad_sample(void *context, int64_t sample, void *scratch) {
     channel_set(l, dgamma, k, channel_get(l, s.b, k) * inverse);
     channel_set(l, dbeta, k, channel_get(l, s.a, k));
     channel_set(l, s.p, k, inverse * (gamma ? channel_get(l, gamma, k) : 1));
-    channel_set(l, s.q, k, -inverse * inverse * inverse * s.group_b[group] / count);
-    channel_set(l, s.r, k, -inverse * s.group_a[group] / count);
+    channel_set(l, s.q, k, -inverse * inverse * inverse * s.group_b[group] / s.count);
+    channel_set(l, s.r, k, -inverse * s.group_a[group] / s.count);
   }
   c->kernels->column_combine[l->dtype](j->dy + at, j->x + at, s.mean, s.p, s.q, s.r, j->rows,
                                        l->channels, j->y + at);

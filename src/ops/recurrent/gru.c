@@ -78,8 +78,7 @@ static void gru_chunk(void *context, int64_t chunk, void *scratch) {
   const Call *c = w->c;
   const Sequence *s = &w->s;
   bool after = c->attr[RESET_AFTER].i;
-  int64_t height = rnn_chunk_rows(s->batch), first = chunk * height,
-          rows = min(height, s->batch - first), u = s->units;
+  int64_t first, rows = rnn_rows_of(s, chunk, &first), u = s->units;
   size_t bytes = (size_t)u * s->size;
   Room room = {scratch, 0};
   /* dh: state; dz: recurrent parts; dc: r h; next: its product */
@@ -205,8 +204,7 @@ static void gru_grad_chunk(void *context, int64_t chunk, void *scratch) {
   const Call *c = w->c;
   const Sequence *s = &w->s;
   bool after = c->attr[RESET_AFTER].i;
-  int64_t height = rnn_chunk_rows(s->batch), first = chunk * height,
-          rows = min(height, s->batch - first), u = s->units;
+  int64_t first, rows = rnn_rows_of(s, chunk, &first), u = s->units;
   size_t bytes = (size_t)u * s->size;
   Room room = {scratch, 0};
   BackSlot p = rnn_back_slot(&room, s); /* dc: what reaches the state past the products */

@@ -54,8 +54,7 @@ static void lstm_row(const RecurrenceChunk *w, int64_t row, int64_t t, const Lst
 static void lstm_chunk(void *context, int64_t chunk, void *scratch) {
   const RecurrenceChunk *w = context;
   const Sequence *s = &w->s;
-  int64_t height = rnn_chunk_rows(s->batch), first = chunk * height,
-          rows = min(height, s->batch - first);
+  int64_t first, rows = rnn_rows_of(s, chunk, &first);
   Room room = {scratch, 0};
   LstmSlot p = lstm_slot(&room, s);
   rnn_start_state(w, L_H, first, rows, p.h);
@@ -123,8 +122,7 @@ static void lstm_row_grad(const RecurrenceChunk *w, int64_t row, int64_t t, cons
 static void lstm_grad_chunk(void *context, int64_t chunk, void *scratch) {
   const RecurrenceChunk *w = context;
   const Sequence *s = &w->s;
-  int64_t height = rnn_chunk_rows(s->batch), first = chunk * height,
-          rows = min(height, s->batch - first);
+  int64_t first, rows = rnn_rows_of(s, chunk, &first);
   Room room = {scratch, 0};
   BackSlot p = rnn_back_slot(&room, s);
   rnn_start_state(w, LG_DH, first, rows, p.dh);

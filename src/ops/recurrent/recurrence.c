@@ -1,8 +1,8 @@
-/* LSTM, GRU and the simple recurrence over whole sequences. The input's product is one GEMM for all
- * steps; then each chunk of rows of the batch walks through the steps by itself: a panel product
- * with the recurrent kernel, gates, state. What the gradient needs (activated gates, states before
- * each step) is kept in further outputs. The gradient rows walk back and give the gradients of the
- * gates; products with inputs and kernels are ordinary nodes.
+/* LSTM, GRU and the simple recurrence over whole sequences. The input's product is one matrix
+ * product for all steps; then each chunk of rows of the batch walks through the steps by itself: a
+ * panel product with the recurrent kernel, gates, state. What the gradient needs (activated gates,
+ * states before each step) is kept in further outputs. The gradient rows walk back and give the
+ * gradients of the gates; products with inputs and kernels are ordinary nodes.
  *
  * A masked step (mask false) keeps the state and repeats the previous output (zero before the
  * first), or gives zero. */
@@ -12,6 +12,11 @@
 enum { ROWS = 16, MIN_ROWS = 8 };
 
 int64_t rnn_chunk_rows(int64_t batch) { return min(ROWS, max(MIN_ROWS, (batch + 1) / 2)); }
+int64_t rnn_rows_of(const Sequence *s, int64_t chunk, int64_t *first) {
+  int64_t height = rnn_chunk_rows(s->batch);
+  *first = chunk * height;
+  return min(height, s->batch - *first);
+}
 static int64_t chunk_count(int64_t batch) {
   return (batch + rnn_chunk_rows(batch) - 1) / rnn_chunk_rows(batch);
 }

@@ -41,6 +41,8 @@ typedef struct BackSlot {
 
 /* Rows of the batch that walk together. */
 int64_t rnn_chunk_rows(int64_t batch);
+/* How many rows a chunk has, from *first on. */
+int64_t rnn_rows_of(const Sequence *s, int64_t chunk, int64_t *first);
 /* Operand input, if it was given, has that shape. */
 Status rnn_want(Error *e, const Node *n, int input, const char *what, int rank,
                 const int64_t *shape);

@@ -59,8 +59,7 @@ static void simple_row(const RecurrenceChunk *w, int64_t row, int64_t t, const c
 static void simple_chunk(void *context, int64_t chunk, void *scratch) {
   const RecurrenceChunk *w = context;
   const Sequence *s = &w->s;
-  int64_t height = rnn_chunk_rows(s->batch), first = chunk * height,
-          rows = min(height, s->batch - first);
+  int64_t first, rows = rnn_rows_of(s, chunk, &first);
   size_t bytes = (size_t)s->units * s->size;
   Room room = {scratch, 0};
   BackSlot p = rnn_back_slot(&room, s);
@@ -115,8 +114,7 @@ static void simple_row_grad(const RecurrenceChunk *w, int64_t row, int64_t t, ch
 static void simple_grad_chunk(void *context, int64_t chunk, void *scratch) {
   const RecurrenceChunk *w = context;
   const Sequence *s = &w->s;
-  int64_t height = rnn_chunk_rows(s->batch), first = chunk * height,
-          rows = min(height, s->batch - first);
+  int64_t first, rows = rnn_rows_of(s, chunk, &first);
   size_t bytes = (size_t)s->units * s->size;
   Room room = {scratch, 0};
   BackSlot p = rnn_back_slot(&room, s);

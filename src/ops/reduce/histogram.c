@@ -133,7 +133,7 @@ static Status eval_bins(const Call *c) {
 #define ABSOLUTE .attrs = {{"absolute_of_input", ATTR_BOOL, "false", NULL, "count magnitudes"}}
 const OpDef ops_histogram[] = {
     {.name = "histogram",
-     .source = "statistics_ops.histogram of the original",
+     .source = "statistics_ops.histogram of Graphcore's TensorFlow 2.6",
      .summary =
          "How many elements lie below the first level, between levels, at or above the last; float32.",
      .shapes = "[n], [levels] → [levels + 1]",
@@ -168,7 +168,7 @@ const OpDef ops_histogram[] = {
      .grad = grad_normalize,
      .sample = "P[5] | P[1]"},
     {.name = "fixed_width_bins",
-     .source = "statistics_ops.fixed_width_bins of the original",
+     .source = "statistics_ops.fixed_width_bins of Graphcore's TensorFlow 2.6",
      .summary = "n_bins numbers in even steps from the least to the greatest element.",
      .shapes = "[n] → [n_bins]",
      .inputs = {"x"},

@@ -20,7 +20,7 @@
 -- several numbers or lists (a variable's value), `nested = true` where a single list of numbers or
 -- of lists is always the argument itself (positions), `one = true` on a row of type any that is
 -- never a list: f{x} is f(x). Of type table and not list it is one thing, too, if that is an
--- object.
+-- object. `part = true` where a plain table is the argument only if it has a class_name.
 --
 -- Types: integer number string boolean function callable table list integers dict tensor dtype any;
 -- an enumeration (the value becomes the member's name, whatever its letter case); a class (an
@@ -166,6 +166,7 @@ end
 -- Whether the last of several arguments (or a single one that isn't a constructor) holds names.
 local function holds_names(compiled, position, t)
   local row = compiled.rows[position]
+  if row and row.part then return t.class_name == nil end
   if next(t) == nil then return not (row and row.takes_tables) end
   local has_name = false
   for key in next, t do

@@ -166,6 +166,7 @@ local function compile_row(row)
   local compiled = {
     name = row[1], default = row[3], check = row.check, range = row.range,
     list = row.list, whole = row.whole, nested = row.nested, list_of = row.list_of, one = row.one,
+    part = row.part,
     required = row[3] == nil and not row.optional, copies = rows.is_plain(row[3]),
   }
   local tests, words = {}, {}

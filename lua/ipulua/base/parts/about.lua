@@ -7,7 +7,7 @@ local lists, rows = {}, {} -- module → rows in their order; module → name �
 ---@class AboutPart
 ---@field [1] string its name in the module
 ---@field text string? a sentence, where no comment stands above it
----@field source string? where it comes from: a paper, its name in the original's ipu.keras
+---@field source string? a paper; its name in ipu.keras of Graphcore's TensorFlow 2.6
 ---@field keras string|false|nil what tf.keras calls it, if not by its name here; false: nothing
 ---@field takes_one boolean? of a layer that has no input_spec: any tensor, but one
 ---@field other_names string[]? of a layer: what Keras calls it, too
@@ -57,7 +57,7 @@ local places <const> = {schedules = "optimizers.schedules"}
 function about.source(module, name)
   local row = about.of(module, name)
   local given, keras = row.source, row.keras
-  if given and given:find("of the original", 1, true) then return given end
+  if given and given:find("of Graphcore's TensorFlow 2.6", 1, true) then return given end
   if keras == nil then keras = string.format("tf.keras.%s.%s", places[module] or module, name) end
   return given and keras and given .. "; " .. keras or keras or given
 end

@@ -281,7 +281,7 @@ local function plain_rows(rows)
     for key, value in next, row do copy[key] = value end
     if registry.kinds[row[2]] then
       kinds[row[1]] = row[2]
-      copy[2] = accepted
+      copy[2], copy.part = accepted, true
       if copy[3] == nil then copy.optional = true end
     end
     spec[i] = copy

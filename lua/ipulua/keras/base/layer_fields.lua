@@ -318,11 +318,4 @@ function Layer:own_variables()
   return layer_weights.distinct(list)
 end
 
--- This layer and all below it.
-function Layer:walk(visit)
-  self:ensure_initialised()
-  visit(self)
-  for _, layer in ipairs(self:sublayers()) do layer:walk(visit) end
-end
-
 return fields

@@ -28,9 +28,14 @@ local function default_initializer(dtype)
   return dtype:find("float") and "glorot_uniform" or "zeros"
 end
 
+-- Drawn as outside of steps, also where a step that runs eagerly makes the weight.
 local function initial_value(initializer, dtype, shape)
   if type(initializer) == "number" then return core.full(shape, initializer, dtype) end
-  return parts.get("initializer", initializer or default_initializer(dtype))(shape, {dtype = dtype})
+  local run = core.set_run_number(nil)
+  local value = parts.get("initializer", initializer or default_initializer(dtype))(shape,
+    {dtype = dtype})
+  core.set_run_number(run)
+  return value
 end
 
 local function check_extents(self, name, shape)

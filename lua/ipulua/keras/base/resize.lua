@@ -6,7 +6,7 @@ local ops = require "ipulua.ops"
 
 local resize = {}
 
--- For each of `to` places the two nearest centres (from 0), and the second one's share.
+-- For each of `to` positions the two nearest centres (from 0), and the second one's share.
 local function linear(from, to)
   local low, high, share = {}, {}, {}
   for i = 1, to do
@@ -17,7 +17,7 @@ local function linear(from, to)
   return low, high, share
 end
 
--- For each of `to` places the nearest centre.
+-- For each of `to` positions the nearest centre.
 local function nearest(from, to)
   local at = {}
   for i = 1, to do at[i] = math.min((2 * i - 1) * from // (2 * to), from - 1) end

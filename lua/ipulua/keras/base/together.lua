@@ -41,7 +41,7 @@ function together.leaves_to_first(model, a)
   return not a.all_instances and not together.is_speaker(model)
 end
 
--- The words of an error of this instance's own, without the place in the script.
+-- The words of an error of this instance's own, without the line of the script.
 local function words_of(problem)
   local last = blame.last
   local text = tostring(problem)

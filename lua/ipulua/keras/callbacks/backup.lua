@@ -17,10 +17,10 @@ local rows <const> = {
   {"delete_checkpoint", "boolean", true}, {"verbose", "integer", 0},
 }
 
----Saves the whole state of the training (weights, optimizer, random numbers, place in the dataset,
----metrics, callbacks) at each epoch's end, or each save_freq steps, and begins a later fit with it:
----its weights are bit for bit those of a run that was never interrupted. After Ctrl-C the later fit
----begins with the next step, where executions of several steps were not cut short.
+---Saves the whole state of the training (weights, optimizer, random numbers, position in the
+---dataset, metrics, callbacks) at each epoch's end, or each save_freq steps, and begins a later fit
+---with it: its weights are bit for bit those of a run that was never interrupted. After Ctrl-C the
+---later fit begins with the next step, where executions of several steps were not cut short.
 ---double_checkpoint keeps the backup before, too; delete_checkpoint removes them when the training
 ---has ended.
 ---@class BackupAndRestore: Callback

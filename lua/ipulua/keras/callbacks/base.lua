@@ -87,6 +87,15 @@ function History:on_epoch_end(epoch, logs)
   end
 end
 
+---Curves over the epochs: the loss, then each metric, the validation's beside it; in letters on
+---standard output, or into an .svg. The drawing is what it gives.
+---Errors: another ending, a history without epochs: `history:plot("run.gif")`
+---@param to_file string?
+---@return string
+function History:plot(to_file)
+  return require "ipulua.keras.callbacks.curves".plot(self, to_file)
+end
+
 keep_fields(History, {"history", "epoch"})
 
 -- Keras' positional ones, then the others. on_batch_begin is another name of on_train_batch_begin,
@@ -220,6 +229,9 @@ about.say("callbacks", {
     .. "`on_{train,test,predict}_batch_{begin,end}(batch, logs, info)`; at a batch's end info "
     .. "holds step_first, step_last, samples, and in training updates. `self.model`, "
     .. "`self.params`; `get_state` and `set_state(state)` are for BackupAndRestore."},
+  {"History", text = "Collects what training reported: `history`, a list for each number, and "
+    .. "`epoch`. `history:plot()` draws curves in letters on standard output, "
+    .. "`history:plot(\"run.svg\")` into a file."},
   {"CallbackList", text = "Several callbacks as one, made of a list of them; what fit makes of its "
     .. "list."},
 })

@@ -23,7 +23,7 @@ local checkpoint = {}
 ---What is saved together: `model`, `optimizer`, or under any other name a model, layer, optimizer,
 ---variable, infeed queue or iterator, or a value that JSON can hold. Fields may be set later.
 ---Errors: a name that it can't save: `ipu.train.Checkpoint{thing = print}`
----Source: tf.train.Checkpoint of the original
+---Source: tf.train.Checkpoint of TensorFlow 2.6
 ---@class Checkpoint: Class
 ---@field save_counter integer checkpoints written or restored
 ---@overload fun(objects: table): Checkpoint
@@ -207,8 +207,8 @@ function checkpoint.members(list)
   }
 end
 
--- A model that is not built has no place for the file's weights, which would be passed over without
--- a word.
+-- A model that is not built has no variables for the file's weights, which would be passed over
+-- without a word.
 local function check_built(who, list, entries, weights)
   local count = 0
   for _ in pairs(weights) do count = count + 1 end
@@ -336,7 +336,7 @@ end
 
 local restore_rows <const> = {{"dir", "string"}}
 
--- Places in data and random numbers, as they were saved; as they were before, where one of them
+-- Positions in data and random numbers, as they were saved; as they were before, where one of them
 -- can't be set.
 local function restore_places(list, saved)
   local places, former = saved.member("places.safetensors") or {}, {}
@@ -391,7 +391,7 @@ end
 
 ---The path of the newest checkpoint in a folder, nil when there is none.
 ---Errors: dir is no string: `ipu.train.latest_checkpoint(1)`
----Source: tf.train.latest_checkpoint of the original
+---Source: tf.train.latest_checkpoint of TensorFlow 2.6
 ---@param dir string
 ---@return string?
 function checkpoint.latest_checkpoint(dir)

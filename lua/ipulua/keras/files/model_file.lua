@@ -125,7 +125,7 @@ local save_rows <const> = {{"path", "string"}, {"include_optimizer", "boolean", 
 
 ---Writes the whole model to a .safetensors file: architecture, weights, compile's arguments, the
 ---optimizer's state.
----Errors: another ending than .safetensors, a class that can't be described, a place that can't be
+---Errors: another ending than .safetensors, a class that can't be described, a path that can't be
 ---written: `model:save "model.h5"`
 ---@param ... any path, include_optimizer, overwrite, all_instances
 function methods:save(...)

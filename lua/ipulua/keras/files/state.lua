@@ -1,6 +1,6 @@
 -- What a training run is made of besides weights and optimizer: metrics, states of layers and
--- callbacks, random numbers, the place in the dataset. Tensors by name, and a table that JSON can
--- hold.
+-- callbacks, random numbers, the position in the dataset. Tensors by name, and a table that JSON
+-- can hold.
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
@@ -48,7 +48,7 @@ end
 
 -- ------------------------------------------------ variables that are no weights
 
--- Of metrics, and of layers between batches (stateful recurrent ones): by place, since names may
+-- Of metrics, and of layers between batches (stateful recurrent ones): by position, since names may
 -- differ in another process.
 local function variables_of(model)
   local list = {}
@@ -135,7 +135,7 @@ local function save_replicas(model, run, place, data, tensors)
   data.local_replicas, data.distributed = run.replicas, run.is_distributed
 end
 
--- This instance's place: of a distributed dataset that of the whole, of data of its own its own.
+-- This instance's position: of a distributed dataset that of the whole, of data of its own its own.
 local function place_of(run, data)
   local count <const>, former <const> = instances.count(), #data.places
   if data.distributed then
@@ -145,10 +145,9 @@ local function place_of(run, data)
   end
   if count ~= former or data.local_replicas ~= run.replicas then
     blame.error(string.format("BackupAndRestore: the backup is of %s with %s each and data of "
-      .. "their "
-      .. "own; it can't go on as %d with %d: only what experimental_distribute_dataset gives has a "
-      .. "place of the whole", counted(former, "instance"), counted(data.local_replicas, "replica"),
-      count, run.replicas), "value")
+      .. "their own; it can't go on as %d with %d. Only data of experimental_distribute_dataset "
+      .. "has one position for all instances", counted(former, "instance"),
+      counted(data.local_replicas, "replica"), count, run.replicas), "value")
   end
   return core.tensor(data.places[instances.index() + 1], "int64")
 end

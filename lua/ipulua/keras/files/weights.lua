@@ -1,5 +1,5 @@
--- The weights of a model in a file, by their place in it: layer, then weight; and beside them the
--- state of its optimizer.
+-- The weights of a model in a file, by their position in it: layer, then weight; and beside them
+-- the state of its optimizer.
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
@@ -89,7 +89,7 @@ function weights.tensors(who, model)
 end
 
 ---Writes the weights to a .safetensors or .npz file.
----Errors: another ending than .safetensors and .npz, a model without weights, a place that can't be
+---Errors: another ending than .safetensors and .npz, a model without weights, a path that can't be
 ---written, a file that is there where overwrite is false: `model:save_weights "w.txt"`
 ---@param ... any path, overwrite, all_instances
 function methods:save_weights(...)

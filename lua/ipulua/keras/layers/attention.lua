@@ -10,7 +10,7 @@ local ops = require "ipulua.ops"
 
 local layers = {}
 
--- What scores of places that must not be seen are lowered by.
+-- The amount that scores of masked positions are lowered by.
 local lowered <const> = {float16 = 65504, bfloat16 = 1e9, float32 = 1e9, float64 = 1e9}
 
 -- [1, queries, keys] (bool): the past and the present.

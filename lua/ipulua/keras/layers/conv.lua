@@ -69,12 +69,6 @@ function Conv:add_bias(count)
     regularizer = self.bias_regularizer, constraint = self.bias_constraint}
 end
 
-local function with_channels(size, ...)
-  local shape = table.move(size, 1, #size, 1, {})
-  for _, n in ipairs{...} do shape[#shape + 1] = n end
-  return shape
-end
-
 function Conv:build(input_shape)
   local channels = spatial.channels(self, input_shape)
   if channels % self.groups ~= 0 then
@@ -82,7 +76,7 @@ function Conv:build(input_shape)
       self.name,
       counted(channels, "channel"), self.groups), "value")
   end
-  self.kernel = self:add_kernel(with_channels(self.kernel_size, channels // self.groups,
+  self.kernel = self:add_kernel(spatial.extended(self.kernel_size, channels // self.groups,
     self.filters))
   self:add_bias(self.filters)
 end
@@ -92,21 +86,21 @@ function Conv:finish(y)
   return self.activation(y)
 end
 
-function Conv:call(x)
-  local restore
-  x, restore = spatial.channels_last(self, x)
-  local y = ops.nn[self.op](x, self.kernel,
+Conv.call = spatial.call(function(self, x)
+  return self:finish(ops.nn[self.op](x, self.kernel,
     {strides = self.strides, padding = self.padding, dilations = self.dilation_rate,
-    groups = self.groups})
-  return restore(self:finish(y))
+    groups = self.groups}))
+end)
+
+local function for_each_rank(base, suffix, list)
+  for rank, op in ipairs(list) do
+    local c = base:extend("Conv" .. rank .. "D" .. suffix)
+    c.space, c.op = rank, op
+    layers[c.__name] = c
+  end
 end
 
-for rank, op in ipairs{"conv1d", "conv2d", "conv3d"} do
-  local name = "Conv" .. rank .. "D"
-  local c = Conv:extend(name)
-  c.space, c.op = rank, op
-  layers[name] = c
-end
+for_each_rank(Conv, "", {"conv1d", "conv2d", "conv3d"})
 
 ---@class Conv1D: Layer
 ---@class Conv2D: Layer
@@ -134,7 +128,7 @@ DepthwiseConv2D.space = 2
 
 function DepthwiseConv2D:add_depthwise(channels)
   return self:add_weight{name = "depthwise_kernel",
-    shape = with_channels(self.kernel_size, channels, self.depth_multiplier),
+    shape = spatial.extended(self.kernel_size, channels, self.depth_multiplier),
     initializer = self.depthwise_initializer, regularizer = self.depthwise_regularizer,
     constraint = self.depthwise_constraint}
 end
@@ -164,11 +158,7 @@ function DepthwiseConv2D:depthwise(x)
   return ops.squeeze(y, {axis = 1})
 end
 
-function DepthwiseConv2D:call(x)
-  local restore
-  x, restore = spatial.channels_last(self, x)
-  return restore(self:finish(self:depthwise(x)))
-end
+DepthwiseConv2D.call = spatial.call(function(self, x) return self:finish(self:depthwise(x)) end)
 
 local DepthwiseConv1D = DepthwiseConv2D:extend("DepthwiseConv1D")
 layers.DepthwiseConv1D = DepthwiseConv1D
@@ -199,19 +189,16 @@ function SeparableConv2D:build(input_shape)
   local ones = {}
   for i = 1, self.space do ones[i] = 1 end
   self.pointwise_kernel = self:add_weight{name = "pointwise_kernel",
-    shape = with_channels(ones, channels * self.depth_multiplier, self.filters),
+    shape = spatial.extended(ones, channels * self.depth_multiplier, self.filters),
     initializer = self.pointwise_initializer,
     regularizer = self.pointwise_regularizer, constraint = self.pointwise_constraint}
   self:add_bias(self.filters)
 end
 
-function SeparableConv2D:call(x)
-  local restore
-  x, restore = spatial.channels_last(self, x)
-  local y = self:depthwise(x)
-  y = ops.nn[self.space == 2 and "conv2d" or "conv1d"](y, self.pointwise_kernel)
-  return restore(self:finish(y))
-end
+SeparableConv2D.call = spatial.call(function(self, x)
+  local pointwise = ops.nn[self.space == 2 and "conv2d" or "conv1d"]
+  return self:finish(pointwise(self:depthwise(x), self.pointwise_kernel))
+end)
 
 local SeparableConv1D = SeparableConv2D:extend("SeparableConv1D")
 layers.SeparableConv1D = SeparableConv1D
@@ -229,26 +216,20 @@ local ConvTranspose = Layer.declare("ConvTranspose", rows_of(filters_row, kernel
 
 function ConvTranspose:build(input_shape)
   local channels = spatial.channels(self, input_shape)
-  self.kernel = self:add_kernel(with_channels(self.kernel_size, self.filters, channels))
+  self.kernel = self:add_kernel(spatial.extended(self.kernel_size, self.filters, channels))
   self:add_bias(self.filters)
 end
 
-function ConvTranspose:call(x)
-  local restore
-  x, restore = spatial.channels_last(self, x)
+ConvTranspose.call = spatial.call(function(self, x)
   local options = {strides = self.strides, padding = self.padding, dilations = self.dilation_rate}
   if self.output_padding then
     options.output_padding = spatial.list(self, "output_padding", self.output_padding, self.space)
   end
-  return restore(self:finish(ops.nn[self.op](x, self.kernel, options)))
-end
+  return self:finish(ops.nn[self.op](x, self.kernel, options))
+end)
 
-for rank, op in ipairs{"conv1d_transpose", "conv2d_transpose", "conv3d_transpose"} do
-  local name = "Conv" .. rank .. "DTranspose"
-  local c = ConvTranspose:extend(name)
-  c.space, c.op = rank, op
-  layers[name] = c
-end
+for_each_rank(ConvTranspose, "Transpose",
+  {"conv1d_transpose", "conv2d_transpose", "conv3d_transpose"})
 
 ---@class Conv1DTranspose: Layer
 ---@class Conv2DTranspose: Layer
@@ -284,14 +265,12 @@ for rank = 1, 3 do
   layers[padding_name] = Padding
   Padding.input_spec = InputSpec{ndim = rank + 2}
   function Padding:setup() self.padding = amounts(self, "padding", self.padding, rank) end
-  function Padding:call(x)
-    local restore
-    x, restore = spatial.channels_last(self, x)
+  Padding.call = spatial.call(function(self, x)
     local paddings = {{0, 0}}
     table.move(self.padding, 1, rank, 2, paddings)
     paddings[rank + 2] = {0, 0}
-    return restore(ops.pad(x, paddings))
-  end
+    return ops.pad(x, paddings)
+  end)
 
   local Cropping = Layer.declare(cropping_name,
     {{"cropping", sizes, rank == 1 and {1, 1} or 0, list_of = "number"},
@@ -299,9 +278,7 @@ for rank = 1, 3 do
   layers[cropping_name] = Cropping
   Cropping.input_spec = InputSpec{ndim = rank + 2}
   function Cropping:setup() self.cropping = amounts(self, "cropping", self.cropping, rank) end
-  function Cropping:call(x)
-    local restore
-    x, restore = spatial.channels_last(self, x)
+  Cropping.call = spatial.call(function(self, x)
     local begin, size = {0}, {x.shape[1]}
     for i, pair in ipairs(self.cropping) do
       begin[i + 1], size[i + 1] = pair[1], x.shape[i + 1] - pair[1] - pair[2]
@@ -312,8 +289,8 @@ for rank = 1, 3 do
       end
     end
     begin[rank + 2], size[rank + 2] = 0, x.shape[rank + 2]
-    return restore(ops.slice(x, begin, size))
-  end
+    return ops.slice(x, begin, size)
+  end)
 end
 
 -- ------------------------------------------------ enlarging
@@ -329,17 +306,15 @@ for rank = 1, 3 do
   layers[name] = c
   c.input_spec = InputSpec{ndim = rank + 2}
   function c:setup() self.size = spatial.list(self, "size", self.size, rank) end
-  function c:call(x)
-    local restore
-    x, restore = spatial.channels_last(self, x)
+  c.call = spatial.call(function(self, x)
     if self.interpolation == "bilinear" then
-      return restore(resize.bilinear(x, x.shape[2] * self.size[1], x.shape[3] * self.size[2]))
+      return resize.bilinear(x, x.shape[2] * self.size[1], x.shape[3] * self.size[2])
     end
     for i = 1, rank do
       if self.size[i] ~= 1 then x = ops.repeat_n(x, self.size[i], {axis = i}) end
     end
-    return restore(x)
-  end
+    return x
+  end)
 end
 
 about.say("layers", {

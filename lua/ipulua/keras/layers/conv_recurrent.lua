@@ -50,12 +50,6 @@ function ConvLSTM:setup()
   rawset(self, "units", self.filters)
 end
 
-local function with(list, ...)
-  local shape = table.move(list, 1, #list, 1, {})
-  for _, n in ipairs{...} do shape[#shape + 1] = n end
-  return shape
-end
-
 function ConvLSTM:build(input_shape)
   if type(input_shape[1]) == "table" then input_shape = input_shape[1] end
   local width = gates * self.filters
@@ -65,9 +59,10 @@ function ConvLSTM:build(input_shape)
       constraint = self[option .. "_constraint"]}
   end
   self.kernel = weight("kernel", "kernel",
-    with(self.kernel_size, spatial.channels(self, input_shape), width), self.kernel_initializer)
+    spatial.extended(self.kernel_size, spatial.channels(self, input_shape), width),
+    self.kernel_initializer)
   self.recurrent_kernel = weight("recurrent_kernel", "recurrent",
-    with(self.kernel_size, self.filters, width),
+    spatial.extended(self.kernel_size, self.filters, width),
     self.recurrent_initializer)
   if self.use_bias then
     self.bias = weight("bias", "bias", {width}, cells.LSTMCell.first_bias(self))

@@ -326,7 +326,7 @@ end
 
 -- ------------------------------------------------ IPU
 
----Marks a place where recomputation may begin; the value itself.
+---Marks a point where recomputation may begin; the value itself.
 ---@class RecomputationCheckpoint: Layer
 local RecomputationCheckpoint = declare("RecomputationCheckpoint", {})
 RecomputationCheckpoint.supports_masking = true
@@ -349,7 +349,8 @@ about.say("layers", {
     wrong = "InputLayer{shapes = {4}}", shapes = "[batch_size or -1, input_shape…]"},
   {"Dense", section = "Core", sample = "Dense(4)", input = {2, 3}, wrong = "Dense(-1)",
     is = "[batch, ..., features] → [batch, ..., units]"},
-  {"SerialDense", source = "ipu.keras.layers.SerialDense of the original", section = "Core",
+  {"SerialDense", source = "ipu.keras.layers.SerialDense of Graphcore's TensorFlow 2.6",
+    section = "Core",
     sample = "SerialDense(4, 2, \"kernel_rows\")", input = {2, 3}, wrong = "SerialDense{4}",
     is = "[batch, ..., features] → [batch, ..., units]"},
   {"Activation", takes_one = true, section = "Core", sample = "Activation(\"relu\")",
@@ -368,12 +369,14 @@ about.say("layers", {
     is = "[batch, steps, features] → [batch, steps, features]"},
   {"ActivityRegularization", section = "Core", sample = "ActivityRegularization{l2 = 0.01}",
     input = {2, 3}, wrong = "ActivityRegularization{l3 = 1}", is = "[batch, ...] → [batch, ...]"},
-  {"RecomputationCheckpoint", source = "ipu.keras.layers.RecomputationCheckpoint of the original",
+  {"RecomputationCheckpoint",
+    source = "ipu.keras.layers.RecomputationCheckpoint of Graphcore's TensorFlow 2.6",
     section = "Core", sample = "RecomputationCheckpoint()", input = {2, 3},
     wrong = "RecomputationCheckpoint{inplace = true}", is = "[batch, ...] → [batch, ...]"},
-  {"AssumeEqualAcrossReplicas", source = "ipu.keras.layers.AssumeEqualAcrossReplicas of the "
-    .. "original", section = "Core", sample = "AssumeEqualAcrossReplicas()", input = {2, 3},
-    wrong = "AssumeEqualAcrossReplicas{inplace = 3}", is = "[batch, ...] → [batch, ...]"},
+  {"AssumeEqualAcrossReplicas", source = "ipu.keras.layers.AssumeEqualAcrossReplicas of "
+    .. "Graphcore's TensorFlow 2.6", section = "Core", sample = "AssumeEqualAcrossReplicas()",
+    input = {2, 3}, wrong = "AssumeEqualAcrossReplicas{inplace = 3}",
+    is = "[batch, ...] → [batch, ...]"},
   {"Dropout", source = "Srivastava et al. 2014 (JMLR 15)", takes_one = true,
     section = "Dropout and noise", sample = "Dropout(0.5)", input = {2, 3}, wrong = "Dropout(1.5)",
     is = "[batch, ...] → [batch, ...]"},

@@ -133,7 +133,8 @@ function CategoryEncoding:call(x)
 end
 
 about.say("layers", {
-  {"Embedding", source = "ipu.keras.layers.Embedding of the original", section = "Core",
+  {"Embedding", source = "ipu.keras.layers.Embedding of Graphcore's TensorFlow 2.6",
+    section = "Core",
     sample = "Embedding(100, 8)", input = {2, 5},
     wrong = "Embedding{100, 8, serialization_factor = 3}",
     is = "[batch, ...] → [batch, ..., output_dim]"},

@@ -101,22 +101,24 @@ end
 
 about.say("layers", {
   {"CTCInferenceLayer", source = "Graves et al. 2006 (ICML); ipu.keras.layers.CTCInferenceLayer of "
-    .. "the original", takes_one = true, section = "Sequences of labels, captured gradients",
+    .. "Graphcore's TensorFlow 2.6", takes_one = true,
+    section = "Sequences of labels, captured gradients",
     sample = "CTCInferenceLayer{beam_width = 4}", wrong = "CTCInferenceLayer{beam_width = 0}",
     shapes = "data [time, batch, classes], lengths [batch] → probabilities [batch, paths], lengths "
     .. "[batch, paths], labels [batch, paths, time]"},
   {"CTCPredictionsLayer", source = "Graves et al. 2006 (ICML); "
-    .. "ipu.keras.layers.CTCPredictionsLayer of the original", takes_one = true,
+    .. "ipu.keras.layers.CTCPredictionsLayer of Graphcore's TensorFlow 2.6", takes_one = true,
     section = "Sequences of labels, captured gradients",
     sample = "CTCPredictionsLayer{beam_width = 4}", wrong = "CTCPredictionsLayer{beam_width = 0}",
     shapes = "data [time, batch, classes], lengths [batch] → labels [batch, time]"},
-  {"CaptureUpstreamGradients", source = "ipu.keras.layers.CaptureUpstreamGradients of the original",
+  {"CaptureUpstreamGradients",
+    source = "ipu.keras.layers.CaptureUpstreamGradients of Graphcore's TensorFlow 2.6",
     section = "Sequences of labels, captured gradients",
     sample = "CaptureUpstreamGradients(Dense(4))", input = {2, 3},
     wrong = "CaptureUpstreamGradients(4)", is = "[batch, ...] → [batch, ...']",
     also = "as the layer inside"},
-  {"CaptureActivationGradients", source = "ipu.keras.layers.CaptureActivationGradients of the "
-    .. "original", section = "Sequences of labels, captured gradients",
+  {"CaptureActivationGradients", source = "ipu.keras.layers.CaptureActivationGradients of "
+    .. "Graphcore's TensorFlow 2.6", section = "Sequences of labels, captured gradients",
     sample = "CaptureActivationGradients(Dense{4, activation = \"relu\"})", input = {2, 3},
     wrong = "CaptureActivationGradients(4)", is = "[batch, ...] → [batch, ...']",
     also = "as the layer inside"},

@@ -90,7 +90,7 @@ local function random_integer(most, seed)
   return ops.minimum(ops.cast(ops.floor(u * (most + 1)), "int32"), most)
 end
 
----In training a window at a random place, the same for a batch; else the middle.
+---In training a window at a random position, the same for a batch; else the middle.
 ---@class RandomCrop: Layer
 local RandomCrop = declare("RandomCrop", {height_row, width_row, seed_row})
 
@@ -217,6 +217,11 @@ local function draw(range, batch, seed)
   return ops.random.uniform({batch, 1}, {minval = range[1], maxval = range[2], seed = seed})
 end
 
+-- What is done in training alone: the layer's `augmented(x)`.
+local function augment(self, x, options)
+  return options.training and self:augmented(as_float(self, x)) or ops.identity(x)
+end
+
 local function rows_of(...)
   local rows = {...}
   return table.move(fill_rows, 1, #fill_rows, #rows + 1, rows)
@@ -229,13 +234,12 @@ local RandomTranslation = declare("RandomTranslation", rows_of(
     says = "share of the height, either way; or {lower, upper}, down being positive"},
   {"width_factor", {"number", "list"},
     says = "share of the width, either way; or {lower, upper}, right being positive"}))
-function RandomTranslation:setup()
+local function read_factors(self)
   rawset(self, "heights", range_of(self, "height_factor", self.height_factor))
   rawset(self, "widths", range_of(self, "width_factor", self.width_factor))
 end
-function RandomTranslation:call(x, options)
-  if not options.training then return ops.identity(x) end
-  x = as_float(self, x)
+RandomTranslation.setup, RandomTranslation.call = read_factors, augment
+function RandomTranslation:augmented(x)
   local batch, seed = x.shape[1], self.seed
   local down = draw(self.heights, batch, seed) * x.shape[2]
   local right = draw(self.widths, batch, seed and seed + 1) * x.shape[3]
@@ -248,9 +252,8 @@ local RandomRotation = declare("RandomRotation", rows_of({"factor", {"number", "
   says = "share of a full turn (2 pi), either way; or {lower, upper}, counter-clockwise being "
   .. "positive"}))
 function RandomRotation:setup() rawset(self, "turns", range_of(self, "factor", self.factor)) end
-function RandomRotation:call(x, options)
-  if not options.training then return ops.identity(x) end
-  x = as_float(self, x)
+RandomRotation.call = augment
+function RandomRotation:augmented(x)
   local angle = draw(self.turns, x.shape[1], self.seed) * (2 * math.pi)
   local c, s = ops.cos(angle), ops.sin(angle)
   local cx, cy = (x.shape[3] - 1) / 2, (x.shape[2] - 1) / 2 -- the middle stays where it is
@@ -264,13 +267,8 @@ local RandomZoom = declare("RandomZoom", rows_of(
     says = "share of the height, either way; or {lower, upper}, negative ones enlarging"},
   {"width_factor", {"number", "list"}, optional = true,
     says = "the same of the width; as the height's by default"}))
-function RandomZoom:setup()
-  rawset(self, "heights", range_of(self, "height_factor", self.height_factor))
-  rawset(self, "widths", range_of(self, "width_factor", self.width_factor))
-end
-function RandomZoom:call(x, options)
-  if not options.training then return ops.identity(x) end
-  x = as_float(self, x)
+RandomZoom.setup, RandomZoom.call = read_factors, augment
+function RandomZoom:augmented(x)
   local batch, seed = x.shape[1], self.seed
   local zoom_y = draw(self.heights, batch, seed) + 1
   local zoom_x = self.widths and draw(self.widths, batch, seed and seed + 1) + 1 or zoom_y
@@ -295,9 +293,8 @@ function RandomContrast:setup()
   end
   rawset(self, "range", {-f[1], f[2]})
 end
-function RandomContrast:call(x, options)
-  if not options.training then return ops.identity(x) end
-  x = as_float(self, x)
+RandomContrast.call = augment
+function RandomContrast:augmented(x)
   local mean = ops.reduce_mean(x, {axis = {1, 2}, keepdims = true})
   local scale = ops.random.uniform({},
     {minval = 1 + self.range[1], maxval = 1 + self.range[2], seed = self.seed})

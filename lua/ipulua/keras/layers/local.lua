@@ -1,4 +1,4 @@
--- Convolutions that share no weights: each place of the result has a kernel of its own.
+-- Convolutions that share no weights: each position of the result has a kernel of its own.
 
 local about = require "ipulua.base.parts.about"
 local activations = require "ipulua.keras.activations"
@@ -32,9 +32,9 @@ function LocallyConnected:setup()
   self.input_spec = InputSpec{ndim = self.space + 2}
 end
 
--- The extents of the image and of the result.
-local function extents(self, shape)
-  local first, image, result = self.data_format == "channels_first" and 3 or 2, {}, {}
+-- The extents of the image and of the result. first: the image's first axis in the shape.
+local function extents(self, shape, first)
+  local image, result = {}, {}
   for i = 1, self.space do
     image[i] = shape[first + i - 1]
     if not image[i] or image[i] < 0 then
@@ -58,7 +58,8 @@ local function product(list)
 end
 
 function LocallyConnected:build(input_shape)
-  local _, result = extents(self, input_shape)
+  local first = self.data_format == "channels_first" and 3 or 2
+  local _, result = extents(self, input_shape, first)
   local window = product(self.kernel_size) * spatial.channels(self, input_shape)
   self.kernel = self:add_weight{name = "kernel", shape = {product(result), window, self.filters},
     initializer = self.kernel_initializer,
@@ -71,8 +72,8 @@ function LocallyConnected:build(input_shape)
     constraint = self.bias_constraint}
 end
 
--- For each place of the result the pixels of its window, both counted row by row: positions in the
--- image laid flat.
+-- For each position of the result the pixels of its window, both counted row by row: positions in
+-- the image laid flat.
 local function windows(self, image, result)
   local positions = {}
   local function walk(extent, f, axis, at)
@@ -94,10 +95,8 @@ local function windows(self, image, result)
   return ops.tensor(positions, {dtype = "int32"})
 end
 
-function LocallyConnected:call(x)
-  local image, result = extents(self, x.shape)
-  local restore
-  x, restore = spatial.channels_last(self, x)
+LocallyConnected.call = spatial.call(function(self, x)
+  local image, result = extents(self, x.shape, 2)
   local batch, channels, places = x.shape[1], x.shape[#x.shape], product(result)
   local pixels = ops.gather(ops.reshape(x, {batch, product(image), channels}),
     windows(self, image, result), {axis = 1})
@@ -108,8 +107,8 @@ function LocallyConnected:call(x)
       table.unpack(table.move({self.filters}, 1, 1, #result + 1,
         table.move(result, 1, #result, 1, {})))})
   if self.use_bias then y = y + self.bias end
-  return restore(self.activation(y))
-end
+  return self.activation(y)
+end)
 
 for rank = 1, 2 do
   local c = LocallyConnected:extend("LocallyConnected" .. rank .. "D")
@@ -121,10 +120,10 @@ end
 ---@class LocallyConnected2D: LocallyConnected
 
 about.say("layers", {
-  {"LocallyConnected1D", text = "Conv1D with a kernel of its own at each place.",
+  {"LocallyConnected1D", text = "Conv1D with a kernel of its own at each position.",
     section = "Convolutions", sample = "LocallyConnected1D{4, 3, strides = 2}", input = {2, 6, 3},
     wrong = {2, 6}, is = "[batch, steps, channels] → [batch, steps', filters]"},
-  {"LocallyConnected2D", text = "Conv2D with a kernel of its own at each place.",
+  {"LocallyConnected2D", text = "Conv2D with a kernel of its own at each position.",
     section = "Convolutions", sample = "LocallyConnected2D{4, 3}", input = {2, 6, 6, 3},
     wrong = {2, 6}, is = "[batch, rows, cols, channels] → [batch, rows', cols', filters]"},
 }, layers)

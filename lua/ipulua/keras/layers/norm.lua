@@ -46,7 +46,7 @@ local function add_affine(self, shape)
   end
 end
 
--- The variables, or what has no effect in their place.
+-- The variables, or constants without effect instead of them.
 local function affine(self, shape, dtype)
   return self.scale and self.gamma or core.full(shape, 1, dtype),
     self.center and self.beta or core.full(shape, 0, dtype)
@@ -310,15 +310,16 @@ about.say("layers", {
   {"BatchNormalization", source = "arXiv:1502.03167", takes_one = true, section = "Normalisation",
     sample = "BatchNormalization()", input = {2, 3}, wrong = "BatchNormalization{axis = 5}",
     is = "[batch, ...] → [batch, ...]"},
-  {"LayerNormalization", source = "arXiv:1607.06450; ipu.keras.layers.LayerNormalization of the "
-    .. "original", takes_one = true, section = "Normalisation", sample = "LayerNormalization()",
-    input = {2, 3}, wrong = "LayerNormalization{axis = 7}", is = "[batch, ...] → [batch, ...]"},
-  {"GroupNormalization", source = "arXiv:1803.08494; ipu.keras.layers.GroupNormalization of the "
-    .. "original", takes_one = true, section = "Normalisation",
+  {"LayerNormalization", source = "arXiv:1607.06450; ipu.keras.layers.LayerNormalization of "
+    .. "Graphcore's TensorFlow 2.6", takes_one = true, section = "Normalisation",
+    sample = "LayerNormalization()", input = {2, 3}, wrong = "LayerNormalization{axis = 7}",
+    is = "[batch, ...] → [batch, ...]"},
+  {"GroupNormalization", source = "arXiv:1803.08494; ipu.keras.layers.GroupNormalization of "
+    .. "Graphcore's TensorFlow 2.6", takes_one = true, section = "Normalisation",
     sample = "GroupNormalization{groups = 3}", input = {2, 6, 6, 3},
     wrong = "GroupNormalization{groups = 2}", is = "[batch, ...] → [batch, ...]"},
   {"InstanceNormalization", source = "arXiv:1607.08022; ipu.keras.layers.InstanceNormalization of "
-    .. "the original", takes_one = true, section = "Normalisation",
+    .. "Graphcore's TensorFlow 2.6", takes_one = true, section = "Normalisation",
     sample = "InstanceNormalization()", input = {2, 6, 6, 3},
     wrong = "InstanceNormalization{groups = 2}", is = "[batch, ...] → [batch, ...]"},
   {"UnitNormalization", section = "Normalisation", sample = "UnitNormalization()", input = {2, 3},

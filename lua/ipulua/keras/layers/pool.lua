@@ -31,9 +31,7 @@ local function declare_pool(name, rank, op)
     self.pool_size = spatial.list(self, "pool_size", self.pool_size, rank)
     self.strides = spatial.list(self, "strides", self.strides or self.pool_size, rank)
   end
-  function c:call(x)
-    local restore
-    x, restore = spatial.channels_last(self, x)
+  c.call = spatial.call(function(self, x)
     if self.padding == "valid" then
       for i = 1, rank do
         if x.shape[i + 1] < self.pool_size[i] then
@@ -43,9 +41,9 @@ local function declare_pool(name, rank, op)
         end
       end
     end
-    return restore(
-      ops.nn[op](x, {ksize = self.pool_size, strides = self.strides, padding = self.padding}))
-  end
+    return ops.nn[op](x,
+      {ksize = self.pool_size, strides = self.strides, padding = self.padding})
+  end)
 end
 
 ---@class GlobalAveragePooling1D: Layer

@@ -63,6 +63,10 @@ end
 
 function Bidirectional:setup()
   local layer = as_layer(self.layer)
+  if layer.go_backwards == nil then
+    blame.error("Bidirectional: 'layer' must be a recurrent layer, got " .. args.describe(layer),
+      "type")
+  end
   rawset(self, "return_sequences", layer.return_sequences)
   rawset(self, "return_state", layer.return_state)
   self.forward_layer = copy_of(layer, "forward_" .. layer.name)

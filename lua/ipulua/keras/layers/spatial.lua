@@ -30,17 +30,27 @@ function spatial.list(layer, name, value, rank)
   return list
 end
 
----x with its channels last, and a function that puts a result's channels where x had them.
-function spatial.channels_last(layer, x)
-  if layer.data_format ~= "channels_first" then
-    return x, function(y) return y end
+---The `call` of a layer that computes with channels last: the result's channels are where the
+---input had them.
+---@param compute fun(self: Layer, x: userdata): userdata
+---@return fun(self: Layer, x: userdata): userdata
+function spatial.call(compute)
+  return function(self, x)
+    if self.data_format ~= "channels_first" then return compute(self, x) end
+    local rank = #x.shape
+    local forth, back = {0}, {0, rank - 1}
+    for axis = 2, rank - 1 do forth[#forth + 1] = axis end
+    forth[rank] = 1
+    for axis = 1, rank - 2 do back[#back + 1] = axis end
+    return ops.transpose(compute(self, ops.transpose(x, forth)), back)
   end
-  local rank = #x.shape
-  local forth, back = {0}, {0, rank - 1}
-  for axis = 2, rank - 1 do forth[#forth + 1] = axis end
-  forth[rank] = 1
-  for axis = 1, rank - 2 do back[#back + 1] = axis end
-  return ops.transpose(x, forth), function(y) return ops.transpose(y, back) end
+end
+
+---A copy of a list with more values behind it.
+---@return integer[]
+function spatial.extended(list, ...)
+  local more = {...}
+  return table.move(more, 1, #more, #list + 1, table.move(list, 1, #list, 1, {}))
 end
 
 ---The number of channels of an input shape.

@@ -19,12 +19,21 @@ local rows <const> = {
   {"tensor", "any", optional = true, of = "KerasTensor", says = "to be the input itself"},
 }
 
+-- Keras has inputs of texts, Input{shape = {1}, dtype = "string"}.
+local function refuse_texts(given)
+  if args.is_plain(given) and given.dtype == "string" then
+    blame.error("Input: texts are no tensors; TextVectorization or StringLookup numbers them "
+      .. "before the model, as in ds:map(function(text) return vectorize(text) end)", "type")
+  end
+end
+
 ---A KerasTensor of a shape without the batch, -1 for unknown extents.
 ---`keras.Input{28, 28}` is `keras.Input{shape = {28, 28}}`.
 ---Errors: no shape: `keras.Input()`
 ---@param ... any shape, batch_size, name, dtype, batch_shape
 ---@return KerasTensor
 function input.Input(...)
+  refuse_texts(select(-1, nil, ...))
   local a = args.check("Input", rows, ...)
   local shape = a.batch_shape
   if not shape then

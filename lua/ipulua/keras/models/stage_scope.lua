@@ -22,7 +22,7 @@ local spec <const> = {{"stage", "integer"}}
 ---A scope whose layers and layer calls belong to a stage, from 0.
 ---Errors: outside of a functional model's definition in a strategy's scope, a stage below 0:
 ---`keras.PipelineStage(0)`
----Source: ipu.keras.PipelineStage of the original
+---Source: ipu.keras.PipelineStage of Graphcore's TensorFlow 2.6
 ---@param stage integer
 ---@return Scope
 function stages.PipelineStage(...)

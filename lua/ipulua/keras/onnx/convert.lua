@@ -1,32 +1,15 @@
 -- One conversion an op: convert[op](g, x, a, r) adds the ONNX nodes of an op to a graph and returns
 -- its results. x are the operands, a the attributes, r the record (its outputs' types). Opset 17.
 
-local blame = require "ipulua.base.blame"
 local ops = require "ipulua.ops"
+local tools = require "ipulua.keras.onnx.tools"
 
 local convert = {}
 
 local END <const> = math.maxinteger -- an open end of a slice
 
-local function like(g, x, number) return g:scalar(number, x.dtype) end
-local function is_integer(v) return v.dtype:find("int") ~= nil end
-local function cast(g, v, dtype) return g:cast(v, dtype) end
-
-local function range(from, to)
-  local list = {}
-  for i = from, to do list[#list + 1] = i end
-  return list
-end
-
-local function filled(n, value)
-  local list = {}
-  for i = 1, n do list[i] = value end
-  return list
-end
-
-local function refuse(r, why)
-  blame.error(string.format("onnx.export: %s: %s", r.op, why), "not_implemented")
-end
+local filled <const>, range <const>, refuse <const> = tools.filled, tools.range, tools.refuse_op
+local is_integer <const>, like <const> = tools.is_integer, tools.like
 
 -- ------------------------------------------------ elementwise
 
@@ -83,7 +66,7 @@ function convert.squared_difference(g, x)
 end
 
 function convert.div(g, x)
-  if is_integer(x[1]) then x = {cast(g, x[1], "float32"), cast(g, x[2], "float32")} end
+  if is_integer(x[1]) then x = {g:cast(x[1], "float32"), g:cast(x[2], "float32")} end
   return g:emit("Div", x)
 end
 
@@ -101,7 +84,7 @@ function convert.floordiv(g, x)
   local q = g:emit("Div", x)
   if dtype == "uint8" then return q end
   local rest = g:emit("Sub", {x[1], g:emit("Mul", {q, x[2]})})
-  return g:emit("Sub", {q, cast(g, differ(g, rest, x[2], dtype), dtype)})
+  return g:emit("Sub", {q, g:cast(differ(g, rest, x[2], dtype), dtype)})
 end
 
 function convert.mod(g, x)
@@ -131,7 +114,7 @@ function convert.clip_by_value(g, x, a)
     a.max):totable()
   return g:emit("Clip", {x[1], g:scalar(limits[1], dtype), g:scalar(limits[2], dtype)})
 end
-function convert.cast(g, x, a) return cast(g, x[1], a.dtype) end
+function convert.cast(g, x, a) return g:cast(x[1], a.dtype) end
 
 convert["nn.relu6"] = function(g, x)
   return g:emit("Clip", {x[1], like(g, x[1], 0), like(g, x[1], 6)})
@@ -196,13 +179,13 @@ end
 
 local function reduce_bool(op)
   return function(g, x, a)
-    return cast(g, reduce(g, op, cast(g, x[1], "int32"), axes_of(x[1], a.axis), a.keepdims), "bool")
+    return g:cast(reduce(g, op, g:cast(x[1], "int32"), axes_of(x[1], a.axis), a.keepdims), "bool")
   end
 end
 convert.reduce_any, convert.reduce_all = reduce_bool("ReduceMax"), reduce_bool("ReduceMin")
 
 local function position(op)
-  return function(g, x, a) return cast(g, g:emit(op, x, {axis = a.axis, keepdims = 0}), "int32") end
+  return function(g, x, a) return g:cast(g:emit(op, x, {axis = a.axis, keepdims = 0}), "int32") end
 end
 convert.argmax, convert.argmin = position("ArgMax"), position("ArgMin")
 
@@ -374,7 +357,7 @@ end
 
 function convert.gather(g, x, a) return g:emit("Gather", x, {axis = a.axis}) end
 function convert.embedding_lookup(g, x) return g:emit("Gather", {x[1], x[2]}, {axis = 0}) end
-function convert.gather_nd(g, x) return g:emit("GatherND", {x[1], cast(g, x[2], "int64")}) end
+function convert.gather_nd(g, x) return g:emit("GatherND", {x[1], g:cast(x[2], "int64")}) end
 
 -- An index below 0 is no class here, but counts from the end there: the depth itself is none on
 -- both sides. Values that float32 holds are given in it, since few runtimes take others.
@@ -384,15 +367,15 @@ function convert.one_hot(g, x, a)
   if ops.reduce_any(ops.not_equal(ops.cast(values.tensor, a.dtype), exact)):item() then
     values = g:known(exact)
   end
-  local index, depth = cast(g, x[1], "int64"), g:scalar(a.depth, "int64")
+  local index, depth = g:cast(x[1], "int64"), g:scalar(a.depth, "int64")
   index = g:emit("Where", {g:emit("Less", {index, g:scalar(0, "int64")}), depth, index})
   local out = g:emit("OneHot", {index, depth, values}, {axis = a.axis})
-  return values.dtype == a.dtype and out or cast(g, out, a.dtype)
+  return values.dtype == a.dtype and out or g:cast(out, a.dtype)
 end
 
 function convert.top_k(g, x, a)
   local values, indices = g:emit("TopK", {x[1], g:ints{a.k}}, {axis = -1}, 2)
-  return values, cast(g, indices, "int32")
+  return values, g:cast(indices, "int32")
 end
 
 local function sorted(which)
@@ -403,7 +386,7 @@ local function sorted(which)
     local largest = a.direction == "DESCENDING" and 1 or 0
     local values, indices = g:emit("TopK", {x[1], g:ints{extent}},
       {axis = axis, largest = largest}, 2)
-    return which == 1 and values or cast(g, indices, "int32")
+    return which == 1 and values or g:cast(indices, "int32")
   end
 end
 convert.sort, convert.argsort = sorted(1), sorted(2)

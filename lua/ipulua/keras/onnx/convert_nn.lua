@@ -1,20 +1,12 @@
 -- Conversions of convolutions, pooling, normalisation and recurrent ops; see convert.lua. ONNX has
 -- channels first, kernels [out, in, …], gates in its own order.
 
-local blame = require "ipulua.base.blame"
 local ops = require "ipulua.ops"
+local tools = require "ipulua.keras.onnx.tools"
 
 local convert = {}
 
-local function refuse(r, why)
-  blame.error(string.format("onnx.export: %s: %s", r.op, why), "not_implemented")
-end
-
-local function range(from, to)
-  local list = {}
-  for i = from, to do list[#list + 1] = i end
-  return list
-end
+local range <const>, refuse <const> = tools.range, tools.refuse_op
 
 -- One number for each spatial axis, from a list of one or of as many.
 local function spread(list, n)

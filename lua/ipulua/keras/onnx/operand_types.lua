@@ -2,7 +2,9 @@
 -- exactly than the op does: bytes, bool, halves, and float64 where an operator has its numbers in
 -- float32 attributes.
 
-local function is_integer(v) return v.dtype:find("int") ~= nil end
+local tools = require "ipulua.keras.onnx.tools"
+
+local is_integer <const>, like <const> = tools.is_integer, tools.like
 
 local function set(...)
   local out = {}
@@ -66,8 +68,6 @@ local function widen_halves(convert)
 end
 
 -- ------------------------------------------------ float64
-
-local function like(g, x, number) return g:scalar(number, x.dtype) end
 
 -- x where it is 0 or above, else what is given.
 local function below_0(g, x, other)

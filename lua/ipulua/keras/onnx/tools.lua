@@ -1,4 +1,4 @@
--- What the files that interpret ONNX's nodes share.
+-- What the files that interpret ONNX's nodes share, and those that make them.
 
 local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
@@ -31,6 +31,18 @@ function tools.number(n, v)
   end
   return ops.reshape(v, {}):item()
 end
+
+---Refuses an op that can't be exported.
+---@param r table its record
+---@param why string
+function tools.refuse_op(r, why)
+  blame.error(string.format("onnx.export: %s: %s", r.op, why), "not_implemented")
+end
+
+function tools.is_integer(v) return v.dtype:find("int") ~= nil end
+
+---A number of x's dtype, in a graph that is being made.
+function tools.like(g, x, number) return g:scalar(number, x.dtype) end
 
 function tools.range(from, to)
   local list = {}

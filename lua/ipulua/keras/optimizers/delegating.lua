@@ -82,10 +82,6 @@ function Wrapper:compute_gradients(...)
   return self.opt:compute_gradients(...)
 end
 
-function Wrapper:minimize(...)
-  self:apply_gradients(self:compute_gradients(...))
-end
-
 ---Arguments besides the wrapped optimizer and the name, as the constructor takes them.
 ---@return table
 function Wrapper:own_settings() return rawget(self, "settings") or {} end

@@ -314,8 +314,8 @@ function ALSAccumulation:scale_loss(loss) return self.opt:scale_loss(loss) end
 
 about.say("optimizers", {
   {"ALSGradientAccumulationOptimizer",
-    source = "ipu.keras.optimizers.ALSGradientAccumulationOptimizer of the original"},
-  {"ALSOptimizer", source = "ipu.keras.optimizers.ALSOptimizer of the original"},
+    source = "ipu.keras.optimizers.ALSGradientAccumulationOptimizer of Graphcore's TensorFlow 2.6"},
+  {"ALSOptimizer", source = "ipu.keras.optimizers.ALSOptimizer of Graphcore's TensorFlow 2.6"},
   {"ALSOptimizerAdam", text = "Adam with ALSOptimizer's scaling built in.",
     keras = "as ALSOptimizer"},
   {"ALSOptimizerRMSProp", text = "RMSprop with ALSOptimizer's scaling built in.",

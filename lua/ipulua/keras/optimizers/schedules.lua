@@ -14,7 +14,7 @@ local schedules = {}
 ---@overload fun(step: any): userdata
 local LearningRateSchedule = parts.Part:extend("LearningRateSchedule")
 schedules.LearningRateSchedule = LearningRateSchedule
-parts.abstract(LearningRateSchedule, "rate", "rate(step)")
+parts.abstract(LearningRateSchedule, "rate", "rate(step), which is Keras' __call__(step)")
 
 ---The rate, a float32 scalar. Schedules override `rate(step)`, where step is a float32 scalar.
 function LearningRateSchedule:__call(step)

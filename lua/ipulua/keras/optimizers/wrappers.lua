@@ -175,13 +175,16 @@ function GradientAccumulationOptimizer:apply_gradients(grads, vars)
 end
 
 about.say("optimizers", {
-  {"CrossReplicaOptimizer", source = "ipu.keras.optimizers.CrossReplicaOptimizer of the original"},
+  {"CrossReplicaOptimizer",
+    source = "ipu.keras.optimizers.CrossReplicaOptimizer of Graphcore's TensorFlow 2.6"},
   {"GradientAccumulationOptimizer",
-    source = "ipu.keras.optimizers.GradientAccumulationOptimizer of the original"},
-  {"MapGradientOptimizer", source = "ipu.keras.optimizers.MapGradientOptimizer of the original"},
+    source = "ipu.keras.optimizers.GradientAccumulationOptimizer of Graphcore's TensorFlow 2.6"},
+  {"MapGradientOptimizer",
+    source = "ipu.keras.optimizers.MapGradientOptimizer of Graphcore's TensorFlow 2.6"},
   {"MapGradientOptimizerInvertedChaining",
     text = "As MapGradientOptimizer, the map being applied last.",
-    source = "ipu.keras.optimizers.MapGradientOptimizerInvertedChaining of the original"},
+    source = "ipu.keras.optimizers.MapGradientOptimizerInvertedChaining of Graphcore's "
+      .. "TensorFlow 2.6"},
 })
 
 return wrappers

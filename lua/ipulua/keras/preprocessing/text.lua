@@ -297,7 +297,7 @@ local function counts_below(list, width)
   return counts
 end
 
--- Places and values of what isn't 0 in the matrix.
+-- Positions and values of the elements that aren't 0 in the matrix.
 local function entries(self, lists, width, entry)
   local places, values = {}, {}
   for row, list in ipairs(lists) do

@@ -26,10 +26,21 @@ local function input_specs(dataset)
   return convert(specs)
 end
 
+local left = setmetatable({}, {__mode = "k"}) -- models that were left to their first step
+
+-- What reads numbers in its call can't be built by shapes: run eagerly, the first step builds it.
+local function build(model, inputs)
+  if not model.run_eagerly then
+    model:build_with(inputs)
+  elseif not left[model] then
+    left[model] = not pcall(model.build_with, model, inputs) or nil
+  end
+end
+
 ---@param model Model
 ---@param dataset Dataset
 function building.from_dataset(model, dataset)
-  if is_unbuilt(model) then model:build_with(input_specs(dataset)) end
+  if is_unbuilt(model) then build(model, input_specs(dataset)) end
 end
 
 ---The same for a model of one's own: what is pipelined it says when it is called, and the number of
@@ -44,7 +55,7 @@ end
 ---@param x any a batch of inputs
 function building.from_batch(model, x)
   if is_unbuilt(model) then
-    model:build_with(nest.map(function(t) return stand_in(t.shape, t.dtype) end, x))
+    build(model, nest.map(function(t) return stand_in(t.shape, t.dtype) end, x))
   end
 end
 

@@ -1,8 +1,10 @@
 -- compile: how a model trains, and the metrics that it reports while it does.
 
 local args = require "ipulua.base.args"
+local assignment = require "ipulua.keras.models.stage_assignment"
 local blame = require "ipulua.base.blame"
 local compiled = require "ipulua.keras.training.compiled"
+local core = require "ipulua.core"
 local nearest = require "ipulua.nearest"
 local nest = require "ipulua.base.nest"
 local optimizers = require "ipulua.keras.optimizers"
@@ -21,7 +23,8 @@ local compile_rows <const> = {
     says = "a factor for each output's loss"},
   {"weighted_metrics", "any", optional = true, of = "metric, name, function or list of them",
     says = "with the samples' weights"},
-  {"run_eagerly", "boolean", false},
+  {"run_eagerly", "boolean", false,
+    says = "steps op by op, so that Lua code in them sees numbers; not on IPUs"},
   {"steps_per_execution", "integer", 1, range = "[1, inf)"},
   {"max_programs", "integer", 64, range = "[1, inf)",
     says = "kept for batches of other shapes; the one that ran longest ago goes first"},
@@ -92,7 +95,14 @@ function methods:reset_metrics()
   for _, metric in ipairs(self.metrics) do metric:reset_state() end
 end
 
----An error unless a model can be trained and evaluated: it was compiled, and not to run eagerly.
+-- Whether a model's steps must be programs.
+local function is_on_ipus(model)
+  return core.here().strategy ~= nil or model:is_pipelined() or assignment.replicas(model) > 1
+    or assignment.accumulation(model) > 1 or model._options.asynchronous
+end
+
+---An error unless a model can be trained and evaluated: it was compiled, and not to run eagerly on
+---IPUs.
 ---@param model Model
 ---@param who string
 function compile.check(model, who)
@@ -101,7 +111,7 @@ function compile.check(model, who)
       .. "loss =}", who, model.name),
       "runtime")
   end
-  if model.run_eagerly then
+  if model.run_eagerly and is_on_ipus(model) then
     blame.error(string.format("%s: model '%s' was compiled with run_eagerly = true, which is not "
       .. "possible on IPUs", who,
       model.name), "runtime")

@@ -120,6 +120,8 @@ function executions.next(model, run, done)
   local wanted = run.per_execution * run.replicas
   while true do
     local waiting, rows = queue:gather(wanted)
+    -- a program that is only priced takes none of them
+    if core.is_estimating() then queue:leave_out() end
     if waiting == wanted then return whole(run) end
     -- the program tells that the data has ended
     if run.asked and rows == 0 then return whole(run) end

@@ -4,6 +4,7 @@
 local blame = require "ipulua.base.blame"
 local compile = require "ipulua.keras.training.compile"
 local compiled = require "ipulua.keras.training.compiled"
+local eagerly = require "ipulua.keras.training.eagerly"
 local feeding = require "ipulua.keras.training.feeding"
 local programs = require "ipulua.keras.training.programs"
 local replication = require "ipulua.trace.replication"
@@ -39,7 +40,7 @@ end
 ---@param sample_weight any? tensor, a factor for each sample
 ---@return table<string, userdata>
 function methods:train_step(x, y, sample_weight)
-  if not tracing.is_active() then
+  if not (tracing.is_active() or eagerly.is_running()) then
     compile.check(self, "train_step")
     return at_once(self, "train_step", x, y, sample_weight)
   end
@@ -55,7 +56,7 @@ end
 ---@param sample_weight any? tensor, a factor for each sample
 ---@return table<string, userdata>
 function methods:test_step(x, y, sample_weight)
-  if not tracing.is_active() then
+  if not (tracing.is_active() or eagerly.is_running()) then
     compile.check(self, "test_step")
     return at_once(self, "test_step", x, y, sample_weight)
   end

@@ -68,7 +68,7 @@ local function new_route(model, facts)
     stage_options.enter(options[stage + 1], around)
   end
   function route.beside(stage) return placement.in_stage(stage, ipu_of(stage), false) end
-  route.ipu_of, route.place_of, route.around = ipu_of, facts.place_of, around
+  route.ipu_of, route.position_of, route.around = ipu_of, facts.position_of, around
   return route
 end
 
@@ -103,7 +103,7 @@ local function gradients(route, captures, total, model)
     given[i] = {found[i] and model.optimizer:each_gradient(found[i], v), v, stage = stage}
   end
   if route then
-    stage_options.backward(model._options.pipelining, route.place_of, first, route.around)
+    stage_options.backward(model._options.pipelining, route.position_of, first, route.around)
   end
   return given
 end

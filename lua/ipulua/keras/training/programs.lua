@@ -3,6 +3,7 @@
 
 local assignment = require "ipulua.keras.models.stage_assignment"
 local core = require "ipulua.core"
+local eagerly = require "ipulua.keras.training.eagerly"
 local data = require "ipulua.data"
 local func = require "ipulua.trace.func"
 local infeed = require "ipulua.data.infeed"
@@ -112,7 +113,8 @@ function programs.of_batch(model, name, f)
       local _ <close> = teams.fitting()
       return f(...)
     end
-    entry = {f = func.func(traced, {name = model.name .. "." .. name}), version = version}
+    entry = {version = version, f = model.run_eagerly and eagerly.step(traced)
+      or func.func(traced, {name = model.name .. "." .. name})}
     model._programs[key] = entry
   end
   return entry.f

@@ -46,7 +46,7 @@ if core.clock then progress.set_clock(core.clock) end
 ---@field accumulation integer? steps to a weight update, where it trains
 ---@field callbacks CallbackList
 ---@field is_alone boolean? of evaluate or predict, not of a fit that validates
----@field cut any the place of the validation's data before Ctrl-C ended it
+---@field cut any the position of the validation's data before Ctrl-C ended it
 ---@field bar {update: fun(self, done: integer, values: table)}?
 ---@field take fun(outputs: userdata[], form: any)? gets an execution's outputs, where it predicts
 ---@field recreates boolean? whether each epoch begins with the dataset's first element

@@ -7,7 +7,11 @@ local blame = require "ipulua.base.blame"
 local capture = require "ipulua.trace.capture"
 local compiled = require "ipulua.keras.training.compiled"
 local core = require "ipulua.core"
+local counted = require "ipulua.base.counted"
+local eagerly = require "ipulua.keras.training.eagerly"
 local func = require "ipulua.trace.func"
+local GradientTape = require "ipulua.trace.tape".GradientTape
+local log = require "ipulua.base.log"
 local loops = require "ipulua.trace.loops"
 local nest = require "ipulua.base.nest"
 local ops = require "ipulua.ops"
@@ -113,8 +117,18 @@ local function total_of(model, x, y, weight)
   return total
 end
 
----One weight update on one batch, in a traced function.
+local function train_eagerly(model, x, y, weight)
+  local tape = GradientTape()
+  local total = tape(function()
+    return total_of(model, expand(x), expand(y), expand(weight))
+  end)
+  local list = model.trainable_variables
+  model.optimizer:apply_gradients(tape:gradient(total, list), list)
+end
+
+---One weight update on one batch, in a traced function or where the model runs eagerly.
 function steps.train(model, x, y, weight)
+  if not tracing.is_active() then return train_eagerly(model, x, y, weight) end
   local list = model.trainable_variables
   local captures <close> = capture.GradientCaptureContext()
   local total = total_of(model, expand(x), expand(y), expand(weight))
@@ -147,11 +161,28 @@ local function refuse_custom_pipelined(model, name)
   end
 end
 
--- Logs of an own train_step are kept in variables, for the last step's to be read.
-local function log_variables(holder, logs)
+local warned = setmetatable({}, {__mode = "k"})
+
+-- Keras hands an own step one value, which it takes apart. Here x, y and sample_weight are several.
+local function warn_of_unused(model, name, count)
+  local takes, more = func.parameters(model[name])
+  takes = takes - 1 -- without self
+  if more or takes >= count or warned[model] then return end
+  warned[model] = true
+  log.warn("model '%s': its %s takes %s, but gets %d; x, y and sample_weight come one by one, "
+    .. "as in %s:%s(x, y)", model.name, name, counted(takes, "value"), count,
+    getmetatable(model).__name, name)
+end
+
+local function check_logs(logs)
   if not args.is_plain(logs) then
     blame.error("train_step must return a table of logs, such as {loss = …}", "type")
   end
+end
+
+-- Logs of an own train_step are kept in variables, for the last step's to be read.
+local function log_variables(holder, logs)
+  check_logs(logs)
   for _, name in ipairs(nest.keys(logs)) do
     local value = logs[name]
     if type(value) == "number" then value = core.tensor(value) end
@@ -274,6 +305,52 @@ local function make_program(model, kind, count, trace_steps)
   }
 end
 
+-- A step's own logs as a list of {name, value}.
+local function read_logs(given)
+  local list = {}
+  check_logs(given)
+  for i, name in ipairs(nest.keys(given)) do list[i] = {name, compiled.read(given[name])} end
+  return list
+end
+
+local function read_metrics(model)
+  local list = {}
+  for i, pair in ipairs(compiled.all_values(model)) do
+    list[i] = {pair[1], compiled.read(pair[2])}
+  end
+  return list
+end
+
+-- The same steps op by op.
+local function eager_program(model, kind, infeed, count)
+  local name <const> = kind .. "_step"
+  local custom <const> = is_custom(model, name)
+  return eagerly.program(kind, program_name(model, kind), infeed, count, function(...)
+    local _ <close> = trainable.as_compiled(model)
+    if not custom then return steps[kind](model, ...) end
+    warn_of_unused(model, name, select("#", ...))
+    return model[name](model, ...)
+  end, function(results)
+    return custom and read_logs(results[count]) or read_metrics(model)
+  end)
+end
+
+local function eager_prediction(model, infeed, count)
+  local structure
+  return eagerly.program("predict", program_name(model, "predict"), infeed, count, function(x)
+    structure = model:predict_step(x)
+    return nest.flatten(structure)
+  end, function(results)
+    local joined = {}
+    for i = 1, #results[1] do
+      local list = {}
+      for k, outputs in ipairs(results) do list[k] = outputs[i] end
+      joined[i] = ops.concat(list, {axis = 0})
+    end
+    return joined, structure
+  end)
+end
+
 -- Values of each step, for callbacks that want them: an outfeed of all metrics.
 local function enqueue_logs(model, outfeed)
   if not outfeed then return end
@@ -291,6 +368,7 @@ end
 ---@param outfeed table? receives the logs of each step
 ---@return StepProgram
 function steps.train_program(model, infeed, count, outfeed)
+  if model.run_eagerly then return eager_program(model, "train", infeed, count) end
   local accumulation = assignment.accumulation(model)
   local custom = is_custom(model, "train_step")
   refuse_custom_pipelined(model, "train_step")
@@ -309,7 +387,12 @@ function steps.train_program(model, infeed, count, outfeed)
       return
     end
     loops.repeat_n(count, function(...)
-      if custom then log_variables(holder, model:train_step(...)) else steps.train(model, ...) end
+      if custom then
+        warn_of_unused(model, "train_step", select("#", ...))
+        log_variables(holder, model:train_step(...))
+      else
+        steps.train(model, ...)
+      end
       enqueue_logs(model, outfeed)
     end, {}, infeed)
   end)
@@ -318,11 +401,17 @@ end
 ---The program of `count` test steps.
 ---@return StepProgram
 function steps.test_program(model, infeed, count, outfeed)
+  if model.run_eagerly then return eager_program(model, "test", infeed, count) end
   local custom = is_custom(model, "test_step")
   refuse_custom_pipelined(model, "test_step")
   return make_program(model, "test", count, function(holder)
     pipelined.run(model, infeed, count, function(...)
-      if custom then log_variables(holder, model:test_step(...)) else steps.test(model, ...) end
+      if custom then
+        warn_of_unused(model, "test_step", select("#", ...))
+        log_variables(holder, model:test_step(...))
+      else
+        steps.test(model, ...)
+      end
       enqueue_logs(model, outfeed)
     end)
   end)
@@ -332,6 +421,7 @@ end
 ---batch.
 ---@return StepProgram
 function steps.predict_program(model, infeed, count)
+  if model.run_eagerly then return eager_prediction(model, infeed, count) end
   local outfeed = queues.IPUOutfeedQueue()
   local structure
   local custom = is_custom(model, "predict_step")

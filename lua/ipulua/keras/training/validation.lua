@@ -47,7 +47,7 @@ end
 
 local parts <const> = {"x", "y", "sample_weight"}
 
----Refuses validation data that is neither a dataset nor {x, y, sample_weight}, by place or name.
+---Refuses validation data that is neither a dataset nor {x, y, sample_weight}, by position or name.
 ---@param v any
 function validation.check(v)
   if not v or feeding.is_dataset(v) then return end

@@ -7,7 +7,7 @@ local core = require "ipulua.core"
 local IPUConfig = require "ipulua.config".IPUConfig
 
 ---A folder of its own for the reports of one piece of work.
----Source: ReportHelper of the original's tests and tutorials
+---Source: ReportHelper of the tests and tutorials of Graphcore's TensorFlow 2.6
 ---@class ReportHelper
 local ReportHelper = class.new("ReportHelper")
 

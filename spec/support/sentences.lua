@@ -1,0 +1,119 @@
+-- `make lint`: sentences of docstrings, messages and comments are short and plain. One fact a
+-- sentence, at most 25 words and one semicolon. The thing is named instead of "what …",
+-- "that of …", "those of …" and "of which"; "after", not "behind".
+-- Arguments: docstrings, messages, or a folder.
+local limits <const> = {words = 25, semicolons = 1}
+local phrases <const> = {"^[Ww]hat ", "%f[%a]that of%f[%A]", "%f[%a]those of%f[%A]",
+  "%f[%a]of which%f[%A]", "%f[%a]behind%f[%A]"}
+
+-- Files that are held to it: docstrings of lua, and the heads and headers of these folders.
+local folders <const> = {"src/api"}
+
+local function lines_of(path)
+  local list = {}
+  for line in io.lines(path) do list[#list + 1] = line end
+  return list
+end
+
+local function files(command)
+  local list = {}
+  local pipe <close> = assert(io.popen(command .. " | LC_ALL=C sort"))
+  for path in pipe:lines() do list[#list + 1] = path end
+  return list
+end
+
+local found = {}
+local function report(path, line, why, sentence)
+  found[#found + 1] = ("%s:%d: %s: %s"):format(path, line, why, sentence)
+end
+
+local function check_sentence(path, line, sentence)
+  local plain = sentence:gsub("`[^`]*`", "code"):gsub('"[^"]*"', "code")
+  local count, semicolons = 0, 0
+  for _ in plain:gmatch("%S+") do count = count + 1 end
+  for _ in plain:gmatch(";") do semicolons = semicolons + 1 end
+  if count > limits.words then report(path, line, count .. " words", sentence)
+  elseif semicolons > limits.semicolons then report(path, line, "semicolons", sentence)
+  else
+    for _, phrase in ipairs(phrases) do
+      if plain:find(phrase) then
+        report(path, line, '"' .. phrase:gsub("[%%%^]", ""):gsub("f%[a%]", ""):gsub("f%[A%]", "")
+          .. '"', sentence)
+        break
+      end
+    end
+  end
+end
+
+-- Sentences end at a full stop, or a colon at the end of a line.
+local function check_text(path, line, text)
+  text = text:gsub("e%.g%.", "eg"):gsub("i%.e%.", "ie"):gsub("et al%.", "et al"):gsub("…%.", "….")
+  for sentence in (text .. " "):gmatch("(.-[.:]) %f[%u`]") do
+    check_sentence(path, line, sentence)
+    text = text:sub(#sentence + 2)
+  end
+  if text:find("%S") then check_sentence(path, line, text) end
+end
+
+-- The sentences above functions and classes: lines of three dashes up to the first note or tag.
+local function check_docstrings(path)
+  local text, at, open = {}, 0, true
+  for number, line in ipairs(lines_of(path)) do
+    local words = line:match("^%-%-%-(.*)$")
+    if words then
+      if #text == 0 and open then at = number end
+      if words:find("^@") or words:find("^%u%l+: ") and words:find("^[SUE]") then open = false end
+      if open then text[#text + 1] = words end
+    elseif at > 0 then
+      check_text(path, at, table.concat(text, " "))
+      text, at, open = {}, 0, true
+    end
+  end
+end
+
+-- The texts of errors: the literals of a call of blame.error or fail.
+local function check_messages(path)
+  local source = table.concat(lines_of(path), "\n")
+  for at, call in source:gmatch("()%f[%w_]%l*[._]?%l*err?o?r?%f[^%w_](%b())") do
+    local words = {}
+    for literal in call:gmatch('"([^"]*)"') do words[#words + 1] = literal end
+    local text = table.concat(words)
+    if #words > 0 and text:find(" ") then
+      local _, number = source:sub(1, at):gsub("\n", "")
+      check_text(path, number + 1, text)
+    end
+  end
+end
+
+-- Comments of C: of a header all, of another file the first.
+local function check_c(path)
+  local source = table.concat(lines_of(path), "\n")
+  local begin = 1
+  while true do
+    local from, to, text = source:find("/%*(.-)%*/", begin)
+    if not from then break end
+    local _, number = source:sub(1, from):gsub("\n", "")
+    check_text(path, number + 1, (text:gsub("\n%s*%*?%s*", " "):match("^%s*(.-)%s*$")))
+    if path:find("%.c$") then break end
+    begin = to + 1
+  end
+end
+
+if arg and arg[1] == "docstrings" then
+  for _, path in ipairs(files("find " .. (arg[2] or "lua") .. " -name '*.lua'")) do
+    check_docstrings(path)
+  end
+elseif arg and arg[1] == "messages" then
+  for _, path in ipairs(files("find " .. (arg[2] or "lua") .. " -name '*.lua'")) do
+    check_messages(path)
+  end
+elseif arg and arg[1] then
+  for _, path in ipairs(files("find " .. arg[1] .. " -name '*.[ch]'")) do check_c(path) end
+else
+  for _, path in ipairs(files("find lua -name '*.lua'")) do check_docstrings(path) end
+  for _, folder in ipairs(folders) do
+    for _, path in ipairs(files("find " .. folder .. " -name '*.[ch]'")) do check_c(path) end
+  end
+end
+for _, each in ipairs(found) do print(each) end
+os.exit(#found == 0)
