@@ -1612,8 +1612,8 @@ function ipu.linspace(start, stop, options) end
 ---@return ipulua.Tensor
 function ipu.confusion_matrix(labels, predictions, num_classes, options) end
 
----The elements that differ, in the order in which they appear; for each element the position of its
----like among them; and how often each is there. NaNs count as one.
+---The elements that differ, in the order in which they appear. Further results: for each element
+---the position of its like among them; how often each is there. NaNs count as one.
 ---Shapes: [...] → [n], the shape of x, [n]; n is `size` where that is given
 ---Units: positions count from 0, int32, as gather takes them; counts are int32
 ---Errors: a symbolic tensor without a size: `ipu.func(function(x) return ipu.unique(x) end)(x)`
@@ -1660,8 +1660,8 @@ function ipu.is_tensor(x) end
 ---@return ipulua.Tensor
 function ipu.print_tensor(input, options) end
 
----How tensors are printed from now on. What isn't given stays as it is; at first edgeitems is 3,
----precision 8 and threshold 1000. A number alone is printed with all its digits.
+---How tensors are printed from now on. Options that aren't given stay as they are. At first
+---edgeitems is 3, precision 8 and threshold 1000. A number alone is printed with all its digits.
 ---Shapes: of what is printed: any
 ---Errors: a precision below 0 or above 17: `ipu.set_printoptions{precision = 40}`
 ---Source: numpy.set_printoptions
@@ -1676,7 +1676,7 @@ function ipu.set_printoptions(options) end
 ---@param tensors table<string, ipulua.Tensor>|ipulua.Tensor
 function ipu.save(path, tensors) end
 
----What ipu.save wrote: a table of tensors by name; a .npy gives its tensor.
+---The content of a file of ipu.save: a table of tensors by name; a .npy gives its tensor.
 ---Shapes: as they were saved
 ---Errors: a file that is not there, of another ending, or damaged (with the byte's position): `ipu.load "nowhere.npz"`
 ---@param path string
@@ -1738,8 +1738,9 @@ function ipu.move_variable_initialization_to_cpu(options) end
 ---Forgets the graph, its names, and the variables of get_variable.
 function ipu.reset_default_graph() end
 
----Traced once per signature (dtypes and shapes of tensors; values of numbers, strings, booleans);
----called like f. It keeps max_programs programs; of more, the one that was called longest ago goes.
+---Traced once per signature: dtypes and shapes of tensors, values of numbers, strings, booleans.
+---The result is called like f. It keeps max_programs programs; of more, the one that was called
+---longest ago goes.
 ---Shapes: those of f: extents are fixed for each signature
 ---Errors: f is no function; while f is traced whatever its ops say, with f's line: `ipu.func(1)`, `ipu.func(function(a) return ipu.matmul(a, a) end)(x)`
 ---Source: tf.function(jit_compile=True) of TensorFlow 2.6
@@ -1803,8 +1804,8 @@ function ipu.loops.while_loop(condition, body, options) end
 ---@return ipulua.Tensor ... one for each of the list
 function ipu.barrier(list) end
 
----A function of tensors that calls f on the host each time that the program comes to it; outputs =
----{{shape, dtype}, …} says what f returns.
+---A function of tensors that calls f on the host each time that the program comes to it. outputs =
+---{{shape, dtype}, …} says the results of f.
 ---Shapes: results as outputs says: {{shape, dtype}, …}
 ---Errors: outputs of another form; when it runs, what f raises or a result of another shape: `ipu.host_callback(print, {outputs = {1}})`
 ---@param f function
@@ -1812,8 +1813,8 @@ function ipu.barrier(list) end
 ---@return fun(...): ...
 function ipu.host_callback(f, options) end
 
----What this was given `depth` executions ago; zeros in the first ones. Only in a program: each
----call in the script has values of its own.
+---The argument of `depth` executions ago; zeros in the first ones. Only in a program: each call in
+---the script has values of its own.
 ---Shapes: [...] → [...]
 ---Errors: outside of a compiled function, a depth below 1: `ipu.fifo(x, 2)`
 ---Source: internal_ops.fifo of Graphcore's TensorFlow 2.6
@@ -1832,8 +1833,8 @@ function ipu.fifo(x, depth, options) end
 ---@return ipulua.Tensor
 function ipu.remap(x, options) end
 
----A function like f. The compiler keeps the code of equal operations once anyway; so where it is
----called several times, its operations are found again, and this says that they are meant to.
+---A function like f. The compiler keeps the code of equal operations once anyway. If the function
+---is called several times, its operations are found again, and this says that they are meant to.
 ---Shapes: those of func
 ---Errors: func is no function: `ipu.outlined_function(1)`
 ---Source: functional_ops.outlined_function of Graphcore's TensorFlow 2.6
@@ -1851,13 +1852,13 @@ function ipu.outlined_function(func, options) end
 ---@return fun(...): ...
 function ipu.nn.multi_conv(fn, options) end
 
----What ipu.func makes: called like the function, compiled for each signature.
+---The result of ipu.func: called like the function, compiled for each signature.
 ---Made by `ipu.func(f)`.
 ---@class ipulua.Function
 ---@overload fun(...): ipulua.Function
 local Function = {}
 
----What was traced so far, a text a signature: dtypes and shapes of tensors, values of all else.
+---The signatures traced so far, a text each: dtypes and shapes of tensors, values of all else.
 ---@return string[]
 function Function:signatures() end
 
@@ -1937,9 +1938,9 @@ ipu.GradientCaptureTape = {}
 ---@return any
 function ipu.GradientCaptureTape:gradient(target, sources, ...) end
 
----An op written in Lua: call(arguments…) gives its results; gradient(upstream…, arguments…,
----results…) those of the tensors among its arguments.
----Without gradient that of the ops in call is taken.
+---An op written in Lua: call(arguments…) gives its results. gradient(upstream…, arguments…,
+---results…) gives the gradients of the tensors among its arguments. Without gradient the gradients
+---of the ops in call are taken.
 ---Shapes: those of call; each gradient has its argument's shape
 ---Errors: a name that is taken, also by a member of tensors, or no name: `ipu.register_op("matmul", print)`, `ipu.register_op("a b", print)`
 ---Source: custom_ops.precompiled_user_op of Graphcore's TensorFlow 2.6
@@ -2051,7 +2052,7 @@ function ipu.name_scope(name) end
 ---@return Scope
 function ipu.frontend_attribute(attribute_name, attribute_value, options) end
 
----What matrix products and convolutions inside add up in.
+---The dtype that matrix products and convolutions inside add up in.
 ---Errors: a dtype other than float16 and float32: `ipu.partials_type "int32"`
 ---Source: scopes.partials_type of Graphcore's TensorFlow 2.6
 ---@param override_type string
@@ -2134,10 +2135,10 @@ function ipu.data.from_idx(path, options) end
 ---@return ipulua.Dataset
 function ipu.data.from_cifar(path, options) end
 
----A table of numbers as text (RFC 4180): each record a vector; with `label`, a column's name or
----position (0-based), pairs of a vector of the other columns and that number. {columns = {…}}
----chooses columns by name or position. A cell that is empty, NA, N/A or null is an error, or
----becomes `fill`, a number or a table of numbers by column. read_csv reads words, too.
+---A table of numbers as text (RFC 4180): each record is a vector. With `label`, a column's name or
+---position from 0, elements are pairs of a vector of the other columns and that number. {columns =
+---{…}} chooses columns by name or position. A cell that is empty, NA, N/A or null is an error
+---without `fill`. `fill` is a number, or a table of numbers by column. read_csv reads words, too.
 ---Shapes: [columns]; with a label pairs [columns], []
 ---Errors: a field that is no number (with its line), a missing cell without a fill, an unknown column, a file that is missing: `data.from_csv "nowhere.csv"`
 ---@param path string
@@ -2145,8 +2146,8 @@ function ipu.data.from_cifar(path, options) end
 ---@return ipulua.Dataset
 function ipu.data.from_csv(path, options) end
 
----A table as text (RFC 4180) by columns: {name = a tensor, or a list of strings}, and the type of
----each, as the cells have it: "int32", "float32" or "text". Without a header the names are
+---A table as text (RFC 4180) by columns: {name = a tensor, or a list of strings}. The second result
+---is the type of each column's cells: "int32", "float32" or "text". Without a header the names are
 ---"column0" …. A cell that is empty, NA, N/A or null is an error, or becomes `fill`.
 ---Shapes: [records] each
 ---Errors: a missing cell without a fill (with its record and column), an unknown column, a file that is missing: `data.read_csv "nowhere.csv"`
@@ -2202,9 +2203,9 @@ ipu.data.Dataset = {}
 ---@return ipulua.Dataset
 function ipu.data.Dataset:batch(batch_size, options) end
 
----Batches of elements of about the same length, padded to one shape: bucket i holds lengths below
----bucket_boundaries[i], a batch of bucket_batch_sizes[i] of them comes when it is full. What is
----left at the end comes by bucket. The function is called in Lua for each element.
+---Batches of elements of about the same length, padded to one shape. Bucket i holds lengths below
+---bucket_boundaries[i]. A batch of bucket_batch_sizes[i] elements comes when the bucket is full.
+---Batches that are not full come last, by bucket. The function is called in Lua for each element.
 ---Shapes: [a, ...] → [-1, -1, ...]
 ---Errors: boundaries that don't rise, not one batch size more than boundaries: `ds:bucket_by_sequence_length(function(x) return x.shape[1] end, {8, 4}, {2, 2, 2})`
 ---@param element_length_func function
@@ -2225,7 +2226,7 @@ function ipu.data.Dataset:cache(options) end
 ---@return integer
 function ipu.data.Dataset:cardinality() end
 
----Its elements, then those of another dataset.
+---Its elements, then the elements of another dataset.
 ---Shapes: as they were; -1 where the two differ
 ---Errors: another structure, dtype or rank: `ds:concatenate(data.range(3):batch(2))`
 ---@param other ipulua.Dataset
@@ -2272,9 +2273,9 @@ function ipu.data.Dataset:iter() end
 ---@return IPUOwnedIterator|HostIterator
 function ipu.data.Dataset:iterator() end
 
----f of every element, in order; traced once, run on worker threads. {eager = true}: called in Lua
----instead; what it gives is learnt from the first element, unless output_types and output_shapes
----say it. Elements with strings are for Lua, too.
+---f of every element, in order; traced once, run on worker threads. With {eager = true} it is
+---called in Lua instead. Its types are then learnt from the first element, unless output_types and
+---output_shapes say them. Elements with strings are for Lua, too.
 ---Shapes: those that f gives
 ---Errors: f can't be traced (it asks for a value, or opens a file); without eager, what its ops say: `ds:map(function(i) return i:item() end)`
 ---@param f function
@@ -2320,7 +2321,7 @@ function ipu.data.Dataset:shard(num_shards, index) end
 ---@return ipulua.Dataset
 function ipu.data.Dataset:shuffle(buffer_size, options) end
 
----What comes after the first count elements.
+---The elements after the first count ones.
 ---Shapes: as they were
 ---Errors: a count that is no integer: `ds:skip "one"`
 ---@param count integer
@@ -2353,7 +2354,7 @@ function ipu.data.Dataset:window(size, options) end
 ---@return ipulua.Dataset
 function ipu.data.Dataset:with_options() end
 
----Pull elements from a dataset; the report is JSON text. apply_debug_options is accepted; it
+---Pull elements from a dataset. The report is JSON text. apply_debug_options is accepted; it
 ---changes nothing here.
 ---Units: time_elapsed in seconds, total_bytes_processed in bytes, bandwidth in GB/s (1e9 bytes)
 ---Errors: no dataset, counts below 1: `ipu.dataset_benchmark.dataset_benchmark(1, 1, 1)`
@@ -2414,7 +2415,7 @@ ipu.IPUInfeedQueue = {}
 ---@return Operation
 function ipu.IPUInfeedQueue:deleter() end
 
----Start the queue; the first program that reads it does so by itself, but for those of sessions.
+---Start the queue. The first program that reads it does so by itself, except in sessions.
 ---Errors: a second call without deleter() between
 ---@return Operation
 function ipu.IPUInfeedQueue:initializer() end
@@ -2460,8 +2461,8 @@ function ipu.IPUOutfeedQueue:iter(job) end
 ---@overload fun(...): ipulua.ScopedIPUOutfeedQueue
 ipu.ScopedIPUOutfeedQueue = {}
 
----What is made in its scope lives on the IPU, and what it runs is compiled. A device of several
----IPUs makes replicas, or the shards or stages of a model.
+---Variables made in its scope live on the IPU, and functions that it runs are compiled. A device of
+---several IPUs makes replicas, or the shards or stages of a model.
 ---Errors: a device of another form; when it is used, one that is not configured: `ipu.IPUStrategy("/device:GPU:0")`
 ---Source: ipu_strategy.IPUStrategyV1 of Graphcore's TensorFlow 2.6
 ---@class ipulua.IPUStrategy
@@ -2627,12 +2628,12 @@ function ipu.distributed.broadcast(x, options) end
 ---Errors: a call inside of a compiled function
 function ipu.distributed.barrier() end
 
----What meetings have cost since the start: {meetings, bytes_sent, bytes_received, seconds, waited}.
+---The cost of meetings since the start: {meetings, bytes_sent, bytes_received, seconds, waited}.
 ---Units: bytes; seconds
 ---@return table
 function ipu.distributed.statistics() end
 
----What a function of distribute_datasets_from_function is told.
+---The argument of a function of distribute_datasets_from_function.
 ---Made by `strategy:distribute_datasets_from_function(f)`.
 ---@class ipulua.InputContext
 ---@overload fun(...): ipulua.InputContext
@@ -2644,7 +2645,7 @@ local InputContext = {}
 ---@return integer
 function InputContext:get_per_replica_batch_size(size) end
 
----What optimizers in the manner of sessions are made of: `ipu.train.Optimizer:extend("Name")` with
+---The base of optimizers in the manner of sessions: `ipu.train.Optimizer:extend("Name")` with
 ---`apply_gradient(g, v)`.
 ---Shapes: gradients and variables alike
 ---@class ipulua.Optimizer
@@ -2739,8 +2740,8 @@ ipu.train.GradientDescentOptimizer = {}
 ---@overload fun(...): ipulua.MomentumOptimizer
 ipu.train.MomentumOptimizer = {}
 
----m ← beta1·m + (1 − beta1)·g; s ← beta2·s + (1 − beta2)·g²; after t updates
----v ← v − learning_rate·√(1 − beta2ᵗ) / (1 − beta1ᵗ) · m / (√s + epsilon).
+---m ← beta1·m + (1 − beta1)·g and s ← beta2·s + (1 − beta2)·g². After t updates v ← v −
+---learning_rate·√(1 − beta2ᵗ) / (1 − beta1ᵗ) · m / (√s + epsilon).
 ---Shapes: gradients and variables alike; learning_rate []; beside each variable: m, v
 ---Errors: as GradientDescentOptimizer's; an unknown argument: `ipu.train.AdamOptimizer{beta_1 = 0.5}`
 ---Source: arXiv:1412.6980; tf.compat.v1.train.AdamOptimizer of TensorFlow 2.6
@@ -2748,8 +2749,8 @@ ipu.train.MomentumOptimizer = {}
 ---@overload fun(...): ipulua.AdamOptimizer
 ipu.train.AdamOptimizer = {}
 
----s ← decay·s + (1 − decay)·g², from 1; step = learning_rate·g / √(s + epsilon) (centered: s less
----the squared mean of g); sum ← momentum·sum + step; v ← v − sum.
+---s ← decay·s + (1 − decay)·g², from 1, and step = learning_rate·g / √(s + epsilon). Centered, s is
+---less the squared mean of g. Then sum ← momentum·sum + step and v ← v − sum.
 ---Shapes: gradients and variables alike; learning_rate []; beside each variable: RMSProp, MeanGradient if centered, Momentum
 ---Errors: as GradientDescentOptimizer's: `ipu.train.RMSPropOptimizer()`
 ---Source: Tieleman & Hinton 2012, lecture 6.5; tf.compat.v1.train.RMSPropOptimizer of TensorFlow 2.6
@@ -2771,8 +2772,9 @@ ipu.train.AdagradOptimizer = {}
 ---@return ipulua.Tensor
 function ipu.train.get_or_create_global_step() end
 
----What is saved together: `model`, `optimizer`, or under any other name a model, layer, optimizer,
----variable, infeed queue or iterator, or a value that JSON can hold. Fields may be set later.
+---Objects that are saved together: `model`, `optimizer`, and others under any name. Others are
+---models, layers, optimizers, variables, infeed queues, iterators and values that JSON can hold.
+---Fields may be set later.
 ---Errors: a name that it can't save: `ipu.train.Checkpoint{thing = print}`
 ---Source: tf.train.Checkpoint of TensorFlow 2.6
 ---@class ipulua.Checkpoint
@@ -2787,8 +2789,8 @@ ipu.train.Checkpoint = {}
 function ipu.train.Checkpoint:restore(dir) end
 
 ---Writes a checkpoint into dir/step-NNNNNN; older ones but the newest max_to_keep (and the last
----that was said to be best) go. The number is how many updates its Keras optimizer, or its model's,
----has made (of several, the first by name), without one how many saves; a checkpoint of the same
+---that was said to be best) go. The number counts the updates of its Keras optimizer, or of its
+---model's; of several the first by name. Without one it counts saves. A checkpoint of the same
 ---number is replaced.
 ---Errors: a folder that can't be written, a max_to_keep below 1: `ipu.train.Checkpoint{model = model}:save("/proc/none")`
 ---@param dir string
@@ -2828,8 +2830,8 @@ ipu.optimizers.CrossReplicaOptimizer = {}
 ---@overload fun(...): ipulua.ShardedOptimizer
 ipu.optimizers.ShardedOptimizer = {}
 
----Hands on f(gradient, variable) in place of each gradient. What was accumulated in another dtype
----than the variable's goes through f once more: it may cast.
+---Hands on f(gradient, variable) in place of each gradient. A sum accumulated in another dtype than
+---the variable's goes through f once more: it may cast.
 ---Shapes: f gives a gradient of the shape that it is given
 ---Errors: what it wraps is no optimizer of ipu.train, a mapping that is no function: `ipu.optimizers.MapGradientOptimizer("sgd", print)`
 ---Source: optimizers.MapGradientOptimizer of Graphcore's TensorFlow 2.6
@@ -2837,7 +2839,7 @@ ipu.optimizers.ShardedOptimizer = {}
 ---@overload fun(...): ipulua.MapGradientOptimizer
 ipu.optimizers.MapGradientOptimizer = {}
 
----What was accumulated in another dtype than the variable's goes through the function once more: it
+---A sum accumulated in another dtype than the variable's goes through the function once more: it
 ---may cast.
 ---Shapes: each gradient has its variable's shape
 ---Errors: as the wrapped optimizer's: `ipu.optimizers.MapGradientOptimizer(ipu.train.AdamOptimizer(0.1), print):apply_gradients{}`
@@ -2888,8 +2890,8 @@ ipu.optimizers.CrossReplicaGradientAccumulationOptimizer = {}
 ---@return Operation
 function ipu.pipeline(computational_stages, options) end
 
----What the optimizer function of a pipeline returns: the optimizer and the loss; how gradients are
----computed; what is captured.
+---The result of a pipeline's optimizer function: the optimizer, the loss, how gradients are
+---computed and what is captured.
 ---Shapes: loss is what the last stage gave, or made of it
 ---Errors: a loss that is no tensor, an optimizer that is none of ipu.train: `ipu.OptimizerFunctionOutput("sgd", x)`
 ---Source: pipelining_ops.OptimizerFunctionOutput of Graphcore's TensorFlow 2.6
@@ -2898,8 +2900,8 @@ function ipu.pipeline(computational_stages, options) end
 ipu.OptimizerFunctionOutput = {}
 
 ---Options of a stage's convolutions and matrix products, partialsType and
----availableMemoryProportion;
----they go before those of the configuration. Options of slices change nothing, there as here.
+---availableMemoryProportion. They go before the configuration's. Options of slices change nothing,
+---there as here.
 ---Errors: options that are no table of texts: `ipu.PipelineStageOptions{matmul_options = 1}`
 ---Source: pipelining_ops.PipelineStageOptions of Graphcore's TensorFlow 2.6
 ---@class ipulua.PipelineStageOptions
@@ -2924,7 +2926,7 @@ function ipu.get_current_iteration_counter() end
 
 ---The timetable of a pipelined model, of a function that runs a pipeline, or of a schedule:
 ---{schedule =, device_mapping =, training =, count =}. With timing = "dependencies" its times are
----those of devices that don't wait for each other's time steps.
+---times of devices that don't wait for each other's time steps.
 ---Units: time steps; a step lasts as long as its longest stage; span: passes, compiled: cycles
 ---Errors: a model without stages, an unknown schedule, a mapping that the schedule can't have: `ipu.timetable{schedule = "Round", device_mapping = {0, 1}}`
 ---@param of any
@@ -2960,8 +2962,8 @@ function ipu.within_replica.reduce_scatter(input_shards, options) end
 function ipu.within_replica.all_gather(input_shards, options) end
 
 ---Softmax cross-entropy over the true classes and a sample of the others, for training only.
----sampled_values are classes, and how often the true and the sampled ones are to be expected;
----without them, classes are drawn, small numbers more often.
+---sampled_values are classes, with the expected counts of the true and of the sampled ones. Without
+---them, classes are drawn, small numbers more often.
 ---Shapes: weights [classes, dim], biases [classes], labels [batch, num_true], inputs [batch, dim] → [batch]
 ---Errors: counts that don't fit: `ipu.nn.sampled_softmax_loss(ipu.ones{5, 3}, ipu.ones{5}, ipu.zeros{2, 1}, ipu.ones{2, 3}, 6, 5)`
 ---Source: tf.nn.sampled_softmax_loss; Jean et al. 2015, arXiv:1412.2007
@@ -3035,9 +3037,8 @@ function HostEmbedding:lookup(indices, options) end
 ---@return Scope
 function HostEmbedding:register() end
 
----What devices there are and how programs are made for them. Options are its fields, those of a
----category in a table of its own (`cfg.ipu_model.version`); an unknown one or a value of another
----type is an error.
+---The devices that there are and how programs are made for them. Options are its fields, or fields
+---of a category: `cfg.ipu_model.version`. An unknown one or a value of another type is an error.
 ---Errors: an unknown option, a value of another type: `set(cfg, "auto_select", 2)`, `set(cfg, "auto_select_ipus", "two")`
 ---Source: config.IPUConfig of Graphcore's TensorFlow 2.6
 ---@class ipulua.IPUConfig
@@ -3053,8 +3054,8 @@ function ipu.IPUConfig:configure_ipu_system(...) end
 ---@return ipulua.IPUConfig
 function ipu.IPUConfig:copy() end
 
----Takes over the options of a table as to_dict makes it. Options that it lacks keep their values,
----of which one warning tells.
+---Takes over the options of a table as to_dict makes it. Options that it lacks keep their values;
+---one warning names them.
 ---Errors: an unknown option, a value of another type: `cfg:from_dict{ipus = 2}`
 ---@param dict table<string, any>
 function ipu.IPUConfig:from_dict(dict) end
@@ -3064,8 +3065,8 @@ function ipu.IPUConfig:from_dict(dict) end
 ---@param text string as to_json makes it
 function ipu.IPUConfig:from_json(text) end
 
----What is known about an option or a category; metadata:check_type(value) refuses a value of
----another type, metadata:warn_if_deprecated() says when it is deprecated.
+---Facts about an option or a category; metadata:check_type(value) refuses a value of another type,
+---metadata:warn_if_deprecated() says when it is deprecated.
 ---Errors: an unknown option: `cfg:get_attribute_metadata "ipus"`
 ---@param name string such as "ipu_model.version"
 ---@return table metadata name, type, types, default, deprecated, deprecated_msg, doc
@@ -3162,14 +3163,14 @@ function ipu.selection_order(order, count, options) end
 ---@return table
 function ipu.estimate(fn, options) end
 
----What was compiled since configuring, in that order.
+---The programs compiled since configuring, in that order.
 ---Units: executions, and time_steps of a pipeline, are counts
 ---@return table[]
 function ipu.programs() end
 
----The nodes that are computed, in the order of tracing: {op, name, shape, dtype, device, shard,
----stage, backward, line, attributes, operands, id, depth}; what loops and branches hold follows,
----one deeper. shard, stage and attributes are nil where there is none.
+---The nodes that are computed, in the order of tracing. Each is {op, name, shape, dtype, device,
+---shard, stage, backward, line, attributes, operands, id, depth}. Nodes inside of loops and
+---branches follow, one deeper. shard, stage and attributes are nil where there is none.
 ---Shapes: shape of each node as a list
 ---Errors: what is neither a function of ipu.func that has been traced nor a value of the graph: `ipu.graph.nodes(1)`
 ---@param fn any
@@ -3185,8 +3186,8 @@ function ipu.graph.nodes(fn) end
 ---@return string
 function ipu.graph.print(fn, options) end
 
----What happened on the devices since the last call, of more than 10,000 events the newest: a list
----of {type, timestamp, duration, device, module, tensors}.
+---The events on the devices since the last call, of more than 10,000 the newest. A list of {type,
+---timestamp, duration, device, module, tensors}.
 ---Units: timestamp in seconds since 1970, duration in seconds
 ---Source: gen_ipu_ops.ipu_event_trace of Graphcore's TensorFlow 2.6
 ---@return table[]
@@ -3223,8 +3224,8 @@ function ipu.enable_check_numerics() end
 ---Programs run as usual again.
 function ipu.disable_check_numerics() end
 
----x itself; an error where it holds a NaN or an infinity, at once or in a program whenever it comes
----by: the message, the script's line and the first position.
+---x itself; an error where it holds a NaN or an infinity, at once or in each run of a program. The
+---error has the message, the script's line and the first position.
 ---Shapes: [...] → the same
 ---Units: positions count from 0
 ---Errors: integers; a NaN or an infinity: `ipu.debugging.check_numerics({0, 0 / 0}, "loss")`
@@ -3245,8 +3246,8 @@ function ipu.debugging.check_numerics(x, options) end
 ---@param options? {message?: string}
 function ipu.debugging.assert_equal(x, y, options) end
 
----An error where a tensor hasn't the shape that is said of it: {tensor, {2, -1, "n"}}, where -1 is
----any extent, and a name one that is the same wherever it stands.
+---An error where a tensor hasn't the shape given with it: {tensor, {2, -1, "n"}}. -1 is any extent;
+---a name is the same extent wherever it stands.
 ---Shapes: any
 ---Errors: another shape, a pair of another form: `ipu.debugging.assert_shapes{{ipu.ones{2}, {3}}}`
 ---Source: tf.debugging.assert_shapes

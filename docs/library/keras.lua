@@ -21,7 +21,7 @@ preprocessing.sequence, preprocessing.text = {}, {}
 ---@class keras.Model: keras.layers.Layer
 local Model = {}
 
----What a layer expects of its input; it is checked at each call where the layer (or its class) has it as `input_spec`, or a list of them for several inputs. axes: the extents of some axes, by their numbers from 0 or, negative, from the end. shape, with -1 for what may be any, says rank and extents at once. A plain table with the fields ndim, max_ndim, min_ndim, axes and dtype does as well.
+---The input that a layer expects. It is checked at each call if the layer or its class has it as `input_spec`, or a list of them for several inputs. axes: extents by axis, from 0 or, negative, from the end. shape: rank and extents at once, -1 for any. A plain table with the fields ndim, max_ndim, min_ndim, axes and dtype does as well.
 ---@class keras.layers.InputSpec
 ---@overload fun(options?: {dtype?: string, shape?: any, ndim?: integer, max_ndim?: integer, min_ndim?: integer, axes?: table}): keras.layers.InputSpec
 layers.InputSpec = {}
@@ -31,7 +31,7 @@ layers.InputSpec = {}
 ---@overload fun(options?: {name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Layer
 layers.Layer = {}
 
----What a functional model begins with; keras.Input makes it.
+---The beginning of a functional model; keras.Input makes it.
 ---@class keras.layers.InputLayer: keras.layers.Layer
 ---@overload fun(options?: {name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.InputLayer
 layers.InputLayer = {}
@@ -124,7 +124,7 @@ layers.Discretization = {}
 ---@overload fun(num_tokens: integer, options?: {output_mode?: string, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.CategoryEncoding
 layers.CategoryEncoding = {}
 
----The number of a value in a vocabulary. First comes 0 for mask_token, if there is one and output_mode is "int"; then num_oov_indices numbers for what the vocabulary lacks (of several, the value modulo their count says which); then the vocabulary, given or learnt by `adapt(data)`: the most frequent first. output_mode: "int" the numbers; "one_hot" a vector of 0 and 1 for each; "multi_hot" and "count" a vector for the values along the last axis together. invert = true goes back from numbers to values, those without one becoming oov_token. `get_vocabulary()`, `set_vocabulary(list)`, `vocabulary_size()`.
+---The number of a value in a vocabulary. Number 0 is mask_token, if there is one and output_mode is "int". Then come num_oov_indices numbers for unknown values, chosen by the value modulo their count. Then comes the vocabulary, given or learnt by `adapt(data)`, the most frequent value first. output_mode "int" gives the numbers, "one_hot" a vector of 0 and 1 for each. "multi_hot" and "count" give one vector for the values along the last axis. invert = true goes back from numbers to values; unknown numbers become oov_token. `get_vocabulary()`, `set_vocabulary(list)`, `vocabulary_size()`.
 ---@class keras.layers.IntegerLookup: keras.layers.Layer
 ---@overload fun(options?: {max_tokens?: integer, num_oov_indices?: integer, mask_token?: integer, oov_token?: integer, vocabulary?: any|userdata|string, invert?: boolean, output_mode?: string, pad_to_max_tokens?: boolean, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.IntegerLookup
 layers.IntegerLookup = {}
@@ -134,7 +134,7 @@ layers.IntegerLookup = {}
 ---@overload fun(options?: {max_tokens?: integer, num_oov_indices?: integer, mask_token?: string, oov_token?: string, vocabulary?: any[]|string, invert?: boolean, output_mode?: string, pad_to_max_tokens?: boolean}): keras.layers.StringLookup
 layers.StringLookup = {}
 
----Texts as the numbers of their words: in small letters without punctuation (standardize), split at spaces, in a vocabulary that is given or learnt by `adapt(data)`. 0 fills up, 1 is an unknown word. ngrams = 2 counts pairs of neighbours as words, too. output_mode "int" gives the numbers, of output_sequence_length or of the longest text; "multi_hot" and "count" a vector for each text. Called with a string, a list, or the bytes of a text.
+---Texts as the numbers of their words: in small letters without punctuation (standardize), split at spaces. The vocabulary is given or learnt by `adapt(data)`. 0 fills up, 1 is an unknown word. ngrams = 2 counts pairs of neighbours as words, too. output_mode "int" gives the numbers, of output_sequence_length or of the longest text. "multi_hot" and "count" give a vector for each text. Called with a string, a list, or the bytes of a text.
 ---@class keras.layers.TextVectorization: keras.layers.Layer
 ---@overload fun(options?: {max_tokens?: integer, standardize?: string|function, split?: string|function, ngrams?: integer|any, output_mode?: string, output_sequence_length?: integer, pad_to_max_tokens?: boolean, vocabulary?: any[]|string}): keras.layers.TextVectorization
 layers.TextVectorization = {}
@@ -414,7 +414,7 @@ layers.LSTMCell = {}
 ---@overload fun(units: integer, options?: {activation?: string|function, recurrent_activation?: string|function, use_bias?: boolean, kernel_initializer?: string|table, recurrent_initializer?: string|table, bias_initializer?: string|table, reset_after?: boolean, kernel_regularizer?: string|table, recurrent_regularizer?: string|table, bias_regularizer?: string|table, kernel_constraint?: string|table, recurrent_constraint?: string|table, bias_constraint?: string|table, dropout?: number, recurrent_dropout?: number, seed?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.GRUCell
 layers.GRUCell = {}
 
----What own cells for RNN extend: with the fields `state_size` (units; several states: a list of units or shapes) and `output_size`, and with `call(x, states, {training =})`, which gives the output and a list of the new states. States begin with zeros.
+---Own cells for RNN extend it. Fields: `state_size` (units; of several states a list of units or shapes) and `output_size`. `call(x, states, {training =})` gives the output and a list of the new states. States begin with zeros.
 ---@class keras.layers.AbstractRNNCell: keras.layers.Layer
 ---@overload fun(options?: {name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.AbstractRNNCell
 layers.AbstractRNNCell = {}
@@ -524,7 +524,7 @@ layers.Maximum = {}
 ---@overload fun(options?: {name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Minimum
 layers.Minimum = {}
 
----Tensors one behind the other along an axis.
+---Tensors joined along an axis.
 ---@class keras.layers.Concatenate: keras.layers.Layer
 ---@overload fun(options?: {axis?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Concatenate
 layers.Concatenate = {}
@@ -993,7 +993,7 @@ optimizers.LAMB = {}
 ---@overload fun(options?: {learning_rate?: number|table|function|userdata, beta_1?: number, beta_2?: number, name?: string, clipnorm?: number, clipvalue?: number, global_clipnorm?: number, decay?: number, weight_decay?: number, use_ema?: boolean, ema_momentum?: number, ema_overwrite_frequency?: integer}): keras.optimizers.Lion
 optimizers.Lion = {}
 
----Changes each gradient by f(gradient, variable) before it is accumulated and applied. What was accumulated in another dtype than the variable's goes through f once more: it may cast.
+---Changes each gradient by f(gradient, variable) before it is accumulated and applied. A sum accumulated in another dtype than the variable's goes through f once more: it may cast.
 ---@class keras.optimizers.MapGradientOptimizer: keras.optimizers.Optimizer
 ---@overload fun(wrapped_optimizer: table, gradient_mapping_function: function, options?: {name?: string}): keras.optimizers.MapGradientOptimizer
 optimizers.MapGradientOptimizer = {}
@@ -1013,7 +1013,7 @@ optimizers.CrossReplicaOptimizer = {}
 ---@overload fun(opt: table, num_mini_batches: integer, options?: {offload_weight_update_variables?: boolean, replicated_optimizer_state_sharding?: boolean, dtype?: string|function, reduction_method?: any, name?: string}): keras.optimizers.GradientAccumulationOptimizer
 optimizers.GradientAccumulationOptimizer = {}
 
----Scales the loss so that float16 gradients neither overflow nor vanish: the factor is doubled unless too many elements are at or beyond histogram_bin_edge; then it is halved. Fields that are only read: loss_scaling_factor, previous_loss_scaling_factor, histogram, normalized_histogram, update_counter, decrease_factor.
+---Scales the loss so that float16 gradients neither overflow nor vanish. The factor is doubled unless too many elements are at or beyond histogram_bin_edge. Otherwise it is halved. Fields that are only read: loss_scaling_factor, previous_loss_scaling_factor, histogram, normalized_histogram, update_counter, decrease_factor.
 ---@class keras.optimizers.ALSOptimizer: keras.optimizers.Optimizer
 ---@overload fun(opt: table, options?: {initial_loss_scaling_factor?: number, update_frequency?: integer, increase_factor?: number, max_loss_scaling_factor?: number, accumulate_statistics_over_update_period?: boolean, ratio_threshold?: number, captured_grads_only?: boolean, lpf_alpha?: number, histogram_bin_edge?: number, name?: string}): keras.optimizers.ALSOptimizer
 optimizers.ALSOptimizer = {}
@@ -1346,7 +1346,7 @@ function Model:set_outfeed_queue_options(...) end
 ---Says which pipeline stage each layer belongs to: integers or assignments (Sequential), or the assignments of get_pipeline_stage_assignment() with their pipeline_stage set.
 function Model:set_pipeline_stage_assignment(...) end
 
----Options of pipelined training; those of ipu.pipeline that the model doesn't set itself.
+---Options of pipelined training; options of ipu.pipeline that the model doesn't set itself.
 function Model:set_pipelining_options(...) end
 
 ---How the metrics of replicas become one: NONE (the last one's), LIST, SUM, MEAN.
@@ -1400,7 +1400,7 @@ callbacks.EarlyStopping = {}
 ---@overload fun(filepath: string, options?: {monitor?: string, verbose?: integer, save_best_only?: boolean, save_weights_only?: boolean, mode?: string, save_freq?: string|integer, initial_value_threshold?: number}): keras.callbacks.ModelCheckpoint
 callbacks.ModelCheckpoint = {}
 
----Saves the whole state of the training (weights, optimizer, random numbers, position in the dataset, metrics, callbacks) at each epoch's end, or each save_freq steps, and begins a later fit with it: its weights are bit for bit those of a run that was never interrupted. After Ctrl-C the later fit begins with the next step, where executions of several steps were not cut short. double_checkpoint keeps the backup before, too; delete_checkpoint removes them when the training has ended.
+---Saves the whole state of the training (weights, optimizer, random numbers, position in the dataset, metrics, callbacks) at each epoch's end, or each save_freq steps. A later fit begins with it: its weights are bit for bit the weights of a run that was never interrupted. After Ctrl-C the later fit begins with the next step, where executions of several steps were not cut short. double_checkpoint keeps the backup before, too. delete_checkpoint removes them when the training has ended.
 ---@class keras.callbacks.BackupAndRestore: keras.callbacks.Callback
 ---@overload fun(backup_dir: string, options?: {save_freq?: string|integer, double_checkpoint?: boolean, delete_checkpoint?: boolean, verbose?: integer}): keras.callbacks.BackupAndRestore
 callbacks.BackupAndRestore = {}
@@ -1454,7 +1454,7 @@ function models.Sequential(...) end
 ---Class numbers as vectors of 0 and 1.
 function utils.to_categorical(...) end
 
----Vectors along an axis divided by their norm of some order (2: Euclid's, math.huge: the largest element); those of length 0 stay.
+---Vectors along an axis divided by their norm of some order (2: Euclid's, math.huge: the largest element); vectors of length 0 stay.
 function utils.normalize(...) end
 
 ---Seeds all random numbers: of Lua, of initializers, dropout and shuffling.
@@ -1478,7 +1478,7 @@ function utils.image_dataset_from_directory(...) end
 ---Another name of `preprocessing.text_dataset_from_directory`.
 function utils.text_dataset_from_directory(...) end
 
----A scope in which names stand for own classes and functions, as `custom_objects` of load_model does for one model; what get_custom_objects gives is as before when it is left.
+---A scope in which names stand for own classes and functions, as `custom_objects` of load_model does for one model. When it is left, get_custom_objects gives the same as before.
 function utils.custom_object_scope(...) end
 
 ---Names of own classes and functions that every model is loaded with: a table to be changed.
@@ -1522,7 +1522,7 @@ function utils.Vocabulary:encode(...) end
 ---Text that a character model (numbers [batch, time] to logits [batch, time, characters]) writes after a prompt. The model sees the last `window` characters (by default as many as its input is long, else 64).
 function utils.generate_text(...) end
 
----A dataset of batches of windows over a series (positions: data, targets or nil, sequence_length): sequence_length steps, sampling_rate apart, a window each sequence_stride steps; with targets pairs, targets[i] being that of the window which begins at step i. start_index and end_index say which part of the series is used. A last smaller batch comes, too, unless drop_remainder is set.
+---A dataset of batches of windows over a series; by position data, targets or nil, sequence_length. A window has sequence_length steps, sampling_rate apart, and begins each sequence_stride steps. With targets elements are pairs: targets[i] belongs to the window that begins at step i. start_index and end_index bound the part of the series that is used. A last smaller batch comes, too, unless drop_remainder is set.
 function preprocessing.timeseries_dataset_from_array(...) end
 
 ---Batches of the pictures of a folder's folders, and the folders' numbers. `class_names` of the dataset are the folders, `file_paths` the files. Sizes are made equal bilinearly.
@@ -1531,22 +1531,22 @@ function preprocessing.image_dataset_from_directory(...) end
 ---Batches of the texts of a folder's folders (.txt files, Lua strings, which TextVectorization numbers in `map`), and the folders' numbers. `class_names` of the dataset are the folders, `file_paths` the files.
 function preprocessing.text_dataset_from_directory(...) end
 
----Sequences as the rows of one tensor: those shorter than maxlen (by default the longest one's length) are filled up with `value`, longer ones cut, at their beginnings ("pre") or ends ("post").
+---Sequences as the rows of one tensor. Sequences shorter than maxlen (by default the longest one's length) are filled up with `value`, longer ones cut. padding and truncating choose the beginning ("pre") or the end ("post").
 function preprocessing.sequence.pad_sequences(...) end
 
----With what probability to keep the word of each rank (0: none; 1: the most frequent) when words are drawn from a text whose frequencies follow Zipf's law: sqrt(sampling_factor / frequency), at most 1.
+---The probability to keep the word of each rank (0: none; 1: the most frequent). Words are drawn from a text whose frequencies follow Zipf's law: sqrt(sampling_factor / frequency), at most 1.
 function preprocessing.sequence.make_sampling_table(...) end
 
----Pairs of words from a sequence of their numbers (0: no word), and labels: 1 for words that stand at most window_size apart, then negative_samples times as many pairs with random words, labelled 0. sampling_table: with what probability to keep a word, by its number. With a seed the same each time.
+---Pairs of words from a sequence of their numbers (0: no word), and labels. Label 1: words that stand at most window_size apart. Label 0: negative_samples times as many pairs with random words. sampling_table: the probability to keep a word, by its number. With a seed the same each time.
 function preprocessing.sequence.skipgrams(...) end
 
 ---The words of a text: what stands between `split`, in small letters if `lower` is set. Each of the characters of `filters` (by default punctuation but the apostrophe, tabs and line ends) counts as `split`. `keras.preprocessing.text.text_to_word_sequence "Hello, world!"` is {"hello", "world"}.
 function preprocessing.text.text_to_word_sequence(...) end
 
----A number from 1 to n - 1 for each word of a text: a hash of it (by default MD5), so that no list of words need be kept. Different words may get the same number.
+---A number from 1 to n - 1 for each word of a text: its hash, by default MD5. No list of words need be kept. Different words may get the same number.
 function preprocessing.text.hashing_trick(...) end
 
----Numbers the words (or characters) of texts, the most frequent one first. Numbers are those of Keras, from 1; 0 is no word, and free for padding. Of a text only the num_words - 1 most frequent words count; the others are left out, or become oov_token, which is then number 1. Fields: word_index (word → number), index_word, word_counts, word_docs and index_docs (in how many texts a word or number is), document_count.
+---Numbers the words (or characters) of texts, the most frequent one first. Numbers are Keras' ones, from 1; 0 is no word, and free for padding. Of a text only the num_words - 1 most frequent words count; the others are left out, or become oov_token, which is then number 1. Fields: word_index (word → number), index_word, word_counts, word_docs and index_docs (in how many texts a word or number is), document_count.
 ---@class keras.preprocessing.text.Tokenizer
 ---@overload fun(options?: {num_words?: integer, filters?: string, lower?: boolean, split?: string, char_level?: boolean, oov_token?: string, document_count?: integer}): keras.preprocessing.text.Tokenizer
 preprocessing.text.Tokenizer = {}
@@ -1557,13 +1557,13 @@ function preprocessing.text.Tokenizer:fit_on_sequences(...) end
 ---Counts the words of texts (a list of strings, or of lists of words) and numbers them anew; what was counted before counts, too.
 function preprocessing.text.Tokenizer:fit_on_texts(...) end
 
----What makes the tokenizer again, as in Keras: the arguments, and the counts as JSON texts.
+---The values that make the tokenizer again, as in Keras: the arguments, and the counts as JSON texts.
 function preprocessing.text.Tokenizer:get_config(...) end
 
----A row of num_words columns for each sequence. By mode, where a number is in the sequence: 1 ("binary"), how often ("count"), its share of the sequence ("freq"), or "tfidf", (1 + log count) · log(1 + document_count / (1 + texts with the word)).
+---A row of num_words columns for each sequence. The element of a number in the sequence, by mode: 1 ("binary"), its count ("count") or its share of the sequence ("freq"). "tfidf": (1 + log count) · log(1 + document_count / (1 + texts with the word)).
 function preprocessing.text.Tokenizer:sequences_to_matrix(...) end
 
----A text for each sequence of numbers, the words with spaces between them. What has no word, as padding, is left out, or becomes oov_token.
+---A text for each sequence of numbers, the words with spaces between them. Numbers without a word, as padding, are left out, or become oov_token.
 function preprocessing.text.Tokenizer:sequences_to_texts(...) end
 
 ---sequences_to_matrix of the numbers of texts.
@@ -1616,7 +1616,7 @@ function datasets.cifar10(...) end
 ---As cifar10, of 100 classes (label_mode "fine") or 20 ("coarse").
 function datasets.cifar100(...) end
 
----Film reviews as numbers of words (int32 [n, maxlen], filled up with 0 in front) and labels (0 bad, 1 good), from the folders of the Large Movie Review Dataset: train/pos, train/neg, test/pos, test/neg with a text file each.
+---Film reviews as numbers of words (int32 [n, maxlen], filled up with 0 in front) and labels (0 bad, 1 good). They come from the folders of the Large Movie Review Dataset: train/pos, train/neg, test/pos, test/neg, each with text files.
 function datasets.imdb(...) end
 
 ---A text as numbers of its characters: those to train on, those to validate with (int32 tensors), and the vocabulary.

@@ -25,6 +25,7 @@ return {
   message = "what the error begins with",
   ["assert_shapes.shapes"] = "pairs of a tensor and its shape",
   max_programs = "programs that are kept, one a signature",
+  message = "words of the error", shapes = "pairs of a tensor and its shape",
   accumulation_factor = "number of gradients that are summed before an update",
   accumulate_statistics_over_update_period = "count statistics over all batches between two "
     .. "changes of the scale",

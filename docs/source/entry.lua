@@ -71,7 +71,8 @@ local function meaning(owner, row)
   local method = owner:match("[^.]+:[%w_]+$")
   local found = row.says or words[(method or short) .. "." .. row[1]]
     or words[short .. "." .. row[1]] or words[row[1]]
-  if not found then notes.problem("%s: nothing says what %s means", owner, row[1]) end
+  if not found then notes.problem("%s: nothing says what %s means: give its row `says`", owner,
+    row[1]) end
   return found or ""
 end
 

@@ -8,7 +8,7 @@ return {
     .. "+ 1: ⌈(n − k + 1) / strides⌉ for \"valid\", ⌈n / strides⌉ for \"same\" and \"causal\"; of "
     .. "a transposed one n · strides + max(k − strides, 0) for \"valid\", n · strides for "
     .. "\"same\"; ZeroPadding adds, Cropping takes off what it says on both sides. Channels come "
-    .. "last unless data_format is \"channels_first\": then they are behind the batch."},
+    .. "last unless data_format is \"channels_first\": then they come after the batch."},
   {"Pooling", words = "An extent n becomes ⌈(n − pool_size + 1) / strides⌉ for \"valid\", ⌈n / "
     .. "strides⌉ for \"same\"; strides are pool_size unless they are given."},
   {"Normalisation"},

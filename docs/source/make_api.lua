@@ -23,8 +23,7 @@ local folder = arg and arg[1]
 -- What stands where. "loops.repeat_n" is ipu.loops.repeat_n; a class of its own that ipu does not
 -- offer by name is {class, how one is got}.
 local sections <const> = {
-  {"Tensors", "Ops, which are functions of `ipu` and methods of tensors, are in "
-    .. "[ops.md](../ops.md). "
+  {"Tensors", "Ops, which are functions of `ipu` and methods of tensors, are in [ops](../ops.md). "
     .. "`t[2]`, `t[-1]`, `t[{2, 5}]`, `t[{{2, 5}, {}, -1}]` and `t[mask]` take elements out: "
     .. "positions count from 1, both ends of a range are in it, `{}` is all. `t[2] = values` and "
     .. "the others write them, outside of traced functions; what was made of `t` before keeps its "
@@ -389,7 +388,8 @@ local function save(path, list)
   assert(file:write((table.concat(list, "\n"):gsub("\n+$", "")), "\n"))
 end
 notes.finish()
-if #missing > 0 then notes.problem("no call for %s", table.concat(missing, " ")) end
+if #missing > 0 then notes.problem("no call in docs/source/calls.lua for %s", table.concat(missing,
+  " ")) end
 notes.check()
 pages.save(book, "The functions and classes of ipu", intro, folder)
 save(folder and folder .. "/ipulua.lua" or "docs/library/ipulua.lua", meta)

@@ -170,7 +170,7 @@ local function write_entry(name, o)
   listed.Errors = listed.Errors or "none of its own"
   local code = o.calls or calls[name] or calls[(o.module or "") .. "." .. name]
   local why = unshown[name]
-  if not code and not why then notes.problem("no call for %s", name) end
+  if not code and not why then notes.problem("no call in docs/source/calls.lua for %s", name) end
   pages.write(page, entry.lines{heading = o.heading or "###", name = name, text = o.text,
     signature = o.call, calls = code, unshown = not code and why, arguments = o.arguments,
     notes = listed, names = names, folder = page.folder,

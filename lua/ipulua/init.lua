@@ -190,14 +190,14 @@ local print_spec <const> = {
   {"edgeitems", "integer", optional = true, range = "[1, 1000000]",
     says = "shown at both ends of each axis of a large tensor"},
   {"precision", "integer", optional = true, range = "[0, 17]",
-    says = "digits behind the point, at most"},
+    says = "digits after the point, at most"},
   {"threshold", "integer", optional = true, range = "[0, inf)",
     says = "tensors of more elements are large"},
 }
 local print_options <const> = {edgeitems = 3, precision = 8, threshold = 1000}
 
----How tensors are printed from now on. What isn't given stays as it is; at first edgeitems is 3,
----precision 8 and threshold 1000. A number alone is printed with all its digits.
+---How tensors are printed from now on. Options that aren't given stay as they are. At first
+---edgeitems is 3, precision 8 and threshold 1000. A number alone is printed with all its digits.
 ---Shapes: of what is printed: any
 ---Errors: a precision below 0 or above 17: `ipu.set_printoptions{precision = 40}`
 ---Source: numpy.set_printoptions
@@ -229,7 +229,7 @@ function ipu.save(path, tensors)
   if not require("ipulua.base.untrained").keeps(path) then core.save(path, tensors) end
 end
 
----What ipu.save wrote: a table of tensors by name; a .npy gives its tensor.
+---The content of a file of ipu.save: a table of tensors by name; a .npy gives its tensor.
 ---Shapes: as they were saved
 ---Errors: a file that is not there, of another ending, or damaged (with the byte's position):
 ---`ipu.load "nowhere.npz"`

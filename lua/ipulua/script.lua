@@ -137,11 +137,11 @@ local function read_options(given, rows)
   return found
 end
 
----What the script was given, in the order of the rows: {"steps", 500, short = 20} is the option
----`--steps 5` and what it is otherwise (another value with `--short`), whose type it has; an
----integer is at least 1, or what {"steps", 5, least = 0} says; a string is an option without a
----value: true or false. --help prints the comment at the head of the script; what isn't understood
----ends it with a message.
+---The options of a script, in the order of the rows. {"steps", 500, short = 20} is the option
+---`--steps 5`; without it the value is 500, with `--short` 20. The option has the type of that
+---value. An integer is at least 1; {"steps", 5, least = 0} says otherwise. A string alone is an
+---option without a value: true or false. --help prints the comment at the head of the script. An
+---unknown option ends the script with a message.
 ---@param rows table
 ---@return any ...
 function script.arguments(rows)

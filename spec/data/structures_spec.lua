@@ -144,20 +144,22 @@ describe("a traced function on elements of several shapes", function()
   local function same(i) return i end
 
   it("gives one structure, one dtype and rank", function()
-    refuses("gives int64%[%-1%] for elements of one shape, float32%[4%] for those of another",
+    refuses("gives int64%[%-1%] for elements of one shape, float32%[4%] for elements of another",
       other(function(i) return ipu.cast(i, "float32") end, same))
-    refuses("int64%[%] for those of another", other(function(i) return ipu.reduce_sum(i) end, same))
-    refuses("{int64%[4%], int64%[4%]} for those", other(function(i) return i, i end, same))
-    refuses("{a = int64%[4%], c = int64%[4%]} for those", other(function(i)
+    refuses("int64%[%] for elements of another",
+      other(function(i) return ipu.reduce_sum(i) end, same))
+    refuses("{int64%[4%], int64%[4%]} for elements of another", other(function(i) return i, i end,
+      same))
+    refuses("{a = int64%[4%], c = int64%[4%]} for elements of another", other(function(i)
       return {a = i, c = i} end, function(i) return {a = i, b = i}
     end))
-    refuses("float32%[300, 300%] for those", other(function()
+    refuses("float32%[300, 300%] for elements of another", other(function()
       return ipu.zeros{300, 300} end, function() return ipu.zeros{2}
     end))
   end)
 
   it("gives the extents that it gave for others, where those didn't change", function()
-    refuses("gives int64%[2%] for elements of one shape, int64%[1%] for those of another",
+    refuses("gives int64%[2%] for elements of one shape, int64%[1%] for elements of another",
       function()
       read(data.range(5):batch(4):map(function(i) return i:slice({0},
         {math.min(2, i.shape[1])}) end):batch(1))

@@ -24,7 +24,7 @@ local mistakes <const> = {
     local b = keras.Input{shape = {4}, name = "right"}
     keras.Model{inputs = {left = a, right = b}, outputs = layers.Add(){a, b}}:predict{
       {left = x, rigth = x}}
-  end, "its input 'right' is missing; what is given: left, rigth"},
+  end, "its input 'right' is missing; given are: left, rigth"},
   ["a method called with a dot"] = {function() return x.reshape{2, 16} end,
     "methods are called with a colon"},
   ["validation data of two lengths"] = {function()

@@ -168,7 +168,7 @@ local cases <const> = {
     local x = ipu.placeholder("float32", {})
     ipu.reset_default_graph()
     ipu.Session():run(x)
-  end, "reset_default_graph has forgotten"},
+  end, "fetch it before reset_default_graph"},
   {"a host callback's outputs as numbers", function() ipu.host_callback(print, {outputs = {3}}) end,
     "output 1 must be {shape, dtype}"},
   {"a scope that was closed", function()

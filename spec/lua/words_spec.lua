@@ -54,7 +54,7 @@ describe("an argument is as the reference says", function()
       function()
         l.Layer():add_loss "mse"
       end,
-      ["'shared_axes' count from 1, the first behind the batch, to 1, got 7"] = function()
+      ["'shared_axes' count from 1, the first after the batch, to 1, got 7"] = function()
         l.PReLU{shared_axes = {7}}:compute_output_shape{2, 3}
       end,
       ["expected rank 4, got the shape %[2, 6%]"] = function()

@@ -462,7 +462,7 @@ describe("how sure an estimate is", function()
     return ipu.estimate(f, {inputs = {...}, host = "model", target = "gc200"})
   end
 
-  -- Errors out of sample: fully connected layers 4.9 % of cycles and 5.7 of memory, LSTM 6.1; what
+  -- Errors out of sample: dense layers 4.9 % of cycles and 5.7 of memory, LSTM 6.1; what
   -- has no rows of its own, as moves from the host, has whole programs' 18 and 14 %. Share: the
   -- op's of all cycles.
   local function expected(e, of_op)

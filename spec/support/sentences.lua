@@ -1,13 +1,12 @@
 -- `make lint`: sentences of docstrings, messages and comments are short and plain. One fact a
--- sentence, at most 25 words and one semicolon. The thing is named instead of "what …",
--- "that of …", "those of …" and "of which"; "after", not "behind".
--- Arguments: docstrings, messages, or a folder.
+-- sentence, at most 25 words and one semicolon. The thing is named, not "what …", "that of …",
+-- "those of …" and "of which"; "after", not "behind". Arguments: docstrings, messages, or a folder.
 local limits <const> = {words = 25, semicolons = 1}
 local phrases <const> = {"^[Ww]hat ", "%f[%a]that of%f[%A]", "%f[%a]those of%f[%A]",
   "%f[%a]of which%f[%A]", "%f[%a]behind%f[%A]"}
 
 -- Files that are held to it: docstrings of lua, and the heads and headers of these folders.
-local folders <const> = {"src/api"}
+local folders <const> = {"src/api", "src/engine", "src/machine"}
 
 local function lines_of(path)
   local list = {}
@@ -45,14 +44,12 @@ local function check_sentence(path, line, sentence)
   end
 end
 
--- Sentences end at a full stop, or a colon at the end of a line.
+-- Sentences end at a full stop.
 local function check_text(path, line, text)
   text = text:gsub("e%.g%.", "eg"):gsub("i%.e%.", "ie"):gsub("et al%.", "et al"):gsub("…%.", "….")
-  for sentence in (text .. " "):gmatch("(.-[.:]) %f[%u`]") do
+  for sentence in (text:gsub("%.$", "") .. ". "):gmatch("(.-[^.]%.) +") do
     check_sentence(path, line, sentence)
-    text = text:sub(#sentence + 2)
   end
-  if text:find("%S") then check_sentence(path, line, text) end
 end
 
 -- The sentences above functions and classes: lines of three dashes up to the first note or tag.
@@ -77,7 +74,9 @@ local function check_messages(path)
   for at, call in source:gmatch("()%f[%w_]%l*[._]?%l*err?o?r?%f[^%w_](%b())") do
     local words = {}
     for literal in call:gmatch('"([^"]*)"') do words[#words + 1] = literal end
-    local text = table.concat(words)
+    -- the kind of the error is the last literal; what to do stands after a semicolon
+    if words[#words] and words[#words]:find("^%l[%l_]*$") then words[#words] = nil end
+    local text = table.concat(words):gsub("; ", ". ")
     if #words > 0 and text:find(" ") then
       local _, number = source:sub(1, at):gsub("\n", "")
       check_text(path, number + 1, text)
@@ -93,6 +92,7 @@ local function check_c(path)
     local from, to, text = source:find("/%*(.-)%*/", begin)
     if not from then break end
     local _, number = source:sub(1, from):gsub("\n", "")
+    text = text:gsub("\n %*   [^\n]*", "") -- figures
     check_text(path, number + 1, (text:gsub("\n%s*%*?%s*", " "):match("^%s*(.-)%s*$")))
     if path:find("%.c$") then break end
     begin = to + 1
@@ -110,7 +110,10 @@ elseif arg and arg[1] == "messages" then
 elseif arg and arg[1] then
   for _, path in ipairs(files("find " .. arg[1] .. " -name '*.[ch]'")) do check_c(path) end
 else
-  for _, path in ipairs(files("find lua -name '*.lua'")) do check_docstrings(path) end
+  for _, path in ipairs(files("find lua -name '*.lua'")) do
+    check_docstrings(path)
+    check_messages(path)
+  end
   for _, folder in ipairs(folders) do
     for _, path in ipairs(files("find " .. folder .. " -name '*.[ch]'")) do check_c(path) end
   end

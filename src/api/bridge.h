@@ -1,7 +1,6 @@
-/* What libipulua.so and ipulua/core.so say to each other. Each holds a copy of the archive, so
- * no symbol may be shared: core.so gives out one table of functions, and tensors cross as plain
- * memory with a function that lets go of it. Both are built from one source; the version says
- * so. */
+/* The interface between libipulua.so and ipulua/core.so. Each holds a copy of the archive, so no
+ * symbol may be shared. core.so gives out one table of functions. Tensors cross as plain memory
+ * with a function that lets go of it. Both are built from one source; the version says so. */
 #ifndef IPULUA_API_BRIDGE_H
 #define IPULUA_API_BRIDGE_H
 #include "tensor/type.h"

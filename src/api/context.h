@@ -1,5 +1,5 @@
-/* What the files of the C interface share. A context is counted: builders, functions and models
- * hold theirs. */
+/* The context, which the files of the C interface share. It is counted: builders, functions and
+ * models hold theirs. */
 #ifndef IPULUA_API_CONTEXT_H
 #define IPULUA_API_CONTEXT_H
 #include "api/bridge.h"
@@ -11,9 +11,9 @@ struct ipu_context {
   _Atomic int references;
   Engine *engine;
   Error error;
-  /* what was handed out last; lasts until the next call has ended, which may take it */
+  /* the text handed out last; lasts until the next call has ended, which may take it */
   char *text;
-  char *text_before;  /* what the present call may have been given */
+  char *text_before;  /* the text that the present call may have been given */
   int64_t stream;     /* random ops traced so far */
   Variable **counter; /* of random ops in functions, without those that have a seed of their own */
   int counter_count, counter_capacity;

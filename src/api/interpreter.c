@@ -1,10 +1,10 @@
-/* core.so lies beside this library, or where Lua 5.4 looks for modules below its folder:
+/* core.so lies beside this library, or where Lua 5.4 looks for modules below its folder.
  *
  *   build/libipulua.so.0         build/modules/ipulua/core.so    lua/ipulua/init.lua
  *   lib/libipulua.so.0           lib/lua/5.4/ipulua/core.so      share/lua/5.4/ipulua/init.lua
  *   lib/TRIPLET/libipulua.so.0   lib/TRIPLET/lua/5.4/ipulua/…    share/lua/5.4/ipulua/init.lua
  *
- * RTLD_DEEPBIND, because the process may have a lua_* of its own (LuaJIT). */
+ * It is loaded with RTLD_DEEPBIND, because the process may have a lua_* of its own (LuaJIT). */
 #include "api/interpreter.h"
 
 #include <dlfcn.h>

@@ -5,7 +5,7 @@
 #include "engine/run.h"
 #include "program/replicas.h"
 
-/* What collectives of a run need besides their calls. */
+/* The state of a run's collectives besides their calls. */
 typedef struct Across {
   struct Instances *instances; /* NULL: the program has no collectives with others */
   Program *program;
@@ -21,7 +21,7 @@ typedef struct Across {
 
 /* Memory for a run of p, and the agreement of all on it. */
 Status across_begin(Across *a, Engine *g, Program *p, Error *e);
-/* A collective of all replicas: the calls are those of this instance's. */
+/* A collective of all replicas. The calls are this instance's. */
 Status across_collective(Across *a, const Phases *list, Phase *phase, const Call *const *call,
                          Error *e);
 /* The run has ended so; what failed here alone is told to all. */

@@ -1,5 +1,5 @@
 /* Cancelling a run half-way. A Ctrl-C ends a run, or an iteration of a loop, between two steps or
- * in the midst of a long one, as long as nothing that outlives it was changed since it began. */
+ * in the midst of a long one. It does so if nothing that outlives it was changed since it began. */
 #ifndef IPULUA_ENGINE_CANCEL_H
 #define IPULUA_ENGINE_CANCEL_H
 #include "engine/run.h"

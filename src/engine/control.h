@@ -6,7 +6,7 @@
 
 typedef struct Control Control;
 
-/* What differs between the two. */
+/* The differences of the two. */
 typedef struct ControlWay {
   Status (*nested)(Control *c, int i);            /* run the step's block i */
   void (*begin_iteration)(Control *c, bool last); /* of a counted loop; NULL: nothing to do */
@@ -23,7 +23,7 @@ struct Control {
   Run *alone; /* the run of the one instance; NULL: several in step */
 };
 
-/* What the cell holds; all instances must have the same there. */
+/* The value of the cell; all instances must have the same there. */
 Status control_number(Control *c, int cell, const char *what, int32_t *out);
 /* Run the step. Instances that run it in step must agree on where it leads. */
 Status control_run(Control *c);

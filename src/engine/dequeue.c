@@ -1,6 +1,6 @@
 /* Elements of queues. In a loop on several threads the next one is read while this one is worked
- * on, by a thread of the team that has nothing else to do at some moment: what follows is the
- * same, a cheap element just isn't waited for. */
+ * on, by an idle thread of the team. The order of elements stays the same; a cheap element just
+ * isn't waited for. */
 #include "engine/dequeue.h"
 
 #include <string.h>

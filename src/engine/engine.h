@@ -18,11 +18,11 @@ typedef struct Engine {
   uint64_t rounding_seed;   /* of stochastic rounding; engine_seed_rounding sets it */
   int64_t rounding_epoch;   /* grows when it is set */
   uint64_t eager_roundings; /* eager ops that rounded so since then: their step */
-  /* what scopes say of eager ops; -1: as configured */
+  /* the scopes' settings for eager ops; -1: as configured */
   int8_t eager_rounding, eager_products, eager_convolutions;
   _Atomic int running;  /* programs, one inside of the other's callback */
   const Observed *seen; /* by the function of the script that a program is calling; or NULL */
-  /* of which this process is one; NULL: it is alone, or they have not begun */
+  /* this process and its peers; NULL: it is alone, or they have not begun */
   struct Instances *instances;
   int64_t random_count; /* eager random calls so far: their step */
 } Engine;

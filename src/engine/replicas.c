@@ -1,6 +1,6 @@
-/* Running replicas in step. What concerns one alone, they do side by side on the pool; where
- * they do something together, this thread does it for all in the order of replicas. So nothing
- * waits for anything, any number of threads will do, and the bits are the same for all. */
+/* Running replicas in step. Steps of one replica alone run side by side on the pool. This thread
+ * runs the steps of all together, in the order of replicas. So nothing waits for anything, any
+ * number of threads will do, and the bits are the same for all. */
 #include "engine/replicas.h"
 
 #include <stdlib.h>

@@ -34,9 +34,9 @@ static inline Status run_block(Run *r, Block *b) { return run_steps(r, b->step, 
 void run_next_rounding(const Run *r, const Numerics *n, RngKey *key);
 Status run_interrupted(Run *r); /* fails when somebody asked to stop */
 
-/* What an argument, variable or result is for this run. */
+/* The tensor of an argument, variable or result in this run. */
 void program_bind(Program *p, int index, void *data);
-/* count 1 and, behind it, -1: what is called meanwhile sees that a program is running on these
+/* count 1 and, afterwards, -1: functions called meanwhile see that a program is running on these
  * variables. */
 void run_hold_variables(const Program *p, int count);
 void program_begin_rounding(const Engine *g, Program *p);

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { SYNTHETIC_STREAM = 0x5e7 }; /* its own numbers, apart from those of ops */
+enum { SYNTHETIC_STREAM = 0x5e7 }; /* its own numbers, apart from the ops' */
 
 /* Box and Muller; 1 - u is never 0. */
 static double normal(const RngKey *key, uint64_t i) {

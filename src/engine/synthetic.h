@@ -11,14 +11,13 @@ typedef struct Synthetic {
   bool infeed, outfeed; /* which queues have no host side */
   bool parameters;      /* trainable variables begin with such values, too */
   int64_t serial;       /* of this setting: a variable is made up once */
-  SyntheticKind kind;   /* what infeeds hold: the number, [0, 1), or mean 0 and deviation 1 */
+  SyntheticKind kind;   /* values of infeeds: the number, [0, 1), or mean 0 and deviation 1 */
   double number;
   uint64_t elements; /* made so far: the random ones differ */
 } Synthetic;
 
 /* Fill a dense buffer of a type; component: which of an element it is. */
 void synthetic_fill(const Synthetic *s, uint64_t seed, int component, const Type *type, void *data);
-/* Give those of count variables that are trainable and have a value a made-up one, the first
- * time. */
+/* Of count variables, gives the trainable ones with a value a made-up one, the first time. */
 Status synthetic_parameters(Error *e, Synthetic *s, uint64_t seed, Variable **list, int count);
 #endif

@@ -223,6 +223,7 @@ const OpDef *bind_op(lua_State *L, const char *name);
 
 /* One function a file: pushes nothing, fills the core table at the top of the stack. */
 void bind_open_tensor(lua_State *L);
+void bind_open_tensor_bytes(lua_State *L);
 void bind_open_elements(lua_State *L);
 void bind_open_literal(lua_State *L);
 void bind_open_variable(lua_State *L);

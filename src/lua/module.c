@@ -13,6 +13,7 @@ int luaopen_ipulua_core(lua_State *L) {
   lua_pushliteral(L, IPULUA_VERSION);
   lua_setfield(L, -2, "version");
   bind_open_tensor(L);
+  bind_open_tensor_bytes(L);
   bind_open_elements(L);
   bind_open_literal(L);
   bind_open_variable(L);

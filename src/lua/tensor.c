@@ -339,17 +339,21 @@ void bind_push_transposed(lua_State *L, int index) {
   bind_apply(L, bind_op(L, "transpose"), &self, 1, NULL);
 }
 
-/* t[-1], t[{2, 5}], t[mask]: in Lua */
-static int indexed(lua_State *L) {
+/* A function of base/indexing, of so many of the arguments, which gives so many results. */
+static int call_indexing(lua_State *L, const char *name, int arguments, int results) {
+  lua_settop(L, arguments);
   lua_getglobal(L, "require");
   lua_pushliteral(L, "ipulua.base.indexing");
   lua_call(L, 1, 1);
-  lua_getfield(L, -1, "read");
-  lua_pushvalue(L, 1);
-  lua_pushvalue(L, 2);
-  lua_call(L, 2, 1);
-  return 1;
+  lua_getfield(L, -1, name);
+  lua_insert(L, 1);
+  lua_pop(L, 1);
+  lua_call(L, arguments, results);
+  return results;
 }
+
+/* t[-1], t[{2, 5}], t[mask] */
+static int indexed(lua_State *L) { return call_indexing(L, "read", 2, 1); }
 
 /* t[i], t.shape and methods; upvalue 1 is the table of methods. Names of metamethods are no
  * slips: Lua code may ask for them. */
@@ -387,20 +391,12 @@ static int length(lua_State *L) {
   return 1;
 }
 
-/* t[2] = v, in Lua */
+/* t[2] = v */
 static int set_elements(lua_State *L) {
   if (lua_type(L, 2) == LUA_TSTRING)
     return bind_fail(L, ERR_TYPE, "a tensor's fields can't be assigned to, such as '%s'",
                      lua_tostring(L, 2));
-  lua_getglobal(L, "require");
-  lua_pushliteral(L, "ipulua.base.indexing");
-  lua_call(L, 1, 1);
-  lua_getfield(L, -1, "write");
-  lua_pushvalue(L, 1);
-  lua_pushvalue(L, 2);
-  lua_pushvalue(L, 3);
-  lua_call(L, 3, 0);
-  return 0;
+  return call_indexing(L, "write", 3, 0);
 }
 
 static int refuse_comparison(lua_State *L) {
@@ -416,7 +412,7 @@ static int concatenation(lua_State *L) {
   return 1;
 }
 
-/* ---- asking, bytes ---- */
+/* ---- asking ---- */
 
 static int is_tensor(lua_State *L) {
   lua_pushboolean(L, bind_test_tensor(L, 1) != NULL);
@@ -437,57 +433,9 @@ static int type_of(lua_State *L) { /* (tensor) → dtype, shape */
   return 2;
 }
 
-static int same_bytes(lua_State *L) { /* (a, b): type and every bit */
-  Tensor *a = bind_concrete(L, 1, "same_bytes"), *b = bind_concrete(L, 2, "same_bytes");
-  Error e = {0};
-  Tensor *x = tensor_dense(&e, a), *y = x ? tensor_dense(&e, b) : NULL;
-  bool same =
-      y && type_equal(&x->type, &y->type) && !memcmp(x->data, y->data, type_bytes(&x->type));
-  tensor_release(x);
-  tensor_release(y);
-  bind_check(L, &e);
-  lua_pushboolean(L, same);
-  return 1;
-}
-
-static int bytes_alive(lua_State *L) {
-  lua_pushinteger(L, storage_bytes_alive());
-  return 1;
-}
-
-/* (tensor) → its elements as a string, row-major and little-endian */
-static int to_bytes(lua_State *L) {
-  Tensor *t = bind_concrete(L, 1, "to_bytes");
-  size_t bytes = type_bytes(&t->type);
-  luaL_Buffer b;
-  char *data = luaL_buffinitsize(L, &b, bytes);
-  if (bytes) tensor_copy_out(t, data);
-  luaL_pushresultsize(&b, bytes);
-  return 1;
-}
-
-/* (dtype, shape, string) → tensor */
-static int from_bytes(lua_State *L) {
-  Type type = {.dtype = bind_check_dtype(L, 1)};
-  type.rank = bind_check_shape(L, 2, "shape", type.shape);
-  size_t bytes;
-  const char *data = luaL_checklstring(L, 3, &bytes);
-  Error e = {0};
-  type_check(&e, "tensor", &type);
-  bind_check(L, &e);
-  if (bytes != type_bytes(&type))
-    bind_fail(L, ERR_VALUE, "a tensor of %zu bytes was given %zu", type_bytes(&type), bytes);
-  LuaTensor *u = bind_new_tensor(L);
-  u->tensor = tensor_from(&e, &type, data);
-  bind_check(L, &e);
-  return 1;
-}
-
 void bind_open_tensor(lua_State *L) {
-  static const luaL_Reg functions[] = {{"is_tensor", is_tensor},     {"is_symbolic", is_symbolic},
-                                       {"type_of", type_of},         {"same_bytes", same_bytes},
-                                       {"bytes_alive", bytes_alive}, {"to_bytes", to_bytes},
-                                       {"from_bytes", from_bytes},   {NULL, NULL}};
+  static const luaL_Reg functions[] = {
+      {"is_tensor", is_tensor}, {"is_symbolic", is_symbolic}, {"type_of", type_of}, {NULL, NULL}};
   static const luaL_Reg methods[] = {
       {"item", item}, {"totable", totable}, {"tolist", totable}, {NULL, NULL}};
   static const luaL_Reg meta[] = {{"__gc", free_tensor},

@@ -1,7 +1,6 @@
 /* What each replica holds of a variable, and aggregates of replicas' values. */
 #include <string.h>
 
-#include "dist/crc.h"
 #include "lua/bind.h"
 
 /* (variable, aggregate, first_only): outside of programs its value is the aggregate's; what is
@@ -45,14 +44,6 @@ static int values_of_replicas(lua_State *L) {
 
 static int is_aggregated(lua_State *L) {
   lua_pushboolean(L, bind_check_variable(L)->aggregate != NULL);
-  return 1;
-}
-
-/* (dense tensor) → the CRC32C of its elements */
-static int crc_of_tensor(lua_State *L) {
-  const LuaTensor *t = bind_check_tensor(L, 1, "value");
-  if (!t->tensor || !tensor_is_dense(t->tensor)) return luaL_error(L, "a dense tensor is wanted");
-  lua_pushinteger(L, dist_crc(0, t->tensor->data, type_bytes(&t->tensor->type)));
   return 1;
 }
 
@@ -117,7 +108,6 @@ void bind_open_variable_replicas(lua_State *L) {
                                        {"values_of_replicas", values_of_replicas},
                                        {"set_values_of_replicas", set_values_of_replicas},
                                        {"is_aggregated", is_aggregated},
-                                       {"crc_of_tensor", crc_of_tensor},
                                        {"merge_replicas", merge_replicas},
                                        {"replica_values", replica_values},
                                        {"set_replica_values", set_replica_values},

@@ -1,6 +1,6 @@
 #include "machine/band.h"
 
-/* What the rows that errors were measured on count: operands, results, and all beside them. */
+/* Bytes that rows with measured errors count: operands, results, and all beside them. */
 static double bytes_of(const PricedStep *r) {
   double bytes = 0;
   for (int m = 0; m < MEMORY_COUNT; m++) bytes += r->cost->bytes[m] * r->cost->tiles;

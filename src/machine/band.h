@@ -3,7 +3,7 @@
 #define IPULUA_MACHINE_BAND_H
 #include "machine/priced.h"
 
-/* The errors of the ops that it holds, each weighted by its part of the cycles, and of the bytes
- * that operands, results and what lies beside them take. */
+/* The errors of its ops, each weighted by its part of the cycles. For memory the weight is its part
+ * of the bytes of operands, results and temporaries. */
 Band price_band(const Price *p);
 #endif

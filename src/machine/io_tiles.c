@@ -1,6 +1,6 @@
-/* Tiles that only move data: what infeeds and outfeeds move in one round of a loop, or time
- * step, lies there, and the next round's moves while this one computes. What doesn't fit there
- * is placed on all tiles (Graphcore's io_tiles_test.py), and computing waits for it. */
+/* Tiles that only move data. They hold the elements of infeeds and outfeeds of one round of a loop,
+ * or time step; the next round's move while this one computes. Elements that don't fit there are
+ * placed on all tiles (Graphcore's io_tiles_test.py), and computing waits for them. */
 #include "machine/io_tiles.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* What lies on tiles of its own, and what a loop needn't wait for. */
+/* The data on tiles of its own, and the moves that a loop needn't wait for. */
 #ifndef IPULUA_MACHINE_IO_TILES_H
 #define IPULUA_MACHINE_IO_TILES_H
 #include "machine/priced.h"

@@ -1,6 +1,6 @@
-/* Bytes: what is live at each step, and how the fullest moment lies over the tiles of each IPU.
- * Variables, arguments and results are spread evenly (128 bytes to a tile at least, each tensor
- * beginning where the last one ended), as PopLibs maps them. */
+/* Bytes: the live allocations at each step, and how the fullest moment lies over the tiles of each
+ * IPU. Variables, arguments and results are spread evenly, as PopLibs maps them: 128 bytes to a
+ * tile at least. Each tensor begins where the last one ended. */
 #include "machine/memory.h"
 
 #include <limits.h>

@@ -1,4 +1,4 @@
-/* What takes memory, tile by tile. */
+/* Memory, tile by tile. */
 #ifndef IPULUA_MACHINE_MEMORY_H
 #define IPULUA_MACHINE_MEMORY_H
 #include "machine/priced.h"

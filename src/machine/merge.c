@@ -1,10 +1,10 @@
 /* Moves that are joined, up to the bytes that the machine allows to wait: sums over replicas,
  * reduce-scatters, all-gathers, copies between IPUs. The first of them moves all bytes and pays
- * what a move costs whatever its size; the others are free.
+ * the fixed cost of a move; the others are free.
  *
- * Collectives wait for the last of them, with what they combine. A copy isn't put off, as a
- * reader follows it; later ones of values that are there by then go with it, and take memory on
- * the other IPU from that moment on. Copies inside a pipeline are one exchange at the end of
+ * Collectives wait for the last of them, with their operands. A copy isn't put off, as a reader
+ * follows it. Later copies of values that are there by then go with it, and take memory on the
+ * other IPU from that moment on. Copies inside a pipeline are one exchange at the end of
  * each time step already. */
 #include "machine/merge.h"
 

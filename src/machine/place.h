@@ -1,5 +1,5 @@
-/* Where every value of a program lives: the IPU and stage that scopes gave to its node, else
- * those of what it is computed from, else of what reads it. */
+/* The IPU and stage of every value of a program. Scopes give them to nodes; a node without a scope
+ * takes them from its operands, or else from its readers. */
 #ifndef IPULUA_MACHINE_PLACE_H
 #define IPULUA_MACHINE_PLACE_H
 #include "base/arena.h"

@@ -1,5 +1,5 @@
-/* What a program would cost on IPUs. A pure function of the program's graph and a Machine: nothing
- * runs, no tensor is touched, so a program far too large for this computer is priced as well.
+/* The price of a program on IPUs. A pure function of the program's graph and a Machine: nothing
+ * runs and no tensor is touched. So a program far too large for this computer is priced as well.
  * docs/machine-model.md explains the rules. */
 #ifndef IPULUA_MACHINE_PRICE_H
 #define IPULUA_MACHINE_PRICE_H

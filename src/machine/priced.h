@@ -1,6 +1,6 @@
 /* A priced program is a list of priced steps in program order: ops, moves between IPUs, to and from
- * the host, sums over replicas; loops and branches are steps that others name as their parent. What
- * takes memory is a list of allocations, each live from one step to another; positions are step
+ * the host, sums over replicas. Loops and branches are steps that others name as their parent.
+ * Memory is a list of allocations, each live from one step to another; positions are step
  * numbers. */
 #ifndef IPULUA_MACHINE_PRICED_H
 #define IPULUA_MACHINE_PRICED_H
@@ -22,14 +22,14 @@ typedef enum MergeKind {
   MERGE_COUNT
 } MergeKind;
 
-/* What to price for. Zeroed fields are the defaults, pod apart. */
+/* The machine to price for. Zeroed fields are the defaults, pod apart. */
 typedef struct Machine {
   Pod pod;
   bool lean_schedule; /* a pipeline has the leaner schedule that its own one names, if it does */
   /* backward stages compute again what they need; only stage inputs are kept */
   bool recompute;
   Offload offload; /* beside what the program itself keeps in streaming memory */
-  /* of one replica; they are joined up to that size; 0: each is on its own */
+  /* of one replica, joined up to that size; 0: each is on its own */
   double merge_bytes[MERGE_COUNT];
   bool dependencies; /* pipelines: what a pass needs starts it, not the end of a time step */
   bool no_outlining; /* equal operations have code of their own each */
@@ -40,7 +40,7 @@ typedef struct Machine {
   int io_tiles;      /* of each IPU, beside pod's */
   /* of their memory, for what infeeds and outfeeds move beside computing; 0: that isn't on them */
   double io_proportion;
-  /* of the host, for each run: 1; less when several runs share one; -1: none */
+  /* of the host, for each run: 1, less when several runs share one; -1: none */
   double calls;
   /* values of integer scalars among the program's arguments, -1 where unknown; NULL: all unknown */
   const int64_t *argument;

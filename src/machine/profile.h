@@ -1,4 +1,4 @@
-/* What a price says, for programs and for trace viewers. Each returns a string to free(), NULL when
+/* A price as text for programs and for trace viewers. Each returns a string to free(), NULL when
  * memory is out. docs/reference/profile.md describes the JSON. */
 #ifndef IPULUA_MACHINE_PROFILE_H
 #define IPULUA_MACHINE_PROFILE_H

@@ -1,4 +1,4 @@
-/* What a price says, for people. Each returns a string to free(), NULL when memory is out. */
+/* A price as text for people. Each returns a string to free(), NULL when memory is out. */
 #ifndef IPULUA_MACHINE_SUMMARY_H
 #define IPULUA_MACHINE_SUMMARY_H
 #include "machine/priced.h"

@@ -1,5 +1,5 @@
-/* What happens when, on each IPU: one run of a priced program, unrolled as far as that stays
- * readable. */
+/* The events on each IPU and their times: one run of a priced program, unrolled as far as that
+ * stays readable. */
 #ifndef IPULUA_MACHINE_TIMELINE_H
 #define IPULUA_MACHINE_TIMELINE_H
 #include "machine/priced.h"

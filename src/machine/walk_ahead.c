@@ -1,5 +1,5 @@
-/* What a loop reads and doesn't change crosses the links once, before it: who reads it inside,
- * and where. */
+/* Values that a loop reads and doesn't change cross the links once, before it: their readers
+ * inside, and where these are. */
 #include "machine/walk_ahead.h"
 
 #include "graph/control.h"

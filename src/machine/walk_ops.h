@@ -3,7 +3,7 @@
 #define IPULUA_MACHINE_WALK_OPS_H
 #include "machine/walk.h"
 
-/* Steps and what takes memory, of which the last step is noted that needs it. */
+/* Adds steps and allocations, each with the last step that needs it. */
 PricedStep *walk_add_step(PricingContext *w, PricedKind kind, const Node *n,
                           int ipu); /* NULL: memory is out */
 /* -1: memory is out */

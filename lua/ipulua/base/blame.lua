@@ -124,9 +124,9 @@ local function is_own_mistake(problem, former)
   return not source or source:find("ipulua/", 1, true) ~= nil
 end
 
----f(…) that makes something of a file's content: where the content is none that f can be given, and
----only Lua notices, that is told in the file's terms. Errors that are told already, and those of a
----script's own functions, stay.
+---f(…) that makes something of a file's content. Where Lua alone notices that the content is wrong,
+---the error is told in the file's terms. Errors that are told already, and errors of a script's own
+---functions, stay.
 ---@param what string "load_model: 'x.safetensors'"
 ---@param f function
 ---@param ... any

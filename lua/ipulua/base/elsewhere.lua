@@ -133,7 +133,7 @@ function elsewhere.hint(module, name)
   return found and "; did you mean '" .. found .. "'?"
 end
 
----What a tensor, a dataset or a model calls a method of another library.
+---The name here of a method that another library has on a tensor, a dataset or a model.
 ---@param kind "tensor"|"dataset"|"model"
 ---@param name string
 ---@return string?

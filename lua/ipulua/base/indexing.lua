@@ -124,7 +124,7 @@ local function by_mask(t, mask)
   return t:reshape(flat_shape(t, mask, mask.size)):gather(core.tensor(kept, "int32"))
 end
 
----What t[index] is, for all but a positive row's number.
+---The value of t[index], for all but a positive row's number.
 ---@param t userdata
 ---@param index any
 ---@return userdata

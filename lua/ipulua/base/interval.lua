@@ -41,8 +41,8 @@ local function demand(i, x)
   return "lie in " .. i.text
 end
 
----What is wrong with a number, or with one of a list of numbers: words that complete "'name' …";
----nil when nothing is.
+---Words for a number, or one of a list of numbers, outside of the interval. They complete "'name'
+---…"; nil when all are inside.
 ---@param text string
 ---@param x any what is no number is not this function's business
 ---@return string?
@@ -57,7 +57,7 @@ function interval.refusal(text, x)
   end
 end
 
----The interval as a reference says it behind a type: "≥ 1", "in [0, 1)".
+---The interval as a reference says it after a type: "≥ 1", "in [0, 1)".
 ---@param text string
 ---@return string
 function interval.words(text)

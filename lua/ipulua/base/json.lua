@@ -10,7 +10,7 @@ local json = {}
 
 local depth_limit <const> = 200
 
----What `null` is read as, and what is written as `null`.
+---The value that `null` is read as, and that is written as `null`.
 json.null = setmetatable({}, {__name = "null", __tostring = function() return "null" end})
 
 local array_meta = {__name = "json.array", plain = true}
@@ -201,7 +201,7 @@ function json.pack(value, depth)
   return changed and out or value
 end
 
----What json.pack was given.
+---The values that json.pack was given.
 ---@param value any
 ---@return any
 ---@package

@@ -36,7 +36,7 @@ local function put(level, ...)
   if levels[level] <= current_level() then show(level, ...) end
 end
 
----What somebody asked for by name, at any level.
+---Writes lines that somebody asked for by name, at any level.
 ---@param format string as string.format takes it
 ---@param ... any
 function log.always(format, ...) show("info", format, ...) end
@@ -64,7 +64,7 @@ function log.shows(level)
   return levels[level] <= current_level()
 end
 
----What lines begin with: which process they are of, where there are several.
+---The beginning of lines: the process, where there are several.
 ---@param prefix string
 function log.set_prefix(prefix) state.prefix = prefix end
 

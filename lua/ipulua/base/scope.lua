@@ -7,15 +7,15 @@ local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
 local core = require "ipulua.core"
 
----What every scope is: entered when it is made, left when it is closed. `local _ <close> = scope`,
----or scope(f), which calls f and leaves.
+---The class of every scope: entered when it is made, left when it is closed. `local _ <close> =
+---scope`, or scope(f), which calls f and leaves.
 ---@class Scope
 ---@field label string what messages call it, such as "ipu_shard(1)"
 local Scope = class.new("Scope")
 
 local here <const> = core.here -- here().scope is the innermost; a scope's `around` is the next one
 
----Enters. What entering means is done by the caller, before; leave undoes it, once.
+---Enters. The caller has entered already; leave undoes it, once.
 ---@param label string
 ---@param leave fun(self: Scope, err: any)
 ---@param loose boolean? it is closed by itself, whatever was opened since

@@ -99,8 +99,8 @@ local writers <const> = {
   end,
 }
 
----A text for a value that is no table of values: equal for the same object, for numbers of the same
----kind and value, for equal strings.
+---A text for a value that is no table of values. It is equal for the same object, for numbers of
+---the same kind and value, for equal strings.
 ---@return string
 function structure.value_key(v)
   local write = writers[type(v)]

@@ -55,7 +55,7 @@ function terminal.output_is_terminal()
   return known.output_is_terminal
 end
 
----Whether progress is kept quiet, as nothing is computed of which it could tell.
+---Whether progress is kept quiet, as nothing is computed.
 ---@return boolean
 function terminal.is_quiet() return known.quiet == true end
 

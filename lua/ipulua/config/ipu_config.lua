@@ -12,9 +12,8 @@ local option_rows = require "ipulua.config.option_rows"
 local options = require "ipulua.config.options"
 local plain = require "ipulua.base.plain"
 
----What devices there are and how programs are made for them. Options are its fields, those of a
----category in a table of its own (`cfg.ipu_model.version`); an unknown one or a value of another
----type is an error.
+---The devices that there are and how programs are made for them. Options are its fields, or fields
+---of a category: `cfg.ipu_model.version`. An unknown one or a value of another type is an error.
 ---Errors: an unknown option, a value of another type: `set(cfg, "auto_select", 2)`,
 ---`set(cfg, "auto_select_ipus", "two")`
 ---Source: config.IPUConfig of Graphcore's TensorFlow 2.6
@@ -207,8 +206,8 @@ function IPUConfig:init(...)
   hidden[self] = {values = values, assigned = {}, categories = {}, prefix = ""}
 end
 
----What is known about an option or a category; metadata:check_type(value) refuses a value of
----another type, metadata:warn_if_deprecated() says when it is deprecated.
+---Facts about an option or a category; metadata:check_type(value) refuses a value of another type,
+---metadata:warn_if_deprecated() says when it is deprecated.
 ---Errors: an unknown option: `cfg:get_attribute_metadata "ipus"`
 ---@param name string such as "ipu_model.version"
 ---@return table metadata name, type, types, default, deprecated, deprecated_msg, doc
@@ -254,8 +253,8 @@ local function take_over(self, dict, who)
   warn_of_missing(who, missing)
 end
 
----Takes over the options of a table as to_dict makes it. Options that it lacks keep their values,
----of which one warning tells.
+---Takes over the options of a table as to_dict makes it. Options that it lacks keep their values;
+---one warning names them.
 ---Errors: an unknown option, a value of another type: `cfg:from_dict{ipus = 2}`
 ---@param dict table<string, any>
 function IPUConfig:from_dict(dict)

@@ -97,7 +97,7 @@ function launch.check_local(replicas)
     "failed_precondition")
 end
 
----To be closed: until then there are so many instances, of which this is the first; for estimates.
+---To be closed: until then there are so many instances, and this is the first; for estimates.
 ---@param count integer? nil: as many as there are
 function launch.pretend(count)
   local former = launch.facts()

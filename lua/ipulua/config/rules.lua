@@ -76,7 +76,7 @@ function rules.check(values, flags)
   end
 end
 
----What the engine works with: options that speak for others are resolved, flags win.
+---The options that the engine works with: options that speak for others are resolved, flags win.
 ---@param values table<string, any>
 ---@param flags table<string, any>
 ---@return table<string, any>

@@ -138,8 +138,7 @@ function machine.options(given, ordinal)
 end
 
 ---Whether a program that does not fit is an error: once a configuration was applied or a target
----named, but not on a chip of fewer tiles than it has, which stands for a part of one, and not on
----the IPU Model.
+---named. It is none on the IPU Model, or on a chip of fewer tiles, which stands for a part of one.
 ---@return boolean
 function machine.enforces()
   if not (config.is_configured() or start.options.target) then return false end

@@ -30,7 +30,7 @@ end
 ---@return integer
 function teams.all(replicas) return replicas * launch.count() end
 
----What a program is told: the first of its replicas, and how many there are in all.
+---The first of a program's replicas, and how many there are in all.
 ---@param replicas integer of this instance
 ---@return integer, integer
 function teams.place(replicas) return replicas * launch.index(), replicas * launch.count() end
@@ -122,8 +122,8 @@ function teams.with_joined(list, f)
   return table.unpack(results, 1, results.n)
 end
 
----A weight of a layer: where a program assigns it without a gradient, all replicas have the mean
----behind that.
+---A weight of a layer: if a program assigns it without a gradient, all replicas have the mean after
+---that.
 ---@param v userdata
 function teams.note_weight(v)
   if core.here().team and v.dtype:find("float", 1, true) then
@@ -150,7 +150,7 @@ function teams.begin_trace()
   return setmetatable({former = former}, trained_meta)
 end
 
----What a program does behind everything else: aggregates of what it wrote, and means of statistics.
+---The end of a program: aggregates of variables that it wrote, and means of statistics.
 function teams.end_trace()
   local here = core.here()
   if not here.team then return end
@@ -166,7 +166,7 @@ end
 
 -- ------------------------------------------------ gradients
 
----How an optimizer's gradients are combined in the program that is traced: "mean" where fit trains,
+---How an optimizer's gradients are combined in the program that is traced. "mean" where fit trains,
 ---"sum" in loops of a script's own, nil where nothing is reduced.
 ---@return string?
 function teams.reduction()

@@ -48,7 +48,7 @@ local function measure(dataset, a)
   return json.encode{epochs = epochs}
 end
 
----Pull elements from a dataset; the report is JSON text. apply_debug_options is accepted; it
+---Pull elements from a dataset. The report is JSON text. apply_debug_options is accepted; it
 ---changes nothing here.
 ---Units: time_elapsed in seconds, total_bytes_processed in bytes, bandwidth in GB/s (1e9 bytes)
 ---Errors: no dataset, counts below 1: `ipu.dataset_benchmark.dataset_benchmark(1, 1, 1)`

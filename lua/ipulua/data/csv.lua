@@ -62,10 +62,10 @@ local function other_columns(a, names)
   return columns
 end
 
----A table of numbers as text (RFC 4180): each record a vector; with `label`, a column's name or
----position (0-based), pairs of a vector of the other columns and that number. {columns = {…}}
----chooses columns by name or position. A cell that is empty, NA, N/A or null is an error, or
----becomes `fill`, a number or a table of numbers by column. read_csv reads words, too.
+---A table of numbers as text (RFC 4180): each record is a vector. With `label`, a column's name or
+---position from 0, elements are pairs of a vector of the other columns and that number. {columns =
+---{…}} chooses columns by name or position. A cell that is empty, NA, N/A or null is an error
+---without `fill`. `fill` is a number, or a table of numbers by column. read_csv reads words, too.
 ---Shapes: [columns]; with a label pairs [columns], []
 ---Errors: a field that is no number (with its line), a missing cell without a fill, an unknown
 ---column, a file that is missing: `data.from_csv "nowhere.csv"`
@@ -142,8 +142,8 @@ local read_spec <const> = {
     says = "what missing cells become; a table by column"},
 }
 
----A table as text (RFC 4180) by columns: {name = a tensor, or a list of strings}, and the type of
----each, as the cells have it: "int32", "float32" or "text". Without a header the names are
+---A table as text (RFC 4180) by columns: {name = a tensor, or a list of strings}. The second result
+---is the type of each column's cells: "int32", "float32" or "text". Without a header the names are
 ---"column0" …. A cell that is empty, NA, N/A or null is an error, or becomes `fill`.
 ---Shapes: [records] each
 ---Errors: a missing cell without a fill (with its record and column), an unknown column, a file

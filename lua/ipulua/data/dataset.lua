@@ -6,7 +6,7 @@ local class = require "ipulua.base.class"
 local core = require "ipulua.core"
 local elements = require "ipulua.data.elements"
 local structure = require "ipulua.base.structure"
-local texts = require "ipulua.data.texts"
+local host_strings = require "ipulua.data.host_strings"
 
 ---A chain of C iterators: each method makes a longer one. An element is a value, several, or a
 ---table of them.
@@ -29,7 +29,7 @@ function Dataset:cardinality() return self.handle:cardinality() end
 -- A slip is an error; other names are nil, as in any table.
 function Dataset:__index(name)
   if name == "element_spec" then
-    local specs, text = {}, texts.components(self.template) or {}
+    local specs, text = {}, host_strings.components(self.template) or {}
     for i, t in ipairs(self.handle:types()) do
       specs[i] = core.plain{shape = t.shape, dtype = text[i] and "string" or t.dtype}
     end
@@ -66,7 +66,7 @@ local function element_text(template, shown, is_inner)
 end
 
 function Dataset:__tostring()
-  local shown, text = {}, texts.components(self.template) or {}
+  local shown, text = {}, host_strings.components(self.template) or {}
   for i, t in ipairs(self.handle:types()) do
     shown[i] = structure.type_text(text[i] and "string" or t.dtype, t.shape)
   end

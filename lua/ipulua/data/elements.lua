@@ -10,7 +10,7 @@ local counted = require "ipulua.base.counted"
 local nearest = require "ipulua.nearest"
 local plain = require "ipulua.base.plain"
 local structure = require "ipulua.base.structure"
-local texts = require "ipulua.data.texts"
+local host_strings = require "ipulua.data.host_strings"
 
 local elements = {single = {leaf = 1}, AUTOTUNE = -1}
 
@@ -42,21 +42,21 @@ local function holds_numbers(value)
   end
   if type(first) ~= "number" and type(first) ~= "boolean" then return false end
   for _, each in ipairs(type(value[1]) == "table" and value or {}) do -- {numbers, texts}
-    if texts.is(each) then return false end
+    if host_strings.is(each) then return false end
   end
   return true
 end
 
 local function is_component(v)
   return core.is_tensor(v) or core.is_variable(v) or type(v) == "number" or type(v) == "boolean"
-    or texts.is(v) or holds_numbers(v)
+    or host_strings.is(v) or holds_numbers(v)
 end
 
 local function component(who, leaf)
   if core.is_symbolic(leaf) then
     blame.error(who .. ": a symbolic tensor has no value to make a dataset of", "value")
   end
-  if texts.is(leaf) then return texts.tensor(who, leaf) end
+  if host_strings.is(leaf) then return host_strings.tensor(who, leaf) end
   return core.is_variable(leaf) and leaf:read_value() or core.tensor(leaf)
 end
 
@@ -67,7 +67,7 @@ function elements.components(value, who)
   local leaves, template = structure.flatten(value, is_component)
   local function check(t)
     if t.leaf then
-      t.text = texts.is(leaves[t.leaf]) or nil
+      t.text = host_strings.is(leaves[t.leaf]) or nil
       leaves[t.leaf] = component(who, leaves[t.leaf])
     end
     if t.static ~= nil then
@@ -179,7 +179,7 @@ function elements.checked_element(who, template, types, value)
   local function walk(t, v)
     if t.leaf then
       local want = types[t.leaf]
-      local tensor = t.text and texts.tensor(who, v) or checked_component(who, v, want.dtype)
+      local tensor = t.text and host_strings.tensor(who, v) or checked_component(who, v, want.dtype)
       local _, shape = core.type_of(tensor)
       local fits = #shape == #want.shape
       for i = 1, #want.shape do
@@ -236,15 +236,15 @@ function elements.representative(types, extent)
   return list
 end
 
----What Lua gets: components that are datasets themselves (windows) come as datasets, texts as
----strings.
+---An element as Lua gets it: components that are datasets themselves (windows) come as datasets,
+---texts as strings.
 function elements.present(dataset, leaves)
-  local shown, text = leaves, texts.components(dataset.template) or {}
+  local shown, text = leaves, host_strings.components(dataset.template) or {}
   for i, t in ipairs(dataset.handle:types()) do
     if t.nested or text[i] then
       if shown == leaves then shown = table.move(leaves, 1, #leaves, 1, {}) end
       shown[i] = t.nested and class.of(dataset)(core.data.from_slices{leaves[i]},
-        {leaf = 1, text = text[i]}) or texts.value(leaves[i])
+        {leaf = 1, text = text[i]}) or host_strings.value(leaves[i])
     end
   end
   return shown

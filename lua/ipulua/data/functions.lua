@@ -8,7 +8,7 @@ local creation = require "ipulua.base.creation"
 local Dataset = require "ipulua.data.dataset"
 local elements = require "ipulua.data.elements"
 local structure = require "ipulua.base.structure"
-local texts = require "ipulua.data.texts"
+local host_strings = require "ipulua.data.host_strings"
 local tracing = require "ipulua.trace.tracing"
 
 local function wrap_results(results)
@@ -65,9 +65,8 @@ local function check_alike(who, a, b, template, other)
     end
   end
   if alike then return end
-  blame.error(string.format("%s: the function gives %s for elements of one shape, %s for those of"
-    .. " another", who,
-    elements.text(template, a), elements.text(other, b)), "type")
+  blame.error(string.format("%s: the function gives %s for elements of one shape, %s for "
+    .. "elements of another", who, elements.text(template, a), elements.text(other, b)), "type")
 end
 
 -- Two traces with different extents tell which result extents are unknown.
@@ -195,7 +194,7 @@ local function learnt_types(list, template, shapes, unknown)
   end
   if shapes == nil then return types end
   local dtypes = {}
-  local text = texts.components(template) or {}
+  local text = host_strings.components(template) or {}
   for i, t in ipairs(types) do dtypes[i] = text[i] and "string" or t.dtype end
   return (elements.generator_types("map", structure.rebuild(template, dtypes), shapes))
 end
@@ -214,7 +213,7 @@ local function map_eager(self, a)
   end
   -- of elements that differ in shape the results may, too; of a batch of texts in their number
   local unknown = elements.has_unknown(self.handle:types())
-    and (texts.components(self.template) and 1 or math.maxinteger) or 0
+    and (host_strings.components(self.template) and 1 or math.maxinteger) or 0
   local function compute(leaves)
     local value, several = call_with(a.f, self, leaves)
     if types then return elements.checked_element("map", template, types, value) end
@@ -228,16 +227,16 @@ local function map_eager(self, a)
   return Dataset(self.handle:map_host(f, types), template)
 end
 
----f of every element, in order; traced once, run on worker threads. {eager = true}: called in Lua
----instead; what it gives is learnt from the first element, unless output_types and output_shapes
----say it. Elements with strings are for Lua, too.
+---f of every element, in order; traced once, run on worker threads. With {eager = true} it is
+---called in Lua instead. Its types are then learnt from the first element, unless output_types and
+---output_shapes say them. Elements with strings are for Lua, too.
 ---Shapes: those that f gives
 ---Errors: f can't be traced (it asks for a value, or opens a file); without eager, what its ops
 ---say: `ds:map(function(i) return i:item() end)`
 ---@return Dataset
 function Dataset:map(...)
   local a = args.check("map", map_spec, ...)
-  if a.eager or texts.components(self.template) then return map_eager(self, a) end
+  if a.eager or host_strings.components(self.template) then return map_eager(self, a) end
   if a.output_types ~= nil or a.output_shapes ~= nil then
     blame.error("map: output_types and output_shapes are for {eager = true}; a traced function's"
       .. " results have types of their own", "value")
@@ -266,7 +265,7 @@ end
 ---@return Dataset
 function Dataset:filter(...)
   local a = args.check("filter", filter_spec, ...)
-  if a.eager or texts.components(self.template) then
+  if a.eager or host_strings.components(self.template) then
     return Dataset(self.handle:filter_host(function(leaves)
       return {answer_of((call_with(a.predicate, self, leaves)))}
     end), self.template)

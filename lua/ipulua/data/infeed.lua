@@ -10,14 +10,14 @@ local operation = require "ipulua.trace.operation"
 local queues = require "ipulua.data.queues"
 local replication = require "ipulua.trace.replication"
 local structure = require "ipulua.base.structure"
-local texts = require "ipulua.data.texts"
+local host_strings = require "ipulua.data.host_strings"
 local tracing = require "ipulua.trace.tracing"
 
 local infeed = {}
 
----The types of what programs get of a dataset's elements. Where its last batch may be smaller,
----those of whole batches: rawget(dataset, "gathered") is their extent then. Where batches have any
----shape, those of the first one: rawget(dataset, "first_types").
+---The types of what programs get of a dataset's elements. If its last batch may be smaller, types
+---of whole batches: rawget(dataset, "gathered") is their extent then. If batches have any shape,
+---types of the first one: rawget(dataset, "first_types").
 ---@param dataset Dataset
 ---@return {dtype: string, shape: integer[]}[] types, boolean static
 function infeed.fed_types(dataset)
@@ -43,7 +43,7 @@ end
 ---Raise when a program could not be fed with this dataset.
 ---@package
 local function check_feedable(dataset, who)
-  texts.refuse(who, dataset.template)
+  host_strings.refuse(who, dataset.template)
   local _, source, _, remainder = dataset.handle:describe()
   local types, static = infeed.fed_types(dataset)
   for i, t in ipairs(types) do
@@ -148,7 +148,7 @@ function IPUInfeedQueue:set_replicas(n)
   self.read_ahead = ahead
 end
 
----Start the queue; the first program that reads it does so by itself, but for those of sessions.
+---Start the queue. The first program that reads it does so by itself, except in sessions.
 ---Errors: a second call without deleter() between
 ---@return Operation
 function IPUInfeedQueue:initializer()
@@ -190,7 +190,7 @@ end
 
 infeed.IPUInfeedQueue = class.guard(IPUInfeedQueue)
 
----What gives a dataset's elements to programs: dataset:iterator() in a strategy's scope.
+---Gives a dataset's elements to programs: dataset:iterator() in a strategy's scope.
 ---@class IPUOwnedIterator
 local IPUOwnedIterator = class.new("IPUOwnedIterator")
 
@@ -204,14 +204,13 @@ end
 ---The next element; only inside a traced function.
 function IPUOwnedIterator:next()
   if not tracing.is_active() then
-    blame.error("iterator:next() works only inside a compiled function (ipu.func); the dataset is "
-      .. "that of "
-      .. (self.where or "this script"), "runtime")
+    blame.error("iterator:next() works only inside a compiled function (ipu.func); its "
+      .. "dataset belongs to " .. (self.where or "this script"), "runtime")
   end
   return self.infeed:dequeue_in_loop("iterator:next")
 end
 
----What gives a dataset's elements one by one to Lua: dataset:iterator() outside of a strategy.
+---Gives a dataset's elements one by one to Lua: dataset:iterator() outside of a strategy.
 ---@class HostIterator
 local HostIterator = class.new("HostIterator")
 

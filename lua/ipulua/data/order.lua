@@ -7,7 +7,7 @@ local core = require "ipulua.core"
 local Dataset = require "ipulua.data.dataset"
 local elements = require "ipulua.data.elements"
 local structure = require "ipulua.base.structure"
-local texts = require "ipulua.data.texts"
+local host_strings = require "ipulua.data.host_strings"
 
 local batch_spec <const> = {{"batch_size", "integer", range = "[1, inf)", says = "elements"},
   {"drop_remainder", "boolean", false}}
@@ -79,10 +79,10 @@ local function padding_of(who, self, a)
   if a.padding_values ~= nil then
     local list = for_components(who, "padding_values", self.template, a.padding_values,
       is_number_or_tensor, #types)
-    local text = texts.components(self.template) or {}
+    local text = host_strings.components(self.template) or {}
     values = {}
     for i, t in ipairs(types) do
-      values[i] = text[i] and texts.tensor(who, list[i]) or core.tensor(list[i], t.dtype)
+      values[i] = text[i] and host_strings.tensor(who, list[i]) or core.tensor(list[i], t.dtype)
     end
   end
   return shapes, values
@@ -183,9 +183,9 @@ local function bucket_types(self, a, shapes, values)
   return self.handle:padded_batch(sizes[1], same, shapes, values):types()
 end
 
----Batches of elements of about the same length, padded to one shape: bucket i holds lengths below
----bucket_boundaries[i], a batch of bucket_batch_sizes[i] of them comes when it is full. What is
----left at the end comes by bucket. The function is called in Lua for each element.
+---Batches of elements of about the same length, padded to one shape. Bucket i holds lengths below
+---bucket_boundaries[i]. A batch of bucket_batch_sizes[i] elements comes when the bucket is full.
+---Batches that are not full come last, by bucket. The function is called in Lua for each element.
 ---Shapes: [a, ...] → [-1, -1, ...]
 ---Errors: boundaries that don't rise, not one batch size more than boundaries:
 ---`ds:bucket_by_sequence_length(function(x) return x.shape[1] end, {8, 4}, {2, 2, 2})`
@@ -283,7 +283,7 @@ function Dataset:repeat_n(...) return counted(self, "repeat_n", repeat_spec, ...
 ---@return Dataset
 function Dataset:take(...) return counted(self, "take", count_spec, ...) end
 
----What comes after the first count elements.
+---The elements after the first count ones.
 ---Shapes: as they were
 ---Errors: a count that is no integer: `ds:skip "one"`
 ---@return Dataset
@@ -312,7 +312,7 @@ function Dataset:enumerate(...)
     {items = {{1, elements.single}, {2, elements.shifted(self.template, 1)}}})
 end
 
----Its elements, then those of another dataset.
+---Its elements, then the elements of another dataset.
 ---Shapes: as they were; -1 where the two differ
 ---Errors: another structure, dtype or rank: `ds:concatenate(data.range(3):batch(2))`
 ---@param other Dataset
@@ -338,7 +338,7 @@ local cache_spec <const> = {{"filename", "string", ""}}
 ---@return Dataset
 function Dataset:cache(...)
   local a = args.check("cache", cache_spec, ...)
-  if a.filename ~= "" then texts.refuse("cache: a file has numbers", self.template) end
+  if a.filename ~= "" then host_strings.refuse("cache: a file has numbers", self.template) end
   return Dataset(self.handle:cache(a.filename), self.template)
 end
 

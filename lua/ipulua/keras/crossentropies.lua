@@ -63,8 +63,8 @@ local balanced_rows <const> = table.move(focal_rows, 1, #focal_rows, 1, {})
 balanced_rows[#balanced_rows + 1] = {"apply_class_balancing", "boolean", false,
   says = "whether alpha weighs the classes"}
 
----Binary cross-entropy in which sure predictions count less: times (1 - p)^gamma, p being that of
----the label.
+---Binary cross-entropy in which sure predictions count less: times (1 - p)^gamma, p being the
+---probability of the label.
 ---@return userdata
 ---Source: Lin et al., Focal loss for dense object detection, 2017
 function crossentropies.binary_focal_crossentropy(...)

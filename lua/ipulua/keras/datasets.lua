@@ -343,8 +343,8 @@ local function holds_reviews(folder)
 end
 
 ---Film reviews as numbers of words (int32 [n, maxlen], filled up with 0 in front) and labels (0
----bad, 1 good), from the folders of the Large Movie Review Dataset: train/pos, train/neg, test/pos,
----test/neg with a text file each.
+---bad, 1 good). They come from the folders of the Large Movie Review Dataset: train/pos, train/neg,
+---test/pos, test/neg, each with text files.
 ---Shapes: int32 [25000, maxlen], int32 [25000], twice
 ---Errors: files that are missing (nothing is downloaded), a maxlen below 1:
 ---`keras.datasets.imdb.load_data "nowhere"`

@@ -6,7 +6,7 @@ local core = require "ipulua.core"
 local describe = require "ipulua.keras.models.describe"
 local functional = require "ipulua.keras.models.functional"
 local summary = require "ipulua.keras.models.summary"
-local text = require "ipulua.base.text"
+local text_columns = require "ipulua.base.text_columns"
 
 local Model <const> = require "ipulua.keras.models".Model
 
@@ -81,7 +81,7 @@ local between_ranks <const>, between_boxes <const>, margin <const> = 36, 24, 12
 
 local function size_of(layer)
   local longest = 0
-  for _, line in ipairs(layer.lines) do longest = math.max(longest, text.width(line)) end
+  for _, line in ipairs(layer.lines) do longest = math.max(longest, text_columns.width(line)) end
   layer.width = math.ceil(longest * character) + 2 * padding
   layer.height = #layer.lines * line_height + 2 * padding
 end

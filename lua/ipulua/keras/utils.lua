@@ -73,7 +73,7 @@ local function norm_of(x, axis, order)
 end
 
 ---Vectors along an axis divided by their norm of some order (2: Euclid's, math.huge: the largest
----element); those of length 0 stay.
+---element); vectors of length 0 stay.
 ---Shapes: as x: `keras.utils.normalize(x, 0)` → [2, 3]
 ---Errors: an axis that x lacks: `keras.utils.normalize(x, 5)`
 ---@param ... any x, axis, order

@@ -35,14 +35,14 @@ local function age() return core.epoch() - state.start end
 -- end.
 local function draw(percent, doing)
   if not state.always and age() < compile_progress.appears then return end
-  local text = require "ipulua.base.text" -- not needed where nothing is drawn
+  local text_columns = require "ipulua.base.text_columns" -- not needed where nothing is drawn
   local full = percent * width // 100
   local rest = string.format("' [%s%s] %3d%% %-8s [%.1f s]", ("="):rep(full),
     ("."):rep(width - full), percent, doing, age())
   local room = terminal.is_terminal() and terminal.columns() - 1 or math.maxinteger
-  local name = text.cut(state.name, math.max(room - #"Compiling '" - #rest, 8))
-  local line = text.cut("Compiling '" .. name .. rest, room)
-  state.drawn = math.max(state.drawn or 0, text.width(line))
+  local name = text_columns.cut(state.name, math.max(room - #"Compiling '" - #rest, 8))
+  local line = text_columns.cut("Compiling '" .. name .. rest, room)
+  state.drawn = math.max(state.drawn or 0, text_columns.width(line))
   write("\r" .. line)
 end
 

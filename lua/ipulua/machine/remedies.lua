@@ -30,7 +30,7 @@ function remedies.halved(types)
   return list, batch
 end
 
----What halving a batch is called.
+---The word for halving a batch.
 function remedies.words_of_half(batch)
   return string.format("a batch of %d instead of %d", batch // 2, batch)
 end

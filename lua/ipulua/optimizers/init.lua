@@ -98,8 +98,8 @@ end
 
 -- ------------------------------------------------ a function over the gradients
 
----Hands on f(gradient, variable) in place of each gradient. What was accumulated in another dtype
----than the variable's goes through f once more: it may cast.
+---Hands on f(gradient, variable) in place of each gradient. A sum accumulated in another dtype than
+---the variable's goes through f once more: it may cast.
 ---Shapes: f gives a gradient of the shape that it is given
 ---Errors: what it wraps is no optimizer of ipu.train, a mapping that is no function:
 ---`ipu.optimizers.MapGradientOptimizer("sgd", print)`
@@ -127,7 +127,7 @@ function MapGradientOptimizer:compute_gradients(...)
   return given
 end
 
----What was accumulated in another dtype than the variable's goes through the function once more: it
+---A sum accumulated in another dtype than the variable's goes through the function once more: it
 ---may cast.
 ---Shapes: each gradient has its variable's shape
 ---Errors: as the wrapped optimizer's:

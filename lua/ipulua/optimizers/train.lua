@@ -38,7 +38,7 @@ end
 
 -- ------------------------------------------------ the base class
 
----What optimizers in the manner of sessions are made of: `ipu.train.Optimizer:extend("Name")` with
+---The base of optimizers in the manner of sessions: `ipu.train.Optimizer:extend("Name")` with
 ---`apply_gradient(g, v)`.
 ---Shapes: gradients and variables alike
 ---@class Optimizer
@@ -392,8 +392,8 @@ define("MomentumOptimizer", {
 }, function(self, a) self.momentum, self.use_nesterov = a.momentum, a.use_nesterov end,
 rules.momentum_of_gradients)
 
----m ← beta1·m + (1 − beta1)·g; s ← beta2·s + (1 − beta2)·g²; after t updates
----v ← v − learning_rate·√(1 − beta2ᵗ) / (1 − beta1ᵗ) · m / (√s + epsilon).
+---m ← beta1·m + (1 − beta1)·g and s ← beta2·s + (1 − beta2)·g². After t updates v ← v −
+---learning_rate·√(1 − beta2ᵗ) / (1 − beta1ᵗ) · m / (√s + epsilon).
 ---Shapes: gradients and variables alike; learning_rate []; beside each variable: m, v
 ---Errors: as GradientDescentOptimizer's; an unknown argument:
 ---`ipu.train.AdamOptimizer{beta_1 = 0.5}`
@@ -423,8 +423,8 @@ rules.adam_with_factor, {
   end,
 })
 
----s ← decay·s + (1 − decay)·g², from 1; step = learning_rate·g / √(s + epsilon) (centered: s less
----the squared mean of g); sum ← momentum·sum + step; v ← v − sum.
+---s ← decay·s + (1 − decay)·g², from 1, and step = learning_rate·g / √(s + epsilon). Centered, s is
+---less the squared mean of g. Then sum ← momentum·sum + step and v ← v − sum.
 ---Shapes: gradients and variables alike; learning_rate []; beside each variable: RMSProp,
 ---MeanGradient if centered, Momentum
 ---Errors: as GradientDescentOptimizer's: `ipu.train.RMSPropOptimizer()`

@@ -48,7 +48,7 @@ local function masked(who, mask, results)
   return kept
 end
 
----What is enqueued, in its structure; nil: nothing.
+---The enqueued values, in their structure; nil: nothing.
 ---@param results table packed outputs of the last stage
 ---@param loss userdata?
 function outputs.choose(who, a, results, loss)

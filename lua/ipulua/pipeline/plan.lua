@@ -269,7 +269,7 @@ end
 
 -- ------------------------------------------------ counts
 
----What the number of micro-batches must be: a multiple, and at least so many.
+---The condition on the number of micro-batches: a multiple, and at least so many.
 ---@return integer multiple, integer least
 function plans.count_rule(facts) return facts.plan:overlap() end
 

@@ -75,7 +75,7 @@ local function codes(options, around)
   return found
 end
 
----What holds now, by kind.
+---The options that hold now, by kind.
 ---@return table<string, integer>
 function stage_options.around()
   local now = {}

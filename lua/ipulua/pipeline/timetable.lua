@@ -288,7 +288,7 @@ function Timetable:bubble(...)
 end
 
 ---The timetable drawn to scale, its bubbles hatched: the text of an SVG, also written to `path`.
----Lengths are those of `bubble`.
+---Lengths are the same as for `bubble`.
 ---Errors: a path that can't be written
 ---@param ... any path, {title, forward, backward}
 ---@return string
@@ -365,7 +365,7 @@ end
 
 ---The timetable of a pipelined model, of a function that runs a pipeline, or of a schedule:
 ---{schedule =, device_mapping =, training =, count =}. With timing = "dependencies" its times are
----those of devices that don't wait for each other's time steps.
+---times of devices that don't wait for each other's time steps.
 ---Units: time steps; a step lasts as long as its longest stage; span: passes, compiled: cycles
 ---Errors: a model without stages, an unknown schedule, a mapping that the schedule can't have:
 ---`ipu.timetable{schedule = "Round", device_mapping = {0, 1}}`

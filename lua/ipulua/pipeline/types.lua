@@ -17,8 +17,8 @@ local types = {}
 -- ------------------------------------------------ options of a stage
 
 ---Options of a stage's convolutions and matrix products, partialsType and
----availableMemoryProportion;
----they go before those of the configuration. Options of slices change nothing, there as here.
+---availableMemoryProportion. They go before the configuration's. Options of slices change nothing,
+---there as here.
 ---Errors: options that are no table of texts: `ipu.PipelineStageOptions{matmul_options = 1}`
 ---Source: pipelining_ops.PipelineStageOptions of Graphcore's TensorFlow 2.6
 ---@class PipelineStageOptions
@@ -80,8 +80,8 @@ function PipelineStageOptions:__tostring() return class.text(self, self:to_table
 
 -- ------------------------------------------------ what an optimizer function returns
 
----What the optimizer function of a pipeline returns: the optimizer and the loss; how gradients are
----computed; what is captured.
+---The result of a pipeline's optimizer function: the optimizer, the loss, how gradients are
+---computed and what is captured.
 ---Shapes: loss is what the last stage gave, or made of it
 ---Errors: a loss that is no tensor, an optimizer that is none of ipu.train:
 ---`ipu.OptimizerFunctionOutput("sgd", x)`

@@ -68,7 +68,7 @@ function data.distribute(team, dataset)
   return mine_only
 end
 
----What a function of distribute_datasets_from_function is told.
+---The argument of a function of distribute_datasets_from_function.
 ---@class InputContext
 ---@field num_input_pipelines integer instances
 ---@field input_pipeline_id integer this one

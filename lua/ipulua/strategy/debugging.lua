@@ -48,8 +48,8 @@ local function element(t, position) return ops.reshape(t, {-1})[position + 1]:it
 
 local numerics_rows <const> = {{"x", {"tensor", "list", "number"}}, {"message", "string", ""}}
 
----x itself; an error where it holds a NaN or an infinity, at once or in a program whenever it comes
----by: the message, the script's line and the first position.
+---x itself; an error where it holds a NaN or an infinity, at once or in each run of a program. The
+---error has the message, the script's line and the first position.
 ---Shapes: [...] → the same
 ---Units: positions count from 0
 ---Errors: integers; a NaN or an infinity: `ipu.debugging.check_numerics({0, 0 / 0}, "loss")`
@@ -117,8 +117,8 @@ end
 
 local shapes_rows <const> = {{"shapes", "list", list = true, of = "list of {tensor, shape}"}}
 
----An error where a tensor hasn't the shape that is said of it: {tensor, {2, -1, "n"}}, where -1 is
----any extent, and a name one that is the same wherever it stands.
+---An error where a tensor hasn't the shape given with it: {tensor, {2, -1, "n"}}. -1 is any extent;
+---a name is the same extent wherever it stands.
 ---Shapes: any
 ---Errors: another shape, a pair of another form: `ipu.debugging.assert_shapes{{ipu.ones{2}, {3}}}`
 ---Source: tf.debugging.assert_shapes

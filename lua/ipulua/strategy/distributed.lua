@@ -106,7 +106,7 @@ function distributed.barrier()
   instances.exchange("barrier", "barrier", 0)
 end
 
----What meetings have cost since the start: {meetings, bytes_sent, bytes_received, seconds, waited}.
+---The cost of meetings since the start: {meetings, bytes_sent, bytes_received, seconds, waited}.
 ---Units: bytes; seconds
 ---@return table
 function distributed.statistics() return core.plain(instances.statistics()) end

@@ -12,8 +12,8 @@ local tracing = require "ipulua.trace.tracing"
 
 local strategy = {}
 
----What is made in its scope lives on the IPU, and what it runs is compiled. A device of several
----IPUs makes replicas, or the shards or stages of a model.
+---Variables made in its scope live on the IPU, and functions that it runs are compiled. A device of
+---several IPUs makes replicas, or the shards or stages of a model.
 ---Errors: a device of another form; when it is used, one that is not configured:
 ---`ipu.IPUStrategy("/device:GPU:0")`
 ---Source: ipu_strategy.IPUStrategyV1 of Graphcore's TensorFlow 2.6

@@ -128,9 +128,9 @@ local function wanted_values(leaves)
       for _, value in ipairs(leaf.values) do want(value) end
     elseif core.is_tensor(leaf) and core.is_symbolic(leaf) then
       if not core.is_deferred(leaf) then
-        blame.error("sess:run: a fetched tensor is not of the session's graph: it belongs to a "
-          .. "traced function (return it from "
-          .. "there), or to a graph that reset_default_graph has forgotten", "value")
+        blame.error("sess:run: a fetched tensor is not of the session's graph; return it "
+          .. "from the traced function that made it, or fetch it before reset_default_graph",
+          "value")
       end
       position[i] = want(leaf)
     end

@@ -122,7 +122,7 @@ local function described(record)
   }
 end
 
----What was compiled since configuring, in that order.
+---The programs compiled since configuring, in that order.
 ---Units: executions, and time_steps of a pipeline, are counts
 ---@return table[]
 function system.programs()
@@ -214,8 +214,8 @@ func.listen(function(event, entry)
   if watching[event] then watching[event](entry) end
 end)
 
----What happened on the devices since the last call, of more than 10,000 events the newest: a list
----of {type, timestamp, duration, device, module, tensors}.
+---The events on the devices since the last call, of more than 10,000 the newest. A list of {type,
+---timestamp, duration, device, module, tensors}.
 ---Units: timestamp in seconds since 1970, duration in seconds
 ---Source: gen_ipu_ops.ipu_event_trace of Graphcore's TensorFlow 2.6
 ---@return table[]

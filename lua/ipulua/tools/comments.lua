@@ -15,7 +15,7 @@ end
 -- files whose functions stand before methods
 local guards <const> = {class = true, layer_calls = true}
 
----A method as it was written, behind the check that it is called with a colon, or of a layer that
+---A method as it was written, without the check that it is called with a colon, or of a layer that
 ---is built.
 ---@param f function
 ---@return function
@@ -49,9 +49,9 @@ function comments.rows(f)
   end)
 end
 
----What may follow the sentences of a comment, a paragraph each that begins with the word: "Shapes:
----[n, m] → [n]". Words in backquotes are code: in Errors each raises one, in Shapes a shape follows
----it. The references run them.
+---Notes that may follow the sentences of a comment, a paragraph each that begins with the word:
+---"Shapes: [n, m] → [n]". Words in backquotes are code: in Errors each raises one, in Shapes a
+---shape follows it. The references run them.
 comments.notes = {"Shapes", "Units", "Errors", "Source"}
 
 local is_note <const> = {}
@@ -131,8 +131,8 @@ local function source_of(module)
   return module_sources[module] or nil
 end
 
----What is known of a function: sentences `text`, `takes` and `gives` as annotated, `notes`, `rows`
----of arguments, names of `parameters`. Nil for one that is not written in Lua.
+---The facts of a function: sentences `text`, `takes` and `gives` as annotated, `notes`, `rows` of
+---arguments, names of `parameters`. Nil for one that is not written in Lua.
 ---@param f function
 ---@return table?
 function comments.about(f)
@@ -149,7 +149,7 @@ function comments.about(f)
   return found
 end
 
----What stands above "---@class Name": in the file of the class's own functions, else in any of the
+---The comment above "---@class Name": in the file of the class's own functions, else in any of the
 ---library's.
 ---@param c Class
 ---@return table as comments.parts gives it

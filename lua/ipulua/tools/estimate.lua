@@ -178,8 +178,8 @@ function estimate.estimate(...)
   return result
 end
 
----The price itself; of a model how many samples an element holds; and a function that prices
----changes which may make it fit.
+---The price itself. Further results: of a model how many samples an element holds; a function that
+---prices changes which may make it fit.
 function estimate.price(a)
   local what = a.fn
   pricing.check_ipus(a.ipus)

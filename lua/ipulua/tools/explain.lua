@@ -60,8 +60,8 @@ local globals <const> = {
   keras = "; a script says `local keras = require \"ipulua\".keras`",
 }
 
----A message of Lua with a hint behind it, nil when there is none. To be called by the handler of
----the error.
+---A message of Lua with a hint after it, nil when there is none. To be called by the handler of the
+---error.
 ---@param message string
 ---@return string?
 function explain.message(message)

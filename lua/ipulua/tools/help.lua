@@ -25,8 +25,8 @@ local methods_of <const> = public_names.methods_of
 
 -- ------------------------------------------------ rows of arguments
 
----The type of a row in words: "list or integer"; a class by its name, an enumeration by its
----members; numbers with their range.
+---The type of a row in words: "list or integer". A class is its name, an enumeration its members;
+---numbers have their range.
 ---@param row table
 ---@return string
 function help.type_text(row)
@@ -166,8 +166,8 @@ end
 local hidden <const> = {init = true, extend = true, is_a = true, new = true, substitute = true,
   after_init = true, f = true}
 
----What is known of a class: sentences `text`, `notes`, `rows` of its arguments, `methods`: {name,
----about, class that defines it} of those that say what they do.
+---The facts of a class: sentences `text`, `notes`, `rows` of its arguments. `methods`: {name,
+---about, class that defines it} of the ones with words.
 ---@param c Class
 ---@return table
 function help.class(c)
@@ -306,7 +306,7 @@ local function registered_help(given)
     given.gradient and "  with a gradient of its own" or "  with the gradients of the ops in it"}
 end
 
----What the prompt prints for a function of the library; nil for others.
+---The prompt's text for a function of the library; nil for others.
 ---@param f function
 ---@return string?
 function help.title(f)
@@ -429,7 +429,7 @@ local function joined(lines)
   return out
 end
 
----Prints them; false when there is nothing to say. What was typed and stands for nothing is looked
+---Prints them; false when there is nothing to say. A typed text that stands for nothing is looked
 ---for: ?matmul, ?reduce.
 ---@param x any
 ---@param text string?

@@ -74,7 +74,7 @@ function search.lines(help, word)
   return lines
 end
 
----What ipu has, by kind: {heading, names}.
+---The names of ipu, by kind: {heading, names}.
 ---@param names string[]
 ---@return table[]
 function search.kinds(names)

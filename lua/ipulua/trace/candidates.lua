@@ -96,8 +96,8 @@ local function sampled_logits(who, remove_hits, a)
 end
 
 ---Softmax cross-entropy over the true classes and a sample of the others, for training only.
----sampled_values are classes, and how often the true and the sampled ones are to be expected;
----without them, classes are drawn, small numbers more often.
+---sampled_values are classes, with the expected counts of the true and of the sampled ones. Without
+---them, classes are drawn, small numbers more often.
 ---Shapes: weights [classes, dim], biases [classes], labels [batch, num_true], inputs [batch, dim] →
 ---[batch]
 ---Errors: counts that don't fit:

@@ -101,7 +101,7 @@ local function with_captures(context, sources)
   return all
 end
 
----ipu.gradients(ys, xs), and those of what the context captured.
+---ipu.gradients(ys, xs), and the gradients that the context captured.
 ---@param context GradientCaptureContext
 ---@param ys any
 ---@param xs any[]

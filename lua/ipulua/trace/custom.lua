@@ -224,14 +224,14 @@ end
 -- op → {name =, call =, gradient =} as the script gave them
 local registered = setmetatable({}, {__mode = "k"})
 
----What a script gave register_op for the op that it returned; nil of other functions.
+---The arguments of register_op for the op that it returned; nil of other functions.
 ---@param op function
 ---@return {name: string, call: function, gradient: function?}?
 function custom.of(op) return registered[op] end
 
----An op written in Lua: call(arguments…) gives its results; gradient(upstream…, arguments…,
----results…) those of the tensors among its arguments.
----Without gradient that of the ops in call is taken.
+---An op written in Lua: call(arguments…) gives its results. gradient(upstream…, arguments…,
+---results…) gives the gradients of the tensors among its arguments. Without gradient the gradients
+---of the ops in call are taken.
 ---Shapes: those of call; each gradient has its argument's shape
 ---Errors: a name that is taken, also by a member of tensors, or no name:
 ---`ipu.register_op("matmul", print)`, `ipu.register_op("a b", print)`
@@ -273,8 +273,8 @@ local outlined_spec <const> = {
   {"name", "string", optional = true},
 }
 
----A function like f. The compiler keeps the code of equal operations once anyway; so where it is
----called several times, its operations are found again, and this says that they are meant to.
+---A function like f. The compiler keeps the code of equal operations once anyway. If the function
+---is called several times, its operations are found again, and this says that they are meant to.
 ---Shapes: those of func
 ---Errors: func is no function: `ipu.outlined_function(1)`
 ---Source: functional_ops.outlined_function of Graphcore's TensorFlow 2.6

@@ -34,7 +34,7 @@ local function statistics(x, axis, group)
   return mean, over_group(ops.square(x - ops.reshape(mean, shape)))
 end
 
----ipu.nn.batch_norm; in training, statistics are those of the replica's group.
+---ipu.nn.batch_norm; in training, statistics are taken over the replica's group.
 function norm.batch_norm(...)
   local group = norm.group_size()
   if group == 1 then return batch_norm(...) end

@@ -45,8 +45,8 @@ end
 local callback_spec <const> = {{"f", "function"}, {"outputs", "list", optional = true},
   {"name", "string", optional = true}}
 
----A function of tensors that calls f on the host each time that the program comes to it; outputs =
----{{shape, dtype}, …} says what f returns.
+---A function of tensors that calls f on the host each time that the program comes to it. outputs =
+---{{shape, dtype}, …} says the results of f.
 ---Shapes: results as outputs says: {{shape, dtype}, …}
 ---Errors: outputs of another form; when it runs, what f raises or a result of another shape:
 ---`ipu.host_callback(print, {outputs = {1}})`
@@ -128,8 +128,8 @@ local function take_turns(kept, x, depth, name)
   return oldest
 end
 
----What this was given `depth` executions ago; zeros in the first ones. Only in a program: each
----call in the script has values of its own.
+---The argument of `depth` executions ago; zeros in the first ones. Only in a program: each call in
+---the script has values of its own.
 ---Shapes: [...] → [...]
 ---Errors: outside of a compiled function, a depth below 1: `ipu.fifo(x, 2)`
 ---Source: internal_ops.fifo of Graphcore's TensorFlow 2.6

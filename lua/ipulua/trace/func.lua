@@ -13,7 +13,7 @@ local teams = require "ipulua.config.teams"
 local tracing = require "ipulua.trace.tracing"
 local variables = require "ipulua.trace.variables"
 
----What ipu.func makes: called like the function, compiled for each signature.
+---The result of ipu.func: called like the function, compiled for each signature.
 ---@class Function
 local Function = class.new("Function")
 
@@ -135,9 +135,9 @@ function func.prune(most)
   compiled = kept
 end
 
----When the first program is made, load() loads who listens; what it gives says what programs cost,
----and stands in for those that aren't run: {pretend = , give_zeros = }, functions of the entry and
----its arguments.
+---When the first program is made, load() loads the listener. The listener says the costs of
+---programs, and stands in for programs that aren't run. It is {pretend = , give_zeros = },
+---functions of the entry and its arguments.
 ---@param load fun(): table
 function func.attend_by(load) load_listeners = load end
 
@@ -351,8 +351,8 @@ local inlined_meta = {__close = function(self) self.fn.depth = self.fn.depth - 1
 -- Called while another function, or itself, is traced: a part of that.
 local function inline(self, ...)
   if self.depth >= deepest then
-    blame.error(string.format("'%s' calls itself without end while it is traced; what repeats is "
-      .. "written with ipu.loops", self.name),
+    blame.error(string.format("'%s' calls itself without end while it is traced; write repetition "
+      .. "with ipu.loops", self.name),
       "runtime")
   end
   self.depth = self.depth + 1
@@ -395,7 +395,7 @@ local function signature_text(entry)
   return "(" .. table.concat(given, ", ", 1, entry.count) .. ")"
 end
 
----What was traced so far, a text a signature: dtypes and shapes of tensors, values of all else.
+---The signatures traced so far, a text each: dtypes and shapes of tensors, values of all else.
 ---@return string[]
 function Function:signatures()
   local list = {}
@@ -439,8 +439,9 @@ end
 local spec <const> = {{"f", "callable"}, {"name", "string", optional = true},
   {"max_programs", "integer", most_programs, range = "[1, inf)"}}
 
----Traced once per signature (dtypes and shapes of tensors; values of numbers, strings, booleans);
----called like f. It keeps max_programs programs; of more, the one that was called longest ago goes.
+---Traced once per signature: dtypes and shapes of tensors, values of numbers, strings, booleans.
+---The result is called like f. It keeps max_programs programs; of more, the one that was called
+---longest ago goes.
 ---Shapes: those of f: extents are fixed for each signature
 ---Errors: f is no function; while f is traced whatever its ops say, with f's line: `ipu.func(1)`,
 ---`ipu.func(function(a) return ipu.matmul(a, a) end)(x)`
@@ -457,8 +458,8 @@ end
 
 function func.is_function(f) return type(f) == "table" and getmetatable(f) == Function end
 
----What is known of the programs compiled since the last reset: {name, executions, facts}; entry[1]
----is nil when the function is gone.
+---The facts of the programs compiled since the last reset: {name, executions, facts}; entry[1] is
+---nil when the function is gone.
 ---@return table[]
 function func.compiled() return compiled end
 

@@ -43,9 +43,9 @@ local function nodes(who, what)
   return list
 end
 
----The nodes that are computed, in the order of tracing: {op, name, shape, dtype, device, shard,
----stage, backward, line, attributes, operands, id, depth}; what loops and branches hold follows,
----one deeper. shard, stage and attributes are nil where there is none.
+---The nodes that are computed, in the order of tracing. Each is {op, name, shape, dtype, device,
+---shard, stage, backward, line, attributes, operands, id, depth}. Nodes inside of loops and
+---branches follow, one deeper. shard, stage and attributes are nil where there is none.
 ---Shapes: shape of each node as a list
 ---Errors: what is neither a function of ipu.func that has been traced nor a value of the graph:
 ---`ipu.graph.nodes(1)`

@@ -144,8 +144,8 @@ function HostEmbedding:lookup(...)
   end
   if self.spec and not tracing.is_active() and core.is_deferred(ids) then
     blame.error(string.format("lookup: '%s' is trained, and its rows follow only where a whole "
-      .. "function is compiled: look them up inside "
-      .. "ipu_compiler.compile or ipu.func, or make the table without an optimizer_spec",
+      .. "function is compiled; look them up inside ipu_compiler.compile or ipu.func, or make the "
+      .. "table without an optimizer_spec",
       self.name), "value")
   end
   local look_up = effects.host_callback(rows, {outputs = {{shape, self.dtype}}})

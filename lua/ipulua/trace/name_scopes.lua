@@ -22,7 +22,7 @@ local function enter(new)
   end
 end
 
----What nodes are named inside layers; "" outside.
+---The names of nodes inside layers; "" outside.
 function names.set_layers(path) core.set_name_prefix(names.qualified(path)) end
 
 local spec <const> = {{"name", "string"}}

@@ -134,7 +134,7 @@ function placement.on_shard(f) shard_used = f end
 ---@return Scope
 function placement.ipu_shard(index, ...)
   if select("#", ...) > 0 then
-    blame.error("ipu_shard takes one argument; what it gives is called with the ops: "
+    blame.error("ipu_shard takes one argument; call its result with the ops: "
       .. "ipu.ipu_shard(0)(function() … end)", "type")
   end
   local list = type(index) == "table" and index or {index}
@@ -217,7 +217,7 @@ end
 
 local partials_spec <const> = {{"override_type", "dtype"}}
 
----What matrix products and convolutions inside add up in.
+---The dtype that matrix products and convolutions inside add up in.
 ---Errors: a dtype other than float16 and float32: `ipu.partials_type "int32"`
 ---Source: scopes.partials_type of Graphcore's TensorFlow 2.6
 ---@return Scope

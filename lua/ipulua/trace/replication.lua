@@ -70,8 +70,8 @@ local left_meta = {__close = function(self)
   tell()
 end}
 
----To be closed: what is traced until then becomes a program of its own, which may have replicas.
----former: what an earlier trace of the same function found out.
+---To be closed. Operations traced until then become a program of its own, which may have replicas.
+---former: facts of an earlier trace of the same function.
 ---@param former table?
 function replication.begin(former)
   local state = {root = tracing.root(), ipus = 1, shards = 1, team = teams.current()}
@@ -117,7 +117,7 @@ end)
 placement.on_shard(function(index) replication.need_ipus(index + 1) end)
 tracing.on_change(tell)
 
----What settle must know of the program being traced: {shards, alone}.
+---The facts that settle must know of the program being traced: {shards, alone}.
 ---@return table?
 function replication.traced() return innermost() end
 
@@ -149,7 +149,7 @@ end)
 local function at(line) return line and " (" .. line .. ")" or "" end
 
 ---The device that a program runs on: the one that its ops were made for, in whatever scope it is
----compiled or called; nil where all of it is the host's. Without such ops it is the one of the
+---compiled or called. nil where all of it is the host's. Without such ops it is the one of the
 ---scope that it was traced in.
 ---@param entry table {name, program, replication}
 ---@param described table what the program says of itself

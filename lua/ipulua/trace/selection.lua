@@ -176,8 +176,8 @@ local function first_places(x)
   return ops.gather(places, ops.argsort(order))
 end
 
----The elements that differ, in the order in which they appear; for each element the position of its
----like among them; and how often each is there. NaNs count as one.
+---The elements that differ, in the order in which they appear. Further results: for each element
+---the position of its like among them; how often each is there. NaNs count as one.
 ---Shapes: [...] → [n], the shape of x, [n]; n is `size` where that is given
 ---Units: positions count from 0, int32, as gather takes them; counts are int32
 ---Errors: a symbolic tensor without a size: `ipu.func(function(x) return ipu.unique(x) end)(x)`

@@ -84,8 +84,8 @@ end
 
 local pretended = 0
 
----Counts programs that were priced in place of running: their results hold zeros, of which no tape
----knows where they come from.
+---Counts programs that were priced instead of running: their results hold zeros, which no tape can
+---follow back.
 function tracing.note_pretended() pretended = pretended + 1 end
 
 ---@return integer

@@ -1,5 +1,5 @@
 local summary = require "ipulua.keras.models.summary"
-local text = require "ipulua.base.text"
+local text_columns = require "ipulua.base.text_columns"
 
 local function mlp()
   return {
@@ -148,11 +148,12 @@ Model: "two_inputs"
   end)
 
   it("is at most 88 wide, and never fails on a narrow terminal", function()
-    assert.equal(88, text.width(summary.lines(mlp(), {style = "modern", columns = 300})[2]))
+    assert.equal(88, text_columns.width(summary.lines(mlp(), {style = "modern", columns = 300})[2]))
     for columns = 1, 40, 3 do
-      local width = text.width(summary.lines(mlp(), {style = "modern", columns = columns})[2])
-      for _, line in ipairs(summary.lines(mlp(), {style = "modern", columns = columns})) do
-        if line:find("^[┃│]") then assert.equal(width, text.width(line)) end
+      local lines = summary.lines(mlp(), {style = "modern", columns = columns})
+      local width = text_columns.width(lines[2])
+      for _, line in ipairs(lines) do
+        if line:find("^[┃│]") then assert.equal(width, text_columns.width(line)) end
       end
     end
   end)
@@ -195,9 +196,9 @@ describe("summaries", function()
   it("show bytes and counts for people", function()
     assert.equal("918.54 KB", summary.show_bytes(235146 * 4))
     assert.equal("1.50 GB", summary.show_bytes(1.5 * 2^30))
-    assert.equal("1,234,567", text.commas(1234567))
-    assert.equal("-1,000", text.commas(-1000))
-    assert.equal("999", text.commas(999))
+    assert.equal("1,234,567", text_columns.commas(1234567))
+    assert.equal("-1,000", text_columns.commas(-1000))
+    assert.equal("999", text_columns.commas(999))
   end)
 end)
 

@@ -216,12 +216,12 @@ local function keep(given, compiled)
   return compiled
 end
 
----What is derived from a spec.
+---Facts derived from a spec.
 ---@param spec table[]
 ---@return table
 function rows.compiled_spec(spec) return cache[spec] or keep(spec, compile(spec)) end
 
----What is derived from one row.
+---Facts derived from one row.
 ---@param row table
 ---@return table
 function rows.compiled(row) return cache[row] or keep(row, compile_row(row)) end

@@ -33,7 +33,7 @@ function about.say(module, list, holder)
   end
 end
 
----What is said of a part; an empty row where nothing is.
+---The row of a part; an empty one where nothing is said.
 ---@param module string
 ---@param name string
 ---@return AboutPart
@@ -44,7 +44,7 @@ function about.of(module, name) return rows[module] and rows[module][name] or {}
 ---@return AboutPart[]
 function about.list(module) return lists[module] or {} end
 
----Every module of which something is said.
+---Every module with rows.
 ---@return table<string, AboutPart[]>
 function about.all() return lists end
 

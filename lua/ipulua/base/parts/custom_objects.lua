@@ -37,8 +37,8 @@ function custom_objects.get_custom_objects() return names() end
 ---@package
 function custom_objects.find(name) return find(name) end
 
----What was registered by that name in one package: files hold it alone where it was registered
----after they were written. Nil in several.
+---The part registered by that name in one package. Files hold the name alone if the part was
+---registered after they were written. Nil in several.
 ---@param name string
 ---@return any
 ---@package
@@ -114,7 +114,7 @@ function custom_objects.enter(list) return setmetatable({}, {__close = add(list 
 local scope_rows <const> = {{"objects", "table", whole = true}}
 
 ---A scope in which names stand for own classes and functions, as `custom_objects` of load_model
----does for one model; what get_custom_objects gives is as before when it is left.
+---does for one model. When it is left, get_custom_objects gives the same as before.
 ---Errors: what is neither a class nor a function: `keras.utils.custom_object_scope{Twice = 2}`
 ---@param ... any objects
 ---@return Scope

@@ -175,9 +175,9 @@ local function function_name(kind, f)
   return found
 end
 
----What a config holds for a part: a name, {class_name =, config =}, or what has neither, a function
----of the script's own, say, itself. Such a config makes the same again in this process;
----parts.written tells what a file can't hold.
+---A config's entry for a part: a name or {class_name =, config =}. A part that has neither, such as
+---a function of the script's own, stands for itself. Such a config makes the same again in this
+---process; parts.written tells what a file can't hold.
 ---@param kind string
 ---@param part any
 ---@return any
@@ -213,8 +213,8 @@ local function owner_of(description)
     or description.class_name
 end
 
----A description as a file holds it, tensors as lists, functions by the names that they were
----registered under; nil and the words for the part that a file can't hold where there is one.
+---A description as a file holds it: tensors as lists, functions by the names that they were
+---registered under. If a file can't hold a part, nil and the words for that part.
 ---@param description any
 ---@return any, string?
 function parts.written(description)
@@ -248,8 +248,8 @@ function parts.written(description)
   return copy
 end
 
----What parts.written made, read from a file: its lists are tensors again, its names functions that
----are registered or in a scope.
+---The description that parts.written made, read from a file: its lists are tensors again, its names
+---functions that are registered or in a scope.
 ---@param written any
 ---@return any
 ---@param depth integer? of tables around it
@@ -382,7 +382,7 @@ function parts.want_config(c, config)
   end
 end
 
----What a part that is called with a weight was given, as a tensor; an error where it is none.
+---The argument of a part that is called with a weight, as a tensor; an error where it is none.
 ---@param part table
 ---@param value any
 ---@return userdata

@@ -57,7 +57,7 @@ function offering.small(module)
   return list
 end
 
----Lets a module answer to its other names, and say why it lacks those of Keras that can't be had.
+---Lets a module answer to its other names, and say why it lacks names of Keras that can't be had.
 ---@param which string "layers", "preprocessing.text"
 ---@param module table
 ---@param about {names: table<string, string>?, missing: table<string, string>?}?

@@ -32,14 +32,15 @@ local properties = {}
 function Layer:build(input_shape) -- luacheck: ignore 212
 end
 
----What the layer does: call(x, {training =, mask =}) gives its output. Layers override it.
+---The computation of the layer: call(x, {training =, mask =}) gives its output. Layers override it.
 function Layer:call()
   blame.error(string.format("layer '%s': its class %s defines no call(inputs)", self.name,
     class.of(self).__name),
     "not_implemented")
 end
 
----The mask of the outputs; by default that of the inputs passes on where supports_masking is set.
+---The mask of the outputs. By default the mask of the inputs passes on where supports_masking is
+---set.
 ---Shapes: inputs [batch, steps, ...], mask [batch, steps]
 ---Errors: none of its own
 ---@param inputs any tensor or table of tensors

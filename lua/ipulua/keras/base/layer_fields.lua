@@ -44,7 +44,7 @@ end
 ---@return boolean
 function fields.has_begun(layer) return rawget(layer, key_of_kept) ~= nil end
 
----What is kept of a layer, whatever its class has under that name.
+---The kept value of a layer, whatever its class has under that name.
 ---@param layer Layer
 ---@param name string
 ---@return any
@@ -307,7 +307,7 @@ function Layer:sublayers() return distinct_of(self, fields.Layer) end
 ---@package
 function Layer:field_metrics() return fields.Metric and distinct_of(self, fields.Metric) or {} end
 
----Own variables, not those of sublayers.
+---Own variables, without sublayers' ones.
 ---@return userdata[]
 ---@package
 function Layer:own_variables()

@@ -32,16 +32,15 @@ local function add_one(self, loss)
   local in_call = context.depth > 0 and not self._building
   if not in_call and is_value(loss) then
     blame.error(string.format("add_loss: outside of a call, layer '%s' takes a function, or a "
-      .. "tensor of a functional model, because a value "
-      .. "would be of the past in the next step", self.name), "value")
+      .. "tensor of a functional model; a value would be of the past in the next step", self.name),
+      "value")
   end
   local list = in_call and self._losses or self._lasting_losses
   list[#list + 1] = loss
 end
 
----Adds a loss: in a call a scalar (or a function that gives one), which training adds to the
----compiled loss; outside of calls a function, which each step calls, or a tensor of a functional
----model.
+---Adds a loss to the compiled one. In a call it is a scalar, or a function that gives one. Outside
+---of calls it is a function, which each step calls, or a tensor of a functional model.
 ---Shapes: []
 ---Errors: a loss that is no tensor, number or function: `keras.layers.Layer():add_loss "mse"`
 ---@param loss any tensor, number or function that gives one, or a list
@@ -123,7 +122,7 @@ function properties.losses(self)
   return list
 end
 
----Metrics of this layer alone: those of add_metric, then those in its fields.
+---Metrics of this layer alone: first the ones of add_metric, then the ones in its fields.
 ---@return Metric[]
 ---@package
 function Layer:all_metrics()

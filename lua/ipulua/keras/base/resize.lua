@@ -28,7 +28,7 @@ local function along(x, axis, places)
   return ops.gather(x, core.tensor(places, "int32"), {axis = axis})
 end
 
----a, of which b has a share from 0 to 1: what has none isn't read, since it may be no number.
+---(1 - share) a + share b. An operand without a share isn't read, since it may be no number.
 ---Shapes: a, b, share of one shape but for broadcasting
 function resize.mixed(a, b, share)
   local alone = ops.equal(share, 0)

@@ -41,9 +41,9 @@ end
 ---@param value any
 function shapes.check_given(who, value)
   if has_shapes(value) then return end
-  blame.error(string.format("%s: the shape of the input is a list of integers, such as {32, 784}, "
-    .. "-1 where an extent is not known, or "
-    .. "for several inputs a table of such; got %s", who, args.describe(value)), "type")
+  blame.error(string.format("%s: the shape of the input is a list of integers, such as {32, 784}; "
+    .. "an unknown extent is -1, and several inputs make a table of lists; got %s", who,
+    args.describe(value)), "type")
 end
 
 ---@param a integer[]

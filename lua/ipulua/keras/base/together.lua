@@ -101,8 +101,8 @@ local function least(model, who, all)
   return total
 end
 
----The number of steps that all instances make: what find() gives, on each of them. What a script
----states must be the same; what follows from the data is the least.
+---The number of steps that all instances make: what find() gives, on each of them. A value that a
+---script states must be the same; of a value that follows from the data the least holds.
 ---@param model Model
 ---@param who string
 ---@param o table {steps = what the script states, steps_name}

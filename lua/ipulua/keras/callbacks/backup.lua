@@ -18,11 +18,11 @@ local rows <const> = {
 }
 
 ---Saves the whole state of the training (weights, optimizer, random numbers, position in the
----dataset, metrics, callbacks) at each epoch's end, or each save_freq steps, and begins a later fit
----with it: its weights are bit for bit those of a run that was never interrupted. After Ctrl-C the
----later fit begins with the next step, where executions of several steps were not cut short.
----double_checkpoint keeps the backup before, too; delete_checkpoint removes them when the training
----has ended.
+---dataset, metrics, callbacks) at each epoch's end, or each save_freq steps. A later fit begins
+---with it: its weights are bit for bit the weights of a run that was never interrupted. After
+---Ctrl-C the later fit begins with the next step, where executions of several steps were not cut
+---short. double_checkpoint keeps the backup before, too. delete_checkpoint removes them when the
+---training has ended.
 ---@class BackupAndRestore: Callback
 local BackupAndRestore = base.Callback:extend("BackupAndRestore")
 BackupAndRestore.runs_last = true

@@ -30,8 +30,8 @@ function Callback:init() end -- for those of one's own, whose init may begin wit
 function Callback:set_model(model) self.model = model end
 function Callback:set_params(params) self.params = params end
 
----What a resumed training needs of the callback: plain values and tensors. Callbacks of one's own
----may override it.
+---The state of the callback that a resumed training needs: plain values and tensors. Callbacks of
+---one's own may override it.
 ---@return any
 function Callback:get_state() return nil end -- luacheck: ignore 212
 
@@ -39,8 +39,8 @@ function Callback:get_state() return nil end -- luacheck: ignore 212
 ---@param state any
 function Callback:set_state(state) end -- luacheck: ignore 212
 
----Steps that a callback has been told of whole: asynchronous callbacks are called once for each
----replica, and count a step with the last one, whose logs are also those of an epoch.
+---Steps that a callback has been told of whole. Asynchronous callbacks are called once for each
+---replica. They count a step with the last one, whose logs are also the logs of an epoch.
 ---@param info {step_first: integer, step_last: integer, replica: integer?, replicas: integer?}
 ---@return integer
 function callbacks._new_steps(info)

@@ -24,8 +24,8 @@ local mode_row <const> = {"mode", "string", "auto", choices = {"auto", "min", "m
 local verbose_row <const> = {"verbose", "integer", 0}
 local monitor_row <const> = {"monitor", "string", "val_loss"}
 
----Whether greater values of a metric are better: mode "auto" tells it by the metric's name, which
----may have an output's before and a number behind it, val_left_accuracy_1.
+---Whether greater values of a metric are better. Mode "auto" tells it by the metric's name, which
+---may have an output's name in front and a number at its end: val_left_accuracy_1.
 ---@param mode string
 ---@param monitor string
 ---@return boolean

@@ -20,8 +20,9 @@ local train = require "ipulua.optimizers.train"
 
 local checkpoint = {}
 
----What is saved together: `model`, `optimizer`, or under any other name a model, layer, optimizer,
----variable, infeed queue or iterator, or a value that JSON can hold. Fields may be set later.
+---Objects that are saved together: `model`, `optimizer`, and others under any name. Others are
+---models, layers, optimizers, variables, infeed queues, iterators and values that JSON can hold.
+---Fields may be set later.
 ---Errors: a name that it can't save: `ipu.train.Checkpoint{thing = print}`
 ---Source: tf.train.Checkpoint of TensorFlow 2.6
 ---@class Checkpoint: Class
@@ -287,9 +288,8 @@ local function pack(object)
   local tensors = {}
   local packed = state.pack(object.value, tensors, object.key)
   if next(tensors) then
-    blame.error(string.format("Checkpoint.save: '%s' is a table with a tensor in it; what is no "
-      .. "plain value is saved under a name of its "
-      .. "own, a tensor in a variable", object.key), "type")
+    blame.error(string.format("Checkpoint.save: '%s' is a table with a tensor in it; save the "
+      .. "tensor in a variable, under a name of its own", object.key), "type")
   end
   local _, problem = json.text(packed)
   if problem then
@@ -300,8 +300,8 @@ local function pack(object)
 end
 
 ---Writes a checkpoint into dir/step-NNNNNN; older ones but the newest max_to_keep (and the last
----that was said to be best) go. The number is how many updates its Keras optimizer, or its model's,
----has made (of several, the first by name), without one how many saves; a checkpoint of the same
+---that was said to be best) go. The number counts the updates of its Keras optimizer, or of its
+---model's; of several the first by name. Without one it counts saves. A checkpoint of the same
 ---number is replaced.
 ---Errors: a folder that can't be written, a max_to_keep below 1:
 ---`ipu.train.Checkpoint{model = model}:save("/proc/none")`

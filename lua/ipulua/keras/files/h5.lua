@@ -13,9 +13,8 @@ local h5 = {}
 local function reader()
   local ok, plugin = pcall(require, "ipulua.hdf5")
   if ok then return plugin end
-  blame.error("load_weights: .h5 files need the plug-in ipulua.hdf5, which is not here: make "
-    .. "builds it where libhdf5 is (Debian's"
-    .. " libhdf5-dev), make install puts it where it is found", "not_implemented")
+  blame.error("load_weights: .h5 files need the plug-in ipulua.hdf5, which is not here; "
+    .. "install libhdf5 (Debian's libhdf5-dev), then run make and make install", "not_implemented")
 end
 
 local function tensor(d) return core.from_bytes(d.dtype, d.shape, d.data) end
@@ -214,7 +213,8 @@ local function find_pairs(model, datasets, groups, o)
   return pair_all(model, found)
 end
 
----What to assign to a model's weights of a file that Keras wrote; an error unless all of them fit.
+---Values to assign to a model's weights, from a file that Keras wrote; an error unless all of them
+---fit.
 ---@param model Model
 ---@param path string
 ---@param entries table[] {path =, variable =} of the model's weights

@@ -184,8 +184,8 @@ local function counters_beside(run)
   return next(list) and list or nil
 end
 
----Where a run stands, after `step` steps of `epoch`. run: what fit keeps of it; latest: the logs of
----these steps, where they may be all of the epoch.
+---The state of a run after `step` steps of `epoch`. run: the table that fit keeps; latest: the logs
+---of these steps, where they may be all of the epoch.
 ---@return table data, table<string, userdata> tensors
 function state.save(model, run, epoch, step, latest)
   local tensors, states = {}, {}
@@ -215,8 +215,8 @@ function state.save(model, run, epoch, step, latest)
   return data, tensors
 end
 
----Puts a run where it stood; its programs must have been traced. What may not fit is looked at
----before anything is changed.
+---Puts a run where it stood; its programs must have been traced. Everything that may not fit is
+---looked at before anything is changed.
 ---@param commit fun() sets what was saved beside the run: weights, optimizer
 ---@return integer epoch, integer step
 function state.restore(model, run, data, tensors, commit)

@@ -108,7 +108,7 @@ function methods:save_weights(...)
   format.write(path, tensors, order)
 end
 
----Refuses a file's tensor whose shape is not that of the weight.
+---Refuses a file's tensor whose shape is not the weight's.
 ---@param who string
 ---@param name string of the weight
 ---@param v userdata
@@ -158,8 +158,8 @@ function weights.fitted(who, name, v, t)
     "value")
 end
 
----What weights.commit will assign: the tensors by path, all of which must be there and fit. Nothing
----is changed.
+---The tensors that weights.commit will assign, by path: all must be there and fit. Nothing is
+---changed.
 ---@param who string
 ---@param entries table[] {path =, variable =}
 ---@param tensors table<string, userdata>
@@ -188,7 +188,7 @@ function weights.commit(plan)
 end
 
 ---The entries under the names that a file gives them. Names that were given automatically differ
----when a model is made twice: where the file knows the order of its weights and has as many as the
+---when a model is made twice. If the file knows the order of its weights and has as many as the
 ---model, they are taken in that order.
 ---@param entries table[] {path =, variable =}
 ---@param tensors table<string, userdata>
@@ -329,7 +329,7 @@ local function plan_states(who, optimizer, tensors, known, plan)
   end
 end
 
----What weights.commit will assign to an optimizer of what was saved; slots that the file has are
+---The saved tensors that weights.commit will assign to an optimizer. Slots that the file has are
 ---made.
 ---@param who string
 ---@param optimizer Optimizer?

@@ -37,14 +37,14 @@ local PReLU = declare("PReLU", {
   {"alpha_initializer", "initializer", "zeros"}, {"alpha_regularizer", "regularizer"},
   {"alpha_constraint", "constraint"},
   {"shared_axes", {"integers", "integer"}, optional = true, range = "[1, inf)",
-    says = "axes behind the batch, from 1"},
+    says = "axes after the batch, from 1"},
 })
 function PReLU:build(input_shape)
   local shape = table.move(input_shape, 2, #input_shape, 1, {})
   local shared = self.shared_axes
   for _, axis in ipairs(type(shared) == "number" and {shared} or shared or {}) do
     if axis > #shape then
-      blame.error(string.format("layer '%s': 'shared_axes' count from 1, the first behind the "
+      blame.error(string.format("layer '%s': 'shared_axes' count from 1, the first after the "
         .. "batch, to %d, got %d", self.name, #shape,
         axis), "value")
     end

@@ -230,9 +230,9 @@ function cells.zeros(sizes, batch_size, dtype)
   return states
 end
 
----What own cells for RNN extend: with the fields `state_size` (units; several states: a list of
----units or shapes) and `output_size`, and with `call(x, states, {training =})`, which gives the
----output and a list of the new states. States begin with zeros.
+---Own cells for RNN extend it. Fields: `state_size` (units; of several states a list of units or
+---shapes) and `output_size`. `call(x, states, {training =})` gives the output and a list of the new
+---states. States begin with zeros.
 ---@class AbstractRNNCell: Layer
 ---@field state_size any
 ---@field output_size any

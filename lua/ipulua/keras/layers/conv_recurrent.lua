@@ -160,15 +160,15 @@ about.say("layers", {
     source = "arXiv:1506.04214", section = "Recurrent", sample = "ConvLSTM1D{4, 3}",
     input = {2, 5, 6, 3}, wrong = {2, 5, 6},
     is = "[batch, steps, cols, channels] → [batch, cols', filters]",
-    also = "with return_sequences steps behind the batch; return_state: h and c besides"},
+    also = "with return_sequences steps after the batch; return_state: h and c besides"},
   {"ConvLSTM2D", text = "The same over sequences of pictures.", source = "arXiv:1506.04214",
     section = "Recurrent", sample = "ConvLSTM2D{4, 3, padding = \"same\"}", input = {2, 5, 6, 6, 3},
     wrong = {2, 5, 6}, is = "[batch, steps, rows, cols, channels] → [batch, rows', cols', filters]",
-    also = "with return_sequences steps behind the batch; return_state: h and c besides"},
+    also = "with return_sequences steps after the batch; return_state: h and c besides"},
   {"ConvLSTM3D", text = "The same over sequences of volumes.", source = "arXiv:1506.04214",
     section = "Recurrent", sample = "ConvLSTM3D{4, 2}", input = {2, 3, 4, 4, 4, 2},
     wrong = {2, 5, 6}, is = "[batch, steps, depth, rows, cols, channels] → [batch, depth', rows', "
-    .. "cols', filters]", also = "with return_sequences steps behind the batch; return_state: h "
+    .. "cols', filters]", also = "with return_sequences steps after the batch; return_state: h "
     .. "and c besides"},
 }, layers)
 

@@ -140,7 +140,7 @@ function Activation:call(x) return self.activation(x) end
 
 -- ------------------------------------------------ shapes
 
----What a functional model begins with; keras.Input makes it.
+---The beginning of a functional model; keras.Input makes it.
 ---@class InputLayer: Layer
 local InputLayer = declare("InputLayer", {})
 

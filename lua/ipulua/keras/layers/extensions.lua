@@ -2,7 +2,7 @@
 
 local about = require "ipulua.base.parts.about"
 local Layer = require "ipulua.keras.base.layer"
-local Wrapper = require "ipulua.keras.layers.wrapper"
+local Wrapper = require "ipulua.keras.layers.layer_wrapper"
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local capture = require "ipulua.trace.capture"

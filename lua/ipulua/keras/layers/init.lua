@@ -4,7 +4,7 @@ local class = require "ipulua.base.class"
 local guard = require "ipulua.keras.base.layer_calls".guard
 
 local layers = {Layer = require "ipulua.keras.base.layer",
-  Wrapper = require "ipulua.keras.layers.wrapper"}
+  Wrapper = require "ipulua.keras.layers.layer_wrapper"}
 
 for _, family in ipairs{
   "core", "activation", "lambda", "merge", "embedding", "lookup", "conv", "pool", "norm",

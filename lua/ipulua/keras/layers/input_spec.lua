@@ -16,11 +16,10 @@ local rows <const> = {
   {"axes", "table", optional = true},
 }
 
----What a layer expects of its input; it is checked at each call where the layer (or its class) has
----it as `input_spec`, or a list of them for several inputs. axes: the extents of some axes, by
----their numbers from 0 or, negative, from the end. shape, with -1 for what may be any, says rank
----and extents at once. A plain table with the fields ndim, max_ndim, min_ndim, axes and dtype does
----as well.
+---The input that a layer expects. It is checked at each call if the layer or its class has it as
+---`input_spec`, or a list of them for several inputs. axes: extents by axis, from 0 or, negative,
+---from the end. shape: rank and extents at once, -1 for any. A plain table with the fields ndim,
+---max_ndim, min_ndim, axes and dtype does as well.
 ---@class InputSpec: Class
 local InputSpec = class.new("InputSpec")
 layers.InputSpec = InputSpec

@@ -91,7 +91,7 @@ function OpLambda:call(...)
   return self.f(table.unpack(given, 1, count))
 end
 
----Applies an op to arguments of which some are KerasTensors.
+---Applies an op to arguments, some of them KerasTensors.
 ---@param op string
 ---@param ... any
 ---@return any ...

@@ -13,13 +13,13 @@ local ops = require "ipulua.ops"
 
 local layers = {}
 
----The number of a value in a vocabulary. First comes 0 for mask_token, if there is one and
----output_mode is "int"; then num_oov_indices numbers for what the vocabulary lacks (of several, the
----value modulo their count says which); then the vocabulary, given or learnt by `adapt(data)`: the
----most frequent first. output_mode: "int" the numbers; "one_hot" a vector of 0 and 1 for each;
----"multi_hot" and "count" a vector for the values along the last axis together. invert = true goes
----back from numbers to values, those without one becoming oov_token. `get_vocabulary()`,
----`set_vocabulary(list)`, `vocabulary_size()`.
+---The number of a value in a vocabulary. Number 0 is mask_token, if there is one and output_mode is
+---"int". Then come num_oov_indices numbers for unknown values, chosen by the value modulo their
+---count. Then comes the vocabulary, given or learnt by `adapt(data)`, the most frequent value
+---first. output_mode "int" gives the numbers, "one_hot" a vector of 0 and 1 for each. "multi_hot"
+---and "count" give one vector for the values along the last axis. invert = true goes back from
+---numbers to values; unknown numbers become oov_token. `get_vocabulary()`, `set_vocabulary(list)`,
+---`vocabulary_size()`.
 ---@class IntegerLookup: Layer
 local IntegerLookup = Layer.declare("IntegerLookup", {
   {"max_tokens", "integer", optional = true, range = "[2, inf)"},
@@ -181,8 +181,8 @@ local function count_values(self, counts, x)
   end
 end
 
----Takes the vocabulary from data, a tensor or list, or a dataset of batches: the most frequent
----value first, of equally frequent ones the greatest; no more than max_tokens in all.
+---Takes the vocabulary from data: a tensor, a list, or a dataset of batches. The most frequent
+---value comes first, of equally frequent ones the greatest; no more than max_tokens in all.
 ---@param given any
 function IntegerLookup:adapt(given)
   local counts, list = {}, {}

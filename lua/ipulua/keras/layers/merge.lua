@@ -11,7 +11,7 @@ local shapes = require "ipulua.keras.base.shapes"
 
 local layers = {}
 
----What merges: a list of tensors whose shapes broadcast after the batch.
+---The class of layers that merge: a list of tensors whose shapes broadcast after the batch.
 ---@class Merge: Layer
 local Merge = Layer.declare("Merge", {})
 Merge.supports_masking = true
@@ -90,7 +90,7 @@ layers.Average = Average
 local add_up <const> = fold(folds.Add)
 function Average:merge(list) return add_up(self, list) / #list end
 
----Tensors one behind the other along an axis.
+---Tensors joined along an axis.
 ---@class Concatenate: Layer
 local Concatenate = Layer.declare("Concatenate", {{"axis", "integer", -1}}, Merge)
 layers.Concatenate = Concatenate

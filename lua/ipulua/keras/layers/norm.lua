@@ -85,7 +85,7 @@ local BatchNormalization = declare("BatchNormalization", {
 function BatchNormalization:setup()
   if type(self.axis) == "table" then
     if #self.axis ~= 1 then
-      blame.error("BatchNormalization: 'axis' must be one axis, that of the channels", "value")
+      blame.error("BatchNormalization: 'axis' must be one axis, the channels' one", "value")
     end
     self.axis = self.axis[1]
   end

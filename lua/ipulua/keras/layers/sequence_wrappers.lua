@@ -12,7 +12,7 @@ local ops = require "ipulua.ops"
 local parts = require "ipulua.base.parts"
 local recurrent = require "ipulua.keras.layers.recurrent"
 local shapes = require "ipulua.keras.base.shapes"
-local Wrapper = require "ipulua.keras.layers.wrapper"
+local Wrapper = require "ipulua.keras.layers.layer_wrapper"
 
 local layers = {}
 

@@ -46,7 +46,7 @@ function spatial.call(compute)
   end
 end
 
----A copy of a list with more values behind it.
+---A copy of a list with more values at its end.
 ---@return integer[]
 function spatial.extended(list, ...)
   local more = {...}

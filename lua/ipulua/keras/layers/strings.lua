@@ -125,7 +125,7 @@ local function encoded(self, rows, mode)
   return encode(ops.tensor(rows, {dtype = "int32"}), width, mode, "float32")
 end
 
----What the object was made with, for from_config.
+---The arguments that the object was made with, for from_config.
 ---@return table
 function Words:get_config()
   local config = core.plain{}
@@ -274,10 +274,10 @@ local vector_rows <const> = {
 }
 
 ---Texts as the numbers of their words: in small letters without punctuation (standardize), split at
----spaces, in a vocabulary that is given or learnt by `adapt(data)`. 0 fills up, 1 is an unknown
----word. ngrams = 2 counts pairs of neighbours as words, too. output_mode "int" gives the numbers,
----of output_sequence_length or of the longest text; "multi_hot" and "count" a vector for each text.
----Called with a string, a list, or the bytes of a text.
+---spaces. The vocabulary is given or learnt by `adapt(data)`. 0 fills up, 1 is an unknown word.
+---ngrams = 2 counts pairs of neighbours as words, too. output_mode "int" gives the numbers, of
+---output_sequence_length or of the longest text. "multi_hot" and "count" give a vector for each
+---text. Called with a string, a list, or the bytes of a text.
 ---@class TextVectorization: Words
 local TextVectorization = class.new("TextVectorization", Words)
 strings.TextVectorization = TextVectorization

@@ -103,7 +103,7 @@ end
 
 local function append(list, more) return table.move(more, 1, #more, #list + 1, list) end
 
----Its own variables, then those of metrics in its fields.
+---Its own variables, then the variables of metrics in its fields.
 ---@return userdata[]
 ---@package
 function Metric:all_variables()

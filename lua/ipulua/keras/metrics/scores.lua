@@ -57,9 +57,9 @@ local average_row <const> = {"average", "string", optional = true,
   choices = {"micro", "macro", "weighted"}}
 local threshold_row <const> = {"threshold", "number", optional = true, range = "[0, 1]"}
 
----(1 + beta²) precision recall / (beta² precision + recall), of each class; average: micro (of all
----decisions), macro (the mean over the classes), weighted (by each class' samples). A decision is
----the greatest class, or each above the threshold.
+---(1 + beta²) precision recall / (beta² precision + recall), of each class. average: "micro" counts
+---all decisions, "macro" takes the mean over the classes, "weighted" weighs by each class' samples.
+---A decision is the greatest class, or each above the threshold.
 ---@class FBetaScore: Metric
 local FBetaScore = base.declare("FBetaScore", {average_row,
   {"beta", "number", 1.0, range = "(0, inf)"}, threshold_row})
@@ -109,7 +109,7 @@ F1Score.beta = 1
 
 -- ------------------------------------------------ the coefficient of determination
 
----1 - the squared error / the squares around the labels' mean, of each column; class_aggregation
+---1 - the squared error / the squares around the labels' mean, of each column. class_aggregation
 ---makes one number of them. num_regressors: independent variables, for the adjusted score.
 ---@class R2Score: Metric
 local R2Score = base.declare("R2Score", {

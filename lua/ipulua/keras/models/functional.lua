@@ -73,7 +73,7 @@ function functional.apply(layer, given, options)
   return table.unpack(node.packed, 1, node.packed.n)
 end
 
----A node without inputs: that of an InputLayer.
+---A node without inputs, as an InputLayer has.
 ---@param layer Layer
 ---@param shape integer[]
 ---@param dtype string

@@ -198,7 +198,7 @@ end
 local function missing(self, name, given)
   local names = {}
   for i, key in ipairs(nest.keys(given)) do names[i] = tostring(key) end
-  blame.error(string.format("model '%s': its input '%s' is missing; what is given: %s", self.name,
+  blame.error(string.format("model '%s': its input '%s' is missing; given are: %s", self.name,
     tostring(name), table.concat(names, ", ")), "value")
 end
 
@@ -283,7 +283,7 @@ function Model:call(inputs, options)
   if options ~= nil and not args.is_plain(options) then
     blame.error(string.format("model '%s' is called with a tensor or a table of tensors, then "
       .. "options, as in model(x, {training = true}); got "
-      .. "%s behind them", self.name, args.describe(options)), "type")
+      .. "%s after them", self.name, args.describe(options)), "type")
   end
   local outputs, values = functional.run(self._graph, graph_inputs(self, inputs, options),
     options or {})

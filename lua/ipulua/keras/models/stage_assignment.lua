@@ -135,8 +135,8 @@ local function scoped_stages(self)
   end
   if with and without then
     blame.error(string.format("model '%s': layer '%s' has a pipeline stage, but layer '%s' has "
-      .. "none: either all layers are made "
-      .. "or called in PipelineStage scopes, or none is", self.name, with.layer.name,
+      .. "none; make or call all layers in PipelineStage scopes, or none", self.name,
+      with.layer.name,
       without.layer.name), "value")
   end
   if not with then return nil end
@@ -346,7 +346,7 @@ function assignment.check(self)
   return highest + 1
 end
 
----The stage of every call of a model about to run: for the trace of a micro-batch. calls: of a
+---The stage of every call of a model about to run, for the trace of a micro-batch. calls: of a
 ---model of one's own, by layer, in order.
 ---@param self Model
 ---@return {of: table?, calls: table<Layer, integer[]>?, name: string?, count: integer}?

@@ -15,7 +15,7 @@
 -- a column for it.
 
 local terminal = require "ipulua.base.terminal"
-local text = require "ipulua.base.text"
+local text_columns = require "ipulua.base.text_columns"
 
 local summary = {}
 
@@ -45,7 +45,7 @@ end
 local function show_count(n, style)
   local i = type(n) == "number" and math.tointeger(n)
   if not i then return n == nil and "?" or tostring(n) end
-  return style == "modern" and text.commas(i) or string.format("%d", i)
+  return style == "modern" and text_columns.commas(i) or string.format("%d", i)
 end
 
 ---Bytes for people: "918.54 KB".
@@ -98,7 +98,7 @@ end
 local function classic_layout(functional, options)
   local width = options.line_length or (functional and 98 or 65)
   local ends = options.positions or (functional and {.33, .55, .67, 1.} or {.45, .85, 1.})
-  if ends[#ends] <= 1 then ends = text.column_ends(width, ends) end
+  if ends[#ends] <= 1 then ends = text_columns.column_ends(width, ends) end
   local headers = {"Layer (type)", "Output Shape", "Param #", functional and "Connected to" or nil}
   if options.ipu then
     ends = table.move(ends, 1, #headers, 1, {})
@@ -127,9 +127,11 @@ local function classic_row(out, row, functional, options, ends)
   if options.ipu then
     for _, column in ipairs(ipu_columns) do fields[#fields + 1] = show_ipu_field(row, column) end
   end
-  out[#out + 1] = text.row(fields, ends)
+  out[#out + 1] = text_columns.row(fields, ends)
   if not functional then return end
-  for i = 2, #inputs do out[#out + 1] = text.row({"", "", "", tostring(inputs[i])}, ends) end
+  for i = 2, #inputs do
+    out[#out + 1] = text_columns.row({"", "", "", tostring(inputs[i])}, ends)
+  end
 end
 
 local function classic_lines(description, options)
@@ -138,16 +140,16 @@ local function classic_lines(description, options)
   local width, ends, headers = classic_layout(functional, options)
   local thin, thick = ("_"):rep(width), ("="):rep(width)
   local out = {'Model: "' .. tostring(description.name or "?") .. '"', thin,
-    text.row(headers, ends), thick}
+    text_columns.row(headers, ends), thick}
   for i, row in ipairs(rows) do
     classic_row(out, row, functional, options, ends)
     out[#out + 1] = i == #rows and thick or thin
   end
   local totals = description.totals or {}
   local trainable, fixed = totals.trainable or 0, totals.non_trainable or 0
-  out[#out + 1] = "Total params: " .. text.commas(trainable + fixed)
-  out[#out + 1] = "Trainable params: " .. text.commas(trainable)
-  out[#out + 1] = "Non-trainable params: " .. text.commas(fixed)
+  out[#out + 1] = "Total params: " .. text_columns.commas(trainable + fixed)
+  out[#out + 1] = "Trainable params: " .. text_columns.commas(trainable)
+  out[#out + 1] = "Non-trainable params: " .. text_columns.commas(fixed)
   out[#out + 1] = thin
   return out
 end
@@ -164,7 +166,7 @@ end
 -- Widths inside the cells. Columns get their share of the width; borders and spaces are then taken
 -- from all alike, as in the tables that Keras 3 draws.
 local function modern_widths(width, shares)
-  local ends, widths = text.column_ends(width, shares), {}
+  local ends, widths = text_columns.column_ends(width, shares), {}
   local total = 0
   for i, stop in ipairs(ends) do
     widths[i] = stop - (ends[i - 1] or 0) + 2
@@ -240,12 +242,14 @@ end
 local function put_cells(out, fields, widths, right, border)
   local cells, height = {}, 1
   for i, field in ipairs(fields) do
-    cells[i] = text.wrap(field, widths[i])
+    cells[i] = text_columns.wrap(field, widths[i])
     height = math.max(height, #cells[i])
   end
   for line = 1, height do
     local parts = {}
-    for i, cell in ipairs(cells) do parts[i] = text.fit(cell[line] or "", widths[i], right[i]) end
+    for i, cell in ipairs(cells) do
+      parts[i] = text_columns.fit(cell[line] or "", widths[i], right[i])
+    end
     out[#out + 1] = border .. " " .. table.concat(parts, " " .. border .. " ") .. " " .. border
   end
 end
@@ -265,7 +269,7 @@ local function modern_fields(row, functional, options)
 end
 
 local function modern_total(name, count, bytes)
-  return string.format(" %s: %s (%s)", name, text.commas(count),
+  return string.format(" %s: %s (%s)", name, text_columns.commas(count),
     summary.show_bytes(bytes or 4 * count))
 end
 
@@ -335,9 +339,9 @@ local function put_stage_rows(out, rows, functional, ends, width)
       out[#out + 1] = ("-"):rep(width)
       put_stage_rows(out, row.nested.rows or {}, functional, ends, width)
     else
-      out[#out + 1] = text.row(stage_row(row, functional), ends)
+      out[#out + 1] = text_columns.row(stage_row(row, functional), ends)
       for k = 2, functional and row.inputs and #row.inputs or 0 do
-        out[#out + 1] = text.row({"", tostring(row.inputs[k]), ""}, ends)
+        out[#out + 1] = text_columns.row({"", tostring(row.inputs[k]), ""}, ends)
       end
       out[#out + 1] = ((not following or following.nested) and "=" or "_"):rep(width)
     end
@@ -348,19 +352,20 @@ end
 summary.length_row = {"line_length", "integer", optional = true, range = "[1, 10000]"}
 
 ---The lines of a pipeline stage assignment's summary. The description is {name =, functional =,
----rows =} with rows {name =, class =, stage =} and, in a functional model, node_index = and inputs
----= (names of the layers before); a model used as a layer is the row {nested = {name =, rows =}}.
+---rows =} with rows {name =, class =, stage =}. In a functional model rows also have node_index =
+---and inputs = (names of the layers before). A model used as a layer is the row {nested = {name =,
+---rows =}}.
 ---@param description table
 ---@param line_length integer? 60, or 89 in a functional model
 ---@return string[]
 function summary.stage_lines(description, line_length)
   local functional = description.functional == true
   local width = line_length or (functional and 89 or 60)
-  local ends = text.column_ends(width, functional and {.4, .8, 1.} or {.5, 1.})
+  local ends = text_columns.column_ends(width, functional and {.4, .8, 1.} or {.5, 1.})
   local headers = functional and {"Layer (type) (node index)", "Input Layers", "Pipeline Stage"}
     or {"Layer (type)", "Pipeline Stage"}
   local out = {'Model: "' .. tostring(description.name or "?") .. '"', ("_"):rep(width),
-    text.row(headers, ends),
+    text_columns.row(headers, ends),
     ("="):rep(width)}
   put_stage_rows(out, description.rows or {}, functional, ends, width)
   return out

@@ -41,8 +41,8 @@ end
 
 local parsed <const> = {}
 
----What an operator's page says at an opset: {inputs = {least =, most =}, outputs =, attributes =
----name → {kind =, required =, default =}}.
+---The facts of an operator's page at an opset: {inputs = {least =, most =}, outputs =, attributes}.
+---attributes: name → {kind =, required =, default =}.
 ---@param op string
 ---@param opset integer
 ---@return table

@@ -25,7 +25,7 @@ local foreign <const> = {
 function format.type_number(dtype) return type_numbers[dtype] end
 ---nil when there is none of ours.
 function format.dtype(number) return dtypes[number] end
----What ONNX calls a type, for errors.
+---The name that ONNX has for a type, for errors.
 ---@param number any of TensorProto.DataType; opset 1's Cast has names
 function format.type_name(number) return dtypes[number] or foreign[number] or tostring(number) end
 

@@ -81,9 +81,9 @@ local sizes <const> = {float64 = 8, int64 = 8, float16 = 2, bfloat16 = 2, int8 =
   uint8 = 1, bool = 1}
 local MAX_BYTES <const>, MAX_HELD <const>, MAX_TIMES <const> = 1 << 34, 1 << 26, 1 << 20
 
----Refuses a result that a few numbers of a file make enormous: constants are computed at once and
----may be of 64 MiB; what is made of inputs and weights is traced, and may be larger unless it is a
----million times its operand.
+---Refuses a result that a few numbers of a file make enormous. Constants are computed at once and
+---may be of 64 MiB. Results of inputs and weights are traced, and may be larger, up to a million
+---times their operand.
 ---@param n table
 ---@param shape integer[]
 ---@param dtype string

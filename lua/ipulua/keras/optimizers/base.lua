@@ -42,7 +42,7 @@ local common_rows <const> = {
   {"ema_overwrite_frequency", "integer", optional = true, range = "[1, inf)"},
 }
 
----A new kind of optimizer: rows of its arguments, of which the first is the learning rate.
+---A new kind of optimizer: rows of its arguments, the learning rate first.
 ---@param name string
 ---@param learning_rate number default
 ---@param rows table[]
@@ -345,7 +345,7 @@ local function update_average(self, v)
   v:assign(ops.where(due, ops.cast(average:read_value(), v.dtype), v:read_value()))
 end
 
----What accumulation adds up for the gradient of one micro-batch: wrappers may change each.
+---The gradient of one micro-batch as accumulation adds it up: wrappers may change each.
 function Optimizer:each_gradient(g) return g end -- luacheck: ignore 212
 
 ---Whether what is applied now was accumulated from results of each_gradient.

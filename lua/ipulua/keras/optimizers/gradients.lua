@@ -40,7 +40,7 @@ function gradients.clip(self, grads)
   if self.global_clipnorm then clip_global(grads, self.global_clipnorm) end
 end
 
----What apply_gradients is given, pairs or gradients and variables, as two lists without the
+---The arguments of apply_gradients, pairs or gradients and variables, as two lists without the
 ---variables that have no gradient.
 ---@param self Optimizer
 ---@param first any[]

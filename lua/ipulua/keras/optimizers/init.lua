@@ -10,7 +10,7 @@ local optimizers = {Optimizer = base.Optimizer,
   schedules = require "ipulua.keras.optimizers.schedules"}
 require("ipulua.base.modules").guard("keras.optimizers.schedules", optimizers.schedules)
 
-for _, file in ipairs{"rules", "wrappers", "loss_scaling"} do
+for _, file in ipairs{"rules", "optimizer_wrappers", "loss_scaling"} do
   for name, c in pairs(require("ipulua.keras.optimizers." .. file)) do optimizers[name] = c end
 end
 

@@ -13,7 +13,7 @@ local ops = require "ipulua.ops"
 local plain = require "ipulua.base.plain"
 local rules = require "ipulua.keras.optimizers.rules"
 local variables = require "ipulua.trace.variables"
-local wrappers = require "ipulua.keras.optimizers.wrappers"
+local wrappers = require "ipulua.keras.optimizers.optimizer_wrappers"
 
 local loss_scaling = {}
 
@@ -44,10 +44,10 @@ local als_rows <const> = {
   {"histogram_bin_edge", "number", 2 ^ 13, range = "(0, inf)"}, {"name", "string", optional = true},
 }
 
----Scales the loss so that float16 gradients neither overflow nor vanish: the factor is doubled
----unless too many elements are at or beyond histogram_bin_edge; then it is halved. Fields that are
----only read: loss_scaling_factor, previous_loss_scaling_factor, histogram, normalized_histogram,
----update_counter, decrease_factor.
+---Scales the loss so that float16 gradients neither overflow nor vanish. The factor is doubled
+---unless too many elements are at or beyond histogram_bin_edge. Otherwise it is halved. Fields that
+---are only read: loss_scaling_factor, previous_loss_scaling_factor, histogram,
+---normalized_histogram, update_counter, decrease_factor.
 ---@class ALSOptimizer: IpuOptimizerWrapper
 local ALSOptimizer = Wrapper:extend("ALSOptimizer")
 loss_scaling.ALSOptimizer = ALSOptimizer

@@ -104,9 +104,9 @@ local function padded(lists, length, a, blank)
   return ops.gather(core.tensor(steps, a.dtype), index)
 end
 
----Sequences as the rows of one tensor: those shorter than maxlen (by default the longest one's
----length) are filled up with `value`, longer ones cut, at their beginnings ("pre") or ends
----("post").
+---Sequences as the rows of one tensor. Sequences shorter than maxlen (by default the longest one's
+---length) are filled up with `value`, longer ones cut. padding and truncating choose the beginning
+---("pre") or the end ("post").
 ---Shapes: lists of lengths up to n → [sequences, maxlen]; steps may have a shape of their own,
 ---which comes after: `keras.preprocessing.sequence.pad_sequences{{1}, {2, 3}, {4, 5, 6}}` → [3, 3]
 ---Errors: what holds no lists, steps of unequal shapes, no sequence at all without maxlen:
@@ -141,9 +141,8 @@ local table_rows <const> = {
 -- γ) + 1/2 − 1/(12·rank).
 local euler <const> = 0.577
 
----With what probability to keep the word of each rank (0: none; 1: the most frequent) when words
----are drawn from a text whose frequencies follow Zipf's law: sqrt(sampling_factor / frequency), at
----most 1.
+---The probability to keep the word of each rank (0: none; 1: the most frequent). Words are drawn
+---from a text whose frequencies follow Zipf's law: sqrt(sampling_factor / frequency), at most 1.
 ---Shapes: [size]. `keras.preprocessing.sequence.make_sampling_table(10)` → [10]
 ---Errors: a size below 1: `keras.preprocessing.sequence.make_sampling_table(0)`
 ---Source: arXiv:1310.4546
@@ -233,10 +232,9 @@ end
 
 local function as_list(value) return core.is_tensor(value) and value:totable() or value end
 
----Pairs of words from a sequence of their numbers (0: no word), and labels: 1 for words that stand
----at most window_size apart, then negative_samples times as many pairs with random words, labelled
----0. sampling_table: with what probability to keep a word, by its number. With a seed the same each
----time.
+---Pairs of words from a sequence of their numbers (0: no word), and labels. Label 1: words that
+---stand at most window_size apart. Label 0: negative_samples times as many pairs with random words.
+---sampling_table: the probability to keep a word, by its number. With a seed the same each time.
 ---Units: window_size in words
 ---Errors: a number that is no word, a table too short:
 ---`keras.preprocessing.sequence.skipgrams({1, 5}, 4)`

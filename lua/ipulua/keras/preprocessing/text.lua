@@ -62,8 +62,8 @@ local function hash_of(a)
   end
 end
 
----A number from 1 to n - 1 for each word of a text: a hash of it (by default MD5), so that no list
----of words need be kept. Different words may get the same number.
+---A number from 1 to n - 1 for each word of a text: its hash, by default MD5. No list of words need
+---be kept. Different words may get the same number.
 ---Errors: n below 2, a hash_function that gives no integer:
 ---`keras.preprocessing.text.hashing_trick("a b", 1)`
 ---Source: arXiv:0902.2206
@@ -85,11 +85,11 @@ local tokenizer_rows <const> = {
   {"document_count", "integer", 0},
 }
 
----Numbers the words (or characters) of texts, the most frequent one first. Numbers are those of
----Keras, from 1; 0 is no word, and free for padding. Of a text only the num_words - 1 most frequent
----words count; the others are left out, or become oov_token, which is then number 1. Fields:
----word_index (word → number), index_word, word_counts, word_docs and index_docs (in how many texts
----a word or number is), document_count.
+---Numbers the words (or characters) of texts, the most frequent one first. Numbers are Keras' ones,
+---from 1; 0 is no word, and free for padding. Of a text only the num_words - 1 most frequent words
+---count; the others are left out, or become oov_token, which is then number 1. Fields: word_index
+---(word → number), index_word, word_counts, word_docs and index_docs (in how many texts a word or
+---number is), document_count.
 ---Errors: an empty split, num_words below 1: `keras.preprocessing.text.Tokenizer{num_words = 0}`
 ---@class Tokenizer: Class
 ---@field word_index table<string, integer>
@@ -240,8 +240,8 @@ function Tokenizer:texts_to_sequences(texts)
   return sequences
 end
 
----A text for each sequence of numbers, the words with spaces between them. What has no word, as
----padding, is left out, or becomes oov_token.
+---A text for each sequence of numbers, the words with spaces between them. Numbers without a word,
+---as padding, are left out, or become oov_token.
 ---Errors: sequences that are no lists of numbers:
 ---`keras.preprocessing.text.Tokenizer():sequences_to_texts{1}`
 ---@param sequences any[] lists of integers
@@ -309,9 +309,9 @@ local function entries(self, lists, width, entry)
   return places, values
 end
 
----A row of num_words columns for each sequence. By mode, where a number is in the sequence: 1
----("binary"), how often ("count"), its share of the sequence ("freq"), or "tfidf", (1 + log count)
----· log(1 + document_count / (1 + texts with the word)).
+---A row of num_words columns for each sequence. The element of a number in the sequence, by mode: 1
+---("binary"), its count ("count") or its share of the sequence ("freq"). "tfidf": (1 + log count) ·
+---log(1 + document_count / (1 + texts with the word)).
 ---Shapes: [sequences, num_words]; without num_words as many columns as there are numbers, with 0:
 ---`keras.preprocessing.text.Tokenizer{num_words = 4}:sequences_to_matrix{{1, 1}, {3}}` → [2, 4]
 ---Errors: neither num_words nor words, "tfidf" before texts were counted:
@@ -371,7 +371,8 @@ local function with_strings(t)
   return out
 end
 
----What makes the tokenizer again, as in Keras: the arguments, and the counts as JSON texts.
+---The values that make the tokenizer again, as in Keras: the arguments, and the counts as JSON
+---texts.
 ---@return table
 function Tokenizer:get_config()
   local function object(t) return next(t) == nil and "{}" or json.encode(t) end

@@ -68,10 +68,11 @@ local function count_windows(a, first, behind, targets)
   return count
 end
 
----A dataset of batches of windows over a series (positions: data, targets or nil, sequence_length):
----sequence_length steps, sampling_rate apart, a window each sequence_stride steps; with targets
----pairs, targets[i] being that of the window which begins at step i. start_index and end_index say
----which part of the series is used. A last smaller batch comes, too, unless drop_remainder is set.
+---A dataset of batches of windows over a series; by position data, targets or nil, sequence_length.
+---A window has sequence_length steps, sampling_rate apart, and begins each sequence_stride steps.
+---With targets elements are pairs: targets[i] belongs to the window that begins at step i.
+---start_index and end_index bound the part of the series that is used. A last smaller batch comes,
+---too, unless drop_remainder is set.
 ---Shapes: data [steps, ...], targets [steps, ...] → [batch_size, sequence_length, ...],
 ---[batch_size, ...]
 ---Units: lengths, strides and indices in steps of the data; indices from 0

@@ -91,7 +91,7 @@ function words.characters(text)
   return list
 end
 
----What stands between the separators, but for empty words. Each of the characters of `filters`
+---The words between the separators, but for empty ones. Each of the characters of `filters`
 ---separates, too.
 ---@param text string
 ---@param filters string

@@ -56,8 +56,8 @@ function class_weights.apply(dataset, class_weight)
   end)
 end
 
----Of class_weight: raises the words for labels of a dataset that have no weight, which the dataset
----meets as a gather outside of the table of weights.
+---Of class_weight: raises the words for labels of a dataset that have no weight. The dataset meets
+---them as a gather outside of the table of weights.
 ---@param class_weight table<integer, number>
 ---@return fun(problem: any)
 function class_weights.explain(class_weight)
@@ -72,7 +72,7 @@ function class_weights.explain(class_weight)
   end
 end
 
----Labels in memory are looked through for classes that have no weight; those of a dataset are met
+---Labels in memory are looked through for classes that have no weight; labels of a dataset are met
 ---while it is read.
 ---@param who string
 ---@param class_weight table<integer, number>

@@ -251,7 +251,7 @@ function Compiled:all()
   return list
 end
 
----What a metric gives, by name: itself, or the values of a table of several.
+---The values of a metric, by name: itself, or the values of a table of several.
 ---@param metric Metric
 ---@return {[1]: string, [2]: any}[]
 function compiled.values(metric)
@@ -262,7 +262,7 @@ function compiled.values(metric)
   return list
 end
 
----What all metrics of a model give, in their order.
+---The values of all metrics of a model, in their order.
 ---@param model Model
 ---@return {[1]: string, [2]: any}[]
 function compiled.all_values(model)

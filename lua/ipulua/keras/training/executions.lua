@@ -135,7 +135,7 @@ function executions.next(model, run, done)
   end
 end
 
----What executions opened beside a run's own program is closed.
+---Closes the programs that executions opened beside a run's own.
 ---@param run Run
 function executions.close(run)
   for _, entry in pairs(run.beside or {}) do

@@ -15,7 +15,7 @@ local log = require "ipulua.base.log"
 local nest = require "ipulua.base.nest"
 local ops = require "ipulua.ops"
 local plain = require "ipulua.base.plain"
-local texts = require "ipulua.data.texts"
+local host_strings = require "ipulua.data.host_strings"
 local together = require "ipulua.keras.base.together"
 
 local feeding = {}
@@ -163,8 +163,8 @@ local function refuse_remainder(who, feed)
     batch_size, table.concat(remedies, ", or ")), "value")
 end
 
----fit{x, y}: a list of tensors without a y beside it, for a model that was compiled with a loss, is
----x and y (and sample weights).
+---fit{x, y}: a list of tensors without a y beside it is x and y (and sample weights). The model
+---must be compiled with a loss.
 ---@param who string
 ---@param model Model
 ---@param a {x: any, y: any, sample_weight: any}
@@ -177,9 +177,8 @@ function feeding.take_apart(who, model, a)
     return
   end
   if args.is_plain(list[3]) and not args.is_list(list[3]) then
-    blame.error(string.format("%s: options stand in the table of x and y, %s{x, y, verbose = 0}, "
-      .. "or in the last of several arguments, "
-      .. "%s(x, y, {verbose = 0})", who, who, who), "type")
+    blame.error(string.format("%s: options stand in the table of x and y, %s{x, y, verbose = 0}; "
+      .. "or they are the last argument, %s(x, y, {verbose = 0})", who, who, who), "type")
   end
   a.x, a.y = list[1], list[2]
   if a.sample_weight == nil then a.sample_weight = list[3] end
@@ -274,7 +273,7 @@ function feeding.open(who, model, o)
     dataset = dataset:batch(batch_size, {drop_remainder = length % batch_size == 0})
   end
   local is_distributed <const> = rawget(dataset, "is_distributed") == true
-  texts.refuse(who, dataset.template)
+  host_strings.refuse(who, dataset.template)
   dataset = narrow(dataset)
   if o.class_weight then dataset = class_weights.apply(dataset, o.class_weight) end
   return {batch_size = gather(dataset, who), dataset = dataset, batches = dataset:cardinality(),
@@ -312,7 +311,8 @@ function feeding.check_shapes(who, model, feed, takes_remainder)
     .. "padded_batch 'padded_shapes'"), "value")
 end
 
----What neither replicas nor accumulation can take is left out, which is said once for a model.
+---Samples that neither replicas nor accumulation can take are left out, which is said once for a
+---model.
 function feeding.say_left_out(model, who, batches, samples)
   if told[model] or not together.is_speaker(model) then return end
   told[model] = true
@@ -390,9 +390,9 @@ local function total_of(who, feed, o)
   return total
 end
 
----How many steps an epoch has on each replica (nil: as many as the dataset turns out to have), and
----how many of these an execution. A smaller batch is a step where it can be taken. model: whose
----instances agree, nil where this one is alone.
+---The number of steps of an epoch on each replica (nil: as many as the dataset turns out to have).
+---The second result is how many of these an execution makes. A smaller batch is a step where it can
+---be taken. model: whose instances agree, nil where this one is alone.
 ---@param who string
 ---@param feed Feed
 ---@param o table {steps, steps_name, steps_per_execution, replicas, takes_remainder, quiet, model}

@@ -18,7 +18,7 @@ function logs.by_name(list)
   return core.plain(t)
 end
 
----What callbacks are told of an execution, besides its logs.
+---The arguments of callbacks for an execution, besides its logs.
 ---@param first integer its first step, counted from 0
 ---@param last integer
 ---@param samples integer
@@ -58,7 +58,7 @@ function logs.current(model)
   return list
 end
 
----What a step gave by name, in order: the model's metrics, then names of the step's own.
+---The values of a step by name, in order: the model's metrics, then names of the step's own.
 ---@param model Model
 ---@param values table<string, any>
 ---@return Logs

@@ -172,7 +172,7 @@ local function check_mapping(who, mapping)
   if not fits then blame.error(who .. ": 'device_mapping' must be a list of integers", "value") end
 end
 
----Options of pipelined training; those of ipu.pipeline that the model doesn't set itself.
+---Options of pipelined training; options of ipu.pipeline that the model doesn't set itself.
 ---Errors: an option that the model sets itself, an unknown one, a schedule that there is not:
 ---`model:set_pipelining_options{inputs = {}}`
 ---@param ... any {pipeline_schedule, device_mapping, …} of ipu.pipeline

@@ -140,8 +140,8 @@ local function steps_of(model, training)
     or 1
 end
 
----The price of a weight update or, where it isn't compiled, of a prediction; how many samples an
----element holds; and a function that prices changes which may make it fit.
+---The price of a weight update or, where it isn't compiled, of a prediction. Further results: how
+---many samples an element holds; a function that prices changes which may make it fit.
 ---@package
 ---@param a table arguments of ipu.estimate
 function methods:priced(a)

@@ -16,8 +16,8 @@ local teams = require "ipulua.config.teams"
 
 local programs = {}
 
----What is trained, as text: variables, and the layers that are frozen, which may behave otherwise
----though they have none.
+---The trained variables and the frozen layers, as text. A frozen layer may behave otherwise though
+---it has no variables.
 ---@param model Model
 ---@return string
 function programs.trained(model)
@@ -60,15 +60,15 @@ function programs.rewind(entry)
   if entry.infeed.queue:state() then entry.infeed:deleter() end
 end
 
----What a run left in its queues is gone.
+---Elements that a run left in its queues are gone.
 ---@param entry ProgramEntry
 function programs.close(entry)
   programs.rewind(entry)
   for _, outfeed in pairs{entry.outfeed, entry.program.outfeed} do outfeed:deleter() end
 end
 
----Hyperparameters are constants of a program: which optimizers there are, each in the next, and how
----often those of each were set, as text.
+---Hyperparameters are constants of a program: the optimizers, each in the next, and how often
+---hyperparameters of each were set, as text.
 ---@param optimizer Optimizer?
 ---@return string
 function programs.version_of(optimizer)

@@ -16,7 +16,7 @@ local json = require "ipulua.base.json"
 local log = require "ipulua.base.log"
 local plain = require "ipulua.base.plain"
 local terminal = require "ipulua.base.terminal"
-local text = require "ipulua.base.text"
+local text_columns = require "ipulua.base.text_columns"
 
 local progress = {}
 
@@ -53,8 +53,8 @@ end
 
 local told -- which unknown mode a warning named already
 
----What the environment asks for: mode "bar", "line", "json" or "off"; style "classic" or "modern";
----colour.
+---The settings of the environment: mode "bar", "line", "json" or "off", style "classic" or
+---"modern", colour.
 ---@return {mode: string, style: string, colour: boolean}
 function progress.settings()
   local mode = (os.getenv("IPULUA_PROGRESS") or ""):lower()
@@ -62,7 +62,7 @@ function progress.settings()
   if not modes[mode] then
     if mode ~= told then
       log.warn("IPULUA_PROGRESS is '%s'; it can be auto, bar, line, json or off",
-        text.cut(mode, 40))
+        text_columns.cut(mode, 40))
     end
     told, mode = mode, "auto"
   end
@@ -111,7 +111,7 @@ function progress.show_rate(seconds, unit)
   return string.format("%.0fus/%s", seconds * 1e6, unit)
 end
 
----What verbose = 0, 1, 2, "auto" or a boolean means.
+---The meaning of verbose = 0, 1, 2, "auto" or a boolean.
 ---@param verbose any
 ---@return integer
 function progress.verbosity(verbose)
@@ -126,9 +126,9 @@ end
 ---@class ProgressBar: Class
 local Bar = class.new("ProgressBar")
 
----options: target (number of steps, nil: unknown), verbose, unit ("step"); mode, style, colour as
----progress.settings gives them; writer(text) and clock() in seconds, for tests; epoch, epochs for
----json.
+---options: target (number of steps, nil: unknown), verbose, unit ("step"). mode, style and colour
+---are as progress.settings gives them. writer(text) and clock() in seconds are for tests; epoch,
+---epochs for json.
 ---@param options table
 function Bar:init(options)
   local settings = {}
@@ -221,7 +221,7 @@ local function classic_line(self, current, now, final)
     time = " - ETA: " .. progress.show_eta(per_step * (self.target - current))
   end
   local line = classic_bar(self, current) .. time .. metrics_text(self)
-  return line, text.width(line)
+  return line, text_columns.width(line)
 end
 
 -- The line, and its width without the codes that select colours.
@@ -229,7 +229,7 @@ local function modern_line(self, current, now, final)
   local per_step = step_seconds(self, current, now)
   local bold = self.colour and "\27[1m%s\27[0m" or "%s"
   local count = count_text(self, current)
-  local bar, bar_width = count, text.width(count)
+  local bar, bar_width = count, text_columns.width(count)
   if self.target then
     local done = filled(self, current, self.cells)
     -- without colours the rest is drawn thinner
@@ -245,7 +245,7 @@ local function modern_line(self, current, now, final)
     or string.format("%.0fs", now - self.start)
   local rest = " " .. progress.show_rate(per_step, self.unit) .. metrics_text(self)
   return bar .. " " .. bold:format(time) .. rest,
-    bar_width + 1 + text.width(time) + text.width(rest)
+    bar_width + 1 + text_columns.width(time) + text_columns.width(rest)
 end
 
 local function line_of(self, current, now, final)

@@ -90,7 +90,7 @@ local function is_at_work(list, model)
   return class.is_a(list, callbacks.CallbackList) and list.model == model
 end
 
----What the script called: evaluate, or a fit that validates.
+---The method that the script called: evaluate, or a fit that validates.
 ---@param model Model
 ---@param list any callbacks that evaluate was given
 ---@return string
@@ -98,7 +98,7 @@ function runs.who_tests(model, list)
   return is_at_work(list, model) and "fit: validation_data" or "evaluate"
 end
 
----What is common to evaluate and predict, up to where their callbacks begin.
+---The common part of evaluate and predict, up to where their callbacks begin.
 ---@param model Model
 ---@param who string
 ---@param mode "test"|"predict"

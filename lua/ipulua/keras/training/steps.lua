@@ -221,7 +221,7 @@ local function joined_results(model)
 end
 steps.joined_results = joined_results
 
----What one step on each instance gives: of the library's own steps the results of all together.
+---The results of one step on each instance: of the library's own steps the results of all together.
 ---@param model Model
 ---@param name "train_step"|"test_step"
 ---@param values table<string, any>

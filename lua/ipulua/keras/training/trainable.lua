@@ -25,7 +25,7 @@ local function tell(model, layer)
 end
 
 ---To be closed: until then layers are trainable as they were where the model was compiled. Those
----that it got since are as they are. What code sets meanwhile stays.
+---that it got since are as they are. Values that code sets meanwhile stay.
 ---@param model Model
 ---@return table
 function trainable.as_compiled(model)

@@ -62,7 +62,7 @@ function validation.check(v)
   end
 end
 
----What evaluate is called with, from fit's arguments.
+---The arguments of evaluate, from fit's arguments.
 ---@param a table
 ---@param list CallbackList of fit
 ---@return table

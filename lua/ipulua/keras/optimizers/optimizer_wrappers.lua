@@ -31,7 +31,7 @@ local map_rows <const> = {
   {"name", "string", optional = true},
 }
 
----Changes each gradient by f(gradient, variable) before it is accumulated and applied. What was
+---Changes each gradient by f(gradient, variable) before it is accumulated and applied. A sum
 ---accumulated in another dtype than the variable's goes through f once more: it may cast.
 ---@class MapGradientOptimizer: IpuOptimizerWrapper
 local MapGradientOptimizer = define("MapGradientOptimizer")

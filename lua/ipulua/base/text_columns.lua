@@ -1,10 +1,10 @@
 -- Small text helpers of tables and progress bars. Widths count characters, not bytes.
 
-local text = {}
+local text_columns = {}
 
 ---@param s string
 ---@return integer characters; bytes where s is not UTF-8
-function text.width(s)
+function text_columns.width(s)
   return utf8.len(s) or #s
 end
 
@@ -12,8 +12,8 @@ end
 ---@param s string
 ---@param n integer
 ---@return string
-function text.cut(s, n)
-  if text.width(s) <= n then return s end
+function text_columns.cut(s, n)
+  if text_columns.width(s) <= n then return s end
   if n <= 0 then return "" end
   return s:sub(1, (utf8.len(s) and utf8.offset(s, n + 1) or n + 1) - 1)
 end
@@ -23,16 +23,16 @@ end
 ---@param n integer
 ---@param right boolean? spaces before instead of after
 ---@return string
-function text.fit(s, n, right)
-  s = text.cut(s, n)
-  local spaces = (" "):rep(n - text.width(s))
+function text_columns.fit(s, n, right)
+  s = text_columns.cut(s, n)
+  local spaces = (" "):rep(n - text_columns.width(s))
   return right and spaces .. s or s .. spaces
 end
 
 ---1234567 → "1,234,567"; anything but an integer as it is.
 ---@param n any
 ---@return string
-function text.commas(n)
+function text_columns.commas(n)
   local i = type(n) == "number" and math.tointeger(n)
   if not i then return tostring(n) end
   local digits = string.format("%d", i)
@@ -41,16 +41,16 @@ function text.commas(n)
   return sign .. body
 end
 
----A row of a table whose columns end at `ends`: fields are cut and padded, and the last character
+---A row of a table whose columns end at `ends`. Fields are cut and padded, and the last character
 ---before the next column is a space.
 ---@param fields string[]
 ---@param ends integer[]
 ---@return string
-function text.row(fields, ends)
+function text_columns.row(fields, ends)
   local line = ""
   for i, field in ipairs(fields) do
-    if i > 1 then line = text.cut(line, text.width(line) - 1) .. " " end
-    line = text.fit(line .. field, ends[i])
+    if i > 1 then line = text_columns.cut(line, text_columns.width(line) - 1) .. " " end
+    line = text_columns.fit(line .. field, ends[i])
   end
   return line
 end
@@ -59,7 +59,7 @@ end
 ---@param width integer
 ---@param shares number[]
 ---@return integer[]
-function text.column_ends(width, shares)
+function text_columns.column_ends(width, shares)
   local ends = {}
   for i, share in ipairs(shares) do ends[i] = math.floor(width * share) end
   return ends
@@ -69,15 +69,15 @@ end
 ---@param s string
 ---@param n integer
 ---@return string[]
-function text.wrap(s, n)
+function text_columns.wrap(s, n)
   local lines, line = {}, ""
   for word in s:gmatch("%S+") do
-    if line ~= "" and text.width(line) + 1 + text.width(word) <= n then
+    if line ~= "" and text_columns.width(line) + 1 + text_columns.width(word) <= n then
       line = line .. " " .. word
     else
       if line ~= "" then lines[#lines + 1] = line end
-      while text.width(word) > n do
-        local head = text.cut(word, n)
+      while text_columns.width(word) > n do
+        local head = text_columns.cut(word, n)
         lines[#lines + 1] = head
         word = word:sub(#head + 1)
       end
@@ -88,4 +88,4 @@ function text.wrap(s, n)
   return lines
 end
 
-return text
+return text_columns

@@ -6,7 +6,7 @@ local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
 local plain = require "ipulua.base.plain"
 
-local texts = {}
+local host_strings = {}
 
 -- A string has one number for the whole run, so that datasets can be joined; 0 is the empty one,
 -- with which padded_batch fills up.
@@ -25,7 +25,7 @@ local function number_of(who, value)
 end
 
 ---Whether value is a string, or a list of strings.
-function texts.is(value)
+function host_strings.is(value)
   return type(value) == "string" or plain.is(value) and type(value[1]) == "string"
     and args.is_list(value)
 end
@@ -42,7 +42,7 @@ end
 ---@param who string
 ---@param value string|table
 ---@return userdata int64
-function texts.tensor(who, value) return core.tensor(numbered(who, value, 0), "int64") end
+function host_strings.tensor(who, value) return core.tensor(numbered(who, value, 0), "int64") end
 
 local function strings_of(value)
   if type(value) ~= "table" then return strings[value] end
@@ -54,14 +54,14 @@ end
 ---The string, or the nested lists of strings, that a dataset's tensor stands for.
 ---@param tensor userdata
 ---@return string|table
-function texts.value(tensor)
+function host_strings.value(tensor)
   return strings_of(#tensor.shape == 0 and tensor:item() or tensor:totable())
 end
 
 ---Which components of a template are texts: a set of their positions, nil where there are none.
 ---@param template table
 ---@return table<integer, boolean>?
-function texts.components(template)
+function host_strings.components(template)
   local found
   local function walk(t)
     if t.text then
@@ -77,10 +77,10 @@ end
 ---Raise where a program would be fed with texts.
 ---@param who string
 ---@param template table
-function texts.refuse(who, template)
-  if not texts.components(template) then return end
+function host_strings.refuse(who, template)
+  if not host_strings.components(template) then return end
   blame.error(who .. ": the dataset has strings, which stay on the host; number them in map, with "
     .. "keras.layers.TextVectorization or StringLookup", "type")
 end
 
-return texts
+return host_strings
