@@ -22,6 +22,8 @@ return {
   pipeline_stage = "its stage, from 0",
   backward_propagation_stages_poplar_options = "options of each stage's backward pass",
   directory = "folder with a folder for each class", subset = "part that is read",
+  message = "what the error begins with",
+  ["assert_shapes.shapes"] = "pairs of a tensor and its shape",
   max_programs = "programs that are kept, one a signature",
   accumulation_factor = "number of gradients that are summed before an update",
   accumulate_statistics_over_update_period = "count statistics over all batches between two "
