@@ -93,5 +93,6 @@ describe("model:inspect", function()
     assert.matches("must be compiled first", select(2, pcall(m.inspect, m, x, x)))
     assert.matches("no numbers while a function is traced",
       select(2, pcall(ipu.func(function(t) m:inspect(t) return t end), x)))
+    assert.matches("inspect: there is no data; give x", select(2, pcall(m.inspect, m, {})))
   end)
 end)

@@ -162,6 +162,7 @@ function methods:inspect(...)
     blame.error("inspect: layers have no numbers while a function is traced", "value")
   end
   local x = feeding.as_tensors(a.x, "inspect")
+  if nest.first(x) == nil then blame.error("inspect: there is no data; give x", "type") end
   building.from_batch(self, x)
   local rows
   if a.y == nil then
