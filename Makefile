@@ -19,9 +19,10 @@ PKG_CONFIG ?= pkg-config
 
 LAYERS := base dist tensor kernels target graph ops transform program machine engine data
 ABI := 0
-# Constants are enumerators; beside a double each is its exact value, of which clang 19 warns.
 WARNINGS := -std=c11 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes \
-            -Wpointer-arith -Wwrite-strings -Wundef -Wno-enum-float-conversion
+            -Wpointer-arith -Wwrite-strings -Wundef
+# Constants are enumerators; beside a double each is its exact value, of which clang 19 warns.
+WARNINGS += $(if $(findstring clang,$(CC)),-Wno-enum-float-conversion)
 LUA_CFLAGS := $(shell $(PKG_CONFIG) --cflags lua5.4 2>/dev/null)
 LUA_LIBS := $(shell $(PKG_CONFIG) --libs lua5.4 2>/dev/null)
 JSON_LIBS := $(shell $(PKG_CONFIG) --libs jansson 2>/dev/null)

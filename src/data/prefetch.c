@@ -183,7 +183,7 @@ static void leave_slot(PrefetchStage *p) {
 
 /* The ring's next element: handed over to out, copied into, or dropped. */
 static Status take_element(PrefetchStage *p, Tensor **out, void *const *into, bool *end, Error *e) {
-  Slot *slot;
+  Slot *slot = NULL;
   Status status = enter_slot(p, &slot, e);
   if (status != OK) return status;
   status = slot->status;
