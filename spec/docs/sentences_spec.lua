@@ -1,15 +1,7 @@
 -- Sentences of the pages that are written by hand: short ones, a fact each, which name the thing.
 local sentences = require "spec.support.page_sentences"
 
-local longest <const>, semicolons <const> = 25, 1
-local gone <const> = {"^[Ww]hat ", "%f[%a][Tt]hat of%f[%A]", "%f[%a][Tt]hose of%f[%A]",
-  "%f[%a]of which%f[%A]", "%f[%a]behind%f[%A]"}
-
-local function has_gone(text)
-  for _, phrase in ipairs(gone) do
-    if text:find(phrase) then return text:match(phrase) end
-  end
-end
+local rule = require "spec.support.plain_words"
 
 describe("each sentence of", function()
   local files <close> = assert(io.popen("ls README.md examples/README.md docs/tutorial/*.md "
@@ -19,10 +11,10 @@ describe("each sentence of", function()
       local bad, count = {}, 0
       for _, s in ipairs(sentences.of_page(path)) do
         count = count + 1
-        if s.words > longest or s.semicolons > semicolons then
+        if s.words > rule.words or s.semicolons > rule.semicolons then
           bad[#bad + 1] = ("%s:%d: %d words: %s"):format(path, s.line, s.words, s.text)
         end
-        local phrase = has_gone(s.text)
+        local phrase = rule.gone(s.text)
         if phrase then
           bad[#bad + 1] = ("%s:%d: %q: %s"):format(path, s.line, phrase, s.text)
         end
@@ -66,8 +58,8 @@ describe("a page's sentences", function()
   end)
 
   it("with words that stand for the thing are found", function()
-    assert.equal("those of", has_gone("Weights are those of the first replica."))
-    assert.equal("behind", has_gone("It stands behind the loop."))
-    assert.is_nil(has_gone("It says what is kept, and thinks of that often."))
+    assert.equal("those of", rule.gone("Weights are those of the first replica."))
+    assert.equal("behind", rule.gone("It stands behind the loop."))
+    assert.is_nil(rule.gone("It says what is kept, and thinks of that often."))
   end)
 end)

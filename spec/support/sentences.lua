@@ -1,9 +1,6 @@
--- `make lint`: sentences of docstrings, messages and comments are short and plain. One fact a
--- sentence, at most 25 words and one semicolon. The thing is named, not "what …", "that of …",
--- "those of …" and "of which"; "after", not "behind". Arguments: docstrings, messages, or a folder.
-local limits <const> = {words = 25, semicolons = 1}
-local phrases <const> = {"^[Ww]hat ", "%f[%a]that of%f[%A]", "%f[%a]those of%f[%A]",
-  "%f[%a]of which%f[%A]", "%f[%a]behind%f[%A]"}
+-- `make lint`: sentences of docstrings, messages and comments keep to the rule of plain_words.lua.
+-- Arguments: docstrings, messages, or a folder.
+local rule <const> = require "spec.support.plain_words"
 
 -- Files that are held to it: docstrings of lua, and the heads and headers of these folders.
 local folders <const> = {"src/api", "src/engine", "src/machine"}
@@ -31,17 +28,10 @@ local function check_sentence(path, line, sentence)
   local count, semicolons = 0, 0
   for _ in plain:gmatch("%S+") do count = count + 1 end
   for _ in plain:gmatch(";") do semicolons = semicolons + 1 end
-  if count > limits.words then report(path, line, count .. " words", sentence)
-  elseif semicolons > limits.semicolons then report(path, line, "semicolons", sentence)
-  else
-    for _, phrase in ipairs(phrases) do
-      if plain:find(phrase) then
-        report(path, line, '"' .. phrase:gsub("[%%%^]", ""):gsub("f%[a%]", ""):gsub("f%[A%]", "")
-          .. '"', sentence)
-        break
-      end
-    end
-  end
+  local gone = rule.gone(plain)
+  if count > rule.words then report(path, line, count .. " words", sentence)
+  elseif semicolons > rule.semicolons then report(path, line, "semicolons", sentence)
+  elseif gone then report(path, line, '"' .. gone .. '"', sentence) end
 end
 
 -- Sentences end at a full stop.

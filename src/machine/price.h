@@ -1,6 +1,6 @@
 /* The price of a program on IPUs. A pure function of the program's graph and a Machine: nothing
  * runs and no tensor is touched. So a program far too large for this computer is priced as well.
- * docs/machine-model.md explains the rules. */
+ * docs/pricing.md explains the rules. */
 #ifndef IPULUA_MACHINE_PRICE_H
 #define IPULUA_MACHINE_PRICE_H
 #include "machine/priced.h"

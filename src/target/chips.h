@@ -8,7 +8,7 @@
  * independent study of the first chip; STACK = independent study of ipu21; STREAM = measured STREAM
  * triad on GC200; DS = data sheets of Bow-2000 and C600; TFA = graphcore/ipu_tensorflow_addons,
  * automatic pipelining; TUT = Graphcore's profiling tutorials; PT = the published IPU Model
- * benchmark table; fit = chosen here (docs/machine-model.md says how).
+ * benchmark table; fit = chosen here (docs/pricing.md says how).
  *
  * Chips, in order of age: column, name, architecture (a version of IPUConfig), another name.
  * Numbers: member, unit, least, most, source, then a value for each chip */

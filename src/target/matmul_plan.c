@@ -4,7 +4,7 @@
  * per tile. Each tile receives its blocks of both operands, multiplies them with the AMP units,
  * and, where the inner extent was cut, sends partial sums to be added. All cuts are priced,
  * those whose blocks don't fit the allowed memory are left out, the cheapest one is the plan.
- * Formulas: docs/machine-model.md. */
+ * Formulas: docs/pricing.md. */
 #include <math.h>
 
 #include "target/plan.h"
