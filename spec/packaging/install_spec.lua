@@ -282,6 +282,12 @@ describe("make deb", function()
     assert.is_truthy(packages.ipulua and packages.libipulua0 and packages["libipulua-dev"])
     assert.truthy(packages.ipulua:find("liblua5.4-0", 1, true)
       and not packages.libipulua0:find("lua", 1, true))
+    -- what is opened at first use
+    assert.matches("libzip%d", packages.ipulua)
+    assert.matches("libzip%d", packages.libipulua0)
+    assert.falsy(packages.libipulua0:find("libedit", 1, true))
+    local edits = run{command.ipulua, "info"}:find("line editing +libedit") ~= nil
+    assert.equal(edits, packages.ipulua:find("libedit%d") ~= nil)
     local lib = run{"sh", "-c", "dirname " .. folder .. "/usr/lib/*/libipulua.so.0"}:match("[^\n]+")
     local check = "print(require 'ipulua'.ones{2} * 2)"
     assert.equal("[2. 2.]\n", run{folder .. "/usr/bin/ipulua", "-e", check, dir = "/"})
