@@ -327,7 +327,7 @@ static void open_libedit(Editor *e) {
   const char *terminal = getenv("TERM");
   if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO) || !terminal || !strcmp(terminal, "dumb"))
     return;
-  Error error = {OK};
+  Error error = {.status = OK};
   if (library_open(&error, &library, "line editing and completion") != OK) {
     fprintf(stderr, "%s\n", error.message);
     return;
