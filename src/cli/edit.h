@@ -16,7 +16,7 @@ Editor *editor_push(lua_State *L);
 Reading editor_read(Editor *e, const char *prompt, const char *pending);
 /* Adds a chunk, of one or several lines, to the history. */
 void editor_remember(Editor *e, const char *chunk);
-/* What edits lines: "libedit" or "none". */
+/* What edits lines: "libedit"; "none"; "none; …", which names the package that brings it. */
 const char *editor_library(void);
 /* The width of the terminal's window; 80 where it is none. */
 int terminal_columns(int descriptor);

@@ -17,4 +17,6 @@ Status npz_read(Error *e, const char *path, NamedTensors *out); /* names without
 /* Stored, not compressed, in the given order, without times: equal input gives equal bytes.
  * Atomic. The format holds no metadata: any is an error. */
 Status npz_write(Error *e, const char *path, const NamedTensors *tensors);
+/* What reads and writes them: "libzip.so.4"; "none; …", which names the package that brings it. */
+const char *npz_library(void);
 #endif
