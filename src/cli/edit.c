@@ -66,7 +66,7 @@ static void on_signal(int number) {
   if (number == SIGINT) interrupt_raise();
 }
 
-/* What an editor changes about signals while it reads, and puts back. */
+/* The handling of signals before the editor began to read, to be restored afterwards. */
 typedef struct Signals {
   struct sigaction interrupt, resize, resume;
   sigset_t mask;
@@ -90,7 +90,7 @@ static void signals_enter(Signals *before, bool block) {
 
 /* Whether Ctrl-C came. */
 static bool signals_leave(const Signals *before) {
-  /* what is pending still comes to our handlers */
+  /* pending signals are still delivered to our handlers */
   pthread_sigmask(SIG_SETMASK, &before->mask, NULL);
   bool interrupted = interrupt_take() != INTERRUPT_NONE;
   sigaction(SIGINT, &before->interrupt, NULL);
@@ -167,7 +167,7 @@ static int read_character(EditLine *el, wchar_t *character) {
     if (n <= 0) return (int)n;
     bool begun = !mbsinit(&state);
     size_t used = mbrtowc(character, &byte, 1, &state);
-    /* what came before is no character: drop that, this may begin one */
+    /* the bytes before are no character: they are dropped, and this one may begin one */
     if (used == (size_t)-1 && begun) {
       state = (mbstate_t){0};
       used = mbrtowc(character, &byte, 1, &state);
@@ -192,9 +192,8 @@ static int text_protected(lua_State *L) {
   return 1;
 }
 
-/* Pushes the list of candidates for what stands before the cursor; nothing is pushed on failure.
- * The collector rests meanwhile: a finalizer must not run, and maybe leave the program, with the
- * terminal in this mode. */
+/* Pushes the list of candidates for the text before the cursor; nothing on failure. The collector
+ * is stopped meanwhile: a finalizer might end the program while the terminal is in this mode. */
 static bool find_candidates(Editor *e, const LineInfo *line, size_t *stem) {
   lua_State *L = e->L;
   const char *parts[] = {e->pending, line->buffer, line->cursor};

@@ -36,7 +36,7 @@ static void print_kernels(const Kernels *chosen, const char *at_most) {
   printf("\n");
 }
 
-/* Those that scripts would find, which are files of their own: a copy of the command alone has
+/* The plug-ins that scripts would find. They are separate files, so a copy of the command alone has
  * none. */
 static void print_plugins(lua_State *L) {
   int top = lua_gettop(L);
@@ -59,7 +59,7 @@ static void print_plugins(lua_State *L) {
   lua_settop(L, top);
 }
 
-/* What products are computed with, and what linear algebra asks. */
+/* The libraries of matrix products and of linear algebra. */
 static void print_blas(const Kernels *chosen, const char *products) {
   ProductUse use;
   char text[PRODUCTS_TEXT];

@@ -1,5 +1,5 @@
-/* A zip whose members are npy files. libzip reads and makes the archive; sizes it declares are not
- * believed. */
+/* A zip archive whose members are npy files, read and written by libzip. Declared sizes are not
+ * trusted. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <zip.h>
@@ -46,7 +46,7 @@ enum {
   DEFLATE_RATIO = 1032,
   NAME_LIMIT = 65535 - 4 /* ".npy" */
 };
-/* beyond that, 100 times the stored size at most */
+/* beyond this sum, members may inflate to 100 times their stored size at most */
 static const uint64_t trusted_bytes = (uint64_t)4 << 30;
 
 typedef struct Reader {
