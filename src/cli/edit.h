@@ -16,7 +16,8 @@ Editor *editor_push(lua_State *L);
 Reading editor_read(Editor *e, const char *prompt, const char *pending);
 /* Adds a chunk, of one or several lines, to the history. */
 void editor_remember(Editor *e, const char *chunk);
-/* The name of the library that edits lines: "libedit" or "none". */
+/* The name of the library that edits lines: "libedit" or "none". A missing library's package is named
+ * after "none; ". */
 const char *editor_library(void);
 /* The width of the terminal's window; 80 if descriptor is no terminal. */
 int terminal_columns(int descriptor);

@@ -13,6 +13,7 @@
 #include "kernels/products.h"
 #include "lua/module.h"
 #include "tensor/image.h"
+#include "tensor/npy.h"
 
 /* The compiler of this binary; clang calls itself gcc 4.2 too, so it is asked first. */
 #if defined(__clang__)
@@ -88,6 +89,7 @@ void info_print(lua_State *L, bool environment) {
   row("images", image_reads_png()    ? image_reads_jpeg() ? "PNG JPEG" : "PNG"
                 : image_reads_jpeg() ? "JPEG"
                                      : "none");
+  row("npz files", npz_library());
   print_plugins(L);
   print_blas(chosen, environment ? getenv(PRODUCTS_VARIABLE) : NULL);
   printf("%-18s%d\n", "C interface", (int)IPU_ABI_VERSION);
