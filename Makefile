@@ -374,6 +374,7 @@ lint-lua:
 # Of the objects: what a file offers to others, and nobody takes.
 lint-symbols: $(OBJECTS) $(API_OBJECTS) $(LUA_OBJECTS) $(CLI_OBJECTS)
 	@lua5.4 spec/support/unreferenced.lua $^
+	@lua5.4 spec/support/kernel_symbols.lua $(filter $(BUILD)/kernels/%,$^)
 # C as .clang-format wants it; tables may be fenced ("clang-format off"), and FENCES=yes lists the fences.
 FORMATTED = $(shell find $(wildcard src spec examples docs) -name '*.[ch]')
 CLANG_FORMAT := clang-format-19

@@ -1,9 +1,8 @@
 /* Every kernel's name, result and parameters. Kernels take pointers and extents, not tensors.
  *
  * The struct of pointers below is filled for each instruction set: base, avx2 and avx512. The same
- * source is compiled for each, and kernels_select() picks the best for this CPU. Kernels' names end
- * with the element type: the symbol full_4_3_f32 is made by NAME(full_##rows##_##vectors) in
- * matmul.h.
+ * source is compiled for each, and kernels_select() picks the best for this CPU. Macros make most
+ * names of kernels, and symbols.txt lists them with their macros.
  *
  * Sums use sixteen partial sums on every instruction set, so that their bits agree. Products,
  * convolutions and the polynomials of exp, log and erf use fused multiply-adds, where the

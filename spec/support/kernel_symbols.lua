@@ -1,0 +1,65 @@
+-- `make lint`: the name that a profiler shows for a kernel is found by grep in src/kernels. Macros
+-- make most of these names; src/kernels/symbols.txt lists them under the text of their macro.
+-- Arguments: the kernels' objects.
+local LIST <const> = "src/kernels/symbols.txt"
+
+local function read(path)
+  local file <close> = assert(io.open(path, "rb"))
+  return file:read("a")
+end
+
+local function lines_of(command)
+  local pipe <close> = assert(io.popen(command))
+  local list = {}
+  for line in pipe:lines() do list[#list + 1] = line end
+  return list
+end
+
+-- "NAME(full_##rows##_##vectors)" → "^full_%w+_%w+_[%w_]+$": a part without an underscore is a
+-- parameter.
+local function pattern_of(macro)
+  local parts = {}
+  local inner = macro:match("^NAME%((.*)%)$")
+  local text = inner and inner .. "##_##type" or macro
+  for part in (text .. "##"):gmatch("(.-)##") do
+    parts[#parts + 1] = part:find("_") and part or "%w+"
+  end
+  -- ids of elementwise kernels have underscores of their own: f32_LESS_EQUAL
+  return "^" .. table.concat(parts):gsub("%%w%+$", "[%%w_]+") .. "$"
+end
+
+local bad = {}
+local function report(...) bad[#bad + 1] = string.format(...) end
+
+local known = {}
+for _, path in ipairs(lines_of("find src/kernels -name '*.[ch]'")) do
+  for word in read(path):gmatch("[%a_][%w_]*") do known[word] = true end
+end
+
+local source, macro, pattern
+for line in io.lines(LIST) do
+  local path, text = line:match("^(src/%S+): (.+)$")
+  if path then
+    source, macro, pattern = path, text, pattern_of(text)
+    if not read(path):find(text, 1, true) then report("%s: %s is not in %s", LIST, text, path) end
+  elseif line:find("^  ") then
+    for name in line:gmatch("%S+") do
+      known[name] = true
+      if not name:find(pattern) then
+        report("%s: %s of %s doesn't make %s", LIST, macro, source, name)
+      end
+    end
+  end
+end
+
+local seen = {}
+for _, line in ipairs(lines_of("nm " .. table.concat(arg, " "))) do
+  local name = line:match("^%x+ [tT] ([%a_][%w_]*)") -- up to a compiler's .constprop or .part
+  if name and not known[name] and not seen[name] then
+    seen[name] = true
+    report("%s: no grep finds the kernel %s; add it under the macro that makes it", LIST, name)
+  end
+end
+table.sort(bad)
+for _, each in ipairs(bad) do print(each) end
+os.exit(#bad == 0)
