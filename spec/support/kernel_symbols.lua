@@ -1,5 +1,5 @@
 -- `make lint`: the name that a profiler shows for a kernel is found by grep in src/kernels. Macros
--- make most of these names; src/kernels/symbols.txt lists them under the text of their macro.
+-- make most of these names; src/kernels/symbols.txt lists them beside the text of their macro.
 -- Arguments: the kernels' objects.
 local LIST <const> = "src/kernels/symbols.txt"
 
@@ -36,19 +36,18 @@ for _, path in ipairs(lines_of("find src/kernels -name '*.[ch]'")) do
   for word in read(path):gmatch("[%a_][%w_]*") do known[word] = true end
 end
 
-local source, macro, pattern
+local previous, pattern
 for line in io.lines(LIST) do
-  local path, text = line:match("^(src/%S+): (.+)$")
-  if path then
-    source, macro, pattern = path, text, pattern_of(text)
-    if not read(path):find(text, 1, true) then report("%s: %s is not in %s", LIST, text, path) end
-  elseif line:find("^  ") then
-    for name in line:gmatch("%S+") do
-      known[name] = true
-      if not name:find(pattern) then
-        report("%s: %s of %s doesn't make %s", LIST, macro, source, name)
-      end
+  local file, macro, names = line:match("^(%S+): (%S+) = (.+)$")
+  if file and macro ~= previous then
+    previous, pattern = macro, pattern_of(macro)
+    if not read("src/kernels/" .. file):find(macro, 1, true) then
+      report("%s: %s is not in %s", LIST, macro, file)
     end
+  end
+  for name in (names or ""):gmatch("%S+") do
+    known[name] = true
+    if not name:find(pattern) then report("%s: %s doesn't make %s", LIST, macro, name) end
   end
 end
 
@@ -57,7 +56,7 @@ for _, line in ipairs(lines_of("nm " .. table.concat(arg, " "))) do
   local name = line:match("^%x+ [tT] ([%a_][%w_]*)") -- up to a compiler's .constprop or .part
   if name and not known[name] and not seen[name] then
     seen[name] = true
-    report("%s: no grep finds the kernel %s; add it under the macro that makes it", LIST, name)
+    report("%s: no grep finds the kernel %s; add it beside the macro that makes it", LIST, name)
   end
 end
 table.sort(bad)
