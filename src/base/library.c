@@ -20,7 +20,8 @@ static bool fill(const Library *l, void *handle) {
   return true;
 }
 
-/* All functions or none: what is left of a table is not used. why: of that size, for the reason. */
+/* Opens the library and fills the whole table. On failure the table's entries must not be used, and
+ * why, of that size, gets the reason. */
 static bool open_now(const Library *l, char *why, size_t size) {
   void *handle = dlopen(l->file, RTLD_LAZY | RTLD_LOCAL);
   if (handle && fill(l, handle)) return true;

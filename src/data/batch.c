@@ -15,14 +15,14 @@ typedef struct BatchStage {
   int64_t *index; /* [size] over rows */
   void **row;     /* [components] where the next row goes */
   Elements list;  /* of components whose shapes may differ */
-  int64_t owed;   /* elements of a batch that failed */
+  int64_t owed;   /* elements to be skipped, of a batch that failed */
   /* An interrupted batch: the rows that are complete, in index or side by side in kept. */
   int64_t have;
   char **kept; /* [components] */
 } BatchStage;
 
-/* Batches up to this size are written straight to their rows; larger ones grow as elements
- * come. */
+/* The batch size in bytes up to which memory is allocated at once. Larger batches grow with their
+ * elements. */
 enum { AT_ONCE = 1 << 28 };
 static const int64_t MAX_ROWS = (int64_t)1 << 40;
 
@@ -51,11 +51,11 @@ static void batch_close(Stage *s) {
 
 static const BatchDataset *batch_of(const Stage *s) { return (const BatchDataset *)s->dataset; }
 
-/* The row numbers of the next batch; fewer than size at the end. */
+/* Reads the row numbers of the next batch. *got < size at the end. */
 static Status next_indices(BatchStage *b, int64_t *got, Error *e) {
   Stage *in = b->base.input;
   int64_t size = batch_of(&b->base)->size;
-  if (size > in->rows->length && in->dataset->cardinality >= 0) /* there are never more */
+  if (size > in->rows->length && in->dataset->cardinality >= 0) /* no batch can be larger */
     size = in->dataset->cardinality + 1 < size ? in->dataset->cardinality + 1 : size;
   if (!b->index && !(b->index = malloc((size_t)size * sizeof *b->index)))
     return dataset_fail(b->base.dataset, e, ERR_OUT_OF_MEMORY, "no memory for batches of %lld",
@@ -121,7 +121,7 @@ static Status fill_rows(BatchStage *b, int64_t n, void *const *out, int64_t *got
   return OK;
 }
 
-/* Only static batches come here: without drop_remainder the batch's extent is unknown. */
+/* Only for static batches, which have drop_remainder: without it the batch's extent is unknown. */
 static Status batch_next_into(Stage *s, void *const *out, bool *end, Error *e) {
   BatchStage *b = (BatchStage *)s;
   int64_t size = batch_of(s)->size, got = 0;
@@ -379,9 +379,9 @@ typedef struct WindowDataset {
 
 typedef struct WindowStage {
   Stage base;
-  Elements list; /* from the next window's first element on; without tensors where one failed */
-  int64_t owed;  /* elements between two windows */
-  Error failure; /* the latest one */
+  Elements list; /* elements from the next window's first on; a failed one has no tensors */
+  int64_t owed;  /* elements to be skipped between two windows */
+  Error failure; /* the latest failure of an element */
 } WindowStage;
 
 static Status window_open(Stage *s, Error *e) {

@@ -1,3 +1,4 @@
+/* Datasets: construction, references, and errors that name the stage and its script line. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

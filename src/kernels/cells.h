@@ -1,6 +1,11 @@
 /* The part of cells.c that is compiled for each element type, with the macros of real_f32.h and
- * real_f64.h. NAME(x) is x_f32 or x_f64. It also needs sigmoids and tanhs of vectors. */
+ * real_f64.h. NAME(x) is x_f32 or x_f64. It also needs sigmoids and tanhs of vectors.
+ *
+ * A call computes one row of n units. LSTM gates are [4, n] in the order i, f, g (candidate), o.
+ * GRU gates are z, r, h (candidate), n units each. Vectors of fewer than LANES units have
+ * `lanes`. */
 
+/* Up to a vector of units. On entry gates holds the input's part, afterwards the activations. */
 INLINE void NAME(lstm_units)(int64_t n, REAL *gates, const REAL *z, const REAL *bias,
                              const REAL *before, REAL *c, REAL *h, int64_t lanes) {
   VECTOR sum[4];
@@ -19,6 +24,7 @@ INLINE void NAME(lstm_units)(int64_t n, REAL *gates, const REAL *z, const REAL *
   STORE_SOME(h, lanes, o * NAME(tanhs)(state));
 }
 
+/* c = f before + i g, h = o tanh(c). */
 static void NAME(lstm_cell)(int64_t n, void *gates, const void *z, const void *bias,
                             const void *before, void *c, void *h) {
   REAL *g = gates, *cell = c, *out = h;
@@ -30,6 +36,7 @@ static void NAME(lstm_cell)(int64_t n, void *gates, const void *z, const void *b
     NAME(lstm_units)(n, g + u, add + u, b ? b + u : NULL, old + u, cell + u, out + u, n - u);
 }
 
+/* Computes dgates from the activations, dh and dc. dc becomes the gradient of `before`. */
 INLINE void NAME(lstm_units_grad)(int64_t n, const REAL *gates, const REAL *before, const REAL *dh,
                                   REAL *dc, REAL *dgates, int64_t lanes) {
   VECTOR i = LOAD_SOME(gates, lanes), f = LOAD_SOME(gates + n, lanes),
@@ -54,6 +61,7 @@ static void NAME(lstm_cell_grad)(int64_t n, const void *gates, const void *befor
   if (u < n) NAME(lstm_units_grad)(n, g + u, old + u, d + u, cell + u, out + u, n - u);
 }
 
+/* h = z before + (1 - z) candidate. */
 static void NAME(gru_state)(int64_t n, const void *z, const void *candidate, const void *before,
                             void *h) {
   const REAL *restrict update = z, *restrict new = candidate, *restrict old = before;

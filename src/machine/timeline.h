@@ -1,5 +1,5 @@
-/* The events on each IPU and their times: one run of a priced program, unrolled as far as that
- * stays readable. */
+/* The timeline of one run of a priced program: the events on each IPU and their times, in cycles.
+ * Loops are unrolled up to a limit of events. */
 #ifndef IPULUA_MACHINE_TIMELINE_H
 #define IPULUA_MACHINE_TIMELINE_H
 #include "machine/priced.h"
@@ -7,23 +7,24 @@
 typedef struct Event {
   double begin, cycles;
   int step, ipu;
-  int slot;       /* of the pipeline's time table; -1: none */
-  double repeats; /* > 0: stands for that many iterations of the block `step`, too many to draw */
+  int slot;       /* the row of the pipeline's timetable; -1: none */
+  double repeats; /* > 0: the event stands for so many iterations of the loop `step` */
 } Event;
 
 typedef struct Timeline {
   Event *event;
   int count, capacity;
-  int room;     /* events that may still be drawn */
-  int left_out; /* those that were not */
-  Event cut;    /* the first of them */
+  int room;     /* events that may still be added */
+  int left_out; /* events beyond the limit */
+  Event cut;    /* the first event beyond the limit */
   bool failed;  /* memory is out */
-  double *done; /* by step: when it last ended; while it is made */
+  double *done; /* [steps] while it is made: the end of each step's last event */
 } Timeline;
 
-/* At most about `most` events. free() the list. */
+/* Makes the timeline, with about max events at most. The caller frees `event`. */
 Timeline timeline_of(const Price *p, int max);
-/* How long a run takes; elapsed of pipelines must be known. */
+/* The cycles of a run. `elapsed` of pipelines must be known. */
 double timeline_cycles(const Price *p);
-double timeline_between(const Price *p, int begin, int end); /* those steps alone, once */
+/* cycles of steps [begin, end), run once */
+double timeline_between(const Price *p, int begin, int end);
 #endif

@@ -1,4 +1,5 @@
-/* 93 "NUMPY", version, header length, then a Python literal padded to 64 bytes, then the elements:
+/* A file is the byte 0x93, "NUMPY", a version and a header length. A Python literal follows, padded
+ * to 64 bytes, then the elements. The literal:
  *   {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), } */
 #include "tensor/npy.h"
 
@@ -14,7 +15,7 @@ enum { MAGIC_BYTES = 8, ALIGNMENT = 64, HEADER_LIMIT = 1 << 16 };
 static const char magic[] = "\x93NUMPY";
 static const size_t file_limit = (size_t)1 << 47;
 
-/* The literal while it is read: a cursor that stops at the first failure. */
+/* A cursor in the literal that is being read. It stops at the first failure. */
 typedef struct Literal {
   Error *error;
   const char *path, *text;
@@ -48,7 +49,8 @@ static void expect(Literal *l, char c, const char *what) {
   if (!take(l, c)) wrong(l, what);
 }
 
-/* A string in either quote, without escapes; longer ones than capacity - 1 are no text of ours. */
+/* Reads a string in single or double quotes, without escapes. More than capacity - 1 characters are
+ * a failure. */
 static void take_string(Literal *l, char *out, size_t capacity) {
   char quote = peek(l);
   size_t n = 0;
@@ -144,7 +146,7 @@ static bool raw_of(const char *descr, RawType *out) {
   return raw_dtype(*out, &ignored) && (descr[0] != '|' || out->bytes == 1);
 }
 
-/* Where the elements begin; l->text is then the literal. */
+/* Sets *data_offset to the offset of the elements, and l->text to the literal. */
 static Status find_header(Literal *l, const char *file, size_t bytes, size_t *data_offset) {
   const unsigned char *p = (const unsigned char *)file;
   if (bytes < MAGIC_BYTES + 2 || memcmp(file, magic, sizeof magic - 1) != 0)
@@ -168,7 +170,7 @@ static Status find_header(Literal *l, const char *file, size_t bytes, size_t *da
   return OK;
 }
 
-/* Fortran order is the transpose of C order. */
+/* Makes a dense tensor of t, the elements in Fortran order: the transpose of C order. */
 static Tensor *from_fortran(Error *e, Tensor *t, const Type *type) {
   int64_t stride[MAX_RANK];
   for (int i = 0; i < type->rank; i++) stride[i] = t->stride[type->rank - 1 - i];

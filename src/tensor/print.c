@@ -1,6 +1,6 @@
-/* The layout of NumPy's arrays: all elements of one width, rows in brackets, long rows wrapped
- * at 75 columns, large arrays shortened to their edges. Two passes over the elements shown: one
- * for the widths, one to write. */
+/* NumPy's layout of arrays. All elements have one width. Rows are in brackets, and are wrapped at
+ * 75 columns. Large arrays are shortened to their edges. A first pass over the shown elements finds
+ * the widths, and a second one writes them. */
 #include "tensor/print.h"
 
 #include <limits.h>
@@ -21,23 +21,23 @@ typedef struct Format {
   Dtype dtype;
   bool exponent;     /* 1.5e+10 rather than 15000000000. */
   bool plain;        /* no padding: a tensor without dimensions */
-  int left, right;   /* columns before the point (with the sign) and behind it */
-  int precision;     /* digits behind the point in exponent form */
+  int left, right;   /* columns before the point, with the sign, and after it */
+  int precision;     /* digits after the point in exponent form */
   int exponent_size; /* digits of the exponent */
-  int most;          /* digits behind the point at most */
+  int max_digits;    /* maximum of digits after the point */
 } Format;
 
-/* What the first pass learns. */
+/* The results of the first pass. */
 typedef struct Survey {
-  int most;                                     /* digits behind the point */
+  int max_digits;                               /* maximum of digits after the point */
   bool any_finite, any_odd, any_minus_infinity; /* odd: nan or an infinity */
-  double largest, smallest;                     /* finite, not zero, without sign */
+  double largest, smallest;                     /* magnitudes of finite elements other than zero */
   int left, right, precision, exponent_size;
 } Survey;
 
 typedef void (*Visit)(void *context, const Tensor *t, int64_t offset);
 
-/* Does dimension axis show its edges only? edge: how many elements at each end; 0: all */
+/* Whether the axis shows only its edges, of `edge` elements at each end; 0: it shows all. */
 static bool is_cut(const Tensor *t, int edge, int axis) {
   return edge > 0 && t->type.shape[axis] > 2 * (int64_t)edge;
 }
@@ -76,8 +76,8 @@ static void survey_range(void *context, const Tensor *t, int64_t offset) {
 static void survey_plain(void *context, const Tensor *t, int64_t offset) {
   Survey *s = context;
   if (!isfinite(dtype_get(t->type.dtype, t->data, offset))) return;
-  Decimal x =
-      decimal_of(t->type.dtype, t->data, offset, (DecimalLimit){.fraction = true, .max = s->most});
+  Decimal x = decimal_of(t->type.dtype, t->data, offset,
+                         (DecimalLimit){.fraction = true, .max = s->max_digits});
   s->left = int_max(s->left, x.negative + (int_max(x.exponent, 0)) + 1);
   s->right = int_max(s->right, x.count - 1 - x.exponent);
 }
@@ -85,7 +85,7 @@ static void survey_plain(void *context, const Tensor *t, int64_t offset) {
 static void survey_exponent(void *context, const Tensor *t, int64_t offset) {
   Survey *s = context;
   if (!isfinite(dtype_get(t->type.dtype, t->data, offset))) return;
-  Decimal x = decimal_of(t->type.dtype, t->data, offset, (DecimalLimit){.max = s->most});
+  Decimal x = decimal_of(t->type.dtype, t->data, offset, (DecimalLimit){.max = s->max_digits});
   s->left = int_max(s->left, x.negative + 1);
   s->precision = int_max(s->precision, x.count - 1);
   s->exponent_size = int_max(s->exponent_size, digits_of(abs(x.exponent)));
@@ -98,16 +98,16 @@ static void survey_integer(void *context, const Tensor *t, int64_t offset) {
   *width = int_max(*width, n);
 }
 
-/* The quotient is rounded to the dtype, as there: in float16 1000.2 is 1000. */
+/* The quotient is rounded to the dtype, as in NumPy: in float16 1000.2 is 1000. */
 static double ratio(Dtype d, double a, double b) {
   double q = a / b;
   if (d == F16) return (double)f16_to_f32(f32_to_f16((float)a / (float)b));
   return d == F64 ? q : (double)(float)q;
 }
 
-static Format float_format(const Tensor *t, int edge, int most) {
-  Survey s = {.most = most, .smallest = INFINITY, .exponent_size = 2};
-  Format f = {.dtype = t->type.dtype, .most = most};
+static Format float_format(const Tensor *t, int edge, int max_digits) {
+  Survey s = {.max_digits = max_digits, .smallest = INFINITY, .exponent_size = 2};
+  Format f = {.dtype = t->type.dtype, .max_digits = max_digits};
   visit_shown(t, edge, 0, 0, survey_range, &s);
   if (s.largest > 0)
     f.exponent =
@@ -121,9 +121,9 @@ static Format float_format(const Tensor *t, int edge, int most) {
   return f;
 }
 
-static Format format_of(const Tensor *t, int edge, int most) {
+static Format format_of(const Tensor *t, int edge, int max_digits) {
   Format f = {.dtype = t->type.dtype, .plain = t->type.rank == 0};
-  if (dtype_is_float(f.dtype)) return float_format(t, edge, most);
+  if (dtype_is_float(f.dtype)) return float_format(t, edge, max_digits);
   if (dtype_is_integer(f.dtype)) visit_shown(t, edge, 0, 0, survey_integer, &f.left);
   return f;
 }
@@ -164,7 +164,7 @@ static void write_float(const Format *f, const Tensor *t, int64_t offset, char w
     snprintf(word, WORD, "%*s", f->left + f->right + 1, isnan(x) ? "nan" : x < 0 ? "-inf" : "inf");
     return;
   }
-  DecimalLimit plain = {.fraction = true, .max = f->most},
+  DecimalLimit plain = {.fraction = true, .max = f->max_digits},
                exact = {.min = f->precision, .max = f->precision};
   Decimal d = decimal_of(f->dtype, t->data, offset, f->exponent ? exact : plain);
   if (f->exponent) write_exponent(f, &d, word);
@@ -185,13 +185,13 @@ typedef struct Writer {
   const Tensor *t;
   Format format;
   const PrintOptions *options;
-  int edge; /* where only edges are shown, how much; else 0 */
+  int edge; /* elements shown at each edge; 0: all are shown */
   bool commas;
   int indent, width; /* the columns of "tensor("; the columns of a line */
 } Writer;
 
-/* Add a word of a row that began in column indent (line_start: where its line begins in the
- * text). */
+/* Adds a word to a row that begins at column indent. *line_start is the offset of its line in the
+ * text. */
 static void add_word(Writer *w, const char *word, int indent, size_t *line_start) {
   size_t column = w->text.used - *line_start;
   /* Room for what follows: a comma or bracket, and a bracket of each outer dimension. */
@@ -209,7 +209,7 @@ static void add_word(Writer *w, const char *word, int indent, size_t *line_start
 static void write_row(Writer *w, int64_t offset) {
   int axis = w->t->type.rank - 1, indent = w->indent + axis + 1;
   int64_t n = w->t->type.shape[axis], step = w->t->stride[axis];
-  /* what stands before the row takes indent columns */
+  /* the text before the row takes indent columns */
   size_t line_start = w->text.used - (size_t)indent;
   char word[WORD];
   for (int64_t i = 0; i < n; i++) {
@@ -290,7 +290,7 @@ char *tensor_repr(Error *e, const Tensor *t, const PrintOptions *o) {
   const char *line = w.text.failed ? NULL : strrchr(w.text.data, '\n');
   if (line) column -= (size_t)(line + 1 - w.text.data);
   const char *dtype = dtype_name(t->type.dtype);
-  if (w.edge) shape_text(&t->type, shape); /* which can't be counted then */
+  if (w.edge) shape_text(&t->type, shape); /* as the shown elements don't tell the shape */
   bool fits = column + strlen(" dtype=)") + strlen(dtype) +
                   (*shape ? strlen("shape=, ") + strlen(shape) : 0) <=
               WIDTH;

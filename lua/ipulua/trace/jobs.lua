@@ -1,4 +1,4 @@
--- Jobs: compiled functions that run while the script goes on.
+-- Jobs: compiled functions that run on a thread while the script goes on.
 
 local class = require "ipulua.base.class"
 local core = require "ipulua.core"
@@ -7,7 +7,7 @@ local core = require "ipulua.core"
 ---@class Job
 local Job = class.new("Job")
 
----handle: the core's job; finish(list of tensors) → the function's results
+---handle is the core's job. finish makes the function's results of a list of tensors.
 function Job:init(handle, finish)
   self.handle = handle
   self.finish = finish
@@ -39,14 +39,14 @@ local jobs = {Job = class.guard(Job)}
 local done <const> = {done = function() return true end, cancel = function() end,
   poll = function() end}
 
----A job that has ended with finish(...).
+---A job that has already ended. Its results are finish(...).
 function jobs.ended(finish, ...)
   local results = table.pack(...)
   local handle = setmetatable({wait = function() return results end}, {__index = done})
   return Job(handle, function(given) return finish(table.unpack(given, 1, given.n)) end)
 end
 
----Waits for whatever runs.
+---Waits for the running job, if there is one.
 function jobs.settle() core.settle() end
 
 return jobs

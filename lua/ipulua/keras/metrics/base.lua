@@ -1,5 +1,5 @@
--- What a metric is: variables that batches add to, and a result read from them. All of it are ops,
--- so that a metric works eagerly and inside the training program alike.
+-- Metrics: variables, to which each batch is added, and a result computed from them. Both are ops,
+-- so a metric works eagerly and inside a training program.
 
 local about = require "ipulua.base.parts.about"
 local class_numbers = require "ipulua.keras.base.class_numbers"
@@ -24,7 +24,7 @@ local base = {}
 local Metric = parts.declare("Metric", parts.Part, {},
   {{"name", "string", optional = true}, {"dtype", "dtype", "float32"}})
 base.Metric = Metric
--- fields are looked through for metrics as well
+-- metrics in the fields are found as well
 require "ipulua.keras.base.layer_fields".Metric = Metric
 
 base.common_rows = {{"name", "string", optional = true}, {"dtype", "dtype", "float32"}}
@@ -78,8 +78,8 @@ function Metric:result()
   blame.error(self.__name .. " defines no result", "not_implemented")
 end
 
--- What a metric's fields hold besides the variables of add_weight: variables and other metrics,
--- such as precision and recall of a mean of both; tables of them count, too.
+-- Variables and metrics in a metric's fields, besides the variables of add_weight: for example the
+-- precision and recall of their mean. Plain tables in the fields are searched, too.
 local function in_fields(metric)
   local found, seen = {variables = {}, metrics = {}}, {[metric] = true}
   for _, v in ipairs(metric.variables) do seen[core.variable_identity(v)] = true end
@@ -159,7 +159,8 @@ end
 
 local Reduce = base.declare("Reduce", {})
 
--- values and weights of one shape; what lies below the weights' rank is averaged (summed for Sum).
+-- Values and weights of equal shapes. Axes of the values beyond the weights' rank are averaged
+-- first; for Sum they are summed.
 local function weigh(self, values, sample_weight)
   local w = base.as_tensor(sample_weight, self.dtype)
   local rank, weight_rank = #values.shape, #w.shape
@@ -216,7 +217,7 @@ function Sum:result() return self.total:read_value() end
 local MeanMetricWrapper = base.declare("MeanMetricWrapper", {{"fn", "callable"}}, Mean)
 base.MeanMetricWrapper = MeanMetricWrapper
 
--- The function's own arguments are the rows that are not the metric's.
+-- Calls fn with labels and predictions. Metrics whose function has more arguments override it.
 function MeanMetricWrapper:values(y_true, y_pred)
   return self.fn(y_true, y_pred)
 end
