@@ -100,6 +100,26 @@ describe("CSV", function()
     assert.equal("float32", select(2, data.read_csv(path, {fill = 0.5})).id)
   end)
 
+  -- float32 holds integers up to 2^24, and above every second, fourth …: IEEE 754, table 3.5.
+  it("refuses a fraction as fill where float32 would round the column's integers", function()
+    local function column(x, fill)
+      command.write(path, "id,n\n" .. x .. ",7\n,8\n")
+      return data.read_csv(path, {fill = {id = fill}}).id
+    end
+    for x, rounded in pairs{["3000000001"] = "3000000000", ["16777217"] = "16777216",
+      ["-16777219"] = "-16777220", ["9007199254740993"] = "9007199254740992"} do
+      for _, fill in ipairs{0.5, 0 / 0, -math.huge} do
+        assert.error_matches(function() column(x, fill) end, "record 1, column 'id': the column "
+          .. "has integers, the fill .* makes it float32, and " .. x:gsub("%-", "%%-")
+          .. " would become " .. rounded:gsub("%-", "%%-") .. "; take an integer as fill")
+      end
+      assert.same({math.tointeger(x), -1}, column(x, -1):totable())
+    end
+    for _, x in ipairs{16777216, -16777218, 4294967296} do
+      assert.same({x, 0.5}, column(("%d"):format(x), 0.5):totable())
+    end
+  end)
+
   it("is told where an integer is too large for any type", function()
     command.write(path, "id\n1\n9223372036854775808\n")
     assert.error_matches(function() data.read_csv(path) end,

@@ -133,8 +133,20 @@ local function refuse_integer(a, name, record, cell)
     a.path, record, name, cell), "value")
 end
 
+-- A column of integers that a fill turns into float32 must stay what it is.
+local function check_exact(a, name, list, fill)
+  for i, x in ipairs(list) do
+    if math.type(x) == "integer" and string.unpack("f", string.pack("f", x)) ~= x then
+      blame.error(string.format("read_csv: %s: record %d, column '%s': the column has integers, "
+        .. "the fill %s makes it float32, and %d would become %.0f; take an integer as fill",
+        a.path, i, name, fill, x, string.unpack("f", string.pack("f", x))), "value")
+    end
+  end
+end
+
 local function convert(a, name, cells)
   local kind, too_large = type_of(cells)
+  local of_cells <const> = kind
   if too_large and kind ~= "float32" then refuse_integer(a, name, too_large, cells[too_large]) end
   local fill = a.fill
   if type(fill) == "table" then fill = fill[name] end
@@ -152,6 +164,7 @@ local function convert(a, name, cells)
     end
   end
   if kind == "text" then return core.plain(list), kind end
+  if kind ~= of_cells and kind == "float32" then check_exact(a, name, list, fill) end
   return core.tensor(list, kind), kind
 end
 
@@ -168,7 +181,8 @@ local read_spec <const> = {
 ---or null is an error, or becomes `fill`.
 ---Shapes: [records] each
 ---Errors: a missing cell without a fill (with its record and column), an integer that int64 can't
----hold, an unknown column, a file that is missing: `data.read_csv "nowhere.csv"`
+---hold, a fraction as fill where float32 would round the column's integers, an unknown column, a
+---file that is missing: `data.read_csv "nowhere.csv"`
 ---@param ... any path, columns, header, separator, fill
 ---@return table<string, any> columns, table<string, string> types
 function csv.read_csv(...)
