@@ -2052,7 +2052,8 @@ function ipu.name_scope(name) end
 ---@return Scope
 function ipu.frontend_attribute(attribute_name, attribute_value, options) end
 
----The dtype that matrix products, einsum among them, and convolutions inside add up in.
+---The dtype that matrix products and convolutions inside add up in. Products of einsum, attention
+---and recurrent layers are among them.
 ---Errors: a dtype other than float16 and float32: `ipu.partials_type "int32"`
 ---Source: scopes.partials_type of Graphcore's TensorFlow 2.6
 ---@param override_type string
@@ -2152,7 +2153,7 @@ function ipu.data.from_csv(path, options) end
 ---are "text". Without a header the names are "column0" …. A cell that is empty, NA, N/A or null is
 ---an error, or becomes `fill`.
 ---Shapes: [records] each
----Errors: a missing cell without a fill (with its record and column), an integer that int64 can't hold, an unknown column, a file that is missing: `data.read_csv "nowhere.csv"`
+---Errors: a missing cell without a fill (with its record and column), an integer that int64 can't hold, a fraction as fill where float32 would round the column's integers, an unknown column, a file that is missing: `data.read_csv "nowhere.csv"`
 ---@param path string
 ---@param options? {columns?: any[], header?: boolean, separator?: string, fill?: number|string|table}
 ---@return table<string, any> columns, table<string, string> types
