@@ -1,6 +1,6 @@
 -- Four stages on two IPUs, the first and the last on one of them: device_mapping {0, 1, 1, 0}.
--- Reviews as 80 numbers of words; two LSTMs read them, one from behind, a
--- sigmoid says whether a review is a good one.
+-- Reviews as 80 numbers of words; two LSTMs read them, one from behind, a sigmoid says whether a
+-- review is a good one.
 local ipu = require "ipulua"
 local keras, layers, data = ipu.keras, ipu.keras.layers, ipu.data
 local reviews = dofile((arg[0]:gsub("[^/]*$", "imdb_reviews.lua"))) -- beside this file
