@@ -1,13 +1,18 @@
--- Where should this model be cut? Tries borders of stages, schedules, recomputation and sizes of
--- micro-batches on a model of the machine, runs none of them, and takes the fastest that fits.
--- --model is resnet50, gpt or a file; --plot draws the picture into a file of that name. A file
--- returns {title =, samples = of a weight update, sizes = of micro-batches to be tried, build =};
--- build(block) makes the model of blocks, as in the table `models` of this script. First one
--- estimate with every block as a stage tells each block's cycles; borders that balance those are
--- priced in every way to run them; around the best of these the borders move.
+-- Where should this model be cut into pipeline stages? The script prices programs with different
+-- borders, schedules, recomputation and sizes of micro-batches. None of them runs. It takes the
+-- fastest that fits.
+--
+-- --model is resnet50, gpt or a Lua file; --plot names an SVG file for the picture. A model's file
+-- returns {title =, samples =, sizes =, build =}: the samples of a weight update, the sizes of
+-- micro-batches to try, and a function that makes the model of blocks. The table `models` below has
+-- two of these.
+--
+-- One estimate with every block as a stage gives each block's cycles. Borders that balance those
+-- are priced with each schedule. Then the borders of the best programs are moved.
 local ipu = require "ipulua"
 local keras, layers = ipu.keras, ipu.keras.layers
-local model_name, ipus, plot = require "ipulua.script".arguments{{"model", "resnet50"},
+local model_name, ipus, plot = require "ipulua.script".arguments{
+  {"model", "resnet50", short = "gpt"},
   {"ipus", 4, least = 2}, {"plot", ""}}
 if plot == "" then plot = nil end
 
@@ -45,8 +50,8 @@ local function encoder(x, width, heads)
 end
 
 -- build(block) makes the model; block(name, f, ...) calls f for a part that no border divides.
--- samples: of a weight update; sizes: of micro-batches, to be tried; loss: of another kind than
--- classes.
+-- samples: of a weight update; sizes: of the micro-batches to try; loss: if it is not a
+-- classification.
 local models = {
   resnet50 = {title = "ResNet-50", samples = 256, sizes = {2, 4, 8, 16}, build = function(block)
     local images = keras.Input{shape = {224, 224, 3}, dtype = "uint8"}
@@ -120,7 +125,7 @@ local function build()
     pipeline_schedule = "Sequential", device_mapping = mapping}
   return model
 end
--- Made for an estimate its weights have no values, whatever their size.
+-- The model is made for an estimate, so its weights take no memory.
 ipu.estimate(build, {batch_size = chosen.sizes[1], target = target, ipus = ipus})
 local layer_calls, block_of = model:get_pipeline_stage_assignment(), {}
 for i, entry in ipairs(layer_calls) do block_of[i] = entry.pipeline_stage + 1 end
@@ -178,9 +183,9 @@ local function balanced(work, n)
   return cut
 end
 
--- What the time of a sample is made of, as factors: an IPU's share of the work, the slowest IPU
--- beside that, and how much longer than its work the slowest one takes, since pipelines fill and
--- drain, and links and updates take time.
+-- The time of a sample as a product of three factors: the work of an average IPU, how much more the
+-- slowest IPU has, and how much longer than its work that IPU takes. The last factor comes from
+-- filling, draining, links and weight updates.
 local function factors(e, samples)
   local by_ipu, work, slowest = {}, 0, 0
   for _, stage in ipairs(e.stages) do
@@ -222,7 +227,7 @@ local function better(a, b)
   return a.bytes < b.bytes
 end
 
--- The stage that decides: of what fits the slowest, else the fullest.
+-- The stage that limits a program: the slowest one if the program fits, else the fullest.
 local function limiting(found)
   local worst, most = 1, 0
   for i, stage in ipairs(found.e.stages) do
@@ -233,7 +238,7 @@ local function limiting(found)
   return worst
 end
 
--- Hands a block of the limiting stage to the one before or behind it, as long as that helps.
+-- Moves blocks from the limiting stage to the stage before or after it, as long as that helps.
 local function climb(found)
   local best = found
   repeat
@@ -266,7 +271,7 @@ local function search()
       end
     end
   end
-  -- The fastest, whether they fit or not: other borders may make them fit.
+  -- The fastest programs, also those that do not fit: other borders may make them fit.
   table.sort(found, function(a, b) return (a.speed or 0) > (b.speed or 0) end)
   for i = 1, math.min(8, #found) do
     if not found[i].refused then found[i] = climb(found[i]) end
@@ -275,7 +280,7 @@ local function search()
   return found, cycles
 end
 
--- ------------------------------------------------ telling
+-- ------------------------------------------------ printing
 
 local utf8_shown = (os.getenv("LC_ALL") or os.getenv("LC_CTYPE") or os.getenv("LANG")
   or ""):lower():find("utf%-?8")
@@ -294,7 +299,8 @@ local function names(cut)
   return table.concat(list, " ")
 end
 
--- Why not this one: what it lacks, or the factor by which its time exceeds the best one's most.
+-- Why this program loses: the memory that it lacks, or the factor of its time that exceeds the best
+-- program's most.
 local function reason(found, best)
   if found.refused then return "refused: " .. found.refused end
   if not found.fits then
