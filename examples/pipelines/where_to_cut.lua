@@ -1,19 +1,17 @@
 -- Where should this model be cut into pipeline stages? The script prices programs with different
 -- borders, schedules, recomputation and sizes of micro-batches. None of them runs. It takes the
--- fastest that fits.
+-- fastest that fits. First one estimate with every block as a stage gives each block's cycles.
+-- Borders that balance those are priced with each schedule, then moved in the best programs.
 --
--- --model is resnet50, gpt or a Lua file; --plot names an SVG file for the picture. A model's file
--- returns {title =, samples =, sizes =, build =}: the samples of a weight update, the sizes of
--- micro-batches to try, and a function that makes the model of blocks. The table `models` below has
--- two of these.
---
--- One estimate with every block as a stage gives each block's cycles. Borders that balance those
--- are priced with each schedule. Then the borders of the best programs are moved.
+-- --model is resnet50, gpt or a Lua file, --policy float16 or float32, --optimizer sgd (with
+-- momentum) or adam; --plot names an SVG file for the picture. A model's file returns {title =,
+-- samples =, sizes =, build =}: the samples of a weight update, the sizes of micro-batches to try,
+-- and a function that makes the model of blocks. The table `models` below has two of these.
 local ipu = require "ipulua"
 local keras, layers = ipu.keras, ipu.keras.layers
-local model_name, ipus, plot = require "ipulua.script".arguments{
-  {"model", "resnet50", short = "gpt"},
-  {"ipus", 4, least = 2}, {"plot", ""}}
+local model_name, ipus, plot, policy, optimizer = require "ipulua.script".arguments{
+  {"model", "resnet50", short = "gpt"}, {"ipus", 4, least = 2}, {"plot", ""},
+  {"policy", "float16"}, {"optimizer", "sgd"}}
 if plot == "" then plot = nil end
 
 local function refuse(words, ...)
@@ -24,6 +22,14 @@ end
 if ipus & (ipus - 1) ~= 0 then
   refuse("the number of IPUs must be a power of two from 2 on, got %d", ipus)
 end
+if policy ~= "float16" and policy ~= "float32" then
+  refuse("--policy is float16 or float32, got '%s'", policy)
+end
+local optimizers <const> = {
+  sgd = function() return keras.optimizers.SGD{learning_rate = 0.1, momentum = 0.9} end,
+  adam = function() return keras.optimizers.Adam() end,
+}
+if not optimizers[optimizer] then refuse("--optimizer is sgd or adam, got '%s'", optimizer) end
 local target <const> = "bow"
 
 -- ------------------------------------------------ models
@@ -103,12 +109,10 @@ local function configure(recompute)
   cfg:configure_ipu_system()
 end
 cfg:configure_ipu_system()
-keras.mixed_precision.set_global_policy("float16")
-local strategy = ipu.IPUStrategy()
-local _ <close> = strategy:scope()
+keras.mixed_precision.set_global_policy(policy)
+local _ <close> = ipu.IPUStrategy():scope()
 
-local blocks = {} -- names
-local model
+local blocks, model = {}, nil -- names; the model of them
 
 local function build()
   model = chosen.build(function(name, f, ...)
@@ -117,7 +121,7 @@ local function build()
     return f(...)
   end)
   if #blocks < ipus then refuse("%d blocks can't be cut into stages for %d IPUs", #blocks, ipus) end
-  model:compile{optimizer = keras.optimizers.SGD{learning_rate = 0.1, momentum = 0.9},
+  model:compile{optimizer = optimizers[optimizer](),
     loss = chosen.loss or keras.losses.SparseCategoricalCrossentropy{from_logits = true}}
   local mapping = {}
   for i = 1, #blocks do mapping[i] = 0 end
@@ -394,8 +398,7 @@ print_stages(best)
 -- ------------------------------------------------ drawing
 
 local colours <const> = {Grouped = "#2563eb", OneFOneB = "#16a34a", Interleaved = "#d97706",
-  Sequential = "#6b7280",
-  InterleavedVirtual = "#9333ea"}
+  Sequential = "#6b7280", InterleavedVirtual = "#9333ea"}
 
 -- A step for an axis, not above x: 1, 2 or 5 times a power of ten.
 local function round(x)

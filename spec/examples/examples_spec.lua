@@ -455,6 +455,25 @@ describe("example", function()
       r.err)
   end)
 
+  it("where_to_cut prices other weights and another optimizer, if it is told to", function()
+    for options, words in pairs{
+      ["--optimizer=lamb"] = "where_to_cut: --optimizer is sgd or adam, got 'lamb'\n",
+      ["--policy=half"] = "where_to_cut: --policy is float16 or float32, got 'half'\n",
+    } do
+      local r = command.run{command.ipulua, paths.where_to_cut, options}
+      assert.equal(1, r.status)
+      assert.equal(words, r.err)
+    end
+    -- of the fastest that fits, the fullest tile: Adam has another value for each weight
+    local function fullest(...)
+      return tonumber(command.run{command.ipulua, paths.where_to_cut, "--short", ...}.out:match(
+        "Grouped +no +128x1 +%d+ +%d+ %% +(%d+) "))
+    end
+    local sgd, adam, wide = fullest(), fullest "--optimizer=adam", fullest "--policy=float32"
+    assert.is_true(adam > sgd + 20, adam)
+    assert.is_true(wide > 1.8 * sgd, wide) -- 4 bytes instead of 2
+  end)
+
   it("where_to_cut says what it can't work with", function()
     local folder = command.folder()
     local path = folder .. "/model.lua"
