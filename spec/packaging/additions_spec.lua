@@ -121,7 +121,7 @@ describe("one file adds", function()
     local made <const> = shell(
       "cd %s && mkdir out && %s/ipulua docs/source/make_keras.lua out && cat out/keras/*.md", root,
       build)
-    assert.matches("### Times\n\nThe input times a factor.-Call: `layers%.Times%b()%(ipu%.ones{2, 3}%)` "
+    assert.matches("### Times\n\nThe input times a.-Call: `layers%.Times%b()%(ipu%.ones{2, 3}%)` "
       .. "→ %[2, 3%].-| `factor` | .-Errors: `layers%.Times%(%-1%)`.-Source: Euclid, book V", made)
   end)
 
