@@ -141,8 +141,8 @@ end
 
 local function refuse_rounding(a, name, record, list)
   blame.error(string.format("read_csv: %s: record %d, column '%s': the column has a fraction, and "
-    .. "float64 would round the integer %d to %.0f; without a fraction, in the file or as fill, the "
-    .. "column is int64", a.path, record, name, list[record], list[record]), "value")
+    .. "float64 would round the integer %d to %.0f; without a fraction, in the file or as fill, "
+    .. "the column is int64", a.path, record, name, list[record], list[record]), "value")
 end
 
 local function convert(a, name, cells)
