@@ -242,8 +242,9 @@ int ipu_model_set_weights(ipu_model *m, ipu_tensor *const *weights, int count);
 /* What a step of training would cost on IPUs, as JSON: cycles of the chip's clock, seconds,
  * bytes. {"batch_size": …, "target": …} */
 int ipu_model_estimate(ipu_model *m, const char *options, const char **json);
-/* Runs a chunk in the models' Lua state; *result is what it returns, as text ("" for nil). There
- * os.exit is an error, IPU_E_FAILED_PRECONDITION: the process is the caller's. */
+/* Runs a chunk in the models' Lua state; *result is what it returns, as text ("" for nil).
+ * IPU_E_VALUE: a text with a NUL in it. There os.exit is an error, IPU_E_FAILED_PRECONDITION: the
+ * process is the caller's. */
 int ipu_run_lua(ipu_context *c, const char *code, const char **result);
 /* ---- ffi.cdef ends ---- */
 

@@ -421,6 +421,7 @@ static void check_model(ipu_context *c) {
   REFUSED(c, ipu_run_lua(c, "error('mine')", NULL), IPU_E_RUNTIME, "mine");
   REFUSED(c, ipu_run_lua(c, "\nos.exit(3, true)", NULL), IPU_E_FAILED_PRECONDITION,
           "chunk:2: os.exit is not available in an embedded program");
+  REFUSED(c, ipu_run_lua(c, "return 'a\\0b'", &text), IPU_E_VALUE, "a NUL in it");
   OK_(c, ipu_run_lua(c, "return 1 + 1", &text));
   EXPECT(c, !strcmp(text, "2"));
   REFUSED(c, ipu_model_load(c, "/nonexistent.safetensors", &again), IPU_E_NOT_FOUND, "nonexistent");

@@ -19,7 +19,7 @@ local function write_number(x)
   if x ~= x or x == math.huge or x == -math.huge then
     error("JSON has no number " .. tostring(x), 0)
   end
-  return x == math.floor(x) and math.abs(x) < 2 ^ 53 and string.format("%.0f", x)
+  return x == math.floor(x) and math.abs(x) < 2 ^ 63 and string.format("%.0f", x)
     or string.format("%.17g", x)
 end
 
@@ -27,11 +27,14 @@ local write
 local function write_table(t)
   local parts = {}
   if #t > 0 or next(t) == nil then
+    local count = 0
     for key in pairs(t) do
       if type(key) ~= "number" and key ~= "is_list" then
         error("JSON has no list with a name in it, '" .. tostring(key) .. "'", 0)
       end
+      if key ~= "is_list" then count = count + 1 end
     end
+    if count ~= #t then error("JSON has no list with a hole in it; json.null stands for none", 0) end
     for i = 1, #t do parts[i] = write(t[i]) end
     return (#t == 0 and not t.is_list) and "{}" or "[" .. table.concat(parts, ",") .. "]"
   end
@@ -42,8 +45,13 @@ local function write_table(t)
   return "{" .. table.concat(parts, ",") .. "}"
 end
 
+-- int64_t and uint64_t, digit by digit.
+local function write_int64(x)
+  return tostring(x):match("^(%-?%d+)U?LL$") or error("JSON has no cdata", 0)
+end
+
 local writers = {string = write_string, number = write_number, boolean = tostring,
-  table = write_table}
+  table = write_table, cdata = write_int64}
 
 function write(value)
   if value == json.null then return "null" end
