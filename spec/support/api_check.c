@@ -437,6 +437,50 @@ static void check_model(ipu_context *c) {
   ipu_model_free(m);
 }
 
+/* Options in JSON: null stands for nothing at any depth, the keys of class_weight are classes,
+ * and what the call's arguments say is no option. Two classes of equal probability, weighed by 3
+ * and 1: the mean loss is log 2 * (3 + 1 + 1 + 1) / 4. */
+static void check_options(ipu_context *c) {
+  ipu_model *m;
+  ipu_tensor *x, *y, *out;
+  const char *text;
+  double loss = 0;
+  int n = 7;
+  OK_(c, ipu_model_from_lua(c,
+                            "local k = require 'ipulua'.keras local m = k.Sequential{"
+                            "k.layers.Dense{2, activation = 'softmax', kernel_initializer = "
+                            "'zeros'}} m:build{4, 5} return m",
+                            &m));
+  OK_(c, ipu_model_compile(m,
+                           "{\"optimizer\": {\"class_name\": \"SGD\", \"config\": "
+                           "{\"learning_rate\": 0.0, \"clipnorm\": null}}, "
+                           "\"loss\": \"sparse_categorical_crossentropy\"}"));
+  OK_(c, ipu_tensor_new(c, "float32", 2, (int64_t[]){4, 5}, NULL, &x));
+  OK_(c, ipu_tensor_new(c, "int32", 1, (int64_t[]){4}, (int32_t[]){0, 1, 1, 1}, &y));
+  OK_(c, ipu_model_fit(m, &x, 1, &y, 1,
+                       "{\"batch_size\": 4, \"class_weight\": {\"0\": 3, \"1\": 1}}", NULL));
+  OK_(c, ipu_model_log(m, "loss", &loss));
+  EXPECT(c, fabs(loss - 1.5 * log(2)) < 1e-6);
+  OK_(c, ipu_model_fit(m, &x, 1, &y, 1, "{\"initial_epoch\": 5}", &text));
+  EXPECT(c, !strcmp(text, "{}")); /* logs are an object, without an epoch, too */
+  REFUSED(c, ipu_model_fit(m, &x, 1, &y, 1, "{\"class_weight\": {\"a\": 3}}", NULL), IPU_E_VALUE,
+          "classes, which are integers, got 'a'");
+  REFUSED(c, ipu_model_fit(m, &x, 1, &y, 1, "{\"y\": [1]}", NULL), IPU_E_VALUE, "'y' is no option");
+  REFUSED(c, ipu_model_evaluate(m, &x, 1, &y, 1, "{\"return_dict\": false}", NULL), IPU_E_VALUE,
+          "'return_dict' is no option");
+  REFUSED(c, ipu_model_predict(m, &x, 1, "{\"x\": 1}", &out, 1, NULL), IPU_E_VALUE,
+          "'x' is no option");
+  REFUSED(c, ipu_model_fit(m, &x, 1, &y, 1, "[1]", NULL), IPU_E_VALUE, "must be a JSON object");
+  REFUSED(c, ipu_model_fit(m, &x, 1, &y, 1, "null", NULL), IPU_E_VALUE, "must be a JSON object");
+  REFUSED(c, ipu_model_predict(m, &x, 1, NULL, NULL, 0, &n), IPU_E_INVALID_ARGUMENT,
+          "there is 1 result, and room for 0");
+  EXPECT(c, n == 0);
+  REFUSED(c, ipu_model_get_weights(m, NULL, 0, &n), IPU_E_INVALID_ARGUMENT,
+          "there are 2 results, and room for 0");
+  ipu_tensor_free(x), ipu_tensor_free(y);
+  ipu_model_free(m);
+}
+
 /* Several contexts, each with a Lua state and threads of its own, side by side: equal seeds give
  * equal weights. */
 static void *train(void *result) {
@@ -561,6 +605,7 @@ int main(void) {
   check_writing(c);
   check_attribute_words(c);
   check_model(c);
+  check_options(c);
   check_threads(c);
   ipu_context_free(c);
   count(rmdir(folder) == 0, "files", "none is left");

@@ -253,7 +253,7 @@ static int call_tensors(ipu_model *m, const char *function, ipu_tensor *const *x
   if (!in) return context_end(c);
   BridgeCall call = {.function = function, .object = m->object, .text = options, .in = in};
   call.in_count = call.x_count = x_count;
-  if (interpreter_call(c, &call) == OK && outputs) receive_all(e, &call, outputs, capacity, count);
+  if (interpreter_call(c, &call) == OK) receive_all(e, &call, outputs, capacity, count);
   free(in);
   drop_results(&call);
   return context_end(c);
