@@ -6,7 +6,7 @@
  * IPU_E_OUT_OF_MEMORY, wherever it happens. Results come back through pointers; what a function
  * gives out as `ipu_x **out` is yours (NULL on failure, all of a list, too), and ipu_x_free() ends
  * it (NULL is fine); values are the builder's. Tensors that go in stay yours, and may be freed
- * after the call. Text is borrowed: it lasts until the next call with the same context ends, and
+ * after the call. Text is borrowed ("" on failure): it lasts until the next call with the same context ends, and
  * may be given to that. Element types are named by strings: "float32" "float64" "float16"
  * "bfloat16" "int8" "uint8" "int32" "int64" "bool". Attributes and options are JSON objects; NULL
  * stands for {}.
