@@ -155,16 +155,18 @@ local function drawn_elements(random, fails)
   return list
 end
 
--- −1 fails; pairs carry an element as a difference.
-local function dataset(random, list)
-  local pairs_of, kind = random() < 0.5, below(random, 3)
+-- Where no element fails (−1), a loop may read the next one ahead. Pairs carry an element as a
+-- difference.
+local function dataset(random, list, fails)
+  local pairs_of, ahead = random() < 0.5, random() < 0.3
   local ds = ipu.data.from_tensor_slices(ipu.tensor(list, {dtype = "int32"}))
-  ds = ds:map(function(x)
-    if x:item() < 0 then error("unreadable") end
+  local function element(x)
+    if fails and x:item() < 0 then error("unreadable") end
     if pairs_of then return x, ipu.cast(x * 2, "float32") end
     return x
-  end, {eager = true})
-  return kind == 0 and ds:prefetch(2) or ds
+  end
+  if fails or pairs_of then ds = ds:map(element, {eager = fails}) end
+  return ahead and ds:prefetch(2) or ds
 end
 
 local function ending(fine, problem)
@@ -189,15 +191,15 @@ function fuzz.check(seed)
   local random = seeds.generator(seed)
   local c = {infeeds = 1 + below(random, 2), outfeeds = 0, callbacks = 0, tells = random() < 0.5}
   local program, threads = block(random, c, 3), 1 + below(random, 3)
-  local fails = random() < 0.4
-  local m = {position = {}, elements = {}, out = {}, told = {}, bad = fails and 5 or -1,
+  local fails, refuses = random() < 0.3, random() < 0.4
+  local m = {position = {}, elements = {}, out = {}, told = {}, bad = refuses and 5 or -1,
     is_last = {}}
   local r = {infeed = {}, outfeed = {}, callback = {}, told = {}, bad = m.bad}
   ipu.set_num_threads(threads)
   config.reset_ipu_configuration()
   for q = 1, c.infeeds do
     m.elements[q], m.position[q] = drawn_elements(random, fails), 0
-    r.infeed[q] = ipu.IPUInfeedQueue(dataset(random, m.elements[q]),
+    r.infeed[q] = ipu.IPUInfeedQueue(dataset(random, m.elements[q], fails),
       {prefetch_depth = 1 + below(random, 4)})
   end
   for o = 1, c.outfeeds do

@@ -34,7 +34,9 @@ local function write_table(t)
       end
       if key ~= "is_list" then count = count + 1 end
     end
-    if count ~= #t then error("JSON has no list with a hole in it; json.null stands for none", 0) end
+    if count ~= #t then
+      error("JSON has no list with a hole in it; json.null stands for none", 0)
+    end
     for i = 1, #t do parts[i] = write(t[i]) end
     return (#t == 0 and not t.is_list) and "{}" or "[" .. table.concat(parts, ",") .. "]"
   end

@@ -119,7 +119,7 @@ return function(base)
 
   local kept = setmetatable({}, {__mode = "k"}) -- pointer → the tensor that it leads into
 
-  ---The elements as an array of C's. The pointer keeps the tensor; one that is made from it doesn't.
+  ---The elements as an array of C's. The pointer keeps the tensor; one made from it doesn't.
   function Tensor:data()
     local pointer = elements(self)
     kept[pointer] = self
