@@ -172,8 +172,9 @@ function sections.limits()
   local function pointer() return ipu.tensor{4, 5, 6}:data() end
   local data = pointer()
   for _ = 1, 3 do collectgarbage() end
-  ipu.zeros{3}
-  assert(data[0] == 4 and data[2] == 6)
+  local others = {} -- where that has been freed
+  for i = 1, 20 do others[i] = ipu.tensor{7, 8, 9} end
+  assert(data[0] == 4 and data[2] == 6 and #others == 20)
   -- no numbers
   refused("got a ctype<float *[2]>", ipu.tensor, ffi.new("float *[2]"), {shape = {2}})
   refused("got a ctype<float **>", ipu.tensor, ffi.cast("float **", ffi.new("float *[2]")),
