@@ -1,8 +1,9 @@
 -- A step of a training, measured on however many processes it is launched: instance 0 prints the
--- least of some rounds in microseconds. usage: [mpirun -n 2] ipulua instances.lua
--- mlp|cnn|scalar|float
--- mlp: 784-128-10, batch 32, SGD. cnn: the convolutional network of w3, batch 64, Adam. scalar: a
--- cross_replica_sum in a loop. float: distributed.allreduce of one number.
+-- least of some rounds in microseconds.
+-- usage: [mpirun -n 2] ipulua instances.lua mlp|cnn|scalar|float
+-- mlp: 784-128-10, batch 32, SGD. cnn: the convolutional network of w3, batch 64, Adam.
+-- scalar: a cross_replica_sum in a loop.
+-- float: distributed.allreduce of one number.
 local ipu = require "ipulua"
 local core = require "ipulua.core"
 local keras, popdist = ipu.keras, ipu.popdist

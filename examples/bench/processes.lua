@@ -1,7 +1,7 @@
 -- make bench-processes: a step on two processes next to the same step alone and on two threads, and
 -- to PyTorch's DistributedDataParallel where that is installed. All take turns; of each the least
--- of
--- the rounds counts. usage: processes.lua [rounds]
+-- of the rounds counts.
+-- usage: processes.lua [rounds]
 local ipulua <const> = os.getenv("IPULUA") or "build/ipulua"
 local folder <const> = arg[0]:match("^(.*/)") or ""
 local rounds <const> = math.tointeger(tonumber(arg[1] or "3"))

@@ -100,6 +100,17 @@ describe("CSV", function()
     assert.equal("float32", select(2, data.read_csv(path, {fill = 0.5})).id)
   end)
 
+  it("rounds no integer for the sake of a fraction beside it", function()
+    command.write(path, "id,n\n3000000001,16777216\n,16777218\n1,\n")
+    local columns, types = data.read_csv(path, {fill = 0.5})
+    assert.same({id = "float64", n = "float32"}, types)
+    assert.same({3000000001, 0.5, 1}, columns.id:totable())
+    command.write(path, "id\n16777217\n-0.5\n")
+    columns, types = data.read_csv(path)
+    assert.equal("float64", types.id)
+    assert.same({16777217, -0.5}, columns.id:totable())
+  end)
+
   it("is told where an integer is too large for any type", function()
     command.write(path, "id\n1\n9223372036854775808\n")
     assert.error_matches(function() data.read_csv(path) end,

@@ -117,6 +117,15 @@ describe("load_weights of .h5", function()
       "'by_name' wants a file of Keras 2")
   end)
 
+  run_if("names a dataset without numbers, and what it holds", function()
+    local m = keras.Sequential{layers.Dense{2, input_shape = {3}}}
+    for file, elements in pairs{complex = "records, as complex numbers are", text = "text",
+      lists = "lists"} do
+      assert.error_matches(function() m:load_weights(folder .. "/" .. file .. ".weights.h5") end,
+        "the dataset 'layers/dense/vars/0' of the file holds " .. elements .. "; weights are")
+    end
+  end)
+
   run_if("refuses what doesn't fit, and changes nothing", function()
     local m = model("first", "middle", "last")
     local before = m:get_weights()[1]:totable()

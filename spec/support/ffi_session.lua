@@ -61,6 +61,17 @@ function sections.json()
   assert(#list == 4 and list[1] == 1 and list[2] == json.null and list[3].a == nil
     and list[3].b[1] == json.null)
   assert(json.encode(list) == '[1,null,{"b":[null]},null]')
+  local text = json.decode [["\u00e9\ud83d\ude00\u0000\/\n"]]
+  assert(text == "\195\169\240\159\152\128\0/\n")
+  assert(json.decode("9007199254740993") == 2 ^ 53 and json.decode("-1.5e3") == -1500
+    and json.decode("true") == true and json.decode("null", 7) == 7)
+  for _, wrong in ipairs{"nan", "0x10", "01", "+1", "[1,]", "{'a': 1}", "[1] 2", '"\1"', '"\255"',
+    ("["):rep(300) .. ("]"):rep(300), ""} do
+    refused("JSON: ", json.decode, wrong)
+  end
+  local own = {}
+  own[1] = own
+  refused("nested more than 200 deep", json.encode, own)
   local x, y = ipu.tensor{{1, 1, 1}, {1, 1, 1}}, ipu.tensor{{0}, {0}}
   local m =
     ipu.model_from_lua("local k = require 'ipulua'.keras "

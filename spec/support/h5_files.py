@@ -72,6 +72,16 @@ with h5py.File(folder + "/mixed.weights.h5", "w") as f:
         for k, shape in enumerate(((2, 2 * gates), (2, 2 * gates), (2, 6) if gates == 3 else (2,))):
             f[f"layers/rnn/cell/cells/{name}/vars/{k}"] = numbers(*shape, start=i)
 
+for kind, kernel in (("complex", np.ones((3, 2), np.complex64)), ("text", np.array([[b"ab", b"cd"]] * 3)),
+                     ("lists", None)):
+    with h5py.File(folder + f"/{kind}.weights.h5", "w") as f:
+        if kernel is None:
+            f.create_dataset("layers/dense/vars/0", (3, 2), dtype=h5py.vlen_dtype(np.float32))
+        else:
+            f["layers/dense/vars/0"] = kernel
+        f["layers/dense/vars/1"] = numbers(2, start=0)
+        f.create_dataset("notes", (2,), dtype=h5py.string_dtype())
+
 with h5py.File(folder + "/linked.h5", "w") as f:
     f["x"] = h5py.ExternalLink("/etc/passwd", "/")
 with h5py.File(folder + "/outside.h5", "w") as f:

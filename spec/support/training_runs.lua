@@ -1,6 +1,6 @@
 -- Random trainings of a linear model beside the same done in plain Lua: the weights and logs of
--- each
--- epoch, the calls of callbacks, and what the library's own callbacks do by the logs that they get.
+-- each epoch, the calls of callbacks, and what the library's own callbacks do by the logs that they
+-- get.
 
 local chains = require "spec.support.dataset_chains"
 local config = require "ipulua.config"

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/library.h"
 #include "ipulua_op.h"
 #include "ops/library_text.h"
 #include "ops/ops.h"
@@ -358,8 +359,7 @@ static Status fill_row(Error *e, const char *path, Row *row, const OpLibrary *l,
 
 static Status fill_rows(Error *e, const char *path, OpLibrary *l) {
   const IpuOpLibrary *(*open_library)(const IpuHost *);
-  *(void **)(void *)&open_library = dlsym(l->handle, "ipulua_op_library");
-  if (!open_library)
+  if (!library_find(l->handle, "ipulua_op_library", &open_library))
     return fail(e, ERR_VALUE,
                 "load_op_library: '%s' is no library of ops: it exports no ipulua_op_library",
                 path);

@@ -112,6 +112,12 @@ static int receive(lua_State *L) {
     if (letter == 'D') {
       push_dataset(L, r);
       lua_settable(L, 1);
+    } else if (letter == 'U') {
+      push_text(L, r);
+      lua_createtable(L, 0, 1);
+      push_text(L, r);
+      lua_setfield(L, -2, "unread");
+      lua_settable(L, 1);
     } else if (letter == 'G') {
       push_text(L, r);
       lua_newtable(L);
@@ -158,7 +164,8 @@ static void end(const Receiver *r) {
   while (waitpid(r->child, NULL, 0) < 0 && errno == EINTR) continue;
 }
 
-/* (path) → {name = {dtype, shape, data}}, {group = {attribute = list of texts}}; "/" is the root */
+/* (path) → {name = {dtype, shape, data}}, {group = {attribute = list of texts}}; "/" is the root. A
+ * dataset without numbers is {unread = what its elements are}. */
 static int read_file(lua_State *L) {
   const char *path = luaL_checkstring(L, 1);
   Receiver *r = lua_newuserdatauv(L, sizeof *r, 0);

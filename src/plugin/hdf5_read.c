@@ -242,12 +242,39 @@ static bool put_opened(Reader *r, const char *name, hid_t dataset, const Form *f
   return true;
 }
 
+static const char *class_name(H5T_class_t class) {
+  switch (class) {
+    case H5T_STRING:
+      return "text";
+    case H5T_COMPOUND:
+      return "records, as complex numbers are";
+    case H5T_INTEGER:
+      return "integers of more than 64 bits";
+    case H5T_VLEN:
+      return "lists";
+    case H5T_ARRAY:
+      return "arrays";
+    case H5T_REFERENCE:
+      return "references";
+    default:
+      return "bytes without a meaning";
+  }
+}
+
+/* A dataset without numbers: its name and what its elements are. */
+static bool put_unread(Reader *r, const char *name, const char *elements) {
+  put_named(r, 'U', name);
+  put_text(r, elements, strlen(elements));
+  return true;
+}
+
 static bool put_dataset(Reader *r, const char *name, hid_t dataset) {
   Form form;
   hid_t type = H5Dget_type(dataset);
   bool is_number = form_of(type, &form);
+  H5T_class_t class = H5Tget_class(type);
   H5Tclose(type);
-  return !is_number || put_opened(r, name, dataset, &form);
+  return is_number ? put_opened(r, name, dataset, &form) : put_unread(r, name, class_name(class));
 }
 
 /* ---- files ---- */

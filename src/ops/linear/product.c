@@ -169,9 +169,9 @@ void product_each(const Call *c, const Product *p, OneProduct one) {
   }
 }
 
-bool product_sums_half(const Call *c) {
+bool product_sums_half(const Call *c, int operand) {
   int8_t half = c->node->place.half_products;
-  return c->in_type[0]->dtype == F16 &&
+  return c->node->in[operand]->type.dtype == F16 &&
          (half >= 0 ? half : c->numerics && c->numerics->half_products);
 }
 

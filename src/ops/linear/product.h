@@ -20,8 +20,9 @@ void product_run(const Call *c, const Product *p, void *scratch);
 typedef void (*OneProduct)(const Call *c, const Product *p, int64_t a, int64_t b, int64_t first);
 void product_each(const Call *c, const Product *p, OneProduct one);
 
-/* Whether c's operands are float16 and add up in float16 (partialsType half, partials_type). */
-bool product_sums_half(const Call *c);
+/* Whether an operand of c is float16 and its products add up in float16 (partialsType half,
+ * partials_type). */
+bool product_sums_half(const Call *c, int operand);
 /* The same of float16 buffers, whose partial sums are float16 too: one rounding a step. */
 void product_run_half(const Call *c, const Product *p);
 uint64_t product_draws(const Product *p); /* how many random numbers that takes */
