@@ -231,13 +231,13 @@ static Status eval(const Call *c) {
   return s == OK ? OK : fail_at(c->error, c->source, s, "%s: %s", c->node->op->name, own.message);
 }
 
-static const size_t MOST_SCRATCH = (size_t)1 << 47; /* sums of it don't wrap */
+static const size_t SCRATCH_LIMIT = (size_t)1 << 47; /* sums of it don't wrap */
 
 static size_t scratch(const Node *n) {
   Error own = {0};
   IpuNode node = {&own, n, NULL};
   size_t bytes = row_of(n)->foreign->scratch(&host, &node);
-  return bytes < MOST_SCRATCH ? bytes : MOST_SCRATCH; /* which no machine has */
+  return bytes < SCRATCH_LIMIT ? bytes : SCRATCH_LIMIT; /* which no machine has */
 }
 
 static void grad(Graph *g, const Node *n, Value *const *dy, Value **dx) {
