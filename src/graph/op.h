@@ -183,6 +183,9 @@ struct OpDef {
    * these where there is no grad, and where a gradient comes to an output that Lua doesn't see.
    * NULL: none. */
   void (*compose)(Graph *g, const Node *n, Value **out);
+  /* Whether it is a value of the variable that the gradients are by: tapes that began later have
+   * it, too. NULL: it never is. */
+  bool (*is_source)(const Graph *g, const Node *n);
   void (*cost)(const struct Target *t, const Node *n, struct Cost *cost);
   VectorCycles cycles; /* of one pass: every ELEMENTWISE row has them */
   CostFamily family;   /* of rows that were published, for how sure a price is */
