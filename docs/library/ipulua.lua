@@ -728,6 +728,14 @@ function ipu.nn.ctc_loss(labels, logits, label_length, logit_length, options) en
 ---@return ipulua.Tensor
 function ipu.nn.ctc_loss_with_log_probs(labels, log_probs, label_length, logit_length, options) end
 
+---The channels of each pixel as a block of pixels: by row, by column, then by channel.
+---Shapes: `[n, h, w, b·b·c] → [n, h·b, w·b, c]`
+---* `block_size`: pixels of a block, in each direction
+---@param x ipulua.Tensor|number|table
+---@param options {block_size: integer}
+---@return ipulua.Tensor
+function ipu.nn.depth_to_space(x, options) end
+
 ---Each channel convolved with its own kernels; channel c gives channels c m … c m + m - 1.
 ---Shapes: `[n, h, w, c], [kh, kw, c, m] → [n, h', w', c m]`
 ---* `strides`: Steps between windows, at least 1: one, or one for each spatial axis.
@@ -967,6 +975,14 @@ function ipu.nn.softplus(x) end
 ---@param x ipulua.Tensor|number|table
 ---@return ipulua.Tensor
 function ipu.nn.softsign(x) end
+
+---The pixels of each block as channels of one: by row, by column, then by channel.
+---Shapes: `[n, h·b, w·b, c] → [n, h, w, b·b·c]`
+---* `block_size`: pixels of a block, in each direction
+---@param x ipulua.Tensor|number|table
+---@param options {block_size: integer}
+---@return ipulua.Tensor
+function ipu.nn.space_to_depth(x, options) end
 
 ---Minus the log softmax of logits at each row's label; one that is no class is an error.
 ---Shapes: `[…], […, n] → […]`
