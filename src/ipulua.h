@@ -10,8 +10,8 @@
  * are all entries of a list. Values belong to the builder. Tensors passed in stay the caller's, and
  * may be freed after the call.
  *
- * Text is borrowed. It is valid until the next call with the same context ends, and may be passed
- * to that call. Element types are strings: "float32" "float64" "float16" "bfloat16" "int8" "uint8"
+ * Text is borrowed, and "" on failure. It is valid until the next call with the same context ends,
+ * and may be passed to that call. Element types are strings: "float32" "float64" "float16" "bfloat16" "int8" "uint8"
  * "int32" "int64" "bool". Attributes and options are JSON objects; NULL means {}.
  *
  * A context and the objects made from it are used by one thread at a time. Several contexts may be
@@ -246,8 +246,9 @@ int ipu_model_set_weights(ipu_model *m, ipu_tensor *const *weights, int count);
 /* The estimated cost of a training step on IPUs, as JSON: cycles of the chip's clock, seconds,
  * bytes. {"batch_size": …, "target": …} */
 int ipu_model_estimate(ipu_model *m, const char *options, const char **json);
-/* Runs a chunk in the models' Lua state; *result is what it returns, as text ("" for nil). There
- * os.exit is an error, IPU_E_FAILED_PRECONDITION: the process is the caller's. */
+/* Runs a chunk in the models' Lua state; *result is what it returns, as text ("" for nil).
+ * IPU_E_VALUE: a text with a NUL in it. IPU_E_FAILED_PRECONDITION: os.exit was called, but the
+ * process is the caller's. */
 int ipu_run_lua(ipu_context *c, const char *code, const char **result);
 /* ---- ffi.cdef ends ---- */
 

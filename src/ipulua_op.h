@@ -133,7 +133,7 @@ typedef struct IpuOp {
   /* dx[i]: the gradient of input i, or left NULL. dy[j] is NULL where output j has none. NULL:
    * no gradient. */
   int (*grad)(const IpuHost *h, IpuGraph *g, const IpuNode *n, IpuValue *const *dy, IpuValue **dx);
-  /* NULL: a pass over output 0 */
+  /* NULL, and numbers that are negative or not finite: a pass over output 0 */
   void (*cost)(const IpuHost *h, const IpuNode *n, const IpuTile *tile, IpuCost *cost);
 } IpuOp;
 

@@ -184,6 +184,9 @@ struct OpDef {
   /* Builds a fused op's outputs from ops that all have gradients. Autodiff differentiates these if
    * there is no grad, or if a hidden output has a gradient. NULL: none. */
   void (*compose)(Graph *g, const Node *n, Value **out);
+  /* Whether it is a value of the variable that the gradients are by: tapes that began later have
+   * it, too. NULL: it never is. */
+  bool (*is_source)(const Graph *g, const Node *n);
   void (*cost)(const struct Target *t, const Node *n, struct Cost *cost);
   VectorCycles cycles; /* of one pass; in every ELEMENTWISE row */
   CostFamily family;   /* the family of published rows that gives the price's error */

@@ -1,6 +1,7 @@
 /* The content of an HDF5 file, as a stream of records. A record is a letter and its fields. Sizes
  * are uint32_t; a text is its size and its bytes.
  *   'D' text name, text dtype, uint32_t rank, int64_t extent …, uint64_t bytes, the elements
+ *   'U' text name, text what: a dataset that can't be given, and what it holds
  *   'G' text path: a group, whose attributes follow
  *   'A' text name, uint32_t count, text …: an attribute
  *   'E' text: what is wrong with the file; the last record

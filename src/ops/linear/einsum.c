@@ -260,7 +260,7 @@ static Status body(const Call *c) {
   contract(&w, c->in_type, c->in, c->out[0]);
   return OK;
 }
-static Status eval(const Call *c) { return product_sums_half(c, 0) ? body(c) : eval_wide(c, body); }
+static Status eval(const Call *c) { return product_sums_half(c) ? body(c) : eval_wide(c, body); }
 
 static size_t scratch(const Node *n) {
   Equation q;

@@ -29,6 +29,7 @@ typedef struct RecurrenceChunk {
   Panels panels[2];
   const uint8_t *mask; /* or NULL */
   bool zero;           /* masked outputs are zero */
+  bool half;           /* products add up in float16 */
   size_t slot_bytes;
   char *slots;
 } RecurrenceChunk;
@@ -54,9 +55,10 @@ Type rnn_sequence_type(const Node *n, const Sequence *s, int64_t width);
 Type rnn_state_type(const Node *n, const Sequence *s);
 /* ---- products ---- */
 
-/* y [rows, cols] (+)= x [rows, p->rows] panels. */
-void rnn_multiply(const Call *c, const Panels *p, Dtype d, const void *x, int64_t x_row,
-                  int64_t rows, void *y, int64_t y_row, bool accumulate);
+/* y [rows, cols] (+)= x [rows, panels' rows] w->panels[which]. turn: the step, counted over all
+ * chunks. */
+void rnn_multiply(const RecurrenceChunk *w, int which, const void *x, int64_t x_row, int64_t rows,
+                  void *y, int64_t y_row, bool accumulate, int64_t turn);
 void rnn_apply(const Call *c, Elementwise f, Dtype d, const void *x, void *y, int64_t n);
 void rnn_add(const Call *c, Dtype d, const void *a, const void *b, void *y, int64_t n);
 /* ---- the walk ---- */
