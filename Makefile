@@ -282,7 +282,7 @@ bench: all ## run the workloads of examples/bench (PEERS=1: next to PyTorch, in 
 
 .PHONY: bench-processes
 bench-processes: all ## a training step on two processes, by each MPI, next to one process and PyTorch's DDP (ROUNDS=3)
-	@IPULUA=$(BUILD)/ipulua $(BUILD)/ipulua examples/bench/processes.lua $(if $(filter 1,$(ROUNDS)),3,$(ROUNDS))
+	@IPULUA=$(BUILD)/ipulua $(BUILD)/ipulua examples/bench/processes.lua --rounds $(if $(filter 1,$(ROUNDS)),3,$(ROUNDS))
 
 # Of one instruction set in a process: the library takes one core.
 .PHONY: bench-gemm

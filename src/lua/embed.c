@@ -1,4 +1,4 @@
-/* core.so's side of the bridge: a Lua state that a C program's models live in. */
+/* core.so's part of the bridge: the Lua state of a C program's models. */
 #include <dlfcn.h>
 #include <lauxlib.h>
 #include <lualib.h>

@@ -1,5 +1,5 @@
-/* A shared object's rows as rows of ours: each OpDef stands at the beginning of a Row that knows
- * the foreign one. */
+/* Makes rows of a shared object's rows. Each OpDef is the first field of a Row, which refers to the
+ * shared object's row. */
 #include "ops/library.h"
 
 #include <ctype.h>
