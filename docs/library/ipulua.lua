@@ -728,6 +728,14 @@ function ipu.nn.ctc_loss(labels, logits, label_length, logit_length, options) en
 ---@return ipulua.Tensor
 function ipu.nn.ctc_loss_with_log_probs(labels, log_probs, label_length, logit_length, options) end
 
+---The channels of each pixel as a block of pixels: by row, by column, then by channel.
+---Shapes: `[n, h, w, b·b·c] → [n, h·b, w·b, c]`
+---* `block_size`: pixels of a block, in each direction
+---@param x ipulua.Tensor|number|table
+---@param options {block_size: integer}
+---@return ipulua.Tensor
+function ipu.nn.depth_to_space(x, options) end
+
 ---Each channel convolved with its own kernels; channel c gives channels c m … c m + m - 1.
 ---Shapes: `[n, h, w, c], [kh, kw, c, m] → [n, h', w', c m]`
 ---* `strides`: Steps between windows, at least 1: one, or one for each spatial axis.
@@ -967,6 +975,14 @@ function ipu.nn.softplus(x) end
 ---@param x ipulua.Tensor|number|table
 ---@return ipulua.Tensor
 function ipu.nn.softsign(x) end
+
+---The pixels of each block as channels of one: by row, by column, then by channel.
+---Shapes: `[n, h·b, w·b, c] → [n, h, w, b·b·c]`
+---* `block_size`: pixels of a block, in each direction
+---@param x ipulua.Tensor|number|table
+---@param options {block_size: integer}
+---@return ipulua.Tensor
+function ipu.nn.space_to_depth(x, options) end
 
 ---Minus the log softmax of logits at each row's label; one that is no class is an error.
 ---Shapes: `[…], […, n] → […]`
@@ -2052,8 +2068,8 @@ function ipu.name_scope(name) end
 ---@return Scope
 function ipu.frontend_attribute(attribute_name, attribute_value, options) end
 
----The dtype that matrix products, einsum and attention among them, and convolutions inside add up
----in. The products of recurrent layers always add up in float32.
+---The dtype that matrix products and convolutions inside add up in. Products of einsum, attention
+---and recurrent layers are among them.
 ---Errors: a dtype other than float16 and float32: `ipu.partials_type "int32"`
 ---Source: scopes.partials_type of Graphcore's TensorFlow 2.6
 ---@param override_type string

@@ -111,6 +111,22 @@ describe("CSV", function()
     assert.same({16777217, -0.5}, columns.id:totable())
   end)
 
+  -- float32 holds all integers up to 2^24 and float64 up to 2^53: IEEE 754, table 3.5.
+  it("refuses a fraction where float64 would round the column's integers", function()
+    for _, rest in ipairs{"0.5", "", "nan"} do
+      command.write(path, "id,n\n9007199254740992,7\n9007199254740993,7\n" .. rest .. ",8\n")
+      assert.error_matches(function() data.read_csv(path, {fill = {id = -0.25}}) end,
+        "record 2, column 'id': .*round the integer 9007199254740993 to 9007199254740992; without")
+    end
+    for x, dtype in pairs{[16777216] = "float32", [-16777218] = "float32", [16777219] = "float64",
+      [9007199254740992] = "float32", [9007199254740991] = "float64"} do
+      command.write(path, "id,n\n" .. x .. ",7\n,8\n")
+      local columns, types = data.read_csv(path, {fill = {id = 0.5}})
+      assert.equal(dtype, types.id)
+      assert.same({x, 0.5}, columns.id:totable())
+    end
+  end)
+
   it("is told where an integer is too large for any type", function()
     command.write(path, "id\n1\n9223372036854775808\n")
     assert.error_matches(function() data.read_csv(path) end,

@@ -117,15 +117,6 @@ describe("load_weights of .h5", function()
       "'by_name' wants a file of Keras 2")
   end)
 
-  run_if("names a dataset without numbers, and what it holds", function()
-    local m = keras.Sequential{layers.Dense{2, input_shape = {3}}}
-    for file, elements in pairs{complex = "records, as complex numbers are", text = "text",
-      lists = "lists"} do
-      assert.error_matches(function() m:load_weights(folder .. "/" .. file .. ".weights.h5") end,
-        "the dataset 'layers/dense/vars/0' of the file holds " .. elements .. "; weights are")
-    end
-  end)
-
   run_if("refuses what doesn't fit, and changes nothing", function()
     local m = model("first", "middle", "last")
     local before = m:get_weights()[1]:totable()
@@ -142,6 +133,27 @@ describe("load_weights of .h5", function()
       assert(not ok and message:find(words), name .. ": " .. tostring(message))
     end
     assert.same(before, m:get_weights()[1]:totable())
+  end)
+
+  run_if("names a dataset that holds no numbers, what it holds, and what is read", function()
+    local m = keras.Sequential{layers.Dense{2, name = "first", input_shape = {3}}}
+    local before = m:get_weights()[1]:totable()
+    local function check_refusal(file, dataset, kind)
+      assert.error_matches(function() m:load_weights(folder .. "/" .. file) end,
+        "load_weights: the dataset '" .. dataset .. "' holds " .. kind .. "; weights are read from "
+          .. "floats, whole numbers of up to 64 bits and truth values")
+    end
+    for _, kind in ipairs{"complex64", "complex128", "text", "records", "opaque bytes"} do
+      check_refusal(kind .. ".h5", "first/first/w0:0", kind)
+      check_refusal(kind .. ".weights.h5", "layers/dense/vars/0", kind)
+    end
+    for _, kind in ipairs{"references", "lists of several lengths", "elements that are arrays",
+      "no elements and no shape"} do
+      check_refusal(kind .. ".weights.h5", "layers/dense/vars/0", kind)
+    end
+    assert.same(before, m:get_weights()[1]:totable())
+    m:load_weights(folder .. "/beside.weights.h5") -- text beside the weights
+    assert.same({{0, 0.125}, {0.25, 0.375}, {0.5, 0.625}}, m:get_weights()[1]:totable())
   end)
 
   run_if("takes every number however it is stored, or refuses what a weight can't hold", function()

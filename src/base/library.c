@@ -7,7 +7,7 @@
 
 static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
 
-/* dlsym gives addresses of objects; that of a function has the same bytes. */
+/* dlsym returns addresses of objects. A function's address has the same bytes. */
 bool library_find(void *handle, const char *name, void *function) {
   void *address = dlsym(handle, name);
   memcpy(function, &address, sizeof address);

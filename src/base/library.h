@@ -1,5 +1,5 @@
-/* Shared libraries that are opened when they are first needed: starting the program doesn't wait
- * for them, and does without those that are not there. */
+/* Shared libraries that are opened at their first use. The program starts without waiting for them,
+ * and runs without missing ones. */
 #ifndef IPULUA_BASE_LIBRARY_H
 #define IPULUA_BASE_LIBRARY_H
 #include "base/status.h"
@@ -10,22 +10,23 @@ typedef struct LibrarySymbol {
 } LibrarySymbol;
 
 typedef struct Library {
-  const char *file;             /* as the loader looks for it: "libzip.so.4" */
-  const char *package;          /* what Debian calls its package: "libzip4" */
+  const char *file;             /* the name for the loader: "libzip.so.4" */
+  const char *package;          /* the name of its Debian package: "libzip4" */
   const LibrarySymbol *symbols; /* a name of NULL at the end */
-  _Atomic(bool) open;           /* true from the start where it was linked */
+  _Atomic(bool) open;           /* true from the start if it was linked */
 } Library;
 
-/* A table of functions is made of a list: #define LIST(X) X(zip_open) X(zip_close) …; these are a
- * member of it, with the type that the header declares; where its address goes; and, for what is
- * linked, that address. */
+/* A table of functions is made from a list: `#define LIST(X) X(zip_open) X(zip_close) …`. These
+ * macros make a member with the function's declared type, the entry of LibrarySymbol for it, and
+ * the initialiser of a linked function. */
 #define LIBRARY_MEMBER(function) __typeof__(function) *function;
 #define LIBRARY_SYMBOL(table, function) {#function, &(table).function},
 #define LIBRARY_ADDRESS(function) .function = function,
 
-/* Opens the library unless it is open, and fills its table: all of it, or it fails. From several
- * threads, too. What was opened stays. wanting: "w.npz: npz files", for the message. */
+/* Opens the library, unless it is open, and fills its table. It fails if a function is missing. Any
+ * thread may call it. An opened library stays open. wanting is the beginning of the message:
+ * "w.npz: npz files". */
 Status library_open(Error *e, Library *l, const char *wanting);
-/* Puts the address of a function into *function, NULL when there is none; whether there is one. */
+/* Sets *function to the address of a function, or to NULL. Returns whether there is one. */
 bool library_find(void *handle, const char *name, void *function);
 #endif

@@ -16,6 +16,7 @@ Status npz_read(Error *e, const char *path, NamedTensors *out); /* names without
 /* Members are stored uncompressed, in the given order and without times, so equal input gives equal
  * bytes. The file is replaced atomically. The format has no metadata: any is an error. */
 Status npz_write(Error *e, const char *path, const NamedTensors *tensors);
-/* What reads and writes them: "libzip.so.4"; "none; …", which names the package that brings it. */
+/* The library that reads and writes them: "libzip.so.4", or "none; …" with the name of its
+ * package. */
 const char *npz_library(void);
 #endif

@@ -37,7 +37,7 @@ options.table = {
     .. "('float', 'half')."},
   {"matmuls.poplar_options", "dict", {},
     "Options of matrix products: availableMemoryProportion (above 0, at most 1), partialsType "
-    .. "('float', 'half'). Recurrent layers always add up in float32."},
+    .. "('float', 'half')."},
   {"matmuls.clear_pass_type", "bool", false,
     "Plan matrix products alike in forward and backward passes.", {unused = true}},
   {"slices.poplar_options", "dict", {}, "Options of slices and embeddings.", {unused = true}},

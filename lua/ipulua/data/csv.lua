@@ -100,7 +100,8 @@ local function number_of(cell)
 end
 
 -- What the numbers of a column have shown so far: a fraction, an integer beyond int32, an integer
--- that float32 rounds, and the record of the first integer that int64 can't hold.
+-- that float32 rounds, and the records of the first integers that float64 rounds and that int64
+-- can't hold.
 local function add_number(shown, x, is_integer, record)
   if not is_integer then
     shown.fraction = true
@@ -108,7 +109,8 @@ local function add_number(shown, x, is_integer, record)
   end
   shown.rounded = shown.rounded or string.unpack("f", string.pack("f", x)) ~= x
   shown.large = shown.large or x < -2147483648 or x > 2147483647
-  if math.type(x) == "float" then shown.too_large = shown.too_large or record end
+  if math.type(x) == "float" then shown.too_large = shown.too_large or record
+  elseif math.tointeger(x + 0.0) ~= x then shown.inexact = shown.inexact or record end
 end
 
 -- With fractions float32, or float64 for the sake of integers that float32 would round.
@@ -137,6 +139,12 @@ local function refuse_integer(a, name, record, cell)
     a.path, record, name, cell), "value")
 end
 
+local function refuse_rounding(a, name, record, list)
+  blame.error(string.format("read_csv: %s: record %d, column '%s': the column has a fraction, and "
+    .. "float64 would round the integer %d to %.0f; without a fraction, in the file or as fill, "
+    .. "the column is int64", a.path, record, name, list[record], list[record]), "value")
+end
+
 local function convert(a, name, cells)
   local shown = numbers_of(cells)
   if shown and shown.too_large and not shown.fraction then
@@ -161,6 +169,7 @@ local function convert(a, name, cells)
     end
   end
   if not shown then return core.plain(list), "text" end
+  if shown.fraction and shown.inexact then refuse_rounding(a, name, shown.inexact, list) end
   return core.tensor(list, kind_of(shown)), kind_of(shown)
 end
 

@@ -1,13 +1,12 @@
-/* Attention's shapes and evaluation. A chunk owns one head and a stretch of queries; blocks of
- * queries hold their scores against the keys they may see, [block, keys], in scratch: nothing of
- * size queries x keys exists. The gradient computes the scores again; its chunk is a head, so that
- * sums over queries have one order. */
+/* Attention's shapes and evaluation. A chunk has one head and a range of queries. The scores of a
+ * block of queries, [block, keys], are in scratch memory; no buffer has the size queries x keys.
+ * The gradient computes the scores again. Its chunk is a head, so that sums over queries have one
+ * order. */
 #include "ops/linear/attention.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "kernels/numerics.h"
 #include "ops/linear/product.h"
 
 /* queries of a block, and bytes that its scores may take */
@@ -65,11 +64,29 @@ Status attention_of(Error *e, const Node *n, int first, Attention *a) {
 typedef struct Run {
   const Call *c;
   Attention a;
-  bool half; /* partial sums are float16, in buffers of float32 */
   const char *q, *k, *v, *dy;
   const uint8_t *mask;
   int64_t stretches; /* forward: chunks of a head */
+  bool half;         /* products add up in float16 */
 } Run;
+
+/* The products of a block of queries. */
+enum { SCORES = 1, VALUES, WEIGHT_SLOPES, VALUE_GRADS, QUERY_GRADS, KEY_GRADS };
+
+/* A block of queries against the keys that its last one sees. */
+typedef struct Block {
+  int64_t batch, head, first, rows, keys;
+} Block;
+
+/* Where the random numbers of column `col` of a block's product begin, when partial sums round to
+ * float16. No column of any product takes as many as there are keys, widths and queries of a
+ * block. */
+static uint64_t draw_of(const Run *r, const Block *b, int product, int64_t col) {
+  const Attention *a = &r->a;
+  uint64_t row = (uint64_t)((b->batch * a->heads + b->head) * a->queries + b->first),
+           columns = (uint64_t)(a->keys + a->width + a->value_width);
+  return ((uint64_t)product << 48) + (row * columns + (uint64_t)col) * columns * (uint64_t)a->block;
+}
 
 static int64_t panels(int64_t cols) { return ceil_div(cols, PANEL_COLS); }
 
@@ -103,47 +120,9 @@ static size_t transposed_bytes(const Attention *a, int64_t times, int64_t width)
   return (size_t)(panels(times) * width * PANEL_COLS) * a->size;
 }
 
-/* A product of one head, for the random numbers of its sums: which of the op's products, and the
- * position of its first row among the queries or of its first term. */
-typedef struct Place {
-  enum { SCORES, RESULT, WEIGHT_SLOPES, QUERY_GRAD, VALUE_GRAD, KEY_GRAD } product;
-  int64_t head; /* of all batches */
-  int64_t first;
-} Place;
-
-/* sum + x, rounded to float16 as the term `step` of element [row, col] of a product. */
-static float add_half(const Run *r, const Place *p, int64_t row, int64_t col, int64_t step,
-                      float sum, float x) {
-  const Attention *a = &r->a;
-  int64_t widest = max(max(a->queries, a->keys), max(a->width, a->value_width));
-  uint64_t draw = (uint64_t)p->product * (uint64_t)(a->batch * a->heads) + (uint64_t)p->head;
-  draw = ((draw * (uint64_t)widest + (uint64_t)row) * (uint64_t)widest + (uint64_t)col) *
-             (uint64_t)widest +
-         (uint64_t)step;
-  f16 narrow = 0;
-  sum += x;
-  /* what is drawn for the results themselves begins at 0 */
-  narrow_f16(&sum, &narrow, 1, r->c->numerics, &r->c->rng, (UINT64_C(1) << 63) + draw);
-  return f16_to_f32(narrow);
-}
-
-/* One panel of multiply, rows of y from place->first on. */
-static void multiply_half(const Run *r, const Place *place, const PanelMul *m, int64_t col) {
-  const float *x = m->x, *w = m->w;
-  float *y = m->y;
-  for (int64_t i = 0; i < m->rows; i++)
-    for (int64_t j = 0; j < m->cols; j++) {
-      float sum = 0;
-      for (int64_t k = 0; k < m->length; k++)
-        sum = add_half(r, place, place->first + i, col + j, k, sum,
-                       x[i * m->x_row + k] * w[k * PANEL_COLS + j]);
-      y[i * m->y_row + j] = sum;
-    }
-}
-
-/* y [rows, cols] = x [rows, length] times panels that were packed with `packed` rows, of which
- * the first `length` count. */
-static void multiply(const Run *r, Place place, const void *x, int64_t x_row, int64_t rows,
+/* y [b's rows, cols] = x [b's rows, length] times panels that were packed with `packed` rows, of
+ * which the first `length` count. */
+static void multiply(const Run *r, const Block *b, int product, const void *x, int64_t x_row,
                      int64_t length, const char *w, int64_t packed, void *y, int64_t y_row,
                      int64_t cols) {
   int64_t zero = 0;
@@ -153,36 +132,25 @@ static void multiply(const Run *r, Place place, const void *x, int64_t x_row, in
                 .segments = 1,
                 .length = length,
                 .y_row = y_row,
-                .rows = rows};
+                .rows = b->rows};
   for (int64_t p = 0; p * PANEL_COLS < cols; p++) {
     m.w = w + (size_t)(p * packed * PANEL_COLS) * r->a.size;
     m.y = (char *)y + (size_t)(p * PANEL_COLS) * r->a.size;
     m.cols = min(PANEL_COLS, cols - p * PANEL_COLS);
-    if (r->half) multiply_half(r, &place, &m, p * PANEL_COLS);
+    if (r->half) product_panel_half(r->c, &m, draw_of(r, b, product, p * PANEL_COLS));
     else r->c->kernels->panel_mul[r->a.dtype](&m);
   }
 }
 
-/* One panel of add_outer, terms from place->first on. */
-static void add_outer_half(const Run *r, const Place *place, const PanelOuter *o, int64_t col) {
-  const float *x = o->x, *d = o->d;
-  float *y = o->y;
-  for (int64_t i = 0; i < o->length; i++)
-    for (int64_t j = 0; j < o->cols; j++)
-      for (int64_t k = 0; k < o->rows; k++)
-        y[i * o->y_row + j] = add_half(r, place, i, col + j, place->first + k, y[i * o->y_row + j],
-                                       x[k * o->x_row + i] * d[k * o->d_row + j]);
-}
-
-/* y [length, cols] += x' d, over rows. */
-static void add_outer(const Run *r, Place place, const void *x, int64_t x_row, const void *d,
-                      int64_t d_row, int64_t rows, void *y, int64_t y_row, int64_t length,
+/* y [length, cols] += x' d, over b's rows. */
+static void add_outer(const Run *r, const Block *b, int product, const void *x, int64_t x_row,
+                      const void *d, int64_t d_row, void *y, int64_t y_row, int64_t length,
                       int64_t cols) {
   PanelOuter o = {.x = x,
                   .x_row = x_row,
                   .d_row = d_row,
                   .lines = 1,
-                  .rows = rows,
+                  .rows = b->rows,
                   .y_row = y_row,
                   .length = length,
                   .accumulate = true};
@@ -190,18 +158,9 @@ static void add_outer(const Run *r, Place place, const void *x, int64_t x_row, c
     o.d = (const char *)d + (size_t)col * r->a.size;
     o.y = (char *)y + (size_t)col * r->a.size;
     o.cols = min(PANEL_COLS, cols - col);
-    if (r->half) add_outer_half(r, &place, &o, col);
+    if (r->half) product_outer_half(r->c, &o, draw_of(r, b, product, col));
     else r->c->kernels->panel_outer[r->a.dtype](&o);
   }
-}
-
-/* A block of queries against the keys that its last one sees. */
-typedef struct Block {
-  int64_t batch, head, first, rows, keys;
-} Block;
-
-static Place place_of(const Attention *a, const Block *b, int product) {
-  return (Place){.product = product, .head = b->batch * a->heads + b->head, .first = b->first};
 }
 
 static Block block_at(const Attention *a, int64_t batch, int64_t head, int64_t first, int64_t end) {
@@ -241,8 +200,8 @@ static bool block_weights(const Run *r, const Block *b, const char *key_panels, 
     k->strip[EW_MUL][a->dtype](
         (const void *[]){q + (size_t)(i * a->heads * a->width) * a->size, &factor}, 2,
         scaled + (size_t)(i * a->width) * a->size, a->width, NULL);
-  multiply(r, place_of(a, b, SCORES), scaled, a->width, b->rows, a->width, key_panels, a->width,
-           scores, b->keys, b->keys);
+  multiply(r, b, SCORES, scaled, a->width, a->width, key_panels, a->width, scores, b->keys,
+           b->keys);
   bool any_lost = false;
   if (!r->mask && !a->causal) {
     k->softmax[a->dtype](scores, b->rows, b->keys, scores);
@@ -314,8 +273,7 @@ static void forward_chunk(void *context, int64_t chunk, void *scratch) {
     Block b = block_at(a, batch, head, at, end);
     bool any_lost = block_weights(r, &b, s.key_panels, s.scaled, s.scores, s.lost);
     char *y = head_at(r, r->c->out[0], batch, head, at, a->queries, a->value_width);
-    multiply(r, place_of(a, &b, RESULT), s.scores, b.keys, b.rows, b.keys, s.value_panels, keys, y,
-             row, a->value_width);
+    multiply(r, &b, VALUES, s.scores, b.keys, b.keys, s.value_panels, keys, y, row, a->value_width);
     for (int64_t i = 0; any_lost && i < b.rows; i++)
       if (s.lost[i]) mean_value(r, &b, y + (size_t)(i * row) * a->size);
   }
@@ -332,9 +290,9 @@ static Run run_of(const Call *c, int first) {
   Error ignored = {0};
   Run r = {.c = c, .q = c->in[first], .k = c->in[first + 1], .v = c->in[first + 2]};
   attention_of(&ignored, c->node, first, &r.a);
-  r.half = product_sums_half(c, first);
   r.mask = c->in_count > first + 3 ? c->in[first + 3] : NULL;
   r.stretches = stretch_count(&r.a);
+  r.half = product_sums_half(c);
   return r;
 }
 
@@ -400,17 +358,16 @@ static void backward_head(void *context, int64_t chunk, void *scratch) {
     bool any_lost = block_weights(r, &b, s.key_panels, s.scaled, s.scores, s.lost);
     const char *dy = head_at(r, r->dy, batch, head, at, a->queries, a->value_width);
     const char *q = head_at(r, r->q, batch, head, at, a->queries, a->width);
-    multiply(r, place_of(a, &b, WEIGHT_SLOPES), dy, value_row, b.rows, a->value_width,
-             s.value_panels, a->value_width, s.slopes, b.keys, b.keys);
-    add_outer(r, place_of(a, &b, VALUE_GRAD), s.scores, b.keys, dy, value_row, b.rows, dv,
-              value_row, b.keys, a->value_width);
+    multiply(r, &b, WEIGHT_SLOPES, dy, value_row, a->value_width, s.value_panels, a->value_width,
+             s.slopes, b.keys, b.keys);
+    add_outer(r, &b, VALUE_GRADS, s.scores, b.keys, dy, value_row, dv, value_row, b.keys,
+              a->value_width);
     for (int64_t i = 0; any_lost && i < b.rows; i++)
       if (s.lost[i]) spread_lost(r, dy + (size_t)(i * value_row) * a->size, dv);
     block_slopes(r, &b, &s);
-    multiply(r, place_of(a, &b, QUERY_GRAD), s.slopes, b.keys, b.rows, b.keys, s.key_rows, a->keys,
+    multiply(r, &b, QUERY_GRADS, s.slopes, b.keys, b.keys, s.key_rows, a->keys,
              head_at(r, r->c->out[0], batch, head, at, a->queries, a->width), row, a->width);
-    add_outer(r, place_of(a, &b, KEY_GRAD), s.slopes, b.keys, q, row, b.rows, dk, row, b.keys,
-              a->width);
+    add_outer(r, &b, KEY_GRADS, s.slopes, b.keys, q, row, dk, row, b.keys, a->width);
   }
 }
 

@@ -17,10 +17,11 @@ local function reader()
     .. "install libhdf5 (Debian's libhdf5-dev), then run make and make install", "not_implemented")
 end
 
-local function tensor(d, path)
-  if d.unread then
-    blame.error(string.format("load_weights: the dataset '%s' of the file holds %s; weights are "
-      .. "floating-point numbers or integers", path, d.unread), "type")
+local function tensor(d, name)
+  if d.holds then
+    blame.error(string.format("load_weights: the dataset '%s' holds %s; weights are read from "
+      .. "floats, whole numbers of up to 64 bits and truth values, of up to 8 axes", name, d.holds),
+      "value")
   end
   return core.from_bytes(d.dtype, d.shape, d.data)
 end
@@ -53,7 +54,7 @@ local function keras2(datasets, groups, root)
   for _, layer in ipairs(listed(groups[root], "layer_names")) do
     local tensors = {}
     for i, weight in ipairs(listed(groups[prefix .. layer] or {}, "weight_names") or {}) do
-      local path = prefix .. layer .. "/" .. weight
+      local path <const> = prefix .. layer .. "/" .. weight
       local d = datasets[path]
       if not d then
         blame.error(string.format("load_weights: the file has no weight '%s/%s'", layer, weight),
