@@ -11,8 +11,9 @@
  * may be freed after the call.
  *
  * Text is borrowed, and "" on failure. It is valid until the next call with the same context ends,
- * and may be passed to that call. Element types are strings: "float32" "float64" "float16" "bfloat16" "int8" "uint8"
- * "int32" "int64" "bool". Attributes and options are JSON objects; NULL means {}.
+ * and may be passed to that call. Element types are strings: "float32" "float64" "float16"
+ * "bfloat16" "int8" "uint8" "int32" "int64" "bool". Attributes and options are JSON objects; NULL
+ * means {}.
  *
  * A context and the objects made from it are used by one thread at a time. Several contexts may be
  * used at once. Objects may be freed in any order. The region between the marks has plain
