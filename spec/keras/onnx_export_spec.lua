@@ -46,6 +46,30 @@ describe("onnx.export", function()
       ipu.tensor{1e10, -1e10, 16777215.0}))
   end)
 
+  -- Half-pixel centres, twice as wide: a quarter of the way from 0 to 4, and three quarters.
+  it("takes what a layer computes of constants as constants", function()
+    local function exported(layer, x, batch_size)
+      local path = command.scratch ".onnx"
+      local i = keras.Input{shape = {table.unpack(x.shape, 2)}}
+      keras.onnx.export(keras.Model{inputs = i, outputs = layer(i)}, path,
+        {batch_size = batch_size})
+      local y = keras.onnx.import(path)(x)
+      os.remove(path)
+      return y:reshape{-1}:totable()
+    end
+    local row = ipu.tensor{{{{0}, {4}}}}
+    for _, batch_size in ipairs{false, 1} do
+      batch_size = batch_size or nil
+      assert.same({0, 1, 3, 4}, exported(keras.layers.UpSampling2D{{1, 2},
+        interpolation = "bilinear"}, row, batch_size))
+      assert.same({0, 1, 3, 4}, exported(keras.layers.Resizing{1, 4}, row, batch_size))
+      local sum = exported(keras.layers.Lambda(function(x)
+        return x * (ipu.sqrt(ipu.tensor{9.0, 16.0}) * 0.5) + ipu.exp(ipu.zeros{2})
+      end), ipu.tensor{{2.0, 3.0}}, batch_size)
+      assert.same({4, 7}, sum)
+    end
+  end)
+
   local packages = os.getenv("NODE_PATH") or "build/npm/node_modules"
   local if_runtime = os.execute("test -d " .. command.quote(packages .. "/onnxruntime-web"))
     and it or pending

@@ -4,8 +4,15 @@
 
 #include "lua/bind.h"
 
+/* What was known while tracing stands for itself: how it came about matters to gradients only. */
+static const Value *standing(const Value *v) {
+  while (v->node->op->value_from) v = v->node->in[v->node->op->value_from];
+  return v;
+}
+
 /* {node, output}: positions in the list of records, from 1. */
 static void push_reference(lua_State *L, const Value *v, const int *position) {
+  v = standing(v);
   lua_createtable(L, 2, 0);
   lua_pushinteger(L, position[v->node->id]);
   lua_rawseti(L, -2, 1);
