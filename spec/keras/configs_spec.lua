@@ -1,6 +1,5 @@
 -- What layers are given is used, and comes back from their configurations: over all layers of
--- keras.layers and all their arguments, each
--- with a value unlike its default.
+-- keras.layers and all their arguments, each with a value unlike its default.
 
 local ipu = require "ipulua"
 local all = require "spec.support.keras_layers"

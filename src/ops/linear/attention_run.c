@@ -1,7 +1,7 @@
-/* Attention's shapes and evaluation. A chunk owns one head and a stretch of queries; blocks of
- * queries hold their scores against the keys they may see, [block, keys], in scratch: nothing of
- * size queries x keys exists. The gradient computes the scores again; its chunk is a head, so that
- * sums over queries have one order. */
+/* Attention's shapes and evaluation. A chunk has one head and a range of queries. The scores of a
+ * block of queries, [block, keys], are in scratch memory; no buffer has the size queries x keys.
+ * The gradient computes the scores again. Its chunk is a head, so that sums over queries have one
+ * order. */
 #include "ops/linear/attention.h"
 
 #include <math.h>

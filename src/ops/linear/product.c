@@ -1,5 +1,5 @@
-/* A batch of matrix products on the pool: small matrices are shared out whole, of large ones the
- * chunks of each. */
+/* A batch of matrix products on the pool. Threads share small matrices whole, and large ones by
+ * their chunks. */
 #include "ops/linear/product.h"
 
 #include "base/interrupt.h"

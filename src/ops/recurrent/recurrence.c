@@ -1,8 +1,8 @@
-/* LSTM, GRU and the simple recurrence over whole sequences. The input's product is one matrix
- * product for all steps; then each chunk of rows of the batch walks through the steps by itself: a
- * panel product with the recurrent kernel, gates, state. What the gradient needs (activated gates,
- * states before each step) is kept in further outputs. The gradient rows walk back and give the
- * gradients of the gates; products with inputs and kernels are ordinary nodes.
+/* LSTM, GRU and the simple recurrence over whole sequences. The product of the inputs is one matrix
+ * product for all steps. Then each chunk of rows of the batch runs through the steps independently:
+ * a panel product with the recurrent kernel, gates, state. Further outputs keep the values for the
+ * gradient: activated gates, and states before each step. The gradient rows run backwards, and give
+ * the gradients of the gates. Products with inputs and kernels are ordinary nodes.
  *
  * A masked step (mask false) keeps the state and repeats the previous output (zero before the
  * first), or gives zero. */
