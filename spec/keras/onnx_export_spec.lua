@@ -5,6 +5,7 @@ local command = require "spec.support.command"
 local exports = require "spec.support.onnx_exports"
 local graphs = require "spec.support.onnx_graphs"
 local ipu = require "ipulua"
+local models = require "spec.support.onnx_models"
 
 local keras = ipu.keras
 
@@ -98,5 +99,32 @@ describe("onnx.export", function()
       assert(message:find("ONNX has no", 1, true)
         or message:find("onnx.export: " .. op, 1, true), message)
     end
+  end)
+
+  it("writes random graphs of layers that are read back alike", function()
+    local folder = command.folder()
+    finally(function() command.remove(folder) end)
+    local cases, problems = models.write(folder, 1, 60)
+    assert.same({}, problems)
+    local outputs = 0
+    for _, c in ipairs(cases) do outputs = outputs + #c.wanted end
+    assert.is_true(outputs > 60)
+  end)
+
+  if_runtime("writes random graphs of layers that onnxruntime computes alike", function()
+    local folder = command.folder()
+    finally(function() command.remove(folder) end)
+    local cases = models.write(folder, 2, 60)
+    local r = command.run{"node", "spec/support/onnx_run.js", folder, "typed",
+      env = {NODE_PATH = packages}}
+    assert.equal(0, r.status, r.err)
+    local i, wrong = 0, {}
+    for line in r.out:gmatch("[^\n]+") do
+      i = i + 1
+      local wanted = ipu.json.decode(line)
+      wrong[#wrong + 1] = wanted.error or graphs.compare(cases[i].wanted, wanted)
+    end
+    assert.same({}, wrong)
+    assert.equal(60, i)
   end)
 end)
