@@ -47,6 +47,30 @@ describe("onnx.export", function()
       ipu.tensor{1e10, -1e10, 16777215.0}))
   end)
 
+  it("refuses by name what is kept from call to call", function()
+    local layers <const> = keras.layers
+    local function check_refusal(words, x, f)
+      local model = keras.Model{inputs = x, outputs = f(x)}
+      assert.error_matches(function() keras.onnx.export(model, command.scratch ".onnx") end,
+        "onnx.export: " .. words .. ", and an ONNX file keeps nothing from call to call")
+    end
+    local sequence = keras.Input{shape = {3, 4}, batch_size = 2}
+    for _, name in ipairs{"LSTM", "GRU", "SimpleRNN"} do
+      check_refusal("layer 'kept' is stateful", sequence,
+        layers[name]{3, stateful = true, name = "kept"})
+    end
+    check_refusal("layer '.*kept' is stateful", sequence,
+      layers.Bidirectional(layers.LSTM{3, stateful = true, name = "kept"}))
+    check_refusal("layer 'kept' is stateful", sequence, keras.Sequential{
+      layers.Dense(2), layers.GRU{3, stateful = true, name = "kept"}})
+    local count = ipu.Variable(0.0, {name = "count"})
+    check_refusal("the model assigns to the variable 'count' when it is called",
+      keras.Input{shape = {4}}, layers.Lambda(function(x)
+        count:assign_add(1.0)
+        return x + count
+      end))
+  end)
+
   -- Half-pixel centres, twice as wide: a quarter of the way from 0 to 4, and three quarters.
   it("takes what a layer computes of constants as constants", function()
     local function exported(layer, x, batch_size)
