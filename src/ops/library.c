@@ -5,6 +5,7 @@
 #include <ctype.h>
 #include <dlfcn.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,8 +57,13 @@ static const Type *own_type(const IpuType *t) { return (const Type *)(const void
 
 /* ---- what the host offers ---- */
 
+/* Threads of one evaluation may fail at once; the first message stays. */
 static int host_fail(const IpuNode *n, const char *message) {
-  return (int)fail(n->error, ERR_INVALID_ARGUMENT, "%s", message ? message : "failed");
+  static pthread_mutex_t failing = PTHREAD_MUTEX_INITIALIZER;
+  pthread_mutex_lock(&failing);
+  Status s = fail(n->error, ERR_INVALID_ARGUMENT, "%s", message ? message : "failed");
+  pthread_mutex_unlock(&failing);
+  return (int)s;
 }
 
 static int input_count(const IpuNode *n) { return n->node->in_count; }

@@ -8,8 +8,8 @@
 --   }
 --   Dense(256, {activation = "relu"})   Dense{256, activation = "relu"}   Dense{units = 256, …}
 --
--- Fields of a row: [1] name, [2] a type or a list of types, [3] default; plain tables are copied for
--- each call.
+-- Fields of a row: [1] name, [2] a type or a list of types, [3] default. A default that is a plain
+-- table is copied for each call.
 --   optional = true     nil is allowed
 --   choices = {…}       the values allowed; strings in any letter case
 --   range = "[0, 1)"    the numbers allowed, also in lists of numbers
