@@ -226,6 +226,40 @@ describe("ipu.train.Checkpoint", function()
     again:load_weights(path .. "/weights.safetensors")
   end)
 
+  it("brings back tables with names that begin with a dollar", function()
+    local saved = {["$number"] = "x", ["$tensor"] = {["$$"] = 1, ["$number"] = "inf"}, ["$"] = {}}
+    ipu.train.Checkpoint{notes = saved}:save(folder)
+    local read_back = ipu.train.Checkpoint{notes = 0}
+    read_back:restore(folder)
+    assert.same(saved, read_back.notes)
+  end)
+
+  it("keeps tensors of a callback's state apart, whatever their names", function()
+    local state = require "ipulua.keras.files.state"
+    local tensors = {}
+    local packed = state.pack({["a/b"] = ipu.tensor{1}, a = {b = ipu.tensor{2}}}, tensors, "state")
+    local value = state.unpack(ipu.json.decode(ipu.json.encode(packed)), tensors)
+    assert.same({{1}, {2}}, {value["a/b"]:totable(), value.a.b:totable()})
+  end)
+
+  -- A limit on the size of files stands for a full disk.
+  it("leaves nothing of a checkpoint that could not be written", function()
+    local script = ([[
+      local ipu = require "ipulua"
+      local v = ipu.Variable(ipu.zeros{100000})
+      local ok, message = pcall(function() ipu.train.Checkpoint{v = v}:save(%q) end)
+      print(ok, message)]]):format(folder)
+    local path = command.scratch ".lua"
+    command.write(path, script)
+    local r = command.run{"sh", "-c", "trap '' XFSZ; ulimit -f 200; exec \"$0\" \"$1\"",
+      command.ipulua, path}
+    os.remove(path)
+    assert.matches("^false\t.*cannot write: File too large", r.out, r.err)
+    for _, name in ipairs(require "ipulua.core".list_folder(folder)) do
+      assert.is_nil(name:find("step"), name)
+    end
+  end)
+
   it(
     "brings back values that JSON has no words for, and tables that show what they hold", function()
     local saved = ipu.train.Checkpoint{best = math.huge, worst = {-math.huge}, none = 0 / 0,

@@ -5,6 +5,7 @@ local command = require "spec.support.command"
 local exports = require "spec.support.onnx_exports"
 local graphs = require "spec.support.onnx_graphs"
 local ipu = require "ipulua"
+local models = require "spec.support.onnx_models"
 
 local keras = ipu.keras
 
@@ -46,6 +47,54 @@ describe("onnx.export", function()
       ipu.tensor{1e10, -1e10, 16777215.0}))
   end)
 
+  it("refuses by name what is kept from call to call", function()
+    local layers <const> = keras.layers
+    local function check_refusal(words, x, f)
+      local model = keras.Model{inputs = x, outputs = f(x)}
+      assert.error_matches(function() keras.onnx.export(model, command.scratch ".onnx") end,
+        "onnx.export: " .. words .. ", and an ONNX file keeps nothing from call to call")
+    end
+    local sequence = keras.Input{shape = {3, 4}, batch_size = 2}
+    for _, name in ipairs{"LSTM", "GRU", "SimpleRNN"} do
+      check_refusal("layer 'kept' is stateful", sequence,
+        layers[name]{3, stateful = true, name = "kept"})
+    end
+    check_refusal("layer '.*kept' is stateful", sequence,
+      layers.Bidirectional(layers.LSTM{3, stateful = true, name = "kept"}))
+    check_refusal("layer 'kept' is stateful", sequence, keras.Sequential{
+      layers.Dense(2), layers.GRU{3, stateful = true, name = "kept"}})
+    local count = ipu.Variable(0.0, {name = "count"})
+    check_refusal("the model assigns to the variable 'count' when it is called",
+      keras.Input{shape = {4}}, layers.Lambda(function(x)
+        count:assign_add(1.0)
+        return x + count
+      end))
+  end)
+
+  -- Half-pixel centres, twice as wide: a quarter of the way from 0 to 4, and three quarters.
+  it("takes what a layer computes of constants as constants", function()
+    local function exported(layer, x, batch_size)
+      local path = command.scratch ".onnx"
+      local i = keras.Input{shape = {table.unpack(x.shape, 2)}}
+      keras.onnx.export(keras.Model{inputs = i, outputs = layer(i)}, path,
+        {batch_size = batch_size})
+      local y = keras.onnx.import(path)(x)
+      os.remove(path)
+      return y:reshape{-1}:totable()
+    end
+    local row = ipu.tensor{{{{0}, {4}}}}
+    for _, batch_size in ipairs{false, 1} do
+      batch_size = batch_size or nil
+      assert.same({0, 1, 3, 4}, exported(keras.layers.UpSampling2D{{1, 2},
+        interpolation = "bilinear"}, row, batch_size))
+      assert.same({0, 1, 3, 4}, exported(keras.layers.Resizing{1, 4}, row, batch_size))
+      local sum = exported(keras.layers.Lambda(function(x)
+        return x * (ipu.sqrt(ipu.tensor{9.0, 16.0}) * 0.5) + ipu.exp(ipu.zeros{2})
+      end), ipu.tensor{{2.0, 3.0}}, batch_size)
+      assert.same({4, 7}, sum)
+    end
+  end)
+
   local packages = os.getenv("NODE_PATH") or "build/npm/node_modules"
   local if_runtime = os.execute("test -d " .. command.quote(packages .. "/onnxruntime-web"))
     and it or pending
@@ -74,5 +123,32 @@ describe("onnx.export", function()
       assert(message:find("ONNX has no", 1, true)
         or message:find("onnx.export: " .. op, 1, true), message)
     end
+  end)
+
+  it("writes random graphs of layers that are read back alike", function()
+    local folder = command.folder()
+    finally(function() command.remove(folder) end)
+    local cases, problems = models.write(folder, 1, 60)
+    assert.same({}, problems)
+    local outputs = 0
+    for _, c in ipairs(cases) do outputs = outputs + #c.wanted end
+    assert.is_true(outputs > 60)
+  end)
+
+  if_runtime("writes random graphs of layers that onnxruntime computes alike", function()
+    local folder = command.folder()
+    finally(function() command.remove(folder) end)
+    local cases = models.write(folder, 2, 60)
+    local r = command.run{"node", "spec/support/onnx_run.js", folder, "typed",
+      env = {NODE_PATH = packages}}
+    assert.equal(0, r.status, r.err)
+    local i, wrong = 0, {}
+    for line in r.out:gmatch("[^\n]+") do
+      i = i + 1
+      local wanted = ipu.json.decode(line)
+      wrong[#wrong + 1] = wanted.error or graphs.compare(cases[i].wanted, wanted)
+    end
+    assert.same({}, wrong)
+    assert.equal(60, i)
   end)
 end)

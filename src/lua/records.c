@@ -4,8 +4,15 @@
 
 #include "lua/bind.h"
 
+/* What was known while tracing stands for itself: how it came about matters to gradients only. */
+static const Value *standing(const Value *v) {
+  while (v->node->op->value_from) v = v->node->in[v->node->op->value_from];
+  return v;
+}
+
 /* {node, output}: positions in the list of records, from 1. */
 static void push_reference(lua_State *L, const Value *v, const int *position) {
+  v = standing(v);
   lua_createtable(L, 2, 0);
   lua_pushinteger(L, position[v->node->id]);
   lua_rawseti(L, -2, 1);
@@ -99,8 +106,19 @@ static void push_record(lua_State *L, const Trace *t, const Node *n, const int *
     bind_push_tensor(L, tensor_retain(n->attr[0].tensor)), lua_setfield(L, -2, "tensor");
 }
 
+/* The name of a variable that the trace assigns to, or nil. */
+static void push_assigned(lua_State *L, const Trace *t) {
+  for (int i = 0; i < t->extra_count; i++) {
+    const Extra *e = &t->extra[i];
+    if (!e->variable || e->variable->counts_runs || e->current == e->inner) continue;
+    lua_pushstring(L, e->variable->name ? e->variable->name : "");
+    return;
+  }
+  lua_pushnil(L);
+}
+
 /* (results) of the current trace → list of records in an order of execution, list of the
- * results' references */
+ * results' references, the name of a variable that is assigned to */
 int bind_trace_records(lua_State *L) {
   State *s = bind_state(L);
   if (!s->trace) return luaL_error(L, "no function is being traced");
@@ -122,5 +140,6 @@ int bind_trace_records(lua_State *L) {
     lua_rawseti(L, -2, i + 1);
   }
   push_references(L, result, (int)count, position);
-  return 2;
+  push_assigned(L, t);
+  return 3;
 }

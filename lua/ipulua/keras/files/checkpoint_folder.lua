@@ -99,6 +99,17 @@ local function tell_of_others(dir)
   end
 end
 
+local function fill(path, content)
+  local state = {format = format, files = {}, process = core.process_id()}
+  for key, value in pairs(content.state) do state[key] = value end
+  for file, member in pairs(content.members) do
+    core.save(path .. "/" .. file, member.tensors, member.metadata or {})
+    state.files[file] = core.file_hash(path .. "/" .. file)
+  end
+  state.sha256 = core.text_hash(json.encode(state)) -- of the text without it
+  core.replace_file(path .. "/" .. state_file, json.encode(state) .. "\n")
+end
+
 ---Writes a checkpoint. members: file name → {tensors =, metadata =}; state: what else is to be
 ---known, as JSON can hold it.
 ---@param dir string
@@ -114,14 +125,11 @@ function folder.write(dir, step, content, options)
   tell_of_others(dir)
   local temporary = string.format("%s/.%s.%d.tmp", dir, name, math.floor(core.epoch() * 1e6))
   core.make_folder(temporary)
-  local state = {format = format, files = {}, process = core.process_id()}
-  for key, value in pairs(content.state) do state[key] = value end
-  for file, member in pairs(content.members) do
-    core.save(temporary .. "/" .. file, member.tensors, member.metadata or {})
-    state.files[file] = core.file_hash(temporary .. "/" .. file)
+  local filled, problem = pcall(fill, temporary, content)
+  if not filled then -- a full disk gets its room back
+    core.remove_folder(temporary)
+    error(problem, 0)
   end
-  state.sha256 = core.text_hash(json.encode(state)) -- of the text without it
-  core.replace_file(temporary .. "/" .. state_file, json.encode(state) .. "\n")
   local latest, best_before = {step = name}, read_latest(dir).best
   -- else it is replaced
   if options.best then

@@ -17,6 +17,14 @@ local state = {}
 
 -- ------------------------------------------------ tables with tensors and odd numbers in them
 
+-- A name that begins with $ gets another one in front, since {"$tensor": …} has a meaning here.
+local function packed_key(key)
+  return type(key) == "string" and key:sub(1, 1) == "$" and "$" .. key or key
+end
+local function unpacked_key(key)
+  return type(key) == "string" and key:sub(1, 2) == "$$" and key:sub(2) or key
+end
+
 ---A value as JSON can hold it: tensors move to `tensors` under names that begin with prefix.
 ---@param value any
 ---@param tensors table<string, userdata>
@@ -24,14 +32,16 @@ local state = {}
 function state.pack(value, tensors, prefix, depth)
   if core.is_variable(value) then value = value:read_value() end
   if core.is_tensor(value) then
-    tensors[prefix] = value
-    return {["$tensor"] = prefix}
+    local name = prefix
+    while tensors[name] do name = name .. "'" end -- {["a/b"] = t} beside {a = {b = t}}
+    tensors[name] = value
+    return {["$tensor"] = name}
   end
   if not args.is_plain(value) then return json.pack_number(value) end
   local out = {}
   depth = plain.deeper(depth or 0)
   for key, each in pairs(value) do
-    out[key] = state.pack(each, tensors, prefix .. "/" .. tostring(key), depth)
+    out[packed_key(key)] = state.pack(each, tensors, prefix .. "/" .. tostring(key), depth)
   end
   return json.is_array(value) and json.array(out) or out
 end
@@ -42,7 +52,7 @@ function state.unpack(value, tensors)
   if value["$tensor"] then return tensors[value["$tensor"]] end
   if value["$number"] then return json.packed_number(value) end
   local out = core.plain{}
-  for key, each in pairs(value) do out[key] = state.unpack(each, tensors) end
+  for key, each in pairs(value) do out[unpacked_key(key)] = state.unpack(each, tensors) end
   return out
 end
 

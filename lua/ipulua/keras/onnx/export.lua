@@ -171,7 +171,8 @@ local rows <const> = {{"model", "any", one = true, of = "Model"}, {"path", "stri
 ---Writes a model's inference as an ONNX file (opset 17). The batch stays open unless batch_size is
 ---given.
 ---Shapes: inputs and outputs with the batch, which is free unless batch_size says it
----Errors: a layer or op that ONNX has no counterpart for, a path that can't be written:
+---Errors: a layer or op that ONNX has no counterpart for, a stateful layer or another assignment to
+---a variable, a path that can't be written:
 ---`keras.onnx.export(1, "m.onnx")`
 ---Source: onnx.ai, ir_version 8
 ---@param ... any model, path, {batch_size}

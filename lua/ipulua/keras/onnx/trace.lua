@@ -34,8 +34,12 @@ local function record(model, specs, batch, is_open)
   end
   local given = #arguments == 1 and arguments[1] or arguments
   local output = model(given, {training = false})
-  local records, results = core.trace_records(nest.flatten(output))
+  local records, results, assigned = core.trace_records(nest.flatten(output))
   tracing.give_up_root()
+  if assigned then
+    blame.error(string.format("onnx.export: the model assigns to the variable '%s' when it is "
+      .. "called, and an ONNX file keeps nothing from call to call", assigned), "not_implemented")
+  end
   return records, results
 end
 
@@ -90,11 +94,21 @@ local function mark_needed(records, results)
   for _, reference in ipairs(results) do visit(reference) end
 end
 
+-- Shapes are inferred without changing states, so the trace doesn't show these.
+local function check_stateless(model)
+  model:walk(function(layer)
+    if layer.stateful ~= true then return end
+    blame.error(string.format("onnx.export: layer '%s' is stateful, and an ONNX file keeps nothing "
+      .. "from call to call; make it with stateful = false", layer.name), "not_implemented")
+  end)
+end
+
 ---@param model Model
 ---@param specs {name: string, shape: integer[], dtype: string}[] -1 where the batch is open
 ---@return table[] records see records.c; `needed`, `open`: an attribute depends on the batch
 ---@return integer[][] results references
 function trace.model(model, specs)
+  check_stateless(model)
   local open = false
   for _, spec in ipairs(specs) do open = open or infer.is_open(spec.shape) end
   local records, results = record(model, specs, guesses[1], open)
