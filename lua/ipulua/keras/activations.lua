@@ -127,6 +127,16 @@ function activations.get(activation)
   return require "ipulua.base.parts".get("activation", activation, {prefers_class = false})
 end
 
+---What a layer's field holds, applied: a script may have set it to nil, as Keras' examples do to
+---have a trained model's logits, or to a name.
+---@param activation any
+---@param x userdata
+---@return userdata
+function activations._apply(activation, x)
+  if type(activation) == "function" then return activation(x) end
+  return activations.get(activation)(x)
+end
+
 about.say("activations", {
   {"elu", text = "x above 0, alpha·(eˣ − 1) below"},
   {"exponential", text = "eˣ"},

@@ -83,7 +83,7 @@ end
 
 function Conv:finish(y)
   if self.use_bias then y = ops.nn.bias_add(y, self.bias) end
-  return self.activation(y)
+  return activations._apply(self.activation, y)
 end
 
 Conv.call = spatial.call(function(self, x)

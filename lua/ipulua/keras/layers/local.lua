@@ -107,7 +107,7 @@ LocallyConnected.call = spatial.call(function(self, x)
       table.unpack(table.move({self.filters}, 1, 1, #result + 1,
         table.move(result, 1, #result, 1, {})))})
   if self.use_bias then y = y + self.bias end
-  return self.activation(y)
+  return activations._apply(self.activation, y)
 end)
 
 for rank = 1, 2 do
