@@ -1,6 +1,5 @@
 -- docs/source/shapes.lua, which compares the named shapes of docs/reference/keras.md with samples,
--- finds
--- what is wrong.
+-- finds what is wrong.
 
 local shapes = assert(loadfile("docs/source/shapes.lua"))()
 

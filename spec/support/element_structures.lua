@@ -1,6 +1,5 @@
 -- Elements of random structures, dtypes and values, through everything that makes or keeps
--- elements, beside
--- the same values as plain Lua tables.
+-- elements, beside the same values as plain Lua tables.
 
 local chains = require "spec.support.dataset_chains"
 local ipu = require "ipulua"

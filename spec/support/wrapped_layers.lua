@@ -1,6 +1,6 @@
 -- Random layers inside of wrappers, beside the same layers called by themselves: at each step, and
--- on
--- the sequence and its reverse. Eagerly, compiled, in a model and in one that was saved and loaded.
+-- on the sequence and its reverse. Eagerly, compiled, in a model and in one that was saved and
+-- loaded.
 
 local chains = require "spec.support.dataset_chains"
 local command = require "spec.support.command"

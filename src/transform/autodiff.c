@@ -132,7 +132,7 @@ static Value *seed_of(Graph *g, Value *y, Value *dy) {
   return NULL;
 }
 
-/* What autodiff does, of the graph's nodes first … end-1. */
+/* Runs autodiff over the graph's nodes first … end-1. */
 static Status run(Graph *g, int begin, int first, int end, int late, Value *const *ys,
                   Value *const *dys, int y_count, Value *const *xs, int x_count, Value **dx) {
   memset(dx, 0, (size_t)x_count * sizeof *dx);

@@ -1,14 +1,17 @@
--- JSON for ffi.lua, in the Lua that LuaJIT speaks (5.1). Options and logs are small; the strict
--- reader is ipulua.json.
+-- JSON for ipulua.ffi, in Lua 5.1 as LuaJIT has it. Jansson reads; the C library is linked to it.
 
+local ffi = require "ffi"
+
+local MAX_NESTED = 200 -- lists and objects in each other, as in ipulua.json
+
+local raise -- how an error names the caller's line
 local json = {}
 
--- What stands for null in lists, where a nil would move what follows.
+-- Stands for null in lists, where a nil would move the elements after it.
 json.null = setmetatable({}, {__tostring = function() return "null" end})
 
 local escapes = {['"'] = '\\"', ["\\"] = "\\\\", ["\b"] = "\\b", ["\f"] = "\\f", ["\n"] = "\\n",
   ["\r"] = "\\r", ["\t"] = "\\t"}
-local unescapes = {b = "\b", f = "\f", n = "\n", r = "\r", t = "\t"}
 
 local function write_string(s)
   return '"' .. s:gsub('[%c"\\]',
@@ -17,131 +20,135 @@ end
 
 local function write_number(x)
   if x ~= x or x == math.huge or x == -math.huge then
-    error("JSON has no number " .. tostring(x), 0)
+    raise("JSON has no number " .. tostring(x))
   end
-  return x == math.floor(x) and math.abs(x) < 2 ^ 53 and string.format("%.0f", x)
+  return x == math.floor(x) and math.abs(x) < 2 ^ 63 and string.format("%.0f", x)
     or string.format("%.17g", x)
 end
 
 local write
-local function write_table(t)
+local function write_table(t, depth)
+  if depth > MAX_NESTED then
+    raise("JSON: tables are nested more than " .. MAX_NESTED .. " deep")
+  end
   local parts = {}
   if #t > 0 or next(t) == nil then
+    local count = 0
     for key in pairs(t) do
       if type(key) ~= "number" and key ~= "is_list" then
-        error("JSON has no list with a name in it, '" .. tostring(key) .. "'", 0)
+        raise("JSON has no list with a name in it, '" .. tostring(key) .. "'")
       end
+      if key ~= "is_list" then count = count + 1 end
     end
-    for i = 1, #t do parts[i] = write(t[i]) end
+    if count ~= #t then
+      error("JSON has no list with a hole in it; json.null stands for none", 0)
+    end
+    for i = 1, #t do parts[i] = write(t[i], depth) end
     return (#t == 0 and not t.is_list) and "{}" or "[" .. table.concat(parts, ",") .. "]"
   end
   for key, value in pairs(t) do
-    parts[#parts + 1] = write_string(tostring(key)) .. ":" .. write(value)
+    parts[#parts + 1] = write_string(tostring(key)) .. ":" .. write(value, depth)
   end
   table.sort(parts)
   return "{" .. table.concat(parts, ",") .. "}"
 end
 
-local writers = {string = write_string, number = write_number, boolean = tostring,
-  table = write_table}
+-- int64_t and uint64_t, digit by digit.
+local function write_int64(x)
+  return tostring(x):match("^(%-?%d+)U?LL$") or error("JSON has no cdata", 0)
+end
 
-function write(value)
+local writers = {string = write_string, number = write_number, boolean = tostring,
+  table = write_table, cdata = write_int64}
+
+function write(value, depth)
   if value == json.null then return "null" end
   local writer = writers[type(value)]
-  if not writer then error("JSON has no " .. type(value), 0) end
-  return writer(value)
+  if not writer then raise("JSON has no " .. type(value)) end
+  return writer(value, depth + 1)
 end
 
 ---A table without positions is an object; an empty one is {}.
-json.encode = write
+function json.encode(value) return write(value, 0) end
 
-local function utf8_char(code)
-  if code < 0x80 then return string.char(code) end
-  if code < 0x800 then return string.char(0xC0 + math.floor(code / 64), 0x80 + code % 64) end
-  if code < 0x10000 then
-    return string.char(0xE0 + math.floor(code / 4096), 0x80 + math.floor(code / 64) % 64,
-      0x80 + code % 64)
+-- Jansson's interface. The types have names of ours, so other declarations of it do not clash.
+local declarations = [[
+  struct ipu_json { int type; size_t references; };
+  struct ipu_json_error { int line, column, position; char source[80], text[160]; };
+  struct ipu_json *ipu_json_loadb(const char *text, size_t bytes, size_t flags,
+    struct ipu_json_error *error) __asm__("json_loadb");
+  void ipu_json_delete(struct ipu_json *root) __asm__("json_delete");
+  size_t ipu_json_array_size(const struct ipu_json *list) __asm__("json_array_size");
+  struct ipu_json *ipu_json_array_get(const struct ipu_json *list, size_t i)
+    __asm__("json_array_get");
+  void *ipu_json_iter(struct ipu_json *object) __asm__("json_object_iter");
+  void *ipu_json_iter_next(struct ipu_json *object, void *at) __asm__("json_object_iter_next");
+  const char *ipu_json_iter_key(void *at) __asm__("json_object_iter_key");
+  size_t ipu_json_iter_key_length(void *at) __asm__("json_object_iter_key_len");
+  struct ipu_json *ipu_json_iter_value(void *at) __asm__("json_object_iter_value");
+  const char *ipu_json_string(const struct ipu_json *text) __asm__("json_string_value");
+  size_t ipu_json_string_length(const struct ipu_json *text) __asm__("json_string_length");
+  double ipu_json_number(const struct ipu_json *number) __asm__("json_real_value");
+]]
+
+-- Any value is a text; integers are read as doubles; a string may contain NUL.
+local READ_FLAGS = 0x4 + 0x8 + 0x10
+
+---Adds json.decode, which calls Jansson through the library `C`; `raise_error` raises errors.
+function json.load(C, raise_error)
+  raise = raise_error
+  if not pcall(ffi.typeof, "struct ipu_json") then ffi.cdef(declarations) end
+
+  local value_of
+  local function list_of(value, null, depth)
+    local out = {}
+    for i = 1, tonumber(C.ipu_json_array_size(value)) do
+      local element = value_of(C.ipu_json_array_get(value, i - 1), null, depth)
+      if element == nil then element = json.null end
+      out[i] = element
+    end
+    return out
   end
-  return string.char(0xF0 + math.floor(code / 262144), 0x80 + math.floor(code / 4096) % 64,
-    0x80 + math.floor(code / 64) % 64,
-    0x80 + code % 64)
-end
 
-local function unescape(body)
-  body = body:gsub("\\u([dD][89abAB]%x%x)\\u([dD][c-fC-F]%x%x)", function(high, low)
-    return utf8_char(0x10000 + (tonumber(high, 16) - 0xD800) * 1024 + tonumber(low, 16) - 0xDC00)
-  end)
-  return (body:gsub("\\(.)(%x?%x?%x?%x?)", function(c, digits)
-    if c == "u" then return utf8_char(tonumber(digits, 16)) end
-    return (unescapes[c] or c) .. digits
-  end))
-end
-
-local words = {["true"] = true, ["false"] = false}
-
-local read
-local null -- what the present text's nulls become; nil: nothing in objects, json.null in lists
-local function fail(text, at)
-  error("JSON: trouble at byte " .. at .. " of " .. text:sub(1, 60), 0)
-end
-
-local function read_string(text, at)
-  local stop = at + 1
-  while true do
-    stop = text:find('["\\]', stop)
-    if not stop then fail(text, at) end
-    if text:sub(stop, stop) == '"' then return unescape(text:sub(at + 1, stop - 1)), stop + 1 end
-    stop = stop + 2
+  local function object_of(value, null, depth)
+    local out, at = {}, C.ipu_json_iter(value)
+    while at ~= nil do
+      local key = ffi.string(C.ipu_json_iter_key(at), C.ipu_json_iter_key_length(at))
+      out[key] = value_of(C.ipu_json_iter_value(at), null, depth)
+      at = C.ipu_json_iter_next(value, at)
+    end
+    return out
   end
-end
 
-local function read_members(text, at, close, member)
-  local out = {}
-  at = text:match("^%s*()", at + 1)
-  if text:sub(at, at) == close then return out, at + 1 end
-  while true do
-    at = member(out, at)
-    local mark, after = text:match("^%s*(.)()", at)
-    if mark == close then return out, after end
-    if mark ~= "," then fail(text, at) end
-    at = after
-  end
-end
+  -- By Jansson's json_type, in its order.
+  local readers = {[0] = object_of, list_of,
+    function(value)
+      return ffi.string(C.ipu_json_string(value), C.ipu_json_string_length(value))
+    end,
+    nil, -- integers are read as doubles
+    function(value) return C.ipu_json_number(value) end,
+    function() return true end,
+    function() return false end,
+    function(_, null) return null end}
 
-function read(text, at)
-  at = text:match("^%s*()", at)
-  local first = text:sub(at, at)
-  if first == '"' then return read_string(text, at) end
-  if first == "[" then
-    return read_members(text, at, "]", function(out, from)
-      local value, after = read(text, from)
-      if value == nil then value = json.null end
-      out[#out + 1] = value
-      return after
-    end)
+  function value_of(value, null, depth)
+    if depth > MAX_NESTED then raise("JSON: nested more than " .. MAX_NESTED .. " deep") end
+    return readers[value.type](value, null, depth + 1)
   end
-  if first == "{" then
-    return read_members(text, at, "}", function(out, from)
-      local name, after = read_string(text, text:match('^%s*()"', from) or fail(text, from))
-      local value
-      value, after = read(text, text:match("^%s*:()", after) or fail(text, after))
-      out[name] = value
-      return after
-    end)
-  end
-  local word, after = text:match("^([%w%.%+%-]+)()", at)
-  if not word then fail(text, at) end
-  if word == "null" then return null, after end
-  if words[word] ~= nil then return words[word], after end
-  return tonumber(word) or fail(text, at), after
-end
 
----null becomes nil in objects, json.null in lists; or `instead`, where that is given.
-function json.decode(text, instead)
-  null = instead
-  local value, after = read(text, 1)
-  if text:find("%S", after) then fail(text, after) end
-  return value
+  ---null becomes nil in objects and json.null in lists, or `instead` where that is given.
+  function json.decode(text, instead)
+    local wrong = ffi.new("struct ipu_json_error")
+    local root = C.ipu_json_loadb(text, #text, READ_FLAGS, wrong)
+    if root == nil then
+      raise("JSON: " .. ffi.string(wrong.text) .. ", at byte " .. wrong.position .. " of "
+        .. text:sub(1, 60))
+    end
+    root = ffi.gc(root, C.ipu_json_delete) -- the one reference to it is ours
+    local value = value_of(root, instead, 0)
+    C.ipu_json_delete(ffi.gc(root, nil))
+    return value
+  end
 end
 
 return json

@@ -59,6 +59,7 @@ end
 ---A context of its own, and all that its calls need.
 return function()
   local C = load_library()
+  json.load(C, raise)
 
   local ipu = {json = json, version = ffi.string(C.ipu_version())}
 

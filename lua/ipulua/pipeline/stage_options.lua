@@ -1,7 +1,6 @@
 -- PipelineStageOptions at work, in pipelines and in pipelined Keras models: what a stage's matrix
 -- products and convolutions add up in, and the share of a tile's memory that they may take,
--- forwards,
--- backwards and in the weight update.
+-- forwards, backwards and in the weight update.
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
