@@ -127,8 +127,8 @@ function activations.get(activation)
   return require "ipulua.base.parts".get("activation", activation, {prefers_class = false})
 end
 
----What a layer's field holds, applied: a script may have set it to nil, as Keras' examples do to
----have a trained model's logits, or to a name.
+---What a layer's field holds, applied. A script may have set it to a name, or to nil, as Keras'
+---examples do for the logits of a trained model.
 ---@param activation any
 ---@param x userdata
 ---@return userdata
