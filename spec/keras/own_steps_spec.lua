@@ -44,7 +44,8 @@ local function make(class, options)
 end
 
 local x = ipu.random.normal({40, 8}, {seed = 1})
-local y = {a = ipu.random.normal({40, 1}, {seed = 2}), b = ipu.random.normal({40, 1}, {seed = 3})}
+-- vectors, which Keras gives a last axis
+local y = {a = ipu.random.normal({40}, {seed = 2}), b = ipu.random.normal({40}, {seed = 3})}
 
 describe("compiled_loss and compiled_metrics", function()
   for _, eager in ipairs{false, true} do

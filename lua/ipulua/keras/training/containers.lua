@@ -5,6 +5,7 @@ local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
 local compile = require "ipulua.keras.training.compile"
+local nest = require "ipulua.base.nest"
 local steps = require "ipulua.keras.training.steps"
 
 local containers = {methods = {}, properties = {}}
@@ -27,6 +28,17 @@ local function refuse_model(given, who, call)
   end
 end
 
+-- Vectors of labels and weights beside predictions [batch, n] get a last axis of 1, as in Keras.
+local function by_output(model, a)
+  local y, weight = a.y_true, a.sample_weight
+  local is_matrix = true
+  for _, leaf in ipairs(nest.flatten(a.y_pred)) do
+    is_matrix = is_matrix and #leaf.shape == 2
+  end
+  if is_matrix then y, weight = steps.expand(y), steps.expand(weight) end
+  return steps.by_output(model, y, a.y_pred, weight)
+end
+
 ---@class CompiledLoss
 local CompiledLoss = class.new("CompiledLoss")
 
@@ -37,8 +49,7 @@ function CompiledLoss:__call(...)
   local a = args.check("compiled_loss", loss_rows, ...)
   local model = self.model
   compile.check(model, "compiled_loss")
-  local c, labels, predictions, weights = steps.by_output(model, a.y_true, a.y_pred,
-    a.sample_weight)
+  local c, labels, predictions, weights = by_output(model, a)
   local total = c:loss(labels, predictions, weights, a.regularization_losses or {})
   if total == nil then
     blame.error(string.format("compiled_loss: model '%s' was compiled without a loss", model.name),
@@ -56,8 +67,7 @@ function CompiledMetrics:update_state(...)
   refuse_model((...), "compiled_metrics", "compiled_metrics:update_state")
   local a = args.check("compiled_metrics.update_state", rows, ...)
   compile.check(self.model, "compiled_metrics.update_state")
-  local c, labels, predictions, weights = steps.by_output(self.model, a.y_true, a.y_pred,
-    a.sample_weight)
+  local c, labels, predictions, weights = by_output(self.model, a)
   c:update_metrics(labels, predictions, weights)
 end
 
