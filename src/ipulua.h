@@ -11,8 +11,9 @@
  * may be freed after the call.
  *
  * Text is borrowed, and "" on failure. It is valid until the next call with the same context ends,
- * and may be passed to that call. Element types are strings: "float32" "float64" "float16" "bfloat16" "int8" "uint8"
- * "int32" "int64" "bool". Attributes and options are JSON objects; NULL means {}.
+ * and may be passed to that call. Element types are strings: "float32" "float64" "float16"
+ * "bfloat16" "int8" "uint8" "int32" "int64" "bool". Attributes and options are JSON objects; NULL
+ * means {}.
  *
  * A context and the objects made from it are used by one thread at a time. Several contexts may be
  * used at once. Objects may be freed in any order. The region between the marks has plain
@@ -195,9 +196,9 @@ int ipu_function_call(ipu_function *f, ipu_tensor *const *arguments, int argumen
 
 /* ---- Keras models ---- */
 /* They run in a Lua state of the context's own. Options are the method's, as in
- * docs/reference/keras.md. Returned text is borrowed, and its pointer may be NULL. x and y are lists
- * of the model's inputs and outputs' labels, [samples, …] each. A status is the kind of the Lua
- * error. IPU_E_NOT_FOUND or IPU_E_RUNTIME: the Lua module is missing. */
+ * docs/reference/keras.md. Returned text is borrowed, and its pointer may be NULL. x and y are
+ * lists of the model's inputs and outputs' labels, [samples, …] each. A status is the kind of the
+ * Lua error. IPU_E_NOT_FOUND or IPU_E_RUNTIME: the Lua module is missing. */
 /* {"class_name": …, "config": …}, as ipu_model_to_json gives it. */
 int ipu_model_from_json(ipu_context *c, const char *json, ipu_model **out);
 /* A chunk that returns a model. IPU_E_VALUE: no Lua; IPU_E_TYPE: it returns something else. */

@@ -2169,7 +2169,7 @@ function ipu.data.from_csv(path, options) end
 ---are "text". Without a header the names are "column0" …. A cell that is empty, NA, N/A or null is
 ---an error, or becomes `fill`.
 ---Shapes: [records] each
----Errors: a missing cell without a fill (with its record and column), an integer that int64 can't hold, or float64 beside a fraction, an unknown column, a file that is missing: `data.read_csv "nowhere.csv"`
+---Errors: a missing cell without a fill (with its record and column), an integer that int64 can't hold, an integer that float64 rounds beside a fraction, an unknown column, a file that is missing: `data.read_csv "nowhere.csv"`
 ---@param path string
 ---@param options? {columns?: any[], header?: boolean, separator?: string, fill?: number|string|table}
 ---@return table<string, any> columns, table<string, string> types

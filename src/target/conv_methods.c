@@ -1,7 +1,7 @@
 /* The methods that compute a convolution, and the best of them.
  *   n x 1      one pass over the rows for each point of the kernel
- *   expanded   the kernel's rows, columns or both become input channels: fewer passes, with the input
- *              copied once for each point
+ *   expanded   the kernel's rows, columns or both become input channels: fewer passes, with the
+ *              input copied once for each point
  *   SLIC       four kernel columns of four channels in one pass, for a network's first layer
  *   vectors    multiply-adds of the workers, for one channel a group
  *   combined   several groups of one channel as one group */

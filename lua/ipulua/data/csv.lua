@@ -187,7 +187,8 @@ local read_spec <const> = {
 ---an error, or becomes `fill`.
 ---Shapes: [records] each
 ---Errors: a missing cell without a fill (with its record and column), an integer that int64 can't
----hold, or float64 beside a fraction, an unknown column, a file that is missing: `data.read_csv "nowhere.csv"`
+---hold, an integer that float64 rounds beside a fraction, an unknown column, a file that is
+---missing: `data.read_csv "nowhere.csv"`
 ---@param ... any path, columns, header, separator, fill
 ---@return table<string, any> columns, table<string, string> types
 function csv.read_csv(...)
