@@ -107,7 +107,7 @@ it("a window of unknown length is mapped by positions that two elements don't ha
   assert.equal(4, y:item())
 end)
 
-it("inputs and labels by name may be lists of numbers, one sample as in a table of columns", function()
+it("inputs and labels by name may be lists of numbers, for one sample too", function()
   local a, b = keras.Input{shape = {1}, name = "a"}, keras.Input{shape = {1}, name = "b"}
   local model = keras.Model({a, b}, layers.Add{name = "sum"}{a, b})
   model:compile{optimizer = "sgd", loss = "mse"}
