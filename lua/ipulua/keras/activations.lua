@@ -127,7 +127,7 @@ function activations.get(activation)
   return require "ipulua.base.parts".get("activation", activation, {prefers_class = false})
 end
 
----What a layer's field holds, applied. A script may have set it to a name, or to nil, as Keras'
+---Applies a layer's activation. A script may have set that field to a name, or to nil, as Keras'
 ---examples do for the logits of a trained model.
 ---@param activation any
 ---@param x userdata
