@@ -127,16 +127,6 @@ function activations.get(activation)
   return require "ipulua.base.parts".get("activation", activation, {prefers_class = false})
 end
 
----Applies a layer's activation. A script may have set that field to a name, or to nil, as Keras'
----examples do for the logits of a trained model.
----@param activation any
----@param x userdata
----@return userdata
-function activations._apply(activation, x)
-  if type(activation) == "function" then return activation(x) end
-  return activations.get(activation)(x)
-end
-
 about.say("activations", {
   {"elu", text = "x above 0, alpha·(eˣ − 1) below"},
   {"exponential", text = "eˣ"},
