@@ -668,7 +668,9 @@ begin("Models", "A model is a layer: what every layer has stands at the end. Fie
   .. "`name`, "
   .. "`dtype`, `built`, `trainable`, `weights`, `trainable_variables`, `non_trainable_variables`, "
   .. "`losses`, `input`, `output`. Models also have `layers`, `inputs`, `outputs`, `metrics`, "
-  .. "`metrics_names`, `loss`, `optimizer` and `stop_training`.")
+  .. "`metrics_names`, `loss`, `optimizer` and `stop_training`. For train_steps of their own there "
+  .. "are `compiled_loss(y, y_pred, {sample_weight, regularization_losses})` and "
+  .. "`compiled_metrics:update_state(y, y_pred, sample_weight)`, fields as in Keras 2.6.")
 
 -- A function or method.
 local function write_function(name, f, text, heading)

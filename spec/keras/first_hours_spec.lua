@@ -106,3 +106,13 @@ it("a window of unknown length is mapped by positions that two elements don't ha
   assert.same({0, 1, 2, 3}, x:totable())
   assert.equal(4, y:item())
 end)
+
+it("inputs and labels by name may be lists of numbers, for one sample too", function()
+  local a, b = keras.Input{shape = {1}, name = "a"}, keras.Input{shape = {1}, name = "b"}
+  local model = keras.Model({a, b}, layers.Add{name = "sum"}{a, b})
+  model:compile{optimizer = "sgd", loss = "mse"}
+  assert.same({{61}}, model:predict{a = {60}, b = {1}}:totable())
+  assert.same({{61}, {4}}, model:predict({a = {60, 2}, b = {1, 2}}, {verbose = 0}):totable())
+  assert.equal(1, model:evaluate({a = {60, 2}, b = {1, 2}}, {sum = {62, 5}}, {verbose = 0}))
+  assert.equal(1, model:test_on_batch({a = {60}, b = {1}}, {sum = {62}}))
+end)

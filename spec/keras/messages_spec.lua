@@ -25,6 +25,26 @@ local mistakes <const> = {
     keras.Model{inputs = {left = a, right = b}, outputs = layers.Add(){a, b}}:predict{
       {left = x, rigth = x}}
   end, "its input 'right' is missing; given are: left, rigth"},
+  ["a layer's call with a dot"] = {function() return layers.Dense(3).call(x) end,
+    "Dense.call is a method; it is called with a colon"},
+  ["a layer's build with a dot"] = {function() return layers.Dense(3).build{-1, 4} end,
+    "Dense.build is a method; it is called with a colon"},
+  ["a call without return"] = {function()
+    local Lost = layers.Layer:extend("Lost")
+    function Lost:call(input) self.last = input * 2 end
+    return Lost{name = "lost"}(x)
+  end, "layer 'lost': its call returned nothing; Lost:call%(x%) must end with `return`"},
+  ["a model's call without return"] = {function()
+    local Lost = keras.Model:extend("Lost")
+    function Lost:call(input) self.last = input * 2 end
+    local m = Lost{name = "lost"}
+    m:compile{loss = "mse"}
+    m:fit(x, y, {verbose = 0})
+  end, "layer 'lost': its call returned nothing; Lost:call%(x%) must end with `return`"},
+  ["set_floatx"] = {function() keras.backend.set_floatx("float16") end,
+    'keras.mixed_precision.set_global_policy%("float16"%) sets the dtype of all layers'},
+  ["a function of TensorFlow's"] = {function() return ipu.shape(x) end,
+    "ipu has no 'shape'; it is a field of a tensor, x.shape"},
   ["a method called with a dot"] = {function() return x.reshape{2, 16} end,
     "methods are called with a colon"},
   ["validation data of two lengths"] = {function()
@@ -109,6 +129,20 @@ describe("a train_step of one's own that takes one value, as Keras' does,", func
     assert.same({}, train(function(_, data) return sum(data) end, x))
     assert.same({}, train(function(_, ...) return sum((...)) end, x, y))
     assert.same({}, train(function(_, first, _) return sum(first) end, x, y))
+  end)
+end)
+
+describe("a callback's misspelt hook", function()
+  it("is told, once for each class, and others are not", function()
+    local Own = keras.callbacks.Callback:extend("Own")
+    function Own:on_epoch_ends() end -- luacheck: ignore 212
+    function Own:on_paper() end -- luacheck: ignore 212
+    function Own:on_train_end() end -- luacheck: ignore 212
+    local lines = log.capture("warn", function()
+      for _ = 1, 2 do compiled():fit(x, y, {callbacks = {Own()}, verbose = 0}) end
+    end)
+    assert.same({"ipulua: warning: callback 'Own': 'on_epoch_ends' is no hook, so nothing calls "
+      .. "it; did you mean 'on_epoch_end'?"}, lines)
   end)
 end)
 

@@ -37,6 +37,30 @@ describe("a part of a Sequential", function()
   end)
 end)
 
+-- A saliency map is drawn of logits: the example of Keras takes the last activation away.
+describe("an activation that is set to nil, or to a name,", function()
+  it("is the one that is called from then on", function()
+    for _, make in ipairs{
+      function() return layers.Dense{3, activation = "relu", input_shape = {4}} end,
+      function() return layers.Activation{"relu", input_shape = {4}} end,
+      function() return layers.Conv1D{3, 1, activation = "relu", input_shape = {2, 2}} end,
+      function()
+        return layers.LocallyConnected1D{3, 1, activation = "relu", input_shape = {2, 2}}
+      end,
+    } do
+      local model = keras.Sequential{make()}
+      local input = ipu.random.normal({8, table.unpack(model.input_shape, 2)}, {seed = 2})
+      local rectified = model(input)
+      model.layers[1].activation = nil
+      local plain = model(input)
+      assert.same(ipu.nn.relu(plain):totable(), rectified:totable())
+      assert(ipu.reduce_min(plain):item() < 0)
+      model.layers[1].activation = "tanh"
+      assert.same(ipu.tanh(plain):totable(), model(input):totable())
+    end
+  end)
+end)
+
 describe("trainable", function()
   local function model()
     local m = keras.Sequential{layers.Dense{3, input_shape = {4}, name = "a"}, layers.Dense{2}}

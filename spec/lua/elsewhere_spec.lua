@@ -21,7 +21,9 @@ end
 
 local modules <const> = {
   ipu = ipu, ["ipu.nn"] = ipu.nn, ["ipu.random"] = ipu.random, ["ipu.data"] = ipu.data,
-  ["ipu.linalg"] = ipu.linalg,
+  ["ipu.linalg"] = ipu.linalg, ["ipu.image"] = ipu.image,
+  ["keras.mixed_precision"] = ipu.keras.mixed_precision,
+  ["keras.preprocessing.image"] = ipu.keras.preprocessing.image,
   keras = ipu.keras,
   ["keras.layers"] = ipu.keras.layers, ["keras.losses"] = ipu.keras.losses,
 }

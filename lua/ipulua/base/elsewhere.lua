@@ -35,6 +35,7 @@ local functions <const> = {
   Sequential = "keras.Sequential", Module = "keras.Model",
   DataLoader = "data.from_tensor_slices", Dataset = "data.Dataset",
   load_model = "keras.models.load_model",
+  add_n = "reduce_sum(ipu.stack(list), {axis = 0})",
 }
 for other, name in pairs(ops) do functions[other] = name end
 
@@ -55,10 +56,17 @@ local names <const> = {
     linear = "ipu.matmul, or keras.layers.Dense", embedding = "ipu.embedding_lookup",
     cross_entropy = "sparse_softmax_cross_entropy_with_logits",
     Conv2d = "conv2d, or keras.layers.Conv2D", sigmoid = "ipu.sigmoid", tanh = "ipu.tanh"},
+  ["ipu.image"] = {resize = "keras.layers.Resizing", flip_left_right = "keras.layers.RandomFlip",
+    random_flip_left_right = "keras.layers.RandomFlip", decode_png = "read", decode_jpeg = "read",
+    decode_image = "read", per_image_standardization = "ipu.normalise_image"},
   ["ipu.random"] = {seed = "set_seed", rand = "uniform", randn = "normal",
     randint = "uniform with dtype = \"int32\""},
   ["ipu.data"] = {DataLoader = "from_tensor_slices", TensorDataset = "from_tensor_slices"},
-  keras = {load_model = "models.load_model", save_model = "model:save", Layer = "layers.Layer"},
+  keras = {load_model = "models.load_model", save_model = "model:save", Layer = "layers.Layer",
+    experimental = "layers"},
+  ["keras.mixed_precision"] = {LossScaleOptimizer = "keras.optimizers.ALSOptimizer"},
+  ["keras.preprocessing.image"] = {
+    ImageDataGenerator = "keras.preprocessing.image_dataset_from_directory"},
   ["keras.layers"] = {Linear = "Dense", Module = "Layer", BatchNorm1d = "BatchNormalization",
     BatchNorm2d = "BatchNormalization",
     LayerNorm = "LayerNormalization", MaxPool2d = "MaxPooling2D", AvgPool2d = "AveragePooling2D"},
@@ -122,6 +130,7 @@ function elsewhere.hint(module, name)
   if module == "ipu" and name == "math" then
     return "; its functions stand in ipu itself: ipu.exp, ipu.matmul"
   end
+  if module == "ipu" and name == "shape" then return "; it is a field of a tensor, x.shape" end
   if module == "ipu" and flattened[name] then
     return "; a module of Graphcore's TensorFlow; its contents are in ipu itself: ipu."
       .. flattened[name] .. ", for example"

@@ -337,8 +337,9 @@ for _, group in ipairs{
     .. "ipu.func, a model begins with keras.Input"},
   {"learning_phase set_learning_phase learning_phase_scope",
     "a layer's call has options.training; a model is called with {training = true}"},
-  {"set_floatx set_epsilon", "a layer has a dtype, and mixed_precision.set_global_policy one for "
-    .. "all; an epsilon is an argument"},
+  {"set_floatx", "keras.mixed_precision.set_global_policy(\"float16\") sets the dtype of all "
+    .. "layers made from then on; one layer has dtype = \"float16\""},
+  {"set_epsilon", "an epsilon is an argument of layers, losses and optimizers"},
   {"set_image_data_format", "data_format is an argument of each layer"},
   {"map_fn foldl foldr rnn", "use ipu.loops.repeat_n, or an op on the whole tensor; a layer of "
     .. "steps is layers.RNN"},

@@ -273,10 +273,14 @@ local function check_options(self, options)
   end
 end
 
--- `function L.call(x) return x end` takes the layer itself for x.
+-- `function L.call(x) return x end` takes the layer itself for x, and a call may lack its return.
 local function refuse_self(self, result)
-  if not rawequal(result, self) then return end
+  if result ~= nil and not rawequal(result, self) then return end
   local name = getmetatable(self).__name
+  if result == nil then
+    blame.error(string.format("layer '%s': its call returned nothing; %s:call(x) must end with "
+      .. "`return`", self.name, name), "type")
+  end
   blame.error(string.format("layer '%s': its call returned the layer itself; a method is written "
     .. "with a colon, function %s:call(x)",
     self.name, name), "type")
@@ -318,11 +322,20 @@ local function tensors_of(self, shape)
   return out
 end
 
+-- layer.call(x) hands no layer over.
+local function want_layer(self, name, method)
+  local c = class.of(self)
+  if c and c.ensure_built then return end
+  blame.error(string.format("%s.%s is a method; it is called with a colon, as in x:%s(...)", name,
+    method, method), "type")
+end
+
 -- build of the library's layers, called by a script: as a first call of the layer would, so that
 -- this doesn't make the weights again.
-local function build_by_hand(f)
+local function build_by_hand(f, name)
   local build
   build = core.entry(function(self, ...)
+    want_layer(self, name, "build")
     if self._building or not rawequal(self.build, build) then return f(self, ...) end
     shapes.check_given(string.format("layer '%s': build", self.name), (...))
     check_spec(self, tensors_of(self, (...)))
@@ -340,9 +353,10 @@ end
 
 -- call of the library's layers: `run` gives all options, a script that calls it by hand need not;
 -- but it has to build the layer.
-local function call_by_hand(f)
+local function call_by_hand(f, name)
   local most = inputs_of(f)
   return core.entry(function(self, ...)
+    want_layer(self, name, "call")
     if most and select("#", ...) > most + 1 then
       blame.error(string.format("layer '%s' is called with %s; options follow by name, as in "
         .. "layer(x, {training = true})", self.name,
@@ -370,7 +384,8 @@ local function guard(c)
   while c and not guarded[c] and rawget(c, "build") ~= Layer.build do
     guarded[c] = true
     local build, call = rawget(c, "build"), rawget(c, "call")
-    c.build, c.call = build and build_by_hand(build), call and call_by_hand(call)
+    c.build = build and build_by_hand(build, c.__name)
+    c.call = call and call_by_hand(call, c.__name)
     c = rawget(c, "super")
   end
 end

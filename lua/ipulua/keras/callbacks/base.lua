@@ -6,6 +6,8 @@ local blame = require "ipulua.base.blame"
 local args = require "ipulua.base.args"
 local class = require "ipulua.base.class"
 local core = require "ipulua.core"
+local log = require "ipulua.base.log"
+local nearest = require "ipulua.nearest"
 local together = require "ipulua.keras.base.together"
 
 local callbacks = {}
@@ -158,6 +160,22 @@ local function refuse_entry(i, entry)
     remedy(entry)), "type")
 end
 
+local told = setmetatable({}, {__mode = "k"})
+
+-- A hook whose name is misspelt would never be called. It is said once for each class.
+local function tell_of_hooks(c)
+  if told[c] then return end
+  told[c] = true
+  for name in next, c do
+    local near = type(name) == "string" and name:find("^on_") and Callback[name] == nil
+      and nearest.find(name, events)
+    if near then
+      log.warn("callback '%s': '%s' is no hook, so nothing calls it; did you mean '%s'?",
+        c.__name, name, near)
+    end
+  end
+end
+
 ---@param list any[]? callbacks
 ---@param model Model
 ---@param params table
@@ -187,6 +205,7 @@ end
 
 -- Callbacks that runs_last marks see what all others did.
 function CallbackList:add(callback, model, params)
+  tell_of_hooks(class.of(callback))
   local at = #self.list + 1
   while not callback.runs_last and at > 1 and self.list[at - 1].runs_last do at = at - 1 end
   table.insert(self.list, at, callback)

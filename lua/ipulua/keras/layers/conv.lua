@@ -1,6 +1,7 @@
 -- Convolutions, and what pads, cuts and enlarges images and sequences.
 
 local about = require "ipulua.base.parts.about"
+local activate = require "ipulua.keras.base.activate"
 local activations = require "ipulua.keras.activations"
 local blame = require "ipulua.base.blame"
 local counted = require "ipulua.base.counted"
@@ -81,7 +82,7 @@ end
 
 function Conv:finish(y)
   if self.use_bias then y = ops.nn.bias_add(y, self.bias) end
-  return self.activation(y)
+  return activate(self.activation, y)
 end
 
 Conv.call = spatial.call(function(self, x)

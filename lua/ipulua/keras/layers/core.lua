@@ -1,6 +1,7 @@
 -- Core layers: Dense, shapes, dropout and noise, masking.
 
 local about = require "ipulua.base.parts.about"
+local activate = require "ipulua.keras.base.activate"
 local activations = require "ipulua.keras.activations"
 local blame = require "ipulua.base.blame"
 local context = require "ipulua.keras.base.context"
@@ -74,7 +75,7 @@ function Dense:call(x)
   if x.dtype ~= self.compute_dtype then x = ops.cast(x, self.compute_dtype) end
   local y = self:product(x)
   if self.use_bias then y = ops.nn.bias_add(y, self.bias) end
-  return self.activation(y)
+  return activate(self.activation, y)
 end
 
 ---Dense, its product done in parts, for less memory on the machine; the same result.
@@ -136,7 +137,7 @@ end
 local Activation = declare("Activation", {{"activation", "activation"}})
 Activation.supports_masking = true
 function Activation:setup() self.activation = self.activation or activations.linear end
-function Activation:call(x) return self.activation(x) end
+function Activation:call(x) return activate(self.activation, x) end
 
 -- ------------------------------------------------ shapes
 

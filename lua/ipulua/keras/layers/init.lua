@@ -40,12 +40,11 @@ layers.Input = require "ipulua.keras.models.input".Input
 -- What Keras has in its module of that name and this one lacks, with what to use instead.
 local size_changes <const> = "the size of its output would change from step to step, and shapes "
   .. "are static; use "
-local text_needed <const> = "there are no tensors of text; number the words while the dataset is "
-  .. "made, with "
 local missing <const> = {
   RandomHeight = size_changes .. "RandomZoom(height_factor, {width_factor = 0}), which keeps it",
   RandomWidth = size_changes .. "RandomZoom(0, {width_factor = factor}), which keeps it",
-  Hashing = text_needed .. "preprocessing.text.hashing_trick",
+  Hashing = "its bins come from a hash of TensorFlow's, which is not offered; StringLookup and "
+    .. "IntegerLookup number what is in the data, preprocessing.text.hashing_trick hashes by MD5",
   experimental = "what Keras has there is in layers itself",
   DenseFeatures = "there are no feature columns; use Embedding, CategoryEncoding and "
   .. "Normalization",

@@ -1,6 +1,7 @@
 -- Convolutions that share no weights: each position of the result has a kernel of its own.
 
 local about = require "ipulua.base.parts.about"
+local activate = require "ipulua.keras.base.activate"
 local activations = require "ipulua.keras.activations"
 local blame = require "ipulua.base.blame"
 local InputSpec = require "ipulua.keras.layers.input_spec".InputSpec
@@ -107,7 +108,7 @@ LocallyConnected.call = spatial.call(function(self, x)
       table.unpack(table.move({self.filters}, 1, 1, #result + 1,
         table.move(result, 1, #result, 1, {})))})
   if self.use_bias then y = y + self.bias end
-  return self.activation(y)
+  return activate(self.activation, y)
 end)
 
 for rank = 1, 2 do

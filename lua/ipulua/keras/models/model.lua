@@ -33,6 +33,8 @@ local model = {}
 ---@field outputs KerasTensor[]
 ---@field optimizer Optimizer?
 ---@field metrics_names string[]
+---@field compiled_loss CompiledLoss
+---@field compiled_metrics CompiledMetrics
 ---@field stop_training boolean
 local Model = Layer:extend("Model")
 model.Model = Model

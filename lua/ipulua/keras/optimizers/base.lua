@@ -170,7 +170,7 @@ end
 function Optimizer:current_learning_rate()
   local rate = self.learning_rate
   if core.is_variable(rate) then rate = rate:read_value()
-  elseif class.of(rate) then rate = rate(self.iterations)
+  elseif class.of(rate) then rate = rate(ops.cast(self.iterations, "float32"))
   else rate = rate() end
   if type(rate) == "number" then rate = core.tensor(rate, "float32") end
   if not core.is_tensor(rate) then

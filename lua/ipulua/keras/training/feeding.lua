@@ -35,7 +35,10 @@ local function as_tensors(value, who, depth)
   if core.is_value(value) then return core.is_variable(value) and value:read_value() or value end
   if args.is_plain(value) then
     local first = nest.first(value)
-    if type(first) == "number" or type(first) == "boolean" then return core.tensor(value) end
+    -- a table with names holds an input at each, which may be a list of numbers
+    if args.is_list(value) and (type(first) == "number" or type(first) == "boolean") then
+      return core.tensor(value)
+    end
     local out = {}
     depth = plain.deeper(depth or 0)
     for _, key in ipairs(nest.keys(value)) do out[key] = as_tensors(value[key], who, depth) end

@@ -81,14 +81,20 @@ function steps.outputs(model, y_pred)
   return {names = names, keys = keys}
 end
 
----The loss of a batch, with running means updated; nil when there is nothing to lose.
-function steps.loss(model, x, y, y_pred, weight) -- luacheck: ignore 212
+---A batch by output: labels, predictions and weights, beside losses and metrics for each output.
+---@return Compiled c, table labels, table predictions, table weights
+function steps.by_output(model, y, y_pred, weight)
   local c = model.compiled
   local outputs = steps.outputs(model, y_pred)
   local labels, predictions = by_output(model, "y", y, outputs), nest.flatten(y_pred)
   c:build(outputs, labels, predictions)
   check_labels(model, y, labels, outputs)
-  local weights = by_output(model, "sample_weight", weight, outputs)
+  return c, labels, predictions, by_output(model, "sample_weight", weight, outputs)
+end
+
+---The loss of a batch, with running means updated; nil when there is nothing to lose.
+function steps.loss(model, x, y, y_pred, weight) -- luacheck: ignore 212
+  local c, labels, predictions, weights = steps.by_output(model, y, y_pred, weight)
   local total = c:loss(labels, predictions, weights, model.losses)
   c:update_metrics(labels, predictions, weights)
   return total

@@ -1,0 +1,106 @@
+-- Steps of a model's own as Keras 2.6 writes them, with compiled_loss and compiled_metrics, give
+-- the numbers of the library's; and a schedule of one's own gets steps as Keras gives them.
+
+local ipu = require "ipulua"
+
+local keras, layers = ipu.keras, ipu.keras.layers
+
+local function results(model)
+  local logs = {}
+  for _, metric in ipairs(model.metrics) do logs[metric.name] = metric:result() end
+  return logs
+end
+
+local Own = keras.Model:extend("Own")
+function Own:train_step(x, y, weight)
+  local tape = ipu.GradientTape()
+  local y_pred, loss
+  do
+    local _ <close> = tape
+    y_pred = self(x, {training = true})
+    loss = self.compiled_loss(y, y_pred,
+      {sample_weight = weight, regularization_losses = self.losses})
+  end
+  local weights = self.trainable_variables
+  self.optimizer:apply_gradients(tape:gradient(loss, weights), weights)
+  self.compiled_metrics:update_state(y, y_pred, weight)
+  return results(self)
+end
+function Own:test_step(x, y)
+  local y_pred = self(x, {training = false})
+  self.compiled_loss(y, y_pred, {regularization_losses = self.losses})
+  self.compiled_metrics:update_state(y, y_pred)
+  return results(self)
+end
+
+local function make(class, options)
+  keras.utils.set_random_seed(4)
+  local input = keras.Input{shape = {8}}
+  local x = layers.Dense{4, kernel_regularizer = "l2"}(input)
+  local model = class(input, {layers.Dense{1, name = "a"}(x), layers.Dense{1, name = "b"}(x)})
+  model:compile{optimizer = "adam", loss = "mse", loss_weights = {a = 1, b = 0.5},
+    metrics = {a = "mae"}, weighted_metrics = {b = "mse"}, run_eagerly = options.eager}
+  return model
+end
+
+local x = ipu.random.normal({40, 8}, {seed = 1})
+-- vectors, which Keras gives a last axis
+local y = {a = ipu.random.normal({40}, {seed = 2}), b = ipu.random.normal({40}, {seed = 3})}
+
+describe("compiled_loss and compiled_metrics", function()
+  for _, eager in ipairs{false, true} do
+    it("are what compile was given" .. (eager and ", eagerly" or ""), function()
+      local function run(class)
+        local model = make(class, {eager = eager})
+        local history = model:fit(x, y, {epochs = 2, batch_size = 8, verbose = 0,
+          sample_weight = ipu.linspace(0, 1, 40), validation_data = {x, y}}).history
+        return history, model:get_weights()[1]:totable()
+      end
+      local want, weights = run(keras.Model)
+      local got, own_weights = run(Own)
+      assert.same(want, got)
+      assert.same(weights, own_weights)
+      assert(want.b_mse and want.val_a_loss)
+    end)
+  end
+
+  it("say how they are called, and what was not compiled", function()
+    local function fails(words, f)
+      local ok, message = pcall(f)
+      assert.is_false(ok)
+      assert.is_truthy(message:find(words, 1, true), message)
+    end
+    local model = make(keras.Model, {})
+    fails("compiled_loss is a field, so a dot stands before it: self.compiled_loss(y, y_pred)",
+      function() model:compiled_loss(y, y) end)
+    local fresh = keras.Sequential{layers.Dense{1, input_shape = {8}}}
+    fails("must be compiled first", function() fresh.compiled_loss(y.a, fresh(x)) end)
+    fails("must be compiled first", function()
+      fresh.compiled_metrics:update_state(y.a, fresh(x))
+    end)
+    fresh:compile{optimizer = "sgd"}
+    fails("was compiled without a loss", function() fresh.compiled_loss(y.a, fresh(x)) end)
+    fails("'y_pred' is missing", function() model.compiled_loss(y) end)
+  end)
+end)
+
+describe("a schedule of one's own", function()
+  -- the rate of the Transformer's paper, which is written with __call__ in TensorFlow's tutorial
+  local Warmup = keras.optimizers.schedules.LearningRateSchedule:extend("Warmup")
+  function Warmup:__call(step)
+    assert.equal("float32", step.dtype)
+    return ipu.minimum(ipu.rsqrt(step + 1), (step + 1) * 4 ^ -1.5)
+  end
+
+  it("gets the number of updates as float32", function()
+    local v = ipu.Variable(0.0)
+    local sgd = keras.optimizers.SGD(Warmup())
+    local f = ipu.func(function() sgd:apply_gradients({{ipu.tensor(-1.0), v}}) end)
+    local before = 0
+    for _, rate in ipairs{1 / 8, 2 / 8, 3 / 8, 1 / 2, 5 ^ -0.5} do
+      f()
+      assert(math.abs(v:item() - before - rate) < 1e-6, v:item() - before)
+      before = v:item()
+    end
+  end)
+end)
