@@ -36,11 +36,21 @@ for _, path in ipairs(lines_of("find src/kernels -name '*.[ch]'")) do
   for word in read(path):gmatch("[%a_][%w_]*") do known[word] = true end
 end
 
+local patterns = {}
+-- Another compiler may keep a function that this one inlines; its macro is listed all the same.
+local function is_of_a_listed_macro(name)
+  for _, pattern in ipairs(patterns) do
+    if name:find(pattern) then return true end
+  end
+  return false
+end
+
 local previous, pattern
 for line in io.lines(LIST) do
   local file, macro, names = line:match("^(%S+): (%S+) = (.+)$")
   if file and macro ~= previous then
     previous, pattern = macro, pattern_of(macro)
+    patterns[#patterns + 1] = pattern
     if not read("src/kernels/" .. file):find(macro, 1, true) then
       report("%s: %s is not in %s", LIST, macro, file)
     end
@@ -54,7 +64,7 @@ end
 local seen = {}
 for _, line in ipairs(lines_of("nm " .. table.concat(arg, " "))) do
   local name = line:match("^%x+ [tT] ([%a_][%w_]*)") -- up to a compiler's .constprop or .part
-  if name and not known[name] and not seen[name] then
+  if name and not known[name] and not seen[name] and not is_of_a_listed_macro(name) then
     seen[name] = true
     report("%s: no grep finds the kernel %s; add it beside the macro that makes it", LIST, name)
   end
