@@ -156,7 +156,8 @@ static Status read_attributes(Graph *g, const OpDef *op, const char *s, Attr *at
     if (!text) return fail(&g->error, ERR_OUT_OF_MEMORY, "out of memory");
     text[end - s] = 0;
     def.fallback = text;
-    attrs[i] = attr_fallback(g->arena, &def);
+    if (!attr_fallback(g->arena, &def, &attrs[i]))
+      return fail(&g->error, ERR_OUT_OF_MEMORY, "out of memory");
     s = end + strspn(end, " ,");
   }
   return OK;
